@@ -1,0 +1,1 @@
+"""Sparse and numerics kernels for Python: PopLibs' operations on this CPU and on modelled tile arrays."""
