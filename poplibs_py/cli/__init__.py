@@ -1,0 +1,40 @@
+"""The command line: ``poplibs-py info | plan | bench | report``.
+
+Each command is a module of this package with ``add_parser(subparsers)``, which sets the function to run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+from ..errors import PoplibsError
+
+__all__ = ["main"]
+
+COMMANDS = ("info",)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        The words after the program's name; those of the process by default.
+    """
+    parser = argparse.ArgumentParser(prog="poplibs-py", description=__doc__.splitlines()[0] if __doc__ else None)
+    subparsers = parser.add_subparsers(dest="command", required=True)
+    for command in COMMANDS:
+        importlib.import_module(f".{command}", __name__).add_parser(subparsers)
+    arguments = parser.parse_args(argv)
+    try:
+        status: int = arguments.run(arguments)
+    except PoplibsError as error:
+        print(f"poplibs-py {arguments.command}: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        return 1
+    return status

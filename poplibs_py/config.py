@@ -1,0 +1,99 @@
+"""Settings, read once from the environment at import.
+
+===================== ============================================================ =================
+Variable              Meaning                                                      Default
+===================== ============================================================ =================
+POPLIBS_MAX_ISA       highest instruction-set level that may be used               all that the CPU has
+POPLIBS_NUM_THREADS   threads of the host target                                   the CPUs this process may use
+POPLIBS_LOG_LEVEL     TRACE, DEBUG, INFO, WARN, ERR or OFF                         WARN
+POPLIBS_LOG_DEST      stderr, stdout or a file name                                stderr
+POPLIBS_CACHE_DIR     folder of the plan cache that outlives the process           none
+===================== ============================================================ =================
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .errors import bad_argument
+
+__all__ = ["LEVELS", "LOG_LEVELS", "Settings", "read_settings", "settings"]
+
+LEVELS = ("portable", "avx2", "avx512", "avx512_bf16", "amx")
+"""Instruction-set levels, lowest first."""
+
+LOG_LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERR", "OFF")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the environment asks for.
+
+    Attributes
+    ----------
+    max_isa : str
+        One of `LEVELS`.
+    num_threads : int
+        Threads of the host target, at least 1.
+    log_level : str
+        One of `LOG_LEVELS`.
+    log_dest : str
+        ``"stderr"``, ``"stdout"`` or a file name.
+    cache_dir : str or None
+        Folder of the lasting plan cache.
+    emulate_amx : bool
+        Use the AMX kernels on software tiles where this build has them (``POPLIBS_EMULATE_AMX=1``; for tests).
+    """
+
+    max_isa: str = LEVELS[-1]
+    num_threads: int = 1
+    log_level: str = "WARN"
+    log_dest: str = "stderr"
+    cache_dir: str | None = None
+    emulate_amx: bool = False
+
+
+def read_settings(environment: Mapping[str, str]) -> Settings:
+    """Read the settings from a mapping such as `os.environ`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If a variable holds a value that is not allowed.
+
+    Examples
+    --------
+    >>> read_settings({"POPLIBS_MAX_ISA": "avx2", "POPLIBS_NUM_THREADS": "1"}).max_isa
+    'avx2'
+    """
+    return Settings(
+        max_isa=_choice(environment, "POPLIBS_MAX_ISA", LEVELS, LEVELS[-1]),
+        num_threads=_thread_count(environment),
+        log_level=_choice(environment, "POPLIBS_LOG_LEVEL", LOG_LEVELS, "WARN"),
+        log_dest=environment.get("POPLIBS_LOG_DEST") or "stderr",
+        cache_dir=environment.get("POPLIBS_CACHE_DIR") or None,
+        emulate_amx=environment.get("POPLIBS_EMULATE_AMX") == "1",
+    )
+
+
+def _choice(environment: Mapping[str, str], name: str, allowed: tuple[str, ...], default: str) -> str:
+    text = environment.get(name) or default
+    for value in allowed:
+        if text.lower() == value.lower():
+            return value
+    raise bad_argument(name, text, ", ".join(allowed))
+
+
+def _thread_count(environment: Mapping[str, str]) -> int:
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    text = environment.get("POPLIBS_NUM_THREADS")
+    if not text:
+        return available
+    if not text.isdecimal() or not 1 <= int(text) <= 256:
+        raise bad_argument("POPLIBS_NUM_THREADS", text, "a whole number from 1 to 256")
+    return int(text)
+
+
+settings = read_settings(os.environ)

@@ -1,0 +1,236 @@
+"""Number formats as data.
+
+A format is described by a few facts (exponent and mantissa bits, bias, which codes are not numbers); everything else
+follows from them. The presets are IEEE FP32 and FP16, BF16, Graphcore's FP8 pair F143 and F152 (arXiv 2206.02915, as PopLibs
+encodes them) and the OCP FP8 pair (OCP 8-bit floating point specification, revision 1.0).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Literal
+
+import ml_dtypes
+import numpy as np
+
+from ..errors import bad_argument, bad_type
+
+__all__ = [
+    "BF16",
+    "E4M3",
+    "E5M2",
+    "F143",
+    "F152",
+    "FORMATS",
+    "FP16",
+    "FP32",
+    "Format",
+    "format_of",
+]
+
+Specials = Literal["ieee", "nan_only", "negative_zero"]
+
+
+@dataclass(frozen=True)
+class Format:
+    """A binary floating-point format of at most 32 bits.
+
+    Parameters
+    ----------
+    name : str
+        What messages and plans call it.
+    exponent_bits : int
+        1 to 8.
+    mantissa_bits : int
+        Stored bits of the significand, 0 to 23; 1 + exponent_bits + mantissa_bits must not pass 16, or be 32.
+    bias : int
+        Exponent bias: a normal number is ``(-1)^s * 2^(e - bias) * (1 + m / 2^mantissa_bits)``.
+    specials : {"ieee", "nan_only", "negative_zero"}
+        ``"ieee"``: the highest exponent holds infinities and NaNs. ``"nan_only"``: no infinities, the code with all
+        exponent and mantissa bits set is NaN, for either sign (OCP E4M3). ``"negative_zero"``: no infinities, the
+        code of minus zero is the one NaN and there is no minus zero (F143, F152).
+    subnormals : bool, optional
+        Whether exponent zero holds subnormal numbers (default) or only zero.
+    dtype : numpy.dtype, optional
+        The NumPy or ml_dtypes dtype of arrays in this format; none for most user-defined ones, whose arrays hold codes.
+
+    Examples
+    --------
+    >>> Format("e3m2", 3, 2, bias=3, specials="ieee").max
+    14.0
+    >>> F143.max, F143.smallest_subnormal
+    (240.0, 0.0009765625)
+    """
+
+    name: str
+    exponent_bits: int
+    mantissa_bits: int
+    bias: int
+    specials: Specials = "ieee"
+    subnormals: bool = True
+    dtype: np.dtype[Any] | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise bad_argument("name", self.name, "a string that is not empty")
+        for key, low, high in (("exponent_bits", 1, 8), ("mantissa_bits", 0, 23), ("bias", -126, 254)):
+            value = getattr(self, key)
+            if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+                raise bad_argument(key, value, f"a whole number from {low} to {high}")
+        if self.specials not in ("ieee", "nan_only", "negative_zero"):
+            raise bad_argument("specials", self.specials, "'ieee', 'nan_only' or 'negative_zero'")
+        if self.specials == "ieee" and self.mantissa_bits == 0:
+            raise bad_argument("mantissa_bits", 0, "at least 1 where specials='ieee', to tell NaN from infinity")
+        if self.bits > 16 and (self.exponent_bits, self.mantissa_bits, self.bias) != (8, 23, 127):
+            raise bad_argument("mantissa_bits", self.mantissa_bits, "at most 16 bits in all, or FP32's layout")
+
+    @property
+    def bits(self) -> int:
+        """Bits of a code."""
+        return 1 + self.exponent_bits + self.mantissa_bits
+
+    @property
+    def precision(self) -> int:
+        """Bits of the significand with the hidden one."""
+        return self.mantissa_bits + 1
+
+    @property
+    def code_dtype(self) -> np.dtype[Any]:
+        """The unsigned integer dtype that holds a code."""
+        return np.dtype(np.uint8 if self.bits <= 8 else np.uint16 if self.bits <= 16 else np.uint32)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self.code_dtype.itemsize
+
+    @property
+    def has_infinity(self) -> bool:
+        """Whether the format holds infinities."""
+        return self.specials == "ieee"
+
+    @property
+    def nan_code(self) -> int:
+        """The code that a NaN is written as."""
+        if self.specials == "negative_zero":
+            return 1 << (self.bits - 1)
+        if self.specials == "nan_only":
+            return (1 << (self.bits - 1)) - 1
+        return ((1 << self.exponent_bits) - 1 << self.mantissa_bits) | 1 << (self.mantissa_bits - 1)
+
+    @property
+    def max_code(self) -> int:
+        """The code of the largest finite number."""
+        magnitude = (1 << (self.bits - 1)) - 1
+        if self.specials == "ieee":
+            return magnitude - (1 << self.mantissa_bits)
+        return magnitude - (1 if self.specials == "nan_only" else 0)
+
+    @property
+    def max_exponent(self) -> int:
+        """The exponent of the largest finite number: its power of two."""
+        return (self.max_code >> self.mantissa_bits) - self.bias
+
+    @property
+    def min_exponent(self) -> int:
+        """The exponent of the smallest normal number."""
+        return 1 - self.bias
+
+    @property
+    def max(self) -> float:
+        """The largest finite number."""
+        fraction = self.max_code & ((1 << self.mantissa_bits) - 1)
+        return (1.0 + fraction * 2.0**-self.mantissa_bits) * 2.0**self.max_exponent
+
+    @property
+    def smallest_normal(self) -> float:
+        """The smallest positive normal number."""
+        return 2.0**self.min_exponent
+
+    @property
+    def smallest_subnormal(self) -> float:
+        """The smallest positive number: subnormal where the format has them, else the smallest normal."""
+        if not self.subnormals or not self.mantissa_bits:
+            return self.smallest_normal
+        return 2.0 ** (self.min_exponent - self.mantissa_bits)
+
+    @property
+    def unit_roundoff(self) -> float:
+        """Half the spacing of numbers just above one: the relative error of one rounding to nearest."""
+        return 2.0**-self.precision
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _preset(name: str, layout: tuple[int, int, int], specials: Specials, dtype: Any) -> Format:
+    exponent_bits, mantissa_bits, bias = layout
+    return Format(name, exponent_bits, mantissa_bits, bias, specials, dtype=np.dtype(dtype))
+
+
+FP32 = _preset("float32", (8, 23, 127), "ieee", np.float32)
+FP16 = _preset("float16", (5, 10, 15), "ieee", np.float16)
+BF16 = _preset("bfloat16", (8, 7, 127), "ieee", ml_dtypes.bfloat16)
+F143 = _preset("f143", (4, 3, 8), "negative_zero", ml_dtypes.float8_e4m3fnuz)
+F152 = _preset("f152", (5, 2, 16), "negative_zero", ml_dtypes.float8_e5m2fnuz)
+E4M3 = _preset("e4m3", (4, 3, 7), "nan_only", ml_dtypes.float8_e4m3fn)
+E5M2 = _preset("e5m2", (5, 2, 15), "ieee", ml_dtypes.float8_e5m2)
+
+FORMATS = (FP32, FP16, BF16, F143, F152, E4M3, E5M2)
+"""The formats that have a dtype, and so need no name at a call."""
+
+_ALIASES = {
+    "fp32": FP32, "float": FP32, "single": FP32,
+    "fp16": FP16, "half": FP16,
+    "bf16": BF16,
+    "quarter": F143, "float8_e4m3fnuz": F143, "float8_e5m2fnuz": F152,
+    "float8_e4m3fn": E4M3, "float8_e5m2": E5M2,
+}  # fmt: skip
+
+
+def format_of(what: object, name: str = "format") -> Format:
+    """Return the format that a `Format`, a dtype, an array or a name stands for.
+
+    Parameters
+    ----------
+    what : Format, dtype-like, array or str
+        ``"float16"``, ``"half"``, ``numpy.float16``, an array, `FP16` …
+    name : str, optional
+        The caller's argument, for the error message.
+
+    Raises
+    ------
+    InvalidTypeError
+        If it stands for no format, for example float64.
+
+    Examples
+    --------
+    >>> format_of("half").max
+    65504.0
+    """
+    found = _format_of(what)
+    if found is None:
+        allowed = ", ".join(f.name for f in FORMATS)
+        raise bad_type(name, what, f"a poplibs_py.formats.Format or one of {allowed}, by name or dtype")
+    return found
+
+
+def _format_of(what: object) -> Format | None:
+    if isinstance(what, Format):
+        return what
+    if isinstance(what, str):
+        return _BY_NAME.get(what.lower())
+    dtype = getattr(what, "dtype", what)
+    try:
+        return _by_dtype(np.dtype(dtype))
+    except TypeError:
+        return None
+
+
+@cache
+def _by_dtype(dtype: np.dtype[Any]) -> Format | None:
+    return next((f for f in FORMATS if f.dtype == dtype), None)
+
+
+_BY_NAME = {f.name: f for f in FORMATS} | _ALIASES

@@ -1,0 +1,1 @@
+"""Compiled tile kernels: one module for each family and instruction-set level."""

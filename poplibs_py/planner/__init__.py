@@ -1,0 +1,1 @@
+"""Plan search: objectives, the memory ladder, constraints, the cache and explanations."""

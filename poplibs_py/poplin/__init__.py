@@ -1,0 +1,1 @@
+"""PopLin: dense matrix multiplication and convolution."""

@@ -1,0 +1,1 @@
+"""PopNN: neural-network operations."""

@@ -1,0 +1,1 @@
+"""PopOps: element-wise operations, casts and reductions."""

@@ -1,0 +1,1 @@
+"""PopRand: random numbers."""

@@ -1,0 +1,1 @@
+"""PopSparse: block-sparse matrices and their products."""

@@ -1,0 +1,26 @@
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+max_threads: int
+
+def memory_in_use() -> int: ...
+def memory_peak(reset: bool = False) -> int: ...
+
+class Executable:
+    threads: int
+    scratch_bytes: int
+    workspace_bytes: int
+    def __init__(
+        self,
+        compute_sets: Sequence[Sequence[tuple[int, np.ndarray[Any, Any], np.ndarray[Any, Any]]]],
+        n_operands: int,
+        n_tiles: int,
+        scratch_bytes: int,
+        workspace_bytes: int,
+        threads: int,
+    ) -> None: ...
+    @property
+    def temporary_bytes(self) -> int: ...
+    def __call__(self, *arrays: np.ndarray[Any, Any]) -> None: ...

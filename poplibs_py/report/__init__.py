@@ -1,0 +1,1 @@
+"""Reports: what ran and what it cost."""

@@ -1,0 +1,1 @@
+"""Targets: what the machine that a plan is made for looks like."""

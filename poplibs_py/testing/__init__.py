@@ -1,0 +1,1 @@
+"""Tools to test numerics with: bounds, distances, strategies, references."""

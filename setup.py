@@ -1,0 +1,164 @@
+"""The build: one table of extension modules, and one module per kernel family and instruction-set level.
+
+Environment: ``POPLIBS_BUILD_DEBUG=1`` turns on bounds checks and assertions, ``POPLIBS_BUILD_SANITIZE=address,undefined``
+builds with those sanitizers, ``POPLIBS_BUILD_EMULATED_AMX=1`` adds the AMX kernels on software tiles (for tests on
+machines without AMX), ``POPLIBS_BUILD_FAMILIES=cast,dot`` builds those kernel families alone.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+SOURCES = Path("src_cython")
+GENERATED = Path("build") / "generated"
+
+DEBUG = os.environ.get("POPLIBS_BUILD_DEBUG") == "1"
+SANITIZE = os.environ.get("POPLIBS_BUILD_SANITIZE", "")
+COMMON_FLAGS = [
+    "-O1" if SANITIZE else "-O3",
+    "-g1" if (DEBUG or SANITIZE) else "-g0",
+    "-std=gnu11",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-ffp-contract=off",
+    "-fvisibility=hidden",
+    "-Wall",
+    "-Wno-unused-function",
+    "-Wno-psabi",
+]
+LINK_FLAGS: list[str] = []
+if SANITIZE:
+    COMMON_FLAGS += [f"-fsanitize={SANITIZE}", "-fno-omit-frame-pointer"]
+    LINK_FLAGS += [f"-fsanitize={SANITIZE}"]
+    if "undefined" in SANITIZE:
+        COMMON_FLAGS += ["-fno-sanitize-recover=undefined"]
+
+
+@dataclass(frozen=True)
+class Level:
+    """One instruction-set level: its number in abi.h and the compiler flags that allow it."""
+
+    name: str
+    number: int
+    flags: tuple[str, ...] = ()
+    macros: tuple[tuple[str, str], ...] = ()
+
+    def builds(self) -> bool:
+        """Whether the compiler takes this level's flags."""
+        if not self.flags:
+            return True
+        with tempfile.TemporaryDirectory() as folder:
+            probe = Path(folder) / "probe.c"
+            probe.write_text("#include <immintrin.h>\nint main(void) { return 0; }\n")
+            command = [os.environ.get("CC", "cc"), *self.flags, "-c", str(probe), "-o", str(probe.with_suffix(".o"))]
+            return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+V4_FLAGS = ("-march=x86-64-v4", "-mprefer-vector-width=512")
+BF16_FLAGS = (*V4_FLAGS, "-mavx512bf16", "-mavx512vbmi", "-mavx512vbmi2", "-mavx512vnni")
+LEVELS = [Level("portable", 0)]
+if platform.machine() in ("x86_64", "AMD64"):
+    LEVELS += [
+        Level("avx2", 1, ("-march=x86-64-v3",)),
+        Level("avx512", 2, V4_FLAGS),
+        Level("avx512_bf16", 3, BF16_FLAGS),
+        Level("amx", 4, ("-march=sapphirerapids", "-mprefer-vector-width=512")),
+    ]
+    if os.environ.get("POPLIBS_BUILD_EMULATED_AMX") == "1":
+        LEVELS.append(Level("amx_emulated", 4, BF16_FLAGS, (("POP_EMULATE_AMX", "1"),)))
+
+
+@dataclass(frozen=True)
+class Family:
+    """A kernel family: the folder ``src_cython/kernels/<name>`` and the levels it has bodies for."""
+
+    name: str
+    levels: tuple[str, ...] = field(default_factory=lambda: tuple(level.name for level in LEVELS))
+
+
+FAMILIES: list[Family] = []
+
+# Modules without an instruction-set level: source below src_cython -> module.
+PLAIN = {
+    "cpu/_cpu.pyx": "poplibs_py.kernels._cpu",
+    "program/_executor.pyx": "poplibs_py.program._executor",
+}
+
+
+def extension(module: str, source: Path, flags: tuple[str, ...] = (), macros: tuple[tuple[str, str], ...] = (),
+              headers: str = "**/*.h") -> Extension:
+    """Describe one extension module with the flags that all of them share."""
+    return Extension(
+        module,
+        [str(source)],
+        include_dirs=[str(SOURCES), numpy.get_include()],
+        define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION"), *macros],
+        extra_compile_args=[*COMMON_FLAGS, *flags],
+        extra_link_args=LINK_FLAGS,
+        libraries=["m", "pthread"],
+        depends=[str(header) for header in SOURCES.glob(headers)],
+    )
+
+
+def tile_extensions() -> list[Extension]:
+    """One module per family and level, all from the family's one source."""
+    only = os.environ.get("POPLIBS_BUILD_FAMILIES")
+    families = [f for f in FAMILIES if not only or f.name in only.split(",")]
+    found = []
+    for level in LEVELS:
+        if not level.builds():
+            print(f"poplibs_py: the compiler cannot build level {level.name}; it is left out", file=sys.stderr)
+            continue
+        for family in families:
+            if level.name not in family.levels:
+                continue
+            GENERATED.mkdir(parents=True, exist_ok=True)
+            stub = GENERATED / f"{family.name}_{level.name}.pyx"
+            text = f'include "kernels/{family.name}/{family.name}.pxi"\n'
+            if not stub.exists() or stub.read_text() != text:
+                stub.write_text(text)
+            macros = (("POP_LEVEL", str(level.number)), *level.macros)
+            module = f"poplibs_py.kernels._tiles.{family.name}_{level.name}"
+            found.append(extension(module, stub, level.flags, macros, f"kernels/**/*.h"))
+    return found
+
+
+class ParallelBuild(build_ext):
+    """Build as many modules at a time as there are cores."""
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        if self.parallel is None:
+            self.parallel = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+
+DIRECTIVES = {
+    "language_level": "3",
+    "boundscheck": DEBUG,
+    "wraparound": False,
+    "initializedcheck": DEBUG,
+    "cdivision": True,
+    "freethreading_compatible": True,
+}
+
+setup(
+    ext_modules=cythonize(
+        [extension(module, SOURCES / source) for source, module in PLAIN.items()] + tile_extensions(),
+        include_path=[str(SOURCES)],
+        compiler_directives=DIRECTIVES,
+        build_dir="build/cython",
+        quiet=True,
+    ),
+    cmdclass={"build_ext": ParallelBuild},
+)

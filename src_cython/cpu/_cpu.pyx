@@ -1,0 +1,40 @@
+"""CPU detection: instruction-set features, AMX permission, cache sizes."""
+
+from libc.stdint cimport int64_t, uint32_t
+
+cdef extern from "cpu/cpu.h" nogil:
+    uint32_t POP_CPU_AVX2_FMA_F16C, POP_CPU_AVX512, POP_CPU_AVX512_BF16, POP_CPU_AVX512_FP16, POP_CPU_AMX
+    uint32_t pop_cpu_features()
+    bint pop_request_amx()
+    void pop_cpu_brand(char *text)
+    int64_t pop_cache_bytes(int level)
+
+
+def features():
+    """Return the set of feature groups that this CPU and operating system support."""
+    cdef uint32_t found = pop_cpu_features()
+    groups = {
+        "avx2": POP_CPU_AVX2_FMA_F16C,
+        "avx512": POP_CPU_AVX512,
+        "avx512_bf16": POP_CPU_AVX512_BF16,
+        "avx512_fp16": POP_CPU_AVX512_FP16,
+        "amx": POP_CPU_AMX,
+    }
+    return frozenset(name for name, mask in groups.items() if found & mask)
+
+
+def request_amx():
+    """Ask the system for AMX tile data in this process; return whether it was granted."""
+    return pop_request_amx()
+
+
+def brand():
+    """Return the CPU's own name for itself, or an empty string."""
+    cdef char text[49]
+    pop_cpu_brand(text)
+    return (<bytes>text).decode("ascii", "replace").strip()
+
+
+def cache_bytes(int level):
+    """Return the bytes of one core's cache of `level` (1 is L1 data), 0 when unknown."""
+    return pop_cache_bytes(level)

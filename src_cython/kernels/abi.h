@@ -1,0 +1,33 @@
+/* The record that every compiled kernel registers with. One line under the kernel's body fills it; dispatch, tests,
+ * benchmarks and the documentation's table all read it. */
+#ifndef POP_KERNELS_ABI_H
+#define POP_KERNELS_ABI_H
+#include <stdint.h>
+
+/* POP_LEVEL is given by the build; a module holds the kernels of its own level only. */
+#define POP_LEVEL_PORTABLE 0
+#define POP_LEVEL_AVX2 1
+#define POP_LEVEL_AVX512 2
+#define POP_LEVEL_AVX512_BF16 3
+#define POP_LEVEL_AMX 4
+#ifndef POP_LEVEL
+#define POP_LEVEL POP_LEVEL_PORTABLE
+#endif
+
+#define POP_INLINE static inline __attribute__((always_inline))
+
+/* Flags of a kernel. */
+#define POP_CONSISTENT 1u /* same bits as the portable kernel of the same op and formats */
+
+typedef struct pop_kernel {
+    const char *op;      /* what it does within its family, for example "multiply" */
+    const char *formats; /* what it selects by, for example "float16,float16->float32" */
+    const char *name;    /* unique within the family and level */
+    void (*function)(void);
+    int64_t grain[3];    /* rows, columns, depth of the least unit; operands are padded to it */
+    int64_t block[3];    /* rows, columns, depth of the unrolled unit */
+    uint32_t flags;
+} pop_kernel;
+
+#define POP_FUNCTION(f) ((void (*)(void))(f))
+#endif

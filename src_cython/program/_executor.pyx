@@ -1,0 +1,178 @@
+"""The executor: runs a program's compute sets over threads, with the GIL released.
+
+The only module with threads. Arrays come in as NumPy arrays of any dtype (bit patterns are all that kernels see), so the
+NumPy C interface is used for their addresses.
+"""
+
+cimport cython
+cimport numpy as cnp
+from libc.stdint cimport int64_t
+from libc.stdlib cimport calloc, free
+
+from program.program cimport pop_segment, pop_tile, pop_vertex
+
+import numpy as np
+
+cnp.import_array()
+
+cdef extern from "program/threads.h" nogil:
+    int POP_MAX_THREADS
+    void pop_parallel(int parts, void (*body)(void *, int) noexcept nogil, void *context)
+
+cdef extern from "program/memory.h" nogil:
+    void *pop_memory_take(int64_t bytes)
+    void pop_memory_give(void *block, int64_t bytes)
+    void pop_memory_lock()
+    void pop_memory_unlock()
+    struct pop_memory_state:
+        int64_t in_use
+        int64_t peak
+    pop_memory_state pop_memory
+
+cdef extern from "pthread.h" nogil:
+    int pthread_atfork(void (*prepare)() noexcept nogil, void (*parent)() noexcept nogil,
+                       void (*child)() noexcept nogil)
+
+pthread_atfork(pop_memory_lock, pop_memory_unlock, pop_memory_unlock)
+
+max_threads = POP_MAX_THREADS
+
+
+def memory_in_use():
+    """Return the temporary bytes that operations hold now, in the whole process."""
+    return pop_memory.in_use
+
+
+def memory_peak(bint reset=False):
+    """Return the most temporary bytes ever held at once; with `reset`, start again from what is held now."""
+    cdef int64_t peak = pop_memory.peak
+    if reset:
+        pop_memory.peak = pop_memory.in_use
+    return peak
+
+
+cdef struct Run:
+    pop_segment *segments
+    int64_t n_segments
+    char **operands
+    char *scratch
+    int64_t scratch_bytes
+    int threads
+
+
+cdef void run_share(void *context, int part) noexcept nogil:
+    cdef Run *run = <Run *>context
+    cdef pop_tile tile
+    cdef pop_segment *segment
+    cdef int64_t s, i
+    tile.operands = run.operands
+    tile.scratch = run.scratch + part * run.scratch_bytes
+    tile.scratch_bytes = run.scratch_bytes
+    tile.thread = part
+    for s in range(run.n_segments):
+        segment = run.segments + s
+        for i in range(segment.shares[part], segment.shares[part + 1]):
+            segment.vertex(segment.items + i * segment.item_bytes, &tile)
+
+
+@cython.final
+cdef class Executable:
+    """A program bound to a number of threads, ready to run on operands many times and from many threads.
+
+    Parameters
+    ----------
+    compute_sets : sequence of sequences of (int, numpy.ndarray, numpy.ndarray)
+        For each compute set, its segments: address of the vertex, table of items (one-dimensional, structured),
+        and the tile of each item (int, not descending).
+    n_operands : int
+        Arrays that a call passes.
+    n_tiles : int
+        Tiles that the items are spread over; contiguous tiles share a thread.
+    scratch_bytes : int
+        Temporary bytes of each thread.
+    workspace_bytes : int
+        Temporary bytes shared by all threads; a vertex sees them as the operand after the last.
+    threads : int
+        Threads to run on.
+    """
+
+    cdef pop_segment *segments
+    cdef int64_t *set_ends
+    cdef int64_t n_sets
+    cdef int n_operands
+    cdef object keep
+    cdef readonly int threads
+    cdef readonly int64_t scratch_bytes
+    cdef readonly int64_t workspace_bytes
+
+    def __cinit__(self, compute_sets, int n_operands, int64_t n_tiles, int64_t scratch_bytes,
+                  int64_t workspace_bytes, int threads):
+        cdef cnp.ndarray table, shares
+        cdef int64_t i = 0, s
+        threads = max(1, min(threads, POP_MAX_THREADS))
+        self.threads = threads
+        self.n_operands = n_operands
+        self.scratch_bytes = (scratch_bytes + 63) // 64 * 64
+        self.workspace_bytes = workspace_bytes
+        self.n_sets = len(compute_sets)
+        self.segments = <pop_segment *>calloc(max(1, sum(len(c) for c in compute_sets)), sizeof(pop_segment))
+        self.set_ends = <int64_t *>calloc(max(1, self.n_sets), sizeof(int64_t))
+        if self.segments == NULL or self.set_ends == NULL:
+            raise MemoryError("executable: no memory for its tables")
+        self.keep = []
+        first_tiles = np.array([t * n_tiles // threads for t in range(threads + 1)])
+        for s, compute_set in enumerate(compute_sets):
+            for vertex, items, tiles in compute_set:
+                table = np.ascontiguousarray(items)
+                shares = np.searchsorted(tiles, first_tiles).astype(np.int64)
+                self.keep.append((table, shares))
+                self.segments[i].vertex = <pop_vertex><size_t>vertex
+                self.segments[i].items = <const char *>cnp.PyArray_DATA(table)
+                self.segments[i].item_bytes = table.itemsize
+                self.segments[i].shares = <const int64_t *>cnp.PyArray_DATA(shares)
+                i += 1
+            self.set_ends[s] = i
+
+    def __dealloc__(self):
+        free(self.segments)
+        free(self.set_ends)
+
+    @property
+    def temporary_bytes(self):
+        """Bytes that one run takes beside its operands."""
+        return self.threads * self.scratch_bytes + (self.workspace_bytes + 63) // 64 * 64
+
+    def __call__(self, *arrays):
+        """Run on these arrays, in the operands' order."""
+        cdef char *operands[32]
+        cdef int i = 0
+        if len(arrays) != self.n_operands or self.n_operands > 30:
+            raise ValueError(f"arrays: got {len(arrays)}; allowed: exactly {self.n_operands}")
+        for array in arrays:
+            operands[i] = <char *>cnp.PyArray_DATA(<cnp.ndarray?>array)
+            i += 1
+        self.run(operands)
+
+    cdef int run(self, char **operands) except -1:
+        """Run with the addresses of the operands; `operands` has room for one more."""
+        cdef Run run
+        cdef int64_t s, first = 0, scratch_total = self.threads * self.scratch_bytes
+        cdef char *workspace = <char *>pop_memory_take(self.workspace_bytes)
+        run.scratch = <char *>pop_memory_take(scratch_total)
+        if (workspace == NULL and self.workspace_bytes) or (run.scratch == NULL and scratch_total):
+            pop_memory_give(workspace, self.workspace_bytes)
+            pop_memory_give(run.scratch, scratch_total)
+            raise MemoryError(f"no memory for {self.temporary_bytes} temporary bytes")
+        operands[self.n_operands] = workspace
+        run.operands = operands
+        run.scratch_bytes = self.scratch_bytes
+        run.threads = self.threads
+        with nogil:
+            for s in range(self.n_sets):
+                run.segments = self.segments + first
+                run.n_segments = self.set_ends[s] - first
+                first = self.set_ends[s]
+                pop_parallel(self.threads, run_share, &run)
+        pop_memory_give(workspace, self.workspace_bytes)
+        pop_memory_give(run.scratch, scratch_total)
+        return 0

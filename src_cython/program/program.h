@@ -1,0 +1,23 @@
+/* What a vertex sees. A program is a list of compute sets; a compute set is a list of segments; a segment is one vertex
+ * (a compiled function) and a table of work items that share its layout. Items name operands by number and hold offsets,
+ * never addresses, so that one program serves every call and every thread. */
+#ifndef POP_PROGRAM_H
+#define POP_PROGRAM_H
+#include <stdint.h>
+
+typedef struct pop_tile {
+    char *const *operands; /* base addresses: the call's operands, then the program's workspace */
+    char *scratch;         /* this thread's own temporary memory, aligned to a cache line */
+    int64_t scratch_bytes;
+    int32_t thread;
+} pop_tile;
+
+typedef void (*pop_vertex)(const void *item, const pop_tile *tile);
+
+typedef struct pop_segment {
+    pop_vertex vertex;
+    const char *items;
+    int64_t item_bytes;
+    const int64_t *shares; /* first item of each thread's share, then the number of items */
+} pop_segment;
+#endif

@@ -1,0 +1,31 @@
+"""The environment is read once, and what it may not hold is named."""
+
+import pytest
+
+from poplibs_py.config import LEVELS, read_settings
+from poplibs_py.errors import InvalidArgumentError
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_every_level_can_be_the_highest(level):
+    assert read_settings({"POPLIBS_MAX_ISA": level.upper()}).max_isa == level
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("POPLIBS_MAX_ISA", "sse9"),
+        ("POPLIBS_NUM_THREADS", "0"),
+        ("POPLIBS_NUM_THREADS", "-1"),
+        ("POPLIBS_NUM_THREADS", "two"),
+        ("POPLIBS_NUM_THREADS", "257"),
+        ("POPLIBS_LOG_LEVEL", "LOUD"),
+    ],
+)
+def test_a_bad_value_is_named_with_what_is_allowed(name, value):
+    with pytest.raises(InvalidArgumentError, match=f"{name}: got {value}; allowed: "):
+        read_settings({name: value})
+
+
+def test_an_empty_variable_means_the_default():
+    assert read_settings({"POPLIBS_MAX_ISA": "", "POPLIBS_LOG_DEST": ""}) == read_settings({})
