@@ -1,1 +1,23 @@
-"""Targets: what the machine that a plan is made for looks like."""
+"""Machines as data: what a tile array holds, moves and multiplies per cycle.
+
+`Target` is one frozen, hashable record; every planner and cost model takes it as an argument and asks
+nothing else about a machine. See `Target` for the presets.
+"""
+
+from poplibs_py.target.exchange import exchange_cycles, scaled_exchange_rate
+from poplibs_py.target.machine import TYPE_SIZES, Target, resolve_target
+from poplibs_py.target.memory import TileBytes, memory_bound
+from poplibs_py.target.workers import cast_cycles, vector_width, worker_cycles
+
+__all__ = [
+    "TYPE_SIZES",
+    "Target",
+    "TileBytes",
+    "cast_cycles",
+    "exchange_cycles",
+    "memory_bound",
+    "resolve_target",
+    "scaled_exchange_rate",
+    "vector_width",
+    "worker_cycles",
+]

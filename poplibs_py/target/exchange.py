@@ -1,0 +1,42 @@
+"""Cycles to move data between tiles."""
+
+from __future__ import annotations
+
+from poplibs_py.target.machine import TYPE_SIZES, Target
+
+__all__ = ["SCALE", "exchange_cycles", "scaled_exchange_rate"]
+
+#: Bytes and bytes per cycle are both multiplied by this, so that fractional rates round late.
+SCALE = 16
+
+
+def scaled_exchange_rate(target: Target) -> int:
+    """Sixteenths of a byte a tile receives per cycle, in [1, 2**31 - 1]."""
+    # half away from zero, as C's round; the rate is positive
+    return int(min(max(1, int(target.exchange_bytes_per_cycle * SCALE + 0.5)), 2**31 - 1))
+
+
+def exchange_cycles(target: Target, elements: int, data_type: str, *, shared: bool = False) -> int:
+    """Cycles for one tile to receive `elements` of `data_type`.
+
+    Parameters
+    ----------
+    target : Target
+    elements : int
+    data_type : str
+        ``"float"``, ``"half"`` or ``"quarter"``.
+    shared : bool
+        Whether the tiles of one bus receive the same data, at double rate.
+
+    Notes
+    -----
+    ``ceil(16 bytes / round(16 rate))``: PopLibs' ExchangeEstimator.
+
+    Examples
+    --------
+    >>> from poplibs_py.target import Target, exchange_cycles
+    >>> exchange_cycles(Target.gc200(), 1024, "half"), exchange_cycles(Target.gc200(), 1024, "half", shared=True)
+    (512, 256)
+    """
+    rate = scaled_exchange_rate(target) * (2 if shared and target.exchange_bus_sharing else 1)
+    return -(-elements * TYPE_SIZES[data_type] * SCALE // rate)

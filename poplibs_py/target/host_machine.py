@@ -1,0 +1,64 @@
+"""What `Target.host` needs to know of this CPU: threads and cache sizes, read from the system."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from poplibs_py.errors import bad_argument, bad_type
+
+__all__ = ["describe"]
+
+_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def describe(threads: int | None) -> dict[str, Any]:
+    """Fields of the host `Target` for `threads` threads (default: those this process may use)."""
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if threads is None:
+        threads = available
+    if isinstance(threads, bool) or not isinstance(threads, int):
+        raise bad_type("threads", threads, "an integer")
+    if threads < 1:
+        raise bad_argument("threads", threads, "at least 1")
+    return {
+        "name": "host",
+        "kind": "host",
+        "tiles": threads,
+        "bytes_per_tile": _cache_share(),
+        "workers": 1,
+        "tiles_per_exchange_bus": 1,
+        "exchange_bus_sharing": False,
+        "exchange_bytes_per_cycle": 8.0,
+        "data_path_bits": 256,
+        "memcpy_bytes_per_cycle": 16,
+        "clock_hz": 3e9,
+        "grain": (6, 16, 1),
+    }
+
+
+def _cache_share() -> int:
+    """Bytes of cache a core can call its own: its private levels and its part of the shared one."""
+    total = 0
+    for index in sorted(_CACHES.glob("index*")):
+        try:
+            level = int((index / "level").read_text())
+            kind = (index / "type").read_text().strip()
+            text = (index / "size").read_text().strip()
+            sharers = _count_cpus((index / "shared_cpu_list").read_text())
+        except (OSError, ValueError):
+            continue
+        if level >= 2 and kind != "Instruction":
+            total += int(text[:-1]) * _UNITS.get(text[-1], 1) // sharers
+    return total or 1 << 20
+
+
+def _count_cpus(listing: str) -> int:
+    """Number of CPUs in a list such as ``0-3,8``."""
+    count = 0
+    for part in listing.strip().split(","):
+        first, _, last = part.partition("-")
+        count += int(last or first) - int(first) + 1
+    return count

@@ -1,0 +1,240 @@
+"""The `Target` record, its presets and its JSON form."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+from poplibs_py.errors import InvalidTypeError, bad_argument, bad_option, bad_type
+from poplibs_py.target import host_machine
+
+__all__ = ["TYPE_SIZES", "Target", "resolve_target"]
+
+#: Bytes of one element of each data type a modelled machine stores.
+TYPE_SIZES = {"float": 4, "half": 2, "quarter": 1}
+
+ConvUnits = tuple[tuple[str, str, int], ...]
+
+_IPU2_UNITS: ConvUnits = (
+    ("float", "float", 16),
+    ("half", "float", 8),
+    ("half", "half", 16),
+)
+_POSITIVE = (
+    "tiles bytes_per_tile workers tiles_per_exchange_bus exchange_bytes_per_cycle data_path_bits "
+    "memcpy_bytes_per_cycle conv_pipeline_depth conv_coeff_load_bytes repeat_count_max "
+    "atomic_store_bytes memory_element_bytes clock_hz"
+).split()
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """A tile array: how many tiles, how much memory each, what each does per cycle.
+
+    Corresponds to the queries PopLibs makes of ``poplar::Target``. Where Graphcore has not published a
+    value it is inferred from PopLibs' own assertions and from peak arithmetic rates. Every field can be
+    overridden: ``Target.gc200(tiles=4)``, ``target.replace(bytes_per_tile=1 << 20)``.
+
+    Parameters
+    ----------
+    name : str
+        Preset or user name; only for people.
+    tiles : int
+        Number of tiles (threads on the host).
+    bytes_per_tile : int
+        Memory of one tile, bytes.
+    conv_units : tuple of (str, str, int)
+        Matrix units for each (input type, partials type); an absent pair means none.
+    kind : str
+        ``"ipu"`` for a modelled machine, ``"host"`` for this CPU.
+    workers : int
+        Hardware threads of one tile, issued round-robin: one worker cycle is `workers` tile cycles.
+    tiles_per_exchange_bus : int
+        Tiles that share a bus and may receive the same data at once.
+    exchange_bus_sharing : bool
+        Whether such a pair receives shared data at double rate.
+    exchange_bytes_per_cycle : float
+        Bytes a tile receives per cycle.
+    data_path_bits : int
+        Width of a load; a vector of type t has ``data_path_bits / bits(t)`` elements.
+    memcpy_bytes_per_cycle, conv_pipeline_depth, conv_coeff_load_bytes : int
+        On-tile copy rate; depth of a matrix unit; bytes of weights loaded per cycle.
+    conv_load_elements : tuple of (str, int)
+        Input elements a matrix unit takes per cycle, by type.
+    repeat_count_max, atomic_store_bytes, memory_element_bytes : int
+        Repeat-counter limit; smallest store; bytes of one memory element.
+    clock_hz : float
+        Tile clock, Hz; turns cycles into seconds.
+    grain : (int, int, int)
+        Rows, columns and depth of the host's microkernel; (1, 1, 1) elsewhere.
+
+    Examples
+    --------
+    >>> from poplibs_py.target import Target
+    >>> t = Target.gc200()
+    >>> t.tiles, t.bytes_per_tile, t.units("half", "float")
+    (1472, 638976, 8)
+    >>> Target.from_json(t.to_json()) == t
+    True
+    """
+
+    name: str
+    tiles: int
+    bytes_per_tile: int
+    conv_units: ConvUnits = ()
+    kind: str = "ipu"
+    workers: int = 6
+    tiles_per_exchange_bus: int = 2
+    exchange_bus_sharing: bool = True
+    exchange_bytes_per_cycle: float = 4.0
+    data_path_bits: int = 64
+    memcpy_bytes_per_cycle: int = 8
+    conv_pipeline_depth: int = 4
+    conv_coeff_load_bytes: int = 16
+    conv_load_elements: tuple[tuple[str, int], ...] = (("float", 2), ("half", 4), ("quarter", 8))
+    repeat_count_max: int = 4095
+    atomic_store_bytes: int = 4
+    memory_element_bytes: int = 16384
+    clock_hz: float = 1.33e9
+    grain: tuple[int, int, int] = (1, 1, 1)
+
+    def __post_init__(self) -> None:
+        for field in _POSITIVE:
+            value = getattr(self, field)
+            is_rate = field in ("exchange_bytes_per_cycle", "clock_hz")
+            if isinstance(value, bool) or not isinstance(value, (int, float) if is_rate else int):
+                raise bad_type(field, value, "a number" if is_rate else "an integer")
+            if not (math.isfinite(value) and 0 < value < 2**62):
+                raise bad_argument(field, value, "a finite positive number below 2**62")
+        if self.kind not in ("ipu", "host"):
+            raise bad_argument("kind", self.kind, "'ipu' or 'host'")
+        if self.tiles >= 2**31:
+            raise bad_argument("tiles", self.tiles, "below 2**31")
+        for given, partial, units in self.conv_units:
+            if given not in TYPE_SIZES or partial not in TYPE_SIZES or units < 1:
+                raise bad_argument("conv_units", (given, partial, units), "(type, type, count >= 1)")
+
+    # Queries -------------------------------------------------------------------------------------
+
+    def units(self, input_type: str, partials_type: str) -> int:
+        """Matrix units for an (input, partials) pair of types; 0 if there are none."""
+        for given, partial, count in self.conv_units:
+            if given == input_type and partial == partials_type:
+                return count
+        return 0
+
+    def load_elements(self, data_type: str) -> int:
+        """Input elements a matrix unit takes per cycle."""
+        return dict(self.conv_load_elements)[data_type]
+
+    def weights_per_unit(self, data_type: str) -> int:
+        """Weights one matrix unit holds: pipeline depth times elements per load."""
+        return self.conv_pipeline_depth * self.load_elements(data_type)
+
+    def vector_width(self, data_type: str) -> int:
+        """Elements of `data_type` in one load."""
+        return self.data_path_bits // (8 * TYPE_SIZES[data_type])
+
+    # Changing and writing ------------------------------------------------------------------------
+
+    def replace(self, **fields: Any) -> Target:
+        """Return a copy with some fields changed; an unknown field raises `InvalidOptionError`."""
+        known = {f.name for f in dataclasses.fields(self)}
+        for key in fields:
+            if key not in known:
+                raise bad_option(key, known)
+        return dataclasses.replace(self, **fields) if fields else self
+
+    def to_json(self) -> str:
+        """Return the target as a JSON object, fields by name."""
+        return json.dumps(dataclasses.asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Target:
+        """Read what `to_json` wrote."""
+        try:
+            fields = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise bad_argument("text", text, "a JSON object") from error
+        if not isinstance(fields, dict):
+            raise bad_argument("text", text, "a JSON object")
+        known = {f.name for f in dataclasses.fields(cls)}
+        for key in fields:
+            if key not in known:
+                raise bad_option(key, known)
+        for key in ("conv_units", "conv_load_elements"):
+            if key in fields:
+                fields[key] = tuple(tuple(row) for row in fields[key])
+        if "grain" in fields:
+            fields["grain"] = tuple(fields["grain"])
+        try:
+            return cls(**fields)
+        except TypeError as error:
+            raise InvalidTypeError(f"text: {error}") from error
+
+    # Presets -------------------------------------------------------------------------------------
+
+    @classmethod
+    def gc2(cls, **fields: Any) -> Target:
+        """Colossus Mk1: 1,216 tiles of 256 KiB, 8 matrix units a tile, 1.6 GHz."""
+        units = (("float", "float", 8), ("half", "float", 8), ("half", "half", 8))
+        return cls("gc2", 1216, 262144, units, clock_hz=1.6e9).replace(**fields)
+
+    @classmethod
+    def gc200(cls, **fields: Any) -> Target:
+        """Colossus Mk2: 1,472 tiles of 624 KiB, 1.33 GHz; half peaks at 250 TFLOP/s."""
+        return cls("gc200", 1472, 638976, _IPU2_UNITS).replace(**fields)
+
+    @classmethod
+    def bow(cls, **fields: Any) -> Target:
+        """Bow: the Mk2 tile array clocked at 1.85 GHz."""
+        return cls("bow", 1472, 638976, _IPU2_UNITS, clock_hz=1.85e9).replace(**fields)
+
+    @classmethod
+    def c600(cls, **fields: Any) -> Target:
+        """C600: the Mk2 tile array with FP8 matrix units (quarter in, half partials), 1.5 GHz."""
+        units = (*_IPU2_UNITS, ("quarter", "half", 16))
+        return cls("c600", 1472, 638976, units, clock_hz=1.5e9).replace(**fields)
+
+    @classmethod
+    def small(cls, tiles: int, **fields: Any) -> Target:
+        """A GC200 cut down to `tiles` tiles: for tests and for reading plans by eye."""
+        return cls.gc200(tiles=tiles).replace(name=f"small({tiles})", **fields)
+
+    @classmethod
+    def host(cls, threads: int | None = None, **fields: Any) -> Target:
+        """This CPU: tiles are threads, tile memory a core's share of its caches.
+
+        `exchange_bytes_per_cycle` and `memcpy_bytes_per_cycle` are tabulated packing rates.
+        """
+        return cls(**host_machine.describe(threads)).replace(**fields)
+
+
+_PRESETS: dict[str, Callable[[], Target]] = {
+    "gc2": Target.gc2,
+    "gc200": Target.gc200,
+    "bow": Target.bow,
+    "c600": Target.c600,
+    "host": Target.host,
+}
+
+
+def resolve_target(target: Target | str) -> Target:
+    """Return `target` itself, or the preset of that name.
+
+    Examples
+    --------
+    >>> from poplibs_py.target import resolve_target
+    >>> resolve_target("bow").clock_hz
+    1850000000.0
+    """
+    if isinstance(target, Target):
+        return target
+    if isinstance(target, str):
+        if target in _PRESETS:
+            return _PRESETS[target]()
+        raise bad_argument("target", target, "a Target or one of " + ", ".join(map(repr, _PRESETS)))
+    raise bad_type("target", target, "a Target or the name of a preset")

@@ -1,0 +1,64 @@
+"""Bytes on one tile: the bound a plan must meet, and what is laid out."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from poplibs_py.errors import bad_argument, bad_type
+from poplibs_py.target.machine import Target
+
+__all__ = ["TileBytes", "memory_bound"]
+
+
+def memory_bound(target: Target, proportion: float) -> int | None:
+    """Temporary bytes a tile may use, or None where a proportion of 0 asks for no bound.
+
+    Parameters
+    ----------
+    target : Target
+    proportion : float
+        PopLibs' ``availableMemoryProportion``: finite, >= 0; above 1 is allowed.
+
+    Examples
+    --------
+    >>> from poplibs_py.target import Target, memory_bound
+    >>> memory_bound(Target.gc200(), 0.6)
+    383385
+    """
+    if isinstance(proportion, bool) or not isinstance(proportion, (int, float)):
+        raise bad_type("available_memory_proportion", proportion, "a number")
+    if not (math.isfinite(proportion) and 0 <= proportion <= 2**32):
+        raise bad_argument("available_memory_proportion", proportion, "a finite number, 0 or more")
+    available = target.bytes_per_tile * float(proportion)
+    return None if available == 0 else int(available)
+
+
+@dataclasses.dataclass(frozen=True)
+class TileBytes:
+    """Bytes of one tile, by use.
+
+    Examples
+    --------
+    >>> from poplibs_py.target import TileBytes
+    >>> (TileBytes(inputs=64, partials=32) + TileBytes(inputs=8)).total
+    104
+    """
+
+    inputs: int = 0
+    weights: int = 0
+    partials: int = 0
+    other: int = 0
+
+    @property
+    def total(self) -> int:
+        """Sum over the uses."""
+        return self.inputs + self.weights + self.partials + self.other
+
+    def __add__(self, more: TileBytes) -> TileBytes:
+        return TileBytes(
+            self.inputs + more.inputs,
+            self.weights + more.weights,
+            self.partials + more.partials,
+            self.other + more.other,
+        )

@@ -1,0 +1,38 @@
+"""Cycles of work shared by the workers of one tile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from poplibs_py.target.machine import Target
+
+__all__ = ["cast_cycles", "vector_width", "worker_cycles"]
+
+_CAST_OVERHEAD = 26  # worker cycles to enter and leave the cast loop
+
+
+def vector_width(target: Target, data_type: str) -> int:
+    """Elements of `data_type` in one load of a tile."""
+    return target.vector_width(data_type)
+
+
+def worker_cycles(target: Target, cycles: Iterable[int]) -> int:
+    """Tile cycles until the slowest of the workers is done.
+
+    Workers are issued round-robin, so each of their cycles takes `target.workers` of the tile's.
+    """
+    return target.workers * max(cycles, default=0)
+
+
+def cast_cycles(target: Target, elements: int, source: str, result: str) -> int:
+    """Tile cycles to cast `elements` from type `source` to type `result`.
+
+    Examples
+    --------
+    >>> from poplibs_py.target import Target, cast_cycles
+    >>> cast_cycles(Target.gc200(), 48, "float", "half")
+    180
+    """
+    each = -(-elements // target.workers)
+    vectors = max(-(-each // target.vector_width(source)), -(-each // target.vector_width(result)))
+    return (vectors + _CAST_OVERHEAD) * target.workers
