@@ -1,7 +1,7 @@
 """The build: one table of extension modules, and one module per kernel family and instruction-set level.
 
-Environment: ``POPLIBS_BUILD_DEBUG=1`` turns on bounds checks and assertions, ``POPLIBS_BUILD_SANITIZE=address,undefined``
-builds with those sanitizers, ``POPLIBS_BUILD_EMULATED_AMX=1`` adds the AMX kernels on software tiles (for tests on
+Environment: ``POPLIBS_BUILD_DEBUG=1`` turns on bounds checks, ``POPLIBS_BUILD_SANITIZE=address,undefined`` builds with
+those sanitizers, ``POPLIBS_BUILD_EMULATED_AMX=1`` adds the AMX kernels on software tiles (for tests on
 machines without AMX), ``POPLIBS_BUILD_FAMILIES=cast,dot`` builds those kernel families alone.
 """
 
@@ -130,7 +130,7 @@ def tile_extensions() -> list[Extension]:
                 stub.write_text(text)
             macros = (("POP_LEVEL", str(level.number)), *level.macros)
             module = f"poplibs_py.kernels._tiles.{family.name}_{level.name}"
-            found.append(extension(module, stub, level.flags, macros, f"kernels/**/*.h"))
+            found.append(extension(module, stub, level.flags, macros, "kernels/**/*.h"))
     return found
 
 

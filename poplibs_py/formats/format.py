@@ -1,15 +1,15 @@
 """Number formats as data.
 
 A format is described by a few facts (exponent and mantissa bits, bias, which codes are not numbers); everything else
-follows from them. The presets are IEEE FP32 and FP16, BF16, Graphcore's FP8 pair F143 and F152 (arXiv 2206.02915, as PopLibs
-encodes them) and the OCP FP8 pair (OCP 8-bit floating point specification, revision 1.0).
+follows from them. The presets are IEEE FP32 and FP16, BF16, Graphcore's FP8 pair F143 and F152 (arXiv 2206.02915, as
+PopLibs encodes them) and the OCP FP8 pair (OCP 8-bit floating point specification, revision 1.0).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import ml_dtypes
 import numpy as np
@@ -223,9 +223,10 @@ def _format_of(what: object) -> Format | None:
         return _BY_NAME.get(what.lower())
     dtype = getattr(what, "dtype", what)
     try:
-        return _by_dtype(np.dtype(dtype))
+        known: np.dtype[Any] = np.dtype(cast(Any, dtype))
     except TypeError:
         return None
+    return _by_dtype(known)
 
 
 @cache

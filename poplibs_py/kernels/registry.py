@@ -1,7 +1,7 @@
 """The registry of compiled kernels, and the selection of one with reasons for the rest.
 
-Each family's module holds the kernels of one instruction-set level. Only modules of levels that this machine can run are
-ever imported.
+Each family's module holds the kernels of one instruction-set level. Only modules of levels that this machine can run
+are ever imported.
 """
 
 from __future__ import annotations
