@@ -221,7 +221,7 @@ def _format_of(what: object) -> Format | None:
         return what
     if isinstance(what, str):
         return _BY_NAME.get(what.lower())
-    dtype = getattr(what, "dtype", what)
+    dtype = what if isinstance(what, type) else getattr(what, "dtype", what)
     try:
         known: np.dtype[Any] = np.dtype(cast(Any, dtype))
     except TypeError:

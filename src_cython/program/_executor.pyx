@@ -1,7 +1,7 @@
 """The executor: runs a program's compute sets over threads, with the GIL released.
 
-The only module with threads. Arrays come in as NumPy arrays of any dtype (bit patterns are all that kernels see), so the
-NumPy C interface is used for their addresses.
+The only module with threads. Arrays come in as NumPy arrays of any dtype (bit patterns are all that kernels see), so
+the NumPy C interface is used for their addresses.
 """
 
 cimport cython
