@@ -1,0 +1,22 @@
+"""Other libraries that do the same work, for benchmarks: which are installed, and how to call them alike.
+
+NumPy and SciPy are always there. MKL is called through its shared library (`mkl`), torch through its Python face;
+both are used when they are installed and never needed. `dense_routes` and `sparse_routes` return every way to get
+``W @ X`` from them as `Route` objects with one face, and `limited_threads` holds all of them to a number of threads.
+"""
+
+from .mkl import Mkl, load_mkl
+from .routes import Route, dense_routes, sparse_routes
+from .threads import limited_threads
+from .versions import LIBRARIES, installed
+
+__all__ = [
+    "LIBRARIES",
+    "Mkl",
+    "Route",
+    "dense_routes",
+    "installed",
+    "limited_threads",
+    "load_mkl",
+    "sparse_routes",
+]

@@ -1,0 +1,132 @@
+"""Every way to get ``W @ X`` from the peers, behind one face."""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ...formats import format_of
+from .mkl import load_mkl
+from .versions import installed
+
+__all__ = ["Route", "dense_routes", "sparse_routes"]
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Route:
+    """One way for one peer to compute a product whose operands it has already been given in its own form.
+
+    Attributes
+    ----------
+    library : str
+        ``"numpy"``, ``"scipy"``, ``"mkl"`` or ``"torch"``.
+    method : str
+        ``"dense"``, ``"csr_sparse"`` or ``"bsr_sparse"``, as the PopSparse benchmark spells them.
+    format : str
+        Name of the format of the operands that it is given.
+    run : callable
+        Computes the product and returns it as that library's own array.
+    """
+
+    library: str
+    method: str
+    format: str
+    run: Callable[[], Any]
+
+    def result(self) -> Array:
+        """Compute the product and return it as a float32 NumPy array."""
+        got = self.run()
+        if hasattr(got, "to_dense"):
+            got = got.float().numpy()
+        return np.asarray(got, np.float32)
+
+
+def dense_routes(w: Array, x: Array) -> list[Route]:
+    """Ways to multiply two dense row-major matrices of one format.
+
+    NumPy takes float32 alone: its float16 product is a scalar loop, a hundred times slower than converting first.
+    torch takes float32, float16 and bfloat16; MKL those that its version has.
+
+    Parameters
+    ----------
+    w, x : array, [M, K] and [K, N]
+        C-contiguous, one dtype.
+    """
+    name = format_of(w, "w").name
+    routes = []
+    if name == "float32":
+        out = np.empty((w.shape[0], x.shape[1]), np.float32)
+        routes.append(Route("numpy", "dense", name, partial(np.matmul, w, x, out=out)))
+    mkl = load_mkl()
+    if mkl is not None and name in mkl.formats:
+        mkl_out = np.empty((w.shape[0], x.shape[1]), np.float32)
+        routes.append(Route("mkl", "dense", name, partial(mkl.gemm, w, x, mkl_out)))
+    if "torch" in installed() and name in ("float32", "float16", "bfloat16"):
+        routes.append(_torch_dense(name, w, x))
+    return routes
+
+
+def sparse_routes(matrix: Any, x: Array) -> list[Route]:
+    """Ways to multiply a sparse matrix by a dense one; all of them are float32, for no peer takes less.
+
+    Parameters
+    ----------
+    matrix : scipy.sparse.bsr_array or csr_array, [M, K]
+        float32. A BSR matrix is tried as BSR (square blocks) and as CSR; a CSR one as CSR.
+    x : array, [K, N]
+        C-contiguous float32.
+    """
+    return list(_sparse_routes(matrix, x))
+
+
+def _sparse_routes(matrix: Any, x: Array) -> Iterator[Route]:
+    csr = matrix.tocsr() if matrix.format == "bsr" else matrix
+    forms = [("csr_sparse", csr)]
+    if matrix.format == "bsr" and matrix.blocksize[0] == matrix.blocksize[1] > 1:
+        forms.append(("bsr_sparse", matrix))
+    mkl = load_mkl()
+    for method, form in forms:
+        yield Route("scipy", method, "float32", partial(operator.matmul, form, x))
+        if mkl is not None:
+            handle = mkl.sparse(form, columns=x.shape[1])
+            out = np.empty((form.shape[0], x.shape[1]), np.float32)
+            yield Route("mkl", method, "float32", partial(handle.product, x, out))
+        if "torch" in installed():
+            yield _torch_sparse(method, form, x)
+
+
+def _torch_dense(name: str, w: Array, x: Array) -> Route:
+    import torch
+
+    dtype = getattr(torch, name)
+    tw, tx = _to_torch(w, dtype), _to_torch(x, dtype)
+    out = torch.empty((w.shape[0], x.shape[1]), dtype=dtype)
+    return Route("torch", "dense", name, partial(torch.mm, tw, tx, out=out))
+
+
+def _to_torch(array: Array, dtype: Any) -> Any:
+    import torch
+
+    if array.dtype.itemsize == 2:
+        return torch.from_numpy(array.view(np.int16)).view(dtype)
+    return torch.from_numpy(array)
+
+
+def _torch_sparse(method: str, form: Any, x: Array) -> Route:
+    import torch
+
+    rows, columns = torch.from_numpy(form.indptr.astype(np.int64)), torch.from_numpy(form.indices.astype(np.int64))
+    values, tx = torch.from_numpy(form.data), torch.from_numpy(x)
+    build = torch.sparse_csr_tensor if method == "csr_sparse" else torch.sparse_bsr_tensor
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch calls its compressed layouts beta
+        matrix = build(rows, columns, values, size=form.shape)
+    return Route("torch", method, "float32", partial(operator.matmul, matrix, tx))

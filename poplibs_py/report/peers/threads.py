@@ -1,0 +1,75 @@
+"""Hold every peer to one number of threads, so that a comparison is fair."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+from ...errors import bad_argument
+from .mkl import load_mkl
+
+__all__ = ["limited_threads"]
+
+_OPENBLAS_NAMES = (
+    "scipy_openblas_{verb}_num_threads64_",
+    "scipy_openblas_{verb}_num_threads",
+    "openblas_{verb}_num_threads64_",
+    "openblas_{verb}_num_threads",
+)
+
+_Control = tuple[Callable[[], int], Callable[[int], None]]
+
+
+@contextmanager
+def limited_threads(count: int) -> Iterator[None]:
+    """Within the block, OpenBLAS (NumPy, SciPy), MKL and torch use at most `count` threads each.
+
+    torch is limited when it has been imported before the block is entered.
+
+    Examples
+    --------
+    >>> with limited_threads(1):
+    ...     pass
+    """
+    if not isinstance(count, int) or count < 1:
+        raise bad_argument("count", count, "a whole number of at least 1")
+    controls = [*_openblas_controls(), *_mkl_controls(), *_torch_controls()]
+    before = [get() for get, _ in controls]
+    for _, put in controls:
+        put(count)
+    try:
+        yield
+    finally:
+        for (_, put), value in zip(controls, before, strict=True):
+            put(value)
+
+
+@cache
+def _openblas_controls() -> tuple[_Control, ...]:
+    maps = Path("/proc/self/maps")
+    if not maps.exists():
+        return ()
+    paths = {line.split()[-1] for line in maps.read_text().splitlines() if "openblas" in line}
+    controls = []
+    for path in sorted(paths):
+        library = ctypes.CDLL(path)
+        for name in _OPENBLAS_NAMES:
+            get, put = (getattr(library, name.format(verb=verb), None) for verb in ("get", "set"))
+            if get is not None and put is not None:
+                controls.append((get, put))
+                break
+    return tuple(controls)
+
+
+def _mkl_controls() -> tuple[_Control, ...]:
+    mkl = load_mkl()
+    return () if mkl is None else ((mkl.threads, mkl.set_threads),)
+
+
+def _torch_controls() -> tuple[_Control, ...]:
+    torch = sys.modules.get("torch")
+    return () if torch is None else ((torch.get_num_threads, torch.set_num_threads),)

@@ -1,0 +1,35 @@
+"""Which peers are installed, and in which version."""
+
+from __future__ import annotations
+
+import importlib.util
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+
+from .mkl import load_mkl
+
+__all__ = ["LIBRARIES", "installed"]
+
+LIBRARIES = ("numpy", "scipy", "mkl", "torch")
+"""Every peer that the benchmarks know."""
+
+
+@cache
+def installed() -> dict[str, str]:
+    """Return the peers that can be called here and their versions, without importing them.
+
+    Examples
+    --------
+    >>> list(installed())[:2]
+    ['numpy', 'scipy']
+    """
+    present = {"numpy": True, "scipy": True, "mkl": load_mkl() is not None,
+               "torch": importlib.util.find_spec("torch") is not None}
+    return {name: _version(name) for name in LIBRARIES if present[name]}
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "unknown version"

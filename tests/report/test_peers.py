@@ -1,0 +1,85 @@
+"""The peers' wrappers give right answers and refuse what the library behind them would not check."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+from scipy import sparse
+
+from poplibs_py.errors import PoplibsError
+from poplibs_py.report.peers import dense_routes, installed, limited_threads, load_mkl, sparse_routes
+
+DTYPES = [np.float32, np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    with limited_threads(1):
+        yield
+
+
+def signs(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
+    """Values from {-1, 0, 1}: with a depth under 256 every order of sums and every format gives the same bits."""
+    return np.random.default_rng(seed).integers(-1, 2, shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: np.dtype(d).name)
+def test_dense_routes_are_exact_on_exact_data(dtype):
+    w, x = signs((48, 80)), signs((80, 24), 1)
+    routes = dense_routes(w.astype(dtype), x.astype(dtype))
+    if dtype is np.float32:
+        assert "numpy" in {route.library for route in routes}
+    for route in routes:
+        np.testing.assert_array_equal(route.result(), w @ x, err_msg=f"{route.library} {route.format}")
+
+
+@pytest.mark.parametrize("block", [1, 4, 16])
+def test_sparse_routes_are_exact_on_exact_data(block):
+    mask = np.kron(np.random.default_rng(2).random((64 // block, 96 // block)) < 0.25, np.ones((block, block)))
+    w, x = (signs((64, 96)) * mask).astype(np.float32), signs((96, 24), 1)
+    matrix = sparse.bsr_array(w, blocksize=(block, block)) if block > 1 else sparse.csr_array(w)
+    routes = sparse_routes(matrix, x)
+    assert {route.method for route in routes} == ({"csr_sparse", "bsr_sparse"} if block > 1 else {"csr_sparse"})
+    assert {route.library for route in routes} == set(installed()) - {"numpy"}
+    for route in routes:
+        np.testing.assert_array_equal(route.result(), w @ x, err_msg=f"{route.library} {route.method}")
+
+
+def test_mkl_transposed_product():
+    mkl = load_mkl()
+    if mkl is None:
+        pytest.skip("MKL is not installed")
+    w, x = signs((40, 56)), signs((40, 8), 1)
+    product = mkl.sparse(sparse.csr_array(w), columns=8).product(x, transposed=True)
+    np.testing.assert_array_equal(product, w.T @ x)
+
+
+def test_mkl_refuses_what_it_would_misread():
+    mkl = load_mkl()
+    if mkl is None:
+        pytest.skip("MKL is not installed")
+    a = signs((8, 8))
+    double = a.astype(np.float64)
+    bad = [(a[:, ::2], a), (a.T, a), (a, a.astype(np.float16)), (a, a[:4]), (double, double)]
+    for left, right in bad:
+        with pytest.raises(PoplibsError):
+            mkl.gemm(left, right)
+    with pytest.raises(PoplibsError, match="out"):
+        mkl.gemm(a, a, np.empty((8, 4), np.float32))
+    with pytest.raises(PoplibsError, match="square"):
+        mkl.sparse(sparse.bsr_array(a, blocksize=(2, 4)), columns=8)
+    with pytest.raises(PoplibsError, match="matrix"):
+        mkl.sparse(sparse.csc_array(a), columns=8)
+
+
+def test_limited_threads_restores():
+    mkl = load_mkl()
+    if mkl is None:
+        pytest.skip("MKL is not installed")
+    with limited_threads(2):
+        with limited_threads(1):
+            assert mkl.threads() == 1
+        assert mkl.threads() == 2
+    with pytest.raises(PoplibsError, match="count"), limited_threads(0):
+        pass
