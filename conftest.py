@@ -1,0 +1,63 @@
+"""Runs the Python examples of the documentation's pages as tests.
+
+Each ```` ```python ```` block of ``README.md`` and ``docs/**/*.md`` is run in order, all blocks of a page in one namespace. A
+block with ``>>>`` prompts is a doctest; one without is code that must run.
+"""
+
+from __future__ import annotations
+
+import doctest
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+collect_ignore = ["setup.py", "docs/conf.py"]
+
+_FENCE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def pytest_collect_file(parent: pytest.Collector, file_path: Path) -> pytest.Collector | None:
+    """Take Markdown pages."""
+    return MarkdownPage.from_parent(parent, path=file_path) if file_path.suffix == ".md" else None
+
+
+class MarkdownPage(pytest.File):
+    """A page of the documentation."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """One test for a page that has examples, since later ones use the names of earlier ones."""
+        if _FENCE.search(self.path.read_text()):
+            yield PageExamples.from_parent(self, name="examples")
+
+
+class PageExamples(pytest.Item):
+    """The examples of one page."""
+
+    def runtest(self) -> None:
+        """Run the blocks in order."""
+        text = self.path.read_text()
+        names: dict[str, object] = {"__name__": "__main__"}
+        for block in _FENCE.finditer(text):
+            line = text.count("\n", 0, block.start(1))
+            if ">>>" in block[1]:
+                run_prompts(block[1], names, self.path, line)
+            else:
+                exec(compile("\n" * line + block[1], str(self.path), "exec"), names)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """Where the page is."""
+        return self.path, 0, f"examples of {self.path.name}"
+
+
+def run_prompts(source: str, names: dict[str, object], path: Path, line: int) -> None:
+    """Run one block with prompts; fail with the doctest report of what differs."""
+    test = doctest.DocTestParser().get_doctest(source, names, path.name, str(path), line)
+    report: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=_FLAGS, verbose=False)
+    failed, _ = runner.run(test, out=report.append, clear_globs=False)
+    names.update(test.globs)
+    if failed:
+        pytest.fail("".join(report), pytrace=False)
