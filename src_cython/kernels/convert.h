@@ -1,0 +1,150 @@
+/* Every number format up to 16 bits, to FP32 and back: the one place where codes are decoded and encoded.
+ *
+ * What callers may rely on
+ *   - A format is its layout facts, a `pop_format`. A power-of-two scale is part of them: `pop_scaled` moves the bias, so
+ *     a scaled FP8 tensor is only a format with another bias, decoded and rounded exactly, with no multiplication.
+ *     Formats satisfy `poplibs_py.formats.Format`'s rule: each normal number is a normal FP32 number (bias <= 127,
+ *     largest exponent <= 127) and bias >= -100. Then every value is an FP32 number and decoding is exact.
+ *   - All levels give the same bits: the algorithm exists once, in convert_body.h, and is compiled with a vocabulary of
+ *     scalar, AVX2 or AVX-512 operations. Only FP16 also uses the CPU's conversions, which agree bit for bit.
+ *   - Give `pop_format` as a `static const` (POP_F16, POP_F143, ...) and everything folds to that format's own code; give
+ *     it at run time and the same source is the generic path. Constant layout with a run-time bias works well too.
+ *   - `_part` functions touch the first n elements only (0 <= n <= lanes), never a byte beyond; other lanes are +0.
+ *   - MXCSR at its default: nearest even, no flushing of subnormals.
+ *
+ * Names: `pop_s_*` works on one element (tails), `pop_v_*` on POP_LANES of them: 16 at AVX-512 levels, 8 at AVX2, 1 at
+ * portable. `pop_v_f`, `pop_v_i` are the vectors of float and of 32-bit codes (`__m512`, `__m512i`, ...).
+ *     pop_v_decode(f, p)                       POP_LANES elements at p, as FP32
+ *     pop_v_decode_part(f, p, n)
+ *     pop_v_encode(f, overflow, p, x)          x rounded to nearest even, stored at p
+ *     pop_v_encode_part(f, overflow, p, x, n)
+ *     pop_v_from_code(f, codes), pop_v_to_code(f, rounding, overflow, x, noise)   the same in registers
+ * At AVX-512 levels convert_avx512.h adds BF16 pairs (FP16 = hi + lo exactly), and with VBMI table decoding of 64 codes
+ * of any format of at most 8 bits.
+ *
+ * Contract
+ *   - Encoding rounds once. Nearest even: ties to the code with an even last bit. Toward zero: truncates. Stochastic: with
+ *     f the discarded fraction and R the word's top r bits, up if and only if f + (R + 1/2) / 2^r >= 1.
+ *     Without subnormals, zero and the smallest normal number are neighbours.
+ *   - A finite number overflows when, rounded with unbounded exponent, it exceeds the largest finite number: then it
+ *     becomes that number, NaN, or infinity, as asked; its sign is kept.
+ *   - An infinity stays one where the format has it and becomes NaN elsewhere, whatever `overflow` says.
+ *   - NaN stays NaN with its sign; formats with infinities keep the payload's top bits, quiet. POP_NEGATIVE_ZERO formats
+ *     have one NaN, without sign, and write every zero as +0.
+ *   - Decoding NaN gives quiet NaN, except that formats with FP32's exponent (BF16) decode by shifting alone. */
+#ifndef POP_KERNELS_CONVERT_H
+#define POP_KERNELS_CONVERT_H
+#include <stdint.h>
+#include <string.h>
+
+#include "kernels/abi.h"
+
+#define POP_IEEE 0          /* the highest exponent holds infinities and NaNs */
+#define POP_NAN_ONLY 1      /* all ones is NaN, no infinities (OCP E4M3) */
+#define POP_NEGATIVE_ZERO 2 /* minus zero's code is the one NaN, no infinities (F143, F152) */
+
+typedef struct pop_format {
+    int32_t exponent_bits, mantissa_bits, bias;
+    int32_t specials;
+    int32_t subnormals; /* 0 where exponent zero holds only zero */
+} pop_format;
+
+static const pop_format POP_F32 = {8, 23, 127, POP_IEEE, 1};
+static const pop_format POP_F16 = {5, 10, 15, POP_IEEE, 1};
+static const pop_format POP_BF16 = {8, 7, 127, POP_IEEE, 1};
+static const pop_format POP_F143 = {4, 3, 8, POP_NEGATIVE_ZERO, 1};
+static const pop_format POP_F152 = {5, 2, 16, POP_NEGATIVE_ZERO, 1};
+static const pop_format POP_E4M3 = {4, 3, 7, POP_NAN_ONLY, 1};
+static const pop_format POP_E5M2 = {5, 2, 15, POP_IEEE, 1};
+
+#define POP_NEAREST_EVEN 0
+#define POP_TOWARD_ZERO 1
+#define POP_STOCHASTIC 2
+
+#define POP_SATURATE 0
+#define POP_OVERFLOW_NAN 1
+#define POP_OVERFLOW_INFINITY 2 /* POP_IEEE formats only */
+
+/* The format whose values are 2^scale times those of `f`. */
+POP_INLINE pop_format pop_scaled(pop_format f, int scale)
+{
+    f.bias -= scale;
+    return f;
+}
+
+POP_INLINE int pop_bits(const pop_format *f) { return 1 + f->exponent_bits + f->mantissa_bits; }
+
+POP_INLINE int64_t pop_bytes(const pop_format *f) { return pop_bits(f) <= 8 ? 1 : pop_bits(f) <= 16 ? 2 : 4; }
+
+POP_INLINE int pop_is_f32(const pop_format *f) { return f->mantissa_bits == 23; }
+
+POP_INLINE int pop_is_f16(const pop_format *f)
+{
+    return f->exponent_bits == 5 && f->mantissa_bits == 10 && f->bias == 15 && f->specials == POP_IEEE && f->subnormals;
+}
+
+/* FP32 with fewer mantissa bits, such as BF16: its codes are the top bits of FP32's. */
+POP_INLINE int pop_is_short_f32(const pop_format *f)
+{
+    return f->exponent_bits == 8 && f->bias == 127 && f->specials == POP_IEEE && f->subnormals;
+}
+
+/* Codes without their sign. */
+POP_INLINE int32_t pop_sign_code(const pop_format *f) { return 1 << (pop_bits(f) - 1); }
+
+POP_INLINE int32_t pop_infinity_code(const pop_format *f)
+{
+    return ((1 << f->exponent_bits) - 1) << f->mantissa_bits;
+}
+
+POP_INLINE int32_t pop_quiet_code(const pop_format *f) { return (1 << f->mantissa_bits) >> 1; }
+
+POP_INLINE int32_t pop_nan_code(const pop_format *f)
+{
+    if (f->specials == POP_NEGATIVE_ZERO) return pop_sign_code(f);
+    return f->specials == POP_NAN_ONLY ? pop_sign_code(f) - 1 : pop_infinity_code(f) | pop_quiet_code(f);
+}
+
+POP_INLINE int32_t pop_max_code(const pop_format *f)
+{
+    if (f->specials == POP_IEEE) return pop_infinity_code(f) - 1;
+    return pop_sign_code(f) - (f->specials == POP_NAN_ONLY ? 2 : 1);
+}
+
+POP_INLINE int32_t pop_overflow_code(const pop_format *f, int overflow)
+{
+    if (overflow == POP_SATURATE) return pop_max_code(f);
+    return overflow == POP_OVERFLOW_INFINITY ? pop_infinity_code(f) : pop_nan_code(f);
+}
+
+/* FP32 bits of 2^exponent, a normal number. */
+POP_INLINE int32_t pop_power_bits(int exponent) { return (exponent + 127) << 23; }
+
+#define POP_JOIN_(a, b) a##b
+#define POP_JOIN(a, b) POP_JOIN_(a, b)
+
+#define POP_OP(name) POP_JOIN(pop_s_, name)
+#include "kernels/convert_scalar.h"
+#include "kernels/convert_body.h"
+#undef POP_OP
+
+#define POP_OP(name) POP_JOIN(pop_v_, name)
+#if POP_LEVEL >= POP_LEVEL_AVX512
+#define POP_LANES 16
+#include "kernels/convert_avx512.h"
+#include "kernels/convert_body.h"
+#elif POP_LEVEL >= POP_LEVEL_AVX2
+#define POP_LANES 8
+#include "kernels/convert_avx2.h"
+#include "kernels/convert_body.h"
+#else
+#define POP_LANES 1
+#include "kernels/convert_scalar.h"
+#include "kernels/convert_body.h"
+#endif
+#undef POP_OP
+
+#if POP_LEVEL >= POP_LEVEL_AVX512
+#include "kernels/convert_bf16.h"
+#endif
+#endif

@@ -1,0 +1,152 @@
+/* Decoding and encoding, once for every level: POP_OP names the vocabulary (scalar, AVX2, AVX-512) it is compiled with.
+ *
+ * Codes sit zero-extended in 32-bit lanes. Decoding shifts exponent and mantissa to FP32's places and adds the difference of
+ * the biases; a subnormal borrows the hidden bit and gives it back by a subtraction (so no subnormal is ever multiplied).
+ * Encoding rounds FP32's bits as an integer, where a carry runs into the exponent as it should; below the smallest
+ * normal number, adding a power of two whose ulp is the format's step makes the adder round. */
+
+POP_INLINE POP_OP(f) POP_OP(from_code)(const pop_format *f, POP_OP(i) code)
+{
+    int shift = 23 - f->mantissa_bits;
+    if (pop_is_short_f32(f)) return POP_OP(float)(POP_OP(sll)(code, shift));
+
+    POP_OP(i) sign = POP_OP(sll)(POP_OP(and)(code, POP_OP(set)(pop_sign_code(f))), 32 - pop_bits(f));
+    POP_OP(i) magnitude = POP_OP(and)(code, POP_OP(set)(pop_sign_code(f) - 1));
+    POP_OP(i) bits = POP_OP(add)(POP_OP(sll)(magnitude, shift), POP_OP(set)((127 - f->bias) << 23));
+    POP_OP(m) tiny = POP_OP(gt)(POP_OP(set)(1 << f->mantissa_bits), magnitude);
+    if (!f->subnormals) {
+        bits = POP_OP(select)(tiny, bits, POP_OP(set)(0));
+    } else if (f->bias != 127) {
+        POP_OP(f) raised = POP_OP(float)(POP_OP(add)(bits, POP_OP(keep)(tiny, POP_OP(set)(1 << 23))));
+        POP_OP(i) hidden = POP_OP(keep)(tiny, POP_OP(set)(pop_power_bits(1 - f->bias)));
+        bits = POP_OP(bits)(POP_OP(sub_f)(raised, POP_OP(float)(hidden)));
+    }
+    if (f->specials == POP_NEGATIVE_ZERO) {
+        POP_OP(m) nan = POP_OP(eq)(code, POP_OP(set)(pop_nan_code(f)));
+        return POP_OP(float)(POP_OP(select)(nan, POP_OP(or)(bits, sign), POP_OP(set)(0x7fc00000)));
+    }
+    if (f->specials == POP_NAN_ONLY) {
+        POP_OP(m) nan = POP_OP(eq)(magnitude, POP_OP(set)(pop_nan_code(f)));
+        bits = POP_OP(select)(nan, bits, POP_OP(set)(0x7fc00000));
+    } else {
+        POP_OP(m) special = POP_OP(gt)(magnitude, POP_OP(set)(pop_max_code(f)));
+        POP_OP(m) nan = POP_OP(gt)(magnitude, POP_OP(set)(pop_infinity_code(f)));
+        bits = POP_OP(or)(bits, POP_OP(keep)(special, POP_OP(set)(0x7f800000)));
+        bits = POP_OP(or)(bits, POP_OP(keep)(nan, POP_OP(set)(0x00400000)));
+    }
+    return POP_OP(float)(POP_OP(or)(bits, sign));
+}
+
+/* Random words made ready for POP_STOCHASTIC: the top `random_bits` (1 to 31) of each, then a one, so that the noise is
+ * centred in its cell and the rounding unbiased. */
+POP_INLINE POP_OP(i) POP_OP(noise)(POP_OP(i) words, int random_bits)
+{
+    uint32_t half = 1u << (31 - random_bits);
+    return POP_OP(or)(POP_OP(and)(words, POP_OP(set)((int32_t)~(2 * half - 1))), POP_OP(set)((int32_t)half));
+}
+
+/* Magnitudes below the smallest normal number, as multiples of the format's step there, noise deciding which neighbour. */
+POP_INLINE POP_OP(i) POP_OP(tiny_code)(const pop_format *f, POP_OP(i) magnitude, POP_OP(i) noise)
+{
+    int step_shift = f->subnormals ? 0 : f->mantissa_bits;
+    POP_OP(i) exponent = POP_OP(srl)(magnitude, 23);
+    POP_OP(m) normal = POP_OP(gt)(exponent, POP_OP(set)(0));
+    POP_OP(i) mantissa = POP_OP(and)(magnitude, POP_OP(set)(0x007fffff));
+    POP_OP(i) significand = POP_OP(or)(mantissa, POP_OP(keep)(normal, POP_OP(set)(0x00800000)));
+    /* The step is the 2^dropped-th multiple of the significand's last place. */
+    int base = 23 - f->mantissa_bits + step_shift + (128 - f->bias);
+    POP_OP(i) dropped = POP_OP(sub)(POP_OP(set)(base), POP_OP(maximum)(exponent, POP_OP(set)(1)));
+    POP_OP(i) fraction = POP_OP(or)(POP_OP(sllv)(significand, POP_OP(sub)(POP_OP(set)(32), dropped)),
+                                    POP_OP(srlv)(significand, POP_OP(sub)(dropped, POP_OP(set)(32))));
+    POP_OP(i) up = POP_OP(keep)(POP_OP(carries)(fraction, noise), POP_OP(set)(1));
+    return POP_OP(sll)(POP_OP(add)(POP_OP(srlv)(significand, dropped), up), step_shift);
+}
+
+POP_INLINE POP_OP(i) POP_OP(tiny_code_nearest)(const pop_format *f, POP_OP(i) magnitude)
+{
+    int step_shift = f->subnormals ? 0 : f->mantissa_bits;
+    POP_OP(i) magic = POP_OP(set)(pop_power_bits(1 - f->bias - f->mantissa_bits + step_shift + 23));
+    POP_OP(f) sum = POP_OP(add_f)(POP_OP(float)(magnitude), POP_OP(float)(magic));
+    return POP_OP(sll)(POP_OP(sub)(POP_OP(bits)(sum), magic), step_shift);
+}
+
+/* FP32 numbers to codes. `noise` (see POP_OP(noise)) is read for POP_STOCHASTIC only. */
+POP_INLINE POP_OP(i) POP_OP(to_code)(const pop_format *f, int rounding, int overflow, POP_OP(f) x, POP_OP(i) noise)
+{
+    int shift = 23 - f->mantissa_bits;
+    POP_OP(i) bits = POP_OP(bits)(x);
+    POP_OP(i) magnitude = POP_OP(and)(bits, POP_OP(set)(0x7fffffff));
+    POP_OP(i) sum = magnitude;
+    if (rounding == POP_NEAREST_EVEN) {
+        POP_OP(i) odd = POP_OP(and)(POP_OP(srl)(magnitude, shift), POP_OP(set)(1));
+        sum = POP_OP(add)(POP_OP(add)(magnitude, odd), POP_OP(set)((1 << (shift - 1)) - 1));
+    } else if (rounding == POP_STOCHASTIC) {
+        sum = POP_OP(add)(magnitude, POP_OP(srl)(noise, 32 - shift));
+    }
+    POP_OP(i) code = POP_OP(sub)(POP_OP(srl)(sum, shift), POP_OP(set)((127 - f->bias) << f->mantissa_bits));
+    if (!(f->bias == 127 && f->subnormals)) {
+        POP_OP(m) tiny = POP_OP(gt)(POP_OP(set)(pop_power_bits(1 - f->bias)), magnitude);
+        if (rounding == POP_NEAREST_EVEN)
+            code = POP_OP(select)(tiny, code, POP_OP(tiny_code_nearest)(f, magnitude));
+        else if (POP_OP(any)(tiny))
+            code = POP_OP(select)(tiny, code, POP_OP(tiny_code)(f, magnitude,
+                                  rounding == POP_STOCHASTIC ? noise : POP_OP(set)(0)));
+    }
+    POP_OP(i) over_code = POP_OP(set)(pop_overflow_code(f, overflow));
+    code = POP_OP(select)(POP_OP(gt)(code, POP_OP(set)(pop_max_code(f))), code, over_code);
+    if (f->specials == POP_IEEE) {
+        POP_OP(m) special = POP_OP(gt)(magnitude, POP_OP(set)(0x7f7fffff));
+        POP_OP(m) nan = POP_OP(gt)(magnitude, POP_OP(set)(0x7f800000));
+        POP_OP(i) payload = POP_OP(and)(POP_OP(srl)(magnitude, shift), POP_OP(set)((1 << f->mantissa_bits) - 1));
+        payload = POP_OP(or)(payload, POP_OP(set)(pop_infinity_code(f)));
+        payload = POP_OP(or)(payload, POP_OP(keep)(nan, POP_OP(set)(pop_quiet_code(f))));
+        code = POP_OP(select)(special, code, payload);
+    } else if (overflow != POP_OVERFLOW_NAN) {
+        POP_OP(m) special = POP_OP(gt)(magnitude, POP_OP(set)(0x7f7fffff));
+        code = POP_OP(select)(special, code, POP_OP(set)(pop_nan_code(f)));
+    }
+    POP_OP(i) sign = POP_OP(and)(POP_OP(srl)(bits, 32 - pop_bits(f)), POP_OP(set)(pop_sign_code(f)));
+    if (f->specials == POP_NEGATIVE_ZERO) sign = POP_OP(keep)(POP_OP(gt)(code, POP_OP(set)(0)), sign);
+    return POP_OP(or)(code, sign);
+}
+
+POP_INLINE POP_OP(f) POP_OP(decode_part)(const pop_format *f, const void *p, int n)
+{
+    if (pop_is_f32(f)) return POP_OP(float)(POP_OP(load)(p, 4, n));
+#ifdef POP_HAS_F16C
+    if (pop_is_f16(f)) return POP_OP(load_f16)(p, n);
+#endif
+    return POP_OP(from_code)(f, POP_OP(load)(p, pop_bytes(f), n));
+}
+
+POP_INLINE void POP_OP(encode_part)(const pop_format *f, int overflow, void *p, POP_OP(f) x, int n)
+{
+    if (pop_is_f32(f)) {
+        POP_OP(store)(p, 4, POP_OP(bits)(x), n);
+        return;
+    }
+#ifdef POP_HAS_F16C
+    if (pop_is_f16(f) && overflow == POP_OVERFLOW_INFINITY) {
+        POP_OP(store_f16)(p, x, n);
+        return;
+    }
+#endif
+    POP_OP(i) codes = POP_OP(to_code)(f, POP_NEAREST_EVEN, overflow, x, POP_OP(set)(0));
+    POP_OP(store)(p, pop_bytes(f), codes, n);
+}
+
+#ifdef POP_LANES
+#define POP_WIDTH POP_LANES
+#else
+#define POP_WIDTH 1
+#endif
+POP_INLINE POP_OP(f) POP_OP(decode)(const pop_format *f, const void *p)
+{
+    return POP_OP(decode_part)(f, p, POP_WIDTH);
+}
+
+POP_INLINE void POP_OP(encode)(const pop_format *f, int overflow, void *p, POP_OP(f) x)
+{
+    POP_OP(encode_part)(f, overflow, p, x, POP_WIDTH);
+}
+#undef POP_WIDTH
