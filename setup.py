@@ -93,6 +93,7 @@ FAMILIES: list[Family] = []
 PLAIN = {
     "cpu/_cpu.pyx": "poplibs_py.kernels._cpu",
     "program/_executor.pyx": "poplibs_py.program._executor",
+    "popsparse/_pattern.pyx": "poplibs_py.popsparse._pattern",
 }
 
 

@@ -1,0 +1,163 @@
+"""Between dense arrays, masks, raw parts and blocks. The callers have checked formats; shapes are checked here."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..errors import bad_argument, bad_type
+from ._pattern import check
+from .pattern import BlockPattern, as_block_shape, as_extent, as_shape, index_array
+
+__all__ = [
+    "blocks_of_dense",
+    "check_edges",
+    "dense_of_blocks",
+    "pattern_of_mask",
+    "pattern_of_parts",
+    "slice_pattern",
+]
+
+Array = np.ndarray[Any, Any]
+
+
+def check_edges(pattern: BlockPattern, blocks: Array) -> None:
+    """Raise if an edge block holds a value outside the matrix that is not zero."""
+    if not pattern.is_ragged or not pattern.n_blocks:
+        return
+    rows_left, columns_left = (extent % side for extent, side in zip(pattern.shape, pattern.block_shape, strict=True))
+    if rows_left:
+        for group in range(pattern.groups):
+            last = (group + 1) * pattern.block_rows
+            start, stop = pattern.row_offsets[last - 1], pattern.row_offsets[last]
+            _check_zero(blocks[start:stop, rows_left:], f"in the last block row, below row {rows_left - 1} of a block")
+    if columns_left:
+        edge = np.flatnonzero(pattern.column_indices == pattern.block_columns - 1)
+        _check_zero(blocks[edge][:, :, columns_left:],
+                    f"in the last block column, right of column {columns_left - 1} of a block")
+
+
+def _check_zero(outside: Array, where: str) -> None:
+    wrong = outside != 0
+    if wrong.any():
+        raise bad_argument("blocks", f"{outside[wrong][0]} {where}", "zeros outside the matrix")
+
+
+def pattern_of_parts(blocks_shape: tuple[int, ...], shape: object, column_indices: object, row_offsets: object,
+                     row_indices: object, groups: object, block_shape: object) -> tuple[BlockPattern, Array | None]:
+    """Return the pattern of raw parts, and the order to put the blocks in (None where they are in order)."""
+    if (row_offsets is None) == (row_indices is None):
+        got = "neither" if row_offsets is None else "row_offsets and row_indices"
+        raise bad_argument("row_offsets", got, "one of row_offsets and row_indices")
+    n_blocks, *given = blocks_shape
+    sides = as_block_shape(tuple(given) if block_shape is None else block_shape)
+    if tuple(given) != sides:
+        raise bad_argument("blocks", f"blocks of shape {tuple(given)}", f"block_shape, {sides}")
+    n_groups = as_extent("groups", groups, 1)
+    rows_and_columns = as_shape(shape, n_groups)
+    columns = index_array("column_indices", column_indices, -(-rows_and_columns[1] // sides[1]))
+    if columns.size != n_blocks:
+        raise bad_argument("column_indices", f"{columns.size} indices", f"as many as blocks, {n_blocks}")
+    if row_indices is not None:
+        return BlockPattern.from_pairs(rows_and_columns, sides, row_indices, columns, n_groups)
+    offsets = index_array("row_offsets", row_offsets)
+    block_rows = n_groups * -(-rows_and_columns[0] // sides[0])
+    block_columns = -(-rows_and_columns[1] // sides[1])
+    if offsets.size == block_rows + 1 and check(offsets, columns, block_columns)[0] in ("order", "duplicate"):
+        rows = np.repeat(np.arange(block_rows), np.diff(offsets))
+        return BlockPattern.from_pairs(rows_and_columns, sides, rows, columns, n_groups)
+    return BlockPattern(rows_and_columns, sides, offsets, columns, n_groups), None
+
+
+def pattern_of_mask(mask: object, block_shape: object, shape: object = None) -> BlockPattern:
+    """Return the pattern with blocks where a mask, of one group or with groups first, is true."""
+    chosen = np.asarray(mask)
+    if chosen.dtype != np.bool_:
+        raise bad_type("mask", f"dtype {chosen.dtype}", "an array of bool")
+    if chosen.ndim not in (2, 3):
+        raise bad_argument("mask", f"{chosen.ndim} dimensions", "2, or 3 with groups first")
+    sides = as_block_shape(block_shape)
+    stack = chosen if chosen.ndim == 3 else chosen[None]
+    groups = as_extent("mask", stack.shape[0], 1)
+    full = tuple(count * side for count, side in zip(stack.shape[1:], sides, strict=True))
+    rows_and_columns = as_shape(full if shape is None else shape, groups)
+    wanted = tuple(-(-extent // side) for extent, side in zip(rows_and_columns, sides, strict=True))
+    if stack.shape[1:] != wanted:
+        raise bad_argument("mask", f"shape {chosen.shape}",
+                           f"{wanted[0]} block rows and {wanted[1]} block columns for shape {rows_and_columns}")
+    offsets = np.zeros(groups * wanted[0] + 1, np.int64)
+    np.cumsum(stack.sum(axis=2).ravel(), out=offsets[1:])
+    return BlockPattern(rows_and_columns, sides, offsets, np.nonzero(stack)[2], groups)
+
+
+def blocks_of_dense(dense: Array, block_shape: object, density: float | None,
+                    mask: object) -> tuple[BlockPattern, Array]:
+    """Return the pattern and blocks of the part of a dense matrix that is kept: see `BlockSparseMatrix.from_dense`."""
+    sides = as_block_shape(block_shape)
+    stack = dense if dense.ndim == 3 else dense[None]
+    groups = as_extent("dense", stack.shape[0], 1)
+    shape = as_shape(stack.shape[1:], groups)
+    padding = [(0, -extent % side) for extent, side in zip(shape, sides, strict=True)]
+    if any(after for _, after in padding):
+        stack = np.pad(stack, [(0, 0), *padding])
+    rows, columns = (extent // side for extent, side in zip(stack.shape[1:], sides, strict=True))
+    tiles = stack.reshape(groups, rows, sides[0], columns, sides[1]).swapaxes(2, 3)
+    if mask is not None:
+        chosen = np.asarray(mask)
+        if chosen.shape != (groups, rows, columns)[dense.ndim == 2 :]:
+            raise bad_argument("mask", f"shape {chosen.shape}", f"shape {(groups, rows, columns)[dense.ndim == 2 :]}")
+    elif density is not None:
+        chosen = _largest(tiles, density)
+    else:
+        chosen = (tiles != 0).any(axis=(3, 4))
+    pattern = pattern_of_mask(chosen, sides, shape)
+    return pattern, tiles[chosen.reshape(groups, rows, columns)]
+
+
+def _largest(tiles: Array, density: float) -> Array:
+    if isinstance(density, bool) or not isinstance(density, (int, float, np.number)) or not 0 <= density <= 1:
+        raise bad_argument("density", density, "a number from 0 to 1")
+    if tiles.dtype.kind not in "f":
+        tiles = tiles.astype(np.float32)  # ml_dtypes
+    with np.errstate(over="ignore", invalid="ignore"):
+        norms = np.einsum("grcij,grcij->grc", tiles, tiles, dtype=np.float64).ravel()
+    norms[np.isnan(norms)] = np.inf
+    # Rounded, so that 0.07 of 100 is 7 though the product is a little more.
+    count = math.ceil(round(density * norms.size, 6))
+    chosen = np.zeros(norms.size, bool)
+    chosen[np.argsort(-norms, kind="stable")[:count]] = True
+    return chosen.reshape(tiles.shape[:3])
+
+
+def dense_of_blocks(pattern: BlockPattern, numbers: Array, dtype: np.dtype[Any]) -> Array:
+    """Return blocks as a dense array, shape (groups, rows, columns)."""
+    (rows, columns), (high, wide) = pattern.shape, pattern.block_shape
+    dense = np.zeros((pattern.groups * pattern.block_rows, high, pattern.block_columns, wide), dtype)
+    dense[pattern.row_indices, :, pattern.column_indices] = numbers
+    full = dense.reshape(pattern.groups, pattern.block_rows * high, pattern.block_columns * wide)
+    return np.ascontiguousarray(full[:, :rows, :columns])
+
+
+def slice_pattern(pattern: BlockPattern, start: int, stop: int, columns: bool) -> tuple[BlockPattern, slice | Array]:
+    """Return the pattern of some whole block rows (or columns) of each group, and which blocks are in it."""
+    high, wide = pattern.block_shape
+    if columns:
+        first, last = start // wide, -(-stop // wide)
+        inside = (pattern.column_indices >= first) & (pattern.column_indices < last)
+        kept = np.flatnonzero(inside)
+        offsets = np.searchsorted(kept, pattern.row_offsets)
+        new = pattern.column_indices[kept] - first
+        return BlockPattern((pattern.shape[0], stop - start), (high, wide), offsets, new, pattern.groups), kept
+    first, last = start // high, -(-stop // high)
+    shape = (stop - start, pattern.shape[1])
+    if pattern.groups == 1:
+        offsets = pattern.row_offsets[first : last + 1] if last > first else pattern.row_offsets[first : first + 1]
+        span = slice(int(offsets[0]), int(offsets[-1]))
+        return BlockPattern(shape, (high, wide), offsets - offsets[0], pattern.column_indices[span]), span
+    rows = np.arange(pattern.groups)[:, None] * pattern.block_rows + np.arange(first, last)
+    counts = np.diff(pattern.row_offsets)[rows.ravel()]
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    kept = np.flatnonzero(np.isin(pattern.row_indices, rows))
+    return BlockPattern(shape, (high, wide), offsets, pattern.column_indices[kept], pattern.groups), kept

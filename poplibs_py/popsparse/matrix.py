@@ -1,0 +1,397 @@
+"""The block-sparse matrix: one type for every sparse operation."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+
+from ..errors import bad_argument, bad_type
+from ..formats import Format
+from . import convert
+from .pattern import BlockPattern
+from .values import as_format, as_scale, decode, encode, numeric_array
+
+__all__ = ["BlockSparseMatrix"]
+
+Array = np.ndarray[Any, Any]
+
+
+class BlockSparseMatrix:
+    """A matrix that is zero outside some of its blocks, or a group of such matrices.
+
+    Make one with `from_dense`, `from_mask` or `from_blocks`. Rows of blocks are stored one after another, and in each
+    the blocks by ascending column; an element of an edge block that lies outside the matrix is zero. Static or dynamic
+    is how a matrix is used, not what it is.
+
+    Parameters
+    ----------
+    pattern : BlockPattern
+        Where the blocks are.
+    blocks : numpy.ndarray, shape (n_blocks, block rows, block columns)
+        Their values, C-contiguous, in `format`'s dtype. The array is shared, not copied.
+    format : Format, dtype or str, optional
+        By default that of the array's dtype.
+    scale : int or array of int, optional
+        For 8-bit formats, values are ``blocks * 2**scale``: one exponent for the matrix or one for each block, from -32
+        to 31 (default 0).
+
+    Attributes
+    ----------
+    pattern, blocks, format, scale
+        As given; `blocks` may be written to, the pattern may not.
+    is_transposed : bool
+        Whether this is a transposed view. The pattern and the blocks are then those of ``self.T``.
+
+    Notes
+    -----
+    It corresponds to PopLibs' ``popsparse::CSRMatrix`` and ``SparsityParams``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py.popsparse import BlockSparseMatrix
+    >>> dense = np.zeros((4, 6), np.float32)
+    >>> dense[0, 1], dense[3, 4] = 5, 7
+    >>> w = BlockSparseMatrix.from_dense(dense, 2)
+    >>> w
+    BlockSparseMatrix(shape=(4, 6), block_shape=(2, 2), n_blocks=2, density=0.3333, format=float32)
+    >>> w.T.to_dense()[1, 0]
+    np.float32(5.0)
+    """
+
+    __slots__ = ("__weakref__", "_blocks", "format", "is_transposed", "pattern", "scale")
+    __array_ufunc__ = None
+    __hash__ = None  # type: ignore[assignment]
+
+    pattern: BlockPattern
+    format: Format
+    scale: int | Array
+    is_transposed: bool
+
+    def __init__(self, pattern: BlockPattern, blocks: Array, format: object = None, scale: object = 0) -> None:
+        if not isinstance(pattern, BlockPattern):
+            raise bad_type("pattern", type(pattern).__name__, "a BlockPattern")
+        if not isinstance(blocks, np.ndarray):
+            raise bad_type("blocks", type(blocks).__name__, "a numpy.ndarray")
+        self.format = as_format(format, blocks)
+        wanted = (pattern.n_blocks, *pattern.block_shape)
+        if blocks.shape != wanted:
+            raise bad_argument("blocks", f"shape {blocks.shape}", f"shape {wanted}")
+        if blocks.dtype != self.format.dtype:
+            raise bad_type("blocks", f"dtype {blocks.dtype}", f"{self.format.dtype} for format {self.format.name}")
+        if not (blocks.flags.c_contiguous and blocks.flags.aligned):
+            raise bad_argument("blocks", "an array that is not aligned and C-contiguous", "one that is both")
+        convert.check_edges(pattern, blocks)
+        self.pattern = pattern
+        self.scale = as_scale(scale, self.format, pattern.n_blocks)
+        self._blocks = blocks.view(np.ndarray)
+        self.is_transposed = False
+
+    # Making one
+
+    @classmethod
+    def from_blocks(cls, blocks: object, *, shape: object, column_indices: object, row_offsets: object = None,
+                    row_indices: object = None, groups: int = 1, block_shape: object = None, format: object = None,
+                    scale: object = 0, copy: bool = True) -> BlockSparseMatrix:
+        """Make a matrix from its raw parts.
+
+        Parameters
+        ----------
+        blocks : array_like, shape (n_blocks, block rows, block columns) or (n_blocks,) for single elements
+        shape : (int, int)
+            Rows and columns of each group, in elements.
+        column_indices : array_like of int, shape (n_blocks,)
+            Block columns.
+        row_offsets : array_like of int, shape (groups * block rows + 1,), optional
+        row_indices : array_like of int, shape (n_blocks,), optional
+            One of the two: where each block row's blocks begin, or the block row of each block counted through all
+            groups. Blocks that are out of order are sorted.
+        groups : int, optional
+        block_shape : int or (int, int), optional
+            Checked against the blocks where given.
+        format : Format, dtype or str, optional
+            Values are rounded to it; by default the dtype's own, FP32 for float64 and whole numbers.
+        scale : int or array of int, optional
+            For 8-bit formats. Blocks in the format's own dtype are taken as codes, whose values are
+            ``blocks * 2**scale``; others are divided by ``2**scale`` first. One for each block is in the order given.
+        copy : bool, optional
+            Whether to copy blocks that could be shared as they are (default True).
+
+        Raises
+        ------
+        InvalidArgumentError, InvalidTypeError
+            For indices out of range or given twice, wrong shapes or dtypes, or an edge block with a value outside the
+            matrix that is not zero.
+
+        Examples
+        --------
+        >>> w = BlockSparseMatrix.from_blocks([2.0, 1.0], shape=(2, 2), row_indices=[1, 0], column_indices=[0, 1])
+        >>> w.to_dense()
+        array([[0., 1.],
+               [2., 0.]], dtype=float32)
+        """
+        values = numeric_array("blocks", blocks)
+        values = values.reshape(-1, 1, 1) if values.ndim == 1 else values
+        if values.ndim != 3:
+            raise bad_argument("blocks", f"{values.ndim} dimensions", "3: blocks, their rows, their columns")
+        pattern, order = convert.pattern_of_parts(values.shape, shape, column_indices, row_offsets, row_indices, groups,
+                                                  block_shape)
+        target = as_format(format, values)
+        exponents = as_scale(scale, target, pattern.n_blocks)
+        if values.dtype != target.dtype:
+            values = encode(values, target, exponents)
+        elif order is None:
+            values = np.array(values, order="C", copy=True) if copy else np.require(values, None, ["C", "A"])
+        if order is not None:
+            values = values[order]
+            exponents = exponents if isinstance(exponents, int) else exponents[order]
+        return cls(pattern, values, target, exponents)
+
+    @classmethod
+    def from_dense(cls, dense: object, block_shape: object, *, density: float | None = None, mask: object = None,
+                   format: object = None, scale: object = 0) -> BlockSparseMatrix:
+        """Make a matrix from a dense one.
+
+        Parameters
+        ----------
+        dense : array_like, shape (rows, columns) or (groups, rows, columns)
+        block_shape : int or (int, int)
+        density : float, optional
+            Keep the ``ceil(density * blocks)`` blocks of greatest Euclidean norm; of equals the first.
+        mask : array_like of bool, shape (block rows, block columns) or (groups, ...), optional
+            Keep the blocks where it is true. Without `mask` and `density`, every block with a non-zero element is kept.
+        format : Format, dtype or str, optional
+            Values are rounded to it; by default the dtype's own, FP32 for float64 and whole numbers.
+        scale : int, optional
+            For 8-bit formats: store values divided by ``2**scale``.
+
+        Notes
+        -----
+        Keeping blocks by norm is the pruning of the PopSparse paper (arXiv 2303.16999).
+        """
+        values = numeric_array("dense", dense)
+        if values.ndim not in (2, 3):
+            raise bad_argument("dense", f"{values.ndim} dimensions", "2, or 3 with groups first")
+        if density is not None and mask is not None:
+            raise bad_argument("mask", "mask and density", "one of the two")
+        target = as_format(format, values)
+        pattern, blocks = convert.blocks_of_dense(values, block_shape, density, mask)
+        exponents = as_scale(scale, target, pattern.n_blocks)
+        return cls(pattern, encode(blocks, target, exponents), target, exponents)
+
+    @classmethod
+    def from_mask(cls, mask: object, block_shape: object, *, shape: object = None, format: object = "float32",
+                  scale: object = 0) -> BlockSparseMatrix:
+        """Make a matrix of zeros with blocks where a mask is true; write its values to `blocks`.
+
+        Parameters
+        ----------
+        mask : array_like of bool, shape (block rows, block columns) or (groups, ...)
+        block_shape : int or (int, int)
+        shape : (int, int), optional
+            By default the mask's, in elements.
+        format, scale
+            As for `from_blocks`.
+
+        Examples
+        --------
+        >>> BlockSparseMatrix.from_mask(np.eye(3, dtype=bool), (4, 2), format="float16").shape
+        (12, 6)
+        """
+        pattern = convert.pattern_of_mask(mask, block_shape, shape)
+        target = as_format(format)
+        blocks = np.zeros((pattern.n_blocks, *pattern.block_shape), target.dtype)
+        return cls(pattern, blocks, target, scale)
+
+    # What it is
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns, in elements, of each group."""
+        return self.pattern.shape[::-1] if self.is_transposed else self.pattern.shape
+
+    @property
+    def block_shape(self) -> tuple[int, int]:
+        """Rows and columns of a block."""
+        return self.pattern.block_shape[::-1] if self.is_transposed else self.pattern.block_shape
+
+    @property
+    def groups(self) -> int:
+        """How many matrices of `shape` there are."""
+        return self.pattern.groups
+
+    @property
+    def blocks(self) -> Array:
+        """The stored values, shape (n_blocks, block rows, block columns); write to it to change them."""
+        return self._blocks.view()
+
+    @property
+    def row_offsets(self) -> Array:
+        """Where each stored block row's blocks begin, int64; one more at the end. Read-only."""
+        return self.pattern.row_offsets
+
+    @property
+    def column_indices(self) -> Array:
+        """The block column of each stored block, int32. Read-only."""
+        return self.pattern.column_indices
+
+    @property
+    def n_blocks(self) -> int:
+        """Stored blocks, of all groups together."""
+        return self.pattern.n_blocks
+
+    @property
+    def density(self) -> float:
+        """Stored blocks divided by all blocks."""
+        return self.pattern.density
+
+    @property
+    def nnz(self) -> int:
+        """Stored elements, zeros among them."""
+        return int(self._blocks.size)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the values and of the pattern."""
+        return self._blocks.nbytes + self.row_offsets.nbytes + self.column_indices.nbytes
+
+    # Other forms
+
+    @property
+    def T(self) -> BlockSparseMatrix:  # noqa: N802
+        """The transpose, of each group: a view that shares everything."""
+        return self._with(is_transposed=not self.is_transposed)
+
+    def copy(self) -> BlockSparseMatrix:
+        """Return a matrix of its own; that of a transposed view is stored transposed."""
+        if not self.is_transposed:
+            return self._with(blocks=self._blocks.copy())
+        pattern, order = self.pattern.transposed()
+        blocks = np.ascontiguousarray(self._blocks[order].transpose(0, 2, 1))
+        scale = self.scale if isinstance(self.scale, int) else self.scale[order]
+        return BlockSparseMatrix(pattern, blocks, self.format, scale)
+
+    def astype(self, format: object, scale: object = 0) -> BlockSparseMatrix:
+        """Return the same matrix with values rounded to another format, to nearest even.
+
+        Parameters
+        ----------
+        format : Format, dtype or str
+        scale : int or array of int, optional
+            The exponents of the result, for 8-bit formats.
+        """
+        target = as_format(format)
+        exponents = as_scale(scale, target, self.n_blocks)
+        return self._with(blocks=encode(decode(self._blocks, self.scale), target, exponents), format=target,
+                          scale=exponents)
+
+    def update(self, values: object) -> None:
+        """Replace the values and keep the pattern and scale; every view of this matrix sees them.
+
+        Parameters
+        ----------
+        values : array_like, shape (n_blocks, block rows, block columns)
+            Rounded to the format as `from_blocks` does.
+        """
+        new = numeric_array("values", values)
+        if new.shape != self._blocks.shape:
+            raise bad_argument("values", f"shape {new.shape}", f"shape {self._blocks.shape}")
+        if not self._blocks.flags.writeable:
+            raise bad_argument("values", "new ones for read-only blocks", "a matrix whose blocks may be written to")
+        if new.dtype != self.format.dtype:
+            new = encode(new, self.format, self.scale)
+        convert.check_edges(self.pattern, new)
+        self._blocks[...] = new
+
+    def to_dense(self, dtype: Any = np.float32) -> Array:
+        """Return the matrix as a dense array, exact in FP32.
+
+        Parameters
+        ----------
+        dtype : numpy.float32 or numpy.float64, optional
+
+        Returns
+        -------
+        numpy.ndarray, shape (rows, columns), or (groups, rows, columns) where there are several groups
+        """
+        if np.dtype(dtype) not in (np.float32, np.float64):
+            raise bad_type("dtype", dtype, "float32 or float64")
+        dense = convert.dense_of_blocks(self.pattern, decode(self._blocks, self.scale), np.dtype(dtype))
+        dense = dense.swapaxes(1, 2) if self.is_transposed else dense
+        return dense[0] if self.groups == 1 else dense
+
+    def __getitem__(self, rows: slice) -> BlockSparseMatrix:
+        """Return some rows, of each group: ``w[start:stop]``, both on the edges of blocks.
+
+        The values are shared where they lie together: in a matrix without groups that is not transposed.
+        """
+        if not isinstance(rows, slice):
+            raise bad_type("rows", rows, "a slice, for example w[0:64]")
+        if rows.step not in (None, 1):
+            raise bad_argument("rows", f"step {rows.step}", "step 1")
+        try:
+            start, stop, _ = rows.indices(self.shape[0])
+        except TypeError:
+            raise bad_type("rows", rows, "a slice of whole numbers") from None
+        start, stop = (start, stop) if start < stop else (0, 0)
+        side = self.block_shape[0]
+        if start % side or (stop % side and stop != self.shape[0]):
+            raise bad_argument("rows", f"{start}:{stop}", f"multiples of the block's {side} rows, or the last row")
+        pattern, keep = convert.slice_pattern(self.pattern, start, stop, self.is_transposed)
+        scale = self.scale if isinstance(self.scale, int) else self.scale[keep]
+        return self._with(pattern=pattern, blocks=self._blocks[keep], scale=scale)
+
+    def __matmul__(self, x: Any) -> Array:
+        product: Array = _static().sparse_dense_matmul(self, x)
+        return product
+
+    def __rmatmul__(self, x: Any) -> Array:
+        product: Array = _static().dense_sparse_matmul(x, self)
+        return product
+
+    def __eq__(self, other: object) -> bool:
+        """Whether shape, blocks, format, pattern, scale and every bit of the values are the same."""
+        if not isinstance(other, BlockSparseMatrix):
+            return NotImplemented
+        if self.is_transposed != other.is_transposed:
+            return self.copy() == other.copy()
+        return (self.format == other.format and self.pattern == other.pattern
+                and np.array_equal(np.broadcast_to(self.scale, self.n_blocks),
+                                   np.broadcast_to(other.scale, self.n_blocks))
+                and np.array_equal(self._codes(), other._codes()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (self.pattern, self._blocks, self.format, self.scale, self.is_transposed)
+
+    def __repr__(self) -> str:
+        scale = "" if isinstance(self.scale, int) and not self.scale else (
+            f", scale={self.scale}" if isinstance(self.scale, int) else ", scale=per block")
+        return (f"BlockSparseMatrix(shape={self.shape}, block_shape={self.block_shape}, n_blocks={self.n_blocks}, "
+                f"density={self.density:.4g}, format={self.format.name}{scale}"
+                + (f", groups={self.groups}" if self.groups > 1 else "")
+                + (", transposed)" if self.is_transposed else ")"))
+
+    def _codes(self) -> Array:
+        return self._blocks.view(self.format.code_dtype)
+
+    def _with(self, **changes: Any) -> BlockSparseMatrix:
+        # A matrix like this one but for some parts, which are known to fit.
+        new = object.__new__(BlockSparseMatrix)
+        new.pattern = changes.get("pattern", self.pattern)
+        new._blocks = changes.get("blocks", self._blocks)
+        new.format = changes.get("format", self.format)
+        new.scale = changes.get("scale", self.scale)
+        new.is_transposed = changes.get("is_transposed", self.is_transposed)
+        return new
+
+
+def _static() -> Any:
+    return importlib.import_module(f"{__package__}.static")  # which imports this module
+
+
+def _rebuild(pattern: BlockPattern, blocks: Array, format: Format, scale: int | Array,
+             is_transposed: bool) -> BlockSparseMatrix:
+    matrix = BlockSparseMatrix(pattern, blocks, format, scale)
+    return matrix.T if is_transposed else matrix

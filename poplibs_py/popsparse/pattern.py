@@ -1,0 +1,245 @@
+"""Where the blocks of a block-sparse matrix are: checked once, then immutable and shared."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from ..errors import bad_argument, bad_type
+from ._pattern import check
+
+__all__ = ["MAX_EXTENT", "BlockPattern", "as_block_shape", "as_shape", "index_array"]
+
+Array = np.ndarray[Any, Any]
+
+MAX_EXTENT = 2**31 - 1
+"""Most rows (of all groups together) and most columns, so that block numbers fit int32 and their products int64."""
+
+MAX_BLOCK_SIDE = 2**15
+
+_FAULTS = {
+    "start": ("row_offsets", "offsets that begin at 0"),
+    "descent": ("row_offsets", "offsets that do not descend"),
+    "end": ("row_offsets", "offsets that end at the number of blocks"),
+    "range": ("column_indices", "block numbers from 0 to {last}"),
+    "duplicate": ("column_indices", "each block once"),
+    "order": ("column_indices", "indices that ascend within each block row"),
+}
+
+
+class BlockPattern:
+    """The pattern of a block-sparse matrix, or of a group of matrices of one shape.
+
+    Block row ``i`` holds the blocks ``row_offsets[i]`` to ``row_offsets[i + 1]``; block ``j`` lies in block column
+    ``column_indices[j]``. With groups, the block rows of all groups follow one another.
+
+    Parameters
+    ----------
+    shape : (int, int)
+        Rows and columns of each group, in elements; zero is allowed.
+    block_shape : int or (int, int)
+        Rows and columns of a block, each from 1 to 32768. It need not divide `shape`: the last blocks then reach over
+        the edge.
+    row_offsets : array_like of int, shape (groups * block rows + 1,)
+    column_indices : array_like of int, shape (n_blocks,)
+        Block numbers, ascending within each block row.
+    groups : int, optional
+        How many matrices there are (default 1).
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the parts do not describe a pattern. Nothing that passes can lead a kernel outside its operands, and the
+        arrays cannot be written to afterwards.
+
+    Examples
+    --------
+    >>> pattern = BlockPattern((4, 6), 2, [0, 1, 3], [2, 0, 1])
+    >>> pattern.n_blocks, pattern.density
+    (3, 0.5)
+    """
+
+    __slots__ = ("__weakref__", "block_shape", "column_indices", "groups", "row_offsets", "shape")
+
+    shape: tuple[int, int]
+    block_shape: tuple[int, int]
+    groups: int
+    row_offsets: Array
+    column_indices: Array
+
+    def __init__(self, shape: object, block_shape: object, row_offsets: object, column_indices: object,
+                 groups: object = 1) -> None:
+        self.groups = as_extent("groups", groups, 1)
+        self.shape = as_shape(shape, self.groups)
+        self.block_shape = as_block_shape(block_shape)
+        offsets = index_array("row_offsets", row_offsets)
+        rows = self.groups * self.block_rows
+        if offsets.size != rows + 1:
+            raise bad_argument("row_offsets", f"{offsets.size} offsets",
+                               f"one more than there are block rows, {rows + 1}")
+        columns = index_array("column_indices", column_indices, self.block_columns)
+        fault, position = check(offsets, columns, self.block_columns)
+        if fault:
+            raise _fault(fault, position, offsets, columns, self.block_columns)
+        self.row_offsets = _frozen(offsets)
+        self.column_indices = _frozen(columns)
+
+    @classmethod
+    def from_pairs(cls, shape: object, block_shape: object, row_indices: object, column_indices: object,
+                   groups: object = 1) -> tuple[BlockPattern, Array | None]:
+        """Build a pattern from the block row and block column of each block, in any order.
+
+        Returns
+        -------
+        pattern : BlockPattern
+        order : numpy.ndarray or None
+            Which of the given blocks is the pattern's first, second …; None where they are in order already.
+        """
+        n_groups = as_extent("groups", groups, 1)
+        rows_and_columns = as_shape(shape, n_groups)
+        sides = as_block_shape(block_shape)
+        block_rows = n_groups * -(-rows_and_columns[0] // sides[0])
+        block_columns = -(-rows_and_columns[1] // sides[1])
+        rows = index_array("row_indices", row_indices, block_rows)
+        columns = index_array("column_indices", column_indices, block_columns)
+        if rows.size != columns.size:
+            raise bad_argument("row_indices", f"{rows.size} indices", f"as many as column_indices, {columns.size}")
+        key = rows.astype(np.int64) * block_columns + columns
+        order = None if np.all(key[1:] > key[:-1]) else np.argsort(key)
+        if order is not None:
+            key, rows, columns = key[order], rows[order], columns[order]
+            twice = np.flatnonzero(key[1:] == key[:-1])
+            if twice.size:
+                i = twice[0]
+                raise bad_argument("column_indices", f"block ({rows[i]}, {columns[i]}) twice", "each block once")
+        offsets = np.zeros(block_rows + 1, np.int64)
+        np.cumsum(np.bincount(rows, minlength=block_rows), out=offsets[1:])
+        return cls(rows_and_columns, sides, offsets, columns, n_groups), order
+
+    @property
+    def block_rows(self) -> int:
+        """Block rows of each group."""
+        return -(-self.shape[0] // self.block_shape[0])
+
+    @property
+    def block_columns(self) -> int:
+        """Block columns."""
+        return -(-self.shape[1] // self.block_shape[1])
+
+    @property
+    def n_blocks(self) -> int:
+        """Stored blocks, of all groups together."""
+        return int(self.column_indices.size)
+
+    @property
+    def density(self) -> float:
+        """Stored blocks divided by all blocks; 0 where there is none."""
+        everywhere = self.groups * self.block_rows * self.block_columns
+        return self.n_blocks / everywhere if everywhere else 0.0
+
+    @property
+    def is_ragged(self) -> bool:
+        """Whether the last block row or block column reaches over the edge."""
+        return any(extent % side for extent, side in zip(self.shape, self.block_shape, strict=True))
+
+    @property
+    def row_indices(self) -> Array:
+        """The block row of each block, counted through all groups: int32, computed anew."""
+        return np.repeat(np.arange(self.row_offsets.size - 1, dtype=np.int32), np.diff(self.row_offsets))
+
+    def transposed(self) -> tuple[BlockPattern, Array]:
+        """Return the pattern of the transpose, and which of this pattern's blocks is its first, second …"""
+        rows, columns = self.row_indices, self.column_indices
+        group, row = np.divmod(rows, self.block_rows) if self.block_rows else (rows, rows)
+        pattern, order = BlockPattern.from_pairs(
+            self.shape[::-1], self.block_shape[::-1], group * np.int64(self.block_columns) + columns, row, self.groups)
+        return pattern, np.arange(self.n_blocks) if order is None else order
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, BlockPattern):
+            return NotImplemented
+        return self is other or (
+            (self.shape, self.block_shape, self.groups) == (other.shape, other.block_shape, other.groups)
+            and np.array_equal(self.row_offsets, other.row_offsets)
+            and np.array_equal(self.column_indices, other.column_indices))
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.block_shape, self.groups, self.n_blocks, self.column_indices[:64].tobytes()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return BlockPattern, (self.shape, self.block_shape, self.row_offsets, self.column_indices, self.groups)
+
+    def __repr__(self) -> str:
+        groups = f", groups={self.groups}" if self.groups > 1 else ""
+        return (f"BlockPattern(shape={self.shape}, block_shape={self.block_shape}, n_blocks={self.n_blocks}, "
+                f"density={self.density:.4g}{groups})")
+
+
+def as_extent(name: str, value: object, low: int, high: int = MAX_EXTENT) -> int:
+    """Return a whole number within bounds, or raise."""
+    if isinstance(value, (bool, np.bool_)):
+        raise bad_type(name, value, f"a whole number from {low} to {high}")
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise bad_type(name, value, f"a whole number from {low} to {high}") from None
+    if not low <= number <= high:
+        raise bad_argument(name, number, f"a whole number from {low} to {high}")
+    return number
+
+
+def as_shape(shape: object, groups: int = 1) -> tuple[int, int]:
+    """Return (rows, columns), or raise."""
+    if not isinstance(shape, (tuple, list, np.ndarray)) or len(shape) != 2:
+        raise bad_argument("shape", shape, "two numbers, rows and columns")
+    rows, columns = (as_extent("shape", extent, 0) for extent in shape)
+    if rows * groups > MAX_EXTENT:
+        raise bad_argument("shape", f"{groups} groups of {rows} rows", f"at most {MAX_EXTENT} rows in all")
+    return rows, columns
+
+
+def as_block_shape(block_shape: object) -> tuple[int, int]:
+    """Return (block rows, block columns) from one number or two, or raise."""
+    sides = block_shape if isinstance(block_shape, (tuple, list, np.ndarray)) else (block_shape, block_shape)
+    if np.ndim(sides) != 1 or len(sides) != 2:
+        raise bad_argument("block_shape", block_shape, "one number, or two: rows and columns of a block")
+    rows, columns = (as_extent("block_shape", side, 1, MAX_BLOCK_SIDE) for side in sides)
+    return rows, columns
+
+
+def index_array(name: str, values: object, below: int | None = None) -> Array:
+    """Return whole numbers as a contiguous array: int64, or int32 once they are known to be less than `below`."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise bad_argument(name, values, "a one-dimensional array of whole numbers") from None
+    if array.ndim != 1:
+        raise bad_argument(name, f"{array.ndim} dimensions", "a one-dimensional array of whole numbers")
+    wanted = np.int64 if below is None else np.int32
+    if array.size == 0:
+        return np.zeros(0, wanted)
+    if array.dtype.kind not in "iu":
+        raise bad_type(name, array.dtype, "whole numbers, for example int32 or int64")
+    high = below if below is not None else 2**63
+    if below is not None or array.dtype == np.uint64:
+        least, most = int(array.min()), int(array.max())
+        if least < 0 or most >= high:
+            wrong = least if least < 0 else most
+            raise bad_argument(name, f"{wrong}", f"numbers from 0 to {high - 1}" if high else "none: there is no block")
+    return np.require(array, wanted, ["C", "A"])
+
+
+def _frozen(array: Array) -> Array:
+    # An array over bytes can never be made writeable again, so what was checked stays true.
+    return np.frombuffer(array.tobytes(), array.dtype) if array.size else np.zeros(0, array.dtype)
+
+
+def _fault(fault: str, position: int, offsets: Array, columns: Array, block_columns: int) -> Exception:
+    name, allowed = _FAULTS[fault]
+    allowed = allowed.format(last=block_columns - 1)
+    if name == "row_offsets":
+        return bad_argument(name, f"{offsets[position]} at position {position}", allowed)
+    row = int(np.searchsorted(offsets, position, "right")) - 1
+    return bad_argument(name, f"{columns[position]} at position {position}, in block row {row}", allowed)

@@ -1,0 +1,84 @@
+"""The values of blocks: which formats they may have, and in and out of FP32."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import bad_argument, bad_type
+from ..formats import FP32, Format, format_of
+from .pattern import as_extent
+
+__all__ = ["as_format", "as_scale", "decode", "encode", "numeric_array"]
+
+Array = np.ndarray[Any, Any]
+
+SCALE_LIMITS = (-32, 31)
+
+
+def as_format(format: object, values: object = None) -> Format:
+    """Return the format asked for, or where none is, that of the values' dtype, or else FP32."""
+    if format is None:
+        dtype = getattr(values, "dtype", None)
+        if dtype is None or (dtype.kind in "fiub" and dtype not in (np.float16, np.float32)):
+            return FP32
+        return format_of(dtype, "format")
+    found = format_of(format)
+    if found.dtype is None:
+        raise bad_argument("format", found.name, "a format whose values have a NumPy dtype")
+    return found
+
+
+def as_scale(scale: object, format: Format, n_blocks: int) -> int | Array:
+    """Return exponents of two: one for the matrix, or int8 for each block; only 8-bit formats have them."""
+    low, high = SCALE_LIMITS
+    allowed = f"whole numbers from {low} to {high}, one for the matrix or one for each block"
+    given = np.asarray(scale)
+    if given.dtype.kind not in "iu":
+        raise bad_type("scale", scale, allowed)
+    if given.ndim == 0:
+        number = as_extent("scale", given[()], low, high)
+        if number and format.bits > 8:
+            raise bad_argument("scale", number, f"0 for {format.name}: only 8-bit formats carry a scale")
+        return number
+    if given.shape != (n_blocks,):
+        raise bad_argument("scale", f"shape {given.shape}", f"{allowed}: shape ({n_blocks},)")
+    if given.size and (given.min() < low or given.max() > high):
+        raise bad_argument("scale", f"numbers from {given.min()} to {given.max()}", allowed)
+    if format.bits > 8 and given.any():
+        raise bad_argument("scale", f"shape {given.shape}", f"0 for {format.name}: only 8-bit formats carry a scale")
+    return given.astype(np.int8) if format.bits <= 8 else 0
+
+
+def numeric_array(name: str, values: object) -> Array:
+    """Return an array of real numbers, or raise."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise bad_argument(name, values, "an array of real numbers, all rows of one length") from None
+    if array.dtype.kind in "fiub":
+        return array
+    try:
+        format_of(array)
+    except TypeError:
+        raise bad_type(name, f"dtype {array.dtype}", "real numbers") from None
+    return array
+
+
+def encode(values: Array, format: Format, scale: int | Array = 0) -> Array:
+    """Round numbers, divided by 2^scale, to a format: a new C-contiguous array."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if format.bits <= 8 and np.any(scale):
+            values = np.ldexp(values.astype(np.float64), -_aligned(scale))
+        return np.array(values, format.dtype, order="C", copy=True)
+
+
+def decode(blocks: Array, scale: int | Array = 0) -> Array:
+    """Return the numbers that blocks stand for as FP32, which is exact: a new C-contiguous array."""
+    numbers = np.array(blocks, np.float32, order="C", copy=True)
+    return np.ldexp(numbers, _aligned(scale)) if np.any(scale) else numbers
+
+
+def _aligned(scale: int | Array) -> Array:
+    return np.asarray(scale, np.int32).reshape(-1, 1, 1)
