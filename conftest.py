@@ -1,7 +1,7 @@
 """Runs the Python examples of the documentation's pages as tests.
 
-Each ```` ```python ```` block of ``README.md`` and ``docs/**/*.md`` is run in order, all blocks of a page in one namespace. A
-block with ``>>>`` prompts is a doctest; one without is code that must run.
+Each ```` ```python ```` block of ``README.md`` and ``docs/**/*.md`` is run in order, all blocks of a page in one
+namespace. A block with ``>>>`` prompts is a doctest; one without is code that must run.
 """
 
 from __future__ import annotations

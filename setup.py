@@ -87,7 +87,9 @@ class Family:
     levels: tuple[str, ...] = field(default_factory=lambda: tuple(level.name for level in LEVELS))
 
 
-FAMILIES: list[Family] = []
+FAMILIES: list[Family] = [
+    Family("peak"),
+]
 
 # Modules without an instruction-set level: source below src_cython -> module.
 PLAIN = {

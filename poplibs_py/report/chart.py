@@ -1,0 +1,207 @@
+"""A line chart as data: series, axes and reference lines. `report.svg` and `report.text` draw it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Literal
+
+from ..errors import bad_argument
+
+__all__ = ["Axis", "LineChart", "Series", "number", "reciprocal"]
+
+Scale = Literal["linear", "log2", "log10"]
+
+
+def number(value: float) -> str:
+    """Write a tick's value with as few characters as it needs.
+
+    Examples
+    --------
+    >>> [number(v) for v in (0.05, 1.0, 2500.0, 3e6, 2e9)]
+    ['0.05', '1', '2500', '3M', '2G']
+    """
+    for limit, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
+        if abs(value) >= limit:
+            return f"{value / limit:.4g}{unit}"
+    return f"{value:.4g}"
+
+
+def reciprocal(value: float) -> str:
+    """Write a density as one over a whole number where it is one.
+
+    Examples
+    --------
+    >>> reciprocal(0.0625), reciprocal(1.0), reciprocal(0.3)
+    ('1/16', '1', '0.3')
+    """
+    fraction = Fraction(value).limit_denominator(100000)
+    if fraction.numerator == 1 and math.isclose(value, fraction):
+        return str(fraction)
+    return f"{value:.3g}"
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of a chart.
+
+    Parameters
+    ----------
+    label : str
+        What it shows, with its unit.
+    scale : {"linear", "log2", "log10"}, optional
+        How values are spread. Values that are not positive have no place on a logarithmic axis and are left out.
+    write : callable, optional
+        Turns a tick's value into its text.
+    descending : bool, optional
+        Whether values fall along the axis, as densities do where sparsity rises to the right.
+    """
+
+    label: str
+    scale: Scale = "linear"
+    write: Callable[[float], str] = number
+    descending: bool = False
+
+    def __post_init__(self) -> None:
+        if self.scale not in ("linear", "log2", "log10"):
+            raise bad_argument("scale", self.scale, "'linear', 'log2' or 'log10'")
+
+    def position(self, value: float) -> float:
+        """Return the value on the axis' own scale, before it is fitted to a drawing."""
+        along = value if self.scale == "linear" else math.log2(value) if self.scale == "log2" else math.log10(value)
+        return -along if self.descending else along
+
+    def shows(self, value: float | None) -> bool:
+        """Whether the value has a place on the axis."""
+        return value is not None and math.isfinite(value) and (self.scale == "linear" or value > 0)
+
+    def ticks(self, low: float, high: float, count: int = 7) -> list[float]:
+        """Return about `count` round values within [low, high]."""
+        if self.scale == "log2":
+            return _powers_of_two(low, high, count)
+        if self.scale == "log10":
+            return _decades(low, high, count)
+        step = _round_step((high - low) / max(1, count - 1))
+        first = math.ceil(low / step - 1e-9)
+        last = math.floor(high / step + 1e-9)
+        return [index * step for index in range(first, last + 1)]
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line of a chart.
+
+    Parameters
+    ----------
+    label : str
+        Its name in the legend and the tooltips.
+    x, y : sequence of float
+        The points, joined in the given order; a NaN or None breaks the line.
+    dashed : bool, optional
+        Draw the line dashed.
+    colour : int, optional
+        Number of its colour; by default its place among the series. Series that belong together can share one.
+    """
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float | None]
+    dashed: bool = False
+    colour: int | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.x) != len(self.y):
+            raise bad_argument("y", f"{len(self.y)} values", f"{len(self.x)}, one for each of x")
+
+
+@dataclass(frozen=True)
+class LineChart:
+    """Lines over two axes.
+
+    Parameters
+    ----------
+    title : str
+        What the chart tells.
+    x, y : Axis
+        The axes.
+    series : sequence of Series
+        The lines; those without a point to show are left out of the drawing.
+    levels : dict, optional
+        Reference values of y, each with its label, drawn as thin lines across.
+
+    Examples
+    --------
+    >>> chart = LineChart("Squares", Axis("x"), Axis("y"), [Series("x squared", [1, 2, 3], [1, 4, 9])])
+    >>> chart.y_range()
+    (1.0, 9.0)
+    """
+
+    title: str
+    x: Axis
+    y: Axis
+    series: Sequence[Series]
+    levels: dict[str, float] = field(default_factory=dict)
+
+    def points(self, series: Series) -> list[list[tuple[float, float]]]:
+        """Return the unbroken runs of a series' points that both axes can show."""
+        runs: list[list[tuple[float, float]]] = [[]]
+        for x, y in zip(series.x, series.y, strict=True):
+            if y is not None and self.x.shows(x) and self.y.shows(y):
+                runs[-1].append((float(x), float(y)))
+            elif runs[-1]:
+                runs.append([])
+        return [run for run in runs if run]
+
+    def x_range(self) -> tuple[float, float]:
+        """Return the least and greatest x that is drawn."""
+        return _spread([x for s in self.series for run in self.points(s) for x, _ in run], self.x)
+
+    def y_range(self) -> tuple[float, float]:
+        """Return the least and greatest y that is drawn, reference lines included."""
+        values = [y for s in self.series for run in self.points(s) for _, y in run]
+        return _spread(values + [v for v in self.levels.values() if values and self.y.shows(v)], self.y)
+
+    def is_empty(self) -> bool:
+        """Whether there is no point to draw."""
+        return not any(self.points(s) for s in self.series)
+
+
+def _spread(values: list[float], axis: Axis) -> tuple[float, float]:
+    """The range of the values, widened where they are as good as one."""
+    if not values:
+        return (1.0, 2.0)
+    low, high = float(min(values)), float(max(values))
+    size = max(abs(low), abs(high))
+    if high - low > 1e-6 * size:
+        return low, high
+    if axis.scale != "linear":
+        return low / 2, high * 2
+    return low - max(1.0, size / 8), high + max(1.0, size / 8)
+
+
+def _powers_of_two(low: float, high: float, count: int) -> list[float]:
+    first, last = math.ceil(math.log2(low) - 1e-9), math.floor(math.log2(high) + 1e-9)
+    step = max(1, math.ceil((last - first + 1) / count))
+    powers = [2.0**power for power in range(first, last + 1, step)]
+    return powers if len(powers) > 1 else _decades(low, high, count)
+
+
+def _decades(low: float, high: float, count: int) -> list[float]:
+    """1, 10, 100; with 2 and 5 where the range is short."""
+    first, last = math.floor(math.log10(low) + 1e-9), math.ceil(math.log10(high) - 1e-9)
+    for leads in ((1, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,)):
+        found = [lead * 10.0**power for power in range(first, last + 1) for lead in leads]
+        found = [value for value in found if low * (1 - 1e-9) <= value <= high * (1 + 1e-9)]
+        if len(found) <= count:
+            break
+    if len(found) > 1:
+        return found
+    return Axis("", "linear").ticks(low, high, count)
+
+
+def _round_step(step: float) -> float:
+    """The least of 1, 2, 5 times a power of ten that is not below `step`."""
+    power = 10.0 ** math.floor(math.log10(step))
+    return next(lead * power for lead in (1, 2, 5, 10) if lead * power >= step * (1 - 1e-9))

@@ -1,0 +1,104 @@
+"""A self-contained HTML page: text, charts and tables in one file, light and dark, no script and nothing to load."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from html import escape
+
+from . import svg
+from .chart import LineChart
+
+__all__ = ["Page"]
+
+_STYLE = """
+:root{color-scheme:light dark;--ground:#f5f6f8;--card:#fff;--ink:#1c2128;--soft:#5b6370;--rule:#d9dde3;--accent:#0b62a4}
+@media (prefers-color-scheme:dark){:root{--ground:#0e1014;--card:#15181e;--ink:#e7e9ee;--soft:#9aa3b0;--rule:#2b303a;
+--accent:#6db3f2}}
+*{box-sizing:border-box}body{margin:0;background:var(--ground);color:var(--ink);
+font:16px/1.5 system-ui,'Segoe UI',Helvetica,Arial,sans-serif}
+main{max-width:88rem;margin:0 auto;padding:1.2rem clamp(.7rem,3vw,2rem) 3rem}
+h1{font-size:1.6rem;line-height:1.2;margin:.4rem 0}h2{font-size:1.2rem;margin:2.2rem 0 .3rem}
+p{max-width:48rem;margin:.4rem 0}.soft{color:var(--soft)}a{color:var(--accent)}
+.row{display:grid;gap:.8rem;grid-template-columns:repeat(auto-fit,minmax(min(100%,25rem),1fr));margin:.8rem 0}
+.card{background:var(--card);border:1px solid var(--rule);border-radius:8px;padding:.4rem;min-width:0}
+.facts{display:grid;gap:.8rem;grid-template-columns:repeat(auto-fit,minmax(min(46%,11rem),1fr));margin:1rem 0}
+.facts .card{padding:.6rem .8rem}.facts b{display:block;font-size:1.5rem;line-height:1.2}.facts span{color:var(--soft);
+font-size:.85rem}.wide{overflow-x:auto;background:var(--card);border:1px solid var(--rule);border-radius:8px}
+table{border-collapse:collapse;font-size:.8rem;font-variant-numeric:tabular-nums;white-space:nowrap}
+th,td{padding:.22rem .6rem;text-align:right;border-bottom:1px solid var(--rule)}th{position:sticky;top:0;
+background:var(--card)}td.words,th.words{text-align:left}summary{cursor:pointer;padding:.4rem 0;color:var(--accent)}
+"""
+
+
+class Page:
+    """A page that is put together from top to bottom and then written as one text.
+
+    Parameters
+    ----------
+    title : str
+        Its title and first heading.
+
+    Examples
+    --------
+    >>> page = Page("Results")
+    >>> page.paragraph("Two runs.")
+    >>> "<h1>Results</h1>" in page.html()
+    True
+    """
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._parts: list[str] = []
+
+    def heading(self, text: str) -> None:
+        """Begin a section."""
+        self._parts.append(f"<h2>{escape(text)}</h2>")
+
+    def paragraph(self, text: str, *, soft: bool = False) -> None:
+        """Add a paragraph; `soft` ones are set back."""
+        self._parts.append(f"<p{' class=soft' if soft else ''}>{escape(text)}</p>")
+
+    def facts(self, facts: Sequence[tuple[str, str]]) -> None:
+        """Add a row of figures, each a value and what it is."""
+        cards = "".join(f"<div class=card><b>{escape(value)}</b><span>{escape(what)}</span></div>"
+                        for value, what in facts)
+        self._parts.append(f"<div class=facts>{cards}</div>")
+
+    def charts(self, charts: Sequence[LineChart]) -> None:
+        """Add charts side by side, or below each other where the window is narrow."""
+        drawn = "".join(f"<div class=card>{svg.draw(chart, standalone=False)}</div>" for chart in charts)
+        self._parts.append(f"<div class=row>{drawn}</div>")
+
+    def table(self, heads: Sequence[str], rows: Sequence[Sequence[str]], *, summary: str) -> None:
+        """Add a table that opens when its summary is clicked."""
+        numeric = [all(_is_number(row[i]) for row in rows) for i in range(len(heads))]
+        marks = ["" if n else " class=words" for n in numeric]
+        head = "".join(f"<th{mark}>{escape(text)}</th>" for text, mark in zip(heads, marks, strict=True))
+        body = "".join("<tr>" + "".join(f"<td{mark}>{escape(text)}</td>" for text, mark in zip(row, marks, strict=True))
+                       + "</tr>" for row in rows)
+        self._parts.append(f"<details><summary>{escape(summary)}</summary><div class=wide><table><thead><tr>{head}"
+                           f"</tr></thead><tbody>{body}</tbody></table></div></details>")
+
+    def download(self, name: str, text: str) -> None:
+        """Add a link that saves `text` as a file; the page carries it."""
+        data = base64.b64encode(text.encode()).decode()
+        self._parts.append(f"<p><a download='{escape(name)}' href='data:text/csv;base64,{data}'>Save {escape(name)}"
+                           "</a></p>")
+
+    def html(self) -> str:
+        """Return the whole page."""
+        return (f"<!doctype html><html lang=en><head><meta charset=utf-8><title>{escape(self._title)}</title>"
+                "<meta name=viewport content='width=device-width,initial-scale=1'>"
+                f"<style>{_STYLE}{svg.STYLE}</style></head><body><main><h1>{escape(self._title)}</h1>"
+                f"{''.join(self._parts)}</main></body></html>\n")
+
+
+def _is_number(text: str) -> bool:
+    if not text:
+        return True
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,169 @@
+"""Draws a `LineChart` as SVG: no library, no script, light and dark, sized so that its text can be read on a phone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+
+from .chart import LineChart, Series
+
+__all__ = ["STYLE", "draw"]
+
+WIDTH, HEIGHT = 440, 330
+"""Size of a drawing without its legend, in the units of its text: a character is 12 high."""
+
+_LEFT, _RIGHT, _TOP, _BOTTOM = 54, 14, 34, 46
+_LEGEND_LINE = 18
+_CHARACTER = 6.6  # mean width of the 12-unit sans serif face
+COLOURS = 8
+
+_LIGHT = ("#0b62a4", "#c4461a", "#1a7f4b", "#8a4fb0", "#a07400", "#0f8296", "#c2347f", "#555b66")
+_DARK = ("#6db3f2", "#ff9166", "#5fd39a", "#c79bf0", "#e8bd4a", "#58cfe3", "#f78cc0", "#b3bac6")
+
+
+def _palette(colours: tuple[str, ...], ink: str, faint: str, ground: str) -> str:
+    named = "".join(f"--line{index}:{colour};" for index, colour in enumerate(colours))
+    return f"{named}--ink:{ink};--faint:{faint};--ground:{ground};"
+
+
+_DARK_PALETTE = _palette(_DARK, "#e7e9ee", "#3a3f4a", "#15181e")
+STYLE = (
+    f".chart{{{_palette(_LIGHT, '#1c2128', '#d9dde3', '#ffffff')}"
+    "font:12px system-ui,'Segoe UI',Helvetica,Arial,sans-serif;fill:var(--ink);width:100%;height:auto}"
+    f"@media (prefers-color-scheme:dark){{.chart{{{_DARK_PALETTE}}}}}"
+    ".chart .ground{fill:var(--ground)}.chart .title{font-weight:600;font-size:14px}"
+    ".chart .grid{stroke:var(--faint);stroke-width:1}.chart .level{stroke:var(--ink);stroke-dasharray:2 4}"
+    ".chart .line{fill:none;stroke-width:2.2;stroke-linejoin:round}.chart .dashed{stroke-dasharray:6 4}"
+    ".chart .hit{fill:transparent}.chart .dot:hover .mark{r:6}"
+    + "".join(f".chart .c{i} .line,.chart .c{i}.line{{stroke:var(--line{i})}}.chart .c{i} .mark{{fill:var(--line{i})}}"
+              for i in range(COLOURS))
+)
+"""The charts' style sheet; a page that shows several may carry it once."""
+
+
+def draw(chart: LineChart, *, standalone: bool = True) -> str:
+    """Return the chart as an ``<svg>`` element.
+
+    Parameters
+    ----------
+    chart : LineChart
+        What to draw; every point carries its values as a tooltip.
+    standalone : bool, optional
+        Include the style sheet and the XML namespace, so that the text is a file of its own (default). Without, the
+        page around it must hold `STYLE`.
+
+    Examples
+    --------
+    >>> from poplibs_py.report.chart import Axis, LineChart, Series
+    >>> text = draw(LineChart("Squares", Axis("x"), Axis("y"), [Series("squares", [1, 2, 3], [1, 4, 9])]))
+    >>> text[:4], text.count("<circle class='mark'")
+    ('<svg', 3)
+    """
+    shown = [series for series in chart.series if chart.points(series)]
+    rows = _legend_rows(shown)
+    height = HEIGHT + _LEGEND_LINE * len(rows)
+    frame = _Frame(chart)
+    parts = [f"<svg class='chart' xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {height}' role='img' "
+             f"aria-label='{_text(chart.title)}'>"]
+    if standalone:
+        parts.append(f"<style>{STYLE}</style>")
+    parts.append(f"<rect class='ground' width='{WIDTH}' height='{height}' rx='6'/>")
+    parts.append(f"<text class='title' x='{_LEFT - 40}' y='20'>{_text(chart.title)}</text>")
+    if not shown:
+        parts.append(f"<text x='{WIDTH / 2}' y='{HEIGHT / 2}' text-anchor='middle'>nothing was measured</text>")
+    else:
+        parts += [*_grid(chart, frame), *_levels(chart, frame)]
+        for series in shown:
+            parts += _line(chart, series, frame)
+        parts += _legend(chart, rows)
+    parts.append("</svg>")
+    return "".join(parts)
+
+
+class _Frame:
+    """Where values lie in the drawing."""
+
+    def __init__(self, chart: LineChart) -> None:
+        self._chart = chart
+        self._x = sorted(chart.x.position(v) for v in chart.x_range())
+        low, high = sorted(chart.y.position(v) for v in chart.y_range())
+        margin = (high - low) * 0.04
+        self._y = [low - margin, high + margin]
+
+    def across(self, value: float) -> float:
+        share = (self._chart.x.position(value) - self._x[0]) / (self._x[1] - self._x[0])
+        return round(_LEFT + 8 + share * (WIDTH - _LEFT - _RIGHT - 16), 1)
+
+    def up(self, value: float) -> float:
+        share = (self._chart.y.position(value) - self._y[0]) / (self._y[1] - self._y[0])
+        return round(HEIGHT - _BOTTOM - share * (HEIGHT - _TOP - _BOTTOM), 1)
+
+
+def _grid(chart: LineChart, frame: _Frame) -> Iterator[str]:
+    bottom, right = HEIGHT - _BOTTOM, WIDTH - _RIGHT
+    for value in chart.x.ticks(*chart.x_range()):
+        x = frame.across(value)
+        yield f"<line class='grid' x1='{x}' y1='{_TOP}' x2='{x}' y2='{bottom}'/>"
+        yield f"<text x='{x}' y='{bottom + 16}' text-anchor='middle'>{_text(chart.x.write(value))}</text>"
+    for value in chart.y.ticks(*chart.y_range()):
+        y = frame.up(value)
+        yield f"<line class='grid' x1='{_LEFT}' y1='{y}' x2='{right}' y2='{y}'/>"
+        yield f"<text x='{_LEFT - 6}' y='{y + 4}' text-anchor='end'>{_text(chart.y.write(value))}</text>"
+    middle_x, middle_y = (_LEFT + right) / 2, (_TOP + bottom) / 2
+    yield f"<text x='{middle_x}' y='{bottom + 34}' text-anchor='middle'>{_text(chart.x.label)}</text>"
+    yield (f"<text transform='translate(13 {middle_y}) rotate(-90)' text-anchor='middle'>"
+           f"{_text(chart.y.label)}</text>")
+
+
+def _levels(chart: LineChart, frame: _Frame) -> Iterator[str]:
+    for label, value in chart.levels.items():
+        if not chart.y.shows(value):
+            continue
+        y = frame.up(value)
+        yield f"<line class='level' x1='{_LEFT}' y1='{y}' x2='{WIDTH - _RIGHT}' y2='{y}'/>"
+        yield f"<text x='{WIDTH - _RIGHT - 2}' y='{y - 4}' text-anchor='end'>{_text(label)}</text>"
+
+
+def _line(chart: LineChart, series: Series, frame: _Frame) -> Iterator[str]:
+    yield f"<g class='c{_colour(chart, series)}'>"
+    for run in chart.points(series):
+        path = " ".join(f"{frame.across(x)},{frame.up(y)}" for x, y in run)
+        yield f"<polyline class='line{' dashed' if series.dashed else ''}' points='{path}'/>"
+        for x, y in run:
+            at = f"cx='{frame.across(x)}' cy='{frame.up(y)}'"
+            label = f"{series.label}: {chart.x.label} {chart.x.write(x)}, {chart.y.label} {y:.4g}"
+            yield (f"<g class='dot'><title>{_text(label)}</title><circle class='hit' {at} r='11'/>"
+                   f"<circle class='mark' {at} r='3.2'/></g>")
+    yield "</g>"
+
+
+def _legend_rows(shown: list[Series]) -> list[list[tuple[Series, float]]]:
+    """The legend's entries broken into rows, each entry with its left edge."""
+    rows: list[list[tuple[Series, float]]] = [[]]
+    left = float(_LEFT)
+    for series in shown:
+        width = 34 + _CHARACTER * len(series.label)
+        if rows[-1] and left + width > WIDTH - _RIGHT:
+            rows.append([])
+            left = float(_LEFT)
+        rows[-1].append((series, left))
+        left += width + 10
+    return rows if shown else []
+
+
+def _legend(chart: LineChart, rows: list[list[tuple[Series, float]]]) -> Iterator[str]:
+    for number, row in enumerate(rows):
+        y = HEIGHT + 4 + _LEGEND_LINE * number
+        for series, left in row:
+            line = f"line c{_colour(chart, series)}{' dashed' if series.dashed else ''}"
+            yield f"<line class='{line}' x1='{left}' y1='{y - 4}' x2='{left + 26}' y2='{y - 4}'/>"
+            yield f"<text x='{left + 31}' y='{y}'>{_text(series.label)}</text>"
+
+
+def _colour(chart: LineChart, series: Series) -> int:
+    index = series.colour if series.colour is not None else list(chart.series).index(series)
+    return index % COLOURS
+
+
+def _text(value: str) -> str:
+    return escape(value, quote=True)

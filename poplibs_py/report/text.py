@@ -1,0 +1,122 @@
+"""Draws tables and charts with plain characters, for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .chart import LineChart
+
+__all__ = ["draw", "table"]
+
+_MARKS = "●▲■◆○△□◇"
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Return rows under aligned columns: numbers to the right, words to the left.
+
+    Parameters
+    ----------
+    heads : sequence of str
+        The columns' names.
+    rows : sequence of sequence
+        The cells: strings as they are, floats to three digits, None as an empty cell.
+
+    Examples
+    --------
+    >>> print(table(["name", "ratio"], [["dense", 1.0], ["static", 12.3456]]))
+    name    ratio
+    dense       1
+    static   12.3
+    """
+    cells = [[_cell(value) for value in row] for row in rows]
+    widths = [max([len(head), *(len(row[i]) for row in cells)]) for i, head in enumerate(heads)]
+    right = [any(isinstance(row[i], int | float) for row in rows) for i in range(len(heads))]
+    lines = []
+    for row in [list(heads), *cells]:
+        parts = (text.rjust(w) if r else text.ljust(w) for text, w, r in zip(row, widths, right, strict=True))
+        lines.append("  ".join(parts).rstrip())
+    return "\n".join(lines)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
+    return str(value)
+
+
+def draw(chart: LineChart, *, width: int = 72, height: int = 16) -> str:
+    """Return the chart as lines of text, with a legend below.
+
+    Parameters
+    ----------
+    chart : LineChart
+        What to draw.
+    width, height : int, optional
+        Characters and lines of the plotting area with its labels.
+
+    Examples
+    --------
+    >>> from poplibs_py.report.chart import Axis, LineChart, Series
+    >>> print(draw(LineChart("Squares", Axis("x"), Axis("y"), [Series("s", [0, 1, 2], [0, 1, 4])]), width=24, height=5))
+    Squares
+    4 ┤                  ●
+      │
+    2 ┤
+      │         ●
+    0 ┤●
+      └───────────────────
+       0  0.5   1   1.5  2
+       x    y: y    ● s
+    """
+    if chart.is_empty():
+        return f"{chart.title}\n(nothing was measured)"
+    ticks = chart.y.ticks(*chart.y_range(), max(3, height // 2))
+    labels = {_row(chart, value, height): chart.y.write(value) for value in ticks}
+    margin = max(len(text) for text in labels.values()) + 1
+    columns = max(8, width - margin - 3)
+    canvas = _canvas(chart, columns, height)
+    lines = [chart.title]
+    for row in range(height - 1, -1, -1):
+        axis = "┤" if row in labels else "│"
+        lines.append(f"{labels.get(row, '').rjust(margin - 1)} {axis}{''.join(canvas[row])}".rstrip())
+    lines.append(" " * margin + "└" + "─" * columns)
+    lines.append(" " * (margin + 1) + _x_labels(chart, columns))
+    shown = [s for s in chart.series if chart.points(s)]
+    legend = "   ".join(f"{_MARKS[i % len(_MARKS)]} {s.label}" for i, s in enumerate(shown))
+    lines.append(" " * (margin + 1) + f"{chart.x.label}    y: {chart.y.label}    {legend}")
+    return "\n".join(lines)
+
+
+def _canvas(chart: LineChart, columns: int, height: int) -> list[list[str]]:
+    canvas = [[" "] * columns for _ in range(height)]
+    for value in chart.levels.values():
+        if chart.y.shows(value):
+            canvas[_row(chart, value, height)] = ["·"] * columns
+    shown = [s for s in chart.series if chart.points(s)]
+    for index, series in enumerate(shown):
+        for run in chart.points(series):
+            for x, y in run:
+                canvas[_row(chart, y, height)][_column(chart, x, columns)] = _MARKS[index % len(_MARKS)]
+    return canvas
+
+
+def _row(chart: LineChart, value: float, height: int) -> int:
+    low, high = sorted(chart.y.position(v) for v in chart.y_range())
+    return round((chart.y.position(value) - low) / (high - low) * (height - 1))
+
+
+def _column(chart: LineChart, value: float, columns: int) -> int:
+    low, high = sorted(chart.x.position(v) for v in chart.x_range())
+    return round((chart.x.position(value) - low) / (high - low) * (columns - 1))
+
+
+def _x_labels(chart: LineChart, columns: int) -> str:
+    line = [" "] * columns
+    for value in chart.x.ticks(*chart.x_range()):
+        text = chart.x.write(value)
+        start = min(max(0, _column(chart, value, columns) - len(text) // 2), columns - len(text))
+        if all(character == " " for character in line[max(0, start - 1): start + len(text) + 1]):
+            line[start: start + len(text)] = text
+    return "".join(line).rstrip()
