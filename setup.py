@@ -94,6 +94,7 @@ FAMILIES: list[Family] = [
 # Modules without an instruction-set level: source below src_cython -> module.
 PLAIN = {
     "cpu/_cpu.pyx": "poplibs_py.kernels._cpu",
+    "planner/_search.pyx": "poplibs_py.planner._search",
     "program/_executor.pyx": "poplibs_py.program._executor",
     "popsparse/_pattern.pyx": "poplibs_py.popsparse._pattern",
 }

@@ -1,0 +1,122 @@
+"""Plans that were made before: in memory, and in a directory that processes may share."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Hashable
+from pathlib import Path
+from typing import Generic, TypeVar
+
+__all__ = ["PlanCache"]
+
+P = TypeVar("P")
+
+_FORMAT = "1"  # of the files; a change makes old files invisible
+
+
+class PlanCache(Generic[P]):
+    """Plans by problem. Safe for threads; with a directory, for processes too.
+
+    Corresponds to PopLibs' ``PlanningCache``, which has no directory.
+
+    Parameters
+    ----------
+    directory : path, optional
+        Where plans are also kept, one JSON file each. A file is written under another name and then
+        renamed, so a reader sees a whole plan or none; two processes that plan the same problem write
+        the same file.
+    write, read : callable, optional
+        Plan to text and back; needed with a directory.
+
+    Examples
+    --------
+    >>> from poplibs_py.planner import PlanCache
+    >>> cache = PlanCache()
+    >>> cache.get_or_plan("problem", lambda: "plan"), len(cache)
+    ('plan', 1)
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str] | None = None,
+        *,
+        write: Callable[[P], str] | None = None,
+        read: Callable[[str], P] | None = None,
+    ) -> None:
+        self._plans: dict[Hashable, P] = {}
+        self._lock = threading.Lock()
+        self._write, self._read = write, read
+        self.directory = None if directory is None else Path(directory)
+        if self.directory is not None:
+            self.directory.mkdir(parents=True, exist_ok=True)
+
+    def __len__(self) -> int:
+        return len(self._plans)
+
+    def clear(self) -> None:
+        """Forget the plans in memory; files stay."""
+        with self._lock:
+            self._plans.clear()
+
+    def get(self, key: Hashable) -> P | None:
+        """The plan in memory, or None."""
+        return self._plans.get(key)
+
+    def get_or_plan(
+        self, key: Hashable, make: Callable[[], P], text_key: Callable[[], str] | None = None
+    ) -> P:
+        """The plan of `key`: from memory, from the directory, or made and kept.
+
+        Threads that ask at once may all plan; all get the one that was kept.
+        """
+        plan = self._plans.get(key)
+        if plan is not None:
+            return plan
+        path = self._path(text_key() if text_key else repr(key))
+        plan = self._load(path)
+        if plan is None:
+            plan = make()
+            self._store(path, plan)
+        with self._lock:
+            return self._plans.setdefault(key, plan)
+
+    def put(self, key: Hashable, plan: P, text_key: Callable[[], str] | None = None) -> P:
+        """Keep a plan that was made elsewhere; returns the one that is kept."""
+        self._store(self._path(text_key() if text_key else repr(key)), plan)
+        with self._lock:
+            return self._plans.setdefault(key, plan)
+
+    # Files -----------------------------------------------------------------------------------------
+
+    def _path(self, text: str) -> Path | None:
+        if self.directory is None:
+            return None
+        return self.directory / (hashlib.sha256((_FORMAT + text).encode()).hexdigest() + ".json")
+
+    def _load(self, path: Path | None) -> P | None:
+        if path is None or self._read is None:
+            return None
+        try:
+            return self._read(path.read_text())
+        except (OSError, ValueError, KeyError, TypeError):
+            return None  # absent, or not a plan: plan again and overwrite it
+
+    def _store(self, path: Path | None, plan: P) -> None:
+        if path is None or self._write is None:
+            return
+        text = self._write(plan)
+        # a full or read-only directory costs speed, not the plan
+        with contextlib.suppress(OSError):
+            handle, name = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+            try:
+                with os.fdopen(handle, "w") as file:
+                    file.write(text)
+                os.replace(name, path)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(name)
+                raise

@@ -1,0 +1,245 @@
+"""Planning a convolution."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from poplibs_py.errors import MemoryBoundError, MemoryBoundWarning, PlanError, bad_type
+from poplibs_py.planner.cache import PlanCache
+from poplibs_py.planner.ladder import climb
+from poplibs_py.planner.objective import UNBOUNDED, Objective
+from poplibs_py.poplin.convolution import joint
+from poplibs_py.poplin.convolution.candidates import Reference, best_plan
+from poplibs_py.poplin.convolution.options import ConvOptions
+from poplibs_py.poplin.convolution.params import ConvParams
+from poplibs_py.poplin.convolution.plan import ConvPlan
+from poplibs_py.poplin.convolution.problem import ConvProblem
+from poplibs_py.target import Target, memory_bound, resolve_target
+
+__all__ = ["conv_cache", "plan_convolution", "plan_problem"]
+
+
+def conv_cache(directory: str | Path | None = None) -> PlanCache[ConvPlan]:
+    """A cache of convolution plans, with a directory if one is given."""
+    return PlanCache(directory, write=ConvPlan.to_json, read=ConvPlan.from_json)
+
+
+_DEFAULT_CACHE = conv_cache()
+
+
+def plan_convolution(
+    params: ConvParams,
+    *,
+    target: Target | str = "gc200",
+    options: Mapping[str, Any] | ConvOptions | None = None,
+    cache: PlanCache[ConvPlan] | None = None,
+    **more: Any,
+) -> ConvPlan:
+    """Plan a convolution for a modelled machine.
+
+    Corresponds to PopLibs' ``getPlan``: the same plan, cycles and bytes, field by field.
+
+    Parameters
+    ----------
+    params : ConvParams
+        The problem; it is made canonical first.
+    target : Target or str
+        The machine, or the name of a preset (default GC200).
+    options : mapping or ConvOptions, optional
+        PopLibs' options in its spelling or Python's; see `ConvOptions`.
+    cache : PlanCache, optional
+        Where plans are kept; default a cache of this process.
+    **more
+        Options by keyword, such as ``available_memory_proportion=0.2``; they win over `options`.
+
+    Returns
+    -------
+    ConvPlan
+        For a fully connected training pass perhaps part of a joint plan, then with `joint` set.
+
+    Raises
+    ------
+    PlanError
+        If no plan satisfies the constraints.
+    MemoryBoundError
+        If none meets the byte bound and ``strict_memory=True``.
+
+    Warns
+    -----
+    MemoryBoundWarning
+        If none meets the byte bound: says bound, need and what was done.
+
+    Examples
+    --------
+    >>> from poplibs_py.poplin.convolution import matmul_params, plan_convolution
+    >>> plan = plan_convolution(matmul_params(1, 1024, 1024, 1024, "half"), target="gc200",
+    ...                         pass_="NONE_MATMUL", partials_type="half")
+    >>> plan.cycles, plan.temp_bytes, plan.tiles_used
+    (29904, 57344, 1408)
+    """
+    if not isinstance(params, ConvParams):
+        raise bad_type("params", params, "a ConvParams")
+    checked = ConvOptions.parse(options, **more)
+    problem = ConvProblem(resolve_target(target), params.canonical(), checked)
+    return plan_problem(problem, _DEFAULT_CACHE if cache is None else cache)
+
+
+def plan_problem(problem: ConvProblem, cache: PlanCache[ConvPlan]) -> ConvPlan:
+    """Plan a checked problem, or return its plan from `cache`."""
+    plan = cache.get(problem)
+    if plan is None:
+        plan = cache.get_or_plan(problem, lambda: _plan_or_derive(problem, cache), problem.key)
+    if not plan.fits:
+        _report_misfit(problem, plan)
+    filename = problem.options.plan_constraints_output_filename
+    if filename:
+        Path(_constraints_file(filename, problem.options.pass_)).write_text(plan.constraints().text)
+    return plan
+
+
+def _constraints_file(stem: str, pass_: str) -> str:
+    return stem + next((f"_{end}" for end in ("FWD", "BWD", "WU") if pass_.endswith(end)), "") + ".json"
+
+
+def _report_misfit(problem: ConvProblem, plan: ConvPlan) -> None:
+    text = (
+        f"no plan keeps temporary data within {plan.limit:,} bytes per tile "
+        f"(available_memory_proportion {problem.options.available_memory_proportion:g}); "
+        f"the plan needs {plan.temp_bytes:,}"
+    )
+    if problem.options.strict_memory:
+        raise MemoryBoundError(text)
+    warnings.warn(text + ": the bound was doubled until one fitted, in the end dropped", MemoryBoundWarning, stacklevel=4)
+
+
+def _plan_or_derive(problem: ConvProblem, cache: PlanCache[ConvPlan]) -> ConvPlan:
+    """Plan; or, for the later passes of a fully connected layer, follow its joint forward plan."""
+    options = problem.options
+    if options.pass_ in ("FC_TRAINING_BWD", "FC_TRAINING_WU"):
+        forward = dataclasses.replace(
+            problem,
+            params=joint.pass_params(problem.params, options.pass_, "FC_TRAINING_FWD"),
+            options=dataclasses.replace(options, pass_="FC_TRAINING_FWD", plan_constraints_output_filename=""),
+        )
+        plan = cache.get_or_plan(forward, lambda: _run(forward, cache), forward.key)
+        if plan.joint:
+            derive = joint.backward_plan if options.pass_ == "FC_TRAINING_BWD" else joint.weight_update_plan
+            raised = forward.options.for_params(forward.params)
+            derived = derive(forward.target, forward.params, raised, plan)
+            return dataclasses.replace(derived, problem=problem)
+        apart = cache.get(problem)  # planning the forward pass may have left this one's plan
+        if apart is not None:
+            return apart
+    return _run(problem, cache)
+
+
+def _run(problem: ConvProblem, cache: PlanCache[ConvPlan]) -> ConvPlan:
+    """Plan from scratch; plans of the other passes that come for nothing go into the cache."""
+    plan = run_planner(problem)
+    if not plan.additional:
+        return plan
+    for pass_, other in zip(("FC_TRAINING_BWD", "FC_TRAINING_WU"), plan.additional, strict=True):
+        sibling = dataclasses.replace(
+            problem,
+            params=joint.pass_params(problem.params, problem.options.pass_, pass_),
+            options=problem.options.with_pass(pass_),
+        )
+        cache.put(sibling, dataclasses.replace(other, problem=sibling), sibling.key)
+    return plan
+
+
+def run_planner(
+    problem: ConvProblem,
+    *,
+    reference: Reference | None = None,
+    tiles_secondary: bool = False,
+    cycle_limit: int | None = None,
+    start_tile: int = 0,
+) -> ConvPlan:
+    """Plan one problem. Corresponds to PopLibs' ``runPlanner``."""
+    target, params = problem.target, problem.params
+    options = problem.options.for_params(params)
+    bound = memory_bound(target, options.available_memory_proportion)
+    if bound is None:
+        objective = Objective("temp_bytes")
+    elif reference is not None:
+        objective = Objective("cost_difference", tiles_secondary=tiles_secondary)
+    elif cycle_limit is not None:
+        objective = Objective("tiles", cycles_bound=cycle_limit)
+    else:
+        objective = Objective()
+    if bound is not None:
+        objective = objective.with_temp_bound(bound)
+    if options.pass_ == "FC_TRAINING_FWD" and reference is None:
+        plan = _plan_layer(target, params, options, objective)
+    else:
+        plan = _plan_pass(target, params, options, objective, reference=reference)
+    if plan is None:
+        constrained = " that meets planConstraints" if options.plan_constraints else ""
+        raise PlanError(f"No base plan found for unbounded plan{constrained}")
+    limit = 0 if bound is None else bound
+    others = tuple(dataclasses.replace(other, limit=limit) for other in plan.additional)
+    plan = dataclasses.replace(plan, limit=limit, problem=problem, additional=others)
+    return dataclasses.replace(plan, start_tile=start_tile) if start_tile else plan
+
+
+def _plan_pass(
+    target: Target,
+    params: ConvParams,
+    options: ConvOptions,
+    objective: Objective,
+    *,
+    joint_plan: bool = False,
+    reference: Reference | None = None,
+    tried: bool = False,
+) -> ConvPlan | None:
+    """One pass, or one joint plan, with the ladder."""
+
+    def once(goal: Objective) -> ConvPlan | None:
+        # the ladder's last rung knows no reference cost, but still the reference's serial loop
+        return best_plan(target, params, options, goal, joint=joint_plan, reference=reference)
+
+    return climb(once, objective, target.bytes_per_tile, tried=tried)
+
+
+def _plan_layer(
+    target: Target, params: ConvParams, options: ConvOptions, objective: Objective
+) -> ConvPlan | None:
+    """A fully connected layer in training: one joint plan, or three apart if they cost less."""
+    jobs = [(params, options, True)]
+    for pass_ in ("FC_TRAINING_FWD", "FC_TRAINING_BWD", "FC_TRAINING_WU"):
+        jobs.append((joint.pass_params(params, "FC_TRAINING_FWD", pass_), options.with_pass(pass_), False))
+    plans: list[ConvPlan | None] = [None] * 4
+    if objective.bounded:
+        plans = [best_plan(target, p, o, objective, joint=j) for p, o, j in jobs]
+    if not objective.bounded or (plans[0] is None and None in plans[1:]):
+        for i, (p, o, j) in enumerate(jobs):
+            if plans[i] is None:
+                plans[i] = _plan_pass(target, p, o, objective, joint_plan=j, tried=True)
+    together, *apart = plans
+    if _apart_is_better(together, apart, objective.temp_bound):
+        forward, backward, update = apart
+        assert forward is not None
+        assert backward is not None
+        assert update is not None
+        return dataclasses.replace(forward, additional=(backward, update))
+    return together
+
+
+def _apart_is_better(together: ConvPlan | None, apart: list[ConvPlan | None], bound: int) -> bool:
+    whole = [p for p in apart if p is not None]
+    if len(whole) < 3:
+        cycles = temp = UNBOUNDED
+    else:
+        cycles, temp = sum(p.cycles for p in whole), max(p.temp_bytes for p in whole)
+    joint_cycles = UNBOUNDED if together is None else together.cycles
+    joint_temp = UNBOUNDED if together is None else together.temp_bytes
+    if len(whole) == 3 and together is None:
+        return True
+    if temp <= bound:
+        return joint_temp > bound or cycles < joint_cycles
+    return joint_temp > bound and temp < joint_temp

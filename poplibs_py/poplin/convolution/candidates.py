@@ -1,0 +1,307 @@
+"""Every candidate plan of a convolution, in PopLibs' order, and the search for the best of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+from poplibs_py.errors import PlanError
+from poplibs_py.planner.objective import UNBOUNDED, Objective
+from poplibs_py.poplin.convolution import transforms as tf
+from poplibs_py.poplin.convolution.joint import joint_setups
+from poplibs_py.poplin.convolution.model import (
+    PassSetup,
+    conv_types,
+    forward_bounds,
+    make_model,
+    method_allows,
+)
+from poplibs_py.poplin.convolution.options import ConvOptions
+from poplibs_py.poplin.convolution.params import ConvParams
+from poplibs_py.poplin.convolution.plan import ConvPlan, Partition, Split
+from poplibs_py.poplin.convolution.start_tile import start_tile
+from poplibs_py.poplin.convolution.transforms import ConvTransform
+from poplibs_py.poplin.convolution.vertices import VertexType, max_macs_per_cycle, vertex_candidates
+from poplibs_py.target import TYPE_SIZES, Target
+
+__all__ = ["Candidate", "Reference", "best_plan", "candidates", "search_candidate"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Reference:
+    """Another plan whose serial loop this one must match, and whose steps it should not exceed."""
+
+    plan: ConvPlan
+    costs: list[dict[str, int]]  # per pass
+
+    def splits(self) -> dict[str, int]:
+        """What must be equal."""
+        p = self.plan.partition
+        return {
+            "in": p.in_chan_split.serial,
+            "out": p.out_chan_split.serial,
+            "broadcast": int(self.plan.broadcast_input_before_loop),
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidate:
+    """Transforms and a vertex; the splits are still open."""
+
+    system: ConvTransform
+    tile: ConvTransform
+    vertex: VertexType
+    transformed: ConvParams
+
+
+def candidates(
+    target: Target, params: ConvParams, options: ConvOptions, joint: bool
+) -> Iterator[Candidate]:
+    """Candidates in the order in which PopLibs tries them; among equals the first wins."""
+    check_constraints(params, options)
+    extra = max(0, 2 - params.ndim)
+    wide = tf.with_extra_dims(params, extra)
+    dilated = ()
+    if not options.disable_transformations:
+        dilated = tuple(
+            d for d in reversed(range(wide.ndim)) if wide.axes[d].input.dilation != 1 and tf.can_defer_dilation(wide.axes[d])
+        )
+    deferred = tf.defer_dilation(wide, dilated)
+    for swap in _swaps(options, joint):
+        swapped = deferred.swapped() if swap else deferred
+        for expand in _expansions(0, swapped, options):
+            expanded = tf.expand_dims(swapped, expand)
+            for out_flat in _out_flattenings(expanded, options):
+                flattened, flat = tf.flatten(tf.flatten_into_out_channels(expanded, out_flat))
+                for factor in _combinations(target, flattened, options, joint):
+                    grouped = tf.combine_groups(flattened, factor)
+                    system = ConvTransform(extra, dilated, swap, expand, out_flat, flat, factor)
+                    yield from _on_tile(target, grouped, system, options, joint)
+
+
+def _on_tile(
+    target: Target, params: ConvParams, system: ConvTransform, options: ConvOptions, joint: bool
+) -> Iterator[Candidate]:
+    """Expansion on the tile, and the vertices for each."""
+    choices: list[tuple[int, ...]] = [()]
+    if not system.expand_dims and _can_expand_on_tile(params):
+        choices = _expansions(1, params, options)
+    for expand in choices:
+        final = tf.expand_dims(params, expand)
+        tile = ConvTransform(expand_dims=expand)
+        for vertex in vertex_candidates(target, final, options, joint=joint, tile_expand=bool(expand)):
+            wpc = target.weights_per_unit(params.input_type)
+            if 0 in expand and wpc // vertex.in_chans != 1:
+                continue  # the vertex would need the kernel rows that the expansion takes away
+            yield Candidate(system, tile, vertex, final)
+
+
+def check_constraints(params: ConvParams, options: ConvOptions) -> None:
+    """Refuse constraints that name levels or dimensions that are not there."""
+    constraints = options.plan_constraints
+    for level in constraints.levels:
+        if level >= 2:
+            raise PlanError(f"planConstraints.{level}: got level {level}; allowed: 0 (system) or 1 (tile)")
+        for path in ("transform.expandDims", "transform.outChanFlattenDims"):
+            for dim in constraints.get(f"{level}.{path}") or ():
+                if int(dim) >= params.ndim:
+                    raise PlanError(
+                        f"planConstraints.{level}.{path}: got {dim}; allowed: a dimension below {params.ndim}"
+                    )
+        for path in ("partition.fieldSplit", "partition.kernelSplit"):
+            for dim in constraints.get(f"{level}.{path}") or ():
+                if int(dim) >= max(2, params.ndim):
+                    raise PlanError(
+                        f"planConstraints.{level}.{path}: got {dim}; allowed: below {max(2, params.ndim)}"
+                    )
+
+
+def _swaps(options: ConvOptions, joint: bool) -> list[bool]:
+    if joint:
+        choices = [True]
+    elif options.disable_transformations:
+        choices = [False]
+    elif options.fully_connected or options.pass_ == "NONE_MATMUL":
+        choices = [True, False]
+    else:
+        choices = [False, True]
+    wanted = options.plan_constraints.get("0.transform.swapOperands")
+    if wanted is None:
+        return choices
+    if wanted not in choices:
+        raise PlanError(f"planConstraints.0.transform.swapOperands: got {wanted}; allowed: {choices[0]} here")
+    return [wanted]
+
+
+def _constrained_dims(options: ConvOptions, path: str) -> tuple[int, ...] | None:
+    dims = options.plan_constraints.get(path)
+    return None if dims is None else tuple(sorted({int(d) for d in dims}, reverse=True))
+
+
+def _subsets(dims: list[int]) -> list[tuple[int, ...]]:
+    """Every subset, counted in binary, innermost dimension first in each."""
+    return [
+        tuple(d for i, d in reversed(list(enumerate(dims))) if mask >> i & 1) for mask in range(1 << len(dims))
+    ]
+
+
+def _expansions(level: int, params: ConvParams, options: ConvOptions) -> list[tuple[int, ...]]:
+    wanted = _constrained_dims(options, f"{level}.transform.expandDims")
+    if wanted is not None:
+        return [wanted]
+    if options.disable_transformations or (level == 1 and not options.enable_tile_level_expand_dims):
+        return [()]
+    return _subsets([d for d, a in enumerate(params.axes) if a.field >= a.kernel and a.expanded() != a])
+
+
+def _out_flattenings(params: ConvParams, options: ConvOptions) -> list[tuple[int, ...]]:
+    wanted = _constrained_dims(options, "0.transform.outChanFlattenDims")
+    if wanted is not None:
+        return [wanted]
+    if options.disable_transformations:
+        return [()]
+    return _subsets([d for d, a in enumerate(params.axes) if a.out != 1 and a.field <= a.kernel])
+
+
+def _combinations(target: Target, params: ConvParams, options: ConvOptions, joint: bool) -> list[int]:
+    chans, given = params.in_channels, params.input_type
+    factors = [1]
+    fits = (given == "float" and chans == 1) or (given == "half" and chans in (1, 2))
+    if fits and params.groups > 1 and not joint and not options.disable_transformations:
+        factor, most = target.load_elements(given) // chans, (16 if given == "half" else 8) // chans
+        while 0 < factor <= most:
+            factors.append(factor)
+            factor *= 2
+    wanted = options.plan_constraints.get("0.transform.combineConvGroupsFactor")
+    if wanted is None:
+        return factors
+    allowed = {int(f) for f in wanted}
+    if allowed - {1}:
+        for other in ("expandDims", "outChanFlattenDims"):
+            if options.plan_constraints.get(f"0.transform.{other}"):
+                raise PlanError(
+                    f"planConstraints.0.transform.combineConvGroupsFactor: got {sorted(allowed)} together with "
+                    f"{other}; allowed: one of them"
+                )
+    return [f for f in factors if f in allowed]
+
+
+def _can_expand_on_tile(params: ConvParams) -> bool:
+    """Inputs must be aligned to 64 bits, and need no padding or dilation."""
+    if params.in_channels * TYPE_SIZES[params.input_type] < 8:
+        return False
+    return all(a.input.padding_lower == a.input.padding_upper == 0 and a.input.dilation == 1 for a in params.axes)
+
+
+# Searching -----------------------------------------------------------------------------------------
+
+
+def setup_of(
+    target: Target, params: ConvParams, options: ConvOptions, joint: bool, c: Candidate
+) -> PassSetup:
+    """The forward pass of a candidate."""
+    v = c.vertex
+    field_grain = [1] * c.transformed.ndim
+    if joint:
+        field_grain[-1] = v.in_chans  # the backward pass' input grouping
+    elif params.output_type == "half" and v.partial_chans % 2 and c.transformed.axes[-1].out % 2 == 0:
+        field_grain[-1] = 2  # an even number of halves per tile
+    grains = (v.conv_groups, v.in_chans, v.partial_chans)
+    stages = tf.apply_transform(params, c.system, *grains)
+    types = conv_types(v.partial_type, params.output_type, options)
+    return PassSetup(stages, (c.system, c.tile), v, types, options, tuple(field_grain), grains, joint)
+
+
+def search_candidate(
+    target: Target,
+    params: ConvParams,
+    options: ConvOptions,
+    joint: bool,
+    c: Candidate,
+    objective: Objective,
+    best: tuple[int, int],
+    reference: Reference | None = None,
+) -> tuple[tuple[int, int], ConvPlan] | None:
+    """The best splits of one candidate, if they beat `best`."""
+    setup = setup_of(target, params, options, joint, c)
+    if not method_allows(setup):
+        return None
+    work = setup.stages.padded.macs() // max_macs_per_cycle(target, c.vertex)
+    cycles = min(objective.cycles_bound, best[0] if objective.kind == "cycles" else UNBOUNDED)
+    if work > cycles * target.tiles:
+        return None
+    bounds = forward_bounds(target, setup, reference.splits() if reference else None)
+    setups = joint_setups(target, params, setup) if joint else [setup]
+    model = make_model(target, setups, bounds)
+    found = model.search(objective.goal(reference.costs if reference else None), best)
+    if found is None:
+        return None
+    keys, points, _ = found
+    costs = model.costs(points[0])
+    assert costs is not None
+    return keys, _make_plan(target, params, options, setup, points[0], costs)
+
+
+def _make_plan(
+    target: Target,
+    params: ConvParams,
+    options: ConvOptions,
+    setup: PassSetup,
+    at: dict[str, Any],
+    costs: list[dict[str, int]],
+) -> ConvPlan:
+    v = setup.vertex
+    partition = Partition(
+        tuple(at["field"]),
+        at["batch"],
+        Split(at["out_serial"], at["out_parallel"]),
+        tuple(at["kernel"]),
+        Split(at["in_serial"], at["in_parallel"]),
+        at["group"],
+        setup.field_grain,
+        *setup.grains,
+    )
+    itemised = [{name: n for name, n in c.items() if n} for c in costs]
+    start, direction = start_tile(target, params, options)
+    return ConvPlan(
+        v.method,
+        v.conv_groups,
+        v.in_chans,
+        v.partial_chans,
+        setup.transforms,
+        (partition,),
+        setup.types,
+        itemised[0],
+        0,
+        params.macs(),
+        max_macs_per_cycle(target, v),
+        target.tiles,
+        start,
+        direction,
+        joint=setup.joint,
+        broadcast_input_before_loop=bool(at["broadcast"]),
+        backward_costs=itemised[1] if setup.joint else None,
+        weight_update_costs=itemised[2] if setup.joint else None,
+    )
+
+
+def best_plan(
+    target: Target,
+    params: ConvParams,
+    options: ConvOptions,
+    objective: Objective,
+    *,
+    joint: bool = False,
+    reference: Reference | None = None,
+) -> ConvPlan | None:
+    """The best plan over all candidates, the first among equals; None if there is none."""
+    if joint and params.input_type != params.output_type:
+        return None
+    best: tuple[int, int] = (UNBOUNDED, UNBOUNDED)
+    plan = None
+    for c in candidates(target, params, options, joint):
+        found = search_candidate(target, params, options, joint, c, objective, best, reference)
+        if found is not None:
+            best, plan = found
+    return plan

@@ -1,0 +1,222 @@
+"""How a convolution is planned: PopLibs' convolution options, checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from poplibs_py.errors import InvalidOptionError, bad_option
+from poplibs_py.planner.constraints import PlanConstraints
+from poplibs_py.poplin.convolution.params import ConvParams
+from poplibs_py.target import TYPE_SIZES
+
+__all__ = ["FC_PASSES", "PASSES", "ConvOptions"]
+
+PASSES = (
+    "NONE",
+    "NONE_MATMUL",
+    "INFERENCE_FWD",
+    "TRAINING_FWD",
+    "TRAINING_BWD",
+    "TRAINING_WU",
+    "FC_INFERENCE_FWD",
+    "FC_TRAINING_FWD",
+    "FC_TRAINING_BWD",
+    "FC_TRAINING_WU",
+)
+FC_PASSES = frozenset(p for p in PASSES if p.startswith("FC_"))
+
+
+@dataclasses.dataclass(frozen=True)
+class ConvOptions:
+    """PopLibs' convolution options; every field has PopLibs' default.
+
+    Build with `ConvOptions.parse`, which takes PopLibs' spelling (``availableMemoryProportion``) or
+    Python's (``available_memory_proportion``).
+
+    Parameters
+    ----------
+    available_memory_proportion : float
+        Share of tile memory that temporary data may use: >= 0, default 0.6, above 1 allowed. 0 plans
+        without a bound, as PopLibs does.
+    pass_ : str
+        What the convolution is for; one of `PASSES`.
+    partials_type, inter_tile_partials_type, inter_ipu_partials_type : str
+        Type of partial sums on the tile and between tiles: ``"float"`` (default) or ``"half"``.
+    fidelity : str
+        ``"poplibs"`` keeps PopLibs' costs to the cycle; ``"corrected"`` repairs the
+        plain defects listed in the documentation's page on planning.
+    strict_memory : bool
+        Raise `MemoryBoundError` where no plan meets the bound, instead of warning.
+    """
+
+    available_memory_proportion: float = 0.6
+    pass_: str = "NONE"
+    partials_type: str = "float"
+    inter_tile_partials_type: str = "float"
+    inter_ipu_partials_type: str = "float"
+    use_128_bit_conv_unit_load: bool = False
+    plan_constraints: PlanConstraints = PlanConstraints()
+    plan_constraints_output_filename: str = ""
+    enable_multi_stage_reduce: bool = True
+    enable_fast_reduce: bool = False
+    remap_output_tensor: bool = True
+    enable_conv_dithering: bool = False
+    disable_transformations: bool = False
+    insert_transforms_cycle_count_progs: bool = False
+    experimental_conv_transforms_estimates: bool = False
+    gather_conv_output: bool = False
+    experimental_slic_vmac_16: bool = False
+    disable_sr_for_amp_vertices: bool = False
+    enable_tile_level_expand_dims: bool = False
+    fidelity: str = "poplibs"
+    strict_memory: bool = False
+
+    @classmethod
+    def parse(cls, options: Mapping[str, Any] | ConvOptions | None = None, **more: Any) -> ConvOptions:
+        """Check options; `more` wins over `options`.
+
+        Examples
+        --------
+        >>> from poplibs_py.poplin.convolution import ConvOptions
+        >>> ConvOptions.parse({"availableMemoryProportion": "0.3"}).available_memory_proportion
+        0.3
+        """
+        if isinstance(options, ConvOptions):
+            return dataclasses.replace(options, **cls._checked(more))
+        return cls(**{**cls._checked(options or {}), **cls._checked(more)})
+
+    @classmethod
+    def _checked(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        checked = {}
+        for key, value in given.items():
+            if key not in _FIELDS:
+                raise bad_option(key, _SPELLINGS)
+            name = _FIELDS[key]
+            checked[name] = _check_value(key, name, value)
+        return checked
+
+    @property
+    def fully_connected(self) -> bool:
+        """Whether this is one of the passes of a fully connected layer."""
+        return self.pass_ in FC_PASSES
+
+    def with_pass(self, pass_: str) -> ConvOptions:
+        """The same options for another pass."""
+        return dataclasses.replace(self, pass_=pass_)
+
+    def for_gradient(self) -> ConvOptions:
+        """Options of the backward pass. PopLibs maps a pass that is not fully connected to TRAINING_WU."""
+        other = "TRAINING_WU" if self.fidelity == "poplibs" else "TRAINING_BWD"
+        return self.with_pass("FC_TRAINING_BWD" if self.fully_connected else other)
+
+    def for_weight_update(self) -> ConvOptions:
+        """Options of the weight update pass."""
+        return self.with_pass("FC_TRAINING_WU" if self.fully_connected else "TRAINING_WU")
+
+    def for_params(self, params: ConvParams) -> ConvOptions:
+        """Raise partials types to what `params` need, as PopLibs' validateLayerParams does, warning."""
+        names = ("partials_type", "inter_tile_partials_type", "inter_ipu_partials_type")
+        given = {name: getattr(self, name) for name in names}
+        if params.input_type == "quarter" and params.output_type != "half":
+            raise InvalidOptionError(
+                f"output_type: got {params.output_type!r}; allowed: 'half' where the input is 'quarter'"
+            )
+        if params.output_type == "quarter":
+            raise InvalidOptionError("output_type: got 'quarter'; allowed: 'half' or 'float'")
+        least = TYPE_SIZES[params.output_type]
+        raised = {n: params.output_type if TYPE_SIZES[t] < least else t for n, t in given.items()}
+        if params.input_type == "quarter":
+            raised = dict.fromkeys(names, "half")
+        if raised == given:
+            return self
+        return dataclasses.replace(self, **raised)
+
+    def warn_raised(self, params: ConvParams) -> None:
+        """Warn where `for_params` overrides a partials type the caller gave."""
+        raised = self.for_params(params)
+        if params.input_type != "quarter" and raised.partials_type != self.partials_type:
+            warnings.warn(
+                f"partialsType {self.partials_type} is smaller than the output type "
+                f"{params.output_type}; {raised.partials_type} is used",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Options that differ from the defaults, in PopLibs' spelling."""
+        default = ConvOptions()
+        changed = {}
+        for spelling, name in _SPELLINGS.items():
+            value = getattr(self, name)
+            if value != getattr(default, name):
+                changed[spelling] = value.text if isinstance(value, PlanConstraints) else value
+        return changed
+
+
+_SPELLINGS = {
+    "availableMemoryProportion": "available_memory_proportion",
+    "pass": "pass_",
+    "partialsType": "partials_type",
+    "partialsType.interTile": "inter_tile_partials_type",
+    "partialsType.interIPU": "inter_ipu_partials_type",
+    "use128BitConvUnitLoad": "use_128_bit_conv_unit_load",
+    "planConstraints": "plan_constraints",
+    "planConstraintsOutputFilename": "plan_constraints_output_filename",
+    "enableMultiStageReduce": "enable_multi_stage_reduce",
+    "enableFastReduce": "enable_fast_reduce",
+    "remapOutputTensor": "remap_output_tensor",
+    "enableConvDithering": "enable_conv_dithering",
+    "disableTransformations": "disable_transformations",
+    "insertTransformsCycleCountProgs": "insert_transforms_cycle_count_progs",
+    "experimental.convTransformsEstimates": "experimental_conv_transforms_estimates",
+    "gatherConvOutput": "gather_conv_output",
+    "experimental.slicVmac16": "experimental_slic_vmac_16",
+    "disableSRForAMPVertices": "disable_sr_for_amp_vertices",
+    "enableTileLevelExpandDims": "enable_tile_level_expand_dims",
+    "fidelity": "fidelity",
+    "strictMemory": "strict_memory",
+}
+_FIELDS = {**_SPELLINGS, **{name: name for name in _SPELLINGS.values()}}
+_CHOICES = {
+    "pass_": PASSES,
+    "partials_type": ("float", "half"),
+    "inter_tile_partials_type": ("float", "half"),
+    "inter_ipu_partials_type": ("float", "half"),
+    "fidelity": ("poplibs", "corrected"),
+}
+
+
+def _check_value(key: str, name: str, value: object) -> object:
+    if name == "plan_constraints":
+        return PlanConstraints.parse(value)  # type: ignore[arg-type]
+    if name == "available_memory_proportion":
+        return _proportion(key, value)
+    if name == "plan_constraints_output_filename":
+        return str(value)
+    if name in _CHOICES:
+        if value not in _CHOICES[name]:
+            raise _refuse(key, value, "one of " + ", ".join(_CHOICES[name]))
+        return value
+    if isinstance(value, str) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    if not isinstance(value, bool):
+        raise _refuse(key, value, "true or false")
+    return value
+
+
+def _proportion(key: str, value: object) -> float:
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        number = math.nan
+    if isinstance(value, bool) or not (math.isfinite(number) and 0 <= number <= 2**32):
+        raise _refuse(key, value, "a finite number, 0 or more")
+    return number
+
+
+def _refuse(key: str, value: object, allowed: str) -> InvalidOptionError:
+    return InvalidOptionError(f"{key}: got {value!r}; allowed: {allowed}")

@@ -1,0 +1,341 @@
+"""The problem: what a convolution computes, in PopLibs' terms."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from math import prod
+from typing import TypeVar
+
+from poplibs_py.errors import bad_argument, bad_type
+from poplibs_py.poplin.convolution.axis import Axis, FieldTransform, OutputTransform
+from poplibs_py.target import TYPE_SIZES
+
+__all__ = ["ConvParams", "matmul_params"]
+
+_T = TypeVar("_T", FieldTransform, OutputTransform)
+
+_LIMIT = 2**31  # PopLibs holds sizes in 32-bit unsigned integers
+_VOLUME_LIMIT = 2**40
+_MACS_LIMIT = 2**62
+
+
+@dataclasses.dataclass(frozen=True)
+class ConvParams:
+    """A convolution of any number of field dimensions, with groups and every transform.
+
+    Corresponds to PopLibs' ``ConvParams``. Build one with `ConvParams.create`, which takes sizes and
+    transforms dimension by dimension and checks them.
+
+    Parameters
+    ----------
+    input_type, output_type : str
+        ``"float"``, ``"half"`` or ``"quarter"``.
+    batch, in_channels, out_channels, groups : int
+        Batch size; channels per group; number of convolution groups.
+    axes : tuple of Axis
+        One per field dimension, outermost first.
+    """
+
+    input_type: str
+    output_type: str
+    batch: int
+    in_channels: int
+    out_channels: int
+    groups: int
+    axes: tuple[Axis, ...]
+
+    @classmethod
+    def create(
+        cls,
+        *,
+        input_type: str = "float",
+        output_type: str | None = None,
+        batch: int = 1,
+        field: Sequence[int],
+        kernel: Sequence[int],
+        in_channels: int,
+        out_channels: int,
+        groups: int = 1,
+        input_transform: Sequence[FieldTransform] | None = None,
+        kernel_transform: Sequence[FieldTransform] | None = None,
+        output_transform: Sequence[OutputTransform] | None = None,
+    ) -> ConvParams:
+        """Check sizes and transforms and build the params.
+
+        Parameters
+        ----------
+        input_type, output_type : str
+            Data types; the output's defaults to the input's.
+        field, kernel : sequence of int
+            Input field and kernel shape, outermost dimension first.
+        input_transform, kernel_transform, output_transform : sequence, optional
+            One `FieldTransform` or `OutputTransform` per dimension (default: none is done).
+
+        Raises
+        ------
+        InvalidArgumentError, InvalidTypeError
+            Naming the argument, if sizes or transforms do not fit together.
+
+        Examples
+        --------
+        >>> from poplibs_py.poplin.convolution import ConvParams, FieldTransform
+        >>> p = ConvParams.create(field=[5], kernel=[3], in_channels=2, out_channels=4,
+        ...                       input_transform=[FieldTransform(padding_lower=1, padding_upper=1)])
+        >>> p.output_shape, p.macs()
+        ((5,), 104)
+        """
+        output_type = input_type if output_type is None else output_type
+        for name, value in (("input_type", input_type), ("output_type", output_type)):
+            if value not in TYPE_SIZES:
+                raise bad_argument(name, value, "'float', 'half' or 'quarter'")
+        field, kernel = _sizes("field", field), _sizes("kernel", kernel)
+        if not field or len(field) != len(kernel):
+            raise bad_argument("kernel", kernel, f"as many dimensions as field {field}, at least one")
+        ndim = len(field)
+        inputs = _per_dim("input_transform", input_transform, ndim, FieldTransform)
+        weights = _per_dim("kernel_transform", kernel_transform, ndim, FieldTransform)
+        outputs = _per_dim("output_transform", output_transform, ndim, OutputTransform)
+        axes = tuple(map(Axis, field, kernel, inputs, weights, outputs))
+        for dim, axis in enumerate(axes):
+            _check_axis(axis, dim)
+        params = cls(
+            input_type,
+            output_type,
+            _size("batch", batch),
+            _size("in_channels", in_channels),
+            _size("out_channels", out_channels),
+            _size("groups", groups),
+            axes,
+        )
+        params._check_volumes()
+        return params
+
+    def _check_volumes(self) -> None:
+        channels = self.groups * max(self.batch, 1)
+        for name, volume in (
+            ("in_channels", channels * prod(a.field for a in self.axes) * self.in_channels),
+            ("out_channels", channels * prod(a.out for a in self.axes) * self.out_channels),
+            (
+                "kernel",
+                self.groups * prod(a.kernel for a in self.axes) * self.in_channels * self.out_channels,
+            ),
+        ):
+            if volume >= _VOLUME_LIMIT:
+                raise bad_argument(name, volume, f"a tensor of fewer than {_VOLUME_LIMIT} elements")
+        bound = self.groups * self.batch * self.in_channels * self.out_channels
+        if bound * prod(a.out * a.kernel for a in self.axes) >= _MACS_LIMIT:
+            raise bad_argument("field", self.field_shape, "fewer than 2**62 multiply-accumulates")
+
+    # Shapes ----------------------------------------------------------------------------------------
+
+    @property
+    def ndim(self) -> int:
+        """Number of field dimensions."""
+        return len(self.axes)
+
+    @property
+    def field_shape(self) -> tuple[int, ...]:
+        """Input field shape."""
+        return tuple(a.field for a in self.axes)
+
+    @property
+    def kernel_shape(self) -> tuple[int, ...]:
+        """Kernel shape."""
+        return tuple(a.kernel for a in self.axes)
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """Output field shape."""
+        return tuple(a.out for a in self.axes)
+
+    def macs(self) -> int:
+        """Multiply-accumulates, products with known zeros left out."""
+        per_position = self.groups * self.batch * self.out_channels * self.in_channels
+        return per_position * prod(a.macs() for a in self.axes)
+
+    def flops(self) -> int:
+        """Two per multiply-accumulate. Corresponds to PopLibs' ``getFwdFlops``."""
+        return 2 * self.macs()
+
+    # Other params ----------------------------------------------------------------------------------
+
+    def replace(self, **fields: object) -> ConvParams:
+        """Return a copy with some fields changed, unchecked."""
+        return dataclasses.replace(self, **fields)  # type: ignore[arg-type]
+
+    def canonical(self) -> ConvParams:
+        """The unique params that compute the same from the same tensors; idempotent.
+
+        Known zeros become output padding, unused elements truncation, padding that cancels goes.
+        Corresponds to PopLibs' ``ConvParams::canonicalize``.
+        """
+        return _canonical(self)
+
+    def zero(self) -> ConvParams:
+        """The same tensors and shapes, every output zero."""
+        return self.replace(axes=tuple(_zero_axis(a) for a in self.axes))
+
+    def swapped(self) -> ConvParams:
+        """Input and weights exchanged: batch becomes output channels. PopLibs' ``swapOperands``."""
+        return self.replace(
+            batch=self.out_channels, out_channels=self.batch, axes=tuple(a.swapped() for a in self.axes)
+        ).canonical()
+
+    def gradient(self) -> ConvParams:
+        """Params of the backward pass (gradient of the input), canonical.
+
+        The caller flips the weights in every dimension. Corresponds to PopLibs' ``getGradientParams``.
+        """
+        p = self.canonical()
+        axes = tuple(_gradient_axis(a) for a in p.axes)
+        return p.replace(in_channels=p.out_channels, out_channels=p.in_channels, axes=axes).canonical()
+
+    def weight_update(self) -> ConvParams:
+        """Params of the weight update pass, canonical. PopLibs' ``getWeightUpdateParams``."""
+        p = self.canonical()
+        axes = tuple(_weight_update_axis(a) for a in p.axes)
+        return p.replace(batch=p.in_channels, in_channels=p.batch, axes=axes).canonical()
+
+
+@lru_cache(maxsize=4096)
+def _canonical(params: ConvParams) -> ConvParams:
+    axes = []
+    for axis in params.axes:
+        canonical = axis.canonical()
+        if canonical is None:
+            return params.zero()
+        axes.append(canonical)
+    return params.replace(axes=tuple(axes))
+
+
+def _zero_axis(axis: Axis) -> Axis:
+    one = FieldTransform(padding_lower=1)
+    return Axis(
+        axis.field,
+        axis.kernel,
+        one._replace(truncation_upper=axis.field),
+        one._replace(truncation_upper=axis.kernel),
+        OutputTransform(truncation_upper=1, padding_upper=axis.out),
+    )
+
+
+def _gradient_axis(a: Axis) -> Axis:
+    reach = a.transformed_kernel - 1
+    given = FieldTransform(
+        a.output.padding_lower,
+        a.output.padding_upper,
+        a.output.stride,
+        a.output.truncation_lower + reach,
+        a.output.truncation_upper + reach,
+        a.input.flip,
+    )
+    w = a.weights
+    weights = FieldTransform(
+        w.truncation_upper,
+        w.truncation_lower,
+        w.dilation,
+        w.padding_upper,
+        w.padding_lower,
+        w.flip != a.input.flip,
+    )
+    i = a.input
+    output = OutputTransform(
+        i.padding_lower, i.padding_upper, i.dilation, i.truncation_lower, i.truncation_upper
+    )
+    return Axis(a.out, a.kernel, given, weights, output)
+
+
+def _weight_update_axis(a: Axis) -> Axis:
+    o, w = a.output, a.weights
+    weights = FieldTransform(
+        o.padding_lower, o.padding_upper, o.stride, o.truncation_lower, o.truncation_upper, w.flip
+    )
+    output = OutputTransform(
+        w.padding_lower, w.padding_upper, w.dilation, w.truncation_lower, w.truncation_upper
+    )
+    return Axis(a.field, a.out, a.input._replace(flip=a.input.flip != w.flip), weights, output)
+
+
+def matmul_params(
+    groups: int, rows: int, inner: int, columns: int, input_type: str, output_type: str | None = None
+) -> ConvParams:
+    """``[G, M, K] @ [G, K, N]`` as a 1-D convolution with a field and a kernel of one element.
+
+    Batch is M, input channels are K, output channels N; A holds the activations, B the weights.
+
+    Examples
+    --------
+    >>> from poplibs_py.poplin.convolution import matmul_params
+    >>> matmul_params(1, 64, 32, 16, "half").flops() == 2 * 64 * 32 * 16
+    True
+    """
+    return ConvParams.create(
+        input_type=input_type,
+        output_type=output_type,
+        batch=rows,
+        field=[1],
+        kernel=[1],
+        in_channels=inner,
+        out_channels=columns,
+        groups=groups,
+    )
+
+
+# Checks --------------------------------------------------------------------------------------------
+
+
+def _size(name: str, value: object) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise bad_type(name, value, "an integer")
+    number = int(value.__index__())
+    if not 0 <= number < _LIMIT:
+        raise bad_argument(name, number, f"0 or more, below {_LIMIT}")
+    return number
+
+
+def _sizes(name: str, values: object) -> list[int]:
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise bad_type(name, values, "a sequence of integers, one per dimension")
+    return [_size(name, value) for value in values]
+
+
+def _per_dim(name: str, values: Sequence[_T] | None, ndim: int, kind: type[_T]) -> list[_T]:
+    if values is None:
+        return [kind()] * ndim
+    values = list(values)
+    if len(values) != ndim:
+        raise bad_argument(name, values, f"{ndim} transforms, one per dimension")
+    for value in values:
+        if not isinstance(value, kind):
+            raise bad_type(name, value, f"a {kind.__name__}")
+        for field, number in zip(value._fields, value, strict=True):
+            if field == "flip":
+                continue
+            _size(f"{name}.{field}", number)
+        for field in ("dilation", "stride"):
+            if getattr(value, field, 1) == 0:
+                raise bad_argument(f"{name}.{field}", 0, "1 or more")
+    return values
+
+
+def _check_axis(axis: Axis, dim: int) -> None:
+    where = f" (dimension {dim})"
+    for name, size, by in (("input", axis.field, axis.input), ("kernel", axis.kernel, axis.weights)):
+        if by.truncated(size) < 0:
+            cut = by.truncation_lower + by.truncation_upper
+            raise bad_argument(f"{name}_transform", f"truncation of {cut}", f"at most its size {size}{where}")
+        if by.transformed(size) >= _LIMIT:
+            raise bad_argument(f"{name}_transform", by, f"a transformed size below {_LIMIT}{where}")
+    if axis.transformed_kernel == 0:
+        raise bad_argument("kernel", axis.kernel, f"a transformed kernel of at least one element{where}")
+    if axis.transformed_input < axis.transformed_kernel:
+        sizes = f"at least the transformed kernel's {axis.transformed_kernel}{where}"
+        raise bad_argument("field", f"transformed size {axis.transformed_input}", sizes)
+    cut = axis.output.truncation_lower + axis.output.truncation_upper
+    if cut > axis.raw_output:
+        allowed = f"at most the convolution's {axis.raw_output} outputs{where}"
+        raise bad_argument("output_transform", f"truncation of {cut}", allowed)
+    if axis.out >= _LIMIT:
+        raise bad_argument("output_transform", axis.output, f"an output size below {_LIMIT}{where}")

@@ -1,0 +1,422 @@
+"""A convolution's plan: everything needed to run it, and what it costs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from math import prod
+from typing import Any
+
+from poplibs_py.planner.constraints import PlanConstraints
+from poplibs_py.poplin.convolution.model import ConvTypes
+from poplibs_py.poplin.convolution.problem import ConvProblem
+from poplibs_py.poplin.convolution.transforms import ConvTransform
+from poplibs_py.poplin.convolution.vertices import Method
+
+__all__ = ["ConvPlan", "Costs", "Partition", "Split"]
+
+#: Itemised costs of one pass, by PopLibs' names; zeros are left out.
+Costs = dict[str, int]
+
+ORDERS = ("STANDARD", "FC_WU", "FC_BWD_AS_CONV")
+DIRECTIONS = ("ASCENDING", "DESCENDING")
+
+#: Phases of one pass in the order they run: label, cycles, bytes. Names are keys of `Costs`.
+PHASES = (
+    (
+        "broadcast input before the loop",
+        ("broadcastInputBeforeLoopCopyCycles", "broadcastInputBeforeLoopExchangeCycles"),
+        "broadcastInputBeforeLoopTempBytes",
+    ),
+    ("rearrange weights before slicing", ("rearrangeBeforeSliceCycles",), "rearrangeBeforeSliceTempBytes"),
+    ("dynamic slice", ("dynamicSliceCycles",), None),
+    ("transform", ("totalTransformCopyCycles", "totalTransformExchangeCycles"), "totalTransformTempBytes"),
+    ("exchange", ("totalExchangeCycles",), None),
+    ("pad on the tile", ("tileLevelTransformCycles",), "tileLevelTransformTempBytes"),
+    ("cast inputs", ("inputsCastCycles",), None),
+    ("compute", ("partialCalcCycles",), "convTempBytes"),
+    ("reduce", ("reduceCycles",), "reduceTempBytes"),
+    ("dynamic update", ("dynamicUpdateCycles",), None),
+    ("add in place", ("addInPlaceCycles",), "addInPlaceTempBytes"),
+    ("cast output", ("outputCastCycles",), None),
+)
+_OUTSIDE_LOOP = {"broadcast input before the loop", "rearrange weights before slicing", "cast output"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """How often an axis of channels is cut, in a loop and across tiles."""
+
+    serial: int
+    parallel: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Partition:
+    """How the work is cut across tiles, and the grains below which nothing is cut."""
+
+    field_split: tuple[int, ...]
+    batch_split: int
+    out_chan_split: Split
+    kernel_split: tuple[int, ...]
+    in_chan_split: Split
+    conv_group_split: int
+    field_grain: tuple[int, ...]
+    conv_group_grain: int
+    in_chan_grain: int
+    out_chan_grain: int
+
+    @property
+    def total_parallel(self) -> int:
+        """Tiles used."""
+        return (
+            prod(self.field_split)
+            * prod(self.kernel_split)
+            * self.batch_split
+            * self.conv_group_split
+            * self.out_chan_split.parallel
+            * self.in_chan_split.parallel
+        )
+
+    @property
+    def total_serial(self) -> int:
+        """Turns of the serial loop."""
+        return self.out_chan_split.serial * self.in_chan_split.serial
+
+    def to_dict(self) -> dict[str, Any]:
+        """Short names, as the golden plans spell them."""
+        return {
+            "field": list(self.field_split),
+            "batch": self.batch_split,
+            "oc": {"s": self.out_chan_split.serial, "p": self.out_chan_split.parallel},
+            "kernel": list(self.kernel_split),
+            "ic": {"s": self.in_chan_split.serial, "p": self.in_chan_split.parallel},
+            "g": self.conv_group_split,
+            "grain": {
+                "field": list(self.field_grain),
+                "g": self.conv_group_grain,
+                "ic": self.in_chan_grain,
+                "oc": self.out_chan_grain,
+            },
+        }
+
+    @classmethod
+    def from_dict(cls, f: dict[str, Any]) -> Partition:
+        """Read what `to_dict` wrote."""
+        grain = f["grain"]
+        return cls(
+            tuple(f["field"]),
+            f["batch"],
+            Split(f["oc"]["s"], f["oc"]["p"]),
+            tuple(f["kernel"]),
+            Split(f["ic"]["s"], f["ic"]["p"]),
+            f["g"],
+            tuple(grain["field"]),
+            grain["g"],
+            grain["ic"],
+            grain["oc"],
+        )
+
+    def split_dict(self, broadcast: bool) -> dict[str, Any]:
+        """The splits as the compiled model takes them."""
+        return {
+            "field": list(self.field_split),
+            "kernel": list(self.kernel_split),
+            "batch": self.batch_split,
+            "group": self.conv_group_split,
+            "out_parallel": self.out_chan_split.parallel,
+            "out_serial": self.out_chan_split.serial,
+            "in_parallel": self.in_chan_split.parallel,
+            "in_serial": self.in_chan_split.serial,
+            "broadcast": int(broadcast),
+        }
+
+
+def tile_ranges(extent: int, split: int, grain: int = 1) -> list[tuple[int, int]]:
+    """Elements [begin, end) of an axis of `extent` elements that each of `split` parts holds.
+
+    Grains are dealt out evenly in order: part i starts at grain ``floor(i * grains / split)``.
+
+    Examples
+    --------
+    >>> from poplibs_py.poplin.convolution import tile_ranges
+    >>> tile_ranges(10, 3, grain=2)
+    [(0, 2), (2, 6), (6, 10)]
+    """
+    grains = -(-extent // grain)
+    edges = [min(i * grains // split * grain, extent) for i in range(split + 1)]
+    return list(zip(edges, edges[1:], strict=False))
+
+
+@dataclasses.dataclass(frozen=True)
+class ConvPlan:
+    """A plan for one pass, with its modelled costs.
+
+    Corresponds to PopLibs' ``Plan`` and ``Cost``. ``print(plan)`` is a table; `explain` (on the result of
+    `plan_convolution`) lists what else was considered.
+
+    Parameters
+    ----------
+    method : Method
+        How a tile computes.
+    conv_groups_per_group, in_chans_per_group, partial_chans_per_group : int
+        Channel groupings of the method.
+    transforms : tuple of ConvTransform
+        At the system level and on the tile.
+    partitions : tuple of Partition
+        One: the split across tiles.
+    types : tuple of ConvTypes
+        Partial and result types at the system level and on the tile.
+    costs : dict
+        Itemised cycles and bytes of this pass.
+    limit : int
+        The byte bound asked for; 0 where none was.
+    backward_costs, weight_update_costs : dict or None
+        Of a joint plan.
+    additional : tuple of ConvPlan
+        Backward and weight-update plans, where planning them apart won.
+    """
+
+    method: Method
+    conv_groups_per_group: int
+    in_chans_per_group: int
+    partial_chans_per_group: int
+    transforms: tuple[ConvTransform, ConvTransform]
+    partitions: tuple[Partition, ...]
+    types: tuple[ConvTypes, ConvTypes]
+    costs: Costs
+    limit: int
+    total_macs: int = 0
+    peak_macs_per_cycle: int = 1
+    target_tiles: int = 0
+    start_tile: int = 0
+    direction: str = "ASCENDING"
+    order: str = "STANDARD"
+    joint: bool = False
+    broadcast_input_before_loop: bool = False
+    backward_costs: Costs | None = None
+    weight_update_costs: Costs | None = None
+    additional: tuple[ConvPlan, ...] = ()
+    problem: ConvProblem | None = None
+
+    # Figures ---------------------------------------------------------------------------------------
+
+    @property
+    def partition(self) -> Partition:
+        """The split across tiles."""
+        return self.partitions[0]
+
+    @property
+    def tiles_used(self) -> int:
+        """Tiles that compute."""
+        return self.partition.total_parallel
+
+    @property
+    def serial_splits(self) -> int:
+        """Turns of the serial loop."""
+        return self.partition.total_serial
+
+    def _passes(self) -> list[Costs]:
+        return [c for c in (self.costs, self.backward_costs, self.weight_update_costs) if c is not None]
+
+    @property
+    def cycles(self) -> int:
+        """Modelled tile cycles; of a joint plan, of all three passes."""
+        return sum(c.get("totalCycles", 0) for c in self._passes())
+
+    @property
+    def temp_bytes(self) -> int:
+        """Most temporary bytes on a tile; of a joint plan, in any pass."""
+        return max(c.get("totalTempBytes", 0) for c in self._passes())
+
+    @property
+    def total_tiles(self) -> int:
+        """Tiles used, most of any pass."""
+        return max(c.get("totalTiles", 0) for c in self._passes())
+
+    @property
+    def fits(self) -> bool:
+        """Whether temporary bytes are within the bound."""
+        return self.limit == 0 or self.temp_bytes <= self.limit
+
+    @property
+    def utilisation(self) -> float:
+        """Useful multiply-accumulates over what every tile could do in the cycles of this pass."""
+        capacity = self.costs.get("totalCycles", 0) * self.target_tiles * self.peak_macs_per_cycle
+        return self.total_macs / capacity if capacity else 0.0
+
+    def tile_indices(self) -> Iterator[int]:
+        """Tiles in the order that parts are dealt to them, from the start tile, wrapping."""
+        step = 1 if self.direction == "ASCENDING" else -1
+        for i in range(self.tiles_used):
+            yield (self.start_tile + step * i) % max(1, self.target_tiles)
+
+    def constraints(self) -> PlanConstraints:
+        """Constraints that only this plan meets: PopLibs' ``getPlanConstraints``."""
+        p = self.partition
+        tree: dict[str, Any] = {}
+        for level, t in enumerate(self.transforms):
+            tree[str(level)] = {
+                "transform": {
+                    "swapOperands": t.swap_operands,
+                    "expandDims": list(t.expand_dims),
+                    "outChanFlattenDims": list(t.out_chan_flatten_dims),
+                    "combineConvGroupsFactor": [t.combine_conv_groups_factor],
+                }
+            }
+        tree["0"]["partition"] = {
+            "fieldSplit": {str(i): n for i, n in enumerate(p.field_split)},
+            "batchSplit": p.batch_split,
+            "outChanSplit": dataclasses.asdict(p.out_chan_split),
+            "kernelSplit": {str(i): n for i, n in enumerate(p.kernel_split)},
+            "inChanSplit": dataclasses.asdict(p.in_chan_split),
+            "convGroupSplit": p.conv_group_split,
+        }
+        method: dict[str, Any] = self.method.to_dict()
+        for key, value in method.items():
+            method[key] = value == "true" if value in ("true", "false") else value
+            method[key] = int(value) if value.isdigit() else method[key]
+        tree["method"] = method
+        tree["convGroupsPerGroup"] = self.conv_groups_per_group
+        tree["inChansPerGroup"] = self.in_chans_per_group
+        tree["partialChansPerGroup"] = self.partial_chans_per_group
+        return PlanConstraints.parse(tree)
+
+    # Forms -----------------------------------------------------------------------------------------
+
+    def golden(self) -> dict[str, Any]:
+        """This plan with the field names of the golden outputs."""
+        m, p = self.method, self.partition
+        fields: dict[str, Any] = {
+            "method": m.to_dict(),
+            "G": self.conv_groups_per_group,
+            "Ci": self.in_chans_per_group,
+            "Co": self.partial_chans_per_group,
+            "joint": int(self.joint),
+            "bcast": int(self.broadcast_input_before_loop),
+            "order": ORDERS.index(self.order),
+            "startTile": self.start_tile,
+            "dir": self.direction,
+            "par": p.total_parallel,
+            "ser": p.total_serial,
+        }
+        if m.type == "AMP":
+            fields |= {"convUnits": m.conv_units, "loadElems": m.input_load_elems}
+        elif m.type == "SLIC":
+            fields |= {"window": m.window_width, "chains": m.chains}
+        elif m.type == "HMAC":
+            fields |= {"limited": int(m.limited)}
+        fields["transforms"] = [t.to_dict() for t in self.transforms]
+        fields["partitions"] = [p.to_dict() for p in self.partitions]
+        fields["types"] = [str(t) for t in self.types]
+        fields["totalCycles"] = self.cycles
+        fields["totalTempBytes"] = self.temp_bytes
+        fields["totalTiles"] = self.total_tiles
+        fields["cost"] = dict(self.costs)
+        if self.backward_costs is not None:
+            fields["bwd"] = dict(self.backward_costs)
+        if self.weight_update_costs is not None:
+            fields["wu"] = dict(self.weight_update_costs)
+        return fields
+
+    def to_json(self) -> str:
+        """Return the plan as JSON: the golden fields, and what else `from_json` needs.
+
+        Examples
+        --------
+        >>> from poplibs_py.poplin.convolution import ConvPlan, matmul_params, plan_convolution
+        >>> plan = plan_convolution(matmul_params(1, 64, 64, 64, "half"), target="gc200")
+        >>> ConvPlan.from_json(plan.to_json()) == plan
+        True
+        """
+        return json.dumps(self._dict())
+
+    def _dict(self) -> dict[str, Any]:
+        extra = ("limit", "total_macs", "peak_macs_per_cycle", "target_tiles")
+        fields = self.golden() | {name: getattr(self, name) for name in extra}
+        fields["additional"] = [plan._dict() for plan in self.additional]
+        fields["problem"] = None if self.problem is None else self.problem.to_dict()
+        return fields
+
+    @classmethod
+    def from_json(cls, text: str) -> ConvPlan:
+        """Read what `to_json` wrote."""
+        return cls._from_dict(json.loads(text))
+
+    @classmethod
+    def _from_dict(cls, f: dict[str, Any]) -> ConvPlan:
+        system, tile = (ConvTransform.from_dict(t) for t in f["transforms"])
+        types = [ConvTypes(*t.split("/")) for t in f["types"]]
+        return cls(
+            Method.from_dict(f["method"]),
+            f["G"],
+            f["Ci"],
+            f["Co"],
+            (system, tile),
+            tuple(Partition.from_dict(p) for p in f["partitions"]),
+            (types[0], types[1]),
+            f["cost"],
+            f["limit"],
+            f["total_macs"],
+            f["peak_macs_per_cycle"],
+            f["target_tiles"],
+            f["startTile"],
+            f["dir"],
+            ORDERS[f["order"]],
+            bool(f["joint"]),
+            bool(f["bcast"]),
+            f.get("bwd"),
+            f.get("wu"),
+            tuple(cls._from_dict(a) for a in f["additional"]),
+            None if f["problem"] is None else ConvProblem.from_dict(f["problem"]),
+        )
+
+    def __str__(self) -> str:
+        return "\n".join(_table(self))
+
+
+# The table -----------------------------------------------------------------------------------------
+
+
+def _table(plan: ConvPlan) -> Iterator[str]:
+    p = plan.partition
+    yield f"method      {plan.method}"
+    yield (
+        f"groupings   {plan.conv_groups_per_group} groups x {plan.in_chans_per_group} input x "
+        f"{plan.partial_chans_per_group} output channels"
+    )
+    yield f"types       {plan.types[1].partial} on the tile, {plan.types[1].result} between tiles, {plan.types[0].result} out"
+    yield f"transforms  {plan.transforms[0]}; on the tile: {plan.transforms[1]}"
+    yield f"tiles       {plan.tiles_used} of {plan.target_tiles}, from {plan.start_tile} {plan.direction.lower()}"
+    yield ""
+    yield f"{'axis':<16}{'across tiles':>14}{'in a loop':>12}{'grain':>8}"
+    rows: list[tuple[str, int, int | str, int]] = [("batch", p.batch_split, "", 1)]
+    rows += [(f"field {i}", n, "", g) for i, (n, g) in enumerate(zip(p.field_split, p.field_grain, strict=True))]
+    rows += [(f"kernel {i}", n, "", 1) for i, n in enumerate(p.kernel_split)]
+    rows.append(("input channels", p.in_chan_split.parallel, p.in_chan_split.serial, p.in_chan_grain))
+    rows.append(("output channels", p.out_chan_split.parallel, p.out_chan_split.serial, p.out_chan_grain))
+    rows.append(("groups", p.conv_group_split, "", p.conv_group_grain))
+    for name, parallel, serial, grain in rows:
+        yield f"{name:<16}{parallel:>14}{serial:>12}{grain:>8}"
+    passes = (("", plan.costs), ("backward", plan.backward_costs), ("weight update", plan.weight_update_costs))
+    for name, costs in passes:
+        if costs is not None:
+            yield ""
+            yield from _cost_rows(costs, plan.serial_splits, name)
+    yield ""
+    bound = f"{plan.limit:,} allowed" if plan.limit else "no bound"
+    over = "" if plan.fits else "; DOES NOT FIT"
+    yield f"total       {plan.cycles:,} cycles, {plan.temp_bytes:,} temporary bytes per tile ({bound}{over})"
+    yield f"arithmetic  {plan.utilisation:.1%} of the array's peak"
+
+
+def _cost_rows(costs: Costs, serial: int, title: str) -> Iterator[str]:
+    head = f"{title} phase".strip()
+    yield f"{head:<36}{'cycles':>14}{'times':>8}{'bytes':>12}"
+    for label, names, temp in PHASES:
+        cycles = sum(costs.get(name, 0) for name in names)
+        size = costs.get(temp, 0) if temp else 0
+        if cycles or size:
+            times = 1 if label in _OUTSIDE_LOOP else serial
+            yield f"{label:<36}{cycles:>14,}{times:>8}{size or '':>12}"
