@@ -14,7 +14,7 @@ from ..errors import PoplibsError
 
 __all__ = ["main"]
 
-COMMANDS = ("info",)
+COMMANDS = ("info", "plan")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

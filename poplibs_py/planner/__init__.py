@@ -3,9 +3,27 @@
 An op brings its cost model (see `poplibs_py.poplin.convolution`); the planner finds the best split of its work.
 """
 
-from poplibs_py.planner.cache import PlanCache
-from poplibs_py.planner.constraints import PlanConstraints
-from poplibs_py.planner.ladder import climb
-from poplibs_py.planner.objective import UNBOUNDED, Objective
+from .cache import PlanCache
+from .constraints import PlanConstraints
+from .explain import Considered, Explanation
+from .fit import Fit, fit
+from .ladder import climb
+from .objective import UNBOUNDED, Objective
+from .preplan import preplan
+from .sweep import Sweep, SweepPoint, sweep
 
-__all__ = ["UNBOUNDED", "Objective", "PlanCache", "PlanConstraints", "climb"]
+__all__ = [
+    "UNBOUNDED",
+    "Considered",
+    "Explanation",
+    "Fit",
+    "Objective",
+    "PlanCache",
+    "PlanConstraints",
+    "Sweep",
+    "SweepPoint",
+    "climb",
+    "fit",
+    "preplan",
+    "sweep",
+]

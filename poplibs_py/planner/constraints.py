@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from poplibs_py.errors import InvalidOptionError
+from ..errors import InvalidOptionError
 
 __all__ = ["PlanConstraints"]
 
@@ -87,6 +87,10 @@ class PlanConstraints:
 
     def __bool__(self) -> bool:
         return self.text != "{}"
+
+
+#: No constraints at all.
+UNCONSTRAINED = PlanConstraints()
 
 
 def _refuse(path: str, got: object, allowed: str) -> InvalidOptionError:

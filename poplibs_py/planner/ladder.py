@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from poplibs_py.planner.objective import Objective
+from .objective import Objective
 
 __all__ = ["climb"]
 
@@ -47,7 +47,7 @@ def climb(
             if plan is not None:
                 return plan
         bound = objective.temp_bound
-        while 0 < bound:
+        while bound > 0:
             bound *= 2
             plan = plan_once(objective.with_temp_bound(bound))
             if plan is not None:

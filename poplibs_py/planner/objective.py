@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from poplibs_py.planner import _search
+from . import _search
 
 __all__ = ["UNBOUNDED", "Objective"]
 

@@ -4,10 +4,10 @@
 nothing else about a machine. See `Target` for the presets.
 """
 
-from poplibs_py.target.exchange import exchange_cycles, scaled_exchange_rate
-from poplibs_py.target.machine import TYPE_SIZES, Target, resolve_target
-from poplibs_py.target.memory import TileBytes, memory_bound
-from poplibs_py.target.workers import cast_cycles, vector_width, worker_cycles
+from .exchange import exchange_cycles, scaled_exchange_rate
+from .machine import TYPE_SIZES, Target, resolve_target
+from .memory import TileBytes, memory_bound
+from .workers import cast_cycles, vector_width, worker_cycles
 
 __all__ = [
     "TYPE_SIZES",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from poplibs_py.target.machine import TYPE_SIZES, Target
+from .machine import TYPE_SIZES, Target
 
 __all__ = ["SCALE", "exchange_cycles", "scaled_exchange_rate"]
 

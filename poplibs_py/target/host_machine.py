@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from poplibs_py.errors import bad_argument, bad_type
+from ..errors import bad_argument, bad_type
 
 __all__ = ["describe"]
 

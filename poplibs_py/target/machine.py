@@ -8,8 +8,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from poplibs_py.errors import InvalidTypeError, bad_argument, bad_option, bad_type
-from poplibs_py.target import host_machine
+from ..errors import InvalidTypeError, bad_argument, bad_option, bad_type
+from . import host_machine
 
 __all__ = ["TYPE_SIZES", "Target", "resolve_target"]
 
@@ -23,11 +23,21 @@ _IPU2_UNITS: ConvUnits = (
     ("half", "float", 8),
     ("half", "half", 16),
 )
-_POSITIVE = (
-    "tiles bytes_per_tile workers tiles_per_exchange_bus exchange_bytes_per_cycle data_path_bits "
-    "memcpy_bytes_per_cycle conv_pipeline_depth conv_coeff_load_bytes repeat_count_max "
-    "atomic_store_bytes memory_element_bytes clock_hz"
-).split()
+_POSITIVE = [
+    "tiles",
+    "bytes_per_tile",
+    "workers",
+    "tiles_per_exchange_bus",
+    "exchange_bytes_per_cycle",
+    "data_path_bits",
+    "memcpy_bytes_per_cycle",
+    "conv_pipeline_depth",
+    "conv_coeff_load_bytes",
+    "repeat_count_max",
+    "atomic_store_bytes",
+    "memory_element_bytes",
+    "clock_hz",
+]
 
 
 @dataclasses.dataclass(frozen=True)

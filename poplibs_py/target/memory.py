@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from poplibs_py.errors import bad_argument, bad_type
-from poplibs_py.target.machine import Target
+from ..errors import bad_argument, bad_type
+from .machine import Target
 
 __all__ = ["TileBytes", "memory_bound"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from poplibs_py.target.machine import Target
+from .machine import Target
 
 __all__ = ["cast_cycles", "vector_width", "worker_cycles"]
 

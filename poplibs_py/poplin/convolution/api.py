@@ -8,17 +8,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from poplibs_py.errors import MemoryBoundError, MemoryBoundWarning, PlanError, bad_type
-from poplibs_py.planner.cache import PlanCache
-from poplibs_py.planner.ladder import climb
-from poplibs_py.planner.objective import UNBOUNDED, Objective
-from poplibs_py.poplin.convolution import joint
-from poplibs_py.poplin.convolution.candidates import Reference, best_plan
-from poplibs_py.poplin.convolution.options import ConvOptions
-from poplibs_py.poplin.convolution.params import ConvParams
-from poplibs_py.poplin.convolution.plan import ConvPlan
-from poplibs_py.poplin.convolution.problem import ConvProblem
-from poplibs_py.target import Target, memory_bound, resolve_target
+from ...config import settings
+from ...errors import MemoryBoundError, MemoryBoundWarning, PlanError, bad_type
+from ...planner.cache import PlanCache
+from ...planner.ladder import climb
+from ...planner.objective import UNBOUNDED, Objective
+from ...target import Target, memory_bound, resolve_target
+from . import joint
+from .candidates import Reference, best_plan
+from .options import ConvOptions
+from .params import ConvParams
+from .plan import ConvPlan
+from .problem import ConvProblem
 
 __all__ = ["conv_cache", "plan_convolution", "plan_problem"]
 
@@ -28,7 +29,7 @@ def conv_cache(directory: str | Path | None = None) -> PlanCache[ConvPlan]:
     return PlanCache(directory, write=ConvPlan.to_json, read=ConvPlan.from_json)
 
 
-_DEFAULT_CACHE = conv_cache()
+_DEFAULT_CACHE = conv_cache(settings.cache_dir)
 
 
 def plan_convolution(
@@ -90,14 +91,21 @@ def plan_convolution(
 
 def plan_problem(problem: ConvProblem, cache: PlanCache[ConvPlan]) -> ConvPlan:
     """Plan a checked problem, or return its plan from `cache`."""
-    plan = cache.get(problem)
-    if plan is None:
-        plan = cache.get_or_plan(problem, lambda: _plan_or_derive(problem, cache), problem.key)
+    plan = planned_quietly(problem, cache)
     if not plan.fits:
         _report_misfit(problem, plan)
     filename = problem.options.plan_constraints_output_filename
     if filename:
         Path(_constraints_file(filename, problem.options.pass_)).write_text(plan.constraints().text)
+    return plan
+
+
+def planned_quietly(problem: ConvProblem, cache: PlanCache[ConvPlan] | None = None) -> ConvPlan:
+    """The plan of a checked problem, whether it fits its bound or not."""
+    cache = _DEFAULT_CACHE if cache is None else cache
+    plan = cache.get(problem)
+    if plan is None:
+        plan = cache.get_or_plan(problem, lambda: _plan_or_derive(problem, cache), problem.key)
     return plan
 
 
@@ -113,7 +121,8 @@ def _report_misfit(problem: ConvProblem, plan: ConvPlan) -> None:
     )
     if problem.options.strict_memory:
         raise MemoryBoundError(text)
-    warnings.warn(text + ": the bound was doubled until one fitted, in the end dropped", MemoryBoundWarning, stacklevel=4)
+    text += ": the bound was doubled until one fitted, in the end dropped"
+    warnings.warn(text, MemoryBoundWarning, stacklevel=4)
 
 
 def _plan_or_derive(problem: ConvProblem, cache: PlanCache[ConvPlan]) -> ConvPlan:
@@ -179,8 +188,10 @@ def run_planner(
     else:
         plan = _plan_pass(target, params, options, objective, reference=reference)
     if plan is None:
-        constrained = " that meets planConstraints" if options.plan_constraints else ""
-        raise PlanError(f"No base plan found for unbounded plan{constrained}")
+        error = PlanError("No base plan found for unbounded plan")
+        if options.plan_constraints:
+            error.add_note(f"planConstraints: {options.plan_constraints.text}")
+        raise error
     limit = 0 if bound is None else bound
     others = tuple(dataclasses.replace(other, limit=limit) for other in plan.additional)
     plan = dataclasses.replace(plan, limit=limit, problem=problem, additional=others)
@@ -211,8 +222,10 @@ def _plan_layer(
 ) -> ConvPlan | None:
     """A fully connected layer in training: one joint plan, or three apart if they cost less."""
     jobs = [(params, options, True)]
-    for pass_ in ("FC_TRAINING_FWD", "FC_TRAINING_BWD", "FC_TRAINING_WU"):
-        jobs.append((joint.pass_params(params, "FC_TRAINING_FWD", pass_), options.with_pass(pass_), False))
+    jobs += [
+        (joint.pass_params(params, "FC_TRAINING_FWD", pass_), options.with_pass(pass_), False)
+        for pass_ in ("FC_TRAINING_FWD", "FC_TRAINING_BWD", "FC_TRAINING_WU")
+    ]
     plans: list[ConvPlan | None] = [None] * 4
     if objective.bounded:
         plans = [best_plan(target, p, o, objective, joint=j) for p, o, j in jobs]

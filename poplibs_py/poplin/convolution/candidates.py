@@ -6,24 +6,24 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from poplibs_py.errors import PlanError
-from poplibs_py.planner.objective import UNBOUNDED, Objective
-from poplibs_py.poplin.convolution import transforms as tf
-from poplibs_py.poplin.convolution.joint import joint_setups
-from poplibs_py.poplin.convolution.model import (
+from ...errors import PlanError
+from ...planner.objective import UNBOUNDED, Objective
+from ...target import TYPE_SIZES, Target
+from . import transforms as tf
+from .joint import joint_setups
+from .model import (
     PassSetup,
     conv_types,
     forward_bounds,
     make_model,
     method_allows,
 )
-from poplibs_py.poplin.convolution.options import ConvOptions
-from poplibs_py.poplin.convolution.params import ConvParams
-from poplibs_py.poplin.convolution.plan import ConvPlan, Partition, Split
-from poplibs_py.poplin.convolution.start_tile import start_tile
-from poplibs_py.poplin.convolution.transforms import ConvTransform
-from poplibs_py.poplin.convolution.vertices import VertexType, max_macs_per_cycle, vertex_candidates
-from poplibs_py.target import TYPE_SIZES, Target
+from .options import ConvOptions
+from .params import ConvParams
+from .plan import ConvPlan, Partition, Split
+from .start_tile import start_tile
+from .transforms import ConvTransform
+from .vertices import VertexType, max_macs_per_cycle, vertex_candidates
 
 __all__ = ["Candidate", "Reference", "best_plan", "candidates", "search_candidate"]
 
@@ -62,11 +62,8 @@ def candidates(
     check_constraints(params, options)
     extra = max(0, 2 - params.ndim)
     wide = tf.with_extra_dims(params, extra)
-    dilated = ()
-    if not options.disable_transformations:
-        dilated = tuple(
-            d for d in reversed(range(wide.ndim)) if wide.axes[d].input.dilation != 1 and tf.can_defer_dilation(wide.axes[d])
-        )
+    dims = [] if options.disable_transformations else reversed(list(enumerate(wide.axes)))
+    dilated = tuple(d for d, a in dims if a.input.dilation != 1 and tf.can_defer_dilation(a))
     deferred = tf.defer_dilation(wide, dilated)
     for swap in _swaps(options, joint):
         swapped = deferred.swapped() if swap else deferred
@@ -232,7 +229,9 @@ def search_candidate(
     if work > cycles * target.tiles:
         return None
     bounds = forward_bounds(target, setup, reference.splits() if reference else None)
-    setups = joint_setups(target, params, setup) if joint else [setup]
+    setups: list[PassSetup | None] = [setup]
+    if joint:
+        setups = joint_setups(target, params, setup)
     model = make_model(target, setups, bounds)
     found = model.search(objective.goal(reference.costs if reference else None), best)
     if found is None:

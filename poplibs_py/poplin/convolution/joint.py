@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 
-from poplibs_py.errors import PlanError
-from poplibs_py.poplin.convolution.axis import Axis
-from poplibs_py.poplin.convolution.model import PassSetup, conv_types
-from poplibs_py.poplin.convolution.options import ConvOptions
-from poplibs_py.poplin.convolution.params import ConvParams
-from poplibs_py.poplin.convolution.plan import ConvPlan, Partition, Split
-from poplibs_py.poplin.convolution.transforms import TransformedParams
-from poplibs_py.poplin.convolution.vertices import Method, VertexType, vertex_candidates
-from poplibs_py.target import Target
+from ...errors import PlanError
+from ...target import Target
+from .axis import Axis
+from .model import PassSetup, conv_types
+from .options import ConvOptions
+from .params import ConvParams
+from .plan import ConvPlan, Partition, Split
+from .transforms import TransformedParams
+from .vertices import Method, VertexType, vertex_candidates
 
 __all__ = ["backward_plan", "joint_setups", "pass_params", "weight_update_plan"]
 

@@ -11,13 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from poplibs_py.planner._search import Model
-from poplibs_py.poplin.convolution.axis import Axis, input_range
-from poplibs_py.poplin.convolution.options import FC_PASSES, ConvOptions
-from poplibs_py.poplin.convolution.params import ConvParams
-from poplibs_py.poplin.convolution.transforms import ConvTransform, TransformedParams
-from poplibs_py.poplin.convolution.vertices import VertexType, max_macs_per_cycle
-from poplibs_py.target import TYPE_SIZES, Target, scaled_exchange_rate
+from ...planner._search import Model
+from ...target import TYPE_SIZES, Target, scaled_exchange_rate
+from .axis import Axis, input_range
+from .options import FC_PASSES, ConvOptions
+from .transforms import ConvTransform, TransformedParams
+from .vertices import VertexType, max_macs_per_cycle
 
 __all__ = ["ConvTypes", "PassSetup", "conv_types", "forward_bounds", "make_model", "pass_fields"]
 
@@ -288,8 +287,8 @@ def method_allows(setup: PassSetup) -> bool:
     return True
 
 
-def forward_bounds(target: Target, setup: PassSetup, reference: dict[str, int] | None) -> dict[str, Any] | None:
-    """Domains of the splits; None where constraints leave nothing."""
+def forward_bounds(target: Target, setup: PassSetup, reference: dict[str, int] | None) -> dict[str, Any]:
+    """Domains of the splits, as constraints and a reference plan leave them."""
     p, view, tiles = setup.stages.padded, setup.stages.view, target.tiles
     method, constraints = setup.vertex.method.type, setup.options.plan_constraints
     outer = method == "OUTER_PRODUCT"

@@ -8,10 +8,10 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from poplibs_py.errors import InvalidOptionError, bad_option
-from poplibs_py.planner.constraints import PlanConstraints
-from poplibs_py.poplin.convolution.params import ConvParams
-from poplibs_py.target import TYPE_SIZES
+from ...errors import InvalidOptionError, bad_option
+from ...planner.constraints import UNCONSTRAINED, PlanConstraints
+from ...target import TYPE_SIZES
+from .params import ConvParams
 
 __all__ = ["FC_PASSES", "PASSES", "ConvOptions"]
 
@@ -59,7 +59,7 @@ class ConvOptions:
     inter_tile_partials_type: str = "float"
     inter_ipu_partials_type: str = "float"
     use_128_bit_conv_unit_load: bool = False
-    plan_constraints: PlanConstraints = PlanConstraints()
+    plan_constraints: PlanConstraints = UNCONSTRAINED
     plan_constraints_output_filename: str = ""
     enable_multi_stage_reduce: bool = True
     enable_fast_reduce: bool = False
@@ -120,7 +120,7 @@ class ConvOptions:
     def for_params(self, params: ConvParams) -> ConvOptions:
         """Raise partials types to what `params` need, as PopLibs' validateLayerParams does, warning."""
         names = ("partials_type", "inter_tile_partials_type", "inter_ipu_partials_type")
-        given = {name: getattr(self, name) for name in names}
+        given: dict[str, Any] = {name: getattr(self, name) for name in names}
         if params.input_type == "quarter" and params.output_type != "half":
             raise InvalidOptionError(
                 f"output_type: got {params.output_type!r}; allowed: 'half' where the input is 'quarter'"
@@ -128,7 +128,7 @@ class ConvOptions:
         if params.output_type == "quarter":
             raise InvalidOptionError("output_type: got 'quarter'; allowed: 'half' or 'float'")
         least = TYPE_SIZES[params.output_type]
-        raised = {n: params.output_type if TYPE_SIZES[t] < least else t for n, t in given.items()}
+        raised: dict[str, Any] = {n: params.output_type if TYPE_SIZES[t] < least else t for n, t in given.items()}
         if params.input_type == "quarter":
             raised = dict.fromkeys(names, "half")
         if raised == given:

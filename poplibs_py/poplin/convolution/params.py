@@ -8,9 +8,9 @@ from functools import lru_cache
 from math import prod
 from typing import TypeVar
 
-from poplibs_py.errors import bad_argument, bad_type
-from poplibs_py.poplin.convolution.axis import Axis, FieldTransform, OutputTransform
-from poplibs_py.target import TYPE_SIZES
+from ...errors import bad_argument, bad_type
+from ...target import TYPE_SIZES
+from .axis import Axis, FieldTransform, OutputTransform
 
 __all__ = ["ConvParams", "matmul_params"]
 

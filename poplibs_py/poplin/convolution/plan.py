@@ -5,14 +5,16 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterator
+from itertools import pairwise
 from math import prod
 from typing import Any
 
-from poplibs_py.planner.constraints import PlanConstraints
-from poplibs_py.poplin.convolution.model import ConvTypes
-from poplibs_py.poplin.convolution.problem import ConvProblem
-from poplibs_py.poplin.convolution.transforms import ConvTransform
-from poplibs_py.poplin.convolution.vertices import Method
+from ...planner.constraints import PlanConstraints
+from ...planner.explain import Explanation
+from .model import ConvTypes
+from .problem import ConvProblem
+from .transforms import ConvTransform
+from .vertices import Method
 
 __all__ = ["ConvPlan", "Costs", "Partition", "Split"]
 
@@ -146,7 +148,7 @@ def tile_ranges(extent: int, split: int, grain: int = 1) -> list[tuple[int, int]
     """
     grains = -(-extent // grain)
     edges = [min(i * grains // split * grain, extent) for i in range(split + 1)]
-    return list(zip(edges, edges[1:], strict=False))
+    return list(pairwise(edges))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -245,6 +247,15 @@ class ConvPlan:
         """Useful multiply-accumulates over what every tile could do in the cycles of this pass."""
         capacity = self.costs.get("totalCycles", 0) * self.target_tiles * self.peak_macs_per_cycle
         return self.total_macs / capacity if capacity else 0.0
+
+    def explain(self) -> Explanation:
+        """List every candidate with its own best cost, and say why each lost.
+
+        Plans each candidate again by itself, so it takes longer than planning did.
+        """
+        from .explain import explain_plan  # it imports this module
+
+        return explain_plan(self)
 
     def tile_indices(self) -> Iterator[int]:
         """Tiles in the order that parts are dealt to them, from the start tile, wrapping."""
@@ -386,7 +397,8 @@ def _table(plan: ConvPlan) -> Iterator[str]:
         f"groupings   {plan.conv_groups_per_group} groups x {plan.in_chans_per_group} input x "
         f"{plan.partial_chans_per_group} output channels"
     )
-    yield f"types       {plan.types[1].partial} on the tile, {plan.types[1].result} between tiles, {plan.types[0].result} out"
+    system, tile = plan.types
+    yield f"types       {tile.partial} on the tile, {tile.result} between tiles, {system.result} out"
     yield f"transforms  {plan.transforms[0]}; on the tile: {plan.transforms[1]}"
     yield f"tiles       {plan.tiles_used} of {plan.target_tiles}, from {plan.start_tile} {plan.direction.lower()}"
     yield ""

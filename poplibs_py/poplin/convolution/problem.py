@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from poplibs_py.poplin.convolution.axis import Axis, FieldTransform, OutputTransform
-from poplibs_py.poplin.convolution.options import ConvOptions
-from poplibs_py.poplin.convolution.params import ConvParams
-from poplibs_py.target import Target
+from ...target import Target
+from .axis import Axis, FieldTransform, OutputTransform
+from .options import ConvOptions
+from .params import ConvParams
+
+if TYPE_CHECKING:
+    from .plan import ConvPlan
 
 __all__ = ["ConvProblem"]
 
@@ -26,11 +29,22 @@ class ConvProblem:
         """Text that two problems share exactly if they are equal."""
         return json.dumps(self.to_dict(), sort_keys=True)
 
+    def plan_at(self, proportion: float) -> ConvPlan:
+        """The plan with another ``available_memory_proportion``, from the cache of this process.
+
+        A plan that does not fit says so in `ConvPlan.fits`; no warning is given.
+        """
+        from .api import planned_quietly  # it imports this module
+
+        options = dataclasses.replace(self.options, available_memory_proportion=proportion, strict_memory=False)
+        return planned_quietly(dataclasses.replace(self, options=options))
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
+        axes = [[*axis[:2], *map(list, axis[2:])] for axis in self.params.axes]
         return {
             "target": json.loads(self.target.to_json()),
-            "params": {**dataclasses.asdict(self.params), "axes": [list(map(_plain, a)) for a in self.params.axes]},
+            "params": {**dataclasses.asdict(self.params), "axes": axes},
             "options": self.options.to_dict(),
         }
 
@@ -47,6 +61,3 @@ class ConvProblem:
             ConvOptions.parse(fields["options"]),
         )
 
-
-def _plain(value: int | tuple[int, ...]) -> int | list[int]:
-    return list(value) if isinstance(value, tuple) else value

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from math import prod
 
-from poplibs_py.poplin.convolution.options import ConvOptions
-from poplibs_py.poplin.convolution.params import ConvParams
-from poplibs_py.target import Target
+from ...target import Target
+from .options import ConvOptions
+from .params import ConvParams
 
 __all__ = ["start_tile"]
 

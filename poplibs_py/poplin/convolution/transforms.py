@@ -10,8 +10,8 @@ import dataclasses
 from math import prod
 from typing import Any
 
-from poplibs_py.poplin.convolution.axis import Axis, FieldTransform, OutputTransform
-from poplibs_py.poplin.convolution.params import ConvParams
+from .axis import Axis, FieldTransform, OutputTransform
+from .params import ConvParams
 
 __all__ = ["ConvTransform", "TransformedParams", "apply_transform"]
 

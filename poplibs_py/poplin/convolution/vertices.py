@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import lcm
 from typing import Any, NamedTuple
 
-from poplibs_py.errors import PlanError
-from poplibs_py.poplin.convolution.options import ConvOptions
-from poplibs_py.poplin.convolution.params import ConvParams
-from poplibs_py.target import TYPE_SIZES, Target
+from ...errors import PlanError
+from ...target import TYPE_SIZES, Target
+from .options import ConvOptions
+from .params import ConvParams
 
 __all__ = ["Method", "VertexType", "max_macs_per_cycle", "vertex_candidates"]
 
@@ -156,15 +156,14 @@ def _unit_input_type(target: Target, input_type: str, partials_type: str) -> str
 
 
 def _amp(target: Target, params: ConvParams, options: ConvOptions, joint: bool) -> list[VertexType]:
-    found = []
+    found: list[VertexType] = []
     wpc = target.weights_per_unit(params.input_type)
     partials, output = options.partials_type, params.output_type
     one_element = all(a.kernel == 1 for a in params.axes)
     if TYPE_SIZES[output] < TYPE_SIZES[partials] and params.in_channels <= wpc and one_element:
         # nothing is left to reduce, so the vertex may write the output type at once
-        for v in _amp_of_type(target, params.input_type, output, options, joint):
-            if -(-params.in_channels // v.in_chans) * v.in_chans == wpc:
-                found.append(v)
+        narrow = _amp_of_type(target, params.input_type, output, options, joint)
+        found = [v for v in narrow if -(-params.in_channels // v.in_chans) * v.in_chans == wpc]
     return found + _amp_of_type(target, params.input_type, partials, options, joint)
 
 
@@ -243,9 +242,8 @@ def _slic(target: Target, params: ConvParams, options: ConvOptions, joint: bool)
         raise PlanError("planConstraints: SLIC needs equal inChansPerGroup and partialChansPerGroup")
     wanted = made if given is None else given
     units = target.units(vertex_in, partials)
-    if partials == "float":
-        chains = [2]
-    else:
+    chains = [2]
+    if partials == "half":
         chains = ([4] if units == 16 else []) + ([2] if vertex_in == "half" else [])
     if target.conv_pipeline_depth != 4 or target.load_elements(vertex_in) < _SIMPLEST_LOAD[vertex_in]:
         raise PlanError(

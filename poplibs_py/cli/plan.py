@@ -1,0 +1,195 @@
+"""``poplibs-py plan``: plan a product or a convolution for a modelled machine, and show what it costs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from ..errors import MemoryBoundWarning, PoplibsError, bad_argument
+from ..planner import preplan, sweep
+from ..poplin.convolution import ConvOptions, ConvParams, ConvProblem, FieldTransform, OutputTransform, matmul_params
+from ..poplin.convolution.api import run_planner
+from ..report import text
+from ..report.chart import Axis, LineChart, Series
+from ..target import resolve_target
+from .spec import parse_spec, spec_lines
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+__all__ = ["add_parser"]
+
+PROPORTIONS = (0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+
+
+def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the parser of the command line."""
+    parser = subparsers.add_parser("plan", help="plan a product or a convolution for a modelled machine")
+    kinds = parser.add_subparsers(dest="kind", required=True)
+    dense = kinds.add_parser("dense", help="plan every line of a file of specs")
+    dense.add_argument("--spec-file", required=True, help="one problem a line; - for standard input")
+    dense.add_argument("--jsonl", action="store_true", help="print one JSON object a line instead of tables")
+    dense.add_argument("--jobs", type=int, default=None, help="processes to plan with (default: one per CPU)")
+    dense.set_defaults(run=_run_dense)
+    matmul = kinds.add_parser("matmul", help="plan [G, M, K] x [G, K, N]")
+    for name in ("M", "K", "N"):
+        matmul.add_argument(name, type=int)
+    matmul.add_argument("--groups", type=int, default=1)
+    _add_common(matmul, "NONE_MATMUL")
+    matmul.set_defaults(run=_run_matmul)
+    conv = kinds.add_parser("conv", help="plan a convolution")
+    conv.add_argument("--batch", type=int, default=1)
+    conv.add_argument("--field", type=_sizes, required=True, help="input field, such as 56,56")
+    conv.add_argument("--kernel", type=_sizes, required=True)
+    conv.add_argument("--ci", type=int, required=True, help="input channels per group")
+    conv.add_argument("--co", type=int, required=True, help="output channels per group")
+    conv.add_argument("--groups", type=int, default=1)
+    for name, meaning in (("pad", "zeros on both sides"), ("stride", "of the output"), ("dilation", "of the kernel")):
+        conv.add_argument(f"--{name}", type=_sizes, default=None, help=f"{meaning}, one number or one per dimension")
+    _add_common(conv, "NONE")
+    conv.set_defaults(run=_run_conv)
+
+
+def _add_common(parser: argparse.ArgumentParser, pass_: str) -> None:
+    parser.add_argument("--dtype", default="half", help="input type: float, half or quarter")
+    parser.add_argument("--out-dtype", default=None, help="output type (default: the input's; half for quarter)")
+    parser.add_argument("--partials", default="float", help="type of partial sums: float or half")
+    parser.add_argument("--target", default="gc200", help="gc2, gc200, bow or c600")
+    parser.add_argument("--tiles", type=int, default=None, help="cut the target down to so many tiles")
+    parser.add_argument("--amp", type=float, default=0.6, help="available memory proportion")
+    parser.add_argument("--pass", dest="pass_", default=pass_, help="what it is for, such as INFERENCE_FWD")
+    parser.add_argument("--option", action="append", default=[], metavar="KEY=VALUE", help="any other option")
+    parser.add_argument("--explain", action="store_true", help="also list the candidates and why each lost")
+    parser.add_argument("--sweep", action="store_true", help="show cycles against the available memory proportion")
+    parser.add_argument("--json", action="store_true", help="print the plan as JSON")
+
+
+def _sizes(word: str) -> list[int]:
+    return [int(part) for part in word.split(",")]
+
+
+# Many problems -------------------------------------------------------------------------------------
+
+
+def _run_dense(arguments: argparse.Namespace) -> int:
+    if arguments.jobs is not None and arguments.jobs < 1:
+        raise bad_argument("--jobs", arguments.jobs, "1 or more")
+    if arguments.spec_file == "-":
+        specs = list(spec_lines(sys.stdin))
+    else:
+        try:
+            with open(arguments.spec_file) as file:
+                specs = list(spec_lines(file))
+        except OSError as error:
+            raise bad_argument("--spec-file", arguments.spec_file, "a file that can be read") from error
+    for answer in preplan(specs, plan_spec if arguments.jsonl else table_of_spec, jobs=arguments.jobs):
+        print(answer)
+    return 0
+
+
+def plan_spec(spec: str) -> str:
+    """Plan one spec and return its JSON line."""
+    fields: dict[str, Any] = {"spec": spec}
+    try:
+        plan = run_planner(parse_spec(spec))
+    except PoplibsError as error:
+        fields["error"] = str(error)
+    else:
+        fields |= plan.golden()
+        fields["limit"] = plan.limit
+        fields["additional"] = [other.golden() for other in plan.additional]
+    return json.dumps(fields, separators=(",", ":"))
+
+
+def table_of_spec(spec: str) -> str:
+    """Plan one spec and return its table."""
+    try:
+        return f"{spec}\n\n{run_planner(parse_spec(spec))}\n"
+    except PoplibsError as error:
+        return f"{spec}\n\n{error}\n"
+
+
+# One problem ---------------------------------------------------------------------------------------
+
+
+def _run_matmul(a: argparse.Namespace) -> int:
+    return _show(a, matmul_params(a.groups, a.M, a.K, a.N, a.dtype, _out_type(a)))
+
+
+def _run_conv(a: argparse.Namespace) -> int:
+    ndim = len(a.field)
+    params = ConvParams.create(
+        input_type=a.dtype,
+        output_type=_out_type(a),
+        batch=a.batch,
+        field=a.field,
+        kernel=a.kernel,
+        in_channels=a.ci,
+        out_channels=a.co,
+        groups=a.groups,
+        input_transform=[
+            FieldTransform(padding_lower=n, padding_upper=n) for n in _per_dim("--pad", a.pad, ndim, 0)
+        ],
+        kernel_transform=[FieldTransform(dilation=n) for n in _per_dim("--dilation", a.dilation, ndim, 1)],
+        output_transform=[OutputTransform(stride=n) for n in _per_dim("--stride", a.stride, ndim, 1)],
+    )
+    return _show(a, params)
+
+
+def _out_type(a: argparse.Namespace) -> str:
+    given: str = a.out_dtype or ("half" if a.dtype == "quarter" else a.dtype)
+    return given
+
+
+def _per_dim(name: str, values: list[int] | None, ndim: int, default: int) -> list[int]:
+    if values is None:
+        return [default] * ndim
+    if len(values) == 1:
+        return values * ndim
+    if len(values) != ndim:
+        raise bad_argument(name, values, f"one number, or {ndim}")
+    return values
+
+
+def _show(a: argparse.Namespace, params: ConvParams) -> int:
+    target = resolve_target(a.target)
+    if a.tiles is not None:
+        target = target.replace(tiles=a.tiles)
+    given: dict[str, Any] = {}
+    for word in a.option:
+        key, equals, value = word.partition("=")
+        if not equals:
+            raise bad_argument("--option", word, "KEY=VALUE")
+        given[key] = value
+    options = ConvOptions.parse(
+        given, availableMemoryProportion=a.amp, partialsType=a.partials, **{"pass": a.pass_}
+    )
+    problem = ConvProblem(target, params.canonical(), options)
+    if a.sweep:
+        print(_sweep_text(problem, a.amp))
+        return 0
+    plan = run_planner(problem)
+    print(plan.to_json() if a.json else plan)
+    if a.explain:
+        print()
+        print(plan.explain())
+    if not plan.fits:
+        print(f"no plan fits {plan.limit:,} bytes; this one needs {plan.temp_bytes:,}", file=sys.stderr)
+    return 0
+
+
+def _sweep_text(problem: ConvProblem, asked: float) -> str:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MemoryBoundWarning)
+        result = sweep(problem, sorted({*PROPORTIONS, asked} - {0.0}))
+    x = [p.proportion for p in result.points]
+    chart = LineChart(
+        "Cycles against available memory proportion",
+        Axis("proportion", scale="log10"),
+        Axis("cycles"),
+        [Series("plan", x, [p.cycles for p in result.points])],
+    )
+    return f"{result}\n\n{text.draw(chart)}"

@@ -1,0 +1,137 @@
+"""The trade-off between cycles and temporary memory of one problem."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from ..errors import bad_argument, bad_type
+
+__all__ = ["Plannable", "Planned", "Sweep", "SweepPoint", "check_proportion", "sweep"]
+
+
+class Planned(Protocol):
+    """What the planner asks of a plan."""
+
+    @property
+    def cycles(self) -> int:
+        """Modelled cycles."""
+
+    @property
+    def temp_bytes(self) -> int:
+        """Temporary bytes per tile."""
+
+    @property
+    def limit(self) -> int:
+        """The byte bound it was made for; 0 if there was none."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether it is within the bound."""
+
+
+class Plannable(Protocol):
+    """A problem that can be planned with any ``available_memory_proportion``."""
+
+    def plan_at(self, proportion: float) -> Planned:
+        """The plan at one proportion."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SweepPoint:
+    """One proportion, and what its plan costs."""
+
+    proportion: float
+    limit: int
+    cycles: int
+    temp_bytes: int
+    fits: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Sweep:
+    """Plans of one problem over several proportions. ``print(sweep)`` is a table."""
+
+    points: tuple[SweepPoint, ...]
+
+    def frontier(self) -> tuple[SweepPoint, ...]:
+        """The points that no other beats in both cycles and bytes, by bytes."""
+        best: list[SweepPoint] = []
+        for point in sorted(self.points, key=lambda p: (p.temp_bytes, p.cycles)):
+            if not best or point.cycles < best[-1].cycles:
+                best.append(point)
+        return tuple(best)
+
+    def __str__(self) -> str:
+        least = min(p.cycles for p in self.points)
+        lines = [f"{'proportion':>10}{'bytes allowed':>16}{'bytes':>12}{'cycles':>16}{'slower':>9}"]
+        for p in self.points:
+            note = "" if p.fits else "  does not fit"
+            lines.append(
+                f"{p.proportion:>10g}{p.limit:>16,}{p.temp_bytes:>12,}{p.cycles:>16,}"
+                f"{p.cycles / least if least else 1:>8.2f}x{note}"
+            )
+        return "\n".join(lines)
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw cycles against temporary bytes with matplotlib; returns the axes.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        """
+        if axes is None:
+            from matplotlib import pyplot
+
+            axes = pyplot.subplots()[1]
+        axes.plot([p.temp_bytes for p in self.points], [p.cycles for p in self.points], "o-")
+        for p in self.points:
+            axes.annotate(f"{p.proportion:g}", (p.temp_bytes, p.cycles), fontsize="x-small")
+        axes.set_xlabel("temporary bytes per tile")
+        axes.set_ylabel("cycles")
+        axes.set_title("available_memory_proportion: bytes against cycles")
+        return axes
+
+
+def sweep(problem: Plannable, proportions: Iterable[float]) -> Sweep:
+    """Plan a problem at several proportions of tile memory.
+
+    The two uses of Graphcore's technical note on optimising temporary memory usage: lower the proportion until
+    the program fits; raise it until it is as fast as it gets.
+
+    Parameters
+    ----------
+    problem : Plannable
+        Such as a `ConvProblem`.
+    proportions : iterable of float
+        Values of ``available_memory_proportion``.
+
+    Examples
+    --------
+    >>> from poplibs_py.planner import sweep
+    >>> from poplibs_py.poplin.convolution import ConvOptions, ConvProblem, matmul_params
+    >>> from poplibs_py.target import Target
+    >>> problem = ConvProblem(Target.small(64), matmul_params(1, 512, 512, 512, "half"), ConvOptions())
+    >>> slow, fast = sweep(problem, [0.02, 0.6]).points
+    >>> slow.cycles > fast.cycles, slow.temp_bytes < fast.temp_bytes
+    (True, True)
+    """
+    points = []
+    for proportion in [check_proportion(p) for p in proportions]:
+        plan = problem.plan_at(proportion)
+        points.append(SweepPoint(proportion, plan.limit, plan.cycles, plan.temp_bytes, plan.fits))
+    if not points:
+        raise bad_argument("proportions", "nothing", "one number or more")
+    return Sweep(tuple(points))
+
+
+def check_proportion(value: object) -> float:
+    """A proportion as a float, checked."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise bad_type("proportions", value, "numbers")
+    if not (math.isfinite(value) and value >= 0):
+        raise bad_argument("proportions", value, "finite numbers, 0 or more")
+    return float(value)

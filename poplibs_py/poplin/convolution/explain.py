@@ -1,0 +1,77 @@
+"""Explaining a convolution's plan: every candidate planned by itself, and compared with the plan."""
+
+from __future__ import annotations
+
+from ...errors import bad_argument
+from ...planner.explain import Considered, Explanation
+from ...planner.objective import UNBOUNDED, Objective
+from .candidates import Candidate, candidates, search_candidate, setup_of
+from .model import method_allows
+from .plan import ConvPlan
+from .problem import ConvProblem
+from .vertices import max_macs_per_cycle
+
+__all__ = ["explain_plan"]
+
+_HOPELESS = 4  # candidates this many times slower are not costed further
+
+
+def explain_plan(plan: ConvPlan) -> Explanation:
+    """Cost every candidate of the plan's problem, and say why each lost."""
+    problem = plan.problem
+    if problem is None:
+        raise bad_argument("plan", "a plan without its problem", "a plan made by plan_convolution")
+    options = problem.options.for_params(problem.params)
+    tried = candidates(problem.target, problem.params, options, plan.joint)
+    return Explanation(tuple(_consider(problem, plan, c) for c in tried))
+
+
+def _name(c: Candidate) -> str:
+    v = c.vertex
+    parts = [str(v.method), f"{v.conv_groups}x{v.in_chans}x{v.partial_chans}", v.partial_type, str(c.system)]
+    if c.tile.expand_dims:
+        parts.append(f"on the tile: {c.tile}")
+    return "; ".join(parts)
+
+
+def _is_chosen(plan: ConvPlan, c: Candidate) -> bool:
+    v = c.vertex
+    groupings = (plan.conv_groups_per_group, plan.in_chans_per_group, plan.partial_chans_per_group)
+    same_vertex = (v.method, v[3:], v.partial_type) == (plan.method, groupings, plan.types[1].partial)
+    return same_vertex and (c.system, c.tile) == plan.transforms
+
+
+def _consider(problem: ConvProblem, plan: ConvPlan, c: Candidate) -> Considered:
+    name = _name(c)
+    if plan.order == "STANDARD" and _is_chosen(plan, c):
+        return Considered(name, plan.cycles, plan.temp_bytes, "chosen", chosen=True)
+    target, params = problem.target, problem.params
+    options = problem.options.for_params(params)
+    setup = setup_of(target, params, options, plan.joint, c)
+    if not method_allows(setup):
+        return Considered(name, None, None, "the vertex does not take this problem's transforms")
+    least = -(-(setup.stages.padded.macs() // max_macs_per_cycle(target, c.vertex)) // target.tiles)
+    allowed = _HOPELESS * plan.cycles
+    if least > allowed:
+        return Considered(name, None, None, f"at least {least:,} cycles on all tiles at peak rate")
+    bound = plan.limit if plan.limit and plan.fits else UNBOUNDED
+    for temp_bound in dict.fromkeys((bound, UNBOUNDED)):
+        objective = Objective(cycles_bound=allowed, temp_bound=temp_bound)
+        own = search_candidate(target, params, options, plan.joint, c, objective, (UNBOUNDED, UNBOUNDED))
+        if own is None:
+            continue
+        best = own[1]
+        if temp_bound != bound:
+            return Considered(name, best.cycles, best.temp_bytes, f"needs more than {bound:,} bytes")
+        return Considered(name, best.cycles, best.temp_bytes, _verdict(plan, best))
+    return Considered(name, None, None, f"no split is within {_HOPELESS} times the plan's cycles")
+
+
+def _verdict(plan: ConvPlan, other: ConvPlan) -> str:
+    slower = other.cycles - plan.cycles
+    if slower > 0:
+        return f"{slower / plan.cycles:.1%} slower"
+    more = other.temp_bytes - plan.temp_bytes
+    if more > 0:
+        return f"as fast, {more:,} bytes more"
+    return "costs the same, tried later"
