@@ -89,6 +89,7 @@ class Family:
 
 FAMILIES: list[Family] = [
     Family("peak"),
+    Family("sparse"),
 ]
 
 # Modules without an instruction-set level: source below src_cython -> module.

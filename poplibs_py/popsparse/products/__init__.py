@@ -1,0 +1,1 @@
+"""What static and dynamic sparse products share: operands, work items and programs."""

@@ -1,0 +1,32 @@
+"""Plain references for the sparse products: NumPy, float64, blocks put in place one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["dense_of", "sparse_dense_matmul"]
+
+Array = np.ndarray[Any, Any]
+
+
+def dense_of(shape: tuple[int, int], block_shape: tuple[int, int], row_offsets: Array, column_indices: Array,
+             blocks: Array, groups: int = 1) -> Array:
+    """Return the dense float64 matrices, shape (groups, rows, columns), of a stored pattern and values."""
+    height, width = block_shape
+    block_rows = -(-shape[0] // height)
+    dense = np.zeros((groups, shape[0], shape[1]))
+    for row in range(groups * block_rows):
+        group, r = divmod(row, block_rows)
+        for place in range(row_offsets[row], row_offsets[row + 1]):
+            c = column_indices[place]
+            part = dense[group, r * height:(r + 1) * height, c * width:(c + 1) * width]
+            part[...] = blocks[place][:part.shape[0], :part.shape[1]].astype(np.float64)
+    return dense
+
+
+def sparse_dense_matmul(dense: Array, x: Array) -> Array:
+    """Return ``W X`` in float64 from W as `dense_of` gives it."""
+    product: Array = np.matmul(dense, x.astype(np.float64))
+    return product

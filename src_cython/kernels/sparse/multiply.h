@@ -1,0 +1,174 @@
+/* Block-sparse times dense, FP32 accumulators, X read as it lies.
+ *
+ * A sweep keeps R rows x NZ vectors of Y in registers while it walks the stored blocks of a block row: for each k of a
+ * block, NZ loads of X and R broadcasts of W feed R * NZ FMAs. With 8 x 2 (AVX-512) that is 10 loads for 16 FMAs, so the
+ * FMA ports are the bound; with R = 1 every FMA wants its own load of X and the load ports and the L2 are. W is read
+ * where the matrix stores it: the strides between its rows and along the sum are run-time values, which is what lets the
+ * same code serve W and its transpose. Every element of Y is one chain of FMAs in the order of the pattern, whatever the
+ * shape, the level or the threads.
+ *
+ * Any block height is a sum of groups of 8, 4, 2 and 1 rows; the last vector of a strip is masked. */
+#ifndef POP_SPARSE_MULTIPLY_H
+#define POP_SPARSE_MULTIPLY_H
+#include "kernels/sparse/item.h"
+#include "kernels/sparse/vector.h"
+#include "program/program.h"
+
+typedef struct sweep_view {
+    const int64_t *offsets;
+    const int32_t *inner, *order;
+    const char *values, *x;
+    char *y;
+    int64_t first, last;     /* block rows */
+    int64_t row, groups;     /* first row in a block, groups of R rows from there */
+    int64_t columns;
+} sweep_view;
+
+POP_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+POP_INLINE void put(float *y, vec v, lanes m, int64_t stream)
+{
+    if (!pop_all(m)) pop_store_some(y, v, m);
+    else if (stream && !((uintptr_t)y % sizeof(vec))) pop_stream(y, v);
+    else pop_store(y, v);
+}
+
+/* R rows x NZ vectors of one block row: the sum over its stored blocks. ONE: blocks are one element deep. */
+POP_INLINE void accumulate(const int R, const int NZ, const int ONE, const int kind, const pop_sparse_item *t,
+                           const sweep_view *s, int64_t q0, int64_t q1, const char *w0, const char *x0, lanes m,
+                           vec acc[8][8])
+{
+    const int64_t ldx = t->x_row, down = t->value_row, along = t->value_depth;
+    const int64_t bytes = VL * (kind == POP_X_FP32 ? 4 : 2);
+    const int64_t xblock = ldx * t->block_depth;
+    for (int64_t q = q0; q < q1; q++) {
+        const int64_t c = s->inner[q];
+        const char *x = x0 + c * xblock, *w = w0 + (s->order ? s->order[q] : q) * t->value_block;
+        const char *w4 = w + 4 * down;
+        const int64_t n = ONE ? 1 : least(t->block_depth, t->depth - c * t->block_depth);
+        for (int64_t k = 0; k < n; k++, x += ldx, w += along, w4 += along) {
+            vec v[8];
+#pragma GCC unroll 8
+            for (int z = 0; z < NZ; z++)
+                v[z] = z < NZ - 1 ? pop_load(kind, x + z * bytes) : pop_load_some(kind, x + z * bytes, m);
+#pragma GCC unroll 8
+            for (int i = 0; i < R; i++) {
+                const vec b = pop_splat(i < 4 ? w + i * down : w4 + (i - 4) * down);
+#pragma GCC unroll 8
+                for (int z = 0; z < NZ; z++) acc[i][z] = pop_fma(b, v[z], acc[i][z]);
+            }
+        }
+    }
+}
+
+POP_INLINE void sweep(const int R, const int NZ, const int ONE, const int kind, const pop_sparse_item *t,
+                      const sweep_view *s)
+{
+    const int64_t size = kind == POP_X_FP32 ? 4 : 2;
+    for (int64_t r = s->first; r < s->last; r++) {
+        const int64_t q0 = s->offsets[r], q1 = s->offsets[r + 1];
+        for (int64_t j = 0; j < s->columns; j += NZ * VL) {
+            const lanes m = pop_lanes(s->columns - j - (NZ - 1) * VL);
+            for (int64_t g = 0; g < s->groups; g++) {
+                const int64_t row = s->row + g * R;
+                vec acc[8][8];
+#pragma GCC unroll 8
+                for (int i = 0; i < R; i++)
+#pragma GCC unroll 8
+                    for (int z = 0; z < NZ; z++) acc[i][z] = pop_zero();
+                accumulate(R, NZ, ONE, kind, t, s, q0, q1, s->values + row * t->value_row, s->x + j * size, m, acc);
+                char *y = s->y + ((r - t->origin) * t->block_rows + row) * t->y_row + 4 * j;
+#pragma GCC unroll 8
+                for (int i = 0; i < R; i++, y += t->y_row)
+#pragma GCC unroll 8
+                    for (int z = 0; z < NZ; z++)
+                        put((float *)y + z * VL, acc[i][z], z < NZ - 1 ? pop_lanes(VL) : m, t->stream);
+            }
+        }
+    }
+}
+
+typedef void (*sweep_function)(const pop_sparse_item *, const sweep_view *);
+
+#define SWEEP(KIND, R, NZ)                                                                                    \
+    static void sweep_##KIND##_##R##x##NZ(const pop_sparse_item *t, const sweep_view *s)                        \
+    {                                                                                                         \
+        if (t->block_depth == 1) sweep(R, NZ, 1, KIND, t, s);                                                 \
+        else sweep(R, NZ, 0, KIND, t, s);                                                                     \
+    }
+
+/* The most vectors that R rows leave registers for. */
+#if POP_LEVEL >= POP_LEVEL_AVX512
+#define SWEEPS(F, K) F(K, 8, 1) F(K, 8, 2) F(K, 8, 3) F(K, 4, 1) F(K, 4, 2) F(K, 4, 3) F(K, 4, 4) F(K, 2, 1) F(K, 2, 2) \
+    F(K, 2, 3) F(K, 2, 4) F(K, 2, 5) F(K, 2, 6) F(K, 2, 7) F(K, 2, 8) F(K, 1, 1) F(K, 1, 2) F(K, 1, 3) F(K, 1, 4)     \
+    F(K, 1, 5) F(K, 1, 6) F(K, 1, 7) F(K, 1, 8)
+static const int most_vectors[4] = {8, 8, 4, 3}; /* 1, 2, 4, 8 rows */
+#else
+#define SWEEPS(F, K) F(K, 4, 1) F(K, 4, 2) F(K, 4, 3) F(K, 2, 1) F(K, 2, 2) F(K, 2, 3) F(K, 2, 4) F(K, 1, 1) F(K, 1, 2) \
+    F(K, 1, 3) F(K, 1, 4) F(K, 1, 5) F(K, 1, 6) F(K, 1, 7) F(K, 1, 8)
+static const int most_vectors[4] = {8, 4, 3, 0};
+#endif
+#define SWEEP_ENTRY(K, R, NZ) [R == 8 ? 3 : R == 4 ? 2 : R - 1][NZ] = sweep_##K##_##R##x##NZ,
+SWEEPS(SWEEP, POP_X_FP32)
+SWEEPS(SWEEP, POP_X_FP16)
+SWEEPS(SWEEP, POP_X_BF16)
+static const sweep_function sweeps[3][4][9] = {
+    {SWEEPS(SWEEP_ENTRY, POP_X_FP32)}, {SWEEPS(SWEEP_ENTRY, POP_X_FP16)}, {SWEEPS(SWEEP_ENTRY, POP_X_BF16)}};
+
+/* One group size over the view's columns: as few rounds as registers allow, all of them n or n - 1 vectors wide. */
+static void sweep_columns(const int kind, const pop_sparse_item *t, const sweep_view *whole, int size)
+{
+    const int64_t vectors = (whole->columns + VL - 1) / VL;
+    const int64_t rounds = (vectors + most_vectors[size] - 1) / most_vectors[size];
+    const int64_t wide = (vectors + rounds - 1) / rounds, at_wide = (vectors - rounds * (wide - 1)) * wide * VL;
+    sweep_view part = *whole;
+    part.columns = least(at_wide, whole->columns);
+    sweeps[kind][size][wide](t, &part);
+    if (at_wide >= whole->columns) return;
+    part.columns = whole->columns - at_wide;
+    part.x += at_wide * (kind == POP_X_FP32 ? 4 : 2);
+    part.y += at_wide * 4;
+    sweeps[kind][size][wide - 1](t, &part);
+}
+
+/* Block rows that all have `height` rows: groups of 8, 4, 2, 1 rows. */
+static void sweep_height(const int kind, const pop_sparse_item *t, sweep_view *s, int64_t height)
+{
+    s->row = 0;
+    for (int size = 3; size >= 0; size--) {
+        s->groups = most_vectors[size] ? (height - s->row) >> size : 0;
+        if (!s->groups) continue;
+        sweep_columns(kind, t, s, size);
+        s->row += s->groups << size;
+    }
+}
+
+POP_INLINE void multiply(const int kind, const pop_sparse_item *t, const pop_tile *tile)
+{
+    char *const *o = tile->operands;
+    const int64_t size = kind == POP_X_FP32 ? 4 : 2;
+    const int64_t whole = t->origin + t->rows / t->block_rows, tail = t->rows % t->block_rows;
+    sweep_view s = {.offsets = (const int64_t *)o[t->offsets], .inner = (const int32_t *)o[t->inner],
+                    .order = t->order < 0 ? 0 : (const int32_t *)o[t->order], .values = o[t->values]};
+    const int64_t first = pop_sparse_first(s.offsets, t->origin, t->n_rows, t->part, t->parts);
+    const int64_t last = pop_sparse_first(s.offsets, t->origin, t->n_rows, t->part + 1, t->parts);
+    for (int64_t j = 0; j < t->columns; j += t->strip) {
+        s.columns = least(t->strip, t->columns - j);
+        s.x = o[t->x] + t->x_offset + j * size;
+        s.y = o[t->y] + t->y_offset + j * 4;
+        s.first = first;
+        s.last = least(last, whole);
+        if (s.first < s.last) sweep_height(kind, t, &s, t->block_rows);
+        if (last > whole && tail) {
+            s.first = whole;
+            s.last = whole + 1;
+            sweep_height(kind, t, &s, tail);
+        }
+    }
+    if (t->stream) _mm_sfence();
+}
+
+static void multiply_fp32(const void *item, const pop_tile *tile) { multiply(POP_X_FP32, item, tile); }
+static void multiply_fp16(const void *item, const pop_tile *tile) { multiply(POP_X_FP16, item, tile); }
+static void multiply_bf16(const void *item, const pop_tile *tile) { multiply(POP_X_BF16, item, tile); }
+#endif
