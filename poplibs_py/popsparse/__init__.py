@@ -1,6 +1,18 @@
 """PopSparse: block-sparse matrices and their products."""
 
+from .host import COOMatrix, CSCMatrix, CSRMatrix
 from .matrix import BlockSparseMatrix
 from .pattern import BlockPattern
+from .patterns import balanced_pattern, banded_pattern, random_matrix, random_pattern
 
-__all__ = ["BlockPattern", "BlockSparseMatrix"]
+__all__ = [
+    "BlockPattern",
+    "BlockSparseMatrix",
+    "COOMatrix",
+    "CSCMatrix",
+    "CSRMatrix",
+    "balanced_pattern",
+    "banded_pattern",
+    "random_matrix",
+    "random_pattern",
+]

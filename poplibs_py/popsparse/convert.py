@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from ..errors import bad_argument, bad_type
 from ._pattern import check
-from .pattern import BlockPattern, as_block_shape, as_extent, as_shape, index_array
+from .pattern import BlockPattern, as_block_shape, as_extent, as_shape, block_count, index_array
 
 __all__ = [
     "blocks_of_dense",
     "check_edges",
     "dense_of_blocks",
+    "group_pattern",
     "pattern_of_mask",
     "pattern_of_parts",
     "slice_pattern",
@@ -117,17 +117,13 @@ def blocks_of_dense(dense: Array, block_shape: object, density: float | None,
 
 
 def _largest(tiles: Array, density: float) -> Array:
-    if isinstance(density, bool) or not isinstance(density, (int, float, np.number)) or not 0 <= density <= 1:
-        raise bad_argument("density", density, "a number from 0 to 1")
     if tiles.dtype.kind not in "f":
         tiles = tiles.astype(np.float32)  # ml_dtypes
     with np.errstate(over="ignore", invalid="ignore"):
         norms = np.einsum("grcij,grcij->grc", tiles, tiles, dtype=np.float64).ravel()
     norms[np.isnan(norms)] = np.inf
-    # Rounded, so that 0.07 of 100 is 7 though the product is a little more.
-    count = math.ceil(round(density * norms.size, 6))
     chosen = np.zeros(norms.size, bool)
-    chosen[np.argsort(-norms, kind="stable")[:count]] = True
+    chosen[np.argsort(-norms, kind="stable")[: block_count(density, norms.size)]] = True
     return chosen.reshape(tiles.shape[:3])
 
 
@@ -161,3 +157,12 @@ def slice_pattern(pattern: BlockPattern, start: int, stop: int, columns: bool) -
     offsets = np.concatenate([[0], np.cumsum(counts)])
     kept = np.flatnonzero(np.isin(pattern.row_indices, rows))
     return BlockPattern(shape, (high, wide), offsets, pattern.column_indices[kept], pattern.groups), kept
+
+
+def group_pattern(pattern: BlockPattern, group: int) -> tuple[BlockPattern, slice]:
+    """Return the pattern of one group, and which blocks are in it."""
+    first = group * pattern.block_rows
+    offsets = pattern.row_offsets[first : first + pattern.block_rows + 1]
+    span = slice(int(offsets[0]), int(offsets[-1]))
+    columns = pattern.column_indices[span]
+    return BlockPattern(pattern.shape, pattern.block_shape, offsets - offsets[0], columns), span

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..errors import bad_argument, bad_type
+from ..errors import InvalidArgumentError, InvalidTypeError, bad_argument, bad_type
 from ..formats import Format
-from . import convert
-from .pattern import BlockPattern
-from .values import as_format, as_scale, decode, encode, numeric_array
+from . import convert, host, interop, io
+from .elements import blocks_of_elements
+from .pattern import BlockPattern, as_extent
+from .values import as_format, as_scale, decode, encode, numeric_array, random_values
 
 __all__ = ["BlockSparseMatrix"]
 
@@ -21,9 +24,9 @@ Array = np.ndarray[Any, Any]
 class BlockSparseMatrix:
     """A matrix that is zero outside some of its blocks, or a group of such matrices.
 
-    Make one with `from_dense`, `from_mask` or `from_blocks`. Rows of blocks are stored one after another, and in each
-    the blocks by ascending column; an element of an edge block that lies outside the matrix is zero. Static or dynamic
-    is how a matrix is used, not what it is.
+    Make one with `from_dense`, `from_mask`, `from_blocks`, `from_scipy`, `from_host` or `load`. Rows of blocks are
+    stored one after another, and in each the blocks by ascending column; an element of an edge block that lies outside
+    the matrix is zero. Static or dynamic is how a matrix is used, not what it is.
 
     Parameters
     ----------
@@ -46,7 +49,7 @@ class BlockSparseMatrix:
 
     Notes
     -----
-    It corresponds to PopLibs' ``popsparse::CSRMatrix`` and ``SparsityParams``.
+    It corresponds to PopLibs' ``popsparse::CSRMatrix`` and ``SparsityParams``; `to_host` gives its layouts.
 
     Examples
     --------
@@ -176,10 +179,7 @@ class BlockSparseMatrix:
             raise bad_argument("dense", f"{values.ndim} dimensions", "2, or 3 with groups first")
         if density is not None and mask is not None:
             raise bad_argument("mask", "mask and density", "one of the two")
-        target = as_format(format, values)
-        pattern, blocks = convert.blocks_of_dense(values, block_shape, density, mask)
-        exponents = as_scale(scale, target, pattern.n_blocks)
-        return cls(pattern, encode(blocks, target, exponents), target, exponents)
+        return cls._made(*convert.blocks_of_dense(values, block_shape, density, mask), format, scale)
 
     @classmethod
     def from_mask(cls, mask: object, block_shape: object, *, shape: object = None, format: object = "float32",
@@ -204,6 +204,101 @@ class BlockSparseMatrix:
         target = as_format(format)
         blocks = np.zeros((pattern.n_blocks, *pattern.block_shape), target.dtype)
         return cls(pattern, blocks, target, scale)
+
+    @classmethod
+    def from_scipy(cls, matrix: object, block_shape: object = None, *, format: object = "float32",
+                   scale: object = 0) -> BlockSparseMatrix:
+        """Make a matrix from a SciPy sparse matrix or array in BSR, CSR, CSC or COO, of float32 or float64.
+
+        Parameters
+        ----------
+        matrix : scipy.sparse matrix or array
+            Elements given twice are added, as SciPy does; out-of-range indices are refused.
+        block_shape : int or (int, int), optional
+            By default that of a BSR matrix, else 1. Every block with a stored element is kept.
+        format, scale
+            As for `from_blocks`.
+
+        Examples
+        --------
+        >>> import scipy.sparse
+        >>> BlockSparseMatrix.from_scipy(scipy.sparse.eye_array(8, format="csr"), 4).n_blocks
+        2
+        """
+        return cls._made(*interop.from_scipy(matrix, block_shape), format, scale)
+
+    @classmethod
+    def from_host(cls, storage: host.HostMatrix, *, format: object = None, scale: object = 0) -> BlockSparseMatrix:
+        """Make a matrix from PopLibs' own storage: a `COOMatrix`, `CSRMatrix` or `CSCMatrix`.
+
+        It corresponds to PopLibs' ``dynamic::Partitioner::createSparsityDataImpl`` as the way in.
+        """
+        return cls._made(*host.from_host(storage), format, scale)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, block_shape: object = None, format: object = None,
+             scale: object = 0, seed: int = 0) -> BlockSparseMatrix:
+        """Read a file.
+
+        Parameters
+        ----------
+        path : path
+            ``.npz`` is what `save` writes. ``.smtx`` is a pattern of the Deep Learning Matrix Collection, whose values
+            are drawn as `random_matrix` does. ``.mtx`` is MatrixMarket, sparse or dense, of real numbers.
+        block_shape : int or (int, int), optional
+            For ``.smtx`` and ``.mtx``: keep every block with a stored element (default 1).
+        format : Format, dtype or str, optional
+            Round values to it; by default what ``.npz`` holds, else FP32.
+        scale : int, optional
+            For 8-bit formats; ``.npz`` keeps its own.
+        seed : int, optional
+            For the values of ``.smtx``.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the file is not what its name says. Nothing in a file can run code.
+        """
+        file = io.as_path(path)
+        if file.suffix == ".npz":
+            if block_shape is not None:
+                raise bad_argument("block_shape", block_shape, "none for .npz, which has its own")
+            matrix = cls._from_npz(file)
+            return matrix if format is None else matrix.astype(format, scale)
+        if file.suffix == ".smtx":
+            shape, rows, columns = io.read_smtx(file)
+            values = random_values(rows.size, rows.size / max(1, shape[0]), seed)
+            sides = 1 if block_shape is None else block_shape
+            parts = blocks_of_elements(shape, sides, rows, columns, values)
+            return cls._made(*parts, format or "float32", scale)
+        found = io.read_mtx(file)
+        if isinstance(found, np.ndarray):
+            sides = 1 if block_shape is None else block_shape
+            return cls.from_dense(found, sides, format=format, scale=scale)
+        return cls.from_scipy(found, block_shape, format=format or "float32", scale=scale)
+
+    @classmethod
+    def _from_npz(cls, file: Path) -> BlockSparseMatrix:
+        names = ("shape", "block_shape", "groups", "row_offsets", "column_indices", "codes", "format", "scale",
+                 "is_transposed")
+        parts = io.read_npz(file, names)
+        try:
+            pattern = BlockPattern(parts["shape"], parts["block_shape"], parts["row_offsets"], parts["column_indices"],
+                                   parts["groups"][()])
+            format = as_format(str(parts["format"]))
+            codes = parts["codes"]
+            if codes.dtype != format.code_dtype:
+                raise bad_type("codes", f"dtype {codes.dtype}", f"{format.code_dtype} for format {format.name}")
+            matrix = cls(pattern, np.require(codes, None, ["C", "A"]).view(format.dtype), format, parts["scale"])
+            return matrix.T if bool(parts["is_transposed"]) else matrix
+        except (InvalidArgumentError, InvalidTypeError, ValueError) as error:
+            raise bad_argument("path", f"{file} ({error})", "a file that BlockSparseMatrix.save wrote") from None
+
+    @classmethod
+    def _made(cls, pattern: BlockPattern, values: Array, format: object, scale: object) -> BlockSparseMatrix:
+        target = as_format(format, values)
+        exponents = as_scale(scale, target, pattern.n_blocks)
+        return cls(pattern, encode(values, target, exponents), target, exponents)
 
     # What it is
 
@@ -321,6 +416,60 @@ class BlockSparseMatrix:
         dense = convert.dense_of_blocks(self.pattern, decode(self._blocks, self.scale), np.dtype(dtype))
         dense = dense.swapaxes(1, 2) if self.is_transposed else dense
         return dense[0] if self.groups == 1 else dense
+
+    def to_scipy(self, kind: str = "bsr") -> Any:
+        """Return a SciPy array of float32, exact, with every stored element, zeros too.
+
+        Parameters
+        ----------
+        kind : {"bsr", "csr", "csc", "coo"}, optional
+            BSR asks for blocks that divide the matrix. There must be one group: see `group`.
+        """
+        if self.is_transposed:
+            return self.copy().to_scipy(kind)
+        return interop.to_scipy(self.pattern, decode(self._blocks, self.scale), kind)
+
+    def to_host(self, kind: str = "csr") -> host.HostMatrix:
+        """Return PopLibs' own storage, with FP32 values: see `COOMatrix`, `CSRMatrix` and `CSCMatrix`.
+
+        Parameters
+        ----------
+        kind : {"coo", "csr", "csc"}, optional
+
+        Notes
+        -----
+        It corresponds to PopLibs' ``dynamic::Partitioner::sparsityDataImplToCSRMatrix`` and its like.
+        """
+        if self.is_transposed:
+            return self.copy().to_host(kind)
+        return host.to_host(self.pattern, decode(self._blocks, self.scale), kind)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a file that `load` reads.
+
+        Parameters
+        ----------
+        path : path
+            ``.npz`` keeps everything, bit for bit; ``.smtx`` the pattern of the stored elements; ``.mtx`` the stored
+            elements as FP32.
+        """
+        file = io.as_path(path)
+        if file.suffix == ".npz":
+            io.write_npz(file, {
+                "shape": self.pattern.shape, "block_shape": self.pattern.block_shape, "groups": self.groups,
+                "row_offsets": self.row_offsets, "column_indices": self.column_indices, "codes": self._codes(),
+                "format": self.format.name, "scale": self.scale, "is_transposed": self.is_transposed})  # fmt: skip
+        elif file.suffix == ".smtx":
+            io.write_smtx(file, self.to_scipy("csr"))
+        else:
+            io.write_mtx(file, self.to_scipy("coo"))
+
+    def group(self, index: int) -> BlockSparseMatrix:
+        """Return one matrix of a group; its values are shared."""
+        number = as_extent("index", index, 0, self.groups - 1)
+        pattern, span = convert.group_pattern(self.pattern, number)
+        scale = self.scale if isinstance(self.scale, int) else self.scale[span]
+        return self._with(pattern=pattern, blocks=self._blocks[span], scale=scale)
 
     def __getitem__(self, rows: slice) -> BlockSparseMatrix:
         """Return some rows, of each group: ``w[start:stop]``, both on the edges of blocks.

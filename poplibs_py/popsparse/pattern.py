@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from ..errors import bad_argument, bad_type
 from ._pattern import check
 
-__all__ = ["MAX_EXTENT", "BlockPattern", "as_block_shape", "as_shape", "index_array"]
+__all__ = ["MAX_EXTENT", "BlockPattern", "as_block_shape", "as_shape", "block_count", "index_array", "rows_of_offsets"]
 
 Array = np.ndarray[Any, Any]
 
@@ -192,7 +193,8 @@ def as_extent(name: str, value: object, low: int, high: int = MAX_EXTENT) -> int
 
 def as_shape(shape: object, groups: int = 1) -> tuple[int, int]:
     """Return (rows, columns), or raise."""
-    if not isinstance(shape, (tuple, list, np.ndarray)) or len(shape) != 2:
+    shape = shape.tolist() if isinstance(shape, np.ndarray) else shape
+    if not isinstance(shape, (tuple, list)) or len(shape) != 2:
         raise bad_argument("shape", shape, "two numbers, rows and columns")
     rows, columns = (as_extent("shape", extent, 0) for extent in shape)
     if rows * groups > MAX_EXTENT:
@@ -202,11 +204,20 @@ def as_shape(shape: object, groups: int = 1) -> tuple[int, int]:
 
 def as_block_shape(block_shape: object) -> tuple[int, int]:
     """Return (block rows, block columns) from one number or two, or raise."""
-    sides = block_shape if isinstance(block_shape, (tuple, list, np.ndarray)) else (block_shape, block_shape)
-    if np.ndim(sides) != 1 or len(sides) != 2:
+    sides = block_shape.tolist() if isinstance(block_shape, np.ndarray) else block_shape
+    sides = sides if isinstance(sides, (tuple, list)) else (sides, sides)
+    if len(sides) != 2:
         raise bad_argument("block_shape", block_shape, "one number, or two: rows and columns of a block")
     rows, columns = (as_extent("block_shape", side, 1, MAX_BLOCK_SIDE) for side in sides)
     return rows, columns
+
+
+def block_count(density: object, blocks: int) -> int:
+    """Return how many of `blocks` blocks make up a density, rounded up."""
+    if isinstance(density, bool) or not isinstance(density, (int, float, np.number)) or not 0 <= density <= 1:
+        raise bad_argument("density", density, "a number from 0 to 1")
+    # Rounded first, so that 0.07 of 100 is 7 though the product is a little more.
+    return math.ceil(round(float(density) * blocks, 6))
 
 
 def index_array(name: str, values: object, below: int | None = None) -> Array:
@@ -229,6 +240,16 @@ def index_array(name: str, values: object, below: int | None = None) -> Array:
             wrong = least if least < 0 else most
             raise bad_argument(name, f"{wrong}", f"numbers from 0 to {high - 1}" if high else "none: there is no block")
     return np.require(array, wanted, ["C", "A"])
+
+
+def rows_of_offsets(name: str, offsets: Array, rows: int, n_blocks: int) -> Array:
+    """Return the row of each block from the offsets of the rows, which are checked, as int32."""
+    if offsets.size != rows + 1:
+        raise bad_argument(name, f"{offsets.size} offsets", f"one more than there are rows, {rows + 1}")
+    counts = np.diff(offsets)
+    if offsets[0] != 0 or offsets[-1] != n_blocks or np.any(counts < 0):
+        raise bad_argument(name, offsets, f"offsets that do not descend, from 0 to {n_blocks}")
+    return np.repeat(np.arange(rows, dtype=np.int32), counts)
 
 
 def _frozen(array: Array) -> Array:

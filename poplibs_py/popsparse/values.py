@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from ..errors import bad_argument, bad_type
 from ..formats import FP32, Format, format_of
 from .pattern import as_extent
 
-__all__ = ["as_format", "as_scale", "decode", "encode", "numeric_array"]
+__all__ = ["as_format", "as_scale", "decode", "encode", "numeric_array", "random_values"]
 
 Array = np.ndarray[Any, Any]
 
@@ -82,3 +83,14 @@ def decode(blocks: Array, scale: int | Array = 0) -> Array:
 
 def _aligned(scale: int | Array) -> Array:
     return np.asarray(scale, np.int32).reshape(-1, 1, 1)
+
+
+def random_values(shape: int | tuple[int, ...], per_row: float, seed: int) -> Array:
+    """Return FP32 numbers uniform between plus and minus ``sqrt(3 / per_row)``.
+
+    `per_row` is the mean number of non-zeros in a row, d k in the PopSparse benchmark's words: products with inputs of
+    unit variance then have about unit variance.
+    """
+    generator = np.random.default_rng(as_extent("seed", seed, 0, 2**64 - 1))
+    limit = np.float32(math.sqrt(3 / per_row)) if per_row else np.float32(0)
+    return (generator.random(shape, np.float32) * 2 - 1) * limit

@@ -156,6 +156,7 @@ def test_scale_for_each_block() -> None:
 GOOD: dict[str, Any] = {"shape": (5, 6), "row_offsets": [0, 1, 3, 3], "column_indices": [2, 0, 1]}
 BAD_PARTS: list[tuple[dict[str, Any], str]] = [
     ({"shape": (5,)}, "shape"), ({"shape": (5, -6)}, "shape"), ({"shape": (5.0, 6)}, "shape"), ({"shape": 5}, "shape"),
+    ({"shape": (1, (2, 3))}, "shape"), ({"shape": np.array(4)}, "shape"), ({"block_shape": (1, (2, 3))}, "block_shape"),
     ({"shape": (2**31, 6)}, "shape"), ({"shape": (2**70, 6)}, "shape"), ({"shape": (2**30, 6), "groups": 3}, "shape"),
     ({"shape": (7, 6)}, "row_offsets"), ({"shape": (True, 6)}, "shape"),
     ({"groups": 0}, "groups"), ({"groups": 2}, "row_offsets"), ({"groups": 1.5}, "groups"),

@@ -1,0 +1,52 @@
+"""Between single elements (row, column, value) and blocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .pattern import BlockPattern, as_block_shape, as_shape, index_array
+
+__all__ = ["blocks_of_elements", "elements_of_blocks"]
+
+Array = np.ndarray[Any, Any]
+
+
+def blocks_of_elements(shape: object, block_shape: object, rows: object, columns: object,
+                       values: Array) -> tuple[BlockPattern, Array]:
+    """Return the pattern of all blocks with an element in them, and the blocks; elements given twice are added."""
+    extents, (high, wide) = as_shape(shape), as_block_shape(block_shape)
+    row = index_array("row_indices", rows, extents[0]).astype(np.int64)
+    column = index_array("column_indices", columns, extents[1]).astype(np.int64)
+    block_row, inner_row = np.divmod(row, high)
+    block_column, inner_column = np.divmod(column, wide)
+    block_columns = -(-extents[1] // wide)
+    keys, block = np.unique(block_row * block_columns + block_column, return_inverse=True)
+    pattern, _ = BlockPattern.from_pairs(extents, (high, wide), *np.divmod(keys, max(1, block_columns)))
+    position = (block * high + inner_row) * wide + inner_column
+    blocks = np.zeros(pattern.n_blocks * high * wide, values.dtype)
+    blocks[position] = values
+    if _has_duplicates(position, blocks.size):
+        blocks = np.bincount(position, values, blocks.size).astype(values.dtype)
+    return pattern, blocks.reshape(-1, high, wide)
+
+
+def _has_duplicates(position: Array, size: int) -> bool:
+    seen = np.zeros(size, bool)
+    seen[position] = True
+    return int(np.count_nonzero(seen)) < position.size
+
+
+def elements_of_blocks(pattern: BlockPattern, blocks: Array) -> tuple[Array, Array, Array]:
+    """Return row, column (int32) and value of every stored element, zeros too; rows count through all groups."""
+    group, block_row = np.divmod(pattern.row_indices, max(1, pattern.block_rows))
+    high, wide = pattern.block_shape
+    inner_rows = (block_row * high)[:, None] + np.arange(high, dtype=np.int32)
+    inner_columns = (pattern.column_indices * wide)[:, None] + np.arange(wide, dtype=np.int32)
+    inside = (inner_rows < pattern.shape[0])[:, :, None] & (inner_columns < pattern.shape[1])[:, None, :]
+    rows = np.broadcast_to((inner_rows + (group * pattern.shape[0])[:, None])[:, :, None], blocks.shape)
+    columns = np.broadcast_to(inner_columns[:, None, :], blocks.shape)
+    if inside.all():
+        return rows.ravel(), columns.ravel(), blocks.ravel()
+    return rows[inside], columns[inside], blocks[inside]

@@ -1,0 +1,87 @@
+"""SciPy's sparse matrices in and out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import bad_argument, bad_type
+from .elements import blocks_of_elements, elements_of_blocks
+from .pattern import BlockPattern, as_block_shape, as_shape, index_array, rows_of_offsets
+
+__all__ = ["from_scipy", "to_scipy"]
+
+Array = np.ndarray[Any, Any]
+
+KINDS = ("bsr", "csr", "csc", "coo")
+
+
+def from_scipy(matrix: Any, block_shape: object = None) -> tuple[BlockPattern, Array]:
+    """Return the pattern and blocks of a SciPy matrix: see `BlockSparseMatrix.from_scipy`."""
+    kind = getattr(matrix, "format", None)
+    if kind not in KINDS or not hasattr(matrix, "data"):
+        got = kind or type(matrix).__name__
+        raise bad_type("matrix", got, "a SciPy sparse matrix or array in BSR, CSR, CSC or COO")
+    if len(matrix.shape) != 2:
+        raise bad_argument("matrix", f"{len(matrix.shape)} dimensions", "2")
+    values = np.asarray(matrix.data)
+    if values.dtype not in (np.float32, np.float64):
+        raise bad_type("matrix", f"dtype {values.dtype}", "float32 or float64: SciPy has no narrower ones")
+    shape = as_shape(matrix.shape)
+    sides = as_block_shape(values.shape[1:] if kind == "bsr" else 1)
+    wanted = sides if block_shape is None else as_block_shape(block_shape)
+    extents = tuple(-(-extent // side) for extent, side in zip(shape, sides, strict=True))
+    rows, columns = _positions(matrix, kind, extents, len(values))
+    blocks = values[: rows.size].reshape(-1, *sides)
+    if wanted == sides and not _any_twice(rows, columns):
+        pattern, order = BlockPattern.from_pairs(shape, sides, rows, columns)
+        return pattern, blocks if order is None else blocks[order]
+    inner_rows, inner_columns = np.indices(sides).reshape(2, 1, -1)
+    rows = rows[:, None] * np.int64(sides[0]) + inner_rows
+    columns = columns[:, None] * np.int64(sides[1]) + inner_columns
+    return blocks_of_elements(shape, wanted, rows.ravel(), columns.ravel(), blocks.ravel())
+
+
+def _positions(matrix: Any, kind: str, extents: tuple[int, ...], n_values: int) -> tuple[Array, Array]:
+    if kind == "coo":
+        rows, columns = matrix.row, matrix.col
+        if not len(rows) == len(columns) == n_values:
+            raise bad_argument("matrix", f"{len(rows)} row and {len(columns)} column indices", f"{n_values} of each")
+        return index_array("row_indices", rows, extents[0]), index_array("column_indices", columns, extents[1])
+    major, minor = extents[::-1] if kind == "csc" else extents
+    offsets = index_array("indptr", matrix.indptr)
+    # SciPy lets its arrays be longer than the last offset.
+    stored = int(offsets[-1]) if offsets.size else 0
+    if stored > min(n_values, len(matrix.indices)):
+        raise bad_argument("indptr", f"a last offset of {stored}", f"at most the number of values, {n_values}")
+    rows = rows_of_offsets("indptr", offsets, major, stored)
+    columns = index_array("indices", matrix.indices[:stored], minor)
+    return (columns, rows) if kind == "csc" else (rows, columns)
+
+
+def _any_twice(rows: Array, columns: Array) -> bool:
+    keys = rows.astype(np.int64) << 32 | columns
+    if np.all(keys[1:] > keys[:-1]):
+        return False
+    keys.sort()
+    return bool(np.any(keys[1:] == keys[:-1]))
+
+
+def to_scipy(pattern: BlockPattern, numbers: Array, kind: str) -> Any:
+    """Return a SciPy array of `kind` with every stored element: see `BlockSparseMatrix.to_scipy`."""
+    from scipy import sparse
+
+    if kind not in KINDS:
+        raise bad_argument("kind", repr(kind), "'bsr', 'csr', 'csc' or 'coo'")
+    if pattern.groups != 1:
+        raise bad_argument("kind", f"{pattern.groups} groups", "one group: see BlockSparseMatrix.group")
+    if kind == "bsr":
+        if pattern.is_ragged:
+            raise bad_argument("kind", f"'bsr' with blocks of {pattern.block_shape} in shape {pattern.shape}",
+                               "'csr', 'csc' or 'coo' where blocks reach over the edge")
+        parts = (numbers, pattern.column_indices.copy(), pattern.row_offsets.copy())
+        return sparse.bsr_array(parts, shape=pattern.shape, blocksize=pattern.block_shape)
+    rows, columns, values = elements_of_blocks(pattern, numbers)
+    elements: Any = sparse.coo_array((values, (rows, columns)), shape=pattern.shape)
+    return elements.asformat(kind)

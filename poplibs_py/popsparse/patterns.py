@@ -1,0 +1,138 @@
+"""Made-up patterns and matrices, for tests, benchmarks and first steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .matrix import BlockSparseMatrix
+from .pattern import BlockPattern, as_block_shape, as_extent, as_shape, block_count
+from .values import as_format, encode, random_values
+
+__all__ = ["balanced_pattern", "banded_pattern", "random_matrix", "random_pattern"]
+
+
+Sides = int | tuple[int, int]
+
+
+def random_pattern(rows: int, columns: int, block: Sides, density: float, seed: int = 0) -> BlockPattern:
+    """Draw blocks uniformly, without replacement, from all of a matrix.
+
+    Parameters
+    ----------
+    rows, columns : int
+        In elements.
+    block : int or (int, int)
+        Rows and columns of a block.
+    density : float
+        From 0 to 1; the pattern has exactly ``ceil(density * blocks)`` blocks.
+    seed : int, optional
+        From 0; the same seed gives the same pattern.
+
+    Returns
+    -------
+    BlockPattern
+
+    Notes
+    -----
+    The unstructured pattern of the PopSparse benchmark (arXiv 2303.16999).
+
+    Examples
+    --------
+    >>> random_pattern(64, 64, 16, density=0.25)
+    BlockPattern(shape=(64, 64), block_shape=(16, 16), n_blocks=4, density=0.25)
+    """
+    shape, sides, counts = _extents(rows, columns, block)
+    chosen = _generator(seed).choice(counts[0] * counts[1], block_count(density, counts[0] * counts[1]), replace=False)
+    return BlockPattern.from_pairs(shape, sides, *np.divmod(chosen, max(1, counts[1])))[0]
+
+
+def balanced_pattern(rows: int, columns: int, block: Sides, density: float, seed: int = 0) -> BlockPattern:
+    """Draw the same number of blocks, ``ceil(density * block columns)``, in each block row.
+
+    The parameters are those of `random_pattern`.
+
+    Examples
+    --------
+    >>> np.diff(balanced_pattern(64, 64, 16, density=0.5).row_offsets)
+    array([2, 2, 2, 2])
+    """
+    shape, sides, counts = _extents(rows, columns, block)
+    each = block_count(density, counts[1])
+    generator = _generator(seed)
+    chosen = np.zeros(0, np.int64)
+    if counts[0] and each:
+        chosen = np.concatenate([np.sort(generator.choice(counts[1], each, replace=False)) for _ in range(counts[0])])
+    return BlockPattern(shape, sides, np.arange(counts[0] + 1) * each, chosen)
+
+
+def banded_pattern(rows: int, columns: int, block: Sides, below: int, above: int) -> BlockPattern:
+    """Keep the blocks within a band around the diagonal.
+
+    Parameters
+    ----------
+    rows, columns, block
+        As for `random_pattern`.
+    below, above : int
+        Block columns kept left and right of the diagonal; 0 and more. With ``above=0``, square blocks and the triangle
+        mask of `softmax` this is the window of causal attention.
+
+    Examples
+    --------
+    >>> banded_pattern(4, 4, 1, below=1, above=0).column_indices
+    array([0, 0, 1, 1, 2, 2, 3], dtype=int32)
+    """
+    shape, sides, counts = _extents(rows, columns, block)
+    low, high = as_extent("below", below, 0), as_extent("above", above, 0)
+    diagonal = np.arange(counts[0])
+    first = np.minimum(np.maximum(diagonal - low, 0), counts[1])
+    last = np.maximum(np.minimum(diagonal + high + 1, counts[1]), first)
+    offsets = np.concatenate([[0], np.cumsum(last - first)])
+    within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], last - first)
+    return BlockPattern(shape, sides, offsets, np.repeat(first, last - first) + within)
+
+
+def random_matrix(
+    pattern: BlockPattern, format: object = "float32", seed: int = 0, scale: int = 0
+) -> BlockSparseMatrix:
+    """Fill a pattern with random values.
+
+    Parameters
+    ----------
+    pattern : BlockPattern
+    format : Format, dtype or str, optional
+    seed : int, optional
+    scale : int, optional
+        For 8-bit formats.
+
+    Notes
+    -----
+    Values are uniform between plus and minus ``sqrt(3 / (d k))``, d the density in elements and k the columns, so that
+    a product with unit-variance inputs has about unit variance: the distribution of the PopSparse benchmark.
+
+    Examples
+    --------
+    >>> random_matrix(random_pattern(8, 8, 4, 0.5), "float16").nnz
+    32
+    """
+    target = as_format(format)
+    high, wide = pattern.block_shape
+    rows, columns = pattern.shape
+    elements = pattern.n_blocks * high * wide
+    values = random_values((pattern.n_blocks, high, wide), elements / max(1, pattern.groups * rows), seed)
+    if rows % high:
+        last = np.flatnonzero(pattern.row_indices % max(1, pattern.block_rows) == pattern.block_rows - 1)
+        values[last, rows % high :] = 0
+    if columns % wide:
+        values[pattern.column_indices == pattern.block_columns - 1, :, columns % wide :] = 0
+    return BlockSparseMatrix(pattern, encode(values, target, scale), target, scale)
+
+
+def _extents(rows: int, columns: int, block: Any) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
+    shape, sides = as_shape((rows, columns)), as_block_shape(block)
+    return shape, sides, (-(-shape[0] // sides[0]), -(-shape[1] // sides[1]))
+
+
+def _generator(seed: int) -> np.random.Generator:
+    return np.random.default_rng(as_extent("seed", seed, 0, 2**64 - 1))

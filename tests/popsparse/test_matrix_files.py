@@ -1,0 +1,195 @@
+"""BlockSparseMatrix in and out of files."""
+
+from __future__ import annotations
+
+import io
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
+from poplibs_py.formats import BF16, E4M3, E5M2, F143, F152, FP16, FP32
+from poplibs_py.popsparse import BlockSparseMatrix, balanced_pattern, random_matrix, random_pattern
+
+FORMATS = [FP32, BF16, FP16, F143, F152, E4M3, E5M2]
+
+
+@st.composite
+def matrices(draw: Any, groups: int = 3) -> BlockSparseMatrix:
+    """Any bits in any format, on any pattern, NaNs and per-block scales among them."""
+    format = draw(st.sampled_from(FORMATS))
+    sides = draw(st.integers(1, 5)), draw(st.integers(1, 5))
+    counts = draw(st.integers(1, groups)), draw(st.integers(0, 5)), draw(st.integers(0, 5))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    w = BlockSparseMatrix.from_mask(rng.random(counts) < 0.5, sides, format=format)
+    w.blocks.view(np.uint8)[...] = rng.integers(0, 256, w.blocks.view(np.uint8).shape, dtype=np.uint8)
+    if format.bits == 8:
+        scale = rng.integers(-32, 32, w.n_blocks if draw(st.booleans()) else ())
+        w = BlockSparseMatrix(w.pattern, w.blocks, format, scale)
+    return w.T if draw(st.booleans()) else w
+
+
+@given(matrices())
+def test_npz_keeps_every_bit(w: BlockSparseMatrix) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "w.npz"
+        w.save(path)
+        again = BlockSparseMatrix.load(path)
+        assert os.listdir(folder) == ["w.npz"]
+    assert again == w
+    assert again.is_transposed == w.is_transposed
+
+
+@given(st.integers(0, 20), st.integers(0, 20), st.integers(0, 2**32 - 1))
+def test_element_patterns_through_smtx_and_mtx(rows: int, columns: int, seed: int) -> None:
+    w = random_matrix(random_pattern(rows, columns, 1, 0.3, seed), seed=seed)
+    with tempfile.TemporaryDirectory() as folder:
+        smtx, mtx = Path(folder) / "w.smtx", Path(folder) / "w.mtx"
+        w.save(smtx)
+        assert BlockSparseMatrix.load(smtx).pattern == w.pattern
+        assert BlockSparseMatrix.load(smtx, seed=3) == BlockSparseMatrix.load(smtx, seed=3)
+        if rows and columns:
+            w.save(mtx)
+            assert BlockSparseMatrix.load(mtx) == w
+
+
+def test_smtx_in_blocks_has_the_elements_of_the_file(tmp_path: Path) -> None:
+    w = random_matrix(random_pattern(13, 22, 1, 0.2, 5))
+    w.save(tmp_path / "w.smtx")
+    one = BlockSparseMatrix.load(tmp_path / "w.smtx", seed=1)
+    for sides in (2, (3, 4), (16, 32)):
+        blocked = BlockSparseMatrix.load(tmp_path / "w.smtx", block_shape=sides, seed=1)
+        np.testing.assert_array_equal(blocked.to_dense(), one.to_dense())
+        assert (blocked.blocks != 0).any(axis=(1, 2)).all()
+    narrow = BlockSparseMatrix.load(tmp_path / "w.smtx", block_shape=4, format="f143", scale=-3, seed=1)
+    assert (narrow.format, narrow.scale) == (F143, -3)
+
+
+def test_real_matrices(shared_data: Path) -> None:
+    files = sorted((shared_data / "dlmc").glob("*.smtx"))
+    assert len(files) == 8
+    for file in files:
+        rows, columns, count = map(int, file.read_text().split("\n")[0].split(", "))
+        w = BlockSparseMatrix.load(file)
+        assert (w.shape, w.nnz) == ((rows, columns), count)
+        blocked = BlockSparseMatrix.load(file, block_shape=(8, 4))
+        assert blocked.to_scipy("csr").count_nonzero() == w.to_scipy("csr").count_nonzero()
+
+
+@pytest.mark.parametrize("text", [
+    "", "2, 2\n0 1 1\n0\n", "2, 2, 1\n0 1 1\n", "2, 2, 1\n0 1 1\n0 1\n", "2, 2, 1\n0 1\n0\n", "2, 2, 1\n1 1 1\n0\n",
+    "2, 2, 1\n0 1 0\n0\n",
+    "2, 2, 1\n0 1 1\n2\n", "2, 2, 1\n0 1 1\n-1\n", "2, 2, 1\n0 x 1\n0\n", "2, 2, 1\n0 1 1\n0.5\n",
+    "2, 2, 1\n0 1 1\n99999999999999999999\n", "-2, 2, 1\n0 1 1\n0\n", "9999999999, 2, 1\n0 1 1\n0\n",
+    "2, 2, 2\n0 2 2\n1 1\n2 3\n", "\0\0\0",
+])  # fmt: skip
+def test_malformed_smtx_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "w.smtx").write_text(text)
+    with pytest.raises(InvalidArgumentError, match="got"):
+        BlockSparseMatrix.load(tmp_path / "w.smtx")
+
+
+@pytest.mark.parametrize("text", [
+    "", "%%MatrixMarket matrix coordinate real general\n2 2 1\n3 1 1.0\n",
+    "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 1.0\n", "2 2 1\n1 1 1.0\n",
+    "%%MatrixMarket matrix coordinate real general\n2 2 1\n0 1 1.0\n",
+    "%%MatrixMarket matrix coordinate complex general\n2 2 1\n1 1 1.0 2.0\n",
+])  # fmt: skip
+def test_malformed_mtx_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "w.mtx").write_text(text)
+    with pytest.raises((InvalidArgumentError, InvalidTypeError), match=r"^path: got"):
+        BlockSparseMatrix.load(tmp_path / "w.mtx")
+
+
+@pytest.mark.parametrize(("text", "dense"), [
+    ("coordinate pattern general\n2 2 1\n1 2\n", [[0, 1], [0, 0]]),
+    ("coordinate integer symmetric\n2 2 2\n1 1 3\n2 1 4\n", [[3, 4], [4, 0]]),
+    ("array real general\n2 2\n1\n0\n2\n0\n", [[1, 2], [0, 0]]),
+    ("coordinate real general\n2 2 2\n1 1 1.5\n1 1 2\n", [[3.5, 0], [0, 0]]),
+])  # fmt: skip
+def test_kinds_of_mtx(text: str, dense: Any, tmp_path: Path) -> None:
+    (tmp_path / "w.mtx").write_text("%%MatrixMarket matrix " + text)
+    assert BlockSparseMatrix.load(tmp_path / "w.mtx").to_dense().tolist() == dense
+    assert BlockSparseMatrix.load(tmp_path / "w.mtx", block_shape=2).to_dense().tolist() == dense
+
+
+@given(st.data())
+def test_a_damaged_npz_is_refused_or_read(data: Any) -> None:
+    w = random_matrix(random_pattern(6, 6, 2, 0.5))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "w.npz"
+        w.save(path)
+        raw = bytearray(path.read_bytes())
+        position = data.draw(st.integers(0, len(raw) - 1))
+        if data.draw(st.booleans()):
+            raw[position] = data.draw(st.integers(0, 255))
+        else:
+            raw = raw[:position]
+        path.write_bytes(raw)
+        try:
+            again = BlockSparseMatrix.load(path)
+        except InvalidArgumentError:
+            return
+        assert again.to_dense().shape == again.shape
+
+
+@pytest.mark.parametrize(("name", "value"), [
+    ("version", 9), ("format", "float64"), ("format", "e9"), ("codes", np.zeros((2, 2, 2), np.uint8)), ("scale", 40),
+    ("codes", np.zeros(8, np.uint32)), ("row_offsets", np.array([0, 9])), ("shape", "x"), ("groups", [1, 2]),
+    ("column_indices", np.array([7, 8])), ("codes", np.array([{}], object)), ("is_transposed", np.zeros(3, bool)),
+])  # fmt: skip
+def test_wrong_parts_in_an_npz_are_refused(name: str, value: Any, tmp_path: Path) -> None:
+    w = random_matrix(random_pattern(4, 4, 2, 0.5))
+    w.save(tmp_path / "w.npz")
+    with np.load(tmp_path / "w.npz") as file:
+        parts = dict(file)
+    np.savez(tmp_path / "w.npz", allow_pickle=True, **(parts | {name: value}))
+    with pytest.raises(InvalidArgumentError, match=r"^path: got"):
+        BlockSparseMatrix.load(tmp_path / "w.npz")
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    w = random_matrix(balanced_pattern(4, 4, 2, 0.5))
+    for path, error in (("w.txt", InvalidArgumentError), (3, InvalidTypeError)):
+        with pytest.raises(error, match=r"^path: got"):
+            w.save(path)  # type: ignore[arg-type]
+        with pytest.raises(error, match=r"^path: got"):
+            BlockSparseMatrix.load(path)  # type: ignore[arg-type]
+    with pytest.raises(FileNotFoundError):
+        BlockSparseMatrix.load(tmp_path / "none.npz")
+    for path in ("none.smtx", "none.mtx"):
+        with pytest.raises(FileNotFoundError):
+            BlockSparseMatrix.load(tmp_path / path)
+    w.save(tmp_path / "w.npz")
+    with pytest.raises(InvalidArgumentError, match=r"^block_shape: got"):
+        BlockSparseMatrix.load(tmp_path / "w.npz", block_shape=2)
+    assert BlockSparseMatrix.load(tmp_path / "w.npz", format="f152", scale=1) == w.astype("f152", 1)
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("version.npy", b"not an array")
+    (tmp_path / "w.npz").write_bytes(buffer.getvalue())
+    with pytest.raises(InvalidArgumentError, match=r"^path: got"):
+        BlockSparseMatrix.load(tmp_path / "w.npz")
+
+
+def test_a_failed_save_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    w = random_matrix(random_pattern(4, 4, 2, 0.5))
+    w.save(tmp_path / "w.npz")
+    before = (tmp_path / "w.npz").read_bytes()
+
+    def full(file: Any, **parts: Any) -> None:
+        file.write(b"half")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(np, "savez", full)
+    with pytest.raises(OSError, match="disk full"):
+        w.T.save(tmp_path / "w.npz")
+    assert (tmp_path / "w.npz").read_bytes() == before
+    assert os.listdir(tmp_path) == ["w.npz"]
