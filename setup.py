@@ -88,6 +88,7 @@ class Family:
 
 
 FAMILIES: list[Family] = [
+    Family("dot"),
     Family("peak"),
     Family("sparse"),
 ]
@@ -96,6 +97,7 @@ FAMILIES: list[Family] = [
 PLAIN = {
     "cpu/_cpu.pyx": "poplibs_py.kernels._cpu",
     "planner/_search.pyx": "poplibs_py.planner._search",
+    "poplin/_matmul.pyx": "poplibs_py.poplin.matmul._matmul",
     "program/_executor.pyx": "poplibs_py.program._executor",
     "popsparse/_pattern.pyx": "poplibs_py.popsparse._pattern",
 }

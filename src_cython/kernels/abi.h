@@ -19,15 +19,17 @@
 /* Flags of a kernel. */
 #define POP_CONSISTENT 1u /* same bits as the portable kernel of the same op and formats */
 
+typedef void (*pop_function)(void);
+
 typedef struct pop_kernel {
     const char *op;      /* what it does within its family, for example "multiply" */
     const char *formats; /* what it selects by, for example "float16,float16->float32" */
     const char *name;    /* unique within the family and level */
-    void (*function)(void);
+    pop_function function;
     int64_t grain[3];    /* rows, columns, depth of the least unit; operands are padded to it */
     int64_t block[3];    /* rows, columns, depth of the unrolled unit */
     uint32_t flags;
 } pop_kernel;
 
-#define POP_FUNCTION(f) ((void (*)(void))(f))
+#define POP_FUNCTION(f) ((pop_function)(f))
 #endif

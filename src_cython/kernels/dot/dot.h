@@ -1,0 +1,31 @@
+/* What the kernels of the dot family are called with.
+ *
+ * A panel's cell is always 4 bytes: one FP32 number, or two BF16 numbers that are neighbours along the depth. So one
+ * layout serves both: A is read cell by cell with any strides, B as lines of cells that are contiguous across columns. */
+#ifndef POP_DOT_H
+#define POP_DOT_H
+#include "kernels/convert.h"
+#include <string.h>
+
+/* A block of C: rows x columns sums over `cells` cells of depth. Strides are bytes, save c_row (FP32 numbers). */
+typedef struct pop_dot_block {
+    const char *a;
+    const char *b;
+    float *c;
+    int64_t a_row, a_cell; /* from a row of A to the next, from a cell to the next along the depth */
+    int64_t b_cell, b_col; /* from a line of B to the next; b_col is used by the "dot" kernels alone */
+    int64_t c_row;
+    int64_t rows, cols, cells;
+    int64_t a_low, b_low;  /* bytes from a panel to the panel of its low parts (FP16 in two BF16 numbers) */
+    int64_t accumulate;    /* add to C, or start from zero */
+} pop_dot_block;
+
+typedef void (*pop_dot_multiply)(const pop_dot_block *block);
+/* n numbers at `from`, contiguous, to FP32 or BF16 at `to`; kernels that split put the low parts at `low`. The format's bias
+ * carries FP8's scale; its other fields are read by the kernels of user-defined formats alone. */
+typedef void (*pop_dot_decode)(const pop_format *format, const void *from, void *to, void *low, int64_t n);
+/* `lines` <= 16 lines of cells, `line` bytes apart, to lines of 16 cells `cell` bytes apart; absent lines give zeros. */
+typedef void (*pop_dot_transpose)(const char *from, int64_t line, int64_t lines, int64_t cells, char *to, int64_t cell);
+/* Two lines of n BF16 numbers to n cells. */
+typedef void (*pop_dot_interleave)(const uint16_t *even, const uint16_t *odd, uint16_t *to, int64_t n);
+#endif

@@ -1,0 +1,169 @@
+/* What happens to FP32 sums on their way out: y = round(activation(alpha * sum + beta * old + bias)).
+ *
+ * Shared by the dense and sparse products. Every operation is rounded to FP32 on its own, in the order written, at every
+ * level (nothing is contracted), so the bits do not depend on the level; the cast to the output format rounds once, to
+ * nearest even. Loops are plain C over short lines: the compiler makes vectors of them. */
+#ifndef POP_EPILOGUE_H
+#define POP_EPILOGUE_H
+#include "kernels/convert.h"
+
+#define POP_ACTIVATION_NONE 0
+#define POP_ACTIVATION_RELU 1
+#define POP_ACTIVATION_GELU 2
+#define POP_ACTIVATION_SILU 3
+#define POP_EPILOGUE_LINE 64
+
+typedef struct pop_epilogue {
+    const pop_format *format; /* of the output; kernels made for one format do not look */
+    int64_t overflow;         /* POP_SATURATE, POP_OVERFLOW_NAN or POP_OVERFLOW_INFINITY */
+    int64_t activation;
+    float alpha, beta;        /* with beta zero the old output is not read */
+    const float *bias;        /* one number per column, or NULL */
+    const float *row_bias;    /* one number per row, or NULL */
+    char *out;
+    int64_t out_row, out_col; /* bytes from a row, from a column of the output to the next */
+} pop_epilogue;
+
+/* Apply to rows x cols sums, `sums_row` numbers from a row to the next. bias, row_bias and out start at the first of them. */
+typedef void (*pop_epilogue_kernel)(const pop_epilogue *e, const float *sums, int64_t sums_row, int64_t rows,
+                                    int64_t cols);
+
+/* exp for arguments in [-87, 88], within 2 ulp: 2^n times a Taylor polynomial on |r| <= ln(2) / 2. */
+POP_INLINE float pop_exp(float x)
+{
+    float n = (x * 1.44269504f + 12582912.0f) - 12582912.0f; /* nearest whole number, by the adder */
+    float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+    float p = 1.0f + r * (1.0f + r * (0.5f + r * (1.66666667e-1f + r * (4.16666667e-2f + r * (8.33333333e-3f
+              + r * (1.38888889e-3f + r * 1.98412698e-4f))))));
+    float shifted = n + 12582912.0f;
+    int32_t bits, whole;
+    memcpy(&bits, &p, 4);
+    memcpy(&whole, &shifted, 4);
+    bits = (int32_t)((uint32_t)bits + ((uint32_t)whole << 23));
+    memcpy(&p, &bits, 4);
+    return p;
+}
+
+/* x * sigmoid(z), zero below z = -87 (also for infinities); NaN stays NaN. */
+POP_INLINE float pop_gated(float x, float z)
+{
+    float t = z > 87.0f ? -87.0f : z < -87.0f ? 87.0f : -z;
+    float y = x / (1.0f + pop_exp(t));
+    return z < -87.0f ? -0.0f : y;
+}
+
+POP_INLINE void pop_activate(int64_t activation, float *v, int64_t n)
+{
+    if (activation == POP_ACTIVATION_RELU) {
+        for (int64_t j = 0; j < n; j++) v[j] = v[j] < 0.0f ? 0.0f : v[j];
+    } else if (activation == POP_ACTIVATION_GELU) { /* the tanh form: x * sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)) */
+        for (int64_t j = 0; j < n; j++)
+            v[j] = pop_gated(v[j], 1.59576912f * (v[j] + 0.044715f * v[j] * v[j] * v[j]));
+    } else if (activation == POP_ACTIVATION_SILU) {
+        for (int64_t j = 0; j < n; j++) v[j] = pop_gated(v[j], v[j]);
+    }
+}
+
+POP_INLINE void pop_decode_line(const pop_format *f, const char *from, float *to, int64_t n)
+{
+    int64_t j = 0;
+    for (; j + POP_LANES <= n; j += POP_LANES) {
+        pop_v_f x = pop_v_decode(f, from + j * pop_bytes(f));
+        memcpy(to + j, &x, sizeof x);
+    }
+    for (; j < n; j++) to[j] = pop_s_decode(f, from + j * pop_bytes(f));
+}
+
+POP_INLINE void pop_encode_line(const pop_format *f, int64_t overflow, const float *from, char *to, int64_t n)
+{
+    int64_t j = 0;
+    for (; j + POP_LANES <= n; j += POP_LANES) {
+        pop_v_f x;
+        memcpy(&x, from + j, sizeof x);
+        pop_v_encode(f, (int)overflow, to + j * pop_bytes(f), x);
+    }
+    for (; j < n; j++) pop_s_encode(f, (int)overflow, to + j * pop_bytes(f), from[j]);
+}
+
+/* Copies n codes between a line with any stride and a contiguous one. */
+POP_INLINE void pop_scatter(int64_t bytes, const char *from, int64_t from_step, char *to, int64_t to_step, int64_t n)
+{
+    for (int64_t j = 0; j < n; j++) {
+        if (bytes == 4) memcpy(to + j * to_step, from + j * from_step, 4);
+        else if (bytes == 2) memcpy(to + j * to_step, from + j * from_step, 2);
+        else to[j * to_step] = from[j * from_step];
+    }
+}
+
+/* One line of at most POP_EPILOGUE_LINE sums. */
+POP_INLINE void pop_epilogue_line(const pop_format *f, const pop_epilogue *e, const float *sums, int64_t row, int64_t col,
+                                  int64_t n)
+{
+    float v[POP_EPILOGUE_LINE], old[POP_EPILOGUE_LINE];
+    char codes[4 * POP_EPILOGUE_LINE];
+    const int64_t bytes = pop_bytes(f);
+    char *out = e->out + row * e->out_row + col * e->out_col;
+    for (int64_t j = 0; j < n; j++) v[j] = e->alpha * sums[j];
+    if (e->beta != 0.0f) {
+        const char *from = out;
+        if (e->out_col != bytes) {
+            pop_scatter(bytes, out, e->out_col, codes, bytes, n);
+            from = codes;
+        }
+        pop_decode_line(f, from, old, n);
+        for (int64_t j = 0; j < n; j++) v[j] = v[j] + e->beta * old[j];
+    }
+    if (e->bias)
+        for (int64_t j = 0; j < n; j++) v[j] = v[j] + e->bias[col + j];
+    if (e->row_bias)
+        for (int64_t j = 0; j < n; j++) v[j] = v[j] + e->row_bias[row];
+    pop_activate(e->activation, v, n);
+    if (e->out_col == bytes) {
+        pop_encode_line(f, e->overflow, v, out, n);
+    } else {
+        pop_encode_line(f, e->overflow, v, codes, n);
+        pop_scatter(bytes, codes, bytes, out, e->out_col, n);
+    }
+}
+
+POP_INLINE void pop_epilogue_rows(const pop_format *f, const pop_epilogue *e, const float *sums, int64_t sums_row,
+                                  int64_t rows, int64_t cols)
+{
+    for (int64_t row = 0; row < rows; row++)
+        for (int64_t col = 0; col < cols; col += POP_EPILOGUE_LINE)
+            pop_epilogue_line(f, e, sums + row * sums_row + col, row, col,
+                              cols - col < POP_EPILOGUE_LINE ? cols - col : POP_EPILOGUE_LINE);
+}
+
+#define POP_EPILOGUE(name, layout) \
+    static void pop_epilogue_##name(const pop_epilogue *e, const float *sums, int64_t sums_row, int64_t rows, \
+                                    int64_t cols) \
+    { \
+        pop_format f = layout; \
+        f.bias = e->format->bias; /* FP8's scale */ \
+        pop_epilogue_rows(&f, e, sums, sums_row, rows, cols); \
+    }
+#define POP_EPILOGUE_PLAIN(name, layout) \
+    static void pop_epilogue_##name(const pop_epilogue *e, const float *sums, int64_t sums_row, int64_t rows, \
+                                    int64_t cols) \
+    { \
+        pop_epilogue_rows(&layout, e, sums, sums_row, rows, cols); \
+    }
+POP_EPILOGUE_PLAIN(f32, POP_F32)
+POP_EPILOGUE_PLAIN(f16, POP_F16)
+POP_EPILOGUE_PLAIN(bf16, POP_BF16)
+POP_EPILOGUE(f143, POP_F143)
+POP_EPILOGUE(f152, POP_F152)
+POP_EPILOGUE(e4m3, POP_E4M3)
+POP_EPILOGUE(e5m2, POP_E5M2)
+POP_EPILOGUE_PLAIN(custom, *e->format)
+
+#define POP_EPILOGUE_ROW(format, name) \
+    {"epilogue", "float32->" format, "epilogue_" #name, POP_FUNCTION(pop_epilogue_##name), {1, 1, 1}, {1, 64, 1}, \
+     POP_CONSISTENT}
+static const pop_kernel POP_EPILOGUE_KERNELS[] = {
+    POP_EPILOGUE_ROW("float32", f32), POP_EPILOGUE_ROW("float16", f16), POP_EPILOGUE_ROW("bfloat16", bf16),
+    POP_EPILOGUE_ROW("f143", f143), POP_EPILOGUE_ROW("f152", f152), POP_EPILOGUE_ROW("e4m3", e4m3),
+    POP_EPILOGUE_ROW("e5m2", e5m2), POP_EPILOGUE_ROW("custom", custom),
+};
+#endif
