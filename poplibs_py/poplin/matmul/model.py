@@ -1,0 +1,34 @@
+"""What a piece of a dense product costs on the host: steps of the kernel, and bytes of scratch."""
+
+from __future__ import annotations
+
+from ...kernels import Kernel
+
+__all__ = ["kernel_cycles", "rounded"]
+
+_LATENCY = 4.0  # cycles from a multiply-add to the next one that takes its sum
+_ISSUE = 2.0  # multiply-adds, and loads, of a cycle
+
+
+def rounded(n: int, grain: int) -> int:
+    """Return n rounded up to a multiple of grain."""
+    return -(-n // grain) * grain
+
+
+def kernel_cycles(kernel: Kernel, m: int, n: int) -> float:
+    """Cycles per cell of depth that `kernel` takes for m x n sums.
+
+    Each step loads the vectors of B, broadcasts a number of A per row and issues rows x vectors multiply-adds; a small
+    piece cannot hide their latency.
+    """
+    rows, cols, _ = kernel.block
+    lanes = kernel.grain[1]
+    pieces = -(-m // rows)
+    height = m / pieces
+    cycles = 0.0
+    for width, count in ((cols, n // cols), (n % cols, 1)):
+        if width and count:
+            vectors = -(-width // lanes)
+            step = max(height * vectors / _ISSUE, (height + vectors) / _ISSUE, _LATENCY)
+            cycles += count * pieces * step
+    return cycles

@@ -1,0 +1,100 @@
+"""How a dense product is to be done: options by keyword, and PopLibs' spelling of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...errors import bad_argument, bad_option, bad_type
+
+__all__ = ["ACTIVATIONS", "MatmulOptions", "parse_options"]
+
+ACTIVATIONS = (None, "relu", "gelu", "silu")
+"""Activations that an epilogue applies, by their numbers in the kernels."""
+
+_PASSES = ("NONE", "INFERENCE_FWD", "TRAINING_FWD", "TRAINING_BWD", "TRAINING_WU")
+
+
+@dataclass(frozen=True)
+class MatmulOptions:
+    """Options of a dense product.
+
+    Attributes
+    ----------
+    available_memory_proportion : float
+        Share of each tile's memory that temporaries may take; 0 asks for no bound. Default 0.6.
+    partials_type : {"float", "half"}
+        Format of the sums of blocks of the depth.
+    reproducible : bool
+        Ask for the plan-defined order of sums: the same bits at every instruction-set level.
+    strict_memory : bool
+        Raise where no plan meets the bound, in place of a warning.
+    half_passes : {4, 3}
+        Passes of the matrix unit for FP16: 4 is exact products, 3 leaves out the product of the low parts.
+    fully_connected_pass : str
+        PopLibs' hint; it does not change a host plan.
+    """
+
+    available_memory_proportion: float = 0.6
+    partials_type: str = "float"
+    reproducible: bool = False
+    strict_memory: bool = False
+    half_passes: int = 4
+    fully_connected_pass: str = "NONE"
+
+    def __post_init__(self) -> None:
+        share = self.available_memory_proportion
+        if isinstance(share, bool) or not isinstance(share, (int, float)):
+            raise bad_type("available_memory_proportion", share, "a number")
+        if not (math.isfinite(share) and share >= 0):
+            raise bad_argument("available_memory_proportion", share, "a finite number, 0 or more")
+        if self.partials_type not in ("float", "half"):
+            raise bad_argument("partials_type", self.partials_type, "'float' or 'half'")
+        for name in ("reproducible", "strict_memory"):
+            if not isinstance(getattr(self, name), bool):
+                raise bad_type(name, getattr(self, name), "True or False")
+        if self.half_passes not in (3, 4):
+            raise bad_argument("half_passes", self.half_passes, "3 or 4")
+        if self.fully_connected_pass not in _PASSES:
+            raise bad_argument("fullyConnectedPass", self.fully_connected_pass, ", ".join(_PASSES))
+
+
+_KEYS = {
+    "availableMemoryProportion": "available_memory_proportion",
+    "partialsType": "partials_type",
+    "fullyConnectedPass": "fully_connected_pass",
+}
+_MODELLED_KEYS = (
+    "inputRHSIsPreArranged", "use128BitConvUnitLoad", "enableMultiStageReduce", "enableFastReduce",
+    "remapOutputTensor", "gatherOutput", "disableSRForAMPVertices", "planConstraints",
+)  # fmt: skip
+
+
+def parse_options(given: Mapping[str, Any] | None, base: MatmulOptions) -> MatmulOptions:
+    """Apply PopLibs' option keys to `base`.
+
+    Keys that only steer a modelled tile array (for example ``enableFastReduce``) are known and change nothing here.
+
+    Raises
+    ------
+    InvalidOptionError
+        If a key is unknown; the message suggests the nearest.
+    """
+    if given is None:
+        return base
+    if not isinstance(given, Mapping):
+        raise bad_type("options", given, "a mapping of option names to values")
+    changes: dict[str, Any] = {}
+    for key, value in given.items():
+        if key in _KEYS:
+            if key == "availableMemoryProportion" and isinstance(value, str):
+                try:
+                    value = float(value)
+                except ValueError:
+                    raise bad_argument(key, value, "a number") from None
+            changes[_KEYS[key]] = value
+        elif key not in _MODELLED_KEYS:
+            raise bad_option(key, (*_KEYS, *_MODELLED_KEYS))
+    return replace(base, **changes)
