@@ -1,1 +1,45 @@
-"""Tools to test numerics with: bounds, distances, strategies, references."""
+"""Tools to test numerics with, ours and yours: distances, bounds, exact data, references, strategies, assertions.
+
+`strategies` needs hypothesis and is imported when first used.
+"""
+
+from typing import Any
+
+from .assertions import assert_same_bits, assert_within_bound
+from .data import ExactOperands, as_format, exact_operands, random_operand
+from .exact import codes_of, decode_exact, exact_values, round_exact, values_of
+from .ops import OPS, Op, bound, check, reference, replay
+from .ulp import error_over_bound, ulp, ulp_distance, ulp_error
+
+__all__ = [
+    "OPS",
+    "ExactOperands",
+    "Op",
+    "as_format",
+    "assert_same_bits",
+    "assert_within_bound",
+    "bound",
+    "check",
+    "codes_of",
+    "decode_exact",
+    "error_over_bound",
+    "exact_operands",
+    "exact_values",
+    "random_operand",
+    "reference",
+    "replay",
+    "round_exact",
+    "strategies",
+    "ulp",
+    "ulp_distance",
+    "ulp_error",
+    "values_of",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "strategies":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return importlib.import_module(f"{__name__}.strategies")

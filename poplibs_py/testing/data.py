@@ -1,0 +1,172 @@
+"""Operands whose sums of products are the same in every order.
+
+The idea is oneDNN's (benchdnn's "safe" fillings): let every operand be a small whole number times a power of two, and
+let no sum of magnitudes pass 2^p, where p is the precision of the accumulator. Every partial sum, in any order,
+blocked, fused or split, is then a whole number of at most p bits: nothing is ever rounded before the end. Results must
+be equal to the last bit, and no tolerance hides an index that is one off.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import bad_argument
+from ..formats import FP32, Format, format_of
+from .exact import round_exact
+
+__all__ = ["ExactOperands", "as_format", "exact_operands", "random_operand"]
+
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ExactOperands:
+    """Two operands whose products may be summed in any order.
+
+    Attributes
+    ----------
+    a, b : numpy.ndarray
+        The operands, in their formats' dtypes (codes, for a format without one).
+    quantum : float
+        Every product is a whole multiple of it.
+    limit : int
+        No sum of magnitudes of products passes `limit` quanta, and as much again can be added exactly.
+    """
+
+    a: Array
+    b: Array
+    quantum: float
+    limit: int
+
+    def addend(self, shape: tuple[int, ...], fmt: Any, seed: int = 0) -> Array:
+        """Return an operand (bias, accumulator) that may be added to the products' sums without a rounding."""
+        form = format_of(fmt)
+        most = min(self.limit, _whole_numbers(form))
+        numbers = np.random.default_rng(seed).integers(-most, most, shape, endpoint=True)
+        if not form.smallest_subnormal <= self.quantum <= form.max / most:
+            raise bad_argument("fmt", form.name, f"a format that holds multiples of {self.quantum}")
+        return as_format(numbers * self.quantum, form)
+
+
+def exact_operands(a_shape: tuple[int, ...], b_shape: tuple[int, ...], a_format: Any, b_format: Any = None, *,
+                   partials: Any = FP32, seed: int = 0, terms: int | None = None) -> ExactOperands:
+    """Make operands of a product ``a @ b`` whose sums are exact in the partials' format.
+
+    Seeds vary the picture: many small numbers, or few large ones (which fill every bit of the operands' formats), and
+    the powers of two that they are multiplied by.
+
+    Parameters
+    ----------
+    a_shape, b_shape : tuple of int
+        Shapes ``[..., m, k]`` and ``[..., k, n]``.
+    a_format, b_format : Format, dtype or str
+        Their formats; that of `b` is that of `a` by default.
+    partials : Format, dtype or str, optional
+        The format of the partial sums, FP32 by default.
+    seed : int, optional
+        The same seed gives the same operands.
+    terms : int, optional
+        The most products that any sum has. By default k: the last axis of `a`, which then may hold few non-zeros.
+        Give the largest extent where sums run along other axes too, as in gradients.
+
+    Examples
+    --------
+    >>> made = exact_operands((3, 100), (100, 4), "f143", seed=7)
+    >>> a, b = made.a.astype(np.float32), made.b.astype(np.float32)
+    >>> forwards, backwards = a @ b, a[:, ::-1] @ b[::-1]
+    >>> bool((forwards == backwards).all() and forwards.any())
+    True
+    """
+    a_form, sums = format_of(a_format), format_of(partials)
+    b_form = a_form if b_format is None else format_of(b_format)
+    rng = np.random.default_rng(seed)
+    depth = max(1, a_shape[-1] if terms is None else terms)
+    budget = 1 << (sums.precision - 1)
+    filled = depth
+    if terms is None and rng.random() < 0.5:
+        filled = int(max(1, min(depth, budget // (_whole_numbers(a_form) * _whole_numbers(b_form)))))
+    if filled > budget:
+        raise bad_argument("terms", depth, f"at most {budget}, for exact sums in {sums.name}")
+    a_most, b_most = _shared_range(rng, budget // filled, _whole_numbers(a_form), _whole_numbers(b_form))
+    a_power, b_power = _powers(rng, sums, (a_form, a_most), (b_form, b_most))
+    a = _integers(rng, a_shape, a_most)
+    if filled < depth:
+        kept = np.argsort(rng.random(a_shape), axis=-1) < filled
+        a = np.where(kept, a, 0)
+    b = _integers(rng, b_shape, b_most)
+    return ExactOperands(as_format(a * 2.0**a_power, a_form), as_format(b * 2.0**b_power, b_form),
+                         2.0 ** (a_power + b_power), budget)
+
+
+def _whole_numbers(fmt: Format) -> int:
+    """The largest n such that every whole number up to n, times a power of two, is in the format."""
+    return int(min(1 << fmt.precision, fmt.max / fmt.smallest_subnormal))
+
+
+def _shared_range(rng: np.random.Generator, budget: int, a_most: int, b_most: int) -> tuple[int, int]:
+    """Split a bound on |a||b| between the two, unevenly at random."""
+    bits = int(budget).bit_length() - 1
+    a_bits, b_bits = a_most.bit_length() - 1, b_most.bit_length() - 1
+    share = int(rng.integers(max(0, min(bits - b_bits, a_bits)), min(a_bits, bits), endpoint=True))
+    return 1 << share, 1 << min(bits - share, b_bits)
+
+
+def _powers(rng: np.random.Generator, sums: Format, *sides: tuple[Format, int]) -> tuple[int, int]:
+    """Powers of two for both operands that keep them normal, and their sums between underflow and overflow."""
+    ranges = []
+    for form, most in sides:
+        low = max(form.min_exponent, FP32.min_exponent)
+        high = form.max_exponent - most.bit_length() + 1
+        if high < low:  # a format of few exponents: let it use its subnormals
+            low = form.min_exponent - form.mantissa_bits
+            high = max(low, high)
+        ranges.append((low, high))
+    (a_low, a_high), (b_low, b_high) = ranges
+    least, most_power = sums.min_exponent, sums.max_exponent - sums.precision
+    a = int(rng.integers(max(a_low, least - b_high), min(a_high, most_power - b_low), endpoint=True))
+    b = int(rng.integers(max(b_low, least - a), min(b_high, most_power - a), endpoint=True))
+    return a, b
+
+
+def _integers(rng: np.random.Generator, shape: tuple[int, ...], most: int) -> Floats:
+    return rng.integers(-most, most, shape, endpoint=True).astype(np.float64)
+
+
+def random_operand(shape: tuple[int, ...], fmt: Any, seed: int = 0, *, patterns: bool = False) -> Array:
+    """Make an operand of ordinary numbers (a normal distribution), or of any bit patterns at all.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Its shape.
+    fmt : Format, dtype or str
+        Its format.
+    seed : int, optional
+        The same seed gives the same operand.
+    patterns : bool, optional
+        Draw codes evenly: every exponent is as frequent as any other, and infinities and NaNs come with them.
+
+    Examples
+    --------
+    >>> random_operand((2, 2), "bfloat16", seed=1).dtype
+    dtype(bfloat16)
+    """
+    form = format_of(fmt)
+    rng = np.random.default_rng(seed)
+    if patterns:
+        codes = rng.integers(0, 1 << form.bits, shape, dtype=np.int64).astype(form.code_dtype)
+        return codes if form.dtype is None else codes.view(form.dtype)
+    return as_format(rng.standard_normal(shape) * min(1.0, form.max / 8), form)
+
+
+def as_format(values: NDArray[np.floating[Any]], fmt: Format) -> Array:
+    """Return values rounded to a format, in its dtype, or as codes where it has none."""
+    if fmt.dtype is not None:
+        return np.asarray(values).astype(fmt.dtype)
+    codes = [round_exact(float(v), fmt) for v in np.ravel(values)]
+    return np.array(codes, fmt.code_dtype).reshape(np.shape(values))

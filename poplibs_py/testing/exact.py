@@ -1,0 +1,185 @@
+"""Exact arithmetic: any code as a fraction, any fraction rounded to any format, with Python's own integers.
+
+This is the oracle behind the others. It shares nothing with `poplibs_py.formats` but the facts in `Format`, and takes
+time in proportion: thousands of numbers, not millions.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import bad_argument, bad_type
+from ..formats import Format, format_of
+
+__all__ = ["codes_of", "decode_exact", "exact_values", "round_exact", "values_of"]
+
+Array = NDArray[Any]
+Number = Fraction | float
+"""A fraction, or a float for an infinity or a NaN."""
+
+
+def decode_exact(code: int, fmt: Format) -> Number:
+    """Return the value of a code: a `Fraction`, or a float infinity or NaN.
+
+    Examples
+    --------
+    >>> from poplibs_py.formats import F143
+    >>> decode_exact(0x3C, F143), decode_exact(0x80, F143)
+    (Fraction(3, 4), nan)
+    """
+    sign = -1 if code >> (fmt.bits - 1) else 1
+    magnitude = code & (1 << (fmt.bits - 1)) - 1
+    if fmt.specials == "negative_zero" and sign < 0 and magnitude == 0:
+        return float("nan")
+    if magnitude > fmt.max_code:
+        infinite = fmt.has_infinity and magnitude == fmt.max_code + 1
+        return sign * float("inf") if infinite else float("nan")
+    exponent, fraction = magnitude >> fmt.mantissa_bits, magnitude & (1 << fmt.mantissa_bits) - 1
+    if exponent:
+        fraction += 1 << fmt.mantissa_bits
+    elif not fmt.subnormals:
+        fraction = 0
+    power = max(exponent, 1) - fmt.bias - fmt.mantissa_bits
+    return sign * Fraction(fraction) * Fraction(2) ** power
+
+
+def round_exact(value: Number, fmt: Format, rounding: str = "nearest-even", overflow: str | None = None) -> int:
+    """Return the code that a number rounds to.
+
+    Parameters
+    ----------
+    value : Fraction, int or float
+        The number; an infinity or a NaN as float.
+    fmt : Format
+        The format to round to.
+    rounding : {"nearest-even", "toward-zero"}, optional
+        Ties go to the even code.
+    overflow : {"inf", "nan", "saturate"}, optional
+        What becomes of a magnitude that rounds past the largest finite number; by default infinity where the format
+        has it, else NaN. Infinities follow the same rule.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> from poplibs_py.formats import FP16
+    >>> hex(round_exact(Fraction(1, 3), FP16)), hex(round_exact(10**6, FP16))
+    ('0x3555', '0x7c00')
+    """
+    if rounding not in ("nearest-even", "toward-zero"):
+        raise bad_argument("rounding", rounding, "'nearest-even' or 'toward-zero'")
+    overflow = overflow or ("inf" if fmt.has_infinity else "nan")
+    if isinstance(value, float) and value != value:
+        return fmt.nan_code
+    negative = value < 0
+    infinite = isinstance(value, float) and value in (float("inf"), float("-inf"))
+    code = fmt.max_code + 1 if infinite else _round_magnitude(abs(Fraction(value)), fmt, rounding)
+    if code > fmt.max_code:
+        if overflow == "saturate" or (rounding == "toward-zero" and not infinite):
+            code = fmt.max_code
+        elif overflow == "nan" or not fmt.has_infinity:
+            return fmt.nan_code
+        else:
+            code = fmt.max_code + 1
+    if code == 0 and fmt.specials == "negative_zero":
+        return 0
+    return code | (1 << (fmt.bits - 1) if negative else 0)
+
+
+def _round_magnitude(value: Fraction, fmt: Format, rounding: str) -> int:
+    """Return the code of a magnitude as if exponents went on for ever."""
+    if value == 0:
+        return 0
+    exponent = max(_floor_log2(value), fmt.min_exponent)
+    scaled = value / Fraction(2) ** (exponent - fmt.mantissa_bits)  # an integer part of `precision` bits, or fewer
+    whole, rest = divmod(scaled.numerator, scaled.denominator)
+    if rounding == "nearest-even":
+        doubled = 2 * rest
+        if doubled > scaled.denominator or (doubled == scaled.denominator and whole & 1):
+            whole += 1
+    # The hidden bit carries into the exponent field by itself; below it the number is subnormal.
+    code = whole + (exponent - fmt.min_exponent << fmt.mantissa_bits)
+    if not fmt.subnormals and code < 1 << fmt.mantissa_bits:
+        above = 2 * value > Fraction(fmt.smallest_normal) and rounding == "nearest-even"
+        code = 1 << fmt.mantissa_bits if above else 0
+    return code
+
+
+def _floor_log2(value: Fraction) -> int:
+    power = value.numerator.bit_length() - value.denominator.bit_length()
+    return power if value >= Fraction(2) ** power else power - 1
+
+
+def codes_of(array: Any, fmt: Format | None = None, name: str = "array") -> Array:
+    """Return an array's codes as unsigned integers: what `fmt` says they are, or the array's dtype.
+
+    Arrays of unsigned integers are taken as codes already; anything else must have the dtype of the format.
+    """
+    held: Array = np.asarray(getattr(array, "codes", array))
+    if fmt is not None and held.dtype == fmt.code_dtype:
+        return held
+    found = format_of(held, name)
+    if fmt is not None and found != fmt:
+        raise bad_type(name, held.dtype, f"the dtype of {fmt.name}, or its codes as {fmt.code_dtype}")
+    return np.ascontiguousarray(held).view(found.code_dtype).reshape(held.shape)
+
+
+def values_of(array: Any, fmt: Format | None = None) -> NDArray[np.float64]:
+    """Return the exact values of an array in any format as float64.
+
+    Parameters
+    ----------
+    array : array_like
+        Of a format's dtype, of float64, a `QuarterArray` (with its scale), or codes where `fmt` is given.
+    fmt : Format, optional
+        The format of codes.
+
+    Examples
+    --------
+    >>> values_of(np.float16([1.5, np.inf])).tolist()
+    [1.5, inf]
+    """
+    if hasattr(array, "codes"):
+        return _decoded(array.codes, array.format) * 2.0 ** np.asarray(array.scale, np.float64)
+    if fmt is not None and np.asarray(array).dtype == fmt.code_dtype:
+        return _decoded(np.asarray(array), fmt)
+    with np.errstate(invalid="ignore"):  # signalling NaNs
+        return np.asarray(array).astype(np.float64)
+
+
+def _decoded(codes: Array, fmt: Format) -> NDArray[np.float64]:
+    if fmt.bits > 16:
+        with np.errstate(invalid="ignore"):
+            return codes.view(np.float32).astype(np.float64)
+    if codes.size * 16 < 1 << fmt.bits:
+        values = np.array([float(decode_exact(int(code), fmt)) for code in codes.flat])
+        minus = codes.ravel() == 1 << (fmt.bits - 1)
+        return np.where(minus & (values == 0), -0.0, values).reshape(codes.shape)
+    return np.asarray(_every_value(fmt)[codes.astype(np.int64)])
+
+
+@cache
+def _every_value(fmt: Format) -> NDArray[np.float64]:
+    every = np.array([float(decode_exact(code, fmt)) for code in range(1 << fmt.bits)])
+    if fmt.specials != "negative_zero":
+        every[1 << (fmt.bits - 1)] = -0.0  # fractions have one zero
+    return every
+
+
+def exact_values(array: Any, fmt: Format | None = None) -> Array:
+    """Return an object array of `Fraction`; infinities and NaNs stay floats.
+
+    Examples
+    --------
+    >>> exact_values(np.float16([0.5, -3])) @ exact_values(np.float16([0.5, 2]))
+    Fraction(-23, 4)
+    """
+    values = values_of(array, fmt)
+    exact = np.empty(values.shape, object)
+    for index, value in np.ndenumerate(values):
+        exact[index] = Fraction(value) if np.isfinite(value) else float(value)
+    return exact

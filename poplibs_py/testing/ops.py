@@ -1,0 +1,109 @@
+"""Every op's reference and bound behind one face.
+
+An op says beside its code what it computes and how wrong it may be: ``reference.py`` and ``bound.py`` in its own
+folder. This table only says where.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import UnsupportedError, bad_argument
+from ..formats.bounds import Ball
+from .assertions import assert_within_bound
+from .replay import decode_call, reproducer
+
+__all__ = ["OPS", "Op", "bound", "check", "reference", "replay"]
+
+
+@dataclass(frozen=True)
+class Op:
+    """Where an op, its reference and its bound live, as ``"module:function"`` below the package."""
+
+    call: str
+    reference: str
+    bound: str
+
+
+OPS: dict[str, Op] = {}
+
+
+def bound(op: str, *operands: Any, **keywords: Any) -> Ball:
+    """Return the exact result of a call, and how far a right result may lie from it.
+
+    Parameters
+    ----------
+    op : str
+        One of `OPS`.
+    *operands, **keywords
+        The call's own; what does not change the result (threads, memory) is ignored.
+
+    Returns
+    -------
+    Ball
+        ``centre`` and ``radius``, in the shape of the result.
+    """
+    found: Ball = _function(_op(op).bound)(*operands, **keywords)
+    return found
+
+
+def reference(op: str, *operands: Any, **keywords: Any) -> NDArray[Any]:
+    """Return the result of a call computed plainly, in float64, without the final rounding.
+
+    Parameters
+    ----------
+    op : str
+        One of `OPS`.
+    *operands, **keywords
+        The call's own.
+    """
+    return np.asarray(_function(_op(op).reference)(*operands, **keywords))
+
+
+def check(op: str, *operands: Any, kernel: str | None = None, **keywords: Any) -> Any:
+    """Call an op, fail unless every result is within the op's own bound, and return what it returned.
+
+    Parameters
+    ----------
+    op : str
+        One of `OPS`.
+    *operands, **keywords
+        The call's own.
+    kernel : str, optional
+        What serves the call, for the message.
+
+    Raises
+    ------
+    AssertionError
+        As `assert_within_bound` words it, with a line that makes the same call again.
+    """
+    again = reproducer(op, operands, keywords)  # before the call: it may write to its operands
+    ball = bound(op, *operands, **keywords)
+    got = _function(_op(op).call)(*operands, **keywords)
+    assert_within_bound(got, ball, fmt=keywords.get("out_dtype"), kernel=kernel, reproduce=again)
+    return got
+
+
+def replay(token: str) -> Any:
+    """Make the call of a failed `check` again, from the token or file that its message names."""
+    op, operands, keywords = decode_call(token)
+    return check(op, *operands, **keywords)
+
+
+def _op(name: str) -> Op:
+    if name not in OPS:
+        raise bad_argument("op", name, ", ".join(repr(n) for n in sorted(OPS)))
+    return OPS[name]
+
+
+def _function(path: str) -> Any:
+    module, _, name = path.partition(":")
+    try:
+        return getattr(importlib.import_module(f"{__name__.split('.')[0]}.{module}"), name)
+    except (ImportError, AttributeError) as error:
+        raise UnsupportedError(f"{path} is not in this build") from error

@@ -1,0 +1,164 @@
+"""A call as one line of text: what a failing test prints so that anyone can run the call again.
+
+Arrays keep their bytes, strides, alignment and whether they may be written, so that the same kernel takes the same
+path.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib
+import json
+import tempfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import byte_bounds
+from numpy.typing import NDArray
+
+from ..config import settings
+from ..errors import bad_argument
+from ..formats import FORMATS, Format
+
+__all__ = ["decode_call", "encode_call", "reproducer"]
+
+_INLINE = 2000  # characters of a token that still go on a line
+
+
+def encode_call(op: str, operands: tuple[Any, ...], keywords: dict[str, Any]) -> str:
+    """Return a token that `decode_call` turns back into the op's name, its operands and its keywords."""
+    buffers: list[bytes] = []
+    header = json.dumps({"op": op, "operands": [_pack(x, buffers) for x in operands],
+                         "keywords": {k: _pack(v, buffers) for k, v in keywords.items()}})
+    body = b"".join([len(header).to_bytes(4, "little"), header.encode(), *buffers])
+    return base64.urlsafe_b64encode(zlib.compress(body, 9)).decode()
+
+
+def decode_call(token: str) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+    """Return the op's name, its operands and its keywords.
+
+    Parameters
+    ----------
+    token : str
+        From `encode_call`, or the path of a file that holds one.
+
+    Examples
+    --------
+    >>> token = encode_call("matmul", (np.arange(6.0, dtype=np.float16).reshape(2, 3).T,), {"alpha": 2.0})
+    >>> op, (a,), keywords = decode_call(token)
+    >>> op, a.tolist(), a.strides, keywords
+    ('matmul', [[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]], (2, 6), {'alpha': 2.0})
+    """
+    try:
+        if token.endswith(".call"):
+            token = Path(token).read_text()
+        body = zlib.decompress(base64.urlsafe_b64decode(token.encode()))
+        end = 4 + int.from_bytes(body[:4], "little")
+        header, data = json.loads(body[4:end]), memoryview(body)[end:]
+    except (OSError, ValueError, zlib.error) as error:
+        raise bad_argument("token", token, "a token or file that a failing check printed") from error
+    operands = tuple(_unpack(x, data) for x in header["operands"])
+    return header["op"], operands, {k: _unpack(v, data) for k, v in header["keywords"].items()}
+
+
+def reproducer(op: str, operands: tuple[Any, ...], keywords: dict[str, Any]) -> str:
+    """Return a shell line that runs the call again and prints the same report.
+
+    Long calls go to a file in the temporary folder.
+    """
+    try:
+        token = encode_call(op, operands, keywords)
+    except TypeError as error:
+        return f"(no line can reproduce it: {error})"
+    if len(token) > _INLINE:
+        name = f"poplibs-{op}-{hashlib.sha256(token.encode()).hexdigest()[:12]}.call"
+        path = Path(tempfile.gettempdir()) / name
+        path.write_text(token)
+        token = str(path)
+    settled = f"POPLIBS_MAX_ISA={settings.max_isa} POPLIBS_NUM_THREADS={settings.num_threads}"
+    if settings.emulate_amx:
+        settled += " POPLIBS_EMULATE_AMX=1"
+    return f"{settled} python -c \"from poplibs_py import testing; testing.replay('{token}')\""
+
+
+def _pack(value: Any, buffers: list[bytes]) -> Any:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.generic) and value.dtype.kind in "biuf":
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return {"array": _pack_array(value, buffers)}
+    if isinstance(value, Format):
+        return {"format": value.name if value in FORMATS else [value.name, value.exponent_bits, value.mantissa_bits,
+                                                              value.bias, value.specials, value.subnormals]}
+    if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
+        return {"dtype": np.dtype(value).name}
+    if isinstance(value, tuple | list):
+        return {"list": [_pack(v, buffers) for v in value], "tuple": isinstance(value, tuple)}
+    if isinstance(value, dict):
+        return {"dict": [[_pack(k, buffers), _pack(v, buffers)] for k, v in value.items()]}
+    parts = _parts(value)
+    if parts is None:
+        raise TypeError(f"{type(value).__name__} has no text form")
+    return {"object": parts[0], "parts": {k: _pack(v, buffers) for k, v in parts[1].items()}}
+
+
+def _parts(value: Any) -> tuple[str, dict[str, Any]] | None:
+    """Types of this package say themselves what they are made of: keywords of their constructor."""
+    made_of = getattr(value, "__replay__", None)
+    if made_of is None:
+        return None
+    kind = type(value)
+    return f"{kind.__module__}:{kind.__qualname__}", made_of()
+
+
+def _pack_array(array: NDArray[Any], buffers: list[bytes]) -> dict[str, Any]:
+    low, high = byte_bounds(array) if array.size else (0, 0)
+    start = sum(map(len, buffers))
+    first = array.ctypes.data - low if array.size else 0
+    span = np.ndarray(high - low, np.uint8, _memory(array), 0) if array.size else np.empty(0, np.uint8)
+    buffers.append(span.tobytes())
+    return {"dtype": array.dtype.name, "shape": list(array.shape), "strides": list(array.strides), "first": first,
+            "align": low % 64, "writeable": array.flags.writeable, "start": start, "bytes": high - low}
+
+
+def _memory(array: NDArray[Any]) -> Any:
+    """The bytes that a view of any strides spans, as a buffer."""
+    low, high = byte_bounds(array)
+    lowest = array[tuple(slice(None, None, -1) if s < 0 else slice(None) for s in array.strides)]
+    flat = np.lib.stride_tricks.as_strided(lowest.view(np.dtype((np.void, array.itemsize))), (1,), (array.itemsize,))
+    return np.lib.stride_tricks.as_strided(flat.view(np.uint8), (high - low,), (1,))
+
+
+def _unpack(value: Any, data: memoryview) -> Any:
+    if not isinstance(value, dict):
+        return value
+    if "array" in value:
+        return _unpack_array(value["array"], data)
+    if "format" in value:
+        facts = value["format"]
+        return next((f for f in FORMATS if f.name == facts), None) or Format(*facts)
+    if "dtype" in value:
+        return np.dtype(value["dtype"])
+    if "list" in value:
+        items = [_unpack(v, data) for v in value["list"]]
+        return tuple(items) if value["tuple"] else items
+    if "dict" in value:
+        return {_unpack(k, data): _unpack(v, data) for k, v in value["dict"]}
+    module, _, name = value["object"].partition(":")
+    if module.split(".")[0] != __name__.split(".")[0]:
+        raise bad_argument("token", value["object"], "types of this package")
+    return getattr(importlib.import_module(module), name)(**{k: _unpack(v, data) for k, v in value["parts"].items()})
+
+
+def _unpack_array(facts: dict[str, Any], data: memoryview) -> NDArray[Any]:
+    room = np.zeros(facts["bytes"] + 128, np.uint8)
+    start = -room.ctypes.data % 64 + facts["align"]
+    room[start:start + facts["bytes"]] = data[facts["start"]:facts["start"] + facts["bytes"]]
+    array: NDArray[Any] = np.ndarray(facts["shape"], np.dtype(facts["dtype"]), room, start + facts["first"],
+                                     facts["strides"])
+    array.flags.writeable = facts["writeable"]
+    return array

@@ -1,0 +1,283 @@
+"""Hypothesis strategies: formats, bit patterns, shapes around the kernels' grains, layouts, sparsity, options.
+
+Needs ``hypothesis`` (``pip install 'poplibs_py[testing]'``). Large arrays are drawn as a seed and a short palette of
+codes, so that they are cheap to draw and shrink to a palette of one simple code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+from numpy.typing import NDArray
+
+from ..formats import FORMATS, Format, format_of
+from ..formats.format import Specials
+from ..kernels.registry import FAMILIES, kernels
+from .data import random_operand
+
+__all__ = [
+    "arrays",
+    "block_masks",
+    "codes",
+    "custom_formats",
+    "extents",
+    "formats",
+    "grains",
+    "layouts",
+    "options",
+    "relaid",
+    "shapes",
+]
+
+Array = NDArray[Any]
+
+
+def formats(*, at_most_bits: int = 32, custom: bool = False) -> SearchStrategy[Format]:
+    """Formats: the presets, and any that a user might describe.
+
+    Parameters
+    ----------
+    at_most_bits : int, optional
+        The widest code.
+    custom : bool, optional
+        Whether to draw formats without a dtype too.
+    """
+    presets = st.sampled_from([f for f in FORMATS if f.bits <= at_most_bits])
+    return presets | custom_formats(at_most_bits=min(16, at_most_bits)) if custom else presets
+
+
+@st.composite
+def custom_formats(draw: st.DrawFn, at_most_bits: int = 16) -> Format:
+    """User-defined formats of 3 to 16 bits, every kind of special code, with and without subnormals."""
+    specials: Specials = draw(st.sampled_from(get_args(Specials)))
+    exponent = draw(st.integers(2, min(8, at_most_bits - 3)))
+    mantissa = draw(st.integers(1, at_most_bits - 1 - exponent))
+    bias = draw(st.integers(0, (1 << exponent) - 1) | st.just((1 << (exponent - 1)) - 1))
+    subnormals = draw(st.booleans())
+    name = f"e{exponent}m{mantissa}b{bias}{'' if subnormals else 'n'}_{specials}"
+    return Format(name, exponent, mantissa, bias, specials, subnormals)
+
+
+def landmarks(fmt: Format) -> list[int]:
+    """The codes where things change: zeros, ends of the subnormals and normals, one, infinities, NaNs, neighbours."""
+    sign, hidden = 1 << (fmt.bits - 1), 1 << fmt.mantissa_bits
+    one = fmt.bias << fmt.mantissa_bits
+    magnitudes = {0, 1, 2, hidden - 1, hidden, hidden + 1, one - 1, one, one + 1, one + hidden, fmt.max_code - 1,
+                  fmt.max_code, fmt.max_code + 1, fmt.max_code + 2, sign - 1, fmt.nan_code & (sign - 1)}
+    kept = sorted(m for m in magnitudes if 0 <= m < sign)
+    return kept + [sign | m for m in kept]
+
+
+def is_finite(code: int, fmt: Format) -> bool:
+    """Whether a code is a number."""
+    magnitude = code & (1 << (fmt.bits - 1)) - 1
+    return magnitude <= fmt.max_code and not (fmt.specials == "negative_zero" and code == fmt.nan_code)
+
+
+def codes(fmt: Any, *, finite: bool = False) -> SearchStrategy[int]:
+    """Bit patterns of a format, one at a time: landmarks, powers of two, and all the rest evenly.
+
+    Parameters
+    ----------
+    fmt : Format, dtype or str
+        The format.
+    finite : bool, optional
+        Leave out infinities and NaNs.
+    """
+    form = format_of(fmt)
+    marks = [c for c in landmarks(form) if not finite or is_finite(c, form)]
+    powers = st.integers(0, (1 << form.exponent_bits) - 1).map(lambda e: e << form.mantissa_bits)
+    drawn = st.sampled_from(marks) | powers | st.integers(0, (1 << form.bits) - 1)
+    return drawn.filter(lambda c: is_finite(c, form)) if finite else drawn
+
+
+@st.composite
+def arrays(draw: st.DrawFn, shape: Any, fmt: Any, *, finite: bool = False, moderate: bool = False) -> Array:
+    """Arrays of bit patterns in the format's dtype (codes, for a format without one).
+
+    Parameters
+    ----------
+    shape : tuple of int, or a strategy of them
+        The shape.
+    fmt : Format, dtype, str, or a strategy of them
+        The format.
+    finite : bool, optional
+        Leave out infinities and NaNs.
+    moderate : bool, optional
+        Finite numbers of ordinary size (a normal distribution), so that sums do not overflow.
+    """
+    extent = draw(shape) if isinstance(shape, SearchStrategy) else shape
+    form = format_of(draw(fmt) if isinstance(fmt, SearchStrategy) else fmt)
+    count = int(np.prod(extent, dtype=np.int64))
+    if moderate:
+        return random_operand(tuple(extent), form, draw(st.integers(0, 2**16)))
+    if count <= 16:
+        flat = np.array(draw(st.lists(codes(form, finite=finite), min_size=count, max_size=count)), np.int64)
+    else:
+        flat = _from_palette(draw, form, count, finite)
+    array = flat.astype(form.code_dtype).reshape(extent)
+    return array if form.dtype is None else array.view(form.dtype)
+
+
+def _from_palette(draw: st.DrawFn, form: Format, count: int, finite: bool) -> NDArray[np.int64]:
+    palette = np.array(draw(st.lists(codes(form, finite=finite), min_size=1, max_size=8)), np.int64)
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    flat = palette[rng.integers(0, len(palette), count)]
+    share = draw(st.sampled_from([0.0, 0.5, 1.0]))  # of codes drawn evenly from all
+    if share:
+        even = rng.integers(0, 1 << form.bits, count)
+        if finite:
+            every = even.astype(form.code_dtype)
+            magnitude = every & ((1 << (form.bits - 1)) - 1)
+            even = np.where((magnitude <= form.max_code) & ((even != form.nan_code) | form.has_infinity), even, 0)
+        flat = np.where(rng.random(count) < share, even, flat)
+    return flat
+
+
+def grains(family: str | None = None, axis: int | None = None) -> tuple[int, ...]:
+    """Return the grains and block sizes of the registered kernels that may run here, ascending.
+
+    Parameters
+    ----------
+    family : str, optional
+        One family of kernels; all by default.
+    axis : int, optional
+        0 rows, 1 columns, 2 depth; all by default.
+    """
+    found = {1}
+    for name in (family,) if family else FAMILIES:
+        for kernel in kernels(name):
+            for extents_ in (kernel.grain, kernel.block):
+                found |= {max(1, int(x)) for x in (extents_ if axis is None else (extents_[axis],))}
+    return tuple(sorted(found))
+
+
+def extents(family: str | None = None, axis: int | None = None, *, least: int = 0, most: int = 160
+            ) -> SearchStrategy[int]:
+    """Extents where kernels change their way: 0, 1, each grain or block g with g - 1 and g + 1, multiples, and others.
+
+    Parameters
+    ----------
+    family, axis : optional
+        As in `grains`.
+    least, most : int, optional
+        The range of extents.
+    """
+    edges = {0, 1, 2, 3}
+    for g in grains(family, axis):
+        edges |= {n * g + d for n in (1, 2, 3) for d in (-1, 0, 1)}
+    kept = sorted(e for e in edges if least <= e <= most)
+    return st.sampled_from(kept) | st.integers(least, most) if kept else st.integers(least, most)
+
+
+def shapes(rank: int = 2, family: str | None = None, *, least: int = 0, most: int = 160
+           ) -> SearchStrategy[tuple[int, ...]]:
+    """Shapes whose extents come from `extents`."""
+    return st.tuples(*[extents(family, least=least, most=most) for _ in range(rank)])
+
+
+LAYOUTS = ("plain", "fortran", "reversed", "stepped", "padded", "misaligned", "read_only", "broadcast")
+"""Ways that an array may lie in memory."""
+
+
+def layouts(*, broadcast: bool = False) -> SearchStrategy[str]:
+    """Names of layouts for `relaid`; ``"broadcast"`` (strides of zero) changes the content, so it is asked for."""
+    return st.sampled_from(LAYOUTS if broadcast else LAYOUTS[:-1])
+
+
+def relaid(array: Array, layout: str) -> Array:
+    """Return an array of the same content that lies otherwise in memory.
+
+    Parameters
+    ----------
+    array : numpy.ndarray
+        Any array.
+    layout : str
+        ``"plain"``: as it is. ``"fortran"``: the first axis innermost. ``"reversed"``: all strides negative.
+        ``"stepped"``: every other element of a larger array. ``"padded"``: rows further apart than they are long.
+        ``"misaligned"``: one byte off its element's alignment. ``"read_only"``. ``"broadcast"``: the first slice of
+        the first axis for all of them, with a stride of zero (content changes).
+
+    Examples
+    --------
+    >>> a = np.arange(6.0).reshape(2, 3)
+    >>> relaid(a, "reversed").strides, bool((relaid(a, "reversed") == a).all())
+    ((-24, -8), True)
+    """
+    if not array.ndim and layout not in ("misaligned", "read_only"):
+        return array
+    back = (slice(None, None, -1),) * array.ndim
+    if layout == "fortran":
+        return np.asfortranarray(array)
+    if layout == "reversed":
+        return np.ascontiguousarray(array[back])[back]
+    if layout == "stepped":
+        wide = np.zeros([2 * n for n in array.shape], array.dtype)
+        every_other = wide[(slice(None, None, 2),) * array.ndim]
+        every_other[...] = array
+        return every_other
+    if layout == "padded":
+        part: Array = np.zeros([*array.shape[:-1], array.shape[-1] + 3], array.dtype)[..., : array.shape[-1]]
+        part[...] = array
+        return part
+    if layout == "misaligned":
+        room = np.zeros(array.nbytes + 1, np.uint8)
+        shifted: Array = np.ndarray(array.shape, array.dtype, room, 1)
+        shifted[...] = array
+        return shifted
+    if layout == "read_only":
+        fixed = array.copy()
+        fixed.flags.writeable = False
+        return fixed
+    if layout == "broadcast" and array.shape[0]:
+        return np.broadcast_to(array[:1], array.shape)
+    return array
+
+
+@st.composite
+def block_masks(draw: st.DrawFn, block_rows: Any, block_columns: Any) -> NDArray[np.bool_]:
+    """Sparsity patterns by block: none, all, diagonal, band, one row or column, at random, with empty rows and columns.
+
+    Parameters
+    ----------
+    block_rows, block_columns : int or a strategy of int
+        Blocks each way.
+    """
+    rows = draw(block_rows) if isinstance(block_rows, SearchStrategy) else block_rows
+    columns = draw(block_columns) if isinstance(block_columns, SearchStrategy) else block_columns
+    kind = draw(st.sampled_from(["random", "none", "all", "diagonal", "band", "row", "column", "holes"]))
+    i, j = np.indices((rows, columns))
+    if kind in ("none", "all"):
+        return np.full((rows, columns), kind == "all")
+    if kind in ("diagonal", "band"):
+        return np.asarray(abs(i - j) <= (0 if kind == "diagonal" else draw(st.integers(1, 3))))
+    if kind in ("row", "column"):
+        which = draw(st.integers(0, max(0, (rows if kind == "row" else columns) - 1)))
+        return np.asarray((i if kind == "row" else j) == which)
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    mask = rng.random((rows, columns)) < draw(st.sampled_from([1 / 32, 1 / 8, 1 / 2, 0.9]))
+    if kind == "holes":
+        mask &= (rng.random((rows, 1)) < 0.5) & (rng.random((1, columns)) < 0.5)
+    return mask
+
+
+def options(allowed: Mapping[str, Sequence[Any] | SearchStrategy[Any]]) -> SearchStrategy[dict[str, Any]]:
+    """Keyword options: each left out, or one of its values.
+
+    Parameters
+    ----------
+    allowed : mapping
+        Option names, with the values or the strategy of each.
+
+    Examples
+    --------
+    >>> from hypothesis import find
+    >>> find(options({"partials_type": ["half", "float"]}), lambda o: "partials_type" in o)
+    {'partials_type': 'half'}
+    """
+    drawn = {k: v if isinstance(v, SearchStrategy) else st.sampled_from(list(v)) for k, v in allowed.items()}
+    return st.fixed_dictionaries({}, optional=drawn)

@@ -1,0 +1,140 @@
+"""Distances between floating-point numbers of any format, in units in the last place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..formats import Format, format_of
+from ..formats.bounds import Ball
+from .exact import codes_of, values_of
+
+__all__ = ["error_over_bound", "ulp", "ulp_distance", "ulp_error"]
+
+Floats = NDArray[np.float64]
+
+
+def ulp(value: ArrayLike, fmt: Any) -> Floats:
+    """Return the unit in the last place: the spacing of a format's numbers at a value.
+
+    Below the smallest normal number it is the smallest subnormal; at an infinity or a NaN it is NaN.
+
+    Parameters
+    ----------
+    value : array_like of float
+        Any real numbers; they need not be numbers of the format.
+    fmt : Format, dtype or str
+        The format.
+
+    Examples
+    --------
+    >>> ulp([1.0, 1.99, 2.0, 0.0], "float16").tolist() == [2**-10, 2**-10, 2**-9, 2**-24]
+    True
+    """
+    form = format_of(fmt)
+    magnitude = np.abs(np.asarray(value, np.float64))
+    with np.errstate(invalid="ignore"):
+        exponent = np.frexp(magnitude)[1] - 1
+    exponent = np.maximum(np.where(magnitude > 0, exponent, form.min_exponent), form.min_exponent)
+    return np.where(np.isfinite(magnitude), np.ldexp(1.0, exponent - form.mantissa_bits), np.nan)
+
+
+def ulp_error(got: Any, exact: ArrayLike, fmt: Any = None) -> Floats:
+    """Return how far results lie from exact real numbers, in units in the last place of the exact ones.
+
+    A correctly rounded result is at most 0.5 away. Equal infinities, and two NaNs, are 0 apart; a special against a
+    number is infinitely far.
+
+    Parameters
+    ----------
+    got : array_like
+        Results, of a format's dtype, or float64 values with `fmt`.
+    exact : array_like of float
+        What they should be.
+    fmt : Format, dtype or str, optional
+        The results' format; that of their dtype by default.
+
+    Examples
+    --------
+    >>> ulp_error(np.float16([1.0, 1.001]), [1.0005, 1.0005]).round(3).tolist()
+    [0.512, 0.488]
+    """
+    form = format_of(got if fmt is None else fmt)
+    values, truth = values_of(got, form), np.asarray(exact, np.float64)
+    with np.errstate(invalid="ignore"):
+        distance = np.abs(values - truth) / ulp(truth, form)
+    same = (values == truth) | (np.isnan(values) & np.isnan(truth))
+    return np.where(same, 0.0, np.where(np.isnan(distance), np.inf, distance))
+
+
+def ulp_distance(a: Any, b: Any, fmt: Any = None) -> Floats:
+    """Return how many numbers of the format lie from one to the other: 0 for equal, 1 for neighbours.
+
+    The two zeros are equal, the largest finite number and infinity are neighbours, and a NaN is infinitely far from
+    any number and 0 from a NaN.
+
+    Parameters
+    ----------
+    a, b : array_like
+        Arrays of one format's dtype, or its codes where `fmt` is given.
+    fmt : Format, dtype or str, optional
+        The format; that of the dtype of `a` by default.
+
+    Examples
+    --------
+    >>> ulp_distance(np.float32([1.0, -0.0]), np.float32([1 + 2**-23, 2**-149])).tolist()
+    [1.0, 1.0]
+    """
+    form = format_of(a if fmt is None else fmt)
+    left, right = (_ranks(codes_of(x, form, name), form) for x, name in ((a, "a"), (b, "b")))
+    same = np.isnan(left) & np.isnan(right)
+    with np.errstate(invalid="ignore"):
+        distance = np.abs(left - right)
+    return np.where(same, 0.0, np.where(np.isnan(distance), np.inf, distance))
+
+
+def _ranks(codes: NDArray[Any], fmt: Format) -> Floats:
+    """Return each code's place in the order of the numbers, zero at zero, and NaN for NaN."""
+    code = codes.astype(np.int64)
+    magnitude = code & (1 << (fmt.bits - 1)) - 1
+    sign = np.where(code >> (fmt.bits - 1), -1.0, 1.0)
+    if not fmt.subnormals:
+        magnitude = np.maximum(magnitude - (1 << fmt.mantissa_bits) + 1, 0)
+        top = fmt.max_code - (1 << fmt.mantissa_bits) + 1
+    else:
+        top = fmt.max_code
+    nan = magnitude > top + fmt.has_infinity
+    if fmt.specials == "negative_zero":
+        nan |= code == fmt.nan_code
+    return np.where(nan, np.nan, sign * magnitude)
+
+
+def error_over_bound(got: Any, ball: Ball, fmt: Any = None) -> Floats:
+    """Return each result's error as a share of what its bound allows: above 1 is wrong.
+
+    Where nothing is promised the share is 0; a special where a number is due, or another special, is infinite.
+
+    Parameters
+    ----------
+    got : array_like
+        Results, in the shape of the balls.
+    ball : Ball
+        What `poplibs_py.testing.bound` returned.
+    fmt : Format, dtype or str, optional
+        The format of codes.
+
+    Examples
+    --------
+    >>> from poplibs_py.formats.bounds import Ball
+    >>> error_over_bound(np.float32([1.0, 1.5]), Ball(np.ones(2), np.full(2, 0.25))).tolist()
+    [0.0, 2.0]
+    """
+    values = values_of(got, format_of(fmt) if fmt is not None else None)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = np.abs(values - ball.centre) / ball.radius
+    outside = ~ball.contains(values)
+    equal = (values == ball.centre) | np.isinf(ball.radius) | ~(np.isfinite(ball.centre) | outside)
+    share = np.where(equal, 0.0, share)
+    return np.where(np.isfinite(share) & (np.isfinite(values) | ~outside), share, np.inf)

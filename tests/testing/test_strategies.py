@@ -1,0 +1,90 @@
+"""The strategies reach what they promise."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import find, given
+from hypothesis import strategies as st
+
+from poplibs_py.formats import F152, FORMATS, FP16
+from poplibs_py.testing import strategies, values_of
+
+
+@pytest.mark.parametrize("fmt", FORMATS, ids=str)
+def test_bit_patterns_reach_every_class(fmt):
+    wanted = {
+        "subnormal": lambda v: 0 < abs(v) < fmt.smallest_normal,
+        "largest": lambda v: abs(v) == fmt.max,
+        "smallest": lambda v: abs(v) == fmt.smallest_subnormal,
+        "nan": np.isnan,
+        "zero": lambda v: v == 0,
+    }
+    if fmt.has_infinity:
+        wanted["infinity"] = np.isinf
+    for accept in wanted.values():
+        code = find(strategies.codes(fmt), lambda c, a=accept: a(values_of(np.array(c, fmt.code_dtype), fmt)))
+        assert 0 <= code < 1 << fmt.bits
+
+
+@given(st.data())
+def test_finite_means_finite(data):
+    fmt = data.draw(strategies.formats(custom=True))
+    array = data.draw(strategies.arrays(data.draw(strategies.shapes(2, most=12)), fmt, finite=True))
+    assert np.isfinite(values_of(array, fmt)).all()
+
+
+@given(st.data(), strategies.layouts())
+def test_layouts_keep_the_content(data, layout):
+    array = data.draw(strategies.arrays(data.draw(strategies.shapes(2, most=6)), FP16))
+    again = strategies.relaid(array, layout)
+    assert (again.shape, again.dtype, again.tobytes()) == (array.shape, array.dtype, array.tobytes())
+
+
+def test_layouts_are_what_their_names_say():
+    array = np.arange(12, dtype=np.float32).reshape(3, 4)
+    assert strategies.relaid(array, "fortran").flags.f_contiguous
+    assert max(strategies.relaid(array, "reversed").strides) < 0
+    assert strategies.relaid(array, "stepped").strides == (64, 8)
+    assert strategies.relaid(array, "padded").strides == (28, 4)
+    assert not strategies.relaid(array, "misaligned").flags.aligned
+    assert not strategies.relaid(array, "read_only").flags.writeable
+    assert strategies.relaid(array, "broadcast").strides[0] == 0
+
+
+def test_extents_surround_every_grain():
+    for family in ("dot", "sparse", "cast"):
+        for grain in strategies.grains(family):
+            for extent in (grain - 1, grain, grain + 1):
+                assert find(strategies.extents(family, most=4 * grain + 4), lambda e, x=extent: e == x) == extent
+
+
+@given(strategies.block_masks(st.integers(1, 9), st.integers(1, 9)))
+def test_masks_are_masks(mask):
+    assert mask.dtype == bool
+    assert mask.ndim == 2
+
+
+def test_masks_reach_empty_rows_and_full_ones():
+    masks = strategies.block_masks(6, 6)
+    assert find(masks, lambda m: m.any() and not m.any(axis=1).all()).any()
+    assert find(masks, lambda m: m.all()).all()
+    assert not find(masks, lambda m: not m.any()).any()
+
+
+def test_options_are_left_out_or_allowed():
+    drawn = strategies.options({"rounding": ["stochastic"], "alpha": st.just(2.0)})
+    assert find(drawn, lambda o: len(o) == 2) == {"rounding": "stochastic", "alpha": 2.0}
+    assert find(drawn, lambda o: not o) == {}
+
+
+def test_hypothesis_is_imported_only_when_asked_for():
+    code = ("import sys; from poplibs_py import testing; assert 'hypothesis' not in sys.modules; "
+            "testing.strategies.codes")
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_moderate_arrays_repeat_their_format():
+    array = find(strategies.arrays((4, 4), F152, moderate=True), lambda a: True)
+    assert array.dtype == F152.dtype
