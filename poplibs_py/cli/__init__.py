@@ -14,7 +14,7 @@ from ..errors import PoplibsError
 
 __all__ = ["main"]
 
-COMMANDS = ("info", "plan")
+COMMANDS = ("info", "plan", "bench")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...formats import format_of
+from ...formats import Format, format_of
 from .mkl import load_mkl
 from .versions import installed
 
@@ -41,12 +41,12 @@ class Route:
     format: str
     run: Callable[[], Any]
 
-    def result(self) -> Array:
-        """Compute the product and return it as a float32 NumPy array."""
+    def result(self) -> tuple[Array, Format]:
+        """Compute the product; return it in a float32 NumPy array, with the format that its library rounded it to."""
         got = self.run()
-        if hasattr(got, "to_dense"):
-            got = got.float().numpy()
-        return np.asarray(got, np.float32)
+        if isinstance(got, np.ndarray):
+            return got, format_of(got)
+        return got.float().numpy(), format_of(str(got.dtype).removeprefix("torch."))
 
 
 def dense_routes(w: Array, x: Array) -> list[Route]:

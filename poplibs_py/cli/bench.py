@@ -1,0 +1,213 @@
+"""``poplibs-py bench sparsity``: the PopSparse paper's sweep on this CPU, as tables, plots, a CSV and an HTML file."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+from collections.abc import Callable, Collection, Iterator, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO, TypeVar
+
+from ..config import settings
+from ..errors import bad_argument
+from ..report import sparsity, text
+from ..report.peers import LIBRARIES, installed, limited_threads
+from ..report.progress import Progress
+from ..report.sparsity import charts, record
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+__all__ = ["add_parser"]
+
+_T = TypeVar("_T")
+_INTERRUPTED = 130
+_TABLE = ("type", "method", "block", "density", "n", "GFLOP/s", "of peak", "x dense", "x numpy", "x scipy", "x mkl",
+          "x torch", "err/bound")
+
+
+def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the parser of the command line."""
+    suites = subparsers.add_parser("bench", help="measure this library beside the others that are installed")
+    parser = suites.add_subparsers(dest="suite", required=True).add_parser(
+        "sparsity", help="block-sparse products: the PopSparse paper's sweep",
+        description="Time dense, static and dynamic block-sparse products and the installed peers. Control-C keeps "
+                    "what was measured.")
+    parser.add_argument("--quick", action="store_true", help="fourteen cases in about a minute, instead of the paper's")
+    parser.add_argument("--matrix", metavar="FILE", action="append", default=[],
+                        help="take the pattern from a .smtx, .mtx or .npz file (may be given again)")
+    lists = parser.add_argument_group("axes, each a list with commas; by default the paper's")
+    lists.add_argument("--size", metavar="LIST", help="m = k, or MxK, for example 1024,512x2048")
+    lists.add_argument("--n", metavar="LIST", help="columns of X")
+    lists.add_argument("--density", metavar="LIST", help="for example 1/4,1/16")
+    lists.add_argument("--block", metavar="LIST", help="sides of the blocks")
+    lists.add_argument("--type", metavar="LIST", default=",".join(sparsity.TYPES),
+                       help="out of %(default)s (default: all)")
+    lists.add_argument("--method", metavar="LIST", default="dense,static,dynamic",
+                       help=f"out of {','.join(sparsity.METHODS)} (default: %(default)s)")
+    lists.add_argument("--peer", metavar="LIST", help=f"out of {','.join(LIBRARIES)}, or none (default: all installed)")
+    parser.add_argument("--threads", type=int, default=1, help="threads of every method and peer (default: 1)")
+    parser.add_argument("--seconds", type=float, help="about how long the methods of a case take turns (default: 2)")
+    parser.add_argument("--seed", type=int, default=123, help="seed of patterns and values (default: 123)")
+    for option, what in (("csv", "rows"), ("html", "plots")):
+        parser.add_argument(f"--{option}", metavar="FILE", default=f"sparsity.{option}",
+                            help=f"where the {what} go (default: %(default)s)")
+    parser.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    cases = _cases(arguments)
+    sweep = _sweep(arguments)
+    records: list[sparsity.Record] = []
+    interrupted = False
+    with _created(arguments.csv) as rows, _created(arguments.html) as page, limited_threads(sweep.threads):
+        record.write_header(rows)
+        try:
+            _measure(sweep, cases, records, rows)
+        except KeyboardInterrupt:
+            interrupted = True
+        page.write(sparsity.results_page(records))
+    print(_plot(records))
+    print(f"{len(records)} rows in {arguments.csv}, plots in {arguments.html}"
+          + (" (interrupted: what was measured is kept)" if interrupted else ""))
+    if interrupted:
+        return _INTERRUPTED
+    return int(any(not r.valid for r in records if r.library == "poplibs_py"))
+
+
+def _measure(sweep: sparsity.Sweep, cases: Sequence[sparsity.Case], records: list[sparsity.Record],
+             rows: TextIO) -> None:
+    """Run the cases; print, keep and write each one's rows as soon as they are there."""
+    with Progress(len(cases)) as progress:
+        for case in cases:
+            progress.step(str(case))
+            found = sweep.run(case)
+            record.write_rows(rows, found)
+            records += found
+            progress.clear()
+            print(_table(case, found), flush=True)
+
+
+def _table(case: sparsity.Case, found: Sequence[sparsity.Record]) -> str:
+    rows = [
+        (r.type, r.method, r.block_size, r.density, r.n, r.flop_rate / 1e9, r.of_peak, r.x_dense, r.x_numpy,
+         r.x_scipy, r.x_mkl, r.x_torch, r.err_over_bound if r.valid else "INVALID")
+        for r in found if r.library == "poplibs_py"
+    ]
+    return f"\n{case}\n{text.table(_TABLE, rows)}"
+
+
+def _plot(records: Sequence[sparsity.Record]) -> str:
+    """The chart that says most in a terminal: FP32's speed-up over dense by density."""
+    sparse = [r for r in records if r.method == "static_sparse" and r.valid]
+    if not sparse:
+        return ""
+    shapes = [(r.m, r.n) for r in sparse if r.type == sparse[0].type]
+    m, n = max(dict.fromkeys(shapes), key=shapes.count)
+    return "\n" + text.draw(charts.by_density(sparse, sparse[0].type, m=m, n=n)) + "\n"
+
+
+def _sweep(arguments: argparse.Namespace) -> sparsity.Sweep:
+    peers = [name for name in LIBRARIES if name in installed()]
+    if arguments.peer is not None:
+        peers = [] if arguments.peer == "none" else _names("--peer", arguments.peer, LIBRARIES)
+        missing = [name for name in peers if name not in installed()]
+        if missing:
+            raise bad_argument("--peer", missing[0], f"one that is installed: {', '.join(installed())}")
+    if arguments.seconds is not None and not 0 < arguments.seconds < 86400:
+        raise bad_argument("--seconds", arguments.seconds, "more than 0")
+    if not 1 <= arguments.threads <= settings.num_threads:
+        raise bad_argument("--threads", arguments.threads, f"from 1 to {settings.num_threads}, as many as may be used")
+    return sparsity.Sweep(
+        types=_names("--type", arguments.type, sparsity.TYPES),
+        methods=_names("--method", arguments.method, sparsity.METHODS),
+        peers=peers,
+        threads=arguments.threads,
+        seconds=arguments.seconds or 2.0,
+    )
+
+
+def _cases(arguments: argparse.Namespace) -> list[sparsity.Case]:
+    if arguments.seed < 0:
+        raise bad_argument("--seed", arguments.seed, "0 or more")
+    given = [arguments.size, arguments.n, arguments.density, arguments.block]
+    if arguments.quick:
+        if any(given) or arguments.matrix:
+            raise bad_argument("--quick", "other axes beside it", "one or the other")
+        return sparsity.quick_cases(arguments.seed)
+    axes = _axes(arguments)
+    if arguments.matrix:
+        if arguments.size or arguments.density:
+            raise bad_argument("--matrix", "--size or --density beside it", "the file's own")
+        files = [sparsity.PatternFile.read(path) for path in arguments.matrix]
+        return list(itertools.chain.from_iterable(axes.file_cases(file, arguments.seed) for file in files))
+    cases = list(axes.cases(arguments.seed))
+    if not cases:
+        raise bad_argument("--block", arguments.block, "at least one that divides m and k")
+    return cases
+
+
+def _axes(arguments: argparse.Namespace) -> sparsity.Axes:
+    paper = sparsity.paper_axes()
+    return sparsity.Axes(
+        sizes=_list("--size", arguments.size, _size, "sizes such as 1024 or 512x2048") or paper.sizes,
+        n=_list("--n", arguments.n, _count, "whole numbers of at least 1") or paper.n,
+        densities=_list("--density", arguments.density, _density, "densities over 0 and up to 1, such as 1/16")
+        or paper.densities,
+        blocks=_list("--block", arguments.block, _count, "whole numbers of at least 1") or paper.blocks,
+    )
+
+
+def _list(option: str, given: str | None, read: Callable[[str], _T], allowed: str) -> list[_T]:
+    """Read a list with commas; an item that cannot be read is refused by name."""
+    found = []
+    for item in (given or "").split(",") if given else []:
+        try:
+            found.append(read(item.strip()))
+        except (ValueError, ZeroDivisionError):
+            raise bad_argument(option, item, allowed) from None
+    return found
+
+
+def _count(item: str) -> int:
+    value = int(item)
+    if not 1 <= value <= 1 << 20:
+        raise ValueError
+    return value
+
+
+def _size(item: str) -> tuple[int, int]:
+    m, _, k = item.lower().partition("x")
+    return _count(m), _count(k or m)
+
+
+def _density(item: str) -> float:
+    value = float(Fraction(item))
+    if not 0 < value <= 1:
+        raise ValueError
+    return value
+
+
+def _names(option: str, given: str, known: Collection[str]) -> list[str]:
+    """Read a list of names, in any case of letters."""
+    by_lower = {name.lower(): name for name in known}
+
+    def read(item: str) -> str:
+        if item.lower() not in by_lower:
+            raise ValueError
+        return by_lower[item.lower()]
+
+    return list(dict.fromkeys(_list(option, given, read, ", ".join(known))))
+
+
+@contextlib.contextmanager
+def _created(path: str) -> Iterator[TextIO]:
+    """Open a file for writing before any work is done, so that a bad path costs nothing."""
+    try:
+        stream = Path(path).open("w", encoding="utf-8", newline="")  # noqa: SIM115 -- closed below
+    except OSError as error:
+        raise bad_argument("file", path, f"a path that can be written ({error.strerror})") from error
+    with stream:
+        yield stream

@@ -1,0 +1,204 @@
+"""The cases of the sweep: which problems, and their operands.
+
+The axes, the seed, the number of blocks and the values are those of the PopSparse paper's harness (arXiv 2303.16999 and
+its published benchmark code): ``ceil(density * blocks)`` blocks drawn with equal chance, weights uniform within
+``sqrt(3 / (density * k))`` of zero and inputs within ``sqrt(3)``, so that results have unit variance.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ...errors import bad_argument
+from ...formats import BF16, F143, FP16, FP32, Format
+from ...popsparse import BlockSparseMatrix
+from .pattern_files import PatternFile
+
+__all__ = ["TYPES", "Axes", "Case", "paper_axes", "quick_cases"]
+
+Array = np.ndarray[Any, Any]
+
+TYPES: dict[str, Format] = {"FP32": FP32, "BF16": BF16, "FP16": FP16, "FP8": F143}
+"""Number types as the paper's file spells them, and their formats."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One problem: ``Y = W @ X`` with a block-sparse W.
+
+    Parameters
+    ----------
+    m, k, n : int
+        Rows of W, its columns, columns of X.
+    density : float
+        Share of the blocks that is stored.
+    block : int
+        Side of the square blocks.
+    seed : int, optional
+        Seed of the pattern and the values; the paper's harness uses 123.
+    source : PatternFile, optional
+        Take the pattern from a file; m, k and density must be the file's.
+    """
+
+    m: int
+    k: int
+    n: int
+    density: float
+    block: int
+    seed: int = 123
+    source: PatternFile | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        for name in ("m", "k", "n", "block"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or not 1 <= value <= 1 << 20:
+                raise bad_argument(name, value, "a whole number from 1 to 1048576")
+        if not 0 < self.density <= 1:
+            raise bad_argument("density", self.density, "more than 0 and at most 1")
+        if self.source is None and (self.m % self.block or self.k % self.block):
+            raise bad_argument("block", self.block, f"a divisor of m={self.m} and k={self.k}")
+
+    @classmethod
+    def from_file(cls, source: PatternFile, n: int, block: int, seed: int = 123) -> Case:
+        """Return the case of a file's pattern, in blocks that hold all of its non-zeros."""
+        m, k = source.shape
+        stored, possible = len(source.blocks(block)[0]), -(-m // block) * -(-k // block)
+        return cls(m, k, n, stored / possible, block, seed, source)
+
+    def __str__(self) -> str:
+        name = f"{self.source.name} " if self.source else ""
+        return f"{name}{self.m}x{self.k}x{self.n} block {self.block} density 1/{1 / self.density:.4g}"
+
+    @property
+    def flops(self) -> float:
+        """Floating-point operations on stored values: ``2 m k n`` times the density."""
+        return 2.0 * self.m * self.k * self.n * self.density
+
+    def block_positions(self, turn: int = 0) -> tuple[Array, Array]:
+        """Return the stored blocks' rows and columns; another `turn` draws another pattern of as many blocks."""
+        rows, columns = -(-self.m // self.block), -(-self.k // self.block)
+        if self.source is not None:
+            row, column = self.source.blocks(self.block)
+            return row, (column + turn) % columns
+        count = math.ceil(self.density * rows * columns)
+        chosen = self._generator(1 + turn).choice(rows * columns, count, replace=False, shuffle=False)
+        return np.divmod(np.sort(chosen), columns)
+
+    def weights(self, type_name: str, turn: int = 0) -> BlockSparseMatrix:
+        """Return W in one of `TYPES`, with a power-of-two scale where the type is FP8."""
+        row, column = self.block_positions(turn)
+        reach = math.sqrt(3 / (self.density * self.k))
+        values = self._generator(0).uniform(-reach, reach, (len(row), self.block, self.block)).astype(np.float32)
+        if self.source is not None:
+            _clear_outside(values, row, column, self.m, self.k)
+        kind = TYPES[type_name]
+        return BlockSparseMatrix.from_blocks(values, shape=(self.m, self.k), row_indices=row, column_indices=column,
+                                             format=kind, scale=self.scale(kind))
+
+    def scale(self, kind: Format) -> int:
+        """Return the exponent s for which the weights over ``2**s`` fill an 8-bit format; 0 for a wider one."""
+        return math.ceil(math.log2(math.sqrt(3 / (self.density * self.k)) / kind.max)) if kind.bits == 8 else 0
+
+    @cached_property
+    def inputs(self) -> Array:
+        """X in float32, k x n, before it is rounded to a type."""
+        return self._uniform(2, (self.k, self.n), math.sqrt(3))
+
+    @cached_property
+    def gradients(self) -> Array:
+        """The gradient of Y in float32, m x n, before it is rounded to a type."""
+        return self._uniform(3, (self.m, self.n), math.sqrt(3))
+
+    @cached_property
+    def dense_weights(self) -> Array:
+        """A dense W of unit-variance results in float32, for the dense method; m, k and the seed make it."""
+        return self._uniform(4, (self.m, self.k), math.sqrt(3 / self.k))
+
+    def _uniform(self, stream: int, shape: tuple[int, int], reach: float) -> Array:
+        values: Array = self._generator(stream).random(shape, np.float32)
+        values *= np.float32(2 * reach)
+        values -= np.float32(reach)
+        return values
+
+    def _generator(self, stream: int) -> np.random.Generator:
+        return np.random.default_rng([self.seed, stream])
+
+
+def _clear_outside(values: Array, row: Array, column: Array, m: int, k: int) -> None:
+    """Make the elements of edge blocks that lie outside the matrix zero."""
+    side = values.shape[1]
+    offsets = np.arange(side)
+    values[(row[:, None] * side + offsets >= m)] = 0
+    values.swapaxes(1, 2)[(column[:, None] * side + offsets >= k)] = 0
+
+
+@dataclass(frozen=True)
+class Axes:
+    """The values that a sweep runs over.
+
+    Parameters
+    ----------
+    sizes : sequence of (int, int)
+        Pairs of m and k.
+    n : sequence of int
+        Columns of X.
+    densities : sequence of float
+        Densities of the pattern.
+    blocks : sequence of int
+        Sides of the blocks.
+    """
+
+    sizes: Sequence[tuple[int, int]]
+    n: Sequence[int]
+    densities: Sequence[float]
+    blocks: Sequence[int]
+
+    def cases(self, seed: int = 123) -> Iterator[Case]:
+        """Return every case, the smallest problems first; those whose blocks do not divide m and k are left out."""
+        for (m, k), n in itertools.product(self.sizes, self.n):
+            for block, density in itertools.product(self.blocks, self.densities):
+                if m % block == 0 and k % block == 0:
+                    yield Case(m, k, n, density, block, seed)
+
+    def file_cases(self, source: PatternFile, seed: int = 123) -> Iterator[Case]:
+        """Return the cases of a file's pattern over the axes `n` and `blocks`."""
+        for n, block in itertools.product(self.n, self.blocks):
+            yield Case.from_file(source, n, block, seed)
+
+
+def paper_axes() -> Axes:
+    """Return the axes of the paper's figures.
+
+    Examples
+    --------
+    >>> sum(1 for case in paper_axes().cases())
+    600
+    """
+    return Axes(
+        sizes=[(size, size) for size in (256, 512, 1024, 2048, 4096, 8192)],
+        n=(4, 16, 64, 256, 1024),
+        densities=(1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64),
+        blocks=(1, 4, 8, 16),
+    )
+
+
+def quick_cases(seed: int = 123) -> list[Case]:
+    """Return a star of cases that shows each axis in about a minute: all densities and blocks at one size, all n at one
+    density and block.
+
+    Examples
+    --------
+    >>> len(quick_cases())
+    14
+    """
+    centre = Case(2048, 2048, 256, 1 / 16, 16, seed)
+    grid = itertools.product((1, 4, 16), (1 / 4, 1 / 8, 1 / 16, 1 / 64))
+    cases = [replace(centre, block=block, density=density) for block, density in grid]
+    return cases + [replace(centre, n=n) for n in (16, 1024)]

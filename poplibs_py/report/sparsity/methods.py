@@ -1,0 +1,260 @@
+"""What takes part in a case: this library's methods in each type, and the peers' routes."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ...errors import UnsupportedError
+from ...formats import E4M3, FP32, Format, format_of
+from ...popsparse import BlockSparseMatrix
+from ..peers import Route, dense_routes, sparse_routes
+from .cases import TYPES, Case
+from .check import Check, dense_check, forward_check, grad_a_check, grad_w_check
+
+__all__ = ["METHODS", "OURS", "Contestant", "method_contestants", "peer_contestants"]
+
+Array = np.ndarray[Any, Any]
+
+OURS = "poplibs_py"
+"""The name of this library in the column ``library``."""
+
+_PEER_FORMATS = TYPES | {"FP8": E4M3}  # MKL's 8-bit formats are the OCP pair
+
+
+def _op(room: str, name: str) -> Callable[..., Array]:
+    """An operation of this library."""
+    try:
+        found: Callable[..., Array] = getattr(importlib.import_module(f"poplibs_py.{room}"), name)
+    except (ImportError, AttributeError):
+        raise UnsupportedError(f"{room}.{name} is not part of this build") from None
+    return found
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """One method or route, ready to run in a case.
+
+    Attributes
+    ----------
+    library, method, type : str
+        As the record has them.
+    run : callable
+        One timed call.
+    judge : callable
+        Makes one call and returns the largest error and the largest share of its bound.
+    bytes : int
+        Bytes of the operands and the result.
+    kernel, isa, plan : str
+        What the library says that it runs.
+    """
+
+    library: str
+    method: str
+    type: str
+    run: Callable[[], Any]
+    judge: Callable[[], tuple[float, float]]
+    bytes: int
+    kernel: str = ""
+    isa: str = ""
+    plan: str = ""
+
+    @property
+    def task(self) -> str:
+        """Which product it computes: ``"forward"``, ``"grad_a"`` or ``"grad_w"``."""
+        return self.method[-6:] if self.method.endswith(("grad_a", "grad_w")) else "forward"
+
+
+def method_contestants(case: Case, type_name: str, methods: Sequence[str]) -> Iterator[Contestant]:
+    """Return this library's contestants of one type.
+
+    Parameters
+    ----------
+    case : Case
+        The problem.
+    type_name : str
+        One of `TYPES`.
+    methods : sequence of str
+        Some of `METHODS`.
+    """
+    operands = _Operands(case, type_name)
+    for method in methods:
+        with contextlib.suppress(UnsupportedError):
+            yield _BUILDERS[method](operands, method.split("_", maxsplit=1)[0])
+
+
+class _Operands:
+    """The operands of a case in one type, built when a method asks for them and shared by all."""
+
+    def __init__(self, case: Case, type_name: str) -> None:
+        self.case, self.type, self.format = case, type_name, TYPES[type_name]
+        self.flushes = type_name != "FP32"
+        self._checks: dict[str, Check] = {}
+        self._weights: list[BlockSparseMatrix] = []
+
+    def weights(self, count: int = 1) -> list[BlockSparseMatrix]:
+        """W, and others with as many blocks in other places."""
+        while len(self._weights) < count:
+            self._weights.append(self.case.weights(self.type, len(self._weights)))
+        return self._weights[:count]
+
+    def rounded(self, values: Array) -> Array:
+        """A float32 operand in the type's format."""
+        return values if self.format.dtype == values.dtype else values.astype(self.format.dtype)
+
+    def check(self, task: str) -> Check:
+        """The check of one product; it holds for every method."""
+        if task not in self._checks:
+            w, case = self.weights()[0], self.case
+            x, dy = (self.rounded(a) for a in (case.inputs, case.gradients))
+            self._checks[task] = (
+                forward_check(w, x, flushes=self.flushes) if task == "forward"
+                else grad_a_check(w, dy, flushes=self.flushes) if task == "grad_a"
+                else grad_w_check(w, dy, x, flushes=self.flushes))
+        return self._checks[task]
+
+    def contestant(self, method: str, task: str, calls: Sequence[Callable[[], Array]], touched: int) -> Contestant:
+        """A contestant whose calls are taken in turn; the first one's answer is checked."""
+        check = self.check(task)
+        spelled = METHODS[method] if task == "forward" else METHODS[f"{method}_{task}"]
+        return Contestant(OURS, spelled, self.type, _in_turn(calls), lambda: check.judge(calls[0]()), touched)
+
+
+def _dense(operands: _Operands, _: str) -> Contestant:
+    w, x, check = dense_operands(operands.case, operands.format)
+    out = np.empty((w.shape[0], x.shape[1]), np.float32)
+    run = partial(_op("poplin", "matmul"), w, x, out=out)
+    return Contestant(OURS, "dense", operands.type, run, lambda: check.judge(run()), w.nbytes + x.nbytes + out.nbytes)
+
+
+def _forward(operands: _Operands, method: str) -> Contestant:
+    x = operands.rounded(operands.case.inputs)
+    out = np.empty((operands.case.m, operands.case.n), np.float32)
+    weights = operands.weights(_patterns(method))
+    calls = [partial(_op(f"popsparse.{method}", "sparse_dense_matmul"), w, x, out=out) for w in weights]
+    return operands.contestant(method, "forward", calls, weights[0].nbytes + x.nbytes + out.nbytes)
+
+
+def _grad_a(operands: _Operands, method: str) -> Contestant:
+    dy = operands.rounded(operands.case.gradients)
+    out = np.empty((operands.case.k, operands.case.n), np.float32)
+    weights = operands.weights(_patterns(method))
+    calls = [partial(_op(f"popsparse.{method}", "sparse_dense_matmul"), w.T, dy, out=out) for w in weights]
+    return operands.contestant(method, "grad_a", calls, weights[0].nbytes + dy.nbytes + out.nbytes)
+
+
+def _patterns(method: str) -> int:
+    """How many patterns a method's calls go through: a dynamic one must meet a new pattern in each call."""
+    return 2 if method == "dynamic" else 1
+
+
+def _in_turn(calls: Sequence[Callable[[], Array]]) -> Callable[[], Array]:
+    if len(calls) == 1:
+        return calls[0]
+    following = itertools.cycle(calls)
+    return lambda: next(following)()
+
+
+@lru_cache(maxsize=8)
+def _dense_operands(m: int, k: int, n: int, seed: int, kind: Format) -> tuple[Array, Array, Check]:
+    case = Case(m, k, n, 1.0, 1, seed)
+    scale = case.scale(kind)
+    w, x = (v.astype(kind.dtype, copy=False) for v in (case.dense_weights / np.float32(2.0**scale), case.inputs))
+    return w, x, dense_check(w, x, flushes=kind != FP32)
+
+
+def dense_operands(case: Case, kind: Format) -> tuple[Array, Array, Check]:
+    """Return the operands of a case's dense product and its check; cases of one shape and seed share them."""
+    return _dense_operands(case.m, case.k, case.n, case.seed, kind)
+
+
+def peer_contestants(case: Case, libraries: Sequence[str], tasks: Sequence[str],
+                     types: Sequence[str]) -> Iterator[Contestant]:
+    """Return the routes of the peers: dense in each type that they take, sparse in FP32.
+
+    Parameters
+    ----------
+    case : Case
+        The problem.
+    libraries : sequence of str
+        Some of `poplibs_py.report.peers.LIBRARIES`.
+    tasks : sequence of str
+        ``"forward"`` and ``"grad_a"``; no peer has a route of its own for the others.
+    types : sequence of str
+        Types of the dense routes; FP32 is always among them.
+    """
+    if "forward" in tasks:
+        for type_name in dict.fromkeys(["FP32", *types]):
+            w, x, check = dense_operands(case, _PEER_FORMATS[type_name])
+            yield from _routes(dense_routes(w, x), libraries, check, "", w.nbytes + x.nbytes)
+    for task in tasks:
+        if task == "grad_w":
+            continue
+        matrix, right, check = _sparse_operands(case, task)
+        suffix = "" if task == "forward" else f"_{task}"
+        touched = matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes + right.nbytes
+        yield from _routes(sparse_routes(matrix, right), libraries, check, suffix, touched)
+
+
+def _sparse_operands(case: Case, task: str) -> tuple[Any, Array, Check]:
+    """A case's float32 matrix in SciPy's form, its right operand and the check of their product."""
+    operands = _Operands(case, "FP32")
+    w = operands.weights()[0]
+    side = case.block
+    rows, columns = -(-case.m // side) * side, -(-case.k // side) * side
+    matrix: Any = sparse.bsr_array((w.blocks, w.column_indices, w.row_offsets.astype(np.int32)), shape=(rows, columns))
+    right, padded = (case.inputs, columns) if task == "forward" else (case.gradients, rows)
+    right = np.pad(right, ((0, padded - right.shape[0]), (0, 0)))
+    if task == "grad_a":
+        matrix = matrix.T.tobsr((side, side))
+    if side == 1:
+        matrix = matrix.tocsr()
+    matrix.sort_indices()
+    return matrix, np.ascontiguousarray(right), operands.check(task)
+
+
+def _routes(routes: Sequence[Route], libraries: Sequence[str], check: Check, suffix: str,
+            touched: int) -> Iterator[Contestant]:
+    for route in routes:
+        if route.library in libraries:
+            yield Contestant(route.library, route.method + suffix, _type_of(route.format), route.run,
+                             partial(_judge_route, route, check), touched)
+
+
+def _judge_route(route: Route, check: Check) -> tuple[float, float]:
+    result, rounded_to = route.result()
+    return check.judge(result, rounded_to)
+
+
+def _type_of(format_name: str) -> str:
+    """A format's type in the records: every 8-bit format is FP8."""
+    kind = format_of(format_name)
+    return "FP8" if kind.bits == 8 else next(name for name, known in TYPES.items() if known == kind)
+
+
+METHODS = {
+    "dense": "dense",
+    "static": "static_sparse",
+    "dynamic": "dynamic_sparse",
+    "static_grad_a": "static_sparse_grad_a",
+    "static_grad_w": "static_sparse_grad_w",
+    "dynamic_grad_a": "dynamic_sparse_grad_a",
+    "dynamic_grad_w": "dynamic_sparse_grad_w",
+}
+"""Methods as they are asked for, and as the records spell them."""
+
+_BUILDERS: dict[str, Callable[[_Operands, str], Contestant]] = {
+    "dense": _dense,
+    "static": _forward,
+    "dynamic": _forward,
+    "static_grad_a": _grad_a,
+    "dynamic_grad_a": _grad_a,
+}

@@ -1,0 +1,118 @@
+"""One row of the results, and the file of them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import TextIO
+
+__all__ = ["COLUMNS", "PAPER_COLUMNS", "Record", "csv_text", "write_header", "write_rows"]
+
+PAPER_COLUMNS = ("m", "k", "n", "density", "block_size", "type", "device", "method", "valid", "flop_count", "flop_rate")
+"""The columns of the PopSparse paper's data, in its order."""
+
+
+@dataclass
+class Record:
+    """What one method or peer did in one case.
+
+    The first eleven fields are the paper's; `block_size` is None for dense methods, `valid` says whether the answer was
+    within its bound, and FLOPs are counted on stored values (a dense row counts all).
+
+    Attributes
+    ----------
+    library : str
+        Whose code ran: ``"poplibs_py"`` or a peer.
+    case : int
+        Number of the case; rows of one case took turns.
+    time_s : float
+        Median seconds of one call; NaN where nothing ran.
+    rounds : int
+        How many turns the median is over.
+    err, err_over_bound : float
+        Largest absolute error in the rows that were checked, and largest share of its bound.
+    kernel, isa, plan : str
+        The kernel that ran, its instruction-set level, the plan in short.
+    bytes : int
+        Bytes of the operands and the result.
+    x_dense, x_numpy, x_scipy, x_mkl, x_torch : float or None
+        The other's time over this one's: our dense product of the same type; the fastest route of each peer.
+    peak_flop_rate, of_peak : float or None
+        The measured peak for the type, and `flop_rate` as a share of it.
+    source : str
+        The file that the pattern came from, if it did.
+    """
+
+    m: int
+    k: int
+    n: int
+    density: float
+    block_size: int | None
+    type: str
+    device: str
+    method: str
+    valid: bool
+    flop_count: float
+    flop_rate: float
+    library: str = "poplibs_py"
+    case: int = 0
+    time_s: float = math.nan
+    rounds: int = 0
+    threads: int = 1
+    seed: int = 0
+    err: float = math.nan
+    err_over_bound: float = math.nan
+    kernel: str = ""
+    isa: str = ""
+    plan: str = ""
+    bytes: int = 0
+    x_dense: float | None = None
+    x_numpy: float | None = None
+    x_scipy: float | None = None
+    x_mkl: float | None = None
+    x_torch: float | None = None
+    peak_flop_rate: float | None = None
+    of_peak: float | None = None
+    source: str = ""
+
+    def cells(self) -> list[str]:
+        """Return the row's cells as text, in the order of `COLUMNS`."""
+        return [_cell(getattr(self, name)) for name in COLUMNS]
+
+
+COLUMNS = tuple(field.name for field in fields(Record))
+"""All columns: the paper's, then ours."""
+
+
+def _cell(value: object) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def write_header(stream: TextIO) -> None:
+    """Write the line of column names."""
+    csv.writer(stream, lineterminator="\n").writerow(COLUMNS)
+
+
+def write_rows(stream: TextIO, records: Iterable[Record]) -> None:
+    """Append records and hand them to the system, so that nothing is lost if the run is cut short."""
+    csv.writer(stream, lineterminator="\n").writerows(record.cells() for record in records)
+    stream.flush()
+
+
+def csv_text(records: Sequence[Record]) -> str:
+    """Return the whole file as text.
+
+    Examples
+    --------
+    >>> csv_text([]).startswith(",".join(PAPER_COLUMNS))
+    True
+    """
+    stream = io.StringIO()
+    write_header(stream)
+    write_rows(stream, records)
+    return stream.getvalue()

@@ -1,0 +1,106 @@
+"""Runs cases: every method and peer takes turns, each answer is checked first, and each gives one record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ...errors import PoplibsError
+from ...kernels.peak import peak_flop_rate
+from ..peers import LIBRARIES
+from ..timing import Timing, take_turns
+from .cases import TYPES, Case
+from .methods import OURS, Contestant, method_contestants, peer_contestants
+from .record import Record
+
+__all__ = ["Sweep"]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """How to run cases.
+
+    Parameters
+    ----------
+    types : sequence of str, optional
+        Number types of this library's methods, all of `TYPES` by default.
+    methods : sequence of str, optional
+        Some of `METHODS`.
+    peers : sequence of str, optional
+        Libraries to compare with.
+    threads : int, optional
+        Threads of this library and of the peers. The caller holds the peers to it (`limited_threads`).
+    seconds : float, optional
+        About how long each case may take turns.
+    """
+
+    types: Sequence[str] = tuple(TYPES)
+    methods: Sequence[str] = ("dense", "static", "dynamic")
+    peers: Sequence[str] = LIBRARIES
+    threads: int = 1
+    seconds: float = 2.0
+    _count: list[int] = field(default_factory=lambda: [0], repr=False)
+
+    def run(self, case: Case) -> list[Record]:
+        """Check and time every contestant of a case and return their records, ours first."""
+        self._count[0] += 1
+        contestants = list(self._contestants(case))
+        verdicts = [_verdict(contestant) for contestant in contestants]
+        able = [i for i, (_, share) in enumerate(verdicts) if share is not None]
+        timings = dict(zip(able, take_turns([contestants[i].run for i in able], seconds=self.seconds), strict=True))
+        records = [self._record(case, contestant, verdicts[i], timings.get(i))
+                   for i, contestant in enumerate(contestants)]
+        for record, contestant in zip(records, contestants, strict=True):
+            if contestant.library == OURS:
+                _compare(record, contestant, records, contestants)
+        return records
+
+    def _contestants(self, case: Case) -> Iterator[Contestant]:
+        for type_name in self.types:
+            yield from method_contestants(case, type_name, self.methods)
+        tasks = dict.fromkeys(method.partition("_")[2] or "forward" for method in self.methods)
+        if self.peers:
+            yield from peer_contestants(case, self.peers, list(tasks), self.types)
+
+    def _record(self, case: Case, contestant: Contestant, verdict: tuple[float, float | None],
+                timing: Timing | None) -> Record:
+        is_dense = contestant.method == "dense"
+        flops = 2.0 * case.m * case.k * case.n * (1.0 if is_dense else case.density)
+        seconds = timing.seconds if timing else float("nan")
+        error, share = verdict
+        peak = peak_flop_rate(TYPES[contestant.type].name, self.threads) if contestant.library == OURS else None
+        return Record(
+            case.m, case.k, case.n, 1.0 if is_dense else case.density, None if is_dense else case.block,
+            contestant.type, "CPU", contestant.method, share is not None and share <= 1, flops, flops / seconds,
+            library=contestant.library, case=self._count[0], time_s=seconds, rounds=timing.rounds if timing else 0,
+            threads=self.threads, seed=case.seed, err=error, err_over_bound=float("nan") if share is None else share,
+            kernel=contestant.kernel, isa=contestant.isa, plan=contestant.plan, bytes=contestant.bytes,
+            peak_flop_rate=peak, of_peak=flops / seconds / peak if peak else None,
+            source=case.source.name if case.source else "",
+        )
+
+
+def _verdict(contestant: Contestant) -> tuple[float, float | None]:
+    """The largest error and share of the bound; no share where the library refuses the problem."""
+    try:
+        return contestant.judge()
+    except (PoplibsError, NotImplementedError, RuntimeError):
+        return float("nan"), None
+
+
+def _compare(record: Record, contestant: Contestant, records: Sequence[Record],
+             contestants: Sequence[Contestant]) -> None:
+    """Fill in how many times faster the record is than our dense product and than each peer.
+
+    A gradient's dense product costs as much as the forward one, which stands for it.
+    """
+    rivals: dict[str, list[float]] = {}
+    for other, rival in zip(records, contestants, strict=True):
+        if not other.valid:
+            continue
+        if rival.library == OURS and rival.method == "dense" and rival.type == contestant.type:
+            record.x_dense = other.time_s / record.time_s
+        elif rival.library != OURS and rival.task == contestant.task:
+            rivals.setdefault(rival.library, []).append(other.time_s)
+    for library, times in rivals.items():
+        setattr(record, f"x_{library}", min(times) / record.time_s)
