@@ -1,7 +1,12 @@
 """Sphinx's settings: MyST pages, numpydoc docstrings, one reference page for each public module."""
 
+import pkgutil
 import tomllib
+from importlib import import_module
 from pathlib import Path
+from types import GenericAlias
+
+import poplibs_py
 
 _settings = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())
 
@@ -18,17 +23,25 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
 ]
-exclude_patterns = ["_build", "_templates", "**/.ipynb_checkpoints"]
+exclude_patterns = ["_build", "_templates"]
 templates_path = ["_templates"]
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]
 myst_heading_anchors = 3
 
 default_role = "code"
-nitpicky = False
-autosummary_generate = True
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
+autosummary_generate = True
+
+# What each package offers under its own name; its modules' pages describe it.
+autosummary_context = {
+    "public_names": {
+        package.name: list(getattr(import_module(package.name), "__all__", []))
+        for package in pkgutil.walk_packages(poplibs_py.__path__, "poplibs_py.")
+        if package.ispkg and not package.name.rpartition(".")[2].startswith("_")
+    }
+}
 
 html_theme = "alabaster"
 html_theme_options = {
@@ -38,3 +51,9 @@ html_theme_options = {
 }
 html_show_sphinx = False
 html_show_sourcelink = False
+
+
+def setup(app):
+    """Leave out aliases of generic types, which autodoc takes for classes."""
+    app.connect("autodoc-skip-member", lambda _app, _what, _name, member, _skip, _options:
+                True if isinstance(member, GenericAlias) else None)

@@ -63,7 +63,7 @@ def take_turns(calls: Sequence[Callable[[], object]], *, seconds: float = 1.0, l
     first = [_timed(call, 1) for call in calls]
     repeats = [max(1, min(10000, round(_SAMPLE / max(spent, 1e-7)))) for spent in first]
     costs = [spent * (count + (spent < _SLOW)) for spent, count in zip(first, repeats, strict=True)]
-    slow = [cost > seconds / 10 for cost in costs]
+    slow = [spent > seconds / 10 for spent in first]
     round_cost = sum(cost for cost, is_slow in zip(costs, slow, strict=True) if not is_slow)
     rounds = max(least_rounds, min(most_rounds, int(seconds / max(round_cost, 1e-6))))
     samples: list[list[float]] = [[] for _ in calls]

@@ -1,7 +1,7 @@
 """The block-sparse benchmark: the PopSparse paper's sweep on this CPU, with checked answers and the peers beside it.
 
 `cases` says which problems, `methods` what takes part, `check` when an answer is right, `sweep` runs, `record` is a row
-of the results, `charts` and `results_page` show them. ``poplibs-py bench sparsity`` and ``bench/bench_sparsity.py`` both
+of the results, `charts` and `results` show them. ``poplibs-py bench sparsity`` and ``bench/bench_sparsity.py`` both
 run these.
 """
 
@@ -9,7 +9,7 @@ from .cases import TYPES, Axes, Case, paper_axes, quick_cases
 from .methods import METHODS
 from .pattern_files import PatternFile
 from .record import COLUMNS, PAPER_COLUMNS, Record, csv_text
-from .results_page import results_page
+from .results import results_page
 from .sweep import Sweep
 
 __all__ = [

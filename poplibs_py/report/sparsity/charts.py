@@ -117,7 +117,7 @@ def break_even_density(points: Sequence[tuple[float, float]]) -> float | None:
 
     Examples
     --------
-    >>> break_even_density([(1 / 4, 0.5), (1 / 16, 2.0)])
+    >>> round(break_even_density([(1 / 4, 0.5), (1 / 16, 2.0)]), 6)
     0.125
     >>> break_even_density([(1 / 4, 3.0), (1 / 16, 9.0)])
     0.25
