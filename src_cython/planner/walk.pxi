@@ -21,6 +21,7 @@ cdef struct Axis:
     Option* options                 # by parallel split, ascending
     int count
     int64_t widest                  # largest parallel split
+    int64_t smallest                # least size on a tile
 
 
 cdef struct Problem:
@@ -28,6 +29,7 @@ cdef struct Problem:
     int pass_count, ndim, axis_count
     int64_t tiles, work
     int64_t broadcast               # -1: free
+    bint inputs_cover               # a tile reads at least as many field elements as it makes
     Axis axes[MAX_AXES]             # batch, groups, kernel, field, output channels, input channels
     int order[MAX_AXES]             # in which they are walked
     int64_t widest_below[MAX_AXES + 1]
@@ -59,6 +61,7 @@ cdef void set_axis(Axis* a, int64_t extent, int64_t least, int64_t most, int64_t
     a.options = NULL
     a.count = 0
     a.widest = 1
+    a.smallest = UNBOUNDED
 
 
 cdef int add_option(Axis* a, int64_t parallel, int64_t serial, int64_t size) noexcept nogil:
@@ -75,6 +78,7 @@ cdef int add_option(Axis* a, int64_t parallel, int64_t serial, int64_t size) noe
     a.options[a.count].size = size
     a.count += 1
     a.widest = imax(a.widest, parallel)
+    a.smallest = imin(a.smallest, size)
     return 0
 
 
@@ -129,6 +133,12 @@ cdef int prepare(Problem* q) noexcept nogil:
     q.widest_below[n] = 1
     for i in range(n - 1, -1, -1):
         q.widest_below[i] = imin(q.widest_below[i + 1] * q.axes[q.order[i]].widest, q.tiles)
+    q.inputs_cover = True
+    for i in range(q.ndim):
+        if not (q.passes[0].dims[i].moved or (q.passes[0].dims[i].grain == 1
+                                              and q.passes[0].dims[i].whole_input >= q.passes[0].dims[i].out
+                                              and q.passes[0].dims[i].stride >= q.passes[0].dims[i].dilation)):
+            q.inputs_cover = False
     q.work = 0
     for i in range(q.pass_count):
         if not q.passes[i].absent:
@@ -294,6 +304,67 @@ cdef int64_t least_tiles(const Problem* q, const Hunt* h) noexcept nogil:
     return imax(1, cdiv(q.work, imax(1, cycles_allowed(h))))
 
 
+cdef int hopeless(const Problem* q, const Hunt* h, int level, int64_t used) noexcept nogil:
+    """NEVER if no choice of the axes still open meets the bounds.
+
+    Open axes are taken as small as they can get: every size and most phases only grow with the others. All
+    open axes together can be cut at most `spare` times, which bounds the partial sums from below.
+    """
+    cdef const Pass* p = &q.passes[0]
+    cdef const Splits* s = &h.at[0].splits
+    cdef int64_t size[MAX_AXES]
+    cdef int64_t spare = q.tiles // used, open_outputs = 1, least_outputs = 1, fixed_outputs, holders = 1
+    cdef int64_t inputs, weights, outputs, serial = s.in_serial * s.out_serial, turns, tiles, cycles, once, bytes
+    cdef int n = q.ndim, i, axis, d
+    for i in range(q.axis_count):
+        axis = q.order[i]
+        if i > level:
+            size[axis] = q.axes[axis].smallest
+            if axis < 2 or axis >= 2 + n:
+                open_outputs *= q.axes[axis].extent
+                least_outputs *= size[axis]
+    size[2 * n + 2], size[2 * n + 3] = h.at[0].outs, h.at[0].ins
+    fixed_outputs = 1
+    for i in range(level + 1):
+        axis = q.order[i]
+        if axis == 0:
+            size[0] = h.at[0].batch
+            holders *= s.batch
+        elif axis == 1:
+            size[1] = h.at[0].groups
+        elif axis < 2 + n:
+            size[axis] = h.at[0].kernel[axis - 2]
+            continue
+        elif axis < 2 + 2 * n:
+            size[axis] = h.at[0].field[axis - 2 - n]
+            holders *= s.field[axis - 2 - n]
+        else:
+            continue
+        fixed_outputs *= size[axis]
+    inputs = size[0] * size[1] * p.group_grain * size[2 * n + 3] * p.in_grain
+    weights = size[1] * p.group_grain * size[2 * n + 3] * p.in_grain * size[2 * n + 2] * p.out_grain
+    outputs = fixed_outputs * imax(least_outputs, cdiv(open_outputs, spare)) * p.group_grain
+    for d in range(n):
+        outputs *= p.dims[d].grain
+        weights *= size[2 + d]
+        if p.dims[d].moved:
+            inputs *= size[2 + n + d] * p.dims[d].grain
+        else:
+            inputs *= input_extent(&p.dims[d], size[2 + n + d] * p.dims[d].grain, size[2 + d])
+    if q.inputs_cover:
+        inputs = imax(inputs, outputs * size[2 * n + 3] * p.in_grain)
+    outputs *= size[2 * n + 2] * p.out_grain
+    bytes = p.input * (inputs + weights) + p.partial * (outputs // p.group_grain * p.group_size)
+    if bytes > h.goal.temp_bound and p.out_size == p.out_grain:
+        return NEVER
+    tiles = imin(q.tiles, used * q.widest_below[level + 1])
+    turns = serial if s.in_serial > 1 else 1        # the input may be broadcast before the loop
+    once = exchange(&p.machine, outputs, p.tile_result) if not p.corrected else 0
+    once += exchange(&p.machine, weights - weights // holders, p.input)
+    cycles = exchange_inputs(p, &h.at[0], inputs - inputs // s.out_parallel) * turns + once * serial
+    return NEVER if cycles + cdiv(q.work, tiles) > cycles_allowed(h) else 0
+
+
 cdef void descend(const Problem* q, Hunt* h, int level, int64_t tiles) noexcept nogil:
     cdef const Axis* a
     cdef int64_t used
@@ -313,9 +384,15 @@ cdef void descend(const Problem* q, Hunt* h, int level, int64_t tiles) noexcept 
         put(&h.at[0], q.ndim, axis, &a.options[i])
         if level == 1 and h.at[0].splits.in_serial > 1 and h.at[0].splits.out_serial > 1:
             continue
+        if 0 < level < q.axis_count - 1 and hopeless(q, h, level, used) == NEVER:
+            continue
         descend(q, h, level + 1, used)
 
 
 cdef void walk(const Problem* q, Hunt* h) noexcept nogil:
     """Search every point that could beat or match the best; ties are in h.ties."""
+    cdef int i
+    for i in range(q.axis_count):
+        if q.axes[i].count == 0:
+            return
     descend(q, h, 0, 1)
