@@ -316,6 +316,8 @@ cdef int hopeless(const Problem* q, const Hunt* h, int level, int64_t used) noex
     cdef int64_t spare = q.tiles // used, open_outputs = 1, least_outputs = 1, fixed_outputs, holders = 1
     cdef int64_t inputs, weights, outputs, serial = s.in_serial * s.out_serial, turns, tiles, cycles, once, bytes
     cdef int n = q.ndim, i, axis, d
+    cdef Point wide
+    cdef Costs c
     for i in range(q.axis_count):
         axis = q.order[i]
         if i > level:
@@ -354,14 +356,21 @@ cdef int hopeless(const Problem* q, const Hunt* h, int level, int64_t used) noex
     if q.inputs_cover:
         inputs = imax(inputs, outputs * size[2 * n + 3] * p.in_grain)
     outputs *= size[2 * n + 2] * p.out_grain
+    tiles = imin(q.tiles, used * q.widest_below[level + 1])
+    wide.tiles, wide.splits.in_serial, wide.splits.out_serial = tiles, s.in_serial, s.out_serial
+    transform_phase(p, &wide, &c)
     bytes = p.input * (inputs + weights) + p.partial * (outputs // p.group_grain * p.group_size)
+    bytes = imax(bytes, 2 * imax(c.weights_temp, c.output_temp))
+    turns = serial if s.in_serial > 1 else 1        # the input may be broadcast before the loop
+    if serial == 1 or turns > 1:
+        bytes = imax(bytes, 2 * c.inputs_temp)
     if bytes > h.goal.temp_bound and p.out_size == p.out_grain:
         return NEVER
-    tiles = imin(q.tiles, used * q.widest_below[level + 1])
-    turns = serial if s.in_serial > 1 else 1        # the input may be broadcast before the loop
     once = exchange(&p.machine, outputs, p.tile_result) if not p.corrected else 0
     once += exchange(&p.machine, weights - weights // holders, p.input)
-    cycles = exchange_inputs(p, &h.at[0], inputs - inputs // s.out_parallel) * turns + once * serial
+    once += c.weights_copy + c.weights_exchange + c.output_copy + c.output_exchange
+    cycles = exchange_inputs(p, &h.at[0], inputs - inputs // s.out_parallel) + c.inputs_copy + c.inputs_exchange
+    cycles = cycles * turns + once * serial
     return NEVER if cycles + cdiv(q.work, tiles) > cycles_allowed(h) else 0
 
 
@@ -391,8 +400,15 @@ cdef void descend(const Problem* q, Hunt* h, int level, int64_t tiles) noexcept 
 
 cdef void walk(const Problem* q, Hunt* h) noexcept nogil:
     """Search every point that could beat or match the best; ties are in h.ties."""
+    cdef Point wide
+    cdef Costs c
     cdef int i
     for i in range(q.axis_count):
         if q.axes[i].count == 0:
             return
+    # transforms are of the whole problem, so all tiles together bound their bytes
+    wide.tiles, wide.splits.in_serial, wide.splits.out_serial = q.widest_below[0], 1, 1
+    transform_phase(&q.passes[0], &wide, &c)
+    if 2 * imax(c.weights_temp, c.output_temp) > h.goal.temp_bound:
+        return
     descend(q, h, 0, 1)

@@ -22,7 +22,7 @@ from .options import ConvOptions
 from .params import ConvParams
 from .plan import ConvPlan, Partition, Split
 from .start_tile import start_tile
-from .transforms import ConvTransform
+from .transforms import ConvTransform, TransformedParams
 from .vertices import VertexType, max_macs_per_cycle, vertex_candidates
 
 __all__ = ["Candidate", "Reference", "best_plan", "candidates", "search_candidate"]
@@ -52,7 +52,9 @@ class Candidate:
     system: ConvTransform
     tile: ConvTransform
     vertex: VertexType
-    transformed: ConvParams
+    view: ConvParams  # after the swap
+    grouped: ConvParams  # after every system-level transform
+    final: ConvParams  # as the vertex sees it
 
 
 def candidates(
@@ -74,11 +76,16 @@ def candidates(
                 for factor in _combinations(target, flattened, options, joint):
                     grouped = tf.combine_groups(flattened, factor)
                     system = ConvTransform(extra, dilated, swap, expand, out_flat, flat, factor)
-                    yield from _on_tile(target, grouped, system, options, joint)
+                    yield from _on_tile(target, swapped, grouped, system, options, joint)
 
 
 def _on_tile(
-    target: Target, params: ConvParams, system: ConvTransform, options: ConvOptions, joint: bool
+    target: Target,
+    view: ConvParams,
+    params: ConvParams,
+    system: ConvTransform,
+    options: ConvOptions,
+    joint: bool,
 ) -> Iterator[Candidate]:
     """Expansion on the tile, and the vertices for each."""
     choices: list[tuple[int, ...]] = [()]
@@ -91,7 +98,7 @@ def _on_tile(
             wpc = target.weights_per_unit(params.input_type)
             if 0 in expand and wpc // vertex.in_chans != 1:
                 continue  # the vertex would need the kernel rows that the expansion takes away
-            yield Candidate(system, tile, vertex, final)
+            yield Candidate(system, tile, vertex, view, params, final)
 
 
 def check_constraints(params: ConvParams, options: ConvOptions) -> None:
@@ -194,18 +201,16 @@ def _can_expand_on_tile(params: ConvParams) -> bool:
 # Searching -----------------------------------------------------------------------------------------
 
 
-def setup_of(
-    target: Target, params: ConvParams, options: ConvOptions, joint: bool, c: Candidate
-) -> PassSetup:
+def setup_of(params: ConvParams, options: ConvOptions, joint: bool, c: Candidate) -> PassSetup:
     """The forward pass of a candidate."""
     v = c.vertex
-    field_grain = [1] * c.transformed.ndim
+    field_grain = [1] * c.final.ndim
     if joint:
         field_grain[-1] = v.in_chans  # the backward pass' input grouping
-    elif params.output_type == "half" and v.partial_chans % 2 and c.transformed.axes[-1].out % 2 == 0:
+    elif params.output_type == "half" and v.partial_chans % 2 and c.final.axes[-1].out % 2 == 0:
         field_grain[-1] = 2  # an even number of halves per tile
     grains = (v.conv_groups, v.in_chans, v.partial_chans)
-    stages = tf.apply_transform(params, c.system, *grains)
+    stages = TransformedParams(c.view, c.grouped, tf.pad_channels(c.grouped, *grains))
     types = conv_types(v.partial_type, params.output_type, options)
     return PassSetup(stages, (c.system, c.tile), v, types, options, tuple(field_grain), grains, joint)
 
@@ -221,7 +226,7 @@ def search_candidate(
     reference: Reference | None = None,
 ) -> tuple[tuple[int, int], ConvPlan] | None:
     """The best splits of one candidate, if they beat `best`."""
-    setup = setup_of(target, params, options, joint, c)
+    setup = setup_of(params, options, joint, c)
     if not method_allows(setup):
         return None
     work = setup.stages.padded.macs() // max_macs_per_cycle(target, c.vertex)

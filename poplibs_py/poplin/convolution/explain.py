@@ -47,7 +47,7 @@ def _consider(problem: ConvProblem, plan: ConvPlan, c: Candidate) -> Considered:
         return Considered(name, plan.cycles, plan.temp_bytes, "chosen", chosen=True)
     target, params = problem.target, problem.params
     options = problem.options.for_params(params)
-    setup = setup_of(target, params, options, plan.joint, c)
+    setup = setup_of(params, options, plan.joint, c)
     if not method_allows(setup):
         return Considered(name, None, None, "the vertex does not take this problem's transforms")
     least = -(-(setup.stages.padded.macs() // max_macs_per_cycle(target, c.vertex)) // target.tiles)

@@ -6,6 +6,7 @@ its transforms and a vertex are turned into the constants they read.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import gcd, prod
 from typing import Any, NamedTuple
 
@@ -53,6 +54,7 @@ class PassSetup(NamedTuple):
     derived: bool = False  # backward or weight update of a joint plan: no transforms of its own
 
 
+@lru_cache(maxsize=64)
 def machine_fields(target: Target, options: ConvOptions) -> dict[str, Any]:
     """What the cost model reads of a target."""
     load = target.conv_coeff_load_bytes
@@ -90,7 +92,7 @@ def pass_fields(target: Target, setup: PassSetup) -> dict[str, Any]:
     p, vertex, options = setup.stages.padded, setup.vertex, setup.options
     fields: dict[str, Any] = {
         "machine": machine_fields(target, options),
-        "dims": _dims(target, setup),
+        "dims": _dims(setup),
         "kernel0": [max(1, a.kernel) for a in p.axes],
         "grains": setup.grains,
         "sizes": (vertex.conv_groups, vertex.in_chans, vertex.partial_chans),
@@ -112,16 +114,29 @@ def pass_fields(target: Target, setup: PassSetup) -> dict[str, Any]:
     return fields | _vertex_fields(target, setup) | _transform_fields(target, setup)
 
 
-def _dims(target: Target, setup: PassSetup) -> list[dict[str, Any]]:
-    moved = frozenset() if setup.derived else setup.transforms[0].dims()
-    on_tile = frozenset() if setup.derived else frozenset(setup.transforms[1].expand_dims)
-    p, casts = setup.stages.padded, setup.stages.padded.input_type != setup.vertex.input_type
+def _dims(setup: PassSetup) -> list[dict[str, Any]]:
+    moved: frozenset[int] = frozenset() if setup.derived else setup.transforms[0].dims()
+    on_tile: frozenset[int] = frozenset() if setup.derived else frozenset(setup.transforms[1].expand_dims)
+    p = setup.stages.padded
+    casts = p.input_type != setup.vertex.input_type
+    return _dims_of(p.axes, setup.field_grain, moved, on_tile, casts, setup.options.fidelity == "corrected")
+
+
+@lru_cache(maxsize=1024)
+def _dims_of(
+    axes: tuple[Axis, ...],
+    grains: tuple[int, ...],
+    moved: frozenset[int],
+    on_tile: frozenset[int],
+    casts: bool,
+    corrected: bool,
+) -> list[dict[str, Any]]:
     dims = []
-    for d, axis in enumerate(p.axes):
+    for d, axis in enumerate(axes):
         transformed = d in moved or d in on_tile
         dims.append(
             {
-                "grain": setup.field_grain[d],
+                "grain": grains[d],
                 "out": axis.out,
                 "whole_input": _extent(axis, axis.out, axis.kernel),
                 "kernel": axis.kernel,
@@ -133,16 +148,15 @@ def _dims(target: Target, setup: PassSetup) -> list[dict[str, Any]]:
                 "compute_stride": 1 if transformed else axis.output.stride,
                 "moved": d in moved,
                 "expanded_on_tile": d in on_tile,
-                "cast_end": _cast_ends(axis, setup.field_grain[d], setup) if casts else None,
+                "cast_end": _cast_ends(axis, grains[d], corrected) if casts else None,
             }
         )
     return dims
 
 
-def _cast_ends(axis: Axis, grain: int, setup: PassSetup) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _cast_ends(axis: Axis, grain: int, corrected: bool) -> np.ndarray[Any, np.dtype[np.int64]]:
     """For the first n outputs, the end of the inputs they read, wherever a tile may hold n."""
     ends = np.zeros(axis.out + 1, np.int64)
-    corrected = setup.options.fidelity == "corrected"
     grains = _grains(axis.out, grain)
     sizes = {min(-(-grains // split) * grain, axis.out) for split in _useful_splits(grains)}
     for n in sizes:
@@ -292,9 +306,10 @@ def forward_bounds(target: Target, setup: PassSetup, reference: dict[str, int] |
     p, view, tiles = setup.stages.padded, setup.stages.view, target.tiles
     method, constraints = setup.vertex.method.type, setup.options.plan_constraints
     outer = method == "OUTER_PRODUCT"
+    free = not constraints
 
     def domain(path: str, most: int) -> tuple[int, int]:
-        wanted = constraints.get("0.partition." + path)
+        wanted = None if free else constraints.get("0.partition." + path)
         return (1, most) if wanted is None else (int(wanted), min(most, int(wanted)))
 
     axes = [(max(1, p.batch), *domain("batchSplit", tiles), 1 if outer else 0)]
@@ -315,7 +330,7 @@ def forward_bounds(target: Target, setup: PassSetup, reference: dict[str, int] |
         parallel = domain(f"{side}ChanSplit.parallel", 1 if whole else tiles)
         most = 1 if setup.joint and side == "in" else min(tiles, _grains(chans, grain))
         serial = domain(f"{side}ChanSplit.serial", most)
-        if constraints.get(f"0.partition.{side}ChanSplit.serial") is not None and not (setup.joint and side == "in"):
+        if not free and constraints.get(f"0.partition.{side}ChanSplit.serial") is not None and not (setup.joint and side == "in"):
             # a constrained serial split is not limited by the tiles
             wanted = int(constraints.get(f"0.partition.{side}ChanSplit.serial"))
             serial = (wanted, min(wanted, _grains(chans, grain)))

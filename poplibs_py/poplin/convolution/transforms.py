@@ -13,7 +13,7 @@ from typing import Any
 from .axis import Axis, FieldTransform, OutputTransform
 from .params import ConvParams
 
-__all__ = ["ConvTransform", "TransformedParams", "apply_transform"]
+__all__ = ["ConvTransform", "TransformedParams"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -192,14 +192,3 @@ def pad_channels(params: ConvParams, group: int, in_chan: int, out_chan: int) ->
         out_channels=-(-params.out_channels // out_chan) * out_chan,
     )
 
-
-def apply_transform(
-    params: ConvParams, t: ConvTransform, group_grain: int, in_chan_grain: int, out_chan_grain: int
-) -> TransformedParams:
-    """Apply one level's transforms and round up to grains."""
-    deferred = defer_dilation(with_extra_dims(params, t.extra_field_dims), t.dilate_post_conv)
-    view = deferred.swapped() if t.swap_operands else deferred
-    expanded = expand_dims(view, t.expand_dims)
-    flattened, _ = flatten(flatten_into_out_channels(expanded, t.out_chan_flatten_dims))
-    unpadded = combine_groups(flattened, t.combine_conv_groups_factor)
-    return TransformedParams(view, unpadded, pad_channels(unpadded, group_grain, in_chan_grain, out_chan_grain))
