@@ -2,6 +2,7 @@
 
 from .api import conv_cache, plan_convolution
 from .axis import Axis, FieldTransform, OutputTransform
+from .multi import MultiPlan, plan_convolutions
 from .options import ConvOptions
 from .params import ConvParams, matmul_params
 from .plan import ConvPlan, Partition, Split, tile_ranges
@@ -14,11 +15,13 @@ __all__ = [
     "ConvPlan",
     "ConvProblem",
     "FieldTransform",
+    "MultiPlan",
     "OutputTransform",
     "Partition",
     "Split",
     "conv_cache",
     "matmul_params",
     "plan_convolution",
+    "plan_convolutions",
     "tile_ranges",
 ]

@@ -211,7 +211,7 @@ def _plan_pass(
     """One pass, or one joint plan, with the ladder."""
 
     def once(goal: Objective) -> ConvPlan | None:
-        # the ladder's last rung knows no reference cost, but still the reference's serial loop
+        # the ladder's last rung looks at cycles alone, but keeps to the reference's serial loop
         return best_plan(target, params, options, goal, joint=joint_plan, reference=reference)
 
     return climb(once, objective, target.bytes_per_tile, tried=tried)

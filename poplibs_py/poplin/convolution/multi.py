@@ -1,0 +1,212 @@
+"""Several convolutions planned to run side by side, each on tiles of its own."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...errors import PlanError, PoplibsWarning, bad_argument, bad_option
+from ...planner.cache import PlanCache
+from ...target import Target, resolve_target
+from .api import plan_problem, run_planner
+from .candidates import Reference
+from .options import ConvOptions
+from .params import ConvParams
+from .plan import ConvPlan
+from .problem import ConvProblem
+
+__all__ = ["MultiPlan", "plan_convolutions", "split_elements_in_weighted_groups", "split_tiles_by_comp"]
+
+#: Steps of which a reference keeps the larger.
+_STEPS = (
+    "rearrangeBeforeSliceCycles",
+    "dynamicSliceCycles",
+    "totalTransformCopyCycles",
+    "totalTransformExchangeCycles",
+    "totalExchangeCycles",
+    "tileLevelTransformCycles",
+    "partialCalcCycles",
+    "reduceCycles",
+    "dynamicUpdateCycles",
+    "addInPlaceCycles",
+    "outputCastCycles",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class MultiPlan:
+    """Plans of several convolutions, side by side (`parallel`) or one after another."""
+
+    plans: tuple[ConvPlan, ...]
+    parallel: bool
+
+
+def plan_convolutions(
+    problems: Sequence[ConvParams],
+    *,
+    target: Target | str = "gc200",
+    options: Sequence[ConvOptions | Mapping[str, Any]] | Mapping[str, Any] | ConvOptions | None = None,
+    multi_options: Mapping[str, Any] | None = None,
+    cache: PlanCache[Any] | None = None,
+) -> MultiPlan:
+    """Plan several convolutions to run at once. Corresponds to PopLibs' ``getMultiPlan``.
+
+    The largest is planned for speed, and planned again for few tiles at a little more than its cycles; the others,
+    smallest first, for steps no longer than those so far and then for few tiles; the second largest comes last and
+    takes the tiles that are left. Where that fails, each is planned on all tiles, to run in turn.
+
+    Parameters
+    ----------
+    problems : sequence of ConvParams
+    options : ConvOptions or mapping, or a sequence of them
+        For all, or for each.
+    multi_options : mapping, optional
+        ``planType`` ("parallel", the default, or "serial"), ``perConvReservedTiles`` (50) and ``cycleBackOff``
+        (0.1), as in PopLibs.
+    cache : PlanCache, optional
+        Where the multi-plan is kept.
+
+    Examples
+    --------
+    >>> from poplibs_py.poplin.convolution import ConvParams
+    >>> from poplibs_py.poplin.convolution.multi import plan_convolutions
+    >>> convs = [ConvParams.create(field=[n, n], kernel=[3, 3], in_channels=8, out_channels=8) for n in (8, 6)]
+    >>> made = plan_convolutions(convs, target="gc200")
+    >>> made.parallel, sum(p.tiles_used for p in made.plans) <= 1472
+    (True, True)
+    """
+    if not problems:
+        raise bad_argument("problems", "nothing", "one convolution or more")
+    target = resolve_target(target)
+    if options is None or isinstance(options, (Mapping, ConvOptions)):
+        options = [options] * len(problems)  # type: ignore[list-item]
+    if len(options) != len(problems):
+        raise bad_argument("options", f"{len(options)} of them", f"{len(problems)}, one per problem")
+    settings = _multi_options(multi_options or {})
+    jobs = tuple(
+        ConvProblem(target, params.canonical(), ConvOptions.parse(given))
+        for params, given in zip(problems, options, strict=True)
+    )
+    if cache is None:
+        return _plan(jobs, settings, None)
+    key = (jobs, tuple(settings.items()))
+    return cache.get_or_plan(key, lambda: _plan(jobs, settings, cache))  # type: ignore[no-any-return]
+
+
+def _multi_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    settings: dict[str, Any] = {"planType": "parallel", "perConvReservedTiles": 50, "cycleBackOff": 0.1}
+    for key in given:
+        if key not in settings:
+            raise bad_option(key, settings)
+    settings |= given
+    if settings["planType"] not in ("parallel", "serial"):
+        raise bad_argument("planType", settings["planType"], "'parallel' or 'serial'")
+    reserved, back_off = settings["perConvReservedTiles"], settings["cycleBackOff"]
+    if isinstance(reserved, bool) or not isinstance(reserved, int) or reserved < 1:
+        raise bad_argument("perConvReservedTiles", reserved, "an integer, 1 or more")
+    if not isinstance(back_off, (int, float)) or not math.isfinite(back_off) or back_off < 0:
+        raise bad_argument("cycleBackOff", back_off, "a finite number, 0 or more")
+    return settings
+
+
+def _plan(jobs: Sequence[ConvProblem], settings: dict[str, Any], cache: PlanCache[Any] | None) -> MultiPlan:
+    if settings["planType"] == "parallel":
+        try:
+            return MultiPlan(_side_by_side(jobs, settings), parallel=True)
+        except PlanError as error:
+            warnings.warn(
+                f"no plan side by side ({error}); each convolution is planned on all tiles",
+                PoplibsWarning,
+                stacklevel=3,
+            )
+    shared: PlanCache[ConvPlan] = PlanCache() if cache is None else cache
+    return MultiPlan(tuple(plan_problem(job, shared) for job in jobs), parallel=False)
+
+
+def _side_by_side(jobs: Sequence[ConvProblem], settings: dict[str, Any]) -> tuple[ConvPlan, ...]:
+    count, target = len(jobs), jobs[0].target
+    order = sorted(range(count), key=lambda i: jobs[i].params.flops())
+    each = settings["perConvReservedTiles"]
+    if target.tiles < count * each:
+        each = max(1, target.tiles // count)
+    reserved = (count - 1) * each
+    back_off = 1 + (count - 1) * settings["cycleBackOff"]
+    made: dict[int, ConvPlan] = {}
+
+    largest = on_tiles(jobs[order[-1]], target.tiles - reserved)
+    plan = run_planner(largest)
+    plan = run_planner(largest, cycle_limit=int(plan.cycles * back_off))
+    made[order[-1]] = plan
+    reference = Reference(plan, [_larger_steps(plan.costs, {})])
+    start = _up_to_bus(plan.total_tiles, target)
+    reserved -= each
+    for i in order[: max(0, count - 2)]:
+        job = on_tiles(jobs[i], target.tiles - start - reserved)
+        plan = run_planner(job, reference=reference, tiles_secondary=True, start_tile=start)
+        made[i] = plan
+        reserved -= each
+        start += _up_to_bus(plan.total_tiles, target)
+        reference = Reference(reference.plan, [_larger_steps(reference.costs[0], plan.costs)])
+    if count > 1:
+        i = order[-2]
+        job = on_tiles(jobs[i], target.tiles - start)
+        made[i] = run_planner(job, reference=reference, start_tile=start)
+    return tuple(made[i] for i in range(count))
+
+
+def on_tiles(job: ConvProblem, tiles: int) -> ConvProblem:
+    """The same problem on part of the machine."""
+    if tiles < 1:
+        raise PlanError("not enough tiles for every convolution")
+    return dataclasses.replace(job, target=job.target.replace(tiles=tiles))
+
+
+def _up_to_bus(tiles: int, target: Target) -> int:
+    bus = target.tiles_per_exchange_bus
+    return -(-tiles // bus) * bus
+
+
+def _larger_steps(left: dict[str, int], right: dict[str, int]) -> dict[str, int]:
+    return {step: max(left.get(step, 0), right.get(step, 0)) for step in _STEPS}
+
+
+# Tiles by work -------------------------------------------------------------------------------------
+
+
+def split_elements_in_weighted_groups(weights: Sequence[int], elements: int) -> list[int]:
+    """Deal `elements` out in proportion to `weights`, at least one each.
+
+    Corresponds to PopLibs' ``splitElementsInWeightedGroups``.
+
+    Examples
+    --------
+    >>> from poplibs_py.poplin.convolution.multi import split_elements_in_weighted_groups
+    >>> split_elements_in_weighted_groups([1, 10000, 1], 1216)
+    [1, 1214, 1]
+    """
+    if elements < len(weights):
+        raise bad_argument("elements", elements, f"{len(weights)} or more, one for each group")
+    total = float(sum(weights))
+    if total == 0:
+        raise bad_argument("weights", list(weights), "at least one that is not zero")
+    shares, dealt = [], 0.0
+    for weight in weights:
+        share = elements * weight / total
+        # halves round away from zero, as C's round does
+        shares.append(math.floor(dealt + share + 0.5) - math.floor(dealt + 0.5))
+        dealt += share
+    for i, share in enumerate(shares):
+        if share == 0:
+            shares[shares.index(max(shares))] -= 1
+            shares[i] += 1
+    return shares
+
+
+def split_tiles_by_comp(flops: Sequence[int], tiles: int) -> list[int]:
+    """Deal tiles out by work, two by two. Corresponds to PopLibs' ``splitTilesByComp``."""
+    if tiles % 2:
+        raise bad_argument("tiles", tiles, "an even number")
+    return [2 * n for n in split_elements_in_weighted_groups(flops, tiles // 2)]
