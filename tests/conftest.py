@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from poplibs_py.kernels import _cpu
 
 settings.register_profile("dev", max_examples=50, deadline=None)
 settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True,
                           suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("nightly", max_examples=5000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))
+
+
+@pytest.fixture(autouse=True)
+def float_control_is_left_alone() -> Iterator[None]:
+    """Fail a test after which the thread rounds otherwise, or flushes subnormals."""
+    before = _cpu.float_control()
+    yield
+    after = _cpu.float_control()
+    assert after == before, f"the floating-point control word was {before:#x} and is {after:#x}"
 
 
 @pytest.fixture(scope="session")

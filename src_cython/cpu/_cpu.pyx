@@ -6,6 +6,7 @@ cdef extern from "cpu/cpu.h" nogil:
     uint32_t POP_CPU_AVX2_FMA_F16C, POP_CPU_AVX512, POP_CPU_AVX512_BF16, POP_CPU_AVX512_FP16, POP_CPU_AMX
     uint32_t pop_cpu_features()
     bint pop_request_amx()
+    uint32_t pop_float_control()
     void pop_cpu_brand(char *text)
     int64_t pop_cache_bytes(int level)
 
@@ -26,6 +27,11 @@ def features():
 def request_amx():
     """Ask the system for AMX tile data in this process; return whether it was granted."""
     return pop_request_amx()
+
+
+def float_control():
+    """Return how this thread rounds and whether it flushes subnormals, as the CPU's control word says it (x86: MXCSR)."""
+    return pop_float_control()
 
 
 def brand():

@@ -57,8 +57,11 @@ static void pop_cpu_brand(char text[49])
         __get_cpuid(0x80000002u + leaf, words + 4 * leaf, words + 4 * leaf + 1, words + 4 * leaf + 2,
                     words + 4 * leaf + 3);
 }
+/* How this thread rounds, and whether it flushes subnormals: MXCSR without its sticky exception flags. */
+static uint32_t pop_float_control(void) { return __builtin_ia32_stmxcsr() & ~0x3fu; }
 #else
 static uint32_t pop_cpu_features(void) { return 0; }
+static uint32_t pop_float_control(void) { return 0; }
 static int pop_request_amx(void) { return 0; }
 static void pop_cpu_brand(char text[49]) { text[0] = 0; }
 #endif

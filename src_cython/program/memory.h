@@ -9,7 +9,11 @@
 #include <sys/mman.h>
 
 #define POP_KEPT_BLOCKS 16
+#ifdef __SANITIZE_ADDRESS__
+#define POP_KEPT_BYTES 0ll /* a block used after it was given back must be seen */
+#else
 #define POP_KEPT_BYTES (64ll << 20)
+#endif
 #define POP_HUGE_PAGE (2ll << 20)
 
 static struct pop_memory_state {
