@@ -103,6 +103,8 @@ class Series:
         Draw the line dashed.
     colour : int, optional
         Number of its colour; by default its place among the series. Series that belong together can share one.
+    in_legend : bool, optional
+        Whether the legend names it; a dashed companion of a line that it names needs no entry of its own.
     """
 
     label: str
@@ -110,6 +112,7 @@ class Series:
     y: Sequence[float | None]
     dashed: bool = False
     colour: int | None = None
+    in_legend: bool = True
 
     def __post_init__(self) -> None:
         if len(self.x) != len(self.y):

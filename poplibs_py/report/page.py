@@ -17,10 +17,10 @@ _STYLE = """
 --accent:#6db3f2}}
 *{box-sizing:border-box}body{margin:0;background:var(--ground);color:var(--ink);
 font:16px/1.5 system-ui,'Segoe UI',Helvetica,Arial,sans-serif}
-main{max-width:88rem;margin:0 auto;padding:1.2rem clamp(.7rem,3vw,2rem) 3rem}
+main{max-width:104rem;margin:0 auto;padding:1.2rem clamp(.7rem,3vw,2rem) 3rem}
 h1{font-size:1.6rem;line-height:1.2;margin:.4rem 0}h2{font-size:1.2rem;margin:2.2rem 0 .3rem}
 p{max-width:48rem;margin:.4rem 0}.soft{color:var(--soft)}a{color:var(--accent)}
-.row{display:grid;gap:.8rem;grid-template-columns:repeat(auto-fit,minmax(min(100%,25rem),1fr));margin:.8rem 0}
+.row{display:grid;gap:.8rem;grid-template-columns:repeat(auto-fill,minmax(min(100%,24rem),1fr));margin:.8rem 0}
 .card{background:var(--card);border:1px solid var(--rule);border-radius:8px;padding:.4rem;min-width:0}
 .facts{display:grid;gap:.8rem;grid-template-columns:repeat(auto-fit,minmax(min(46%,11rem),1fr));margin:1rem 0}
 .facts .card{padding:.6rem .8rem}.facts b{display:block;font-size:1.5rem;line-height:1.2}.facts span{color:var(--soft);

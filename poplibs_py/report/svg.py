@@ -60,7 +60,7 @@ def draw(chart: LineChart, *, standalone: bool = True) -> str:
     ('<svg', 3)
     """
     shown = [series for series in chart.series if chart.points(series)]
-    rows = _legend_rows(shown)
+    rows = _legend_rows([series for series in shown if series.in_legend])
     height = HEIGHT + _LEGEND_LINE * len(rows)
     frame = _Frame(chart)
     parts = [f"<svg class='chart' xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {height}' role='img' "

@@ -55,7 +55,8 @@ def _speed_ups(title: str, records: Iterable[Record], axis: Axis, place: Callabl
             lines[name, record.method][place(record)].append(record.x_dense)
     several = len({method for _, method in lines}) > 1
     series = [
-        _series(f"{name} {method.split('_')[0]}" if several else name, points, _STYLES[method], colours[name])
+        _series(name if not (several and _STYLES[method]) else f"{name}, dynamic", points, _STYLES[method],
+                colours[name], in_legend=not _STYLES[method] or (name, "static_sparse") not in lines)
         for (name, method), points in lines.items()
     ]
     return LineChart(title, axis, _SPEED_UP, series, _BREAK_EVEN)
@@ -72,7 +73,7 @@ def rate_chart(records: Sequence[Record], *, m: int, n: int, block: int) -> Line
     for (library, density), rates in _peer_rates(records, m=m, n=n, block=block).items():
         lines[library][density].append(max(rates))
     axis = Axis("GFLOP/s on stored values", "log10")
-    series = [_series(name, points, not name.startswith("ours"), None) for name, points in lines.items()]
+    series = [_series(name, points, dashed=not name.startswith("ours")) for name, points in lines.items()]
     return LineChart(f"m = k = {m}, n = {n}, block {block}", _DENSITY, axis, series)
 
 
@@ -98,7 +99,7 @@ def break_even_chart(records: Sequence[Record], *, m: int, n: int) -> LineChart:
             density = break_even_density(rows)
             if density is not None:
                 points[float(block)].append(density)
-        series.append(_series(type_name, points, False, None))
+        series.append(_series(type_name, points))
     return LineChart(f"m = k = {m}, n = {n}", _BLOCK, Axis("break-even density", "log2", reciprocal), series)
 
 
@@ -132,6 +133,7 @@ def break_even_density(points: Sequence[tuple[float, float]]) -> float | None:
     return None
 
 
-def _series(label: str, points: dict[float, list[float]], dashed: bool, colour: int | None) -> Series:
+def _series(label: str, points: dict[float, list[float]], dashed: bool = False, colour: int | None = None, *,
+            in_legend: bool = True) -> Series:
     places = sorted(points)
-    return Series(label, places, [median(points[place]) for place in places], dashed, colour)
+    return Series(label, places, [median(points[place]) for place in places], dashed, colour, in_legend)
