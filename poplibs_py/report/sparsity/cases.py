@@ -18,7 +18,7 @@ import numpy as np
 
 from ...errors import bad_argument
 from ...formats import BF16, F143, FP16, FP32, Format
-from ...popsparse import BlockSparseMatrix
+from ...popsparse import BlockPattern, BlockSparseMatrix, random_matrix, random_pattern
 from .pattern_files import PatternFile
 
 __all__ = ["TYPES", "Axes", "Case", "paper_axes", "quick_cases"]
@@ -68,9 +68,8 @@ class Case:
     @classmethod
     def from_file(cls, source: PatternFile, n: int, block: int, seed: int = 123) -> Case:
         """Return the case of a file's pattern, in blocks that hold all of its non-zeros."""
-        m, k = source.shape
-        stored, possible = len(source.blocks(block)[0]), -(-m // block) * -(-k // block)
-        return cls(m, k, n, stored / possible, block, seed, source)
+        pattern = source.pattern(block)
+        return cls(*pattern.shape, n, pattern.density, block, seed, source)
 
     def __str__(self) -> str:
         name = f"{self.source.name} " if self.source else ""
@@ -81,26 +80,18 @@ class Case:
         """Floating-point operations on stored values: ``2 m k n`` times the density."""
         return 2.0 * self.m * self.k * self.n * self.density
 
-    def block_positions(self, turn: int = 0) -> tuple[Array, Array]:
-        """Return the stored blocks' rows and columns; another `turn` draws another pattern of as many blocks."""
-        rows, columns = -(-self.m // self.block), -(-self.k // self.block)
-        if self.source is not None:
-            row, column = self.source.blocks(self.block)
-            return row, (column + turn) % columns
-        count = math.ceil(self.density * rows * columns)
-        chosen = self._generator(1 + turn).choice(rows * columns, count, replace=False, shuffle=False)
-        return np.divmod(np.sort(chosen), columns)
+    def pattern(self, turn: int = 0) -> BlockPattern:
+        """Return the pattern; another `turn` gives another one with as many blocks."""
+        if self.source is None:
+            return random_pattern(self.m, self.k, self.block, self.density, self.seed + turn)
+        first = self.source.pattern(self.block)
+        columns = (first.column_indices.astype(np.int64) + turn) % first.block_columns
+        return BlockPattern.from_pairs(first.shape, first.block_shape, first.row_indices, columns)[0]
 
     def weights(self, type_name: str, turn: int = 0) -> BlockSparseMatrix:
         """Return W in one of `TYPES`, with a power-of-two scale where the type is FP8."""
-        row, column = self.block_positions(turn)
-        reach = math.sqrt(3 / (self.density * self.k))
-        values = self._generator(0).uniform(-reach, reach, (len(row), self.block, self.block)).astype(np.float32)
-        if self.source is not None:
-            _clear_outside(values, row, column, self.m, self.k)
         kind = TYPES[type_name]
-        return BlockSparseMatrix.from_blocks(values, shape=(self.m, self.k), row_indices=row, column_indices=column,
-                                             format=kind, scale=self.scale(kind))
+        return random_matrix(self.pattern(turn), kind, self.seed, self.scale(kind))
 
     def scale(self, kind: Format) -> int:
         """Return the exponent s for which the weights over ``2**s`` fill an 8-bit format; 0 for a wider one."""
@@ -129,14 +120,6 @@ class Case:
 
     def _generator(self, stream: int) -> np.random.Generator:
         return np.random.default_rng([self.seed, stream])
-
-
-def _clear_outside(values: Array, row: Array, column: Array, m: int, k: int) -> None:
-    """Make the elements of edge blocks that lie outside the matrix zero."""
-    side = values.shape[1]
-    offsets = np.arange(side)
-    values[(row[:, None] * side + offsets >= m)] = 0
-    values.swapaxes(1, 2)[(column[:, None] * side + offsets >= k)] = 0
 
 
 @dataclass(frozen=True)

@@ -209,7 +209,7 @@ def _sparse_operands(case: Case, task: str) -> tuple[Any, Array, Check]:
     operands = _Operands(case, "FP32")
     w = operands.weights()[0]
     side = case.block
-    rows, columns = -(-case.m // side) * side, -(-case.k // side) * side
+    rows, columns = (-(-extent // side) * side for extent in w.shape)
     matrix: Any = sparse.bsr_array((w.blocks, w.column_indices, w.row_offsets.astype(np.int32)), shape=(rows, columns))
     right, padded = (case.inputs, columns) if task == "forward" else (case.gradients, rows)
     right = np.pad(right, ((0, padded - right.shape[0]), (0, 0)))

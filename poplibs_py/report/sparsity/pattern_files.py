@@ -2,42 +2,39 @@
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from ...errors import bad_argument
-from ...popsparse import BlockSparseMatrix
+from ...errors import PoplibsError, bad_argument
+from ...popsparse import BlockPattern, BlockSparseMatrix
 
 __all__ = ["PatternFile"]
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)
 class PatternFile:
-    """Where the non-zero elements of a matrix in a file are.
+    """Where the stored elements of a matrix in a file are.
 
     Attributes
     ----------
     name : str
         The file's name.
-    shape : (int, int)
-        Rows and columns.
-    rows, columns : array of int
-        Row and column of each stored element.
+    matrix : scipy.sparse.csr_array
+        The matrix; its stored elements are the pattern.
     """
 
     name: str
-    shape: tuple[int, int]
-    rows: Array
-    columns: Array
+    matrix: Any
 
     @classmethod
     def read(cls, path: str | Path) -> PatternFile:
-        """Read a ``.smtx``, ``.mtx`` or ``.npz`` file.
+        """Read a ``.smtx`` or ``.mtx`` file, or a ``.npz`` that SciPy or this library wrote.
 
         Raises
         ------
@@ -45,15 +42,34 @@ class PatternFile:
             If there is no such file, it is of another kind, it is damaged, or it holds no non-zero.
         """
         try:
-            matrix = BlockSparseMatrix.load(path, 1)  # type: ignore[attr-defined]
+            matrix = _read(Path(path))
         except OSError as error:
             raise bad_argument("matrix", str(path), f"a file that can be read ({error.strerror or error})") from error
-        if not matrix.n_blocks:
-            raise bad_argument("matrix", str(path), "a matrix with at least one non-zero")
-        rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.row_offsets))
-        return cls(Path(path).name, matrix.shape, rows, matrix.column_indices.astype(np.int64))
+        except PoplibsError as error:
+            raise bad_argument("matrix", f"{path} ({error})", "a .smtx, .mtx or .npz file that is whole") from error
+        if not matrix.nnz:
+            raise bad_argument("matrix", str(path), "a matrix with at least one stored element")
+        return cls(Path(path).name, matrix)
 
-    def blocks(self, side: int) -> tuple[Array, Array]:
-        """Return the rows and columns of the square blocks that hold any element, in row order."""
-        across = -(-self.shape[1] // side)
-        return np.divmod(np.unique(self.rows // side * across + self.columns // side), across)
+    def pattern(self, side: int) -> BlockPattern:
+        """Return the pattern of the square blocks that hold any stored element."""
+        return BlockSparseMatrix.from_scipy(self.matrix, side).pattern
+
+
+def _read(path: Path) -> Any:
+    if path.suffix == ".npz" and _is_scipy(path):
+        try:
+            matrix = sparse.csr_array(sparse.load_npz(path))
+        except (ValueError, KeyError, TypeError, AttributeError, zlib.error) as error:
+            raise bad_argument("path", str(error), "what scipy.sparse.save_npz writes") from None
+        return BlockSparseMatrix.from_scipy(matrix.astype(np.float32)).to_scipy("csr")
+    return BlockSparseMatrix.load(path).to_scipy("csr")
+
+
+def _is_scipy(path: Path) -> bool:
+    """Whether ``scipy.sparse.save_npz`` wrote the file; one that is no archive is left to the other reader."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "format.npy" in archive.namelist() and "version.npy" not in archive.namelist()
+    except zipfile.BadZipFile:
+        return False

@@ -68,7 +68,8 @@ def _facts(ours: Sequence[Record]) -> list[tuple[str, str]]:
     for name, what in (("x_scipy", "SciPy"), ("x_mkl", "MKL"), ("x_torch", "torch")):
         ratios = [value for r in static if r.type == "FP32" and (value := getattr(r, name))]
         if ratios:
-            found.append((f"{median(ratios):.1f}x", f"over {what}'s best route, static FP32, median of {len(ratios)} cases"))
+            what = f"over {what}'s best route, static FP32, median of {len(ratios)} cases"
+            found.append((f"{median(ratios):.1f}x", what))
     for type_name in TYPES:
         rows = [r for r in static if r.type == type_name and r.x_dense]
         if rows:
