@@ -88,6 +88,7 @@ class Family:
 
 
 FAMILIES: list[Family] = [
+    Family("cast", ("portable", "avx2", "avx512", "avx512_bf16")),
     Family("dot"),
     Family("peak"),
     Family("sparse"),

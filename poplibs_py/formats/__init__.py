@@ -1,5 +1,20 @@
-"""Number formats as data: presets, user-defined formats, and which format an array is in."""
+"""Number formats as data: presets, user-defined formats, arrays of codes with scales, and the reference codec."""
 
 from .format import BF16, E4M3, E5M2, F143, F152, FORMATS, FP16, FP32, Format, format_of
+from .quarter import QuarterArray
+from .scales import auto_scale
 
-__all__ = ["BF16", "E4M3", "E5M2", "F143", "F152", "FORMATS", "FP16", "FP32", "Format", "format_of"]
+__all__ = [
+    "BF16",
+    "E4M3",
+    "E5M2",
+    "F143",
+    "F152",
+    "FORMATS",
+    "FP16",
+    "FP32",
+    "Format",
+    "QuarterArray",
+    "auto_scale",
+    "format_of",
+]

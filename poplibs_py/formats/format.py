@@ -31,6 +31,8 @@ __all__ = [
 
 Specials = Literal["ieee", "nan_only", "negative_zero"]
 
+LOWEST_BIAS, HIGHEST_BIAS = -100, 127
+
 
 @dataclass(frozen=True)
 class Format:
@@ -45,7 +47,8 @@ class Format:
     mantissa_bits : int
         Stored bits of the significand, 0 to 23; 1 + exponent_bits + mantissa_bits must not pass 16, or be 32.
     bias : int
-        Exponent bias: a normal number is ``(-1)^s * 2^(e - bias) * (1 + m / 2^mantissa_bits)``.
+        Exponent bias: a normal number is ``(-1)^s * 2^(e - bias) * (1 + m / 2^mantissa_bits)``. -100 to 127, and
+        such that the largest exponent is at most 127: then every value is an FP32 number.
     specials : {"ieee", "nan_only", "negative_zero"}
         ``"ieee"``: the highest exponent holds infinities and NaNs. ``"nan_only"``: no infinities, the code with all
         exponent and mantissa bits set is NaN, for either sign (OCP E4M3). ``"negative_zero"``: no infinities, the
@@ -74,7 +77,7 @@ class Format:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise bad_argument("name", self.name, "a string that is not empty")
-        for key, low, high in (("exponent_bits", 1, 8), ("mantissa_bits", 0, 23), ("bias", -126, 254)):
+        for key, low, high in (("exponent_bits", 1, 8), ("mantissa_bits", 0, 23), ("bias", LOWEST_BIAS, HIGHEST_BIAS)):
             value = getattr(self, key)
             if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
                 raise bad_argument(key, value, f"a whole number from {low} to {high}")
@@ -84,6 +87,14 @@ class Format:
             raise bad_argument("mantissa_bits", 0, "at least 1 where specials='ieee', to tell NaN from infinity")
         if self.bits > 16 and (self.exponent_bits, self.mantissa_bits, self.bias) != (8, 23, 127):
             raise bad_argument("mantissa_bits", self.mantissa_bits, "at most 16 bits in all, or FP32's layout")
+        if self.max_code >> self.mantissa_bits == 0:
+            raise bad_argument("exponent_bits", self.exponent_bits, "enough for one normal number")
+        if self.max_exponent > 127:
+            raise bad_argument("bias", self.bias, f"at least {self.bias + self.max_exponent - 127}, so that FP32 holds "
+                               "the largest number")
+
+    def __hash__(self) -> int:
+        return hash(self.name)  # one lookup where a cached plan is found again; equal formats have equal names
 
     @property
     def bits(self) -> int:
@@ -154,6 +165,13 @@ class Format:
         if not self.subnormals or not self.mantissa_bits:
             return self.smallest_normal
         return 2.0 ** (self.min_exponent - self.mantissa_bits)
+
+    @property
+    def scales(self) -> range:
+        """Exponents s of the scales 2^s that its arrays may carry: -32 to 31 (PopLibs), where FP32 holds the values."""
+        if self.bits > 16:
+            return range(1)
+        return range(max(-32, self.bias - HIGHEST_BIAS), min(31, self.bias - LOWEST_BIAS, 127 - self.max_exponent) + 1)
 
     @property
     def unit_roundoff(self) -> float:

@@ -1,1 +1,5 @@
 """PopOps: element-wise operations, casts and reductions."""
+
+from .cast import cast
+
+__all__ = ["cast"]

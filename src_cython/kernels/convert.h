@@ -1,14 +1,14 @@
 /* Every number format up to 16 bits, to FP32 and back: the one place where codes are decoded and encoded.
  *
  * What callers may rely on
- *   - A format is its layout facts, a `pop_format`. A power-of-two scale is part of them: `pop_scaled` moves the bias, so
- *     a scaled FP8 tensor is only a format with another bias, decoded and rounded exactly, with no multiplication.
+ *   - A format is its layout facts, a `pop_format`. A power-of-two scale is part of them: `pop_scaled` moves the bias,
+ *     so a scaled FP8 tensor is only a format with another bias, decoded and rounded exactly, with no multiplication.
  *     Formats satisfy `poplibs_py.formats.Format`'s rule: each normal number is a normal FP32 number (bias <= 127,
  *     largest exponent <= 127) and bias >= -100. Then every value is an FP32 number and decoding is exact.
  *   - All levels give the same bits: the algorithm exists once, in convert_body.h, and is compiled with a vocabulary of
  *     scalar, AVX2 or AVX-512 operations. Only FP16 also uses the CPU's conversions, which agree bit for bit.
- *   - Give `pop_format` as a `static const` (POP_F16, POP_F143, ...) and everything folds to that format's own code; give
- *     it at run time and the same source is the generic path. Constant layout with a run-time bias works well too.
+ *   - Give `pop_format` as a `static const` (POP_F16, POP_F143, ...) and everything folds to that format's own code;
+ *     give it at run time and the same source is the generic path. Constant layout with a run-time bias works well too.
  *   - `_part` functions touch the first n elements only (0 <= n <= lanes), never a byte beyond; other lanes are +0.
  *   - MXCSR at its default: nearest even, no flushing of subnormals.
  *
@@ -23,14 +23,14 @@
  * of any format of at most 8 bits.
  *
  * Contract
- *   - Encoding rounds once. Nearest even: ties to the code with an even last bit. Toward zero: truncates. Stochastic: with
- *     f the discarded fraction and R the word's top r bits, up if and only if f + (R + 1/2) / 2^r >= 1.
+ *   - Encoding rounds once. Nearest even: ties to the code with an even last bit. Toward zero: truncates. Stochastic:
+ *     with f the discarded fraction and R the word's top r bits, up if and only if f + (R + 1/2) / 2^r >= 1.
  *     Without subnormals, zero and the smallest normal number are neighbours.
  *   - A finite number overflows when, rounded with unbounded exponent, it exceeds the largest finite number: then it
  *     becomes that number, NaN, or infinity, as asked; its sign is kept.
  *   - An infinity stays one where the format has it and becomes NaN elsewhere, whatever `overflow` says.
- *   - NaN stays NaN with its sign; formats with infinities keep the payload's top bits, quiet. POP_NEGATIVE_ZERO formats
- *     have one NaN, without sign, and write every zero as +0.
+ *   - NaN stays NaN with its sign; formats with infinities keep the payload's top bits, quiet. POP_NEGATIVE_ZERO
+ *     formats have one NaN, without sign, and write every zero as +0.
  *   - Decoding NaN gives quiet NaN, except that formats with FP32's exponent (BF16) decode by shifting alone. */
 #ifndef POP_KERNELS_CONVERT_H
 #define POP_KERNELS_CONVERT_H

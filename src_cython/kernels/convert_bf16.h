@@ -1,14 +1,14 @@
 /* BF16 pairs and tables, for the matrix units and for wide FP8 decoding (AVX-512 levels).
  *
- * Every FP8 value is a BF16 value, and every finite FP16 value is the sum of two: hi, its top 8 significant bits, and lo, the
- * other 3 (all 63,488 checked). An infinity's lo is zero, and zero times an infinity of the other operand is NaN: callers
- * that multiply pairs look at the mask of non-finite elements and take an FP32 path for them. */
+ * Every FP8 value is a BF16 value, and every finite FP16 value is the sum of two: hi, its top 8 significant bits, and
+ * lo, the other 3 (all 63,488 checked). An infinity's lo is zero, and zero times an infinity of the other operand is
+ * NaN: callers that multiply pairs look at the mask of non-finite elements and take an FP32 path for them. */
 
 /* BF16 elements from 32 FP32 numbers that are BF16 values: their top halves, in order. */
 POP_INLINE __m512i pop_bf16_pack(__m512 first, __m512 second)
 {
-    const __m512i odd = _mm512_set_epi16(63, 61, 59, 57, 55, 53, 51, 49, 47, 45, 43, 41, 39, 37, 35, 33, 31, 29, 27, 25, 23,
-                                         21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
+    const __m512i odd = _mm512_set_epi16(63, 61, 59, 57, 55, 53, 51, 49, 47, 45, 43, 41, 39, 37, 35, 33,
+                                         31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
     return _mm512_permutex2var_epi16(_mm512_castps_si512(first), odd, _mm512_castps_si512(second));
 }
 

@@ -1,9 +1,9 @@
 /* Decoding and encoding, once for every level: POP_OP names the vocabulary (scalar, AVX2, AVX-512) it is compiled with.
  *
- * Codes sit zero-extended in 32-bit lanes. Decoding shifts exponent and mantissa to FP32's places and adds the difference of
- * the biases; a subnormal borrows the hidden bit and gives it back by a subtraction (so no subnormal is ever multiplied).
- * Encoding rounds FP32's bits as an integer, where a carry runs into the exponent as it should; below the smallest
- * normal number, adding a power of two whose ulp is the format's step makes the adder round. */
+ * Codes sit zero-extended in 32-bit lanes. Decoding shifts exponent and mantissa to FP32's places and adds the
+ * difference of the biases; a subnormal borrows the hidden bit and gives it back by a subtraction (so no subnormal is
+ * ever multiplied). Encoding rounds FP32's bits as an integer, where a carry runs into the exponent as it should; below
+ * the smallest normal number, adding a power of two whose ulp is the format's step makes the adder round. */
 
 POP_INLINE POP_OP(f) POP_OP(from_code)(const pop_format *f, POP_OP(i) code)
 {
@@ -45,7 +45,8 @@ POP_INLINE POP_OP(i) POP_OP(noise)(POP_OP(i) words, int random_bits)
     return POP_OP(or)(POP_OP(and)(words, POP_OP(set)((int32_t)~(2 * half - 1))), POP_OP(set)((int32_t)half));
 }
 
-/* Magnitudes below the smallest normal number, as multiples of the format's step there, noise deciding which neighbour. */
+/* Magnitudes below the smallest normal number, as multiples of the format's step there, noise deciding which neighbour.
+ * */
 POP_INLINE POP_OP(i) POP_OP(tiny_code)(const pop_format *f, POP_OP(i) magnitude, POP_OP(i) noise)
 {
     int step_shift = f->subnormals ? 0 : f->mantissa_bits;
@@ -79,6 +80,7 @@ POP_INLINE POP_OP(i) POP_OP(to_code)(const pop_format *f, int rounding, int over
     POP_OP(i) sum = magnitude;
     if (rounding == POP_NEAREST_EVEN) {
         POP_OP(i) odd = POP_OP(and)(POP_OP(srl)(magnitude, shift), POP_OP(set)(1));
+        if (((127 - f->bias) << f->mantissa_bits) & 1) odd = POP_OP(sub)(POP_OP(set)(1), odd); /* the code's last bit */
         sum = POP_OP(add)(POP_OP(add)(magnitude, odd), POP_OP(set)((1 << (shift - 1)) - 1));
     } else if (rounding == POP_STOCHASTIC) {
         sum = POP_OP(add)(magnitude, POP_OP(srl)(noise, 32 - shift));

@@ -1,0 +1,337 @@
+"""`QuarterArray`: an array of codes with its scale, PopLibs' `quarter` tensor with its metadata."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+
+from ..errors import bad_argument, bad_type
+from .format import F143, FORMATS, Format, format_of
+from .reference import Overflow, Rounding, decode, encode
+from .scales import Array, auto_scale, checked_block_shape, checked_scale, spread, uniform_scale
+
+__all__ = ["QuarterArray"]
+
+_NO_INDEX = "whole numbers, slices, ... and None, at most one for each axis"
+
+
+class QuarterArray:
+    """Codes of a format of at most 16 bits, each standing for its value times a power of two.
+
+    PopLibs' ``quarter`` tensor with its metadata, with two things more: any format of at most 16 bits, and a scale for
+    each block of elements. The element at an index has the value ``decode(code) * 2**s`` with s its block's scale.
+
+    Parameters
+    ----------
+    codes : numpy.ndarray
+        Codes as unsigned integers of the format's width, or an array of the format's own dtype. Kept, not copied.
+    format : Format or what stands for one
+        The format of the codes.
+    scale : int or array of int, optional
+        Exponents s; -32 to 31 for the FP8 presets, ``format.scales`` in general. One number, or one for each block.
+    block_shape : sequence of int, optional
+        Extents of the blocks that share a scale, one for each axis, -1 for the axis's whole extent: ``(1, -1)`` is a
+        scale per row of a matrix. By default the tensor has one.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument does not fit the others.
+
+    See Also
+    --------
+    poplibs_py.popops.cast : Makes one from numbers, fast, and makes numbers from one.
+
+    Examples
+    --------
+    >>> q = QuarterArray.from_array([[1.0, 2.0], [300.0, -4000.0]], "f143", scale="auto", block_shape=(1, -1))
+    >>> q
+    QuarterArray([[1., 2.],
+                  [288., -4096.]], format=f143, scale=[[-6], [5]], block_shape=(1, 2))
+    >>> q[1].scale, q[1].to_array()
+    (array([5], dtype=int8), array([  288., -4096.], dtype=float32))
+    """
+
+    __slots__ = ("_scale", "block_shape", "codes", "format")
+
+    __array_ufunc__ = None  # NumPy's operators raise TypeError instead of decoding behind the back
+
+    codes: Array
+    format: Format
+    block_shape: tuple[int, ...] | None
+
+    def __init__(
+        self, codes: Array, format: object, scale: object = 0, block_shape: Sequence[int] | None = None
+    ) -> None:
+        fmt = format_of(format)
+        self.format = _narrow(fmt)
+        self.codes = _checked_codes(codes, fmt)
+        self.block_shape = checked_block_shape(block_shape, self.codes.shape)
+        self._scale = checked_scale(scale, fmt, self.codes.shape, self.block_shape)
+
+    @classmethod
+    def of_parts(cls, codes: Array, fmt: Format, scale: Array, block_shape: tuple[int, ...] | None) -> QuarterArray:
+        """Build from parts that are known to fit: nothing is checked or copied."""
+        made = cls.__new__(cls)
+        made.codes, made.format, made._scale, made.block_shape = codes, fmt, scale, block_shape
+        return made
+
+    @classmethod
+    def from_array(
+        cls,
+        values: object,
+        format: object = F143,
+        scale: object = 0,
+        block_shape: Sequence[int] | None = None,
+        *,
+        rounding: Rounding = "nearest-even",
+        overflow: Overflow | None = None,
+    ) -> QuarterArray:
+        """Round real numbers to a format, in plain NumPy.
+
+        `poplibs_py.popops.cast` gives the same codes, much faster, and rounds stochastically too.
+
+        Parameters
+        ----------
+        values : array-like of real numbers
+            Float16, float32, float64, bfloat16, FP8 or integers that float64 holds.
+        format : Format or what stands for one, optional
+            At most 16 bits.
+        scale : int, array of int or "auto", optional
+            ``"auto"`` takes for each block the least s for which nothing overflows (`auto_scale`).
+        block_shape : sequence of int, optional
+            As for `QuarterArray`.
+        rounding : {"nearest-even", "toward-zero"}, optional
+        overflow : {"saturate", "nan", "inf"}, optional
+            What too large numbers become; by default infinity where the format has it, else NaN.
+        """
+        fmt = _narrow(format_of(format))
+        x = _real(values)
+        if rounding not in ("nearest-even", "toward-zero"):
+            raise bad_argument("rounding", rounding, "'nearest-even' or 'toward-zero'")
+        if overflow not in (None, "saturate", "nan", "inf"):
+            raise bad_argument("overflow", overflow, "'saturate', 'nan', 'inf' or None")
+        blocks = checked_block_shape(block_shape, x.shape)
+        chosen = auto_scale(x, fmt, blocks) if isinstance(scale, str) and scale == "auto" else scale
+        exponents = checked_scale(chosen, fmt, x.shape, blocks)
+        codes = encode(x, fmt, scale=spread(exponents, x.shape, blocks), rounding=rounding, overflow=overflow)
+        return cls.of_parts(codes.reshape(x.shape), fmt, exponents, blocks)
+
+    @property
+    def scale(self) -> int | Array:
+        """The exponent s: an int where the tensor has one, else an int8 array with a number for each block."""
+        return int(self._scale) if self.block_shape is None else self._scale
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents of the axes."""
+        return tuple(self.codes.shape)
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return self.codes.ndim
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self.codes.size
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of codes and scales."""
+        return self.codes.nbytes + self._scale.nbytes
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype that the codes have as numbers at scale 0, or their integer dtype where the format has none."""
+        return self.format.dtype or self.format.code_dtype
+
+    @property
+    def T(self) -> QuarterArray:  # noqa: N802  (NumPy's name)
+        """The array with its axes reversed; shares memory."""
+        blocks = self.block_shape and self.block_shape[::-1]
+        return QuarterArray.of_parts(self.codes.T, self.format, self._scale.T, blocks)
+
+    def uniform_scale(self) -> int | None:
+        """Return the one exponent that every element has, or None if they differ."""
+        return uniform_scale(self._scale)
+
+    def element_scales(self) -> Array:
+        """Return the exponents as an int8 array that broadcasts against the elements."""
+        return spread(self._scale, self.shape, self.block_shape)
+
+    def to_array(self, dtype: object = np.float32) -> Array:
+        """Return the values, exactly, as float32 or float64.
+
+        Raises
+        ------
+        InvalidArgumentError
+            For another dtype; `poplibs_py.popops.cast` rounds to any format.
+        """
+        wanted = np.dtype(dtype)  # type: ignore[call-overload]
+        if wanted not in (np.float32, np.float64):
+            raise bad_argument("dtype", dtype, "float32 or float64, which hold every value; popops.cast takes others")
+        return np.asarray(np.ldexp(_table(self.format)[self.codes].astype(wanted), self.element_scales()))
+
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> Array:
+        if copy is False:
+            raise bad_argument("copy", copy, "True or None: the values must be decoded")
+        values = self.to_array()
+        return values if dtype is None else values.astype(dtype)  # type: ignore[call-overload]
+
+    def copy(self) -> QuarterArray:
+        """Return an array of its own with the same codes and scales."""
+        return QuarterArray.of_parts(self.codes.copy(), self.format, self._scale.copy(), self.block_shape)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, index: object) -> QuarterArray:
+        """Return the part at whole numbers, slices, ``...`` and ``None``; codes are shared.
+
+        A slice that begins at a block's border with step 1 keeps the blocks; along an axis that any other slice cuts,
+        each index carries its own scale.
+        """
+        entries = _full_index(index, self.ndim)
+        codes = self.codes[tuple(entries)]
+        if not isinstance(codes, np.ndarray):  # a single element
+            codes = self.codes[(*entries, Ellipsis)]
+        if self.block_shape is None:
+            return QuarterArray.of_parts(codes, self.format, self._scale, None)
+        scale, blocks, axis = self._scale, [], 0
+        picks: list[Any] = []
+        for entry in entries:
+            if entry is None:
+                picks.append(None)
+                blocks.append(1)
+                continue
+            pick, block = _pick_blocks(entry, self.shape[axis], self.block_shape[axis])
+            if isinstance(pick, np.ndarray):
+                scale, pick = scale.take(pick, axis=axis), slice(None)
+            picks.append(pick)
+            if block is not None:
+                blocks.append(block)
+            axis += 1
+        scale = np.asarray(scale[tuple(picks)])
+        return QuarterArray.of_parts(codes, self.format, scale, tuple(blocks) if blocks else None)
+
+    def __repr__(self) -> str:
+        values = self.to_array(np.float64)
+        shown = np.array2string(values, separator=", ", prefix="QuarterArray(", formatter=_FORMATTER)
+        scale = "" if self.block_shape is None else f", block_shape={self.block_shape}"
+        exponents = self.scale if self.block_shape is None else self._scale.tolist()
+        return f"QuarterArray({shown}, format={self.format}, scale={exponents}{scale})"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write codes, scales and format to a ``.npz`` file, exactly at this path."""
+        layout = {key: getattr(self.format, key) for key in _LAYOUT}
+        with open(path, "wb") as file:
+            np.savez(
+                file, codes=self.codes.view(self.format.code_dtype), scale=self._scale,
+                block_shape=np.array(self.block_shape or (), np.int64), format=np.array(json.dumps(layout)),
+            )
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> QuarterArray:
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the file is of another kind.
+        FileNotFoundError
+            If there is no such file.
+        """
+        try:
+            with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
+                layout = json.loads(str(file["format"]))
+                fmt = Format(**{key: layout[key] for key in _LAYOUT})
+                fmt = next((preset for preset in FORMATS if preset == fmt), fmt)
+                blocks = tuple(int(b) for b in file["block_shape"])
+                scale = file["scale"]
+                return cls(file["codes"], fmt, scale, blocks if scale.ndim else None)
+        except (KeyError, ValueError, TypeError, AttributeError, EOFError, BadZipFile) as error:
+            raise bad_argument("path", str(path), f"a file that QuarterArray.save wrote ({error})") from None
+
+
+_LAYOUT = ("name", "exponent_bits", "mantissa_bits", "bias", "specials", "subnormals")
+
+
+@cache
+def _table(fmt: Format) -> Array:
+    """The value of each code, at scale 0."""
+    table = decode(np.arange(1 << fmt.bits, dtype=np.uint32), fmt).astype(np.float32)
+    table.flags.writeable = False
+    return table
+
+
+def _narrow(fmt: Format) -> Format:
+    if fmt.bits > 16:
+        raise bad_argument("format", fmt.name, "a format of at most 16 bits; FP32 arrays are plain NumPy arrays")
+    return fmt
+
+
+def _checked_codes(codes: object, fmt: Format) -> Array:
+    dtypes = f"a NumPy array of {fmt.code_dtype}" + (f" or {fmt.dtype}" if fmt.dtype else "") + f", for {fmt}"
+    if not isinstance(codes, np.ndarray):
+        raise bad_type("codes", type(codes), dtypes)
+    if codes.dtype == fmt.dtype:
+        return codes.view(fmt.code_dtype)
+    if codes.dtype != fmt.code_dtype:
+        raise bad_type("codes", str(codes.dtype), dtypes)
+    if fmt.bits < 8 * fmt.itemsize and codes.size and int(codes.max()) >> fmt.bits:
+        raise bad_argument("codes", f"{int(codes.max()):#x}", f"codes of {fmt.bits} bits")
+    return codes
+
+
+def _real(values: object) -> Array:
+    x = np.asarray(values)
+    if x.dtype.kind in "fiu" and x.dtype.itemsize <= 8:
+        return x
+    if any(x.dtype == fmt.dtype for fmt in FORMATS):
+        return x.astype(np.float32)
+    raise bad_type("values", str(x.dtype), "real numbers: float16, float32, float64, bfloat16, FP8 or integers")
+
+
+def _full_index(index: object, ndim: int) -> list[Any]:
+    """The index as a list with one entry for each axis, beside the Nones."""
+    given = list(index) if isinstance(index, tuple) else [index]
+    for entry in given:
+        simple = entry is None or entry is Ellipsis or isinstance(entry, slice)
+        if not simple and (isinstance(entry, (bool, np.bool_)) or not hasattr(entry, "__index__")):
+            raise bad_type("index", index, _NO_INDEX)
+    axes = sum(entry is not None and entry is not Ellipsis for entry in given)
+    dots = [i for i, entry in enumerate(given) if entry is Ellipsis]
+    if axes > ndim or len(dots) > 1:
+        raise bad_argument("index", index, f"{_NO_INDEX}; this array has {ndim}")
+    at = dots[0] if dots else len(given)
+    return [*given[:at], *[slice(None)] * (ndim - axes), *given[at + len(dots):]]
+
+
+def _pick_blocks(entry: Any, n: int, block: int) -> tuple[Any, int | None]:
+    """Which scales an index takes along one axis, and the block extent that remains (None: the axis goes)."""
+    if not isinstance(entry, slice):
+        return range(n)[entry] // block, None
+    picked = range(n)[entry]
+    if len(picked) == 0:
+        return slice(0, 0), 1
+    if block >= n:
+        return slice(None), len(picked)
+    if picked.step == 1 and picked.start % block == 0:
+        return slice(picked.start // block, -(-picked.stop // block)), min(block, len(picked))
+    return np.asarray(picked) // block, 1
+
+
+def _shown(value: Any) -> str:
+    return np.format_float_positional(value, unique=True, trim=".") if 1e-4 <= abs(value) < 1e6 or value == 0 \
+        else f"{value:.4g}"
+
+
+_FORMATTER: Any = {"float_kind": _shown}

@@ -1,0 +1,164 @@
+"""The reference codec: decodes and encodes any format in plain NumPy, written to be obvious rather than fast.
+
+The compiled kernels are checked against it. Every step is exact in float64: powers of two scale, `numpy.floor` splits,
+and comparisons decide.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from ..errors import bad_argument
+from .format import Format
+
+__all__ = ["Overflow", "Rounding", "decode", "default_overflow", "encode"]
+
+Array = np.ndarray[Any, Any]
+Rounding = Literal["nearest-even", "toward-zero", "stochastic"]
+Overflow = Literal["saturate", "nan", "inf"]
+
+
+def decode(codes: Array, fmt: Format, scale: int | Array = 0) -> Array:
+    """Return the values of codes, in float64.
+
+    Parameters
+    ----------
+    codes : numpy.ndarray of unsigned integers
+        Codes of `fmt`.
+    fmt : Format
+        Any format of at most 16 bits, or FP32.
+    scale : int or numpy.ndarray of int, optional
+        Values are multiplied by ``2**scale``; broadcast against `codes`.
+
+    Examples
+    --------
+    >>> from poplibs_py.formats import F143
+    >>> decode(np.array([0x3C, 0x7F, 0x80], np.uint8), F143)
+    array([  0.75, 240.  ,    nan])
+    """
+    code = np.asarray(codes).astype(np.int64)
+    magnitude = code & ((1 << (fmt.bits - 1)) - 1)
+    negative = code >> (fmt.bits - 1) & 1 == 1
+    exponent = magnitude >> fmt.mantissa_bits
+    fraction = magnitude & ((1 << fmt.mantissa_bits) - 1)
+    normal = np.ldexp((1 << fmt.mantissa_bits) + fraction, exponent - fmt.bias - fmt.mantissa_bits)
+    small = np.ldexp(fraction * fmt.subnormals, 1 - fmt.bias - fmt.mantissa_bits)
+    value = np.where(exponent > 0, normal, small)
+    if fmt.has_infinity:
+        value = np.where(magnitude > fmt.max_code, np.where(fraction == 0, np.inf, np.nan), value)
+    elif fmt.specials == "nan_only":
+        value = np.where(magnitude > fmt.max_code, np.nan, value)
+    else:
+        value = np.where(code == fmt.nan_code, np.nan, value)
+    return np.ldexp(np.where(negative, -value, value), scale)
+
+
+def default_overflow(fmt: Format, rounding: Rounding) -> Overflow:
+    """Return what an overflow becomes by default: IEEE 754's result, with NaN where there is no infinity."""
+    if rounding == "toward-zero":
+        return "saturate"
+    return "inf" if fmt.has_infinity else "nan"
+
+
+def encode(
+    values: Array,
+    fmt: Format,
+    *,
+    scale: int | Array = 0,
+    rounding: Rounding = "nearest-even",
+    overflow: Overflow | None = None,
+    words: Array | None = None,
+    random_bits: int = 31,
+) -> Array:
+    """Return the codes of values, rounded once.
+
+    Parameters
+    ----------
+    values : numpy.ndarray
+        Real numbers; converted to float64, which must hold them.
+    fmt : Format
+        A format of at most 16 bits.
+    scale : int or numpy.ndarray of int, optional
+        The codes are those of ``values / 2**scale``; broadcast against `values`.
+    rounding : {"nearest-even", "toward-zero", "stochastic"}, optional
+        Nearest even breaks ties to the even code. Stochastic rounding moves away from zero if and only if
+        ``f + (R + 1/2) / 2**random_bits >= 1``, with f the fraction that truncation discards, as a share of the step.
+    overflow : {"saturate", "nan", "inf"}, optional
+        What a finite number becomes whose rounded value, the exponent unbounded, passes the largest finite number.
+        See `default_overflow`.
+    words : numpy.ndarray of uint32, optional
+        For stochastic rounding: R is the top `random_bits` of each element's word.
+    random_bits : int, optional
+        1 to 31.
+
+    Returns
+    -------
+    numpy.ndarray
+        Codes, dtype ``fmt.code_dtype``.
+
+    Notes
+    -----
+    Infinities stay where the format has them and become NaN elsewhere. NaN keeps its sign where the format has signed
+    NaN, and the top of its payload where the format has payloads, quiet.
+    """
+    overflow = overflow or default_overflow(fmt, rounding)
+    if overflow == "inf" and not fmt.has_infinity:
+        raise bad_argument("overflow", overflow, f"'saturate' or 'nan': {fmt} has no infinity")
+    with np.errstate(invalid="ignore"):  # a signalling NaN
+        x = np.asarray(values, np.float64)
+    finite = np.isfinite(x)
+    within = np.minimum(np.abs(x), 2.0**200)  # past every format's range, and no overflow of float64 below
+    magnitude = np.ldexp(np.where(finite, within, 0.0), np.negative(scale))
+
+    step = _step(magnitude, fmt)
+    steps = magnitude / step
+    whole = np.floor(steps)
+    if rounding == "nearest-even":
+        up = _nearest_is_up(whole, steps - whole, step, fmt)
+    elif rounding == "toward-zero":
+        up = np.zeros(x.shape, bool)
+    else:
+        noise = (np.asarray(words, np.uint32) >> np.uint32(32 - random_bits)) + 0.5
+        up = steps - whole >= 1 - noise / 2.0**random_bits
+    code = _code((whole + up) * step, fmt)
+
+    overflow_codes = {"saturate": fmt.max_code, "nan": fmt.nan_code, "inf": _infinity(fmt)}
+    code = np.where(code > fmt.max_code, overflow_codes[overflow], code)
+    code = np.where(np.isinf(x), _infinity(fmt) if fmt.has_infinity else fmt.nan_code, code)
+    code = np.where(np.isnan(x), _nan_codes(x, fmt), code)
+    signed = np.signbit(x) & ((code != 0) | (fmt.specials != "negative_zero"))
+    return np.asarray(code | signed.astype(np.int64) << (fmt.bits - 1), fmt.code_dtype)
+
+
+def _step(magnitude: Array, fmt: Format) -> Array:
+    """The distance of the two neighbours in `fmt`, its exponent unbounded above, that enclose each magnitude."""
+    exponent = np.frexp(magnitude)[1] - 1
+    normal: Array = np.ldexp(1.0, np.maximum(exponent, fmt.min_exponent) - fmt.mantissa_bits)
+    below = magnitude < fmt.smallest_normal
+    return np.asarray(np.where(below, fmt.smallest_subnormal, normal))
+
+
+def _nearest_is_up(whole: Array, fraction: Array, step: Array, fmt: Format) -> Array:
+    odd = _code(whole * step, fmt) % 2 == 1
+    return np.asarray((fraction > 0.5) | ((fraction == 0.5) & odd))
+
+
+def _code(value: Array, fmt: Format) -> Array:
+    """The code of numbers of `fmt`, its exponent unbounded above."""
+    mantissa, exponent = np.frexp(value)
+    normal = (exponent - 1 + fmt.bias - 1) * (1 << fmt.mantissa_bits) + np.ldexp(mantissa, fmt.precision)
+    subnormal = np.ldexp(value, fmt.mantissa_bits - fmt.min_exponent)
+    return np.asarray(np.where(value < fmt.smallest_normal, subnormal, normal), np.int64)
+
+
+def _infinity(fmt: Format) -> int:
+    return ((1 << fmt.exponent_bits) - 1) << fmt.mantissa_bits
+
+
+def _nan_codes(x: Array, fmt: Format) -> Array | int:
+    if not fmt.has_infinity:
+        return fmt.nan_code
+    payload = x.view(np.int64) & ((1 << 52) - 1)
+    return np.asarray(fmt.nan_code | payload >> (52 - fmt.mantissa_bits))

@@ -1,0 +1,130 @@
+"""Power-of-two scales of an array: one for the tensor, or one for each block of elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import bad_argument, bad_type
+from .format import Format
+
+__all__ = ["Scale", "auto_scale", "block_maxima", "checked_block_shape", "checked_scale", "spread", "uniform_scale"]
+
+Array = np.ndarray[Any, Any]
+Scale = int | Array
+
+
+def checked_block_shape(block_shape: Sequence[int] | None, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Return a block shape with -1 replaced by the axis's extent, or None for one scale per tensor.
+
+    Raises
+    ------
+    InvalidArgumentError
+        Unless there is a number for each axis, at least 1, or -1.
+    """
+    if block_shape is None:
+        return None
+    allowed = f"{len(shape)} whole numbers (one for each axis), each at least 1, or -1 for the axis's whole extent"
+    try:
+        blocks = [b.__index__() for b in block_shape]
+    except (TypeError, AttributeError):
+        raise bad_type("block_shape", block_shape, allowed) from None
+    if len(blocks) != len(shape) or any(b < 1 and b != -1 for b in blocks):
+        raise bad_argument("block_shape", block_shape, allowed)
+    return tuple(max(n, 1) if b == -1 else min(b, max(n, 1)) for b, n in zip(blocks, shape, strict=True)) or None
+
+
+def scales_shape(shape: tuple[int, ...], block_shape: tuple[int, ...] | None) -> tuple[int, ...]:
+    """Return the shape of the exponents: how many blocks lie along each axis."""
+    if block_shape is None:
+        return ()
+    return tuple(-(-n // b) for n, b in zip(shape, block_shape, strict=True))
+
+
+def checked_scale(scale: object, fmt: Format, shape: tuple[int, ...], block_shape: tuple[int, ...] | None) -> Array:
+    """Return the exponents as a fresh int8 array of `scales_shape`.
+
+    Raises
+    ------
+    InvalidTypeError
+        If they are not whole numbers.
+    InvalidArgumentError
+        If one is out of range for the format, or the shape is wrong.
+    """
+    given = np.asarray(scale)
+    if given.dtype.kind not in "iu":
+        raise bad_type("scale", scale, "a whole number s (values are decoded times 2**s), an array of them, or 'auto'")
+    allowed = fmt.scales
+    if given.size and not (allowed[0] <= given.min() and given.max() <= allowed[-1]):
+        raise bad_argument("scale", scale, f"whole numbers from {allowed[0]} to {allowed[-1]} for {fmt}")
+    wanted = scales_shape(shape, block_shape)
+    if given.ndim and given.shape != wanted:
+        raise bad_argument("scale", f"an array of shape {given.shape}", f"one number, or the shape {wanted}"
+                           + ("" if wanted else "; block_shape says which elements share a scale"))
+    return np.ascontiguousarray(np.broadcast_to(given, wanted), np.int8).reshape(wanted)
+
+
+def block_maxima(magnitudes: Array, block_shape: tuple[int, ...] | None) -> Array:
+    """Return the largest number of each block."""
+    if block_shape is None:
+        return np.asarray(magnitudes.max(initial=0))
+    for axis, block in enumerate(block_shape):
+        if magnitudes.shape[axis]:
+            starts = np.arange(0, magnitudes.shape[axis], block)
+            magnitudes = np.maximum.reduceat(magnitudes, starts, axis=axis)
+    return magnitudes
+
+
+def auto_scale(values: Array, fmt: Format, block_shape: tuple[int, ...] | None = None) -> Array:
+    """Return for each block the least s such that its largest finite magnitude does not exceed ``fmt.max * 2**s``.
+
+    No element then overflows, and the format's finest steps serve as much of the block as they can. The exponent stays
+    in ``fmt.scales``; a block of zeros takes 0.
+
+    Parameters
+    ----------
+    values : numpy.ndarray
+        Real numbers. NaN and infinities are passed over.
+    fmt : Format
+        The format that they will be written in.
+    block_shape : tuple of int, optional
+        Extents of the blocks along each axis; by default all values share one scale.
+
+    Returns
+    -------
+    numpy.ndarray of int8
+        One exponent for each block, or an array without axes.
+
+    Examples
+    --------
+    >>> from poplibs_py.formats import F143
+    >>> int(auto_scale(np.array([1.0, -1000.0]), F143))
+    3
+    """
+    magnitudes = np.abs(values)
+    amax = block_maxima(np.where(np.isfinite(magnitudes), magnitudes, 0), block_shape).astype(np.float64)
+    mantissa, exponent = np.frexp(amax)
+    top, top_exponent = np.frexp(fmt.max)
+    least = exponent - top_exponent + (mantissa > top)
+    allowed = fmt.scales
+    return np.where(amax > 0, np.clip(least, allowed[0], allowed[-1]), 0).astype(np.int8)
+
+
+def spread(scale: Array, shape: tuple[int, ...], block_shape: tuple[int, ...] | None) -> Array:
+    """Return exponents that broadcast against the elements: each block's number repeated over the block."""
+    if block_shape is None:
+        return scale
+    for axis, (n, block) in enumerate(zip(shape, block_shape, strict=True)):
+        if block < n:
+            scale = np.repeat(scale, block, axis=axis).take(range(n), axis=axis)
+    return scale
+
+
+def uniform_scale(scale: Array) -> int | None:
+    """Return the one exponent that all blocks have, if they have."""
+    if scale.size == 0:
+        return 0
+    first = int(scale.flat[0])
+    return first if scale.ndim == 0 or bool((scale == first).all()) else None

@@ -1,0 +1,215 @@
+"""``popops::cast``: arrays from one number format to another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..config import settings
+from ..errors import bad_argument, bad_type
+from ..formats import FORMATS, FP32, Format, QuarterArray, format_of
+from ..formats.reference import Overflow, Rounding, default_overflow
+from ..formats.scales import auto_scale, checked_block_shape, checked_scale
+from ._cast_plan import OVERFLOWS, ROUNDINGS, CastPlan
+
+__all__ = ["cast"]
+
+Array = np.ndarray[Any, Any]
+
+_NO_SCALE = np.zeros(1, np.int8)
+_NO_SEED = np.zeros(1, np.uint64)
+_SOURCES = "float32, float16, bfloat16, FP8 or float64 numbers, or a QuarterArray"
+
+
+def cast(
+    x: object,
+    format: object,
+    *,
+    scale: object = None,
+    block_shape: Sequence[int] | None = None,
+    rounding: Rounding = "nearest-even",
+    overflow: Overflow | None = None,
+    seed: int | None = None,
+    random_bits: int = 31,
+    out: Any = None,
+) -> Any:
+    """Cast an array to another number format (``popops::cast``).
+
+    Parameters
+    ----------
+    x : array-like or QuarterArray
+        float32, float16, bfloat16, FP8 or float64 numbers, of any shape and strides, or codes with their scale.
+    format : Format, dtype or str
+        The target: a preset by any of its names, or a user-defined `poplibs_py.formats.Format` of at most 16 bits.
+    scale : int, array of int or "auto", optional
+        Exponents s: the result's codes stand for their value times ``2**s``. ``"auto"`` takes for each block the least
+        s for which nothing overflows. With a scale the result is a `QuarterArray`.
+    block_shape : sequence of int, optional
+        Extents of the blocks that share a scale, -1 for an axis's whole extent; by default the tensor has one.
+    rounding : {"nearest-even", "toward-zero", "stochastic"}, optional
+        Stochastic rounding needs `seed`.
+    overflow : {"saturate", "nan", "inf"}, optional
+        What a finite number becomes whose rounded value passes the largest finite one. By default IEEE 754's result:
+        the largest number where `rounding` is toward zero, else infinity, or NaN where the format has no infinity.
+    seed : int, optional
+        0 to 2**64 - 1, for stochastic rounding.
+    random_bits : int, optional
+        Random bits of each stochastic rounding, 1 to 31 (the default).
+    out : numpy.ndarray or QuarterArray, optional
+        Where the result goes: the target's dtype and the shape of `x`, any strides. A `QuarterArray` keeps its scales.
+        It may be `x` itself where both have the same item size.
+
+    Returns
+    -------
+    numpy.ndarray or QuarterArray
+        An array of the target's dtype, laid out like `x`; a `QuarterArray` where `scale` was given, where the target
+        has no dtype of its own, or as `out` is.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind or value. Nothing has been written then.
+
+    Notes
+    -----
+    Each element is rounded once, from its exact value. Scales are powers of two and cost no rounding. All
+    instruction-set levels, thread counts and strides give the same bits.
+
+    With f the fraction of a step that truncation would discard and R an integer of `random_bits` bits, stochastic
+    rounding moves away from zero if and only if ``f + (R + 1/2) / 2**random_bits >= 1`` (Fitzgibbon and Felix, ARITH
+    2025: without the half, few bits bias the mean downwards). The chance is f rounded to a multiple of
+    ``2**-random_bits``: with 31 bits it is exactly f, and the mean exactly `x`, unless `x` is subnormal in the target
+    and far below its step. R belongs to the element's place in C order and to the seed alone.
+
+    NaN stays NaN. Infinities stay where the target has them and become NaN elsewhere, also with
+    ``overflow="saturate"``, as on the IPU. F143 and F152 have no minus zero: negative numbers that round to zero
+    become +0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py import cast
+    >>> cast(np.float32([0.3, 250, -1e-9]), "f143", overflow="saturate")
+    array([0.3125, 240, 0], dtype='float8_e4m3fnuz')
+    >>> cast(np.float32([[1, 1000], [3e-4, 2e-4]]), "f143", scale="auto", block_shape=(1, -1)).scale.ravel()
+    array([  3, -19], dtype=int8)
+    """
+    target = format if type(format) is Format else format_of(format)
+    if rounding not in ROUNDINGS:
+        raise bad_argument("rounding", rounding, ", ".join(map(repr, ROUNDINGS)))
+    if overflow is None:
+        overflow = default_overflow(target, rounding)
+    elif overflow not in OVERFLOWS or (overflow == "inf" and not target.has_infinity):
+        allowed = "'saturate', 'nan'" + (" or 'inf'" if target.has_infinity else f"; {target} has no infinity")
+        raise bad_argument("overflow", overflow, allowed)
+    seeds = _checked_seed(seed, random_bits) if rounding == "stochastic" else _NO_SEED
+
+    codes, source, in_scales, in_blocks = _source(x)
+    if source is None and rounding == "stochastic":
+        raise bad_argument("rounding", rounding, "'nearest-even' or 'toward-zero' from float64; cast to float32 first")
+    if scale is None and out is None and target.dtype is not None:
+        if block_shape is not None:
+            raise bad_argument("block_shape", block_shape, "None where no scale is given")
+        result = written = _empty(codes, target.dtype)
+        out_scales, out_blocks = _NO_SCALE, None
+    else:
+        result, written, out_scales, out_blocks = _destination(x, codes, target, scale, block_shape, out)
+        if out is not None:
+            codes = _apart(codes, written)
+    if codes.size:
+        plan = _plan(source, codes.shape, codes.strides, in_blocks, target, written.strides, out_blocks, rounding,
+                     overflow, random_bits)
+        plan.executable(codes, written, plan.layout, in_scales, out_scales, seeds)
+    return result
+
+
+@lru_cache(maxsize=1024)
+def _plan(source: Format | None, shape: tuple[int, ...], in_strides: tuple[int, ...], in_blocks: tuple[int, ...] | None,
+          target: Format, out_strides: tuple[int, ...], out_blocks: tuple[int, ...] | None,
+          rounding: str, overflow: str, random_bits: int) -> CastPlan:
+    return CastPlan.make(source, shape, in_strides, in_blocks, target, out_strides, out_blocks, rounding, overflow,
+                         random_bits, settings.num_threads)
+
+
+def _empty(like: Array, dtype: np.dtype[Any]) -> Array:
+    if like.flags.c_contiguous:
+        return np.empty(like.shape, dtype)
+    return np.empty_like(like, dtype=dtype, subok=False)
+
+
+@cache
+def _by_dtype(dtype: np.dtype[Any]) -> Format | None:
+    """The format of an array of numbers; None for float64."""
+    if dtype == np.float64:
+        return None
+    found = next((f for f in FORMATS if f.dtype == dtype), None)
+    if found is None:
+        raise bad_type("x", str(dtype), _SOURCES)
+    return found
+
+
+def _source(x: object) -> tuple[Array, Format | None, Array, tuple[int, ...] | None]:
+    """Codes, format (None for float64), exponents and their blocks."""
+    if isinstance(x, QuarterArray):
+        return x.codes, x.format, np.ascontiguousarray(x.scale, np.int8).reshape(-1), x.block_shape
+    if not isinstance(x, np.ndarray):
+        try:
+            x = np.asarray(x)
+        except (ValueError, TypeError):
+            raise bad_type("x", type(x), _SOURCES) from None
+    return x, _by_dtype(x.dtype), _NO_SCALE, None
+
+
+def _checked_seed(seed: object, random_bits: object) -> Array:
+    if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool) or not 0 <= seed < 1 << 64:
+        raise bad_argument("seed", seed, "a whole number from 0 to 2**64 - 1, which stochastic rounding needs")
+    if not isinstance(random_bits, (int, np.integer)) or isinstance(random_bits, bool) or not 1 <= random_bits <= 31:
+        raise bad_argument("random_bits", random_bits, "a whole number from 1 to 31")
+    return np.array([seed], np.uint64)
+
+
+def _destination(x: object, codes: Array, target: Format, scale: object, block_shape: Sequence[int] | None,
+                 out: object) -> tuple[Any, Array, Array, tuple[int, ...] | None]:
+    """What to return, the codes to write, their exponents and blocks."""
+    if isinstance(out, QuarterArray):
+        if scale is not None or block_shape is not None:
+            raise bad_argument("scale", scale, "None where `out` is a QuarterArray, whose own scales hold")
+        if out.format != target:
+            raise bad_argument("out", f"a QuarterArray of {out.format}", f"a QuarterArray of {target}")
+        _check_out(out.codes, codes.shape, target.code_dtype)
+        return out, out.codes, np.ascontiguousarray(out.scale, np.int8).reshape(-1), out.block_shape
+    if out is not None:
+        if scale is not None or target.dtype is None:
+            raise bad_type("out", type(out), "a QuarterArray, which can carry the scale and the format")
+        _check_out(out, codes.shape, target.dtype)
+        return out, out, _NO_SCALE, None  # type: ignore[return-value]
+    if target == FP32:
+        raise bad_argument("scale", scale, "None: float32 arrays carry no scale")
+    blocks = checked_block_shape(block_shape, codes.shape)
+    if isinstance(scale, str) and scale == "auto":
+        scale = auto_scale(cast(x, FP32) if codes.dtype != np.float64 else codes, target, blocks)
+    exponents = checked_scale(0 if scale is None else scale, target, codes.shape, blocks)
+    made = QuarterArray.of_parts(_empty(codes, target.code_dtype), target, exponents, blocks)
+    return made, made.codes, exponents.reshape(-1), blocks
+
+
+def _check_out(out: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    if not isinstance(out, np.ndarray) or out.dtype != dtype:
+        raise bad_type("out", str(getattr(out, "dtype", type(out))), f"an array of {dtype}")
+    if out.shape != shape:
+        raise bad_argument("out", f"an array of shape {out.shape}", f"the shape of x, {shape}")
+    if not out.flags.writeable:
+        raise bad_argument("out", "a read-only array", "a writeable one")
+
+
+def _apart(codes: Array, written: Array) -> Array:
+    """The input, copied where writing the output would destroy elements not yet read."""
+    if codes is not written and codes.base is None and written.base is None:
+        return codes  # each owns its memory
+    if not np.may_share_memory(codes, written):
+        return codes
+    same = codes.ctypes.data == written.ctypes.data and codes.strides == written.strides
+    return codes if same and codes.itemsize == written.itemsize else codes.copy()

@@ -1,0 +1,63 @@
+/* Encoders: FP32 to codes, one loop for each rounding. Vectors of POP_LANES, four to an iteration, then a partial one.
+ * */
+#include "kernels/cast/cast.h"
+
+POP_INLINE void pop_encode_part_run(const pop_format *f, int rounding, const pop_cast *cast, const float *numbers,
+                                    char *codes, const uint32_t *words, int n)
+{
+    pop_v_f x = pop_v_decode_part(&POP_F32, numbers, n);
+    if (rounding == POP_NEAREST_EVEN) {
+        pop_v_encode_part(f, cast->overflow, codes, x, n);
+        return;
+    }
+    pop_v_i noise = pop_v_set(0);
+    if (rounding == POP_STOCHASTIC) noise = pop_v_noise(pop_v_load(words, 4, n), cast->random_bits);
+    pop_v_store(codes, pop_bytes(f), pop_v_to_code(f, rounding, cast->overflow, x, noise), n);
+}
+
+POP_INLINE void pop_encode_loop(const pop_format *f, int rounding, const pop_cast *cast, const float *numbers,
+                                char *codes, int64_t n, const uint32_t *words)
+{
+    int64_t i = 0, bytes = pop_bytes(f);
+    for (; i + 4 * POP_LANES <= n; i += 4 * POP_LANES)
+        for (int u = 0; u < 4 * POP_LANES; u += POP_LANES)
+            pop_encode_part_run(f, rounding, cast, numbers + i + u, codes + (i + u) * bytes, words + i + u, POP_LANES);
+    for (; i < n; i += POP_LANES) {
+        int part = n - i < POP_LANES ? (int)(n - i) : POP_LANES;
+        pop_encode_part_run(f, rounding, cast, numbers + i, codes + i * bytes, words + i, part);
+    }
+}
+
+POP_INLINE void pop_encode_run(const pop_format *f, const pop_cast *cast, const float *numbers, char *codes, int64_t n,
+                               const uint32_t *words)
+{
+    if (cast->rounding == POP_NEAREST_EVEN) pop_encode_loop(f, POP_NEAREST_EVEN, cast, numbers, codes, n, words);
+    else if (cast->rounding == POP_TOWARD_ZERO) pop_encode_loop(f, POP_TOWARD_ZERO, cast, numbers, codes, n, words);
+    else pop_encode_loop(f, POP_STOCHASTIC, cast, numbers, codes, n, words);
+}
+
+/* The layout is the compiler's to know; the bias carries the scale. */
+#define POP_ENCODER(name, format)                                                                                   \
+    static void name(const pop_cast *cast, const float *numbers, void *codes, int64_t n, const uint32_t *words)     \
+    {                                                                                                               \
+        pop_format f = format;                                                                                      \
+        f.bias = cast->to.bias;                                                                                     \
+        if (pop_bytes(&format) == 2 && f.bias == format.bias)                                                       \
+            pop_encode_run(&format, cast, numbers, (char *)codes, n, words);                                        \
+        else                                                                                                        \
+            pop_encode_run(&f, cast, numbers, (char *)codes, n, words);                                             \
+    }
+
+POP_ENCODER(pop_encode_f16, POP_F16)
+POP_ENCODER(pop_encode_bf16, POP_BF16)
+POP_ENCODER(pop_encode_f143, POP_F143)
+POP_ENCODER(pop_encode_f152, POP_F152)
+POP_ENCODER(pop_encode_e4m3, POP_E4M3)
+POP_ENCODER(pop_encode_e5m2, POP_E5M2)
+
+/* User-defined formats: the layout is known at run time only. */
+static void pop_encode_any(const pop_cast *cast, const float *numbers, void *codes, int64_t n, const uint32_t *words)
+{
+    pop_format f = cast->to;
+    pop_encode_run(&f, cast, numbers, (char *)codes, n, words);
+}

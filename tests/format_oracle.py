@@ -1,0 +1,114 @@
+"""The oracle of the format tests: whole numbers and fractions, and a search of every value of a format."""
+
+import bisect
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+from hypothesis import strategies as st
+
+from poplibs_py.errors import InvalidArgumentError
+from poplibs_py.formats import BF16, E4M3, E5M2, F143, F152, FP16, Format
+
+NARROW = (FP16, BF16, F143, F152, E4M3, E5M2)
+"""The presets of at most 16 bits."""
+
+USERS = (
+    Format("e2m1", 2, 1, bias=1, specials="nan_only"),
+    Format("e3m2", 3, 2, bias=3),
+    Format("e3m4", 3, 4, bias=3, specials="negative_zero"),
+    Format("e5m0", 5, 0, bias=14, specials="nan_only"),
+    Format("e4m0", 4, 0, bias=8, specials="negative_zero"),
+    Format("e4m3 flushing", 4, 3, bias=7, specials="nan_only", subnormals=False),
+    Format("e6m9", 6, 9, bias=31),
+    Format("e8m3", 8, 3, bias=127),
+    Format("e8m7 flushing", 8, 7, bias=127, subnormals=False),
+    Format("e7m8", 7, 8, bias=63, specials="negative_zero", subnormals=False),
+    Format("e5m5", 5, 5, bias=100, specials="nan_only"),
+)
+
+
+def is_format(arguments):
+    """Whether the arguments describe a format."""
+    try:
+        return bool(Format("drawn", *arguments))
+    except InvalidArgumentError:
+        return False
+
+
+formats = (
+    st.tuples(st.integers(1, 8), st.integers(0, 14), st.integers(-100, 127),
+              st.sampled_from(["ieee", "nan_only", "negative_zero"]), st.booleans())
+    .filter(is_format)
+    .map(lambda arguments: Format("drawn", *arguments))
+)  # fmt: skip
+
+
+def value(code, fmt):
+    """The finite value of a code without its sign, by the definition of the format; None if it is none."""
+    if code > fmt.max_code:
+        return None
+    exponent, fraction = divmod(code, 2**fmt.mantissa_bits)
+    if exponent == 0:
+        significand = Fraction(fraction if fmt.subnormals else 0, 2**fmt.mantissa_bits)
+        return significand * Fraction(2) ** (1 - fmt.bias)
+    return (1 + Fraction(fraction, 2**fmt.mantissa_bits)) * Fraction(2) ** (exponent - fmt.bias)
+
+
+@cache
+def ladder(fmt):
+    """All magnitudes of a format in order with the least code of each, and one step beyond the largest."""
+    found = {}
+    for code in range(fmt.max_code + 1):
+        found.setdefault(value(code, fmt), code)
+    rungs = sorted(found)
+    exponent = fmt.max_code // 2**fmt.mantissa_bits - fmt.bias
+    beyond = rungs[-1] + Fraction(2) ** (exponent - fmt.mantissa_bits)
+    return [*rungs, beyond], [*(found[r] for r in rungs), fmt.max_code + 1]
+
+
+def round_magnitude(x, fmt, rounding, word=0, random_bits=31):
+    """The code that a magnitude rounds to, max_code + 1 if that passes the largest number."""
+    rungs, codes = ladder(fmt)
+    below = bisect.bisect_right(rungs, x) - 1
+    if below == len(rungs) - 1:
+        return codes[-1]
+    fraction = (x - rungs[below]) / (rungs[below + 1] - rungs[below])
+    if rounding == "nearest-even":
+        up = fraction > Fraction(1, 2) or (fraction == Fraction(1, 2) and codes[below] % 2 == 1)
+    elif rounding == "toward-zero":
+        up = False
+    else:
+        noise = Fraction(2 * (word >> (32 - random_bits)) + 1, 2 ** (random_bits + 1))
+        up = fraction + noise >= 1
+    return codes[below + up]
+
+
+def boundaries(fmt, limit=4096):
+    """FP32 numbers where rounding changes its mind: values, midpoints, the neighbours of each, the edges."""
+    codes = np.arange(fmt.max_code + 1)
+    if len(codes) > limit:
+        edge = limit // 4
+        spread = np.linspace(0, fmt.max_code, limit // 2).astype(int)
+        codes = np.unique(np.concatenate([codes[:edge], spread, codes[-edge:]]))
+    values = np.array([float(value(int(c), fmt)) for c in codes])
+    beyond = float(ladder(fmt)[0][-1]) if len(codes) == fmt.max_code + 1 else 2 * fmt.max
+    middles = (values[1:] + values[:-1]) / 2
+    points = np.concatenate([values, middles, [beyond, (beyond + fmt.max) / 2, 2 * beyond, 1e30]])
+    with np.errstate(over="ignore"):
+        x = np.concatenate([points, [np.inf, np.nan, 1e-45, 2.0**-126, 3.4e38]]).astype(np.float32)
+    x = np.concatenate([x, np.nextafter(x, np.float32(np.inf)), np.nextafter(x, np.float32(0))])
+    return np.concatenate([x, -x])
+
+
+def payload_free(codes, fmt):
+    """Codes with every NaN replaced by the format's NaN, so that only NaN-ness is compared."""
+    magnitude = codes & ((1 << (fmt.bits - 1)) - 1)
+    infinity = ((1 << fmt.exponent_bits) - 1) << fmt.mantissa_bits
+    if fmt.specials == "ieee":
+        nan = magnitude > infinity
+    elif fmt.specials == "nan_only":
+        nan = magnitude > fmt.max_code
+    else:
+        nan = codes == fmt.nan_code
+    return np.where(nan, fmt.nan_code, codes)

@@ -1,0 +1,60 @@
+"""Format facts against ml_dtypes and the definition, and what is refused."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from format_oracle import NARROW, USERS, formats, value
+from hypothesis import given
+
+from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
+from poplibs_py.formats import F143, FORMATS, FP16, Format, format_of
+
+
+@pytest.mark.parametrize("fmt", FORMATS, ids=str)
+def test_presets_agree_with_finfo(fmt):
+    info = ml_dtypes.finfo(fmt.dtype)
+    assert fmt.max == float(info.max)
+    assert fmt.smallest_normal == float(info.smallest_normal)
+    assert fmt.smallest_subnormal == float(info.smallest_subnormal)
+    assert (fmt.bits, fmt.mantissa_bits, fmt.itemsize) == (info.bits, info.nmant, np.dtype(fmt.dtype).itemsize)
+    assert 2 * fmt.unit_roundoff == float(info.eps)
+
+
+@given(formats)
+def test_facts_follow_from_the_definition(fmt):
+    values = [value(code, fmt) for code in range(fmt.max_code + 1)]
+    assert fmt.max == float(max(values))
+    assert fmt.smallest_normal == float(value(1 << fmt.mantissa_bits, fmt))
+    assert fmt.smallest_subnormal == float(min(v for v in values if v))
+    assert all(float(np.float32(float(v))) == v for v in (max(values), *values[:9])), "FP32 holds every value"
+
+
+@pytest.mark.parametrize("fmt", [*NARROW, *USERS], ids=str)
+def test_scales_stay_where_fp32_holds_the_values(fmt):
+    assert set(fmt.scales) <= set(range(-32, 32))
+    for s in (fmt.scales[0], fmt.scales[-1]):
+        Format("scaled", fmt.exponent_bits, fmt.mantissa_bits, fmt.bias - s, fmt.specials, fmt.subnormals)
+    assert F143.scales == range(-32, 32)
+
+
+@pytest.mark.parametrize(("arguments", "name"), [
+    (("", 4, 3, 7), "name"), (("x", 0, 3, 7), "exponent_bits"), (("x", 9, 3, 7), "exponent_bits"),
+    (("x", 4, -1, 7), "mantissa_bits"), (("x", 8, 8, 127), "mantissa_bits"), (("x", 4, 3, 128), "bias"),
+    (("x", 4, 3, -101), "bias"), (("x", 4, 3, 7, "inf"), "specials"), (("x", 4, 0, 7, "ieee"), "mantissa_bits"),
+    (("x", 1, 3, 0, "ieee"), "exponent_bits"), (("x", 8, 3, 126, "ieee"), "bias"), (("x", 4, 3.0, 7), "mantissa_bits"),
+    (("x", 8, 7, 127, "negative_zero"), "bias"),
+])  # fmt: skip
+def test_layouts_that_are_no_format_are_refused(arguments, name):
+    with pytest.raises(InvalidArgumentError, match=f"^{name}: got"):
+        Format(*arguments)
+
+
+@pytest.mark.parametrize("what", ["float16", "half", np.float16, np.dtype("f2"), FP16, np.zeros(2, np.float16)])
+def test_format_of_takes_what_stands_for_a_format(what):
+    assert format_of(what) is FP16
+
+
+@pytest.mark.parametrize("what", [np.float64, "float64", int, 3, None, object(), ">f4", np.dtype("i4"), "nonsense"])
+def test_format_of_refuses_the_rest(what):
+    with pytest.raises(InvalidTypeError, match=r"^format: got"):
+        format_of(what)

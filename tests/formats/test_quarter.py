@@ -1,0 +1,170 @@
+"""QuarterArray: values, scales under indexing, files, and what is refused."""
+
+import re
+
+import numpy as np
+import pytest
+from format_oracle import NARROW, USERS
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
+from poplibs_py.formats import BF16, E4M3, F143, F152, FP32, QuarterArray, auto_scale
+from poplibs_py.formats.reference import decode
+
+PREFERRED = (F143, F152, E4M3, USERS[0], USERS[6])
+
+
+@st.composite
+def quarters(draw, min_dims=0):
+    fmt = draw(st.sampled_from(PREFERRED))
+    shape = draw(hnp.array_shapes(min_dims=min_dims, max_dims=3, min_side=0, max_side=9))
+    codes = draw(hnp.arrays(fmt.code_dtype, shape, elements=st.integers(0, (1 << fmt.bits) - 1)))
+    blocks = draw(st.none() | st.tuples(*[st.integers(1, 10) | st.just(-1) for _ in shape])) or None
+    plain = QuarterArray(codes, fmt, 0, blocks)
+    scales = st.integers(fmt.scales[0], fmt.scales[-1])
+    scale = draw(scales) if blocks is None else draw(hnp.arrays(np.int8, plain.scale.shape, elements=scales))
+    return QuarterArray(codes, fmt, scale, blocks)
+
+
+def values(q):
+    """The values element by element, from the definition."""
+    out = np.empty(q.shape)
+    for place in np.ndindex(q.shape):
+        block = () if q.block_shape is None else tuple(i // b for i, b in zip(place, q.block_shape, strict=True))
+        scale = q.scale if q.block_shape is None else int(q.scale[block])
+        out[place] = decode(q.codes[place], q.format, scale)
+    return out
+
+
+@given(quarters())
+def test_values_are_code_times_scale(q):
+    np.testing.assert_array_equal(q.to_array(np.float64), values(q))
+    np.testing.assert_array_equal(np.asarray(q), values(q))
+    np.testing.assert_array_equal(q.T.to_array(), q.to_array().T)
+    assert (q.ndim, q.size) == (q.codes.ndim, q.codes.size)
+    assert q.nbytes == q.codes.nbytes + np.asarray(q.scale, np.int8).nbytes
+
+
+@given(quarters(), st.data())
+def test_a_part_has_the_values_of_the_part(q, data):
+    index = data.draw(hnp.basic_indices(q.shape, allow_newaxis=True, max_dims=6))
+    part = q[index]
+    assert np.shares_memory(part.codes, q.codes) or part.size == 0
+    np.testing.assert_array_equal(part.to_array(), q.to_array()[index])
+    np.testing.assert_array_equal(values(part), q.to_array()[index])
+
+
+def test_a_slice_at_the_border_of_a_block_keeps_the_blocks():
+    q = QuarterArray(np.zeros((64, 48), np.uint8), F143, np.arange(8).reshape(4, 2), (16, 24))
+    assert q[16:, :24].block_shape == (16, 24)
+    assert q[16:, :24].scale.tolist() == [[2], [4], [6]]
+    assert q[8:16, 24:].block_shape == (1, 24)
+
+
+@given(quarters(), st.booleans())
+def test_files_keep_everything(tmp_path_factory, q, as_text):
+    path = tmp_path_factory.mktemp("quarter") / "q.npz"
+    q.save(str(path) if as_text else path)
+    loaded = QuarterArray.load(path)
+    np.testing.assert_array_equal(loaded.codes, q.codes)
+    np.testing.assert_array_equal(loaded.scale, q.scale)
+    assert (loaded.format, loaded.block_shape, loaded.dtype) == (q.format, q.block_shape, q.dtype)
+
+
+@pytest.mark.parametrize("content", [b"", b"not a file of arrays", b"PK\x03\x04broken"])
+def test_other_files_are_refused(tmp_path, content):
+    path = tmp_path / "other.npz"
+    path.write_bytes(content)
+    with pytest.raises(InvalidArgumentError, match=r"^path: got"):
+        QuarterArray.load(path)
+    np.savez(path, codes=np.zeros(3))
+    with pytest.raises(InvalidArgumentError, match=r"^path: got"):
+        QuarterArray.load(path)
+    with pytest.raises(FileNotFoundError):
+        QuarterArray.load(tmp_path / "missing.npz")
+
+
+@given(hnp.arrays(np.float32, hnp.array_shapes(max_dims=2, min_side=0, max_side=12), elements=st.floats(width=32)),
+       st.sampled_from(PREFERRED), st.booleans())
+def test_the_automatic_scale_is_the_least_without_overflow(x, fmt, by_row):
+    blocks = (1,) * (x.ndim - 1) + (max(x.shape[-1], 1),) if by_row else None
+    scale = auto_scale(x, fmt, blocks)
+    rows = x.reshape(-1, x.shape[-1]) if by_row and x.size else x.reshape(1, -1)
+    for row, s in zip(rows, scale.reshape(-1).tolist(), strict=by_row and x.size > 0):
+        amax = np.abs(row[np.isfinite(row)]).max(initial=0).astype(np.float64)
+        least, most = fmt.scales[0], fmt.scales[-1]
+        fits = [s for s in fmt.scales if amax <= fmt.max * 2.0**s]
+        assert s == (0 if amax == 0 else min(fits, default=most)), (least, amax)
+
+
+def test_from_array_takes_the_automatic_scale_and_blocks():
+    x = np.array([[1.0, 2.0], [300.0, -4000.0]])
+    q = QuarterArray.from_array(x, F143, "auto", (1, -1))
+    assert q.scale.tolist() == [[-6], [5]]
+    assert q.to_array().tolist() == [[1.0, 2.0], [288.0, -4096.0]]
+    assert q.dtype == F143.dtype
+    assert QuarterArray.from_array(np.arange(4), USERS[1]).dtype == np.uint8
+
+
+def test_no_arithmetic_behind_the_back():
+    q = QuarterArray.from_array([1.0, 2.0])
+    with pytest.raises(TypeError):
+        q + 1
+    with pytest.raises(TypeError):
+        np.add(np.ones(2), q)
+
+
+CODES = np.zeros((4, 6), np.uint8)
+
+
+@pytest.mark.parametrize(("make", "message"), [
+    (lambda: QuarterArray([1, 2], F143), "codes: got"),
+    (lambda: QuarterArray(CODES.astype(np.int8), F143), "codes: got int8; allowed: a NumPy array of uint8"),
+    (lambda: QuarterArray(CODES, "fp16"), "codes: got uint8"),
+    (lambda: QuarterArray(np.full(3, 0x40, np.uint8), USERS[1]), "codes: got 0x40; allowed: codes of 6 bits"),
+    (lambda: QuarterArray(np.zeros(3, np.float32), FP32), "format: got float32"),
+    (lambda: QuarterArray(CODES, "f64"), "format: got f64"),
+    (lambda: QuarterArray(CODES, F143, 32), "scale: got 32; allowed: whole numbers from -32 to 31 for f143"),
+    (lambda: QuarterArray(CODES, F143, np.int64(-33)), "scale: got"),
+    (lambda: QuarterArray(CODES, F143, 1.0), "scale: got 1.0"),
+    (lambda: QuarterArray(CODES, F143, np.nan), "scale: got nan"),
+    (lambda: QuarterArray(CODES, F143, "auto"), "scale: got auto"),
+    (lambda: QuarterArray(CODES, F143, [0, 1]), r"scale: got an array of shape (2,)"),
+    (lambda: QuarterArray(CODES, F143, [0, 1], (2, 6)), r"scale: got an array of shape (2,)"),
+    (lambda: QuarterArray(CODES, F143, 0, (2,)), "block_shape: got (2,)"),
+    (lambda: QuarterArray(CODES, F143, 0, (0, 2)), "block_shape: got (0, 2)"),
+    (lambda: QuarterArray(CODES, F143, 0, (2.0, 2)), "block_shape: got (2.0, 2)"),
+    (lambda: QuarterArray(CODES, F143, 0, 3), "block_shape: got 3"),
+    (lambda: QuarterArray(CODES, F143)[[0, 1]], "index: got"),
+    (lambda: QuarterArray(CODES, F143)[0, 0, 0], "index: got"),
+    (lambda: QuarterArray(CODES, F143)[..., ...], "index: got"),
+    (lambda: QuarterArray(CODES, F143)[True], "index: got True"),
+    (lambda: QuarterArray(CODES, F143).to_array(np.float16), "dtype: got"),
+    (lambda: QuarterArray.from_array(["a"], F143), "values: got"),
+    (lambda: QuarterArray.from_array([1j], F143), "values: got"),
+    (lambda: QuarterArray.from_array([1.0], F143, overflow="inf"), "overflow: got inf"),
+    (lambda: QuarterArray.from_array([1.0], F143, overflow="wrap"), "overflow: got wrap"),
+    (lambda: QuarterArray.from_array([1.0], F143, rounding="stochastic"), "rounding: got stochastic"),
+])  # fmt: skip
+def test_bad_arguments_are_named(make, message):
+    with pytest.raises((InvalidArgumentError, InvalidTypeError), match="^" + re.escape(message)):
+        make()
+
+
+def test_an_index_beyond_the_end_is_numpys_error():
+    with pytest.raises(IndexError):
+        QuarterArray(CODES, F143)[4]
+
+
+@pytest.mark.parametrize("fmt", NARROW, ids=str)
+def test_presets_load_as_themselves(tmp_path, fmt):
+    QuarterArray(np.zeros(2, fmt.dtype), fmt).save(tmp_path / "q")
+    assert QuarterArray.load(tmp_path / "q").format is fmt
+
+
+def test_formats_near_fp32s_edge_take_few_scales():
+    assert BF16.scales == range(1)
+    with pytest.raises(InvalidArgumentError, match=r"^scale: got 1; allowed: whole numbers from 0 to 0 for bfloat16"):
+        QuarterArray(np.zeros(2, np.uint16), BF16, 1)

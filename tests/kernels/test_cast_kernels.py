@@ -1,0 +1,216 @@
+"""Every cast kernel of every level: all codes, every rounding boundary, all modes, tails and memory borders."""
+
+import ctypes
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from format_oracle import NARROW, USERS, boundaries, payload_free, value
+
+from poplibs_py.formats import BF16, FORMATS, FP32
+from poplibs_py.formats.reference import decode, encode
+from poplibs_py.kernels import kernels
+from poplibs_py.popops._cast_plan import OVERFLOWS, ROUNDINGS, _record
+
+BY_NAME = {fmt.name: fmt for fmt in FORMATS}
+GUARD = 0xA5
+
+
+class Cast(ctypes.Structure):
+    """`pop_cast` of kernels/cast/cast.h."""
+
+    _fields_ = (("source", ctypes.c_int32 * 5), ("target", ctypes.c_int32 * 5), ("rounding", ctypes.c_int32),
+                ("overflow", ctypes.c_int32), ("random_bits", ctypes.c_int32))
+
+
+DECODE = ctypes.CFUNCTYPE(None, ctypes.POINTER(Cast), ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+ENCODE = ctypes.CFUNCTYPE(None, ctypes.POINTER(Cast), ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+
+
+def described(op):
+    return pytest.mark.parametrize("kernel", [k for k in kernels("cast") if k.op == op],
+                                   ids=lambda k: f"{k.level}-{k.formats}")
+
+
+def scaled_record(fmt, scale):
+    exponent_bits, mantissa_bits, bias, *rest = _record(fmt)
+    return exponent_bits, mantissa_bits, bias - scale, *rest
+
+
+def guarded(array, misaligned=0):
+    """A copy with guard bytes on both sides, and the whole buffer."""
+    buffer = np.full(array.nbytes + 256, GUARD, np.uint8)
+    inside = buffer[128 + misaligned:128 + misaligned + array.nbytes]
+    inside[:] = array.view(np.uint8)
+    return inside, buffer
+
+
+def guards_hold(inside, buffer):
+    used = inside.ctypes.data - buffer.ctypes.data
+    return (buffer[:used] == GUARD).all() and (buffer[used + inside.nbytes:] == GUARD).all()
+
+
+def run_decode(kernel, source, codes, scale=0, target=FP32, rounding="nearest-even", overflow="inf", misaligned=0):
+    cast = Cast(scaled_record(source, scale), _record(target), ROUNDINGS[rounding], OVERFLOWS[overflow], 31)
+    given, _ = guarded(codes, misaligned)
+    out, buffer = guarded(np.zeros(codes.size, np.float32), misaligned)
+    DECODE(kernel.address)(cast, given.ctypes.data, out.ctypes.data, codes.size)
+    assert guards_hold(out, buffer)
+    return np.frombuffer(out.tobytes(), np.float32)
+
+
+def run_encode(kernel, target, x, scale=0, rounding="nearest-even", overflow="nan", words=None, bits=31, misaligned=0):
+    cast = Cast(_record(FP32), scaled_record(target, scale), ROUNDINGS[rounding], OVERFLOWS[overflow], bits)
+    given, _ = guarded(x, misaligned)
+    out, buffer = guarded(np.zeros(x.size, target.code_dtype), misaligned)
+    words = np.zeros(x.size, np.uint32) if words is None else words
+    ENCODE(kernel.address)(cast, given.ctypes.data, out.ctypes.data, x.size, words.ctypes.data)
+    assert guards_hold(out, buffer)
+    return np.frombuffer(out.tobytes(), target.code_dtype)
+
+
+def formats_of(name):
+    return (BY_NAME[name],) if name in BY_NAME else (*USERS, *NARROW)
+
+
+def same_floats(got, want):
+    """Equal numbers with equal signs, and NaN where NaN is wanted."""
+    np.testing.assert_array_equal(got, want)
+    number = ~np.isnan(want)
+    np.testing.assert_array_equal(np.signbit(got[number]), np.signbit(want[number]))
+
+
+@described("decode")
+def test_decode_of_every_code_at_every_scale_edge(kernel):
+    name = kernel.formats.split("->")[0]
+    for fmt in () if name == "float64" else formats_of(name):
+        codes = np.arange(1 << fmt.bits).astype(fmt.code_dtype)
+        for scale in sorted({0, fmt.scales[0], fmt.scales[-1]}):
+            same_floats(run_decode(kernel, fmt, codes, scale), decode(codes, fmt, scale).astype(np.float32))
+
+
+@described("encode")
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+def test_encode_at_every_boundary_and_of_random_bits(kernel, rounding):
+    name = kernel.formats.split("->")[1]
+    rng = np.random.default_rng(3)
+    for fmt in formats_of(name):
+        x = boundaries(fmt, limit=1 << 15 if name != "any" else 512)
+        x = np.concatenate([x, rng.integers(0, 2**32, 1 << 14, dtype=np.uint32).view(np.float32)])
+        words = rng.integers(0, 2**32, x.size, dtype=np.uint32)
+        for overflow in ("saturate", "nan", *["inf"] * fmt.has_infinity):
+            for scale, bits in ((0, 31), (fmt.scales[0], 1), (fmt.scales[-1], 9)):
+                options = {"rounding": rounding, "overflow": overflow, "scale": scale, "words": words}
+                got = run_encode(kernel, fmt, x, bits=bits, **options)
+                want = encode(x, fmt, random_bits=bits, **options)
+                differ = np.flatnonzero(got != want)
+                assert not differ.size, [(fmt, options, x[i].hex(), hex(got[i]), hex(want[i])) for i in differ[:3]]
+
+
+@described("decode")
+def test_decode_of_any_count_stays_inside_its_memory(kernel):
+    name = kernel.formats.split("->")[0]
+    rng = np.random.default_rng(5)
+    for count in (*range(70), 127, 255, 256, 257, 320, 383, 1000):
+        if name == "float64":
+            codes = rng.standard_normal(count)
+            want = codes.astype(np.float32)
+            got = run_decode(kernel, FP32, codes, misaligned=count % 9)
+        else:
+            fmt = formats_of(name)[count % len(formats_of(name))]
+            codes = rng.integers(0, 1 << fmt.bits, count).astype(fmt.code_dtype)
+            want = decode(codes, fmt).astype(np.float32)
+            got = run_decode(kernel, fmt, codes, misaligned=count % 9)
+        same_floats(got, want)
+
+
+@described("encode")
+def test_encode_of_any_count_stays_inside_its_memory(kernel):
+    name = kernel.formats.split("->")[1]
+    rng = np.random.default_rng(6)
+    for count in (*range(70), 127, 255, 256, 257, 1000):
+        fmt = formats_of(name)[count % len(formats_of(name))]
+        x = rng.standard_normal(count).astype(np.float32)
+        got = run_encode(kernel, fmt, x, misaligned=count % 9)
+        np.testing.assert_array_equal(got, encode(x, fmt, overflow="nan"))
+
+
+@pytest.mark.parametrize("kernel", [k for k in kernels("cast") if "float64" in k.formats], ids=lambda k: k.level)
+def test_float64_rounds_to_fp32_as_asked_and_to_odd_for_the_rest(kernel):
+    rng = np.random.default_rng(8)
+    numbers = np.concatenate([rng.integers(0, 2**32, 20000, dtype=np.uint32).view(np.float32), boundaries(BF16, 4096)])
+    with np.errstate(invalid="ignore"):
+        x = numbers.astype(np.float64)
+    nudges = [0, 2.0**-25, 2.0**-24, 2.0**-24 + 2.0**-52, 2.0**-50, -(2.0**-25), -(2.0**-50)]
+    x = np.concatenate([*[x * (1 + n) for n in nudges], [1e300, -1e300, 2.0**128, 2.0**128 - 2.0**103, 1e-300, -0.0]])
+    finite = np.isfinite(x)
+    with np.errstate(over="ignore", invalid="ignore"):
+        nearest = x.astype(np.float32)
+        same_floats(run_decode(kernel, FP32, x), nearest)
+        down = np.where(np.abs(nearest.astype(np.float64)) > np.abs(x), np.nextafter(nearest, np.float32(0)), nearest)
+        same_floats(run_decode(kernel, FP32, x, rounding="toward-zero", overflow="saturate"), down)
+        over = finite & np.isinf(nearest)
+        for overflow, result in (("saturate", np.copysign(np.float32(FP32.max), nearest)), ("nan", np.float32(np.nan))):
+            same_floats(run_decode(kernel, FP32, x, overflow=overflow), np.where(over, result, nearest))
+        odd = np.where(finite & (down != x), (down.view(np.uint32) | 1).view(np.float32), nearest)
+        same_floats(run_decode(kernel, FP32, x, target=BF16), odd)
+
+
+@described("encode")
+def test_all_patterns_of_r_bits_give_the_exact_expectation(kernel):
+    """Over all 2^r words the share that rounds up is the discarded fraction, to the nearest 2^-r: no statistics."""
+    for fmt in formats_of(kernel.formats.split("->")[1]):
+        low = max(1, fmt.max_code // 2)
+        for code in sorted({0, 1, low, fmt.max_code - 1} & set(range(fmt.max_code))):
+            here, there = value(code, fmt), value(code + 1, fmt)
+            if here == there:
+                continue
+            for bits in (1, 3, 6):
+                for eighth in range(17):
+                    fraction = Fraction(eighth, 16)
+                    exact = here + fraction * (there - here)
+                    x = np.float32(float(exact))
+                    if Fraction(float(x)) != exact or eighth == 16:
+                        continue
+                    words = np.arange(1 << bits, dtype=np.uint32) << np.uint32(32 - bits)
+                    same = np.full(words.size, x)
+                    codes = run_encode(kernel, fmt, same, rounding="stochastic", words=words, bits=bits)
+                    ups = int((codes != code).sum())
+                    want = (2 * fraction * 2**bits + 1) // 2
+                    assert ups == want, (fmt, code, fraction, bits)
+
+
+@pytest.mark.parametrize("kernel", [k for k in kernels("cast") if k.op in ("decode", "encode")],
+                         ids=lambda k: f"{k.level}-{k.formats}")
+def test_bits_equal_the_portable_kernels(kernel):
+    """NaN payloads too, which the reference does not describe for short formats of FP32's exponent."""
+    portable = next(k for k in kernels("cast") if k.level == "portable" and k.formats == kernel.formats)
+    rng = np.random.default_rng(11)
+    if kernel.op == "encode":
+        x = rng.integers(0, 2**32, 1 << 16, dtype=np.uint32).view(np.float32)
+        for fmt in formats_of(kernel.formats.split("->")[1]):
+            for overflow in ("saturate", "nan", *["inf"] * fmt.has_infinity):
+                got, want = (run_encode(k, fmt, x, overflow=overflow) for k in (kernel, portable))
+                np.testing.assert_array_equal(got, want)
+                with np.errstate(over="ignore", invalid="ignore"):
+                    numpys = payload_free(x.astype(fmt.dtype).view(fmt.code_dtype), fmt) if fmt.dtype else None
+                if overflow == ("inf" if fmt.has_infinity else "nan") and numpys is not None:
+                    np.testing.assert_array_equal(payload_free(got, fmt), numpys)
+    elif "64" not in kernel.formats:
+        for fmt in formats_of(kernel.formats.split("->")[0]):
+            codes = np.arange(1 << fmt.bits).astype(fmt.code_dtype)
+            got, want = (run_decode(k, fmt, codes) for k in (kernel, portable))
+            np.testing.assert_array_equal(got.view(np.uint32), want.view(np.uint32))
+    else:
+        x = rng.integers(0, 2**64, 1 << 16, dtype=np.uint64).view(np.float64)
+        got, want = (run_decode(k, FP32, x) for k in (kernel, portable))
+        np.testing.assert_array_equal(got.view(np.uint32), want.view(np.uint32))
+
+
+def test_every_level_has_every_kernel():
+    by_level = {}
+    for kernel in kernels("cast"):
+        if kernel.op != "walk":
+            by_level.setdefault(kernel.level, set()).add((kernel.op, kernel.formats))
+            assert kernel.consistent
+    assert all(rows == by_level["portable"] for rows in by_level.values())
