@@ -1,4 +1,4 @@
-"""Settings, read once from the environment at import.
+"""Settings, read once from the environment at import; the number of threads can be limited for a while.
 
 ===================== ============================================================ =================
 Variable              Meaning                                                      Default
@@ -14,12 +14,13 @@ POPLIBS_CACHE_DIR     folder of the plan cache that outlives the process        
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from .errors import bad_argument
 
-__all__ = ["LEVELS", "LOG_LEVELS", "Settings", "read_settings", "settings"]
+__all__ = ["LEVELS", "LOG_LEVELS", "Settings", "read_settings", "settings", "thread_limit"]
 
 LEVELS = ("portable", "avx2", "avx512", "avx512_bf16", "amx")
 """Instruction-set levels, lowest first."""
@@ -97,3 +98,28 @@ def _thread_count(environment: Mapping[str, str]) -> int:
 
 
 settings = read_settings(os.environ)
+
+
+@contextmanager
+def thread_limit(count: int) -> Iterator[None]:
+    """Within the block, operations of the host target take at most `count` threads, in the whole process.
+
+    Parameters
+    ----------
+    count : int
+        From 1 to 256. It may exceed what the environment asked for.
+
+    Examples
+    --------
+    >>> with thread_limit(1):
+    ...     settings.num_threads
+    1
+    """
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 256:
+        raise bad_argument("count", count, "a whole number from 1 to 256")
+    before = settings.num_threads
+    object.__setattr__(settings, "num_threads", count)
+    try:
+        yield
+    finally:
+        object.__setattr__(settings, "num_threads", before)

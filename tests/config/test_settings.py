@@ -2,7 +2,7 @@
 
 import pytest
 
-from poplibs_py.config import LEVELS, read_settings
+from poplibs_py.config import LEVELS, read_settings, settings, thread_limit
 from poplibs_py.errors import InvalidArgumentError
 
 
@@ -29,3 +29,22 @@ def test_a_bad_value_is_named_with_what_is_allowed(name, value):
 
 def test_an_empty_variable_means_the_default():
     assert read_settings({"POPLIBS_MAX_ISA": "", "POPLIBS_LOG_DEST": ""}) == read_settings({})
+
+
+def test_thread_limit_holds_within_its_block():
+    before = settings.num_threads
+    with thread_limit(3):
+        assert settings.num_threads == 3
+        with pytest.raises(ZeroDivisionError), thread_limit(1):
+            assert settings.num_threads == 1
+            1 / 0  # noqa: B018
+        assert settings.num_threads == 3
+    assert settings.num_threads == before
+
+
+@pytest.mark.parametrize("count", [0, -1, 257, 1.0, True, "2"])
+def test_thread_limit_refuses(count):
+    before = settings.num_threads
+    with pytest.raises(InvalidArgumentError, match="count"), thread_limit(count):
+        pass
+    assert settings.num_threads == before

@@ -2,7 +2,8 @@
 
 NumPy and SciPy are always there. MKL is called through its shared library (`mkl`), torch through its Python face;
 both are used when they are installed and never needed. `dense_routes` and `sparse_routes` return every way to get
-``W @ X`` from them as `Route` objects with one face, and `limited_threads` holds all of them to a number of threads.
+``W @ X`` from them as `Route` objects with one face; `limited_threads` holds them and this library to a number of
+threads.
 """
 
 from .mkl import Mkl, load_mkl

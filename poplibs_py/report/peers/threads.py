@@ -1,4 +1,4 @@
-"""Hold every peer to one number of threads, so that a comparison is fair."""
+"""Hold this library and every peer to one number of threads, so that a comparison is fair."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+from ...config import thread_limit
 from ...errors import bad_argument
 from .mkl import load_mkl
 
@@ -26,7 +27,7 @@ _Control = tuple[Callable[[], int], Callable[[int], None]]
 
 @contextmanager
 def limited_threads(count: int) -> Iterator[None]:
-    """Within the block, OpenBLAS (NumPy, SciPy), MKL and torch use at most `count` threads each.
+    """Within the block, this library, OpenBLAS (NumPy, SciPy), MKL and torch use at most `count` threads each.
 
     torch is limited when it has been imported before the block is entered.
 
@@ -42,7 +43,8 @@ def limited_threads(count: int) -> Iterator[None]:
     for _, put in controls:
         put(count)
     try:
-        yield
+        with thread_limit(count):
+            yield
     finally:
         for (_, put), value in zip(controls, before, strict=True):
             put(value)

@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ...config import settings
 from ...errors import UnsupportedError
 from ...formats import E4M3, FP32, Format, format_of
 from ...popsparse import BlockSparseMatrix
+from ...target import Target
 from ..peers import Route, dense_routes, sparse_routes
 from .cases import TYPES, Case
 from .check import Check, dense_check, forward_check, grad_a_check, grad_w_check
@@ -131,7 +133,7 @@ class _Operands:
 def _dense(operands: _Operands, _: str) -> Contestant:
     w, x, check = dense_operands(operands.case, operands.format)
     out = np.empty((w.shape[0], x.shape[1]), np.float32)
-    run = partial(_op("poplin", "matmul"), w, x, out=out)
+    run = partial(_op("poplin", "matmul"), w, x, out=out, target=Target.host(settings.num_threads))
     return Contestant(OURS, "dense", operands.type, run, lambda: check.judge(run()), w.nbytes + x.nbytes + out.nbytes)
 
 

@@ -29,7 +29,7 @@ class Sweep:
     peers : sequence of str, optional
         Libraries to compare with.
     threads : int, optional
-        Threads of this library and of the peers. The caller holds the peers to it (`limited_threads`).
+        Threads of this library and of the peers; the caller holds them to it (`limited_threads`).
     seconds : float, optional
         About how long each case may take turns.
     """
