@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["dense_of", "sparse_dense_matmul"]
+from ..formats import Format
+
+__all__ = ["dense_of", "rounded", "sparse_dense_matmul"]
 
 Array = np.ndarray[Any, Any]
 
@@ -30,3 +32,11 @@ def sparse_dense_matmul(dense: Array, x: Array) -> Array:
     """Return ``W X`` in float64 from W as `dense_of` gives it."""
     product: Array = np.matmul(dense, x.astype(np.float64))
     return product
+
+
+def rounded(values: Array, format: Format) -> Array:
+    """Return float64 values rounded to a format, too large ones to the largest where it has no infinity."""
+    limit = np.inf if format.has_infinity else format.max
+    narrow = np.clip(values, -limit, limit).astype(np.float32).astype(format.dtype)
+    exact: Array = narrow.astype(np.float64)
+    return exact

@@ -1,4 +1,4 @@
-"""``Y = op(W) X`` for checked operands: find the program, bind the arrays, run."""
+"""``Y = epilogue(op(W) X)``: check, find the program, bind the arrays, run."""
 
 from __future__ import annotations
 
@@ -9,17 +9,27 @@ import numpy as np
 
 from ...config import settings
 from ...errors import bad_type
-from ...formats import FP32
+from ...formats import FP32, Format, format_of
 from ..matrix import BlockSparseMatrix
 from ..pattern import BlockPattern
-from .multiply import Product, program
-from .operands import check_out, dense_operand, empty
+from .items import FORMAT_NUMBERS
+from .multiply import Product, Values, domain_of, program
+from .operands import (
+    Operand,
+    check_activation,
+    check_bias,
+    check_out,
+    check_rows,
+    dense_operand,
+    describe,
+    empty,
+)
+from .prepared import PreparedDense
 
-__all__ = ["multiply"]
+__all__ = ["multiply", "pattern_arrays", "threads_for"]
 
 Array = np.ndarray[Any, Any]
 
-_FP32 = np.dtype(np.float32)
 _WORK_FOR_A_THREAD = 1 << 20
 """Multiplications below which a second thread costs more than it gains."""
 
@@ -37,33 +47,80 @@ def transpose_of(pattern: BlockPattern) -> tuple[BlockPattern, Array]:
     return kept[1], kept[2]
 
 
-def multiply(w: BlockSparseMatrix, x: object, name: str, out: object | None) -> Array:
-    """Multiply: `w` is checked, the rest is not."""
+def pattern_arrays(w: BlockSparseMatrix) -> tuple[Array, ...]:
+    """Return the row offsets and block columns of op(W), and for a transpose the places of its blocks."""
+    if not w.is_transposed:
+        return w.pattern.row_offsets, w.pattern.column_indices
+    pattern, order = transpose_of(w.pattern)
+    return pattern.row_offsets, pattern.column_indices, order
+
+
+def threads_for(multiplications: int) -> int:
+    """Return how many threads so much work deserves."""
+    return max(1, min(settings.num_threads, multiplications // _WORK_FOR_A_THREAD))
+
+
+def multiply(w: BlockSparseMatrix, x: object, *, out: object | None = None, out_dtype: object = None,
+             bias: object = None, activation: object = None, swapped: bool = False) -> Array:
+    """Multiply by a matrix that is known to be one.
+
+    With `swapped`, X and the result are transposed on their way in and out, and messages speak of them as given.
+    """
     rows, depth = w.shape
-    dense = dense_operand(name, x, depth, w.groups)
-    if w.format is not FP32 or dense.dtype != np.float32:
-        raise bad_type(name, dense.dtype, "float32, with a float32 matrix")
+    if isinstance(x, PreparedDense) and not swapped:
+        return _multiply_prepared(w, x, out, out_dtype, bias, activation)
+    operand = dense_operand("x", x)
+    if swapped and operand.array.ndim >= 2:
+        operand = Operand(operand.array.swapaxes(-1, -2), operand.format, operand.scale)
+    check_rows("x", operand.array, depth, w.groups)
+    dense = operand.array
     shape = (*dense.shape[:-2], rows, dense.shape[-1])
-    y = empty(shape, _FP32) if out is None else check_out(out, shape, _FP32, dense, w.blocks)
-    if not y.size:
-        return y
-    xs = dense if dense.strides[-1] == dense.itemsize else np.ascontiguousarray(dense)
-    ys = y if y.strides[-1] == y.itemsize else empty(shape, _FP32)
-    run(w, xs, ys)
-    if ys is not y:
-        y[...] = ys
+    y, y_format = _result(shape, out, out_dtype, swapped, dense, w.blocks)
+    product = _product(w, dense.shape[-1], describe(dense, operand.format, operand.scale), describe(y, y_format),
+                       bias is not None, check_activation(activation))
+    _run(product, w, dense, y, check_bias(bias, rows, w.groups))
+    return y.swapaxes(-1, -2) if swapped else y
+
+
+def _multiply_prepared(w: BlockSparseMatrix, x: PreparedDense, out: object | None, out_dtype: object, bias: object,
+                       activation: object) -> Array:
+    rows, depth = w.shape
+    if (x.groups, x.rows) != (w.groups, depth):
+        raise bad_type("x", f"{x.groups} groups of {x.rows} rows", f"{w.groups} groups of {depth} rows")
+    if x.domain == "bfloat16" and domain_of(w.format.name, "bfloat16") != "bfloat16":
+        raise bad_type("x", "operand prepared as bfloat16", f"one prepared for a matrix of {w.format.name}")
+    y, y_format = _result(x.result_shape(rows), out, out_dtype, False, w.blocks)
+    product = _product(w, x.columns, x.dense, describe(y, y_format), bias is not None, check_activation(activation))
+    _run(product, w, x.panels, y, check_bias(bias, rows, w.groups))
     return y
 
 
-def run(w: BlockSparseMatrix, x: Array, y: Array) -> None:
-    """Run on operands whose rows are contiguous."""
-    n = x.shape[-1]
-    threads = max(1, min(settings.num_threads, w.nnz * n // _WORK_FOR_A_THREAD))
-    product = Product(w.shape, w.pattern.block_shape, w.groups, w.is_transposed, n, "float32",
-                      (x.strides[0] if x.ndim == 3 else 0, x.strides[-2]),
-                      (y.strides[0] if y.ndim == 3 else 0, y.strides[-2]), threads)
-    if w.is_transposed:
-        pattern, order = transpose_of(w.pattern)
-        program(product)(pattern.row_offsets, pattern.column_indices, w.blocks, x, y, order)
-    else:
-        program(product)(w.row_offsets, w.column_indices, w.blocks, x, y)
+def _result(shape: tuple[int, ...], out: object | None, out_dtype: object, swapped: bool,
+            *operands: Array) -> tuple[Array, Format]:
+    wanted = FP32 if out_dtype is None else format_of(out_dtype, "out_dtype")
+    if out is not None and out_dtype is None and isinstance(out, np.ndarray):
+        wanted = format_of(out, "out")
+    if wanted.name not in FORMAT_NUMBERS or wanted.dtype is None:
+        raise bad_type("out_dtype", wanted.name, ", ".join(FORMAT_NUMBERS))
+    given = (*shape[:-2], shape[-1], shape[-2]) if swapped else shape
+    y = empty(given, wanted.dtype) if out is None else check_out(out, given, wanted.dtype, *operands)
+    return (y.swapaxes(-1, -2) if swapped else y), wanted
+
+
+def _product(w: BlockSparseMatrix, columns: int, x: Any, y: Any, bias: bool, activation: str | None) -> Product:
+    domain = domain_of(w.format.name, x.format)
+    scale = w.scale if isinstance(w.scale, int) else None
+    decoded = w.format.name != domain or (domain == "bfloat16" and w.is_transposed)
+    values = Values(w.format.name, scale, w.n_blocks if decoded else 0)
+    return Product(w.shape, w.pattern.block_shape, w.groups, columns, threads_for(w.nnz * columns), w.is_transposed,
+                   domain, values, x, y, bias, activation)
+
+
+def _run(product: Product, w: BlockSparseMatrix, x: Array, y: Array, bias: Array | None) -> None:
+    if not y.size:
+        return
+    pattern = pattern_arrays(w)
+    extra = [] if bias is None else [bias]
+    if product.w.scale is None:
+        extra.append(np.ascontiguousarray(w.scale))
+    program(product)(pattern[0], pattern[1], w.blocks, x, y, *pattern[2:], *extra)

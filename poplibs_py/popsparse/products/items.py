@@ -4,11 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["MULTIPLY"]
+from ...formats import BF16, E4M3, E5M2, F143, F152, FP16, FP32
+
+__all__ = ["ACTIVATIONS", "FORMAT_NUMBERS", "MULTIPLY", "READY"]
+
+FORMAT_NUMBERS = {f.name: i for i, f in enumerate((FP32, FP16, BF16, F143, F152, E4M3, E5M2))}
+"""The number that items carry for each format."""
+
+ACTIVATIONS = (None, "relu", "gelu", "silu")
+"""Activations in the epilogue's numbering."""
 
 MULTIPLY = np.dtype([(name, np.int64) for name in (
     "offsets", "inner", "order", "values", "x", "y", "origin", "n_rows", "part", "parts", "rows", "depth", "columns",
-    "block_rows", "block_depth", "value_block", "value_row", "value_depth", "x_offset", "x_row", "y_offset", "y_row",
-    "strip", "stream",
+    "block_rows", "block_depth", "value_block", "value_row", "value_depth", "x_offset", "x_row", "x_column", "y_offset",
+    "y_row", "y_column", "x_format", "x_scale", "y_format", "y_scale", "strip", "x_strip", "pack", "finish", "stream",
+    "bias", "bias_offset", "activation", "overflow",
 )])  # fmt: skip
 """One part of the block rows of one group: ``Y = W X``."""
+
+READY = np.dtype([(name, np.int64) for name in (
+    "offsets", "n_rows", "from", "to", "scales", "part", "parts", "format", "scale", "block_rows", "block_columns",
+    "pairs",
+)])  # fmt: skip
+"""One share of the values, decoded."""

@@ -1,25 +1,62 @@
-"""Sparse times dense: from shapes and strides to a program that serves every pattern of these shapes."""
+"""Sparse times dense: from shapes, formats and strides to a program that serves every pattern of these shapes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
+from ...errors import UnsupportedError
+from ...formats import FORMATS
 from ...kernels.registry import select
 from ...program import Executable
-from .items import MULTIPLY
+from .items import ACTIVATIONS, FORMAT_NUMBERS, MULTIPLY, READY
 
-__all__ = ["Product", "program"]
+__all__ = ["Dense", "Product", "Values", "domain_of", "program", "ready_program", "strip_of"]
 
+Array = np.ndarray[Any, Any]
+
+_L2_PANEL = 1 << 19
 _STREAM_BYTES = 1 << 20
+_CHUNK_BYTES = 1 << 15
 _ALIGNMENT = 64
+_VECTOR_COLUMNS = 32
+_ITEMSIZES = {f.name: f.itemsize for f in FORMATS}
+_BF16_VALUED = ("bfloat16", "f143", "f152", "e4m3", "e5m2")
+
+
+@dataclass(frozen=True)
+class Dense:
+    """A dense operand: its format, the exponent of its scale, and bytes between groups, rows and columns.
+
+    `panel` is the columns of a strip where X was prepared as panels, else 0.
+    """
+
+    format: str
+    strides: tuple[int, int, int]
+    scale: int = 0
+    panel: int = 0
+    aligned: bool = True
+
+
+@dataclass(frozen=True)
+class Values:
+    """The blocks of W: format, exponent of the scale (None: one for each block), how many to make room for.
+
+    `ready` says that they are decoded already, as `ready_program` leaves them.
+    """
+
+    format: str
+    scale: int | None
+    capacity: int
+    ready: bool = False
 
 
 @dataclass(frozen=True)
 class Product:
-    """Everything about ``Y = op(W) X`` that its program depends on.
+    """Everything about ``Y = epilogue(op(W) X)`` that its program depends on.
 
     Attributes
     ----------
@@ -27,62 +64,208 @@ class Product:
         Rows and columns of op(W), in elements.
     block_shape : (int, int)
         Rows and columns of a block of W as it is stored.
-    groups : int
-        Products side by side.
+    groups, columns, threads : int
+        Products side by side; columns of X and Y; threads to run on.
     transposed : bool
         Whether op(W) is the transpose of what is stored.
-    columns : int
-        Columns of X and Y.
-    x_format : str
-        Name of X's format.
-    x_strides, y_strides : (int, int)
-        Bytes from group to group and from row to row.
-    threads : int
-        Threads to run on.
+    domain : {"float32", "bfloat16"}
+        What both operands are decoded to.
+    w, x, y : Values, Dense, Dense
+    bias : bool
+        Whether there is one number to add for each row.
+    activation : str or None
     """
 
     shape: tuple[int, int]
     block_shape: tuple[int, int]
     groups: int
-    transposed: bool
     columns: int
-    x_format: str
-    x_strides: tuple[int, int]
-    y_strides: tuple[int, int]
     threads: int
+    transposed: bool
+    domain: str
+    w: Values
+    x: Dense
+    y: Dense
+    bias: bool = False
+    activation: str | None = None
+
+    @property
+    def pairs(self) -> bool:
+        """Whether the rows of a block must lie interleaved two by two."""
+        return self.domain == "bfloat16" and self.transposed
+
+    @property
+    def decodes(self) -> bool:
+        """Whether W's values must be made ready before the product."""
+        return not self.w.ready and (self.w.format != self.domain or self.pairs)
+
+    @property
+    def size(self) -> int:
+        """Bytes of an element in the domain."""
+        return _ITEMSIZES[self.domain]
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of a block as the multiplication reads it."""
+        rows = -(-self.block_shape[0] // 2) * 2 if self.pairs else self.block_shape[0]
+        return rows * self.block_shape[1] * self.size
+
+    @property
+    def packs(self) -> bool:
+        """Whether X has to be copied to panels."""
+        if self.x.panel:
+            return False
+        sweeps = (self.domain, "float16", "bfloat16") if _reads_halves(self.domain) else (self.domain,)
+        return self.x.format not in sweeps or self.x.strides[2] != _ITEMSIZES[self.x.format] or not self.x.aligned
+
+    @property
+    def finishes(self) -> bool:
+        """Whether sums take the epilogue."""
+        return (self.bias or self.activation is not None or self.y.format != "float32" or self.y.strides[2] != 4
+                or not self.y.aligned)
+
+    @property
+    def strip(self) -> int:
+        """Columns that are walked together."""
+        if self.x.panel:
+            return self.x.panel
+        if self.packs or self.finishes:
+            return strip_of(self.shape[1] if self.packs else 1, self.size, self.columns)
+        return max(1, self.columns)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Temporary bytes of a thread: a panel of X, and sums on their way to the epilogue."""
+        panel = -(-self.shape[1] * self.strip * self.size // _ALIGNMENT) * _ALIGNMENT if self.packs else 0
+        rows = self.block_shape[1] if self.transposed else self.block_shape[0]
+        chunk = max(1, _CHUNK_BYTES // (4 * self.strip * rows)) * rows * self.strip * 4
+        return panel + (chunk if self.finishes else 0)
+
+    @property
+    def n_operands(self) -> int:
+        """Arrays that a call passes."""
+        return 5 + self.transposed + self.bias + (self.w.scale is None)
+
+
+@lru_cache
+def domain_of(w_format: str, x_format: str) -> str:
+    """Return what two formats meet in: BF16 where it holds both and a kernel multiplies it here, else FP32."""
+    if w_format in _BF16_VALUED and x_format in _BF16_VALUED:
+        try:
+            select("sparse", "multiply", f"bfloat16,{x_format}->float32")
+        except UnsupportedError:
+            return "float32"
+        return "bfloat16"
+    return "float32"
+
+
+@lru_cache
+def _reads_halves(domain: str) -> bool:
+    # Whether the sweep widens 16-bit X by itself: every level does but the portable one.
+    return domain == "float32" and select("sparse", "multiply", "float32,float16->float32").kernel.level != "portable"
+
+
+def strip_of(depth: int, size: int, columns: int) -> int:
+    """Return the columns of a panel that stays in the L2: a multiple of 32, from 32 to 512."""
+    fit = _L2_PANEL // (max(1, depth) * size) // _VECTOR_COLUMNS * _VECTOR_COLUMNS
+    most = -(-max(1, columns) // _VECTOR_COLUMNS) * _VECTOR_COLUMNS
+    return max(_VECTOR_COLUMNS, min(fit, most, 512))
 
 
 @lru_cache(maxsize=256)
 def program(product: Product) -> Executable:
-    """Return the executable of a product; it takes (row offsets, column indices, values, X, Y[, order]).
+    """Return the executable of a product.
 
-    For a transposed product the offsets and indices are the transpose's, and `order` says which stored block each is.
+    Its operands are row offsets, column indices, values, X, Y, then those of these that there are: the places of a
+    transposed pattern's blocks, the bias, the scales of the blocks.
     """
-    kernel = select("sparse", "multiply", f"float32,{product.x_format}->float32").kernel
-    items = _items(product)
-    tiles = np.arange(len(items)) * product.threads // max(1, len(items))
+    p = product
+    kernel = select("sparse", "multiply", f"{p.domain},{p.x.format}->float32").kernel
+    items, tiles = _items(p)
+    n_operands = p.n_operands
     compute_sets = [[(kernel.address, items, tiles)]]
-    return Executable(compute_sets, 6 if product.transposed else 5, product.threads, 0, 0, product.threads)
+    workspace = 0
+    if p.decodes:
+        workspace = p.w.capacity * p.block_bytes
+        items["values"] = n_operands
+        compute_sets.insert(0, [_ready_segment(p, n_operands, n_operands - 1 if p.w.scale is None else -1)])
+    return Executable(compute_sets, n_operands, p.threads, p.scratch_bytes, workspace, p.threads)
 
 
-def _items(p: Product) -> np.ndarray:
-    parts = 1 if p.groups >= p.threads else p.threads
+@lru_cache(maxsize=64)
+def ready_program(product: Product) -> Executable:
+    """Return the executable that decodes values once: operands are row offsets, values, result[, scales]."""
+    p = product
+    address, items, tiles = _ready_segment(p, 2, 3 if p.w.scale is None else -1)
+    items["from"] = 1
+    return Executable([[(address, items, tiles)]], 4 if p.w.scale is None else 3, p.threads, 0, 0, p.threads)
+
+
+def _ready_segment(p: Product, to: int, scales: int) -> tuple[int, Array, Array]:
+    items = np.zeros(p.threads, READY)
+    stored_rows = p.shape[1] if p.transposed else p.shape[0]
+    n_rows = p.groups * -(-stored_rows // p.block_shape[0])
+    if p.transposed:  # as many blocks as the transpose's offsets end at
+        n_rows = p.groups * -(-p.shape[0] // p.block_shape[1])
+    items["n_rows"] = n_rows
+    items["from"], items["to"], items["scales"] = 2, to, scales
+    items["part"], items["parts"] = np.arange(p.threads), p.threads
+    items["format"], items["scale"] = FORMAT_NUMBERS[p.w.format], p.w.scale or 0
+    items["block_rows"], items["block_columns"] = p.block_shape
+    items["pairs"] = p.pairs
+    return select("sparse", "ready", f"any->{p.domain}").kernel.address, items, np.arange(p.threads)
+
+
+def _items(p: Product) -> tuple[Array, Array]:
+    shares = 1 if p.groups >= p.threads else p.threads
+    by_columns = p.packs and p.columns >= shares * p.strip
+    items = np.zeros((shares, p.groups), MULTIPLY)
+    share, groups = np.arange(shares)[:, None], np.arange(p.groups)
+    _describe(items, p)
+    items["origin"] = groups * items["n_rows"]
+    first = np.zeros_like(share)
+    if by_columns:
+        edges = np.minimum(np.arange(shares + 1) * -(-p.columns // p.strip) // shares * p.strip, p.columns)
+        first, items["columns"] = edges[:-1, None], np.diff(edges)[:, None]
+        items["parts"] = 1
+    else:
+        items["part"], items["parts"] = share, shares
+    items["x_offset"] = groups * p.x.strides[0] + first * p.x.strides[2]
+    items["y_offset"] = groups * p.y.strides[0] + first * p.y.strides[2]
+    items["bias_offset"] = groups * p.shape[0] * 4
+    flat = items.reshape(-1)
+    return flat, np.arange(flat.size) * p.threads // max(1, flat.size)
+
+
+def _describe(items: Array, p: Product) -> None:
+    # What all items of a product share.
     block_rows, block_depth = p.block_shape[::-1] if p.transposed else p.block_shape
-    n_rows = -(-p.shape[0] // block_rows)
-    items = np.zeros((p.groups, parts), MULTIPLY)
     items["offsets"], items["inner"], items["values"], items["x"], items["y"] = range(5)
     items["order"] = 5 if p.transposed else -1
-    groups = np.arange(p.groups)[:, None]
-    items["origin"], items["n_rows"] = groups * n_rows, n_rows
-    items["part"], items["parts"] = np.arange(parts), parts
+    items["bias"] = 5 + p.transposed if p.bias else -1
+    items["n_rows"] = -(-p.shape[0] // block_rows)
     items["rows"], items["depth"] = p.shape
     items["columns"] = p.columns
     items["block_rows"], items["block_depth"] = block_rows, block_depth
-    along = p.block_shape[1] * 4
-    items["value_block"] = p.block_shape[0] * along
-    items["value_row"], items["value_depth"] = (4, along) if p.transposed else (along, 4)
-    items["x_offset"], items["y_offset"] = groups * p.x_strides[0], groups * p.y_strides[0]
-    items["x_row"], items["y_row"] = p.x_strides[1], p.y_strides[1]
-    items["strip"] = max(1, p.columns)
-    items["stream"] = 4 * p.shape[0] * p.columns > _STREAM_BYTES and p.y_strides[1] % _ALIGNMENT == 0
-    return items.T.reshape(-1) if p.groups < p.threads else items.reshape(-1)
+    items["value_block"] = p.block_bytes
+    items["value_row"], items["value_depth"] = _value_strides(p)
+    items["x_row"], items["x_column"] = p.x.strides[1:]
+    items["y_row"], items["y_column"] = p.y.strides[1:]
+    items["x_format"], items["x_scale"] = FORMAT_NUMBERS[p.x.format], p.x.scale
+    items["y_format"], items["y_scale"] = FORMAT_NUMBERS[p.y.format], p.y.scale
+    items["strip"] = p.strip
+    items["x_strip"] = p.shape[1] * p.strip * p.size if p.x.panel else p.strip * p.x.strides[2]
+    items["pack"], items["finish"] = p.packs, p.finishes
+    items["stream"] = (not p.finishes and 4 * p.shape[0] * p.columns > _STREAM_BYTES
+                       and p.y.strides[1] % _ALIGNMENT == 0)
+    items["activation"] = ACTIVATIONS.index(p.activation)
+    has_infinity = next(f.has_infinity for f in FORMATS if f.name == p.y.format)
+    items["overflow"] = 2 if has_infinity else 0
+
+
+def _value_strides(p: Product) -> tuple[int, int]:
+    # From one row of op(W) to the next, and along the sum: one element, or one pair in the BF16 domain.
+    line = p.block_shape[1] * p.size
+    if p.domain == "bfloat16":
+        return (4, 2 * line) if p.transposed else (line, 4)
+    return (p.size, line) if p.transposed else (line, p.size)

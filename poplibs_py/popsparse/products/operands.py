@@ -1,20 +1,34 @@
-"""The dense operands of a sparse product: checked, and the output made."""
+"""The operands of a sparse product: checked, and described for its program."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...errors import bad_argument, bad_type
-from ...formats import format_of
+from ...formats import Format, format_of
 from ..matrix import BlockSparseMatrix
+from .items import ACTIVATIONS, FORMAT_NUMBERS
+from .multiply import Dense
 
-__all__ = ["check_matrix", "check_out", "dense_operand", "empty"]
+__all__ = ["Operand", "check_activation", "check_bias", "check_matrix", "check_out", "check_rows",
+           "dense_operand", "describe", "empty"]
 
 Array = np.ndarray[Any, Any]
 
 _ALIGNMENT = 64
+_LARGE = 1 << 16
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A dense operand taken apart: codes or numbers, their format, the exponent of their scale."""
+
+    array: Array
+    format: Format
+    scale: int = 0
 
 
 def check_matrix(name: str, w: object) -> BlockSparseMatrix:
@@ -24,18 +38,50 @@ def check_matrix(name: str, w: object) -> BlockSparseMatrix:
     return w
 
 
-def dense_operand(name: str, array: object, rows: int, groups: int) -> Array:
-    """Return a dense operand with `rows` rows, or raise; three dimensions where there are groups."""
-    if not isinstance(array, np.ndarray):
-        raise bad_type(name, type(array).__name__, "a numpy.ndarray")
-    format_of(array, name)
+def dense_operand(name: str, given: object) -> Operand:
+    """Return a dense operand of any of the formats that have a dtype, or raise."""
+    if isinstance(given, np.ndarray):
+        return Operand(given, _format(name, given))
+    raise bad_type(name, type(given).__name__, "a numpy.ndarray")
+
+
+def _format(name: str, array: Array) -> Format:
+    found = format_of(array, name)
+    if found.name not in FORMAT_NUMBERS:
+        raise bad_type(name, array.dtype, ", ".join(FORMAT_NUMBERS))
+    return found
+
+
+def check_rows(name: str, array: Array, rows: int, groups: int) -> None:
+    """Raise unless `array` has `rows` rows, and groups in front where there are several."""
     wanted = f"shape ({groups}, {rows}, columns)" if groups > 1 else f"shape ({rows}, columns)"
-    grouped = array.ndim == 3 and array.shape[0] == groups
-    if not grouped and (array.ndim != 2 or groups > 1):
+    if array.ndim == 3 and array.shape[0] == groups and array.shape[1] == rows:
+        return
+    if array.ndim != 2 or groups > 1 or array.shape[0] != rows:
         raise bad_argument(name, f"shape {array.shape}", wanted)
-    if array.shape[-2] != rows:
-        raise bad_argument(name, f"shape {array.shape}", wanted)
-    return array
+
+
+def check_bias(bias: object, rows: int, groups: int) -> Array | None:
+    """Return the bias as contiguous FP32, one number for each row of each group, or raise."""
+    if bias is None:
+        return None
+    try:
+        numbers = np.asarray(bias)
+        format_of(numbers if numbers.dtype.kind not in "fiu" else np.float32, "bias")
+    except ValueError:
+        raise bad_type("bias", bias, "an array of numbers") from None
+    if numbers.shape not in ((rows,), (groups, rows)):
+        raise bad_argument("bias", f"shape {numbers.shape}", f"shape ({rows},) or ({groups}, {rows})")
+    return np.ascontiguousarray(np.broadcast_to(numbers.astype(np.float32), (groups, rows)))
+
+
+def check_activation(activation: object) -> str | None:
+    """Return the activation, or raise."""
+    if activation is None:
+        return None
+    if not isinstance(activation, str) or activation not in ACTIVATIONS:
+        raise bad_argument("activation", activation, ", ".join(repr(name) for name in ACTIVATIONS))
+    return activation
 
 
 def check_out(out: object, shape: tuple[int, ...], dtype: np.dtype[Any], *operands: Array) -> Array:
@@ -49,14 +95,26 @@ def check_out(out: object, shape: tuple[int, ...], dtype: np.dtype[Any], *operan
         raise bad_argument("out", "a read-only array", "one that can be written to")
     if any(np.may_share_memory(out, operand) for operand in operands):
         raise bad_argument("out", "an array that may overlap an operand", "memory of its own")
+    if any(stride == 0 and extent > 1 for stride, extent in zip(out.strides, out.shape, strict=True)):
+        raise bad_argument("out", "an array whose elements share memory", "one element to each place")
     return out
+
+
+def describe(array: Array, format: Format, scale: int = 0) -> Dense:
+    """Return what a program must know of a dense operand."""
+    group = array.strides[0] if array.ndim == 3 else 0
+    column = array.strides[-1] if array.shape[-1] > 1 else array.itemsize
+    aligned = bool(array.flags.aligned) and array.strides[-2] % array.itemsize == 0
+    return Dense(format.name, (group, array.strides[-2], column), scale, 0, aligned)
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """Return a new array that begins on a cache line where it is large."""
-    items = int(np.prod(shape, dtype=object))
+    items = 1
+    for extent in shape:
+        items *= extent
     size = items * dtype.itemsize
-    if size < 1 << 16:
+    if size < _LARGE:
         return np.empty(shape, dtype)
     raw = np.empty(size + _ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % _ALIGNMENT

@@ -9,28 +9,36 @@ import numpy as np
 from ..matrix import BlockSparseMatrix
 from ..products.forward import multiply
 from ..products.operands import check_matrix
+from ..products.prepared import PreparedDense
 
 __all__ = ["dense_sparse_matmul", "sparse_dense_matmul"]
 
 Array = np.ndarray[Any, Any]
 
 
-def sparse_dense_matmul(w: BlockSparseMatrix, x: Array, *, out: Array | None = None) -> Array:
-    """Multiply a block-sparse by a dense matrix: ``Y = W X``.
+def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, out: Array | None = None,
+                        out_dtype: object = None, bias: object = None, activation: str | None = None) -> Array:
+    """Multiply a block-sparse by a dense matrix: ``Y = activation(W X + bias)``.
 
     Parameters
     ----------
     w : BlockSparseMatrix, shape (m, k)
-        FP32. Its values may change between calls; what the pattern implies is kept with the pattern.
-    x : numpy.ndarray, shape (k, n), or (groups, k, n) where `w` has groups
-        FP32; any strides.
+        Any of the formats that have a dtype. Its values may change between calls; what the pattern implies is kept with
+        the pattern.
+    x : numpy.ndarray, shape (k, n), or (groups, k, n) where `w` has groups; or PreparedDense
+        Any of these formats too, any strides.
     out : numpy.ndarray, shape (m, n) or (groups, m, n), optional
         Where to write the result; it may not overlap an operand.
+    out_dtype : Format, dtype or str, optional
+        Format of the result (default FP32, or that of `out`).
+    bias : array_like, shape (m,) or (groups, m), optional
+        Added to each row, as FP32.
+    activation : {None, "relu", "gelu", "silu"}, optional
 
     Returns
     -------
     numpy.ndarray
-        `out`, or a new FP32 array.
+        `out`, or a new array.
 
     Raises
     ------
@@ -39,45 +47,52 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array, *, out: Array | None = N
 
     Notes
     -----
-    It corresponds to PopLibs' ``popsparse::static_::sparseDenseMatMul``. Each element of Y is one chain of fused
-    multiply-adds in FP32, over the stored elements of its row by ascending column; see `poplibs_py.popsparse.bound`.
-    Whatever the instruction set or the number of threads, the bits are the same.
+    It corresponds to PopLibs' ``popsparse::static_::sparseDenseMatMul``, whose limits (square blocks of a few sizes, no
+    groups, no transpose of the sparse operand) it does not have.
+
+    Operands are decoded exactly. Where a machine multiplies BF16 and both formats fit it (BF16 and the 8-bit ones),
+    products are exact, and pairs of them are summed in FP32 by the instruction's rule, with subnormal operands and sums
+    taken as zero. Otherwise each element of Y is one chain of FP32 fused multiply-adds over the stored elements of its
+    row by ascending column, and the bits depend neither on the instruction set nor on the number of threads. Bias,
+    activation and the cast to `out_dtype` follow, each rounded once. `poplibs_py.popsparse.bound` gives the error
+    bound.
 
     Examples
     --------
     >>> import numpy as np
     >>> from poplibs_py.popsparse import BlockSparseMatrix, static
     >>> w = BlockSparseMatrix.from_dense(np.eye(4, dtype=np.float32) * 3, 2)
-    >>> static.sparse_dense_matmul(w, np.ones((4, 2), np.float32))[:, 0]
-    array([3., 3., 3., 3.], dtype=float32)
+    >>> static.sparse_dense_matmul(w, np.ones((4, 2), np.float32), bias=[0, 1, 2, -4], activation="relu")[:, 0]
+    array([3., 4., 5., 0.], dtype=float32)
     """
-    return multiply(check_matrix("w", w), x, "x", out)
+    return multiply(check_matrix("w", w), x, out=out, out_dtype=out_dtype, bias=bias, activation=activation)
 
 
-def dense_sparse_matmul(x: Array, w: BlockSparseMatrix, *, out: Array | None = None) -> Array:
-    """Multiply a dense by a block-sparse matrix: ``Y = X W``.
+def dense_sparse_matmul(x: Array, w: BlockSparseMatrix, *, out: Array | None = None, out_dtype: object = None,
+                        bias: object = None, activation: str | None = None) -> Array:
+    """Multiply a dense by a block-sparse matrix: ``Y = activation(X W + bias)``.
 
     Parameters
     ----------
     x : numpy.ndarray, shape (n, k), or (groups, n, k) where `w` has groups
-        FP32; any strides.
+        Any of the formats that have a dtype, any strides.
     w : BlockSparseMatrix, shape (k, m)
     out : numpy.ndarray, shape (n, m) or (groups, n, m), optional
         Where to write the result; it may not overlap an operand.
+    out_dtype, activation : optional
+        As for `sparse_dense_matmul`.
+    bias : array_like, shape (m,) or (groups, m), optional
+        Added to each column, as FP32.
 
     Returns
     -------
     numpy.ndarray
-        `out`, or a new FP32 array.
+        `out`, or a new array.
 
     Notes
     -----
     It corresponds to PopLibs' ``popsparse::static_::denseSparseMatMul`` and is computed as that is, as the transpose of
     ``W' X'``; the contract is that of `sparse_dense_matmul`.
     """
-    check_matrix("w", w)
-    if isinstance(x, np.ndarray) and x.ndim >= 2:
-        x = x.swapaxes(-1, -2)
-    if isinstance(out, np.ndarray) and out.ndim >= 2:
-        out = out.swapaxes(-1, -2)
-    return multiply(w.T, x, "x", out).swapaxes(-1, -2)
+    return multiply(check_matrix("w", w).T, x, out=out, out_dtype=out_dtype, bias=bias, activation=activation,
+                    swapped=True)

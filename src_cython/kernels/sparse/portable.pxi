@@ -1,66 +1,59 @@
-# The portable level: plain loops that any C compiler takes, one chain of sums for each element of Y, in the pattern's order.
-# Each step is fmaf, rounded once, so that the bits equal those of the levels with FMA instructions.
-from libc.string cimport memcpy
+# The portable level: plain loops that any C compiler takes. Each element of Y is one chain of sums in the pattern's order, and
+# each step is fmaf, rounded once, so that the bits equal those of the levels with FMA instructions.
 
 cdef extern from "<math.h>" nogil:
     float fmaf(float, float, float)
 
-cdef extern from "kernels/sparse/item.h" nogil:
+cdef extern from "kernels/sparse/frame.h" nogil:
     ctypedef struct pop_sparse_item:
-        int64_t offsets, inner, order, values, x, y
-        int64_t origin, n_rows, part, parts, rows, depth, columns
-        int64_t block_rows, block_depth, value_block, value_row, value_depth
-        int64_t x_offset, x_row, y_offset, y_row, strip, stream
-    int64_t pop_sparse_first(const int64_t *offsets, int64_t origin, int64_t n_rows, int64_t part, int64_t parts)
+        int64_t block_rows, block_depth, depth, value_block, value_row, value_depth
+    ctypedef struct pop_sparse_view:
+        const int64_t *offsets
+        const int32_t *inner
+        const int32_t *order
+        const char *values
+        const char *x
+        float *y
+        int64_t x_row, y_row, first, last, height, columns
+    ctypedef void (*pop_sparse_sweep)(const pop_sparse_item *, pop_sparse_view *) noexcept nogil
+    void frame(const pop_sparse_item *, const pop_tile *, pop_sparse_sweep, int) noexcept nogil
+    void ready_f32(const void *, const pop_tile *) noexcept nogil
 
-cdef enum:
-    PORTABLE_STRIP = 64
 
-
-cdef inline void portable_strip(const pop_sparse_item *t, const pop_tile *tile, int64_t row, int64_t j,
-                                int64_t width) noexcept nogil:
-    """One row of Y over `width` columns from j."""
-    cdef float total[PORTABLE_STRIP]
-    cdef const int64_t *offsets = <const int64_t *>tile.operands[t.offsets]
-    cdef const int32_t *inner = <const int32_t *>tile.operands[t.inner]
-    cdef const int32_t *order = NULL
+cdef inline void portable_row(const pop_sparse_item *t, const pop_sparse_view *s, int64_t block_row, int64_t row,
+                              float *y) noexcept nogil:
+    """One row of Y over the strip."""
     cdef const float *x
     cdef const char *w
     cdef float value
-    cdef int64_t q, k, i, depth, block = t.origin + row // t.block_rows
-    if t.order >= 0:
-        order = <const int32_t *>tile.operands[t.order]
-    for i in range(width):
-        total[i] = 0
-    for q in range(offsets[block], offsets[block + 1]):
-        depth = min(t.block_depth, t.depth - inner[q] * t.block_depth)
-        w = tile.operands[t.values] + (q if order == NULL else order[q]) * t.value_block
-        w += (row % t.block_rows) * t.value_row
+    cdef int64_t q, k, j, depth
+    for j in range(s.columns):
+        y[j] = 0
+    for q in range(s.offsets[block_row], s.offsets[block_row + 1]):
+        depth = min(t.block_depth, t.depth - s.inner[q] * t.block_depth)
+        w = s.values + (q if s.order == NULL else s.order[q]) * t.value_block + row * t.value_row
         for k in range(depth):
             value = (<const float *>(w + k * t.value_depth))[0]
-            x = <const float *>(tile.operands[t.x] + t.x_offset + (inner[q] * t.block_depth + k) * t.x_row) + j
-            for i in range(width):
-                total[i] = fmaf(value, x[i], total[i])
-    memcpy(tile.operands[t.y] + t.y_offset + row * t.y_row + 4 * j, total, 4 * width)
+            x = <const float *>(s.x + (s.inner[q] * t.block_depth + k) * s.x_row)
+            for j in range(s.columns):
+                y[j] = fmaf(value, x[j], y[j])
+
+
+cdef void portable_sweep(const pop_sparse_item *t, pop_sparse_view *s) noexcept nogil:
+    cdef int64_t block_row, row
+    for block_row in range(s.first, s.last):
+        for row in range(s.height):
+            portable_row(t, s, block_row, row, s.y + ((block_row - s.first) * t.block_rows + row) * s.y_row)
 
 
 cdef void portable_multiply(const pop_sparse_item *t, const pop_tile *tile) noexcept nogil:
-    cdef const int64_t *offsets = <const int64_t *>tile.operands[t.offsets]
-    cdef int64_t row, j
-    cdef int64_t first = pop_sparse_first(offsets, t.origin, t.n_rows, t.part, t.parts) - t.origin
-    cdef int64_t last = pop_sparse_first(offsets, t.origin, t.n_rows, t.part + 1, t.parts) - t.origin
-    first *= t.block_rows
-    last = min(t.rows, last * t.block_rows)
-    for row in range(first, last):
-        j = 0
-        while j < t.columns:
-            portable_strip(t, tile, row, j, min(<int64_t>PORTABLE_STRIP, t.columns - j))
-            j += PORTABLE_STRIP
+    frame(t, tile, portable_sweep, 0)
 
 
-def portable_kernels():
-    """Rows of the portable level."""
-    return [
-        ("multiply", "float32,float32->float32", "portable_float32", <size_t>&portable_multiply,
-         (1, 1, 1), (1, PORTABLE_STRIP, 1), 1),
-    ]
+cdef list portable_kernels():
+    """Rows of the portable level. Formats other than FP32 are decoded to panels first."""
+    cdef size_t multiply = <size_t>&portable_multiply, ready = <size_t>&ready_f32
+    names = ("float32", "float16", "bfloat16", "f143", "f152", "e4m3", "e5m2")
+    grain, block = (1, 1, 1), (1, 1, 1)
+    rows = [("multiply", f"float32,{x}->float32", f"portable_{x}", multiply, grain, block, 1) for x in names]
+    return rows + [("ready", "any->float32", "portable_ready", ready, grain, block, 1)]

@@ -1,18 +1,27 @@
 /* The family's registration lines, level by level. */
 #ifndef POP_SPARSE_H
 #define POP_SPARSE_H
-#include "kernels/abi.h"
+#include "kernels/sparse/frame.h"
+
+#define FMA_ROWS(x, function)                                                                                      \
+    {"multiply", "float32," x "->float32", "fma_" x, POP_FUNCTION(function), {1, 1, 1}, FMA_BLOCK, POP_CONSISTENT}
+#define READY_ROW(to, function) {"ready", "any->" to, "ready_" to, POP_FUNCTION(function), {1, 1, 1}, {1, POP_LANES, 1}, \
+                                 POP_CONSISTENT}
+
 #if POP_LEVEL == POP_LEVEL_AVX2 || POP_LEVEL == POP_LEVEL_AVX512
-#include "kernels/sparse/multiply.h"
-#if POP_LEVEL == POP_LEVEL_AVX2
-#define GRAIN {1, 1, 1}, {4, 24, 1}
-#else
-#define GRAIN {1, 1, 1}, {8, 48, 1}
-#endif
+#include "kernels/sparse/fma.h"
 static const pop_kernel SPARSE_KERNELS[] = {
-    {"multiply", "float32,float32->float32", "fma_float32", POP_FUNCTION(multiply_fp32), GRAIN, POP_CONSISTENT},
-    {"multiply", "float32,float16->float32", "fma_float16", POP_FUNCTION(multiply_fp16), GRAIN, POP_CONSISTENT},
-    {"multiply", "float32,bfloat16->float32", "fma_bfloat16", POP_FUNCTION(multiply_bf16), GRAIN, POP_CONSISTENT},
+    FMA_ROWS("float32", fma_fp32), FMA_ROWS("float16", fma_fp16), FMA_ROWS("bfloat16", fma_bf16),
+    FMA_ROWS("f143", fma_fp32),    FMA_ROWS("f152", fma_fp32),    FMA_ROWS("e4m3", fma_fp32),
+    FMA_ROWS("e5m2", fma_fp32),    READY_ROW("float32", ready_f32),
+};
+static const int SPARSE_COUNT = sizeof SPARSE_KERNELS / sizeof SPARSE_KERNELS[0];
+#elif POP_LEVEL == POP_LEVEL_AVX512_BF16
+#include "kernels/sparse/dp.h"
+#define DP_ROW(x) \
+    {"multiply", "bfloat16," x "->float32", "dp_" x, POP_FUNCTION(dp_bf16), {1, 1, 1}, {8, 32, 2}, 0}
+static const pop_kernel SPARSE_KERNELS[] = {
+    DP_ROW("bfloat16"), DP_ROW("f143"), DP_ROW("f152"), DP_ROW("e4m3"), DP_ROW("e5m2"), READY_ROW("bfloat16", ready_bf16),
 };
 static const int SPARSE_COUNT = sizeof SPARSE_KERNELS / sizeof SPARSE_KERNELS[0];
 #else

@@ -8,23 +8,10 @@
  * shape, the level or the threads.
  *
  * Any block height is a sum of groups of 8, 4, 2 and 1 rows; the last vector of a strip is masked. */
-#ifndef POP_SPARSE_MULTIPLY_H
-#define POP_SPARSE_MULTIPLY_H
-#include "kernels/sparse/item.h"
+#ifndef POP_SPARSE_FMA_H
+#define POP_SPARSE_FMA_H
+#include "kernels/sparse/frame.h"
 #include "kernels/sparse/vector.h"
-#include "program/program.h"
-
-typedef struct sweep_view {
-    const int64_t *offsets;
-    const int32_t *inner, *order;
-    const char *values, *x;
-    char *y;
-    int64_t first, last;     /* block rows */
-    int64_t row, groups;     /* first row in a block, groups of R rows from there */
-    int64_t columns;
-} sweep_view;
-
-POP_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 POP_INLINE void put(float *y, vec v, lanes m, int64_t stream)
 {
@@ -35,10 +22,10 @@ POP_INLINE void put(float *y, vec v, lanes m, int64_t stream)
 
 /* R rows x NZ vectors of one block row: the sum over its stored blocks. ONE: blocks are one element deep. */
 POP_INLINE void accumulate(const int R, const int NZ, const int ONE, const int kind, const pop_sparse_item *t,
-                           const sweep_view *s, int64_t q0, int64_t q1, const char *w0, const char *x0, lanes m,
+                           const pop_sparse_view *s, int64_t q0, int64_t q1, const char *w0, const char *x0, lanes m,
                            vec acc[8][8])
 {
-    const int64_t ldx = t->x_row, down = t->value_row, along = t->value_depth;
+    const int64_t ldx = s->x_row, down = t->value_row, along = t->value_depth;
     const int64_t bytes = VL * (kind == POP_X_FP32 ? 4 : 2);
     const int64_t xblock = ldx * t->block_depth;
     for (int64_t q = q0; q < q1; q++) {
@@ -62,7 +49,7 @@ POP_INLINE void accumulate(const int R, const int NZ, const int ONE, const int k
 }
 
 POP_INLINE void sweep(const int R, const int NZ, const int ONE, const int kind, const pop_sparse_item *t,
-                      const sweep_view *s)
+                      const pop_sparse_view *s)
 {
     const int64_t size = kind == POP_X_FP32 ? 4 : 2;
     for (int64_t r = s->first; r < s->last; r++) {
@@ -77,21 +64,21 @@ POP_INLINE void sweep(const int R, const int NZ, const int ONE, const int kind, 
 #pragma GCC unroll 8
                     for (int z = 0; z < NZ; z++) acc[i][z] = pop_zero();
                 accumulate(R, NZ, ONE, kind, t, s, q0, q1, s->values + row * t->value_row, s->x + j * size, m, acc);
-                char *y = s->y + ((r - t->origin) * t->block_rows + row) * t->y_row + 4 * j;
+                float *y = s->y + ((r - s->first) * t->block_rows + row) * s->y_row + j;
 #pragma GCC unroll 8
-                for (int i = 0; i < R; i++, y += t->y_row)
+                for (int i = 0; i < R; i++, y += s->y_row)
 #pragma GCC unroll 8
                     for (int z = 0; z < NZ; z++)
-                        put((float *)y + z * VL, acc[i][z], z < NZ - 1 ? pop_lanes(VL) : m, t->stream);
+                        put(y + z * VL, acc[i][z], z < NZ - 1 ? pop_lanes(VL) : m, s->stream);
             }
         }
     }
 }
 
-typedef void (*sweep_function)(const pop_sparse_item *, const sweep_view *);
+typedef void (*sweep_function)(const pop_sparse_item *, const pop_sparse_view *);
 
 #define SWEEP(KIND, R, NZ)                                                                                    \
-    static void sweep_##KIND##_##R##x##NZ(const pop_sparse_item *t, const sweep_view *s)                        \
+    static void sweep_##KIND##_##R##x##NZ(const pop_sparse_item *t, const pop_sparse_view *s)                        \
     {                                                                                                         \
         if (t->block_depth == 1) sweep(R, NZ, 1, KIND, t, s);                                                 \
         else sweep(R, NZ, 0, KIND, t, s);                                                                     \
@@ -103,10 +90,12 @@ typedef void (*sweep_function)(const pop_sparse_item *, const sweep_view *);
     F(K, 2, 3) F(K, 2, 4) F(K, 2, 5) F(K, 2, 6) F(K, 2, 7) F(K, 2, 8) F(K, 1, 1) F(K, 1, 2) F(K, 1, 3) F(K, 1, 4)     \
     F(K, 1, 5) F(K, 1, 6) F(K, 1, 7) F(K, 1, 8)
 static const int most_vectors[4] = {8, 8, 4, 3}; /* 1, 2, 4, 8 rows */
+#define FMA_BLOCK {8, 48, 1}
 #else
 #define SWEEPS(F, K) F(K, 4, 1) F(K, 4, 2) F(K, 4, 3) F(K, 2, 1) F(K, 2, 2) F(K, 2, 3) F(K, 2, 4) F(K, 1, 1) F(K, 1, 2) \
     F(K, 1, 3) F(K, 1, 4) F(K, 1, 5) F(K, 1, 6) F(K, 1, 7) F(K, 1, 8)
 static const int most_vectors[4] = {8, 4, 3, 0};
+#define FMA_BLOCK {4, 24, 1}
 #endif
 #define SWEEP_ENTRY(K, R, NZ) [R == 8 ? 3 : R == 4 ? 2 : R - 1][NZ] = sweep_##K##_##R##x##NZ,
 SWEEPS(SWEEP, POP_X_FP32)
@@ -116,59 +105,53 @@ static const sweep_function sweeps[3][4][9] = {
     {SWEEPS(SWEEP_ENTRY, POP_X_FP32)}, {SWEEPS(SWEEP_ENTRY, POP_X_FP16)}, {SWEEPS(SWEEP_ENTRY, POP_X_BF16)}};
 
 /* One group size over the view's columns: as few rounds as registers allow, all of them n or n - 1 vectors wide. */
-static void sweep_columns(const int kind, const pop_sparse_item *t, const sweep_view *whole, int size)
+static void sweep_columns(const int kind, const pop_sparse_item *t, const pop_sparse_view *whole, int size)
 {
     const int64_t vectors = (whole->columns + VL - 1) / VL;
     const int64_t rounds = (vectors + most_vectors[size] - 1) / most_vectors[size];
     const int64_t wide = (vectors + rounds - 1) / rounds, at_wide = (vectors - rounds * (wide - 1)) * wide * VL;
-    sweep_view part = *whole;
+    pop_sparse_view part = *whole;
     part.columns = least(at_wide, whole->columns);
     sweeps[kind][size][wide](t, &part);
     if (at_wide >= whole->columns) return;
     part.columns = whole->columns - at_wide;
     part.x += at_wide * (kind == POP_X_FP32 ? 4 : 2);
-    part.y += at_wide * 4;
+    part.y += at_wide;
     sweeps[kind][size][wide - 1](t, &part);
 }
 
-/* Block rows that all have `height` rows: groups of 8, 4, 2, 1 rows. */
-static void sweep_height(const int kind, const pop_sparse_item *t, sweep_view *s, int64_t height)
+/* Groups of 8, 4, 2 and 1 rows make up the height. */
+POP_INLINE void sweep_height(const int kind, const pop_sparse_item *t, pop_sparse_view *s)
 {
     s->row = 0;
     for (int size = 3; size >= 0; size--) {
-        s->groups = most_vectors[size] ? (height - s->row) >> size : 0;
+        s->groups = most_vectors[size] ? (s->height - s->row) >> size : 0;
         if (!s->groups) continue;
         sweep_columns(kind, t, s, size);
         s->row += s->groups << size;
     }
+    if (s->stream) _mm_sfence();
 }
 
-POP_INLINE void multiply(const int kind, const pop_sparse_item *t, const pop_tile *tile)
+static void fma_sweep_fp32(const pop_sparse_item *t, pop_sparse_view *s) { sweep_height(POP_X_FP32, t, s); }
+static void fma_sweep_fp16(const pop_sparse_item *t, pop_sparse_view *s) { sweep_height(POP_X_FP16, t, s); }
+static void fma_sweep_bf16(const pop_sparse_item *t, pop_sparse_view *s) { sweep_height(POP_X_BF16, t, s); }
+
+/* A packed panel holds FP32, whatever X's format. */
+static void fma_fp32(const void *item, const pop_tile *tile)
 {
-    char *const *o = tile->operands;
-    const int64_t size = kind == POP_X_FP32 ? 4 : 2;
-    const int64_t whole = t->origin + t->rows / t->block_rows, tail = t->rows % t->block_rows;
-    sweep_view s = {.offsets = (const int64_t *)o[t->offsets], .inner = (const int32_t *)o[t->inner],
-                    .order = t->order < 0 ? 0 : (const int32_t *)o[t->order], .values = o[t->values]};
-    const int64_t first = pop_sparse_first(s.offsets, t->origin, t->n_rows, t->part, t->parts);
-    const int64_t last = pop_sparse_first(s.offsets, t->origin, t->n_rows, t->part + 1, t->parts);
-    for (int64_t j = 0; j < t->columns; j += t->strip) {
-        s.columns = least(t->strip, t->columns - j);
-        s.x = o[t->x] + t->x_offset + j * size;
-        s.y = o[t->y] + t->y_offset + j * 4;
-        s.first = first;
-        s.last = least(last, whole);
-        if (s.first < s.last) sweep_height(kind, t, &s, t->block_rows);
-        if (last > whole && tail) {
-            s.first = whole;
-            s.last = whole + 1;
-            sweep_height(kind, t, &s, tail);
-        }
-    }
-    if (t->stream) _mm_sfence();
+    frame((const pop_sparse_item *)item, tile, fma_sweep_fp32, 0);
 }
 
-static void multiply_fp32(const void *item, const pop_tile *tile) { multiply(POP_X_FP32, item, tile); }
-static void multiply_fp16(const void *item, const pop_tile *tile) { multiply(POP_X_FP16, item, tile); }
-static void multiply_bf16(const void *item, const pop_tile *tile) { multiply(POP_X_BF16, item, tile); }
+static void fma_fp16(const void *item, const pop_tile *tile)
+{
+    const pop_sparse_item *t = (const pop_sparse_item *)item;
+    frame(t, tile, t->pack ? fma_sweep_fp32 : fma_sweep_fp16, 0);
+}
+
+static void fma_bf16(const void *item, const pop_tile *tile)
+{
+    const pop_sparse_item *t = (const pop_sparse_item *)item;
+    frame(t, tile, t->pack ? fma_sweep_fp32 : fma_sweep_bf16, 0);
+}
 #endif

@@ -1,0 +1,92 @@
+"""A dense operand kept in the layout that the kernels read best, for many products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...errors import bad_argument
+from ...formats import BF16, FP32, format_of
+from .multiply import Dense, domain_of, strip_of
+from .operands import dense_operand, empty
+
+__all__ = ["PreparedDense", "prepare_dense"]
+
+Array = np.ndarray[Any, Any]
+
+
+class PreparedDense:
+    """The dense operand of a sparse product, decoded and cut into panels that stay in the L2.
+
+    Make one with `prepare_dense`; pass it in place of the array.
+
+    Attributes
+    ----------
+    domain : {"float32", "bfloat16"}
+        What the numbers were decoded to.
+    groups, rows, columns : int
+        Extents.
+    panels : numpy.ndarray, shape (groups, strips, rows, columns of a strip)
+        The numbers; the last strip is padded with zeros.
+    """
+
+    __slots__ = ("columns", "dense", "domain", "grouped", "groups", "panels", "rows")
+
+    def __init__(self, array: Array, domain: str) -> None:
+        self.domain = domain
+        self.grouped = array.ndim == 3
+        self.rows, self.columns = array.shape[-2:]
+        self.groups = array.shape[0] if self.grouped else 1
+        dtype = (BF16 if domain == "bfloat16" else FP32).dtype
+        assert dtype is not None
+        strip = strip_of(self.rows, dtype.itemsize, self.columns)
+        strips = -(-self.columns // strip)
+        self.panels = empty((self.groups, strips, self.rows, strip), dtype)
+        for i in range(strips):
+            part = array[..., i * strip:(i + 1) * strip]
+            self.panels[:, i, :, :part.shape[-1]] = part
+            self.panels[:, i, :, part.shape[-1]:] = 0
+        self.dense = Dense(domain, (self.panels.strides[0], strip * dtype.itemsize, dtype.itemsize), 0, strip)
+
+    def result_shape(self, rows: int) -> tuple[int, ...]:
+        """Shape of a product with so many rows."""
+        return (self.groups, rows, self.columns) if self.grouped else (rows, self.columns)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the panels."""
+        return self.panels.nbytes
+
+
+def prepare_dense(x: object, weights: object = None) -> PreparedDense:
+    """Prepare the dense operand of sparse products for many calls.
+
+    Parameters
+    ----------
+    x : numpy.ndarray or QuarterArray, shape (k, n) or (groups, k, n)
+        Any format that has a dtype, any strides.
+    weights : Format, dtype or str, optional
+        The format of the matrices it will be multiplied by (default: as `x`); with FP32 or FP16 ones, numbers are kept
+        as FP32, otherwise as BF16 where this machine multiplies that.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py.popsparse import BlockSparseMatrix, static
+    >>> w = BlockSparseMatrix.from_dense(np.eye(4, dtype=np.float32), 2)
+    >>> x = static.prepare_dense(np.ones((4, 3), np.float32))
+    >>> static.sparse_dense_matmul(w, x).shape
+    (4, 3)
+    """
+    operand = dense_operand("x", x)
+    if operand.array.ndim not in (2, 3):
+        raise bad_argument("x", f"shape {operand.array.shape}", "shape (k, n) or (groups, k, n)")
+    w_format = operand.format if weights is None else format_of(weights, "weights")
+    domain = domain_of(w_format.name, operand.format.name)
+    numbers = operand.array
+    if operand.format.dtype is not None and numbers.dtype != operand.format.dtype:
+        numbers = numbers.view(operand.format.dtype)
+    if operand.scale:
+        numbers = np.ldexp(numbers.astype(np.float32), operand.scale)
+    return PreparedDense(numbers, domain)

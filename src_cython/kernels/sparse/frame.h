@@ -1,0 +1,217 @@
+/* Around a sweep: strips of columns, panels of X, the epilogue.
+ *
+ * X is read as it lies where its columns have unit stride and the sweep knows its format. Otherwise, and where a strip would
+ * not stay in the L2 because its rows lie far apart, a strip is first copied to a panel in scratch, decoded on the way. Sums
+ * go straight to Y when Y is FP32 with unit stride and nothing else is asked for; otherwise a few block rows at a time go to
+ * scratch, still in the L1 or L2 when the epilogue takes them. */
+#ifndef POP_SPARSE_FRAME_H
+#define POP_SPARSE_FRAME_H
+#include "kernels/epilogue.h"
+#include "kernels/sparse/item.h"
+#include "program/program.h"
+
+#define CHUNK_BYTES 32768
+#define PANEL_ALIGNMENT 64
+
+POP_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+POP_INLINE int64_t rounded(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+static const pop_format *const FORMATS[] = {&POP_F32, &POP_F16, &POP_BF16, &POP_F143, &POP_F152, &POP_E4M3, &POP_E5M2};
+static const pop_epilogue_kernel EPILOGUES[] = {pop_epilogue_f32,  pop_epilogue_f16,  pop_epilogue_bf16, pop_epilogue_f143,
+                                                pop_epilogue_f152, pop_epilogue_e4m3, pop_epilogue_e5m2};
+
+/* n codes to FP32; scale moves the bias of an 8-bit format. */
+#define DECODE_SCALED(layout)                        \
+    {                                                \
+        pop_format f = layout;                       \
+        f.bias -= (int32_t)scale;                    \
+        pop_decode_line(&f, from, to, n);            \
+        break;                                       \
+    }
+static void decode_codes(int64_t format, int64_t scale, const char *from, float *to, int64_t n)
+{
+    switch (format) {
+    case POP_IS_F32: memcpy(to, from, (size_t)n * 4); break;
+    case POP_IS_F16: pop_decode_line(&POP_F16, from, to, n); break;
+    case POP_IS_BF16: pop_decode_line(&POP_BF16, from, to, n); break;
+    case POP_IS_F143: DECODE_SCALED(POP_F143)
+    case POP_IS_F152: DECODE_SCALED(POP_F152)
+    case POP_IS_E4M3: DECODE_SCALED(POP_E4M3)
+    case POP_IS_E5M2: DECODE_SCALED(POP_E5M2)
+    }
+}
+
+/* FP32 numbers that are BF16 values, to BF16. */
+static void narrow(const float *from, uint16_t *to, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, from + i, 4);
+        to[i] = (uint16_t)(bits >> 16);
+    }
+}
+
+/* n codes to FP32, or to BF16 (which holds them exactly). */
+static void ready_line(int64_t format, int64_t scale, const char *from, char *to, int64_t n, int to_bf16)
+{
+    float line[256];
+    if (!to_bf16) {
+        decode_codes(format, scale, from, (float *)to, n);
+        return;
+    }
+    if (format == POP_IS_BF16) {
+        memcpy(to, from, (size_t)n * 2);
+        return;
+    }
+    for (int64_t j = 0; j < n; j += 256) {
+        const int64_t m = least(256, n - j);
+        decode_codes(format, scale, from + j * pop_bytes(FORMATS[format]), line, m);
+        narrow(line, (uint16_t *)to + j, m);
+    }
+}
+
+/* Codes of one size from rows with any strides to contiguous rows, in tiles that keep both sides in the L1. */
+#define COPY_TILE(type)                                                                                    \
+    for (int64_t k = k0; k < k1; k++)                                                                      \
+        for (int64_t j = j0; j < j1; j++)                                                                  \
+            memcpy((type *)to + k * to_row + j, from + k * row + j * column, sizeof(type));
+static void copy_codes(int64_t bytes, const char *from, int64_t row, int64_t column, char *to, int64_t to_row,
+                       int64_t rows, int64_t columns)
+{
+    for (int64_t k0 = 0; k0 < rows; k0 += 16)
+        for (int64_t j0 = 0; j0 < columns; j0 += 16) {
+            const int64_t k1 = least(k0 + 16, rows), j1 = least(j0 + 16, columns);
+            if (bytes == 4) {
+                COPY_TILE(uint32_t)
+            } else if (bytes == 2) {
+                COPY_TILE(uint16_t)
+            } else {
+                COPY_TILE(uint8_t)
+            }
+        }
+}
+
+/* A strip of X as a panel of FP32 or BF16 with `strip` columns to a row. */
+static void pack_strip(const pop_sparse_item *t, const char *x, int64_t columns, char *panel, int to_bf16)
+{
+    const int64_t code = pop_bytes(FORMATS[t->x_format]), size = to_bf16 ? 2 : 4;
+    char lines[16 * 512 * 4] __attribute__((aligned(64)));
+    for (int64_t k0 = 0; k0 < t->depth; k0 += 16) {
+        const int64_t k1 = least(k0 + 16, t->depth);
+        for (int64_t j0 = 0; j0 < columns; j0 += 512) {
+            const int64_t n = least(512, columns - j0);
+            const char *from = x + k0 * t->x_row + j0 * t->x_column;
+            int64_t row = t->x_row;
+            if (t->x_column != code) {
+                copy_codes(code, from, t->x_row, t->x_column, lines, 512, k1 - k0, n);
+                from = lines;
+                row = 512 * code;
+            }
+            for (int64_t k = k0; k < k1; k++, from += row)
+                ready_line(t->x_format, t->x_scale, from, panel + (k * t->strip + j0) * size, n, to_bf16);
+        }
+    }
+}
+
+POP_INLINE void finish_rows(const pop_sparse_item *t, char *const *o, const float *sums, int64_t row, int64_t rows,
+                            int64_t column, int64_t columns)
+{
+    pop_format layout = *FORMATS[t->y_format];
+    layout.bias -= (int32_t)t->y_scale;
+    const float *bias = t->bias < 0 ? NULL : (const float *)(o[t->bias] + t->bias_offset);
+    const pop_epilogue e = {
+        .format = &layout, .overflow = t->overflow, .activation = t->activation,
+        .alpha = 1.0f, .row_bias = bias ? bias + row : NULL,
+        .out = o[t->y] + t->y_offset + row * t->y_row + column * t->y_column,
+        .out_row = t->y_row, .out_col = t->y_column};
+    EPILOGUES[t->y_format](&e, sums, t->strip, rows, columns);
+}
+
+/* Some block rows of one height over one strip. */
+static void frame_rows(const pop_sparse_item *t, const pop_tile *tile, pop_sparse_sweep sweep, pop_sparse_view *s,
+                       int64_t j, int64_t first, int64_t last, int64_t height, float *sums)
+{
+    const int64_t per_chunk = CHUNK_BYTES / (4 * t->strip * t->block_rows);
+    const int64_t chunk = t->finish ? (per_chunk > 1 ? per_chunk : 1) : last - first;
+    s->height = height;
+    for (int64_t r = first; r < last; r += chunk) {
+        const int64_t row = (r - t->origin) * t->block_rows;
+        s->first = r;
+        s->last = least(r + chunk, last);
+        s->y = t->finish ? sums : (float *)(tile->operands[t->y] + t->y_offset + row * t->y_row) + j;
+        sweep(t, s);
+        if (t->finish)
+            finish_rows(t, tile->operands, sums, row, (s->last - r - 1) * t->block_rows + height, j, s->columns);
+    }
+}
+
+static void frame(const pop_sparse_item *t, const pop_tile *tile, pop_sparse_sweep sweep, int to_bf16)
+{
+    char *const *o = tile->operands;
+    const int64_t size = to_bf16 ? 2 : 4;
+    const int64_t whole = t->origin + t->rows / t->block_rows, tail = t->rows % t->block_rows;
+    const int64_t panel_bytes = t->pack ? rounded(t->depth * t->strip * size, PANEL_ALIGNMENT) : 0;
+    float *sums = (float *)(tile->scratch + panel_bytes);
+    pop_sparse_view s = {.offsets = (const int64_t *)o[t->offsets], .inner = (const int32_t *)o[t->inner],
+                         .values = o[t->values], .stream = t->stream,
+                         .x_row = t->pack ? t->strip * size : t->x_row, .y_row = t->finish ? t->strip : t->y_row / 4};
+    if (t->order >= 0) s.order = (const int32_t *)o[t->order];
+    const int64_t first = pop_sparse_first(s.offsets, t->origin, t->n_rows, t->part, t->parts);
+    const int64_t last = pop_sparse_first(s.offsets, t->origin, t->n_rows, t->part + 1, t->parts);
+    if (first == last) return;
+    for (int64_t j = 0; j < t->columns; j += t->strip) {
+        s.columns = least(t->strip, t->columns - j);
+        s.x = o[t->x] + t->x_offset + j / t->strip * t->x_strip;
+        if (t->pack) {
+            pack_strip(t, s.x, s.columns, tile->scratch, to_bf16);
+            s.x = tile->scratch;
+        }
+        if (first < least(last, whole))
+            frame_rows(t, tile, sweep, &s, j, first, least(last, whole), t->block_rows, sums);
+        if (last > whole && tail) frame_rows(t, tile, sweep, &s, j, whole, whole + 1, tail, sums);
+    }
+}
+
+/* One block's values made ready. */
+static void ready_block(const pop_ready_item *t, int64_t scale, const char *from, char *to, int to_bf16)
+{
+    const int64_t code = pop_bytes(FORMATS[t->format]), width = t->block_columns;
+    if (!t->pairs) {
+        ready_line(t->format, scale, from, to, t->block_rows * width, to_bf16);
+        return;
+    }
+    uint16_t *pair = (uint16_t *)to, low[256], high[256];
+    for (int64_t r = 0; r < t->block_rows; r += 2)
+        for (int64_t c = 0; c < width; c += 256) {
+            const int64_t n = least(256, width - c);
+            const char *at = from + (r * width + c) * code;
+            memset(high, 0, sizeof high);
+            ready_line(t->format, scale, at, (char *)low, n, 1);
+            if (r + 1 < t->block_rows) ready_line(t->format, scale, at + width * code, (char *)high, n, 1);
+            for (int64_t i = 0; i < n; i++) {
+                *pair++ = low[i];
+                *pair++ = high[i];
+            }
+        }
+}
+
+POP_INLINE void ready(const pop_ready_item *t, const pop_tile *tile, int to_bf16)
+{
+    const int64_t blocks = ((const int64_t *)tile->operands[t->offsets])[t->n_rows];
+    const int8_t *scales = t->scales < 0 ? NULL : (const int8_t *)tile->operands[t->scales];
+    const int64_t code = pop_bytes(FORMATS[t->format]), area = t->block_rows * t->block_columns;
+    const int64_t ready_area = (t->pairs ? (t->block_rows + 1) / 2 * 2 * t->block_columns : area) * (to_bf16 ? 2 : 4);
+    const int64_t first = blocks * t->part / t->parts, last = blocks * (t->part + 1) / t->parts;
+    const char *from = tile->operands[t->from] + first * area * code;
+    char *to = tile->operands[t->to] + first * ready_area;
+    if (!scales && !t->pairs) {
+        ready_line(t->format, t->scale, from, to, (last - first) * area, to_bf16);
+        return;
+    }
+    for (int64_t q = first; q < last; q++, from += area * code, to += ready_area)
+        ready_block(t, scales ? scales[q] : t->scale, from, to, to_bf16);
+}
+
+static void ready_f32(const void *item, const pop_tile *tile) { ready((const pop_ready_item *)item, tile, 0); }
+static void ready_bf16(const void *item, const pop_tile *tile) { ready((const pop_ready_item *)item, tile, 1); }
+#endif
