@@ -330,10 +330,10 @@ def forward_bounds(target: Target, setup: PassSetup, reference: dict[str, int] |
         parallel = domain(f"{side}ChanSplit.parallel", 1 if whole else tiles)
         most = 1 if setup.joint and side == "in" else min(tiles, _grains(chans, grain))
         serial = domain(f"{side}ChanSplit.serial", most)
-        if not free and constraints.get(f"0.partition.{side}ChanSplit.serial") is not None and not (setup.joint and side == "in"):
+        wanted = None if free else constraints.get(f"0.partition.{side}ChanSplit.serial")
+        if wanted is not None and not (setup.joint and side == "in"):
             # a constrained serial split is not limited by the tiles
-            wanted = int(constraints.get(f"0.partition.{side}ChanSplit.serial"))
-            serial = (wanted, min(wanted, _grains(chans, grain)))
+            serial = (int(wanted), min(int(wanted), _grains(chans, grain)))
         if reference is not None:
             serial = (max(serial[0], reference[side]), min(serial[1], reference[side]))
         alone = method == "SLIC" or (method == "VMAC" and side == "out") or (outer and side == "in")

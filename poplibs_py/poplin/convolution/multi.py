@@ -18,7 +18,13 @@ from .params import ConvParams
 from .plan import ConvPlan
 from .problem import ConvProblem
 
-__all__ = ["MultiPlan", "plan_convolutions", "split_elements_in_weighted_groups", "split_tiles_by_comp"]
+__all__ = [
+    "MultiPlan",
+    "group_index",
+    "plan_convolutions",
+    "split_elements_in_weighted_groups",
+    "split_tiles_by_comp",
+]
 
 #: Steps of which a reference keeps the larger.
 _STEPS = (
@@ -210,3 +216,20 @@ def split_tiles_by_comp(flops: Sequence[int], tiles: int) -> list[int]:
     if tiles % 2:
         raise bad_argument("tiles", tiles, "an even number")
     return [2 * n for n in split_elements_in_weighted_groups(flops, tiles // 2)]
+
+
+def group_index(sizes: Sequence[int], element: int) -> int:
+    """Which group of consecutive elements an element is in. Corresponds to PopLibs' ``getGroupIndex``.
+
+    Examples
+    --------
+    >>> from poplibs_py.poplin.convolution.multi import group_index
+    >>> [group_index([3, 0, 4, 1], e) for e in (0, 2, 3, 6, 7)]
+    [0, 0, 2, 2, 3]
+    """
+    end = 0
+    for i, size in enumerate(sizes):
+        end += size
+        if 0 <= element < end:
+            return i
+    raise bad_argument("element", element, f"0 or more, below {end}")

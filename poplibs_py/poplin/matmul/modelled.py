@@ -100,7 +100,7 @@ def plan_modelled(
     >>> from poplibs_py.poplin.matmul.modelled import plan_modelled
     >>> plan = plan_modelled((4096, 4096), (4096, 4096), partials_type="half", available_memory_proportion=0.15)
     >>> plan.cycles, plan.serial_splits
-    (1576048, 10)
+    (1576048, 32)
     """
     groups, rows, inner, columns = _sizes(a_shape, b_shape)
     given = modelled_type(dtype)

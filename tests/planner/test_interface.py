@@ -1,0 +1,362 @@
+"""Cache, threads and processes, trade-offs, fits, explanations, and the command line."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import multiprocessing
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poplibs_py.cli import main
+from poplibs_py.errors import InvalidArgumentError, InvalidOptionError, InvalidTypeError, MemoryBoundError, PlanError
+from poplibs_py.planner import PlanConstraints, fit, preplan, sweep
+from poplibs_py.poplin.convolution import (
+    ConvOptions,
+    ConvParams,
+    ConvPlan,
+    ConvProblem,
+    FieldTransform,
+    OutputTransform,
+    conv_cache,
+    matmul_params,
+    plan_convolution,
+)
+from poplibs_py.poplin.convolution.api import plan_problem, run_planner
+from poplibs_py.poplin.matmul.modelled import plan_modelled
+from poplibs_py.target import Target
+
+
+def problem(columns: int = 96, tiles: int = 32, **options: Any) -> ConvProblem:
+    params = matmul_params(1, 128, 64, columns, "half").canonical()
+    return ConvProblem(Target.small(tiles), params, ConvOptions.parse({"pass": "NONE_MATMUL", **options}))
+
+
+def plan_into(folder: str) -> str:
+    cache = conv_cache(folder)
+    return plan_problem(problem(), cache).to_json()
+
+
+# Cache ---------------------------------------------------------------------------------------------
+
+
+def test_threads_get_one_plan() -> None:
+    cache = conv_cache()
+    start = threading.Barrier(8)
+
+    def ask() -> ConvPlan:
+        start.wait()
+        return plan_problem(problem(), cache)
+
+    with ThreadPoolExecutor(8) as pool:
+        plans = [job.result() for job in [pool.submit(ask) for _ in range(8)]]
+    assert len(cache) == 1
+    assert all(p is plans[0] for p in plans)
+
+
+def test_processes_write_one_file(tmp_path: Path) -> None:
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        texts = pool.map(plan_into, [str(tmp_path)] * 4)
+    assert len(set(texts)) == 1
+    [file] = tmp_path.iterdir()
+    assert ConvPlan.from_json(file.read_text()) == run_planner(problem())
+
+
+def test_plan_is_read_from_the_folder(tmp_path: Path) -> None:
+    plan = plan_problem(problem(), conv_cache(tmp_path))
+
+    def never() -> ConvPlan:
+        raise AssertionError("planned again")
+
+    fresh = conv_cache(tmp_path)
+    assert fresh.get_or_plan(problem(), never, problem().key) == plan
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"method": 3}'])
+def test_damaged_file_is_planned_again(tmp_path: Path, text: str) -> None:
+    plan = plan_problem(problem(), conv_cache(tmp_path))
+    [file] = tmp_path.iterdir()
+    file.write_text(text)
+    assert plan_problem(problem(), conv_cache(tmp_path)) == plan
+    assert ConvPlan.from_json(file.read_text()) == plan
+
+
+def test_different_problems_have_different_keys() -> None:
+    keys = {problem(columns, tiles, **options).key() for columns, tiles, options in [
+        (96, 32, {}), (95, 32, {}), (96, 31, {}), (96, 32, {"partialsType": "half"}),
+        (96, 32, {"planConstraints": {"method": {"type": "AMP"}}}),
+    ]}
+    assert len(keys) == 5
+
+
+def test_joint_plan_serves_the_other_passes() -> None:
+    cache = conv_cache()
+    params = matmul_params(1, 64, 4096, 4096, "half")
+    forward = plan_convolution(params, cache=cache, pass_="FC_TRAINING_FWD")
+    assert forward.joint
+    assert forward.cycles == forward.costs["totalCycles"] + sum(
+        c["totalCycles"] for c in (forward.backward_costs, forward.weight_update_costs) if c
+    )
+    backward = plan_convolution(params, cache=cache, pass_="FC_TRAINING_BWD")
+    assert (backward.order, backward.costs) == ("FC_BWD_AS_CONV", forward.backward_costs)
+    assert backward.partition.in_chan_split.parallel == forward.partition.field_split[-1]
+    update = plan_convolution(matmul_params(1, 4096, 64, 4096, "half"), cache=cache, pass_="FC_TRAINING_WU")
+    assert (update.order, update.costs) == ("FC_WU", forward.weight_update_costs)
+    assert update.partition.out_chan_split == forward.partition.in_chan_split
+    for plan in (forward, backward, update):
+        assert ConvPlan.from_json(plan.to_json()) == plan
+
+
+def test_separate_plans_are_kept_for_the_other_passes() -> None:
+    cache = conv_cache()
+    options = {"pass": "FC_TRAINING_FWD"}
+    forward = plan_convolution(matmul_params(1, 8, 1024, 1024, "half"), cache=cache, options=options)
+    assert not forward.joint
+    assert len(forward.additional) == 2
+    assert len(cache) == 3
+    backward = plan_convolution(matmul_params(1, 8, 1024, 1024, "half"), cache=cache, pass_="FC_TRAINING_BWD")
+    assert len(cache) == 3
+    assert backward.costs == forward.additional[0].costs
+
+
+# Many problems -------------------------------------------------------------------------------------
+
+
+def test_processes_plan_as_one_does() -> None:
+    jobs = [problem(columns) for columns in range(80, 90)] + [problem(80)]
+    assert preplan(jobs, run_planner, jobs=2) == preplan(jobs, run_planner, jobs=1)
+
+
+def test_bad_job_count() -> None:
+    with pytest.raises(InvalidArgumentError, match="jobs"):
+        preplan([1], str, jobs=0)
+
+
+# Trade-offs ----------------------------------------------------------------------------------------
+
+PROPORTIONS = [0.01, 0.02, 0.03, 0.04, 0.06, 0.1]
+
+
+def test_sweep_is_monotonic_where_plans_fit() -> None:
+    result = sweep(problem(columns=256, tiles=8), PROPORTIONS)
+    fitting = [p for p in result.points if p.fits]
+    assert len(fitting) > 2
+    assert all(a.cycles >= b.cycles for a, b in itertools.pairwise(fitting))
+    assert all(p.temp_bytes <= p.limit for p in fitting)
+    frontier = result.frontier()
+    assert all(a.temp_bytes < b.temp_bytes and a.cycles > b.cycles for a, b in itertools.pairwise(frontier))
+    assert len(str(result).splitlines()) == len(PROPORTIONS) + 1
+
+
+def test_sweep_plots() -> None:
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("agg")
+    axes = sweep(problem(), [0.01, 0.6]).plot()
+    assert len(axes.lines) == 1
+    pyplot.close("all")
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@given(memory=st.integers(1000, 60000))
+def test_fit_is_the_best_choice(shared: bool, memory: int) -> None:
+    layers = [problem(columns, 8) for columns in (64, 200, 256)]
+    menus = [sweep(layer, PROPORTIONS).points for layer in layers]
+    total = max if shared else sum
+    choices = [c for c in itertools.product(*menus) if total(p.temp_bytes for p in c) <= memory]
+    if not choices:
+        with pytest.raises(MemoryBoundError, match="memory"):
+            fit(layers, memory, proportions=PROPORTIONS, shared=shared)
+        return
+    made = fit(layers, memory, proportions=PROPORTIONS, shared=shared)
+    assert made.cycles == min(sum(p.cycles for p in c) for c in choices)
+    assert made.temp_bytes <= memory
+    assert len(made.proportions) == 3
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda: sweep(problem(), []), InvalidArgumentError),
+        (lambda: sweep(problem(), [-1.0]), InvalidArgumentError),
+        (lambda: sweep(problem(), [float("nan")]), InvalidArgumentError),
+        (lambda: sweep(problem(), ["half"]), InvalidTypeError),  # type: ignore[list-item]
+        (lambda: fit([], 100), InvalidArgumentError),
+        (lambda: fit([problem()], -1), InvalidArgumentError),
+        (lambda: fit([problem()], 1.5), InvalidTypeError),  # type: ignore[arg-type]
+    ],
+)
+def test_bad_trade_offs_are_refused(call: Any, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        call()
+
+
+# Explanations --------------------------------------------------------------------------------------
+
+
+def test_explanation_names_the_winner_and_why_the_others_lost() -> None:
+    plan = run_planner(problem())
+    explanation = plan.explain()
+    assert (explanation.chosen.cycles, explanation.chosen.temp_bytes) == (plan.cycles, plan.temp_bytes)
+    assert sum(c.chosen for c in explanation) == 1
+    for c in explanation:
+        assert c.verdict
+        if c.cycles is not None and not c.chosen:
+            assert c.temp_bytes is not None
+            assert (c.cycles, c.temp_bytes) >= (plan.cycles, plan.temp_bytes)
+    assert str(explanation).count("\n") == len(explanation)
+
+
+# Products ------------------------------------------------------------------------------------------
+
+
+def test_matmul_options_reach_the_planner() -> None:
+    made = plan_modelled((1, 64, 64), (1, 64, 64), dtype=np.float16, options={"partialsType": "half"})
+    assert made.cycles == 725
+    assert made == plan_modelled((64, 64), (64, 64), partials_type="half")
+    update = plan_modelled((64, 64), (64, 64), fully_connected_pass="TRAINING_WU")
+    assert update.order == "FC_WU" or not update.joint
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (((4, 5), (6, 7)), InvalidArgumentError),
+        (((4,), (4, 5)), InvalidArgumentError),
+        (((2, 4, 5), (3, 5, 6)), InvalidArgumentError),
+        (((4, -5), (-5, 6)), InvalidArgumentError),
+        (((4, 5.5), (5.5, 6)), InvalidTypeError),
+        ((7, (4, 5)), InvalidTypeError),
+        (((4, 2**31), (2**31, 6)), InvalidArgumentError),
+        (((2**30, 2**30), (2**30, 2**30)), InvalidArgumentError),
+    ],
+)
+def test_bad_shapes_are_refused(arguments: Any, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        plan_modelled(*arguments)
+
+
+@pytest.mark.parametrize("option", [{"fullyConnectedPass": "WU"}, {"partialType": "half"}, {"fidelity": 1}])
+def test_bad_matmul_options_are_refused(option: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgumentError):
+        plan_modelled((4, 4), (4, 4), options=option)
+
+
+def test_bad_types_are_refused() -> None:
+    with pytest.raises((InvalidArgumentError, InvalidTypeError)):
+        plan_modelled((4, 4), (4, 4), dtype=np.float64)
+    with pytest.raises(InvalidOptionError, match="output_type"):
+        plan_modelled((4, 4), (4, 4), dtype="quarter", out_dtype="float32")
+
+
+def params_of(**changes: Any) -> ConvParams:
+    fields: dict[str, Any] = {"field": [5, 5], "kernel": [3, 3], "in_channels": 2, "out_channels": 2}
+    return ConvParams.create(**{**fields, **changes})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"field": [5]},
+        {"field": []},
+        {"field": "55"},
+        {"field": [2, 2]},
+        {"field": [5, -1]},
+        {"batch": -1},
+        {"batch": 2.5},
+        {"batch": True},
+        {"groups": 2**31},
+        {"kernel": [0, 3]},
+        {"input_type": "double"},
+        {"input_transform": [FieldTransform()]},
+        {"input_transform": [OutputTransform()] * 2},
+        {"input_transform": [FieldTransform(truncation_lower=6)] * 2},
+        {"input_transform": [FieldTransform(dilation=0)] * 2},
+        {"kernel_transform": [FieldTransform(truncation_upper=3)] * 2},
+        {"input_transform": [FieldTransform(padding_lower=-1)] * 2},
+        {"output_transform": [OutputTransform(stride=0)] * 2},
+        {"output_transform": [OutputTransform(truncation_lower=4)] * 2},
+        {"field": [2**20, 2**20], "kernel": [1, 1]},
+    ],
+)
+def test_bad_convolutions_are_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises((InvalidArgumentError, InvalidTypeError)):
+        params_of(**changes)
+
+
+def test_no_output_still_plans() -> None:
+    empty = params_of(output_transform=[OutputTransform(truncation_lower=3)] * 2)
+    assert empty.output_shape == (0, 0)
+    assert plan_convolution(empty).cycles > 0
+
+
+def test_bad_arguments_of_plan_convolution() -> None:
+    with pytest.raises(InvalidTypeError, match="params"):
+        plan_convolution((1, 2))  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="target"):
+        plan_convolution(params_of(), target="gc300")
+    with pytest.raises(InvalidOptionError, match="memory"):
+        plan_convolution(params_of(), memory=3)
+    with pytest.raises(PlanError):
+        plan_convolution(params_of(), planConstraints={"method": {"type": "VMAC"}})
+
+
+def test_constraints_file(tmp_path: Path) -> None:
+    stem = tmp_path / "plan"
+    plan = plan_convolution(params_of(), pass_="INFERENCE_FWD", plan_constraints_output_filename=str(stem))
+    written = PlanConstraints.parse((tmp_path / "plan_FWD.json").read_text())
+    assert written == plan.constraints()
+    again = plan_convolution(params_of(), pass_="INFERENCE_FWD", plan_constraints=written)
+    assert again.partition == plan.partition
+
+
+# Command line --------------------------------------------------------------------------------------
+
+
+def run(capsys: pytest.CaptureFixture[str], words: str) -> str:
+    assert main(["plan", *words.split()]) == 0
+    return capsys.readouterr().out
+
+
+def test_command_line_plans_a_product(capsys: pytest.CaptureFixture[str]) -> None:
+    out = run(capsys, "matmul 64 64 64 --dtype half --partials half --target gc200 --amp 0.2 --explain")
+    assert "725 cycles" in out
+    assert "chosen" in out
+
+
+def test_command_line_sweeps(capsys: pytest.CaptureFixture[str]) -> None:
+    out = run(capsys, "matmul 256 256 256 --tiles 16 --sweep --amp 0.25")
+    assert " 0.25" in out
+    assert "Cycles against" in out
+
+
+def test_command_line_plans_a_convolution(capsys: pytest.CaptureFixture[str]) -> None:
+    words = "conv --batch 2 --field 8,8 --kernel 3 --ci 4 --co 4 --tiles 16 --json"
+    with pytest.raises(InvalidArgumentError):
+        ConvParams.create(field=[8, 8], kernel=[3], in_channels=4, out_channels=4)
+    assert main(["plan", *words.split()]) == 2
+    capsys.readouterr()
+    fields = json.loads(run(capsys, words.replace("--kernel 3", "--kernel 3,3 --pad 1 --stride 2,2")))
+    assert fields["totalTiles"] <= 16
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "dense --spec-file /nowhere/at/all --jsonl",
+        "dense --spec-file - --jsonl --jobs 0",
+        "matmul 4 4 4 --target gc300",
+        "matmul 4 4 4 --amp nan",
+        "matmul 4 4 4 --option fast",
+        "conv --field 8,8 --kernel 3,3 --ci 4 --co 4 --pad 1,1,1",
+    ],
+)
+def test_command_line_refuses(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", *words.split()]) == 2
+    assert "got" in capsys.readouterr().err
