@@ -47,6 +47,7 @@ cpdef enum Mode:
     LINES = 1  # A: rows of cells along the depth. B: lines of cells across the columns
     TURNED = 2  # the other way round from how it lies: the source is contiguous in the other direction
     PREPARED = 3  # packed by an earlier call
+    ALONG = 4  # B for kernels of the dot form: columns of cells along the depth
 
 cpdef enum Sums:
     IN_PLACE = 0  # in the output
@@ -70,7 +71,7 @@ cdef struct Spec:
     int64_t prepared_cols  # columns of the prepared panels, padded
     int64_t finish  # whether the epilogue is wanted when the sums are in place
     int64_t out_row, out_col, out_format, overflow, activation
-    int64_t bias_decode, bias_item, bias_step, bias_format
+    int64_t bias_decode, bias_item, bias_step, bias_format, bias_per_row
     double alpha, beta
 
 cdef struct Item:
@@ -84,7 +85,7 @@ SPEC = np.dtype(
         "multiply", "transpose", "interleave", "epilogue", "elements", "depth", "depth_grain", "row_grain",
         "rows_at_once", "cols_at_once", "mc", "nc", "kc", "sums", "sums_at", "sums_row", "stage_at", "bias_at", "pitch",
         "prepared_cols", "finish", "out_row", "out_col", "out_format", "overflow", "activation", "bias_decode",
-        "bias_item", "bias_step", "bias_format")]
+        "bias_item", "bias_step", "bias_format", "bias_per_row")]
     + [("alpha", np.float64), ("beta", np.float64)])
 assert ITEM.itemsize == sizeof(Item) and SPEC.itemsize == sizeof(Spec)
 
@@ -154,6 +155,9 @@ cdef void pack_b(const Spec *p, const char *source, char *to, int64_t cols, int6
     """Panels of the kernel's width, one after another; `source` is the block's first element."""
     cdef int64_t j, width, cells = rounded(depth, p.depth_grain) // p.elements, pitch = 4 * p.cols_at_once
     cdef const Side *s = &p.b
+    if s.mode == ALONG:
+        pack_rows(p, s, source, to, 4 * cells, cols, depth, stage)
+        return
     for j from 0 <= j < cols by p.cols_at_once:
         width = smaller(p.cols_at_once, cols - j)
         if s.mode == LINES:
@@ -173,6 +177,7 @@ cdef struct Walk:
     float *sums
     char *out
     const float *bias
+    const float *row_bias
 
 
 cdef void multiply_block(Walk *w, const char *a, int64_t mb, int64_t nb, bint last) noexcept nogil:
@@ -202,6 +207,7 @@ cdef void multiply_block(Walk *w, const char *a, int64_t mb, int64_t nb, bint la
             if p.sums == TILE or (p.sums == IN_PLACE and last and p.finish):
                 w.e.out = out
                 w.e.bias = w.bias + j if w.bias != NULL else NULL
+                w.e.row_bias = w.row_bias + first if w.row_bias != NULL else NULL
                 (<pop_epilogue_kernel>p.epilogue)(&w.e, t.c, t.c_row, t.rows, t.cols)
             first = end
         t.b += w.b_next
@@ -215,6 +221,7 @@ cdef void take_b(Walk *w, const Item *item, const pop_tile *tile, int64_t j, int
     cdef int64_t cells = rounded(kb, p.depth_grain) // p.elements
     w.block.b_cell = 4 * p.cols_at_once
     w.b_next = cells * w.block.b_cell
+    w.block.b_col = 4 * cells
     if p.b.mode == DIRECT:
         w.block.b_cell = p.b.line * p.elements
         w.block.b_col = p.b.step
@@ -263,16 +270,17 @@ cdef void start(Walk *w, const Spec *p, const Item *item, const pop_tile *tile) 
     w.e.out_row, w.e.out_col = p.out_row, p.out_col
 
 
-cdef void take_bias(Walk *w, const Item *item, const pop_tile *tile, int64_t j, int64_t nb) noexcept nogil:
-    """Decode the bias of this block's columns."""
+cdef void take_bias(Walk *w, const Item *item, const pop_tile *tile, int64_t first, int64_t n) noexcept nogil:
+    """Decode the bias of a block's columns, or of its rows."""
     cdef Side s
     cdef const Spec *p = w.p
-    if p.bias_decode == 0:
-        return
     s.decode, s.format, s.item, s.step = p.bias_decode, p.bias_format, p.bias_item, p.bias_step
-    decode_line(&s, tile.operands[3] + item.bias + j * p.bias_step, tile.scratch + p.bias_at, nb,
+    decode_line(&s, tile.operands[3] + item.bias + first * p.bias_step, tile.scratch + p.bias_at, n,
                 tile.scratch + p.stage_at)
-    w.bias = <const float *>(tile.scratch + p.bias_at)
+    if p.bias_per_row:
+        w.row_bias = <const float *>(tile.scratch + p.bias_at)
+    else:
+        w.bias = <const float *>(tile.scratch + p.bias_at)
 
 
 cdef void matmul(const void *given, const pop_tile *tile) noexcept nogil:
@@ -285,7 +293,8 @@ cdef void matmul(const void *given, const pop_tile *tile) noexcept nogil:
     start(&w, p, item, tile)
     for j from 0 <= j < item.n by p.nc:
         nb = smaller(p.nc, item.n - j)
-        take_bias(&w, item, tile, j, nb)
+        if p.bias_decode and not p.bias_per_row:
+            take_bias(&w, item, tile, j, nb)
         if p.sums == BLOCK:
             blocks_of_rows(&w, item, tile, j, nb)
             continue
@@ -297,6 +306,8 @@ cdef void matmul(const void *given, const pop_tile *tile) noexcept nogil:
             w.block.accumulate = k > 0
             for i from 0 <= i < item.m by p.mc:
                 mb = smaller(p.mc, item.m - i)
+                if p.bias_per_row and k + kb >= p.depth:
+                    take_bias(&w, item, tile, i, mb)
                 w.out = out + i * p.out_row + j * p.out_col
                 multiply_block(&w, take_a(&w, item, tile, i, k, mb, kb), mb, nb, k + kb >= p.depth)
             k += kb
@@ -310,6 +321,8 @@ cdef void blocks_of_rows(Walk *w, const Item *item, const pop_tile *tile, int64_
     cdef int64_t i, k, mb, kb
     for i from 0 <= i < item.m by p.mc:
         mb = smaller(p.mc, item.m - i)
+        if p.bias_per_row:
+            take_bias(w, item, tile, i, mb)
         for k from 0 <= k < p.depth by p.kc:
             kb = smaller(p.kc, p.depth - k)
             take_b(w, item, tile, j, k, nb, kb)
@@ -317,7 +330,7 @@ cdef void blocks_of_rows(Walk *w, const Item *item, const pop_tile *tile, int64_
             w.block.accumulate = k > 0
             multiply_block(w, take_a(w, item, tile, i, k, mb, kb), mb, nb, False)
         w.e.out = tile.operands[2] + item.out + i * p.out_row + j * p.out_col
-        w.e.bias = w.bias
+        w.e.bias, w.e.row_bias = w.bias, w.row_bias
         (<pop_epilogue_kernel>p.epilogue)(&w.e, w.sums, p.sums_row, mb, nb)
 
 

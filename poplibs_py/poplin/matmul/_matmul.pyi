@@ -12,6 +12,7 @@ class Mode:
     LINES: int
     TURNED: int
     PREPARED: int
+    ALONG: int
 
 class Sums:
     IN_PLACE: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...formats import Format
 
@@ -58,6 +58,8 @@ class MatmulParams:
         Bytes between its numbers.
     bias_batch : tuple of int
         Bytes from an entry to the next along each batch axis.
+    bias_per_row : bool
+        Whether the bias has one number per row in place of one per column.
     """
 
     m: int
@@ -70,6 +72,7 @@ class MatmulParams:
     bias: Format | None = None
     bias_step: int = 0
     bias_batch: tuple[int, ...] = ()
+    bias_per_row: bool = False
 
     @property
     def entries(self) -> int:
@@ -84,16 +87,22 @@ class MatmulParams:
     def folded(self) -> MatmulParams:
         """Return the same work with batch axes folded into the rows where A and C lie so and B is shared."""
         p = self
-        while p.batch and p.b.batch[-1] == 0 and (p.bias is None or p.bias_batch[-1] == 0):
-            fits = all(x.batch[-1] == p.m * x.row or p.batch[-1] == 1 for x in (p.a, p.out))
-            if not fits:
+        while p.batch and p.b.batch[-1] == 0 and not p.bias_per_row and (p.bias is None or p.bias_batch[-1] == 0):
+            step_a, step_out, size = p.a.batch[-1], p.out.batch[-1], p.batch[-1]
+            if p.m == 1:  # its row strides mean nothing
+                row_a, row_out = step_a, step_out
+            elif size == 1 or (step_a == p.m * p.a.row and step_out == p.m * p.out.row):
+                row_a, row_out = p.a.row, p.out.row
+            else:
                 break
-            a, out = (Operand(x.format, x.row, x.column, x.batch[:-1], x.aligned) for x in (p.a, p.out))
-            b = Operand(p.b.format, p.b.row, p.b.column, p.b.batch[:-1], p.b.aligned)
-            p = MatmulParams(p.m * p.batch[-1], p.n, p.k, a, b, out, p.batch[:-1], p.bias, p.bias_step,
-                             p.bias_batch[:-1])
+            p = replace(
+                p, m=p.m * size, batch=p.batch[:-1], bias_batch=p.bias_batch[:-1],
+                a=replace(p.a, row=row_a, batch=p.a.batch[:-1]), b=replace(p.b, batch=p.b.batch[:-1]),
+                out=replace(p.out, row=row_out, batch=p.out.batch[:-1]),
+            )
         return p
 
     def exchanged(self) -> MatmulParams:
-        """Return the transposed product: C' = B' A'. Only without a bias, which belongs to the columns."""
-        return MatmulParams(self.n, self.m, self.k, self.b.transposed, self.a.transposed, self.out.transposed, self.batch)
+        """Return the transposed product, C' = B' A'."""
+        return replace(self, m=self.n, n=self.m, a=self.b.transposed, b=self.a.transposed, out=self.out.transposed,
+                       bias_per_row=self.bias is not None and not self.bias_per_row)

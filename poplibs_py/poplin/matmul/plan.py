@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from functools import cache
 
 from ...errors import MemoryBoundError, MemoryBoundWarning
 from ...formats import BF16, FP32, Format
-from ...kernels import Kernel, Selection, select
+from ...kernels import Kernel, Selection, kernels, select
 from ...target import Target, memory_bound
 from ._matmul import Mode, Sums
 from .model import kernel_cycles, rounded
@@ -20,7 +21,10 @@ _DEPTH = 256  # cells of depth of a block: a panel of B then stays in the first-
 _ROWS_IN_CACHE = 192  # rows of A that a block of columns is multiplied with before the next block
 _FLOPS_OF_A_THREAD = 1 << 20  # work below which another thread costs more than it brings
 _HALF_PARTIALS_DEPTH = 128
-_MODE_NAMES = {Mode.DIRECT: "as it lies", Mode.LINES: "packed", Mode.TURNED: "packed, turned", Mode.PREPARED: "prepared"}
+_SMALL = 1 << 17  # bytes of B that stay in cache as they lie
+_FEW = 4  # columns that kernels of the dot form take at once
+_MODE_NAMES = {Mode.DIRECT: "as it lies", Mode.LINES: "packed", Mode.TURNED: "packed, turned", 
+               Mode.PREPARED: "prepared", Mode.ALONG: "packed along the depth"}
 _SUM_NAMES = {Sums.IN_PLACE: "in the output", Sums.TILE: "in registers' tile", Sums.BLOCK: "in a block of scratch"}
 
 
@@ -44,8 +48,10 @@ class HostPlan:
 
     Attributes
     ----------
-    params, options, epilogue, target
-        What was planned, how and for which machine.
+    asked, params
+        What was asked for; the same work with batch axes folded into rows, and transposed where that is `exchanged`.
+    options, epilogue, target
+        How it is wanted, and on which machine.
     panel : Format
         What operands are decoded to: FP32, or BF16 where products of the operands are exact in it.
     selection : Selection
@@ -64,8 +70,11 @@ class HostPlan:
         Bytes of each part of a thread's scratch, in order.
     bound : int or None
         Bytes of scratch that a thread may take.
+    exchanged : bool
+        Whether the transposed product is computed, operands exchanged.
     """
 
+    asked: MatmulParams
     params: MatmulParams
     options: MatmulOptions
     epilogue: Epilogue
@@ -82,6 +91,7 @@ class HostPlan:
     threads: int
     layout: tuple[tuple[str, int], ...] = ()
     bound: int | None = None
+    exchanged: bool = False
 
     @property
     def kernel(self) -> Kernel:
@@ -114,7 +124,7 @@ class HostPlan:
 
     def explain(self) -> str:
         """Return the plan in words, one line for each decision."""
-        p = self.params
+        p = self.asked
         batch = f"{p.entries} x " if p.batch else ""
         bound = "none" if self.bound is None else f"{self.bound * self.target.tiles:,}"
         parts = ", ".join(f"{name} {size:,}" for name, size in self.layout if size) or "none"
@@ -132,60 +142,113 @@ class HostPlan:
 
 
 def plan_host(params: MatmulParams, options: MatmulOptions, epilogue: Epilogue, target: Target,
-              fixed: HostPlan | None = None) -> HostPlan:
+              fixed: HostPlan | None = None, packing: bool = False) -> HostPlan:
     """Plan a product on the host.
 
-    With `fixed`, operand B was prepared under that plan: its kernel, panel format and depth of blocks are kept.
+    Parameters
+    ----------
+    params, options, epilogue, target
+        The product, how it is wanted, on which machine.
+    fixed : HostPlan, optional
+        The plan that operand B was prepared under: its kernel, panel format and depth of blocks are kept.
+    packing : bool, optional
+        Plan for preparing B: its packing is the purpose.
     """
     bound = memory_bound(target, options.available_memory_proportion)
-    plan = _plan_within(params, options, epilogue, target, bound, fixed)
+    problem = _Problem(params, params.folded(), options, epilogue, target, fixed, packing)
+    if not (fixed or packing) and _better_exchanged(problem.params):
+        problem = replace(problem, params=problem.params.exchanged(), exchanged=True)
+    plan = _plan_within(problem, bound)
     if plan is not None:
         return plan
     assert bound is not None
-    least = _plan_within(params, options, epilogue, target, None, fixed, least=True)
+    least = _plan_within(problem, None, least=True)
     assert least is not None
-    needed = least.scratch_bytes
     text = (f"matmul: available_memory_proportion={options.available_memory_proportion} leaves {bound} bytes of a tile; "
-            f"the least that any plan takes is {needed}")
+            f"the least that any plan takes is {least.scratch_bytes}")
     if options.strict_memory:
         raise MemoryBoundError(text)
     warnings.warn(text + "; the bound was raised", MemoryBoundWarning, stacklevel=4)
     raised: int | None = max(1, bound)
     while raised is not None:
         raised = raised * 2 if raised < 2 * target.bytes_per_tile else None
-        plan = _plan_within(params, options, epilogue, target, raised, fixed)
+        plan = _plan_within(problem, raised)
         if plan is not None:
             return replace(plan, bound=bound)
     raise AssertionError("a plan without a bound always exists")
 
 
-def _plan_within(params: MatmulParams, options: MatmulOptions, epilogue: Epilogue, target: Target, bound: int | None,
-                 fixed: HostPlan | None, least: bool = False) -> HostPlan | None:
+@dataclass(frozen=True)
+class _Problem:
+    """What is planned, and what is settled before the search."""
+
+    asked: MatmulParams
+    params: MatmulParams
+    options: MatmulOptions
+    epilogue: Epilogue
+    target: Target
+    fixed: HostPlan | None
+    packing: bool
+    exchanged: bool = False
+
+
+def _better_exchanged(p: MatmulParams) -> bool:
+    """Whether the transposed product reads the large operand better: along its lines, once."""
+    if p.m <= _FEW and p.n > _FEW:  # dots of A's few rows with B's columns, where those are contiguous
+        return p.b.row == p.b.format.itemsize != p.b.column
+    if p.n <= _FEW and p.m > _FEW:  # few columns, and A lies across them
+        return p.a.row == p.a.format.itemsize != p.a.column
+    return False
+
+
+def _plan_within(problem: _Problem, bound: int | None, least: bool = False) -> HostPlan | None:
     """Return the best plan whose scratch fits `bound` bytes a thread; None if there is none."""
+    params, options, fixed = problem.params, problem.options, problem.fixed
     panel = fixed.panel if fixed else panel_format(params, options)
-    threads, grid = _threads(params, target)
-    m, n = -(-params.m // grid[0]), -(-params.n // grid[1])
-    if fixed:
-        selection = fixed.selection
-    else:
-        selection = select("dot", "multiply", panel.name, consistent=options.reproducible,
-                           cost=lambda kernel: _cost(kernel, m, n))
+    threads, grid = _threads(params, problem.target)
+    m, n = max(1, -(-params.m // grid[0])), max(1, -(-params.n // grid[1]))
+    selection = fixed.selection if fixed else _kernel(problem, panel, m, n)
     kernel = selection.kernel
     a_mode = _mode_of_a(params.a, panel, kernel, n, params.k)
     b_mode = int(Mode.PREPARED) if fixed else _mode_of_b(params.b, panel, kernel, m, n, params.k)
-    draft = HostPlan(params, options, epilogue, target, panel, selection, a_mode, b_mode, int(Sums.IN_PLACE), m, n,
-                     params.k, grid, threads, (), bound)
+    if problem.packing and b_mode == Mode.DIRECT:
+        b_mode = int(Mode.LINES)
+    draft = HostPlan(problem.asked, params, options, problem.epilogue, problem.target, panel, selection, a_mode, b_mode,
+                     int(Sums.IN_PLACE), m, n, params.k, grid, threads, (), bound, problem.exchanged)
     return _blocked(draft, m, n, fixed, least)
 
 
+def _kernel(problem: _Problem, panel: Format, m: int, n: int) -> Selection:
+    """Choose the kernel: of the dot form for few columns, where it may reorder sums, else the cheapest by steps."""
+    free = not (problem.options.reproducible or problem.packing)
+    if n <= _FEW and m > 1 and free and any(k.op == "multiply_dots" and k.formats == panel.name for k in kernels("dot")):
+        return select("dot", "multiply_dots", panel.name)
+    return select("dot", "multiply", panel.name, consistent=problem.options.reproducible,
+                  cost=lambda kernel: kernel_cycles(kernel, m, n))
+
+
+def prepared_columns(plan: HostPlan) -> int:
+    """Columns of prepared panels, the last one padded."""
+    return rounded(plan.params.n, plan.kernel.block[1])
+
+
+def prepared_bytes(plan: HostPlan) -> int:
+    """Bytes of B prepared under a plan."""
+    return 4 * prepared_columns(plan) * (rounded(plan.params.k, plan.kernel.grain[2]) // plan.elements)
+
+
 def panel_format(params: MatmulParams, options: MatmulOptions) -> Format:
-    """Return what operands are decoded to."""
+    """Return what operands are decoded to: BF16 where both are exact in it and a kernel multiplies it, else FP32."""
+    exact = all(f == BF16 or f.bits <= 8 for f in (params.a.format, params.b.format))
+    if exact and not options.reproducible and any(k.formats == BF16.name for k in _products()):
+        return BF16
     return FP32
 
 
-def _cost(kernel: Kernel, m: int, n: int) -> float:
-    """Cycles, by the widest vectors first: lower levels are not candidates while a higher one serves."""
-    return kernel_cycles(kernel, m, n)
+@cache
+def _products() -> tuple[Kernel, ...]:
+    """Kernels that multiply, here."""
+    return tuple(k for k in kernels("dot") if k.op == "multiply")
 
 
 def _threads(params: MatmulParams, target: Target) -> tuple[int, tuple[int, int]]:
@@ -207,19 +270,23 @@ def _threads(params: MatmulParams, target: Target) -> tuple[int, tuple[int, int]
 
 
 def _mode_of_a(a: Operand, panel: Format, kernel: Kernel, n: int, k: int) -> int:
-    whole = panel is FP32 or (a.column == a.format.itemsize and k % kernel.grain[2] == 0)
-    if a.format == panel and a.aligned and whole and kernel.grain[0] == 1:
-        if a.column == a.format.itemsize or n <= kernel.block[1]:
+    """Read A where it lies if it is in the panel's format and its lines run along the depth."""
+    along = a.column == a.format.itemsize
+    if a.format == panel and a.aligned and k % kernel.grain[2] == 0:
+        if along or (panel == FP32 and n <= kernel.block[1] and kernel.op == "multiply"):
             return int(Mode.DIRECT)
-    turned = a.row == a.format.itemsize and a.column != a.format.itemsize
+    turned = a.row == a.format.itemsize and not along and kernel.op == "multiply"
     return int(Mode.TURNED if turned else Mode.LINES)
 
 
 def _mode_of_b(b: Operand, panel: Format, kernel: Kernel, m: int, n: int, k: int) -> int:
+    """Read B where it lies if its lines are as the kernel reads them and few rows or a small B make packing a loss."""
     size = b.format.itemsize
-    if b.format == panel == FP32 and b.aligned and b.column == size:
-        if m <= 2 * kernel.block[0] or k * n * size <= 1 << 17:
-            return int(Mode.DIRECT)
+    whole = b.format == panel and b.aligned and k % kernel.grain[2] == 0
+    if kernel.op == "multiply_dots":
+        return int(Mode.DIRECT if whole and b.row == size else Mode.ALONG)
+    if whole and panel == FP32 and b.column == size and (m <= 2 * kernel.block[0] or k * n * size <= _SMALL):
+        return int(Mode.DIRECT)
     return int(Mode.TURNED if b.row == size and b.column != size else Mode.LINES)
 
 
@@ -290,7 +357,7 @@ def _layout(plan: HostPlan, mc: int, nc: int) -> tuple[tuple[str, int], ...]:
         lines = cells if plan.a_mode == Mode.TURNED else rounded(mc, plan.kernel.grain[0])
         a = rounded(lines * row_pitch(plan, mc), 64)
         stage = _stage_bytes(plan, p.a, mc if plan.a_mode == Mode.TURNED else depth, plan.a_mode == Mode.TURNED)
-    if plan.b_mode in (Mode.LINES, Mode.TURNED):
+    if plan.b_mode not in (Mode.DIRECT, Mode.PREPARED):
         b = rounded(nc, cols) * cells * 4
         length = cols if plan.b_mode == Mode.LINES else depth
         stage = max(stage, _stage_bytes(plan, p.b, length, plan.b_mode == Mode.LINES)
@@ -299,9 +366,11 @@ def _layout(plan: HostPlan, mc: int, nc: int) -> tuple[tuple[str, int], ...]:
         sums = rows * cols * 4
     elif plan.sums == Sums.BLOCK:
         sums = mc * sums_pitch(plan, nc) * 4
-    bias = rounded(nc * 4, 64) if p.bias else 0
+    bias = 0
     if p.bias:
-        stage = max(stage, rounded(nc * p.bias.itemsize, 64))
+        length = mc if p.bias_per_row else nc
+        bias = rounded(length * 4, 64)
+        stage = max(stage, rounded(length * p.bias.itemsize, 64))
     return (("sums", sums), ("b", b), ("a", a), ("bias", bias), ("stage", rounded(stage, 64)))
 
 

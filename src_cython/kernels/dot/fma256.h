@@ -75,8 +75,54 @@ static void pop_multiply_fma256(const pop_dot_block *t)
     POP_FMA256_BODY[(t->cols + 7) / 8 - 1][t->rows - 1](t);
 }
 
-static const pop_kernel POP_FMA256_KERNELS[] = {
+POP_INLINE float pop_add_lanes(__m256 x)
+{
+    __m128 y = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    y = _mm_add_ps(y, _mm_movehl_ps(y, y));
+    return _mm_cvtss_f32(_mm_add_ss(y, _mm_movehdup_ps(y)));
+}
+
+POP_INLINE void pop_dots_fma256(const int rows, const pop_dot_block *t, int64_t r0, const char *b, int64_t col)
+{
+    __m256 sum[8];
+    const char *a = t->a + r0 * t->a_row;
+    int64_t k = 0;
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++) sum[r] = _mm256_setzero_ps();
+    for (; k + 8 <= t->cells; k += 8) {
+        __m256 line = _mm256_loadu_ps((const float *)b + k);
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++)
+            sum[r] = _mm256_fmadd_ps(_mm256_loadu_ps((const float *)(a + r * t->a_row) + k), line, sum[r]);
+    }
+    if (k < t->cells) {
+        __m256i mask = _mm256_loadu_si256((const __m256i *)(POP_TAIL + 8 - (t->cells - k)));
+        __m256 line = _mm256_maskload_ps((const float *)b + k, mask);
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++)
+            sum[r] = _mm256_fmadd_ps(_mm256_maskload_ps((const float *)(a + r * t->a_row) + k, mask), line, sum[r]);
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++) {
+        float *c = t->c + (r0 + r) * t->c_row + col, total = pop_add_lanes(sum[r]);
+        *c = t->accumulate ? *c + total : total;
+    }
+}
+
+/* Few columns: both operands along the depth, lanes added at the end. */
+static void pop_multiply_dots_fma256(const pop_dot_block *t)
+{
+    for (int64_t q = 0; q < t->cols; q++) {
+        int64_t r = 0;
+        for (; r + 8 <= t->rows; r += 8) pop_dots_fma256(8, t, r, t->b + q * t->b_col, q);
+        for (; r + 4 <= t->rows; r += 4) pop_dots_fma256(4, t, r, t->b + q * t->b_col, q);
+        for (; r < t->rows; r++) pop_dots_fma256(1, t, r, t->b + q * t->b_col, q);
+    }
+}
+
+static const pop_kernel POP_PRODUCT_KERNELS[] = {
     {"multiply", "float32", "fma256_6x16", POP_FUNCTION(pop_multiply_fma256), {1, 8, 1}, {6, 16, 1}, POP_CONSISTENT},
     {"multiply", "float32", "fma256_2x32", POP_FUNCTION(pop_multiply_fma256), {1, 8, 1}, {2, 32, 1}, POP_CONSISTENT},
+    {"multiply_dots", "float32", "fma256_dots", POP_FUNCTION(pop_multiply_dots_fma256), {1, 1, 1}, {8, 4, 8}, 0},
 };
 #endif

@@ -4,10 +4,10 @@
 #include "kernels/dot/pack.h"
 #if POP_LEVEL == POP_LEVEL_AVX2
 #include "kernels/dot/fma256.h"
-#define POP_DOT_PRODUCTS POP_FMA256_KERNELS
 #elif POP_LEVEL == POP_LEVEL_AVX512
 #include "kernels/dot/fma512.h"
-#define POP_DOT_PRODUCTS POP_FMA512_KERNELS
+#elif POP_LEVEL == POP_LEVEL_AVX512_BF16
+#include "kernels/dot/bf16.h"
 #endif
 #define POP_COUNT(table) ((int)(sizeof(table) / sizeof *(table)))
 
@@ -15,8 +15,8 @@ typedef struct pop_kernel_table { const pop_kernel *kernels; int count; } pop_ke
 static const pop_kernel_table POP_DOT_TABLES[] = {
     {POP_EPILOGUE_KERNELS, POP_COUNT(POP_EPILOGUE_KERNELS)},
     {POP_PACK_KERNELS, POP_COUNT(POP_PACK_KERNELS)},
-#ifdef POP_DOT_PRODUCTS
-    {POP_DOT_PRODUCTS, POP_COUNT(POP_DOT_PRODUCTS)},
+#if POP_LEVEL > POP_LEVEL_PORTABLE && POP_LEVEL < POP_LEVEL_AMX
+    {POP_PRODUCT_KERNELS, POP_COUNT(POP_PRODUCT_KERNELS)},
 #endif
 };
 static const int POP_DOT_TABLE_COUNT = POP_COUNT(POP_DOT_TABLES);

@@ -28,6 +28,35 @@ static void pop_decode_f32(const pop_format *f, const void *from, void *to, void
 }
 
 #if POP_LEVEL >= POP_LEVEL_AVX512
+/* To BF16: formats whose every value is a BF16 value. */
+POP_INLINE void pop_decode_line_bf16(const pop_format *f, const char *from, uint16_t *to, int64_t n)
+{
+    for (int64_t j = 0; j < n; j += 32) {
+        int count = n - j < 32 ? (int)(n - j) : 32;
+        __m512i x = pop_bf16_decode(f, from + j * pop_bytes(f), count);
+        _mm512_mask_storeu_epi16(to + j, (__mmask32)(0xffffffffu >> (32 - count)), x);
+    }
+}
+
+#define POP_DECODE_BF16(name, layout) \
+    static void pop_decode_##name##_bf16(const pop_format *f, const void *from, void *to, void *low, int64_t n) \
+    { \
+        pop_format g = layout; \
+        (void)low; \
+        g.bias = f->bias; \
+        pop_decode_line_bf16(&g, (const char *)from, (uint16_t *)to, n); \
+    }
+POP_DECODE_BF16(f143, POP_F143)
+POP_DECODE_BF16(f152, POP_F152)
+POP_DECODE_BF16(e4m3, POP_E4M3)
+POP_DECODE_BF16(e5m2, POP_E5M2)
+
+static void pop_decode_bf16_bf16(const pop_format *f, const void *from, void *to, void *low, int64_t n)
+{
+    (void)f, (void)low;
+    memcpy(to, from, (size_t)n * 2);
+}
+
 /* 16 x 16 cells: four rounds that exchange neighbours at distance 1, 2, 4 and 8, one shuffle a register each. */
 POP_INLINE void pop_transpose_16(__m512i x[16])
 {
@@ -108,10 +137,17 @@ static void pop_interleave(const uint16_t *even, const uint16_t *odd, uint16_t *
 #define POP_DECODE_ROW(format, name) \
     {"decode", format "->float32", "decode_" #name, POP_FUNCTION(pop_decode_##name), {1, 1, 1}, {1, POP_LANES, 1}, \
      POP_CONSISTENT}
+#define POP_DECODE_BF16_ROW(format, name) \
+    {"decode", format "->bfloat16", "decode_" #name "_bf16", POP_FUNCTION(pop_decode_##name##_bf16), {1, 1, 1}, \
+     {1, 32, 1}, POP_CONSISTENT}
 static const pop_kernel POP_PACK_KERNELS[] = {
     POP_DECODE_ROW("float32", f32), POP_DECODE_ROW("float16", f16), POP_DECODE_ROW("bfloat16", bf16),
     POP_DECODE_ROW("f143", f143), POP_DECODE_ROW("f152", f152), POP_DECODE_ROW("e4m3", e4m3),
     POP_DECODE_ROW("e5m2", e5m2), POP_DECODE_ROW("custom", custom),
+#if POP_LEVEL >= POP_LEVEL_AVX512
+    POP_DECODE_BF16_ROW("bfloat16", bf16), POP_DECODE_BF16_ROW("f143", f143), POP_DECODE_BF16_ROW("f152", f152),
+    POP_DECODE_BF16_ROW("e4m3", e4m3), POP_DECODE_BF16_ROW("e5m2", e5m2),
+#endif
     {"transpose", "cells", "transpose", POP_FUNCTION(pop_transpose), {1, 1, 1}, {16, 16, 1}, POP_CONSISTENT},
     {"interleave", "bfloat16", "interleave", POP_FUNCTION(pop_interleave), {1, 1, 1}, {1, 32, 1}, POP_CONSISTENT},
 };

@@ -1,0 +1,449 @@
+"""Dense products: do (`matmul` and its kin), plan (`plan_matmul`), compile (`compile_matmul`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ...config import settings
+from ...errors import UnsupportedError, bad_argument, bad_type
+from ...formats import Format, format_of
+from ...target import Target, resolve_target
+from .arguments import Array, Call, default_out_format, epilogue_of, read_call, taken
+from .lower import Program, lower, program_of
+from .options import MatmulOptions, parse_options
+from .params import MatmulParams, Operand
+from .plan import Epilogue, HostPlan, plan_host
+from .prepared import PreparedMatrix
+
+__all__ = ["CompiledMatmul", "compile_matmul", "matmul", "matmul_acc", "matmul_grouped", "matmul_grouped_acc",
+           "plan_matmul", "prepare"]
+
+_HOST = Target.host(settings.num_threads)
+_KEPT_CALLS = 4096
+
+
+class _Ready:
+    """A call seen before: its program, and how to make its result."""
+
+    __slots__ = ("dtype", "run", "shape")
+
+    def __init__(self, call: Call, program: Program) -> None:
+        self.run = program.call
+        self.shape = call.shape
+        self.dtype = call.format.dtype
+
+
+_ready: dict[Any, _Ready] = {}
+
+
+def matmul(
+    a: Any,
+    b: Any,
+    *,
+    out: Array | None = None,
+    out_dtype: Any = None,
+    alpha: float = 1.0,
+    bias: Any = None,
+    activation: str | None = None,
+    partials_type: str = "float",
+    available_memory_proportion: float = 0.6,
+    reproducible: bool = False,
+    strict_memory: bool = False,
+    half_passes: int = 4,
+    target: Target | str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Array:
+    """Multiply matrices: ``activation(alpha * a @ b + bias)``.
+
+    Corresponds to PopLibs' ``poplin::matMul`` and ``matMulWithOutput``.
+
+    Parameters
+    ----------
+    a : array_like [..., m, k] or [k]
+        float32, float16, bfloat16 or an FP8 dtype of ml_dtypes, with any strides; lists become float32.
+    b : array_like [..., k, n] or [k], or PreparedMatrix
+        Any of those formats, not necessarily a's. Batch axes broadcast as in `numpy.matmul`.
+    out : numpy.ndarray [..., m, n], optional
+        Where the result goes; any strides. It may overlap the operands.
+    out_dtype : dtype, Format or str, optional
+        The result's format. By default float32 where an operand is float32 or one is float16 and the other bfloat16,
+        else float16 or bfloat16, whichever is there, and float16 for two FP8 operands.
+    alpha : float, optional
+        Multiplies the sums. Default 1.
+    bias : array_like [n], [..., 1, n] or [..., m, 1], optional
+        Added to each row, or to each column.
+    activation : {None, "relu", "gelu", "silu"}, optional
+        Applied before the result is rounded; gelu is the tanh form.
+    partials_type : {"float", "half"}, optional
+        ``"half"`` rounds the running sum to FP16 after each 128 of the depth.
+    available_memory_proportion : float, optional
+        Share of a core's cache that each thread may take for temporaries; 0 sets no bound. Default 0.6.
+    reproducible : bool, optional
+        Ask for the same bits at every instruction-set level: one chain of FP32 fused multiply-adds in ascending depth.
+    strict_memory : bool, optional
+        Raise `MemoryBoundError` where no plan meets the bound; otherwise the bound is raised with a `MemoryBoundWarning`.
+    half_passes : {4, 3}, optional
+        On a matrix unit FP16 takes four passes for exact products; three leave out the product of the low parts, which
+        adds an error of at most 2^-16 |a| |b| a product.
+    target : Target or str, optional
+        The machine; by default this CPU.
+    options : mapping, optional
+        PopLibs' option keys, such as ``{"availableMemoryProportion": 0.3}``.
+
+    Returns
+    -------
+    numpy.ndarray [..., m, n]
+        `out` where it was given.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is not as described.
+    MemoryBoundError
+        With `strict_memory`, if no plan fits.
+
+    Notes
+    -----
+    Products are exact where they are formed in FP32 fused multiply-adds or in BF16 pairs, and sums are FP32. A host kernel
+    may add in any order, so with S = sum |a| |b| over the depth k each sum is within gamma_k S of the exact one, with
+    gamma_k = k u / (1 - k u), u = 2^-24 (Higham, "Accuracy and Stability of Numerical Algorithms", chapter 3). Then alpha, bias and
+    activation are rounded to FP32 one after another, and the result once to its format. BF16 units take subnormal
+    operands and sums for zero. `poplibs_py.poplin.bounds.matmul_bound` gives the bound for given operands.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py import poplin
+    >>> a = np.arange(6, dtype=np.float32).reshape(2, 3)
+    >>> poplin.matmul(a, a.T, bias=[-10.0, 0.0], activation="relu")
+    array([[ 0., 14.],
+           [ 4., 50.]], dtype=float32)
+    >>> poplin.matmul(a.astype(np.float16), a.T, out_dtype="float16").dtype
+    dtype('float16')
+    """
+    if type(a) is np.ndarray and type(b) is np.ndarray and options is None and bias is None:
+        key = (
+            a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype, out_dtype,
+            None if out is None else (out.shape, out.strides, out.dtype), alpha, activation, partials_type,
+            available_memory_proportion, reproducible, strict_memory, half_passes, target,
+        )  # fmt: skip
+        ready = _seen(key, a, b, out)
+        if ready is not None and a.flags.aligned and b.flags.aligned:
+            result = np.empty(ready.shape, ready.dtype) if out is None else out
+            ready.run(a, b, result)
+            return result
+    else:
+        key = None
+    chosen = parse_options(options, MatmulOptions(
+        available_memory_proportion, partials_type, reproducible, strict_memory, half_passes))
+    return _product(a, b, out, out_dtype, epilogue_of(alpha, 0.0, activation), bias, chosen, target, key)
+
+
+def matmul_acc(
+    c: Array,
+    a: Any,
+    b: Any,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    bias: Any = None,
+    activation: str | None = None,
+    target: Target | str | None = None,
+    options: Mapping[str, Any] | None = None,
+    **keywords: Any,
+) -> Array:
+    """Accumulate a product in place: ``c[...] = activation(alpha * a @ b + beta * c + bias)``.
+
+    Corresponds to PopLibs' ``poplin::matMulAcc``, with beta besides.
+
+    Parameters
+    ----------
+    c : numpy.ndarray [..., m, n]
+        Read, and overwritten with the result in its own format.
+    a, b, alpha, bias, activation, target, options
+        As for `matmul`.
+    beta : float, optional
+        Multiplies c. Default 1; with 0, c is not read.
+    **keywords
+        `partials_type`, `available_memory_proportion`, `reproducible`, `strict_memory` and `half_passes` of `matmul`.
+
+    Returns
+    -------
+    numpy.ndarray
+        `c`.
+
+    Notes
+    -----
+    ``alpha * sum`` and ``beta * c`` are rounded to FP32, then their sum, then as for `matmul`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py import poplin
+    >>> c = np.ones((2, 2), np.float32)
+    >>> poplin.matmul_acc(c, 2 * np.eye(2, dtype=np.float32), np.eye(2, dtype=np.float32), alpha=0.5)
+    array([[2., 1.],
+           [1., 2.]], dtype=float32)
+    """
+    if not isinstance(c, np.ndarray):
+        raise bad_type("c", type(c).__name__, "a numpy.ndarray, which receives the result")
+    chosen = parse_options(options, _from_keywords(keywords))
+    return _product(a, b, c, None, epilogue_of(alpha, beta, activation), bias, chosen, target, None)
+
+
+def matmul_grouped(a: Any, b: Any, **keywords: Any) -> Array:
+    """Multiply matrices group by group: [g, m, k] by [g, k, n].
+
+    Corresponds to PopLibs' ``poplin::matMulGrouped``: both of rank 3 and of as many groups, with no broadcasting.
+
+    Parameters
+    ----------
+    a, b : array_like [g, m, k], [g, k, n]
+        As for `matmul`.
+    **keywords
+        As for `matmul`.
+
+    Returns
+    -------
+    numpy.ndarray [g, m, n]
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py import poplin
+    >>> poplin.matmul_grouped(np.ones((2, 1, 3), np.float32), np.ones((2, 3, 1), np.float32)).ravel()
+    array([3., 3.], dtype=float32)
+    """
+    _check_groups(a, b)
+    return matmul(a, b, **keywords)
+
+
+def matmul_grouped_acc(c: Array, a: Any, b: Any, **keywords: Any) -> Array:
+    """Accumulate products group by group, as `matmul_acc` does: PopLibs' ``poplin::matMulGroupedAcc``."""
+    _check_groups(a, b)
+    return matmul_acc(c, a, b, **keywords)
+
+
+class CompiledMatmul:
+    """A planned product, ready to run on arrays that lie as planned.
+
+    Attributes
+    ----------
+    plan : HostPlan
+        What it follows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py import poplin
+    >>> run = poplin.compile_matmul(poplin.plan_matmul((2, 3), (3, 2)))
+    >>> run(np.ones((2, 3), np.float32), np.ones((3, 2), np.float32))
+    array([[3., 3.],
+           [3., 3.]], dtype=float32)
+    """
+
+    def __init__(self, plan: HostPlan) -> None:
+        self.plan = plan
+        self._program = lower(plan)
+        p = plan.asked
+        self._shapes = (*p.batch, p.m, p.k), (*p.batch, p.k, p.n), (*p.batch, p.m, p.n)
+
+    def __call__(self, a: Any, b: Any, *, out: Array | None = None, bias: Any = None) -> Array:
+        """Run on C-contiguous operands of the planned shapes and formats."""
+        p = self.plan.asked
+        left, right = taken(a, "a"), taken(b, "b")
+        if out is None:
+            out = np.empty(self._shapes[2], p.out.format.dtype)
+        given = [("a", left, p.a, self._shapes[0]), ("b", right, p.b, self._shapes[1]),
+                 ("out", taken(out, "out"), p.out, self._shapes[2])]
+        for name, array, operand, shape in given:
+            planned = f"{operand.format} C-contiguous of shape {shape}"
+            if array.shape != shape or format_of(array) != operand.format or not array.flags.carray:
+                if name == "out" or array.shape != shape or format_of(array) != operand.format:
+                    raise bad_argument(name, f"{array.dtype} of shape {array.shape}", planned)
+        row: Array | None = None
+        arrays = [np.ascontiguousarray(left), np.ascontiguousarray(right), out]
+        if p.bias is not None:
+            row = taken(bias, "bias")
+            if row.shape != (p.n,) or format_of(row) != p.bias:
+                raise bad_argument("bias", f"{row.dtype} of shape {row.shape}", f"{p.bias} of shape ({p.n},)")
+            row = np.ascontiguousarray(row)
+        elif bias is not None:
+            raise bad_argument("bias", "an array", "None: the plan has no bias")
+        self._program.run(*arrays, row)
+        return out
+
+
+def plan_matmul(
+    a_shape: tuple[int, ...],
+    b_shape: tuple[int, ...],
+    *,
+    dtype: Any = "float32",
+    b_dtype: Any = None,
+    out_dtype: Any = None,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    bias_dtype: Any = None,
+    activation: str | None = None,
+    target: Target | str | None = None,
+    options: Mapping[str, Any] | None = None,
+    **keywords: Any,
+) -> HostPlan:
+    """Plan a product of C-contiguous arrays without running it.
+
+    Corresponds to PopLibs' ``poplin::matMulReportPlan``.
+
+    Parameters
+    ----------
+    a_shape, b_shape : tuple of int
+        [m, k] and [k, n], with batch axes of equal extents in front if wanted.
+    dtype, b_dtype, out_dtype : dtype, Format or str, optional
+        Formats of a, of b (by default a's) and of the result (by default as for `matmul`).
+    bias_dtype : dtype, Format or str, optional
+        Format of a bias [n]; by default there is none.
+    alpha, beta, activation, target, options, **keywords
+        As for `matmul_acc`.
+
+    Returns
+    -------
+    HostPlan
+        Its `explain` tells kernel, packing, blocks, threads and temporary bytes.
+
+    Examples
+    --------
+    >>> from poplibs_py import poplin
+    >>> plan = poplin.plan_matmul((512, 256), (256, 128), dtype="float16", available_memory_proportion=0.1)
+    >>> plan.scratch_bytes <= 0.1 * plan.target.bytes_per_tile
+    True
+    """
+    shapes = [_checked_shape(s, name) for s, name in ((a_shape, "a_shape"), (b_shape, "b_shape"))]
+    (*batch, m, k), (*b_batch, b_rows, n) = shapes
+    if batch != b_batch or b_rows != k:
+        raise bad_argument("b_shape", tuple(b_shape), f"batch axes {tuple(batch)} and {k} rows, as a_shape has")
+    fa = format_of(dtype, "dtype")
+    fb = fa if b_dtype is None else format_of(b_dtype, "b_dtype")
+    fo = default_out_format(fa, fb) if out_dtype is None else format_of(out_dtype, "out_dtype")
+    operands = [_contiguous(f, rows, cols, tuple(batch)) for f, rows, cols in ((fa, m, k), (fb, k, n), (fo, m, n))]
+    bias = None if bias_dtype is None else format_of(bias_dtype, "bias_dtype")
+    params = MatmulParams(m, n, k, *operands, tuple(batch), bias, bias.itemsize if bias else 0, (0,) * len(batch))
+    chosen = parse_options(options, _from_keywords(keywords))
+    return plan_host(params, chosen, epilogue_of(alpha, beta, activation), _host(target))
+
+
+def compile_matmul(plan: HostPlan) -> CompiledMatmul:
+    """Lower a plan to a callable to use many times, from any number of threads."""
+    if not isinstance(plan, HostPlan):
+        raise bad_type("plan", type(plan).__name__, "a plan from plan_matmul")
+    return CompiledMatmul(plan)
+
+
+def prepare(w: Any, *, a_dtype: Any = None, target: Target | str | None = None, **keywords: Any) -> PreparedMatrix:
+    """Pack a right operand once, for many products.
+
+    Corresponds to PopLibs' ``poplin::preArrangeMatMulInputRHS``.
+
+    Parameters
+    ----------
+    w : array_like [k, n]
+        The matrix; it is copied, so later changes to it are not seen.
+    a_dtype : dtype, Format or str, optional
+        Format of the left operands to come; by default w's.
+    target, **keywords
+        As for `matmul_acc`.
+
+    Returns
+    -------
+    PreparedMatrix
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py import poplin
+    >>> w = poplin.prepare(np.eye(3, dtype=np.float32))
+    >>> poplin.matmul(np.ones((1, 3), np.float32), w)
+    array([[1., 1., 1.]], dtype=float32)
+    """
+    matrix = taken(w, "w")
+    fmt = format_of(matrix) if a_dtype is None else format_of(a_dtype, "a_dtype")
+    return PreparedMatrix(matrix, fmt, _from_keywords(keywords), _host(target))
+
+
+def _from_keywords(keywords: Mapping[str, Any]) -> MatmulOptions:
+    try:
+        return MatmulOptions(**keywords)
+    except TypeError:
+        unknown = sorted(set(keywords) - set(MatmulOptions.__dataclass_fields__))
+        raise bad_type("keywords", ", ".join(unknown), ", ".join(MatmulOptions.__dataclass_fields__)) from None
+
+
+def _checked_shape(shape: Any, name: str) -> list[int]:
+    if not isinstance(shape, (tuple, list)) or not all(isinstance(x, (int, np.integer)) for x in shape):
+        raise bad_type(name, shape, "a tuple of whole numbers")
+    if len(shape) < 2 or min(shape) < 0:
+        raise bad_argument(name, tuple(shape), "at least two extents, none negative")
+    return [int(x) for x in shape]
+
+
+def _contiguous(f: Format, rows: int, cols: int, batch: tuple[int, ...]) -> Operand:
+    strides, step = [], rows * cols * f.itemsize
+    for extent in reversed(batch):
+        strides.append(step)
+        step *= extent
+    return Operand(f, cols * f.itemsize, f.itemsize, tuple(reversed(strides)))
+
+
+def _check_groups(a: Any, b: Any) -> None:
+    shapes = [np.shape(x.codes if hasattr(x, "codes") else x) for x in (a, b)]
+    for name, shape in zip("ab", shapes, strict=True):
+        if len(shape) != 3:
+            raise bad_argument(name, f"shape {shape}", "three axes: groups, rows, columns")
+    if shapes[0][0] != shapes[1][0]:
+        raise bad_argument("b", f"{shapes[1][0]} groups", f"as many groups as a has, {shapes[0][0]}")
+
+
+def _host(target: Target | str | None) -> Target:
+    if target is None:
+        return _HOST
+    machine = resolve_target(target)
+    if machine.kind != "host":
+        raise UnsupportedError(f"target: got {machine.name}; allowed: the host, for dense products")
+    return machine
+
+
+def _seen(key: Any, a: Array, b: Array, out: Array | None) -> _Ready | None:
+    """Return the program of a call seen before, if `out` may be written straight away or is None."""
+    try:
+        ready = _ready.get(key)
+    except TypeError:  # an argument that is no key is no valid argument either
+        return None
+    if ready is None or out is None:
+        return ready
+    apart = not (np.may_share_memory(a, out) or np.may_share_memory(b, out))
+    return ready if apart and out.flags.writeable and out.flags.aligned else None
+
+
+def _product(a: Any, b: Any, out: Array | None, out_dtype: Any, epilogue: Epilogue, bias: Any, options: MatmulOptions,
+             target: Target | str | None, key: Any) -> Array:
+    """Check the arguments, plan, lower and run; keep the program for the next call with this key."""
+    machine = _host(target)
+    if isinstance(b, PreparedMatrix):
+        row = None if bias is None else taken(bias, "bias")
+        return b.product(taken(a, "a"), out, out_dtype, epilogue, row, options, machine)
+    left, right = taken(a, "a"), taken(b, "b")
+    row = None if bias is None else taken(bias, "bias")
+    call = read_call(left, right, out, out_dtype, row)
+    program = program_of(call.params, options, epilogue, machine)
+    if key is not None:
+        if len(_ready) >= _KEPT_CALLS:
+            _ready.clear()
+        _ready[key] = _Ready(call, program)
+    result = np.empty(call.shape, call.format.dtype) if out is None else out
+    arrays = [x for x in (left, right, row) if x is not None]
+    if out is not None and any(np.may_share_memory(out, x) for x in arrays):
+        arrays = [x.copy(order="K") if np.may_share_memory(out, x) else x for x in arrays]
+        return _product(arrays[0], arrays[1], out, None, epilogue, row if row is None else arrays[2], options, target, None)
+    program.run(left, right, result, row)
+    return result

@@ -1,0 +1,160 @@
+"""From what a caller passes to params: arrays checked, formats and strides read, nothing computed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...errors import bad_argument, bad_type
+from ...formats import BF16, FP16, FP32, FORMATS, Format, format_of
+from .options import ACTIVATIONS
+from .params import MatmulParams, Operand
+from .plan import Epilogue
+
+__all__ = ["Array", "Call", "default_out_format", "epilogue_of", "read_call", "taken"]
+
+Array = np.ndarray[Any, Any]
+_ALLOWED = "an array of " + ", ".join(f.name for f in FORMATS)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call made ready: what it computes, the shape and format of its result, and which axes were added."""
+
+    params: MatmulParams
+    shape: tuple[int, ...]
+    format: Format
+    vectors: tuple[bool, bool]  # whether a, b came as vectors
+
+
+def taken(value: object, name: str) -> Array:
+    """Return `value` as an array of a known format; what cannot be taken is refused by name."""
+    if isinstance(value, np.ndarray):
+        found = value
+    elif hasattr(value, "__dlpack__"):
+        found = np.from_dlpack(value)  # type: ignore[arg-type]
+    elif isinstance(value, (list, tuple, int, float)):
+        found = np.asarray(value, np.float32)
+    else:
+        raise bad_type(name, type(value).__name__, _ALLOWED)
+    if not any(f.dtype == found.dtype for f in FORMATS):
+        raise bad_type(name, f"dtype {found.dtype}", _ALLOWED)
+    if not found.dtype.isnative:
+        raise bad_type(name, f"dtype {found.dtype.str}", "the machine's own byte order")
+    return found
+
+
+def default_out_format(a: Format, b: Format) -> Format:
+    """Return the result's format where none is asked for.
+
+    FP32 where either operand is FP32 or one is FP16 and the other BF16; else FP16 or BF16, whichever is there; FP16 for two
+    FP8 operands, as PopLibs has it.
+    """
+    wide = {f for f in (a, b) if f.bits > 8}
+    if len(wide) == 2 or FP32 in wide:
+        return FP32
+    return next(iter(wide)) if wide else FP16
+
+
+def epilogue_of(alpha: Any, beta: Any, activation: Any) -> Epilogue:
+    """Check the epilogue's arguments."""
+    for name, value in (("alpha", alpha), ("beta", beta)):
+        if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
+            raise bad_type(name, value, "a number")
+        if not (math.isfinite(value) and abs(value) <= FP32.max):
+            raise bad_argument(name, value, "a finite FP32 number")
+    if activation not in ACTIVATIONS:
+        raise bad_argument("activation", activation, ", ".join(repr(x) for x in ACTIVATIONS))
+    return Epilogue(float(np.float32(alpha)), float(np.float32(beta)), activation)
+
+
+def _operand(array: Array, batch: tuple[int, ...]) -> Operand:
+    strides = array.strides
+    if array.shape[:-2] != batch:
+        strides = np.broadcast_to(array, batch + array.shape[-2:]).strides
+    return Operand(format_of(array), strides[-2], strides[-1], strides[:-2], array.flags.aligned)
+
+
+def _as_matrix(array: Array, name: str, row: bool) -> Array:
+    if array.ndim == 0:
+        raise bad_argument(name, "a scalar", "at least one dimension")
+    if array.ndim > 30:
+        raise bad_argument(name, f"{array.ndim} dimensions", "at most 30")
+    if array.ndim == 1:
+        return array[None, :] if row else array[:, None]
+    return array
+
+
+def read_call(a: Array, b: Array, out: Array | None, out_dtype: object, bias: Array | None) -> Call:
+    """Check shapes and formats together, and describe the product."""
+    left, right = _as_matrix(a, "a", True), _as_matrix(b, "b", False)
+    m, k, n = left.shape[-2], left.shape[-1], right.shape[-1]
+    if right.shape[-2] != k:
+        raise bad_argument("b", f"shape {b.shape} with {right.shape[-2]} rows", f"as many rows as a has columns, {k}")
+    try:
+        batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    except ValueError:
+        raise bad_argument("b", f"batch shape {right.shape[:-2]}", f"what broadcasts with {left.shape[:-2]}") from None
+    vectors = a.ndim == 1, b.ndim == 1
+    shape = batch + (() if vectors[0] else (m,)) + (() if vectors[1] else (n,))
+    fmt = _out_format(a, b, out, out_dtype)
+    if out is None:
+        item = fmt.itemsize
+        strides = np.cumprod((item, n, m, *batch[:0:-1]), dtype=object)[::-1] if batch else (n * item, item)
+        target = Operand(fmt, n * item, item, tuple(int(s) for s in strides[:-2]))
+    else:
+        _check_out(out, shape)
+        target = _operand(_with_axes(out, vectors), batch)
+    params = MatmulParams(m, n, k, _operand(left, batch), _operand(right, batch), target, batch)
+    if bias is not None:
+        params = _with_bias(params, bias)
+    if params.flops > 1 << 62 or params.entries * m * n > 1 << 58:
+        raise bad_argument("a", f"shape {a.shape} with b {b.shape}", "a product that fits in memory")
+    return Call(params, shape, fmt, vectors)
+
+
+def _with_axes(out: Array, vectors: tuple[bool, bool]) -> Array:
+    if vectors[1]:
+        out = out[..., None]
+    return out[..., None, :] if vectors[0] else out
+
+
+def _out_format(a: Array, b: Array, out: Array | None, out_dtype: object) -> Format:
+    if out is not None:
+        fmt = format_of(taken(out, "out"))
+        if out_dtype is not None and format_of(out_dtype, "out_dtype") != fmt:
+            raise bad_argument("out", f"dtype {out.dtype}", f"out_dtype, which is {out_dtype}")
+        return fmt
+    if out_dtype is None:
+        return default_out_format(format_of(a), format_of(b))
+    fmt = format_of(out_dtype, "out_dtype")
+    if fmt.dtype is None:
+        raise bad_argument("out_dtype", fmt.name, "a format that arrays have a dtype for: cast the FP32 result to others")
+    return fmt
+
+
+def _check_out(out: Array, shape: tuple[int, ...]) -> None:
+    if out.shape != shape:
+        raise bad_argument("out", f"shape {out.shape}", f"shape {shape}")
+    if not out.flags.writeable:
+        raise bad_argument("out", "a read-only array", "a writeable array")
+
+
+def _with_bias(p: MatmulParams, bias: Array) -> MatmulParams:
+    """Add a bias per column (shape [n], [..., 1, n]) or per row ([..., m, 1])."""
+    shape = bias.shape if bias.ndim > 1 else (1, *bias.shape)
+    per_row = shape[-1:] == (1,) and p.n != 1
+    fits = bias.ndim >= 1 and shape[-2:] == ((p.m, 1) if per_row else (1, p.n))
+    try:
+        spread = np.broadcast_to(bias.reshape(shape) if bias.ndim == 1 else bias, p.batch + shape[-2:]) if fits else None
+    except ValueError:
+        spread = None
+    if spread is None:
+        raise bad_argument("bias", f"shape {bias.shape}", f"shape ({p.n},), (..., 1, {p.n}) or (..., {p.m}, 1)")
+    step = spread.strides[-2] if per_row else spread.strides[-1]
+    return MatmulParams(p.m, p.n, p.k, p.a, p.b, p.out, p.batch, format_of(bias), step, spread.strides[:-2], per_row)
+
+
