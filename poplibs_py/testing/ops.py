@@ -30,7 +30,10 @@ class Op:
     bound: str
 
 
-OPS: dict[str, Op] = {}
+OPS: dict[str, Op] = {
+    "matmul": Op("poplin:matmul", "poplin.matmul.reference:matmul", "poplin.matmul.bound:matmul_bound"),
+    "matmul_acc": Op("poplin:matmul_acc", "poplin.matmul.reference:matmul_acc", "poplin.matmul.bound:matmul_acc_bound"),
+}
 
 
 def bound(op: str, *operands: Any, **keywords: Any) -> Ball:

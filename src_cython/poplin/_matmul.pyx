@@ -26,6 +26,7 @@ cdef extern from "kernels/dot/dot.h" nogil:
                                     int64_t n) noexcept nogil
     ctypedef void (*pop_dot_transpose)(const char *source, int64_t line, int64_t lines, int64_t cells, char *to,
                                        int64_t cell) noexcept nogil
+    ctypedef void (*pop_dot_round)(float *sums, int64_t n) noexcept nogil
     ctypedef void (*pop_dot_interleave)(const uint16_t *even, const uint16_t *odd, uint16_t *to, int64_t n) noexcept nogil
 
 cdef extern from "kernels/epilogue.h" nogil:
@@ -61,7 +62,7 @@ cdef struct Side:
 
 cdef struct Spec:
     Side a, b
-    int64_t multiply, transpose, interleave, epilogue
+    int64_t multiply, transpose, interleave, epilogue, round_sums
     int64_t elements  # of a cell: 1 FP32, 2 BF16
     int64_t depth, depth_grain, row_grain
     int64_t rows_at_once, cols_at_once  # the kernel's block
@@ -82,7 +83,7 @@ _SIDE = [(name, np.int64) for name in ("mode", "decode", "format", "item", "line
 SPEC = np.dtype(
     [("a", _SIDE), ("b", _SIDE)]
     + [(name, np.int64) for name in (
-        "multiply", "transpose", "interleave", "epilogue", "elements", "depth", "depth_grain", "row_grain",
+        "multiply", "transpose", "interleave", "epilogue", "round_sums", "elements", "depth", "depth_grain", "row_grain",
         "rows_at_once", "cols_at_once", "mc", "nc", "kc", "sums", "sums_at", "sums_row", "stage_at", "bias_at", "pitch",
         "prepared_cols", "finish", "out_row", "out_col", "out_format", "overflow", "activation", "bias_decode",
         "bias_item", "bias_step", "bias_format", "bias_per_row")]
@@ -318,17 +319,24 @@ cdef void matmul(const void *given, const pop_tile *tile) noexcept nogil:
 cdef void blocks_of_rows(Walk *w, const Item *item, const pop_tile *tile, int64_t j, int64_t nb) noexcept nogil:
     """Sums in scratch: the whole depth for one block of C, then its epilogue."""
     cdef const Spec *p = w.p
-    cdef int64_t i, k, mb, kb
+    cdef int64_t i, k, r, mb, kb
     for i from 0 <= i < item.m by p.mc:
         mb = smaller(p.mc, item.m - i)
         if p.bias_per_row:
             take_bias(w, item, tile, i, mb)
-        for k from 0 <= k < p.depth by p.kc:
+        k = 0
+        while True:
             kb = smaller(p.kc, p.depth - k)
             take_b(w, item, tile, j, k, nb, kb)
             w.block.cells = rounded(kb, p.depth_grain) // p.elements
             w.block.accumulate = k > 0
             multiply_block(w, take_a(w, item, tile, i, k, mb, kb), mb, nb, False)
+            if p.round_sums:
+                for r in range(mb):
+                    (<pop_dot_round>p.round_sums)(w.sums + r * p.sums_row, nb)
+            k += kb
+            if k >= p.depth:
+                break
         w.e.out = tile.operands[2] + item.out + i * p.out_row + j * p.out_col
         w.e.bias, w.e.row_bias = w.bias, w.row_bias
         (<pop_epilogue_kernel>p.epilogue)(&w.e, w.sums, p.sums_row, mb, nb)

@@ -87,7 +87,7 @@ def matmul(
         Raise `MemoryBoundError` where no plan meets the bound; otherwise the bound is raised with a `MemoryBoundWarning`.
     half_passes : {4, 3}, optional
         On a matrix unit FP16 takes four passes for exact products; three leave out the product of the low parts, which
-        adds an error of at most 2^-16 |a| |b| a product.
+        adds an error of at most 2^-14 |a| |b| a product.
     target : Target or str, optional
         The machine; by default this CPU.
     options : mapping, optional
@@ -111,7 +111,7 @@ def matmul(
     may add in any order, so with S = sum |a| |b| over the depth k each sum is within gamma_k S of the exact one, with
     gamma_k = k u / (1 - k u), u = 2^-24 (Higham, "Accuracy and Stability of Numerical Algorithms", chapter 3). Then alpha, bias and
     activation are rounded to FP32 one after another, and the result once to its format. BF16 units take subnormal
-    operands and sums for zero. `poplibs_py.poplin.bounds.matmul_bound` gives the bound for given operands.
+    operands and sums for zero. ``poplibs_py.testing.bound("matmul", a, b)`` gives the bound for given operands.
 
     Examples
     --------

@@ -109,6 +109,8 @@ def _spec(plan: HostPlan) -> Array:
     s["transpose"] = select("dot", "transpose", "cells").kernel.address
     s["interleave"] = select("dot", "interleave", "bfloat16").kernel.address
     s["epilogue"] = select("dot", "epilogue", f"float32->{_named(p.out.format)}").kernel.address
+    if plan.options.partials_type == "half":
+        s["round_sums"] = select("dot", "round", "float16").kernel.address
     s["elements"], s["depth"], s["depth_grain"] = plan.elements, p.k, plan.kernel.grain[2]
     s["row_grain"] = plan.kernel.grain[0]
     s["rows_at_once"], s["cols_at_once"], _ = plan.kernel.block

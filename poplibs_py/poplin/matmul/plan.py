@@ -20,7 +20,9 @@ __all__ = ["Epilogue", "HostPlan", "plan_host"]
 _DEPTH = 256  # cells of depth of a block: a panel of B then stays in the first-level cache
 _ROWS_IN_CACHE = 192  # rows of A that a block of columns is multiplied with before the next block
 _FLOPS_OF_A_THREAD = 1 << 20  # work below which another thread costs more than it brings
-_HALF_PARTIALS_DEPTH = 128
+HALF_PARTIALS_DEPTH = 128
+"""Numbers of the depth between two roundings of the running sum, where partials are half."""
+
 _SMALL = 1 << 17  # bytes of B that stay in cache as they lie
 _FEW = 4  # columns that kernels of the dot form take at once
 _MODE_NAMES = {Mode.DIRECT: "as it lies", Mode.LINES: "packed", Mode.TURNED: "packed, turned", 
@@ -239,10 +241,18 @@ def prepared_bytes(plan: HostPlan) -> int:
 
 def panel_format(params: MatmulParams, options: MatmulOptions) -> Format:
     """Return what operands are decoded to: BF16 where both are exact in it and a kernel multiplies it, else FP32."""
-    exact = all(f == BF16 or f.bits <= 8 for f in (params.a.format, params.b.format))
-    if exact and not options.reproducible and any(k.formats == BF16.name for k in _products()):
-        return BF16
-    return FP32
+    return BF16 if may_flush(params.a.format, params.b.format, options) else FP32
+
+
+def may_flush(a: Format, b: Format, options: MatmulOptions) -> bool:
+    """Whether products of these formats run on BF16 units here, which take subnormals for zero."""
+    exact = all(f == BF16 or f.bits <= 8 for f in (a, b))
+    return exact and not options.reproducible and any(k.formats == BF16.name for k in _products())
+
+
+def passes(a: Format, b: Format, options: MatmulOptions) -> int:
+    """Products that one product of operands takes here: more than one where a matrix unit splits FP16."""
+    return 1
 
 
 @cache
@@ -304,8 +314,9 @@ def _blocked(plan: HostPlan, m: int, n: int, fixed: HostPlan | None, least: bool
     for depth in (deepest,) if fixed else (deepest, deepest // 4, deepest // 16):
         if least and depth != deepest // 16 and not fixed:
             continue
-        kc = fixed.kc if fixed else _even_depth(k, depth, plan.kernel.grain[2])
-        sums = Sums.IN_PLACE if _in_place(plan) else Sums.TILE if k <= kc else Sums.BLOCK
+        half = plan.options.partials_type == "half"
+        kc = HALF_PARTIALS_DEPTH if half else fixed.kc if fixed else _even_depth(k, depth, plan.kernel.grain[2])
+        sums = Sums.IN_PLACE if _in_place(plan) else Sums.TILE if k <= kc and not half else Sums.BLOCK
         mc = rounded(min(m, _ROWS_IN_CACHE), rows)
         while mc >= rows:
             nc = rounded(n, cols)

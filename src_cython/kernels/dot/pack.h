@@ -134,6 +134,16 @@ static void pop_interleave(const uint16_t *even, const uint16_t *odd, uint16_t *
 }
 #endif
 
+static void pop_round_f16(float *sums, int64_t n)
+{
+    uint16_t codes[POP_EPILOGUE_LINE];
+    for (int64_t j = 0; j < n; j += POP_EPILOGUE_LINE) {
+        int64_t count = n - j < POP_EPILOGUE_LINE ? n - j : POP_EPILOGUE_LINE;
+        pop_encode_line(&POP_F16, POP_OVERFLOW_INFINITY, sums + j, (char *)codes, count);
+        pop_decode_line(&POP_F16, (const char *)codes, sums + j, count);
+    }
+}
+
 #define POP_DECODE_ROW(format, name) \
     {"decode", format "->float32", "decode_" #name, POP_FUNCTION(pop_decode_##name), {1, 1, 1}, {1, POP_LANES, 1}, \
      POP_CONSISTENT}
@@ -149,6 +159,7 @@ static const pop_kernel POP_PACK_KERNELS[] = {
     POP_DECODE_BF16_ROW("e4m3", e4m3), POP_DECODE_BF16_ROW("e5m2", e5m2),
 #endif
     {"transpose", "cells", "transpose", POP_FUNCTION(pop_transpose), {1, 1, 1}, {16, 16, 1}, POP_CONSISTENT},
+    {"round", "float16", "round_f16", POP_FUNCTION(pop_round_f16), {1, 1, 1}, {1, 64, 1}, POP_CONSISTENT},
     {"interleave", "bfloat16", "interleave", POP_FUNCTION(pop_interleave), {1, 1, 1}, {1, 32, 1}, POP_CONSISTENT},
 };
 #endif

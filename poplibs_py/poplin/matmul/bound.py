@@ -1,0 +1,96 @@
+"""How wrong a dense product may be: its contract, repeated in balls around the exact result.
+
+Products are exact and sums are FP32 in any order (gamma_k of the magnitudes, see `poplibs_py.formats.bounds`); where both
+operands are BF16 or FP8 a unit may flush subnormals; a matrix unit that takes FP16 as two BF16 parts adds that many
+more terms; half partials add one FP16 rounding of the running sum per block of the depth. The epilogue rounds alpha,
+beta, bias to FP32 in turn, and the result once to its format.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...formats import FP16, FP32, Format, format_of
+from ...formats.bounds import Ball, matmul_ball, rounding_error, sum_ball
+from .arguments import default_out_format
+from .options import MatmulOptions, parse_options
+from .plan import HALF_PARTIALS_DEPTH, may_flush, passes
+from .reference import activate, values
+
+__all__ = ["matmul_acc_bound", "matmul_bound"]
+
+_SLOPE = {None: 1.0, "relu": 1.0, "gelu": 1.13, "silu": 1.1}
+# Of evaluating x / (1 + exp(-z)) in FP32: exp within 2 ulp, its argument within 5 u |z|, which |z|^2 exp(-|z|) damps.
+_RELATIVE, _ABSOLUTE = 16 * FP32.unit_roundoff, 8 * FP32.unit_roundoff
+_HOW = ("partials_type", "available_memory_proportion", "reproducible", "strict_memory", "half_passes")
+
+
+def matmul_bound(a: Any, b: Any, *, out: Any = None, out_dtype: Any = None, alpha: float = 1.0, bias: Any = None,
+                 activation: str | None = None, options: Any = None, **how: Any) -> Ball:
+    """Return exact results and radii of a `matmul` call.
+
+    Parameters
+    ----------
+    a, b, out, out_dtype, alpha, bias, activation, options, **how
+        As `matmul` takes them.
+
+    Returns
+    -------
+    Ball
+        In the shape of the result.
+    """
+    fa, fb = _format(a), _format(b)
+    out_format = format_of(out_dtype) if out_dtype is not None else format_of(out) if out is not None else (
+        default_out_format(fa, fb))
+    return _finished(_sums(a, b, _options(options, how)) * float(np.float32(alpha)), bias, activation, out_format)
+
+
+def matmul_acc_bound(c: Any, a: Any, b: Any, *, alpha: float = 1.0, beta: float = 1.0, bias: Any = None,
+                     activation: str | None = None, options: Any = None, **how: Any) -> Ball:
+    """Return exact results and radii of a `matmul_acc` call, given c as it was before."""
+    ball = (_sums(a, b, _options(options, how)) * float(np.float32(alpha))).rounded(FP32)
+    if beta:
+        ball = ball + (Ball.exact(values(c)) * float(np.float32(beta))).rounded(FP32)
+    return _finished(ball, bias, activation, format_of(c))
+
+
+def _format(operand: Any) -> Format:
+    return format_of(getattr(operand, "format", operand if hasattr(operand, "dtype") else np.asarray(operand, np.float32)))
+
+
+def _options(options: Any, how: dict[str, Any]) -> MatmulOptions:
+    return parse_options(options, MatmulOptions(**{k: v for k, v in how.items() if k in _HOW}))
+
+
+def _sums(a: Any, b: Any, options: MatmulOptions) -> Ball:
+    """Bound the sums of products, before alpha."""
+    left, right = values(a), values(b)
+    fa, fb = _format(a), _format(b)
+    vectors = left.ndim == 1, right.ndim == 1
+    left = left[None, :] if vectors[0] else left
+    right = right[:, None] if vectors[1] else right
+    k = left.shape[-1]
+    count = passes(fa, fb, options)
+    ball = matmul_ball(left, right, terms=count * k, flushes=may_flush(fa, fb, options))
+    with np.errstate(all="ignore"):
+        magnitude = np.abs(np.nan_to_num(left, posinf=0, neginf=0)) @ np.abs(np.nan_to_num(right, posinf=0, neginf=0))
+    if count == 3:  # the product of the low parts is left out: at most 2^-7 of each operand
+        ball = Ball(ball.centre, ball.radius + 2.0**-14 * magnitude)
+    if options.partials_type == "half":
+        blocks = max(1, -(-k // HALF_PARTIALS_DEPTH))
+        ball = sum_ball(ball.centre, magnitude, blocks, FP16, carried=ball.radius + blocks * rounding_error(0.0, FP16))
+    shape = [n for n, gone in zip(ball.shape[-2:], vectors, strict=True) if not gone]
+    return ball.reshape(*ball.shape[:-2], *shape)
+
+
+def _finished(ball: Ball, bias: Any, activation: str | None, out_format: Format) -> Ball:
+    """Apply the epilogue after alpha and beta."""
+    ball = ball.rounded(FP32)
+    if bias is not None:
+        ball = (ball + Ball.exact(values(bias))).rounded(FP32)
+    if activation is not None:
+        smooth = activation != "relu"
+        ball = ball.mapped(lambda x: activate(x, activation), _SLOPE[activation], _RELATIVE * smooth, _ABSOLUTE * smooth)
+    return ball.rounded(out_format)

@@ -1,0 +1,45 @@
+"""What a dense product computes, in float64: NumPy and the formats' own decoding, nothing of the library's kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["activate", "matmul", "matmul_acc", "values"]
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def values(array: Any) -> Floats:
+    """Return an operand's values as float64; a `QuarterArray` with its scale."""
+    held = array.to_array() if hasattr(array, "to_array") else np.asarray(array)
+    with np.errstate(invalid="ignore"):  # signalling NaNs
+        return np.asarray(held.astype(np.float64))
+
+
+def activate(x: Floats, activation: str | None) -> Floats:
+    """Apply an activation: relu, gelu in its tanh form, or silu."""
+    with np.errstate(all="ignore"):
+        if activation == "relu":
+            return np.where(x < 0, 0.0, x)
+        if activation is None:
+            return x
+        z = x if activation == "silu" else 2 * np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)
+        return np.where(z < -700, 0.0, x / (1 + np.exp(np.minimum(-z, 700))))
+
+
+def matmul(a: Any, b: Any, *, alpha: float = 1.0, bias: Any = None, activation: str | None = None,
+           **how: Any) -> Floats:
+    """Return ``activation(alpha * a @ b + bias)``; arguments that say how it is computed are ignored."""
+    with np.errstate(all="ignore"):
+        sums = alpha * (values(a) @ values(b))
+        return activate(sums if bias is None else sums + values(bias), activation)
+
+
+def matmul_acc(c: Any, a: Any, b: Any, *, alpha: float = 1.0, beta: float = 1.0, bias: Any = None,
+               activation: str | None = None, **how: Any) -> Floats:
+    """Return ``activation(alpha * a @ b + beta * c + bias)``."""
+    with np.errstate(all="ignore"):
+        sums = alpha * (values(a) @ values(b)) + (beta * values(c) if beta else 0.0)
+        return activate(sums if bias is None else sums + values(bias), activation)
