@@ -9,7 +9,7 @@ import pytest
 
 from poplibs_py.errors import InvalidArgumentError
 from poplibs_py.kernels import kernels
-from poplibs_py.kernels.peak import peak_flop_rate
+from poplibs_py.kernels.peak import peak_flop_rate, peak_probes
 
 
 @pytest.mark.parametrize("kernel", kernels("peak"), ids=lambda k: f"{k.name}-{k.level}")
@@ -23,6 +23,13 @@ def test_every_level_has_the_float32_probe():
     levels = {k.level for k in kernels("peak")}
     assert "portable" in levels
     assert all(any(k.level == level and k.formats == "float32" for k in kernels("peak")) for level in levels)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_probes_count_every_thread(threads):
+    counts = {unit: probe() for unit, probe in peak_probes(threads).items()}
+    assert "float32" in counts
+    assert all(count > 0 and count % threads == 0 for count in counts.values())
 
 
 def test_narrow_formats_have_at_least_the_float32_peak():

@@ -1,4 +1,4 @@
-"""Runs cases: every method and peer takes turns, each answer is checked first, and each gives one record."""
+"""Runs cases: methods, peers and the probes of the peak take turns, once each answer was found right."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ...errors import PoplibsError
-from ...kernels.peak import peak_flop_rate
+from ...kernels.peak import peak_of, peak_probes
 from ..peers import LIBRARIES
 from ..timing import Timing, take_turns
 from .cases import TYPES, Case
@@ -47,8 +47,11 @@ class Sweep:
         contestants = list(self._contestants(case))
         verdicts = [_verdict(contestant) for contestant in contestants]
         able = [i for i, (_, share) in enumerate(verdicts) if share is not None]
-        timings = dict(zip(able, take_turns([contestants[i].run for i in able], seconds=self.seconds), strict=True))
-        records = [self._record(case, contestant, verdicts[i], timings.get(i))
+        probes = peak_probes(self.threads)
+        found = take_turns([*probes.values(), *(contestants[i].run for i in able)], seconds=self.seconds)
+        rates = {unit: probe() / timing.seconds for (unit, probe), timing in zip(probes.items(), found, strict=False)}
+        timings = dict(zip(able, found[len(probes):], strict=True))
+        records = [self._record(case, contestant, verdicts[i], timings.get(i), rates)
                    for i, contestant in enumerate(contestants)]
         for record, contestant in zip(records, contestants, strict=True):
             if contestant.library == OURS:
@@ -63,12 +66,12 @@ class Sweep:
             yield from peer_contestants(case, self.peers, list(tasks), self.types)
 
     def _record(self, case: Case, contestant: Contestant, verdict: tuple[float, float | None],
-                timing: Timing | None) -> Record:
+                timing: Timing | None, rates: dict[str, float]) -> Record:
         is_dense = contestant.method == "dense"
         flops = 2.0 * case.m * case.k * case.n * (1.0 if is_dense else case.density)
         seconds = timing.seconds if timing else float("nan")
         error, share = verdict
-        peak = peak_flop_rate(TYPES[contestant.type].name, self.threads) if contestant.library == OURS else None
+        peak = peak_of(TYPES[contestant.type].name, rates) if contestant.library == OURS else None
         return Record(
             case.m, case.k, case.n, 1.0 if is_dense else case.density, None if is_dense else case.block,
             contestant.type, "CPU", contestant.method, share is not None and share <= 1, flops, flops / seconds,

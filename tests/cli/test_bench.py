@@ -1,0 +1,157 @@
+"""``poplibs-py bench sparsity`` from its words to its files and exit status."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import io as scipy_io
+from scipy import sparse
+
+from poplibs_py.cli import main
+from poplibs_py.report.sparsity import COLUMNS, Sweep
+
+FAST = ["--size", "64", "--n", "8", "--density", "1/4", "--block", "8", "--seconds", "0.01"]
+
+
+def run(tmp_path: Path, *words: str) -> tuple[int, list[dict[str, str]]]:
+    """Run the command; return its status and the rows of the CSV file."""
+    rows, page = tmp_path / "s.csv", tmp_path / "s.html"
+    status = main(["bench", "sparsity", "--csv", str(rows), "--html", str(page), *words])
+    with rows.open() as file:
+        reader = csv.DictReader(file)
+        found = list(reader)
+    assert tuple(reader.fieldnames) == COLUMNS
+    assert page.read_text().startswith("<!doctype html>")
+    return status, found
+
+
+def test_axes_and_types_are_taken(tmp_path):
+    status, rows = run(tmp_path, "--size", "32,16x64", "--n", "4", "--density", "0.5", "--block", "4,16",
+                       "--type", "fp32", "--method", "static", "--peer", "none", "--seconds", "0.01")
+    assert status == 0
+    assert {(r["m"], r["k"], r["block_size"]) for r in rows} == {
+        ("32", "32", "4"), ("32", "32", "16"), ("16", "64", "4"), ("16", "64", "16")}
+    assert {r["library"] for r in rows} == {"poplibs_py"}
+
+
+def test_interrupt_keeps_what_was_measured(tmp_path, monkeypatch, capsys):
+    through = Sweep.run
+    seen = []
+
+    def stop_at_third(self, case):
+        seen.append(case)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+        return through(self, case)
+
+    monkeypatch.setattr(Sweep, "run", stop_at_third)
+    status, rows = run(tmp_path, "--size", "32", "--n", "4", "--density", "1/2,1/4", "--block", "1,8", "--peer", "none",
+                       "--type", "FP32", "--method", "static", "--seconds", "0.01")
+    assert status == 130
+    assert [r["case"] for r in rows] == ["1", "2"]
+    assert "interrupted" in capsys.readouterr().out
+
+
+def test_a_wrong_answer_is_marked_and_fails_the_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("poplibs_py.report.sparsity.check.Check.judge", lambda *_: (1.0, 2.0))
+    status, rows = run(tmp_path, *FAST, "--peer", "none", "--type", "FP32")
+    assert status == 1
+    assert {r["valid"] for r in rows} == {"False"}
+    assert "INVALID" in capsys.readouterr().out
+
+
+BAD = [
+    (["--size", "64,x"], "--size: got x"),
+    (["--size", "0"], "--size: got 0"),
+    (["--n", "1.5"], "--n: got 1.5"),
+    (["--density", "1/0"], "--density: got 1/0"),
+    (["--density", "2"], "--density: got 2"),
+    (["--block", "7", "--size", "64"], "--block: got 7"),
+    (["--type", "FP64"], "--type: got FP64"),
+    (["--method", "magic"], "--method: got magic"),
+    (["--peer", "cupy"], "--peer: got cupy"),
+    (["--threads", "0"], "--threads: got 0"),
+    (["--threads", "100000"], "--threads: got 100000"),
+    (["--seconds", "-1"], "--seconds: got -1"),
+    (["--seconds", "nan"], "--seconds: got nan"),
+    (["--seed", "-1"], "--seed: got -1"),
+    (["--quick", "--n", "4"], "--quick"),
+    (["--csv", "/no/such/folder/s.csv", *FAST], "/no/such/folder/s.csv"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), BAD, ids=lambda v: " ".join(v) if isinstance(v, list) else "")
+def test_bad_words_are_refused_by_name_before_any_work(words, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Sweep, "run", lambda *_: pytest.fail("work was done"))
+    assert main(["bench", "sparsity", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_unknown_suite_and_help(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["bench", "nothing"])
+    assert stop.value.code == 2
+    with pytest.raises(SystemExit) as stop:
+        main(["bench", "sparsity", "--help"])
+    assert stop.value.code == 0
+    assert "Control-C keeps what was measured" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.fixture
+def pattern(tmp_path) -> dict[str, Path]:
+    """One pattern in each kind of file: 10 x 12 with a last row and column that no whole block of 8 covers."""
+    dense = np.zeros((10, 12), np.float32)
+    dense[0, 0] = dense[3, 5] = dense[9, 11] = 1
+    matrix = sparse.csr_array(dense)
+    paths = {kind: tmp_path / f"pattern.{kind}" for kind in ("smtx", "mtx", "npz")}
+    lines = ["10, 12, 3", " ".join(map(str, matrix.indptr)), " ".join(map(str, matrix.indices))]
+    paths["smtx"].write_text("\n".join(lines) + "\n")
+    scipy_io.mmwrite(paths["mtx"], matrix)
+    sparse.save_npz(paths["npz"], matrix)
+    return paths
+
+
+@pytest.mark.parametrize("kind", ["smtx", "mtx", "npz"])
+def test_a_pattern_from_a_file(kind, pattern, tmp_path):
+    status, rows = run(tmp_path, "--matrix", str(pattern[kind]), "--n", "4", "--block", "1,8", "--peer", "scipy",
+                       "--method", "dense,static,dynamic", "--seconds", "0.01")
+    assert status == 0
+    static = [r for r in rows if r["method"] == "static_sparse" and r["type"] == "FP32"]
+    assert [(r["m"], r["k"], r["block_size"]) for r in static] == [("10", "12", "1"), ("10", "12", "8")]
+    assert float(static[0]["density"]) == pytest.approx(3 / 120)
+    assert float(static[1]["density"]) == pytest.approx(2 / 4)
+    assert {r["source"] for r in rows} == {f"pattern.{kind}"}
+
+
+@pytest.mark.parametrize(("name", "content"), [
+    ("absent.smtx", None),
+    ("empty.smtx", b""),
+    ("short.smtx", b"4, 4, 2\n0 1 1 2 2\n"),
+    ("range.smtx", b"4, 4, 2\n0 1 1 2 2\n0 9\n"),
+    ("offsets.smtx", b"4, 4, 2\n0 3 1 2 2\n0 1\n"),
+    ("words.smtx", b"four, 4, 2\n0 1 1 2 2\n0 1\n"),
+    ("huge.smtx", b"99999999999999999999, 4, 2\n0 1 1 2 2\n0 1\n"),
+    ("nothing.smtx", b"2, 2, 0\n0 0 0\n\n"),
+    ("binary.mtx", bytes(range(256))),
+    ("binary.npz", bytes(range(256))),
+    ("pattern.txt", b"1 2 3"),
+])
+def test_bad_files_are_refused_by_name(name, content, tmp_path, capsys):
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    assert main(["bench", "sparsity", "--matrix", str(path), "--csv", str(tmp_path / "s.csv"),
+                 "--html", str(tmp_path / "s.html")]) == 2
+    assert name in capsys.readouterr().err
+    assert not (tmp_path / "s.csv").exists()
+
+
+def test_a_folder_is_no_matrix(tmp_path, capsys):
+    folder = tmp_path / "folder.smtx"
+    folder.mkdir()
+    assert main(["bench", "sparsity", "--matrix", str(folder)]) == 2
+    assert "folder.smtx" in capsys.readouterr().err

@@ -1,0 +1,158 @@
+"""The sweep's cases, checks, records and charts."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poplibs_py.errors import InvalidArgumentError
+from poplibs_py.report.peers import installed, limited_threads
+from poplibs_py.report.sparsity import (
+    COLUMNS,
+    PAPER_COLUMNS,
+    TYPES,
+    Axes,
+    Case,
+    Record,
+    Sweep,
+    csv_text,
+    paper_axes,
+    quick_cases,
+)
+from poplibs_py.report.sparsity.charts import break_even_density
+from poplibs_py.report.sparsity.check import dense_check, forward_check, grad_a_check, grad_w_check
+from poplibs_py.report.timing import take_turns
+
+SMALL = Case(64, 96, 8, 1 / 4, 8)
+
+
+@given(st.sampled_from([1, 2, 8]), st.integers(1, 8), st.integers(1, 8), st.floats(0.01, 1), st.integers(0, 1000))
+def test_a_case_draws_the_paper_s_number_of_blocks(block, rows, columns, density, seed):
+    case = Case(rows * block, columns * block, 3, density, block, seed)
+    w = case.weights("FP32")
+    assert w.n_blocks == math.ceil(density * rows * columns)
+    assert w.shape == (case.m, case.k)
+    assert np.abs(w.blocks).max() <= np.float32(math.sqrt(3 / (density * case.k)))
+    assert w == case.weights("FP32")
+
+
+def test_values_have_the_paper_s_distribution():
+    case = Case(512, 512, 64, 1 / 16, 4)
+    dense = case.weights("FP32").to_dense(np.float64)
+    assert case.inputs.shape == (512, 64)
+    assert np.abs(case.inputs).max() <= math.sqrt(3)
+    # 32,768 results of unit variance, whose sample variance strays from 1 by five deviations once in a million runs.
+    spread = (dense @ case.inputs).var()
+    assert abs(spread - 1) < 5 * math.sqrt(2 / 512)  # rows share X: 512 rows count as independent
+    assert case.pattern(0) != case.pattern(1)
+    assert case.pattern(0).n_blocks == case.pattern(1).n_blocks
+
+
+def test_fp8_weights_fill_the_format():
+    w = SMALL.weights("FP8")
+    top = np.abs(w.blocks.astype(np.float32)).max()
+    assert TYPES["FP8"].max / 4 < top <= TYPES["FP8"].max
+
+
+def test_axes():
+    assert sum(1 for _ in paper_axes().cases()) == 6 * 5 * 5 * 4
+    cases = list(Axes([(24, 32)], [4], [0.5], [1, 8, 16]).cases())
+    assert [case.block for case in cases] == [1, 8]  # 16 does not divide 24
+    assert {case.n for case in quick_cases()} == {16, 256, 1024}
+
+
+@pytest.mark.parametrize(("name", "value"), [("m", 0), ("n", -1), ("density", 0.0), ("density", 1.5), ("block", 7)])
+def test_bad_cases(name, value):
+    with pytest.raises(InvalidArgumentError, match=name):
+        Case(**{"m": 64, "k": 96, "n": 8, "density": 0.25, "block": 8} | {name: value})
+
+
+@pytest.mark.parametrize("type_name", TYPES)
+def test_checks_take_the_rounded_truth_and_refuse_a_wrong_answer(type_name):
+    w = SMALL.weights(type_name)
+    x, dy = (a.astype(TYPES[type_name].dtype) for a in (SMALL.inputs, SMALL.gradients))
+    dense, x64, dy64 = w.to_dense(np.float64), x.astype(np.float64), dy.astype(np.float64)
+    full = dy64 @ x64.T
+    row = np.repeat(np.arange(8), np.diff(w.row_offsets))
+    blocks = np.stack([full[r * 8:r * 8 + 8, c * 8:c * 8 + 8] for r, c in zip(row, w.column_indices, strict=True)])
+    cases = [
+        (forward_check(w, x, flushes=False), dense @ x64),
+        (grad_a_check(w, dy, flushes=False), dense.T @ dy64),
+        (grad_w_check(w, dy, x, flushes=False), blocks),
+        (dense_check(dense, x, flushes=False), dense @ x64),
+    ]
+    for check, exact in cases:
+        error, share = check.judge(exact.astype(np.float32))
+        assert 0 <= share <= 1
+        assert error <= np.abs(check.ball.radius).max()
+        for wrong in (exact + 1, np.full_like(exact, np.nan), exact[:-1], exact[:, :-1]):
+            assert check.judge(wrong.astype(np.float32))[1] > 1
+
+
+def test_records_have_the_paper_s_columns_first():
+    assert COLUMNS[:11] == PAPER_COLUMNS == (
+        "m", "k", "n", "density", "block_size", "type", "device", "method", "valid", "flop_count", "flop_rate")
+    record = Record(1024, 1024, 64, 1.0, None, "FP32", "CPU", "dense", True, 2e9, 1e11, plan='a "plan", with commas')
+    rows = list(csv.DictReader(io.StringIO(csv_text([record, record]))))
+    assert len(rows) == 2
+    assert rows[0]["block_size"] == ""
+    assert rows[0]["time_s"] == ""
+    assert rows[0]["plan"] == 'a "plan", with commas'
+    assert float(rows[0]["flop_rate"]) == 1e11
+
+
+@pytest.fixture(scope="module")
+def records() -> list[Record]:
+    sweep = Sweep(seconds=0.02)
+    with limited_threads(1):
+        return [r for block in (1, 8) for density in (1 / 4, 1 / 16)
+                for r in sweep.run(Case(64, 64, 16, density, block))]
+
+
+def test_every_contestant_is_checked_timed_and_right(records):
+    assert {r.library for r in records} == {"poplibs_py", *installed()}
+    for r in records:
+        assert r.valid, r
+        assert r.time_s > 0
+        assert r.rounds >= 3
+        assert r.flop_rate == pytest.approx(r.flop_count / r.time_s)
+        assert r.flop_count == 2 * r.m * r.k * r.n * r.density
+        assert (r.block_size is None) == (r.method == "dense")
+        assert 0 <= r.err_over_bound <= 1
+
+
+def test_our_rows_carry_ratios_and_peak(records):
+    ours = [r for r in records if r.library == "poplibs_py"]
+    assert {r.case for r in ours} == {1, 2, 3, 4}
+    for r in ours:
+        assert r.x_numpy > 0
+        assert r.x_scipy > 0
+        assert r.of_peak == pytest.approx(r.flop_rate / r.peak_flop_rate)
+        rivals = [p.time_s for p in records if p.case == r.case and p.library == "scipy"]
+        assert r.x_scipy == pytest.approx(min(rivals) / r.time_s)
+        if r.method == "dense":
+            assert r.x_dense == 1
+
+
+def test_break_even():
+    assert break_even_density([(1 / 16, 2.0), (1 / 4, 0.5)]) == pytest.approx(1 / 8)
+    assert break_even_density([(1 / 16, 0.5), (1 / 4, 0.2)]) is None
+    assert break_even_density([]) is None
+
+
+def test_turns_are_taken_in_rounds():
+    counts = [0, 0]
+
+    def count(index: int) -> None:
+        counts[index] += 1
+
+    timings = take_turns([lambda: count(0), lambda: count(1)], seconds=0.01, most_rounds=5)
+    assert all(3 <= t.rounds <= 5 for t in timings)
+    assert all(0 < t.least <= t.seconds for t in timings)
+    assert min(counts) > 5
