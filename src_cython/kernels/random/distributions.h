@@ -1,0 +1,202 @@
+/* One row of random bits to one row of elements, for each distribution. A body takes the lanes, which it moves on by one row,
+ * the call, and the row's place in the operands.
+ *
+ * 32-bit draws: element j of a row is made of 32-bit word j alone. 16-bit draws (uniform numbers in formats of 16 bits or
+ * fewer): elements j and 32 + j are made of the low and high half of word j, which costs no shuffle. 64-bit draws
+ * (integers): element j is made of 64-bit word j.
+ *
+ * Continuous distributions go through their inverse distribution function: 31 bits of the word are q, the last decides the
+ * side of the median. q's octave selects a polynomial (tables.h), which AVX-512 finds in registers. */
+#ifndef POP_RANDOM_DISTRIBUTIONS_H
+#define POP_RANDOM_DISTRIBUTIONS_H
+#include "kernels/random/lanes.h"
+#include "kernels/random/tables.h"
+
+/* What a call gives to every share; distributions say what they read. Python packs the same fields in the same order. */
+typedef struct pop_random_call {
+    uint64_t seed;
+    uint32_t modifier, substream;
+    int64_t first, count;          /* logical index of element 0; elements */
+    float scale, shift, low, high; /* result = scale * draw + shift, kept within low .. high */
+    float slope, intercept;        /* quantiles: q becomes slope * q + intercept, in units of 2^-31 */
+    uint32_t bound, one;           /* masks: an element is kept where its word <= bound; the code of one */
+    uint64_t range, threshold;     /* integers: how many; 2^64 modulo range */
+    int64_t offset;                /* integers: the least */
+} pop_random_call;
+
+#define POP_R_EACH_PART _Pragma("GCC unroll 8") for (int part = 0; part < POP_AOX_PARTS; part++)
+
+POP_INLINE pop_r_f pop_r_polynomial(const float *coefficients, pop_r_f t)
+{
+    pop_r_f y = POP_R_SET(pop_r_f, coefficients[POP_R_DEGREE]);
+#pragma GCC unroll 8
+    for (int i = POP_R_DEGREE - 1; i >= 0; i--) y = y * t + POP_R_SET(pop_r_f, coefficients[i]);
+    return y;
+}
+
+/* F at q = x * 2^-31, 1 <= x < 2^31. */
+POP_INLINE pop_r_f pop_r_quantile(const float (*table)[32], pop_r_f x)
+{
+    pop_r_u bits = (pop_r_u)x, octave = bits >> 23;
+    pop_r_f t = (pop_r_f)((bits & 0x7fffff) | 0x3f800000) - 1.5f;
+    pop_r_f y = pop_r_lookup(table[POP_R_DEGREE], octave);
+#pragma GCC unroll 8
+    for (int i = POP_R_DEGREE - 1; i >= 0; i--) y = y * t + pop_r_lookup(table[i], octave);
+    return y;
+}
+
+/* 31 bits of the word as a number in [1, 2^31), odd before rounding. */
+POP_INLINE pop_r_f pop_r_tail(const pop_random_call *c, pop_r_u word)
+{
+    pop_r_f x = pop_r_float((word & 0x7fffffff) | 1) * c->slope + c->intercept;
+    return pop_r_min(x, POP_R_SET(pop_r_f, 0x1.fffffep30f));
+}
+
+POP_INLINE pop_r_f pop_r_signed(pop_r_f magnitude, pop_r_u word)
+{
+    return (pop_r_f)((pop_r_u)magnitude ^ (word & 0x80000000));
+}
+
+/* normal, and truncated normal with a wide range: slope = P(|Z| < alpha), intercept = 2^31 P(|Z| > alpha) */
+POP_INLINE pop_r_f pop_r_normal(const pop_random_call *c, pop_r_u word)
+{
+    return pop_r_signed(pop_r_quantile(POP_R_NORMAL, pop_r_tail(c, word)), word) * c->scale + c->shift;
+}
+
+/* truncated normal with a narrow range, P(|Z| < alpha) <= 1/2: slope = 2^-31 P(|Z| < alpha) */
+POP_INLINE pop_r_f pop_r_narrow_normal(const pop_random_call *c, pop_r_u word)
+{
+    pop_r_f y = pop_r_float((word & 0x7fffffff) | 1) * c->slope;
+    pop_r_f z = y * pop_r_polynomial(POP_R_CENTRE, y * y - 0.125f);
+    return pop_r_signed(z, word) * c->scale + c->shift;
+}
+
+POP_INLINE pop_r_f pop_r_two_sided(const pop_random_call *c, pop_r_u word, const float (*low)[32],
+                                   const float (*high)[32])
+{
+    pop_r_f x = pop_r_tail(c, word);
+    pop_r_f y = pop_r_select((pop_r_i)word < 0, pop_r_quantile(low, x), pop_r_quantile(high, x));
+    return y * c->scale + c->shift;
+}
+
+POP_INLINE pop_r_f pop_r_exponential(const pop_random_call *c, pop_r_u word)
+{
+    return pop_r_two_sided(c, word, POP_R_EXPONENTIAL_LOW, POP_R_EXPONENTIAL_HIGH);
+}
+
+POP_INLINE pop_r_f pop_r_gumbel(const pop_random_call *c, pop_r_u word)
+{
+    return pop_r_two_sided(c, word, POP_R_GUMBEL_LOW, POP_R_GUMBEL_HIGH);
+}
+
+/* 2^y for uniform y, -126 <= y < 128: the nearest whole number goes into the exponent */
+POP_INLINE pop_r_f pop_r_log_uniform(const pop_random_call *c, pop_r_u word)
+{
+    pop_r_f y = pop_r_float(word >> 8) * c->scale + c->shift;
+    pop_r_f rounder = y + 0x1.8p23f, fraction = y - (rounder - 0x1.8p23f);
+    pop_r_u exponent = ((pop_r_u)rounder - 0x4b400000u) << 23;
+    pop_r_f x = (pop_r_f)((pop_r_u)pop_r_polynomial(POP_R_EXP2, fraction) + exponent);
+    return pop_r_max(pop_r_min(x, POP_R_SET(pop_r_f, c->high)), POP_R_SET(pop_r_f, c->low));
+}
+
+POP_INLINE pop_r_f pop_r_uniform(const pop_random_call *c, pop_r_u draw)
+{
+    return pop_r_min(pop_r_float(draw) * c->scale + c->shift, POP_R_SET(pop_r_f, c->high));
+}
+
+POP_INLINE void pop_r_row_bits(pop_aox_lanes *v, const pop_random_call *c, const char *in, char *out)
+{
+    POP_R_EACH_PART {
+        pop_aox_v word = pop_aox_next(v, part);
+        memcpy(out + part * POP_AOX_BYTES, &word, POP_AOX_BYTES);
+    }
+}
+
+POP_INLINE void pop_r_row_uniform32(const pop_format *f, pop_aox_lanes *v, const pop_random_call *c, char *out)
+{
+    POP_R_EACH_PART {
+        pop_r_u word = (pop_r_u)pop_aox_next(v, part);
+        pop_r_encode(f, out + part * POP_R_LANES * pop_bytes(f), pop_r_uniform(c, word >> 8));
+    }
+}
+
+POP_INLINE void pop_r_row_uniform16(const pop_format *f, pop_aox_lanes *v, const pop_random_call *c, char *out)
+{
+    POP_R_EACH_PART {
+        pop_r_u word = (pop_r_u)pop_aox_next(v, part);
+        char *p = out + part * POP_R_LANES * pop_bytes(f);
+        pop_r_encode(f, p, pop_r_uniform(c, word & 0xffff));
+        pop_r_encode(f, p + POP_AOX_ROW_WORDS * pop_bytes(f), pop_r_uniform(c, word >> 16));
+    }
+}
+
+/* Any distribution of one 32-bit word. */
+typedef pop_r_f (*pop_r_distribution)(const pop_random_call *c, pop_r_u word);
+
+POP_INLINE void pop_r_row(pop_r_distribution distribution, const pop_format *f, pop_aox_lanes *v,
+                          const pop_random_call *c, char *out)
+{
+    POP_R_EACH_PART {
+        pop_r_u word = (pop_r_u)pop_aox_next(v, part);
+        pop_r_encode(f, out + part * POP_R_LANES * pop_bytes(f), distribution(c, word));
+    }
+}
+
+POP_INLINE void pop_r_row_bernoulli(int bytes, pop_aox_lanes *v, const pop_random_call *c, char *out)
+{
+    POP_R_EACH_PART {
+        pop_r_u word = (pop_r_u)pop_aox_next(v, part);
+        pop_r_u kept = pop_r_keep(word, POP_R_SET(pop_r_u, c->bound), POP_R_SET(pop_r_u, c->one));
+        pop_r_store(out + part * POP_R_LANES * bytes, bytes, kept);
+    }
+}
+
+/* The code of a dropped element is +0 whatever the input was; `one` = 0 drops all. */
+POP_INLINE void pop_r_row_dropout(const pop_format *f, pop_aox_lanes *v, const pop_random_call *c, const char *in,
+                                  char *out)
+{
+    POP_R_EACH_PART {
+        pop_r_u word = (pop_r_u)pop_aox_next(v, part);
+        int64_t place = part * POP_R_LANES * pop_bytes(f);
+        pop_r_u scaled = (pop_r_u)(pop_r_decode(f, in + place) * c->scale) & (0 - c->one);
+        pop_r_f kept = (pop_r_f)pop_r_keep(word, POP_R_SET(pop_r_u, c->bound), scaled);
+        pop_r_encode(f, out + place, kept);
+    }
+}
+
+/* The element's word in the substreams that follow, until one is not refused (Lemire, arXiv 1805.10941). */
+static int64_t __attribute__((noinline)) pop_r_redraw(const pop_random_call *c, uint64_t row, int lane)
+{
+    for (uint32_t attempt = 1;; attempt++) {
+        pop_aox g;
+        uint64_t words[POP_AOX_LANES];
+        pop_aox_open(&g, c->seed, c->modifier, c->substream + attempt, row);
+        pop_aox_rows(&g, 1, words);
+        unsigned __int128 product = (unsigned __int128)words[lane] * c->range;
+        if ((uint64_t)product >= c->threshold) return (int64_t)(product >> 64) + c->offset;
+    }
+}
+
+POP_INLINE void pop_r_row_integer(pop_aox_lanes *v, const pop_random_call *c, uint64_t row, char *out)
+{
+    uint32_t refused = 0;
+    int32_t *elements = (int32_t *)out;
+    for (int part = 0; part < POP_AOX_PARTS; part++) {
+        pop_aox_v word = pop_aox_next(v, part);
+        pop_aox_v low = (word & 0xffffffff) * c->range, high = (word >> 32) * c->range;
+        pop_aox_v drawn = (high + (low >> 32)) >> 32, rest = low + (high << 32);
+        pop_aox_v bad = (pop_aox_v)(rest < POP_R_SET(pop_aox_v, c->threshold));
+        int lanes = POP_AOX_BYTES / 8, first = part * lanes;
+        for (int l = 0; l < lanes; l++) {
+            int32_t element = (int32_t)((int64_t)drawn[l] + c->offset);
+            memcpy(elements + first + l, &element, 4);
+            refused |= (uint32_t)(bad[l] & 1) << (first + l);
+        }
+    }
+    for (; refused; refused &= refused - 1) {
+        int lane = __builtin_ctz(refused);
+        int32_t element = (int32_t)pop_r_redraw(c, row, lane);
+        memcpy(elements + lane, &element, 4);
+    }
+}
+#endif
