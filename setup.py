@@ -91,6 +91,7 @@ FAMILIES: list[Family] = [
     Family("cast", ("portable", "avx2", "avx512", "avx512_bf16")),
     Family("dot"),
     Family("peak"),
+    Family("random", ("portable", "avx2", "avx512")),
     Family("sparse"),
 ]
 
@@ -100,6 +101,8 @@ PLAIN = {
     "planner/_search.pyx": "poplibs_py.planner._search",
     "poplin/_matmul.pyx": "poplibs_py.poplin.matmul._matmul",
     "program/_executor.pyx": "poplibs_py.program._executor",
+    "random/_generator.pyx": "poplibs_py.poprand._generator",
+    "random/_workers.pyx": "poplibs_py.poprand._workers",
     "popsparse/_pattern.pyx": "poplibs_py.popsparse._pattern",
 }
 

@@ -1,0 +1,9 @@
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+def warm_up(states: Array, draws: int) -> None: ...
+def deal(states: Array, elements: Array, grain: int, draws: int) -> Array: ...
+def deal_truncated(states: Array, elements: Array, grain: int, alpha: float, redraws: int) -> Array: ...

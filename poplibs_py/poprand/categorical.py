@@ -1,0 +1,111 @@
+"""Categorical draws and permutations, which PopLibs lacks."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..errors import UnsupportedError, bad_argument, bad_type
+from .arguments import Array, Seed, Shape, Stream, is_ipu, output, whole
+from .uniform import bits
+
+__all__ = ["categorical", "permutation"]
+
+
+def categorical(shape: Shape | None, weights: ArrayLike, *, seed: Seed = None, seed_modifier: int = 0,
+                stream: Stream = "counter", offset: int = 0, out: Array | None = None) -> Array:
+    """Draw class numbers with given weights.
+
+    Parameters
+    ----------
+    shape, seed, seed_modifier, offset, out
+        As in `uniform`.
+    weights : array-like [classes]
+        Not negative, finite, not all zero; class k has probability ``weights[k] / sum(weights)``.
+    stream : "counter"
+        PopLibs has no such distribution.
+
+    Returns
+    -------
+    ndarray of int64
+
+    Notes
+    -----
+    The element's 64-bit word is looked up among the cumulative weights, scaled to 2**64 in float64. A class of weight zero is
+    never drawn.
+
+    Examples
+    --------
+    >>> from poplibs_py import poprand
+    >>> sorted(set(poprand.categorical(1000, [1, 0, 3], seed=5).tolist()))
+    [0, 2]
+    """
+    _counter_only("categorical", stream)
+    try:
+        masses = np.asarray(weights, np.float64)
+    except (TypeError, ValueError):
+        raise bad_type("weights", weights, "a one-dimensional array of numbers") from None
+    if masses.ndim != 1 or not masses.size:
+        raise bad_argument("weights", f"an array of shape {masses.shape}", "one dimension, at least one class")
+    if not np.isfinite(masses).all() or (masses < 0).any() or not masses.any():
+        raise bad_argument("weights", weights, "finite weights, none negative, not all zero")
+    last = int(np.flatnonzero(masses)[-1])
+    cumulative = np.cumsum(masses[: last + 1] / masses.max())
+    scaled = np.minimum(cumulative[:-1] / cumulative[-1] * 2.0**64, np.nextafter(2.0**64, 0.0))
+    result = output(shape, np.dtype(np.int64), out)
+    words = bits(result.shape, dtype=np.uint64, seed=seed, seed_modifier=seed_modifier, offset=offset)
+    result[...] = np.searchsorted(scaled.astype(np.uint64), words, side="right")
+    return result
+
+
+def permutation(x: int | Array, *, axis: int = 0, seed: Seed = None, seed_modifier: int = 0,
+                stream: Stream = "counter") -> Array:
+    """Return a random permutation of the first whole numbers, or of an array along an axis.
+
+    Parameters
+    ----------
+    x : int or ndarray
+        How many numbers, or the array, of which a permuted copy is returned.
+    axis : int, optional
+        Axis of the array, the first by default.
+    seed, seed_modifier
+        As in `uniform`.
+    stream : "counter"
+        PopLibs has no permutations.
+
+    Returns
+    -------
+    ndarray
+        int64 numbers, or like `x`.
+
+    Notes
+    -----
+    The order that sorts one 64-bit word for each place; equal words keep their order. Two words of n are equal with
+    probability below ``n**2 / 2**65``; without such a pair every permutation is equally likely.
+
+    Examples
+    --------
+    >>> from poplibs_py import poprand
+    >>> sorted(poprand.permutation(5, seed=1).tolist())
+    [0, 1, 2, 3, 4]
+    """
+    _counter_only("permutation", stream)
+    if isinstance(x, np.ndarray):
+        if not x.ndim:
+            raise bad_argument("x", "an array of no dimensions", "at least one dimension")
+        place = whole("axis", axis, -x.ndim, x.ndim - 1)
+        count = x.shape[place]
+    else:
+        place, count = 0, whole("x", x, 0, 1 << 40)
+        whole("axis", axis, 0, 0)
+    words = bits(count, dtype=np.uint64, seed=seed, seed_modifier=seed_modifier)
+    order = np.argsort(words)
+    sorted_words = words[order]
+    if (sorted_words[1:] == sorted_words[:-1]).any():
+        order = np.argsort(words, kind="stable")
+    return np.take(x, order, axis=place) if isinstance(x, np.ndarray) else order.astype(np.int64, copy=False)
+
+
+def _counter_only(op: str, stream: Stream) -> None:
+    if is_ipu(stream):
+        raise UnsupportedError(f"stream: got 'ipu'; allowed for {op}: 'counter', for PopLibs does not have it")

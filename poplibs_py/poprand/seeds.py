@@ -1,0 +1,42 @@
+"""Seeding the calls that are given no seed."""
+
+from __future__ import annotations
+
+from ..target import Target
+from .arguments import Seed, Stream, is_ipu, modifier_of, seed_of
+from .counter import seed_default
+from .hardware import seed_machine
+
+__all__ = ["set_seed"]
+
+
+def set_seed(seed: Seed, seed_modifier: int = 0, *, stream: Stream = "counter", target: Target | None = None) -> None:
+    """Seed the stream that calls without a seed continue.
+
+    Corresponds to PopLibs' ``poprand::setSeed``.
+
+    Parameters
+    ----------
+    seed : (int, int) or int or None
+        As in `uniform`; None takes the system's entropy (counter stream only).
+    seed_modifier : int, optional
+        32 bits.
+    stream : {"counter", "ipu"}, optional
+        The host's stream, or the generators of every worker of a modelled IPU.
+    target : Target, optional
+        The modelled IPU; a GC200 by default.
+
+    Examples
+    --------
+    >>> from poplibs_py import poprand
+    >>> poprand.set_seed((1, 2))
+    >>> x = poprand.normal(3)
+    >>> poprand.set_seed((1, 2))
+    >>> bool((x == poprand.normal(3)).all())
+    True
+    """
+    modifier = modifier_of(seed_modifier)
+    if is_ipu(stream):
+        seed_machine(target, seed_of(seed), modifier)
+    else:
+        seed_default(None if seed is None else seed_of(seed), modifier)

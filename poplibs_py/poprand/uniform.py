@@ -1,0 +1,261 @@
+"""Uniform and log-uniform numbers, and raw bits."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from ..errors import bad_argument, bad_type
+from ..formats import FP32, Format
+from ..target import Target
+from . import hardware
+from .arguments import (
+    INT32,
+    Array,
+    Seed,
+    Shape,
+    Stream,
+    at_least,
+    dtype_of,
+    finite,
+    is_ipu,
+    kind_of,
+    next_below,
+    output,
+    whole,
+)
+from .counter import Call, draw, place
+
+__all__ = ["bits", "log_uniform", "uniform"]
+
+
+def bits(shape: Shape | None, *, dtype: DTypeLike = np.uint32, seed: Seed = None, seed_modifier: int = 0,
+         offset: int = 0, out: Array | None = None) -> Array:
+    """Draw random bits: the counter stream itself.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+        Shape of the result; None takes that of `out`.
+    dtype : dtype-like, optional
+        An integer dtype of 1, 2, 4 or 8 bytes. Element i is word i of the stream, read as such words.
+    seed, seed_modifier, offset, out
+        As in `uniform`.
+
+    Returns
+    -------
+    ndarray
+
+    Examples
+    --------
+    >>> from poplibs_py import poprand
+    >>> hex(poprand.bits(1, dtype="uint64", seed=42)[0])
+    '0x66a61dd950405f90'
+    """
+    kind = np.dtype(dtype)
+    if kind.kind not in "ui":
+        raise bad_type("dtype", dtype, "an integer dtype")
+    result = output(shape, kind, out)
+    where = place("bits", "bytes", seed, seed_modifier, offset, result.nbytes)
+    if seed is not None:
+        where = where._replace(first=whole("offset", where.first, 0, 1 << 59) * kind.itemsize)
+    return draw("bits", "bytes", where, Call(), result)
+
+
+def uniform(shape: Shape | None, low: float = 0.0, high: float = 1.0, *, dtype: DTypeLike | Format = np.float32,
+            seed: Seed = None, seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0,
+            out: Array | None = None, target: Target | None = None,
+            tile_mapping: hardware.TileMapping | None = None) -> Array:
+    """Draw numbers that are uniform between two limits.
+
+    Corresponds to PopLibs' ``poprand::uniform``.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+        Shape of the result; None takes that of `out`.
+    low, high : float or int
+        The limits, ``low <= high``. Floating formats: the result lies in ``[low, high)``. int32: in ``[low, high]``, as
+        in PopLibs. ``stream="ipu"``: in ``[low, high]``, and for float16 rounding may pass them (PopLibs' rule).
+    dtype : dtype-like or Format, optional
+        float32 (default), float16, bfloat16, an FP8 dtype, or int32. ``stream="ipu"``: float32, float16 or int32.
+    seed : (int, int) or int, optional
+        Two 32-bit words (s0, s1), or the 64-bit number ``s0 + 2**32 * s1``. Without a seed the call continues the
+        stream that `set_seed` starts; what it drew is not drawn again.
+    seed_modifier : int, optional
+        32 bits; another modifier gives an independent stream of the same seed.
+    stream : {"counter", "ipu"}, optional
+        ``"counter"``: element i depends on seed, modifier and i alone. ``"ipu"``: the numbers that a modelled IPU
+        gives, which depend on which tile holds which element.
+    offset : int, optional
+        Logical index of the first element: ``uniform(n, offset=k)`` is ``uniform(n + k)[k:]``. Counter stream with a
+        seed only.
+    out : ndarray, optional
+        Filled and returned, any strides.
+    target : Target, optional
+        The modelled IPU of ``stream="ipu"``; a GC200 by default.
+    tile_mapping : sequence of sequences of (int, int), optional
+        For ``stream="ipu"``: for each tile, the intervals [begin, end) of flattened elements that it holds. By default as
+        PopLibs maps a tensor linearly.
+
+    Returns
+    -------
+    ndarray
+
+    Raises
+    ------
+    InvalidArgumentError, InvalidTypeError
+        For limits that are not finite, out of order or beyond the dtype, and for every other bad argument; nothing is
+        drawn then.
+
+    Notes
+    -----
+    Counter stream, floating formats: ``u * (high - low) + low`` in FP32, each operation rounded, then rounded to the format,
+    where u has 24 random bits for float32 and 16 for the others, and ``low`` was first rounded up to the format. What would
+    reach ``high`` becomes the format's largest number below it. int32: the high word of ``word * (high - low + 1)``
+    for a 64-bit word, redrawn where that is not exactly uniform (Lemire, arXiv 1805.10941).
+
+    IPU: PopLibs' scale and offset rules with u in [-1/2, 1/2], in the arithmetic of the dtype; int32 by its three
+    ranges (float32 product below 2**24, 16-bit partial products above, the bits themselves for all of int32).
+
+    Examples
+    --------
+    >>> from poplibs_py import poprand
+    >>> x = poprand.uniform(1000, -1, 1, seed=(1, 2))
+    >>> bool((x[300:] == poprand.uniform(700, -1, 1, seed=(1, 2), offset=300)).all())
+    True
+    >>> poprand.uniform(5, 1, 6, dtype="int32", seed=7).dtype
+    dtype('int32')
+    """
+    ipu = is_ipu(stream)
+    kind = kind_of(dtype, (INT32,))
+    if kind is INT32:
+        first, last = _integer_limits(low, high)
+        result = output(shape, INT32, out)
+        if ipu:
+            machine = hardware.dealer(target, tile_mapping, offset, seed, seed_modifier)
+            return hardware.store(result, machine.uniform_integers(result.size, first, last))
+        count = last - first + 1
+        call = Call(range=count, threshold=(1 << 64) % count, offset=first)
+        where = place("uniform", "int32", seed, seed_modifier, offset, result.size)
+        return draw("uniform", "int32", where, call, result)
+    begin, end = _limits(low, high, dtype_of(kind))
+    result = output(shape, dtype_of(kind), out)
+    if ipu:
+        machine = hardware.dealer(target, tile_mapping, offset, seed, seed_modifier)
+        return hardware.store(result, machine.uniform(result.size, begin, end, result.dtype))
+    assert isinstance(kind, Format)
+    where = place("uniform", kind.name, seed, seed_modifier, offset, result.size)
+    return draw("uniform", kind.name, where, _uniform_call(begin, end, kind), result)
+
+
+def _uniform_call(low: float, high: float, kind: Format) -> Call:
+    first = at_least(low, kind)
+    draw_bits = 24 if kind is FP32 else 16
+    largest = max(next_below(high, kind), first)
+    if first > high:
+        raise bad_argument("low", low, f"limits with a {kind.name} number between them")
+    return Call(scale=float(np.float32(high - first)) * 2.0**-draw_bits, shift=first, low=first, high=largest)
+
+
+def _limits(low: object, high: object, dtype: np.dtype[Any]) -> tuple[float, float]:
+    """Two finite limits in order, within the dtype, their difference within float32."""
+    begin, end = finite("low", low), finite("high", high)
+    if begin > end:
+        raise bad_argument("low", low, f"at most high, which is {high}")
+    most = _largest(dtype)
+    for name, value in (("low", begin), ("high", end)):
+        if abs(value) > most:
+            raise bad_argument(name, value, f"at most {most:g} in magnitude, the largest {dtype}")
+    if end - begin > 3.4028234e38:
+        raise bad_argument("high", high, "limits whose difference is a finite float32")
+    return begin, end
+
+
+def _largest(dtype: np.dtype[Any]) -> float:
+    return next_below(math.inf, dtype)
+
+
+def _integer_limits(low: object, high: object) -> tuple[int, int]:
+    def limit(name: str, value: object) -> int:
+        number: Any = value
+        if isinstance(value, float) and value.is_integer():
+            number = int(value)
+        return whole(name, number, -(1 << 31), (1 << 31) - 1)
+
+    begin, end = limit("low", low), limit("high", high)
+    if begin > end:
+        raise bad_argument("low", low, f"at most high, which is {high}")
+    return begin, end
+
+
+def log_uniform(shape: Shape | None, low: float, high: float, base: float = math.e, *,
+                dtype: DTypeLike | Format = np.float32, seed: Seed = None, seed_modifier: int = 0,
+                stream: Stream = "counter", offset: int = 0, out: Array | None = None, target: Target | None = None,
+                tile_mapping: hardware.TileMapping | None = None) -> Array:
+    """Draw numbers whose logarithm is uniform between those of two limits.
+
+    Corresponds to PopLibs' ``poprand::logUniform``.
+
+    Parameters
+    ----------
+    shape, dtype, seed, seed_modifier, stream, offset, out, target, tile_mapping
+        As in `uniform`.
+    low, high : float
+        The limits, ``0 < low < high``; the result lies in ``[low, high]``. ``stream="ipu"``: ``low >= 1`` too. int32: whole
+        numbers from 1, and the number drawn is rounded toward zero.
+    base : float, optional
+        Base of the logarithm, positive and not 1. It changes nothing but, in ``"ipu"`` mode, roundings.
+
+    Returns
+    -------
+    ndarray
+
+    Notes
+    -----
+    Counter stream: ``2 ** y`` with ``y = u * (log2(high) - log2(low)) + log2(low)`` in FP32, each operation rounded,
+    u of 24 random bits; 2**y by a polynomial of degree 7, relative error at most ``2**-22 + |y| * 2**-23``; kept within the
+    format's numbers between the limits.
+
+    Examples
+    --------
+    >>> from poplibs_py import poprand
+    >>> x = poprand.log_uniform(4, 1, 1000, seed=3)
+    >>> bool(((x >= 1) & (x <= 1000)).all())
+    True
+    """
+    ipu = is_ipu(stream)
+    kind = kind_of(dtype, (INT32,))
+    begin, end = finite("low", low), finite("high", high)
+    radix = finite("base", base)
+    if radix <= 0 or radix == 1:
+        raise bad_argument("base", base, "a positive number other than 1")
+    least = 1.0 if ipu or kind is INT32 else 2.0**-126
+    if begin < least:
+        raise bad_argument("low", low, f"at least {least:g}")
+    if end <= begin:
+        raise bad_argument("high", high, f"more than low, which is {low}")
+    if kind is INT32:
+        _integer_limits(low, high)
+    elif end > _largest(dtype_of(kind)):
+        raise bad_argument("high", high, f"at most {_largest(dtype_of(kind)):g}, the largest {dtype_of(kind)}")
+    result = output(shape, dtype_of(kind), out)
+    if ipu:
+        machine = hardware.dealer(target, tile_mapping, offset, seed, seed_modifier)
+        return hardware.store(result, machine.log_uniform(result.size, begin, end, radix, result.dtype))
+    form = FP32 if kind is INT32 else kind
+    assert isinstance(form, Format)
+    smallest, largest = at_least(begin, form), -at_least(-end, form)
+    if smallest > largest:
+        raise bad_argument("low", low, f"limits with a {form.name} number between them")
+    lower = float(np.float32(math.log2(begin)))
+    call = Call(scale=float(np.float32(math.log2(end) - lower)) * 2.0**-24, shift=lower, low=smallest, high=largest)
+    where = place("log_uniform", form.name, seed, seed_modifier, offset, result.size)
+    if kind is INT32:
+        drawn = draw("log_uniform", form.name, where, call, np.empty(result.shape, np.float32))
+        np.copyto(result, drawn, casting="unsafe")
+        return result
+    return draw("log_uniform", form.name, where, call, result)
