@@ -1,4 +1,4 @@
-"""The command line: ``poplibs-py info | plan | bench | report``.
+"""The command line: ``poplibs-py info | plan | bench | randtest | report``.
 
 Each command is a module of this package with ``add_parser(subparsers)``, which sets the function to run.
 """
@@ -14,7 +14,7 @@ from ..errors import PoplibsError
 
 __all__ = ["main"]
 
-COMMANDS = ("info", "plan", "bench")
+COMMANDS = ("info", "plan", "bench", "randtest")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

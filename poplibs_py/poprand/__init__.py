@@ -1,7 +1,8 @@
 """PopRand: random numbers from xoroshiro128aox, the generator of Graphcore's IPU.
 
-Two ways to draw: ``stream="counter"``, where an element depends on seed, modifier and index alone, and ``stream="ipu"``,
-the numbers that a modelled IPU gives. `Xoroshiro128aox` is the generator itself, for `numpy.random.Generator`.
+Two ways to draw: ``stream="counter"``, where an element depends on seed, modifier and index alone, and
+``stream="ipu"``, the numbers that a modelled IPU gives. `Xoroshiro128aox` is the generator itself, for
+`numpy.random.Generator`.
 """
 
 from ._generator import Xoroshiro128aox

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any, Literal
+from collections.abc import Hashable
+from functools import cache, lru_cache
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -65,7 +67,7 @@ def shape_of(shape: object, out: Array | None) -> tuple[int, ...]:
     if shape is None:
         if out is None:
             raise bad_argument("shape", None, "a shape, or None together with out")
-        return out.shape
+        return tuple(out.shape)
     extents = shape if isinstance(shape, (tuple, list)) else (shape,)
     if len(extents) > 64:
         raise bad_argument("shape", shape, "at most 64 dimensions")
@@ -78,15 +80,19 @@ def kind_of(dtype: DTypeLike | Format, allowed: tuple[np.dtype[Any], ...] = ()) 
         if dtype.dtype is None:
             raise bad_type("dtype", dtype, "a format that has a dtype")
         return dtype
-    for other in allowed:
-        try:
-            if np.dtype(dtype) == other:
-                return other
-        except TypeError:
-            break
-    found = format_of(dtype, "dtype")
-    assert found.dtype is not None
-    return found
+    try:
+        return _kind_of(cast(Hashable, dtype), allowed)
+    except TypeError:  # not hashable, or no kind of dtype: say so
+        return format_of(dtype, "dtype")
+
+
+@lru_cache(maxsize=64)
+def _kind_of(dtype: Hashable, allowed: tuple[np.dtype[Any], ...]) -> Format | np.dtype[Any]:
+    try:
+        known = np.dtype(cast(Any, dtype))
+    except TypeError:
+        return format_of(dtype, "dtype")
+    return known if known in allowed else format_of(dtype, "dtype")
 
 
 def dtype_of(kind: Format | np.dtype[Any]) -> np.dtype[Any]:
@@ -143,16 +149,13 @@ def next_below(x: float, kind: Format | np.dtype[Any]) -> float:
 
 def at_least(x: float, kind: Format | np.dtype[Any]) -> float:
     """Return the smallest number of a format that is not below `x`, which is finite."""
-    dtype = dtype_of(kind)
-    with np.errstate(over="ignore"):
-        rounded = float(np.array(x, np.float64).astype(dtype))
-    return rounded if rounded >= x else _next_above(x, dtype)
+    return _next_above(math.nextafter(x, -math.inf), dtype_of(kind))
 
 
 def _next_above(x: float, dtype: np.dtype[Any]) -> float:
     """The smallest number of a format above `x`; infinity where there is none."""
-    values = _numbers(dtype) if dtype.itemsize <= 2 else None
-    if values is not None:
+    if dtype.itemsize <= 2:
+        values = _numbers(dtype)
         place = int(np.searchsorted(values, x, side="right"))
         return float(values[place]) if place < len(values) else math.inf
     with np.errstate(over="ignore"):
@@ -164,13 +167,10 @@ def _next_above(x: float, dtype: np.dtype[Any]) -> float:
     return float(near)
 
 
-_sorted_numbers: dict[np.dtype[Any], Array] = {}
-
-
+@cache
 def _numbers(dtype: np.dtype[Any]) -> Array:
     """Every finite number of a dtype of at most 16 bits, ascending."""
-    if dtype not in _sorted_numbers:
-        unsigned = np.dtype(f"u{dtype.itemsize}")
+    unsigned = np.dtype(f"u{dtype.itemsize}")
+    with np.errstate(invalid="ignore"):
         values = np.arange(1 << 8 * dtype.itemsize, dtype=unsigned).view(dtype).astype(np.float64)
-        _sorted_numbers[dtype] = np.unique(values[np.isfinite(values)])
-    return _sorted_numbers[dtype]
+    return np.unique(values[np.isfinite(values)])

@@ -62,8 +62,8 @@ def bernoulli(shape: Shape | None, prob: float = 0.5, *, dtype: DTypeLike | Form
 
     Notes
     -----
-    Counter stream: one where the element's 32-bit word is below ``prob * 2**32``, rounded to a whole number; the ones are at
-    the same places for every dtype. IPU: 16 bits, the probability ``floor(prob * 65536) / 65536``.
+    Counter stream: one where the element's 32-bit word is below ``prob * 2**32``, rounded to a whole number; the
+    ones are at the same places for every dtype. IPU: 16 bits, the probability ``floor(prob * 65536) / 65536``.
 
     Examples
     --------
@@ -124,9 +124,9 @@ def dropout(x: Array, keep_prob: float, scale: float | None = None, *, seed: See
 
     Notes
     -----
-    Counter stream: kept where `bernoulli` of the same seed gives one, whatever the dtype; ``x * scale`` in FP32, rounded
-    to the format; +0 elsewhere, also for NaN and infinities. IPU: 16-bit probabilities, in the arithmetic of the dtype,
-    and PopLibs' rule that a probability whose 16 bits say 1 copies the input without the scale.
+    Counter stream: kept where `bernoulli` of the same seed gives one, whatever the dtype; ``x * scale`` in FP32,
+    rounded to the format; +0 elsewhere, also for NaN and infinities. IPU: 16-bit probabilities, in the arithmetic of
+    the dtype, and PopLibs' rule that a probability whose 16 bits say 1 copies the input without the scale.
 
     Examples
     --------
@@ -200,9 +200,9 @@ def shaped_dropout(x: Array, mask_shape: Shape, keep_prob: float, scale: float |
 
     Notes
     -----
-    The mask is `bernoulli` of the dtype. Counter stream: where it is one, ``x * scale`` in FP32, rounded to the format; +0
-    elsewhere. IPU: ``x * (mask * scale)`` in the arithmetic of the dtype, so NaN stays NaN; 16-bit probabilities; a
-    probability whose 16 bits say 1 copies the input without the scale.
+    The mask is `bernoulli` of the dtype. Counter stream: where it is one, ``x * scale`` in FP32, rounded to the
+    format; +0 elsewhere. IPU: ``x * (mask * scale)`` in the arithmetic of the dtype, so NaN stays NaN; 16-bit
+    probabilities; a probability whose 16 bits say 1 copies the input without the scale.
 
     Examples
     --------

@@ -31,8 +31,8 @@ def categorical(shape: Shape | None, weights: ArrayLike, *, seed: Seed = None, s
 
     Notes
     -----
-    The element's 64-bit word is looked up among the cumulative weights, scaled to 2**64 in float64. A class of weight zero is
-    never drawn.
+    The element's 64-bit word is looked up among the cumulative weights, scaled to 2**64 in float64. A class of
+    weight zero is never drawn.
 
     Examples
     --------

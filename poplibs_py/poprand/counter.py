@@ -101,7 +101,7 @@ def seed_default(seed: int | None, modifier: int) -> None:
 
 
 def place(op: str, formats: str, seed: Seed, seed_modifier: int, offset: int, count: int) -> Place:
-    """Check the arguments that say where to draw, and take the next place of the default stream where there is no seed."""
+    """Check where to draw; where there is no seed, take the next place of the default stream."""
     modifier = modifier_of(seed_modifier)
     first = whole("offset", offset, 0, _LAST)
     if seed is not None:

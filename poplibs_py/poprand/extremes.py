@@ -36,8 +36,9 @@ def exponential(shape: Shape | None, scale: float = 1.0, *, dtype: DTypeLike | F
 
     Notes
     -----
-    ``z * scale`` in FP32, then rounded to the format. z is the inverse distribution function of a 32-bit word, its upper half
-    and its lower half each by octaves of the tail probability: relative error at most 2**-21, ``2**-32 < z < 22.2``.
+    ``z * scale`` in FP32, then rounded to the format. z is the inverse distribution function of a 32-bit word, its
+    upper half and its lower half each by octaves of the tail probability: relative error at most 2**-21,
+    ``2**-32 < z < 22.2``.
 
     Examples
     --------
@@ -69,8 +70,8 @@ def gumbel(shape: Shape | None, loc: float = 0.0, scale: float = 1.0, *, dtype: 
 
     Notes
     -----
-    ``z * scale + loc`` in FP32, each operation rounded, then rounded to the format; z the inverse distribution function of a
-    32-bit word, ``-3.11 < z < 22.2``, error at most ``2**-21 * max(1, |z|)``.
+    ``z * scale + loc`` in FP32, each operation rounded, then rounded to the format; z the inverse distribution
+    function of a 32-bit word, ``-3.11 < z < 22.2``, error at most ``2**-21 * max(1, |z|)``.
 
     Examples
     --------

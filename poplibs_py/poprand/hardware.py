@@ -1,9 +1,10 @@
 """The random numbers of a modelled IPU: its workers' generators, how elements reach them, and PopLibs' arithmetic.
 
-Each worker of each tile has a generator. A random op deals the elements of a tile, in ascending order, to its workers in
-grains of 8 bytes, and every worker turns one or more 64-bit draws into a grain. What silicon does not publish is modelled
-and named so below: which half of a word a 32-bit draw takes (the low one), which 16 bits a mask of 32-bit lanes compares (the
-low ones), and the Gaussian (PopLibs' own host formula: twelve 5-bit fields of a draw, summed, less 186, over 32).
+Each worker of each tile has a generator. A random op deals the elements of a tile, in ascending order, to its
+workers in grains of 8 bytes, and every worker turns one or more 64-bit draws into a grain. What silicon does not
+publish is modelled and named so below: which half of a word a 32-bit draw takes (the low one), which 16 bits a mask
+of 32-bit lanes compares (the low ones), and the Gaussian (PopLibs' own host formula: twelve 5-bit fields of a draw,
+summed, less 186, over 32).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -38,8 +40,8 @@ _machines: dict[tuple[int, int], Array] = {}
 def worker_states(target: Target, seed: int, modifier: int) -> Array:
     """Return the state of every worker after PopLibs' ``setSeed``.
 
-    Words (s0, s1) of tile t and worker w: s0 is the seed; s1 has ``((16 t) xor 0xAAAAAAA0) or w`` below and ``modifier xor
-    0x55555555`` above; then 15 draws are discarded.
+    Words (s0, s1) of tile t and worker w: s0 is the seed; s1 has ``((16 t) xor 0xAAAAAAA0) or w`` below and
+    ``modifier xor 0x55555555`` above; then 15 draws are discarded.
 
     Returns
     -------
@@ -131,7 +133,8 @@ def set_hw_seeds(seeds: Array, target: Target | None = None) -> None:
                                f"one of shape {(machine.tiles, machine.workers, 4)}")
         if not seeds.any(axis=2).all():
             tile, worker = np.argwhere(~seeds.any(axis=2))[0]
-            raise bad_argument("seeds", f"four zeros for worker {worker} of tile {tile}", "states that are not all zero")
+            got = f"four zeros for worker {worker} of tile {tile}"
+            raise bad_argument("seeds", got, "states that are not all zero")
         states[...] = np.ascontiguousarray(seeds).astype("<u4").view("<u8")
 
 
@@ -146,11 +149,12 @@ def linear_mapping(target: Target, count: int, dtype: np.dtype[Any]) -> list[lis
     if not grains:
         return []
     most = -(-grains // target.tiles)
-    least = -(-(-(-_LEAST_BYTES_PER_TILE // dtype.itemsize)) // grain)
+    least_elements = _LEAST_BYTES_PER_TILE // dtype.itemsize
+    least = -(-least_elements // grain)
     most = max(most, -(-grains // max(1, grains // least)))
     tiles = -(-grains // most)
     bounds = [min(count, tile * grains // tiles * grain) for tile in range(tiles + 1)]
-    return [[interval] for interval in zip(bounds, bounds[1:], strict=False)]
+    return [[interval] for interval in pairwise(bounds)]
 
 
 @dataclass(frozen=True)
@@ -252,7 +256,8 @@ class Dealer:
         lane_bits, grain = (16, 4) if dtype == np.float16 else (32, 2)
         lanes = self._lanes(count, dtype, lane_bits, grain).astype(np.float64)
         u = ((2 * lanes + 1 - 2.0**lane_bits) / 2.0 ** (lane_bits + 1)).astype(dtype)
-        return u * dtype.type(scale) + dtype.type(offset)
+        values: Array = u * dtype.type(scale) + dtype.type(offset)
+        return values
 
     def uniform_integers(self, count: int, low: int, high: int) -> Array:
         """PopLibs' three ways, by the size of the range; none is exactly uniform but the whole of int32."""
@@ -263,11 +268,13 @@ class Dealer:
             return draws.astype(np.uint32).view(np.int32)
         if size < 1 << 24:
             scale = np.float32(size) * np.float32(2.0**-32)
-            return (np.floor(draws.astype(np.uint32).astype(np.float32) * scale).astype(np.int64) + low).astype(INT32)
+            scaled: Array = np.floor(draws.astype(np.uint32).astype(np.float32) * scale)
+            return (scaled.astype(np.int64) + low).astype(INT32)
         upper, lower = draws >> np.uint64(16), draws & np.uint64(0xFFFF)
         size_upper, size_lower = np.uint64(size >> 16), np.uint64(size & 0xFFFF)
         product = upper * size_upper + (upper * size_lower >> np.uint64(16)) + (lower * size_upper >> np.uint64(16))
-        return (product.astype(np.int64) + low).astype(INT32)
+        shifted: Array = product.astype(np.int64) + low
+        return shifted.astype(INT32)
 
     def log_uniform(self, count: int, low: float, high: float, base: float, dtype: np.dtype[Any]) -> Array:
         """The exponential of a float32 uniform number, kept within the limits squeezed to the dtype."""
@@ -295,9 +302,12 @@ class Dealer:
         grain = 4 if dtype == np.float16 else 2
         with _lock:
             words = _workers.deal(self.states, dealing.elements, grain, grain)
-        fields = sum(words >> np.uint64(5 * k) & np.uint64(31) for k in range(12))
-        z = (self._flat(fields, dealing, grain).astype(np.int64) - 186) / 32  # type: ignore[union-attr]
-        return z.astype(dtype) * dtype.type(std) + dtype.type(mean)
+        fields = np.zeros(words.shape, np.int64)
+        for k in range(12):
+            fields += (words >> np.uint64(5 * k) & np.uint64(31)).astype(np.int64)
+        z = ((self._flat(fields, dealing, grain) - 186) / 32).astype(dtype)
+        values: Array = z * dtype.type(std) + dtype.type(mean)
+        return values
 
     def truncated_normal(self, count: int, mean: float, std: float, alpha: float, dtype: np.dtype[Any]) -> Array:
         """As `normal`, redrawn while outside ``mean +- alpha * std``; what stays outside becomes the mean."""
@@ -306,13 +316,15 @@ class Dealer:
         with _lock:
             z = _workers.deal_truncated(self.states, dealing.elements, 4 if dtype == np.float16 else 2, limit,
                                         redraws(alpha))
-        return _ordered(z, dealing).astype(dtype) * dtype.type(std) + dtype.type(mean)
+        values: Array = _ordered(z, dealing).astype(dtype) * dtype.type(std) + dtype.type(mean)
+        return values
 
     def keep(self, count: int, probability: float, dtype: np.dtype[Any]) -> Array:
         """Which elements are kept: the lane's low 16 bits below the probability's 16 bits."""
         grain = 4 if dtype.itemsize == 2 else 2
         lanes = self._lanes(count, dtype, 64 // grain, grain)
-        return (lanes & np.uint64(0xFFFF)) < np.uint64(sixteen_bits(probability))
+        kept: Array = (lanes & np.uint64(0xFFFF)) < np.uint64(sixteen_bits(probability))
+        return kept
 
 
 def _ordered(values: Array, dealing: _Dealing) -> Array:
@@ -351,9 +363,9 @@ def squeeze(low: float, high: float, dtype: np.dtype[Any]) -> tuple[float, float
 def scale_and_offset(low: float, high: float, dtype: np.dtype[Any]) -> tuple[float, float]:
     """PopLibs' ``uniformScaleAndOffset`` for float and half.
 
-    The limits are rounded inwards to float32. float: where ``offset +- scale/2`` would pass a limit, the scale loses two
-    ulps. half: a limit within 2**-13 of zero is drawn away from zero and the scale loses 1/1024, the offset staying what it
-    was; other samples may round past the limits.
+    The limits are rounded inwards to float32. float: where ``offset +- scale/2`` would pass a limit, the scale loses
+    two ulps. half: a limit within 2**-13 of zero is drawn away from zero and the scale loses 1/1024, the offset
+    staying what it was; other samples may round past the limits.
     """
     single = np.float32
     first, last = (single(x) for x in squeeze(low, high, np.dtype(single)))

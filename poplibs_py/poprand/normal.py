@@ -43,9 +43,9 @@ def normal(shape: Shape | None, mean: float = 0.0, std: float = 1.0, *, dtype: D
     Notes
     -----
     Counter stream: ``z * std + mean`` in FP32, each operation rounded, then rounded to the format (beyond its range:
-    infinity, or the largest number where it has none). z is the inverse distribution function of a 32-bit word: one bit the
-    sign, 31 bits the tail probability, odd multiples of 2**-31, so ``|z| < 6.34``; error of z at most 2**-21 (polynomials
-    of degree 7 on each octave of the tail probability, in FP32).
+    infinity, or the largest number where it has none). z is the inverse distribution function of a 32-bit word: one
+    bit the sign, 31 bits the tail probability, odd multiples of 2**-31, so ``|z| < 6.34``; error of z at most 2**-21
+    (polynomials of degree 7 on each octave of the tail probability, in FP32).
 
     IPU: the sum of twelve 5-bit fields of a draw, less 186, over 32 (PopLibs' model of the hardware's Gaussian, whose
     formula is not public): multiples of 1/32 within 5.8125, variance 0.999.
@@ -90,10 +90,11 @@ def truncated_normal(shape: Shape | None, mean: float = 0.0, std: float = 1.0, a
     Notes
     -----
     Counter stream: exact, with no rejection: the inverse distribution function at a tail probability q that is uniform
-    between P(|Z| > alpha) and 1, as in `normal`; where P(|Z| < alpha) is at most 1/2, by an odd polynomial with relative
-    error 2**-21. ``|z|`` may pass alpha by z's own error.
+    between P(|Z| > alpha) and 1, as in `normal`; where P(|Z| < alpha) is at most 1/2, by an odd polynomial with
+    relative error 2**-21. ``|z|`` may pass alpha by z's own error.
 
-    IPU: up to ``ceil(-4 / log10(erfc(alpha / sqrt 2)))`` redraws, and the mean for what is still outside (PopLibs' rule).
+    IPU: up to ``ceil(-4 / log10(erfc(alpha / sqrt 2)))`` redraws, and the mean for what is still outside (PopLibs'
+    rule).
 
     Examples
     --------

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from ..errors import bad_argument, bad_type
-from ..formats import FP32, Format
+from ..formats import FP32, Format, format_of
 from ..target import Target
 from . import hardware
 from .arguments import (
@@ -98,8 +99,8 @@ def uniform(shape: Shape | None, low: float = 0.0, high: float = 1.0, *, dtype: 
     target : Target, optional
         The modelled IPU of ``stream="ipu"``; a GC200 by default.
     tile_mapping : sequence of sequences of (int, int), optional
-        For ``stream="ipu"``: for each tile, the intervals [begin, end) of flattened elements that it holds. By default as
-        PopLibs maps a tensor linearly.
+        For ``stream="ipu"``: for each tile, the intervals [begin, end) of flattened elements that it holds. By
+        default as PopLibs maps a tensor linearly.
 
     Returns
     -------
@@ -113,10 +114,10 @@ def uniform(shape: Shape | None, low: float = 0.0, high: float = 1.0, *, dtype: 
 
     Notes
     -----
-    Counter stream, floating formats: ``u * (high - low) + low`` in FP32, each operation rounded, then rounded to the format,
-    where u has 24 random bits for float32 and 16 for the others, and ``low`` was first rounded up to the format. What would
-    reach ``high`` becomes the format's largest number below it. int32: the high word of ``word * (high - low + 1)``
-    for a 64-bit word, redrawn where that is not exactly uniform (Lemire, arXiv 1805.10941).
+    Counter stream, floating formats: ``u * (high - low) + low`` in FP32, each operation rounded, then rounded to the
+    format, where u has 24 random bits for float32 and 16 for the others, and ``low`` was first rounded up to the
+    format. What would reach ``high`` becomes the format's largest number below it. int32: the high word of
+    ``word * (high - low + 1)`` for a 64-bit word, redrawn where that is not exactly uniform (Lemire, arXiv 1805.10941).
 
     IPU: PopLibs' scale and offset rules with u in [-1/2, 1/2], in the arithmetic of the dtype; int32 by its three
     ranges (float32 product below 2**24, 16-bit partial products above, the bits themselves for all of int32).
@@ -149,10 +150,12 @@ def uniform(shape: Shape | None, low: float = 0.0, high: float = 1.0, *, dtype: 
         return hardware.store(result, machine.uniform(result.size, begin, end, result.dtype))
     assert isinstance(kind, Format)
     where = place("uniform", kind.name, seed, seed_modifier, offset, result.size)
-    return draw("uniform", kind.name, where, _uniform_call(begin, end, kind), result)
+    return draw("uniform", kind.name, where, _uniform_call(begin, end, kind.name), result)
 
 
-def _uniform_call(low: float, high: float, kind: Format) -> Call:
+@lru_cache(maxsize=256)
+def _uniform_call(low: float, high: float, name: str) -> Call:
+    kind = format_of(name)
     first = at_least(low, kind)
     draw_bits = 24 if kind is FP32 else 16
     largest = max(next_below(high, kind), first)
@@ -175,6 +178,7 @@ def _limits(low: object, high: object, dtype: np.dtype[Any]) -> tuple[float, flo
     return begin, end
 
 
+@cache
 def _largest(dtype: np.dtype[Any]) -> float:
     return next_below(math.inf, dtype)
 
@@ -205,8 +209,8 @@ def log_uniform(shape: Shape | None, low: float, high: float, base: float = math
     shape, dtype, seed, seed_modifier, stream, offset, out, target, tile_mapping
         As in `uniform`.
     low, high : float
-        The limits, ``0 < low < high``; the result lies in ``[low, high]``. ``stream="ipu"``: ``low >= 1`` too. int32: whole
-        numbers from 1, and the number drawn is rounded toward zero.
+        The limits, ``0 < low < high``; the result lies in ``[low, high]``. ``stream="ipu"``: ``low >= 1`` too.
+        int32: whole numbers from 1, and the number drawn is rounded toward zero.
     base : float, optional
         Base of the logarithm, positive and not 1. It changes nothing but, in ``"ipu"`` mode, roundings.
 
@@ -217,8 +221,8 @@ def log_uniform(shape: Shape | None, low: float, high: float, base: float = math
     Notes
     -----
     Counter stream: ``2 ** y`` with ``y = u * (log2(high) - log2(low)) + log2(low)`` in FP32, each operation rounded,
-    u of 24 random bits; 2**y by a polynomial of degree 7, relative error at most ``2**-22 + |y| * 2**-23``; kept within the
-    format's numbers between the limits.
+    u of 24 random bits; 2**y by a polynomial of degree 7, relative error at most ``2**-22 + |y| * 2**-23``; kept
+    within the format's numbers between the limits.
 
     Examples
     --------

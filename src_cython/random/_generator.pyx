@@ -58,8 +58,8 @@ cdef class Xoroshiro128aox(BitGenerator):
     Parameters
     ----------
     seed : None, int, sequence of int or numpy.random.SeedSequence, optional
-        Expanded by `numpy.random.SeedSequence` to the 128 bits of state, as NumPy's own generators do. Fresh entropy of the
-        system by default.
+        Expanded by `numpy.random.SeedSequence` to the 128 bits of state, as NumPy's own generators do. Fresh entropy
+        of the system by default.
     state : (int, int), optional
         The state's words (s0, s1) themselves, each 64 bits, not both zero, instead of a seed. Such a generator
         cannot `spawn`.
@@ -95,6 +95,8 @@ cdef class Xoroshiro128aox(BitGenerator):
             words = self._words(state, "state")
             BitGenerator.__init__(self, SeedlessSeedSequence())
         else:
+            if isinstance(seed, SeedlessSeedSequence):
+                raise bad_type("seed", seed, "a seed; a generator made from a state has none to spawn from")
             BitGenerator.__init__(self, seed)
             words = [int(word) for word in self._seed_seq.generate_state(2, np.uint64)]
             if not any(words):

@@ -1,6 +1,5 @@
 """The generators of a modelled IPU: one for each worker of each tile, and how a tile's elements are dealt to them."""
 
-cimport cython
 cimport numpy as cnp
 from libc.stdint cimport int64_t, uint64_t
 
@@ -26,8 +25,8 @@ def warm_up(uint64_t[:, :, ::1] states, int draws):
 def deal(uint64_t[:, :, ::1] states, const int64_t[::1] elements, int grain, int draws):
     """Draw the 64-bit words of every grain.
 
-    Worker w of W takes grains w, w + W, ... of its tile's elements, `draws` words each, and draws once more after its last
-    whole grain: a trailing part of a grain is made of those.
+    Worker w of W takes grains w, w + W, ... of its tile's elements, `draws` words each, and draws once more after
+    its last whole grain: a trailing part of a grain is made of those.
 
     Parameters
     ----------
@@ -96,8 +95,8 @@ cdef bint attempt(uint64_t *state, int *fresh, int *kept, bint *accepted, int gr
 def deal_truncated(uint64_t[:, :, ::1] states, const int64_t[::1] elements, int grain, float alpha, int redraws):
     """Draw standard normal numbers within ``[-alpha, alpha]``, redrawing the lanes of a grain that fall outside.
 
-    Arguments as for `deal`; `redraws` is how often a grain is drawn again before its lanes that are still outside become
-    zero. As on the machine, the trailing part of a grain of two is not drawn again.
+    Arguments as for `deal`; `redraws` is how often a grain is drawn again before its lanes that are still outside
+    become zero. As on the machine, the trailing part of a grain of two is not drawn again.
 
     Returns
     -------
@@ -139,3 +138,16 @@ def deal_truncated(uint64_t[:, :, ::1] states, const int64_t[::1] elements, int 
                     g += workers
             first += elements[t]
     return values
+
+
+def interleaved(uint64_t[:, :, ::1] states, int64_t rounds):
+    """Draw one word of every worker in turn, `rounds` times: uint64 [rounds, tiles, workers]."""
+    cdef int64_t r, t, w
+    words = np.empty((rounds, states.shape[0], states.shape[1]), np.uint64)
+    cdef uint64_t[:, :, ::1] out = words
+    with nogil:
+        for r in range(rounds):
+            for t in range(states.shape[0]):
+                for w in range(states.shape[1]):
+                    out[r, t, w] = pop_aox_scalar(&states[t, w, 0], &states[t, w, 1])
+    return words

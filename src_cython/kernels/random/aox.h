@@ -2,12 +2,12 @@
  * stream that every random bit of the host comes from.
  *
  * The counter stream
- *   The bits at a logical place depend on (seed, modifier, substream, place) alone, never on slices, threads, vector width
- *   or instruction-set level. A row is 16 words of 64 bits, one from each lane: word w of the stream is the output of lane
- *   w mod 16 after w / 16 steps. Read as little-endian memory, the stream is also a sequence of 32-bit and 16-bit words;
- *   32-bit word i belongs to row i / 32.
+ *   The bits at a logical place depend on (seed, modifier, substream, place) alone, never on slices, threads, vector
+ *   width or instruction-set level. A row is 16 words of 64 bits, one from each lane: word w of the stream is the
+ *   output of lane w mod 16 after w / 16 steps. Read as little-endian memory, the stream is also a sequence of
+ *   32-bit and 16-bit words; 32-bit word i belongs to row i / 32.
  *   Everything is one cycle of 2^128 - 1 states, and everything is kept apart by jumps along it:
- *       start          two outputs of splitmix64 from the 64-bit seed (not linear over GF(2), so seeds need not be random)
+ *       start          two outputs of splitmix64 from the 64-bit seed: not linear over GF(2), so any seeds will do
  *       modifier m     jump by m * 2^96
  *       substream a    jump by a * 2^80, a < 2^16
  *       lane l         jump by l * 2^64
@@ -23,8 +23,8 @@
  *   (i and n multiples of 32) go straight from registers to memory. Kernels that keep the words in registers load
  *   `pop_aox_lanes`, call `pop_aox_next` for part 0 .. POP_AOX_PARTS - 1 of each row, and store the lanes again.
  *
- * Registers: AVX-512 holds the state in 4 (two chains, which covers the step's latency of 3 cycles), AVX2 in 8. Nine operations
- * make a part. Measured on one Zen 5 core, in cache: AVX-512 70 GB/s, AVX2 26 GB/s, portable (SSE2) 13 GB/s. */
+ * Registers: AVX-512 holds the state in 4, AVX2 in 8. Nine operations make a part. Measured on one Zen 5 core, in
+ * cache: AVX-512 70 GB/s, AVX2 26 GB/s, portable (SSE2) 13 GB/s. */
 #ifndef POP_RANDOM_AOX_H
 #define POP_RANDOM_AOX_H
 #include <stdint.h>

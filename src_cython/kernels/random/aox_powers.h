@@ -1,5 +1,5 @@
-/* x^(2^k) modulo the characteristic polynomial of xoroshiro128's step with 55/14/36, k = 0 .. 127: low word,
- * high word. Written by make_tables.py. */
+/* x^(2^k) modulo the characteristic polynomial of xoroshiro128's step with 55/14/36, k = 0 .. 127:
+ * low word, high word. Written by make_tables.py. */
 #ifndef POP_RANDOM_AOX_POWERS_H
 #define POP_RANDOM_AOX_POWERS_H
 #include <stdint.h>

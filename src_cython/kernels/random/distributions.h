@@ -1,18 +1,19 @@
-/* One row of random bits to one row of elements, for each distribution. A body takes the lanes, which it moves on by one row,
- * the call, and the row's place in the operands.
+/* One row of random bits to one row of elements, for each distribution. A body takes the lanes, which it moves on by
+ * one row, the call, and the row's place in the operands.
  *
- * 32-bit draws: element j of a row is made of 32-bit word j alone. 16-bit draws (uniform numbers in formats of 16 bits or
- * fewer): elements j and 32 + j are made of the low and high half of word j, which costs no shuffle. 64-bit draws
- * (integers): element j is made of 64-bit word j.
+ * 32-bit draws: element j of a row is made of 32-bit word j alone. 16-bit draws (uniform numbers in formats of 16
+ * bits or fewer): elements j and 32 + j are made of the low and high half of word j, which costs no shuffle. 64-bit
+ * draws (integers): element j is made of 64-bit word j.
  *
- * Continuous distributions go through their inverse distribution function: 31 bits of the word are q, the last decides the
- * side of the median. q's octave selects a polynomial (tables.h), which AVX-512 finds in registers. */
+ * Continuous distributions go through their inverse distribution function: 31 bits of the word are q, the last
+ * decides the side of the median. q's octave selects a polynomial (tables.h), which AVX-512 finds in registers. */
 #ifndef POP_RANDOM_DISTRIBUTIONS_H
 #define POP_RANDOM_DISTRIBUTIONS_H
 #include "kernels/random/lanes.h"
 #include "kernels/random/tables.h"
 
-/* What a call gives to every share; distributions say what they read. Python packs the same fields in the same order. */
+/* What a call gives to every share; distributions say what they read. Python packs the same fields in the same
+ * order. */
 typedef struct pop_random_call {
     uint64_t seed;
     uint32_t modifier, substream;

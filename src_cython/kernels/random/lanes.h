@@ -1,8 +1,8 @@
 /* The vocabulary of the distributions: vectors of float and of 32-bit words as wide as one part of the generator's row.
  *
- * Almost everything is written with the compiler's vector types, so a distribution is one source for every level. Products
- * and sums are rounded one by one (the build forbids contraction), and no operation here is approximate: all levels give
- * the same bits. Only what the vector types cannot say is spelled for each level below. */
+ * Almost everything is written with the compiler's vector types, so a distribution is one source for every level.
+ * Products and sums are rounded one by one (the build forbids contraction), and no operation here is approximate:
+ * all levels give the same bits. Only what the vector types cannot say is spelled for each level below. */
 #ifndef POP_RANDOM_LANES_H
 #define POP_RANDOM_LANES_H
 #include "kernels/convert.h"

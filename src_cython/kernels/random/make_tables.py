@@ -1,9 +1,10 @@
-"""Writes `tables.h` and `aox_powers.h` beside itself: the coefficients of the inverse distribution functions, and x^(2^k).
+"""Writes `tables.h` and `aox_powers.h` beside itself: inverse distribution functions, and x^(2^k).
 
-An inverse distribution function F is wanted at q in (0, 1), down to q = 2^-31. On each octave 2^e <= 2^31 q < 2^(e+1) it is a
-polynomial of degree 7 in t = m - 3/2, where m in [1, 2) is the significand of 2^31 q: interpolation at Chebyshev points
-in float64, then the coefficients rounded to float32. F has its singularities at q = 0 and beyond q = 1, three half-widths
-or more from an octave's centre, so eight terms reach float32's own rounding.
+An inverse distribution function F is wanted at q in (0, 1), down to q = 2^-31. On each octave
+2^e <= 2^31 q < 2^(e+1) it is a polynomial of degree 7 in t = m - 3/2, where m in [1, 2) is the significand of
+2^31 q: interpolation at Chebyshev points in float64, then the coefficients rounded to float32. F has its
+singularities at q = 0 and beyond q = 1, three half-widths or more from an octave's centre, so eight terms reach
+float32's own rounding.
 
 Run it with SciPy at hand: ``python make_tables.py``.
 """
@@ -83,8 +84,8 @@ def multiply(a, b):
 
 def powers():
     """Text of aox_powers.h."""
-    lines = ["/* x^(2^k) modulo the characteristic polynomial of xoroshiro128's step with 55/14/36, k = 0 .. 127: low word,",
-             " * high word. Written by make_tables.py. */", "#ifndef POP_RANDOM_AOX_POWERS_H",
+    lines = ["/* x^(2^k) modulo the characteristic polynomial of xoroshiro128's step with 55/14/36, k = 0 .. 127:",
+             " * low word, high word. Written by make_tables.py. */", "#ifndef POP_RANDOM_AOX_POWERS_H",
              "#define POP_RANDOM_AOX_POWERS_H", "#include <stdint.h>", "",
              "static const uint64_t POP_AOX_POWERS[128][2] = {"]
     x = 2

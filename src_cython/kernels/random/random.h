@@ -1,8 +1,8 @@
 /* The random family's kernels: vertices that fill a share of an array from the counter stream.
  *
  * A vertex reads the call (pop_random_call) from the operand after the arrays and fills its share: operands are
- * `out, call` or, for dropout, `in, out, call`. Shares are whole rows of the stream, so threads never split a row; a row that
- * sticks out of the array at either end is made in a buffer. Every level gives the same bits. */
+ * `out, call` or, for dropout, `in, out, call`. Shares are whole rows of the stream, so threads never split a row; a
+ * row that sticks out of the array at either end is made in a buffer. Every level gives the same bits. */
 #ifndef POP_RANDOM_RANDOM_H
 #define POP_RANDOM_RANDOM_H
 #include "kernels/random/distributions.h"
