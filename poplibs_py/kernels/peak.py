@@ -31,7 +31,7 @@ def peak_probes(threads: int = 1) -> dict[str, Probe]:
     -------
     dict
         ``"float32"`` and, where the CPU has a unit for it, ``"bfloat16"``: functions that run the unit for a fraction
-        of a millisecond, at the highest instruction-set level that may be used, and return how many operations they did.
+        of a millisecond at the highest instruction-set level that may be used, and return how many operations that was.
 
     Examples
     --------

@@ -28,6 +28,19 @@ def run(tmp_path: Path, *words: str) -> tuple[int, list[dict[str, str]]]:
     return status, found
 
 
+def test_runs_and_writes(tmp_path, capsys):
+    status, rows = run(tmp_path, *FAST, "--peer", "numpy,scipy")
+    out = capsys.readouterr().out
+    assert status == 0
+    assert {r["method"] for r in rows if r["library"] == "poplibs_py"} >= {"dense", "static_sparse"}
+    assert {r["library"] for r in rows} == {"poplibs_py", "numpy", "scipy"}
+    assert {r["type"] for r in rows} == {"FP32", "BF16", "FP16", "FP8"}
+    assert all(r["valid"] == "True" for r in rows)
+    assert "64x64x8 block 8 density 1/4" in out
+    assert "times faster than dense" in out
+    assert "s.csv" in out
+
+
 def test_axes_and_types_are_taken(tmp_path):
     status, rows = run(tmp_path, "--size", "32,16x64", "--n", "4", "--density", "0.5", "--block", "4,16",
                        "--type", "fp32", "--method", "static", "--peer", "none", "--seconds", "0.01")

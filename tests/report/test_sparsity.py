@@ -24,8 +24,9 @@ from poplibs_py.report.sparsity import (
     csv_text,
     paper_axes,
     quick_cases,
+    results_page,
 )
-from poplibs_py.report.sparsity.charts import break_even_density
+from poplibs_py.report.sparsity.charts import break_even_density, by_density
 from poplibs_py.report.sparsity.check import dense_check, forward_check, grad_a_check, grad_w_check
 from poplibs_py.report.timing import take_turns
 
@@ -138,6 +139,24 @@ def test_our_rows_carry_ratios_and_peak(records):
         assert r.x_scipy == pytest.approx(min(rivals) / r.time_s)
         if r.method == "dense":
             assert r.x_dense == 1
+
+
+def test_page_of_records(records):
+    html = results_page(records)
+    assert "Speed-up over dense" in html
+    assert html.count("<svg") >= 2
+    assert f"{len(records)} rows" in html
+    assert "Nothing was measured" in results_page([])
+
+
+def test_chart_leaves_invalid_rows_out(records):
+    chart = by_density(records, "FP32", m=64, n=16)
+    assert not chart.is_empty()
+    for r in records:
+        r.valid = False
+    assert by_density(records, "FP32", m=64, n=16).is_empty()
+    for r in records:
+        r.valid = True
 
 
 def test_break_even():
