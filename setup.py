@@ -104,6 +104,7 @@ PLAIN = {
     "random/_generator.pyx": "poplibs_py.poprand._generator",
     "random/_workers.pyx": "poplibs_py.poprand._workers",
     "popsparse/_pattern.pyx": "poplibs_py.popsparse._pattern",
+    "popsparse/_transpose.pyx": "poplibs_py.popsparse.products._transpose",
 }
 
 

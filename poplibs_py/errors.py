@@ -10,6 +10,7 @@ import difflib
 from collections.abc import Iterable
 
 __all__ = [
+    "CapacityWarning",
     "InvalidArgumentError",
     "InvalidOptionError",
     "InvalidTypeError",
@@ -55,6 +56,10 @@ class MemoryBoundError(PoplibsError, MemoryError):
 
 class PoplibsWarning(UserWarning):
     """Base of every warning issued by poplibs_py."""
+
+
+class CapacityWarning(PoplibsWarning):
+    """A pattern has more blocks than room was made for; the room has grown."""
 
 
 class MemoryBoundWarning(PoplibsWarning):

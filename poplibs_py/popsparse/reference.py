@@ -8,7 +8,7 @@ import numpy as np
 
 from ..formats import Format
 
-__all__ = ["dense_of", "rounded", "sparse_dense_matmul"]
+__all__ = ["dense_of", "rounded", "sampled", "sparse_dense_matmul"]
 
 Array = np.ndarray[Any, Any]
 
@@ -40,3 +40,17 @@ def rounded(values: Array, format: Format) -> Array:
     narrow = np.clip(values, -limit, limit).astype(np.float32).astype(format.dtype)
     exact: Array = narrow.astype(np.float64)
     return exact
+
+
+def sampled(full: Array, block_shape: tuple[int, int], row_offsets: Array, column_indices: Array) -> Array:
+    """Return the stored blocks of dense matrices, shape (groups, rows, columns), zero outside them."""
+    height, width = block_shape
+    block_rows = -(-full.shape[1] // height)
+    blocks = np.zeros((len(column_indices), height, width))
+    for row in range(full.shape[0] * block_rows):
+        group, r = divmod(row, block_rows)
+        for place in range(row_offsets[row], row_offsets[row + 1]):
+            c = column_indices[place]
+            part = full[group, r * height:(r + 1) * height, c * width:(c + 1) * width]
+            blocks[place, :part.shape[0], :part.shape[1]] = part
+    return blocks

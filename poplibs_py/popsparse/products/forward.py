@@ -9,10 +9,10 @@ import numpy as np
 
 from ...config import settings
 from ...errors import bad_type
-from ...formats import FP32, Format, format_of
+from ...formats import Format
 from ..matrix import BlockSparseMatrix
 from ..pattern import BlockPattern
-from .items import FORMAT_NUMBERS
+from ._transpose import transpose
 from .multiply import Product, Values, domain_of, program
 from .operands import (
     Operand,
@@ -23,6 +23,7 @@ from .operands import (
     dense_operand,
     describe,
     empty,
+    result_format,
 )
 from .prepared import PreparedDense
 
@@ -33,26 +34,26 @@ Array = np.ndarray[Any, Any]
 _WORK_FOR_A_THREAD = 1 << 20
 """Multiplications below which a second thread costs more than it gains."""
 
-_transposes: dict[int, tuple[weakref.ref[BlockPattern], BlockPattern, Array]] = {}
+_Transpose = tuple[Array, Array, Array]
+_transposes: dict[int, tuple[weakref.ref[BlockPattern], _Transpose]] = {}
 
 
-def transpose_of(pattern: BlockPattern) -> tuple[BlockPattern, Array]:
-    """Return the pattern of the transpose and the stored place of each of its blocks, built once for each pattern."""
-    kept = _transposes.get(id(pattern))
-    if kept is None or kept[0]() is not pattern:
-        key = id(pattern)
-        reference = weakref.ref(pattern, lambda _: _transposes.pop(key, None))
-        transposed, order = pattern.transposed()
-        kept = _transposes[key] = (reference, transposed, order.astype(np.int32))
-    return kept[1], kept[2]
+def pattern_arrays(w: BlockSparseMatrix, keep: bool) -> tuple[Array, ...]:
+    """Return the row offsets and block columns of op(W), and for a transpose the places of its blocks.
 
-
-def pattern_arrays(w: BlockSparseMatrix) -> tuple[Array, ...]:
-    """Return the row offsets and block columns of op(W), and for a transpose the places of its blocks."""
+    With `keep`, the index of a transpose is built once for each pattern.
+    """
+    pattern = w.pattern
     if not w.is_transposed:
-        return w.pattern.row_offsets, w.pattern.column_indices
-    pattern, order = transpose_of(w.pattern)
-    return pattern.row_offsets, pattern.column_indices, order
+        return pattern.row_offsets, pattern.column_indices
+    key = id(pattern)
+    kept = _transposes.get(key)
+    if kept is not None and kept[0]() is pattern:
+        return kept[1]
+    index = transpose(pattern.row_offsets, pattern.column_indices, pattern.groups, pattern.block_columns)
+    if keep:
+        _transposes[key] = (weakref.ref(pattern, lambda _: _transposes.pop(key, None)), index)
+    return index
 
 
 def threads_for(multiplications: int) -> int:
@@ -61,14 +62,16 @@ def threads_for(multiplications: int) -> int:
 
 
 def multiply(w: BlockSparseMatrix, x: object, *, out: object | None = None, out_dtype: object = None,
-             bias: object = None, activation: object = None, swapped: bool = False) -> Array:
+             bias: object = None, activation: object = None, swapped: bool = False,
+             capacity: int | None = None) -> Array:
     """Multiply by a matrix that is known to be one.
 
-    With `swapped`, X and the result are transposed on their way in and out, and messages speak of them as given.
+    With `swapped`, X and the result are transposed on their way in and out, and messages speak of them as given. With
+    `capacity`, the program has room for so many blocks and nothing is kept with the pattern.
     """
     rows, depth = w.shape
     if isinstance(x, PreparedDense) and not swapped:
-        return _multiply_prepared(w, x, out, out_dtype, bias, activation)
+        return _multiply_prepared(w, x, out, out_dtype, bias, activation, capacity)
     operand = dense_operand("x", x)
     if swapped and operand.array.ndim >= 2:
         operand = Operand(operand.array.swapaxes(-1, -2), operand.format, operand.scale)
@@ -77,49 +80,47 @@ def multiply(w: BlockSparseMatrix, x: object, *, out: object | None = None, out_
     shape = (*dense.shape[:-2], rows, dense.shape[-1])
     y, y_format = _result(shape, out, out_dtype, swapped, dense, w.blocks)
     product = _product(w, dense.shape[-1], describe(dense, operand.format, operand.scale), describe(y, y_format),
-                       bias is not None, check_activation(activation))
-    _run(product, w, dense, y, check_bias(bias, rows, w.groups))
+                       bias is not None, check_activation(activation), capacity)
+    _run(product, w, dense, y, check_bias(bias, rows, w.groups), capacity is None)
     return y.swapaxes(-1, -2) if swapped else y
 
 
 def _multiply_prepared(w: BlockSparseMatrix, x: PreparedDense, out: object | None, out_dtype: object, bias: object,
-                       activation: object) -> Array:
+                       activation: object, capacity: int | None) -> Array:
     rows, depth = w.shape
     if (x.groups, x.rows) != (w.groups, depth):
         raise bad_type("x", f"{x.groups} groups of {x.rows} rows", f"{w.groups} groups of {depth} rows")
     if x.domain == "bfloat16" and domain_of(w.format.name, "bfloat16") != "bfloat16":
         raise bad_type("x", "operand prepared as bfloat16", f"one prepared for a matrix of {w.format.name}")
     y, y_format = _result(x.result_shape(rows), out, out_dtype, False, w.blocks)
-    product = _product(w, x.columns, x.dense, describe(y, y_format), bias is not None, check_activation(activation))
-    _run(product, w, x.panels, y, check_bias(bias, rows, w.groups))
+    product = _product(w, x.columns, x.dense, describe(y, y_format), bias is not None, check_activation(activation),
+                       capacity)
+    _run(product, w, x.panels, y, check_bias(bias, rows, w.groups), capacity is None)
     return y
 
 
 def _result(shape: tuple[int, ...], out: object | None, out_dtype: object, swapped: bool,
             *operands: Array) -> tuple[Array, Format]:
-    wanted = FP32 if out_dtype is None else format_of(out_dtype, "out_dtype")
-    if out is not None and out_dtype is None and isinstance(out, np.ndarray):
-        wanted = format_of(out, "out")
-    if wanted.name not in FORMAT_NUMBERS or wanted.dtype is None:
-        raise bad_type("out_dtype", wanted.name, ", ".join(FORMAT_NUMBERS))
+    wanted = result_format(out_dtype, out)
     given = (*shape[:-2], shape[-1], shape[-2]) if swapped else shape
     y = empty(given, wanted.dtype) if out is None else check_out(out, given, wanted.dtype, *operands)
     return (y.swapaxes(-1, -2) if swapped else y), wanted
 
 
-def _product(w: BlockSparseMatrix, columns: int, x: Any, y: Any, bias: bool, activation: str | None) -> Product:
+def _product(w: BlockSparseMatrix, columns: int, x: Any, y: Any, bias: bool, activation: str | None,
+             capacity: int | None) -> Product:
     domain = domain_of(w.format.name, x.format)
     scale = w.scale if isinstance(w.scale, int) else None
     decoded = w.format.name != domain or (domain == "bfloat16" and w.is_transposed)
-    values = Values(w.format.name, scale, w.n_blocks if decoded else 0)
+    values = Values(w.format.name, scale, (capacity or w.n_blocks) if decoded else 0)
     return Product(w.shape, w.pattern.block_shape, w.groups, columns, threads_for(w.nnz * columns), w.is_transposed,
                    domain, values, x, y, bias, activation)
 
 
-def _run(product: Product, w: BlockSparseMatrix, x: Array, y: Array, bias: Array | None) -> None:
+def _run(product: Product, w: BlockSparseMatrix, x: Array, y: Array, bias: Array | None, keep: bool) -> None:
     if not y.size:
         return
-    pattern = pattern_arrays(w)
+    pattern = pattern_arrays(w, keep)
     extra = [] if bias is None else [bias]
     if product.w.scale is None:
         extra.append(np.ascontiguousarray(w.scale))

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...formats import BF16, E4M3, E5M2, F143, F152, FP16, FP32
 
-__all__ = ["ACTIVATIONS", "FORMAT_NUMBERS", "MULTIPLY", "READY"]
+__all__ = ["ACTIVATIONS", "FORMAT_NUMBERS", "MULTIPLY", "PANEL", "READY", "SAMPLE"]
 
 FORMAT_NUMBERS = {f.name: i for i, f in enumerate((FP32, FP16, BF16, F143, F152, E4M3, E5M2))}
 """The number that items carry for each format."""
@@ -27,3 +27,15 @@ READY = np.dtype([(name, np.int64) for name in (
     "pairs",
 )])  # fmt: skip
 """One share of the values, decoded."""
+
+SAMPLE = np.dtype([(name, np.int64) for name in (
+    "offsets", "inner", "y", "x", "to", "origin", "n_rows", "part", "parts", "rows", "depth", "columns", "block_rows",
+    "block_depth", "y_offset", "y_row", "x_offset", "x_row", "to_format", "to_scale", "overflow",
+)])  # fmt: skip
+"""One part of the block rows of one group: the stored blocks of ``dY X'``."""
+
+PANEL = np.dtype([(name, np.int64) for name in (
+    "from", "to", "from_offset", "to_offset", "row", "column", "to_row", "rows", "columns", "part", "parts", "format",
+    "scale",
+)])  # fmt: skip
+"""One share of the rows of a dense operand, decoded and made contiguous."""

@@ -14,7 +14,7 @@ from ...kernels.registry import select
 from ...program import Executable
 from .items import ACTIVATIONS, FORMAT_NUMBERS, MULTIPLY, READY
 
-__all__ = ["Dense", "Product", "Values", "domain_of", "program", "ready_program", "strip_of"]
+__all__ = ["Dense", "Product", "Values", "domain_of", "itemsize_of", "program", "ready_program", "strip_of"]
 
 Array = np.ndarray[Any, Any]
 
@@ -102,7 +102,7 @@ class Product:
     @property
     def size(self) -> int:
         """Bytes of an element in the domain."""
-        return _ITEMSIZES[self.domain]
+        return itemsize_of(self.domain)
 
     @property
     def block_bytes(self) -> int:
@@ -116,7 +116,7 @@ class Product:
         if self.x.panel:
             return False
         sweeps = (self.domain, "float16", "bfloat16") if _reads_halves(self.domain) else (self.domain,)
-        return self.x.format not in sweeps or self.x.strides[2] != _ITEMSIZES[self.x.format] or not self.x.aligned
+        return self.x.format not in sweeps or self.x.strides[2] != itemsize_of(self.x.format) or not self.x.aligned
 
     @property
     def finishes(self) -> bool:
@@ -145,6 +145,11 @@ class Product:
     def n_operands(self) -> int:
         """Arrays that a call passes."""
         return 5 + self.transposed + self.bias + (self.w.scale is None)
+
+
+def itemsize_of(name: str) -> int:
+    """Return the bytes of an element of a format that has a dtype."""
+    return _ITEMSIZES[name]
 
 
 @lru_cache
@@ -254,7 +259,7 @@ def _describe(items: Array, p: Product) -> None:
     items["x_format"], items["x_scale"] = FORMAT_NUMBERS[p.x.format], p.x.scale
     items["y_format"], items["y_scale"] = FORMAT_NUMBERS[p.y.format], p.y.scale
     items["strip"] = p.strip
-    items["x_strip"] = p.shape[1] * p.strip * p.size if p.x.panel else p.strip * p.x.strides[2]
+    items["x_strip"] = p.shape[1] * p.x.strides[1] if p.x.panel else p.strip * p.x.strides[2]
     items["pack"], items["finish"] = p.packs, p.finishes
     items["stream"] = (not p.finishes and 4 * p.shape[0] * p.columns > _STREAM_BYTES
                        and p.y.strides[1] % _ALIGNMENT == 0)

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument, bad_type
-from ...formats import Format, format_of
+from ...formats import FP32, Format, format_of
 from ..matrix import BlockSparseMatrix
 from .items import ACTIVATIONS, FORMAT_NUMBERS
 from .multiply import Dense
 
 __all__ = ["Operand", "check_activation", "check_bias", "check_matrix", "check_out", "check_rows",
-           "dense_operand", "describe", "empty"]
+           "dense_operand", "describe", "empty", "result_format"]
 
 Array = np.ndarray[Any, Any]
 
@@ -84,7 +84,7 @@ def check_activation(activation: object) -> str | None:
     return activation
 
 
-def check_out(out: object, shape: tuple[int, ...], dtype: np.dtype[Any], *operands: Array) -> Array:
+def check_out(out: object, shape: tuple[int, ...], dtype: Any, *operands: Array) -> Array:
     """Return `out` if a result of this shape and dtype can be written to it, or raise."""
     if not isinstance(out, np.ndarray) or out.dtype != dtype:
         got = out.dtype if isinstance(out, np.ndarray) else type(out).__name__
@@ -95,9 +95,20 @@ def check_out(out: object, shape: tuple[int, ...], dtype: np.dtype[Any], *operan
         raise bad_argument("out", "a read-only array", "one that can be written to")
     if any(np.may_share_memory(out, operand) for operand in operands):
         raise bad_argument("out", "an array that may overlap an operand", "memory of its own")
-    if any(stride == 0 and extent > 1 for stride, extent in zip(out.strides, out.shape, strict=True)):
+    if out.size and any(stride == 0 and extent > 1 for stride, extent in zip(out.strides, out.shape, strict=True)):
         raise bad_argument("out", "an array whose elements share memory", "one element to each place")
     return out
+
+
+def result_format(out_dtype: object, out: object = None) -> Format:
+    """Return the format of a result: the one asked for, or that of `out`, or FP32; raise for one without a dtype."""
+    if out_dtype is not None:
+        wanted = format_of(out_dtype, "out_dtype")
+    else:
+        wanted = format_of(out, "out") if isinstance(out, np.ndarray) else FP32
+    if wanted.name not in FORMAT_NUMBERS:
+        raise bad_type("out_dtype", wanted.name, ", ".join(FORMAT_NUMBERS))
+    return wanted
 
 
 def describe(array: Array, format: Format, scale: int = 0) -> Dense:
@@ -108,7 +119,7 @@ def describe(array: Array, format: Format, scale: int = 0) -> Dense:
     return Dense(format.name, (group, array.strides[-2], column), scale, 0, aligned)
 
 
-def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+def empty(shape: tuple[int, ...], dtype: Any) -> Array:
     """Return a new array that begins on a cache line where it is large."""
     items = 1
     for extent in shape:
@@ -118,4 +129,5 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         return np.empty(shape, dtype)
     raw = np.empty(size + _ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % _ALIGNMENT
-    return raw[start:start + size].view(dtype).reshape(shape)
+    aligned: Array = raw[start:start + size].view(dtype).reshape(shape)
+    return aligned

@@ -10,8 +10,9 @@ from ..matrix import BlockSparseMatrix
 from ..products.forward import multiply
 from ..products.operands import check_matrix
 from ..products.prepared import PreparedDense
+from ..products.sample import sample
 
-__all__ = ["dense_sparse_matmul", "sparse_dense_matmul"]
+__all__ = ["dense_sparse_matmul", "sparse_dense_matmul", "sparse_grad_w"]
 
 Array = np.ndarray[Any, Any]
 
@@ -96,3 +97,39 @@ def dense_sparse_matmul(x: Array, w: BlockSparseMatrix, *, out: Array | None = N
     """
     return multiply(check_matrix("w", w).T, x, out=out, out_dtype=out_dtype, bias=bias, activation=activation,
                     swapped=True)
+
+
+def sparse_grad_w(w: BlockSparseMatrix, grads: Array, x: Array, *, out: Array | None = None,
+                  out_dtype: object = None) -> Array:
+    """Return the gradient of the stored values for ``Y = W X``: ``dY X'`` at the pattern of `w`.
+
+    Parameters
+    ----------
+    w : BlockSparseMatrix, shape (m, k)
+        Its values are not read.
+    grads : numpy.ndarray, shape (m, n) or (groups, m, n)
+        The gradient of Y; any strides.
+    x : numpy.ndarray, shape (k, n) or (groups, k, n)
+    out : numpy.ndarray, shape of ``w.blocks``, optional
+    out_dtype : Format, dtype or str, optional
+        Format of the result (default FP32, or that of `out`).
+
+    Returns
+    -------
+    numpy.ndarray, shape of ``w.blocks``
+        One gradient for each stored value, for a transposed view too; zero for the padding of edge blocks.
+
+    Notes
+    -----
+    The gradient of X is ``w.T @ grads``. The contract is that of `dynamic.fully_connected_sparse_grad_w`, which takes
+    its operands batch first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py.popsparse import BlockSparseMatrix, static
+    >>> w = BlockSparseMatrix.from_mask(np.eye(2, dtype=bool), 1)
+    >>> static.sparse_grad_w(w, np.ones((2, 3), np.float32), np.float32([[1, 2, 3], [4, 5, 6]])).ravel()
+    array([ 6., 15.], dtype=float32)
+    """
+    return sample(check_matrix("w", w), grads, x, out=out, out_dtype=out_dtype)

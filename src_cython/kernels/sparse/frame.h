@@ -91,26 +91,25 @@ static void copy_codes(int64_t bytes, const char *from, int64_t row, int64_t col
         }
 }
 
-/* A strip of X as a panel of FP32 or BF16 with `strip` columns to a row. */
-static void pack_strip(const pop_sparse_item *t, const char *x, int64_t columns, char *panel, int to_bf16)
+/* Rows with any strides as rows of FP32 or BF16 with unit stride. */
+static void pack_rows(int64_t format, int64_t scale, const char *from, int64_t row, int64_t column, char *to, int64_t to_row,
+                      int64_t rows, int64_t columns, int to_bf16)
 {
-    const int64_t code = pop_bytes(FORMATS[t->x_format]), size = to_bf16 ? 2 : 4;
+    const int64_t code = pop_bytes(FORMATS[format]), size = to_bf16 ? 2 : 4;
     char lines[16 * 512 * 4] __attribute__((aligned(64)));
-    for (int64_t k0 = 0; k0 < t->depth; k0 += 16) {
-        const int64_t k1 = least(k0 + 16, t->depth);
-        for (int64_t j0 = 0; j0 < columns; j0 += 512) {
-            const int64_t n = least(512, columns - j0);
-            const char *from = x + k0 * t->x_row + j0 * t->x_column;
-            int64_t row = t->x_row;
-            if (t->x_column != code) {
-                copy_codes(code, from, t->x_row, t->x_column, lines, 512, k1 - k0, n);
-                from = lines;
-                row = 512 * code;
+    for (int64_t k = 0; k < rows; k += 16)
+        for (int64_t j = 0; j < columns; j += 512) {
+            const int64_t some = least(16, rows - k), n = least(512, columns - j);
+            const char *at = from + k * row + j * column;
+            int64_t step = row;
+            if (column != code) {
+                copy_codes(code, at, row, column, lines, 512, some, n);
+                at = lines;
+                step = 512 * code;
             }
-            for (int64_t k = k0; k < k1; k++, from += row)
-                ready_line(t->x_format, t->x_scale, from, panel + (k * t->strip + j0) * size, n, to_bf16);
+            for (int64_t i = 0; i < some; i++)
+                ready_line(format, scale, at + i * step, to + (k + i) * to_row + j * size, n, to_bf16);
         }
-    }
 }
 
 POP_INLINE void finish_rows(const pop_sparse_item *t, char *const *o, const float *sums, int64_t row, int64_t rows,
@@ -163,7 +162,8 @@ static void frame(const pop_sparse_item *t, const pop_tile *tile, pop_sparse_swe
         s.columns = least(t->strip, t->columns - j);
         s.x = o[t->x] + t->x_offset + j / t->strip * t->x_strip;
         if (t->pack) {
-            pack_strip(t, s.x, s.columns, tile->scratch, to_bf16);
+            pack_rows(t->x_format, t->x_scale, s.x, t->x_row, t->x_column, tile->scratch, t->strip * size, t->depth,
+                      s.columns, to_bf16);
             s.x = tile->scratch;
         }
         if (first < least(last, whole))
@@ -212,6 +212,82 @@ POP_INLINE void ready(const pop_ready_item *t, const pop_tile *tile, int to_bf16
         ready_block(t, scales ? scales[q] : t->scale, from, to, to_bf16);
 }
 
+POP_INLINE void panel(const pop_panel_item *t, const pop_tile *tile, int to_bf16)
+{
+    const int64_t first = t->rows * t->part / t->parts, last = t->rows * (t->part + 1) / t->parts;
+    pack_rows(t->format, t->scale, tile->operands[t->from] + t->from_offset + first * t->row, t->row, t->column,
+              tile->operands[t->to] + t->to_offset + first * t->to_row, t->to_row, last - first, t->columns, to_bf16);
+}
+
+/* The elements of one block, `width` floats to a row; the kernels differ by level. */
+typedef void (*pop_sample_block)(const char *y, int64_t y_row, const char *x, int64_t x_row, int64_t height, int64_t width,
+                                 int64_t columns, float *sums, int64_t sums_row);
+typedef void (*pop_sample_elements)(const char *y, const char *x, int64_t x_row, const int32_t *inner, int64_t n,
+                                    int64_t columns, float *sums);
+
+#define SAMPLE_CHUNK 4096 /* floats: sums that wait for their encoding */
+
+POP_INLINE void put_samples(const pop_sample_item *t, const pop_format *f, const float *sums, int64_t first, int64_t n,
+                            const pop_tile *tile)
+{
+    pop_encode_line(f, t->overflow, sums, tile->operands[t->to] + first * pop_bytes(f), n);
+}
+
+static void put_sums(const pop_sample_item *t, const float *sums, int64_t first, int64_t n, const pop_tile *tile)
+{
+    pop_format f = *FORMATS[t->to_format];
+    f.bias -= (int32_t)t->to_scale;
+    switch (t->to_format) {
+    case POP_IS_F32: memcpy((float *)tile->operands[t->to] + first, sums, (size_t)n * 4); break;
+    case POP_IS_F16: put_samples(t, &POP_F16, sums, first, n, tile); break;
+    case POP_IS_BF16: put_samples(t, &POP_BF16, sums, first, n, tile); break;
+    default: put_samples(t, &f, sums, first, n, tile);
+    }
+}
+
+/* Rows of a block go to scratch, as many as fit, and from there encoded to dW. */
+static void sample_block(const pop_sample_item *t, const pop_tile *tile, pop_sample_block block, int64_t q,
+                         const char *y, const char *x, int64_t height, int64_t width, float *sums)
+{
+    const int64_t some = least(t->block_rows, SAMPLE_CHUNK / t->block_depth > 1 ? SAMPLE_CHUNK / t->block_depth : 1);
+    for (int64_t i = 0; i < t->block_rows; i += some) {
+        const int64_t rows = least(some, t->block_rows - i), valid = least(rows, height - i);
+        if (valid < rows || width < t->block_depth) memset(sums, 0, (size_t)(rows * t->block_depth) * 4);
+        if (valid > 0)
+            block(y + i * t->y_row, t->y_row, x, t->x_row, valid, width, t->columns, sums, t->block_depth);
+        put_sums(t, sums, (q * t->block_rows + i) * t->block_depth, rows * t->block_depth, tile);
+    }
+}
+
+static void sample(const pop_sample_item *t, const pop_tile *tile, pop_sample_block block, pop_sample_elements elements)
+{
+    char *const *o = tile->operands;
+    const int64_t *offsets = (const int64_t *)o[t->offsets];
+    const int32_t *inner = (const int32_t *)o[t->inner];
+    const char *dy = o[t->y] + t->y_offset, *x = o[t->x] + t->x_offset;
+    float *sums = (float *)tile->scratch;
+    const int64_t first = pop_sparse_first(offsets, t->origin, t->n_rows, t->part, t->parts);
+    const int64_t last = pop_sparse_first(offsets, t->origin, t->n_rows, t->part + 1, t->parts);
+    for (int64_t r = first; r < last; r++) {
+        const int64_t row = (r - t->origin) * t->block_rows, height = least(t->block_rows, t->rows - row);
+        const char *y = dy + row * t->y_row;
+        if (t->block_rows == 1 && t->block_depth == 1) {
+            for (int64_t q = offsets[r]; q < offsets[r + 1]; q += SAMPLE_CHUNK) {
+                const int64_t n = least(SAMPLE_CHUNK, offsets[r + 1] - q);
+                elements(y, x, t->x_row, inner + q, n, t->columns, sums);
+                put_sums(t, sums, q, n, tile);
+            }
+            continue;
+        }
+        for (int64_t q = offsets[r]; q < offsets[r + 1]; q++) {
+            const int64_t k = inner[q] * t->block_depth;
+            sample_block(t, tile, block, q, y, x + k * t->x_row, height, least(t->block_depth, t->depth - k), sums);
+        }
+    }
+}
+
 static void ready_f32(const void *item, const pop_tile *tile) { ready((const pop_ready_item *)item, tile, 0); }
 static void ready_bf16(const void *item, const pop_tile *tile) { ready((const pop_ready_item *)item, tile, 1); }
+static void panel_f32(const void *item, const pop_tile *tile) { panel((const pop_panel_item *)item, tile, 0); }
+static void panel_bf16(const void *item, const pop_tile *tile) { panel((const pop_panel_item *)item, tile, 1); }
 #endif

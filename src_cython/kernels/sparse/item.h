@@ -38,6 +38,24 @@ typedef struct pop_ready_item {
     int64_t pairs;
 } pop_ready_item;
 
+/* The stored blocks of dW = dY X' for one part of one group's block rows. */
+typedef struct pop_sample_item {
+    int64_t offsets, inner, y, x, to; /* operands */
+    int64_t origin, n_rows, part, parts;
+    int64_t rows, depth, columns;     /* elements: rows of dY, rows of X, columns of both */
+    int64_t block_rows, block_depth;
+    int64_t y_offset, y_row, x_offset, x_row;
+    int64_t to_format, to_scale, overflow;
+} pop_sample_item;
+
+/* One share of the rows of a dense operand, decoded to FP32 or BF16 rows with unit stride. */
+typedef struct pop_panel_item {
+    int64_t from, to, from_offset, to_offset;
+    int64_t row, column, to_row; /* strides */
+    int64_t rows, columns, part, parts;
+    int64_t format, scale;
+} pop_panel_item;
+
 /* The first block row of a share: work is one for each stored block and one for each block row. */
 static inline int64_t pop_sparse_first(const int64_t *offsets, int64_t origin, int64_t n_rows, int64_t part,
                                        int64_t parts)

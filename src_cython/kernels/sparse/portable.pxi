@@ -18,6 +18,14 @@ cdef extern from "kernels/sparse/frame.h" nogil:
     ctypedef void (*pop_sparse_sweep)(const pop_sparse_item *, pop_sparse_view *) noexcept nogil
     void frame(const pop_sparse_item *, const pop_tile *, pop_sparse_sweep, int) noexcept nogil
     void ready_f32(const void *, const pop_tile *) noexcept nogil
+    void panel_f32(const void *, const pop_tile *) noexcept nogil
+    ctypedef struct pop_sample_item:
+        pass
+    ctypedef void (*pop_sample_block)(const char *, int64_t, const char *, int64_t, int64_t, int64_t, int64_t, float *,
+                                      int64_t) noexcept nogil
+    ctypedef void (*pop_sample_elements)(const char *, const char *, int64_t, const int32_t *, int64_t, int64_t,
+                                         float *) noexcept nogil
+    void sample(const pop_sample_item *, const pop_tile *, pop_sample_block, pop_sample_elements) noexcept nogil
 
 
 cdef inline void portable_row(const pop_sparse_item *t, const pop_sparse_view *s, int64_t block_row, int64_t row,
@@ -50,10 +58,41 @@ cdef void portable_multiply(const pop_sparse_item *t, const pop_tile *tile) noex
     frame(t, tile, portable_sweep, 0)
 
 
+cdef inline float portable_dot(const float *y, const float *x, int64_t columns) noexcept nogil:
+    cdef float total = 0
+    cdef int64_t n
+    for n in range(columns):
+        total = fmaf(y[n], x[n], total)
+    return total
+
+
+cdef void portable_block(const char *y, int64_t y_row, const char *x, int64_t x_row, int64_t height, int64_t width,
+                         int64_t columns, float *sums, int64_t sums_row) noexcept nogil:
+    cdef int64_t i, k
+    for i in range(height):
+        for k in range(width):
+            sums[i * sums_row + k] = portable_dot(<const float *>(y + i * y_row), <const float *>(x + k * x_row), columns)
+
+
+cdef void portable_elements(const char *y, const char *x, int64_t x_row, const int32_t *inner, int64_t n,
+                            int64_t columns, float *sums) noexcept nogil:
+    cdef int64_t q
+    for q in range(n):
+        sums[q] = portable_dot(<const float *>y, <const float *>(x + inner[q] * x_row), columns)
+
+
+cdef void portable_sample(const pop_sample_item *t, const pop_tile *tile) noexcept nogil:
+    sample(t, tile, portable_block, portable_elements)
+
+
 cdef list portable_kernels():
     """Rows of the portable level. Formats other than FP32 are decoded to panels first."""
     cdef size_t multiply = <size_t>&portable_multiply, ready = <size_t>&ready_f32
     names = ("float32", "float16", "bfloat16", "f143", "f152", "e4m3", "e5m2")
     grain, block = (1, 1, 1), (1, 1, 1)
     rows = [("multiply", f"float32,{x}->float32", f"portable_{x}", multiply, grain, block, 1) for x in names]
-    return rows + [("ready", "any->float32", "portable_ready", ready, grain, block, 1)]
+    return rows + [
+        ("ready", "any->float32", "portable_ready", ready, grain, block, 1),
+        ("panel", "any->float32", "portable_panel", <size_t>&panel_f32, grain, block, 1),
+        ("sample", "float32,float32->any", "portable_sample", <size_t>&portable_sample, grain, block, 0),
+    ]

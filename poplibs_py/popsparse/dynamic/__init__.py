@@ -1,0 +1,17 @@
+"""Products with a sparse operand whose pattern is new at each call."""
+
+from .api import (
+    fully_connected_fwd,
+    fully_connected_grad_a,
+    fully_connected_sparse_grad_w,
+    sparse_dense_matmul,
+)
+from .capacity import Capacity
+
+__all__ = [
+    "Capacity",
+    "fully_connected_fwd",
+    "fully_connected_grad_a",
+    "fully_connected_sparse_grad_w",
+    "sparse_dense_matmul",
+]

@@ -1,0 +1,185 @@
+"""Products with a sparse operand whose pattern is new at each call: what a pattern costs is linear in its blocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...errors import bad_argument, bad_type
+from ..matrix import BlockSparseMatrix
+from ..products.forward import multiply
+from ..products.operands import check_matrix, dense_operand, empty, result_format
+from ..products.prepared import PreparedDense
+from ..products.sample import sample
+from .capacity import Capacity
+
+__all__ = ["fully_connected_fwd", "fully_connected_grad_a", "fully_connected_sparse_grad_w", "sparse_dense_matmul"]
+
+Array = np.ndarray[Any, Any]
+
+
+def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, transpose_lhs: bool = False,
+                        transpose_rhs: bool = False, capacity: Capacity | None = None, out: Array | None = None,
+                        out_dtype: object = None, bias: object = None, activation: str | None = None) -> Array:
+    """Multiply a block-sparse matrix with a new pattern by a dense matrix: ``Y = activation(op(W) op(X) + bias)``.
+
+    Parameters
+    ----------
+    w : BlockSparseMatrix, shape (m, k)
+    x : numpy.ndarray, shape (k, n), or (groups, k, n) where `w` has groups; or PreparedDense
+    transpose_lhs, transpose_rhs : bool, optional
+        Whether to take `w`, `x` transposed.
+    capacity : Capacity, optional
+        Blocks to make room for; by default what `w` has, rounded up.
+    out, out_dtype, bias, activation : optional
+        As for `popsparse.static.sparse_dense_matmul`.
+
+    Returns
+    -------
+    numpy.ndarray, shape (m, n) or (groups, m, n)
+        `out`, or a new array.
+
+    Warns
+    -----
+    CapacityWarning
+        If the pattern has more blocks than `capacity`, which then grows.
+
+    Notes
+    -----
+    It corresponds to PopLibs' ``popsparse::dynamic::sparseDenseMatMul``. The numerics contract is that of the static
+    product, bit for bit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py.popsparse import BlockSparseMatrix, dynamic
+    >>> w = BlockSparseMatrix.from_dense(np.eye(4, dtype=np.float32), 2)
+    >>> dynamic.sparse_dense_matmul(w, np.full((4, 1), 2, np.float32)).T
+    array([[2., 2., 2., 2.]], dtype=float32)
+    """
+    check_matrix("w", w)
+    left = w.T if transpose_lhs else w
+    if transpose_rhs:
+        if isinstance(x, PreparedDense):
+            raise bad_argument("transpose_rhs", True, "False where x is a PreparedDense")
+        x = dense_operand("x", x).array
+        x = x.swapaxes(-1, -2) if x.ndim >= 2 else x
+    return multiply(left, x, out=out, out_dtype=out_dtype, bias=bias, activation=activation,
+                    capacity=_room(w, capacity))
+
+
+def fully_connected_fwd(w: BlockSparseMatrix, acts: Array, *, capacity: Capacity | None = None,
+                        out: Array | None = None, out_dtype: object = None, bias: object = None,
+                        activation: str | None = None) -> Array:
+    """Apply a fully connected layer with sparse weights: ``acts W'`` for each group.
+
+    Parameters
+    ----------
+    w : BlockSparseMatrix, shape (outputs, inputs)
+    acts : numpy.ndarray, shape (batch, groups * inputs)
+    capacity, out, out_dtype, activation : optional
+        As for `sparse_dense_matmul`.
+    bias : array_like, shape (outputs,) or (groups, outputs), optional
+
+    Returns
+    -------
+    numpy.ndarray, shape (batch, groups * outputs)
+
+    Notes
+    -----
+    It corresponds to PopLibs' ``popsparse::dynamic::fullyConnectedFwd``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py.popsparse import BlockSparseMatrix, dynamic
+    >>> w = BlockSparseMatrix.from_dense(np.array([[1, 0], [0, 0], [3, 0]], np.float32), 1)
+    >>> dynamic.fully_connected_fwd(w, np.array([[2, 5]], np.float32))
+    array([[2., 0., 6.]], dtype=float32)
+    """
+    return _layer(check_matrix("w", w), acts, "acts", _room(w, capacity), out, out_dtype, bias, activation)
+
+
+def fully_connected_grad_a(w: BlockSparseMatrix, grads: Array, *, capacity: Capacity | None = None,
+                           out: Array | None = None, out_dtype: object = None) -> Array:
+    """Return the gradient of a layer's input: ``grads W`` for each group, from W as it is stored.
+
+    Parameters
+    ----------
+    w : BlockSparseMatrix, shape (outputs, inputs)
+    grads : numpy.ndarray, shape (batch, groups * outputs)
+    capacity, out, out_dtype : optional
+        As for `sparse_dense_matmul`.
+
+    Returns
+    -------
+    numpy.ndarray, shape (batch, groups * inputs)
+
+    Notes
+    -----
+    It corresponds to PopLibs' ``popsparse::dynamic::fullyConnectedGradA``.
+    """
+    return _layer(check_matrix("w", w).T, grads, "grads", _room(w, capacity), out, out_dtype, None, None)
+
+
+def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Array, *, out: Array | None = None,
+                                  out_dtype: object = None) -> Array:
+    """Return the gradient of a layer's stored weights: ``grads' acts`` at the pattern of `w`.
+
+    Parameters
+    ----------
+    w : BlockSparseMatrix, shape (outputs, inputs)
+        Its values are not read.
+    grads : numpy.ndarray, shape (batch, groups * outputs)
+    acts : numpy.ndarray, shape (batch, groups * inputs)
+    out : numpy.ndarray, shape of ``w.blocks``, optional
+    out_dtype : Format, dtype or str, optional
+        Format of the result (default FP32, or that of `out`).
+
+    Returns
+    -------
+    numpy.ndarray, shape of ``w.blocks``
+        One gradient for each stored value, in the same order; zero for the padding of edge blocks.
+
+    Notes
+    -----
+    It corresponds to PopLibs' ``popsparse::dynamic::fullyConnectedSparseGradW``. No dense intermediate is made.
+    Products of 16-bit and 8-bit operands are exact; each sum is a number of interleaved partial sums in FP32, as many
+    as the vectors of the instruction set have lanes, added pairwise; the bits are the same for any number of threads.
+    """
+    check_matrix("w", w)
+    left = _grouped("grads", grads, w.groups, w.shape[0])
+    right = _grouped("acts", acts, w.groups, w.shape[1])
+    if left.shape[-1] != right.shape[-1]:
+        raise bad_argument("acts", f"a batch of {right.shape[-1]}", f"that of grads, {left.shape[-1]}")
+    return sample(w, left, right, out=out, out_dtype=out_dtype)
+
+
+def _room(w: BlockSparseMatrix, capacity: Capacity | None) -> int:
+    # Blocks that the program has room for: rounded up, patterns of about one size share a program.
+    if capacity is None:
+        return 1 << max(0, w.n_blocks - 1).bit_length()
+    if not isinstance(capacity, Capacity):
+        raise bad_type("capacity", type(capacity).__name__, "a Capacity")
+    return capacity.hold(w.n_blocks)
+
+
+def _grouped(name: str, array: object, groups: int, width: int) -> Array:
+    # (batch, groups * width) seen as (groups, width, batch).
+    rows = dense_operand(name, array).array
+    if rows.ndim != 2 or rows.shape[1] != groups * width:
+        raise bad_argument(name, f"shape {rows.shape}", f"shape (batch, {groups * width})")
+    return rows.reshape(rows.shape[0], groups, width).transpose(1, 2, 0)  # to split an axis never copies
+
+
+def _layer(w: BlockSparseMatrix, given: object, name: str, room: int, out: Array | None, out_dtype: object,
+           bias: object, activation: str | None) -> Array:
+    x = _grouped(name, given, w.groups, w.shape[1])
+    wanted = (x.shape[2], w.groups * w.shape[0])
+    target = empty(wanted, result_format(out_dtype).dtype) if out is None else out
+    if not isinstance(target, np.ndarray) or target.shape != wanted:
+        raise bad_argument("out", getattr(out, "shape", type(out).__name__), f"a numpy.ndarray of shape {wanted}")
+    multiply(w, x, out=_grouped("out", target, w.groups, w.shape[0]), out_dtype=out_dtype, bias=bias,
+             activation=activation, capacity=room)
+    return target

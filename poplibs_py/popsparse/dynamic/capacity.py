@@ -1,0 +1,77 @@
+"""How many blocks a dynamic product makes room for."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from numbers import Real
+
+from ...errors import CapacityWarning, bad_argument
+from ..pattern import MAX_EXTENT, as_block_shape, as_extent, as_shape
+
+__all__ = ["Capacity"]
+
+
+class Capacity:
+    """Room for the blocks of patterns to come: given once, and growing by itself with a warning.
+
+    A program for a dynamic product depends on shapes, formats and this number, not on the pattern: all patterns with so
+    many blocks or fewer share it.
+
+    Parameters
+    ----------
+    blocks : int
+        Blocks to make room for, of all groups together.
+
+    Notes
+    -----
+    It stands for what PopLibs' ``popsparse::dynamic::FullyConnectedParams`` fixes when a layer is created. There a
+    pattern that does not fit its buckets is an error; here the capacity grows.
+
+    Examples
+    --------
+    >>> Capacity.with_nz_ratio((64, 128), 8, 0.25).blocks
+    42
+    """
+
+    __slots__ = ("blocks",)
+
+    def __init__(self, blocks: int) -> None:
+        self.blocks = as_extent("blocks", blocks, 0)
+
+    @classmethod
+    def with_nz_ratio(cls, shape: object, block_shape: object, nz_ratio: float, *, groups: int = 1,
+                      oversize: float = 0.3) -> Capacity:
+        """Make room for a share of all blocks, and a proportion more.
+
+        Parameters
+        ----------
+        shape : (int, int)
+            Rows and columns of each group's matrix, in elements.
+        block_shape : int or (int, int)
+        nz_ratio : float
+            Stored blocks divided by all blocks, from 0 to 1.
+        groups : int, optional
+        oversize : float, optional
+            How much more, in proportion; PopLibs' ``metaInfoBucketOversizeProportion`` (default 0.3).
+        """
+        if not isinstance(nz_ratio, Real) or not 0 <= nz_ratio <= 1:
+            raise bad_argument("nz_ratio", nz_ratio, "a number from 0 to 1")
+        if not isinstance(oversize, Real) or not 0 <= oversize < math.inf:
+            raise bad_argument("oversize", oversize, "a finite number, 0 or more")
+        n_groups = as_extent("groups", groups, 1)
+        extents = zip(as_shape(shape, n_groups), as_block_shape(block_shape), strict=True)
+        everywhere = n_groups * math.prod(-(-extent // side) for extent, side in extents)
+        return cls(min(everywhere, MAX_EXTENT, math.ceil(everywhere * float(nz_ratio) * (1 + float(oversize)))))
+
+    def hold(self, blocks: int) -> int:
+        """Return the capacity, grown so that it holds this many blocks."""
+        if blocks > self.blocks:
+            grown = max(blocks, self.blocks + self.blocks // 4)
+            message = f"capacity: got a pattern of {blocks} blocks; room was made for {self.blocks}, now for {grown}"
+            warnings.warn(message, CapacityWarning, stacklevel=4)
+            self.blocks = grown
+        return self.blocks
+
+    def __repr__(self) -> str:
+        return f"Capacity({self.blocks})"

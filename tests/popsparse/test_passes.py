@@ -1,0 +1,110 @@
+"""The three passes of a fully connected layer, static and dynamic, on exact data."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poplibs_py.errors import CapacityWarning, PoplibsError
+from poplibs_py.formats import FORMATS, format_of
+from poplibs_py.popsparse import BlockSparseMatrix, dynamic, reference, static
+
+NAMES = [f.name for f in FORMATS]
+BLOCKS = [(1, 1), (4, 4), (8, 8), (16, 16), (32, 32), (3, 5), (1, 4), (8, 1), (7, 16)]
+
+
+def numbers(rng: np.random.Generator, shape: tuple[int, ...], name: str = "float32") -> np.ndarray:
+    return rng.integers(-4, 5, shape).astype(format_of(name).dtype)
+
+
+def dense(w: BlockSparseMatrix) -> np.ndarray:
+    return reference.dense_of(w.pattern.shape, w.pattern.block_shape, w.row_offsets, w.column_indices, w.blocks,
+                              w.groups)
+
+
+shapes = {"block_shape": st.sampled_from(BLOCKS), "outputs": st.integers(0, 50), "inputs": st.integers(0, 50),
+          "batch": st.integers(0, 80), "density": st.floats(0, 1), "seed": st.integers(0, 2**32 - 1)}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(groups=st.integers(1, 3), **shapes)
+def test_three_passes_of_a_layer(name, block_shape, outputs, inputs, batch, density, groups, seed):
+    rng = np.random.default_rng(seed)
+    w = BlockSparseMatrix.from_dense(numbers(rng, (groups, outputs, inputs), name), block_shape, density=density,
+                                     format=name)
+    acts, grads = numbers(rng, (batch, groups, inputs), name), numbers(rng, (batch, groups, outputs), name)
+    flat_acts, flat_grads = acts.reshape(batch, groups * inputs), grads.reshape(batch, groups * outputs)
+    bias = numbers(rng, (groups, outputs))
+    x, dy = acts.astype(np.float64), grads.astype(np.float64)
+    stored = dense(w)
+
+    forward = np.einsum("goi,ngi->ngo", stored, x) + bias
+    assert np.array_equal(dynamic.fully_connected_fwd(w, flat_acts, bias=bias), forward.reshape(batch, -1)
+                          if batch else np.zeros((0, groups * outputs)))
+    back = np.einsum("goi,ngo->ngi", stored, dy).reshape(batch, groups * inputs)
+    assert np.array_equal(dynamic.fully_connected_grad_a(w, flat_grads), back)
+    expected = reference.sampled(np.einsum("ngo,ngi->goi", dy, x), w.block_shape, w.row_offsets, w.column_indices)
+    assert np.array_equal(dynamic.fully_connected_sparse_grad_w(w, flat_grads, flat_acts), expected)
+
+
+@pytest.mark.parametrize("y_name", NAMES)
+@given(x_name=st.sampled_from(NAMES), columns=st.integers(0, 90), order=st.sampled_from("CF"), transposed=st.booleans(),
+       block_shape=st.sampled_from(BLOCKS), seed=st.integers(0, 2**32 - 1))
+def test_grad_w_takes_every_pair_of_formats(y_name, x_name, columns, order, transposed, block_shape, seed):
+    rng = np.random.default_rng(seed)
+    w = BlockSparseMatrix.from_dense(numbers(rng, (30, 41)), block_shape, density=0.4)
+    dy, x = (np.asarray(numbers(rng, (n, columns), f), order=order) for n, f in ((30, y_name), (41, x_name)))
+    full = dy.astype(np.float64) @ x.astype(np.float64).T
+    expected = reference.sampled(full[None], w.block_shape, w.row_offsets, w.column_indices)
+    got = static.sparse_grad_w(w.T, x, dy) if transposed else static.sparse_grad_w(w, dy, x)
+    assert np.array_equal(got, expected)
+
+
+@given(transpose_lhs=st.booleans(), transpose_rhs=st.booleans(), **shapes)
+def test_dynamic_matmul_equals_static(block_shape, outputs, inputs, batch, density, transpose_lhs, transpose_rhs, seed):
+    rng = np.random.default_rng(seed)
+    w = BlockSparseMatrix.from_dense(rng.standard_normal((outputs, inputs), np.float32), block_shape, density=density)
+    op = w.T if transpose_lhs else w
+    x = rng.standard_normal((op.shape[1], batch), np.float32)
+    given_x = np.ascontiguousarray(x.T) if transpose_rhs else x
+    got = dynamic.sparse_dense_matmul(w, given_x, transpose_lhs=transpose_lhs, transpose_rhs=transpose_rhs)
+    assert got.tobytes() == static.sparse_dense_matmul(op, x).tobytes()
+
+
+@pytest.mark.parametrize("name", ["float32", "float16", "f143"])
+def test_capacity_grows_with_a_warning_and_only_then(name):
+    rng = np.random.default_rng(3)
+    full = numbers(rng, (64, 64), name)
+    x = numbers(rng, (64, 10))
+    capacity = dynamic.Capacity.with_nz_ratio((64, 64), 8, 0.2, oversize=0)
+    for density in (0.1, 0.2):
+        w = BlockSparseMatrix.from_dense(full, 8, density=density, format=name)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            got = dynamic.sparse_dense_matmul(w, x, capacity=capacity)
+        assert np.array_equal(got, dense(w)[0] @ x)
+    w = BlockSparseMatrix.from_dense(full, 8, density=1, format=name)
+    with pytest.warns(CapacityWarning, match="64 blocks"):
+        assert np.array_equal(dynamic.sparse_dense_matmul(w, x, capacity=capacity), dense(w)[0] @ x)
+    assert capacity.blocks == 64
+
+
+@pytest.mark.parametrize("call", [
+    lambda w, x: dynamic.sparse_dense_matmul(w, x, capacity=5),
+    lambda w, x: dynamic.fully_connected_fwd(w, x[:, :3]),
+    lambda w, x: dynamic.fully_connected_fwd(w, x, activation="tanh"),
+    lambda w, x: dynamic.fully_connected_fwd(w, x, bias=[1, 2]),
+    lambda w, x: dynamic.fully_connected_fwd(w, x, out=x),
+    lambda w, x: dynamic.fully_connected_sparse_grad_w(w, x, x[:3]),
+    lambda w, x: dynamic.Capacity(-1),
+    lambda w, x: dynamic.Capacity.with_nz_ratio((4, 4), 2, 1.5),
+    lambda w, x: static.sparse_grad_w(w, x, x, out=np.empty(3, np.float32)),
+])
+def test_bad_calls_are_refused(call):
+    w = BlockSparseMatrix.from_dense(np.eye(16, dtype=np.float32), 4)
+    with pytest.raises(PoplibsError):
+        call(w, np.ones((16, 16), np.float32))
