@@ -92,6 +92,7 @@ FAMILIES: list[Family] = [
     Family("dot"),
     Family("peak"),
     Family("random", ("portable", "avx2", "avx512")),
+    Family("softmax", ("portable", "avx2", "avx512")),
     Family("sparse"),
 ]
 

@@ -4,6 +4,7 @@ from .host import COOMatrix, CSCMatrix, CSRMatrix
 from .matrix import BlockSparseMatrix
 from .pattern import BlockPattern
 from .patterns import balanced_pattern, banded_pattern, random_matrix, random_pattern
+from .softmax import bs_softmax, bs_softmax_grad, bs_softmax_in_place
 
 __all__ = [
     "BlockPattern",
@@ -13,6 +14,9 @@ __all__ = [
     "CSRMatrix",
     "balanced_pattern",
     "banded_pattern",
+    "bs_softmax",
+    "bs_softmax_grad",
+    "bs_softmax_in_place",
     "random_matrix",
     "random_pattern",
 ]

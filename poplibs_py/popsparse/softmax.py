@@ -1,0 +1,248 @@
+"""Softmax over the stored blocks of each row, and its gradient: the middle of block-sparse attention."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..config import settings
+from ..errors import bad_argument, bad_type
+from ..formats import BF16, F143, F152, FP16, FP32, Format
+from ..kernels.registry import select
+from ..program import Executable
+from .matrix import BlockSparseMatrix
+from .values import as_format, as_scale
+
+__all__ = ["bs_softmax", "bs_softmax_grad", "bs_softmax_in_place"]
+
+Array = np.ndarray[Any, Any]
+
+MASKS = ("none", "zero_upper_triangle", "zero_lower_triangle")
+"""PopLibs' ``SubBlockMask``, in the order that the kernels number them."""
+
+_OWN_KERNELS = (FP32, FP16, BF16, F143, F152)
+_WORK_FOR_A_THREAD = 1 << 16
+_LEAST_LANES = 128
+_SPECIALS = ("ieee", "nan_only", "negative_zero")
+
+_FORMAT = np.dtype([(name, np.int32) for name in
+                    ("exponent_bits", "mantissa_bits", "bias", "specials", "subnormals")])  # fmt: skip
+_ITEM = np.dtype([(name, np.int64) for name in
+                  ("origin", "n_rows", "part", "parts", "high", "wide", "rows", "columns", "lanes", "mask")]
+                 + [("formats", _FORMAT, 3), ("unused", np.int32)])  # fmt: skip
+
+
+def bs_softmax(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "none", format: object = None,
+               scale: int | None = None, out: BlockSparseMatrix | None = None) -> BlockSparseMatrix:
+    """Take the softmax of each row over its stored elements; all others count as minus infinity.
+
+    Parameters
+    ----------
+    x : BlockSparseMatrix
+        In any format. That of a transposed view is stored transposed in the result.
+    mask : {"none", "zero_upper_triangle", "zero_lower_triangle"} or one for each group, optional
+        Elements above (below) the diagonal count as minus infinity too and become zero; the diagonal stays. A block may
+        lie wholly in the masked triangle.
+    format : Format, dtype or str, optional
+        Of the result (default: that of `x`).
+    scale : int, optional
+        Of the result where its format has 8 bits (default: the least that holds 1).
+    out : BlockSparseMatrix, optional
+        Where to write the result: a matrix of the same pattern. It may be `x` itself.
+
+    Returns
+    -------
+    BlockSparseMatrix
+        `out`, or a new matrix that shares `x`'s pattern. A row without an element that counts gives zeros.
+
+    Raises
+    ------
+    InvalidArgumentError, InvalidTypeError
+        For what does not fit; nothing is written then.
+
+    Notes
+    -----
+    It corresponds to PopLibs' ``popsparse::experimental::bsSoftmax``. For a row with greatest element m, each
+    ``e = exp(x - m)`` is an FP32 number within 2^-22 of it, relatively, and 0 below 2^-126; their sum in FP32 is taken by
+    halves, in an order that the shape alone decides; ``e / sum`` is rounded in FP32 and once more to the format. The
+    bits are the same at every instruction-set level and for every number of threads. NaN or plus infinity in a row
+    makes its elements that are not masked NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py.popsparse import BlockSparseMatrix, bs_softmax
+    >>> scores = BlockSparseMatrix.from_mask([[True, False], [True, True]], 2)
+    >>> bs_softmax(scores, mask="zero_upper_triangle").to_dense()
+    array([[1.        , 0.        , 0.        , 0.        ],
+           [0.5       , 0.5       , 0.        , 0.        ],
+           [0.33333334, 0.33333334, 0.33333334, 0.        ],
+           [0.25      , 0.25      , 0.25      , 0.25      ]], dtype=float32)
+    """
+    source = _stored(_matrix("x", x))
+    masks = _masks(mask, source.groups)
+    result = _result(source, format, scale, out, (source,))
+    if not source.n_blocks:
+        return result
+    row_blocks = 0 if result.format is FP32 else int(np.diff(source.row_offsets).max())
+    task = _task("softmax", source, masks, (source, result), row_blocks)
+    _program(task)(source.row_offsets, source.column_indices, source.blocks, result.blocks)
+    return result
+
+
+def bs_softmax_in_place(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "none") -> None:
+    """Replace the values of `x` by its softmax: `bs_softmax` with ``out=x``.
+
+    It corresponds to PopLibs' ``popsparse::experimental::bsSoftmaxInPlace``.
+    """
+    bs_softmax(x, mask=mask, out=x)
+
+
+def bs_softmax_grad(y: BlockSparseMatrix, grad: BlockSparseMatrix, *, format: object = None, scale: int | None = None,
+                    out: BlockSparseMatrix | None = None) -> BlockSparseMatrix:
+    """Return the gradient with respect to softmax's input: ``y * (grad - sum(grad * y))``, the sum over each row.
+
+    Parameters
+    ----------
+    y : BlockSparseMatrix
+        What `bs_softmax` returned. Elements that it masked are zero and stay so.
+    grad : BlockSparseMatrix
+        The gradient with respect to `y`, of the same pattern; finite.
+    format : Format, dtype or str, optional
+        Of the result (default: that of `grad`).
+    scale : int, optional
+        Of the result where its format has 8 bits (default: that of `grad`).
+    out : BlockSparseMatrix, optional
+        Where to write the result: a matrix of the same pattern; it may be `grad` or `y` itself.
+
+    Returns
+    -------
+    BlockSparseMatrix
+
+    Notes
+    -----
+    It corresponds to PopLibs' ``popsparse::experimental::bsSoftmaxGrad``. Products and sums are FP32, summed by halves in
+    an order that the shape alone decides; the result is rounded to the format, where finite numbers that are too
+    large become infinite if it has infinities and else the largest number.
+
+    Examples
+    --------
+    >>> scores = BlockSparseMatrix.from_dense([[0.0, 0.0]], (1, 2), density=1)
+    >>> y = bs_softmax(scores)
+    >>> bs_softmax_grad(y, BlockSparseMatrix.from_dense([[1.0, 0.0]], (1, 2))).to_dense()
+    array([[ 0.25, -0.25]], dtype=float32)
+    """
+    outputs, grads = _stored(_matrix("y", y)), _stored(_matrix("grad", grad))
+    if grads.pattern != outputs.pattern:
+        raise bad_argument("grad", grads.pattern, f"y's pattern, {outputs.pattern}")
+    if out is None and format is None and scale is None and isinstance(grads.scale, int):
+        scale = grads.scale
+    result = _result(grads, format, scale, out, (outputs, grads))
+    if not grads.n_blocks:
+        return result
+    task = _task("gradient", grads, ("none",) * grads.groups, (outputs, grads, result), 0)
+    _program(task)(grads.row_offsets, grads.column_indices, outputs.blocks, grads.blocks, result.blocks)
+    return result
+
+
+def _matrix(name: str, x: object) -> BlockSparseMatrix:
+    if not isinstance(x, BlockSparseMatrix):
+        raise bad_type(name, type(x).__name__, "a BlockSparseMatrix")
+    return x
+
+
+def _stored(x: BlockSparseMatrix) -> BlockSparseMatrix:
+    # The kernels walk stored rows and know one scale.
+    x = x.copy() if x.is_transposed else x
+    return x if isinstance(x.scale, int) else x.astype(FP32)
+
+
+def _masks(mask: object, groups: int) -> tuple[str, ...]:
+    allowed = ", ".join(map(repr, MASKS)) + ", or one of them for each group"
+    masks = (mask,) * groups if isinstance(mask, str) else mask
+    if not isinstance(masks, (tuple, list)) or len(masks) != groups or any(m not in MASKS for m in masks):
+        raise bad_argument("mask", mask, allowed)
+    return tuple(masks)
+
+
+def _result(like: BlockSparseMatrix, format: object, scale: int | None, out: object,
+            operands: tuple[BlockSparseMatrix, ...]) -> BlockSparseMatrix:
+    if out is None:
+        target = like.format if format is None else as_format(format)
+        if scale is None:
+            scale = -math.floor(math.log2(target.max)) if target.bits <= 8 else 0
+        as_scale(np.asarray(scale), target, 0)
+        return like._with(blocks=np.empty(like.blocks.shape, target.dtype), format=target, scale=scale)
+    found = _matrix("out", out)
+    if format is not None or scale is not None:
+        raise bad_argument("out", "out with format or scale", "one or the other: out has its own")
+    if found.is_transposed or found.pattern != like.pattern:
+        raise bad_argument("out", found, f"a matrix with the pattern {like.pattern}, not transposed")
+    if not isinstance(found.scale, int):
+        raise bad_argument("out", "a scale for each block", "one scale")
+    if not found.blocks.flags.writeable:
+        raise bad_argument("out", "read-only blocks", "a matrix whose blocks may be written to")
+    for operand in operands:
+        same = operand.blocks.ctypes.data == found.blocks.ctypes.data and operand.format == found.format
+        if not same and np.may_share_memory(operand.blocks, found.blocks):
+            raise bad_argument("out", "blocks that overlap an operand's", "the operand itself, or memory of its own")
+    return found
+
+
+@dataclass(frozen=True)
+class _Task:
+    """Everything that a program depends on; the pattern is not part of it."""
+
+    op: str
+    shape: tuple[int, int]
+    block_shape: tuple[int, int]
+    masks: tuple[str, ...]
+    formats: tuple[tuple[Format, int], ...]
+    row_blocks: int
+    threads: int
+
+
+def _task(op: str, x: BlockSparseMatrix, masks: tuple[str, ...], values: tuple[BlockSparseMatrix, ...],
+          row_blocks: int) -> _Task:
+    formats = tuple((v.format, v.scale if isinstance(v.scale, int) else 0) for v in values)
+    threads = max(1, min(settings.num_threads, x.nnz // _WORK_FOR_A_THREAD))
+    # Rounded up, so that patterns of much the same size share a program.
+    room = 1 << (row_blocks - 1).bit_length() if row_blocks else 0
+    return _Task(op, x.shape, x.block_shape, masks, formats, room, threads)
+
+
+@lru_cache(maxsize=256)
+def _program(task: _Task) -> Executable:
+    first, _ = task.formats[0]
+    same = first in _OWN_KERNELS and all(format == first for format, _ in task.formats)
+    kernel = select("softmax", task.op, first.name if same else "any").kernel
+    high, wide = task.block_shape
+    area, groups = high * wide, len(task.masks)
+    lanes = _lanes(area)
+    parts = 1 if groups >= task.threads else task.threads
+    items = np.zeros((groups, parts), _ITEM)
+    n_rows = -(-task.shape[0] // high)
+    items["origin"], items["n_rows"] = np.arange(groups)[:, None] * n_rows, n_rows
+    items["part"], items["parts"] = np.arange(parts), parts
+    items["high"], items["wide"] = high, wide
+    items["rows"], items["columns"] = task.shape
+    items["lanes"] = lanes
+    items["mask"] = np.array([MASKS.index(mask) for mask in task.masks])[:, None]
+    for i, (format, scale) in enumerate(task.formats):
+        items["formats"][..., i] = (format.exponent_bits, format.mantissa_bits, format.bias - scale,
+                                    _SPECIALS.index(format.specials), format.subnormals)  # fmt: skip
+    table = (items.T if parts > 1 else items).reshape(-1)
+    tiles = np.arange(len(table)) * task.threads // len(table)
+    scratch = 4 * (2 * lanes + task.row_blocks * area + 16)
+    return Executable([[(kernel.address, table, tiles)]], 2 + len(task.formats), task.threads, scratch, 0, task.threads)
+
+
+def _lanes(area: int) -> int:
+    """Floats of an accumulator: the fewest whole blocks that are a multiple of 16 and at least 128."""
+    unit = area * (16 // math.gcd(area, 16))
+    return unit * -(-_LEAST_LANES // unit)
