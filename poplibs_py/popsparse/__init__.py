@@ -5,6 +5,7 @@ from .matrix import BlockSparseMatrix
 from .pattern import BlockPattern
 from .patterns import balanced_pattern, banded_pattern, random_matrix, random_pattern
 from .softmax import bs_softmax, bs_softmax_grad, bs_softmax_in_place
+from .softmax_bound import bs_softmax_bound, bs_softmax_grad_bound
 
 __all__ = [
     "BlockPattern",
@@ -15,7 +16,9 @@ __all__ = [
     "balanced_pattern",
     "banded_pattern",
     "bs_softmax",
+    "bs_softmax_bound",
     "bs_softmax_grad",
+    "bs_softmax_grad_bound",
     "bs_softmax_in_place",
     "random_matrix",
     "random_pattern",

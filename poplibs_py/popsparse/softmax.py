@@ -67,11 +67,11 @@ def bs_softmax(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "none", form
 
     Notes
     -----
-    It corresponds to PopLibs' ``popsparse::experimental::bsSoftmax``. For a row with greatest element m, each
-    ``e = exp(x - m)`` is an FP32 number within 2^-22 of it, relatively, and 0 below 2^-126; their sum in FP32 is taken by
-    halves, in an order that the shape alone decides; ``e / sum`` is rounded in FP32 and once more to the format. The
-    bits are the same at every instruction-set level and for every number of threads. NaN or plus infinity in a row
-    makes its elements that are not masked NaN.
+    It corresponds to PopLibs' ``popsparse::experimental::bsSoftmax``. All is FP32: for a row with greatest element m, d
+    is ``x - m`` rounded once, e is within 2^-23 of ``exp(d)``, relatively, and 0 where that is below 2^-126; the sum is
+    taken in an order that the shape alone decides; ``e / sum`` is rounded once, and once more to the format. The bits
+    are the same at every instruction-set level and for every number of threads. NaN or plus infinity in a row makes
+    its elements that are not masked NaN. `bs_softmax_bound` tells how far a result may be from the exact one.
 
     Examples
     --------
@@ -126,9 +126,9 @@ def bs_softmax_grad(y: BlockSparseMatrix, grad: BlockSparseMatrix, *, format: ob
 
     Notes
     -----
-    It corresponds to PopLibs' ``popsparse::experimental::bsSoftmaxGrad``. Products and sums are FP32, summed by halves in
-    an order that the shape alone decides; the result is rounded to the format, where finite numbers that are too
-    large become infinite if it has infinities and else the largest number.
+    It corresponds to PopLibs' ``popsparse::experimental::bsSoftmaxGrad``. Products and sums are FP32, summed in an
+    order that the shape alone decides; the result is rounded to the format, where finite numbers that are too large
+    become infinite if it has infinities and else the largest number. See `bs_softmax_grad_bound`.
 
     Examples
     --------

@@ -1,0 +1,69 @@
+"""How far softmax and its gradient may be from the exact results: the contracts of `softmax`, in ball arithmetic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..formats import FP32, Format
+from ..formats.bounds import Ball, dot_ball, gamma
+
+__all__ = ["bs_softmax_bound", "bs_softmax_grad_bound"]
+
+Array = np.ndarray[Any, Any]
+
+EXP_ERROR = 2.0**-23
+"""Relative error of the kernels' exponential, measured over every FP32 number in [-87.3, 0]."""
+
+EXP_FLOOR = 2.0**-126
+"""Exponentials below it may count as zero."""
+
+
+def bs_softmax_bound(x: Array, keep: Array, format: Format = FP32, scale: int = 0) -> Ball:
+    """Bound `bs_softmax`.
+
+    Parameters
+    ----------
+    x : numpy.ndarray of float64, shape (..., rows, columns)
+        The dense form of the input, finite.
+    keep : numpy.ndarray of bool
+        Which elements are stored and not masked.
+    format : Format, optional
+        Of the result.
+    scale : int, optional
+        Of the result.
+
+    Notes
+    -----
+    With u FP32's unit roundoff: d = x - m errs by u |d|, which the exponential turns into a relative error of about
+    as much; the n-term sum adds gamma_n, the quotient u.
+    """
+    u = FP32.unit_roundoff
+    lowest = np.where(keep, x, -np.inf)
+    top = lowest.max(axis=-1, keepdims=True, initial=-np.inf)
+    d = np.where(keep, x - np.where(np.isinf(top), 0, top), -np.inf)
+    exponentials = np.exp(d)
+    total = exponentials.sum(axis=-1, keepdims=True)
+    exact = exponentials / np.where(total == 0, 1, total)
+    distance = np.where(keep, -d, 0)
+    each = np.expm1(distance * u) + EXP_ERROR  # relative error of one exponential
+    terms = keep.sum(axis=-1, keepdims=True)
+    lost = (each * exponentials + EXP_FLOOR * keep).sum(axis=-1, keepdims=True) / np.where(total == 0, 1, total)
+    share = (1 + each) * (1 + u) * (1 + gamma(terms, u)) / np.maximum(1 - lost, 0.5) * (1 + lost) - 1
+    radius = exact * (share + 2.0**-45) + 2 * EXP_FLOOR * keep
+    return _rounded(Ball(exact, radius), format, scale)
+
+
+def bs_softmax_grad_bound(y: Array, grad: Array, format: Format = FP32, scale: int = 0) -> Ball:
+    """Bound `bs_softmax_grad`; `y` and `grad` are the dense forms, float64 and finite, of its operands."""
+    total = dot_ball(y * grad)
+    difference = (Ball.exact(grad) - total[..., None]).rounded(FP32)
+    return _rounded((Ball.exact(y) * difference).rounded(FP32), format, scale)
+
+
+def _rounded(ball: Ball, format: Format, scale: int) -> Ball:
+    unit = 2.0**scale
+    scaled = Ball(ball.centre / unit, ball.radius / unit).rounded(FP32)
+    scaled = scaled.rounded(format, overflow=None if format.has_infinity else "saturate")
+    return Ball(scaled.centre * unit, scaled.radius * unit)

@@ -1,0 +1,235 @@
+"""Softmax over stored blocks and its gradient: bounds, exact cases, every level the same bits, bad input."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poplibs_py.config import settings
+from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
+from poplibs_py.formats import BF16, E4M3, E5M2, F143, F152, FP16, FP32
+from poplibs_py.kernels import kernels
+from poplibs_py.popsparse import (
+    BlockSparseMatrix,
+    bs_softmax,
+    bs_softmax_bound,
+    bs_softmax_grad,
+    bs_softmax_grad_bound,
+    bs_softmax_in_place,
+    softmax,
+)
+from poplibs_py.testing import assert_same_bits, assert_within_bound
+
+FORMATS = [FP32, FP16, BF16, F143, F152, E4M3, E5M2]
+LEVELS = sorted({kernel.level for kernel in kernels("softmax")})
+
+formats = st.sampled_from(FORMATS)
+masks = st.sampled_from(softmax.MASKS)
+
+
+@st.composite
+def scores(draw: Any, groups: int = 3) -> BlockSparseMatrix:
+    """Numbers of any size in any format, on any pattern; edge blocks and a scale for each block too."""
+    sides = draw(st.integers(1, 9)), draw(st.integers(1, 18))
+    counts = draw(st.integers(1, groups)), draw(st.integers(1, 5)), draw(st.integers(1, 12))
+    ragged = draw(st.integers(0, sides[0] - 1)), draw(st.integers(0, sides[1] - 1))
+    shape = tuple(n * side - cut for n, side, cut in zip(counts[1:], sides, ragged, strict=True))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    chosen = rng.random(counts) < draw(st.sampled_from([0.1, 0.5, 1.0]))
+    dense = rng.normal(size=(counts[0], *shape)) * draw(st.sampled_from([0.0, 1.0, 10.0, 100.0]))
+    format = draw(formats)
+    dense = np.clip(dense, -min(format.max, 1e4), min(format.max, 1e4))
+    return BlockSparseMatrix.from_dense(dense if counts[0] > 1 else dense[0], sides, format=format,
+                                        mask=chosen if counts[0] > 1 else chosen[0])
+
+
+def dense_of(w: BlockSparseMatrix) -> Any:
+    return w.to_dense(np.float64)
+
+
+def kept(w: BlockSparseMatrix, mask: str) -> Any:
+    """Which elements are stored and not masked."""
+    high, wide = w.block_shape
+    keep = block_mask(w).repeat(high, -2).repeat(wide, -1)[..., : w.shape[0], : w.shape[1]]
+    ones = np.ones(w.shape, bool)
+    return keep & {"none": ones, "zero_upper_triangle": np.tril(ones), "zero_lower_triangle": np.triu(ones)}[mask]
+
+
+def block_mask(x: BlockSparseMatrix) -> Any:
+    chosen = np.zeros((x.groups, x.pattern.block_rows, x.pattern.block_columns), bool)
+    group, row = np.divmod(x.pattern.row_indices, x.pattern.block_rows)
+    chosen[group, row, x.column_indices] = True
+    return chosen if x.groups > 1 else chosen[0]
+
+
+def inside(w: BlockSparseMatrix) -> Any:
+    """Which elements of the stored blocks lie in the matrix."""
+    ones = np.ones(dense_of(w).shape, np.float32)
+    return BlockSparseMatrix.from_dense(ones, w.block_shape, mask=block_mask(w)).blocks != 0
+
+
+@given(scores(), masks, formats, st.booleans())
+def test_within_the_bound(x: BlockSparseMatrix, mask: str, format: Any, turned: bool) -> None:
+    if turned:
+        x = x.T.copy().T
+    y = bs_softmax(x, mask=mask, format=format)
+    stored = x.copy()
+    assert y.pattern == stored.pattern
+    keep = kept(stored, mask)
+    assert_within_bound(y.to_dense(), bs_softmax_bound(dense_of(stored), keep, format, y.scale))
+    assert not dense_of(y)[~keep].any()
+
+
+@given(scores(groups=2), st.data())
+def test_a_mask_for_each_group(x: BlockSparseMatrix, data: Any) -> None:
+    mask = [data.draw(masks) for _ in range(x.groups)]
+    y = bs_softmax(x, mask=mask, format="float32")
+    for g in range(x.groups):
+        assert bs_softmax(x.group(g), mask=mask[g], format="float32") == y.group(g)
+
+
+@given(scores(), masks, formats, st.integers(0, 2**32 - 1))
+def test_every_level_and_number_of_threads_gives_the_same_bits(x: BlockSparseMatrix, mask: str, format: Any,
+                                                               seed: int) -> None:
+    grad = x.astype(format)
+    grad.update(np.random.default_rng(seed).normal(size=x.blocks.shape) * inside(x))
+    results = []
+    with pytest.MonkeyPatch.context() as patch:
+        for level in LEVELS:
+            for threads in (1, 3):
+                patch.setattr(softmax, "select", lambda family, op, name, level=level: SimpleNamespace(kernel=next(
+                    k for k in kernels(family) if (k.op, k.formats, k.level) == (op, name, level))))
+                patch.setattr(softmax, "settings", SimpleNamespace(num_threads=threads))
+                patch.setattr(softmax, "_WORK_FOR_A_THREAD", 1)
+                softmax._program.cache_clear()
+                y = bs_softmax(x, mask=mask, format=format)
+                mixed = bs_softmax_grad(y, x, format="float32")
+                results.append((y.blocks, bs_softmax_grad(y, grad).blocks, mixed.blocks))
+    softmax._program.cache_clear()
+    for result in results[1:]:
+        for got, want in zip(result, results[0], strict=True):
+            assert_same_bits(got, want)
+
+
+@given(scores(), formats, formats, st.integers(0, 2**32 - 1))
+def test_gradient_within_the_bound(x: BlockSparseMatrix, of_y: Any, format: Any, seed: int) -> None:
+    y = bs_softmax(x, format=of_y)
+    values = np.random.default_rng(seed).normal(size=dense_of(x).shape)
+    grad = BlockSparseMatrix.from_dense(values, x.block_shape, mask=block_mask(x), format=format)
+    dx = bs_softmax_grad(y, grad)
+    bound = bs_softmax_grad_bound(dense_of(y), dense_of(grad), dx.format, dx.scale)
+    assert_within_bound(dx.to_dense(), bound)
+
+
+@pytest.mark.parametrize("count", [1 << 18, pytest.param(0x42B00000, marks=pytest.mark.nightly)])
+def test_the_exponential(count: int) -> None:
+    """Rows [0, x]: e^x / (1 + e^x) for FP32 numbers x from -88 to 0, evenly over their codes or every one."""
+    step = max(1, 0x42B00000 // count)
+    for start in range(0, 0x42B00000, step << 22):
+        codes = np.arange(start, min(start + (step << 22), 0x42B00000), step, dtype=np.uint32)
+        x = np.zeros((codes.size, 1, 2), np.float32)
+        x[:, 0, 1] = (codes | np.uint32(0x80000000)).view(np.float32)
+        rows = np.arange(codes.size)
+        w = BlockSparseMatrix.from_blocks(x, shape=(codes.size, 2), row_indices=rows, column_indices=0 * rows)
+        got = bs_softmax(w).blocks
+        assert_within_bound(got[:, 0], bs_softmax_bound(x[:, 0].astype(np.float64), np.ones((codes.size, 2), bool)))
+
+
+def test_equal_elements_share_exactly() -> None:
+    for count in (1, 2, 4, 64, 256):
+        w = BlockSparseMatrix.from_dense(np.full((3, count), -7.5, np.float32), (1, 1))
+        assert np.all(bs_softmax(w).blocks == 1 / count)
+
+
+@given(scores(), st.integers(-8, 8))
+def test_adding_a_power_of_two_grid_shift_changes_no_bit(x: BlockSparseMatrix, shift: int) -> None:
+    whole = x.astype("float32")
+    whole.update(np.rint(whole.blocks))
+    moved = whole.copy()
+    moved.update(np.where(inside(whole), whole.blocks + np.float32(shift), 0))
+    assert_same_bits(bs_softmax(moved).blocks, bs_softmax(whole).blocks)
+
+
+def test_special_values() -> None:
+    inf, nan = np.inf, np.nan
+    rows = [[1, -inf, 1, -inf], [-inf] * 4, [nan, -inf, -inf, 0], [inf, 0, 0, 0], [0, -200, -inf, -1e38]]
+    x = np.array(rows, np.float32)
+    for sides in ((1, 1), (1, 4), (5, 2)):
+        w = BlockSparseMatrix.from_dense(x, sides, density=1)
+        got = bs_softmax(w).to_dense()
+        assert got[0].tolist() == [0.5, 0, 0.5, 0]
+        assert got[1].tolist() == [0] * 4
+        assert np.isnan(got[2]).all()
+        assert np.isnan(got[3, 0])
+        assert got[4].tolist() == [1, 0, 0, 0]
+
+
+@given(scores(), masks)
+def test_in_place_gives_the_same(x: BlockSparseMatrix, mask: str) -> None:
+    if x.format.bits == 8:
+        x = x.astype("float16")
+    want = bs_softmax(x, mask=mask)
+    grad = want.copy()
+    dx = bs_softmax_grad(want, grad)
+    bs_softmax_in_place(x, mask=mask)
+    assert x == want
+    assert bs_softmax_grad(want, grad, out=grad) is grad
+    assert grad == dx
+
+
+def test_default_scale_is_the_least_that_holds_one() -> None:
+    w = BlockSparseMatrix.from_dense([[4.0]], 1)
+    for format, scale in ((F143, -7), (F152, -15), (E4M3, -8)):
+        y = bs_softmax(w, format=format)
+        assert (y.scale, y.to_dense()[0, 0]) == (scale, 1)
+        assert format.max * 2.0 ** (scale - 1) < 1 <= format.max * 2.0**scale
+
+
+def test_one_scale_for_each_block_is_understood() -> None:
+    w = BlockSparseMatrix.from_blocks(np.float32([1, 2, 3]), shape=(1, 3), row_indices=[0, 0, 0],
+                                      column_indices=[0, 1, 2], format="f143", scale=[-4, 0, 1])
+    assert bs_softmax(w, format="float32") == bs_softmax(w.astype("float32"))
+
+
+def test_memory_is_counted_and_small() -> None:
+    from poplibs_py.program import memory_in_use, memory_peak
+
+    w = BlockSparseMatrix.from_mask(np.ones((4, 64), bool), 8, format="float16")
+    memory_peak(reset=True)
+    before = memory_in_use()
+    bs_softmax(w)
+    assert memory_in_use() == before
+    row = 64 * 8 * 8 * 4
+    assert memory_peak() - before <= settings.num_threads * 2 * row
+
+
+W = BlockSparseMatrix.from_mask(np.eye(2, dtype=bool), 2)
+OTHER = BlockSparseMatrix.from_mask(~np.eye(2, dtype=bool), 2)
+FROZEN = BlockSparseMatrix.from_mask(np.eye(2, dtype=bool), 2)
+FROZEN._blocks.flags.writeable = False
+SHARED = np.zeros((3, 2, 2), np.float32)
+
+
+@pytest.mark.parametrize("call", [
+    lambda: bs_softmax(np.eye(2)), lambda: bs_softmax(W, mask="upper"), lambda: bs_softmax(W, mask=["none", "none"]),
+    lambda: bs_softmax(W, mask=3), lambda: bs_softmax(W, mask=[3]), lambda: bs_softmax(W, format="float64"),
+    lambda: bs_softmax(W, scale=1), lambda: bs_softmax(W, format="f143", scale=99), lambda: bs_softmax(W, out=OTHER),
+    lambda: bs_softmax(W, out=W.T), lambda: bs_softmax(W, out=np.zeros(3)), lambda: bs_softmax(W, out=FROZEN),
+    lambda: bs_softmax(W, out=W.copy(), format="float16"), lambda: bs_softmax_grad(W, OTHER),
+    lambda: bs_softmax_grad(W, None), lambda: bs_softmax_grad(None, W), lambda: bs_softmax_grad(W, W[0:2]),
+    lambda: bs_softmax(BlockSparseMatrix(W.pattern, SHARED[:2]), out=BlockSparseMatrix(W.pattern, SHARED[1:])),
+])  # fmt: skip
+def test_bad_arguments_are_refused(call: Any) -> None:
+    with pytest.raises((InvalidArgumentError, InvalidTypeError), match=r"^[a-z]+: got"):
+        call()
+
+
+def test_a_matrix_without_blocks() -> None:
+    empty = BlockSparseMatrix.from_mask(np.zeros((2, 3), bool), 4)
+    assert bs_softmax(empty).n_blocks == 0
+    assert bs_softmax_grad(empty, empty).n_blocks == 0
