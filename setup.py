@@ -102,6 +102,7 @@ PLAIN = {
     "planner/_search.pyx": "poplibs_py.planner._search",
     "poplin/_matmul.pyx": "poplibs_py.poplin.matmul._matmul",
     "program/_executor.pyx": "poplibs_py.program._executor",
+    "program/_memo.pyx": "poplibs_py.program._memo",
     "random/_generator.pyx": "poplibs_py.poprand._generator",
     "random/_workers.pyx": "poplibs_py.poprand._workers",
     "popsparse/_pattern.pyx": "poplibs_py.popsparse._pattern",

@@ -66,10 +66,11 @@ class Axis:
 
 @dataclass(frozen=True)
 class CastPlan:
-    """What `cast` runs: an executable, and the record that its items share."""
+    """What `cast` runs: an executable, the record that its items share, and the target's dtype."""
 
     executable: Executable
     layout: Array
+    dtype: np.dtype[Any]
 
     @classmethod
     def make(cls, source: Format | None, shape: tuple[int, ...], in_strides: tuple[int, ...], in_blocks: Blocks,
@@ -95,7 +96,7 @@ class CastPlan:
                 layout[key]["block"][0, d] = axis.blocks[i]
                 layout[key]["stride"][0, d] = axis.scale_strides[i]
         layout["in_scales"]["varies"], layout["out_scales"]["varies"] = in_blocks is not None, out_blocks is not None
-        return cls(_executable(int(np.prod(shape, dtype=np.int64)), threads), layout)
+        return cls(_executable(int(np.prod(shape, dtype=np.int64)), threads), layout, target.dtype or target.code_dtype)
 
 
 def _axes(shape: tuple[int, ...], strides: tuple[tuple[int, ...], tuple[int, ...]],

@@ -1,5 +1,6 @@
 """Programs: work tables over tiles, and the executor that runs them."""
 
 from ._executor import Executable, memory_in_use, memory_peak
+from ._memo import LayoutMemo
 
-__all__ = ["Executable", "memory_in_use", "memory_peak"]
+__all__ = ["Executable", "LayoutMemo", "memory_in_use", "memory_peak"]

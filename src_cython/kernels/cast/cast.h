@@ -20,6 +20,14 @@ typedef void (*pop_drawer)(pop_aox *stream, int64_t first, int64_t n, uint32_t *
 /* Keeps the noise of a cast apart from numbers drawn with the same seed. */
 #define POP_CAST_SUBSTREAM 0xca57
 
+/* How many of n numbers lie before the first vector that does not cross a cache line. NumPy's arrays begin in the middle
+ * of one, and then every 64-byte store would cost two. */
+POP_INLINE int pop_unaligned_head(const float *numbers, int64_t n)
+{
+    int head = (int)((0 - (uintptr_t)numbers) / 4 % POP_LANES);
+    return n >= 8 * POP_LANES ? head : 0;
+}
+
 #define POP_CAST_DIMS 64
 #define POP_CAST_CHUNK 1024
 

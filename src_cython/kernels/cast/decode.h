@@ -5,7 +5,8 @@
 
 POP_INLINE void pop_decode_run(const pop_format *f, const char *codes, float *numbers, int64_t n)
 {
-    int64_t i = 0, bytes = pop_bytes(f);
+    int64_t i = pop_unaligned_head(numbers, n), bytes = pop_bytes(f);
+    pop_v_encode_part(&POP_F32, 0, numbers, pop_v_decode_part(f, codes, (int)i), (int)i);
     for (; i + 4 * POP_LANES <= n; i += 4 * POP_LANES)
         for (int64_t j = i; j < i + 4 * POP_LANES; j += POP_LANES)
             pop_v_encode(&POP_F32, 0, numbers + j, pop_v_decode(f, codes + j * bytes));

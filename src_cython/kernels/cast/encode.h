@@ -2,38 +2,46 @@
  * */
 #include "kernels/cast/cast.h"
 
-POP_INLINE void pop_encode_part_run(const pop_format *f, int rounding, const pop_cast *cast, const float *numbers,
-                                    char *codes, const uint32_t *words, int n)
+POP_INLINE void pop_encode_part_run(const pop_format *f, int rounding, int overflow, int random_bits,
+                                    const float *numbers, char *codes, const uint32_t *words, int n)
 {
     pop_v_f x = pop_v_decode_part(&POP_F32, numbers, n);
     if (rounding == POP_NEAREST_EVEN) {
-        pop_v_encode_part(f, cast->overflow, codes, x, n);
+        pop_v_encode_part(f, overflow, codes, x, n);
         return;
     }
     pop_v_i noise = pop_v_set(0);
-    if (rounding == POP_STOCHASTIC) noise = pop_v_noise(pop_v_load(words, 4, n), cast->random_bits);
-    pop_v_store(codes, pop_bytes(f), pop_v_to_code(f, rounding, cast->overflow, x, noise), n);
+    if (rounding == POP_STOCHASTIC) noise = pop_v_noise(pop_v_load(words, 4, n), random_bits);
+    pop_v_store(codes, pop_bytes(f), pop_v_to_code(f, rounding, overflow, x, noise), n);
 }
 
-POP_INLINE void pop_encode_loop(const pop_format *f, int rounding, const pop_cast *cast, const float *numbers,
+/* Options come as values: what lies in memory would be read again after every store. */
+POP_INLINE void pop_encode_loop(const pop_format *f, int rounding, int overflow, int random_bits, const float *numbers,
                                 char *codes, int64_t n, const uint32_t *words)
 {
     int64_t i = 0, bytes = pop_bytes(f);
     for (; i + 4 * POP_LANES <= n; i += 4 * POP_LANES)
         for (int u = 0; u < 4 * POP_LANES; u += POP_LANES)
-            pop_encode_part_run(f, rounding, cast, numbers + i + u, codes + (i + u) * bytes, words + i + u, POP_LANES);
+            pop_encode_part_run(f, rounding, overflow, random_bits, numbers + i + u, codes + (i + u) * bytes,
+                                words + i + u, POP_LANES);
     for (; i < n; i += POP_LANES) {
         int part = n - i < POP_LANES ? (int)(n - i) : POP_LANES;
-        pop_encode_part_run(f, rounding, cast, numbers + i, codes + i * bytes, words + i, part);
+        pop_encode_part_run(f, rounding, overflow, random_bits, numbers + i, codes + i * bytes, words + i, part);
     }
 }
 
 POP_INLINE void pop_encode_run(const pop_format *f, const pop_cast *cast, const float *numbers, char *codes, int64_t n,
                                const uint32_t *words)
 {
-    if (cast->rounding == POP_NEAREST_EVEN) pop_encode_loop(f, POP_NEAREST_EVEN, cast, numbers, codes, n, words);
-    else if (cast->rounding == POP_TOWARD_ZERO) pop_encode_loop(f, POP_TOWARD_ZERO, cast, numbers, codes, n, words);
-    else pop_encode_loop(f, POP_STOCHASTIC, cast, numbers, codes, n, words);
+    int overflow = cast->overflow, random_bits = cast->random_bits;
+    if (cast->rounding == POP_TOWARD_ZERO)
+        pop_encode_loop(f, POP_TOWARD_ZERO, overflow, random_bits, numbers, codes, n, words);
+    else if (cast->rounding == POP_STOCHASTIC)
+        pop_encode_loop(f, POP_STOCHASTIC, overflow, random_bits, numbers, codes, n, words);
+    else if (pop_is_f16(f) && overflow == POP_OVERFLOW_INFINITY) /* the CPU's own conversion */
+        pop_encode_loop(f, POP_NEAREST_EVEN, POP_OVERFLOW_INFINITY, random_bits, numbers, codes, n, words);
+    else
+        pop_encode_loop(f, POP_NEAREST_EVEN, overflow, random_bits, numbers, codes, n, words);
 }
 
 /* The layout is the compiler's to know; the bias carries the scale. */
