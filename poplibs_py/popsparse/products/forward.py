@@ -10,8 +10,10 @@ import numpy as np
 from ...config import settings
 from ...errors import bad_type
 from ...formats import Format
+from ...program import Executable
 from ..matrix import BlockSparseMatrix
 from ..pattern import BlockPattern
+from ._layout import layout_key
 from ._transpose import transpose
 from .multiply import Product, Values, domain_of, program
 from .operands import (
@@ -33,6 +35,11 @@ Array = np.ndarray[Any, Any]
 
 _WORK_FOR_A_THREAD = 1 << 20
 """Multiplications below which a second thread costs more than it gains."""
+
+_FP32 = np.dtype(np.float32)
+_MOST_MADE = 1024
+_made: dict[tuple[Any, ...], tuple[Executable, tuple[int, ...]]] = {}
+"""Programs of plain calls and the shapes of their results, by everything that decides them."""
 
 _Transpose = tuple[Array, Array, Array]
 _transposes: dict[int, tuple[weakref.ref[BlockPattern], _Transpose]] = {}
@@ -69,6 +76,12 @@ def multiply(w: BlockSparseMatrix, x: object, *, out: object | None = None, out_
     With `swapped`, X and the result are transposed on their way in and out, and messages speak of them as given. With
     `capacity`, the program has room for so many blocks and nothing is kept with the pattern.
     """
+    key = None
+    if out_dtype is None and bias is None and activation is None:
+        key = _key(w, x, out, swapped, capacity)
+        made = _made.get(key) if key is not None else None
+        if made is not None:
+            return _repeat(made, w, x, out, swapped, capacity is None)
     rows, depth = w.shape
     if isinstance(x, PreparedDense) and not swapped:
         return _multiply_prepared(w, x, out, out_dtype, bias, activation, capacity)
@@ -82,7 +95,40 @@ def multiply(w: BlockSparseMatrix, x: object, *, out: object | None = None, out_
     product = _product(w, dense.shape[-1], describe(dense, operand.format, operand.scale), describe(y, y_format),
                        bias is not None, check_activation(activation), capacity)
     _run(product, w, dense, y, check_bias(bias, rows, w.groups), capacity is None)
-    return y.swapaxes(-1, -2) if swapped else y
+    result = y.swapaxes(-1, -2) if swapped else y
+    if key is not None and y.size:
+        if len(_made) >= _MOST_MADE:
+            _made.clear()
+        _made[key] = program(product), result.shape
+    return result
+
+
+def _key(w: BlockSparseMatrix, x: Any, out: object, swapped: bool, capacity: int | None) -> tuple[Any, ...] | None:
+    # All that decides which program runs, or None: then everything is looked at first.
+    layout = layout_key(x, out, w._blocks)
+    if layout is None or not isinstance(w.scale, int):
+        return None
+    p, size = w.pattern, w._blocks.size
+    columns = x.shape[-2 if swapped else -1] if x.ndim > 1 else 1
+    threads = 1 if settings.num_threads == 1 else threads_for(size * columns)
+    return (layout, swapped, p.shape, p.block_shape, p.groups, w.is_transposed, w.format.name, w.scale, threads,
+            capacity or p.column_indices.size)
+
+
+def _repeat(made: tuple[Executable, tuple[int, ...]], w: BlockSparseMatrix, x: Any, out: Any, swapped: bool,
+            keep: bool) -> Array:
+    # As a call before this one.
+    run, shape = made
+    result: Array = empty(shape, _FP32) if out is None else out
+    y = result
+    if swapped:
+        x, y = x.swapaxes(-1, -2), result.swapaxes(-1, -2)
+    if w.is_transposed:
+        offsets, inner, order = pattern_arrays(w, keep)
+        run(offsets, inner, w._blocks, x, y, order)
+    else:
+        run(w.pattern.row_offsets, w.pattern.column_indices, w._blocks, x, y)
+    return result
 
 
 def _multiply_prepared(w: BlockSparseMatrix, x: PreparedDense, out: object | None, out_dtype: object, bias: object,
