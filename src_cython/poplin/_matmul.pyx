@@ -16,16 +16,18 @@ import numpy as np
 cdef extern from "kernels/dot/dot.h" nogil:
     ctypedef struct pop_format:
         int bias
+    int pop_all_finite(const pop_format *format, int64_t bytes, const void *source, int64_t n)
     ctypedef struct pop_dot_block:
         const char *a
         const char *b
         float *c
-        int64_t a_row, a_cell, b_cell, b_col, c_row, rows, cols, cells, a_low, b_low, accumulate
+        int64_t a_row, a_cell, b_cell, b_col, c_row, rows, cols, cells, a_low, b_low, skip_lows, accumulate
     ctypedef void (*pop_dot_multiply)(const pop_dot_block *block) noexcept nogil
     ctypedef void (*pop_dot_decode)(const pop_format *format, const void *source, void *to, void *low,
                                     int64_t n) noexcept nogil
     ctypedef void (*pop_dot_transpose)(const char *source, int64_t line, int64_t lines, int64_t cells, char *to,
                                        int64_t cell) noexcept nogil
+    ctypedef void (*pop_dot_hook)() noexcept nogil
     ctypedef void (*pop_dot_round)(float *sums, int64_t n) noexcept nogil
     ctypedef void (*pop_dot_interleave)(const uint16_t *even, const uint16_t *odd, uint16_t *to, int64_t n) noexcept nogil
 
@@ -57,12 +59,22 @@ cpdef enum Sums:
 
 cdef struct Side:
     int64_t mode, decode, format, item
+    int64_t operand
     int64_t line, step  # bytes from a line to the next, from an element of a line to the next
     int64_t at  # of its panels in the scratch
+    int64_t low  # bytes from a panel to that of the low parts; 0 where numbers have one part
+    int64_t stage_low  # the same for its lines in the stage
+    int64_t gather_at  # of gathered codes in the stage, behind those lines
+    int64_t scales  # operand of the scales' exponents; -1 where the format's record says all
+    int64_t scale_line, scale_step  # bytes from a block's exponent to the next, across lines and along them
+    int64_t block_lines, block_steps  # extent of a block that shares a scale
 
 cdef struct Spec:
     Side a, b
+    int64_t fallback  # another Spec, for operands that are not finite
     int64_t multiply, transpose, interleave, epilogue, round_sums
+    int64_t begin, end  # what the kernel wants called before and after an item
+    int64_t skip_lows  # leave out the product of the low parts
     int64_t elements  # of a cell: 1 FP32, 2 BF16
     int64_t depth, depth_grain, row_grain
     int64_t rows_at_once, cols_at_once  # the kernel's block
@@ -76,14 +88,17 @@ cdef struct Spec:
     double alpha, beta
 
 cdef struct Item:
-    int64_t spec, a, b, out, bias, m, n, first_col
+    int64_t spec, a, b, b_again, out, bias, m, n, first_row, first_col, a_scale, b_scale
 
-ITEM = np.dtype([(name, np.int64) for name in ("spec", "a", "b", "out", "bias", "m", "n", "first_col")])
-_SIDE = [(name, np.int64) for name in ("mode", "decode", "format", "item", "line", "step", "at")]
+ITEM = np.dtype([(name, np.int64) for name in (
+    "spec", "a", "b", "b_again", "out", "bias", "m", "n", "first_row", "first_col", "a_scale", "b_scale")])
+_SIDE = [(name, np.int64) for name in (
+    "mode", "decode", "format", "item", "operand", "line", "step", "at", "low", "stage_low", "gather_at", "scales", "scale_line",
+    "scale_step", "block_lines", "block_steps")]
 SPEC = np.dtype(
     [("a", _SIDE), ("b", _SIDE)]
     + [(name, np.int64) for name in (
-        "multiply", "transpose", "interleave", "epilogue", "round_sums", "elements", "depth", "depth_grain", "row_grain",
+        "fallback", "multiply", "transpose", "interleave", "epilogue", "round_sums", "begin", "end", "skip_lows", "elements", "depth", "depth_grain", "row_grain",
         "rows_at_once", "cols_at_once", "mc", "nc", "kc", "sums", "sums_at", "sums_row", "stage_at", "bias_at", "pitch",
         "prepared_cols", "finish", "out_row", "out_col", "out_format", "overflow", "activation", "bias_decode",
         "bias_item", "bias_step", "bias_format", "bias_per_row")]
@@ -99,78 +114,146 @@ cdef inline int64_t rounded(int64_t n, int64_t grain) noexcept nogil:
     return (n + grain - 1) // grain * grain
 
 
-cdef inline void decode_line(const Side *s, const char *source, char *to, int64_t n, char *stage) noexcept nogil:
+cdef struct Source:
+    # An operand of one item: its lines, and where their scales are.
+    const Side *side
+    const char *base
+    const signed char *scales
+    int64_t first_line, first_step  # of the item, in the whole operand
+
+
+cdef void open_source(Source *s, const Side *side, const char *base, const signed char *scales, int64_t row, int64_t col,
+                      bint lines_are_rows) noexcept nogil:
+    s.side, s.base, s.scales = side, base, scales
+    s.first_line = row if lines_are_rows else col
+    s.first_step = col if lines_are_rows else row
+
+
+cdef void decode_scaled(const Source *s, int64_t line, int64_t step, int64_t n, const char *source, char *to, char *low,
+                        int64_t element) noexcept nogil:
+    """Decode contiguous codes, each run of a block with its own scale."""
+    cdef const Side *d = s.side
+    cdef pop_format scaled = (<const pop_format *>d.format)[0]
+    cdef const signed char *scales = s.scales + (s.first_line + line) // d.block_lines * d.scale_line
+    cdef int64_t done = 0, at = s.first_step + step, run
+    while done < n:
+        run = smaller(n - done, d.block_steps - at % d.block_steps)
+        scaled.bias = (<const pop_format *>d.format).bias - scales[at // d.block_steps * d.scale_step]
+        (<pop_dot_decode>d.decode)(&scaled, source + done * d.item, to + done * element,
+                                   low + done * element if low != NULL else NULL, run)
+        done += run
+        at += run
+
+
+cdef inline void decode_line(const Source *s, int64_t line, int64_t step, int64_t n, char *to, char *low, int64_t element,
+                             char *stage) noexcept nogil:
     """Decode n elements of a line, gathered first where they are apart."""
-    if s.step == s.item or n == 1:
-        (<pop_dot_decode>s.decode)(<const pop_format *>s.format, source, to, NULL, n)
+    cdef const Side *d = s.side
+    cdef const char *source = s.base + line * d.line + step * d.step
+    if d.step != d.item and n > 1:
+        pop_scatter(d.item, source, d.step, stage + d.gather_at, d.item, n)
+        source = stage + d.gather_at
+    if s.scales != NULL:
+        decode_scaled(s, line, step, n, source, to, low, element)
     else:
-        pop_scatter(s.item, source, s.step, stage, s.item, n)
-        (<pop_dot_decode>s.decode)(<const pop_format *>s.format, stage, to, NULL, n)
+        (<pop_dot_decode>d.decode)(<const pop_format *>d.format, source, to, low, n)
 
 
-cdef void pack_rows(const Spec *p, const Side *s, const char *source, char *to, int64_t pitch, int64_t rows, int64_t depth,
-                    char *stage) noexcept nogil:
+cdef void pack_rows(const Spec *p, const Source *s, int64_t line, int64_t lines, int64_t k, int64_t depth, char *to,
+                    int64_t low, int64_t pitch, char *stage) noexcept nogil:
     """Lines along the depth stay lines along the depth, padded with zeros to the kernel's grain."""
     cdef int64_t r, element = 4 // p.elements
     cdef int64_t padding = (rounded(depth, p.depth_grain) - depth) * element
-    for r in range(rows):
-        decode_line(s, source + r * s.line, to + r * pitch, depth, stage)
+    for r in range(lines):
+        decode_line(s, line + r, k, depth, to, to + low if low else NULL, element, stage)
         if padding:
-            memset(to + r * pitch + depth * element, 0, padding)
+            memset(to + depth * element, 0, padding)
+            if low:
+                memset(to + low + depth * element, 0, padding)
+        to += pitch
 
 
-cdef void pack_lines(const Spec *p, const Side *s, const char *source, char *to, int64_t pitch, int64_t width,
-                     int64_t depth, char *stage) noexcept nogil:
+cdef void stage_line(const Source *s, int64_t k, int64_t end, int64_t step, int64_t width, char *to,
+                     char *stage) noexcept nogil:
+    """A BF16 line of the depth, or zeros beyond its end."""
+    cdef int64_t low = s.side.stage_low
+    if k < end:
+        decode_line(s, k, step, width, to, to + low if low else NULL, 2, stage)
+    else:
+        memset(to, 0, 2 * width)
+        if low:
+            memset(to + low, 0, 2 * width)
+
+
+cdef void pack_lines(const Spec *p, const Source *s, int64_t k, int64_t depth, int64_t step, int64_t width, char *to,
+                     int64_t low, int64_t pitch, char *stage) noexcept nogil:
     """Lines across the width become lines of cells: one of FP32, two of BF16 interleaved."""
-    cdef int64_t k
+    cdef int64_t i, stage_low = s.side.stage_low
     cdef char *odd = stage + rounded(2 * width, 64)
-    cdef char *gathered = stage + 2 * rounded(2 * width, 64)
     if p.elements == 1:
-        for k in range(depth):
-            decode_line(s, source + k * s.line, to + k * pitch, width, stage)
+        for i in range(depth):
+            decode_line(s, k + i, step, width, to + i * pitch, NULL, 4, stage)
         return
-    for k in range(0, rounded(depth, p.depth_grain), 2):
-        if k < depth:
-            decode_line(s, source + k * s.line, stage, width, gathered)
-        else:
-            memset(stage, 0, 2 * width)
-        if k + 1 < depth:
-            decode_line(s, source + (k + 1) * s.line, odd, width, gathered)
-        else:
-            memset(odd, 0, 2 * width)
-        (<pop_dot_interleave>p.interleave)(<uint16_t *>stage, <uint16_t *>odd, <uint16_t *>(to + k // 2 * pitch),
-                                             width)
+    for i in range(0, rounded(depth, p.depth_grain), 2):
+        stage_line(s, k + i, k + depth, step, width, stage, stage)
+        stage_line(s, k + i + 1, k + depth, step, width, odd, stage)
+        interleave(p, stage, odd, to, width)
+        if low:
+            interleave(p, stage + stage_low, odd + stage_low, to + low, width)
+        to += pitch
 
 
-cdef void pack_turned(const Spec *p, const Side *s, const char *source, char *to, int64_t pitch, int64_t width,
-                      int64_t depth, char *stage) noexcept nogil:
+cdef inline void interleave(const Spec *p, char *even, char *odd, char *to, int64_t width) noexcept nogil:
+    (<pop_dot_interleave>p.interleave)(<uint16_t *>even, <uint16_t *>odd, <uint16_t *>to, width)
+
+
+cdef void pack_turned(const Spec *p, const Source *s, int64_t line, int64_t width, int64_t k, int64_t depth, char *to,
+                      int64_t low, int64_t pitch, char *stage) noexcept nogil:
     """Lines along the depth become lines of cells across the width, sixteen at a time."""
-    cdef int64_t j, lines, cells = rounded(depth, p.depth_grain) // p.elements, line = 4 * cells
+    cdef int64_t j, lines, cells = rounded(depth, p.depth_grain) // p.elements, length = 4 * cells
+    cdef int64_t stage_low = s.side.stage_low
     for j in range(0, width, 16):
         lines = smaller(16, width - j)
-        pack_rows(p, s, source + j * s.line, stage, line, lines, depth, stage + 16 * line)
-        (<pop_dot_transpose>p.transpose)(stage, line, lines, cells, to + 4 * j, pitch)
+        pack_rows(p, s, line + j, lines, k, depth, stage, stage_low, length, stage)
+        (<pop_dot_transpose>p.transpose)(stage, length, lines, cells, to + 4 * j, pitch)
+        if low:
+            (<pop_dot_transpose>p.transpose)(stage + stage_low, length, lines, cells, to + low + 4 * j, pitch)
 
 
-cdef void pack_b(const Spec *p, const char *source, char *to, int64_t cols, int64_t depth, char *stage) noexcept nogil:
-    """Panels of the kernel's width, one after another; `source` is the block's first element."""
+cdef void pack_across(const Spec *p, const Source *s, int64_t k, int64_t depth, int64_t step, int64_t width, char *to,
+                      int64_t low, int64_t pitch, char *stage) noexcept nogil:
+    """Lines across the width become rows of cells along the depth: 16 of them, through a square of cells each."""
+    cdef int64_t i, j, part, cells = rounded(depth, p.depth_grain) // p.elements
+    cdef char square[2048]
+    for j in range(0, width, 16):
+        for i in range(0, cells, 16):
+            pack_lines(p, s, k + i * p.elements, smaller(16 * p.elements, depth - i * p.elements), step + j,
+                       smaller(16, width - j), square, 1024 if low else 0, 64, stage)
+            for part in range(2 if low else 1):
+                (<pop_dot_transpose>p.transpose)(square + 1024 * part, 64, smaller(16, cells - i), smaller(16, width - j),
+                                                 to + j * pitch + 4 * i + part * low, pitch)
+
+
+cdef void pack_b(const Spec *p, const Source *s, int64_t col, int64_t cols, int64_t k, int64_t depth, char *to,
+                 char *stage) noexcept nogil:
+    """Panels of the kernel's width, one after another."""
     cdef int64_t j, width, cells = rounded(depth, p.depth_grain) // p.elements, pitch = 4 * p.cols_at_once
-    cdef const Side *s = &p.b
-    if s.mode == ALONG:
-        pack_rows(p, s, source, to, 4 * cells, cols, depth, stage)
+    if p.b.mode == ALONG:
+        pack_rows(p, s, col, cols, k, depth, to, p.b.low, 4 * cells, stage)
         return
     for j from 0 <= j < cols by p.cols_at_once:
         width = smaller(p.cols_at_once, cols - j)
-        if s.mode == LINES:
-            pack_lines(p, s, source + j * s.step, to, pitch, width, depth, stage)
+        if p.b.mode == LINES:
+            pack_lines(p, s, k, depth, col + j, width, to, p.b.low, pitch, stage)
         else:
-            pack_turned(p, s, source + j * s.line, to, pitch, width, depth, stage)
+            pack_turned(p, s, col + j, width, k, depth, to, p.b.low, pitch, stage)
         to += cells * pitch
 
 
 cdef struct Walk:
     # Where the loops are: block of A and of B as the kernel reads them, and the output.
     const Spec *p
+    Source a, b
     pop_dot_block block
     pop_epilogue e
     const char *b_panel
@@ -218,51 +301,88 @@ cdef void take_b(Walk *w, const Item *item, const pop_tile *tile, int64_t j, int
                  int64_t kb) noexcept nogil:
     """Make the block of B at depth k, column j ready for the kernel."""
     cdef const Spec *p = w.p
-    cdef const char *b = tile.operands[1] + item.b
     cdef int64_t cells = rounded(kb, p.depth_grain) // p.elements
     w.block.b_cell = 4 * p.cols_at_once
-    w.b_next = cells * w.block.b_cell
     w.block.b_col = 4 * cells
+    w.b_next = cells * w.block.b_cell
     if p.b.mode == DIRECT:
         w.block.b_cell = p.b.line * p.elements
         w.block.b_col = p.b.step
         w.b_next = p.cols_at_once * p.b.step
-        w.b_panel = b + k * p.b.line + j * p.b.step
+        w.b_panel = w.b.base + k * p.b.line + j * p.b.step
     elif p.b.mode == PREPARED:
-        w.b_panel = b + 4 * (k // p.elements * p.prepared_cols + (item.first_col + j) * cells)
+        w.b_panel = w.b.base + 4 * (k // p.elements * p.prepared_cols + (item.first_col + j) * cells)
     else:
         w.b_panel = tile.scratch + p.b.at
-        if p.b.mode == LINES:
-            b += k * p.b.line + j * p.b.step
-        else:
-            b += k * p.b.step + j * p.b.line
-        pack_b(p, b, tile.scratch + p.b.at, nb, kb, tile.scratch + p.stage_at)
+        pack_b(p, &w.b, j, nb, k, kb, tile.scratch + p.b.at, tile.scratch + p.stage_at)
 
 
 cdef const char *take_a(Walk *w, const Item *item, const pop_tile *tile, int64_t i, int64_t k, int64_t mb,
                         int64_t kb) noexcept nogil:
     """Make the block of A at row i, depth k ready for the kernel."""
     cdef const Spec *p = w.p
-    cdef const char *a = tile.operands[0] + item.a
     cdef char *to = tile.scratch + p.a.at
+    cdef char *stage = tile.scratch + p.stage_at
     if p.a.mode == DIRECT:
         w.block.a_row = p.a.line
         w.block.a_cell = p.a.step * p.elements
-        return a + i * p.a.line + k * p.a.step
-    if p.a.mode == LINES:
-        w.block.a_row = p.pitch
-        w.block.a_cell = 4
-        pack_rows(p, &p.a, a + i * p.a.line + k * p.a.step, to, p.pitch, mb, kb, tile.scratch + p.stage_at)
-    else:
+        return w.a.base + i * p.a.line + k * p.a.step
+    if p.a.mode == TURNED and p.row_grain == 1:
         w.block.a_row = 4
         w.block.a_cell = p.pitch
-        pack_lines(p, &p.a, a + i * p.a.step + k * p.a.line, to, p.pitch, mb, kb, tile.scratch + p.stage_at)
+        pack_lines(p, &w.a, k, kb, i, mb, to, p.a.low, p.pitch, stage)
+        return to
+    w.block.a_row = p.pitch
+    w.block.a_cell = 4
+    if p.a.mode == LINES:
+        pack_rows(p, &w.a, i, mb, k, kb, to, p.a.low, p.pitch, stage)
+    else:
+        pack_across(p, &w.a, k, kb, i, mb, to, p.a.low, p.pitch, stage)
     return to
+
+
+cdef bint finite(const Source *s, int64_t lines, int64_t steps) noexcept nogil:
+    """Whether an operand's part of the item holds no infinity (or NaN)."""
+    cdef const Side *d = s.side
+    cdef int64_t i, j
+    for i in range(lines):
+        if d.step == d.item:
+            if not pop_all_finite(<const pop_format *>d.format, d.item, s.base + i * d.line, steps):
+                return False
+        else:
+            for j in range(steps):
+                if not pop_all_finite(<const pop_format *>d.format, d.item, s.base + i * d.line + j * d.step, 1):
+                    return False
+    return True
+
+
+cdef void open_sources(Walk *w, const Spec *p, const Item *item, const pop_tile *tile) noexcept nogil:
+    cdef const signed char *a_scales = NULL
+    cdef const signed char *b_scales = NULL
+    cdef bint a_by_rows = p.a.mode == DIRECT or p.a.mode == LINES
+    cdef bint b_by_rows = p.b.mode != TURNED and p.b.mode != ALONG
+    if p.a.scales >= 0:
+        a_scales = <const signed char *>tile.operands[p.a.scales] + item.a_scale
+    if p.b.scales >= 0:
+        b_scales = <const signed char *>tile.operands[p.b.scales] + item.b_scale
+    open_source(&w.a, &p.a, tile.operands[p.a.operand] + item.a, a_scales, item.first_row, 0, a_by_rows)
+    open_source(&w.b, &p.b, tile.operands[p.b.operand] + (item.b if p.b.operand == 1 else item.b_again), b_scales, 0,
+                item.first_col, b_by_rows)
+
+
+cdef bint may_split(const Item *item, const pop_tile *tile, const Spec *p) noexcept nogil:
+    """Whether both operands are finite, so that numbers may be split in parts: infinity times a part of zero is NaN."""
+    cdef Walk w
+    open_sources(&w, p, item, tile)
+    return (finite(&w.a, p.depth, item.m) if p.a.mode == TURNED else finite(&w.a, item.m, p.depth)) and (
+        finite(&w.b, item.n, p.depth) if p.b.mode == TURNED or p.b.mode == ALONG else finite(&w.b, p.depth, item.n))
 
 
 cdef void start(Walk *w, const Spec *p, const Item *item, const pop_tile *tile) noexcept nogil:
     memset(w, 0, sizeof(Walk))
     w.p = p
+    open_sources(w, p, item, tile)
+    w.block.a_low, w.block.b_low, w.block.skip_lows = p.a.low, p.b.low, p.skip_lows
     w.sums = <float *>(tile.scratch + p.sums_at)
     w.block.c_row = p.out_row // 4 if p.sums == IN_PLACE else p.sums_row
     w.e.format = <const pop_format *>p.out_format
@@ -273,11 +393,13 @@ cdef void start(Walk *w, const Spec *p, const Item *item, const pop_tile *tile) 
 
 cdef void take_bias(Walk *w, const Item *item, const pop_tile *tile, int64_t first, int64_t n) noexcept nogil:
     """Decode the bias of a block's columns, or of its rows."""
-    cdef Side s
+    cdef Side side
+    cdef Source s
     cdef const Spec *p = w.p
-    s.decode, s.format, s.item, s.step = p.bias_decode, p.bias_format, p.bias_item, p.bias_step
-    decode_line(&s, tile.operands[3] + item.bias + first * p.bias_step, tile.scratch + p.bias_at, n,
-                tile.scratch + p.stage_at)
+    memset(&side, 0, sizeof(Side))
+    side.decode, side.format, side.item, side.step = p.bias_decode, p.bias_format, p.bias_item, p.bias_step
+    open_source(&s, &side, tile.operands[3] + item.bias, NULL, 0, 0, True)
+    decode_line(&s, 0, first, n, tile.scratch + p.bias_at, NULL, 4, tile.scratch + p.stage_at)
     if p.bias_per_row:
         w.row_bias = <const float *>(tile.scratch + p.bias_at)
     else:
@@ -289,28 +411,40 @@ cdef void matmul(const void *given, const pop_tile *tile) noexcept nogil:
     cdef const Item *item = <const Item *>given
     cdef const Spec *p = <const Spec *>item.spec
     cdef Walk w
+    if p.fallback and not may_split(item, tile, <const Spec *>p.fallback):
+        p = <const Spec *>p.fallback
+    start(&w, p, item, tile)
+    if p.begin:
+        (<pop_dot_hook>p.begin)()
+    rectangle(&w, item, tile)
+    if p.end:
+        (<pop_dot_hook>p.end)()
+
+
+cdef void rectangle(Walk *w, const Item *item, const pop_tile *tile) noexcept nogil:
+    """The three outer loops: blocks of columns, of depth, of rows."""
+    cdef const Spec *p = w.p
     cdef int64_t i, j, k, mb, nb, kb
     cdef char *out = tile.operands[2] + item.out
-    start(&w, p, item, tile)
     for j from 0 <= j < item.n by p.nc:
         nb = smaller(p.nc, item.n - j)
         if p.bias_decode and not p.bias_per_row:
-            take_bias(&w, item, tile, j, nb)
+            take_bias(w, item, tile, j, nb)
         if p.sums == BLOCK:
-            blocks_of_rows(&w, item, tile, j, nb)
+            blocks_of_rows(w, item, tile, j, nb)
             continue
         k = 0
         while True:  # once even where the depth is zero
             kb = smaller(p.kc, p.depth - k)
-            take_b(&w, item, tile, j, k, nb, kb)
+            take_b(w, item, tile, j, k, nb, kb)
             w.block.cells = rounded(kb, p.depth_grain) // p.elements
             w.block.accumulate = k > 0
             for i from 0 <= i < item.m by p.mc:
                 mb = smaller(p.mc, item.m - i)
                 if p.bias_per_row and k + kb >= p.depth:
-                    take_bias(&w, item, tile, i, mb)
+                    take_bias(w, item, tile, i, mb)
                 w.out = out + i * p.out_row + j * p.out_col
-                multiply_block(&w, take_a(&w, item, tile, i, k, mb, kb), mb, nb, k + kb >= p.depth)
+                multiply_block(w, take_a(w, item, tile, i, k, mb, kb), mb, nb, k + kb >= p.depth)
             k += kb
             if k >= p.depth:
                 break
@@ -346,13 +480,12 @@ cdef void prepare(const void *given, const pop_tile *tile) noexcept nogil:
     """Pack the item's columns of B for good: operand 1 to operand 2."""
     cdef const Item *item = <const Item *>given
     cdef const Spec *p = <const Spec *>item.spec
-    cdef int64_t k, kb, cells
-    cdef const char *b
+    cdef Walk w
+    cdef int64_t k, kb
+    open_sources(&w, p, item, tile)
     for k from 0 <= k < p.depth by p.kc:
         kb = smaller(p.kc, p.depth - k)
-        cells = rounded(kb, p.depth_grain) // p.elements
-        b = tile.operands[1] + item.b + (k * p.b.line if p.b.mode == LINES else k * p.b.step)
-        pack_b(p, b, tile.operands[2] + 4 * (k // p.elements * p.prepared_cols + item.first_col * cells), item.n, kb,
+        pack_b(p, &w.b, 0, item.n, k, kb, tile.operands[2] + 4 * (k // p.elements * p.prepared_cols),
                tile.scratch + p.stage_at)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,17 +12,16 @@ from ...config import settings
 from ...errors import UnsupportedError, bad_argument, bad_type
 from ...formats import Format, format_of
 from ...target import Target, resolve_target
-from .arguments import Array, Call, default_out_format, epilogue_of, read_call, taken
+from .arguments import Array, Call, contiguous, default_out_format, epilogue_of, given, read_call, taken
 from .lower import Program, lower, program_of
 from .options import MatmulOptions, parse_options
-from .params import MatmulParams, Operand
+from .params import MatmulParams
 from .plan import Epilogue, HostPlan, plan_host
 from .prepared import PreparedMatrix
 
 __all__ = ["CompiledMatmul", "compile_matmul", "matmul", "matmul_acc", "matmul_grouped", "matmul_grouped_acc",
            "plan_matmul", "prepare"]
 
-_HOST = Target.host(settings.num_threads)
 _KEPT_CALLS = 4096
 
 
@@ -65,7 +65,7 @@ def matmul(
     a : array_like [..., m, k] or [k]
         float32, float16, bfloat16 or an FP8 dtype of ml_dtypes, with any strides; lists become float32.
     b : array_like [..., k, n] or [k], or PreparedMatrix
-        Any of those formats, not necessarily a's. Batch axes broadcast as in `numpy.matmul`.
+        Any of those formats, not necessarily a's. Both take a `QuarterArray` too, with a scale per tensor, row or block. Batch axes broadcast as in `numpy.matmul`.
     out : numpy.ndarray [..., m, n], optional
         Where the result goes; any strides. It may overlap the operands.
     out_dtype : dtype, Format or str, optional
@@ -128,7 +128,7 @@ def matmul(
         key = (
             a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype, out_dtype,
             None if out is None else (out.shape, out.strides, out.dtype), alpha, activation, partials_type,
-            available_memory_proportion, reproducible, strict_memory, half_passes, target,
+            available_memory_proportion, reproducible, strict_memory, half_passes, target, settings.num_threads,
         )  # fmt: skip
         ready = _seen(key, a, b, out)
         if ready is not None and a.flags.aligned and b.flags.aligned:
@@ -326,9 +326,10 @@ def plan_matmul(
     fa = format_of(dtype, "dtype")
     fb = fa if b_dtype is None else format_of(b_dtype, "b_dtype")
     fo = default_out_format(fa, fb) if out_dtype is None else format_of(out_dtype, "out_dtype")
-    operands = [_contiguous(f, rows, cols, tuple(batch)) for f, rows, cols in ((fa, m, k), (fb, k, n), (fo, m, n))]
+    axes = tuple(batch)
+    a, b, out = contiguous(fa, m, k, axes), contiguous(fb, k, n, axes), contiguous(fo, m, n, axes)
     bias = None if bias_dtype is None else format_of(bias_dtype, "bias_dtype")
-    params = MatmulParams(m, n, k, *operands, tuple(batch), bias, bias.itemsize if bias else 0, (0,) * len(batch))
+    params = MatmulParams(m, n, k, a, b, out, axes, bias, bias.itemsize if bias else 0, (0,) * len(axes))
     chosen = parse_options(options, _from_keywords(keywords))
     return plan_host(params, chosen, epilogue_of(alpha, beta, activation), _host(target))
 
@@ -366,8 +367,8 @@ def prepare(w: Any, *, a_dtype: Any = None, target: Target | str | None = None, 
     >>> poplin.matmul(np.ones((1, 3), np.float32), w)
     array([[1., 1., 1.]], dtype=float32)
     """
-    matrix = taken(w, "w")
-    fmt = format_of(matrix) if a_dtype is None else format_of(a_dtype, "a_dtype")
+    matrix = given(w, "w")
+    fmt = matrix.format if a_dtype is None else format_of(a_dtype, "a_dtype")
     return PreparedMatrix(matrix, fmt, _from_keywords(keywords), _host(target))
 
 
@@ -387,14 +388,6 @@ def _checked_shape(shape: Any, name: str) -> list[int]:
     return [int(x) for x in shape]
 
 
-def _contiguous(f: Format, rows: int, cols: int, batch: tuple[int, ...]) -> Operand:
-    strides, step = [], rows * cols * f.itemsize
-    for extent in reversed(batch):
-        strides.append(step)
-        step *= extent
-    return Operand(f, cols * f.itemsize, f.itemsize, tuple(reversed(strides)))
-
-
 def _check_groups(a: Any, b: Any) -> None:
     shapes = [np.shape(x.codes if hasattr(x, "codes") else x) for x in (a, b)]
     for name, shape in zip("ab", shapes, strict=True):
@@ -404,9 +397,14 @@ def _check_groups(a: Any, b: Any) -> None:
         raise bad_argument("b", f"{shapes[1][0]} groups", f"as many groups as a has, {shapes[0][0]}")
 
 
+@cache
+def _own_host(threads: int) -> Target:
+    return Target.host(threads)
+
+
 def _host(target: Target | str | None) -> Target:
     if target is None:
-        return _HOST
+        return _own_host(settings.num_threads)
     machine = resolve_target(target)
     if machine.kind != "host":
         raise UnsupportedError(f"target: got {machine.name}; allowed: the host, for dense products")
@@ -429,21 +427,21 @@ def _product(a: Any, b: Any, out: Array | None, out_dtype: Any, epilogue: Epilog
              target: Target | str | None, key: Any) -> Array:
     """Check the arguments, plan, lower and run; keep the program for the next call with this key."""
     machine = _host(target)
-    if isinstance(b, PreparedMatrix):
-        row = None if bias is None else taken(bias, "bias")
-        return b.product(taken(a, "a"), out, out_dtype, epilogue, row, options, machine)
-    left, right = taken(a, "a"), taken(b, "b")
     row = None if bias is None else taken(bias, "bias")
+    if isinstance(b, PreparedMatrix):
+        return b.product(given(a, "a"), out, out_dtype, epilogue, row, options, machine)
+    left, right = given(a, "a"), given(b, "b")
     call = read_call(left, right, out, out_dtype, row)
+    sources = [x for x in (left.array, right.array, row) if x is not None]
+    if out is not None and any(np.may_share_memory(out, x) for x in sources):
+        result = out.copy()
+        out[...] = _product(a, b, result, None, epilogue, bias, options, target, None)
+        return out
     program = program_of(call.params, options, epilogue, machine)
     if key is not None:
         if len(_ready) >= _KEPT_CALLS:
             _ready.clear()
         _ready[key] = _Ready(call, program)
     result = np.empty(call.shape, call.format.dtype) if out is None else out
-    arrays = [x for x in (left, right, row) if x is not None]
-    if out is not None and any(np.may_share_memory(out, x) for x in arrays):
-        arrays = [x.copy(order="K") if np.may_share_memory(out, x) else x for x in arrays]
-        return _product(arrays[0], arrays[1], out, None, epilogue, row if row is None else arrays[2], options, target, None)
-    program.run(left, right, result, row)
+    program.run(left.array, right.array, result, row, left.scales, right.scales)
     return result

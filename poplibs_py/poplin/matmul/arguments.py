@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument, bad_type
-from ...formats import BF16, FP16, FP32, FORMATS, Format, format_of
+from ...formats import FORMATS, FP16, FP32, Format, QuarterArray, format_of
 from .options import ACTIVATIONS
-from .params import MatmulParams, Operand
+from .params import MatmulParams, Operand, Scales
 from .plan import Epilogue
 
-__all__ = ["Array", "Call", "default_out_format", "epilogue_of", "read_call", "taken"]
+__all__ = ["Array", "Call", "Given", "contiguous", "default_out_format", "epilogue_of", "given", "read_call", "taken"]
 
 Array = np.ndarray[Any, Any]
 _ALLOWED = "an array of " + ", ".join(f.name for f in FORMATS)
@@ -28,6 +28,65 @@ class Call:
     shape: tuple[int, ...]
     format: Format
     vectors: tuple[bool, bool]  # whether a, b came as vectors
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """An operand as a caller gave it: codes, their format, and the scales of a `QuarterArray`."""
+
+    array: Array
+    format: Format
+    scale: int = 0
+    scales: Array | None = None
+    block_shape: tuple[int, ...] = ()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents of the axes."""
+        return self.array.shape
+
+    def matrix(self, name: str, row: bool) -> Given:
+        """Return it with at least two axes: a vector becomes a row, or a column."""
+        if self.array.ndim == 0:
+            raise bad_argument(name, "a scalar", "at least one dimension")
+        if self.array.ndim > 30:
+            raise bad_argument(name, f"{self.array.ndim} dimensions", "at most 30")
+        if self.array.ndim > 1:
+            return self
+        index = (None, slice(None)) if row else (slice(None), None)
+        blocks = (1, *self.block_shape) if row else (*self.block_shape, 1)
+        scales = None if self.scales is None else self.scales[index]
+        return Given(self.array[index], self.format, self.scale, scales, blocks if self.block_shape else ())
+
+    def operand(self, batch: tuple[int, ...]) -> Operand:
+        """Return how it lies, broadcast to the batch axes of a product."""
+        strides = self.array.strides
+        if self.array.shape[:-2] != batch:
+            strides = np.broadcast_to(self.array, batch + self.array.shape[-2:]).strides
+        scales = None
+        if self.scales is not None:
+            # one exponent per batch entry, or per block of entries: spread, so that strides can say which
+            held = self.scales
+            spread = np.broadcast_to(held, batch + held.shape[-2:])
+            scales = Scales(spread.strides[-2], spread.strides[-1], self.block_shape[-2], self.block_shape[-1],
+                            spread.strides[:-2])
+        return Operand(self.format, strides[-2], strides[-1], strides[:-2], self.array.flags.aligned, self.scale, scales)
+
+
+def given(value: object, name: str) -> Given:
+    """Take an operand: an array, or a `QuarterArray` with its scales."""
+    if not isinstance(value, QuarterArray):
+        array = taken(value, name)
+        return Given(array, format_of(array))
+    uniform = value.uniform_scale()
+    if uniform is not None:
+        return Given(value.codes, value.format, uniform)
+    assert value.block_shape is not None
+    scales = np.asarray(value.scale)
+    for axis, extent in enumerate(value.block_shape[:-2]):
+        if extent != 1:
+            scales = np.repeat(scales, extent, axis=axis).take(range(value.shape[axis]), axis=axis)
+    return Given(value.codes, value.format, 0, scales, value.block_shape)
 
 
 def taken(value: object, name: str) -> Array:
@@ -71,26 +130,9 @@ def epilogue_of(alpha: Any, beta: Any, activation: Any) -> Epilogue:
     return Epilogue(float(np.float32(alpha)), float(np.float32(beta)), activation)
 
 
-def _operand(array: Array, batch: tuple[int, ...]) -> Operand:
-    strides = array.strides
-    if array.shape[:-2] != batch:
-        strides = np.broadcast_to(array, batch + array.shape[-2:]).strides
-    return Operand(format_of(array), strides[-2], strides[-1], strides[:-2], array.flags.aligned)
-
-
-def _as_matrix(array: Array, name: str, row: bool) -> Array:
-    if array.ndim == 0:
-        raise bad_argument(name, "a scalar", "at least one dimension")
-    if array.ndim > 30:
-        raise bad_argument(name, f"{array.ndim} dimensions", "at most 30")
-    if array.ndim == 1:
-        return array[None, :] if row else array[:, None]
-    return array
-
-
-def read_call(a: Array, b: Array, out: Array | None, out_dtype: object, bias: Array | None) -> Call:
+def read_call(a: Given, b: Given, out: Array | None, out_dtype: object, bias: Array | None) -> Call:
     """Check shapes and formats together, and describe the product."""
-    left, right = _as_matrix(a, "a", True), _as_matrix(b, "b", False)
+    left, right = a.matrix("a", True), b.matrix("b", False)
     m, k, n = left.shape[-2], left.shape[-1], right.shape[-1]
     if right.shape[-2] != k:
         raise bad_argument("b", f"shape {b.shape} with {right.shape[-2]} rows", f"as many rows as a has columns, {k}")
@@ -98,17 +140,15 @@ def read_call(a: Array, b: Array, out: Array | None, out_dtype: object, bias: Ar
         batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
     except ValueError:
         raise bad_argument("b", f"batch shape {right.shape[:-2]}", f"what broadcasts with {left.shape[:-2]}") from None
-    vectors = a.ndim == 1, b.ndim == 1
+    vectors = a.array.ndim == 1, b.array.ndim == 1
     shape = batch + (() if vectors[0] else (m,)) + (() if vectors[1] else (n,))
     fmt = _out_format(a, b, out, out_dtype)
     if out is None:
-        item = fmt.itemsize
-        strides = np.cumprod((item, n, m, *batch[:0:-1]), dtype=object)[::-1] if batch else (n * item, item)
-        target = Operand(fmt, n * item, item, tuple(int(s) for s in strides[:-2]))
+        target = contiguous(fmt, m, n, batch)
     else:
         _check_out(out, shape)
-        target = _operand(_with_axes(out, vectors), batch)
-    params = MatmulParams(m, n, k, _operand(left, batch), _operand(right, batch), target, batch)
+        target = Given(_with_axes(out, vectors), fmt).operand(batch)
+    params = MatmulParams(m, n, k, left.operand(batch), right.operand(batch), target, batch)
     if bias is not None:
         params = _with_bias(params, bias)
     if params.flops > 1 << 62 or params.entries * m * n > 1 << 58:
@@ -122,14 +162,23 @@ def _with_axes(out: Array, vectors: tuple[bool, bool]) -> Array:
     return out[..., None, :] if vectors[0] else out
 
 
-def _out_format(a: Array, b: Array, out: Array | None, out_dtype: object) -> Format:
+def contiguous(f: Format, rows: int, cols: int, batch: tuple[int, ...]) -> Operand:
+    """Return how a C-contiguous array lies."""
+    strides, step = [], rows * cols * f.itemsize
+    for extent in reversed(batch):
+        strides.append(step)
+        step *= extent
+    return Operand(f, cols * f.itemsize, f.itemsize, tuple(reversed(strides)))
+
+
+def _out_format(a: Given, b: Given, out: Array | None, out_dtype: object) -> Format:
     if out is not None:
         fmt = format_of(taken(out, "out"))
         if out_dtype is not None and format_of(out_dtype, "out_dtype") != fmt:
             raise bad_argument("out", f"dtype {out.dtype}", f"out_dtype, which is {out_dtype}")
         return fmt
     if out_dtype is None:
-        return default_out_format(format_of(a), format_of(b))
+        return default_out_format(a.format, b.format)
     fmt = format_of(out_dtype, "out_dtype")
     if fmt.dtype is None:
         raise bad_argument("out_dtype", fmt.name, "a format that arrays have a dtype for: cast the FP32 result to others")
@@ -146,7 +195,7 @@ def _check_out(out: Array, shape: tuple[int, ...]) -> None:
 def _with_bias(p: MatmulParams, bias: Array) -> MatmulParams:
     """Add a bias per column (shape [n], [..., 1, n]) or per row ([..., m, 1])."""
     shape = bias.shape if bias.ndim > 1 else (1, *bias.shape)
-    per_row = shape[-1:] == (1,) and p.n != 1
+    per_row = bias.ndim > 1 and shape[-2:] == (p.m, 1) != (1, p.n)
     fits = bias.ndim >= 1 and shape[-2:] == ((p.m, 1) if per_row else (1, p.n))
     try:
         spread = np.broadcast_to(bias.reshape(shape) if bias.ndim == 1 else bias, p.batch + shape[-2:]) if fits else None

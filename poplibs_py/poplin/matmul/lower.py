@@ -15,8 +15,18 @@ from ...target import Target
 from . import _matmul
 from ._matmul import ITEM, SPEC, Mode
 from .options import ACTIVATIONS, MatmulOptions
-from .params import MatmulParams, Operand
-from .plan import Epilogue, HostPlan, plan_host, prepared_columns, row_pitch, sums_pitch
+from .params import MatmulParams
+from .plan import (
+    Epilogue,
+    HostPlan,
+    panel_bytes,
+    plan_host,
+    prepared_bytes,
+    prepared_columns,
+    row_pitch,
+    stage_of,
+    sums_pitch,
+)
 
 __all__ = ["Program", "format_record", "lower", "lower_prepare", "program_of"]
 
@@ -32,10 +42,6 @@ def format_record(f: Format, scale: int = 0) -> Array:
     return np.array([f.exponent_bits, f.mantissa_bits, f.bias - scale, _SPECIALS[f.specials], f.subnormals], np.int32)
 
 
-def _named(f: Format) -> str:
-    return f.name if f in FORMATS else "custom"
-
-
 class Program:
     """A lowered product: the executable, and the tables that its items point to.
 
@@ -44,27 +50,31 @@ class Program:
     plan : HostPlan
         What it follows.
     call : callable
-        Runs on a, b, out and the bias where there is one.
+        Runs on a, b and out, and for a plan with a bias or scales on those too.
     """
 
-    __slots__ = ("_spec", "call", "plan")
+    __slots__ = ("_specs", "call", "plan")
 
-    def __init__(self, plan: HostPlan, spec: Array, items: Array, vertex: int) -> None:
+    def __init__(self, plan: HostPlan, specs: list[Array], items: Array, vertex: int, operands: int) -> None:
         self.plan = plan
-        self._spec = spec  # the items hold its address
+        self._specs = specs  # the items hold their addresses
         tiles = np.arange(len(items)) * plan.threads // max(1, len(items))
-        executable = Executable([[(vertex, items, tiles)]], 3 + (plan.params.bias is not None), plan.threads,
-                                plan.scratch_bytes, 0, plan.threads)
+        executable = Executable([[(vertex, items, tiles)]], operands, plan.threads, plan.scratch_bytes, 0, plan.threads)
         self.call: Callable[..., None] = executable
         if plan.exchanged:
             self.call = lambda a, b, *rest: executable(b, a, *rest)
 
-    def run(self, a: Array, b: Array, out: Array, bias: Array | None) -> None:
-        """Run on arrays that lie as planned."""
-        if bias is None:
-            self.call(a, b, out)
-        else:
-            self.call(a, b, out, bias)
+    def run(self, a: Array, b: Array, out: Array, bias: Array | None = None, a_scales: Array | None = None,
+            b_scales: Array | None = None, whole_b: Array | None = None) -> None:
+        """Run on arrays that lie as planned; `whole_b` is operand b as it was before it was prepared."""
+        if a_scales is None and b_scales is None and whole_b is None:
+            rest = () if bias is None else (bias,)
+            self.call(a, b, out, *rest)
+            return
+        if self.plan.exchanged:
+            a_scales, b_scales = b_scales, a_scales
+        more = (x if x is not None else a for x in (bias, a_scales, b_scales, whole_b))
+        self.call(a, b, out, *more)
 
 
 @lru_cache(maxsize=1024)
@@ -76,8 +86,16 @@ def program_of(params: MatmulParams, options: MatmulOptions, epilogue: Epilogue,
 
 def lower(plan: HostPlan) -> Program:
     """Lower a plan to a program."""
+    p = plan.params
+    prepared = plan.b_mode == Mode.PREPARED
     spec = _spec(plan)
-    return Program(plan, spec, _items(plan, spec), _matmul.VERTEX)
+    specs = [spec]
+    if plan.fallback:
+        specs.append(_spec(plan.fallback, _WHOLE_B if prepared else _B))
+        spec["fallback"] = specs[1].ctypes.data
+    extra = bool(p.a.scales or p.b.scales or (prepared and plan.fallback))
+    operands = _WHOLE_B + 1 if extra else _BIAS + 1 if p.bias is not None else _BIAS
+    return Program(plan, specs, _items(plan, spec), _matmul.VERTEX, operands)
 
 
 def lower_prepare(plan: HostPlan) -> Program:
@@ -85,30 +103,58 @@ def lower_prepare(plan: HostPlan) -> Program:
     spec = _spec(plan)
     items = np.zeros(1, ITEM)
     items["spec"], items["n"] = spec.ctypes.data, plan.params.n
-    return Program(plan, spec, items, _matmul.PREPARE_VERTEX)
+    return Program(plan, [spec], items, _matmul.PREPARE_VERTEX, _WHOLE_B + 1 if plan.params.b.scales else _BIAS)
 
 
-def _side(record: Any, plan: HostPlan, operand: Operand, mode: int, line: int, step: int, at: int) -> None:
-    decode = select("dot", "decode", f"{_named(operand.format)}->{plan.panel}").kernel
-    record["mode"] = mode
-    record["decode"] = decode.address
-    record["format"] = format_record(operand.format).ctypes.data
-    record["item"] = operand.format.itemsize
-    record["line"], record["step"], record["at"] = line, step, at
+_A, _B, _OUT, _BIAS, _A_SCALES, _B_SCALES, _WHOLE_B = range(7)  # a program's operands, in order
 
 
-def _spec(plan: HostPlan) -> Array:
+def _side(record: Any, plan: HostPlan, side: int, operand_number: int) -> None:
+    """Fill in one operand: how it is decoded, how it lies, where its panels and stages are."""
+    operand = (plan.params.a, plan.params.b)[side]
+    mode = (plan.a_mode, plan.b_mode)[side]
+    by_columns = mode in (Mode.TURNED, Mode.ALONG)
+    name = operand.format.name if operand.format in FORMATS else "custom"
+    if operand.format.bits > 8 and not operand.plain:
+        name = "custom"
+    record["mode"], record["operand"], record["item"] = mode, operand_number, operand.format.itemsize
+    record["decode"] = select("dot", "decode", f"{name}->{plan.panel}").kernel.address
+    record["format"] = format_record(operand.format, operand.scale).ctypes.data
+    record["line"], record["step"] = operand.row, operand.column
+    record["at"] = plan.offset("ab"[side])
+    low, gather, _ = stage_of(plan, side)
+    record["stage_low"], record["gather_at"] = low, gather
+    if plan.parts[side] > 1:
+        record["low"] = _prepared_part(plan) if mode == Mode.PREPARED else panel_bytes(plan, side)
+    record["scales"] = -1
+    if operand.scales:
+        s = operand.scales
+        record["scales"] = (_A_SCALES, _B_SCALES)[side]
+        record["scale_line"], record["scale_step"] = s.row, s.column
+        record["block_lines"], record["block_steps"] = s.block_rows, s.block_columns
+    if by_columns:
+        for one, other in (("line", "step"), ("scale_line", "scale_step"), ("block_lines", "block_steps")):
+            record[one], record[other] = record[other], record[one]
+
+
+def _prepared_part(plan: HostPlan) -> int:
+    return prepared_bytes(plan) // plan.parts[1]
+
+
+def _spec(plan: HostPlan, b_operand: int = _B) -> Array:
     p = plan.params
     spec = np.zeros(1, SPEC)
     s = spec[0]
-    a_lines = (p.a.column, p.a.row) if plan.a_mode == Mode.TURNED else (p.a.row, p.a.column)
-    b_lines = (p.b.column, p.b.row) if plan.b_mode in (Mode.TURNED, Mode.ALONG) else (p.b.row, p.b.column)
-    _side(s["a"], plan, p.a, plan.a_mode, *a_lines, plan.offset("a"))
-    _side(s["b"], plan, p.b, plan.b_mode, *b_lines, plan.offset("b"))
+    _side(s["a"], plan, 0, _A)
+    _side(s["b"], plan, 1, b_operand)
     s["multiply"] = plan.kernel.address
+    if plan.kernel.grain[0] > 1:
+        s["begin"], s["end"] = (select("dot", op, plan.panel.name).kernel.address for op in ("begin", "end"))
+    s["skip_lows"] = plan.options.half_passes == 3
     s["transpose"] = select("dot", "transpose", "cells").kernel.address
     s["interleave"] = select("dot", "interleave", "bfloat16").kernel.address
-    s["epilogue"] = select("dot", "epilogue", f"float32->{_named(p.out.format)}").kernel.address
+    name = p.out.format.name if p.out.format in FORMATS else "custom"
+    s["epilogue"] = select("dot", "epilogue", f"float32->{name}").kernel.address
     if plan.options.partials_type == "half":
         s["round_sums"] = select("dot", "round", "float16").kernel.address
     s["elements"], s["depth"], s["depth_grain"] = plan.elements, p.k, plan.kernel.grain[2]
@@ -118,6 +164,13 @@ def _spec(plan: HostPlan) -> Array:
     s["sums"], s["sums_at"], s["sums_row"] = plan.sums, plan.offset("sums"), sums_pitch(plan, plan.nc)
     s["stage_at"], s["bias_at"] = plan.offset("stage"), plan.offset("bias")
     s["pitch"], s["prepared_cols"] = row_pitch(plan, plan.mc), prepared_columns(plan)
+    _finish(s, plan)
+    return spec
+
+
+def _finish(s: Any, plan: HostPlan) -> None:
+    """Fill in the epilogue."""
+    p = plan.params
     s["finish"] = p.bias is not None or plan.epilogue.activation is not None
     s["out_row"], s["out_col"] = p.out.row, p.out.column
     s["out_format"] = format_record(p.out.format).ctypes.data
@@ -125,10 +178,9 @@ def _spec(plan: HostPlan) -> Array:
     s["activation"] = ACTIVATIONS.index(plan.epilogue.activation)
     s["alpha"], s["beta"] = plan.epilogue.alpha, plan.epilogue.beta
     if p.bias is not None:
-        s["bias_decode"] = select("dot", "decode", f"{_named(p.bias)}->{FP32}").kernel.address
+        s["bias_decode"] = select("dot", "decode", f"{p.bias}->{FP32}").kernel.address
         s["bias_item"], s["bias_step"] = p.bias.itemsize, p.bias_step
         s["bias_format"], s["bias_per_row"] = format_record(p.bias).ctypes.data, p.bias_per_row
-    return spec
 
 
 def _shares(extent: int, parts: int, grain: int) -> list[tuple[int, int]]:
@@ -154,12 +206,19 @@ def _items(plan: HostPlan, spec: Array) -> Array:
     items = np.zeros((p.entries, len(rectangles)), ITEM)
     items["spec"] = spec.ctypes.data
     entry = {"a": _offsets(p.batch, p.a.batch), "b": _offsets(p.batch, p.b.batch), "out": _offsets(p.batch, p.out.batch)}
+    entry["b_again"] = entry["b"]
     if p.bias is not None:
         entry["bias"] = _offsets(p.batch, p.bias_batch)
+    for name, operand in (("a_scale", p.a), ("b_scale", p.b)):
+        if operand.scales:
+            items[name] = _offsets(p.batch, operand.scales.batch)[:, None]
     for i, ((r0, r1), (c0, c1)) in enumerate(rectangles):
-        column = 0 if plan.b_mode == Mode.PREPARED else c0 * p.b.column
-        within = {"a": r0 * p.a.row, "b": column, "out": r0 * p.out.row + c0 * p.out.column, "bias": (r0 if p.bias_per_row else c0) * p.bias_step}
+        within = {"a": r0 * p.a.row, "b": c0 * p.b.column, "b_again": c0 * p.b.column,
+                  "out": r0 * p.out.row + c0 * p.out.column, "bias": (r0 if p.bias_per_row else c0) * p.bias_step}
+        if plan.b_mode == Mode.PREPARED:
+            within["b"] = 0
         for name, offsets in entry.items():
             items[name][:, i] = offsets + within[name]
-        items["m"][:, i], items["n"][:, i], items["first_col"][:, i] = r1 - r0, c1 - c0, c0
+        for name, value in (("m", r1 - r0), ("n", c1 - c0), ("first_row", r0), ("first_col", c0)):
+            items[name][:, i] = value
     return items.ravel()

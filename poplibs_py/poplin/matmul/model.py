@@ -8,6 +8,7 @@ __all__ = ["kernel_cycles", "rounded"]
 
 _LATENCY = 4.0  # cycles from a multiply-add to the next one that takes its sum
 _ISSUE = 2.0  # multiply-adds, and loads, of a cycle
+_TILE = 1.5  # cycles of a matrix unit for a tile, per cell of depth, its share of the tile loads with it
 
 
 def rounded(n: int, grain: int) -> int:
@@ -22,6 +23,8 @@ def kernel_cycles(kernel: Kernel, m: int, n: int) -> float:
     piece cannot hide their latency.
     """
     rows, cols, _ = kernel.block
+    if kernel.grain[0] > 1:
+        return _TILE * (rounded(m, kernel.grain[0]) // kernel.grain[0]) * (rounded(n, kernel.grain[1]) // kernel.grain[1])
     lanes = kernel.grain[1]
     pieces = -(-m // rows)
     height = m / pieces

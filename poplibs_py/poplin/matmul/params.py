@@ -7,7 +7,33 @@ from dataclasses import dataclass, replace
 
 from ...formats import Format
 
-__all__ = ["MatmulParams", "Operand"]
+__all__ = ["MatmulParams", "Operand", "Scales"]
+
+
+@dataclass(frozen=True)
+class Scales:
+    """Where the scale exponents of an operand's blocks lie, where they differ.
+
+    Attributes
+    ----------
+    row, column : int
+        Bytes from a block's exponent to the next block's, down the rows and along the columns.
+    block_rows, block_columns : int
+        Extent of a block.
+    batch : tuple of int
+        Bytes from an entry to the next, along each batch axis of the product.
+    """
+
+    row: int
+    column: int
+    block_rows: int
+    block_columns: int
+    batch: tuple[int, ...] = ()
+
+    @property
+    def transposed(self) -> Scales:
+        """The same memory with rows and columns exchanged."""
+        return Scales(self.column, self.row, self.block_columns, self.block_rows, self.batch)
 
 
 @dataclass(frozen=True)
@@ -24,6 +50,10 @@ class Operand:
         Bytes from an entry to the next, along each batch axis of the product (0 where it is broadcast).
     aligned : bool
         Whether every element's address is a multiple of its size.
+    scale : int
+        Exponent s of the scale 2^s that all elements have.
+    scales : Scales or None
+        Where the exponents are, if blocks have their own.
     """
 
     format: Format
@@ -31,11 +61,19 @@ class Operand:
     column: int
     batch: tuple[int, ...] = ()
     aligned: bool = True
+    scale: int = 0
+    scales: Scales | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether its codes are its values: no scales."""
+        return self.scale == 0 and self.scales is None
 
     @property
     def transposed(self) -> Operand:
         """The same memory with rows and columns exchanged."""
-        return Operand(self.format, self.column, self.row, self.batch, self.aligned)
+        scales = self.scales and self.scales.transposed
+        return replace(self, row=self.column, column=self.row, scales=scales)
 
 
 @dataclass(frozen=True)
@@ -87,6 +125,8 @@ class MatmulParams:
     def folded(self) -> MatmulParams:
         """Return the same work with batch axes folded into the rows where A and C lie so and B is shared."""
         p = self
+        if p.a.scales or p.b.scales:
+            return p
         while p.batch and p.b.batch[-1] == 0 and not p.bias_per_row and (p.bias is None or p.bias_batch[-1] == 0):
             step_a, step_out, size = p.a.batch[-1], p.out.batch[-1], p.batch[-1]
             if p.m == 1:  # its row strides mean nothing

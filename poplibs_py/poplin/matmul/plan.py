@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from functools import cache
 
 from ...errors import MemoryBoundError, MemoryBoundWarning
-from ...formats import BF16, FP32, Format
+from ...formats import BF16, FORMATS, FP16, FP32, Format
 from ...kernels import Kernel, Selection, kernels, select
 from ...target import Target, memory_bound
 from ._matmul import Mode, Sums
@@ -74,6 +73,10 @@ class HostPlan:
         Bytes of scratch that a thread may take.
     exchanged : bool
         Whether the transposed product is computed, operands exchanged.
+    parts : (int, int)
+        BF16 numbers that an element of A, of B is split in.
+    fallback : HostPlan or None
+        What runs where numbers are split and an operand is not finite.
     """
 
     asked: MatmulParams
@@ -94,6 +97,8 @@ class HostPlan:
     layout: tuple[tuple[str, int], ...] = ()
     bound: int | None = None
     exchanged: bool = False
+    parts: tuple[int, int] = (1, 1)
+    fallback: HostPlan | None = None
 
     @property
     def kernel(self) -> Kernel:
@@ -108,7 +113,8 @@ class HostPlan:
     @property
     def scratch_bytes(self) -> int:
         """Bytes that each thread takes."""
-        return sum(size for _, size in self.layout)
+        own = sum(size for _, size in self.layout)
+        return max(own, self.fallback.scratch_bytes if self.fallback else 0)
 
     @property
     def temporary_bytes(self) -> int:
@@ -137,6 +143,7 @@ class HostPlan:
             f"  sums      {_SUM_NAMES[self.sums]}",
             f"  blocks    {self.mc} rows, {self.nc} columns, {self.kc} deep",
             f"  threads   {self.threads}, {self.grid[0]} x {self.grid[1]} rectangles of each product",
+            *([f"  not finite  {self.fallback.kernel.name}, panels in {self.fallback.panel}"] if self.fallback else []),
             f"  scratch   {self.temporary_bytes:,} bytes (bound {bound}); of a thread: {parts}",
         ])
 
@@ -192,6 +199,7 @@ class _Problem:
     fixed: HostPlan | None
     packing: bool
     exchanged: bool = False
+    panel: Format | None = None  # where it is settled
 
 
 def _better_exchanged(p: MatmulParams) -> bool:
@@ -206,24 +214,32 @@ def _better_exchanged(p: MatmulParams) -> bool:
 def _plan_within(problem: _Problem, bound: int | None, least: bool = False) -> HostPlan | None:
     """Return the best plan whose scratch fits `bound` bytes a thread; None if there is none."""
     params, options, fixed = problem.params, problem.options, problem.fixed
-    panel = fixed.panel if fixed else panel_format(params, options)
+    panel = problem.panel or (fixed.panel if fixed else panel_format(params, options, problem.packing))
+    split = parts(params, options) if panel == BF16 else (1, 1)
     threads, grid = _threads(params, problem.target)
     m, n = max(1, -(-params.m // grid[0])), max(1, -(-params.n // grid[1]))
-    selection = fixed.selection if fixed else _kernel(problem, panel, m, n)
+    selection = fixed.selection if fixed else _kernel(problem, panel, m, n, split)
     kernel = selection.kernel
-    a_mode = _mode_of_a(params.a, panel, kernel, n, params.k)
-    b_mode = int(Mode.PREPARED) if fixed else _mode_of_b(params.b, panel, kernel, m, n, params.k)
+    a_mode = _mode_of_a(params, panel, kernel, n)
+    b_mode = int(Mode.PREPARED) if fixed else _mode_of_b(params, panel, kernel, m, n)
     if problem.packing and b_mode == Mode.DIRECT:
         b_mode = int(Mode.LINES)
     draft = HostPlan(problem.asked, params, options, problem.epilogue, problem.target, panel, selection, a_mode, b_mode,
-                     int(Sums.IN_PLACE), m, n, params.k, grid, threads, (), bound, problem.exchanged)
-    return _blocked(draft, m, n, fixed, least)
+                     int(Sums.IN_PLACE), m, n, params.k, grid, threads, (), bound, problem.exchanged, split)
+    plan = _blocked(draft, m, n, fixed, least)
+    if plan is None or split == (1, 1) or problem.packing:
+        return plan
+    whole = _plan_within(replace(problem, fixed=None, panel=FP32), bound, least)
+    return whole and replace(plan, fallback=whole)
 
 
-def _kernel(problem: _Problem, panel: Format, m: int, n: int) -> Selection:
+def _kernel(problem: _Problem, panel: Format, m: int, n: int, split: tuple[int, int]) -> Selection:
     """Choose the kernel: of the dot form for few columns, where it may reorder sums, else the cheapest by steps."""
+    if split != (1, 1):
+        return select("dot", "multiply_parts", panel.name)
     free = not (problem.options.reproducible or problem.packing)
-    if n <= _FEW and m > 1 and free and any(k.op == "multiply_dots" and k.formats == panel.name for k in kernels("dot")):
+    dots = any(k.op == "multiply_dots" and k.formats == panel.name for k in kernels("dot"))
+    if n <= _FEW and m > 1 and free and dots:
         return select("dot", "multiply_dots", panel.name)
     return select("dot", "multiply", panel.name, consistent=problem.options.reproducible,
                   cost=lambda kernel: kernel_cycles(kernel, m, n))
@@ -236,29 +252,49 @@ def prepared_columns(plan: HostPlan) -> int:
 
 def prepared_bytes(plan: HostPlan) -> int:
     """Bytes of B prepared under a plan."""
-    return 4 * prepared_columns(plan) * (rounded(plan.params.k, plan.kernel.grain[2]) // plan.elements)
+    cells = rounded(plan.params.k, plan.kernel.grain[2]) // plan.elements
+    return 4 * prepared_columns(plan) * cells * plan.parts[1]
 
 
-def panel_format(params: MatmulParams, options: MatmulOptions) -> Format:
-    """Return what operands are decoded to: BF16 where both are exact in it and a kernel multiplies it, else FP32."""
-    return BF16 if may_flush(params.a.format, params.b.format, options) else FP32
+def panel_format(params: MatmulParams, options: MatmulOptions, any_shape: bool = False) -> Format:
+    """Return what operands are decoded to: BF16 where their products are exact in it and a unit multiplies it, else FP32."""
+    a, b = params.a, params.b
+    if any(x.format in (BF16, FP16) and not x.plain for x in (a, b)):
+        return FP32
+    units = _units(a.format, b.format, options)
+    if units == "multiply_parts" and not any_shape and min(params.m, params.n) <= _FEW:
+        return FP32  # a matrix unit would work on padding
+    return BF16 if units else FP32
+
+
+def parts(params: MatmulParams, options: MatmulOptions) -> tuple[int, int]:
+    """Return how many BF16 numbers an element of A, of B is split in on BF16 units."""
+    a, b = (2 if x.format == FP16 else 1 for x in (params.a, params.b))
+    return a, b
+
+
+def _units(a: Format, b: Format, options: MatmulOptions) -> str:
+    """Return the kernels' op that takes these formats as BF16 panels here; empty if none does."""
+    if options.reproducible:
+        return ""
+    exact = [f == BF16 or f in FORMATS and f.bits <= 8 for f in (a, b)]
+    split = [f == FP16 for f in (a, b)]
+    if not all(e or s for e, s in zip(exact, split, strict=True)):
+        return ""
+    op = "multiply_parts" if any(split) else "multiply"
+    return op if any(k.op == op and k.formats == BF16.name for k in kernels("dot")) else ""
 
 
 def may_flush(a: Format, b: Format, options: MatmulOptions) -> bool:
     """Whether products of these formats run on BF16 units here, which take subnormals for zero."""
-    exact = all(f == BF16 or f.bits <= 8 for f in (a, b))
-    return exact and not options.reproducible and any(k.formats == BF16.name for k in _products())
+    return bool(_units(a, b, options)) and not a == b == FP16
 
 
 def passes(a: Format, b: Format, options: MatmulOptions) -> int:
     """Products that one product of operands takes here: more than one where a matrix unit splits FP16."""
-    return 1
-
-
-@cache
-def _products() -> tuple[Kernel, ...]:
-    """Kernels that multiply, here."""
-    return tuple(k for k in kernels("dot") if k.op == "multiply")
+    if _units(a, b, options) != "multiply_parts":
+        return 1
+    return options.half_passes if a == b else 2
 
 
 def _threads(params: MatmulParams, target: Target) -> tuple[int, tuple[int, int]]:
@@ -279,23 +315,26 @@ def _threads(params: MatmulParams, target: Target) -> tuple[int, tuple[int, int]
     return min(threads, entries * choice[0] * choice[1]), choice
 
 
-def _mode_of_a(a: Operand, panel: Format, kernel: Kernel, n: int, k: int) -> int:
+def _mode_of_a(p: MatmulParams, panel: Format, kernel: Kernel, n: int) -> int:
     """Read A where it lies if it is in the panel's format and its lines run along the depth."""
+    a = p.a
     along = a.column == a.format.itemsize
-    if a.format == panel and a.aligned and k % kernel.grain[2] == 0:
-        if along or (panel == FP32 and n <= kernel.block[1] and kernel.op == "multiply"):
-            return int(Mode.DIRECT)
-    turned = a.row == a.format.itemsize and not along and kernel.op == "multiply"
+    whole = a.plain and a.aligned and p.k % kernel.grain[2] == 0 and p.m % kernel.grain[0] == 0
+    across = panel == FP32 and n <= kernel.block[1] and kernel.op == "multiply"
+    if a.format == panel and whole and (along or across):
+        return int(Mode.DIRECT)
+    turned = a.row == a.format.itemsize and not along and kernel.op != "multiply_dots"
     return int(Mode.TURNED if turned else Mode.LINES)
 
 
-def _mode_of_b(b: Operand, panel: Format, kernel: Kernel, m: int, n: int, k: int) -> int:
+def _mode_of_b(p: MatmulParams, panel: Format, kernel: Kernel, m: int, n: int) -> int:
     """Read B where it lies if its lines are as the kernel reads them and few rows or a small B make packing a loss."""
-    size = b.format.itemsize
-    whole = b.format == panel and b.aligned and k % kernel.grain[2] == 0
+    b, size = p.b, p.b.format.itemsize
+    whole = b.format == panel and b.plain and b.aligned and p.k % kernel.grain[2] == 0
     if kernel.op == "multiply_dots":
         return int(Mode.DIRECT if whole and b.row == size else Mode.ALONG)
-    if whole and panel == FP32 and b.column == size and (m <= 2 * kernel.block[0] or k * n * size <= _SMALL):
+    small = m <= 2 * kernel.block[0] or p.k * n * size <= _SMALL
+    if whole and panel == FP32 and b.column == size and small:
         return int(Mode.DIRECT)
     return int(Mode.TURNED if b.row == size and b.column != size else Mode.LINES)
 
@@ -353,7 +392,7 @@ def _even_depth(k: int, depth: int, grain: int) -> int:
 
 def row_pitch(plan: HostPlan, mc: int) -> int:
     """Bytes of a packed line of A: a row of cells, or a line across the rows where A is turned."""
-    if plan.a_mode == Mode.TURNED:
+    if _lines_of_rows(plan):
         return rounded(4 * mc, 64) + 64
     return rounded(rounded(plan.kc, plan.kernel.grain[2]) * plan.panel.itemsize, 64) + 64
 
@@ -361,37 +400,59 @@ def row_pitch(plan: HostPlan, mc: int) -> int:
 def _layout(plan: HostPlan, mc: int, nc: int) -> tuple[tuple[str, int], ...]:
     """Bytes of each part of a thread's scratch."""
     p, (rows, cols, _) = plan.params, plan.kernel.block
-    depth = rounded(plan.kc, plan.kernel.grain[2])
-    cells = depth // plan.elements
-    a = b = stage = sums = 0
-    if plan.a_mode != Mode.DIRECT:
-        lines = cells if plan.a_mode == Mode.TURNED else rounded(mc, plan.kernel.grain[0])
-        a = rounded(lines * row_pitch(plan, mc), 64)
-        stage = _stage_bytes(plan, p.a, mc if plan.a_mode == Mode.TURNED else depth, plan.a_mode == Mode.TURNED)
-    if plan.b_mode not in (Mode.DIRECT, Mode.PREPARED):
-        b = rounded(nc, cols) * cells * 4
-        length = cols if plan.b_mode == Mode.LINES else depth
-        stage = max(stage, _stage_bytes(plan, p.b, length, plan.b_mode == Mode.LINES)
-                    + (16 * 4 * cells if plan.b_mode == Mode.TURNED else 0))
+    trial = replace(plan, mc=mc, nc=nc)
+    a = panel_bytes(trial, 0) * plan.parts[0]
+    b = panel_bytes(trial, 1) * plan.parts[1]
+    stages = [stage_of(trial, 0)[2], stage_of(trial, 1)[2], 0]
+    sums = bias = 0
     if plan.sums == Sums.TILE:
         sums = rows * cols * 4
     elif plan.sums == Sums.BLOCK:
         sums = mc * sums_pitch(plan, nc) * 4
-    bias = 0
     if p.bias:
         length = mc if p.bias_per_row else nc
         bias = rounded(length * 4, 64)
-        stage = max(stage, rounded(length * p.bias.itemsize, 64))
-    return (("sums", sums), ("b", b), ("a", a), ("bias", bias), ("stage", rounded(stage, 64)))
+        stages[2] = rounded(length * p.bias.itemsize, 64)
+    return (("sums", rounded(sums, 64)), ("b", b), ("a", a), ("bias", bias), ("stage", max(stages)))
+
+
+def panel_bytes(plan: HostPlan, side: int) -> int:
+    """Bytes of the packed block of A (0) or B (1), of one part of its numbers."""
+    if (plan.a_mode, plan.b_mode)[side] in (Mode.DIRECT, Mode.PREPARED):
+        return 0
+    cells = rounded(plan.kc, plan.kernel.grain[2]) // plan.elements
+    if side == 1:
+        return rounded(plan.nc, plan.kernel.block[1]) * cells * 4
+    lines = cells if _lines_of_rows(plan) else rounded(plan.mc, plan.kernel.grain[0])
+    return rounded(lines * row_pitch(plan, plan.mc), 64)
+
+
+def _lines_of_rows(plan: HostPlan) -> bool:
+    """Whether A is packed as lines across its rows: it lies so, and the kernel takes cells with any strides."""
+    return plan.a_mode == Mode.TURNED and plan.kernel.grain[0] == 1
+
+
+def stage_of(plan: HostPlan, side: int) -> tuple[int, int, int]:
+    """Return where, in the stage, an operand's low parts and gathered codes begin, and the bytes that it needs there."""
+    mode = (plan.a_mode, plan.b_mode)[side]
+    if mode in (Mode.DIRECT, Mode.PREPARED):
+        return 0, 0, 0
+    split = plan.parts[side]
+    depth = rounded(plan.kc, plan.kernel.grain[2])
+    lines = mode == Mode.TURNED if side == 0 else mode == Mode.LINES
+    length, low, gather = depth, 0, 0
+    if lines:
+        length = plan.kernel.block[1] if side == 1 else plan.mc if _lines_of_rows(plan) else 16
+        if plan.panel == BF16:
+            low, gather = 2 * rounded(2 * length, 64), 4 * rounded(2 * length, 64)
+    elif side == 1 and mode == Mode.TURNED:
+        low = 16 * 4 * (depth // plan.elements)
+        gather = split * low
+    item = (plan.params.a, plan.params.b)[side].format.itemsize
+    return (low if split > 1 else 0), gather, gather + rounded(length * item, 64)
 
 
 def sums_pitch(plan: HostPlan, nc: int) -> int:
     """Numbers from a row of the sums in scratch to the next."""
     cols = plan.kernel.block[1]
     return cols if plan.sums == Sums.TILE else rounded(nc, 16) + 16
-
-
-def _stage_bytes(plan: HostPlan, operand: Operand, length: int, lines: bool) -> int:
-    """Bytes for a gathered line of codes and, for BF16 lines, the two lines that are interleaved."""
-    gathered = rounded(length * operand.format.itemsize, 64)
-    return gathered + (2 * rounded(2 * length, 64) if lines and plan.panel is BF16 else 0)

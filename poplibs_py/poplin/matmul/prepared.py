@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ...errors import bad_argument, bad_type
-from ...formats import Format, format_of
+from ...formats import FP32, Format
 from ...target import Target
-from .arguments import Array, read_call
+from .arguments import Array, Given, contiguous, read_call
 from .lower import lower_prepare, program_of
 from .options import MatmulOptions
-from .params import MatmulParams, Operand
-from .plan import Epilogue, HostPlan, panel_format, plan_host, prepared_bytes
+from .params import MatmulParams
+from .plan import Epilogue, HostPlan, panel_format, parts, plan_host, prepared_bytes
 
 __all__ = ["PreparedMatrix"]
 
@@ -35,44 +36,51 @@ class PreparedMatrix:
         Bytes that the packed form takes.
     """
 
-    def __init__(self, w: Array, a_format: Format, options: MatmulOptions, target: Target) -> None:
-        if w.ndim != 2:
+    def __init__(self, w: Given, a_format: Format, options: MatmulOptions, target: Target) -> None:
+        if len(w.shape) != 2:
             raise bad_argument("w", f"shape {w.shape}", "a matrix")
         self.shape: tuple[int, int] = (w.shape[0], w.shape[1])
-        self.format = format_of(w)
+        self.format = w.format
         k, n = self.shape
-        right = Operand(self.format, w.strides[0], w.strides[1], (), w.flags.aligned)
-        left = Operand(a_format, k * a_format.itemsize, a_format.itemsize)
-        out = Operand(format_of("float32"), 4 * n, 4)
-        params = MatmulParams(_TYPICAL_ROWS, n, k, left, right, out)
+        left, out = contiguous(a_format, _TYPICAL_ROWS, k, ()), contiguous(FP32, _TYPICAL_ROWS, n, ())
+        params = MatmulParams(_TYPICAL_ROWS, n, k, left, w.operand(()), out)
         self._plan: HostPlan = plan_host(params, options, Epilogue(), target, packing=True)
         room = np.empty(prepared_bytes(self._plan) + 64, np.uint8)
-        start = -room.ctypes.data % 64
-        self._packed = room[start:]
-        lower_prepare(self._plan).run(w, w, self._packed, None)
+        self._packed = room[-room.ctypes.data % 64 :]
+        lower_prepare(self._plan).run(w.array, w.array, self._packed, None, None, w.scales)
+        # Where numbers are split in parts, a call that meets an infinity needs them whole.
+        self._whole = np.ascontiguousarray(w.array) if self._plan.parts != (1, 1) else None
 
     @property
     def nbytes(self) -> int:
         """Bytes of the packed form."""
-        return self._packed.nbytes
+        return self._packed.nbytes + (0 if self._whole is None else self._whole.nbytes)
 
     def __repr__(self) -> str:
         return f"PreparedMatrix(shape={self.shape}, format={self.format}, nbytes={self.nbytes})"
 
-    def product(self, a: Array, out: Array | None, out_dtype: Any, epilogue: Epilogue, bias: Array | None,
+    def product(self, a: Given, out: Array | None, out_dtype: Any, epilogue: Epilogue, bias: Array | None,
                 options: MatmulOptions, target: Target) -> Array:
         """Multiply `a` by this matrix; arguments as `matmul` has checked them."""
-        stand_in = np.broadcast_to(np.zeros((), self.format.dtype), self.shape)
+        dtype = self.format.dtype or self.format.code_dtype
+        stand_in = Given(np.broadcast_to(np.zeros((), dtype), self.shape), self.format)
         call = read_call(a, stand_in, out, out_dtype, bias)
-        if panel_format(call.params, options).bits > self._plan.panel.bits:
-            raise bad_type("a", f"{a.dtype}, where b was prepared for {self._plan.panel} panels",
+        k, n = self.shape
+        params = replace(call.params, b=replace(contiguous(self.format, k, n, ()), batch=call.params.b.batch))
+        if not self._takes(params, options):
+            raise bad_type("a", f"{a.format}, where b was prepared for {self._plan.asked.a.format}",
                            "the format that b was prepared for: prepare(w, a_dtype=...)")
-        program = program_of(call.params, options, epilogue, target, self._plan)
-        result = np.empty(call.shape, call.format.dtype) if out is None else out
-        sources = [x for x in (a, bias) if x is not None]
+        program = program_of(params, options, epilogue, target, self._plan)
+        sources = [x for x in (a.array, bias) if x is not None]
         if out is not None and any(np.may_share_memory(out, x) for x in sources):
-            result = self.product(a, None, call.format, epilogue, bias, options, target)
-            out[...] = result
+            out[...] = self.product(a, out.copy(), None, epilogue, bias, options, target)
             return out
-        program.run(a, self._packed, result, bias)
+        result = np.empty(call.shape, call.format.dtype) if out is None else out
+        program.run(a.array, self._packed, result, bias, a.scales, None, self._whole)
         return result
+
+    def _takes(self, params: MatmulParams, options: MatmulOptions) -> bool:
+        """Whether operands like a become panels that this one's multiply with."""
+        return self._plan.panel == FP32 or (
+            panel_format(params, options, any_shape=True) == self._plan.panel
+            and parts(params, options)[1] == self._plan.parts[1])

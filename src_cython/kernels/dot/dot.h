@@ -16,7 +16,8 @@ typedef struct pop_dot_block {
     int64_t b_cell, b_col; /* from a line of B to the next; b_col is used by the "dot" kernels alone */
     int64_t c_row;
     int64_t rows, cols, cells;
-    int64_t a_low, b_low;  /* bytes from a panel to the panel of its low parts (FP16 in two BF16 numbers) */
+    int64_t a_low, b_low;  /* bytes from a panel to that of its low parts (FP16 in two BF16 numbers), or 0 */
+    int64_t skip_lows;     /* leave out the product of the low parts */
     int64_t accumulate;    /* add to C, or start from zero */
 } pop_dot_block;
 
@@ -30,4 +31,30 @@ typedef void (*pop_dot_transpose)(const char *from, int64_t line, int64_t lines,
 typedef void (*pop_dot_interleave)(const uint16_t *even, const uint16_t *odd, uint16_t *to, int64_t n);
 /* n sums rounded to FP16 and back. */
 typedef void (*pop_dot_round)(float *sums, int64_t n);
+/* What a kernel wants called by its thread before and after an item: tile configuration. */
+typedef void (*pop_dot_hook)(void);
+
+/* 1 if none of n contiguous codes is an infinity (or a NaN of a format that has infinities). */
+static int pop_all_finite(const pop_format *format, int64_t bytes, const void *from, int64_t n)
+{
+    const uint32_t magnitude = (uint32_t)pop_sign_code(format) - 1, most = (uint32_t)pop_max_code(format);
+    uint32_t found = 0;
+    if (format->specials != POP_IEEE) return 1;
+    if (bytes == 1) {
+        for (int64_t i = 0; i < n; i++) found |= (((const uint8_t *)from)[i] & magnitude) > most;
+    } else if (bytes == 2) {
+        for (int64_t i = 0; i < n; i++) {
+            uint16_t code;
+            memcpy(&code, (const char *)from + 2 * i, 2);
+            found |= (code & magnitude) > most;
+        }
+    } else {
+        for (int64_t i = 0; i < n; i++) {
+            uint32_t code;
+            memcpy(&code, (const char *)from + 4 * i, 4);
+            found |= (code & magnitude) > most;
+        }
+    }
+    return !found;
+}
 #endif

@@ -8,6 +8,8 @@
 #include "kernels/dot/fma512.h"
 #elif POP_LEVEL == POP_LEVEL_AVX512_BF16
 #include "kernels/dot/bf16.h"
+#elif POP_LEVEL == POP_LEVEL_AMX
+#include "kernels/dot/tiles.h"
 #endif
 #define POP_COUNT(table) ((int)(sizeof(table) / sizeof *(table)))
 
@@ -15,7 +17,7 @@ typedef struct pop_kernel_table { const pop_kernel *kernels; int count; } pop_ke
 static const pop_kernel_table POP_DOT_TABLES[] = {
     {POP_EPILOGUE_KERNELS, POP_COUNT(POP_EPILOGUE_KERNELS)},
     {POP_PACK_KERNELS, POP_COUNT(POP_PACK_KERNELS)},
-#if POP_LEVEL > POP_LEVEL_PORTABLE && POP_LEVEL < POP_LEVEL_AMX
+#if POP_LEVEL > POP_LEVEL_PORTABLE
     {POP_PRODUCT_KERNELS, POP_COUNT(POP_PRODUCT_KERNELS)},
 #endif
 };

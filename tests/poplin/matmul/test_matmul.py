@@ -6,9 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poplibs_py import poplin
-from poplibs_py.formats import BF16, F143, FORMATS, FP16, FP32, format_of
+from poplibs_py.formats import BF16, F143, FORMATS, FP16, FP32, Format, QuarterArray, format_of
 from poplibs_py.poplin.matmul import reference
-from poplibs_py.testing import assert_same_bits, check, exact_operands, random_operand
+from poplibs_py.testing import (
+    assert_same_bits,
+    assert_within_bound,
+    bound,
+    check,
+    exact_operands,
+    random_operand,
+)
 from poplibs_py.testing.strategies import extents, layouts, relaid
 
 EDGES = extents("dot", most=140)
@@ -89,6 +96,46 @@ def two_sum(p, q):
     inexact = (error != 0) & (s.view(np.int64) & 1 == 0)
     towards = np.where((error > 0) == (s > 0), 1, -1)
     return np.where(inexact, (s.view(np.int64) + towards).view(np.float64), s).astype(np.float32)
+
+
+QUARTERS = st.sampled_from([f for f in FORMATS if f.bits == 8])
+BLOCKS = st.sampled_from([None, (1, -1), (-1, 1), (1, 1), (5, 7), (16, 32), (3, -1)])
+
+
+def quarter(array, blocks, seed):
+    """The codes of an array with a random scale for each block."""
+    scale = 0 if blocks is None else np.zeros([-(-n // (b if b > 0 else max(1, n))) for n, b in zip(array.shape, blocks)], int)
+    scales = np.random.default_rng(seed).integers(-32, 32, np.shape(scale))
+    return QuarterArray(array, format_of(array), int(scales) if blocks is None else scales, blocks)
+
+
+@given(EDGES, EDGES, st.integers(1, 300), QUARTERS, QUARTERS, BLOCKS, BLOCKS, st.booleans(), st.booleans(), SEEDS)
+def test_scales_per_tensor_row_and_block(m, n, k, a_format, b_format, a_blocks, b_blocks, a_turned, b_turned, seed):
+    shapes = [(k, m) if a_turned else (m, k), (n, k) if b_turned else (k, n)]
+    a = quarter(random_operand(shapes[0], a_format, seed), a_blocks, seed)
+    b = quarter(random_operand(shapes[1], b_format, seed + 1), b_blocks, seed + 1)
+    check("matmul", a.T if a_turned else a, b.T if b_turned else b, out_dtype="float32")
+
+
+@pytest.mark.parametrize("blocks", [None, (1, 1, -1), (2, 4, 4), (-1, 1, 8)])
+def test_scales_of_a_batch(blocks):
+    a = quarter(random_operand((3, 10, 20), "f143", 0), blocks, 3)
+    check("matmul", a, random_operand((20, 9), "float16", 1), out_dtype="float32")
+    check("matmul", random_operand((2, 1, 9, 10), "float16", 1), a, out_dtype="bfloat16", bias=random_operand((20,), "f152", 1))
+
+
+@given(EDGES, EDGES, st.integers(1, 300), QUARTERS, BLOCKS, SEEDS)
+def test_a_prepared_operand_keeps_its_scales(m, n, k, b_format, blocks, seed):
+    a, b = random_operand((m, k), b_format, seed), quarter(random_operand((k, n), b_format, seed + 1), blocks, seed)
+    ball = bound("matmul", a, b, out_dtype="float32")
+    assert_within_bound(poplin.matmul(a, poplin.prepare(b), out_dtype="float32"), ball)
+
+
+def test_a_user_defined_format_multiplies():
+    fmt = Format("e3m4", 3, 4, 3, "ieee")
+    codes = np.arange(256, dtype=np.uint8).reshape(16, 16)
+    q = QuarterArray(codes, fmt, 5)
+    check("matmul", q, np.eye(16, dtype=np.float32), out_dtype="float32")
 
 
 @given(st.sampled_from([(), (1,), (3,), (2, 1), (1, 4)]), st.sampled_from([(), (1,), (3,), (4,), (2, 4)]), SEEDS)
