@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ..errors import bad_argument, bad_type
-from ..formats import FP32, Format, format_of
+from ..formats import FP16, FP32, Format, format_of
 from ..target import Target
 from . import hardware
 from .arguments import (
@@ -116,8 +116,9 @@ def uniform(shape: Shape | None, low: float = 0.0, high: float = 1.0, *, dtype: 
     -----
     Counter stream, floating formats: ``u * (high - low) + low`` in FP32, each operation rounded, then rounded to the
     format, where u has 24 random bits for float32 and 16 for the others, and ``low`` was first rounded up to the
-    format. What would reach ``high`` becomes the format's largest number below it. int32: the high word of
-    ``word * (high - low + 1)`` for a 64-bit word, redrawn where that is not exactly uniform (Lemire, arXiv 1805.10941).
+    format. What would reach ``high`` becomes the format's largest number below it. float16 in [0, 1) takes a shorter
+    way: its 16 bits times 2**-16, rounded down. int32: the high word of ``word * (high - low + 1)`` for a 64-bit
+    word, redrawn where that is not exactly uniform (Lemire, arXiv 1805.10941).
 
     IPU: PopLibs' scale and offset rules with u in [-1/2, 1/2], in the arithmetic of the dtype; int32 by its three
     ranges (float32 product below 2**24, 16-bit partial products above, the bits themselves for all of int32).
@@ -149,8 +150,9 @@ def uniform(shape: Shape | None, low: float = 0.0, high: float = 1.0, *, dtype: 
         machine = hardware.dealer(target, tile_mapping, offset, seed, seed_modifier)
         return hardware.store(result, machine.uniform(result.size, begin, end, result.dtype))
     assert isinstance(kind, Format)
-    where = place("uniform", kind.name, seed, seed_modifier, offset, result.size)
-    return draw("uniform", kind.name, where, _uniform_call(begin, end, kind.name), result)
+    op = "unit" if kind is FP16 and (begin, end) == (0.0, 1.0) else "uniform"
+    where = place(op, kind.name, seed, seed_modifier, offset, result.size)
+    return draw(op, kind.name, where, _uniform_call(begin, end, kind.name), result)
 
 
 @lru_cache(maxsize=256)

@@ -23,6 +23,7 @@ FLOATS = [f.dtype for f in FORMATS]
 DRAWS = {
     "bits": lambda n, **k: poprand.bits(n, **k),
     "bits64": lambda n, **k: poprand.bits(n, dtype=np.uint64, **k),
+    "half between other limits": lambda n, **k: poprand.uniform(n, -1, 1, dtype=np.float16, **k),
     "bits8": lambda n, **k: poprand.bits(n, dtype=np.uint8, **k),
     "integers": lambda n, **k: poprand.uniform(n, -3, 10**9, dtype=np.int32, **k),
     "bernoulli": lambda n, **k: poprand.bernoulli(n, 0.3, dtype=bool, **k),
@@ -88,6 +89,7 @@ def calls() -> dict[str, counter.Call]:
         "dropout": counter.Call(scale=1.7, bound=0x9999_9999, one=1),
         "bernoulli": counter.Call(bound=0x1234_5678, one=1),
         "bits": counter.Call(),
+        "unit": counter.Call(),
     }
 
 

@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 from poplibs_py import poprand
-from poplibs_py.formats import FORMATS
+from poplibs_py.formats import FORMATS, FP16
 from poplibs_py.poprand import hardware
 from poplibs_py.poprand._workers import interleaved
 from poplibs_py.poprand.arguments import next_below
@@ -140,6 +140,9 @@ def test_uniform_of_every_format(form: Any) -> None:
 def expected_mean(form: Any) -> float:
     """Mean of all 65,536 draws, rounded as documented."""
     draws = np.minimum(np.arange(1 << 16) / 65536, next_below(1.0, form)).astype(np.float32)
+    if form is FP16:
+        near = draws.astype(np.float16)
+        return float(np.where(near > draws, np.nextafter(near, np.float16(0)), near).astype(np.float64).mean())
     return float(draws.astype(form.dtype).astype(np.float64).mean())
 
 

@@ -46,6 +46,15 @@ POP_INLINE pop_r_f pop_r_lookup(const float *table, pop_r_u index)
 {
     return (pop_r_f)_mm256_i32gather_ps(table, (__m256i)(index & 31), 4);
 }
+/* Most indices lie in a window of eight, which one register holds. */
+POP_INLINE int pop_r_inside(pop_r_u index, uint32_t first)
+{
+    return !_mm256_movemask_ps((__m256)((((index & 31) - first) & ~7u) != 0));
+}
+POP_INLINE pop_r_f pop_r_lookup_inside(const float *table, pop_r_u index, uint32_t first)
+{
+    return (pop_r_f)_mm256_permutevar8x32_ps(_mm256_loadu_ps(table + first), (__m256i)(index - first));
+}
 POP_INLINE pop_r_u pop_r_keep(pop_r_u word, pop_r_u bound, pop_r_u value)
 {
     return value & (pop_r_u)_mm256_cmpeq_epi32(_mm256_min_epu32((__m256i)word, (__m256i)bound), (__m256i)word);

@@ -60,6 +60,7 @@ POP_INLINE pop_random_span pop_random_rows(const pop_random_call *c, const pop_r
 
 POP_RANDOM_KERNEL(pop_random_bits, 128, 0, 1, pop_r_row_bits(lanes, c, from, to))
 POP_RANDOM_KERNEL(pop_random_integer, 16, 0, 4, pop_r_row_integer(lanes, c, (uint64_t)row, to))
+POP_RANDOM_KERNEL(pop_random_unit_f16, 64, 0, 2, pop_r_row_unit16(lanes, to))
 POP_RANDOM_KERNEL(pop_random_bernoulli4, 32, 0, 4, pop_r_row_bernoulli(4, lanes, c, to))
 POP_RANDOM_KERNEL(pop_random_bernoulli2, 32, 0, 2, pop_r_row_bernoulli(2, lanes, c, to))
 POP_RANDOM_KERNEL(pop_random_bernoulli1, 32, 0, 1, pop_r_row_bernoulli(1, lanes, c, to))
@@ -101,6 +102,7 @@ POP_RANDOM_FORMATS(POP_RANDOM_UNIFORM16)
 static const pop_kernel POP_RANDOM_KERNELS[] = {
     POP_RANDOM_ROW("bits", "bytes", pop_random_bits, 128)
     POP_RANDOM_ROW("uniform", "int32", pop_random_integer, 16)
+    POP_RANDOM_ROW("unit", "float16", pop_random_unit_f16, 64)
     POP_RANDOM_ROW("bernoulli", "4 bytes", pop_random_bernoulli4, 32)
     POP_RANDOM_ROW("bernoulli", "2 bytes", pop_random_bernoulli2, 32)
     POP_RANDOM_ROW("bernoulli", "1 byte", pop_random_bernoulli1, 32)
