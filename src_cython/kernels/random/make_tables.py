@@ -92,6 +92,16 @@ def powers():
     for _ in range(128):
         lines.append(f"    {{{x & (1 << 64) - 1:#018x}, {x >> 64:#018x}}},")
         x = multiply(x, x)
+    lines += ["};", "", "/* Bit l of entry i: the coefficient of x^i in x^(l 2^64), the jump from lane 0 to lane l. */",
+              "static const uint16_t POP_AOX_FAN_OUT[128] = {"]
+    jump = 2
+    for _ in range(64):
+        jump = multiply(jump, jump)
+    lanes = [1]
+    for _ in range(15):
+        lanes.append(multiply(lanes[-1], jump))
+    masks = [sum((lane >> i & 1) << n for n, lane in enumerate(lanes)) for i in range(128)]
+    lines += ["    " + " ".join(f"{mask:#06x}," for mask in masks[i:i + 8]) for i in range(0, 128, 8)]
     return "\n".join([*lines, "};", "#endif", ""])
 
 
