@@ -77,6 +77,14 @@ POP_INLINE POP_OP(i) POP_OP(to_code)(const pop_format *f, int rounding, int over
     int shift = 23 - f->mantissa_bits;
     POP_OP(i) bits = POP_OP(bits)(x);
     POP_OP(i) magnitude = POP_OP(and)(bits, POP_OP(set)(0x7fffffff));
+    if (pop_is_short_f32(f) && rounding == POP_NEAREST_EVEN && overflow == POP_OVERFLOW_INFINITY) {
+        /* Sign, exponent and infinity are where they belong: only NaN must be kept from rounding. */
+        POP_OP(i) top = POP_OP(srl)(bits, shift);
+        POP_OP(i) odd = POP_OP(add)(POP_OP(and)(top, POP_OP(set)(1)), POP_OP(set)((1 << (shift - 1)) - 1));
+        POP_OP(m) nan = POP_OP(gt)(magnitude, POP_OP(set)(0x7f800000));
+        return POP_OP(select)(nan, POP_OP(srl)(POP_OP(add)(bits, odd), shift),
+                              POP_OP(or)(top, POP_OP(set)(pop_quiet_code(f))));
+    }
     POP_OP(i) sum = magnitude;
     if (rounding == POP_NEAREST_EVEN) {
         POP_OP(i) odd = POP_OP(and)(POP_OP(srl)(magnitude, shift), POP_OP(set)(1));

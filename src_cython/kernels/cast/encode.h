@@ -38,7 +38,7 @@ POP_INLINE void pop_encode_run(const pop_format *f, const pop_cast *cast, const 
         pop_encode_loop(f, POP_TOWARD_ZERO, overflow, random_bits, numbers, codes, n, words);
     else if (cast->rounding == POP_STOCHASTIC)
         pop_encode_loop(f, POP_STOCHASTIC, overflow, random_bits, numbers, codes, n, words);
-    else if (pop_is_f16(f) && overflow == POP_OVERFLOW_INFINITY) /* the CPU's own conversion */
+    else if ((pop_is_f16(f) || pop_is_short_f32(f)) && overflow == POP_OVERFLOW_INFINITY) /* these have shortcuts */
         pop_encode_loop(f, POP_NEAREST_EVEN, POP_OVERFLOW_INFINITY, random_bits, numbers, codes, n, words);
     else
         pop_encode_loop(f, POP_NEAREST_EVEN, overflow, random_bits, numbers, codes, n, words);
