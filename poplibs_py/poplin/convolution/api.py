@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from ...config import settings
-from ...errors import MemoryBoundError, MemoryBoundWarning, PlanError, bad_type
+from ...errors import MemoryBoundError, MemoryBoundWarning, PlanError, PoplibsError, bad_type
 from ...planner.cache import PlanCache
 from ...planner.ladder import climb
 from ...planner.objective import UNBOUNDED, Objective
@@ -82,11 +83,47 @@ def plan_convolution(
     >>> plan.cycles, plan.temp_bytes, plan.tiles_used
     (29904, 57344, 1408)
     """
+    frozen = frozen_items(options) if isinstance(options, Mapping) else options
+    try:
+        problem = _checked_problem(params, target, frozen, frozen_items(more))
+    except TypeError as error:
+        if isinstance(error, PoplibsError):
+            raise
+        problem = _check(params, target, options, more)  # an option that cannot be hashed
+    return plan_problem(problem, _DEFAULT_CACHE if cache is None else cache)
+
+
+def _check(
+    params: ConvParams,
+    target: Target | str,
+    options: Mapping[str, Any] | ConvOptions | None,
+    more: Mapping[str, Any],
+) -> ConvProblem:
     if not isinstance(params, ConvParams):
         raise bad_type("params", params, "a ConvParams")
     checked = ConvOptions.parse(options, **more)
-    problem = ConvProblem(resolve_target(target), params.canonical(), checked)
-    return plan_problem(problem, _DEFAULT_CACHE if cache is None else cache)
+    return ConvProblem(resolve_target(target), params.canonical(), checked)
+
+
+Items = tuple[tuple[str, type, Any], ...]
+
+
+def frozen_items(options: Mapping[str, Any]) -> Items:
+    """Options as a key that tells 1 from True."""
+    return tuple((key, type(value), value) for key, value in options.items())
+
+
+def thawed(items: Items) -> dict[str, Any]:
+    """The options that `frozen_items` froze."""
+    return {key: value for key, _, value in items}
+
+
+@lru_cache(maxsize=4096)
+def _checked_problem(
+    params: ConvParams, target: Target | str, options: Items | ConvOptions | None, more: Items
+) -> ConvProblem:
+    """`_check`, remembered: asking again for a plan costs microseconds."""
+    return _check(params, target, thawed(options) if isinstance(options, tuple) else options, thawed(more))
 
 
 def plan_problem(problem: ConvProblem, cache: PlanCache[ConvPlan]) -> ConvPlan:

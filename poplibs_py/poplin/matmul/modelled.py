@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
-from ...errors import bad_argument, bad_option, bad_type
+from ...errors import PoplibsError, bad_argument, bad_option, bad_type
 from ...formats import F143, F152, FP16, FP32, format_of
 from ...planner.cache import PlanCache
 from ...target import Target
-from ..convolution import ConvOptions, ConvPlan, matmul_params, plan_convolution
+from ..convolution import ConvOptions, ConvParams, ConvPlan, matmul_params, plan_convolution
+from ..convolution.api import Items, frozen_items, thawed
 
 __all__ = ["MATMUL_OPTIONS", "modelled_type", "plan_modelled"]
 
@@ -102,11 +104,38 @@ def plan_modelled(
     >>> plan.cycles, plan.serial_splits
     (1576048, 32)
     """
+    try:
+        problem = _remembered(
+            tuple(a_shape), tuple(b_shape), dtype, out_dtype, frozen_items(options or {}), frozen_items(more)
+        )
+    except TypeError as error:
+        if isinstance(error, PoplibsError):
+            raise
+        problem = _problem(a_shape, b_shape, dtype, out_dtype, options or {}, more)
+    params, checked = problem
+    return plan_convolution(params, target=target, options=checked, cache=cache)
+
+
+@lru_cache(maxsize=4096)
+def _remembered(
+    a_shape: tuple[int, ...], b_shape: tuple[int, ...], dtype: object, out_dtype: object, options: Items, more: Items
+) -> tuple[ConvParams, ConvOptions]:
+    return _problem(a_shape, b_shape, dtype, out_dtype, thawed(options), thawed(more))
+
+
+def _problem(
+    a_shape: Sequence[int],
+    b_shape: Sequence[int],
+    dtype: object,
+    out_dtype: object,
+    options: Mapping[str, Any],
+    more: Mapping[str, Any],
+) -> tuple[ConvParams, ConvOptions]:
+    """Check everything and state the product as a convolution."""
     groups, rows, inner, columns = _sizes(a_shape, b_shape)
     given = modelled_type(dtype)
     made = ("half" if given == "quarter" else given) if out_dtype is None else modelled_type(out_dtype, "out_dtype")
-    params = matmul_params(groups, rows, inner, columns, given, made)
-    return plan_convolution(params, target=target, options=_conv_options(options or {}, more), cache=cache)
+    return matmul_params(groups, rows, inner, columns, given, made), _conv_options(options, more)
 
 
 def _sizes(a_shape: Sequence[int], b_shape: Sequence[int]) -> tuple[int, int, int, int]:
