@@ -200,11 +200,12 @@ cdef inline int phases(const Pass* p, const Point* at, int64_t bound, int64_t te
     # what must be spent in every turn of the loop whatever the vertex does
     so_far = (c.weight_exchange + c.first_stage_exchange + c.later_stages_exchange + c.weights_copy
               + c.weights_exchange + c.output_copy + c.output_exchange)
-    least = cdiv(p.macs_over_rate, at.tiles * serial)
+    least = cdiv(p.work, at.tiles * serial)
     if (so_far + least) * serial + c.input_exchange + c.inputs_copy + c.inputs_exchange > bound:
         return NEVER
     c.partial_calc = partial_calc_cycles(p, &inside)
     # PopLibs states this as a constraint to prune with; where an estimate is below the peak rate it cuts
+    least = cdiv(p.macs_over_rate, at.tiles * serial)
     if c.partial_calc < least or (so_far + c.partial_calc) * serial > bound:
         return NEVER
     tile_transform_phase(p, &inside, c)

@@ -442,3 +442,37 @@ cdef inline int64_t partial_calc_cycles(const Pass* p, const Point* at) noexcept
     if p.method == VMAC:
         return vmac_cycles(p, at, cg, ig) if og * p.out_size == 1 else -1
     return outer_product_cycles(p, at, cg) if p.group_size == 1 else -1
+
+
+cdef inline int64_t least_vertex_work(const Pass* p, const Point* whole) noexcept nogil:
+    """Lower bound of tiles x serial splits x compute cycles, from what every position and group must cost.
+
+    `whole` holds the sizes of the undivided problem. Holds because a tile's slowest worker does at least its share,
+    and because sizes rounded up on the tiles add up to no less than the whole. 0 where nothing is known.
+    """
+    cdef int64_t positions = whole.batch * whole.groups, kernel = 1, lines = 1, each, height, halves
+    cdef int d
+    for d in range(p.ndim):
+        if p.dims[d].compute_dilation != 1:
+            return 0
+        positions *= whole.field[d] * p.dims[d].grain
+        if p.dims[d].expanded_on_tile:
+            return 0
+        kernel *= whole.kernel[d]
+        if d < p.ndim - 1:
+            lines *= whole.kernel[d]
+    if p.method == AMP:
+        height = p.loaded_weights // p.in_size
+        each = (8 if p.acts == FLOAT else 4) * (p.out_size // p.conv_units)
+        return positions * whole.ins * whole.outs * each * (kernel // whole.kernel[0] * cdiv(whole.kernel[0], height))
+    if p.method == HMAC:
+        halves = p.out_size if p.partial == FLOAT else cdiv(p.out_size, 2)
+        each = dot_cycles(p, p.in_size, imax(vector_width(&p.machine, p.acts), vector_width(&p.machine, HALF)))
+        each = 2 + each if p.partial == FLOAT and p.acts != FLOAT and halves == 1 else 7 + halves * each
+        return positions * whole.ins * whole.outs * kernel * each
+    if p.method == VMAC:
+        each = vmac_item(p, whole.kernel[p.ndim - 1])
+        if p.group_size > 8 and p.partial != FLOAT:
+            each *= 2
+        return positions * whole.ins * lines * each
+    return 0

@@ -79,7 +79,8 @@ cdef struct Pass:
     bint fast_reduce, multi_stage
     bint standard_order
     # whole-problem figures
-    int64_t macs_over_rate          # lower bound of tiles x cycles x serial splits
+    int64_t macs_over_rate          # lower bound of tiles x cycles x serial splits that PopLibs states
+    int64_t work                    # the best lower bound that is known
     int64_t inputs_total, weights_total
     # transforms: what is rearranged or regrouped, in elements of the whole problem
     bint rearrange_input, rearrange_weights, rearrange_output, regroup_weights, regroup_output

@@ -118,7 +118,9 @@ cdef int list_options(Axis* a) noexcept nogil:
 
 cdef int prepare(Problem* q) noexcept nogil:
     """List every axis' options and choose the order of the walk; -1 if memory runs out."""
-    cdef int i, j, best, n = q.axis_count
+    cdef int i, j, n = q.axis_count
+    cdef Point undivided
+    cdef Option whole
     for i in range(n):
         if list_options(&q.axes[i]) != 0:
             return -1
@@ -139,10 +141,16 @@ cdef int prepare(Problem* q) noexcept nogil:
                                               and q.passes[0].dims[i].whole_input >= q.passes[0].dims[i].out
                                               and q.passes[0].dims[i].stride >= q.passes[0].dims[i].dilation)):
             q.inputs_cover = False
+    for i in range(n):
+        whole.parallel, whole.serial, whole.size = 1, 1, q.axes[i].extent
+        put(&undivided, q.ndim, i, &whole)
     q.work = 0
     for i in range(q.pass_count):
         if not q.passes[i].absent:
-            q.work += q.passes[i].macs_over_rate
+            q.passes[i].work = q.passes[i].macs_over_rate
+            if i == 0:
+                q.passes[0].work = imax(q.passes[0].work, least_vertex_work(&q.passes[0], &undivided))
+            q.work += q.passes[i].work
     return 0
 
 
@@ -399,7 +407,28 @@ cdef void descend(const Problem* q, Hunt* h, int level, int64_t tiles) noexcept 
 
 
 cdef void walk(const Problem* q, Hunt* h) noexcept nogil:
-    """Search every point that could beat or match the best; ties are in h.ties."""
+    """Search every point that could beat or match the best; ties are in h.ties.
+
+    With nothing to beat yet, look first for a plan within a few times the least that the work can take: what is
+    found within a limit is the best there is, and a limit leaves most of the space out.
+    """
+    cdef int64_t least = cdiv(q.work, q.tiles) + 1000
+    cdef int i
+    if h.goal.objective == CYCLES:
+        for i in range(2):
+            least *= 2 << i
+            if least >= h.start[0]:
+                break
+            h.best[0], h.best[1] = least, UNBOUNDED
+            walk_within(q, h)
+            if h.found:
+                return
+        h.best[0], h.best[1] = h.start[0], h.start[1]
+    walk_within(q, h)
+
+
+cdef void walk_within(const Problem* q, Hunt* h) noexcept nogil:
+    """Search every point that could beat or match h.best."""
     cdef Point wide
     cdef Costs c
     cdef int i

@@ -302,10 +302,26 @@ def best_plan(
     """The best plan over all candidates, the first among equals; None if there is none."""
     if joint and params.input_type != params.output_type:
         return None
+    ordered = list(candidates(target, params, options, joint))
     best: tuple[int, int] = (UNBOUNDED, UNBOUNDED)
-    plan = None
-    for c in candidates(target, params, options, joint):
-        found = search_candidate(target, params, options, joint, c, objective, best, reference)
+    plan, winner = None, len(ordered)
+    for i in sorted(range(len(ordered)), key=lambda i: _likely_order(target, ordered[i])):
+        found = search_candidate(target, params, options, joint, ordered[i], objective, best, reference)
         if found is not None:
             best, plan = found
+            winner = i
+    # PopLibs keeps the first candidate, in its order, that costs least
+    as_good = (best[0], best[1] + 1)
+    for c in ordered[:winner] if plan else []:
+        found = search_candidate(target, params, options, joint, c, objective, as_good, reference)
+        if found is not None:
+            return found[1]
     return plan
+
+
+def _likely_order(target: Target, c: Candidate) -> tuple[float, int]:
+    """Fast candidates first: a good plan found early rules the others out."""
+    v, p = c.vertex, c.final
+    padded = (-(-p.in_channels // v.in_chans) * v.in_chans) * (-(-p.out_channels // v.partial_chans) * v.partial_chans)
+    useful = p.in_channels * p.out_channels / padded if padded else 0.0
+    return -max_macs_per_cycle(target, v) * useful, -v.in_chans
