@@ -101,6 +101,8 @@ def lower(plan: HostPlan) -> Program:
 def lower_prepare(plan: HostPlan) -> Program:
     """Lower the packing of a plan's operand b; the program takes b, b again and the packed bytes."""
     spec = _spec(plan)
+    if plan.parts[1] > 1:
+        spec["b"]["low"] = _prepared_part(plan)
     items = np.zeros(1, ITEM)
     items["spec"], items["n"] = spec.ctypes.data, plan.params.n
     return Program(plan, [spec], items, _matmul.PREPARE_VERTEX, _WHOLE_B + 1 if plan.params.b.scales else _BIAS)

@@ -1,0 +1,186 @@
+"""Every product, packing and epilogue kernel of every level present: tails, misaligned operands, no byte beyond its own."""
+
+import ctypes
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poplibs_py.formats import FORMATS, format_of
+from poplibs_py.kernels import kernels
+from poplibs_py.poplin.matmul.lower import format_record
+from poplibs_py.testing import assert_same_bits, random_operand
+
+FIELDS = ["a", "b", "c", "a_row", "a_cell", "b_cell", "b_col", "c_row", "rows", "cols", "cells", "a_low", "b_low",
+          "skip_lows", "accumulate"]
+CANARY = np.float32(-123456.0)
+
+
+class Block(ctypes.Structure):
+    """`pop_dot_block` of dot.h."""
+
+    _fields_ = [(name, ctypes.c_int64) for name in FIELDS]
+
+
+def these(*ops):
+    found = [k for k in kernels("dot") if k.op in ops]
+    return pytest.mark.parametrize("kernel", found, ids=[f"{k.level}-{k.name}" for k in found])
+
+
+def hook(name, level):
+    for k in kernels("dot"):
+        if (k.op, k.level) == (name, level):
+            ctypes.CFUNCTYPE(None)(k.address)()
+
+
+def cells_of(numbers, elements):
+    """Whole numbers [lines, depth] as cells: FP32, or pairs of BF16."""
+    if elements == 1:
+        return numbers.astype(np.float32)
+    return numbers.astype(ml_dtypes.bfloat16).view(np.float32)
+
+
+def offset_copy(array, shift):
+    """The same content at an address that is off a cache line by `shift` bytes."""
+    room = np.zeros(array.nbytes + 128, np.uint8)
+    start = -room.ctypes.data % 64 + shift
+    view = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    view[...] = array
+    return view
+
+
+@these("multiply", "multiply_dots", "multiply_parts")
+@given(st.data())
+def test_products_are_exact_and_stay_in_their_block(kernel, data):
+    rows = data.draw(st.integers(1, kernel.block[0]))
+    cols = data.draw(st.integers(1, kernel.block[1]))
+    depth = data.draw(st.integers(0, 5)) * kernel.grain[2] + (0 if kernel.grain[2] > 2 else 2 * data.draw(st.integers(0, 20)))
+    accumulate = data.draw(st.booleans())
+    shift = data.draw(st.sampled_from([0, 4, 60]))
+    elements = 1 if kernel.formats == "float32" else 2
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**16)))
+    high = -(-rows // kernel.grain[0]) * kernel.grain[0]
+    wide = kernel.block[1] if kernel.grain[0] > 1 else cols
+    a, b = rng.integers(-8, 9, (high, depth)), rng.integers(-8, 9, (wide, depth))
+    c = np.full((rows + 2, cols + 5), CANARY, np.float32)
+    c[1 : rows + 1, 2 : cols + 2] = old = rng.integers(-8, 9, (rows, cols))
+    a_cells = offset_copy(cells_of(a, elements), shift)
+    b_cells = cells_of(b, elements)
+    dots = kernel.op == "multiply_dots"
+    b_cells = offset_copy(b_cells if dots else np.ascontiguousarray(b_cells.T), shift)
+    block = Block(
+        a=a_cells.ctypes.data, b=b_cells.ctypes.data, c=c[1:, 2:].ctypes.data, a_row=a_cells.strides[0], a_cell=4,
+        b_cell=4 if dots else 4 * wide, b_col=b_cells.strides[0], c_row=cols + 5, rows=rows, cols=cols,
+        cells=depth // elements, accumulate=accumulate,
+    )  # fmt: skip
+    hook("begin", kernel.level)
+    ctypes.CFUNCTYPE(None, ctypes.POINTER(Block))(kernel.address)(ctypes.byref(block))
+    hook("end", kernel.level)
+    wanted = np.full_like(c, CANARY)
+    wanted[1 : rows + 1, 2 : cols + 2] = (a[:rows] @ b[:cols].T if depth else 0) + (old if accumulate else 0)
+    assert_same_bits(c, wanted, kernel=kernel.name)
+
+
+@these("multiply_parts")
+@pytest.mark.parametrize("split", [(2, 1), (1, 2), (2, 2)])
+@pytest.mark.parametrize("skip", [0, 1])
+def test_split_operands_multiply_part_by_part(kernel, split, skip):
+    rng = np.random.default_rng(5)
+    a, b = (rng.integers(-8, 9, (parts, 32, 96)) for parts in split)
+    a_cells, b_cells = cells_of(a, 2), np.ascontiguousarray(cells_of(b, 2).transpose(0, 2, 1))
+    c = np.zeros((32, 32), np.float32)
+    block = Block(
+        a=a_cells.ctypes.data, b=b_cells.ctypes.data, c=c.ctypes.data, a_row=a_cells.strides[1], a_cell=4, b_cell=128,
+        c_row=32, rows=32, cols=32, cells=48, a_low=a_cells.strides[0] if split[0] == 2 else 0,
+        b_low=b_cells.strides[0] if split[1] == 2 else 0, skip_lows=skip,
+    )  # fmt: skip
+    hook("begin", kernel.level)
+    ctypes.CFUNCTYPE(None, ctypes.POINTER(Block))(kernel.address)(ctypes.byref(block))
+    hook("end", kernel.level)
+    wanted = a.sum(0) @ b.sum(0).T - (a[1] @ b[1].T if skip and split == (2, 2) else 0)
+    assert_same_bits(c, wanted.astype(np.float32))
+
+
+def decoding():
+    found = [k for k in kernels("dot") if k.op == "decode" and "custom" not in k.formats]
+    return pytest.mark.parametrize("kernel", found, ids=[f"{k.level}-{k.formats}" for k in found])
+
+
+@decoding()
+@given(n=st.integers(0, 100), scale=st.integers(-20, 20), seed=st.integers(0, 2**16))
+def test_decoding_gives_every_value_and_writes_no_more(kernel, n, scale, seed):
+    source, _, result = kernel.formats.partition("->")
+    fmt, panel = format_of(source), format_of(result)
+    scale = scale if fmt.bits == 8 else 0
+    codes = random_operand((n,), fmt, seed, patterns=not (fmt.bits == 16 and panel.bits == 16))
+    to = np.full(n + 8, 1.5, panel.dtype)
+    low = np.full(n + 8, 1.5, panel.dtype)
+    call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4, ctypes.c_int64)(kernel.address)
+    call(format_record(fmt, scale).ctypes.data, codes.ctypes.data, to.ctypes.data, low.ctypes.data, n)
+    with np.errstate(invalid="ignore"):
+        wanted = np.ldexp(codes.astype(np.float64), scale)
+        got = to[:n].astype(np.float64)
+        if fmt.name == "float16" and panel.name == "bfloat16":
+            got = got + low[:n].astype(np.float64)
+    np.testing.assert_array_equal(got, wanted)
+    assert (to[n:] == 1.5).all()
+    assert (low[n:] == 1.5).all()
+
+
+@these("transpose")
+@pytest.mark.parametrize("lines", [1, 7, 15, 16])
+@pytest.mark.parametrize("cells", [1, 15, 16, 17, 40])
+def test_lines_turn_into_lines_of_sixteen_cells(kernel, lines, cells):
+    source = np.arange(lines * (cells + 3), dtype=np.int32).reshape(lines, cells + 3)
+    to = np.full((cells + 1, 20), -7, np.int32)
+    call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 3, ctypes.c_void_p, ctypes.c_int64)
+    call(kernel.address)(source.ctypes.data, source.strides[0], lines, cells, to.ctypes.data, to.strides[0])
+    wanted = np.full_like(to, -7)
+    wanted[:cells, :16] = 0
+    wanted[:cells, :lines] = source[:, :cells].T
+    np.testing.assert_array_equal(to, wanted)
+
+
+@these("interleave")
+@pytest.mark.parametrize("n", [0, 1, 31, 32, 33, 70])
+def test_two_lines_interleave(kernel, n):
+    even, odd = np.arange(n, dtype=np.uint16), np.arange(n, dtype=np.uint16) + 1000
+    to = np.full(2 * n + 4, 9, np.uint16)
+    ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64)(kernel.address)(
+        even.ctypes.data, odd.ctypes.data, to.ctypes.data, n)
+    np.testing.assert_array_equal(to, [*np.stack([even, odd], 1).ravel(), 9, 9, 9, 9])
+
+
+class Epilogue(ctypes.Structure):
+    """`pop_epilogue` of epilogue.h."""
+
+    _fields_ = [("format", ctypes.c_void_p), ("overflow", ctypes.c_int64), ("activation", ctypes.c_int64),
+                ("alpha", ctypes.c_float), ("beta", ctypes.c_float), ("bias", ctypes.c_void_p),
+                ("row_bias", ctypes.c_void_p), ("out", ctypes.c_void_p), ("out_row", ctypes.c_int64),
+                ("out_col", ctypes.c_int64)]  # fmt: skip
+
+
+@pytest.mark.parametrize("fmt", FORMATS, ids=str)
+@given(st.data())
+def test_epilogues_give_the_same_bits_at_every_level(fmt, data):
+    rows, cols = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 70))
+    step, activation = data.draw(st.sampled_from([1, 3])), data.draw(st.integers(0, 3))
+    beta = data.draw(st.sampled_from([0.0, 0.75]))
+    seed = data.draw(st.integers(0, 2**16))
+    sums = random_operand((rows, cols), "float32", seed) * np.float32(10)
+    bias, row_bias = random_operand((cols,), "float32", seed + 1), random_operand((rows,), "float32", seed + 2)
+    first = None
+    for kernel in (k for k in kernels("dot") if k.op == "epilogue" and k.formats == f"float32->{fmt}"):
+        out = random_operand((rows + 1, step * cols + 2), fmt, seed + 3)
+        before = out.copy()
+        e = Epilogue(format_record(fmt).ctypes.data, 2 if fmt.has_infinity else 1, activation, 1.5, beta,
+                     bias.ctypes.data, row_bias.ctypes.data, out.ctypes.data, out.strides[0], step * out.itemsize)
+        call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 3)
+        call(kernel.address)(ctypes.addressof(e), sums.ctypes.data, cols, rows, cols)
+        untouched = np.ones(out.shape, bool)
+        untouched[:rows, : step * cols : step] = False
+        assert_same_bits(out[untouched], before[untouched], kernel=kernel.name)
+        first = out if first is None else first
+        assert_same_bits(out, first, kernel=f"{kernel.level} {kernel.name}")

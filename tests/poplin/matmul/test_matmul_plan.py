@@ -1,0 +1,167 @@
+"""Plans: the memory bound and its ladder, threads, the do-plan-compile triple, and what repeats bit for bit."""
+
+import os
+import subprocess
+import sys
+import threading
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poplibs_py import poplin
+from poplibs_py.config import settings, thread_limit
+from poplibs_py.errors import MemoryBoundError, MemoryBoundWarning
+from poplibs_py.formats import FORMATS
+from poplibs_py.poplin.matmul.options import MatmulOptions
+from poplibs_py.program import memory_in_use, memory_peak
+from poplibs_py.target import Target
+from poplibs_py.testing import assert_same_bits, check, random_operand
+
+ANY = st.sampled_from(FORMATS)
+SEEDS = st.integers(0, 2**16)
+SHARES = st.sampled_from([0.6, 0.2, 0.05, 0.01, 0.003])
+
+
+@given(st.integers(1, 400), st.integers(1, 400), st.integers(1, 1500), ANY, ANY, ANY, SHARES, st.booleans(),
+       st.sampled_from(["float", "half"]), st.integers(1, 3), SEEDS)
+def test_temporaries_never_exceed_the_bound(m, n, k, a_format, b_format, out_format, share, biased, partials, tiles, seed):
+    a, b = random_operand((m, k), a_format, seed), random_operand((n, k), b_format, seed).T
+    bias = random_operand((n,), "float16", seed) if biased else None
+    target = Target.host(tiles)
+    memory_peak(reset=True)
+    before = memory_in_use()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", MemoryBoundWarning)
+        poplin.matmul(a, b, out_dtype=out_format, bias=bias, available_memory_proportion=share, target=target,
+                      partials_type=partials)
+    assert memory_peak() - before <= share * target.bytes_per_tile * target.tiles
+    assert memory_in_use() == before
+
+
+@given(st.integers(1, 100), st.integers(1, 100), st.integers(1, 700), ANY, ANY, SHARES, SEEDS)
+def test_tight_plans_are_right_too(m, n, k, a_format, b_format, share, seed):
+    a, b = random_operand((m, k), a_format, seed), random_operand((k, n), b_format, seed)
+    check("matmul", a, b, out_dtype="bfloat16", available_memory_proportion=share)
+
+
+def test_what_was_planned_is_what_is_taken():
+    plan = poplin.plan_matmul((300, 900), (900, 500), dtype="float16", out_dtype="f143", available_memory_proportion=0.05)
+    run = poplin.compile_matmul(plan)
+    a, b = random_operand((300, 900), "float16", 0), random_operand((900, 500), "float16", 1)
+    memory_peak(reset=True)
+    before = memory_in_use()
+    run(a, b)
+    assert memory_peak() - before == plan.temporary_bytes
+
+
+def test_a_bound_that_no_plan_meets_is_raised_with_a_warning_or_refused():
+    call = {"dtype": "float16", "available_memory_proportion": 1e-7}
+    with pytest.warns(MemoryBoundWarning, match="available_memory_proportion=1e-07 leaves"):
+        plan = poplin.plan_matmul((64, 300), (300, 64), **call)
+    assert plan.bound < plan.scratch_bytes <= 2 * plan.target.bytes_per_tile
+    with pytest.raises(MemoryBoundError, match="the least that any plan takes is"):
+        poplin.plan_matmul((64, 300), (300, 64), strict_memory=True, **call)
+
+
+def test_no_proportion_no_bound():
+    assert poplin.plan_matmul((64, 64), (64, 64), dtype="f143", available_memory_proportion=0).bound is None
+
+
+def test_more_memory_is_never_refused():
+    sizes = [poplin.plan_matmul((500, 2000), (2000, 900), dtype="float16", available_memory_proportion=x).scratch_bytes
+             for x in (0.01, 0.05, 0.2, 0.6)]
+    assert sizes == sorted(sizes)
+
+
+@given(st.integers(1, 300), st.integers(1, 300), st.integers(0, 600), ANY, SEEDS)
+def test_compiled_plans_do_what_matmul_does(m, n, k, fmt, seed):
+    a, b = random_operand((m, k), fmt, seed), random_operand((k, n), fmt, seed + 1)
+    run = poplin.compile_matmul(poplin.plan_matmul(a.shape, b.shape, dtype=fmt, activation="relu"))
+    assert_same_bits(run(a, b), poplin.matmul(a, b, activation="relu"))
+
+
+def test_a_compiled_plan_refuses_other_arrays():
+    run = poplin.compile_matmul(poplin.plan_matmul((2, 3), (3, 4)))
+    with pytest.raises(ValueError, match="a: got float32 of shape"):
+        run(np.ones((3, 3), np.float32), np.ones((3, 4), np.float32))
+    with pytest.raises(ValueError, match="out: got"):
+        run(np.ones((2, 3), np.float32), np.ones((3, 4), np.float32), out=np.ones((4, 2), np.float32).T)
+    with pytest.raises(TypeError, match="plan: got str"):
+        poplin.compile_matmul("plan")
+
+
+def test_a_plan_explains_itself():
+    text = poplin.plan_matmul((128, 256), (256, 512), dtype="f143", b_dtype="float16").explain()
+    for word in ("matmul [128, 256] x [256, 512]", "f143 x float16 -> float16", "kernel", "blocks", "threads", "scratch"):
+        assert word in text
+
+
+@given(st.integers(1, 300), st.integers(1, 300), st.integers(1, 600), ANY, ANY, SEEDS)
+def test_reproducible_bits_do_not_depend_on_threads(m, n, k, a_format, b_format, seed):
+    a, b = random_operand((m, k), a_format, seed), random_operand((k, n), b_format, seed + 1)
+    results = [poplin.matmul(a, b, reproducible=True, target=Target.host(t)) for t in (1, 2, 3, 7)]
+    for other in results[1:]:
+        assert_same_bits(other, results[0])
+
+
+_PRINT_BITS = """
+import hashlib
+from poplibs_py import poplin
+from poplibs_py.testing import random_operand
+digest = hashlib.sha256()
+for i, (m, n, k) in enumerate([(1, 1, 1), (5, 70, 33), (64, 1, 500), (33, 47, 300), (20, 130, 257)]):
+    for fmt in ("float32", "float16", "bfloat16", "f143"):
+        a, b = random_operand((m, k), fmt, i), random_operand((k, n), fmt, i + 9)
+        for act in (None, "gelu", "silu"):
+            digest.update(poplin.matmul(a, b, out_dtype="float32", reproducible=True, activation=act).tobytes())
+print(digest.hexdigest())
+"""
+
+
+def test_reproducible_bits_do_not_depend_on_the_level():
+    found = set()
+    for level in ("portable", "avx2", "avx512", "avx512_bf16"):
+        env = dict(os.environ, POPLIBS_MAX_ISA=level)
+        found.add(subprocess.run([sys.executable, "-c", _PRINT_BITS], env=env, capture_output=True, text=True, check=True).stdout)
+    assert len(found) == 1
+
+
+def test_many_threads_get_the_bits_that_one_gets():
+    rng = np.random.default_rng(0)
+    cases = []
+    for i in range(12):
+        m, n, k = (int(x) for x in rng.integers(1, 200, 3))
+        fmt = FORMATS[i % len(FORMATS)]
+        a, b = random_operand((m, k), fmt, i), random_operand((k, n), fmt, i + 50)
+        cases.append((a, b, poplin.matmul(a, b, out_dtype="float32")))
+    wrong = []
+
+    def work(start):
+        for i in range(60):
+            a, b, wanted = cases[(start + i) % len(cases)]
+            if poplin.matmul(a, b, out_dtype="float32").tobytes() != wanted.tobytes():
+                wrong.append((a.shape, b.shape))
+
+    workers = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for w in workers:
+        w.start()
+    for w in workers:
+        w.join()
+    assert not wrong
+
+
+def test_the_thread_limit_is_honoured():
+    with thread_limit(1):
+        assert poplin.plan_matmul((512, 512), (512, 512)).threads == 1
+    with thread_limit(3):
+        assert poplin.plan_matmul((512, 512), (512, 512)).threads == 3
+    assert poplin.plan_matmul((512, 512), (512, 512)).threads == settings.num_threads
+
+
+def test_options_take_poplibs_spelling():
+    options = {"availableMemoryProportion": 0.1, "partialsType": "half", "enableFastReduce": True}
+    plan = poplin.plan_matmul((8, 8), (8, 8), dtype="float16", options=options)
+    assert plan.options == MatmulOptions(available_memory_proportion=0.1, partials_type="half")
