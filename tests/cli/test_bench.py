@@ -11,7 +11,8 @@ from scipy import io as scipy_io
 from scipy import sparse
 
 from poplibs_py.cli import main
-from poplibs_py.report.sparsity import COLUMNS, Sweep
+from poplibs_py.config import LEVELS
+from poplibs_py.report.sparsity import COLUMNS, METHODS, TYPES, Sweep
 
 FAST = ["--size", "64", "--n", "8", "--density", "1/4", "--block", "8", "--seconds", "0.01"]
 
@@ -32,7 +33,7 @@ def test_runs_and_writes(tmp_path, capsys):
     status, rows = run(tmp_path, *FAST, "--peer", "numpy,scipy")
     out = capsys.readouterr().out
     assert status == 0
-    assert {r["method"] for r in rows if r["library"] == "poplibs_py"} >= {"dense", "static_sparse"}
+    assert {r["method"] for r in rows if r["library"] == "poplibs_py"} == {"dense", "static_sparse", "dynamic_sparse"}
     assert {r["library"] for r in rows} == {"poplibs_py", "numpy", "scipy"}
     assert {r["type"] for r in rows} == {"FP32", "BF16", "FP16", "FP8"}
     assert all(r["valid"] == "True" for r in rows)
@@ -48,6 +49,20 @@ def test_axes_and_types_are_taken(tmp_path):
     assert {(r["m"], r["k"], r["block_size"]) for r in rows} == {
         ("32", "32", "4"), ("32", "32", "16"), ("16", "64", "4"), ("16", "64", "16")}
     assert {r["library"] for r in rows} == {"poplibs_py"}
+
+
+def test_every_method_in_every_type_is_right_and_says_its_kernel(tmp_path):
+    status, rows = run(tmp_path, *FAST, "--method", ",".join(METHODS), "--peer", "scipy")
+    assert status == 0
+    ours = [r for r in rows if r["library"] == "poplibs_py"]
+    assert {(r["type"], r["method"]) for r in ours} == {(t, m) for t in TYPES for m in METHODS.values()}
+    for r in ours:
+        assert r["valid"] == "True"
+        assert r["kernel"]
+        assert r["isa"] in LEVELS
+        assert r["plan"]
+        assert float(r["x_dense"]) > 0
+        assert r["x_scipy"] or r["method"].endswith("grad_w")
 
 
 def test_interrupt_keeps_what_was_measured(tmp_path, monkeypatch, capsys):

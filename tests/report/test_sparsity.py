@@ -15,10 +15,12 @@ from poplibs_py.errors import InvalidArgumentError
 from poplibs_py.report.peers import installed, limited_threads
 from poplibs_py.report.sparsity import (
     COLUMNS,
+    METHODS,
     PAPER_COLUMNS,
     TYPES,
     Axes,
     Case,
+    PatternFile,
     Record,
     Sweep,
     csv_text,
@@ -28,6 +30,7 @@ from poplibs_py.report.sparsity import (
 )
 from poplibs_py.report.sparsity.charts import break_even_density, by_density
 from poplibs_py.report.sparsity.check import dense_check, forward_check, grad_a_check, grad_w_check
+from poplibs_py.report.sparsity.methods import method_contestants
 from poplibs_py.report.timing import take_turns
 
 SMALL = Case(64, 96, 8, 1 / 4, 8)
@@ -86,7 +89,7 @@ def test_checks_take_the_rounded_truth_and_refuse_a_wrong_answer(type_name):
         (forward_check(w, x, flushes=False), dense @ x64),
         (grad_a_check(w, dy, flushes=False), dense.T @ dy64),
         (grad_w_check(w, dy, x, flushes=False), blocks),
-        (dense_check(dense, x, flushes=False), dense @ x64),
+        (dense_check(dense.astype(np.float32), x), dense @ x64),
     ]
     for check, exact in cases:
         error, share = check.judge(exact.astype(np.float32))
@@ -175,3 +178,17 @@ def test_turns_are_taken_in_rounds():
     assert all(3 <= t.rounds <= 5 for t in timings)
     assert all(0 < t.least <= t.seconds for t in timings)
     assert min(counts) > 5
+
+
+@pytest.mark.parametrize("block", [1, 8])
+def test_real_matrices_are_right_in_every_type_and_pass(shared_data, block):
+    files = sorted((shared_data / "dlmc").glob("*.smtx"))
+    assert len(files) == 8
+    for path in files:
+        source = PatternFile.read(path)
+        case = Case.from_file(source, n=12, block=block)
+        assert case.pattern().n_blocks <= source.matrix.nnz
+        for type_name in TYPES:
+            for contestant in method_contestants(case, type_name, METHODS):
+                error, share = contestant.judge()
+                assert share <= 1, f"{path.name} {type_name} {contestant.method}: error {error}, {share} of the bound"

@@ -18,7 +18,7 @@ from .items import FORMAT_NUMBERS, PANEL, SAMPLE
 from .multiply import Dense, domain_of, itemsize_of
 from .operands import check_out, check_rows, dense_operand, describe, empty, result_format
 
-__all__ = ["sample"]
+__all__ = ["sample", "sampled_domain"]
 
 Array = np.ndarray[Any, Any]
 
@@ -47,8 +47,8 @@ class Sampling:
 
 
 @lru_cache
-def _domain(y_format: str, x_format: str) -> str:
-    # What both operands are read as.
+def sampled_domain(y_format: str, x_format: str) -> str:
+    """Return what both operands of a gradient of the weights are read as, where they lie well."""
     if y_format == x_format == "float16":
         try:
             select("sparse", "sample", "float16,float16->any")
@@ -129,8 +129,9 @@ def sample(w: BlockSparseMatrix, dy: object, x: object, *, out: object | None = 
         values = check_out(out, w.blocks.shape, wanted.dtype, left.array, right.array)
     target = values if values.flags.c_contiguous and values.flags.aligned else np.empty(values.shape, values.dtype)
     if values.size:
+        domain = sampled_domain(left.format.name, right.format.name)
         sampling = Sampling(w.pattern.shape, w.pattern.block_shape, w.groups, columns, threads_for(w.nnz * columns),
-                            _domain(left.format.name, right.format.name), describe(left.array, left.format, left.scale),
+                            domain, describe(left.array, left.format, left.scale),
                             describe(right.array, right.format, right.scale), wanted.name, 0)
         program(sampling)(w.row_offsets, w.column_indices, left.array, right.array, target)
     if target is not values:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...formats import Format
 from ...formats.bounds import Ball, matmul_ball
+from ...poplin.matmul.bound import matmul_bound
 from ...popsparse import BlockSparseMatrix
 
 __all__ = ["Check", "dense_check", "forward_check", "grad_a_check", "grad_w_check"]
@@ -56,10 +57,10 @@ class Check:
         return float(error.max()), float(share.max())
 
 
-def dense_check(w: Array, x: Array, *, flushes: bool) -> Check:
-    """Check ``w @ x`` of dense operands, given with the values that the kernel sees."""
+def dense_check(w: Array, x: Array) -> Check:
+    """Check ``w @ x`` of dense operands within the bound that `poplibs_py.poplin` states, before any last rounding."""
     rows = _sample(w.shape[0])
-    return Check(rows, matmul_ball(w[rows].astype(np.float64), x.astype(np.float64), flushes=flushes))
+    return Check(rows, matmul_bound(w[rows], x, out_dtype="float32"))
 
 
 def forward_check(w: BlockSparseMatrix, x: Array, *, flushes: bool) -> Check:

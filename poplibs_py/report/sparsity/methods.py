@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,9 +12,12 @@ import numpy as np
 from scipy import sparse
 
 from ...config import settings
-from ...errors import UnsupportedError
-from ...formats import E4M3, FP32, Format, format_of
-from ...popsparse import BlockSparseMatrix
+from ...formats import E4M3, Format, format_of
+from ...kernels import Kernel, select
+from ...poplin import matmul, plan_matmul
+from ...popsparse import BlockSparseMatrix, dynamic, static
+from ...popsparse.products.multiply import domain_of
+from ...popsparse.products.sample import sampled_domain
 from ...target import Target
 from ..peers import Route, dense_routes, sparse_routes
 from .cases import TYPES, Case
@@ -30,15 +31,6 @@ OURS = "poplibs_py"
 """The name of this library in the column ``library``."""
 
 _PEER_FORMATS = TYPES | {"FP8": E4M3}  # MKL's 8-bit formats are the OCP pair
-
-
-def _op(room: str, name: str) -> Callable[..., Array]:
-    """An operation of this library."""
-    try:
-        found: Callable[..., Array] = getattr(importlib.import_module(f"poplibs_py.{room}"), name)
-    except (ImportError, AttributeError):
-        raise UnsupportedError(f"{room}.{name} is not part of this build") from None
-    return found
 
 
 @dataclass(frozen=True)
@@ -89,8 +81,8 @@ def method_contestants(case: Case, type_name: str, methods: Sequence[str]) -> It
     """
     operands = _Operands(case, type_name)
     for method in methods:
-        with contextlib.suppress(UnsupportedError):
-            yield _BUILDERS[method](operands, method.split("_", maxsplit=1)[0])
+        use, _, task = method.partition("_")
+        yield _BUILDERS[task or "forward"](operands, use) if use in _OPS else _dense(operands)
 
 
 class _Operands:
@@ -123,39 +115,68 @@ class _Operands:
                 else grad_w_check(w, dy, x, flushes=self.flushes))
         return self._checks[task]
 
-    def contestant(self, method: str, task: str, calls: Sequence[Callable[[], Array]], touched: int) -> Contestant:
-        """A contestant whose calls are taken in turn; the first one's answer is checked."""
-        check = self.check(task)
-        spelled = METHODS[method] if task == "forward" else METHODS[f"{method}_{task}"]
-        return Contestant(OURS, spelled, self.type, _in_turn(calls), lambda: check.judge(calls[0]()), touched)
+    def contestant(self, use: str, task: str, right: Sequence[Array], out: Array) -> Contestant:
+        """A contestant of one product; a dynamic one meets another pattern in each call.
+
+        `right` holds the dense operands as the operation takes them, after W, and `out` is written to.
+        """
+        weights = self.weights(2 if use == "dynamic" else 1)
+        calls = [partial(_OPS[use][task], w, *right, out=out) for w in weights]
+        check, spelled = self.check(task), METHODS[use if task == "forward" else f"{use}_{task}"]
+        touched = weights[0].nbytes + sum(array.nbytes for array in right) + out.nbytes
+        domain, kernel = _kernel(task, self.format.name)
+        return Contestant(
+            OURS, spelled, self.type, _in_turn(calls), lambda: check.judge(calls[0]()), touched,
+            kernel.name, kernel.level, f"{use} pattern, products in {domain}")
 
 
-def _dense(operands: _Operands, _: str) -> Contestant:
+def _dense(operands: _Operands) -> Contestant:
     w, x, check = dense_operands(operands.case, operands.format)
     out = np.empty((w.shape[0], x.shape[1]), np.float32)
-    run = partial(_op("poplin", "matmul"), w, x, out=out, target=Target.host(settings.num_threads))
-    return Contestant(OURS, "dense", operands.type, run, lambda: check.judge(run()), w.nbytes + x.nbytes + out.nbytes)
+    target = Target.host(settings.num_threads)
+    plan = plan_matmul(w.shape, x.shape, dtype=w.dtype, out_dtype=out.dtype, target=target)
+    run = partial(matmul, w, x, out=out, target=target)
+    return Contestant(
+        OURS, "dense", operands.type, run, lambda: check.judge(run()), w.nbytes + x.nbytes + out.nbytes,
+        plan.kernel.name, plan.kernel.level, f"blocks {plan.mc}x{plan.nc}x{plan.kc}, products in {plan.panel}")
 
 
-def _forward(operands: _Operands, method: str) -> Contestant:
-    x = operands.rounded(operands.case.inputs)
-    out = np.empty((operands.case.m, operands.case.n), np.float32)
-    weights = operands.weights(_patterns(method))
-    calls = [partial(_op(f"popsparse.{method}", "sparse_dense_matmul"), w, x, out=out) for w in weights]
-    return operands.contestant(method, "forward", calls, weights[0].nbytes + x.nbytes + out.nbytes)
+def _forward(operands: _Operands, use: str) -> Contestant:
+    case = operands.case
+    return operands.contestant(use, "forward", [operands.rounded(case.inputs)], np.empty((case.m, case.n), np.float32))
 
 
-def _grad_a(operands: _Operands, method: str) -> Contestant:
-    dy = operands.rounded(operands.case.gradients)
-    out = np.empty((operands.case.k, operands.case.n), np.float32)
-    weights = operands.weights(_patterns(method))
-    calls = [partial(_op(f"popsparse.{method}", "sparse_dense_matmul"), w.T, dy, out=out) for w in weights]
-    return operands.contestant(method, "grad_a", calls, weights[0].nbytes + dy.nbytes + out.nbytes)
+def _grad_a(operands: _Operands, use: str) -> Contestant:
+    case = operands.case
+    dy = operands.rounded(case.gradients)
+    return operands.contestant(use, "grad_a", [dy], np.empty((case.k, case.n), np.float32))
 
 
-def _patterns(method: str) -> int:
-    """How many patterns a method's calls go through: a dynamic one must meet a new pattern in each call."""
-    return 2 if method == "dynamic" else 1
+def _grad_w(operands: _Operands, use: str) -> Contestant:
+    case = operands.case
+    right = [operands.rounded(case.gradients), operands.rounded(case.inputs)]
+    return operands.contestant(use, "grad_w", right, np.empty(operands.weights()[0].blocks.shape, np.float32))
+
+
+def _static_grad_a(w: BlockSparseMatrix, dy: Array, *, out: Array) -> Array:
+    return static.sparse_dense_matmul(w.T, dy, out=out)
+
+
+def _dynamic_grad_a(w: BlockSparseMatrix, dy: Array, *, out: Array) -> Array:
+    return dynamic.sparse_dense_matmul(w, dy, transpose_lhs=True, out=out)
+
+
+def _dynamic_grad_w(w: BlockSparseMatrix, dy: Array, x: Array, *, out: Array) -> Array:
+    return dynamic.fully_connected_sparse_grad_w(w, dy.T, x.T, out=out)
+
+
+def _kernel(task: str, name: str) -> tuple[str, Kernel]:
+    """What the operands of a product of one format meet in, and the kernel that multiplies them."""
+    if task == "grad_w":
+        domain = sampled_domain(name, name)
+        return domain, select("sparse", "sample", f"{domain},{domain}->any").kernel
+    domain = domain_of(name, name)
+    return domain, select("sparse", "multiply", f"{domain},{name}->float32").kernel
 
 
 def _in_turn(calls: Sequence[Callable[[], Array]]) -> Callable[[], Array]:
@@ -170,7 +191,7 @@ def _dense_operands(m: int, k: int, n: int, seed: int, kind: Format) -> tuple[Ar
     case = Case(m, k, n, 1.0, 1, seed)
     scale = case.scale(kind)
     w, x = (v.astype(kind.dtype, copy=False) for v in (case.dense_weights / np.float32(2.0**scale), case.inputs))
-    return w, x, dense_check(w, x, flushes=kind != FP32)
+    return w, x, dense_check(w, x)
 
 
 def dense_operands(case: Case, kind: Format) -> tuple[Array, Array, Check]:
@@ -254,9 +275,13 @@ METHODS = {
 """Methods as they are asked for, and as the records spell them."""
 
 _BUILDERS: dict[str, Callable[[_Operands, str], Contestant]] = {
-    "dense": _dense,
-    "static": _forward,
-    "dynamic": _forward,
-    "static_grad_a": _grad_a,
-    "dynamic_grad_a": _grad_a,
-}
+    "forward": _forward, "grad_a": _grad_a, "grad_w": _grad_w,
+}  # fmt: skip
+_OPS: dict[str, dict[str, Callable[..., Array]]] = {
+    "static": {
+        "forward": static.sparse_dense_matmul, "grad_a": _static_grad_a, "grad_w": static.sparse_grad_w,
+    },
+    "dynamic": {
+        "forward": dynamic.sparse_dense_matmul, "grad_a": _dynamic_grad_a, "grad_w": _dynamic_grad_w,
+    },
+}  # fmt: skip
