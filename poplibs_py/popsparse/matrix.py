@@ -10,11 +10,20 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidArgumentError, InvalidTypeError, bad_argument, bad_type
-from ..formats import Format
+from ..formats import Format, QuarterArray, format_of
 from . import convert, host, interop, io
 from .elements import blocks_of_elements
 from .pattern import BlockPattern, as_extent
-from .values import as_format, as_scale, decode, encode, numeric_array, random_values
+from .values import (
+    as_format,
+    as_quarter,
+    as_scale,
+    decode,
+    encode,
+    numeric_array,
+    parts_of_quarter,
+    random_values,
+)
 
 __all__ = ["BlockSparseMatrix"]
 
@@ -102,7 +111,7 @@ class BlockSparseMatrix:
 
         Parameters
         ----------
-        blocks : array_like, shape (n_blocks, block rows, block columns) or (n_blocks,) for single elements
+        blocks : array_like or QuarterArray, shape (n_blocks, block rows, block columns), or (n_blocks,) for elements
         shape : (int, int)
             Rows and columns of each group, in elements.
         column_indices : array_like of int, shape (n_blocks,)
@@ -116,9 +125,10 @@ class BlockSparseMatrix:
             Checked against the blocks where given.
         format : Format, dtype or str, optional
             Values are rounded to it; by default the dtype's own, FP32 for float64 and whole numbers.
-        scale : int or array of int, optional
-            For 8-bit formats. Blocks in the format's own dtype are taken as codes, whose values are
-            ``blocks * 2**scale``; others are divided by ``2**scale`` first. One for each block is in the order given.
+        scale : int, array of int or "auto", optional
+            For 8-bit formats. Blocks of an 8-bit dtype are taken as codes, whose values are ``blocks * 2**scale``, and
+            a `QuarterArray` has its own; other numbers are divided by ``2**scale`` first. One for each block is in the
+            order given; ``"auto"`` is the least for which nothing overflows.
         copy : bool, optional
             Whether to copy blocks that could be shared as they are (default True).
 
@@ -135,6 +145,8 @@ class BlockSparseMatrix:
         array([[0., 1.],
                [2., 0.]], dtype=float32)
         """
+        if isinstance(blocks, QuarterArray):
+            blocks, scale = parts_of_quarter(blocks)
         values = numeric_array("blocks", blocks)
         values = values.reshape(-1, 1, 1) if values.ndim == 1 else values
         if values.ndim != 3:
@@ -142,8 +154,12 @@ class BlockSparseMatrix:
         pattern, order = convert.pattern_of_parts(values.shape, shape, column_indices, row_offsets, row_indices, groups,
                                                   block_shape)
         target = as_format(format, values)
-        exponents = as_scale(scale, target, pattern.n_blocks)
-        if values.dtype != target.dtype:
+        is_coded = values.dtype.itemsize == 1 and values.dtype.kind not in "iub"
+        exponents = as_scale(scale, target if not is_coded else format_of(values), pattern.n_blocks,
+                             None if is_coded else values)
+        if is_coded and values.dtype != target.dtype:
+            values, exponents = encode(decode(values, exponents), target), 0
+        elif values.dtype != target.dtype:
             values = encode(values, target, exponents)
         elif order is None:
             values = np.array(values, order="C", copy=True) if copy else np.require(values, None, ["C", "A"])
@@ -167,8 +183,9 @@ class BlockSparseMatrix:
             Keep the blocks where it is true. Without `mask` and `density`, every block with a non-zero element is kept.
         format : Format, dtype or str, optional
             Values are rounded to it; by default the dtype's own, FP32 for float64 and whole numbers.
-        scale : int, optional
-            For 8-bit formats: store values divided by ``2**scale``.
+        scale : int or "auto", optional
+            For 8-bit formats: store values divided by ``2**scale``; ``"auto"`` is the least for which nothing
+            overflows. Other values too large become NaN, or infinite where the format has infinities.
 
         Notes
         -----
@@ -297,7 +314,7 @@ class BlockSparseMatrix:
     @classmethod
     def _made(cls, pattern: BlockPattern, values: Array, format: object, scale: object) -> BlockSparseMatrix:
         target = as_format(format, values)
-        exponents = as_scale(scale, target, pattern.n_blocks)
+        exponents = as_scale(scale, target, pattern.n_blocks, values)
         return cls(pattern, encode(values, target, exponents), target, exponents)
 
     # What it is
@@ -374,13 +391,19 @@ class BlockSparseMatrix:
         Parameters
         ----------
         format : Format, dtype or str
-        scale : int or array of int, optional
-            The exponents of the result, for 8-bit formats.
+        scale : int, array of int or "auto", optional
+            The exponents of the result, for 8-bit formats; ``"auto"`` is the least for which nothing overflows.
         """
         target = as_format(format)
-        exponents = as_scale(scale, target, self.n_blocks)
-        return self._with(blocks=encode(decode(self._blocks, self.scale), target, exponents), format=target,
-                          scale=exponents)
+        numbers = decode(self._blocks, self.scale)
+        exponents = as_scale(scale, target, self.n_blocks, numbers)
+        return self._with(blocks=encode(numbers, target, exponents), format=target, scale=exponents)
+
+    def to_quarter(self) -> QuarterArray:
+        """Return the blocks of an 8-bit format as a `QuarterArray`, which shares them; `from_blocks` takes one."""
+        if self.format.bits > 8:
+            raise bad_argument("format", self.format.name, "a format of 8 bits")
+        return as_quarter(self._blocks, self.scale)
 
     def update(self, values: object) -> None:
         """Replace the values and keep the pattern and scale; every view of this matrix sees them.

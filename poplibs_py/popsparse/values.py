@@ -8,10 +8,20 @@ from typing import Any
 import numpy as np
 
 from ..errors import bad_argument, bad_type
-from ..formats import FP32, Format, format_of
+from ..formats import FP32, Format, QuarterArray, auto_scale, format_of
+from ..popops import cast
 from .pattern import as_extent
 
-__all__ = ["as_format", "as_scale", "decode", "encode", "numeric_array", "random_values"]
+__all__ = [
+    "as_format",
+    "as_quarter",
+    "as_scale",
+    "decode",
+    "encode",
+    "numeric_array",
+    "parts_of_quarter",
+    "random_values",
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -31,9 +41,14 @@ def as_format(format: object, values: object = None) -> Format:
     return found
 
 
-def as_scale(scale: object, format: Format, n_blocks: int) -> int | Array:
-    """Return exponents of two: one for the matrix, or int8 for each block; only 8-bit formats have them."""
+def as_scale(scale: object, format: Format, n_blocks: int, values: Array | None = None) -> int | Array:
+    """Return exponents of two: one for the matrix, or int8 for each block; only 8-bit formats have them.
+
+    ``"auto"`` stands for the least for which none of the `values` overflows.
+    """
     low, high = SCALE_LIMITS
+    if isinstance(scale, str) and scale == "auto" and values is not None:
+        return int(auto_scale(values.astype(np.float64), format)) if format.bits <= 8 else 0
     allowed = f"whole numbers from {low} to {high}, one for the matrix or one for each block"
     given = np.asarray(scale)
     if given.dtype.kind not in "iu":
@@ -54,12 +69,14 @@ def as_scale(scale: object, format: Format, n_blocks: int) -> int | Array:
 
 def numeric_array(name: str, values: object) -> Array:
     """Return an array of real numbers, or raise."""
+    if isinstance(values, QuarterArray):
+        return values.to_array()
     try:
         array = np.asarray(values)
     except ValueError:
         raise bad_argument(name, values, "an array of real numbers, all rows of one length") from None
     if array.dtype.kind in "fiub":
-        return array
+        return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
     try:
         format_of(array)
     except TypeError:
@@ -68,21 +85,50 @@ def numeric_array(name: str, values: object) -> Array:
 
 
 def encode(values: Array, format: Format, scale: int | Array = 0) -> Array:
-    """Round numbers, divided by 2^scale, to a format: a new C-contiguous array."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        if format.bits <= 8 and np.any(scale):
-            values = np.ldexp(values.astype(np.float64), -_aligned(scale))
-        return np.array(values, format.dtype, order="C", copy=True)
+    """Round numbers, divided by 2^scale, to a format, to nearest even: a new C-contiguous array."""
+    if values.dtype.kind in "iub" or values.dtype.itemsize > 8:
+        values = values.astype(np.float64)
+    if values.dtype == format.dtype and not np.any(scale):
+        return np.array(values, order="C", copy=True)
+    if not np.any(scale):
+        return np.ascontiguousarray(cast(values, format))
+    quarter = cast(np.ascontiguousarray(values), format, scale=_aligned(scale), block_shape=_sharing(scale))
+    codes: Array = np.ascontiguousarray(quarter.codes)
+    return codes.view(format.dtype)
 
 
 def decode(blocks: Array, scale: int | Array = 0) -> Array:
     """Return the numbers that blocks stand for as FP32, which is exact: a new C-contiguous array."""
-    numbers = np.array(blocks, np.float32, order="C", copy=True)
-    return np.ldexp(numbers, _aligned(scale)) if np.any(scale) else numbers
+    if blocks.dtype == np.float32:
+        return np.array(blocks, order="C", copy=True)
+    if not np.any(scale):
+        return np.ascontiguousarray(cast(blocks, FP32))
+    return np.ascontiguousarray(cast(as_quarter(blocks, scale), FP32))
 
 
-def _aligned(scale: int | Array) -> Array:
-    return np.asarray(scale, np.int32).reshape(-1, 1, 1)
+def as_quarter(blocks: Array, scale: int | Array) -> QuarterArray:
+    """Return blocks of an 8-bit format as a `QuarterArray` that shares them."""
+    return QuarterArray(blocks, format_of(blocks), _aligned(scale), _sharing(scale))
+
+
+def parts_of_quarter(quarter: QuarterArray) -> tuple[Array, int | Array]:
+    """Return blocks of a format's dtype, and their scale: one, or one for each block."""
+    if quarter.format.dtype is None:
+        raise bad_argument("blocks", f"format {quarter.format.name}", "a format whose values have a NumPy dtype")
+    blocks = quarter.codes.view(quarter.format.dtype)
+    if isinstance(quarter.scale, int):
+        return blocks, quarter.scale
+    if quarter.scale.shape != (len(blocks), *(1,) * (blocks.ndim - 1)):
+        raise bad_argument("blocks", f"scales of shape {quarter.scale.shape}", "one scale, or one for each block")
+    return blocks, quarter.scale.ravel()
+
+
+def _aligned(scale: int | Array) -> int | Array:
+    return scale if isinstance(scale, int) else scale.reshape(-1, 1, 1)
+
+
+def _sharing(scale: int | Array) -> tuple[int, int, int] | None:
+    return None if isinstance(scale, int) else (1, -1, -1)
 
 
 def random_values(shape: int | tuple[int, ...], per_row: float, seed: int) -> Array:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
-from poplibs_py.formats import BF16, F143, F152, FP16, FP32
+from poplibs_py.formats import BF16, F143, F152, FP16, FP32, auto_scale
 from poplibs_py.popsparse import BlockPattern, BlockSparseMatrix
 
 FORMATS = [FP32, BF16, FP16, F143, F152]
@@ -151,6 +151,24 @@ def test_scale_for_each_block() -> None:
     assert w.T.copy().to_dense().tolist() == [[0, 3], [-7168, 0], [48, 0]]
     assert w[1:2].to_dense().tolist() == [[3, 0, 0]]
     assert w.astype("f152", scale=5).to_dense().tolist() == w.to_dense().tolist()
+
+
+@given(dense_arrays(), block_shapes, st.sampled_from([F143, F152]), st.sampled_from([-20, 0, 17]))
+def test_auto_scale_and_quarter_arrays(dense: Any, block_shape: Any, format: Any, power: int) -> None:
+    w = BlockSparseMatrix.from_dense(dense * 2.0**power, block_shape, format=format, scale="auto")
+    np.testing.assert_array_equal(w.to_dense(), dense * np.float32(2.0**power))
+    assert w.scale == int(auto_scale(w.to_dense(), format))
+    quarter = w.to_quarter()
+    np.testing.assert_array_equal(quarter.to_array(), w.blocks.astype(np.float32) * 2.0**w.scale)
+    parts: Any = {"shape": w.shape, "row_offsets": w.row_offsets, "column_indices": w.column_indices,
+                  "groups": w.groups, "block_shape": block_shape}
+    assert BlockSparseMatrix.from_blocks(quarter, **parts) == w
+    assert BlockSparseMatrix.from_blocks(quarter, format="float32", **parts) == w.astype("float32")
+    each = np.arange(w.n_blocks) % 3 - 1
+    scaled = BlockSparseMatrix(w.pattern, w.blocks, w.format, each)
+    assert BlockSparseMatrix.from_blocks(scaled.to_quarter(), **parts) == scaled
+    with pytest.raises(InvalidArgumentError, match="format: got float32"):
+        w.astype("float32").to_quarter()
 
 
 GOOD: dict[str, Any] = {"shape": (5, 6), "row_offsets": [0, 1, 3, 3], "column_indices": [2, 0, 1]}

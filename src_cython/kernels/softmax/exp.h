@@ -2,7 +2,7 @@
  *
  * x = n ln 2 + r with n whole and |r| <= ln 2 / 2 (ln 2 in two parts, each step rounded once), then
  * e^x = 2^n (1 + r + r^2 q(r)), q of degree 4 fitted to the least greatest relative error, 0.06 of a unit in the last
- * place. Over every FP32 number from -87.3 to 0: within 2^-23 of the result, relatively. 2^n is made from n's bits; below 2^-126 it is
+ * place. In all it is within 2^-23 of the result, relatively, on 2^25 numbers spread over the codes. 2^n is made from n's bits; below 2^-126 it is
  * zero, so that minus infinity gives zero. e^0 is exactly 1 and NaN stays NaN. */
 #ifndef POP_SOFTMAX_EXP_H
 #define POP_SOFTMAX_EXP_H
