@@ -24,6 +24,7 @@ Stream = Literal["counter", "ipu"]
 INT32 = np.dtype(np.int32)
 BOOL = np.dtype(np.bool_)
 _MOST_BYTES = 1 << 62
+_WORD = (1 << 32) - 1
 
 
 def whole(name: str, value: object, low: int, high: int) -> int:
@@ -125,14 +126,13 @@ def seed_of(seed: object) -> int:
     if isinstance(seed, (tuple, list, np.ndarray)):
         if len(seed) != 2:
             raise bad_argument("seed", seed, "two words of 32 bits, or a whole number of 64 bits")
-        low, high = (whole("seed", word, 0, (1 << 32) - 1) for word in seed)
-        return low | high << 32
+        return whole("seed", seed[0], 0, _WORD) | whole("seed", seed[1], 0, _WORD) << 32
     return whole("seed", seed, 0, (1 << 64) - 1)
 
 
 def modifier_of(seed_modifier: object) -> int:
     """Return the seed modifier, 32 bits."""
-    return whole("seed_modifier", seed_modifier, 0, (1 << 32) - 1)
+    return whole("seed_modifier", seed_modifier, 0, _WORD)
 
 
 def is_ipu(stream: object) -> bool:

@@ -82,7 +82,7 @@ def bernoulli(shape: Shape | None, prob: float = 0.5, *, dtype: DTypeLike | Form
     one = int(np.ones((), element).view(f"u{element.itemsize}")) if some else 0
     size = _SIZES[element.itemsize]
     where = place("bernoulli", size, seed, seed_modifier, offset, result.size)
-    return draw("bernoulli", size, where, Call(bound=bound, one=one), result)
+    return draw("bernoulli", size, where, Call(bound=bound, one=one).packed(), result)
 
 
 def _input(name: str, x: object) -> tuple[Array, Format]:
@@ -150,7 +150,7 @@ def dropout(x: Array, keep_prob: float, scale: float | None = None, *, seed: See
         return hardware.store(result, scaled)
     where = place("dropout", form.name, seed, seed_modifier, offset, values.size)
     bound, one = _kept(chance)
-    return draw("dropout", form.name, where, Call(scale=factor, bound=bound, one=one), result, values)
+    return draw("dropout", form.name, where, Call(scale=factor, bound=bound, one=one).packed(), result, values)
 
 
 def _with_seed(seed: Seed) -> Seed:

@@ -19,10 +19,11 @@ from ..kernels.registry import select
 from ..program import Executable
 from .arguments import Array, Seed, modifier_of, seed_of, whole
 
-__all__ = ["Call", "Place", "draw", "place", "seed_default"]
+__all__ = ["Call", "Place", "draw", "operand", "place", "seed_default"]
 
-# pop_random_call of src_cython/kernels/random/distributions.h
-_CALL = struct.Struct("=QIIqqffffffIIQQq")
+# pop_random_call of src_cython/kernels/random/distributions.h: where to draw, then what
+_WHERE = struct.Struct("=QIIqq")
+_WHAT = struct.Struct("=ffffffIIQQq")
 _LAST = 1 << 62
 _ELEMENTS_PER_THREAD = 1 << 17
 
@@ -41,6 +42,10 @@ class Call(NamedTuple):
     range: int = 1
     threshold: int = 0
     offset: int = 0
+
+    def packed(self) -> bytes:
+        """Return the numbers as the kernel reads them."""
+        return _WHAT.pack(*self)
 
 
 class Place(NamedTuple):
@@ -112,7 +117,12 @@ def place(op: str, formats: str, seed: Seed, seed_modifier: int, offset: int, co
     return _default.take(count, _kernel(op, formats).per_row)
 
 
-def draw(op: str, formats: str, where: Place, call: Call, out: Array, source: Array | None = None) -> Array:
+def operand(where: Place, count: int, what: bytes) -> Array:
+    """Return the kernel's last operand: where to draw how many elements, and the distribution's numbers."""
+    return np.frombuffer(_WHERE.pack(where.seed, where.modifier, 0, where.first, count) + what, np.uint8)
+
+
+def draw(op: str, formats: str, where: Place, what: bytes, out: Array, source: Array | None = None) -> Array:
     """Fill `out` from the stream, in the order of its logical index (C order), whatever its strides.
 
     Parameters
@@ -121,26 +131,26 @@ def draw(op: str, formats: str, where: Place, call: Call, out: Array, source: Ar
         The kernel.
     where : Place
         Which draws.
-    call : Call
-        The distribution's numbers.
+    what : bytes
+        The distribution's numbers: `Call.packed`.
     out : ndarray
         Filled and returned.
     source : ndarray, optional
         Input of the same shape.
     """
     if not out.flags.c_contiguous or (source is not None and _overlaps(source, out)):
-        out[...] = draw(op, formats, where, call, np.empty(out.shape, out.dtype), source)
+        out[...] = draw(op, formats, where, what, np.empty(out.shape, out.dtype), source)
         return out
     count = out.nbytes if op == "bits" else out.size
     if not count:
         return out
     kernel = _kernel(op, formats)
     threads = min(settings.num_threads, 1 + count // _ELEMENTS_PER_THREAD)
-    packed = np.frombuffer(_CALL.pack(where.seed, where.modifier, 0, where.first, count, *call), np.uint8)
+    call = operand(where, count, what)
     if source is None:
-        _executable(kernel.address, 2, threads)(out, packed)
+        _executable(kernel.address, 2, threads)(out, call)
     else:
-        _executable(kernel.address, 3, threads)(np.ascontiguousarray(source), out, packed)
+        _executable(kernel.address, 3, threads)(np.ascontiguousarray(source), out, call)
     return out
 
 

@@ -93,4 +93,4 @@ def _drawn(op: str, shape: Shape | None, call: Call, dtype: DTypeLike | Format, 
     assert isinstance(kind, Format)
     result = output(shape, dtype_of(kind), out)
     where = place(op, kind.name, seed, seed_modifier, offset, result.size)
-    return draw(op, kind.name, where, call, result)
+    return draw(op, kind.name, where, call.packed(), result)

@@ -65,7 +65,7 @@ def normal(shape: Shape | None, mean: float = 0.0, std: float = 1.0, *, dtype: D
         return hardware.store(result, machine.normal(result.size, centre, spread, result.dtype))
     assert isinstance(kind, Format)
     where = place("normal", kind.name, seed, seed_modifier, offset, result.size)
-    return draw("normal", kind.name, where, Call(scale=spread, shift=centre), result)
+    return draw("normal", kind.name, where, Call(scale=spread, shift=centre).packed(), result)
 
 
 def truncated_normal(shape: Shape | None, mean: float = 0.0, std: float = 1.0, alpha: float = 2.0, *,
@@ -117,6 +117,6 @@ def truncated_normal(shape: Shape | None, mean: float = 0.0, std: float = 1.0, a
     inside, outside = math.erf(width / math.sqrt(2.0)), math.erfc(width / math.sqrt(2.0))
     if inside <= 0.5:
         narrow = Call(scale=spread, shift=centre, slope=inside * 2.0**-31)
-        return draw("narrow_normal", kind.name, where, narrow, result)
+        return draw("narrow_normal", kind.name, where, narrow.packed(), result)
     wide = Call(scale=spread, shift=centre, slope=inside, intercept=outside * 2.0**31)
-    return draw("normal", kind.name, where, wide, result)
+    return draw("normal", kind.name, where, wide.packed(), result)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from ..errors import bad_argument, bad_type
-from ..formats import FP16, FP32, Format, format_of
+from ..formats import FP16, FP32, Format
 from ..target import Target
 from . import hardware
 from .arguments import (
@@ -63,7 +64,7 @@ def bits(shape: Shape | None, *, dtype: DTypeLike = np.uint32, seed: Seed = None
     where = place("bits", "bytes", seed, seed_modifier, offset, result.nbytes)
     if seed is not None:
         where = where._replace(first=whole("offset", where.first, 0, 1 << 59) * kind.itemsize)
-    return draw("bits", "bytes", where, Call(), result)
+    return draw("bits", "bytes", where, Call().packed(), result)
 
 
 def uniform(shape: Shape | None, low: float = 0.0, high: float = 1.0, *, dtype: DTypeLike | Format = np.float32,
@@ -133,37 +134,50 @@ def uniform(shape: Shape | None, low: float = 0.0, high: float = 1.0, *, dtype: 
     dtype('int32')
     """
     ipu = is_ipu(stream)
-    kind = kind_of(dtype, (INT32,))
-    if kind is INT32:
-        first, last = _integer_limits(low, high)
-        result = output(shape, INT32, out)
-        if ipu:
-            machine = hardware.dealer(target, tile_mapping, offset, seed, seed_modifier)
-            return hardware.store(result, machine.uniform_integers(result.size, first, last))
-        count = last - first + 1
-        call = Call(range=count, threshold=(1 << 64) % count, offset=first)
-        where = place("uniform", "int32", seed, seed_modifier, offset, result.size)
-        return draw("uniform", "int32", where, call, result)
-    begin, end = _limits(low, high, dtype_of(kind))
-    result = output(shape, dtype_of(kind), out)
+    try:
+        plan = _planned(low, high, cast(Hashable, dtype), ipu)
+    except TypeError:  # an argument that is not hashable, or a wrong one: say so
+        plan = _planned.__wrapped__(low, high, dtype, ipu)
+    result = output(shape, plan.dtype, out)
     if ipu:
         machine = hardware.dealer(target, tile_mapping, offset, seed, seed_modifier)
-        return hardware.store(result, machine.uniform(result.size, begin, end, result.dtype))
-    assert isinstance(kind, Format)
-    op = "unit" if kind is FP16 and (begin, end) == (0.0, 1.0) else "uniform"
-    where = place(op, kind.name, seed, seed_modifier, offset, result.size)
-    return draw(op, kind.name, where, _uniform_call(begin, end, kind.name), result)
+        if plan.dtype == INT32:
+            return hardware.store(result, machine.uniform_integers(result.size, int(plan.low), int(plan.high)))
+        return hardware.store(result, machine.uniform(result.size, plan.low, plan.high, plan.dtype))
+    where = place(plan.op, plan.formats, seed, seed_modifier, offset, result.size)
+    return draw(plan.op, plan.formats, where, plan.what, result)
 
 
-@lru_cache(maxsize=256)
-def _uniform_call(low: float, high: float, name: str) -> Call:
-    kind = format_of(name)
-    first = at_least(low, kind)
-    draw_bits = 24 if kind is FP32 else 16
-    largest = max(next_below(high, kind), first)
-    if first > high:
+class _Plan(NamedTuple):
+    """Limits, checked, and the kernel's name and numbers."""
+
+    dtype: np.dtype[Any]
+    low: float
+    high: float
+    op: str = ""
+    formats: str = ""
+    what: bytes = b""
+
+
+@lru_cache(maxsize=256, typed=True)
+def _planned(low: float, high: float, dtype: Any, ipu: bool) -> _Plan:
+    kind = kind_of(dtype, (INT32,))
+    if not isinstance(kind, Format):
+        first, last = _integer_limits(low, high)
+        count = last - first + 1
+        call = Call(range=count, threshold=(1 << 64) % count, offset=first)
+        return _Plan(INT32, first, last, "uniform", "int32", call.packed())
+    begin, end = _limits(low, high, dtype_of(kind))
+    if ipu:
+        return _Plan(dtype_of(kind), begin, end)
+    start = at_least(begin, kind)
+    if start > end:
         raise bad_argument("low", low, f"limits with a {kind.name} number between them")
-    return Call(scale=float(np.float32(high - first)) * 2.0**-draw_bits, shift=first, low=first, high=largest)
+    draw_bits = 24 if kind is FP32 else 16
+    call = Call(scale=float(np.float32(end - start)) * 2.0**-draw_bits, shift=start,
+                high=max(next_below(end, kind), start))
+    op = "unit" if kind is FP16 and (begin, end) == (0.0, 1.0) else "uniform"
+    return _Plan(dtype_of(kind), begin, end, op, kind.name, call.packed())
 
 
 def _limits(low: object, high: object, dtype: np.dtype[Any]) -> tuple[float, float]:
@@ -261,7 +275,7 @@ def log_uniform(shape: Shape | None, low: float, high: float, base: float = math
     call = Call(scale=float(np.float32(math.log2(end) - lower)) * 2.0**-24, shift=lower, low=smallest, high=largest)
     where = place("log_uniform", form.name, seed, seed_modifier, offset, result.size)
     if kind is INT32:
-        drawn = draw("log_uniform", form.name, where, call, np.empty(result.shape, np.float32))
+        drawn = draw("log_uniform", form.name, where, call.packed(), np.empty(result.shape, np.float32))
         np.copyto(result, drawn, casting="unsafe")
         return result
-    return draw("log_uniform", form.name, where, call, result)
+    return draw("log_uniform", form.name, where, call.packed(), result)

@@ -20,6 +20,6 @@ def run(kernel: Kernel, where: counter.Place, call: counter.Call, out: Array, so
     operands = 2 if source is None else 3
     program = Executable([[(kernel.address, shares, np.arange(threads))]], operands, threads, 0, 0, threads)
     count = out.nbytes if kernel.op == "bits" else out.size
-    packed = np.frombuffer(counter._CALL.pack(where.seed, where.modifier, 0, where.first, count, *call), np.uint8)
+    packed = counter.operand(where, count, call.packed())
     program(*([out, packed] if source is None else [source, out, packed]))
     return out
