@@ -153,10 +153,10 @@ cdef inline void cast_chunk(const pop_cast_layout *layout, pop_cast *cast, const
 cdef void walk(const void *work, const pop_tile *tile) noexcept nogil:
     cdef const pop_cast_item *item = <const pop_cast_item *>work
     cdef const pop_cast_layout *layout = <const pop_cast_layout *>tile.operands[LAYOUT]
-    cdef char *packed_in = tile.scratch
-    cdef char *packed_out = tile.scratch + 8 * CHUNK
-    cdef float *numbers = <float *>(tile.scratch + 12 * CHUNK)
-    cdef uint32_t *words = <uint32_t *>(tile.scratch + 16 * CHUNK)
+    cdef char *packed_in = NULL
+    cdef char *packed_out = NULL
+    cdef float *numbers = NULL
+    cdef uint32_t *words = <uint32_t *>tile.operands[INPUT]  # not read unless rounding is stochastic
     cdef pop_cast cast = layout.cast
     cdef pop_aox stream
     cdef int64_t index[64]
@@ -166,6 +166,11 @@ cdef void walk(const void *work, const pop_tile *tile) noexcept nogil:
     cdef char *target
     cdef bint stochastic = cast.rounding == POP_STOCHASTIC
 
+    if tile.scratch != NULL:  # none where nothing needs a buffer
+        packed_in = tile.scratch
+        packed_out = tile.scratch + 8 * CHUNK
+        numbers = <float *>(tile.scratch + 12 * CHUNK)
+        words = <uint32_t *>(tile.scratch + 16 * CHUNK)
     for n in range(layout.ndim):
         index[n] = 0
     advance(index, layout.extents, layout.ndim, item.first)
