@@ -1,5 +1,6 @@
 """PopSparse: block-sparse matrices and their products."""
 
+from .advise import Advice, advise
 from .host import COOMatrix, CSCMatrix, CSRMatrix
 from .matrix import BlockSparseMatrix
 from .pattern import BlockPattern
@@ -8,11 +9,13 @@ from .softmax import bs_softmax, bs_softmax_grad, bs_softmax_in_place
 from .softmax_bound import bs_softmax_bound, bs_softmax_grad_bound
 
 __all__ = [
+    "Advice",
     "BlockPattern",
     "BlockSparseMatrix",
     "COOMatrix",
     "CSCMatrix",
     "CSRMatrix",
+    "advise",
     "balanced_pattern",
     "banded_pattern",
     "bs_softmax",
