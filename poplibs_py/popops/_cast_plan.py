@@ -99,7 +99,8 @@ class CastPlan:
         direct = (len(axes) == 1 and axes[0].strides == (in_bytes, target.itemsize) and rounding != "stochastic"
                   and FP32 in (source, target))
         count = int(np.prod(shape, dtype=np.int64))
-        return cls(_executable(count, threads, 0 if direct else _SCRATCH_BYTES), layout, target.dtype or target.code_dtype)
+        executable = _executable(count, threads, 0 if direct else _SCRATCH_BYTES)
+        return cls(executable, layout, target.dtype or target.code_dtype)
 
 
 def _axes(shape: tuple[int, ...], strides: tuple[tuple[int, ...], tuple[int, ...]],
