@@ -160,25 +160,26 @@ cdef class Model:
         Returns
         -------
         tuple or None
-            ``(keys, points)``: the cost and the splits that reach it, the one that PopLibs' solver would
-            have found first in front.
+            ``(keys, splits, equals)``: the cost, the splits that reach it (the first that PopLibs' solver would
+            find), and how many splits reach it.
         """
         cdef Problem* q = &self.problem
         cdef Hunt hunt
-        cdef int i
+        cdef int i, equals
         memset(&hunt, 0, sizeof(Hunt))
         self._set_goal(&hunt.goal, goal)
         hunt.start[0], hunt.start[1] = best
         hunt.best[0], hunt.best[1] = best
         with nogil:
             walk(q, &hunt)
-            if hunt.found > 1:
+            equals = hunt.found
+            if equals > 1:
                 order_first_found(q, &hunt)
         points = [_point_dict(&hunt.ties[i], q.ndim) for i in range(hunt.found)]
         free(hunt.ties)
         if not points:
             return None
-        return (hunt.best[0], hunt.best[1]), points, hunt.leaves
+        return (hunt.best[0], hunt.best[1]), points[0], equals
 
     cdef _set_goal(self, Goal* g, dict goal):
         cdef int i

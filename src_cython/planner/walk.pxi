@@ -49,7 +49,6 @@ cdef struct Hunt:
     Point at[3]
     Point* ties
     int found, room
-    int64_t leaves
 
 
 # Options -------------------------------------------------------------------------------------------
@@ -255,7 +254,6 @@ cdef void leaf(const Problem* q, Hunt* h) noexcept nogil:
     cdef Costs c
     cdef int64_t cycles, temp, difference, keys[2], bound = cycles_allowed(h)
     cdef int i, b, last
-    h.leaves += 1
     derive_points(q, h.at)
     for i in range(q.pass_count):
         if not q.passes[i].absent:

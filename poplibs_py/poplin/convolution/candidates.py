@@ -241,10 +241,10 @@ def search_candidate(
     found = model.search(objective.goal(reference.costs if reference else None), best)
     if found is None:
         return None
-    keys, points, _ = found
-    costs = model.costs(points[0])
+    keys, splits, _ = found
+    costs = model.costs(splits)
     assert costs is not None
-    return keys, _make_plan(target, params, options, setup, points[0], costs)
+    return keys, _make_plan(target, params, options, setup, splits, costs)
 
 
 def _make_plan(
