@@ -99,6 +99,11 @@ def fit(
         raise bad_argument("problems", "nothing", "one problem or more")
     tried = list(proportions)
     menus = [sweep(problem, tried).frontier() for problem in problems]
+    return Fit(_cheapest(menus, memory, shared), memory, shared)
+
+
+def _cheapest(menus: list[tuple[SweepPoint, ...]], memory: int, shared: bool) -> tuple[SweepPoint, ...]:
+    """One point of each menu: fewest cycles within the memory."""
     # bytes and cycles so far, and the choices that led there; by bytes, cycles falling
     states: list[tuple[int, int, tuple[SweepPoint, ...]]] = [(0, 0, ())]
     for menu in menus:
@@ -116,4 +121,4 @@ def fit(
             least = [min(c.temp_bytes for c in m) for m in menus]
             need = max(least) if shared else sum(least)
             raise MemoryBoundError(f"memory: got {memory:,} bytes; the layers need at least {need:,}")
-    return Fit(states[-1][2], memory, shared)
+    return states[-1][2]

@@ -1,5 +1,6 @@
 """PopLin: dense matrix multiplication and convolution."""
 
+from .convolution import ConvOptions, ConvParams, ConvPlan, plan_convolution, plan_convolutions
 from .matmul import (
     CompiledMatmul,
     PreparedMatrix,
@@ -14,12 +15,17 @@ from .matmul import (
 
 __all__ = [
     "CompiledMatmul",
+    "ConvOptions",
+    "ConvParams",
+    "ConvPlan",
     "PreparedMatrix",
     "compile_matmul",
     "matmul",
     "matmul_acc",
     "matmul_grouped",
     "matmul_grouped_acc",
+    "plan_convolution",
+    "plan_convolutions",
     "plan_matmul",
     "prepare",
 ]

@@ -5,7 +5,7 @@ reduce_cycles.pxi (popops); the records are in conv_records.pxi. The search and 
 same functions, so they cannot differ.
 """
 
-from libc.stdlib cimport free, qsort, realloc
+from libc.stdlib cimport free
 from libc.string cimport memset
 
 include "planner/conv_records.pxi"

@@ -4,6 +4,8 @@
 # one would use more tiles for nothing). So an axis has about 2 sqrt(n) options. The walk fixes one axis after
 # another and leaves where even all tiles at peak rate could not beat the best point so far.
 
+from libc.stdlib cimport qsort, realloc
+
 cdef enum:
     CYCLES = 0
     COST_DIFF = 1
@@ -252,7 +254,8 @@ cdef void leaf(const Problem* q, Hunt* h) noexcept nogil:
     """Cost the current point, with and without the input broadcast before the loop."""
     cdef Costs raw[3]
     cdef Costs c
-    cdef int64_t cycles, temp, difference, keys[2], bound = cycles_allowed(h)
+    cdef int64_t keys[2]
+    cdef int64_t cycles, temp, difference, bound = cycles_allowed(h)
     cdef int i, b, last
     derive_points(q, h.at)
     for i in range(q.pass_count):

@@ -16,8 +16,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poplibs_py.cli import main
-from poplibs_py.errors import InvalidArgumentError, InvalidOptionError, InvalidTypeError, MemoryBoundError, PlanError
+from poplibs_py.errors import (
+    InvalidArgumentError,
+    InvalidOptionError,
+    InvalidTypeError,
+    MemoryBoundError,
+    PlanError,
+    UnsupportedError,
+)
 from poplibs_py.planner import PlanConstraints, fit, preplan, sweep
+from poplibs_py.poplin import plan_matmul
 from poplibs_py.poplin.convolution import (
     ConvOptions,
     ConvParams,
@@ -222,6 +230,13 @@ def test_matmul_options_reach_the_planner() -> None:
     assert made == plan_modelled((64, 64), (64, 64), partials_type="half")
     update = plan_modelled((64, 64), (64, 64), fully_connected_pass="TRAINING_WU")
     assert update.order == "FC_WU" or not update.joint
+
+
+def test_plan_matmul_of_a_modelled_machine() -> None:
+    made = plan_matmul((2, 64, 64), (2, 64, 64), dtype=np.float16, target="gc200", partials_type="half")
+    assert made == plan_modelled((2, 64, 64), (2, 64, 64), partials_type="half")
+    with pytest.raises(UnsupportedError):
+        plan_matmul((64, 64), (64, 64), dtype=np.float16, target="gc200", activation="relu")
 
 
 @pytest.mark.parametrize(

@@ -87,9 +87,6 @@ class ConvParams:
         ((5,), 104)
         """
         output_type = input_type if output_type is None else output_type
-        for name, value in (("input_type", input_type), ("output_type", output_type)):
-            if value not in TYPE_SIZES:
-                raise bad_argument(name, value, "'float', 'half' or 'quarter'")
         field, kernel = _sizes("field", field), _sizes("kernel", kernel)
         if not field or len(field) != len(kernel):
             raise bad_argument("kernel", kernel, f"as many dimensions as field {field}, at least one")
@@ -101,8 +98,8 @@ class ConvParams:
         for dim, axis in enumerate(axes):
             _check_axis(axis, dim)
         params = cls(
-            input_type,
-            output_type,
+            _type("input_type", input_type),
+            _type("output_type", output_type),
             _size("batch", batch),
             _size("in_channels", in_channels),
             _size("out_channels", out_channels),
@@ -284,6 +281,12 @@ def matmul_params(
 
 
 # Checks --------------------------------------------------------------------------------------------
+
+
+def _type(name: str, value: str) -> str:
+    if value not in TYPE_SIZES:
+        raise bad_argument(name, value, "'float', 'half' or 'quarter'")
+    return value
 
 
 def _size(name: str, value: object) -> int:

@@ -10,10 +10,12 @@ import numpy as np
 
 from ...config import settings
 from ...errors import UnsupportedError, bad_argument, bad_type
-from ...formats import Format, format_of
+from ...formats import format_of
 from ...target import Target, resolve_target
+from ..convolution import ConvPlan
 from .arguments import Array, Call, contiguous, default_out_format, epilogue_of, given, read_call, taken
 from .lower import Program, lower, program_of
+from .modelled import plan_modelled
 from .options import MatmulOptions, parse_options
 from .params import MatmulParams
 from .plan import Epilogue, HostPlan, plan_host
@@ -291,10 +293,11 @@ def plan_matmul(
     target: Target | str | None = None,
     options: Mapping[str, Any] | None = None,
     **keywords: Any,
-) -> HostPlan:
+) -> HostPlan | ConvPlan:
     """Plan a product of C-contiguous arrays without running it.
 
-    Corresponds to PopLibs' ``poplin::matMulReportPlan``.
+    Corresponds to PopLibs' ``poplin::matMulReportPlan``. For a modelled machine the plan is PopLibs' own; it takes
+    its options (see `plan_modelled`) and no epilogue.
 
     Parameters
     ----------
@@ -309,8 +312,8 @@ def plan_matmul(
 
     Returns
     -------
-    HostPlan
-        Its `explain` tells kernel, packing, blocks, threads and temporary bytes.
+    HostPlan or ConvPlan
+        Its `explain` tells kernel, packing, blocks, threads and temporary bytes; of a modelled machine, the candidates.
 
     Examples
     --------
@@ -318,7 +321,15 @@ def plan_matmul(
     >>> plan = poplin.plan_matmul((512, 256), (256, 128), dtype="float16", available_memory_proportion=0.1)
     >>> plan.scratch_bytes <= 0.1 * plan.target.bytes_per_tile
     True
+    >>> poplin.plan_matmul((512, 256), (256, 128), dtype="float16", target="gc200").cycles
+    2600
     """
+    if target is not None and resolve_target(target).kind != "host":
+        if (alpha, beta, bias_dtype, activation) != (1.0, 0.0, None, None) or b_dtype not in (None, dtype):
+            raise UnsupportedError("target: a modelled machine plans products of one format and without an epilogue")
+        return plan_modelled(
+            a_shape, b_shape, dtype=dtype, out_dtype=out_dtype, target=target, options=options, **keywords
+        )
     shapes = [_checked_shape(s, name) for s, name in ((a_shape, "a_shape"), (b_shape, "b_shape"))]
     (*batch, m, k), (*b_batch, b_rows, n) = shapes
     if batch != b_batch or b_rows != k:

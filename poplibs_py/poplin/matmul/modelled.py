@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 from ...errors import PoplibsError, bad_argument, bad_option, bad_type
@@ -83,7 +84,7 @@ def plan_modelled(
     Parameters
     ----------
     a_shape, b_shape : sequence of int
-        ``(M, K)`` and ``(K, N)``, or ``(G, M, K)`` and ``(G, K, N)``.
+        ``(M, K)`` and ``(K, N)``, with axes of groups in front if wanted.
     dtype, out_dtype : format or dtype
         Of the operands (float32, float16 or FP8) and of the result (default as the operands; float16 for FP8).
     target : Target or str
@@ -142,14 +143,14 @@ def _sizes(a_shape: Sequence[int], b_shape: Sequence[int]) -> tuple[int, int, in
     for name, shape in (("a_shape", a_shape), ("b_shape", b_shape)):
         if isinstance(shape, (str, bytes)) or not isinstance(shape, Sequence):
             raise bad_type(name, shape, "a sequence of integers")
-        if len(shape) not in (2, 3):
-            raise bad_argument(name, tuple(shape), "two dimensions, or three with groups first")
+        if len(shape) < 2:
+            raise bad_argument(name, tuple(shape), "two dimensions, after those of groups")
     a, b = tuple(a_shape), tuple(b_shape)
     if len(a) != len(b) or a[:-2] != b[:-2]:
         raise bad_argument("b_shape", b, f"as many dimensions and the same groups as a_shape {a}")
     if a[-1] != b[-2]:
         raise bad_argument("b_shape", b, f"{a[-1]} rows, the columns of a_shape {a}")
-    return (a[0] if len(a) == 3 else 1), a[-2], a[-1], b[-1]
+    return prod(a[:-2]), a[-2], a[-1], b[-1]
 
 
 def _conv_options(options: Mapping[str, Any], more: Mapping[str, Any]) -> ConvOptions:
