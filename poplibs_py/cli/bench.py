@@ -49,7 +49,8 @@ def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
                        help=f"out of {','.join(sparsity.METHODS)} (default: %(default)s)")
     lists.add_argument("--peer", metavar="LIST", help=f"out of {','.join(LIBRARIES)}, or none (default: all installed)")
     parser.add_argument("--threads", type=int, default=1, help="threads of every method and peer (default: 1)")
-    parser.add_argument("--seconds", type=float, help="about how long the methods of a case take turns (default: 2)")
+    parser.add_argument("--seconds", type=float,
+                        help="about how long the methods of a case take turns (default: 2; with --quick: 1)")
     parser.add_argument("--seed", type=int, default=123, help="seed of patterns and values (default: 123)")
     for option, what in (("csv", "rows"), ("html", "plots")):
         parser.add_argument(f"--{option}", metavar="FILE", default=f"sparsity.{option}",
@@ -125,7 +126,7 @@ def _sweep(arguments: argparse.Namespace) -> sparsity.Sweep:
         methods=_names("--method", arguments.method, sparsity.METHODS),
         peers=peers,
         threads=arguments.threads,
-        seconds=arguments.seconds or 2.0,
+        seconds=arguments.seconds or (1.0 if arguments.quick else 2.0),
     )
 
 

@@ -49,8 +49,8 @@ def take_turns(calls: Sequence[Callable[[], object]], *, seconds: float = 1.0, l
     calls : sequence of callable
         What to time; each must have run once before, so that nothing is built within the first turn.
     seconds : float, optional
-        About how long the whole may take. A callable that would need more than a tenth of it for one call runs in one
-        round alone.
+        About how long the whole may take. A callable that would need more than a thirtieth of it for one call runs
+        once and takes no part in the rounds.
     least_rounds, most_rounds : int, optional
         Limits on the number of rounds for the others.
 
@@ -63,16 +63,16 @@ def take_turns(calls: Sequence[Callable[[], object]], *, seconds: float = 1.0, l
     first = [_timed(call, 1) for call in calls]
     repeats = [max(1, min(10000, round(_SAMPLE / max(spent, 1e-7)))) for spent in first]
     costs = [spent * (count + (spent < _SLOW)) for spent, count in zip(first, repeats, strict=True)]
-    slow = [spent > seconds / 10 for spent in first]
+    slow = [spent > seconds / 30 for spent in first]
     round_cost = sum(cost for cost, is_slow in zip(costs, slow, strict=True) if not is_slow)
     rounds = max(least_rounds, min(most_rounds, int(seconds / max(round_cost, 1e-6))))
-    samples: list[list[float]] = [[] for _ in calls]
+    samples = [[spent] if is_slow else [] for spent, is_slow in zip(first, slow, strict=True)]
     was_enabled = gc.isenabled()
     gc.disable()
     try:
         for turn in range(rounds):
             for index in ((turn + place) % len(calls) for place in range(len(calls))):
-                if turn and slow[index]:
+                if slow[index]:
                     continue
                 if first[index] < _SLOW:
                     calls[index]()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import time
 
 import numpy as np
 import pytest
@@ -166,6 +167,18 @@ def test_break_even():
     assert break_even_density([(1 / 16, 2.0), (1 / 4, 0.5)]) == pytest.approx(1 / 8)
     assert break_even_density([(1 / 16, 0.5), (1 / 4, 0.2)]) is None
     assert break_even_density([]) is None
+
+
+def test_a_slow_call_runs_once_alone():
+    calls = []
+
+    def slow() -> None:
+        calls.append(time.sleep(0.002))
+
+    fast, once = take_turns([lambda: None, slow], seconds=0.01)
+    assert len(calls) == once.rounds == 1
+    assert once.seconds >= 0.002
+    assert fast.rounds >= 3
 
 
 def test_turns_are_taken_in_rounds():

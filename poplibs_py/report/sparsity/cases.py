@@ -82,9 +82,19 @@ class Case:
 
     def pattern(self, turn: int = 0) -> BlockPattern:
         """Return the pattern; another `turn` gives another one with as many blocks."""
-        if self.source is None:
-            return random_pattern(self.m, self.k, self.block, self.density, self.seed + turn)
-        first = self.source.pattern(self.block)
+        if turn not in self._patterns:
+            self._patterns[turn] = self._drawn(turn) if self.source is None else self._shifted(self.source, turn)
+        return self._patterns[turn]
+
+    @cached_property
+    def _patterns(self) -> dict[int, BlockPattern]:
+        return {}
+
+    def _drawn(self, turn: int) -> BlockPattern:
+        return random_pattern(self.m, self.k, self.block, self.density, self.seed + turn)
+
+    def _shifted(self, source: PatternFile, turn: int) -> BlockPattern:
+        first = source.pattern(self.block)
         columns = (first.column_indices.astype(np.int64) + turn) % first.block_columns
         return BlockPattern.from_pairs(first.shape, first.block_shape, first.row_indices, columns)[0]
 

@@ -16,7 +16,7 @@ from .record import Record
 __all__ = ["Sweep"]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Sweep:
     """How to run cases.
 
@@ -39,12 +39,13 @@ class Sweep:
     peers: Sequence[str] = LIBRARIES
     threads: int = 1
     seconds: float = 2.0
-    _count: list[int] = field(default_factory=lambda: [0], repr=False)
+    _count: int = field(default=0, init=False, repr=False)
+    _hopeless: set[tuple[object, ...]] = field(default_factory=set, init=False, repr=False)
 
     def run(self, case: Case) -> list[Record]:
         """Check and time every contestant of a case and return their records, ours first."""
-        self._count[0] += 1
-        contestants = list(self._contestants(case))
+        self._count += 1
+        contestants = [c for c in self._contestants(case) if _dense_key(case, c) not in self._hopeless]
         verdicts = [_verdict(contestant) for contestant in contestants]
         able = [i for i, (_, share) in enumerate(verdicts) if share is not None]
         probes = peak_probes(self.threads)
@@ -56,6 +57,7 @@ class Sweep:
         for record, contestant in zip(records, contestants, strict=True):
             if contestant.library == OURS:
                 _compare(record, contestant, records, contestants)
+        self._hopeless |= _hopeless_routes(case, contestants, records)
         return records
 
     def _contestants(self, case: Case) -> Iterator[Contestant]:
@@ -75,12 +77,28 @@ class Sweep:
         return Record(
             case.m, case.k, case.n, 1.0 if is_dense else case.density, None if is_dense else case.block,
             contestant.type, "CPU", contestant.method, share is not None and share <= 1, flops, flops / seconds,
-            library=contestant.library, case=self._count[0], time_s=seconds, rounds=timing.rounds if timing else 0,
+            library=contestant.library, case=self._count, time_s=seconds, rounds=timing.rounds if timing else 0,
             threads=self.threads, seed=case.seed, err=error, err_over_bound=float("nan") if share is None else share,
             kernel=contestant.kernel, isa=contestant.isa, plan=contestant.plan, bytes=contestant.bytes,
             peak_flop_rate=peak, of_peak=flops / seconds / peak if peak else None,
             source=case.source.name if case.source else "",
         )
+
+
+def _dense_key(case: Case, contestant: Contestant) -> tuple[object, ...]:
+    """What a dense product's time depends on."""
+    return case.m, case.k, case.n, contestant.library, contestant.method, contestant.type
+
+
+def _hopeless_routes(case: Case, contestants: Sequence[Contestant],
+                     records: Sequence[Record]) -> set[tuple[object, ...]]:
+    """The peers' dense routes that took ten times as long as the same peer's in FP32.
+
+    A user would convert first. They are measured once for each shape, and left out of its later cases.
+    """
+    single = {r.library: r.time_s for r in records if r.method == "dense" and r.type == "FP32"}
+    return {_dense_key(case, contestant) for contestant, r in zip(contestants, records, strict=True)
+            if r.library != OURS and r.method == "dense" and r.time_s > 10 * single.get(r.library, r.time_s)}
 
 
 def _verdict(contestant: Contestant) -> tuple[float, float | None]:
