@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import bad_argument, bad_type
 from ._pattern import check
+from .products._transpose import transpose
 
 __all__ = ["MAX_EXTENT", "BlockPattern", "as_block_shape", "as_shape", "block_count", "index_array", "rows_of_offsets"]
 
@@ -152,11 +153,10 @@ class BlockPattern:
 
     def transposed(self) -> tuple[BlockPattern, Array]:
         """Return the pattern of the transpose, and which of this pattern's blocks is its first, second …"""
-        rows, columns = self.row_indices, self.column_indices
-        group, row = np.divmod(rows, self.block_rows) if self.block_rows else (rows, rows)
-        pattern, order = BlockPattern.from_pairs(
-            self.shape[::-1], self.block_shape[::-1], group * np.int64(self.block_columns) + columns, row, self.groups)
-        return pattern, np.arange(self.n_blocks) if order is None else order
+        offsets, rows, order = transpose(self.row_offsets, self.column_indices, self.groups, self.block_columns)
+        n = self.n_blocks
+        shape, block_shape = self.shape[::-1], self.block_shape[::-1]
+        return BlockPattern(shape, block_shape, offsets, rows[:n], self.groups), order[:n]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, BlockPattern):
