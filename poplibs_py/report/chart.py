@@ -177,9 +177,12 @@ def _spread(values: list[float], axis: Axis) -> tuple[float, float]:
         return (1.0, 2.0)
     low, high = float(min(values)), float(max(values))
     size = max(abs(low), abs(high))
-    if high - low > 1e-6 * size:
+    is_range = high - low > 1e-6 * size
+    if axis.scale == "log2" and (not is_range or high < 2 * low):
+        return 2.0 ** (math.ceil(math.log2(low) - 1e-6) - 1), 2.0 ** (math.floor(math.log2(high) + 1e-6) + 1)
+    if is_range:
         return low, high
-    if axis.scale != "linear":
+    if axis.scale == "log10":
         return low / 2, high * 2
     return low - max(1.0, size / 8), high + max(1.0, size / 8)
 

@@ -82,9 +82,9 @@ def _peer_rates(records: Sequence[Record], *, m: int, n: int, block: int) -> dic
     cases = {r.case: r for r in records if r.block_size == block and r.m == m and r.n == n}
     rates: dict[tuple[str, float], list[float]] = defaultdict(list)
     for r in records:
-        sparse_row = cases.get(r.case)
-        if sparse_row is not None and r.library != sparse_row.library and r.time_s > 0 and r.type == "FP32":
-            rates[r.library, sparse_row.density].append(sparse_row.flop_count / r.time_s / 1e9)
+        if r.case in cases and r.library != "poplibs_py" and r.valid and r.type == "FP32" and "grad" not in r.method:
+            stored = cases[r.case]
+            rates[r.library, stored.density].append(stored.flop_count / r.time_s / 1e9)
     return rates
 
 

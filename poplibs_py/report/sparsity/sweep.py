@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -49,7 +50,9 @@ class Sweep:
         verdicts = [_verdict(contestant) for contestant in contestants]
         able = [i for i, (_, share) in enumerate(verdicts) if share is not None]
         probes = peak_probes(self.threads)
-        found = take_turns([*probes.values(), *(contestants[i].run for i in able)], seconds=self.seconds)
+        calls = [*probes.values(), *(contestants[i].run for i in able)]
+        clock = time.process_time if self.threads == 1 else time.perf_counter
+        found = take_turns(calls, seconds=self.seconds, clock=clock)
         rates = {unit: probe() / timing.seconds for (unit, probe), timing in zip(probes.items(), found, strict=False)}
         timings = dict(zip(able, found[len(probes):], strict=True))
         records = [self._record(case, contestant, verdicts[i], timings.get(i), rates)
