@@ -119,6 +119,8 @@ class Target:
                 raise bad_type(field, value, "a number" if is_rate else "an integer")
             if not (math.isfinite(value) and 0 < value < 2**62):
                 raise bad_argument(field, value, "a finite positive number below 2**62")
+        if self.data_path_bits % 32:
+            raise bad_argument("data_path_bits", self.data_path_bits, "a multiple of 32")
         if self.kind not in ("ipu", "host"):
             raise bad_argument("kind", self.kind, "'ipu' or 'host'")
         if self.tiles >= 2**31:

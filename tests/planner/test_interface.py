@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import multiprocessing
@@ -298,11 +299,47 @@ def params_of(**changes: Any) -> ConvParams:
         {"output_transform": [OutputTransform(stride=0)] * 2},
         {"output_transform": [OutputTransform(truncation_lower=4)] * 2},
         {"field": [2**20, 2**20], "kernel": [1, 1]},
+        {"field": [2] * 9, "kernel": [1] * 9},
     ],
 )
 def test_bad_convolutions_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises((InvalidArgumentError, InvalidTypeError)):
         params_of(**changes)
+
+
+@pytest.mark.parametrize("sizes", [{"batch": 0}, {"in_channels": 0}, {"out_channels": 0}, {"groups": 0}])
+@pytest.mark.parametrize("input_type", ["float", "half"])
+def test_empty_tensors_plan_or_raise(sizes: dict[str, int], input_type: str) -> None:
+    with contextlib.suppress(PlanError):
+        assert plan_convolution(params_of(input_type=input_type, **sizes)).cycles >= 0
+
+
+@pytest.mark.parametrize("method", ["AMP", "SLIC", "HMAC", "VMAC", "OUTER_PRODUCT"])
+@pytest.mark.parametrize("value", [0, 1, 3, 2**32 - 1])
+def test_absurd_constraints_plan_or_raise(method: str, value: int) -> None:
+    pins = {
+        "method": {"type": method, "windowWidth": value, "convUnits": value, "convInputLoadElems": value},
+        "convGroupsPerGroup": value,
+        "inChansPerGroup": value,
+        "partialChansPerGroup": value,
+    }
+    split = {"parallel": value, "serial": value}
+    part = {"batchSplit": value, "fieldSplit": {"1": value}, "outChanSplit": split, "inChanSplit": split}
+    for name, pin in [*pins.items(), ("0", {"partition": part})]:
+        constraints = {"method": {"type": method}, name: pin}
+        with contextlib.suppress(PlanError):
+            plan_convolution(params_of(input_type="half"), planConstraints=constraints, cache=conv_cache())
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "3", '{"transforms": [1]}'])
+def test_json_that_is_no_plan(text: str) -> None:
+    with pytest.raises(InvalidArgumentError):
+        ConvPlan.from_json(text)
+
+
+@pytest.mark.filterwarnings("ignore::poplibs_py.errors.MemoryBoundWarning")
+def test_less_than_a_byte_does_not_fit() -> None:
+    assert not plan_convolution(params_of(), available_memory_proportion=1e-12).fits
 
 
 def test_no_output_still_plans() -> None:
@@ -316,6 +353,8 @@ def test_bad_arguments_of_plan_convolution() -> None:
         plan_convolution((1, 2))  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="target"):
         plan_convolution(params_of(), target="gc300")
+    with pytest.raises(InvalidArgumentError, match="target"):
+        plan_convolution(params_of(), target="host")
     with pytest.raises(InvalidOptionError, match="memory"):
         plan_convolution(params_of(), memory=3)
     with pytest.raises(PlanError):

@@ -54,6 +54,7 @@ def test_fp8_units_only_on_c600() -> None:
         ({"exchange_bytes_per_cycle": float("nan")}, InvalidArgumentError),
         ({"bytes_per_tile": -1}, InvalidArgumentError),
         ({"kind": "gpu"}, InvalidArgumentError),
+        ({"data_path_bits": 8}, InvalidArgumentError),
         ({"conv_units": (("half", "double", 4),)}, InvalidArgumentError),
         ({"tile": 3}, InvalidOptionError),
     ],

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...config import settings
-from ...errors import MemoryBoundError, MemoryBoundWarning, PlanError, PoplibsError, bad_type
+from ...errors import MemoryBoundError, MemoryBoundWarning, PlanError, PoplibsError, bad_argument, bad_type
 from ...planner.cache import PlanCache
 from ...planner.ladder import climb
 from ...planner.objective import UNBOUNDED, Objective
@@ -102,7 +102,10 @@ def _check(
     if not isinstance(params, ConvParams):
         raise bad_type("params", params, "a ConvParams")
     checked = ConvOptions.parse(options, **more)
-    return ConvProblem(resolve_target(target), params.canonical(), checked)
+    machine = resolve_target(target)
+    if machine.kind != "ipu":
+        raise bad_argument("target", machine.name, "a modelled machine")
+    return ConvProblem(machine, params.canonical(), checked)
 
 
 Items = tuple[tuple[str, type, Any], ...]
@@ -210,6 +213,8 @@ def run_planner(
     target, params = problem.target, problem.params
     options = problem.options.for_params(params)
     bound = memory_bound(target, options.available_memory_proportion)
+    if bound == 0:
+        bound = 1  # less than a byte: nothing fits, and the ladder needs something to double
     if bound is None:
         objective = Objective("temp_bytes")
     elif reference is not None:

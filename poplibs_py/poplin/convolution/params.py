@@ -18,7 +18,8 @@ _T = TypeVar("_T", FieldTransform, OutputTransform)
 
 _LIMIT = 2**31  # PopLibs holds sizes in 32-bit unsigned integers
 _VOLUME_LIMIT = 2**40
-_MACS_LIMIT = 2**62
+_MACS_LIMIT = 2**56  # costs are 64-bit integers, some tens of cycles per product
+_NDIM_LIMIT = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,8 +89,10 @@ class ConvParams:
         """
         output_type = input_type if output_type is None else output_type
         field, kernel = _sizes("field", field), _sizes("kernel", kernel)
-        if not field or len(field) != len(kernel):
-            raise bad_argument("kernel", kernel, f"as many dimensions as field {field}, at least one")
+        if not 1 <= len(field) <= _NDIM_LIMIT:
+            raise bad_argument("field", field, f"1 to {_NDIM_LIMIT} dimensions")
+        if len(field) != len(kernel):
+            raise bad_argument("kernel", kernel, f"as many dimensions as field {field}")
         ndim = len(field)
         inputs = _per_dim("input_transform", input_transform, ndim, FieldTransform)
         weights = _per_dim("kernel_transform", kernel_transform, ndim, FieldTransform)
@@ -123,7 +126,7 @@ class ConvParams:
                 raise bad_argument(name, volume, f"a tensor of fewer than {_VOLUME_LIMIT} elements")
         bound = self.groups * self.batch * self.in_channels * self.out_channels
         if bound * prod(a.out * a.kernel for a in self.axes) >= _MACS_LIMIT:
-            raise bad_argument("field", self.field_shape, "fewer than 2**62 multiply-accumulates")
+            raise bad_argument("field", self.field_shape, "fewer than 2**56 multiply-accumulates")
 
     # Shapes ----------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 from math import prod
 from typing import Any
 
+from ...errors import bad_argument
 from ...planner.constraints import PlanConstraints
 from ...planner.explain import Explanation
 from .model import ConvTypes
@@ -353,7 +354,10 @@ class ConvPlan:
     @classmethod
     def from_json(cls, text: str) -> ConvPlan:
         """Read what `to_json` wrote."""
-        return cls._from_dict(json.loads(text))
+        try:
+            return cls._from_dict(json.loads(text))
+        except (KeyError, TypeError, IndexError, AttributeError, json.JSONDecodeError) as error:
+            raise bad_argument("text", text, "the JSON of a plan") from error
 
     @classmethod
     def _from_dict(cls, f: dict[str, Any]) -> ConvPlan:

@@ -13,6 +13,7 @@ from .params import ConvParams
 __all__ = ["Method", "VertexType", "max_macs_per_cycle", "vertex_candidates"]
 
 _SIMPLEST_LOAD = {"float": 2, "half": 4, "quarter": 8}
+_SLIC_WINDOW = 4  # kernel elements; the unit could also take 3, PopLibs has no vertex for it
 _ORDER = ("HMAC", "VMAC", "AMP", "SLIC", "OUTER_PRODUCT")  # PopLibs' order of the variants
 
 
@@ -252,7 +253,8 @@ def _slic(target: Target, params: ConvParams, options: ConvOptions, joint: bool)
         )
     if joint:
         return []
-    window = _constrained(options, "method.windowWidth")
+    if not _allows(_constrained(options, "method.windowWidth"), _SLIC_WINDOW):
+        raise PlanError(f"planConstraints.method.windowWidth: got another width; allowed: {_SLIC_WINDOW}")
     if vertex_in == "quarter":
         groupings = [(1, 8)]
     else:
@@ -261,7 +263,7 @@ def _slic(target: Target, params: ConvParams, options: ConvOptions, joint: bool)
             groupings += [(8, 1), (16, 1)]
     found = []
     for count in chains:
-        method = Method("SLIC", chains=count, window_width=4 if window is None else window)
+        method = Method("SLIC", chains=count, window_width=_SLIC_WINDOW)
         for groups, chans in groupings:
             if not _allows(_constrained(options, "convGroupsPerGroup"), groups) or not _allows(wanted, chans):
                 continue
