@@ -1,6 +1,6 @@
 /* Decoders: codes to FP32. Vectors of POP_LANES, four to an iteration, then a partial one. Formats of at most 8 bits go
- * 64 codes at a time through the byte tables where the CPU has VBMI (measured on Zen 5, 64 Ki codes: see
- * docs/formats.md). */
+ * 64 codes at a time through the byte tables where the CPU has VBMI. Measured on one Zen 5 core, 64 Ki codes of FP8 in
+ * cache, in 10^9 a second: tables 30, the same by arithmetic 14, AVX2 8, portable 1.1. */
 #include "kernels/cast/cast.h"
 
 POP_INLINE void pop_decode_run(const pop_format *f, const char *codes, float *numbers, int64_t n)
