@@ -1,6 +1,6 @@
 /* Encoders: FP32 to codes, one loop for each rounding. Vectors of POP_LANES, four to an iteration, then a partial one.
  * Measured on one Zen 5 core, 64 Ki numbers in cache, in 10^9 a second: nearest even to FP16 29 (the CPU's conversion),
- * BF16 15, FP8 9 to 12; stochastic 4, of which drawing the words takes a third. */
+ * BF16 15, FP8 9 to 12; stochastic 4, random words included. */
 #include "kernels/cast/cast.h"
 
 POP_INLINE void pop_encode_part_run(const pop_format *f, int rounding, int overflow, int random_bits,
