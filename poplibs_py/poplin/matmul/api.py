@@ -21,8 +21,16 @@ from .params import MatmulParams
 from .plan import Epilogue, HostPlan, plan_host
 from .prepared import PreparedMatrix
 
-__all__ = ["CompiledMatmul", "compile_matmul", "matmul", "matmul_acc", "matmul_grouped", "matmul_grouped_acc",
-           "plan_matmul", "prepare"]
+__all__ = [
+    "CompiledMatmul",
+    "compile_matmul",
+    "matmul",
+    "matmul_acc",
+    "matmul_grouped",
+    "matmul_grouped_acc",
+    "plan_matmul",
+    "prepare",
+]
 
 _KEPT_CALLS = 4096
 
@@ -67,7 +75,8 @@ def matmul(
     a : array_like [..., m, k] or [k]
         float32, float16, bfloat16 or an FP8 dtype of ml_dtypes, with any strides; lists become float32.
     b : array_like [..., k, n] or [k], or PreparedMatrix
-        Any of those formats, not necessarily a's. Both take a `QuarterArray` too, with a scale per tensor, row or block. Batch axes broadcast as in `numpy.matmul`.
+        Any of those formats, not necessarily a's. Both take a `QuarterArray` too, with a scale per tensor, row or
+        block. Batch axes broadcast as in `numpy.matmul`.
     out : numpy.ndarray [..., m, n], optional
         Where the result goes; any strides. It may overlap the operands.
     out_dtype : dtype, Format or str, optional
@@ -86,7 +95,8 @@ def matmul(
     reproducible : bool, optional
         Ask for the same bits at every instruction-set level: one chain of FP32 fused multiply-adds in ascending depth.
     strict_memory : bool, optional
-        Raise `MemoryBoundError` where no plan meets the bound; otherwise the bound is raised with a `MemoryBoundWarning`.
+        Raise `MemoryBoundError` where no plan meets the bound; otherwise the bound is raised with a
+        `MemoryBoundWarning`.
     half_passes : {4, 3}, optional
         On a matrix unit FP16 takes four passes for exact products; three leave out the product of the low parts, which
         adds an error of at most 2^-14 |a| |b| a product.
@@ -109,10 +119,10 @@ def matmul(
 
     Notes
     -----
-    Products are exact where they are formed in FP32 fused multiply-adds or in BF16 pairs, and sums are FP32. A host kernel
-    may add in any order, so with S = sum |a| |b| over the depth k each sum is within gamma_k S of the exact one, with
-    gamma_k = k u / (1 - k u), u = 2^-24 (Higham, "Accuracy and Stability of Numerical Algorithms", chapter 3). Then alpha, bias and
-    activation are rounded to FP32 one after another, and the result once to its format. BF16 units take subnormal
+    Products are exact where they are formed in FP32 fused multiply-adds or in BF16 pairs, and sums are FP32. A host
+    kernel may add in any order, so with S = sum |a| |b| over the depth k each sum is within gamma_k S of the exact
+    one, with gamma_k = k u / (1 - k u), u = 2^-24 (Higham, "Accuracy and Stability of Numerical Algorithms",
+    chapter 3). Then alpha, bias and activation are rounded to FP32 in turn, and the result once to its format. BF16 units take subnormal
     operands and sums for zero. ``poplibs_py.testing.bound("matmul", a, b)`` gives the bound for given operands.
 
     Examples
@@ -139,8 +149,9 @@ def matmul(
             return result
     else:
         key = None
-    chosen = parse_options(options, MatmulOptions(
-        available_memory_proportion, partials_type, reproducible, strict_memory, half_passes))
+    chosen = parse_options(
+        options, MatmulOptions(available_memory_proportion, partials_type, reproducible, strict_memory, half_passes)
+    )
     return _product(a, b, out, out_dtype, epilogue_of(alpha, 0.0, activation), bias, chosen, target, key)
 
 
@@ -259,15 +270,19 @@ class CompiledMatmul:
         left, right = taken(a, "a"), taken(b, "b")
         if out is None:
             out = np.empty(self._shapes[2], p.out.format.dtype)
-        given = [("a", left, p.a, self._shapes[0]), ("b", right, p.b, self._shapes[1]),
-                 ("out", taken(out, "out"), p.out, self._shapes[2])]
-        for name, array, operand, shape in given:
-            planned = f"{operand.format} C-contiguous of shape {shape}"
-            if array.shape != shape or format_of(array) != operand.format or not array.flags.carray:
-                if name == "out" or array.shape != shape or format_of(array) != operand.format:
-                    raise bad_argument(name, f"{array.dtype} of shape {array.shape}", planned)
+        planned = (
+            ("a", left, p.a, self._shapes[0]),
+            ("b", right, p.b, self._shapes[1]),
+            ("out", taken(out, "out"), p.out, self._shapes[2]),
+        )
+        for name, array, operand, shape in planned:
+            unfit = array.shape != shape or format_of(array) != operand.format
+            if unfit or (name == "out" and not array.flags.carray):
+                allowed = f"{operand.format}, C-contiguous, of shape {shape}"
+                raise bad_argument(name, f"{array.dtype} of shape {array.shape}", allowed)
+        if np.may_share_memory(out, left) or np.may_share_memory(out, right):
+            raise bad_argument("out", "an array that overlaps an operand", "memory of its own")
         row: Array | None = None
-        arrays = [np.ascontiguousarray(left), np.ascontiguousarray(right), out]
         if p.bias is not None:
             row = taken(bias, "bias")
             if row.shape != (p.n,) or format_of(row) != p.bias:
@@ -275,7 +290,7 @@ class CompiledMatmul:
             row = np.ascontiguousarray(row)
         elif bias is not None:
             raise bad_argument("bias", "an array", "None: the plan has no bias")
-        self._program.run(*arrays, row)
+        self._program.run(np.ascontiguousarray(left), np.ascontiguousarray(right), out, row)
         return out
 
 
@@ -434,8 +449,17 @@ def _seen(key: Any, a: Array, b: Array, out: Array | None) -> _Ready | None:
     return ready if apart and out.flags.writeable and out.flags.aligned else None
 
 
-def _product(a: Any, b: Any, out: Array | None, out_dtype: Any, epilogue: Epilogue, bias: Any, options: MatmulOptions,
-             target: Target | str | None, key: Any) -> Array:
+def _product(
+    a: Any,
+    b: Any,
+    out: Array | None,
+    out_dtype: Any,
+    epilogue: Epilogue,
+    bias: Any,
+    options: MatmulOptions,
+    target: Target | str | None,
+    key: Any,
+) -> Array:
     """Check the arguments, plan, lower and run; keep the program for the next call with this key."""
     machine = _host(target)
     row = None if bias is None else taken(bias, "bias")

@@ -43,7 +43,7 @@ class Given:
     @property
     def shape(self) -> tuple[int, ...]:
         """Extents of the axes."""
-        return self.array.shape
+        return tuple(self.array.shape)
 
     def matrix(self, name: str, row: bool) -> Given:
         """Return it with at least two axes: a vector becomes a row, or a column."""
@@ -68,9 +68,12 @@ class Given:
             # one exponent per batch entry, or per block of entries: spread, so that strides can say which
             held = self.scales
             spread = np.broadcast_to(held, batch + held.shape[-2:])
-            scales = Scales(spread.strides[-2], spread.strides[-1], self.block_shape[-2], self.block_shape[-1],
-                            spread.strides[:-2])
-        return Operand(self.format, strides[-2], strides[-1], strides[:-2], self.array.flags.aligned, self.scale, scales)
+            scales = Scales(
+                spread.strides[-2], spread.strides[-1], self.block_shape[-2], self.block_shape[-1], spread.strides[:-2]
+            )
+        return Operand(
+            self.format, strides[-2], strides[-1], strides[:-2], self.array.flags.aligned, self.scale, scales
+        )
 
 
 def given(value: object, name: str) -> Given:
@@ -94,7 +97,7 @@ def taken(value: object, name: str) -> Array:
     if isinstance(value, np.ndarray):
         found = value
     elif hasattr(value, "__dlpack__"):
-        found = np.from_dlpack(value)  # type: ignore[arg-type]
+        found = np.from_dlpack(value)
     elif isinstance(value, (list, tuple, int, float)):
         found = np.asarray(value, np.float32)
     else:
@@ -109,8 +112,8 @@ def taken(value: object, name: str) -> Array:
 def default_out_format(a: Format, b: Format) -> Format:
     """Return the result's format where none is asked for.
 
-    FP32 where either operand is FP32 or one is FP16 and the other BF16; else FP16 or BF16, whichever is there; FP16 for two
-    FP8 operands, as PopLibs has it.
+    FP32 where either operand is FP32 or one is FP16 and the other BF16; else FP16 or BF16, whichever is there; FP16 for
+    two FP8 operands, as PopLibs has it.
     """
     wide = {f for f in (a, b) if f.bits > 8}
     if len(wide) == 2 or FP32 in wide:
@@ -123,7 +126,7 @@ def epilogue_of(alpha: Any, beta: Any, activation: Any) -> Epilogue:
     for name, value in (("alpha", alpha), ("beta", beta)):
         if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
             raise bad_type(name, value, "a number")
-        if not (math.isfinite(value) and abs(value) <= FP32.max):
+        if not (math.isfinite(value) and -FP32.max <= value <= FP32.max):
             raise bad_argument(name, value, "a finite FP32 number")
     if activation not in ACTIVATIONS:
         raise bad_argument("activation", activation, ", ".join(repr(x) for x in ACTIVATIONS))
@@ -181,7 +184,9 @@ def _out_format(a: Given, b: Given, out: Array | None, out_dtype: object) -> For
         return default_out_format(a.format, b.format)
     fmt = format_of(out_dtype, "out_dtype")
     if fmt.dtype is None:
-        raise bad_argument("out_dtype", fmt.name, "a format that arrays have a dtype for: cast the FP32 result to others")
+        raise bad_argument(
+            "out_dtype", fmt.name, "a format that arrays have a dtype for: cast the FP32 result to others"
+        )
     return fmt
 
 
@@ -198,12 +203,12 @@ def _with_bias(p: MatmulParams, bias: Array) -> MatmulParams:
     per_row = bias.ndim > 1 and shape[-2:] == (p.m, 1) != (1, p.n)
     fits = bias.ndim >= 1 and shape[-2:] == ((p.m, 1) if per_row else (1, p.n))
     try:
-        spread = np.broadcast_to(bias.reshape(shape) if bias.ndim == 1 else bias, p.batch + shape[-2:]) if fits else None
+        spread = (
+            np.broadcast_to(bias.reshape(shape) if bias.ndim == 1 else bias, p.batch + shape[-2:]) if fits else None
+        )
     except ValueError:
         spread = None
     if spread is None:
         raise bad_argument("bias", f"shape {bias.shape}", f"shape ({p.n},), (..., 1, {p.n}) or (..., {p.m}, 1)")
     step = spread.strides[-2] if per_row else spread.strides[-1]
     return MatmulParams(p.m, p.n, p.k, p.a, p.b, p.out, p.batch, format_of(bias), step, spread.strides[:-2], per_row)
-
-

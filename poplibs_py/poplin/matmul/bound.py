@@ -1,7 +1,7 @@
 """How wrong a dense product may be: its contract, repeated in balls around the exact result.
 
-Products are exact and sums are FP32 in any order (gamma_k of the magnitudes, see `poplibs_py.formats.bounds`); where both
-operands are BF16 or FP8 a unit may flush subnormals; a matrix unit that takes FP16 as two BF16 parts adds that many
+Products are exact and sums are FP32 in any order (gamma_k of the magnitudes, see `poplibs_py.formats.bounds`); where
+both operands are BF16 or FP8 a unit may flush subnormals; a matrix unit that takes FP16 as two BF16 parts adds that many
 more terms; half partials add one FP16 rounding of the running sum per block of the depth. The epilogue rounds alpha,
 beta, bias to FP32 in turn, and the result once to its format.
 """
@@ -27,8 +27,18 @@ _RELATIVE, _ABSOLUTE = 16 * FP32.unit_roundoff, 8 * FP32.unit_roundoff
 _HOW = ("partials_type", "available_memory_proportion", "reproducible", "strict_memory", "half_passes")
 
 
-def matmul_bound(a: Any, b: Any, *, out: Any = None, out_dtype: Any = None, alpha: float = 1.0, bias: Any = None,
-                 activation: str | None = None, options: Any = None, **how: Any) -> Ball:
+def matmul_bound(
+    a: Any,
+    b: Any,
+    *,
+    out: Any = None,
+    out_dtype: Any = None,
+    alpha: float = 1.0,
+    bias: Any = None,
+    activation: str | None = None,
+    options: Any = None,
+    **how: Any,
+) -> Ball:
     """Return exact results and radii of a `matmul` call.
 
     Parameters
@@ -42,13 +52,28 @@ def matmul_bound(a: Any, b: Any, *, out: Any = None, out_dtype: Any = None, alph
         In the shape of the result.
     """
     fa, fb = _format(a), _format(b)
-    out_format = format_of(out_dtype) if out_dtype is not None else format_of(out) if out is not None else (
-        default_out_format(fa, fb))
+    out_format = (
+        format_of(out_dtype)
+        if out_dtype is not None
+        else format_of(out)
+        if out is not None
+        else (default_out_format(fa, fb))
+    )
     return _finished(_sums(a, b, _options(options, how)) * float(np.float32(alpha)), bias, activation, out_format)
 
 
-def matmul_acc_bound(c: Any, a: Any, b: Any, *, alpha: float = 1.0, beta: float = 1.0, bias: Any = None,
-                     activation: str | None = None, options: Any = None, **how: Any) -> Ball:
+def matmul_acc_bound(
+    c: Any,
+    a: Any,
+    b: Any,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    bias: Any = None,
+    activation: str | None = None,
+    options: Any = None,
+    **how: Any,
+) -> Ball:
     """Return exact results and radii of a `matmul_acc` call, given c as it was before."""
     ball = (_sums(a, b, _options(options, how)) * float(np.float32(alpha))).rounded(FP32)
     if beta:
@@ -57,7 +82,9 @@ def matmul_acc_bound(c: Any, a: Any, b: Any, *, alpha: float = 1.0, beta: float 
 
 
 def _format(operand: Any) -> Format:
-    return format_of(getattr(operand, "format", operand if hasattr(operand, "dtype") else np.asarray(operand, np.float32)))
+    return format_of(
+        getattr(operand, "format", operand if hasattr(operand, "dtype") else np.asarray(operand, np.float32))
+    )
 
 
 def _options(options: Any, how: dict[str, Any]) -> MatmulOptions:
@@ -92,5 +119,7 @@ def _finished(ball: Ball, bias: Any, activation: str | None, out_format: Format)
         ball = (ball + Ball.exact(values(bias))).rounded(FP32)
     if activation is not None:
         smooth = activation != "relu"
-        ball = ball.mapped(lambda x: activate(x, activation), _SLOPE[activation], _RELATIVE * smooth, _ABSOLUTE * smooth)
+        ball = ball.mapped(
+            lambda x: activate(x, activation), _SLOPE[activation], _RELATIVE * smooth, _ABSOLUTE * smooth
+        )
     return ball.rounded(out_format)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -64,8 +65,16 @@ class Program:
         if plan.exchanged:
             self.call = lambda a, b, *rest: executable(b, a, *rest)
 
-    def run(self, a: Array, b: Array, out: Array, bias: Array | None = None, a_scales: Array | None = None,
-            b_scales: Array | None = None, whole_b: Array | None = None) -> None:
+    def run(
+        self,
+        a: Array,
+        b: Array,
+        out: Array,
+        bias: Array | None = None,
+        a_scales: Array | None = None,
+        b_scales: Array | None = None,
+        whole_b: Array | None = None,
+    ) -> None:
         """Run on arrays that lie as planned; `whole_b` is operand b as it was before it was prepared."""
         if a_scales is None and b_scales is None and whole_b is None:
             rest = () if bias is None else (bias,)
@@ -78,8 +87,9 @@ class Program:
 
 
 @lru_cache(maxsize=1024)
-def program_of(params: MatmulParams, options: MatmulOptions, epilogue: Epilogue, target: Target,
-               fixed: HostPlan | None = None) -> Program:
+def program_of(
+    params: MatmulParams, options: MatmulOptions, epilogue: Epilogue, target: Target, fixed: HostPlan | None = None
+) -> Program:
     """Return the program of a product, planned and lowered the first time."""
     return lower(plan_host(params, options, epilogue, target, fixed))
 
@@ -189,7 +199,7 @@ def _shares(extent: int, parts: int, grain: int) -> list[tuple[int, int]]:
     """First and end of `parts` shares of an extent, whole grains where there are enough of them."""
     units = -(-extent // grain)
     ends = [min(extent, units * i // parts * grain) for i in range(parts + 1)]
-    return [(first, end) for first, end in zip(ends, ends[1:], strict=False) if end > first]
+    return [(first, end) for first, end in pairwise(ends) if end > first]
 
 
 def _offsets(batch: tuple[int, ...], strides: tuple[int, ...]) -> Array:
@@ -207,7 +217,11 @@ def _items(plan: HostPlan, spec: Array) -> Array:
     rectangles = [(r, c) for r in rows for c in cols]
     items = np.zeros((p.entries, len(rectangles)), ITEM)
     items["spec"] = spec.ctypes.data
-    entry = {"a": _offsets(p.batch, p.a.batch), "b": _offsets(p.batch, p.b.batch), "out": _offsets(p.batch, p.out.batch)}
+    entry = {
+        "a": _offsets(p.batch, p.a.batch),
+        "b": _offsets(p.batch, p.b.batch),
+        "out": _offsets(p.batch, p.out.batch),
+    }
     entry["b_again"] = entry["b"]
     if p.bias is not None:
         entry["bias"] = _offsets(p.batch, p.bias_batch)
@@ -215,8 +229,13 @@ def _items(plan: HostPlan, spec: Array) -> Array:
         if operand.scales:
             items[name] = _offsets(p.batch, operand.scales.batch)[:, None]
     for i, ((r0, r1), (c0, c1)) in enumerate(rectangles):
-        within = {"a": r0 * p.a.row, "b": c0 * p.b.column, "b_again": c0 * p.b.column,
-                  "out": r0 * p.out.row + c0 * p.out.column, "bias": (r0 if p.bias_per_row else c0) * p.bias_step}
+        within = {
+            "a": r0 * p.a.row,
+            "b": c0 * p.b.column,
+            "b_again": c0 * p.b.column,
+            "out": r0 * p.out.row + c0 * p.out.column,
+            "bias": (r0 if p.bias_per_row else c0) * p.bias_step,
+        }
         if plan.b_mode == Mode.PREPARED:
             within["b"] = 0
         for name, offsets in entry.items():

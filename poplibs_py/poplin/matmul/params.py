@@ -136,13 +136,24 @@ class MatmulParams:
             else:
                 break
             p = replace(
-                p, m=p.m * size, batch=p.batch[:-1], bias_batch=p.bias_batch[:-1],
-                a=replace(p.a, row=row_a, batch=p.a.batch[:-1]), b=replace(p.b, batch=p.b.batch[:-1]),
+                p,
+                m=p.m * size,
+                batch=p.batch[:-1],
+                bias_batch=p.bias_batch[:-1],
+                a=replace(p.a, row=row_a, batch=p.a.batch[:-1]),
+                b=replace(p.b, batch=p.b.batch[:-1]),
                 out=replace(p.out, row=row_out, batch=p.out.batch[:-1]),
             )
         return p
 
     def exchanged(self) -> MatmulParams:
         """Return the transposed product, C' = B' A'."""
-        return replace(self, m=self.n, n=self.m, a=self.b.transposed, b=self.a.transposed, out=self.out.transposed,
-                       bias_per_row=self.bias is not None and not self.bias_per_row)
+        return replace(
+            self,
+            m=self.n,
+            n=self.m,
+            a=self.b.transposed,
+            b=self.a.transposed,
+            out=self.out.transposed,
+            bias_per_row=self.bias is not None and not self.bias_per_row,
+        )

@@ -12,7 +12,7 @@ from ...target import Target, memory_bound
 from ._matmul import Mode, Sums
 from .model import kernel_cycles, rounded
 from .options import MatmulOptions
-from .params import MatmulParams, Operand
+from .params import MatmulParams
 
 __all__ = ["Epilogue", "HostPlan", "plan_host"]
 
@@ -24,8 +24,13 @@ HALF_PARTIALS_DEPTH = 128
 
 _SMALL = 1 << 17  # bytes of B that stay in cache as they lie
 _FEW = 4  # columns that kernels of the dot form take at once
-_MODE_NAMES = {Mode.DIRECT: "as it lies", Mode.LINES: "packed", Mode.TURNED: "packed, turned", 
-               Mode.PREPARED: "prepared", Mode.ALONG: "packed along the depth"}
+_MODE_NAMES = {
+    Mode.DIRECT: "as it lies",
+    Mode.LINES: "packed",
+    Mode.TURNED: "packed, turned",
+    Mode.PREPARED: "prepared",
+    Mode.ALONG: "packed along the depth",
+}
 _SUM_NAMES = {Sums.IN_PLACE: "in the output", Sums.TILE: "in registers' tile", Sums.BLOCK: "in a block of scratch"}
 
 
@@ -136,22 +141,34 @@ class HostPlan:
         batch = f"{p.entries} x " if p.batch else ""
         bound = "none" if self.bound is None else f"{self.bound * self.target.tiles:,}"
         parts = ", ".join(f"{name} {size:,}" for name, size in self.layout if size) or "none"
-        return "\n".join([
-            f"matmul {batch}[{p.m}, {p.k}] x [{p.k}, {p.n}]: {p.a.format} x {p.b.format} -> {p.out.format}",
-            f"  kernel    {self.kernel.name} ({self.kernel.level}), panels in {self.panel}",
-            f"  A, B      {_MODE_NAMES[self.a_mode]}; {_MODE_NAMES[self.b_mode]}",
-            f"  sums      {_SUM_NAMES[self.sums]}",
-            f"  blocks    {self.mc} rows, {self.nc} columns, {self.kc} deep",
-            f"  threads   {self.threads}, {self.grid[0]} x {self.grid[1]} rectangles of each product",
-            *([f"  not finite  {self.fallback.kernel.name}, panels in {self.fallback.panel}"] if self.fallback else []),
-            f"  scratch   {self.temporary_bytes:,} bytes (bound {bound}); of a thread: {parts}",
-        ])
+        return "\n".join(
+            [
+                f"matmul {batch}[{p.m}, {p.k}] x [{p.k}, {p.n}]: {p.a.format} x {p.b.format} -> {p.out.format}",
+                f"  kernel    {self.kernel.name} ({self.kernel.level}), panels in {self.panel}",
+                f"  A, B      {_MODE_NAMES[self.a_mode]}; {_MODE_NAMES[self.b_mode]}",
+                f"  sums      {_SUM_NAMES[self.sums]}",
+                f"  blocks    {self.mc} rows, {self.nc} columns, {self.kc} deep",
+                f"  threads   {self.threads}, {self.grid[0]} x {self.grid[1]} rectangles of each product",
+                *(
+                    [f"  not finite  {self.fallback.kernel.name}, panels in {self.fallback.panel}"]
+                    if self.fallback
+                    else []
+                ),
+                f"  scratch   {self.temporary_bytes:,} bytes (bound {bound}); of a thread: {parts}",
+            ]
+        )
 
     __str__ = explain
 
 
-def plan_host(params: MatmulParams, options: MatmulOptions, epilogue: Epilogue, target: Target,
-              fixed: HostPlan | None = None, packing: bool = False) -> HostPlan:
+def plan_host(
+    params: MatmulParams,
+    options: MatmulOptions,
+    epilogue: Epilogue,
+    target: Target,
+    fixed: HostPlan | None = None,
+    packing: bool = False,
+) -> HostPlan:
     """Plan a product on the host.
 
     Parameters
@@ -173,8 +190,10 @@ def plan_host(params: MatmulParams, options: MatmulOptions, epilogue: Epilogue, 
     assert bound is not None
     least = _plan_within(problem, None, least=True)
     assert least is not None
-    text = (f"matmul: available_memory_proportion={options.available_memory_proportion} leaves {bound} bytes of a tile; "
-            f"the least that any plan takes is {least.scratch_bytes}")
+    text = (
+        f"matmul: available_memory_proportion={options.available_memory_proportion} leaves {bound} bytes of a tile; "
+        f"the least that any plan takes is {least.scratch_bytes}"
+    )
     if options.strict_memory:
         raise MemoryBoundError(text)
     warnings.warn(text + "; the bound was raised", MemoryBoundWarning, stacklevel=4)
@@ -224,8 +243,27 @@ def _plan_within(problem: _Problem, bound: int | None, least: bool = False) -> H
     b_mode = int(Mode.PREPARED) if fixed else _mode_of_b(params, panel, kernel, m, n)
     if problem.packing and b_mode == Mode.DIRECT:
         b_mode = int(Mode.LINES)
-    draft = HostPlan(problem.asked, params, options, problem.epilogue, problem.target, panel, selection, a_mode, b_mode,
-                     int(Sums.IN_PLACE), m, n, params.k, grid, threads, (), bound, problem.exchanged, split)
+    draft = HostPlan(
+        problem.asked,
+        params,
+        options,
+        problem.epilogue,
+        problem.target,
+        panel,
+        selection,
+        a_mode,
+        b_mode,
+        int(Sums.IN_PLACE),
+        m,
+        n,
+        params.k,
+        grid,
+        threads,
+        (),
+        bound,
+        problem.exchanged,
+        split,
+    )
     plan = _blocked(draft, m, n, fixed, least)
     if plan is None or split == (1, 1) or problem.packing:
         return plan
@@ -241,8 +279,13 @@ def _kernel(problem: _Problem, panel: Format, m: int, n: int, split: tuple[int, 
     dots = any(k.op == "multiply_dots" and k.formats == panel.name for k in kernels("dot"))
     if n <= _FEW and m > 1 and free and dots:
         return select("dot", "multiply_dots", panel.name)
-    return select("dot", "multiply", panel.name, consistent=problem.options.reproducible,
-                  cost=lambda kernel: kernel_cycles(kernel, m, n))
+    return select(
+        "dot",
+        "multiply",
+        panel.name,
+        consistent=problem.options.reproducible,
+        cost=lambda kernel: kernel_cycles(kernel, m, n),
+    )
 
 
 def prepared_columns(plan: HostPlan) -> int:
@@ -257,7 +300,7 @@ def prepared_bytes(plan: HostPlan) -> int:
 
 
 def panel_format(params: MatmulParams, options: MatmulOptions, any_shape: bool = False) -> Format:
-    """Return what operands are decoded to: BF16 where their products are exact in it and a unit multiplies it, else FP32."""
+    """Return what operands are decoded to: BF16 where products are exact in it and a unit takes it, else FP32."""
     a, b = params.a, params.b
     if any(x.format in (BF16, FP16) and not x.plain for x in (a, b)):
         return FP32
@@ -277,7 +320,7 @@ def _units(a: Format, b: Format, options: MatmulOptions) -> str:
     """Return the kernels' op that takes these formats as BF16 panels here; empty if none does."""
     if options.reproducible:
         return ""
-    exact = [f == BF16 or f in FORMATS and f.bits <= 8 for f in (a, b)]
+    exact = [f == BF16 or (f in FORMATS and f.bits <= 8) for f in (a, b)]
     split = [f == FP16 for f in (a, b)]
     if not all(e or s for e, s in zip(exact, split, strict=True)):
         return ""
@@ -341,8 +384,14 @@ def _mode_of_b(p: MatmulParams, panel: Format, kernel: Kernel, m: int, n: int) -
 
 def _in_place(plan: HostPlan) -> bool:
     out = plan.params.out
-    return (out.format == FP32 and out.aligned and out.column == 4 and out.row % 4 == 0 and plan.epilogue.plain
-            and plan.options.partials_type == "float")
+    return (
+        out.format == FP32
+        and out.aligned
+        and out.column == 4
+        and out.row % 4 == 0
+        and plan.epilogue.plain
+        and plan.options.partials_type == "float"
+    )
 
 
 def _blocked(plan: HostPlan, m: int, n: int, fixed: HostPlan | None, least: bool) -> HostPlan | None:
@@ -433,7 +482,7 @@ def _lines_of_rows(plan: HostPlan) -> bool:
 
 
 def stage_of(plan: HostPlan, side: int) -> tuple[int, int, int]:
-    """Return where, in the stage, an operand's low parts and gathered codes begin, and the bytes that it needs there."""
+    """Return where in the stage an operand's low parts and gathered codes begin, and the bytes that it needs."""
     mode = (plan.a_mode, plan.b_mode)[side]
     if mode in (Mode.DIRECT, Mode.PREPARED):
         return 0, 0, 0

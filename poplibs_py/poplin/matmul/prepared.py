@@ -59,8 +59,16 @@ class PreparedMatrix:
     def __repr__(self) -> str:
         return f"PreparedMatrix(shape={self.shape}, format={self.format}, nbytes={self.nbytes})"
 
-    def product(self, a: Given, out: Array | None, out_dtype: Any, epilogue: Epilogue, bias: Array | None,
-                options: MatmulOptions, target: Target) -> Array:
+    def product(
+        self,
+        a: Given,
+        out: Array | None,
+        out_dtype: Any,
+        epilogue: Epilogue,
+        bias: Array | None,
+        options: MatmulOptions,
+        target: Target,
+    ) -> Array:
         """Multiply `a` by this matrix; arguments as `matmul` has checked them."""
         dtype = self.format.dtype or self.format.code_dtype
         stand_in = Given(np.broadcast_to(np.zeros((), dtype), self.shape), self.format)
@@ -68,8 +76,11 @@ class PreparedMatrix:
         k, n = self.shape
         params = replace(call.params, b=replace(contiguous(self.format, k, n, ()), batch=call.params.b.batch))
         if not self._takes(params, options):
-            raise bad_type("a", f"{a.format}, where b was prepared for {self._plan.asked.a.format}",
-                           "the format that b was prepared for: prepare(w, a_dtype=...)")
+            raise bad_type(
+                "a",
+                f"{a.format}, where b was prepared for {self._plan.asked.a.format}",
+                "the format that b was prepared for: prepare(w, a_dtype=...)",
+            )
         program = program_of(params, options, epilogue, target, self._plan)
         sources = [x for x in (a.array, bias) if x is not None]
         if out is not None and any(np.may_share_memory(out, x) for x in sources):
@@ -83,4 +94,5 @@ class PreparedMatrix:
         """Whether operands like a become panels that this one's multiply with."""
         return self._plan.panel == FP32 or (
             panel_format(params, options, any_shape=True) == self._plan.panel
-            and parts(params, options)[1] == self._plan.parts[1])
+            and parts(params, options)[1] == self._plan.parts[1]
+        )

@@ -29,16 +29,26 @@ def activate(x: Floats, activation: str | None) -> Floats:
         return np.where(z < -700, 0.0, x / (1 + np.exp(np.minimum(-z, 700))))
 
 
-def matmul(a: Any, b: Any, *, alpha: float = 1.0, bias: Any = None, activation: str | None = None,
-           **how: Any) -> Floats:
+def matmul(
+    a: Any, b: Any, *, alpha: float = 1.0, bias: Any = None, activation: str | None = None, **how: Any
+) -> Floats:
     """Return ``activation(alpha * a @ b + bias)``; arguments that say how it is computed are ignored."""
     with np.errstate(all="ignore"):
         sums = alpha * (values(a) @ values(b))
         return activate(sums if bias is None else sums + values(bias), activation)
 
 
-def matmul_acc(c: Any, a: Any, b: Any, *, alpha: float = 1.0, beta: float = 1.0, bias: Any = None,
-               activation: str | None = None, **how: Any) -> Floats:
+def matmul_acc(
+    c: Any,
+    a: Any,
+    b: Any,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    bias: Any = None,
+    activation: str | None = None,
+    **how: Any,
+) -> Floats:
     """Return ``activation(alpha * a @ b + beta * c + bias)``."""
     with np.errstate(all="ignore"):
         sums = alpha * (values(a) @ values(b)) + (beta * values(c) if beta else 0.0)

@@ -1,4 +1,4 @@
-"""Every product, packing and epilogue kernel of every level present: tails, misaligned operands, no byte beyond its own."""
+"""Every product, packing and epilogue kernel of every level present: tails, misaligned operands, no byte too far."""
 
 import ctypes
 
@@ -13,8 +13,23 @@ from poplibs_py.kernels import kernels
 from poplibs_py.poplin.matmul.lower import format_record
 from poplibs_py.testing import assert_same_bits, random_operand
 
-FIELDS = ["a", "b", "c", "a_row", "a_cell", "b_cell", "b_col", "c_row", "rows", "cols", "cells", "a_low", "b_low",
-          "skip_lows", "accumulate"]
+FIELDS = [
+    "a",
+    "b",
+    "c",
+    "a_row",
+    "a_cell",
+    "b_cell",
+    "b_col",
+    "c_row",
+    "rows",
+    "cols",
+    "cells",
+    "a_low",
+    "b_low",
+    "skip_lows",
+    "accumulate",
+]
 CANARY = np.float32(-123456.0)
 
 
@@ -56,7 +71,9 @@ def offset_copy(array, shift):
 def test_products_are_exact_and_stay_in_their_block(kernel, data):
     rows = data.draw(st.integers(1, kernel.block[0]))
     cols = data.draw(st.integers(1, kernel.block[1]))
-    depth = data.draw(st.integers(0, 5)) * kernel.grain[2] + (0 if kernel.grain[2] > 2 else 2 * data.draw(st.integers(0, 20)))
+    depth = data.draw(st.integers(0, 5)) * kernel.grain[2] + (
+        0 if kernel.grain[2] > 2 else 2 * data.draw(st.integers(0, 20))
+    )
     accumulate = data.draw(st.booleans())
     shift = data.draw(st.sampled_from([0, 4, 60]))
     elements = 1 if kernel.formats == "float32" else 2
@@ -149,7 +166,8 @@ def test_two_lines_interleave(kernel, n):
     even, odd = np.arange(n, dtype=np.uint16), np.arange(n, dtype=np.uint16) + 1000
     to = np.full(2 * n + 4, 9, np.uint16)
     ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64)(kernel.address)(
-        even.ctypes.data, odd.ctypes.data, to.ctypes.data, n)
+        even.ctypes.data, odd.ctypes.data, to.ctypes.data, n
+    )
     np.testing.assert_array_equal(to, [*np.stack([even, odd], 1).ravel(), 9, 9, 9, 9])
 
 
@@ -175,8 +193,18 @@ def test_epilogues_give_the_same_bits_at_every_level(fmt, data):
     for kernel in (k for k in kernels("dot") if k.op == "epilogue" and k.formats == f"float32->{fmt}"):
         out = random_operand((rows + 1, step * cols + 2), fmt, seed + 3)
         before = out.copy()
-        e = Epilogue(format_record(fmt).ctypes.data, 2 if fmt.has_infinity else 1, activation, 1.5, beta,
-                     bias.ctypes.data, row_bias.ctypes.data, out.ctypes.data, out.strides[0], step * out.itemsize)
+        e = Epilogue(
+            format_record(fmt).ctypes.data,
+            2 if fmt.has_infinity else 1,
+            activation,
+            1.5,
+            beta,
+            bias.ctypes.data,
+            row_bias.ctypes.data,
+            out.ctypes.data,
+            out.strides[0],
+            step * out.itemsize,
+        )
         call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 3)
         call(kernel.address)(ctypes.addressof(e), sums.ctypes.data, cols, rows, cols)
         untouched = np.ones(out.shape, bool)

@@ -68,7 +68,7 @@ def test_half_partials_round_once_a_block(m, n, k, a_format, b_format, seed):
 @pytest.mark.parametrize("a_format", FORMATS, ids=str)
 @pytest.mark.parametrize("b_format", FORMATS, ids=str)
 def test_every_pair_of_formats_multiplies_every_code(a_format, b_format):
-    """All codes of 8-bit formats, and 256 of the wider ones, each by each: products alone, so exact but for a rounding."""
+    """All codes of 8-bit formats, and 256 of the wider ones, each by each: products alone."""
     sides = []
     for seed, fmt in enumerate((a_format, b_format)):
         codes = np.arange(256) if fmt.bits == 8 else np.random.default_rng(seed).integers(0, 1 << fmt.bits, 256)
@@ -104,9 +104,11 @@ BLOCKS = st.sampled_from([None, (1, -1), (-1, 1), (1, 1), (5, 7), (16, 32), (3, 
 
 def quarter(array, blocks, seed):
     """The codes of an array with a random scale for each block."""
-    scale = 0 if blocks is None else np.zeros([-(-n // (b if b > 0 else max(1, n))) for n, b in zip(array.shape, blocks)], int)
-    scales = np.random.default_rng(seed).integers(-32, 32, np.shape(scale))
-    return QuarterArray(array, format_of(array), int(scales) if blocks is None else scales, blocks)
+    rng = np.random.default_rng(seed)
+    if blocks is None:
+        return QuarterArray(array, format_of(array), int(rng.integers(-32, 32)))
+    counts = [-(-n // (b if b > 0 else max(1, n))) for n, b in zip(array.shape, blocks, strict=True)]
+    return QuarterArray(array, format_of(array), rng.integers(-32, 32, counts), blocks)
 
 
 @given(EDGES, EDGES, st.integers(1, 300), QUARTERS, QUARTERS, BLOCKS, BLOCKS, st.booleans(), st.booleans(), SEEDS)
@@ -121,7 +123,13 @@ def test_scales_per_tensor_row_and_block(m, n, k, a_format, b_format, a_blocks, 
 def test_scales_of_a_batch(blocks):
     a = quarter(random_operand((3, 10, 20), "f143", 0), blocks, 3)
     check("matmul", a, random_operand((20, 9), "float16", 1), out_dtype="float32")
-    check("matmul", random_operand((2, 1, 9, 10), "float16", 1), a, out_dtype="bfloat16", bias=random_operand((20,), "f152", 1))
+    check(
+        "matmul",
+        random_operand((2, 1, 9, 10), "float16", 1),
+        a,
+        out_dtype="bfloat16",
+        bias=random_operand((20,), "f152", 1),
+    )
 
 
 @given(EDGES, EDGES, st.integers(1, 300), QUARTERS, BLOCKS, SEEDS)

@@ -25,9 +25,22 @@ SEEDS = st.integers(0, 2**16)
 SHARES = st.sampled_from([0.6, 0.2, 0.05, 0.01, 0.003])
 
 
-@given(st.integers(1, 400), st.integers(1, 400), st.integers(1, 1500), ANY, ANY, ANY, SHARES, st.booleans(),
-       st.sampled_from(["float", "half"]), st.integers(1, 3), SEEDS)
-def test_temporaries_never_exceed_the_bound(m, n, k, a_format, b_format, out_format, share, biased, partials, tiles, seed):
+@given(
+    st.integers(1, 400),
+    st.integers(1, 400),
+    st.integers(1, 1500),
+    ANY,
+    ANY,
+    ANY,
+    SHARES,
+    st.booleans(),
+    st.sampled_from(["float", "half"]),
+    st.integers(1, 3),
+    SEEDS,
+)
+def test_temporaries_never_exceed_the_bound(
+    m, n, k, a_format, b_format, out_format, share, biased, partials, tiles, seed
+):
     a, b = random_operand((m, k), a_format, seed), random_operand((n, k), b_format, seed).T
     bias = random_operand((n,), "float16", seed) if biased else None
     target = Target.host(tiles)
@@ -35,8 +48,15 @@ def test_temporaries_never_exceed_the_bound(m, n, k, a_format, b_format, out_for
     before = memory_in_use()
     with warnings.catch_warnings():
         warnings.simplefilter("error", MemoryBoundWarning)
-        poplin.matmul(a, b, out_dtype=out_format, bias=bias, available_memory_proportion=share, target=target,
-                      partials_type=partials)
+        poplin.matmul(
+            a,
+            b,
+            out_dtype=out_format,
+            bias=bias,
+            available_memory_proportion=share,
+            target=target,
+            partials_type=partials,
+        )
     assert memory_peak() - before <= share * target.bytes_per_tile * target.tiles
     assert memory_in_use() == before
 
@@ -48,7 +68,9 @@ def test_tight_plans_are_right_too(m, n, k, a_format, b_format, share, seed):
 
 
 def test_what_was_planned_is_what_is_taken():
-    plan = poplin.plan_matmul((300, 900), (900, 500), dtype="float16", out_dtype="f143", available_memory_proportion=0.05)
+    plan = poplin.plan_matmul(
+        (300, 900), (900, 500), dtype="float16", out_dtype="f143", available_memory_proportion=0.05
+    )
     run = poplin.compile_matmul(plan)
     a, b = random_operand((300, 900), "float16", 0), random_operand((900, 500), "float16", 1)
     memory_peak(reset=True)
@@ -71,8 +93,10 @@ def test_no_proportion_no_bound():
 
 
 def test_more_memory_is_never_refused():
-    sizes = [poplin.plan_matmul((500, 2000), (2000, 900), dtype="float16", available_memory_proportion=x).scratch_bytes
-             for x in (0.01, 0.05, 0.2, 0.6)]
+    sizes = [
+        poplin.plan_matmul((500, 2000), (2000, 900), dtype="float16", available_memory_proportion=x).scratch_bytes
+        for x in (0.01, 0.05, 0.2, 0.6)
+    ]
     assert sizes == sorted(sizes)
 
 
@@ -95,7 +119,14 @@ def test_a_compiled_plan_refuses_other_arrays():
 
 def test_a_plan_explains_itself():
     text = poplin.plan_matmul((128, 256), (256, 512), dtype="f143", b_dtype="float16").explain()
-    for word in ("matmul [128, 256] x [256, 512]", "f143 x float16 -> float16", "kernel", "blocks", "threads", "scratch"):
+    for word in (
+        "matmul [128, 256] x [256, 512]",
+        "f143 x float16 -> float16",
+        "kernel",
+        "blocks",
+        "threads",
+        "scratch",
+    ):
         assert word in text
 
 
@@ -125,7 +156,11 @@ def test_reproducible_bits_do_not_depend_on_the_level():
     found = set()
     for level in ("portable", "avx2", "avx512", "avx512_bf16"):
         env = dict(os.environ, POPLIBS_MAX_ISA=level)
-        found.add(subprocess.run([sys.executable, "-c", _PRINT_BITS], env=env, capture_output=True, text=True, check=True).stdout)
+        found.add(
+            subprocess.run(
+                [sys.executable, "-c", _PRINT_BITS], env=env, capture_output=True, text=True, check=True
+            ).stdout
+        )
     assert len(found) == 1
 
 
