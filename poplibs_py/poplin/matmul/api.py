@@ -122,8 +122,9 @@ def matmul(
     Products are exact where they are formed in FP32 fused multiply-adds or in BF16 pairs, and sums are FP32. A host
     kernel may add in any order, so with S = sum |a| |b| over the depth k each sum is within gamma_k S of the exact
     one, with gamma_k = k u / (1 - k u), u = 2^-24 (Higham, "Accuracy and Stability of Numerical Algorithms",
-    chapter 3). Then alpha, bias and activation are rounded to FP32 in turn, and the result once to its format. BF16 units take subnormal
-    operands and sums for zero. ``poplibs_py.testing.bound("matmul", a, b)`` gives the bound for given operands.
+    chapter 3). Then alpha, bias and activation are rounded to FP32 in turn, and the result once to its format.
+    BF16 units take subnormal operands and sums for zero.
+    ``poplibs_py.testing.bound("matmul", a, b)`` gives the bound for given operands.
 
     Examples
     --------

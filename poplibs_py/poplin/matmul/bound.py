@@ -1,9 +1,9 @@
 """How wrong a dense product may be: its contract, repeated in balls around the exact result.
 
 Products are exact and sums are FP32 in any order (gamma_k of the magnitudes, see `poplibs_py.formats.bounds`); where
-both operands are BF16 or FP8 a unit may flush subnormals; a matrix unit that takes FP16 as two BF16 parts adds that many
-more terms; half partials add one FP16 rounding of the running sum per block of the depth. The epilogue rounds alpha,
-beta, bias to FP32 in turn, and the result once to its format.
+both operands are BF16 or FP8 a unit may flush subnormals; a matrix unit that takes FP16 as two BF16 parts adds that
+many more terms; half partials add one FP16 rounding of the running sum per block of the depth. The epilogue rounds
+alpha, beta, bias to FP32 in turn, and the result once to its format.
 """
 
 from __future__ import annotations

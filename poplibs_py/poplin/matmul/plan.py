@@ -22,6 +22,7 @@ _FLOPS_OF_A_THREAD = 1 << 20  # work below which another thread costs more than 
 HALF_PARTIALS_DEPTH = 128
 """Numbers of the depth between two roundings of the running sum, where partials are half."""
 
+_LONGEST = 1 << 13  # cells of a vector that stays in cache while rows stream past
 _SMALL = 1 << 17  # bytes of B that stay in cache as they lie
 _FEW = 4  # columns that kernels of the dot form take at once
 _MODE_NAMES = {
@@ -398,14 +399,15 @@ def _blocked(plan: HostPlan, m: int, n: int, fixed: HostPlan | None, least: bool
     """Choose block sizes that fit the bound, the larger the better; `least` asks for the smallest."""
     rows, cols, _ = plan.kernel.block
     k = plan.params.k
-    deepest = _DEPTH * plan.elements
-    for depth in (deepest,) if fixed else (deepest, deepest // 4, deepest // 16):
-        if least and depth != deepest // 16 and not fixed:
+    deepest = _deepest(plan, n) * plan.elements
+    shallow = max(plan.kernel.grain[2], 16 * plan.elements)
+    for depth in (deepest,) if fixed else (deepest, deepest // 4, shallow):
+        if least and depth != shallow and not fixed:
             continue
         half = plan.options.partials_type == "half"
         kc = HALF_PARTIALS_DEPTH if half else fixed.kc if fixed else _even_depth(k, depth, plan.kernel.grain[2])
         sums = Sums.IN_PLACE if _in_place(plan) else Sums.TILE if k <= kc and not half else Sums.BLOCK
-        mc = rounded(min(m, _ROWS_IN_CACHE), rows)
+        mc = rounded(min(m, _ROWS_IN_CACHE if n > cols else 2 * rows), rows)
         while mc >= rows:
             nc = rounded(n, cols)
             if least:
@@ -415,6 +417,15 @@ def _blocked(plan: HostPlan, m: int, n: int, fixed: HostPlan | None, least: bool
                 return fit
             mc = rounded(mc // 2, rows) if mc > rows else 0
     return None
+
+
+def _deepest(plan: HostPlan, n: int) -> int:
+    """Cells of depth that a block may have: as many as fit the cache where one panel of B takes all columns."""
+    if plan.kernel.op == "multiply_dots":
+        return _LONGEST
+    if plan.b_mode != Mode.PREPARED and n <= plan.kernel.block[1]:
+        return max(_DEPTH, _SMALL // (4 * rounded(n, plan.kernel.grain[1])))
+    return _DEPTH
 
 
 def _widest(plan: HostPlan, mc: int, nc: int) -> HostPlan | None:

@@ -38,13 +38,50 @@ POP_INLINE void pop_decode_line_bf16(const pop_format *f, const char *from, uint
     }
 }
 
+#if POP_LEVEL >= POP_LEVEL_AVX512_BF16
+/* The table of a format at one bias, kept by each thread: lines are short and their scale seldom changes. */
+typedef struct pop_kept_table {
+    pop_byte_table table;
+    int made, bias;
+} pop_kept_table;
+
+POP_INLINE void pop_decode_table_bf16(pop_kept_table *kept, const pop_format *f, const char *from, uint16_t *to, int64_t n)
+{
+    if (!kept->made || kept->bias != f->bias) {
+        kept->table = pop_byte_table_make(f);
+        kept->made = 1;
+        kept->bias = f->bias;
+    }
+    const pop_byte_table table = kept->table;
+    int64_t j = 0;
+    for (; j + 64 <= n; j += 64) {
+        __m512i x[2];
+        pop_byte_to_bf16(&table, _mm512_loadu_si512(from + j), x);
+        _mm512_storeu_si512(to + j, x[0]);
+        _mm512_storeu_si512(to + j + 32, x[1]);
+    }
+    if (j < n) {
+        __mmask64 mask = ~0ull >> (64 - (n - j));
+        __m512i x[2];
+        pop_byte_to_bf16(&table, _mm512_maskz_loadu_epi8(mask, from + j), x);
+        _mm512_mask_storeu_epi16(to + j, (__mmask32)mask, x[0]);
+        _mm512_mask_storeu_epi16(to + j + 32, (__mmask32)(mask >> 32), x[1]);
+    }
+}
+#define POP_DECODE_BF16_BODY \
+    static __thread pop_kept_table kept; \
+    pop_decode_table_bf16(&kept, &g, (const char *)from, (uint16_t *)to, n)
+#else
+#define POP_DECODE_BF16_BODY pop_decode_line_bf16(&g, (const char *)from, (uint16_t *)to, n)
+#endif
+
 #define POP_DECODE_BF16(name, layout) \
     static void pop_decode_##name##_bf16(const pop_format *f, const void *from, void *to, void *low, int64_t n) \
     { \
         pop_format g = layout; \
         (void)low; \
         g.bias = f->bias; \
-        pop_decode_line_bf16(&g, (const char *)from, (uint16_t *)to, n); \
+        POP_DECODE_BF16_BODY; \
     }
 POP_DECODE_BF16(f143, POP_F143)
 POP_DECODE_BF16(f152, POP_F152)
