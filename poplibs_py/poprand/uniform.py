@@ -81,7 +81,8 @@ def uniform(shape: Shape | None, low: float = 0.0, high: float = 1.0, *, dtype: 
         Shape of the result; None takes that of `out`.
     low, high : float or int
         The limits, ``low <= high``. Floating formats: the result lies in ``[low, high)``. int32: in ``[low, high]``, as
-        in PopLibs. ``stream="ipu"``: in ``[low, high]``, and for float16 rounding may pass them (PopLibs' rule).
+        in PopLibs. ``stream="ipu"``: in ``[low, high]``, but by PopLibs' rule rounding may pass them for float16, and
+        for float32 limits that are a few ulps apart or subnormal.
     dtype : dtype-like or Format, optional
         float32 (default), float16, bfloat16, an FP8 dtype, or int32. ``stream="ipu"``: float32, float16 or int32.
     seed : (int, int) or int, optional
