@@ -75,6 +75,51 @@ POP_INLINE void sweep(const int R, const int NZ, const int ONE, const int kind, 
     }
 }
 
+/* One element times a strip of X, added. */
+POP_INLINE void add_element(const int NZ, const int kind, const pop_sparse_item *t, const pop_sparse_view *s, int64_t q,
+                            const char *x0, lanes m, vec acc[2])
+{
+    const int64_t bytes = VL * (kind == POP_X_FP32 ? 4 : 2);
+    const char *x = x0 + s->inner[q] * s->x_row;
+    const vec b = pop_splat(s->values + (s->order ? s->order[q] : q) * t->value_block);
+#pragma GCC unroll 2
+    for (int z = 0; z < NZ; z++)
+        acc[z] = pop_fma(b, z < NZ - 1 ? pop_load(kind, x + z * bytes) : pop_load_some(kind, x + z * bytes, m), acc[z]);
+}
+
+/* Rows of single elements over one or two vectors: a row alone would wait for its own last sum, so four rows go in step as
+ * far as the shortest reaches, and finish one by one. */
+POP_INLINE void sweep_elements(const int NZ, const int kind, const pop_sparse_item *t, const pop_sparse_view *s)
+{
+    const lanes m = pop_lanes(s->columns - (NZ - 1) * VL);
+    for (int64_t r = s->first; r < s->last; r += 4) {
+        vec acc[4][2];
+        int64_t at[4], end[4], steps = INT64_MAX;
+        const int64_t rows = least(4, s->last - r);
+        for (int64_t i = 0; i < 4; i++) {
+            at[i] = s->offsets[r + least(i, rows - 1)];
+            end[i] = i < rows ? s->offsets[r + i + 1] : at[i];
+            steps = least(steps, i < rows ? end[i] - at[i] : steps);
+        }
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) acc[i][0] = acc[i][1] = pop_zero();
+        if (rows == 4)
+            for (int64_t k = 0; k < steps; k++)
+#pragma GCC unroll 4
+                for (int i = 0; i < 4; i++) add_element(NZ, kind, t, s, at[i] + k, s->x, m, acc[i]);
+        else
+            steps = 0;
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) {
+            if (i >= rows) break;
+            for (int64_t q = at[i] + steps; q < end[i]; q++) add_element(NZ, kind, t, s, q, s->x, m, acc[i]);
+            float *y = s->y + (r + i - s->first) * s->y_row;
+#pragma GCC unroll 2
+            for (int z = 0; z < NZ; z++) put(y + z * VL, acc[i][z], z < NZ - 1 ? pop_lanes(VL) : m, s->stream);
+        }
+    }
+}
+
 typedef void (*sweep_function)(const pop_sparse_item *, const pop_sparse_view *);
 
 #define SWEEP(KIND, R, NZ)                                                                                    \
@@ -101,6 +146,15 @@ static const int most_vectors[4] = {8, 4, 3, 0};
 SWEEPS(SWEEP, POP_X_FP32)
 SWEEPS(SWEEP, POP_X_FP16)
 SWEEPS(SWEEP, POP_X_BF16)
+#define SWEEP_ELEMENTS(KIND)                                                                                              \
+    static void elements_##KIND##_1(const pop_sparse_item *t, const pop_sparse_view *s) { sweep_elements(1, KIND, t, s); } \
+    static void elements_##KIND##_2(const pop_sparse_item *t, const pop_sparse_view *s) { sweep_elements(2, KIND, t, s); }
+SWEEP_ELEMENTS(POP_X_FP32)
+SWEEP_ELEMENTS(POP_X_FP16)
+SWEEP_ELEMENTS(POP_X_BF16)
+static const sweep_function element_sweeps[3][3] = {{0, elements_POP_X_FP32_1, elements_POP_X_FP32_2},
+                                                    {0, elements_POP_X_FP16_1, elements_POP_X_FP16_2},
+                                                    {0, elements_POP_X_BF16_1, elements_POP_X_BF16_2}};
 static const sweep_function sweeps[3][4][9] = {
     {SWEEPS(SWEEP_ENTRY, POP_X_FP32)}, {SWEEPS(SWEEP_ENTRY, POP_X_FP16)}, {SWEEPS(SWEEP_ENTRY, POP_X_BF16)}};
 
@@ -110,6 +164,10 @@ static void sweep_columns(const int kind, const pop_sparse_item *t, const pop_sp
     const int64_t vectors = (whole->columns + VL - 1) / VL;
     const int64_t rounds = (vectors + most_vectors[size] - 1) / most_vectors[size];
     const int64_t wide = (vectors + rounds - 1) / rounds, at_wide = (vectors - rounds * (wide - 1)) * wide * VL;
+    if (t->block_rows == 1 && t->block_depth == 1 && vectors <= 2) {
+        if (vectors) element_sweeps[kind][vectors](t, whole);
+        return;
+    }
     pop_sparse_view part = *whole;
     part.columns = least(at_wide, whole->columns);
     sweeps[kind][size][wide](t, &part);
