@@ -19,7 +19,7 @@ from .options import MatmulOptions, parse_options
 from .plan import HALF_PARTIALS_DEPTH, may_flush, passes
 from .reference import activate, values
 
-__all__ = ["matmul_acc_bound", "matmul_bound"]
+__all__ = ["finished_ball", "matmul_acc_bound", "matmul_bound"]
 
 _SLOPE = {None: 1.0, "relu": 1.0, "gelu": 1.13, "silu": 1.1}
 # Of evaluating x / (1 + exp(-z)) in FP32: exp within 2 ulp, its argument within 5 u |z|, which |z|^2 exp(-|z|) damps.
@@ -59,7 +59,7 @@ def matmul_bound(
         if out is not None
         else (default_out_format(fa, fb))
     )
-    return _finished(_sums(a, b, _options(options, how)) * float(np.float32(alpha)), bias, activation, out_format)
+    return finished_ball(_sums(a, b, _options(options, how)) * float(np.float32(alpha)), bias, activation, out_format)
 
 
 def matmul_acc_bound(
@@ -78,7 +78,7 @@ def matmul_acc_bound(
     ball = (_sums(a, b, _options(options, how)) * float(np.float32(alpha))).rounded(FP32)
     if beta:
         ball = ball + (Ball.exact(values(c)) * float(np.float32(beta))).rounded(FP32)
-    return _finished(ball, bias, activation, format_of(c))
+    return finished_ball(ball, bias, activation, format_of(c))
 
 
 def _format(operand: Any) -> Format:
@@ -112,7 +112,7 @@ def _sums(a: Any, b: Any, options: MatmulOptions) -> Ball:
     return ball.reshape(*ball.shape[:-2], *shape)
 
 
-def _finished(ball: Ball, bias: Any, activation: str | None, out_format: Format) -> Ball:
+def finished_ball(ball: Ball, bias: Any, activation: str | None, out_format: Format) -> Ball:
     """Apply the epilogue after alpha and beta."""
     ball = ball.rounded(FP32)
     if bias is not None:
