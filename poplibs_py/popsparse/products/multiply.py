@@ -14,7 +14,7 @@ from ...kernels.registry import select
 from ...program import Executable
 from .items import ACTIVATIONS, FORMAT_NUMBERS, MULTIPLY, READY
 
-__all__ = ["Dense", "Product", "Values", "domain_of", "itemsize_of", "program", "ready_program", "strip_of"]
+__all__ = ["Dense", "Product", "Values", "domain_of", "items_of", "itemsize_of", "program", "ready_program", "strip_of"]
 
 Array = np.ndarray[Any, Any]
 
@@ -186,7 +186,7 @@ def program(product: Product) -> Executable:
     """
     p = product
     kernel = select("sparse", "multiply", f"{p.domain},{p.x.format}->float32").kernel
-    items, tiles = _items(p)
+    items, tiles = items_of(p)
     n_operands = p.n_operands
     compute_sets = [[(kernel.address, items, tiles)]]
     workspace = 0
@@ -221,7 +221,8 @@ def _ready_segment(p: Product, to: int, scales: int) -> tuple[int, Array, Array]
     return select("sparse", "ready", f"any->{p.domain}").kernel.address, items, np.arange(p.threads)
 
 
-def _items(p: Product) -> tuple[Array, Array]:
+def items_of(p: Product) -> tuple[Array, Array]:
+    """Return the work items of the multiplication and the tile of each."""
     shares = 1 if p.groups >= p.threads else p.threads
     by_columns = p.packs and p.columns >= shares * p.strip
     items = np.zeros((shares, p.groups), MULTIPLY)

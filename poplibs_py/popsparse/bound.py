@@ -1,0 +1,70 @@
+"""How wrong a sparse product may be: its contract, repeated in balls around the exact result.
+
+Operands are decoded exactly and the products that leave a zero block out are those of the dense matrix, so the bound is
+that of a dense product with fewer terms: with t the most stored elements that one sum meets, a sum of t terms in FP32 in
+any order errs by at most ``gamma_t`` times the sum of the magnitudes (see `poplibs_py.formats.bounds`). Units that
+multiply BF16 may flush subnormals. Bias and activation are rounded to FP32 in turn, and the result once to its format.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..formats import FP32, format_of
+from ..formats.bounds import Ball, matmul_ball
+from ..poplin.matmul.bound import finished_ball
+from ..poplin.matmul.reference import values
+from .matrix import BlockSparseMatrix
+from .products.multiply import domain_of
+
+__all__ = ["sparse_dense_matmul_bound", "sparse_grad_w_bound"]
+
+Array = np.ndarray[Any, Any]
+
+
+def sparse_dense_matmul_bound(w: BlockSparseMatrix, x: Any, *, out: Any = None, out_dtype: object = None, bias: Any = None,
+                              activation: str | None = None) -> Ball:
+    """Return exact results and radii of a `static.sparse_dense_matmul` call; a dynamic one has the same.
+
+    Parameters
+    ----------
+    w, x, out, out_dtype, bias, activation
+        As the product takes them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> w = BlockSparseMatrix.from_dense(np.eye(4, dtype=np.float32), 2)
+    >>> ball = sparse_dense_matmul_bound(w, np.ones((4, 1), np.float32))
+    >>> float(ball.centre[3, 0]), float(ball.radius[3, 0]) < 1e-6
+    (1.0, True)
+    """
+    wanted = format_of(out_dtype) if out_dtype is not None else FP32 if out is None else format_of(out)
+    flushes = domain_of(w.format.name, format_of(getattr(x, "format", x)).name) == "bfloat16"
+    ball = matmul_ball(w.to_dense(np.float64), values(x), terms=_most_terms(w), flushes=flushes)
+    column = None if bias is None else np.asarray(bias, np.float32)[..., None]
+    return finished_ball(ball, column, activation, wanted)
+
+
+def sparse_grad_w_bound(w: BlockSparseMatrix, grads: Any, x: Any, *, out_dtype: object = None) -> Ball:
+    """Return exact results and radii of a `static.sparse_grad_w` call, each as a dense (groups, m, k) array.
+
+    Values are promised at the stored elements only.
+    """
+    formats = (format_of(getattr(a, "format", a)).name for a in (grads, x))
+    flushes = domain_of(*formats) == "bfloat16"
+    left, right = values(grads), values(x)
+    ball = matmul_ball(left, right.swapaxes(-1, -2), terms=left.shape[-1], flushes=flushes)
+    ball = finished_ball(ball, None, None, FP32 if out_dtype is None else format_of(out_dtype))
+    return ball.reshape(w.groups, *w.shape)
+
+
+def _most_terms(w: BlockSparseMatrix) -> int:
+    """Count the stored elements of the fullest row, at most, padding included."""
+    pattern = w.pattern
+    if w.is_transposed:
+        per_column = np.bincount(pattern.column_indices, minlength=1)
+        return int(per_column.max(initial=0)) * pattern.block_shape[0]
+    return int(np.diff(pattern.row_offsets).max(initial=0)) * pattern.block_shape[1]

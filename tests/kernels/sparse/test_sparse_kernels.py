@@ -1,0 +1,134 @@
+"""Each sparse kernel of each level that this machine has, called as the executor calls it: exact data, nothing beside its
+operands touched, and, where a kernel says so, the portable kernel's bits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poplibs_py.formats import BF16, FORMATS, FP32, format_of
+from poplibs_py.kernels.registry import Kernel, kernels
+from poplibs_py.popsparse import BlockSparseMatrix, random_pattern, reference
+from poplibs_py.popsparse.products import multiply as lowering
+from poplibs_py.popsparse.products.items import FORMAT_NUMBERS, PANEL, READY, SAMPLE
+from poplibs_py.program import Executable
+
+BLOCKS = [(1, 1), (2, 2), (4, 4), (8, 8), (16, 16), (32, 32), (3, 5), (1, 4), (8, 1), (6, 16), (11, 2)]
+CANARY = 57
+
+
+def each(op: str) -> list:
+    return [pytest.param(k, id=f"{k.level}-{k.name}") for k in kernels("sparse") if k.op == op]
+
+
+def guarded(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A copy with canaries around it, and the memory that holds both."""
+    room = np.full(array.nbytes + 128, CANARY, np.uint8)
+    inside = room[64:64 + array.nbytes].view(array.dtype).reshape(array.shape)
+    inside[...] = array
+    return inside, room
+
+
+def untouched(room: np.ndarray, inside: np.ndarray) -> bool:
+    after = room[64 + inside.nbytes:]
+    return bool(np.all(room[:64] == CANARY) and np.all(after == CANARY))
+
+
+def run_multiply(kernel: Kernel, w: BlockSparseMatrix, blocks: np.ndarray, x: np.ndarray, pack: bool) -> np.ndarray:
+    """Run the kernel on values in its domain, all in one item."""
+    domain, x_name = kernel.formats.split("->")[0].split(",")
+    y, room = guarded(np.full((w.shape[0], x.shape[1]), -1, np.float32))
+    codes, _ = guarded(x)
+    dense = lowering.Dense(x_name, (0, codes.strides[0], codes.itemsize))
+    product = lowering.Product(w.shape, w.block_shape, 1, x.shape[1], 1, False, domain,
+                               lowering.Values(domain, 0, w.n_blocks), dense,
+                               lowering.Dense("float32", (0, y.strides[0], 4)))
+    items, tiles = lowering.items_of(product)
+    pack = pack or product.packs or (kernel.level == "portable" and x_name != domain)
+    items["pack"] = pack
+    strip = max(1, lowering.strip_of(w.shape[1], product.size, x.shape[1]))
+    if pack:
+        items["strip"], items["x_strip"] = strip, strip * codes.itemsize
+    scratch = 64 + w.shape[1] * strip * product.size
+    Executable([[(kernel.address, items, tiles)]], 5, 1, scratch, 0, 1)(w.row_offsets, w.column_indices, blocks, codes, y)
+    assert untouched(room, y)
+    return y.copy()
+
+
+@pytest.mark.parametrize("kernel", each("multiply"))
+@given(block_shape=st.sampled_from(BLOCKS), rows=st.integers(1, 60), depth=st.integers(1, 60), columns=st.integers(1, 200),
+       density=st.floats(0, 1), pack=st.booleans(), seed=st.integers(0, 2**32 - 1))
+def test_multiply(kernel, block_shape, rows, depth, columns, density, pack, seed):
+    rng = np.random.default_rng(seed)
+    domain, x_name = (format_of(name) for name in kernel.formats.split("->")[0].split(","))
+    w = BlockSparseMatrix.from_dense(rng.integers(-4, 5, (rows, depth)), block_shape, density=density, format=domain)
+    x = rng.integers(-4, 5, (depth, columns)).astype(x_name.dtype)
+    stored = reference.dense_of(w.shape, block_shape, w.row_offsets, w.column_indices, w.blocks)[0]
+    got = run_multiply(kernel, w, w.blocks, x, pack)
+    assert np.array_equal(got, reference.sparse_dense_matmul(stored, x))
+
+
+@pytest.mark.parametrize("kernel", [p for p in each("multiply") if p.values[0].consistent])
+@given(block_shape=st.sampled_from(BLOCKS), columns=st.integers(1, 70), seed=st.integers(0, 2**32 - 1))
+def test_consistent_kernels_have_the_portable_bits(kernel, block_shape, columns, seed):
+    rng = np.random.default_rng(seed)
+    x_name = kernel.formats.split("->")[0].split(",")[1]
+    w = BlockSparseMatrix.from_dense(rng.standard_normal((40, 30), np.float32), block_shape, density=0.5)
+    x = rng.standard_normal((30, columns)).astype(format_of(x_name).dtype)
+    portable = next(k for k in kernels("sparse") if k.op == "multiply" and k.formats == kernel.formats)
+    assert portable.level == "portable"
+    expected = run_multiply(portable, w, w.blocks, x, False)
+    assert run_multiply(kernel, w, w.blocks, x, False).tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("kernel", each("sample"))
+@given(block_shape=st.sampled_from(BLOCKS), rows=st.integers(1, 40), depth=st.integers(1, 40), columns=st.integers(0, 100),
+       density=st.floats(0, 1), to=st.sampled_from(FORMATS), seed=st.integers(0, 2**32 - 1))
+def test_sample(kernel, block_shape, rows, depth, columns, density, to, seed):
+    rng = np.random.default_rng(seed)
+    dtype = format_of(kernel.formats.split(",")[0]).dtype
+    pattern = random_pattern(rows, depth, block_shape, density, seed)
+    dy, x = (guarded(rng.integers(-2, 3, (n, columns)).astype(dtype))[0] for n in (rows, depth))
+    values, room = guarded(np.full((pattern.n_blocks, *block_shape), 3, to.dtype))
+    item = np.zeros(1, SAMPLE)
+    item["inner"], item["y"], item["x"], item["to"] = 1, 2, 3, 4
+    item["n_rows"], item["parts"] = pattern.block_rows, 1
+    item["rows"], item["depth"], item["columns"] = rows, depth, columns
+    item["block_rows"], item["block_depth"] = block_shape
+    item["y_row"] = item["x_row"] = columns * dtype.itemsize
+    item["to_format"], item["overflow"] = FORMAT_NUMBERS[to.name], 2 if to.has_infinity else 0
+    run = Executable([[(kernel.address, item, np.zeros(1, int))]], 5, 1, 4 * 4096, 0, 1)
+    run(pattern.row_offsets, pattern.column_indices, dy, x, values)
+    full = dy.astype(np.float64) @ x.astype(np.float64).T
+    expected = reference.sampled(full[None], block_shape, pattern.row_offsets, pattern.column_indices)
+    assert untouched(room, values)
+    assert np.array_equal(values.astype(np.float64), reference.rounded(expected, to))
+
+
+@pytest.mark.parametrize("kernel", each("ready") + each("panel"))
+@pytest.mark.parametrize("fmt", FORMATS, ids=str)
+def test_decoding_every_code(kernel, fmt):
+    """All codes of the formats up to 16 bits that the result's format holds come out with their value."""
+    target = FP32 if kernel.formats.endswith("float32") else BF16
+    codes = np.arange(1 << min(fmt.bits, 16), dtype=fmt.code_dtype)
+    if fmt.bits > 16:
+        codes = (codes.astype(np.uint32) << 16).astype(np.uint32)
+    if target == BF16 and fmt.name in ("float16", "float32"):
+        codes = codes[:1]  # not BF16 values
+    given_values = codes.view(fmt.dtype)
+    to, room = guarded(np.full(codes.size, 3, target.dtype))
+    offsets = np.array([0, 1], np.int64)
+    if kernel.op == "ready":
+        item = np.zeros(1, READY)
+        item["n_rows"], item["from"], item["to"], item["scales"], item["parts"] = 1, 1, 2, -1, 1
+        item["block_rows"], item["block_columns"] = 1, codes.size
+    else:
+        item = np.zeros(1, PANEL)
+        item["from"], item["to"], item["rows"], item["columns"], item["parts"] = 1, 2, 1, codes.size, 1
+        item["row"], item["column"], item["to_row"] = codes.nbytes, codes.itemsize, to.nbytes
+    item["format"] = FORMAT_NUMBERS[fmt.name]
+    Executable([[(kernel.address, item, np.zeros(1, int))]], 3, 1, 0, 0, 1)(offsets, given_values, to)
+    assert untouched(room, to)
+    assert np.array_equal(to.astype(np.float32), given_values.astype(np.float32), equal_nan=True)

@@ -1,0 +1,93 @@
+"""Products of random bits against their bounds, invariants, and the real matrices in all formats and passes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poplibs_py.config import settings
+from poplibs_py.formats import FORMATS
+from poplibs_py.popsparse import BlockSparseMatrix, dynamic, static
+from poplibs_py.popsparse.bound import sparse_dense_matmul_bound, sparse_grad_w_bound
+from poplibs_py.popsparse.io import load_smtx
+
+BLOCKS = [(1, 1), (4, 4), (8, 8), (16, 16), (3, 5), (8, 1)]
+
+
+def within(got: np.ndarray, ball) -> bool:
+    return bool(np.all(ball.contains(got)))
+
+
+def random_values(rng: np.random.Generator, shape: tuple[int, ...], fmt) -> np.ndarray:
+    """Random codes of a format, FP32 of moderate exponents."""
+    if fmt.bits > 16:
+        return rng.standard_normal(shape).astype(np.float32) * np.exp2(rng.integers(-20, 20, shape)).astype(np.float32)
+    return rng.integers(0, 1 << fmt.bits, shape).astype(fmt.code_dtype).view(fmt.dtype)
+
+
+@pytest.mark.parametrize("fmt", FORMATS, ids=str)
+@given(block_shape=st.sampled_from(BLOCKS), columns=st.integers(1, 40), density=st.floats(0, 1), out=st.sampled_from(FORMATS),
+       activation=st.sampled_from([None, "relu", "gelu", "silu"]), seed=st.integers(0, 2**32 - 1))
+def test_random_bits_stay_within_the_bound(fmt, block_shape, columns, density, out, activation, seed):
+    rng = np.random.default_rng(seed)
+    mask = rng.random((-(-30 // block_shape[0]), -(-40 // block_shape[1]))) < density
+    w = BlockSparseMatrix.from_mask(mask, block_shape, shape=(30, 40), format=fmt)
+    values = BlockSparseMatrix.from_dense(random_values(rng, (30, 40), fmt), block_shape, mask=mask, format=fmt)
+    x, bias = random_values(rng, (40, columns), fmt), rng.standard_normal(30).astype(np.float32)
+    got = static.sparse_dense_matmul(values, x, bias=bias, activation=activation, out_dtype=out)
+    ball = sparse_dense_matmul_bound(values, x, bias=bias, activation=activation, out_dtype=out)
+    assert within(got, ball)
+    dy = random_values(rng, (30, columns), fmt)
+    ball = sparse_grad_w_bound(w, dy, x)
+    grads = BlockSparseMatrix(w.pattern, static.sparse_grad_w(w, dy, x))
+    stored = np.repeat(np.repeat(mask, block_shape[0], 0), block_shape[1], 1)[:30, :40]
+    assert within(np.where(stored, grads.to_dense(), ball.centre[0]), ball[0])
+
+
+@given(block_shape=st.sampled_from(BLOCKS), columns=st.integers(1, 60), density=st.floats(0, 1),
+       seed=st.integers(0, 2**32 - 1))
+def test_sparse_equals_masked_dense_bit_for_bit(block_shape, columns, density, seed):
+    """Zero blocks add nothing to a chain of fused multiply-adds: all blocks stored or only some, the bits are the same."""
+    rng = np.random.default_rng(seed)
+    w = BlockSparseMatrix.from_dense(rng.standard_normal((37, 45), np.float32), block_shape, density=density)
+    full = BlockSparseMatrix.from_dense(w.to_dense(), 1, mask=np.ones((37, 45), bool))
+    x = rng.standard_normal((45, columns), np.float32)
+    assert np.array_equal(w @ x, full @ x)
+
+
+@pytest.mark.parametrize("fmt", FORMATS, ids=str)
+def test_threads_do_not_change_the_bits(fmt, monkeypatch):
+    rng = np.random.default_rng(5)
+    w = BlockSparseMatrix.from_dense(rng.standard_normal((300, 400)), 8, density=0.6, format=fmt)
+    x, dy = (rng.standard_normal((n, 130)).astype(fmt.dtype) for n in (400, 300))
+    results = set()
+    for threads in (1, 2, 3, 7):
+        monkeypatch.setattr("poplibs_py.popsparse.products.forward.settings", _Threads(threads))
+        results.add((w @ x).tobytes() + (w.T @ dy).tobytes() + static.sparse_grad_w(w, dy, x).tobytes())
+    assert len(results) == 1
+
+
+class _Threads:
+    def __init__(self, count: int) -> None:
+        self.num_threads = count
+        self.max_isa = settings.max_isa
+
+
+@pytest.mark.parametrize("fmt", FORMATS, ids=str)
+def test_real_matrices_in_all_passes(fmt, shared_data):
+    rng = np.random.default_rng(11)
+    paths = sorted((shared_data / "dlmc").glob("*.smtx"))
+    assert paths
+    for path in paths:
+        pattern = load_smtx(path)
+        rows, depth = pattern.shape
+        w = BlockSparseMatrix(pattern, rng.standard_normal((pattern.n_blocks, 1, 1)).astype(fmt.dtype))
+        x, dy = (rng.standard_normal((n, 33)).astype(fmt.dtype) for n in (depth, rows))
+        assert within(static.sparse_dense_matmul(w, x), sparse_dense_matmul_bound(w, x))
+        assert within(dynamic.fully_connected_grad_a(w, dy.T).T, sparse_dense_matmul_bound(w.T, dy))
+        ball = sparse_grad_w_bound(w, dy, x)
+        row, column = pattern.row_indices, pattern.column_indices
+        got = static.sparse_grad_w(w, dy, x).ravel()
+        assert within(got, ball[0][row, column])
