@@ -18,6 +18,7 @@ from ..poplin.matmul.bound import finished_ball
 from ..poplin.matmul.reference import values
 from .matrix import BlockSparseMatrix
 from .products.multiply import domain_of
+from .reference import dense_of
 
 __all__ = ["sparse_dense_matmul_bound", "sparse_grad_w_bound"]
 
@@ -43,7 +44,7 @@ def sparse_dense_matmul_bound(w: BlockSparseMatrix, x: Any, *, out: Any = None, 
     """
     wanted = format_of(out_dtype) if out_dtype is not None else FP32 if out is None else format_of(out)
     flushes = domain_of(w.format.name, format_of(getattr(x, "format", x)).name) == "bfloat16"
-    ball = matmul_ball(w.to_dense(np.float64), values(x), terms=_most_terms(w), flushes=flushes)
+    ball = _stored_ball(w, values(x), flushes)
     column = None if bias is None else np.asarray(bias, np.float32)[..., None]
     return finished_ball(ball, column, activation, wanted)
 
@@ -59,6 +60,22 @@ def sparse_grad_w_bound(w: BlockSparseMatrix, grads: Any, x: Any, *, out_dtype: 
     ball = matmul_ball(left, right.swapaxes(-1, -2), terms=left.shape[-1], flushes=flushes)
     ball = finished_ball(ball, None, None, FP32 if out_dtype is None else format_of(out_dtype))
     return ball.reshape(w.groups, *w.shape)
+
+
+def _stored_ball(w: BlockSparseMatrix, x: Array, flushes: bool) -> Ball:
+    """Bound the sums over stored elements: what is not stored adds nothing, not even where X is infinite or NaN."""
+    dense = w.to_dense(np.float64)
+    if np.isfinite(x).all():
+        return matmul_ball(dense, x, terms=_most_terms(w), flushes=flushes)
+    p = w.pattern
+    ones = np.ones((p.n_blocks, *p.block_shape))
+    stored = dense_of(p.shape, p.block_shape, p.row_offsets, p.column_indices, ones, p.groups) != 0
+    stored = stored.swapaxes(1, 2) if w.is_transposed else stored
+    dense, columns = dense.reshape(stored.shape), x.reshape(w.groups, *x.shape[-2:])
+    rows = [matmul_ball(dense[g, r][keep][None], columns[g][keep], flushes=flushes)
+            for g in range(w.groups) for r, keep in enumerate(stored[g])]
+    shape = (*x.shape[:-2], w.shape[0], x.shape[-1])
+    return Ball(np.reshape([b.centre for b in rows], shape), np.reshape([b.radius for b in rows], shape))
 
 
 def _most_terms(w: BlockSparseMatrix) -> int:

@@ -35,9 +35,9 @@ def sparse_dense_matmul(dense: Array, x: Array) -> Array:
 
 
 def rounded(values: Array, format: Format) -> Array:
-    """Return float64 values rounded to a format, too large ones to the largest where it has no infinity."""
-    limit = np.inf if format.has_infinity else format.max
-    narrow = np.clip(values, -limit, limit).astype(np.float32).astype(format.dtype)
+    """Return float64 values rounded to a format, too large ones to infinity or, where it has none, NaN."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        narrow = values.astype(np.float32).astype(format.dtype)
     exact: Array = narrow.astype(np.float64)
     return exact
 

@@ -11,7 +11,6 @@ from poplibs_py.config import settings
 from poplibs_py.formats import FORMATS
 from poplibs_py.popsparse import BlockSparseMatrix, dynamic, static
 from poplibs_py.popsparse.bound import sparse_dense_matmul_bound, sparse_grad_w_bound
-from poplibs_py.popsparse.io import load_smtx
 
 BLOCKS = [(1, 1), (4, 4), (8, 8), (16, 16), (3, 5), (8, 1)]
 
@@ -81,9 +80,8 @@ def test_real_matrices_in_all_passes(fmt, shared_data):
     paths = sorted((shared_data / "dlmc").glob("*.smtx"))
     assert paths
     for path in paths:
-        pattern = load_smtx(path)
-        rows, depth = pattern.shape
-        w = BlockSparseMatrix(pattern, rng.standard_normal((pattern.n_blocks, 1, 1)).astype(fmt.dtype))
+        w = BlockSparseMatrix.load(path, format=fmt)
+        pattern, (rows, depth) = w.pattern, w.shape
         x, dy = (rng.standard_normal((n, 33)).astype(fmt.dtype) for n in (depth, rows))
         assert within(static.sparse_dense_matmul(w, x), sparse_dense_matmul_bound(w, x))
         assert within(dynamic.fully_connected_grad_a(w, dy.T).T, sparse_dense_matmul_bound(w.T, dy))

@@ -6,10 +6,13 @@ import numpy as np
 
 from ...formats import BF16, E4M3, E5M2, F143, F152, FP16, FP32
 
-__all__ = ["ACTIVATIONS", "FORMAT_NUMBERS", "MULTIPLY", "PANEL", "READY", "SAMPLE"]
+__all__ = ["ACTIVATIONS", "FORMAT_NUMBERS", "MULTIPLY", "OVERFLOW_INFINITY", "OVERFLOW_NAN", "PANEL", "READY", "SAMPLE"]
 
 FORMAT_NUMBERS = {f.name: i for i, f in enumerate((FP32, FP16, BF16, F143, F152, E4M3, E5M2))}
 """The number that items carry for each format."""
+
+OVERFLOW_NAN, OVERFLOW_INFINITY = 1, 2
+"""What a result too large for its format becomes: infinity where the format has it, else NaN; as convert.h numbers them."""
 
 ACTIVATIONS = (None, "relu", "gelu", "silu")
 """Activations in the epilogue's numbering."""

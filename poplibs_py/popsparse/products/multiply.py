@@ -12,7 +12,7 @@ from ...errors import UnsupportedError
 from ...formats import FORMATS
 from ...kernels.registry import select
 from ...program import Executable
-from .items import ACTIVATIONS, FORMAT_NUMBERS, MULTIPLY, READY
+from .items import ACTIVATIONS, FORMAT_NUMBERS, MULTIPLY, OVERFLOW_INFINITY, OVERFLOW_NAN, READY
 
 __all__ = ["Dense", "Product", "Values", "domain_of", "items_of", "itemsize_of", "program", "ready_program", "strip_of"]
 
@@ -266,7 +266,7 @@ def _describe(items: Array, p: Product) -> None:
                        and p.y.strides[1] % _ALIGNMENT == 0)
     items["activation"] = ACTIVATIONS.index(p.activation)
     has_infinity = next(f.has_infinity for f in FORMATS if f.name == p.y.format)
-    items["overflow"] = 2 if has_infinity else 0
+    items["overflow"] = OVERFLOW_INFINITY if has_infinity else OVERFLOW_NAN
 
 
 def _value_strides(p: Product) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from ...kernels.registry import select
 from ...program import Executable
 from ..matrix import BlockSparseMatrix
 from .forward import threads_for
-from .items import FORMAT_NUMBERS, PANEL, SAMPLE
+from .items import FORMAT_NUMBERS, OVERFLOW_INFINITY, OVERFLOW_NAN, PANEL, SAMPLE
 from .multiply import Dense, domain_of, itemsize_of
 from .operands import check_out, check_rows, dense_operand, describe, empty, result_format
 
@@ -88,7 +88,7 @@ def program(s: Sampling) -> Executable:
         items[name], step, items[f"{name}_row"], start = lies[number]
         items[f"{name}_offset"] = start + groups * step
     items["to_format"], items["to_scale"] = FORMAT_NUMBERS[s.to_format], s.to_scale
-    items["overflow"] = 2 if format_of(s.to_format).has_infinity else 0
+    items["overflow"] = OVERFLOW_INFINITY if format_of(s.to_format).has_infinity else OVERFLOW_NAN
     flat = items.reshape(-1)
     tiles = np.arange(flat.size) * s.threads // max(1, flat.size)
     compute_sets = [first_set] * bool(first_set) + [[(kernel.address, flat, tiles)]]

@@ -98,13 +98,13 @@ def test_sample(kernel, block_shape, rows, depth, columns, density, to, seed):
     item["rows"], item["depth"], item["columns"] = rows, depth, columns
     item["block_rows"], item["block_depth"] = block_shape
     item["y_row"] = item["x_row"] = columns * dtype.itemsize
-    item["to_format"], item["overflow"] = FORMAT_NUMBERS[to.name], 2 if to.has_infinity else 0
+    item["to_format"], item["overflow"] = FORMAT_NUMBERS[to.name], 2 if to.has_infinity else 1
     run = Executable([[(kernel.address, item, np.zeros(1, int))]], 5, 1, 4 * 4096, 0, 1)
     run(pattern.row_offsets, pattern.column_indices, dy, x, values)
     full = dy.astype(np.float64) @ x.astype(np.float64).T
     expected = reference.sampled(full[None], block_shape, pattern.row_offsets, pattern.column_indices)
     assert untouched(room, values)
-    assert np.array_equal(values.astype(np.float64), reference.rounded(expected, to))
+    assert np.array_equal(values.astype(np.float64), reference.rounded(expected, to), equal_nan=True)
 
 
 @pytest.mark.parametrize("kernel", each("ready") + each("panel"))
