@@ -64,7 +64,8 @@ def sparse_grad_w_bound(w: BlockSparseMatrix, grads: Any, x: Any, *, out_dtype: 
 
 def _stored_ball(w: BlockSparseMatrix, x: Array, flushes: bool) -> Ball:
     """Bound the sums over stored elements: what is not stored adds nothing, not even where X is infinite or NaN."""
-    dense = w.to_dense(np.float64)
+    with np.errstate(invalid="ignore"):  # signalling NaNs
+        dense = w.to_dense(np.float64)
     if np.isfinite(x).all():
         return matmul_ball(dense, x, terms=_most_terms(w), flushes=flushes)
     p = w.pattern

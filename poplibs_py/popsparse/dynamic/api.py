@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument, bad_type
+from ...formats import QuarterArray
 from ..matrix import BlockSparseMatrix
 from ..products.forward import multiply
 from ..products.operands import check_matrix, dense_operand, empty, result_format
@@ -63,8 +64,10 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, trans
     if transpose_rhs:
         if isinstance(x, PreparedDense):
             raise bad_argument("transpose_rhs", True, "False where x is a PreparedDense")
-        x = dense_operand("x", x).array
-        x = x.swapaxes(-1, -2) if x.ndim >= 2 else x
+        operand = dense_operand("x", x)
+        if operand.array.ndim >= 2:
+            turned = operand.array.swapaxes(-1, -2)
+            x = QuarterArray(turned, operand.format, operand.scale) if operand.scale else turned.view(operand.format.dtype)
     return multiply(left, x, out=out, out_dtype=out_dtype, bias=bias, activation=activation,
                     capacity=_room(w, capacity))
 

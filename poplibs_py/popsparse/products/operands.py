@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument, bad_type
-from ...formats import FP32, Format, format_of
+from ...formats import FP32, Format, QuarterArray, format_of
 from ..matrix import BlockSparseMatrix
 from .items import ACTIVATIONS, FORMAT_NUMBERS
 from .multiply import Dense
@@ -42,7 +42,13 @@ def dense_operand(name: str, given: object) -> Operand:
     """Return a dense operand of any of the formats that have a dtype, or raise."""
     if isinstance(given, np.ndarray):
         return Operand(given, _format(name, given))
-    raise bad_type(name, type(given).__name__, "a numpy.ndarray")
+    if isinstance(given, QuarterArray):
+        if given.format.name not in FORMAT_NUMBERS:
+            raise bad_type(name, given.format.name, ", ".join(FORMAT_NUMBERS))
+        if not isinstance(given.scale, int):
+            raise bad_argument(name, f"scales of shape {np.shape(given.scale)}", "one scale for the whole operand")
+        return Operand(given.codes, given.format, given.scale)
+    raise bad_type(name, type(given).__name__, "a numpy.ndarray or QuarterArray")
 
 
 def _format(name: str, array: Array) -> Format:
