@@ -1,9 +1,9 @@
 """How wrong a sparse product may be: its contract, repeated in balls around the exact result.
 
-Operands are decoded exactly and the products that leave a zero block out are those of the dense matrix, so the bound is
-that of a dense product with fewer terms: with t the most stored elements that one sum meets, a sum of t terms in FP32 in
-any order errs by at most ``gamma_t`` times the sum of the magnitudes (see `poplibs_py.formats.bounds`). Units that
-multiply BF16 may flush subnormals. Bias and activation are rounded to FP32 in turn, and the result once to its format.
+Operands are decoded exactly and a sum over stored elements is that of the dense matrix with fewer terms: with t the most
+stored elements that one sum meets, a sum of t terms in FP32 in any order errs by at most ``gamma_t`` times the sum of the
+magnitudes (see `poplibs_py.formats.bounds`). Units that multiply BF16 may flush subnormals. Bias and activation are
+rounded to FP32 in turn, and the result once to its format.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ __all__ = ["sparse_dense_matmul_bound", "sparse_grad_w_bound"]
 Array = np.ndarray[Any, Any]
 
 
-def sparse_dense_matmul_bound(w: BlockSparseMatrix, x: Any, *, out: Any = None, out_dtype: object = None, bias: Any = None,
-                              activation: str | None = None) -> Ball:
+def sparse_dense_matmul_bound(w: BlockSparseMatrix, x: Any, *, out: Any = None, out_dtype: object = None,
+                              bias: Any = None, activation: str | None = None) -> Ball:
     """Return exact results and radii of a `static.sparse_dense_matmul` call; a dynamic one has the same.
 
     Parameters

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poplibs_py.errors import CapacityWarning, PoplibsError
-from poplibs_py.formats import FORMATS, format_of
+from poplibs_py.formats import FORMATS, QuarterArray, format_of
 from poplibs_py.popsparse import BlockSparseMatrix, dynamic, reference, static
 
 NAMES = [f.name for f in FORMATS]
@@ -108,3 +108,17 @@ def test_bad_calls_are_refused(call):
     w = BlockSparseMatrix.from_dense(np.eye(16, dtype=np.float32), 4)
     with pytest.raises(PoplibsError):
         call(w, np.ones((16, 16), np.float32))
+
+
+def test_quarter_arrays_bring_their_scale():
+    rng = np.random.default_rng(2)
+    w = BlockSparseMatrix.from_dense(numbers(rng, (20, 24)), 4, density=0.5)
+    acts, grads = numbers(rng, (9, 24)), numbers(rng, (9, 20))
+    scaled_acts, scaled_grads = (QuarterArray.from_array(a, "f143", scale=-2) for a in (acts, grads))
+    assert np.array_equal(dynamic.fully_connected_fwd(w, scaled_acts), dynamic.fully_connected_fwd(w, acts))
+    assert np.array_equal(dynamic.fully_connected_grad_a(w, scaled_grads), dynamic.fully_connected_grad_a(w, grads))
+    assert np.array_equal(dynamic.fully_connected_sparse_grad_w(w, scaled_grads, scaled_acts),
+                          dynamic.fully_connected_sparse_grad_w(w, grads, acts))
+    assert np.array_equal(dynamic.sparse_dense_matmul(w, scaled_acts, transpose_rhs=True), w @ acts.T)
+    x = QuarterArray.from_array(np.ascontiguousarray(acts.T), "f143", scale=-2)
+    assert np.array_equal(static.sparse_dense_matmul(w, static.prepare_dense(x, "float32")), w @ acts.T)

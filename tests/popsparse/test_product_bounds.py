@@ -27,8 +27,8 @@ def random_values(rng: np.random.Generator, shape: tuple[int, ...], fmt) -> np.n
 
 
 @pytest.mark.parametrize("fmt", FORMATS, ids=str)
-@given(block_shape=st.sampled_from(BLOCKS), columns=st.integers(1, 40), density=st.floats(0, 1), out=st.sampled_from(FORMATS),
-       activation=st.sampled_from([None, "relu", "gelu", "silu"]), seed=st.integers(0, 2**32 - 1))
+@given(block_shape=st.sampled_from(BLOCKS), columns=st.integers(1, 40), density=st.floats(0, 1),
+       out=st.sampled_from(FORMATS), activation=st.sampled_from([None, "relu", "gelu", "silu"]), seed=st.integers(0, 2**32 - 1))
 def test_random_bits_stay_within_the_bound(fmt, block_shape, columns, density, out, activation, seed):
     rng = np.random.default_rng(seed)
     mask = rng.random((-(-30 // block_shape[0]), -(-40 // block_shape[1]))) < density
@@ -48,7 +48,7 @@ def test_random_bits_stay_within_the_bound(fmt, block_shape, columns, density, o
 @given(block_shape=st.sampled_from(BLOCKS), columns=st.integers(1, 60), density=st.floats(0, 1),
        seed=st.integers(0, 2**32 - 1))
 def test_sparse_equals_masked_dense_bit_for_bit(block_shape, columns, density, seed):
-    """Zero blocks add nothing to a chain of fused multiply-adds: all blocks stored or only some, the bits are the same."""
+    """Zero blocks add nothing to a chain of fused multiply-adds: all stored or only some, the bits are the same."""
     rng = np.random.default_rng(seed)
     w = BlockSparseMatrix.from_dense(rng.standard_normal((37, 45), np.float32), block_shape, density=density)
     full = BlockSparseMatrix.from_dense(w.to_dense(), 1, mask=np.ones((37, 45), bool))

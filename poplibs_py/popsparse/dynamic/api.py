@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument, bad_type
-from ...formats import QuarterArray
 from ..matrix import BlockSparseMatrix
 from ..products.forward import multiply
-from ..products.operands import check_matrix, dense_operand, empty, result_format
+from ..products.operands import Operand, check_matrix, dense_operand, empty, result_format
 from ..products.prepared import PreparedDense
 from ..products.sample import sample
 from .capacity import Capacity
@@ -28,7 +27,7 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, trans
     Parameters
     ----------
     w : BlockSparseMatrix, shape (m, k)
-    x : numpy.ndarray, shape (k, n), or (groups, k, n) where `w` has groups; or PreparedDense
+    x : numpy.ndarray or QuarterArray, shape (k, n), or (groups, k, n) where `w` has groups; or PreparedDense
     transpose_lhs, transpose_rhs : bool, optional
         Whether to take `w`, `x` transposed.
     capacity : Capacity, optional
@@ -65,9 +64,9 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, trans
         if isinstance(x, PreparedDense):
             raise bad_argument("transpose_rhs", True, "False where x is a PreparedDense")
         operand = dense_operand("x", x)
-        if operand.array.ndim >= 2:
-            turned = operand.array.swapaxes(-1, -2)
-            x = QuarterArray(turned, operand.format, operand.scale) if operand.scale else turned.view(operand.format.dtype)
+        turned = operand.moved(lambda array: array.swapaxes(-1, -2) if array.ndim >= 2 else array)
+        return multiply(left, turned, out=out, out_dtype=out_dtype, bias=bias, activation=activation,
+                        capacity=_room(w, capacity))
     return multiply(left, x, out=out, out_dtype=out_dtype, bias=bias, activation=activation,
                     capacity=_room(w, capacity))
 
@@ -154,8 +153,9 @@ def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Arra
     check_matrix("w", w)
     left = _grouped("grads", grads, w.groups, w.shape[0])
     right = _grouped("acts", acts, w.groups, w.shape[1])
-    if left.shape[-1] != right.shape[-1]:
-        raise bad_argument("acts", f"a batch of {right.shape[-1]}", f"that of grads, {left.shape[-1]}")
+    batches = left.array.shape[-1], right.array.shape[-1]
+    if batches[0] != batches[1]:
+        raise bad_argument("acts", f"a batch of {batches[1]}", f"that of grads, {batches[0]}")
     return sample(w, left, right, out=out, out_dtype=out_dtype)
 
 
@@ -168,21 +168,22 @@ def _room(w: BlockSparseMatrix, capacity: Capacity | None) -> int:
     return capacity.hold(w.n_blocks)
 
 
-def _grouped(name: str, array: object, groups: int, width: int) -> Array:
-    # (batch, groups * width) seen as (groups, width, batch).
-    rows = dense_operand(name, array).array
-    if rows.ndim != 2 or rows.shape[1] != groups * width:
-        raise bad_argument(name, f"shape {rows.shape}", f"shape (batch, {groups * width})")
-    return rows.reshape(rows.shape[0], groups, width).transpose(1, 2, 0)  # to split an axis never copies
+def _grouped(name: str, given: object, groups: int, width: int) -> Operand:
+    # (batch, groups * width) seen as (groups, width, batch); to split an axis never copies.
+    operand = dense_operand(name, given)
+    shape = operand.array.shape
+    if len(shape) != 2 or shape[1] != groups * width:
+        raise bad_argument(name, f"shape {shape}", f"shape (batch, {groups * width})")
+    return operand.moved(lambda array: array.reshape(shape[0], groups, width).transpose(1, 2, 0))
 
 
 def _layer(w: BlockSparseMatrix, given: object, name: str, room: int, out: Array | None, out_dtype: object,
            bias: object, activation: str | None) -> Array:
     x = _grouped(name, given, w.groups, w.shape[1])
-    wanted = (x.shape[2], w.groups * w.shape[0])
+    wanted = (x.array.shape[2], w.groups * w.shape[0])
     target = empty(wanted, result_format(out_dtype).dtype) if out is None else out
     if not isinstance(target, np.ndarray) or target.shape != wanted:
         raise bad_argument("out", getattr(out, "shape", type(out).__name__), f"a numpy.ndarray of shape {wanted}")
-    multiply(w, x, out=_grouped("out", target, w.groups, w.shape[0]), out_dtype=out_dtype, bias=bias,
+    multiply(w, x, out=_grouped("out", target, w.groups, w.shape[0]).array, out_dtype=out_dtype, bias=bias,
              activation=activation, capacity=room)
     return target

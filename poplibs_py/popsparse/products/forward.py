@@ -17,7 +17,6 @@ from ._layout import layout_key
 from ._transpose import transpose
 from .multiply import Product, Values, domain_of, program
 from .operands import (
-    Operand,
     check_activation,
     check_bias,
     check_out,
@@ -87,7 +86,7 @@ def multiply(w: BlockSparseMatrix, x: object, *, out: object | None = None, out_
         return _multiply_prepared(w, x, out, out_dtype, bias, activation, capacity)
     operand = dense_operand("x", x)
     if swapped and operand.array.ndim >= 2:
-        operand = Operand(operand.array.swapaxes(-1, -2), operand.format, operand.scale)
+        operand = operand.moved(lambda array: array.swapaxes(-1, -2))
     check_rows("x", operand.array, depth, w.groups)
     dense = operand.array
     shape = (*dense.shape[:-2], rows, dense.shape[-1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,10 @@ class Operand:
     format: Format
     scale: int = 0
 
+    def moved(self, view: Callable[[Array], Array]) -> Operand:
+        """Return the same operand with its array seen in another way."""
+        return Operand(view(self.array), self.format, self.scale)
+
 
 def check_matrix(name: str, w: object) -> BlockSparseMatrix:
     """Return `w` if it is a `BlockSparseMatrix`, or raise."""
@@ -40,6 +45,8 @@ def check_matrix(name: str, w: object) -> BlockSparseMatrix:
 
 def dense_operand(name: str, given: object) -> Operand:
     """Return a dense operand of any of the formats that have a dtype, or raise."""
+    if isinstance(given, Operand):
+        return given
     if isinstance(given, np.ndarray):
         return Operand(given, _format(name, given))
     if isinstance(given, QuarterArray):

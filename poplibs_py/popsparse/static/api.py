@@ -26,7 +26,7 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, out: 
     w : BlockSparseMatrix, shape (m, k)
         Any of the formats that have a dtype. Its values may change between calls; what the pattern implies is kept with
         the pattern.
-    x : numpy.ndarray, shape (k, n), or (groups, k, n) where `w` has groups; or PreparedDense
+    x : numpy.ndarray or QuarterArray, shape (k, n), or (groups, k, n) where `w` has groups; or PreparedDense
         Any of these formats too, any strides.
     out : numpy.ndarray, shape (m, n) or (groups, m, n), optional
         Where to write the result; it may not overlap an operand.

@@ -1,5 +1,7 @@
-"""Each sparse kernel of each level that this machine has, called as the executor calls it: exact data, nothing beside its
-operands touched, and, where a kernel says so, the portable kernel's bits."""
+"""Each sparse kernel of each level that this machine has, called as the executor calls it.
+
+Exact data, nothing beside its operands touched, and, where a kernel says so, the portable kernel's bits.
+"""
 
 from __future__ import annotations
 
@@ -52,14 +54,15 @@ def run_multiply(kernel: Kernel, w: BlockSparseMatrix, blocks: np.ndarray, x: np
     if pack:
         items["strip"], items["x_strip"] = strip, strip * codes.itemsize
     scratch = 64 + w.shape[1] * strip * product.size
-    Executable([[(kernel.address, items, tiles)]], 5, 1, scratch, 0, 1)(w.row_offsets, w.column_indices, blocks, codes, y)
+    run = Executable([[(kernel.address, items, tiles)]], 5, 1, scratch, 0, 1)
+    run(w.row_offsets, w.column_indices, blocks, codes, y)
     assert untouched(room, y)
     return y.copy()
 
 
 @pytest.mark.parametrize("kernel", each("multiply"))
-@given(block_shape=st.sampled_from(BLOCKS), rows=st.integers(1, 60), depth=st.integers(1, 60), columns=st.integers(1, 200),
-       density=st.floats(0, 1), pack=st.booleans(), seed=st.integers(0, 2**32 - 1))
+@given(block_shape=st.sampled_from(BLOCKS), rows=st.integers(1, 60), depth=st.integers(1, 60),
+       columns=st.integers(1, 200), density=st.floats(0, 1), pack=st.booleans(), seed=st.integers(0, 2**32 - 1))
 def test_multiply(kernel, block_shape, rows, depth, columns, density, pack, seed):
     rng = np.random.default_rng(seed)
     domain, x_name = (format_of(name) for name in kernel.formats.split("->")[0].split(","))
@@ -84,8 +87,8 @@ def test_consistent_kernels_have_the_portable_bits(kernel, block_shape, columns,
 
 
 @pytest.mark.parametrize("kernel", each("sample"))
-@given(block_shape=st.sampled_from(BLOCKS), rows=st.integers(1, 40), depth=st.integers(1, 40), columns=st.integers(0, 100),
-       density=st.floats(0, 1), to=st.sampled_from(FORMATS), seed=st.integers(0, 2**32 - 1))
+@given(block_shape=st.sampled_from(BLOCKS), rows=st.integers(1, 40), depth=st.integers(1, 40),
+       columns=st.integers(0, 100), density=st.floats(0, 1), to=st.sampled_from(FORMATS), seed=st.integers(0, 2**32 - 1))
 def test_sample(kernel, block_shape, rows, depth, columns, density, to, seed):
     rng = np.random.default_rng(seed)
     dtype = format_of(kernel.formats.split(",")[0]).dtype
