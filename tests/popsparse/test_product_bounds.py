@@ -28,7 +28,8 @@ def random_values(rng: np.random.Generator, shape: tuple[int, ...], fmt) -> np.n
 
 @pytest.mark.parametrize("fmt", FORMATS, ids=str)
 @given(block_shape=st.sampled_from(BLOCKS), columns=st.integers(1, 40), density=st.floats(0, 1),
-       out=st.sampled_from(FORMATS), activation=st.sampled_from([None, "relu", "gelu", "silu"]), seed=st.integers(0, 2**32 - 1))
+       out=st.sampled_from(FORMATS), activation=st.sampled_from([None, "relu", "gelu", "silu"]),
+       seed=st.integers(0, 2**32 - 1))
 def test_random_bits_stay_within_the_bound(fmt, block_shape, columns, density, out, activation, seed):
     rng = np.random.default_rng(seed)
     mask = rng.random((-(-30 // block_shape[0]), -(-40 // block_shape[1]))) < density

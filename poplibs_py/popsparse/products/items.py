@@ -12,7 +12,7 @@ FORMAT_NUMBERS = {f.name: i for i, f in enumerate((FP32, FP16, BF16, F143, F152,
 """The number that items carry for each format."""
 
 OVERFLOW_NAN, OVERFLOW_INFINITY = 1, 2
-"""What a result too large for its format becomes, as convert.h numbers it: infinity where the format has it, else NaN."""
+"""What too large a result becomes, as convert.h numbers it: infinity where the format has it, else NaN."""
 
 ACTIVATIONS = (None, "relu", "gelu", "silu")
 """Activations in the epilogue's numbering."""

@@ -88,7 +88,8 @@ def test_consistent_kernels_have_the_portable_bits(kernel, block_shape, columns,
 
 @pytest.mark.parametrize("kernel", each("sample"))
 @given(block_shape=st.sampled_from(BLOCKS), rows=st.integers(1, 40), depth=st.integers(1, 40),
-       columns=st.integers(0, 100), density=st.floats(0, 1), to=st.sampled_from(FORMATS), seed=st.integers(0, 2**32 - 1))
+       columns=st.integers(0, 100), density=st.floats(0, 1), to=st.sampled_from(FORMATS),
+       seed=st.integers(0, 2**32 - 1))
 def test_sample(kernel, block_shape, rows, depth, columns, density, to, seed):
     rng = np.random.default_rng(seed)
     dtype = format_of(kernel.formats.split(",")[0]).dtype
