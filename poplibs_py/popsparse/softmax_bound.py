@@ -36,7 +36,7 @@ def bs_softmax_bound(x: Array, keep: Array, format: Format = FP32, scale: int = 
 
     Notes
     -----
-    With u FP32's unit roundoff: d = x - m errs by u |d|, which the exponential turns into a relative error of about
+    With u FP32's unit roundoff: d = x - m errs by ``u |d|``, which the exponential turns into a relative error of about
     as much; the n-term sum adds gamma_n, the quotient u.
     """
     u = FP32.unit_roundoff

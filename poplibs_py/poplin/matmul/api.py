@@ -99,7 +99,7 @@ def matmul(
         `MemoryBoundWarning`.
     half_passes : {4, 3}, optional
         On a matrix unit FP16 takes four passes for exact products; three leave out the product of the low parts, which
-        adds an error of at most 2^-14 |a| |b| a product.
+        adds an error of at most ``2^-14 |a| |b|`` a product.
     target : Target or str, optional
         The machine; by default this CPU.
     options : mapping, optional
@@ -120,7 +120,7 @@ def matmul(
     Notes
     -----
     Products are exact where they are formed in FP32 fused multiply-adds or in BF16 pairs, and sums are FP32. A host
-    kernel may add in any order, so with S = sum |a| |b| over the depth k each sum is within gamma_k S of the exact
+    kernel may add in any order, so with ``S = sum |a| |b|`` over the depth k each sum is within gamma_k S of the exact
     one, with gamma_k = k u / (1 - k u), u = 2^-24 (Higham, "Accuracy and Stability of Numerical Algorithms",
     chapter 3). Then alpha, bias and activation are rounded to FP32 in turn, and the result once to its format.
     BF16 units take subnormal operands and sums for zero.
