@@ -192,6 +192,6 @@ def quick_cases(seed: int = 123) -> list[Case]:
     14
     """
     centre = Case(2048, 2048, 256, 1 / 16, 16, seed)
-    grid = itertools.product((1, 4, 16), (1 / 4, 1 / 8, 1 / 16, 1 / 64))
+    grid = itertools.product((1, 4, 16), (1 / 2, 1 / 4, 1 / 16, 1 / 64))
     cases = [replace(centre, block=block, density=density) for block, density in grid]
     return cases + [replace(centre, n=n) for n in (16, 1024)]
