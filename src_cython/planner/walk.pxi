@@ -51,6 +51,7 @@ cdef struct Hunt:
     Point at[3]
     Point* ties
     int found, room
+    bint no_loop                    # a serial loop's rearranged weights alone would exceed the bound
 
 
 # Options -------------------------------------------------------------------------------------------
@@ -324,6 +325,7 @@ cdef int hopeless(const Problem* q, const Hunt* h, int level, int64_t used) noex
     cdef int64_t size[MAX_AXES]
     cdef int64_t spare = q.tiles // used, open_outputs = 1, least_outputs = 1, fixed_outputs, holders = 1
     cdef int64_t inputs, weights, outputs, serial = s.in_serial * s.out_serial, turns, tiles, cycles, once, bytes
+    cdef int64_t held
     cdef int n = q.ndim, i, axis, d
     cdef Point wide
     cdef Costs c
@@ -369,10 +371,15 @@ cdef int hopeless(const Problem* q, const Hunt* h, int level, int64_t used) noex
     wide.tiles, wide.splits.in_serial, wide.splits.out_serial = tiles, s.in_serial, s.out_serial
     transform_phase(p, &wide, &c)
     bytes = p.input * (inputs + weights) + p.partial * (outputs // p.group_grain * p.group_size)
-    bytes = imax(bytes, 2 * imax(c.weights_temp, c.output_temp))
     turns = serial if s.in_serial > 1 else 1        # the input may be broadcast before the loop
     if serial == 1 or turns > 1:
         bytes = imax(bytes, 2 * c.inputs_temp)
+    else:
+        bytes = imin(imax(bytes, 2 * c.inputs_temp), bytes + c.inputs_temp)
+    bytes = imax(bytes, 2 * imax(c.weights_temp, c.output_temp))
+    if p.slices_rearranged and serial > 1:
+        held = cdiv(p.weights_total, tiles) * p.input
+        bytes = held + imax(bytes, held)
     if bytes > h.goal.temp_bound and p.out_size == p.out_grain:
         return NEVER
     once = exchange(&p.machine, outputs, p.tile_result) if not p.corrected else 0
@@ -397,7 +404,7 @@ cdef void descend(const Problem* q, Hunt* h, int level, int64_t tiles) noexcept 
         used = tiles * a.options[i].parallel
         if used > q.tiles or (h.goal.objective == TILES and used > h.best[0]):
             break
-        if used * q.widest_below[level + 1] < least_tiles(q, h):
+        if used * q.widest_below[level + 1] < least_tiles(q, h) or (h.no_loop and a.options[i].serial > 1):
             continue
         put(&h.at[0], q.ndim, axis, &a.options[i])
         if level == 1 and h.at[0].splits.in_serial > 1 and h.at[0].splits.out_serial > 1:
@@ -441,4 +448,6 @@ cdef void walk_within(const Problem* q, Hunt* h) noexcept nogil:
     transform_phase(&q.passes[0], &wide, &c)
     if 2 * imax(c.weights_temp, c.output_temp) > h.goal.temp_bound:
         return
+    h.no_loop = (q.passes[0].slices_rearranged
+                 and 2 * cdiv(q.passes[0].weights_total, wide.tiles) * q.passes[0].input > h.goal.temp_bound)
     descend(q, h, 0, 1)
