@@ -101,6 +101,7 @@ PLAIN = {
     "cpu/_cpu.pyx": "poplibs_py.kernels._cpu",
     "planner/_search.pyx": "poplibs_py.planner._search",
     "poplin/_matmul.pyx": "poplibs_py.poplin.matmul._matmul",
+    "poplin/_partials.pyx": "poplibs_py.poplin.matmul._partials",
     "program/_executor.pyx": "poplibs_py.program._executor",
     "program/_memo.pyx": "poplibs_py.program._memo",
     "random/_generator.pyx": "poplibs_py.poprand._generator",

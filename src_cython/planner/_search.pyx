@@ -282,3 +282,18 @@ cdef dict _costs_dict(const Costs* c):
         "reduceTempBytes": c.reduce_temp,
         "addInPlaceTempBytes": c.add_in_place_temp,
     }
+
+
+def reduction_stages(int64_t depth, bint multi_stage=True):
+    """Partials that each stage of a reduction adds to one, first stage first; none where there is one partial."""
+    cdef int64_t stages[2]
+    cdef int64_t left = depth, this_depth
+    cdef int i, count = reduce_stages(depth, multi_stage, stages)
+    found = []
+    for i in range(count):
+        this_depth = cdiv(left, stages[i])
+        left = cdiv(left, this_depth)
+        found.append(this_depth)
+    if left > 1:
+        found.append(left)
+    return found

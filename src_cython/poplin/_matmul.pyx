@@ -79,6 +79,7 @@ cdef struct Spec:
     int64_t depth, depth_grain, row_grain
     int64_t rows_at_once, cols_at_once  # the kernel's block
     int64_t mc, nc, kc  # rows, columns, depth of the packed blocks
+    int64_t round_depth  # depth between two roundings of the sums, where there is a rounding kernel
     int64_t sums, sums_at, sums_row, stage_at, bias_at
     int64_t pitch  # bytes of a packed row of A, or of a packed line of A where A is turned
     int64_t prepared_cols  # columns of the prepared panels, padded
@@ -98,8 +99,8 @@ _SIDE = [(name, np.int64) for name in (
 SPEC = np.dtype(
     [("a", _SIDE), ("b", _SIDE)]
     + [(name, np.int64) for name in (
-        "fallback", "multiply", "transpose", "interleave", "epilogue", "round_sums", "begin", "end", "skip_lows", "elements", "depth", "depth_grain", "row_grain",
-        "rows_at_once", "cols_at_once", "mc", "nc", "kc", "sums", "sums_at", "sums_row", "stage_at", "bias_at", "pitch",
+        "fallback", "multiply", "transpose", "interleave", "epilogue", "round_sums", "begin", "end", "skip_lows", "elements",
+        "depth", "depth_grain", "row_grain", "rows_at_once", "cols_at_once", "mc", "nc", "kc", "round_depth", "sums", "sums_at", "sums_row", "stage_at", "bias_at", "pitch",
         "prepared_cols", "finish", "out_row", "out_col", "out_format", "overflow", "activation", "bias_decode",
         "bias_item", "bias_step", "bias_format", "bias_per_row")]
     + [("alpha", np.float64), ("beta", np.float64)])
@@ -450,10 +451,29 @@ cdef void rectangle(Walk *w, const Item *item, const pop_tile *tile) noexcept no
                 break
 
 
+cdef void multiply_in_rounds(Walk *w, const char *a, int64_t mb, int64_t nb, int64_t k, int64_t kb) noexcept nogil:
+    """A packed block whose sums are rounded after each `round_depth` of its depth, or not at all."""
+    cdef const Spec *p = w.p
+    cdef int64_t r, d = 0, depth = p.round_depth if p.round_sums else kb
+    cdef const char *b = w.b_panel
+    while True:  # once even where the depth is zero
+        w.block.cells = rounded(smaller(depth, kb - d), p.depth_grain) // p.elements
+        w.block.accumulate = k + d > 0
+        w.b_panel = b + d // p.elements * w.block.b_cell
+        multiply_block(w, a + d // p.elements * w.block.a_cell, mb, nb, False)
+        if p.round_sums:
+            for r in range(mb):
+                (<pop_dot_round>p.round_sums)(w.sums + r * p.sums_row, nb)
+        d += depth
+        if d >= kb:
+            break
+    w.b_panel = b
+
+
 cdef void blocks_of_rows(Walk *w, const Item *item, const pop_tile *tile, int64_t j, int64_t nb) noexcept nogil:
     """Sums in scratch: the whole depth for one block of C, then its epilogue."""
     cdef const Spec *p = w.p
-    cdef int64_t i, k, r, mb, kb
+    cdef int64_t i, k, mb, kb
     for i from 0 <= i < item.m by p.mc:
         mb = smaller(p.mc, item.m - i)
         if p.bias_per_row:
@@ -462,12 +482,7 @@ cdef void blocks_of_rows(Walk *w, const Item *item, const pop_tile *tile, int64_
         while True:
             kb = smaller(p.kc, p.depth - k)
             take_b(w, item, tile, j, k, nb, kb)
-            w.block.cells = rounded(kb, p.depth_grain) // p.elements
-            w.block.accumulate = k > 0
-            multiply_block(w, take_a(w, item, tile, i, k, mb, kb), mb, nb, False)
-            if p.round_sums:
-                for r in range(mb):
-                    (<pop_dot_round>p.round_sums)(w.sums + r * p.sums_row, nb)
+            multiply_in_rounds(w, take_a(w, item, tile, i, k, mb, kb), mb, nb, k, kb)
             k += kb
             if k >= p.depth:
                 break

@@ -18,6 +18,7 @@ from ._matmul import ITEM, SPEC, Mode
 from .options import ACTIVATIONS, MatmulOptions
 from .params import MatmulParams
 from .plan import (
+    HALF_PARTIALS_DEPTH,
     Epilogue,
     HostPlan,
     panel_bytes,
@@ -29,7 +30,7 @@ from .plan import (
     sums_pitch,
 )
 
-__all__ = ["Program", "format_record", "lower", "lower_prepare", "program_of"]
+__all__ = ["Program", "format_record", "kernel_record", "lower", "lower_prepare", "program_of"]
 
 Array = np.ndarray[Any, Any]
 
@@ -98,10 +99,10 @@ def lower(plan: HostPlan) -> Program:
     """Lower a plan to a program."""
     p = plan.params
     prepared = plan.b_mode == Mode.PREPARED
-    spec = _spec(plan)
+    spec = kernel_record(plan)
     specs = [spec]
     if plan.fallback:
-        specs.append(_spec(plan.fallback, _WHOLE_B if prepared else _B))
+        specs.append(kernel_record(plan.fallback, _WHOLE_B if prepared else _B))
         spec["fallback"] = specs[1].ctypes.data
     extra = bool(p.a.scales or p.b.scales or (prepared and plan.fallback))
     operands = _WHOLE_B + 1 if extra else _BIAS + 1 if p.bias is not None else _BIAS
@@ -110,7 +111,7 @@ def lower(plan: HostPlan) -> Program:
 
 def lower_prepare(plan: HostPlan) -> Program:
     """Lower the packing of a plan's operand b; the program takes b, b again and the packed bytes."""
-    spec = _spec(plan)
+    spec = kernel_record(plan)
     if plan.parts[1] > 1:
         spec["b"]["low"] = _prepared_part(plan)
     items = np.zeros(1, ITEM)
@@ -153,7 +154,7 @@ def _prepared_part(plan: HostPlan) -> int:
     return prepared_bytes(plan) // plan.parts[1]
 
 
-def _spec(plan: HostPlan, b_operand: int = _B) -> Array:
+def kernel_record(plan: HostPlan, b_operand: int = _B) -> Array:
     p = plan.params
     spec = np.zeros(1, SPEC)
     s = spec[0]
@@ -173,6 +174,7 @@ def _spec(plan: HostPlan, b_operand: int = _B) -> Array:
     s["row_grain"] = plan.kernel.grain[0]
     s["rows_at_once"], s["cols_at_once"], _ = plan.kernel.block
     s["mc"], s["nc"], s["kc"] = plan.mc, plan.nc, plan.kc
+    s["round_depth"] = HALF_PARTIALS_DEPTH
     s["sums"], s["sums_at"], s["sums_row"] = plan.sums, plan.offset("sums"), sums_pitch(plan, plan.nc)
     s["stage_at"], s["bias_at"] = plan.offset("stage"), plan.offset("bias")
     s["pitch"], s["prepared_cols"] = row_pitch(plan, plan.mc), prepared_columns(plan)

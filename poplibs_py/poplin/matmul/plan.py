@@ -14,7 +14,7 @@ from .model import kernel_cycles, rounded
 from .options import MatmulOptions
 from .params import MatmulParams
 
-__all__ = ["Epilogue", "HostPlan", "plan_host"]
+__all__ = ["Epilogue", "HostPlan", "laid_out", "plan_host"]
 
 _DEPTH = 256  # cells of depth of a block: a panel of B then stays in the first-level cache
 _ROWS_IN_CACHE = 192  # rows of A that a block of columns is multiplied with before the next block
@@ -436,7 +436,7 @@ def _widest(plan: HostPlan, mc: int, nc: int) -> HostPlan | None:
     best = None
     while low <= high:
         middle = high if best is None and low == 1 and high == nc // cols else (low + high) // 2
-        trial = replace(plan, mc=mc, nc=middle * cols, layout=_layout(plan, mc, middle * cols))
+        trial = replace(plan, mc=mc, nc=middle * cols, layout=laid_out(plan, mc, middle * cols))
         if bound is None or trial.scratch_bytes <= bound:
             best, low = trial, middle + 1
         else:
@@ -457,7 +457,7 @@ def row_pitch(plan: HostPlan, mc: int) -> int:
     return rounded(rounded(plan.kc, plan.kernel.grain[2]) * plan.panel.itemsize, 64) + 64
 
 
-def _layout(plan: HostPlan, mc: int, nc: int) -> tuple[tuple[str, int], ...]:
+def laid_out(plan: HostPlan, mc: int, nc: int) -> tuple[tuple[str, int], ...]:
     """Bytes of each part of a thread's scratch."""
     p, (rows, cols, _) = plan.params, plan.kernel.block
     trial = replace(plan, mc=mc, nc=nc)

@@ -7,12 +7,12 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
-from ...errors import PoplibsError, bad_argument, bad_option, bad_type
-from ...formats import F143, F152, FP16, FP32, format_of
-from ...planner.cache import PlanCache
-from ...target import Target
-from ..convolution import ConvOptions, ConvParams, ConvPlan, matmul_params, plan_convolution
-from ..convolution.api import Items, frozen_items, thawed
+from ....errors import PoplibsError, bad_argument, bad_option, bad_type
+from ....formats import F143, F152, FP16, FP32, format_of
+from ....planner.cache import PlanCache
+from ....target import Target
+from ...convolution import ConvOptions, ConvParams, ConvPlan, matmul_params, plan_convolution
+from ...convolution.api import Items, frozen_items, thawed
 
 __all__ = ["MATMUL_OPTIONS", "modelled_type", "plan_modelled"]
 

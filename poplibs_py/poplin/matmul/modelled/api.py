@@ -1,0 +1,251 @@
+"""Do and compile a product on a modelled machine; `plan_modelled` plans it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+
+from ....errors import bad_argument, bad_type
+from ....formats import FP16, FP32, Format, QuarterArray, format_of
+from ....formats.reference import decode
+from ....popops import cast
+from ....target import Target
+from ...convolution import ConvPlan
+from ..arguments import Array, taken
+from ..params import Operand
+from .interpreter import as_format, interpret
+from .lower import TileProgram, lower_work
+from .plan import modelled_type, plan_modelled
+from .work import Same, TileWork, work_of
+
+__all__ = ["TileMatmul", "compile_modelled", "matmul_modelled"]
+
+Executor = Literal["compiled", "python"]
+
+
+class TileMatmul:
+    """A modelled product of given shapes and formats, ready to run.
+
+    Attributes
+    ----------
+    plan : ConvPlan
+        What it follows.
+    work : TileWork
+        What its tiles do.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py.poplin.matmul.modelled import compile_modelled, plan_modelled
+    >>> plan = plan_modelled((16, 32), (32, 8), dtype="half")
+    >>> run = compile_modelled(plan, (16, 32), (32, 8), dtype="half")
+    >>> run(np.ones((16, 32), np.float16), np.ones((32, 8), np.float16))[0, :3]
+    array([32., 32., 32.], dtype=float16)
+    """
+
+    def __init__(self, plan: ConvPlan, work: TileWork, dtype: str, out: Format, threads: int | None) -> None:
+        self.plan = plan
+        self.work = work
+        self._dtype = dtype
+        self._out = out
+        self._threads = threads
+
+    def __call__(self, a: Any, b: Any, *, seed: int | None = None, executor: Executor = "compiled") -> Array:
+        """Run on operands [g, m, k] and [g, k, n], or without groups where there is one.
+
+        Parameters
+        ----------
+        a, b : array_like or QuarterArray
+            Of the planned shapes and formats, with any strides.
+        seed : int, optional
+            Round stochastically wherever the plan rounds to half, save inside a vertex; else to nearest even.
+        executor : {"compiled", "python"}, optional
+            Compiled kernels, or the slow and obvious interpreter that gives the same bits.
+        """
+        w = self.work
+        left, left_scale = self._operand(a, "a", (w.groups, w.m, w.k))
+        right, right_scale = self._operand(b, "b", (w.groups, w.k, w.n))
+        fmt = FP32 if seed is not None else self._out
+        if executor == "python":
+            values = [decode(x.view(format_of(x).code_dtype), format_of(x), s).astype(np.float32)
+                      for x, s in ((left, left_scale), (right, right_scale))]
+            made = as_format(interpret(w, *values, seed=seed), fmt)
+        elif executor == "compiled":
+            made = np.empty((w.groups, w.m, w.n), fmt.dtype)
+            scaled = ((left, left_scale), (right, right_scale), (made, 0))
+            operands = [Operand(format_of(x), x.strides[1], x.strides[2], (x.strides[0],), scale=s) for x, s in scaled]
+            program = _program(Same(w), *operands, self._threads, seed)
+            program.run(left, right, made)
+        else:
+            raise bad_argument("executor", executor, "'compiled' or 'python'")
+        if seed is not None and self._out != FP32:
+            made = cast(made, self._out, rounding="stochastic", seed=seed)
+        return made[0] if w.groups == 1 and np.ndim(a) == 2 else made
+
+    def _operand(self, given: Any, name: str, shape: tuple[int, ...]) -> tuple[Array, int]:
+        scale = 0
+        if isinstance(given, QuarterArray):
+            if np.size(given.scale) != 1:
+                raise bad_argument(name, "a QuarterArray with many scales", "one scale: modelled machines have no more")
+            array, scale = given.codes.view(given.format.dtype), int(np.ravel(given.scale)[0])
+        else:
+            array = taken(given, name)
+        if modelled_type(array.dtype, name) != self._dtype:
+            raise bad_type(name, f"dtype {array.dtype}", f"the planned type, {self._dtype}")
+        if array.ndim == 2 and shape[0] == 1:
+            array = array[None]
+        if array.shape != shape:
+            raise bad_argument(name, f"shape {array.shape}", f"the planned shape {shape}")
+        return (array if array.flags.aligned else array.copy()), scale
+
+
+@lru_cache(maxsize=64)
+def _program(work: Same, a: Operand, b: Operand, out: Operand, threads: int | None, seed: int | None) -> TileProgram:
+    return lower_work(work.held, a, b, out, threads, seed)
+
+
+def compile_modelled(
+    plan: ConvPlan,
+    a_shape: tuple[int, ...],
+    b_shape: tuple[int, ...],
+    *,
+    dtype: object = "half",
+    out_dtype: object = None,
+    options: Mapping[str, Any] | None = None,
+    threads: int | None = None,
+) -> TileMatmul:
+    """Make a plan from `plan_modelled` into a callable.
+
+    Parameters
+    ----------
+    plan : ConvPlan
+        Of the product.
+    a_shape, b_shape, dtype, out_dtype, options
+        What it was planned for. Of the options, ``enableMultiStageReduce`` matters here.
+    threads : int, optional
+        Threads of this CPU to run on; results do not depend on it.
+
+    Returns
+    -------
+    TileMatmul
+    """
+    if not isinstance(plan, ConvPlan):
+        raise bad_type("plan", type(plan).__name__, "a plan from plan_modelled")
+    (*batch, m, k), n = a_shape, b_shape[-1]
+    kind = modelled_type(dtype)
+    out = (FP32 if kind == "float" else FP16) if out_dtype is None else format_of(out_dtype, "out_dtype")
+    multi_stage = (options or {}).get("enableMultiStageReduce", True) not in (False, "false")
+    return TileMatmul(plan, work_of(plan, math.prod(batch), m, n, k, multi_stage), kind, out, threads)
+
+
+def matmul_modelled(
+    a: Any,
+    b: Any,
+    *,
+    target: Target | str = "gc200",
+    out: Array | None = None,
+    out_dtype: object = None,
+    seed: int | None = None,
+    executor: Executor = "compiled",
+    options: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> Array:
+    """Multiply matrices as a modelled machine would, with the numbers of its plan.
+
+    Corresponds to PopLibs' ``matMul`` and ``matMulGrouped``; `poplibs_py.poplin.matmul` calls it where `target` names
+    a modelled machine.
+
+    Parameters
+    ----------
+    a : array_like [..., m, k] or QuarterArray
+        float32, float16, or FP8 of PopLibs' formats, with any strides.
+    b : array_like [..., k, n] or QuarterArray
+        Of the same type as a. Batch axes broadcast and become groups.
+    target : Target or str, optional
+        The machine. Default ``"gc200"``.
+    out : numpy.ndarray, optional
+        Where the result goes.
+    out_dtype : dtype, optional
+        float32 or float16; by default as the operands, float16 for FP8.
+    seed : int, optional
+        Round stochastically from this seed wherever tiles exchange half partial sums and at the result; by default to
+        nearest even. Vertices round their running sums to nearest even either way.
+    executor : {"compiled", "python"}, optional
+        The Python executor is slow, obvious, and gives the same bits.
+    options, **more
+        PopLibs' matmul options, as for `plan_modelled`.
+
+    Returns
+    -------
+    numpy.ndarray [..., m, n]
+
+    Notes
+    -----
+    The order of sums is part of the plan: see `poplibs_py.poplin.matmul.modelled.work`. The result does not depend on
+    this CPU's instruction-set level or threads.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py.poplin.matmul.modelled import matmul_modelled
+    >>> matmul_modelled(np.eye(4, dtype=np.float16), np.ones((4, 2), np.float16), target="gc200")[0]
+    array([1., 1.], dtype=float16)
+    """
+    left, right = (x if isinstance(x, QuarterArray) else taken(x, name) for x, name in ((a, "a"), (b, "b")))
+    for name, x in (("a", left), ("b", right)):
+        if len(x.shape) < 2:
+            raise bad_argument(name, f"shape {x.shape}", "at least two axes")
+        if isinstance(x, QuarterArray) and len(x.shape) > 3:
+            raise bad_argument(name, f"shape {x.shape}", "a QuarterArray of two or three axes")
+    m, k, n = left.shape[-2], left.shape[-1], right.shape[-1]
+    if right.shape[-2] != k:
+        raise bad_argument("b", f"shape {right.shape} with {right.shape[-2]} rows", f"as many as a has columns, {k}")
+    kind = modelled_type(_dtype(left), "a")
+    if modelled_type(_dtype(right), "b") != kind:
+        raise bad_type("b", f"dtype {_dtype(right)}", f"a's type, {kind}, on a modelled machine")
+    try:
+        batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    except ValueError:
+        raise bad_argument("b", f"batch shape {right.shape[:-2]}", f"what broadcasts with {left.shape[:-2]}") from None
+    groups = math.prod(batch)
+    fmt = (FP32 if kind == "float" else FP16) if out_dtype is None else format_of(out_dtype, "out_dtype")
+    if fmt not in (FP32, FP16):
+        raise bad_argument("out_dtype", fmt.name, "float32 or float16 on a modelled machine")
+    _check_out(out, (*batch, m, n), fmt)
+    if 0 in (groups, m, n, k):
+        made = np.zeros((*batch, m, n), fmt.dtype)
+    else:
+        shapes = (groups, m, k), (groups, k, n)
+        plan = plan_modelled(*shapes, dtype=kind, out_dtype=fmt, target=target, options=options, **more)
+        run = compile_modelled(plan, *shapes, dtype=kind, out_dtype=fmt, options=options)
+        grouped = [_grouped(x, batch, shape) for x, shape in zip((left, right), shapes, strict=True)]
+        made = run(*grouped, seed=seed, executor=executor).reshape((*batch, m, n))
+    if out is None:
+        return made
+    out[...] = made
+    return out
+
+
+def _dtype(x: Any) -> Any:
+    return x.format if isinstance(x, QuarterArray) else x.dtype
+
+
+def _grouped(x: Any, batch: tuple[int, ...], shape: tuple[int, ...]) -> Any:
+    """The operand with its batch axes as one axis of groups; a view where that is possible."""
+    if isinstance(x, QuarterArray):
+        if x.shape[:-2] not in ((), batch) or (len(x.shape) == 2 and shape[0] != 1):
+            raise bad_argument("b", f"QuarterArray of shape {x.shape}", f"batch axes {batch}, not broadcast")
+        return x
+    return np.broadcast_to(x, (*batch, *x.shape[-2:])).reshape(shape)
+
+
+def _check_out(out: Array | None, shape: tuple[int, ...], fmt: Format) -> None:
+    if out is None:
+        return
+    if not isinstance(out, np.ndarray) or out.shape != shape or out.dtype != fmt.dtype or not out.flags.writeable:
+        got = f"{out.dtype} of shape {out.shape}" if isinstance(out, np.ndarray) else type(out).__name__
+        raise bad_argument("out", got, f"a writeable {fmt} array of shape {shape}")

@@ -1,0 +1,205 @@
+"""A modelled product's work: which tile makes which partial sums in which turn, and how they become the result.
+
+This is the whole of what a plan says about numbers; executors only follow it.
+
+A tile's partial sum over its share of the depth is one chain of FP32 fused multiply-adds in ascending depth. Where the
+plan's partials are half, the running sum is rounded to FP16 after each group of `in_chans_per_group` of the depth, for
+every vertex method (AMP and SLIC feed their units such groups, HMAC takes dot products of them, VMAC and outer products
+have groups of one). The partial is then rounded to the type that travels between tiles. A stage of the reduction adds
+runs of neighbouring partials in ascending depth, in FP32, and rounds once. Turns of a loop over the depth add in place,
+rounding each time. The result is rounded once to the output's format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ....errors import PlanError
+from ....formats import FP16, FP32, Format
+from ....planner._search import reduction_stages
+from ...convolution import ConvPlan
+from ...convolution.plan import tile_ranges
+
+__all__ = ["WORK", "Same", "TileWork", "work_of"]
+
+Array = np.ndarray[Any, Any]
+Range = tuple[int, int]
+
+WORK = np.dtype(
+    [(name, np.int64) for name in (
+        "turn", "tile", "group", "row", "rows", "col", "cols", "from_depth", "depth", "part",
+    )]
+)  # fmt: skip
+"""A piece of work: in this turn of the serial loop this tile multiplies rows x cols over a part of the depth."""
+
+
+@dataclass(frozen=True)
+class TileWork:
+    """What the tiles of a modelled machine do for one product.
+
+    Attributes
+    ----------
+    plan : ConvPlan
+        Where it comes from.
+    groups, m, n, k : int
+        The product's sizes.
+    pieces : numpy.ndarray of WORK
+        Partial products, sorted by turn and tile.
+    parts : int
+        Shares of the depth that are made side by side in one turn and reduced.
+    stages : tuple of int
+        Partials that each stage of the reduction adds to one.
+    depth_turns : int
+        Turns of the loop that add to the same sums.
+    chunk : int
+        Depth between two roundings of a half partial.
+    partial, between, out : Format
+        Of the sums on a tile, of what tiles exchange, of the result.
+    """
+
+    plan: ConvPlan
+    groups: int
+    m: int
+    n: int
+    k: int
+    pieces: Array
+    parts: int
+    stages: tuple[int, ...]
+    depth_turns: int
+    chunk: int
+    partial: Format
+    between: Format
+    out: Format
+
+    @property
+    def turns(self) -> int:
+        """Turns of the serial loop."""
+        return self.plan.serial_splits
+
+    @property
+    def direct(self) -> bool:
+        """Whether partial sums are the result: nothing is reduced or added in place."""
+        return self.parts == 1 and self.depth_turns == 1
+
+    def of_turn(self, turn: int) -> Array:
+        """The pieces of one turn."""
+        first, end = np.searchsorted(self.pieces["turn"], (turn, turn + 1))
+        return self.pieces[first:end]
+
+    def tile_bytes(self) -> Array:
+        """Bytes that each tile holds at once, at most: its operands and partial sums, all laid out as FP32.
+
+        The model counts operands in their own formats and so comes to about half as many for half operands.
+        """
+        p = self.pieces
+        held = 4 * (p["rows"] * p["depth"] + p["depth"] * p["cols"] + p["rows"] * p["cols"])
+        most = np.zeros(self.plan.target_tiles, np.int64)
+        np.maximum.at(most, p["tile"], held)
+        return most
+
+    def tile_macs(self) -> Array:
+        """Multiply-accumulates of each tile."""
+        p = self.pieces
+        done = np.zeros(self.plan.target_tiles, np.int64)
+        np.add.at(done, p["tile"], p["rows"] * p["cols"] * p["depth"])
+        return done
+
+    def exchanged_bytes(self, item: int) -> int:
+        """Bytes that tiles receive: operands of `item` bytes an element, and the partials of a reduction."""
+        p = self.pieces
+        operands = int(((p["rows"] + p["cols"]) * p["depth"]).sum()) * item
+        return operands + (int((p["rows"] * p["cols"]).sum()) * self.between.itemsize if self.parts > 1 else 0)
+
+
+_FORMATS = {"float": FP32, "half": FP16}
+
+
+class Same:
+    """An object as a key of a cache: only itself is the same. Plans and work hold what cannot be hashed."""
+
+    def __init__(self, held: Any) -> None:
+        self.held = held
+
+    def __hash__(self) -> int:
+        return id(self.held)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and other.held is self.held
+
+
+@lru_cache(maxsize=256)
+def _work(plan: Same, groups: int, m: int, n: int, k: int, multi_stage: bool) -> TileWork:
+    p: ConvPlan = plan.held
+    split = p.partition
+    t = p.transforms[0]
+    if t.expand_dims or t.out_chan_flatten_dims or p.transforms[1].expand_dims or split.batch_split != 1:
+        raise PlanError(f"plan: got one that {t}; allowed: a plan of a product")
+    table = np.array([piece for piece in _pieces(p, groups, m, n, k) if min(piece[4], piece[6]) > 0], WORK)
+    parts = split.in_chan_split.parallel
+    system, tile = p.types
+    return TileWork(
+        p, groups, m, n, k, table[np.lexsort((table["tile"], table["turn"]))], parts,
+        tuple(reduction_stages(parts, multi_stage)), split.in_chan_split.serial, p.in_chans_per_group,
+        _FORMATS[tile.partial], _FORMATS[tile.result], _FORMATS[system.result],
+    )  # fmt: skip
+
+
+def work_of(plan: ConvPlan, groups: int, m: int, n: int, k: int, multi_stage: bool = True) -> TileWork:
+    """Lay out a plan's work on its tiles.
+
+    Parameters
+    ----------
+    plan : ConvPlan
+        Of the product [groups, m, k] x [groups, k, n].
+    groups, m, n, k : int
+        The product's sizes.
+    multi_stage : bool, optional
+        Whether many partials may be reduced in stages (PopLibs' ``enableMultiStageReduce``).
+    """
+    return _work(Same(plan), groups, m, n, k, multi_stage)
+
+
+def _pieces(plan: ConvPlan, groups: int, m: int, n: int, k: int) -> Iterator[tuple[int, ...]]:
+    """Every partial product, one a tile, turn and group.
+
+    The field of the convolution holds the rows of the product, or its columns where operands are swapped; output
+    channels hold the other. Combined groups sit side by side along both channel axes.
+    """
+    split, transform = plan.partition, plan.transforms[0]
+    factor = transform.combine_conv_groups_factor
+    field, channels = (n, m) if transform.swap_operands else (m, n)
+    serial_in, serial_out = split.in_chan_split.serial, split.out_chan_split.serial
+    group_ranges = tile_ranges(-(-groups // factor), split.conv_group_split, split.conv_group_grain)
+    field_ranges = tile_ranges(field, split.field_split[-1], split.field_grain[-1])
+    out_ranges = tile_ranges(channels * factor, serial_out * split.out_chan_split.parallel, split.out_chan_grain)
+    in_ranges = tile_ranges(k * factor, serial_in * split.in_chan_split.parallel, split.in_chan_grain)
+    order = [(g, f, c, d)
+             for g in range(split.conv_group_split) for f in range(split.field_split[-1])
+             for d in range(split.in_chan_split.parallel) for c in range(split.out_chan_split.parallel)]
+    tiles = list(plan.tile_indices())
+    for turn in range(serial_in * serial_out):
+        slow, fast = turn // serial_in, turn % serial_in
+        for tile, (g, f, c, d) in zip(tiles, order, strict=True):
+            outs = out_ranges[slow * split.out_chan_split.parallel + c]
+            depth = in_ranges[fast * split.in_chan_split.parallel + d]
+            for group, (c0, c1), (d0, d1) in _of_groups(group_ranges[g], outs, depth, factor, groups, channels, k):
+                f0, f1 = field_ranges[f]
+                row, col = ((c0, c1), (f0, f1)) if transform.swap_operands else ((f0, f1), (c0, c1))
+                yield turn, tile, group, row[0], row[1] - row[0], col[0], col[1] - col[0], d0, d1 - d0, d
+
+
+def _of_groups(combined: Range, outs: Range, depth: Range, factor: int, groups: int, channels: int,
+               k: int) -> Iterator[tuple[int, Range, Range]]:
+    """The groups that combined ranges of channels hold, each with its own ranges; zero weights are not multiplied."""
+    for big in range(*combined):
+        for j in range(factor):
+            group = big * factor + j
+            c = max(outs[0] - j * channels, 0), min(outs[1] - j * channels, channels)
+            d = max(depth[0] - j * k, 0), min(depth[1] - j * k, k)
+            if group < groups and c[0] < c[1] and (d[0] < d[1] or k == 0):
+                yield group, c, d
