@@ -15,7 +15,7 @@ from ...target import Target, resolve_target
 from ..convolution import ConvPlan
 from .arguments import Array, Call, contiguous, default_out_format, epilogue_of, given, read_call, taken
 from .lower import Program, lower, program_of
-from .modelled import plan_modelled
+from .modelled import TileMatmul, compile_modelled, matmul_modelled, plan_modelled
 from .options import MatmulOptions, parse_options
 from .params import MatmulParams
 from .plan import Epilogue, HostPlan, plan_host
@@ -64,6 +64,7 @@ def matmul(
     strict_memory: bool = False,
     half_passes: int = 4,
     target: Target | str | None = None,
+    seed: int | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Array:
     """Multiply matrices: ``activation(alpha * a @ b + bias)``.
@@ -101,7 +102,11 @@ def matmul(
         On a matrix unit FP16 takes four passes for exact products; three leave out the product of the low parts, which
         adds an error of at most ``2^-14 |a| |b|`` a product.
     target : Target or str, optional
-        The machine; by default this CPU.
+        The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the numbers are those of its plan:
+        see `poplibs_py.poplin.matmul.modelled.matmul_modelled`.
+    seed : int, optional
+        On a modelled machine, round stochastically from this seed where its plan rounds to half; by default to
+        nearest even. This CPU rounds products to nearest even only.
     options : mapping, optional
         PopLibs' option keys, such as ``{"availableMemoryProportion": 0.3}``.
 
@@ -141,7 +146,8 @@ def matmul(
         key = (
             a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype, out_dtype,
             None if out is None else (out.shape, out.strides, out.dtype), alpha, activation, partials_type,
-            available_memory_proportion, reproducible, strict_memory, half_passes, target, settings.num_threads,
+            available_memory_proportion, reproducible, strict_memory, half_passes, target, seed,
+            settings.num_threads,
         )  # fmt: skip
         ready = _seen(key, a, b, out)
         if ready is not None and a.flags.aligned and b.flags.aligned:
@@ -150,6 +156,14 @@ def matmul(
             return result
     else:
         key = None
+    if target is not None and resolve_target(target).kind != "host":
+        _refuse_on_modelled(alpha=(alpha, 1.0), bias=(bias, None), activation=(activation, None))
+        return matmul_modelled(
+            a, b, target=target, out=out, out_dtype=out_dtype, seed=seed, partials_type=partials_type,
+            available_memory_proportion=available_memory_proportion, strict_memory=strict_memory, options=options,
+        )  # fmt: skip
+    if seed is not None:
+        raise bad_argument("seed", seed, "None on this CPU: cast a float32 result stochastically")
     chosen = parse_options(
         options, MatmulOptions(available_memory_proportion, partials_type, reproducible, strict_memory, half_passes)
     )
@@ -329,7 +343,7 @@ def plan_matmul(
     Returns
     -------
     HostPlan or ConvPlan
-        Its `explain` tells kernel, packing, blocks, threads and temporary bytes; of a modelled machine, the candidates.
+        Its `explain` tells kernel, packing, blocks, threads and temporary bytes. On a modelled machine, PopLibs' plan.
 
     Examples
     --------
@@ -361,8 +375,10 @@ def plan_matmul(
     return plan_host(params, chosen, epilogue_of(alpha, beta, activation), _host(target))
 
 
-def compile_matmul(plan: HostPlan) -> CompiledMatmul:
+def compile_matmul(plan: HostPlan | ConvPlan) -> CompiledMatmul | TileMatmul:
     """Lower a plan to a callable to use many times, from any number of threads."""
+    if isinstance(plan, ConvPlan):
+        return compile_modelled(plan)
     if not isinstance(plan, HostPlan):
         raise bad_type("plan", type(plan).__name__, "a plan from plan_matmul")
     return CompiledMatmul(plan)
@@ -424,6 +440,14 @@ def _check_groups(a: Any, b: Any) -> None:
         raise bad_argument("b", f"{shapes[1][0]} groups", f"as many groups as a has, {shapes[0][0]}")
 
 
+def _refuse_on_modelled(**arguments: tuple[Any, Any]) -> None:
+    """Refuse what a modelled machine's product does not have: each argument may only be its default."""
+    for name, (value, default) in arguments.items():
+        if value is not default and (default is None or value != default):
+            got = type(value).__name__ if hasattr(value, "shape") else value
+            raise bad_argument(name, got, f"{default} on a modelled machine: PopLibs' product has no more")
+
+
 @cache
 def _own_host(threads: int) -> Target:
     return Target.host(threads)
@@ -434,7 +458,7 @@ def _host(target: Target | str | None) -> Target:
         return _own_host(settings.num_threads)
     machine = resolve_target(target)
     if machine.kind != "host":
-        raise UnsupportedError(f"target: got {machine.name}; allowed: the host, for dense products")
+        raise UnsupportedError(f"target: got {machine.name}; allowed: the host, for this form of a product")
     return machine
 
 

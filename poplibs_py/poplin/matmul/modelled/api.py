@@ -42,7 +42,7 @@ class TileMatmul:
     >>> import numpy as np
     >>> from poplibs_py.poplin.matmul.modelled import compile_modelled, plan_modelled
     >>> plan = plan_modelled((16, 32), (32, 8), dtype="half")
-    >>> run = compile_modelled(plan, (16, 32), (32, 8), dtype="half")
+    >>> run = compile_modelled(plan)
     >>> run(np.ones((16, 32), np.float16), np.ones((32, 8), np.float16))[0, :3]
     array([32., 32., 32.], dtype=float16)
     """
@@ -71,9 +71,8 @@ class TileMatmul:
         right, right_scale = self._operand(b, "b", (w.groups, w.k, w.n))
         fmt = FP32 if seed is not None else self._out
         if executor == "python":
-            values = [decode(x.view(format_of(x).code_dtype), format_of(x), s).astype(np.float32)
-                      for x, s in ((left, left_scale), (right, right_scale))]
-            made = as_format(interpret(w, *values, seed=seed), fmt)
+            sums = interpret(w, _values(left, left_scale), _values(right, right_scale), seed)
+            made = as_format(sums, fmt)
         elif executor == "compiled":
             made = np.empty((w.groups, w.m, w.n), fmt.dtype)
             scaled = ((left, left_scale), (right, right_scale), (made, 0))
@@ -91,7 +90,7 @@ class TileMatmul:
         if isinstance(given, QuarterArray):
             if np.size(given.scale) != 1:
                 raise bad_argument(name, "a QuarterArray with many scales", "one scale: modelled machines have no more")
-            array, scale = given.codes.view(given.format.dtype), int(np.ravel(given.scale)[0])
+            array, scale = given.codes.view(np.dtype(given.format.dtype)), int(np.ravel(given.scale)[0])
         else:
             array = taken(given, name)
         if modelled_type(array.dtype, name) != self._dtype:
@@ -103,29 +102,23 @@ class TileMatmul:
         return (array if array.flags.aligned else array.copy()), scale
 
 
+def _values(array: Array, scale: int) -> Array:
+    f = format_of(array)
+    return decode(array.view(f.code_dtype), f, scale).astype(np.float32)
+
+
 @lru_cache(maxsize=64)
 def _program(work: Same, a: Operand, b: Operand, out: Operand, threads: int | None, seed: int | None) -> TileProgram:
     return lower_work(work.held, a, b, out, threads, seed)
 
 
-def compile_modelled(
-    plan: ConvPlan,
-    a_shape: tuple[int, ...],
-    b_shape: tuple[int, ...],
-    *,
-    dtype: object = "half",
-    out_dtype: object = None,
-    options: Mapping[str, Any] | None = None,
-    threads: int | None = None,
-) -> TileMatmul:
+def compile_modelled(plan: ConvPlan, *, threads: int | None = None) -> TileMatmul:
     """Make a plan from `plan_modelled` into a callable.
 
     Parameters
     ----------
     plan : ConvPlan
         Of the product.
-    a_shape, b_shape, dtype, out_dtype, options
-        What it was planned for. Of the options, ``enableMultiStageReduce`` matters here.
     threads : int, optional
         Threads of this CPU to run on; results do not depend on it.
 
@@ -133,13 +126,12 @@ def compile_modelled(
     -------
     TileMatmul
     """
-    if not isinstance(plan, ConvPlan):
-        raise bad_type("plan", type(plan).__name__, "a plan from plan_modelled")
-    (*batch, m, k), n = a_shape, b_shape[-1]
-    kind = modelled_type(dtype)
-    out = (FP32 if kind == "float" else FP16) if out_dtype is None else format_of(out_dtype, "out_dtype")
-    multi_stage = (options or {}).get("enableMultiStageReduce", True) not in (False, "false")
-    return TileMatmul(plan, work_of(plan, math.prod(batch), m, n, k, multi_stage), kind, out, threads)
+    if not isinstance(plan, ConvPlan) or plan.problem is None or plan.problem.params.axes[1:]:
+        raise bad_type("plan", type(plan).__name__, "a product's plan from plan_matmul")
+    params, options = plan.problem.params, plan.problem.options
+    sizes = params.groups, params.batch, params.out_channels, params.in_channels
+    work = work_of(plan, *sizes, options.enable_multi_stage_reduce)
+    return TileMatmul(plan, work, params.input_type, FP32 if params.output_type == "float" else FP16, threads)
 
 
 def matmul_modelled(
@@ -221,7 +213,7 @@ def matmul_modelled(
     else:
         shapes = (groups, m, k), (groups, k, n)
         plan = plan_modelled(*shapes, dtype=kind, out_dtype=fmt, target=target, options=options, **more)
-        run = compile_modelled(plan, *shapes, dtype=kind, out_dtype=fmt, options=options)
+        run = compile_modelled(plan)
         grouped = [_grouped(x, batch, shape) for x, shape in zip((left, right), shapes, strict=True)]
         made = run(*grouped, seed=seed, executor=executor).reshape((*batch, m, n))
     if out is None:

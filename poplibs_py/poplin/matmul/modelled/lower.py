@@ -84,7 +84,8 @@ def round_at_random(sums: Array, seed: int, count: int) -> None:
     sums[...] = cast(sums, FP16, rounding="stochastic", seed=(seed + count) % 2**64).astype(np.float32)
 
 
-def lower_work(work: TileWork, a: Operand, b: Operand, out: Operand, threads: int | None = None, seed: int | None = None) -> TileProgram:
+def lower_work(work: TileWork, a: Operand, b: Operand, out: Operand, threads: int | None = None,
+               seed: int | None = None) -> TileProgram:
     """Lower a product's work for operands that lie as described.
 
     Parameters

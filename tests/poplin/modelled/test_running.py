@@ -1,0 +1,216 @@
+"""Products on modelled machines give the numbers of their plans, whatever runs them."""
+
+from __future__ import annotations
+
+import warnings
+from fractions import Fraction
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from poplibs_py import poplin
+from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, MemoryBoundWarning
+from poplibs_py.formats import FP16, FP32
+from poplibs_py.planner._search import reduction_stages
+from poplibs_py.poplin.matmul.modelled import compile_modelled, matmul_modelled, plan_modelled, work_of
+from poplibs_py.poplin.matmul.modelled.interpreter import fused_multiply_add, interpret
+from poplibs_py.target import Target
+
+SIZES = st.integers(1, 40)
+F143 = ml_dtypes.float8_e4m3fnuz
+F152 = ml_dtypes.float8_e5m2fnuz
+
+
+@st.composite
+def products(draw):
+    """Shapes, formats and options of a product."""
+    dtype = draw(st.sampled_from([np.float32, np.float16, F143, F152]))
+    options = {"available_memory_proportion": draw(st.sampled_from([0.6, 0.05, 0.001]))}
+    if dtype != np.float32:
+        options["partials_type"] = draw(st.sampled_from(["float", "half"]))
+    groups = draw(st.sampled_from([(), (2,), (12,)]))
+    return dtype, groups, draw(SIZES), draw(SIZES), draw(SIZES), options
+
+
+def _operands(dtype, groups, m, k, n, seed=0):
+    rng = np.random.default_rng(seed)
+    return [rng.standard_normal((*groups, *shape)).astype(np.float32).astype(dtype) for shape in ((m, k), (k, n))]
+
+
+def _same_bits(x, y):
+    return x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes()
+
+
+@given(products(), st.sampled_from(["gc200", "c600", Target.small(4), Target.small(24)]), st.sampled_from([None, 7]))
+@settings(max_examples=40)
+def test_the_compiled_executor_gives_the_bits_of_the_python_one(product, target, seed):
+    dtype, groups, m, k, n, options = product
+    a, b = _operands(dtype, groups, m, k, n)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MemoryBoundWarning)
+        runs = [matmul_modelled(a, b, target=target, seed=seed, executor=executor, **options)
+                for executor in ("compiled", "python")]
+    assert _same_bits(*runs)
+
+
+@given(products(), st.integers(0, 3))
+@settings(max_examples=25)
+def test_exact_data_gives_float64s_bits(product, seed):
+    dtype, groups, m, k, n, options = product
+    rng = np.random.default_rng(seed)
+    a, b = (rng.integers(-1, 2, (*groups, *shape)).astype(np.float32).astype(dtype) for shape in ((m, k), (k, n)))
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MemoryBoundWarning)
+        np.testing.assert_array_equal(matmul_modelled(a, b, **options).astype(np.float64), exact)
+
+
+@given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=3, max_size=3))
+def test_the_oracles_fused_multiply_add_rounds_once(numbers):
+    x, y, z = (np.array([v], np.float32) for v in numbers)
+    exact = Fraction(float(x[0])) * Fraction(float(y[0])) + Fraction(float(z[0]))
+    got = fused_multiply_add(x, y, z)[0]
+    if not np.isfinite(got):
+        assert abs(exact) >= Fraction(FP32.max)
+        return
+    below, above = (np.nextafter(got, np.float32(side)) for side in (-np.inf, np.inf))
+    for neighbour in (below, above):
+        if np.isfinite(neighbour):
+            assert abs(exact - Fraction(float(got))) <= abs(exact - Fraction(float(neighbour)))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_threads_do_not_change_a_bit(dtype):
+    a, b = _operands(dtype, (), 70, 90, 50)
+    plan = plan_modelled(a.shape, b.shape, dtype=dtype, available_memory_proportion=0.05)
+    runs = [compile_modelled(plan, threads=threads)(a, b) for threads in (1, 2, 5)]
+    assert _same_bits(runs[0], runs[1])
+    assert _same_bits(runs[0], runs[2])
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("step", [1, -2])
+def test_strides_do_not_change_a_bit(order, step):
+    a, b = _operands(np.float16, (), 20, 30, 25)
+    strided = [np.repeat(x, 2, axis=0)[::2].copy(order)[::1] for x in (a, b)]
+    strided = [np.ascontiguousarray(x[::-1])[::-1] if step < 0 else x for x in strided]
+    assert _same_bits(poplin.matmul(*strided, target="gc200"), poplin.matmul(a, b, target="gc200"))
+
+
+HMAC = {"plan_constraints": {"method": {"type": "HMAC"}}}
+
+
+@pytest.mark.parametrize("shape", [(64, 64, 64), (300, 17, 9), (7, 500, 33)])
+@pytest.mark.parametrize("options", [{}, {"available_memory_proportion": 0.002}, HMAC])
+def test_pieces_cover_the_product_once(shape, options):
+    m, k, n = shape
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MemoryBoundWarning)
+        plan = plan_modelled((m, k), (k, n), dtype="half", **options)
+    work = work_of(plan, 1, m, n, k)
+    done = np.zeros((m, n, k), np.int8)
+    for p in work.pieces:
+        done[p["row"] : p["row"] + p["rows"], p["col"] : p["col"] + p["cols"],
+             p["from_depth"] : p["from_depth"] + p["depth"]] += 1
+    assert (done == 1).all()
+    assert work.tile_macs().sum() == m * n * k
+    assert len(np.unique(work.pieces["tile"])) <= plan.tiles_used
+
+
+def test_a_smaller_proportion_lowers_the_arenas():
+    plans = [plan_modelled((4096, 4096), (4096, 4096), dtype="half", available_memory_proportion=p)
+             for p in (0.6, 0.2, 0.1)]
+    held = [work_of(plan, 1, 4096, 4096, 4096).tile_bytes().max() for plan in plans]
+    for sizes in ([plan.temp_bytes for plan in plans], held):
+        assert sizes[0] > sizes[1] > sizes[2]
+
+
+@pytest.mark.parametrize("fc_pass", ["INFERENCE_FWD", "TRAINING_FWD", "TRAINING_BWD", "TRAINING_WU"])
+def test_fully_connected_passes_run(fc_pass):
+    a, b = (np.random.default_rng(1).integers(-2, 3, shape).astype(np.float16) for shape in ((24, 48), (48, 40)))
+    options = {"fullyConnectedPass": fc_pass}
+    made = poplin.matmul(a, b, target="gc200", options=options)
+    np.testing.assert_array_equal(made.astype(np.float64), a.astype(np.float64) @ b.astype(np.float64))
+
+
+def test_two_plans_of_one_problem_agree_within_the_bound_of_both():
+    a, b = _operands(np.float32, (), 50, 200, 30)
+    one, other = (poplin.matmul(a, b, target=target) for target in ("gc200", Target.small(8)))
+    magnitudes = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64)
+    n, u = a.shape[1] + 8, FP32.unit_roundoff  # at most one addition for each of the depth, and the reduction's stages
+    assert (np.abs(one.astype(np.float64) - other) <= 2 * n * u / (1 - n * u) * magnitudes).all()
+    assert (one != other).any()
+
+
+def test_stochastic_rounding_repeats_from_its_seed_and_is_centred():
+    a, b = _operands(np.float16, (), 32, 24, 32)
+    one_part = {"planConstraints": {"0": {"partition": {"inChanSplit": {"parallel": 1, "serial": 1}}}}}
+    plan = plan_modelled(a.shape, b.shape, dtype="half", options=one_part)
+    work, run = work_of(plan, 1, 32, 32, 24), compile_modelled(plan)
+    assert (work.direct, work.partial) == (True, FP32)  # the result is rounded once
+    assert _same_bits(run(a, b, seed=1), run(a, b, seed=1))
+    assert not _same_bits(run(a, b, seed=1), run(a, b, seed=2))
+    exact = interpret(work, a.astype(np.float32)[None], b.astype(np.float32)[None], 0)[0].astype(np.float64)
+    draws = np.stack([run(a, b, seed=s).astype(np.float64) for s in range(40)])
+    spacing = np.spacing(np.abs(exact).astype(np.float16)).astype(np.float64)
+    # Errors are independent, lie within two spacings and have mean 0: Hoeffding, false alarms once in 1e9.
+    assert abs(((draws - exact) / spacing).mean()) <= 4 * np.sqrt(np.log(2e9) / (2 * draws.size))
+
+
+def test_infinities_and_nans_follow_ieee():
+    a = np.array([[np.inf, 1], [np.nan, 1], [0, 1], [1, 1]], np.float16)
+    b = np.array([[1, 0], [1, 1]], np.float16)
+    np.testing.assert_array_equal(poplin.matmul(a, b, target="gc200"),
+                                  np.array([[np.inf, np.nan], [np.nan, np.nan], [1, 1], [2, 1]], np.float16))
+
+
+@pytest.mark.parametrize("shape", [(0, 4, 3), (4, 0, 3), (4, 3, 0)])
+def test_operands_of_size_zero(shape):
+    m, k, n = shape
+    made = poplin.matmul(np.ones((m, k), np.float16), np.ones((k, n), np.float16), target="gc200")
+    assert made.shape == (m, n)
+    assert not made.any()
+
+
+@pytest.mark.parametrize("depth", [1, 2, 15, 16, 17, 124, 125, 126, 400])
+def test_reduction_stages_leave_one_partial(depth):
+    left = depth
+    for fan_in in reduction_stages(depth):
+        left = -(-left // fan_in)
+    assert left == 1
+    assert reduction_stages(depth, False) == ([depth] if depth > 1 else [])
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"bias": np.ones(3, np.float16)}, InvalidArgumentError, "bias: got ndarray"),
+        ({"alpha": 2.0}, InvalidArgumentError, "alpha: got 2.0"),
+        ({"out_dtype": "bfloat16"}, InvalidArgumentError, "out_dtype"),
+        ({"target": "gc9"}, InvalidArgumentError, "target"),
+        ({"options": {"partialType": "half"}}, InvalidArgumentError, "partialsType"),
+        ({"available_memory_proportion": -1}, InvalidArgumentError, "got -1"),
+        ({"out": np.ones((3, 3), np.float32)}, InvalidArgumentError, "out"),
+    ],
+)
+def test_what_cannot_be_done_is_named(change, error, message):
+    a = np.ones((3, 3), np.float16)
+    with pytest.raises(error, match=message):
+        poplin.matmul(a, a, **{"target": "gc200", **change})
+
+
+def test_operands_must_have_one_type():
+    with pytest.raises(InvalidTypeError, match="b: got dtype float32"):
+        poplin.matmul(np.ones((3, 3), np.float16), np.ones((3, 3), np.float32), target="gc200")
+    with pytest.raises(InvalidArgumentError, match="a: got"):
+        poplin.matmul(np.ones((3, 3), ml_dtypes.bfloat16), np.ones((3, 3), ml_dtypes.bfloat16), target="gc200")
+
+
+def test_types_follow_the_plan():
+    plan = plan_modelled((64, 512), (512, 64), dtype="half", partials_type="half")
+    work = work_of(plan, 1, 64, 64, 512)
+    assert (work.partial, work.out) == (FP16, FP16)
+    assert work.chunk == plan.in_chans_per_group
