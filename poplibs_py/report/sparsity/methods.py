@@ -15,6 +15,7 @@ from ...config import settings
 from ...formats import E4M3, Format, format_of
 from ...kernels import Kernel, select
 from ...poplin import matmul, plan_matmul
+from ...poplin.matmul import HostPlan
 from ...popsparse import BlockSparseMatrix, dynamic, static
 from ...popsparse.products.multiply import domain_of
 from ...popsparse.products.sample import sampled_domain
@@ -135,6 +136,7 @@ def _dense(operands: _Operands) -> Contestant:
     out = np.empty((w.shape[0], x.shape[1]), np.float32)
     target = Target.host(settings.num_threads)
     plan = plan_matmul(w.shape, x.shape, dtype=w.dtype, out_dtype=out.dtype, target=target)
+    assert isinstance(plan, HostPlan)
     run = partial(matmul, w, x, out=out, target=target)
     return Contestant(
         OURS, "dense", operands.type, run, lambda: check.judge(run()), w.nbytes + x.nbytes + out.nbytes,

@@ -38,7 +38,8 @@ def _rounded(sums: Array, f: Format) -> Array:
     if f != FP16:
         return sums
     with np.errstate(over="ignore"):
-        return sums.astype(np.float16).astype(np.float32)
+        half: Array = sums.astype(np.float16).astype(np.float32)
+    return half
 
 
 def interpret(work: TileWork, a: Array, b: Array, seed: int | None = None) -> Array:
@@ -64,7 +65,7 @@ def interpret(work: TileWork, a: Array, b: Array, seed: int | None = None) -> Ar
         if work.depth_turns == 1 and turn < work.turns - 1:
             continue
         if work.direct:
-            return partials[0]
+            return np.asarray(partials[0])
         rounds = _reduce(work, partials, reduced, turn > 0 and work.depth_turns > 1, seed, rounds)
     return reduced
 
