@@ -90,7 +90,7 @@ def truncated_normal(shape: Shape | None, mean: float = 0.0, std: float = 1.0, a
     Notes
     -----
     Counter stream: exact, with no rejection: the inverse distribution function at a tail probability q that is uniform
-    between P(|Z| > alpha) and 1, as in `normal`; where P(|Z| < alpha) is at most 1/2, by an odd polynomial with
+    between ``P(|Z| > alpha)`` and 1, as in `normal`; where ``P(|Z| < alpha)`` is at most 1/2, by an odd polynomial with
     relative error 2**-21. ``|z|`` may pass alpha by z's own error.
 
     IPU: up to ``ceil(-4 / log10(erfc(alpha / sqrt 2)))`` redraws, and the mean for what is still outside (PopLibs'

@@ -1,8 +1,7 @@
 """xoroshiro128aox as a NumPy bit generator."""
 
-from cpython.pycapsule cimport PyCapsule_New
 from libc.stdint cimport uint32_t, uint64_t
-from numpy.random cimport BitGenerator, bitgen_t
+from numpy.random cimport BitGenerator
 
 import numpy as np
 from numpy.random.bit_generator import SeedlessSeedSequence

@@ -14,11 +14,11 @@ cdef extern from "kernels/random/aox.h" nogil:
 def warm_up(uint64_t[:, :, ::1] states, int draws):
     """Discard `draws` draws of every worker. `states`: [tiles, workers, 2], the words (s0, s1)."""
     cdef int64_t t, w
-    cdef int d
+    cdef int _draw
     with nogil:
         for t in range(states.shape[0]):
             for w in range(states.shape[1]):
-                for d in range(draws):
+                for _draw in range(draws):
                     pop_aox_scalar(&states[t, w, 0], &states[t, w, 1])
 
 
@@ -102,7 +102,7 @@ def deal_truncated(uint64_t[:, :, ::1] states, const int64_t[::1] elements, int 
     -------
     ndarray of float32 [elements of all tiles]
     """
-    cdef int64_t workers = states.shape[1], t, w, g, whole, rest, i, first = 0
+    cdef int64_t workers = states.shape[1], t, w, g, whole, rest, first = 0
     cdef int fresh[4]
     cdef int kept[4]
     cdef bint accepted[4]
