@@ -27,7 +27,7 @@ def describe(threads: int | None) -> dict[str, Any]:
         "name": "host",
         "kind": "host",
         "tiles": threads,
-        "bytes_per_tile": _cache_share(),
+        "bytes_per_tile": _second_level_cache(),
         "workers": 1,
         "tiles_per_exchange_bus": 1,
         "exchange_bus_sharing": False,
@@ -39,9 +39,8 @@ def describe(threads: int | None) -> dict[str, Any]:
     }
 
 
-def _cache_share() -> int:
-    """Bytes of cache a core can call its own: its private levels and its part of the shared one."""
-    total = 0
+def _second_level_cache() -> int:
+    """Bytes of second-level cache that a core can call its own; 1 MiB where the system does not say."""
     for index in sorted(_CACHES.glob("index*")):
         try:
             level = int((index / "level").read_text())
@@ -50,9 +49,9 @@ def _cache_share() -> int:
             sharers = _count_cpus((index / "shared_cpu_list").read_text())
         except (OSError, ValueError):
             continue
-        if level >= 2 and kind != "Instruction":
-            total += int(text[:-1]) * _UNITS.get(text[-1], 1) // sharers
-    return total or 1 << 20
+        if level == 2 and kind != "Instruction":
+            return int(text[:-1]) * _UNITS.get(text[-1], 1) // sharers
+    return 1 << 20
 
 
 def _count_cpus(listing: str) -> int:

@@ -218,7 +218,7 @@ class Target:
 
     @classmethod
     def host(cls, threads: int | None = None, **fields: Any) -> Target:
-        """This CPU: tiles are threads, tile memory a core's share of its caches.
+        """This CPU: tiles are threads, tile memory a core's second-level cache.
 
         `exchange_bytes_per_cycle` and `memcpy_bytes_per_cycle` are tabulated packing rates.
         """

@@ -92,7 +92,7 @@ def matmul(
     partials_type : {"float", "half"}, optional
         ``"half"`` rounds the running sum to FP16 after each 128 of the depth.
     available_memory_proportion : float, optional
-        Share of a core's cache that each thread may take for temporaries; 0 sets no bound. Default 0.6.
+        Share of a core's second-level cache that each thread may take for temporaries; 0 sets no bound. Default 0.6.
     reproducible : bool, optional
         Ask for the same bits at every instruction-set level: one chain of FP32 fused multiply-adds in ascending depth.
     strict_memory : bool, optional

@@ -22,6 +22,7 @@ _FLOPS_OF_A_THREAD = 1 << 20  # work below which another thread costs more than 
 HALF_PARTIALS_DEPTH = 128
 """Numbers of the depth between two roundings of the running sum, where partials are half."""
 
+_PACKING = 14.0  # products that a core makes in the time in which it packs one number
 _LONGEST = 1 << 13  # cells of a vector that stays in cache while rows stream past
 _SMALL = 1 << 17  # bytes of B that stay in cache as they lie
 _FEW = 4  # columns that kernels of the dot form take at once
@@ -396,27 +397,40 @@ def _in_place(plan: HostPlan) -> bool:
 
 
 def _blocked(plan: HostPlan, m: int, n: int, fixed: HostPlan | None, least: bool) -> HostPlan | None:
-    """Choose block sizes that fit the bound, the larger the better; `least` asks for the smallest."""
+    """Choose block sizes that fit the bound with the least work beside the products; `least` asks for the smallest."""
     rows, cols, _ = plan.kernel.block
-    k = plan.params.k
     deepest = _deepest(plan, n) * plan.elements
     shallow = max(plan.kernel.grain[2], 16 * plan.elements)
-    for depth in (deepest,) if fixed else (deepest, deepest // 4, shallow):
-        if least and depth != shallow and not fixed:
-            continue
-        half = plan.options.partials_type == "half"
-        kc = HALF_PARTIALS_DEPTH if half else fixed.kc if fixed else _even_depth(k, depth, plan.kernel.grain[2])
-        sums = Sums.IN_PLACE if _in_place(plan) else Sums.TILE if k <= kc and not half else Sums.BLOCK
-        mc = rounded(min(m, _ROWS_IN_CACHE if n > cols else 2 * rows), rows)
-        while mc >= rows:
-            nc = rounded(n, cols)
-            if least:
-                mc, nc = rows, cols
-            fit = _widest(replace(plan, sums=int(sums), kc=kc), mc, nc)
-            if fit is not None:
+    most = rounded(min(m, _ROWS_IN_CACHE if n > cols else 2 * rows), rows)
+    if least:
+        return _widest(_with_depth(plan, shallow, fixed), rows, cols)
+    best: HostPlan | None = None
+    for depth in (deepest,) if fixed else (deepest, deepest // 2, deepest // 4, shallow):
+        for mc in dict.fromkeys(rounded(max(1, most // share), rows) for share in (1, 2, 4, most // rows)):
+            fit = _widest(_with_depth(plan, depth, fixed), mc, rounded(n, cols))
+            if fit is None:
+                continue
+            if fit.nc >= n and mc == most and depth == deepest:
                 return fit
-            mc = rounded(mc // 2, rows) if mc > rows else 0
-    return None
+            if best is None or _overhead(fit, m, n) < _overhead(best, m, n):
+                best = fit
+    return best
+
+
+def _with_depth(plan: HostPlan, depth: int, fixed: HostPlan | None) -> HostPlan:
+    """Return the plan with its blocks about `depth` deep, and where sums are then kept."""
+    k, half = plan.params.k, plan.options.partials_type == "half"
+    kc = HALF_PARTIALS_DEPTH if half else fixed.kc if fixed else _even_depth(k, depth, plan.kernel.grain[2])
+    sums = Sums.IN_PLACE if _in_place(plan) else Sums.TILE if k <= kc and not half else Sums.BLOCK
+    return replace(plan, kc=kc, sums=int(sums))
+
+
+def _overhead(plan: HostPlan, m: int, n: int) -> float:
+    """Packing and moving of sums for each product, in products: packing a number costs as much as 14 or so."""
+    packs_a = _PACKING if plan.a_mode != Mode.DIRECT else _PACKING / 4  # read again at least
+    packs_b = 0.0 if plan.b_mode in (Mode.DIRECT, Mode.PREPARED) else _PACKING
+    again = plan.mc if plan.sums == Sums.BLOCK else m
+    return packs_a / min(plan.nc, n) + packs_b / min(again, m) + _PACKING / 2 / min(plan.kc, max(1, plan.params.k))
 
 
 def _deepest(plan: HostPlan, n: int) -> int:
