@@ -24,7 +24,7 @@ def number(value: float) -> str:
     ['0.05', '1', '2500', '3M', '2G']
     """
     for limit, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
-        if abs(value) >= limit:
+        if limit <= abs(value) < 1e15:
             return f"{value / limit:.4g}{unit}"
     return f"{value:.4g}"
 

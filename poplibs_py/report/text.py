@@ -117,6 +117,6 @@ def _x_labels(chart: LineChart, columns: int) -> str:
     for value in chart.x.ticks(*chart.x_range()):
         text = chart.x.write(value)
         start = min(max(0, _column(chart, value, columns) - len(text) // 2), columns - len(text))
-        if all(character == " " for character in line[max(0, start - 1): start + len(text) + 1]):
+        if start >= 0 and all(character == " " for character in line[max(0, start - 1): start + len(text) + 1]):
             line[start: start + len(text)] = text
     return "".join(line).rstrip()
