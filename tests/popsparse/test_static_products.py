@@ -82,3 +82,16 @@ def test_bad_operands_are_refused(call):
     w = BlockSparseMatrix.from_dense(np.eye(16, dtype=np.float32), 4)
     with pytest.raises(PoplibsError):
         call(w, np.ones((16, 4), np.float32))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("block_shape", [(1, 1), (4, 4), (16, 16)], ids=str)
+@pytest.mark.parametrize("columns", [512, 700, 1100])
+def test_wide_rows_read_often_go_through_panels(columns, block_shape, threads, monkeypatch):
+    monkeypatch.setattr("poplibs_py.popsparse.products.forward.threads_for", lambda _: threads)
+    rng = np.random.default_rng(columns)
+    w = matrix(rng, (300, 70), block_shape, 0.8)
+    x = whole_numbers(rng, (70, columns))
+    assert np.array_equal(static.sparse_dense_matmul(w, x), reference.sparse_dense_matmul(dense(w), x)[0])
+    dy = whole_numbers(rng, (300, columns))
+    assert np.array_equal(w.T @ dy, reference.sparse_dense_matmul(dense(w.T), dy)[0])

@@ -15,7 +15,7 @@ from ..matrix import BlockSparseMatrix
 from ..pattern import BlockPattern
 from ._layout import layout_key
 from ._transpose import transpose
-from .multiply import Product, Values, domain_of, program
+from .multiply import Product, Values, domain_of, itemsize_of, program
 from .operands import (
     check_activation,
     check_bias,
@@ -32,6 +32,8 @@ __all__ = ["multiply", "pattern_arrays", "threads_for"]
 
 Array = np.ndarray[Any, Any]
 
+_WIDE_ROW = 2048
+_READS_WORTH_A_COPY = 16
 _WORK_FOR_A_THREAD = 1 << 20
 """Multiplications below which a second thread costs more than it gains."""
 
@@ -159,7 +161,13 @@ def _product(w: BlockSparseMatrix, columns: int, x: Any, y: Any, bias: bool, act
     decoded = w.format.name != domain or (domain == "bfloat16" and w.is_transposed)
     values = Values(w.format.name, scale, (capacity or w.n_blocks) if decoded else 0)
     return Product(w.shape, w.pattern.block_shape, w.groups, columns, threads_for(w.nnz * columns), w.is_transposed,
-                   domain, values, x, y, bias, activation)
+                   domain, values, x, y, bias, activation, _panels_pay(w, columns * itemsize_of(x.format)))
+
+
+def _panels_pay(w: BlockSparseMatrix, row_bytes: int) -> bool:
+    # Rows far apart fall into few sets of the caches; a copy is worth its while where each is read often enough.
+    reads = w.nnz / (max(1, w.groups * w.shape[1]) * min(8, w.block_shape[0]))
+    return row_bytes >= _WIDE_ROW and reads >= _READS_WORTH_A_COPY
 
 
 def _run(product: Product, w: BlockSparseMatrix, x: Array, y: Array, bias: Array | None, keep: bool) -> None:

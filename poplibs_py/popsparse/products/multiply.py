@@ -74,6 +74,8 @@ class Product:
     bias : bool
         Whether there is one number to add for each row.
     activation : str or None
+    panels : bool
+        Whether to copy X to panels even where it could be read as it lies.
     """
 
     shape: tuple[int, int]
@@ -88,6 +90,7 @@ class Product:
     y: Dense
     bias: bool = False
     activation: str | None = None
+    panels: bool = False
 
     @property
     def pairs(self) -> bool:
@@ -115,6 +118,8 @@ class Product:
         """Whether X has to be copied to panels."""
         if self.x.panel:
             return False
+        if self.panels:
+            return True
         sweeps = (self.domain, "float16", "bfloat16") if _reads_halves(self.domain) else (self.domain,)
         return self.x.format not in sweeps or self.x.strides[2] != itemsize_of(self.x.format) or not self.x.aligned
 
