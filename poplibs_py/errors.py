@@ -23,6 +23,7 @@ __all__ = [
     "bad_argument",
     "bad_option",
     "bad_type",
+    "one_of",
 ]
 
 
@@ -106,6 +107,18 @@ def bad_option(key: object, known: Iterable[str]) -> InvalidOptionError:
     hint = f" (did you mean {near[0]!r}?)" if near else ""
     listed = ", ".join(repr(n) for n in names)
     return InvalidOptionError(f"options: got unknown key {key!r}{hint}; allowed: {listed}")
+
+
+def one_of(name: str, got: object, allowed: tuple[str | None, ...]) -> None:
+    """Raise unless `got` is one of some names, whatever else it may be: an array, say, or what cannot be hashed.
+
+    Examples
+    --------
+    >>> from poplibs_py.errors import one_of
+    >>> one_of("rounding", "toward-zero", ("nearest-even", "toward-zero"))
+    """
+    if not ((got is None or isinstance(got, str)) and got in allowed):
+        raise bad_argument(name, got, ", ".join(map(repr, allowed)))
 
 
 def _shown(value: object) -> str:

@@ -200,10 +200,12 @@ class Ball:
                 # An infinity saturates too, or stays, or is NaN: that is the op's to say before it rounds.
                 finite = np.isfinite(self.centre)
                 return Ball(np.where(finite, np.clip(self.centre, -fmt.max, fmt.max), self.centre), radius)
-            return self._overflowed(fmt, overflow, reach, radius)
+            # What rounds to the number that would follow the largest one overflows.
+            step = 2.0 ** (fmt.max_exponent - fmt.mantissa_bits)
+            threshold = fmt.max + (step / 2 if rounding.startswith("nearest") else step)
+            return self._overflowed(fmt, overflow, threshold, reach, radius)
 
-    def _overflowed(self, fmt: Format, overflow: str, reach: Floats, radius: Floats) -> Ball:
-        threshold = fmt.max * (1 + fmt.unit_roundoff)  # not below the tie of max with the number that would be next
+    def _overflowed(self, fmt: Format, overflow: str, threshold: float, reach: Floats, radius: Floats) -> Ball:
         least = np.abs(_finite(self.centre)) - self.radius
         surely = np.isinf(self.centre) | (np.isfinite(self.centre) & (least > threshold))
         maybe = ~surely & np.isfinite(self.centre) & (reach > fmt.max)

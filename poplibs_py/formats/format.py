@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 import ml_dtypes
 import numpy as np
 
-from ..errors import bad_argument, bad_type
+from ..errors import bad_argument, bad_type, one_of
 
 __all__ = [
     "BF16",
@@ -81,8 +81,7 @@ class Format:
             value = getattr(self, key)
             if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
                 raise bad_argument(key, value, f"a whole number from {low} to {high}")
-        if self.specials not in ("ieee", "nan_only", "negative_zero"):
-            raise bad_argument("specials", self.specials, "'ieee', 'nan_only' or 'negative_zero'")
+        one_of("specials", self.specials, ("ieee", "nan_only", "negative_zero"))
         if self.specials == "ieee" and self.mantissa_bits == 0:
             raise bad_argument("mantissa_bits", 0, "at least 1 where specials='ieee', to tell NaN from infinity")
         if self.bits > 16 and (self.exponent_bits, self.mantissa_bits, self.bias) != (8, 23, 127):
@@ -240,11 +239,9 @@ def _format_of(what: object) -> Format | None:
     if isinstance(what, str):
         return _BY_NAME.get(what.lower())
     dtype = what if isinstance(what, type) else getattr(what, "dtype", what)
-    try:
-        known: np.dtype[Any] = np.dtype(cast(Any, dtype))
-    except TypeError:
-        return None
-    return _by_dtype(known)
+    if isinstance(dtype, type):
+        dtype = np.dtype(cast(Any, dtype))
+    return _by_dtype(dtype) if isinstance(dtype, np.dtype) else None
 
 
 @cache

@@ -11,7 +11,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from ..errors import bad_argument, bad_type
+from ..errors import bad_argument, bad_type, one_of
 from .format import F143, FORMATS, Format, format_of
 from .reference import Overflow, Rounding, decode, encode
 from .scales import Array, auto_scale, checked_block_shape, checked_scale, spread, uniform_scale
@@ -113,10 +113,8 @@ class QuarterArray:
         """
         fmt = _narrow(format_of(format))
         x = _real(values)
-        if rounding not in ("nearest-even", "toward-zero"):
-            raise bad_argument("rounding", rounding, "'nearest-even' or 'toward-zero'")
-        if overflow not in (None, "saturate", "nan", "inf"):
-            raise bad_argument("overflow", overflow, "'saturate', 'nan', 'inf' or None")
+        one_of("rounding", rounding, ("nearest-even", "toward-zero"))
+        one_of("overflow", overflow, ("saturate", "nan", "inf", None))
         blocks = checked_block_shape(block_shape, x.shape)
         chosen = auto_scale(x, fmt, blocks) if isinstance(scale, str) and scale == "auto" else scale
         exponents = checked_scale(chosen, fmt, x.shape, blocks)

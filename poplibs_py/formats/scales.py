@@ -56,13 +56,13 @@ def checked_scale(scale: object, fmt: Format, shape: tuple[int, ...], block_shap
     given = np.asarray(scale)
     if given.dtype.kind not in "iu":
         raise bad_type("scale", scale, "a whole number s (values are decoded times 2**s), an array of them, or 'auto'")
-    allowed = fmt.scales
-    if given.size and not (allowed[0] <= given.min() and given.max() <= allowed[-1]):
-        raise bad_argument("scale", scale, f"whole numbers from {allowed[0]} to {allowed[-1]} for {fmt}")
     wanted = scales_shape(shape, block_shape)
     if given.ndim and given.shape != wanted:
         raise bad_argument("scale", f"an array of shape {given.shape}", f"one number, or the shape {wanted}"
                            + ("" if wanted else "; block_shape says which elements share a scale"))
+    allowed = fmt.scales
+    if given.size and not (allowed[0] <= given.min() and given.max() <= allowed[-1]):
+        raise bad_argument("scale", scale, f"whole numbers from {allowed[0]} to {allowed[-1]} for {fmt}")
     return np.ascontiguousarray(np.broadcast_to(given, wanted), np.int8).reshape(wanted)
 
 

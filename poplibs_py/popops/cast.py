@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..config import settings
-from ..errors import bad_argument, bad_type
+from ..errors import bad_argument, bad_type, one_of
 from ..formats import FORMATS, FP32, Format, QuarterArray, format_of
 from ..formats.reference import Overflow, Rounding, default_overflow
 from ..formats.scales import auto_scale, checked_block_shape, checked_scale
@@ -106,11 +106,10 @@ def cast(
         plan.executable(x, result, plan.layout, _NO_SCALE, _NO_SCALE, _NO_SEED)
         return result
     target = format if type(format) is Format else format_of(format)
-    if rounding not in ROUNDINGS:
-        raise bad_argument("rounding", rounding, ", ".join(map(repr, ROUNDINGS)))
+    one_of("rounding", rounding, tuple(ROUNDINGS))
     if overflow is None:
         overflow = default_overflow(target, rounding)
-    elif overflow not in OVERFLOWS or (overflow == "inf" and not target.has_infinity):
+    elif not isinstance(overflow, str) or overflow not in OVERFLOWS or (overflow == "inf" and not target.has_infinity):
         allowed = "'saturate', 'nan'" + (" or 'inf'" if target.has_infinity else f"; {target} has no infinity")
         raise bad_argument("overflow", overflow, allowed)
     seeds = _checked_seed(seed, random_bits) if rounding == "stochastic" else _NO_SEED

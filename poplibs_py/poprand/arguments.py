@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ..errors import bad_argument, bad_type
+from ..errors import bad_argument, bad_type, one_of
 from ..formats import Format, format_of
 
 __all__ = ["Array", "Seed", "Shape", "Stream"]
@@ -81,6 +81,8 @@ def kind_of(dtype: DTypeLike | Format, allowed: tuple[np.dtype[Any], ...] = ()) 
         if dtype.dtype is None:
             raise bad_type("dtype", dtype, "a format that has a dtype")
         return dtype
+    if not isinstance(dtype, (str, type, np.dtype)):
+        return format_of(dtype, "dtype")
     try:
         return _kind_of(cast(Hashable, dtype), allowed)
     except TypeError:  # not hashable, or no kind of dtype: say so
@@ -123,7 +125,7 @@ def output(shape: object, dtype: np.dtype[Any], out: object) -> Array:
 
 def seed_of(seed: object) -> int:
     """Return the 64-bit seed ``s0 + 2**32 * s1``."""
-    if isinstance(seed, (tuple, list, np.ndarray)):
+    if isinstance(seed, (tuple, list)) or (isinstance(seed, np.ndarray) and seed.ndim):
         if len(seed) != 2:
             raise bad_argument("seed", seed, "two words of 32 bits, or a whole number of 64 bits")
         return whole("seed", seed[0], 0, _WORD) | whole("seed", seed[1], 0, _WORD) << 32
@@ -137,8 +139,7 @@ def modifier_of(seed_modifier: object) -> int:
 
 def is_ipu(stream: object) -> bool:
     """Whether the stream is that of a modelled IPU."""
-    if stream not in ("counter", "ipu"):
-        raise bad_argument("stream", stream, "'counter' or 'ipu'")
+    one_of("stream", stream, ("counter", "ipu"))
     return stream == "ipu"
 
 

@@ -57,7 +57,10 @@ def bits(shape: Shape | None, *, dtype: DTypeLike = np.uint32, seed: Seed = None
     >>> hex(poprand.bits(1, dtype="uint64", seed=42)[0])
     '0x66a61dd950405f90'
     """
-    kind = np.dtype(dtype)
+    try:
+        kind = np.dtype(dtype if isinstance(dtype, (str, type, np.dtype)) else np.void)
+    except TypeError:
+        raise bad_type("dtype", dtype, "an integer dtype") from None
     if kind.kind not in "ui":
         raise bad_type("dtype", dtype, "an integer dtype")
     result = output(shape, kind, out)

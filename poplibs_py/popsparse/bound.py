@@ -20,7 +20,7 @@ from .matrix import BlockSparseMatrix
 from .products.multiply import domain_of
 from .reference import dense_of
 
-__all__ = ["sparse_dense_matmul_bound", "sparse_grad_w_bound"]
+__all__ = ["dense_sparse_matmul_bound", "sparse_dense_matmul_bound", "sparse_grad_w_bound"]
 
 Array = np.ndarray[Any, Any]
 
@@ -47,6 +47,14 @@ def sparse_dense_matmul_bound(w: BlockSparseMatrix, x: Any, *, out: Any = None, 
     ball = _stored_ball(w, values(x), flushes)
     column = None if bias is None else np.asarray(bias, np.float32)[..., None]
     return finished_ball(ball, column, activation, wanted)
+
+
+def dense_sparse_matmul_bound(x: Any, w: BlockSparseMatrix, *, out: Any = None, out_dtype: object = None,
+                              bias: Any = None, activation: str | None = None) -> Ball:
+    """Return exact results and radii of a `static.dense_sparse_matmul` call: those of the transposes, transposed."""
+    ball = sparse_dense_matmul_bound(w.T, np.swapaxes(x, -1, -2), out=out, out_dtype=out_dtype, bias=bias,
+                                     activation=activation)
+    return Ball(ball.centre.swapaxes(-1, -2), ball.radius.swapaxes(-1, -2))
 
 
 def sparse_grad_w_bound(w: BlockSparseMatrix, grads: Any, x: Any, *, out_dtype: object = None) -> Ball:

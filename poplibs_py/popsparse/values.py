@@ -75,7 +75,7 @@ def numeric_array(name: str, values: object) -> Array:
         array = np.asarray(values)
     except ValueError:
         raise bad_argument(name, values, "an array of real numbers, all rows of one length") from None
-    if array.dtype.kind in "fiub":
+    if array.dtype.kind in "fiub" and array.dtype.itemsize <= 8:
         return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
     try:
         format_of(array)

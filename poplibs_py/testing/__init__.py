@@ -8,7 +8,7 @@ from typing import Any
 from .assertions import assert_same_bits, assert_within_bound
 from .data import ExactOperands, as_format, exact_operands, random_operand
 from .exact import codes_of, decode_exact, exact_values, round_exact, values_of
-from .ops import OPS, Op, bound, check, reference, replay
+from .ops import OPS, Op, bound, check, exact, reference, replay
 from .ulp import error_over_bound, ulp, ulp_distance, ulp_error
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "codes_of",
     "decode_exact",
     "error_over_bound",
+    "exact",
     "exact_operands",
     "exact_values",
     "random_operand",

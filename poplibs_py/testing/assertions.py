@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InvalidTypeError, bad_argument
-from ..formats import Format, format_of
+from ..formats import Format, QuarterArray, format_of
 from ..formats.bounds import Ball
 from .exact import codes_of, decode_exact, round_exact, values_of
 from .ulp import error_over_bound, ulp_error
@@ -128,7 +128,9 @@ def _line(index: tuple[int, ...], exact: Any, got: Any, value: float, form: Form
     bound = f"bound {float(ball.radius):.3g} (error is {share:.3g} of it)"
     if form is None:
         return f"  {list(index)}: exact {number:.17g}, got {value:.17g}, {bound}"
-    scale = 2.0 ** float(np.broadcast_to(getattr(got, "scale", 0), np.shape(got))[index])
+    scale = 1.0
+    if isinstance(got, QuarterArray):
+        scale = 2.0 ** int(np.broadcast_to(got.element_scales(), got.shape)[index])
     held = exact if isinstance(exact, Fraction) else Fraction(number) if np.isfinite(number) else number
     rounded = round_exact(held / Fraction(scale) if isinstance(held, Fraction) else held, form)
     shown = float(decode_exact(rounded, form)) * scale

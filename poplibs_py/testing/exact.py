@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import bad_argument, bad_type
-from ..formats import Format, format_of
+from ..formats import Format, QuarterArray, format_of
 
 __all__ = ["codes_of", "decode_exact", "exact_values", "round_exact", "values_of"]
 
@@ -143,8 +143,8 @@ def values_of(array: Any, fmt: Format | None = None) -> NDArray[np.float64]:
     >>> values_of(np.float16([1.5, np.inf])).tolist()
     [1.5, inf]
     """
-    if hasattr(array, "codes"):
-        return _decoded(array.codes, array.format) * 2.0 ** np.asarray(array.scale, np.float64)
+    if isinstance(array, QuarterArray):
+        return np.ldexp(_decoded(array.codes, array.format), array.element_scales())
     if fmt is not None and np.asarray(array).dtype == fmt.code_dtype:
         return _decoded(np.asarray(array), fmt)
     with np.errstate(invalid="ignore"):  # signalling NaNs

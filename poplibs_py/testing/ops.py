@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from ..errors import UnsupportedError, bad_argument
 from ..formats.bounds import Ball
 from .assertions import assert_within_bound
+from .exact_ops import EXACT
 from .replay import decode_call, reproducer
 
-__all__ = ["OPS", "Op", "bound", "check", "reference", "replay"]
+__all__ = ["OPS", "Op", "bound", "check", "exact", "reference", "replay"]
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,15 @@ class Op:
 
 
 OPS: dict[str, Op] = {
+    "cast": Op("popops:cast", "popops.bound:cast_bound", "popops.bound:cast_bound"),
+    "dense_sparse_matmul": Op("popsparse.static:dense_sparse_matmul", "popsparse.bound:dense_sparse_matmul_bound",
+                              "popsparse.bound:dense_sparse_matmul_bound"),
     "matmul": Op("poplin:matmul", "poplin.matmul.reference:matmul", "poplin.matmul.bound:matmul_bound"),
     "matmul_acc": Op("poplin:matmul_acc", "poplin.matmul.reference:matmul_acc", "poplin.matmul.bound:matmul_acc_bound"),
+    "sparse_dense_matmul": Op("popsparse.static:sparse_dense_matmul", "popsparse.bound:sparse_dense_matmul_bound",
+                              "popsparse.bound:sparse_dense_matmul_bound"),
 }
+"""The ops that have a bound, by name. Where a bound stands for the reference, its centres are the float64 results."""
 
 
 def bound(op: str, *operands: Any, **keywords: Any) -> Ball:
@@ -55,6 +62,25 @@ def bound(op: str, *operands: Any, **keywords: Any) -> Ball:
     return found
 
 
+def exact(op: str, *operands: Any, **keywords: Any) -> NDArray[Any]:
+    """Return the result of a call as fractions, before any rounding: an object array.
+
+    Parameters
+    ----------
+    op : str
+        One of `OPS`.
+    *operands, **keywords
+        The call's own; all values finite, activations that are rational.
+
+    Examples
+    --------
+    >>> exact("matmul", np.float32([[0.5, 3.0]]), np.float32([[1.0], [0.125]]))
+    array([[Fraction(7, 8)]], dtype=object)
+    """
+    _op(op)
+    return EXACT[op](*operands, **keywords)
+
+
 def reference(op: str, *operands: Any, **keywords: Any) -> NDArray[Any]:
     """Return the result of a call computed plainly, in float64, without the final rounding.
 
@@ -65,7 +91,8 @@ def reference(op: str, *operands: Any, **keywords: Any) -> NDArray[Any]:
     *operands, **keywords
         The call's own.
     """
-    return np.asarray(_function(_op(op).reference)(*operands, **keywords))
+    found = _function(_op(op).reference)(*operands, **keywords)
+    return found.centre if isinstance(found, Ball) else np.asarray(found)
 
 
 def check(op: str, *operands: Any, kernel: str | None = None, **keywords: Any) -> Any:

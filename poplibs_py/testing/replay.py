@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import importlib
 import json
 import tempfile
 import zlib
@@ -21,7 +20,8 @@ from numpy.typing import NDArray
 
 from ..config import settings
 from ..errors import bad_argument
-from ..formats import FORMATS, Format
+from ..formats import FORMATS, Format, QuarterArray
+from ..popsparse import BlockPattern, BlockSparseMatrix
 
 __all__ = ["decode_call", "encode_call", "reproducer"]
 
@@ -100,19 +100,16 @@ def _pack(value: Any, buffers: list[bytes]) -> Any:
         return {"list": [_pack(v, buffers) for v in value], "tuple": isinstance(value, tuple)}
     if isinstance(value, dict):
         return {"dict": [[_pack(k, buffers), _pack(v, buffers)] for k, v in value.items()]}
-    parts = _parts(value)
-    if parts is None:
-        raise TypeError(f"{type(value).__name__} has no text form")
-    return {"object": parts[0], "parts": {k: _pack(v, buffers) for k, v in parts[1].items()}}
-
-
-def _parts(value: Any) -> tuple[str, dict[str, Any]] | None:
-    """Types of this package say themselves what they are made of: keywords of their constructor."""
-    made_of = getattr(value, "__replay__", None)
-    if made_of is None:
-        return None
-    kind = type(value)
-    return f"{kind.__module__}:{kind.__qualname__}", made_of()
+    if isinstance(value, QuarterArray):
+        parts = {"codes": value.codes, "format": value.format, "scale": value.scale, "block_shape": value.block_shape}
+        return {"quarter": {k: _pack(v, buffers) for k, v in parts.items()}}
+    if isinstance(value, BlockSparseMatrix):
+        pattern = value.pattern
+        parts = {"pattern": (pattern.shape, pattern.block_shape, pattern.row_offsets, pattern.column_indices,
+                             pattern.groups),
+                 "blocks": value.blocks, "format": value.format, "scale": value.scale}
+        return {"sparse": {k: _pack(v, buffers) for k, v in parts.items()}, "transposed": value.is_transposed}
+    raise TypeError(f"{type(value).__name__} has no text form")
 
 
 def _pack_array(array: NDArray[Any], buffers: list[bytes]) -> dict[str, Any]:
@@ -148,10 +145,11 @@ def _unpack(value: Any, data: memoryview) -> Any:
         return tuple(items) if value["tuple"] else items
     if "dict" in value:
         return {_unpack(k, data): _unpack(v, data) for k, v in value["dict"]}
-    module, _, name = value["object"].partition(":")
-    if module.split(".")[0] != __name__.split(".")[0]:
-        raise bad_argument("token", value["object"], "types of this package")
-    return getattr(importlib.import_module(module), name)(**{k: _unpack(v, data) for k, v in value["parts"].items()})
+    if "quarter" in value:
+        return QuarterArray(**{k: _unpack(v, data) for k, v in value["quarter"].items()})
+    parts = {k: _unpack(v, data) for k, v in value["sparse"].items()}
+    matrix = BlockSparseMatrix(BlockPattern(*parts.pop("pattern")), **parts)
+    return matrix.T if value["transposed"] else matrix
 
 
 def _unpack_array(facts: dict[str, Any], data: memoryview) -> NDArray[Any]:

@@ -54,9 +54,11 @@ def formats(*, at_most_bits: int = 32, custom: bool = False) -> SearchStrategy[F
 def custom_formats(draw: st.DrawFn, at_most_bits: int = 16) -> Format:
     """User-defined formats of 3 to 16 bits, every kind of special code, with and without subnormals."""
     specials: Specials = draw(st.sampled_from(get_args(Specials)))
-    exponent = draw(st.integers(2, min(8, at_most_bits - 3)))
+    widest = 8 if specials == "ieee" else 7  # FP32 must hold the largest number
+    exponent = draw(st.integers(2, min(widest, at_most_bits - 3)))
     mantissa = draw(st.integers(1, at_most_bits - 1 - exponent))
-    bias = draw(st.integers(0, (1 << exponent) - 1) | st.just((1 << (exponent - 1)) - 1))
+    middle = (1 << (exponent - 1)) - 1
+    bias = middle if exponent == 8 else draw(st.just(middle) | st.integers(0, (1 << exponent) - 1))
     subnormals = draw(st.booleans())
     name = f"e{exponent}m{mantissa}b{bias}{'' if subnormals else 'n'}_{specials}"
     return Format(name, exponent, mantissa, bias, specials, subnormals)

@@ -98,6 +98,12 @@ def test_overflow_is_what_was_asked_for(overflow, due):
     assert not ball.contains(-65504.0)
 
 
+def test_toward_zero_nothing_short_of_the_next_number_overflows():
+    ball = Ball.exact([65519.0, 65535.0, 65537.0]).rounded(FP16, "toward-zero", "inf")
+    assert ball.contains([65504.0, 65504.0, np.inf]).all()
+    assert not ball.contains([0.0, 0.0, 65504.0])[2]
+
+
 def test_nothing_is_promised_where_partial_sums_may_overflow():
     ball = matmul_ball([[2.0**15, 2.0**15, -(2.0**15)]], [[1.0], [1.0], [1.0]], FP16)
     assert ball.contains([[np.inf]]).all()

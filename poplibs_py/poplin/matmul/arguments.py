@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument, bad_type
+from ...errors import bad_argument, bad_type, one_of
 from ...formats import FORMATS, FP16, FP32, Format, QuarterArray, format_of
 from .options import ACTIVATIONS
 from .params import MatmulParams, Operand, Scales
@@ -99,7 +99,11 @@ def taken(value: object, name: str) -> Array:
     elif hasattr(value, "__dlpack__"):
         found = np.from_dlpack(value)
     elif isinstance(value, (list, tuple, int, float)):
-        found = np.asarray(value, np.float32)
+        try:
+            with np.errstate(over="ignore"):
+                found = np.asarray(value, np.float32)
+        except (TypeError, ValueError, OverflowError):
+            raise bad_type(name, value, _ALLOWED) from None
     else:
         raise bad_type(name, type(value).__name__, _ALLOWED)
     if not any(f.dtype == found.dtype for f in FORMATS):
@@ -128,8 +132,7 @@ def epilogue_of(alpha: Any, beta: Any, activation: Any) -> Epilogue:
             raise bad_type(name, value, "a number")
         if not (math.isfinite(value) and -FP32.max <= value <= FP32.max):
             raise bad_argument(name, value, "a finite FP32 number")
-    if activation not in ACTIVATIONS:
-        raise bad_argument("activation", activation, ", ".join(repr(x) for x in ACTIVATIONS))
+    one_of("activation", activation, ACTIVATIONS)
     return Epilogue(float(np.float32(alpha)), float(np.float32(beta)), activation)
 
 
@@ -176,6 +179,8 @@ def contiguous(f: Format, rows: int, cols: int, batch: tuple[int, ...]) -> Opera
 
 def _out_format(a: Given, b: Given, out: Array | None, out_dtype: object) -> Format:
     if out is not None:
+        if not isinstance(out, np.ndarray):
+            raise bad_type("out", type(out).__name__, "a numpy.ndarray")
         fmt = format_of(taken(out, "out"))
         if out_dtype is not None and format_of(out_dtype, "out_dtype") != fmt:
             raise bad_argument("out", f"dtype {out.dtype}", f"out_dtype, which is {out_dtype}")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...errors import bad_argument, bad_option, bad_type
+from ...errors import bad_argument, bad_option, bad_type, one_of
 
 __all__ = ["ACTIVATIONS", "MatmulOptions", "parse_options"]
 
@@ -50,15 +50,13 @@ class MatmulOptions:
             raise bad_type("available_memory_proportion", share, "a number")
         if not (math.isfinite(share) and share >= 0):
             raise bad_argument("available_memory_proportion", share, "a finite number, 0 or more")
-        if self.partials_type not in ("float", "half"):
-            raise bad_argument("partials_type", self.partials_type, "'float' or 'half'")
+        one_of("partials_type", self.partials_type, ("float", "half"))
         for name in ("reproducible", "strict_memory"):
             if not isinstance(getattr(self, name), bool):
                 raise bad_type(name, getattr(self, name), "True or False")
-        if self.half_passes not in (3, 4):
+        if not isinstance(self.half_passes, int) or self.half_passes not in (3, 4):
             raise bad_argument("half_passes", self.half_passes, "3 or 4")
-        if self.fully_connected_pass not in _PASSES:
-            raise bad_argument("fullyConnectedPass", self.fully_connected_pass, ", ".join(_PASSES))
+        one_of("fullyConnectedPass", self.fully_connected_pass, _PASSES)
 
 
 _KEYS = {
