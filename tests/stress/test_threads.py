@@ -1,5 +1,6 @@
 """Random calls from eight Python threads at once, and after a fork, give the bits that one thread gives."""
 
+import gc
 import hashlib
 import os
 import threading
@@ -10,6 +11,7 @@ from cases import CASES, matrix
 
 from poplibs_py import poplin, popops, poprand
 from poplibs_py.formats import FORMATS
+from poplibs_py.poplin.matmul.lower import program_of
 from poplibs_py.popsparse import static
 from poplibs_py.testing import random_operand
 
@@ -81,9 +83,8 @@ def from_threads(numbers):
     return [results[number] for number in numbers]
 
 
-@pytest.mark.parametrize("count", [400, pytest.param(10_000, marks=pytest.mark.nightly)])
-def test_eight_threads_give_the_bits_of_one(count):
-    numbers = range(count)
+def test_eight_threads_give_the_bits_of_one():
+    numbers = range(10_000)
     due = [call(number) for number in numbers]
     assert from_threads(numbers) == due
 
@@ -155,6 +156,21 @@ def test_a_child_forked_while_threads_compute_computes():
         stop.set()
         for thread in threads:
             thread.join()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_call_outlives_the_cache_of_its_program():
+    due = call(50)
+
+    def work():
+        program_of.cache_clear()
+        gc.collect()
+        # Whatever was freed is taken again and overwritten.
+        kept = [np.full(size, 0xFF, np.uint8) for size in range(64, 4096, 8) for _ in range(3)]
+        return call(50) if kept else b""
+
+    assert in_a_child(work) == due
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

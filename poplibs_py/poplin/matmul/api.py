@@ -38,9 +38,10 @@ _KEPT_CALLS = 4096
 class _Ready:
     """A call seen before: its program, and how to make its result."""
 
-    __slots__ = ("dtype", "run", "shape")
+    __slots__ = ("dtype", "program", "run", "shape")
 
     def __init__(self, call: Call, program: Program) -> None:
+        self.program = program  # owns the tables that the items of `run` point to
         self.run = program.call
         self.shape = call.shape
         self.dtype = call.format.dtype

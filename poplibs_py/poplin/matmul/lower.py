@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -38,10 +38,19 @@ _SPECIALS = {"ieee": 0, "nan_only": 1, "negative_zero": 2}
 _OVERFLOW_NAN, _OVERFLOW_INFINITY = 1, 2  # as in convert.h
 
 
-@cache
+_records: dict[tuple[Format, int], Array] = {}
+
+
 def format_record(f: Format, scale: int = 0) -> Array:
-    """Return the kernels' record of a format (`pop_format` in convert.h), values scaled by 2^scale."""
-    return np.array([f.exponent_bits, f.mantissa_bits, f.bias - scale, _SPECIALS[f.specials], f.subnormals], np.int32)
+    """Return the kernels' record of a format (`pop_format` in convert.h), values scaled by 2^scale.
+
+    There is one for each format and scale, and it stays: programs hold its address.
+    """
+    record = _records.get((f, scale))
+    if record is None:
+        facts = [f.exponent_bits, f.mantissa_bits, f.bias - scale, _SPECIALS[f.specials], f.subnormals]
+        record = _records.setdefault((f, scale), np.array(facts, np.int32))  # the same for threads that meet here
+    return record
 
 
 class Program:
