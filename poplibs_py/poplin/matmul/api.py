@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from ...config import settings
 from ...errors import UnsupportedError, bad_argument, bad_type
 from ...formats import format_of
+from ...program.record import Run, asked_target, listening, record
 from ...target import Target, resolve_target
 from ..convolution import ConvPlan
 from .arguments import Array, Call, contiguous, default_out_format, epilogue_of, given, read_call, taken
@@ -143,7 +145,10 @@ def matmul(
     >>> poplin.matmul(a.astype(np.float16), a.T, out_dtype="float16").dtype
     dtype('float16')
     """
-    if type(a) is np.ndarray and type(b) is np.ndarray and options is None and bias is None:
+    if listening():
+        key = None
+        target = asked_target() if target is None else target
+    elif type(a) is np.ndarray and type(b) is np.ndarray and options is None and bias is None:
         key = (
             a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype, out_dtype,
             None if out is None else (out.shape, out.strides, out.dtype), alpha, activation, partials_type,
@@ -504,5 +509,14 @@ def _product(
             _ready.clear()
         _ready[key] = _Ready(call, program)
     result = np.empty(call.shape, call.format.dtype) if out is None else out
+    began = perf_counter()
     program.run(left.array, right.array, result, row, left.scales, right.scales)
+    if listening():
+        record(_run_of(call.params, program.plan, perf_counter() - began))
     return result
+
+
+def _run_of(p: MatmulParams, plan: HostPlan, seconds: float) -> Run:
+    entries = f"{p.entries} x " if p.batch else ""
+    what = f"{entries}[{p.m}, {p.k}] x [{p.k}, {p.n}] {p.a.format} x {p.b.format}"
+    return Run("poplin.matmul", what, f"{plan.kernel.name} ({plan.kernel.level})", seconds, plan)

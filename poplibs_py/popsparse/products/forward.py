@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,9 @@ import numpy as np
 from ...config import settings
 from ...errors import bad_type
 from ...formats import Format
+from ...kernels import select
 from ...program import Executable
+from ...program.record import Run, listening, record
 from ..matrix import BlockSparseMatrix
 from ..pattern import BlockPattern
 from ._layout import layout_key
@@ -78,7 +81,7 @@ def multiply(w: BlockSparseMatrix, x: object, *, out: object | None = None, out_
     `capacity`, the program has room for so many blocks and nothing is kept with the pattern.
     """
     key = None
-    if out_dtype is None and bias is None and activation is None:
+    if out_dtype is None and bias is None and activation is None and not listening():
         key = _key(w, x, out, swapped, capacity)
         made = _made.get(key) if key is not None else None
         if made is not None:
@@ -177,4 +180,13 @@ def _run(product: Product, w: BlockSparseMatrix, x: Array, y: Array, bias: Array
     extra = [] if bias is None else [bias]
     if product.w.scale is None:
         extra.append(np.ascontiguousarray(w.scale))
+    began = perf_counter()
     program(product)(pattern[0], pattern[1], w.blocks, x, y, *pattern[2:], *extra)
+    if listening():
+        record(_run_of(product, w, "static" if keep else "dynamic", perf_counter() - began))
+
+
+def _run_of(product: Product, w: BlockSparseMatrix, use: str, seconds: float) -> Run:
+    kernel = select("sparse", "multiply", f"{product.domain},{product.x.format}->float32").kernel
+    what = f"{w.n_blocks} blocks {w.block_shape} {w.format} x [{w.shape[1]}, {product.columns}] {product.x.format}"
+    return Run(f"popsparse.{use} product", what, f"{kernel.name} ({kernel.level})", seconds, product)

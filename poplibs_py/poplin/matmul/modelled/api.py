@@ -12,7 +12,9 @@ import numpy as np
 from ....errors import bad_argument, bad_type
 from ....formats import FP16, FP32, Format, QuarterArray, format_of
 from ....formats.reference import decode
+from ....kernels import select
 from ....popops import cast
+from ....program.record import Run, listening, record
 from ....target import Target
 from ...convolution import ConvPlan
 from ..arguments import Array, taken
@@ -78,12 +80,23 @@ class TileMatmul:
             scaled = ((left, left_scale), (right, right_scale), (made, 0))
             operands = [Operand(format_of(x), x.strides[1], x.strides[2], (x.strides[0],), scale=s) for x, s in scaled]
             program = _program(Same(w), *operands, self._threads, seed)
-            program.run(left, right, made)
+            seconds = program.run(left, right, made)
+            if listening():
+                record(self._run_of(program, seconds))
         else:
             raise bad_argument("executor", executor, "'compiled' or 'python'")
         if seed is not None and self._out != FP32:
             made = cast(made, self._out, rounding="stochastic", seed=seed)
         return made[0] if w.groups == 1 and np.ndim(a) == 2 else made
+
+    def _run_of(self, program: TileProgram, seconds: dict[str, float]) -> Run:
+        w = self.work
+        kernel = select("dot", "multiply", "float32", consistent=True).kernel
+        groups = f"{w.groups} x " if w.groups > 1 else ""
+        return Run(
+            "poplin.matmul", f"{groups}[{w.m}, {w.k}] x [{w.k}, {w.n}]", f"{kernel.name} ({kernel.level})",
+            sum(seconds.values()), self.plan, seconds, w.tile_bytes(), w.tile_macs(),
+        )  # fmt: skip
 
     def _operand(self, given: Any, name: str, shape: tuple[int, ...]) -> tuple[Array, int]:
         scale = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -56,8 +57,8 @@ class TileProgram:
         self.arena_bytes = arena_bytes
         self._keep = keep  # items hold addresses of these
 
-    def run(self, a: Array, b: Array, out: Array) -> None:
-        """Run on operands [g, m, k] and [g, k, n] that lie as lowered for."""
+    def run(self, a: Array, b: Array, out: Array) -> dict[str, float]:
+        """Run on operands [g, m, k] and [g, k, n] that lie as lowered for; return the wall seconds of each phase."""
         w = self.work
         arrays = {"a": a, "b": b, "out": out}
         if not w.direct:
@@ -67,8 +68,12 @@ class TileProgram:
             arrays["reduced"] = np.empty(sums, np.float32)
             for i in range(len(w.stages) - 1):
                 arrays[f"stage {i}"] = np.empty((_left(w, i + 1), *sums), np.float32)
+        seconds: dict[str, float] = {}
         for step in self.steps:
+            began = perf_counter()
             step.run(*(arrays[name] for name in step.arrays))
+            seconds[step.phase] = seconds.get(step.phase, 0.0) + perf_counter() - began
+        return seconds
 
 
 def _left(work: TileWork, stages: int) -> int:

@@ -1,0 +1,84 @@
+"""The record of what ran: operations tell it, and `poplibs_py.profile` listens."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Listener", "Run", "asked_target", "listening", "record", "start", "stop"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of one operation.
+
+    Attributes
+    ----------
+    op : str
+        Its public name, for example ``"poplin.matmul"``.
+    what : str
+        Shapes and formats, for a reader.
+    kernel : str
+        The compiled kernel that did the products, and its instruction-set level.
+    seconds : float
+        Wall time of the run, without planning.
+    plan : object
+        The plan that it followed.
+    phases : dict of str to float
+        Wall seconds of each phase, where there is more than one.
+    tile_bytes, tile_macs : numpy.ndarray of int or None
+        Bytes laid out and multiply-accumulates done, for each tile of a modelled machine.
+    """
+
+    op: str
+    what: str
+    kernel: str
+    seconds: float
+    plan: Any
+    phases: dict[str, float] = field(default_factory=dict)
+    tile_bytes: np.ndarray[Any, Any] | None = None
+    tile_macs: np.ndarray[Any, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Listener:
+    """Who wants to know: a function of each `Run`, and the target to use where a call names none."""
+
+    take: Callable[[Run], None]
+    target: Any = None
+
+
+_listeners: list[Listener] = []
+_lock = threading.Lock()
+
+
+def listening() -> bool:
+    """Whether anybody wants to know."""
+    return bool(_listeners)
+
+
+def asked_target() -> Any:
+    """The target of the innermost listener that has one, or None."""
+    return next((x.target for x in reversed(_listeners) if x.target is not None), None)
+
+
+def record(run: Run) -> None:
+    """Tell every listener."""
+    for listener in tuple(_listeners):
+        listener.take(run)
+
+
+def start(listener: Listener) -> None:
+    """Listen from now on, to every thread's runs."""
+    with _lock:
+        _listeners.append(listener)
+
+
+def stop(listener: Listener) -> None:
+    """Listen no more."""
+    with _lock:
+        _listeners.remove(listener)

@@ -1,0 +1,105 @@
+"""``with poplibs_py.profile() as report``: what ran inside, by which plan and kernel, and what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ..program.record import Listener, Run, start, stop
+from ..target import Target, resolve_target
+
+__all__ = ["Profile", "profile"]
+
+
+class Profile:
+    """What a profiled block ran.
+
+    Attributes
+    ----------
+    runs : list of Run
+        One for each run, in the order in which they ended.
+    """
+
+    def __init__(self) -> None:
+        self.runs: list[Run] = []
+
+    @property
+    def seconds(self) -> float:
+        """Wall time of all runs."""
+        return sum(run.seconds for run in self.runs)
+
+    def summary(self) -> str:
+        """Return a table of the runs, and for modelled machines cycles by phase, bytes, balance and utilisation."""
+        if not self.runs:
+            return "nothing ran"
+        lines = [f"{'operation':<34}{'kernel':<34}{'ms':>10}"]
+        for run in self.runs:
+            lines.append(f"{run.op + ' ' + run.what:<34}{run.kernel:<34}{run.seconds * 1e3:>10.3f}")
+            lines += [f"  {line}" for line in _details(run)]
+        lines.append(f"{'total':<68}{self.seconds * 1e3:>10.3f}")
+        return "\n".join(lines)
+
+    __str__ = summary
+
+
+def _details(run: Run) -> Iterator[str]:
+    """What a modelled machine's run has to say besides."""
+    for phase, seconds in run.phases.items():
+        yield f"{phase:<20}{seconds * 1e3:>10.3f} ms here"
+    if run.tile_bytes is None or run.tile_macs is None:
+        return
+    plan: Any = run.plan
+    yield from (line for line in str(plan).splitlines() if line)
+    used = run.tile_macs > 0
+    yield f"laid out here: at most {run.tile_bytes.max():,} bytes on a tile; modelled: {plan.temp_bytes:,}"
+    yield (f"tiles: {np.count_nonzero(used)} of {len(used)} work, balance {balance(run.tile_macs[used]):.1%}, "
+           f"arithmetic {plan.utilisation:.1%} of the array's peak")
+
+
+def balance(work: np.ndarray[Any, Any]) -> float:
+    """Mean over most: 1 where every tile that works does the same.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> balance(np.array([3, 3, 0]))
+    0.6666666666666666
+    """
+    return float(work.mean() / work.max()) if work.size and work.max() else 1.0
+
+
+@contextmanager
+def profile(target: Target | str | None = None) -> Iterator[Profile]:
+    """Collect every product that runs inside the block, in any thread.
+
+    Parameters
+    ----------
+    target : Target or str, optional
+        The machine for calls inside that name none, for example ``"gc200"``; by default they run on this CPU.
+
+    Yields
+    ------
+    Profile
+        Filled as operations run.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import poplibs_py
+    >>> from poplibs_py import poplin
+    >>> a = np.ones((64, 64), np.float16)
+    >>> with poplibs_py.profile(target="gc200") as report:
+    ...     c = poplin.matmul(a, a)
+    >>> report.runs[0].plan.cycles, report.runs[0].op
+    (641, 'poplin.matmul')
+    """
+    collected = Profile()
+    listener = Listener(collected.runs.append, None if target is None else resolve_target(target))
+    start(listener)
+    try:
+        yield collected
+    finally:
+        stop(listener)

@@ -1,0 +1,75 @@
+"""A profile holds every product that ran inside it, and changes no result."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import poplibs_py
+from poplibs_py import poplin, popsparse
+from poplibs_py.errors import InvalidArgumentError
+
+A = np.arange(12, dtype=np.float32).reshape(3, 4)
+B = np.arange(8, dtype=np.float32).reshape(4, 2)
+
+
+def test_products_on_this_cpu_are_collected():
+    w = popsparse.BlockSparseMatrix.from_dense(A, (1, 2))
+    with poplibs_py.profile() as report:
+        dense = poplin.matmul(A, B)
+        sparse = w @ B
+    np.testing.assert_array_equal(dense, A @ B)
+    np.testing.assert_array_equal(sparse, A @ B)
+    assert [run.op for run in report.runs] == ["poplin.matmul", "popsparse.static product"]
+    assert all(run.seconds > 0 and "(" in run.kernel for run in report.runs)
+    assert report.seconds == sum(run.seconds for run in report.runs)
+    assert "poplin.matmul [3, 4] x [4, 2]" in report.summary()
+
+
+def test_a_call_seen_before_is_collected_too_and_none_outside():
+    poplin.matmul(A, B)
+    with poplibs_py.profile() as report:
+        poplin.matmul(A, B)
+    poplin.matmul(A, B)
+    assert len(report.runs) == 1
+
+
+def test_the_profiles_target_serves_calls_that_name_none():
+    a = np.ones((64, 64), np.float16)
+    with poplibs_py.profile(target="gc200") as report:
+        made = poplin.matmul(a, a)
+        poplin.matmul(a, a, target="host")
+    modelled, host = report.runs
+    assert made.dtype == np.float16
+    assert modelled.tile_macs.sum() == 64**3
+    assert modelled.tile_bytes.max() > 0
+    assert "compute" in modelled.phases
+    assert host.tile_macs is None
+    text = report.summary()
+    assert f"modelled: {modelled.plan.temp_bytes:,}" in text
+    assert "balance" in text
+
+
+def test_profiles_nest_and_see_other_threads():
+    with poplibs_py.profile() as outer:
+        with poplibs_py.profile() as inner:
+            thread = threading.Thread(target=poplin.matmul, args=(A, B))
+            thread.start()
+            thread.join()
+        poplin.matmul(A, B)
+    assert (len(inner.runs), len(outer.runs)) == (1, 2)
+
+
+def test_an_error_inside_ends_the_profile():
+    with pytest.raises(ZeroDivisionError), poplibs_py.profile() as report:
+        raise ZeroDivisionError
+    poplin.matmul(A, B)
+    assert report.runs == []
+    assert report.summary() == "nothing ran"
+
+
+def test_an_unknown_target_is_refused_by_name():
+    with pytest.raises(InvalidArgumentError, match="gc9"), poplibs_py.profile(target="gc9"):
+        pass
