@@ -1,8 +1,8 @@
 """Logging with PopLibs' levels and environment variables.
 
 INFO tells which public function was called with which shapes, DEBUG one line for each plan, TRACE one for each
-candidate and kernel, WARN that an invariant was not met and work goes
-on. `poplibs_py.log.get("planner")` is an ordinary `logging.Logger`, so handlers and filters of the standard library apply.
+candidate and kernel, WARN that an invariant was not met and work goes on. `poplibs_py.log.get("planner")` is an
+ordinary `logging.Logger`, so handlers and filters of the standard library apply.
 """
 
 from __future__ import annotations

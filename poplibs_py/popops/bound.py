@@ -30,4 +30,8 @@ def cast_bound(x: Any, format: Any, *, scale: Any = None, block_shape: Any = Non
             values = np.where(np.isinf(values), np.nan, values)
         power = 2.0 ** (scale or 0)
         ball = Ball.exact(values / power)
-    return ball.rounded(target, rounding, overflow or default_overflow(target, rounding)) * power
+    made = ball.rounded(target, rounding, overflow or default_overflow(target, rounding))
+    if target.has_infinity:  # `overflow` speaks of finite numbers alone
+        endless = np.isinf(ball.centre)
+        made = Ball(np.where(endless, ball.centre, made.centre), np.where(endless, 0.0, made.radius))
+    return made * power

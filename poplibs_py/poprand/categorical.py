@@ -42,6 +42,8 @@ def categorical(shape: Shape | None, weights: ArrayLike, *, seed: Seed = None, s
     """
     _counter_only("categorical", stream)
     try:
+        if np.iscomplexobj(weights):
+            raise TypeError
         masses = np.asarray(weights, np.float64)
     except (TypeError, ValueError):
         raise bad_type("weights", weights, "a one-dimensional array of numbers") from None

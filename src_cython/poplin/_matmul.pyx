@@ -100,7 +100,8 @@ SPEC = np.dtype(
     [("a", _SIDE), ("b", _SIDE)]
     + [(name, np.int64) for name in (
         "fallback", "multiply", "transpose", "interleave", "epilogue", "round_sums", "begin", "end", "skip_lows", "elements",
-        "depth", "depth_grain", "row_grain", "rows_at_once", "cols_at_once", "mc", "nc", "kc", "round_depth", "sums", "sums_at", "sums_row", "stage_at", "bias_at", "pitch",
+        "depth", "depth_grain", "row_grain", "rows_at_once", "cols_at_once", "mc", "nc", "kc", "round_depth",
+        "sums", "sums_at", "sums_row", "stage_at", "bias_at", "pitch",
         "prepared_cols", "finish", "out_row", "out_col", "out_format", "overflow", "activation", "bias_decode",
         "bias_item", "bias_step", "bias_format", "bias_per_row")]
     + [("alpha", np.float64), ("beta", np.float64)])

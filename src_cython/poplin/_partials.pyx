@@ -51,14 +51,14 @@ cdef void reduce(const void *given, const pop_tile *tile) noexcept nogil:
     cdef const float *source
     cdef float *to
     cdef float total[BLOCK]
-    cdef int64_t at, i, j, n
+    cdef int64_t at, j, n, _
     for at from 0 <= at < item.count by BLOCK:
         n = item.count - at if item.count - at < BLOCK else BLOCK
         source = <const float *>tile.operands[0] + item.first + at
         to = <float *>tile.operands[1] + item.to + at
         for j in range(n):
             total[j] = source[j]
-        for i in range(1, item.fan_in):
+        for _ in range(1, item.fan_in):
             source += item.step
             for j in range(n):
                 total[j] += source[j]
