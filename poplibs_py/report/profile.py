@@ -35,11 +35,13 @@ class Profile:
         """Return a table of the runs, and for modelled machines cycles by phase, bytes, balance and utilisation."""
         if not self.runs:
             return "nothing ran"
-        lines = [f"{'operation':<34}{'kernel':<34}{'ms':>10}"]
-        for run in self.runs:
-            lines.append(f"{run.op + ' ' + run.what:<34}{run.kernel:<34}{run.seconds * 1e3:>10.3f}")
+        names = [f"{run.op} {run.what}" for run in self.runs]
+        first, second = max(map(len, names)) + 2, max(len(run.kernel) for run in self.runs) + 2
+        lines = [f"{'operation':<{first}}{'kernel':<{second}}{'ms':>10}"]
+        for name, run in zip(names, self.runs, strict=True):
+            lines.append(f"{name:<{first}}{run.kernel:<{second}}{run.seconds * 1e3:>10.3f}")
             lines += [f"  {line}" for line in _details(run)]
-        lines.append(f"{'total':<68}{self.seconds * 1e3:>10.3f}")
+        lines.append(f"{'total':<{first + second}}{self.seconds * 1e3:>10.3f}")
         return "\n".join(lines)
 
     __str__ = summary
