@@ -9,40 +9,23 @@ modes; this module only follows it, so it is the same at every instruction-set l
 from libc.stdint cimport int64_t, uint16_t
 from libc.string cimport memset
 
+from kernels.products cimport (
+    pop_all_finite,
+    pop_dot_block,
+    pop_dot_decode,
+    pop_dot_hook,
+    pop_dot_interleave,
+    pop_dot_multiply,
+    pop_dot_round,
+    pop_dot_transpose,
+    pop_epilogue,
+    pop_epilogue_kernel,
+    pop_format,
+    pop_scatter,
+)
 from program.program cimport pop_tile
 
 import numpy as np
-
-cdef extern from "kernels/dot/dot.h" nogil:
-    ctypedef struct pop_format:
-        int bias
-    int pop_all_finite(const pop_format *format, int64_t bytes, const void *source, int64_t n)
-    ctypedef struct pop_dot_block:
-        const char *a
-        const char *b
-        float *c
-        int64_t a_row, a_cell, b_cell, b_col, c_row, rows, cols, cells, a_low, b_low, skip_lows, accumulate
-    ctypedef void (*pop_dot_multiply)(const pop_dot_block *block) noexcept nogil
-    ctypedef void (*pop_dot_decode)(const pop_format *format, const void *source, void *to, void *low,
-                                    int64_t n) noexcept nogil
-    ctypedef void (*pop_dot_transpose)(const char *source, int64_t line, int64_t lines, int64_t cells, char *to,
-                                       int64_t cell) noexcept nogil
-    ctypedef void (*pop_dot_hook)() noexcept nogil
-    ctypedef void (*pop_dot_round)(float *sums, int64_t n) noexcept nogil
-    ctypedef void (*pop_dot_interleave)(const uint16_t *even, const uint16_t *odd, uint16_t *to, int64_t n) noexcept nogil
-
-cdef extern from "kernels/epilogue.h" nogil:
-    ctypedef struct pop_epilogue:
-        const pop_format *format
-        int64_t overflow, activation
-        float alpha, beta
-        const float *bias
-        const float *row_bias
-        char *out
-        int64_t out_row, out_col
-    ctypedef void (*pop_epilogue_kernel)(const pop_epilogue *e, const float *sums, int64_t sums_row, int64_t rows,
-                                         int64_t cols) noexcept nogil
-    void pop_scatter(int64_t bytes, const char *source, int64_t source_step, char *to, int64_t to_step, int64_t n)
 
 # How an operand reaches the kernel, and where the sums are kept until the depth is done.
 cpdef enum Mode:

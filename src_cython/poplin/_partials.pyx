@@ -5,26 +5,10 @@ Partial sums are FP32 numbers that hold values of the plan's types: a kernel rou
 
 from libc.stdint cimport int64_t
 
+from kernels.products cimport pop_dot_round, pop_epilogue, pop_epilogue_kernel, pop_format
 from program.program cimport pop_tile
 
 import numpy as np
-
-cdef extern from "kernels/dot/dot.h" nogil:
-    ctypedef struct pop_format:
-        int bias
-    ctypedef void (*pop_dot_round)(float *sums, int64_t n) noexcept nogil
-
-cdef extern from "kernels/epilogue.h" nogil:
-    ctypedef struct pop_epilogue:
-        const pop_format *format
-        int64_t overflow, activation
-        float alpha, beta
-        const float *bias
-        const float *row_bias
-        char *out
-        int64_t out_row, out_col
-    ctypedef void (*pop_epilogue_kernel)(const pop_epilogue *e, const float *sums, int64_t sums_row, int64_t rows,
-                                         int64_t cols) noexcept nogil
 
 cdef struct Reduce:
     int64_t first, to, count  # first partial, first sum, and how many sums this item makes
