@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -61,7 +62,7 @@ class Level:
         with tempfile.TemporaryDirectory() as folder:
             probe = Path(folder) / "probe.c"
             probe.write_text("#include <immintrin.h>\nint main(void) { return 0; }\n")
-            command = [os.environ.get("CC", "cc"), *self.flags, "-c", str(probe), "-o", str(probe.with_suffix(".o"))]
+            command = [*shlex.split(os.environ.get("CC", "cc")), *self.flags, "-c", str(probe), "-o", str(probe.with_suffix(".o"))]
             return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
