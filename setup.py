@@ -62,7 +62,8 @@ class Level:
         with tempfile.TemporaryDirectory() as folder:
             probe = Path(folder) / "probe.c"
             probe.write_text("#include <immintrin.h>\nint main(void) { return 0; }\n")
-            command = [*shlex.split(os.environ.get("CC", "cc")), *self.flags, "-c", str(probe), "-o", str(probe.with_suffix(".o"))]
+            compiler = shlex.split(os.environ.get("CC", "cc"))
+            command = [*compiler, *self.flags, "-c", str(probe), "-o", str(probe.with_suffix(".o"))]
             return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 

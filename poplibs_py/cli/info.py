@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from typing import TYPE_CHECKING
 
 from ..config import settings
 from ..kernels import FAMILIES, Kernel, _cpu, kernels, level_statuses, select
+from ..target import PRESETS, Target, resolve_target
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -16,8 +18,8 @@ __all__ = ["add_parser", "describe"]
 
 def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser of the command line."""
-    parser = subparsers.add_parser("info", help="show the CPU, its levels, and which kernels serve which formats")
-    parser.add_argument("--why", action="store_true", help="list the kernels that were not taken, with the reason")
+    parser = subparsers.add_parser("info", help="show the CPU, its levels, the targets, and which kernel serves what")
+    parser.add_argument("--why", action="store_true", help="name every kernel, and those not taken with the reason")
     parser.set_defaults(run=_run)
 
 
@@ -27,24 +29,52 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def describe(*, why: bool = False) -> str:
-    """Return the report that ``poplibs-py info`` prints."""
+    """Return the report that ``poplibs-py info`` prints.
+
+    Parameters
+    ----------
+    why : bool
+        Give each op and format a line with its kernel, and below it the kernels that lost and why. By default an op's
+        formats share a line for each level that serves them.
+    """
     lines = [f"CPU       {_cpu.brand() or 'unknown'}", f"threads   {settings.num_threads}"]
     caches = ", ".join(f"L{level} {_cpu.cache_bytes(level) // 1024} KiB" for level in (1, 2, 3))
     lines += [f"caches    {caches}", "levels"]
     lines += [f"  {status.name:<12} {status.reason}" for status in level_statuses()]
+    lines += ["targets"]
+    lines += [f"  {name:<12} {_describe_target(resolve_target(name))}" for name in PRESETS]
     for family in FAMILIES:
-        lines.append(f"{family} kernels")
-        for op, formats in dict.fromkeys((k.op, k.formats) for k in kernels(family)):
-            lines.append(_kernel_line(family, op, formats, why=why))
+        lines.append(f"{family} kernels" + ("" if why else ": the highest usable level that has one"))
+        lines += _every_kernel(family) if why else _levels_of_ops(family)
     return "\n".join(lines)
 
 
-def _kernel_line(family: str, op: str, formats: str, *, why: bool) -> str:
-    selection = select(family, op, formats)
-    line = f"  {op:<12} {formats:<36} {_label(selection.kernel)}"
-    if why:
-        line += "".join(f"\n      not {_label(r.kernel)}: {r.reason}" for r in selection.rejected)
-    return line
+def _describe_target(target: Target) -> str:
+    kib = target.bytes_per_tile // 1024
+    return f"tiles {target.tiles:<5} of {kib:>4} KiB, workers {target.workers}, {target.clock_hz / 1e9:.2f} GHz"
+
+
+def _levels_of_ops(family: str) -> list[str]:
+    served: dict[tuple[str, str], list[str]] = {}
+    for op, formats in _served(family):
+        served.setdefault((op, select(family, op, formats).kernel.level), []).append(formats)
+    return [
+        textwrap.fill("  ".join(formats), 112, initial_indent=f"  {op:<14} {level:<12} ", subsequent_indent=" " * 30)
+        for (op, level), formats in served.items()
+    ]
+
+
+def _every_kernel(family: str) -> list[str]:
+    lines = []
+    for op, formats in _served(family):
+        selection = select(family, op, formats)
+        lines.append(f"  {op:<14} {formats:<36} {_label(selection.kernel)}")
+        lines += [f"      not {_label(r.kernel)}: {r.reason}" for r in selection.rejected]
+    return lines
+
+
+def _served(family: str) -> list[tuple[str, str]]:
+    return list(dict.fromkeys((kernel.op, kernel.formats) for kernel in kernels(family)))
 
 
 def _label(kernel: Kernel) -> str:

@@ -5,11 +5,12 @@ nothing else about a machine. See `Target` for the presets.
 """
 
 from .exchange import exchange_cycles, scaled_exchange_rate
-from .machine import TYPE_SIZES, Target, resolve_target
+from .machine import PRESETS, TYPE_SIZES, Target, resolve_target
 from .memory import TileBytes, memory_bound
 from .workers import cast_cycles, vector_width, worker_cycles
 
 __all__ = [
+    "PRESETS",
     "TYPE_SIZES",
     "Target",
     "TileBytes",

@@ -225,7 +225,7 @@ class Target:
         return cls(**host_machine.describe(threads)).replace(**fields)
 
 
-_PRESETS: dict[str, Callable[[], Target]] = {
+PRESETS: dict[str, Callable[[], Target]] = {
     "gc2": Target.gc2,
     "gc200": Target.gc200,
     "bow": Target.bow,
@@ -246,7 +246,7 @@ def resolve_target(target: Target | str) -> Target:
     if isinstance(target, Target):
         return target
     if isinstance(target, str):
-        if target in _PRESETS:
-            return _PRESETS[target]()
-        raise bad_argument("target", target, "a Target or one of " + ", ".join(map(repr, _PRESETS)))
+        if target in PRESETS:
+            return PRESETS[target]()
+        raise bad_argument("target", target, "a Target or one of " + ", ".join(map(repr, PRESETS)))
     raise bad_type("target", target, "a Target or the name of a preset")

@@ -1,0 +1,45 @@
+"""``poplibs-py info``: every level, target and kernel family is there, with the kernel that dispatch would take."""
+
+import subprocess
+import sys
+
+import poplibs_py
+from poplibs_py.cli import main
+from poplibs_py.cli.info import describe
+from poplibs_py.config import LEVELS
+from poplibs_py.kernels import FAMILIES, kernels, select
+from poplibs_py.target import PRESETS
+
+
+def test_report_names_every_level_target_and_family(capsys):
+    assert main(["info"]) == 0
+    printed = capsys.readouterr().out
+    first_words = {line.split()[0] for line in printed.splitlines()}
+    assert {*LEVELS, *PRESETS, *FAMILIES} <= first_words
+
+
+def test_every_op_and_format_stands_under_the_level_that_dispatch_takes():
+    report = " ".join(describe().split())
+    for family in FAMILIES:
+        for kernel in kernels(family):
+            level = select(family, kernel.op, kernel.formats).kernel.level
+            assert f"{kernel.op} {level} " in report
+            assert kernel.formats in report
+
+
+def test_why_names_the_kernels_taken_and_those_that_lost():
+    report = describe(why=True)
+    for family in FAMILIES:
+        for kernel in kernels(family):
+            selection = select(family, kernel.op, kernel.formats)
+            assert f"{selection.kernel.name} [{selection.kernel.level}]" in report
+            for rejection in selection.rejected:
+                assert f"not {rejection.kernel.name} [{rejection.kernel.level}]: {rejection.reason}" in report
+
+
+def test_the_package_runs_as_a_module_and_imports_its_rooms_when_asked():
+    script = "import poplibs_py; print(poplibs_py.poplin.matmul.__name__, poplibs_py.__version__)"
+    printed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert printed.split() == ["matmul", poplibs_py.__version__]
+    assert subprocess.run([sys.executable, "-m", "poplibs_py", "info"], capture_output=True, check=True).stdout
+    assert set(poplibs_py.__all__) < set(dir(poplibs_py))
