@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 collect_ignore = ["setup.py", "docs/conf.py"]
+collect_ignore_glob = ["**/conftest.py"]  # no doctests there, and Python takes modules of one name for one module
 
 _FENCE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from poplibs_py import poprand
-from poplibs_py.poprand import counter
+from poplibs_py.config import thread_limit
 from poplibs_py.report.peers import load_mkl
 from poplibs_py.report.timing import take_turns
 
@@ -177,21 +177,17 @@ def bench_two_threads(name, benchmark):
     case, n = CASES[name], 1 << 22
     out = np.empty(n, case.dtype)
     single = case.ours(n, out).copy()
-    plain = counter.settings
 
     def on(threads: int) -> Call:
         def call() -> None:
-            counter.settings = dataclasses.replace(plain, num_threads=threads)
-            case.ours(n, out)
+            with thread_limit(threads):
+                case.ours(n, out)
 
         return call
 
-    try:
-        on(2)()
-        assert (out == single).all()
-        record(benchmark, ["two threads", "one thread"], [on(2), on(1)], n)
-    finally:
-        counter.settings = plain
+    on(2)()
+    assert (out == single).all()
+    record(benchmark, ["two threads", "one thread"], [on(2), on(1)], n)
 
 
 def bench_call_overhead(benchmark):

@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from ..errors import bad_argument, bad_type
-from ..formats import Format, format_of
+from ..formats import FP32, Format, format_of
+from ..popops.cast import cast
 from ..target import Target
 from . import hardware
-from .arguments import (
-    BOOL,
-    INT32,
-    Array,
-    Seed,
-    Shape,
-    Stream,
-    dtype_of,
-    finite,
-    is_ipu,
-    kind_of,
-    output,
-    probability,
-    shape_of,
-)
-from .counter import Call, draw, place
+from ._draw import Draw, finite, is_ipu, output, shape_of
+from .arguments import BOOL, INT32, LARGEST, Array, Seed, Shape, Stream, drawing, dtype_of
 
 __all__ = ["bernoulli", "dropout", "dropout_gradient", "shaped_dropout", "shaped_dropout_gradient"]
 
 _SIZES = {4: "4 bytes", 2: "2 bytes", 1: "1 byte"}
-_LARGEST = 3.4028234663852886e38
 
 
 def _kept(chance: float) -> tuple[int, int]:
@@ -71,30 +58,48 @@ def bernoulli(shape: Shape | None, prob: float = 0.5, *, dtype: DTypeLike | Form
     >>> int(poprand.bernoulli(8, 1.0, dtype=bool).sum())
     8
     """
-    ipu, kind = is_ipu(stream), kind_of(dtype, (INT32, BOOL))
-    chance = probability("prob", prob)
-    element = dtype_of(kind)
+    ipu, element = is_ipu(stream), dtype_of(dtype, (INT32, BOOL))
+    chance = finite("prob", prob, 0.0, 1.0)
+    if not ipu:
+        return _bernoulli(chance, element).fill(shape, out, seed, seed_modifier, offset)
     result = output(shape, element, out)
-    if ipu:
-        machine = hardware.dealer(target, tile_mapping, offset, seed, seed_modifier)
-        return hardware.store(result, machine.keep(result.size, chance, element))
+    machine = hardware.dealer(target, tile_mapping, offset, seed, seed_modifier)
+    return hardware.store(result, machine.keep(result.size, chance, element))
+
+
+@lru_cache(maxsize=256)
+def _bernoulli(chance: float, dtype: np.dtype[Any]) -> Draw:
     bound, some = _kept(chance)
-    one = int(np.ones((), element).view(f"u{element.itemsize}")) if some else 0
-    size = _SIZES[element.itemsize]
-    where = place("bernoulli", size, seed, seed_modifier, offset, result.size)
-    return draw("bernoulli", size, where, Call(bound=bound, one=one).packed(), result)
-
-
-def _input(name: str, x: object) -> tuple[Array, Format]:
-    if not isinstance(x, np.ndarray):
-        raise bad_type(name, x, "a numpy.ndarray")
-    return x, format_of(x, name)
+    one = int(np.ones((), dtype).view(f"u{dtype.itemsize}")) if some else 0
+    return drawing("bernoulli", _SIZES[dtype.itemsize], dtype, bound=bound, one=one)
 
 
 def _factor(scale: float | None, chance: float) -> float:
     if scale is None:
         return 1.0 / chance if chance >= 2.0**-126 else 0.0
-    return finite("scale", scale, -_LARGEST, _LARGEST)
+    return finite("scale", scale, -LARGEST, LARGEST)
+
+
+def numbers_of(x: object) -> Array:
+    """Return the input of a dropout as a plain array of one of the formats; what cannot be taken is refused."""
+    if type(x) is not np.ndarray:
+        allowed = "a numpy.ndarray without a mask, or a tensor that DLPack can pass on"
+        if hasattr(x, "__dlpack__") and not isinstance(x, np.ndarray):
+            try:
+                x = np.from_dlpack(x)
+            except Exception as reason:
+                raise bad_type("x", f"{type(x).__name__} ({reason})", allowed) from None
+        if not isinstance(x, np.ndarray) or isinstance(x, np.ma.MaskedArray):
+            raise bad_type("x", x, allowed)
+    _check_element(x.dtype)
+    return x
+
+
+@cache
+def _check_element(dtype: np.dtype[Any]) -> None:
+    format_of(dtype, "x")
+    if not dtype.isnative:
+        raise bad_type("x", f"an array of {dtype.str}", "the machine's own byte order")
 
 
 def dropout(x: Array, keep_prob: float, scale: float | None = None, *, seed: Seed = None, seed_modifier: int = 0,
@@ -136,21 +141,25 @@ def dropout(x: Array, keep_prob: float, scale: float | None = None, *, seed: See
     >>> sorted(set(y.tolist()))
     [0.0, 2.0]
     """
-    ipu, (values, form) = is_ipu(stream), _input("x", x)
-    chance = probability("keep_prob", keep_prob)
+    ipu, values = is_ipu(stream), numbers_of(x)
+    chance = finite("keep_prob", keep_prob, 0.0, 1.0)
     factor = _factor(scale, chance)
+    if not ipu:
+        return _dropout(chance, factor, values.dtype).fill(values.shape, out, seed, seed_modifier, offset, values)
     result = output(values.shape, values.dtype, out)
-    if ipu:
-        machine = hardware.dealer(target, tile_mapping, offset, seed, seed_modifier)
-        if hardware.sixteen_bits(chance) == 65536:
-            return hardware.store(result, values.copy())
-        kept = machine.keep(values.size, chance, values.dtype).reshape(values.shape)
-        with np.errstate(invalid="ignore", over="ignore"):
-            scaled = np.where(kept, values, values.dtype.type(0)) * values.dtype.type(factor)
-        return hardware.store(result, scaled)
-    where = place("dropout", form.name, seed, seed_modifier, offset, values.size)
+    machine = hardware.dealer(target, tile_mapping, offset, seed, seed_modifier)
+    if hardware.sixteen_bits(chance) == 65536:
+        return hardware.store(result, values.copy())
+    kept = machine.keep(values.size, chance, values.dtype).reshape(values.shape)
+    with np.errstate(invalid="ignore", over="ignore"):
+        scaled = np.where(kept, values, values.dtype.type(0)) * values.dtype.type(factor)
+    return hardware.store(result, scaled)
+
+
+@lru_cache(maxsize=256)
+def _dropout(chance: float, scale: float, dtype: np.dtype[Any]) -> Draw:
     bound, one = _kept(chance)
-    return draw("dropout", form.name, where, Call(scale=factor, bound=bound, one=one).packed(), result, values)
+    return drawing("dropout", format_of(dtype).name, dtype, scale=scale, bound=bound, one=one)
 
 
 def _with_seed(seed: Seed) -> Seed:
@@ -212,10 +221,10 @@ def shaped_dropout(x: Array, mask_shape: Shape, keep_prob: float, scale: float |
     >>> bool((y == y[:, :1]).all())
     True
     """
-    ipu, (values, _) = is_ipu(stream), _input("x", x)
-    chance = probability("keep_prob", keep_prob)
+    ipu, values = is_ipu(stream), numbers_of(x)
+    chance = finite("keep_prob", keep_prob, 0.0, 1.0)
     factor = _factor(scale, chance)
-    extents = shape_of(mask_shape, None)
+    extents = shape_of(mask_shape)
     try:
         fits = np.broadcast_shapes(extents, values.shape) == values.shape
     except ValueError:
@@ -231,9 +240,9 @@ def shaped_dropout(x: Array, mask_shape: Shape, keep_prob: float, scale: float |
         return hardware.store(result, values * (mask * values.dtype.type(factor)))
     kept = bernoulli(extents, chance, dtype=bool, seed=seed, seed_modifier=seed_modifier, offset=offset)
     with np.errstate(over="ignore", invalid="ignore"):
-        scaled = (values.astype(np.float32) * np.float32(factor)).astype(values.dtype)
-    result[...] = np.where(kept, scaled, np.zeros((), values.dtype))
-    return result
+        scaled = np.where(kept, cast(values, FP32) * np.float32(factor), np.float32(0))
+    form = format_of(values)
+    return cast(scaled, form, overflow="inf" if form.has_infinity else "saturate", out=result)  # type: ignore[no-any-return]
 
 
 def shaped_dropout_gradient(gradient: Array, mask_shape: Shape, keep_prob: float, scale: float | None = None, *,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..errors import UnsupportedError, bad_argument, bad_type
-from .arguments import Array, Seed, Shape, Stream, is_ipu, output, whole
+from ..errors import bad_argument, bad_type
+from ._draw import output, whole
+from .arguments import Array, Seed, Shape, Stream, counter_only
 from .uniform import bits
 
 __all__ = ["categorical", "permutation"]
@@ -40,7 +41,7 @@ def categorical(shape: Shape | None, weights: ArrayLike, *, seed: Seed = None, s
     >>> sorted(set(poprand.categorical(1000, [1, 0, 3], seed=5).tolist()))
     [0, 2]
     """
-    _counter_only("categorical", stream)
+    counter_only("categorical", stream)
     try:
         if np.iscomplexobj(weights):
             raise TypeError
@@ -91,7 +92,7 @@ def permutation(x: int | Array, *, axis: int = 0, seed: Seed = None, seed_modifi
     >>> sorted(poprand.permutation(5, seed=1).tolist())
     [0, 1, 2, 3, 4]
     """
-    _counter_only("permutation", stream)
+    counter_only("permutation", stream)
     if isinstance(x, np.ndarray):
         if not x.ndim:
             raise bad_argument("x", "an array of no dimensions", "at least one dimension")
@@ -106,8 +107,3 @@ def permutation(x: int | Array, *, axis: int = 0, seed: Seed = None, seed_modifi
     if (sorted_words[1:] == sorted_words[:-1]).any():
         order = np.argsort(words, kind="stable")
     return np.take(x, order, axis=place) if isinstance(x, np.ndarray) else order.astype(np.int64, copy=False)
-
-
-def _counter_only(op: str, stream: Stream) -> None:
-    if is_ipu(stream):
-        raise UnsupportedError(f"stream: got 'ipu'; allowed for {op}: 'counter', for PopLibs does not have it")

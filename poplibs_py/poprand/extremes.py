@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import Any
+
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ..errors import UnsupportedError, bad_argument
-from ..formats import Format
-from .arguments import Array, Seed, Shape, Stream, dtype_of, finite, is_ipu, kind_of, output
-from .counter import Call, draw, place
+from ..errors import bad_argument
+from ..formats import Format, format_of
+from ._draw import Draw, finite
+from .arguments import LARGEST, Array, Seed, Shape, Stream, counter_only, drawing, dtype_of
 
 __all__ = ["exponential", "gumbel"]
-
-_LARGEST = 3.4028234663852886e38
 
 
 def exponential(shape: Shape | None, scale: float = 1.0, *, dtype: DTypeLike | Format = np.float32, seed: Seed = None,
@@ -46,10 +47,9 @@ def exponential(shape: Shape | None, scale: float = 1.0, *, dtype: DTypeLike | F
     >>> bool((poprand.exponential(100, 2.5, seed=1) > 0).all())
     True
     """
-    spread = finite("scale", scale, 0.0, _LARGEST)
-    if spread == 0:
-        raise bad_argument("scale", scale, "a positive number")
-    return _drawn("exponential", shape, Call(scale=spread), dtype, seed, seed_modifier, stream, offset, out)
+    counter_only("exponential", stream)
+    law = _law("exponential", 0.0, _positive("scale", scale), dtype_of(dtype))
+    return law.fill(shape, out, seed, seed_modifier, offset)
 
 
 def gumbel(shape: Shape | None, loc: float = 0.0, scale: float = 1.0, *, dtype: DTypeLike | Format = np.float32,
@@ -79,18 +79,18 @@ def gumbel(shape: Shape | None, loc: float = 0.0, scale: float = 1.0, *, dtype: 
     >>> poprand.gumbel(3, seed=1).dtype
     dtype('float32')
     """
-    spread, centre = finite("scale", scale, 0.0, _LARGEST), finite("loc", loc, -_LARGEST, _LARGEST)
-    if spread == 0:
-        raise bad_argument("scale", scale, "a positive number")
-    return _drawn("gumbel", shape, Call(scale=spread, shift=centre), dtype, seed, seed_modifier, stream, offset, out)
+    counter_only("gumbel", stream)
+    law = _law("gumbel", finite("loc", loc, -LARGEST, LARGEST), _positive("scale", scale), dtype_of(dtype))
+    return law.fill(shape, out, seed, seed_modifier, offset)
 
 
-def _drawn(op: str, shape: Shape | None, call: Call, dtype: DTypeLike | Format, seed: Seed, seed_modifier: int,
-           stream: Stream, offset: int, out: Array | None) -> Array:
-    if is_ipu(stream):
-        raise UnsupportedError(f"stream: got 'ipu'; allowed for {op}: 'counter', for PopLibs does not have it")
-    kind = kind_of(dtype)
-    assert isinstance(kind, Format)
-    result = output(shape, dtype_of(kind), out)
-    where = place(op, kind.name, seed, seed_modifier, offset, result.size)
-    return draw(op, kind.name, where, call.packed(), result)
+def _positive(name: str, value: object) -> float:
+    number = finite(name, value, 0.0, LARGEST)
+    if number == 0:
+        raise bad_argument(name, value, "a positive number")
+    return number
+
+
+@lru_cache(maxsize=256)
+def _law(op: str, loc: float, scale: float, dtype: np.dtype[Any]) -> Draw:
+    return drawing(op, format_of(dtype).name, dtype, scale=scale, shift=loc)

@@ -22,7 +22,8 @@ import numpy as np
 from ..errors import UnsupportedError, bad_argument, bad_type
 from ..target import Target, vector_width
 from . import _workers
-from .arguments import INT32, Array, Seed, modifier_of, seed_of
+from ._draw import modifier_of, seed_of
+from .arguments import INT32, Array, Seed
 
 __all__ = ["Dealer", "TileMapping", "dealer", "get_hw_seeds", "seed_machine", "set_hw_seeds", "store"]
 

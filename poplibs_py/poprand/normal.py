@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from ..errors import bad_argument
-from ..formats import Format
+from ..formats import Format, format_of
 from ..target import Target
 from . import hardware
-from .arguments import Array, Seed, Shape, Stream, dtype_of, finite, is_ipu, kind_of, output
-from .counter import Call, draw, place
+from ._draw import Draw, finite, is_ipu, output
+from .arguments import LARGEST, Array, Seed, Shape, Stream, drawing, dtype_of
 
 __all__ = ["normal", "truncated_normal"]
-
-_LARGEST = 3.4028234663852886e38
 
 
 def normal(shape: Shape | None, mean: float = 0.0, std: float = 1.0, *, dtype: DTypeLike | Format = np.float32,
@@ -57,15 +57,18 @@ def normal(shape: Shape | None, mean: float = 0.0, std: float = 1.0, *, dtype: D
     >>> x.shape, x.dtype
     ((3, 4), dtype('float16'))
     """
-    ipu, kind = is_ipu(stream), kind_of(dtype)
-    centre, spread = finite("mean", mean, -_LARGEST, _LARGEST), finite("std", std, 0.0, _LARGEST)
-    result = output(shape, dtype_of(kind), out)
-    if ipu:
-        machine = hardware.dealer(target, tile_mapping, offset, seed, seed_modifier)
-        return hardware.store(result, machine.normal(result.size, centre, spread, result.dtype))
-    assert isinstance(kind, Format)
-    where = place("normal", kind.name, seed, seed_modifier, offset, result.size)
-    return draw("normal", kind.name, where, Call(scale=spread, shift=centre).packed(), result)
+    ipu, element = is_ipu(stream), dtype_of(dtype)
+    centre, spread = finite("mean", mean, -LARGEST, LARGEST), finite("std", std, 0.0, LARGEST)
+    if not ipu:
+        return _normal(centre, spread, element).fill(shape, out, seed, seed_modifier, offset)
+    result = output(shape, element, out)
+    machine = hardware.dealer(target, tile_mapping, offset, seed, seed_modifier)
+    return hardware.store(result, machine.normal(result.size, centre, spread, element))
+
+
+@lru_cache(maxsize=256)
+def _normal(mean: float, std: float, dtype: np.dtype[Any]) -> Draw:
+    return drawing("normal", format_of(dtype).name, dtype, scale=std, shift=mean)
 
 
 def truncated_normal(shape: Shape | None, mean: float = 0.0, std: float = 1.0, alpha: float = 2.0, *,
@@ -103,20 +106,22 @@ def truncated_normal(shape: Shape | None, mean: float = 0.0, std: float = 1.0, a
     >>> bool(abs(x).max() < 1.501)
     True
     """
-    ipu, kind = is_ipu(stream), kind_of(dtype)
-    centre, spread = finite("mean", mean, -_LARGEST, _LARGEST), finite("std", std, 0.0, _LARGEST)
+    ipu, element = is_ipu(stream), dtype_of(dtype)
+    centre, spread = finite("mean", mean, -LARGEST, LARGEST), finite("std", std, 0.0, LARGEST)
     width = finite("alpha", alpha)
     if width <= 0:
         raise bad_argument("alpha", alpha, "a positive number")
-    result = output(shape, dtype_of(kind), out)
-    if ipu:
-        machine = hardware.dealer(target, tile_mapping, offset, seed, seed_modifier)
-        return hardware.store(result, machine.truncated_normal(result.size, centre, spread, width, result.dtype))
-    assert isinstance(kind, Format)
-    where = place("normal", kind.name, seed, seed_modifier, offset, result.size)
-    inside, outside = math.erf(width / math.sqrt(2.0)), math.erfc(width / math.sqrt(2.0))
+    if not ipu:
+        return _truncated(centre, spread, width, element).fill(shape, out, seed, seed_modifier, offset)
+    result = output(shape, element, out)
+    machine = hardware.dealer(target, tile_mapping, offset, seed, seed_modifier)
+    return hardware.store(result, machine.truncated_normal(result.size, centre, spread, width, element))
+
+
+@lru_cache(maxsize=256)
+def _truncated(mean: float, std: float, alpha: float, dtype: np.dtype[Any]) -> Draw:
+    name = format_of(dtype).name
+    inside, outside = math.erf(alpha / math.sqrt(2.0)), math.erfc(alpha / math.sqrt(2.0))
     if inside <= 0.5:
-        narrow = Call(scale=spread, shift=centre, slope=inside * 2.0**-31)
-        return draw("narrow_normal", kind.name, where, narrow.packed(), result)
-    wide = Call(scale=spread, shift=centre, slope=inside, intercept=outside * 2.0**31)
-    return draw("normal", kind.name, where, wide.packed(), result)
+        return drawing("narrow_normal", name, dtype, scale=std, shift=mean, slope=inside * 2.0**-31)
+    return drawing("normal", name, dtype, scale=std, shift=mean, slope=inside, intercept=outside * 2.0**31)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..target import Target
-from .arguments import Seed, Stream, is_ipu, modifier_of, seed_of
-from .counter import seed_default
+from ._draw import is_ipu, modifier_of, seed_default, seed_of
+from .arguments import Seed, Stream
 from .hardware import seed_machine
 
 __all__ = ["set_seed"]

@@ -5,31 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 from functools import cache, lru_cache
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from ..errors import bad_argument, bad_type
-from ..formats import FP16, FP32, Format
+from ..formats import FP16, FP32, Format, format_of
 from ..target import Target
 from . import hardware
-from .arguments import (
-    INT32,
-    Array,
-    Seed,
-    Shape,
-    Stream,
-    at_least,
-    dtype_of,
-    finite,
-    is_ipu,
-    kind_of,
-    next_below,
-    output,
-    whole,
-)
-from .counter import Call, draw, place
+from ._draw import Draw, finite, is_ipu, output, whole
+from .arguments import INT32, LARGEST, Array, Seed, Shape, Stream, at_least, drawing, dtype_of, next_below
 
 __all__ = ["bits", "log_uniform", "uniform"]
 
@@ -58,16 +44,21 @@ def bits(shape: Shape | None, *, dtype: DTypeLike = np.uint32, seed: Seed = None
     '0x66a61dd950405f90'
     """
     try:
-        kind = np.dtype(dtype if isinstance(dtype, (str, type, np.dtype)) else np.void)
+        words = _bits(cast(Hashable, dtype))
+    except TypeError:  # not hashable, or no integer dtype: say so
+        words = _bits.__wrapped__(dtype)
+    return words.fill(shape, out, seed, seed_modifier, offset)
+
+
+@lru_cache(maxsize=64)
+def _bits(dtype: Any) -> Draw:
+    try:
+        element = np.dtype(dtype if isinstance(dtype, (str, type, np.dtype)) else np.void)
     except TypeError:
         raise bad_type("dtype", dtype, "an integer dtype") from None
-    if kind.kind not in "ui":
-        raise bad_type("dtype", dtype, "an integer dtype")
-    result = output(shape, kind, out)
-    where = place("bits", "bytes", seed, seed_modifier, offset, result.nbytes)
-    if seed is not None:
-        where = where._replace(first=whole("offset", where.first, 0, 1 << 59) * kind.itemsize)
-    return draw("bits", "bytes", where, Call().packed(), result)
+    if element.kind not in "ui" or not element.isnative:
+        raise bad_type("dtype", dtype, "an integer dtype in the machine's byte order")
+    return drawing("bits", "bytes", element)
 
 
 def uniform(shape: Shape | None, low: float = 0.0, high: float = 1.0, *, dtype: DTypeLike | Format = np.float32,
@@ -137,63 +128,47 @@ def uniform(shape: Shape | None, low: float = 0.0, high: float = 1.0, *, dtype: 
     >>> poprand.uniform(5, 1, 6, dtype="int32", seed=7).dtype
     dtype('int32')
     """
-    ipu = is_ipu(stream)
-    try:
-        plan = _planned(low, high, cast(Hashable, dtype), ipu)
-    except TypeError:  # an argument that is not hashable, or a wrong one: say so
-        plan = _planned.__wrapped__(low, high, dtype, ipu)
-    result = output(shape, plan.dtype, out)
-    if ipu:
-        machine = hardware.dealer(target, tile_mapping, offset, seed, seed_modifier)
-        if plan.dtype == INT32:
-            return hardware.store(result, machine.uniform_integers(result.size, int(plan.low), int(plan.high)))
-        return hardware.store(result, machine.uniform(result.size, plan.low, plan.high, plan.dtype))
-    where = place(plan.op, plan.formats, seed, seed_modifier, offset, result.size)
-    return draw(plan.op, plan.formats, where, plan.what, result)
-
-
-class _Plan(NamedTuple):
-    """Limits, checked, and the kernel's name and numbers."""
-
-    dtype: np.dtype[Any]
-    low: float
-    high: float
-    op: str = ""
-    formats: str = ""
-    what: bytes = b""
-
-
-@lru_cache(maxsize=256, typed=True)
-def _planned(low: float, high: float, dtype: Any, ipu: bool) -> _Plan:
-    kind = kind_of(dtype, (INT32,))
-    if not isinstance(kind, Format):
+    ipu, element = is_ipu(stream), dtype_of(dtype, (INT32,))
+    if element is INT32:
         first, last = _integer_limits(low, high)
-        count = last - first + 1
-        call = Call(range=count, threshold=(1 << 64) % count, offset=first)
-        return _Plan(INT32, first, last, "uniform", "int32", call.packed())
-    begin, end = _limits(low, high, dtype_of(kind))
-    if ipu:
-        return _Plan(dtype_of(kind), begin, end)
-    start = at_least(begin, kind)
-    if start > end:
-        raise bad_argument("low", low, f"limits with a {kind.name} number between them")
-    draw_bits = 24 if kind is FP32 else 16
-    call = Call(scale=float(np.float32(end - start)) * 2.0**-draw_bits, shift=start,
-                high=max(next_below(end, kind), start))
-    op = "unit" if kind is FP16 and (begin, end) == (0.0, 1.0) else "uniform"
-    return _Plan(dtype_of(kind), begin, end, op, kind.name, call.packed())
+        if not ipu:
+            return _integers(first, last).fill(shape, out, seed, seed_modifier, offset)
+    else:
+        begin, end = _limits(low, high, element)
+        if not ipu:
+            return _uniform(begin, end, element).fill(shape, out, seed, seed_modifier, offset)
+    result = output(shape, element, out)
+    machine = hardware.dealer(target, tile_mapping, offset, seed, seed_modifier)
+    if element is INT32:
+        return hardware.store(result, machine.uniform_integers(result.size, first, last))
+    return hardware.store(result, machine.uniform(result.size, begin, end, element))
+
+
+@lru_cache(maxsize=256)
+def _uniform(low: float, high: float, dtype: np.dtype[Any]) -> Draw:
+    form = format_of(dtype)
+    start = at_least(low, dtype)
+    if start > high:
+        raise bad_argument("low", low, f"limits with a {form.name} number between them")
+    bits_drawn = 24 if form is FP32 else 16
+    op = "unit" if form is FP16 and (low, high) == (0.0, 1.0) else "uniform"
+    return drawing(op, form.name, dtype, scale=float(np.float32(high - start)) * 2.0**-bits_drawn, shift=start,
+                   high=max(next_below(high, dtype), start))
+
+
+@lru_cache(maxsize=256)
+def _integers(first: int, last: int) -> Draw:
+    count = last - first + 1
+    return drawing("uniform", "int32", INT32, range=count, threshold=(1 << 64) % count, offset=first)
 
 
 def _limits(low: object, high: object, dtype: np.dtype[Any]) -> tuple[float, float]:
     """Two finite limits in order, within the dtype, their difference within float32."""
-    begin, end = finite("low", low), finite("high", high)
-    if begin > end:
-        raise bad_argument("low", low, f"at most high, which is {high}")
     most = _largest(dtype)
-    for name, value in (("low", begin), ("high", end)):
-        if abs(value) > most:
-            raise bad_argument(name, value, f"at most {most:g} in magnitude, the largest {dtype}")
-    if end - begin > 3.4028234e38:
+    begin, end = finite("low", low, -most, most), finite("high", high, -most, most)
+    if begin > end:
+        raise bad_argument("low", low, f"at most high, which is {end:g}")
+    if end - begin > LARGEST:
         raise bad_argument("high", high, "limits whose difference is a finite float32")
     return begin, end
 
@@ -204,16 +179,16 @@ def _largest(dtype: np.dtype[Any]) -> float:
 
 
 def _integer_limits(low: object, high: object) -> tuple[int, int]:
-    def limit(name: str, value: object) -> int:
-        number: Any = value
-        if isinstance(value, float) and value.is_integer():
-            number = int(value)
-        return whole(name, number, -(1 << 31), (1 << 31) - 1)
-
-    begin, end = limit("low", low), limit("high", high)
+    begin, end = _integer("low", low), _integer("high", high)
     if begin > end:
-        raise bad_argument("low", low, f"at most high, which is {high}")
+        raise bad_argument("low", low, f"at most high, which is {end}")
     return begin, end
+
+
+def _integer(name: str, value: object) -> int:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return whole(name, value, -(1 << 31), (1 << 31) - 1)
 
 
 def log_uniform(shape: Shape | None, low: float, high: float, base: float = math.e, *,
@@ -251,35 +226,38 @@ def log_uniform(shape: Shape | None, low: float, high: float, base: float = math
     >>> bool(((x >= 1) & (x <= 1000)).all())
     True
     """
-    ipu = is_ipu(stream)
-    kind = kind_of(dtype, (INT32,))
-    begin, end = finite("low", low), finite("high", high)
-    radix = finite("base", base)
+    ipu, element = is_ipu(stream), dtype_of(dtype, (INT32,))
+    begin, end, radix = finite("low", low), finite("high", high), finite("base", base)
     if radix <= 0 or radix == 1:
         raise bad_argument("base", base, "a positive number other than 1")
-    least = 1.0 if ipu or kind is INT32 else 2.0**-126
+    least = 1.0 if ipu or element is INT32 else 2.0**-126
     if begin < least:
         raise bad_argument("low", low, f"at least {least:g}")
     if end <= begin:
-        raise bad_argument("high", high, f"more than low, which is {low}")
-    if kind is INT32:
+        raise bad_argument("high", high, f"more than low, which is {begin:g}")
+    if element is INT32:
         _integer_limits(low, high)
-    elif end > _largest(dtype_of(kind)):
-        raise bad_argument("high", high, f"at most {_largest(dtype_of(kind)):g}, the largest {dtype_of(kind)}")
-    result = output(shape, dtype_of(kind), out)
-    if ipu:
-        machine = hardware.dealer(target, tile_mapping, offset, seed, seed_modifier)
-        return hardware.store(result, machine.log_uniform(result.size, begin, end, radix, result.dtype))
-    form = FP32 if kind is INT32 else kind
-    assert isinstance(form, Format)
-    smallest, largest = at_least(begin, form), -at_least(-end, form)
+    elif end > _largest(element):
+        raise bad_argument("high", high, f"at most {_largest(element):g}, the largest {element}")
+    if not ipu:
+        law = _log_uniform(begin, end, element)
+        if element is not INT32:
+            return law.fill(shape, out, seed, seed_modifier, offset)
+        result = output(shape, element, out)
+        np.copyto(result, law.fill(result.shape, None, seed, seed_modifier, offset), casting="unsafe")
+        return result
+    result = output(shape, element, out)
+    machine = hardware.dealer(target, tile_mapping, offset, seed, seed_modifier)
+    return hardware.store(result, machine.log_uniform(result.size, begin, end, radix, element))
+
+
+@lru_cache(maxsize=256)
+def _log_uniform(low: float, high: float, dtype: np.dtype[Any]) -> Draw:
+    form = FP32 if dtype is INT32 else format_of(dtype)  # float32 numbers become the integers
+    assert form.dtype is not None
+    smallest, largest = at_least(low, form.dtype), -at_least(-high, form.dtype)
     if smallest > largest:
         raise bad_argument("low", low, f"limits with a {form.name} number between them")
-    lower = float(np.float32(math.log2(begin)))
-    call = Call(scale=float(np.float32(math.log2(end) - lower)) * 2.0**-24, shift=lower, low=smallest, high=largest)
-    where = place("log_uniform", form.name, seed, seed_modifier, offset, result.size)
-    if kind is INT32:
-        drawn = draw("log_uniform", form.name, where, call.packed(), np.empty(result.shape, np.float32))
-        np.copyto(result, drawn, casting="unsafe")
-        return result
-    return draw("log_uniform", form.name, where, call.packed(), result)
+    lower = float(np.float32(math.log2(low)))
+    return drawing("log_uniform", form.name, form.dtype, scale=float(np.float32(math.log2(high) - lower)) * 2.0**-24,
+                   shift=lower, low=smallest, high=largest)

@@ -17,7 +17,6 @@ from scipy.special import erf, erfc, ndtr, ndtri
 
 from poplibs_py import poprand
 from poplibs_py.formats import FORMATS, FP16, FP32
-from poplibs_py.poprand import counter
 from poplibs_py.poprand.arguments import at_least, next_below
 
 NARROW = [f for f in FORMATS if f is not FP32]
@@ -92,9 +91,9 @@ def test_refused_integers_are_drawn_from_the_next_substream(random_kernels: dict
     for i in range(n):
         word = next(row[i] for row in rows if row[i] * size % (1 << 64) >= threshold)
         expected.append((word * size >> 64) - 5)
-    call = counter.Call(range=size, threshold=threshold, offset=-5)
+    call = {"range": size, "threshold": threshold, "offset": -5}
     for kernel in random_kernels["uniform", "int32"]:
-        out = run(kernel, counter.Place(9, 0, 0), call, np.empty(n, np.int32))
+        out = run(kernel, (9, 0, 0), call, np.empty(n, np.int32))
         assert out.tolist() == expected, kernel.level
 
 
@@ -152,8 +151,8 @@ def test_shaped_dropout_broadcasts_its_mask(shape: Any) -> None:
 
 def at(op: str, kernel: Any, x: float, scale: float = 1.0) -> np.ndarray[Any, Any]:
     """The kernel's values on both sides of the median at tail probability x * 2**-31."""
-    call = counter.Call(scale=scale, slope=0.0, intercept=x)
-    return run(kernel, counter.Place(4, 0, 0), call, np.empty(32, np.float32))
+    call = {"scale": scale, "slope": 0.0, "intercept": x}
+    return run(kernel, (4, 0, 0), call, np.empty(32, np.float32))
 
 
 # The polynomials' own error is below 2**-22 (make_tables.py's fit); seven products and sums in float32, whose terms

@@ -9,21 +9,9 @@
  * decides the side of the median. q's octave selects a polynomial (tables.h), which AVX-512 finds in registers. */
 #ifndef POP_RANDOM_DISTRIBUTIONS_H
 #define POP_RANDOM_DISTRIBUTIONS_H
+#include "kernels/random/call.h"
 #include "kernels/random/lanes.h"
 #include "kernels/random/tables.h"
-
-/* What a call gives to every share; distributions say what they read. Python packs the same fields in the same
- * order. */
-typedef struct pop_random_call {
-    uint64_t seed;
-    uint32_t modifier, substream;
-    int64_t first, count;          /* logical index of element 0; elements */
-    float scale, shift, low, high; /* result = scale * draw + shift, kept within low .. high */
-    float slope, intercept;        /* quantiles: q becomes slope * q + intercept, in units of 2^-31 */
-    uint32_t bound, one;           /* masks: an element is kept where its word <= bound; the code of one */
-    uint64_t range, threshold;     /* integers: how many; 2^64 modulo range */
-    int64_t offset;                /* integers: the least */
-} pop_random_call;
 
 #define POP_R_EACH_PART _Pragma("GCC unroll 8") for (int part = 0; part < POP_AOX_PARTS; part++)
 

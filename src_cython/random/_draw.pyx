@@ -1,0 +1,253 @@
+"""A draw from the counter stream: arguments checked, its place in the stream found, the kernel run.
+
+`src_cython/kernels/random/aox.h` defines the stream. Compiled, because this is all that a call for a few numbers costs.
+"""
+
+cimport cython
+cimport numpy as cnp
+from libc.math cimport INFINITY, isfinite
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+import operator
+import threading
+from functools import cache
+
+import numpy as np
+
+from poplibs_py.config import settings
+from poplibs_py.errors import bad_argument, bad_type
+from poplibs_py.program import Executable
+
+cnp.import_array()
+
+cdef extern from "kernels/random/call.h" nogil:
+    ctypedef struct pop_random_call:
+        uint64_t seed
+        uint32_t modifier, substream
+        int64_t first, count
+        float scale, shift, low, high, slope, intercept
+        uint32_t bound, one
+        uint64_t range, threshold
+        int64_t offset
+
+cdef object WORD = (1 << 32) - 1
+cdef object TWO_WORDS = (1 << 64) - 1
+cdef int64_t LAST = 1 << 62
+cdef object empty = np.empty
+cdef object MaskedArray = np.ma.MaskedArray
+
+ELEMENTS_PER_THREAD = 1 << 17
+"""Elements that are worth a thread."""
+
+
+cpdef object whole(str name, object value, object low, object high):
+    """Return a whole number within bounds, both allowed."""
+    if type(value) is not int:
+        if isinstance(value, (bool, np.bool_)):
+            raise bad_type(name, value, "a whole number")
+        try:
+            value = operator.index(value)
+        except Exception:
+            raise bad_type(name, value, "a whole number") from None
+    if not low <= value <= high:
+        raise bad_argument(name, value, f"a whole number from {low} to {high}")
+    return value
+
+
+cpdef double finite(str name, object value, double low=-INFINITY, double high=INFINITY) except? -1:
+    """Return a finite number within bounds, both allowed; minus zero counts as zero."""
+    cdef double number
+    if type(value) is float:
+        number = value
+    elif isinstance(value, (bool, np.bool_, str, bytes, np.complexfloating)) or getattr(value, "ndim", 0):
+        raise bad_type(name, value, "a number")
+    else:
+        try:
+            number = float(value)
+        except OverflowError:
+            raise bad_argument(name, value, "a finite number") from None
+        except Exception:
+            raise bad_type(name, value, "a number") from None
+    if not (isfinite(number) and low <= number <= high):
+        bounds = "" if low == -INFINITY and high == INFINITY else f" from {low:g} to {high:g}"
+        raise bad_argument(name, value, f"a finite number{bounds}")
+    return number + 0.0
+
+
+cpdef bint is_ipu(object stream) except -1:
+    """Whether the stream is that of a modelled IPU."""
+    if isinstance(stream, str):
+        if stream == "counter":
+            return False
+        if stream == "ipu":
+            return True
+    raise bad_argument("stream", stream, "'counter', 'ipu'")
+
+
+cpdef tuple shape_of(object shape):
+    """Return a shape as a tuple."""
+    extents = shape if isinstance(shape, (tuple, list)) else (shape,)
+    if len(extents) > 64:
+        raise bad_argument("shape", shape, "at most 64 dimensions")
+    return tuple([whole("shape", extent, 0, LAST) for extent in extents])
+
+
+cpdef object output(object shape, cnp.dtype dtype, object out):
+    """Return the array to fill: `out`, checked, or a new one. A shape of None is that of `out`."""
+    if out is None:
+        if shape is None:
+            raise bad_argument("shape", None, "a shape, or None together with out")
+        extents = shape_of(shape)
+        try:
+            return empty(extents, dtype)
+        except ValueError:  # more bytes than can be counted
+            raise bad_argument("shape", shape, f"at most {LAST} bytes in all") from None
+    if not isinstance(out, np.ndarray) or isinstance(out, MaskedArray):
+        raise bad_type("out", out, "a numpy.ndarray without a mask")
+    if shape is not None:
+        extents = shape_of(shape)
+        if out.shape != extents:
+            raise bad_argument("out", f"an array of shape {out.shape}", f"one of shape {extents}")
+    if out.dtype is not dtype and out.dtype != dtype:
+        raise bad_type("out", f"an array of {out.dtype}", f"one of {dtype}")
+    if not cnp.PyArray_ISWRITEABLE(out):
+        raise bad_argument("out", "a read-only array", "one that can be written")
+    return out
+
+
+cpdef uint64_t seed_of(object seed) except? 0:
+    """Return the 64-bit seed ``s0 + 2**32 * s1``."""
+    if isinstance(seed, (tuple, list)) or (isinstance(seed, np.ndarray) and seed.ndim):
+        if len(seed) != 2:
+            raise bad_argument("seed", seed, "two words of 32 bits, or a whole number of 64 bits")
+        return <uint64_t>whole("seed", seed[0], 0, WORD) | <uint64_t>whole("seed", seed[1], 0, WORD) << 32
+    return whole("seed", seed, 0, TWO_WORDS)
+
+
+cpdef uint32_t modifier_of(object seed_modifier) except? 0:
+    """Return the seed modifier, 32 bits."""
+    return whole("seed_modifier", seed_modifier, 0, WORD)
+
+
+cdef object _lock = threading.Lock()
+cdef bint _seeded = False  # what follows is the stream that calls without a seed share
+cdef uint64_t _seed
+cdef uint32_t _modifier
+cdef int64_t _row
+
+
+def seed_default(seed, uint32_t modifier):
+    """Start the stream of the calls without a seed again; None: from the system's entropy."""
+    global _seeded, _seed, _modifier, _row
+    cdef uint64_t word = np.random.SeedSequence().generate_state(1, np.uint64)[0] if seed is None else seed
+    with _lock:
+        _seeded, _seed, _modifier, _row = True, word, modifier, 0
+
+
+cdef int take_default(pop_random_call *call, int64_t per_row) except -1:
+    """The next place of that stream; a call takes whole rows."""
+    global _row
+    if not _seeded:
+        seed_default(None, 0)
+    with _lock:
+        call.seed, call.modifier, call.first = _seed, _modifier, _row * per_row
+        _row += (call.count + per_row - 1) // per_row
+    return 0
+
+
+@cache
+def _executable(address, operands, threads):
+    shares = np.array([(k, threads) for k in range(threads)], dtype=[("share", np.int64), ("shares", np.int64)])
+    return Executable([[(address, shares, np.arange(threads))]], operands, threads, 0, 0, threads)
+
+
+@cython.final
+cdef class Draw:
+    """A distribution with its numbers: fills arrays from the counter stream.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        One of the random family.
+    dtype : numpy.dtype
+        Of the arrays.
+    **numbers
+        What the kernel reads; see `pop_random_call` in `src_cython/kernels/random/call.h`.
+    """
+
+    cdef readonly object dtype
+    cdef pop_random_call numbers
+    cdef object address
+    cdef int64_t per_row, unit
+
+    def __init__(self, kernel, cnp.dtype dtype, *, float scale=1, float shift=0, float low=0, float high=0,
+                 float slope=1, float intercept=0, uint32_t bound=0, uint32_t one=0, uint64_t range=1,
+                 uint64_t threshold=0, int64_t offset=0):
+        self.dtype, self.address, self.per_row = dtype, kernel.address, kernel.grain[1]
+        self.unit = dtype.itemsize if kernel.formats == "bytes" else 1  # such kernels count bytes
+        self.numbers = pop_random_call(0, 0, 0, 0, 0, scale, shift, low, high, slope, intercept, bound, one, range,
+                                       threshold, offset)
+
+    def fill(self, shape, out, seed, seed_modifier, offset, source=None, threads=None):
+        """Fill `out`, or a new array, in the order of its logical index (C order), whatever its strides.
+
+        Parameters
+        ----------
+        shape : int or tuple of int or None
+        out : ndarray or None
+        seed, seed_modifier, offset
+            Where in the stream; without a seed the place that comes next in the default stream.
+        source : ndarray, optional
+            Input of the same shape.
+        threads : int, optional
+            By default as many as are worth while.
+
+        Returns
+        -------
+        ndarray
+        """
+        cdef pop_random_call call = self.numbers
+        result = output(shape, self.dtype, out)
+        call.modifier = modifier_of(seed_modifier)
+        call.first = <int64_t>whole("offset", offset, 0, LAST // self.unit) * self.unit
+        call.count = cnp.PyArray_SIZE(result) * self.unit
+        if seed is not None:
+            call.seed = seed_of(seed)
+        elif call.first or call.modifier:
+            name, value = ("offset", offset) if call.first else ("seed_modifier", seed_modifier)
+            raise bad_argument(name, value, "0 where there is no seed")
+        else:
+            take_default(&call, self.per_row)
+        if call.count == 0:
+            return result
+        filled = result
+        if out is not None and (not cnp.PyArray_IS_C_CONTIGUOUS(out) or (source is not None and spoils(source, out))):
+            filled = empty(out.shape, self.dtype)
+        self.run(&call, filled, source, threads)
+        if filled is not result:
+            result[...] = filled
+        return result
+
+    cdef int run(self, pop_random_call *call, object out, object source, object threads) except -1:
+        cdef cnp.npy_intp size = sizeof(pop_random_call)
+        if threads is None:
+            threads = 1
+            if call.count >= <int64_t>ELEMENTS_PER_THREAD:
+                threads = min(settings.num_threads, 1 + call.count // ELEMENTS_PER_THREAD)
+        last = cnp.PyArray_SimpleNewFromData(1, &size, cnp.NPY_UINT8, call)
+        if source is None:
+            _executable(self.address, 2, threads)(out, last)
+        else:
+            if not cnp.PyArray_IS_C_CONTIGUOUS(source):
+                source = np.ascontiguousarray(source)
+            _executable(self.address, 3, threads)(source, out, last)
+        return 0
+
+
+cdef bint spoils(cnp.ndarray source, cnp.ndarray out) except -1:
+    """Whether writing `out` could change what is still to be read; element for element in place is allowed."""
+    cdef char *read = <char *>cnp.PyArray_DATA(source)
+    cdef char *written = <char *>cnp.PyArray_DATA(out)
+    if not cnp.PyArray_IS_C_CONTIGUOUS(source):
+        return np.may_share_memory(source, out)
+    return read != written and read < written + cnp.PyArray_NBYTES(out) and written < read + cnp.PyArray_NBYTES(source)
