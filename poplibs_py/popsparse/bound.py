@@ -2,7 +2,8 @@
 
 Operands are decoded exactly and a sum over stored elements is that of the dense matrix with fewer terms: with t the
 most stored elements that one sum meets, a sum of t terms in FP32 in any order errs by at most ``gamma_t`` times the
-sum of the magnitudes (see `poplibs_py.formats.bounds`). Units that multiply BF16 may flush subnormals. Bias and
+sum of the magnitudes (see `poplibs_py.formats.bounds`). Units that multiply BF16 may flush subnormals; matrix units that
+take an FP16 number as two of BF16 add four terms for each. Bias and
 activation are rounded to FP32 in turn, and the result once to its format.
 """
 
@@ -24,6 +25,8 @@ __all__ = ["dense_sparse_matmul_bound", "sparse_dense_matmul_bound", "sparse_gra
 
 Array = np.ndarray[Any, Any]
 
+_SPLIT_PASSES = 4
+
 
 def sparse_dense_matmul_bound(w: BlockSparseMatrix, x: Any, *, out: Any = None, out_dtype: object = None,
                               bias: Any = None, activation: str | None = None) -> Ball:
@@ -43,8 +46,8 @@ def sparse_dense_matmul_bound(w: BlockSparseMatrix, x: Any, *, out: Any = None, 
     (1.0, True)
     """
     wanted = format_of(out_dtype) if out_dtype is not None else FP32 if out is None else format_of(out)
-    flushes = domain_of(w.format.name, format_of(getattr(x, "format", x)).name) == "bfloat16"
-    ball = _stored_ball(w, values(x), flushes)
+    domain = domain_of(w.format.name, format_of(getattr(x, "format", x)).name, w.block_shape)
+    ball = _stored_ball(w, values(x), domain == "bfloat16", _SPLIT_PASSES if domain == "float16" else 1)
     column = None if bias is None else np.asarray(bias, np.float32)[..., None]
     return finished_ball(ball, column, activation, wanted)
 
@@ -70,18 +73,18 @@ def sparse_grad_w_bound(w: BlockSparseMatrix, grads: Any, x: Any, *, out_dtype: 
     return ball.reshape(w.groups, *w.shape)
 
 
-def _stored_ball(w: BlockSparseMatrix, x: Array, flushes: bool) -> Ball:
+def _stored_ball(w: BlockSparseMatrix, x: Array, flushes: bool, passes: int) -> Ball:
     """Bound the sums over stored elements: what is not stored adds nothing, not even where X is infinite or NaN."""
     with np.errstate(invalid="ignore"):  # signalling NaNs
         dense = w.to_dense(np.float64)
     if np.isfinite(x).all():
-        return matmul_ball(dense, x, terms=_most_terms(w), flushes=flushes)
+        return matmul_ball(dense, x, terms=passes * _most_terms(w), flushes=flushes)
     p = w.pattern
     ones = np.ones((p.n_blocks, *p.block_shape))
     stored = dense_of(p.shape, p.block_shape, p.row_offsets, p.column_indices, ones, p.groups) != 0
     stored = stored.swapaxes(1, 2) if w.is_transposed else stored
     dense, columns = dense.reshape(stored.shape), x.reshape(w.groups, *x.shape[-2:])
-    rows = [matmul_ball(dense[g, r][keep][None], columns[g][keep], flushes=flushes)
+    rows = [matmul_ball(dense[g, r][keep][None], columns[g][keep], terms=passes * int(keep.sum()), flushes=flushes)
             for g in range(w.groups) for r, keep in enumerate(stored[g])]
     shape = (*x.shape[:-2], w.shape[0], x.shape[-1])
     return Ball(np.reshape([b.centre for b in rows], shape), np.reshape([b.radius for b in rows], shape))

@@ -11,7 +11,6 @@ import numpy as np
 from ...config import settings
 from ...errors import bad_type
 from ...formats import Format
-from ...kernels import select
 from ...program import Executable
 from ...program.record import Run, listening, record
 from ..matrix import BlockSparseMatrix
@@ -159,9 +158,9 @@ def _result(shape: tuple[int, ...], out: object | None, out_dtype: object, swapp
 
 def _product(w: BlockSparseMatrix, columns: int, x: Any, y: Any, bias: bool, activation: str | None,
              capacity: int | None) -> Product:
-    domain = domain_of(w.format.name, x.format)
+    domain = domain_of(w.format.name, x.format, w.pattern.block_shape)
     scale = w.scale if isinstance(w.scale, int) else None
-    decoded = w.format.name != domain or (domain == "bfloat16" and w.is_transposed)
+    decoded = w.format.name != domain or domain == "float16" or (domain == "bfloat16" and w.is_transposed)
     values = Values(w.format.name, scale, (capacity or w.n_blocks) if decoded else 0)
     return Product(w.shape, w.pattern.block_shape, w.groups, columns, threads_for(w.nnz * columns), w.is_transposed,
                    domain, values, x, y, bias, activation, _panels_pay(w, columns * itemsize_of(x.format)))
@@ -187,6 +186,6 @@ def _run(product: Product, w: BlockSparseMatrix, x: Array, y: Array, bias: Array
 
 
 def _run_of(product: Product, w: BlockSparseMatrix, use: str, seconds: float) -> Run:
-    kernel = select("sparse", "multiply", f"{product.domain},{product.x.format}->float32").kernel
+    kernel = product.kernel
     what = f"{w.n_blocks} blocks {w.block_shape} {w.format} x [{w.shape[1]}, {product.columns}] {product.x.format}"
     return Run(f"popsparse.{use} product", what, f"{kernel.name} ({kernel.level})", seconds, product)

@@ -10,11 +10,12 @@ import numpy as np
 
 from ...errors import UnsupportedError
 from ...formats import FORMATS
-from ...kernels.registry import select
+from ...kernels.registry import Kernel, select
 from ...program import Executable
 from .items import ACTIVATIONS, FORMAT_NUMBERS, MULTIPLY, OVERFLOW_INFINITY, OVERFLOW_NAN, READY
 
-__all__ = ["Dense", "Product", "Values", "domain_of", "items_of", "itemsize_of", "program", "ready_program", "strip_of"]
+__all__ = ["TILE_COLUMNS", "Dense", "Product", "Values", "domain_of", "items_of", "itemsize_of", "kernel_of",
+           "panel_columns", "program", "ready_program", "strip_of"]
 
 Array = np.ndarray[Any, Any]
 
@@ -23,6 +24,9 @@ _STREAM_BYTES = 1 << 20
 _CHUNK_BYTES = 1 << 15
 _ALIGNMENT = 64
 _VECTOR_COLUMNS = 32
+TILE_COLUMNS = 64
+"""Columns of a strip of X for matrix units."""
+_SPECIAL_BYTES = 64
 _ITEMSIZES = {f.name: f.itemsize for f in FORMATS}
 _BF16_VALUED = ("bfloat16", "f143", "f152", "e4m3", "e5m2")
 
@@ -68,8 +72,8 @@ class Product:
         Products side by side; columns of X and Y; threads to run on.
     transposed : bool
         Whether op(W) is the transpose of what is stored.
-    domain : {"float32", "bfloat16"}
-        What both operands are decoded to.
+    domain : {"float32", "bfloat16", "float16"}
+        What both operands are decoded to; "float16" is two BF16 numbers, for matrix units.
     w, x, y : Values, Dense, Dense
     bias : bool
         Whether there is one number to add for each row.
@@ -93,29 +97,42 @@ class Product:
     panels: bool = False
 
     @property
+    def kernel(self) -> Kernel:
+        """What multiplies: a kernel for tiles of matrix units where the blocks are such, else one for any blocks."""
+        tiled = _tiles_kernel(self.domain, self.x.format, self.block_shape)
+        return tiled or select("sparse", "multiply", f"{self.domain},{self.x.format}->float32").kernel
+
+    @property
+    def tiles(self) -> bool:
+        """Whether blocks and panels are made of tiles."""
+        return _tiles_kernel(self.domain, self.x.format, self.block_shape) is not None
+
+    @property
     def pairs(self) -> bool:
-        """Whether the rows of a block must lie interleaved two by two."""
-        return self.domain == "bfloat16" and self.transposed
+        """Whether the rows of a block must lie interleaved two by two, or for tiles transposed."""
+        return self.domain != "float32" and self.transposed
 
     @property
     def decodes(self) -> bool:
         """Whether W's values must be made ready before the product."""
-        return not self.w.ready and (self.w.format != self.domain or self.pairs)
+        return not self.w.ready and (self.w.format != self.domain or self.pairs or self.domain == "float16")
 
     @property
     def size(self) -> int:
         """Bytes of an element in the domain."""
-        return itemsize_of(self.domain)
+        return 2 if self.domain == "bfloat16" else 4
 
     @property
     def block_bytes(self) -> int:
         """Bytes of a block as the multiplication reads it."""
         rows = -(-self.block_shape[0] // 2) * 2 if self.pairs else self.block_shape[0]
-        return rows * self.block_shape[1] * self.size
+        return rows * self.block_shape[1] * self.size + (_SPECIAL_BYTES if self.domain == "float16" else 0)
 
     @property
     def packs(self) -> bool:
         """Whether X has to be copied to panels."""
+        if self.tiles:
+            return True
         if self.x.panel:
             return False
         if self.panels:
@@ -132,6 +149,8 @@ class Product:
     @property
     def strip(self) -> int:
         """Columns that are walked together."""
+        if self.tiles:
+            return TILE_COLUMNS
         if self.x.panel:
             return self.x.panel
         if self.packs or self.finishes:
@@ -140,11 +159,13 @@ class Product:
 
     @property
     def scratch_bytes(self) -> int:
-        """Temporary bytes of a thread: a panel of X, and sums on their way to the epilogue."""
-        panel = -(-self.shape[1] * self.strip * self.size // _ALIGNMENT) * _ALIGNMENT if self.packs else 0
-        rows = self.block_shape[1] if self.transposed else self.block_shape[0]
+        """Temporary bytes of a thread: a panel of X and which of its rows are used, sums on their way to the epilogue."""
+        rows, depth = self.block_shape[::-1] if self.transposed else self.block_shape
+        blocks = -(-self.shape[1] // depth)
+        panel = (blocks * depth if self.tiles else self.shape[1]) * self.strip * self.size
+        used = _aligned(panel) + _aligned(blocks) if self.packs else 0
         chunk = max(1, _CHUNK_BYTES // (4 * self.strip * rows)) * rows * self.strip * 4
-        return panel + (chunk if self.finishes else 0)
+        return used + (chunk if self.finishes else 0)
 
     @property
     def n_operands(self) -> int:
@@ -157,9 +178,38 @@ def itemsize_of(name: str) -> int:
     return _ITEMSIZES[name]
 
 
+def _aligned(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
+
+
+def kernel_of(w_format: str, x_format: str, block_shape: tuple[int, int]) -> Kernel:
+    """Return the kernel that multiplies these formats in such blocks."""
+    domain = domain_of(w_format, x_format, block_shape)
+    tiled = _tiles_kernel(domain, x_format, block_shape)
+    return tiled or select("sparse", "multiply", f"{domain},{x_format}->float32").kernel
+
+
 @lru_cache
-def domain_of(w_format: str, x_format: str) -> str:
-    """Return what two formats meet in: BF16 where it holds both and a kernel multiplies it here, else FP32."""
+def _tiles_kernel(domain: str, x_format: str, block_shape: tuple[int, int]) -> Kernel | None:
+    # The kernel of the matrix units for blocks that are multiples of its grain, where there is one.
+    try:
+        kernel = select("sparse", "multiply_tiles", f"{domain},{x_format}->float32").kernel
+    except UnsupportedError:
+        return None
+    rows, _, depth = kernel.grain
+    whole = all(side % grain == 0 for side in block_shape for grain in (rows, depth))
+    return kernel if whole else None
+
+
+@lru_cache
+def domain_of(w_format: str, x_format: str, block_shape: tuple[int, int] = (1, 1)) -> str:
+    """Return what two formats meet in, in such blocks.
+
+    BF16 where it holds both and a kernel multiplies it here; FP16 where both are that and matrix units multiply such
+    blocks; else FP32.
+    """
+    if w_format == x_format == "float16" and _tiles_kernel("float16", "float16", block_shape):
+        return "float16"
     if w_format in _BF16_VALUED and x_format in _BF16_VALUED:
         try:
             select("sparse", "multiply", f"bfloat16,{x_format}->float32")
@@ -182,6 +232,13 @@ def strip_of(depth: int, size: int, columns: int) -> int:
     return max(_VECTOR_COLUMNS, min(fit, most, 512))
 
 
+def panel_columns(depth: int, domain: str, columns: int) -> int:
+    """Return the columns of the strips that X is prepared in for a domain."""
+    if domain == "bfloat16" and _tiles_kernel(domain, domain, (32, 32)):
+        return TILE_COLUMNS
+    return strip_of(depth, itemsize_of(domain), columns)
+
+
 @lru_cache(maxsize=256)
 def program(product: Product) -> Executable:
     """Return the executable of a product.
@@ -190,10 +247,9 @@ def program(product: Product) -> Executable:
     transposed pattern's blocks, the bias, the scales of the blocks.
     """
     p = product
-    kernel = select("sparse", "multiply", f"{p.domain},{p.x.format}->float32").kernel
     items, tiles = items_of(p)
     n_operands = p.n_operands
-    compute_sets = [[(kernel.address, items, tiles)]]
+    compute_sets = [[(p.kernel.address, items, tiles)]]
     workspace = 0
     if p.decodes:
         workspace = p.w.capacity * p.block_bytes
@@ -223,7 +279,9 @@ def _ready_segment(p: Product, to: int, scales: int) -> tuple[int, Array, Array]
     items["format"], items["scale"] = FORMAT_NUMBERS[p.w.format], p.w.scale or 0
     items["block_rows"], items["block_columns"] = p.block_shape
     items["pairs"] = p.pairs
-    return select("sparse", "ready", f"any->{p.domain}").kernel.address, items, np.arange(p.threads)
+    op = "ready_tiles" if p.tiles and (p.transposed or p.domain == "float16") else "ready"
+    source = "float16" if p.domain == "float16" else "any"
+    return select("sparse", op, f"{source}->{p.domain}").kernel.address, items, np.arange(p.threads)
 
 
 def items_of(p: Product) -> tuple[Array, Array]:
@@ -277,6 +335,8 @@ def _describe(items: Array, p: Product) -> None:
 def _value_strides(p: Product) -> tuple[int, int]:
     # From one row of op(W) to the next, and along the sum: one element, or one pair in the BF16 domain.
     line = p.block_shape[1] * p.size
+    if p.tiles:
+        return p.block_shape[0 if p.transposed else 1] * 2, 4
     if p.domain == "bfloat16":
         return (4, 2 * line) if p.transposed else (line, 4)
     return (p.size, line) if p.transposed else (line, p.size)

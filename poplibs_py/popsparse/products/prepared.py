@@ -8,7 +8,7 @@ import numpy as np
 
 from ...errors import bad_argument
 from ...formats import BF16, FP32, format_of
-from .multiply import Dense, domain_of, strip_of
+from .multiply import Dense, domain_of, panel_columns
 from .operands import dense_operand, empty
 
 __all__ = ["PreparedDense", "prepare_dense"]
@@ -40,7 +40,7 @@ class PreparedDense:
         self.groups = array.shape[0] if self.grouped else 1
         dtype = (BF16 if domain == "bfloat16" else FP32).dtype
         assert dtype is not None
-        strip = strip_of(self.rows, dtype.itemsize, self.columns)
+        strip = panel_columns(self.rows, domain, self.columns)
         strips = -(-self.columns // strip)
         self.panels = empty((self.groups, strips, self.rows, strip), dtype)
         for i in range(strips):

@@ -53,8 +53,9 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, out: 
 
     Operands are decoded exactly. Where a machine multiplies BF16 and both formats fit it (BF16 and the 8-bit ones),
     products are exact, and pairs of them are summed in FP32 by the instruction's rule, with subnormal operands and sums
-    taken as zero. Otherwise each element of Y is one chain of FP32 fused multiply-adds over the stored elements of its
-    row by ascending column, and the bits depend neither on the instruction set nor on the number of threads. Bias,
+    taken as zero. With AMX so are products of FP16 by FP16, as two BF16 numbers each, in blocks whose sides are
+    multiples of 16. Otherwise each element of Y is one chain of FP32 fused multiply-adds over the stored elements of
+    its row by ascending column, and the bits depend neither on the instruction set nor on the number of threads. Bias,
     activation and the cast to `out_dtype` follow, each rounded once. `poplibs_py.popsparse.bound` gives the error
     bound.
 

@@ -17,7 +17,7 @@ from ...kernels import Kernel, select
 from ...poplin import matmul, plan_matmul
 from ...poplin.matmul import HostPlan
 from ...popsparse import BlockSparseMatrix, dynamic, static
-from ...popsparse.products.multiply import domain_of
+from ...popsparse.products.multiply import domain_of, kernel_of
 from ...popsparse.products.sample import sampled_domain
 from ...target import Target
 from ..peers import Route, dense_routes, sparse_routes
@@ -125,7 +125,7 @@ class _Operands:
         calls = [partial(_OPS[use][task], w, *right, out=out) for w in weights]
         check, spelled = self.check(task), METHODS[use if task == "forward" else f"{use}_{task}"]
         touched = weights[0].nbytes + sum(array.nbytes for array in right) + out.nbytes
-        domain, kernel = _kernel(task, self.format.name)
+        domain, kernel = _kernel(task, self.format.name, weights[0].block_shape)
         return Contestant(
             OURS, spelled, self.type, _in_turn(calls), lambda: check.judge(calls[0]()), touched,
             kernel.name, kernel.level, f"{use} pattern, products in {domain}")
@@ -172,13 +172,12 @@ def _dynamic_grad_w(w: BlockSparseMatrix, dy: Array, x: Array, *, out: Array) ->
     return dynamic.fully_connected_sparse_grad_w(w, dy.T, x.T, out=out)
 
 
-def _kernel(task: str, name: str) -> tuple[str, Kernel]:
+def _kernel(task: str, name: str, block_shape: tuple[int, int]) -> tuple[str, Kernel]:
     """What the operands of a product of one format meet in, and the kernel that multiplies them."""
     if task == "grad_w":
         domain = sampled_domain(name, name)
         return domain, select("sparse", "sample", f"{domain},{domain}->any").kernel
-    domain = domain_of(name, name)
-    return domain, select("sparse", "multiply", f"{domain},{name}->float32").kernel
+    return domain_of(name, name, block_shape), kernel_of(name, name, block_shape)
 
 
 def _in_turn(calls: Sequence[Callable[[], Array]]) -> Callable[[], Array]:

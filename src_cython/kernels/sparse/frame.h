@@ -1,8 +1,8 @@
 /* Around a sweep: strips of columns, panels of X, the epilogue.
  *
  * X is read as it lies where its columns have unit stride and the sweep knows its format. Otherwise, and where a strip would
- * not stay in the L2 because its rows lie far apart, a strip is first copied to a panel in scratch, decoded on the way. Sums
- * go straight to Y when Y is FP32 with unit stride and nothing else is asked for; otherwise a few block rows at a time go to
+ * not stay in the L2 because its rows lie far apart, a strip is first copied to a panel in scratch, decoded on the way: only
+ * the rows that some stored block meets. Sums go straight to Y when Y is FP32 with unit stride and nothing else is asked for; otherwise a few block rows at a time go to
  * scratch, still in the L1 or L2 when the epilogue takes them. */
 #ifndef POP_SPARSE_FRAME_H
 #define POP_SPARSE_FRAME_H
@@ -51,21 +51,63 @@ static void narrow(const float *from, uint16_t *to, int64_t n)
     }
 }
 
-/* n codes to FP32, or to BF16 (which holds them exactly). */
-static void ready_line(int64_t format, int64_t scale, const char *from, char *to, int64_t n, int to_bf16)
+/* How lines of a dense or sparse operand are decoded: to FP32, or to BF16 (which holds every value of the format). */
+typedef struct pop_decoding {
+    int64_t format, scale;
+    int to_bf16;
+#if POP_LEVEL >= POP_LEVEL_AVX512_BF16
+    pop_byte_table table; /* of an 8-bit format on its way to BF16 */
+#endif
+} pop_decoding;
+
+static pop_decoding decoding_of(int64_t format, int64_t scale, int to_bf16)
 {
-    float line[256];
-    if (!to_bf16) {
-        decode_codes(format, scale, from, (float *)to, n);
+    pop_decoding d = {.format = format, .scale = scale, .to_bf16 = to_bf16};
+#if POP_LEVEL >= POP_LEVEL_AVX512_BF16
+    if (to_bf16 && format >= POP_IS_F143) {
+        const pop_format f = pop_scaled(*FORMATS[format], (int)scale);
+        d.table = pop_byte_table_make(&f);
+    }
+#endif
+    return d;
+}
+
+#if POP_LEVEL >= POP_LEVEL_AVX512_BF16
+static void bytes_to_bf16(const pop_decoding *d, const char *from, char *to, int64_t n)
+{
+    __m512i both[2];
+    for (; n >= 64; n -= 64, from += 64, to += 128) {
+        pop_byte_to_bf16(&d->table, _mm512_loadu_si512(from), both);
+        _mm512_storeu_si512(to, both[0]);
+        _mm512_storeu_si512(to + 64, both[1]);
+    }
+    if (!n) return;
+    pop_byte_to_bf16(&d->table, _mm512_maskz_loadu_epi8((1ull << n) - 1, from), both);
+    _mm512_mask_storeu_epi16(to, n >= 32 ? 0xffffffffu : (__mmask32)((1ull << n) - 1), both[0]);
+    if (n > 32) _mm512_mask_storeu_epi16(to + 64, (__mmask32)((1ull << (n - 32)) - 1), both[1]);
+}
+#endif
+
+static void ready_line(const pop_decoding *d, const char *from, char *to, int64_t n)
+{
+    if (!d->to_bf16) {
+        decode_codes(d->format, d->scale, from, (float *)to, n);
         return;
     }
-    if (format == POP_IS_BF16) {
+    if (d->format == POP_IS_BF16) {
         memcpy(to, from, (size_t)n * 2);
         return;
     }
+#if POP_LEVEL >= POP_LEVEL_AVX512_BF16
+    if (d->format >= POP_IS_F143) {
+        bytes_to_bf16(d, from, to, n);
+        return;
+    }
+#endif
+    float line[256];
     for (int64_t j = 0; j < n; j += 256) {
         const int64_t m = least(256, n - j);
-        decode_codes(format, scale, from + j * pop_bytes(FORMATS[format]), line, m);
+        decode_codes(d->format, d->scale, from + j * pop_bytes(FORMATS[d->format]), line, m);
         narrow(line, (uint16_t *)to + j, m);
     }
 }
@@ -92,10 +134,10 @@ static void copy_codes(int64_t bytes, const char *from, int64_t row, int64_t col
 }
 
 /* Rows with any strides as rows of FP32 or BF16 with unit stride. */
-static void pack_rows(int64_t format, int64_t scale, const char *from, int64_t row, int64_t column, char *to, int64_t to_row,
-                      int64_t rows, int64_t columns, int to_bf16)
+static void pack_rows(const pop_decoding *d, const char *from, int64_t row, int64_t column, char *to, int64_t to_row,
+                      int64_t rows, int64_t columns)
 {
-    const int64_t code = pop_bytes(FORMATS[format]), size = to_bf16 ? 2 : 4;
+    const int64_t code = pop_bytes(FORMATS[d->format]), size = d->to_bf16 ? 2 : 4;
     char lines[16 * 512 * 4] __attribute__((aligned(64)));
     for (int64_t k = 0; k < rows; k += 16)
         for (int64_t j = 0; j < columns; j += 512) {
@@ -108,7 +150,7 @@ static void pack_rows(int64_t format, int64_t scale, const char *from, int64_t r
                 step = 512 * code;
             }
             for (int64_t i = 0; i < some; i++)
-                ready_line(format, scale, at + i * step, to + (k + i) * to_row + j * size, n, to_bf16);
+                ready_line(d, at + i * step, to + (k + i) * to_row + j * size, n);
         }
 }
 
@@ -144,26 +186,63 @@ static void frame_rows(const pop_sparse_item *t, const pop_tile *tile, pop_spars
     }
 }
 
-static void frame(const pop_sparse_item *t, const pop_tile *tile, pop_sparse_sweep sweep, int to_bf16)
+/* What is known of a block of X's rows. */
+enum { POP_UNUSED, POP_USED, POP_SPECIAL /* used, and holds infinities or NaNs, where packing looks for them */ };
+
+/* Copies `rows` rows of a strip, whole blocks of them, from row `first` to a panel. */
+typedef void (*pop_sparse_pack)(const pop_sparse_item *t, const pop_decoding *d, const char *x, char *panel, char *used,
+                                int64_t first, int64_t rows, int64_t columns);
+
+static void pack_plain(const pop_sparse_item *t, const pop_decoding *d, const char *x, char *panel, char *used,
+                       int64_t first, int64_t rows, int64_t columns)
+{
+    const int64_t line = t->strip * (d->to_bf16 ? 2 : 4);
+    pack_rows(d, x + first * t->x_row, t->x_row, t->x_column, panel + first * line, line, rows, columns);
+}
+
+/* For each block of X's rows, whether block rows first to last meet it. */
+static void mark_used(const pop_sparse_item *t, const pop_sparse_view *s, int64_t first, int64_t last, char *used)
+{
+    memset(used, POP_UNUSED, (size_t)((t->depth + t->block_depth - 1) / t->block_depth));
+    for (int64_t q = s->offsets[first]; q < s->offsets[last]; q++) used[s->inner[q]] = POP_USED;
+}
+
+/* The used rows of a strip, in runs. */
+static void pack_used(const pop_sparse_item *t, const pop_decoding *d, const char *x, char *panel, char *used,
+                      int64_t columns, pop_sparse_pack pack)
+{
+    const int64_t blocks = (t->depth + t->block_depth - 1) / t->block_depth;
+    for (int64_t c = 0, end; c < blocks; c = end + 1) {
+        for (; c < blocks && !used[c]; c++) continue;
+        for (end = c; end < blocks && used[end]; end++) continue;
+        const int64_t from = c * t->block_depth, to = least(end * t->block_depth, t->depth);
+        if (from < to) pack(t, d, x, panel, used, from, to - from, columns);
+    }
+}
+
+/* `panel_bytes` and `x_row` are those of a panel, where one is made by `pack`. */
+static void frame_with(const pop_sparse_item *t, const pop_tile *tile, pop_sparse_sweep sweep, pop_sparse_pack pack,
+                       int to_bf16, int64_t panel_bytes, int64_t x_row)
 {
     char *const *o = tile->operands;
-    const int64_t size = to_bf16 ? 2 : 4;
     const int64_t whole = t->origin + t->rows / t->block_rows, tail = t->rows % t->block_rows;
-    const int64_t panel_bytes = t->pack ? rounded(t->depth * t->strip * size, PANEL_ALIGNMENT) : 0;
-    float *sums = (float *)(tile->scratch + panel_bytes);
+    const int64_t used_bytes = rounded((t->depth + t->block_depth - 1) / t->block_depth, PANEL_ALIGNMENT);
+    char *used = tile->scratch + rounded(panel_bytes, PANEL_ALIGNMENT);
+    float *sums = (float *)(t->pack ? used + used_bytes : tile->scratch);
     pop_sparse_view s = {.offsets = (const int64_t *)o[t->offsets], .inner = (const int32_t *)o[t->inner],
-                         .values = o[t->values], .stream = t->stream,
-                         .x_row = t->pack ? t->strip * size : t->x_row, .y_row = t->finish ? t->strip : t->y_row / 4};
+                         .values = o[t->values], .stream = t->stream, .x_row = t->pack ? x_row : t->x_row,
+                         .y_row = t->finish ? t->strip : t->y_row / 4, .used = used};
     if (t->order >= 0) s.order = (const int32_t *)o[t->order];
     const int64_t first = pop_sparse_first(s.offsets, t->origin, t->n_rows, t->part, t->parts);
     const int64_t last = pop_sparse_first(s.offsets, t->origin, t->n_rows, t->part + 1, t->parts);
     if (first == last) return;
+    const pop_decoding d = decoding_of(t->x_format, t->x_scale, to_bf16 && t->pack);
+    if (t->pack) mark_used(t, &s, first, last, used);
     for (int64_t j = 0; j < t->columns; j += t->strip) {
         s.columns = least(t->strip, t->columns - j);
         s.x = o[t->x] + t->x_offset + j / t->strip * t->x_strip;
         if (t->pack) {
-            pack_rows(t->x_format, t->x_scale, s.x, t->x_row, t->x_column, tile->scratch, t->strip * size, t->depth,
-                      s.columns, to_bf16);
+            pack_used(t, &d, s.x, tile->scratch, used, s.columns, pack);
             s.x = tile->scratch;
         }
         if (first < least(last, whole))
@@ -172,12 +251,18 @@ static void frame(const pop_sparse_item *t, const pop_tile *tile, pop_sparse_swe
     }
 }
 
+static void frame(const pop_sparse_item *t, const pop_tile *tile, pop_sparse_sweep sweep, int to_bf16)
+{
+    const int64_t row = t->strip * (to_bf16 ? 2 : 4);
+    frame_with(t, tile, sweep, pack_plain, to_bf16, t->pack ? t->depth * row : 0, row);
+}
+
 /* One block's values made ready. */
-static void ready_block(const pop_ready_item *t, int64_t scale, const char *from, char *to, int to_bf16)
+static void ready_block(const pop_ready_item *t, const pop_decoding *d, const char *from, char *to)
 {
     const int64_t code = pop_bytes(FORMATS[t->format]), width = t->block_columns;
     if (!t->pairs) {
-        ready_line(t->format, scale, from, to, t->block_rows * width, to_bf16);
+        ready_line(d, from, to, t->block_rows * width);
         return;
     }
     uint16_t *pair = (uint16_t *)to, low[256], high[256];
@@ -186,8 +271,8 @@ static void ready_block(const pop_ready_item *t, int64_t scale, const char *from
             const int64_t n = least(256, width - c);
             const char *at = from + (r * width + c) * code;
             memset(high, 0, sizeof high);
-            ready_line(t->format, scale, at, (char *)low, n, 1);
-            if (r + 1 < t->block_rows) ready_line(t->format, scale, at + width * code, (char *)high, n, 1);
+            ready_line(d, at, (char *)low, n);
+            if (r + 1 < t->block_rows) ready_line(d, at + width * code, (char *)high, n);
             for (int64_t i = 0; i < n; i++) {
                 *pair++ = low[i];
                 *pair++ = high[i];
@@ -195,28 +280,45 @@ static void ready_block(const pop_ready_item *t, int64_t scale, const char *from
         }
 }
 
-POP_INLINE void ready(const pop_ready_item *t, const pop_tile *tile, int to_bf16)
+typedef void (*pop_ready_block)(const pop_ready_item *t, const pop_decoding *d, const char *from, char *to);
+
+/* A share of the blocks, each `ready_bytes` when it is ready. */
+POP_INLINE void ready_blocks(const pop_ready_item *t, const pop_tile *tile, int to_bf16, int64_t ready_bytes,
+                             pop_ready_block block)
 {
     const int64_t blocks = ((const int64_t *)tile->operands[t->offsets])[t->n_rows];
     const int8_t *scales = t->scales < 0 ? NULL : (const int8_t *)tile->operands[t->scales];
-    const int64_t code = pop_bytes(FORMATS[t->format]), area = t->block_rows * t->block_columns;
-    const int64_t ready_area = (t->pairs ? (t->block_rows + 1) / 2 * 2 * t->block_columns : area) * (to_bf16 ? 2 : 4);
+    const int64_t bytes = t->block_rows * t->block_columns * pop_bytes(FORMATS[t->format]);
     const int64_t first = blocks * t->part / t->parts, last = blocks * (t->part + 1) / t->parts;
-    const char *from = tile->operands[t->from] + first * area * code;
-    char *to = tile->operands[t->to] + first * ready_area;
-    if (!scales && !t->pairs) {
-        ready_line(t->format, t->scale, from, to, (last - first) * area, to_bf16);
+    pop_decoding d = decoding_of(t->format, t->scale, to_bf16);
+    for (int64_t q = first; q < last; q++) {
+        if (scales && scales[q] != d.scale) d = decoding_of(t->format, scales[q], to_bf16);
+        block(t, &d, tile->operands[t->from] + q * bytes, tile->operands[t->to] + q * ready_bytes);
+    }
+}
+
+POP_INLINE void ready(const pop_ready_item *t, const pop_tile *tile, int to_bf16)
+{
+    const int64_t rows = t->pairs ? (t->block_rows + 1) / 2 * 2 : t->block_rows;
+    const int64_t ready_bytes = rows * t->block_columns * (to_bf16 ? 2 : 4);
+    if (t->scales >= 0 || t->pairs) {
+        ready_blocks(t, tile, to_bf16, ready_bytes, ready_block);
         return;
     }
-    for (int64_t q = first; q < last; q++, from += area * code, to += ready_area)
-        ready_block(t, scales ? scales[q] : t->scale, from, to, to_bf16);
+    const int64_t blocks = ((const int64_t *)tile->operands[t->offsets])[t->n_rows];
+    const int64_t bytes = t->block_rows * t->block_columns * pop_bytes(FORMATS[t->format]);
+    const int64_t first = blocks * t->part / t->parts, last = blocks * (t->part + 1) / t->parts;
+    const pop_decoding d = decoding_of(t->format, t->scale, to_bf16);
+    ready_line(&d, tile->operands[t->from] + first * bytes, tile->operands[t->to] + first * ready_bytes,
+               (last - first) * t->block_rows * t->block_columns);
 }
 
 POP_INLINE void panel(const pop_panel_item *t, const pop_tile *tile, int to_bf16)
 {
     const int64_t first = t->rows * t->part / t->parts, last = t->rows * (t->part + 1) / t->parts;
-    pack_rows(t->format, t->scale, tile->operands[t->from] + t->from_offset + first * t->row, t->row, t->column,
-              tile->operands[t->to] + t->to_offset + first * t->to_row, t->to_row, last - first, t->columns, to_bf16);
+    const pop_decoding d = decoding_of(t->format, t->scale, to_bf16);
+    pack_rows(&d, tile->operands[t->from] + t->from_offset + first * t->row, t->row, t->column,
+              tile->operands[t->to] + t->to_offset + first * t->to_row, t->to_row, last - first, t->columns);
 }
 
 /* The elements of one block, `width` floats to a row; the kernels differ by level. */

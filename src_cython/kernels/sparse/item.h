@@ -81,6 +81,7 @@ typedef struct pop_sparse_view {
     int64_t height;         /* rows of each */
     int64_t row, groups;    /* first row in a block, groups of rows from there */
     int64_t columns, stream;
+    const char *used;       /* of a panel: a byte for each block of X's rows (frame.h) */
 } pop_sparse_view;
 
 typedef void (*pop_sparse_sweep)(const pop_sparse_item *t, pop_sparse_view *s);

@@ -13,6 +13,7 @@
 #define SAMPLE_ROW(x, name, function, block) {"sample", x "," x "->any", name, POP_FUNCTION(function), {1, 1, 1}, block, 0}
 #define TILE_OF_16 {4, 4, POP_LANES}
 #define TILE_OF_PAIRS {4, 4, 32}
+#define TILE_OF_SIXTEEN {64, 16, 32}
 
 #if POP_LEVEL == POP_LEVEL_AVX2 || POP_LEVEL == POP_LEVEL_AVX512
 #include "kernels/sparse/fma.h"
@@ -33,6 +34,26 @@ static const int SPARSE_COUNT = sizeof SPARSE_KERNELS / sizeof SPARSE_KERNELS[0]
 static const pop_kernel SPARSE_KERNELS[] = {
     DP_ROW("bfloat16"), DP_ROW("f143"), DP_ROW("f152"), DP_ROW("e4m3"), DP_ROW("e5m2"), READY_ROW("bfloat16", ready_bf16),
     PANEL_ROW("bfloat16", panel_bf16), SAMPLE_ROW("bfloat16", "pairs_bfloat16", sample_pairs, TILE_OF_PAIRS),
+};
+static const int SPARSE_COUNT = sizeof SPARSE_KERNELS / sizeof SPARSE_KERNELS[0];
+#elif POP_LEVEL == POP_LEVEL_AMX
+#include "kernels/sparse/gather.h"
+#include "kernels/sparse/sample_tiles.h"
+#include "kernels/sparse/tiles.h"
+#define GATHER_ROW(x) \
+    {"multiply", "bfloat16," x "->float32", "gather_" x, POP_FUNCTION(gather_bf16), {1, 1, 1}, {16, TILE_COLUMNS, 32}, 0}
+#define TILES_ROW(w, x, function) \
+    {"multiply_tiles", w "," x "->float32", "tiles_" x, POP_FUNCTION(function), {16, 1, 16}, {32, TILE_COLUMNS, 32}, 0}
+#define READY_TILES_ROW(formats, name, function) \
+    {"ready_tiles", formats, name, POP_FUNCTION(function), {16, 16, 1}, {16, 16, 1}, 0}
+static const pop_kernel SPARSE_KERNELS[] = {
+    GATHER_ROW("bfloat16"), GATHER_ROW("f143"), GATHER_ROW("f152"), GATHER_ROW("e4m3"), GATHER_ROW("e5m2"),
+    TILES_ROW("bfloat16", "bfloat16", tiles_bf16), TILES_ROW("bfloat16", "f143", tiles_bf16),
+    TILES_ROW("bfloat16", "f152", tiles_bf16), TILES_ROW("bfloat16", "e4m3", tiles_bf16),
+    TILES_ROW("bfloat16", "e5m2", tiles_bf16), TILES_ROW("float16", "float16", tiles_parts),
+    READY_TILES_ROW("any->bfloat16", "ready_tiles_bfloat16", ready_tiles_bf16),
+    READY_TILES_ROW("float16->float16", "ready_tiles_float16", ready_tiles_parts),
+    SAMPLE_ROW("bfloat16", "tiles_bfloat16", sample_tiles, TILE_OF_SIXTEEN),
 };
 static const int SPARSE_COUNT = sizeof SPARSE_KERNELS / sizeof SPARSE_KERNELS[0];
 #else

@@ -14,6 +14,7 @@ from poplibs_py.formats import BF16, FORMATS, FP32, format_of
 from poplibs_py.kernels.registry import Kernel, kernels
 from poplibs_py.popsparse import BlockSparseMatrix, random_pattern, reference
 from poplibs_py.popsparse.products import multiply as lowering
+from poplibs_py.popsparse.products.forward import pattern_arrays
 from poplibs_py.popsparse.products.items import FORMAT_NUMBERS, PANEL, READY, SAMPLE
 from poplibs_py.program import Executable
 
@@ -53,7 +54,7 @@ def run_multiply(kernel: Kernel, w: BlockSparseMatrix, blocks: np.ndarray, x: np
     strip = max(1, lowering.strip_of(w.shape[1], product.size, x.shape[1]))
     if pack:
         items["strip"], items["x_strip"] = strip, strip * codes.itemsize
-    scratch = 64 + w.shape[1] * strip * product.size
+    scratch = 128 + w.shape[1] * (strip * product.size + 1)
     run = Executable([[(kernel.address, items, tiles)]], 5, 1, scratch, 0, 1)
     run(w.row_offsets, w.column_indices, blocks, codes, y)
     assert untouched(room, y)
@@ -71,6 +72,36 @@ def test_multiply(kernel, block_shape, rows, depth, columns, density, pack, seed
     stored = reference.dense_of(w.shape, block_shape, w.row_offsets, w.column_indices, w.blocks)[0]
     got = run_multiply(kernel, w, w.blocks, x, pack)
     assert np.array_equal(got, reference.sparse_dense_matmul(stored, x))
+
+
+def tile_numbers(rng: np.random.Generator, shape: tuple[int, ...], name: str) -> np.ndarray:
+    """Numbers whose sums of products are exact in FP32; half-precision ones need both of their BF16 parts."""
+    few = [-257, 0, 1, 259] if name == "float16" else [-3, 0, 1, 4]
+    return rng.choice(few, shape).astype(format_of(name).dtype)
+
+
+@pytest.mark.parametrize("kernel", each("multiply_tiles"))
+@given(block_shape=st.sampled_from([(16, 16), (32, 32), (48, 16), (16, 32)]), rows=st.integers(1, 100),
+       depth=st.integers(1, 100), columns=st.integers(1, 150), density=st.floats(0, 1), transposed=st.booleans(),
+       seed=st.integers(0, 2**32 - 1))
+def test_tiles(kernel, block_shape, rows, depth, columns, density, transposed, seed):
+    rng = np.random.default_rng(seed)
+    domain, x_name = kernel.formats.split("->")[0].split(",")
+    w = BlockSparseMatrix.from_dense(tile_numbers(rng, (rows, depth), domain), block_shape, density=density,
+                                     format=domain)
+    op = w.T if transposed else w
+    x, _ = guarded(tile_numbers(rng, (op.shape[1], columns), x_name))
+    y, room = guarded(np.full((op.shape[0], columns), -1, np.float32))
+    product = lowering.Product(op.shape, block_shape, 1, columns, 1, transposed, domain,
+                               lowering.Values(domain, 0, max(1, w.n_blocks)),
+                               lowering.Dense(x_name, (0, x.strides[0], x.itemsize)),
+                               lowering.Dense("float32", (0, y.strides[0], 4)))
+    assert product.kernel.op == "multiply_tiles"
+    index = pattern_arrays(op, False)
+    lowering.program(product)(*index[:2], w.blocks, x, y, *index[2:])
+    stored = reference.dense_of(w.shape, block_shape, w.row_offsets, w.column_indices, w.blocks)[0]
+    assert untouched(room, y)
+    assert np.array_equal(y, reference.sparse_dense_matmul(stored.T if transposed else stored, x))
 
 
 @pytest.mark.parametrize("kernel", [p for p in each("multiply") if p.values[0].consistent])
