@@ -7,7 +7,9 @@ Each error derives from `PoplibsError` and from the builtin that a caller expect
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Iterable
+from typing import Any
 
 __all__ = [
     "CapacityWarning",
@@ -19,10 +21,12 @@ __all__ = [
     "PlanError",
     "PoplibsError",
     "PoplibsWarning",
+    "ReadOnlyError",
     "UnsupportedError",
     "bad_argument",
     "bad_option",
     "bad_type",
+    "described",
     "one_of",
 ]
 
@@ -41,6 +45,10 @@ class InvalidTypeError(PoplibsError, TypeError):
 
 class InvalidOptionError(InvalidArgumentError):
     """An option key is unknown, or its value is not allowed."""
+
+
+class ReadOnlyError(PoplibsError, AttributeError):
+    """An attribute that does not change once its object is made was assigned to."""
 
 
 class UnsupportedError(PoplibsError, NotImplementedError):
@@ -85,12 +93,12 @@ def bad_argument(name: str, got: object, allowed: str) -> InvalidArgumentError:
     >>> str(bad_argument("alpha", float("nan"), "a finite number"))
     'alpha: got nan; allowed: a finite number'
     """
-    return InvalidArgumentError(f"{name}: got {_shown(got)}; allowed: {allowed}")
+    return InvalidArgumentError(f"{name}: got {described(got)}; allowed: {allowed}")
 
 
 def bad_type(name: str, got: object, allowed: str) -> InvalidTypeError:
     """Build the error for a type or dtype that is not accepted."""
-    return InvalidTypeError(f"{name}: got {_shown(got)}; allowed: {allowed}")
+    return InvalidTypeError(f"{name}: got {described(got)}; allowed: {allowed}")
 
 
 def bad_option(key: object, known: Iterable[str]) -> InvalidOptionError:
@@ -103,10 +111,11 @@ def bad_option(key: object, known: Iterable[str]) -> InvalidOptionError:
     "options: got unknown key 'partialType' (did you mean 'partialsType'?); allowed: 'partialsType', 'pass'"
     """
     names = sorted(known)
-    near = difflib.get_close_matches(str(key), names, n=1)
+    near = difflib.get_close_matches(key, names, n=1) if isinstance(key, str) else []
     hint = f" (did you mean {near[0]!r}?)" if near else ""
     listed = ", ".join(repr(n) for n in names)
-    return InvalidOptionError(f"options: got unknown key {key!r}{hint}; allowed: {listed}")
+    shown = repr(key) if isinstance(key, str) and len(key) <= _LONGEST else described(key)
+    return InvalidOptionError(f"options: got unknown key {shown}{hint}; allowed: {listed}")
 
 
 def one_of(name: str, got: object, allowed: tuple[str | None, ...]) -> None:
@@ -121,6 +130,40 @@ def one_of(name: str, got: object, allowed: tuple[str | None, ...]) -> None:
         raise bad_argument(name, got, ", ".join(map(repr, allowed)))
 
 
-def _shown(value: object) -> str:
-    text = value if isinstance(value, str) else repr(value)
-    return text if len(text) <= 200 else text[:197] + "..."
+def described(value: object) -> str:
+    """Return what a value is in few words: a string as it is, an array's dtype and shape, another's short repr.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py.errors import described
+    >>> described(np.zeros((64, 64), np.float32)), described(0.5)
+    ('ndarray of float32, shape (64, 64)', '0.5')
+    >>> described([1.0] * 1000)
+    '[1.0, 1.0, 1.0, 1.0, ...]'
+    """
+    if isinstance(value, str):
+        text = str(value)
+    else:
+        try:
+            text = _of_array(value) or _BRIEF.repr(value)
+        except Exception:  # of an object of somebody else's
+            text = f"an object of type {type(value).__name__}"
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+
+
+_LONGEST = 200
+_BRIEF = reprlib.Repr()
+_BRIEF.maxlist = _BRIEF.maxtuple = _BRIEF.maxset = _BRIEF.maxfrozenset = _BRIEF.maxdict = _BRIEF.maxarray = 4
+_BRIEF.maxstring = _BRIEF.maxlong = _BRIEF.maxother = _LONGEST
+_BRIEF.maxlevel = 3
+
+
+def _of_array(value: Any) -> str:
+    """The dtype and shape of what is like an array; an empty string for others and for arrays of one number."""
+    if isinstance(value, type):
+        return ""
+    dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
+    if dtype is None or not isinstance(shape, tuple) or not shape:
+        return ""
+    return f"{type(value).__name__} of {dtype}, shape {tuple(shape)}"

@@ -12,6 +12,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from ..errors import bad_argument, bad_type, one_of
+from ..immutable import Immutable, anchored, frozen
 from .format import F143, FORMATS, Format, format_of
 from .reference import Overflow, Rounding, decode, encode
 from .scales import Array, auto_scale, checked_block_shape, checked_scale, spread, uniform_scale
@@ -21,7 +22,7 @@ __all__ = ["QuarterArray"]
 _NO_INDEX = "whole numbers, slices, ... and None, at most one for each axis"
 
 
-class QuarterArray:
+class QuarterArray(Immutable):
     """Codes of a format of at most 16 bits, each standing for its value times a power of two.
 
     PopLibs' ``quarter`` tensor with its metadata, with two things more: any format of at most 16 bits, and a scale for
@@ -58,28 +59,30 @@ class QuarterArray:
     (array([5], dtype=int8), array([  288., -4096.], dtype=float32))
     """
 
-    __slots__ = ("_scale", "block_shape", "codes", "format")
+    __slots__ = ("_anchor", "_codes", "_scale", "block_shape", "format")
 
     __array_ufunc__ = None  # NumPy's operators raise TypeError instead of decoding behind the back
 
-    codes: Array
     format: Format
     block_shape: tuple[int, ...] | None
+    _codes: Array
+    _scale: Array
 
     def __init__(
         self, codes: Array, format: object, scale: object = 0, block_shape: Sequence[int] | None = None
     ) -> None:
         fmt = format_of(format)
-        self.format = _narrow(fmt)
-        self.codes = _checked_codes(codes, fmt)
-        self.block_shape = checked_block_shape(block_shape, self.codes.shape)
-        self._scale = checked_scale(scale, fmt, self.codes.shape, self.block_shape)
+        held, anchor = anchored(_checked_codes(codes, _narrow(fmt)))
+        blocks = checked_block_shape(block_shape, held.shape)
+        exponents = checked_scale(scale, fmt, held.shape, blocks)
+        self._set(_codes=held, _anchor=anchor, format=fmt, block_shape=blocks, _scale=exponents)
 
     @classmethod
-    def of_parts(cls, codes: Array, fmt: Format, scale: Array, block_shape: tuple[int, ...] | None) -> QuarterArray:
-        """Build from parts that are known to fit: nothing is checked or copied."""
+    def _of_parts(cls, codes: Array, fmt: Format, scale: Array, block_shape: tuple[int, ...] | None) -> QuarterArray:
+        # From parts that are known to fit, scales frozen.
         made = cls.__new__(cls)
-        made.codes, made.format, made._scale, made.block_shape = codes, fmt, scale, block_shape
+        held, anchor = anchored(codes)
+        made._set(_codes=held, _anchor=anchor, format=fmt, block_shape=block_shape, _scale=scale)
         return made
 
     @classmethod
@@ -119,32 +122,37 @@ class QuarterArray:
         chosen = auto_scale(x, fmt, blocks) if isinstance(scale, str) and scale == "auto" else scale
         exponents = checked_scale(chosen, fmt, x.shape, blocks)
         codes = encode(x, fmt, scale=spread(exponents, x.shape, blocks), rounding=rounding, overflow=overflow)
-        return cls.of_parts(codes.reshape(x.shape), fmt, exponents, blocks)
+        return cls._of_parts(codes.reshape(x.shape), fmt, exponents, blocks)
+
+    @property
+    def codes(self) -> Array:
+        """The codes as unsigned integers of the format's width; write to them to change values."""
+        return self._codes.view()
 
     @property
     def scale(self) -> int | Array:
-        """The exponent s: an int where the tensor has one, else an int8 array with a number for each block."""
+        """The exponent s: an int where the tensor has one, else an int8 array for the blocks, read-only."""
         return int(self._scale) if self.block_shape is None else self._scale
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Extents of the axes."""
-        return tuple(self.codes.shape)
+        return tuple(self._codes.shape)
 
     @property
     def ndim(self) -> int:
         """Number of axes."""
-        return self.codes.ndim
+        return self._codes.ndim
 
     @property
     def size(self) -> int:
         """Number of elements."""
-        return self.codes.size
+        return self._codes.size
 
     @property
     def nbytes(self) -> int:
         """Bytes of codes and scales."""
-        return self.codes.nbytes + self._scale.nbytes
+        return self._codes.nbytes + self._scale.nbytes
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -155,7 +163,7 @@ class QuarterArray:
     def T(self) -> QuarterArray:  # noqa: N802  (NumPy's name)
         """The array with its axes reversed; shares memory."""
         blocks = self.block_shape and self.block_shape[::-1]
-        return QuarterArray.of_parts(self.codes.T, self.format, self._scale.T, blocks)
+        return QuarterArray._of_parts(self._codes.T, self.format, self._scale.T, blocks)
 
     def uniform_scale(self) -> int | None:
         """Return the one exponent that every element has, or None if they differ."""
@@ -176,7 +184,7 @@ class QuarterArray:
         wanted = np.dtype(dtype)  # type: ignore[call-overload]
         if wanted not in (np.float32, np.float64):
             raise bad_argument("dtype", dtype, "float32 or float64, which hold every value; popops.cast takes others")
-        return np.asarray(np.ldexp(_table(self.format)[self.codes].astype(wanted), self.element_scales()))
+        return np.asarray(np.ldexp(_table(self.format)[self._codes].astype(wanted), self.element_scales()))
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> Array:
         if copy is False:
@@ -186,10 +194,10 @@ class QuarterArray:
 
     def copy(self) -> QuarterArray:
         """Return an array of its own with the same codes and scales."""
-        return QuarterArray.of_parts(self.codes.copy(), self.format, self._scale.copy(), self.block_shape)
+        return QuarterArray._of_parts(self._codes.copy(), self.format, self._scale, self.block_shape)
 
     def __len__(self) -> int:
-        return len(self.codes)
+        return len(self._codes)
 
     def __getitem__(self, index: object) -> QuarterArray:
         """Return the part at whole numbers, slices, ``...`` and ``None``; codes are shared.
@@ -198,11 +206,11 @@ class QuarterArray:
         each index carries its own scale.
         """
         entries = _full_index(index, self.ndim)
-        codes = self.codes[tuple(entries)]
+        codes = self._codes[tuple(entries)]
         if not isinstance(codes, np.ndarray):  # a single element
-            codes = self.codes[(*entries, Ellipsis)]
+            codes = self._codes[(*entries, Ellipsis)]
         if self.block_shape is None:
-            return QuarterArray.of_parts(codes, self.format, self._scale, None)
+            return QuarterArray._of_parts(codes, self.format, self._scale, None)
         scale, blocks, axis = self._scale, [], 0
         picks: list[Any] = []
         for entry in entries:
@@ -217,8 +225,11 @@ class QuarterArray:
             if block is not None:
                 blocks.append(block)
             axis += 1
-        scale = np.asarray(scale[tuple(picks)])
-        return QuarterArray.of_parts(codes, self.format, scale, tuple(blocks) if blocks else None)
+        scale = frozen(np.asarray(scale[tuple(picks)]))
+        return QuarterArray._of_parts(codes, self.format, scale, tuple(blocks) if blocks else None)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return QuarterArray, (self._codes, self.format, self._scale, self.block_shape)
 
     def __repr__(self) -> str:
         values = self.to_array(np.float64)
@@ -232,7 +243,7 @@ class QuarterArray:
         layout = {key: getattr(self.format, key) for key in _LAYOUT}
         with open(path, "wb") as file:
             np.savez(
-                file, codes=self.codes.view(self.format.code_dtype), scale=self._scale,
+                file, codes=self._codes.view(self.format.code_dtype), scale=self._scale,
                 block_shape=np.array(self.block_shape or (), np.int64), format=np.array(json.dumps(layout)),
             )
 

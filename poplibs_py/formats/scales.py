@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import bad_argument, bad_type
+from ..immutable import frozen
 from .format import Format
 
 __all__ = ["Scale", "auto_scale", "block_maxima", "checked_block_shape", "checked_scale", "spread", "uniform_scale"]
@@ -44,7 +45,7 @@ def scales_shape(shape: tuple[int, ...], block_shape: tuple[int, ...] | None) ->
 
 
 def checked_scale(scale: object, fmt: Format, shape: tuple[int, ...], block_shape: tuple[int, ...] | None) -> Array:
-    """Return the exponents as a fresh int8 array of `scales_shape`.
+    """Return the exponents as an int8 array of `scales_shape` that cannot be written to.
 
     Raises
     ------
@@ -63,7 +64,7 @@ def checked_scale(scale: object, fmt: Format, shape: tuple[int, ...], block_shap
     allowed = fmt.scales
     if given.size and not (allowed[0] <= given.min() and given.max() <= allowed[-1]):
         raise bad_argument("scale", scale, f"whole numbers from {allowed[0]} to {allowed[-1]} for {fmt}")
-    return np.ascontiguousarray(np.broadcast_to(given, wanted), np.int8).reshape(wanted)
+    return frozen(np.broadcast_to(given, wanted).astype(np.int8))
 
 
 def block_maxima(magnitudes: Array, block_shape: tuple[int, ...] | None) -> Array:

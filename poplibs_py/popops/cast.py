@@ -201,7 +201,7 @@ def _destination(x: object, codes: Array, target: Format, scale: object, block_s
     if isinstance(scale, str) and scale == "auto":
         scale = auto_scale(cast(x, FP32) if codes.dtype != np.float64 else codes, target, blocks)
     exponents = checked_scale(0 if scale is None else scale, target, codes.shape, blocks)
-    made = QuarterArray.of_parts(_empty(codes, target.code_dtype), target, exponents, blocks)
+    made = QuarterArray._of_parts(_empty(codes, target.code_dtype), target, exponents, blocks)
     return made, made.codes, exponents.reshape(-1), blocks
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import InvalidArgumentError, InvalidTypeError, bad_argument, bad_type
 from ..formats import Format, QuarterArray, format_of
+from ..immutable import Immutable, anchored, frozen
 from . import convert, host, interop, io
 from .elements import blocks_of_elements
 from .pattern import BlockPattern, as_extent
@@ -30,7 +31,7 @@ __all__ = ["BlockSparseMatrix"]
 Array = np.ndarray[Any, Any]
 
 
-class BlockSparseMatrix:
+class BlockSparseMatrix(Immutable):
     """A matrix that is zero outside some of its blocks, or a group of such matrices.
 
     Make one with `from_dense`, `from_mask`, `from_blocks`, `from_scipy`, `from_host` or `load`. Rows of blocks are
@@ -73,7 +74,7 @@ class BlockSparseMatrix:
     np.float32(5.0)
     """
 
-    __slots__ = ("__weakref__", "_blocks", "format", "is_transposed", "pattern", "scale")
+    __slots__ = ("__weakref__", "_anchor", "_blocks", "format", "is_transposed", "pattern", "scale")
     __array_ufunc__ = None
     __hash__ = None  # type: ignore[assignment]
 
@@ -81,25 +82,25 @@ class BlockSparseMatrix:
     format: Format
     scale: int | Array
     is_transposed: bool
+    _blocks: Array
 
     def __init__(self, pattern: BlockPattern, blocks: Array, format: object = None, scale: object = 0) -> None:
         if not isinstance(pattern, BlockPattern):
             raise bad_type("pattern", type(pattern).__name__, "a BlockPattern")
         if not isinstance(blocks, np.ndarray):
             raise bad_type("blocks", type(blocks).__name__, "a numpy.ndarray")
-        self.format = as_format(format, blocks)
+        target = as_format(format, blocks)
         wanted = (pattern.n_blocks, *pattern.block_shape)
         if blocks.shape != wanted:
             raise bad_argument("blocks", f"shape {blocks.shape}", f"shape {wanted}")
-        if blocks.dtype != self.format.dtype:
-            raise bad_type("blocks", f"dtype {blocks.dtype}", f"{self.format.dtype} for format {self.format.name}")
+        if blocks.dtype != target.dtype:
+            raise bad_type("blocks", f"dtype {blocks.dtype}", f"{target.dtype} for format {target.name}")
         if not (blocks.flags.c_contiguous and blocks.flags.aligned):
             raise bad_argument("blocks", "an array that is not aligned and C-contiguous", "one that is both")
         convert.check_edges(pattern, blocks)
-        self.pattern = pattern
-        self.scale = as_scale(scale, self.format, pattern.n_blocks)
-        self._blocks = blocks.view(np.ndarray)
-        self.is_transposed = False
+        held, anchor = anchored(blocks)
+        self._set(pattern=pattern, _blocks=held, _anchor=anchor, format=target, is_transposed=False,
+                  scale=_frozen(as_scale(scale, target, pattern.n_blocks)))
 
     # Making one
 
@@ -374,7 +375,7 @@ class BlockSparseMatrix:
     @property
     def T(self) -> BlockSparseMatrix:  # noqa: N802
         """The transpose, of each group: a view that shares everything."""
-        return self._with(is_transposed=not self.is_transposed)
+        return self._changed(is_transposed=not self.is_transposed)
 
     def copy(self) -> BlockSparseMatrix:
         """Return a matrix of its own; that of a transposed view is stored transposed."""
@@ -548,15 +549,15 @@ class BlockSparseMatrix:
     def _codes(self) -> Array:
         return self._blocks.view(self.format.code_dtype)
 
-    def _with(self, **changes: Any) -> BlockSparseMatrix:
-        # A matrix like this one but for some parts, which are known to fit.
-        new = object.__new__(BlockSparseMatrix)
-        new.pattern = changes.get("pattern", self.pattern)
-        new._blocks = changes.get("blocks", self._blocks)
-        new.format = changes.get("format", self.format)
-        new.scale = changes.get("scale", self.scale)
-        new.is_transposed = changes.get("is_transposed", self.is_transposed)
-        return new
+    def _with(self, blocks: Array, **changes: Any) -> BlockSparseMatrix:
+        # A matrix like this one but for its blocks and other parts, which are known to fit.
+        held, anchor = anchored(blocks)
+        scale = _frozen(changes.pop("scale", self.scale))
+        return self._changed(_blocks=held, _anchor=anchor, scale=scale, **changes)
+
+
+def _frozen(scale: int | Array) -> int | Array:
+    return scale if isinstance(scale, int) else frozen(scale)
 
 
 def _static() -> Any:

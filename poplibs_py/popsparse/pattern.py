@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import bad_argument, bad_type
+from ..immutable import Immutable, frozen
 from ._pattern import check
 from .products._transpose import transpose
 
@@ -31,7 +32,7 @@ _FAULTS = {
 }
 
 
-class BlockPattern:
+class BlockPattern(Immutable):
     """The pattern of a block-sparse matrix, or of a group of matrices of one shape.
 
     Block row ``i`` holds the blocks ``row_offsets[i]`` to ``row_offsets[i + 1]``; block ``j`` lies in block column
@@ -73,20 +74,19 @@ class BlockPattern:
 
     def __init__(self, shape: object, block_shape: object, row_offsets: object, column_indices: object,
                  groups: object = 1) -> None:
-        self.groups = as_extent("groups", groups, 1)
-        self.shape = as_shape(shape, self.groups)
-        self.block_shape = as_block_shape(block_shape)
+        n_groups = as_extent("groups", groups, 1)
+        self._set(groups=n_groups, shape=as_shape(shape, n_groups), block_shape=as_block_shape(block_shape))
         offsets = index_array("row_offsets", row_offsets)
         rows = self.groups * self.block_rows
         if offsets.size != rows + 1:
             raise bad_argument("row_offsets", f"{offsets.size} offsets",
                                f"one more than there are block rows, {rows + 1}")
         columns = index_array("column_indices", column_indices, self.block_columns)
+        offsets, columns = frozen(offsets), frozen(columns)  # first: nothing can change what has been checked
         fault, position = check(offsets, columns, self.block_columns)
         if fault:
             raise _fault(fault, position, offsets, columns, self.block_columns)
-        self.row_offsets = _frozen(offsets)
-        self.column_indices = _frozen(columns)
+        self._set(row_offsets=offsets, column_indices=columns)
 
     @classmethod
     def from_pairs(cls, shape: object, block_shape: object, row_indices: object, column_indices: object,
@@ -250,11 +250,6 @@ def rows_of_offsets(name: str, offsets: Array, rows: int, n_blocks: int) -> Arra
     if offsets[0] != 0 or offsets[-1] != n_blocks or np.any(counts < 0):
         raise bad_argument(name, offsets, f"offsets that do not descend, from 0 to {n_blocks}")
     return np.repeat(np.arange(rows, dtype=np.int32), counts)
-
-
-def _frozen(array: Array) -> Array:
-    # An array over bytes can never be made writeable again, so what was checked stays true.
-    return np.frombuffer(array.tobytes(), array.dtype) if array.size else np.zeros(0, array.dtype)
 
 
 def _fault(fault: str, position: int, offsets: Array, columns: Array, block_columns: int) -> Exception:

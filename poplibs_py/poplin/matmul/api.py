@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from functools import cache
 from time import perf_counter
@@ -10,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from ...config import settings
-from ...errors import UnsupportedError, bad_argument, bad_type
+from ...errors import MemoryBoundWarning, UnsupportedError, bad_argument, bad_type
 from ...formats import format_of
+from ...immutable import Immutable
 from ...program.record import Run, asked_target, listening, record
 from ...target import Target, resolve_target
 from ..convolution import ConvPlan
@@ -261,7 +263,7 @@ def matmul_grouped_acc(c: Array, a: Any, b: Any, **keywords: Any) -> Array:
     return matmul_acc(c, a, b, **keywords)
 
 
-class CompiledMatmul:
+class CompiledMatmul(Immutable):
     """A planned product, ready to run on arrays that lie as planned.
 
     Attributes
@@ -279,11 +281,17 @@ class CompiledMatmul:
            [3., 3.]], dtype=float32)
     """
 
+    __slots__ = ("__weakref__", "_program", "_shapes", "plan")
+
+    plan: HostPlan
+    _program: Program
+    _shapes: tuple[tuple[int, ...], ...]
+
     def __init__(self, plan: HostPlan) -> None:
-        self.plan = plan
-        self._program = lower(plan)
+        _check_plan(plan)
         p = plan.asked
-        self._shapes = (*p.batch, p.m, p.k), (*p.batch, p.k, p.n), (*p.batch, p.m, p.n)
+        shapes = (*p.batch, p.m, p.k), (*p.batch, p.k, p.n), (*p.batch, p.m, p.n)
+        self._set(plan=plan, _program=lower(plan), _shapes=shapes)
 
     def __call__(self, a: Any, b: Any, *, out: Array | None = None, bias: Any = None) -> Array:
         """Run on C-contiguous operands of the planned shapes and formats."""
@@ -385,9 +393,20 @@ def compile_matmul(plan: HostPlan | ConvPlan) -> CompiledMatmul | TileMatmul:
     """Lower a plan to a callable to use many times, from any number of threads."""
     if isinstance(plan, ConvPlan):
         return compile_modelled(plan)
+    return CompiledMatmul(plan)
+
+
+def _check_plan(plan: object) -> None:
+    """Raise unless a plan is one that `plan_matmul` makes: kernels follow it blindly."""
     if not isinstance(plan, HostPlan):
         raise bad_type("plan", type(plan).__name__, "a plan from plan_matmul")
-    return CompiledMatmul(plan)
+    p = plan.asked
+    extents = (p.a, p.m, p.k), (p.b, p.k, p.n), (p.out, p.m, p.n)
+    lies = all(x == contiguous(x.format, rows, columns, p.batch) for x, rows, columns in extents)
+    with warnings.catch_warnings(action="ignore", category=MemoryBoundWarning):
+        unchanged = lies and plan == plan_host(p, plan.options, plan.epilogue, plan.target)
+    if not unchanged:
+        raise bad_argument("plan", "a plan with changes", "a plan as plan_matmul returned it")
 
 
 def prepare(w: Any, *, a_dtype: Any = None, target: Target | str | None = None, **keywords: Any) -> PreparedMatrix:

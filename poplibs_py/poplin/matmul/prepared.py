@@ -9,6 +9,7 @@ import numpy as np
 
 from ...errors import bad_argument, bad_type
 from ...formats import FP32, Format
+from ...immutable import Immutable
 from ...target import Target
 from .arguments import Array, Given, contiguous, read_call
 from .lower import lower_prepare, program_of
@@ -21,7 +22,7 @@ __all__ = ["PreparedMatrix"]
 _TYPICAL_ROWS = 1024
 
 
-class PreparedMatrix:
+class PreparedMatrix(Immutable):
     """The right operand of products, packed as the kernels read it.
 
     Made by `poplibs_py.poplin.prepare`; `matmul(a, prepared)` then packs nothing of it.
@@ -36,20 +37,29 @@ class PreparedMatrix:
         Bytes that the packed form takes.
     """
 
+    __slots__ = ("__weakref__", "_packed", "_plan", "_whole", "format", "shape")
+
+    shape: tuple[int, int]
+    format: Format
+    _plan: HostPlan
+    _packed: Array
+    _whole: Array | None
+
     def __init__(self, w: Given, a_format: Format, options: MatmulOptions, target: Target) -> None:
+        if not isinstance(w, Given):
+            raise bad_type("w", type(w).__name__, "what poplin.prepare makes one from")
         if len(w.shape) != 2:
             raise bad_argument("w", f"shape {w.shape}", "a matrix")
-        self.shape: tuple[int, int] = (w.shape[0], w.shape[1])
-        self.format = w.format
-        k, n = self.shape
+        k, n = w.shape
         left, out = contiguous(a_format, _TYPICAL_ROWS, k, ()), contiguous(FP32, _TYPICAL_ROWS, n, ())
         params = MatmulParams(_TYPICAL_ROWS, n, k, left, w.operand(()), out)
-        self._plan: HostPlan = plan_host(params, options, Epilogue(), target, packing=True)
-        room = np.empty(prepared_bytes(self._plan) + 64, np.uint8)
-        self._packed = room[-room.ctypes.data % 64 :]
-        lower_prepare(self._plan).run(w.array, w.array, self._packed, None, None, w.scales)
+        plan = plan_host(params, options, Epilogue(), target, packing=True)
+        room = np.empty(prepared_bytes(plan) + 64, np.uint8)
+        packed = room[-room.ctypes.data % 64 :]
+        lower_prepare(plan).run(w.array, w.array, packed, None, None, w.scales)
         # Where numbers are split in parts, a call that meets an infinity needs them whole.
-        self._whole = np.ascontiguousarray(w.array) if self._plan.parts != (1, 1) else None
+        whole = np.array(w.array, order="C") if plan.parts != (1, 1) else None
+        self._set(shape=(k, n), format=w.format, _plan=plan, _packed=packed, _whole=whole)
 
     @property
     def nbytes(self) -> int:

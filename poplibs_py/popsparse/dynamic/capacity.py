@@ -34,10 +34,15 @@ class Capacity:
     42
     """
 
-    __slots__ = ("blocks",)
+    __slots__ = ("_blocks",)
 
     def __init__(self, blocks: int) -> None:
-        self.blocks = as_extent("blocks", blocks, 0)
+        self._blocks = as_extent("blocks", blocks, 0)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks that there is room for now."""
+        return self._blocks
 
     @classmethod
     def with_nz_ratio(cls, shape: object, block_shape: object, nz_ratio: float, *, groups: int = 1,
@@ -70,7 +75,7 @@ class Capacity:
             grown = max(blocks, self.blocks + self.blocks // 4)
             message = f"capacity: got a pattern of {blocks} blocks; room was made for {self.blocks}, now for {grown}"
             warnings.warn(message, CapacityWarning, stacklevel=4)
-            self.blocks = grown
+            self._blocks = grown
         return self.blocks
 
     def __repr__(self) -> str:

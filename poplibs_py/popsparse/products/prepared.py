@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument
+from ...errors import bad_argument, bad_type, one_of
 from ...formats import BF16, FP32, format_of
+from ...immutable import Immutable, anchored
 from .multiply import Dense, domain_of, panel_columns
 from .operands import dense_operand, empty
 
@@ -16,7 +17,7 @@ __all__ = ["PreparedDense", "prepare_dense"]
 Array = np.ndarray[Any, Any]
 
 
-class PreparedDense:
+class PreparedDense(Immutable):
     """The dense operand of a sparse product, decoded and cut into panels that stay in the L2.
 
     Make one with `prepare_dense`; pass it in place of the array.
@@ -31,23 +32,41 @@ class PreparedDense:
         The numbers; the last strip is padded with zeros.
     """
 
-    __slots__ = ("columns", "dense", "domain", "grouped", "groups", "panels", "rows")
+    __slots__ = ("_anchor", "_panels", "columns", "dense", "domain", "grouped", "groups", "rows")
+
+    dense: Dense
+    domain: str
+    grouped: bool
+    groups: int
+    rows: int
+    columns: int
+    _panels: Array
 
     def __init__(self, array: Array, domain: str) -> None:
-        self.domain = domain
-        self.grouped = array.ndim == 3
-        self.rows, self.columns = array.shape[-2:]
-        self.groups = array.shape[0] if self.grouped else 1
+        one_of("domain", domain, ("float32", "bfloat16"))
+        if not isinstance(array, np.ndarray):
+            raise bad_type("array", array, "a numpy.ndarray: see prepare_dense")
+        if array.ndim not in (2, 3):
+            raise bad_argument("array", f"shape {array.shape}", "shape (k, n) or (groups, k, n)")
+        groups, (rows, columns) = len(array) if array.ndim == 3 else 1, array.shape[-2:]
         dtype = (BF16 if domain == "bfloat16" else FP32).dtype
         assert dtype is not None
-        strip = panel_columns(self.rows, domain, self.columns)
-        strips = -(-self.columns // strip)
-        self.panels = empty((self.groups, strips, self.rows, strip), dtype)
+        strip = panel_columns(rows, domain, columns)
+        strips = -(-columns // strip)
+        panels = empty((groups, strips, rows, strip), dtype)
         for i in range(strips):
             part = array[..., i * strip:(i + 1) * strip]
-            self.panels[:, i, :, :part.shape[-1]] = part
-            self.panels[:, i, :, part.shape[-1]:] = 0
-        self.dense = Dense(domain, (self.panels.strides[0], strip * dtype.itemsize, dtype.itemsize), 0, strip)
+            panels[:, i, :, :part.shape[-1]] = part
+            panels[:, i, :, part.shape[-1]:] = 0
+        dense = Dense(domain, (panels.strides[0], strip * dtype.itemsize, dtype.itemsize), 0, strip)
+        held, anchor = anchored(panels)
+        self._set(_panels=held, _anchor=anchor, dense=dense, domain=domain, grouped=array.ndim == 3, groups=groups,
+                  rows=rows, columns=columns)
+
+    @property
+    def panels(self) -> Array:
+        """The numbers, strip by strip."""
+        return self._panels.view()
 
     def result_shape(self, rows: int) -> tuple[int, ...]:
         """Shape of a product with so many rows."""
@@ -56,7 +75,7 @@ class PreparedDense:
     @property
     def nbytes(self) -> int:
         """Bytes of the panels."""
-        return self.panels.nbytes
+        return self._panels.nbytes
 
 
 def prepare_dense(x: object, weights: object = None) -> PreparedDense:

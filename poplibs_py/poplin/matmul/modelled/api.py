@@ -12,6 +12,7 @@ import numpy as np
 from ....errors import bad_argument, bad_type
 from ....formats import FP16, FP32, Format, QuarterArray, format_of
 from ....formats.reference import decode
+from ....immutable import Immutable
 from ....kernels import select
 from ....popops import cast
 from ....program.record import Run, listening, record
@@ -29,7 +30,7 @@ __all__ = ["TileMatmul", "compile_modelled", "matmul_modelled"]
 Executor = Literal["compiled", "python"]
 
 
-class TileMatmul:
+class TileMatmul(Immutable):
     """A modelled product of given shapes and formats, ready to run.
 
     Attributes
@@ -49,12 +50,16 @@ class TileMatmul:
     array([32., 32., 32.], dtype=float16)
     """
 
+    __slots__ = ("__weakref__", "_dtype", "_out", "_threads", "plan", "work")
+
+    plan: ConvPlan
+    work: TileWork
+    _dtype: str
+    _out: Format
+    _threads: int | None
+
     def __init__(self, plan: ConvPlan, work: TileWork, dtype: str, out: Format, threads: int | None) -> None:
-        self.plan = plan
-        self.work = work
-        self._dtype = dtype
-        self._out = out
-        self._threads = threads
+        self._set(plan=plan, work=work, _dtype=dtype, _out=out, _threads=threads)
 
     def __call__(self, a: Any, b: Any, *, seed: int | None = None, executor: Executor = "compiled") -> Array:
         """Run on operands [g, m, k] and [g, k, n], or without groups where there is one.

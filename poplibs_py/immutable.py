@@ -1,0 +1,82 @@
+"""Objects that stay as they were checked: what a kernel is told by one must still be so when it runs."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, Self
+
+import numpy as np
+
+from .errors import ReadOnlyError
+
+__all__ = ["Immutable", "anchored", "frozen"]
+
+Array = np.ndarray[Any, Any]
+
+_put = object.__setattr__
+
+
+class Immutable:
+    """Base of classes whose attributes are set once, with `_set`, while an object is made.
+
+    Examples
+    --------
+    >>> class Point(Immutable):
+    ...     __slots__ = ("x",)
+    ...     def __init__(self, x):
+    ...         self._set(x=x)
+    >>> Point(1).x = 2
+    Traceback (most recent call last):
+        ...
+    poplibs_py.errors.ReadOnlyError: x: got a new value; allowed: none, a Point does not change once it is made
+    """
+
+    __slots__: tuple[str, ...] = ()
+
+    def _set(self, **parts: Any) -> None:
+        for name, value in parts.items():
+            if hasattr(self, name):
+                raise _read_only(self, name)
+            _put(self, name, value)
+
+    def _changed(self, **changes: Any) -> Self:
+        # An object like this one but for some attributes, which are known to fit.
+        made = object.__new__(type(self))
+        for name in self.__slots__:
+            if name != "__weakref__":
+                _put(made, name, changes[name] if name in changes else getattr(self, name))
+        return made
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise _read_only(self, name)
+
+    def __delattr__(self, name: str) -> None:
+        raise _read_only(self, name)
+
+
+def _read_only(owner: object, name: str) -> ReadOnlyError:
+    return ReadOnlyError(f"{name}: got a new value; allowed: none, a {type(owner).__name__} does not change once it is "
+                         "made")
+
+
+def frozen(array: Array) -> Array:
+    """Return a copy that cannot be written to, now or later.
+
+    An array that owns its memory can be made writeable again by anybody; one over bytes cannot.
+    """
+    if not array.size:
+        return np.zeros(array.shape, array.dtype)
+    return np.frombuffer(array.tobytes(), array.dtype).reshape(array.shape)
+
+
+def anchored(array: Array) -> tuple[Array, object]:
+    """Return a view of an array, and an anchor that keeps the memory in its place for as long as it is kept.
+
+    The anchor is a weak reference to the array that owns the memory: NumPy does not resize an array that one points
+    to, even with ``refcheck=False``.
+    """
+    view = array.view(np.ndarray)
+    owner = view
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    return view, weakref.ref(owner)
