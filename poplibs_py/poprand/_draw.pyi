@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -44,3 +45,7 @@ class Draw:
         source: np.ndarray[Any, Any] | None = None,
         threads: int | None = None,
     ) -> np.ndarray[Any, Any]: ...
+
+class Remembered:
+    def __init__(self, function: Callable[..., Draw]) -> None: ...
+    def __call__(self, *arguments: object) -> Draw: ...

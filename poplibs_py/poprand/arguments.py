@@ -10,10 +10,10 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ..errors import UnsupportedError, bad_type
+from ..errors import UnsupportedError, bad_argument, bad_type
 from ..formats import FORMATS, Format, format_of
 from ..kernels.registry import select
-from ._draw import Draw, is_ipu
+from ._draw import Draw, finite, is_ipu
 
 __all__ = ["Array", "Seed", "Shape", "Stream"]
 
@@ -57,6 +57,14 @@ def _dtype_of(dtype: Any, also: tuple[np.dtype[Any], ...]) -> np.dtype[Any]:
         if preset == found and preset.dtype is not None:
             return preset.dtype
     raise bad_type("dtype", dtype, "a format that has a dtype")
+
+
+def positive(name: str, value: object) -> float:
+    """Return a positive finite number."""
+    number = finite(name, value, -LARGEST, LARGEST)
+    if number <= 0:
+        raise bad_argument(name, value, "a positive number")
+    return number
 
 
 def drawing(op: str, formats: str, dtype: np.dtype[Any], **numbers: Any) -> Draw:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from ..formats import FP32, Format, format_of
 from ..popops.cast import cast
 from ..target import Target
 from . import hardware
-from ._draw import Draw, finite, is_ipu, output, shape_of
+from ._draw import Draw, Remembered, finite, is_ipu, output, shape_of
 from .arguments import BOOL, INT32, LARGEST, Array, Seed, Shape, Stream, drawing, dtype_of
 
 __all__ = ["bernoulli", "dropout", "dropout_gradient", "shaped_dropout", "shaped_dropout_gradient"]
@@ -58,26 +58,27 @@ def bernoulli(shape: Shape | None, prob: float = 0.5, *, dtype: DTypeLike | Form
     >>> int(poprand.bernoulli(8, 1.0, dtype=bool).sum())
     8
     """
-    ipu, element = is_ipu(stream), dtype_of(dtype, (INT32, BOOL))
-    chance = finite("prob", prob, 0.0, 1.0)
-    if not ipu:
-        return _bernoulli(chance, element).fill(shape, out, seed, seed_modifier, offset)
+    if not is_ipu(stream):
+        return _bernoulli(prob, dtype).fill(shape, out, seed, seed_modifier, offset)
+    element, chance = dtype_of(dtype, (INT32, BOOL)), finite("prob", prob, 0.0, 1.0)
     result = output(shape, element, out)
     machine = hardware.dealer(target, tile_mapping, offset, seed, seed_modifier)
     return hardware.store(result, machine.keep(result.size, chance, element))
 
 
-@lru_cache(maxsize=256)
-def _bernoulli(chance: float, dtype: np.dtype[Any]) -> Draw:
-    bound, some = _kept(chance)
-    one = int(np.ones((), dtype).view(f"u{dtype.itemsize}")) if some else 0
-    return drawing("bernoulli", _SIZES[dtype.itemsize], dtype, bound=bound, one=one)
+@Remembered
+def _bernoulli(prob: object, dtype: DTypeLike) -> Draw:
+    element = dtype_of(dtype, (INT32, BOOL))
+    bound, some = _kept(finite("prob", prob, 0.0, 1.0))
+    one = int(np.ones((), element).view(f"u{element.itemsize}")) if some else 0
+    return drawing("bernoulli", _SIZES[element.itemsize], element, bound=bound, one=one)
 
 
-def _factor(scale: float | None, chance: float) -> float:
+def _chance_and_factor(keep_prob: object, scale: object) -> tuple[float, float]:
+    chance = finite("keep_prob", keep_prob, 0.0, 1.0)
     if scale is None:
-        return 1.0 / chance if chance >= 2.0**-126 else 0.0
-    return finite("scale", scale, -LARGEST, LARGEST)
+        return chance, 1.0 / chance if chance >= 2.0**-126 else 0.0
+    return chance, finite("scale", scale, -LARGEST, LARGEST)
 
 
 def numbers_of(x: object) -> Array:
@@ -142,10 +143,9 @@ def dropout(x: Array, keep_prob: float, scale: float | None = None, *, seed: See
     [0.0, 2.0]
     """
     ipu, values = is_ipu(stream), numbers_of(x)
-    chance = finite("keep_prob", keep_prob, 0.0, 1.0)
-    factor = _factor(scale, chance)
     if not ipu:
-        return _dropout(chance, factor, values.dtype).fill(values.shape, out, seed, seed_modifier, offset, values)
+        return _dropout(keep_prob, scale, values.dtype).fill(values.shape, out, seed, seed_modifier, offset, values)
+    chance, factor = _chance_and_factor(keep_prob, scale)
     result = output(values.shape, values.dtype, out)
     machine = hardware.dealer(target, tile_mapping, offset, seed, seed_modifier)
     if hardware.sixteen_bits(chance) == 65536:
@@ -156,10 +156,11 @@ def dropout(x: Array, keep_prob: float, scale: float | None = None, *, seed: See
     return hardware.store(result, scaled)
 
 
-@lru_cache(maxsize=256)
-def _dropout(chance: float, scale: float, dtype: np.dtype[Any]) -> Draw:
+@Remembered
+def _dropout(keep_prob: object, scale: object, dtype: np.dtype[Any]) -> Draw:
+    chance, factor = _chance_and_factor(keep_prob, scale)
     bound, one = _kept(chance)
-    return drawing("dropout", format_of(dtype).name, dtype, scale=scale, bound=bound, one=one)
+    return drawing("dropout", format_of(dtype).name, dtype, scale=factor, bound=bound, one=one)
 
 
 def _with_seed(seed: Seed) -> Seed:
@@ -222,8 +223,7 @@ def shaped_dropout(x: Array, mask_shape: Shape, keep_prob: float, scale: float |
     True
     """
     ipu, values = is_ipu(stream), numbers_of(x)
-    chance = finite("keep_prob", keep_prob, 0.0, 1.0)
-    factor = _factor(scale, chance)
+    chance, factor = _chance_and_factor(keep_prob, scale)
     extents = shape_of(mask_shape)
     try:
         fits = np.broadcast_shapes(extents, values.shape) == values.shape

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any
-
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ..errors import bad_argument
 from ..formats import Format, format_of
-from ._draw import Draw, finite
-from .arguments import LARGEST, Array, Seed, Shape, Stream, counter_only, drawing, dtype_of
+from ._draw import Draw, Remembered, finite
+from .arguments import LARGEST, Array, Seed, Shape, Stream, counter_only, drawing, dtype_of, positive
 
 __all__ = ["exponential", "gumbel"]
 
@@ -48,8 +44,7 @@ def exponential(shape: Shape | None, scale: float = 1.0, *, dtype: DTypeLike | F
     True
     """
     counter_only("exponential", stream)
-    law = _law("exponential", 0.0, _positive("scale", scale), dtype_of(dtype))
-    return law.fill(shape, out, seed, seed_modifier, offset)
+    return _law("exponential", 0.0, scale, dtype).fill(shape, out, seed, seed_modifier, offset)
 
 
 def gumbel(shape: Shape | None, loc: float = 0.0, scale: float = 1.0, *, dtype: DTypeLike | Format = np.float32,
@@ -80,17 +75,10 @@ def gumbel(shape: Shape | None, loc: float = 0.0, scale: float = 1.0, *, dtype: 
     dtype('float32')
     """
     counter_only("gumbel", stream)
-    law = _law("gumbel", finite("loc", loc, -LARGEST, LARGEST), _positive("scale", scale), dtype_of(dtype))
-    return law.fill(shape, out, seed, seed_modifier, offset)
+    return _law("gumbel", loc, scale, dtype).fill(shape, out, seed, seed_modifier, offset)
 
 
-def _positive(name: str, value: object) -> float:
-    number = finite(name, value, 0.0, LARGEST)
-    if number == 0:
-        raise bad_argument(name, value, "a positive number")
-    return number
-
-
-@lru_cache(maxsize=256)
-def _law(op: str, loc: float, scale: float, dtype: np.dtype[Any]) -> Draw:
-    return drawing(op, format_of(dtype).name, dtype, scale=scale, shift=loc)
+@Remembered
+def _law(op: str, loc: object, scale: object, dtype: DTypeLike) -> Draw:
+    element, centre, spread = dtype_of(dtype), finite("loc", loc, -LARGEST, LARGEST), positive("scale", scale)
+    return drawing(op, format_of(element).name, element, scale=spread, shift=centre)

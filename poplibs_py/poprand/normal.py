@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ..errors import bad_argument
 from ..formats import Format, format_of
 from ..target import Target
 from . import hardware
-from ._draw import Draw, finite, is_ipu, output
-from .arguments import LARGEST, Array, Seed, Shape, Stream, drawing, dtype_of
+from ._draw import Draw, Remembered, finite, is_ipu, output
+from .arguments import LARGEST, Array, Seed, Shape, Stream, drawing, dtype_of, positive
 
 __all__ = ["normal", "truncated_normal"]
 
@@ -57,18 +54,22 @@ def normal(shape: Shape | None, mean: float = 0.0, std: float = 1.0, *, dtype: D
     >>> x.shape, x.dtype
     ((3, 4), dtype('float16'))
     """
-    ipu, element = is_ipu(stream), dtype_of(dtype)
-    centre, spread = finite("mean", mean, -LARGEST, LARGEST), finite("std", std, 0.0, LARGEST)
-    if not ipu:
-        return _normal(centre, spread, element).fill(shape, out, seed, seed_modifier, offset)
+    if not is_ipu(stream):
+        return _normal(mean, std, dtype).fill(shape, out, seed, seed_modifier, offset)
+    element, centre, spread = dtype_of(dtype), *_moments(mean, std)
     result = output(shape, element, out)
     machine = hardware.dealer(target, tile_mapping, offset, seed, seed_modifier)
     return hardware.store(result, machine.normal(result.size, centre, spread, element))
 
 
-@lru_cache(maxsize=256)
-def _normal(mean: float, std: float, dtype: np.dtype[Any]) -> Draw:
-    return drawing("normal", format_of(dtype).name, dtype, scale=std, shift=mean)
+def _moments(mean: object, std: object) -> tuple[float, float]:
+    return finite("mean", mean, -LARGEST, LARGEST), finite("std", std, 0.0, LARGEST)
+
+
+@Remembered
+def _normal(mean: object, std: object, dtype: DTypeLike) -> Draw:
+    element, centre, spread = dtype_of(dtype), *_moments(mean, std)
+    return drawing("normal", format_of(element).name, element, scale=spread, shift=centre)
 
 
 def truncated_normal(shape: Shape | None, mean: float = 0.0, std: float = 1.0, alpha: float = 2.0, *,
@@ -106,22 +107,19 @@ def truncated_normal(shape: Shape | None, mean: float = 0.0, std: float = 1.0, a
     >>> bool(abs(x).max() < 1.501)
     True
     """
-    ipu, element = is_ipu(stream), dtype_of(dtype)
-    centre, spread = finite("mean", mean, -LARGEST, LARGEST), finite("std", std, 0.0, LARGEST)
-    width = finite("alpha", alpha)
-    if width <= 0:
-        raise bad_argument("alpha", alpha, "a positive number")
-    if not ipu:
-        return _truncated(centre, spread, width, element).fill(shape, out, seed, seed_modifier, offset)
+    if not is_ipu(stream):
+        return _truncated(mean, std, alpha, dtype).fill(shape, out, seed, seed_modifier, offset)
+    element, centre, spread, width = dtype_of(dtype), *_moments(mean, std), positive("alpha", alpha)
     result = output(shape, element, out)
     machine = hardware.dealer(target, tile_mapping, offset, seed, seed_modifier)
     return hardware.store(result, machine.truncated_normal(result.size, centre, spread, width, element))
 
 
-@lru_cache(maxsize=256)
-def _truncated(mean: float, std: float, alpha: float, dtype: np.dtype[Any]) -> Draw:
-    name = format_of(dtype).name
-    inside, outside = math.erf(alpha / math.sqrt(2.0)), math.erfc(alpha / math.sqrt(2.0))
-    if inside <= 0.5:
-        return drawing("narrow_normal", name, dtype, scale=std, shift=mean, slope=inside * 2.0**-31)
-    return drawing("normal", name, dtype, scale=std, shift=mean, slope=inside, intercept=outside * 2.0**31)
+@Remembered
+def _truncated(mean: object, std: object, alpha: object, dtype: DTypeLike) -> Draw:
+    element, centre, spread, width = dtype_of(dtype), *_moments(mean, std), positive("alpha", alpha)
+    inside, outside = math.erf(width / math.sqrt(2.0)), math.erfc(width / math.sqrt(2.0))
+    narrow = inside <= 0.5
+    odds = {"slope": inside * 2.0**-31} if narrow else {"slope": inside, "intercept": outside * 2.0**31}
+    return drawing("narrow_normal" if narrow else "normal", format_of(element).name, element, scale=spread,
+                   shift=centre, **odds)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
-from functools import cache, lru_cache
-from typing import Any, cast
+from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from ..errors import bad_argument, bad_type
-from ..formats import FP16, FP32, Format, format_of
+from ..formats import BF16, FP16, FP32, Format, format_of
 from ..target import Target
 from . import hardware
-from ._draw import Draw, finite, is_ipu, output, whole
-from .arguments import INT32, LARGEST, Array, Seed, Shape, Stream, at_least, drawing, dtype_of, next_below
+from ._draw import Draw, Remembered, finite, is_ipu, output, whole
+from .arguments import INT32, LARGEST, Array, Seed, Shape, Stream, at_least, drawing, dtype_of, next_below, positive
 
 __all__ = ["bits", "log_uniform", "uniform"]
 
@@ -43,14 +42,10 @@ def bits(shape: Shape | None, *, dtype: DTypeLike = np.uint32, seed: Seed = None
     >>> hex(poprand.bits(1, dtype="uint64", seed=42)[0])
     '0x66a61dd950405f90'
     """
-    try:
-        words = _bits(cast(Hashable, dtype))
-    except TypeError:  # not hashable, or no integer dtype: say so
-        words = _bits.__wrapped__(dtype)
-    return words.fill(shape, out, seed, seed_modifier, offset)
+    return _bits(dtype).fill(shape, out, seed, seed_modifier, offset)
 
 
-@lru_cache(maxsize=64)
+@Remembered
 def _bits(dtype: Any) -> Draw:
     try:
         element = np.dtype(dtype if isinstance(dtype, (str, type, np.dtype)) else np.void)
@@ -112,9 +107,9 @@ def uniform(shape: Shape | None, low: float = 0.0, high: float = 1.0, *, dtype: 
     -----
     Counter stream, floating formats: ``u * (high - low) + low`` in FP32, each operation rounded, then rounded to the
     format, where u has 24 random bits for float32 and 16 for the others, and ``low`` was first rounded up to the
-    format. What would reach ``high`` becomes the format's largest number below it. float16 in [0, 1) takes a shorter
-    way: its 16 bits times 2**-16, rounded down. int32: the high word of ``word * (high - low + 1)`` for a 64-bit
-    word, redrawn where that is not exactly uniform (Lemire, arXiv 1805.10941).
+    format. What would reach ``high`` becomes the format's largest number below it. float16 and bfloat16 in [0, 1)
+    take a shorter way: their 16 bits times 2**-16, rounded down. int32: the high word of ``word * (high - low + 1)``
+    for a 64-bit word, redrawn where that is not exactly uniform (Lemire, arXiv 1805.10941).
 
     IPU: PopLibs' scale and offset rules with u in [-1/2, 1/2], in the arithmetic of the dtype; int32 by its three
     ranges (float32 product below 2**24, 16-bit partial products above, the bits themselves for all of int32).
@@ -128,38 +123,32 @@ def uniform(shape: Shape | None, low: float = 0.0, high: float = 1.0, *, dtype: 
     >>> poprand.uniform(5, 1, 6, dtype="int32", seed=7).dtype
     dtype('int32')
     """
-    ipu, element = is_ipu(stream), dtype_of(dtype, (INT32,))
-    if element is INT32:
-        first, last = _integer_limits(low, high)
-        if not ipu:
-            return _integers(first, last).fill(shape, out, seed, seed_modifier, offset)
-    else:
-        begin, end = _limits(low, high, element)
-        if not ipu:
-            return _uniform(begin, end, element).fill(shape, out, seed, seed_modifier, offset)
+    if not is_ipu(stream):
+        return _uniform(low, high, dtype).fill(shape, out, seed, seed_modifier, offset)
+    element = dtype_of(dtype, (INT32,))
+    begin, end = _integer_limits(low, high) if element is INT32 else _limits(low, high, element)
     result = output(shape, element, out)
     machine = hardware.dealer(target, tile_mapping, offset, seed, seed_modifier)
     if element is INT32:
-        return hardware.store(result, machine.uniform_integers(result.size, first, last))
+        return hardware.store(result, machine.uniform_integers(result.size, int(begin), int(end)))
     return hardware.store(result, machine.uniform(result.size, begin, end, element))
 
 
-@lru_cache(maxsize=256)
-def _uniform(low: float, high: float, dtype: np.dtype[Any]) -> Draw:
-    form = format_of(dtype)
-    start = at_least(low, dtype)
-    if start > high:
+@Remembered
+def _uniform(low: object, high: object, dtype: DTypeLike) -> Draw:
+    element = dtype_of(dtype, (INT32,))
+    if element is INT32:
+        first, last = _integer_limits(low, high)
+        count = last - first + 1
+        return drawing("uniform", "int32", INT32, range=count, threshold=(1 << 64) % count, offset=first)
+    form, (begin, end) = format_of(element), _limits(low, high, element)
+    start = at_least(begin, element)
+    if start > end:
         raise bad_argument("low", low, f"limits with a {form.name} number between them")
     bits_drawn = 24 if form is FP32 else 16
-    op = "unit" if form is FP16 and (low, high) == (0.0, 1.0) else "uniform"
-    return drawing(op, form.name, dtype, scale=float(np.float32(high - start)) * 2.0**-bits_drawn, shift=start,
-                   high=max(next_below(high, dtype), start))
-
-
-@lru_cache(maxsize=256)
-def _integers(first: int, last: int) -> Draw:
-    count = last - first + 1
-    return drawing("uniform", "int32", INT32, range=count, threshold=(1 << 64) % count, offset=first)
+    op = "unit" if form in (FP16, BF16) and (begin, end) == (0.0, 1.0) else "uniform"
+    return drawing(op, form.name, element, scale=float(np.float32(end - start)) * 2.0**-bits_drawn, shift=start,
+                   high=max(next_below(end, element), start))
 
 
 def _limits(low: object, high: object, dtype: np.dtype[Any]) -> tuple[float, float]:
@@ -227,37 +216,44 @@ def log_uniform(shape: Shape | None, low: float, high: float, base: float = math
     True
     """
     ipu, element = is_ipu(stream), dtype_of(dtype, (INT32,))
-    begin, end, radix = finite("low", low), finite("high", high), finite("base", base)
-    if radix <= 0 or radix == 1:
+    radix = positive("base", base)
+    if radix == 1:
         raise bad_argument("base", base, "a positive number other than 1")
-    least = 1.0 if ipu or element is INT32 else 2.0**-126
-    if begin < least:
-        raise bad_argument("low", low, f"at least {least:g}")
-    if end <= begin:
-        raise bad_argument("high", high, f"more than low, which is {begin:g}")
-    if element is INT32:
-        _integer_limits(low, high)
-    elif end > _largest(element):
-        raise bad_argument("high", high, f"at most {_largest(element):g}, the largest {element}")
     if not ipu:
-        law = _log_uniform(begin, end, element)
+        law = _log_uniform(low, high, dtype)
         if element is not INT32:
             return law.fill(shape, out, seed, seed_modifier, offset)
         result = output(shape, element, out)
         np.copyto(result, law.fill(result.shape, None, seed, seed_modifier, offset), casting="unsafe")
         return result
+    begin, end = _log_limits(low, high, 1.0, element)
     result = output(shape, element, out)
     machine = hardware.dealer(target, tile_mapping, offset, seed, seed_modifier)
     return hardware.store(result, machine.log_uniform(result.size, begin, end, radix, element))
 
 
-@lru_cache(maxsize=256)
-def _log_uniform(low: float, high: float, dtype: np.dtype[Any]) -> Draw:
-    form = FP32 if dtype is INT32 else format_of(dtype)  # float32 numbers become the integers
+def _log_limits(low: object, high: object, least: float, dtype: np.dtype[Any]) -> tuple[float, float]:
+    begin, end = finite("low", low), finite("high", high)
+    if begin < least:
+        raise bad_argument("low", low, f"at least {least:g}")
+    if end <= begin:
+        raise bad_argument("high", high, f"more than low, which is {begin:g}")
+    if dtype is INT32:
+        return _integer_limits(low, high)
+    if end > _largest(dtype):
+        raise bad_argument("high", high, f"at most {_largest(dtype):g}, the largest {dtype}")
+    return begin, end
+
+
+@Remembered
+def _log_uniform(low: object, high: object, dtype: DTypeLike) -> Draw:
+    element = dtype_of(dtype, (INT32,))
+    begin, end = _log_limits(low, high, 1.0 if element is INT32 else 2.0**-126, element)
+    form = FP32 if element is INT32 else format_of(element)  # float32 numbers become the integers
     assert form.dtype is not None
-    smallest, largest = at_least(low, form.dtype), -at_least(-high, form.dtype)
+    smallest, largest = at_least(begin, form.dtype), -at_least(-end, form.dtype)
     if smallest > largest:
         raise bad_argument("low", low, f"limits with a {form.name} number between them")
-    lower = float(np.float32(math.log2(low)))
-    return drawing("log_uniform", form.name, form.dtype, scale=float(np.float32(math.log2(high) - lower)) * 2.0**-24,
+    lower = float(np.float32(math.log2(begin)))
+    return drawing("log_uniform", form.name, form.dtype, scale=float(np.float32(math.log2(end) - lower)) * 2.0**-24,
                    shift=lower, low=smallest, high=largest)

@@ -16,9 +16,13 @@ import numpy as np
 
 from poplibs_py.config import settings
 from poplibs_py.errors import bad_argument, bad_type
+from poplibs_py.formats import Format
 from poplibs_py.program import Executable
 
 cnp.import_array()
+
+cdef extern from "Python.h":
+    long long PyLong_AsLongLongAndOverflow(object value, int *overflow) except? -1
 
 cdef extern from "kernels/random/call.h" nogil:
     ctypedef struct pop_random_call:
@@ -30,9 +34,9 @@ cdef extern from "kernels/random/call.h" nogil:
         uint64_t range, threshold
         int64_t offset
 
-cdef object WORD = (1 << 32) - 1
+cdef int64_t WORD = (<int64_t>1 << 32) - 1
 cdef object TWO_WORDS = (1 << 64) - 1
-cdef int64_t LAST = 1 << 62
+cdef int64_t LAST = <int64_t>1 << 62
 cdef object empty = np.empty
 cdef object MaskedArray = np.ma.MaskedArray
 
@@ -52,6 +56,17 @@ cpdef object whole(str name, object value, object low, object high):
     if not low <= value <= high:
         raise bad_argument(name, value, f"a whole number from {low} to {high}")
     return value
+
+
+cdef int64_t counted(str name, object value, int64_t high) except? -1:
+    """As `whole`, from 0; what is plainly right costs nothing."""
+    cdef int overflow
+    cdef int64_t number
+    if type(value) is int:
+        number = PyLong_AsLongLongAndOverflow(value, &overflow)
+        if not overflow and 0 <= number <= high:
+            return number
+    return whole(name, value, 0, high)
 
 
 cpdef double finite(str name, object value, double low=-INFINITY, double high=INFINITY) except? -1:
@@ -89,7 +104,7 @@ cpdef tuple shape_of(object shape):
     extents = shape if isinstance(shape, (tuple, list)) else (shape,)
     if len(extents) > 64:
         raise bad_argument("shape", shape, "at most 64 dimensions")
-    return tuple([whole("shape", extent, 0, LAST) for extent in extents])
+    return tuple([counted("shape", extent, LAST) for extent in extents])
 
 
 cpdef object output(object shape, cnp.dtype dtype, object out):
@@ -120,13 +135,13 @@ cpdef uint64_t seed_of(object seed) except? 0:
     if isinstance(seed, (tuple, list)) or (isinstance(seed, np.ndarray) and seed.ndim):
         if len(seed) != 2:
             raise bad_argument("seed", seed, "two words of 32 bits, or a whole number of 64 bits")
-        return <uint64_t>whole("seed", seed[0], 0, WORD) | <uint64_t>whole("seed", seed[1], 0, WORD) << 32
+        return <uint64_t>counted("seed", seed[0], WORD) | <uint64_t>counted("seed", seed[1], WORD) << 32
     return whole("seed", seed, 0, TWO_WORDS)
 
 
 cpdef uint32_t modifier_of(object seed_modifier) except? 0:
     """Return the seed modifier, 32 bits."""
-    return whole("seed_modifier", seed_modifier, 0, WORD)
+    return <uint32_t>counted("seed_modifier", seed_modifier, WORD)
 
 
 cdef object _lock = threading.Lock()
@@ -177,13 +192,15 @@ cdef class Draw:
 
     cdef readonly object dtype
     cdef pop_random_call numbers
-    cdef object address
+    cdef object program, alone
     cdef int64_t per_row, unit
 
     def __init__(self, kernel, cnp.dtype dtype, *, float scale=1, float shift=0, float low=0, float high=0,
                  float slope=1, float intercept=0, uint32_t bound=0, uint32_t one=0, uint64_t range=1,
                  uint64_t threshold=0, int64_t offset=0):
-        self.dtype, self.address, self.per_row = dtype, kernel.address, kernel.grain[1]
+        self.dtype, self.per_row = dtype, kernel.grain[1]
+        self.program = kernel.address, 3 if kernel.op == "dropout" else 2
+        self.alone = _executable(*self.program, 1)
         self.unit = dtype.itemsize if kernel.formats == "bytes" else 1  # such kernels count bytes
         self.numbers = pop_random_call(0, 0, 0, 0, 0, scale, shift, low, high, slope, intercept, bound, one, range,
                                        threshold, offset)
@@ -209,7 +226,7 @@ cdef class Draw:
         cdef pop_random_call call = self.numbers
         result = output(shape, self.dtype, out)
         call.modifier = modifier_of(seed_modifier)
-        call.first = <int64_t>whole("offset", offset, 0, LAST // self.unit) * self.unit
+        call.first = counted("offset", offset, LAST // self.unit) * self.unit
         call.count = cnp.PyArray_SIZE(result) * self.unit
         if seed is not None:
             call.seed = seed_of(seed)
@@ -230,17 +247,18 @@ cdef class Draw:
 
     cdef int run(self, pop_random_call *call, object out, object source, object threads) except -1:
         cdef cnp.npy_intp size = sizeof(pop_random_call)
-        if threads is None:
-            threads = 1
-            if call.count >= <int64_t>ELEMENTS_PER_THREAD:
-                threads = min(settings.num_threads, 1 + call.count // ELEMENTS_PER_THREAD)
+        executable = self.alone
+        if threads is None and call.count >= <int64_t>ELEMENTS_PER_THREAD:
+            threads = min(settings.num_threads, 1 + call.count // ELEMENTS_PER_THREAD)
+        if threads is not None:
+            executable = _executable(*self.program, threads)
         last = cnp.PyArray_SimpleNewFromData(1, &size, cnp.NPY_UINT8, call)
         if source is None:
-            _executable(self.address, 2, threads)(out, last)
+            executable(out, last)
         else:
             if not cnp.PyArray_IS_C_CONTIGUOUS(source):
                 source = np.ascontiguousarray(source)
-            _executable(self.address, 3, threads)(source, out, last)
+            executable(source, out, last)
         return 0
 
 
@@ -251,3 +269,34 @@ cdef bint spoils(cnp.ndarray source, cnp.ndarray out) except -1:
     if not cnp.PyArray_IS_C_CONTIGUOUS(source):
         return np.may_share_memory(source, out)
     return read != written and read < written + cnp.PyArray_NBYTES(out) and written < read + cnp.PyArray_NBYTES(source)
+
+
+# Types of arguments that cannot change, of which equal ones mean the same: not bool, not complex.
+cdef frozenset PLAIN = frozenset([float, int, str, type, type(None), Format, np.float16, np.float32, np.float64,
+                                  np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64])
+
+
+@cython.final
+cdef class Remembered:
+    """A function that makes a `Draw`, and what it made before of the same arguments.
+
+    Only arguments that cannot change are remembered by: numbers, dtypes and their names.
+    """
+
+    cdef object function
+    cdef dict made
+
+    def __init__(self, function):
+        self.function, self.made = function, {}
+
+    def __call__(self, *arguments):
+        for argument in arguments:
+            if type(argument) not in PLAIN and not isinstance(argument, np.dtype):
+                return self.function(*arguments)
+        found = self.made.get(arguments)
+        if found is None:
+            found = self.function(*arguments)
+            if len(self.made) >= 256:
+                self.made.clear()
+            self.made[arguments] = found
+        return found

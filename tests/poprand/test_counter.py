@@ -139,6 +139,24 @@ def test_kernels_write_their_elements_only(random_kernels: dict[Any, Any], first
         assert (guarded[32 + count:].view(np.uint8) == 0xAB).all(), (op, formats)
 
 
+@pytest.mark.parametrize(("op", "formats"), [("uniform", "float32"), ("dropout", "float16"), ("bits", "bytes")])
+def test_results_streamed_past_the_caches(random_kernels: dict[Any, Any], op: str, formats: str) -> None:
+    """Beyond 32 MiB; the array begins within a cache line, and the draw within a row."""
+    count, some = (32 << 20) + 77, 4096
+    call, guarded, source = operands(op, formats, count + 64)
+    for kernel in random_kernels[op, formats]:
+        guarded.view(np.uint8)[...] = 0xAB
+        out, given_source = guarded[9:9 + count], None if source is None else source[7:7 + count]
+        run(kernel, (1, 2, 5), call, out, given_source, threads=2)
+        assert (guarded[:9].view(np.uint8) == 0xAB).all()
+        assert (guarded[9 + count:].view(np.uint8) == 0xAB).all()
+        for first in (0, count // 2 // 64 * 64, count - some):
+            part = slice(first, first + some)
+            few_given = None if source is None else given_source[part]
+            few = run(kernel, (1, 2, 5 + first), call, np.empty(some, out.dtype), few_given)
+            assert few.tobytes() == out[part].tobytes(), (kernel.level, first)
+
+
 @pytest.mark.parametrize("threads", [2, 3, 8])
 def test_threads_change_nothing(random_kernels: dict[Any, Any], threads: int) -> None:
     for (op, formats), levels in random_kernels.items():

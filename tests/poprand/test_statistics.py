@@ -14,7 +14,8 @@ import pytest
 from scipy import stats
 
 from poplibs_py import poprand
-from poplibs_py.formats import FORMATS, FP16
+from poplibs_py.formats import BF16, FORMATS, FP16
+from poplibs_py.formats.reference import encode
 from poplibs_py.poprand import hardware
 from poplibs_py.poprand._workers import interleaved
 from poplibs_py.poprand.arguments import next_below
@@ -139,11 +140,9 @@ def test_uniform_of_every_format(form: Any) -> None:
 
 def expected_mean(form: Any) -> float:
     """Mean of all 65,536 draws, rounded as documented."""
-    draws = np.minimum(np.arange(1 << 16) / 65536, next_below(1.0, form)).astype(np.float32)
-    if form is FP16:
-        near = draws.astype(np.float16)
-        return float(np.where(near > draws, np.nextafter(near, np.float16(0)), near).astype(np.float64).mean())
-    return float(draws.astype(form.dtype).astype(np.float64).mean())
+    draws = np.minimum(np.arange(1 << 16) / 65536, next_below(1.0, form.dtype))
+    rounding = "toward-zero" if form in (FP16, BF16) else "nearest-even"
+    return float(encode(draws, form, rounding=rounding).view(form.dtype).astype(np.float64).mean())
 
 
 def bits_are_fair(words: np.ndarray[Any, Any]) -> None:

@@ -129,17 +129,17 @@ POP_INLINE void pop_r_row_uniform16(const pop_format *f, pop_aox_lanes *v, const
     }
 }
 
-/* float16 in [0, 1): 16-bit word i times 2^-16, rounded down. Times 2^-128 instead, a float32 number's bits from 13 on
- * are the float16 code, subnormal where that is; a word joined to the bits of 2^-105 is 2^-105 + word * 2^-128. So
- * both halves of a 32-bit word become codes in place, without the CPU's conversion, which costs twice as much. */
-POP_INLINE void pop_r_row_unit16(pop_aox_lanes *v, char *out)
+/* float16 and bfloat16 in [0, 1): 16-bit word i times 2^-16, rounded down, both halves of a 32-bit word in place. A word
+ * joined to the bits of 2^k is 2^k + word * 2^(k - 23). Less 2^k, for bfloat16 that is a float32 number whose upper half
+ * is the code (k = 7); for float16 the code is its bits from 13 on, subnormal where that is (k = -105: times 2^-112). */
+POP_INLINE void pop_r_row_unit16(int is_f16, pop_aox_lanes *v, char *out)
 {
-    const pop_r_f magic = POP_R_SET(pop_r_f, 0x1p-105f);
+    const pop_r_f magic = POP_R_SET(pop_r_f, is_f16 ? 0x1p-105f : 0x1p7f);
     POP_R_EACH_PART {
         pop_r_u word = (pop_r_u)pop_aox_next(v, part);
-        pop_r_u low = (pop_r_u)((pop_r_f)((word & 0xffff) | (pop_r_u)magic) - magic) >> 13;
-        pop_r_u high = (pop_r_u)((pop_r_f)((word >> 16) | (pop_r_u)magic) - magic) << 3;
-        pop_r_u codes = (low & 0xffff) | (high & 0xffff0000);
+        pop_r_u low = (pop_r_u)((pop_r_f)((word & 0xffff) | (pop_r_u)magic) - magic) >> (is_f16 ? 13 : 16);
+        pop_r_u high = (pop_r_u)((pop_r_f)((word >> 16) | (pop_r_u)magic) - magic) << (is_f16 ? 3 : 0);
+        pop_r_u codes = low | (high & 0xffff0000);
         memcpy(out + part * POP_AOX_BYTES, &codes, sizeof codes);
     }
 }

@@ -1,11 +1,13 @@
 /* The random family's kernels: vertices that fill a share of an array from the counter stream.
  *
  * A vertex reads the call (pop_random_call) from the operand after the arrays and fills its share: operands are
- * `out, call` or, for dropout, `in, out, call`. Shares are whole rows of the stream, so threads never split a row; a
- * row that sticks out of the array at either end is made in a buffer. Every level gives the same bits. */
+ * `out, call` or, for dropout, `in, out, call`. Shares are whole rows of the stream, so threads never split a row. Rows
+ * go by chunks: straight to memory, or through a buffer in L1 where a row sticks out of the array at either end and
+ * where results are streamed past the caches. Every level gives the same bits. */
 #ifndef POP_RANDOM_RANDOM_H
 #define POP_RANDOM_RANDOM_H
 #include "kernels/random/distributions.h"
+#include "kernels/stream.h"
 #include "program/program.h"
 
 typedef struct pop_random_item {
@@ -27,8 +29,27 @@ POP_INLINE pop_random_span pop_random_rows(const pop_random_call *c, const pop_r
     return span;
 }
 
+#define POP_RANDOM_CHUNK 64 /* rows */
+
+/* Rows row .. row + rows - 1 of the stream, and which of their elements the array has. */
+typedef struct pop_random_chunk {
+    int64_t rows, at;   /* the array's index of the first row's first element; negative where that sticks out */
+    int64_t skip, stop; /* elements skip .. stop - 1 of these rows are in the array */
+    int whole;          /* all of them */
+} pop_random_chunk;
+
+POP_INLINE pop_random_chunk pop_random_next(const pop_random_call *c, int64_t row, int64_t end, int64_t per_row)
+{
+    pop_random_chunk k = {.rows = end - row < POP_RANDOM_CHUNK ? end - row : POP_RANDOM_CHUNK, .at = row * per_row - c->first};
+    int64_t elements = k.rows * per_row;
+    k.skip = k.at < 0 ? -k.at : 0;
+    k.stop = c->count - k.at < elements ? c->count - k.at : elements;
+    k.whole = k.skip == 0 && k.stop == elements;
+    return k;
+}
+
 /* A kernel named NAME: PER_ROW elements of OUT_BYTES in each row of the stream, read from IN_BYTES each (0: no input).
- * BODY uses `lanes`, `c`, `row`, `from` and `to`. Most rows are whole; the others go through buffers. */
+ * BODY makes one row: it uses `lanes`, `c`, `row`, `from` and `to`. */
 #define POP_RANDOM_KERNEL(NAME, PER_ROW, IN_BYTES, OUT_BYTES, BODY)                                                    \
     static void NAME(const void *item, const pop_tile *tile)                                                           \
     {                                                                                                                  \
@@ -36,31 +57,37 @@ POP_INLINE pop_random_span pop_random_rows(const pop_random_call *c, const pop_r
         const pop_random_call call = *(const pop_random_call *)tile->operands[has_in + 1], *c = &call;                 \
         const char *in = has_in ? tile->operands[0] : NULL;                                                            \
         char *out = tile->operands[has_in];                                                                            \
-        pop_random_span span = pop_random_rows(c, (const pop_random_item *)item, per_row);                             \
+        const pop_random_span span = pop_random_rows(c, (const pop_random_item *)item, per_row);                       \
+        const int streams = c->count * (in_bytes + out_bytes) >= POP_STREAM_BYTES && in != out;                        \
         if (span.begin >= span.end) return;                                                                            \
-        char in_row[per_row * in_bytes + 1], out_row[per_row * out_bytes];                                             \
+        char read[POP_RANDOM_CHUNK * per_row * in_bytes + 1], made[POP_RANDOM_CHUNK * per_row * out_bytes];            \
         pop_aox stream;                                                                                                \
         pop_aox_open(&stream, c->seed, c->modifier, c->substream, (uint64_t)span.begin);                               \
         pop_aox_lanes row_lanes = pop_aox_load(&stream), *lanes = &row_lanes;                                          \
-        int64_t i = span.begin * per_row - c->first;                                                                   \
-        for (int64_t row = span.begin; row < span.end; row++, i += per_row) {                                          \
-            int64_t skip = i < 0 ? -i : 0, stop = c->count - i < per_row ? c->count - i : per_row;                     \
-            int whole = skip == 0 && stop == per_row;                                                                  \
-            const char *from = whole ? in + i * in_bytes : in_row;                                                     \
-            char *to = whole ? out + i * out_bytes : out_row;                                                          \
-            if (has_in && !whole) {                                                                                    \
-                memset(in_row, 0, sizeof in_row);                                                                      \
-                memcpy(in_row + skip * in_bytes, in + (i + skip) * in_bytes, (size_t)((stop - skip) * in_bytes));      \
+        for (int64_t row = span.begin; row < span.end;) {                                                              \
+            const pop_random_chunk k = pop_random_next(c, row, span.end, per_row);                                     \
+            const char *from = in + k.at * in_bytes;                                                                   \
+            char *to = out + k.at * out_bytes;                                                                         \
+            if (has_in && !k.whole) {                                                                                  \
+                memset(read, 0, (size_t)(k.rows * per_row * in_bytes));                                                \
+                memcpy(read + k.skip * in_bytes, from + k.skip * in_bytes, (size_t)((k.stop - k.skip) * in_bytes));    \
+                from = read;                                                                                           \
             }                                                                                                          \
-            (void)from;                                                                                                \
-            BODY;                                                                                                      \
-            if (!whole) memcpy(out + (i + skip) * out_bytes, to + skip * out_bytes, (size_t)((stop - skip) * out_bytes)); \
+            if (!k.whole || streams) to = made;                                                                        \
+            for (const int64_t end = row + k.rows; row < end; row++, from += per_row * in_bytes, to += per_row * out_bytes) { \
+                BODY;                                                                                                  \
+            }                                                                                                          \
+            char *place = out + (k.at + k.skip) * out_bytes;                                                           \
+            if (streams) pop_stream(place, made + k.skip * out_bytes, (k.stop - k.skip) * out_bytes);                  \
+            else if (!k.whole) memcpy(place, made + k.skip * out_bytes, (size_t)((k.stop - k.skip) * out_bytes));      \
         }                                                                                                              \
+        if (streams) pop_stream_end();                                                                                 \
     }
 
 POP_RANDOM_KERNEL(pop_random_bits, 128, 0, 1, pop_r_row_bits(lanes, c, from, to))
 POP_RANDOM_KERNEL(pop_random_integer, 16, 0, 4, pop_r_row_integer(lanes, c, (uint64_t)row, to))
-POP_RANDOM_KERNEL(pop_random_unit_f16, 64, 0, 2, pop_r_row_unit16(lanes, to))
+POP_RANDOM_KERNEL(pop_random_unit_f16, 64, 0, 2, pop_r_row_unit16(1, lanes, to))
+POP_RANDOM_KERNEL(pop_random_unit_bf16, 64, 0, 2, pop_r_row_unit16(0, lanes, to))
 POP_RANDOM_KERNEL(pop_random_bernoulli4, 32, 0, 4, pop_r_row_bernoulli(4, lanes, c, to))
 POP_RANDOM_KERNEL(pop_random_bernoulli2, 32, 0, 2, pop_r_row_bernoulli(2, lanes, c, to))
 POP_RANDOM_KERNEL(pop_random_bernoulli1, 32, 0, 1, pop_r_row_bernoulli(1, lanes, c, to))
@@ -103,6 +130,7 @@ static const pop_kernel POP_RANDOM_KERNELS[] = {
     POP_RANDOM_ROW("bits", "bytes", pop_random_bits, 128)
     POP_RANDOM_ROW("uniform", "int32", pop_random_integer, 16)
     POP_RANDOM_ROW("unit", "float16", pop_random_unit_f16, 64)
+    POP_RANDOM_ROW("unit", "bfloat16", pop_random_unit_bf16, 64)
     POP_RANDOM_ROW("bernoulli", "4 bytes", pop_random_bernoulli4, 32)
     POP_RANDOM_ROW("bernoulli", "2 bytes", pop_random_bernoulli2, 32)
     POP_RANDOM_ROW("bernoulli", "1 byte", pop_random_bernoulli1, 32)

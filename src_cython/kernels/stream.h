@@ -1,0 +1,44 @@
+/* Streaming stores: for results that pass the last-level cache, where an ordinary store first reads the line that it
+ * overwrites. Kernels fill a chunk in L1 and `pop_stream` takes it to memory past the caches. Measured on one Zen 5 core,
+ * 64 MiB: memset 47 GB/s, streaming stores 92; two cores get no more of either. */
+#ifndef POP_KERNELS_STREAM_H
+#define POP_KERNELS_STREAM_H
+#include <stdint.h>
+#include <string.h>
+
+#include "kernels/abi.h"
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+/* Results of at least so many bytes are streamed: they would push one another out of a cache of 32 MiB. */
+#define POP_STREAM_BYTES (32ll << 20)
+
+/* Copy `bytes` to memory that nothing reads soon. The thread calls `pop_stream_end` before others may read it. */
+static void pop_stream(char *to, const char *from, int64_t bytes)
+{
+#if defined(__x86_64__)
+    int64_t head = (int64_t)(-(uintptr_t)to % 64), i = head;
+    if (bytes >= 128) {
+        memcpy(to, from, (size_t)head);
+        for (; i + 64 <= bytes; i += 64) {
+#if POP_LEVEL >= POP_LEVEL_AVX512
+            _mm512_stream_si512((void *)(to + i), _mm512_loadu_si512(from + i));
+#else
+            for (int j = 0; j < 64; j += 16)
+                _mm_stream_si128((__m128i *)(to + i + j), _mm_loadu_si128((const __m128i *)(from + i + j)));
+#endif
+        }
+        to += i, from += i, bytes -= i;
+    }
+#endif
+    memcpy(to, from, (size_t)bytes);
+}
+
+static inline void pop_stream_end(void)
+{
+#if defined(__x86_64__)
+    _mm_sfence();
+#endif
+}
+#endif
