@@ -2,9 +2,9 @@
 
 Operands are decoded exactly and a sum over stored elements is that of the dense matrix with fewer terms: with t the
 most stored elements that one sum meets, a sum of t terms in FP32 in any order errs by at most ``gamma_t`` times the
-sum of the magnitudes (see `poplibs_py.formats.bounds`). Units that multiply BF16 may flush subnormals; matrix units that
-take an FP16 number as two of BF16 add four terms for each. Bias and
-activation are rounded to FP32 in turn, and the result once to its format.
+sum of the magnitudes (see `poplibs_py.formats.bounds`). Units that multiply BF16 may flush subnormals; matrix units
+that take an FP16 number as two of BF16 add four terms for each. Bias and activation are rounded to FP32 in turn, and
+the result once to its format.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ _ALIGNMENT = 64
 _VECTOR_COLUMNS = 32
 TILE_COLUMNS = 64
 """Columns of a strip of X for matrix units."""
+_ELEMENT_COLUMNS = 64
 _SPECIAL_BYTES = 64
 _ITEMSIZES = {f.name: f.itemsize for f in FORMATS}
 _BF16_VALUED = ("bfloat16", "f143", "f152", "e4m3", "e5m2")
@@ -154,12 +155,17 @@ class Product:
         if self.x.panel:
             return self.x.panel
         if self.packs or self.finishes:
-            return strip_of(self.shape[1] if self.packs else 1, self.size, self.columns)
+            fit = strip_of(self.shape[1] if self.packs else 1, self.size, self.columns)
+            return min(fit, _ELEMENT_COLUMNS, -(-self.columns // 16) * 16) if self._elements else fit
         return max(1, self.columns)
 
     @property
+    def _elements(self) -> bool:
+        return self.packs and self.block_shape == (1, 1) and self.domain == "float32"
+
+    @property
     def scratch_bytes(self) -> int:
-        """Temporary bytes of a thread: a panel of X and which of its rows are used, sums on their way to the epilogue."""
+        """Temporary bytes of a thread: a panel of X and which rows it has, sums on their way to the epilogue."""
         rows, depth = self.block_shape[::-1] if self.transposed else self.block_shape
         blocks = -(-self.shape[1] // depth)
         panel = (blocks * depth if self.tiles else self.shape[1]) * self.strip * self.size

@@ -200,11 +200,14 @@ static void pack_plain(const pop_sparse_item *t, const pop_decoding *d, const ch
     pack_rows(d, x + first * t->x_row, t->x_row, t->x_column, panel + first * line, line, rows, columns);
 }
 
-/* For each block of X's rows, whether block rows first to last meet it. */
+/* For each block of X's rows, whether block rows first to last meet it. Where there are three stored blocks or more for each, nearly
+ * all of them are met, and to look would cost more than to copy the rest. */
 static void mark_used(const pop_sparse_item *t, const pop_sparse_view *s, int64_t first, int64_t last, char *used)
 {
-    memset(used, POP_UNUSED, (size_t)((t->depth + t->block_depth - 1) / t->block_depth));
-    for (int64_t q = s->offsets[first]; q < s->offsets[last]; q++) used[s->inner[q]] = POP_USED;
+    const int64_t blocks = (t->depth + t->block_depth - 1) / t->block_depth, q0 = s->offsets[first], q1 = s->offsets[last];
+    memset(used, q1 - q0 < 3 * blocks ? POP_UNUSED : POP_USED, (size_t)blocks);
+    if (q1 - q0 >= 3 * blocks) return;
+    for (int64_t q = q0; q < q1; q++) used[s->inner[q]] = POP_USED;
 }
 
 /* The used rows of a strip, in runs. */
