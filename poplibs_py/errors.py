@@ -131,7 +131,7 @@ def one_of(name: str, got: object, allowed: tuple[str | None, ...]) -> None:
 
 
 def described(value: object) -> str:
-    """Return what a value is in few words: a string as it is, an array's dtype and shape, another's short repr.
+    """Return what a value is in few words: a string itself, a type's name, an array's dtype and shape, another's repr.
 
     Examples
     --------
@@ -142,8 +142,8 @@ def described(value: object) -> str:
     >>> described([1.0] * 1000)
     '[1.0, 1.0, 1.0, 1.0, ...]'
     """
-    if isinstance(value, str):
-        text = str(value)
+    if isinstance(value, str | type):
+        text = str(value) if isinstance(value, str) else value.__name__
     else:
         try:
             text = _of_array(value) or _BRIEF.repr(value)
@@ -161,8 +161,6 @@ _BRIEF.maxlevel = 3
 
 def _of_array(value: Any) -> str:
     """The dtype and shape of what is like an array; an empty string for others and for arrays of one number."""
-    if isinstance(value, type):
-        return ""
     dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
     if dtype is None or not isinstance(shape, tuple) or not shape:
         return ""

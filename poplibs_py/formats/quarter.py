@@ -13,6 +13,7 @@ import numpy as np
 
 from ..errors import bad_argument, bad_type, one_of
 from ..immutable import Immutable, anchored, frozen
+from .arrays import as_array
 from .format import F143, FORMATS, Format, format_of
 from .reference import Overflow, Rounding, decode, encode
 from .scales import Array, auto_scale, checked_block_shape, checked_scale, spread, uniform_scale
@@ -289,7 +290,7 @@ def _narrow(fmt: Format) -> Format:
 
 def _checked_codes(codes: object, fmt: Format) -> Array:
     dtypes = f"a NumPy array of {fmt.code_dtype}" + (f" or {fmt.dtype}" if fmt.dtype else "") + f", for {fmt}"
-    if not isinstance(codes, np.ndarray):
+    if not isinstance(codes, np.ndarray) or isinstance(codes, np.ma.MaskedArray):
         raise bad_type("codes", type(codes), dtypes)
     if codes.dtype == fmt.dtype:
         return codes.view(fmt.code_dtype)
@@ -301,7 +302,7 @@ def _checked_codes(codes: object, fmt: Format) -> Array:
 
 
 def _real(values: object) -> Array:
-    x = np.asarray(values)
+    x = as_array("values", values, "real numbers")
     if x.dtype.kind in "fiu" and x.dtype.itemsize <= 8:
         return x
     if any(x.dtype == fmt.dtype for fmt in FORMATS):

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import bad_argument, bad_type
 from ..immutable import frozen
+from .arrays import as_array
 from .format import Format
 
 __all__ = ["Scale", "auto_scale", "block_maxima", "checked_block_shape", "checked_scale", "spread", "uniform_scale"]
@@ -54,9 +55,10 @@ def checked_scale(scale: object, fmt: Format, shape: tuple[int, ...], block_shap
     InvalidArgumentError
         If one is out of range for the format, or the shape is wrong.
     """
-    given = np.asarray(scale)
+    kinds = "a whole number s (values are decoded times 2**s), an array of them, or 'auto'"
+    given = as_array("scale", scale, kinds)
     if given.dtype.kind not in "iu":
-        raise bad_type("scale", scale, "a whole number s (values are decoded times 2**s), an array of them, or 'auto'")
+        raise bad_type("scale", scale, kinds)
     wanted = scales_shape(shape, block_shape)
     if given.ndim and given.shape != wanted:
         raise bad_argument("scale", f"an array of shape {given.shape}", f"one number, or the shape {wanted}"

@@ -11,6 +11,7 @@ import numpy as np
 from ..config import settings
 from ..errors import bad_argument, bad_type, one_of
 from ..formats import FORMATS, FP32, Format, QuarterArray, format_of
+from ..formats.arrays import as_array
 from ..formats.reference import Overflow, Rounding, default_overflow
 from ..formats.scales import auto_scale, checked_block_shape, checked_scale
 from ..program import LayoutMemo
@@ -164,12 +165,8 @@ def _source(x: object) -> tuple[Array, Format | None, Array, tuple[int, ...] | N
     """Codes, format (None for float64), exponents and their blocks."""
     if isinstance(x, QuarterArray):
         return x.codes, x.format, np.ascontiguousarray(x.scale, np.int8).reshape(-1), x.block_shape
-    if not isinstance(x, np.ndarray):
-        try:
-            x = np.asarray(x)
-        except (ValueError, TypeError):
-            raise bad_type("x", type(x), _SOURCES) from None
-    return x, _by_dtype(x.dtype), _NO_SCALE, None
+    array = as_array("x", x, _SOURCES)
+    return array, _by_dtype(array.dtype), _NO_SCALE, None
 
 
 def _checked_seed(seed: object, random_bits: object) -> Array:
@@ -206,8 +203,9 @@ def _destination(x: object, codes: Array, target: Format, scale: object, block_s
 
 
 def _check_out(out: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    if not isinstance(out, np.ndarray) or out.dtype != dtype:
-        raise bad_type("out", str(getattr(out, "dtype", type(out))), f"an array of {dtype}")
+    if not isinstance(out, np.ndarray) or out.dtype != dtype or isinstance(out, np.ma.MaskedArray):
+        got = type(out) if isinstance(out, np.ma.MaskedArray) else getattr(out, "dtype", type(out))
+        raise bad_type("out", got if isinstance(got, type) else str(got), f"an array of {dtype}")
     if out.shape != shape:
         raise bad_argument("out", f"an array of shape {out.shape}", f"the shape of x, {shape}")
     if not out.flags.writeable:

@@ -10,6 +10,7 @@ from numpy.typing import DTypeLike
 
 from ..errors import bad_argument, bad_type
 from ..formats import FP32, Format, format_of
+from ..formats.arrays import as_array
 from ..popops.cast import cast
 from ..target import Target
 from . import hardware
@@ -83,17 +84,9 @@ def _chance_and_factor(keep_prob: object, scale: object) -> tuple[float, float]:
 
 def numbers_of(x: object) -> Array:
     """Return the input of a dropout as a plain array of one of the formats; what cannot be taken is refused."""
-    if type(x) is not np.ndarray:
-        allowed = "a numpy.ndarray without a mask, or a tensor that DLPack can pass on"
-        if hasattr(x, "__dlpack__") and not isinstance(x, np.ndarray):
-            try:
-                x = np.from_dlpack(x)
-            except Exception as reason:
-                raise bad_type("x", f"{type(x).__name__} ({reason})", allowed) from None
-        if not isinstance(x, np.ndarray) or isinstance(x, np.ma.MaskedArray):
-            raise bad_type("x", x, allowed)
-    _check_element(x.dtype)
-    return x
+    array = as_array("x", x, "a numpy.ndarray without a mask, or a tensor that DLPack can pass on", np.float32)
+    _check_element(array.dtype)
+    return array
 
 
 @cache

@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..errors import bad_argument, bad_type
+from ..formats import FORMATS
+from ..formats.arrays import as_array
 from ._draw import output, whole
 from .arguments import Array, Seed, Shape, Stream, counter_only
 from .uniform import bits
@@ -42,12 +44,10 @@ def categorical(shape: Shape | None, weights: ArrayLike, *, seed: Seed = None, s
     [0, 2]
     """
     counter_only("categorical", stream)
-    try:
-        if np.iscomplexobj(weights):
-            raise TypeError
-        masses = np.asarray(weights, np.float64)
-    except (TypeError, ValueError):
-        raise bad_type("weights", weights, "a one-dimensional array of numbers") from None
+    masses = as_array("weights", weights, "a one-dimensional array of numbers")
+    if masses.dtype.kind not in "fiub" and not any(masses.dtype == f.dtype for f in FORMATS):
+        raise bad_type("weights", weights, "a one-dimensional array of numbers")
+    masses = masses.astype(np.float64)
     if masses.ndim != 1 or not masses.size:
         raise bad_argument("weights", f"an array of shape {masses.shape}", "one dimension, at least one class")
     if not np.isfinite(masses).all() or (masses < 0).any() or not masses.any():
@@ -94,6 +94,7 @@ def permutation(x: int | Array, *, axis: int = 0, seed: Seed = None, seed_modifi
     """
     counter_only("permutation", stream)
     if isinstance(x, np.ndarray):
+        x = as_array("x", x, "a whole number or a numpy.ndarray")
         if not x.ndim:
             raise bad_argument("x", "an array of no dimensions", "at least one dimension")
         place = whole("axis", axis, -x.ndim, x.ndim - 1)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import bad_argument, bad_type
+from ..formats.arrays import as_array
 from ._pattern import check
 from .pattern import BlockPattern, as_block_shape, as_extent, as_shape, block_count, index_array
 
@@ -73,7 +74,7 @@ def pattern_of_parts(blocks_shape: tuple[int, ...], shape: object, column_indice
 
 def pattern_of_mask(mask: object, block_shape: object, shape: object = None) -> BlockPattern:
     """Return the pattern with blocks where a mask, of one group or with groups first, is true."""
-    chosen = np.asarray(mask)
+    chosen = as_array("mask", mask, "an array of bool")
     if chosen.dtype != np.bool_:
         raise bad_type("mask", f"dtype {chosen.dtype}", "an array of bool")
     if chosen.ndim not in (2, 3):
@@ -105,7 +106,7 @@ def blocks_of_dense(dense: Array, block_shape: object, density: float | None,
     rows, columns = (extent // side for extent, side in zip(stack.shape[1:], sides, strict=True))
     tiles = stack.reshape(groups, rows, sides[0], columns, sides[1]).swapaxes(2, 3)
     if mask is not None:
-        chosen = np.asarray(mask)
+        chosen = as_array("mask", mask, "an array of bool")
         if chosen.shape != (groups, rows, columns)[dense.ndim == 2 :]:
             raise bad_argument("mask", f"shape {chosen.shape}", f"shape {(groups, rows, columns)[dense.ndim == 2 :]}")
     elif density is not None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import bad_argument, bad_type
+from ..formats.arrays import as_array
 from .elements import blocks_of_elements, elements_of_blocks
 from .pattern import BlockPattern, as_block_shape, as_shape, index_array, rows_of_offsets
 
@@ -25,7 +26,7 @@ def from_scipy(matrix: Any, block_shape: object = None) -> tuple[BlockPattern, A
         raise bad_type("matrix", got, "a SciPy sparse matrix or array in BSR, CSR, CSC or COO")
     if len(matrix.shape) != 2:
         raise bad_argument("matrix", f"{len(matrix.shape)} dimensions", "2")
-    values = np.asarray(matrix.data)
+    values = as_array("matrix", matrix.data, "a matrix of float32 or float64")
     if values.dtype not in (np.float32, np.float64):
         raise bad_type("matrix", f"dtype {values.dtype}", "float32 or float64: SciPy has no narrower ones")
     shape = as_shape(matrix.shape)

@@ -87,8 +87,8 @@ class BlockSparseMatrix(Immutable):
     def __init__(self, pattern: BlockPattern, blocks: Array, format: object = None, scale: object = 0) -> None:
         if not isinstance(pattern, BlockPattern):
             raise bad_type("pattern", type(pattern).__name__, "a BlockPattern")
-        if not isinstance(blocks, np.ndarray):
-            raise bad_type("blocks", type(blocks).__name__, "a numpy.ndarray")
+        if not isinstance(blocks, np.ndarray) or isinstance(blocks, np.ma.MaskedArray):
+            raise bad_type("blocks", type(blocks).__name__, "a numpy.ndarray without a mask")
         target = as_format(format, blocks)
         wanted = (pattern.n_blocks, *pattern.block_shape)
         if blocks.shape != wanted:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import bad_argument, bad_type
+from ..formats.arrays import as_array
 from ..immutable import Immutable, frozen
 from ._pattern import check
 from .products._transpose import transpose
@@ -222,10 +223,7 @@ def block_count(density: object, blocks: int) -> int:
 
 def index_array(name: str, values: object, below: int | None = None) -> Array:
     """Return whole numbers as a contiguous array: int64, or int32 once they are known to be less than `below`."""
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        raise bad_argument(name, values, "a one-dimensional array of whole numbers") from None
+    array = as_array(name, values, "a one-dimensional array of whole numbers")
     if array.ndim != 1:
         raise bad_argument(name, f"{array.ndim} dimensions", "a one-dimensional array of whole numbers")
     wanted = np.int64 if below is None else np.int32

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import bad_argument, bad_type
 from ..formats import FP32, Format, QuarterArray, auto_scale, format_of
+from ..formats.arrays import as_array
 from ..popops import cast
 from .pattern import as_extent
 
@@ -50,7 +51,7 @@ def as_scale(scale: object, format: Format, n_blocks: int, values: Array | None 
     if isinstance(scale, str) and scale == "auto" and values is not None:
         return int(auto_scale(values.astype(np.float64), format)) if format.bits <= 8 else 0
     allowed = f"whole numbers from {low} to {high}, one for the matrix or one for each block"
-    given = np.asarray(scale)
+    given = as_array("scale", scale, allowed)
     if given.dtype.kind not in "iu":
         raise bad_type("scale", scale, allowed)
     if given.ndim == 0:
@@ -71,10 +72,7 @@ def numeric_array(name: str, values: object) -> Array:
     """Return an array of real numbers, or raise."""
     if isinstance(values, QuarterArray):
         return values.to_array()
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        raise bad_argument(name, values, "an array of real numbers, all rows of one length") from None
+    array = as_array(name, values, "an array of real numbers, all rows of one length")
     if array.dtype.kind in "fiub" and array.dtype.itemsize <= 8:
         return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
     try:

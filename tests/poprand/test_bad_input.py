@@ -162,7 +162,7 @@ def test_values(call: Callable[[], Any]) -> None:
     lambda: poprand.uniform(4, 0.5, 3, dtype=np.int32, seed=1),
     lambda: poprand.normal(4, None, seed=1),
     lambda: poprand.bernoulli(4, True, seed=1),
-    lambda: poprand.dropout([1.0], 0.5, seed=1),
+    lambda: poprand.dropout(["1"], 0.5, seed=1),
     lambda: poprand.dropout(np.ones(4), 0.5, seed=1),
     lambda: poprand.categorical(4, ["a"], seed=1),
     lambda: poprand.permutation(2.5, seed=1),

@@ -79,7 +79,8 @@ def matmul(
     Parameters
     ----------
     a : array_like [..., m, k] or [k]
-        float32, float16, bfloat16 or an FP8 dtype of ml_dtypes, with any strides; lists become float32.
+        float32, float16, bfloat16 or an FP8 dtype of ml_dtypes, with any strides; lists become float32, and tensors
+        (torch's, in any of these formats) are taken by DLPack without a copy.
     b : array_like [..., k, n] or [k], or PreparedMatrix
         Any of those formats, not necessarily a's. Both take a `QuarterArray` too, with a scale per tensor, row or
         block. Batch axes broadcast as in `numpy.matmul`.
@@ -227,7 +228,7 @@ def matmul_acc(
     if not isinstance(c, np.ndarray):
         raise bad_type("c", type(c).__name__, "a numpy.ndarray, which receives the result")
     chosen = parse_options(options, _from_keywords(keywords))
-    return _product(a, b, c, None, epilogue_of(alpha, beta, activation), bias, chosen, target, None)
+    return _product(a, b, c, None, epilogue_of(alpha, beta, activation), bias, chosen, target, None, "c")
 
 
 def matmul_grouped(a: Any, b: Any, **keywords: Any) -> Array:
@@ -457,7 +458,7 @@ def _checked_shape(shape: Any, name: str) -> list[int]:
 
 
 def _check_groups(a: Any, b: Any) -> None:
-    shapes = [np.shape(x.codes if hasattr(x, "codes") else x) for x in (a, b)]
+    shapes = [given(x, name).shape for x, name in ((a, "a"), (b, "b"))]
     for name, shape in zip("ab", shapes, strict=True):
         if len(shape) != 3:
             raise bad_argument(name, f"shape {shape}", "three axes: groups, rows, columns")
@@ -509,14 +510,15 @@ def _product(
     options: MatmulOptions,
     target: Target | str | None,
     key: Any,
+    out_name: str = "out",
 ) -> Array:
     """Check the arguments, plan, lower and run; keep the program for the next call with this key."""
     machine = _host(target)
     row = None if bias is None else taken(bias, "bias")
     if isinstance(b, PreparedMatrix):
-        return b.product(given(a, "a"), out, out_dtype, epilogue, row, options, machine)
+        return b.product(given(a, "a"), out, out_dtype, epilogue, row, options, machine, out_name)
     left, right = given(a, "a"), given(b, "b")
-    call = read_call(left, right, out, out_dtype, row)
+    call = read_call(left, right, out, out_dtype, row, out_name)
     sources = [x for x in (left.array, right.array, row) if x is not None]
     if out is not None and any(np.may_share_memory(out, x) for x in sources):
         result = out.copy()

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...errors import bad_argument, bad_type, one_of
 from ...formats import FORMATS, FP16, FP32, Format, QuarterArray, format_of
+from ...formats.arrays import as_array
 from .options import ACTIVATIONS
 from .params import MatmulParams, Operand, Scales
 from .plan import Epilogue
@@ -94,18 +95,7 @@ def given(value: object, name: str) -> Given:
 
 def taken(value: object, name: str) -> Array:
     """Return `value` as an array of a known format; what cannot be taken is refused by name."""
-    if isinstance(value, np.ndarray):
-        found = value
-    elif hasattr(value, "__dlpack__"):
-        found = np.from_dlpack(value)
-    elif isinstance(value, (list, tuple, int, float)):
-        try:
-            with np.errstate(over="ignore"):
-                found = np.asarray(value, np.float32)
-        except (TypeError, ValueError, OverflowError):
-            raise bad_type(name, value, _ALLOWED) from None
-    else:
-        raise bad_type(name, type(value).__name__, _ALLOWED)
+    found = as_array(name, value, _ALLOWED, np.float32)
     if not any(f.dtype == found.dtype for f in FORMATS):
         raise bad_type(name, f"dtype {found.dtype}", _ALLOWED)
     if not found.dtype.isnative:
@@ -136,8 +126,10 @@ def epilogue_of(alpha: Any, beta: Any, activation: Any) -> Epilogue:
     return Epilogue(float(np.float32(alpha)), float(np.float32(beta)), activation)
 
 
-def read_call(a: Given, b: Given, out: Array | None, out_dtype: object, bias: Array | None) -> Call:
-    """Check shapes and formats together, and describe the product."""
+def read_call(
+    a: Given, b: Given, out: Array | None, out_dtype: object, bias: Array | None, out_name: str = "out"
+) -> Call:
+    """Check shapes and formats together, and describe the product; `out_name` is what the caller calls `out`."""
     left, right = a.matrix("a", True), b.matrix("b", False)
     m, k, n = left.shape[-2], left.shape[-1], right.shape[-1]
     if right.shape[-2] != k:
@@ -148,11 +140,11 @@ def read_call(a: Given, b: Given, out: Array | None, out_dtype: object, bias: Ar
         raise bad_argument("b", f"batch shape {right.shape[:-2]}", f"what broadcasts with {left.shape[:-2]}") from None
     vectors = a.array.ndim == 1, b.array.ndim == 1
     shape = batch + (() if vectors[0] else (m,)) + (() if vectors[1] else (n,))
-    fmt = _out_format(a, b, out, out_dtype)
+    fmt = _out_format(a, b, out, out_dtype, out_name)
     if out is None:
         target = contiguous(fmt, m, n, batch)
     else:
-        _check_out(out, shape)
+        _check_out(out, shape, out_name)
         target = Given(_with_axes(out, vectors), fmt).operand(batch)
     params = MatmulParams(m, n, k, left.operand(batch), right.operand(batch), target, batch)
     if bias is not None:
@@ -177,13 +169,13 @@ def contiguous(f: Format, rows: int, cols: int, batch: tuple[int, ...]) -> Opera
     return Operand(f, cols * f.itemsize, f.itemsize, tuple(reversed(strides)))
 
 
-def _out_format(a: Given, b: Given, out: Array | None, out_dtype: object) -> Format:
+def _out_format(a: Given, b: Given, out: Array | None, out_dtype: object, out_name: str) -> Format:
     if out is not None:
         if not isinstance(out, np.ndarray):
-            raise bad_type("out", type(out).__name__, "a numpy.ndarray")
-        fmt = format_of(taken(out, "out"))
+            raise bad_type(out_name, type(out).__name__, "a numpy.ndarray")
+        fmt = format_of(taken(out, out_name))
         if out_dtype is not None and format_of(out_dtype, "out_dtype") != fmt:
-            raise bad_argument("out", f"dtype {out.dtype}", f"out_dtype, which is {out_dtype}")
+            raise bad_argument(out_name, f"dtype {out.dtype}", f"out_dtype, which is {out_dtype}")
         return fmt
     if out_dtype is None:
         return default_out_format(a.format, b.format)
@@ -195,11 +187,11 @@ def _out_format(a: Given, b: Given, out: Array | None, out_dtype: object) -> For
     return fmt
 
 
-def _check_out(out: Array, shape: tuple[int, ...]) -> None:
+def _check_out(out: Array, shape: tuple[int, ...], name: str) -> None:
     if out.shape != shape:
-        raise bad_argument("out", f"shape {out.shape}", f"shape {shape}")
+        raise bad_argument(name, f"shape {out.shape}", f"shape {shape}")
     if not out.flags.writeable:
-        raise bad_argument("out", "a read-only array", "a writeable array")
+        raise bad_argument(name, "a read-only array", "a writeable array")
 
 
 def _with_bias(p: MatmulParams, bias: Array) -> MatmulParams:

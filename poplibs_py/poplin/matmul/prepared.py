@@ -78,11 +78,12 @@ class PreparedMatrix(Immutable):
         bias: Array | None,
         options: MatmulOptions,
         target: Target,
+        out_name: str = "out",
     ) -> Array:
         """Multiply `a` by this matrix; arguments as `matmul` has checked them."""
         dtype = self.format.dtype or self.format.code_dtype
         stand_in = Given(np.broadcast_to(np.zeros((), dtype), self.shape), self.format)
-        call = read_call(a, stand_in, out, out_dtype, bias)
+        call = read_call(a, stand_in, out, out_dtype, bias, out_name)
         k, n = self.shape
         params = replace(call.params, b=replace(contiguous(self.format, k, n, ()), batch=call.params.b.batch))
         if not self._takes(params, options):

@@ -27,7 +27,7 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, trans
     Parameters
     ----------
     w : BlockSparseMatrix, shape (m, k)
-    x : numpy.ndarray or QuarterArray, shape (k, n), or (groups, k, n) where `w` has groups; or PreparedDense
+    x : array_like or QuarterArray, shape (k, n), or (groups, k, n) where `w` has groups; or PreparedDense
     transpose_lhs, transpose_rhs : bool, optional
         Whether to take `w`, `x` transposed.
     capacity : Capacity, optional

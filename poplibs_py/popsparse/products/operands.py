@@ -10,6 +10,7 @@ import numpy as np
 
 from ...errors import bad_argument, bad_type
 from ...formats import FP32, Format, QuarterArray, format_of
+from ...formats.arrays import as_array
 from ..matrix import BlockSparseMatrix
 from .items import ACTIVATIONS, FORMAT_NUMBERS
 from .multiply import Dense
@@ -47,15 +48,14 @@ def dense_operand(name: str, given: object) -> Operand:
     """Return a dense operand of any of the formats that have a dtype, or raise."""
     if isinstance(given, Operand):
         return given
-    if isinstance(given, np.ndarray):
-        return Operand(given, _format(name, given))
     if isinstance(given, QuarterArray):
         if given.format.name not in FORMAT_NUMBERS:
             raise bad_type(name, given.format.name, ", ".join(FORMAT_NUMBERS))
         if not isinstance(given.scale, int):
             raise bad_argument(name, f"scales of shape {np.shape(given.scale)}", "one scale for the whole operand")
         return Operand(given.codes, given.format, given.scale)
-    raise bad_type(name, type(given).__name__, "a numpy.ndarray or QuarterArray")
+    array = as_array(name, given, "an array or a QuarterArray", np.float32)
+    return Operand(array, _format(name, array))
 
 
 def _format(name: str, array: Array) -> Format:
@@ -78,11 +78,8 @@ def check_bias(bias: object, rows: int, groups: int) -> Array | None:
     """Return the bias as contiguous FP32, one number for each row of each group, or raise."""
     if bias is None:
         return None
-    try:
-        numbers = np.asarray(bias)
-        format_of(numbers if numbers.dtype.kind not in "fiu" else np.float32, "bias")
-    except ValueError:
-        raise bad_type("bias", bias, "an array of numbers") from None
+    numbers = as_array("bias", bias, "an array of numbers")
+    format_of(numbers if numbers.dtype.kind not in "fiu" else np.float32, "bias")
     if numbers.shape not in ((rows,), (groups, rows)):
         raise bad_argument("bias", f"shape {numbers.shape}", f"shape ({rows},) or ({groups}, {rows})")
     return np.ascontiguousarray(np.broadcast_to(numbers.astype(np.float32), (groups, rows)))
@@ -99,8 +96,8 @@ def check_activation(activation: object) -> str | None:
 
 def check_out(out: object, shape: tuple[int, ...], dtype: Any, *operands: Array) -> Array:
     """Return `out` if a result of this shape and dtype can be written to it, or raise."""
-    if not isinstance(out, np.ndarray) or out.dtype != dtype:
-        got = out.dtype if isinstance(out, np.ndarray) else type(out).__name__
+    if not isinstance(out, np.ndarray) or out.dtype != dtype or isinstance(out, np.ma.MaskedArray):
+        got = out.dtype if type(out) is np.ndarray else type(out).__name__
         raise bad_type("out", got, f"a numpy.ndarray of {dtype}")
     if out.shape != shape:
         raise bad_argument("out", f"shape {out.shape}", f"shape {shape}")

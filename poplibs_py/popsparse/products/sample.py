@@ -111,15 +111,15 @@ def _panels(s: Sampling, domain: str, number: int, operand: Dense, rows: int, ro
     return address, flat, np.arange(flat.size) // s.groups
 
 
-def sample(w: BlockSparseMatrix, dy: object, x: object, *, out: object | None = None,
-           out_dtype: object = None) -> Array:
+def sample(w: BlockSparseMatrix, dy: object, x: object, *, out: object | None = None, out_dtype: object = None,
+           x_name: str = "acts") -> Array:
     """Return the stored values of ``dY X'`` at the pattern of a matrix that is known to be one."""
-    left, right = dense_operand("grads", dy), dense_operand("acts", x)
+    left, right = dense_operand("grads", dy), dense_operand(x_name, x)
     check_rows("grads", left.array, w.shape[0], w.groups)
-    check_rows("acts", right.array, w.shape[1], w.groups)
+    check_rows(x_name, right.array, w.shape[1], w.groups)
     columns = left.array.shape[-1]
     if right.array.shape[-1] != columns or right.array.ndim != left.array.ndim:
-        raise bad_argument("acts", f"shape {right.array.shape}", f"as many columns as grads, {columns}")
+        raise bad_argument(x_name, f"shape {right.array.shape}", f"as many columns as grads, {columns}")
     if w.is_transposed:
         left, right = right, left
     wanted = result_format(out_dtype, out)

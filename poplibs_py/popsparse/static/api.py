@@ -26,8 +26,8 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, out: 
     w : BlockSparseMatrix, shape (m, k)
         Any of the formats that have a dtype. Its values may change between calls; what the pattern implies is kept with
         the pattern.
-    x : numpy.ndarray or QuarterArray, shape (k, n), or (groups, k, n) where `w` has groups; or PreparedDense
-        Any of these formats too, any strides.
+    x : array_like or QuarterArray, shape (k, n), or (groups, k, n) where `w` has groups; or PreparedDense
+        Any of these formats too, any strides; tensors by DLPack, lists as float32.
     out : numpy.ndarray, shape (m, n) or (groups, m, n), optional
         Where to write the result; it may not overlap an operand.
     out_dtype : Format, dtype or str, optional
@@ -76,7 +76,7 @@ def dense_sparse_matmul(x: Array, w: BlockSparseMatrix, *, out: Array | None = N
 
     Parameters
     ----------
-    x : numpy.ndarray, shape (n, k), or (groups, n, k) where `w` has groups
+    x : array_like or QuarterArray, shape (n, k), or (groups, n, k) where `w` has groups
         Any of the formats that have a dtype, any strides.
     w : BlockSparseMatrix, shape (k, m)
     out : numpy.ndarray, shape (n, m) or (groups, n, m), optional
@@ -133,4 +133,4 @@ def sparse_grad_w(w: BlockSparseMatrix, grads: Array, x: Array, *, out: Array | 
     >>> static.sparse_grad_w(w, np.ones((2, 3), np.float32), np.float32([[1, 2, 3], [4, 5, 6]])).ravel()
     array([ 6., 15.], dtype=float32)
     """
-    return sample(check_matrix("w", w), grads, x, out=out, out_dtype=out_dtype)
+    return sample(check_matrix("w", w), grads, x, out=out, out_dtype=out_dtype, x_name="x")

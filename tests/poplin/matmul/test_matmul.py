@@ -219,9 +219,9 @@ def test_default_result_formats():
     ("change", "message"),
     [
         ({"a": np.ones((2, 3))}, "a: got dtype float64"),
-        ({"b": "text"}, "b: got str"),
+        ({"b": "text"}, "b: got text"),
         ({"b": np.ones((4, 2), np.float32)}, r"b: got shape \(4, 2\) with 4 rows"),
-        ({"a": np.float32(1)}, "a: got float32"),
+        ({"a": np.float32(1)}, "a: got a scalar"),
         ({"a": np.array(1, np.float32)}, "a: got a scalar"),
         ({"out": np.ones((3, 3), np.float32)}, r"out: got shape \(3, 3\)"),
         ({"out": np.broadcast_to(np.float32(0), (2, 2))}, "out: got a read-only array"),

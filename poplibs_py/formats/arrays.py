@@ -1,0 +1,101 @@
+"""What callers pass where an array is wanted: taken without a copy where that can be, or refused by name."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from ..errors import bad_type, described
+from .format import BF16, E4M3, E5M2, F143, F152, Format
+
+__all__ = ["as_array"]
+
+Array = np.ndarray[Any, Any]
+
+_TORCH_CODES: dict[str, tuple[str, Format]] = {
+    "torch.bfloat16": ("int16", BF16),
+    "torch.float8_e4m3fnuz": ("uint8", F143),
+    "torch.float8_e5m2fnuz": ("uint8", F152),
+    "torch.float8_e4m3fn": ("uint8", E4M3),
+    "torch.float8_e5m2": ("uint8", E5M2),
+}
+"""Torch's dtypes that DLPack does not carry to NumPy: what to see their codes as, and what those stand for."""
+
+
+def as_array(name: str, value: Any, allowed: str, numbers: Any = None) -> Array:
+    """Return what stands for an array as a plain one.
+
+    Parameters
+    ----------
+    name : str
+        The caller's argument, for the error message.
+    value : array_like, or anything with DLPack such as a torch tensor
+    allowed : str
+        What the caller takes, for the error message.
+    numbers : dtype, optional
+        What lists and Python numbers become; NumPy's choice by default.
+
+    Returns
+    -------
+    numpy.ndarray
+        Of any dtype, which the caller checks. It shares memory where it can.
+
+    Raises
+    ------
+    InvalidTypeError
+        For masked arrays, tensors that require a gradient or are not in this machine's memory, and what is no array.
+
+    Examples
+    --------
+    >>> as_array("x", [1, 2], "numbers", np.float32)
+    array([1., 2.], dtype=float32)
+    """
+    if type(value) is np.ndarray:
+        return value
+    if isinstance(value, np.ma.MaskedArray):
+        raise bad_type(name, "a masked array", f"{allowed}, without a mask: see numpy.ma.filled")
+    if isinstance(value, np.ndarray):
+        return value.view(np.ndarray)
+    if hasattr(value, "__dlpack__") and not isinstance(value, type):
+        return _of_tensor(name, value, allowed)
+    try:
+        found = np.asarray(value)
+        if numbers is not None and isinstance(value, (list, tuple, int, float)) and found.dtype.kind in "fiub":
+            with np.errstate(over="ignore"):
+                found = found.astype(numbers)
+    except Exception:  # whatever an object of somebody else's raises, or lists of different lengths
+        raise bad_type(name, value, allowed) from None
+    if found.dtype.kind in "OUS":
+        raise bad_type(name, value if isinstance(value, (list, tuple, str)) else _kind_of(value), allowed)
+    return found
+
+
+def _of_tensor(name: str, tensor: Any, allowed: str) -> Array:
+    if getattr(tensor, "requires_grad", False):
+        raise bad_type(name, "a tensor that requires a gradient", f"{allowed}: see its detach()")
+    torch: Any = sys.modules.get("torch")
+    try:
+        if torch is not None and isinstance(tensor, torch.Tensor) and str(tensor.dtype) in _TORCH_CODES:
+            seen_as, format = _TORCH_CODES[str(tensor.dtype)]
+            codes: Array = np.from_dlpack(tensor.view(getattr(torch, seen_as)))
+            return codes.view(format.dtype)
+        return np.from_dlpack(tensor)
+    except Exception as error:  # each library has its own
+        reason = str(error).partition("\n")[0]
+    try:
+        found = np.asarray(tensor)  # DLPack has no name for some dtypes that NumPy knows from ml_dtypes
+    except Exception:
+        found = None
+    if found is None or found.dtype.kind == "O":
+        got = described(f"{described(tensor)}, which NumPy cannot take ({reason})")
+        raise bad_type(name, got, allowed)
+    return found
+
+
+def _kind_of(value: object) -> str:
+    """The type's name, with its package where it is not Python's own."""
+    kind = type(value)
+    package = kind.__module__.partition(".")[0]
+    return kind.__name__ if package == "builtins" else f"{kind.__name__} of {package}"
