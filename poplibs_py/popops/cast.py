@@ -14,7 +14,7 @@ from ..formats import FORMATS, FP32, Format, QuarterArray, format_of
 from ..formats.arrays import as_array
 from ..formats.reference import Overflow, Rounding, default_overflow
 from ..formats.scales import auto_scale, checked_block_shape, checked_scale
-from ..program import LayoutMemo
+from ..program import LayoutMemo, overlaps_itself
 from ._cast_plan import OVERFLOWS, ROUNDINGS, CastPlan
 
 __all__ = ["cast"]
@@ -210,6 +210,8 @@ def _check_out(out: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Non
         raise bad_argument("out", f"an array of shape {out.shape}", f"the shape of x, {shape}")
     if not out.flags.writeable:
         raise bad_argument("out", "a read-only array", "a writeable one")
+    if overlaps_itself(out):
+        raise bad_argument("out", "an array with elements that share memory", "one of separate elements")
 
 
 def _apart(codes: Array, written: Array) -> Array:

@@ -59,7 +59,7 @@ def bernoulli(shape: Shape | None, prob: float = 0.5, *, dtype: DTypeLike | Form
     >>> int(poprand.bernoulli(8, 1.0, dtype=bool).sum())
     8
     """
-    if not is_ipu(stream):
+    if not is_ipu(stream, target, tile_mapping):
         return _bernoulli(prob, dtype).fill(shape, out, seed, seed_modifier, offset)
     element, chance = dtype_of(dtype, (INT32, BOOL)), finite("prob", prob, 0.0, 1.0)
     result = output(shape, element, out)
@@ -135,7 +135,7 @@ def dropout(x: Array, keep_prob: float, scale: float | None = None, *, seed: See
     >>> sorted(set(y.tolist()))
     [0.0, 2.0]
     """
-    ipu, values = is_ipu(stream), numbers_of(x)
+    ipu, values = is_ipu(stream, target, tile_mapping), numbers_of(x)
     if not ipu:
         return _dropout(keep_prob, scale, values.dtype).fill(values.shape, out, seed, seed_modifier, offset, values)
     chance, factor = _chance_and_factor(keep_prob, scale)
@@ -215,7 +215,7 @@ def shaped_dropout(x: Array, mask_shape: Shape, keep_prob: float, scale: float |
     >>> bool((y == y[:, :1]).all())
     True
     """
-    ipu, values = is_ipu(stream), numbers_of(x)
+    ipu, values = is_ipu(stream, target, tile_mapping), numbers_of(x)
     chance, factor = _chance_and_factor(keep_prob, scale)
     extents = shape_of(mask_shape)
     try:

@@ -54,7 +54,7 @@ def normal(shape: Shape | None, mean: float = 0.0, std: float = 1.0, *, dtype: D
     >>> x.shape, x.dtype
     ((3, 4), dtype('float16'))
     """
-    if not is_ipu(stream):
+    if not is_ipu(stream, target, tile_mapping):
         return _normal(mean, std, dtype).fill(shape, out, seed, seed_modifier, offset)
     element, centre, spread = dtype_of(dtype), *_moments(mean, std)
     result = output(shape, element, out)
@@ -107,7 +107,7 @@ def truncated_normal(shape: Shape | None, mean: float = 0.0, std: float = 1.0, a
     >>> bool(abs(x).max() < 1.501)
     True
     """
-    if not is_ipu(stream):
+    if not is_ipu(stream, target, tile_mapping):
         return _truncated(mean, std, alpha, dtype).fill(shape, out, seed, seed_modifier, offset)
     element, centre, spread, width = dtype_of(dtype), *_moments(mean, std), positive("alpha", alpha)
     result = output(shape, element, out)

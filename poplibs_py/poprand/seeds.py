@@ -36,7 +36,7 @@ def set_seed(seed: Seed, seed_modifier: int = 0, *, stream: Stream = "counter", 
     True
     """
     modifier = modifier_of(seed_modifier)
-    if is_ipu(stream):
+    if is_ipu(stream, target):
         seed_machine(target, seed_of(seed), modifier)
     else:
         seed_default(None if seed is None else seed_of(seed), modifier)

@@ -123,7 +123,7 @@ def uniform(shape: Shape | None, low: float = 0.0, high: float = 1.0, *, dtype: 
     >>> poprand.uniform(5, 1, 6, dtype="int32", seed=7).dtype
     dtype('int32')
     """
-    if not is_ipu(stream):
+    if not is_ipu(stream, target, tile_mapping):
         return _uniform(low, high, dtype).fill(shape, out, seed, seed_modifier, offset)
     element = dtype_of(dtype, (INT32,))
     begin, end = _integer_limits(low, high) if element is INT32 else _limits(low, high, element)
@@ -215,7 +215,7 @@ def log_uniform(shape: Shape | None, low: float, high: float, base: float = math
     >>> bool(((x >= 1) & (x <= 1000)).all())
     True
     """
-    ipu, element = is_ipu(stream), dtype_of(dtype, (INT32,))
+    ipu, element = is_ipu(stream, target, tile_mapping), dtype_of(dtype, (INT32,))
     radix = positive("base", base)
     if radix == 1:
         raise bad_argument("base", base, "a positive number other than 1")

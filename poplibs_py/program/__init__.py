@@ -2,5 +2,6 @@
 
 from ._executor import Executable, memory_in_use, memory_peak
 from ._memo import LayoutMemo
+from .operands import overlaps_itself
 
-__all__ = ["Executable", "LayoutMemo", "memory_in_use", "memory_peak"]
+__all__ = ["Executable", "LayoutMemo", "memory_in_use", "memory_peak", "overlaps_itself"]

@@ -17,7 +17,7 @@ import numpy as np
 from poplibs_py.config import settings
 from poplibs_py.errors import bad_argument, bad_type
 from poplibs_py.formats import Format
-from poplibs_py.program import Executable
+from poplibs_py.program import Executable, overlaps_itself
 
 cnp.import_array()
 
@@ -44,8 +44,8 @@ ELEMENTS_PER_THREAD = 1 << 17
 """Elements that are worth a thread."""
 
 
-cpdef object whole(str name, object value, object low, object high):
-    """Return a whole number within bounds, both allowed."""
+cpdef object whole(str name, object value, object low=None, object high=None):
+    """Return a whole number, within bounds where there are any, both allowed."""
     if type(value) is not int:
         if isinstance(value, (bool, np.bool_)):
             raise bad_type(name, value, "a whole number")
@@ -53,7 +53,7 @@ cpdef object whole(str name, object value, object low, object high):
             value = operator.index(value)
         except Exception:
             raise bad_type(name, value, "a whole number") from None
-    if not low <= value <= high:
+    if low is not None and not low <= value <= high:
         raise bad_argument(name, value, f"a whole number from {low} to {high}")
     return value
 
@@ -89,14 +89,16 @@ cpdef double finite(str name, object value, double low=-INFINITY, double high=IN
     return number + 0.0
 
 
-cpdef bint is_ipu(object stream) except -1:
-    """Whether the stream is that of a modelled IPU."""
-    if isinstance(stream, str):
-        if stream == "counter":
-            return False
-        if stream == "ipu":
-            return True
-    raise bad_argument("stream", stream, "'counter', 'ipu'")
+cpdef bint is_ipu(object stream, object target=None, object tile_mapping=None) except -1:
+    """Whether the stream is that of a modelled IPU; otherwise there may be no target and no mapping."""
+    if not isinstance(stream, str) or stream not in ("counter", "ipu"):
+        raise bad_argument("stream", stream, "'counter', 'ipu'")
+    if stream == "ipu":
+        return True
+    if target is not None or tile_mapping is not None:
+        name, value = ("tile_mapping", tile_mapping) if target is None else ("target", target)
+        raise bad_argument(name, value, "None for stream='counter', which no machine changes")
+    return False
 
 
 cpdef tuple shape_of(object shape):
@@ -127,6 +129,8 @@ cpdef object output(object shape, cnp.dtype dtype, object out):
         raise bad_type("out", f"an array of {out.dtype}", f"one of {dtype}")
     if not cnp.PyArray_ISWRITEABLE(out):
         raise bad_argument("out", "a read-only array", "one that can be written")
+    if not cnp.PyArray_IS_C_CONTIGUOUS(out) and overlaps_itself(out):
+        raise bad_argument("out", "an array with elements that share memory", "one of separate elements")
     return out
 
 

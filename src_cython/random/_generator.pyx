@@ -7,6 +7,7 @@ import numpy as np
 from numpy.random.bit_generator import SeedlessSeedSequence
 
 from poplibs_py.errors import bad_argument, bad_type
+from poplibs_py.poprand._draw import whole
 
 cdef extern from *:
     ctypedef unsigned long long pop_polynomial "unsigned __int128"
@@ -14,6 +15,8 @@ cdef extern from *:
 cdef extern from "kernels/random/aox.h" nogil:
     uint64_t pop_aox_scalar(uint64_t *s0, uint64_t *s1)
     void pop_aox_jump(pop_polynomial steps, uint64_t *s0, uint64_t *s1)
+
+cdef object WORD = (1 << 64) - 1
 
 cdef struct aox_state:
     uint64_t s0
@@ -38,14 +41,6 @@ cdef uint32_t next_uint32(void *st) noexcept nogil:
 
 cdef double next_double(void *st) noexcept nogil:
     return <double>(next_uint64(st) >> 11) * (1.0 / 9007199254740992.0)
-
-
-cdef uint64_t word_of(object value, str name) except? 0:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise bad_type(name, value, "a whole number")
-    if not 0 <= int(value) < 1 << 64:
-        raise bad_argument(name, value, "a whole number from 0 to 2**64 - 1")
-    return int(value)
 
 
 cdef class Xoroshiro128aox(BitGenerator):
@@ -96,7 +91,10 @@ cdef class Xoroshiro128aox(BitGenerator):
         else:
             if isinstance(seed, SeedlessSeedSequence):
                 raise bad_type("seed", seed, "a seed; a generator made from a state has none to spawn from")
-            BitGenerator.__init__(self, seed)
+            try:
+                BitGenerator.__init__(self, seed)
+            except Exception:
+                raise bad_type("seed", seed, "None, whole numbers from 0, or a SeedSequence") from None
             words = [int(word) for word in self._seed_seq.generate_state(2, np.uint64)]
             if not any(words):
                 words[1] = 1
@@ -111,9 +109,9 @@ cdef class Xoroshiro128aox(BitGenerator):
 
     @staticmethod
     def _words(pair, name):
-        if not isinstance(pair, (tuple, list, np.ndarray)) or len(pair) != 2:
+        if not isinstance(pair, (tuple, list, np.ndarray)) or getattr(pair, "ndim", 1) != 1 or len(pair) != 2:
             raise bad_type(name, pair, "two whole numbers (s0, s1)")
-        words = word_of(pair[0], name), word_of(pair[1], name)
+        words = whole(name, pair[0], 0, WORD), whole(name, pair[1], 0, WORD)
         if not any(words):
             raise bad_argument(name, pair, "two 64-bit words, not both zero")
         return words
@@ -138,10 +136,8 @@ cdef class Xoroshiro128aox(BitGenerator):
         if not isinstance(words, dict) or set(words) != {"s0", "s1"}:
             raise bad_argument("state", value, "'state' with the words 's0' and 's1'")
         s0, s1 = self._words((words["s0"], words["s1"]), "state")
-        has = word_of(value.get("has_uint32", 0), "has_uint32")
-        half = word_of(value.get("uinteger", 0), "uinteger")
-        if has > 1 or half >> 32:
-            raise bad_argument("state", value, "has_uint32 of 0 or 1 and a 32-bit uinteger")
+        has = whole("has_uint32", value.get("has_uint32", 0), 0, 1)
+        half = whole("uinteger", value.get("uinteger", 0), 0, WORD >> 32)
         self.rng_state.s0, self.rng_state.s1 = s0, s1
         self.rng_state.has_uint32, self.rng_state.uinteger = has, half
 
@@ -159,10 +155,9 @@ cdef class Xoroshiro128aox(BitGenerator):
 
         Any whole number is taken in about 10 microseconds; a half-used word is dropped.
         """
-        if isinstance(delta, bool) or not isinstance(delta, (int, np.integer)):
-            raise bad_type("delta", delta, "a whole number")
+        steps = whole("delta", delta)
         with self.lock:
-            self.move(int(delta))
+            self.move(steps)
         return self
 
     def jumped(self, jumps=1, *, exponent=64):
@@ -175,10 +170,9 @@ cdef class Xoroshiro128aox(BitGenerator):
         exponent : int, optional
             32, 64 or 96. The default leaves 2**64 generators of 2**64 draws each.
         """
-        if isinstance(jumps, bool) or not isinstance(jumps, (int, np.integer)):
-            raise bad_type("jumps", jumps, "a whole number")
+        steps, exponent = whole("jumps", jumps), whole("exponent", exponent)
         if exponent not in (32, 64, 96):
             raise bad_argument("exponent", exponent, "32, 64 or 96")
         cdef Xoroshiro128aox other = type(self)(state=(self.rng_state.s0, self.rng_state.s1))
-        other.move(int(jumps) << exponent)
+        other.move(steps << exponent)
         return other
