@@ -105,8 +105,9 @@ def dropout(x: Array, keep_prob: float, scale: float | None = None, *, seed: See
 
     Parameters
     ----------
-    x : ndarray
-        float32, float16, bfloat16 or an FP8 dtype. ``stream="ipu"``: float32 or float16.
+    x : array-like
+        float32, float16, bfloat16 or an FP8 dtype; tensors too, through DLPack; lists become float32.
+        ``stream="ipu"``: float32 or float16.
     keep_prob : float
         Probability that an element is kept, 0 to 1.
     scale : float, optional

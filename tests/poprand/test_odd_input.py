@@ -104,7 +104,7 @@ def test_what_was_remembered_of_a_number_is_not_taken_for_another() -> None:
 def test_contents_of_long_arguments_are_not_in_messages() -> None:
     long = [1.0] * 10_000 + [-1.0]
     for bad in (lambda: poprand.categorical(3, long), lambda: poprand.categorical(3, np.array(long)),
-                lambda: poprand.dropout(long, 0.5), lambda: poprand.dropout(X[0], np.array(long)),
+                lambda: poprand.dropout(np.array(long), 0.5), lambda: poprand.dropout(X, long),
                 lambda: poprand.uniform(long), lambda: poprand.uniform(3, seed=long)):
         with pytest.raises(PoplibsError) as caught:
             bad()
