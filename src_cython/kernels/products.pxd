@@ -4,6 +4,7 @@ from libc.stdint cimport int64_t, uint16_t
 cdef extern from "kernels/dot/dot.h" nogil:
     ctypedef struct pop_format:
         int bias
+    void pop_prefetch(const char *source, int64_t bytes)
     int pop_all_finite(const pop_format *format, int64_t bytes, const void *source, int64_t n)
     ctypedef struct pop_dot_block:
         const char *a

@@ -21,6 +21,7 @@ from kernels.products cimport (
     pop_epilogue,
     pop_epilogue_kernel,
     pop_format,
+    pop_prefetch,
     pop_scatter,
 )
 from program.program cimport pop_tile
@@ -61,7 +62,8 @@ cdef struct Spec:
     int64_t elements  # of a cell: 1 FP32, 2 BF16
     int64_t depth, depth_grain, row_grain
     int64_t rows_at_once, cols_at_once  # the kernel's block
-    int64_t mc, nc, kc  # rows, columns, depth of the packed blocks
+    int64_t mc, nc, kc  # rows of a block of sums, columns and depth of the packed blocks
+    int64_t packed_rows  # rows of A packed at once
     int64_t round_depth  # depth between two roundings of the sums, where there is a rounding kernel
     int64_t sums, sums_at, sums_row, stage_at, bias_at
     int64_t pitch  # bytes of a packed row of A, or of a packed line of A where A is turned
@@ -83,7 +85,7 @@ SPEC = np.dtype(
     [("a", _SIDE), ("b", _SIDE)]
     + [(name, np.int64) for name in (
         "fallback", "multiply", "transpose", "interleave", "epilogue", "round_sums", "begin", "end", "skip_lows", "elements",
-        "depth", "depth_grain", "row_grain", "rows_at_once", "cols_at_once", "mc", "nc", "kc", "round_depth",
+        "depth", "depth_grain", "row_grain", "rows_at_once", "cols_at_once", "mc", "nc", "kc", "packed_rows", "round_depth",
         "sums", "sums_at", "sums_row", "stage_at", "bias_at", "pitch",
         "prepared_cols", "finish", "out_row", "out_col", "out_format", "overflow", "activation", "bias_decode",
         "bias_item", "bias_step", "bias_format", "bias_per_row")]
@@ -150,6 +152,8 @@ cdef void pack_rows(const Spec *p, const Source *s, int64_t line, int64_t lines,
     cdef int64_t r, element = 4 // p.elements
     cdef int64_t padding = (rounded(depth, p.depth_grain) - depth) * element
     for r in range(lines):
+        if s.side.step == s.side.item:  # the same part of the block after this one
+            pop_prefetch(s.base + (line + lines + r) * s.side.line + k * s.side.step, depth * s.side.item)
         decode_line(s, line + r, k, depth, to, to + low if low else NULL, element, stage)
         if padding:
             memset(to + depth * element, 0, padding)
@@ -436,7 +440,7 @@ cdef void rectangle(Walk *w, const Item *item, const pop_tile *tile) noexcept no
 
 
 cdef void multiply_in_rounds(Walk *w, const char *a, int64_t mb, int64_t nb, int64_t k, int64_t kb) noexcept nogil:
-    """A packed block whose sums are rounded after each `round_depth` of its depth, or not at all."""
+    """Packed rows whose sums are rounded after each `round_depth` of its depth, or not at all."""
     cdef const Spec *p = w.p
     cdef int64_t r, d = 0, depth = p.round_depth if p.round_sums else kb
     cdef const char *b = w.b_panel
@@ -457,7 +461,8 @@ cdef void multiply_in_rounds(Walk *w, const char *a, int64_t mb, int64_t nb, int
 cdef void blocks_of_rows(Walk *w, const Item *item, const pop_tile *tile, int64_t j, int64_t nb) noexcept nogil:
     """Sums in scratch: the whole depth for one block of C, then its epilogue."""
     cdef const Spec *p = w.p
-    cdef int64_t i, k, mb, kb
+    cdef int64_t i, r, k, mb, kb, rows
+    cdef float *sums = w.sums
     for i from 0 <= i < item.m by p.mc:
         mb = smaller(p.mc, item.m - i)
         if p.bias_per_row:
@@ -466,7 +471,11 @@ cdef void blocks_of_rows(Walk *w, const Item *item, const pop_tile *tile, int64_
         while True:
             kb = smaller(p.kc, p.depth - k)
             take_b(w, item, tile, j, k, nb, kb)
-            multiply_in_rounds(w, take_a(w, item, tile, i, k, mb, kb), mb, nb, k, kb)
+            for r from 0 <= r < mb by p.packed_rows:
+                rows = smaller(p.packed_rows, mb - r)
+                w.sums = sums + r * p.sums_row
+                multiply_in_rounds(w, take_a(w, item, tile, i + r, k, rows, kb), rows, nb, k, kb)
+            w.sums = sums
             k += kb
             if k >= p.depth:
                 break

@@ -182,11 +182,11 @@ def kernel_record(plan: HostPlan, b_operand: int = _B) -> Array:
     s["elements"], s["depth"], s["depth_grain"] = plan.elements, p.k, plan.kernel.grain[2]
     s["row_grain"] = plan.kernel.grain[0]
     s["rows_at_once"], s["cols_at_once"], _ = plan.kernel.block
-    s["mc"], s["nc"], s["kc"] = plan.mc, plan.nc, plan.kc
+    s["mc"], s["nc"], s["kc"], s["packed_rows"] = plan.mc, plan.nc, plan.kc, plan.packed_rows
     s["round_depth"] = HALF_PARTIALS_DEPTH
     s["sums"], s["sums_at"], s["sums_row"] = plan.sums, plan.offset("sums"), sums_pitch(plan, plan.nc)
     s["stage_at"], s["bias_at"] = plan.offset("stage"), plan.offset("bias")
-    s["pitch"], s["prepared_cols"] = row_pitch(plan, plan.mc), prepared_columns(plan)
+    s["pitch"], s["prepared_cols"] = row_pitch(plan), prepared_columns(plan)
     _finish(s, plan)
     return spec
 

@@ -16,14 +16,15 @@ from .params import MatmulParams
 
 __all__ = ["Epilogue", "HostPlan", "laid_out", "plan_host"]
 
-_DEPTH = 256  # cells of depth of a block: a panel of B then stays in the first-level cache
-_ROWS_IN_CACHE = 192  # rows of A that a block of columns is multiplied with before the next block
+_DEPTHS = (2048, 1024, 512, 256, 128, 64)  # cells of depth that a block may have, beside the whole
 _FLOPS_OF_A_THREAD = 1 << 20  # work below which another thread costs more than it brings
 HALF_PARTIALS_DEPTH = 128
 """Numbers of the depth between two roundings of the running sum, where partials are half."""
 
+_TILE_DEPTHS = (256, 128, 64)  # the same for kernels of a matrix unit
+_PIECES = 4  # pieces of the kernel's height that A is packed for at once
+_TURNED_PIECES = 32  # the same where A lies across its rows: the lines to pack are then as long as the block is high
 _PACKING = 14.0  # products that a core makes in the time in which it packs one number
-_LONGEST = 1 << 13  # cells of a vector that stays in cache while rows stream past
 _SMALL = 1 << 17  # bytes of B that stay in cache as they lie
 _FEW = 4  # columns that kernels of the dot form take at once
 _MODE_NAMES = {
@@ -69,7 +70,7 @@ class HostPlan:
     sums : int
         Where sums are kept (`Sums`).
     mc, nc, kc : int
-        Rows, columns and depth of a block.
+        Rows, columns and depth of a block; where its sums are in scratch, A is packed for fewer rows at once.
     grid : (int, int)
         Rectangles of each product, by rows and by columns.
     threads : int
@@ -116,6 +117,12 @@ class HostPlan:
     def elements(self) -> int:
         """Numbers of a 4-byte cell."""
         return 4 // self.panel.itemsize
+
+    @property
+    def packed_rows(self) -> int:
+        """Rows of A packed at once: few, so that they stay in the first-level cache; more where A lies across them."""
+        few = self.kernel.block[0] * (_TURNED_PIECES if self.a_mode == Mode.TURNED else _PIECES)
+        return min(self.mc, few) if self.sums == Sums.BLOCK else self.mc
 
     @property
     def scratch_bytes(self) -> int:
@@ -187,11 +194,14 @@ def plan_host(
     if not (fixed or packing) and _better_exchanged(problem.params):
         problem = replace(problem, params=problem.params.exchanged(), exchanged=True)
     plan = _plan_within(problem, bound)
+    plain = problem if fixed or packing else replace(problem, panel=FP32)
+    if plan is None:
+        plan = _plan_within(plain, bound)  # a matrix unit's least block is large
     if plan is not None:
         return plan
     assert bound is not None
-    least = _plan_within(problem, None, least=True)
-    assert least is not None
+    found = (_plan_within(p, None, least=True) for p in (problem, plain))
+    least = min((p for p in found if p), key=lambda p: p.scratch_bytes)
     text = (
         f"matmul: available_memory_proportion={options.available_memory_proportion} leaves {bound} bytes of a tile; "
         f"the least that any plan takes is {least.scratch_bytes}"
@@ -399,22 +409,44 @@ def _in_place(plan: HostPlan) -> bool:
 def _blocked(plan: HostPlan, m: int, n: int, fixed: HostPlan | None, least: bool) -> HostPlan | None:
     """Choose block sizes that fit the bound with the least work beside the products; `least` asks for the smallest."""
     rows, cols, _ = plan.kernel.block
-    deepest = _deepest(plan, n) * plan.elements
     shallow = max(plan.kernel.grain[2], 16 * plan.elements)
-    most = rounded(min(m, _ROWS_IN_CACHE if n > cols else 2 * rows), rows)
     if least:
         return _widest(_with_depth(plan, shallow, fixed), rows, cols)
     best: HostPlan | None = None
-    for depth in (deepest,) if fixed else (deepest, deepest // 2, deepest // 4, shallow):
-        for mc in dict.fromkeys(rounded(max(1, most // share), rows) for share in (1, 2, 4, most // rows)):
-            fit = _widest(_with_depth(plan, depth, fixed), mc, rounded(n, cols))
+    seen: set[tuple[int, int]] = set()
+    for depth in (plan.kc,) if fixed else (*_depths(plan), shallow):
+        deep = _with_depth(plan, depth, fixed)
+        for mc in _heights(deep, m):
+            if (deep.kc, mc) in seen:
+                continue
+            seen.add((deep.kc, mc))
+            fit = _widest(deep, mc, rounded(max(1, n), cols))
             if fit is None:
                 continue
-            if fit.nc >= n and mc == most and depth == deepest:
-                return fit
+            if deep.kc >= plan.params.k and fit.nc >= n and (deep.sums != Sums.BLOCK or mc >= m):
+                return fit  # everything is packed once
             if best is None or _overhead(fit, m, n) < _overhead(best, m, n):
                 best = fit
     return best
+
+
+def _depths(plan: HostPlan) -> list[int]:
+    """Depths that a block may have, the deepest first; tiles reload both operands, which then should be near."""
+    cells = _TILE_DEPTHS if plan.kernel.grain[0] > 1 else _DEPTHS
+    depths = [d * plan.elements for d in cells]
+    return depths if plan.kernel.grain[0] > 1 else [max(1, plan.params.k), *depths]
+
+
+def _heights(plan: HostPlan, m: int) -> list[int]:
+    """Rows that a block may have: few, or many where B is packed anew for each block."""
+    rows = plan.kernel.block[0]
+    pieces = [_PIECES, 1]
+    if plan.a_mode == Mode.TURNED:
+        pieces.insert(0, _TURNED_PIECES)
+    if plan.sums == Sums.BLOCK and plan.b_mode not in (Mode.DIRECT, Mode.PREPARED):
+        pieces = [512, 256, 128, 64, 32, 16, *pieces]
+    most = rounded(max(1, m), rows)
+    return list(dict.fromkeys(min(x * rows, most) for x in pieces))
 
 
 def _with_depth(plan: HostPlan, depth: int, fixed: HostPlan | None) -> HostPlan:
@@ -426,36 +458,35 @@ def _with_depth(plan: HostPlan, depth: int, fixed: HostPlan | None) -> HostPlan:
 
 
 def _overhead(plan: HostPlan, m: int, n: int) -> float:
-    """Packing and moving of sums for each product, in products: packing a number costs as much as 14 or so."""
-    packs_a = _PACKING if plan.a_mode != Mode.DIRECT else _PACKING / 4  # read again at least
-    packs_b = 0.0 if plan.b_mode in (Mode.DIRECT, Mode.PREPARED) else _PACKING
+    """Packing and moving of sums for each product, in products: to pack a number costs as much as 14 in FP32 or so."""
+    packing = _PACKING * plan.elements
+    packs_a = packing if plan.a_mode != Mode.DIRECT else packing / 4  # read again at least
+    if plan.a_mode == Mode.TURNED:
+        packs_a *= 1 + 32 / plan.packed_rows  # short lines
+    packs_b = 0.0 if plan.b_mode in (Mode.DIRECT, Mode.PREPARED) else packing
     again = plan.mc if plan.sums == Sums.BLOCK else m
-    return packs_a / min(plan.nc, n) + packs_b / min(again, m) + _PACKING / 2 / min(plan.kc, max(1, plan.params.k))
-
-
-def _deepest(plan: HostPlan, n: int) -> int:
-    """Cells of depth that a block may have: as many as fit the cache where one panel of B takes all columns."""
-    if plan.kernel.op == "multiply_dots":
-        return _LONGEST
-    if plan.b_mode != Mode.PREPARED and n <= plan.kernel.block[1]:
-        return max(_DEPTH, _SMALL // (4 * rounded(n, plan.kernel.grain[1])))
-    return _DEPTH
+    moves = 0.0 if plan.sums == Sums.TILE else packing / 2 / min(plan.kc, max(1, plan.params.k))
+    return packs_a / min(plan.nc, n) + packs_b / min(again, m) + moves
 
 
 def _widest(plan: HostPlan, mc: int, nc: int) -> HostPlan | None:
     """Return the plan with the most columns, at most nc, that fits its bound."""
-    cols = plan.kernel.block[1]
-    bound = plan.bound
-    low, high = 1, nc // cols
-    best = None
-    while low <= high:
-        middle = high if best is None and low == 1 and high == nc // cols else (low + high) // 2
-        trial = replace(plan, mc=mc, nc=middle * cols, layout=laid_out(plan, mc, middle * cols))
-        if bound is None or trial.scratch_bytes <= bound:
-            best, low = trial, middle + 1
-        else:
-            high = middle - 1
-    return best
+    cols, bound = plan.kernel.block[1], plan.bound
+
+    def with_panels(count: int) -> HostPlan:
+        return replace(plan, mc=mc, nc=count * cols, layout=laid_out(plan, mc, count * cols))
+
+    most = with_panels(nc // cols)
+    if bound is None or most.scratch_bytes <= bound:
+        return most
+    one, count = with_panels(1), nc // cols
+    if count == 1 or one.scratch_bytes > bound:
+        return one if one.scratch_bytes <= bound else None
+    step = max(1, (most.scratch_bytes - one.scratch_bytes) // (count - 1))
+    count = min(count - 1, 1 + (bound - one.scratch_bytes) // step)  # the bytes grow by about as much for each panel
+    while (trial := with_panels(count)).scratch_bytes > bound:
+        count -= 1
+    return trial
 
 
 def _even_depth(k: int, depth: int, grain: int) -> int:
@@ -464,10 +495,10 @@ def _even_depth(k: int, depth: int, grain: int) -> int:
     return max(grain, rounded(-(-k // parts), grain))
 
 
-def row_pitch(plan: HostPlan, mc: int) -> int:
+def row_pitch(plan: HostPlan) -> int:
     """Bytes of a packed line of A: a row of cells, or a line across the rows where A is turned."""
     if _lines_of_rows(plan):
-        return rounded(4 * mc, 64) + 64
+        return rounded(4 * plan.packed_rows, 64) + 64
     return rounded(rounded(plan.kc, plan.kernel.grain[2]) * plan.panel.itemsize, 64) + 64
 
 
@@ -497,8 +528,8 @@ def panel_bytes(plan: HostPlan, side: int) -> int:
     cells = rounded(plan.kc, plan.kernel.grain[2]) // plan.elements
     if side == 1:
         return rounded(plan.nc, plan.kernel.block[1]) * cells * 4
-    lines = cells if _lines_of_rows(plan) else rounded(plan.mc, plan.kernel.grain[0])
-    return rounded(lines * row_pitch(plan, plan.mc), 64)
+    lines = cells if _lines_of_rows(plan) else rounded(plan.packed_rows, plan.kernel.grain[0])
+    return rounded(lines * row_pitch(plan), 64)
 
 
 def _lines_of_rows(plan: HostPlan) -> bool:
@@ -516,7 +547,7 @@ def stage_of(plan: HostPlan, side: int) -> tuple[int, int, int]:
     lines = mode == Mode.TURNED if side == 0 else mode == Mode.LINES
     length, low, gather = depth, 0, 0
     if lines:
-        length = plan.kernel.block[1] if side == 1 else plan.mc if _lines_of_rows(plan) else 16
+        length = plan.kernel.block[1] if side == 1 else plan.packed_rows if _lines_of_rows(plan) else 16
         if plan.panel == BF16:
             low, gather = 2 * rounded(2 * length, 64), 4 * rounded(2 * length, 64)
     elif side == 1 and mode == Mode.TURNED:

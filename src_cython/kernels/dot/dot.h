@@ -34,6 +34,12 @@ typedef void (*pop_dot_round)(float *sums, int64_t n);
 /* What a kernel wants called by its thread before and after an item: tile configuration. */
 typedef void (*pop_dot_hook)(void);
 
+/* Ask for bytes that are read soon. Rows of a block lie far apart, so the hardware's prefetcher starts anew in each. */
+POP_INLINE void pop_prefetch(const char *from, int64_t bytes)
+{
+    for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i, 0, 2);
+}
+
 /* 1 if none of n contiguous codes is an infinity (or a NaN of a format that has infinities). */
 static int pop_all_finite(const pop_format *format, int64_t bytes, const void *from, int64_t n)
 {
