@@ -92,7 +92,7 @@ def _thread_count(environment: Mapping[str, str]) -> int:
     text = environment.get("POPLIBS_NUM_THREADS")
     if not text:
         return available
-    if not text.isdecimal() or not 1 <= int(text) <= 256:
+    if not text.isdecimal() or len(text) > 9 or not 1 <= int(text) <= 256:
         raise bad_argument("POPLIBS_NUM_THREADS", text, "a whole number from 1 to 256")
     return int(text)
 

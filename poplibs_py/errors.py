@@ -7,6 +7,7 @@ Each error derives from `PoplibsError` and from the builtin that a caller expect
 from __future__ import annotations
 
 import difflib
+import operator
 import reprlib
 from collections.abc import Iterable
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 __all__ = [
     "CapacityWarning",
     "InvalidArgumentError",
+    "InvalidIndexError",
     "InvalidOptionError",
     "InvalidTypeError",
     "MemoryBoundError",
@@ -27,7 +29,9 @@ __all__ = [
     "bad_option",
     "bad_type",
     "described",
+    "flag",
     "one_of",
+    "whole",
 ]
 
 
@@ -37,6 +41,10 @@ class PoplibsError(Exception):
 
 class InvalidArgumentError(PoplibsError, ValueError):
     """An argument has the right type and a value that is not allowed."""
+
+
+class InvalidIndexError(InvalidArgumentError, IndexError):
+    """An index lies outside the array: what ends an iteration over one."""
 
 
 class InvalidTypeError(PoplibsError, TypeError):
@@ -128,6 +136,36 @@ def one_of(name: str, got: object, allowed: tuple[str | None, ...]) -> None:
     """
     if not ((got is None or isinstance(got, str)) and got in allowed):
         raise bad_argument(name, got, ", ".join(map(repr, allowed)))
+
+
+def flag(name: str, value: object) -> bool:
+    """Return True or False if `value` is one of them, or NumPy's; raise otherwise: the truth of an array is no flag."""
+    if isinstance(value, bool):
+        return value
+    if type(value).__name__ not in ("bool", "bool_"):
+        raise bad_type(name, value, "True or False")
+    return bool(value)
+
+
+def whole(name: str, value: object, low: int, high: int, what: str = "") -> int:
+    """Return a whole number within bounds, both allowed, or raise.
+
+    Examples
+    --------
+    >>> from poplibs_py.errors import whole
+    >>> whole("seed", 7, 0, 9)
+    7
+    """
+    allowed = f"a whole number from {low} to {high}{what}"
+    try:
+        number = None if type(value).__name__ in ("bool", "bool_") else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = None
+    if number is None:
+        raise bad_type(name, value, allowed)
+    if not low <= number <= high:
+        raise bad_argument(name, number, allowed)
+    return number
 
 
 def described(value: object) -> str:

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
 from ..errors import PoplibsError
 
 __all__ = ["main"]
+
+INTERRUPTED = 130
+"""The exit status after Control-C, as shells have it."""
 
 COMMANDS = ("info", "plan", "bench", "randtest")
 
@@ -32,9 +36,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     try:
         status: int = arguments.run(arguments)
+        if sys.stdout is not None:
+            sys.stdout.flush()  # here, where a reader that has gone is no surprise
     except PoplibsError as error:
         print(f"poplibs-py {arguments.command}: {error}", file=sys.stderr)
         return 2
-    except BrokenPipeError:
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):
+            print(f"poplibs-py {arguments.command}: {error}", file=sys.stderr)
+        if sys.stdout is not None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more as it ends
         return 1
+    except KeyboardInterrupt:
+        return INTERRUPTED
     return status

@@ -83,8 +83,8 @@ def _run_dense(arguments: argparse.Namespace) -> int:
         try:
             with open(arguments.spec_file) as file:
                 specs = list(spec_lines(file))
-        except OSError as error:
-            raise bad_argument("--spec-file", arguments.spec_file, "a file that can be read") from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise bad_argument("--spec-file", arguments.spec_file, f"a text file that can be read ({error})") from error
     for answer in preplan(specs, plan_spec if arguments.jsonl else table_of_spec, jobs=arguments.jobs):
         print(answer)
     return 0
@@ -156,6 +156,8 @@ def _per_dim(name: str, values: list[int] | None, ndim: int, default: int) -> li
 
 def _show(a: argparse.Namespace, params: ConvParams) -> int:
     target = resolve_target(a.target)
+    if target.kind != "ipu":
+        raise bad_argument("--target", a.target, "a modelled machine: gc2, gc200, bow or c600")
     if a.tiles is not None:
         target = target.replace(tiles=a.tiles)
     given: dict[str, Any] = {}

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import bad_type, described
+from ..errors import bad_argument, bad_type, described
 from .format import BF16, E4M3, E5M2, F143, F152, Format
 
-__all__ = ["as_array"]
+__all__ = ["as_array", "float_dtype"]
 
 Array = np.ndarray[Any, Any]
 
@@ -70,6 +70,19 @@ def as_array(name: str, value: Any, allowed: str, numbers: Any = None) -> Array:
     if found.dtype.kind in "OUS":
         raise bad_type(name, value if isinstance(value, (list, tuple, str)) else _kind_of(value), allowed)
     return found
+
+
+def float_dtype(name: str, dtype: Any) -> np.dtype[Any]:
+    """Return float32 or float64 as a dtype, or raise."""
+    allowed = "float32 or float64"
+    if dtype is not None:  # NumPy's word for float64
+        try:
+            found: np.dtype[Any] = np.dtype(dtype)
+        except Exception:
+            raise bad_type(name, dtype, allowed) from None
+        if found in (np.float32, np.float64):
+            return found
+    raise bad_argument(name, dtype, allowed)
 
 
 def _of_tensor(name: str, tensor: Any, allowed: str) -> Array:

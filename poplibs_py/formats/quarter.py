@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
-from zipfile import BadZipFile
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..errors import bad_argument, bad_type, one_of
+from ..errors import InvalidIndexError, bad_argument, bad_type, described, one_of
 from ..immutable import Immutable, anchored, frozen
-from .arrays import as_array
+from .arrays import as_array, float_dtype
 from .format import F143, FORMATS, Format, format_of
 from .reference import Overflow, Rounding, decode, encode
 from .scales import Array, auto_scale, checked_block_shape, checked_scale, spread, uniform_scale
@@ -182,9 +182,7 @@ class QuarterArray(Immutable):
         InvalidArgumentError
             For another dtype; `poplibs_py.popops.cast` rounds to any format.
         """
-        wanted = np.dtype(dtype)  # type: ignore[call-overload]
-        if wanted not in (np.float32, np.float64):
-            raise bad_argument("dtype", dtype, "float32 or float64, which hold every value; popops.cast takes others")
+        wanted = float_dtype("dtype", dtype)
         return np.asarray(np.ldexp(_table(self.format)[self._codes].astype(wanted), self.element_scales()))
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> Array:
@@ -207,7 +205,10 @@ class QuarterArray(Immutable):
         each index carries its own scale.
         """
         entries = _full_index(index, self.ndim)
-        codes = self._codes[tuple(entries)]
+        try:
+            codes = self._codes[tuple(entries)]
+        except (IndexError, TypeError, ValueError, OverflowError) as error:
+            raise InvalidIndexError(f"index: got {described(index)}; allowed: {_NO_INDEX} ({error})") from None
         if not isinstance(codes, np.ndarray):  # a single element
             codes = self._codes[(*entries, Ellipsis)]
         if self.block_shape is None:
@@ -242,7 +243,7 @@ class QuarterArray(Immutable):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write codes, scales and format to a ``.npz`` file, exactly at this path."""
         layout = {key: getattr(self.format, key) for key in _LAYOUT}
-        with open(path, "wb") as file:
+        with open(_path(path), "wb") as file:
             np.savez(
                 file, codes=self._codes.view(self.format.code_dtype), scale=self._scale,
                 block_shape=np.array(self.block_shape or (), np.int64), format=np.array(json.dumps(layout)),
@@ -259,16 +260,30 @@ class QuarterArray(Immutable):
         FileNotFoundError
             If there is no such file.
         """
-        try:
-            with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
-                layout = json.loads(str(file["format"]))
-                fmt = Format(**{key: layout[key] for key in _LAYOUT})
-                fmt = next((preset for preset in FORMATS if preset == fmt), fmt)
-                blocks = tuple(int(b) for b in file["block_shape"])
-                scale = file["scale"]
-                return cls(file["codes"], fmt, scale, blocks if scale.ndim else None)
-        except (KeyError, ValueError, TypeError, AttributeError, EOFError, BadZipFile) as error:
-            raise bad_argument("path", str(path), f"a file that QuarterArray.save wrote ({error})") from None
+        with open(_path(path), "rb") as opened:
+            try:
+                return cls._read(opened)
+            except MemoryError:
+                raise
+            except Exception as error:  # a damaged archive fails in as many ways as it has bytes
+                raise bad_argument("path", str(path), f"a file that QuarterArray.save wrote ({error})") from None
+
+    @classmethod
+    def _read(cls, opened: BinaryIO) -> QuarterArray:
+        with np.load(opened, allow_pickle=False) as file:
+            layout = json.loads(str(file["format"]))
+            fmt = Format(**{key: layout[key] for key in _LAYOUT})
+            fmt = next((preset for preset in FORMATS if preset == fmt), fmt)
+            blocks = tuple(int(b) for b in file["block_shape"])
+            scale = file["scale"]
+            return cls(file["codes"], fmt, scale, blocks if scale.ndim else None)
+
+
+def _path(path: object) -> str | os.PathLike[str]:
+    # A number would be taken for an open file.
+    if not isinstance(path, (str, os.PathLike)):
+        raise bad_type("path", path, "a path")
+    return path
 
 
 _LAYOUT = ("name", "exponent_bits", "mantissa_bits", "bias", "specials", "subnormals")
@@ -313,10 +328,14 @@ def _real(values: object) -> Array:
 def _full_index(index: object, ndim: int) -> list[Any]:
     """The index as a list with one entry for each axis, beside the Nones."""
     given = list(index) if isinstance(index, tuple) else [index]
-    for entry in given:
-        simple = entry is None or entry is Ellipsis or isinstance(entry, slice)
-        if not simple and (isinstance(entry, (bool, np.bool_)) or not hasattr(entry, "__index__")):
-            raise bad_type("index", index, _NO_INDEX)
+    for place, entry in enumerate(given):
+        if not (entry is None or entry is Ellipsis or isinstance(entry, slice)):
+            try:
+                given[place] = operator.index(entry)  # type: ignore[arg-type]
+            except TypeError:
+                raise bad_type("index", index, _NO_INDEX) from None
+            if isinstance(entry, (bool, np.bool_)):
+                raise bad_type("index", index, _NO_INDEX)
     axes = sum(entry is not None and entry is not Ellipsis for entry in given)
     dots = [i for i, entry in enumerate(given) if entry is Ellipsis]
     if axes > ndim or len(dots) > 1:

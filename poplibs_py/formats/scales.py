@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import bad_argument, bad_type
 from ..immutable import frozen
 from .arrays import as_array
-from .format import Format
+from .format import Format, format_of
 
 __all__ = ["Scale", "auto_scale", "block_maxima", "checked_block_shape", "checked_scale", "spread", "uniform_scale"]
 
@@ -80,7 +80,7 @@ def block_maxima(magnitudes: Array, block_shape: tuple[int, ...] | None) -> Arra
     return magnitudes
 
 
-def auto_scale(values: Array, fmt: Format, block_shape: tuple[int, ...] | None = None) -> Array:
+def auto_scale(values: Array, fmt: Format, block_shape: Sequence[int] | None = None) -> Array:
     """Return for each block the least s such that its largest finite magnitude does not exceed ``fmt.max * 2**s``.
 
     No element then overflows, and the format's finest steps serve as much of the block as they can. The exponent stays
@@ -92,8 +92,8 @@ def auto_scale(values: Array, fmt: Format, block_shape: tuple[int, ...] | None =
         Real numbers. NaN and infinities are passed over.
     fmt : Format
         The format that they will be written in.
-    block_shape : tuple of int, optional
-        Extents of the blocks along each axis; by default all values share one scale.
+    block_shape : sequence of int, optional
+        Extents of the blocks along each axis, -1 for an axis's whole extent; by default all values share one scale.
 
     Returns
     -------
@@ -106,7 +106,13 @@ def auto_scale(values: Array, fmt: Format, block_shape: tuple[int, ...] | None =
     >>> int(auto_scale(np.array([1.0, -1000.0]), F143))
     3
     """
-    magnitudes = np.abs(values)
+    fmt = format_of(fmt, "fmt")
+    numbers = as_array("values", values, "an array of real numbers")
+    if numbers.dtype.kind not in "fiub":
+        format_of(numbers, "values")
+        numbers = numbers.astype(np.float32)
+    block_shape = checked_block_shape(block_shape, numbers.shape)
+    magnitudes = np.abs(numbers.astype(np.float64) if numbers.dtype.kind in "iub" else numbers)
     amax = block_maxima(np.where(np.isfinite(magnitudes), magnitudes, 0), block_shape).astype(np.float64)
     mantissa, exponent = np.frexp(amax)
     top, top_exponent = np.frexp(fmt.max)

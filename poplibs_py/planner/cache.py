@@ -11,6 +11,8 @@ from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from ..errors import bad_argument
+
 __all__ = ["PlanCache"]
 
 P = TypeVar("P")
@@ -52,7 +54,10 @@ class PlanCache(Generic[P]):
         self._write, self._read = write, read
         self.directory = None if directory is None else Path(directory)
         if self.directory is not None:
-            self.directory.mkdir(parents=True, exist_ok=True)
+            try:
+                self.directory.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise bad_argument("directory", str(directory), f"a folder that can be made ({error})") from None
 
     def __len__(self) -> int:
         return len(self._plans)
@@ -102,7 +107,7 @@ class PlanCache(Generic[P]):
             return None
         try:
             return self._read(path.read_text())
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
             return None  # absent, or not a plan: plan again and overwrite it
 
     def _store(self, path: Path | None, plan: P) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..config import settings
-from ..errors import bad_argument, bad_type, one_of
+from ..errors import bad_argument, bad_type, one_of, whole
 from ..formats import FORMATS, FP32, Format, QuarterArray, format_of
 from ..formats.arrays import as_array
 from ..formats.reference import Overflow, Rounding, default_overflow
@@ -23,6 +23,7 @@ Array = np.ndarray[Any, Any]
 
 _MEMO = LayoutMemo()
 _NO_SCALE = np.zeros(1, np.int8)
+MOST_SEED = 2**64 - 1
 _NO_SEED = np.zeros(1, np.uint64)
 _SOURCES = "float32, float16, bfloat16, FP8 or float64 numbers, or a QuarterArray"
 
@@ -170,11 +171,8 @@ def _source(x: object) -> tuple[Array, Format | None, Array, tuple[int, ...] | N
 
 
 def _checked_seed(seed: object, random_bits: object) -> Array:
-    if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool) or not 0 <= seed < 1 << 64:
-        raise bad_argument("seed", seed, "a whole number from 0 to 2**64 - 1, which stochastic rounding needs")
-    if not isinstance(random_bits, (int, np.integer)) or isinstance(random_bits, bool) or not 1 <= random_bits <= 31:
-        raise bad_argument("random_bits", random_bits, "a whole number from 1 to 31")
-    return np.array([seed], np.uint64)
+    whole("random_bits", random_bits, 1, 31)
+    return np.array([whole("seed", seed, 0, MOST_SEED, ", which stochastic rounding needs")], np.uint64)
 
 
 def _destination(x: object, codes: Array, target: Format, scale: object, block_shape: Sequence[int] | None,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import bad_argument, bad_type
+from ..errors import bad_argument, bad_type, one_of
 from .pattern import BlockPattern, as_block_shape, as_shape, index_array, rows_of_offsets
 from .values import numeric_array
 
@@ -59,8 +59,7 @@ _KINDS: dict[str, type[HostMatrix]] = {"coo": COOMatrix, "csr": CSRMatrix, "csc"
 
 def to_host(pattern: BlockPattern, numbers: Array, kind: str) -> HostMatrix:
     """Return blocks in PopLibs' storage: see `BlockSparseMatrix.to_host`."""
-    if kind not in _KINDS:
-        raise bad_argument("kind", repr(kind), "'coo', 'csr' or 'csc'")
+    one_of("kind", kind, tuple(_KINDS))
     if pattern.groups != 1:
         raise bad_argument("kind", f"{pattern.groups} groups", "one group: see BlockSparseMatrix.group")
     if pattern.is_ragged:

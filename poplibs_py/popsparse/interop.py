@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import bad_argument, bad_type
+from ..errors import bad_argument, bad_type, one_of
 from ..formats.arrays import as_array
 from .elements import blocks_of_elements, elements_of_blocks
 from .pattern import BlockPattern, as_block_shape, as_shape, index_array, rows_of_offsets
@@ -73,8 +73,7 @@ def to_scipy(pattern: BlockPattern, numbers: Array, kind: str) -> Any:
     """Return a SciPy array of `kind` with every stored element: see `BlockSparseMatrix.to_scipy`."""
     from scipy import sparse
 
-    if kind not in KINDS:
-        raise bad_argument("kind", repr(kind), "'bsr', 'csr', 'csc' or 'coo'")
+    one_of("kind", kind, KINDS)
     if pattern.groups != 1:
         raise bad_argument("kind", f"{pattern.groups} groups", "one group: see BlockSparseMatrix.group")
     if kind == "bsr":

@@ -1,4 +1,4 @@
-"""Files: our own ``.npz``, the DLMC's ``.smtx`` (pattern only) and MatrixMarket ``.mtx``."""
+"""Files: our own ``.npz`` and the DLMC's ``.smtx`` (pattern only); see `matrix_market` for ``.mtx``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import InvalidArgumentError, bad_argument, bad_type
 from .pattern import as_shape, index_array, rows_of_offsets
 
-__all__ = ["as_path", "read_mtx", "read_npz", "read_smtx", "write_mtx", "write_npz", "write_smtx"]
+__all__ = ["as_path", "read_npz", "read_smtx", "write_npz", "write_smtx"]
 
 Array = np.ndarray[Any, Any]
 
@@ -80,24 +80,3 @@ def write_smtx(path: Path, matrix: Any) -> None:
     sizes = (*matrix.shape, matrix.nnz)
     offsets, columns = (" ".join(map(str, indices.tolist())) for indices in (matrix.indptr, matrix.indices))
     path.write_text(f"{', '.join(map(str, sizes))}\n{offsets}\n{columns}\n")
-
-
-def read_mtx(path: Path) -> Any:
-    """Return a MatrixMarket file as a SciPy matrix or, where it is dense, an array; whole numbers as float64."""
-    from scipy.io import mmread
-
-    try:
-        matrix = mmread(path)
-    except (ValueError, OverflowError, TypeError) as error:
-        raise bad_argument("path", f"{path} ({error})", "a MatrixMarket file") from None
-    if matrix.dtype.kind not in "fiub":
-        raise bad_type("path", f"{path} with {matrix.dtype} values", "real numbers")
-    return matrix.astype(np.float64)
-
-
-def write_mtx(path: Path, matrix: Any) -> None:
-    """Write a SciPy matrix as a MatrixMarket file; FP32 values are read back bit for bit."""
-    from scipy.io import mmwrite
-
-    with path.open("wb") as file:
-        mmwrite(file, matrix, precision=9)

@@ -11,9 +11,11 @@ import numpy as np
 
 from ..errors import InvalidArgumentError, InvalidTypeError, bad_argument, bad_type
 from ..formats import Format, QuarterArray, format_of
+from ..formats.arrays import float_dtype
 from ..immutable import Immutable, anchored, frozen
 from . import convert, host, interop, io
 from .elements import blocks_of_elements
+from .matrix_market import read_mtx, write_mtx
 from .pattern import BlockPattern, as_extent
 from .values import (
     as_format,
@@ -283,17 +285,18 @@ class BlockSparseMatrix(Immutable):
                 raise bad_argument("block_shape", block_shape, "none for .npz, which has its own")
             matrix = cls._from_npz(file)
             return matrix if format is None else matrix.astype(format, scale)
+        sides = 1 if block_shape is None else block_shape
         if file.suffix == ".smtx":
             shape, rows, columns = io.read_smtx(file)
             values = random_values(rows.size, rows.size / max(1, shape[0]), seed)
-            sides = 1 if block_shape is None else block_shape
             parts = blocks_of_elements(shape, sides, rows, columns, values)
             return cls._made(*parts, format or "float32", scale)
-        found = io.read_mtx(file)
+        found = read_mtx(file)
         if isinstance(found, np.ndarray):
-            sides = 1 if block_shape is None else block_shape
             return cls.from_dense(found, sides, format=format, scale=scale)
-        return cls.from_scipy(found, block_shape, format=format or "float32", scale=scale)
+        shape, rows, columns, values = found
+        parts = blocks_of_elements(shape, sides, rows, columns, values)
+        return cls._made(*parts, format or "float32", scale)
 
     @classmethod
     def _from_npz(cls, file: Path) -> BlockSparseMatrix:
@@ -435,9 +438,7 @@ class BlockSparseMatrix(Immutable):
         -------
         numpy.ndarray, shape (rows, columns), or (groups, rows, columns) where there are several groups
         """
-        if np.dtype(dtype) not in (np.float32, np.float64):
-            raise bad_type("dtype", dtype, "float32 or float64")
-        dense = convert.dense_of_blocks(self.pattern, decode(self._blocks, self.scale), np.dtype(dtype))
+        dense = convert.dense_of_blocks(self.pattern, decode(self._blocks, self.scale), float_dtype("dtype", dtype))
         dense = dense.swapaxes(1, 2) if self.is_transposed else dense
         return dense[0] if self.groups == 1 else dense
 
@@ -486,7 +487,7 @@ class BlockSparseMatrix(Immutable):
         elif file.suffix == ".smtx":
             io.write_smtx(file, self.to_scipy("csr"))
         else:
-            io.write_mtx(file, self.to_scipy("coo"))
+            write_mtx(file, self.to_scipy("coo"))
 
     def group(self, index: int) -> BlockSparseMatrix:
         """Return one matrix of a group; its values are shared."""
@@ -502,12 +503,12 @@ class BlockSparseMatrix(Immutable):
         """
         if not isinstance(rows, slice):
             raise bad_type("rows", rows, "a slice, for example w[0:64]")
-        if rows.step not in (None, 1):
-            raise bad_argument("rows", f"step {rows.step}", "step 1")
         try:
-            start, stop, _ = rows.indices(self.shape[0])
-        except TypeError:
+            start, stop, step = rows.indices(self.shape[0])
+        except (TypeError, ValueError):
             raise bad_type("rows", rows, "a slice of whole numbers") from None
+        if step != 1:
+            raise bad_argument("rows", f"step {rows.step}", "step 1")
         start, stop = (start, stop) if start < stop else (0, 0)
         side = self.block_shape[0]
         if start % side or (stop % side and stop != self.shape[0]):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any
 
 import numpy as np
 
-from ..errors import bad_argument, bad_type
+from ..errors import bad_argument, bad_type, whole
 from ..formats.arrays import as_array
 from ..immutable import Immutable, frozen
 from ._pattern import check
@@ -181,15 +180,7 @@ class BlockPattern(Immutable):
 
 def as_extent(name: str, value: object, low: int, high: int = MAX_EXTENT) -> int:
     """Return a whole number within bounds, or raise."""
-    if isinstance(value, (bool, np.bool_)):
-        raise bad_type(name, value, f"a whole number from {low} to {high}")
-    try:
-        number = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise bad_type(name, value, f"a whole number from {low} to {high}") from None
-    if not low <= number <= high:
-        raise bad_argument(name, number, f"a whole number from {low} to {high}")
-    return number
+    return whole(name, value, low, high)
 
 
 def as_shape(shape: object, groups: int = 1) -> tuple[int, int]:
@@ -218,7 +209,10 @@ def block_count(density: object, blocks: int) -> int:
     if isinstance(density, bool) or not isinstance(density, (int, float, np.number)) or not 0 <= density <= 1:
         raise bad_argument("density", density, "a number from 0 to 1")
     # Rounded first, so that 0.07 of 100 is 7 though the product is a little more.
-    return math.ceil(round(float(density) * blocks, 6))
+    count = math.ceil(round(float(density) * blocks, 6))
+    if count > MAX_EXTENT:
+        raise bad_argument("density", f"{density}, which is {count} blocks", f"at most {MAX_EXTENT} blocks")
+    return count
 
 
 def index_array(name: str, values: object, below: int | None = None) -> Array:

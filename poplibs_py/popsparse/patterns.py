@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import bad_type
 from .matrix import BlockSparseMatrix
 from .pattern import BlockPattern, as_block_shape, as_extent, as_shape, block_count
-from .values import as_format, encode, random_values
+from .values import as_format, as_scale, encode, random_values
 
 __all__ = ["balanced_pattern", "banded_pattern", "random_matrix", "random_pattern"]
 
@@ -116,7 +117,10 @@ def random_matrix(
     >>> random_matrix(random_pattern(8, 8, 4, 0.5), "float16").nnz
     32
     """
+    if not isinstance(pattern, BlockPattern):
+        raise bad_type("pattern", type(pattern).__name__, "a BlockPattern")
     target = as_format(format)
+    exponents = as_scale(scale, target, pattern.n_blocks)
     high, wide = pattern.block_shape
     rows, columns = pattern.shape
     elements = pattern.n_blocks * high * wide
@@ -126,7 +130,7 @@ def random_matrix(
         values[last, rows % high :] = 0
     if columns % wide:
         values[pattern.column_indices == pattern.block_columns - 1, :, columns % wide :] = 0
-    return BlockSparseMatrix(pattern, encode(values, target, scale), target, scale)
+    return BlockSparseMatrix(pattern, encode(values, target, exponents), target, exponents)
 
 
 def _extents(rows: int, columns: int, block: Any) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:

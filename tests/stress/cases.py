@@ -7,8 +7,10 @@ import numpy as np
 import scipy.sparse
 
 from poplibs_py import poplin, popops, poprand, popsparse
-from poplibs_py.formats import Format, QuarterArray
-from poplibs_py.popsparse import BlockPattern, BlockSparseMatrix, static
+from poplibs_py.config import thread_limit
+from poplibs_py.formats import FORMATS, Format, QuarterArray, auto_scale
+from poplibs_py.popsparse import BlockPattern, BlockSparseMatrix, dynamic, static
+from poplibs_py.popsparse.products.prepared import prepare_dense
 from poplibs_py.testing import random_operand
 
 
@@ -61,6 +63,37 @@ def by_rows(seed):
     return {"blocks": w.blocks.copy(), "shape": (16, 24), "column_indices": w.column_indices.copy(),
             "row_indices": w.pattern.row_indices.copy(), "groups": 1, "block_shape": (4, 4), "format": "float16",
             "scale": 0, "copy": True}
+
+
+def grouped(seed):
+    mask = np.random.default_rng(seed).random((2, 4, 6)) < 0.5
+    return BlockSparseMatrix.from_dense(operand((2, 16, 24), seed), 4, mask=mask)
+
+
+def limited(count):
+    with thread_limit(count):
+        pass
+
+
+def convolution(seed):
+    return {"input_type": "half", "output_type": "half", "batch": 2, "field": (8, 8), "kernel": (3, 3),
+            "in_channels": 4, "out_channels": 8, "groups": 1,
+            "input_transform": [poplin.convolution.FieldTransform(padding_lower=1)] * 2}
+
+
+def softmax_case(seed):
+    x = matrix(seed, "float16")
+    return {"x": x, "mask": "zero_upper_triangle", "format": "f143", "scale": -7}
+
+
+def softmax_grad_case(seed):
+    y = matrix(seed)
+    return {"y": y, "grad": BlockSparseMatrix(y.pattern, y.blocks * 2), "out": y.copy()}
+
+
+def host_case(seed):
+    return {"nz_values": operand((12,), seed), "column_indices": np.array([0, 2, 2]),
+            "row_indices": np.array([0, 4, 8, 12]), "num_rows": 6, "num_columns": 4, "block_dimensions": (2, 2)}
 
 
 CASES = [
@@ -146,4 +179,80 @@ CASES = [
     Case("categorical", poprand.categorical,
          lambda seed: {"shape": (4, 6), "weights": np.array([1.0, 2.0, 3.0]), "seed": seed}),
     Case("permutation", poprand.permutation, lambda seed: {"x": operand((4, 6), seed), "axis": 1, "seed": seed}),
+    Case("dynamic.sparse_dense_matmul", dynamic.sparse_dense_matmul,
+         lambda seed: {"w": matrix(seed, "bfloat16"), "x": operand((5, 16), seed, "bfloat16"), "transpose_lhs": True,
+                       "transpose_rhs": True, "capacity": dynamic.Capacity(30), "out": np.zeros((24, 5), np.float16),
+                       "out_dtype": "float16", "bias": operand((24,), seed), "activation": "silu"}),
+    Case("fully_connected_fwd", dynamic.fully_connected_fwd,
+         lambda seed: {"w": grouped(seed), "acts": operand((5, 48), seed), "capacity": dynamic.Capacity(99),
+                       "out": np.zeros((5, 32), np.float32), "bias": operand((2, 16), seed), "activation": "relu"}),
+    Case("fully_connected_grad_a", dynamic.fully_connected_grad_a,
+         lambda seed: {"w": grouped(seed), "grads": operand((5, 32), seed, "float16"),
+                       "out": np.zeros((5, 48), np.float32), "out_dtype": "float32"}),
+    Case("fully_connected_sparse_grad_w", dynamic.fully_connected_sparse_grad_w,
+         lambda seed: {"w": grouped(seed), "grads": operand((5, 32), seed), "acts": operand((5, 48), seed),
+                       "out": np.zeros_like(grouped(seed).blocks), "out_dtype": "float32"}),
+    Case("sparse_grad_w", static.sparse_grad_w,
+         lambda seed: {"w": matrix(seed, "f143"), "grads": operand((16, 5), seed, "float16"),
+                       "x": operand((24, 5), seed, "float16"), "out": np.zeros_like(matrix(seed).blocks)}),
+    Case("sparse_grad_w of the transpose", static.sparse_grad_w,
+         lambda seed: {"w": matrix(seed).T, "grads": operand((24, 5), seed, "bfloat16"),
+                       "x": operand((16, 5), seed), "out_dtype": "f152"}),
+    Case("prepare_dense", prepare_dense, lambda seed: {"x": operand((24, 5), seed), "weights": "float16"}),
+    Case("product of a prepared operand", lambda owner, **rest: static.sparse_dense_matmul(x=owner, **rest),
+         lambda seed: {"owner": prepare_dense(operand((24, 5), seed)), "w": matrix(seed), "bias": operand((16,), seed),
+                       "out": np.zeros((16, 5), np.float32), "activation": None, "out_dtype": None}),
+    Case("Capacity", dynamic.Capacity, lambda seed: {"blocks": 5}),
+    Case("Capacity.with_nz_ratio", dynamic.Capacity.with_nz_ratio,
+         lambda seed: {"shape": (16, 24), "block_shape": 4, "nz_ratio": 0.25, "groups": 2, "oversize": 0.3}),
+    Case("bs_softmax", popsparse.bs_softmax, softmax_case),
+    Case("bs_softmax into", popsparse.bs_softmax,
+         lambda seed: {"x": matrix(seed), "mask": ["none"], "out": matrix(seed)}),
+    Case("bs_softmax_in_place", popsparse.bs_softmax_in_place, lambda seed: {"x": matrix(seed), "mask": "none"}),
+    Case("bs_softmax_grad", popsparse.bs_softmax_grad, softmax_grad_case),
+    Case("advise", popsparse.advise,
+         lambda seed: {"w": matrix(seed), "n": 4, "x_format": "float32", "calls_per_pattern": 3}),
+    Case("random_matrix", popsparse.random_matrix,
+         lambda seed: {"pattern": matrix(seed).pattern, "format": "f143", "seed": seed, "scale": 3}),
+    Case("BlockSparseMatrix", BlockSparseMatrix,
+         lambda seed: {"pattern": matrix(seed).pattern, "blocks": matrix(seed, "f143").blocks.copy(), "format": "f143",
+                       "scale": np.zeros(matrix(seed).n_blocks, np.int8)}),
+    Case("from_host", lambda **parts: BlockSparseMatrix.from_host(popsparse.CSRMatrix(**parts)), host_case),
+    Case("BlockSparseMatrix.group", lambda owner, index: owner.group(index),
+         lambda seed: {"owner": grouped(seed), "index": 1}),
+    Case("BlockSparseMatrix.to_dense", lambda owner, dtype: owner.to_dense(dtype),
+         lambda seed: {"owner": matrix(seed).T, "dtype": np.float64}),
+    Case("BlockSparseMatrix.to_scipy", lambda owner, kind: owner.to_scipy(kind),
+         lambda seed: {"owner": matrix(seed).T, "kind": "csc"}),
+    Case("BlockSparseMatrix.to_host", lambda owner, kind: owner.to_host(kind),
+         lambda seed: {"owner": matrix(seed).T, "kind": "csc"}),
+    Case("rows of a matrix", lambda owner, start, stop, step: owner[start:stop:step],
+         lambda seed: {"owner": grouped(seed), "start": 4, "stop": 12, "step": 1}),
+    Case("index of a matrix", lambda owner, rows: owner[rows], lambda seed: {"owner": matrix(seed), "rows": slice(8)}),
+    Case("w @ x", lambda owner, x: owner @ x, lambda seed: {"owner": matrix(seed), "x": operand((24, 3), seed)}),
+    Case("index of a QuarterArray", lambda owner, index: owner[index],
+         lambda seed: {"owner": QuarterArray.from_array(operand((6, 8), seed), "f143", "auto", (2, 4)),
+                       "index": (slice(1, 5), 3)}),
+    Case("QuarterArray.to_array", lambda owner, dtype: owner.to_array(dtype),
+         lambda seed: {"owner": QuarterArray.from_array(operand((6, 8), seed), "f143"), "dtype": np.float32}),
+    Case("CompiledMatmul", lambda owner, a, b, out, bias: owner(a, b, out=out, bias=bias),
+         lambda seed: {"owner": poplin.compile_matmul(poplin.plan_matmul((6, 4), (4, 5), bias_dtype="float32")),
+                       "a": operand((6, 4), seed), "b": operand((4, 5), seed), "out": np.zeros((6, 5), np.float32),
+                       "bias": operand((5,), seed)}),
+    Case("plan_matmul with all", poplin.plan_matmul,
+         lambda seed: {"a_shape": (6, 4), "b_shape": (4, 5), "dtype": "float16", "b_dtype": "f143", "alpha": 2.0,
+                       "out_dtype": "float32", "beta": 1.0, "bias_dtype": "float32", "activation": "gelu",
+                       "target": None, "options": {"partialsType": "half"}, "available_memory_proportion": 0.5}),
+    Case("modelled matmul", poplin.matmul,
+         lambda seed: {"a": operand((6, 10), seed, "float16"), "b": operand((10, 5), seed, "float16"),
+                       "target": "gc200", "seed": 3, "partials_type": "half"}),
+    Case("plan_convolution", poplin.plan_convolution,
+         lambda seed: {"params": poplin.ConvParams.create(**convolution(seed)), "target": "gc200",
+                       "options": {"availableMemoryProportion": 0.3}, "partials_type": "half"}),
+    Case("ConvParams.create", poplin.ConvParams.create, convolution),
+    Case("ConvOptions.parse", poplin.ConvOptions.parse,
+         lambda seed: {"options": {"pass": "INFERENCE_FWD"}, "available_memory_proportion": 0.5}),
+    Case("auto_scale", auto_scale,
+         lambda seed: {"values": operand((4, 6), seed), "fmt": FORMATS[3], "block_shape": (2, 3)}),
+    Case("thread_limit", limited, lambda seed: {"count": 1}),
 ]

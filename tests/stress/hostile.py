@@ -144,6 +144,19 @@ def attempt(function, arguments):
     return False
 
 
+def read_or_refuse(read):
+    """Call what may refuse, and return what it returned; a refusal that is not clear fails."""
+    refusal = ""
+    try:
+        return read()
+    except MemoryError:
+        return None
+    except PoplibsError as error:
+        refusal = str(error)
+    assert_clear(re.search(r"^\S+: got .*; allowed: .*\S", refusal, re.DOTALL), refusal)
+    return None
+
+
 def assert_clear(clear, refusal):
     """Fail unless an error names the argument, what it was and what is allowed."""
     assert clear, f"unclear: {refusal}"

@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from ...config import settings
-from ...errors import MemoryBoundError, MemoryBoundWarning, PlanError, PoplibsError, bad_argument, bad_type
+from ...errors import (
+    InvalidArgumentError,
+    MemoryBoundError,
+    MemoryBoundWarning,
+    PlanError,
+    PoplibsError,
+    bad_argument,
+    bad_type,
+)
 from ...planner.cache import PlanCache
 from ...planner.ladder import climb
 from ...planner.objective import UNBOUNDED, Objective
@@ -30,7 +38,14 @@ def conv_cache(directory: str | Path | None = None) -> PlanCache[ConvPlan]:
     return PlanCache(directory, write=ConvPlan.to_json, read=ConvPlan.from_json)
 
 
-_DEFAULT_CACHE = conv_cache(settings.cache_dir)
+def _default_cache() -> PlanCache[ConvPlan]:
+    try:
+        return conv_cache(settings.cache_dir)
+    except InvalidArgumentError:
+        raise bad_argument("POPLIBS_CACHE_DIR", settings.cache_dir, "a folder that can be made") from None
+
+
+_DEFAULT_CACHE = _default_cache()
 
 
 def plan_convolution(
@@ -84,6 +99,8 @@ def plan_convolution(
     (29904, 57344, 1408)
     """
     frozen = frozen_items(options) if isinstance(options, Mapping) else options
+    if not (options is None or isinstance(options, (Mapping, ConvOptions))):
+        raise bad_type("options", options, "a mapping of option names to values, or a ConvOptions")
     try:
         problem = _checked_problem(params, target, frozen, frozen_items(more))
     except TypeError as error:

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from ...errors import InvalidOptionError, bad_option
+from ...errors import InvalidOptionError, bad_option, bad_type, described
 from ...planner.constraints import UNCONSTRAINED, PlanConstraints
 from ...target import TYPE_SIZES
 from .params import ConvParams
@@ -87,13 +87,15 @@ class ConvOptions:
         """
         if isinstance(options, ConvOptions):
             return dataclasses.replace(options, **cls._checked(more))
-        return cls(**{**cls._checked(options or {}), **cls._checked(more)})
+        return cls(**{**cls._checked({} if options is None else options), **cls._checked(more)})
 
     @classmethod
     def _checked(cls, given: Mapping[str, Any]) -> dict[str, Any]:
         checked = {}
+        if not isinstance(given, Mapping):
+            raise bad_type("options", given, "a mapping of option names to values, or a ConvOptions")
         for key, value in given.items():
-            if key not in _FIELDS:
+            if not isinstance(key, str) or key not in _FIELDS:
                 raise bad_option(key, _SPELLINGS)
             name = _FIELDS[key]
             checked[name] = _check_value(key, name, value)
@@ -198,7 +200,7 @@ def _check_value(key: str, name: str, value: object) -> object:
     if name == "plan_constraints_output_filename":
         return str(value)
     if name in _CHOICES:
-        if value not in _CHOICES[name]:
+        if not isinstance(value, str) or value not in _CHOICES[name]:
             raise _refuse(key, value, "one of " + ", ".join(_CHOICES[name]))
         return value
     if isinstance(value, str) and value.lower() in ("true", "false"):
@@ -219,4 +221,4 @@ def _proportion(key: str, value: object) -> float:
 
 
 def _refuse(key: str, value: object, allowed: str) -> InvalidOptionError:
-    return InvalidOptionError(f"{key}: got {value!r}; allowed: {allowed}")
+    return InvalidOptionError(f"{key}: got {described(value)}; allowed: {allowed}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from math import prod
@@ -287,22 +288,25 @@ def matmul_params(
 
 
 def _type(name: str, value: str) -> str:
-    if value not in TYPE_SIZES:
+    if not isinstance(value, str) or value not in TYPE_SIZES:
         raise bad_argument(name, value, "'float', 'half' or 'quarter'")
     return value
 
 
 def _size(name: str, value: object) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool):
         raise bad_type(name, value, "an integer")
-    number = int(value.__index__())
     if not 0 <= number < _LIMIT:
         raise bad_argument(name, number, f"0 or more, below {_LIMIT}")
     return number
 
 
 def _sizes(name: str, values: object) -> list[int]:
-    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable) or getattr(values, "ndim", 1) != 1:
         raise bad_type(name, values, "a sequence of integers, one per dimension")
     return [_size(name, value) for value in values]
 
@@ -310,6 +314,8 @@ def _sizes(name: str, values: object) -> list[int]:
 def _per_dim(name: str, values: Sequence[_T] | None, ndim: int, kind: type[_T]) -> list[_T]:
     if values is None:
         return [kind()] * ndim
+    if not isinstance(values, (list, tuple)):
+        raise bad_type(name, values, f"a list of {ndim} transforms, one per dimension")
     values = list(values)
     if len(values) != ndim:
         raise bad_argument(name, values, f"{ndim} transforms, one per dimension")

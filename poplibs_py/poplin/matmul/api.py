@@ -17,7 +17,7 @@ from ...immutable import Immutable
 from ...program.record import Run, asked_target, listening, record
 from ...target import Target, resolve_target
 from ..convolution import ConvPlan
-from .arguments import Array, Call, contiguous, default_out_format, epilogue_of, given, read_call, taken
+from .arguments import Array, Call, check_size, contiguous, default_out_format, epilogue_of, given, read_call, taken
 from .lower import Program, lower, program_of
 from .modelled import TileMatmul, compile_modelled, matmul_modelled, plan_modelled
 from .options import MatmulOptions, parse_options
@@ -300,6 +300,8 @@ class CompiledMatmul(Immutable):
         left, right = taken(a, "a"), taken(b, "b")
         if out is None:
             out = np.empty(self._shapes[2], p.out.format.dtype)
+        if not isinstance(out, np.ndarray):
+            raise bad_type("out", type(out).__name__, "a numpy.ndarray")
         planned = (
             ("a", left, p.a, self._shapes[0]),
             ("b", right, p.b, self._shapes[1]),
@@ -308,7 +310,8 @@ class CompiledMatmul(Immutable):
         for name, array, operand, shape in planned:
             unfit = array.shape != shape or format_of(array) != operand.format
             if unfit or (name == "out" and not array.flags.carray):
-                allowed = f"{operand.format}, C-contiguous, of shape {shape}"
+                lies = ", C-contiguous and writeable" if name == "out" else ""
+                allowed = f"{operand.format} of shape {shape}{lies}"
                 raise bad_argument(name, f"{array.dtype} of shape {array.shape}", allowed)
         if np.may_share_memory(out, left) or np.may_share_memory(out, right):
             raise bad_argument("out", "an array that overlaps an operand", "memory of its own")
@@ -386,6 +389,7 @@ def plan_matmul(
     a, b, out = contiguous(fa, m, k, axes), contiguous(fb, k, n, axes), contiguous(fo, m, n, axes)
     bias = None if bias_dtype is None else format_of(bias_dtype, "bias_dtype")
     params = MatmulParams(m, n, k, a, b, out, axes, bias, bias.itemsize if bias else 0, (0,) * len(axes))
+    check_size(params, tuple(shapes[0]), tuple(shapes[1]))
     chosen = parse_options(options, _from_keywords(keywords))
     return plan_host(params, chosen, epilogue_of(alpha, beta, activation), _host(target))
 

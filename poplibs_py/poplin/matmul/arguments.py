@@ -15,7 +15,8 @@ from .options import ACTIVATIONS
 from .params import MatmulParams, Operand, Scales
 from .plan import Epilogue
 
-__all__ = ["Array", "Call", "Given", "contiguous", "default_out_format", "epilogue_of", "given", "read_call", "taken"]
+__all__ = ["Array", "Call", "Given", "check_size", "contiguous", "default_out_format", "epilogue_of", "given",
+           "read_call", "taken"]
 
 Array = np.ndarray[Any, Any]
 _ALLOWED = "an array of " + ", ".join(f.name for f in FORMATS)
@@ -149,9 +150,15 @@ def read_call(
     params = MatmulParams(m, n, k, left.operand(batch), right.operand(batch), target, batch)
     if bias is not None:
         params = _with_bias(params, bias)
-    if params.flops > 1 << 62 or params.entries * m * n > 1 << 58:
-        raise bad_argument("a", f"shape {a.shape} with b {b.shape}", "a product that fits in memory")
+    check_size(params, a.shape, b.shape)
     return Call(params, shape, fmt, vectors)
+
+
+def check_size(p: MatmulParams, a_shape: tuple[int, ...], b_shape: tuple[int, ...]) -> None:
+    """Raise where offsets, or the count of what is done, would pass 64 bits."""
+    largest = p.entries * max(p.m * p.n, p.m * p.k, p.k * p.n)
+    if p.flops > 1 << 62 or largest > 1 << 58:
+        raise bad_argument("a", f"shape {a_shape} with b {b_shape}", "a product that fits in memory")
 
 
 def _with_axes(out: Array, vectors: tuple[bool, bool]) -> Array:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument, bad_type
+from ...errors import bad_argument, bad_type, flag
 from ..matrix import BlockSparseMatrix
 from ..products.forward import multiply
 from ..products.operands import Operand, check_matrix, dense_operand, empty, result_format
@@ -59,8 +59,8 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, trans
     array([[2., 2., 2., 2.]], dtype=float32)
     """
     check_matrix("w", w)
-    left = w.T if transpose_lhs else w
-    if transpose_rhs:
+    left = w.T if flag("transpose_lhs", transpose_lhs) else w
+    if flag("transpose_rhs", transpose_rhs):
         if isinstance(x, PreparedDense):
             raise bad_argument("transpose_rhs", True, "False where x is a PreparedDense")
         operand = dense_operand("x", x)

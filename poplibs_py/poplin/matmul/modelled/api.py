@@ -9,12 +9,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ....errors import bad_argument, bad_type
+from ....errors import bad_argument, bad_type, one_of, whole
 from ....formats import FP16, FP32, Format, QuarterArray, format_of
 from ....formats.reference import decode
 from ....immutable import Immutable
 from ....kernels import select
-from ....popops import cast
+from ....popops.cast import MOST_SEED, cast
 from ....program.record import Run, listening, record
 from ....target import Target
 from ...convolution import ConvPlan
@@ -74,13 +74,15 @@ class TileMatmul(Immutable):
             Compiled kernels, or the slow and obvious interpreter that gives the same bits.
         """
         w = self.work
+        one_of("executor", executor, ("compiled", "python"))
+        seed = None if seed is None else whole("seed", seed, 0, MOST_SEED)
         left, left_scale = self._operand(a, "a", (w.groups, w.m, w.k))
         right, right_scale = self._operand(b, "b", (w.groups, w.k, w.n))
         fmt = FP32 if seed is not None else self._out
         if executor == "python":
             sums = interpret(w, _values(left, left_scale), _values(right, right_scale), seed)
             made = as_format(sums, fmt)
-        elif executor == "compiled":
+        else:
             made = np.empty((w.groups, w.m, w.n), fmt.dtype)
             scaled = ((left, left_scale), (right, right_scale), (made, 0))
             operands = [Operand(format_of(x), x.strides[1], x.strides[2], (x.strides[0],), scale=s) for x, s in scaled]
@@ -88,8 +90,6 @@ class TileMatmul(Immutable):
             seconds = program.run(left, right, made)
             if listening():
                 record(self._run_of(program, seconds))
-        else:
-            raise bad_argument("executor", executor, "'compiled' or 'python'")
         if seed is not None and self._out != FP32:
             made = cast(made, self._out, rounding="stochastic", seed=seed)
         return made[0] if w.groups == 1 and np.ndim(a) == 2 else made

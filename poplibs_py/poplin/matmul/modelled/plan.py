@@ -7,7 +7,7 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
-from ....errors import PoplibsError, bad_argument, bad_option, bad_type
+from ....errors import PoplibsError, bad_argument, bad_option, bad_type, one_of, whole
 from ....formats import F143, F152, FP16, FP32, format_of
 from ....planner.cache import PlanCache
 from ....target import Target
@@ -105,14 +105,17 @@ def plan_modelled(
     >>> plan.cycles, plan.serial_splits
     (1576048, 32)
     """
+    options = {} if options is None else options
+    if not isinstance(options, Mapping):
+        raise bad_type("options", options, "a mapping of option names to values")
     try:
         problem = _remembered(
-            tuple(a_shape), tuple(b_shape), dtype, out_dtype, frozen_items(options or {}), frozen_items(more)
+            tuple(a_shape), tuple(b_shape), dtype, out_dtype, frozen_items(options), frozen_items(more)
         )
     except TypeError as error:
         if isinstance(error, PoplibsError):
             raise
-        problem = _problem(a_shape, b_shape, dtype, out_dtype, options or {}, more)
+        problem = _problem(a_shape, b_shape, dtype, out_dtype, options, more)
     params, checked = problem
     return plan_convolution(params, target=target, options=checked, cache=cache)
 
@@ -143,6 +146,8 @@ def _sizes(a_shape: Sequence[int], b_shape: Sequence[int]) -> tuple[int, int, in
     for name, shape in (("a_shape", a_shape), ("b_shape", b_shape)):
         if isinstance(shape, (str, bytes)) or not isinstance(shape, Sequence):
             raise bad_type(name, shape, "a sequence of integers")
+        for extent in shape:
+            whole(name, extent, 0, 2**31 - 1)
         if len(shape) < 2:
             raise bad_argument(name, tuple(shape), "two dimensions, after those of groups")
     a, b = tuple(a_shape), tuple(b_shape)
@@ -157,12 +162,11 @@ def _conv_options(options: Mapping[str, Any], more: Mapping[str, Any]) -> ConvOp
     known = {**{key: key for key in (*MATMUL_OPTIONS, "fullyConnectedPass", "inputRHSIsPreArranged")}, **_BY_KEYWORD}
     given: dict[str, Any] = {}
     for key, value in (*options.items(), *more.items()):
-        if key not in known:
+        if not isinstance(key, str) or key not in known:
             raise bad_option(key, known)
         given[known[key]] = value
     pass_ = given.pop("fullyConnectedPass", "NONE")
-    if pass_ not in _PASSES:
-        raise bad_argument("fullyConnectedPass", pass_, ", ".join(_PASSES))
+    one_of("fullyConnectedPass", pass_, tuple(_PASSES))
     given.pop("inputRHSIsPreArranged", None)  # moves a transpose, not the plan
     mapped = {MATMUL_OPTIONS[key]: value for key, value in given.items()}
     checked = ConvOptions.parse({**mapped, "pass": _PASSES[pass_]})
