@@ -9,9 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poplibs_py.errors import CapacityWarning, PoplibsError
+from poplibs_py.errors import CapacityWarning, MemoryBoundError, MemoryBoundWarning, PoplibsError
 from poplibs_py.formats import FORMATS, QuarterArray, format_of
 from poplibs_py.popsparse import BlockSparseMatrix, dynamic, reference, static
+from poplibs_py.program import memory_in_use, memory_peak
+from poplibs_py.report.peers import limited_threads
+from poplibs_py.target import Target, memory_bound
 
 NAMES = [f.name for f in FORMATS]
 BLOCKS = [(1, 1), (4, 4), (8, 8), (16, 16), (32, 32), (3, 5), (1, 4), (8, 1), (7, 16)]
@@ -62,6 +65,35 @@ def test_grad_w_takes_every_pair_of_formats(y_name, x_name, columns, order, tran
     expected = reference.sampled(full[None], w.block_shape, w.row_offsets, w.column_indices)
     got = static.sparse_grad_w(w.T, x, dy) if transposed else static.sparse_grad_w(w, dy, x)
     assert np.array_equal(got, expected)
+
+
+@given(names=st.tuples(st.sampled_from(NAMES), st.sampled_from(NAMES)), block_shape=st.sampled_from(BLOCKS),
+       columns=st.integers(0, 300), order=st.sampled_from("CF"), proportion=st.sampled_from([0, 0.04, 0.06, 0.1, 0.6]),
+       threads=st.sampled_from([1, 2]), groups=st.integers(1, 2), seed=st.integers(0, 2**32 - 1))
+def test_grad_w_keeps_to_its_memory_bound(names, block_shape, columns, order, proportion, threads, groups, seed):
+    rng = np.random.default_rng(seed)
+    w = BlockSparseMatrix.from_dense(numbers(rng, (groups, 90, 120)), block_shape, density=0.4)
+    dy, x = (np.asarray(numbers(rng, (groups, n, columns), f), order=order)
+             for n, f in zip((90, 120), names, strict=True))
+    expected = reference.sampled(dy.astype(np.float64) @ x.astype(np.float64).swapaxes(1, 2), w.block_shape,
+                                 w.row_offsets, w.column_indices)
+    memory_peak(reset=True)
+    before = memory_in_use()
+    with limited_threads(threads):
+        got = static.sparse_grad_w(w, dy, x, available_memory_proportion=proportion, strict_memory=True)
+        bound = memory_bound(Target.host(threads), proportion)
+    assert np.array_equal(got, expected)
+    assert bound is None or memory_peak() - before <= threads * bound
+
+
+def test_a_bound_that_no_plan_meets():
+    w = BlockSparseMatrix.from_dense(np.eye(16, dtype=np.float32), 4)
+    x = np.ones((16, 16), np.float32)
+    with pytest.raises(MemoryBoundError, match="leaves"):
+        static.sparse_grad_w(w, x, x, available_memory_proportion=1e-5, strict_memory=True)
+    with pytest.warns(MemoryBoundWarning, match="the bound was raised"):
+        got = dynamic.fully_connected_sparse_grad_w(w, x, x, available_memory_proportion=1e-5)
+    assert np.all(got == 16)
 
 
 @given(transpose_lhs=st.booleans(), transpose_rhs=st.booleans(), **shapes)

@@ -126,7 +126,8 @@ def fully_connected_grad_a(w: BlockSparseMatrix, grads: Array, *, capacity: Capa
 
 
 def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Array, *, out: Array | None = None,
-                                  out_dtype: object = None) -> Array:
+                                  out_dtype: object = None, available_memory_proportion: float = 0.6,
+                                  strict_memory: bool = False) -> Array:
     """Return the gradient of a layer's stored weights: ``grads' acts`` at the pattern of `w`.
 
     Parameters
@@ -138,6 +139,8 @@ def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Arra
     out : numpy.ndarray, shape of ``w.blocks``, optional
     out_dtype : Format, dtype or str, optional
         Format of the result (default FP32, or that of `out`).
+    available_memory_proportion, strict_memory : optional
+        As for `popsparse.static.sparse_grad_w`.
 
     Returns
     -------
@@ -156,7 +159,8 @@ def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Arra
     batches = left.array.shape[-1], right.array.shape[-1]
     if batches[0] != batches[1]:
         raise bad_argument("acts", f"a batch of {batches[1]}", f"that of grads, {batches[0]}")
-    return sample(w, left, right, out=out, out_dtype=out_dtype)
+    return sample(w, left, right, out=out, out_dtype=out_dtype,
+                  available_memory_proportion=available_memory_proportion, strict_memory=strict_memory)
 
 
 def _room(w: BlockSparseMatrix, capacity: Capacity | None) -> int:

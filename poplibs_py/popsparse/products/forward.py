@@ -34,10 +34,9 @@ __all__ = ["multiply", "pattern_arrays", "threads_for"]
 
 Array = np.ndarray[Any, Any]
 
-_WIDE_ROW = 2048
 _READS_WORTH_A_COPY = 16
-_ELEMENT_ROW = 512
-_ELEMENT_READS = 4
+_NARROW_ROW = 512
+_FEW_READS = 4
 _WORK_FOR_A_THREAD = 1 << 20
 """Multiplications below which a second thread costs more than it gains."""
 
@@ -169,12 +168,12 @@ def _product(w: BlockSparseMatrix, columns: int, x: Any, y: Any, bias: bool, act
 
 
 def _panels_pay(w: BlockSparseMatrix, row_bytes: int) -> bool:
-    # Rows far apart fall into few sets of the caches, and rows off a cache line take two of them; a copy is worth its
+    # Rows off a cache line take two of them, and rows far apart fall into few sets of the caches; a copy is worth its
     # while where each is read often enough.
     reads = w.nnz / (max(1, w.groups * w.shape[1]) * min(8, w.block_shape[0]))
     if w.block_shape == (1, 1):
-        return reads >= (_ELEMENT_READS if row_bytes > _ELEMENT_ROW else _READS_WORTH_A_COPY)
-    return row_bytes >= _WIDE_ROW and reads >= _READS_WORTH_A_COPY
+        return reads >= (_FEW_READS if row_bytes > _NARROW_ROW else _READS_WORTH_A_COPY)
+    return row_bytes >= _NARROW_ROW // 2 and reads >= _READS_WORTH_A_COPY
 
 
 def _run(product: Product, w: BlockSparseMatrix, x: Array, y: Array, bias: Array | None, keep: bool) -> None:

@@ -33,7 +33,8 @@ READY = np.dtype([(name, np.int64) for name in (
 
 SAMPLE = np.dtype([(name, np.int64) for name in (
     "offsets", "inner", "y", "x", "to", "origin", "n_rows", "part", "parts", "rows", "depth", "columns", "block_rows",
-    "block_depth", "y_offset", "y_row", "x_offset", "x_row", "to_format", "to_scale", "overflow",
+    "block_depth", "y_offset", "y_row", "y_column", "x_offset", "x_row", "x_column", "y_format", "y_scale", "x_format",
+    "x_scale", "y_pack", "x_pack", "chunk", "panel_rows", "to_format", "to_scale", "overflow",
 )])  # fmt: skip
 """One part of the block rows of one group: the stored blocks of ``dY X'``."""
 

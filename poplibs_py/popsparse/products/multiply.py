@@ -232,10 +232,13 @@ def _reads_halves(domain: str) -> bool:
 
 
 def strip_of(depth: int, size: int, columns: int) -> int:
-    """Return the columns of a panel that stays in the L2: a multiple of 32, from 32 to 512."""
+    """Return the columns of a panel: a multiple of 32 that stays in the L2, but 64 where there are as many.
+
+    Each strip reads all of W again, so that narrower ones cost more than a panel that is larger than the L2.
+    """
     fit = _L2_PANEL // (max(1, depth) * size) // _VECTOR_COLUMNS * _VECTOR_COLUMNS
     most = -(-max(1, columns) // _VECTOR_COLUMNS) * _VECTOR_COLUMNS
-    return max(_VECTOR_COLUMNS, min(fit, most, 512))
+    return min(max(fit, TILE_COLUMNS), most, 512)
 
 
 def panel_columns(depth: int, domain: str, columns: int) -> int:

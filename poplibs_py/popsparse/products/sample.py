@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from ...errors import UnsupportedError, bad_argument
+from ...errors import MemoryBoundError, MemoryBoundWarning, UnsupportedError, bad_argument
 from ...formats import format_of
 from ...kernels.registry import select
 from ...program import Executable
+from ...target import Target, memory_bound
 from ..matrix import BlockSparseMatrix
 from .forward import threads_for
 from .items import FORMAT_NUMBERS, OVERFLOW_INFINITY, OVERFLOW_NAN, PANEL, SAMPLE
 from .multiply import Dense, domain_of, itemsize_of
 from .operands import check_out, check_rows, dense_operand, describe, empty, result_format
 
-__all__ = ["sample", "sampled_domain"]
+__all__ = ["Layout", "Sampling", "lay_out", "program", "sample", "sampled_domain"]
 
 Array = np.ndarray[Any, Any]
 
 _SAMPLE_CHUNK = 4096
+_ELEMENTS = 8
+_LEAST_COLUMNS = 32
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """Everything about sampled ``dY X'`` that its program depends on."""
+    """Everything about sampled ``dY X'`` that its program depends on.
+
+    `bound` is the temporary bytes that a thread may take, or None.
+    """
 
     shape: tuple[int, int]
     block_shape: tuple[int, int]
@@ -39,11 +46,72 @@ class Sampling:
     x: Dense
     to_format: str
     to_scale: int
+    bound: int | None = None
 
     def lies_well(self, operand: Dense) -> bool:
         """Whether the kernel can read an operand where it is."""
         unit = operand.strides[2] == itemsize_of(operand.format)
         return operand.format == self.domain and not operand.scale and unit and operand.aligned
+
+    @property
+    def met_in(self) -> str:
+        """What both operands are read as: FP16 only where both can be read where they are."""
+        as_they_are = self.lies_well(self.y) and self.lies_well(self.x)
+        return self.domain if as_they_are or self.domain != "float16" else "float32"
+
+    def decodes(self, operand: Dense) -> bool:
+        """Whether rows of an operand must be decoded."""
+        return not (operand.format == self.met_in and self.lies_well(operand))
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where a sampled product decodes its operands.
+
+    Attributes
+    ----------
+    y_pack, x_pack : bool
+        Whether rows of dY, of X are decoded to panels in each thread's scratch, block by block.
+    workspace : int
+        Bytes of the whole of X decoded once, or 0.
+    chunk : int
+        Columns of a panel in scratch.
+    scratch : int
+        Temporary bytes of a thread.
+    """
+
+    y_pack: bool
+    x_pack: bool
+    workspace: int
+    chunk: int
+    scratch: int
+
+
+def lay_out(s: Sampling) -> Layout:
+    """Return the fastest layout within the bound, or, where none is, the one that takes the least.
+
+    All of X decoded once comes first, then rows of X decoded for each block that meets them, in as many columns at a
+    time as there is room for.
+    """
+    size = itemsize_of(s.met_in)
+    y_pack, x_away = s.decodes(s.y), s.decodes(s.x)
+    sums = 4 * max(_SAMPLE_CHUNK, s.block_shape[1]) * (1 + (y_pack or x_away))
+    y_line = _panel_rows(s) * size * y_pack
+    whole = Layout(y_pack, False, s.groups * s.shape[1] * _line(s, size) * x_away, s.columns, sums + y_line * s.columns)
+    if s.bound is None or whole.workspace + s.threads * whole.scratch <= s.threads * s.bound:
+        return whole
+    line = y_line + max(s.block_shape[1], _ELEMENTS if s.block_shape == (1, 1) else 1) * size * x_away
+    fit = (s.bound - sums) // max(1, line) // _LEAST_COLUMNS * _LEAST_COLUMNS
+    chunk = min(s.columns, max(_LEAST_COLUMNS, fit)) if line else s.columns
+    return Layout(y_pack, x_away, 0, chunk, sums + line * chunk)
+
+
+def _panel_rows(s: Sampling) -> int:
+    return min(s.block_shape[0], max(1, _SAMPLE_CHUNK // s.block_shape[1]))
+
+
+def _line(s: Sampling, size: int) -> int:
+    return -(-s.columns * size // 64) * 64
 
 
 @lru_cache
@@ -61,47 +129,46 @@ def sampled_domain(y_format: str, x_format: str) -> str:
 @lru_cache(maxsize=128)
 def program(s: Sampling) -> Executable:
     """Return the executable; its operands are row offsets, column indices, dY, X, values."""
-    as_they_are = s.lies_well(s.y) and s.lies_well(s.x)
-    domain = s.domain if as_they_are or s.domain != "float16" else "float32"
-    size = itemsize_of(domain)
-    row_bytes = -(-s.columns * size // 64) * 64
-    first_set, workspace, lies = [], 0, {}
-    for number, operand, rows in ((2, s.y, s.shape[0]), (3, s.x, s.shape[1])):
-        if operand.format == domain and s.lies_well(operand):
-            lies[number] = (number, operand.strides[0], operand.strides[1], 0)
-            continue
-        lies[number] = (5, rows * row_bytes, row_bytes, workspace)
-        first_set.append(_panels(s, domain, number, operand, rows, row_bytes, workspace))
-        workspace += s.groups * rows * row_bytes
+    layout, domain = lay_out(s), s.met_in
     kernel = select("sparse", "sample", f"{domain},{domain}->any").kernel
     shares = 1 if s.groups >= s.threads else s.threads
     items = np.zeros((shares, s.groups), SAMPLE)
     groups = np.arange(s.groups)
-    items["inner"], items["to"] = 1, 4
+    items["inner"], items["y"], items["x"], items["to"] = range(1, 5)
     items["n_rows"] = -(-s.shape[0] // s.block_shape[0])
     items["origin"] = groups * items["n_rows"]
     items["part"], items["parts"] = np.arange(shares)[:, None], shares
     items["rows"], items["depth"] = s.shape
-    items["columns"] = s.columns
+    items["columns"], items["chunk"] = s.columns, max(1, layout.chunk)
     items["block_rows"], items["block_depth"] = s.block_shape
-    for name, number in (("y", 2), ("x", 3)):
-        items[name], step, items[f"{name}_row"], start = lies[number]
-        items[f"{name}_offset"] = start + groups * step
+    items["panel_rows"] = _panel_rows(s)
+    items["y_pack"], items["x_pack"] = layout.y_pack, layout.x_pack
+    for name, operand in (("y", s.y), ("x", s.x)):
+        items[f"{name}_offset"] = groups * operand.strides[0]
+        items[f"{name}_row"], items[f"{name}_column"] = operand.strides[1:]
+        items[f"{name}_format"], items[f"{name}_scale"] = FORMAT_NUMBERS[operand.format], operand.scale
+    first_set = []
+    if layout.workspace:
+        row_bytes = _line(s, itemsize_of(domain))
+        first_set.append(_panels(s, domain, row_bytes))
+        items["x"], items["x_offset"] = 5, groups * s.shape[1] * row_bytes
+        items["x_row"], items["x_column"] = row_bytes, itemsize_of(domain)
     items["to_format"], items["to_scale"] = FORMAT_NUMBERS[s.to_format], s.to_scale
     items["overflow"] = OVERFLOW_INFINITY if format_of(s.to_format).has_infinity else OVERFLOW_NAN
     flat = items.reshape(-1)
     tiles = np.arange(flat.size) * s.threads // max(1, flat.size)
     compute_sets = [first_set] * bool(first_set) + [[(kernel.address, flat, tiles)]]
-    return Executable(compute_sets, 5, s.threads, 4 * max(_SAMPLE_CHUNK, s.block_shape[1]), workspace, s.threads)
+    return Executable(compute_sets, 5, s.threads, layout.scratch, layout.workspace, s.threads)
 
 
-def _panels(s: Sampling, domain: str, number: int, operand: Dense, rows: int, row_bytes: int,
-            start: int) -> tuple[int, Array, Array]:
+def _panels(s: Sampling, domain: str, row_bytes: int) -> tuple[int, Array, Array]:
+    # All of X, decoded.
+    operand, rows = s.x, s.shape[1]
     items = np.zeros((s.threads, s.groups), PANEL)
     groups = np.arange(s.groups)
-    items["from"], items["to"] = number, 5
+    items["from"], items["to"] = 3, 5
     items["from_offset"] = groups * operand.strides[0]
-    items["to_offset"] = start + groups * rows * row_bytes
+    items["to_offset"] = groups * rows * row_bytes
     items["row"], items["column"], items["to_row"] = *operand.strides[1:], row_bytes
     items["rows"], items["columns"] = rows, s.columns
     items["part"], items["parts"] = np.arange(s.threads)[:, None], s.threads
@@ -111,8 +178,26 @@ def _panels(s: Sampling, domain: str, number: int, operand: Dense, rows: int, ro
     return address, flat, np.arange(flat.size) // s.groups
 
 
+@lru_cache(maxsize=1)
+def _host() -> Target:
+    return Target.host()
+
+
+def _bounded(s: Sampling, proportion: float, strict: bool) -> None:
+    # Complain where no layout keeps to the bound.
+    layout = lay_out(s)
+    taken, allowed = layout.workspace + s.threads * layout.scratch, (s.bound or 0) * s.threads
+    if s.bound is None or taken <= allowed:
+        return
+    text = (f"sparse_grad_w: available_memory_proportion={proportion} leaves {allowed} bytes; the least that any plan "
+            f"takes is {taken}")
+    if strict:
+        raise MemoryBoundError(text)
+    warnings.warn(text + "; the bound was raised", MemoryBoundWarning, stacklevel=4)
+
+
 def sample(w: BlockSparseMatrix, dy: object, x: object, *, out: object | None = None, out_dtype: object = None,
-           x_name: str = "acts") -> Array:
+           available_memory_proportion: float = 0.6, strict_memory: bool = False, x_name: str = "acts") -> Array:
     """Return the stored values of ``dY X'`` at the pattern of a matrix that is known to be one."""
     left, right = dense_operand("grads", dy), dense_operand(x_name, x)
     check_rows("grads", left.array, w.shape[0], w.groups)
@@ -120,6 +205,7 @@ def sample(w: BlockSparseMatrix, dy: object, x: object, *, out: object | None = 
     columns = left.array.shape[-1]
     if right.array.shape[-1] != columns or right.array.ndim != left.array.ndim:
         raise bad_argument(x_name, f"shape {right.array.shape}", f"as many columns as grads, {columns}")
+    bound = memory_bound(_host(), available_memory_proportion)
     if w.is_transposed:
         left, right = right, left
     wanted = result_format(out_dtype, out)
@@ -132,9 +218,9 @@ def sample(w: BlockSparseMatrix, dy: object, x: object, *, out: object | None = 
         domain = sampled_domain(left.format.name, right.format.name)
         sampling = Sampling(w.pattern.shape, w.pattern.block_shape, w.groups, columns, threads_for(w.nnz * columns),
                             domain, describe(left.array, left.format, left.scale),
-                            describe(right.array, right.format, right.scale), wanted.name, 0)
+                            describe(right.array, right.format, right.scale), wanted.name, 0, bound)
+        _bounded(sampling, available_memory_proportion, strict_memory)
         program(sampling)(w.row_offsets, w.column_indices, left.array, right.array, target)
     if target is not values:
         values[...] = target
     return values
-

@@ -100,8 +100,8 @@ def dense_sparse_matmul(x: Array, w: BlockSparseMatrix, *, out: Array | None = N
                     swapped=True)
 
 
-def sparse_grad_w(w: BlockSparseMatrix, grads: Array, x: Array, *, out: Array | None = None,
-                  out_dtype: object = None) -> Array:
+def sparse_grad_w(w: BlockSparseMatrix, grads: Array, x: Array, *, out: Array | None = None, out_dtype: object = None,
+                  available_memory_proportion: float = 0.6, strict_memory: bool = False) -> Array:
     """Return the gradient of the stored values for ``Y = W X``: ``dY X'`` at the pattern of `w`.
 
     Parameters
@@ -114,11 +114,26 @@ def sparse_grad_w(w: BlockSparseMatrix, grads: Array, x: Array, *, out: Array | 
     out : numpy.ndarray, shape of ``w.blocks``, optional
     out_dtype : Format, dtype or str, optional
         Format of the result (default FP32, or that of `out`).
+    available_memory_proportion : float, optional
+        Share of each thread's tile memory (a core's second-level cache) for temporary bytes; 0 asks for no bound
+        (default 0.6). Operands that are read where they lie take none but the sums of a block.
+    strict_memory : bool, optional
+        Raise where no plan keeps to the bound, instead of warning (default False).
 
     Returns
     -------
     numpy.ndarray, shape of ``w.blocks``
         One gradient for each stored value, for a transposed view too; zero for the padding of edge blocks.
+
+    Raises
+    ------
+    MemoryBoundError
+        With `strict_memory`, if no plan keeps to the bound.
+
+    Warns
+    -----
+    MemoryBoundWarning
+        Otherwise, in that case; the plan that takes the least is run.
 
     Notes
     -----
@@ -133,4 +148,5 @@ def sparse_grad_w(w: BlockSparseMatrix, grads: Array, x: Array, *, out: Array | 
     >>> static.sparse_grad_w(w, np.ones((2, 3), np.float32), np.float32([[1, 2, 3], [4, 5, 6]])).ravel()
     array([ 6., 15.], dtype=float32)
     """
-    return sample(check_matrix("w", w), grads, x, out=out, out_dtype=out_dtype, x_name="x")
+    return sample(check_matrix("w", w), grads, x, out=out, out_dtype=out_dtype,
+                  available_memory_proportion=available_memory_proportion, strict_memory=strict_memory, x_name="x")

@@ -44,7 +44,11 @@ typedef struct pop_sample_item {
     int64_t origin, n_rows, part, parts;
     int64_t rows, depth, columns;     /* elements: rows of dY, rows of X, columns of both */
     int64_t block_rows, block_depth;
-    int64_t y_offset, y_row, x_offset, x_row;
+    int64_t y_offset, y_row, y_column, x_offset, x_row, x_column;
+    int64_t y_format, y_scale, x_format, x_scale;
+    int64_t y_pack, x_pack; /* 1: decode rows to a panel in scratch */
+    int64_t chunk;          /* columns of a panel; all of them where there is none */
+    int64_t panel_rows;     /* rows of dY that a panel holds */
     int64_t to_format, to_scale, overflow;
 } pop_sample_item;
 

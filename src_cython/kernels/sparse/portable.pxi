@@ -19,13 +19,15 @@ cdef extern from "kernels/sparse/frame.h" nogil:
     void frame(const pop_sparse_item *, const pop_tile *, pop_sparse_sweep, int) noexcept nogil
     void ready_f32(const void *, const pop_tile *) noexcept nogil
     void panel_f32(const void *, const pop_tile *) noexcept nogil
+
+cdef extern from "kernels/sparse/sample_frame.h" nogil:
     ctypedef struct pop_sample_item:
         pass
     ctypedef void (*pop_sample_block)(const char *, int64_t, const char *, int64_t, int64_t, int64_t, int64_t, float *,
                                       int64_t) noexcept nogil
     ctypedef void (*pop_sample_elements)(const char *, const char *, int64_t, const int32_t *, int64_t, int64_t,
                                          float *) noexcept nogil
-    void sample(const pop_sample_item *, const pop_tile *, pop_sample_block, pop_sample_elements) noexcept nogil
+    void sample(const pop_sample_item *, const pop_tile *, pop_sample_block, pop_sample_elements, int64_t) noexcept nogil
 
 
 cdef inline void portable_row(const pop_sparse_item *t, const pop_sparse_view *s, int64_t block_row, int64_t row,
@@ -82,7 +84,7 @@ cdef void portable_elements(const char *y, const char *x, int64_t x_row, const i
 
 
 cdef void portable_sample(const pop_sample_item *t, const pop_tile *tile) noexcept nogil:
-    sample(t, tile, portable_block, portable_elements)
+    sample(t, tile, portable_block, portable_elements, 4)
 
 
 cdef list portable_kernels():

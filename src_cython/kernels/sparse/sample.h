@@ -8,7 +8,7 @@
  * With BF16 operands VDPBF16PS takes two columns of each lane at a time. */
 #ifndef POP_SPARSE_SAMPLE_H
 #define POP_SPARSE_SAMPLE_H
-#include "kernels/sparse/frame.h"
+#include "kernels/sparse/sample_frame.h"
 #include "kernels/sparse/vector.h"
 
 /* Sums of the lanes of four vectors. */
@@ -130,7 +130,7 @@ static void dot_elements(const dot_function tiles[3][4], const char *y, const ch
     }
 }
 
-#define SAMPLE_VERTEX(name, tiles)                                                                                     \
+#define SAMPLE_VERTEX(name, tiles, size)                                                                               \
     static void name##_block(const char *y, int64_t y_row, const char *x, int64_t x_row, int64_t height, int64_t width, \
                              int64_t columns, float *sums, int64_t sums_row)                                           \
     {                                                                                                                  \
@@ -143,13 +143,13 @@ static void dot_elements(const dot_function tiles[3][4], const char *y, const ch
     }                                                                                                                  \
     static void name(const void *item, const pop_tile *tile)                                                           \
     {                                                                                                                  \
-        sample((const pop_sample_item *)item, tile, name##_block, name##_elements);                                    \
+        sample((const pop_sample_item *)item, tile, name##_block, name##_elements, size);                              \
     }
 #if POP_LEVEL >= POP_LEVEL_AVX512_BF16
-SAMPLE_VERTEX(sample_pairs, dots_pairs)
+SAMPLE_VERTEX(sample_pairs, dots_pairs, 2)
 #else
-SAMPLE_VERTEX(sample_fp32, dots_fp32)
-SAMPLE_VERTEX(sample_fp16, dots_fp16)
-SAMPLE_VERTEX(sample_bf16, dots_bf16)
+SAMPLE_VERTEX(sample_fp32, dots_fp32, 4)
+SAMPLE_VERTEX(sample_fp16, dots_fp16, 2)
+SAMPLE_VERTEX(sample_bf16, dots_bf16, 2)
 #endif
 #endif

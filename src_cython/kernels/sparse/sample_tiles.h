@@ -96,7 +96,7 @@ static void sample_tiles_block(const char *y, int64_t y_row, const char *x, int6
 static void sample_tiles(const void *item, const pop_tile *tile)
 {
     pop_amx_begin();
-    sample((const pop_sample_item *)item, tile, sample_tiles_block, sample_pairs_elements);
+    sample((const pop_sample_item *)item, tile, sample_tiles_block, sample_pairs_elements, 2);
     pop_amx_end();
 }
 #endif

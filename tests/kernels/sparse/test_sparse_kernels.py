@@ -133,6 +133,8 @@ def test_sample(kernel, block_shape, rows, depth, columns, density, to, seed):
     item["rows"], item["depth"], item["columns"] = rows, depth, columns
     item["block_rows"], item["block_depth"] = block_shape
     item["y_row"] = item["x_row"] = columns * dtype.itemsize
+    item["y_column"] = item["x_column"] = dtype.itemsize
+    item["chunk"] = max(1, columns)
     item["to_format"], item["overflow"] = FORMAT_NUMBERS[to.name], 2 if to.has_infinity else 1
     run = Executable([[(kernel.address, item, np.zeros(1, int))]], 5, 1, 4 * 4096, 0, 1)
     run(pattern.row_offsets, pattern.column_indices, dy, x, values)
