@@ -288,9 +288,12 @@ def _kernel(problem: _Problem, panel: Format, m: int, n: int, split: tuple[int, 
     if split != (1, 1):
         return select("dot", "multiply_parts", panel.name)
     free = not (problem.options.reproducible or problem.packing)
-    dots = any(k.op == "multiply_dots" and k.formats == panel.name for k in kernels("dot"))
-    if n <= _FEW and m > 1 and free and dots:
-        return select("dot", "multiply_dots", panel.name)
+    dots = {k.formats for k in kernels("dot") if k.op == "multiply_dots"}
+    if n <= _FEW and m > 1 and free and panel.name in dots:
+        a = problem.params.a
+        mixed = f"{a.format},{panel}"  # for A as it lies, of half the bytes
+        lies_along = a.plain and a.aligned and a.column == a.format.itemsize and not problem.fixed
+        return select("dot", "multiply_dots", mixed if lies_along and mixed in dots else panel.name)
     return select(
         "dot",
         "multiply",
@@ -376,7 +379,8 @@ def _mode_of_a(p: MatmulParams, panel: Format, kernel: Kernel, n: int) -> int:
     along = a.column == a.format.itemsize
     whole = a.plain and a.aligned and p.k % kernel.grain[2] == 0 and p.m % kernel.grain[0] == 0
     across = panel == FP32 and n <= kernel.block[1] and kernel.op == "multiply"
-    if a.format == panel and whole and (along or across):
+    taken = a.format == panel or kernel.formats == f"{a.format},{panel}"
+    if taken and whole and (along or across):
         return int(Mode.DIRECT)
     turned = a.row == a.format.itemsize and not along and kernel.op != "multiply_dots"
     return int(Mode.TURNED if turned else Mode.LINES)

@@ -9,6 +9,9 @@
 #define POP_KIND bf16
 #define POP_STEP(sum, a, b) _mm512_dpbf16_ps(sum, (__m512bh)_mm512_castps_si512(a), (__m512bh)_mm512_castps_si512(b))
 #include "kernels/dot/blocks512.h"
+#define POP_A_CELL 4
+#define POP_LOAD_A(mask, p) _mm512_maskz_loadu_ps(mask, p)
+#include "kernels/dot/dots512.h"
 #undef POP_KIND
 #undef POP_STEP
 

@@ -5,9 +5,7 @@
  * row: 6 x 64 takes 10 loads for 24 multiply-adds, so both units stay full whatever A's pitch (Zen 5: 285 of 286
  * GFLOP/s in FP32 for 6 x 64, 8 x 48 and 14 x 32, even with rows 16 KiB apart). In FP32 every element is one chain fma(a, b, c) in
  * ascending depth, so its bits equal the portable kernel's.
- *
- * The dot form, for at most 4 columns, runs along the depth in both operands and adds the lanes at the end: each number
- * of A is loaded once, in long lines, which is all that a matrix-vector product can ask for. */
+ */
 #include <immintrin.h>
 
 #define POP_NAME(name) POP_JOIN(POP_JOIN(name, _), POP_KIND)
@@ -82,70 +80,6 @@ static void POP_NAME(pop_multiply_lines)(const pop_dot_block *t)
     POP_NAME(POP_LINE_BODIES)[vectors - 1][t->rows - 1](t, (__mmask16)(0xffffu >> (16 * vectors - t->cols)));
 }
 
-/* Multiply-adds of `run` vectors along the depth, the last one masked. */
-POP_INLINE void POP_NAME(pop_dots_step)(const int rows, const int cols, const int run, const pop_dot_block *t,
-                                        const char *a, const char *b, __mmask16 mask, __m512 sum[4][4][2])
-{
-    __m512 line[4][2];
-#pragma GCC unroll 4
-    for (int q = 0; q < cols; q++)
-#pragma GCC unroll 2
-        for (int u = 0; u < run; u++) line[q][u] = _mm512_maskz_loadu_ps(mask, b + q * t->b_col + 64 * u);
-#pragma GCC unroll 4
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 2
-        for (int u = 0; u < run; u++) {
-            __m512 some = _mm512_maskz_loadu_ps(mask, a + r * t->a_row + 64 * u);
-#pragma GCC unroll 4
-            for (int q = 0; q < cols; q++) sum[r][q][u] = POP_STEP(sum[r][q][u], some, line[q][u]);
-        }
-}
-
-/* 4 rows x 2 vectors at a time reads 45 GB/s of a matrix in memory here, 8 rows 40: fewer streams, longer ones. */
-POP_INLINE void POP_NAME(pop_dots)(const int rows, const int cols, const pop_dot_block *t, int64_t first_row)
-{
-    __m512 sum[4][4][2];
-    const char *a = t->a + first_row * t->a_row;
-    int64_t k = 0;
-#pragma GCC unroll 4
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
-        for (int q = 0; q < cols; q++) sum[r][q][0] = sum[r][q][1] = _mm512_setzero_ps();
-    if (cols <= 2)
-        for (; k + 32 <= t->cells; k += 32)
-            POP_NAME(pop_dots_step)(rows, cols, 2, t, a + 4 * k, t->b + 4 * k, 0xffff, sum);
-    for (; k + 16 <= t->cells; k += 16)
-        POP_NAME(pop_dots_step)(rows, cols, 1, t, a + 4 * k, t->b + 4 * k, 0xffff, sum);
-    if (k < t->cells)
-        POP_NAME(pop_dots_step)(rows, cols, 1, t, a + 4 * k, t->b + 4 * k, (__mmask16)(0xffffu >> (16 - (t->cells - k))),
-                                sum);
-#pragma GCC unroll 4
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
-        for (int q = 0; q < cols; q++) {
-            float *c = t->c + (first_row + r) * t->c_row + q;
-            float total = _mm512_reduce_add_ps(_mm512_add_ps(sum[r][q][0], sum[r][q][1]));
-            *c = t->accumulate ? *c + total : total;
-        }
-}
-
-#define POP_DOTS(C) \
-    static void POP_NAME(pop_dots_##C)(const pop_dot_block *t) \
-    { \
-        int64_t r = 0; \
-        for (; r + 4 <= t->rows; r += 4) POP_NAME(pop_dots)(4, C, t, r); \
-        for (; r < t->rows; r++) POP_NAME(pop_dots)(1, C, t, r); \
-    }
-POP_DOTS(1) POP_DOTS(2) POP_DOTS(3) POP_DOTS(4)
-
-static void POP_NAME(pop_multiply_dots)(const pop_dot_block *t)
-{
-    if (t->cols == 1) POP_NAME(pop_dots_1)(t);
-    else if (t->cols == 2) POP_NAME(pop_dots_2)(t);
-    else if (t->cols == 3) POP_NAME(pop_dots_3)(t);
-    else POP_NAME(pop_dots_4)(t);
-}
-
 #undef POP_BODY
 #undef POP_BODIES2
 #undef POP_BODIES3
@@ -156,5 +90,4 @@ static void POP_NAME(pop_multiply_dots)(const pop_dot_block *t)
 #undef POP_ROWS6
 #undef POP_ROWS8
 #undef POP_ROWS14
-#undef POP_DOTS
 #undef POP_NAME

@@ -6,6 +6,23 @@
 #define POP_KIND fma512
 #define POP_STEP(sum, a, b) _mm512_fmadd_ps(a, b, sum)
 #include "kernels/dot/blocks512.h"
+#define POP_A_CELL 4
+#define POP_LOAD_A(mask, p) _mm512_maskz_loadu_ps(mask, p)
+#include "kernels/dot/dots512.h"
+#undef POP_KIND
+
+/* A in 16 bits, read where it lies: half the bytes of FP32. */
+#define POP_KIND fma512_f16
+#define POP_A_CELL 2
+#define POP_LOAD_A(mask, p) _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, p))
+#include "kernels/dot/dots512.h"
+#undef POP_KIND
+
+#define POP_KIND fma512_bf16
+#define POP_A_CELL 2
+#define POP_LOAD_A(mask, p) \
+    _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, p)), 16))
+#include "kernels/dot/dots512.h"
 #undef POP_KIND
 #undef POP_STEP
 
@@ -17,6 +34,10 @@ static const pop_kernel POP_PRODUCT_KERNELS[] = {
     POP_LINES("fma512_14x32", 14, 32),
     POP_LINES("fma512_2x128", 2, 128),
     {"multiply_dots", "float32", "fma512_dots", POP_FUNCTION(pop_multiply_dots_fma512), {1, 1, 1}, {8, 4, 16}, 0},
+    {"multiply_dots", "float16,float32", "fma512_dots_f16", POP_FUNCTION(pop_multiply_dots_fma512_f16), {1, 1, 1},
+     {8, 4, 16}, 0},
+    {"multiply_dots", "bfloat16,float32", "fma512_dots_bf16", POP_FUNCTION(pop_multiply_dots_fma512_bf16), {1, 1, 1},
+     {8, 4, 16}, 0},
 };
 #undef POP_LINES
 #endif
