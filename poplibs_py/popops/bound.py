@@ -6,21 +6,24 @@ from typing import Any
 
 import numpy as np
 
-from ..formats import QuarterArray, format_of
+from ..formats import Format, QuarterArray, format_of
 from ..formats.bounds import Ball
 from ..formats.reference import Rounding, default_overflow
+from ..formats.scales import auto_scale, checked_block_shape, checked_scale, spread
 
 __all__ = ["cast_bound"]
 
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
 
 def cast_bound(x: Any, format: Any, *, scale: Any = None, block_shape: Any = None, rounding: Rounding = "nearest-even",
-               overflow: str | None = None, seed: int | None = None, random_bits: int = 31) -> Ball:
-    """Return exact results and radii of a `cast` call; the scale is one for the tensor.
+               overflow: str | None = None, seed: int | None = None, random_bits: int = 31, out: Any = None) -> Ball:
+    """Return exact results and radii of a `cast` call.
 
     Parameters
     ----------
-    x, format, scale, block_shape, rounding, overflow, seed, random_bits
-        As `cast` takes them; a scale for each block, or ``"auto"``, is not described.
+    x, format, scale, block_shape, rounding, overflow, seed, random_bits, out
+        As `cast` takes them.
     """
     target = format_of(format)
     held = x.to_array(np.float64) if isinstance(x, QuarterArray) else np.asarray(x)
@@ -28,10 +31,19 @@ def cast_bound(x: Any, format: Any, *, scale: Any = None, block_shape: Any = Non
         values = held.astype(np.float64)
         if not target.has_infinity:
             values = np.where(np.isinf(values), np.nan, values)
-        power = 2.0 ** (scale or 0)
+        power = 2.0 ** _exponents(values, target, scale, block_shape, out)
         ball = Ball.exact(values / power)
     made = ball.rounded(target, rounding, overflow or default_overflow(target, rounding))
     if target.has_infinity:  # `overflow` speaks of finite numbers alone
         endless = np.isinf(ball.centre)
         made = Ball(np.where(endless, ball.centre, made.centre), np.where(endless, 0.0, made.radius))
     return made * power
+
+
+def _exponents(values: Any, target: Format, scale: Any, block_shape: Any, out: Any) -> Floats:
+    """The exponent of each element's scale."""
+    if isinstance(out, QuarterArray):
+        return out.element_scales().astype(np.float64)
+    blocks = checked_block_shape(block_shape, values.shape)
+    chosen = auto_scale(values, target, blocks) if isinstance(scale, str) else 0 if scale is None else scale
+    return spread(checked_scale(chosen, target, values.shape, blocks), values.shape, blocks).astype(np.float64)

@@ -19,9 +19,18 @@ from ..poplin.matmul.bound import finished_ball
 from ..poplin.matmul.reference import values
 from .matrix import BlockSparseMatrix
 from .products.multiply import domain_of
-from .reference import dense_of
+from .reference import dense_of, sampled
 
-__all__ = ["dense_sparse_matmul_bound", "sparse_dense_matmul_bound", "sparse_grad_w_bound"]
+__all__ = [
+    "dense_sparse_matmul_bound",
+    "dynamic_sparse_dense_matmul_bound",
+    "fully_connected_fwd_bound",
+    "fully_connected_grad_a_bound",
+    "fully_connected_sparse_grad_w_bound",
+    "sparse_dense_matmul_bound",
+    "sparse_grad_w_bound",
+    "stored_grad_w_bound",
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -58,6 +67,45 @@ def dense_sparse_matmul_bound(x: Any, w: BlockSparseMatrix, *, out: Any = None, 
     ball = sparse_dense_matmul_bound(w.T, np.swapaxes(x, -1, -2), out=out, out_dtype=out_dtype, bias=bias,
                                      activation=activation)
     return Ball(ball.centre.swapaxes(-1, -2), ball.radius.swapaxes(-1, -2))
+
+
+def dynamic_sparse_dense_matmul_bound(w: BlockSparseMatrix, x: Any, *, transpose_lhs: bool = False,
+                                      transpose_rhs: bool = False, capacity: object = None, **keywords: Any) -> Ball:
+    """Return exact results and radii of a `dynamic.sparse_dense_matmul` call."""
+    right = np.swapaxes(x, -1, -2) if transpose_rhs else x
+    return sparse_dense_matmul_bound(w.T if transpose_lhs else w, right, **keywords)
+
+
+def fully_connected_fwd_bound(w: BlockSparseMatrix, acts: Array, *, capacity: object = None, **keywords: Any) -> Ball:
+    """Return exact results and radii of a `dynamic.fully_connected_fwd` call."""
+    ball = sparse_dense_matmul_bound(w, _by_group(acts, w.groups), **keywords)
+    shape = len(acts), w.groups * w.shape[0]
+    return Ball(*(part.reshape(w.groups, w.shape[0], -1).transpose(2, 0, 1).reshape(shape)
+                  for part in (ball.centre, ball.radius)))
+
+
+def fully_connected_grad_a_bound(w: BlockSparseMatrix, grads: Array, **keywords: Any) -> Ball:
+    """Return exact results and radii of a `dynamic.fully_connected_grad_a` call."""
+    return fully_connected_fwd_bound(w.T, grads, **keywords)
+
+
+def fully_connected_sparse_grad_w_bound(w: BlockSparseMatrix, grads: Array, acts: Array, **keywords: Any) -> Ball:
+    """Return exact results and radii of a `dynamic.fully_connected_sparse_grad_w` call, shaped like the blocks."""
+    return stored_grad_w_bound(w, _by_group(grads, w.groups), _by_group(acts, w.groups), **keywords)
+
+
+def stored_grad_w_bound(w: BlockSparseMatrix, grads: Any, x: Any, *, out: Any = None, out_dtype: object = None) -> Ball:
+    """Return exact results and radii of a `static.sparse_grad_w` call, shaped like the blocks."""
+    ball = sparse_grad_w_bound(w, grads, x, out_dtype=out_dtype if out is None else format_of(out))
+    p = w.pattern
+    turned = (part.swapaxes(1, 2) if w.is_transposed else part for part in (ball.centre, ball.radius))
+    return Ball(*(sampled(part, p.block_shape, p.row_offsets, p.column_indices) for part in turned))
+
+
+def _by_group(batch_first: Array, groups: int) -> Array:
+    """(batch, groups * width) as (groups, width, batch)."""
+    batch, width = batch_first.shape
+    return batch_first.reshape(batch, groups, width // groups).transpose(1, 2, 0)
 
 
 def sparse_grad_w_bound(w: BlockSparseMatrix, grads: Any, x: Any, *, out_dtype: object = None) -> Ball:

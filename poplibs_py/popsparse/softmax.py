@@ -86,7 +86,7 @@ def bs_softmax(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "none", form
     """
     source = _stored(_matrix("x", x))
     masks = _masks(mask, source.groups)
-    result = _result(source, format, scale, out, (source,))
+    result = _result(source, x.format, format, scale, out, (source,))
     if not source.n_blocks:
         return result
     row_blocks = 0 if result.format is FP32 else int(np.diff(source.row_offsets).max())
@@ -116,7 +116,7 @@ def bs_softmax_grad(y: BlockSparseMatrix, grad: BlockSparseMatrix, *, format: ob
     format : Format, dtype or str, optional
         Of the result (default: that of `grad`).
     scale : int, optional
-        Of the result where its format has 8 bits (default: that of `grad`).
+        Of the result where its format has 8 bits (default: that of `grad`, the greatest where each block has its own).
     out : BlockSparseMatrix, optional
         Where to write the result: a matrix of the same pattern; it may be `grad` or `y` itself.
 
@@ -140,9 +140,9 @@ def bs_softmax_grad(y: BlockSparseMatrix, grad: BlockSparseMatrix, *, format: ob
     outputs, grads = _stored(_matrix("y", y)), _stored(_matrix("grad", grad))
     if grads.pattern != outputs.pattern:
         raise bad_argument("grad", grads.pattern, f"y's pattern, {outputs.pattern}")
-    if out is None and format is None and scale is None and isinstance(grads.scale, int):
-        scale = grads.scale
-    result = _result(grads, format, scale, out, (outputs, grads))
+    if out is None and format is None and scale is None:
+        scale = int(np.max(grad.scale, initial=-32))
+    result = _result(grads, grad.format, format, scale, out, (outputs, grads))
     if not grads.n_blocks:
         return result
     task = _task("gradient", grads, ("none",) * grads.groups, (outputs, grads, result), 0)
@@ -170,12 +170,11 @@ def _masks(mask: object, groups: int) -> tuple[str, ...]:
     return tuple(masks)
 
 
-def _result(like: BlockSparseMatrix, format: object, scale: int | None, out: object,
+def _result(like: BlockSparseMatrix, default: Format, format: object, scale: int | None, out: object,
             operands: tuple[BlockSparseMatrix, ...]) -> BlockSparseMatrix:
     if out is None:
-        target = like.format if format is None else as_format(format)
-        if scale is None:
-            scale = -math.floor(math.log2(target.max)) if target.bits <= 8 else 0
+        target = default if format is None else as_format(format)
+        scale = default_scale(target) if scale is None else scale
         as_scale(np.asarray(scale), target, 0)
         return like._with(blocks=np.empty(like.blocks.shape, target.dtype), format=target, scale=scale)
     found = _matrix("out", out)
@@ -192,6 +191,11 @@ def _result(like: BlockSparseMatrix, format: object, scale: int | None, out: obj
         if not same and np.may_share_memory(operand.blocks, found.blocks):
             raise bad_argument("out", "blocks that overlap an operand's", "the operand itself, or memory of its own")
     return found
+
+
+def default_scale(format: Format) -> int:
+    """Return the exponent of a result's scale where none is asked for: the least that holds 1."""
+    return -math.floor(math.log2(format.max)) if format.bits <= 8 else 0
 
 
 @dataclass(frozen=True)

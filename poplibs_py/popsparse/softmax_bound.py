@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..formats import FP32, Format
 from ..formats.bounds import Ball, dot_ball, gamma
+from .matrix import BlockSparseMatrix
+from .reference import dense_of, sampled
+from .softmax import default_scale
+from .values import as_format
 
-__all__ = ["bs_softmax_bound", "bs_softmax_grad_bound"]
+__all__ = ["bs_softmax_bound", "bs_softmax_grad_bound", "softmax_call_bound", "softmax_grad_call_bound"]
 
 Array = np.ndarray[Any, Any]
 
@@ -60,6 +65,48 @@ def bs_softmax_grad_bound(y: Array, grad: Array, format: Format = FP32, scale: i
     total = dot_ball(y * grad)
     difference = (Ball.exact(grad) - total[..., None]).rounded(FP32)
     return _rounded((Ball.exact(y) * difference).rounded(FP32), format, scale)
+
+
+def softmax_call_bound(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "none", format: object = None,
+                       scale: int | None = None, out: BlockSparseMatrix | None = None) -> Ball:
+    """Return exact results and radii of a `bs_softmax` call of finite numbers, shaped like the result's blocks."""
+    stored = x.copy() if x.is_transposed else x
+    p = stored.pattern
+    ones = np.ones(stored.blocks.shape)
+    keep = dense_of(p.shape, p.block_shape, p.row_offsets, p.column_indices, ones, p.groups) != 0
+    diagonal = np.arange(p.shape[1]) - np.arange(p.shape[0])[:, None]
+    masks = (mask,) * p.groups if isinstance(mask, str) else mask
+    for group, name in zip(keep, masks, strict=True):
+        group &= {"none": True, "zero_upper_triangle": diagonal <= 0, "zero_lower_triangle": diagonal >= 0}[name]
+    ball = bs_softmax_bound(_numbers(stored), keep, *_made(stored.format, format, scale, None, out))
+    return _at_blocks(ball, stored)
+
+
+def softmax_grad_call_bound(y: BlockSparseMatrix, grad: BlockSparseMatrix, *, format: object = None,
+                            scale: int | None = None, out: BlockSparseMatrix | None = None) -> Ball:
+    """Return exact results and radii of a `bs_softmax_grad` call of finite numbers, shaped like the result's blocks."""
+    outputs, grads = (w.copy() if w.is_transposed else w for w in (y, grad))
+    kept = int(np.max(grads.scale, initial=-32)) if format is None else None
+    made = _made(grads.format, format, scale, kept, out)
+    return _at_blocks(bs_softmax_grad_bound(_numbers(outputs), _numbers(grads), *made), grads)
+
+
+def _numbers(w: BlockSparseMatrix) -> Array:
+    return w.to_dense(np.float64).reshape(w.groups, *w.shape)
+
+
+def _made(like: Format, format: object, scale: int | None, kept: int | None, out: Any) -> tuple[Format, int]:
+    """The format and the scale of a result."""
+    if out is not None:
+        return out.format, out.scale
+    target = like if format is None else as_format(format)
+    scale = kept if scale is None else scale
+    return target, default_scale(target) if scale is None else scale
+
+
+def _at_blocks(ball: Ball, w: BlockSparseMatrix) -> Ball:
+    p = w.pattern
+    return Ball(*(sampled(part, p.block_shape, p.row_offsets, p.column_indices) for part in (ball.centre, ball.radius)))
 
 
 def _rounded(ball: Ball, format: Format, scale: int) -> Ball:

@@ -1,6 +1,6 @@
 """Tools to test numerics with, ours and yours: distances, bounds, exact data, references, strategies, assertions.
 
-`strategies` needs hypothesis and is imported when first used.
+`strategies` and `calls` need hypothesis and are imported when first used.
 """
 
 from typing import Any
@@ -19,6 +19,7 @@ __all__ = [
     "assert_same_bits",
     "assert_within_bound",
     "bound",
+    "calls",
     "check",
     "codes_of",
     "decode_exact",
@@ -39,8 +40,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name != "strategies":
+    if name not in ("calls", "strategies"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
-    return importlib.import_module(f"{__name__}.strategies")
+    return importlib.import_module(f"{__name__}.{name}")

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..errors import InvalidTypeError, bad_argument
 from ..formats import Format, QuarterArray, format_of
 from ..formats.bounds import Ball
+from ..popsparse import BlockSparseMatrix
 from .exact import codes_of, decode_exact, round_exact, values_of
 from .ulp import error_over_bound, ulp_error
 
@@ -26,7 +27,8 @@ def assert_within_bound(got: Any, ball: Ball, *, fmt: Any = None, exact: ArrayLi
     Parameters
     ----------
     got : array_like
-        Results, of a format's dtype, float64, a `QuarterArray`, or codes of `fmt`.
+        Results, of a format's dtype, float64, a `QuarterArray`, codes of `fmt`, or a `BlockSparseMatrix`, whose stored
+        blocks count.
     ball : Ball
         The exact results and what they may be wrong by, from `poplibs_py.testing.bound`; of the shape of `got`.
     fmt : Format, dtype or str, optional
@@ -56,6 +58,8 @@ def assert_within_bound(got: Any, ball: Ball, *, fmt: Any = None, exact: ArrayLi
       [0, 0]: exact 11, rounded 11.0 (0x41300000), got 11.100000381469727 (0x4131999a), 104858 ulps, bound 1.31e-06 ...
       kernel: a broken one
     """
+    if isinstance(got, BlockSparseMatrix):
+        got = got.to_quarter() if got.format.bits <= 8 else got.blocks
     form = _format(got, fmt)
     values = values_of(got, form)
     if values.shape != ball.shape:

@@ -61,6 +61,53 @@ def _cast(x: Any, format: Any, **how: Any) -> Array:
     return exact_values(values_of(x))
 
 
+def _dynamic_sparse_dense_matmul(w: BlockSparseMatrix, x: Any, *, transpose_lhs: bool = False,
+                                 transpose_rhs: bool = False, **keywords: Any) -> Array:
+    right = np.swapaxes(x, -1, -2) if transpose_rhs else x
+    return _sparse_dense_matmul(w.T if transpose_lhs else w, right, **keywords)
+
+
+def _fully_connected_fwd(w: BlockSparseMatrix, acts: Array, *, bias: Any = None, **keywords: Any) -> Array:
+    sums = _sparse_dense_matmul(w, _by_group(acts, w.groups), bias=bias, **keywords)
+    return sums.transpose(2, 0, 1).reshape(len(acts), -1)
+
+
+def _fully_connected_grad_a(w: BlockSparseMatrix, grads: Array, **keywords: Any) -> Array:
+    return _fully_connected_fwd(w.T, grads, **keywords)
+
+
+def _fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Array, **how: Any) -> Array:
+    return _sparse_grad_w(w, _by_group(grads, w.groups), _by_group(acts, w.groups))
+
+
+def _sparse_grad_w(w: BlockSparseMatrix, grads: Array, x: Array, **how: Any) -> Array:
+    left, right = (exact_values(a).reshape(w.groups, *a.shape[-2:]) for a in (grads, x))
+    full = left @ right.swapaxes(1, 2)
+    return _at_blocks(full.swapaxes(1, 2) if w.is_transposed else full, w)
+
+
+def _bs_softmax_grad(y: BlockSparseMatrix, grad: BlockSparseMatrix, **how: Any) -> Array:
+    outputs, grads = (w.copy() if w.is_transposed else w for w in (y, grad))
+    left, right = exact_values(stored_values(outputs)[0]), exact_values(stored_values(grads)[0])
+    return _at_blocks(left * (right - (left * right).sum(axis=2, keepdims=True)), outputs)
+
+
+def _at_blocks(full: Array, w: BlockSparseMatrix) -> Array:
+    """The stored blocks of dense matrices (groups, rows, columns) of fractions; zeros outside the matrix."""
+    (high, wide), pattern = w.pattern.block_shape, w.pattern
+    blocks = np.zeros((pattern.n_blocks, high, wide), object)
+    group, row = np.divmod(pattern.row_indices, max(1, pattern.block_rows))
+    for block, g, r, c in zip(blocks, group, row, pattern.column_indices, strict=True):
+        part = full[g, r * high:(r + 1) * high, c * wide:(c + 1) * wide]
+        block[:part.shape[0], :part.shape[1]] = part
+    return blocks
+
+
+def _by_group(batch_first: Array, groups: int) -> Array:
+    batch, width = batch_first.shape
+    return batch_first.reshape(batch, groups, width // groups).transpose(1, 2, 0)
+
+
 def _finished(sums: Array, bias: Any, activation: str | None) -> Array:
     if activation not in (None, "relu"):
         raise bad_argument("activation", activation, "None or 'relu', whose values are fractions")
@@ -69,10 +116,20 @@ def _finished(sums: Array, bias: Any, activation: str | None) -> Array:
 
 
 EXACT: dict[str, Callable[..., Array]] = {
+    "bs_softmax_grad": _bs_softmax_grad,
     "cast": _cast,
     "dense_sparse_matmul": _dense_sparse_matmul,
+    "dynamic_sparse_dense_matmul": _dynamic_sparse_dense_matmul,
+    "fully_connected_fwd": _fully_connected_fwd,
+    "fully_connected_grad_a": _fully_connected_grad_a,
+    "fully_connected_sparse_grad_w": _fully_connected_sparse_grad_w,
     "matmul": _matmul,
     "matmul_acc": _matmul_acc,
+    "matmul_grouped": _matmul,
+    "matmul_grouped_acc": _matmul_acc,
+    "matmul_prepared": _matmul,
     "sparse_dense_matmul": _sparse_dense_matmul,
+    "sparse_dense_matmul_prepared": _sparse_dense_matmul,
+    "sparse_grad_w": _sparse_grad_w,
 }
-"""Each op in fractions, by the name it has in `poplibs_py.testing.OPS`."""
+"""Each op in fractions, by its name in `poplibs_py.testing.OPS`: all but `bs_softmax`, which has exponentials."""

@@ -31,14 +31,38 @@ class Op:
     bound: str
 
 
+def _own(call: str, bound: str) -> Op:
+    """An op whose bound's centres are the reference."""
+    return Op(call, bound, bound)
+
+
+def _dense(call: str, kin: str) -> Op:
+    return Op(call, f"poplin.matmul.reference:{kin}", f"poplin.matmul.bound:{kin}_bound")
+
+
+_SPARSE = "popsparse.bound:"
+
 OPS: dict[str, Op] = {
-    "cast": Op("popops:cast", "popops.bound:cast_bound", "popops.bound:cast_bound"),
-    "dense_sparse_matmul": Op("popsparse.static:dense_sparse_matmul", "popsparse.bound:dense_sparse_matmul_bound",
-                              "popsparse.bound:dense_sparse_matmul_bound"),
-    "matmul": Op("poplin:matmul", "poplin.matmul.reference:matmul", "poplin.matmul.bound:matmul_bound"),
-    "matmul_acc": Op("poplin:matmul_acc", "poplin.matmul.reference:matmul_acc", "poplin.matmul.bound:matmul_acc_bound"),
-    "sparse_dense_matmul": Op("popsparse.static:sparse_dense_matmul", "popsparse.bound:sparse_dense_matmul_bound",
-                              "popsparse.bound:sparse_dense_matmul_bound"),
+    "bs_softmax": _own("popsparse:bs_softmax", "popsparse.softmax_bound:softmax_call_bound"),
+    "bs_softmax_grad": _own("popsparse:bs_softmax_grad", "popsparse.softmax_bound:softmax_grad_call_bound"),
+    "cast": _own("popops:cast", "popops.bound:cast_bound"),
+    "dense_sparse_matmul": _own("popsparse.static:dense_sparse_matmul", _SPARSE + "dense_sparse_matmul_bound"),
+    "dynamic_sparse_dense_matmul": _own("popsparse.dynamic:sparse_dense_matmul",
+                                        _SPARSE + "dynamic_sparse_dense_matmul_bound"),
+    "fully_connected_fwd": _own("popsparse.dynamic:fully_connected_fwd", _SPARSE + "fully_connected_fwd_bound"),
+    "fully_connected_grad_a": _own("popsparse.dynamic:fully_connected_grad_a",
+                                   _SPARSE + "fully_connected_grad_a_bound"),
+    "fully_connected_sparse_grad_w": _own("popsparse.dynamic:fully_connected_sparse_grad_w",
+                                          _SPARSE + "fully_connected_sparse_grad_w_bound"),
+    "matmul": _dense("poplin:matmul", "matmul"),
+    "matmul_acc": _dense("poplin:matmul_acc", "matmul_acc"),
+    "matmul_grouped": _dense("poplin:matmul_grouped", "matmul"),
+    "matmul_grouped_acc": _dense("poplin:matmul_grouped_acc", "matmul_acc"),
+    "matmul_prepared": _dense("testing.prepared:matmul_prepared", "matmul"),
+    "sparse_dense_matmul": _own("popsparse.static:sparse_dense_matmul", _SPARSE + "sparse_dense_matmul_bound"),
+    "sparse_dense_matmul_prepared": _own("testing.prepared:sparse_dense_matmul_prepared",
+                                         _SPARSE + "sparse_dense_matmul_bound"),
+    "sparse_grad_w": _own("popsparse.static:sparse_grad_w", _SPARSE + "stored_grad_w_bound"),
 }
 """The ops that have a bound, by name. Where a bound stands for the reference, its centres are the float64 results."""
 
@@ -78,6 +102,8 @@ def exact(op: str, *operands: Any, **keywords: Any) -> NDArray[Any]:
     array([[Fraction(7, 8)]], dtype=object)
     """
     _op(op)
+    if op not in EXACT:
+        raise bad_argument("op", op, "one whose results are fractions: " + ", ".join(map(repr, sorted(EXACT))))
     return EXACT[op](*operands, **keywords)
 
 

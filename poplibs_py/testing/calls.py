@@ -1,0 +1,180 @@
+"""Hypothesis strategies for whole calls of each op: operands of any bit patterns, layouts and options that fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from ..errors import bad_argument
+from ..formats import FORMATS, FP32, QuarterArray
+from ..popsparse import BlockSparseMatrix, dynamic
+from .strategies import arrays, block_masks, extents, formats, layouts, options, relaid, shapes
+
+__all__ = ["CALLS", "Call", "block_sparse_matrices", "calls"]
+
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+"""The operands of a call and its keywords."""
+
+_BLOCKS = ((1, 1), (4, 4), (8, 8), (16, 16), (3, 5), (1, 4), (32, 32))
+_NAMES = [f.name for f in FORMATS]
+_EPILOGUE = {"activation": ["relu", "gelu", "silu"], "out_dtype": _NAMES}
+_MASKS = ("none", "zero_upper_triangle", "zero_lower_triangle")
+_extent = extents("dot", most=70)
+
+
+def calls(op: str) -> SearchStrategy[Call]:
+    """Calls of an op: operands and keywords.
+
+    Parameters
+    ----------
+    op : str
+        One of `poplibs_py.testing.OPS`.
+
+    Examples
+    --------
+    ::
+
+        @given(calls("matmul"))
+        def test_products(call):
+            operands, keywords = call
+            testing.check("matmul", *operands, **keywords)
+    """
+    if op not in CALLS:
+        raise bad_argument("op", op, ", ".join(map(repr, sorted(CALLS))))
+    return CALLS[op]()
+
+
+@st.composite
+def block_sparse_matrices(draw: st.DrawFn, *, finite: bool = False, moderate: bool = False,
+                          groups: SearchStrategy[int] | None = None, square: bool = False) -> BlockSparseMatrix:
+    """Block-sparse matrices of any bit patterns, formats, blocks, ragged edges and scales, transposed views too.
+
+    Parameters
+    ----------
+    finite, moderate : bool, optional
+        As for `arrays`.
+    groups : strategy of int, optional
+        How many groups (default 1).
+    square : bool, optional
+        Only square blocks.
+    """
+    block = draw(st.sampled_from([b for b in _BLOCKS if b[0] == b[1] or not square]))
+    count = 1 if groups is None else draw(groups)
+    grid = draw(st.integers(1, 4)), draw(st.integers(1, 4))
+    mask = np.stack([draw(block_masks(*map(st.just, grid))) for _ in range(count)])
+    fmt = draw(formats())
+    rows, columns = (n * b - draw(st.integers(0, b - 1)) for n, b in zip(grid, block, strict=True))
+    w = BlockSparseMatrix.from_mask(mask, block, shape=(rows, columns), format=fmt)
+    values = draw(arrays(w.blocks.shape, fmt, finite=finite, moderate=moderate))
+    inside = BlockSparseMatrix.from_dense(np.ones((count, rows, columns), np.float32), block, mask=mask).blocks != 0
+    w.blocks[...] = np.where(inside, values, np.zeros((), fmt.dtype))
+    if fmt.bits == 8:
+        each = st.just(0) if moderate else st.integers(-32, 31)
+        per_block = st.lists(each, min_size=w.n_blocks, max_size=w.n_blocks).map(lambda s: np.array(s, np.int8))
+        w = BlockSparseMatrix(w.pattern, w.blocks, fmt, draw(each | per_block))
+    return w.T if draw(st.booleans()) else w
+
+
+@st.composite
+def _dense(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
+    return relaid(draw(arrays(shape, draw(formats()))), draw(layouts()))
+
+
+@st.composite
+def _matmul(draw: st.DrawFn, *, batch: bool = False, acc: bool = False, prepared: bool = False) -> Call:
+    m, k, n = (draw(_extent) for _ in range(3))
+    front = (draw(st.integers(1, 3)),) if batch else ()
+    a, b = draw(_dense((*front, m, k))), draw(_dense((*front, k, n)))
+    allowed: dict[str, Any] = {"activation": _EPILOGUE["activation"], "alpha": [0.5, -3.0]}
+    if not prepared:
+        allowed |= {"partials_type": ["half"], "reproducible": [True]}
+    keywords = draw(options(allowed | ({"beta": [0.0, 1.0, -0.5]} if acc else {"out_dtype": _NAMES})))
+    if draw(st.booleans()):
+        keywords["bias"] = draw(arrays((n,), FP32))
+    return ((draw(arrays((*front, m, n), draw(formats()))), a, b) if acc else (a, b)), keywords
+
+
+@st.composite
+def _sparse(draw: st.DrawFn, *, swapped: bool = False) -> Call:
+    w = draw(block_sparse_matrices(groups=st.integers(1, 2)))
+    n, front = draw(_extent), (w.groups,) if w.groups > 1 else ()
+    x = draw(_dense((*front, n, w.shape[0]) if swapped else (*front, w.shape[1], n)))
+    return ((x, w) if swapped else (w, x)), draw(options(_EPILOGUE))
+
+
+@st.composite
+def _dynamic(draw: st.DrawFn) -> Call:
+    (w, x), keywords = draw(_sparse())
+    if draw(st.booleans()):
+        keywords["capacity"] = dynamic.Capacity(w.n_blocks + draw(st.integers(0, 9)))
+    if draw(st.booleans()):
+        return (w, x.swapaxes(-1, -2)), keywords | {"transpose_rhs": True}
+    return (w.T, x), keywords | {"transpose_lhs": True}
+
+
+@st.composite
+def _layer(draw: st.DrawFn, sides: tuple[int, ...], epilogue: dict[str, Any]) -> Call:
+    w = draw(block_sparse_matrices(groups=st.integers(1, 3)))
+    batch = draw(_extent)
+    given = tuple(draw(_dense((batch, w.groups * w.shape[side]))) for side in sides)
+    return (w, *given), draw(options(epilogue))
+
+
+@st.composite
+def _grad_w(draw: st.DrawFn) -> Call:
+    w = draw(block_sparse_matrices(groups=st.integers(1, 2)))
+    n, front = draw(_extent), (w.groups,) if w.groups > 1 else ()
+    return (w, *(draw(_dense((*front, extent, n))) for extent in w.shape)), draw(options({"out_dtype": _NAMES}))
+
+
+@st.composite
+def _softmax(draw: st.DrawFn) -> Call:
+    x = draw(block_sparse_matrices(moderate=True, groups=st.integers(1, 2), square=True))
+    return (x,), draw(options({"mask": [_MASKS[1], _MASKS[2], list(_MASKS[: x.groups])], "format": _NAMES}))
+
+
+@st.composite
+def _softmax_grad(draw: st.DrawFn) -> Call:
+    y = draw(block_sparse_matrices(moderate=True, groups=st.integers(1, 2), square=True))
+    values = draw(arrays(y.blocks.shape, y.format, moderate=True))
+    inside = np.where(y.blocks != 0, values, np.zeros((), y.blocks.dtype))  # and zero beyond the edges
+    grad = BlockSparseMatrix(y.pattern, inside, y.format, y.scale)
+    return (y, grad.T if y.is_transposed else grad), draw(options({"format": _NAMES}))
+
+
+@st.composite
+def _cast(draw: st.DrawFn) -> Call:
+    x: Any = draw(arrays(shapes(2, "cast", most=40), formats()))
+    keywords = draw(options({"rounding": ["toward-zero"], "overflow": ["saturate", "nan"]}))
+    target = draw(formats(at_most_bits=16))
+    if x.dtype.itemsize == 1 and draw(st.booleans()):
+        x = QuarterArray(x, x.dtype, draw(st.integers(-32, 31)))
+    if target.bits == 8:
+        keywords["scale"] = draw(st.integers(-32, 31) | st.just("auto"))
+        keywords["block_shape"] = draw(st.none() | st.tuples(st.integers(1, 5), st.sampled_from([-1, 1, 7])))
+    return (x, target), keywords
+
+
+CALLS: dict[str, Callable[[], SearchStrategy[Call]]] = {
+    "bs_softmax": _softmax,
+    "bs_softmax_grad": _softmax_grad,
+    "cast": _cast,
+    "dense_sparse_matmul": lambda: _sparse(swapped=True),
+    "dynamic_sparse_dense_matmul": _dynamic,
+    "fully_connected_fwd": lambda: _layer((1,), _EPILOGUE),
+    "fully_connected_grad_a": lambda: _layer((0,), {"out_dtype": _NAMES}),
+    "fully_connected_sparse_grad_w": lambda: _layer((0, 1), {"out_dtype": _NAMES}),
+    "matmul": _matmul,
+    "matmul_acc": lambda: _matmul(acc=True),
+    "matmul_grouped": lambda: _matmul(batch=True),
+    "matmul_grouped_acc": lambda: _matmul(batch=True, acc=True),
+    "matmul_prepared": lambda: _matmul(prepared=True),
+    "sparse_dense_matmul": _sparse,
+    "sparse_dense_matmul_prepared": _sparse,
+    "sparse_grad_w": _grad_w,
+}
+"""For each op, what makes its strategy."""

@@ -1,0 +1,21 @@
+"""Products of an operand that was prepared just before, as ops to check."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..formats import format_of
+from ..poplin import matmul, prepare
+from ..popsparse import BlockSparseMatrix, static
+
+__all__ = ["matmul_prepared", "sparse_dense_matmul_prepared"]
+
+
+def matmul_prepared(a: Any, b: Any, **keywords: Any) -> Any:
+    """Prepare `b` for operands like `a`, and multiply: the contract is that of `poplin.matmul`."""
+    return matmul(a, prepare(b, a_dtype=format_of(getattr(a, "format", a))), **keywords)
+
+
+def sparse_dense_matmul_prepared(w: BlockSparseMatrix, x: Any, **keywords: Any) -> Any:
+    """Prepare `x` for matrices like `w`, and multiply: the contract is that of `static.sparse_dense_matmul`."""
+    return static.sparse_dense_matmul(w, static.prepare_dense(x, w.format), **keywords)
