@@ -29,7 +29,7 @@ POP_INLINE pop_random_span pop_random_rows(const pop_random_call *c, const pop_r
     return span;
 }
 
-#define POP_RANDOM_CHUNK 64 /* rows */
+#define POP_RANDOM_CHUNK 32 /* rows: with fewer the loop costs 2 %, with more streaming 25 % */
 
 /* Rows row .. row + rows - 1 of the stream, and which of their elements the array has. */
 typedef struct pop_random_chunk {
