@@ -16,7 +16,7 @@ import numpy as np
 
 from poplibs_py.config import settings
 from poplibs_py.errors import bad_argument, bad_type
-from poplibs_py.formats import Format
+from poplibs_py.formats import FORMATS, Format
 from poplibs_py.program import Executable, overlaps_itself
 
 cnp.import_array()
@@ -277,7 +277,8 @@ cdef bint spoils(cnp.ndarray source, cnp.ndarray out) except -1:
 
 # Types of arguments that cannot change, of which equal ones mean the same: not bool, not complex.
 cdef frozenset PLAIN = frozenset([float, int, str, type, type(None), Format, np.float16, np.float32, np.float64,
-                                  np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64])
+                                  np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64,
+                                  *(type(form.dtype) for form in FORMATS), *(type(np.dtype(k)) for k in "?bhilBHIL")])
 
 
 @cython.final
@@ -295,7 +296,7 @@ cdef class Remembered:
 
     def __call__(self, *arguments):
         for argument in arguments:
-            if type(argument) not in PLAIN and not isinstance(argument, np.dtype):
+            if type(argument) not in PLAIN:
                 return self.function(*arguments)
         found = self.made.get(arguments)
         if found is None:
