@@ -26,13 +26,17 @@ cdef extern from "Python.h":
 
 cdef extern from "kernels/random/call.h" nogil:
     ctypedef struct pop_random_call:
-        uint64_t seed
-        uint32_t modifier, substream
+        uint64_t start[2]
         int64_t first, count
         float scale, shift, low, high, slope, intercept
         uint32_t bound, one
         uint64_t range, threshold
         int64_t offset
+
+cdef extern from "kernels/random/aox.h" nogil:
+    ctypedef unsigned long long pop_polynomial  # of 128 bits
+    void pop_aox_start(uint64_t *start, uint64_t seed, uint32_t modifier, uint32_t substream)
+    void pop_aox_jump(pop_polynomial steps, uint64_t *s0, uint64_t *s1)
 
 cdef int64_t WORD = (<int64_t>1 << 32) - 1
 cdef object TWO_WORDS = (1 << 64) - 1
@@ -149,28 +153,26 @@ cpdef uint32_t modifier_of(object seed_modifier) except? 0:
 
 
 cdef object _lock = threading.Lock()
-cdef bint _seeded = False  # what follows is the stream that calls without a seed share
-cdef uint64_t _seed
-cdef uint32_t _modifier
-cdef int64_t _row
+cdef bint _seeded = False
+cdef uint64_t _next[2]  # where the stream starts that calls without a seed share: the first row not yet drawn
 
 
 def seed_default(seed, uint32_t modifier):
     """Start the stream of the calls without a seed again; None: from the system's entropy."""
-    global _seeded, _seed, _modifier, _row
+    global _seeded
     cdef uint64_t word = np.random.SeedSequence().generate_state(1, np.uint64)[0] if seed is None else seed
     with _lock:
-        _seeded, _seed, _modifier, _row = True, word, modifier, 0
+        pop_aox_start(_next, word, modifier, 0)
+        _seeded = True
 
 
 cdef int take_default(pop_random_call *call, int64_t per_row) except -1:
     """The next place of that stream; a call takes whole rows."""
-    global _row
     if not _seeded:
         seed_default(None, 0)
     with _lock:
-        call.seed, call.modifier, call.first = _seed, _modifier, _row * per_row
-        _row += (call.count + per_row - 1) // per_row
+        call.start[0], call.start[1] = _next[0], _next[1]
+        pop_aox_jump((call.count + per_row - 1) // per_row, &_next[0], &_next[1])
     return 0
 
 
@@ -206,7 +208,7 @@ cdef class Draw:
         self.program = kernel.address, 3 if kernel.op == "dropout" else 2
         self.alone = _executable(*self.program, 1)
         self.unit = dtype.itemsize if kernel.formats == "bytes" else 1  # such kernels count bytes
-        self.numbers = pop_random_call(0, 0, 0, 0, 0, scale, shift, low, high, slope, intercept, bound, one, range,
+        self.numbers = pop_random_call([0, 0], 0, 0, scale, shift, low, high, slope, intercept, bound, one, range,
                                        threshold, offset)
 
     def fill(self, shape, out, seed, seed_modifier, offset, source=None, threads=None):
@@ -228,13 +230,14 @@ cdef class Draw:
         ndarray
         """
         cdef pop_random_call call = self.numbers
+        cdef uint32_t modifier
         result = output(shape, self.dtype, out)
-        call.modifier = modifier_of(seed_modifier)
+        modifier = modifier_of(seed_modifier)
         call.first = counted("offset", offset, LAST // self.unit) * self.unit
         call.count = cnp.PyArray_SIZE(result) * self.unit
         if seed is not None:
-            call.seed = seed_of(seed)
-        elif call.first or call.modifier:
+            pop_aox_start(call.start, seed_of(seed), modifier, 0)
+        elif call.first or modifier:
             name, value = ("offset", offset) if call.first else ("seed_modifier", seed_modifier)
             raise bad_argument(name, value, "0 where there is no seed")
         else:

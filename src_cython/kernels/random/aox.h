@@ -80,7 +80,10 @@ static pop_polynomial pop_aox_power(pop_polynomial n)
 
 static void pop_aox_jump(pop_polynomial steps, uint64_t *s0, uint64_t *s1)
 {
-    if (!steps) return;
+    if (steps < 32) { /* sooner done than leapt */
+        for (; steps; steps--) pop_aox_scalar(s0, s1);
+        return;
+    }
     pop_polynomial jump = pop_aox_power(steps);
     uint64_t a = *s0, b = *s1, c = 0, d = 0;
     for (int i = 0; i < 128; i++) {
@@ -143,11 +146,25 @@ static void pop_aox_seek(pop_aox *g, uint64_t row)
     memcpy(g->s1, d, sizeof d);
 }
 
+/* Lane 0 at row 0. */
+static void pop_aox_start(uint64_t start[2], uint64_t seed, uint32_t modifier, uint32_t substream)
+{
+    start[0] = pop_splitmix(&seed);
+    start[1] = pop_splitmix(&seed);
+    pop_aox_jump((pop_polynomial)modifier << 96 | (pop_polynomial)substream << 80, start, start + 1);
+}
+
+/* The substream `ahead` of the one that starts there. */
+static void pop_aox_resume(pop_aox *g, const uint64_t start[2], uint32_t ahead, uint64_t row)
+{
+    memcpy(g->start, start, sizeof g->start);
+    pop_aox_jump((pop_polynomial)ahead << 80, g->start, g->start + 1);
+    pop_aox_seek(g, row);
+}
+
 static void pop_aox_open(pop_aox *g, uint64_t seed, uint32_t modifier, uint32_t substream, uint64_t row)
 {
-    g->start[0] = pop_splitmix(&seed);
-    g->start[1] = pop_splitmix(&seed);
-    pop_aox_jump((pop_polynomial)modifier << 96 | (pop_polynomial)substream << 80, g->start, g->start + 1);
+    pop_aox_start(g->start, seed, modifier, substream);
     pop_aox_seek(g, row);
 }
 

@@ -4,8 +4,7 @@
 #include <stdint.h>
 
 typedef struct pop_random_call {
-    uint64_t seed;
-    uint32_t modifier, substream;
+    uint64_t start[2];             /* lane 0 of the stream at row 0, see aox.h */
     int64_t first, count;          /* logical index of element 0; elements */
     float scale, shift, low, high; /* result = scale * draw + shift, kept within low .. high */
     float slope, intercept;        /* quantiles: q becomes slope * q + intercept, in units of 2^-31 */

@@ -186,7 +186,7 @@ static int64_t __attribute__((noinline)) pop_r_redraw(const pop_random_call *c, 
     for (uint32_t attempt = 1;; attempt++) {
         pop_aox g;
         uint64_t words[POP_AOX_LANES];
-        pop_aox_open(&g, c->seed, c->modifier, c->substream + attempt, row);
+        pop_aox_resume(&g, c->start, attempt, row);
         pop_aox_rows(&g, 1, words);
         unsigned __int128 product = (unsigned __int128)words[lane] * c->range;
         if ((uint64_t)product >= c->threshold) return (int64_t)(product >> 64) + c->offset;

@@ -62,7 +62,7 @@ POP_INLINE pop_random_chunk pop_random_next(const pop_random_call *c, int64_t ro
         if (span.begin >= span.end) return;                                                                            \
         char read[POP_RANDOM_CHUNK * per_row * in_bytes + 1], made[POP_RANDOM_CHUNK * per_row * out_bytes];            \
         pop_aox stream;                                                                                                \
-        pop_aox_open(&stream, c->seed, c->modifier, c->substream, (uint64_t)span.begin);                               \
+        pop_aox_resume(&stream, c->start, 0, (uint64_t)span.begin);                                                    \
         pop_aox_lanes row_lanes = pop_aox_load(&stream), *lanes = &row_lanes;                                          \
         for (int64_t row = span.begin; row < span.end;) {                                                              \
             const pop_random_chunk k = pop_random_next(c, row, span.end, per_row);                                     \
