@@ -287,7 +287,10 @@ def _plan_layer(
     ]
     plans: list[ConvPlan | None] = [None] * 4
     if objective.bounded:
-        plans = [best_plan(target, p, o, objective, joint=j) for p, o, j in jobs]
+        for i, (p, o, j) in enumerate(jobs):
+            plans[i] = best_plan(target, p, o, objective, joint=j)
+            if plans[i] is None and plans[0] is not None:
+                return plans[0]  # a joint plan that fits is better than three of which one does not
     if not objective.bounded or (plans[0] is None and None in plans[1:]):
         for i, (p, o, j) in enumerate(jobs):
             if plans[i] is None:
