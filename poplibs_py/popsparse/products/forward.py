@@ -173,7 +173,8 @@ def _panels_pay(w: BlockSparseMatrix, row_bytes: int) -> bool:
     reads = w.nnz / (max(1, w.groups * w.shape[1]) * min(8, w.block_shape[0]))
     if w.block_shape == (1, 1):
         return reads >= (_FEW_READS if row_bytes > _NARROW_ROW else _READS_WORTH_A_COPY)
-    return row_bytes >= _NARROW_ROW // 2 and reads >= _READS_WORTH_A_COPY
+    worth = _READS_WORTH_A_COPY if w.block_shape[0] > 8 else _READS_WORTH_A_COPY // 2
+    return row_bytes >= _NARROW_ROW // 2 and reads >= worth
 
 
 def _run(product: Product, w: BlockSparseMatrix, x: Array, y: Array, bias: Array | None, keep: bool) -> None:

@@ -26,8 +26,8 @@ MULTIPLY = np.dtype([(name, np.int64) for name in (
 """One part of the block rows of one group: ``Y = W X``."""
 
 READY = np.dtype([(name, np.int64) for name in (
-    "offsets", "n_rows", "from", "to", "scales", "part", "parts", "format", "scale", "block_rows", "block_columns",
-    "pairs",
+    "offsets", "n_rows", "from", "to", "scales", "order", "part", "parts", "format", "scale", "block_rows",
+    "block_columns", "pairs",
 )])  # fmt: skip
 """One share of the values, decoded."""
 

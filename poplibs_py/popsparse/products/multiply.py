@@ -15,7 +15,7 @@ from ...program import Executable
 from .items import ACTIVATIONS, FORMAT_NUMBERS, MULTIPLY, OVERFLOW_INFINITY, OVERFLOW_NAN, READY
 
 __all__ = ["TILE_COLUMNS", "Dense", "Product", "Values", "domain_of", "items_of", "itemsize_of", "kernel_of",
-           "panel_columns", "program", "ready_program", "strip_of"]
+           "panel_columns", "program", "strip_of"]
 
 Array = np.ndarray[Any, Any]
 
@@ -48,15 +48,11 @@ class Dense:
 
 @dataclass(frozen=True)
 class Values:
-    """The blocks of W: format, exponent of the scale (None: one for each block), how many to make room for.
-
-    `ready` says that they are decoded already, as `ready_program` leaves them.
-    """
+    """The blocks of W: format, exponent of the scale (None: one for each block), how many to make room for."""
 
     format: str
     scale: int | None
     capacity: int
-    ready: bool = False
 
 
 @dataclass(frozen=True)
@@ -111,12 +107,17 @@ class Product:
     @property
     def pairs(self) -> bool:
         """Whether the rows of a block must lie interleaved two by two, or for tiles transposed."""
-        return self.domain != "float32" and self.transposed
+        return self.domain != "float32" and self.transposed and not self.reorders
+
+    @property
+    def reorders(self) -> bool:
+        """Whether single elements are put in the order of the transpose, so that two neighbours are a pair."""
+        return self.domain == "bfloat16" and self.transposed and self.block_shape == (1, 1)
 
     @property
     def decodes(self) -> bool:
         """Whether W's values must be made ready before the product."""
-        return not self.w.ready and (self.w.format != self.domain or self.pairs or self.domain == "float16")
+        return self.w.format != self.domain or self.pairs or self.reorders or self.domain == "float16"
 
     @property
     def size(self) -> int:
@@ -267,15 +268,6 @@ def program(product: Product) -> Executable:
     return Executable(compute_sets, n_operands, p.threads, p.scratch_bytes, workspace, p.threads)
 
 
-@lru_cache(maxsize=64)
-def ready_program(product: Product) -> Executable:
-    """Return the executable that decodes values once: operands are row offsets, values, result[, scales]."""
-    p = product
-    address, items, tiles = _ready_segment(p, 2, 3 if p.w.scale is None else -1)
-    items["from"] = 1
-    return Executable([[(address, items, tiles)]], 4 if p.w.scale is None else 3, p.threads, 0, 0, p.threads)
-
-
 def _ready_segment(p: Product, to: int, scales: int) -> tuple[int, Array, Array]:
     items = np.zeros(p.threads, READY)
     stored_rows = p.shape[1] if p.transposed else p.shape[0]
@@ -284,6 +276,7 @@ def _ready_segment(p: Product, to: int, scales: int) -> tuple[int, Array, Array]
         n_rows = p.groups * -(-p.shape[0] // p.block_shape[1])
     items["n_rows"] = n_rows
     items["from"], items["to"], items["scales"] = 2, to, scales
+    items["order"] = 5 if p.reorders else -1
     items["part"], items["parts"] = np.arange(p.threads), p.threads
     items["format"], items["scale"] = FORMAT_NUMBERS[p.w.format], p.w.scale or 0
     items["block_rows"], items["block_columns"] = p.block_shape
@@ -319,7 +312,7 @@ def _describe(items: Array, p: Product) -> None:
     # What all items of a product share.
     block_rows, block_depth = p.block_shape[::-1] if p.transposed else p.block_shape
     items["offsets"], items["inner"], items["values"], items["x"], items["y"] = range(5)
-    items["order"] = 5 if p.transposed else -1
+    items["order"] = 5 if p.transposed and not p.reorders else -1
     items["bias"] = 5 + p.transposed if p.bias else -1
     items["n_rows"] = -(-p.shape[0] // block_rows)
     items["rows"], items["depth"] = p.shape

@@ -260,60 +260,88 @@ static void frame(const pop_sparse_item *t, const pop_tile *tile, pop_sparse_swe
     frame_with(t, tile, sweep, pack_plain, to_bf16, t->pack ? t->depth * row : 0, row);
 }
 
-/* One block's values made ready. */
-static void ready_block(const pop_ready_item *t, const pop_decoding *d, const char *from, char *to)
+/* Rows of BF16, interleaved two by two; the last of an odd number with zeros. */
+static void interleave_rows(const uint16_t *from, int64_t rows, int64_t width, char *to)
 {
-    const int64_t code = pop_bytes(FORMATS[t->format]), width = t->block_columns;
-    if (!t->pairs) {
-        ready_line(d, from, to, t->block_rows * width);
-        return;
-    }
-    uint16_t *pair = (uint16_t *)to, low[256], high[256];
-    for (int64_t r = 0; r < t->block_rows; r += 2)
-        for (int64_t c = 0; c < width; c += 256) {
-            const int64_t n = least(256, width - c);
-            const char *at = from + (r * width + c) * code;
-            memset(high, 0, sizeof high);
-            ready_line(d, at, (char *)low, n);
-            if (r + 1 < t->block_rows) ready_line(d, at + width * code, (char *)high, n);
-            for (int64_t i = 0; i < n; i++) {
-                *pair++ = low[i];
-                *pair++ = high[i];
-            }
+    for (int64_t r = 0; r < rows; r += 2, from += 2 * width)
+        for (int64_t c = 0; c < width; c++, to += 4) {
+            const uint32_t pair = from[c] | (r + 1 < rows ? (uint32_t)from[width + c] << 16 : 0);
+            memcpy(to, &pair, 4);
         }
 }
 
-typedef void (*pop_ready_block)(const pop_ready_item *t, const pop_decoding *d, const char *from, char *to);
+#define READY_CODES 2048 /* decoded at a time on their way to pairs */
 
-/* A share of the blocks, each `ready_bytes` when it is ready. */
+/* `n` blocks' values made ready, all of one scale. */
+static void ready_some(const pop_ready_item *t, const pop_decoding *d, const char *from, char *to, int64_t n)
+{
+    const int64_t width = t->block_columns, area = t->block_rows * width, code = pop_bytes(FORMATS[t->format]);
+    uint16_t codes[READY_CODES];
+    if (!t->pairs) {
+        ready_line(d, from, to, n * area);
+        return;
+    }
+    if (area <= READY_CODES) {
+        const int64_t ready_bytes = (t->block_rows + 1) / 2 * width * 4, most = READY_CODES / area;
+        for (int64_t q = 0; q < n; q += most) {
+            const int64_t some = least(most, n - q);
+            ready_line(d, from + q * area * code, (char *)codes, some * area);
+            for (int64_t e = 0; e < some; e++)
+                interleave_rows(codes + e * area, t->block_rows, width, to + (q + e) * ready_bytes);
+        }
+        return;
+    }
+    for (int64_t q = 0; q < n; q++, from += area * code)
+        for (int64_t r = 0; r < t->block_rows; r += 2)
+            for (int64_t c = 0, some; c < width; c += some, to += 4 * some) {
+                const int64_t rows = least(2, t->block_rows - r);
+                some = least(READY_CODES / 2, width - c);
+                for (int64_t e = 0; e < rows; e++)
+                    ready_line(d, from + ((r + e) * width + c) * code, (char *)(codes + e * some), some);
+                interleave_rows(codes, rows, some, to);
+            }
+}
+
+/* Single elements in the order of another pattern, through a table of all codes where they have 8 bits. */
+static void ready_ordered(const pop_ready_item *t, const pop_decoding *d, const char *from, const int32_t *order, char *to,
+                          int64_t n)
+{
+    uint16_t value[256];
+    uint8_t codes[256];
+    if (pop_bytes(FORMATS[t->format]) == 2) {
+        for (int64_t q = 0; q < n; q++) memcpy(to + 2 * q, from + 2 * (int64_t)order[q], 2);
+        return;
+    }
+    for (int i = 0; i < 256; i++) codes[i] = (uint8_t)i;
+    ready_line(d, (const char *)codes, (char *)value, 256);
+    for (int64_t q = 0; q < n; q++) memcpy(to + 2 * q, &value[(uint8_t)from[order[q]]], 2);
+}
+
+typedef void (*pop_ready_blocks)(const pop_ready_item *t, const pop_decoding *d, const char *from, char *to, int64_t n);
+
+/* A share of the blocks, each `ready_bytes` when it is ready; those of one scale together. */
 POP_INLINE void ready_blocks(const pop_ready_item *t, const pop_tile *tile, int to_bf16, int64_t ready_bytes,
-                             pop_ready_block block)
+                             pop_ready_blocks make)
 {
     const int64_t blocks = ((const int64_t *)tile->operands[t->offsets])[t->n_rows];
     const int8_t *scales = t->scales < 0 ? NULL : (const int8_t *)tile->operands[t->scales];
+    const int32_t *order = t->order < 0 ? NULL : (const int32_t *)tile->operands[t->order];
     const int64_t bytes = t->block_rows * t->block_columns * pop_bytes(FORMATS[t->format]);
     const int64_t first = blocks * t->part / t->parts, last = blocks * (t->part + 1) / t->parts;
-    pop_decoding d = decoding_of(t->format, t->scale, to_bf16);
-    for (int64_t q = first; q < last; q++) {
-        if (scales && scales[q] != d.scale) d = decoding_of(t->format, scales[q], to_bf16);
-        block(t, &d, tile->operands[t->from] + q * bytes, tile->operands[t->to] + q * ready_bytes);
+    for (int64_t q = first, end; q < last; q = end) {
+        const int64_t scale = scales ? scales[order ? order[q] : q] : t->scale;
+        for (end = scales ? q + 1 : last; end < last && scales[order ? order[end] : end] == scale; end++) continue;
+        const pop_decoding d = decoding_of(t->format, scale, to_bf16);
+        char *const to = tile->operands[t->to] + q * ready_bytes;
+        if (order) ready_ordered(t, &d, tile->operands[t->from], order + q, to, end - q);
+        else make(t, &d, tile->operands[t->from] + q * bytes, to, end - q);
     }
 }
 
 POP_INLINE void ready(const pop_ready_item *t, const pop_tile *tile, int to_bf16)
 {
     const int64_t rows = t->pairs ? (t->block_rows + 1) / 2 * 2 : t->block_rows;
-    const int64_t ready_bytes = rows * t->block_columns * (to_bf16 ? 2 : 4);
-    if (t->scales >= 0 || t->pairs) {
-        ready_blocks(t, tile, to_bf16, ready_bytes, ready_block);
-        return;
-    }
-    const int64_t blocks = ((const int64_t *)tile->operands[t->offsets])[t->n_rows];
-    const int64_t bytes = t->block_rows * t->block_columns * pop_bytes(FORMATS[t->format]);
-    const int64_t first = blocks * t->part / t->parts, last = blocks * (t->part + 1) / t->parts;
-    const pop_decoding d = decoding_of(t->format, t->scale, to_bf16);
-    ready_line(&d, tile->operands[t->from] + first * bytes, tile->operands[t->to] + first * ready_bytes,
-               (last - first) * t->block_rows * t->block_columns);
+    ready_blocks(t, tile, to_bf16, rows * t->block_columns * (to_bf16 ? 2 : 4), ready_some);
 }
 
 POP_INLINE void panel(const pop_panel_item *t, const pop_tile *tile, int to_bf16)

@@ -29,10 +29,11 @@ typedef struct pop_sparse_item {
 
 /* Codes of any format to FP32 or BF16 values, scaled: the values of a matrix made ready. `scales` is an operand that holds
  * an exponent for each block, or -1 and `scale` serves all. With `pairs` the rows of a block are interleaved two by two
- * (the last of an odd number with zeros), as products of the transpose want BF16. */
+ * (the last of an odd number with zeros), as products of the transpose want BF16; `order` is an operand that says which block
+ * of 1 x 1 comes where, or -1. */
 typedef struct pop_ready_item {
     int64_t offsets, n_rows; /* operand, block rows: the last offset is how many blocks there are */
-    int64_t from, to, scales;
+    int64_t from, to, scales, order;
     int64_t part, parts;
     int64_t format, scale, block_rows, block_columns;
     int64_t pairs;

@@ -342,14 +342,22 @@ POP_INLINE void ready_tile_block(const int parts, const pop_ready_item *t, const
     if (parts == 2) to[4 * area] = special != 0;
 }
 
-static void ready_tile_bf16(const pop_ready_item *t, const pop_decoding *d, const char *from, char *to)
+POP_INLINE void ready_tile_blocks(const int parts, const pop_ready_item *t, const pop_decoding *d, const char *from, char *to,
+                                  int64_t n)
 {
-    ready_tile_block(1, t, d, from, to);
+    const int64_t area = t->block_rows * t->block_columns, bytes = area * pop_bytes(FORMATS[t->format]);
+    const int64_t ready_bytes = parts == 2 ? 4 * area + SPECIAL_BYTES : 2 * area;
+    for (int64_t q = 0; q < n; q++) ready_tile_block(parts, t, d, from + q * bytes, to + q * ready_bytes);
 }
 
-static void ready_tile_parts(const pop_ready_item *t, const pop_decoding *d, const char *from, char *to)
+static void ready_tile_bf16(const pop_ready_item *t, const pop_decoding *d, const char *from, char *to, int64_t n)
 {
-    ready_tile_block(2, t, d, from, to);
+    ready_tile_blocks(1, t, d, from, to, n);
+}
+
+static void ready_tile_parts(const pop_ready_item *t, const pop_decoding *d, const char *from, char *to, int64_t n)
+{
+    ready_tile_blocks(2, t, d, from, to, n);
 }
 
 static void ready_tiles_bf16(const void *item, const pop_tile *tile)

@@ -160,6 +160,7 @@ def test_decoding_every_code(kernel, fmt):
     if kernel.op == "ready":
         item = np.zeros(1, READY)
         item["n_rows"], item["from"], item["to"], item["scales"], item["parts"] = 1, 1, 2, -1, 1
+        item["order"] = -1
         item["block_rows"], item["block_columns"] = 1, codes.size
     else:
         item = np.zeros(1, PANEL)
