@@ -10,8 +10,8 @@
  * statements here clobber memory.
  *
  * The software tiles do as the Intel SDM writes TDPBF16PS: even and odd products of the pairs are summed apart, in ascending
- * order, then together, then added to the destination; each operation rounded to nearest even, subnormal operands and
- * results taken for zero. What the hardware would fault on (no configuration, shapes that do not fit) gives NaN. */
+ * order, by fused multiply-adds, then together, then added to the destination; each operation rounds to nearest even and
+ * takes subnormal operands and results for zero, whatever MXCSR says. What the hardware would fault on (no configuration, shapes that do not fit) gives NaN. */
 #ifndef POP_AMX_H
 #define POP_AMX_H
 #include "kernels/abi.h"
@@ -118,10 +118,9 @@ static void pop_tile_bf16(int sums, int a, int b)
         for (int n = 0; n < 16; n++) {
             float part[2] = {0.0f, 0.0f}, total;
             for (int k = 0; k < pop_tiles.shape.rows[b]; k++)
-                for (int odd = 0; odd < 2; odd++) {
-                    float product = pop_half_cell(pop_tiles.cell[a][r][k], odd) * pop_half_cell(pop_tiles.cell[b][k][n], odd);
-                    part[odd] = pop_flushed(part[odd] + pop_flushed(product));
-                }
+                for (int odd = 0; odd < 2; odd++)
+                    part[odd] = pop_flushed(__builtin_fmaf(pop_half_cell(pop_tiles.cell[a][r][k], odd),
+                                                           pop_half_cell(pop_tiles.cell[b][k][n], odd), part[odd]));
             memcpy(&total, &pop_tiles.cell[sums][r][n], 4);
             total = pop_flushed(pop_flushed(total) + pop_flushed(part[0] + part[1]));
             if (!fit) total = __builtin_nanf("");

@@ -101,6 +101,42 @@ def test_products_are_exact_and_stay_in_their_block(kernel, data):
     assert_same_bits(c, wanted, kernel=kernel.name)
 
 
+def bf16_products():
+    found = [k for k in kernels("dot") if k.op in ("multiply", "multiply_parts") and k.formats == "bfloat16"]
+    return pytest.mark.parametrize("kernel", found, ids=[f"{k.level}-{k.name}" for k in found])
+
+
+@bf16_products()
+@pytest.mark.parametrize(
+    ("a", "b", "old", "wanted"),
+    [
+        (2.0**-133, 2.0**120, 0.0, 0.0),  # a subnormal operand
+        (2.0**120, -(2.0**-127), 0.0, 0.0),
+        (2.0**-126, 2.0**120, 0.0, 2.0**-6),  # the least normal number counts
+        (2.0**-64, 2.0**-63, 0.0, 0.0),  # a subnormal sum
+        (2.0**-64, 2.0**-62, 0.0, 2.0**-126),
+        (2.0**-63, 1.5 * 2.0**-63, -(2.0**-126), 0.0),  # that cancels to a subnormal one
+        (1.0, 1.0, 2.0**-130, 1.0),
+        (2.0**-24, 2.0**-24, 0.0, 2.0**-48),  # FP16's least numbers: its products and sums are far above
+    ],
+)
+def test_bf16_units_take_subnormal_numbers_for_zero(kernel, a, b, old, wanted):
+    rows, cols = kernel.grain[0], kernel.block[1] if kernel.grain[0] > 1 else 1
+    depth = kernel.grain[2]
+    left, right = np.zeros((rows, depth)), np.zeros((cols, depth))
+    left[:, depth // 2], right[:, depth // 2] = a, b
+    a_cells, b_cells = cells_of(left, 2), np.ascontiguousarray(cells_of(right, 2).T)
+    c = np.full((rows, cols), old, np.float32)
+    block = Block(
+        a=a_cells.ctypes.data, b=b_cells.ctypes.data, c=c.ctypes.data, a_row=a_cells.strides[0], a_cell=4,
+        b_cell=4 * cols, c_row=cols, rows=rows, cols=cols, cells=depth // 2, accumulate=1,
+    )  # fmt: skip
+    hook("begin", kernel.level)
+    ctypes.CFUNCTYPE(None, ctypes.POINTER(Block))(kernel.address)(ctypes.byref(block))
+    hook("end", kernel.level)
+    np.testing.assert_array_equal(c, np.float32(wanted))
+
+
 @these("multiply_parts")
 @pytest.mark.parametrize("split", [(2, 1), (1, 2), (2, 2)])
 @pytest.mark.parametrize("skip", [0, 1])
