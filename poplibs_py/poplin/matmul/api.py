@@ -12,12 +12,23 @@ import numpy as np
 
 from ...config import settings
 from ...errors import MemoryBoundWarning, UnsupportedError, bad_argument, bad_type
-from ...formats import format_of
+from ...formats import QuarterArray, format_of
 from ...immutable import Immutable
 from ...program.record import Run, asked_target, listening, record
 from ...target import Target, resolve_target
 from ..convolution import ConvPlan
-from .arguments import Array, Call, check_size, contiguous, default_out_format, epilogue_of, given, read_call, taken
+from .arguments import (
+    Array,
+    Call,
+    check_size,
+    contiguous,
+    default_out_format,
+    epilogue_of,
+    given,
+    read_call,
+    receiver,
+    taken,
+)
 from .lower import Program, lower, program_of
 from .modelled import TileMatmul, compile_modelled, matmul_modelled, plan_modelled
 from .options import MatmulOptions, parse_options
@@ -58,7 +69,7 @@ def matmul(
     a: Any,
     b: Any,
     *,
-    out: Array | None = None,
+    out: Any = None,
     out_dtype: Any = None,
     alpha: float = 1.0,
     bias: Any = None,
@@ -71,7 +82,7 @@ def matmul(
     target: Target | str | None = None,
     seed: int | None = None,
     options: Mapping[str, Any] | None = None,
-) -> Array:
+) -> Any:
     """Multiply matrices: ``activation(alpha * a @ b + bias)``.
 
     Corresponds to PopLibs' ``poplin::matMul`` and ``matMulWithOutput``.
@@ -84,8 +95,9 @@ def matmul(
     b : array_like [..., k, n] or [k], or PreparedMatrix
         Any of those formats, not necessarily a's. Both take a `QuarterArray` too, with a scale per tensor, row or
         block. Batch axes broadcast as in `numpy.matmul`.
-    out : numpy.ndarray [..., m, n], optional
-        Where the result goes; any strides. It may overlap the operands.
+    out : numpy.ndarray or QuarterArray [..., m, n], optional
+        Where the result goes; any strides. It may overlap the operands. A `QuarterArray` with one scale 2^s receives
+        the result divided by 2^s and rounded to its format, which may be user-defined.
     out_dtype : dtype, Format or str, optional
         The result's format. By default float32 where an operand is float32 or one is float16 and the other bfloat16,
         else float16 or bfloat16, whichever is there, and float16 for two FP8 operands.
@@ -118,7 +130,7 @@ def matmul(
 
     Returns
     -------
-    numpy.ndarray [..., m, n]
+    numpy.ndarray or QuarterArray [..., m, n]
         `out` where it was given.
 
     Raises
@@ -151,7 +163,13 @@ def matmul(
     if listening():
         key = None
         target = asked_target() if target is None else target
-    elif type(a) is np.ndarray and type(b) is np.ndarray and options is None and bias is None:
+    elif (
+        type(a) is np.ndarray
+        and type(b) is np.ndarray
+        and (out is None or type(out) is np.ndarray)
+        and options is None
+        and bias is None
+    ):
         key = (
             a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype, out_dtype,
             None if out is None else (out.shape, out.strides, out.dtype), alpha, activation, partials_type,
@@ -180,7 +198,7 @@ def matmul(
 
 
 def matmul_acc(
-    c: Array,
+    c: Any,
     a: Any,
     b: Any,
     *,
@@ -191,14 +209,14 @@ def matmul_acc(
     target: Target | str | None = None,
     options: Mapping[str, Any] | None = None,
     **keywords: Any,
-) -> Array:
+) -> Any:
     """Accumulate a product in place: ``c[...] = activation(alpha * a @ b + beta * c + bias)``.
 
     Corresponds to PopLibs' ``poplin::matMulAcc``, with beta besides.
 
     Parameters
     ----------
-    c : numpy.ndarray [..., m, n]
+    c : numpy.ndarray or QuarterArray [..., m, n]
         Read, and overwritten with the result in its own format.
     a, b, alpha, bias, activation, target, options
         As for `matmul`.
@@ -225,13 +243,13 @@ def matmul_acc(
     array([[2., 1.],
            [1., 2.]], dtype=float32)
     """
-    if not isinstance(c, np.ndarray):
-        raise bad_type("c", type(c).__name__, "a numpy.ndarray, which receives the result")
+    if not isinstance(c, (np.ndarray, QuarterArray)):
+        raise bad_type("c", type(c).__name__, "a numpy.ndarray or a QuarterArray, which receives the result")
     chosen = parse_options(options, _from_keywords(keywords))
     return _product(a, b, c, None, epilogue_of(alpha, beta, activation), bias, chosen, target, None, "c")
 
 
-def matmul_grouped(a: Any, b: Any, **keywords: Any) -> Array:
+def matmul_grouped(a: Any, b: Any, **keywords: Any) -> Any:
     """Multiply matrices group by group: [g, m, k] by [g, k, n].
 
     Corresponds to PopLibs' ``poplin::matMulGrouped``: both of rank 3 and of as many groups, with no broadcasting.
@@ -258,7 +276,7 @@ def matmul_grouped(a: Any, b: Any, **keywords: Any) -> Array:
     return matmul(a, b, **keywords)
 
 
-def matmul_grouped_acc(c: Array, a: Any, b: Any, **keywords: Any) -> Array:
+def matmul_grouped_acc(c: Any, a: Any, b: Any, **keywords: Any) -> Any:
     """Accumulate products group by group, as `matmul_acc` does: PopLibs' ``poplin::matMulGroupedAcc``."""
     _check_groups(a, b)
     return matmul_acc(c, a, b, **keywords)
@@ -507,7 +525,7 @@ def _seen(key: Any, a: Array, b: Array, out: Array | None) -> _Ready | None:
 def _product(
     a: Any,
     b: Any,
-    out: Array | None,
+    out: Any,
     out_dtype: Any,
     epilogue: Epilogue,
     bias: Any,
@@ -515,30 +533,32 @@ def _product(
     target: Target | str | None,
     key: Any,
     out_name: str = "out",
-) -> Array:
+) -> Any:
     """Check the arguments, plan, lower and run; keep the program for the next call with this key."""
     machine = _host(target)
     row = None if bias is None else taken(bias, "bias")
     if isinstance(b, PreparedMatrix):
         return b.product(given(a, "a"), out, out_dtype, epilogue, row, options, machine, out_name)
     left, right = given(a, "a"), given(b, "b")
-    call = read_call(left, right, out, out_dtype, row, out_name)
+    into = None if out is None else receiver(out, out_name)
+    call = read_call(left, right, into, out_dtype, row, out_name)
     sources = [x for x in (left.array, right.array, row) if x is not None]
-    if out is not None and any(np.may_share_memory(out, x) for x in sources):
-        result = out.copy()
-        out[...] = _product(a, b, result, None, epilogue, bias, options, target, None)
+    if into is not None and any(np.may_share_memory(into.array, x) for x in sources):
+        spare = out.copy()
+        _product(a, b, spare, None, epilogue, bias, options, target, None)
+        into.array[...] = receiver(spare, out_name).array
         return out
     program = program_of(call.params, options, epilogue, machine)
     if key is not None:
         if len(_ready) >= _KEPT_CALLS:
             _ready.clear()
         _ready[key] = _Ready(call, program)
-    result = np.empty(call.shape, call.format.dtype) if out is None else out
+    result = np.empty(call.shape, call.format.dtype) if into is None else into.array
     began = perf_counter()
     program.run(left.array, right.array, result, row, left.scales, right.scales)
     if listening():
         record(_run_of(call.params, program.plan, perf_counter() - began))
-    return result
+    return result if out is None else out
 
 
 def _run_of(p: MatmulParams, plan: HostPlan, seconds: float) -> Run:

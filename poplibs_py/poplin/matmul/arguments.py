@@ -15,8 +15,19 @@ from .options import ACTIVATIONS
 from .params import MatmulParams, Operand, Scales
 from .plan import Epilogue
 
-__all__ = ["Array", "Call", "Given", "check_size", "contiguous", "default_out_format", "epilogue_of", "given",
-           "read_call", "taken"]
+__all__ = [
+    "Array",
+    "Call",
+    "Given",
+    "check_size",
+    "contiguous",
+    "default_out_format",
+    "epilogue_of",
+    "given",
+    "read_call",
+    "receiver",
+    "taken",
+]
 
 Array = np.ndarray[Any, Any]
 _ALLOWED = "an array of " + ", ".join(f.name for f in FORMATS)
@@ -94,6 +105,18 @@ def given(value: object, name: str) -> Given:
     return Given(value.codes, value.format, 0, scales, value.block_shape)
 
 
+def receiver(value: object, name: str) -> Given:
+    """Take what receives a result: an array, or a `QuarterArray` with one scale."""
+    if isinstance(value, QuarterArray):
+        scale = value.uniform_scale()
+        if scale is None:
+            raise bad_argument(name, f"a QuarterArray with scales of blocks {value.block_shape}", "one with one scale")
+        return Given(value.codes, value.format, scale)
+    if not isinstance(value, np.ndarray):
+        raise bad_type(name, type(value).__name__, "a numpy.ndarray or a QuarterArray")
+    return Given(value, format_of(taken(value, name)))
+
+
 def taken(value: object, name: str) -> Array:
     """Return `value` as an array of a known format; what cannot be taken is refused by name."""
     found = as_array(name, value, _ALLOWED, np.float32)
@@ -128,7 +151,7 @@ def epilogue_of(alpha: Any, beta: Any, activation: Any) -> Epilogue:
 
 
 def read_call(
-    a: Given, b: Given, out: Array | None, out_dtype: object, bias: Array | None, out_name: str = "out"
+    a: Given, b: Given, out: Given | None, out_dtype: object, bias: Array | None, out_name: str = "out"
 ) -> Call:
     """Check shapes and formats together, and describe the product; `out_name` is what the caller calls `out`."""
     left, right = a.matrix("a", True), b.matrix("b", False)
@@ -145,8 +168,8 @@ def read_call(
     if out is None:
         target = contiguous(fmt, m, n, batch)
     else:
-        _check_out(out, shape, out_name)
-        target = Given(_with_axes(out, vectors), fmt).operand(batch)
+        _check_out(out.array, shape, out_name)
+        target = Given(_with_axes(out.array, vectors), fmt, out.scale).operand(batch)
     params = MatmulParams(m, n, k, left.operand(batch), right.operand(batch), target, batch)
     if bias is not None:
         params = _with_bias(params, bias)
@@ -176,20 +199,17 @@ def contiguous(f: Format, rows: int, cols: int, batch: tuple[int, ...]) -> Opera
     return Operand(f, cols * f.itemsize, f.itemsize, tuple(reversed(strides)))
 
 
-def _out_format(a: Given, b: Given, out: Array | None, out_dtype: object, out_name: str) -> Format:
+def _out_format(a: Given, b: Given, out: Given | None, out_dtype: object, out_name: str) -> Format:
     if out is not None:
-        if not isinstance(out, np.ndarray):
-            raise bad_type(out_name, type(out).__name__, "a numpy.ndarray")
-        fmt = format_of(taken(out, out_name))
-        if out_dtype is not None and format_of(out_dtype, "out_dtype") != fmt:
-            raise bad_argument(out_name, f"dtype {out.dtype}", f"out_dtype, which is {out_dtype}")
-        return fmt
+        if out_dtype is not None and format_of(out_dtype, "out_dtype") != out.format:
+            raise bad_argument(out_name, f"dtype {out.format}", f"out_dtype, which is {out_dtype}")
+        return out.format
     if out_dtype is None:
         return default_out_format(a.format, b.format)
     fmt = format_of(out_dtype, "out_dtype")
     if fmt.dtype is None:
         raise bad_argument(
-            "out_dtype", fmt.name, "a format that arrays have a dtype for: cast the FP32 result to others"
+            "out_dtype", fmt.name, "a format that arrays have a dtype for: give a QuarterArray as out for others"
         )
     return fmt
 

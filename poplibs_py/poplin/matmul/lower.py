@@ -175,7 +175,8 @@ def kernel_record(plan: HostPlan, b_operand: int = _B) -> Array:
     s["skip_lows"] = plan.options.half_passes == 3
     s["transpose"] = select("dot", "transpose", "cells").kernel.address
     s["interleave"] = select("dot", "interleave", "bfloat16").kernel.address
-    name = p.out.format.name if p.out.format in FORMATS else "custom"
+    narrow = p.out.format in FORMATS and (p.out.plain or p.out.format.bits == 8)  # those kernels read the scale
+    name = p.out.format.name if narrow else "custom"
     s["epilogue"] = select("dot", "epilogue", f"float32->{name}").kernel.address
     if plan.options.partials_type == "half":
         s["round_sums"] = select("dot", "round", "float16").kernel.address
@@ -196,7 +197,7 @@ def _finish(s: Any, plan: HostPlan) -> None:
     p = plan.params
     s["finish"] = p.bias is not None or plan.epilogue.activation is not None
     s["out_row"], s["out_col"] = p.out.row, p.out.column
-    s["out_format"] = format_record(p.out.format).ctypes.data
+    s["out_format"] = format_record(p.out.format, p.out.scale).ctypes.data
     s["overflow"] = _OVERFLOW_INFINITY if p.out.format.has_infinity else _OVERFLOW_NAN
     s["activation"] = ACTIVATIONS.index(plan.epilogue.activation)
     s["alpha"], s["beta"] = plan.epilogue.alpha, plan.epilogue.beta

@@ -21,7 +21,7 @@ _FLOPS_OF_A_THREAD = 1 << 20  # work below which another thread costs more than 
 HALF_PARTIALS_DEPTH = 128
 """Numbers of the depth between two roundings of the running sum, where partials are half."""
 
-_TILE_DEPTHS = (256, 128, 64)  # the same for kernels of a matrix unit
+_SMALL_DEPTHS = (256, 128, 64)  # the same for kernels of a matrix unit, and for operands packed for good
 _PIECES = 4  # pieces of the kernel's height that A is packed for at once
 _TURNED_PIECES = 32  # the same where A lies across its rows: the lines to pack are then as long as the block is high
 _PACKING = 14.0  # products that a core makes in the time in which it packs one number
@@ -276,7 +276,7 @@ def _plan_within(problem: _Problem, bound: int | None, least: bool = False) -> H
         problem.exchanged,
         split,
     )
-    plan = _blocked(draft, m, n, fixed, least)
+    plan = _blocked(draft, m, n, fixed, least, problem.packing)
     if plan is None or split == (1, 1) or problem.packing:
         return plan
     whole = _plan_within(replace(problem, fixed=None, panel=FP32), bound, least)
@@ -410,7 +410,9 @@ def _in_place(plan: HostPlan) -> bool:
     )
 
 
-def _blocked(plan: HostPlan, m: int, n: int, fixed: HostPlan | None, least: bool) -> HostPlan | None:
+def _blocked(
+    plan: HostPlan, m: int, n: int, fixed: HostPlan | None, least: bool, packing: bool
+) -> HostPlan | None:
     """Choose block sizes that fit the bound with the least work beside the products; `least` asks for the smallest."""
     rows, cols, _ = plan.kernel.block
     shallow = max(plan.kernel.grain[2], 16 * plan.elements)
@@ -418,7 +420,7 @@ def _blocked(plan: HostPlan, m: int, n: int, fixed: HostPlan | None, least: bool
         return _widest(_with_depth(plan, shallow, fixed), rows, cols)
     best: HostPlan | None = None
     seen: set[tuple[int, int]] = set()
-    for depth in (plan.kc,) if fixed else (*_depths(plan), shallow):
+    for depth in (plan.kc,) if fixed else (*_depths(plan, packing), shallow):
         deep = _with_depth(plan, depth, fixed)
         for mc in _heights(deep, m):
             if (deep.kc, mc) in seen:
@@ -434,11 +436,12 @@ def _blocked(plan: HostPlan, m: int, n: int, fixed: HostPlan | None, least: bool
     return best
 
 
-def _depths(plan: HostPlan) -> list[int]:
-    """Depths that a block may have, the deepest first; tiles reload both operands, which then should be near."""
-    cells = _TILE_DEPTHS if plan.kernel.grain[0] > 1 else _DEPTHS
-    depths = [d * plan.elements for d in cells]
-    return depths if plan.kernel.grain[0] > 1 else [max(1, plan.params.k), *depths]
+def _depths(plan: HostPlan, packing: bool) -> list[int]:
+    """Depths that a block may have, the deepest first: small where products to come pack the other operand as deep,
+    and for tiles, which reload both operands."""
+    tiles = plan.kernel.grain[0] > 1
+    depths = [d * plan.elements for d in (_SMALL_DEPTHS if tiles or packing else _DEPTHS)]
+    return depths if tiles or packing else [max(1, plan.params.k), *depths]
 
 
 def _heights(plan: HostPlan, m: int) -> list[int]:

@@ -11,7 +11,7 @@ from ...errors import bad_argument, bad_type
 from ...formats import FP32, Format
 from ...immutable import Immutable
 from ...target import Target
-from .arguments import Array, Given, contiguous, read_call
+from .arguments import Array, Given, contiguous, read_call, receiver
 from .lower import lower_prepare, program_of
 from .options import MatmulOptions
 from .params import MatmulParams
@@ -72,18 +72,19 @@ class PreparedMatrix(Immutable):
     def product(
         self,
         a: Given,
-        out: Array | None,
+        out: Any,
         out_dtype: Any,
         epilogue: Epilogue,
         bias: Array | None,
         options: MatmulOptions,
         target: Target,
         out_name: str = "out",
-    ) -> Array:
+    ) -> Any:
         """Multiply `a` by this matrix; arguments as `matmul` has checked them."""
         dtype = self.format.dtype or self.format.code_dtype
         stand_in = Given(np.broadcast_to(np.zeros((), dtype), self.shape), self.format)
-        call = read_call(a, stand_in, out, out_dtype, bias, out_name)
+        into = None if out is None else receiver(out, out_name)
+        call = read_call(a, stand_in, into, out_dtype, bias, out_name)
         k, n = self.shape
         params = replace(call.params, b=replace(contiguous(self.format, k, n, ()), batch=call.params.b.batch))
         if not self._takes(params, options):
@@ -94,12 +95,14 @@ class PreparedMatrix(Immutable):
             )
         program = program_of(params, options, epilogue, target, self._plan)
         sources = [x for x in (a.array, bias) if x is not None]
-        if out is not None and any(np.may_share_memory(out, x) for x in sources):
-            out[...] = self.product(a, out.copy(), None, epilogue, bias, options, target)
+        if into is not None and any(np.may_share_memory(into.array, x) for x in sources):
+            spare = out.copy()
+            self.product(a, spare, None, epilogue, bias, options, target)
+            into.array[...] = receiver(spare, out_name).array
             return out
-        result = np.empty(call.shape, call.format.dtype) if out is None else out
+        result = np.empty(call.shape, call.format.dtype) if into is None else into.array
         program.run(a.array, self._packed, result, bias, a.scales, None, self._whole)
-        return result
+        return result if out is None else out
 
     def _takes(self, params: MatmulParams, options: MatmulOptions) -> bool:
         """Whether operands like a become panels that this one's multiply with."""

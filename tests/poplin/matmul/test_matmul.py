@@ -139,6 +139,50 @@ def test_a_prepared_operand_keeps_its_scales(m, n, k, b_format, blocks, seed):
     assert_within_bound(poplin.matmul(a, poplin.prepare(b), out_dtype="float32"), ball)
 
 
+NARROW = st.sampled_from([*(f for f in FORMATS if f.bits <= 16), Format("e3m4", 3, 4, 3, "ieee")])
+
+
+@given(EDGES, EDGES, st.integers(0, 300), ANY, NARROW, st.integers(-20, 20), st.booleans(), SEEDS)
+def test_a_quarter_array_receives_the_result_at_its_scale(m, n, k, fmt, out_format, scale, turned, seed):
+    """One rounding from the FP32 result, wherever that is."""
+    a, b = random_operand((m, k), fmt, seed), random_operand((k, n), fmt, seed + 1)
+    scale = max(out_format.scales[0], min(scale, out_format.scales[-1]))
+    codes = np.zeros((n, m) if turned else (m, n), out_format.code_dtype)
+    out = QuarterArray(codes, out_format, scale)
+    out = out.T if turned else out
+    got = poplin.matmul(a, b, out=out, bias=np.ones(n, np.float32), reproducible=True)
+    assert got is out
+    wide = poplin.matmul(a, b, out_dtype="float32", bias=np.ones(n, np.float32), reproducible=True)
+    wanted = QuarterArray.from_array(wide, out_format, scale)
+    np.testing.assert_array_equal(got.codes, wanted.codes)
+
+
+def test_a_quarter_array_accumulates_at_its_scale():
+    c = QuarterArray.from_array(np.full((2, 2), 96.0, np.float32), F143, 5)
+    x = np.full((2, 2), 4.0, np.float32)
+    assert poplin.matmul_acc(c, x, x) is c
+    np.testing.assert_array_equal(c.to_array(), np.full((2, 2), 128.0))
+    w = poplin.prepare(x)
+    assert poplin.matmul(x, w, out=c) is c
+    np.testing.assert_array_equal(c.to_array(), np.full((2, 2), 32.0))
+    q = QuarterArray.from_array(x, F143, 3)
+    assert poplin.matmul(q, x, out=q) is q  # where it overlaps an operand
+    np.testing.assert_array_equal(q.to_array(), np.full((2, 2), 32.0))
+
+
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        (QuarterArray(np.zeros((2, 2), np.uint8), F143, [[1], [2]], (1, -1)), "out: got a QuarterArray with scales of"),
+        (QuarterArray(np.zeros((2, 3), np.uint8), F143), r"out: got shape \(2, 3\)"),
+        ([[0.0, 0.0], [0.0, 0.0]], "out: got list"),
+    ],
+)
+def test_what_cannot_receive_a_result_is_refused(out, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        poplin.matmul(np.ones((2, 2), np.float32), np.ones((2, 2), np.float32), out=out)
+
+
 def test_a_user_defined_format_multiplies():
     fmt = Format("e3m4", 3, 4, 3, "ieee")
     codes = np.arange(256, dtype=np.uint8).reshape(16, 16)

@@ -1,5 +1,6 @@
 """Plans: the memory bound and its ladder, threads, the do-plan-compile triple, and what repeats bit for bit."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from poplibs_py import poplin
 from poplibs_py.config import settings, thread_limit
 from poplibs_py.errors import MemoryBoundError, MemoryBoundWarning
-from poplibs_py.formats import FORMATS
+from poplibs_py.formats import FORMATS, QuarterArray
 from poplibs_py.poplin.matmul.options import MatmulOptions
 from poplibs_py.program import memory_in_use, memory_peak
 from poplibs_py.target import Target
@@ -53,6 +54,43 @@ def test_temporaries_never_exceed_the_bound(
         )  # fmt: skip
     except MemoryBoundError:
         assert share * target.bytes_per_tile < 1 << 17  # 128 KiB are enough for any product
+    assert memory_peak() - before <= share * target.bytes_per_tile * target.tiles
+    assert memory_in_use() == before
+
+
+@given(
+    st.sampled_from(["prepared", "grouped", "accumulated", "scaled", "turned"]),
+    st.integers(1, 300),
+    st.integers(1, 300),
+    st.integers(1, 1500),
+    ANY,
+    ANY,
+    ANY,
+    SHARES,
+    st.integers(1, 3),
+    SEEDS,
+)
+def test_every_form_of_a_product_keeps_to_the_bound(form, m, n, k, a_format, b_format, out_format, share, tiles, seed):
+    target = Target.host(tiles)
+    how = {"available_memory_proportion": share, "target": target, "strict_memory": True}
+    a, b = random_operand((m, k), a_format, seed), random_operand((k, n), b_format, seed)
+    w = None
+    memory_peak(reset=True)
+    before = memory_in_use()
+    with contextlib.suppress(MemoryBoundError):  # tight bounds: nothing has run, so nothing was taken
+        if form == "prepared":
+            w = poplin.prepare(b, a_dtype=a_format, **how)
+            poplin.matmul(a, w, out_dtype=out_format, **how)
+        elif form == "grouped":
+            some = np.stack([a[:, : k // 3 + 1]] * 3), np.stack([b[: k // 3 + 1]] * 3)
+            poplin.matmul_grouped(*some, out_dtype=out_format, **how)
+        elif form == "accumulated":
+            poplin.matmul_acc(np.zeros((m, n), out_format.dtype), a, b, beta=0.5, activation="gelu", **how)
+        elif form == "scaled":
+            rows = QuarterArray.from_array(a.astype(np.float32), "f143", "auto", (1, -1))
+            poplin.matmul(rows, b, out_dtype=out_format, **how)
+        else:
+            poplin.matmul(np.asfortranarray(a), np.asfortranarray(b), out_dtype=out_format, **how)
     assert memory_peak() - before <= share * target.bytes_per_tile * target.tiles
     assert memory_in_use() == before
 
