@@ -447,7 +447,7 @@ def _depths(plan: HostPlan, packing: bool) -> list[int]:
 def _heights(plan: HostPlan, m: int) -> list[int]:
     """Rows that a block may have: few, or many where B is packed anew for each block."""
     rows = plan.kernel.block[0]
-    pieces = [_PIECES, 1]
+    pieces = [1] if plan.kernel.op == "multiply_dots" else [_PIECES, 1]  # dots take long rows: few fill the cache
     if plan.a_mode == Mode.TURNED:
         pieces.insert(0, _TURNED_PIECES)
     if plan.sums == Sums.BLOCK and plan.b_mode not in (Mode.DIRECT, Mode.PREPARED):
