@@ -44,8 +44,9 @@ cdef int64_t LAST = <int64_t>1 << 62
 cdef object empty = np.empty
 cdef object MaskedArray = np.ma.MaskedArray
 
-ELEMENTS_PER_THREAD = 1 << 17
-"""Elements that are worth a thread."""
+ELEMENTS_PER_THREAD = 1 << 16
+"""Elements that are worth a thread: 3 to 25 microseconds of work, where a thread that waits costs one or two. Measured:
+128 Ki elements are 1.3 to 1.9 times faster with two."""
 
 
 cpdef object whole(str name, object value, object low=None, object high=None):
@@ -255,8 +256,8 @@ cdef class Draw:
     cdef int run(self, pop_random_call *call, object out, object source, object threads) except -1:
         cdef cnp.npy_intp size = sizeof(pop_random_call)
         executable = self.alone
-        if threads is None and call.count >= <int64_t>ELEMENTS_PER_THREAD:
-            threads = min(settings.num_threads, 1 + call.count // ELEMENTS_PER_THREAD)
+        if threads is None and call.count >= 2 * <int64_t>ELEMENTS_PER_THREAD * self.unit:
+            threads = min(settings.num_threads, call.count // self.unit // ELEMENTS_PER_THREAD)
         if threads is not None:
             executable = _executable(*self.program, threads)
         last = cnp.PyArray_SimpleNewFromData(1, &size, cnp.NPY_UINT8, call)
