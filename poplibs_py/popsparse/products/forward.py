@@ -30,7 +30,7 @@ from .operands import (
 )
 from .prepared import PreparedDense
 
-__all__ = ["multiply", "pattern_arrays", "threads_for"]
+__all__ = ["multiply", "pattern_arrays", "product_of", "run_product", "threads_for"]
 
 Array = np.ndarray[Any, Any]
 
@@ -96,9 +96,9 @@ def multiply(w: BlockSparseMatrix, x: object, *, out: object | None = None, out_
     dense = operand.array
     shape = (*dense.shape[:-2], rows, dense.shape[-1])
     y, y_format = _result(shape, out, out_dtype, swapped, dense, w.blocks)
-    product = _product(w, dense.shape[-1], describe(dense, operand.format, operand.scale), describe(y, y_format),
+    product = product_of(w, dense.shape[-1], describe(dense, operand.format, operand.scale), describe(y, y_format),
                        bias is not None, check_activation(activation), capacity)
-    _run(product, w, dense, y, check_bias(bias, rows, w.groups), capacity is None)
+    run_product(product, w, dense, y, check_bias(bias, rows, w.groups), capacity is None)
     result = y.swapaxes(-1, -2) if swapped else y
     if key is not None and y.size:
         if len(_made) >= _MOST_MADE:
@@ -143,9 +143,9 @@ def _multiply_prepared(w: BlockSparseMatrix, x: PreparedDense, out: object | Non
     if x.domain == "bfloat16" and domain_of(w.format.name, "bfloat16") != "bfloat16":
         raise bad_type("x", "operand prepared as bfloat16", f"one prepared for a matrix of {w.format.name}")
     y, y_format = _result(x.result_shape(rows), out, out_dtype, False, w.blocks)
-    product = _product(w, x.columns, x.dense, describe(y, y_format), bias is not None, check_activation(activation),
+    product = product_of(w, x.columns, x.dense, describe(y, y_format), bias is not None, check_activation(activation),
                        capacity)
-    _run(product, w, x.panels, y, check_bias(bias, rows, w.groups), capacity is None)
+    run_product(product, w, x.panels, y, check_bias(bias, rows, w.groups), capacity is None)
     return y
 
 
@@ -157,7 +157,7 @@ def _result(shape: tuple[int, ...], out: object | None, out_dtype: object, swapp
     return (y.swapaxes(-1, -2) if swapped else y), wanted
 
 
-def _product(w: BlockSparseMatrix, columns: int, x: Any, y: Any, bias: bool, activation: str | None,
+def product_of(w: BlockSparseMatrix, columns: int, x: Any, y: Any, bias: bool, activation: str | None,
              capacity: int | None) -> Product:
     domain = domain_of(w.format.name, x.format, w.pattern.block_shape)
     scale = w.scale if isinstance(w.scale, int) else None
@@ -177,7 +177,7 @@ def _panels_pay(w: BlockSparseMatrix, row_bytes: int) -> bool:
     return row_bytes >= _NARROW_ROW // 2 and reads >= worth
 
 
-def _run(product: Product, w: BlockSparseMatrix, x: Array, y: Array, bias: Array | None, keep: bool) -> None:
+def run_product(product: Product, w: BlockSparseMatrix, x: Array, y: Array, bias: Array | None, keep: bool) -> None:
     if not y.size:
         return
     pattern = pattern_arrays(w, keep)

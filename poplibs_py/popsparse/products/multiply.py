@@ -175,6 +175,11 @@ class Product:
         return used + (chunk if self.finishes else 0)
 
     @property
+    def workspace_bytes(self) -> int:
+        """Bytes of W's values made ready, for all threads."""
+        return self.w.capacity * self.block_bytes if self.decodes else 0
+
+    @property
     def n_operands(self) -> int:
         """Arrays that a call passes."""
         return 5 + self.transposed + self.bias + (self.w.scale is None)
@@ -260,12 +265,10 @@ def program(product: Product) -> Executable:
     items, tiles = items_of(p)
     n_operands = p.n_operands
     compute_sets = [[(p.kernel.address, items, tiles)]]
-    workspace = 0
     if p.decodes:
-        workspace = p.w.capacity * p.block_bytes
         items["values"] = n_operands
         compute_sets.insert(0, [_ready_segment(p, n_operands, n_operands - 1 if p.w.scale is None else -1)])
-    return Executable(compute_sets, n_operands, p.threads, p.scratch_bytes, workspace, p.threads)
+    return Executable(compute_sets, n_operands, p.threads, p.scratch_bytes, p.workspace_bytes, p.threads)
 
 
 def _ready_segment(p: Product, to: int, scales: int) -> tuple[int, Array, Array]:

@@ -2,5 +2,25 @@
 
 from ..products.prepared import PreparedDense, prepare_dense
 from .api import dense_sparse_matmul, sparse_dense_matmul, sparse_grad_w
+from .plan import (
+    CompiledSparseMatmul,
+    SparsePlan,
+    compile_dense_sparse_matmul,
+    compile_sparse_dense_matmul,
+    plan_dense_sparse_matmul,
+    plan_sparse_dense_matmul,
+)
 
-__all__ = ["PreparedDense", "dense_sparse_matmul", "prepare_dense", "sparse_dense_matmul", "sparse_grad_w"]
+__all__ = [
+    "CompiledSparseMatmul",
+    "PreparedDense",
+    "SparsePlan",
+    "compile_dense_sparse_matmul",
+    "compile_sparse_dense_matmul",
+    "dense_sparse_matmul",
+    "plan_dense_sparse_matmul",
+    "plan_sparse_dense_matmul",
+    "prepare_dense",
+    "sparse_dense_matmul",
+    "sparse_grad_w",
+]

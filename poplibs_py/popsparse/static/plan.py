@@ -1,0 +1,203 @@
+"""Plans of static products: what will run, with how many bytes, and a callable that runs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...errors import bad_argument, bad_type
+from ...formats import FP32, Format
+from ...kernels import Kernel
+from ..matrix import BlockSparseMatrix
+from ..pattern import as_extent
+from ..products.forward import product_of, run_product
+from ..products.multiply import Dense, Product
+from ..products.operands import (
+    check_activation,
+    check_bias,
+    check_matrix,
+    check_out,
+    dense_operand,
+    empty,
+    result_format,
+)
+
+__all__ = ["CompiledSparseMatmul", "SparsePlan", "compile_dense_sparse_matmul", "compile_sparse_dense_matmul",
+           "plan_dense_sparse_matmul", "plan_sparse_dense_matmul"]
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class SparsePlan:
+    """How a product of a block-sparse matrix and a C-contiguous dense one will run.
+
+    Attributes
+    ----------
+    product : Product
+        All that the program depends on; of the transposed product where `swapped`.
+    x_format, out_format : Format
+    n_blocks : int
+        Stored blocks of the matrix that it was planned for; others of as many or fewer may take its place.
+    swapped : bool
+        Whether the dense operand is the left one.
+    """
+
+    product: Product
+    x_format: Format
+    out_format: Format
+    n_blocks: int
+    swapped: bool = False
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel that multiplies."""
+        return self.product.kernel
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Bytes of W's values, decoded; 0 where they are read as they are stored."""
+        return self.product.workspace_bytes
+
+    @property
+    def temporary_bytes(self) -> int:
+        """Bytes that a run takes beside its operands: all threads' scratch, and the workspace."""
+        return self.product.threads * self.product.scratch_bytes + self.workspace_bytes
+
+    def explain(self) -> str:
+        """Return the plan in words, one line for each decision."""
+        p = self.product
+        rows, depth = p.shape
+        groups = f"{p.groups} x " if p.groups > 1 else ""
+        order = "transposed, " if self.swapped else ""
+        lies = "values decoded first" if p.decodes else "values read as they are stored"
+        x = f"copied to panels of {p.strip} columns, used rows alone" if p.packs else "read as it lies"
+        sums = "through the epilogue" if p.finishes else "straight to the result"
+        return "\n".join([
+            f"sparse_dense_matmul {groups}[{rows}, {depth}] x [{depth}, {p.columns}]: {order}{self.n_blocks} blocks of "
+            f"{p.block_shape[0]} x {p.block_shape[1]}, {p.w.format} x {p.x.format} -> {p.y.format}",
+            f"  kernel    {self.kernel.name} ({self.kernel.level}), products in {p.domain}",
+            f"  W         {lies}{', by its transpose' if p.transposed else ''}",
+            f"  X         {x}",
+            f"  sums      {sums}",
+            f"  threads   {p.threads}, shares of equal stored blocks",
+            f"  bytes     scratch {p.scratch_bytes:,} a thread, workspace {self.workspace_bytes:,}, "
+            f"in all {self.temporary_bytes:,} (no bound)",
+        ])
+
+    __str__ = explain
+
+
+class CompiledSparseMatmul:
+    """A planned product, to call many times; see `compile_sparse_dense_matmul`."""
+
+    __slots__ = ("plan",)
+
+    def __init__(self, plan: SparsePlan) -> None:
+        if not isinstance(plan, SparsePlan):
+            raise bad_type("plan", type(plan).__name__, "a plan from plan_sparse_dense_matmul")
+        self.plan = plan
+
+    def __call__(self, w: BlockSparseMatrix, x: Any, *, out: Array | None = None, bias: Any = None) -> Array:
+        """Multiply: `w` and `x` in the plan's shapes and formats, `x` in any strides."""
+        plan, matrix = self.plan, check_matrix("w", w)
+        p, op = plan.product, matrix.T if plan.swapped else matrix
+        operand = dense_operand("x", x)
+        scale = op.scale if isinstance(op.scale, int) else None
+        got = (op.shape, op.pattern.block_shape, op.groups, op.is_transposed, op.format.name, scale)
+        planned = (p.shape, p.block_shape, p.groups, p.transposed, p.w.format, p.w.scale)
+        if got != planned or op.n_blocks > plan.n_blocks:
+            raise bad_argument("w", repr(matrix), f"one as planned for, of {plan.n_blocks} blocks at most")
+        shape = self._shape(p.shape[1])
+        if operand.array.shape != shape or operand.format != plan.x_format or operand.scale != p.x.scale:
+            raise bad_argument("x", f"{operand.format} of shape {operand.array.shape}",
+                               f"{plan.x_format} of shape {shape} without a scale")
+        if (bias is not None) != p.bias:
+            raise bad_argument("bias", "an array" if bias is not None else None, "as the plan has it")
+        shape = self._shape(p.shape[0])
+        dense = np.ascontiguousarray(operand.array)
+        y = empty(shape, plan.out_format.dtype) if out is None else check_out(out, shape, plan.out_format.dtype, dense)
+        if not y.flags.c_contiguous:
+            raise bad_argument("out", f"strides {y.strides}", "a C-contiguous array")
+        turned = (dense.swapaxes(-1, -2), y.swapaxes(-1, -2)) if plan.swapped else (dense, y)
+        run_product(p, op, *turned, check_bias(bias, p.shape[0], p.groups), True)
+        return y
+
+    def _shape(self, extent: int) -> tuple[int, ...]:
+        p = self.plan.product
+        inner = (p.columns, extent) if self.plan.swapped else (extent, p.columns)
+        return (p.groups, *inner) if p.groups > 1 else inner
+
+
+def plan_sparse_dense_matmul(w: BlockSparseMatrix, n: int, *, dtype: Any = None, out_dtype: Any = None,
+                             bias: bool = False, activation: str | None = None) -> SparsePlan:
+    """Plan ``Y = activation(W X + bias)`` without running it.
+
+    Parameters
+    ----------
+    w : BlockSparseMatrix, shape (m, k)
+        Its values are not read.
+    n : int
+        Columns of X, which is C-contiguous.
+    dtype, out_dtype : Format, dtype or str, optional
+        Formats of X (default that of `w`) and of Y (default FP32).
+    bias : bool, optional
+        Whether there will be a bias (default False).
+    activation : {None, "relu", "gelu", "silu"}, optional
+
+    Returns
+    -------
+    SparsePlan
+        Its `explain` tells kernel, panels, threads and temporary bytes.
+
+    Notes
+    -----
+    These products take no bound on temporary memory; the plan says what they take.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py.popsparse import BlockSparseMatrix, static
+    >>> w = BlockSparseMatrix.from_dense(np.eye(64, dtype=np.float32), 4)
+    >>> plan = static.plan_sparse_dense_matmul(w, 8, activation="relu")
+    >>> print(str(plan).splitlines()[0])
+    sparse_dense_matmul [64, 64] x [64, 8]: 16 blocks of 4 x 4, float32 x float32 -> float32
+    >>> static.compile_sparse_dense_matmul(plan)(w, -np.ones((64, 8), np.float32)).max()
+    np.float32(0.0)
+    """
+    return _plan(check_matrix("w", w), n, dtype, out_dtype, bias, activation, False)
+
+
+def plan_dense_sparse_matmul(w: BlockSparseMatrix, n: int, *, dtype: Any = None, out_dtype: Any = None,
+                             bias: bool = False, activation: str | None = None) -> SparsePlan:
+    """Plan ``Y = activation(X W + bias)`` for an X of n rows; as `plan_sparse_dense_matmul`."""
+    return _plan(check_matrix("w", w).T, n, dtype, out_dtype, bias, activation, True)
+
+
+def _plan(w: BlockSparseMatrix, n: int, dtype: Any, out_dtype: Any, bias: bool, activation: Any,
+          swapped: bool) -> SparsePlan:
+    columns = as_extent("n", n, 0)
+    x_format = w.format if dtype is None else result_format(dtype)
+    out_format = FP32 if out_dtype is None else result_format(out_dtype)
+    x, y = (_contiguous(w, extent, columns, fmt, swapped)
+            for extent, fmt in zip(w.shape[::-1], (x_format, out_format), strict=True))
+    product = product_of(w, columns, x, y, bool(bias), check_activation(activation), None)
+    return SparsePlan(product, x_format, out_format, w.n_blocks, swapped)
+
+
+def _contiguous(w: BlockSparseMatrix, extent: int, columns: int, fmt: Format, swapped: bool) -> Dense:
+    # A C-contiguous [extent, columns], or the transpose of a C-contiguous [columns, extent].
+    size = fmt.itemsize
+    group = extent * columns * size if w.groups > 1 else 0
+    strides = (group, size, extent * size) if swapped else (group, columns * size, size)
+    return Dense(fmt.name, strides)
+
+
+def compile_sparse_dense_matmul(plan: SparsePlan) -> CompiledSparseMatmul:
+    """Return a planned product as a callable: ``f(w, x, *, out=None, bias=None)``."""
+    return CompiledSparseMatmul(plan)
+
+
+compile_dense_sparse_matmul = compile_sparse_dense_matmul
