@@ -33,6 +33,8 @@ Specials = Literal["ieee", "nan_only", "negative_zero"]
 
 LOWEST_BIAS, HIGHEST_BIAS = -100, 127
 
+_PRESETS: dict[str, Format] = {}
+
 
 @dataclass(frozen=True)
 class Format:
@@ -91,6 +93,18 @@ class Format:
         if self.max_exponent > 127:
             raise bad_argument("bias", self.bias, f"at least {self.bias + self.max_exponent - 127}, so that FP32 holds "
                                "the largest number")
+
+        self._check_identity()
+
+    def _check_identity(self) -> None:
+        """Kernels know a preset by its name, and arrays by the size of their elements."""
+        preset = _PRESETS.get(self.name)
+        if preset is not None and preset != self:
+            raise bad_argument("name", self.name, f"another name: {self.name} is a format of its own")
+        if self.dtype is None:
+            return
+        if not isinstance(self.dtype, np.dtype) or self.dtype.itemsize != self.itemsize or self.dtype.kind not in "fV":
+            raise bad_type("dtype", self.dtype, f"a dtype of floating-point numbers of {self.itemsize} bytes, or None")
 
     def __hash__(self) -> int:
         return hash(self.name)  # one lookup where a cached plan is found again; equal formats have equal names
@@ -183,7 +197,8 @@ class Format:
 
 def _preset(name: str, layout: tuple[int, int, int], specials: Specials, dtype: Any) -> Format:
     exponent_bits, mantissa_bits, bias = layout
-    return Format(name, exponent_bits, mantissa_bits, bias, specials, dtype=np.dtype(dtype))
+    made = Format(name, exponent_bits, mantissa_bits, bias, specials, dtype=np.dtype(dtype))
+    return _PRESETS.setdefault(name, made)
 
 
 FP32 = _preset("float32", (8, 23, 127), "ieee", np.float32)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..errors import InvalidOptionError
+from ..errors import InvalidOptionError, bad_argument, described
 
 __all__ = ["PlanConstraints"]
 
@@ -46,20 +46,26 @@ class PlanConstraints:
         """Check `given` (JSON text or nested mappings) and normalise it."""
         if isinstance(given, PlanConstraints):
             return given
-        if given is None or given == "":
+        if given is None or (isinstance(given, str) and not given):
             return cls()
         if isinstance(given, str):
             try:
                 given = json.loads(given)
-            except json.JSONDecodeError as error:
-                raise InvalidOptionError(f"planConstraints: got {given!r}; allowed: a JSON object") from error
+            except (ValueError, RecursionError) as error:
+                raise InvalidOptionError(f"planConstraints: got {described(given)}; allowed: a JSON object") from error
+        if not isinstance(given, Mapping):
+            raise InvalidOptionError(f"planConstraints: got {described(given)}; allowed: an object")
         tree = _mapping("planConstraints", given)
         for key, value in tree.items():
             _check_top(key, value)
         return cls(json.dumps(tree, sort_keys=True))
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_tree", json.loads(self.text))
+        try:
+            tree = json.loads(self.text)
+        except (ValueError, TypeError, RecursionError):
+            raise bad_argument("text", self.text, "the JSON text of an object: see PlanConstraints.parse") from None
+        object.__setattr__(self, "_tree", tree)
 
     def get(self, path: str) -> Any:
         """The value at a dotted path, None where nothing is constrained."""
@@ -94,7 +100,7 @@ UNCONSTRAINED = PlanConstraints()
 
 
 def _refuse(path: str, got: object, allowed: str) -> InvalidOptionError:
-    return InvalidOptionError(f"planConstraints.{path}: got {got!r}; allowed: {allowed}")
+    return InvalidOptionError(f"planConstraints.{path}: got {described(got)}; allowed: {allowed}")
 
 
 def _mapping(path: str, value: object) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import bad_argument, bad_type
-from ..formats import FP32, Format, QuarterArray, auto_scale, format_of
+from ..formats import FORMATS, FP32, Format, QuarterArray, auto_scale, format_of
 from ..formats.arrays import as_array
 from ..popops import cast
 from .pattern import as_extent
@@ -37,9 +37,9 @@ def as_format(format: object, values: object = None) -> Format:
             return FP32
         return format_of(dtype, "format")
     found = format_of(format)
-    if found.dtype is None:
-        raise bad_argument("format", found.name, "a format whose values have a NumPy dtype")
-    return found
+    if found not in FORMATS:
+        raise bad_argument("format", found.name, ", ".join(f.name for f in FORMATS))
+    return next(f for f in FORMATS if f == found)
 
 
 def as_scale(scale: object, format: Format, n_blocks: int, values: Array | None = None) -> int | Array:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import InvalidTypeError, bad_argument, bad_option, bad_type
+from ..errors import InvalidTypeError, bad_argument, bad_option, bad_type, one_of
 from . import host_machine
 
 __all__ = ["TYPE_SIZES", "Target", "resolve_target"]
@@ -133,6 +133,8 @@ class Target:
 
     def units(self, input_type: str, partials_type: str) -> int:
         """Matrix units for an (input, partials) pair of types; 0 if there are none."""
+        one_of("input_type", input_type, tuple(TYPE_SIZES))
+        one_of("partials_type", partials_type, tuple(TYPE_SIZES))
         for given, partial, count in self.conv_units:
             if given == input_type and partial == partials_type:
                 return count
@@ -140,7 +142,9 @@ class Target:
 
     def load_elements(self, data_type: str) -> int:
         """Input elements a matrix unit takes per cycle."""
-        return dict(self.conv_load_elements)[data_type]
+        elements = dict(self.conv_load_elements)
+        one_of("data_type", data_type, tuple(elements))
+        return elements[data_type]
 
     def weights_per_unit(self, data_type: str) -> int:
         """Weights one matrix unit holds: pipeline depth times elements per load."""
@@ -148,6 +152,7 @@ class Target:
 
     def vector_width(self, data_type: str) -> int:
         """Elements of `data_type` in one load."""
+        one_of("data_type", data_type, tuple(TYPE_SIZES))
         return self.data_path_bits // (8 * TYPE_SIZES[data_type])
 
     # Changing and writing ------------------------------------------------------------------------
@@ -169,7 +174,7 @@ class Target:
         """Read what `to_json` wrote."""
         try:
             fields = json.loads(text)
-        except json.JSONDecodeError as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise bad_argument("text", text, "a JSON object") from error
         if not isinstance(fields, dict):
             raise bad_argument("text", text, "a JSON object")

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ..errors import bad_argument, bad_type
 from ..formats import Format, QuarterArray, format_of
+from ..formats.arrays import as_array
 
 __all__ = ["codes_of", "decode_exact", "exact_values", "round_exact", "values_of"]
 
@@ -119,7 +120,8 @@ def codes_of(array: Any, fmt: Format | None = None, name: str = "array") -> Arra
 
     Arrays of unsigned integers are taken as codes already; anything else must have the dtype of the format.
     """
-    held: Array = np.asarray(getattr(array, "codes", array))
+    array = array.codes if isinstance(array, QuarterArray) else array
+    held = as_array(name, array, "an array of a format, or its codes")
     if fmt is not None and held.dtype == fmt.code_dtype:
         return held
     found = format_of(held, name)
@@ -145,10 +147,13 @@ def values_of(array: Any, fmt: Format | None = None) -> NDArray[np.float64]:
     """
     if isinstance(array, QuarterArray):
         return np.ldexp(_decoded(array.codes, array.format), array.element_scales())
-    if fmt is not None and np.asarray(array).dtype == fmt.code_dtype:
-        return _decoded(np.asarray(array), fmt)
+    held = as_array("array", array, "an array of real numbers")
+    if held.dtype.kind not in "fiub":
+        format_of(held, "array")
+    if fmt is not None and held.dtype == fmt.code_dtype:
+        return _decoded(held, fmt)
     with np.errstate(invalid="ignore"):  # signalling NaNs
-        return np.asarray(array).astype(np.float64)
+        return held.astype(np.float64)
 
 
 def _decoded(codes: Array, fmt: Format) -> NDArray[np.float64]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import UnsupportedError, bad_argument
+from ..errors import UnsupportedError, bad_argument, one_of
 from ..formats.bounds import Ball
 from .assertions import assert_within_bound
 from .exact_ops import EXACT
@@ -152,8 +152,7 @@ def replay(token: str) -> Any:
 
 
 def _op(name: str) -> Op:
-    if name not in OPS:
-        raise bad_argument("op", name, ", ".join(repr(n) for n in sorted(OPS)))
+    one_of("op", name, tuple(sorted(OPS)))
     return OPS[name]
 
 

@@ -10,7 +10,7 @@ from cases import matrix, operand
 
 from poplibs_py import poplin
 from poplibs_py.errors import PoplibsError, ReadOnlyError
-from poplibs_py.formats import QuarterArray
+from poplibs_py.formats import Format, QuarterArray
 from poplibs_py.popsparse import BlockPattern, BlockSparseMatrix, dynamic, static
 from poplibs_py.popsparse.products.prepared import PreparedDense, prepare_dense
 
@@ -186,3 +186,34 @@ def test_products_of_every_kind_still_work():
     due = static.sparse_dense_matmul(w, x)
     assert np.array_equal(static.sparse_dense_matmul(w, prepare_dense(x)), due)
     assert np.allclose(dynamic.sparse_dense_matmul(w.T, x, transpose_lhs=True, capacity=dynamic.Capacity(99)), due)
+
+
+def test_a_modelled_plan_that_was_changed_is_not_compiled():
+    plan = poplin.plan_matmul((16, 32), (32, 8), dtype="half", target="gc200")
+    for name in [field.name for field in dataclasses.fields(plan) if field.init]:
+        if isinstance(getattr(plan, name), tuple) or name == "problem":
+            with pytest.raises(PoplibsError, match=r"^plan: got "):
+                poplin.compile_matmul(dataclasses.replace(plan, **{name: None}))
+    assert poplin.compile_matmul(type(plan).from_json(plan.to_json())).plan == plan
+
+
+@pytest.mark.parametrize("facts", [
+    {"name": "float32", "exponent_bits": 4, "mantissa_bits": 3, "bias": 7, "dtype": np.dtype(np.uint8)},
+    {"name": "f143", "exponent_bits": 3, "mantissa_bits": 4, "bias": 7},
+    {"name": "mine", "exponent_bits": 4, "mantissa_bits": 3, "bias": 7, "dtype": np.dtype(np.float64)},
+    {"name": "mine", "exponent_bits": 4, "mantissa_bits": 3, "bias": 7, "dtype": np.dtype(object)},
+    {"name": "mine", "exponent_bits": 4, "mantissa_bits": 3, "bias": 7, "dtype": np.dtype(np.uint8)},
+    {"name": "mine", "exponent_bits": 4, "mantissa_bits": 3, "bias": 7, "dtype": "f1"},
+    {"name": "mine", "exponent_bits": 2**70, "mantissa_bits": 3, "bias": 7},
+    {"name": "mine", "exponent_bits": 8, "mantissa_bits": 2**31, "bias": 7},
+    {"name": "mine", "exponent_bits": 8, "mantissa_bits": 7, "bias": -(2**63)},
+])  # fmt: skip
+def test_a_format_cannot_pass_for_another(facts):
+    with pytest.raises(PoplibsError, match=rf"^({'|'.join(facts)}): got .*; allowed: "):
+        Format(**facts)
+
+
+def test_a_format_without_kernels_holds_no_blocks():
+    mine = Format("mine", 4, 3, 9)
+    with pytest.raises(PoplibsError, match=r"^format: got mine; allowed: float32, "):
+        BlockSparseMatrix.from_mask(np.eye(2, dtype=bool), 2, format=mine)

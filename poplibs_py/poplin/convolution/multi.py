@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...errors import PlanError, PoplibsWarning, bad_argument, bad_option
+from ...errors import PlanError, PoplibsWarning, bad_argument, bad_option, bad_type, one_of
 from ...planner.cache import PlanCache
 from ...target import Target, resolve_target
 from .api import plan_problem, run_planner
@@ -84,14 +84,18 @@ def plan_convolutions(
     >>> made.parallel, sum(p.tiles_used for p in made.plans) <= 1472
     (True, True)
     """
+    if not isinstance(problems, (list, tuple)) or not all(isinstance(p, ConvParams) for p in problems):
+        raise bad_type("problems", problems, "a list of ConvParams")
     if not problems:
         raise bad_argument("problems", "nothing", "one convolution or more")
     target = resolve_target(target)
     if options is None or isinstance(options, (Mapping, ConvOptions)):
         options = [options] * len(problems)  # type: ignore[list-item]
+    if not isinstance(options, (list, tuple)):
+        raise bad_type("options", options, "a ConvOptions or mapping, or a list of them")
     if len(options) != len(problems):
         raise bad_argument("options", f"{len(options)} of them", f"{len(problems)}, one per problem")
-    settings = _multi_options(multi_options or {})
+    settings = _multi_options({} if multi_options is None else multi_options)
     jobs = tuple(
         ConvProblem(target, params.canonical(), ConvOptions.parse(given))
         for params, given in zip(problems, options, strict=True)
@@ -104,12 +108,13 @@ def plan_convolutions(
 
 def _multi_options(given: Mapping[str, Any]) -> dict[str, Any]:
     settings: dict[str, Any] = {"planType": "parallel", "perConvReservedTiles": 50, "cycleBackOff": 0.1}
+    if not isinstance(given, Mapping):
+        raise bad_type("multi_options", given, "a mapping of option names to values")
     for key in given:
-        if key not in settings:
+        if not isinstance(key, str) or key not in settings:
             raise bad_option(key, settings)
     settings |= given
-    if settings["planType"] not in ("parallel", "serial"):
-        raise bad_argument("planType", settings["planType"], "'parallel' or 'serial'")
+    one_of("planType", settings["planType"], ("parallel", "serial"))
     reserved, back_off = settings["perConvReservedTiles"], settings["cycleBackOff"]
     if isinstance(reserved, bool) or not isinstance(reserved, int) or reserved < 1:
         raise bad_argument("perConvReservedTiles", reserved, "an integer, 1 or more")

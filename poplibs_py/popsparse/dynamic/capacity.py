@@ -71,6 +71,7 @@ class Capacity:
 
     def hold(self, blocks: int) -> int:
         """Return the capacity, grown so that it holds this many blocks."""
+        as_extent("blocks", blocks, 0)
         if blocks > self.blocks:
             grown = max(blocks, self.blocks + self.blocks // 4)
             message = f"capacity: got a pattern of {blocks} blocks; room was made for {self.blocks}, now for {grown}"

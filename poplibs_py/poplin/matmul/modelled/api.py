@@ -18,6 +18,7 @@ from ....popops.cast import MOST_SEED, cast
 from ....program.record import Run, listening, record
 from ....target import Target
 from ...convolution import ConvPlan
+from ...convolution.api import planned_quietly
 from ..arguments import Array, taken
 from ..params import Operand
 from .interpreter import as_format, interpret
@@ -146,6 +147,9 @@ def compile_modelled(plan: ConvPlan, *, threads: int | None = None) -> TileMatmu
     """
     if not isinstance(plan, ConvPlan) or plan.problem is None or plan.problem.params.axes[1:]:
         raise bad_type("plan", type(plan).__name__, "a product's plan from plan_matmul")
+    planned = planned_quietly(plan.problem)
+    if planned is not plan and planned != plan:  # the program follows it blindly
+        raise bad_argument("plan", "a plan with changes", "a plan as plan_matmul returned it")
     params, options = plan.problem.params, plan.problem.options
     sizes = params.groups, params.batch, params.out_channels, params.in_channels
     work = work_of(plan, *sizes, options.enable_multi_stage_reduce)
