@@ -36,6 +36,7 @@ MAKERS = {
     "prepared dense": lambda: prepare_dense(operand((24, 5), 1)),
     "compiled": compiled,
     "modelled": modelled,
+    "compiled sparse": lambda: static.compile_sparse_dense_matmul(static.plan_sparse_dense_matmul(matrix(1), 5)),
     "capacity": lambda: dynamic.Capacity(4),
 }
 
@@ -195,6 +196,16 @@ def test_a_modelled_plan_that_was_changed_is_not_compiled():
             with pytest.raises(PoplibsError, match=r"^plan: got "):
                 poplin.compile_matmul(dataclasses.replace(plan, **{name: None}))
     assert poplin.compile_matmul(type(plan).from_json(plan.to_json())).plan == plan
+
+
+def test_a_sparse_plan_that_was_changed_is_not_compiled():
+    plan = static.plan_sparse_dense_matmul(matrix(1), 5)
+    for changed in (dataclasses.replace(plan, n_blocks=10**6),
+                    dataclasses.replace(plan, product=dataclasses.replace(plan.product, columns=10**6))):
+        with pytest.raises(PoplibsError, match=r"^plan: got a plan with changes"):
+            static.compile_sparse_dense_matmul(changed)
+    with pytest.raises(PoplibsError, match=r"^w: got .*BlockSparseMatrix"):
+        static.compile_sparse_dense_matmul(plan)(matrix(1, density=1.0), operand((24, 5), 1))
 
 
 @pytest.mark.parametrize("facts", [

@@ -67,7 +67,8 @@ class Capacity:
         n_groups = as_extent("groups", groups, 1)
         extents = zip(as_shape(shape, n_groups), as_block_shape(block_shape), strict=True)
         everywhere = n_groups * math.prod(-(-extent // side) for extent, side in extents)
-        return cls(min(everywhere, MAX_EXTENT, math.ceil(everywhere * float(nz_ratio) * (1 + float(oversize)))))
+        wanted = min(float(MAX_EXTENT), everywhere * float(nz_ratio) * (1 + float(oversize)))
+        return cls(min(everywhere, math.ceil(wanted)))
 
     def hold(self, blocks: int) -> int:
         """Return the capacity, grown so that it holds this many blocks."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from ...errors import bad_argument, bad_type
 from ...formats import FP32, Format
+from ...immutable import Immutable
 from ...kernels import Kernel
 from ..matrix import BlockSparseMatrix
 from ..pattern import as_extent
@@ -90,15 +92,23 @@ class SparsePlan:
     __str__ = explain
 
 
-class CompiledSparseMatmul:
+_made: weakref.WeakSet[SparsePlan] = weakref.WeakSet()
+"""The plans that were made here, as long as anyone keeps them."""
+
+
+class CompiledSparseMatmul(Immutable):
     """A planned product, to call many times; see `compile_sparse_dense_matmul`."""
 
     __slots__ = ("plan",)
 
+    plan: SparsePlan
+
     def __init__(self, plan: SparsePlan) -> None:
         if not isinstance(plan, SparsePlan):
             raise bad_type("plan", type(plan).__name__, "a plan from plan_sparse_dense_matmul")
-        self.plan = plan
+        if plan not in _made:  # kernels follow it blindly
+            raise bad_argument("plan", "a plan with changes", "a plan as plan_sparse_dense_matmul returned it here")
+        self._set(plan=plan)
 
     def __call__(self, w: BlockSparseMatrix, x: Any, *, out: Array | None = None, bias: Any = None) -> Array:
         """Multiply: `w` and `x` in the plan's shapes and formats, `x` in any strides."""
@@ -117,10 +127,11 @@ class CompiledSparseMatmul:
         if (bias is not None) != p.bias:
             raise bad_argument("bias", "an array" if bias is not None else None, "as the plan has it")
         shape = self._shape(p.shape[0])
-        dense = np.ascontiguousarray(operand.array)
-        y = empty(shape, plan.out_format.dtype) if out is None else check_out(out, shape, plan.out_format.dtype, dense)
-        if not y.flags.c_contiguous:
-            raise bad_argument("out", f"strides {y.strides}", "a C-contiguous array")
+        dense = np.require(operand.array, None, ["C", "A"])
+        dtype = plan.out_format.dtype
+        y = empty(shape, dtype) if out is None else check_out(out, shape, dtype, dense, op.blocks)
+        if not y.flags.carray:
+            raise bad_argument("out", f"strides {y.strides}", "a C-contiguous array, aligned")
         turned = (dense.swapaxes(-1, -2), y.swapaxes(-1, -2)) if plan.swapped else (dense, y)
         run_product(p, op, *turned, check_bias(bias, p.shape[0], p.groups), True)
         return y
@@ -184,7 +195,9 @@ def _plan(w: BlockSparseMatrix, n: int, dtype: Any, out_dtype: Any, bias: bool, 
     x, y = (_contiguous(w, extent, columns, fmt, swapped)
             for extent, fmt in zip(w.shape[::-1], (x_format, out_format), strict=True))
     product = product_of(w, columns, x, y, bool(bias), check_activation(activation), None)
-    return SparsePlan(product, x_format, out_format, w.n_blocks, swapped)
+    plan = SparsePlan(product, x_format, out_format, w.n_blocks, swapped)
+    _made.add(plan)
+    return plan
 
 
 def _contiguous(w: BlockSparseMatrix, extent: int, columns: int, fmt: Format, swapped: bool) -> Dense:
