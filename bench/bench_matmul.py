@@ -13,9 +13,11 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -134,6 +136,23 @@ def measure(shape: tuple[int, int, int], fmt: Format, seconds: float = 1.0) -> R
     return Row(shape, fmt, dict(zip(calls, found, strict=False)), peak_of(fmt.name, rates))
 
 
+@contextmanager
+def own_cores() -> Iterator[None]:
+    """Within the block this thread keeps one core and the others another, where Linux can say so.
+
+    Otherwise a machine with other work may run both of two threads on the core that it finds less busy.
+    """
+    cores, tasks = sorted(os.sched_getaffinity(0)), Path("/proc/self/task")
+    others = [int(t.name) for t in tasks.iterdir() if int(t.name) != os.getpid()] if tasks.exists() else []
+    for thread, allowed in ((0, cores[-1:]), *((t, cores[:1]) for t in others)):
+        os.sched_setaffinity(thread, allowed)
+    try:
+        yield
+    finally:
+        for thread in (0, *others):
+            os.sched_setaffinity(thread, cores)
+
+
 def measure_threads(shape: tuple[int, int, int], fmt: Format, seconds: float = 1.0) -> tuple[float, float]:
     """Return how many times faster two threads are than one: by medians, and by the best calls of each.
 
@@ -147,7 +166,8 @@ def measure_threads(shape: tuple[int, int, int], fmt: Format, seconds: float = 1
 
     with thread_limit(2):
         ours(shape, fmt, FP32)
-    first, second = take_turns([one, two], seconds=seconds, least_rounds=7)
+    with own_cores():
+        first, second = take_turns([one, two], seconds=seconds, least_rounds=7)
     return first.seconds / second.seconds, first.least / second.least
 
 
