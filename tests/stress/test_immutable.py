@@ -164,7 +164,7 @@ def test_codes_and_blocks_may_still_be_written_to():
                                      {"grid": (0, 0)}, {"exchanged": True}])
 def test_a_plan_that_was_changed_is_not_compiled(changes):
     plan = poplin.plan_matmul((300, 200), (200, 100), dtype="float16")
-    with pytest.raises(PoplibsError, match=r"^plan: got a plan with changes; allowed: a plan as plan_matmul"):
+    with pytest.raises(PoplibsError, match=r"^plan: got a plan with changes"):
         poplin.compile_matmul(dataclasses.replace(plan, **changes))
     with pytest.raises(PoplibsError, match=r"^plan: got a plan with changes"):
         poplin.compile_matmul(dataclasses.replace(plan, asked=dataclasses.replace(plan.asked, m=10**6)))

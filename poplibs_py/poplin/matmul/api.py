@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from functools import cache
 from time import perf_counter
@@ -11,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from ...config import settings
-from ...errors import MemoryBoundWarning, UnsupportedError, bad_argument, bad_type
+from ...errors import UnsupportedError, bad_argument, bad_type
 from ...formats import QuarterArray, format_of
-from ...immutable import Immutable
 from ...program.record import Run, asked_target, listening, record
 from ...target import Target, resolve_target
 from ..convolution import ConvPlan
@@ -29,7 +27,8 @@ from .arguments import (
     receiver,
     taken,
 )
-from .lower import Program, lower, program_of
+from .compiled import CompiledMatmul
+from .lower import Program, program_of
 from .modelled import TileMatmul, compile_modelled, matmul_modelled, plan_modelled
 from .options import MatmulOptions, parse_options
 from .params import MatmulParams
@@ -282,69 +281,6 @@ def matmul_grouped_acc(c: Any, a: Any, b: Any, **keywords: Any) -> Any:
     return matmul_acc(c, a, b, **keywords)
 
 
-class CompiledMatmul(Immutable):
-    """A planned product, ready to run on arrays that lie as planned.
-
-    Attributes
-    ----------
-    plan : HostPlan
-        What it follows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from poplibs_py import poplin
-    >>> run = poplin.compile_matmul(poplin.plan_matmul((2, 3), (3, 2)))
-    >>> run(np.ones((2, 3), np.float32), np.ones((3, 2), np.float32))
-    array([[3., 3.],
-           [3., 3.]], dtype=float32)
-    """
-
-    __slots__ = ("__weakref__", "_program", "_shapes", "plan")
-
-    plan: HostPlan
-    _program: Program
-    _shapes: tuple[tuple[int, ...], ...]
-
-    def __init__(self, plan: HostPlan) -> None:
-        _check_plan(plan)
-        p = plan.asked
-        shapes = (*p.batch, p.m, p.k), (*p.batch, p.k, p.n), (*p.batch, p.m, p.n)
-        self._set(plan=plan, _program=lower(plan), _shapes=shapes)
-
-    def __call__(self, a: Any, b: Any, *, out: Array | None = None, bias: Any = None) -> Array:
-        """Run on C-contiguous operands of the planned shapes and formats."""
-        p = self.plan.asked
-        left, right = taken(a, "a"), taken(b, "b")
-        if out is None:
-            out = np.empty(self._shapes[2], p.out.format.dtype)
-        if not isinstance(out, np.ndarray):
-            raise bad_type("out", type(out).__name__, "a numpy.ndarray")
-        planned = (
-            ("a", left, p.a, self._shapes[0]),
-            ("b", right, p.b, self._shapes[1]),
-            ("out", taken(out, "out"), p.out, self._shapes[2]),
-        )
-        for name, array, operand, shape in planned:
-            unfit = array.shape != shape or format_of(array) != operand.format
-            if unfit or (name == "out" and not array.flags.carray):
-                lies = ", C-contiguous and writeable" if name == "out" else ""
-                allowed = f"{operand.format} of shape {shape}{lies}"
-                raise bad_argument(name, f"{array.dtype} of shape {array.shape}", allowed)
-        if np.may_share_memory(out, left) or np.may_share_memory(out, right):
-            raise bad_argument("out", "an array that overlaps an operand", "memory of its own")
-        row: Array | None = None
-        if p.bias is not None:
-            row = taken(bias, "bias")
-            if row.shape != (p.n,) or format_of(row) != p.bias:
-                raise bad_argument("bias", f"{row.dtype} of shape {row.shape}", f"{p.bias} of shape ({p.n},)")
-            row = np.ascontiguousarray(row)
-        elif bias is not None:
-            raise bad_argument("bias", "an array", "None: the plan has no bias")
-        self._program.run(np.ascontiguousarray(left), np.ascontiguousarray(right), out, row)
-        return out
-
-
 def plan_matmul(
     a_shape: tuple[int, ...],
     b_shape: tuple[int, ...],
@@ -417,19 +353,6 @@ def compile_matmul(plan: HostPlan | ConvPlan) -> CompiledMatmul | TileMatmul:
     if isinstance(plan, ConvPlan):
         return compile_modelled(plan)
     return CompiledMatmul(plan)
-
-
-def _check_plan(plan: object) -> None:
-    """Raise unless a plan is one that `plan_matmul` makes: kernels follow it blindly."""
-    if not isinstance(plan, HostPlan):
-        raise bad_type("plan", type(plan).__name__, "a plan from plan_matmul")
-    p = plan.asked
-    extents = (p.a, p.m, p.k), (p.b, p.k, p.n), (p.out, p.m, p.n)
-    lies = all(x == contiguous(x.format, rows, columns, p.batch) for x, rows, columns in extents)
-    with warnings.catch_warnings(action="ignore", category=MemoryBoundWarning):
-        unchanged = lies and plan == plan_host(p, plan.options, plan.epilogue, plan.target)
-    if not unchanged:
-        raise bad_argument("plan", "a plan with changes", "a plan as plan_matmul returned it")
 
 
 def prepare(w: Any, *, a_dtype: Any = None, target: Target | str | None = None, **keywords: Any) -> PreparedMatrix:

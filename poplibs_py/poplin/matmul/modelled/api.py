@@ -19,6 +19,7 @@ from ....program.record import Run, listening, record
 from ....target import Target
 from ...convolution import ConvPlan
 from ...convolution.api import planned_quietly
+from ...convolution.problem import ConvProblem
 from ..arguments import Array, taken
 from ..params import Operand
 from .interpreter import as_format, interpret
@@ -145,7 +146,7 @@ def compile_modelled(plan: ConvPlan, *, threads: int | None = None) -> TileMatmu
     -------
     TileMatmul
     """
-    if not isinstance(plan, ConvPlan) or plan.problem is None or plan.problem.params.axes[1:]:
+    if not isinstance(plan, ConvPlan) or not isinstance(plan.problem, ConvProblem) or plan.problem.params.axes[1:]:
         raise bad_type("plan", type(plan).__name__, "a product's plan from plan_matmul")
     planned = planned_quietly(plan.problem)
     if planned is not plan and planned != plan:  # the program follows it blindly
