@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from ..errors import bad_argument
+from ..errors import bad_argument, bad_type
 
 __all__ = ["PlanCache"]
 
@@ -52,6 +52,8 @@ class PlanCache(Generic[P]):
         self._plans: dict[Hashable, P] = {}
         self._lock = threading.Lock()
         self._write, self._read = write, read
+        if not (directory is None or isinstance(directory, (str, os.PathLike))):
+            raise bad_type("directory", directory, "a path or None")
         self.directory = None if directory is None else Path(directory)
         if self.directory is not None:
             try:

@@ -114,7 +114,12 @@ def cast(
     elif not isinstance(overflow, str) or overflow not in OVERFLOWS or (overflow == "inf" and not target.has_infinity):
         allowed = "'saturate', 'nan'" + (" or 'inf'" if target.has_infinity else f"; {target} has no infinity")
         raise bad_argument("overflow", overflow, allowed)
-    seeds = _checked_seed(seed, random_bits) if rounding == "stochastic" else _NO_SEED
+    seeds = _NO_SEED
+    if rounding == "stochastic":
+        random_bits = whole("random_bits", random_bits, 1, 31)
+        seeds = np.array([whole("seed", seed, 0, MOST_SEED, ", which stochastic rounding needs")], np.uint64)
+    else:
+        random_bits = 31
 
     codes, source, in_scales, in_blocks = _source(x)
     if source is None and rounding == "stochastic":
@@ -168,11 +173,6 @@ def _source(x: object) -> tuple[Array, Format | None, Array, tuple[int, ...] | N
         return x.codes, x.format, np.ascontiguousarray(x.scale, np.int8).reshape(-1), x.block_shape
     array = as_array("x", x, _SOURCES)
     return array, _by_dtype(array.dtype), _NO_SCALE, None
-
-
-def _checked_seed(seed: object, random_bits: object) -> Array:
-    whole("random_bits", random_bits, 1, 31)
-    return np.array([whole("seed", seed, 0, MOST_SEED, ", which stochastic rounding needs")], np.uint64)
 
 
 def _destination(x: object, codes: Array, target: Format, scale: object, block_shape: Sequence[int] | None,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument, bad_type
+from ...errors import bad_argument, bad_type, flag
 from ...formats import FP32, Format
 from ...immutable import Immutable
 from ...kernels import Kernel
@@ -194,7 +194,7 @@ def _plan(w: BlockSparseMatrix, n: int, dtype: Any, out_dtype: Any, bias: bool, 
     out_format = FP32 if out_dtype is None else result_format(out_dtype)
     x, y = (_contiguous(w, extent, columns, fmt, swapped)
             for extent, fmt in zip(w.shape[::-1], (x_format, out_format), strict=True))
-    product = product_of(w, columns, x, y, bool(bias), check_activation(activation), None)
+    product = product_of(w, columns, x, y, flag("bias", bias), check_activation(activation), None)
     plan = SparsePlan(product, x_format, out_format, w.n_blocks, swapped)
     _made.add(plan)
     return plan
