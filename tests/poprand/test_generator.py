@@ -141,6 +141,7 @@ def test_spawn_and_pickle() -> None:
     copy = pickle.loads(pickle.dumps(generator))
     assert copy.state == generator.state
     assert (copy.random_raw(8) == generator.random_raw(8)).all()
+    assert state_of(copy.spawn(1)[0]) == state_of(generator.spawn(1)[0]) not in map(state_of, children)
     again = pickle.loads(pickle.dumps(np.random.Generator(generator)))
     assert again.random() == np.random.Generator(generator).random()
     with pytest.raises(TypeError):

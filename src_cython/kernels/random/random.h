@@ -58,7 +58,7 @@ POP_INLINE pop_random_chunk pop_random_next(const pop_random_call *c, int64_t ro
         const char *in = has_in ? tile->operands[0] : NULL;                                                            \
         char *out = tile->operands[has_in];                                                                            \
         const pop_random_span span = pop_random_rows(c, (const pop_random_item *)item, per_row);                       \
-        const int streams = c->count * (in_bytes + out_bytes) >= POP_STREAM_BYTES && in != out;                        \
+        const int streams = c->count * (in_bytes + out_bytes) >= POP_STREAM_BYTES(has_in) && in != out;                \
         if (span.begin >= span.end) return;                                                                            \
         char read[POP_RANDOM_CHUNK * per_row * in_bytes + 1], made[POP_RANDOM_CHUNK * per_row * out_bytes];            \
         pop_aox stream;                                                                                                \
