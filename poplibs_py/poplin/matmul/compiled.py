@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from .params import MatmulParams
 from .plan import Epilogue, HostPlan, plan_host
 
 __all__ = ["CompiledMatmul"]
+
+_LIES: tuple[Literal["C"], Literal["A"]] = ("C", "A")  # in C order and aligned, as a plan takes its operands to be
 
 
 class CompiledMatmul(Immutable):
@@ -76,10 +78,10 @@ class CompiledMatmul(Immutable):
             row = taken(bias, "bias")
             if row.shape != (p.n,) or format_of(row) != p.bias:
                 raise bad_argument("bias", f"{row.dtype} of shape {row.shape}", f"{p.bias} of shape ({p.n},)")
-            row = np.ascontiguousarray(row)
+            row = np.require(row, None, _LIES)
         elif bias is not None:
             raise bad_argument("bias", "an array", "None: the plan has no bias")
-        self._program.run(np.ascontiguousarray(left), np.ascontiguousarray(right), out, row)
+        self._program.run(np.require(left, None, _LIES), np.require(right, None, _LIES), out, row)
         return out
 
 
