@@ -184,6 +184,8 @@ def matmul(
         key = None
     if target is not None and resolve_target(target).kind != "host":
         _refuse_on_modelled(alpha=(alpha, 1.0), bias=(bias, None), activation=(activation, None))
+        if isinstance(b, PreparedMatrix):
+            raise bad_type("b", "PreparedMatrix", "an array on a modelled machine: what was prepared is for this CPU")
         return matmul_modelled(
             a, b, target=target, out=out, out_dtype=out_dtype, seed=seed, partials_type=partials_type,
             available_memory_proportion=available_memory_proportion, strict_memory=strict_memory, options=options,

@@ -13,6 +13,7 @@ from poplibs_py import poplin
 from poplibs_py.errors import InvalidTypeError, PoplibsError
 from poplibs_py.poplin.convolution import ConvParams, plan_convolution
 from poplibs_py.poplin.convolution.plan import Split
+from poplibs_py.poplin.matmul.modelled import work_of
 
 SIZE = 48
 HOST = poplin.plan_matmul((SIZE, SIZE), (SIZE, SIZE))
@@ -73,6 +74,17 @@ def test_modelled_plans_with_another_partition(name, value):
     _runs_or_is_refused(_changed(TILES, "partitions", (partition,)), np.float16)
 
 
+@given(st.sampled_from([f.name for f in dataclasses.fields(TILES.partition)]), ODD)
+@settings(max_examples=100)
+def test_work_of_a_plan_with_another_partition_covers_the_product_or_is_refused(name, value):
+    partition = _changed(TILES.partition, name, value)
+    try:
+        work = work_of(_changed(TILES, "partitions", (partition,)), 1, SIZE, SIZE, SIZE)
+    except PoplibsError:
+        return
+    assert work.tile_macs().sum() == SIZE**3
+
+
 @pytest.mark.parametrize("plan", [None, 3, "plan", TILES])
 def test_what_is_no_host_plan(plan):
     with pytest.raises(InvalidTypeError, match="plan: got"):
@@ -88,7 +100,7 @@ def test_what_is_no_plan(plan):
 @pytest.mark.parametrize(("field", "kernel"), [([3], [3]), ([3], [1]), ([4, 4], [1, 1])])
 def test_a_convolutions_plan_is_no_products(field, kernel):
     params = ConvParams.create(input_type="half", field=field, kernel=kernel, in_channels=4, out_channels=4)
-    with pytest.raises(PoplibsError, match="plan: got"):
+    with pytest.raises(PoplibsError, match="plan: got one of a convolution"):
         poplin.compile_matmul(plan_convolution(params))
 
 

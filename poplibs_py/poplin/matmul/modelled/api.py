@@ -19,9 +19,9 @@ from ....program.record import Run, listening, record
 from ....target import Target
 from ...convolution import ConvPlan
 from ...convolution.api import planned_quietly
-from ...convolution.problem import ConvProblem
 from ..arguments import Array, taken
 from ..params import Operand
+from .check import product_of
 from .interpreter import as_format, interpret
 from .lower import TileProgram, lower_work
 from .plan import modelled_type, plan_modelled
@@ -146,12 +146,12 @@ def compile_modelled(plan: ConvPlan, *, threads: int | None = None) -> TileMatmu
     -------
     TileMatmul
     """
-    if not isinstance(plan, ConvPlan) or not isinstance(plan.problem, ConvProblem) or plan.problem.params.axes[1:]:
-        raise bad_type("plan", type(plan).__name__, "a product's plan from plan_matmul")
+    params = product_of(plan)
+    assert plan.problem is not None
     planned = planned_quietly(plan.problem)
     if planned is not plan and planned != plan:  # the program follows it blindly
         raise bad_argument("plan", "a plan with changes", "a plan as plan_matmul returned it")
-    params, options = plan.problem.params, plan.problem.options
+    options = plan.problem.options
     sizes = params.groups, params.batch, params.out_channels, params.in_channels
     work = work_of(plan, *sizes, options.enable_multi_stage_reduce)
     return TileMatmul(plan, work, params.input_type, FP32 if params.output_type == "float" else FP16, threads)

@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from ....errors import PlanError
 from ....formats import FP16, FP32, Format
 from ....planner._search import reduction_stages
 from ...convolution import ConvPlan
 from ...convolution.plan import tile_ranges
+from .check import check_plan
 
 __all__ = ["WORK", "Same", "TileWork", "work_of"]
 
@@ -136,9 +136,7 @@ class Same:
 def _work(plan: Same, groups: int, m: int, n: int, k: int, multi_stage: bool) -> TileWork:
     p: ConvPlan = plan.held
     split = p.partition
-    t = p.transforms[0]
-    if t.expand_dims or t.out_chan_flatten_dims or p.transforms[1].expand_dims or split.batch_split != 1:
-        raise PlanError(f"plan: got one that {t}; allowed: a plan of a product")
+    check_plan(p, groups, m, n, k)
     table = np.array([piece for piece in _pieces(p, groups, m, n, k) if min(piece[4], piece[6]) > 0], WORK)
     parts = split.in_chan_split.parallel
     system, tile = p.types
