@@ -32,6 +32,8 @@ class Run:
         Wall seconds of each phase, where there is more than one.
     tile_bytes, tile_macs : numpy.ndarray of int or None
         Bytes laid out and multiply-accumulates done, for each tile of a modelled machine.
+    exchanged_bytes : int or None
+        Bytes that its tiles receive in all: operands in every turn, and partial sums.
     """
 
     op: str
@@ -42,6 +44,7 @@ class Run:
     phases: dict[str, float] = field(default_factory=dict)
     tile_bytes: np.ndarray[Any, Any] | None = None
     tile_macs: np.ndarray[Any, Any] | None = None
+    exchanged_bytes: int | None = None
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,8 @@ def _details(run: Run) -> Iterator[str]:
     yield from (line for line in str(plan).splitlines() if line)
     used = run.tile_macs > 0
     yield f"laid out here: at most {run.tile_bytes.max():,} bytes on a tile; modelled: {plan.temp_bytes:,}"
+    if run.exchanged_bytes is not None:
+        yield f"tiles receive {run.exchanged_bytes:,} bytes of operands and partial sums"
     yield (f"tiles: {np.count_nonzero(used)} of {len(used)} work, balance {balance(run.tile_macs[used]):.1%}, "
            f"arithmetic {plan.utilisation:.1%} of the array's peak")
 

@@ -73,3 +73,16 @@ def test_an_error_inside_ends_the_profile():
 def test_an_unknown_target_is_refused_by_name():
     with pytest.raises(InvalidArgumentError, match="gc9"), poplibs_py.profile(target="gc9"):
         pass
+
+
+def test_bytes_that_tiles_receive_are_reported():
+    from poplibs_py.poplin.matmul.modelled import work_of
+
+    a, b = np.ones((32, 48), np.float16), np.ones((48, 40), np.float16)
+    with poplibs_py.profile(target="gc200") as report:
+        poplin.matmul(a, b)
+    run = report.runs[0]
+    pieces = work_of(run.plan, 1, 32, 40, 48).pieces
+    operands = sum(int((p["rows"] + p["cols"]) * p["depth"]) * a.itemsize for p in pieces)
+    assert run.exchanged_bytes >= operands > 0
+    assert f"tiles receive {run.exchanged_bytes:,} bytes" in report.summary()

@@ -16,7 +16,7 @@ from ....immutable import Immutable
 from ....kernels import select
 from ....popops.cast import MOST_SEED, cast
 from ....program.record import Run, listening, record
-from ....target import Target
+from ....target import TYPE_SIZES, Target
 from ...convolution import ConvPlan
 from ...convolution.api import planned_quietly
 from ..arguments import Array, taken
@@ -103,6 +103,7 @@ class TileMatmul(Immutable):
         return Run(
             "poplin.matmul", f"{groups}[{w.m}, {w.k}] x [{w.k}, {w.n}]", f"{kernel.name} ({kernel.level})",
             sum(seconds.values()), self.plan, seconds, w.tile_bytes(), w.tile_macs(),
+            w.exchanged_bytes(TYPE_SIZES[self._dtype]),
         )  # fmt: skip
 
     def _operand(self, given: Any, name: str, shape: tuple[int, ...]) -> tuple[Array, int]:
