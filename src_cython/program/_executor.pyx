@@ -6,8 +6,9 @@ the NumPy C interface is used for their addresses.
 
 cimport cython
 cimport numpy as cnp
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint16_t
 from libc.stdlib cimport calloc, free
+from libc.string cimport memset
 
 from program.program cimport pop_segment, pop_tile, pop_vertex
 
@@ -51,12 +52,76 @@ def memory_peak(bint reset=False):
     return peak
 
 
+cdef class Block:
+    """Counted memory that lives as long as the array that looks at it."""
+
+    cdef void *at
+    cdef int64_t bytes
+
+    def __dealloc__(self):
+        pop_memory_give(self.at, self.bytes)
+
+
+def temporary(tuple shape):
+    """Return an FP32 array of counted memory, with whatever it held before."""
+    cdef Block block = Block.__new__(Block)
+    cdef cnp.npy_intp extents[8]
+    cdef int i
+    block.bytes = 4
+    for i in range(len(shape)):
+        extents[i] = shape[i]
+        block.bytes *= extents[i]
+    block.at = pop_memory_take(block.bytes)
+    if block.at == NULL and block.bytes:
+        raise MemoryError(f"no memory for {block.bytes} temporary bytes")
+    if block.at == NULL:
+        return np.empty(shape, np.float32)
+    array = cnp.PyArray_SimpleNewFromData(len(shape), extents, cnp.NPY_FLOAT, block.at)
+    cnp.set_array_base(array, block)
+    return array
+
+
+cdef enum:
+    GUARD = 0x5AFE  # no FP32 or FP16 number that tests make
+    GUARD_BYTES = 64
+    NAN_BYTE = 0xFF  # four of them are a NaN
+
+cdef bint guarded = False
+
+
+def guard_arenas(bint on):
+    """Surround every thread's arena with guard words from now on, and fill it with NaNs before each compute set.
+
+    For tests: a program that writes past what it laid out, or reads what its tile did not write, is then found.
+    """
+    global guarded
+    guarded = on
+
+
+cdef void set_guards(char *scratch, int64_t stride, int threads, bint fill) noexcept nogil:
+    cdef int64_t i, t
+    for t in range(threads + 1):
+        for i in range(GUARD_BYTES // 2):
+            (<uint16_t *>(scratch + t * stride - GUARD_BYTES))[i] = GUARD
+        if fill and t < threads:
+            memset(scratch + t * stride, NAN_BYTE, stride - GUARD_BYTES)
+
+
+cdef bint guards_stand(const char *scratch, int64_t stride, int threads) noexcept nogil:
+    cdef int64_t i, t
+    for t in range(threads + 1):
+        for i in range(GUARD_BYTES // 2):
+            if (<const uint16_t *>(scratch + t * stride - GUARD_BYTES))[i] != GUARD:
+                return False
+    return True
+
+
 cdef struct Run:
     pop_segment *segments
     int64_t n_segments
     char **operands
     char *scratch
-    int64_t scratch_bytes
+    int64_t scratch_bytes, stride  # of a thread, and from one thread's to the next
     int threads
 
 
@@ -66,7 +131,7 @@ cdef void run_share(void *context, int part) noexcept nogil:
     cdef pop_segment *segment
     cdef int64_t s, i
     tile.operands = run.operands
-    tile.scratch = run.scratch + part * run.scratch_bytes
+    tile.scratch = run.scratch + part * run.stride
     tile.scratch_bytes = run.scratch_bytes
     tile.thread = part
     for s in range(run.n_segments):
@@ -156,13 +221,17 @@ cdef class Executable:
     cdef int run(self, char **operands) except -1:
         """Run with the addresses of the operands; `operands` has room for one more."""
         cdef Run run
-        cdef int64_t s, first = 0, scratch_total = self.threads * self.scratch_bytes
+        cdef int64_t guard = GUARD_BYTES if guarded else 0
+        cdef int64_t s, first = 0, scratch_total = self.threads * (self.scratch_bytes + guard) + guard
         cdef char *workspace = <char *>pop_memory_take(self.workspace_bytes)
-        run.scratch = <char *>pop_memory_take(scratch_total)
-        if (workspace == NULL and self.workspace_bytes) or (run.scratch == NULL and scratch_total):
+        cdef char *scratch = <char *>pop_memory_take(scratch_total)
+        cdef bint stand = True
+        if (workspace == NULL and self.workspace_bytes) or (scratch == NULL and scratch_total):
             pop_memory_give(workspace, self.workspace_bytes)
-            pop_memory_give(run.scratch, scratch_total)
+            pop_memory_give(scratch, scratch_total)
             raise MemoryError(f"no memory for {self.temporary_bytes} temporary bytes")
+        run.scratch = scratch + guard
+        run.stride = self.scratch_bytes + guard
         operands[self.n_operands] = workspace
         run.operands = operands
         run.scratch_bytes = self.scratch_bytes
@@ -172,7 +241,13 @@ cdef class Executable:
                 run.segments = self.segments + first
                 run.n_segments = self.set_ends[s] - first
                 first = self.set_ends[s]
+                if guard:
+                    set_guards(run.scratch, run.stride, self.threads, True)
                 pop_parallel(self.threads, run_share, &run)
+                if guard:
+                    stand = stand and guards_stand(run.scratch, run.stride, self.threads)
         pop_memory_give(workspace, self.workspace_bytes)
-        pop_memory_give(run.scratch, scratch_total)
+        pop_memory_give(scratch, scratch_total)
+        if not stand:
+            raise RuntimeError(f"a vertex wrote past the {self.scratch_bytes} bytes that were laid out for it")
         return 0

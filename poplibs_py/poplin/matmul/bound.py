@@ -14,7 +14,9 @@ import numpy as np
 
 from ...formats import FP16, FP32, Format, format_of
 from ...formats.bounds import Ball, matmul_ball, rounding_error, sum_ball
+from ...target import resolve_target
 from .arguments import default_out_format
+from .modelled import matmul_modelled_bound
 from .options import MatmulOptions, parse_options
 from .plan import HALF_PARTIALS_DEPTH, may_flush, passes
 from .reference import activate, values
@@ -24,6 +26,7 @@ __all__ = ["finished_ball", "matmul_acc_bound", "matmul_bound"]
 _SLOPE = {None: 1.0, "relu": 1.0, "gelu": 1.13, "silu": 1.1}
 # Of evaluating x / (1 + exp(-z)) in FP32: exp within 2 ulp, its argument within 5 u |z|, which |z|^2 exp(-|z|) damps.
 _RELATIVE, _ABSOLUTE = 16 * FP32.unit_roundoff, 8 * FP32.unit_roundoff
+_PLANNED = ("partials_type", "available_memory_proportion", "strict_memory")
 _HOW = ("partials_type", "available_memory_proportion", "reproducible", "strict_memory", "half_passes")
 
 
@@ -51,6 +54,11 @@ def matmul_bound(
     Ball
         In the shape of the result.
     """
+    target, seed = how.get("target"), how.get("seed")
+    if target is not None and resolve_target(target).kind != "host":
+        planned = {name: how[name] for name in _PLANNED if name in how}
+        return matmul_modelled_bound(a, b, target=target, out=out, out_dtype=out_dtype, seed=seed, options=options,
+                                     **planned)  # fmt: skip
     fa, fb = _format(a), _format(b)
     out_format = (
         format_of(out_dtype)

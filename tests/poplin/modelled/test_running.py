@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import contextmanager
 from fractions import Fraction
 
 import ml_dtypes
@@ -11,12 +12,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poplibs_py import poplin
+import poplibs_py
+from poplibs_py import poplin, testing
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, MemoryBoundWarning
 from poplibs_py.formats import FP16, FP32
 from poplibs_py.planner._search import reduction_stages
-from poplibs_py.poplin.matmul.modelled import compile_modelled, matmul_modelled, plan_modelled, work_of
+from poplibs_py.poplin.matmul._matmul import ITEM, VERTEX
+from poplibs_py.poplin.matmul.lower import kernel_record
+from poplibs_py.poplin.matmul.modelled import (
+    compile_modelled,
+    matmul_modelled,
+    matmul_modelled_bound,
+    plan_modelled,
+    work_of,
+)
 from poplibs_py.poplin.matmul.modelled.interpreter import fused_multiply_add, interpret
+from poplibs_py.program import Executable, guard_arenas, memory_in_use, memory_peak
 from poplibs_py.target import Target
 
 SIZES = st.integers(1, 40)
@@ -40,6 +51,16 @@ def _operands(dtype, groups, m, k, n, seed=0):
     return [rng.standard_normal((*groups, *shape)).astype(np.float32).astype(dtype) for shape in ((m, k), (k, n))]
 
 
+@contextmanager
+def guarded():
+    """Guard words around every arena, and NaNs in it before each compute set."""
+    guard_arenas(True)
+    try:
+        yield
+    finally:
+        guard_arenas(False)
+
+
 def _same_bits(x, y):
     return x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes()
 
@@ -49,7 +70,7 @@ def _same_bits(x, y):
 def test_the_compiled_executor_gives_the_bits_of_the_python_one(product, target, seed):
     dtype, groups, m, k, n, options = product
     a, b = _operands(dtype, groups, m, k, n)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), guarded():
         warnings.simplefilter("ignore", MemoryBoundWarning)
         runs = [matmul_modelled(a, b, target=target, seed=seed, executor=executor, **options)
                 for executor in ("compiled", "python")]
@@ -139,11 +160,102 @@ def test_fully_connected_passes_run(fc_pass):
 
 def test_two_plans_of_one_problem_agree_within_the_bound_of_both():
     a, b = _operands(np.float32, (), 50, 200, 30)
-    one, other = (poplin.matmul(a, b, target=target) for target in ("gc200", Target.small(8)))
-    magnitudes = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64)
-    n, u = a.shape[1] + 8, FP32.unit_roundoff  # at most one addition for each of the depth, and the reduction's stages
-    assert (np.abs(one.astype(np.float64) - other) <= 2 * n * u / (1 - n * u) * magnitudes).all()
+    targets = ("gc200", Target.small(8))
+    one, other = (poplin.matmul(a, b, target=target) for target in targets)
+    radius = sum(matmul_modelled_bound(a, b, target=target).radius for target in targets)
+    assert (np.abs(one.astype(np.float64) - other) <= radius).all()
     assert (one != other).any()
+
+
+@given(products(), st.sampled_from(["gc200", "c600", Target.small(1), Target.small(24)]), st.sampled_from([None, 7]))
+@settings(max_examples=40)
+def test_results_lie_within_the_bound_of_their_plan(product, target, seed):
+    dtype, groups, m, k, n, options = product
+    a, b = _operands(dtype, groups, m, k, n)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MemoryBoundWarning)
+        testing.check("matmul", a, b, target=target, seed=seed, **options)
+
+
+@pytest.mark.parametrize(("depth", "value"), [(2048, 0.0303), (2048, 0.1277), (4096, 0.0101), (4096, 0.0303)])
+@pytest.mark.parametrize("tiles", [1, 24])
+@pytest.mark.parametrize("seed", [None, 4])
+def test_sums_that_drift_one_way_stay_within_the_bound(depth, value, tiles, seed):
+    a, b = np.full((16, depth), value, np.float16), np.ones((depth, 16), np.float16)
+    options = {"partials_type": "half", "available_memory_proportion": 0}
+    testing.check("matmul", a, b, target=Target.small(tiles), seed=seed, **options)
+
+
+@pytest.mark.parametrize("fmt", ["f143", "f152"])
+@pytest.mark.parametrize("target", ["gc2", "gc200", "c600"])
+def test_bounds_follow_the_types_that_a_plan_takes_for_fp8(fmt, target):
+    a, b = (testing.random_operand(shape, fmt, seed=i) for i, shape in enumerate([(40, 400), (400, 40)]))
+    testing.check("matmul", a, b, target=target)
+
+
+@given(products(), st.sampled_from(["gc200", Target.small(4), Target.small(24)]))
+@settings(max_examples=25)
+def test_the_counting_executor_counts_what_is_done(product, target):
+    dtype, groups, m, k, n, options = product
+    a, b = _operands(dtype, groups, m, k, n)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MemoryBoundWarning)
+        counted = matmul_modelled(a, b, target=target, executor="count", **options)
+        with poplibs_py.profile() as report:
+            matmul_modelled(a, b, target=target, **options)
+    run = report.runs[0]
+    assert counted.tile_macs.sum() == max(1, *groups, 1) * m * k * n
+    assert (counted.tile_macs == run.tile_macs).all()
+    assert (counted.tile_bytes == run.tile_bytes).all()
+    assert counted.cycles == run.plan.cycles
+    assert counted.exchanged_bytes == run.exchanged_bytes
+    assert f"tiles receive {counted.exchanged_bytes:,} bytes" in report.summary()
+
+
+@pytest.mark.parametrize(("parts", "turns"), [(1, 1), (4, 1), (1, 4), (3, 2)])
+def test_counts_of_a_split_depth(parts, turns):
+    m, k, n = 32, 96, 16
+    split = {"0": {"partition": {"inChanSplit": {"parallel": parts, "serial": turns}, "outChanSplit": {"parallel": 1}}}}
+    plan = plan_modelled((m, k), (k, n), dtype="half", partials_type="float", options={"planConstraints": split})
+    rows = plan.partition.field_split[-1]
+    a, b = _operands(np.float16, (), m, k, n)
+    counted = compile_modelled(plan)(a, b, executor="count")
+    between = work_of(plan, 1, m, n, k).between.itemsize
+    assert counted.vertices == rows * parts * turns * plan.partition.out_chan_split.serial
+    assert counted.operand_bytes == (m * k + rows * k * n) * a.itemsize
+    assert counted.additions == (parts * turns - 1) * m * n
+    assert (counted.partial_bytes > 0) == (parts > 1)
+    assert counted.partial_bytes % (m * n * between) == 0
+
+
+def test_arenas_that_are_too_small_are_found():
+    a, b = _operands(np.float16, (), 40, 300, 50)
+    plan = poplin.plan_matmul(a.shape, b.shape, dtype="float16")
+    spec = kernel_record(plan)
+    items = np.zeros(1, ITEM)
+    items["spec"], items["m"], items["n"] = spec.ctypes.data, 40, 50
+    enough, short = (
+        Executable([[(VERTEX, items, np.zeros(1, np.int64))]], 3, 2, room, 0, 2)  # runs into the idle thread's arena
+        for room in (plan.scratch_bytes, plan.scratch_bytes // 2)
+    )
+    with guarded():
+        enough(a, b, np.empty((40, 50), np.float16))
+    with guarded(), pytest.raises(RuntimeError, match="a vertex wrote past"):
+        short(a, b, np.empty((40, 50), np.float16))
+
+
+def test_partial_sums_are_counted_memory():
+    a, b = _operands(np.float32, (), 64, 2048, 64)
+    plan = plan_modelled(a.shape, b.shape, dtype="float")
+    work = work_of(plan, 1, 64, 64, 2048)
+    assert not work.direct
+    run = compile_modelled(plan, threads=1)
+    run(a, b)
+    memory_peak(reset=True)
+    before = memory_in_use()
+    run(a, b)
+    assert memory_in_use() == before
+    assert memory_peak() - before >= work.parts * 64 * 64 * 4
 
 
 def test_stochastic_rounding_repeats_from_its_seed_and_is_centred():

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -16,20 +15,23 @@ from ....immutable import Immutable
 from ....kernels import select
 from ....popops.cast import MOST_SEED, cast
 from ....program.record import Run, listening, record
-from ....target import TYPE_SIZES, Target
+from ....target import Target
 from ...convolution import ConvPlan
 from ...convolution.api import planned_quietly
 from ..arguments import Array, taken
 from ..params import Operand
+from .arguments import read_product
 from .check import product_of
+from .count import Count, count
 from .interpreter import as_format, interpret
 from .lower import TileProgram, lower_work
-from .plan import modelled_type, plan_modelled
+from .plan import modelled_type
 from .work import Same, TileWork, work_of
 
 __all__ = ["TileMatmul", "compile_modelled", "matmul_modelled"]
 
-Executor = Literal["compiled", "python"]
+Executor = Literal["compiled", "python", "count"]
+_Runs = Literal["compiled", "python"]
 
 
 class TileMatmul(Immutable):
@@ -63,7 +65,13 @@ class TileMatmul(Immutable):
     def __init__(self, plan: ConvPlan, work: TileWork, dtype: str, out: Format, threads: int | None) -> None:
         self._set(plan=plan, work=work, _dtype=dtype, _out=out, _threads=threads)
 
-    def __call__(self, a: Any, b: Any, *, seed: int | None = None, executor: Executor = "compiled") -> Array:
+    @overload
+    def __call__(self, a: Any, b: Any, *, executor: Literal["count"], seed: int | None = None) -> Count: ...
+
+    @overload
+    def __call__(self, a: Any, b: Any, *, seed: int | None = None, executor: _Runs = "compiled") -> Array: ...
+
+    def __call__(self, a: Any, b: Any, *, seed: int | None = None, executor: Executor = "compiled") -> Array | Count:
         """Run on operands [g, m, k] and [g, k, n], or without groups where there is one.
 
         Parameters
@@ -72,15 +80,20 @@ class TileMatmul(Immutable):
             Of the planned shapes and formats, with any strides.
         seed : int, optional
             Round stochastically wherever the plan rounds to half, save inside a vertex; else to nearest even.
-        executor : {"compiled", "python"}, optional
-            Compiled kernels, or the slow and obvious interpreter that gives the same bits.
+        executor : {"compiled", "python", "count"}, optional
+            Compiled kernels; the slow and obvious interpreter that gives the same bits; or one that does nothing but
+            count, and returns a `Count` in place of the result.
         """
         w = self.work
-        one_of("executor", executor, ("compiled", "python"))
+        one_of("executor", executor, ("compiled", "python", "count"))
         seed = None if seed is None else whole("seed", seed, 0, MOST_SEED)
         left, left_scale = self._operand(a, "a", (w.groups, w.m, w.k))
         right, right_scale = self._operand(b, "b", (w.groups, w.k, w.n))
         fmt = FP32 if seed is not None else self._out
+        counted = count(w, left.itemsize) if executor == "count" or listening() else None
+        if executor == "count":
+            assert counted is not None
+            return counted
         if executor == "python":
             sums = interpret(w, _values(left, left_scale), _values(right, right_scale), seed)
             made = as_format(sums, fmt)
@@ -90,20 +103,19 @@ class TileMatmul(Immutable):
             operands = [Operand(format_of(x), x.strides[1], x.strides[2], (x.strides[0],), scale=s) for x, s in scaled]
             program = _program(Same(w), *operands, self._threads, seed)
             seconds = program.run(left, right, made)
-            if listening():
-                record(self._run_of(program, seconds))
+            if counted is not None:
+                record(self._run_of(counted, seconds))
         if seed is not None and self._out != FP32:
             made = cast(made, self._out, rounding="stochastic", seed=seed)
         return made[0] if w.groups == 1 and np.ndim(a) == 2 else made
 
-    def _run_of(self, program: TileProgram, seconds: dict[str, float]) -> Run:
+    def _run_of(self, counted: Count, seconds: dict[str, float]) -> Run:
         w = self.work
         kernel = select("dot", "multiply", "float32", consistent=True).kernel
         groups = f"{w.groups} x " if w.groups > 1 else ""
         return Run(
             "poplin.matmul", f"{groups}[{w.m}, {w.k}] x [{w.k}, {w.n}]", f"{kernel.name} ({kernel.level})",
-            sum(seconds.values()), self.plan, seconds, w.tile_bytes(), w.tile_macs(),
-            w.exchanged_bytes(TYPE_SIZES[self._dtype]),
+            sum(seconds.values()), self.plan, seconds, counted.tile_bytes, counted.tile_macs, counted.exchanged_bytes,
         )  # fmt: skip
 
     def _operand(self, given: Any, name: str, shape: tuple[int, ...]) -> tuple[Array, int]:
@@ -158,6 +170,14 @@ def compile_modelled(plan: ConvPlan, *, threads: int | None = None) -> TileMatmu
     return TileMatmul(plan, work, params.input_type, FP32 if params.output_type == "float" else FP16, threads)
 
 
+@overload
+def matmul_modelled(a: Any, b: Any, *, executor: Literal["count"], **more: Any) -> Count: ...
+
+
+@overload
+def matmul_modelled(a: Any, b: Any, *, executor: _Runs = "compiled", **more: Any) -> Array: ...
+
+
 def matmul_modelled(
     a: Any,
     b: Any,
@@ -169,7 +189,7 @@ def matmul_modelled(
     executor: Executor = "compiled",
     options: Mapping[str, Any] | None = None,
     **more: Any,
-) -> Array:
+) -> Array | Count:
     """Multiply matrices as a modelled machine would, with the numbers of its plan.
 
     Corresponds to PopLibs' ``matMul`` and ``matMulGrouped``; `poplibs_py.poplin.matmul` calls it where `target` names
@@ -190,14 +210,15 @@ def matmul_modelled(
     seed : int, optional
         Round stochastically from this seed wherever tiles exchange half partial sums and at the result; by default to
         nearest even. Vertices round their running sums to nearest even either way.
-    executor : {"compiled", "python"}, optional
-        The Python executor is slow, obvious, and gives the same bits.
+    executor : {"compiled", "python", "count"}, optional
+        The Python executor is slow, obvious, and gives the same bits. The counting one returns a `Count` of what the
+        tiles would hold, multiply and exchange, and computes nothing.
     options, **more
         PopLibs' matmul options, as for `plan_modelled`.
 
     Returns
     -------
-    numpy.ndarray [..., m, n]
+    numpy.ndarray [..., m, n], or Count
 
     Notes
     -----
@@ -211,52 +232,21 @@ def matmul_modelled(
     >>> matmul_modelled(np.eye(4, dtype=np.float16), np.ones((4, 2), np.float16), target="gc200")[0]
     array([1., 1.], dtype=float16)
     """
-    left, right = (x if isinstance(x, QuarterArray) else taken(x, name) for x, name in ((a, "a"), (b, "b")))
-    for name, x in (("a", left), ("b", right)):
-        if len(x.shape) < 2:
-            raise bad_argument(name, f"shape {x.shape}", "at least two axes")
-        if isinstance(x, QuarterArray) and len(x.shape) > 3:
-            raise bad_argument(name, f"shape {x.shape}", "a QuarterArray of two or three axes")
-    m, k, n = left.shape[-2], left.shape[-1], right.shape[-1]
-    if right.shape[-2] != k:
-        raise bad_argument("b", f"shape {right.shape} with {right.shape[-2]} rows", f"as many as a has columns, {k}")
-    kind = modelled_type(_dtype(left), "a")
-    if modelled_type(_dtype(right), "b") != kind:
-        raise bad_type("b", f"dtype {_dtype(right)}", f"a's type, {kind}, on a modelled machine")
-    try:
-        batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
-    except ValueError:
-        raise bad_argument("b", f"batch shape {right.shape[:-2]}", f"what broadcasts with {left.shape[:-2]}") from None
-    groups = math.prod(batch)
-    fmt = (FP32 if kind == "float" else FP16) if out_dtype is None else format_of(out_dtype, "out_dtype")
-    if fmt not in (FP32, FP16):
-        raise bad_argument("out_dtype", fmt.name, "float32 or float16 on a modelled machine")
-    _check_out(out, (*batch, m, n), fmt)
-    if 0 in (groups, m, n, k):
-        made = np.zeros((*batch, m, n), fmt.dtype)
+    product = read_product(a, b, out_dtype)
+    _check_out(out, product.shape, product.out)
+    if product.is_empty:
+        if executor == "count":
+            raise bad_argument("executor", executor, "'compiled' or 'python' for a product without elements")
+        made = np.zeros(product.shape, product.out.dtype)
     else:
-        shapes = (groups, m, k), (groups, k, n)
-        plan = plan_modelled(*shapes, dtype=kind, out_dtype=fmt, target=target, options=options, **more)
-        run = compile_modelled(plan)
-        grouped = [_grouped(x, batch, shape) for x, shape in zip((left, right), shapes, strict=True)]
-        made = run(*grouped, seed=seed, executor=executor).reshape((*batch, m, n))
+        run = compile_modelled(product.planned(target, options, more))
+        if executor == "count":
+            return run(product.a, product.b, executor="count")
+        made = run(product.a, product.b, seed=seed, executor=executor).reshape(product.shape)
     if out is None:
         return made
     out[...] = made
     return out
-
-
-def _dtype(x: Any) -> Any:
-    return x.format if isinstance(x, QuarterArray) else x.dtype
-
-
-def _grouped(x: Any, batch: tuple[int, ...], shape: tuple[int, ...]) -> Any:
-    """The operand with its batch axes as one axis of groups; a view where that is possible."""
-    if isinstance(x, QuarterArray):
-        if x.shape[:-2] not in ((), batch) or (len(x.shape) == 2 and shape[0] != 1):
-            raise bad_argument("b", f"QuarterArray of shape {x.shape}", f"batch axes {batch}, not broadcast")
-        return x
-    return np.broadcast_to(x, (*batch, *x.shape[-2:])).reshape(shape)
 
 
 def _check_out(out: Array | None, shape: tuple[int, ...], fmt: Format) -> None:

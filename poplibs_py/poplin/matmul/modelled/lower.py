@@ -14,7 +14,7 @@ from ....config import settings
 from ....formats import FP16, FP32, Format
 from ....kernels import select
 from ....popops import cast
-from ....program import Executable
+from ....program import Executable, temporary
 from ....target import Target
 from .. import _partials
 from .._matmul import ITEM, VERTEX, Mode, Sums
@@ -64,10 +64,12 @@ class TileProgram:
         if not w.direct:
             sums = (w.groups, w.m, w.n)
             combined = w.plan.transforms[0].combine_conv_groups_factor > 1
-            arrays["partials"] = (np.zeros if combined else np.empty)((w.parts, *sums), np.float32)
-            arrays["reduced"] = np.empty(sums, np.float32)
+            arrays["partials"] = temporary((w.parts, *sums))
+            if combined:
+                arrays["partials"][...] = 0
+            arrays["reduced"] = temporary(sums)
             for i in range(len(w.stages) - 1):
-                arrays[f"stage {i}"] = np.empty((_left(w, i + 1), *sums), np.float32)
+                arrays[f"stage {i}"] = temporary((_left(w, i + 1), *sums))
         seconds: dict[str, float] = {}
         for step in self.steps:
             began = perf_counter()

@@ -109,12 +109,6 @@ class TileWork:
         np.add.at(done, p["tile"], p["rows"] * p["cols"] * p["depth"])
         return done
 
-    def exchanged_bytes(self, item: int) -> int:
-        """Bytes that tiles receive: operands of `item` bytes an element, and the partials of a reduction."""
-        p = self.pieces
-        operands = int(((p["rows"] + p["cols"]) * p["depth"]).sum()) * item
-        return operands + (int((p["rows"] * p["cols"]).sum()) * self.between.itemsize if self.parts > 1 else 0)
-
 
 _FORMATS = {"float": FP32, "half": FP16}
 

@@ -1,0 +1,118 @@
+"""How wrong a product on a modelled machine may be: its contract, repeated in balls around the exact result.
+
+A sum of the product meets, besides the FP32 additions of its chain (the depth), of the reduction (its partials) and of
+the loop (its turns), one FP16 rounding
+
+- for each chunk of the depth on a tile, where the plan's partials are half;
+- where tiles exchange half: as a tile's partial sum, after each stage of the reduction, and after each turn of a loop
+  that adds in place.
+
+Partial sums that lie side by side are parts of one sum, so their roundings count once, by the sum of magnitudes. A
+stochastic rounding is wrong by less than a spacing, twice what rounding to nearest is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ....formats import FP16, FP32, Format, QuarterArray, format_of
+from ....formats.bounds import Ball, matmul_ball, rounding_error, sum_ball
+from ....target import Target
+from .api import compile_modelled
+from .arguments import read_product
+from .work import TileWork
+
+__all__ = ["matmul_modelled_bound", "modelled_bound"]
+
+
+def matmul_modelled_bound(a: Any, b: Any, *, target: Target | str = "gc200", out: Any = None, out_dtype: object = None,
+                          seed: int | None = None, options: Mapping[str, Any] | None = None, **more: Any) -> Ball:
+    """Return exact results and radii of a `matmul_modelled` call, from the plan that it follows.
+
+    Parameters
+    ----------
+    a, b, target, out, out_dtype, seed, options, **more
+        As `matmul_modelled` takes them.
+
+    Returns
+    -------
+    Ball
+        In the shape of the result.
+    """
+    product = read_product(a, b, out_dtype if out_dtype is not None or out is None else out.dtype)
+    if product.is_empty:
+        return Ball.exact(np.zeros(product.shape))
+    work = compile_modelled(product.planned(target, options, more)).work
+    return modelled_bound(work, product.a, product.b, out=product.out, seed=seed).reshape(*product.shape)
+
+
+def modelled_bound(work: TileWork, a: Any, b: Any, *, out: Format | None = None, seed: int | None = None) -> Ball:
+    """Return exact results and radii of a product that a modelled machine makes.
+
+    Parameters
+    ----------
+    work : TileWork
+        What its tiles do: ``compile_matmul(plan).work``.
+    a, b : array_like or QuarterArray, [g, m, k] and [g, k, n], or without groups where there is one
+        The operands.
+    out : Format, optional
+        The result's format; that of the plan by default.
+    seed : int, optional
+        As the product took it: None for rounding to nearest even.
+
+    Returns
+    -------
+    Ball
+        In the shape of the result. Two plans of one problem differ by at most the sum of their radii.
+
+    Notes
+    -----
+    Sums are bounded by gamma_n of their magnitudes (Higham, *Accuracy and Stability of Numerical Algorithms*, section
+    3.1), for FP32 and FP16 in turn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py import poplin
+    >>> a = np.full((8, 8), 1 / 3, np.float32)
+    >>> run = poplin.compile_matmul(poplin.plan_matmul((8, 8), (8, 8), target="gc200"))
+    >>> bool(modelled_bound(run.work, a, a).contains(run(a, a)).all())
+    True
+    """
+    left, right = _values(a), _values(b)
+    turns = work.depth_turns
+    ball = matmul_ball(left, right, terms=work.k + work.parts + turns)
+    coarse, events = _half_roundings(work, seed)
+    if coarse:
+        with np.errstate(all="ignore"):
+            magnitude = _magnitudes(left) @ _magnitudes(right)
+        carried = ball.radius + events * rounding_error(0.0, FP16)
+        ball = sum_ball(ball.centre, magnitude, coarse, FP16, carried=carried)
+    return ball.rounded(out or work.out, "nearest-even" if seed is None else "stochastic")
+
+
+def _half_roundings(work: TileWork, seed: int | None) -> tuple[int, int]:
+    """FP16 roundings that a term may meet on its way, and all that one sum has; stochastic ones count twice."""
+    deepest = int(work.pieces["depth"].max(initial=0))
+    chunks = -(-deepest // work.chunk) if work.partial == FP16 else 0
+    partials = work.parts * work.depth_turns
+    if work.between != FP16:
+        return chunks, chunks * partials
+    weight = 1 if seed is None else 2
+    stages = max(1, len(work.stages)) + 1
+    loop = 2 * work.depth_turns
+    return chunks + weight * (stages + loop), chunks * partials + weight * (stages * partials + loop)
+
+
+def _magnitudes(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.where(np.isfinite(values), np.abs(values), 0.0)
+
+
+def _values(operand: Any) -> np.ndarray[Any, Any]:
+    if isinstance(operand, QuarterArray):
+        return operand.to_array(np.float64)
+    array = np.asarray(operand)
+    return array.astype(np.float32).astype(np.float64) if format_of(array) != FP32 else array.astype(np.float64)
