@@ -254,8 +254,6 @@ def main() -> None:
     shapes = [s for s in SHAPES if s[0] <= given.most]
     formats = [f for f in FORMATS if f.name in given.formats.split(",")]
     parts = given.part or ("products", "threads", "level", "call")
-    if "torch" in installed():
-        import torch  # noqa: F401 -- so that its threads are limited too
     with limited_threads(1):
         if "products" in parts:
             print_products(shapes, formats, given.seconds)

@@ -202,8 +202,6 @@ def main() -> None:
     parts = given.part or ("grid", "formats", "passes", "matrices")
     sizes, columns = ([int(word) for word in text.split(",")] for text in (given.size, given.n))
     densities = [float(Fraction(word)) for word in given.density.split(",")]
-    if "torch" in libraries:
-        import torch  # noqa: F401 -- so that its threads are limited too
     print(f"Level {available_levels()[-1]}, one thread.\n")
     with limited_threads(1):
         if "grid" in parts:

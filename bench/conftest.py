@@ -13,7 +13,7 @@ import pytest
 
 from poplibs_py.kernels import available_levels
 from poplibs_py.kernels.peak import peak_flop_rate
-from poplibs_py.report.peers import installed, limited_threads, load_mkl
+from poplibs_py.report.peers import limited_threads, load_mkl
 from poplibs_py.report.peers.mkl import Mkl
 
 THREADS = int(os.environ.get("POPLIBS_BENCH_THREADS", "1"))
@@ -22,8 +22,6 @@ THREADS = int(os.environ.get("POPLIBS_BENCH_THREADS", "1"))
 @pytest.fixture(scope="session", autouse=True)
 def threads() -> Iterator[int]:
     """The number of threads of this library and of every peer: ``POPLIBS_BENCH_THREADS``, 1 by default."""
-    if "torch" in installed():
-        import torch  # noqa: F401 -- so that its threads are limited too
     with limited_threads(THREADS):
         yield THREADS
 

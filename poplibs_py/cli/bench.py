@@ -35,7 +35,8 @@ def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
         "sparsity", help="block-sparse products: the PopSparse paper's sweep",
         description="Time dense, static and dynamic block-sparse products and the installed peers. Control-C keeps "
                     "what was measured.")
-    parser.add_argument("--quick", action="store_true", help="fourteen cases in about a minute, instead of the paper's")
+    parser.add_argument("--quick", action="store_true",
+                        help="fourteen cases in about a minute, instead of the paper's; axes narrow them")
     parser.add_argument("--matrix", metavar="FILE", action="append", default=[],
                         help="take the pattern from a .smtx, .mtx or .npz file (may be given again)")
     lists = parser.add_argument_group("axes, each a list with commas; by default the paper's")
@@ -133,12 +134,9 @@ def _sweep(arguments: argparse.Namespace) -> sparsity.Sweep:
 def _cases(arguments: argparse.Namespace) -> list[sparsity.Case]:
     if arguments.seed < 0:
         raise bad_argument("--seed", arguments.seed, "0 or more")
-    given = [arguments.size, arguments.n, arguments.density, arguments.block]
     if arguments.quick:
-        if any(given) or arguments.matrix:
-            raise bad_argument("--quick", "other axes beside it", "one or the other")
-        return sparsity.quick_cases(arguments.seed)
-    axes = _axes(arguments)
+        return _quick_cases(arguments)
+    axes = _axes(arguments, sparsity.paper_axes())
     if arguments.matrix:
         if arguments.size or arguments.density:
             raise bad_argument("--matrix", "--size or --density beside it", "the file's own")
@@ -150,14 +148,26 @@ def _cases(arguments: argparse.Namespace) -> list[sparsity.Case]:
     return cases
 
 
-def _axes(arguments: argparse.Namespace) -> sparsity.Axes:
-    paper = sparsity.paper_axes()
+def _quick_cases(arguments: argparse.Namespace) -> list[sparsity.Case]:
+    """Return those of the quick cases that lie on the axes that were given."""
+    if arguments.matrix:
+        raise bad_argument("--quick", "--matrix beside it", "one or the other")
+    cases = sparsity.quick_cases(arguments.seed)
+    every = sparsity.axes_of(cases)
+    axes = _axes(arguments, every)
+    kept = [case for case in cases if axes.meet(case)]
+    if not kept:
+        raise bad_argument("--quick", "axes that meet none of its cases", f"some of {every}")
+    return kept
+
+
+def _axes(arguments: argparse.Namespace, default: sparsity.Axes) -> sparsity.Axes:
     return sparsity.Axes(
-        sizes=_list("--size", arguments.size, _size, "sizes such as 1024 or 512x2048") or paper.sizes,
-        n=_list("--n", arguments.n, _count, "whole numbers of at least 1") or paper.n,
+        sizes=_list("--size", arguments.size, _size, "sizes such as 1024 or 512x2048") or default.sizes,
+        n=_list("--n", arguments.n, _count, "whole numbers of at least 1") or default.n,
         densities=_list("--density", arguments.density, _density, "densities over 0 and up to 1, such as 1/16")
-        or paper.densities,
-        blocks=_list("--block", arguments.block, _count, "whole numbers of at least 1") or paper.blocks,
+        or default.densities,
+        blocks=_list("--block", arguments.block, _count, "whole numbers of at least 1") or default.blocks,
     )
 
 

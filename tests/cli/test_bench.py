@@ -12,7 +12,7 @@ from scipy import sparse
 
 from poplibs_py.cli import main
 from poplibs_py.config import LEVELS
-from poplibs_py.report.sparsity import COLUMNS, METHODS, TYPES, Sweep
+from poplibs_py.report.sparsity import COLUMNS, METHODS, TYPES, Sweep, quick_cases
 
 FAST = ["--size", "64", "--n", "8", "--density", "1/4", "--block", "8", "--seconds", "0.01"]
 
@@ -65,6 +65,18 @@ def test_every_method_in_every_type_is_right_and_says_its_kernel(tmp_path):
         assert r["x_scipy"] or r["method"].endswith("grad_w")
 
 
+@pytest.mark.parametrize(("words", "count"), [
+    ([], 14), (["--block", "16"], 6), (["--block", "1,4", "--density", "1/4,1/16"], 4), (["--n", "1024"], 1),
+    (["--size", "2048", "--type", "FP32"], 14),
+])
+def test_axes_narrow_the_quick_cases(words, count, tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(Sweep, "run", lambda _, case: seen.append(case) or [])
+    assert run(tmp_path, "--quick", *words)[0] == 0
+    assert len(seen) == count
+    assert set(seen) <= set(quick_cases())
+
+
 def test_interrupt_keeps_what_was_measured(tmp_path, monkeypatch, capsys):
     through = Sweep.run
     seen = []
@@ -107,6 +119,7 @@ BAD = [
     (["--seconds", "nan"], "--seconds: got nan"),
     (["--seed", "-1"], "--seed: got -1"),
     (["--quick", "--n", "4"], "--quick"),
+    (["--quick", "--matrix", "a.smtx"], "--quick"),
     (["--csv", "/no/such/folder/s.csv", *FAST], "/no/such/folder/s.csv"),
 ]
 

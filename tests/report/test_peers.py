@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -83,3 +87,22 @@ def test_limited_threads_restores():
         assert mkl.threads() == 2
     with pytest.raises(PoplibsError, match="count"), limited_threads(0):
         pass
+
+
+@pytest.mark.parametrize("first", ["", "import torch; "], ids=["torch comes later", "torch is there"])
+def test_torch_is_limited_whether_or_not_it_was_imported_before(first):
+    pytest.importorskip("torch")
+    program = (f"{first}from poplibs_py.report.peers import limited_threads\n"
+               "with limited_threads(1):\n"
+               "    import torch; print(torch.get_num_threads())\n"
+               "print(torch.get_num_threads())")
+    done = subprocess.run([sys.executable, "-c", program], env=os.environ | {"OMP_NUM_THREADS": "2"},
+                          capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["1", "2"]
+
+
+def test_every_openblas_of_the_process_is_limited():
+    pytest.importorskip("scipy.linalg")  # brings an OpenBLAS of its own
+    pools = pytest.importorskip("threadpoolctl").threadpool_info
+    with limited_threads(1):
+        assert {pool["num_threads"] for pool in pools() if pool["internal_api"] in ("openblas", "mkl")} <= {1}

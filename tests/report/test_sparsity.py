@@ -29,10 +29,11 @@ from poplibs_py.report.sparsity import (
     quick_cases,
     results_page,
 )
+from poplibs_py.report.sparsity import sweep as sweep_module
 from poplibs_py.report.sparsity.charts import break_even_density, by_density
 from poplibs_py.report.sparsity.check import dense_check, forward_check, grad_a_check, grad_w_check
 from poplibs_py.report.sparsity.methods import method_contestants
-from poplibs_py.report.timing import take_turns
+from poplibs_py.report.timing import Timing, take_turns
 
 SMALL = Case(64, 96, 8, 1 / 4, 8)
 
@@ -143,6 +144,16 @@ def test_our_rows_carry_ratios_and_peak(records):
         assert r.x_scipy == pytest.approx(min(rivals) / r.time_s)
         if r.method == "dense":
             assert r.x_dense == 1
+
+
+def test_the_peak_is_the_fastest_probe_of_the_run(monkeypatch):
+    fast, slow = Timing(1e-12, 1e-12, 3), Timing(1.0, 1.0, 3)
+    given = iter([fast, slow])
+    monkeypatch.setattr(sweep_module, "take_turns", lambda calls, **_: [next(given)] * len(calls))
+    sweep = Sweep(types=["FP32"], methods=["static"], peers=())
+    first, later = (sweep.run(SMALL)[0] for _ in range(2))
+    assert later.peak_flop_rate >= first.peak_flop_rate  # as much again, for each probe counts its operations
+    assert later.of_peak < first.of_peak
 
 
 def test_page_of_records(records):

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 
 from ...config import thread_limit
 from ...errors import bad_argument
 from .mkl import load_mkl
+from .versions import installed
 
 __all__ = ["limited_threads"]
 
@@ -29,7 +28,7 @@ _Control = tuple[Callable[[], int], Callable[[int], None]]
 def limited_threads(count: int) -> Iterator[None]:
     """Within the block, this library, OpenBLAS (NumPy, SciPy), MKL and torch use at most `count` threads each.
 
-    torch is limited when it has been imported before the block is entered.
+    Peers that are installed are loaded first: a library that came later would start with threads of its own.
 
     Examples
     --------
@@ -38,7 +37,7 @@ def limited_threads(count: int) -> Iterator[None]:
     """
     if not isinstance(count, int) or count < 1:
         raise bad_argument("count", count, "a whole number of at least 1")
-    controls = [*_openblas_controls(), *_mkl_controls(), *_torch_controls()]
+    controls = [*_torch_controls(), *_mkl_controls(), *_openblas_controls()]
     before = [get() for get, _ in controls]
     for _, put in controls:
         put(count)
@@ -50,8 +49,8 @@ def limited_threads(count: int) -> Iterator[None]:
             put(value)
 
 
-@cache
 def _openblas_controls() -> tuple[_Control, ...]:
+    """Controls of every OpenBLAS that this process has loaded: NumPy's, SciPy's and any other."""
     maps = Path("/proc/self/maps")
     if not maps.exists():
         return ()
@@ -73,5 +72,8 @@ def _mkl_controls() -> tuple[_Control, ...]:
 
 
 def _torch_controls() -> tuple[_Control, ...]:
-    torch = sys.modules.get("torch")
-    return () if torch is None else ((torch.get_num_threads, torch.set_num_threads),)
+    if "torch" not in installed():
+        return ()
+    import torch
+
+    return ((torch.get_num_threads, torch.set_num_threads),)

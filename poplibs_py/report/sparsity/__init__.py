@@ -5,7 +5,7 @@ of the results, `charts` and `results` show them. ``poplibs-py bench sparsity`` 
 run these.
 """
 
-from .cases import TYPES, Axes, Case, paper_axes, quick_cases
+from .cases import TYPES, Axes, Case, axes_of, paper_axes, quick_cases
 from .methods import METHODS
 from .pattern_files import PatternFile
 from .record import COLUMNS, PAPER_COLUMNS, Record, csv_text
@@ -22,6 +22,7 @@ __all__ = [
     "PatternFile",
     "Record",
     "Sweep",
+    "axes_of",
     "csv_text",
     "paper_axes",
     "quick_cases",

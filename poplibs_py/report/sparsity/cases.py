@@ -19,9 +19,10 @@ import numpy as np
 from ...errors import bad_argument
 from ...formats import BF16, F143, FP16, FP32, Format
 from ...popsparse import BlockPattern, BlockSparseMatrix, random_matrix, random_pattern
+from ..chart import reciprocal
 from .pattern_files import PatternFile
 
-__all__ = ["TYPES", "Axes", "Case", "paper_axes", "quick_cases"]
+__all__ = ["TYPES", "Axes", "Case", "axes_of", "paper_axes", "quick_cases"]
 
 Array = np.ndarray[Any, Any]
 
@@ -73,7 +74,7 @@ class Case:
 
     def __str__(self) -> str:
         name = f"{self.source.name} " if self.source else ""
-        return f"{name}{self.m}x{self.k}x{self.n} block {self.block} density 1/{1 / self.density:.4g}"
+        return f"{name}{self.m}x{self.k}x{self.n} block {self.block} density {reciprocal(self.density)}"
 
     @property
     def flops(self) -> float:
@@ -160,10 +161,38 @@ class Axes:
                 if m % block == 0 and k % block == 0:
                     yield Case(m, k, n, density, block, seed)
 
+    def __str__(self) -> str:
+        parts = {
+            "sizes": [f"{m}x{k}" for m, k in self.sizes], "n": self.n, "blocks": self.blocks,
+            "densities": [reciprocal(density) for density in self.densities],
+        }
+        return "; ".join(f"{name} {', '.join(map(str, values))}" for name, values in parts.items())
+
+    def meet(self, case: Case) -> bool:
+        """Whether every value of the case is on its axis."""
+        return ((case.m, case.k) in self.sizes and case.n in self.n and case.density in self.densities
+                and case.block in self.blocks)
+
     def file_cases(self, source: PatternFile, seed: int = 123) -> Iterator[Case]:
         """Return the cases of a file's pattern over the axes `n` and `blocks`."""
         for n, block in itertools.product(self.n, self.blocks):
             yield Case.from_file(source, n, block, seed)
+
+
+def axes_of(cases: Sequence[Case]) -> Axes:
+    """Return the values of some cases, each once.
+
+    Examples
+    --------
+    >>> axes_of(quick_cases()).blocks
+    [1, 4, 16]
+    """
+    return Axes(
+        sizes=list(dict.fromkeys((case.m, case.k) for case in cases)),
+        n=list(dict.fromkeys(case.n for case in cases)),
+        densities=list(dict.fromkeys(case.density for case in cases)),
+        blocks=list(dict.fromkeys(case.block for case in cases)),
+    )
 
 
 def paper_axes() -> Axes:

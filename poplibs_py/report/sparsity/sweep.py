@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ...errors import PoplibsError
-from ...kernels.peak import peak_of, peak_probes
+from ...kernels.peak import peak_flop_rate, peak_of, peak_probes
 from ..peers import LIBRARIES
 from ..timing import Timing, take_turns
 from .cases import TYPES, Case
@@ -42,6 +42,7 @@ class Sweep:
     seconds: float = 2.0
     _count: int = field(default=0, init=False, repr=False)
     _hopeless: set[tuple[object, ...]] = field(default_factory=set, init=False, repr=False)
+    _rates: dict[str, float] = field(default_factory=dict, init=False, repr=False)
 
     def run(self, case: Case) -> list[Record]:
         """Check and time every contestant of a case and return their records, ours first."""
@@ -53,9 +54,10 @@ class Sweep:
         calls = [*probes.values(), *(contestants[i].run for i in able)]
         clock = time.process_time if self.threads == 1 else time.perf_counter
         found = take_turns(calls, seconds=self.seconds, clock=clock)
-        rates = {unit: probe() / timing.seconds for (unit, probe), timing in zip(probes.items(), found, strict=False)}
+        for (unit, probe), timing in zip(probes.items(), found, strict=False):
+            self._rates[unit] = max(self._rates.get(unit, 0.0), probe() / timing.least)
         timings = dict(zip(able, found[len(probes):], strict=True))
-        records = [self._record(case, contestant, verdicts[i], timings.get(i), rates)
+        records = [self._record(case, contestant, verdicts[i], timings.get(i))
                    for i, contestant in enumerate(contestants)]
         for record, contestant in zip(records, contestants, strict=True):
             if contestant.library == OURS:
@@ -71,12 +73,12 @@ class Sweep:
             yield from peer_contestants(case, self.peers, list(tasks), self.types)
 
     def _record(self, case: Case, contestant: Contestant, verdict: tuple[float, float | None],
-                timing: Timing | None, rates: dict[str, float]) -> Record:
+                timing: Timing | None) -> Record:
         is_dense = contestant.method == "dense"
         flops = 2.0 * case.m * case.k * case.n * (1.0 if is_dense else case.density)
         seconds = timing.seconds if timing else float("nan")
         error, share = verdict
-        peak = peak_of(TYPES[contestant.type].name, rates) if contestant.library == OURS else None
+        peak = self._peak(TYPES[contestant.type].name) if contestant.library == OURS else None
         return Record(
             case.m, case.k, case.n, 1.0 if is_dense else case.density, None if is_dense else case.block,
             contestant.type, "CPU", contestant.method, share is not None and share <= 1, flops, flops / seconds,
@@ -86,6 +88,10 @@ class Sweep:
             peak_flop_rate=peak, of_peak=flops / seconds / peak if peak else None,
             source=case.source.name if case.source else "",
         )
+
+    def _peak(self, format_name: str) -> float:
+        """The fastest probe of the run so far: what disturbs a probe can only slow it down."""
+        return max(peak_of(format_name, self._rates), peak_flop_rate(format_name, self.threads))
 
 
 def _dense_key(case: Case, contestant: Contestant) -> tuple[object, ...]:
