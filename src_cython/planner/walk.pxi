@@ -29,7 +29,7 @@ cdef struct Axis:
 cdef struct Problem:
     Pass passes[3]
     int pass_count, ndim, axis_count
-    int64_t tiles, work
+    int64_t tiles, work, outputs    # outputs: elements of all partial sums of one share of the depth
     int64_t broadcast               # -1: free
     bint inputs_cover               # a tile reads at least as many field elements as it makes
     Axis axes[MAX_AXES]             # batch, groups, kernel, field, output channels, input channels
@@ -146,6 +146,7 @@ cdef int prepare(Problem* q) noexcept nogil:
     for i in range(n):
         whole.parallel, whole.serial, whole.size = 1, 1, q.axes[i].extent
         put(&undivided, q.ndim, i, &whole)
+    q.outputs = least_outputs(q)
     q.work = 0
     for i in range(q.pass_count):
         if not q.passes[i].absent:
@@ -154,6 +155,19 @@ cdef int prepare(Problem* q) noexcept nogil:
                 q.passes[0].work = imax(q.passes[0].work, least_vertex_work(&q.passes[0], &undivided))
             q.work += q.passes[i].work
     return 0
+
+
+cdef int64_t least_outputs(const Problem* q) noexcept nogil:
+    """Elements of the output with every grain filled; 0 if they are too many to count."""
+    cdef const Pass* p = &q.passes[0]
+    cdef double total = <double>p.group_size * p.out_size
+    cdef int i
+    for i in range(q.axis_count - 1):
+        if i < 2 or i >= 2 + q.ndim:
+            total *= q.axes[i].extent
+    for i in range(q.ndim):
+        total *= p.dims[i].grain
+    return <int64_t>total if total < 2.0**52 else 0
 
 
 cdef void release(Problem* q) noexcept nogil:
@@ -325,7 +339,7 @@ cdef int hopeless(const Problem* q, const Hunt* h, int level, int64_t used) noex
     cdef int64_t size[MAX_AXES]
     cdef int64_t spare = q.tiles // used, open_outputs = 1, least_outputs = 1, fixed_outputs, holders = 1
     cdef int64_t inputs, weights, outputs, serial = s.in_serial * s.out_serial, turns, tiles, cycles, once, bytes
-    cdef int64_t held
+    cdef int64_t held, rearranged
     cdef int n = q.ndim, i, axis, d
     cdef Point wide
     cdef Costs c
@@ -370,16 +384,17 @@ cdef int hopeless(const Problem* q, const Hunt* h, int level, int64_t used) noex
     tiles = imin(q.tiles, used * q.widest_below[level + 1])
     wide.tiles, wide.splits.in_serial, wide.splits.out_serial = tiles, s.in_serial, s.out_serial
     transform_phase(p, &wide, &c)
-    bytes = p.input * (inputs + weights) + p.partial * (outputs // p.group_grain * p.group_size)
-    turns = serial if s.in_serial > 1 else 1        # the input may be broadcast before the loop
-    if serial == 1 or turns > 1:
-        bytes = imax(bytes, 2 * c.inputs_temp)
-    else:
-        bytes = imin(imax(bytes, 2 * c.inputs_temp), bytes + c.inputs_temp)
-    bytes = imax(bytes, 2 * imax(c.weights_temp, c.output_temp))
+    held = p.input * weights + p.partial * (outputs // p.group_grain * p.group_size)
+    rearranged = 2 * imax(c.weights_temp, c.output_temp)
+    bytes = imax(p.input * inputs + held, imax(2 * c.inputs_temp, rearranged))
+    turns = serial if s.in_serial > 1 else 1
+    if s.out_serial > 1 and turns == 1:             # the input may be broadcast before the loop
+        bytes = imin(bytes, c.inputs_temp + p.input * inputs + imax(held, rearranged))
     if p.slices_rearranged and serial > 1:
         held = cdiv(p.weights_total, tiles) * p.input
         bytes = held + imax(bytes, held)
+    if s.in_serial > 1:                             # each turn's result beside the sum so far
+        bytes += cdiv(q.outputs, tiles * s.out_serial) * p.tile_result
     if bytes > h.goal.temp_bound and p.out_size == p.out_grain:
         return NEVER
     once = exchange(&p.machine, outputs, p.tile_result) if not p.corrected else 0
@@ -439,6 +454,7 @@ cdef void walk_within(const Problem* q, Hunt* h) noexcept nogil:
     """Search every point that could beat or match h.best."""
     cdef Point wide
     cdef Costs c
+    cdef int64_t held, rearranged
     cdef int i
     for i in range(q.axis_count):
         if q.axes[i].count == 0:
@@ -446,8 +462,9 @@ cdef void walk_within(const Problem* q, Hunt* h) noexcept nogil:
     # transforms are of the whole problem, so all tiles together bound their bytes
     wide.tiles, wide.splits.in_serial, wide.splits.out_serial = q.widest_below[0], 1, 1
     transform_phase(&q.passes[0], &wide, &c)
-    if 2 * imax(c.weights_temp, c.output_temp) > h.goal.temp_bound:
+    rearranged = 2 * imax(c.weights_temp, c.output_temp)
+    if rearranged > h.goal.temp_bound:
         return
-    h.no_loop = (q.passes[0].slices_rearranged
-                 and 2 * cdiv(q.passes[0].weights_total, wide.tiles) * q.passes[0].input > h.goal.temp_bound)
+    held = cdiv(q.passes[0].weights_total, wide.tiles) * q.passes[0].input
+    h.no_loop = q.passes[0].slices_rearranged and held + imax(held, rearranged) > h.goal.temp_bound
     descend(q, h, 0, 1)
