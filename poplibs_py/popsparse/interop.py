@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from ..errors import bad_argument, bad_type, one_of
+from ..errors import InvalidArgumentError, InvalidTypeError, bad_argument, bad_type, one_of
 from ..formats.arrays import as_array
 from .elements import blocks_of_elements, elements_of_blocks
 from .pattern import BlockPattern, as_block_shape, as_shape, index_array, rows_of_offsets
 
-__all__ = ["from_scipy", "to_scipy"]
+__all__ = ["from_npz", "from_scipy", "to_scipy"]
 
 Array = np.ndarray[Any, Any]
 
@@ -42,6 +45,26 @@ def from_scipy(matrix: Any, block_shape: object = None) -> tuple[BlockPattern, A
     rows = rows[:, None] * np.int64(sides[0]) + inner_rows
     columns = columns[:, None] * np.int64(sides[1]) + inner_columns
     return blocks_of_elements(shape, wanted, rows.ravel(), columns.ravel(), blocks.ravel())
+
+
+def from_npz(path: Path, parts: Mapping[str, Array], block_shape: object) -> tuple[BlockPattern, Array]:
+    """Return the pattern and blocks of the arrays that ``scipy.sparse.save_npz`` wrote to a file."""
+    if block_shape is not None:
+        as_block_shape(block_shape)  # which is no fault of the file
+    try:
+        kind = bytes(parts["format"][()]).decode("ascii")
+        if kind not in KINDS:
+            raise bad_argument("format", kind, ", ".join(KINDS))
+        data = parts["data"]
+        if data.ndim != (3 if kind == "bsr" else 1):
+            raise bad_argument("data", f"{data.ndim} dimensions", "3 in BSR, 1 in other formats")
+        numbers = data.astype(np.float64) if data.dtype.kind in "iub" else data
+        names = ("row", "col") if kind == "coo" else ("indptr", "indices")
+        indices = {name: index_array(name, parts[name]) for name in names}
+        stored = SimpleNamespace(format=kind, data=numbers, shape=tuple(parts["shape"].tolist()), **indices)
+        return from_scipy(stored, block_shape)
+    except (InvalidArgumentError, InvalidTypeError, KeyError, TypeError, ValueError) as error:
+        raise bad_argument("path", f"{path} ({error})", "a file that scipy.sparse.save_npz wrote") from None
 
 
 def _positions(matrix: Any, kind: str, extents: tuple[int, ...], n_values: int) -> tuple[Array, Array]:

@@ -1,22 +1,24 @@
-"""Files: our own ``.npz`` and the DLMC's ``.smtx`` (pattern only); see `matrix_market` for ``.mtx``."""
+"""Files: ``.npz``, our own and SciPy's, and the DLMC's ``.smtx`` (pattern only); see `matrix_market` for ``.mtx``."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..errors import InvalidArgumentError, bad_argument, bad_type
+from ..errors import InvalidArgumentError, InvalidTypeError, bad_argument, bad_type
 from .pattern import as_shape, index_array, rows_of_offsets
 
-__all__ = ["as_path", "read_npz", "read_smtx", "write_npz", "write_smtx"]
+__all__ = ["as_path", "is_scipys", "read_npz", "read_smtx", "write_npz", "write_smtx"]
 
 Array = np.ndarray[Any, Any]
 
 SUFFIXES = (".npz", ".smtx", ".mtx")
 VERSION = 1
+_LONGEST_INTEGER = 19
 
 
 def as_path(path: object) -> Path:
@@ -41,17 +43,25 @@ def write_npz(path: Path, parts: dict[str, Any]) -> None:
 
 
 def read_npz(path: Path, names: tuple[str, ...]) -> dict[str, Array]:
-    """Read the arrays of these names, without running anything that the file holds."""
+    """Read the arrays of these names, or all that SciPy wrote, without running anything that the file holds."""
     with path.open("rb") as raw:
         try:
             with np.load(raw, allow_pickle=False) as file:
+                if is_scipys(file):
+                    return dict(file)
                 if int(file["version"]) != VERSION:
                     raise bad_argument("path", f"{path} of version {int(file['version'])}", f"version {VERSION}")
                 return {name: file[name] for name in names}
         except InvalidArgumentError:
             raise
         except Exception as error:  # a damaged archive fails in as many ways as it has bytes
-            raise bad_argument("path", f"{path} ({error})", "a file that BlockSparseMatrix.save wrote") from None
+            allowed = "a file that BlockSparseMatrix.save or scipy.sparse.save_npz wrote"
+            raise bad_argument("path", f"{path} ({error})", allowed) from None
+
+
+def is_scipys(parts: Mapping[str, Array]) -> bool:
+    """Whether these are the arrays of a file that ``scipy.sparse.save_npz`` wrote."""
+    return "data" in parts
 
 
 def read_smtx(path: Path) -> tuple[tuple[int, int], Array, Array]:
@@ -59,19 +69,36 @@ def read_smtx(path: Path) -> tuple[tuple[int, int], Array, Array]:
 
     Line 1 holds rows, columns and non-zeros, line 2 the row offsets, line 3 the column indices (arXiv 2006.10901).
     """
-    lines = path.read_bytes().split(b"\n")
+    lines = path.read_bytes().rstrip().split(b"\n")
+    if len(lines) > 3:
+        raise bad_argument("path", f"{path} of {len(lines)} lines", "a .smtx file of three lines")
+    sizes, offsets, columns = (_integers(path, lines, number) for number in (1, 2, 3))
+    if sizes.size != 3:
+        raise bad_argument("path", f"{path}, line 1: {sizes.size} numbers", "three: rows, columns and non-zeros")
+    n_rows, n_columns, count = sizes.tolist()
+    if columns.size != count:
+        allowed = f"{count}, as its first line says"
+        raise bad_argument("path", f"{path}, line 3: {columns.size} column indices", allowed)
+    line = 1
     try:
-        numbers = [np.array(line.replace(b",", b" ").split(), dtype=np.int64) for line in lines[:3]]
-        rows, columns, count = (int(number) for number in numbers[0])
-    except (ValueError, OverflowError) as error:
-        raise bad_argument("path", f"{path} ({error})", "a .smtx file: sizes, row offsets and column indices") from None
-    if len(numbers) < 3 or any(line.strip() for line in lines[3:]):
-        raise bad_argument("path", f"{path} with {len(lines)} lines", "a .smtx file of three lines")
-    shape = as_shape((rows, columns))
-    if numbers[2].size != count:
-        raise bad_argument("path", f"{path} with {numbers[2].size} column indices", f"{count}, as its first line says")
-    row_indices = rows_of_offsets("row_offsets", numbers[1], rows, count)
-    return shape, row_indices, index_array("column_indices", numbers[2], columns)
+        shape = as_shape((n_rows, n_columns))
+        line = 2
+        row_indices = rows_of_offsets("row_offsets", offsets, n_rows, count)
+        line = 3
+        return shape, row_indices, index_array("column_indices", columns, n_columns)
+    except (InvalidArgumentError, InvalidTypeError) as error:
+        raise bad_argument("path", f"{path}, line {line} ({error})", "a .smtx file that fits together") from None
+
+
+def _integers(path: Path, lines: list[bytes], number: int) -> Array:
+    """Return the whole numbers of a line, counted from one; one that is not there is empty."""
+    words = lines[number - 1].replace(b",", b" ").split() if number <= len(lines) else []
+    try:
+        return np.array(words, np.int64)
+    except (ValueError, OverflowError):
+        wrong = next((word for word in words if not word.isdigit() or len(word) >= _LONGEST_INTEGER), b"")
+        shown = repr(wrong[:_LONGEST_INTEGER].decode(errors="replace"))
+        raise bad_argument("path", f"{path}, line {number}: {shown}", "whole numbers of 64 bits") from None
 
 
 def write_smtx(path: Path, matrix: Any) -> None:

@@ -32,6 +32,9 @@ __all__ = ["BlockSparseMatrix"]
 
 Array = np.ndarray[Any, Any]
 
+_STORED = ("shape", "block_shape", "groups", "row_offsets", "column_indices", "codes", "format", "scale",
+           "is_transposed")
+
 
 class BlockSparseMatrix(Immutable):
     """A matrix that is zero outside some of its blocks, or a group of such matrices.
@@ -263,14 +266,14 @@ class BlockSparseMatrix(Immutable):
         Parameters
         ----------
         path : path
-            ``.npz`` is what `save` writes. ``.smtx`` is a pattern of the Deep Learning Matrix Collection, whose values
-            are drawn as `random_matrix` does. ``.mtx`` is MatrixMarket, sparse or dense, of real numbers.
+            ``.npz`` is what `save` or ``scipy.sparse.save_npz`` writes. ``.smtx`` is a pattern of the Deep Learning
+            Matrix Collection, whose values are drawn as `random_matrix` does. ``.mtx`` is MatrixMarket, sparse or dense, of real numbers.
         block_shape : int or (int, int), optional
-            For ``.smtx`` and ``.mtx``: keep every block with a stored element (default 1).
+            Keep every block with a stored element (default 1, or what SciPy's BSR has); not for what `save` wrote.
         format : Format, dtype or str, optional
-            Round values to it; by default what ``.npz`` holds, else FP32.
+            Round values to it; by default what `save` wrote, else FP32.
         scale : int, optional
-            For 8-bit formats; ``.npz`` keeps its own.
+            For 8-bit formats; what `save` wrote has its own.
         seed : int, optional
             For the values of ``.smtx``.
 
@@ -281,9 +284,12 @@ class BlockSparseMatrix(Immutable):
         """
         file = io.as_path(path)
         if file.suffix == ".npz":
+            stored = io.read_npz(file, _STORED)
+            if io.is_scipys(stored):
+                return cls._made(*interop.from_npz(file, stored, block_shape), format or "float32", scale)
             if block_shape is not None:
-                raise bad_argument("block_shape", block_shape, "none for .npz, which has its own")
-            matrix = cls._from_npz(file)
+                raise bad_argument("block_shape", block_shape, "none for what BlockSparseMatrix.save wrote")
+            matrix = cls._from_npz(file, stored)
             return matrix if format is None else matrix.astype(format, scale)
         sides = 1 if block_shape is None else block_shape
         if file.suffix == ".smtx":
@@ -299,10 +305,7 @@ class BlockSparseMatrix(Immutable):
         return cls._made(*parts, format or "float32", scale)
 
     @classmethod
-    def _from_npz(cls, file: Path) -> BlockSparseMatrix:
-        names = ("shape", "block_shape", "groups", "row_offsets", "column_indices", "codes", "format", "scale",
-                 "is_transposed")
-        parts = io.read_npz(file, names)
+    def _from_npz(cls, file: Path, parts: dict[str, Array]) -> BlockSparseMatrix:
         try:
             pattern = BlockPattern(parts["shape"], parts["block_shape"], parts["row_offsets"], parts["column_indices"],
                                    parts["groups"][()])
@@ -332,6 +335,17 @@ class BlockSparseMatrix(Immutable):
     def block_shape(self) -> tuple[int, int]:
         """Rows and columns of a block."""
         return self.pattern.block_shape[::-1] if self.is_transposed else self.pattern.block_shape
+
+    @property
+    def ndim(self) -> int:
+        """Two: the axes of each group, as in `shape`."""
+        return 2
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype of the stored values, that of `blocks`."""
+        dtype: np.dtype[Any] = self._blocks.dtype
+        return dtype
 
     @property
     def groups(self) -> int:
@@ -516,6 +530,10 @@ class BlockSparseMatrix(Immutable):
         pattern, keep = convert.slice_pattern(self.pattern, start, stop, self.is_transposed)
         scale = self.scale if isinstance(self.scale, int) else self.scale[keep]
         return self._with(pattern=pattern, blocks=self._blocks[keep], scale=scale)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """Refuse to become an array unasked, with all its zeros."""
+        raise bad_type("array", "BlockSparseMatrix", "a dense array: see BlockSparseMatrix.to_dense")
 
     def __matmul__(self, x: Any) -> Array:
         product: Array = _static().sparse_dense_matmul(self, x)

@@ -280,3 +280,13 @@ def test_huge_dimensions_with_few_blocks() -> None:
     assert w.column_indices.tolist() == [2**31 - 2]
     assert w.T.shape == (2**31 - 1, 8)
     assert w[4:8].n_blocks == 1
+
+
+def test_a_matrix_becomes_no_array_unasked() -> None:
+    w = BlockSparseMatrix.from_mask(np.eye(2, dtype=bool), 2, format="float16")
+    assert (w.dtype, w.ndim) == (np.float16, len(w.shape))
+    with pytest.raises(InvalidTypeError, match="to_dense"):
+        np.asarray(w)
+    for x, said in ((np.ones(4, np.float32), "second axis"), (np.ones((4, 1)), "an array of float32")):
+        with pytest.raises((InvalidArgumentError, InvalidTypeError), match=f"^x: got .*{said}"):
+            w @ x

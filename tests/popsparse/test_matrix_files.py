@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -193,3 +194,32 @@ def test_a_failed_save_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: py
         w.T.save(tmp_path / "w.npz")
     assert (tmp_path / "w.npz").read_bytes() == before
     assert os.listdir(tmp_path) == ["w.npz"]
+
+
+@pytest.mark.parametrize("kind", ["bsr", "csr", "csc", "coo"])
+def test_files_of_scipy(kind: str, tmp_path: Path) -> None:
+    w = random_matrix(random_pattern(12, 20, (3, 4), 0.4, 1), seed=2)
+    path = tmp_path / "w.npz"
+    scipy.sparse.save_npz(path, w.to_scipy(kind))
+    assert BlockSparseMatrix.load(path, block_shape=(3, 4)) == w
+    assert BlockSparseMatrix.load(path, block_shape=(3, 4), format="f152", scale=1) == w.astype("f152", 1)
+    assert BlockSparseMatrix.load(path).block_shape == ((3, 4) if kind == "bsr" else (1, 1))
+    with pytest.raises(InvalidArgumentError, match=r"^block_shape: got 0"):
+        BlockSparseMatrix.load(path, block_shape=0)
+    with np.load(path) as file:
+        parts = dict(file)
+    name = "row" if kind == "coo" else "indices"
+    for key, value in ((name, parts[name] + 100), ("format", np.array(b"dia")), ("data", np.array(1.0)),
+                       ("shape", np.array(12)), ("data", parts["data"].astype(complex))):
+        np.savez(path, **{**parts, key: value})
+        with pytest.raises(InvalidArgumentError, match=r"^path: got"):
+            BlockSparseMatrix.load(path)
+
+
+def test_a_malformed_smtx_is_refused_by_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "w.smtx"
+    for line, text in ((1, "2, x, 1\n0 1 1\n0\n"), (2, "2, 2, 1\n0 1.5 1\n0\n"), (3, "2, 2, 1\n0 1 1\n2\n")):
+        path.write_text(text)
+        with pytest.raises(InvalidArgumentError, match=f"w.smtx, line {line}") as caught:
+            BlockSparseMatrix.load(path)
+        assert "invalid literal" not in str(caught.value)

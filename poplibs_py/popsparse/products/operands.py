@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument, bad_type
+from ...errors import InvalidTypeError, bad_argument, bad_type
 from ...formats import FP32, Format, QuarterArray, format_of
 from ...formats.arrays import as_array
 from ..matrix import BlockSparseMatrix
@@ -59,9 +59,12 @@ def dense_operand(name: str, given: object) -> Operand:
 
 
 def _format(name: str, array: Array) -> Format:
-    found = format_of(array, name)
-    if found.name not in FORMAT_NUMBERS:
-        raise bad_type(name, array.dtype, ", ".join(FORMAT_NUMBERS))
+    try:
+        found = format_of(array)
+    except InvalidTypeError:
+        found = None
+    if found is None or found.name not in FORMAT_NUMBERS:
+        raise bad_type(name, f"dtype {array.dtype}", f"an array of {', '.join(FORMAT_NUMBERS)}")
     return found
 
 
@@ -71,7 +74,8 @@ def check_rows(name: str, array: Array, rows: int, groups: int) -> None:
     if array.ndim == 3 and array.shape[0] == groups and array.shape[1] == rows:
         return
     if array.ndim != 2 or groups > 1 or array.shape[0] != rows:
-        raise bad_argument(name, f"shape {array.shape}", wanted)
+        hint = ", as a vector with a second axis has" if array.ndim == 1 else ""
+        raise bad_argument(name, f"shape {array.shape}", wanted + hint)
 
 
 def check_bias(bias: object, rows: int, groups: int) -> Array | None:

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-from scipy import sparse
 
 from ...errors import PoplibsError, bad_argument
 from ...popsparse import BlockPattern, BlockSparseMatrix
@@ -42,7 +37,7 @@ class PatternFile:
             If there is no such file, it is of another kind, it is damaged, or it holds no non-zero.
         """
         try:
-            matrix = _read(Path(path))
+            matrix = BlockSparseMatrix.load(path).to_scipy("csr")
         except OSError as error:
             raise bad_argument("matrix", str(path), f"a file that can be read ({error.strerror or error})") from error
         except PoplibsError as error:
@@ -54,22 +49,3 @@ class PatternFile:
     def pattern(self, side: int) -> BlockPattern:
         """Return the pattern of the square blocks that hold any stored element."""
         return BlockSparseMatrix.from_scipy(self.matrix, side).pattern
-
-
-def _read(path: Path) -> Any:
-    if path.suffix == ".npz" and _is_scipy(path):
-        try:
-            matrix = sparse.csr_array(sparse.load_npz(path))
-        except (ValueError, KeyError, TypeError, AttributeError, zlib.error) as error:
-            raise bad_argument("path", str(error), "what scipy.sparse.save_npz writes") from None
-        return BlockSparseMatrix.from_scipy(matrix.astype(np.float32)).to_scipy("csr")
-    return BlockSparseMatrix.load(path).to_scipy("csr")
-
-
-def _is_scipy(path: Path) -> bool:
-    """Whether ``scipy.sparse.save_npz`` wrote the file; one that is no archive is left to the other reader."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return "format.npy" in archive.namelist() and "version.npy" not in archive.namelist()
-    except zipfile.BadZipFile:
-        return False
