@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, TextIO, TypeVar
 from ..config import settings
 from ..errors import bad_argument
 from ..report import sparsity, text
+from ..report.chart import reciprocal
 from ..report.peers import LIBRARIES, installed, limited_threads
 from ..report.progress import Progress
 from ..report.sparsity import charts, record
+from ..report.sparsity.summary import commonest_shape
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -24,8 +26,6 @@ __all__ = ["add_parser"]
 
 _T = TypeVar("_T")
 _INTERRUPTED = 130
-_TABLE = ("type", "method", "block", "density", "n", "GFLOP/s", "of peak", "x dense", "x numpy", "x scipy", "x mkl",
-          "x torch", "err/bound")
 
 
 def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -66,12 +66,16 @@ def _run(arguments: argparse.Namespace) -> int:
     interrupted = False
     with _created(arguments.csv) as rows, _created(arguments.html) as page, limited_threads(sweep.threads):
         record.write_header(rows)
+        absent = [name for name in LIBRARIES if name not in installed()]
+        if absent and arguments.peer is None:
+            print(f"not installed: {', '.join(absent)} (pip install {' '.join(absent)})")
         try:
             _measure(sweep, cases, records, rows)
         except KeyboardInterrupt:
             interrupted = True
         page.write(sparsity.results_page(records))
     print(_plot(records))
+    print(sparsity.summary(records, sweep.peers), end="\n\n")
     print(f"{len(records)} rows in {arguments.csv}, plots in {arguments.html}"
           + (" (interrupted: what was measured is kept)" if interrupted else ""))
     if interrupted:
@@ -89,16 +93,18 @@ def _measure(sweep: sparsity.Sweep, cases: Sequence[sparsity.Case], records: lis
             record.write_rows(rows, found)
             records += found
             progress.clear()
-            print(_table(case, found), flush=True)
+            print(_table(case, found, sweep.peers), flush=True)
 
 
-def _table(case: sparsity.Case, found: Sequence[sparsity.Record]) -> str:
+def _table(case: sparsity.Case, found: Sequence[sparsity.Record], peers: Sequence[str]) -> str:
+    heads = ["type", "method", "block", "density", "n", "GFLOP/s", "of peak", "x dense",
+             *(f"x {peer}" for peer in peers), "err/bound"]
     rows = [
-        (r.type, r.method, r.block_size, r.density, r.n, r.flop_rate / 1e9, r.of_peak, r.x_dense, r.x_numpy,
-         r.x_scipy, r.x_mkl, r.x_torch, r.err_over_bound if r.valid else "INVALID")
+        (r.type, r.method, r.block_size, reciprocal(r.density), r.n, r.flop_rate / 1e9, r.of_peak, r.x_dense,
+         *(getattr(r, f"x_{peer}") for peer in peers), r.err_over_bound if r.valid else "INVALID")
         for r in found if r.library == "poplibs_py"
     ]
-    return f"\n{case}\n{text.table(_TABLE, rows)}"
+    return f"\n{case}\n{text.table(heads, rows)}"
 
 
 def _plot(records: Sequence[sparsity.Record]) -> str:
@@ -106,9 +112,7 @@ def _plot(records: Sequence[sparsity.Record]) -> str:
     sparse = [r for r in records if r.method == "static_sparse" and r.valid]
     if not sparse:
         return ""
-    shapes = [(r.m, r.n) for r in sparse if r.type == sparse[0].type]
-    m, n = max(dict.fromkeys(shapes), key=shapes.count)
-    return "\n" + text.draw(charts.by_density(sparse, sparse[0].type, m=m, n=n)) + "\n"
+    return "\n" + text.draw(charts.by_density(sparse, sparse[0].type, commonest_shape(sparse))) + "\n"
 
 
 def _sweep(arguments: argparse.Namespace) -> sparsity.Sweep:

@@ -40,6 +40,17 @@ def test_runs_and_writes(tmp_path, capsys):
     assert "64x64x8 block 8 density 1/4" in out
     assert "times faster than dense" in out
     assert "s.csv" in out
+    assert "x scipy" in out
+    assert "x mkl" not in out
+    assert out.index("times faster than dense") < out.index("Static products, m = k = 64, n = 8")
+
+
+def test_absent_libraries_are_named_once_and_take_no_column(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("poplibs_py.cli.bench.installed", lambda: {"numpy": "2", "scipy": "1"})
+    assert run(tmp_path, *FAST, "--type", "FP32")[0] == 0
+    out = capsys.readouterr().out
+    assert out.count("not installed: mkl, torch (pip install mkl torch)") == 1
+    assert "x torch" not in out
 
 
 def test_axes_and_types_are_taken(tmp_path):

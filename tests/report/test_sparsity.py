@@ -28,6 +28,7 @@ from poplibs_py.report.sparsity import (
     paper_axes,
     quick_cases,
     results_page,
+    summary,
 )
 from poplibs_py.report.sparsity import sweep as sweep_module
 from poplibs_py.report.sparsity.charts import break_even_density, by_density
@@ -165,13 +166,41 @@ def test_page_of_records(records):
 
 
 def test_chart_leaves_invalid_rows_out(records):
-    chart = by_density(records, "FP32", m=64, n=16)
+    chart = by_density(records, "FP32", (64, 64, 16))
     assert not chart.is_empty()
     for r in records:
         r.valid = False
-    assert by_density(records, "FP32", m=64, n=16).is_empty()
+    assert by_density(records, "FP32", (64, 64, 16)).is_empty()
     for r in records:
         r.valid = True
+
+
+def test_summary_of_records(records):
+    rates, ratios = summary(records, list(installed())).split("\n\n")
+    assert rates.startswith("Static products, m = k = 64, n = 16")
+    assert [line.split("  ")[0] for line in rates.splitlines()[2:]] == [
+        f"{kind}, {block}" for kind in TYPES for block in (1, 8)]
+    assert rates.splitlines()[1].split() == ["format,", "block", "density", "1/4", "1/16"]
+    row = next(r for r in records if (r.method, r.type, r.block_size, r.density) == ("static_sparse", "BF16", 8, 1 / 4))
+    assert f"{row.flop_rate / 1e9:.0f} ({row.x_dense:.1f})" in rates
+    of_scipy = np.median([r.x_scipy for r in records if r.method == "static_sparse" and r.type == "FP32"])
+    scipy_column = list(installed()).index("scipy")
+    assert float(ratios.splitlines()[2].split("cases")[1].split()[scipy_column]) == pytest.approx(of_scipy, rel=0.01)
+    assert summary(records, []) == rates
+    assert summary([], ["scipy"]) == ""
+
+
+def test_shapes_that_are_not_square_are_named_and_kept_apart():
+    def row(m: int, k: int, n: int) -> Record:
+        return Record(m, k, n, 0.275, 8, "FP32", "CPU", "static_sparse", True, 1e6, 1e9, time_s=1e-3, x_dense=2.0)
+
+    rows = [row(128, 256, 8), row(128, 128, 8), row(128, 256, 16)]
+    html = results_page(rows)
+    assert "m = 128, k = 256, block 8, density 0.275" in html
+    assert "FP32, m = k = 128, n = 8" in html
+    chart = by_density(rows, "FP32", (128, 256, 16))
+    assert [len(s.x) for s in chart.series] == [1]
+    assert "density 0.275" in str(Case(128, 256, 8, 0.275, 8))
 
 
 def test_break_even():

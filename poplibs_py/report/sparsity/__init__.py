@@ -1,7 +1,8 @@
 """The block-sparse benchmark: the PopSparse paper's sweep on this CPU, with checked answers and the peers beside it.
 
 `cases` says which problems, `methods` what takes part, `check` when an answer is right, `sweep` runs, `record` is a row
-of the results, `charts` and `results` show them. ``poplibs-py bench sparsity`` and ``bench/bench_sparsity.py`` both
+of the results, `charts`, `results` and
+`summary` show them. ``poplibs-py bench sparsity`` and ``bench/bench_sparsity.py`` both
 run these.
 """
 
@@ -10,6 +11,7 @@ from .methods import METHODS
 from .pattern_files import PatternFile
 from .record import COLUMNS, PAPER_COLUMNS, Record, csv_text
 from .results import results_page
+from .summary import summary
 from .sweep import Sweep
 
 __all__ = [
@@ -27,4 +29,5 @@ __all__ = [
     "paper_axes",
     "quick_cases",
     "results_page",
+    "summary",
 ]

@@ -9,7 +9,7 @@ from itertools import pairwise
 from statistics import median
 
 from ..chart import Axis, LineChart, Series, number, reciprocal
-from .record import Record
+from .record import Record, product_name
 
 __all__ = ["break_even_chart", "break_even_density", "by_block", "by_density", "by_n", "rate_chart"]
 
@@ -19,28 +19,31 @@ _N = Axis("n, columns of X", "log2")
 _SPEED_UP = Axis("times faster than dense", "log10", lambda value: f"{number(value)}x")
 _BREAK_EVEN = {"break-even": 1.0}
 
+Shape = tuple[int, int, int]
+"""The m, k and n of a product."""
+
 _STYLES = {"static_sparse": False, "dynamic_sparse": True}
 """Methods that the speed-up charts draw, and whether dashed."""
 
 
-def by_density(records: Sequence[Record], type_name: str, *, m: int, n: int) -> LineChart:
+def by_density(records: Sequence[Record], type_name: str, shape: Shape) -> LineChart:
     """Speed-up over our dense product of the same type by density, one colour for each block size."""
-    chosen = [r for r in records if r.type == type_name and r.m == m and r.n == n]
-    title = f"{type_name}, m = k = {m}, n = {n}"
+    chosen = [r for r in records if r.type == type_name and _shape(r) == shape]
+    title = f"{type_name}, {product_name(*shape)}"
     return _speed_ups(title, chosen, _DENSITY, lambda r: r.density, "block {block_size}")
 
 
-def by_block(records: Sequence[Record], type_name: str, *, m: int, n: int) -> LineChart:
+def by_block(records: Sequence[Record], type_name: str, shape: Shape) -> LineChart:
     """Speed-up over dense by block size, one colour for each density."""
-    chosen = [r for r in records if r.type == type_name and r.m == m and r.n == n]
-    title = f"{type_name}, m = k = {m}, n = {n}"
+    chosen = [r for r in records if r.type == type_name and _shape(r) == shape]
+    title = f"{type_name}, {product_name(*shape)}"
     return _speed_ups(title, chosen, _BLOCK, lambda r: float(r.block_size or 0), "density {density}")
 
 
-def by_n(records: Sequence[Record], *, m: int, block: int, density: float) -> LineChart:
+def by_n(records: Sequence[Record], m: int, k: int, *, block: int, density: float) -> LineChart:
     """Speed-up over dense by n, one colour for each type."""
-    chosen = [r for r in records if r.m == m and r.block_size == block and r.density == density]
-    title = f"m = k = {m}, block {block}, density {reciprocal(density)}"
+    chosen = [r for r in records if (r.m, r.k) == (m, k) and r.block_size == block and r.density == density]
+    title = f"{product_name(m, k)}, block {block}, density {reciprocal(density)}"
     return _speed_ups(title, chosen, _N, lambda r: float(r.n), "{type}")
 
 
@@ -62,24 +65,24 @@ def _speed_ups(title: str, records: Iterable[Record], axis: Axis, place: Callabl
     return LineChart(title, axis, _SPEED_UP, series, _BREAK_EVEN)
 
 
-def rate_chart(records: Sequence[Record], *, m: int, n: int, block: int) -> LineChart:
+def rate_chart(records: Sequence[Record], shape: Shape, block: int) -> LineChart:
     """GFLOP/s on stored values by density: our static product in each type, and every peer's best in FP32."""
     lines: dict[str, dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
     for r in records:
-        if not (r.valid and r.m == m and r.n == n and r.time_s > 0):
+        if not (r.valid and _shape(r) == shape and r.time_s > 0):
             continue
         if r.method == "static_sparse" and r.block_size == block:
             lines[f"ours, {r.type}"][r.density].append(r.flop_rate / 1e9)
-    for (library, density), rates in _peer_rates(records, m=m, n=n, block=block).items():
+    for (library, density), rates in _peer_rates(records, shape, block).items():
         lines[library][density].append(max(rates))
     axis = Axis("GFLOP/s on stored values", "log10")
     series = [_series(name, points, dashed=not name.startswith("ours")) for name, points in lines.items()]
-    return LineChart(f"m = k = {m}, n = {n}, block {block}", _DENSITY, axis, series)
+    return LineChart(f"{product_name(*shape)}, block {block}", _DENSITY, axis, series)
 
 
-def _peer_rates(records: Sequence[Record], *, m: int, n: int, block: int) -> dict[tuple[str, float], list[float]]:
+def _peer_rates(records: Sequence[Record], shape: Shape, block: int) -> dict[tuple[str, float], list[float]]:
     """GFLOP/s of each peer's routes in the cases of one block size, by peer and density."""
-    cases = {r.case: r for r in records if r.block_size == block and r.m == m and r.n == n}
+    cases = {r.case: r for r in records if r.block_size == block and _shape(r) == shape}
     rates: dict[tuple[str, float], list[float]] = defaultdict(list)
     for r in records:
         if r.case in cases and r.library != "poplibs_py" and r.valid and r.type == "FP32" and "grad" not in r.method:
@@ -88,9 +91,9 @@ def _peer_rates(records: Sequence[Record], *, m: int, n: int, block: int) -> dic
     return rates
 
 
-def break_even_chart(records: Sequence[Record], *, m: int, n: int) -> LineChart:
+def break_even_chart(records: Sequence[Record], shape: Shape) -> LineChart:
     """The density below which static beats dense, by block size, one line for each type."""
-    chosen = [r for r in records if r.method == "static_sparse" and r.m == m and r.n == n and r.valid and r.x_dense]
+    chosen = [r for r in records if r.method == "static_sparse" and _shape(r) == shape and r.valid and r.x_dense]
     series = []
     for type_name in dict.fromkeys(r.type for r in chosen):
         points: dict[float, list[float]] = defaultdict(list)
@@ -100,7 +103,7 @@ def break_even_chart(records: Sequence[Record], *, m: int, n: int) -> LineChart:
             if density is not None:
                 points[float(block)].append(density)
         series.append(_series(type_name, points))
-    return LineChart(f"m = k = {m}, n = {n}", _BLOCK, Axis("break-even density", "log2", reciprocal), series)
+    return LineChart(product_name(*shape), _BLOCK, Axis("break-even density", "log2", reciprocal), series)
 
 
 def break_even_density(points: Sequence[tuple[float, float]]) -> float | None:
@@ -131,6 +134,10 @@ def break_even_density(points: Sequence[tuple[float, float]]) -> float | None:
     if ordered and all(speed_up >= 1 for _, speed_up in ordered):
         return ordered[-1][0]
     return None
+
+
+def _shape(record: Record) -> Shape:
+    return record.m, record.k, record.n
 
 
 def _series(label: str, points: dict[float, list[float]], dashed: bool = False, colour: int | None = None, *,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import TextIO
 
-__all__ = ["COLUMNS", "PAPER_COLUMNS", "Record", "csv_text", "write_header", "write_rows"]
+__all__ = ["COLUMNS", "PAPER_COLUMNS", "Record", "csv_text", "product_name", "write_header", "write_rows"]
 
 PAPER_COLUMNS = ("m", "k", "n", "density", "block_size", "type", "device", "method", "valid", "flop_count", "flop_rate")
 """The columns of the PopSparse paper's data, in its order."""
@@ -91,6 +91,18 @@ def _cell(value: object) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def product_name(m: int, k: int, n: int | None = None) -> str:
+    """Write the shape of a product.
+
+    Examples
+    --------
+    >>> product_name(128, 128, 64), product_name(128, 256)
+    ('m = k = 128, n = 64', 'm = 128, k = 256')
+    """
+    sides = f"m = k = {m}" if m == k else f"m = {m}, k = {k}"
+    return sides if n is None else f"{sides}, n = {n}"
 
 
 def write_header(stream: TextIO) -> None:

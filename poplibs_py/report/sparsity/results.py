@@ -40,7 +40,8 @@ def results_page(records: Sequence[Record]) -> str:
     _add(page, "Speed-up over dense, by block size", "", _over(ours, charts.by_block))
     _add(page, "Speed-up over dense, by n", "", _by_n(ours))
     _add(page, "Break-even", "Below this density a static block-sparse product is faster than a dense one. A line that "
-         "reaches the highest density measured was faster everywhere.", _sizes(ours, charts.break_even_chart))
+         "reaches the highest density measured was faster everywhere.",
+         [charts.break_even_chart(ours, shape) for shape in _shapes(ours)])
     _add(page, "Beside the other libraries", "Each peer's best route for the same product, in FP32: no peer multiplies "
          "block-sparse matrices in a narrower type.", _rates(records, ours))
     page.heading("Every measurement")
@@ -90,41 +91,35 @@ def _add(page: Page, heading: str, text: str, drawn: Sequence[LineChart]) -> Non
         page.charts(drawn)
 
 
-def _shapes(ours: Sequence[Record], most: int = 3) -> list[tuple[int, int]]:
+def _shapes(ours: Sequence[Record], most: int = 3) -> list[charts.Shape]:
     """The sizes with the most cases, each with the n that has the most: those worth a chart."""
-    sparse = [r for r in ours if r.method != "dense"]
-    counts = Counter((r.m, r.n) for r in sparse)
-    best: dict[int, tuple[int, int]] = {}
-    for (m, n), count in counts.items():
-        if count > best.get(m, (0, 0))[0] or (count == best[m][0] and n > best[m][1]):
-            best[m] = (count, n)
-    sizes = sorted(best, key=lambda m: (-best[m][0], -m))[:most]
-    return [(m, best[m][1]) for m in sorted(sizes)]
+    counts = Counter((r.m, r.k, r.n) for r in ours if r.method != "dense")
+    best: dict[tuple[int, int], tuple[int, int]] = {}
+    for (m, k, n), count in counts.items():
+        best[m, k] = max(best.get((m, k), (0, 0)), (count, n))
+    sizes = sorted(best, key=lambda size: (-best[size][0], -size[0] * size[1]))[:most]
+    return [(m, k, best[m, k][1]) for m, k in sorted(sizes)]
 
 
 def _over(ours: Sequence[Record], chart: Callable[..., LineChart]) -> list[LineChart]:
     types = dict.fromkeys(r.type for r in ours)
-    return [chart(ours, type_name, m=m, n=n) for m, n in _shapes(ours) for type_name in types]
-
-
-def _sizes(ours: Sequence[Record], chart: Callable[..., LineChart]) -> list[LineChart]:
-    return [chart(ours, m=m, n=n) for m, n in _shapes(ours)]
+    return [chart(ours, type_name, shape) for shape in _shapes(ours) for type_name in types]
 
 
 def _by_n(ours: Sequence[Record]) -> list[LineChart]:
     drawn = []
-    for m, _ in _shapes(ours):
+    for m, k, _ in _shapes(ours):
         counts: dict[tuple[int, float], set[int]] = {}
         for r in ours:
-            if r.m == m and r.block_size:
+            if (r.m, r.k) == (m, k) and r.block_size:
                 counts.setdefault((r.block_size, r.density), set()).add(r.n)
         middle = 1 / 16
         block, density = max(counts, key=lambda key: (len(counts[key]), key[0], -abs(math.log(key[1] / middle))))
         if len(counts[block, density]) > 1:
-            drawn.append(charts.by_n(ours, m=m, block=block, density=density))
+            drawn.append(charts.by_n(ours, m, k, block=block, density=density))
     return drawn
 
 
 def _rates(records: Sequence[Record], ours: Sequence[Record]) -> list[LineChart]:
     blocks = sorted({r.block_size for r in ours if r.block_size})
-    return [charts.rate_chart(records, m=m, n=n, block=block) for m, n in _shapes(ours, 1) for block in blocks]
+    return [charts.rate_chart(records, shape, block) for shape in _shapes(ours, 1) for block in blocks]
