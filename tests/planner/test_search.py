@@ -71,16 +71,19 @@ def test_other_objectives_equal_brute_force(problem: ConvProblem) -> None:
 
 
 @settings(max_examples=10)
-@given(st.integers(1, 24), st.integers(1, 40), st.integers(1, 24), st.integers(1, 3), st.integers(1, 12))
-def test_joint_search_equals_brute_force(rows: int, inner: int, columns: int, groups: int, tiles: int) -> None:
+@given(st.integers(1, 24), st.integers(1, 40), st.integers(1, 24), st.integers(1, 3), st.integers(1, 12),
+       st.sampled_from([0.01, 0.002, 0.0005]))  # fmt: skip
+def test_joint_search_equals_brute_force(rows: int, inner: int, columns: int, groups: int, tiles: int,
+                                         proportion: float) -> None:
     params = ConvParams.create(
         input_type="half", batch=rows, field=[1], kernel=[1], in_channels=inner, out_channels=columns, groups=groups
     )
     options = ConvOptions.parse({"pass": "FC_TRAINING_FWD"})
     problem = ConvProblem(Target.small(tiles), params.canonical(), options)
-    plan = best_plan(problem.target, problem.params, options, Objective(), joint=True)
-    best = best_by_force(problem, joint=True)
-    assert (None if plan is None else (plan.cycles, plan.temp_bytes)) == best
+    for bound in (UNBOUNDED, int(problem.target.bytes_per_tile * proportion)):
+        plan = best_plan(problem.target, problem.params, options, Objective(temp_bound=bound), joint=True)
+        best = best_by_force(problem, bound, joint=True)
+        assert (None if plan is None else (plan.cycles, plan.temp_bytes)) == best
 
 
 @given(problems())
