@@ -9,6 +9,8 @@ from __future__ import annotations
 import difflib
 import operator
 import reprlib
+import sys
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -31,6 +33,7 @@ __all__ = [
     "described",
     "flag",
     "one_of",
+    "warn",
     "whole",
 ]
 
@@ -168,6 +171,14 @@ def whole(name: str, value: object, low: int, high: int, what: str = "") -> int:
     return number
 
 
+def warn(message: str, category: type[PoplibsWarning]) -> None:
+    """Issue a warning that points to the line outside this package that led to it."""
+    frame, level = sys._getframe(0), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
+
+
 def described(value: object) -> str:
     """Return what a value is in few words: a string itself, a type's name, an array's dtype and shape, another's repr.
 
@@ -190,6 +201,7 @@ def described(value: object) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 
+_PACKAGE = __name__.partition(".")[0]
 _LONGEST = 200
 _BRIEF = reprlib.Repr()
 _BRIEF.maxlist = _BRIEF.maxtuple = _BRIEF.maxset = _BRIEF.maxfrozenset = _BRIEF.maxdict = _BRIEF.maxarray = 4

@@ -1,4 +1,4 @@
-"""The command line: ``poplibs-py info | plan | bench | randtest | report``.
+"""The command line: ``poplibs-py info | plan | bench | randtest``.
 
 Each command is a module of this package with ``add_parser(subparsers)``, which sets the function to run.
 """
@@ -18,6 +18,7 @@ __all__ = ["main"]
 INTERRUPTED = 130
 """The exit status after Control-C, as shells have it."""
 
+_DESCRIPTION = "Dense and block-sparse products, number formats, random numbers and plans: PopLibs' kernels for Python."
 COMMANDS = ("info", "plan", "bench", "randtest")
 
 
@@ -29,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv : sequence of str, optional
         The words after the program's name; those of the process by default.
     """
-    parser = argparse.ArgumentParser(prog="poplibs-py", description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(prog="poplibs-py", description=_DESCRIPTION)
     subparsers = parser.add_subparsers(dest="command", required=True)
     for command in COMMANDS:
         importlib.import_module(f".{command}", __name__).add_parser(subparsers)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
 import warnings
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..errors import MemoryBoundWarning, PoplibsError, bad_argument
-from ..planner import preplan, sweep
+from ..planner import Sweep, preplan, sweep
 from ..poplin.convolution import ConvOptions, ConvParams, ConvProblem, FieldTransform, OutputTransform, matmul_params
 from ..poplin.convolution.api import run_planner
 from ..report import text
@@ -30,7 +32,8 @@ def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = subparsers.add_parser("plan", help="plan a product or a convolution for a modelled machine")
     kinds = parser.add_subparsers(dest="kind", required=True)
     dense = kinds.add_parser("dense", help="plan every line of a file of specs")
-    dense.add_argument("--spec-file", required=True, help="one problem a line; - for standard input")
+    dense.add_argument("--spec-file", required=True,
+                       help="one problem a line, such as 'mm=1,64,32,16 type=half amp=0.2'; - for standard input")
     dense.add_argument("--jsonl", action="store_true", help="print one JSON object a line instead of tables")
     dense.add_argument("--jobs", type=int, default=None, help="processes to plan with (default: one per CPU)")
     dense.set_defaults(run=_run_dense)
@@ -54,17 +57,18 @@ def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _add_common(parser: argparse.ArgumentParser, pass_: str) -> None:
-    parser.add_argument("--dtype", default="half", help="input type: float, half or quarter")
+    parser.add_argument("--dtype", default="half", help="input type: float (float32), half (float16) or quarter")
     parser.add_argument("--out-dtype", default=None, help="output type (default: the input's; half for quarter)")
-    parser.add_argument("--partials", default="float", help="type of partial sums: float or half")
+    parser.add_argument("--partials", default="float", help="type of partial sums: float (float32) or half (float16)")
     parser.add_argument("--target", default="gc200", help="gc2, gc200, bow or c600")
     parser.add_argument("--tiles", type=int, default=None, help="cut the target down to so many tiles")
-    parser.add_argument("--amp", type=float, default=0.6, help="available memory proportion")
+    parser.add_argument("--amp", type=float, default=0.6,
+                        help="available memory proportion; above 1 is allowed, as in PopLibs, 0 sets no bound")
     parser.add_argument("--pass", dest="pass_", default=pass_, help="what it is for, such as INFERENCE_FWD")
     parser.add_argument("--option", action="append", default=[], metavar="KEY=VALUE", help="any other option")
     parser.add_argument("--explain", action="store_true", help="also list the candidates and why each lost")
     parser.add_argument("--sweep", action="store_true", help="show cycles against the available memory proportion")
-    parser.add_argument("--json", action="store_true", help="print the plan as JSON")
+    parser.add_argument("--json", action="store_true", help="print the plan, or the sweep, as JSON")
 
 
 def _sizes(word: str) -> list[int]:
@@ -85,13 +89,20 @@ def _run_dense(arguments: argparse.Namespace) -> int:
                 specs = list(spec_lines(file))
         except (OSError, UnicodeDecodeError) as error:
             raise bad_argument("--spec-file", arguments.spec_file, f"a text file that can be read ({error})") from error
-    for answer in preplan(specs, plan_spec if arguments.jsonl else table_of_spec, jobs=arguments.jobs):
+    failures = 0
+    for planned, answer in preplan(specs, _json_of_spec if arguments.jsonl else _table_of_spec, jobs=arguments.jobs):
         print(answer)
-    return 0
+        failures += not planned
+    return 1 if specs and failures == len(specs) else 0
 
 
 def plan_spec(spec: str) -> str:
     """Plan one spec and return its JSON line."""
+    return _json_of_spec(spec)[1]
+
+
+def _json_of_spec(spec: str) -> tuple[bool, str]:
+    """Plan one spec and return whether it has a plan, and its JSON line."""
     fields: dict[str, Any] = {"spec": spec}
     try:
         plan = run_planner(parse_spec(spec))
@@ -101,24 +112,47 @@ def plan_spec(spec: str) -> str:
         fields |= plan.golden()
         fields["limit"] = plan.limit
         fields["additional"] = [other.golden() for other in plan.additional]
-    return json.dumps(fields, separators=(",", ":"))
+    return "error" not in fields, json.dumps(fields, separators=(",", ":"))
 
 
-def table_of_spec(spec: str) -> str:
-    """Plan one spec and return its table."""
+def _table_of_spec(spec: str) -> tuple[bool, str]:
+    """Plan one spec and return whether it has a plan, and its table."""
     try:
-        return f"{spec}\n\n{run_planner(parse_spec(spec))}\n"
+        return True, f"{spec}\n\n{run_planner(parse_spec(spec))}\n"
     except PoplibsError as error:
-        return f"{spec}\n\n{error}\n"
+        return False, f"{spec}\n\n{error}\n"
 
 
 # One problem ---------------------------------------------------------------------------------------
 
 
+_TYPED = {
+    "input_type": "--dtype", "output_type": "--out-dtype", "partialsType": "--partials", "pass": "--pass",
+    "availableMemoryProportion": "--amp", "target": "--target", "tiles": "--tiles", "groups": "--groups",
+    "rows": "M", "inner": "K", "columns": "N",
+    "batch": "--batch", "field": "--field", "kernel": "--kernel", "in_channels": "--ci", "out_channels": "--co",
+}  # fmt: skip
+"""The planner's arguments as this command spells them."""
+
+
+@contextlib.contextmanager
+def _named_as_typed() -> Iterator[None]:
+    """Raise an error about an argument under the name that the user typed."""
+    try:
+        yield
+    except PoplibsError as error:
+        name, colon, rest = str(error).partition(":")
+        if name not in _TYPED:
+            raise
+        raise type(error)(f"{_TYPED[name]}{colon}{rest}") from None
+
+
+@_named_as_typed()
 def _run_matmul(a: argparse.Namespace) -> int:
     return _show(a, matmul_params(a.groups, a.M, a.K, a.N, a.dtype, _out_type(a)))
 
 
+@_named_as_typed()
 def _run_conv(a: argparse.Namespace) -> int:
     ndim = len(a.field)
     params = ConvParams.create(
@@ -171,7 +205,8 @@ def _show(a: argparse.Namespace, params: ConvParams) -> int:
     )
     problem = ConvProblem(target, params.canonical(), options)
     if a.sweep:
-        print(_sweep_text(problem, a.amp))
+        swept = _swept(problem, a.amp)
+        print(swept.to_json() if a.json else f"{swept}\n\n{text.draw(_chart(swept))}")
         return 0
     plan = run_planner(problem)
     print(plan.to_json() if a.json else plan)
@@ -183,15 +218,19 @@ def _show(a: argparse.Namespace, params: ConvParams) -> int:
     return 0
 
 
-def _sweep_text(problem: ConvProblem, asked: float) -> str:
+def _swept(problem: ConvProblem, asked: float) -> Sweep:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MemoryBoundWarning)
-        result = sweep(problem, sorted({*PROPORTIONS, asked} - {0.0}))
-    x = [p.proportion for p in result.points]
-    chart = LineChart(
+        return sweep(problem, sorted({*PROPORTIONS, asked} - {0.0}))
+
+
+def _chart(swept: Sweep) -> LineChart:
+    marked = [(label, [p for p in swept.points if p.fits == fits])
+              for label, fits in (("fits", True), ("does not fit", False))]
+    return LineChart(
         "Cycles against available memory proportion",
         Axis("proportion", scale="log10"),
         Axis("cycles"),
-        [Series("plan", x, [p.cycles for p in result.points])],
+        [Series(label, [p.proportion for p in points], [p.cycles for p in points])
+         for label, points in marked if points],
     )
-    return f"{result}\n\n{text.draw(chart)}"

@@ -73,7 +73,8 @@ def _command(arguments: argparse.Namespace) -> list[str]:
     for name in wanted:
         if shutil.which(tools[name][0]):
             return tools[name]
-    raise UnsupportedError(f"randtest: none of {', '.join(wanted)} is installed; Debian has the package dieharder")
+    raise UnsupportedError(f"--tool: got {' or '.join(wanted)}, which is not on the path; allowed: practrand, whose "
+                           "RNG_test is built from its source, and dieharder, a package of Debian")
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 
 from ..errors import MemoryBoundError, bad_argument, bad_type
-from .sweep import Plannable, SweepPoint, sweep
+from .sweep import Plannable, SweepPoint, check_problem, sweep
 
 __all__ = ["Fit", "fit"]
 
@@ -95,6 +95,11 @@ def fit(
         raise bad_type("memory", memory, "an integer number of bytes")
     if memory < 0:
         raise bad_argument("memory", memory, "0 or more")
+    if isinstance(problems, str) or not isinstance(problems, Iterable):
+        raise bad_type("problems", problems, "a sequence of problems")
+    problems = list(problems)
+    for problem in problems:
+        check_problem("problems", problem)
     if not problems:
         raise bad_argument("problems", "nothing", "one problem or more")
     tried = list(proportions)

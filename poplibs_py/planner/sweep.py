@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from collections.abc import Iterable
 from typing import Any, Protocol
 
 from ..errors import bad_argument, bad_type
 
-__all__ = ["Plannable", "Planned", "Sweep", "SweepPoint", "check_proportion", "sweep"]
+__all__ = ["Plannable", "Planned", "Sweep", "SweepPoint", "check_problem", "check_proportion", "sweep"]
 
 
 class Planned(Protocol):
@@ -75,6 +76,10 @@ class Sweep:
             )
         return "\n".join(lines)
 
+    def to_json(self) -> str:
+        """The points as a JSON list of objects."""
+        return json.dumps([dataclasses.asdict(point) for point in self.points], indent=2)
+
     def plot(self, axes: Any = None) -> Any:
         """Draw cycles against temporary bytes with matplotlib; returns the axes.
 
@@ -87,7 +92,12 @@ class Sweep:
             from matplotlib import pyplot
 
             axes = pyplot.subplots()[1]
-        axes.plot([p.temp_bytes for p in self.points], [p.cycles for p in self.points], "o-")
+        axes.plot([p.temp_bytes for p in self.points], [p.cycles for p in self.points], "-", color="0.7")
+        for fits, mark, label in ((True, "o", "fits"), (False, "x", "does not fit")):
+            points = [(p.temp_bytes, p.cycles) for p in self.points if p.fits == fits]
+            if points:
+                axes.plot(*zip(*points, strict=True), mark, label=label)
+        axes.legend()
         for p in self.points:
             axes.annotate(f"{p.proportion:g}", (p.temp_bytes, p.cycles), fontsize="x-small")
         axes.set_xlabel("temporary bytes per tile")
@@ -105,7 +115,7 @@ def sweep(problem: Plannable, proportions: Iterable[float]) -> Sweep:
     Parameters
     ----------
     problem : Plannable
-        Such as a `ConvProblem`.
+        A `ConvProblem`, such as the `problem` of a plan.
     proportions : iterable of float
         Values of ``available_memory_proportion``.
 
@@ -119,6 +129,7 @@ def sweep(problem: Plannable, proportions: Iterable[float]) -> Sweep:
     >>> slow.cycles > fast.cycles, slow.temp_bytes < fast.temp_bytes
     (True, True)
     """
+    check_problem("problem", problem)
     points = []
     for proportion in [check_proportion(p) for p in proportions]:
         plan = problem.plan_at(proportion)
@@ -126,6 +137,12 @@ def sweep(problem: Plannable, proportions: Iterable[float]) -> Sweep:
     if not points:
         raise bad_argument("proportions", "nothing", "one number or more")
     return Sweep(tuple(points))
+
+
+def check_problem(name: str, problem: object) -> None:
+    """Raise unless this can be planned at any proportion."""
+    if not callable(getattr(problem, "plan_at", None)):
+        raise bad_type(name, problem, "a ConvProblem, such as the problem of a plan: plan_convolution(...).problem")
 
 
 def check_proportion(value: object) -> float:

@@ -56,7 +56,7 @@ def _dtype_of(dtype: Any, also: tuple[np.dtype[Any], ...]) -> np.dtype[Any]:
     for preset in FORMATS:
         if preset == found and preset.dtype is not None:
             return preset.dtype
-    raise bad_type("dtype", dtype, "a format that has a dtype")
+    raise bad_type("dtype", getattr(dtype, "name", dtype), "a format that has a dtype")
 
 
 def positive(name: str, value: object) -> float:

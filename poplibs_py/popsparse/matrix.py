@@ -267,7 +267,8 @@ class BlockSparseMatrix(Immutable):
         ----------
         path : path
             ``.npz`` is what `save` or ``scipy.sparse.save_npz`` writes. ``.smtx`` is a pattern of the Deep Learning
-            Matrix Collection, whose values are drawn as `random_matrix` does. ``.mtx`` is MatrixMarket, sparse or dense, of real numbers.
+            Matrix Collection, whose values are drawn as `random_matrix` does. ``.mtx`` is MatrixMarket, sparse or
+            dense, of real numbers.
         block_shape : int or (int, int), optional
             Keep every block with a stored element (default 1, or what SciPy's BSR has); not for what `save` wrote.
         format : Format, dtype or str, optional

@@ -167,8 +167,11 @@ def test_sweep_is_monotonic_where_plans_fit() -> None:
 def test_sweep_plots() -> None:
     pyplot = pytest.importorskip("matplotlib.pyplot")
     pyplot.switch_backend("agg")
-    axes = sweep(problem(), [0.01, 0.6]).plot()
-    assert len(axes.lines) == 1
+    result = sweep(problem(columns=256, tiles=8), [0.01, 0.6])
+    axes = result.plot()
+    marked = {line.get_label(): len(line.get_xdata()) for line in axes.lines[1:]}
+    assert marked == {"fits": 1, "does not fit": 1}
+    assert [point["fits"] for point in json.loads(result.to_json())] == [False, True]
     pyplot.close("all")
 
 
@@ -398,6 +401,54 @@ def test_command_line_plans_a_convolution(capsys: pytest.CaptureFixture[str]) ->
     capsys.readouterr()
     fields = json.loads(run(capsys, words.replace("--kernel 3", "--kernel 3,3 --pad 1 --stride 2,2")))
     assert fields["totalTiles"] <= 16
+
+
+def test_problems_that_are_none() -> None:
+    params = params_of()
+    for call in (lambda: sweep(params, [0.5]), lambda: fit([params], 10**6), lambda: fit(problem(), 10**6)):
+        with pytest.raises(InvalidTypeError, match=r"^problems?: got"):
+            call()
+    with pytest.raises(InvalidTypeError, match=r"^options: got"):
+        ConvProblem("gc200", params, {})  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match=r"^target: got host"):
+        ConvProblem("host", params, ConvOptions())  # type: ignore[arg-type]
+    assert ConvProblem("gc200", params, ConvOptions()).target.name == "gc200"  # type: ignore[arg-type]
+
+
+def test_data_types_have_several_names() -> None:
+    wanted = matmul_params(1, 8, 8, 8, "half", "float")
+    assert matmul_params(1, 8, 8, 8, np.float16, "float32") == wanted
+    assert ConvOptions.parse(partials_type=np.float16) == ConvOptions.parse(partialsType="half")
+    for value in ("bfloat16", "int8", 3, None):
+        with pytest.raises(InvalidArgumentError, match=r"^input_type: got"):
+            matmul_params(1, 8, 8, 8, value)
+    with pytest.raises(InvalidOptionError, match=r"^partialsType: got quarter"):
+        ConvOptions.parse(partialsType="quarter")
+
+
+@pytest.mark.parametrize(("words", "named"), [
+    ("matmul -- -5 4 4", "M"), ("matmul 4 4 4 --dtype int8", "--dtype"), ("matmul 4 4 4 --amp -1", "--amp"),
+    ("matmul 4 4 4 --partials int8", "--partials"), ("matmul 4 4 4 --target host", "--target"),
+    ("conv --field 8 --kernel 3 --ci -4 --co 4", "--ci"),
+])  # fmt: skip
+def test_command_line_names_what_was_typed(words: str, named: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", *words.split()]) == 2
+    assert f" {named}: got" in capsys.readouterr().err
+
+
+def test_command_line_plans_in_numpys_words(capsys: pytest.CaptureFixture[str]) -> None:
+    words = "matmul 64 64 64 --tiles 16 --dtype {} --partials {} --json"
+    assert run(capsys, words.format("half", "float")) == run(capsys, words.format("float16", "float32"))
+    assert len(json.loads(run(capsys, words.format("half", "half") + " --sweep"))) > 9
+
+
+def test_a_file_of_specs_fails_where_every_line_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    specs = tmp_path / "specs.txt"
+    for text, status in (("mm=1\nmm=2\n", 1), ("mm=1\nmm=1,8,8,8 tiles=4\n", 0), ("# none\n", 0)):
+        specs.write_text(text)
+        assert main(["plan", "dense", "--spec-file", str(specs), "--jsonl"]) == status
+        lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        assert len([line for line in lines if "error" in line]) == text.count("mm=1\n") + text.count("mm=2\n")
 
 
 @pytest.mark.parametrize(

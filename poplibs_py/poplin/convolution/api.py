@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -18,6 +17,7 @@ from ...errors import (
     PoplibsError,
     bad_argument,
     bad_type,
+    warn,
 )
 from ...planner.cache import PlanCache
 from ...planner.ladder import climb
@@ -119,10 +119,7 @@ def _check(
     if not isinstance(params, ConvParams):
         raise bad_type("params", params, "a ConvParams")
     checked = ConvOptions.parse(options, **more)
-    machine = resolve_target(target)
-    if machine.kind != "ipu":
-        raise bad_argument("target", machine.name, "a modelled machine")
-    return ConvProblem(machine, params.canonical(), checked)
+    return ConvProblem(resolve_target(target), params.canonical(), checked)
 
 
 Items = tuple[tuple[str, type, Any], ...]
@@ -179,7 +176,7 @@ def _report_misfit(problem: ConvProblem, plan: ConvPlan) -> None:
     if problem.options.strict_memory:
         raise MemoryBoundError(text)
     text += ": the bound was doubled until one fitted, in the end dropped"
-    warnings.warn(text, MemoryBoundWarning, stacklevel=4)
+    warn(text, MemoryBoundWarning)
 
 
 def _plan_or_derive(problem: ConvProblem, cache: PlanCache[ConvPlan]) -> ConvPlan:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...errors import PlanError, PoplibsWarning, bad_argument, bad_option, bad_type, one_of
+from ...errors import PlanError, PoplibsWarning, bad_argument, bad_option, bad_type, one_of, warn
 from ...planner.cache import PlanCache
 from ...target import Target, resolve_target
 from .api import plan_problem, run_planner
@@ -128,11 +127,7 @@ def _plan(jobs: Sequence[ConvProblem], settings: dict[str, Any], cache: PlanCach
         try:
             return MultiPlan(_side_by_side(jobs, settings), parallel=True)
         except PlanError as error:
-            warnings.warn(
-                f"no plan side by side ({error}); each convolution is planned on all tiles",
-                PoplibsWarning,
-                stacklevel=3,
-            )
+            warn(f"no plan side by side ({error}); each convolution is planned on all tiles", PoplibsWarning)
     shared: PlanCache[ConvPlan] = PlanCache() if cache is None else cache
     return MultiPlan(tuple(plan_problem(job, shared) for job in jobs), parallel=False)
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from ...errors import InvalidOptionError, bad_option, bad_type, described
+from ...errors import InvalidArgumentError, InvalidOptionError, PoplibsWarning, bad_option, bad_type, described, warn
 from ...planner.constraints import UNCONSTRAINED, PlanConstraints
 from ...target import TYPE_SIZES
-from .params import ConvParams
+from .params import ConvParams, data_type
 
 __all__ = ["FC_PASSES", "PASSES", "ConvOptions"]
 
@@ -45,7 +44,8 @@ class ConvOptions:
     pass_ : str
         What the convolution is for; one of `PASSES`.
     partials_type, inter_tile_partials_type, inter_ipu_partials_type : str
-        Type of partial sums on the tile and between tiles: ``"float"`` (default) or ``"half"``.
+        Type of partial sums on the tile and between tiles: ``"float"`` (default) or ``"half"``; `parse` takes
+        dtypes too.
     fidelity : str
         ``"poplibs"`` keeps PopLibs' costs to the cycle; ``"corrected"`` repairs the
         plain defects listed in the documentation's page on planning.
@@ -141,11 +141,10 @@ class ConvOptions:
         """Warn where `for_params` overrides a partials type the caller gave."""
         raised = self.for_params(params)
         if params.input_type != "quarter" and raised.partials_type != self.partials_type:
-            warnings.warn(
+            warn(
                 f"partialsType {self.partials_type} is smaller than the output type "
                 f"{params.output_type}; {raised.partials_type} is used",
-                UserWarning,
-                stacklevel=4,
+                PoplibsWarning,
             )
 
     def to_dict(self) -> dict[str, Any]:
@@ -185,11 +184,11 @@ _SPELLINGS = {
 _FIELDS = {**_SPELLINGS, **{name: name for name in _SPELLINGS.values()}}
 _CHOICES = {
     "pass_": PASSES,
-    "partials_type": ("float", "half"),
-    "inter_tile_partials_type": ("float", "half"),
-    "inter_ipu_partials_type": ("float", "half"),
     "fidelity": ("poplibs", "corrected"),
 }
+
+
+_PARTIALS = ("partials_type", "inter_tile_partials_type", "inter_ipu_partials_type")
 
 
 def _check_value(key: str, name: str, value: object) -> object:
@@ -199,6 +198,11 @@ def _check_value(key: str, name: str, value: object) -> object:
         return _proportion(key, value)
     if name == "plan_constraints_output_filename":
         return str(value)
+    if name in _PARTIALS:
+        try:
+            return data_type(key, value, ("float", "half"))
+        except InvalidArgumentError as error:
+            raise InvalidOptionError(str(error)) from None
     if name in _CHOICES:
         if not isinstance(value, str) or value not in _CHOICES[name]:
             raise _refuse(key, value, "one of " + ", ".join(_CHOICES[name]))

@@ -9,11 +9,12 @@ from functools import lru_cache
 from math import prod
 from typing import TypeVar
 
-from ...errors import bad_argument, bad_type
+from ...errors import InvalidTypeError, bad_argument, bad_type
+from ...formats import F143, F152, FP16, FP32, format_of
 from ...target import TYPE_SIZES
 from .axis import Axis, FieldTransform, OutputTransform
 
-__all__ = ["ConvParams", "matmul_params"]
+__all__ = ["ConvParams", "data_type", "matmul_params"]
 
 _T = TypeVar("_T", FieldTransform, OutputTransform)
 
@@ -52,8 +53,8 @@ class ConvParams:
     def create(
         cls,
         *,
-        input_type: str = "float",
-        output_type: str | None = None,
+        input_type: object = "float",
+        output_type: object = None,
         batch: int = 1,
         field: Sequence[int],
         kernel: Sequence[int],
@@ -68,8 +69,8 @@ class ConvParams:
 
         Parameters
         ----------
-        input_type, output_type : str
-            Data types; the output's defaults to the input's.
+        input_type, output_type : str, Format or dtype
+            Data types, ``"half"`` as well as ``"float16"``; the output's defaults to the input's.
         field, kernel : sequence of int
             Input field and kernel shape, outermost dimension first.
         input_transform, kernel_transform, output_transform : sequence, optional
@@ -102,8 +103,8 @@ class ConvParams:
         for dim, axis in enumerate(axes):
             _check_axis(axis, dim)
         params = cls(
-            _type("input_type", input_type),
-            _type("output_type", output_type),
+            data_type("input_type", input_type),
+            data_type("output_type", output_type),
             _size("batch", batch),
             _size("in_channels", in_channels),
             _size("out_channels", out_channels),
@@ -260,7 +261,7 @@ def _weight_update_axis(a: Axis) -> Axis:
 
 
 def matmul_params(
-    groups: int, rows: int, inner: int, columns: int, input_type: str, output_type: str | None = None
+    groups: int, rows: int, inner: int, columns: int, input_type: object, output_type: object = None
 ) -> ConvParams:
     """``[G, M, K] @ [G, K, N]`` as a 1-D convolution with a field and a kernel of one element.
 
@@ -272,6 +273,8 @@ def matmul_params(
     >>> matmul_params(1, 64, 32, 16, "half").flops() == 2 * 64 * 32 * 16
     True
     """
+    for name, size in (("groups", groups), ("rows", rows), ("inner", inner), ("columns", columns)):
+        _size(name, size)
     return ConvParams.create(
         input_type=input_type,
         output_type=output_type,
@@ -287,10 +290,28 @@ def matmul_params(
 # Checks --------------------------------------------------------------------------------------------
 
 
-def _type(name: str, value: str) -> str:
-    if not isinstance(value, str) or value not in TYPE_SIZES:
-        raise bad_argument(name, value, "'float', 'half' or 'quarter'")
-    return value
+_TYPES = {FP32: "float", FP16: "half", F143: "quarter", F152: "quarter"}
+
+
+def data_type(name: str, value: object, allowed: tuple[str, ...] = tuple(TYPE_SIZES)) -> str:
+    """PopLibs' word for a data type, given that word, a format's name, a `Format` or a dtype.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py.poplin.convolution.params import data_type
+    >>> data_type("input_type", "half"), data_type("input_type", np.float32), data_type("input_type", "float16")
+    ('half', 'float', 'half')
+    """
+    found: str | None = value if isinstance(value, str) else None
+    if found not in allowed:
+        try:
+            found = _TYPES.get(format_of(value))
+        except InvalidTypeError:
+            found = None
+    if found not in allowed:
+        raise bad_argument(name, value, f"{', '.join(map(repr, allowed))}, or a dtype such as float16")
+    return found
 
 
 def _size(name: str, value: object) -> int:

@@ -6,7 +6,8 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
-from ...target import Target
+from ...errors import bad_argument, bad_type
+from ...target import Target, resolve_target
 from .axis import Axis, FieldTransform, OutputTransform
 from .options import ConvOptions
 from .params import ConvParams
@@ -19,11 +20,30 @@ __all__ = ["ConvProblem"]
 
 @dataclasses.dataclass(frozen=True)
 class ConvProblem:
-    """What is planned. `params` are canonical, `options` as the caller gave them."""
+    """What is planned: `sweep` and `fit` take one, and `ConvPlan.problem` is one.
+
+    Parameters
+    ----------
+    target : Target or str
+        A modelled machine, or the name of one.
+    params : ConvParams
+        Canonical, as `ConvParams.canonical` returns them.
+    options : ConvOptions
+        As the caller gave them.
+    """
 
     target: Target
     params: ConvParams
     options: ConvOptions
+
+    def __post_init__(self) -> None:
+        if isinstance(self.target, str):
+            object.__setattr__(self, "target", resolve_target(self.target))
+        for name, kind in (("target", Target), ("params", ConvParams), ("options", ConvOptions)):
+            if not isinstance(getattr(self, name), kind):
+                raise bad_type(name, getattr(self, name), f"of type {kind.__name__}")
+        if self.target.kind != "ipu":
+            raise bad_argument("target", self.target.name, "a modelled machine: gc2, gc200, bow or c600")
 
     def key(self) -> str:
         """Text that two problems share exactly if they are equal."""

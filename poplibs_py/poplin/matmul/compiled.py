@@ -52,6 +52,11 @@ class CompiledMatmul(Immutable):
         shapes = (*p.batch, p.m, p.k), (*p.batch, p.k, p.n), (*p.batch, p.m, p.n)
         self._set(plan=plan, _program=lower(plan), _shapes=shapes)
 
+    def __repr__(self) -> str:
+        p = self.plan.asked
+        a, b, _ = self._shapes
+        return f"CompiledMatmul({a} {p.a.format} x {b} {p.b.format} -> {p.out.format}, kernel={self.plan.kernel.name})"
+
     def __call__(self, a: Any, b: Any, *, out: Array | None = None, bias: Any = None) -> Array:
         """Run on C-contiguous operands of the planned shapes and formats."""
         p = self.plan.asked

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...errors import bad_argument, bad_option, bad_type, one_of
+from ..convolution.params import data_type
 
 __all__ = ["ACTIVATIONS", "MatmulOptions", "parse_options"]
 
@@ -26,7 +27,7 @@ class MatmulOptions:
     available_memory_proportion : float
         Share of each tile's memory that temporaries may take; 0 asks for no bound. Default 0.6.
     partials_type : {"float", "half"}
-        Format of the sums of blocks of the depth.
+        Format of the sums of blocks of the depth; ``"float32"`` and ``"float16"``, or dtypes, do as well.
     reproducible : bool
         Ask for the plan-defined order of sums: the same bits at every instruction-set level.
     strict_memory : bool
@@ -50,7 +51,7 @@ class MatmulOptions:
             raise bad_type("available_memory_proportion", share, "a number")
         if not (math.isfinite(share) and share >= 0):
             raise bad_argument("available_memory_proportion", share, "a finite number, 0 or more")
-        one_of("partials_type", self.partials_type, ("float", "half"))
+        object.__setattr__(self, "partials_type", data_type("partials_type", self.partials_type, ("float", "half")))
         for name in ("reproducible", "strict_memory"):
             if not isinstance(getattr(self, name), bool):
                 raise bad_type(name, getattr(self, name), "True or False")

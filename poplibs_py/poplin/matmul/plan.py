@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 
-from ...errors import MemoryBoundError, MemoryBoundWarning
+from ...errors import MemoryBoundError, MemoryBoundWarning, warn
 from ...formats import BF16, FORMATS, FP16, FP32, Format
 from ...kernels import Kernel, Selection, kernels, select
 from ...target import Target, memory_bound
@@ -148,7 +147,7 @@ class HostPlan:
         """Return the plan in words, one line for each decision."""
         p = self.asked
         batch = f"{p.entries} x " if p.batch else ""
-        bound = "none" if self.bound is None else f"{self.bound * self.target.tiles:,}"
+        bound = "none" if self.bound is None else f"{self.bound:,}"
         parts = ", ".join(f"{name} {size:,}" for name, size in self.layout if size) or "none"
         return "\n".join(
             [
@@ -163,7 +162,7 @@ class HostPlan:
                     if self.fallback
                     else []
                 ),
-                f"  scratch   {self.temporary_bytes:,} bytes (bound {bound}); of a thread: {parts}",
+                f"  scratch   {self.scratch_bytes:,} bytes a thread (bound {bound}): {parts}",
             ]
         )
 
@@ -203,12 +202,12 @@ def plan_host(
     found = (_plan_within(p, None, least=True) for p in (problem, plain))
     least = min((p for p in found if p), key=lambda p: p.scratch_bytes)
     text = (
-        f"matmul: available_memory_proportion={options.available_memory_proportion} leaves {bound} bytes of a tile; "
-        f"the least that any plan takes is {least.scratch_bytes}"
+        f"matmul: available_memory_proportion={options.available_memory_proportion} leaves {bound:,} bytes "
+        f"to a thread; the least that any plan takes is {least.scratch_bytes:,}"
     )
     if options.strict_memory:
         raise MemoryBoundError(text)
-    warnings.warn(text + "; the bound was raised", MemoryBoundWarning, stacklevel=4)
+    warn(text + "; the bound was raised", MemoryBoundWarning)
     raised: int | None = max(1, bound)
     while raised is not None:
         raised = raised * 2 if raised < 2 * target.bytes_per_tile else None

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import warnings
 from numbers import Real
 
-from ...errors import CapacityWarning, bad_argument
+from ...errors import CapacityWarning, bad_argument, warn
 from ..pattern import MAX_EXTENT, as_block_shape, as_extent, as_shape
 
 __all__ = ["Capacity"]
@@ -76,7 +75,7 @@ class Capacity:
         if blocks > self.blocks:
             grown = max(blocks, self.blocks + self.blocks // 4)
             message = f"capacity: got a pattern of {blocks} blocks; room was made for {self.blocks}, now for {grown}"
-            warnings.warn(message, CapacityWarning, stacklevel=4)
+            warn(message, CapacityWarning)
             self._blocks = grown
         return self.blocks
 

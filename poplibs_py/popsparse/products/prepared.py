@@ -63,6 +63,11 @@ class PreparedDense(Immutable):
         self._set(_panels=held, _anchor=anchor, dense=dense, domain=domain, grouped=array.ndim == 3, groups=groups,
                   rows=rows, columns=columns)
 
+    def __repr__(self) -> str:
+        groups = f", groups={self.groups}" if self.grouped else ""
+        return (f"PreparedDense(rows={self.rows}, columns={self.columns}, domain={self.domain}{groups}, "
+                f"nbytes={self.nbytes})")
+
     @property
     def panels(self) -> Array:
         """The numbers, strip by strip."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from ...errors import MemoryBoundError, MemoryBoundWarning, UnsupportedError, bad_argument
+from ...errors import MemoryBoundError, MemoryBoundWarning, UnsupportedError, bad_argument, warn
 from ...formats import format_of
 from ...kernels.registry import select
 from ...program import Executable
@@ -193,7 +192,7 @@ def _bounded(s: Sampling, proportion: float, strict: bool) -> None:
             f"takes is {taken}")
     if strict:
         raise MemoryBoundError(text)
-    warnings.warn(text + "; the bound was raised", MemoryBoundWarning, stacklevel=4)
+    warn(text + "; the bound was raised", MemoryBoundWarning)
 
 
 def sample(w: BlockSparseMatrix, dy: object, x: object, *, out: object | None = None, out_dtype: object = None,

@@ -17,6 +17,7 @@ from poplibs_py.config import settings, thread_limit
 from poplibs_py.errors import MemoryBoundError, MemoryBoundWarning
 from poplibs_py.formats import FORMATS, QuarterArray
 from poplibs_py.poplin.matmul.options import MatmulOptions
+from poplibs_py.popsparse import static
 from poplibs_py.program import memory_in_use, memory_peak
 from poplibs_py.target import Target
 from poplibs_py.testing import assert_same_bits, check, random_operand
@@ -236,3 +237,20 @@ def test_options_take_poplibs_spelling():
     options = {"availableMemoryProportion": 0.1, "partialsType": "half", "enableFastReduce": True}
     plan = poplin.plan_matmul((8, 8), (8, 8), dtype="float16", options=options)
     assert plan.options == MatmulOptions(available_memory_proportion=0.1, partials_type="half")
+
+
+def test_warnings_point_to_the_caller():
+    a = np.ones((64, 64), np.float32)
+    for call in (lambda: poplin.matmul(a, a, available_memory_proportion=1e-7),
+                 lambda: poplin.matmul(a, a, target="gc200", available_memory_proportion=1e-7)):
+        with pytest.warns(MemoryBoundWarning) as caught:
+            call()
+        assert caught[0].filename == __file__
+
+
+def test_plans_and_programs_say_what_they_are():
+    plan = poplin.plan_matmul((2, 3), (3, 4), dtype="float16")
+    assert repr(poplin.compile_matmul(plan)).startswith("CompiledMatmul((2, 3) float16 x (3, 4) float16")
+    modelled = poplin.compile_matmul(poplin.plan_matmul((2, 3), (3, 4), dtype="float16", target="gc200"))
+    assert repr(modelled) == "TileMatmul((1, 2, 3) x (1, 3, 4), half -> float16)"
+    assert "rows=3, columns=4" in repr(static.prepare_dense(np.ones((3, 4), np.float32)))

@@ -65,6 +65,10 @@ class TileMatmul(Immutable):
     def __init__(self, plan: ConvPlan, work: TileWork, dtype: str, out: Format, threads: int | None) -> None:
         self._set(plan=plan, work=work, _dtype=dtype, _out=out, _threads=threads)
 
+    def __repr__(self) -> str:
+        w = self.work
+        return f"TileMatmul(({w.groups}, {w.m}, {w.k}) x ({w.groups}, {w.k}, {w.n}), {self._dtype} -> {self._out})"
+
     @overload
     def __call__(self, a: Any, b: Any, *, executor: Literal["count"], seed: int | None = None) -> Count: ...
 
