@@ -11,7 +11,8 @@
  *
  * The software tiles do as the Intel SDM writes TDPBF16PS: even and odd products of the pairs are summed apart, in ascending
  * order, by fused multiply-adds, then together, then added to the destination; each operation rounds to nearest even and
- * takes subnormal operands and results for zero, whatever MXCSR says. What the hardware would fault on (no configuration, shapes that do not fit) gives NaN. */
+ * takes subnormal operands and results for zero, whatever MXCSR says. What the hardware would fault on (no configuration,
+ * shapes that do not fit) gives NaN. */
 #ifndef POP_AMX_H
 #define POP_AMX_H
 #include "kernels/abi.h"

@@ -123,6 +123,7 @@ cdef int prepare(Problem* q) noexcept nogil:
     cdef int i, j, n = q.axis_count
     cdef Point undivided
     cdef Option whole
+    memset(&undivided, 0, sizeof(Point))
     for i in range(n):
         if list_options(&q.axes[i]) != 0:
             return -1
