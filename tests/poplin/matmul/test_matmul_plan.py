@@ -240,9 +240,9 @@ def test_options_take_poplibs_spelling():
 
 
 def test_warnings_point_to_the_caller():
-    a = np.ones((64, 64), np.float32)
+    a = np.ones((300, 300), np.float16)
     for call in (lambda: poplin.matmul(a, a, available_memory_proportion=1e-7),
-                 lambda: poplin.matmul(a, a, target="gc200", available_memory_proportion=1e-7)):
+                 lambda: poplin.plan_matmul((300, 300), (300, 300), target="gc200", available_memory_proportion=1e-4)):
         with pytest.warns(MemoryBoundWarning) as caught:
             call()
         assert caught[0].filename == __file__
