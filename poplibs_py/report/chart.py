@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -57,12 +57,15 @@ class Axis:
         Turns a tick's value into its text.
     descending : bool, optional
         Whether values fall along the axis, as densities do where sparsity rises to the right.
+    end : float, optional
+        A value that the axis reaches, and that it goes beyond for a point alone.
     """
 
     label: str
     scale: Scale = "linear"
     write: Callable[[float], str] = number
     descending: bool = False
+    end: float | None = None
 
     def __post_init__(self) -> None:
         if self.scale not in ("linear", "log2", "log10"):
@@ -105,6 +108,8 @@ class Series:
         Number of its colour; by default its place among the series. Series that belong together can share one.
     in_legend : bool, optional
         Whether the legend names it; a dashed companion of a line that it names needs no entry of its own.
+    at_least : collection of float, optional
+        The x of points whose y is a lower bound: they are drawn as triangles that point up.
     """
 
     label: str
@@ -113,6 +118,7 @@ class Series:
     dashed: bool = False
     colour: int | None = None
     in_legend: bool = True
+    at_least: Collection[float] = ()
 
     def __post_init__(self) -> None:
         if len(self.x) != len(self.y):
@@ -175,6 +181,9 @@ def _spread(values: list[float], axis: Axis) -> tuple[float, float]:
     """The range of the values, widened where they are as good as one."""
     if not values:
         return (1.0, 2.0)
+    if axis.end is not None:
+        low, _ = _spread([*values, axis.end], replace(axis, end=None))
+        return low, float(max(*values, axis.end))
     low, high = float(min(values)), float(max(values))
     size = max(abs(low), abs(high))
     is_range = high - low > 1e-6 * size

@@ -20,9 +20,12 @@ font:16px/1.5 system-ui,'Segoe UI',Helvetica,Arial,sans-serif}
 main{max-width:104rem;margin:0 auto;padding:1.2rem clamp(.7rem,3vw,2rem) 3rem}
 h1{font-size:1.6rem;line-height:1.2;margin:.4rem 0}h2{font-size:1.2rem;margin:2.2rem 0 .3rem}
 p{max-width:48rem;margin:.4rem 0}.soft{color:var(--soft)}a{color:var(--accent)}
-.row{display:grid;gap:.8rem;grid-template-columns:repeat(auto-fill,minmax(min(100%,24rem),1fr));margin:.8rem 0}
+.row{display:grid;gap:.8rem;grid-template-columns:repeat(auto-fill,minmax(min(100%,30rem),1fr));margin:.8rem 0}
+@media (min-width:64rem){.threes{grid-template-columns:repeat(3,minmax(0,1fr))}
+.fours{grid-template-columns:repeat(2,minmax(0,1fr))}}
+@media (min-width:100rem){.fours{grid-template-columns:repeat(4,minmax(0,1fr))}}
 .card{background:var(--card);border:1px solid var(--rule);border-radius:8px;padding:.4rem;min-width:0}
-.facts{display:grid;gap:.8rem;grid-template-columns:repeat(auto-fit,minmax(min(46%,11rem),1fr));margin:1rem 0}
+.facts{display:grid;gap:.8rem;grid-template-columns:repeat(auto-fit,minmax(min(46%,9.5rem),1fr));margin:1rem 0}
 .facts .card{padding:.6rem .8rem}.facts b{display:block;font-size:1.5rem;line-height:1.2}.facts span{color:var(--soft);
 font-size:.85rem}.wide{overflow-x:auto;background:var(--card);border:1px solid var(--rule);border-radius:8px}
 table{border-collapse:collapse;font-size:.8rem;font-variant-numeric:tabular-nums;white-space:nowrap}
@@ -66,9 +69,10 @@ class Page:
         self._parts.append(f"<div class=facts>{cards}</div>")
 
     def charts(self, charts: Sequence[LineChart]) -> None:
-        """Add charts side by side, or below each other where the window is narrow."""
+        """Add charts side by side, or below each other where the window is narrow, so that rows come out full."""
         drawn = "".join(f"<div class=card>{svg.draw(chart, standalone=False)}</div>" for chart in charts)
-        self._parts.append(f"<div class=row>{drawn}</div>")
+        row = "row fours" if len(charts) % 4 == 0 else "row threes" if len(charts) % 3 == 0 else "row"
+        self._parts.append(f"<div class='{row}'>{drawn}</div>")
 
     def table(self, heads: Sequence[str], rows: Sequence[Sequence[str]], *, summary: str) -> None:
         """Add a table that opens when its summary is clicked."""

@@ -60,7 +60,7 @@ def draw(chart: LineChart, *, standalone: bool = True) -> str:
     ('<svg', 3)
     """
     shown = [series for series in chart.series if chart.points(series)]
-    rows = _legend_rows([series for series in shown if series.in_legend])
+    rows = _legend_rows(chart, shown)
     height = HEIGHT + _LEGEND_LINE * len(rows)
     frame = _Frame(chart)
     parts = [f"<svg class='chart' xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {height}' role='img' "
@@ -75,7 +75,7 @@ def draw(chart: LineChart, *, standalone: bool = True) -> str:
         parts += [*_grid(chart, frame), *_levels(chart, frame)]
         for series in shown:
             parts += _line(chart, series, frame)
-        parts += _legend(chart, rows)
+        parts += _legend(rows)
     parts.append("</svg>")
     return "".join(parts)
 
@@ -116,12 +116,10 @@ def _grid(chart: LineChart, frame: _Frame) -> Iterator[str]:
 
 
 def _levels(chart: LineChart, frame: _Frame) -> Iterator[str]:
-    for label, value in chart.levels.items():
-        if not chart.y.shows(value):
-            continue
-        y = frame.up(value)
-        yield f"<line class='level' x1='{_LEFT}' y1='{y}' x2='{WIDTH - _RIGHT}' y2='{y}'/>"
-        yield f"<text x='{WIDTH - _RIGHT - 2}' y='{y - 4}' text-anchor='end'>{_text(label)}</text>"
+    for value in chart.levels.values():
+        if chart.y.shows(value):
+            y = frame.up(value)
+            yield f"<line class='level' x1='{_LEFT}' y1='{y}' x2='{WIDTH - _RIGHT}' y2='{y}'/>"
 
 
 def _line(chart: LineChart, series: Series, frame: _Frame) -> Iterator[str]:
@@ -131,33 +129,38 @@ def _line(chart: LineChart, series: Series, frame: _Frame) -> Iterator[str]:
         yield f"<polyline class='line{' dashed' if series.dashed else ''}' points='{path}'/>"
         for x, y in run:
             at = f"cx='{frame.across(x)}' cy='{frame.up(y)}'"
-            label = f"{series.label}: {chart.x.label} {chart.x.write(x)}, {chart.y.label} {y:.4g}"
-            yield (f"<g class='dot'><title>{_text(label)}</title><circle class='hit' {at} r='11'/>"
-                   f"<circle class='mark' {at} r='3.2'/></g>")
+            is_bound = x in series.at_least
+            label = (f"{series.label}: {chart.x.label} {chart.x.write(x)}, {chart.y.label} {y:.4g}"
+                     f"{' or above' if is_bound else ''}")
+            mark = (f"<path class='mark' d='M{frame.across(x)} {frame.up(y) - 6}l5.5 9.5h-11z'/>" if is_bound
+                    else f"<circle class='mark' {at} r='3.2'/>")
+            yield f"<g class='dot'><title>{_text(label)}</title><circle class='hit' {at} r='11'/>{mark}</g>"
     yield "</g>"
 
 
-def _legend_rows(shown: list[Series]) -> list[list[tuple[Series, float]]]:
-    """The legend's entries broken into rows, each entry with its left edge."""
-    rows: list[list[tuple[Series, float]]] = [[]]
-    left = float(_LEFT)
-    for series in shown:
-        width = 34 + _CHARACTER * len(series.label)
-        if rows[-1] and left + width > WIDTH - _RIGHT:
+def _legend_rows(chart: LineChart, shown: list[Series]) -> list[list[tuple[str, str, float]]]:
+    """The legend's entries broken into rows: what each says, the class of its line, its left edge."""
+    entries = [(s.label, f"line c{_colour(chart, s)}{' dashed' if s.dashed else ''}") for s in shown if s.in_legend]
+    if shown:
+        entries += [(label, "level") for label, value in chart.levels.items() if chart.y.shows(value)]
+    rows: list[list[tuple[str, str, float]]] = []
+    left = float(WIDTH)
+    for label, line in entries:
+        width = 34 + _CHARACTER * len(label)
+        if left + width > WIDTH - _RIGHT:
             rows.append([])
             left = float(_LEFT)
-        rows[-1].append((series, left))
+        rows[-1].append((label, line, left))
         left += width + 10
-    return rows if shown else []
+    return rows
 
 
-def _legend(chart: LineChart, rows: list[list[tuple[Series, float]]]) -> Iterator[str]:
+def _legend(rows: list[list[tuple[str, str, float]]]) -> Iterator[str]:
     for number, row in enumerate(rows):
         y = HEIGHT + 4 + _LEGEND_LINE * number
-        for series, left in row:
-            line = f"line c{_colour(chart, series)}{' dashed' if series.dashed else ''}"
+        for label, line, left in row:
             yield f"<line class='{line}' x1='{left}' y1='{y - 4}' x2='{left + 26}' y2='{y - 4}'/>"
-            yield f"<text x='{left + 31}' y='{y}'>{_text(series.label)}</text>"
+            yield f"<text x='{left + 31}' y='{y}'>{_text(label)}</text>"
 
 
 def _colour(chart: LineChart, series: Series) -> int:

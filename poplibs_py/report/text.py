@@ -85,7 +85,8 @@ def draw(chart: LineChart, *, width: int = 72, height: int = 16) -> str:
     lines.append(" " * (margin + 1) + _x_labels(chart, columns))
     shown = [s for s in chart.series if chart.points(s)]
     legend = "   ".join(f"{_MARKS[i % len(_MARKS)]} {s.label}" for i, s in enumerate(shown))
-    lines.append(" " * (margin + 1) + f"{chart.x.label}    y: {chart.y.label}    {legend}")
+    levels = "".join(f"   ··· {label}" for label, value in chart.levels.items() if chart.y.shows(value))
+    lines.append(" " * (margin + 1) + f"{chart.x.label}    y: {chart.y.label}    {legend}{levels}")
     return "\n".join(lines)
 
 

@@ -72,6 +72,18 @@ def test_svg_carries_titles_legend_and_styles():
     assert "<style>" not in svg.draw(density_chart(), standalone=False)
 
 
+def test_an_axis_ends_where_it_is_told_and_bounds_are_triangles():
+    axis = Axis("break-even", "log2", reciprocal, end=1 / 2)
+    chart = LineChart("", Axis("block", "log2"), axis, [Series("FP32", [1, 4], [1 / 8, 1 / 2], at_least=[4.0])])
+    assert chart.y_range() == (1 / 8, 1 / 2)
+    assert LineChart("", chart.x, axis, [Series("", [1], [1 / 2])]).y_range() == (1 / 4, 1 / 2)
+    assert LineChart("", chart.x, axis, [Series("", [1], [1 / 8])]).y_range() == (1 / 8, 1 / 2)
+    assert LineChart("", chart.x, axis, [Series("", [1], [3 / 4])]).y_range()[1] == 3 / 4
+    root = ElementTree.fromstring(svg.draw(chart))
+    assert [mark.tag for mark in root.iter() if mark.get("class") == "mark"] == [f"{SVG}circle", f"{SVG}path"]
+    assert [t.text for t in root.iter(f"{SVG}title")][1].endswith("0.5 or above")
+
+
 def test_a_gap_breaks_the_line():
     chart = density_chart()
     assert [len(run) for run in chart.points(chart.series[1])] == [1, 1]

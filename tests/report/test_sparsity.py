@@ -31,7 +31,7 @@ from poplibs_py.report.sparsity import (
     summary,
 )
 from poplibs_py.report.sparsity import sweep as sweep_module
-from poplibs_py.report.sparsity.charts import break_even_density, by_density
+from poplibs_py.report.sparsity.charts import break_even_chart, break_even_density, by_density, rate_chart
 from poplibs_py.report.sparsity.check import dense_check, forward_check, grad_a_check, grad_w_check
 from poplibs_py.report.sparsity.methods import method_contestants
 from poplibs_py.report.timing import Timing, take_turns
@@ -207,6 +207,26 @@ def test_break_even():
     assert break_even_density([(1 / 16, 2.0), (1 / 4, 0.5)]) == pytest.approx(1 / 8)
     assert break_even_density([(1 / 16, 0.5), (1 / 4, 0.2)]) is None
     assert break_even_density([]) is None
+
+
+def test_break_even_chart_marks_what_was_faster_everywhere():
+    rows = [Record(64, 64, 8, density, block, "FP32", "CPU", "static_sparse", True, 1e6, 1e9, x_dense=x_dense)
+            for block, density, x_dense in [(1, 1 / 2, 0.5), (1, 1 / 8, 2.0), (8, 1 / 2, 1.5), (8, 1 / 8, 6.0)]]
+    chart = break_even_chart(rows, (64, 64, 8))
+    assert chart.series[0].y == pytest.approx([1 / 4, 1 / 2])
+    assert list(chart.series[0].at_least) == [8.0]
+    assert chart.y_range()[1] == 1 / 2
+
+
+def test_chart_of_peers_takes_each_one_s_fastest_route(records):
+    series = {s.label: s for s in rate_chart(records, (64, 64, 16), 8).series}
+    assert "numpy (dense)" in series
+    for name, line in series.items():
+        if not name.startswith("ours"):
+            for density, rate in zip(line.x, line.y, strict=True):
+                ours = next(r for r in records if (r.method, r.type, r.block_size, r.density)
+                            == ("static_sparse", "FP32", 8, density))
+                assert rate == pytest.approx(ours.flop_rate / 1e9 / getattr(ours, f"x_{name.split()[0]}"))
 
 
 def test_a_slow_call_runs_once_alone():

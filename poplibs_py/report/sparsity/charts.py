@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from statistics import median
 
@@ -66,7 +67,7 @@ def _speed_ups(title: str, records: Iterable[Record], axis: Axis, place: Callabl
 
 
 def rate_chart(records: Sequence[Record], shape: Shape, block: int) -> LineChart:
-    """GFLOP/s on stored values by density: our static product in each type, and every peer's best in FP32."""
+    """GFLOP/s on stored values by density: our static product in each type, and the fastest route of each peer."""
     lines: dict[str, dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
     for r in records:
         if not (r.valid and _shape(r) == shape and r.time_s > 0):
@@ -74,7 +75,7 @@ def rate_chart(records: Sequence[Record], shape: Shape, block: int) -> LineChart
         if r.method == "static_sparse" and r.block_size == block:
             lines[f"ours, {r.type}"][r.density].append(r.flop_rate / 1e9)
     for (library, density), rates in _peer_rates(records, shape, block).items():
-        lines[library][density].append(max(rates))
+        lines["numpy (dense)" if library == "numpy" else library][density].append(max(rates))
     axis = Axis("GFLOP/s on stored values", "log10")
     series = [_series(name, points, dashed=not name.startswith("ours")) for name, points in lines.items()]
     return LineChart(f"{product_name(*shape)}, block {block}", _DENSITY, axis, series)
@@ -85,7 +86,7 @@ def _peer_rates(records: Sequence[Record], shape: Shape, block: int) -> dict[tup
     cases = {r.case: r for r in records if r.block_size == block and _shape(r) == shape}
     rates: dict[tuple[str, float], list[float]] = defaultdict(list)
     for r in records:
-        if r.case in cases and r.library != "poplibs_py" and r.valid and r.type == "FP32" and "grad" not in r.method:
+        if r.case in cases and r.library != "poplibs_py" and r.valid and "grad" not in r.method:
             stored = cases[r.case]
             rates[r.library, stored.density].append(stored.flop_count / r.time_s / 1e9)
     return rates
@@ -95,6 +96,7 @@ def break_even_chart(records: Sequence[Record], shape: Shape) -> LineChart:
     """The density below which static beats dense, by block size, one line for each type."""
     chosen = [r for r in records if r.method == "static_sparse" and _shape(r) == shape and r.valid and r.x_dense]
     series = []
+    greatest = max((r.density for r in chosen), default=1.0)
     for type_name in dict.fromkeys(r.type for r in chosen):
         points: dict[float, list[float]] = defaultdict(list)
         for block in sorted({r.block_size or 0 for r in chosen}):
@@ -102,8 +104,10 @@ def break_even_chart(records: Sequence[Record], shape: Shape) -> LineChart:
             density = break_even_density(rows)
             if density is not None:
                 points[float(block)].append(density)
-        series.append(_series(type_name, points))
-    return LineChart(product_name(*shape), _BLOCK, Axis("break-even density", "log2", reciprocal), series)
+        faster_everywhere = [block for block, densities in points.items() if densities == [greatest]]
+        series.append(replace(_series(type_name, points), at_least=faster_everywhere))
+    axis = Axis("break-even density", "log2", reciprocal, end=greatest)
+    return LineChart(product_name(*shape), _BLOCK, axis, series)
 
 
 def break_even_density(points: Sequence[tuple[float, float]]) -> float | None:

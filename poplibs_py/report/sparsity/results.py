@@ -39,11 +39,11 @@ def results_page(records: Sequence[Record]) -> str:
          "static patterns, dashed ones dynamic: a new pattern in every call.", _over(ours, charts.by_density))
     _add(page, "Speed-up over dense, by block size", "", _over(ours, charts.by_block))
     _add(page, "Speed-up over dense, by n", "", _by_n(ours))
-    _add(page, "Break-even", "Below this density a static block-sparse product is faster than a dense one. A line that "
-         "reaches the highest density measured was faster everywhere.",
+    _add(page, "Break-even", "Below this density a static block-sparse product is faster than a dense one. A triangle: "
+         "faster at every density measured, so that break-even is at the greatest of them or above.",
          [charts.break_even_chart(ours, shape) for shape in _shapes(ours)])
-    _add(page, "Beside the other libraries", "Each peer's best route for the same product, in FP32: no peer multiplies "
-         "block-sparse matrices in a narrower type.", _rates(records, ours))
+    _add(page, "Beside the other libraries", "Each library's fastest route for the same product, dense or sparse, "
+         "in any number type that it has; their sparse routes are all in FP32.", _rates(records, ours))
     page.heading("Every measurement")
     page.download("sparsity.csv", csv_text(records))
     page.table(COLUMNS, [record.cells() for record in records], summary=f"{len(records)} rows")
