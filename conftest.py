@@ -17,6 +17,7 @@ collect_ignore = ["setup.py", "docs/conf.py"]
 collect_ignore_glob = ["**/conftest.py"]  # no doctests there, and Python takes modules of one name for one module
 
 _FENCE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_NEEDS_TORCH = re.compile(r"^(>>> )?import torch$", re.MULTILINE)
 _FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -40,6 +41,8 @@ class PageExamples(pytest.Item):
     def runtest(self) -> None:
         """Run the blocks in order."""
         text = self.path.read_text()
+        if _NEEDS_TORCH.search(text):
+            pytest.importorskip("torch")
         names: dict[str, object] = {"__name__": "__main__"}
         for block in _FENCE.finditer(text):
             line = text.count("\n", 0, block.start(1))

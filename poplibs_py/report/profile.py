@@ -82,7 +82,8 @@ def profile(target: Target | str | None = None) -> Iterator[Profile]:
     Parameters
     ----------
     target : Target or str, optional
-        The machine for calls inside that name none, for example ``"gc200"``; by default they run on this CPU.
+        The machine for dense products inside that name none, for example ``"gc200"``; by default they run on this
+        CPU, as block-sparse products and everything else do with any target.
 
     Yields
     ------
