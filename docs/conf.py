@@ -1,19 +1,15 @@
 """Sphinx's settings: MyST pages, numpydoc docstrings, one reference page for each public module."""
 
 import pkgutil
-import tomllib
 from importlib import import_module
-from pathlib import Path
 from types import GenericAlias
 
 import poplibs_py
 
-_settings = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())
-
 project = "poplibs_py"
 author = "The poplibs_py developers"
 project_copyright = author
-release = _settings["project"]["version"]
+release = poplibs_py.__version__
 version = release
 
 extensions = [
