@@ -26,6 +26,9 @@ __all__ = ["add_parser"]
 
 PROPORTIONS = (0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
+_BEST = 10
+"""Candidates that --explain lists."""
+
 
 def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser of the command line."""
@@ -66,7 +69,9 @@ def _add_common(parser: argparse.ArgumentParser, pass_: str) -> None:
                         help="available memory proportion; above 1 is allowed, as in PopLibs, 0 sets no bound")
     parser.add_argument("--pass", dest="pass_", default=pass_, help="what it is for, such as INFERENCE_FWD")
     parser.add_argument("--option", action="append", default=[], metavar="KEY=VALUE", help="any other option")
-    parser.add_argument("--explain", action="store_true", help="also list the candidates and why each lost")
+    parser.add_argument("--explain", action="store_true",
+                        help=f"also list the {_BEST} best candidates and why each lost")
+    parser.add_argument("--all", action="store_true", help="with --explain: list every candidate")
     parser.add_argument("--sweep", action="store_true", help="show cycles against the available memory proportion")
     parser.add_argument("--json", action="store_true", help="print the plan, or the sweep, as JSON")
 
@@ -212,7 +217,10 @@ def _show(a: argparse.Namespace, params: ConvParams) -> int:
     print(plan.to_json() if a.json else plan)
     if a.explain:
         print()
-        print(plan.explain())
+        explanation = plan.explain()
+        print(explanation if a.all else explanation.best(_BEST))
+        if not a.all and len(explanation) > _BEST:
+            print(f"  and {len(explanation) - _BEST} others: see --all")
     if not plan.fits:
         print(f"no plan fits {plan.limit:,} bytes; this one needs {plan.temp_bytes:,}", file=sys.stderr)
     return 0

@@ -33,6 +33,11 @@ class Explanation:
         """The one that won."""
         return next(c for c in self.considered if c.chosen)
 
+    def best(self, count: int) -> Explanation:
+        """The so many cheapest, the chosen one first; those without a plan come last."""
+        ranked = sorted(self.considered, key=lambda c: (not c.chosen, c.cycles is None, c.cycles or 0))
+        return Explanation(tuple(ranked[:count]))
+
     def __len__(self) -> int:
         return len(self.considered)
 

@@ -184,7 +184,8 @@ class BlockSparseMatrix(Immutable):
         dense : array_like, shape (rows, columns) or (groups, rows, columns)
         block_shape : int or (int, int)
         density : float, optional
-            Keep the ``ceil(density * blocks)`` blocks of greatest Euclidean norm; of equals the first.
+            Keep the ``ceil(density * blocks)`` blocks of greatest Euclidean norm, of all groups together; of equals the
+            first.
         mask : array_like of bool, shape (block rows, block columns) or (groups, ...), optional
             Keep the blocks where it is true. Without `mask` and `density`, every block with a non-zero element is kept.
         format : Format, dtype or str, optional
@@ -430,7 +431,8 @@ class BlockSparseMatrix(Immutable):
         Parameters
         ----------
         values : array_like, shape (n_blocks, block rows, block columns)
-            Rounded to the format as `from_blocks` does.
+            Rounded to the format as `from_blocks` does. What is too large for an 8-bit format at the scale there is
+            becomes NaN, or infinite in E5M2: `from_blocks` and `astype` take a new scale.
         """
         new = numeric_array("values", values)
         if new.shape != self._blocks.shape:

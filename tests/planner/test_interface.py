@@ -384,7 +384,11 @@ def run(capsys: pytest.CaptureFixture[str], words: str) -> str:
 def test_command_line_plans_a_product(capsys: pytest.CaptureFixture[str]) -> None:
     out = run(capsys, "matmul 64 64 64 --dtype half --partials half --target gc200 --amp 0.2 --explain")
     assert "725 cycles" in out
-    assert "chosen" in out
+    few = out.partition("candidate")[2].splitlines()
+    assert "chosen" in few[1]
+    every = run(capsys, "matmul 64 64 64 --dtype half --partials half --amp 0.2 --explain --all")
+    left_out = len(every.partition("candidate")[2].splitlines()) - 11
+    assert (len(few), few[-1]) == (12, f"  and {left_out} others: see --all")
 
 
 def test_command_line_sweeps(capsys: pytest.CaptureFixture[str]) -> None:

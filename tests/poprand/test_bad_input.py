@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from poplibs_py import poprand
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, PoplibsError
+from poplibs_py.formats import Format
 from poplibs_py.target import Target
 
 ONES = np.ones(4, np.float32)
@@ -200,3 +201,8 @@ def test_empty_and_scalar_shapes(op: str, shape: Any) -> None:
     assert SHAPED[op](shape, seed=1).shape == (shape if isinstance(shape, tuple) else (shape,))
     if op in TWO_WAYS:
         assert SHAPED[op](shape, seed=1, stream="ipu").shape == (shape if isinstance(shape, tuple) else (shape,))
+
+
+def test_a_format_without_a_dtype_is_refused_by_its_name() -> None:
+    with pytest.raises(InvalidTypeError, match=r"^dtype: got e3m2;"):
+        poprand.uniform((3,), seed=1, dtype=Format("e3m2", exponent_bits=3, mantissa_bits=2, bias=3))
