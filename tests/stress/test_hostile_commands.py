@@ -66,7 +66,7 @@ def test_specs_that_are_no_text_or_no_specs(tmp_path, capsys):
     assert status_of("plan", "dense", "--spec-file", str(path)) == 2
     path.write_text("mm=1,2\nmm=a,b,c,d\nnonsense\nmm=1,8,8,8 type=double\nmm=1,8,8,8 tiles=x\n\n# comment\nmm="
                     + "9" * 5000)
-    assert status_of("plan", "dense", "--spec-file", str(path), "--jsonl", "--jobs", "1") == 0
+    assert status_of("plan", "dense", "--spec-file", str(path), "--jsonl", "--jobs", "1") == 1
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 6
     assert all('"error"' in line for line in lines)
