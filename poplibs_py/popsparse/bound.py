@@ -56,17 +56,22 @@ def sparse_dense_matmul_bound(w: BlockSparseMatrix, x: Any, *, out: Any = None, 
     """
     wanted = format_of(out_dtype) if out_dtype is not None else FP32 if out is None else format_of(out)
     domain = domain_of(w.format.name, format_of(getattr(x, "format", x)).name, w.block_shape)
-    ball = _stored_ball(w, values(x), domain == "bfloat16", _SPLIT_PASSES if domain == "float16" else 1)
+    dense = values(x)
+    vector = dense.ndim == 1
+    columns = dense[:, None] if vector else dense
+    ball = _stored_ball(w, columns, domain == "bfloat16", _SPLIT_PASSES if domain == "float16" else 1)
     column = None if bias is None else np.asarray(bias, np.float32)[..., None]
-    return finished_ball(ball, column, activation, wanted)
+    ball = finished_ball(ball, column, activation, wanted)
+    return ball.reshape(w.shape[0]) if vector else ball
 
 
 def dense_sparse_matmul_bound(x: Any, w: BlockSparseMatrix, *, out: Any = None, out_dtype: object = None,
                               bias: Any = None, activation: str | None = None) -> Ball:
     """Return exact results and radii of a `static.dense_sparse_matmul` call: those of the transposes, transposed."""
-    ball = sparse_dense_matmul_bound(w.T, np.swapaxes(x, -1, -2), out=out, out_dtype=out_dtype, bias=bias,
-                                     activation=activation)
-    return Ball(ball.centre.swapaxes(-1, -2), ball.radius.swapaxes(-1, -2))
+    vector = len(getattr(x, "shape", ())) == 1
+    turned = x if vector else np.swapaxes(x, -1, -2)
+    ball = sparse_dense_matmul_bound(w.T, turned, out=out, out_dtype=out_dtype, bias=bias, activation=activation)
+    return ball if vector else Ball(ball.centre.swapaxes(-1, -2), ball.radius.swapaxes(-1, -2))
 
 
 def dynamic_sparse_dense_matmul_bound(w: BlockSparseMatrix, x: Any, *, transpose_lhs: bool = False,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import re
 from typing import Any
 
 import numpy as np
@@ -287,6 +288,6 @@ def test_a_matrix_becomes_no_array_unasked() -> None:
     assert (w.dtype, w.ndim) == (np.float16, len(w.shape))
     with pytest.raises(InvalidTypeError, match="to_dense"):
         np.asarray(w)
-    for x, said in ((np.ones(4, np.float32), "second axis"), (np.ones((4, 1)), "an array of float32")):
-        with pytest.raises((InvalidArgumentError, InvalidTypeError), match=f"^x: got .*{said}"):
+    for x, said in ((np.ones(3, np.float32), "(4,)"), (np.ones((4, 1)), "an array of float32")):
+        with pytest.raises((InvalidArgumentError, InvalidTypeError), match=f"^x: got .*{re.escape(said)}"):
             w @ x

@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poplibs_py.errors import PoplibsError
-from poplibs_py.popsparse import BlockSparseMatrix, reference, static
+from poplibs_py import testing
+from poplibs_py.errors import InvalidArgumentError, PoplibsError
+from poplibs_py.popsparse import BlockSparseMatrix, dynamic, random_matrix, random_pattern, reference, static
+from poplibs_py.testing import assert_same_bits
 
 BLOCKS = [(1, 1), (4, 4), (8, 8), (16, 16), (32, 32), (3, 5), (1, 4), (8, 1), (7, 16), (13, 2)]
 
@@ -95,3 +97,20 @@ def test_wide_rows_read_often_go_through_panels(columns, block_shape, threads, m
     assert np.array_equal(static.sparse_dense_matmul(w, x), reference.sparse_dense_matmul(dense(w), x)[0])
     dy = whole_numbers(rng, (300, columns))
     assert np.array_equal(w.T @ dy, reference.sparse_dense_matmul(dense(w.T), dy)[0])
+
+
+@pytest.mark.parametrize("formats", [("float32", "float32"), ("bfloat16", "f143"), ("float16", "float16")])
+def test_vectors(formats: tuple[str, str]) -> None:
+    w = random_matrix(random_pattern(24, 40, (4, 8), 0.4, 1), format=formats[0], seed=2)
+    tall, wide = testing.random_operand((40,), formats[1], 3), testing.random_operand((24,), formats[1], 4)
+    testing.check("sparse_dense_matmul", w, tall, bias=np.arange(24), activation="relu")
+    testing.check("dense_sparse_matmul", wide, w)
+    assert_same_bits(w @ tall, (w @ tall[:, None])[:, 0])
+    assert_same_bits(wide @ w, (wide[None] @ w)[0])
+    assert_same_bits(dynamic.sparse_dense_matmul(w, tall), w @ tall)
+    out = np.empty(24, np.float32)
+    assert static.sparse_dense_matmul(w, tall, out=out) is out
+    assert_same_bits(out, w @ tall)
+    assert (w @ ([1.0] * 40)).shape == (24,)
+    with pytest.raises(InvalidArgumentError, match=r"^out: got shape \(24, 1\)"):
+        static.sparse_dense_matmul(w, tall, out=out[:, None])

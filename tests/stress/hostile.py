@@ -104,6 +104,8 @@ def parts_of(value):
     """The arrays that a value is made of."""
     if isinstance(value, np.ndarray):
         return [value]
+    if isinstance(value, np.generic):
+        return []  # some scalars of ml_dtypes raise when asked for their data
     found = []
     for name in ("blocks", "codes", "row_offsets", "column_indices", "data", "indices", "indptr"):
         part = getattr(value, name, None)

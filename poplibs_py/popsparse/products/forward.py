@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...config import settings
-from ...errors import bad_type
+from ...errors import bad_argument, bad_type
 from ...formats import Format
 from ...program import Executable
 from ...program.record import Run, listening, record
@@ -19,6 +19,7 @@ from ._layout import layout_key
 from ._transpose import transpose
 from .multiply import Product, Values, domain_of, itemsize_of, program
 from .operands import (
+    Operand,
     check_activation,
     check_bias,
     check_out,
@@ -90,6 +91,9 @@ def multiply(w: BlockSparseMatrix, x: object, *, out: object | None = None, out_
     if isinstance(x, PreparedDense) and not swapped:
         return _multiply_prepared(w, x, out, out_dtype, bias, activation, capacity)
     operand = dense_operand("x", x)
+    if operand.array.ndim == 1 and w.groups == 1:
+        return _multiply_vector(w, operand, out, swapped, out_dtype=out_dtype, bias=bias, activation=activation,
+                                capacity=capacity)
     if swapped and operand.array.ndim >= 2:
         operand = operand.moved(lambda array: array.swapaxes(-1, -2))
     check_rows("x", operand.array, depth, w.groups)
@@ -105,6 +109,19 @@ def multiply(w: BlockSparseMatrix, x: object, *, out: object | None = None, out_
             _made.clear()
         _made[key] = program(product), result.shape
     return result
+
+
+def _multiply_vector(w: BlockSparseMatrix, x: Operand, out: object, swapped: bool, **keywords: Any) -> Array:
+    # As a matrix of one column, or of one row where operands are swapped.
+    rows, depth = w.shape
+    if x.array.size != depth:
+        raise bad_argument("x", f"shape {x.array.shape}", f"shape ({depth},) or ({depth}, columns)")
+    if isinstance(out, np.ndarray) and out.shape != (rows,):
+        raise bad_argument("out", f"shape {out.shape}", f"shape ({rows},)")
+    along = np.s_[None, :] if swapped else np.s_[:, None]
+    into = out[along] if isinstance(out, np.ndarray) else out
+    made = multiply(w, x.moved(lambda array: array[along]), out=into, swapped=swapped, **keywords)
+    return out if isinstance(out, np.ndarray) else made.reshape(rows)
 
 
 def _key(w: BlockSparseMatrix, x: Any, out: object, swapped: bool, capacity: int | None) -> tuple[Any, ...] | None:

@@ -74,8 +74,7 @@ def check_rows(name: str, array: Array, rows: int, groups: int) -> None:
     if array.ndim == 3 and array.shape[0] == groups and array.shape[1] == rows:
         return
     if array.ndim != 2 or groups > 1 or array.shape[0] != rows:
-        hint = ", as a vector with a second axis has" if array.ndim == 1 else ""
-        raise bad_argument(name, f"shape {array.shape}", wanted + hint)
+        raise bad_argument(name, f"shape {array.shape}", wanted)
 
 
 def check_bias(bias: object, rows: int, groups: int) -> Array | None:

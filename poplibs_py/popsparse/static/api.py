@@ -26,9 +26,9 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, out: 
     w : BlockSparseMatrix, shape (m, k)
         Any of the formats that have a dtype. Its values may change between calls; what the pattern implies is kept with
         the pattern.
-    x : array_like or QuarterArray, shape (k, n), or (groups, k, n) where `w` has groups; or PreparedDense
+    x : array_like or QuarterArray, shape (k, n) or (k,), or (groups, k, n) where `w` has groups; or PreparedDense
         Any of these formats too, any strides; tensors by DLPack, lists as float32.
-    out : numpy.ndarray, shape (m, n) or (groups, m, n), optional
+    out : numpy.ndarray, shape (m, n), (m,) or (groups, m, n), as `x`, optional
         Where to write the result; it may not overlap an operand.
     out_dtype : Format, dtype or str, optional
         Format of the result (default FP32, or that of `out`).
@@ -57,7 +57,7 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, out: 
     multiples of 16. Otherwise each element of Y is one chain of FP32 fused multiply-adds over the stored elements of
     its row by ascending column, and the bits depend neither on the instruction set nor on the number of threads. Bias,
     activation and the cast to `out_dtype` follow, each rounded once. ``testing.bound("sparse_dense_matmul", w, x)``
-    gives the error bound. A vector is taken as a matrix of one column: ``x[:, None]``.
+    gives the error bound.
 
     Examples
     --------
@@ -76,10 +76,10 @@ def dense_sparse_matmul(x: Array, w: BlockSparseMatrix, *, out: Array | None = N
 
     Parameters
     ----------
-    x : array_like or QuarterArray, shape (n, k), or (groups, n, k) where `w` has groups
+    x : array_like or QuarterArray, shape (n, k) or (k,), or (groups, n, k) where `w` has groups
         Any of the formats that have a dtype, any strides.
     w : BlockSparseMatrix, shape (k, m)
-    out : numpy.ndarray, shape (n, m) or (groups, n, m), optional
+    out : numpy.ndarray, shape (n, m), (m,) or (groups, n, m), as `x`, optional
         Where to write the result; it may not overlap an operand.
     out_dtype, activation : optional
         As for `sparse_dense_matmul`.
