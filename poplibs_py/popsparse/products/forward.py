@@ -92,7 +92,8 @@ def multiply(w: BlockSparseMatrix, x: object, *, out: object | None = None, out_
         return _multiply_prepared(w, x, out, out_dtype, bias, activation, capacity)
     operand = dense_operand("x", x)
     if operand.array.ndim == 1 and w.groups == 1:
-        return _multiply_vector(w, operand, out, swapped, out_dtype=out_dtype, bias=bias, activation=activation,
+        vector = x if type(x) is np.ndarray else operand
+        return _multiply_vector(w, vector, out, swapped, out_dtype=out_dtype, bias=bias, activation=activation,
                                 capacity=capacity)
     if swapped and operand.array.ndim >= 2:
         operand = operand.moved(lambda array: array.swapaxes(-1, -2))
@@ -111,16 +112,18 @@ def multiply(w: BlockSparseMatrix, x: object, *, out: object | None = None, out_
     return result
 
 
-def _multiply_vector(w: BlockSparseMatrix, x: Operand, out: object, swapped: bool, **keywords: Any) -> Array:
-    # As a matrix of one column, or of one row where operands are swapped.
+def _multiply_vector(w: BlockSparseMatrix, x: Array | Operand, out: object, swapped: bool, **keywords: Any) -> Array:
+    # As a matrix of one column, or of one row where operands are swapped. The program of an array is found again.
     rows, depth = w.shape
-    if x.array.size != depth:
-        raise bad_argument("x", f"shape {x.array.shape}", f"shape ({depth},) or ({depth}, columns)")
+    size = (x.array if isinstance(x, Operand) else x).size
+    if size != depth:
+        raise bad_argument("x", f"shape ({size},)", f"shape ({depth},) or ({depth}, columns)")
     if isinstance(out, np.ndarray) and out.shape != (rows,):
         raise bad_argument("out", f"shape {out.shape}", f"shape ({rows},)")
     along = np.s_[None, :] if swapped else np.s_[:, None]
     into = out[along] if isinstance(out, np.ndarray) else out
-    made = multiply(w, x.moved(lambda array: array[along]), out=into, swapped=swapped, **keywords)
+    matrix = x.moved(lambda array: array[along]) if isinstance(x, Operand) else x[along]
+    made = multiply(w, matrix, out=into, swapped=swapped, **keywords)
     return out if isinstance(out, np.ndarray) else made.reshape(rows)
 
 
