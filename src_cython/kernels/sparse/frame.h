@@ -205,6 +205,7 @@ static void pack_plain(const pop_sparse_item *t, const pop_decoding *d, const ch
 static void mark_used(const pop_sparse_item *t, const pop_sparse_view *s, int64_t first, int64_t last, char *used)
 {
     const int64_t blocks = (t->depth + t->block_depth - 1) / t->block_depth, q0 = s->offsets[first], q1 = s->offsets[last];
+    if (!blocks) return; /* nothing was laid out for a depth of 0 */
     memset(used, q1 - q0 < 3 * blocks ? POP_UNUSED : POP_USED, (size_t)blocks);
     if (q1 - q0 >= 3 * blocks) return;
     for (int64_t q = q0; q < q1; q++) used[s->inner[q]] = POP_USED;
