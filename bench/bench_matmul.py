@@ -28,7 +28,7 @@ from poplibs_py.config import thread_limit
 from poplibs_py.formats import BF16, E4M3, E5M2, FP16, FP32, Format
 from poplibs_py.kernels import available_levels
 from poplibs_py.kernels.peak import peak_of, peak_probes
-from poplibs_py.report.peers import dense_routes, installed, limited_threads
+from poplibs_py.report.peers import dense_routes, installed, limited_threads, restraints
 from poplibs_py.report.timing import Timing, take_turns
 from poplibs_py.testing import assert_within_bound, bound, random_operand
 
@@ -254,6 +254,8 @@ def main() -> None:
     shapes = [s for s in SHAPES if s[0] <= given.most]
     formats = [f for f in FORMATS if f.name in given.formats.split(",")]
     parts = given.part or ("products", "threads", "level", "call")
+    for setting in restraints():
+        print(f"{setting} is set: a peer may not run its fastest kernels")
     with limited_threads(1):
         if "products" in parts:
             print_products(shapes, formats, given.seconds)

@@ -14,7 +14,7 @@ from ..config import settings
 from ..errors import bad_argument
 from ..report import sparsity, text
 from ..report.chart import reciprocal
-from ..report.peers import LIBRARIES, installed, limited_threads
+from ..report.peers import LIBRARIES, installed, limited_threads, restraints
 from ..report.progress import Progress
 from ..report.sparsity import charts, record
 from ..report.sparsity.summary import commonest_shape
@@ -69,6 +69,8 @@ def _run(arguments: argparse.Namespace) -> int:
         absent = [name for name in LIBRARIES if name not in installed()]
         if absent and arguments.peer is None:
             print(f"not installed: {', '.join(absent)} (pip install {' '.join(absent)})")
+        for setting in restraints():
+            print(f"{setting} is set: a peer may not run its fastest kernels")
         try:
             _measure(sweep, cases, records, rows)
         except KeyboardInterrupt:

@@ -12,7 +12,7 @@ import pytest
 from scipy import sparse
 
 from poplibs_py.errors import PoplibsError
-from poplibs_py.report.peers import dense_routes, installed, limited_threads, load_mkl, sparse_routes
+from poplibs_py.report.peers import dense_routes, installed, limited_threads, load_mkl, restraints, sparse_routes
 
 DTYPES = [np.float32, np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2]
 
@@ -106,3 +106,12 @@ def test_every_openblas_of_the_process_is_limited():
     pools = pytest.importorskip("threadpoolctl").threadpool_info
     with limited_threads(1):
         assert {pool["num_threads"] for pool in pools() if pool["internal_api"] in ("openblas", "mkl")} <= {1}
+
+
+def test_settings_that_slow_a_peer_are_named(monkeypatch):
+    for setting in restraints():
+        monkeypatch.delenv(setting.partition("=")[0])
+    assert restraints() == []
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
+    monkeypatch.setenv("MKL_CBWR", "")
+    assert restraints() == ["OPENBLAS_CORETYPE=Haswell"]

@@ -9,7 +9,7 @@ threads.
 from .mkl import Mkl, load_mkl
 from .routes import Route, dense_routes, sparse_routes
 from .threads import limited_threads
-from .versions import LIBRARIES, installed
+from .versions import LIBRARIES, installed, restraints
 
 __all__ = [
     "LIBRARIES",
@@ -19,5 +19,6 @@ __all__ = [
     "installed",
     "limited_threads",
     "load_mkl",
+    "restraints",
     "sparse_routes",
 ]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from .mkl import load_mkl
 
-__all__ = ["LIBRARIES", "installed"]
+__all__ = ["LIBRARIES", "installed", "restraints"]
 
 LIBRARIES = ("numpy", "scipy", "mkl", "torch")
 """Every peer that the benchmarks know."""
@@ -33,3 +34,11 @@ def _version(name: str) -> str:
         return version(name)
     except PackageNotFoundError:
         return "unknown version"
+
+
+_RESTRAINTS = ("OPENBLAS_CORETYPE", "MKL_ENABLE_INSTRUCTIONS", "MKL_CBWR", "ONEDNN_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY")
+
+
+def restraints() -> list[str]:
+    """Settings of the environment that may keep a peer from its fastest kernels, as ``NAME=value``."""
+    return [f"{name}={os.environ[name]}" for name in _RESTRAINTS if os.environ.get(name)]
