@@ -18,6 +18,7 @@ from ..report.peers import LIBRARIES, installed, limited_threads, restraints
 from ..report.progress import Progress
 from ..report.sparsity import charts, record
 from ..report.sparsity.summary import commonest_shape
+from . import INTERRUPTED
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["add_parser"]
 
 _T = TypeVar("_T")
-_INTERRUPTED = 130
 
 
 def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -81,7 +81,7 @@ def _run(arguments: argparse.Namespace) -> int:
     print(f"{len(records)} rows in {arguments.csv}, plots in {arguments.html}"
           + (" (interrupted: what was measured is kept)" if interrupted else ""))
     if interrupted:
-        return _INTERRUPTED
+        return INTERRUPTED
     return int(any(not r.valid for r in records if r.library == "poplibs_py"))
 
 

@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .format import FP32, Format
 
-__all__ = ["Ball", "dot_ball", "gamma", "matmul_ball", "rounding_error", "sum_ball"]
+__all__ = ["Ball", "dot_ball", "gamma", "magnitude_product", "matmul_ball", "rounding_error", "sum_ball"]
 
 Floats = NDArray[np.float64]
 
@@ -282,10 +282,10 @@ def matmul_ball(a: ArrayLike, b: ArrayLike, partials: Format = FP32, *, terms: i
     left, right = np.asarray(a, np.float64), np.asarray(b, np.float64)
     with np.errstate(all="ignore"):
         centre = left @ right
-        magnitudes = np.abs(_finite(left)), np.abs(_finite(right))
-        magnitude = magnitudes[0] @ magnitudes[1]
+        magnitude = magnitude_product(left, right)
         lost: ArrayLike = 0.0
         if flushes:
+            magnitudes = np.abs(_finite(left)), np.abs(_finite(right))
             small = [np.where(m < partials.smallest_normal, m, 0.0) for m in magnitudes]
             lost = small[0] @ magnitudes[1] + magnitudes[0] @ small[1]
             # An infinity times a subnormal taken for zero is NaN: no promise there.
@@ -294,6 +294,13 @@ def matmul_ball(a: ArrayLike, b: ArrayLike, partials: Format = FP32, *, terms: i
             lost = np.where(special[0] @ tiny[1] + tiny[0] @ special[1] > 0, np.inf, lost)
     count = left.shape[-1] if terms is None else terms
     return sum_ball(centre, magnitude, count, partials, flushes=flushes, carried=lost)
+
+
+def magnitude_product(a: Floats, b: Floats) -> Floats:
+    """Return ``|a| @ |b|``, numbers that are not finite left out: what the rounding errors of a product grow with."""
+    with np.errstate(all="ignore"):
+        product: Floats = np.abs(_finite(a)) @ np.abs(_finite(b))
+    return product
 
 
 def dot_ball(products: ArrayLike, axis: int = -1, partials: Format = FP32, *, flushes: bool = False) -> Ball:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...formats import FP16, FP32, Format, format_of
-from ...formats.bounds import Ball, matmul_ball, rounding_error, sum_ball
+from ...formats.bounds import Ball, magnitude_product, matmul_ball, rounding_error, sum_ball
 from ...target import resolve_target
 from .arguments import default_out_format
 from .modelled import matmul_modelled_bound
@@ -109,8 +109,7 @@ def _sums(a: Any, b: Any, options: MatmulOptions) -> Ball:
     k = left.shape[-1]
     count = passes(fa, fb, options)
     ball = matmul_ball(left, right, terms=count * k, flushes=may_flush(fa, fb, options))
-    with np.errstate(all="ignore"):
-        magnitude = np.abs(np.nan_to_num(left, posinf=0, neginf=0)) @ np.abs(np.nan_to_num(right, posinf=0, neginf=0))
+    magnitude = magnitude_product(left, right)
     if count == 3:  # the product of the low parts is left out: at most 2^-7 of each operand
         ball = Ball(ball.centre, ball.radius + 2.0**-14 * magnitude)
     if options.partials_type == "half":

@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from ....formats import FP16, FP32, Format, QuarterArray, format_of
-from ....formats.bounds import Ball, matmul_ball, rounding_error, sum_ball
+from ....formats import FP16, Format
+from ....formats.bounds import Ball, magnitude_product, matmul_ball, rounding_error, sum_ball
 from ....target import Target
+from ..reference import values
 from .api import compile_modelled
 from .arguments import read_product
 from .work import TileWork
@@ -82,13 +83,12 @@ def modelled_bound(work: TileWork, a: Any, b: Any, *, out: Format | None = None,
     >>> bool(modelled_bound(run.work, a, a).contains(run(a, a)).all())
     True
     """
-    left, right = _values(a), _values(b)
+    left, right = values(a), values(b)
     turns = work.depth_turns
     ball = matmul_ball(left, right, terms=work.k + work.parts + turns)
     coarse, events = _half_roundings(work, seed)
     if coarse:
-        with np.errstate(all="ignore"):
-            magnitude = _magnitudes(left) @ _magnitudes(right)
+        magnitude = magnitude_product(left, right)
         carried = ball.radius + events * rounding_error(0.0, FP16)
         ball = sum_ball(ball.centre, magnitude, coarse, FP16, carried=carried)
     return ball.rounded(out or work.out, "nearest-even" if seed is None else "stochastic")
@@ -105,14 +105,3 @@ def _half_roundings(work: TileWork, seed: int | None) -> tuple[int, int]:
     stages = max(1, len(work.stages)) + 1
     loop = 2 * work.depth_turns
     return chunks + weight * (stages + loop), chunks * partials + weight * (stages * partials + loop)
-
-
-def _magnitudes(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    return np.where(np.isfinite(values), np.abs(values), 0.0)
-
-
-def _values(operand: Any) -> np.ndarray[Any, Any]:
-    if isinstance(operand, QuarterArray):
-        return operand.to_array(np.float64)
-    array = np.asarray(operand)
-    return array.astype(np.float32).astype(np.float64) if format_of(array) != FP32 else array.astype(np.float64)
