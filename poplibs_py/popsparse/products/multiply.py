@@ -96,8 +96,7 @@ class Product:
     @property
     def kernel(self) -> Kernel:
         """What multiplies: a kernel for tiles of matrix units where the blocks are such, else one for any blocks."""
-        tiled = _tiles_kernel(self.domain, self.x.format, self.block_shape)
-        return tiled or select("sparse", "multiply", f"{self.domain},{self.x.format}->float32").kernel
+        return _kernel_in(self.domain, self.x.format, self.block_shape)
 
     @property
     def tiles(self) -> bool:
@@ -196,7 +195,10 @@ def _aligned(size: int) -> int:
 
 def kernel_of(w_format: str, x_format: str, block_shape: tuple[int, int]) -> Kernel:
     """Return the kernel that multiplies these formats in such blocks."""
-    domain = domain_of(w_format, x_format, block_shape)
+    return _kernel_in(domain_of(w_format, x_format, block_shape), x_format, block_shape)
+
+
+def _kernel_in(domain: str, x_format: str, block_shape: tuple[int, int]) -> Kernel:
     tiled = _tiles_kernel(domain, x_format, block_shape)
     return tiled or select("sparse", "multiply", f"{domain},{x_format}->float32").kernel
 
