@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ...errors import InvalidArgumentError, InvalidOptionError, PoplibsWarning, bad_option, bad_type, described, warn
+from ...errors import InvalidArgumentError, InvalidOptionError, bad_option, bad_type, described
 from ...planner.constraints import UNCONSTRAINED, PlanConstraints
 from ...target import TYPE_SIZES
 from .params import ConvParams, data_type
@@ -136,16 +136,6 @@ class ConvOptions:
         if raised == given:
             return self
         return dataclasses.replace(self, **raised)
-
-    def warn_raised(self, params: ConvParams) -> None:
-        """Warn where `for_params` overrides a partials type the caller gave."""
-        raised = self.for_params(params)
-        if params.input_type != "quarter" and raised.partials_type != self.partials_type:
-            warn(
-                f"partialsType {self.partials_type} is smaller than the output type "
-                f"{params.output_type}; {raised.partials_type} is used",
-                PoplibsWarning,
-            )
 
     def to_dict(self) -> dict[str, Any]:
         """Options that differ from the defaults, in PopLibs' spelling."""

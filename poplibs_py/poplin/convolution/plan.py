@@ -121,20 +121,6 @@ class Partition:
             grain["oc"],
         )
 
-    def split_dict(self, broadcast: bool) -> dict[str, Any]:
-        """The splits as the compiled model takes them."""
-        return {
-            "field": list(self.field_split),
-            "kernel": list(self.kernel_split),
-            "batch": self.batch_split,
-            "group": self.conv_group_split,
-            "out_parallel": self.out_chan_split.parallel,
-            "out_serial": self.out_chan_split.serial,
-            "in_parallel": self.in_chan_split.parallel,
-            "in_serial": self.in_chan_split.serial,
-            "broadcast": int(broadcast),
-        }
-
 
 def tile_ranges(extent: int, split: int, grain: int = 1) -> list[tuple[int, int]]:
     """Elements [begin, end) of an axis of `extent` elements that each of `split` parts holds.
