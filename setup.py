@@ -106,6 +106,7 @@ PLAIN = {
     "poplin/_partials.pyx": "poplibs_py.poplin.matmul._partials",
     "program/_executor.pyx": "poplibs_py.program._executor",
     "program/_memo.pyx": "poplibs_py.program._memo",
+    "program/_results.pyx": "poplibs_py.program._results",
     "random/_draw.pyx": "poplibs_py.poprand._draw",
     "random/_generator.pyx": "poplibs_py.poprand._generator",
     "random/_workers.pyx": "poplibs_py.poprand._workers",
@@ -171,9 +172,12 @@ DIRECTIVES = {
     "freethreading_compatible": True,
 }
 
+# NumPy's memory handlers (NEP 49) are no part of the interface that it shows by default.
+PLAIN_MACROS = (("NPY_TARGET_VERSION", "NPY_2_0_API_VERSION"),)
+
 setup(
     ext_modules=cythonize(
-        [extension(module, SOURCES / source) for source, module in PLAIN.items()] + tile_extensions(),
+        [extension(module, SOURCES / source, (), PLAIN_MACROS) for source, module in PLAIN.items()] + tile_extensions(),
         include_path=[str(SOURCES)],
         compiler_directives=DIRECTIVES,
         build_dir="build/cython",

@@ -5,6 +5,7 @@ Variable              Meaning                                                   
 ===================== ============================================================ =================
 POPLIBS_MAX_ISA       highest instruction-set level that may be used               all that the CPU has
 POPLIBS_NUM_THREADS   threads of the host target                                   the CPUs this process may use
+POPLIBS_RESULT_POOL   bytes of dead results' memory kept for the next; 0: none     128 MiB
 POPLIBS_LOG_LEVEL     TRACE, DEBUG, INFO, WARN, ERR or OFF                         WARN
 POPLIBS_LOG_DEST      stderr, stdout or a file name                                stderr
 POPLIBS_CACHE_DIR     folder of the plan cache that outlives the process           none
@@ -20,12 +21,17 @@ from dataclasses import dataclass
 
 from .errors import bad_argument
 
-__all__ = ["LEVELS", "LOG_LEVELS", "Settings", "read_settings", "settings", "thread_limit"]
+__all__ = ["LEVELS", "LOG_LEVELS", "MOST_RESULT_POOL", "Settings", "read_settings", "settings", "thread_limit"]
 
 LEVELS = ("portable", "avx2", "avx512", "avx512_bf16", "amx")
 """Instruction-set levels, lowest first."""
 
 LOG_LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERR", "OFF")
+
+RESULT_POOL = 128 << 20
+"""Bytes that the pool of results keeps by default: a few results of a size at which fresh pages cost most."""
+
+MOST_RESULT_POOL = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,8 @@ class Settings:
         One of `LEVELS`.
     num_threads : int
         Threads of the host target, at least 1.
+    result_pool : int
+        The most bytes of dead results that are kept for later ones; 0 keeps none. See `poplibs_py.program.result_pool`.
     log_level : str
         One of `LOG_LEVELS`.
     log_dest : str
@@ -50,6 +58,7 @@ class Settings:
 
     max_isa: str = LEVELS[-1]
     num_threads: int = 1
+    result_pool: int = RESULT_POOL
     log_level: str = "WARN"
     log_dest: str = "stderr"
     cache_dir: str | None = None
@@ -72,6 +81,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
     return Settings(
         max_isa=_choice(environment, "POPLIBS_MAX_ISA", LEVELS, LEVELS[-1]),
         num_threads=_thread_count(environment),
+        result_pool=_result_pool(environment),
         log_level=_choice(environment, "POPLIBS_LOG_LEVEL", LOG_LEVELS, "WARN"),
         log_dest=environment.get("POPLIBS_LOG_DEST") or "stderr",
         cache_dir=environment.get("POPLIBS_CACHE_DIR") or None,
@@ -94,6 +104,13 @@ def _thread_count(environment: Mapping[str, str]) -> int:
         return available
     if not text.isdecimal() or len(text) > 9 or not 1 <= int(text) <= 256:
         raise bad_argument("POPLIBS_NUM_THREADS", text, "a whole number from 1 to 256")
+    return int(text)
+
+
+def _result_pool(environment: Mapping[str, str]) -> int:
+    text = environment.get("POPLIBS_RESULT_POOL") or str(RESULT_POOL)
+    if not text.isdecimal() or len(text) > 19 or int(text) > MOST_RESULT_POOL:
+        raise bad_argument("POPLIBS_RESULT_POOL", text, f"a whole number of bytes from 0 to {MOST_RESULT_POOL}")
     return int(text)
 
 

@@ -1,4 +1,6 @@
-"""``poplibs-py info``: the CPU, its levels, threads, caches and targets, and which kernel each format takes and why."""
+"""``poplibs-py info``: the CPU, its levels, threads, caches, the pool of results, the targets, and which kernel each
+format takes and why.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..config import settings
 from ..kernels import FAMILIES, Kernel, _cpu, kernels, level_statuses, select
+from ..program import result_pool
 from ..target import PRESETS, Target, resolve_target
 
 if TYPE_CHECKING:
@@ -39,7 +42,9 @@ def describe(*, why: bool = False) -> str:
     """
     lines = [f"CPU       {_cpu.brand() or 'unknown'}", f"threads   {settings.num_threads}"]
     caches = ", ".join(f"L{level} {_cpu.cache_bytes(level) // 1024} KiB" for level in (1, 2, 3))
-    lines += [f"caches    {caches}", "levels"]
+    pool = result_pool()
+    kept = f"keeps up to {pool.limit / 2**20:g} MiB" if pool.limit else "off"
+    lines += [f"caches    {caches}", f"results   pool {kept}", "levels"]
     lines += [f"  {status.name:<12} {status.reason}" for status in level_statuses()]
     lines += ["targets"]
     lines += [f"  {name:<12} {_describe_target(resolve_target(name))}" for name in PRESETS]

@@ -14,7 +14,7 @@ from ..formats import FORMATS, FP32, Format, QuarterArray, format_of
 from ..formats.arrays import as_array
 from ..formats.reference import Overflow, Rounding, default_overflow
 from ..formats.scales import auto_scale, checked_block_shape, checked_scale
-from ..program import LayoutMemo, overlaps_itself
+from ..program import LayoutMemo, overlaps_itself, result_array, result_array_like
 from ._cast_plan import OVERFLOWS, ROUNDINGS, CastPlan
 
 __all__ = ["cast"]
@@ -104,7 +104,7 @@ def cast(
     options = (format, rounding, overflow, settings.num_threads)
     plain = scale is None and seed is None
     if plain and (plan := _MEMO.find(x, out, options)) is not None:
-        result = np.empty(x.shape, plan.dtype) if out is None else out  # type: ignore[attr-defined]
+        result = result_array(x.shape, plan.dtype) if out is None else out  # type: ignore[attr-defined]
         plan.executable(x, result, plan.layout, _NO_SCALE, _NO_SCALE, _NO_SEED)
         return result
     target = format if type(format) is Format else format_of(format)
@@ -127,7 +127,7 @@ def cast(
     if scale is None and out is None and target.dtype is not None:
         if block_shape is not None:
             raise bad_argument("block_shape", block_shape, "None where no scale is given")
-        result = written = _empty(codes, target.dtype)
+        result = written = result_array_like(codes, target.dtype)
         out_scales, out_blocks = _NO_SCALE, None
     else:
         result, written, out_scales, out_blocks = _destination(x, codes, target, scale, block_shape, out)
@@ -148,12 +148,6 @@ def _plan(source: Format | None, shape: tuple[int, ...], in_strides: tuple[int, 
           rounding: str, overflow: str, random_bits: int, threads: int) -> CastPlan:
     return CastPlan.make(source, shape, in_strides, in_blocks, target, out_strides, out_blocks, rounding, overflow,
                          random_bits, threads)
-
-
-def _empty(like: Array, dtype: np.dtype[Any]) -> Array:
-    if like.flags.c_contiguous:
-        return np.empty(like.shape, dtype)
-    return np.empty_like(like, dtype=dtype, subok=False)
 
 
 @cache
@@ -196,7 +190,7 @@ def _destination(x: object, codes: Array, target: Format, scale: object, block_s
     if isinstance(scale, str) and scale == "auto":
         scale = auto_scale(cast(x, FP32) if codes.dtype != np.float64 else codes, target, blocks)
     exponents = checked_scale(0 if scale is None else scale, target, codes.shape, blocks)
-    made = QuarterArray._of_parts(_empty(codes, target.code_dtype), target, exponents, blocks)
+    made = QuarterArray._of_parts(result_array_like(codes, target.code_dtype), target, exponents, blocks)
     return made, made.codes, exponents.reshape(-1), blocks
 
 

@@ -14,7 +14,7 @@ from ..config import settings
 from ..errors import bad_argument, bad_type
 from ..formats import BF16, F143, F152, FP16, FP32, Format
 from ..kernels.registry import select
-from ..program import Executable
+from ..program import Executable, result_array
 from .matrix import BlockSparseMatrix
 from .values import as_format, as_scale
 
@@ -176,7 +176,7 @@ def _result(like: BlockSparseMatrix, default: Format, format: object, scale: int
         target = default if format is None else as_format(format)
         scale = default_scale(target) if scale is None else scale
         as_scale(np.asarray(scale), target, 0)
-        return like._with(blocks=np.empty(like.blocks.shape, target.dtype), format=target, scale=scale)
+        return like._with(blocks=result_array(like.blocks.shape, target.dtype), format=target, scale=scale)
     found = _matrix("out", out)
     if format is not None or scale is not None:
         raise bad_argument("out", "out with format or scale", "one or the other: out has its own")

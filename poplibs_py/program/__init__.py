@@ -2,14 +2,22 @@
 
 from ._executor import Executable, guard_arenas, memory_in_use, memory_peak, temporary
 from ._memo import LayoutMemo
+from ._results import result_array, result_array_like
 from .operands import overlaps_itself
+from .results import ResultPool, clear_result_pool, result_pool, result_pool_limit
 
 __all__ = [
     "Executable",
     "LayoutMemo",
+    "ResultPool",
+    "clear_result_pool",
     "guard_arenas",
     "memory_in_use",
     "memory_peak",
     "overlaps_itself",
+    "result_array",
+    "result_array_like",
+    "result_pool",
+    "result_pool_limit",
     "temporary",
 ]

@@ -17,7 +17,7 @@ import numpy as np
 from poplibs_py.config import settings
 from poplibs_py.errors import bad_argument, bad_type
 from poplibs_py.formats import FORMATS, Format
-from poplibs_py.program import Executable, overlaps_itself
+from poplibs_py.program import Executable, overlaps_itself, result_array
 
 cnp.import_array()
 
@@ -41,7 +41,6 @@ cdef extern from "kernels/random/aox.h" nogil:
 cdef int64_t WORD = (<int64_t>1 << 32) - 1
 cdef object TWO_WORDS = (1 << 64) - 1
 cdef int64_t LAST = <int64_t>1 << 62
-cdef object empty = np.empty
 cdef object MaskedArray = np.ma.MaskedArray
 
 ELEMENTS_PER_THREAD = 1 << 16
@@ -121,7 +120,7 @@ cpdef object output(object shape, cnp.dtype dtype, object out):
             raise bad_argument("shape", None, "a shape, or None together with out")
         extents = shape_of(shape)
         try:
-            return empty(extents, dtype)
+            return result_array(extents, dtype)
         except ValueError:  # more bytes than can be counted
             raise bad_argument("shape", shape, f"at most {LAST} bytes in all") from None
     if not isinstance(out, np.ndarray) or isinstance(out, MaskedArray):
@@ -247,7 +246,7 @@ cdef class Draw:
             return result
         filled = result
         if out is not None and (not cnp.PyArray_IS_C_CONTIGUOUS(out) or (source is not None and spoils(source, out))):
-            filled = empty(out.shape, self.dtype)
+            filled = result_array(out.shape, self.dtype)
         self.run(&call, filled, source, threads)
         if filled is not result:
             result[...] = filled

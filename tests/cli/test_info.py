@@ -8,6 +8,7 @@ from poplibs_py.cli import main
 from poplibs_py.cli.info import describe
 from poplibs_py.config import LEVELS
 from poplibs_py.kernels import FAMILIES, kernels, select
+from poplibs_py.program import result_pool_limit
 from poplibs_py.target import PRESETS
 
 
@@ -16,6 +17,13 @@ def test_report_names_every_level_target_and_family(capsys):
     printed = capsys.readouterr().out
     first_words = {line.split()[0] for line in printed.splitlines()}
     assert {*LEVELS, *PRESETS, *FAMILIES} <= first_words
+
+
+def test_report_tells_what_the_pool_of_results_keeps():
+    with result_pool_limit(12 << 20):
+        assert "\nresults   pool keeps up to 12 MiB\n" in describe()
+    with result_pool_limit(0):
+        assert "\nresults   pool off\n" in describe()
 
 
 def test_every_op_and_format_stands_under_the_level_that_dispatch_takes():

@@ -20,11 +20,20 @@ def test_every_level_can_be_the_highest(level):
         ("POPLIBS_NUM_THREADS", "two"),
         ("POPLIBS_NUM_THREADS", "257"),
         ("POPLIBS_LOG_LEVEL", "LOUD"),
+        ("POPLIBS_RESULT_POOL", "-1"),
+        ("POPLIBS_RESULT_POOL", "64M"),
+        ("POPLIBS_RESULT_POOL", str((1 << 62) + 1)),
+        ("POPLIBS_RESULT_POOL", "9" * 30),
     ],
 )
 def test_a_bad_value_is_named_with_what_is_allowed(name, value):
     with pytest.raises(InvalidArgumentError, match=f"{name}: got {value}; allowed: "):
         read_settings({name: value})
+
+
+@pytest.mark.parametrize("limit", [0, 1, 1 << 62])
+def test_the_pool_of_results_takes_any_number_of_bytes(limit):
+    assert read_settings({"POPLIBS_RESULT_POOL": str(limit)}).result_pool == limit
 
 
 def test_an_empty_variable_means_the_default():

@@ -12,6 +12,7 @@ import numpy as np
 from ...config import settings
 from ...errors import UnsupportedError, bad_argument, bad_type
 from ...formats import QuarterArray, format_of
+from ...program import result_array
 from ...program.record import Run, asked_target, listening, record
 from ...target import Target, resolve_target
 from ..convolution import ConvPlan
@@ -177,7 +178,7 @@ def matmul(
         )  # fmt: skip
         ready = _seen(key, a, b, out)
         if ready is not None and a.flags.aligned and b.flags.aligned:
-            result = np.empty(ready.shape, ready.dtype) if out is None else out
+            result = result_array(ready.shape, ready.dtype) if out is None else out
             ready.run(a, b, result)
             return result
     else:
@@ -478,7 +479,7 @@ def _product(
         if len(_ready) >= _KEPT_CALLS:
             _ready.clear()
         _ready[key] = _Ready(call, program)
-    result = np.empty(call.shape, call.format.dtype) if into is None else into.array
+    result = result_array(call.shape, call.format.dtype) if into is None else into.array
     began = perf_counter()
     program.run(left.array, right.array, result, row, left.scales, right.scales)
     if listening():

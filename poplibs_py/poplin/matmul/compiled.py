@@ -10,6 +10,7 @@ import numpy as np
 from ...errors import MemoryBoundWarning, bad_argument, bad_type
 from ...formats import Format, format_of
 from ...immutable import Immutable
+from ...program import result_array
 from ...target import Target
 from .arguments import Array, contiguous, epilogue_of, taken
 from .lower import Program, lower
@@ -62,7 +63,7 @@ class CompiledMatmul(Immutable):
         p = self.plan.asked
         left, right = taken(a, "a"), taken(b, "b")
         if out is None:
-            out = np.empty(self._shapes[2], p.out.format.dtype)
+            out = result_array(self._shapes[2], p.out.format.dtype)
         if not isinstance(out, np.ndarray):
             raise bad_type("out", type(out).__name__, "a numpy.ndarray")
         planned = (

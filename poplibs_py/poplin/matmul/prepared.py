@@ -10,6 +10,7 @@ import numpy as np
 from ...errors import bad_argument, bad_type
 from ...formats import FP32, Format
 from ...immutable import Immutable
+from ...program import result_array
 from ...target import Target
 from .arguments import Array, Given, contiguous, read_call, receiver
 from .lower import lower_prepare, program_of
@@ -100,7 +101,7 @@ class PreparedMatrix(Immutable):
             self.product(a, spare, None, epilogue, bias, options, target)
             into.array[...] = receiver(spare, out_name).array
             return out
-        result = np.empty(call.shape, call.format.dtype) if into is None else into.array
+        result = result_array(call.shape, call.format.dtype) if into is None else into.array
         program.run(a.array, self._packed, result, bias, a.scales, None, self._whole)
         return result if out is None else out
 

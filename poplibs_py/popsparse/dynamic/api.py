@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument, bad_type, flag
+from ...program import result_array
 from ..matrix import BlockSparseMatrix
 from ..products.forward import multiply
-from ..products.operands import Operand, check_matrix, dense_operand, empty, result_format
+from ..products.operands import Operand, check_matrix, dense_operand, result_format
 from ..products.prepared import PreparedDense
 from ..products.sample import sample
 from .capacity import Capacity
@@ -185,7 +186,7 @@ def _layer(w: BlockSparseMatrix, given: object, name: str, room: int, out: Array
            bias: object, activation: str | None) -> Array:
     x = _grouped(name, given, w.groups, w.shape[1])
     wanted = (x.array.shape[2], w.groups * w.shape[0])
-    target = empty(wanted, result_format(out_dtype).dtype) if out is None else out
+    target = result_array(wanted, result_format(out_dtype).dtype) if out is None else out
     if not isinstance(target, np.ndarray) or target.shape != wanted:
         raise bad_argument("out", getattr(out, "shape", type(out).__name__), f"a numpy.ndarray of shape {wanted}")
     multiply(w, x, out=_grouped("out", target, w.groups, w.shape[0]).array, out_dtype=out_dtype, bias=bias,

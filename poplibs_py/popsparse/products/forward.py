@@ -11,7 +11,7 @@ import numpy as np
 from ...config import settings
 from ...errors import bad_argument, bad_type
 from ...formats import Format
-from ...program import Executable
+from ...program import Executable, result_array
 from ...program.record import Run, listening, record
 from ..matrix import BlockSparseMatrix
 from ..pattern import BlockPattern
@@ -26,7 +26,6 @@ from .operands import (
     check_rows,
     dense_operand,
     describe,
-    empty,
     result_format,
 )
 from .prepared import PreparedDense
@@ -143,7 +142,7 @@ def _repeat(made: tuple[Executable, tuple[int, ...]], w: BlockSparseMatrix, x: A
             keep: bool) -> Array:
     # As a call before this one.
     run, shape = made
-    result: Array = empty(shape, _FP32) if out is None else out
+    result: Array = result_array(shape, _FP32) if out is None else out
     y = result
     if swapped:
         x, y = x.swapaxes(-1, -2), result.swapaxes(-1, -2)
@@ -173,7 +172,7 @@ def _result(shape: tuple[int, ...], out: object | None, out_dtype: object, swapp
             *operands: Array) -> tuple[Array, Format]:
     wanted = result_format(out_dtype, out)
     given = (*shape[:-2], shape[-1], shape[-2]) if swapped else shape
-    y = empty(given, wanted.dtype) if out is None else check_out(out, given, wanted.dtype, *operands)
+    y = result_array(given, wanted.dtype) if out is None else check_out(out, given, wanted.dtype, *operands)
     return (y.swapaxes(-1, -2) if swapped else y), wanted
 
 

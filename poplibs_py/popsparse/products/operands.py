@@ -16,12 +16,9 @@ from .items import ACTIVATIONS, FORMAT_NUMBERS
 from .multiply import Dense
 
 __all__ = ["Operand", "check_activation", "check_bias", "check_matrix", "check_out", "check_rows",
-           "dense_operand", "describe", "empty", "result_format"]
+           "dense_operand", "describe", "result_format"]
 
 Array = np.ndarray[Any, Any]
-
-_ALIGNMENT = 64
-_LARGE = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -130,17 +127,3 @@ def describe(array: Array, format: Format, scale: int = 0) -> Dense:
     column = array.strides[-1] if array.shape[-1] > 1 else array.itemsize
     aligned = bool(array.flags.aligned) and array.strides[-2] % array.itemsize == 0
     return Dense(format.name, (group, array.strides[-2], column), scale, 0, aligned)
-
-
-def empty(shape: tuple[int, ...], dtype: Any) -> Array:
-    """Return a new array that begins on a cache line where it is large."""
-    items = 1
-    for extent in shape:
-        items *= extent
-    size = items * dtype.itemsize
-    if size < _LARGE:
-        return np.empty(shape, dtype)
-    raw = np.empty(size + _ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % _ALIGNMENT
-    aligned: Array = raw[start:start + size].view(dtype).reshape(shape)
-    return aligned

@@ -9,8 +9,9 @@ import numpy as np
 from ...errors import bad_argument, bad_type, one_of
 from ...formats import BF16, FP32, format_of
 from ...immutable import Immutable, anchored
+from ...program import result_array
 from .multiply import Dense, domain_of, panel_columns
-from .operands import dense_operand, empty
+from .operands import dense_operand
 
 __all__ = ["PreparedDense", "prepare_dense"]
 
@@ -53,7 +54,7 @@ class PreparedDense(Immutable):
         assert dtype is not None
         strip = panel_columns(rows, domain, columns)
         strips = -(-columns // strip)
-        panels = empty((groups, strips, rows, strip), dtype)
+        panels = result_array((groups, strips, rows, strip), dtype)
         for i in range(strips):
             part = array[..., i * strip:(i + 1) * strip]
             panels[:, i, :, :part.shape[-1]] = part

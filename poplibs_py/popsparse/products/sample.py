@@ -11,13 +11,13 @@ import numpy as np
 from ...errors import MemoryBoundError, MemoryBoundWarning, UnsupportedError, bad_argument, warn
 from ...formats import format_of
 from ...kernels.registry import select
-from ...program import Executable
+from ...program import Executable, result_array
 from ...target import Target, memory_bound
 from ..matrix import BlockSparseMatrix
 from .forward import threads_for
 from .items import FORMAT_NUMBERS, OVERFLOW_INFINITY, OVERFLOW_NAN, PANEL, SAMPLE
 from .multiply import Dense, domain_of, itemsize_of
-from .operands import check_out, check_rows, dense_operand, describe, empty, result_format
+from .operands import check_out, check_rows, dense_operand, describe, result_format
 
 __all__ = ["Layout", "Sampling", "lay_out", "program", "sample", "sampled_domain"]
 
@@ -209,10 +209,10 @@ def sample(w: BlockSparseMatrix, dy: object, x: object, *, out: object | None = 
         left, right = right, left
     wanted = result_format(out_dtype, out)
     if out is None:
-        values = empty(w.blocks.shape, wanted.dtype)
+        values = result_array(w.blocks.shape, wanted.dtype)
     else:
         values = check_out(out, w.blocks.shape, wanted.dtype, left.array, right.array)
-    target = values if values.flags.c_contiguous and values.flags.aligned else np.empty(values.shape, values.dtype)
+    target = values if values.flags.c_contiguous and values.flags.aligned else result_array(values.shape, values.dtype)
     if values.size:
         domain = sampled_domain(left.format.name, right.format.name)
         sampling = Sampling(w.pattern.shape, w.pattern.block_shape, w.groups, columns, threads_for(w.nnz * columns),

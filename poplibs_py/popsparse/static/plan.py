@@ -12,6 +12,7 @@ from ...errors import bad_argument, bad_type, flag
 from ...formats import FP32, Format
 from ...immutable import Immutable
 from ...kernels import Kernel
+from ...program import result_array
 from ..matrix import BlockSparseMatrix
 from ..pattern import as_extent
 from ..products.forward import product_of, run_product
@@ -22,7 +23,6 @@ from ..products.operands import (
     check_matrix,
     check_out,
     dense_operand,
-    empty,
     result_format,
 )
 
@@ -129,7 +129,7 @@ class CompiledSparseMatmul(Immutable):
         shape = self._shape(p.shape[0])
         dense = np.require(operand.array, None, ["C", "A"])
         dtype = plan.out_format.dtype
-        y = empty(shape, dtype) if out is None else check_out(out, shape, dtype, dense, op.blocks)
+        y = result_array(shape, dtype) if out is None else check_out(out, shape, dtype, dense, op.blocks)
         if not y.flags.carray:
             raise bad_argument("out", f"strides {y.strides}", "a C-contiguous array, aligned")
         turned = (dense.swapaxes(-1, -2), y.swapaxes(-1, -2)) if plan.swapped else (dense, y)

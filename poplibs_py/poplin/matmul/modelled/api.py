@@ -14,6 +14,7 @@ from ....formats.reference import decode
 from ....immutable import Immutable
 from ....kernels import select
 from ....popops.cast import MOST_SEED, cast
+from ....program import result_array
 from ....program.record import Run, listening, record
 from ....target import Target
 from ...convolution import ConvPlan
@@ -102,7 +103,7 @@ class TileMatmul(Immutable):
             sums = interpret(w, _values(left, left_scale), _values(right, right_scale), seed)
             made = as_format(sums, fmt)
         else:
-            made = np.empty((w.groups, w.m, w.n), fmt.dtype)
+            made = result_array((w.groups, w.m, w.n), fmt.dtype)
             scaled = ((left, left_scale), (right, right_scale), (made, 0))
             operands = [Operand(format_of(x), x.strides[1], x.strides[2], (x.strides[0],), scale=s) for x, s in scaled]
             program = _program(Same(w), *operands, self._threads, seed)

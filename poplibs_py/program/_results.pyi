@@ -1,0 +1,13 @@
+from typing import Any
+
+import numpy as np
+
+least_bytes: int
+sanitized: bool
+handler: object  # the capsule of NumPy's C interface, "mem_handler"
+
+# Formats without a dtype are refused before a result is made: None raises TypeError.
+def result_array(shape: tuple[int, ...], dtype: np.dtype[Any] | None) -> np.ndarray[Any, Any]: ...
+def result_array_like(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]: ...
+def pool_state() -> tuple[int, int, int, int, int]: ...
+def set_pool_limit(bytes: int) -> None: ...
