@@ -133,11 +133,29 @@ static void copy_codes(int64_t bytes, const char *from, int64_t row, int64_t col
         }
 }
 
+/* Rows of bytes as they are. The hardware follows no stride across pages: what is copied next is asked for ahead. */
+#define ROWS_AHEAD 8
+static void copy_rows(const char *from, int64_t row, char *to, int64_t to_row, int64_t rows, int64_t bytes)
+{
+    for (int64_t k = 0; k < rows; k++, from += row, to += to_row) {
+        int64_t i = 0;
+        for (; i + 64 <= bytes; i += 64) {
+            __builtin_prefetch((const void *)((uintptr_t)from + (uintptr_t)(ROWS_AHEAD * row + i)));
+            memcpy(to + i, from + i, 64);
+        }
+        if (i < bytes) memcpy(to + i, from + i, (size_t)(bytes - i));
+    }
+}
+
 /* Rows with any strides as rows of FP32 or BF16 with unit stride. */
 static void pack_rows(const pop_decoding *d, const char *from, int64_t row, int64_t column, char *to, int64_t to_row,
                       int64_t rows, int64_t columns)
 {
     const int64_t code = pop_bytes(FORMATS[d->format]), size = d->to_bf16 ? 2 : 4;
+    if (column == code && d->format == (d->to_bf16 ? POP_IS_BF16 : POP_IS_F32)) {
+        copy_rows(from, row, to, to_row, rows, columns * size);
+        return;
+    }
     char lines[16 * 512 * 4] __attribute__((aligned(64)));
     for (int64_t k = 0; k < rows; k += 16)
         for (int64_t j = 0; j < columns; j += 512) {
