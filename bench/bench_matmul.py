@@ -1,9 +1,9 @@
 """Dense products in every format: this library beside NumPy, MKL and torch.
 
-``python bench/bench_matmul.py`` prints every figure as Markdown: squares and thin shapes on one thread, two threads
-over one, the AVX2 level in a process of its own, the cost of a call. ``pytest bench --benchmark-enable``
-runs the same rows one by one. In each row all calls take turns in one process; figures are medians, and every answer,
-the peers' too, is held to its bound before it is timed.
+``python bench/bench_matmul.py`` prints every figure as Markdown: squares and thin shapes on one thread, operands
+prepared, two threads over one, the AVX2 level in a process of its own, the cost of a call. ``pytest bench
+--benchmark-enable`` runs the same rows one by one. In each row all calls take turns in one process; figures are
+medians, and every answer, the peers' too, is held to its bound before it is timed.
 """
 
 from __future__ import annotations
@@ -171,6 +171,32 @@ def measure_threads(shape: tuple[int, int, int], fmt: Format, seconds: float = 1
     return first.seconds / second.seconds, first.least / second.least
 
 
+def measure_prepared(shape: tuple[int, int, int], fmt: Format, seconds: float = 1.0) -> dict[str, float]:
+    """Return the rates of W X and X W, and how many times faster they are with the square W prepared."""
+    m, n, k = shape
+    w, x = operands(shape, fmt)
+    turned = np.ascontiguousarray(x.T)
+    left, right = poplin.prepare(w, side="left"), poplin.prepare(w)
+    calls: list[Call] = []
+    for a, b, ball in (
+        (w, x, bound("matmul", w[:CHECKED_ROWS], x, out_dtype="float32")),
+        (left, x, bound("matmul", w[:CHECKED_ROWS], x, out_dtype="float32")),
+        (turned, w, bound("matmul", turned[:CHECKED_ROWS], w, out_dtype="float32")),
+        (turned, right, bound("matmul", turned[:CHECKED_ROWS], w, out_dtype="float32")),
+    ):
+        out = np.empty((a.shape[0], b.shape[1]), np.float32)
+        calls.append(partial(poplin.matmul, a, b, out=out))
+        calls[-1]()
+        assert_within_bound(out[:CHECKED_ROWS], ball)
+    found = take_turns(calls, seconds=seconds, least_rounds=9, clock=time.process_time)
+    plain, with_left, mirrored, with_right = (t.seconds for t in found)
+    flops = 2e-9 * m * n * k
+    return {
+        "W X, GFLOP/s": flops / plain, "x with W prepared": plain / with_left,
+        "X W, GFLOP/s": flops / mirrored, "x with W prepared ": mirrored / with_right,
+    }  # fmt: skip
+
+
 def measure_call() -> dict[str, float]:
     """Return microseconds of an 8 x 8 product, the result made by the call."""
     a, b = operands((8, 8, 8), FP32)
@@ -201,6 +227,14 @@ def bench_two_threads(fmt, benchmark):
     benchmark.group = "two threads"
     median, best = measure_threads((2048, 2048, 2048), fmt)
     benchmark.extra_info.update(speed_up=median, speed_up_of_best=best)
+    benchmark(lambda: None)
+
+
+@pytest.mark.parametrize("fmt", FORMATS, ids=str)
+@pytest.mark.parametrize("shape", [s for s in SHAPES if s[1] in (16, 64, 256)], ids=lambda s: "x".join(map(str, s)))
+def bench_prepared(shape, fmt, benchmark):
+    benchmark.group = "prepared"
+    benchmark.extra_info.update(measure_prepared(shape, fmt))
     benchmark(lambda: None)
 
 
@@ -243,22 +277,34 @@ def print_threads(shapes: Sequence[tuple[int, int, int]], formats: Sequence[Form
     print_table(["two threads over one (best calls), m = k = n", *map(str, formats)], rows)
 
 
+def print_prepared(shapes: Sequence[tuple[int, int, int]], formats: Sequence[Format], seconds: float) -> None:
+    for fmt in formats:
+        rows = []
+        for shape in shapes:
+            found = measure_prepared(shape, fmt, seconds)
+            rows.append((f"{shape[0]}, {shape[1]}", *found.values()))
+            operands.cache_clear()
+        print_table([f"{fmt}: W's size, columns of X", *found], rows)
+
+
 def main() -> None:
     """Print the figures; see the head of this file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=1.0, help="about how long the calls of a row take turns")
     parser.add_argument("--most", type=int, default=4096, help="largest m = k")
     parser.add_argument("--formats", default=",".join(map(str, FORMATS)), help="default: %(default)s")
-    parser.add_argument("--part", choices=("products", "threads", "level", "call"), action="append")
+    parser.add_argument("--part", choices=("products", "prepared", "threads", "level", "call"), action="append")
     given = parser.parse_args()
     shapes = [s for s in SHAPES if s[0] <= given.most]
     formats = [f for f in FORMATS if f.name in given.formats.split(",")]
-    parts = given.part or ("products", "threads", "level", "call")
+    parts = given.part or ("products", "prepared", "threads", "level", "call")
     for setting in restraints():
         print(f"{setting} is set: a peer may not run its fastest kernels")
     with limited_threads(1):
         if "products" in parts:
             print_products(shapes, formats, given.seconds)
+        if "prepared" in parts:
+            print_prepared([s for s in shapes if s[0] != s[1] and s[1] < 512], formats, given.seconds)
         if "threads" in parts:
             print_threads([s for s in shapes if s[0] == s[1]], formats, given.seconds)
         if "call" in parts:

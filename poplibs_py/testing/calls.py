@@ -173,6 +173,7 @@ CALLS: dict[str, Callable[[], SearchStrategy[Call]]] = {
     "matmul_grouped": lambda: _matmul(batch=True),
     "matmul_grouped_acc": lambda: _matmul(batch=True, acc=True),
     "matmul_prepared": lambda: _matmul(prepared=True),
+    "matmul_prepared_left": lambda: _matmul(prepared=True),
     "sparse_dense_matmul": _sparse,
     "sparse_dense_matmul_prepared": _sparse,
     "sparse_grad_w": _grad_w,

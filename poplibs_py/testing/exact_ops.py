@@ -128,6 +128,7 @@ EXACT: dict[str, Callable[..., Array]] = {
     "matmul_grouped": _matmul,
     "matmul_grouped_acc": _matmul_acc,
     "matmul_prepared": _matmul,
+    "matmul_prepared_left": _matmul,
     "sparse_dense_matmul": _sparse_dense_matmul,
     "sparse_dense_matmul_prepared": _sparse_dense_matmul,
     "sparse_grad_w": _sparse_grad_w,

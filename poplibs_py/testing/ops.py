@@ -59,6 +59,7 @@ OPS: dict[str, Op] = {
     "matmul_grouped": _dense("poplin:matmul_grouped", "matmul"),
     "matmul_grouped_acc": _dense("poplin:matmul_grouped_acc", "matmul_acc"),
     "matmul_prepared": _dense("testing.prepared:matmul_prepared", "matmul"),
+    "matmul_prepared_left": _dense("testing.prepared:matmul_prepared_left", "matmul"),
     "sparse_dense_matmul": _own("popsparse.static:sparse_dense_matmul", _SPARSE + "sparse_dense_matmul_bound"),
     "sparse_dense_matmul_prepared": _own("testing.prepared:sparse_dense_matmul_prepared",
                                          _SPARSE + "sparse_dense_matmul_bound"),

@@ -8,12 +8,17 @@ from ..formats import format_of
 from ..poplin import matmul, prepare
 from ..popsparse import BlockSparseMatrix, static
 
-__all__ = ["matmul_prepared", "sparse_dense_matmul_prepared"]
+__all__ = ["matmul_prepared", "matmul_prepared_left", "sparse_dense_matmul_prepared"]
 
 
 def matmul_prepared(a: Any, b: Any, **keywords: Any) -> Any:
     """Prepare `b` for operands like `a`, and multiply: the contract is that of `poplin.matmul`."""
     return matmul(a, prepare(b, a_dtype=format_of(getattr(a, "format", a))), **keywords)
+
+
+def matmul_prepared_left(a: Any, b: Any, **keywords: Any) -> Any:
+    """Prepare `a` for operands like `b`, and multiply: the contract is that of `poplin.matmul`."""
+    return matmul(prepare(a, side="left", b_dtype=format_of(getattr(b, "format", b))), b, **keywords)
 
 
 def sparse_dense_matmul_prepared(w: BlockSparseMatrix, x: Any, **keywords: Any) -> Any:

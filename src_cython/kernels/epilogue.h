@@ -6,6 +6,7 @@
 #ifndef POP_EPILOGUE_H
 #define POP_EPILOGUE_H
 #include "kernels/convert.h"
+#include "kernels/transpose.h"
 
 #define POP_ACTIVATION_NONE 0
 #define POP_ACTIVATION_RELU 1
@@ -95,44 +96,67 @@ POP_INLINE void pop_scatter(int64_t bytes, const char *from, int64_t from_step, 
     }
 }
 
-/* One line of at most POP_EPILOGUE_LINE sums. */
-POP_INLINE void pop_epilogue_line(const pop_format *f, const pop_epilogue *e, const float *sums, int64_t row, int64_t col,
-                                  int64_t n)
+/* One line of at most POP_EPILOGUE_LINE sums, to codes `step` bytes apart; `bias` is the line's or NULL, `one` a number for
+ * all of it or NULL. */
+POP_INLINE void pop_epilogue_line(const pop_format *f, const pop_epilogue *e, const float *sums, const float *bias,
+                                  const float *one, char *out, int64_t step, int64_t n)
 {
     float v[POP_EPILOGUE_LINE], old[POP_EPILOGUE_LINE];
     char codes[4 * POP_EPILOGUE_LINE];
     const int64_t bytes = pop_bytes(f);
-    char *out = e->out + row * e->out_row + col * e->out_col;
     for (int64_t j = 0; j < n; j++) v[j] = e->alpha * sums[j];
     if (e->beta != 0.0f) {
         const char *from = out;
-        if (e->out_col != bytes) {
-            pop_scatter(bytes, out, e->out_col, codes, bytes, n);
+        if (step != bytes) {
+            pop_scatter(bytes, out, step, codes, bytes, n);
             from = codes;
         }
         pop_decode_line(f, from, old, n);
         for (int64_t j = 0; j < n; j++) v[j] = v[j] + e->beta * old[j];
     }
-    if (e->bias)
-        for (int64_t j = 0; j < n; j++) v[j] = v[j] + e->bias[col + j];
-    if (e->row_bias)
-        for (int64_t j = 0; j < n; j++) v[j] = v[j] + e->row_bias[row];
+    if (bias)
+        for (int64_t j = 0; j < n; j++) v[j] = v[j] + bias[j];
+    if (one)
+        for (int64_t j = 0; j < n; j++) v[j] = v[j] + *one;
     pop_activate(e->activation, v, n);
-    if (e->out_col == bytes) {
+    if (step == bytes) {
         pop_encode_line(f, e->overflow, v, out, n);
     } else {
         pop_encode_line(f, e->overflow, v, codes, n);
-        pop_scatter(bytes, codes, bytes, out, e->out_col, n);
+        pop_scatter(bytes, codes, bytes, out, step, n);
     }
+}
+
+/* An output whose columns are contiguous: the sums are turned, 16 columns at a time. */
+POP_INLINE void pop_epilogue_columns(const pop_format *f, const pop_epilogue *e, const float *sums, int64_t sums_row,
+                                     int64_t rows, int64_t cols)
+{
+    float lines[16][POP_EPILOGUE_LINE];
+    for (int64_t row = 0; row < rows; row += POP_EPILOGUE_LINE)
+        for (int64_t col = 0; col < cols; col += 16) {
+            const int64_t high = rows - row < POP_EPILOGUE_LINE ? rows - row : POP_EPILOGUE_LINE;
+            const int64_t wide = cols - col < 16 ? cols - col : 16;
+            for (int64_t i = 0; i < high; i += 16)
+                pop_transpose((const char *)(sums + (row + i) * sums_row + col), 4 * sums_row, high - i < 16 ? high - i : 16,
+                              wide, (char *)(lines[0] + i), sizeof lines[0]);
+            for (int64_t j = 0; j < wide; j++)
+                pop_epilogue_line(f, e, lines[j], e->row_bias ? e->row_bias + row : NULL, e->bias ? e->bias + col + j : NULL,
+                                  e->out + row * e->out_row + (col + j) * e->out_col, e->out_row, high);
+        }
 }
 
 POP_INLINE void pop_epilogue_rows(const pop_format *f, const pop_epilogue *e, const float *sums, int64_t sums_row,
                                   int64_t rows, int64_t cols)
 {
+    if (rows > 1 && e->out_row == pop_bytes(f) && e->out_col != pop_bytes(f)) {
+        pop_epilogue_columns(f, e, sums, sums_row, rows, cols);
+        return;
+    }
     for (int64_t row = 0; row < rows; row++)
         for (int64_t col = 0; col < cols; col += POP_EPILOGUE_LINE)
-            pop_epilogue_line(f, e, sums + row * sums_row + col, row, col,
-                              cols - col < POP_EPILOGUE_LINE ? cols - col : POP_EPILOGUE_LINE);
+            pop_epilogue_line(f, e, sums + row * sums_row + col, e->bias ? e->bias + col : NULL,
+                              e->row_bias ? e->row_bias + row : NULL, e->out + row * e->out_row + col * e->out_col,
+                              e->out_col, cols - col < POP_EPILOGUE_LINE ? cols - col : POP_EPILOGUE_LINE);
 }
 
 #define POP_EPILOGUE(name, layout) \

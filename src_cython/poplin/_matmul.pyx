@@ -67,17 +67,17 @@ cdef struct Spec:
     int64_t round_depth  # depth between two roundings of the sums, where there is a rounding kernel
     int64_t sums, sums_at, sums_row, stage_at, bias_at
     int64_t pitch  # bytes of a packed row of A, or of a packed line of A where A is turned
-    int64_t prepared_cols  # columns of the prepared panels, padded
+    int64_t prepared_cells  # of the whole depth of a prepared panel
     int64_t finish  # whether the epilogue is wanted when the sums are in place
     int64_t out_row, out_col, out_format, overflow, activation
     int64_t bias_decode, bias_item, bias_step, bias_format, bias_per_row
     double alpha, beta
 
 cdef struct Item:
-    int64_t spec, a, b, b_again, out, bias, m, n, first_row, first_col, a_scale, b_scale
+    int64_t spec, a, b, out, bias, m, n, first_row, first_col, a_scale, b_scale
 
 ITEM = np.dtype([(name, np.int64) for name in (
-    "spec", "a", "b", "b_again", "out", "bias", "m", "n", "first_row", "first_col", "a_scale", "b_scale")])
+    "spec", "a", "b", "out", "bias", "m", "n", "first_row", "first_col", "a_scale", "b_scale")])
 _SIDE = [(name, np.int64) for name in (
     "mode", "decode", "format", "item", "operand", "line", "step", "at", "low", "stage_low", "gather_at", "scales", "scale_line",
     "scale_step", "block_lines", "block_steps")]
@@ -87,7 +87,7 @@ SPEC = np.dtype(
         "fallback", "multiply", "transpose", "interleave", "epilogue", "round_sums", "begin", "end", "skip_lows", "elements",
         "depth", "depth_grain", "row_grain", "rows_at_once", "cols_at_once", "mc", "nc", "kc", "packed_rows", "round_depth",
         "sums", "sums_at", "sums_row", "stage_at", "bias_at", "pitch",
-        "prepared_cols", "finish", "out_row", "out_col", "out_format", "overflow", "activation", "bias_decode",
+        "prepared_cells", "finish", "out_row", "out_col", "out_format", "overflow", "activation", "bias_decode",
         "bias_item", "bias_step", "bias_format", "bias_per_row")]
     + [("alpha", np.float64), ("beta", np.float64)])
 assert ITEM.itemsize == sizeof(Item) and SPEC.itemsize == sizeof(Spec)
@@ -223,20 +223,25 @@ cdef void pack_across(const Spec *p, const Source *s, int64_t k, int64_t depth, 
                                                  to + j * pitch + 4 * i + part * low, pitch)
 
 
+cdef inline void pack_panel(const Spec *p, const Source *s, int64_t col, int64_t width, int64_t k, int64_t depth, char *to,
+                            char *stage) noexcept nogil:
+    """Lines of cells across as many columns as the kernel takes at once."""
+    if p.b.mode == LINES:
+        pack_lines(p, s, k, depth, col, width, to, p.b.low, 4 * p.cols_at_once, stage)
+    else:
+        pack_turned(p, s, col, width, k, depth, to, p.b.low, 4 * p.cols_at_once, stage)
+
+
 cdef void pack_b(const Spec *p, const Source *s, int64_t col, int64_t cols, int64_t k, int64_t depth, char *to,
                  char *stage) noexcept nogil:
-    """Panels of the kernel's width, one after another."""
-    cdef int64_t j, width, cells = rounded(depth, p.depth_grain) // p.elements, pitch = 4 * p.cols_at_once
+    """Panels, one after another."""
+    cdef int64_t j, cells = rounded(depth, p.depth_grain) // p.elements
     if p.b.mode == ALONG:
         pack_rows(p, s, col, cols, k, depth, to, p.b.low, 4 * cells, stage)
         return
     for j from 0 <= j < cols by p.cols_at_once:
-        width = smaller(p.cols_at_once, cols - j)
-        if p.b.mode == LINES:
-            pack_lines(p, s, k, depth, col + j, width, to, p.b.low, pitch, stage)
-        else:
-            pack_turned(p, s, col + j, width, k, depth, to, p.b.low, pitch, stage)
-        to += cells * pitch
+        pack_panel(p, s, col + j, smaller(p.cols_at_once, cols - j), k, depth, to, stage)
+        to += 4 * cells * p.cols_at_once
 
 
 cdef struct Walk:
@@ -286,6 +291,11 @@ cdef void multiply_block(Walk *w, const char *a, int64_t mb, int64_t nb, bint la
         t.b += w.b_next
 
 
+cdef inline int64_t prepared_at(const Spec *p, int64_t col, int64_t k) noexcept nogil:
+    """Byte where a prepared panel's depth k is: panels of the whole depth lie one after another."""
+    return 4 * (col * p.prepared_cells + k // p.elements * p.cols_at_once)
+
+
 cdef void take_b(Walk *w, const Item *item, const pop_tile *tile, int64_t j, int64_t k, int64_t nb,
                  int64_t kb) noexcept nogil:
     """Make the block of B at depth k, column j ready for the kernel."""
@@ -300,7 +310,8 @@ cdef void take_b(Walk *w, const Item *item, const pop_tile *tile, int64_t j, int
         w.b_next = p.cols_at_once * p.b.step
         w.b_panel = w.b.base + k * p.b.line + j * p.b.step
     elif p.b.mode == PREPARED:
-        w.b_panel = w.b.base + 4 * (k // p.elements * p.prepared_cols + (item.first_col + j) * cells)
+        w.b_next = p.prepared_cells * w.block.b_cell
+        w.b_panel = w.b.base + prepared_at(p, item.first_col + j, k)
     else:
         w.b_panel = tile.scratch + p.b.at
         pack_b(p, &w.b, j, nb, k, kb, tile.scratch + p.b.at, tile.scratch + p.stage_at)
@@ -355,7 +366,7 @@ cdef void open_sources(Walk *w, const Spec *p, const Item *item, const pop_tile 
     if p.b.scales >= 0:
         b_scales = <const signed char *>tile.operands[p.b.scales] + item.b_scale
     open_source(&w.a, &p.a, tile.operands[p.a.operand] + item.a, a_scales, item.first_row, 0, a_by_rows)
-    open_source(&w.b, &p.b, tile.operands[p.b.operand] + (item.b if p.b.operand == 1 else item.b_again), b_scales, 0,
+    open_source(&w.b, &p.b, tile.operands[p.b.operand] + (0 if p.b.mode == PREPARED else item.b), b_scales, 0,
                 item.first_col, b_by_rows)
 
 
@@ -485,16 +496,16 @@ cdef void blocks_of_rows(Walk *w, const Item *item, const pop_tile *tile, int64_
 
 
 cdef void prepare(const void *given, const pop_tile *tile) noexcept nogil:
-    """Pack the item's columns of B for good: operand 1 to operand 2."""
+    """Pack B for good: operand 1 to operand 2."""
     cdef const Item *item = <const Item *>given
     cdef const Spec *p = <const Spec *>item.spec
     cdef Walk w
-    cdef int64_t k, kb
+    cdef int64_t j, k
     open_sources(&w, p, item, tile)
-    for k from 0 <= k < p.depth by p.kc:
-        kb = smaller(p.kc, p.depth - k)
-        pack_b(p, &w.b, 0, item.n, k, kb, tile.operands[2] + 4 * (k // p.elements * p.prepared_cols),
-               tile.scratch + p.stage_at)
+    for j from 0 <= j < item.n by p.cols_at_once:
+        for k from 0 <= k < p.depth by p.kc:
+            pack_panel(p, &w.b, j, smaller(p.cols_at_once, item.n - j), k, smaller(p.kc, p.depth - k),
+                       tile.operands[2] + prepared_at(p, j, k), tile.scratch + p.stage_at)
 
 
 VERTEX = <size_t>&matmul

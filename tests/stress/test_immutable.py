@@ -33,6 +33,7 @@ MAKERS = {
     "transposed": lambda: matrix(1).T,
     "quarter": quarter,
     "prepared": lambda: poplin.prepare(operand((4, 5), 1, "float16")),
+    "prepared left": lambda: poplin.prepare(operand((4, 5), 1, "float16"), side="left"),
     "prepared dense": lambda: prepare_dense(operand((24, 5), 1)),
     "compiled": compiled,
     "modelled": modelled,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from time import perf_counter
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...config import settings
-from ...errors import UnsupportedError, bad_argument, bad_type
+from ...errors import UnsupportedError, bad_argument, bad_type, one_of
 from ...formats import QuarterArray, format_of
 from ...program import result_array
 from ...program.record import Run, asked_target, listening, record
@@ -19,6 +19,7 @@ from ..convolution import ConvPlan
 from .arguments import (
     Array,
     Call,
+    Given,
     check_size,
     contiguous,
     default_out_format,
@@ -34,7 +35,7 @@ from .modelled import TileMatmul, compile_modelled, matmul_modelled, plan_modell
 from .options import MatmulOptions, parse_options
 from .params import MatmulParams
 from .plan import Epilogue, HostPlan, plan_host
-from .prepared import PreparedMatrix
+from .prepared import SIDES, PreparedMatrix
 
 __all__ = [
     "CompiledMatmul",
@@ -55,9 +56,9 @@ class _Ready:
 
     __slots__ = ("dtype", "program", "run", "shape")
 
-    def __init__(self, call: Call, program: Program) -> None:
+    def __init__(self, call: Call, program: Program, run: Callable[..., None]) -> None:
         self.program = program  # owns the tables that the items of `run` point to
-        self.run = program.call
+        self.run = run
         self.shape = call.shape
         self.dtype = call.format.dtype
 
@@ -89,7 +90,7 @@ def matmul(
 
     Parameters
     ----------
-    a : array_like [..., m, k] or [k]
+    a : array_like [..., m, k] or [k], or PreparedMatrix
         float32, float16, bfloat16 or an FP8 dtype of ml_dtypes, with any strides; lists become float32, and tensors
         (torch's, in any of these formats) are taken by DLPack without a copy.
     b : array_like [..., k, n] or [k], or PreparedMatrix
@@ -176,17 +177,28 @@ def matmul(
             available_memory_proportion, reproducible, strict_memory, half_passes, target, seed,
             settings.num_threads,
         )  # fmt: skip
-        ready = _seen(key, a, b, out)
+        ready = _seen(_ready, key, a, b, out)
         if ready is not None and a.flags.aligned and b.flags.aligned:
             result = result_array(ready.shape, ready.dtype) if out is None else out
             ready.run(a, b, result)
             return result
+    elif options is None and bias is None and PreparedMatrix in (type(a), type(b)):
+        rest = (
+            out_dtype, alpha, activation, partials_type, available_memory_proportion, reproducible, strict_memory,
+            half_passes, target, seed, settings.num_threads,
+        )  # fmt: skip
+        key, again = _again(a, b, out, rest)
+        if again is not None:
+            return again
     else:
         key = None
     if target is not None and resolve_target(target).kind != "host":
         _refuse_on_modelled(alpha=(alpha, 1.0), bias=(bias, None), activation=(activation, None))
-        if isinstance(b, PreparedMatrix):
-            raise bad_type("b", "PreparedMatrix", "an array on a modelled machine: what was prepared is for this CPU")
+        for name, x in (("a", a), ("b", b)):
+            if isinstance(x, PreparedMatrix):
+                raise bad_type(
+                    name, "PreparedMatrix", "an array on a modelled machine: what was prepared is for this CPU"
+                )
         return matmul_modelled(
             a, b, target=target, out=out, out_dtype=out_dtype, seed=seed, partials_type=partials_type,
             available_memory_proportion=available_memory_proportion, strict_memory=strict_memory, options=options,
@@ -358,17 +370,28 @@ def compile_matmul(plan: HostPlan | ConvPlan) -> CompiledMatmul | TileMatmul:
     return CompiledMatmul(plan)
 
 
-def prepare(w: Any, *, a_dtype: Any = None, target: Target | str | None = None, **keywords: Any) -> PreparedMatrix:
-    """Pack a right operand once, for many products.
+def prepare(
+    w: Any,
+    *,
+    side: str = "right",
+    a_dtype: Any = None,
+    b_dtype: Any = None,
+    target: Target | str | None = None,
+    **keywords: Any,
+) -> PreparedMatrix:
+    """Pack an operand once, for many products.
 
-    Corresponds to PopLibs' ``poplin::preArrangeMatMulInputRHS``.
+    Corresponds to PopLibs' ``poplin::preArrangeMatMulInputRHS``, and to the same for the left side.
 
     Parameters
     ----------
-    w : array_like [k, n]
-        The matrix; it is copied, so later changes to it are not seen.
-    a_dtype : dtype, Format or str, optional
-        Format of the left operands to come; by default w's.
+    w : array_like [k, n], or [m, k] for the left
+        The matrix; it is copied, so later changes to it are not seen. A `QuarterArray`'s scales go with it.
+    side : {"right", "left"}, optional
+        Which operand it will be: ``matmul(x, prepared)``, or ``matmul(prepared, x)``.
+    a_dtype, b_dtype : dtype, Format or str, optional
+        Format of the other operands to come, on the left of a right operand or on the right of a left one; by default
+        w's.
     target, **keywords
         As for `matmul_acc`.
 
@@ -383,10 +406,21 @@ def prepare(w: Any, *, a_dtype: Any = None, target: Target | str | None = None, 
     >>> w = poplin.prepare(np.eye(3, dtype=np.float32))
     >>> poplin.matmul(np.ones((1, 3), np.float32), w)
     array([[1., 1., 1.]], dtype=float32)
+    >>> w = poplin.prepare([[1, 2], [3, 4]], side="left")
+    >>> poplin.matmul(w, np.ones((2, 1), np.float32), bias=[[10], [20]])
+    array([[13.],
+           [27.]], dtype=float32)
     """
+    one_of("side", side, SIDES)
     matrix = given(w, "w")
-    fmt = matrix.format if a_dtype is None else format_of(a_dtype, "a_dtype")
-    return PreparedMatrix(matrix, fmt, _from_keywords(keywords), _host(target))
+    other, unused = ("a_dtype", "b_dtype") if side == "right" else ("b_dtype", "a_dtype")
+    dtypes = {"a_dtype": a_dtype, "b_dtype": b_dtype}
+    if dtypes[unused] is not None:
+        raise bad_argument(
+            unused, dtypes[unused], f"None for side={side!r}: w has its own format, {other} is the other's"
+        )
+    fmt = matrix.format if dtypes[other] is None else format_of(dtypes[other], other)
+    return PreparedMatrix(matrix, fmt, _from_keywords(keywords), _host(target), side)
 
 
 def _from_keywords(keywords: Mapping[str, Any]) -> MatmulOptions:
@@ -436,10 +470,31 @@ def _host(target: Target | str | None) -> Target:
     return machine
 
 
-def _seen(key: Any, a: Array, b: Array, out: Array | None) -> _Ready | None:
+def _again(a: Any, b: Any, out: Any, rest: tuple[Any, ...]) -> tuple[Any, Array | None]:
+    """Make a product with a prepared operand again: the call's key, and its result if it was seen before."""
+    held, other = (a, b) if type(a) is PreparedMatrix else (b, a)
+    if type(other) is not np.ndarray or not (out is None or type(out) is np.ndarray):
+        return None, None
+    key = (
+        held is a,
+        other.shape,
+        other.strides,
+        other.dtype,
+        out is not None and (out.shape, out.strides, out.dtype),
+        rest,
+    )
+    ready = _seen(held.calls, key, other, other, out)
+    if ready is None or not other.flags.aligned:
+        return key, None
+    result = result_array(ready.shape, ready.dtype) if out is None else out
+    ready.run(other, result)
+    return key, result
+
+
+def _seen(calls: dict[Any, _Ready], key: Any, a: Array, b: Array, out: Array | None) -> _Ready | None:
     """Return the program of a call seen before, if `out` may be written straight away or is None."""
     try:
-        ready = _ready.get(key)
+        ready = calls.get(key)
     except TypeError:  # an argument that is no key is no valid argument either
         return None
     if ready is None or out is None:
@@ -463,9 +518,8 @@ def _product(
     """Check the arguments, plan, lower and run; keep the program for the next call with this key."""
     machine = _host(target)
     row = None if bias is None else taken(bias, "bias")
-    if isinstance(b, PreparedMatrix):
-        return b.product(given(a, "a"), out, out_dtype, epilogue, row, options, machine, out_name)
-    left, right = given(a, "a"), given(b, "b")
+    left, right = _operand(a, "a"), _operand(b, "b")
+    held = _prepared(a, b)
     into = None if out is None else receiver(out, out_name)
     call = read_call(left, right, into, out_dtype, row, out_name)
     sources = [x for x in (left.array, right.array, row) if x is not None]
@@ -474,17 +528,47 @@ def _product(
         _product(a, b, spare, None, epilogue, bias, options, target, None)
         into.array[...] = receiver(spare, out_name).array
         return out
-    program = program_of(call.params, options, epilogue, machine)
-    if key is not None:
-        if len(_ready) >= _KEPT_CALLS:
-            _ready.clear()
-        _ready[key] = _Ready(call, program)
+    whole = None
+    if held is None:
+        program = program_of(call.params, options, epilogue, machine)
+        _keep(_ready, key, _Ready(call, program, program.call))
+    else:
+        program, packed, whole = held.program(call.params, options, epilogue, machine)
+        left, right = (packed, right) if held is a else (left, packed)
+        _keep(held.calls, key, _Ready(call, program, _runner(program, packed, whole, held is a)))
     result = result_array(call.shape, call.format.dtype) if into is None else into.array
     began = perf_counter()
-    program.run(left.array, right.array, result, row, left.scales, right.scales)
+    program.run(left.array, right.array, result, row, left.scales, right.scales, whole)
     if listening():
         record(_run_of(call.params, program.plan, perf_counter() - began))
     return result if out is None else out
+
+
+def _prepared(a: Any, b: Any) -> PreparedMatrix | None:
+    """Return the operand that is prepared, if one is."""
+    held = [x for x in (a, b) if isinstance(x, PreparedMatrix)]
+    if len(held) > 1:
+        raise bad_type("b", "PreparedMatrix", "an array where a is prepared: one of the two may be")
+    return held[0] if held else None
+
+
+def _keep(calls: dict[Any, _Ready], key: Any, ready: _Ready) -> None:
+    """Keep a call's program for the next one with this key; without a key nothing is kept."""
+    if key is not None:
+        if len(calls) >= _KEPT_CALLS:
+            calls.clear()
+        calls[key] = ready
+
+
+def _runner(program: Program, held: Given, whole: Array | None, left: bool) -> Callable[[Array, Array], None]:
+    """Return what multiplies the other operand, without scales, by one that is prepared."""
+    if left:
+        return lambda b, out: program.run(held.array, b, out, None, held.scales, None, whole)
+    return lambda a, out: program.run(a, held.array, out, None, None, held.scales, whole)
+
+
+def _operand(value: Any, name: str) -> Given:
+    return value.stand_in(name) if isinstance(value, PreparedMatrix) else given(value, name)
 
 
 def _run_of(p: MatmulParams, plan: HostPlan, seconds: float) -> Run:

@@ -24,7 +24,7 @@ from .plan import (
     panel_bytes,
     plan_host,
     prepared_bytes,
-    prepared_columns,
+    prepared_cells,
     row_pitch,
     stage_of,
     sums_pitch,
@@ -83,25 +83,30 @@ class Program:
         bias: Array | None = None,
         a_scales: Array | None = None,
         b_scales: Array | None = None,
-        whole_b: Array | None = None,
+        whole: Array | None = None,
     ) -> None:
-        """Run on arrays that lie as planned; `whole_b` is operand b as it was before it was prepared."""
-        if a_scales is None and b_scales is None and whole_b is None:
+        """Run on arrays that lie as planned; `whole` is the operand that was prepared, as it was before."""
+        if a_scales is None and b_scales is None and whole is None:
             rest = () if bias is None else (bias,)
             self.call(a, b, out, *rest)
             return
         if self.plan.exchanged:
             a_scales, b_scales = b_scales, a_scales
-        more = (x if x is not None else a for x in (bias, a_scales, b_scales, whole_b))
+        more = (x if x is not None else a for x in (bias, a_scales, b_scales, whole))
         self.call(a, b, out, *more)
 
 
 @lru_cache(maxsize=1024)
 def program_of(
-    params: MatmulParams, options: MatmulOptions, epilogue: Epilogue, target: Target, fixed: HostPlan | None = None
+    params: MatmulParams,
+    options: MatmulOptions,
+    epilogue: Epilogue,
+    target: Target,
+    fixed: HostPlan | None = None,
+    left: bool = False,
 ) -> Program:
-    """Return the program of a product, planned and lowered the first time."""
-    return lower(plan_host(params, options, epilogue, target, fixed))
+    """Return the program of a product, planned as `plan_host` has it and lowered the first time."""
+    return lower(plan_host(params, options, epilogue, target, fixed, left=left))
 
 
 def lower(plan: HostPlan) -> Program:
@@ -111,24 +116,24 @@ def lower(plan: HostPlan) -> Program:
     spec = kernel_record(plan)
     specs = [spec]
     if plan.fallback:
-        specs.append(kernel_record(plan.fallback, _WHOLE_B if prepared else _B))
+        specs.append(kernel_record(plan.fallback, _WHOLE if prepared else _B))
         spec["fallback"] = specs[1].ctypes.data
     extra = bool(p.a.scales or p.b.scales or (prepared and plan.fallback))
-    operands = _WHOLE_B + 1 if extra else _BIAS + 1 if p.bias is not None else _BIAS
+    operands = _WHOLE + 1 if extra else _BIAS + 1 if p.bias is not None else _BIAS
     return Program(plan, specs, _items(plan, spec), _matmul.VERTEX, operands)
 
 
 def lower_prepare(plan: HostPlan) -> Program:
-    """Lower the packing of a plan's operand b; the program takes b, b again and the packed bytes."""
+    """Lower the packing of a plan's operand b; the program takes that operand, the same again and the packed bytes."""
     spec = kernel_record(plan)
     if plan.parts[1] > 1:
         spec["b"]["low"] = _prepared_part(plan)
     items = np.zeros(1, ITEM)
     items["spec"], items["n"] = spec.ctypes.data, plan.params.n
-    return Program(plan, [spec], items, _matmul.PREPARE_VERTEX, _WHOLE_B + 1 if plan.params.b.scales else _BIAS)
+    return Program(plan, [spec], items, _matmul.PREPARE_VERTEX, _WHOLE + 1 if plan.params.b.scales else _BIAS)
 
 
-_A, _B, _OUT, _BIAS, _A_SCALES, _B_SCALES, _WHOLE_B = range(7)  # a program's operands, in order
+_A, _B, _OUT, _BIAS, _A_SCALES, _B_SCALES, _WHOLE = range(7)  # a program's operands, in order
 
 
 def _side(record: Any, plan: HostPlan, side: int, operand_number: int) -> None:
@@ -187,7 +192,7 @@ def kernel_record(plan: HostPlan, b_operand: int = _B) -> Array:
     s["round_depth"] = HALF_PARTIALS_DEPTH
     s["sums"], s["sums_at"], s["sums_row"] = plan.sums, plan.offset("sums"), sums_pitch(plan, plan.nc)
     s["stage_at"], s["bias_at"] = plan.offset("stage"), plan.offset("bias")
-    s["pitch"], s["prepared_cols"] = row_pitch(plan), prepared_columns(plan)
+    s["pitch"], s["prepared_cells"] = row_pitch(plan), prepared_cells(plan)
     _finish(s, plan)
     return spec
 
@@ -234,7 +239,6 @@ def _items(plan: HostPlan, spec: Array) -> Array:
         "b": _offsets(p.batch, p.b.batch),
         "out": _offsets(p.batch, p.out.batch),
     }
-    entry["b_again"] = entry["b"]
     if p.bias is not None:
         entry["bias"] = _offsets(p.batch, p.bias_batch)
     for name, operand in (("a_scale", p.a), ("b_scale", p.b)):
@@ -244,12 +248,9 @@ def _items(plan: HostPlan, spec: Array) -> Array:
         within = {
             "a": r0 * p.a.row,
             "b": c0 * p.b.column,
-            "b_again": c0 * p.b.column,
             "out": r0 * p.out.row + c0 * p.out.column,
             "bias": (r0 if p.bias_per_row else c0) * p.bias_step,
         }
-        if plan.b_mode == Mode.PREPARED:
-            within["b"] = 0
         for name, offsets in entry.items():
             items[name][:, i] = offsets + within[name]
         for name, value in (("m", r1 - r0), ("n", c1 - c0), ("first_row", r0), ("first_col", c0)):

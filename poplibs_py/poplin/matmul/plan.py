@@ -20,12 +20,15 @@ _FLOPS_OF_A_THREAD = 1 << 20  # work below which another thread costs more than 
 HALF_PARTIALS_DEPTH = 128
 """Numbers of the depth between two roundings of the running sum, where partials are half."""
 
-_SMALL_DEPTHS = (256, 128, 64)  # the same for kernels of a matrix unit, and for operands packed for good
+_SMALL_DEPTHS = (256, 128, 64)  # the same for tiles, and to pack for good
+_PREPARED_DEPTHS = (512, *_SMALL_DEPTHS)  # the same for an operand prepared
 _PIECES = 4  # pieces of the kernel's height that A is packed for at once
 _TURNED_PIECES = 32  # the same where A lies across its rows: the lines to pack are then as long as the block is high
 _PACKING = 14.0  # products that a core makes in the time in which it packs one number
 _SMALL = 1 << 17  # bytes of B that stay in cache as they lie
-_FEW = 4  # columns that kernels of the dot form take at once
+FEW = 4
+"""Columns that kernels of the dot form take at once."""
+
 _MODE_NAMES = {
     Mode.DIRECT: "as it lies",
     Mode.LINES: "packed",
@@ -176,6 +179,7 @@ def plan_host(
     target: Target,
     fixed: HostPlan | None = None,
     packing: bool = False,
+    left: bool = False,
 ) -> HostPlan:
     """Plan a product on the host.
 
@@ -184,13 +188,17 @@ def plan_host(
     params, options, epilogue, target
         The product, how it is wanted, on which machine.
     fixed : HostPlan, optional
-        The plan that operand B was prepared under: its kernel, panel format and depth of blocks are kept.
+        The plan that an operand was prepared under: its kernel and panel format are kept.
     packing : bool, optional
-        Plan for preparing B: its packing is the purpose.
+        Plan for preparing an operand: its packing is the purpose.
+    left : bool, optional
+        That operand is A: as B of the transposed product.
     """
     bound = memory_bound(target, options.available_memory_proportion)
     problem = _Problem(params, params.folded(), options, epilogue, target, fixed, packing)
-    if not (fixed or packing) and _better_exchanged(problem.params):
+    if left:
+        problem = replace(problem, params=params.exchanged().folded(), exchanged=True)
+    elif not (fixed or packing) and _better_exchanged(problem.params):
         problem = replace(problem, params=problem.params.exchanged(), exchanged=True)
     plan = _plan_within(problem, bound)
     plain = problem if fixed or packing else replace(problem, panel=FP32)
@@ -234,9 +242,9 @@ class _Problem:
 
 def _better_exchanged(p: MatmulParams) -> bool:
     """Whether the transposed product reads the large operand better: along its lines, once."""
-    if p.m <= _FEW and p.n > _FEW:  # dots of A's few rows with B's columns, where those are contiguous
+    if p.m <= FEW and p.n > FEW:  # dots of A's few rows with B's columns, where those are contiguous
         return p.b.row == p.b.format.itemsize != p.b.column
-    if p.n <= _FEW and p.m > _FEW:  # few columns, and A lies across them
+    if p.n <= FEW and p.m > FEW:  # few columns, and A lies across them
         return p.a.row == p.a.format.itemsize != p.a.column
     return False
 
@@ -275,7 +283,7 @@ def _plan_within(problem: _Problem, bound: int | None, least: bool = False) -> H
         problem.exchanged,
         split,
     )
-    plan = _blocked(draft, m, n, fixed, least, problem.packing)
+    plan = _blocked(draft, m, n, least, problem.packing)
     if plan is None or split == (1, 1) or problem.packing:
         return plan
     whole = _plan_within(replace(problem, fixed=None, panel=FP32), bound, least)
@@ -288,7 +296,7 @@ def _kernel(problem: _Problem, panel: Format, m: int, n: int, split: tuple[int, 
         return select("dot", "multiply_parts", panel.name)
     free = not (problem.options.reproducible or problem.packing)
     dots = {k.formats for k in kernels("dot") if k.op == "multiply_dots"}
-    if n <= _FEW and m > 1 and free and panel.name in dots:
+    if n <= FEW and m > 1 and free and panel.name in dots:
         a = problem.params.a
         mixed = f"{a.format},{panel}"  # for A as it lies, of half the bytes
         lies_along = a.plain and a.aligned and a.column == a.format.itemsize and not problem.fixed
@@ -307,10 +315,14 @@ def prepared_columns(plan: HostPlan) -> int:
     return rounded(plan.params.n, plan.kernel.block[1])
 
 
+def prepared_cells(plan: HostPlan) -> int:
+    """Cells of the whole depth of a prepared panel."""
+    return rounded(plan.params.k, plan.kernel.grain[2]) // plan.elements
+
+
 def prepared_bytes(plan: HostPlan) -> int:
     """Bytes of B prepared under a plan."""
-    cells = rounded(plan.params.k, plan.kernel.grain[2]) // plan.elements
-    return 4 * prepared_columns(plan) * cells * plan.parts[1]
+    return 4 * prepared_columns(plan) * prepared_cells(plan) * plan.parts[1]
 
 
 def panel_format(params: MatmulParams, options: MatmulOptions, any_shape: bool = False) -> Format:
@@ -319,7 +331,7 @@ def panel_format(params: MatmulParams, options: MatmulOptions, any_shape: bool =
     if any(x.format in (BF16, FP16) and not x.plain for x in (a, b)):
         return FP32
     units = _units(a.format, b.format, options)
-    if units == "multiply_parts" and not any_shape and min(params.m, params.n) <= _FEW:
+    if units == "multiply_parts" and not any_shape and min(params.m, params.n) <= FEW:
         return FP32  # a matrix unit would work on padding
     return BF16 if units else FP32
 
@@ -409,23 +421,21 @@ def _in_place(plan: HostPlan) -> bool:
     )
 
 
-def _blocked(
-    plan: HostPlan, m: int, n: int, fixed: HostPlan | None, least: bool, packing: bool
-) -> HostPlan | None:
+def _blocked(plan: HostPlan, m: int, n: int, least: bool, packing: bool) -> HostPlan | None:
     """Choose block sizes that fit the bound with the least work beside the products; `least` asks for the smallest."""
     rows, cols, _ = plan.kernel.block
     shallow = max(plan.kernel.grain[2], 16 * plan.elements)
     if least:
-        return _widest(_with_depth(plan, shallow, fixed), rows, cols)
+        return _widest(_with_depth(plan, shallow), rows, cols)
     best: HostPlan | None = None
     seen: set[tuple[int, int]] = set()
-    for depth in (plan.kc,) if fixed else (*_depths(plan, packing), shallow):
-        deep = _with_depth(plan, depth, fixed)
+    for depth in (*_depths(plan, packing), shallow):
+        deep = _with_depth(plan, depth)
         for mc in _heights(deep, m):
             if (deep.kc, mc) in seen:
                 continue
             seen.add((deep.kc, mc))
-            fit = _widest(deep, mc, rounded(max(1, n), cols))
+            fit = _widest(deep, mc, min(rounded(max(1, n), cols), _kept_columns(deep, mc, m)))
             if fit is None:
                 continue
             if deep.kc >= plan.params.k and fit.nc >= n and (deep.sums != Sums.BLOCK or mc >= m):
@@ -436,11 +446,16 @@ def _blocked(
 
 
 def _depths(plan: HostPlan, packing: bool) -> list[int]:
-    """Depths that a block may have, the deepest first: small where products to come pack the other operand as deep,
-    and for tiles, which reload both operands."""
+    """Depths that a block may have, the deepest first.
+
+    Small to pack for good, piece by piece, and for tiles, which reload both operands; moderate for an operand prepared,
+    whose panel comes from memory and must stay for the next rows.
+    """
     tiles = plan.kernel.grain[0] > 1
-    depths = [d * plan.elements for d in (_SMALL_DEPTHS if tiles or packing else _DEPTHS)]
-    return depths if tiles or packing else [max(1, plan.params.k), *depths]
+    prepared = plan.b_mode == Mode.PREPARED
+    some = _SMALL_DEPTHS if tiles or packing else _PREPARED_DEPTHS if prepared else _DEPTHS
+    depths = [d * plan.elements for d in some]
+    return depths if tiles or packing or prepared else [max(1, plan.params.k), *depths]
 
 
 def _heights(plan: HostPlan, m: int) -> list[int]:
@@ -455,10 +470,19 @@ def _heights(plan: HostPlan, m: int) -> list[int]:
     return list(dict.fromkeys(min(x * rows, most) for x in pieces))
 
 
-def _with_depth(plan: HostPlan, depth: int, fixed: HostPlan | None) -> HostPlan:
+def _kept_columns(plan: HostPlan, mc: int, m: int) -> int:
+    """Columns of B prepared to take at once: all, or where a large B would be read again for each block of rows, those
+    that stay in the second-level cache."""
+    cols, cache = plan.kernel.block[1], plan.target.bytes_per_tile
+    if plan.b_mode != Mode.PREPARED or mc >= m or prepared_bytes(plan) <= 8 * cache:
+        return rounded(max(1, plan.params.n), cols)
+    return max(cols, cache // 2 // (plan.kc * plan.panel.itemsize * plan.parts[1]) // cols * cols)
+
+
+def _with_depth(plan: HostPlan, depth: int) -> HostPlan:
     """Return the plan with its blocks about `depth` deep, and where sums are then kept."""
     k, half = plan.params.k, plan.options.partials_type == "half"
-    kc = HALF_PARTIALS_DEPTH if half else fixed.kc if fixed else _even_depth(k, depth, plan.kernel.grain[2])
+    kc = HALF_PARTIALS_DEPTH if half else _even_depth(k, depth, plan.kernel.grain[2])
     sums = Sums.IN_PLACE if _in_place(plan) else Sums.TILE if k <= kc and not half else Sums.BLOCK
     return replace(plan, kc=kc, sums=int(sums))
 

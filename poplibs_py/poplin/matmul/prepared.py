@@ -10,23 +10,26 @@ import numpy as np
 from ...errors import bad_argument, bad_type
 from ...formats import FP32, Format
 from ...immutable import Immutable
-from ...program import result_array
 from ...target import Target
-from .arguments import Array, Given, contiguous, read_call, receiver
-from .lower import lower_prepare, program_of
+from .arguments import Array, Given, contiguous
+from .lower import Program, lower_prepare, program_of
 from .options import MatmulOptions
 from .params import MatmulParams
-from .plan import Epilogue, HostPlan, panel_format, parts, plan_host, prepared_bytes
+from .plan import FEW, Epilogue, HostPlan, panel_format, parts, plan_host, prepared_bytes
 
-__all__ = ["PreparedMatrix"]
+__all__ = ["SIDES", "PreparedMatrix"]
 
-_TYPICAL_ROWS = 1024
+SIDES = ("right", "left")
+"""Sides of a product that an operand is prepared for."""
+
+_TYPICAL = 1024  # rows of what a right operand is multiplied with, columns for a left one
 
 
 class PreparedMatrix(Immutable):
-    """The right operand of products, packed as the kernels read it.
+    """An operand of products, packed as the kernels read it.
 
-    Made by `poplibs_py.poplin.prepare`; `matmul(a, prepared)` then packs nothing of it.
+    Made by `poplibs_py.poplin.prepare`; ``matmul(a, prepared)``, or ``matmul(prepared, b)`` for a left operand, then
+    packs nothing of it.
 
     Attributes
     ----------
@@ -34,80 +37,106 @@ class PreparedMatrix(Immutable):
         Rows and columns of the matrix.
     format : Format
         Its format before packing.
+    side : {"right", "left"}
+        Which operand it is.
     nbytes : int
-        Bytes that the packed form takes.
+        Bytes that the packed form takes. A left operand is kept as it was besides: products with many columns, and
+        16-bit formats with very few, run fastest from that.
     """
 
-    __slots__ = ("__weakref__", "_packed", "_plan", "_whole", "format", "shape")
+    __slots__ = ("__weakref__", "_packed", "_plan", "_whole", "calls", "format", "shape", "side")
 
     shape: tuple[int, int]
     format: Format
+    side: str
     _plan: HostPlan
     _packed: Array
-    _whole: Array | None
+    _whole: Given | None
+    calls: dict[Any, Any]  # those made before, as `matmul` keeps them
 
-    def __init__(self, w: Given, a_format: Format, options: MatmulOptions, target: Target) -> None:
+    def __init__(self, w: Given, partner: Format, options: MatmulOptions, target: Target, side: str = "right") -> None:
         if not isinstance(w, Given):
             raise bad_type("w", type(w).__name__, "what poplin.prepare makes one from")
         if len(w.shape) != 2:
             raise bad_argument("w", f"shape {w.shape}", "a matrix")
-        k, n = w.shape
-        left, out = contiguous(a_format, _TYPICAL_ROWS, k, ()), contiguous(FP32, _TYPICAL_ROWS, n, ())
-        params = MatmulParams(_TYPICAL_ROWS, n, k, left, w.operand(()), out)
-        plan = plan_host(params, options, Epilogue(), target, packing=True)
+        is_left, typical = side == "left", _TYPICAL
+        m, k, n = (*w.shape, typical) if is_left else (typical, *w.shape)
+        a, b = contiguous(partner, m, k, ()), contiguous(partner, k, n, ())
+        a, b = (w.operand(()), b) if is_left else (a, w.operand(()))
+        params = MatmulParams(m, n, k, a, b, contiguous(FP32, m, n, ()))
+        plan = plan_host(params, options, Epilogue(), target, packing=True, left=is_left)
         room = np.empty(prepared_bytes(plan) + 64, np.uint8)
         packed = room[-room.ctypes.data % 64 :]
-        lower_prepare(plan).run(w.array, w.array, packed, None, None, w.scales)
-        # Where numbers are split in parts, a call that meets an infinity needs them whole.
-        whole = np.array(w.array, order="C") if plan.parts != (1, 1) else None
-        self._set(shape=(k, n), format=w.format, _plan=plan, _packed=packed, _whole=whole)
+        lower_prepare(plan).run(w.array, w.array, packed, None, w.scales, w.scales)
+        # A call that meets an infinity needs numbers whole that are split in parts.
+        whole = _copied(w) if is_left or plan.parts != (1, 1) else None
+        self._set(shape=w.shape, format=w.format, side=side, calls={}, _plan=plan, _packed=packed, _whole=whole)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the packed form."""
-        return self._packed.nbytes + (0 if self._whole is None else self._whole.nbytes)
+        return self._packed.nbytes + (0 if self._whole is None else self._whole.array.nbytes)
 
     def __repr__(self) -> str:
-        return f"PreparedMatrix(shape={self.shape}, format={self.format}, nbytes={self.nbytes})"
+        return f"PreparedMatrix(shape={self.shape}, format={self.format}, side={self.side!r}, nbytes={self.nbytes})"
 
-    def product(
-        self,
-        a: Given,
-        out: Any,
-        out_dtype: Any,
-        epilogue: Epilogue,
-        bias: Array | None,
-        options: MatmulOptions,
-        target: Target,
-        out_name: str = "out",
-    ) -> Any:
-        """Multiply `a` by this matrix; arguments as `matmul` has checked them."""
-        dtype = self.format.dtype or self.format.code_dtype
-        stand_in = Given(np.broadcast_to(np.zeros((), dtype), self.shape), self.format)
-        into = None if out is None else receiver(out, out_name)
-        call = read_call(a, stand_in, into, out_dtype, bias, out_name)
-        k, n = self.shape
-        params = replace(call.params, b=replace(contiguous(self.format, k, n, ()), batch=call.params.b.batch))
-        if not self._takes(params, options):
+    def stand_in(self, name: str) -> Given:
+        """Return what has this matrix's shape and format, for the operand `name`."""
+        if name != self._name:
             raise bad_type(
-                "a",
-                f"{a.format}, where b was prepared for {self._plan.asked.a.format}",
-                "the format that b was prepared for: prepare(w, a_dtype=...)",
+                name,
+                f"a matrix prepared for the {self.side}",
+                f"an array, or one prepared for this side: prepare(w, side={'left' if name == 'a' else 'right'!r})",
             )
-        program = program_of(params, options, epilogue, target, self._plan)
-        sources = [x for x in (a.array, bias) if x is not None]
-        if into is not None and any(np.may_share_memory(into.array, x) for x in sources):
-            spare = out.copy()
-            self.product(a, spare, None, epilogue, bias, options, target)
-            into.array[...] = receiver(spare, out_name).array
-            return out
-        result = result_array(call.shape, call.format.dtype) if into is None else into.array
-        program.run(a.array, self._packed, result, bias, a.scales, None, self._whole)
-        return result if out is None else out
+        dtype = self.format.dtype or self.format.code_dtype
+        return Given(np.broadcast_to(np.zeros((), dtype), self.shape), self.format)
+
+    def program(
+        self, params: MatmulParams, options: MatmulOptions, epilogue: Epilogue, target: Target
+    ) -> tuple[Program, Given, Array | None]:
+        """Return the program of a product with this operand, what it runs on in its place, and what it was before."""
+        left, whole = self.side == "left", self._whole
+        if left and whole is not None and not self._gains(params):
+            return program_of(replace(params, a=whole.operand(params.batch)), options, epilogue, target), whole, None
+        mine, other = (params.a, params.b) if left else (params.b, params.a)
+        lies = replace(contiguous(self.format, *self.shape, ()), batch=mine.batch)
+        params = replace(params, a=lies) if left else replace(params, b=lies)
+        if not self._takes(params, options):
+            planned = self._plan.asked.b if left else self._plan.asked.a
+            name, its = ("b", "a") if left else ("a", "b")
+            raise bad_type(
+                name,
+                f"{other.format}, where {its} was prepared for {planned.format}",
+                f"the format that {its} was prepared for: prepare(w, {name}_dtype=...)",
+            )
+        program = program_of(params, options, epilogue, target, self._plan, left)
+        again = whole.array if whole is not None and program.plan.fallback else None
+        return program, Given(self._packed, self.format), again
+
+    def _gains(self, params: MatmulParams) -> bool:
+        """Whether the transposed product is faster: its vectors are full where those of few columns are not.
+
+        From two vectors of columns on, the rows are read where they lie; dot products of few columns read them so too,
+        and numbers of 16 bits are half of what is read.
+        """
+        full = 2 * self._plan.kernel.grain[1]
+        least = FEW if self.format.bits == 16 else 0
+        return params.m > FEW and least < params.n < full
+
+    @property
+    def _name(self) -> str:
+        return "a" if self.side == "left" else "b"
 
     def _takes(self, params: MatmulParams, options: MatmulOptions) -> bool:
-        """Whether operands like a become panels that this one's multiply with."""
+        """Whether operands like the other become panels that this one's multiply with."""
+        mine = 0 if self.side == "left" else 1
         return self._plan.panel == FP32 or (
             panel_format(params, options, any_shape=True) == self._plan.panel
-            and parts(params, options)[1] == self._plan.parts[1]
+            and parts(params, options)[mine] == self._plan.parts[1]
         )
+
+
+def _copied(w: Given) -> Given:
+    """Return an operand's copy, in C order."""
+    scales = None if w.scales is None else w.scales.copy()
+    return replace(w, array=np.array(w.array, order="C"), scales=scales)

@@ -1,5 +1,5 @@
-/* Operands to panels: lines decoded to FP32 (or BF16), lines turned so that the columns become contiguous, and BF16 lines
- * interleaved to cells. Turning moves 4-byte cells and does not care what they hold. */
+/* Operands to panels: lines decoded to FP32 (or BF16), and BF16 lines interleaved to cells; transpose.h turns lines so that
+ * the columns become contiguous. */
 #ifndef POP_DOT_PACK_H
 #define POP_DOT_PACK_H
 #include "kernels/dot/dot.h"
@@ -107,54 +107,6 @@ static void pop_decode_bf16_bf16(const pop_format *f, const void *from, void *to
     memcpy(to, from, (size_t)n * 2);
 }
 
-/* 16 x 16 cells: four rounds that exchange neighbours at distance 1, 2, 4 and 8, one shuffle a register each. */
-POP_INLINE void pop_transpose_16(__m512i x[16])
-{
-    __m512i y[16];
-#pragma GCC unroll 8
-    for (int i = 0; i < 8; i++) {
-        y[2 * i] = _mm512_unpacklo_epi32(x[2 * i], x[2 * i + 1]);
-        y[2 * i + 1] = _mm512_unpackhi_epi32(x[2 * i], x[2 * i + 1]);
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) {
-        x[4 * i] = _mm512_unpacklo_epi64(y[4 * i], y[4 * i + 2]);
-        x[4 * i + 1] = _mm512_unpackhi_epi64(y[4 * i], y[4 * i + 2]);
-        x[4 * i + 2] = _mm512_unpacklo_epi64(y[4 * i + 1], y[4 * i + 3]);
-        x[4 * i + 3] = _mm512_unpackhi_epi64(y[4 * i + 1], y[4 * i + 3]);
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) {
-        y[i] = _mm512_shuffle_i32x4(x[i], x[4 + i], 0x88);
-        y[4 + i] = _mm512_shuffle_i32x4(x[i], x[4 + i], 0xdd);
-        y[8 + i] = _mm512_shuffle_i32x4(x[8 + i], x[12 + i], 0x88);
-        y[12 + i] = _mm512_shuffle_i32x4(x[8 + i], x[12 + i], 0xdd);
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) {
-        x[i] = _mm512_shuffle_i32x4(y[i], y[8 + i], 0x88);
-        x[4 + i] = _mm512_shuffle_i32x4(y[4 + i], y[12 + i], 0x88);
-        x[8 + i] = _mm512_shuffle_i32x4(y[i], y[8 + i], 0xdd);
-        x[12 + i] = _mm512_shuffle_i32x4(y[4 + i], y[12 + i], 0xdd);
-    }
-}
-
-static void pop_transpose(const char *from, int64_t line, int64_t lines, int64_t cells, char *to, int64_t cell)
-{
-    for (int64_t k = 0; k < cells; k += 16) {
-        int64_t n = cells - k < 16 ? cells - k : 16;
-        __mmask16 mask = (__mmask16)(0xffffu >> (16 - n));
-        __m512i x[16];
-#pragma GCC unroll 16
-        for (int i = 0; i < 16; i++)
-            x[i] = i < lines ? _mm512_maskz_loadu_epi32(mask, from + i * line + 4 * k) : _mm512_setzero_si512();
-        pop_transpose_16(x);
-#pragma GCC unroll 16
-        for (int i = 0; i < 16; i++)
-            if (i < n) _mm512_storeu_si512(to + (k + i) * cell, x[i]);
-    }
-}
-
 static void pop_interleave(const uint16_t *even, const uint16_t *odd, uint16_t *to, int64_t n)
 {
     const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37, 5,
@@ -169,15 +121,6 @@ static void pop_interleave(const uint16_t *even, const uint16_t *odd, uint16_t *
     for (; j < n; j++) to[2 * j] = even[j], to[2 * j + 1] = odd[j];
 }
 #else
-static void pop_transpose(const char *from, int64_t line, int64_t lines, int64_t cells, char *to, int64_t cell)
-{
-    for (int64_t k = 0; k < cells; k++) {
-        uint32_t x[16] = {0};
-        for (int64_t i = 0; i < lines; i++) memcpy(x + i, from + i * line + 4 * k, 4);
-        memcpy(to + k * cell, x, sizeof x);
-    }
-}
-
 static void pop_interleave(const uint16_t *even, const uint16_t *odd, uint16_t *to, int64_t n)
 {
     for (int64_t j = 0; j < n; j++) to[2 * j] = even[j], to[2 * j + 1] = odd[j];

@@ -10,8 +10,6 @@ from poplibs_py.formats import BF16, F143, FORMATS, FP16, FP32, Format, QuarterA
 from poplibs_py.poplin.matmul import reference
 from poplibs_py.testing import (
     assert_same_bits,
-    assert_within_bound,
-    bound,
     check,
     exact_operands,
     random_operand,
@@ -132,13 +130,6 @@ def test_scales_of_a_batch(blocks):
     )
 
 
-@given(EDGES, EDGES, st.integers(1, 300), QUARTERS, BLOCKS, SEEDS)
-def test_a_prepared_operand_keeps_its_scales(m, n, k, b_format, blocks, seed):
-    a, b = random_operand((m, k), b_format, seed), quarter(random_operand((k, n), b_format, seed + 1), blocks, seed)
-    ball = bound("matmul", a, b, out_dtype="float32")
-    assert_within_bound(poplin.matmul(a, poplin.prepare(b), out_dtype="float32"), ball)
-
-
 NARROW = st.sampled_from([*(f for f in FORMATS if f.bits <= 16), Format("e3m4", 3, 4, 3, "ieee")])
 
 
@@ -215,22 +206,6 @@ def test_a_bias_belongs_to_columns_or_rows(m, n, k, per_row, activation, seed):
     a, b = random_operand((2, m, k), "float16", seed), random_operand((2, k, n), "float16", seed + 1)
     bias = random_operand((m, 1) if per_row else (2, 1, n), "bfloat16", seed + 2)
     check("matmul", a, b, bias=bias, activation=activation, out_dtype="float32")
-
-
-@given(EDGES, EDGES, st.integers(0, 700), ANY, ANY, SEEDS)
-def test_a_prepared_operand_gives_the_same_results(m, n, k, a_format, b_format, seed):
-    made = exact_operands((m, k), (k, n), a_format, b_format, seed=seed)
-    w = poplin.prepare(made.b, a_dtype=a_format)
-    assert_same_bits(poplin.matmul(made.a, w, out_dtype="float32"), poplin.matmul(made.a, made.b, out_dtype="float32"))
-
-
-def test_a_prepared_operand_refuses_formats_it_was_not_packed_for():
-    w = poplin.prepare(np.ones((4, 4), BF16.dtype))
-    x = np.ones((2, 4), np.float32)
-    if poplin.plan_matmul((2, 4), (4, 4), dtype="bfloat16").panel == BF16:
-        with pytest.raises(TypeError, match="a: got float32, where b was prepared for bfloat16"):
-            poplin.matmul(x, w)
-    assert_same_bits(poplin.matmul(x, poplin.prepare(np.ones((4, 4), BF16.dtype), a_dtype="float32")), x * 4)
 
 
 def test_the_result_may_overlap_the_operands():

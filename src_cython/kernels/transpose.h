@@ -1,0 +1,71 @@
+/* Lines of 4-byte cells turned so that columns become contiguous; what the cells hold does not matter. */
+#ifndef POP_TRANSPOSE_H
+#define POP_TRANSPOSE_H
+#include <stdint.h>
+#include <string.h>
+
+#include "kernels/abi.h"
+
+/* `pop_transpose`: `lines` <= 16 lines of cells, `line` bytes apart, to lines of 16 cells `cell` bytes apart; absent lines
+ * give zeros. */
+#if POP_LEVEL >= POP_LEVEL_AVX512
+#include <immintrin.h>
+
+/* 16 x 16 cells: four rounds that exchange neighbours at distance 1, 2, 4 and 8, one shuffle a register each. */
+POP_INLINE void pop_transpose_16(__m512i x[16])
+{
+    __m512i y[16];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++) {
+        y[2 * i] = _mm512_unpacklo_epi32(x[2 * i], x[2 * i + 1]);
+        y[2 * i + 1] = _mm512_unpackhi_epi32(x[2 * i], x[2 * i + 1]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        x[4 * i] = _mm512_unpacklo_epi64(y[4 * i], y[4 * i + 2]);
+        x[4 * i + 1] = _mm512_unpackhi_epi64(y[4 * i], y[4 * i + 2]);
+        x[4 * i + 2] = _mm512_unpacklo_epi64(y[4 * i + 1], y[4 * i + 3]);
+        x[4 * i + 3] = _mm512_unpackhi_epi64(y[4 * i + 1], y[4 * i + 3]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        y[i] = _mm512_shuffle_i32x4(x[i], x[4 + i], 0x88);
+        y[4 + i] = _mm512_shuffle_i32x4(x[i], x[4 + i], 0xdd);
+        y[8 + i] = _mm512_shuffle_i32x4(x[8 + i], x[12 + i], 0x88);
+        y[12 + i] = _mm512_shuffle_i32x4(x[8 + i], x[12 + i], 0xdd);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        x[i] = _mm512_shuffle_i32x4(y[i], y[8 + i], 0x88);
+        x[4 + i] = _mm512_shuffle_i32x4(y[4 + i], y[12 + i], 0x88);
+        x[8 + i] = _mm512_shuffle_i32x4(y[i], y[8 + i], 0xdd);
+        x[12 + i] = _mm512_shuffle_i32x4(y[4 + i], y[12 + i], 0xdd);
+    }
+}
+
+static void pop_transpose(const char *from, int64_t line, int64_t lines, int64_t cells, char *to, int64_t cell)
+{
+    for (int64_t k = 0; k < cells; k += 16) {
+        int64_t n = cells - k < 16 ? cells - k : 16;
+        __mmask16 mask = (__mmask16)(0xffffu >> (16 - n));
+        __m512i x[16];
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; i++)
+            x[i] = i < lines ? _mm512_maskz_loadu_epi32(mask, from + i * line + 4 * k) : _mm512_setzero_si512();
+        pop_transpose_16(x);
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; i++)
+            if (i < n) _mm512_storeu_si512(to + (k + i) * cell, x[i]);
+    }
+}
+#else
+static void pop_transpose(const char *from, int64_t line, int64_t lines, int64_t cells, char *to, int64_t cell)
+{
+    for (int64_t k = 0; k < cells; k++) {
+        uint32_t x[16] = {0};
+        for (int64_t i = 0; i < lines; i++) memcpy(x + i, from + i * line + 4 * k, 4);
+        memcpy(to + k * cell, x, sizeof x);
+    }
+}
+#endif
+#endif
