@@ -9,10 +9,12 @@ the result once to its format.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from ..errors import bad_option
 from ..formats import FP32, format_of
 from ..formats.bounds import Ball, matmul_ball
 from ..poplin.matmul.bound import finished_ball
@@ -35,16 +37,19 @@ __all__ = [
 Array = np.ndarray[Any, Any]
 
 _SPLIT_PASSES = 4
+_MEMORY = ("available_memory_proportion", "strict_memory", "options")
 
 
 def sparse_dense_matmul_bound(w: BlockSparseMatrix, x: Any, *, out: Any = None, out_dtype: object = None,
-                              bias: Any = None, activation: str | None = None) -> Ball:
+                              bias: Any = None, activation: str | None = None, **memory: object) -> Ball:
     """Return exact results and radii of a `static.sparse_dense_matmul` call; a dynamic one has the same.
 
     Parameters
     ----------
     w, x, out, out_dtype, bias, activation
         As the product takes them.
+    **memory
+        What bounds its temporary bytes and changes no bit of it.
 
     Examples
     --------
@@ -54,6 +59,7 @@ def sparse_dense_matmul_bound(w: BlockSparseMatrix, x: Any, *, out: Any = None, 
     >>> float(ball.centre[3, 0]), float(ball.radius[3, 0]) < 1e-6
     (1.0, True)
     """
+    _check_memory(memory)
     wanted = format_of(out_dtype) if out_dtype is not None else FP32 if out is None else format_of(out)
     domain = domain_of(w.format.name, format_of(getattr(x, "format", x)).name, w.block_shape)
     dense = values(x)
@@ -66,8 +72,9 @@ def sparse_dense_matmul_bound(w: BlockSparseMatrix, x: Any, *, out: Any = None, 
 
 
 def dense_sparse_matmul_bound(x: Any, w: BlockSparseMatrix, *, out: Any = None, out_dtype: object = None,
-                              bias: Any = None, activation: str | None = None) -> Ball:
+                              bias: Any = None, activation: str | None = None, **memory: object) -> Ball:
     """Return exact results and radii of a `static.dense_sparse_matmul` call: those of the transposes, transposed."""
+    _check_memory(memory)
     vector = len(getattr(x, "shape", ())) == 1
     turned = x if vector else np.swapaxes(x, -1, -2)
     ball = sparse_dense_matmul_bound(w.T, turned, out=out, out_dtype=out_dtype, bias=bias, activation=activation)
@@ -99,12 +106,20 @@ def fully_connected_sparse_grad_w_bound(w: BlockSparseMatrix, grads: Array, acts
     return stored_grad_w_bound(w, _by_group(grads, w.groups), _by_group(acts, w.groups), **keywords)
 
 
-def stored_grad_w_bound(w: BlockSparseMatrix, grads: Any, x: Any, *, out: Any = None, out_dtype: object = None) -> Ball:
+def stored_grad_w_bound(w: BlockSparseMatrix, grads: Any, x: Any, *, out: Any = None, out_dtype: object = None,
+                        **memory: object) -> Ball:
     """Return exact results and radii of a `static.sparse_grad_w` call, shaped like the blocks."""
+    _check_memory(memory)
     ball = sparse_grad_w_bound(w, grads, x, out_dtype=out_dtype if out is None else format_of(out))
     p = w.pattern
     turned = (part.swapaxes(1, 2) if w.is_transposed else part for part in (ball.centre, ball.radius))
     return Ball(*(sampled(part, p.block_shape, p.row_offsets, p.column_indices) for part in turned))
+
+
+def _check_memory(given: Mapping[str, object]) -> None:
+    for name in given:
+        if name not in _MEMORY:
+            raise bad_option(name, _MEMORY)
 
 
 def _by_group(batch_first: Array, groups: int) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from ...errors import bad_argument, bad_type, flag
 from ...program import result_array
 from ..matrix import BlockSparseMatrix
 from ..products.forward import multiply
+from ..products.memory import Memory, memory_of
 from ..products.operands import Operand, check_matrix, dense_operand, result_format
 from ..products.prepared import PreparedDense
 from ..products.sample import sample
@@ -22,7 +24,9 @@ Array = np.ndarray[Any, Any]
 
 def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, transpose_lhs: bool = False,
                         transpose_rhs: bool = False, capacity: Capacity | None = None, out: Array | None = None,
-                        out_dtype: object = None, bias: object = None, activation: str | None = None) -> Array:
+                        out_dtype: object = None, bias: object = None, activation: str | None = None,
+                        available_memory_proportion: float = 0, strict_memory: bool = False,
+                        options: Mapping[str, Any] | None = None) -> Array:
     """Multiply a block-sparse matrix with a new pattern by a dense matrix: ``Y = activation(op(W) op(X) + bias)``.
 
     Parameters
@@ -33,7 +37,7 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, trans
         Whether to take `w`, `x` transposed.
     capacity : Capacity, optional
         Blocks to make room for; by default what `w` has, rounded up.
-    out, out_dtype, bias, activation : optional
+    out, out_dtype, bias, activation, available_memory_proportion, strict_memory, options : optional
         As for `popsparse.static.sparse_dense_matmul`.
 
     Returns
@@ -60,6 +64,7 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, trans
     array([[2., 2., 2., 2.]], dtype=float32)
     """
     check_matrix("w", w)
+    memory = memory_of(available_memory_proportion, strict_memory, options)
     left = w.T if flag("transpose_lhs", transpose_lhs) else w
     if flag("transpose_rhs", transpose_rhs):
         if isinstance(x, PreparedDense):
@@ -67,21 +72,22 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, trans
         operand = dense_operand("x", x)
         turned = operand.moved(lambda array: array.swapaxes(-1, -2) if array.ndim >= 2 else array)
         return multiply(left, turned, out=out, out_dtype=out_dtype, bias=bias, activation=activation,
-                        capacity=_room(w, capacity))
+                        capacity=_room(w, capacity), memory=memory)
     return multiply(left, x, out=out, out_dtype=out_dtype, bias=bias, activation=activation,
-                    capacity=_room(w, capacity))
+                    capacity=_room(w, capacity), memory=memory)
 
 
 def fully_connected_fwd(w: BlockSparseMatrix, acts: Array, *, capacity: Capacity | None = None,
                         out: Array | None = None, out_dtype: object = None, bias: object = None,
-                        activation: str | None = None) -> Array:
+                        activation: str | None = None, available_memory_proportion: float = 0,
+                        strict_memory: bool = False, options: Mapping[str, Any] | None = None) -> Array:
     """Apply a fully connected layer with sparse weights: ``acts W'`` for each group.
 
     Parameters
     ----------
     w : BlockSparseMatrix, shape (outputs, inputs)
     acts : numpy.ndarray, shape (batch, groups * inputs)
-    capacity, out, out_dtype, activation : optional
+    capacity, out, out_dtype, activation, available_memory_proportion, strict_memory, options : optional
         As for `sparse_dense_matmul`.
     bias : array_like, shape (outputs,) or (groups, outputs), optional
 
@@ -101,18 +107,20 @@ def fully_connected_fwd(w: BlockSparseMatrix, acts: Array, *, capacity: Capacity
     >>> dynamic.fully_connected_fwd(w, np.array([[2, 5]], np.float32))
     array([[2., 0., 6.]], dtype=float32)
     """
-    return _layer(check_matrix("w", w), acts, "acts", _room(w, capacity), out, out_dtype, bias, activation)
+    memory = memory_of(available_memory_proportion, strict_memory, options)
+    return _layer(check_matrix("w", w), acts, "acts", _room(w, capacity), out, out_dtype, bias, activation, memory)
 
 
 def fully_connected_grad_a(w: BlockSparseMatrix, grads: Array, *, capacity: Capacity | None = None,
-                           out: Array | None = None, out_dtype: object = None) -> Array:
+                           out: Array | None = None, out_dtype: object = None, available_memory_proportion: float = 0,
+                           strict_memory: bool = False, options: Mapping[str, Any] | None = None) -> Array:
     """Return the gradient of a layer's input: ``grads W`` for each group, from W as it is stored.
 
     Parameters
     ----------
     w : BlockSparseMatrix, shape (outputs, inputs)
     grads : numpy.ndarray, shape (batch, groups * outputs)
-    capacity, out, out_dtype : optional
+    capacity, out, out_dtype, available_memory_proportion, strict_memory, options : optional
         As for `sparse_dense_matmul`.
 
     Returns
@@ -123,12 +131,13 @@ def fully_connected_grad_a(w: BlockSparseMatrix, grads: Array, *, capacity: Capa
     -----
     It corresponds to PopLibs' ``popsparse::dynamic::fullyConnectedGradA``.
     """
-    return _layer(check_matrix("w", w).T, grads, "grads", _room(w, capacity), out, out_dtype, None, None)
+    memory = memory_of(available_memory_proportion, strict_memory, options)
+    return _layer(check_matrix("w", w).T, grads, "grads", _room(w, capacity), out, out_dtype, None, None, memory)
 
 
 def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Array, *, out: Array | None = None,
                                   out_dtype: object = None, available_memory_proportion: float = 0.6,
-                                  strict_memory: bool = False) -> Array:
+                                  strict_memory: bool = False, options: Mapping[str, Any] | None = None) -> Array:
     """Return the gradient of a layer's stored weights: ``grads' acts`` at the pattern of `w`.
 
     Parameters
@@ -140,7 +149,7 @@ def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Arra
     out : numpy.ndarray, shape of ``w.blocks``, optional
     out_dtype : Format, dtype or str, optional
         Format of the result (default FP32, or that of `out`).
-    available_memory_proportion, strict_memory : optional
+    available_memory_proportion, strict_memory, options : optional
         As for `popsparse.static.sparse_grad_w`.
 
     Returns
@@ -161,7 +170,7 @@ def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Arra
     if batches[0] != batches[1]:
         raise bad_argument("acts", f"a batch of {batches[1]}", f"that of grads, {batches[0]}")
     return sample(w, left, right, out=out, out_dtype=out_dtype,
-                  available_memory_proportion=available_memory_proportion, strict_memory=strict_memory)
+                  memory=memory_of(available_memory_proportion, strict_memory, options))
 
 
 def _room(w: BlockSparseMatrix, capacity: Capacity | None) -> int:
@@ -183,12 +192,12 @@ def _grouped(name: str, given: object, groups: int, width: int) -> Operand:
 
 
 def _layer(w: BlockSparseMatrix, given: object, name: str, room: int, out: Array | None, out_dtype: object,
-           bias: object, activation: str | None) -> Array:
+           bias: object, activation: str | None, memory: Memory) -> Array:
     x = _grouped(name, given, w.groups, w.shape[1])
     wanted = (x.array.shape[2], w.groups * w.shape[0])
     target = result_array(wanted, result_format(out_dtype).dtype) if out is None else out
     if not isinstance(target, np.ndarray) or target.shape != wanted:
         raise bad_argument("out", getattr(out, "shape", type(out).__name__), f"a numpy.ndarray of shape {wanted}")
     multiply(w, x, out=_grouped("out", target, w.groups, w.shape[0]).array, out_dtype=out_dtype, bias=bias,
-             activation=activation, capacity=room)
+             activation=activation, capacity=room, memory=memory)
     return target

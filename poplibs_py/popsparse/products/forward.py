@@ -17,6 +17,7 @@ from ..matrix import BlockSparseMatrix
 from ..pattern import BlockPattern
 from ._layout import layout_key
 from ._transpose import transpose
+from .memory import UNBOUNDED, Memory, fits, within
 from .multiply import Product, Values, domain_of, itemsize_of, program
 from .operands import (
     Operand,
@@ -29,6 +30,7 @@ from .operands import (
     result_format,
 )
 from .prepared import PreparedDense
+from .slices import longest_row, run_slices
 
 __all__ = ["multiply", "pattern_arrays", "product_of", "run_product", "threads_for"]
 
@@ -74,7 +76,7 @@ def threads_for(multiplications: int) -> int:
 
 def multiply(w: BlockSparseMatrix, x: object, *, out: object | None = None, out_dtype: object = None,
              bias: object = None, activation: object = None, swapped: bool = False,
-             capacity: int | None = None) -> Array:
+             capacity: int | None = None, memory: Memory = UNBOUNDED) -> Array:
     """Multiply by a matrix that is known to be one.
 
     With `swapped`, X and the result are transposed on their way in and out, and messages speak of them as given. With
@@ -82,18 +84,18 @@ def multiply(w: BlockSparseMatrix, x: object, *, out: object | None = None, out_
     """
     key = None
     if out_dtype is None and bias is None and activation is None and not listening():
-        key = _key(w, x, out, swapped, capacity)
+        key = _key(w, x, out, swapped, capacity, memory.proportion)
         made = _made.get(key) if key is not None else None
         if made is not None:
             return _repeat(made, w, x, out, swapped, capacity is None)
     rows, depth = w.shape
     if isinstance(x, PreparedDense) and not swapped:
-        return _multiply_prepared(w, x, out, out_dtype, bias, activation, capacity)
+        return _multiply_prepared(w, x, out, out_dtype, bias, activation, capacity, memory)
     operand = dense_operand("x", x)
     if operand.array.ndim == 1 and w.groups == 1:
         vector = x if type(x) is np.ndarray else operand
         return _multiply_vector(w, vector, out, swapped, out_dtype=out_dtype, bias=bias, activation=activation,
-                                capacity=capacity)
+                                capacity=capacity, memory=memory)
     if swapped and operand.array.ndim >= 2:
         operand = operand.moved(lambda array: array.swapaxes(-1, -2))
     check_rows("x", operand.array, depth, w.groups)
@@ -101,10 +103,10 @@ def multiply(w: BlockSparseMatrix, x: object, *, out: object | None = None, out_
     shape = (*dense.shape[:-2], rows, dense.shape[-1])
     y, y_format = _result(shape, out, out_dtype, swapped, dense, w.blocks)
     product = product_of(w, dense.shape[-1], describe(dense, operand.format, operand.scale), describe(y, y_format),
-                       bias is not None, check_activation(activation), capacity)
+                       bias is not None, check_activation(activation), capacity, memory)
     run_product(product, w, dense, y, check_bias(bias, rows, w.groups), capacity is None)
     result = y.swapaxes(-1, -2) if swapped else y
-    if key is not None and y.size:
+    if key is not None and y.size and not product.slice_blocks and fits(product, memory):
         if len(_made) >= _MOST_MADE:
             _made.clear()
         _made[key] = program(product), result.shape
@@ -126,7 +128,8 @@ def _multiply_vector(w: BlockSparseMatrix, x: Array | Operand, out: object, swap
     return out if isinstance(out, np.ndarray) else made.reshape(rows)
 
 
-def _key(w: BlockSparseMatrix, x: Any, out: object, swapped: bool, capacity: int | None) -> tuple[Any, ...] | None:
+def _key(w: BlockSparseMatrix, x: Any, out: object, swapped: bool, capacity: int | None,
+         proportion: float) -> tuple[Any, ...] | None:
     # All that decides which program runs, or None: then everything is looked at first.
     layout = layout_key(x, out, w._blocks)
     if layout is None or not isinstance(w.scale, int):
@@ -135,7 +138,7 @@ def _key(w: BlockSparseMatrix, x: Any, out: object, swapped: bool, capacity: int
     columns = x.shape[-2 if swapped else -1] if x.ndim > 1 else 1
     threads = 1 if settings.num_threads == 1 else threads_for(size * columns)
     return (layout, swapped, p.shape, p.block_shape, p.groups, w.is_transposed, w.format.name, w.scale, threads,
-            capacity or p.column_indices.size)
+            capacity or p.column_indices.size, proportion)
 
 
 def _repeat(made: tuple[Executable, tuple[int, ...]], w: BlockSparseMatrix, x: Any, out: Any, swapped: bool,
@@ -155,7 +158,7 @@ def _repeat(made: tuple[Executable, tuple[int, ...]], w: BlockSparseMatrix, x: A
 
 
 def _multiply_prepared(w: BlockSparseMatrix, x: PreparedDense, out: object | None, out_dtype: object, bias: object,
-                       activation: object, capacity: int | None) -> Array:
+                       activation: object, capacity: int | None, memory: Memory) -> Array:
     rows, depth = w.shape
     if (x.groups, x.rows) != (w.groups, depth):
         raise bad_type("x", f"{x.groups} groups of {x.rows} rows", f"{w.groups} groups of {depth} rows")
@@ -163,7 +166,7 @@ def _multiply_prepared(w: BlockSparseMatrix, x: PreparedDense, out: object | Non
         raise bad_type("x", "operand prepared as bfloat16", f"one prepared for a matrix of {w.format.name}")
     y, y_format = _result(x.result_shape(rows), out, out_dtype, False, w.blocks)
     product = product_of(w, x.columns, x.dense, describe(y, y_format), bias is not None, check_activation(activation),
-                       capacity)
+                       capacity, memory)
     run_product(product, w, x.panels, y, check_bias(bias, rows, w.groups), capacity is None)
     return y
 
@@ -177,13 +180,15 @@ def _result(shape: tuple[int, ...], out: object | None, out_dtype: object, swapp
 
 
 def product_of(w: BlockSparseMatrix, columns: int, x: Any, y: Any, bias: bool, activation: str | None,
-             capacity: int | None) -> Product:
+             capacity: int | None, memory: Memory = UNBOUNDED) -> Product:
+    """Return the product of a matrix and a dense operand as it will run, within the bound on its memory."""
     domain = domain_of(w.format.name, x.format, w.pattern.block_shape)
     scale = w.scale if isinstance(w.scale, int) else None
     decoded = w.format.name != domain or domain == "float16" or (domain == "bfloat16" and w.is_transposed)
     values = Values(w.format.name, scale, (capacity or w.n_blocks) if decoded else 0)
-    return Product(w.shape, w.pattern.block_shape, w.groups, columns, threads_for(w.nnz * columns), w.is_transposed,
-                   domain, values, x, y, bias, activation, _panels_pay(w, columns * itemsize_of(x.format)))
+    product = Product(w.shape, w.pattern.block_shape, w.groups, columns, threads_for(w.nnz * columns), w.is_transposed,
+                      domain, values, x, y, bias, activation, _panels_pay(w, columns * itemsize_of(x.format)))
+    return within(product, memory, lambda: longest_row(pattern_arrays(w, capacity is None)[0]))
 
 
 def _panels_pay(w: BlockSparseMatrix, row_bytes: int) -> bool:
@@ -204,7 +209,10 @@ def run_product(product: Product, w: BlockSparseMatrix, x: Array, y: Array, bias
     if product.w.scale is None:
         extra.append(np.ascontiguousarray(w.scale))
     began = perf_counter()
-    program(product)(pattern[0], pattern[1], w.blocks, x, y, *pattern[2:], *extra)
+    if product.slice_blocks:
+        run_slices(product, w, pattern, x, y, bias)
+    else:
+        program(product)(pattern[0], pattern[1], w.blocks, x, y, *pattern[2:], *extra)
     if listening():
         record(_run_of(product, w, "static" if keep else "dynamic", perf_counter() - began))
 

@@ -77,6 +77,10 @@ class Product:
     activation : str or None
     panels : bool
         Whether to copy X to panels even where it could be read as it lies.
+    most_strip : int
+        The most columns that are walked together, or 0 for as many as are fastest.
+    slice_blocks : int
+        Blocks of W that are decoded at a time, those of some block rows, or 0 for all.
     """
 
     shape: tuple[int, int]
@@ -92,6 +96,8 @@ class Product:
     bias: bool = False
     activation: str | None = None
     panels: bool = False
+    most_strip: int = 0
+    slice_blocks: int = 0
 
     @property
     def kernel(self) -> Kernel:
@@ -156,7 +162,8 @@ class Product:
             return self.x.panel
         if self.packs or self.finishes:
             fit = strip_of(self.shape[1] if self.packs else 1, self.size, self.columns)
-            return min(fit, _ELEMENT_COLUMNS, -(-self.columns // 16) * 16) if self._elements else fit
+            fit = min(fit, _ELEMENT_COLUMNS, -(-self.columns // 16) * 16) if self._elements else fit
+            return min(fit, self.most_strip or fit)
         return max(1, self.columns)
 
     @property
@@ -176,7 +183,18 @@ class Product:
     @property
     def workspace_bytes(self) -> int:
         """Bytes of W's values made ready, for all threads."""
-        return self.w.capacity * self.block_bytes if self.decodes else 0
+        return (self.slice_blocks or self.w.capacity) * self.block_bytes if self.decodes else 0
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of a block that must be gathered before it is decoded: those of a transpose lie apart."""
+        rows, columns = self.block_shape
+        return rows * columns * itemsize_of(self.w.format) if self.transposed else 0
+
+    @property
+    def gathered_bytes(self) -> int:
+        """Bytes of the blocks that are gathered at a time."""
+        return self.slice_blocks * self.stored_bytes
 
     @property
     def n_operands(self) -> int:

@@ -12,10 +12,10 @@ from ...errors import MemoryBoundError, MemoryBoundWarning, UnsupportedError, ba
 from ...formats import format_of
 from ...kernels.registry import select
 from ...program import Executable, result_array
-from ...target import Target, memory_bound
 from ..matrix import BlockSparseMatrix
 from .forward import threads_for
 from .items import FORMAT_NUMBERS, OVERFLOW_INFINITY, OVERFLOW_NAN, PANEL, SAMPLE
+from .memory import Memory
 from .multiply import Dense, domain_of, itemsize_of
 from .operands import check_out, check_rows, dense_operand, describe, result_format
 
@@ -177,26 +177,21 @@ def _panels(s: Sampling, domain: str, row_bytes: int) -> tuple[int, Array, Array
     return address, flat, np.arange(flat.size) // s.groups
 
 
-@lru_cache(maxsize=1)
-def _host() -> Target:
-    return Target.host()
-
-
-def _bounded(s: Sampling, proportion: float, strict: bool) -> None:
+def _bounded(s: Sampling, memory: Memory) -> None:
     # Complain where no layout keeps to the bound.
     layout = lay_out(s)
     taken, allowed = layout.workspace + s.threads * layout.scratch, (s.bound or 0) * s.threads
     if s.bound is None or taken <= allowed:
         return
-    text = (f"sparse_grad_w: available_memory_proportion={proportion} leaves {allowed} bytes; the least that any plan "
-            f"takes is {taken}")
-    if strict:
+    text = (f"sparse_grad_w: available_memory_proportion={memory.proportion} leaves {allowed} bytes; the least that "
+            f"any plan takes is {taken}")
+    if memory.strict:
         raise MemoryBoundError(text)
     warn(text + "; the bound was raised", MemoryBoundWarning)
 
 
 def sample(w: BlockSparseMatrix, dy: object, x: object, *, out: object | None = None, out_dtype: object = None,
-           available_memory_proportion: float = 0.6, strict_memory: bool = False, x_name: str = "acts") -> Array:
+           memory: Memory, x_name: str = "acts") -> Array:
     """Return the stored values of ``dY X'`` at the pattern of a matrix that is known to be one."""
     left, right = dense_operand("grads", dy), dense_operand(x_name, x)
     check_rows("grads", left.array, w.shape[0], w.groups)
@@ -204,7 +199,6 @@ def sample(w: BlockSparseMatrix, dy: object, x: object, *, out: object | None = 
     columns = left.array.shape[-1]
     if right.array.shape[-1] != columns or right.array.ndim != left.array.ndim:
         raise bad_argument(x_name, f"shape {right.array.shape}", f"as many columns as grads, {columns}")
-    bound = memory_bound(_host(), available_memory_proportion)
     if w.is_transposed:
         left, right = right, left
     wanted = result_format(out_dtype, out)
@@ -217,8 +211,9 @@ def sample(w: BlockSparseMatrix, dy: object, x: object, *, out: object | None = 
         domain = sampled_domain(left.format.name, right.format.name)
         sampling = Sampling(w.pattern.shape, w.pattern.block_shape, w.groups, columns, threads_for(w.nnz * columns),
                             domain, describe(left.array, left.format, left.scale),
-                            describe(right.array, right.format, right.scale), wanted.name, 0, bound)
-        _bounded(sampling, available_memory_proportion, strict_memory)
+                            describe(right.array, right.format, right.scale), wanted.name, 0,
+                            memory.bound)
+        _bounded(sampling, memory)
         program(sampling)(w.row_offsets, w.column_indices, left.array, right.array, target)
     if target is not values:
         values[...] = target

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from ..matrix import BlockSparseMatrix
 from ..products.forward import multiply
+from ..products.memory import memory_of
 from ..products.operands import check_matrix
 from ..products.prepared import PreparedDense
 from ..products.sample import sample
@@ -18,7 +20,9 @@ Array = np.ndarray[Any, Any]
 
 
 def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, out: Array | None = None,
-                        out_dtype: object = None, bias: object = None, activation: str | None = None) -> Array:
+                        out_dtype: object = None, bias: object = None, activation: str | None = None,
+                        available_memory_proportion: float = 0, strict_memory: bool = False,
+                        options: Mapping[str, Any] | None = None) -> Array:
     """Multiply a block-sparse by a dense matrix: ``Y = activation(W X + bias)``.
 
     Parameters
@@ -35,6 +39,15 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, out: 
     bias : array_like, shape (m,) or (groups, m), optional
         Added to each row, as FP32.
     activation : {None, "relu", "gelu", "silu"}, optional
+    available_memory_proportion : float, optional
+        Share of each thread's tile memory (a core's second-level cache) for temporary bytes: panels of X, sums on their
+        way to the epilogue, decoded values of W. 0, the default, asks for no bound: the fastest plan runs, and
+        `plan_sparse_dense_matmul` tells what it takes.
+    strict_memory : bool, optional
+        Raise where no plan keeps to the bound, instead of warning (default False).
+    options : mapping, optional
+        PopLibs' spelling, ``{"availableMemoryProportion": 0.3}``; its other options for sparse products are known and
+        change nothing here.
 
     Returns
     -------
@@ -45,6 +58,13 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, out: 
     ------
     InvalidArgumentError, InvalidTypeError
         For shapes that do not fit, or a dtype that is not served.
+    MemoryBoundError
+        With `strict_memory`, if no plan keeps to the bound.
+
+    Warns
+    -----
+    MemoryBoundWarning
+        Otherwise, in that case: the bound doubles until it has passed twice the tile memory, and is then dropped.
 
     Notes
     -----
@@ -57,7 +77,7 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, out: 
     multiples of 16. Otherwise each element of Y is one chain of FP32 fused multiply-adds over the stored elements of
     its row by ascending column, and the bits depend neither on the instruction set nor on the number of threads. Bias,
     activation and the cast to `out_dtype` follow, each rounded once. ``testing.bound("sparse_dense_matmul", w, x)``
-    gives the error bound.
+    gives the error bound. A memory bound changes no bit.
 
     Examples
     --------
@@ -67,11 +87,13 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, out: 
     >>> static.sparse_dense_matmul(w, np.ones((4, 2), np.float32), bias=[0, 1, 2, -4], activation="relu")[:, 0]
     array([3., 4., 5., 0.], dtype=float32)
     """
-    return multiply(check_matrix("w", w), x, out=out, out_dtype=out_dtype, bias=bias, activation=activation)
+    return multiply(check_matrix("w", w), x, out=out, out_dtype=out_dtype, bias=bias, activation=activation,
+                    memory=memory_of(available_memory_proportion, strict_memory, options))
 
 
 def dense_sparse_matmul(x: Array, w: BlockSparseMatrix, *, out: Array | None = None, out_dtype: object = None,
-                        bias: object = None, activation: str | None = None) -> Array:
+                        bias: object = None, activation: str | None = None, available_memory_proportion: float = 0,
+                        strict_memory: bool = False, options: Mapping[str, Any] | None = None) -> Array:
     """Multiply a dense by a block-sparse matrix: ``Y = activation(X W + bias)``.
 
     Parameters
@@ -81,7 +103,7 @@ def dense_sparse_matmul(x: Array, w: BlockSparseMatrix, *, out: Array | None = N
     w : BlockSparseMatrix, shape (k, m)
     out : numpy.ndarray, shape (n, m), (m,) or (groups, n, m), as `x`, optional
         Where to write the result; it may not overlap an operand.
-    out_dtype, activation : optional
+    out_dtype, activation, available_memory_proportion, strict_memory, options : optional
         As for `sparse_dense_matmul`.
     bias : array_like, shape (m,) or (groups, m), optional
         Added to each column, as FP32.
@@ -97,11 +119,12 @@ def dense_sparse_matmul(x: Array, w: BlockSparseMatrix, *, out: Array | None = N
     ``W' X'``; the contract is that of `sparse_dense_matmul`.
     """
     return multiply(check_matrix("w", w).T, x, out=out, out_dtype=out_dtype, bias=bias, activation=activation,
-                    swapped=True)
+                    swapped=True, memory=memory_of(available_memory_proportion, strict_memory, options))
 
 
 def sparse_grad_w(w: BlockSparseMatrix, grads: Array, x: Array, *, out: Array | None = None, out_dtype: object = None,
-                  available_memory_proportion: float = 0.6, strict_memory: bool = False) -> Array:
+                  available_memory_proportion: float = 0.6, strict_memory: bool = False,
+                  options: Mapping[str, Any] | None = None) -> Array:
     """Return the gradient of the stored values for ``Y = W X``: ``dY X'`` at the pattern of `w`.
 
     Parameters
@@ -119,6 +142,8 @@ def sparse_grad_w(w: BlockSparseMatrix, grads: Array, x: Array, *, out: Array | 
         (default 0.6). Operands that are read where they lie take none but the sums of a block.
     strict_memory : bool, optional
         Raise where no plan keeps to the bound, instead of warning (default False).
+    options : mapping, optional
+        PopLibs' spelling, ``{"availableMemoryProportion": 0.3}``.
 
     Returns
     -------
@@ -149,4 +174,4 @@ def sparse_grad_w(w: BlockSparseMatrix, grads: Array, x: Array, *, out: Array | 
     array([ 6., 15.], dtype=float32)
     """
     return sample(check_matrix("w", w), grads, x, out=out, out_dtype=out_dtype,
-                  available_memory_proportion=available_memory_proportion, strict_memory=strict_memory, x_name="x")
+                  memory=memory_of(available_memory_proportion, strict_memory, options), x_name="x")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,8 @@ from ...kernels import Kernel
 from ...program import result_array
 from ..matrix import BlockSparseMatrix
 from ..pattern import as_extent
-from ..products.forward import product_of, run_product
+from ..products.forward import pattern_arrays, product_of, run_product
+from ..products.memory import UNBOUNDED, Memory, memory_of, temporary_bytes
 from ..products.multiply import Dense, Product
 from ..products.operands import (
     check_activation,
@@ -25,6 +27,7 @@ from ..products.operands import (
     dense_operand,
     result_format,
 )
+from ..products.slices import longest_row
 
 __all__ = ["CompiledSparseMatmul", "SparsePlan", "compile_dense_sparse_matmul", "compile_sparse_dense_matmul",
            "plan_dense_sparse_matmul", "plan_sparse_dense_matmul"]
@@ -45,6 +48,8 @@ class SparsePlan:
         Stored blocks of the matrix that it was planned for; others of as many or fewer may take its place.
     swapped : bool
         Whether the dense operand is the left one.
+    memory : Memory
+        The bound on temporary bytes that it keeps to.
     """
 
     product: Product
@@ -52,6 +57,7 @@ class SparsePlan:
     out_format: Format
     n_blocks: int
     swapped: bool = False
+    memory: Memory = UNBOUNDED
 
     @property
     def kernel(self) -> Kernel:
@@ -65,8 +71,8 @@ class SparsePlan:
 
     @property
     def temporary_bytes(self) -> int:
-        """Bytes that a run takes beside its operands: all threads' scratch, and the workspace."""
-        return self.product.threads * self.product.scratch_bytes + self.workspace_bytes
+        """Bytes that a run takes beside its operands: all threads' scratch, the workspace, blocks gathered for it."""
+        return temporary_bytes(self.product)
 
     def explain(self) -> str:
         """Return the plan in words, one line for each decision."""
@@ -75,6 +81,9 @@ class SparsePlan:
         groups = f"{p.groups} x " if p.groups > 1 else ""
         order = "transposed, " if self.swapped else ""
         lies = "values decoded first" if p.decodes else "values read as they are stored"
+        if p.slice_blocks:
+            lies = f"values decoded some block rows at a time, at most {p.slice_blocks} blocks"
+        bound = "no bound" if self.memory.bound is None else f"bound {self.memory.bound * p.threads:,}"
         x = f"copied to panels of {p.strip} columns, used rows alone" if p.packs else "read as it lies"
         sums = "through the epilogue" if p.finishes else "straight to the result"
         return "\n".join([
@@ -85,8 +94,8 @@ class SparsePlan:
             f"  X         {x}",
             f"  sums      {sums}",
             f"  threads   {p.threads}, shares of equal stored blocks",
-            f"  bytes     scratch {p.scratch_bytes:,} a thread, workspace {self.workspace_bytes:,}, "
-            f"in all {self.temporary_bytes:,} (no bound)",
+            f"  bytes     scratch {p.scratch_bytes:,} a thread, workspace {self.workspace_bytes + p.gathered_bytes:,}, "
+            f"in all {self.temporary_bytes:,} ({bound})",
         ])
 
     __str__ = explain
@@ -133,6 +142,8 @@ class CompiledSparseMatmul(Immutable):
         if not y.flags.carray:
             raise bad_argument("out", f"strides {y.strides}", "a C-contiguous array, aligned")
         turned = (dense.swapaxes(-1, -2), y.swapaxes(-1, -2)) if plan.swapped else (dense, y)
+        if p.slice_blocks and longest_row(pattern_arrays(op, True)[0]) > p.slice_blocks:  # another pattern's
+            p = product_of(op, p.columns, p.x, p.y, p.bias, p.activation, None, plan.memory)
         run_product(p, op, *turned, check_bias(bias, p.shape[0], p.groups), True)
         return y
 
@@ -143,7 +154,9 @@ class CompiledSparseMatmul(Immutable):
 
 
 def plan_sparse_dense_matmul(w: BlockSparseMatrix, n: int, *, dtype: Any = None, out_dtype: Any = None,
-                             bias: bool = False, activation: str | None = None) -> SparsePlan:
+                             bias: bool = False, activation: str | None = None,
+                             available_memory_proportion: float = 0, strict_memory: bool = False,
+                             options: Mapping[str, Any] | None = None) -> SparsePlan:
     """Plan ``Y = activation(W X + bias)`` without running it.
 
     Parameters
@@ -157,15 +170,23 @@ def plan_sparse_dense_matmul(w: BlockSparseMatrix, n: int, *, dtype: Any = None,
     bias : bool, optional
         Whether there will be a bias (default False).
     activation : {None, "relu", "gelu", "silu"}, optional
+    available_memory_proportion, strict_memory, options : optional
+        The bound on temporary bytes, as for `sparse_dense_matmul`.
 
     Returns
     -------
     SparsePlan
         Its `explain` tells kernel, panels, threads and temporary bytes.
 
-    Notes
+    Raises
+    ------
+    MemoryBoundError
+        With `strict_memory`, if no plan keeps to the bound.
+
+    Warns
     -----
-    These products take no bound on temporary memory; the plan says what they take.
+    MemoryBoundWarning
+        Otherwise, in that case.
 
     Examples
     --------
@@ -178,24 +199,28 @@ def plan_sparse_dense_matmul(w: BlockSparseMatrix, n: int, *, dtype: Any = None,
     >>> static.compile_sparse_dense_matmul(plan)(w, -np.ones((64, 8), np.float32)).max()
     np.float32(0.0)
     """
-    return _plan(check_matrix("w", w), n, dtype, out_dtype, bias, activation, False)
+    memory = memory_of(available_memory_proportion, strict_memory, options)
+    return _plan(check_matrix("w", w), n, dtype, out_dtype, bias, activation, False, memory)
 
 
 def plan_dense_sparse_matmul(w: BlockSparseMatrix, n: int, *, dtype: Any = None, out_dtype: Any = None,
-                             bias: bool = False, activation: str | None = None) -> SparsePlan:
+                             bias: bool = False, activation: str | None = None,
+                             available_memory_proportion: float = 0, strict_memory: bool = False,
+                             options: Mapping[str, Any] | None = None) -> SparsePlan:
     """Plan ``Y = activation(X W + bias)`` for an X of n rows; as `plan_sparse_dense_matmul`."""
-    return _plan(check_matrix("w", w).T, n, dtype, out_dtype, bias, activation, True)
+    memory = memory_of(available_memory_proportion, strict_memory, options)
+    return _plan(check_matrix("w", w).T, n, dtype, out_dtype, bias, activation, True, memory)
 
 
 def _plan(w: BlockSparseMatrix, n: int, dtype: Any, out_dtype: Any, bias: bool, activation: Any,
-          swapped: bool) -> SparsePlan:
+          swapped: bool, memory: Memory) -> SparsePlan:
     columns = as_extent("n", n, 0)
     x_format = w.format if dtype is None else result_format(dtype)
     out_format = FP32 if out_dtype is None else result_format(out_dtype)
     x, y = (_contiguous(w, extent, columns, fmt, swapped)
             for extent, fmt in zip(w.shape[::-1], (x_format, out_format), strict=True))
-    product = product_of(w, columns, x, y, flag("bias", bias), check_activation(activation), None)
-    plan = SparsePlan(product, x_format, out_format, w.n_blocks, swapped)
+    product = product_of(w, columns, x, y, flag("bias", bias), check_activation(activation), None, memory)
+    plan = SparsePlan(product, x_format, out_format, w.n_blocks, swapped, memory)
     _made.add(plan)
     return plan
 
