@@ -162,7 +162,7 @@ class Product:
             return self.x.panel
         if self.packs or self.finishes:
             fit = strip_of(self.shape[1] if self.packs else 1, self.size, self.columns)
-            fit = min(fit, _ELEMENT_COLUMNS, -(-self.columns // 16) * 16) if self._elements else fit
+            fit = min(fit, _ELEMENT_COLUMNS, -(-max(1, self.columns) // 16) * 16) if self._elements else fit
             return min(fit, self.most_strip or fit)
         return max(1, self.columns)
 
