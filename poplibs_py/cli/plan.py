@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
+import dataclasses
 import json
 import sys
 import warnings
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..errors import MemoryBoundWarning, PoplibsError, bad_argument
 from ..planner import Sweep, preplan, sweep
-from ..poplin.convolution import ConvOptions, ConvParams, ConvProblem, FieldTransform, OutputTransform, matmul_params
+from ..poplin.convolution import (
+    ConvOptions,
+    ConvParams,
+    ConvPlan,
+    ConvProblem,
+    FieldTransform,
+    OutputTransform,
+    matmul_params,
+)
 from ..poplin.convolution.api import run_planner
 from ..report import text
 from ..report.chart import Axis, LineChart, Series
 from ..target import resolve_target
-from .spec import parse_spec, spec_lines
+from .spec import named_as_typed, parse_spec, spec_lines, spec_names
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -73,7 +80,8 @@ def _add_common(parser: argparse.ArgumentParser, pass_: str) -> None:
                         help=f"also list the {_BEST} best candidates and why each lost")
     parser.add_argument("--all", action="store_true", help="with --explain: list every candidate")
     parser.add_argument("--sweep", action="store_true", help="show cycles against the available memory proportion")
-    parser.add_argument("--json", action="store_true", help="print the plan, or the sweep, as JSON")
+    parser.add_argument("--json", action="store_true",
+                        help="print the plan, with --explain its candidates too, or the sweep, as JSON")
 
 
 def _sizes(word: str) -> list[int]:
@@ -94,38 +102,51 @@ def _run_dense(arguments: argparse.Namespace) -> int:
                 specs = list(spec_lines(file))
         except (OSError, UnicodeDecodeError) as error:
             raise bad_argument("--spec-file", arguments.spec_file, f"a text file that can be read ({error})") from error
+    answers = preplan([spec for _, spec in specs], _fields_of if arguments.jsonl else _table_of, jobs=arguments.jobs)
+    source = "standard input" if arguments.spec_file == "-" else arguments.spec_file
     failures = 0
-    for planned, answer in preplan(specs, _json_of_spec if arguments.jsonl else _table_of_spec, jobs=arguments.jobs):
-        print(answer)
-        failures += not planned
+    for (number, spec), (planned, why) in zip(specs, answers, strict=True):
+        failures += planned is None
+        said = f"{source}:{number}: {why}"
+        if arguments.jsonl:
+            print(planned or json.dumps({"spec": spec, "error": said}, separators=(",", ":")))
+        else:
+            print(f"{spec}\n\n{planned or said}\n")
     return 1 if specs and failures == len(specs) else 0
+
+
+_Answer = tuple[str | None, str | None]
+"""What is printed of a plan, or None and why there is none."""
 
 
 def plan_spec(spec: str) -> str:
     """Plan one spec and return its JSON line."""
-    return _json_of_spec(spec)[1]
+    planned, error = _fields_of(spec)
+    return planned or json.dumps({"spec": spec, "error": error}, separators=(",", ":"))
 
 
-def _json_of_spec(spec: str) -> tuple[bool, str]:
-    """Plan one spec and return whether it has a plan, and its JSON line."""
-    fields: dict[str, Any] = {"spec": spec}
+def _plan(spec: str) -> ConvPlan:
+    with spec_names(spec):
+        return run_planner(parse_spec(spec))
+
+
+def _fields_of(spec: str) -> _Answer:
+    """Plan one spec: its JSON line."""
     try:
-        plan = run_planner(parse_spec(spec))
+        plan = _plan(spec)
     except PoplibsError as error:
-        fields["error"] = str(error)
-    else:
-        fields |= plan.golden()
-        fields["limit"] = plan.limit
-        fields["additional"] = [other.golden() for other in plan.additional]
-    return "error" not in fields, json.dumps(fields, separators=(",", ":"))
+        return None, str(error)
+    fields: dict[str, Any] = {"spec": spec, **plan.golden(), "limit": plan.limit}
+    fields["additional"] = [other.golden() for other in plan.additional]
+    return json.dumps(fields, separators=(",", ":")), None
 
 
-def _table_of_spec(spec: str) -> tuple[bool, str]:
-    """Plan one spec and return whether it has a plan, and its table."""
+def _table_of(spec: str) -> _Answer:
+    """Plan one spec: its table."""
     try:
-        return True, f"{spec}\n\n{run_planner(parse_spec(spec))}\n"
+        return str(_plan(spec)), None
     except PoplibsError as error:
-        return False, f"{spec}\n\n{error}\n"
+        return None, str(error)
 
 
 # One problem ---------------------------------------------------------------------------------------
@@ -136,28 +157,17 @@ _TYPED = {
     "availableMemoryProportion": "--amp", "target": "--target", "tiles": "--tiles", "groups": "--groups",
     "rows": "M", "inner": "K", "columns": "N",
     "batch": "--batch", "field": "--field", "kernel": "--kernel", "in_channels": "--ci", "out_channels": "--co",
+    "input_transform": "--pad", "kernel_transform": "--dilation", "output_transform": "--stride",
 }  # fmt: skip
 """The planner's arguments as this command spells them."""
 
 
-@contextlib.contextmanager
-def _named_as_typed() -> Iterator[None]:
-    """Raise an error about an argument under the name that the user typed."""
-    try:
-        yield
-    except PoplibsError as error:
-        name, colon, rest = str(error).partition(":")
-        if name not in _TYPED:
-            raise
-        raise type(error)(f"{_TYPED[name]}{colon}{rest}") from None
-
-
-@_named_as_typed()
+@named_as_typed(_TYPED, "--option ")
 def _run_matmul(a: argparse.Namespace) -> int:
     return _show(a, matmul_params(a.groups, a.M, a.K, a.N, a.dtype, _out_type(a)))
 
 
-@_named_as_typed()
+@named_as_typed(_TYPED, "--option ")
 def _run_conv(a: argparse.Namespace) -> int:
     ndim = len(a.field)
     params = ConvParams.create(
@@ -209,21 +219,38 @@ def _show(a: argparse.Namespace, params: ConvParams) -> int:
         given, availableMemoryProportion=a.amp, partialsType=a.partials, **{"pass": a.pass_}
     )
     problem = ConvProblem(target, params.canonical(), options)
+    if a.sweep and a.explain:
+        raise bad_argument("--explain", "--sweep too", "one of the two: a sweep has no list of candidates")
+    if a.all and not a.explain:
+        raise bad_argument("--all", "no --explain", "--explain --all")
     if a.sweep:
         swept = _swept(problem, a.amp)
         print(swept.to_json() if a.json else f"{swept}\n\n{text.draw(_chart(swept))}")
         return 0
     plan = run_planner(problem)
-    print(plan.to_json() if a.json else plan)
-    if a.explain:
-        print()
-        explanation = plan.explain()
-        print(explanation if a.all else explanation.best(_BEST))
-        if not a.all and len(explanation) > _BEST:
-            print(f"  and {len(explanation) - _BEST} others: see --all")
+    if a.json:
+        print(_json_of(plan, a.explain, a.all))
+    else:
+        print(plan)
+        if a.explain:
+            print(f"\n{_explained(plan, a.all)}")
     if not plan.fits:
         print(f"no plan fits {plan.limit:,} bytes; this one needs {plan.temp_bytes:,}", file=sys.stderr)
     return 0
+
+
+def _json_of(plan: ConvPlan, explained: bool, every: bool) -> str:
+    if not explained:
+        return plan.to_json()
+    candidates = plan.explain() if every else plan.explain().best(_BEST)
+    return json.dumps(json.loads(plan.to_json()) | {"candidates": [dataclasses.asdict(c) for c in candidates]})
+
+
+def _explained(plan: ConvPlan, every: bool) -> str:
+    explanation = plan.explain()
+    if every or len(explanation) <= _BEST:
+        return str(explanation)
+    return f"{explanation.best(_BEST)}\n  and {len(explanation) - _BEST} others: see --all"
 
 
 def _swept(problem: ConvProblem, asked: float) -> Sweep:

@@ -8,10 +8,12 @@ weight-update problems first, ``fp8=1`` gives the tiles FP8 units, ``o:KEY=VALUE
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, TextIO
 
-from ..errors import bad_argument
+from ..errors import PoplibsError, bad_argument
 from ..poplin.convolution import (
     ConvOptions,
     ConvParams,
@@ -20,22 +22,67 @@ from ..poplin.convolution import (
     OutputTransform,
     matmul_params,
 )
+from ..poplin.convolution.options import SPELLINGS
 from ..target import Target
 
-__all__ = ["parse_spec", "spec_lines"]
+__all__ = ["named_as_typed", "parse_spec", "spec_lines", "spec_names"]
 
 _KEYS = frozenset(
     {"mm", "batch", "field", "kernel", "ci", "co", "g", "pad", "stride", "dil", "type", "out", "partials", "amp"}
     | {"tiles", "pass", "grad", "wu", "fp8"}
 )
+_ONLY_CONVOLUTIONS = frozenset({"batch", "field", "kernel", "ci", "co", "g", "pad", "stride", "dil"})
+_NAMES = {
+    "input_type": "type", "output_type": "out", "partialsType": "partials", "availableMemoryProportion": "amp",
+    "in_channels": "ci", "out_channels": "co", "input_transform": "pad", "kernel_transform": "dil",
+    "output_transform": "stride", "pass": "pass",
+}  # fmt: skip
+"""The planner's arguments as a spec spells them."""
+_PRODUCT = {"groups": "mm (G)", "rows": "mm (M)", "inner": "mm (K)", "columns": "mm (N)"}
+_CONVOLUTION = {"groups": "g"}
 
 
-def spec_lines(file: TextIO) -> Iterator[str]:
-    """Yield the specs of a file: comment lines (``#``) and blank ones are skipped."""
-    for line in file:
+@contextlib.contextmanager
+def named_as_typed(names: Mapping[str, str], option: str) -> Iterator[None]:
+    """Raise an error about an argument under the name that the user typed.
+
+    Parameters
+    ----------
+    names : mapping
+        From the planner's name, or its part before a dot, to the user's.
+    option : str
+        What stands before an option's key where one has no name of its own.
+    """
+    try:
+        yield
+    except PoplibsError as error:
+        name, colon, rest = str(error).partition(":")
+        head = name.partition(".")[0]
+        if name in names:
+            typed = names[name]
+        elif name in SPELLINGS or head == "planConstraints":
+            typed = option + name
+        elif head in names:
+            typed = names[head]
+        elif name == "options":
+            typed = option.rstrip(": ")
+        else:
+            raise
+        raise type(error)(f"{typed}{colon}{rest}") from None
+
+
+def spec_names(text: str) -> AbstractContextManager[None]:
+    """Raise the planner's errors about a spec under the spec's own keys."""
+    of_kind = _PRODUCT if "mm=" in text else _CONVOLUTION
+    return named_as_typed(_NAMES | of_kind, "o:")
+
+
+def spec_lines(file: TextIO) -> Iterator[tuple[int, str]]:
+    """Yield the number and the text of each spec of a file: comment lines (``#``) and blank ones are skipped."""
+    for number, line in enumerate(file, 1):
         text = line.strip()
         if text and not text.startswith("#"):
-            yield text
+            yield number, text
 
 
 def parse_spec(text: str) -> ConvProblem:
@@ -49,14 +96,19 @@ def parse_spec(text: str) -> ConvProblem:
     (16, 16, 'NONE_MATMUL')
     """
     words, options = _words(text)
+    with spec_names(text):
+        return _problem(words, options)
+
+
+def _problem(words: dict[str, str], options: dict[str, Any]) -> ConvProblem:
     is_matmul = "mm" in words
     params = _matmul(words) if is_matmul else _convolution(words)
-    if words.get("grad") == "1":
+    if _flag(words, "grad"):
         params = params.gradient()
-    if words.get("wu") == "1":
+    if _flag(words, "wu"):
         params = params.weight_update()
     target = Target.gc200()
-    if words.get("fp8") == "1":
+    if _flag(words, "fp8"):
         target = target.replace(conv_units=Target.c600().conv_units)
     if "tiles" in words:
         target = target.replace(tiles=_integer("tiles", words["tiles"]))
@@ -75,11 +127,23 @@ def _words(text: str) -> tuple[dict[str, str], dict[str, Any]]:
         key, equals, value = word.partition("=")
         if key.startswith("o:") and equals:
             options[key[2:]] = value
+        elif key in words:
+            raise bad_argument(key, word, "one value: the key was given before")
         elif key in _KEYS and equals:
             words[key] = value
         else:
             raise bad_argument("spec", word, "key=value with a key of " + ", ".join(sorted(_KEYS)) + " or o:OPTION")
+    if "mm" in words and not _ONLY_CONVOLUTIONS.isdisjoint(words):
+        key = min(_ONLY_CONVOLUTIONS.intersection(words))
+        raise bad_argument(key, words[key], "a convolution's key only without mm=")
     return words, options
+
+
+def _flag(words: dict[str, str], key: str) -> bool:
+    value = words.get(key, "0")
+    if value not in ("0", "1"):
+        raise bad_argument(key, value, "0 or 1")
+    return value == "1"
 
 
 def _integer(key: str, value: str) -> int:
@@ -98,6 +162,12 @@ def _integers(words: dict[str, str], key: str, default: list[int] | None = None)
     if default is not None and len(numbers) != len(default):
         raise bad_argument(key, words[key], f"{len(default)} integers, one per dimension")
     return numbers
+
+
+def _required(words: dict[str, str], key: str) -> int:
+    if key not in words:
+        raise bad_argument("spec", " ".join(words), f"a spec with {key}=")
+    return _integer(key, words[key])
 
 
 def _types(words: dict[str, str]) -> tuple[str, str]:
@@ -123,8 +193,8 @@ def _convolution(words: dict[str, str]) -> ConvParams:
         batch=_integer("batch", words.get("batch", "1")),
         field=field,
         kernel=_integers(words, "kernel"),
-        in_channels=_integers(words, "ci")[0],
-        out_channels=_integers(words, "co")[0],
+        in_channels=_required(words, "ci"),
+        out_channels=_required(words, "co"),
         groups=_integer("g", words.get("g", "1")),
         input_transform=[
             FieldTransform(padding_lower=n, padding_upper=n) for n in _integers(words, "pad", zeros)

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import json
 import multiprocessing
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -455,9 +456,49 @@ def test_a_file_of_specs_fails_where_every_line_does(tmp_path: Path, capsys: pyt
         assert len([line for line in lines if "error" in line]) == text.count("mm=1\n") + text.count("mm=2\n")
 
 
+@pytest.mark.parametrize(("spec", "error"), [
+    ("mm=1,4,4", "mm: got 1,4,4"), ("mm=1,8,8,8 type=hlf", "type: got hlf"), ("mm=1,8,8,8 amp=-3", "amp: got -3"),
+    ("mm=1,8,8,8 partials=quarter", "partials: got quarter"), ("mm=1,8,8,8 pass=FOO", "pass: got FOO"),
+    ("mm=1,8,8,-9", r"mm \(N\): got -9"), ("mm=1,8,8,8 type=quarter", "out: got 'quarter'"),
+    ("mm=1,8,8,8 o:enableFastReduce=7", "o:enableFastReduce: got 7"),
+    ("mm=1,8,8,8 o:foo=7", "o: got unknown key 'foo'"),
+    ('mm=1,8,8,8 o:planConstraints={"a":1}', "o:planConstraints.a: got a"), ("mm=1,8,8,8 tiles=0", "tiles: got 0"),
+    ("mm=1,8,8,8 ci=4", "ci: got 4; allowed: a convolution's key"), ("mm=1,8,8,8 grad=2", "grad: got 2"),
+    ("mm=1,8,8,8 amp=1 amp=2", "amp: got amp=2; allowed: one value"), ("field=8 kernel=3 ci=4,5 co=4", "ci: got 4,5"),
+    ("field=8 kernel=3 co=4", "spec: got field kernel co"), ("field=8 kernel=3 ci=4 co=4 pad=-1", "pad: got -1"),
+    ("field=8 kernel=3 ci=4 co=4 stride=0", "stride: got 0"), ("field=8 kernel=3 ci=4 co=4 dil=0", "dil: got 0"),
+    ("field=8 kernel=3 ci=4 co=4 g=-1", "g: got -1"), ("field=8 kernel=3 ci=-1 co=4", "ci: got -1"),
+    ("field=2 kernel=3 ci=4 co=4", "field: got transformed size 2"),
+])  # fmt: skip
+def test_errors_in_a_file_of_specs_name_its_line_and_key(
+    spec: str, error: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    specs = tmp_path / "specs.txt"
+    specs.write_text(f"# one that has a plan\nmm=1,8,8,8 tiles=4\n\n{spec}\n")
+    assert main(["plan", "dense", "--spec-file", str(specs), "--jsonl"]) == 0
+    planned, failed = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert planned["totalTiles"] <= 4
+    assert failed["spec"] == spec
+    assert re.match(re.escape(f"{specs}:4: ") + error, failed["error"])
+    assert main(["plan", "dense", "--spec-file", str(specs)]) == 0
+    assert f"{specs}:4: " in capsys.readouterr().out
+
+
+def test_a_plan_as_json_holds_its_candidates(capsys: pytest.CaptureFixture[str]) -> None:
+    words = "matmul 64 64 64 --dtype half --partials half --amp 0.2 --json"
+    plain = run(capsys, words)
+    few, every = (json.loads(run(capsys, words + more)) for more in (" --explain", " --explain --all"))
+    assert few["candidates"][0]["chosen"]
+    assert len(few["candidates"]) == 10 < len(every["candidates"])
+    assert {k: v for k, v in every.items() if k != "candidates"} == json.loads(plain)
+    assert ConvPlan.from_json(json.dumps(few)) == ConvPlan.from_json(plain)
+
+
 @pytest.mark.parametrize(
     "words",
     [
+        "matmul 4 4 4 --explain --sweep",
+        "matmul 4 4 4 --all",
         "dense --spec-file /nowhere/at/all --jsonl",
         "dense --spec-file - --jsonl --jobs 0",
         "matmul 4 4 4 --target gc300",

@@ -12,7 +12,7 @@ from ...planner.constraints import UNCONSTRAINED, PlanConstraints
 from ...target import TYPE_SIZES
 from .params import ConvParams, data_type
 
-__all__ = ["FC_PASSES", "PASSES", "ConvOptions"]
+__all__ = ["FC_PASSES", "PASSES", "SPELLINGS", "ConvOptions"]
 
 PASSES = (
     "NONE",
@@ -96,7 +96,7 @@ class ConvOptions:
             raise bad_type("options", given, "a mapping of option names to values, or a ConvOptions")
         for key, value in given.items():
             if not isinstance(key, str) or key not in _FIELDS:
-                raise bad_option(key, _SPELLINGS)
+                raise bad_option(key, SPELLINGS)
             name = _FIELDS[key]
             checked[name] = _check_value(key, name, value)
         return checked
@@ -141,14 +141,14 @@ class ConvOptions:
         """Options that differ from the defaults, in PopLibs' spelling."""
         default = ConvOptions()
         changed = {}
-        for spelling, name in _SPELLINGS.items():
+        for spelling, name in SPELLINGS.items():
             value = getattr(self, name)
             if value != getattr(default, name):
                 changed[spelling] = value.text if isinstance(value, PlanConstraints) else value
         return changed
 
 
-_SPELLINGS = {
+SPELLINGS = {
     "availableMemoryProportion": "available_memory_proportion",
     "pass": "pass_",
     "partialsType": "partials_type",
@@ -171,7 +171,9 @@ _SPELLINGS = {
     "fidelity": "fidelity",
     "strictMemory": "strict_memory",
 }
-_FIELDS = {**_SPELLINGS, **{name: name for name in _SPELLINGS.values()}}
+"""PopLibs' spelling of each option, and its field."""
+
+_FIELDS = {**SPELLINGS, **{name: name for name in SPELLINGS.values()}}
 _CHOICES = {
     "pass_": PASSES,
     "fidelity": ("poplibs", "corrected"),

@@ -95,6 +95,13 @@ def prepare_dense(x: object, weights: object = None) -> PreparedDense:
         The format of the matrices it will be multiplied by (default: as `x`); with FP32 or FP16 ones, numbers are kept
         as FP32, otherwise as BF16 where this machine multiplies that.
 
+    Notes
+    -----
+    One prepared operand serves matrices of every block shape, so its panels hold plain rows. AMX tiles read cells of
+    two rows instead, padded to whole blocks, FP16 as two parts with the blocks that hold infinities marked: all of that
+    depends on the blocks. At that level a product whose blocks are multiples of 16 therefore still makes its cells in
+    each call, from numbers that are decoded and contiguous; every other product reads the panels where they lie.
+
     Examples
     --------
     >>> import numpy as np
