@@ -12,6 +12,7 @@ import reprlib
 import sys
 import warnings
 from collections.abc import Iterable
+from numbers import Real
 from typing import Any
 
 __all__ = [
@@ -27,12 +28,15 @@ __all__ = [
     "PoplibsWarning",
     "ReadOnlyError",
     "UnsupportedError",
+    "all_of",
     "bad_argument",
     "bad_option",
     "bad_type",
     "described",
     "flag",
+    "instance",
     "one_of",
+    "real",
     "warn",
     "whole",
 ]
@@ -169,6 +173,55 @@ def whole(name: str, value: object, low: int, high: int, what: str = "") -> int:
     if not low <= number <= high:
         raise bad_argument(name, number, allowed)
     return number
+
+
+def instance(name: str, value: object, kind: type | tuple[type, ...], allowed: str) -> None:
+    """Raise unless `value` is of a kind.
+
+    Examples
+    --------
+    >>> from poplibs_py.errors import instance
+    >>> instance("spec", "mm=1,2,3,4", str, "text")
+    """
+    if not isinstance(value, kind):
+        raise bad_type(name, value, allowed)
+
+
+def real(name: str, value: object, allowed: str = "a number") -> float:
+    """Return a number as float, NumPy's too, or raise; infinities and NaNs are numbers.
+
+    Examples
+    --------
+    >>> from poplibs_py.errors import real
+    >>> real("alpha", 2)
+    2.0
+    """
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise bad_type(name, value, allowed)
+    try:
+        return float(value)
+    except OverflowError:
+        raise bad_argument(name, value, allowed) from None
+
+
+def all_of(name: str, values: object, kind: type | tuple[type, ...], allowed: str) -> list[Any]:
+    """Return what is iterated over as a list if each of it is of a kind, or raise.
+
+    Examples
+    --------
+    >>> from poplibs_py.errors import all_of
+    >>> all_of("heads", ("x", "y"), str, "texts")
+    ['x', 'y']
+    """
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise bad_type(name, values, allowed)
+    try:
+        listed = list(values)
+    except TypeError:  # an array without axes
+        raise bad_type(name, values, allowed) from None
+    for value in listed:
+        instance(name, value, kind, allowed)
+    return listed
 
 
 def warn(message: str, category: type[PoplibsWarning]) -> None:

@@ -129,7 +129,7 @@ class Ball:
 
     def reshape(self, *shape: int) -> Ball:
         """Return the same balls in another shape."""
-        return Ball(self.centre.reshape(*shape), self.radius.reshape(*shape))
+        return Ball(self.centre.reshape(shape), self.radius.reshape(shape))
 
     def __add__(self, other: Ball | ArrayLike) -> Ball:
         that = _ball(other)

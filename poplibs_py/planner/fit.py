@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
-from ..errors import MemoryBoundError, bad_argument, bad_type
+from ..errors import MemoryBoundError, all_of, bad_argument, bad_type
 from .sweep import Plannable, SweepPoint, check_problem, sweep
 
 __all__ = ["Fit", "fit"]
@@ -95,9 +95,7 @@ def fit(
         raise bad_type("memory", memory, "an integer number of bytes")
     if memory < 0:
         raise bad_argument("memory", memory, "0 or more")
-    if isinstance(problems, str) or not isinstance(problems, Iterable):
-        raise bad_type("problems", problems, "a sequence of problems")
-    problems = list(problems)
+    problems = all_of("problems", problems, object, "a sequence of problems")
     for problem in problems:
         check_problem("problems", problem)
     if not problems:

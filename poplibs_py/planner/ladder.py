@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from ..errors import bad_type, flag, instance, whole
 from .objective import Objective
 
 __all__ = ["climb"]
@@ -41,6 +42,11 @@ def climb(
     >>> climb(lambda o: o.temp_bound if o.temp_bound >= 500 else None, Objective(temp_bound=100), 1000)
     800
     """
+    instance("objective", objective, Objective, "an Objective")
+    if not callable(plan_once):
+        raise bad_type("plan_once", plan_once, "a function of an Objective")
+    whole("tile_bytes", tile_bytes, 1, 1 << 62)
+    flag("tried", tried)
     if objective.bounded:
         if not tried:
             plan = plan_once(objective)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import multiprocessing
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from typing import TypeVar
 
-from ..errors import bad_argument
+from ..errors import all_of, bad_type, whole
 
 __all__ = ["preplan"]
 
@@ -33,11 +33,12 @@ def preplan(problems: Iterable[P], plan: Callable[[P], R], *, jobs: int | None =
     jobs : int, optional
         Processes (default: the CPUs this process may use; 1 plans here).
     """
-    listed = list(problems)
+    listed = all_of("problems", problems, Hashable, "problems that can be hashed")
+    if not callable(plan):
+        raise bad_type("plan", plan, "a function of a problem")
     if jobs is None:
         jobs = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if jobs < 1:
-        raise bad_argument("jobs", jobs, "1 or more")
+    jobs = whole("jobs", jobs, 1, 1 << 16)
     unique = list(dict.fromkeys(listed))
     jobs = min(jobs, len(unique))
     if jobs <= 1 or len(unique) <= _FEW:

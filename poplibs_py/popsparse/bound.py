@@ -21,7 +21,7 @@ from ..poplin.matmul.bound import finished_ball
 from ..poplin.matmul.reference import values
 from .matrix import BlockSparseMatrix
 from .products.multiply import domain_of
-from .reference import dense_of, sampled
+from .reference import dense_of, sampled, turned
 
 __all__ = [
     "dense_sparse_matmul_bound",
@@ -75,16 +75,14 @@ def dense_sparse_matmul_bound(x: Any, w: BlockSparseMatrix, *, out: Any = None, 
                               bias: Any = None, activation: str | None = None, **memory: object) -> Ball:
     """Return exact results and radii of a `static.dense_sparse_matmul` call: those of the transposes, transposed."""
     _check_memory(memory)
-    vector = len(getattr(x, "shape", ())) == 1
-    turned = x if vector else np.swapaxes(x, -1, -2)
-    ball = sparse_dense_matmul_bound(w.T, turned, out=out, out_dtype=out_dtype, bias=bias, activation=activation)
-    return ball if vector else Ball(ball.centre.swapaxes(-1, -2), ball.radius.swapaxes(-1, -2))
+    ball = sparse_dense_matmul_bound(w.T, turned(x), out=out, out_dtype=out_dtype, bias=bias, activation=activation)
+    return Ball(turned(ball.centre), turned(ball.radius))
 
 
 def dynamic_sparse_dense_matmul_bound(w: BlockSparseMatrix, x: Any, *, transpose_lhs: bool = False,
                                       transpose_rhs: bool = False, capacity: object = None, **keywords: Any) -> Ball:
     """Return exact results and radii of a `dynamic.sparse_dense_matmul` call."""
-    right = np.swapaxes(x, -1, -2) if transpose_rhs else x
+    right = turned(x) if transpose_rhs else x
     return sparse_dense_matmul_bound(w.T if transpose_lhs else w, right, **keywords)
 
 
@@ -112,8 +110,8 @@ def stored_grad_w_bound(w: BlockSparseMatrix, grads: Any, x: Any, *, out: Any = 
     _check_memory(memory)
     ball = sparse_grad_w_bound(w, grads, x, out_dtype=out_dtype if out is None else format_of(out))
     p = w.pattern
-    turned = (part.swapaxes(1, 2) if w.is_transposed else part for part in (ball.centre, ball.radius))
-    return Ball(*(sampled(part, p.block_shape, p.row_offsets, p.column_indices) for part in turned))
+    parts = (part.swapaxes(1, 2) if w.is_transposed else part for part in (ball.centre, ball.radius))
+    return Ball(*(sampled(part, p.block_shape, p.row_offsets, p.column_indices) for part in parts))
 
 
 def _check_memory(given: Mapping[str, object]) -> None:

@@ -8,9 +8,15 @@ import numpy as np
 
 from ..formats import Format
 
-__all__ = ["dense_of", "rounded", "sampled", "sparse_dense_matmul"]
+__all__ = ["dense_of", "rounded", "sampled", "sparse_dense_matmul", "turned"]
 
 Array = np.ndarray[Any, Any]
+
+
+def turned(x: Any) -> Any:
+    """Return transposed matrices; a vector as it is."""
+    shape = x.shape if hasattr(x, "shape") else np.shape(x)
+    return x if len(shape) == 1 else np.swapaxes(x, -1, -2)
 
 
 def dense_of(shape: tuple[int, int], block_shape: tuple[int, int], row_offsets: Array, column_indices: Array,

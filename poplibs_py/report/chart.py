@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from numbers import Real
 from typing import Literal
 
-from ..errors import bad_argument
+from ..errors import all_of, bad_argument, instance, one_of, real
 
 __all__ = ["Axis", "LineChart", "Series", "number", "reciprocal"]
 
@@ -23,6 +24,7 @@ def number(value: float) -> str:
     >>> [number(v) for v in (0.05, 1.0, 2500.0, 3e6, 2e9)]
     ['0.05', '1', '2500', '3M', '2G']
     """
+    value = real("value", value)
     for limit, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
         if limit <= abs(value) < 1e15:
             return f"{value / limit:.4g}{unit}"
@@ -37,6 +39,9 @@ def reciprocal(value: float) -> str:
     >>> reciprocal(0.0625), reciprocal(1.0), reciprocal(0.3)
     ('1/16', '1', '0.3')
     """
+    value = real("value", value)
+    if not math.isfinite(value):
+        return f"{value:.3g}"
     fraction = Fraction(value).limit_denominator(100000)
     if fraction.numerator == 1 and math.isclose(value, fraction):
         return str(fraction)
@@ -68,8 +73,8 @@ class Axis:
     end: float | None = None
 
     def __post_init__(self) -> None:
-        if self.scale not in ("linear", "log2", "log10"):
-            raise bad_argument("scale", self.scale, "'linear', 'log2' or 'log10'")
+        instance("label", self.label, str, "text")
+        one_of("scale", self.scale, ("linear", "log2", "log10"))
 
     def position(self, value: float) -> float:
         """Return the value on the axis' own scale, before it is fitted to a drawing."""
@@ -121,6 +126,9 @@ class Series:
     at_least: Collection[float] = ()
 
     def __post_init__(self) -> None:
+        instance("label", self.label, str, "text")
+        for name, values in (("x", self.x), ("y", self.y)):
+            all_of(name, values, (Real, type(None)), "numbers")
         if len(self.x) != len(self.y):
             raise bad_argument("y", f"{len(self.y)} values", f"{len(self.x)}, one for each of x")
 
@@ -152,6 +160,13 @@ class LineChart:
     y: Axis
     series: Sequence[Series]
     levels: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        instance("title", self.title, str, "text")
+        for name, axis in (("x", self.x), ("y", self.y)):
+            instance(name, axis, Axis, "an Axis")
+        all_of("series", self.series, Series, "series")
+        instance("levels", self.levels, dict, "a dict of labels to values")
 
     def points(self, series: Series) -> list[list[tuple[float, float]]]:
         """Return the unbroken runs of a series' points that both axes can show."""

@@ -7,6 +7,8 @@ import sys
 import time
 from typing import TextIO
 
+from ..errors import bad_type, whole
+
 __all__ = ["Progress"]
 
 
@@ -28,8 +30,10 @@ class Progress:
     """
 
     def __init__(self, total: int, stream: TextIO | None = None) -> None:
-        self._total, self._done = max(1, total), 0
+        self._total, self._done = max(1, whole("total", total, 0, 1 << 62)), 0
         self._stream = sys.stderr if stream is None else stream
+        if not hasattr(self._stream, "isatty"):
+            raise bad_type("stream", stream, "a text stream")
         self._shown = self._stream.isatty()
         self._start = time.monotonic()
 

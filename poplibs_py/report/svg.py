@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
+from ..errors import instance
 from .chart import LineChart, Series
 
 __all__ = ["STYLE", "draw"]
@@ -59,6 +60,7 @@ def draw(chart: LineChart, *, standalone: bool = True) -> str:
     >>> text[:4], text.count("<circle class='mark'")
     ('<svg', 3)
     """
+    instance("chart", chart, LineChart, "a LineChart")
     shown = [series for series in chart.series if chart.points(series)]
     rows = _legend_rows(chart, shown)
     height = HEIGHT + _LEGEND_LINE * len(rows)

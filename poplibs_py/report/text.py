@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..errors import all_of, bad_argument, instance, whole
 from .chart import LineChart
 
 __all__ = ["draw", "table"]
@@ -28,6 +29,10 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     dense       1
     static   12.3
     """
+    heads, rows = all_of("heads", heads, str, "texts"), all_of("rows", rows, Sequence, "sequences of cells")
+    for row in rows:
+        if len(row) != len(heads):
+            raise bad_argument("rows", f"a row of {len(row)} cells", f"{len(heads)}, one for each head")
     cells = [[_cell(value) for value in row] for row in rows]
     widths = [max([len(head), *(len(row[i]) for row in cells)]) for i, head in enumerate(heads)]
     right = [any(isinstance(row[i], int | float) for row in rows) for i in range(len(heads))]
@@ -70,6 +75,8 @@ def draw(chart: LineChart, *, width: int = 72, height: int = 16) -> str:
        0  0.5   1   1.5  2
        x    y: y    ● s
     """
+    instance("chart", chart, LineChart, "a LineChart")
+    width, height = whole("width", width, 1, 1 << 12), whole("height", height, 1, 1 << 12)
     if chart.is_empty():
         return f"{chart.title}\n(nothing was measured)"
     ticks = chart.y.ticks(*chart.y_range(), max(3, height // 2))

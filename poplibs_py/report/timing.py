@@ -7,10 +7,13 @@ of each is its median over the rounds. What slows the machine for a while slows 
 from __future__ import annotations
 
 import gc
+import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+from ..errors import all_of, bad_argument, bad_type, real, whole
 
 __all__ = ["Timing", "take_turns"]
 
@@ -63,6 +66,15 @@ def take_turns(calls: Sequence[Callable[[], object]], *, seconds: float = 1.0, l
     >>> fast.seconds < slow.seconds
     True
     """
+    calls = all_of("calls", calls, object, "functions without arguments")
+    if not all(map(callable, calls)):
+        raise bad_type("calls", calls, "functions without arguments")
+    if not callable(clock):
+        raise bad_type("clock", clock, "a function that tells the time")
+    if not 0 <= real("seconds", seconds) < math.inf:
+        raise bad_argument("seconds", seconds, "a finite number, 0 or more")
+    least_rounds = whole("least_rounds", least_rounds, 1, 1 << 20)
+    most_rounds = whole("most_rounds", most_rounds, 1, 1 << 20)
     first = [_timed(call, 1, clock) for call in calls]
     repeats = [max(1, min(10000, round(_SAMPLE / max(spent, 1e-7)))) for spent in first]
     costs = [spent * (count + (spent < _SLOW)) for spent, count in zip(first, repeats, strict=True)]

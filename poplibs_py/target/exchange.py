@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..errors import flag, instance, one_of, whole
 from .machine import TYPE_SIZES, Target
 
 __all__ = ["SCALE", "exchange_cycles", "scaled_exchange_rate"]
@@ -12,6 +13,7 @@ SCALE = 16
 
 def scaled_exchange_rate(target: Target) -> int:
     """Sixteenths of a byte a tile receives per cycle, in [1, 2**31 - 1]."""
+    instance("target", target, Target, "a Target")
     # half away from zero, as C's round; the rate is positive
     return int(min(max(1, int(target.exchange_bytes_per_cycle * SCALE + 0.5)), 2**31 - 1))
 
@@ -38,5 +40,7 @@ def exchange_cycles(target: Target, elements: int, data_type: str, *, shared: bo
     >>> exchange_cycles(Target.gc200(), 1024, "half"), exchange_cycles(Target.gc200(), 1024, "half", shared=True)
     (512, 256)
     """
-    rate = scaled_exchange_rate(target) * (2 if shared and target.exchange_bus_sharing else 1)
+    one_of("data_type", data_type, tuple(TYPE_SIZES))
+    whole("elements", elements, 0, 1 << 62)
+    rate = scaled_exchange_rate(target) * (2 if flag("shared", shared) and target.exchange_bus_sharing else 1)
     return -(-elements * TYPE_SIZES[data_type] * SCALE // rate)

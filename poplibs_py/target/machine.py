@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -117,7 +116,7 @@ class Target:
             is_rate = field in ("exchange_bytes_per_cycle", "clock_hz")
             if isinstance(value, bool) or not isinstance(value, (int, float) if is_rate else int):
                 raise bad_type(field, value, "a number" if is_rate else "an integer")
-            if not (math.isfinite(value) and 0 < value < 2**62):
+            if not 0 < value < 2**62:  # no NaN either
                 raise bad_argument(field, value, "a finite positive number below 2**62")
         if self.data_path_bits % 32:
             raise bad_argument("data_path_bits", self.data_path_bits, "a multiple of 32")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from ..errors import bad_argument, bad_type
+from ..errors import bad_argument, bad_type, instance
 from .machine import Target
 
 __all__ = ["TileBytes", "memory_bound"]
@@ -26,6 +26,7 @@ def memory_bound(target: Target, proportion: float) -> int | None:
     >>> memory_bound(Target.gc200(), 0.6)
     383385
     """
+    instance("target", target, Target, "a Target")
     if isinstance(proportion, bool) or not isinstance(proportion, (int, float)):
         raise bad_type("available_memory_proportion", proportion, "a number")
     if not (math.isfinite(proportion) and 0 <= proportion <= 2**32):

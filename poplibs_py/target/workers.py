@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from numbers import Integral
 
+from ..errors import all_of, instance, whole
 from .machine import Target
 
 __all__ = ["cast_cycles", "vector_width", "worker_cycles"]
@@ -13,6 +15,7 @@ _CAST_OVERHEAD = 26  # worker cycles to enter and leave the cast loop
 
 def vector_width(target: Target, data_type: str) -> int:
     """Elements of `data_type` in one load of a tile."""
+    instance("target", target, Target, "a Target")
     return target.vector_width(data_type)
 
 
@@ -21,7 +24,8 @@ def worker_cycles(target: Target, cycles: Iterable[int]) -> int:
 
     Workers are issued round-robin, so each of their cycles takes `target.workers` of the tile's.
     """
-    return target.workers * max(cycles, default=0)
+    instance("target", target, Target, "a Target")
+    return target.workers * max(all_of("cycles", cycles, Integral, "whole numbers"), default=0)
 
 
 def cast_cycles(target: Target, elements: int, source: str, result: str) -> int:
@@ -33,6 +37,8 @@ def cast_cycles(target: Target, elements: int, source: str, result: str) -> int:
     >>> cast_cycles(Target.gc200(), 48, "float", "half")
     180
     """
+    instance("target", target, Target, "a Target")
+    whole("elements", elements, 0, 1 << 62)
     each = -(-elements // target.workers)
     vectors = max(-(-each // target.vector_width(source)), -(-each // target.vector_width(result)))
     return (vectors + _CAST_OVERHEAD) * target.workers

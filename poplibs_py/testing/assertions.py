@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import InvalidTypeError, bad_argument
+from ..errors import InvalidTypeError, bad_argument, instance
 from ..formats import Format, QuarterArray, format_of
 from ..formats.bounds import Ball
 from ..popsparse import BlockSparseMatrix
@@ -58,6 +58,7 @@ def assert_within_bound(got: Any, ball: Ball, *, fmt: Any = None, exact: ArrayLi
       [0, 0]: exact 11, rounded 11.0 (0x41300000), got 11.100000381469727 (0x4131999a), 104858 ulps, bound 1.31e-06 ...
       kernel: a broken one
     """
+    instance("ball", ball, Ball, "a Ball")
     if isinstance(got, BlockSparseMatrix):
         got = got.to_quarter() if got.format.bits <= 8 else got.blocks
     form = _format(got, fmt)

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from ..errors import bad_argument
+from ..errors import one_of
 from ..formats import FORMATS, FP32, QuarterArray
 from ..popsparse import BlockSparseMatrix, dynamic
 from .strategies import arrays, block_masks, extents, formats, layouts, options, relaid, shapes
@@ -43,8 +43,7 @@ def calls(op: str) -> SearchStrategy[Call]:
             operands, keywords = call
             testing.check("matmul", *operands, **keywords)
     """
-    if op not in CALLS:
-        raise bad_argument("op", op, ", ".join(map(repr, sorted(CALLS))))
+    one_of("op", op, tuple(sorted(CALLS)))
     return CALLS[op]()
 
 

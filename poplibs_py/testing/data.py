@@ -8,15 +8,17 @@ be equal to the last bit, and no tolerance hides an index that is one off.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import bad_argument
+from ..errors import all_of, bad_argument, flag, whole
 from ..formats import FP32, Format, format_of
-from .exact import round_exact
+from .exact import round_exact, values_of
 
 __all__ = ["ExactOperands", "as_format", "exact_operands", "random_operand"]
 
@@ -84,8 +86,9 @@ def exact_operands(a_shape: tuple[int, ...], b_shape: tuple[int, ...], a_format:
     """
     a_form, sums = format_of(a_format), format_of(partials)
     b_form = a_form if b_format is None else format_of(b_format)
-    rng = np.random.default_rng(seed)
-    depth = max(1, a_shape[-1] if terms is None else terms)
+    a_shape, b_shape = _shape("a_shape", a_shape, 1), _shape("b_shape", b_shape, 1)
+    rng = np.random.default_rng(_seed(seed))
+    depth = max(1, a_shape[-1] if terms is None else whole("terms", terms, 0, 1 << 62))
     budget = 1 << (sums.precision - 1)
     filled = depth
     if terms is None and rng.random() < 0.5:
@@ -156,9 +159,9 @@ def random_operand(shape: tuple[int, ...], fmt: Any, seed: int = 0, *, patterns:
     >>> random_operand((2, 2), "bfloat16", seed=1).dtype
     dtype(bfloat16)
     """
-    form = format_of(fmt)
-    rng = np.random.default_rng(seed)
-    if patterns:
+    form, shape = format_of(fmt), _shape("shape", shape)
+    rng = np.random.default_rng(_seed(seed))
+    if flag("patterns", patterns):
         codes = rng.integers(0, 1 << form.bits, shape, dtype=np.int64).astype(form.code_dtype)
         return codes if form.dtype is None else codes.view(form.dtype)
     return as_format(rng.standard_normal(shape) * min(1.0, form.max / 8), form)
@@ -166,7 +169,24 @@ def random_operand(shape: tuple[int, ...], fmt: Any, seed: int = 0, *, patterns:
 
 def as_format(values: NDArray[np.floating[Any]], fmt: Format) -> Array:
     """Return values rounded to a format, in its dtype, or as codes where it has none."""
-    if fmt.dtype is not None:
-        return np.asarray(values).astype(fmt.dtype)
-    codes = [round_exact(float(v), fmt) for v in np.ravel(values)]
-    return np.array(codes, fmt.code_dtype).reshape(np.shape(values))
+    form, numbers = format_of(fmt), values_of(values, name="values")
+    if form.dtype is not None:
+        with np.errstate(all="ignore"):
+            return numbers.astype(form.dtype)
+    codes = [round_exact(float(v), form) for v in numbers.flat]
+    return np.array(codes, form.code_dtype).reshape(numbers.shape)
+
+
+def _shape(name: str, shape: object, least: int = 0) -> tuple[int, ...]:
+    """Return a shape, of `least` axes at least."""
+    extents = [shape] if isinstance(shape, Integral) else all_of(name, shape, Integral, "whole numbers")
+    if not least <= len(extents) <= 32:
+        raise bad_argument(name, shape, f"{least} to 32 extents")
+    checked = tuple(whole(name, x, 0, 1 << 40) for x in extents)
+    if math.prod(checked) > 1 << 34:
+        raise bad_argument(name, shape, "extents of at most 2^34 numbers")
+    return checked
+
+
+def _seed(seed: object) -> int:
+    return whole("seed", seed, 0, (1 << 128) - 1)

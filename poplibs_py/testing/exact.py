@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import cache
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import bad_argument, bad_type
+from ..errors import bad_type, instance, one_of, whole
 from ..formats import Format, QuarterArray, format_of
 from ..formats.arrays import as_array
 
@@ -33,6 +34,8 @@ def decode_exact(code: int, fmt: Format) -> Number:
     >>> decode_exact(0x3C, F143), decode_exact(0x80, F143)
     (Fraction(3, 4), nan)
     """
+    instance("fmt", fmt, Format, "a Format")
+    code = whole("code", code, 0, (1 << fmt.bits) - 1)
     sign = -1 if code >> (fmt.bits - 1) else 1
     magnitude = code & (1 << (fmt.bits - 1)) - 1
     if fmt.specials == "negative_zero" and sign < 0 and magnitude == 0:
@@ -71,8 +74,11 @@ def round_exact(value: Number, fmt: Format, rounding: str = "nearest-even", over
     >>> hex(round_exact(Fraction(1, 3), FP16)), hex(round_exact(10**6, FP16))
     ('0x3555', '0x7c00')
     """
-    if rounding not in ("nearest-even", "toward-zero"):
-        raise bad_argument("rounding", rounding, "'nearest-even' or 'toward-zero'")
+    instance("fmt", fmt, Format, "a Format")
+    one_of("rounding", rounding, ("nearest-even", "toward-zero"))
+    one_of("overflow", overflow, (None, "inf", "nan", "saturate"))
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise bad_type("value", value, "a Fraction, an int or a float")
     overflow = overflow or ("inf" if fmt.has_infinity else "nan")
     if isinstance(value, float) and value != value:
         return fmt.nan_code
@@ -120,6 +126,7 @@ def codes_of(array: Any, fmt: Format | None = None, name: str = "array") -> Arra
 
     Arrays of unsigned integers are taken as codes already; anything else must have the dtype of the format.
     """
+    fmt = None if fmt is None else format_of(fmt, "fmt")
     array = array.codes if isinstance(array, QuarterArray) else array
     held = as_array(name, array, "an array of a format, or its codes")
     if fmt is not None and held.dtype == fmt.code_dtype:
@@ -130,15 +137,17 @@ def codes_of(array: Any, fmt: Format | None = None, name: str = "array") -> Arra
     return np.ascontiguousarray(held).view(found.code_dtype).reshape(held.shape)
 
 
-def values_of(array: Any, fmt: Format | None = None) -> NDArray[np.float64]:
+def values_of(array: Any, fmt: Format | None = None, name: str = "array") -> NDArray[np.float64]:
     """Return the exact values of an array in any format as float64.
 
     Parameters
     ----------
     array : array_like
         Of a format's dtype, of float64, a `QuarterArray` (with its scale), or codes where `fmt` is given.
-    fmt : Format, optional
+    fmt : Format, dtype or str, optional
         The format of codes.
+    name : str, optional
+        What the caller calls it, for errors.
 
     Examples
     --------
@@ -147,9 +156,10 @@ def values_of(array: Any, fmt: Format | None = None) -> NDArray[np.float64]:
     """
     if isinstance(array, QuarterArray):
         return np.ldexp(_decoded(array.codes, array.format), array.element_scales())
-    held = as_array("array", array, "an array of real numbers")
+    held = as_array(name, array, "an array of real numbers")
     if held.dtype.kind not in "fiub":
-        format_of(held, "array")
+        format_of(held, name)
+    fmt = None if fmt is None else format_of(fmt, "fmt")
     if fmt is not None and held.dtype == fmt.code_dtype:
         return _decoded(held, fmt)
     with np.errstate(invalid="ignore"):  # signalling NaNs

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import bad_argument
+from ..poplin.matmul.reference import as_matrices
 from ..popsparse import BlockSparseMatrix
-from ..popsparse.reference import dense_of
+from ..popsparse.reference import dense_of, turned
 from .exact import exact_values, values_of
 
 __all__ = ["EXACT"]
@@ -20,26 +21,32 @@ Array = NDArray[Any]
 
 def _matmul(a: Any, b: Any, *, alpha: float = 1.0, bias: Any = None, activation: str | None = None,
             **how: Any) -> Array:
-    return _finished(exact_values(a) @ exact_values(b) * exact_values(np.float32(alpha))[()], bias, activation)
+    left, right, added = as_matrices(exact_values(a), exact_values(b))
+    return _finished(left @ right * exact_values(np.float32(alpha))[()], bias, activation).squeeze(added)
 
 
 def _matmul_acc(c: Any, a: Any, b: Any, *, alpha: float = 1.0, beta: float = 1.0, bias: Any = None,
                 activation: str | None = None, **how: Any) -> Array:
-    sums = exact_values(a) @ exact_values(b) * exact_values(np.float32(alpha))[()]
-    return _finished(sums + exact_values(c) * exact_values(np.float32(beta))[()], bias, activation)
+    left, right, added = as_matrices(exact_values(a), exact_values(b))
+    sums = left @ right * exact_values(np.float32(alpha))[()]
+    held = np.expand_dims(exact_values(c), added)
+    return _finished(sums + held * exact_values(np.float32(beta))[()], bias, activation).squeeze(added)
 
 
 def _sparse_dense_matmul(w: BlockSparseMatrix, x: Any, *, bias: Any = None, activation: str | None = None,
                          **how: Any) -> Array:
     dense, kept = stored_values(w)
     numbers = exact_values(x)
+    added = (-1,) if numbers.ndim == 1 else ()
+    numbers = np.expand_dims(numbers, added)
     grouped = numbers if numbers.ndim == 3 else numbers[None]
     sums = np.empty((*dense.shape[:2], grouped.shape[2]), object)
     for g, row, column in np.ndindex(*sums.shape):
         places = kept[g, row]
         sums[g, row, column] = sum(exact_values(dense[g, row, places]) * grouped[g, places, column], start=0)
     sums = sums if numbers.ndim == 3 else sums[0]
-    return _finished(sums, None if bias is None else np.asarray(bias, np.float32)[..., None], activation)
+    column = None if bias is None else np.asarray(bias, np.float32)[..., None]
+    return _finished(sums, column, activation).squeeze(added)
 
 
 def stored_values(w: BlockSparseMatrix) -> tuple[Array, Array]:
@@ -54,7 +61,8 @@ def stored_values(w: BlockSparseMatrix) -> tuple[Array, Array]:
 
 
 def _dense_sparse_matmul(x: Any, w: BlockSparseMatrix, **keywords: Any) -> Array:
-    return _sparse_dense_matmul(w.T, np.swapaxes(x, -1, -2), **keywords).swapaxes(-1, -2)
+    made: Array = turned(_sparse_dense_matmul(w.T, turned(x), **keywords))
+    return made
 
 
 def _cast(x: Any, format: Any, **how: Any) -> Array:
@@ -63,7 +71,7 @@ def _cast(x: Any, format: Any, **how: Any) -> Array:
 
 def _dynamic_sparse_dense_matmul(w: BlockSparseMatrix, x: Any, *, transpose_lhs: bool = False,
                                  transpose_rhs: bool = False, **keywords: Any) -> Array:
-    right = np.swapaxes(x, -1, -2) if transpose_rhs else x
+    right = turned(x) if transpose_rhs else x
     return _sparse_dense_matmul(w.T if transpose_lhs else w, right, **keywords)
 
 

@@ -6,14 +6,16 @@ folder. This table only says where.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import UnsupportedError, bad_argument, one_of
+from ..errors import PoplibsError, UnsupportedError, bad_argument, bad_type, described, one_of
 from ..formats.bounds import Ball
 from .assertions import assert_within_bound
 from .exact_ops import EXACT
@@ -83,7 +85,8 @@ def bound(op: str, *operands: Any, **keywords: Any) -> Ball:
     Ball
         ``centre`` and ``radius``, in the shape of the result.
     """
-    found: Ball = _function(_op(op).bound)(*operands, **keywords)
+    with _operands_of(op, operands):
+        found: Ball = _function(_op(op).bound)(*operands, **keywords)
     return found
 
 
@@ -105,7 +108,8 @@ def exact(op: str, *operands: Any, **keywords: Any) -> NDArray[Any]:
     _op(op)
     if op not in EXACT:
         raise bad_argument("op", op, "one whose results are fractions: " + ", ".join(map(repr, sorted(EXACT))))
-    return EXACT[op](*operands, **keywords)
+    with _operands_of(op, operands):
+        return EXACT[op](*operands, **keywords)
 
 
 def reference(op: str, *operands: Any, **keywords: Any) -> NDArray[Any]:
@@ -118,7 +122,8 @@ def reference(op: str, *operands: Any, **keywords: Any) -> NDArray[Any]:
     *operands, **keywords
         The call's own.
     """
-    found = _function(_op(op).reference)(*operands, **keywords)
+    with _operands_of(op, operands):
+        found = _function(_op(op).reference)(*operands, **keywords)
     return found.centre if isinstance(found, Ball) else np.asarray(found)
 
 
@@ -150,6 +155,18 @@ def replay(token: str) -> Any:
     """Make the call of a failed `check` again, from the token or file that its message names."""
     op, operands, keywords = decode_call(token)
     return check(op, *operands, **keywords)
+
+
+@contextlib.contextmanager
+def _operands_of(op: str, operands: tuple[Any, ...]) -> Iterator[None]:
+    """Refuse what an op's plain reference cannot even read: the call itself would say more, but it is not made."""
+    try:
+        yield
+    except (PoplibsError, MemoryError):
+        raise
+    except (TypeError, ValueError, ArithmeticError, AttributeError, LookupError, RecursionError) as error:
+        got = "nothing" if not operands else ", ".join(described(x) for x in operands)
+        raise bad_type("operands", got, f"operands and keywords that {op} takes ({described(str(error))})") from error
 
 
 def _op(name: str) -> Op:

@@ -19,7 +19,7 @@ from numpy.lib.array_utils import byte_bounds
 from numpy.typing import NDArray
 
 from ..config import settings
-from ..errors import bad_argument
+from ..errors import bad_argument, instance
 from ..formats import FORMATS, Format, QuarterArray
 from ..popsparse import BlockPattern, BlockSparseMatrix
 
@@ -52,6 +52,7 @@ def decode_call(token: str) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
     >>> op, a.tolist(), a.strides, keywords
     ('matmul', [[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]], (2, 6), {'alpha': 2.0})
     """
+    instance("token", token, str, "the text that a failing check printed")
     try:
         if token.endswith(".call"):
             token = Path(token).read_text()
@@ -71,7 +72,7 @@ def reproducer(op: str, operands: tuple[Any, ...], keywords: dict[str, Any]) -> 
     """
     try:
         token = encode_call(op, operands, keywords)
-    except TypeError as error:
+    except (TypeError, ValueError, RecursionError) as error:
         return f"(no line can reproduce it: {error})"
     if len(token) > _INLINE:
         name = f"poplibs-{op}-{hashlib.sha256(token.encode()).hexdigest()[:12]}.call"

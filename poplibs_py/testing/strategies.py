@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from numpy.typing import NDArray
 
+from ..errors import flag, instance, one_of, whole
 from ..formats import FORMATS, Format, format_of
 from ..formats.format import Specials
 from ..kernels.registry import FAMILIES, kernels
@@ -46,6 +47,7 @@ def formats(*, at_most_bits: int = 32, custom: bool = False) -> SearchStrategy[F
     custom : bool, optional
         Whether to draw formats without a dtype too.
     """
+    at_most_bits, custom = whole("at_most_bits", at_most_bits, 8, 32), flag("custom", custom)
     presets = st.sampled_from([f for f in FORMATS if f.bits <= at_most_bits])
     return presets | custom_formats(at_most_bits=min(16, at_most_bits)) if custom else presets
 
@@ -91,6 +93,7 @@ def codes(fmt: Any, *, finite: bool = False) -> SearchStrategy[int]:
         Leave out infinities and NaNs.
     """
     form = format_of(fmt)
+    finite = flag("finite", finite)
     marks = [c for c in landmarks(form) if not finite or is_finite(c, form)]
     powers = st.integers(0, (1 << form.exponent_bits) - 1).map(lambda e: e << form.mantissa_bits)
     drawn = st.sampled_from(marks) | powers | st.integers(0, (1 << form.bits) - 1)
@@ -150,6 +153,9 @@ def grains(family: str | None = None, axis: int | None = None) -> tuple[int, ...
     axis : int, optional
         0 rows, 1 columns, 2 depth; all by default.
     """
+    one_of("family", family, (None, *FAMILIES))
+    if axis is not None:
+        axis = whole("axis", axis, 0, 2)
     found = {1}
     for name in (family,) if family else FAMILIES:
         for kernel in kernels(name):
@@ -169,6 +175,8 @@ def extents(family: str | None = None, axis: int | None = None, *, least: int = 
     least, most : int, optional
         The range of extents.
     """
+    least = whole("least", least, 0, 1 << 40)
+    most = whole("most", most, least, 1 << 40)
     edges = {0, 1, 2, 3}
     for g in grains(family, axis):
         edges |= {n * g + d for n in (1, 2, 3) for d in (-1, 0, 1)}
@@ -179,6 +187,7 @@ def extents(family: str | None = None, axis: int | None = None, *, least: int = 
 def shapes(rank: int = 2, family: str | None = None, *, least: int = 0, most: int = 160
            ) -> SearchStrategy[tuple[int, ...]]:
     """Shapes whose extents come from `extents`."""
+    rank = whole("rank", rank, 0, 32)
     return st.tuples(*[extents(family, least=least, most=most) for _ in range(rank)])
 
 
@@ -188,7 +197,7 @@ LAYOUTS = ("plain", "fortran", "reversed", "stepped", "padded", "misaligned", "r
 
 def layouts(*, broadcast: bool = False) -> SearchStrategy[str]:
     """Names of layouts for `relaid`; ``"broadcast"`` (strides of zero) changes the content, so it is asked for."""
-    return st.sampled_from(LAYOUTS if broadcast else LAYOUTS[:-1])
+    return st.sampled_from(LAYOUTS if flag("broadcast", broadcast) else LAYOUTS[:-1])
 
 
 def relaid(array: Array, layout: str) -> Array:
@@ -210,6 +219,8 @@ def relaid(array: Array, layout: str) -> Array:
     >>> relaid(a, "reversed").strides, bool((relaid(a, "reversed") == a).all())
     ((-24, -8), True)
     """
+    instance("array", array, np.ndarray, "a numpy.ndarray")
+    one_of("layout", layout, LAYOUTS)
     if not array.ndim and layout not in ("misaligned", "read_only"):
         return array
     back = (slice(None, None, -1),) * array.ndim
@@ -281,5 +292,9 @@ def options(allowed: Mapping[str, Sequence[Any] | SearchStrategy[Any]]) -> Searc
     >>> find(options({"partials_type": ["half", "float"]}), lambda o: "partials_type" in o)
     {'partials_type': 'half'}
     """
+    instance("allowed", allowed, Mapping, "a mapping of option names to values or strategies")
+    for name, values in allowed.items():
+        instance("allowed", name, str, "option names")
+        instance(name, values, (Sequence, SearchStrategy), "a sequence of values, or a strategy")
     drawn = {k: v if isinstance(v, SearchStrategy) else st.sampled_from(list(v)) for k, v in allowed.items()}
     return st.fixed_dictionaries({}, optional=drawn)

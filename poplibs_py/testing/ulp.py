@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..errors import bad_argument, instance
 from ..formats import Format, format_of
 from ..formats.bounds import Ball
 from .exact import codes_of, values_of
@@ -34,7 +35,7 @@ def ulp(value: ArrayLike, fmt: Any) -> Floats:
     True
     """
     form = format_of(fmt)
-    magnitude = np.abs(np.asarray(value, np.float64))
+    magnitude = np.abs(values_of(value, name="value"))
     with np.errstate(invalid="ignore"):
         exponent = np.frexp(magnitude)[1] - 1
     exponent = np.maximum(np.where(magnitude > 0, exponent, form.min_exponent), form.min_exponent)
@@ -62,7 +63,7 @@ def ulp_error(got: Any, exact: ArrayLike, fmt: Any = None) -> Floats:
     [0.512, 0.488]
     """
     form = format_of(got if fmt is None else fmt)
-    values, truth = values_of(got, form), np.asarray(exact, np.float64)
+    values, truth = values_of(got, form, "got"), values_of(exact, name="exact")
     with np.errstate(invalid="ignore"):
         distance = np.abs(values - truth) / ulp(truth, form)
     same = (values == truth) | (np.isnan(values) & np.isnan(truth))
@@ -131,7 +132,10 @@ def error_over_bound(got: Any, ball: Ball, fmt: Any = None) -> Floats:
     >>> error_over_bound(np.float32([1.0, 1.5]), Ball(np.ones(2), np.full(2, 0.25))).tolist()
     [0.0, 2.0]
     """
+    instance("ball", ball, Ball, "a Ball")
     values = values_of(got, format_of(fmt) if fmt is not None else None)
+    if values.shape != ball.shape:
+        raise bad_argument("got", f"shape {values.shape}", f"shape {ball.shape}, as ball has")
     with np.errstate(invalid="ignore", divide="ignore"):
         share = np.abs(values - ball.centre) / ball.radius
     outside = ~ball.contains(values)

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from poplibs_py import testing
-from poplibs_py.errors import InvalidArgumentError
+from poplibs_py.errors import InvalidArgumentError, PoplibsError
 from poplibs_py.formats import QuarterArray
 from poplibs_py.popsparse import BlockSparseMatrix
 from poplibs_py.testing import OPS
@@ -80,3 +80,44 @@ def test_a_transcendental_activation_has_no_fractions():
 def test_values_of_a_quarter_array_carry_its_scales():
     q = QuarterArray.from_array([[1.0, 2.0], [300.0, -4000.0]], "f143", scale="auto", block_shape=(1, -1))
     assert np.array_equal(testing.values_of(q), q.to_array(np.float64))
+
+
+def vector_calls():
+    """Calls with vectors, where ops take them, and what biases they then have."""
+    rng = np.random.default_rng(2)
+    a, stack, x, y = (rng.integers(-4, 5, shape).astype(np.float32) for shape in ((5, 6), (3, 5, 6), (6,), (5,)))
+    w = BlockSparseMatrix.from_dense(a, (2, 3), density=0.6)
+    column, one = y[:, None], np.ones(1, np.float32)
+    for op, operands in [
+        ("matmul", (a, x)), ("matmul", (stack, x)), ("matmul_acc", (y, a, x)), ("matmul_prepared_left", (a, x)),
+    ]:  # fmt: skip
+        yield from ((op, operands, how) for how in ({}, {"bias": column}, {"bias": one, "activation": "relu"}))
+    for op, operands in [
+        ("matmul", (y, a)), ("matmul", (y, stack)), ("matmul_acc", (x, y, a)), ("matmul_prepared", (y, a)),
+        ("dense_sparse_matmul", (y, w)), ("sparse_dense_matmul", (w.T, y)),
+    ]:  # fmt: skip
+        yield from ((op, operands, how) for how in ({}, {"bias": x, "activation": "relu"}))
+    yield from (("matmul", (x, x), how) for how in ({}, {"bias": one}))
+    yield "sparse_dense_matmul", (w, x), {"bias": y}
+    yield "dynamic_sparse_dense_matmul", (w.T, x), {"transpose_lhs": True}
+    yield "dynamic_sparse_dense_matmul", (w, x), {"transpose_rhs": True}
+
+
+@pytest.mark.parametrize("call", list(vector_calls()), ids=lambda call: f"{call[0]}-{'-'.join(call[2])}")
+def test_vectors_have_references_fractions_and_bounds(call):
+    op, operands, keywords = call
+    exact, reference = testing.exact(op, *operands, **keywords), testing.reference(op, *operands, **keywords)
+    ball = testing.bound(op, *operands, **keywords)
+    got = testing.check(op, *(np.array(x) if isinstance(x, np.ndarray) else x for x in operands), **keywords)
+    assert exact.shape == reference.shape == ball.shape == got.shape
+    assert np.array_equal(exact.astype(float), reference)
+    assert np.array_equal(reference, ball.centre)
+    assert np.array_equal(reference, got)
+
+
+@pytest.mark.parametrize("how", [testing.exact, testing.reference, testing.bound, testing.check])
+@pytest.mark.parametrize("operands", [(), (None, None), ("a", 3), (np.ones(3, np.float32),) * 5, (object(), [[]])])
+def test_operands_that_an_op_cannot_take_are_refused(how, operands):
+    for op in OPS:
+        with pytest.raises(PoplibsError):
+            how(op, *operands)

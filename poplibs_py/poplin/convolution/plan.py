@@ -9,7 +9,7 @@ from itertools import pairwise
 from math import prod
 from typing import Any
 
-from ...errors import bad_argument
+from ...errors import bad_argument, whole
 from ...planner.constraints import PlanConstraints
 from ...planner.explain import Explanation
 from .model import ConvTypes
@@ -133,6 +133,8 @@ def tile_ranges(extent: int, split: int, grain: int = 1) -> list[tuple[int, int]
     >>> tile_ranges(10, 3, grain=2)
     [(0, 2), (2, 6), (6, 10)]
     """
+    extent, split = whole("extent", extent, 0, 1 << 31), whole("split", split, 1, 1 << 20)
+    grain = whole("grain", grain, 1, 1 << 31)
     grains = -(-extent // grain)
     edges = [min(i * grains // split * grain, extent) for i in range(split + 1)]
     return list(pairwise(edges))

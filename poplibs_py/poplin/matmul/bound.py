@@ -19,7 +19,7 @@ from .arguments import default_out_format
 from .modelled import matmul_modelled_bound
 from .options import MatmulOptions, parse_options
 from .plan import HALF_PARTIALS_DEPTH, may_flush, passes
-from .reference import activate, values
+from .reference import activate, as_matrices, values
 
 __all__ = ["finished_ball", "matmul_acc_bound", "matmul_bound"]
 
@@ -67,7 +67,8 @@ def matmul_bound(
         if out is not None
         else (default_out_format(fa, fb))
     )
-    return finished_ball(_sums(a, b, _options(options, how)) * float(np.float32(alpha)), bias, activation, out_format)
+    sums, added = _sums(a, b, _options(options, how))
+    return _without(finished_ball(sums * float(np.float32(alpha)), bias, activation, out_format), added)
 
 
 def matmul_acc_bound(
@@ -83,10 +84,16 @@ def matmul_acc_bound(
     **how: Any,
 ) -> Ball:
     """Return exact results and radii of a `matmul_acc` call, given c as it was before."""
-    ball = (_sums(a, b, _options(options, how)) * float(np.float32(alpha))).rounded(FP32)
+    sums, added = _sums(a, b, _options(options, how))
+    ball = (sums * float(np.float32(alpha))).rounded(FP32)
     if beta:
-        ball = ball + (Ball.exact(values(c)) * float(np.float32(beta))).rounded(FP32)
-    return finished_ball(ball, bias, activation, format_of(c))
+        held = Ball.exact(np.expand_dims(values(c), added))
+        ball = ball + (held * float(np.float32(beta))).rounded(FP32)
+    return _without(finished_ball(ball, bias, activation, format_of(c)), added)
+
+
+def _without(ball: Ball, axes: tuple[int, ...]) -> Ball:
+    return Ball(ball.centre.squeeze(axes), ball.radius.squeeze(axes))
 
 
 def _format(operand: Any) -> Format:
@@ -99,13 +106,10 @@ def _options(options: Any, how: dict[str, Any]) -> MatmulOptions:
     return parse_options(options, MatmulOptions(**{k: v for k, v in how.items() if k in _HOW}))
 
 
-def _sums(a: Any, b: Any, options: MatmulOptions) -> Ball:
-    """Bound the sums of products, before alpha."""
-    left, right = values(a), values(b)
+def _sums(a: Any, b: Any, options: MatmulOptions) -> tuple[Ball, tuple[int, ...]]:
+    """Bound the sums of products, before alpha; vectors count as matrices, and the axes so added come second."""
+    left, right, added = as_matrices(values(a), values(b))
     fa, fb = _format(a), _format(b)
-    vectors = left.ndim == 1, right.ndim == 1
-    left = left[None, :] if vectors[0] else left
-    right = right[:, None] if vectors[1] else right
     k = left.shape[-1]
     count = passes(fa, fb, options)
     ball = matmul_ball(left, right, terms=count * k, flushes=may_flush(fa, fb, options))
@@ -115,8 +119,7 @@ def _sums(a: Any, b: Any, options: MatmulOptions) -> Ball:
     if options.partials_type == "half":
         blocks = max(1, -(-k // HALF_PARTIALS_DEPTH))
         ball = sum_ball(ball.centre, magnitude, blocks, FP16, carried=ball.radius + blocks * rounding_error(0.0, FP16))
-    shape = [n for n, gone in zip(ball.shape[-2:], vectors, strict=True) if not gone]
-    return ball.reshape(*ball.shape[:-2], *shape)
+    return ball, added
 
 
 def finished_ball(ball: Ball, bias: Any, activation: str | None, out_format: Format) -> Ball:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["activate", "matmul", "matmul_acc", "values"]
+__all__ = ["activate", "as_matrices", "matmul", "matmul_acc", "values"]
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -16,6 +16,13 @@ def values(array: Any) -> Floats:
     held = array.to_array() if hasattr(array, "to_array") else np.asarray(array)
     with np.errstate(invalid="ignore"):  # signalling NaNs
         return np.asarray(held.astype(np.float64))
+
+
+def as_matrices(a: Any, b: Any) -> tuple[Any, Any, tuple[int, ...]]:
+    """Return operands with two axes at least, a vector as a row or as a column, and the axes that the result then has
+    beside its own."""
+    added = tuple(axis for axis, x in ((-2, a), (-1, b)) if x.ndim == 1)
+    return (a[None, :] if a.ndim == 1 else a), (b[:, None] if b.ndim == 1 else b), added
 
 
 def activate(x: Floats, activation: str | None) -> Floats:
@@ -34,8 +41,9 @@ def matmul(
 ) -> Floats:
     """Return ``activation(alpha * a @ b + bias)``; arguments that say how it is computed are ignored."""
     with np.errstate(all="ignore"):
-        sums = alpha * (values(a) @ values(b))
-        return activate(sums if bias is None else sums + values(bias), activation)
+        left, right, added = as_matrices(values(a), values(b))
+        sums = alpha * (left @ right)
+        return activate(sums if bias is None else sums + values(bias), activation).squeeze(added)
 
 
 def matmul_acc(
@@ -51,5 +59,6 @@ def matmul_acc(
 ) -> Floats:
     """Return ``activation(alpha * a @ b + beta * c + bias)``."""
     with np.errstate(all="ignore"):
-        sums = alpha * (values(a) @ values(b)) + (beta * values(c) if beta else 0.0)
-        return activate(sums if bias is None else sums + values(bias), activation)
+        left, right, added = as_matrices(values(a), values(b))
+        sums = alpha * (left @ right) + (beta * np.expand_dims(values(c), added) if beta else 0.0)
+        return activate(sums if bias is None else sums + values(bias), activation).squeeze(added)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ...errors import bad_argument, bad_type, instance
 from ...formats import Format, format_of
 from .mkl import load_mkl
 from .versions import installed
@@ -60,6 +61,12 @@ def dense_routes(w: Array, x: Array) -> list[Route]:
     w, x : array, [M, K] and [K, N]
         C-contiguous, one dtype.
     """
+    for operand, what in ((w, "w"), (x, "x")):
+        instance(what, operand, np.ndarray, "a matrix")
+        if operand.ndim != 2:
+            raise bad_argument(what, f"shape {operand.shape}", "a matrix")
+    if (x.dtype, x.shape[0]) != (w.dtype, w.shape[1]):
+        raise bad_argument("x", x, f"{w.shape[1]} rows of {w.dtype}, to be multiplied by w")
     name = format_of(w, "w").name
     routes = []
     if name == "float32":
@@ -84,6 +91,11 @@ def sparse_routes(matrix: Any, x: Array) -> list[Route]:
     x : array, [K, N]
         C-contiguous float32.
     """
+    if getattr(matrix, "format", None) not in ("bsr", "csr"):
+        raise bad_type("matrix", matrix, "a bsr_array or csr_array of SciPy")
+    instance("x", x, np.ndarray, "a matrix")
+    if x.dtype != np.float32 or x.shape != (matrix.shape[1], *x.shape[1:2]):
+        raise bad_argument("x", x, f"{matrix.shape[1]} rows of float32, to be multiplied by matrix")
     return list(_sparse_routes(matrix, x))
 
 

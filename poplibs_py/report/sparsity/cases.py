@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument
+from ...errors import all_of, bad_argument
 from ...formats import BF16, F143, FP16, FP32, Format
 from ...popsparse import BlockPattern, BlockSparseMatrix, random_matrix, random_pattern
 from ..chart import reciprocal
@@ -187,6 +187,7 @@ def axes_of(cases: Sequence[Case]) -> Axes:
     >>> axes_of(quick_cases()).blocks
     [1, 4, 16]
     """
+    cases = all_of("cases", cases, Case, "cases")
     return Axes(
         sizes=list(dict.fromkeys((case.m, case.k) for case in cases)),
         n=list(dict.fromkeys(case.n for case in cases)),

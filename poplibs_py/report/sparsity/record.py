@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import TextIO
 
+from ...errors import all_of
+
 __all__ = ["COLUMNS", "PAPER_COLUMNS", "Record", "csv_text", "product_name", "write_header", "write_rows"]
 
 PAPER_COLUMNS = ("m", "k", "n", "density", "block_size", "type", "device", "method", "valid", "flop_count", "flop_rate")
@@ -124,6 +126,7 @@ def csv_text(records: Sequence[Record]) -> str:
     >>> csv_text([]).startswith(",".join(PAPER_COLUMNS))
     True
     """
+    records = all_of("records", records, Record, "records")
     stream = io.StringIO()
     write_header(stream)
     write_rows(stream, records)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from statistics import median
 
 from ...config import LEVELS
+from ...errors import all_of
 from ...kernels import _cpu, available_levels
 from ..chart import LineChart, reciprocal
 from ..page import Page
@@ -27,6 +28,7 @@ def results_page(records: Sequence[Record]) -> str:
     records : sequence of Record
         What was measured; an interrupted sweep's will do.
     """
+    records = all_of("records", records, Record, "records")
     page = Page("Block-sparse products on this CPU")
     page.paragraph(_machine(records), soft=True)
     ours = [r for r in records if r.library == "poplibs_py" and r.valid]

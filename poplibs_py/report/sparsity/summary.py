@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from statistics import median
 
+from ...errors import all_of
 from .. import text
 from ..chart import reciprocal
 from .methods import OURS
@@ -28,6 +29,7 @@ def summary(records: Sequence[Record], peers: Sequence[str]) -> str:
     peers : sequence of str
         The libraries that took part.
     """
+    records, peers = all_of("records", records, Record, "records"), all_of("peers", peers, str, "names")
     static = [r for r in records if r.library == OURS and r.method == "static_sparse" and r.valid]
     if not static:
         return ""
