@@ -29,7 +29,7 @@ def pass_params(params: ConvParams, given: str, wanted: str) -> ConvParams:
             inputs, outputs = outputs, inputs
         elif pass_ == "FC_TRAINING_WU":
             inputs, batch = batch, inputs
-    return params.replace(batch=batch, in_channels=inputs, out_channels=outputs, axes=(Axis(1, 1),))
+    return params.derived(batch=batch, in_channels=inputs, out_channels=outputs, axes=(Axis(1, 1),))
 
 
 def joint_setups(target: Target, params: ConvParams, forward: PassSetup) -> list[PassSetup | None]:
@@ -63,7 +63,7 @@ def _update_setup(target: Target, params: ConvParams, f: PassSetup) -> PassSetup
     )
     options = f.options.for_weight_update()
     exchanged = (
-        s.replace(in_channels=s.out_channels, out_channels=s.in_channels) for s in _stages(f)
+        s.derived(in_channels=s.out_channels, out_channels=s.in_channels) for s in _stages(f)
     )
     return f._replace(
         stages=TransformedParams(*exchanged),
@@ -81,7 +81,7 @@ def _stages(f: PassSetup) -> tuple[ConvParams, ConvParams, ConvParams]:
 
 def _with_field_and_inputs_exchanged(p: ConvParams) -> ConvParams:
     last = p.axes[-1]
-    return p.replace(
+    return p.derived(
         in_channels=last.field, axes=(*p.axes[:-1], last._replace(field=p.in_channels))
     )
 

@@ -33,8 +33,8 @@ FC_PASSES = frozenset(p for p in PASSES if p.startswith("FC_"))
 class ConvOptions:
     """PopLibs' convolution options; every field has PopLibs' default.
 
-    Build with `ConvOptions.parse`, which takes PopLibs' spelling (``availableMemoryProportion``) or
-    Python's (``available_memory_proportion``).
+    `ConvOptions.parse` takes PopLibs' spelling (``availableMemoryProportion``) as well as Python's
+    (``available_memory_proportion``). However they are built, every option is checked.
 
     Parameters
     ----------
@@ -75,6 +75,9 @@ class ConvOptions:
     fidelity: str = "poplibs"
     strict_memory: bool = False
 
+    def __post_init__(self) -> None:
+        self.__dict__.update({name: _check_value(name, name, getattr(self, name)) for name in SPELLINGS.values()})
+
     @classmethod
     def parse(cls, options: Mapping[str, Any] | ConvOptions | None = None, **more: Any) -> ConvOptions:
         """Check options; `more` wins over `options`.
@@ -86,8 +89,8 @@ class ConvOptions:
         0.3
         """
         if isinstance(options, ConvOptions):
-            return dataclasses.replace(options, **cls._checked(more))
-        return cls(**{**cls._checked({} if options is None else options), **cls._checked(more)})
+            return options.derived(**cls._checked(more))
+        return _DEFAULT.derived(**{**cls._checked({} if options is None else options), **cls._checked(more)})
 
     @classmethod
     def _checked(cls, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,6 +104,12 @@ class ConvOptions:
             checked[name] = _check_value(key, name, value)
         return checked
 
+    def derived(self, **fields: Any) -> ConvOptions:
+        """Return a copy with some fields changed, unchecked: they were, or follow from what was."""
+        made = object.__new__(ConvOptions)
+        made.__dict__.update(self.__dict__, **fields)
+        return made
+
     @property
     def fully_connected(self) -> bool:
         """Whether this is one of the passes of a fully connected layer."""
@@ -108,7 +117,7 @@ class ConvOptions:
 
     def with_pass(self, pass_: str) -> ConvOptions:
         """The same options for another pass."""
-        return dataclasses.replace(self, pass_=pass_)
+        return self.derived(pass_=_check_value("pass", "pass_", pass_))
 
     def for_gradient(self) -> ConvOptions:
         """Options of the backward pass. PopLibs maps a pass that is not fully connected to TRAINING_WU."""
@@ -135,15 +144,14 @@ class ConvOptions:
             raised = dict.fromkeys(names, "half")
         if raised == given:
             return self
-        return dataclasses.replace(self, **raised)
+        return self.derived(**raised)
 
     def to_dict(self) -> dict[str, Any]:
         """Options that differ from the defaults, in PopLibs' spelling."""
-        default = ConvOptions()
         changed = {}
         for spelling, name in SPELLINGS.items():
             value = getattr(self, name)
-            if value != getattr(default, name):
+            if value != getattr(_DEFAULT, name):
                 changed[spelling] = value.text if isinstance(value, PlanConstraints) else value
         return changed
 
@@ -209,7 +217,7 @@ def _check_value(key: str, name: str, value: object) -> object:
 def _proportion(key: str, value: object) -> float:
     try:
         number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if isinstance(value, bool) or not (math.isfinite(number) and 0 <= number <= 2**32):
         raise _refuse(key, value, "a finite number, 0 or more")
@@ -218,3 +226,6 @@ def _proportion(key: str, value: object) -> float:
 
 def _refuse(key: str, value: object, allowed: str) -> InvalidOptionError:
     return InvalidOptionError(f"{key}: got {described(value)}; allowed: {allowed}")
+
+
+_DEFAULT = ConvOptions()

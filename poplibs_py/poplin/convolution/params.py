@@ -9,7 +9,7 @@ from functools import lru_cache
 from math import prod
 from typing import TypeVar
 
-from ...errors import InvalidTypeError, bad_argument, bad_type
+from ...errors import InvalidTypeError, bad_argument, bad_option, bad_type, flag
 from ...formats import F143, F152, FP16, FP32, format_of
 from ...target import TYPE_SIZES
 from .axis import Axis, FieldTransform, OutputTransform
@@ -28,8 +28,8 @@ _NDIM_LIMIT = 8
 class ConvParams:
     """A convolution of any number of field dimensions, with groups and every transform.
 
-    Corresponds to PopLibs' ``ConvParams``. Build one with `ConvParams.create`, which takes sizes and
-    transforms dimension by dimension and checks them.
+    Corresponds to PopLibs' ``ConvParams``. `ConvParams.create` takes sizes and transforms dimension by dimension.
+    However it is built, every field is checked, and data types may be given as `data_type` takes them.
 
     Parameters
     ----------
@@ -48,6 +48,16 @@ class ConvParams:
     out_channels: int
     groups: int
     axes: tuple[Axis, ...]
+
+    def __post_init__(self) -> None:
+        checked: dict[str, object] = {}
+        for name in ("input_type", "output_type"):
+            checked[name] = data_type(name, getattr(self, name))
+        for name in ("batch", "in_channels", "out_channels", "groups"):
+            checked[name] = _size(name, getattr(self, name))
+        checked["axes"] = _checked_axes(self.axes)
+        self.__dict__.update(checked)
+        self._check_volumes()
 
     @classmethod
     def create(
@@ -100,19 +110,8 @@ class ConvParams:
         weights = _per_dim("kernel_transform", kernel_transform, ndim, FieldTransform)
         outputs = _per_dim("output_transform", output_transform, ndim, OutputTransform)
         axes = tuple(map(Axis, field, kernel, inputs, weights, outputs))
-        for dim, axis in enumerate(axes):
-            _check_axis(axis, dim)
-        params = cls(
-            data_type("input_type", input_type),
-            data_type("output_type", output_type),
-            _size("batch", batch),
-            _size("in_channels", in_channels),
-            _size("out_channels", out_channels),
-            _size("groups", groups),
-            axes,
-        )
-        params._check_volumes()
-        return params
+        types = data_type("input_type", input_type), data_type("output_type", output_type)
+        return cls(*types, batch, in_channels, out_channels, groups, axes)
 
     def _check_volumes(self) -> None:
         channels = self.groups * max(self.batch, 1)
@@ -164,8 +163,18 @@ class ConvParams:
     # Other params ----------------------------------------------------------------------------------
 
     def replace(self, **fields: object) -> ConvParams:
-        """Return a copy with some fields changed, unchecked."""
+        """Return a copy with some fields changed, checked."""
+        known = [field.name for field in dataclasses.fields(self)]
+        for name in fields:
+            if name not in known:
+                raise bad_option(name, known)
         return dataclasses.replace(self, **fields)  # type: ignore[arg-type]
+
+    def derived(self, **fields: object) -> ConvParams:
+        """Return a copy with some fields changed, unchecked: they follow from what was checked."""
+        made = object.__new__(ConvParams)
+        made.__dict__.update(self.__dict__, **fields)
+        return made
 
     def canonical(self) -> ConvParams:
         """The unique params that compute the same from the same tensors; idempotent.
@@ -177,11 +186,11 @@ class ConvParams:
 
     def zero(self) -> ConvParams:
         """The same tensors and shapes, every output zero."""
-        return self.replace(axes=tuple(_zero_axis(a) for a in self.axes))
+        return self.derived(axes=tuple(_zero_axis(a) for a in self.axes))
 
     def swapped(self) -> ConvParams:
         """Input and weights exchanged: batch becomes output channels. PopLibs' ``swapOperands``."""
-        return self.replace(
+        return self.derived(
             batch=self.out_channels, out_channels=self.batch, axes=tuple(a.swapped() for a in self.axes)
         ).canonical()
 
@@ -192,13 +201,13 @@ class ConvParams:
         """
         p = self.canonical()
         axes = tuple(_gradient_axis(a) for a in p.axes)
-        return p.replace(in_channels=p.out_channels, out_channels=p.in_channels, axes=axes).canonical()
+        return p.derived(in_channels=p.out_channels, out_channels=p.in_channels, axes=axes).canonical()
 
     def weight_update(self) -> ConvParams:
         """Params of the weight update pass, canonical. PopLibs' ``getWeightUpdateParams``."""
         p = self.canonical()
         axes = tuple(_weight_update_axis(a) for a in p.axes)
-        return p.replace(batch=p.in_channels, in_channels=p.batch, axes=axes).canonical()
+        return p.derived(batch=p.in_channels, in_channels=p.batch, axes=axes).canonical()
 
 
 @lru_cache(maxsize=4096)
@@ -209,7 +218,7 @@ def _canonical(params: ConvParams) -> ConvParams:
         if canonical is None:
             return params.zero()
         axes.append(canonical)
-    return params.replace(axes=tuple(axes))
+    return params.derived(axes=tuple(axes))
 
 
 def _zero_axis(axis: Axis) -> Axis:
@@ -345,12 +354,28 @@ def _per_dim(name: str, values: Sequence[_T] | None, ndim: int, kind: type[_T]) 
             raise bad_type(name, value, f"a {kind.__name__}")
         for field, number in zip(value._fields, value, strict=True):
             if field == "flip":
+                flag(f"{name}.{field}", number)
                 continue
             _size(f"{name}.{field}", number)
         for field in ("dilation", "stride"):
             if getattr(value, field, 1) == 0:
                 raise bad_argument(f"{name}.{field}", 0, "1 or more")
     return values
+
+
+def _checked_axes(axes: object) -> tuple[Axis, ...]:
+    if not isinstance(axes, (tuple, list)) or not all(isinstance(axis, Axis) for axis in axes):
+        raise bad_type("axes", axes, "a tuple of one Axis per field dimension")
+    if not 1 <= len(axes) <= _NDIM_LIMIT:
+        raise bad_argument("axes", axes, f"1 to {_NDIM_LIMIT} dimensions")
+    for dim, axis in enumerate(axes):
+        _size("axes.field", axis.field)
+        _size("axes.kernel", axis.kernel)
+        _per_dim("axes.input", [axis.input], 1, FieldTransform)
+        _per_dim("axes.weights", [axis.weights], 1, FieldTransform)
+        _per_dim("axes.output", [axis.output], 1, OutputTransform)
+        _check_axis(axis, dim)
+    return tuple(axes)
 
 
 def _check_axis(axis: Axis, dim: int) -> None:

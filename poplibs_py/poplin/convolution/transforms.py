@@ -104,7 +104,7 @@ class TransformedParams:
 
 def with_extra_dims(params: ConvParams, count: int) -> ConvParams:
     """`params` with `count` leading dimensions of size 1."""
-    return params.replace(axes=(Axis(1, 1),) * count + params.axes) if count else params
+    return params.derived(axes=(Axis(1, 1),) * count + params.axes) if count else params
 
 
 def can_defer_dilation(axis: Axis) -> bool:
@@ -123,7 +123,7 @@ def defer_dilation(params: ConvParams, dims: tuple[int, ...]) -> ConvParams:
         a = axes[d]
         output = a.output._replace(padding_lower=0, padding_upper=0)
         axes[d] = a._replace(input=a.input._replace(dilation=1), output=output)
-    return params.replace(axes=tuple(axes))
+    return params.derived(axes=tuple(axes))
 
 
 def expand_dims(params: ConvParams, dims: tuple[int, ...]) -> ConvParams:
@@ -134,7 +134,7 @@ def expand_dims(params: ConvParams, dims: tuple[int, ...]) -> ConvParams:
     for d in dims:
         channels *= axes[d].weights.truncated(axes[d].kernel)
         axes[d] = axes[d].expanded()
-    return params.replace(axes=tuple(axes), in_channels=channels)
+    return params.derived(axes=tuple(axes), in_channels=channels)
 
 
 def flatten_into_out_channels(params: ConvParams, dims: tuple[int, ...]) -> ConvParams:
@@ -147,7 +147,7 @@ def flatten_into_out_channels(params: ConvParams, dims: tuple[int, ...]) -> Conv
         axes = list(swapped.axes)
         batch = swapped.batch * axes[d].field
         axes[d] = axes[d]._replace(field=1)
-        swapped = swapped.replace(batch=batch, axes=tuple(axes))
+        swapped = swapped.derived(batch=batch, axes=tuple(axes))
     return swapped.swapped()
 
 
@@ -170,14 +170,14 @@ def flatten(params: ConvParams) -> tuple[ConvParams, tuple[int, ...]]:
             axes[d - 1] = axes[d - 1]._replace(field=1)
     axes[into] = axes[into]._replace(field=size)
     batch = 1 if dims[0] == 0 else params.batch
-    return params.replace(batch=batch, axes=tuple(axes)), tuple(dims)
+    return params.derived(batch=batch, axes=tuple(axes)), tuple(dims)
 
 
 def combine_groups(params: ConvParams, factor: int) -> ConvParams:
     """Merge `factor` groups into one."""
     if factor == 1:
         return params
-    return params.replace(
+    return params.derived(
         groups=-(-params.groups // factor),
         in_channels=params.in_channels * factor,
         out_channels=params.out_channels * factor,
@@ -186,7 +186,7 @@ def combine_groups(params: ConvParams, factor: int) -> ConvParams:
 
 def pad_channels(params: ConvParams, group: int, in_chan: int, out_chan: int) -> ConvParams:
     """Round groups and channels up to grains."""
-    return params.replace(
+    return params.derived(
         groups=-(-params.groups // group) * group,
         in_channels=-(-params.in_channels // in_chan) * in_chan,
         out_channels=-(-params.out_channels // out_chan) * out_chan,
