@@ -7,45 +7,13 @@
  * same code serve W and its transpose. Every element of Y is one chain of FMAs in the order of the pattern, whatever the
  * shape, the level or the threads.
  *
- * Any block height is a sum of groups of 8, 4, 2 and 1 rows; the last vector of a strip is masked. Where the depth of a block
- * is a multiple of 4, no block is ragged and no vector is masked, four steps go without a branch: 215 GFLOP/s against 160 at
- * m = k = 2048, n = 64, density 1/8 and blocks of 4. */
+ * Any block height is a sum of groups of 8, 4, 2 and 1 rows; the last vector of a strip is masked. Where the
+ * depth of a block is a multiple of 4, no block is ragged and no vector is masked, fours.h has a faster sweep. */
 #ifndef POP_SPARSE_FMA_H
 #define POP_SPARSE_FMA_H
+#include "kernels/sparse/fours.h"
 #include "kernels/sparse/frame.h"
-#include "kernels/sparse/vector.h"
-
-#define VALUES_AHEAD 2048       /* bytes */
-#define MOST_AHEAD 256          /* bytes of a block */
-#define FAR_VALUES (1ll << 20)  /* bytes */
-
-POP_INLINE void put(float *y, vec v, lanes m, int64_t stream)
-{
-    if (!pop_all(m)) pop_store_some(y, v, m);
-    else if (stream && !((uintptr_t)y % sizeof(vec))) pop_stream(y, v);
-    else pop_store(y, v);
-}
-
-/* STEP lines of a block, added to R rows x NZ vectors of sums. WHOLE: no vector is masked. */
-POP_INLINE void add_lines(const int R, const int NZ, const int STEP, const int WHOLE, const int kind, const char *w,
-                          int64_t down, int64_t along, const char *x, int64_t ldx, lanes m, vec acc[8][8])
-{
-    const int64_t bytes = VL * (kind == POP_X_FP32 ? 4 : 2);
-#pragma GCC unroll 4
-    for (int k = 0; k < STEP; k++, x += ldx, w += along) {
-        const char *w4 = w + 4 * down;
-        vec v[8];
-#pragma GCC unroll 8
-        for (int z = 0; z < NZ; z++)
-            v[z] = WHOLE || z < NZ - 1 ? pop_load(kind, x + z * bytes) : pop_load_some(kind, x + z * bytes, m);
-#pragma GCC unroll 8
-        for (int i = 0; i < R; i++) {
-            const vec b = pop_splat(i < 4 ? w + i * down : w4 + (i - 4) * down);
-#pragma GCC unroll 8
-            for (int z = 0; z < NZ; z++) acc[i][z] = pop_fma(b, v[z], acc[i][z]);
-        }
-    }
-}
+#include "kernels/sparse/rows.h"
 
 /* R rows x NZ vectors of one block row: the sum over its stored blocks. */
 POP_INLINE void accumulate(const int R, const int NZ, const int kind, const pop_sparse_item *t, const pop_sparse_view *s,
@@ -55,29 +23,9 @@ POP_INLINE void accumulate(const int R, const int NZ, const int kind, const pop_
     for (int64_t q = q0; q < q1; q++) {
         const int64_t c = s->inner[q], n = least(deep, t->depth - c * deep);
         const char *x = x0 + c * deep * ldx, *w = w0 + (s->order ? s->order[q] : q) * t->value_block;
-        for (int64_t k = 0; k < n; k++, x += ldx, w += along) add_lines(R, NZ, 1, 0, kind, w, down, along, x, ldx, m, acc);
+        for (int64_t k = 0; k < n; k++, x += ldx, w += along)
+            add_lines(R, NZ, 1, 0, kind, w, down, along, x, ldx, m, acc);
     }
-}
-
-POP_INLINE void clear_rows(const int R, const int NZ, vec acc[8][8])
-{
-#pragma GCC unroll 8
-    for (int i = 0; i < R; i++)
-#pragma GCC unroll 8
-        for (int z = 0; z < NZ; z++) acc[i][z] = pop_zero();
-}
-
-POP_INLINE void put_rows(const int R, const int NZ, const int WHOLE, float *y, int64_t y_row, lanes m, int64_t stream,
-                         vec acc[8][8])
-{
-#pragma GCC unroll 8
-    for (int i = 0; i < R; i++, y += y_row)
-#pragma GCC unroll 8
-        for (int z = 0; z < NZ; z++) {
-            if (!WHOLE) put(y + z * VL, acc[i][z], z < NZ - 1 ? pop_lanes(VL) : m, stream);
-            else if (stream) pop_stream(y + z * VL, acc[i][z]);
-            else pop_store(y + z * VL, acc[i][z]);
-        }
 }
 
 POP_INLINE void sweep(const int R, const int NZ, const int kind, const pop_sparse_item *t, const pop_sparse_view *s)
@@ -92,80 +40,10 @@ POP_INLINE void sweep(const int R, const int NZ, const int kind, const pop_spars
                 vec acc[8][8];
                 clear_rows(R, NZ, acc);
                 accumulate(R, NZ, kind, t, s, q0, q1, s->values + row * t->value_row, s->x + j * size, m, acc);
-                put_rows(R, NZ, 0, s->y + ((r - s->first) * t->block_rows + row) * s->y_row + j, s->y_row, m, s->stream, acc);
+                float *y = s->y + ((r - s->first) * t->block_rows + row) * s->y_row + j;
+                put_rows(R, NZ, 0, y, s->y_row, m, s->stream, acc);
             }
         }
-    }
-}
-
-/* What all tiles of a sweep in fours share. `ahead`: the bytes of a block, where values are asked for ahead; else 0. */
-typedef struct fours_walk {
-    int64_t x_row, x_block, value_row, value_depth, value_block, block_depth, ahead, y_row, stream;
-} fours_walk;
-
-POP_INLINE void add_fours(const int R, const int NZ, const int kind, const fours_walk *k, const char *w, const char *x,
-                          vec acc[8][8])
-{
-    const int64_t ldx = k->x_row, down = k->value_row, along = k->value_depth;
-    add_lines(R, NZ, 4, 1, kind, w, down, along, x, ldx, 0, acc);
-    for (int64_t d = 4; d < k->block_depth; d += 4)
-        add_lines(R, NZ, 4, 1, kind, w += 4 * along, down, along, x += 4 * ldx, ldx, 0, acc);
-}
-
-POP_INLINE void ask_ahead(const char *w, int64_t bytes)
-{
-    for (int64_t o = 0; o < bytes; o += 64)
-        __builtin_prefetch((const void *)((uintptr_t)w + (uintptr_t)(VALUES_AHEAD + o)), 0, 2);
-}
-
-/* R rows x NZ vectors of one block row. One function for each size, so that its addresses have the registers to themselves. */
-POP_INLINE void tile_fours(const int R, const int NZ, const int kind, const fours_walk *k, const int32_t *inner,
-                           const int32_t *end, const int32_t *order, const char *w, const char *x, float *y)
-{
-    vec acc[8][8];
-    clear_rows(R, NZ, acc);
-    if (order) {
-        for (; inner < end; inner++)
-            add_fours(R, NZ, kind, k, w + *order++ * k->value_block, x + *inner * k->x_block, acc);
-    } else if (k->ahead) {
-        for (; inner < end; inner++, w += k->value_block) {
-            ask_ahead(w, k->ahead);
-            add_fours(R, NZ, kind, k, w, x + *inner * k->x_block, acc);
-        }
-    } else {
-        for (; inner < end; inner++, w += k->value_block) add_fours(R, NZ, kind, k, w, x + *inner * k->x_block, acc);
-    }
-    if (k->stream) put_rows(R, NZ, 1, y, k->y_row, 0, 1, acc);
-    else put_rows(R, NZ, 1, y, k->y_row, 0, 0, acc);
-}
-
-typedef void (*fours_function)(const fours_walk *, const int32_t *, const int32_t *, const int32_t *, const char *,
-                               const char *, float *);
-
-/* Values that do not stay in the L2 are asked for ahead: the hardware's own prefetch is too late for blocks of one to four lines. */
-POP_INLINE int64_t ahead_of(const int R, const pop_sparse_item *t, const pop_sparse_view *s)
-{
-    const int64_t bytes = (s->offsets[s->last] - s->offsets[s->first]) * t->value_block;
-    return R == t->block_rows && t->value_block <= MOST_AHEAD && bytes > FAR_VALUES && !s->order ? t->value_block : 0;
-}
-
-POP_INLINE void sweep_fours(const int R, const int NZ, const int kind, const pop_sparse_item *t, const pop_sparse_view *s,
-                            fours_function tile)
-{
-    const int64_t size = kind == POP_X_FP32 ? 4 : 2;
-    const fours_walk k = {
-        .x_row = s->x_row, .x_block = s->x_row * t->block_depth, .value_row = t->value_row, .value_depth = t->value_depth,
-        .value_block = t->value_block, .block_depth = t->block_depth, .ahead = ahead_of(R, t, s), .y_row = s->y_row,
-        .stream = s->stream && !((uintptr_t)s->y % sizeof(vec)) && s->y_row % VL == 0};
-    for (int64_t r = s->first; r < s->last; r++) {
-        const int64_t q0 = s->offsets[r], q1 = s->offsets[r + 1];
-        const char *w = s->values + (s->order ? 0 : q0 * t->value_block);
-        for (int64_t j = 0; j < s->columns; j += NZ * VL)
-            for (int64_t g = 0; g < s->groups; g++) {
-                const int64_t row = s->row + g * R;
-                tile(&k, s->inner + q0, s->inner + q1, s->order ? s->order + q0 : NULL, w + row * t->value_row,
-                     s->x + j * size, s->y + ((r - s->first) * t->block_rows + row) * s->y_row + j);
-            }
     }
 }
 
@@ -235,17 +113,14 @@ POP_INLINE void elements(const int NZ, const int kind, const pop_sparse_item *t,
 
 typedef void (*sweep_function)(const pop_sparse_item *, const pop_sparse_view *);
 
-#define SWEEP(KIND, R, NZ)                                                                                             \
-    static __attribute__((noinline)) void tile_##KIND##_##R##x##NZ(                                                    \
-        const fours_walk *k, const int32_t *inner, const int32_t *end, const int32_t *order, const char *w, const char *x, \
-        float *y)                                                                                                      \
-    {                                                                                                                  \
-        tile_fours(R, NZ, KIND, k, inner, end, order, w, x, y);                                                        \
-    }                                                                                                                  \
-    static void sweep_##KIND##_##R##x##NZ(const pop_sparse_item *t, const pop_sparse_view *s)                          \
-    {                                                                                                                  \
-        if (s->columns % (NZ * VL) || t->block_depth % 4 || t->depth % t->block_depth) sweep(R, NZ, KIND, t, s);       \
-        else sweep_fours(R, NZ, KIND, t, s, tile_##KIND##_##R##x##NZ);                                                 \
+#define SWEEP(KIND, R, NZ)                                                                                        \
+    FOURS(one_##KIND##_##R##x##NZ, R, NZ, KIND, 0)                                                                \
+    FOURS(pair_##KIND##_##R##x##NZ, R, NZ, KIND, 1)                                                               \
+    static void sweep_##KIND##_##R##x##NZ(const pop_sparse_item *t, const pop_sparse_view *s)                     \
+    {                                                                                                             \
+        if (s->columns % (NZ * VL) || !pop_in_fours(t)) sweep(R, NZ, KIND, t, s);                                 \
+        else if (PAIRED(R, NZ)) sweep_fours(R, NZ, KIND, t, s, 2, one_##KIND##_##R##x##NZ, pair_##KIND##_##R##x##NZ); \
+        else sweep_fours(R, NZ, KIND, t, s, 1, one_##KIND##_##R##x##NZ, NULL);                                    \
     }
 
 /* The most vectors that R rows leave registers for. */

@@ -65,6 +65,10 @@ def run_multiply(kernel: Kernel, w: BlockSparseMatrix, blocks: np.ndarray, x: np
 @given(block_shape=st.sampled_from(BLOCKS), rows=st.integers(1, 60), depth=st.integers(1, 60),
        columns=st.integers(1, 200), density=st.floats(0, 1), pack=st.booleans(), seed=st.integers(0, 2**32 - 1))
 def test_multiply(kernel, block_shape, rows, depth, columns, density, pack, seed):
+    check_multiply(kernel, block_shape, rows, depth, columns, density, pack, seed)
+
+
+def check_multiply(kernel, block_shape, rows, depth, columns, density, pack, seed):
     rng = np.random.default_rng(seed)
     domain, x_name = (format_of(name) for name in kernel.formats.split("->")[0].split(","))
     w = BlockSparseMatrix.from_dense(rng.integers(-4, 5, (rows, depth)), block_shape, density=density, format=domain)
@@ -72,6 +76,19 @@ def test_multiply(kernel, block_shape, rows, depth, columns, density, pack, seed
     stored = reference.dense_of(w.shape, block_shape, w.row_offsets, w.column_indices, w.blocks)[0]
     got = run_multiply(kernel, w, w.blocks, x, pack)
     assert np.array_equal(got, reference.sparse_dense_matmul(stored, x))
+
+
+@pytest.mark.parametrize("kernel", each("multiply"))
+@given(block_shape=st.sampled_from([(4, 4), (8, 8), (16, 16), (2, 4), (4, 8), (12, 4), (1, 4)]),
+       rows=st.integers(1, 40), deep=st.integers(1, 8), vectors=st.integers(1, 12), density=st.floats(0, 1),
+       pack=st.booleans(), seed=st.integers(0, 2**32 - 1))
+def test_multiply_whole_vectors_and_blocks(kernel, block_shape, rows, deep, vectors, density, pack, seed):
+    check_multiply(kernel, block_shape, rows, deep * block_shape[1], vectors * 16, density, pack, seed)
+
+
+@pytest.mark.parametrize("kernel", each("multiply"))
+def test_multiply_with_values_far_from_the_caches(kernel):
+    check_multiply(kernel, (4, 4), 1030, 512, 16, 0.6, False, 5)
 
 
 def tile_numbers(rng: np.random.Generator, shape: tuple[int, ...], name: str) -> np.ndarray:
