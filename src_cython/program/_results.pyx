@@ -70,7 +70,7 @@ cdef enum:
 def result_array(tuple shape, cnp.dtype dtype not None):
     """Return a new array for a result, C-contiguous, holding whatever its memory held before.
 
-    It owns its memory. From 64 KiB on it begins on a page, and its memory comes from the pool and returns there.
+    It owns its memory. From 128 KiB on it begins on a page, and its memory comes from the pool and returns there.
 
     Parameters
     ----------
@@ -102,6 +102,8 @@ def result_array_like(cnp.ndarray array not None, cnp.dtype dtype not None):
     """Return a new array for a result that is laid out like another array; as `result_array` otherwise."""
     if cnp.PyArray_IS_C_CONTIGUOUS(array):
         return result_array((<object>array).shape, dtype)
+    if cnp.PyArray_SIZE(array) * <int64_t>dtype.itemsize < POP_LEAST_RESULT:
+        return _empty_like(array, dtype=dtype, subok=False)
     before = PyDataMem_SetHandler(_capsule)
     try:
         return _empty_like(array, dtype=dtype, subok=False)
