@@ -37,7 +37,7 @@ class ResultPool:
 def result_pool() -> ResultPool:
     """Return what the pool of the memory of results holds now.
 
-    The results of all operations are ordinary arrays that own their memory. From 128 KiB on this memory goes to the pool
+    The results of all operations are ordinary arrays that own their memory. From 128 KiB on it goes to the pool
     when the array dies, and the next result of about that size takes it: fresh pages would cost as much as many a
     product. What is kept is bounded by ``POPLIBS_RESULT_POOL`` (see `poplibs_py.config`); what came first goes first.
 
