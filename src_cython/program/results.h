@@ -47,8 +47,9 @@ static void *pop_results_malloc(void *context, size_t size)
     pop_results_lock();
     void *block = pop_shelf_take(&pop_results.shelf, bytes);
     *(block ? &pop_results.reused : &pop_results.fresh) += 1;
+    int will_be_kept = bytes <= pop_results.shelf.limit;
     pop_results_unlock();
-    return block ? block : pop_fresh(bytes, bytes <= pop_results.shelf.limit);
+    return block ? block : pop_fresh(bytes, will_be_kept);
 }
 
 static void *pop_results_calloc(void *context, size_t items, size_t size)

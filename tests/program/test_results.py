@@ -196,16 +196,16 @@ class Results(RuleBasedStateMachine):
         self.outer.__enter__()
         clear_result_pool()
         self.alive = {}
-        self.tags = iter(range(1, 1 << 30))
+        self.numbers = iter(range(1 << 30))
 
     def teardown(self):
         self.alive.clear()
         self.outer.__exit__(None, None, None)
 
     def write(self, array):
-        tag = next(self.tags) % 250 + 1
-        array[...] = tag
-        self.alive[id(array)] = array, tag
+        number = next(self.numbers)
+        array[...] = number % 250 + 1
+        self.alive[number] = array, number % 250 + 1
 
     @rule(size=st.sampled_from([1, 1000, LEAST, LEAST + 4096, 3 * LEAST, MIB, MIB + 1, 2 * MIB, 3 * MIB + 5, 9 * MIB]))
     def make(self, size):
