@@ -37,7 +37,9 @@ __all__ = ["multiply", "pattern_arrays", "product_of", "run_product", "threads_f
 Array = np.ndarray[Any, Any]
 
 _READS_WORTH_A_COPY = 16
+_LINE = 64
 _NARROW_ROW = 512
+_PAGE = 4096
 _FEW_READS = 4
 _WORK_FOR_A_THREAD = 1 << 20
 """Multiplications below which a second thread costs more than it gains."""
@@ -197,8 +199,10 @@ def _panels_pay(w: BlockSparseMatrix, row_bytes: int) -> bool:
     reads = w.nnz / (max(1, w.groups * w.shape[1]) * min(8, w.block_shape[0]))
     if w.block_shape == (1, 1):
         return reads >= (_FEW_READS if row_bytes > _NARROW_ROW else _READS_WORTH_A_COPY)
-    worth = _READS_WORTH_A_COPY if w.block_shape[0] > 8 else _READS_WORTH_A_COPY // 2
-    return row_bytes >= _NARROW_ROW // 2 and reads >= worth
+    if row_bytes < _NARROW_ROW // 2 or (w.block_shape[0] > 8 and row_bytes < _PAGE):
+        worth = _READS_WORTH_A_COPY if row_bytes >= _NARROW_ROW // 2 else 2 * _READS_WORTH_A_COPY
+        return row_bytes >= _LINE and reads >= worth
+    return reads >= _READS_WORTH_A_COPY // 2
 
 
 def run_product(product: Product, w: BlockSparseMatrix, x: Array, y: Array, bias: Array | None, keep: bool) -> None:

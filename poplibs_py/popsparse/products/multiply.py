@@ -260,11 +260,12 @@ def _reads_halves(domain: str) -> bool:
 def strip_of(depth: int, size: int, columns: int) -> int:
     """Return the columns of a panel: a multiple of 32 that stays in the L2, but 64 where there are as many.
 
-    Each strip reads all of W again, so that narrower ones cost more than a panel that is larger than the L2.
+    Each strip reads all of W again, so that narrower ones cost more than a panel that is larger than the L2. A panel of
+    fewer columns has whole cache lines.
     """
     fit = _L2_PANEL // (max(1, depth) * size) // _VECTOR_COLUMNS * _VECTOR_COLUMNS
-    most = -(-max(1, columns) // _VECTOR_COLUMNS) * _VECTOR_COLUMNS
-    return min(max(fit, TILE_COLUMNS), most, 512)
+    line = _ALIGNMENT // size
+    return min(max(fit, TILE_COLUMNS), -(-max(1, columns) // line) * line, 512)
 
 
 def panel_columns(depth: int, domain: str, columns: int) -> int:
