@@ -75,8 +75,8 @@ def anchored(array: Array) -> tuple[Array, object]:
     The anchor is a weak reference to the array that owns the memory: NumPy does not resize an array that one points
     to, even with ``refcheck=False``.
     """
-    view = array.view(np.ndarray)
-    owner = view
+    owner = array
     while isinstance(owner.base, np.ndarray):
         owner = owner.base
-    return view, weakref.ref(owner)
+    anchor = weakref.ref(owner)  # before the view is made
+    return array.view(np.ndarray), anchor

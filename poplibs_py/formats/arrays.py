@@ -40,7 +40,8 @@ def as_array(name: str, value: Any, allowed: str, numbers: Any = None) -> Array:
     Returns
     -------
     numpy.ndarray
-        Of any dtype, which the caller checks. It shares memory where it can.
+        Of any dtype, which the caller checks. It shares memory where it can, and is a view of an array: its shape stays
+        as it is whatever becomes of that one.
 
     Raises
     ------
@@ -53,7 +54,7 @@ def as_array(name: str, value: Any, allowed: str, numbers: Any = None) -> Array:
     array([1., 2.], dtype=float32)
     """
     if type(value) is np.ndarray:
-        return value
+        return value.view()  # the caller's own keeps no shape that another thread cannot change
     if isinstance(value, np.ma.MaskedArray):
         raise bad_type(name, "a masked array", f"{allowed}, without a mask: see numpy.ma.filled")
     if isinstance(value, np.ndarray):

@@ -6,6 +6,7 @@ the NumPy C interface is used for their addresses.
 
 cimport cython
 cimport numpy as cnp
+from cpython.ref cimport Py_XDECREF, PyObject
 from libc.stdint cimport int64_t, uint16_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
@@ -13,6 +14,8 @@ from libc.string cimport memset
 from program.program cimport pop_segment, pop_tile, pop_vertex
 
 import numpy as np
+
+from ..errors import bad_argument
 
 cnp.import_array()
 
@@ -29,6 +32,9 @@ cdef extern from "program/memory.h" nogil:
         int64_t in_use
         int64_t peak
     pop_memory_state pop_memory
+
+cdef extern from "Python.h":
+    PyObject *PyWeakref_NewRef(PyObject *owner, PyObject *callback) except NULL
 
 cdef extern from "pthread.h" nogil:
     int pthread_atfork(void (*prepare)() noexcept nogil, void (*parent)() noexcept nogil,
@@ -114,6 +120,55 @@ cdef bint guards_stand(const char *scratch, int64_t stride, int threads) noexcep
             if (<const uint16_t *>(scratch + t * stride - GUARD_BYTES))[i] != GUARD:
                 return False
     return True
+
+
+cdef enum:
+    MOST_OPERANDS = 32
+    BRIEF = 32768  # bytes of all operands that are worked through sooner than the lock of Python would change hands
+
+
+cdef struct Held:
+    # Weak references to the arrays that own the operands' memory: NumPy does not resize an array that one points to.
+    PyObject *anchors[MOST_OPERANDS]
+    int count
+
+
+cdef int hold(Held *held, cnp.ndarray array, bint anchor) except -1:
+    """Raise if an operand's memory has gone since it was looked at; with `anchor`, keep it where it is until `release`.
+
+    No other Python thread runs from here until the executor has its address.
+    """
+    cdef cnp.ndarray owner = array
+    cdef const char *low = <const char *>cnp.PyArray_DATA(array)
+    cdef const char *high = low + cnp.PyArray_ITEMSIZE(array)
+    cdef const char *first
+    cdef int64_t reach
+    cdef int i
+    cdef bint empty = False
+    while owner.base != NULL and isinstance(<object>owner.base, cnp.ndarray):
+        owner = <cnp.ndarray>owner.base
+    if owner.base != NULL:
+        return 0  # the memory is no array's, and no array resizes it
+    if anchor:
+        held.anchors[held.count] = PyWeakref_NewRef(<PyObject *>owner, NULL)
+        held.count += 1
+    if owner is array:
+        return 0
+    for i in range(cnp.PyArray_NDIM(array)):
+        reach = (cnp.PyArray_DIM(array, i) - 1) * cnp.PyArray_STRIDE(array, i)
+        empty = empty or cnp.PyArray_DIM(array, i) == 0
+        low += reach if reach < 0 else 0
+        high += reach if reach > 0 else 0
+    first = <const char *>cnp.PyArray_DATA(owner)
+    if not empty and (low < first or high > first + cnp.PyArray_NBYTES(owner)):
+        raise bad_argument("array", "memory that was resized during the call", "arrays that stay as they are until it ends")
+    return 0
+
+
+cdef void release(Held *held) noexcept:
+    cdef int i
+    for i in range(held.count):
+        Py_XDECREF(held.anchors[i])
 
 
 cdef struct Run:
@@ -209,20 +264,38 @@ cdef class Executable:
 
     def __call__(self, *arrays):
         """Run on these arrays, in the operands' order."""
-        cdef char *operands[32]
-        cdef int i = 0
         if len(arrays) != self.n_operands or self.n_operands > 30:
             raise ValueError(f"arrays: got {len(arrays)}; allowed: exactly {self.n_operands}")
         for array in arrays:
-            operands[i] = <char *>cnp.PyArray_DATA(<cnp.ndarray?>array)
-            i += 1
-        self.run(operands)
+            if not isinstance(array, cnp.ndarray):
+                raise TypeError(f"arrays: got {type(array).__name__}; allowed: numpy.ndarray")
+        self.run_on(arrays)
 
-    cdef int run(self, char **operands) except -1:
-        """Run with the addresses of the operands; `operands` has room for one more."""
+    cdef int run_on(self, tuple arrays) except -1:
+        """Run on as many arrays as there are operands."""
+        cdef char *operands[MOST_OPERANDS]
+        cdef Held held
+        cdef int64_t bytes = 0
+        cdef int i
+        cdef bint brief
+        held.count = 0
+        for i in range(self.n_operands):
+            operands[i] = <char *>cnp.PyArray_DATA(<cnp.ndarray>arrays[i])
+            bytes += cnp.PyArray_NBYTES(<cnp.ndarray>arrays[i])
+        brief = self.threads == 1 and bytes <= BRIEF
+        try:
+            for i in range(self.n_operands):
+                hold(&held, <cnp.ndarray>arrays[i], not brief)
+            self.run(operands, brief)
+        finally:
+            release(&held)
+        return 0
+
+    cdef int run(self, char **operands, bint brief) except -1:
+        """Run with the addresses of the operands; `operands` has room for one more. A brief run keeps Python's lock."""
         cdef Run run
         cdef int64_t guard = GUARD_BYTES if guarded else 0
-        cdef int64_t s, first = 0, scratch_total = self.threads * (self.scratch_bytes + guard) + guard
+        cdef int64_t scratch_total = self.threads * (self.scratch_bytes + guard) + guard
         cdef char *workspace = <char *>pop_memory_take(self.workspace_bytes)
         cdef char *scratch = <char *>pop_memory_take(scratch_total)
         cdef bint stand = True
@@ -236,18 +309,81 @@ cdef class Executable:
         run.operands = operands
         run.scratch_bytes = self.scratch_bytes
         run.threads = self.threads
-        with nogil:
-            for s in range(self.n_sets):
-                run.segments = self.segments + first
-                run.n_segments = self.set_ends[s] - first
-                first = self.set_ends[s]
-                if guard:
-                    set_guards(run.scratch, run.stride, self.threads, True)
-                pop_parallel(self.threads, run_share, &run)
-                if guard:
-                    stand = stand and guards_stand(run.scratch, run.stride, self.threads)
+        if brief:
+            stand = self.run_sets(&run, guard != 0)
+        else:
+            with nogil:
+                stand = self.run_sets(&run, guard != 0)
         pop_memory_give(workspace, self.workspace_bytes)
         pop_memory_give(scratch, scratch_total)
         if not stand:
             raise RuntimeError(f"a vertex wrote past the {self.scratch_bytes} bytes that were laid out for it")
         return 0
+
+    cdef bint run_sets(self, Run *run, bint guards) noexcept nogil:
+        """Run every compute set, and say whether no tile wrote past its scratch, where there are guards."""
+        cdef int64_t s, first = 0
+        cdef bint stand = True
+        for s in range(self.n_sets):
+            run.segments = self.segments + first
+            run.n_segments = self.set_ends[s] - first
+            first = self.set_ends[s]
+            if guards:
+                set_guards(run.scratch, run.stride, self.threads, True)
+            pop_parallel(self.threads, run_share, run)
+            if guards:
+                stand = stand and guards_stand(run.scratch, run.stride, self.threads)
+        return stand
+
+
+@cython.final
+cdef class Bound:
+    """An executable and how its arrays lie, for calls that look at nothing else.
+
+    Called with arrays that have other extents, strides or element sizes by now, whoever changed them, it runs nothing
+    and returns False.
+
+    Parameters
+    ----------
+    executable : Executable
+    *arrays : numpy.ndarray or None
+        Arrays that lie as those of the calls to come; None for one that nobody can change.
+    """
+
+    cdef Executable executable
+    cdef object lies
+    cdef const int64_t *words
+
+    def __cinit__(self, Executable executable, *arrays):
+        if len(arrays) != executable.n_operands or executable.n_operands > 30:
+            raise ValueError(f"arrays: got {len(arrays)}; allowed: exactly {executable.n_operands}")
+        words = []
+        for array in arrays:
+            words += [-1] if array is None else [array.ndim, array.itemsize, *array.shape, *array.strides]
+        self.executable = executable
+        self.lies = np.array(words, np.int64)
+        self.words = <const int64_t *>cnp.PyArray_DATA(self.lies)
+
+    def __call__(self, *arrays):
+        """Run on these arrays, or return False."""
+        cdef const int64_t *expected = self.words
+        cdef cnp.ndarray array
+        cdef int d, axes
+        if len(arrays) != self.executable.n_operands:
+            return False
+        for item in arrays:
+            if not isinstance(item, cnp.ndarray):
+                return False
+            array = <cnp.ndarray>item
+            axes = cnp.PyArray_NDIM(array)
+            if expected[0] < 0:
+                expected += 1
+                continue
+            if expected[0] != axes or expected[1] != cnp.PyArray_ITEMSIZE(array):
+                return False
+            for d in range(axes):
+                if expected[2 + d] != cnp.PyArray_DIM(array, d) or expected[2 + axes + d] != cnp.PyArray_STRIDE(array, d):
+                    return False
+            expected += 2 + 2 * axes
+        self.executable.run_on(arrays)
+        return True

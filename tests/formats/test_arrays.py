@@ -105,7 +105,9 @@ def test_what_stands_for_an_array_is_taken(given):
 
 
 def test_an_array_is_taken_as_it_is():
-    assert as_array("x", X, "anything") is X
+    taken = as_array("x", X, "anything")
+    assert np.shares_memory(taken, X)
+    assert (taken.shape, taken.strides, taken.dtype) == (X.shape, X.strides, X.dtype)
     assert np.shares_memory(as_array("x", X.view(np.matrix), "anything"), X)
 
 

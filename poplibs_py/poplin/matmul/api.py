@@ -56,7 +56,7 @@ class _Ready:
 
     __slots__ = ("dtype", "program", "run", "shape")
 
-    def __init__(self, call: Call, program: Program, run: Callable[..., None]) -> None:
+    def __init__(self, call: Call, program: Program, run: Callable[..., bool]) -> None:
         self.program = program  # owns the tables that the items of `run` point to
         self.run = run
         self.shape = call.shape
@@ -180,8 +180,8 @@ def matmul(
         ready = _seen(_ready, key, a, b, out)
         if ready is not None and a.flags.aligned and b.flags.aligned:
             result = result_array(ready.shape, ready.dtype) if out is None else out
-            ready.run(a, b, result)
-            return result
+            if ready.run(a, b, result):
+                return result
     elif options is None and bias is None and PreparedMatrix in (type(a), type(b)):
         rest = (
             out_dtype, alpha, activation, partials_type, available_memory_proportion, reproducible, strict_memory,
@@ -487,8 +487,7 @@ def _again(a: Any, b: Any, out: Any, rest: tuple[Any, ...]) -> tuple[Any, Array 
     if ready is None or not other.flags.aligned:
         return key, None
     result = result_array(ready.shape, ready.dtype) if out is None else out
-    ready.run(other, result)
-    return key, result
+    return key, result if ready.run(other, result) else None
 
 
 def _seen(calls: dict[Any, _Ready], key: Any, a: Array, b: Array, out: Array | None) -> _Ready | None:
@@ -529,14 +528,15 @@ def _product(
         into.array[...] = receiver(spare, out_name).array
         return out
     whole = None
+    result = result_array(call.shape, call.format.dtype) if into is None else into.array
     if held is None:
         program = program_of(call.params, options, epilogue, machine)
-        _keep(_ready, key, _Ready(call, program, program.call))
     else:
         program, packed, whole = held.program(call.params, options, epilogue, machine)
         left, right = (packed, right) if held is a else (left, packed)
-        _keep(held.calls, key, _Ready(call, program, _runner(program, packed, whole, held is a)))
-    result = result_array(call.shape, call.format.dtype) if into is None else into.array
+    if key is not None:
+        run = program.bound(left.array, right.array, result, None, left.scales, right.scales, whole)
+        _keep(a, b, key, _Ready(call, program, run), left, right)
     began = perf_counter()
     program.run(left.array, right.array, result, row, left.scales, right.scales, whole)
     if listening():
@@ -552,19 +552,16 @@ def _prepared(a: Any, b: Any) -> PreparedMatrix | None:
     return held[0] if held else None
 
 
-def _keep(calls: dict[Any, _Ready], key: Any, ready: _Ready) -> None:
-    """Keep a call's program for the next one with this key; without a key nothing is kept."""
-    if key is not None:
-        if len(calls) >= _KEPT_CALLS:
-            calls.clear()
-        calls[key] = ready
-
-
-def _runner(program: Program, held: Given, whole: Array | None, left: bool) -> Callable[[Array, Array], None]:
-    """Return what multiplies the other operand, without scales, by one that is prepared."""
-    if left:
-        return lambda b, out: program.run(held.array, b, out, None, held.scales, None, whole)
-    return lambda a, out: program.run(a, held.array, out, None, None, held.scales, whole)
+def _keep(a: Any, b: Any, key: Any, ready: _Ready, left: Given, right: Given) -> None:
+    """Keep a call's program for the next one with this key, with the operand that is prepared if one is."""
+    calls, run = _ready, ready.run
+    if isinstance(a, PreparedMatrix):
+        calls, ready.run = a.calls, lambda b, out: run(left.array, b, out)
+    elif isinstance(b, PreparedMatrix):
+        calls, ready.run = b.calls, lambda a, out: run(a, right.array, out)
+    if len(calls) >= _KEPT_CALLS:
+        calls.clear()
+    calls[key] = ready
 
 
 def _operand(value: Any, name: str) -> Given:

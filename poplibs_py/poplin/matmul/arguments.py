@@ -114,7 +114,8 @@ def receiver(value: object, name: str) -> Given:
         return Given(value.codes, value.format, scale)
     if not isinstance(value, np.ndarray):
         raise bad_type(name, type(value).__name__, "a numpy.ndarray or a QuarterArray")
-    return Given(value, format_of(taken(value, name)))
+    array = taken(value, name)
+    return Given(array, format_of(array))
 
 
 def taken(value: object, name: str) -> Array:

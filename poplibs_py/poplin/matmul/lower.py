@@ -11,7 +11,7 @@ import numpy as np
 
 from ...formats import FORMATS, FP32, Format
 from ...kernels import select
-from ...program import Executable
+from ...program import Bound, Executable
 from ...target import Target
 from . import _matmul
 from ._matmul import ITEM, SPEC, Mode
@@ -60,22 +60,33 @@ class Program:
     ----------
     plan : HostPlan
         What it follows.
-    call : callable
-        Runs on a, b and out, and for a plan with a bias or scales on those too.
     """
 
-    __slots__ = ("_specs", "call", "plan")
+    __slots__ = ("_executable", "_specs", "plan")
 
     def __init__(self, plan: HostPlan, specs: list[Array], items: Array, vertex: int, operands: int) -> None:
         self.plan = plan
         self._specs = specs  # the items hold their addresses
         tiles = np.arange(len(items)) * plan.threads // max(1, len(items))
         executable = Executable([[(vertex, items, tiles)]], operands, plan.threads, plan.scratch_bytes, 0, plan.threads)
-        self.call: Callable[..., None] = executable
-        if plan.exchanged:
-            self.call = lambda a, b, *rest: executable(b, a, *rest)
+        self._executable = executable
 
-    def run(
+    def run(self, a: Array, b: Array, out: Array, *more: Array | None) -> None:
+        """Run on arrays that lie as planned; `more` as for `_arrays`."""
+        self._executable(*self._arrays(a, b, out, *more))
+
+    def bound(self, a: Array, b: Array, out: Array, *more: Array | None) -> Callable[..., bool]:
+        """Return what runs on operands and an output that lie like these, and returns False for others.
+
+        It looks at nothing else; `more` it keeps.
+        """
+        arrays = self._arrays(a, b, out, *more)
+        run = Bound(self._executable, *arrays)
+        if len(arrays) == _BIAS and not self.plan.exchanged:
+            return run
+        return lambda a, b, out: run(*self._arrays(a, b, out, *more))
+
+    def _arrays(
         self,
         a: Array,
         b: Array,
@@ -84,16 +95,13 @@ class Program:
         a_scales: Array | None = None,
         b_scales: Array | None = None,
         whole: Array | None = None,
-    ) -> None:
-        """Run on arrays that lie as planned; `whole` is the operand that was prepared, as it was before."""
-        if a_scales is None and b_scales is None and whole is None:
-            rest = () if bias is None else (bias,)
-            self.call(a, b, out, *rest)
-            return
+    ) -> tuple[Array, ...]:
+        """In the program's order; `whole` is the operand that was prepared, as it was before."""
         if self.plan.exchanged:
-            a_scales, b_scales = b_scales, a_scales
-        more = (x if x is not None else a for x in (bias, a_scales, b_scales, whole))
-        self.call(a, b, out, *more)
+            a, b, a_scales, b_scales = b, a, b_scales, a_scales
+        if a_scales is None and b_scales is None and whole is None:
+            return (a, b, out) if bias is None else (a, b, out, bias)
+        return (a, b, out, *(x if x is not None else a for x in (bias, a_scales, b_scales, whole)))
 
 
 @lru_cache(maxsize=1024)

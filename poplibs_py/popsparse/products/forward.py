@@ -11,7 +11,7 @@ import numpy as np
 from ...config import settings
 from ...errors import bad_argument, bad_type
 from ...formats import Format
-from ...program import Executable, result_array
+from ...program import Bound, result_array
 from ...program.record import Run, listening, record
 from ..matrix import BlockSparseMatrix
 from ..pattern import BlockPattern
@@ -46,7 +46,7 @@ _WORK_FOR_A_THREAD = 1 << 20
 
 _FP32 = np.dtype(np.float32)
 _MOST_MADE = 1024
-_made: dict[tuple[Any, ...], tuple[Executable, tuple[int, ...]]] = {}
+_made: dict[tuple[Any, ...], tuple[Bound, tuple[int, ...]]] = {}
 """Programs of plain calls and the shapes of their results, by everything that decides them."""
 
 _Transpose = tuple[Array, Array, Array]
@@ -89,7 +89,9 @@ def multiply(w: BlockSparseMatrix, x: object, *, out: object | None = None, out_
         key = _key(w, x, out, swapped, capacity, memory.proportion)
         made = _made.get(key) if key is not None else None
         if made is not None:
-            return _repeat(made, w, x, out, swapped, capacity is None)
+            result = _repeat(made, w, x, out, swapped, capacity is None)
+            if result is not None:
+                return result
     rows, depth = w.shape
     if isinstance(x, PreparedDense) and not swapped:
         return _multiply_prepared(w, x, out, out_dtype, bias, activation, capacity, memory)
@@ -111,7 +113,8 @@ def multiply(w: BlockSparseMatrix, x: object, *, out: object | None = None, out_
     if key is not None and y.size and not product.slice_blocks and fits(product, memory):
         if len(_made) >= _MOST_MADE:
             _made.clear()
-        _made[key] = program(product), result.shape
+        order = [None] if w.is_transposed else []
+        _made[key] = Bound(program(product), None, None, None, dense, y, *order), result.shape
     return result
 
 
@@ -143,9 +146,9 @@ def _key(w: BlockSparseMatrix, x: Any, out: object, swapped: bool, capacity: int
             capacity or p.column_indices.size, proportion)
 
 
-def _repeat(made: tuple[Executable, tuple[int, ...]], w: BlockSparseMatrix, x: Any, out: Any, swapped: bool,
-            keep: bool) -> Array:
-    # As a call before this one.
+def _repeat(made: tuple[Bound, tuple[int, ...]], w: BlockSparseMatrix, x: Any, out: Any, swapped: bool,
+            keep: bool) -> Array | None:
+    # As a call before this one, or None where an array has changed its shape since its key was made.
     run, shape = made
     result: Array = result_array(shape, _FP32) if out is None else out
     y = result
@@ -153,10 +156,10 @@ def _repeat(made: tuple[Executable, tuple[int, ...]], w: BlockSparseMatrix, x: A
         x, y = x.swapaxes(-1, -2), result.swapaxes(-1, -2)
     if w.is_transposed:
         offsets, inner, order = pattern_arrays(w, keep)
-        run(offsets, inner, w._blocks, x, y, order)
+        ran = run(offsets, inner, w._blocks, x, y, order)
     else:
-        run(w.pattern.row_offsets, w.pattern.column_indices, w._blocks, x, y)
-    return result
+        ran = run(w.pattern.row_offsets, w.pattern.column_indices, w._blocks, x, y)
+    return result if ran else None
 
 
 def _multiply_prepared(w: BlockSparseMatrix, x: PreparedDense, out: object | None, out_dtype: object, bias: object,
