@@ -10,6 +10,7 @@ import numpy as np
 from ...errors import bad_argument, bad_type
 from ...formats import FP32, Format
 from ...immutable import Immutable
+from ...program import result_array
 from ...target import Target
 from .arguments import Array, Given, contiguous
 from .lower import Program, lower_prepare, program_of
@@ -137,6 +138,7 @@ class PreparedMatrix(Immutable):
 
 
 def _copied(w: Given) -> Given:
-    """Return an operand's copy, in C order."""
-    scales = None if w.scales is None else w.scales.copy()
-    return replace(w, array=np.array(w.array, order="C"), scales=scales)
+    """Return an operand's copy, in C order and on a page of its own."""
+    copy = result_array(w.shape, w.array.dtype)
+    copy[...] = w.array
+    return replace(w, array=copy, scales=None if w.scales is None else w.scales.copy())
