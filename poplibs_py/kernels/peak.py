@@ -40,7 +40,7 @@ def peak_probes(threads: int = 1) -> dict[str, Probe]:
     """
     if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
         raise bad_argument("threads", threads, "a whole number of at least 1")
-    units = dict.fromkeys(kernel.formats for kernel in kernels("peak"))
+    units = dict.fromkeys(kernel.formats for kernel in kernels("peak") if kernel.op == "fma")
     return {unit: _probe(select("peak", "fma", unit).kernel.address, threads) for unit in units}
 
 

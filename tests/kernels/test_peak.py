@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 
+import numpy as np
 import pytest
 
 from poplibs_py.errors import InvalidArgumentError
@@ -12,17 +13,51 @@ from poplibs_py.kernels import kernels
 from poplibs_py.kernels.peak import peak_flop_rate, peak_probes
 
 
-@pytest.mark.parametrize("kernel", kernels("peak"), ids=lambda k: f"{k.name}-{k.level}")
+def each(op: str) -> list:
+    return [pytest.param(k, id=f"{k.name}-{k.level}") for k in kernels("peak") if k.op == op]
+
+
+@pytest.mark.parametrize("kernel", each("fma"))
 def test_a_probe_counts_its_block_once_a_round(kernel):
     probe = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(kernel.address)
     assert probe(1000) == 2 * 1000 * math.prod(kernel.block)
     assert probe(0) == 0
 
 
+class Walk(ctypes.Structure):
+    """As `src_cython/kernels/peak/walk.h` has it."""
+
+    _fields_ = [(name, ctypes.c_int64) for name in ("x", "values", "list", "x_row", "blocks")]
+
+
+@pytest.mark.parametrize("kernel", each("walk"))
+def test_a_walk_counts_the_blocks_of_its_list(kernel):
+    rows, columns, deep = kernel.block
+    x, values = np.ones((16 * deep, columns), np.float32), np.ones((64, rows, deep), np.float32)
+    places = np.ascontiguousarray(np.arange(64, dtype=np.int32)[::-1] % 16)
+    walk = Walk(x.ctypes.data, values.ctypes.data, places.ctypes.data, x.strides[0], 64)
+    function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.POINTER(Walk))(kernel.address)
+    assert function(walk) == 2 * 64 * rows * columns * deep
+    walk.blocks = 0
+    assert function(walk) == 0
+
+
+@pytest.mark.parametrize("kernel", each("write"))
+def test_a_write_fills_whole_lines(kernel):
+    room = np.full(64 * 5, 7, np.uint8)
+    skip = -room.ctypes.data % 64
+    function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(kernel.address)
+    assert function(room.ctypes.data + skip, 150) == 128
+    assert not room[skip:skip + 128].any()
+    assert np.all(room[:skip] == 7)
+    assert np.all(room[skip + 128:] == 7)
+
+
 def test_every_level_has_the_float32_probe():
     levels = {k.level for k in kernels("peak")}
     assert "portable" in levels
-    assert all(any(k.level == level and k.formats == "float32" for k in kernels("peak")) for level in levels)
+    probes = [k for k in kernels("peak") if (k.op, k.formats) == ("fma", "float32")]
+    assert {k.level for k in probes} == levels
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -82,6 +82,10 @@ static int64_t pop_peak_bfloat16_tiles(int64_t rounds)
 }
 #endif
 
+#if POP_LEVEL == POP_LEVEL_AVX512
+#include "kernels/peak/walk.h"
+#endif
+
 static const pop_kernel POP_PEAK_KERNELS[] = {
     {"fma", "float32", "peak_float32", POP_FUNCTION(pop_peak_float32), {1, POP_PEAK_LANES, 1},
      {POP_PEAK_CHAINS, POP_PEAK_LANES, 1}, 0},
@@ -90,6 +94,10 @@ static const pop_kernel POP_PEAK_KERNELS[] = {
 #endif
 #if POP_LEVEL >= POP_LEVEL_AMX && !defined(POP_EMULATE_AMX)
     {"fma", "bfloat16", "peak_bfloat16_tiles", POP_FUNCTION(pop_peak_bfloat16_tiles), {16, 16, 32}, {32, 32, 32}, 0},
+#endif
+#if POP_LEVEL == POP_LEVEL_AVX512
+    POP_WALK_ROW(1, 1, 1), POP_WALK_ROW(1, 4, 1), POP_WALK_ROW(4, 1, 4), POP_WALK_ROW(4, 4, 4), POP_WALK_ROW(8, 1, 4),
+    POP_WALK_ROW(8, 2, 4), {"write", "bytes", "write_past_caches", POP_FUNCTION(pop_peak_write), {1, 64, 1}, {1, 64, 1}, 0},
 #endif
 };
 #endif

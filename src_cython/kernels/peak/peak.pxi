@@ -3,7 +3,7 @@
 from kernels.abi cimport pop_kernel, pop_kernel_row
 
 cdef extern from "kernels/peak/peak.h" nogil:
-    const pop_kernel POP_PEAK_KERNELS[3]
+    const pop_kernel POP_PEAK_KERNELS[9]
     size_t POP_PEAK_COUNT "(sizeof POP_PEAK_KERNELS / sizeof *POP_PEAK_KERNELS)"
 
 
