@@ -171,6 +171,32 @@ cdef void release(Held *held) noexcept:
         Py_XDECREF(held.anchors[i])
 
 
+@cython.final
+cdef class Hold:
+    """Keeps the memory of arrays where it is for as long as this object lives: for what NumPy reads without its lock.
+
+    Parameters
+    ----------
+    *arrays : numpy.ndarray or None
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the memory that a view looks at has gone already.
+    """
+
+    cdef Held held
+
+    def __cinit__(self, *arrays):
+        self.held.count = 0
+        for array in arrays:
+            if array is not None and self.held.count < MOST_OPERANDS:
+                hold(&self.held, <cnp.ndarray?>array, True)
+
+    def __dealloc__(self):
+        release(&self.held)
+
+
 cdef struct Run:
     pop_segment *segments
     int64_t n_segments

@@ -12,7 +12,7 @@ import numpy as np
 from ...config import settings
 from ...errors import UnsupportedError, bad_argument, bad_type, one_of
 from ...formats import QuarterArray, format_of
-from ...program import result_array
+from ...program import Hold, result_array
 from ...program.record import Run, asked_target, listening, record
 from ...target import Target, resolve_target
 from ..convolution import ConvPlan
@@ -521,6 +521,7 @@ def _product(
     held = _prepared(a, b)
     into = None if out is None else receiver(out, out_name)
     call = read_call(left, right, into, out_dtype, row, out_name)
+    keep = Hold(left.array, right.array, row, None if into is None else into.array)  # until this call returns
     sources = [x for x in (left.array, right.array, row) if x is not None]
     if into is not None and any(np.may_share_memory(into.array, x) for x in sources):
         spare = out.copy()
@@ -541,6 +542,7 @@ def _product(
     program.run(left.array, right.array, result, row, left.scales, right.scales, whole)
     if listening():
         record(_run_of(call.params, program.plan, perf_counter() - began))
+    del keep
     return result if out is None else out
 
 

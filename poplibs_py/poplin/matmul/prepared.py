@@ -10,7 +10,7 @@ import numpy as np
 from ...errors import bad_argument, bad_type
 from ...formats import FP32, Format
 from ...immutable import Immutable
-from ...program import result_array
+from ...program import Hold, result_array
 from ...target import Target
 from .arguments import Array, Given, contiguous
 from .lower import Program, lower_prepare, program_of
@@ -139,6 +139,7 @@ class PreparedMatrix(Immutable):
 
 def _copied(w: Given) -> Given:
     """Return an operand's copy, in C order and on a page of its own."""
-    copy = result_array(w.shape, w.array.dtype)
+    copy, keep = result_array(w.shape, w.array.dtype), Hold(w.array)
     copy[...] = w.array
+    del keep
     return replace(w, array=copy, scales=None if w.scales is None else w.scales.copy())

@@ -9,7 +9,7 @@ import numpy as np
 from ...errors import bad_argument, bad_type, one_of
 from ...formats import BF16, FP32, format_of
 from ...immutable import Immutable, anchored
-from ...program import result_array
+from ...program import Hold, result_array
 from .multiply import Dense, domain_of, panel_columns
 from .operands import dense_operand
 
@@ -53,12 +53,13 @@ class PreparedDense(Immutable):
         dtype = (BF16 if domain == "bfloat16" else FP32).dtype
         assert dtype is not None
         strip = panel_columns(rows, domain, columns)
-        strips = -(-columns // strip)
+        strips, keep = -(-columns // strip), Hold(array)
         panels = result_array((groups, strips, rows, strip), dtype)
         for i in range(strips):
             part = array[..., i * strip:(i + 1) * strip]
             panels[:, i, :, :part.shape[-1]] = part
             panels[:, i, :, part.shape[-1]:] = 0
+        del keep
         dense = Dense(domain, (panels.strides[0], strip * dtype.itemsize, dtype.itemsize), 0, strip)
         held, anchor = anchored(panels)
         self._set(_panels=held, _anchor=anchor, dense=dense, domain=domain, grouped=array.ndim == 3, groups=groups,
