@@ -69,6 +69,7 @@ cdef struct Spec:
     int64_t pitch  # bytes of a packed row of A, or of a packed line of A where A is turned
     int64_t prepared_cells  # of the whole depth of a prepared panel
     int64_t finish  # whether the epilogue is wanted when the sums are in place
+    int64_t look_ahead  # whether to ask for operands and sums before the kernel needs them
     int64_t out_row, out_col, out_format, overflow, activation
     int64_t bias_decode, bias_item, bias_step, bias_format, bias_per_row
     double alpha, beta
@@ -87,7 +88,7 @@ SPEC = np.dtype(
         "fallback", "multiply", "transpose", "interleave", "epilogue", "round_sums", "begin", "end", "skip_lows", "elements",
         "depth", "depth_grain", "row_grain", "rows_at_once", "cols_at_once", "mc", "nc", "kc", "packed_rows", "round_depth",
         "sums", "sums_at", "sums_row", "stage_at", "bias_at", "pitch",
-        "prepared_cells", "finish", "out_row", "out_col", "out_format", "overflow", "activation", "bias_decode",
+        "prepared_cells", "finish", "look_ahead", "out_row", "out_col", "out_format", "overflow", "activation", "bias_decode",
         "bias_item", "bias_step", "bias_format", "bias_per_row")]
     + [("alpha", np.float64), ("beta", np.float64)])
 assert ITEM.itemsize == sizeof(Item) and SPEC.itemsize == sizeof(Spec)
@@ -256,6 +257,17 @@ cdef struct Walk:
     char *out
     const float *bias
     const float *row_bias
+    const char *a_next  # the block of A after this one, where A is read as it lies
+    int64_t a_next_rows
+
+
+cdef inline void look_ahead(Walk *w, int64_t first, int64_t rows, const char *out, int64_t left) noexcept nogil:
+    """Name what later calls of the kernel take: rows of the next block of A, and the sums `left` rows at `out`."""
+    cdef pop_dot_block *t = &w.block
+    t.a_next = w.a_next + first * t.a_row
+    t.a_next_rows = smaller(rows, w.a_next_rows - first)
+    t.c_next = <const float *>out
+    t.c_next_rows = smaller(w.p.rows_at_once, left)
 
 
 cdef void multiply_block(Walk *w, const char *a, int64_t mb, int64_t nb, bint last) noexcept nogil:
@@ -264,6 +276,9 @@ cdef void multiply_block(Walk *w, const char *a, int64_t mb, int64_t nb, bint la
     cdef pop_dot_block *t = &w.block
     cdef int64_t units = (mb + p.row_grain - 1) // p.row_grain
     cdef int64_t pieces = (mb + p.rows_at_once - 1) // p.rows_at_once
+    cdef int64_t height = units // pieces * p.row_grain, higher = units % pieces  # pieces with a grain more
+    cdef int64_t calls = pieces * ((nb + p.cols_at_once - 1) // p.cols_at_once)
+    cdef int64_t ahead = 0, share = (w.a_next_rows + calls - 1) // calls  # rows of the next block that a call asks for
     cdef int64_t i, j, first, end
     cdef char *out
     t.b = w.b_panel
@@ -271,12 +286,19 @@ cdef void multiply_block(Walk *w, const char *a, int64_t mb, int64_t nb, bint la
         t.cols = smaller(p.cols_at_once, nb - j)
         first = 0
         for i in range(pieces):
-            end = smaller(mb, units * (i + 1) // pieces * p.row_grain)
+            end = smaller(mb, first + height + (p.row_grain if i < higher else 0))
             t.a = a + first * t.a_row
             t.rows = end - first
             out = w.out + first * p.out_row + j * p.out_col
             if p.sums == IN_PLACE:
                 t.c = <float *>out
+                if not p.look_ahead:
+                    pass
+                elif end < mb:
+                    look_ahead(w, ahead, share, out + t.rows * p.out_row, mb - end)
+                else:
+                    look_ahead(w, ahead, share, w.out + (j + t.cols) * p.out_col, mb if j + t.cols < nb else 0)
+                ahead += t.a_next_rows
             elif p.sums == TILE:
                 t.c = w.sums
             else:
@@ -444,6 +466,10 @@ cdef void rectangle(Walk *w, const Item *item, const pop_tile *tile) noexcept no
                 if p.bias_per_row and k + kb >= p.depth:
                     take_bias(w, item, tile, i, mb)
                 w.out = out + i * p.out_row + j * p.out_col
+                if p.look_ahead and p.a.mode == DIRECT and p.a.step == p.a.item:
+                    w.a_next = w.a.base + (i + mb) * p.a.line + k * p.a.step
+                    # one panel reads each row of A once, all along: that the hardware sees coming
+                    w.a_next_rows = smaller(p.mc, item.m - i - mb) if nb > p.cols_at_once else 0
                 multiply_block(w, take_a(w, item, tile, i, k, mb, kb), mb, nb, k + kb >= p.depth)
             k += kb
             if k >= p.depth:

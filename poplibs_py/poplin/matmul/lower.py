@@ -208,6 +208,7 @@ def kernel_record(plan: HostPlan, b_operand: int = _B) -> Array:
 def _finish(s: Any, plan: HostPlan) -> None:
     """Fill in the epilogue."""
     p = plan.params
+    s["look_ahead"] = plan.looks_ahead
     s["finish"] = p.bias is not None or plan.epilogue.activation is not None
     s["out_row"], s["out_col"] = p.out.row, p.out.column
     s["out_format"] = format_record(p.out.format, p.out.scale).ctypes.data

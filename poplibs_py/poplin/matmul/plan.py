@@ -23,11 +23,13 @@ HALF_PARTIALS_DEPTH = 128
 _SMALL_DEPTHS = (256, 128, 64)  # the same for tiles, and to pack for good
 _PREPARED_DEPTHS = (512, *_SMALL_DEPTHS)  # the same for an operand prepared
 _PIECES = 4  # pieces of the kernel's height that A is packed for at once
+_DIRECT_PIECES = 2  # the same where A is read as it lies: its rows may lie in the same lines of the cache
 _TURNED_PIECES = 32  # the same where A lies across its rows: the lines to pack are then as long as the block is high
 _PACKING = 14.0  # products that a core makes in the time in which it packs one number
 _SMALL = 1 << 17  # bytes of B that stay in cache as they lie
 FEW = 4
 """Columns that kernels of the dot form take at once."""
+_MANY = 64  # rows for which such columns are copied to the start of a cache line: loads elsewhere take two
 
 _MODE_NAMES = {
     Mode.DIRECT: "as it lies",
@@ -125,6 +127,12 @@ class HostPlan:
         """Rows of A packed at once: few, so that they stay in the first-level cache; more where A lies across them."""
         few = self.kernel.block[0] * (_TURNED_PIECES if self.a_mode == Mode.TURNED else _PIECES)
         return min(self.mc, few) if self.sums == Sums.BLOCK else self.mc
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether a thread's operands and sums outgrow its memory, so that asking for them early pays."""
+        m, n = (-(-size // parts) for size, parts in zip((self.params.m, self.params.n), self.grid, strict=True))
+        return 4 * (m * n + (m + n) * self.params.k) > self.target.bytes_per_tile
 
     @property
     def scratch_bytes(self) -> int:
@@ -402,7 +410,7 @@ def _mode_of_b(p: MatmulParams, panel: Format, kernel: Kernel, m: int, n: int) -
     b, size = p.b, p.b.format.itemsize
     whole = b.format == panel and b.plain and b.aligned and p.k % kernel.grain[2] == 0
     if kernel.op == "multiply_dots":
-        return int(Mode.DIRECT if whole and b.row == size else Mode.ALONG)
+        return int(Mode.DIRECT if whole and b.row == size and m < _MANY else Mode.ALONG)
     small = m <= 2 * kernel.block[0] or p.k * n * size <= _SMALL
     if whole and panel == FP32 and b.column == size and small:
         return int(Mode.DIRECT)
@@ -431,7 +439,7 @@ def _blocked(plan: HostPlan, m: int, n: int, least: bool, packing: bool) -> Host
     seen: set[tuple[int, int]] = set()
     for depth in (*_depths(plan, packing), shallow):
         deep = _with_depth(plan, depth)
-        for mc in _heights(deep, m):
+        for mc in _heights(deep, m, n):
             if (deep.kc, mc) in seen:
                 continue
             seen.add((deep.kc, mc))
@@ -458,10 +466,14 @@ def _depths(plan: HostPlan, packing: bool) -> list[int]:
     return depths if tiles or packing or prepared else [max(1, plan.params.k), *depths]
 
 
-def _heights(plan: HostPlan, m: int) -> list[int]:
-    """Rows that a block may have: few, or many where B is packed anew for each block."""
-    rows = plan.kernel.block[0]
-    pieces = [1] if plan.kernel.op == "multiply_dots" else [_PIECES, 1]  # dots take long rows: few fill the cache
+def _heights(plan: HostPlan, m: int, n: int) -> list[int]:
+    """Rows that a block may have: few, or many where B is packed anew for each block; all where none is read again."""
+    rows, cols, _ = plan.kernel.block
+    if plan.a_mode == Mode.DIRECT and n <= cols:
+        return [rounded(max(1, m), rows)]
+    as_it_lies = plan.a_mode == Mode.DIRECT and plan.b_mode != Mode.PREPARED  # a prepared panel comes from memory
+    several = _DIRECT_PIECES if as_it_lies else _PIECES
+    pieces = [1] if plan.kernel.op == "multiply_dots" else [several, 1]  # dots take long rows: few fill the cache
     if plan.a_mode == Mode.TURNED:
         pieces.insert(0, _TURNED_PIECES)
     if plan.sums == Sums.BLOCK and plan.b_mode not in (Mode.DIRECT, Mode.PREPARED):
@@ -521,7 +533,7 @@ def _widest(plan: HostPlan, mc: int, nc: int) -> HostPlan | None:
 
 def _even_depth(k: int, depth: int, grain: int) -> int:
     """Depth of blocks: k in equal parts of about `depth`."""
-    parts = max(1, -(-k // (depth + depth // 2)))
+    parts = max(1, round(k / depth))
     return max(grain, rounded(-(-k // parts), grain))
 
 

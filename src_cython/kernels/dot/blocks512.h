@@ -17,30 +17,43 @@ POP_INLINE __m512 POP_NAME(pop_one)(const char *cell)
     return _mm512_castsi512_ps(_mm512_set1_epi32(bits));
 }
 
+/* Ask for a line of each coming row of A, and for a coming row of sums: a share of 16 cells of the depth. */
+POP_INLINE void POP_NAME(pop_lines_ahead)(const int vectors, const pop_dot_block *t, int64_t k)
+{
+    for (int64_t r = 0; r < t->a_next_rows; r++) __builtin_prefetch(t->a_next + r * t->a_row + 4 * k, 0, 2);
+    if (k / 16 < t->c_next_rows)
+#pragma GCC unroll 8
+        for (int v = 0; v < vectors; v++) __builtin_prefetch(t->c_next + k / 16 * t->c_row + 16 * v, 1, 3);
+}
+
 POP_INLINE void POP_NAME(pop_lines)(const int rows, const int vectors, const pop_dot_block *t, __mmask16 last)
 {
     __m512 sum[14][8];
     const char *a[14], *b = t->b;
     const int64_t a_cell = t->a_cell, b_cell = t->b_cell;
+    const __mmask16 old = t->accumulate ? 0xffff : 0; /* lanes that a mask leaves out are not read */
     float *c = t->c;
 #pragma GCC unroll 14
     for (int r = 0; r < rows; r++) {
         a[r] = t->a + r * t->a_row;
 #pragma GCC unroll 8
         for (int v = 0; v < vectors; v++)
-            sum[r][v] = t->accumulate ? _mm512_maskz_loadu_ps(v + 1 < vectors ? 0xffff : last, c + r * t->c_row + 16 * v)
-                                      : _mm512_setzero_ps();
+            sum[r][v] = _mm512_maskz_loadu_ps(v + 1 < vectors ? old : old & last, c + r * t->c_row + 16 * v);
     }
-    for (int64_t k = 0; k < t->cells; k++, b += b_cell) {
-        __m512 line[8];
+    const int64_t share = t->a_next_rows | t->c_next_rows ? 16 : t->cells;
+    for (int64_t k = 0, end; k < t->cells;) {
+        POP_NAME(pop_lines_ahead)(vectors, t, k);
+        for (end = t->cells - k < share ? t->cells : k + share; k < end; k++, b += b_cell) {
+            __m512 line[8];
 #pragma GCC unroll 8
-        for (int v = 0; v < vectors; v++)
-            line[v] = _mm512_maskz_loadu_ps(v + 1 < vectors ? 0xffff : last, (const float *)b + 16 * v);
+            for (int v = 0; v < vectors; v++)
+                line[v] = _mm512_maskz_loadu_ps(v + 1 < vectors ? 0xffff : last, (const float *)b + 16 * v);
 #pragma GCC unroll 14
-        for (int r = 0; r < rows; r++) {
-            __m512 one = POP_NAME(pop_one)(a[r] + k * a_cell);
+            for (int r = 0; r < rows; r++) {
+                __m512 one = POP_NAME(pop_one)(a[r] + k * a_cell);
 #pragma GCC unroll 8
-            for (int v = 0; v < vectors; v++) sum[r][v] = POP_STEP(sum[r][v], one, line[v]);
+                for (int v = 0; v < vectors; v++) sum[r][v] = POP_STEP(sum[r][v], one, line[v]);
+            }
         }
     }
 #pragma GCC unroll 14

@@ -19,6 +19,12 @@ typedef struct pop_dot_block {
     int64_t a_low, b_low;  /* bytes from a panel to that of its low parts (FP16 in two BF16 numbers), or 0 */
     int64_t skip_lows;     /* leave out the product of the low parts */
     int64_t accumulate;    /* add to C, or start from zero */
+    /* What later calls take, or NULL: rows of A as far apart and as deep as this block's, rows of sums as far apart and as wide.
+     * A kernel that reads operands where they lie asks for these while it multiplies, a few lines at a time: asked for
+     * all at once they would hold up its own loads. */
+    const char *a_next;
+    const float *c_next;
+    int64_t a_next_rows, c_next_rows;
 } pop_dot_block;
 
 typedef void (*pop_dot_multiply)(const pop_dot_block *block);
