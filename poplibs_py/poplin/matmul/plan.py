@@ -469,8 +469,7 @@ def _depths(plan: HostPlan, packing: bool) -> list[int]:
 def _heights(plan: HostPlan, m: int, n: int) -> list[int]:
     """Rows that a block may have: few, or many where B is packed anew for each block; all where none is read again."""
     rows, cols, _ = plan.kernel.block
-    if plan.a_mode == Mode.DIRECT and n <= cols:
-        return [rounded(max(1, m), rows)]
+    most = rounded(max(1, m), rows)
     as_it_lies = plan.a_mode == Mode.DIRECT and plan.b_mode != Mode.PREPARED  # a prepared panel comes from memory
     several = _DIRECT_PIECES if as_it_lies else _PIECES
     pieces = [1] if plan.kernel.op == "multiply_dots" else [several, 1]  # dots take long rows: few fill the cache
@@ -478,7 +477,8 @@ def _heights(plan: HostPlan, m: int, n: int) -> list[int]:
         pieces.insert(0, _TURNED_PIECES)
     if plan.sums == Sums.BLOCK and plan.b_mode not in (Mode.DIRECT, Mode.PREPARED):
         pieces = [512, 256, 128, 64, 32, 16, *pieces]
-    most = rounded(max(1, m), rows)
+    elif plan.a_mode == Mode.DIRECT and n <= cols:
+        pieces.insert(0, most // rows)
     return list(dict.fromkeys(min(x * rows, most) for x in pieces))
 
 
