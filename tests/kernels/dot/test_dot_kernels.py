@@ -29,6 +29,10 @@ FIELDS = [
     "b_low",
     "skip_lows",
     "accumulate",
+    "a_next",
+    "c_next",
+    "a_next_rows",
+    "c_next_rows",
 ]
 CANARY = np.float32(-123456.0)
 
@@ -88,10 +92,12 @@ def test_products_are_exact_and_stay_in_their_block(kernel, data):
     b_cells = cells_of(b, elements)
     dots = kernel.op == "multiply_dots"
     b_cells = offset_copy(b_cells if dots else np.ascontiguousarray(b_cells.T), shift)
+    ahead = data.draw(st.integers(0, 2**46)), data.draw(st.integers(0, 20))  # what is asked for early is never touched
     block = Block(
         a=a_cells.ctypes.data, b=b_cells.ctypes.data, c=c[1:, 2:].ctypes.data, a_row=a_cells.strides[0], a_cell=4,
         b_cell=4 if dots else 4 * wide, b_col=b_cells.strides[0], c_row=cols + 5, rows=rows, cols=cols,
         cells=depth // elements, accumulate=accumulate,
+        a_next=ahead[0], c_next=ahead[0], a_next_rows=ahead[1], c_next_rows=ahead[1],
     )  # fmt: skip
     hook("begin", kernel.level)
     ctypes.CFUNCTYPE(None, ctypes.POINTER(Block))(kernel.address)(ctypes.byref(block))
