@@ -105,7 +105,7 @@ def print_machine(seconds: float) -> None:
         rows.append((f"{r} x {v}", *shares))
     print_table(["rows x vectors, blocks at random", *(f"of peak, X in {name}" for name, _ in CACHES[:3])], rows)
     rows = [(name, *(f"{rates([call], seconds)[0] / 1e9:.0f}" for call in (read_call(size), write_call(size))))
-            for name, size in CACHES]
+            for name, size in CACHES[1:]]
     print_table(["bytes in", "read GB/s", "written past the caches GB/s"], rows)
 
 
