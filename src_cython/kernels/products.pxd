@@ -13,7 +13,7 @@ cdef extern from "kernels/dot/dot.h" nogil:
         int64_t a_row, a_cell, b_cell, b_col, c_row, rows, cols, cells, a_low, b_low, skip_lows, accumulate
         const char *a_next
         const float *c_next
-        int64_t a_next_rows, c_next_rows
+        int64_t a_next_rows, c_next_rows, a_next_row, a_next_step
     ctypedef void (*pop_dot_multiply)(const pop_dot_block *block) noexcept nogil
     ctypedef void (*pop_dot_decode)(const pop_format *format, const void *source, void *to, void *low,
                                     int64_t n) noexcept nogil

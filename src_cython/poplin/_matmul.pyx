@@ -153,7 +153,7 @@ cdef void pack_rows(const Spec *p, const Source *s, int64_t line, int64_t lines,
     cdef int64_t r, element = 4 // p.elements
     cdef int64_t padding = (rounded(depth, p.depth_grain) - depth) * element
     for r in range(lines):
-        if s.side.step == s.side.item:  # the same part of the block after this one
+        if s.side.step == s.side.item and not (p.look_ahead and s.side == &p.a):  # the same part of the block after this one
             pop_prefetch(s.base + (line + lines + r) * s.side.line + k * s.side.step, depth * s.side.item)
         decode_line(s, line + r, k, depth, to, to + low if low else NULL, element, stage)
         if padding:
@@ -257,17 +257,25 @@ cdef struct Walk:
     char *out
     const float *bias
     const float *row_bias
-    const char *a_next  # the block of A after this one, where A is read as it lies
-    int64_t a_next_rows
+    int64_t a_next_rows  # of the block of A after this one, where its rows run along the depth
 
 
-cdef inline void look_ahead(Walk *w, int64_t first, int64_t rows, const char *out, int64_t left) noexcept nogil:
-    """Name what later calls of the kernel take: rows of the next block of A, and the sums `left` rows at `out`."""
-    cdef pop_dot_block *t = &w.block
-    t.a_next = w.a_next + first * t.a_row
-    t.a_next_rows = smaller(rows, w.a_next_rows - first)
+cdef inline void sums_ahead(pop_dot_block *t, const char *out, int64_t rows) noexcept nogil:
     t.c_next = <const float *>out
-    t.c_next_rows = smaller(w.p.rows_at_once, left)
+    t.c_next_rows = rows
+
+
+cdef inline void rows_ahead(Walk *w, int64_t row, int64_t rows, int64_t k, int64_t nb) noexcept nogil:
+    """Name the rows of A that the next block takes; its calls of the kernel ask for a share each.
+
+    One panel reads rows where they lie once, all along: that the hardware sees coming.
+    """
+    cdef const Spec *p = w.p
+    w.a_next_rows = 0
+    if p.look_ahead and p.a.step == p.a.item and (p.a.mode == LINES or nb > p.cols_at_once):
+        w.block.a_next = w.a.base + row * p.a.line + k * p.a.step
+        w.block.a_next_row, w.block.a_next_step = p.a.line, 16 * p.elements * p.a.step
+        w.a_next_rows = rows
 
 
 cdef void multiply_block(Walk *w, const char *a, int64_t mb, int64_t nb, bint last) noexcept nogil:
@@ -278,7 +286,7 @@ cdef void multiply_block(Walk *w, const char *a, int64_t mb, int64_t nb, bint la
     cdef int64_t pieces = (mb + p.rows_at_once - 1) // p.rows_at_once
     cdef int64_t height = units // pieces * p.row_grain, higher = units % pieces  # pieces with a grain more
     cdef int64_t calls = pieces * ((nb + p.cols_at_once - 1) // p.cols_at_once)
-    cdef int64_t ahead = 0, share = (w.a_next_rows + calls - 1) // calls  # rows of the next block that a call asks for
+    cdef int64_t left = w.a_next_rows, share = (left + calls - 1) // calls  # rows of the next block that a call asks for
     cdef int64_t i, j, first, end
     cdef char *out
     t.b = w.b_panel
@@ -292,18 +300,18 @@ cdef void multiply_block(Walk *w, const char *a, int64_t mb, int64_t nb, bint la
             out = w.out + first * p.out_row + j * p.out_col
             if p.sums == IN_PLACE:
                 t.c = <float *>out
-                if not p.look_ahead:
-                    pass
-                elif end < mb:
-                    look_ahead(w, ahead, share, out + t.rows * p.out_row, mb - end)
-                else:
-                    look_ahead(w, ahead, share, w.out + (j + t.cols) * p.out_col, mb if j + t.cols < nb else 0)
-                ahead += t.a_next_rows
+                if p.look_ahead and end < mb:
+                    sums_ahead(t, out + t.rows * p.out_row, smaller(p.rows_at_once, mb - end))
+                elif p.look_ahead:
+                    sums_ahead(t, w.out + (j + t.cols) * p.out_col, smaller(p.rows_at_once, mb) if j + t.cols < nb else 0)
             elif p.sums == TILE:
                 t.c = w.sums
             else:
                 t.c = w.sums + first * p.sums_row + j
+            t.a_next_rows = smaller(share, left)
             (<pop_dot_multiply>p.multiply)(t)
+            t.a_next += t.a_next_rows * t.a_next_row
+            left -= t.a_next_rows
             if p.sums == TILE or (p.sums == IN_PLACE and last and p.finish):
                 w.e.out = out
                 w.e.bias = w.bias + j if w.bias != NULL else NULL
@@ -466,10 +474,7 @@ cdef void rectangle(Walk *w, const Item *item, const pop_tile *tile) noexcept no
                 if p.bias_per_row and k + kb >= p.depth:
                     take_bias(w, item, tile, i, mb)
                 w.out = out + i * p.out_row + j * p.out_col
-                if p.look_ahead and p.a.mode == DIRECT and p.a.step == p.a.item:
-                    w.a_next = w.a.base + (i + mb) * p.a.line + k * p.a.step
-                    # one panel reads each row of A once, all along: that the hardware sees coming
-                    w.a_next_rows = smaller(p.mc, item.m - i - mb) if nb > p.cols_at_once else 0
+                rows_ahead(w, i + mb, smaller(p.mc, item.m - i - mb), k, nb)
                 multiply_block(w, take_a(w, item, tile, i, k, mb, kb), mb, nb, k + kb >= p.depth)
             k += kb
             if k >= p.depth:
@@ -511,6 +516,7 @@ cdef void blocks_of_rows(Walk *w, const Item *item, const pop_tile *tile, int64_
             for r from 0 <= r < mb by p.packed_rows:
                 rows = smaller(p.packed_rows, mb - r)
                 w.sums = sums + r * p.sums_row
+                rows_ahead(w, i + r + rows, smaller(p.packed_rows, mb - r - rows), k, nb)
                 multiply_in_rounds(w, take_a(w, item, tile, i + r, k, rows, kb), rows, nb, k, kb)
             w.sums = sums
             k += kb

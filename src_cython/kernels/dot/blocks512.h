@@ -22,7 +22,8 @@ POP_INLINE __m512 POP_NAME(pop_one)(const char *cell)
 /* Ask for a line of each coming row of A, and for a coming row of sums: a share of 16 cells of the depth. */
 POP_INLINE void POP_NAME(pop_lines_ahead)(const int vectors, const pop_dot_block *t, int64_t k)
 {
-    for (int64_t r = 0; r < t->a_next_rows; r++) __builtin_prefetch(t->a_next + r * t->a_row + 4 * k, 0, 2);
+    for (int64_t r = 0; r < t->a_next_rows; r++)
+        __builtin_prefetch(t->a_next + r * t->a_next_row + k / 16 * t->a_next_step, 0, 2);
     if (k / 16 < t->c_next_rows)
 #pragma GCC unroll 8
         for (int v = 0; v < vectors; v++) __builtin_prefetch(t->c_next + k / 16 * t->c_row + 16 * v, 1, 3);

@@ -19,12 +19,12 @@ typedef struct pop_dot_block {
     int64_t a_low, b_low;  /* bytes from a panel to that of its low parts (FP16 in two BF16 numbers), or 0 */
     int64_t skip_lows;     /* leave out the product of the low parts */
     int64_t accumulate;    /* add to C, or start from zero */
-    /* What later calls take, or NULL: rows of A as far apart and as deep as this block's, rows of sums as far apart and as wide.
-     * A kernel that reads operands where they lie asks for these while it multiplies, a few lines at a time: asked for
-     * all at once they would hold up its own loads. */
+    /* What later calls take, or no rows: rows of A as they lie, so many bytes apart and so many to 16 cells of the depth, as deep
+     * as this block; rows of sums as far apart and as wide as its own. A kernel asks for these while it multiplies, a few lines
+     * at a time: asked for all at once they would hold up its own loads. */
     const char *a_next;
     const float *c_next;
-    int64_t a_next_rows, c_next_rows;
+    int64_t a_next_rows, c_next_rows, a_next_row, a_next_step;
 } pop_dot_block;
 
 typedef void (*pop_dot_multiply)(const pop_dot_block *block);
@@ -44,6 +44,13 @@ typedef void (*pop_dot_hook)(void);
 POP_INLINE void pop_prefetch(const char *from, int64_t bytes)
 {
     for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i, 0, 2);
+}
+
+/* All of a block's coming rows of A at once, for kernels that have long enough to wait for them. */
+POP_INLINE void pop_prefetch_next(const pop_dot_block *t)
+{
+    for (int64_t r = 0; r < t->a_next_rows; r++)
+        pop_prefetch(t->a_next + r * t->a_next_row, (t->cells + 15) / 16 * t->a_next_step);
 }
 
 /* 1 if none of n contiguous codes is an infinity (or a NaN of a format that has infinities). */

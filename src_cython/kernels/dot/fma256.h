@@ -15,6 +15,7 @@ POP_INLINE void pop_fma256(const int rows, const int vectors, const int whole, c
     const int64_t a_cell = t->a_cell, b_cell = t->b_cell;
     const int64_t tail = t->cols - 8 * (vectors - 1);
     const __m256i mask = _mm256_loadu_si256((const __m256i *)(POP_TAIL + 8 - tail));
+    pop_prefetch_next(t);
 #pragma GCC unroll 12
     for (int r = 0; r < rows; r++) {
         a[r] = t->a + r * t->a_row;

@@ -84,6 +84,7 @@ POP_INLINE void pop_tiles_step(const int rows, const int cols, const int a_parts
 POP_INLINE void pop_tiles_block(const int rows, const int cols, const int a_parts, const int b_parts,
                                 const pop_dot_block *t)
 {
+    pop_prefetch_next(t);
     pop_tile_zero(0);
     pop_tile_zero(1);
     pop_tile_zero(2);

@@ -33,6 +33,8 @@ FIELDS = [
     "c_next",
     "a_next_rows",
     "c_next_rows",
+    "a_next_row",
+    "a_next_step",
 ]
 CANARY = np.float32(-123456.0)
 
@@ -98,6 +100,7 @@ def test_products_are_exact_and_stay_in_their_block(kernel, data):
         b_cell=4 if dots else 4 * wide, b_col=b_cells.strides[0], c_row=cols + 5, rows=rows, cols=cols,
         cells=depth // elements, accumulate=accumulate,
         a_next=ahead[0], c_next=ahead[0], a_next_rows=ahead[1], c_next_rows=ahead[1],
+        a_next_row=ahead[0] // 16, a_next_step=64,
     )  # fmt: skip
     hook("begin", kernel.level)
     ctypes.CFUNCTYPE(None, ctypes.POINTER(Block))(kernel.address)(ctypes.byref(block))
