@@ -5,8 +5,8 @@
  * row: 6 x 64 takes 10 loads for 24 multiply-adds, so both units stay full whatever A's pitch (Zen 5: 285 of 286
  * GFLOP/s in FP32 for 6 x 64 and 8 x 48, even with rows 16 KiB apart). More than 8 rows find no registers for their
  * addresses, and more than 12 that lie 4 KiB apart no room in the first-level cache: with 16 columns 14 rows reach 0.7 to
- * 0.9 of what 8 do in FP32, though VDPBF16PS, of longer latency, wants their sums. In FP32 every element is one chain fma(a, b, c) in
- * ascending depth, so its bits equal the portable kernel's.
+ * 0.9 of what 8 do in FP32, though VDPBF16PS, of longer latency, wants their sums. In FP32 every element is one chain
+ * fma(a, b, c) in ascending depth, so its bits equal the portable kernel's.
  */
 #include <immintrin.h>
 
