@@ -319,6 +319,7 @@ cdef void multiply_block(Walk *w, const char *a, int64_t mb, int64_t nb, bint la
                 (<pop_epilogue_kernel>p.epilogue)(&w.e, t.c, t.c_row, t.rows, t.cols)
             first = end
         t.b += w.b_next
+    w.a_next_rows = left  # asked for once, though a block be multiplied in rounds
 
 
 cdef inline int64_t prepared_at(const Spec *p, int64_t col, int64_t k) noexcept nogil:
