@@ -15,19 +15,16 @@ from ...program import Bound, Executable
 from ...target import Target
 from . import _matmul
 from ._matmul import ITEM, SPEC, Mode
+from .layout import panel_bytes, row_pitch, stage_of, sums_pitch
 from .options import ACTIVATIONS, MatmulOptions
 from .params import MatmulParams
 from .plan import (
     HALF_PARTIALS_DEPTH,
     Epilogue,
     HostPlan,
-    panel_bytes,
     plan_host,
     prepared_bytes,
     prepared_cells,
-    row_pitch,
-    stage_of,
-    sums_pitch,
 )
 
 __all__ = ["Program", "format_record", "kernel_record", "lower", "lower_prepare", "program_of"]

@@ -18,10 +18,11 @@ from ....program import Executable, temporary
 from ....target import Target
 from .. import _partials
 from .._matmul import ITEM, VERTEX, Mode, Sums
+from ..layout import laid_out
 from ..lower import format_record, kernel_record
 from ..options import MatmulOptions
 from ..params import MatmulParams, Operand
-from ..plan import Epilogue, HostPlan, laid_out
+from ..plan import Epilogue, HostPlan
 from .work import TileWork
 
 __all__ = ["Step", "TileProgram", "lower_work"]
