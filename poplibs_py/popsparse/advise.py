@@ -12,11 +12,12 @@ import numpy as np
 
 from .. import poplin
 from ..config import settings
-from ..errors import bad_argument, bad_type
+from ..errors import bad_argument
 from ..formats import Format
 from .matrix import BlockSparseMatrix
 from .pattern import as_extent
 from .patterns import random_matrix, random_pattern
+from .products.operands import check_matrix
 from .values import as_format, encode
 
 __all__ = ["Advice", "advise"]
@@ -122,8 +123,7 @@ def advise(w: BlockSparseMatrix, n: int, *, x_format: object = None, calls_per_p
     >>> advise(w, 64).method
     'static'
     """
-    if not isinstance(w, BlockSparseMatrix):
-        raise bad_type("w", type(w).__name__, "a BlockSparseMatrix")
+    check_matrix("w", w)
     columns = as_extent("n", n, 1)
     if calls_per_pattern is not None:
         as_extent("calls_per_pattern", calls_per_pattern, 1)

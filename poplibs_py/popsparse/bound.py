@@ -21,7 +21,7 @@ from ..poplin.matmul.bound import finished_ball
 from ..poplin.matmul.reference import values
 from .matrix import BlockSparseMatrix
 from .products.multiply import domain_of
-from .reference import dense_of, sampled, turned
+from .reference import by_group, dense_of, sampled, turned
 
 __all__ = [
     "dense_sparse_matmul_bound",
@@ -88,7 +88,7 @@ def dynamic_sparse_dense_matmul_bound(w: BlockSparseMatrix, x: Any, *, transpose
 
 def fully_connected_fwd_bound(w: BlockSparseMatrix, acts: Array, *, capacity: object = None, **keywords: Any) -> Ball:
     """Return exact results and radii of a `dynamic.fully_connected_fwd` call."""
-    ball = sparse_dense_matmul_bound(w, _by_group(acts, w.groups), **keywords)
+    ball = sparse_dense_matmul_bound(w, by_group(acts, w.groups), **keywords)
     shape = len(acts), w.groups * w.shape[0]
     return Ball(*(part.reshape(w.groups, w.shape[0], -1).transpose(2, 0, 1).reshape(shape)
                   for part in (ball.centre, ball.radius)))
@@ -101,7 +101,7 @@ def fully_connected_grad_a_bound(w: BlockSparseMatrix, grads: Array, **keywords:
 
 def fully_connected_sparse_grad_w_bound(w: BlockSparseMatrix, grads: Array, acts: Array, **keywords: Any) -> Ball:
     """Return exact results and radii of a `dynamic.fully_connected_sparse_grad_w` call, shaped like the blocks."""
-    return stored_grad_w_bound(w, _by_group(grads, w.groups), _by_group(acts, w.groups), **keywords)
+    return stored_grad_w_bound(w, by_group(grads, w.groups), by_group(acts, w.groups), **keywords)
 
 
 def stored_grad_w_bound(w: BlockSparseMatrix, grads: Any, x: Any, *, out: Any = None, out_dtype: object = None,
@@ -118,12 +118,6 @@ def _check_memory(given: Mapping[str, object]) -> None:
     for name in given:
         if name not in _MEMORY:
             raise bad_option(name, _MEMORY)
-
-
-def _by_group(batch_first: Array, groups: int) -> Array:
-    """(batch, groups * width) as (groups, width, batch)."""
-    batch, width = batch_first.shape
-    return batch_first.reshape(batch, groups, width // groups).transpose(1, 2, 0)
 
 
 def sparse_grad_w_bound(w: BlockSparseMatrix, grads: Any, x: Any, *, out_dtype: object = None) -> Ball:

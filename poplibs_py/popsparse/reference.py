@@ -8,7 +8,7 @@ import numpy as np
 
 from ..formats import Format
 
-__all__ = ["dense_of", "rounded", "sampled", "sparse_dense_matmul", "turned"]
+__all__ = ["by_group", "dense_of", "rounded", "sampled", "sparse_dense_matmul", "turned"]
 
 Array = np.ndarray[Any, Any]
 
@@ -17,6 +17,12 @@ def turned(x: Any) -> Any:
     """Return transposed matrices; a vector as it is."""
     shape = x.shape if hasattr(x, "shape") else np.shape(x)
     return x if len(shape) == 1 else np.swapaxes(x, -1, -2)
+
+
+def by_group(batch_first: Array, groups: int) -> Array:
+    """Return (batch, groups * width) as (groups, width, batch)."""
+    batch, width = batch_first.shape
+    return batch_first.reshape(batch, groups, width // groups).transpose(1, 2, 0)
 
 
 def dense_of(shape: tuple[int, int], block_shape: tuple[int, int], row_offsets: Array, column_indices: Array,

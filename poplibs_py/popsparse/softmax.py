@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from ..config import settings
-from ..errors import bad_argument, bad_type
+from ..errors import bad_argument, whole
 from ..formats import BF16, F143, F152, FP16, FP32, Format
 from ..kernels.registry import select
 from ..program import Executable, result_array
 from .matrix import BlockSparseMatrix
-from .values import as_format, as_scale
+from .products.operands import check_matrix
+from .values import SCALE_LIMITS, as_format, as_scale
 
 __all__ = ["bs_softmax", "bs_softmax_grad", "bs_softmax_in_place"]
 
@@ -84,7 +85,7 @@ def bs_softmax(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "none", form
            [0.33333334, 0.33333334, 0.33333334, 0.        ],
            [0.25      , 0.25      , 0.25      , 0.25      ]], dtype=float32)
     """
-    source = _stored(_matrix("x", x))
+    source = _stored(check_matrix("x", x))
     masks = _masks(mask, source.groups)
     result = _result(source, x.format, format, scale, out, (source,))
     if not source.n_blocks:
@@ -116,7 +117,8 @@ def bs_softmax_grad(y: BlockSparseMatrix, grad: BlockSparseMatrix, *, format: ob
     format : Format, dtype or str, optional
         Of the result (default: that of `grad`).
     scale : int, optional
-        Of the result where its format has 8 bits (default: that of `grad`, the greatest where each block has its own).
+        Of the result where its format has 8 bits. Default: that of `grad`, the greatest where each block has its own;
+        with `format`, the least that holds 1.
     out : BlockSparseMatrix, optional
         Where to write the result: a matrix of the same pattern; it may be `grad` or `y` itself.
 
@@ -137,7 +139,7 @@ def bs_softmax_grad(y: BlockSparseMatrix, grad: BlockSparseMatrix, *, format: ob
     >>> bs_softmax_grad(y, BlockSparseMatrix.from_dense([[1.0, 0.0]], (1, 2))).to_dense()
     array([[ 0.25, -0.25]], dtype=float32)
     """
-    outputs, grads = _stored(_matrix("y", y)), _stored(_matrix("grad", grad))
+    outputs, grads = _stored(check_matrix("y", y)), _stored(check_matrix("grad", grad))
     if grads.pattern != outputs.pattern:
         raise bad_argument("grad", grads.pattern, f"y's pattern, {outputs.pattern}")
     if out is None and format is None and scale is None:
@@ -148,12 +150,6 @@ def bs_softmax_grad(y: BlockSparseMatrix, grad: BlockSparseMatrix, *, format: ob
     task = _task("gradient", grads, ("none",) * grads.groups, (outputs, grads, result), 0)
     _program(task)(grads.row_offsets, grads.column_indices, outputs.blocks, grads.blocks, result.blocks)
     return result
-
-
-def _matrix(name: str, x: object) -> BlockSparseMatrix:
-    if not isinstance(x, BlockSparseMatrix):
-        raise bad_type(name, type(x).__name__, "a BlockSparseMatrix")
-    return x
 
 
 def _stored(x: BlockSparseMatrix) -> BlockSparseMatrix:
@@ -174,10 +170,10 @@ def _result(like: BlockSparseMatrix, default: Format, format: object, scale: int
             operands: tuple[BlockSparseMatrix, ...]) -> BlockSparseMatrix:
     if out is None:
         target = default if format is None else as_format(format)
-        scale = default_scale(target) if scale is None else scale
-        as_scale(np.asarray(scale), target, 0)
+        scale = default_scale(target) if scale is None else whole("scale", scale, *SCALE_LIMITS)
+        as_scale(scale, target, 0)
         return like._with(blocks=result_array(like.blocks.shape, target.dtype), format=target, scale=scale)
-    found = _matrix("out", out)
+    found = check_matrix("out", out)
     if format is not None or scale is not None:
         raise bad_argument("out", "out with format or scale", "one or the other: out has its own")
     if found.is_transposed or found.pattern != like.pattern:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..errors import bad_argument
 from ..poplin.matmul.reference import as_matrices
 from ..popsparse import BlockSparseMatrix
-from ..popsparse.reference import dense_of, turned
+from ..popsparse.reference import by_group, dense_of, turned
 from .exact import exact_values, values_of
 
 __all__ = ["EXACT"]
@@ -76,7 +76,7 @@ def _dynamic_sparse_dense_matmul(w: BlockSparseMatrix, x: Any, *, transpose_lhs:
 
 
 def _fully_connected_fwd(w: BlockSparseMatrix, acts: Array, *, bias: Any = None, **keywords: Any) -> Array:
-    sums = _sparse_dense_matmul(w, _by_group(acts, w.groups), bias=bias, **keywords)
+    sums = _sparse_dense_matmul(w, by_group(acts, w.groups), bias=bias, **keywords)
     return sums.transpose(2, 0, 1).reshape(len(acts), -1)
 
 
@@ -85,7 +85,7 @@ def _fully_connected_grad_a(w: BlockSparseMatrix, grads: Array, **keywords: Any)
 
 
 def _fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Array, **how: Any) -> Array:
-    return _sparse_grad_w(w, _by_group(grads, w.groups), _by_group(acts, w.groups))
+    return _sparse_grad_w(w, by_group(grads, w.groups), by_group(acts, w.groups))
 
 
 def _sparse_grad_w(w: BlockSparseMatrix, grads: Array, x: Array, **how: Any) -> Array:
@@ -109,11 +109,6 @@ def _at_blocks(full: Array, w: BlockSparseMatrix) -> Array:
         part = full[g, r * high:(r + 1) * high, c * wide:(c + 1) * wide]
         block[:part.shape[0], :part.shape[1]] = part
     return blocks
-
-
-def _by_group(batch_first: Array, groups: int) -> Array:
-    batch, width = batch_first.shape
-    return batch_first.reshape(batch, groups, width // groups).transpose(1, 2, 0)
 
 
 def _finished(sums: Array, bias: Any, activation: str | None) -> Array:

@@ -190,6 +190,21 @@ def test_default_scale_is_the_least_that_holds_one() -> None:
         assert format.max * 2.0 ** (scale - 1) < 1 <= format.max * 2.0**scale
 
 
+@pytest.mark.parametrize("number", [np.int64(-7), np.array(-7), np.uint8(3), -7])
+def test_a_scale_is_any_whole_number(number: Any) -> None:
+    w = BlockSparseMatrix.from_dense([[4.0, 3.0]], 1, format="f143")
+    for y in (bs_softmax(w, scale=number), bs_softmax_grad(w, w, scale=number)):
+        assert type(y.scale) is int
+        assert y.scale == number
+        assert np.isfinite(y.to_dense()).all()
+
+
+def test_the_gradient_has_the_scale_of_its_operand_unless_a_format_is_asked_for() -> None:
+    w = BlockSparseMatrix.from_dense([[0.5]], 1, format="f143", scale=3)
+    assert bs_softmax_grad(w, w).scale == 3
+    assert bs_softmax_grad(w, w, format="f143").scale == softmax.default_scale(F143)
+
+
 def test_one_scale_for_each_block_is_understood() -> None:
     w = BlockSparseMatrix.from_blocks(np.float32([1, 2, 3]), shape=(1, 3), row_indices=[0, 0, 0],
                                       column_indices=[0, 1, 2], format="f143", scale=[-4, 0, 1])
@@ -218,7 +233,10 @@ SHARED = np.zeros((3, 2, 2), np.float32)
 @pytest.mark.parametrize("call", [
     lambda: bs_softmax(np.eye(2)), lambda: bs_softmax(W, mask="upper"), lambda: bs_softmax(W, mask=["none", "none"]),
     lambda: bs_softmax(W, mask=3), lambda: bs_softmax(W, mask=[3]), lambda: bs_softmax(W, format="float64"),
-    lambda: bs_softmax(W, scale=1), lambda: bs_softmax(W, format="f143", scale=99), lambda: bs_softmax(W, out=OTHER),
+    lambda: bs_softmax(W, scale=1), lambda: bs_softmax(W, format="f143", scale=[1, 2]),
+    lambda: bs_softmax(W, format="f143", scale=[]), lambda: bs_softmax_grad(W, W, format="f143", scale="auto"),
+    lambda: bs_softmax(W, format="f143", scale=0.0),
+    lambda: bs_softmax(W, format="f143", scale=99), lambda: bs_softmax(W, out=OTHER),
     lambda: bs_softmax(W, out=W.T), lambda: bs_softmax(W, out=np.zeros(3)), lambda: bs_softmax(W, out=FROZEN),
     lambda: bs_softmax(W, out=W.copy(), format="float16"), lambda: bs_softmax_grad(W, OTHER),
     lambda: bs_softmax_grad(W, None), lambda: bs_softmax_grad(None, W), lambda: bs_softmax_grad(W, W[0:2]),

@@ -30,6 +30,7 @@ from poplibs_py.report.sparsity import (
     results_page,
     summary,
 )
+from poplibs_py.report.sparsity import methods as methods_module
 from poplibs_py.report.sparsity import sweep as sweep_module
 from poplibs_py.report.sparsity.charts import break_even_chart, break_even_density, by_density, rate_chart
 from poplibs_py.report.sparsity.check import dense_check, forward_check, grad_a_check, grad_w_check
@@ -251,6 +252,23 @@ def test_turns_are_taken_in_rounds():
     assert all(3 <= t.rounds <= 5 for t in timings)
     assert all(0 < t.least <= t.seconds for t in timings)
     assert min(counts) > 5
+
+
+@pytest.mark.parametrize("task", ["forward", "grad_a", "grad_w"])
+def test_every_pattern_that_is_timed_is_judged(monkeypatch, task):
+    product = methods_module._OPS["dynamic"][task]
+
+    def wrong_after_the_first(w, *right, out):
+        met.append(w)
+        result = product(w, *right, out=out)
+        result[...] += w is not met[0]
+        return result
+
+    met: list[object] = []
+    monkeypatch.setitem(methods_module._OPS["dynamic"], task, wrong_after_the_first)
+    (contestant,) = method_contestants(SMALL, "FP32", ["dynamic" if task == "forward" else f"dynamic_{task}"])
+    assert contestant.judge()[1] > 1
+    assert len(met) == 2
 
 
 @pytest.mark.parametrize("block", [1, 8])

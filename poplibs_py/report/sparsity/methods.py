@@ -45,7 +45,7 @@ class Contestant:
     run : callable
         One timed call.
     judge : callable
-        Makes one call and returns the largest error and the largest share of its bound.
+        Makes one call with each pattern and returns the largest error and the largest share of its bound.
     bytes : int
         Bytes of the operands and the result.
     kernel, isa, plan : str
@@ -92,7 +92,7 @@ class _Operands:
     def __init__(self, case: Case, type_name: str) -> None:
         self.case, self.type, self.format = case, type_name, TYPES[type_name]
         self.flushes = type_name != "FP32"
-        self._checks: dict[str, Check] = {}
+        self._checks: dict[tuple[str, int], Check] = {}
         self._weights: list[BlockSparseMatrix] = []
 
     def weights(self, count: int = 1) -> list[BlockSparseMatrix]:
@@ -105,16 +105,16 @@ class _Operands:
         """A float32 operand in the type's format."""
         return values if self.format.dtype == values.dtype else values.astype(self.format.dtype)
 
-    def check(self, task: str) -> Check:
-        """The check of one product; it holds for every method."""
-        if task not in self._checks:
-            w, case = self.weights()[0], self.case
+    def check(self, task: str, index: int = 0) -> Check:
+        """The check of one product with the first or another W; it holds for every method."""
+        if (task, index) not in self._checks:
+            w, case = self.weights(index + 1)[index], self.case
             x, dy = (self.rounded(a) for a in (case.inputs, case.gradients))
-            self._checks[task] = (
+            self._checks[task, index] = (
                 forward_check(w, x, flushes=self.flushes) if task == "forward"
                 else grad_a_check(w, dy, flushes=self.flushes) if task == "grad_a"
                 else grad_w_check(w, dy, x, flushes=self.flushes))
-        return self._checks[task]
+        return self._checks[task, index]
 
     def contestant(self, use: str, task: str, right: Sequence[Array], out: Array) -> Contestant:
         """A contestant of one product; a dynamic one meets another pattern in each call.
@@ -123,12 +123,17 @@ class _Operands:
         """
         weights = self.weights(2 if use == "dynamic" else 1)
         calls = [partial(_OPS[use][task], w, *right, out=out) for w in weights]
-        check, spelled = self.check(task), METHODS[use if task == "forward" else f"{use}_{task}"]
+        spelled = METHODS[use if task == "forward" else f"{use}_{task}"]
         touched = weights[0].nbytes + sum(array.nbytes for array in right) + out.nbytes
         domain, kernel = _kernel(task, self.format.name, weights[0].block_shape)
         return Contestant(
-            OURS, spelled, self.type, _in_turn(calls), lambda: check.judge(calls[0]()), touched,
+            OURS, spelled, self.type, _in_turn(calls), lambda: self._judged(task, calls), touched,
             kernel.name, kernel.level, f"{use} pattern, products in {domain}")
+
+    def _judged(self, task: str, calls: Sequence[Callable[[], Array]]) -> tuple[float, float]:
+        """The worst verdict on the calls, one with each W."""
+        errors, shares = zip(*(self.check(task, i).judge(call()) for i, call in enumerate(calls)), strict=True)
+        return max(errors), max(shares)
 
 
 def _dense(operands: _Operands) -> Contestant:
