@@ -12,8 +12,11 @@ import sys
 from collections.abc import Sequence
 
 from ..errors import PoplibsError
+from ..lazy import submodules_on_demand
 
 __all__ = ["main"]
+
+__getattr__, __dir__ = submodules_on_demand(__name__)
 
 INTERRUPTED = 130
 """The exit status after Control-C, as shells have it."""

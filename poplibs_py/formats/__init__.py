@@ -1,5 +1,6 @@
 """Number formats as data: presets, user-defined formats, arrays of codes with scales, and the reference codec."""
 
+from ..lazy import submodules_on_demand
 from .format import BF16, E4M3, E5M2, F143, F152, FORMATS, FP16, FP32, Format, format_of
 from .quarter import QuarterArray
 from .scales import auto_scale
@@ -18,3 +19,5 @@ __all__ = [
     "auto_scale",
     "format_of",
 ]
+
+__getattr__, __dir__ = submodules_on_demand(__name__)

@@ -1,5 +1,6 @@
 """PopSparse: block-sparse matrices and their products."""
 
+from ..lazy import submodules_on_demand
 from .advise import Advice, advise
 from .host import COOMatrix, CSCMatrix, CSRMatrix
 from .matrix import BlockSparseMatrix
@@ -26,3 +27,5 @@ __all__ = [
     "random_matrix",
     "random_pattern",
 ]
+
+__getattr__, __dir__ = submodules_on_demand(__name__)

@@ -3,8 +3,7 @@
 `strategies` and `calls` need hypothesis and are imported when first used.
 """
 
-from typing import Any
-
+from ..lazy import submodules_on_demand
 from .assertions import assert_same_bits, assert_within_bound
 from .data import ExactOperands, as_format, exact_operands, random_operand
 from .exact import codes_of, decode_exact, exact_values, round_exact, values_of
@@ -38,10 +37,4 @@ __all__ = [
     "values_of",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in ("calls", "strategies"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
-    return importlib.import_module(f"{__name__}.{name}")
+__getattr__, __dir__ = submodules_on_demand(__name__)

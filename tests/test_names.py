@@ -1,0 +1,87 @@
+"""Every name that the pages, the docstrings and the packages' ``__all__`` promise is there in a fresh interpreter."""
+
+from __future__ import annotations
+
+import pkgutil
+import re
+import subprocess
+import sys
+from importlib import import_module
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+import poplibs_py
+from poplibs_py import popsparse
+
+ROOT = Path(__file__).parents[1]
+_FULL = re.compile(r"\bpoplibs_py(?:\.[a-zA-Z]\w*)+")
+_SHORT = re.compile(r"`((?:popops|poplin|poprand|popsparse|popnn|testing)(?:\.[a-zA-Z]\w*)+)")
+
+# Reads dotted names, those of one module on a line, and reaches each by attributes in a child that has imported the
+# package and nothing else. A function may have the name of its module; what lies in such a module is imported.
+_REACH = """
+import os, sys
+import poplibs_py
+
+def reach(name):
+    found, path = poplibs_py, "poplibs_py"
+    for part in name.split(".")[1:]:
+        if path in sys.modules and found is not sys.modules[path]:
+            inside = {}
+            exec(f"from {path} import {part}", inside)
+            found = inside[part]
+        else:
+            found = getattr(found, part)
+        path += f".{part}"
+
+for line in sys.stdin:
+    if os.fork() == 0:
+        for name in line.split():
+            try:
+                reach(name)
+            except (AttributeError, ImportError) as error:
+                print(name, error, flush=True)
+        os._exit(0)
+    os.wait()
+"""
+
+
+def documented_names() -> set[str]:
+    """Dotted names in the pages and docstrings, and the members that packages list."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    texts = [page.read_text() for page in pages]
+    names = {f"poplibs_py.{name}" for text in texts for name in _SHORT.findall(text)}
+    texts += [source.read_text() for source in sorted((ROOT / "poplibs_py").rglob("*.py"))]
+    names |= {name for text in texts for name in _FULL.findall(text)}
+    for package in pkgutil.walk_packages(poplibs_py.__path__, "poplibs_py."):
+        if package.ispkg and "._" not in package.name:
+            names |= {f"{package.name}.{name}" for name in getattr(import_module(package.name), "__all__", [])}
+    return {name for name in names if not name.endswith(".md")}
+
+
+def _module_of(name: str) -> str:
+    return name.rpartition(".")[0]
+
+
+def test_every_documented_name_is_reached_by_attributes_alone():
+    names = documented_names()
+    assert {"poplibs_py.popsparse.static.sparse_dense_matmul", "poplibs_py.testing.strategies"} < names
+    modules = groupby(sorted(names, key=_module_of), _module_of)
+    lines = "\n".join(" ".join(group) for _, group in modules)
+    done = subprocess.run([sys.executable, "-c", _REACH], input=lines, capture_output=True, text=True, check=True)
+    assert done.stdout == ""
+
+
+def test_a_package_offers_its_modules_and_nothing_else():
+    assert {"static", "dynamic", "BlockSparseMatrix"} < set(dir(popsparse))
+    assert popsparse.dynamic.__name__ == "poplibs_py.popsparse.dynamic"
+    with pytest.raises(AttributeError, match=r"'poplibs_py\.popsparse' has no attribute 'statik'"):
+        popsparse.statik  # noqa: B018
+
+
+def test_importing_the_package_loads_no_operation_but_cast():
+    script = "import sys, poplibs_py; print(*sorted(m for m in sys.modules if m.startswith('poplibs_py.pop')))"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    assert {name.split(".")[1] for name in loaded} == {"popops"}
