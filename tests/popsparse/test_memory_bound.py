@@ -13,6 +13,9 @@ from poplibs_py import testing
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, MemoryBoundError, MemoryBoundWarning
 from poplibs_py.formats import FORMATS, format_of
 from poplibs_py.popsparse import BlockSparseMatrix, dynamic, static
+from poplibs_py.popsparse.products import forward
+from poplibs_py.popsparse.products.forward import pattern_arrays
+from poplibs_py.popsparse.products.slices import longest_row
 from poplibs_py.program import memory_in_use, memory_peak
 from poplibs_py.report.peers import limited_threads
 from poplibs_py.target import Target, memory_bound
@@ -228,3 +231,20 @@ def test_the_options_of_poplibs_are_known():
     w = BlockSparseMatrix.from_dense(np.eye(8, dtype=np.float32), 4)
     options = {"availableMemoryProportion": 0.5, "partialsType": "float", "metaInfoBucketOversizeProportion": 0.1}
     assert np.all(static.sparse_dense_matmul(w, np.ones((8, 3), np.float32), options=options) == 1)
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+def test_a_bounded_dynamic_product_makes_its_transpose_once(groups, monkeypatch):
+    made = []
+    transpose = forward.transpose
+    monkeypatch.setattr(forward, "transpose", lambda *pattern: made.append(1) or transpose(*pattern))
+    w = sparse(np.random.default_rng(4), 96, 128, (4, 4), "float16", groups)
+    x = numbers(np.random.default_rng(5), (*(groups,) * (groups > 1), 96, 24))
+    with limited_threads(1):
+        least = longest_row(w.T)
+        got = dynamic.sparse_dense_matmul(w, x, transpose_lhs=True, strict_memory=True,
+                                          available_memory_proportion=w.n_blocks * 40 / Target.host().bytes_per_tile)
+    assert made == [1]
+    assert got.tobytes() == (w.T @ x).tobytes()
+    offsets = pattern_arrays(w.T, False)[0]
+    assert least == np.max(np.diff(offsets))

@@ -32,7 +32,7 @@ from .operands import (
 from .prepared import PreparedDense
 from .slices import longest_row, run_slices
 
-__all__ = ["multiply", "pattern_arrays", "product_of", "run_product", "threads_for"]
+__all__ = ["multiply", "product_of", "run_product", "threads_for"]
 
 Array = np.ndarray[Any, Any]
 
@@ -115,7 +115,7 @@ def multiply(w: BlockSparseMatrix, x: object, *, out: object | None = None, out_
             _made.clear()
         order = [None] if w.is_transposed else []
         _made[key] = Bound(program(product), None, None, None, dense, y, *order), result.shape
-    return result
+    return out if isinstance(out, np.ndarray) else result
 
 
 def _multiply_vector(w: BlockSparseMatrix, x: Array | Operand, out: object, swapped: bool, **keywords: Any) -> Array:
@@ -169,11 +169,11 @@ def _multiply_prepared(w: BlockSparseMatrix, x: PreparedDense, out: object | Non
         raise bad_type("x", f"{x.groups} groups of {x.rows} rows", f"{w.groups} groups of {depth} rows")
     if x.domain == "bfloat16" and domain_of(w.format.name, "bfloat16") != "bfloat16":
         raise bad_type("x", "operand prepared as bfloat16", f"one prepared for a matrix of {w.format.name}")
-    y, y_format = _result(x.result_shape(rows), out, out_dtype, False, w.blocks)
+    y, y_format = _result(x.result_shape(rows), out, out_dtype, False, w.blocks, x.panels)
     product = product_of(w, x.columns, x.dense, describe(y, y_format), bias is not None, check_activation(activation),
                        capacity, memory)
     run_product(product, w, x.panels, y, check_bias(bias, rows, w.groups), capacity is None)
-    return y
+    return out if isinstance(out, np.ndarray) else y
 
 
 def _result(shape: tuple[int, ...], out: object | None, out_dtype: object, swapped: bool,
@@ -193,7 +193,7 @@ def product_of(w: BlockSparseMatrix, columns: int, x: Any, y: Any, bias: bool, a
     values = Values(w.format.name, scale, (capacity or w.n_blocks) if decoded else 0)
     product = Product(w.shape, w.pattern.block_shape, w.groups, columns, threads_for(w.nnz * columns), w.is_transposed,
                       domain, values, x, y, bias, activation, _panels_pay(w, columns * itemsize_of(x.format)))
-    return within(product, memory, lambda: longest_row(pattern_arrays(w, capacity is None)[0]))
+    return within(product, memory, lambda: longest_row(w))
 
 
 def _panels_pay(w: BlockSparseMatrix, row_bytes: int) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 from ...errors import InvalidTypeError, bad_argument, bad_type
 from ...formats import FP32, Format, QuarterArray, format_of
 from ...formats.arrays import as_array
+from ...program import overlaps_itself
 from ..matrix import BlockSparseMatrix
 from .items import ACTIVATIONS, FORMAT_NUMBERS
 from .multiply import Dense
@@ -95,19 +96,24 @@ def check_activation(activation: object) -> str | None:
 
 
 def check_out(out: object, shape: tuple[int, ...], dtype: Any, *operands: Array) -> Array:
-    """Return `out` if a result of this shape and dtype can be written to it, or raise."""
-    if not isinstance(out, np.ndarray) or out.dtype != dtype or isinstance(out, np.ma.MaskedArray):
-        got = out.dtype if type(out) is np.ndarray else type(out).__name__
-        raise bad_type("out", got, f"a numpy.ndarray of {dtype}")
-    if out.shape != shape:
-        raise bad_argument("out", f"shape {out.shape}", f"shape {shape}")
-    if not out.flags.writeable:
+    """Return a view of `out` if a result of this shape and dtype can be written to it, or raise.
+
+    Another thread may resize `out` or turn it over at any time; the view stays as it was checked.
+    """
+    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
+        raise bad_type("out", type(out).__name__, f"a numpy.ndarray of {dtype}")
+    y = out.view(np.ndarray)
+    if y.dtype != dtype:
+        raise bad_type("out", y.dtype, f"a numpy.ndarray of {dtype}")
+    if y.shape != shape:
+        raise bad_argument("out", f"shape {y.shape}", f"shape {shape}")
+    if not y.flags.writeable:
         raise bad_argument("out", "a read-only array", "one that can be written to")
-    if any(np.may_share_memory(out, operand) for operand in operands):
+    if any(np.may_share_memory(y, operand) for operand in operands):
         raise bad_argument("out", "an array that may overlap an operand", "memory of its own")
-    if out.size and any(stride == 0 and extent > 1 for stride, extent in zip(out.strides, out.shape, strict=True)):
+    if overlaps_itself(y):
         raise bad_argument("out", "an array whose elements share memory", "one element to each place")
-    return out
+    return y
 
 
 def result_format(out_dtype: object, out: object = None) -> Format:

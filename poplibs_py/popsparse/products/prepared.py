@@ -30,7 +30,7 @@ class PreparedDense(Immutable):
     groups, rows, columns : int
         Extents.
     panels : numpy.ndarray, shape (groups, strips, rows, columns of a strip)
-        The numbers; the last strip is padded with zeros.
+        The numbers, read-only; the last strip is padded with zeros.
     """
 
     __slots__ = ("_anchor", "_panels", "columns", "dense", "domain", "grouped", "groups", "rows")
@@ -60,6 +60,7 @@ class PreparedDense(Immutable):
             panels[:, i, :, :part.shape[-1]] = part
             panels[:, i, :, part.shape[-1]:] = 0
         del keep
+        panels.flags.writeable = False
         dense = Dense(domain, (panels.strides[0], strip * dtype.itemsize, dtype.itemsize), 0, strip)
         held, anchor = anchored(panels)
         self._set(_panels=held, _anchor=anchor, dense=dense, domain=domain, grouped=array.ndim == 3, groups=groups,
@@ -72,7 +73,7 @@ class PreparedDense(Immutable):
 
     @property
     def panels(self) -> Array:
-        """The numbers, strip by strip."""
+        """The numbers, strip by strip. Read-only."""
         return self._panels.view()
 
     def result_shape(self, rows: int) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import MemoryBoundError, MemoryBoundWarning, UnsupportedError, bad_argument, warn
 from ...formats import format_of
 from ...kernels.registry import select
-from ...program import Executable, result_array
+from ...program import Executable, Hold, result_array
 from ..matrix import BlockSparseMatrix
 from .forward import threads_for
 from .items import FORMAT_NUMBERS, OVERFLOW_INFINITY, OVERFLOW_NAN, PANEL, SAMPLE
@@ -216,5 +216,7 @@ def sample(w: BlockSparseMatrix, dy: object, x: object, *, out: object | None = 
         _bounded(sampling, memory)
         program(sampling)(w.row_offsets, w.column_indices, left.array, right.array, target)
     if target is not values:
+        held = Hold(values)
         values[...] = target
-    return values
+        del held
+    return out if isinstance(out, np.ndarray) else values

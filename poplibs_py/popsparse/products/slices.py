@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,13 @@ __all__ = ["longest_row", "run_slices"]
 Array = np.ndarray[Any, Any]
 
 
-def longest_row(offsets: Array) -> int:
-    """Return the stored blocks of the block row that has most."""
-    return int(np.max(np.diff(offsets), initial=0))
+def longest_row(w: BlockSparseMatrix) -> int:
+    """Return the stored blocks of the block row of op(W) that has most; a transpose is not made for it."""
+    p = w.pattern
+    if not w.is_transposed:
+        return int(np.max(np.diff(p.row_offsets), initial=0))
+    groups = pairwise(p.row_offsets[::max(1, p.block_rows)])
+    return max((int(np.max(np.bincount(p.column_indices[a:b]), initial=0)) for a, b in groups), default=0)
 
 
 def run_slices(p: Product, w: BlockSparseMatrix, pattern: tuple[Array, ...], x: Array, y: Array,

@@ -16,7 +16,7 @@ from ...kernels import Kernel
 from ...program import result_array
 from ..matrix import BlockSparseMatrix
 from ..pattern import as_extent
-from ..products.forward import pattern_arrays, product_of, run_product
+from ..products.forward import product_of, run_product
 from ..products.memory import UNBOUNDED, Memory, memory_of, temporary_bytes
 from ..products.multiply import Dense, Product
 from ..products.operands import (
@@ -142,10 +142,10 @@ class CompiledSparseMatmul(Immutable):
         if not y.flags.carray:
             raise bad_argument("out", f"strides {y.strides}", "a C-contiguous array, aligned")
         turned = (dense.swapaxes(-1, -2), y.swapaxes(-1, -2)) if plan.swapped else (dense, y)
-        if p.slice_blocks and longest_row(pattern_arrays(op, True)[0]) > p.slice_blocks:  # another pattern's
+        if p.slice_blocks and longest_row(op) > p.slice_blocks:  # another pattern's
             p = product_of(op, p.columns, p.x, p.y, p.bias, p.activation, None, plan.memory)
         run_product(p, op, *turned, check_bias(bias, p.shape[0], p.groups), True)
-        return y
+        return y if out is None else out
 
     def _shape(self, extent: int) -> tuple[int, ...]:
         p = self.plan.product

@@ -1,0 +1,123 @@
+"""Outputs that are resized or turned over between the moment when a call looks at them and the moment when it runs."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+
+import numpy as np
+import pytest
+
+from poplibs_py.errors import InvalidArgumentError
+from poplibs_py.popsparse import BlockSparseMatrix, dynamic, static
+from poplibs_py.testing import assert_same_bits
+
+ROWS, DEPTH, COLUMNS = 48, 64, 200  # results of more than 32 KiB: Python's lock is given up
+
+
+class Meddler:
+    """Stands for numbers, and does a deed when it is asked for them."""
+
+    def __init__(self, numbers, deed):
+        self.numbers, self.deed = numbers, deed
+
+    def __array__(self, dtype=None, copy=None):
+        self.deed()
+        return self.numbers
+
+    def __index__(self):
+        self.deed()
+        return self.numbers
+
+
+class Before:
+    """Stands for a function, or an object with functions, of which each is called after a deed."""
+
+    def __init__(self, owner, deed):
+        self.owner, self.deed = owner, deed
+
+    def __call__(self, *arguments, **keywords):
+        self.deed()
+        return self.owner(*arguments, **keywords)
+
+    def __getattr__(self, name):
+        return Before(getattr(self.owner, name), self.deed)
+
+
+class After(Before):
+    """The same, with the deed after the call."""
+
+    def __call__(self, *arguments, **keywords):
+        result = self.owner(*arguments, **keywords)
+        self.deed()
+        return result
+
+    def __getattr__(self, name):
+        return After(getattr(self.owner, name), self.deed)
+
+
+def patched(module, name, call, kind=Before):
+    """A call during which a deed is done whenever a name of a module is used."""
+
+    def run(out, deed):
+        with pytest.MonkeyPatch.context() as patch:
+            owner = sys.modules[f"poplibs_py.{module}"]
+            patch.setattr(owner, name, kind(getattr(owner, name), deed))
+            return call(out=out)
+
+    return run
+
+
+def biased(call, bias):
+    return lambda out, deed: call(out=out, bias=Meddler(bias, deed))
+
+
+def cases():
+    """Name, call with `out` and a deed that it does after `out` was checked, and `out`'s shape and dtype."""
+    rng = np.random.default_rng(7)
+    a, b = (rng.integers(-3, 4, shape).astype(np.float32) for shape in ((ROWS, DEPTH), (DEPTH, COLUMNS)))
+    w = BlockSparseMatrix.from_dense(a, 4, density=0.5)
+    column = np.arange(ROWS, dtype=np.float32)
+    c, ready = ((ROWS, COLUMNS), np.float32), static.prepare_dense(b)
+    plan = static.plan_sparse_dense_matmul(w, COLUMNS, bias=True)
+    grads, x = b[:ROWS], b
+    yield "sparse", biased(partial(static.sparse_dense_matmul, w, b), column), *c
+    yield "swapped", biased(partial(static.dense_sparse_matmul, b.T.copy(), w.T), column), (COLUMNS, ROWS), np.float32
+    yield "prepared", biased(partial(static.sparse_dense_matmul, w, ready), column), *c
+    yield "compiled", biased(partial(static.compile_sparse_dense_matmul(plan), w, b), column), *c
+    yield "dynamic", biased(partial(dynamic.sparse_dense_matmul, w, b), column), *c
+    yield "layer", biased(partial(dynamic.fully_connected_fwd, w, b.T), column), (COLUMNS, ROWS), np.float32
+    again = partial(static.sparse_dense_matmul, w, b)
+    yield "repeated", patched("popsparse.products.forward", "layout_key", again, After), *c
+    for name, fmt in (("gradient", np.float32), ("gradient in FP16", np.float16)):
+        grad = partial(static.sparse_grad_w, w, grads, x)
+        yield name, patched("popsparse.products.sample", "program", grad), w.blocks.shape, fmt
+
+
+CASES = [pytest.param(*case[1:], id=case[0]) for case in cases()]
+
+
+@pytest.mark.parametrize(("call", "shape", "dtype"), CASES)
+def test_an_output_made_smaller_after_it_was_checked_is_refused(call, shape, dtype):
+    call(np.zeros(shape, dtype), lambda: None)
+    out = np.zeros(shape, dtype)
+    with pytest.raises(InvalidArgumentError, match=r"resized|shape"):
+        call(out, lambda: out.resize((1,) * out.ndim, refcheck=False))
+    assert out.tolist() == np.zeros((1,) * out.ndim).tolist()
+
+
+@pytest.mark.parametrize(("call", "shape", "dtype"), CASES)
+@pytest.mark.filterwarnings("ignore:.*shape.*:DeprecationWarning")
+def test_an_output_turned_over_after_it_was_checked_is_written_as_it_was(call, shape, dtype):
+    due = call(np.zeros(shape, dtype), lambda: None)
+    out = np.zeros(shape, dtype)
+
+    def turn():
+        out.shape = shape[::-1]
+
+    try:
+        assert call(out, turn) is out
+    except InvalidArgumentError:  # looked at anew
+        assert not out.any()
+    else:
+        assert_same_bits(out.reshape(shape), due)
