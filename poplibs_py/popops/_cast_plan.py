@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..formats import FORMATS, FP32, Format
-from ..kernels import select
+from ..kernels import Kernel, select
 from ..program import Executable
 
 __all__ = ["OVERFLOWS", "ROUNDINGS", "THREAD_ELEMENTS", "CastPlan"]
@@ -67,11 +67,12 @@ class Axis:
 
 @dataclass(frozen=True)
 class CastPlan:
-    """What `cast` runs: an executable, the record that its items share, and the target's dtype."""
+    """What `cast` runs: an executable, the record that its items share, the target's dtype, its kernels' names."""
 
     executable: Executable
     layout: Array
     dtype: np.dtype[Any]
+    kernel: str
 
     @classmethod
     def make(cls, source: Format | None, shape: tuple[int, ...], in_strides: tuple[int, ...], in_blocks: Blocks,
@@ -88,7 +89,8 @@ class CastPlan:
         layout["rounding"], layout["overflow"] = ROUNDINGS[rounding], OVERFLOWS[overflow]
         layout["random_bits"] = random_bits
         layout["in_bytes"], layout["out_bytes"], layout["ndim"] = in_bytes, target.itemsize, len(axes)
-        layout["decode"], layout["encode"] = _decoder(source), _encoder(target)
+        decoder, encoder = _decoder(source), _encoder(target)
+        layout["decode"], layout["encode"] = (k.address if k else 0 for k in (decoder, encoder))
         layout["draw"] = select("cast", "draw", "uint32").kernel.address
         for d, axis in enumerate(axes):
             layout["extents"][0, d] = axis.extent
@@ -101,7 +103,8 @@ class CastPlan:
                   and FP32 in (source, target))
         count = int(np.prod(shape, dtype=np.int64))
         executable = _executable(count, threads, 0 if direct else _SCRATCH_BYTES)
-        return cls(executable, layout, target.dtype or target.code_dtype)
+        kernel = ", ".join(f"{k.name} ({k.level})" for k in (decoder, encoder) if k) or "a copy"
+        return cls(executable, layout, target.dtype or target.code_dtype, kernel)
 
 
 def _axes(shape: tuple[int, ...], strides: tuple[tuple[int, ...], tuple[int, ...]],
@@ -136,14 +139,14 @@ def _record(fmt: Format) -> tuple[int, ...]:
     return fmt.exponent_bits, fmt.mantissa_bits, fmt.bias, _SPECIALS[fmt.specials], int(fmt.subnormals)
 
 
-def _decoder(source: Format | None) -> int:
+def _decoder(source: Format | None) -> Kernel | None:
     name = "float64" if source is None else _kernel_name(source)
-    return 0 if name == "float32" else select("cast", "decode", f"{name}->float32").kernel.address
+    return None if name == "float32" else select("cast", "decode", f"{name}->float32").kernel
 
 
-def _encoder(target: Format) -> int:
+def _encoder(target: Format) -> Kernel | None:
     name = _kernel_name(target)
-    return 0 if name == "float32" else select("cast", "encode", f"float32->{name}").kernel.address
+    return None if name == "float32" else select("cast", "encode", f"float32->{name}").kernel
 
 
 def _kernel_name(fmt: Format) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache, lru_cache
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from ..formats.arrays import as_array
 from ..formats.reference import Overflow, Rounding, default_overflow
 from ..formats.scales import auto_scale, checked_block_shape, checked_scale
 from ..program import LayoutMemo, overlaps_itself, result_array, result_array_like
+from ..program.record import Run, listeners, record
 from ._cast_plan import OVERFLOWS, ROUNDINGS, CastPlan
 
 __all__ = ["cast"]
@@ -103,7 +105,7 @@ def cast(
     """
     options = (format, rounding, overflow, settings.num_threads)
     plain = scale is None and seed is None
-    if plain and (plan := _MEMO.find(x, out, options)) is not None:
+    if plain and not listeners and (plan := _MEMO.find(x, out, options)) is not None:
         result = result_array(x.shape, plan.dtype) if out is None else out  # type: ignore[attr-defined]
         plan.executable(x, result, plan.layout, _NO_SCALE, _NO_SCALE, _NO_SEED)
         return result
@@ -138,7 +140,11 @@ def cast(
                      overflow, random_bits, settings.num_threads)
         if plain and result is written and (out is not None or codes.flags.c_contiguous):
             _MEMO.keep(x, out, options, plan)
+        began = perf_counter()
         plan.executable(codes, written, plan.layout, in_scales, out_scales, seeds)
+        if listeners:
+            what = f"{codes.shape} {source or 'float64'} to {target}"
+            record(Run("popops.cast", what, plan.kernel, perf_counter() - began, plan))
     return result
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,9 @@ import numpy as np
 from ..config import settings
 from ..errors import bad_argument, whole
 from ..formats import BF16, F143, F152, FP16, FP32, Format
-from ..kernels.registry import select
+from ..kernels.registry import Kernel, select
 from ..program import Executable, result_array
+from ..program.record import Run, listening, record
 from .matrix import BlockSparseMatrix
 from .products.operands import check_matrix
 from .values import SCALE_LIMITS, as_format, as_scale
@@ -92,7 +94,7 @@ def bs_softmax(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "none", form
         return result
     row_blocks = 0 if result.format is FP32 else int(np.diff(source.row_offsets).max())
     task = _task("softmax", source, masks, (source, result), row_blocks)
-    _program(task)(source.row_offsets, source.column_indices, source.blocks, result.blocks)
+    _run("popsparse.bs_softmax", task, source, source.blocks, result.blocks)
     return result
 
 
@@ -148,7 +150,7 @@ def bs_softmax_grad(y: BlockSparseMatrix, grad: BlockSparseMatrix, *, format: ob
     if not grads.n_blocks:
         return result
     task = _task("gradient", grads, ("none",) * grads.groups, (outputs, grads, result), 0)
-    _program(task)(grads.row_offsets, grads.column_indices, outputs.blocks, grads.blocks, result.blocks)
+    _run("popsparse.bs_softmax_grad", task, grads, outputs.blocks, grads.blocks, result.blocks)
     return result
 
 
@@ -216,11 +218,24 @@ def _task(op: str, x: BlockSparseMatrix, masks: tuple[str, ...], values: tuple[B
     return _Task(op, x.shape, x.block_shape, masks, formats, room, threads)
 
 
-@lru_cache(maxsize=256)
-def _program(task: _Task) -> Executable:
+def _run(op: str, task: _Task, x: BlockSparseMatrix, *values: Array) -> None:
+    began = perf_counter()
+    _program(task)(x.row_offsets, x.column_indices, *values)
+    if listening():
+        kernel = _kernel(task)
+        formats = " to ".join(dict.fromkeys(format.name for format, _ in task.formats))
+        record(Run(op, f"{x.n_blocks} blocks {x.block_shape} {formats}", f"{kernel.name} ({kernel.level})",
+                   perf_counter() - began, task))
+
+
+def _kernel(task: _Task) -> Kernel:
     first, _ = task.formats[0]
     same = first in _OWN_KERNELS and all(format == first for format, _ in task.formats)
-    kernel = select("softmax", task.op, first.name if same else "any").kernel
+    return select("softmax", task.op, first.name if same else "any").kernel
+
+
+@lru_cache(maxsize=256)
+def _program(task: _Task) -> Executable:
     high, wide = task.block_shape
     area, groups = high * wide, len(task.masks)
     lanes = _lanes(area)
@@ -239,7 +254,8 @@ def _program(task: _Task) -> Executable:
     table = (items.T if parts > 1 else items).reshape(-1)
     tiles = np.arange(len(table)) * task.threads // len(table)
     scratch = 4 * (2 * lanes + task.row_blocks * area + 16)
-    return Executable([[(kernel.address, table, tiles)]], 2 + len(task.formats), task.threads, scratch, 0, task.threads)
+    sets = [[(_kernel(task).address, table, tiles)]]
+    return Executable(sets, 2 + len(task.formats), task.threads, scratch, 0, task.threads)
 
 
 def _lanes(area: int) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Listener", "Run", "asked_target", "listening", "record", "start", "stop"]
+__all__ = ["Listener", "Run", "asked_target", "listeners", "listening", "record", "start", "stop"]
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Run:
     what : str
         Shapes and formats, for a reader.
     kernel : str
-        The compiled kernel that did the products, and its instruction-set level.
+        The compiled kernel that did the work, and its instruction-set level.
     seconds : float
         Wall time of the run, without planning.
     plan : object
@@ -55,33 +55,35 @@ class Listener:
     target: Any = None
 
 
-_listeners: list[Listener] = []
+listeners: list[Listener] = []
+"""Who listens now: empty nearly always, and then the cheapest thing to ask is whether it is."""
+
 _lock = threading.Lock()
 
 
 def listening() -> bool:
     """Whether anybody wants to know."""
-    return bool(_listeners)
+    return bool(listeners)
 
 
 def asked_target() -> Any:
     """The target of the innermost listener that has one, or None."""
-    return next((x.target for x in reversed(_listeners) if x.target is not None), None)
+    return next((x.target for x in reversed(listeners) if x.target is not None), None)
 
 
 def record(run: Run) -> None:
     """Tell every listener."""
-    for listener in tuple(_listeners):
+    for listener in tuple(listeners):
         listener.take(run)
 
 
 def start(listener: Listener) -> None:
     """Listen from now on, to every thread's runs."""
     with _lock:
-        _listeners.append(listener)
+        listeners.append(listener)
 
 
 def stop(listener: Listener) -> None:
     """Listen no more."""
     with _lock:
-        _listeners.remove(listener)
+        listeners.remove(listener)

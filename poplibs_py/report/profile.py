@@ -77,7 +77,7 @@ def balance(work: np.ndarray[Any, Any]) -> float:
 
 @contextmanager
 def profile(target: Target | str | None = None) -> Iterator[Profile]:
-    """Collect every product that runs inside the block, in any thread.
+    """Collect every product, block softmax and cast that runs inside the block, in any thread.
 
     Parameters
     ----------

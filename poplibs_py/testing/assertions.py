@@ -15,7 +15,7 @@ from ..popsparse import BlockSparseMatrix
 from .exact import codes_of, decode_exact, round_exact, values_of
 from .ulp import error_over_bound, ulp_error
 
-__all__ = ["assert_same_bits", "assert_within_bound"]
+__all__ = ["assert_same_bits", "assert_within_bound", "footer"]
 
 _SHOWN = 5
 
@@ -74,7 +74,7 @@ def assert_within_bound(got: Any, ball: Ball, *, fmt: Any = None, exact: ArrayLi
     truth = ball.centre if exact is None else np.asarray(exact)
     lines = [f"{(~inside).sum()} of {inside.size} results outside their bounds; the worst:"]
     lines += [_line(index, truth[index], got, values[index], form, ball[index]) for index in indices]
-    raise AssertionError("\n".join(lines + _footer(kernel, reproduce)))
+    raise AssertionError("\n".join(lines + footer(kernel, reproduce)))
 
 
 def assert_same_bits(got: Any, want: Any, *, fmt: Any = None, kernel: str | None = None,
@@ -115,7 +115,7 @@ def assert_same_bits(got: Any, want: Any, *, fmt: Any = None, kernel: str | None
             apart = float(ulp_error(values[index], due[index], form))
             lines.append(f"  {list(index)}: want {due[index]} ({_hex(right[index], form)}), got {values[index]} "
                          f"({_hex(left[index], form)}), {apart:.6g} ulps apart")
-    raise AssertionError("\n".join(lines + _footer(kernel, reproduce)))
+    raise AssertionError("\n".join(lines + footer(kernel, reproduce)))
 
 
 def _format(got: Any, fmt: Any) -> Format | None:
@@ -149,6 +149,7 @@ def _hex(code: NDArray[Any] | int, form: Format) -> str:
     return f"0x{int(code):0{(form.bits + 3) // 4}x}"
 
 
-def _footer(kernel: str | None, reproduce: str | None) -> list[str]:
+def footer(kernel: str | None, reproduce: str | None) -> list[str]:
+    """Return the lines that end a message: what computed the results, and how to compute them again."""
     lines = [f"  kernel: {kernel}"] if kernel else []
     return lines + ([f"  again: {reproduce}"] if reproduce else [])

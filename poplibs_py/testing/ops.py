@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from ..errors import PoplibsError, UnsupportedError, bad_argument, bad_type, described, one_of
 from ..formats.bounds import Ball
-from .assertions import assert_within_bound
+from ..program.record import Listener, Run, start, stop
+from .assertions import assert_within_bound, footer
 from .exact_ops import EXACT
-from .replay import decode_call, reproducer
+from .replay import Snapshot, decode_call
 
 __all__ = ["OPS", "Op", "bound", "check", "exact", "reference", "replay"]
 
@@ -137,18 +138,38 @@ def check(op: str, *operands: Any, kernel: str | None = None, **keywords: Any) -
     *operands, **keywords
         The call's own.
     kernel : str, optional
-        What serves the call, for the message.
+        What serves the call, for the message; by default what its own record names (see `poplibs_py.profile`).
 
     Raises
     ------
     AssertionError
-        As `assert_within_bound` words it, with a line that makes the same call again.
+        As `assert_within_bound` words it, with the kernels that served the call and a line that makes it again.
+        Nothing is written before that.
     """
-    again = reproducer(op, operands, keywords)  # before the call: it may write to its operands
+    call = Snapshot.of(op, operands, keywords)  # before the call: it may write to its operands
     ball = bound(op, *operands, **keywords)
     got = _function(_op(op).call)(*operands, **keywords)
-    assert_within_bound(got, ball, fmt=keywords.get("out_dtype"), kernel=kernel, reproduce=again)
+    try:
+        assert_within_bound(got, ball, fmt=keywords.get("out_dtype"))
+    except AssertionError as failure:
+        lines = [str(failure), *footer(kernel or _kernels(call), call.reproducer())]
+        raise AssertionError("\n".join(lines)) from None
     return got
+
+
+def _kernels(call: Snapshot) -> str | None:
+    """The kernels of a call, as a second run of it records them: while nobody listens, calls take shorter ways."""
+    heard: list[Run] = []
+    listener = Listener(heard.append)
+    start(listener)
+    try:
+        op, operands, keywords = call.again()
+        _function(_op(op).call)(*operands, **keywords)
+    except Exception:  # what fails already may fail in any way
+        return None
+    finally:
+        stop(listener)
+    return ", ".join(dict.fromkeys(run.kernel for run in heard)) or None
 
 
 def replay(token: str) -> Any:

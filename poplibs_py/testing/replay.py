@@ -11,6 +11,7 @@ import hashlib
 import json
 import tempfile
 import zlib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,23 +22,83 @@ from numpy.typing import NDArray
 from ..config import settings
 from ..errors import bad_argument, instance
 from ..formats import FORMATS, Format, QuarterArray
-from ..popsparse import BlockPattern, BlockSparseMatrix
+from ..popsparse import BlockPattern, BlockSparseMatrix, dynamic
 
-__all__ = ["decode_call", "encode_call", "reproducer"]
+__all__ = ["Snapshot", "decode_call", "encode_call"]
 
 _INLINE = 2000  # characters of a token that still go on a line
 
 
+Call = tuple[str, tuple[Any, ...], dict[str, Any]]
+"""An op's name, its operands and its keywords."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A call as it was before it ran: a copy in memory, and text only when asked for.
+
+    Attributes
+    ----------
+    op : str
+        The op's name.
+    body : bytes
+        What `again` makes the call of, or nothing where an operand has no text form.
+    refusal : str
+        Which has none.
+    """
+
+    op: str
+    body: bytes
+    refusal: str = ""
+
+    @classmethod
+    def of(cls, op: str, operands: tuple[Any, ...], keywords: dict[str, Any]) -> Snapshot:
+        """Copy a call."""
+        try:
+            return cls(op, _body(op, operands, keywords))
+        except (TypeError, ValueError, RecursionError) as error:
+            return cls(op, b"", str(error))
+
+    def again(self) -> Call:
+        """Return the op's name, and operands and keywords made anew."""
+        return _call(self.body)
+
+    def reproducer(self) -> str:
+        """Return a shell line that runs the call again and prints the same report.
+
+        Long calls go to a file in the temporary folder.
+        """
+        if self.refusal:
+            return f"(no line can reproduce it: {self.refusal})"
+        token = _token(self.body)
+        if len(token) > _INLINE:
+            name = f"poplibs-{self.op}-{hashlib.sha256(token.encode()).hexdigest()[:12]}.call"
+            path = Path(tempfile.gettempdir()) / name
+            path.write_text(token)
+            token = str(path)
+        settled = f"POPLIBS_MAX_ISA={settings.max_isa} POPLIBS_NUM_THREADS={settings.num_threads}"
+        if settings.emulate_amx:
+            settled += " POPLIBS_EMULATE_AMX=1"
+        return f"{settled} python -c \"from poplibs_py import testing; testing.replay('{token}')\""
+
+
 def encode_call(op: str, operands: tuple[Any, ...], keywords: dict[str, Any]) -> str:
     """Return a token that `decode_call` turns back into the op's name, its operands and its keywords."""
+    return _token(_body(op, operands, keywords))
+
+
+def _body(op: str, operands: tuple[Any, ...], keywords: dict[str, Any]) -> bytes:
     buffers: list[bytes] = []
     header = json.dumps({"op": op, "operands": [_pack(x, buffers) for x in operands],
                          "keywords": {k: _pack(v, buffers) for k, v in keywords.items()}})
-    body = b"".join([len(header).to_bytes(4, "little"), header.encode(), *buffers])
+    return b"".join([len(header).to_bytes(4, "little"), header.encode(), *buffers])
+
+
+def _token(body: bytes) -> str:
     return base64.urlsafe_b64encode(zlib.compress(body, 9)).decode()
 
 
-def decode_call(token: str) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+def decode_call(token: str) -> Call:
     """Return the op's name, its operands and its keywords.
 
     Parameters
@@ -56,33 +117,16 @@ def decode_call(token: str) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
     try:
         if token.endswith(".call"):
             token = Path(token).read_text()
-        body = zlib.decompress(base64.urlsafe_b64decode(token.encode()))
-        end = 4 + int.from_bytes(body[:4], "little")
-        header, data = json.loads(body[4:end]), memoryview(body)[end:]
+        return _call(zlib.decompress(base64.urlsafe_b64decode(token.encode())))
     except (OSError, ValueError, zlib.error) as error:
         raise bad_argument("token", token, "a token or file that a failing check printed") from error
+
+
+def _call(body: bytes) -> Call:
+    end = 4 + int.from_bytes(body[:4], "little")
+    header, data = json.loads(body[4:end]), memoryview(body)[end:]
     operands = tuple(_unpack(x, data) for x in header["operands"])
     return header["op"], operands, {k: _unpack(v, data) for k, v in header["keywords"].items()}
-
-
-def reproducer(op: str, operands: tuple[Any, ...], keywords: dict[str, Any]) -> str:
-    """Return a shell line that runs the call again and prints the same report.
-
-    Long calls go to a file in the temporary folder.
-    """
-    try:
-        token = encode_call(op, operands, keywords)
-    except (TypeError, ValueError, RecursionError) as error:
-        return f"(no line can reproduce it: {error})"
-    if len(token) > _INLINE:
-        name = f"poplibs-{op}-{hashlib.sha256(token.encode()).hexdigest()[:12]}.call"
-        path = Path(tempfile.gettempdir()) / name
-        path.write_text(token)
-        token = str(path)
-    settled = f"POPLIBS_MAX_ISA={settings.max_isa} POPLIBS_NUM_THREADS={settings.num_threads}"
-    if settings.emulate_amx:
-        settled += " POPLIBS_EMULATE_AMX=1"
-    return f"{settled} python -c \"from poplibs_py import testing; testing.replay('{token}')\""
 
 
 def _pack(value: Any, buffers: list[bytes]) -> Any:
@@ -110,6 +154,8 @@ def _pack(value: Any, buffers: list[bytes]) -> Any:
                              pattern.groups),
                  "blocks": value.blocks, "format": value.format, "scale": value.scale}
         return {"sparse": {k: _pack(v, buffers) for k, v in parts.items()}, "transposed": value.is_transposed}
+    if isinstance(value, dynamic.Capacity):
+        return {"capacity": value.blocks}
     raise TypeError(f"{type(value).__name__} has no text form")
 
 
@@ -141,6 +187,8 @@ def _unpack(value: Any, data: memoryview) -> Any:
         return next((f for f in FORMATS if f.name == facts), None) or Format(*facts)
     if "dtype" in value:
         return np.dtype(value["dtype"])
+    if "capacity" in value:
+        return dynamic.Capacity(value["capacity"])
     if "list" in value:
         items = [_unpack(v, data) for v in value["list"]]
         return tuple(items) if value["tuple"] else items

@@ -28,6 +28,21 @@ def test_products_on_this_cpu_are_collected():
     assert "poplin.matmul [3, 4] x [4, 2]" in report.summary()
 
 
+def test_casts_softmax_and_gradients_are_collected():
+    w = popsparse.BlockSparseMatrix.from_dense(A, (1, 2))
+    with poplibs_py.profile() as report:
+        for _ in range(2):
+            poplibs_py.cast(A, "float16")
+        y = popsparse.bs_softmax(w)
+        popsparse.bs_softmax_grad(y, w)
+        popsparse.static.sparse_grad_w(w, A, B @ B.T)
+    assert [run.op for run in report.runs] == ["popops.cast", "popops.cast", "popsparse.bs_softmax",
+                                               "popsparse.bs_softmax_grad", "popsparse gradient of values"]
+    assert all(run.seconds > 0 and "(" in run.kernel for run in report.runs)
+    assert "popops.cast (3, 4) float32 to float16" in report.summary()
+    assert "gradient of values [3, 4] float32 x [4, 4] float32 at " in report.summary()
+
+
 def test_a_call_seen_before_is_collected_too_and_none_outside():
     poplin.matmul(A, B)
     with poplibs_py.profile() as report:

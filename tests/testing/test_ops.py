@@ -1,17 +1,21 @@
 """Every op on any bit patterns is within its own bound; references, fractions and bounds agree."""
 
+import importlib
+import re
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from poplibs_py import testing
+from poplibs_py import poplin, testing
 from poplibs_py.errors import InvalidArgumentError, PoplibsError
 from poplibs_py.formats import QuarterArray
 from poplibs_py.popsparse import BlockSparseMatrix
 from poplibs_py.testing import OPS
 from poplibs_py.testing.calls import CALLS, calls
 from poplibs_py.testing.exact_ops import EXACT
+from poplibs_py.testing.replay import decode_call
 
 
 @pytest.mark.parametrize("op", OPS)
@@ -65,6 +69,50 @@ def test_a_result_that_is_wrong_is_found(op):
     numbers[place] *= 1.01
     with pytest.raises(AssertionError, match="outside their bounds"):
         testing.assert_within_bound(numbers, ball)
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_a_failing_check_names_its_kernels_and_a_line_that_makes_it_again(op, monkeypatch):
+    path, _, name = OPS[op].call.partition(":")
+    module = importlib.import_module(f"poplibs_py.{path}")
+    right = getattr(module, name)
+
+    def wrong(*operands, **keywords):
+        got = right(*operands, **keywords)
+        numbers = got.blocks if isinstance(got, BlockSparseMatrix) else got
+        numbers += numbers.dtype.type(16)
+        return got
+
+    monkeypatch.setattr(module, name, wrong)
+    with pytest.raises(AssertionError, match="outside their bounds") as caught:
+        testing.check(op, *exact_operands(op))
+    *_, kernel, again = str(caught.value).splitlines()
+    assert re.fullmatch(r"  kernel: \w\S* \(\w+\)(, \w\S* \(\w+\))*", kernel)
+    assert "testing.replay('" in again
+    monkeypatch.undo()
+    _, operands, keywords = decode_call(re.search(r"replay\('(.*)'\)", again)[1])
+    testing.check(op, *operands, **keywords)  # operands as they were before the call
+    monkeypatch.setattr(module, name, wrong)
+    with pytest.raises(AssertionError, match="kernel: mine"):
+        testing.check(op, *exact_operands(op), kernel="mine")
+
+
+def test_a_result_of_another_shape_names_its_kernels_too(monkeypatch):
+    right = poplin.matmul
+    monkeypatch.setattr(poplin, "matmul", lambda a, b: right(a, b)[1:])
+    with pytest.raises(AssertionError, match=r"got shape \(3, 4\); .*\n  kernel: \w.*\n  again: "):
+        testing.check("matmul", *exact_operands("matmul"))
+
+
+def test_a_check_that_passes_writes_nothing(monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    a, b = (testing.random_operand((100, 100), "float32", seed) for seed in (1, 2))
+    testing.check("matmul", a, b)
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setattr("poplibs_py.poplin.matmul", lambda a, b: a)
+    with pytest.raises(AssertionError):
+        testing.check("matmul", a, b)
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_an_unknown_op_is_named_with_those_there_are():

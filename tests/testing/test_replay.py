@@ -1,23 +1,27 @@
 """A call survives as a line of text, layout and all."""
 
 import os
+import pickle
 import re
 import shlex
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from poplibs_py.errors import InvalidArgumentError
-from poplibs_py.formats import F143, Format
+from poplibs_py.formats import F143, Format, QuarterArray
 from poplibs_py.formats.bounds import matmul_ball
+from poplibs_py.popsparse import BlockSparseMatrix
 from poplibs_py.testing import OPS, Op, check, strategies, values_of
-from poplibs_py.testing.replay import decode_call, encode_call, reproducer
+from poplibs_py.testing.calls import calls
+from poplibs_py.testing.replay import Snapshot, decode_call, encode_call
 
 
 @given(st.data(), strategies.formats(), strategies.layouts(broadcast=True))
@@ -40,7 +44,7 @@ def test_keywords_come_back():
 
 
 def test_what_has_no_text_form_says_so():
-    assert reproducer("op", (object(),), {}) == "(no line can reproduce it: object has no text form)"
+    assert Snapshot.of("op", (object(),), {}).reproducer() == "(no line can reproduce it: object has no text form)"
 
 
 @pytest.mark.parametrize("token", ["", "nonsense", "/nowhere/at/all.call"])
@@ -85,10 +89,49 @@ def test_the_printed_line_makes_the_same_failure_again(monkeypatch, tmp_path, k)
 
 
 def test_the_line_is_a_shell_command():
-    command = reproducer("no such op", (np.ones(2, np.float32),), {})
+    command = Snapshot.of("no such op", (np.ones(2, np.float32),), {}).reproducer()
     words = shlex.split(command)
     settings = dict(word.split("=") for word in words if re.fullmatch(r"[A-Z_]+=\w+", word))
     python = words.index("python")
     ran = subprocess.run([sys.executable, *words[python + 1:]], env={**os.environ, **settings}, capture_output=True,
                          text=True, check=False, cwd=Path(__file__).parents[2])
     assert "op: got no such op; allowed:" in ran.stderr
+
+
+def bits(result):
+    """All that a result is made of."""
+    if isinstance(result, BlockSparseMatrix):
+        return result.pattern, result.format, np.asarray(result.scale).tobytes(), result.blocks.tobytes()
+    if isinstance(result, QuarterArray):
+        return result.format, result.block_shape, np.asarray(result.scale).tobytes(), result.codes.tobytes()
+    return result.dtype, result.shape, result.tobytes()
+
+
+@pytest.mark.parametrize("op", OPS)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(data=st.data())
+def test_every_call_that_can_be_drawn_runs_again_from_its_line(op, data):
+    operands, keywords = data.draw(calls(op))
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tempfile.tempdir", folder)
+        line = Snapshot.of(op, operands, keywords).reproducer()
+        got = check(op, *operands, **keywords)
+        *_, python, dash, code = shlex.split(line)
+        assert (python, dash) == ("python", "-c")
+        made = {}
+        exec(code.replace("testing.replay", "again = testing.replay"), made)
+    assert bits(made["again"]) == bits(got)
+
+
+@settings(max_examples=2, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(drawn=st.fixed_dictionaries({op: calls(op) for op in OPS}))
+def test_lines_run_in_a_process_of_their_own(drawn):
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tempfile.tempdir", folder)
+        lines = [Snapshot.of(op, *call).reproducer() for op, call in drawn.items()]
+        results = [check(op, *operands, **keywords) for op, (operands, keywords) in drawn.items()]
+        codes = [re.sub(r"(testing\.replay.*)", r"made += (\1,)", shlex.split(line)[-1]) for line in lines]
+        program = "\n".join(["made = ()", *codes, "import pickle, sys", "sys.stdout.buffer.write(pickle.dumps(made))"])
+        ran = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True,
+                             cwd=Path(__file__).parents[2])
+    assert [bits(x) for x in pickle.loads(ran.stdout)] == [bits(x) for x in results]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from ...errors import MemoryBoundError, MemoryBoundWarning, UnsupportedError, bad_argument, warn
 from ...formats import format_of
-from ...kernels.registry import select
+from ...kernels.registry import Kernel, select
 from ...program import Executable, Hold, result_array
+from ...program.record import Run, listening, record
 from ..matrix import BlockSparseMatrix
 from .forward import threads_for
 from .items import FORMAT_NUMBERS, OVERFLOW_INFINITY, OVERFLOW_NAN, PANEL, SAMPLE
@@ -57,6 +59,11 @@ class Sampling:
         """What both operands are read as: FP16 only where both can be read where they are."""
         as_they_are = self.lies_well(self.y) and self.lies_well(self.x)
         return self.domain if as_they_are or self.domain != "float16" else "float32"
+
+    @property
+    def kernel(self) -> Kernel:
+        """What multiplies."""
+        return select("sparse", "sample", f"{self.met_in},{self.met_in}->any").kernel
 
     def decodes(self, operand: Dense) -> bool:
         """Whether rows of an operand must be decoded."""
@@ -129,7 +136,6 @@ def sampled_domain(y_format: str, x_format: str) -> str:
 def program(s: Sampling) -> Executable:
     """Return the executable; its operands are row offsets, column indices, dY, X, values."""
     layout, domain = lay_out(s), s.met_in
-    kernel = select("sparse", "sample", f"{domain},{domain}->any").kernel
     shares = 1 if s.groups >= s.threads else s.threads
     items = np.zeros((shares, s.groups), SAMPLE)
     groups = np.arange(s.groups)
@@ -156,7 +162,7 @@ def program(s: Sampling) -> Executable:
     items["overflow"] = OVERFLOW_INFINITY if format_of(s.to_format).has_infinity else OVERFLOW_NAN
     flat = items.reshape(-1)
     tiles = np.arange(flat.size) * s.threads // max(1, flat.size)
-    compute_sets = [first_set] * bool(first_set) + [[(kernel.address, flat, tiles)]]
+    compute_sets = [first_set] * bool(first_set) + [[(s.kernel.address, flat, tiles)]]
     return Executable(compute_sets, 5, s.threads, layout.scratch, layout.workspace, s.threads)
 
 
@@ -214,9 +220,18 @@ def sample(w: BlockSparseMatrix, dy: object, x: object, *, out: object | None = 
                             describe(right.array, right.format, right.scale), wanted.name, 0,
                             memory.bound)
         _bounded(sampling, memory)
+        began = perf_counter()
         program(sampling)(w.row_offsets, w.column_indices, left.array, right.array, target)
+        if listening():
+            record(_run_of(sampling, w, perf_counter() - began))
     if target is not values:
         held = Hold(values)
         values[...] = target
         del held
     return out if isinstance(out, np.ndarray) else values
+
+
+def _run_of(s: Sampling, w: BlockSparseMatrix, seconds: float) -> Run:
+    what = f"[{s.shape[0]}, {s.columns}] {s.y.format} x [{s.columns}, {s.shape[1]}] {s.x.format}"
+    return Run("popsparse gradient of values", f"{what} at {w.n_blocks} blocks {w.block_shape}",
+               f"{s.kernel.name} ({s.kernel.level})", seconds, s)
