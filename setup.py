@@ -112,7 +112,7 @@ PLAIN = {
     "random/_workers.pyx": "poplibs_py.poprand._workers",
     "popsparse/_layout.pyx": "poplibs_py.popsparse.products._layout",
     "popsparse/_pattern.pyx": "poplibs_py.popsparse._pattern",
-    "popsparse/_transpose.pyx": "poplibs_py.popsparse.products._transpose",
+    "popsparse/_transpose.pyx": "poplibs_py.popsparse._transpose",
 }
 
 

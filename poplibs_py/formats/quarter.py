@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ..errors import InvalidIndexError, bad_argument, bad_type, described, one_of
+from ..files import replacing
 from ..immutable import Immutable, anchored, frozen
 from .arrays import as_array, float_dtype
 from .format import F143, FORMATS, Format, format_of
@@ -241,9 +242,9 @@ class QuarterArray(Immutable):
         return f"QuarterArray({shown}, format={self.format}, scale={exponents}{scale})"
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write codes, scales and format to a ``.npz`` file, exactly at this path."""
+        """Write codes, scales and format to a ``.npz`` file, exactly at this path, once all of it is written."""
         layout = {key: getattr(self.format, key) for key in _LAYOUT}
-        with open(_path(path), "wb") as file:
+        with replacing(_path(path)) as file:
             np.savez(
                 file, codes=self._codes.view(self.format.code_dtype), scale=self._scale,
                 block_shape=np.array(self.block_shape or (), np.int64), format=np.array(json.dumps(layout)),

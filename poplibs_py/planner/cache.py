@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import tempfile
 import threading
 from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from ..errors import bad_argument, bad_type
+from ..files import replacing
 
 __all__ = ["PlanCache"]
 
@@ -117,13 +117,5 @@ class PlanCache(Generic[P]):
             return
         text = self._write(plan)
         # a full or read-only directory costs speed, not the plan
-        with contextlib.suppress(OSError):
-            handle, name = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-            try:
-                with os.fdopen(handle, "w") as file:
-                    file.write(text)
-                os.replace(name, path)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    os.unlink(name)
-                raise
+        with contextlib.suppress(OSError), replacing(path) as file:
+            file.write(text.encode())

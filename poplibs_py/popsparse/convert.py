@@ -8,6 +8,7 @@ import numpy as np
 
 from ..errors import bad_argument, bad_type
 from ..formats.arrays import as_array
+from ..target.host_memory import check_memory
 from ._pattern import check
 from .pattern import BlockPattern, as_block_shape, as_extent, as_shape, block_count, index_array
 
@@ -88,8 +89,10 @@ def pattern_of_mask(mask: object, block_shape: object, shape: object = None) -> 
     if stack.shape[1:] != wanted:
         raise bad_argument("mask", f"shape {chosen.shape}",
                            f"{wanted[0]} block rows and {wanted[1]} block columns for shape {rows_and_columns}")
+    check_memory("mask", f"shape {chosen.shape}", 24 * groups * wanted[0])
     offsets = np.zeros(groups * wanted[0] + 1, np.int64)
     np.cumsum(stack.sum(axis=2).ravel(), out=offsets[1:])
+    check_memory("mask", f"{offsets[-1]} blocks", 32 * int(offsets[-1]))
     return BlockPattern(rows_and_columns, sides, offsets, np.nonzero(stack)[2], groups)
 
 
@@ -102,6 +105,8 @@ def blocks_of_dense(dense: Array, block_shape: object, density: float | None,
     shape = as_shape(stack.shape[1:], groups)
     padding = [(0, -extent % side) for extent, side in zip(shape, sides, strict=True)]
     if any(after for _, after in padding):
+        padded = [extent + after for extent, (_, after) in zip(shape, padding, strict=True)]
+        check_memory("block_shape", sides, 2 * groups * padded[0] * padded[1] * stack.itemsize)
         stack = np.pad(stack, [(0, 0), *padding])
     rows, columns = (extent // side for extent, side in zip(stack.shape[1:], sides, strict=True))
     tiles = stack.reshape(groups, rows, sides[0], columns, sides[1]).swapaxes(2, 3)
@@ -131,6 +136,9 @@ def _largest(tiles: Array, density: float) -> Array:
 def dense_of_blocks(pattern: BlockPattern, numbers: Array, dtype: np.dtype[Any]) -> Array:
     """Return blocks as a dense array, shape (groups, rows, columns)."""
     (rows, columns), (high, wide) = pattern.shape, pattern.block_shape
+    everywhere = pattern.groups * pattern.block_rows * high * pattern.block_columns * wide
+    check_memory("shape", f"{pattern.groups} dense matrices of {pattern.shape}" if pattern.groups > 1 else
+                 f"a dense matrix of {pattern.shape}", (1 + pattern.is_ragged) * everywhere * dtype.itemsize)
     dense = np.zeros((pattern.groups * pattern.block_rows, high, pattern.block_columns, wide), dtype)
     dense[pattern.row_indices, :, pattern.column_indices] = numbers
     full = dense.reshape(pattern.groups, pattern.block_rows * high, pattern.block_columns * wide)

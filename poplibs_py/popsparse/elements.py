@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..target.host_memory import check_memory
 from .pattern import BlockPattern, as_block_shape, as_shape, index_array
 
 __all__ = ["blocks_of_elements", "elements_of_blocks"]
@@ -24,6 +25,7 @@ def blocks_of_elements(shape: object, block_shape: object, rows: object, columns
     block_columns = -(-extents[1] // wide)
     keys, block = np.unique(block_row * block_columns + block_column, return_inverse=True)
     pattern, _ = BlockPattern.from_pairs(extents, (high, wide), *np.divmod(keys, max(1, block_columns)))
+    check_memory("block_shape", (high, wide), pattern.n_blocks * high * wide * (2 * values.itemsize + 1))
     position = (block * high + inner_row) * wide + inner_column
     blocks = np.zeros(pattern.n_blocks * high * wide, values.dtype)
     blocks[position] = values
@@ -42,11 +44,13 @@ def elements_of_blocks(pattern: BlockPattern, blocks: Array) -> tuple[Array, Arr
     """Return row, column (int32) and value of every stored element, zeros too; rows count through all groups."""
     group, block_row = np.divmod(pattern.row_indices, max(1, pattern.block_rows))
     high, wide = pattern.block_shape
-    inner_rows = (block_row * high)[:, None] + np.arange(high, dtype=np.int32)
-    inner_columns = (pattern.column_indices * wide)[:, None] + np.arange(wide, dtype=np.int32)
+    # In int64, as the part of an edge block outside the matrix may lie beyond int32.
+    inner_rows = block_row[:, None] * np.int64(high) + np.arange(high)
+    inner_columns = pattern.column_indices[:, None] * np.int64(wide) + np.arange(wide)
     inside = (inner_rows < pattern.shape[0])[:, :, None] & (inner_columns < pattern.shape[1])[:, None, :]
-    rows = np.broadcast_to((inner_rows + (group * pattern.shape[0])[:, None])[:, :, None], blocks.shape)
-    columns = np.broadcast_to(inner_columns[:, None, :], blocks.shape)
+    all_rows = (inner_rows + (group * pattern.shape[0])[:, None]).astype(np.int32)
+    rows = np.broadcast_to(all_rows[:, :, None], blocks.shape)
+    columns = np.broadcast_to(inner_columns.astype(np.int32)[:, None, :], blocks.shape)
     if inside.all():
         return rows.ravel(), columns.ravel(), blocks.ravel()
     return rows[inside], columns[inside], blocks[inside]

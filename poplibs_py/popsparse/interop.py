@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import InvalidArgumentError, InvalidTypeError, bad_argument, bad_type, one_of
 from ..formats.arrays import as_array
+from ..target.host_memory import check_memory
 from .elements import blocks_of_elements, elements_of_blocks
 from .pattern import BlockPattern, as_block_shape, as_shape, index_array, rows_of_offsets
 
@@ -105,6 +106,8 @@ def to_scipy(pattern: BlockPattern, numbers: Array, kind: str) -> Any:
                                "'csr', 'csc' or 'coo' where blocks reach over the edge")
         parts = (numbers, pattern.column_indices.copy(), pattern.row_offsets.copy())
         return sparse.bsr_array(parts, shape=pattern.shape, blocksize=pattern.block_shape)
+    lines = {"csr": pattern.shape[0], "csc": pattern.shape[1]}.get(kind, 0)
+    check_memory("kind", f"{kind!r} of {lines} offsets", 24 * lines)
     rows, columns, values = elements_of_blocks(pattern, numbers)
     elements: Any = sparse.coo_array((values, (rows, columns)), shape=pattern.shape)
     return elements.asformat(kind)

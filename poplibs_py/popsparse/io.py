@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidArgumentError, InvalidTypeError, bad_argument, bad_type
+from ..files import replacing
+from ..target.host_memory import check_memory
 from .pattern import as_shape, index_array, rows_of_offsets
 
 __all__ = ["as_path", "is_scipys", "read_npz", "read_smtx", "write_npz", "write_smtx"]
@@ -32,14 +34,9 @@ def as_path(path: object) -> Path:
 
 
 def write_npz(path: Path, parts: dict[str, Any]) -> None:
-    """Write named arrays, numbers and strings; a file that exists is replaced only once all is written."""
-    partial = path.with_name(path.name + ".partial")
-    try:
-        with partial.open("wb") as file:
-            np.savez(file, version=VERSION, **parts)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    """Write named arrays, numbers and strings."""
+    with replacing(path) as file:
+        np.savez(file, version=VERSION, **parts)
 
 
 def read_npz(path: Path, names: tuple[str, ...]) -> dict[str, Array]:
@@ -47,6 +44,7 @@ def read_npz(path: Path, names: tuple[str, ...]) -> dict[str, Array]:
     with path.open("rb") as raw:
         try:
             with np.load(raw, allow_pickle=False) as file:
+                check_memory("path", str(path), sum(member.file_size for member in file.zip.infolist()))
                 if is_scipys(file):
                     return dict(file)
                 if int(file["version"]) != VERSION:
@@ -106,4 +104,5 @@ def write_smtx(path: Path, matrix: Any) -> None:
     matrix.sort_indices()
     sizes = (*matrix.shape, matrix.nnz)
     offsets, columns = (" ".join(map(str, indices.tolist())) for indices in (matrix.indptr, matrix.indices))
-    path.write_text(f"{', '.join(map(str, sizes))}\n{offsets}\n{columns}\n")
+    with replacing(path) as file:
+        file.write(f"{', '.join(map(str, sizes))}\n{offsets}\n{columns}\n".encode())

@@ -13,10 +13,11 @@ from ..errors import InvalidArgumentError, InvalidTypeError, bad_argument, bad_t
 from ..formats import Format, QuarterArray, format_of
 from ..formats.arrays import float_dtype
 from ..immutable import Immutable, anchored, frozen
+from ..target.host_memory import check_memory
 from . import convert, host, interop, io
 from .elements import blocks_of_elements
 from .matrix_market import read_mtx, write_mtx
-from .pattern import BlockPattern, as_extent
+from .pattern import BlockPattern, as_block_shape, as_extent
 from .values import (
     as_format,
     as_quarter,
@@ -226,7 +227,9 @@ class BlockSparseMatrix(Immutable):
         """
         pattern = convert.pattern_of_mask(mask, block_shape, shape)
         target = as_format(format)
-        blocks = np.zeros((pattern.n_blocks, *pattern.block_shape), target.dtype)
+        high, wide = pattern.block_shape
+        check_memory("block_shape", (high, wide), pattern.n_blocks * high * wide * target.itemsize)
+        blocks = np.zeros((pattern.n_blocks, high, wide), target.dtype)
         return cls(pattern, blocks, target, scale)
 
     @classmethod
@@ -299,7 +302,7 @@ class BlockSparseMatrix(Immutable):
             values = random_values(rows.size, rows.size / max(1, shape[0]), seed)
             parts = blocks_of_elements(shape, sides, rows, columns, values)
             return cls._made(*parts, format or "float32", scale)
-        found = read_mtx(file)
+        found = read_mtx(file, as_block_shape(sides)[0])
         if isinstance(found, np.ndarray):
             return cls.from_dense(found, sides, format=format, scale=scale)
         shape, rows, columns, values = found
@@ -493,7 +496,7 @@ class BlockSparseMatrix(Immutable):
         ----------
         path : path
             ``.npz`` keeps everything, bit for bit; ``.smtx`` the pattern of the stored elements; ``.mtx`` the stored
-            elements as FP32.
+            elements as FP32. A file that exists is replaced only once all is written.
         """
         file = io.as_path(path)
         if file.suffix == ".npz":

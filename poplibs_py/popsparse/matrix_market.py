@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import bad_argument
-from .pattern import as_shape
+from ..files import replacing
+from .pattern import as_shape, check_offsets
 
 __all__ = ["read_mtx", "write_mtx"]
 
@@ -23,8 +24,14 @@ _SYMMETRIES = {"general": 0, "symmetric": 1, "skew-symmetric": -1}
 _COLUMNS = {"real": 3, "integer": 3, "pattern": 2}
 
 
-def read_mtx(path: Path) -> Array | Elements:
+def read_mtx(path: Path, side: int = 1) -> Array | Elements:
     """Return what a file holds.
+
+    Parameters
+    ----------
+    path : Path
+    side : int, optional
+        Rows of the blocks that the elements are for: a file that claims more of them than fit in memory is refused.
 
     Returns
     -------
@@ -42,7 +49,9 @@ def read_mtx(path: Path) -> Array | Elements:
         kind, field, symmetry = _banner(next(lines, b""))
         sizes = [int(word) for word in next(lines, b"").split()]
         words = b" ".join(lines).split()
-        return _dense(sizes, symmetry, words) if kind == "array" else _sparse(sizes, _COLUMNS[field], symmetry, words)
+        if kind == "array":
+            return _dense(sizes, symmetry, words)
+        return _sparse(sizes, _COLUMNS[field], symmetry, words, side)
     except (ValueError, OverflowError) as error:
         raise bad_argument("path", f"{path} ({error})", "a MatrixMarket file of real numbers") from None
 
@@ -68,11 +77,12 @@ def _banner(line: bytes) -> tuple[str, str, int]:
 
 def _dense(sizes: list[int], symmetry: int, words: list[bytes]) -> Array:
     rows, columns = _checked(sizes, 2, symmetry)
+    stored = rows * columns if not symmetry else rows * (rows + symmetry) // 2
+    if len(words) != stored:  # before anything of the size that the file claims is made
+        raise ValueError(f"{len(words)} numbers for {stored} elements")
     full = np.ones((columns, rows), bool)  # the file goes column by column
     if symmetry:
         full = np.triu(full, 1 if symmetry < 0 else 0)
-    if len(words) != np.count_nonzero(full):
-        raise ValueError(f"{len(words)} numbers for {np.count_nonzero(full)} elements")
     dense = np.zeros((columns, rows))
     dense[full] = np.array(words, np.float64) if words else 0
     if symmetry:
@@ -80,8 +90,9 @@ def _dense(sizes: list[int], symmetry: int, words: list[bytes]) -> Array:
     return np.ascontiguousarray(dense.T)
 
 
-def _sparse(sizes: list[int], n_columns: int, symmetry: int, words: list[bytes]) -> Elements:
+def _sparse(sizes: list[int], n_columns: int, symmetry: int, words: list[bytes], side: int) -> Elements:
     rows, columns, count = _checked(sizes, 3, symmetry)
+    check_offsets((rows, columns), -(-rows // side))
     if count < 0 or len(words) != count * n_columns:
         raise ValueError(f"{len(words)} numbers for {count} elements")
     numbers = np.array(words, np.float64).reshape(count, n_columns) if words else np.zeros((0, n_columns))
@@ -111,4 +122,5 @@ def write_mtx(path: Path, matrix: Any) -> None:
     lines = ["%%MatrixMarket matrix coordinate real general", f"{matrix.shape[0]} {matrix.shape[1]} {matrix.nnz}"]
     elements = zip(matrix.row.tolist(), matrix.col.tolist(), matrix.data.tolist(), strict=True)
     lines += [f"{row + 1} {column + 1} {value:.9g}" for row, column, value in elements]
-    path.write_text("\n".join(lines) + "\n")
+    with replacing(path) as file:
+        file.write(("\n".join(lines) + "\n").encode())

@@ -10,10 +10,20 @@ import numpy as np
 from ..errors import bad_argument, bad_type, whole
 from ..formats.arrays import as_array
 from ..immutable import Immutable, frozen
+from ..target.host_memory import check_memory
 from ._pattern import check
-from .products._transpose import transpose
+from ._transpose import transpose
 
-__all__ = ["MAX_EXTENT", "BlockPattern", "as_block_shape", "as_shape", "block_count", "index_array", "rows_of_offsets"]
+__all__ = [
+    "MAX_EXTENT",
+    "BlockPattern",
+    "as_block_shape",
+    "as_shape",
+    "block_count",
+    "check_offsets",
+    "index_array",
+    "rows_of_offsets",
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -54,8 +64,8 @@ class BlockPattern(Immutable):
     Raises
     ------
     InvalidArgumentError
-        If the parts do not describe a pattern. Nothing that passes can lead a kernel outside its operands, and the
-        arrays cannot be written to afterwards.
+        If the parts do not describe a pattern, or one of 2^31 blocks or more. Nothing that passes can lead a kernel
+        outside its operands, and the arrays cannot be written to afterwards.
 
     Examples
     --------
@@ -103,6 +113,7 @@ class BlockPattern(Immutable):
         rows_and_columns = as_shape(shape, n_groups)
         sides = as_block_shape(block_shape)
         block_rows = n_groups * -(-rows_and_columns[0] // sides[0])
+        check_offsets(rows_and_columns, block_rows)
         block_columns = -(-rows_and_columns[1] // sides[1])
         rows = index_array("row_indices", row_indices, block_rows)
         columns = index_array("column_indices", column_indices, block_columns)
@@ -153,6 +164,8 @@ class BlockPattern(Immutable):
 
     def transposed(self) -> tuple[BlockPattern, Array]:
         """Return the pattern of the transpose, and which of this pattern's blocks is its first, second …"""
+        new_rows = self.groups * self.block_columns
+        check_offsets(self.shape[::-1], new_rows)
         offsets, rows, order = transpose(self.row_offsets, self.column_indices, self.groups, self.block_columns)
         n = self.n_blocks
         shape, block_shape = self.shape[::-1], self.block_shape[::-1]
@@ -215,11 +228,20 @@ def block_count(density: object, blocks: int) -> int:
     return count
 
 
+def check_offsets(shape: tuple[int, int], block_rows: int) -> None:
+    """Raise where the offsets of so many block rows do not fit in memory."""
+    # Twice: they are counted, then frozen.
+    check_memory("shape", f"{shape} with {block_rows} block rows", 2 * 8 * (block_rows + 1))
+
+
 def index_array(name: str, values: object, below: int | None = None) -> Array:
     """Return whole numbers as a contiguous array: int64, or int32 once they are known to be less than `below`."""
     array = as_array(name, values, "a one-dimensional array of whole numbers")
     if array.ndim != 1:
         raise bad_argument(name, f"{array.ndim} dimensions", "a one-dimensional array of whole numbers")
+    most = MAX_EXTENT + (below is None)  # offsets are one more than there are rows
+    if array.size > most:
+        raise bad_argument(name, f"{array.size} numbers", f"at most {most}: places of blocks are 32-bit numbers")
     wanted = np.int64 if below is None else np.int32
     if array.size == 0:
         return np.zeros(0, wanted)
@@ -231,6 +253,8 @@ def index_array(name: str, values: object, below: int | None = None) -> Array:
         if least < 0 or most >= high:
             wrong = least if least < 0 else most
             raise bad_argument(name, f"{wrong}", f"numbers from 0 to {high - 1}" if high else "none: there is no block")
+    if array.dtype != wanted or not array.flags.c_contiguous:
+        check_memory(name, f"{array.size} numbers", 2 * array.size * np.dtype(wanted).itemsize)
     return np.require(array, wanted, ["C", "A"])
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import bad_type
+from ..target.host_memory import check_memory
 from .matrix import BlockSparseMatrix
 from .pattern import BlockPattern, as_block_shape, as_extent, as_shape, block_count
 from .values import as_format, as_scale, encode, random_values
@@ -45,7 +46,12 @@ def random_pattern(rows: int, columns: int, block: Sides, density: float, seed: 
     BlockPattern(shape=(64, 64), block_shape=(16, 16), n_blocks=4, density=0.25)
     """
     shape, sides, counts = _extents(rows, columns, block)
-    chosen = _generator(seed).choice(counts[0] * counts[1], block_count(density, counts[0] * counts[1]), replace=False)
+    everywhere = counts[0] * counts[1]
+    chosen_of = block_count(density, everywhere)
+    # NumPy shuffles the numbers of all blocks, or where few are drawn keeps those in a set.
+    needed = 8 * everywhere if chosen_of > everywhere // 50 else 20 * chosen_of
+    check_memory("density", f"{density}, which is {chosen_of} of {everywhere} blocks", needed + 48 * chosen_of)
+    chosen = _generator(seed).choice(everywhere, chosen_of, replace=False)
     return BlockPattern.from_pairs(shape, sides, *np.divmod(chosen, max(1, counts[1])))[0]
 
 
@@ -62,6 +68,8 @@ def balanced_pattern(rows: int, columns: int, block: Sides, density: float, seed
     shape, sides, counts = _extents(rows, columns, block)
     each = block_count(density, counts[1])
     generator = _generator(seed)
+    check_memory("density", f"{density}, which is {each} blocks in each of {counts[0]} block rows",
+                 24 * counts[0] * (each + 1) + 8 * counts[1])
     chosen = np.zeros(0, np.int64)
     if counts[0] and each:
         chosen = np.concatenate([np.sort(generator.choice(counts[1], each, replace=False)) for _ in range(counts[0])])
@@ -86,10 +94,12 @@ def banded_pattern(rows: int, columns: int, block: Sides, below: int, above: int
     """
     shape, sides, counts = _extents(rows, columns, block)
     low, high = as_extent("below", below, 0), as_extent("above", above, 0)
+    check_memory("rows", f"{rows}, {counts[0]} block rows", 48 * counts[0])
     diagonal = np.arange(counts[0])
     first = np.minimum(np.maximum(diagonal - low, 0), counts[1])
     last = np.maximum(np.minimum(diagonal + high + 1, counts[1]), first)
     offsets = np.concatenate([[0], np.cumsum(last - first)])
+    check_memory("above", f"{above} and below {below}, {offsets[-1]} blocks", 40 * int(offsets[-1]))
     within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], last - first)
     return BlockPattern(shape, sides, offsets, np.repeat(first, last - first) + within)
 
@@ -124,6 +134,7 @@ def random_matrix(
     high, wide = pattern.block_shape
     rows, columns = pattern.shape
     elements = pattern.n_blocks * high * wide
+    check_memory("pattern", f"{pattern.n_blocks} blocks of {pattern.block_shape}", 12 * elements)
     values = random_values((pattern.n_blocks, high, wide), elements / max(1, pattern.groups * rows), seed)
     if rows % high:
         last = np.flatnonzero(pattern.row_indices % max(1, pattern.block_rows) == pattern.block_rows - 1)

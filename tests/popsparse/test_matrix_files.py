@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import io
 import os
+import resource
+import signal
 import tempfile
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -180,20 +183,38 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         BlockSparseMatrix.load(tmp_path / "w.npz")
 
 
-def test_a_failed_save_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    w = random_matrix(random_pattern(4, 4, 2, 0.5))
-    w.save(tmp_path / "w.npz")
-    before = (tmp_path / "w.npz").read_bytes()
+@pytest.mark.parametrize("suffix", [".npz", ".smtx", ".mtx"])
+def test_a_failed_save_leaves_the_file_as_it_was(suffix: str, tmp_path: Path) -> None:
+    w = random_matrix(random_pattern(64, 64, 1, 0.5))
+    path = tmp_path / f"w{suffix}"
+    path.write_bytes(b"before")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))  # a disk that is full
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            w.save(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
+    assert path.read_bytes() == b"before"
+    assert os.listdir(tmp_path) == [path.name]
 
-    def full(file: Any, **parts: Any) -> None:
-        file.write(b"half")
-        raise OSError("disk full")
 
-    monkeypatch.setattr(np, "savez", full)
-    with pytest.raises(OSError, match="disk full"):
-        w.T.save(tmp_path / "w.npz")
-    assert (tmp_path / "w.npz").read_bytes() == before
-    assert os.listdir(tmp_path) == ["w.npz"]
+@pytest.mark.parametrize("suffix", [".npz", ".smtx", ".mtx"])
+def test_a_save_keeps_links_and_permissions_and_meets_no_other(suffix: str, tmp_path: Path) -> None:
+    path, link = tmp_path / f"w{suffix}", tmp_path / f"link{suffix}"
+    (tmp_path / f"w{suffix}.partial").write_bytes(b"somebody's own")
+    path.write_bytes(b"before")
+    path.chmod(0o600)
+    link.symlink_to(path.name)
+    w = random_matrix(random_pattern(4, 4, 1, 0.5))
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(w.save, [link] * 40))
+    assert BlockSparseMatrix.load(path).pattern == w.pattern
+    assert link.is_symlink()
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert sorted(os.listdir(tmp_path)) == sorted([path.name, link.name, f"w{suffix}.partial"])
 
 
 @pytest.mark.parametrize("kind", ["bsr", "csr", "csc", "coo"])

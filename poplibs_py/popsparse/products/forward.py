@@ -13,10 +13,10 @@ from ...errors import bad_argument, bad_type
 from ...formats import Format
 from ...program import Bound, result_array
 from ...program.record import Run, listening, record
+from .._transpose import transpose
 from ..matrix import BlockSparseMatrix
 from ..pattern import BlockPattern
 from ._layout import layout_key
-from ._transpose import transpose
 from .memory import UNBOUNDED, Memory, fits, within
 from .multiply import Product, Values, domain_of, itemsize_of, program
 from .operands import (
