@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import bad_option
-from ..formats import FP32, format_of
+from ..formats import FP32, Format, format_of
 from ..formats.bounds import Ball, matmul_ball
-from ..poplin.matmul.bound import finished_ball
+from ..poplin.matmul.bound import finished_ball, scale_of
 from ..poplin.matmul.reference import values
 from .matrix import BlockSparseMatrix
 from .products.multiply import domain_of
@@ -60,14 +60,14 @@ def sparse_dense_matmul_bound(w: BlockSparseMatrix, x: Any, *, out: Any = None, 
     (1.0, True)
     """
     _check_memory(memory)
-    wanted = format_of(out_dtype) if out_dtype is not None else FP32 if out is None else format_of(out)
+    wanted = _out_format(out, out_dtype)
     domain = domain_of(w.format.name, format_of(getattr(x, "format", x)).name, w.block_shape)
     dense = values(x)
     vector = dense.ndim == 1
     columns = dense[:, None] if vector else dense
     ball = _stored_ball(w, columns, domain == "bfloat16", _SPLIT_PASSES if domain == "float16" else 1)
     column = None if bias is None else np.asarray(bias, np.float32)[..., None]
-    ball = finished_ball(ball, column, activation, wanted)
+    ball = finished_ball(ball, column, activation, wanted, scale_of(out))
     return ball.reshape(w.shape[0]) if vector else ball
 
 
@@ -108,10 +108,14 @@ def stored_grad_w_bound(w: BlockSparseMatrix, grads: Any, x: Any, *, out: Any = 
                         **memory: object) -> Ball:
     """Return exact results and radii of a `static.sparse_grad_w` call, shaped like the blocks."""
     _check_memory(memory)
-    ball = sparse_grad_w_bound(w, grads, x, out_dtype=out_dtype if out is None else format_of(out))
+    ball = sparse_grad_w_bound(w, grads, x, out=out, out_dtype=out_dtype)
     p = w.pattern
     parts = (part.swapaxes(1, 2) if w.is_transposed else part for part in (ball.centre, ball.radius))
     return Ball(*(sampled(part, p.block_shape, p.row_offsets, p.column_indices) for part in parts))
+
+
+def _out_format(out: Any, out_dtype: object) -> Format:
+    return format_of(out_dtype) if out_dtype is not None else FP32 if out is None else format_of(out)
 
 
 def _check_memory(given: Mapping[str, object]) -> None:
@@ -120,7 +124,8 @@ def _check_memory(given: Mapping[str, object]) -> None:
             raise bad_option(name, _MEMORY)
 
 
-def sparse_grad_w_bound(w: BlockSparseMatrix, grads: Any, x: Any, *, out_dtype: object = None) -> Ball:
+def sparse_grad_w_bound(w: BlockSparseMatrix, grads: Any, x: Any, *, out: Any = None,
+                        out_dtype: object = None) -> Ball:
     """Return exact results and radii of a `static.sparse_grad_w` call, each as a dense (groups, m, k) array.
 
     Values are promised at the stored elements only.
@@ -129,7 +134,7 @@ def sparse_grad_w_bound(w: BlockSparseMatrix, grads: Any, x: Any, *, out_dtype: 
     flushes = domain_of(*formats) == "bfloat16"
     left, right = values(grads), values(x)
     ball = matmul_ball(left, right.swapaxes(-1, -2), terms=left.shape[-1], flushes=flushes)
-    ball = finished_ball(ball, None, None, FP32 if out_dtype is None else format_of(out_dtype))
+    ball = finished_ball(ball, None, None, _out_format(out, out_dtype), scale_of(out))
     return ball.reshape(w.groups, *w.shape)
 
 

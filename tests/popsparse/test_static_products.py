@@ -103,7 +103,7 @@ def test_wide_rows_read_often_go_through_panels(columns, block_shape, threads, m
 def test_vectors(formats: tuple[str, str]) -> None:
     w = random_matrix(random_pattern(24, 40, (4, 8), 0.4, 1), format=formats[0], seed=2)
     tall, wide = testing.random_operand((40,), formats[1], 3), testing.random_operand((24,), formats[1], 4)
-    testing.check("sparse_dense_matmul", w, tall, bias=np.arange(24), activation="relu")
+    testing.check("sparse_dense_matmul", w, tall, bias=np.arange(24, dtype=np.float32), activation="relu")
     testing.check("dense_sparse_matmul", wide, w)
     assert_same_bits(w @ tall, (w @ tall[:, None])[:, 0])
     assert_same_bits(wide @ w, (wide[None] @ w)[0])

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...formats import FP16, FP32, Format, format_of
+from ...formats import FP16, FP32, Format, QuarterArray, format_of
 from ...formats.bounds import Ball, magnitude_product, matmul_ball, rounding_error, sum_ball
 from ...target import resolve_target
 from .arguments import default_out_format
@@ -21,7 +21,7 @@ from .options import MatmulOptions, parse_options
 from .plan import HALF_PARTIALS_DEPTH, may_flush, passes
 from .reference import activate, as_matrices, values
 
-__all__ = ["finished_ball", "matmul_acc_bound", "matmul_bound"]
+__all__ = ["finished_ball", "matmul_acc_bound", "matmul_bound", "scale_of"]
 
 _SLOPE = {None: 1.0, "relu": 1.0, "gelu": 1.13, "silu": 1.1}
 # Of evaluating x / (1 + exp(-z)) in FP32: exp within 2 ulp, its argument within 5 u |z|, which |z|^2 exp(-|z|) damps.
@@ -68,7 +68,7 @@ def matmul_bound(
         else (default_out_format(fa, fb))
     )
     sums, added = _sums(a, b, _options(options, how))
-    return _without(finished_ball(sums * float(np.float32(alpha)), bias, activation, out_format), added)
+    return _without(finished_ball(sums * float(np.float32(alpha)), bias, activation, out_format, scale_of(out)), added)
 
 
 def matmul_acc_bound(
@@ -89,7 +89,7 @@ def matmul_acc_bound(
     if beta:
         held = Ball.exact(np.expand_dims(values(c), added))
         ball = ball + (held * float(np.float32(beta))).rounded(FP32)
-    return _without(finished_ball(ball, bias, activation, format_of(c)), added)
+    return _without(finished_ball(ball, bias, activation, format_of(c), scale_of(c)), added)
 
 
 def _without(ball: Ball, axes: tuple[int, ...]) -> Ball:
@@ -122,7 +122,12 @@ def _sums(a: Any, b: Any, options: MatmulOptions) -> tuple[Ball, tuple[int, ...]
     return ball, added
 
 
-def finished_ball(ball: Ball, bias: Any, activation: str | None, out_format: Format) -> Ball:
+def scale_of(out: Any) -> int:
+    """Return the exponent of the scale that a result is written at."""
+    return (out.uniform_scale() or 0) if isinstance(out, QuarterArray) else 0
+
+
+def finished_ball(ball: Ball, bias: Any, activation: str | None, out_format: Format, scale: int = 0) -> Ball:
     """Apply the epilogue after alpha and beta."""
     ball = ball.rounded(FP32)
     if bias is not None:
@@ -132,4 +137,4 @@ def finished_ball(ball: Ball, bias: Any, activation: str | None, out_format: For
         ball = ball.mapped(
             lambda x: activate(x, activation), _SLOPE[activation], _RELATIVE * smooth, _ABSOLUTE * smooth
         )
-    return ball.rounded(out_format)
+    return (ball * 2.0**-scale).rounded(out_format) * 2.0**scale if scale else ball.rounded(out_format)

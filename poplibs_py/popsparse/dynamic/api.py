@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument, bad_type, flag
+from ...formats import QuarterArray
 from ...program import result_array
 from ..matrix import BlockSparseMatrix
 from ..products.forward import multiply
 from ..products.memory import Memory, memory_of
-from ..products.operands import Operand, check_matrix, dense_operand, result_format
+from ..products.operands import Operand, check_matrix, dense_operand, receiver, result_format
 from ..products.prepared import PreparedDense
 from ..products.sample import sample
 from .capacity import Capacity
@@ -23,10 +24,10 @@ Array = np.ndarray[Any, Any]
 
 
 def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, transpose_lhs: bool = False,
-                        transpose_rhs: bool = False, capacity: Capacity | None = None, out: Array | None = None,
+                        transpose_rhs: bool = False, capacity: Capacity | None = None, out: Any = None,
                         out_dtype: object = None, bias: object = None, activation: str | None = None,
                         available_memory_proportion: float = 0, strict_memory: bool = False,
-                        options: Mapping[str, Any] | None = None) -> Array:
+                        options: Mapping[str, Any] | None = None) -> Any:
     """Multiply a block-sparse matrix with a new pattern by a dense matrix: ``Y = activation(op(W) op(X) + bias)``.
 
     Parameters
@@ -42,7 +43,7 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, trans
 
     Returns
     -------
-    numpy.ndarray, shape (m, n) or (groups, m, n)
+    numpy.ndarray or QuarterArray, shape (m, n) or (groups, m, n)
         `out`, or a new array.
 
     Warns
@@ -78,22 +79,22 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, trans
 
 
 def fully_connected_fwd(w: BlockSparseMatrix, acts: Array, *, capacity: Capacity | None = None,
-                        out: Array | None = None, out_dtype: object = None, bias: object = None,
+                        out: Any = None, out_dtype: object = None, bias: object = None,
                         activation: str | None = None, available_memory_proportion: float = 0,
-                        strict_memory: bool = False, options: Mapping[str, Any] | None = None) -> Array:
+                        strict_memory: bool = False, options: Mapping[str, Any] | None = None) -> Any:
     """Apply a fully connected layer with sparse weights: ``acts W'`` for each group.
 
     Parameters
     ----------
     w : BlockSparseMatrix, shape (outputs, inputs)
-    acts : numpy.ndarray, shape (batch, groups * inputs)
+    acts : array_like or QuarterArray, shape (batch, groups * inputs)
     capacity, out, out_dtype, activation, available_memory_proportion, strict_memory, options : optional
         As for `sparse_dense_matmul`.
     bias : array_like, shape (outputs,) or (groups, outputs), optional
 
     Returns
     -------
-    numpy.ndarray, shape (batch, groups * outputs)
+    numpy.ndarray or QuarterArray, shape (batch, groups * outputs)
 
     Notes
     -----
@@ -112,20 +113,20 @@ def fully_connected_fwd(w: BlockSparseMatrix, acts: Array, *, capacity: Capacity
 
 
 def fully_connected_grad_a(w: BlockSparseMatrix, grads: Array, *, capacity: Capacity | None = None,
-                           out: Array | None = None, out_dtype: object = None, available_memory_proportion: float = 0,
-                           strict_memory: bool = False, options: Mapping[str, Any] | None = None) -> Array:
+                           out: Any = None, out_dtype: object = None, available_memory_proportion: float = 0,
+                           strict_memory: bool = False, options: Mapping[str, Any] | None = None) -> Any:
     """Return the gradient of a layer's input: ``grads W`` for each group, from W as it is stored.
 
     Parameters
     ----------
     w : BlockSparseMatrix, shape (outputs, inputs)
-    grads : numpy.ndarray, shape (batch, groups * outputs)
+    grads : array_like or QuarterArray, shape (batch, groups * outputs)
     capacity, out, out_dtype, available_memory_proportion, strict_memory, options : optional
         As for `sparse_dense_matmul`.
 
     Returns
     -------
-    numpy.ndarray, shape (batch, groups * inputs)
+    numpy.ndarray or QuarterArray, shape (batch, groups * inputs)
 
     Notes
     -----
@@ -135,18 +136,18 @@ def fully_connected_grad_a(w: BlockSparseMatrix, grads: Array, *, capacity: Capa
     return _layer(check_matrix("w", w).T, grads, "grads", _room(w, capacity), out, out_dtype, None, None, memory)
 
 
-def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Array, *, out: Array | None = None,
+def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Array, *, out: Any = None,
                                   out_dtype: object = None, available_memory_proportion: float = 0.6,
-                                  strict_memory: bool = False, options: Mapping[str, Any] | None = None) -> Array:
+                                  strict_memory: bool = False, options: Mapping[str, Any] | None = None) -> Any:
     """Return the gradient of a layer's stored weights: ``grads' acts`` at the pattern of `w`.
 
     Parameters
     ----------
     w : BlockSparseMatrix, shape (outputs, inputs)
         Its values are not read.
-    grads : numpy.ndarray, shape (batch, groups * outputs)
-    acts : numpy.ndarray, shape (batch, groups * inputs)
-    out : numpy.ndarray, shape of ``w.blocks``, optional
+    grads : array_like or QuarterArray, shape (batch, groups * outputs)
+    acts : array_like or QuarterArray, shape (batch, groups * inputs)
+    out : numpy.ndarray or QuarterArray, shape of ``w.blocks``, optional
     out_dtype : Format, dtype or str, optional
         Format of the result (default FP32, or that of `out`).
     available_memory_proportion, strict_memory, options : optional
@@ -154,7 +155,7 @@ def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Arra
 
     Returns
     -------
-    numpy.ndarray, shape of ``w.blocks``
+    numpy.ndarray or QuarterArray, shape of ``w.blocks``
         One gradient for each stored value, in the same order; zero for the padding of edge blocks.
 
     Notes
@@ -191,13 +192,14 @@ def _grouped(name: str, given: object, groups: int, width: int) -> Operand:
     return operand.moved(lambda array: array.reshape(shape[0], groups, width).transpose(1, 2, 0))
 
 
-def _layer(w: BlockSparseMatrix, given: object, name: str, room: int, out: Array | None, out_dtype: object,
-           bias: object, activation: str | None, memory: Memory) -> Array:
+def _layer(w: BlockSparseMatrix, given: object, name: str, room: int, out: Any, out_dtype: object,
+           bias: object, activation: str | None, memory: Memory) -> Any:
     x = _grouped(name, given, w.groups, w.shape[1])
     wanted = (x.array.shape[2], w.groups * w.shape[0])
-    target = result_array(wanted, result_format(out_dtype).dtype) if out is None else out
-    if not isinstance(target, np.ndarray) or target.shape != wanted:
-        raise bad_argument("out", getattr(out, "shape", type(out).__name__), f"a numpy.ndarray of shape {wanted}")
-    multiply(w, x, out=_grouped("out", target, w.groups, w.shape[0]).array, out_dtype=out_dtype, bias=bias,
-             activation=activation, capacity=room, memory=memory)
-    return target
+    given_out = result_array(wanted, result_format(out_dtype).dtype) if out is None else out
+    if not isinstance(given_out, (np.ndarray, QuarterArray)) or given_out.shape != wanted:
+        got = getattr(out, "shape", type(out).__name__)
+        raise bad_argument("out", got, f"a numpy.ndarray or a QuarterArray of shape {wanted}")
+    into = _grouped("out", receiver(given_out), w.groups, w.shape[0])
+    multiply(w, x, out=into, out_dtype=out_dtype, bias=bias, activation=activation, capacity=room, memory=memory)
+    return given_out

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...config import settings
 from ...errors import bad_argument, bad_type
-from ...formats import Format
+from ...formats import QuarterArray
 from ...program import Bound, result_array
 from ...program.record import Run, listening, record
 from .._transpose import transpose
@@ -23,11 +23,11 @@ from .operands import (
     Operand,
     check_activation,
     check_bias,
-    check_out,
     check_rows,
     dense_operand,
     describe,
-    result_format,
+    receiver,
+    result_operand,
 )
 from .prepared import PreparedDense
 from .slices import longest_row, run_slices
@@ -78,7 +78,7 @@ def threads_for(multiplications: int) -> int:
 
 def multiply(w: BlockSparseMatrix, x: object, *, out: object | None = None, out_dtype: object = None,
              bias: object = None, activation: object = None, swapped: bool = False,
-             capacity: int | None = None, memory: Memory = UNBOUNDED) -> Array:
+             capacity: int | None = None, memory: Memory = UNBOUNDED) -> Any:
     """Multiply by a matrix that is known to be one.
 
     With `swapped`, X and the result are transposed on their way in and out, and messages speak of them as given. With
@@ -105,9 +105,10 @@ def multiply(w: BlockSparseMatrix, x: object, *, out: object | None = None, out_
     check_rows("x", operand.array, depth, w.groups)
     dense = operand.array
     shape = (*dense.shape[:-2], rows, dense.shape[-1])
-    y, y_format = _result(shape, out, out_dtype, swapped, dense, w.blocks)
-    product = product_of(w, dense.shape[-1], describe(dense, operand.format, operand.scale), describe(y, y_format),
-                       bias is not None, check_activation(activation), capacity, memory)
+    target = _result(shape, out, out_dtype, swapped, dense, w.blocks)
+    y = target.array
+    product = product_of(w, dense.shape[-1], describe(operand), describe(target), bias is not None,
+                         check_activation(activation), capacity, memory)
     run_product(product, w, dense, y, check_bias(bias, rows, w.groups), capacity is None)
     result = y.swapaxes(-1, -2) if swapped else y
     if key is not None and y.size and not product.slice_blocks and fits(product, memory):
@@ -115,22 +116,22 @@ def multiply(w: BlockSparseMatrix, x: object, *, out: object | None = None, out_
             _made.clear()
         order = [None] if w.is_transposed else []
         _made[key] = Bound(program(product), None, None, None, dense, y, *order), result.shape
-    return out if isinstance(out, np.ndarray) else result
+    return result if out is None else out
 
 
-def _multiply_vector(w: BlockSparseMatrix, x: Array | Operand, out: object, swapped: bool, **keywords: Any) -> Array:
+def _multiply_vector(w: BlockSparseMatrix, x: Array | Operand, out: Any, swapped: bool, **keywords: Any) -> Any:
     # As a matrix of one column, or of one row where operands are swapped. The program of an array is found again.
     rows, depth = w.shape
     size = (x.array if isinstance(x, Operand) else x).size
     if size != depth:
         raise bad_argument("x", f"shape ({size},)", f"shape ({depth},) or ({depth}, columns)")
-    if isinstance(out, np.ndarray) and out.shape != (rows,):
+    holds = isinstance(out, (np.ndarray, QuarterArray))
+    if holds and out.shape != (rows,):
         raise bad_argument("out", f"shape {out.shape}", f"shape ({rows},)")
     along = np.s_[None, :] if swapped else np.s_[:, None]
-    into = out[along] if isinstance(out, np.ndarray) else out
     matrix = x.moved(lambda array: array[along]) if isinstance(x, Operand) else x[along]
-    made = multiply(w, matrix, out=into, swapped=swapped, **keywords)
-    return out if isinstance(out, np.ndarray) else made.reshape(rows)
+    made = multiply(w, matrix, out=out[along] if holds else out, swapped=swapped, **keywords)
+    return out if holds else made.reshape(rows)
 
 
 def _key(w: BlockSparseMatrix, x: Any, out: object, swapped: bool, capacity: int | None,
@@ -163,25 +164,24 @@ def _repeat(made: tuple[Bound, tuple[int, ...]], w: BlockSparseMatrix, x: Any, o
 
 
 def _multiply_prepared(w: BlockSparseMatrix, x: PreparedDense, out: object | None, out_dtype: object, bias: object,
-                       activation: object, capacity: int | None, memory: Memory) -> Array:
+                       activation: object, capacity: int | None, memory: Memory) -> Any:
     rows, depth = w.shape
     if (x.groups, x.rows) != (w.groups, depth):
         raise bad_type("x", f"{x.groups} groups of {x.rows} rows", f"{w.groups} groups of {depth} rows")
     if x.domain == "bfloat16" and domain_of(w.format.name, "bfloat16") != "bfloat16":
         raise bad_type("x", "operand prepared as bfloat16", f"one prepared for a matrix of {w.format.name}")
-    y, y_format = _result(x.result_shape(rows), out, out_dtype, False, w.blocks, x.panels)
-    product = product_of(w, x.columns, x.dense, describe(y, y_format), bias is not None, check_activation(activation),
-                       capacity, memory)
-    run_product(product, w, x.panels, y, check_bias(bias, rows, w.groups), capacity is None)
-    return out if isinstance(out, np.ndarray) else y
+    made = _result(x.result_shape(rows), out, out_dtype, False, w.blocks, x.panels)
+    product = product_of(w, x.columns, x.dense, describe(made), bias is not None, check_activation(activation),
+                         capacity, memory)
+    run_product(product, w, x.panels, made.array, check_bias(bias, rows, w.groups), capacity is None)
+    return made.array if out is None else out
 
 
 def _result(shape: tuple[int, ...], out: object | None, out_dtype: object, swapped: bool,
-            *operands: Array) -> tuple[Array, Format]:
-    wanted = result_format(out_dtype, out)
+            *operands: Array) -> Operand:
     given = (*shape[:-2], shape[-1], shape[-2]) if swapped else shape
-    y = result_array(given, wanted.dtype) if out is None else check_out(out, given, wanted.dtype, *operands)
-    return (y.swapaxes(-1, -2) if swapped else y), wanted
+    made = result_operand(given, receiver(out), out_dtype, *operands)
+    return made.moved(lambda array: array.swapaxes(-1, -2)) if swapped else made
 
 
 def product_of(w: BlockSparseMatrix, columns: int, x: Any, y: Any, bias: bool, activation: str | None,

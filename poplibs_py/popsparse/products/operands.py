@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ...errors import InvalidTypeError, bad_argument, bad_type
-from ...formats import FP32, Format, QuarterArray, format_of
+from ...formats import BF16, FP32, Format, QuarterArray, format_of
 from ...formats.arrays import as_array
-from ...program import overlaps_itself
+from ...popops import cast
+from ...program import overlaps_itself, result_array
 from ..matrix import BlockSparseMatrix
 from .items import ACTIVATIONS, FORMAT_NUMBERS
 from .multiply import Dense
 
 __all__ = ["Operand", "check_activation", "check_bias", "check_matrix", "check_out", "check_rows",
-           "dense_operand", "describe", "result_format"]
+           "dense_operand", "describe", "receiver", "result_format", "result_operand"]
 
 Array = np.ndarray[Any, Any]
+_ALLOWED = f"an array of {', '.join(FORMAT_NUMBERS)}"
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class Operand:
 
     def moved(self, view: Callable[[Array], Array]) -> Operand:
         """Return the same operand with its array seen in another way."""
-        return Operand(view(self.array), self.format, self.scale)
+        return replace(self, array=view(self.array))
 
 
 def check_matrix(name: str, w: object) -> BlockSparseMatrix:
@@ -43,15 +45,19 @@ def check_matrix(name: str, w: object) -> BlockSparseMatrix:
 
 
 def dense_operand(name: str, given: object) -> Operand:
-    """Return a dense operand of any of the formats that have a dtype, or raise."""
+    """Return a dense operand of any of the formats that have a dtype, or a `QuarterArray`, or raise.
+
+    Kernels decode 8-bit codes of one scale. What they do not know comes as a copy in the least format that holds its
+    values: scales for each row or block, FP16 with a scale, users' formats.
+    """
     if isinstance(given, Operand):
         return given
     if isinstance(given, QuarterArray):
-        if given.format.name not in FORMAT_NUMBERS:
-            raise bad_type(name, given.format.name, ", ".join(FORMAT_NUMBERS))
-        if not isinstance(given.scale, int):
-            raise bad_argument(name, f"scales of shape {np.shape(given.scale)}", "one scale for the whole operand")
-        return Operand(given.codes, given.format, given.scale)
+        scale, known = given.uniform_scale(), given.format.name in FORMAT_NUMBERS
+        if known and (scale == 0 or (scale is not None and given.format.bits == 8)):
+            return Operand(given.codes, given.format, scale)
+        wide = BF16 if known and given.format.bits == 8 else FP32
+        return Operand(cast(given, wide), wide)
     array = as_array(name, given, "an array or a QuarterArray", np.float32)
     return Operand(array, _format(name, array))
 
@@ -62,7 +68,7 @@ def _format(name: str, array: Array) -> Format:
     except InvalidTypeError:
         found = None
     if found is None or found.name not in FORMAT_NUMBERS:
-        raise bad_type(name, f"dtype {array.dtype}", f"an array of {', '.join(FORMAT_NUMBERS)}")
+        raise bad_type(name, f"dtype {array.dtype}", _ALLOWED)
     return found
 
 
@@ -79,8 +85,8 @@ def check_bias(bias: object, rows: int, groups: int) -> Array | None:
     """Return the bias as contiguous FP32, one number for each row of each group, or raise."""
     if bias is None:
         return None
-    numbers = as_array("bias", bias, "an array of numbers")
-    format_of(numbers if numbers.dtype.kind not in "fiu" else np.float32, "bias")
+    numbers = as_array("bias", bias, _ALLOWED, np.float32)
+    _format("bias", numbers)
     if numbers.shape not in ((rows,), (groups, rows)):
         raise bad_argument("bias", f"shape {numbers.shape}", f"shape ({rows},) or ({groups}, {rows})")
     return np.ascontiguousarray(np.broadcast_to(numbers.astype(np.float32), (groups, rows)))
@@ -116,10 +122,37 @@ def check_out(out: object, shape: tuple[int, ...], dtype: Any, *operands: Array)
     return y
 
 
+def receiver(out: object) -> object:
+    """Return what receives a result: a `QuarterArray` as its codes and their scale, anything else as it is."""
+    if not isinstance(out, QuarterArray):
+        return out
+    scale = out.uniform_scale()
+    if scale is None:
+        raise bad_argument("out", f"a QuarterArray with scales of blocks {out.block_shape}", "one with one scale")
+    if out.format.name not in FORMAT_NUMBERS or (scale and out.format.bits > 8):
+        eight = ", ".join(name for name in FORMAT_NUMBERS if format_of(name).bits == 8)
+        raise bad_type("out", f"a QuarterArray of {out.format} at scale {scale}", f"one of {eight}, or of float16 at 0")
+    return Operand(out.codes, out.format, scale)
+
+
+def result_operand(shape: tuple[int, ...], out: object, out_dtype: object, *operands: Array) -> Operand:
+    """Return where a result goes: a new array, or what a `receiver` holds, checked."""
+    wanted = result_format(out_dtype, out)
+    if out is None:
+        return Operand(result_array(shape, wanted.dtype), wanted)
+    if not isinstance(out, Operand):
+        return Operand(check_out(out, shape, wanted.dtype, *operands), wanted)
+    if out.format != wanted:
+        raise bad_type("out", out.format.name, f"{wanted.name}, which is out_dtype")
+    return replace(out, array=check_out(out.array, shape, out.array.dtype, *operands))
+
+
 def result_format(out_dtype: object, out: object = None) -> Format:
     """Return the format of a result: the one asked for, or that of `out`, or FP32; raise for one without a dtype."""
     if out_dtype is not None:
         wanted = format_of(out_dtype, "out_dtype")
+    elif isinstance(out, Operand):
+        wanted = out.format
     else:
         wanted = format_of(out, "out") if isinstance(out, np.ndarray) else FP32
     if wanted.name not in FORMAT_NUMBERS:
@@ -127,9 +160,10 @@ def result_format(out_dtype: object, out: object = None) -> Format:
     return wanted
 
 
-def describe(array: Array, format: Format, scale: int = 0) -> Dense:
+def describe(operand: Operand) -> Dense:
     """Return what a program must know of a dense operand."""
+    array = operand.array
     group = array.strides[0] if array.ndim == 3 else 0
     column = array.strides[-1] if array.shape[-1] > 1 else array.itemsize
     aligned = bool(array.flags.aligned) and array.strides[-2] % array.itemsize == 0
-    return Dense(format.name, (group, array.strides[-2], column), scale, 0, aligned)
+    return Dense(operand.format.name, (group, array.strides[-2], column), operand.scale, 0, aligned)

@@ -19,7 +19,7 @@ from .forward import threads_for
 from .items import FORMAT_NUMBERS, OVERFLOW_INFINITY, OVERFLOW_NAN, PANEL, SAMPLE
 from .memory import Memory
 from .multiply import Dense, domain_of, itemsize_of
-from .operands import check_out, check_rows, dense_operand, describe, result_format
+from .operands import check_rows, dense_operand, describe, receiver, result_operand
 
 __all__ = ["Layout", "Sampling", "lay_out", "program", "sample", "sampled_domain"]
 
@@ -197,7 +197,7 @@ def _bounded(s: Sampling, memory: Memory) -> None:
 
 
 def sample(w: BlockSparseMatrix, dy: object, x: object, *, out: object | None = None, out_dtype: object = None,
-           memory: Memory, x_name: str = "acts") -> Array:
+           memory: Memory, x_name: str = "acts") -> Any:
     """Return the stored values of ``dY X'`` at the pattern of a matrix that is known to be one."""
     left, right = dense_operand("grads", dy), dense_operand(x_name, x)
     check_rows("grads", left.array, w.shape[0], w.groups)
@@ -207,18 +207,13 @@ def sample(w: BlockSparseMatrix, dy: object, x: object, *, out: object | None = 
         raise bad_argument(x_name, f"shape {right.array.shape}", f"as many columns as grads, {columns}")
     if w.is_transposed:
         left, right = right, left
-    wanted = result_format(out_dtype, out)
-    if out is None:
-        values = result_array(w.blocks.shape, wanted.dtype)
-    else:
-        values = check_out(out, w.blocks.shape, wanted.dtype, left.array, right.array)
+    made = result_operand(w.blocks.shape, receiver(out), out_dtype, left.array, right.array)
+    values = made.array
     target = values if values.flags.c_contiguous and values.flags.aligned else result_array(values.shape, values.dtype)
     if values.size:
         domain = sampled_domain(left.format.name, right.format.name)
         sampling = Sampling(w.pattern.shape, w.pattern.block_shape, w.groups, columns, threads_for(w.nnz * columns),
-                            domain, describe(left.array, left.format, left.scale),
-                            describe(right.array, right.format, right.scale), wanted.name, 0,
-                            memory.bound)
+                            domain, describe(left), describe(right), made.format.name, made.scale, memory.bound)
         _bounded(sampling, memory)
         began = perf_counter()
         program(sampling)(w.row_offsets, w.column_indices, left.array, right.array, target)
@@ -228,7 +223,7 @@ def sample(w: BlockSparseMatrix, dy: object, x: object, *, out: object | None = 
         held = Hold(values)
         values[...] = target
         del held
-    return out if isinstance(out, np.ndarray) else values
+    return values if out is None else out
 
 
 def _run_of(s: Sampling, w: BlockSparseMatrix, seconds: float) -> Run:

@@ -19,10 +19,10 @@ __all__ = ["dense_sparse_matmul", "sparse_dense_matmul", "sparse_grad_w"]
 Array = np.ndarray[Any, Any]
 
 
-def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, out: Array | None = None,
+def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, out: Any = None,
                         out_dtype: object = None, bias: object = None, activation: str | None = None,
                         available_memory_proportion: float = 0, strict_memory: bool = False,
-                        options: Mapping[str, Any] | None = None) -> Array:
+                        options: Mapping[str, Any] | None = None) -> Any:
     """Multiply a block-sparse by a dense matrix: ``Y = activation(W X + bias)``.
 
     Parameters
@@ -31,13 +31,15 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, out: 
         Any of the formats that have a dtype. Its values may change between calls; what the pattern implies is kept with
         the pattern.
     x : array_like or QuarterArray, shape (k, n) or (k,), or (groups, k, n) where `w` has groups; or PreparedDense
-        Any of these formats too, any strides; tensors by DLPack, lists as float32.
-    out : numpy.ndarray, shape (m, n), (m,) or (groups, m, n), as `x`, optional
-        Where to write the result; it may not overlap an operand.
+        Any of these formats too, any strides; tensors by DLPack, lists as float32. A `QuarterArray` with scales for its
+        rows or blocks, of FP16 with a scale, or of a user's format is decoded to a copy first.
+    out : numpy.ndarray or QuarterArray, shape (m, n), (m,) or (groups, m, n), as `x`, optional
+        Where to write the result; it may not overlap an operand. A `QuarterArray` of an 8-bit format with one scale
+        2^s receives the result divided by 2^s and rounded.
     out_dtype : Format, dtype or str, optional
         Format of the result (default FP32, or that of `out`).
     bias : array_like, shape (m,) or (groups, m), optional
-        Added to each row, as FP32.
+        Added to each row, as FP32; of any of the formats that have a dtype, lists as float32.
     activation : {None, "relu", "gelu", "silu"}, optional
     available_memory_proportion : float, optional
         Share of each thread's tile memory (a core's second-level cache) for temporary bytes: panels of X, sums on their
@@ -51,7 +53,7 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, out: 
 
     Returns
     -------
-    numpy.ndarray
+    numpy.ndarray or QuarterArray
         `out`, or a new array.
 
     Raises
@@ -91,9 +93,9 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, out: 
                     memory=memory_of(available_memory_proportion, strict_memory, options))
 
 
-def dense_sparse_matmul(x: Array, w: BlockSparseMatrix, *, out: Array | None = None, out_dtype: object = None,
+def dense_sparse_matmul(x: Array, w: BlockSparseMatrix, *, out: Any = None, out_dtype: object = None,
                         bias: object = None, activation: str | None = None, available_memory_proportion: float = 0,
-                        strict_memory: bool = False, options: Mapping[str, Any] | None = None) -> Array:
+                        strict_memory: bool = False, options: Mapping[str, Any] | None = None) -> Any:
     """Multiply a dense by a block-sparse matrix: ``Y = activation(X W + bias)``.
 
     Parameters
@@ -101,16 +103,15 @@ def dense_sparse_matmul(x: Array, w: BlockSparseMatrix, *, out: Array | None = N
     x : array_like or QuarterArray, shape (n, k) or (k,), or (groups, n, k) where `w` has groups
         Any of the formats that have a dtype, any strides.
     w : BlockSparseMatrix, shape (k, m)
-    out : numpy.ndarray, shape (n, m), (m,) or (groups, n, m), as `x`, optional
-        Where to write the result; it may not overlap an operand.
+    out : numpy.ndarray or QuarterArray, shape (n, m), (m,) or (groups, n, m), as `x`, optional
     out_dtype, activation, available_memory_proportion, strict_memory, options : optional
-        As for `sparse_dense_matmul`.
+        With `out`, as for `sparse_dense_matmul`.
     bias : array_like, shape (m,) or (groups, m), optional
         Added to each column, as FP32.
 
     Returns
     -------
-    numpy.ndarray
+    numpy.ndarray or QuarterArray
         `out`, or a new array.
 
     Notes
@@ -122,19 +123,20 @@ def dense_sparse_matmul(x: Array, w: BlockSparseMatrix, *, out: Array | None = N
                     swapped=True, memory=memory_of(available_memory_proportion, strict_memory, options))
 
 
-def sparse_grad_w(w: BlockSparseMatrix, grads: Array, x: Array, *, out: Array | None = None, out_dtype: object = None,
+def sparse_grad_w(w: BlockSparseMatrix, grads: Array, x: Array, *, out: Any = None, out_dtype: object = None,
                   available_memory_proportion: float = 0.6, strict_memory: bool = False,
-                  options: Mapping[str, Any] | None = None) -> Array:
+                  options: Mapping[str, Any] | None = None) -> Any:
     """Return the gradient of the stored values for ``Y = W X``: ``dY X'`` at the pattern of `w`.
 
     Parameters
     ----------
     w : BlockSparseMatrix, shape (m, k)
         Its values are not read.
-    grads : numpy.ndarray, shape (m, n) or (groups, m, n)
+    grads : array_like or QuarterArray, shape (m, n) or (groups, m, n)
         The gradient of Y; any strides.
-    x : numpy.ndarray, shape (k, n) or (groups, k, n)
-    out : numpy.ndarray, shape of ``w.blocks``, optional
+    x : array_like or QuarterArray, shape (k, n) or (groups, k, n)
+    out : numpy.ndarray or QuarterArray, shape of ``w.blocks``, optional
+        As for `sparse_dense_matmul`.
     out_dtype : Format, dtype or str, optional
         Format of the result (default FP32, or that of `out`).
     available_memory_proportion : float, optional
@@ -147,7 +149,7 @@ def sparse_grad_w(w: BlockSparseMatrix, grads: Array, x: Array, *, out: Array | 
 
     Returns
     -------
-    numpy.ndarray, shape of ``w.blocks``
+    numpy.ndarray or QuarterArray, shape of ``w.blocks``
         One gradient for each stored value, for a transposed view too; zero for the padding of edge blocks.
 
     Raises

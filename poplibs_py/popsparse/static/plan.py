@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from ...errors import bad_argument, bad_type, flag
 from ...formats import FP32, Format
 from ...immutable import Immutable
 from ...kernels import Kernel
-from ...program import result_array
 from ..matrix import BlockSparseMatrix
 from ..pattern import as_extent
 from ..products.forward import product_of, run_product
@@ -23,9 +22,10 @@ from ..products.operands import (
     check_activation,
     check_bias,
     check_matrix,
-    check_out,
     dense_operand,
+    receiver,
     result_format,
+    result_operand,
 )
 from ..products.slices import longest_row
 
@@ -119,8 +119,8 @@ class CompiledSparseMatmul(Immutable):
             raise bad_argument("plan", "a plan with changes", "a plan as plan_sparse_dense_matmul returned it here")
         self._set(plan=plan)
 
-    def __call__(self, w: BlockSparseMatrix, x: Any, *, out: Array | None = None, bias: Any = None) -> Array:
-        """Multiply: `w` and `x` in the plan's shapes and formats, `x` in any strides."""
+    def __call__(self, w: BlockSparseMatrix, x: Any, *, out: Any = None, bias: Any = None) -> Any:
+        """Multiply: `w` and `x` in the plan's shapes and formats, `x` in any strides; `out` as of the plain calls."""
         plan, matrix = self.plan, check_matrix("w", w)
         p, op = plan.product, matrix.T if plan.swapped else matrix
         operand = dense_operand("x", x)
@@ -137,15 +137,16 @@ class CompiledSparseMatmul(Immutable):
             raise bad_argument("bias", "an array" if bias is not None else None, "as the plan has it")
         shape = self._shape(p.shape[0])
         dense = np.require(operand.array, None, ["C", "A"])
-        dtype = plan.out_format.dtype
-        y = result_array(shape, dtype) if out is None else check_out(out, shape, dtype, dense, op.blocks)
-        if not y.flags.carray:
-            raise bad_argument("out", f"strides {y.strides}", "a C-contiguous array, aligned")
-        turned = (dense.swapaxes(-1, -2), y.swapaxes(-1, -2)) if plan.swapped else (dense, y)
+        y = result_operand(shape, receiver(out), plan.out_format, dense, op.blocks)
+        if not y.array.flags.carray:
+            raise bad_argument("out", f"strides {y.array.strides}", "a C-contiguous array, aligned")
         if p.slice_blocks and longest_row(op) > p.slice_blocks:  # another pattern's
             p = product_of(op, p.columns, p.x, p.y, p.bias, p.activation, None, plan.memory)
-        run_product(p, op, *turned, check_bias(bias, p.shape[0], p.groups), True)
-        return y if out is None else out
+        if y.scale:
+            p = replace(p, y=replace(p.y, scale=y.scale))
+        a, b = (dense.swapaxes(-1, -2), y.array.swapaxes(-1, -2)) if plan.swapped else (dense, y.array)
+        run_product(p, op, a, b, check_bias(bias, p.shape[0], p.groups), True)
+        return y.array if out is None else out
 
     def _shape(self, extent: int) -> tuple[int, ...]:
         p = self.plan.product

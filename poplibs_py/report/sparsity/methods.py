@@ -165,15 +165,15 @@ def _grad_w(operands: _Operands, use: str) -> Contestant:
     return operands.contestant(use, "grad_w", right, np.empty(operands.weights()[0].blocks.shape, np.float32))
 
 
-def _static_grad_a(w: BlockSparseMatrix, dy: Array, *, out: Array) -> Array:
+def _static_grad_a(w: BlockSparseMatrix, dy: Array, *, out: Array) -> Any:
     return static.sparse_dense_matmul(w.T, dy, out=out)
 
 
-def _dynamic_grad_a(w: BlockSparseMatrix, dy: Array, *, out: Array) -> Array:
+def _dynamic_grad_a(w: BlockSparseMatrix, dy: Array, *, out: Array) -> Any:
     return dynamic.sparse_dense_matmul(w, dy, transpose_lhs=True, out=out)
 
 
-def _dynamic_grad_w(w: BlockSparseMatrix, dy: Array, x: Array, *, out: Array) -> Array:
+def _dynamic_grad_w(w: BlockSparseMatrix, dy: Array, x: Array, *, out: Array) -> Any:
     return dynamic.fully_connected_sparse_grad_w(w, dy.T, x.T, out=out)
 
 
