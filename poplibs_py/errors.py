@@ -7,6 +7,7 @@ Each error derives from `PoplibsError` and from the builtin that a caller expect
 from __future__ import annotations
 
 import difflib
+import logging
 import operator
 import reprlib
 import sys
@@ -225,7 +226,8 @@ def all_of(name: str, values: object, kind: type | tuple[type, ...], allowed: st
 
 
 def warn(message: str, category: type[PoplibsWarning]) -> None:
-    """Issue a warning that points to the line outside this package that led to it."""
+    """Issue a warning that points to the line outside this package that led to it, and put it in the log."""
+    logging.getLogger(WARNINGS).warning("%s: %s", category.__name__, message)
     frame, level = sys._getframe(0), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
         frame, level = frame.f_back, level + 1
@@ -255,6 +257,9 @@ def described(value: object) -> str:
 
 
 _PACKAGE = __name__.partition(".")[0]
+WARNINGS = f"{_PACKAGE}.warnings"
+"""The logger of warnings."""
+
 _LONGEST = 200
 _BRIEF = reprlib.Repr()
 _BRIEF.maxlist = _BRIEF.maxtuple = _BRIEF.maxset = _BRIEF.maxfrozenset = _BRIEF.maxdict = _BRIEF.maxarray = 4

@@ -1,8 +1,13 @@
 """Logging with PopLibs' levels and environment variables.
 
-INFO tells which public function was called with which shapes, DEBUG one line for each plan, TRACE one for each
-candidate and kernel, WARN that an invariant was not met and work goes on. `poplibs_py.log.get("planner")` is an
-ordinary `logging.Logger`, so handlers and filters of the standard library apply.
+INFO tells each operation that ran, with its shapes, formats, kernel and time (all that `poplibs_py.profile` collects);
+DEBUG each plan and program, when it is made; TRACE each choice of a kernel, with those that lost; WARN what went on
+although a bound or a capacity was not kept. There is a logger for each room, ``poplibs_py.popsparse`` for example: an
+ordinary `logging.Logger`, so handlers and filters of the standard library apply. The level is read once, at import, so
+that a call costs nothing where nobody asked.
+
+Warnings are Python's, which filters of `warnings` rule, and are in the log besides, under ``get("warnings")``; where
+nothing but warnings goes to stderr, which is the default, Python's own line stands alone.
 """
 
 from __future__ import annotations
@@ -11,8 +16,9 @@ import logging
 import sys
 
 from .config import settings
+from .errors import WARNINGS
 
-__all__ = ["TRACE", "get"]
+__all__ = ["TRACE", "get", "is_on", "tell"]
 
 TRACE = 5
 _LEVELS = {
@@ -30,6 +36,19 @@ def get(room: str) -> logging.Logger:
     return logging.getLogger(f"poplibs_py.{room}")
 
 
+def is_on(level: int) -> bool:
+    """Whether the environment asked for messages of this level."""
+    return level >= _LEVELS[settings.log_level]
+
+
+def tell(room: str, made: object) -> None:
+    """Log at DEBUG, on one line, a plan or program that was made; it is put in words only where they are read."""
+    logger = get(room)
+    if logger.isEnabledFor(logging.DEBUG):
+        lines = (" ".join(line.split()) for line in str(made).splitlines())
+        logger.debug("%s", "; ".join(line for line in lines if line))
+
+
 def _configure() -> None:
     logging.addLevelName(TRACE, "TRACE")
     root = logging.getLogger("poplibs_py")
@@ -40,6 +59,8 @@ def _configure() -> None:
     else:
         handler = logging.FileHandler(settings.log_dest, delay=True)
     handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(levelname)s %(message)s"))
+    if settings.log_dest == "stderr" and not is_on(logging.INFO):
+        handler.addFilter(lambda message: message.name != WARNINGS)
     root.addHandler(handler)
     root.propagate = False
 

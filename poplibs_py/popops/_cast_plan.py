@@ -9,6 +9,7 @@ import numpy as np
 
 from ..formats import FORMATS, FP32, Format
 from ..kernels import Kernel, select
+from ..log import tell
 from ..program import Executable
 
 __all__ = ["OVERFLOWS", "ROUNDINGS", "THREAD_ELEMENTS", "CastPlan"]
@@ -104,6 +105,7 @@ class CastPlan:
         count = int(np.prod(shape, dtype=np.int64))
         executable = _executable(count, threads, 0 if direct else _SCRATCH_BYTES)
         kernel = ", ".join(f"{k.name} ({k.level})" for k in (decoder, encoder) if k) or "a copy"
+        tell("popops", f"cast {shape} {source or 'float64'} to {target}, {rounding}: {kernel}; {len(axes)} axes")
         return cls(executable, layout, target.dtype or target.code_dtype, kernel)
 
 

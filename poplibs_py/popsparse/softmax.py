@@ -219,8 +219,8 @@ def _task(op: str, x: BlockSparseMatrix, masks: tuple[str, ...], values: tuple[B
 
 
 def _run(op: str, task: _Task, x: BlockSparseMatrix, *values: Array) -> None:
-    began = perf_counter()
-    _program(task)(x.row_offsets, x.column_indices, *values)
+    program, began = _program(task), perf_counter()
+    program(x.row_offsets, x.column_indices, *values)
     if listening():
         kernel = _kernel(task)
         formats = " to ".join(dict.fromkeys(format.name for format, _ in task.formats))

@@ -1,13 +1,16 @@
-"""The record of what ran: operations tell it, and `poplibs_py.profile` listens."""
+"""The record of what ran: operations tell it; `poplibs_py.profile` listens, and the log where it is on."""
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
+from .. import log
 
 __all__ = ["Listener", "Run", "asked_target", "listeners", "listening", "record", "start", "stop"]
 
@@ -19,7 +22,7 @@ class Run:
     Attributes
     ----------
     op : str
-        Its public name, for example ``"poplin.matmul"``.
+        Its public name, for example ``"poplin.matmul"``; ``"poprand"`` for all draws.
     what : str
         Shapes and formats, for a reader.
     kernel : str
@@ -27,7 +30,7 @@ class Run:
     seconds : float
         Wall time of the run, without planning.
     plan : object
-        The plan that it followed.
+        The plan that it followed, None where an operation has none.
     phases : dict of str to float
         Wall seconds of each phase, where there is more than one.
     tile_bytes, tile_macs : numpy.ndarray of int or None
@@ -40,7 +43,7 @@ class Run:
     what: str
     kernel: str
     seconds: float
-    plan: Any
+    plan: Any = None
     phases: dict[str, float] = field(default_factory=dict)
     tile_bytes: np.ndarray[Any, Any] | None = None
     tile_macs: np.ndarray[Any, Any] | None = None
@@ -87,3 +90,11 @@ def stop(listener: Listener) -> None:
     """Listen no more."""
     with _lock:
         listeners.remove(listener)
+
+
+def _log(run: Run) -> None:
+    log.get(run.op.partition(".")[0]).info("%s %s: %s, %.3f ms", run.op, run.what, run.kernel, run.seconds * 1e3)
+
+
+if log.is_on(logging.INFO):
+    start(Listener(_log))

@@ -77,7 +77,10 @@ def balance(work: np.ndarray[Any, Any]) -> float:
 
 @contextmanager
 def profile(target: Target | str | None = None) -> Iterator[Profile]:
-    """Collect every product, block softmax and cast that runs inside the block, in any thread.
+    """Collect every operation that runs inside the block, in any thread.
+
+    That is dense and block-sparse products, operands prepared for them, gradients, softmax, casts, and random numbers
+    of the counter stream.
 
     Parameters
     ----------

@@ -4,6 +4,7 @@
 nothing else about a machine. See `Target` for the presets.
 """
 
+from ..lazy import submodules_on_demand
 from .exchange import exchange_cycles, scaled_exchange_rate
 from .machine import PRESETS, TYPE_SIZES, Target, resolve_target
 from .memory import TileBytes, memory_bound
@@ -22,3 +23,5 @@ __all__ = [
     "vector_width",
     "worker_cycles",
 ]
+
+__getattr__, __dir__ = submodules_on_demand(__name__)

@@ -11,6 +11,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 import operator
 import threading
 from functools import cache
+from time import perf_counter
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from poplibs_py.config import settings
 from poplibs_py.errors import bad_argument, bad_type
 from poplibs_py.formats import FORMATS, Format
 from poplibs_py.program import Executable, overlaps_itself, result_array
+from poplibs_py.program.record import Run, listeners, record
 
 cnp.import_array()
 
@@ -42,6 +44,7 @@ cdef int64_t WORD = (<int64_t>1 << 32) - 1
 cdef object TWO_WORDS = (1 << 64) - 1
 cdef int64_t LAST = <int64_t>1 << 62
 cdef object MaskedArray = np.ma.MaskedArray
+cdef list LISTENERS = listeners
 
 ELEMENTS_PER_THREAD = 1 << 16
 """Elements that are worth a thread: 3 to 25 microseconds of work, where a thread that waits costs one or two. Measured:
@@ -198,13 +201,13 @@ cdef class Draw:
 
     cdef readonly object dtype
     cdef pop_random_call numbers
-    cdef object program, alone
+    cdef object kernel, program, alone
     cdef int64_t per_row, unit
 
     def __init__(self, kernel, cnp.dtype dtype, *, float scale=1, float shift=0, float low=0, float high=0,
                  float slope=1, float intercept=0, uint32_t bound=0, uint32_t one=0, uint64_t range=1,
                  uint64_t threshold=0, int64_t offset=0):
-        self.dtype, self.per_row = dtype, kernel.grain[1]
+        self.kernel, self.dtype, self.per_row = kernel, dtype, kernel.grain[1]
         self.program = kernel.address, 3 if kernel.op == "dropout" else 2
         self.alone = _executable(*self.program, 1)
         self.unit = dtype.itemsize if kernel.formats == "bytes" else 1  # such kernels count bytes
@@ -247,9 +250,13 @@ cdef class Draw:
         filled = result
         if out is not None and (not cnp.PyArray_IS_C_CONTIGUOUS(out) or (source is not None and spoils(source, out))):
             filled = result_array(out.shape, self.dtype)
+        began = perf_counter() if LISTENERS else 0
         self.run(&call, filled, source, threads)
         if filled is not result:
             result[...] = filled
+        if LISTENERS:
+            name = f"{self.kernel.name} ({self.kernel.level})"
+            record(Run("poprand", f"{self.kernel.op} {result.shape} {self.dtype}", name, perf_counter() - began))
         return result
 
     cdef int run(self, pop_random_call *call, object out, object source, object threads) except -1:

@@ -1,4 +1,4 @@
-"""A profile holds every product that ran inside it, and changes no result."""
+"""A profile holds every operation that ran inside it, and changes no result."""
 
 from __future__ import annotations
 
@@ -37,10 +37,22 @@ def test_casts_softmax_and_gradients_are_collected():
         popsparse.bs_softmax_grad(y, w)
         popsparse.static.sparse_grad_w(w, A, B @ B.T)
     assert [run.op for run in report.runs] == ["popops.cast", "popops.cast", "popsparse.bs_softmax",
-                                               "popsparse.bs_softmax_grad", "popsparse gradient of values"]
+                                               "popsparse.bs_softmax_grad", "popsparse.sparse_grad_w"]
     assert all(run.seconds > 0 and "(" in run.kernel for run in report.runs)
     assert "popops.cast (3, 4) float32 to float16" in report.summary()
-    assert "gradient of values [3, 4] float32 x [4, 4] float32 at " in report.summary()
+    assert "sparse_grad_w [3, 4] float32 x [4, 4] float32 at " in report.summary()
+
+
+def test_draws_prepared_operands_and_compiled_products_are_collected():
+    compiled = poplin.compile_matmul(poplin.plan_matmul(A.shape, B.shape))
+    with poplibs_py.profile() as report:
+        poplin.prepare(B)
+        popsparse.static.prepare_dense(B)
+        made = compiled(A, B)
+        poplibs_py.poprand.normal((2, 3), seed=1)
+    np.testing.assert_array_equal(made, A @ B)
+    assert [run.op for run in report.runs] == ["poplin.prepare", "popsparse.prepare_dense", "poplin.matmul", "poprand"]
+    assert "poprand normal (2, 3) float32" in report.summary()
 
 
 def test_a_call_seen_before_is_collected_too_and_none_outside():

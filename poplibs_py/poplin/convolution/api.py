@@ -19,6 +19,7 @@ from ...errors import (
     bad_type,
     warn,
 )
+from ...log import tell
 from ...planner.cache import PlanCache
 from ...planner.ladder import climb
 from ...planner.objective import UNBOUNDED, Objective
@@ -251,7 +252,9 @@ def run_planner(
     limit = 0 if bound is None else bound
     others = tuple(dataclasses.replace(other, limit=limit) for other in plan.additional)
     plan = dataclasses.replace(plan, limit=limit, problem=problem, additional=others)
-    return dataclasses.replace(plan, start_tile=start_tile) if start_tile else plan
+    plan = dataclasses.replace(plan, start_tile=start_tile) if start_tile else plan
+    tell("poplin", plan)
+    return plan
 
 
 def _plan_pass(

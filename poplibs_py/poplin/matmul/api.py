@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from ...config import settings
 from ...errors import UnsupportedError, bad_argument, bad_type, one_of
 from ...formats import QuarterArray, format_of
 from ...program import Hold, result_array
-from ...program.record import Run, asked_target, listening, record
+from ...program.record import asked_target, listening
 from ...target import Target, resolve_target
 from ..convolution import ConvPlan
 from .arguments import (
@@ -538,10 +537,7 @@ def _product(
     if key is not None:
         run = program.bound(left.array, right.array, result, None, left.scales, right.scales, whole)
         _keep(a, b, key, _Ready(call, program, run), left, right)
-    began = perf_counter()
     program.run(left.array, right.array, result, row, left.scales, right.scales, whole)
-    if listening():
-        record(_run_of(call.params, program.plan, perf_counter() - began))
     del keep
     return result if out is None else out
 
@@ -568,9 +564,3 @@ def _keep(a: Any, b: Any, key: Any, ready: _Ready, left: Given, right: Given) ->
 
 def _operand(value: Any, name: str) -> Given:
     return value.stand_in(name) if isinstance(value, PreparedMatrix) else given(value, name)
-
-
-def _run_of(p: MatmulParams, plan: HostPlan, seconds: float) -> Run:
-    entries = f"{p.entries} x " if p.batch else ""
-    what = f"{entries}[{p.m}, {p.k}] x [{p.k}, {p.n}] {p.a.format} x {p.b.format}"
-    return Run("poplin.matmul", what, f"{plan.kernel.name} ({plan.kernel.level})", seconds, plan)

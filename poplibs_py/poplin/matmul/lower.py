@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from ...formats import FORMATS, FP32, Format
 from ...kernels import select
 from ...program import Bound, Executable
+from ...program.record import Run, listening, record
 from ...target import Target
 from . import _matmul
 from ._matmul import ITEM, SPEC, Mode
@@ -57,12 +59,16 @@ class Program:
     ----------
     plan : HostPlan
         What it follows.
+    op : {"matmul", "prepare"}
+        What it does.
     """
 
-    __slots__ = ("_executable", "_specs", "plan")
+    __slots__ = ("_executable", "_specs", "op", "plan")
 
-    def __init__(self, plan: HostPlan, specs: list[Array], items: Array, vertex: int, operands: int) -> None:
-        self.plan = plan
+    def __init__(
+        self, plan: HostPlan, specs: list[Array], items: Array, vertex: int, operands: int, op: str = "matmul"
+    ) -> None:
+        self.plan, self.op = plan, op
         self._specs = specs  # the items hold their addresses
         tiles = np.arange(len(items)) * plan.threads // max(1, len(items))
         executable = Executable([[(vertex, items, tiles)]], operands, plan.threads, plan.scratch_bytes, 0, plan.threads)
@@ -70,7 +76,18 @@ class Program:
 
     def run(self, a: Array, b: Array, out: Array, *more: Array | None) -> None:
         """Run on arrays that lie as planned; `more` as for `_arrays`."""
+        began = perf_counter()
         self._executable(*self._arrays(a, b, out, *more))
+        if listening():
+            record(self._run_of(perf_counter() - began))
+
+    def _run_of(self, seconds: float) -> Run:
+        p, kernel = self.plan.asked, self.plan.kernel
+        entries = f"{p.entries} x " if p.batch else ""
+        what = f"{entries}[{p.m}, {p.k}] x [{p.k}, {p.n}] {p.a.format} x {p.b.format}"
+        if self.op == "prepare":
+            what = f"[{p.m}, {p.k}] {p.a.format}" if self.plan.exchanged else f"[{p.k}, {p.n}] {p.b.format}"
+        return Run(f"poplin.{self.op}", what, f"{kernel.name} ({kernel.level})", seconds, self.plan)
 
     def bound(self, a: Array, b: Array, out: Array, *more: Array | None) -> Callable[..., bool]:
         """Return what runs on operands and an output that lie like these, and returns False for others.
@@ -135,7 +152,8 @@ def lower_prepare(plan: HostPlan) -> Program:
         spec["b"]["low"] = _prepared_part(plan)
     items = np.zeros(1, ITEM)
     items["spec"], items["n"] = spec.ctypes.data, plan.params.n
-    return Program(plan, [spec], items, _matmul.PREPARE_VERTEX, _WHOLE + 1 if plan.params.b.scales else _BIAS)
+    operands = _WHOLE + 1 if plan.params.b.scales else _BIAS
+    return Program(plan, [spec], items, _matmul.PREPARE_VERTEX, operands, "prepare")
 
 
 _A, _B, _OUT, _BIAS, _A_SCALES, _B_SCALES, _WHOLE = range(7)  # a program's operands, in order

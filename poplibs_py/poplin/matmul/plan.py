@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from ...errors import MemoryBoundError, MemoryBoundWarning, warn
 from ...formats import BF16, FORMATS, FP16, FP32, Format
 from ...kernels import Kernel, Selection, kernels, select
+from ...log import tell
 from ...target import Target, memory_bound
 from ._matmul import Mode, Sums
 from .layout import laid_out
@@ -213,9 +214,15 @@ def plan_host(
     plain = problem if fixed or packing else replace(problem, panel=FP32)
     if plan is None:
         plan = _plan_within(plain, bound)  # a matrix unit's least block is large
-    if plan is not None:
-        return plan
-    assert bound is not None
+    if plan is None:
+        plan = _plan_beyond(problem, plain, bound or 0)
+    tell("poplin", plan)
+    return plan
+
+
+def _plan_beyond(problem: _Problem, plain: _Problem, bound: int) -> HostPlan:
+    """Complain that no plan fits the bound, raise it until one does, and in the end drop it."""
+    options = problem.options
     found = (_plan_within(p, None, least=True) for p in (problem, plain))
     least = min((p for p in found if p), key=lambda p: p.scratch_bytes)
     text = (
@@ -227,7 +234,7 @@ def plan_host(
     warn(text + "; the bound was raised", MemoryBoundWarning)
     raised: int | None = max(1, bound)
     while raised is not None:
-        raised = raised * 2 if raised < 2 * target.bytes_per_tile else None
+        raised = raised * 2 if raised < 2 * problem.target.bytes_per_tile else None
         plan = _plan_within(problem, raised)
         if plan is not None:
             return replace(plan, bound=bound)

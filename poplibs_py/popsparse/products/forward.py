@@ -215,11 +215,12 @@ def run_product(product: Product, w: BlockSparseMatrix, x: Array, y: Array, bias
     extra = [] if bias is None else [bias]
     if product.w.scale is None:
         extra.append(np.ascontiguousarray(w.scale))
+    run = None if product.slice_blocks else program(product)
     began = perf_counter()
-    if product.slice_blocks:
+    if run is None:
         run_slices(product, w, pattern, x, y, bias)
     else:
-        program(product)(pattern[0], pattern[1], w.blocks, x, y, *pattern[2:], *extra)
+        run(pattern[0], pattern[1], w.blocks, x, y, *pattern[2:], *extra)
     if listening():
         record(_run_of(product, w, "static" if keep else "dynamic", perf_counter() - began))
 

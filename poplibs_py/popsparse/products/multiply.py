@@ -11,6 +11,7 @@ import numpy as np
 from ...errors import UnsupportedError
 from ...formats import FORMATS
 from ...kernels.registry import Kernel, select
+from ...log import tell
 from ...program import Executable
 from .items import ACTIVATIONS, FORMAT_NUMBERS, MULTIPLY, OVERFLOW_INFINITY, OVERFLOW_NAN, READY
 
@@ -103,6 +104,28 @@ class Product:
     def kernel(self) -> Kernel:
         """What multiplies: a kernel for tiles of matrix units where the blocks are such, else one for any blocks."""
         return _kernel_in(self.domain, self.x.format, self.block_shape)
+
+    def decisions(self) -> list[str]:
+        """What was decided whatever the pattern, in words, a line for each."""
+        lies = "values decoded first" if self.decodes else "values read as they are stored"
+        if self.slice_blocks:
+            lies = f"values decoded some block rows at a time, at most {self.slice_blocks} blocks"
+        x = f"copied to panels of {self.strip} columns, used rows alone" if self.packs else "read as it lies"
+        return [
+            f"  kernel    {self.kernel.name} ({self.kernel.level}), products in {self.domain}",
+            f"  W         {lies}{', by its transpose' if self.transposed else ''}",
+            f"  X         {x}",
+            f"  sums      {'through the epilogue' if self.finishes else 'straight to the result'}",
+            f"  threads   {self.threads}, shares of equal stored blocks",
+        ]
+
+    def __str__(self) -> str:
+        (rows, depth), (height, width), groups = self.shape, self.block_shape, f"{self.groups} x " * (self.groups > 1)
+        return "\n".join([
+            f"sparse product {groups}[{rows}, {depth}] x [{depth}, {self.columns}], blocks of {height} x {width}: "
+            f"{self.w.format} x {self.x.format} -> {self.y.format}",
+            *self.decisions(),
+        ])
 
     @property
     def tiles(self) -> bool:
@@ -283,6 +306,7 @@ def program(product: Product) -> Executable:
     transposed pattern's blocks, the bias, the scales of the blocks.
     """
     p = product
+    tell("popsparse", p)
     items, tiles = items_of(p)
     n_operands = p.n_operands
     compute_sets = [[(p.kernel.address, items, tiles)]]

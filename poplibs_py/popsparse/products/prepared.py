@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from ...errors import bad_argument, bad_type, one_of
 from ...formats import BF16, FP32, format_of
 from ...immutable import Immutable, anchored
 from ...program import Hold, result_array
+from ...program.record import Run, listening, record
 from .multiply import Dense, domain_of, panel_columns
 from .operands import dense_operand
 
@@ -123,4 +125,9 @@ def prepare_dense(x: object, weights: object = None) -> PreparedDense:
         numbers = numbers.view(operand.format.dtype)
     if operand.scale:
         numbers = np.ldexp(numbers.astype(np.float32), operand.scale)
-    return PreparedDense(numbers, domain)
+    began = perf_counter()
+    made = PreparedDense(numbers, domain)
+    if listening():
+        what = f"{list(numbers.shape)} {operand.format} to panels of {domain}"
+        record(Run("popsparse.prepare_dense", what, "NumPy", perf_counter() - began))
+    return made

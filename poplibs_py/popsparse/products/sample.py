@@ -12,6 +12,7 @@ import numpy as np
 from ...errors import MemoryBoundError, MemoryBoundWarning, UnsupportedError, bad_argument, warn
 from ...formats import format_of
 from ...kernels.registry import Kernel, select
+from ...log import tell
 from ...program import Executable, Hold, result_array
 from ...program.record import Run, listening, record
 from ..matrix import BlockSparseMatrix
@@ -136,6 +137,8 @@ def sampled_domain(y_format: str, x_format: str) -> str:
 def program(s: Sampling) -> Executable:
     """Return the executable; its operands are row offsets, column indices, dY, X, values."""
     layout, domain = lay_out(s), s.met_in
+    tell("popsparse", f"sparse_grad_w of {s.shape} at blocks of {s.block_shape}, {s.columns} columns: "
+                      f"{s.kernel.name} ({s.kernel.level}), {s.threads} threads, {layout}")
     shares = 1 if s.groups >= s.threads else s.threads
     items = np.zeros((shares, s.groups), SAMPLE)
     groups = np.arange(s.groups)
@@ -215,8 +218,8 @@ def sample(w: BlockSparseMatrix, dy: object, x: object, *, out: object | None = 
         sampling = Sampling(w.pattern.shape, w.pattern.block_shape, w.groups, columns, threads_for(w.nnz * columns),
                             domain, describe(left), describe(right), made.format.name, made.scale, memory.bound)
         _bounded(sampling, memory)
-        began = perf_counter()
-        program(sampling)(w.row_offsets, w.column_indices, left.array, right.array, target)
+        run, began = program(sampling), perf_counter()
+        run(w.row_offsets, w.column_indices, left.array, right.array, target)
         if listening():
             record(_run_of(sampling, w, perf_counter() - began))
     if target is not values:
@@ -228,5 +231,5 @@ def sample(w: BlockSparseMatrix, dy: object, x: object, *, out: object | None = 
 
 def _run_of(s: Sampling, w: BlockSparseMatrix, seconds: float) -> Run:
     what = f"[{s.shape[0]}, {s.columns}] {s.y.format} x [{s.columns}, {s.shape[1]}] {s.x.format}"
-    return Run("popsparse gradient of values", f"{what} at {w.n_blocks} blocks {w.block_shape}",
+    return Run("popsparse.sparse_grad_w", f"{what} at {w.n_blocks} blocks {w.block_shape}",
                f"{s.kernel.name} ({s.kernel.level})", seconds, s)

@@ -13,6 +13,7 @@ from ...errors import bad_argument, bad_type, flag
 from ...formats import FP32, Format
 from ...immutable import Immutable
 from ...kernels import Kernel
+from ...log import tell
 from ..matrix import BlockSparseMatrix
 from ..pattern import as_extent
 from ..products.forward import product_of, run_product
@@ -80,20 +81,11 @@ class SparsePlan:
         rows, depth = p.shape
         groups = f"{p.groups} x " if p.groups > 1 else ""
         order = "transposed, " if self.swapped else ""
-        lies = "values decoded first" if p.decodes else "values read as they are stored"
-        if p.slice_blocks:
-            lies = f"values decoded some block rows at a time, at most {p.slice_blocks} blocks"
         bound = "no bound" if self.memory.bound is None else f"bound {self.memory.bound * p.threads:,}"
-        x = f"copied to panels of {p.strip} columns, used rows alone" if p.packs else "read as it lies"
-        sums = "through the epilogue" if p.finishes else "straight to the result"
         return "\n".join([
             f"sparse_dense_matmul {groups}[{rows}, {depth}] x [{depth}, {p.columns}]: {order}{self.n_blocks} blocks of "
             f"{p.block_shape[0]} x {p.block_shape[1]}, {p.w.format} x {p.x.format} -> {p.y.format}",
-            f"  kernel    {self.kernel.name} ({self.kernel.level}), products in {p.domain}",
-            f"  W         {lies}{', by its transpose' if p.transposed else ''}",
-            f"  X         {x}",
-            f"  sums      {sums}",
-            f"  threads   {p.threads}, shares of equal stored blocks",
+            *p.decisions(),
             f"  bytes     scratch {p.scratch_bytes:,} a thread, workspace {self.workspace_bytes + p.gathered_bytes:,}, "
             f"in all {self.temporary_bytes:,} ({bound})",
         ])
@@ -223,6 +215,7 @@ def _plan(w: BlockSparseMatrix, n: int, dtype: Any, out_dtype: Any, bias: bool, 
     product = product_of(w, columns, x, y, flag("bias", bias), check_activation(activation), None, memory)
     plan = SparsePlan(product, x_format, out_format, w.n_blocks, swapped, memory)
     _made.add(plan)
+    tell("popsparse", plan)
     return plan
 
 
