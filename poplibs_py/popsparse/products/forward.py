@@ -41,6 +41,7 @@ _LINE = 64
 _NARROW_ROW = 512
 _PAGE = 4096
 _FEW_READS = 4
+_FAR = 1 << 22
 _WORK_FOR_A_THREAD = 1 << 20
 """Multiplications below which a second thread costs more than it gains."""
 
@@ -197,9 +198,11 @@ def product_of(w: BlockSparseMatrix, columns: int, x: Any, y: Any, bias: bool, a
 
 
 def _panels_pay(w: BlockSparseMatrix, row_bytes: int) -> bool:
-    # Rows off a cache line take two of them, and rows far apart fall into few sets of the caches; a copy is worth its
-    # while where each is read often enough.
+    # Rows off a cache line take two of them, rows far apart fall into few sets of the caches, and those of a large X
+    # are met at random in memory: a copy is worth its while where each is read often enough.
     reads = w.nnz / (max(1, w.groups * w.shape[1]) * min(8, w.block_shape[0]))
+    if w.shape[1] * row_bytes >= _FAR and reads >= _FEW_READS:
+        return True
     if w.block_shape == (1, 1):
         return reads >= (_FEW_READS if row_bytes > _NARROW_ROW else _READS_WORTH_A_COPY)
     if row_bytes < _NARROW_ROW // 2 or (w.block_shape[0] > 8 and row_bytes < _PAGE):

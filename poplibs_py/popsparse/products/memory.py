@@ -18,7 +18,7 @@ _KNOWN = (
     "partitioner.optimiseForSpeed", "partitioner.useActualWorkerSplitCosts", "planConstraints", "sharedBuckets",
     "verboseLogging",
 )  # fmt: skip
-_STRIPS = (512, 256, 128, TILE_COLUMNS, 32)
+_STRIPS = (512, 256, 128, 96, TILE_COLUMNS, 48, 32)
 _LEAST_STRIP = 16
 _LINE = 64
 

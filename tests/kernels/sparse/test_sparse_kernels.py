@@ -51,7 +51,7 @@ def run_multiply(kernel: Kernel, w: BlockSparseMatrix, blocks: np.ndarray, x: np
     items, tiles = lowering.items_of(product)
     pack = pack or product.packs or (kernel.level == "portable" and x_name != domain)
     items["pack"] = pack
-    strip = max(1, lowering.strip_of(w.shape[1], product.size, x.shape[1]))
+    strip = max(1, lowering.strip_of(w.shape[1], product.size, x.shape[1], lowering.TILE_COLUMNS))
     if pack:
         items["strip"], items["x_strip"] = strip, strip * codes.itemsize
     scratch = 128 + w.shape[1] * (strip * product.size + 1)
