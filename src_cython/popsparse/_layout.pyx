@@ -7,7 +7,7 @@ from libc.stdint cimport int64_t
 cnp.import_array()
 
 cdef enum:
-    MOST_DIMENSIONS = 3
+    MOST_DIMENSIONS = 4  # of a prepared operand
     WORDS = 4 + 2 * MOST_DIMENSIONS
 
 
@@ -48,7 +48,7 @@ cdef void write_words(cnp.ndarray array, int64_t *words) noexcept:
 def layout_key(x, out, cnp.ndarray blocks):
     """Return bytes that stand for the dtype, shape, strides and alignment of X and of `out` (which may be None).
 
-    None where there may be something to complain about: other types, more than three dimensions, an `out` that cannot be
+    None where there may be something to complain about: other types, more than four dimensions, an `out` that cannot be
     written to or may overlap an operand.
     """
     cdef int64_t words[2 * WORDS]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poplibs_py.config import settings
-from poplibs_py.formats import FORMATS
+from poplibs_py.formats import FORMATS, FP32
 from poplibs_py.popsparse import BlockSparseMatrix, dynamic, static
 from poplibs_py.popsparse.bound import sparse_dense_matmul_bound, sparse_grad_w_bound
 
@@ -67,8 +67,21 @@ def test_threads_do_not_change_the_bits(fmt, block, monkeypatch):
     results = set()
     for threads in (1, 2, 3, 7):
         monkeypatch.setattr("poplibs_py.popsparse.products.forward.settings", _Threads(threads))
-        results.add((w @ x).tobytes() + (w.T @ dy).tobytes() + static.sparse_grad_w(w, dy, x).tobytes())
+        results.add((w @ x).tobytes() + (w.T @ dy).tobytes() + static.sparse_grad_w(w, dy, x).tobytes()
+                    + static.sparse_dense_matmul(w, static.prepare_dense(x)).tobytes())
     assert len(results) == 1
+
+
+def test_threads_do_not_change_the_bits_of_a_gradient_within_a_bound(monkeypatch):
+    rng = np.random.default_rng(7)
+    w = BlockSparseMatrix.from_dense(rng.standard_normal((256, 128)), 128, format=FP32)
+    dy, x = rng.standard_normal((256, 1000), np.float32), rng.standard_normal((128, 1000)).astype(np.float16)
+    results = set()
+    for threads in (1, 2, 3):
+        monkeypatch.setattr("poplibs_py.popsparse.products.forward.settings", _Threads(threads))
+        for proportion in (0.4, 0.5, 0.6, 0.9):
+            results.add((proportion, static.sparse_grad_w(w, dy, x, available_memory_proportion=proportion).tobytes()))
+    assert len(results) == 4
 
 
 class _Threads:

@@ -85,17 +85,18 @@ def multiply(w: BlockSparseMatrix, x: object, *, out: object | None = None, out_
     With `swapped`, X and the result are transposed on their way in and out, and messages speak of them as given. With
     `capacity`, the program has room for so many blocks and nothing is kept with the pattern.
     """
-    key = None
+    key, prepared = None, x if isinstance(x, PreparedDense) and not swapped else None
+    given = x if prepared is None else prepared._panels
     if out_dtype is None and bias is None and activation is None and not listening():
-        key = _key(w, x, out, swapped, capacity, memory.proportion)
+        key = _key(w, given, out, swapped, capacity, memory.proportion, prepared)
         made = _made.get(key) if key is not None else None
         if made is not None:
-            result = _repeat(made, w, x, out, swapped, capacity is None)
+            result = _repeat(made, w, given, out, swapped, capacity is None)
             if result is not None:
                 return result
     rows, depth = w.shape
-    if isinstance(x, PreparedDense) and not swapped:
-        return _multiply_prepared(w, x, out, out_dtype, bias, activation, capacity, memory)
+    if prepared is not None:
+        return _multiply_prepared(w, prepared, out, out_dtype, bias, activation, capacity, memory, key)
     operand = dense_operand("x", x)
     if operand.array.ndim == 1 and w.groups == 1:
         vector = x if type(x) is np.ndarray else operand
@@ -112,11 +113,7 @@ def multiply(w: BlockSparseMatrix, x: object, *, out: object | None = None, out_
                          check_activation(activation), capacity, memory)
     run_product(product, w, dense, y, check_bias(bias, rows, w.groups), capacity is None)
     result = y.swapaxes(-1, -2) if swapped else y
-    if key is not None and y.size and not product.slice_blocks and fits(product, memory):
-        if len(_made) >= _MOST_MADE:
-            _made.clear()
-        order = [None] if w.is_transposed else []
-        _made[key] = Bound(program(product), None, None, None, dense, y, *order), result.shape
+    _keep(key, product, dense, y, result.shape, memory)
     return result if out is None else out
 
 
@@ -136,16 +133,27 @@ def _multiply_vector(w: BlockSparseMatrix, x: Array | Operand, out: Any, swapped
 
 
 def _key(w: BlockSparseMatrix, x: Any, out: object, swapped: bool, capacity: int | None,
-         proportion: float) -> tuple[Any, ...] | None:
+         proportion: float, prepared: PreparedDense | None) -> tuple[Any, ...] | None:
     # All that decides which program runs, or None: then everything is looked at first.
     layout = layout_key(x, out, w._blocks)
     if layout is None or not isinstance(w.scale, int):
         return None
     p, size = w.pattern, w._blocks.size
-    columns = x.shape[-2 if swapped else -1] if x.ndim > 1 else 1
+    columns = prepared.columns if prepared else x.shape[-2 if swapped else -1] if x.ndim > 1 else 1
     threads = 1 if settings.num_threads == 1 else threads_for(size * columns)
     return (layout, swapped, p.shape, p.block_shape, p.groups, w.is_transposed, w.format.name, w.scale, threads,
-            capacity or p.column_indices.size, proportion)
+            capacity or p.column_indices.size, proportion, (columns, prepared.grouped) if prepared else None)
+
+
+def _keep(key: tuple[Any, ...] | None, product: Product, x: Array, y: Array, shape: tuple[int, ...],
+          memory: Memory) -> None:
+    # So that a call like this one finds its program again.
+    if key is None or not y.size or product.slice_blocks or not fits(product, memory):
+        return
+    if len(_made) >= _MOST_MADE:
+        _made.clear()
+    order = [None] if product.transposed else []
+    _made[key] = Bound(program(product), None, None, None, x, y, *order), shape
 
 
 def _repeat(made: tuple[Bound, tuple[int, ...]], w: BlockSparseMatrix, x: Any, out: Any, swapped: bool,
@@ -165,7 +173,8 @@ def _repeat(made: tuple[Bound, tuple[int, ...]], w: BlockSparseMatrix, x: Any, o
 
 
 def _multiply_prepared(w: BlockSparseMatrix, x: PreparedDense, out: object | None, out_dtype: object, bias: object,
-                       activation: object, capacity: int | None, memory: Memory) -> Any:
+                       activation: object, capacity: int | None, memory: Memory,
+                       key: tuple[Any, ...] | None) -> Any:
     rows, depth = w.shape
     if (x.groups, x.rows) != (w.groups, depth):
         raise bad_type("x", f"{x.groups} groups of {x.rows} rows", f"{w.groups} groups of {depth} rows")
@@ -175,6 +184,7 @@ def _multiply_prepared(w: BlockSparseMatrix, x: PreparedDense, out: object | Non
     product = product_of(w, x.columns, x.dense, describe(made), bias is not None, check_activation(activation),
                          capacity, memory)
     run_product(product, w, x.panels, made.array, check_bias(bias, rows, w.groups), capacity is None)
+    _keep(key, product, x.panels, made.array, made.array.shape, memory)
     return made.array if out is None else out
 
 

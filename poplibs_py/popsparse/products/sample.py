@@ -98,14 +98,15 @@ def lay_out(s: Sampling) -> Layout:
     """Return the fastest layout within the bound, or, where none is, the one that takes the least.
 
     All of X decoded once comes first, then rows of X decoded for each block that meets them, in as many columns at a
-    time as there is room for.
+    time as there is room for. Columns at a time are the order of the sums, so that one thread's room decides for any
+    number of threads.
     """
     size = itemsize_of(s.met_in)
     y_pack, x_away = s.decodes(s.y), s.decodes(s.x)
     sums = 4 * max(_SAMPLE_CHUNK, s.block_shape[1]) * (1 + (y_pack or x_away))
     y_line = _panel_rows(s) * size * y_pack
     whole = Layout(y_pack, False, s.groups * s.shape[1] * _line(s, size) * x_away, s.columns, sums + y_line * s.columns)
-    if s.bound is None or whole.workspace + s.threads * whole.scratch <= s.threads * s.bound:
+    if s.bound is None or whole.workspace + whole.scratch <= s.bound:
         return whole
     line = y_line + max(s.block_shape[1], _ELEMENTS if s.block_shape == (1, 1) else 1) * size * x_away
     fit = (s.bound - sums) // max(1, line) // _LEAST_COLUMNS * _LEAST_COLUMNS
