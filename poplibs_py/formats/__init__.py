@@ -2,6 +2,7 @@
 
 from ..lazy import submodules_on_demand
 from .format import BF16, E4M3, E5M2, F143, F152, FORMATS, FP16, FP32, Format, format_of
+from .metadata import pack_metadata, unpack_metadata
 from .quarter import QuarterArray
 from .scales import auto_scale
 
@@ -18,6 +19,8 @@ __all__ = [
     "QuarterArray",
     "auto_scale",
     "format_of",
+    "pack_metadata",
+    "unpack_metadata",
 ]
 
 __getattr__, __dir__ = submodules_on_demand(__name__)

@@ -16,6 +16,7 @@ from ..files import replacing
 from ..immutable import Immutable, anchored, frozen
 from .arrays import as_array, float_dtype
 from .format import F143, FORMATS, Format, format_of
+from .metadata import pack_metadata, unpack_metadata
 from .reference import Overflow, Rounding, decode, encode
 from .scales import Array, auto_scale, checked_block_shape, checked_scale, spread, uniform_scale
 
@@ -125,6 +126,32 @@ class QuarterArray(Immutable):
         exponents = checked_scale(chosen, fmt, x.shape, blocks)
         codes = encode(x, fmt, scale=spread(exponents, x.shape, blocks), rounding=rounding, overflow=overflow)
         return cls._of_parts(codes.reshape(x.shape), fmt, exponents, blocks)
+
+    @classmethod
+    def from_metadata(cls, codes: Array, metadata: int) -> QuarterArray:
+        """Make an array from codes and PopLibs' metadata byte, as `metadata` gives it.
+
+        Examples
+        --------
+        >>> QuarterArray.from_metadata(np.uint8([0x40, 0x80]), 0x84)
+        QuarterArray([16., nan], format=f143, scale=4)
+        """
+        fmt, scale = unpack_metadata(metadata)
+        return cls(codes, fmt, scale)
+
+    @property
+    def metadata(self) -> int:
+        """PopLibs' metadata byte: see `pack_metadata`. There is one for F143 and F152 with one scale for all elements.
+
+        Raises
+        ------
+        InvalidArgumentError
+            For another format, or where elements have different scales.
+        """
+        scale = self.uniform_scale()
+        if scale is None:
+            raise bad_argument("scale", "different scales", "one for the whole array, as PopLibs has")
+        return pack_metadata(self.format, scale)
 
     @property
     def codes(self) -> Array:

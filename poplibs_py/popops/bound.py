@@ -10,13 +10,14 @@ from ..formats import Format, QuarterArray, format_of
 from ..formats.bounds import Ball
 from ..formats.reference import Rounding, default_overflow
 from ..formats.scales import auto_scale, checked_block_shape, checked_scale, spread
+from ._integers import integer_dtype, write_integers
 
 __all__ = ["cast_bound"]
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
-def cast_bound(x: Any, format: Any, *, scale: Any = None, block_shape: Any = None, rounding: Rounding = "nearest-even",
+def cast_bound(x: Any, format: Any, *, scale: Any = None, block_shape: Any = None, rounding: Rounding | None = None,
                overflow: str | None = None, seed: int | None = None, random_bits: int = 31, out: Any = None) -> Ball:
     """Return exact results and radii of a `cast` call.
 
@@ -25,7 +26,13 @@ def cast_bound(x: Any, format: Any, *, scale: Any = None, block_shape: Any = Non
     x, format, scale, block_shape, rounding, overflow, seed, random_bits, out
         As `cast` takes them.
     """
-    target = format_of(format)
+    integer = integer_dtype(format)
+    if integer is not None:  # one right result each
+        numbers = np.array(x.to_array(np.float64) if isinstance(x, QuarterArray) else x, np.float64)
+        whole = np.empty(numbers.shape, integer)
+        write_integers(numbers, rounding or "toward-zero", whole)
+        return Ball.exact(whole)
+    target, rounding = format_of(format), rounding or "nearest-even"
     held = x.to_array(np.float64) if isinstance(x, QuarterArray) else np.asarray(x)
     with np.errstate(invalid="ignore"):
         values = held.astype(np.float64)

@@ -18,6 +18,7 @@ from ..formats.scales import auto_scale, checked_block_shape, checked_scale
 from ..program import LayoutMemo, overlaps_itself, result_array, result_array_like
 from ..program.record import Run, listeners, record
 from ._cast_plan import OVERFLOWS, ROUNDINGS, CastPlan
+from ._integers import INTEGER_ROUNDINGS, integer_dtype, write_integers
 
 __all__ = ["cast"]
 
@@ -27,7 +28,7 @@ _MEMO = LayoutMemo()
 _NO_SCALE = np.zeros(1, np.int8)
 MOST_SEED = 2**64 - 1
 _NO_SEED = np.zeros(1, np.uint64)
-_SOURCES = "float32, float16, bfloat16, FP8 or float64 numbers, or a QuarterArray"
+_SOURCES = "float32, float16, bfloat16, FP8, float64, int8 or uint8 numbers, or a QuarterArray"
 
 
 def cast(
@@ -36,7 +37,7 @@ def cast(
     *,
     scale: object = None,
     block_shape: Sequence[int] | None = None,
-    rounding: Rounding = "nearest-even",
+    rounding: Rounding | None = None,
     overflow: Overflow | None = None,
     seed: int | None = None,
     random_bits: int = 31,
@@ -47,19 +48,22 @@ def cast(
     Parameters
     ----------
     x : array-like or QuarterArray
-        float32, float16, bfloat16, FP8 or float64 numbers, of any shape and strides, or codes with their scale.
+        float32, float16, bfloat16, FP8, float64, int8 or uint8 numbers, of any shape and strides, or codes with their
+        scale. An array of uint8 holds numbers; only a `QuarterArray` holds codes.
     format : Format, dtype or str
-        The target: a preset by any of its names, or a user-defined `poplibs_py.formats.Format` of at most 16 bits.
+        The target: a preset by any of its names, or a user-defined `poplibs_py.formats.Format` of at most 16 bits; or
+        int8 or uint8, from anything but these two.
     scale : int, array of int or "auto", optional
         Exponents s: the result's codes stand for their value times ``2**s``. ``"auto"`` takes for each block the least
         s for which nothing overflows. With a scale the result is a `QuarterArray`.
     block_shape : sequence of int, optional
         Extents of the blocks that share a scale, -1 for an axis's whole extent; by default the tensor has one.
     rounding : {"nearest-even", "toward-zero", "stochastic"}, optional
-        Stochastic rounding needs `seed`.
+        By default to nearest even, and toward zero to an integer. Stochastic rounding needs `seed` and a format.
     overflow : {"saturate", "nan", "inf"}, optional
         What a finite number becomes whose rounded value passes the largest finite one. By default IEEE 754's result:
         the largest number where `rounding` is toward zero, else infinity, or NaN where the format has no infinity.
+        Integers always saturate.
     seed : int, optional
         0 to 2**64 - 1, for stochastic rounding.
     random_bits : int, optional
@@ -94,6 +98,8 @@ def cast(
     ``overflow="saturate"``, as on the IPU. F143 and F152 have no minus zero: negative numbers that round to zero
     become +0.
 
+    To int8 and uint8, infinities saturate as finite numbers do, and NaN becomes 0.
+
     Examples
     --------
     >>> import numpy as np
@@ -109,7 +115,10 @@ def cast(
         result = result_array(x.shape, plan.dtype) if out is None else out  # type: ignore[attr-defined]
         plan.executable(x, result, plan.layout, _NO_SCALE, _NO_SCALE, _NO_SEED)
         return result
+    if (integer := integer_dtype(format)) is not None:
+        return _to_integers(x, integer, scale, block_shape, rounding, overflow, out)
     target = format if type(format) is Format else format_of(format)
+    rounding = "nearest-even" if rounding is None else rounding
     one_of("rounding", rounding, tuple(ROUNDINGS))
     if overflow is None:
         overflow = default_overflow(target, rounding)
@@ -138,13 +147,35 @@ def cast(
     if codes.size:
         plan = _plan(source, codes.shape, codes.strides, in_blocks, target, written.strides, out_blocks, rounding,
                      overflow, random_bits, settings.num_threads)
-        if plain and result is written and (out is not None or codes.flags.c_contiguous):
+        as_given = codes.dtype == getattr(x, "dtype", None)
+        if plain and as_given and result is written and (out is not None or codes.flags.c_contiguous):
             _MEMO.keep(x, out, options, plan)
         began = perf_counter()
         plan.executable(codes, written, plan.layout, in_scales, out_scales, seeds)
         if listeners:
             what = f"{codes.shape} {source or 'float64'} to {target}"
             record(Run("popops.cast", what, plan.kernel, perf_counter() - began, plan))
+    return result
+
+
+def _to_integers(x: object, dtype: np.dtype[Any], scale: object, block_shape: object, rounding: str | None,
+                 overflow: object, out: Any) -> Array:
+    """`cast` to int8 or uint8: by way of numbers that hold every value, so that it is rounded once."""
+    for name, value in (("scale", scale), ("block_shape", block_shape)):
+        if value is not None:
+            raise bad_argument(name, value, f"None: {dtype} arrays carry no scale")
+    rounding = "toward-zero" if rounding is None else rounding
+    one_of("rounding", rounding, tuple(INTEGER_ROUNDINGS))
+    one_of("overflow", overflow, ("saturate", None))
+    x = x if isinstance(x, QuarterArray) else as_array("x", x, _SOURCES)
+    if isinstance(x, np.ndarray) and integer_dtype(x.dtype) is not None:
+        raise bad_type("x", x, f"numbers of a format: numpy.ndarray.astype casts integers to {dtype}")
+    codes, source, _, _ = _source(x)
+    if out is not None:
+        _check_out(out, codes.shape, dtype)
+    numbers = codes.copy() if source is None else cast(x, FP32)
+    result = result_array_like(codes, dtype) if out is None else out
+    write_integers(numbers, rounding, result)
     return result
 
 
@@ -172,6 +203,8 @@ def _source(x: object) -> tuple[Array, Format | None, Array, tuple[int, ...] | N
     if isinstance(x, QuarterArray):
         return x.codes, x.format, np.ascontiguousarray(x.scale, np.int8).reshape(-1), x.block_shape
     array = as_array("x", x, _SOURCES)
+    if integer_dtype(array.dtype) is not None:
+        array = array.astype(np.float32)  # which holds them exactly
     return array, _by_dtype(array.dtype), _NO_SCALE, None
 
 

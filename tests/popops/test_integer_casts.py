@@ -1,0 +1,155 @@
+"""Casts between 8-bit integers and formats, against whole numbers and fractions."""
+
+import math
+import re
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from format_oracle import USERS, round_magnitude, value
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from poplibs_py import testing
+from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
+from poplibs_py.formats import BF16, E4M3, E5M2, F143, F152, FP16, FP32, QuarterArray
+from poplibs_py.popops import cast
+
+EIGHT_BITS = (F143, F152, E4M3, E5M2)
+INTEGERS = (np.int8, np.uint8)
+ROUNDINGS = {None: math.trunc, "toward-zero": math.trunc, "nearest-even": round}  # Python rounds ties to even
+CODES = np.arange(256, dtype=np.uint8)
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def numbers_of(fmt):
+    """What each code stands for at scale 0: a fraction, an infinity, or None for NaN."""
+    infinity = ((1 << fmt.exponent_bits) - 1) << fmt.mantissa_bits
+    found = []
+    for code in range(1 << fmt.bits):
+        magnitude = code & ((1 << (fmt.bits - 1)) - 1)
+        is_nan = (code == fmt.nan_code) if fmt.specials == "negative_zero" else magnitude > fmt.max_code
+        number = None if is_nan else value(magnitude, fmt)
+        if fmt.specials == "ieee" and magnitude == infinity:
+            number = math.inf
+        found.append(number if number is None or code == magnitude else -number)
+    return found
+
+
+def integer(number, dtype, rounding):
+    """The 8-bit integer that a number becomes: NaN zero, infinities and what is too large the nearest limit."""
+    limits = np.iinfo(dtype)
+    if number is None:
+        return 0
+    if math.isinf(number):
+        return int(limits.max if number > 0 else limits.min)
+    return min(max(ROUNDINGS[rounding](number), int(limits.min)), int(limits.max))
+
+
+def signed(code, number, fmt):
+    """The code with the number's sign, where there is one: not of NaN, and not of zero without a minus zero."""
+    has_sign = number < 0 and code is not None and (code or fmt.specials != "negative_zero")
+    return code | 1 << (fmt.bits - 1) if has_sign else code
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("fmt", EIGHT_BITS, ids=str)
+def test_every_code_at_every_scale_to_integers(fmt, dtype):
+    numbers = numbers_of(fmt)
+    for scale in fmt.scales:
+        scaled = [n if n is None or math.isinf(n) else n * Fraction(2) ** scale for n in numbers]
+        for rounding in ROUNDINGS:
+            want = [integer(n, dtype, rounding) for n in scaled]
+            got = cast(QuarterArray(CODES, fmt, scale), dtype, rounding=rounding)
+            assert got.dtype == dtype
+            assert got.tolist() == want
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("fmt", EIGHT_BITS, ids=str)
+def test_every_integer_to_every_format_at_every_scale(fmt, dtype):
+    integers = CODES.view(dtype)
+    for scale in fmt.scales if fmt in (F143, F152) else (-32, -9, -8, -1, 0, 1, 7, 31):
+        for rounding in ("nearest-even", "toward-zero"):
+            codes = [round_magnitude(abs(n) / Fraction(2) ** scale, fmt, rounding) for n in integers.tolist()]
+            for overflow, beyond in (("saturate", fmt.max_code), ("nan", None)):
+                want = [beyond if code > fmt.max_code else code for code in codes]
+                q = cast(integers, fmt, scale=scale, rounding=rounding, overflow=overflow)
+                is_nan = np.isnan(q.to_array(np.float64)).tolist()
+                got = [None if nan else code for nan, code in zip(is_nan, q.codes.tolist(), strict=True)]
+                assert got == [signed(c, n, fmt) for c, n in zip(want, integers.tolist(), strict=True)]
+
+
+@pytest.mark.parametrize("fmt", [FP32, FP16, BF16, *USERS[:4]], ids=str)
+def test_other_formats_hold_integers_as_they_hold_numbers(fmt):
+    for dtype in INTEGERS:
+        integers = CODES.view(dtype)
+        exact = integers.astype(np.float32)
+        for got, want in ((cast(integers, fmt), cast(exact, fmt)),
+                          (cast(integers, fmt, rounding="stochastic", seed=3), cast(exact, fmt, rounding="stochastic",
+                                                                                   seed=3))):
+            np.testing.assert_array_equal(np.asarray(got), np.asarray(want))
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_wide_numbers_are_rounded_once(dtype):
+    for x in (np.arange(1 << 16, dtype=np.uint16).view(np.float16),
+              np.array([np.nextafter(1, 0), 1, 2.5, 127.5, 255.5, -128.5, -0.0, 1e308, -np.inf, np.nan])):
+        with np.errstate(invalid="ignore"):
+            numbers = x.astype(np.float64)
+        before = x.tobytes()
+        for rounding in ROUNDINGS:
+            want = [integer(None if math.isnan(n) else n, dtype, rounding) for n in numbers.tolist()]
+            assert cast(x, dtype, rounding=rounding).tolist() == want
+        assert x.tobytes() == before
+
+
+@given(hnp.arrays(np.float32, hnp.array_shapes(max_dims=3, max_side=6), elements=st.floats(width=32)), st.data())
+def test_layouts_scales_of_blocks_and_outputs(x, data):
+    dtype = data.draw(st.sampled_from(INTEGERS))
+    q = cast(x, F143, scale="auto", block_shape=(1,) + (-1,) * (x.ndim - 1), overflow="saturate")
+    with np.errstate(invalid="ignore"):
+        want = np.nan_to_num(np.clip(np.trunc(q.to_array()), np.iinfo(dtype).min, np.iinfo(dtype).max)).astype(dtype)
+    np.testing.assert_array_equal(cast(q, dtype), want)
+    np.testing.assert_array_equal(cast(q.T, dtype), want.T)
+    buffer = np.zeros([2 * n + 1 for n in x.shape], dtype)
+    out = buffer[tuple(slice(1, 2 * n + 1, 2) for n in x.shape)]
+    assert cast(q, dtype, out=out) is out
+    np.testing.assert_array_equal(out, want)
+    out[...] = 0
+    assert not buffer.any(), "nothing is written between the elements"
+    testing.check("cast", x, dtype)
+    testing.check("cast", q, dtype, rounding="nearest-even")
+    testing.check("cast", want, F152, scale="auto")
+
+
+def test_integers_and_numbers_laid_out_alike_are_told_apart():
+    integers, numbers = np.arange(8, dtype=np.int8), np.arange(8, dtype=np.float32)
+    for x in (integers, numbers, integers, numbers):
+        np.testing.assert_array_equal(cast(x, FP16), numbers.astype(np.float16))
+    same = np.arange(8, dtype=np.int8)
+    assert cast(same, F143, out=same.view(F143.dtype)).astype(np.float32).tolist() == numbers.tolist()
+
+
+@pytest.mark.parametrize("name", ["int8", np.int8, np.dtype(np.int8)])
+def test_names_of_integers(name):
+    assert cast(np.float32([1.9, -1.9]), name).tolist() == [1, -1]
+
+
+@pytest.mark.parametrize(("call", "message"), [
+    (lambda: cast(X, np.int8, scale=1), "scale: got 1; allowed: None"),
+    (lambda: cast(X, np.int8, block_shape=(1, 1)), "block_shape: got"),
+    (lambda: cast(X, np.int8, rounding="stochastic", seed=1), "rounding: got stochastic"),
+    (lambda: cast(X, np.uint8, overflow="nan"), "overflow: got nan"),
+    (lambda: cast(X.astype(np.int8), np.uint8), "x: got"),
+    (lambda: cast(X.astype(np.int16), np.uint8), "x: got int16"),
+    (lambda: cast(X.astype(np.int16), F143), "x: got int16"),
+    (lambda: cast(X, np.int16), "format: got"),
+    (lambda: cast(X, np.int8, out=np.zeros((2, 3), np.uint8)), "out: got uint8"),
+    (lambda: cast(X, np.int8, out=np.zeros((3, 2), np.int8)), "out: got an array of shape"),
+    (lambda: cast(X, np.uint8, out=QuarterArray.from_array(X)), "out: got"),
+])  # fmt: skip
+def test_bad_arguments_are_named(call, message):
+    with pytest.raises((InvalidArgumentError, InvalidTypeError), match="^" + re.escape(message)):
+        call()
