@@ -15,7 +15,7 @@ from ..formats import FORMATS, FP32, Format, QuarterArray, format_of
 from ..formats.arrays import as_array
 from ..formats.reference import Overflow, Rounding, default_overflow
 from ..formats.scales import auto_scale, checked_block_shape, checked_scale
-from ..program import LayoutMemo, overlaps_itself, result_array, result_array_like
+from ..program import Bound, Hold, LayoutMemo, overlaps_itself, result_array, result_array_like
 from ..program.record import Run, listeners, record
 from ._cast_plan import OVERFLOWS, ROUNDINGS, CastPlan
 from ._integers import INTEGER_ROUNDINGS, integer_dtype, write_integers
@@ -111,10 +111,11 @@ def cast(
     """
     options = (format, rounding, overflow, settings.num_threads)
     plain = scale is None and seed is None
-    if plain and not listeners and (plan := _MEMO.find(x, out, options)) is not None:
+    if plain and not listeners and (found := _MEMO.find(x, out, options)) is not None:
+        plan, run = found
         result = result_array(x.shape, plan.dtype) if out is None else out  # type: ignore[attr-defined]
-        plan.executable(x, result, plan.layout, _NO_SCALE, _NO_SCALE, _NO_SEED)
-        return result
+        if run(x, result, plan.layout, _NO_SCALE, _NO_SCALE, _NO_SEED):
+            return result  # else another thread has just changed one of them
     if (integer := integer_dtype(format)) is not None:
         return _to_integers(x, integer, scale, block_shape, rounding, overflow, out)
     target = format if type(format) is Format else format_of(format)
@@ -133,6 +134,7 @@ def cast(
         random_bits = 31
 
     codes, source, in_scales, in_blocks = _source(x)
+    keep = Hold(codes)  # while NumPy looks for a scale, or copies it
     if source is None and rounding == "stochastic":
         raise bad_argument("rounding", rounding, "'nearest-even' or 'toward-zero' from float64; cast to float32 first")
     if scale is None and out is None and target.dtype is not None:
@@ -147,14 +149,15 @@ def cast(
     if codes.size:
         plan = _plan(source, codes.shape, codes.strides, in_blocks, target, written.strides, out_blocks, rounding,
                      overflow, random_bits, settings.num_threads)
-        as_given = codes.dtype == getattr(x, "dtype", None)
-        if plain and as_given and result is written and (out is not None or codes.flags.c_contiguous):
-            _MEMO.keep(x, out, options, plan)
         began = perf_counter()
         plan.executable(codes, written, plan.layout, in_scales, out_scales, seeds)
         if listeners:
             what = f"{codes.shape} {source or 'float64'} to {target}"
             record(Run("popops.cast", what, plan.kernel, perf_counter() - began, plan))
+        alike = codes.base is x and (codes.flags.c_contiguous if out is None else written.base is out)
+        if plain and alike and isinstance(result, np.ndarray):
+            _MEMO.keep(x, out, options, (plan, Bound(plan.executable, codes, written, None, None, None, None)))
+    del keep
     return result
 
 
@@ -171,12 +174,12 @@ def _to_integers(x: object, dtype: np.dtype[Any], scale: object, block_shape: ob
     if isinstance(x, np.ndarray) and integer_dtype(x.dtype) is not None:
         raise bad_type("x", x, f"numbers of a format: numpy.ndarray.astype casts integers to {dtype}")
     codes, source, _, _ = _source(x)
-    if out is not None:
-        _check_out(out, codes.shape, dtype)
+    result = result_array_like(codes, dtype) if out is None else _checked_out(out, codes.shape, dtype)
+    keep = Hold(codes, result)  # NumPy does it all
     numbers = codes.copy() if source is None else cast(x, FP32)
-    result = result_array_like(codes, dtype) if out is None else out
     write_integers(numbers, rounding, result)
-    return result
+    del keep
+    return result if out is None else out
 
 
 @lru_cache(maxsize=1024)
@@ -216,13 +219,12 @@ def _destination(x: object, codes: Array, target: Format, scale: object, block_s
             raise bad_argument("scale", scale, "None where `out` is a QuarterArray, whose own scales hold")
         if out.format != target:
             raise bad_argument("out", f"a QuarterArray of {out.format}", f"a QuarterArray of {target}")
-        _check_out(out.codes, codes.shape, target.code_dtype)
-        return out, out.codes, np.ascontiguousarray(out.scale, np.int8).reshape(-1), out.block_shape
+        written = _checked_out(out.codes, codes.shape, target.code_dtype)
+        return out, written, np.ascontiguousarray(out.scale, np.int8).reshape(-1), out.block_shape
     if out is not None:
         if scale is not None or target.dtype is None:
             raise bad_type("out", type(out), "a QuarterArray, which can carry the scale and the format")
-        _check_out(out, codes.shape, target.dtype)
-        return out, out, _NO_SCALE, None  # type: ignore[return-value]
+        return out, _checked_out(out, codes.shape, target.dtype), _NO_SCALE, None
     if target == FP32:
         raise bad_argument("scale", scale, "None: float32 arrays carry no scale")
     blocks = checked_block_shape(block_shape, codes.shape)
@@ -233,22 +235,24 @@ def _destination(x: object, codes: Array, target: Format, scale: object, block_s
     return made, made.codes, exponents.reshape(-1), blocks
 
 
-def _check_out(out: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    if not isinstance(out, np.ndarray) or out.dtype != dtype or isinstance(out, np.ma.MaskedArray):
-        got = type(out) if isinstance(out, np.ma.MaskedArray) else getattr(out, "dtype", type(out))
-        raise bad_type("out", got if isinstance(got, type) else str(got), f"an array of {dtype}")
-    if out.shape != shape:
-        raise bad_argument("out", f"an array of shape {out.shape}", f"the shape of x, {shape}")
-    if not out.flags.writeable:
+def _checked_out(out: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """A view of `out`, which stays as it is checked here whatever another thread makes of the caller's own."""
+    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
+        raise bad_type("out", type(out), f"an array of {dtype}")
+    view = out.view(np.ndarray)
+    if view.dtype != dtype:
+        raise bad_type("out", str(view.dtype), f"an array of {dtype}")
+    if view.shape != shape:
+        raise bad_argument("out", f"an array of shape {view.shape}", f"the shape of x, {shape}")
+    if not view.flags.writeable:
         raise bad_argument("out", "a read-only array", "a writeable one")
-    if overlaps_itself(out):
+    if overlaps_itself(view):
         raise bad_argument("out", "an array with elements that share memory", "one of separate elements")
+    return view
 
 
 def _apart(codes: Array, written: Array) -> Array:
     """The input, copied where writing the output would destroy elements not yet read."""
-    if codes is not written and codes.base is None and written.base is None:
-        return codes  # each owns its memory
     if not np.may_share_memory(codes, written):
         return codes
     same = codes.ctypes.data == written.ctypes.data and codes.strides == written.strides

@@ -6,12 +6,14 @@ the NumPy C interface is used for their addresses.
 
 cimport cython
 cimport numpy as cnp
-from cpython.ref cimport Py_XDECREF, PyObject
+from cpython.ref cimport Py_INCREF, Py_XDECREF, PyObject, PyTypeObject
 from libc.stdint cimport int64_t, uint16_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from program.program cimport pop_segment, pop_tile, pop_vertex
+
+import math
 
 import numpy as np
 
@@ -32,6 +34,11 @@ cdef extern from "program/memory.h" nogil:
         int64_t in_use
         int64_t peak
     pop_memory_state pop_memory
+
+cdef extern from "numpy/arrayobject.h":
+    PyTypeObject *PyArray_Type "&PyArray_Type"
+    object PyArray_NewFromDescr(PyTypeObject *kind, cnp.dtype dtype, int axes, cnp.npy_intp *extents,
+                                cnp.npy_intp *strides, void *data, int flags, PyObject *like)  # takes dtype's reference
 
 cdef extern from "Python.h":
     PyObject *PyWeakref_NewRef(PyObject *owner, PyObject *callback) except NULL
@@ -68,21 +75,35 @@ cdef class Block:
         pop_memory_give(self.at, self.bytes)
 
 
-def temporary(tuple shape):
-    """Return an FP32 array of counted memory, with whatever it held before."""
+cdef enum:
+    MOST_AXES = 32
+
+
+def temporary(tuple shape, dtype=np.float32):
+    """Return an array of counted memory, C-contiguous, with whatever it held before.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        At most 32 extents.
+    dtype : dtype, optional
+    """
     cdef Block block = Block.__new__(Block)
-    cdef cnp.npy_intp extents[8]
-    cdef int i
-    block.bytes = 4
-    for i in range(len(shape)):
+    cdef cnp.npy_intp extents[MOST_AXES]
+    cdef cnp.dtype kind = np.dtype(dtype)
+    cdef int i, axes = <int>len(shape)
+    if axes > MOST_AXES or min(shape, default=0) < 0:
+        raise bad_argument("shape", shape, f"at most {MOST_AXES} extents, none negative")
+    for i in range(axes):
         extents[i] = shape[i]
-        block.bytes *= extents[i]
+    block.bytes = math.prod(shape) * kind.itemsize
     block.at = pop_memory_take(block.bytes)
     if block.at == NULL and block.bytes:
         raise MemoryError(f"no memory for {block.bytes} temporary bytes")
     if block.at == NULL:
-        return np.empty(shape, np.float32)
-    array = cnp.PyArray_SimpleNewFromData(len(shape), extents, cnp.NPY_FLOAT, block.at)
+        return np.empty(shape, kind)
+    Py_INCREF(kind)
+    array = PyArray_NewFromDescr(PyArray_Type, kind, axes, extents, NULL, block.at, cnp.NPY_ARRAY_CARRAY, NULL)
     cnp.set_array_base(array, block)
     return array
 
@@ -179,18 +200,22 @@ cdef class Hold:
     ----------
     *arrays : numpy.ndarray or None
 
+        At most 32.
+
     Raises
     ------
     InvalidArgumentError
-        If the memory that a view looks at has gone already.
+        If the memory that a view looks at has gone already, or for more arrays.
     """
 
     cdef Held held
 
     def __cinit__(self, *arrays):
         self.held.count = 0
+        if len(arrays) > MOST_OPERANDS:
+            raise bad_argument("arrays", f"{len(arrays)} arrays", f"at most {MOST_OPERANDS}")
         for array in arrays:
-            if array is not None and self.held.count < MOST_OPERANDS:
+            if array is not None:
                 hold(&self.held, <cnp.ndarray?>array, True)
 
     def __dealloc__(self):
@@ -231,7 +256,7 @@ cdef class Executable:
         For each compute set, its segments: address of the vertex, table of items (one-dimensional, structured),
         and the tile of each item (int, not descending).
     n_operands : int
-        Arrays that a call passes.
+        Arrays that a call passes, at most 31.
     n_tiles : int
         Tiles that the items are spread over; contiguous tiles share a thread.
     scratch_bytes : int
@@ -255,6 +280,8 @@ cdef class Executable:
                   int64_t workspace_bytes, int threads):
         cdef cnp.ndarray table, shares
         cdef int64_t i = 0, s
+        if not 0 <= n_operands < MOST_OPERANDS:  # the workspace is one more
+            raise bad_argument("n_operands", n_operands, f"0 to {MOST_OPERANDS - 1}")
         threads = max(1, min(threads, POP_MAX_THREADS))
         self.threads = threads
         self.n_operands = n_operands
@@ -290,7 +317,7 @@ cdef class Executable:
 
     def __call__(self, *arrays):
         """Run on these arrays, in the operands' order."""
-        if len(arrays) != self.n_operands or self.n_operands > 30:
+        if len(arrays) != self.n_operands:
             raise ValueError(f"arrays: got {len(arrays)}; allowed: exactly {self.n_operands}")
         for array in arrays:
             if not isinstance(array, cnp.ndarray):
@@ -381,7 +408,7 @@ cdef class Bound:
     cdef const int64_t *words
 
     def __cinit__(self, Executable executable, *arrays):
-        if len(arrays) != executable.n_operands or executable.n_operands > 30:
+        if len(arrays) != executable.n_operands:
             raise ValueError(f"arrays: got {len(arrays)}; allowed: exactly {executable.n_operands}")
         words = []
         for array in arrays:

@@ -5,6 +5,7 @@
 
 cimport cython
 cimport numpy as cnp
+from cpython.ref cimport PyObject, PyTypeObject
 from libc.math cimport INFINITY, isfinite
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
@@ -18,10 +19,14 @@ import numpy as np
 from poplibs_py.config import settings
 from poplibs_py.errors import bad_argument, bad_type
 from poplibs_py.formats import FORMATS, Format
-from poplibs_py.program import Executable, overlaps_itself, result_array
+from poplibs_py.program import Executable, Hold, overlaps_itself, result_array
 from poplibs_py.program.record import Run, listeners, record
 
 cnp.import_array()
+
+cdef extern from "numpy/arrayobject.h":
+    PyTypeObject *PyArray_Type "&PyArray_Type"
+    object PyArray_View(cnp.ndarray array, PyObject *dtype, PyTypeObject *kind)
 
 cdef extern from "Python.h":
     long long PyLong_AsLongLongAndOverflow(object value, int *overflow) except? -1
@@ -141,6 +146,13 @@ cpdef object output(object shape, cnp.dtype dtype, object out):
     return out
 
 
+cdef object view_of(object out):
+    """A view, which stays as it is whatever another thread makes of `out`; what is no array for it to be refused."""
+    if not isinstance(out, cnp.ndarray) or isinstance(out, MaskedArray):
+        return out
+    return PyArray_View(out, NULL, PyArray_Type)
+
+
 cpdef uint64_t seed_of(object seed) except? 0:
     """Return the 64-bit seed ``s0 + 2**32 * s1``."""
     if isinstance(seed, (tuple, list)) or (isinstance(seed, np.ndarray) and seed.ndim):
@@ -234,7 +246,7 @@ cdef class Draw:
         """
         cdef pop_random_call call = self.numbers
         cdef uint32_t modifier
-        result = output(shape, self.dtype, out)
+        result = output(shape, self.dtype, view_of(out))
         modifier = modifier_of(seed_modifier)
         call.first = counted("offset", offset, LAST // self.unit) * self.unit
         call.count = cnp.PyArray_SIZE(result) * self.unit
@@ -245,19 +257,20 @@ cdef class Draw:
             raise bad_argument(name, value, "0 where there is no seed")
         else:
             take_default(&call, self.per_row)
-        if call.count == 0:
-            return result
-        filled = result
-        if out is not None and (not cnp.PyArray_IS_C_CONTIGUOUS(out) or (source is not None and spoils(source, out))):
-            filled = result_array(out.shape, self.dtype)
-        began = perf_counter() if LISTENERS else 0
-        self.run(&call, filled, source, threads)
-        if filled is not result:
-            result[...] = filled
-        if LISTENERS:
-            name = f"{self.kernel.name} ({self.kernel.level})"
-            record(Run("poprand", f"{self.kernel.op} {result.shape} {self.dtype}", name, perf_counter() - began))
-        return result
+        if call.count:
+            filled = result
+            if out is not None and (not cnp.PyArray_IS_C_CONTIGUOUS(result)
+                                    or (source is not None and spoils(source, result))):
+                filled = result_array(result.shape, self.dtype)
+            began = perf_counter() if LISTENERS else 0
+            self.run(&call, filled, source, threads)
+            if filled is not result:
+                _held = Hold(result)  # while NumPy copies
+                result[...] = filled
+            if LISTENERS:
+                name = f"{self.kernel.name} ({self.kernel.level})"
+                record(Run("poprand", f"{self.kernel.op} {result.shape} {self.dtype}", name, perf_counter() - began))
+        return result if out is None else out
 
     cdef int run(self, pop_random_call *call, object out, object source, object threads) except -1:
         cdef cnp.npy_intp size = sizeof(pop_random_call)
@@ -271,6 +284,7 @@ cdef class Draw:
             executable(out, last)
         else:
             if not cnp.PyArray_IS_C_CONTIGUOUS(source):
+                _held = Hold(source)
                 source = np.ascontiguousarray(source)
             executable(source, out, last)
         return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -248,3 +249,25 @@ def test_a_bounded_dynamic_product_makes_its_transpose_once(groups, monkeypatch)
     assert got.tobytes() == (w.T @ x).tobytes()
     offsets = pattern_arrays(w.T, False)[0]
     assert least == np.max(np.diff(offsets))
+
+
+@pytest.mark.parametrize("form", ["float16", "f143"])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_slices_take_no_memory_that_is_not_counted(form, transposed):
+    rng = np.random.default_rng(6)
+    w = sparse(rng, 512, 512, (1, 1), form, density=0.3, scaled=form == "f143")
+    w = w.T if transposed else w
+    x, out = numbers(rng, (512, 16)), np.zeros((512, 16), np.float32)
+    how = {"available_memory_proportion": w.n_blocks * 2 / Target.host().bytes_per_tile, "strict_memory": True}
+    with limited_threads(1):
+        expected = static.sparse_dense_matmul(w, x, out=out, **how).copy()  # what stays is made
+        tracemalloc.start()
+        try:
+            got, most = held(lambda: static.sparse_dense_matmul(w, x, out=out, **how))
+            traced = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert got.tobytes() == expected.tobytes() == (w @ x).tobytes()
+    rows = 8 * (w.shape[0] + 1)  # offsets of block rows
+    assert traced < 4 * rows + w.n_blocks
+    assert most > w.n_blocks

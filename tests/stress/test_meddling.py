@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from poplibs_py import poplin, popops, poprand
 from poplibs_py.errors import InvalidArgumentError
 from poplibs_py.popsparse import BlockSparseMatrix, dynamic, static
 from poplibs_py.testing import assert_same_bits
@@ -77,9 +78,10 @@ def cases():
     rng = np.random.default_rng(7)
     a, b = (rng.integers(-3, 4, shape).astype(np.float32) for shape in ((ROWS, DEPTH), (DEPTH, COLUMNS)))
     w = BlockSparseMatrix.from_dense(a, 4, density=0.5)
-    column = np.arange(ROWS, dtype=np.float32)
+    column, row = np.arange(ROWS, dtype=np.float32), np.arange(COLUMNS, dtype=np.float32)
     c, ready = ((ROWS, COLUMNS), np.float32), static.prepare_dense(b)
     plan = static.plan_sparse_dense_matmul(w, COLUMNS, bias=True)
+    dense_plan = poplin.plan_matmul(a.shape, b.shape, bias_dtype="float32")
     grads, x = b[:ROWS], b
     yield "sparse", biased(partial(static.sparse_dense_matmul, w, b), column), *c
     yield "swapped", biased(partial(static.dense_sparse_matmul, b.T.copy(), w.T), column), (COLUMNS, ROWS), np.float32
@@ -92,6 +94,23 @@ def cases():
     for name, fmt in (("gradient", np.float32), ("gradient in FP16", np.float16)):
         grad = partial(static.sparse_grad_w, w, grads, x)
         yield name, patched("popsparse.products.sample", "program", grad), w.blocks.shape, fmt
+    yield "dense", patched("poplin.matmul.api", "read_call", partial(poplin.matmul, a, b, options={}), After), *c
+    yield "dense again", patched("poplin.matmul.api", "_seen", partial(poplin.matmul, a, b), After), *c
+    yield "dense compiled", biased(partial(poplin.compile_matmul(dense_plan), a, b), row), *c
+    yield "accumulated", patched("poplin.matmul.api", "read_call", partial(accumulate, a, b), After), *c
+    at_random = partial(popops.cast, b, "float16", rounding="stochastic", seed=1)
+    yield "cast", patched("popops.cast", "_plan", at_random), b.shape, np.float16
+    yield "cast again", patched("popops.cast", "_MEMO", partial(popops.cast, b, "float16"), After), b.shape, np.float16
+    yield "uniform", seeded(partial(poprand.uniform, c[0])), *c
+    yield "dropout", seeded(partial(poprand.dropout, np.ones(c[0], np.float32), 0.5)), *c
+
+
+def accumulate(a, b, out):
+    return poplin.matmul_acc(out, a, b)
+
+
+def seeded(call):
+    return lambda out, deed: call(out=out, seed=Meddler(5, deed))
 
 
 CASES = [pytest.param(*case[1:], id=case[0]) for case in cases()]

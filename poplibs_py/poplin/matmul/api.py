@@ -11,7 +11,7 @@ import numpy as np
 from ...config import settings
 from ...errors import UnsupportedError, bad_argument, bad_type, one_of
 from ...formats import QuarterArray, format_of
-from ...program import Hold, result_array
+from ...program import Hold, result_array, temporary
 from ...program.record import asked_target, listening
 from ...target import Target, resolve_target
 from ..convolution import ConvPlan
@@ -520,13 +520,12 @@ def _product(
     held = _prepared(a, b)
     into = None if out is None else receiver(out, out_name)
     call = read_call(left, right, into, out_dtype, row, out_name)
-    keep = Hold(left.array, right.array, row, None if into is None else into.array)  # until this call returns
+    written = None if into is None else into.array
+    keep = Hold(left.array, right.array, row, written)  # until this call returns
     sources = [x for x in (left.array, right.array, row) if x is not None]
     if into is not None and any(np.may_share_memory(into.array, x) for x in sources):
-        spare = out.copy()
-        _product(a, b, spare, None, epilogue, bias, options, target, None)
-        into.array[...] = receiver(spare, out_name).array
-        return out
+        into = Given(_copied(into.array), into.format, into.scale)
+        call, key = read_call(left, right, into, out_dtype, row, out_name), None
     whole = None
     result = result_array(call.shape, call.format.dtype) if into is None else into.array
     if held is None:
@@ -538,8 +537,16 @@ def _product(
         run = program.bound(left.array, right.array, result, None, left.scales, right.scales, whole)
         _keep(a, b, key, _Ready(call, program, run), left, right)
     program.run(left.array, right.array, result, row, left.scales, right.scales, whole)
+    if written is not None and written is not result:
+        written[...] = result
     del keep
     return result if out is None else out
+
+
+def _copied(array: Array) -> Array:
+    copy: Array = temporary(array.shape, array.dtype)
+    copy[...] = array
+    return copy
 
 
 def _prepared(a: Any, b: Any) -> PreparedMatrix | None:

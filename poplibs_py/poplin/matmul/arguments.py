@@ -11,6 +11,7 @@ import numpy as np
 from ...errors import bad_argument, bad_type, one_of
 from ...formats import FORMATS, FP16, FP32, Format, QuarterArray, format_of
 from ...formats.arrays import as_array
+from ...program import overlaps_itself
 from .options import ACTIVATIONS
 from .params import MatmulParams, Operand, Scales
 from .plan import Epilogue
@@ -220,6 +221,8 @@ def _check_out(out: Array, shape: tuple[int, ...], name: str) -> None:
         raise bad_argument(name, f"shape {out.shape}", f"shape {shape}")
     if not out.flags.writeable:
         raise bad_argument(name, "a read-only array", "a writeable array")
+    if overlaps_itself(out):
+        raise bad_argument(name, "an array whose elements share memory", "one element to each place")
 
 
 def _with_bias(p: MatmulParams, bias: Array) -> MatmulParams:

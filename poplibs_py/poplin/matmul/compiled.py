@@ -10,7 +10,7 @@ import numpy as np
 from ...errors import MemoryBoundWarning, bad_argument, bad_type
 from ...formats import Format, format_of
 from ...immutable import Immutable
-from ...program import result_array
+from ...program import Hold, result_array
 from ...target import Target
 from .arguments import Array, contiguous, epilogue_of, taken
 from .lower import Program, lower
@@ -62,14 +62,14 @@ class CompiledMatmul(Immutable):
         """Run on C-contiguous operands of the planned shapes and formats."""
         p = self.plan.asked
         left, right = taken(a, "a"), taken(b, "b")
-        if out is None:
-            out = result_array(self._shapes[2], p.out.format.dtype)
-        if not isinstance(out, np.ndarray):
+        if not (out is None or isinstance(out, np.ndarray)):
             raise bad_type("out", type(out).__name__, "a numpy.ndarray")
+        # of `out` a view, which stays as it is checked here
+        result = result_array(self._shapes[2], p.out.format.dtype) if out is None else taken(out, "out")
         planned = (
             ("a", left, p.a, self._shapes[0]),
             ("b", right, p.b, self._shapes[1]),
-            ("out", taken(out, "out"), p.out, self._shapes[2]),
+            ("out", result, p.out, self._shapes[2]),
         )
         for name, array, operand, shape in planned:
             unfit = array.shape != shape or format_of(array) != operand.format
@@ -77,18 +77,20 @@ class CompiledMatmul(Immutable):
                 lies = ", C-contiguous and writeable" if name == "out" else ""
                 allowed = f"{operand.format} of shape {shape}{lies}"
                 raise bad_argument(name, f"{array.dtype} of shape {array.shape}", allowed)
-        if np.may_share_memory(out, left) or np.may_share_memory(out, right):
-            raise bad_argument("out", "an array that overlaps an operand", "memory of its own")
         row: Array | None = None
         if p.bias is not None:
             row = taken(bias, "bias")
             if row.shape != (p.n,) or format_of(row) != p.bias:
                 raise bad_argument("bias", f"{row.dtype} of shape {row.shape}", f"{p.bias} of shape ({p.n},)")
-            row = np.require(row, None, _LIES)
         elif bias is not None:
             raise bad_argument("bias", "an array", "None: the plan has no bias")
-        self._program.run(np.require(left, None, _LIES), np.require(right, None, _LIES), out, row)
-        return out
+        if any(np.may_share_memory(result, x) for x in (left, right, row) if x is not None):
+            raise bad_argument("out", "an array that overlaps an operand", "memory of its own")
+        keep = Hold(left, right, row)  # while NumPy copies what lies otherwise
+        left, right = np.require(left, None, _LIES), np.require(right, None, _LIES)
+        self._program.run(left, right, result, None if row is None else np.require(row, None, _LIES))
+        del keep
+        return result if out is None else out
 
 
 def _check_plan(plan: object) -> None:

@@ -30,6 +30,7 @@ TILE_COLUMNS = 64
 """Columns of a strip of X for matrix units."""
 _ELEMENT_COLUMNS = 64
 _SPECIAL_BYTES = 64
+_INDEX_BYTES = 12  # of a gathered block: which it was, which it is
 _ITEMSIZES = {f.name: f.itemsize for f in FORMATS}
 _BF16_VALUED = ("bfloat16", "f143", "f152", "e4m3", "e5m2")
 
@@ -217,9 +218,10 @@ class Product:
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes of a block that must be gathered before it is decoded: those of a transpose lie apart."""
+        """Bytes to gather a block before it is decoded, as a transpose's lie apart: codes, scale, two indices."""
         rows, columns = self.block_shape
-        return rows * columns * itemsize_of(self.w.format) if self.transposed else 0
+        codes = rows * columns * itemsize_of(self.w.format)
+        return codes + _INDEX_BYTES + (self.w.scale is None) if self.transposed else 0
 
     @property
     def gathered_bytes(self) -> int:

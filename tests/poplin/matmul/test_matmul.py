@@ -1,13 +1,17 @@
 """Dense products in every format, shape and layout: exact data bit for bit, then bounds, then invariants."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from poplibs_py import poplin
+from poplibs_py.errors import InvalidArgumentError
 from poplibs_py.formats import BF16, F143, FORMATS, FP16, FP32, Format, QuarterArray, format_of
 from poplibs_py.poplin.matmul import reference
+from poplibs_py.program import memory_peak
 from poplibs_py.testing import (
     assert_same_bits,
     check,
@@ -275,3 +279,39 @@ def test_groups_must_match():
     with pytest.raises(ValueError, match="a: got shape"):
         poplin.matmul_grouped(x[0], x[0])
     assert_same_bits(poplin.matmul_grouped_acc(x.copy(), x, x), x @ x + 1)
+
+
+@pytest.mark.parametrize("call", [
+    lambda a, b, out: poplin.matmul(a, b, out=out),
+    lambda a, b, out: poplin.matmul(a, poplin.prepare(b), out=out),
+    lambda a, b, out: poplin.matmul(a, b, target="gc200", out=out),
+])  # fmt: skip
+def test_an_output_whose_elements_share_memory_is_refused(call):
+    a, b, room = np.ones((6, 4), np.float32), np.ones((4, 5), np.float32), np.zeros(30, np.float32)
+    for strides in ((4, 4), (0, 4), (4, 0), (16, 4), (-4, 4)):
+        out = np.lib.stride_tricks.as_strided(room[8:], (6, 5), strides)
+        with pytest.raises(InvalidArgumentError, match=r"^out: .* share memory"):
+            call(a, b, out)
+    assert not room.any()
+
+
+def test_an_accumulator_whose_elements_share_memory_is_refused():
+    c = np.lib.stride_tricks.as_strided(np.zeros(5, np.float32), (3, 3), (4, 4))
+    with pytest.raises(InvalidArgumentError, match=r"^c: .* share memory"):
+        poplin.matmul_acc(c, np.ones((3, 3), np.float32), np.ones((3, 3), np.float32))
+
+
+@pytest.mark.parametrize("view", [np.asarray, np.transpose, lambda c: c[::-1]], ids=["whole", "turned", "reversed"])
+def test_the_copy_of_an_output_that_overlaps_an_operand_is_counted(view):
+    rng = np.random.default_rng(1)
+    c, b = (rng.integers(-3, 4, (300, 300)).astype(np.float32) for _ in range(2))
+    due = c @ b
+    memory_peak(reset=True)
+    tracemalloc.start()
+    try:
+        assert poplin.matmul(c, b, out=(out := view(c)), available_memory_proportion=0.01) is out
+        traced = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert np.array_equal(out, due)
+    assert traced < c.nbytes < memory_peak()

@@ -14,7 +14,7 @@ from ....formats.reference import decode
 from ....immutable import Immutable
 from ....kernels import select
 from ....popops.cast import MOST_SEED, cast
-from ....program import result_array
+from ....program import overlaps_itself, result_array
 from ....program.record import Run, listening, record
 from ....target import Target
 from ...convolution import ConvPlan
@@ -260,3 +260,5 @@ def _check_out(out: Array | None, shape: tuple[int, ...], fmt: Format) -> None:
     if not isinstance(out, np.ndarray) or out.shape != shape or out.dtype != fmt.dtype or not out.flags.writeable:
         got = f"{out.dtype} of shape {out.shape}" if isinstance(out, np.ndarray) else type(out).__name__
         raise bad_argument("out", got, f"a writeable {fmt} array of shape {shape}")
+    if overlaps_itself(out):
+        raise bad_argument("out", "an array whose elements share memory", "one element to each place")
