@@ -105,6 +105,8 @@ def test_dynamic_matmul_equals_static(block_shape, outputs, inputs, batch, densi
     given_x = np.ascontiguousarray(x.T) if transpose_rhs else x
     got = dynamic.sparse_dense_matmul(w, given_x, transpose_lhs=transpose_lhs, transpose_rhs=transpose_rhs)
     assert got.tobytes() == static.sparse_dense_matmul(op, x).tobytes()
+    turned = dynamic.dense_sparse_matmul(given_x.T, w, transpose_lhs=transpose_rhs, transpose_rhs=not transpose_lhs)
+    assert turned.tobytes() == static.dense_sparse_matmul(x.T, op.T).tobytes()
 
 
 @pytest.mark.parametrize("name", ["float32", "float16", "f143"])
@@ -123,10 +125,19 @@ def test_capacity_grows_with_a_warning_and_only_then(name):
     with pytest.warns(CapacityWarning, match="64 blocks"):
         assert np.array_equal(dynamic.sparse_dense_matmul(w, x, capacity=capacity), dense(w)[0] @ x)
     assert capacity.blocks == 64
+    small = dynamic.Capacity(30)
+    with pytest.warns(CapacityWarning, match="64 blocks"):
+        got = dynamic.fully_connected_sparse_grad_w(w, x.T, x.T, capacity=small)
+    assert np.array_equal(got, dynamic.fully_connected_sparse_grad_w(w, x.T, x.T))
+    assert np.array_equal(dynamic.dense_sparse_matmul(x.T, w, capacity=small), x.T @ dense(w)[0])
+    assert small.blocks == 64
 
 
 @pytest.mark.parametrize("call", [
     lambda w, x: dynamic.sparse_dense_matmul(w, x, capacity=5),
+    lambda w, x: dynamic.dense_sparse_matmul(x, w, capacity=5),
+    lambda w, x: dynamic.dense_sparse_matmul(w, x),
+    lambda w, x: dynamic.fully_connected_sparse_grad_w(w, x, x, capacity=5),
     lambda w, x: dynamic.fully_connected_fwd(w, x[:, :3]),
     lambda w, x: dynamic.fully_connected_fwd(w, x, activation="tanh"),
     lambda w, x: dynamic.fully_connected_fwd(w, x, bias=[1, 2]),

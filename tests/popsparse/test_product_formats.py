@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
 from poplibs_py.formats import FORMATS, format_of
-from poplibs_py.popsparse import BlockSparseMatrix, reference, static
+from poplibs_py.popsparse import BlockSparseMatrix, dynamic, reference, static
 
 NAMES = [f.name for f in FORMATS]
 BLOCKS = [(1, 1), (4, 4), (8, 8), (16, 16), (32, 32), (3, 5), (1, 4), (8, 1), (7, 16)]
@@ -45,6 +46,9 @@ def test_every_pair_of_formats(w_name, x_name, block_shape, rows, depth, columns
     assert np.array_equal(static.sparse_dense_matmul(w, x), expected)
     prepared = static.prepare_dense(x, w.format)
     assert np.array_equal(static.sparse_dense_matmul(w, prepared), expected)
+    left = static.prepare_dense(np.asarray(x.swapaxes(1, 2), order=order), w.format, side="left")
+    for _ in range(2):
+        assert np.array_equal(static.dense_sparse_matmul(left, w.T), expected.swapaxes(1, 2))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -71,3 +75,26 @@ def test_infinities_and_nans_travel_as_ieee_says():
     assert np.all(np.isposinf(got[:, 0]))
     assert np.all(np.isnan(got[:, 1]))
     assert np.all(got[:, 2] == 1)
+
+
+def test_a_prepared_operand_serves_its_side():
+    rng = np.random.default_rng(4)
+    w = BlockSparseMatrix.from_dense(numbers(rng, (45, 37), "float32"), (8, 4), density=0.4)
+    x, bias = numbers(rng, (70, 45), "float32"), numbers(rng, (37,), "float32")
+    left = static.prepare_dense(x, side="left")
+    assert "side=left" in repr(left)
+    out = np.empty((70, 37), np.float16)
+    assert static.dense_sparse_matmul(left, w, bias=bias, activation="relu", out=out) is out
+    assert np.array_equal(out, static.dense_sparse_matmul(x, w, bias=bias, activation="relu", out_dtype="float16"))
+    assert np.array_equal(dynamic.dense_sparse_matmul(left, w), x @ dense(w)[0])
+    static.dense_sparse_matmul(left, w), static.sparse_dense_matmul(w.T, static.prepare_dense(x.T))
+    for call in (lambda: static.sparse_dense_matmul(w.T, left), lambda: dynamic.sparse_dense_matmul(w.T, left),
+                 lambda: static.dense_sparse_matmul(static.prepare_dense(x.T), w)):
+        with pytest.raises(InvalidTypeError, match=r"^x: got operand prepared for the .*prepare_dense\(x, side="):
+            call()
+    with pytest.raises(InvalidArgumentError, match=r"^side: got up"):
+        static.prepare_dense(x, side="up")
+    with pytest.raises(InvalidArgumentError, match=r"^transpose_lhs: got True"):
+        dynamic.dense_sparse_matmul(left, w, transpose_lhs=True)
+    with pytest.raises(InvalidTypeError, match=r"^x: got PreparedDense"):
+        static.sparse_grad_w(w, x.T, left)

@@ -18,7 +18,13 @@ from ..products.prepared import PreparedDense
 from ..products.sample import sample
 from .capacity import Capacity
 
-__all__ = ["fully_connected_fwd", "fully_connected_grad_a", "fully_connected_sparse_grad_w", "sparse_dense_matmul"]
+__all__ = [
+    "dense_sparse_matmul",
+    "fully_connected_fwd",
+    "fully_connected_grad_a",
+    "fully_connected_sparse_grad_w",
+    "sparse_dense_matmul",
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -66,15 +72,51 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, trans
     """
     check_matrix("w", w)
     memory = memory_of(available_memory_proportion, strict_memory, options)
-    left = w.T if flag("transpose_lhs", transpose_lhs) else w
-    if flag("transpose_rhs", transpose_rhs):
-        if isinstance(x, PreparedDense):
-            raise bad_argument("transpose_rhs", True, "False where x is a PreparedDense")
-        operand = dense_operand("x", x)
-        turned = operand.moved(lambda array: array.swapaxes(-1, -2) if array.ndim >= 2 else array)
-        return multiply(left, turned, out=out, out_dtype=out_dtype, bias=bias, activation=activation,
-                        capacity=_room(w, capacity), memory=memory)
-    return multiply(left, x, out=out, out_dtype=out_dtype, bias=bias, activation=activation,
+    left, right = w.T if flag("transpose_lhs", transpose_lhs) else w, _turned(x, "transpose_rhs", transpose_rhs)
+    return multiply(left, right, out=out, out_dtype=out_dtype, bias=bias, activation=activation,
+                    capacity=_room(w, capacity), memory=memory)
+
+
+def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix, *, transpose_lhs: bool = False,
+                        transpose_rhs: bool = False, capacity: Capacity | None = None, out: Any = None,
+                        out_dtype: object = None, bias: object = None, activation: str | None = None,
+                        available_memory_proportion: float = 0, strict_memory: bool = False,
+                        options: Mapping[str, Any] | None = None) -> Any:
+    """Multiply a dense matrix by a block-sparse one with a new pattern: ``Y = activation(op(X) op(W) + bias)``.
+
+    Parameters
+    ----------
+    x : array_like or QuarterArray, shape (n, k), or (groups, n, k) where `w` has groups; or PreparedDense
+    w : BlockSparseMatrix, shape (k, m)
+    transpose_lhs, transpose_rhs : bool, optional
+        Whether to take `x`, `w` transposed.
+    capacity : Capacity, optional
+        As for `sparse_dense_matmul`.
+    out, out_dtype, bias, activation, available_memory_proportion, strict_memory, options : optional
+        As for `popsparse.static.dense_sparse_matmul`.
+
+    Returns
+    -------
+    numpy.ndarray or QuarterArray, shape (n, m) or (groups, n, m)
+        `out`, or a new array.
+
+    Notes
+    -----
+    It corresponds to PopLibs' ``popsparse::dynamic::denseSparseMatMul``. The numerics contract is that of the static
+    product, bit for bit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py.popsparse import BlockSparseMatrix, dynamic
+    >>> w = BlockSparseMatrix.from_dense(np.eye(4, dtype=np.float32), 2)
+    >>> dynamic.dense_sparse_matmul(np.full((1, 4), 2, np.float32), w)
+    array([[2., 2., 2., 2.]], dtype=float32)
+    """
+    check_matrix("w", w)
+    memory = memory_of(available_memory_proportion, strict_memory, options)
+    left, right = _turned(x, "transpose_lhs", transpose_lhs), w if flag("transpose_rhs", transpose_rhs) else w.T
+    return multiply(right, left, out=out, out_dtype=out_dtype, bias=bias, activation=activation, swapped=True,
                     capacity=_room(w, capacity), memory=memory)
 
 
@@ -136,9 +178,10 @@ def fully_connected_grad_a(w: BlockSparseMatrix, grads: Array, *, capacity: Capa
     return _layer(check_matrix("w", w).T, grads, "grads", _room(w, capacity), out, out_dtype, None, None, memory)
 
 
-def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Array, *, out: Any = None,
-                                  out_dtype: object = None, available_memory_proportion: float = 0.6,
-                                  strict_memory: bool = False, options: Mapping[str, Any] | None = None) -> Any:
+def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Array, *,
+                                  capacity: Capacity | None = None, out: Any = None, out_dtype: object = None,
+                                  available_memory_proportion: float = 0.6, strict_memory: bool = False,
+                                  options: Mapping[str, Any] | None = None) -> Any:
     """Return the gradient of a layer's stored weights: ``grads' acts`` at the pattern of `w`.
 
     Parameters
@@ -147,6 +190,9 @@ def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Arra
         Its values are not read.
     grads : array_like or QuarterArray, shape (batch, groups * outputs)
     acts : array_like or QuarterArray, shape (batch, groups * inputs)
+    capacity : Capacity, optional
+        That of the layer's other passes, which grows here too where `w` has more blocks. Programs of this pass depend
+        on no number of blocks.
     out : numpy.ndarray or QuarterArray, shape of ``w.blocks``, optional
     out_dtype : Format, dtype or str, optional
         Format of the result (default FP32, or that of `out`).
@@ -170,8 +216,18 @@ def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Arra
     batches = left.array.shape[-1], right.array.shape[-1]
     if batches[0] != batches[1]:
         raise bad_argument("acts", f"a batch of {batches[1]}", f"that of grads, {batches[0]}")
-    return sample(w, left, right, out=out, out_dtype=out_dtype,
-                  memory=memory_of(available_memory_proportion, strict_memory, options))
+    memory = memory_of(available_memory_proportion, strict_memory, options)
+    _room(w, capacity)
+    return sample(w, left, right, out=out, out_dtype=out_dtype, memory=memory)
+
+
+def _turned(x: Any, name: str, transposed: object) -> Any:
+    # The dense operand, transposed where the argument of this name says so.
+    if not flag(name, transposed):
+        return x
+    if isinstance(x, PreparedDense):
+        raise bad_argument(name, True, "False where x is a PreparedDense")
+    return dense_operand("x", x).moved(lambda array: array.swapaxes(-1, -2) if array.ndim >= 2 else array)
 
 
 def _room(w: BlockSparseMatrix, capacity: Capacity | None) -> int:

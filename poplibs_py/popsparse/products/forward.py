@@ -85,18 +85,18 @@ def multiply(w: BlockSparseMatrix, x: object, *, out: object | None = None, out_
     With `swapped`, X and the result are transposed on their way in and out, and messages speak of them as given. With
     `capacity`, the program has room for so many blocks and nothing is kept with the pattern.
     """
-    key, prepared = None, x if isinstance(x, PreparedDense) and not swapped else None
+    key, prepared = None, x if isinstance(x, PreparedDense) else None
     given = x if prepared is None else prepared._panels
     if out_dtype is None and bias is None and activation is None and not listening():
         key = _key(w, given, out, swapped, capacity, memory.proportion, prepared)
         made = _made.get(key) if key is not None else None
         if made is not None:
-            result = _repeat(made, w, given, out, swapped, capacity is None)
+            result = _repeat(made, w, given, out, swapped, prepared is None, capacity is None)
             if result is not None:
                 return result
     rows, depth = w.shape
     if prepared is not None:
-        return _multiply_prepared(w, prepared, out, out_dtype, bias, activation, capacity, memory, key)
+        return _multiply_prepared(w, prepared, out, out_dtype, bias, activation, swapped, capacity, memory, key)
     operand = dense_operand("x", x)
     if operand.array.ndim == 1 and w.groups == 1:
         vector = x if type(x) is np.ndarray else operand
@@ -142,7 +142,8 @@ def _key(w: BlockSparseMatrix, x: Any, out: object, swapped: bool, capacity: int
     columns = prepared.columns if prepared else x.shape[-2 if swapped else -1] if x.ndim > 1 else 1
     threads = 1 if settings.num_threads == 1 else threads_for(size * columns)
     return (layout, swapped, p.shape, p.block_shape, p.groups, w.is_transposed, w.format.name, w.scale, threads,
-            capacity or p.column_indices.size, proportion, (columns, prepared.grouped) if prepared else None)
+            capacity or p.column_indices.size, proportion,
+            (columns, prepared.grouped, prepared.side) if prepared else None)
 
 
 def _keep(key: tuple[Any, ...] | None, product: Product, x: Array, y: Array, shape: tuple[int, ...],
@@ -157,13 +158,14 @@ def _keep(key: tuple[Any, ...] | None, product: Product, x: Array, y: Array, sha
 
 
 def _repeat(made: tuple[Bound, tuple[int, ...]], w: BlockSparseMatrix, x: Any, out: Any, swapped: bool,
-            keep: bool) -> Array | None:
-    # As a call before this one, or None where an array has changed its shape since its key was made.
+            plain: bool, keep: bool) -> Array | None:
+    # As a call before this one, or None where an array has changed its shape since its key was made; a plain X is
+    # transposed with the result.
     run, shape = made
     result: Array = result_array(shape, _FP32) if out is None else out
     y = result
     if swapped:
-        x, y = x.swapaxes(-1, -2), result.swapaxes(-1, -2)
+        x, y = x.swapaxes(-1, -2) if plain else x, result.swapaxes(-1, -2)
     if w.is_transposed:
         offsets, inner, order = pattern_arrays(w, keep)
         ran = run(offsets, inner, w._blocks, x, y, order)
@@ -173,19 +175,23 @@ def _repeat(made: tuple[Bound, tuple[int, ...]], w: BlockSparseMatrix, x: Any, o
 
 
 def _multiply_prepared(w: BlockSparseMatrix, x: PreparedDense, out: object | None, out_dtype: object, bias: object,
-                       activation: object, capacity: int | None, memory: Memory,
+                       activation: object, swapped: bool, capacity: int | None, memory: Memory,
                        key: tuple[Any, ...] | None) -> Any:
     rows, depth = w.shape
+    side = "left" if swapped else "right"
+    if x.side != side:
+        raise bad_type("x", f"operand prepared for the {x.side}", f"one from prepare_dense(x, side={side!r})")
     if (x.groups, x.rows) != (w.groups, depth):
         raise bad_type("x", f"{x.groups} groups of {x.rows} rows", f"{w.groups} groups of {depth} rows")
     if x.domain == "bfloat16" and domain_of(w.format.name, "bfloat16") != "bfloat16":
         raise bad_type("x", "operand prepared as bfloat16", f"one prepared for a matrix of {w.format.name}")
-    made = _result(x.result_shape(rows), out, out_dtype, False, w.blocks, x.panels)
+    made = _result(x.result_shape(rows), out, out_dtype, swapped, w.blocks, x.panels)
     product = product_of(w, x.columns, x.dense, describe(made), bias is not None, check_activation(activation),
                          capacity, memory)
     run_product(product, w, x.panels, made.array, check_bias(bias, rows, w.groups), capacity is None)
-    _keep(key, product, x.panels, made.array, made.array.shape, memory)
-    return made.array if out is None else out
+    result = made.array.swapaxes(-1, -2) if swapped else made.array
+    _keep(key, product, x.panels, made.array, result.shape, memory)
+    return result if out is None else out
 
 
 def _result(shape: tuple[int, ...], out: object | None, out_dtype: object, swapped: bool,

@@ -18,6 +18,7 @@ from .operands import dense_operand
 __all__ = ["PreparedDense", "prepare_dense"]
 
 Array = np.ndarray[Any, Any]
+SIDES = ("right", "left")
 
 
 class PreparedDense(Immutable):
@@ -29,28 +30,34 @@ class PreparedDense(Immutable):
     ----------
     domain : {"float32", "bfloat16"}
         What the numbers were decoded to.
+    side : {"right", "left"}
+        Which operand it is: X of ``W X``, or of ``X W``, which is the transpose of ``W' X'``.
     groups, rows, columns : int
-        Extents.
+        Extents of X, or for the left side of X'.
     panels : numpy.ndarray, shape (groups, strips, rows, columns of a strip)
         The numbers, read-only; the last strip is padded with zeros.
     """
 
-    __slots__ = ("_anchor", "_panels", "columns", "dense", "domain", "grouped", "groups", "rows")
+    __slots__ = ("_anchor", "_panels", "columns", "dense", "domain", "grouped", "groups", "rows", "side")
 
     dense: Dense
     domain: str
+    side: str
     grouped: bool
     groups: int
     rows: int
     columns: int
     _panels: Array
 
-    def __init__(self, array: Array, domain: str) -> None:
+    def __init__(self, array: Array, domain: str, side: str = "right") -> None:
         one_of("domain", domain, ("float32", "bfloat16"))
+        one_of("side", side, SIDES)
         if not isinstance(array, np.ndarray):
             raise bad_type("array", array, "a numpy.ndarray: see prepare_dense")
         if array.ndim not in (2, 3):
             raise bad_argument("array", f"shape {array.shape}", "shape (k, n) or (groups, k, n)")
+        if side == "left":
+            array = array.swapaxes(-1, -2)
         groups, (rows, columns) = len(array) if array.ndim == 3 else 1, array.shape[-2:]
         dtype = (BF16 if domain == "bfloat16" else FP32).dtype
         assert dtype is not None
@@ -65,11 +72,12 @@ class PreparedDense(Immutable):
         panels.flags.writeable = False
         dense = Dense(domain, (panels.strides[0], strip * dtype.itemsize, dtype.itemsize), 0, strip)
         held, anchor = anchored(panels)
-        self._set(_panels=held, _anchor=anchor, dense=dense, domain=domain, grouped=array.ndim == 3, groups=groups,
-                  rows=rows, columns=columns)
+        self._set(_panels=held, _anchor=anchor, dense=dense, domain=domain, side=side, grouped=array.ndim == 3,
+                  groups=groups, rows=rows, columns=columns)
 
     def __repr__(self) -> str:
         groups = f", groups={self.groups}" if self.grouped else ""
+        groups += ", side=left" if self.side == "left" else ""
         return (f"PreparedDense(rows={self.rows}, columns={self.columns}, domain={self.domain}{groups}, "
                 f"nbytes={self.nbytes})")
 
@@ -79,7 +87,7 @@ class PreparedDense(Immutable):
         return self._panels.view()
 
     def result_shape(self, rows: int) -> tuple[int, ...]:
-        """Shape of a product with so many rows."""
+        """Shape of a product with so many rows; of its transpose for the left side."""
         return (self.groups, rows, self.columns) if self.grouped else (rows, self.columns)
 
     @property
@@ -88,19 +96,25 @@ class PreparedDense(Immutable):
         return self._panels.nbytes
 
 
-def prepare_dense(x: object, weights: object = None) -> PreparedDense:
+def prepare_dense(x: object, weights: object = None, *, side: str = "right") -> PreparedDense:
     """Prepare the dense operand of sparse products for many calls.
 
     Parameters
     ----------
-    x : numpy.ndarray or QuarterArray, shape (k, n) or (groups, k, n)
+    x : array_like or QuarterArray, shape (k, n) or (groups, k, n); for the left side (n, k) or (groups, n, k)
         Any format that has a dtype, any strides.
     weights : Format, dtype or str, optional
         The format of the matrices it will be multiplied by (default: as `x`); with FP32 or FP16 ones, numbers are kept
         as FP32, otherwise as BF16 where this machine multiplies that.
+    side : {"right", "left"}, optional
+        Which operand it will be: of ``sparse_dense_matmul(w, prepared)``, or of ``dense_sparse_matmul(prepared, w)``.
 
     Notes
     -----
+    It serves products, static and dynamic, not the gradient of W's values: that sums along the columns of X, which
+    strips cut. It reads as they lie both operands whose rows are contiguous and whose format is FP32, or FP16, or BF16
+    where this machine multiplies that; so an X cast to such a format once is all that there is to prepare for it.
+
     One prepared operand serves matrices of every block shape, so its panels hold plain rows. AMX tiles read cells of
     two rows instead, padded to whole blocks, FP16 as two parts with the blocks that hold infinities marked: all of that
     depends on the blocks. At that level a product whose blocks are multiples of 16 therefore still makes its cells in
@@ -117,7 +131,7 @@ def prepare_dense(x: object, weights: object = None) -> PreparedDense:
     """
     operand = dense_operand("x", x)
     if operand.array.ndim not in (2, 3):
-        raise bad_argument("x", f"shape {operand.array.shape}", "shape (k, n) or (groups, k, n)")
+        raise bad_argument("x", f"shape {operand.array.shape}", "two axes, or three with groups")
     w_format = operand.format if weights is None else format_of(weights, "weights")
     domain = domain_of(w_format.name, operand.format.name)
     numbers = operand.array
@@ -126,7 +140,7 @@ def prepare_dense(x: object, weights: object = None) -> PreparedDense:
     if operand.scale:
         numbers = np.ldexp(numbers.astype(np.float32), operand.scale)
     began = perf_counter()
-    made = PreparedDense(numbers, domain)
+    made = PreparedDense(numbers, domain, side)
     if listening():
         what = f"{list(numbers.shape)} {operand.format} to panels of {domain}"
         record(Run("popsparse.prepare_dense", what, "NumPy", perf_counter() - began))

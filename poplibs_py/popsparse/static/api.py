@@ -93,15 +93,16 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, out: 
                     memory=memory_of(available_memory_proportion, strict_memory, options))
 
 
-def dense_sparse_matmul(x: Array, w: BlockSparseMatrix, *, out: Any = None, out_dtype: object = None,
-                        bias: object = None, activation: str | None = None, available_memory_proportion: float = 0,
-                        strict_memory: bool = False, options: Mapping[str, Any] | None = None) -> Any:
+def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix, *, out: Any = None,
+                        out_dtype: object = None, bias: object = None, activation: str | None = None,
+                        available_memory_proportion: float = 0, strict_memory: bool = False,
+                        options: Mapping[str, Any] | None = None) -> Any:
     """Multiply a dense by a block-sparse matrix: ``Y = activation(X W + bias)``.
 
     Parameters
     ----------
-    x : array_like or QuarterArray, shape (n, k) or (k,), or (groups, n, k) where `w` has groups
-        Any of the formats that have a dtype, any strides.
+    x : array_like or QuarterArray, shape (n, k) or (k,), or (groups, n, k) where `w` has groups; or PreparedDense
+        Any of the formats that have a dtype, any strides; prepared by ``prepare_dense(x, side="left")``.
     w : BlockSparseMatrix, shape (k, m)
     out : numpy.ndarray or QuarterArray, shape (n, m), (m,) or (groups, n, m), as `x`, optional
     out_dtype, activation, available_memory_proportion, strict_memory, options : optional
@@ -164,8 +165,8 @@ def sparse_grad_w(w: BlockSparseMatrix, grads: Array, x: Array, *, out: Any = No
 
     Notes
     -----
-    The gradient of X is ``w.T @ grads``. The contract is that of `dynamic.fully_connected_sparse_grad_w`, which takes
-    its operands batch first.
+    The gradient of X is ``w.T @ grads``. A PreparedDense is not taken (see `prepare_dense`). The contract is that of
+    `dynamic.fully_connected_sparse_grad_w`, which takes its operands batch first.
 
     Examples
     --------
