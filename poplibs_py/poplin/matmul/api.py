@@ -99,8 +99,9 @@ def matmul(
         Where the result goes; any strides. It may overlap the operands. A `QuarterArray` with one scale 2^s receives
         the result divided by 2^s and rounded to its format, which may be user-defined.
     out_dtype : dtype, Format or str, optional
-        The result's format. By default float32 where an operand is float32 or one is float16 and the other bfloat16,
-        else float16 or bfloat16, whichever is there, and float16 for two FP8 operands.
+        The result's format; one without a dtype, as user-defined ones are, gives a `QuarterArray`. By default float32
+        where an operand is float32 or one is float16 and the other bfloat16, else float16 or bfloat16, whichever is
+        there, and float16 for two FP8 operands.
     alpha : float, optional
         Multiplies the sums. Default 1.
     bias : array_like [n], [..., 1, n] or [..., m, 1], optional
@@ -131,7 +132,7 @@ def matmul(
     Returns
     -------
     numpy.ndarray or QuarterArray [..., m, n]
-        `out` where it was given.
+        `out` where it was given; else a `QuarterArray` of scale 0 where `out_dtype` has no dtype, or an array.
 
     Raises
     ------
@@ -527,20 +528,23 @@ def _product(
         into = Given(_copied(into.array), into.format, into.scale)
         call, key = read_call(left, right, into, out_dtype, row, out_name), None
     whole = None
-    result = result_array(call.shape, call.format.dtype) if into is None else into.array
+    dtype = call.format.dtype
+    result = result_array(call.shape, dtype or call.format.code_dtype) if into is None else into.array
     if held is None:
         program = program_of(call.params, options, epilogue, machine)
     else:
         program, packed, whole = held.program(call.params, options, epilogue, machine)
         left, right = (packed, right) if held is a else (left, packed)
-    if key is not None:
+    if key is not None and dtype is not None:
         run = program.bound(left.array, right.array, result, None, left.scales, right.scales, whole)
         _keep(a, b, key, _Ready(call, program, run), left, right)
     program.run(left.array, right.array, result, row, left.scales, right.scales, whole)
     if written is not None and written is not result:
         written[...] = result
     del keep
-    return result if out is None else out
+    if out is not None:
+        return out
+    return result if dtype is not None else QuarterArray(result, call.format)
 
 
 def _copied(array: Array) -> Array:

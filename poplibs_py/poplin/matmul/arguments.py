@@ -208,12 +208,7 @@ def _out_format(a: Given, b: Given, out: Given | None, out_dtype: object, out_na
         return out.format
     if out_dtype is None:
         return default_out_format(a.format, b.format)
-    fmt = format_of(out_dtype, "out_dtype")
-    if fmt.dtype is None:
-        raise bad_argument(
-            "out_dtype", fmt.name, "a format that arrays have a dtype for: give a QuarterArray as out for others"
-        )
-    return fmt
+    return format_of(out_dtype, "out_dtype")
 
 
 def _check_out(out: Array, shape: tuple[int, ...], name: str) -> None:

@@ -121,6 +121,8 @@ def _check_asked(p: object) -> None:
         f = getattr(operand, "format", None)
         if not isinstance(f, Format) or operand != contiguous(f, rows, cols, p.batch):
             raise bad_argument(f"plan.asked.{name}", operand, "a C-contiguous operand of the planned extents")
+        if f.dtype is None:
+            raise bad_argument(f"plan.asked.{name}", f.name, "a format that arrays have a dtype for")
     if p.bias is not None:
         lies = getattr(p.bias, "itemsize", None), (0,) * len(p.batch), False
         if (p.bias_step, p.bias_batch, p.bias_per_row) != lies:
