@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -131,6 +133,48 @@ def test_capacity_grows_with_a_warning_and_only_then(name):
     assert np.array_equal(got, dynamic.fully_connected_sparse_grad_w(w, x.T, x.T))
     assert np.array_equal(dynamic.dense_sparse_matmul(x.T, w, capacity=small), x.T @ dense(w)[0])
     assert small.blocks == 64
+
+
+@pytest.mark.parametrize("call", [
+    lambda w, x, capacity: dynamic.sparse_dense_matmul(w, x[:5], capacity=capacity),
+    lambda w, x, capacity: dynamic.sparse_dense_matmul(w, x, capacity=capacity, transpose_rhs=1),
+    lambda w, x, capacity: dynamic.sparse_dense_matmul(w, x[:5].T, capacity=capacity, transpose_rhs=True),
+    lambda w, x, capacity: dynamic.sparse_dense_matmul(w, x, capacity=capacity, out=x),
+    lambda w, x, capacity: dynamic.sparse_dense_matmul(w, x, capacity=capacity, bias=[1, 2]),
+    lambda w, x, capacity: dynamic.sparse_dense_matmul(w, x, capacity=capacity, activation="tanh"),
+    lambda w, x, capacity: dynamic.sparse_dense_matmul(w, x, capacity=capacity, strict_memory=True,
+                                                       available_memory_proportion=1e-6),
+    lambda w, x, capacity: dynamic.fully_connected_fwd(w, x.T[:, :5], capacity=capacity),
+    lambda w, x, capacity: dynamic.fully_connected_fwd(w, x.T, capacity=capacity, out_dtype="float63"),
+    lambda w, x, capacity: dynamic.fully_connected_grad_a(w, x.T[:, :5], capacity=capacity),
+    lambda w, x, capacity: dynamic.fully_connected_sparse_grad_w(w, x.T, x.T, out=x, capacity=capacity),
+    lambda w, x, capacity: dynamic.dense_sparse_matmul(x.T[:, :5], w, capacity=capacity),
+])  # fmt: skip
+def test_a_refused_call_leaves_the_capacity_as_it_was(call):
+    w, x = BlockSparseMatrix.from_dense(np.ones((16, 16), np.float16), 4), np.ones((16, 3), np.float16)
+    capacity = dynamic.Capacity(1)
+    with pytest.raises(PoplibsError):
+        call(w, x, capacity)
+    assert capacity.blocks == 1
+
+
+def test_a_capacity_that_grows_on_many_threads_holds_all_that_was_asked_for():
+    capacity, barrier = dynamic.Capacity(0), threading.Barrier(8)
+
+    def grow(most):
+        barrier.wait()
+        for blocks in range(most, 2000, 8):
+            assert capacity.hold(blocks) >= blocks
+
+    with warnings.catch_warnings(action="ignore", category=CapacityWarning), ThreadPoolExecutor(8) as threads:
+        list(threads.map(grow, range(8)))
+    assert capacity.blocks >= 1999
+
+
+def test_growth_never_takes_back_what_another_call_grew_meanwhile(monkeypatch):
+    capacity = dynamic.Capacity(1)
+    monkeypatch.setattr("poplibs_py.popsparse.dynamic.capacity.warn", lambda *_: setattr(capacity, "_blocks", 50))
+    assert capacity.hold(4) == 50
 
 
 @pytest.mark.parametrize("call", [

@@ -55,7 +55,7 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, trans
     Warns
     -----
     CapacityWarning
-        If the pattern has more blocks than `capacity`, which then grows.
+        If the pattern has more blocks than `capacity`, which then grows; not where the call is refused.
 
     Notes
     -----
@@ -73,8 +73,9 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, trans
     check_matrix("w", w)
     memory = memory_of(available_memory_proportion, strict_memory, options)
     left, right = w.T if flag("transpose_lhs", transpose_lhs) else w, _turned(x, "transpose_rhs", transpose_rhs)
-    return multiply(left, right, out=out, out_dtype=out_dtype, bias=bias, activation=activation,
-                    capacity=_room(w, capacity), memory=memory)
+    y = multiply(left, right, out=out, out_dtype=out_dtype, bias=bias, activation=activation,
+                 capacity=_room(w, capacity), memory=memory)
+    return _grown(w, capacity, y)
 
 
 def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix, *, transpose_lhs: bool = False,
@@ -116,8 +117,9 @@ def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix, *, trans
     check_matrix("w", w)
     memory = memory_of(available_memory_proportion, strict_memory, options)
     left, right = _turned(x, "transpose_lhs", transpose_lhs), w if flag("transpose_rhs", transpose_rhs) else w.T
-    return multiply(right, left, out=out, out_dtype=out_dtype, bias=bias, activation=activation, swapped=True,
-                    capacity=_room(w, capacity), memory=memory)
+    y = multiply(right, left, out=out, out_dtype=out_dtype, bias=bias, activation=activation, swapped=True,
+                 capacity=_room(w, capacity), memory=memory)
+    return _grown(w, capacity, y)
 
 
 def fully_connected_fwd(w: BlockSparseMatrix, acts: Array, *, capacity: Capacity | None = None,
@@ -151,7 +153,7 @@ def fully_connected_fwd(w: BlockSparseMatrix, acts: Array, *, capacity: Capacity
     array([[2., 0., 6.]], dtype=float32)
     """
     memory = memory_of(available_memory_proportion, strict_memory, options)
-    return _layer(check_matrix("w", w), acts, "acts", _room(w, capacity), out, out_dtype, bias, activation, memory)
+    return _layer(check_matrix("w", w), acts, "acts", capacity, out, out_dtype, bias, activation, memory)
 
 
 def fully_connected_grad_a(w: BlockSparseMatrix, grads: Array, *, capacity: Capacity | None = None,
@@ -175,7 +177,7 @@ def fully_connected_grad_a(w: BlockSparseMatrix, grads: Array, *, capacity: Capa
     It corresponds to PopLibs' ``popsparse::dynamic::fullyConnectedGradA``.
     """
     memory = memory_of(available_memory_proportion, strict_memory, options)
-    return _layer(check_matrix("w", w).T, grads, "grads", _room(w, capacity), out, out_dtype, None, None, memory)
+    return _layer(check_matrix("w", w).T, grads, "grads", capacity, out, out_dtype, None, None, memory)
 
 
 def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Array, *,
@@ -218,7 +220,7 @@ def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Arra
         raise bad_argument("acts", f"a batch of {batches[1]}", f"that of grads, {batches[0]}")
     memory = memory_of(available_memory_proportion, strict_memory, options)
     _room(w, capacity)
-    return sample(w, left, right, out=out, out_dtype=out_dtype, memory=memory)
+    return _grown(w, capacity, sample(w, left, right, out=out, out_dtype=out_dtype, memory=memory))
 
 
 def _turned(x: Any, name: str, transposed: object) -> Any:
@@ -236,7 +238,14 @@ def _room(w: BlockSparseMatrix, capacity: Capacity | None) -> int:
         return 1 << max(0, w.n_blocks - 1).bit_length()
     if not isinstance(capacity, Capacity):
         raise bad_type("capacity", type(capacity).__name__, "a Capacity")
-    return capacity.hold(w.n_blocks)
+    return capacity.room_for(w.n_blocks)
+
+
+def _grown(w: BlockSparseMatrix, capacity: Capacity | None, y: Any) -> Any:
+    # The capacity grows once the product is made: a call that is refused leaves it as it was.
+    if capacity is not None:
+        capacity.hold(w.n_blocks)
+    return y
 
 
 def _grouped(name: str, given: object, groups: int, width: int) -> Operand:
@@ -248,7 +257,7 @@ def _grouped(name: str, given: object, groups: int, width: int) -> Operand:
     return operand.moved(lambda array: array.reshape(shape[0], groups, width).transpose(1, 2, 0))
 
 
-def _layer(w: BlockSparseMatrix, given: object, name: str, room: int, out: Any, out_dtype: object,
+def _layer(w: BlockSparseMatrix, given: object, name: str, capacity: Capacity | None, out: Any, out_dtype: object,
            bias: object, activation: str | None, memory: Memory) -> Any:
     x = _grouped(name, given, w.groups, w.shape[1])
     wanted = (x.array.shape[2], w.groups * w.shape[0])
@@ -257,5 +266,6 @@ def _layer(w: BlockSparseMatrix, given: object, name: str, room: int, out: Any, 
         got = getattr(out, "shape", type(out).__name__)
         raise bad_argument("out", got, f"a numpy.ndarray or a QuarterArray of shape {wanted}")
     into = _grouped("out", receiver(given_out), w.groups, w.shape[0])
-    multiply(w, x, out=into, out_dtype=out_dtype, bias=bias, activation=activation, capacity=room, memory=memory)
-    return given_out
+    multiply(w, x, out=into, out_dtype=out_dtype, bias=bias, activation=activation, capacity=_room(w, capacity),
+             memory=memory)
+    return _grown(w, capacity, given_out)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from numbers import Real
+from threading import Lock
 
 from ...errors import CapacityWarning, bad_argument, warn
 from ..pattern import MAX_EXTENT, as_block_shape, as_extent, as_shape
 
 __all__ = ["Capacity"]
+
+_growing = Lock()
 
 
 class Capacity:
@@ -69,15 +72,23 @@ class Capacity:
         wanted = min(float(MAX_EXTENT), everywhere * float(nz_ratio) * (1 + float(oversize)))
         return cls(min(everywhere, math.ceil(wanted)))
 
+    def room_for(self, blocks: int) -> int:
+        """Return the capacity if it holds this many blocks, else what `hold` would make of it."""
+        wanted, now = as_extent("blocks", blocks, 0), self._blocks
+        return now if wanted <= now else max(wanted, now + now // 4)
+
     def hold(self, blocks: int) -> int:
-        """Return the capacity, grown so that it holds this many blocks."""
-        as_extent("blocks", blocks, 0)
-        if blocks > self.blocks:
-            grown = max(blocks, self.blocks + self.blocks // 4)
-            message = f"capacity: got a pattern of {blocks} blocks; room was made for {self.blocks}, now for {grown}"
-            warn(message, CapacityWarning)
-            self._blocks = grown
-        return self.blocks
+        """Return the capacity, grown with a `CapacityWarning` so that it holds this many blocks.
+
+        From any thread: it never becomes less than another call made it.
+        """
+        grown, before = self.room_for(blocks), self._blocks
+        if grown > before:
+            warn(f"capacity: got a pattern of {blocks} blocks; room was made for {before}, now for {grown}",
+                 CapacityWarning)
+            with _growing:
+                self._blocks = max(self._blocks, grown)
+        return self._blocks
 
     def __repr__(self) -> str:
         return f"Capacity({self.blocks})"
