@@ -45,7 +45,15 @@ EVIL = [None, "abc", -1, 10**9, (10**6, 10**6), np.full(3, 2**30, np.int32), np.
 
 
 def attributes(made):
-    return [name for name in dir(type(made)) if not name.startswith("__") and not callable(getattr(made, name))]
+    return [name for name in dir(type(made)) if not name.startswith("__") and not callable(read(made, name))]
+
+
+def read(made, name):
+    """An attribute, or None where this object has none: PopLibs' metadata of scales that differ."""
+    try:
+        return getattr(made, name)
+    except PoplibsError:
+        return None
 
 
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
@@ -54,13 +62,13 @@ def test_no_attribute_can_be_set_or_deleted(make):
     names = [name for name in attributes(made) if not name.startswith("_")]
     assert names
     for name in names:
-        before = getattr(made, name)
+        before = read(made, name)
         for value in EVIL:
             with pytest.raises(AttributeError):
                 setattr(made, name, value)
         with pytest.raises(AttributeError):
             delattr(made, name)
-        after = getattr(made, name)
+        after = read(made, name)
         assert after is before or np.all(after == before) or name in ("T", "dense")
 
 
