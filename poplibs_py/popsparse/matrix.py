@@ -132,10 +132,10 @@ class BlockSparseMatrix(Immutable):
             Checked against the blocks where given.
         format : Format, dtype or str, optional
             Values are rounded to it; by default the dtype's own, FP32 for float64 and whole numbers.
-        scale : int, array of int or "auto", optional
+        scale : int, array of int, "auto" or "auto_per_block", optional
             For 8-bit formats. Blocks of an 8-bit dtype are taken as codes, whose values are ``blocks * 2**scale``, and
             a `QuarterArray` has its own; other numbers are divided by ``2**scale`` first. One for each block is in the
-            order given; ``"auto"`` is the least for which nothing overflows.
+            order given; ``"auto"`` is the least for which nothing overflows, or the least for each block.
         copy : bool, optional
             Whether to copy blocks that could be shared as they are (default True).
 
@@ -191,9 +191,9 @@ class BlockSparseMatrix(Immutable):
             Keep the blocks where it is true. Without `mask` and `density`, every block with a non-zero element is kept.
         format : Format, dtype or str, optional
             Values are rounded to it; by default the dtype's own, FP32 for float64 and whole numbers.
-        scale : int or "auto", optional
+        scale : int, "auto" or "auto_per_block", optional
             For 8-bit formats: store values divided by ``2**scale``; ``"auto"`` is the least for which nothing
-            overflows. Other values too large become NaN, or infinite where the format has infinities.
+            overflows, or the least for each block. What overflows becomes NaN, or infinite where the format has that.
 
         Notes
         -----
@@ -414,8 +414,8 @@ class BlockSparseMatrix(Immutable):
         Parameters
         ----------
         format : Format, dtype or str
-        scale : int, array of int or "auto", optional
-            The exponents of the result, for 8-bit formats; ``"auto"`` is the least for which nothing overflows.
+        scale : int, array of int, "auto" or "auto_per_block", optional
+            The exponents of the result, for 8-bit formats: as for `from_blocks`.
         """
         target = as_format(format)
         numbers = decode(self._blocks, self.scale)

@@ -27,6 +27,8 @@ __all__ = [
 Array = np.ndarray[Any, Any]
 
 SCALE_LIMITS = (-32, 31)
+_EACH_BLOCK = (1, -1, -1)
+_AUTO = {"auto": None, "auto_per_block": _EACH_BLOCK}
 
 
 def as_format(format: object, values: object = None) -> Format:
@@ -45,11 +47,15 @@ def as_format(format: object, values: object = None) -> Format:
 def as_scale(scale: object, format: Format, n_blocks: int, values: Array | None = None) -> int | Array:
     """Return exponents of two: one for the matrix, or int8 for each block; only 8-bit formats have them.
 
-    ``"auto"`` stands for the least for which none of the `values` overflows.
+    ``"auto"`` stands for the least for which none of the `values` overflows, ``"auto_per_block"`` for that of each
+    block.
     """
     low, high = SCALE_LIMITS
-    if isinstance(scale, str) and scale == "auto" and values is not None:
-        return int(auto_scale(values.astype(np.float64), format)) if format.bits <= 8 else 0
+    if isinstance(scale, str) and scale in _AUTO and values is not None:
+        if format.bits > 8:
+            return 0
+        found = auto_scale(values.astype(np.float64), format, _AUTO[scale])
+        return int(found) if scale == "auto" else found.ravel()
     allowed = f"whole numbers from {low} to {high}, one for the matrix or one for each block"
     given = as_array("scale", scale, allowed)
     if given.dtype.kind not in "iu":
@@ -126,7 +132,7 @@ def _aligned(scale: int | Array) -> int | Array:
 
 
 def _sharing(scale: int | Array) -> tuple[int, int, int] | None:
-    return None if isinstance(scale, int) else (1, -1, -1)
+    return None if isinstance(scale, int) else _EACH_BLOCK
 
 
 def random_values(shape: int | tuple[int, ...], per_row: float, seed: int) -> Array:

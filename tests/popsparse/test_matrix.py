@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from poplibs_py import testing
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
-from poplibs_py.formats import BF16, F143, F152, FP16, FP32, auto_scale
+from poplibs_py.formats import BF16, E4M3, E5M2, F143, F152, FP16, FP32, auto_scale
 from poplibs_py.popsparse import BlockPattern, BlockSparseMatrix
 
 FORMATS = [FP32, BF16, FP16, F143, F152]
@@ -170,6 +171,33 @@ def test_auto_scale_and_quarter_arrays(dense: Any, block_shape: Any, format: Any
     assert BlockSparseMatrix.from_blocks(scaled.to_quarter(), **parts) == scaled
     with pytest.raises(InvalidArgumentError, match="format: got float32"):
         w.astype("float32").to_quarter()
+
+
+@given(dense_arrays(), block_shapes, st.sampled_from([F143, F152, E4M3, E5M2]), st.integers(0, 2**32 - 1))
+def test_auto_scale_for_each_block(dense: Any, block_shape: Any, format: Any, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    w = BlockSparseMatrix.from_dense(dense, block_shape)
+    w.update(w.blocks * rng.uniform(0.5, 2, w.blocks.shape) * 2.0 ** rng.integers(-20, 20, (w.n_blocks, 1, 1)))
+    made = w.astype(format, "auto_per_block")
+    scale: Any = made.scale
+    assert (scale.shape, scale.dtype) == ((w.n_blocks,), np.int8)
+    exact, most = w.blocks.astype(np.float64), abs(w.blocks).max(axis=(1, 2), initial=0)
+    step = 2.0 ** scale[:, None, None]
+    # One rounding to nearest: half an ulp of a normal number, half the smallest step of a subnormal one.
+    radius = np.maximum(format.unit_roundoff * abs(exact), format.smallest_subnormal * step / 2)
+    assert (abs(made.blocks.astype(np.float64) * step - exact) <= radius).all()
+    assert (most <= format.max * 2.0**scale).all()
+    assert ((most > format.max * 2.0 ** (scale - 1.0)) | (scale == -32)).all()
+    assert BlockSparseMatrix.from_dense(w.to_dense(), block_shape, format=format, scale="auto_per_block") == made
+    order = rng.permutation(w.n_blocks)
+    parts: Any = {"row_indices": w.pattern.row_indices[order], "column_indices": w.column_indices[order],
+                  "block_shape": block_shape, "groups": w.groups}
+    assert BlockSparseMatrix.from_blocks(w.blocks[order], shape=w.shape, format=format, scale="auto_per_block",
+                                         **parts) == made
+    assert w.T.astype(format, "auto_per_block") == made.T
+    assert w.astype("float16", "auto_per_block").scale == 0
+    x = rng.standard_normal((w.groups, w.shape[1], 3)[w.groups == 1:]).astype(np.float32)
+    testing.check("sparse_dense_matmul", made, x)
 
 
 GOOD: dict[str, Any] = {"shape": (5, 6), "row_offsets": [0, 1, 3, 3], "column_indices": [2, 0, 1]}
