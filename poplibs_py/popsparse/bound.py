@@ -25,10 +25,12 @@ from .reference import by_group, dense_of, sampled, turned
 
 __all__ = [
     "dense_sparse_matmul_bound",
+    "dynamic_dense_sparse_matmul_bound",
     "dynamic_sparse_dense_matmul_bound",
     "fully_connected_fwd_bound",
     "fully_connected_grad_a_bound",
     "fully_connected_sparse_grad_w_bound",
+    "most_terms",
     "sparse_dense_matmul_bound",
     "sparse_grad_w_bound",
     "stored_grad_w_bound",
@@ -86,11 +88,18 @@ def dynamic_sparse_dense_matmul_bound(w: BlockSparseMatrix, x: Any, *, transpose
     return sparse_dense_matmul_bound(w.T if transpose_lhs else w, right, **keywords)
 
 
+def dynamic_dense_sparse_matmul_bound(x: Any, w: BlockSparseMatrix, *, transpose_lhs: bool = False,
+                                      transpose_rhs: bool = False, capacity: object = None, **keywords: Any) -> Ball:
+    """Return exact results and radii of a `dynamic.dense_sparse_matmul` call."""
+    left = turned(x) if transpose_lhs else x
+    return dense_sparse_matmul_bound(left, w.T if transpose_rhs else w, **keywords)
+
+
 def fully_connected_fwd_bound(w: BlockSparseMatrix, acts: Array, *, capacity: object = None, **keywords: Any) -> Ball:
     """Return exact results and radii of a `dynamic.fully_connected_fwd` call."""
     ball = sparse_dense_matmul_bound(w, by_group(acts, w.groups), **keywords)
     shape = len(acts), w.groups * w.shape[0]
-    return Ball(*(part.reshape(w.groups, w.shape[0], -1).transpose(2, 0, 1).reshape(shape)
+    return Ball(*(part.reshape(w.groups, w.shape[0], len(acts)).transpose(2, 0, 1).reshape(shape)
                   for part in (ball.centre, ball.radius)))
 
 
@@ -99,7 +108,8 @@ def fully_connected_grad_a_bound(w: BlockSparseMatrix, grads: Array, **keywords:
     return fully_connected_fwd_bound(w.T, grads, **keywords)
 
 
-def fully_connected_sparse_grad_w_bound(w: BlockSparseMatrix, grads: Array, acts: Array, **keywords: Any) -> Ball:
+def fully_connected_sparse_grad_w_bound(w: BlockSparseMatrix, grads: Array, acts: Array, *, capacity: object = None,
+                                        **keywords: Any) -> Ball:
     """Return exact results and radii of a `dynamic.fully_connected_sparse_grad_w` call, shaped like the blocks."""
     return stored_grad_w_bound(w, by_group(grads, w.groups), by_group(acts, w.groups), **keywords)
 
@@ -143,7 +153,7 @@ def _stored_ball(w: BlockSparseMatrix, x: Array, flushes: bool, passes: int) -> 
     with np.errstate(invalid="ignore"):  # signalling NaNs
         dense = w.to_dense(np.float64)
     if np.isfinite(x).all():
-        return matmul_ball(dense, x, terms=passes * _most_terms(w), flushes=flushes)
+        return matmul_ball(dense, x, terms=passes * most_terms(w), flushes=flushes)
     p = w.pattern
     ones = np.ones((p.n_blocks, *p.block_shape))
     stored = dense_of(p.shape, p.block_shape, p.row_offsets, p.column_indices, ones, p.groups) != 0
@@ -155,8 +165,8 @@ def _stored_ball(w: BlockSparseMatrix, x: Array, flushes: bool, passes: int) -> 
     return Ball(np.reshape([b.centre for b in rows], shape), np.reshape([b.radius for b in rows], shape))
 
 
-def _most_terms(w: BlockSparseMatrix) -> int:
-    """Count the stored elements of the fullest row, at most, padding included."""
+def most_terms(w: BlockSparseMatrix) -> int:
+    """Return how many stored elements one sum of a product meets at most, padding included."""
     pattern = w.pattern
     if w.is_transposed:
         per_column = np.bincount(pattern.column_indices, minlength=1)

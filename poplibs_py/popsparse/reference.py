@@ -1,4 +1,4 @@
-"""Plain references for the sparse products: NumPy, float64, blocks put in place one by one."""
+"""Plain references for the sparse products: NumPy, float64, dense matrices cut into blocks."""
 
 from __future__ import annotations
 
@@ -28,15 +28,12 @@ def by_group(batch_first: Array, groups: int) -> Array:
 def dense_of(shape: tuple[int, int], block_shape: tuple[int, int], row_offsets: Array, column_indices: Array,
              blocks: Array, groups: int = 1) -> Array:
     """Return the dense float64 matrices, shape (groups, rows, columns), of a stored pattern and values."""
-    height, width = block_shape
-    block_rows = -(-shape[0] // height)
-    dense = np.zeros((groups, shape[0], shape[1]))
-    for row in range(groups * block_rows):
-        group, r = divmod(row, block_rows)
-        for place in range(row_offsets[row], row_offsets[row + 1]):
-            c = column_indices[place]
-            part = dense[group, r * height:(r + 1) * height, c * width:(c + 1) * width]
-            part[...] = blocks[place][:part.shape[0], :part.shape[1]].astype(np.float64)
+    (high, wide), (rows, columns) = block_shape, shape
+    down, across = -(-rows // high), -(-columns // wide)
+    tiles = np.zeros((groups, down, high, across, wide))
+    group, row = np.divmod(np.repeat(np.arange(groups * down), np.diff(row_offsets)), max(1, down))
+    tiles[group, row, :, column_indices] = blocks.astype(np.float64)
+    dense: Array = tiles.reshape(groups, down * high, across * wide)[:, :rows, :columns]
     return dense
 
 
@@ -56,13 +53,9 @@ def rounded(values: Array, format: Format) -> Array:
 
 def sampled(full: Array, block_shape: tuple[int, int], row_offsets: Array, column_indices: Array) -> Array:
     """Return the stored blocks of dense matrices, shape (groups, rows, columns), zero outside them."""
-    height, width = block_shape
-    block_rows = -(-full.shape[1] // height)
-    blocks = np.zeros((len(column_indices), height, width))
-    for row in range(full.shape[0] * block_rows):
-        group, r = divmod(row, block_rows)
-        for place in range(row_offsets[row], row_offsets[row + 1]):
-            c = column_indices[place]
-            part = full[group, r * height:(r + 1) * height, c * width:(c + 1) * width]
-            blocks[place, :part.shape[0], :part.shape[1]] = part
+    (high, wide), (groups, rows, columns) = block_shape, full.shape
+    down, across = -(-rows // high), -(-columns // wide)
+    whole = np.pad(full, ((0, 0), (0, down * high - rows), (0, across * wide - columns)))
+    group, row = np.divmod(np.repeat(np.arange(groups * down), np.diff(row_offsets)), max(1, down))
+    blocks: Array = whole.reshape(groups, down, high, across, wide)[group, row, :, column_indices]
     return blocks

@@ -5,9 +5,9 @@
 
 from ..lazy import submodules_on_demand
 from .assertions import assert_same_bits, assert_within_bound
-from .data import ExactOperands, as_format, exact_operands, random_operand
+from .data import ExactOperands, as_format, exact_operands, exact_sparse_operands, random_operand
 from .exact import codes_of, decode_exact, exact_values, round_exact, values_of
-from .ops import OPS, Op, bound, check, exact, reference, replay
+from .ops import OPS, Op, bound, check, check_exact, exact, reference, replay
 from .ulp import error_over_bound, ulp, ulp_distance, ulp_error
 
 __all__ = [
@@ -20,11 +20,13 @@ __all__ = [
     "bound",
     "calls",
     "check",
+    "check_exact",
     "codes_of",
     "decode_exact",
     "error_over_bound",
     "exact",
     "exact_operands",
+    "exact_sparse_operands",
     "exact_values",
     "random_operand",
     "reference",

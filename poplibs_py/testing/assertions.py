@@ -15,7 +15,7 @@ from ..popsparse import BlockSparseMatrix
 from .exact import codes_of, decode_exact, round_exact, values_of
 from .ulp import error_over_bound, ulp_error
 
-__all__ = ["assert_same_bits", "assert_within_bound", "footer"]
+__all__ = ["assert_same_bits", "assert_within_bound", "footer", "numbers_of"]
 
 _SHOWN = 5
 
@@ -59,8 +59,7 @@ def assert_within_bound(got: Any, ball: Ball, *, fmt: Any = None, exact: ArrayLi
       kernel: a broken one
     """
     instance("ball", ball, Ball, "a Ball")
-    if isinstance(got, BlockSparseMatrix):
-        got = got.to_quarter() if got.format.bits <= 8 else got.blocks
+    got = numbers_of(got)
     form = _format(got, fmt)
     values = values_of(got, form)
     if values.shape != ball.shape:
@@ -116,6 +115,13 @@ def assert_same_bits(got: Any, want: Any, *, fmt: Any = None, kernel: str | None
             lines.append(f"  {list(index)}: want {due[index]} ({_hex(right[index], form)}), got {values[index]} "
                          f"({_hex(left[index], form)}), {apart:.6g} ulps apart")
     raise AssertionError("\n".join(lines + footer(kernel, reproduce)))
+
+
+def numbers_of(got: Any) -> Any:
+    """Return a matrix's stored blocks, with their scale where they have one; anything else as it is."""
+    if isinstance(got, BlockSparseMatrix):
+        return got.to_quarter() if got.format.bits <= 8 else got.blocks
+    return got
 
 
 def _format(got: Any, fmt: Any) -> Format | None:

@@ -49,7 +49,7 @@ def calls(op: str) -> SearchStrategy[Call]:
 
 @st.composite
 def block_sparse_matrices(draw: st.DrawFn, *, finite: bool = False, moderate: bool = False,
-                          groups: SearchStrategy[int] | None = None, square: bool = False) -> BlockSparseMatrix:
+                          groups: SearchStrategy[int] | None = None) -> BlockSparseMatrix:
     """Block-sparse matrices of any bit patterns, formats, blocks, ragged edges and scales, transposed views too.
 
     Parameters
@@ -58,10 +58,8 @@ def block_sparse_matrices(draw: st.DrawFn, *, finite: bool = False, moderate: bo
         As for `arrays`.
     groups : strategy of int, optional
         How many groups (default 1).
-    square : bool, optional
-        Only square blocks.
     """
-    block = draw(st.sampled_from([b for b in _BLOCKS if b[0] == b[1] or not square]))
+    block = draw(st.sampled_from(_BLOCKS))
     count = 1 if groups is None else draw(groups)
     grid = draw(st.integers(1, 4)), draw(st.integers(1, 4))
     mask = np.stack([draw(block_masks(*map(st.just, grid))) for _ in range(count)])
@@ -106,13 +104,17 @@ def _sparse(draw: st.DrawFn, *, swapped: bool = False) -> Call:
 
 
 @st.composite
-def _dynamic(draw: st.DrawFn) -> Call:
-    (w, x), keywords = draw(_sparse())
-    if draw(st.booleans()):
-        keywords["capacity"] = dynamic.Capacity(w.n_blocks + draw(st.integers(0, 9)))
-    if draw(st.booleans()):
-        return (w, x.swapaxes(-1, -2)), keywords | {"transpose_rhs": True}
-    return (w.T, x), keywords | {"transpose_lhs": True}
+def _dynamic(draw: st.DrawFn, *, swapped: bool = False) -> Call:
+    operands, keywords = draw(_sparse(swapped=swapped))
+    keywords |= draw(_capacity(operands[swapped]))
+    turned = draw(st.integers(0, 1))
+    other = [x.T if isinstance(x, BlockSparseMatrix) else x.swapaxes(-1, -2) for x in operands]
+    given = (other[0], operands[1]) if turned == 0 else (operands[0], other[1])
+    return given, keywords | {"transpose_rhs" if turned else "transpose_lhs": True}
+
+
+def _capacity(w: BlockSparseMatrix) -> SearchStrategy[dict[str, Any]]:
+    return options({"capacity": st.integers(0, 9).map(lambda more: dynamic.Capacity(w.n_blocks + more))})
 
 
 @st.composite
@@ -120,7 +122,7 @@ def _layer(draw: st.DrawFn, sides: tuple[int, ...], epilogue: dict[str, Any]) ->
     w = draw(block_sparse_matrices(groups=st.integers(1, 3)))
     batch = draw(_extent)
     given = tuple(draw(_dense((batch, w.groups * w.shape[side]))) for side in sides)
-    return (w, *given), draw(options(epilogue))
+    return (w, *given), draw(options(epilogue)) | draw(_capacity(w))
 
 
 @st.composite
@@ -132,13 +134,13 @@ def _grad_w(draw: st.DrawFn) -> Call:
 
 @st.composite
 def _softmax(draw: st.DrawFn) -> Call:
-    x = draw(block_sparse_matrices(moderate=True, groups=st.integers(1, 2), square=True))
+    x = draw(block_sparse_matrices(moderate=True, groups=st.integers(1, 2)))
     return (x,), draw(options({"mask": [_MASKS[1], _MASKS[2], list(_MASKS[: x.groups])], "format": _NAMES}))
 
 
 @st.composite
 def _softmax_grad(draw: st.DrawFn) -> Call:
-    y = draw(block_sparse_matrices(moderate=True, groups=st.integers(1, 2), square=True))
+    y = draw(block_sparse_matrices(moderate=True, groups=st.integers(1, 2)))
     values = draw(arrays(y.blocks.shape, y.format, moderate=True))
     inside = np.where(y.blocks != 0, values, np.zeros((), y.blocks.dtype))  # and zero beyond the edges
     grad = BlockSparseMatrix(y.pattern, inside, y.format, y.scale)
@@ -163,6 +165,8 @@ CALLS: dict[str, Callable[[], SearchStrategy[Call]]] = {
     "bs_softmax_grad": _softmax_grad,
     "cast": _cast,
     "dense_sparse_matmul": lambda: _sparse(swapped=True),
+    "dense_sparse_matmul_prepared": lambda: _sparse(swapped=True),
+    "dynamic_dense_sparse_matmul": lambda: _dynamic(swapped=True),
     "dynamic_sparse_dense_matmul": _dynamic,
     "fully_connected_fwd": lambda: _layer((1,), _EPILOGUE),
     "fully_connected_grad_a": lambda: _layer((0,), {"out_dtype": _NAMES}),

@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import all_of, bad_argument, flag, whole
+from ..errors import all_of, bad_argument, flag, instance, whole
 from ..formats import FP32, Format, format_of
+from ..popsparse import BlockPattern, BlockSparseMatrix
+from ..popsparse.bound import most_terms
 from .exact import round_exact, values_of
 
-__all__ = ["ExactOperands", "as_format", "exact_operands", "random_operand"]
+__all__ = ["ExactOperands", "as_format", "exact_operands", "exact_sparse_operands", "random_operand"]
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
@@ -32,15 +34,17 @@ class ExactOperands:
 
     Attributes
     ----------
-    a, b : numpy.ndarray
-        The operands, in their formats' dtypes (codes, for a format without one).
+    a : numpy.ndarray or BlockSparseMatrix
+        The left operand, in its format's dtype (codes, for a format without one).
+    b : numpy.ndarray
+        The right one.
     quantum : float
         Every product is a whole multiple of it.
     limit : int
         No sum of magnitudes of products passes `limit` quanta, and as much again can be added exactly.
     """
 
-    a: Array
+    a: Any
     b: Array
     quantum: float
     limit: int
@@ -95,15 +99,79 @@ def exact_operands(a_shape: tuple[int, ...], b_shape: tuple[int, ...], a_format:
         filled = int(max(1, min(depth, budget // (_whole_numbers(a_form) * _whole_numbers(b_form)))))
     if filled > budget:
         raise bad_argument("terms", depth, f"at most {budget}, for exact sums in {sums.name}")
-    a_most, b_most = _shared_range(rng, budget // filled, _whole_numbers(a_form), _whole_numbers(b_form))
-    a_power, b_power = _powers(rng, sums, (a_form, a_most), (b_form, b_most))
-    a = _integers(rng, a_shape, a_most)
+    a, b, quantum = _operands(rng, (a_shape, a_form), (b_shape, b_form), sums, filled)
     if filled < depth:
         kept = np.argsort(rng.random(a_shape), axis=-1) < filled
-        a = np.where(kept, a, 0)
-    b = _integers(rng, b_shape, b_most)
-    return ExactOperands(as_format(a * 2.0**a_power, a_form), as_format(b * 2.0**b_power, b_form),
-                         2.0 ** (a_power + b_power), budget)
+        a = np.where(kept, a, np.zeros((), a.dtype))
+    return ExactOperands(a, b, quantum, budget)
+
+
+def exact_sparse_operands(pattern: BlockPattern, columns: int, w_format: Any, x_format: Any = None, *,
+                          transposed: bool = False, scale: Any = 0, partials: Any = FP32,
+                          seed: int = 0) -> ExactOperands:
+    """Make operands of a block-sparse product ``w @ x`` whose sums are exact in the partials' format.
+
+    Parameters
+    ----------
+    pattern : BlockPattern
+        Where `w` has blocks; every one of them is filled.
+    columns : int
+        Columns of `x`, which has an axis of groups in front where the pattern has several.
+    w_format, x_format : Format, dtype or str
+        Their formats, with dtypes; that of `x` is that of `w` by default.
+    transposed : bool, optional
+        Make `w` the transposed view of a matrix with the pattern.
+    scale : int or array of int, optional
+        Of `w`, as `BlockSparseMatrix` takes it: 8-bit formats have one, for the matrix or for each block.
+    partials : Format, dtype or str, optional
+        The format of the partial sums, FP32 by default.
+    seed : int, optional
+        The same seed gives the same operands.
+
+    Examples
+    --------
+    >>> from poplibs_py.popsparse import random_pattern
+    >>> made = exact_sparse_operands(random_pattern(32, 48, 8, density=0.5), 3, "float16", seed=1)
+    >>> dense = made.a.to_dense()
+    >>> bool((dense @ made.b == dense[:, ::-1] @ made.b[::-1]).all() and (made.a @ made.b).any())
+    True
+    """
+    instance("pattern", pattern, BlockPattern, "a BlockPattern")
+    columns = whole("columns", columns, 0, 1 << 40)
+    w_form, sums = format_of(w_format, "w_format"), format_of(partials)
+    empty = BlockSparseMatrix(pattern, np.zeros((pattern.n_blocks, *pattern.block_shape), w_form.dtype), w_form, scale)
+    view = empty.T if flag("transposed", transposed) else empty
+    low, high = int(np.min(empty.scale, initial=31)), int(np.max(empty.scale, initial=-32))
+    budget, spread = 1 << (sums.precision - 1), max(0, high - low)
+    filled = max(1, most_terms(view)) << spread  # the least scale's unit counts, and the largest is so many of them
+    if filled > budget:
+        raise bad_argument("pattern", f"sums of {most_terms(view)} products, scales 2^{spread} apart",
+                           f"at most {budget} times the least, for exact sums in {sums.name}")
+    x_shape = _shape("columns", (*(pattern.groups,) * (pattern.groups > 1), view.shape[1], columns))
+    x_form = w_form if x_format is None else format_of(x_format, "x_format")
+    rng = np.random.default_rng(_seed(seed))
+    blocks, x, quantum = _operands(rng, (empty.blocks.shape, w_form), (x_shape, x_form), sums, filled, (low, high))
+    w = BlockSparseMatrix(pattern, np.where(_inside(pattern), blocks, empty.blocks), w_form, empty.scale)
+    return ExactOperands(w.T if transposed else w, x, quantum * 2.0**low, budget)
+
+
+def _inside(pattern: BlockPattern) -> NDArray[np.bool_]:
+    """Which elements of the blocks lie in the matrix."""
+    first = pattern.row_indices % max(1, pattern.block_rows), pattern.column_indices
+    down, across = (place[:, None] * side + np.arange(side) < extent
+                    for place, side, extent in zip(first, pattern.block_shape, pattern.shape, strict=True))
+    return np.asarray(down[:, :, None] & across[:, None, :])
+
+
+def _operands(rng: np.random.Generator, a_side: tuple[tuple[int, ...], Format], b_side: tuple[tuple[int, ...], Format],
+              sums: Format, filled: int, scales: tuple[int, int] = (0, 0)) -> tuple[Array, Array, float]:
+    """Both operands for sums of so many products, and the products' quantum; a is scaled by 2^scales afterwards."""
+    (a_shape, a_form), (b_shape, b_form) = a_side, b_side
+    budget = 1 << (sums.precision - 1)
+    a_most, b_most = _shared_range(rng, budget // filled, _whole_numbers(a_form), _whole_numbers(b_form))
+    a_power, b_power = _powers(rng, sums, scales, (a_form, a_most), (b_form, b_most))
+    a, b = _integers(rng, a_shape, a_most), _integers(rng, b_shape, b_most)
+    return as_format(a * 2.0**a_power, a_form), as_format(b * 2.0**b_power, b_form), 2.0 ** (a_power + b_power)
 
 
 def _whole_numbers(fmt: Format) -> int:
@@ -119,7 +187,8 @@ def _shared_range(rng: np.random.Generator, budget: int, a_most: int, b_most: in
     return 1 << share, 1 << min(bits - share, b_bits)
 
 
-def _powers(rng: np.random.Generator, sums: Format, *sides: tuple[Format, int]) -> tuple[int, int]:
+def _powers(rng: np.random.Generator, sums: Format, scales: tuple[int, int],
+            *sides: tuple[Format, int]) -> tuple[int, int]:
     """Powers of two for both operands that keep them normal, and their sums between underflow and overflow."""
     ranges = []
     for form, most in sides:
@@ -130,7 +199,7 @@ def _powers(rng: np.random.Generator, sums: Format, *sides: tuple[Format, int]) 
             high = max(low, high)
         ranges.append((low, high))
     (a_low, a_high), (b_low, b_high) = ranges
-    least, most_power = sums.min_exponent, sums.max_exponent - sums.precision
+    least, most_power = sums.min_exponent - scales[0], sums.max_exponent - sums.precision - scales[1]
     a = int(rng.integers(max(a_low, least - b_high), min(a_high, most_power - b_low), endpoint=True))
     b = int(rng.integers(max(b_low, least - a), min(b_high, most_power - a), endpoint=True))
     return a, b

@@ -75,9 +75,15 @@ def _dynamic_sparse_dense_matmul(w: BlockSparseMatrix, x: Any, *, transpose_lhs:
     return _sparse_dense_matmul(w.T if transpose_lhs else w, right, **keywords)
 
 
+def _dynamic_dense_sparse_matmul(x: Any, w: BlockSparseMatrix, *, transpose_lhs: bool = False,
+                                 transpose_rhs: bool = False, **keywords: Any) -> Array:
+    left = turned(x) if transpose_lhs else x
+    return _dense_sparse_matmul(left, w.T if transpose_rhs else w, **keywords)
+
+
 def _fully_connected_fwd(w: BlockSparseMatrix, acts: Array, *, bias: Any = None, **keywords: Any) -> Array:
     sums = _sparse_dense_matmul(w, by_group(acts, w.groups), bias=bias, **keywords)
-    return sums.transpose(2, 0, 1).reshape(len(acts), -1)
+    return sums.transpose(2, 0, 1).reshape(len(acts), w.groups * w.shape[0])
 
 
 def _fully_connected_grad_a(w: BlockSparseMatrix, grads: Array, **keywords: Any) -> Array:
@@ -122,6 +128,8 @@ EXACT: dict[str, Callable[..., Array]] = {
     "bs_softmax_grad": _bs_softmax_grad,
     "cast": _cast,
     "dense_sparse_matmul": _dense_sparse_matmul,
+    "dense_sparse_matmul_prepared": _dense_sparse_matmul,
+    "dynamic_dense_sparse_matmul": _dynamic_dense_sparse_matmul,
     "dynamic_sparse_dense_matmul": _dynamic_sparse_dense_matmul,
     "fully_connected_fwd": _fully_connected_fwd,
     "fully_connected_grad_a": _fully_connected_grad_a,

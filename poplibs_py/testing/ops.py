@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,13 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import PoplibsError, UnsupportedError, bad_argument, bad_type, described, one_of
+from ..formats import QuarterArray, format_of
 from ..formats.bounds import Ball
 from ..program.record import Listener, Run, start, stop
-from .assertions import assert_within_bound, footer
+from .assertions import assert_same_bits, assert_within_bound, footer, numbers_of
+from .data import as_format
 from .exact_ops import EXACT
 from .replay import Snapshot, decode_call
 
-__all__ = ["OPS", "Op", "bound", "check", "exact", "reference", "replay"]
+__all__ = ["OPS", "Op", "bound", "check", "check_exact", "exact", "reference", "replay"]
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,10 @@ OPS: dict[str, Op] = {
     "bs_softmax_grad": _own("popsparse:bs_softmax_grad", "popsparse.softmax_bound:softmax_grad_call_bound"),
     "cast": _own("popops:cast", "popops.bound:cast_bound"),
     "dense_sparse_matmul": _own("popsparse.static:dense_sparse_matmul", _SPARSE + "dense_sparse_matmul_bound"),
+    "dense_sparse_matmul_prepared": _own("testing.prepared:dense_sparse_matmul_prepared",
+                                         _SPARSE + "dense_sparse_matmul_bound"),
+    "dynamic_dense_sparse_matmul": _own("popsparse.dynamic:dense_sparse_matmul",
+                                        _SPARSE + "dynamic_dense_sparse_matmul_bound"),
     "dynamic_sparse_dense_matmul": _own("popsparse.dynamic:sparse_dense_matmul",
                                         _SPARSE + "dynamic_sparse_dense_matmul_bound"),
     "fully_connected_fwd": _own("popsparse.dynamic:fully_connected_fwd", _SPARSE + "fully_connected_fwd_bound"),
@@ -146,11 +152,49 @@ def check(op: str, *operands: Any, kernel: str | None = None, **keywords: Any) -
         As `assert_within_bound` words it, with the kernels that served the call and a line that makes it again.
         Nothing is written before that.
     """
+    return _checked(op, operands, keywords, kernel, assert_within_bound)
+
+
+def check_exact(op: str, *operands: Any, kernel: str | None = None, **keywords: Any) -> Any:
+    """Call an op, fail unless every result is the exact one rounded once to its format, and return what it returned.
+
+    For operands whose sums are exact in every order, such as those of `exact_operands` and `exact_sparse_operands`,
+    and epilogues that round nothing before the last step.
+
+    Parameters
+    ----------
+    op, *operands, kernel, **keywords
+        As in `check`.
+
+    Raises
+    ------
+    AssertionError
+        As `assert_same_bits` words it, with the lines that `check` adds.
+
+    Examples
+    --------
+    >>> from poplibs_py.testing import exact_operands
+    >>> made = exact_operands((5, 70), (70, 3), "float16", seed=4)
+    >>> check_exact("matmul", made.a, made.b, out_dtype="float32").shape
+    (5, 3)
+    """
+    return _checked(op, operands, keywords, kernel, _assert_exact)
+
+
+def _assert_exact(got: Any, ball: Ball, fmt: Any) -> None:
+    held = numbers_of(got)
+    form = format_of(getattr(held, "format", held) if fmt is None else fmt)
+    scales = held.element_scales() if isinstance(held, QuarterArray) else 0
+    assert_same_bits(held, as_format(np.ldexp(ball.centre, -np.asarray(scales, np.int64)), form), fmt=form)
+
+
+def _checked(op: str, operands: tuple[Any, ...], keywords: dict[str, Any], kernel: str | None,
+             verdict: Callable[..., None]) -> Any:
     call = Snapshot.of(op, operands, keywords)  # before the call: it may write to its operands
     ball = bound(op, *operands, **keywords)
     got = _function(_op(op).call)(*operands, **keywords)
     try:
-        assert_within_bound(got, ball, fmt=keywords.get("out_dtype"))
+        verdict(got, ball, fmt=keywords.get("out_dtype"))
     except AssertionError as failure:
         lines = [str(failure), *footer(kernel or _kernels(call), call.reproducer())]
         raise AssertionError("\n".join(lines)) from None

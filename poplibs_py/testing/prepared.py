@@ -8,7 +8,7 @@ from ..formats import format_of
 from ..poplin import matmul, prepare
 from ..popsparse import BlockSparseMatrix, static
 
-__all__ = ["matmul_prepared", "matmul_prepared_left", "sparse_dense_matmul_prepared"]
+__all__ = ["dense_sparse_matmul_prepared", "matmul_prepared", "matmul_prepared_left", "sparse_dense_matmul_prepared"]
 
 
 def matmul_prepared(a: Any, b: Any, **keywords: Any) -> Any:
@@ -24,3 +24,8 @@ def matmul_prepared_left(a: Any, b: Any, **keywords: Any) -> Any:
 def sparse_dense_matmul_prepared(w: BlockSparseMatrix, x: Any, **keywords: Any) -> Any:
     """Prepare `x` for matrices like `w`, and multiply: the contract is that of `static.sparse_dense_matmul`."""
     return static.sparse_dense_matmul(w, static.prepare_dense(x, w.format), **keywords)
+
+
+def dense_sparse_matmul_prepared(x: Any, w: BlockSparseMatrix, **keywords: Any) -> Any:
+    """Prepare `x` for matrices like `w`, and multiply: the contract is that of `static.dense_sparse_matmul`."""
+    return static.dense_sparse_matmul(static.prepare_dense(x, w.format, side="left"), w, **keywords)

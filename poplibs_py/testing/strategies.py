@@ -18,11 +18,13 @@ from ..errors import flag, instance, one_of, whole
 from ..formats import FORMATS, Format, format_of
 from ..formats.format import Specials
 from ..kernels.registry import FAMILIES, kernels
+from ..popsparse import BlockPattern
 from .data import random_operand
 
 __all__ = [
     "arrays",
     "block_masks",
+    "block_patterns",
     "codes",
     "custom_formats",
     "extents",
@@ -276,6 +278,29 @@ def block_masks(draw: st.DrawFn, block_rows: Any, block_columns: Any) -> NDArray
     if kind == "holes":
         mask &= (rng.random((rows, 1)) < 0.5) & (rng.random((1, columns)) < 0.5)
     return mask
+
+
+@st.composite
+def block_patterns(draw: st.DrawFn, block_shapes: Sequence[tuple[int, int]], *, most: int = 50,
+                   groups: int = 1) -> BlockPattern:
+    """Patterns of block-sparse matrices: blocks as in `block_masks`, ragged edges, matrices without rows or columns.
+
+    Parameters
+    ----------
+    block_shapes : sequence of (int, int)
+        Blocks to choose from.
+    most : int, optional
+        The most rows, and the most columns, in elements.
+    groups : int, optional
+        The most groups.
+    """
+    high, wide = draw(st.sampled_from(block_shapes))
+    extents_ = st.integers(0, whole("most", most, 0, 1 << 20))
+    rows, columns = draw(extents_), draw(extents_)
+    grid = -(-rows // high), -(-columns // wide)
+    count = draw(st.integers(1, whole("groups", groups, 1, 1 << 10)))
+    group, row, column = np.nonzero([draw(block_masks(*grid)) for _ in range(count)])
+    return BlockPattern.from_pairs((rows, columns), (high, wide), group * grid[0] + row, column, count)[0]
 
 
 def options(allowed: Mapping[str, Sequence[Any] | SearchStrategy[Any]]) -> SearchStrategy[dict[str, Any]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -39,7 +41,7 @@ def test_a_planned_product_is_the_plain_one(name, x_name, out_name, block_shape,
     memory_peak(reset=True)
     before = memory_in_use()
     got = run(w, x, bias=bias)
-    assert memory_peak() - before <= plan.temporary_bytes + 64 * 64  # each part begins on a cache line
+    assert memory_peak() - before <= plan.temporary_bytes
     assert got.tobytes() == np.ascontiguousarray(expected).tobytes()
     assert plan.kernel.name in plan.explain()
 
@@ -52,24 +54,24 @@ def test_a_plan_without_columns_explains_itself(block):
     assert static.compile_sparse_dense_matmul(plan)(w, np.ones((8, 0), np.float32)).shape == (16, 0)
 
 
-@pytest.mark.parametrize("call", [
-    lambda run, w, x: run(w.T, x),
-    lambda run, w, x: run(x, x),
-    lambda run, w, x: run(w, x[:, :3]),
-    lambda run, w, x: run(w, x.astype(np.float16)),
-    lambda run, w, x: run(w, x, bias=np.ones(32)),
-    lambda run, w, x: run(w, x, out=np.empty((32, 5), np.float16)),
-    lambda run, w, x: run(w, x, out=np.empty((5, 32), np.float32).T),
-    lambda run, w, x: run(BlockSparseMatrix.from_dense(np.ones((32, 48), np.float32), 4), x),
-    lambda run, w, x: static.compile_sparse_dense_matmul(w),
-    lambda run, w, x: static.plan_sparse_dense_matmul(w, -1),
-    lambda run, w, x: static.plan_sparse_dense_matmul(w, 5, activation="tanh"),
-    lambda run, w, x: static.plan_sparse_dense_matmul(x, 5),
+@pytest.mark.parametrize(("named", "call"), [
+    ("w: got BlockSparseMatrix(shape=(48, 32)", lambda run, w, x: run(w.T, x)),
+    ("w: got ndarray", lambda run, w, x: run(x, x)),
+    ("x: got float32 of shape (48, 3)", lambda run, w, x: run(w, x[:, :3])),
+    ("x: got float16 of shape (48, 5)", lambda run, w, x: run(w, x.astype(np.float16))),
+    ("bias: got an array", lambda run, w, x: run(w, x, bias=np.ones(32))),
+    ("out: got ", lambda run, w, x: run(w, x, out=np.empty((32, 5), np.float16))),
+    ("out: got strides (4, 128)", lambda run, w, x: run(w, x, out=np.empty((5, 32), np.float32).T)),
+    ("w: got BlockSparseMatrix(", lambda run, w, x: run(BlockSparseMatrix.from_dense(np.ones((32, 48)), 4), x)),
+    ("plan: got BlockSparseMatrix", lambda run, w, x: static.compile_sparse_dense_matmul(w)),
+    ("n: got -1", lambda run, w, x: static.plan_sparse_dense_matmul(w, -1)),
+    ("activation: got tanh", lambda run, w, x: static.plan_sparse_dense_matmul(w, 5, activation="tanh")),
+    ("w: got ndarray", lambda run, w, x: static.plan_sparse_dense_matmul(x, 5)),
 ])
-def test_other_operands_are_refused(call):
+def test_other_operands_are_refused(named, call):
     w = BlockSparseMatrix.from_dense(np.eye(32, 48, dtype=np.float32), 4)
     x = np.ones((48, 5), np.float32)
     run = static.compile_sparse_dense_matmul(static.plan_sparse_dense_matmul(w, 5))
     assert run(w, x).tobytes() == (w @ x).tobytes()
-    with pytest.raises(PoplibsError):
+    with pytest.raises(PoplibsError, match="^" + re.escape(named)):
         call(run, w, x)

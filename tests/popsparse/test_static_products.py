@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,80 +11,56 @@ from hypothesis import strategies as st
 
 from poplibs_py import testing
 from poplibs_py.errors import InvalidArgumentError, PoplibsError
-from poplibs_py.popsparse import BlockSparseMatrix, dynamic, random_matrix, random_pattern, reference, static
-from poplibs_py.testing import assert_same_bits
+from poplibs_py.popsparse import BlockSparseMatrix, dynamic, random_matrix, random_pattern, static
+from poplibs_py.testing import assert_same_bits, check_exact, exact_sparse_operands
+from poplibs_py.testing.strategies import block_patterns
 
 BLOCKS = [(1, 1), (4, 4), (8, 8), (16, 16), (32, 32), (3, 5), (1, 4), (8, 1), (7, 16), (13, 2)]
 
 
-def whole_numbers(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Numbers so small that every sum of their products is exact in FP32."""
-    return rng.integers(-4, 5, shape).astype(np.float32)
-
-
-def matrix(rng: np.random.Generator, shape: tuple[int, ...], block_shape: tuple[int, int],
-           density: float) -> BlockSparseMatrix:
-    return BlockSparseMatrix.from_dense(whole_numbers(rng, shape), block_shape, density=density)
-
-
-def dense(w: BlockSparseMatrix) -> np.ndarray:
-    stored = reference.dense_of(w.pattern.shape, w.pattern.block_shape, w.row_offsets, w.column_indices, w.blocks,
-                                w.groups)
-    return stored.swapaxes(1, 2) if w.is_transposed else stored
-
-
 @pytest.mark.parametrize("block_shape", BLOCKS, ids=str)
-@given(rows=st.integers(0, 70), depth=st.integers(0, 70), columns=st.integers(0, 140), groups=st.integers(1, 3),
-       density=st.floats(0, 1), transposed=st.booleans(), seed=st.integers(0, 2**32 - 1))
-def test_exact_data_gives_the_reference_bit_for_bit(block_shape, rows, depth, columns, groups, density, transposed,
-                                                    seed):
-    rng = np.random.default_rng(seed)
-    stored = (depth, rows) if transposed else (rows, depth)
-    w = matrix(rng, (groups, *stored), block_shape, density)
-    w = w.T if transposed else w
-    x = whole_numbers(rng, (groups, depth, columns))
-    expected = reference.sparse_dense_matmul(dense(w), x)
-    assert np.array_equal(static.sparse_dense_matmul(w, x), expected)
-    swapped = static.dense_sparse_matmul(x.swapaxes(1, 2), w.T)
-    assert np.array_equal(swapped, expected.swapaxes(1, 2))
+@given(data=st.data(), columns=st.integers(0, 140), transposed=st.booleans(), seed=st.integers(0, 2**32 - 1))
+def test_exact_data_gives_the_reference_bit_for_bit(block_shape, data, columns, transposed, seed):
+    pattern = data.draw(block_patterns([block_shape], most=70, groups=3))
+    made = exact_sparse_operands(pattern, columns, "float32", transposed=transposed, seed=seed)
+    check_exact("sparse_dense_matmul", made.a, made.b)
+    check_exact("dense_sparse_matmul", made.b.swapaxes(-1, -2), made.a.T)
 
 
 @given(x_step=st.sampled_from([(1, 1), (2, 1), (1, 3), (-1, 1), (1, -2)]), order=st.sampled_from("CF"),
        y_step=st.sampled_from([(1, 1), (2, 1), (1, 2), (-1, -1)]), seed=st.integers(0, 2**32 - 1))
 def test_any_strides_and_out_untouched_around(x_step, order, y_step, seed):
-    rng = np.random.default_rng(seed)
-    w = matrix(rng, (37, 50), (8, 4), 0.4)
-    base = np.asarray(whole_numbers(rng, (50 * abs(x_step[0]), 45 * abs(x_step[1]))), order=order)
+    made = exact_sparse_operands(random_pattern(37, 50, (8, 4), 0.4, seed), 45, "float32", seed=seed)
+    base = np.full((50 * abs(x_step[0]), 45 * abs(x_step[1])), np.nan, np.float32, order)
     x = base[::x_step[0], ::x_step[1]]
+    x[...] = made.b
     room = np.full((37 * abs(y_step[0]) + 2, 45 * abs(y_step[1]) + 2), 1e9, np.float32)
     out = room[1:-1, 1:-1][::y_step[0], ::y_step[1]]
-    assert static.sparse_dense_matmul(w, x, out=out) is out
-    assert np.array_equal(out, reference.sparse_dense_matmul(dense(w), x)[0])
+    assert check_exact("sparse_dense_matmul", made.a, x, out=out) is out
     out[...] = 1e9
     assert np.all(room == 1e9)
 
 
 def test_values_written_in_place_are_seen():
-    rng = np.random.default_rng(0)
-    w = matrix(rng, (64, 64), (8, 8), 0.3)
-    x = whole_numbers(rng, (64, 16))
-    before = w @ x
-    w.blocks[...] *= 2
-    assert np.array_equal(w @ x, 2 * before)
+    made = exact_sparse_operands(random_pattern(64, 64, 8, 0.3), 16, "float32")
+    before = made.a @ made.b
+    made.a.blocks[...] *= 2
+    assert_same_bits(made.a @ made.b, 2 * before)
+    check_exact("sparse_dense_matmul", made.a, made.b)
 
 
-@pytest.mark.parametrize("call", [
-    lambda w, x: static.sparse_dense_matmul(x, x),
-    lambda w, x: static.sparse_dense_matmul(w, str(x)),
-    lambda w, x: static.sparse_dense_matmul(w, x[:5]),
-    lambda w, x: static.sparse_dense_matmul(w, x.astype(np.float64)),
-    lambda w, x: static.sparse_dense_matmul(w, x, out=x),
-    lambda w, x: static.sparse_dense_matmul(w, x, out=np.empty((16, 3), np.float32)),
-    lambda w, x: static.sparse_dense_matmul(w, x, out=np.empty((16, 4), np.float64)),
+@pytest.mark.parametrize(("named", "call"), [
+    ("w: got ndarray", lambda w, x: static.sparse_dense_matmul(x, x)),
+    ("x: got ", lambda w, x: static.sparse_dense_matmul(w, str(x))),
+    ("x: got shape (5, 4)", lambda w, x: static.sparse_dense_matmul(w, x[:5])),
+    ("x: got dtype float64", lambda w, x: static.sparse_dense_matmul(w, x.astype(np.float64))),
+    ("out: got an array that may overlap", lambda w, x: static.sparse_dense_matmul(w, x, out=x)),
+    ("out: got shape (16, 3)", lambda w, x: static.sparse_dense_matmul(w, x, out=np.empty((16, 3), np.float32))),
+    ("out: got ", lambda w, x: static.sparse_dense_matmul(w, x, out=np.empty((16, 4), np.float64))),
 ])
-def test_bad_operands_are_refused(call):
+def test_bad_operands_are_refused(named, call):
     w = BlockSparseMatrix.from_dense(np.eye(16, dtype=np.float32), 4)
-    with pytest.raises(PoplibsError):
+    with pytest.raises(PoplibsError, match="^" + re.escape(named)):
         call(w, np.ones((16, 4), np.float32))
 
 
@@ -91,12 +69,10 @@ def test_bad_operands_are_refused(call):
 @pytest.mark.parametrize("columns", [512, 700, 1100])
 def test_wide_rows_read_often_go_through_panels(columns, block_shape, threads, monkeypatch):
     monkeypatch.setattr("poplibs_py.popsparse.products.forward.threads_for", lambda _: threads)
-    rng = np.random.default_rng(columns)
-    w = matrix(rng, (300, 70), block_shape, 0.8)
-    x = whole_numbers(rng, (70, columns))
-    assert np.array_equal(static.sparse_dense_matmul(w, x), reference.sparse_dense_matmul(dense(w), x)[0])
-    dy = whole_numbers(rng, (300, columns))
-    assert np.array_equal(w.T @ dy, reference.sparse_dense_matmul(dense(w.T), dy)[0])
+    pattern = random_pattern(300, 70, block_shape, 0.8, columns)
+    for transposed in (False, True):
+        made = exact_sparse_operands(pattern, columns, "float32", transposed=transposed, seed=columns)
+        check_exact("sparse_dense_matmul", made.a, made.b)
 
 
 @pytest.mark.parametrize("formats", [("float32", "float32"), ("bfloat16", "f143"), ("float16", "float16")])

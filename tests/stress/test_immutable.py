@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from cases import matrix, operand
 
-from poplibs_py import poplin
+from poplibs_py import poplin, testing
 from poplibs_py.errors import PoplibsError, ReadOnlyError
 from poplibs_py.formats import Format, QuarterArray
 from poplibs_py.popsparse import BlockPattern, BlockSparseMatrix, dynamic, static
@@ -193,9 +193,9 @@ def test_makers_of_prepared_operands_check_too():
 
 def test_products_of_every_kind_still_work():
     w, x = matrix(1), operand((24, 5), 2)
-    due = static.sparse_dense_matmul(w, x)
-    assert np.array_equal(static.sparse_dense_matmul(w, prepare_dense(x)), due)
-    assert np.allclose(dynamic.sparse_dense_matmul(w.T, x, transpose_lhs=True, capacity=dynamic.Capacity(99)), due)
+    due = testing.check("sparse_dense_matmul", w, x)
+    testing.assert_same_bits(static.sparse_dense_matmul(w, prepare_dense(x)), due)
+    testing.check("dynamic_sparse_dense_matmul", w.T, x, transpose_lhs=True, capacity=dynamic.Capacity(99))
 
 
 def test_a_modelled_plan_that_was_changed_is_not_compiled():

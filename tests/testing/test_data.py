@@ -7,8 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from poplibs_py.errors import PoplibsError
 from poplibs_py.formats import BF16, F152, FORMATS, FP16, FP32
-from poplibs_py.testing import exact_operands, exact_values, random_operand, strategies, values_of
+from poplibs_py.popsparse import random_pattern
+from poplibs_py.testing import (
+    exact_operands,
+    exact_sparse_operands,
+    exact_values,
+    random_operand,
+    strategies,
+    values_of,
+)
 
 extent = st.integers(1, 40)
 
@@ -80,7 +89,43 @@ def test_an_addend_adds_exactly(seed, fmt):
     assert (exact_values(total) == exact).all()
 
 
+@given(pattern=strategies.block_patterns([(1, 1), (3, 5), (8, 8)], groups=2), columns=st.integers(0, 5),
+       names=st.tuples(strategies.formats(), strategies.formats()), transposed=st.booleans(), data=st.data(),
+       seed=st.integers(0, 10**6))
+def test_sums_of_sparse_products_are_exact_too(pattern, columns, names, transposed, data, seed):
+    scale = 0
+    if names[0].bits == 8:
+        scale = np.array([data.draw(st.integers(-20, -16)) for _ in range(pattern.n_blocks)], np.int8)
+    made = exact_sparse_operands(pattern, columns, *names, transposed=transposed, scale=scale, seed=seed)
+    stored = made.a.T if transposed else made.a
+    assert stored.pattern == pattern
+    assert (made.a.is_transposed, made.a.format, made.b.dtype) == (transposed, names[0], names[1].dtype)
+    dense = made.a.to_dense(np.float64)
+    assert np.count_nonzero(dense) == np.count_nonzero(made.a.blocks)  # none beyond the edges
+    quanta = np.abs(dense) @ np.abs(values_of(made.b)) / made.quantum
+    assert np.array_equal(quanta, np.rint(quanta))
+    assert (quanta <= made.limit).all()
+    assert FP32.smallest_normal <= made.quantum
+    assert 2 * made.limit * made.quantum <= FP32.max
+
+
+def test_every_stored_block_is_filled():
+    made = exact_sparse_operands(random_pattern(64, 64, 16, 0.3), 4, FP16, seed=1)
+    assert (made.a.blocks != 0).any(axis=(1, 2)).all()
+    assert made.b.any()
+
+
 def test_what_cannot_be_exact_is_refused():
+    pattern = random_pattern(4, 4, 1, 1.0)
+    for wrong, how in (("pattern", (None, 3, FP16)), ("columns", (pattern, -1, FP16)), ("w_format", (pattern, 3, "f1")),
+                       ("x_format", (pattern, 3, FP16, "f1"))):
+        with pytest.raises(PoplibsError, match=f"^{wrong}: got"):
+            exact_sparse_operands(*how)
+    with pytest.raises(ValueError, match=r"^scale: got 1; allowed: 0 for float16"):
+        exact_sparse_operands(pattern, 3, FP16, scale=1)
+    far = np.where(np.arange(16) % 2, 31, -32)
+    with pytest.raises(ValueError, match=r"^pattern: got sums of 4 products, scales 2\^63 apart; allowed: at most "):
+        exact_sparse_operands(pattern, 3, F152, scale=far)
     with pytest.raises(ValueError, match="terms: got 2000; allowed: at most 1024, for exact sums in float16"):
         exact_operands((1, 4), (4, 1), FP16, partials=FP16, terms=2000)
 

@@ -36,7 +36,8 @@ def exact_operands(op):
     batch = np.concatenate([b, c], 1)
     return {
         "bs_softmax": (single,), "bs_softmax_grad": (single, single), "cast": (a, "f143"),
-        "dense_sparse_matmul": (b, w), "dynamic_sparse_dense_matmul": (w, b), "fully_connected_fwd": (pair, batch),
+        "dense_sparse_matmul": (b, w), "dense_sparse_matmul_prepared": (b, w), "dynamic_dense_sparse_matmul": (b, w),
+        "dynamic_sparse_dense_matmul": (w, b), "fully_connected_fwd": (pair, batch),
         "fully_connected_grad_a": (pair, batch), "fully_connected_sparse_grad_w": (pair, batch, batch[:, ::-1]),
         "matmul": (a, b), "matmul_acc": (c, a, b), "matmul_grouped": (a[None], b[None]),
         "matmul_grouped_acc": (c[None], a[None], b[None]), "matmul_prepared": (a, b), "matmul_prepared_left": (a, b),
@@ -97,6 +98,20 @@ def test_a_failing_check_names_its_kernels_and_a_line_that_makes_it_again(op, mo
         testing.check(op, *exact_operands(op), kernel="mine")
 
 
+def test_a_result_that_is_a_bit_off_is_no_exact_one(monkeypatch):
+    right = poplin.matmul
+    monkeypatch.setattr(poplin, "matmul", lambda a, b: np.nextafter(right(a, b), np.float32(0)))
+    operands = [x.astype(np.float32) for x in exact_operands("matmul")]
+    testing.check("matmul", *operands)
+    with pytest.raises(AssertionError, match=r"results differ; the first:[^$]*\n  kernel: \w.*\n  again: "):
+        testing.check_exact("matmul", *operands)
+
+
+@pytest.mark.parametrize("op", sorted(set(OPS) - {"bs_softmax", "bs_softmax_grad"}))
+def test_exact_operands_give_exact_results(op):
+    testing.check_exact(op, *exact_operands(op))
+
+
 def test_a_result_of_another_shape_names_its_kernels_too(monkeypatch):
     right = poplin.matmul
     monkeypatch.setattr(poplin, "matmul", lambda a, b: right(a, b)[1:])
@@ -149,6 +164,7 @@ def vector_calls():
     yield "sparse_dense_matmul", (w, x), {"bias": y}
     yield "dynamic_sparse_dense_matmul", (w.T, x), {"transpose_lhs": True}
     yield "dynamic_sparse_dense_matmul", (w, x), {"transpose_rhs": True}
+    yield "dynamic_dense_sparse_matmul", (x, w), {"transpose_rhs": True}
 
 
 @pytest.mark.parametrize("call", list(vector_calls()), ids=lambda call: f"{call[0]}-{'-'.join(call[2])}")

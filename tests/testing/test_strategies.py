@@ -73,6 +73,14 @@ def test_masks_reach_empty_rows_and_full_ones():
     assert not find(masks, lambda m: not m.any()).any()
 
 
+def test_patterns_have_ragged_edges_groups_and_no_rows():
+    drawn = strategies.block_patterns([(3, 5)], most=12, groups=2)
+    assert find(drawn, lambda p: p.is_ragged and p.n_blocks > 1).block_shape == (3, 5)
+    assert find(drawn, lambda p: p.groups == 2 and p.density == 1).n_blocks
+    assert find(drawn, lambda p: not p.shape[0] and p.shape[1]).shape[0] == 0
+    assert all(extent <= 12 for extent in find(drawn, lambda p: max(p.shape) > 9).shape)
+
+
 def test_options_are_left_out_or_allowed():
     drawn = strategies.options({"rounding": ["stochastic"], "alpha": st.just(2.0)})
     assert find(drawn, lambda o: len(o) == 2) == {"rounding": "stochastic", "alpha": 2.0}
