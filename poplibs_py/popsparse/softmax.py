@@ -31,6 +31,7 @@ MASKS = ("none", "zero_upper_triangle", "zero_lower_triangle")
 _OWN_KERNELS = (FP32, FP16, BF16, F143, F152)
 _WORK_FOR_A_THREAD = 1 << 16
 _LEAST_LANES = 128
+_MANY_ELEMENTS = 256  # a last vector of each block that is partly empty costs less than room for 16 blocks
 _SPECIALS = ("ieee", "nan_only", "negative_zero")
 
 _FORMAT = np.dtype([(name, np.int32) for name in
@@ -72,9 +73,14 @@ def bs_softmax(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "none", form
     -----
     It corresponds to PopLibs' ``popsparse::experimental::bsSoftmax``. All is FP32: for a row with greatest element m, d
     is ``x - m`` rounded once, e is within 2^-23 of ``exp(d)``, relatively, and 0 where that is below 2^-126; the sum is
-    taken in an order that the shape alone decides; ``e / sum`` is rounded once, and once more to the format. The bits
-    are the same at every instruction-set level and for every number of threads. NaN or plus infinity in a row makes
-    its elements that are not masked NaN. `bs_softmax_bound` tells how far a result may be from the exact one.
+    taken in an order that the shape alone decides (see below); ``e / sum`` is rounded once, and once more to the
+    format. The bits are the same at every instruction-set level and for every number of threads. NaN or plus infinity
+    in a row makes its elements that are not masked NaN. `bs_softmax_bound` tells how far a result may be from the exact
+    one.
+
+    A row's sum: with p = 1 for blocks of 256 elements or more, and else the fewest blocks that have a multiple of 16
+    elements and at least 128, the row's i-th stored block adds to the sums of block ``i mod p``, element by element;
+    of these the later half is added to the earlier until one is left, and so are its columns.
 
     Examples
     --------
@@ -253,12 +259,18 @@ def _program(task: _Task) -> Executable:
                                     _SPECIALS.index(format.specials), format.subnormals)  # fmt: skip
     table = (items.T if parts > 1 else items).reshape(-1)
     tiles = np.arange(len(table)) * task.threads // len(table)
-    scratch = 4 * (2 * lanes + task.row_blocks * area + 16)
+    scratch = 4 * (2 * _up16(lanes) + _up16(task.row_blocks * area))
     sets = [[(_kernel(task).address, table, tiles)]]
     return Executable(sets, 2 + len(task.formats), task.threads, scratch, 0, task.threads)
 
 
 def _lanes(area: int) -> int:
-    """Floats of an accumulator: the fewest whole blocks that are a multiple of 16 and at least 128."""
+    """Floats of an accumulator: a block of many elements, or the fewest that make 128 or more and whole vectors."""
+    if area >= _MANY_ELEMENTS:
+        return area
     unit = area * (16 // math.gcd(area, 16))
     return unit * -(-_LEAST_LANES // unit)
+
+
+def _up16(n: int) -> int:
+    return -(-n // 16) * 16

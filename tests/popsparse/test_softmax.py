@@ -23,7 +23,8 @@ from poplibs_py.popsparse import (
     bs_softmax_in_place,
     softmax,
 )
-from poplibs_py.testing import assert_same_bits, assert_within_bound
+from poplibs_py.program import memory_in_use, memory_peak
+from poplibs_py.testing import assert_same_bits, assert_within_bound, random_operand
 
 FORMATS = [FP32, FP16, BF16, F143, F152, E4M3, E5M2]
 LEVELS = sorted({kernel.level for kernel in kernels("softmax")})
@@ -212,8 +213,6 @@ def test_one_scale_for_each_block_is_understood() -> None:
 
 
 def test_memory_is_counted_and_small() -> None:
-    from poplibs_py.program import memory_in_use, memory_peak
-
     w = BlockSparseMatrix.from_mask(np.ones((4, 64), bool), 8, format="float16")
     memory_peak(reset=True)
     before = memory_in_use()
@@ -221,6 +220,39 @@ def test_memory_is_counted_and_small() -> None:
     assert memory_in_use() == before
     row = 64 * 8 * 8 * 4
     assert memory_peak() - before <= settings.num_threads * 2 * row
+
+
+@pytest.mark.parametrize("sides", [(127, 127), (7, 37), (16, 16), (1, 257)])
+def test_accumulators_are_two_blocks(sides: tuple[int, int]) -> None:
+    w = BlockSparseMatrix.from_mask(np.ones((2, 3), bool), sides)
+    memory_peak(reset=True)
+    before = memory_in_use()
+    bs_softmax(w)
+    whole_vectors = -(-sides[0] * sides[1] // 16) * 16
+    assert memory_peak() - before <= settings.num_threads * 2 * 4 * whole_vectors
+
+
+def halved(sums: Any) -> Any:
+    """Add the later half of the first axis to the earlier until one is left."""
+    while len(sums) > 1:
+        half = (len(sums) + 1) // 2
+        sums = np.concatenate([sums[: len(sums) - half] + sums[half:], sums[len(sums) - half : half]])
+    return sums[0]
+
+
+@pytest.mark.parametrize(("sides", "kept"), [((16, 16), 1), ((15, 15), 16), ((17, 16), 1), ((23, 13), 1), ((3, 5), 16),
+                                             ((1, 1), 128), ((4, 8), 4), ((7, 2), 16)])
+@pytest.mark.parametrize("count", [1, 5, 40, 150])
+def test_sums_run_in_the_order_that_is_told(sides: tuple[int, int], kept: int, count: int) -> None:
+    shape = (count, *sides)
+    y, g = (random_operand(shape, FP32, seed) for seed in (1, 2))
+    rows = [BlockSparseMatrix.from_blocks(x, shape=(sides[0], sides[1] * count), row_offsets=[0, count],
+                                          column_indices=np.arange(count)) for x in (y, g)]
+    sums = np.zeros((min(kept, count), *sides), np.float32)
+    for i, product in enumerate(y * g):
+        sums[i % kept] += product
+    total = halved(halved(sums).T)
+    assert_same_bits(bs_softmax_grad(*rows).blocks, y * (g - total[:, None]))
 
 
 W = BlockSparseMatrix.from_mask(np.eye(2, dtype=bool), 2)

@@ -2,7 +2,7 @@
  *
  * Layout. The blocks of one block row lie one after another, so its elements form one stream of n numbers, and element t is
  * the place t mod area of some block. Accumulators are kept for a whole number of blocks, `lanes` floats: element t goes to
- * accumulator t mod lanes. Maxima and sums then need no shuffle whatever the block's shape, every load is contiguous, and
+ * accumulator t mod lanes (see `_lanes` in popsparse/softmax.py). Maxima and sums then need no shuffle whatever the block's shape, every load is contiguous, and
  * the order of a sum is a property of the shape, not of the vector's width: all levels give the same bits. At the end the
  * accumulators of equal places are folded by halves, then the columns of each row by halves, and the row's result is spread
  * over the lanes again.
@@ -32,7 +32,7 @@ typedef struct pop_softmax_item {
     int64_t origin, n_rows, part, parts;  /* the group's block rows, and which share of them */
     int64_t high, wide;                   /* a block */
     int64_t rows, columns;                /* elements of the group */
-    int64_t lanes;                        /* floats of an accumulator: whole blocks, a multiple of 16 */
+    int64_t lanes;                        /* floats of an accumulator: whole blocks; it has room for up16 of them */
     int64_t mask;                         /* which triangle is left out */
     pop_format formats[3];                /* of the values, in the operands' order */
     int32_t unused;
@@ -210,7 +210,7 @@ POP_INLINE void softmax_share(const pop_softmax_item *item, const pop_tile *tile
 {
     const int64_t *offsets = (const int64_t *)(const void *)tile->operands[0];
     const int32_t *columns = (const int32_t *)(const void *)tile->operands[1];
-    float *a = (float *)(void *)tile->scratch, *s = a + item->lanes, *room = s + item->lanes;
+    float *a = (float *)(void *)tile->scratch, *s = a + up16(item->lanes), *room = s + up16(item->lanes);
     int64_t first = pop_sparse_first(offsets, item->origin, item->n_rows, item->part, item->parts);
     int64_t last = pop_sparse_first(offsets, item->origin, item->n_rows, item->part + 1, item->parts);
     for (int64_t index = first; index < last; index++) {
