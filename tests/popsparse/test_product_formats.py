@@ -11,6 +11,7 @@ from poplibs_py import testing
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
 from poplibs_py.formats import FORMATS, FP32, format_of
 from poplibs_py.popsparse import BlockSparseMatrix, dynamic, random_matrix, random_pattern, static
+from poplibs_py.testing import assert_same_bits
 from poplibs_py.testing.strategies import block_patterns
 
 NAMES = [f.name for f in FORMATS]
@@ -34,6 +35,11 @@ def test_every_pair_of_formats(w_name, x_name, pattern, columns, transposed, ord
     left = np.asarray(made.b.swapaxes(-1, -2), order=order)
     testing.check_exact("dense_sparse_matmul", left, made.a.T)
     testing.check_exact("dense_sparse_matmul_prepared", left, made.a.T)
+    ready, other = static.prepare(made.a, x_dtype=x_name), static.prepare(made.a.T, side="right", x_dtype=x_name)
+    want = static.sparse_dense_matmul(made.a, x)
+    for _ in range(2):
+        assert_same_bits(static.sparse_dense_matmul(ready, x), want)
+        assert_same_bits(static.dense_sparse_matmul(left, other), want.swapaxes(-1, -2))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -18,7 +18,7 @@ from ..matrix import BlockSparseMatrix
 from ..pattern import BlockPattern
 from ._layout import layout_key
 from .memory import UNBOUNDED, Memory, fits, within
-from .multiply import Product, Values, domain_of, itemsize_of, program
+from .multiply import Product, Ready, Values, domain_of, itemsize_of, program
 from .operands import (
     Operand,
     check_activation,
@@ -32,7 +32,7 @@ from .operands import (
 from .prepared import PreparedDense
 from .slices import longest_row, run_slices
 
-__all__ = ["multiply", "product_of", "run_product", "threads_for"]
+__all__ = ["multiply", "pattern_arrays", "product_of", "run_product", "threads_for"]
 
 Array = np.ndarray[Any, Any]
 
@@ -79,29 +79,30 @@ def threads_for(multiplications: int) -> int:
 
 def multiply(w: BlockSparseMatrix, x: object, *, out: object | None = None, out_dtype: object = None,
              bias: object = None, activation: object = None, swapped: bool = False,
-             capacity: int | None = None, memory: Memory = UNBOUNDED) -> Any:
+             capacity: int | None = None, memory: Memory = UNBOUNDED, ready: Ready | None = None) -> Any:
     """Multiply by a matrix that is known to be one.
 
     With `swapped`, X and the result are transposed on their way in and out, and messages speak of them as given. With
-    `capacity`, the program has room for so many blocks and nothing is kept with the pattern.
+    `capacity`, the program has room for so many blocks and nothing is kept with the pattern. With `ready`, the matrix's
+    values are taken from there.
     """
     key, prepared = None, x if isinstance(x, PreparedDense) else None
     given = x if prepared is None else prepared._panels
     if out_dtype is None and bias is None and activation is None and not listening():
-        key = _key(w, given, out, swapped, capacity, memory.proportion, prepared)
+        key = _key(w, given, out, swapped, capacity, memory.proportion, prepared, ready)
         made = _made.get(key) if key is not None else None
         if made is not None:
-            result = _repeat(made, w, given, out, swapped, prepared is None, capacity is None)
+            result = _repeat(made, w, given, out, swapped, prepared is None, capacity is None, ready)
             if result is not None:
                 return result
     rows, depth = w.shape
     if prepared is not None:
-        return _multiply_prepared(w, prepared, out, out_dtype, bias, activation, swapped, capacity, memory, key)
+        return _multiply_prepared(w, prepared, out, out_dtype, bias, activation, swapped, capacity, memory, ready, key)
     operand = dense_operand("x", x)
     if operand.array.ndim == 1 and w.groups == 1:
         vector = x if type(x) is np.ndarray else operand
         return _multiply_vector(w, vector, out, swapped, out_dtype=out_dtype, bias=bias, activation=activation,
-                                capacity=capacity, memory=memory)
+                                capacity=capacity, memory=memory, ready=ready)
     if swapped and operand.array.ndim >= 2:
         operand = operand.moved(lambda array: array.swapaxes(-1, -2))
     check_rows("x", operand.array, depth, w.groups)
@@ -110,8 +111,8 @@ def multiply(w: BlockSparseMatrix, x: object, *, out: object | None = None, out_
     target = _result(shape, out, out_dtype, swapped, dense, w.blocks)
     y = target.array
     product = product_of(w, dense.shape[-1], describe(operand), describe(target), bias is not None,
-                         check_activation(activation), capacity, memory)
-    run_product(product, w, dense, y, check_bias(bias, rows, w.groups), capacity is None)
+                         check_activation(activation), capacity, memory, ready)
+    run_product(product, w, dense, y, check_bias(bias, rows, w.groups), capacity is None, ready)
     result = y.swapaxes(-1, -2) if swapped else y
     _keep(key, product, dense, y, result.shape, memory)
     return result if out is None else out
@@ -133,7 +134,7 @@ def _multiply_vector(w: BlockSparseMatrix, x: Array | Operand, out: Any, swapped
 
 
 def _key(w: BlockSparseMatrix, x: Any, out: object, swapped: bool, capacity: int | None,
-         proportion: float, prepared: PreparedDense | None) -> tuple[Any, ...] | None:
+         proportion: float, prepared: PreparedDense | None, ready: Ready | None) -> tuple[Any, ...] | None:
     # All that decides which program runs, or None: then everything is looked at first.
     layout = layout_key(x, out, w._blocks)
     if layout is None or not isinstance(w.scale, int):
@@ -143,7 +144,7 @@ def _key(w: BlockSparseMatrix, x: Any, out: object, swapped: bool, capacity: int
     threads = 1 if settings.num_threads == 1 else threads_for(size * columns)
     return (layout, swapped, p.shape, p.block_shape, p.groups, w.is_transposed, w.format.name, w.scale, threads,
             capacity or p.column_indices.size, proportion,
-            (columns, prepared.grouped, prepared.side) if prepared else None)
+            (columns, prepared.grouped, prepared.side) if prepared else None, ready and ready.domain)
 
 
 def _keep(key: tuple[Any, ...] | None, product: Product, x: Array, y: Array, shape: tuple[int, ...],
@@ -158,7 +159,7 @@ def _keep(key: tuple[Any, ...] | None, product: Product, x: Array, y: Array, sha
 
 
 def _repeat(made: tuple[Bound, tuple[int, ...]], w: BlockSparseMatrix, x: Any, out: Any, swapped: bool,
-            plain: bool, keep: bool) -> Array | None:
+            plain: bool, keep: bool, ready: Ready | None) -> Array | None:
     # As a call before this one, or None where an array has changed its shape since its key was made; a plain X is
     # transposed with the result.
     run, shape = made
@@ -166,16 +167,17 @@ def _repeat(made: tuple[Bound, tuple[int, ...]], w: BlockSparseMatrix, x: Any, o
     y = result
     if swapped:
         x, y = x.swapaxes(-1, -2) if plain else x, result.swapaxes(-1, -2)
+    values = w._blocks if ready is None else ready.values
     if w.is_transposed:
         offsets, inner, order = pattern_arrays(w, keep)
-        ran = run(offsets, inner, w._blocks, x, y, order)
+        ran = run(offsets, inner, values, x, y, order)
     else:
-        ran = run(w.pattern.row_offsets, w.pattern.column_indices, w._blocks, x, y)
+        ran = run(w.pattern.row_offsets, w.pattern.column_indices, values, x, y)
     return result if ran else None
 
 
 def _multiply_prepared(w: BlockSparseMatrix, x: PreparedDense, out: object | None, out_dtype: object, bias: object,
-                       activation: object, swapped: bool, capacity: int | None, memory: Memory,
+                       activation: object, swapped: bool, capacity: int | None, memory: Memory, ready: Ready | None,
                        key: tuple[Any, ...] | None) -> Any:
     rows, depth = w.shape
     side = "left" if swapped else "right"
@@ -187,8 +189,8 @@ def _multiply_prepared(w: BlockSparseMatrix, x: PreparedDense, out: object | Non
         raise bad_type("x", "operand prepared as bfloat16", f"one prepared for a matrix of {w.format.name}")
     made = _result(x.result_shape(rows), out, out_dtype, swapped, w.blocks, x.panels)
     product = product_of(w, x.columns, x.dense, describe(made), bias is not None, check_activation(activation),
-                         capacity, memory)
-    run_product(product, w, x.panels, made.array, check_bias(bias, rows, w.groups), capacity is None)
+                         capacity, memory, ready)
+    run_product(product, w, x.panels, made.array, check_bias(bias, rows, w.groups), capacity is None, ready)
     result = made.array.swapaxes(-1, -2) if swapped else made.array
     _keep(key, product, x.panels, made.array, result.shape, memory)
     return result if out is None else out
@@ -202,14 +204,17 @@ def _result(shape: tuple[int, ...], out: object | None, out_dtype: object, swapp
 
 
 def product_of(w: BlockSparseMatrix, columns: int, x: Any, y: Any, bias: bool, activation: str | None,
-             capacity: int | None, memory: Memory = UNBOUNDED) -> Product:
+               capacity: int | None, memory: Memory = UNBOUNDED, ready: Ready | None = None) -> Product:
     """Return the product of a matrix and a dense operand as it will run, within the bound on its memory."""
     domain = domain_of(w.format.name, x.format, w.pattern.block_shape)
-    scale = w.scale if isinstance(w.scale, int) else None
+    if ready is not None and ready.domain != domain:
+        raise bad_type("x", x.format, f"a format that meets {w.format} in {ready.domain}, which w was prepared for")
+    scale = 0 if ready is not None else w.scale if isinstance(w.scale, int) else None
     decoded = w.format.name != domain or domain == "float16" or (domain == "bfloat16" and w.is_transposed)
     values = Values(w.format.name, scale, (capacity or w.n_blocks) if decoded else 0)
     product = Product(w.shape, w.pattern.block_shape, w.groups, columns, threads_for(w.nnz * columns), w.is_transposed,
-                      domain, values, x, y, bias, activation, _panels_pay(w, columns * itemsize_of(x.format)))
+                      domain, values, x, y, bias, activation, _panels_pay(w, columns * itemsize_of(x.format)),
+                      ready=ready is not None)
     return within(product, memory, lambda: longest_row(w))
 
 
@@ -227,7 +232,8 @@ def _panels_pay(w: BlockSparseMatrix, row_bytes: int) -> bool:
     return reads >= _READS_WORTH_A_COPY // 2
 
 
-def run_product(product: Product, w: BlockSparseMatrix, x: Array, y: Array, bias: Array | None, keep: bool) -> None:
+def run_product(product: Product, w: BlockSparseMatrix, x: Array, y: Array, bias: Array | None, keep: bool,
+                ready: Ready | None = None) -> None:
     if not y.size:
         return
     pattern = pattern_arrays(w, keep)
@@ -239,7 +245,8 @@ def run_product(product: Product, w: BlockSparseMatrix, x: Array, y: Array, bias
     if run is None:
         run_slices(product, w, pattern, x, y, bias)
     else:
-        run(pattern[0], pattern[1], w.blocks, x, y, *pattern[2:], *extra)
+        values = w.blocks if ready is None else ready.values
+        run(pattern[0], pattern[1], values, x, y, *pattern[2:], *extra)
     if listening():
         record(_run_of(product, w, "static" if keep else "dynamic", perf_counter() - began))
 

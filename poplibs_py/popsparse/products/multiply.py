@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,8 +15,8 @@ from ...log import tell
 from ...program import Executable
 from .items import ACTIVATIONS, FORMAT_NUMBERS, MULTIPLY, OVERFLOW_INFINITY, OVERFLOW_NAN, READY
 
-__all__ = ["TILE_COLUMNS", "Dense", "Product", "Values", "domain_of", "items_of", "itemsize_of", "kernel_of",
-           "panel_columns", "program", "strip_of"]
+__all__ = ["TILE_COLUMNS", "Dense", "Product", "Ready", "Values", "domain_of", "items_of", "itemsize_of", "kernel_of",
+           "panel_columns", "program", "ready_program", "strip_of"]
 
 Array = np.ndarray[Any, Any]
 
@@ -58,6 +58,13 @@ class Values:
     capacity: int
 
 
+class Ready(NamedTuple):
+    """W's values as a multiplication in a domain reads them, made before it."""
+
+    domain: str
+    values: Array
+
+
 @dataclass(frozen=True)
 class Product:
     """Everything about ``Y = epilogue(op(W) X)`` that its program depends on.
@@ -84,6 +91,8 @@ class Product:
         The most columns that are walked together, or 0 for as many as are fastest.
     slice_blocks : int
         Blocks of W that are decoded at a time, those of some block rows, or 0 for all.
+    ready : bool
+        Whether W's values come as the multiplication reads them.
     """
 
     shape: tuple[int, int]
@@ -101,6 +110,7 @@ class Product:
     panels: bool = False
     most_strip: int = 0
     slice_blocks: int = 0
+    ready: bool = False
 
     @property
     def kernel(self) -> Kernel:
@@ -147,7 +157,8 @@ class Product:
     @property
     def decodes(self) -> bool:
         """Whether W's values must be made ready before the product."""
-        return self.w.format != self.domain or self.pairs or self.reorders or self.domain == "float16"
+        unlike = self.w.format != self.domain or self.pairs or self.reorders or self.domain == "float16"
+        return unlike and not self.ready
 
     @property
     def size(self) -> int:
@@ -323,19 +334,30 @@ def program(product: Product) -> Executable:
     compute_sets = [[(p.kernel.address, items, tiles)]]
     if p.decodes:
         items["values"] = n_operands
-        compute_sets.insert(0, [_ready_segment(p, n_operands, n_operands - 1 if p.w.scale is None else -1)])
+        compute_sets.insert(0, [_ready_segment(p, n_operands, 5, n_operands - 1)])
     return Executable(compute_sets, n_operands, p.threads, p.scratch_bytes, p.workspace_bytes, p.threads)
 
 
-def _ready_segment(p: Product, to: int, scales: int) -> tuple[int, Array, Array]:
+@lru_cache(maxsize=64)
+def ready_program(p: Product) -> Executable:
+    """Return what makes the values of a product's W ready.
+
+    Its operands are row offsets, column indices, values, where the ready ones go, then those of these that there are:
+    the places of a transposed pattern's blocks, the scales of the blocks.
+    """
+    n_operands = 4 + p.transposed + (p.w.scale is None)
+    return Executable([[_ready_segment(p, 3, 4, n_operands - 1)]], n_operands, p.threads, 0, 0, p.threads)
+
+
+def _ready_segment(p: Product, to: int, order: int, scales: int) -> tuple[int, Array, Array]:
     items = np.zeros(p.threads, READY)
     stored_rows = p.shape[1] if p.transposed else p.shape[0]
     n_rows = p.groups * -(-stored_rows // p.block_shape[0])
     if p.transposed:  # as many blocks as the transpose's offsets end at
         n_rows = p.groups * -(-p.shape[0] // p.block_shape[1])
     items["n_rows"] = n_rows
-    items["from"], items["to"], items["scales"] = 2, to, scales
-    items["order"] = 5 if p.reorders else -1
+    items["from"], items["to"], items["scales"] = 2, to, scales if p.w.scale is None else -1
+    items["order"] = order if p.reorders else -1
     items["part"], items["parts"] = np.arange(p.threads), p.threads
     items["format"], items["scale"] = FORMAT_NUMBERS[p.w.format], p.w.scale or 0
     items["block_rows"], items["block_columns"] = p.block_shape

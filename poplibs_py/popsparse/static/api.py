@@ -12,6 +12,7 @@ from ..products.forward import multiply
 from ..products.memory import memory_of
 from ..products.operands import check_matrix
 from ..products.prepared import PreparedDense
+from ..products.ready import PreparedSparse, sparse_operand
 from ..products.sample import sample
 
 __all__ = ["dense_sparse_matmul", "sparse_dense_matmul", "sparse_grad_w"]
@@ -19,7 +20,7 @@ __all__ = ["dense_sparse_matmul", "sparse_dense_matmul", "sparse_grad_w"]
 Array = np.ndarray[Any, Any]
 
 
-def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, out: Any = None,
+def sparse_dense_matmul(w: BlockSparseMatrix | PreparedSparse, x: Array | PreparedDense, *, out: Any = None,
                         out_dtype: object = None, bias: object = None, activation: str | None = None,
                         available_memory_proportion: float = 0, strict_memory: bool = False,
                         options: Mapping[str, Any] | None = None) -> Any:
@@ -27,9 +28,9 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, out: 
 
     Parameters
     ----------
-    w : BlockSparseMatrix, shape (m, k)
+    w : BlockSparseMatrix or PreparedSparse, shape (m, k)
         Any of the formats that have a dtype. Its values may change between calls; what the pattern implies is kept with
-        the pattern.
+        the pattern. `prepare` makes values ready that would be decoded in each call.
     x : array_like or QuarterArray, shape (k, n) or (k,), or (groups, k, n) where `w` has groups; or PreparedDense
         Any of these formats too, any strides; tensors by DLPack, lists as float32. A `QuarterArray` with scales for its
         rows or blocks, of FP16 with a scale, or of a user's format is decoded to a copy first.
@@ -89,11 +90,12 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, out: 
     >>> static.sparse_dense_matmul(w, np.ones((4, 2), np.float32), bias=[0, 1, 2, -4], activation="relu")[:, 0]
     array([3., 4., 5., 0.], dtype=float32)
     """
-    return multiply(check_matrix("w", w), x, out=out, out_dtype=out_dtype, bias=bias, activation=activation,
+    operand, ready = sparse_operand(w, "left")
+    return multiply(operand, x, out=out, out_dtype=out_dtype, bias=bias, activation=activation, ready=ready,
                     memory=memory_of(available_memory_proportion, strict_memory, options))
 
 
-def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix, *, out: Any = None,
+def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix | PreparedSparse, *, out: Any = None,
                         out_dtype: object = None, bias: object = None, activation: str | None = None,
                         available_memory_proportion: float = 0, strict_memory: bool = False,
                         options: Mapping[str, Any] | None = None) -> Any:
@@ -103,7 +105,8 @@ def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix, *, out: 
     ----------
     x : array_like or QuarterArray, shape (n, k) or (k,), or (groups, n, k) where `w` has groups; or PreparedDense
         Any of the formats that have a dtype, any strides; prepared by ``prepare_dense(x, side="left")``.
-    w : BlockSparseMatrix, shape (k, m)
+    w : BlockSparseMatrix or PreparedSparse, shape (k, m)
+        Prepared by ``prepare(w, side="right")``.
     out : numpy.ndarray or QuarterArray, shape (n, m), (m,) or (groups, n, m), as `x`, optional
     out_dtype, activation, available_memory_proportion, strict_memory, options : optional
         With `out`, as for `sparse_dense_matmul`.
@@ -120,7 +123,8 @@ def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix, *, out: 
     It corresponds to PopLibs' ``popsparse::static_::denseSparseMatMul`` and is computed as that is, as the transpose of
     ``W' X'``; the contract is that of `sparse_dense_matmul`.
     """
-    return multiply(check_matrix("w", w).T, x, out=out, out_dtype=out_dtype, bias=bias, activation=activation,
+    operand, ready = sparse_operand(w, "right")
+    return multiply(operand, x, out=out, out_dtype=out_dtype, bias=bias, activation=activation, ready=ready,
                     swapped=True, memory=memory_of(available_memory_proportion, strict_memory, options))
 
 
