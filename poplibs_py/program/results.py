@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ..config import MOST_RESULT_POOL, settings
-from ..errors import bad_argument
+from ..errors import whole
 from . import _results
 
 __all__ = ["ResultPool", "clear_result_pool", "result_pool", "result_pool_limit"]
@@ -73,10 +73,9 @@ def result_pool_limit(limit: int) -> Iterator[None]:
     limit : int
         From 0, which turns the pool off, to 2**62. What is kept beyond it is freed at once, the oldest first.
     """
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 0 <= limit <= MOST_RESULT_POOL:
-        raise bad_argument("limit", limit, f"a whole number of bytes from 0 to {MOST_RESULT_POOL}")
+    new = whole("limit", limit, 0, MOST_RESULT_POOL, " of bytes")
     before = result_pool().limit
-    _results.set_pool_limit(limit)
+    _results.set_pool_limit(new)
     try:
         yield
     finally:

@@ -78,10 +78,10 @@ def landmarks(fmt: Format) -> list[int]:
     return kept + [sign | m for m in kept]
 
 
-def is_finite(code: int, fmt: Format) -> bool:
-    """Whether a code is a number."""
+def is_finite(code: Any, fmt: Format) -> Any:
+    """Whether a code is a number, or which codes of an array are."""
     magnitude = code & (1 << (fmt.bits - 1)) - 1
-    return magnitude <= fmt.max_code and not (fmt.specials == "negative_zero" and code == fmt.nan_code)
+    return (magnitude <= fmt.max_code) & ((fmt.specials != "negative_zero") | (code != fmt.nan_code))
 
 
 def codes(fmt: Any, *, finite: bool = False) -> SearchStrategy[int]:
@@ -138,9 +138,7 @@ def _from_palette(draw: st.DrawFn, form: Format, count: int, finite: bool) -> ND
     if share:
         even = rng.integers(0, 1 << form.bits, count)
         if finite:
-            every = even.astype(form.code_dtype)
-            magnitude = every & ((1 << (form.bits - 1)) - 1)
-            even = np.where((magnitude <= form.max_code) & ((even != form.nan_code) | form.has_infinity), even, 0)
+            even = np.where(is_finite(even, form), even, 0)
         flat = np.where(rng.random(count) < share, even, flat)
     return flat
 
