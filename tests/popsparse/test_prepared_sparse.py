@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -64,6 +66,14 @@ def test_values_are_decoded_when_it_is_said():
     plain.blocks[...] *= 3
     assert_same_bits(static.sparse_dense_matmul(same, x), 3 * x)
     assert same.nbytes == 0
+
+
+def test_copies_are_prepared_anew():
+    w = matrix("float16").T
+    x = testing.random_operand((32, 5), "float32", 1)
+    ready = static.prepare(w, x_dtype="float32")
+    for made in (copy.copy(ready), copy.deepcopy(ready), pickle.loads(pickle.dumps(ready))):
+        assert_same_bits(static.sparse_dense_matmul(made, x), static.sparse_dense_matmul(w, x))
 
 
 def test_nothing_is_decoded_in_a_call():

@@ -77,6 +77,9 @@ class PreparedSparse(Immutable):
         scales = [np.ascontiguousarray(w.scale)] if p.w.scale is None else []
         ready_program(p)(offsets, inner, w._blocks, self._ready.values, *order, *scales)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PreparedSparse, (self.matrix, self.side, self._product.x.format)  # another machine may decode otherwise
+
     def __repr__(self) -> str:
         return f"PreparedSparse({self.matrix!r}, side={self.side}, domain={self.domain}, nbytes={self.nbytes})"
 
