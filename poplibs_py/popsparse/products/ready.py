@@ -143,9 +143,10 @@ def prepare(w: BlockSparseMatrix, *, side: str = "left", x_dtype: object = None)
 
 def sparse_operand(w: object, side: str) -> tuple[BlockSparseMatrix, Ready | None]:
     """Return op(W) of a product whose sparse operand is on this side, and its values where they are ready, or raise."""
+    if isinstance(w, BlockSparseMatrix):
+        return (w if side == "left" else w.T), None
     if not isinstance(w, PreparedSparse):
-        matrix = check_matrix("w", w)
-        return (matrix if side == "left" else matrix.T), None
+        raise bad_type("w", type(w).__name__, "a BlockSparseMatrix or what prepare made of one")
     if w.side != side:
         raise bad_type("w", f"matrix prepared for the {w.side}", f"one from prepare(w, side={side!r})")
     return w._operand, w._ready
