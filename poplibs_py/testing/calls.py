@@ -23,6 +23,8 @@ _BLOCKS = ((1, 1), (4, 4), (8, 8), (16, 16), (3, 5), (1, 4), (32, 32))
 _NAMES = [f.name for f in FORMATS]
 _EPILOGUE = {"activation": ["relu", "gelu", "silu"], "out_dtype": _NAMES}
 _MASKS = ("none", "zero_upper_triangle", "zero_lower_triangle")
+_FRONTS = (((), ()), ((2,), (2,)), ((3,), ()), ((), (2,)), ((1,), (3,)), ((2, 1), (1, 3)))
+_VECTORS = ("", "", "", "a", "b", "ab")
 _extent = extents("dot", most=70)
 
 
@@ -82,17 +84,41 @@ def _dense(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
 
 
 @st.composite
+def _factor(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
+    """An operand of a dense product: numbers of a format, or codes of any format with one scale or many."""
+    if draw(st.sampled_from([True, True, False])):
+        return draw(_dense(shape))
+    fmt = draw(formats(at_most_bits=16, custom=True))
+    codes = relaid(draw(arrays(shape, fmt)), draw(layouts()))
+    blocks = draw(st.none() | st.tuples(*[st.sampled_from([1, 4, -1]) for _ in shape]))
+    low, high = fmt.scales[0], fmt.scales[-1]
+    if blocks is None:
+        return QuarterArray(codes, fmt, draw(st.integers(low, high)))
+    counts = [-(-n // (n if b < 0 else b)) if n else 0 for n, b in zip(shape, blocks, strict=True)]
+    exponents = np.random.default_rng(draw(st.integers(0, 2**32 - 1))).integers(low, high, counts, endpoint=True)
+    return QuarterArray(codes, fmt, exponents, blocks)
+
+
+@st.composite
 def _matmul(draw: st.DrawFn, *, batch: bool = False, acc: bool = False, prepared: bool = False) -> Call:
     m, k, n = (draw(_extent) for _ in range(3))
-    front = (draw(st.integers(1, 3)),) if batch else ()
-    a, b = draw(_dense((*front, m, k))), draw(_dense((*front, k, n)))
+    fronts, vectors = draw(st.sampled_from(_FRONTS)), draw(st.sampled_from(_VECTORS))
+    if batch or prepared:
+        fronts, vectors = ((draw(st.integers(1, 3)),),) * 2 if batch else ((), ()), ""
+    shapes = [(k,) if name in vectors else (*front, *extents)
+              for name, front, extents in zip("ab", fronts, ((m, k), (k, n)), strict=True)]
+    a, b = (draw(_factor(shape)) for shape in shapes)
     allowed: dict[str, Any] = {"activation": _EPILOGUE["activation"], "alpha": [0.5, -3.0]}
     if not prepared:
-        allowed |= {"partials_type": ["half"], "reproducible": [True]}
+        allowed |= {"partials_type": ["half"], "reproducible": [True], "half_passes": [3]}
     keywords = draw(options(allowed | ({"beta": [0.0, 1.0, -0.5]} if acc else {"out_dtype": _NAMES})))
     if draw(st.booleans()):
-        keywords["bias"] = draw(arrays((n,), FP32))
-    return ((draw(arrays((*front, m, n), draw(formats()))), a, b) if acc else (a, b)), keywords
+        keywords["bias"] = draw(arrays((1 if "b" in vectors else n,), FP32))
+    if not acc:
+        return (a, b), keywords
+    outer = np.broadcast_shapes(*(shape[:-2] for shape in shapes))
+    own = [extent for name, extent in zip("ab", (m, n), strict=True) if name not in vectors]
+    return (draw(arrays((*outer, *own), draw(formats()))), a, b), keywords
 
 
 @st.composite

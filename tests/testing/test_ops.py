@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, find, given, settings
 from hypothesis import strategies as st
 
 from poplibs_py import poplin, testing
@@ -70,6 +70,20 @@ def test_a_result_that_is_wrong_is_found(op):
     numbers[place] *= 1.01
     with pytest.raises(AssertionError, match="outside their bounds"):
         testing.assert_within_bound(numbers, ball)
+
+
+@pytest.mark.parametrize("wanted", [
+    lambda a, b, how: how.get("half_passes") == 3,
+    lambda a, b, how: isinstance(a, QuarterArray) and a.block_shape is not None and b.ndim > 1,
+    lambda a, b, how: isinstance(b, QuarterArray) and b.scale == -3,
+    lambda a, b, how: isinstance(a, QuarterArray) and a.format.dtype is None,
+    lambda a, b, how: (a.ndim, b.ndim) == (1, 3),
+    lambda a, b, how: a.ndim == b.ndim == 1 and "bias" in how,
+    lambda a, b, how: a.shape[:-2] == (2, 1) and b.shape[:-2] == (1, 3),
+])  # fmt: skip
+def test_calls_of_every_kind_are_drawn(wanted):
+    operands, how = find(calls("matmul"), lambda call: wanted(*call[0], call[1]))
+    assert wanted(*operands, how)
 
 
 @pytest.mark.parametrize("op", OPS)
