@@ -154,26 +154,36 @@ cdef struct Held:
     int count
 
 
-cdef int hold(Held *held, cnp.ndarray array, bint anchor) except -1:
-    """Raise if an operand's memory has gone since it was looked at; with `anchor`, keep it where it is until `release`.
+cdef cnp.ndarray owner_of(cnp.ndarray array):
+    """The array that owns an operand's memory; None if no array does, so that none resizes it."""
+    while array.base != NULL and isinstance(<object>array.base, cnp.ndarray):
+        array = <cnp.ndarray>array.base
+    return array if array.base == NULL else None
 
-    No other Python thread runs from here until the executor has its address.
+
+cdef int hold(Held *held, cnp.ndarray array) except -1:
+    """Keep an operand's memory where it is until `release`.
+
+    This allocates, so that Python may collect garbage here, and other threads run: what was looked at before may have
+    changed after.
     """
-    cdef cnp.ndarray owner = array
+    cdef cnp.ndarray owner = owner_of(array)
+    if owner is not None:
+        held.anchors[held.count] = PyWeakref_NewRef(<PyObject *>owner, NULL)
+        held.count += 1
+    return 0
+
+
+cdef int check(cnp.ndarray array) except -1:
+    """Raise if a view's memory has gone since it was made. Nothing else of Python runs meanwhile."""
+    cdef cnp.ndarray owner = owner_of(array)
     cdef const char *low = <const char *>cnp.PyArray_DATA(array)
     cdef const char *high = low + cnp.PyArray_ITEMSIZE(array)
     cdef const char *first
     cdef int64_t reach
     cdef int i
     cdef bint empty = False
-    while owner.base != NULL and isinstance(<object>owner.base, cnp.ndarray):
-        owner = <cnp.ndarray>owner.base
-    if owner.base != NULL:
-        return 0  # the memory is no array's, and no array resizes it
-    if anchor:
-        held.anchors[held.count] = PyWeakref_NewRef(<PyObject *>owner, NULL)
-        held.count += 1
-    if owner is array:
+    if owner is None or owner is array:
         return 0
     for i in range(cnp.PyArray_NDIM(array)):
         reach = (cnp.PyArray_DIM(array, i) - 1) * cnp.PyArray_STRIDE(array, i)
@@ -199,7 +209,6 @@ cdef class Hold:
     Parameters
     ----------
     *arrays : numpy.ndarray or None
-
         At most 32.
 
     Raises
@@ -216,7 +225,10 @@ cdef class Hold:
             raise bad_argument("arrays", f"{len(arrays)} arrays", f"at most {MOST_OPERANDS}")
         for array in arrays:
             if array is not None:
-                hold(&self.held, <cnp.ndarray?>array, True)
+                hold(&self.held, <cnp.ndarray?>array)
+        for array in arrays:
+            if array is not None:
+                check(<cnp.ndarray>array)
 
     def __dealloc__(self):
         release(&self.held)
@@ -322,10 +334,13 @@ cdef class Executable:
         for array in arrays:
             if not isinstance(array, cnp.ndarray):
                 raise TypeError(f"arrays: got {type(array).__name__}; allowed: numpy.ndarray")
-        self.run_on(arrays)
+        self.run_on(arrays, NULL)
 
-    cdef int run_on(self, tuple arrays) except -1:
-        """Run on as many arrays as there are operands."""
+    cdef bint run_on(self, tuple arrays, const int64_t *words) except -1:
+        """Run on as many arrays as there are operands; return False where they do not lie as `words` say, if any do.
+
+        From the comparison to the addresses no other thread of Python runs.
+        """
         cdef char *operands[MOST_OPERANDS]
         cdef Held held
         cdef int64_t bytes = 0
@@ -333,16 +348,21 @@ cdef class Executable:
         cdef bint brief
         held.count = 0
         for i in range(self.n_operands):
-            operands[i] = <char *>cnp.PyArray_DATA(<cnp.ndarray>arrays[i])
             bytes += cnp.PyArray_NBYTES(<cnp.ndarray>arrays[i])
         brief = self.threads == 1 and bytes <= BRIEF
         try:
+            if not brief:
+                for i in range(self.n_operands):
+                    hold(&held, <cnp.ndarray>arrays[i])
+            if words != NULL and not lie_as(arrays, words):
+                return False
             for i in range(self.n_operands):
-                hold(&held, <cnp.ndarray>arrays[i], not brief)
+                check(<cnp.ndarray>arrays[i])
+                operands[i] = <char *>cnp.PyArray_DATA(<cnp.ndarray>arrays[i])
             self.run(operands, brief)
         finally:
             release(&held)
-        return 0
+        return True
 
     cdef int run(self, char **operands, bint brief) except -1:
         """Run with the addresses of the operands; `operands` has room for one more. A brief run keeps Python's lock."""
@@ -389,6 +409,25 @@ cdef class Executable:
         return stand
 
 
+cdef bint lie_as(tuple arrays, const int64_t *words) noexcept:
+    """Whether arrays have the axes, element sizes, extents and strides that `words` say, as a `Bound` keeps them."""
+    cdef cnp.ndarray array
+    cdef int i, d, axes
+    for i in range(<int>len(arrays)):
+        array = <cnp.ndarray>arrays[i]
+        axes = cnp.PyArray_NDIM(array)
+        if words[0] < 0:
+            words += 1
+            continue
+        if words[0] != axes or words[1] != cnp.PyArray_ITEMSIZE(array):
+            return False
+        for d in range(axes):
+            if words[2 + d] != cnp.PyArray_DIM(array, d) or words[2 + axes + d] != cnp.PyArray_STRIDE(array, d):
+                return False
+        words += 2 + 2 * axes
+    return True
+
+
 @cython.final
 cdef class Bound:
     """An executable and how its arrays lie, for calls that look at nothing else.
@@ -419,24 +458,9 @@ cdef class Bound:
 
     def __call__(self, *arrays):
         """Run on these arrays, or return False."""
-        cdef const int64_t *expected = self.words
-        cdef cnp.ndarray array
-        cdef int d, axes
         if len(arrays) != self.executable.n_operands:
             return False
         for item in arrays:
             if not isinstance(item, cnp.ndarray):
                 return False
-            array = <cnp.ndarray>item
-            axes = cnp.PyArray_NDIM(array)
-            if expected[0] < 0:
-                expected += 1
-                continue
-            if expected[0] != axes or expected[1] != cnp.PyArray_ITEMSIZE(array):
-                return False
-            for d in range(axes):
-                if expected[2 + d] != cnp.PyArray_DIM(array, d) or expected[2 + axes + d] != cnp.PyArray_STRIDE(array, d):
-                    return False
-            expected += 2 + 2 * axes
-        self.executable.run_on(arrays)
-        return True
+        return self.executable.run_on(arrays, self.words)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
 import sys
+from contextlib import contextmanager, suppress
 from functools import partial
 
 import numpy as np
@@ -140,3 +143,57 @@ def test_an_output_turned_over_after_it_was_checked_is_written_as_it_was(call, s
         assert not out.any()
     else:
         assert_same_bits(out.reshape(shape), due)
+
+
+@pytest.mark.parametrize("op", ["matmul", "sparse", "cast"])
+def test_an_output_resized_while_garbage_is_collected_is_refused(op):
+    """A collection runs finalizers, which may do anything, wherever something is allocated: within a call too."""
+    a, x = np.eye(ROWS, dtype=np.float32), np.ones((ROWS, COLUMNS), np.float32)
+    w, dtype = BlockSparseMatrix.from_dense(a, 4), np.float16 if op == "cast" else np.float32
+    call = {"matmul": partial(poplin.matmul, a, x), "sparse": partial(static.sparse_dense_matmul, w, x),
+            "cast": partial(popops.cast, x, "float16")}[op]  # fmt: skip
+    call(out=np.zeros(x.shape, dtype))
+    refused = 0
+    with collecting_always():
+        for nth in range(20):
+            out = np.zeros(x.shape, dtype)
+            with resized_by_collection(nth, out) as resized:
+                try:
+                    call(out=out)
+                except InvalidArgumentError:
+                    refused += 1
+                    assert resized
+                else:
+                    assert not resized
+    assert refused
+
+
+@contextmanager
+def collecting_always():
+    """Collect garbage at almost every allocation; what there is already is left alone, for speed."""
+    thresholds = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(1)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()
+
+
+@contextmanager
+def resized_by_collection(nth, out):
+    """Within the block the collection of this number makes an array small; if NumPy lets it, the list is not empty."""
+    count, resized = itertools.count(), []
+
+    def meddle(phase, info):
+        if phase == "start" and next(count) == nth:
+            with suppress(ValueError):  # it is held
+                out.resize((1, 1), refcheck=False)
+                resized.append(nth)
+
+    gc.callbacks.append(meddle)
+    try:
+        yield resized
+    finally:
+        gc.callbacks.remove(meddle)
