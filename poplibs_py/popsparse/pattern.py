@@ -164,12 +164,15 @@ class BlockPattern(Immutable):
 
     def transposed(self) -> tuple[BlockPattern, Array]:
         """Return the pattern of the transpose, and which of this pattern's blocks is its first, second …"""
-        new_rows = self.groups * self.block_columns
-        check_offsets(self.shape[::-1], new_rows)
-        offsets, rows, order = transpose(self.row_offsets, self.column_indices, self.groups, self.block_columns)
+        offsets, rows, order = self.transposed_index()
         n = self.n_blocks
         shape, block_shape = self.shape[::-1], self.block_shape[::-1]
         return BlockPattern(shape, block_shape, offsets, rows[:n], self.groups), order[:n]
+
+    def transposed_index(self) -> tuple[Array, Array, Array]:
+        """Return the transpose's row offsets, column indices and `transposed`'s places, each at least one long."""
+        check_offsets(self.shape[::-1], self.groups * self.block_columns)
+        return transpose(self.row_offsets, self.column_indices, self.groups, self.block_columns)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, BlockPattern):

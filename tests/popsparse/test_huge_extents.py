@@ -21,6 +21,7 @@ from poplibs_py.popsparse import (
     banded_pattern,
     random_matrix,
     random_pattern,
+    static,
 )
 from poplibs_py.target import host_memory
 
@@ -78,6 +79,9 @@ def mask(rows: int, columns: int) -> Any:
     (lambda: random_matrix(random_pattern(2**15, 2**15, 2**15, 1)), "pattern"),
     (lambda: wide().T.copy(), "shape"),
     (lambda: wide().to_dense(), "shape"),
+    (lambda: wide().T @ np.ones((1, 4), np.float32), "w"),
+    (lambda: static.sparse_dense_matmul(wide().T, np.ones((1, 4), np.float32), out_dtype="f143"), "w"),
+    (lambda: wide().pattern.transposed_index(), "shape"),
     (lambda: wide().to_scipy("csc"), "kind"),
     (lambda: BlockSparseMatrix.from_blocks(np.ones((1, 1, 64), np.float32), shape=(2**20, 64), row_indices=[0],
                                            column_indices=[0], groups=2**8), "shape"),

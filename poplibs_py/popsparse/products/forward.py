@@ -13,7 +13,6 @@ from ...errors import bad_argument, bad_type
 from ...formats import QuarterArray
 from ...program import Bound, result_array
 from ...program.record import Run, listening, record
-from .._transpose import transpose
 from ..matrix import BlockSparseMatrix
 from ..pattern import BlockPattern
 from ._layout import layout_key
@@ -66,7 +65,7 @@ def pattern_arrays(w: BlockSparseMatrix, keep: bool) -> tuple[Array, ...]:
     kept = _transposes.get(key)
     if kept is not None and kept[0]() is pattern:
         return kept[1]
-    index = transpose(pattern.row_offsets, pattern.column_indices, pattern.groups, pattern.block_columns)
+    index = pattern.transposed_index()
     if keep:
         _transposes[key] = (weakref.ref(pattern, lambda _: _transposes.pop(key, None)), index)
     return index

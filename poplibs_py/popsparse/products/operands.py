@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from ...formats import BF16, FP32, Format, QuarterArray, format_of
 from ...formats.arrays import as_array
 from ...popops import cast
 from ...program import overlaps_itself, result_array
+from ...target.host_memory import check_memory
 from ..matrix import BlockSparseMatrix
 from .items import ACTIVATIONS, FORMAT_NUMBERS
 from .multiply import Dense
@@ -139,6 +141,7 @@ def result_operand(shape: tuple[int, ...], out: object, out_dtype: object, *oper
     """Return where a result goes: a new array, or what a `receiver` holds, checked."""
     wanted = result_format(out_dtype, out)
     if out is None:
+        check_memory("w", f"a matrix for a result of {shape}", prod(shape) * wanted.itemsize)
         return Operand(result_array(shape, wanted.dtype), wanted)
     if not isinstance(out, Operand):
         return Operand(check_out(out, shape, wanted.dtype, *operands), wanted)
