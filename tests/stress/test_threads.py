@@ -88,14 +88,18 @@ def shared_prepared(kind, name):
     """One prepared operand for all threads."""
     if kind == "dense":
         return static.prepare_dense(random_operand((64, 40), name, 5))
+    if kind == "sparse":
+        return static.prepare(shared_matrix(2, name))
     return poplin.prepare(random_operand((64, 64), name, 5), side=kind)
 
 
 def random_prepared_product(rng):
-    kind, name = str(rng.choice(["left", "right", "dense"])), str(rng.choice(["float32", "float16", "f143"]))
+    kind, name = str(rng.choice(["left", "right", "dense", "sparse"])), str(rng.choice(["float32", "float16", "f143"]))
     held, count, seed = shared_prepared(kind, name), int(rng.integers(1, 40)), int(rng.integers(8))
     if kind == "dense":
         return static.sparse_dense_matmul(shared_matrix(seed % 4, name), held)
+    if kind == "sparse":
+        return static.sparse_dense_matmul(held, random_operand((64, count), name, seed))
     if kind == "left":
         return poplin.matmul(held, random_operand((64, count), name, seed))
     return poplin.matmul(random_operand((count, 64), name, seed), held)
