@@ -96,8 +96,9 @@ def matmul(
         Any of those formats, not necessarily a's. Both take a `QuarterArray` too, with a scale per tensor, row or
         block. Batch axes broadcast as in `numpy.matmul`.
     out : numpy.ndarray or QuarterArray [..., m, n], optional
-        Where the result goes; any strides. It may overlap the operands. A `QuarterArray` with one scale 2^s receives
-        the result divided by 2^s and rounded to its format, which may be user-defined.
+        Where the result goes; any strides in which no two elements share memory. It may overlap the operands: the
+        result is then made in a copy, beyond the bound on memory. A `QuarterArray` with one scale 2^s receives the
+        result divided by 2^s and rounded to its format, which may be user-defined.
     out_dtype : dtype, Format or str, optional
         The result's format; one without a dtype, as user-defined ones are, gives a `QuarterArray`. By default float32
         where an operand is float32 or one is float16 and the other bfloat16, else float16 or bfloat16, whichever is

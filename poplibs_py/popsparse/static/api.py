@@ -35,8 +35,8 @@ def sparse_dense_matmul(w: BlockSparseMatrix | PreparedSparse, x: Array | Prepar
         Any of these formats too, any strides; tensors by DLPack, lists as float32. A `QuarterArray` with scales for its
         rows or blocks, of FP16 with a scale, or of a user's format is decoded to a copy first.
     out : numpy.ndarray or QuarterArray, shape (m, n), (m,) or (groups, m, n), as `x`, optional
-        Where to write the result; it may not overlap an operand. A `QuarterArray` of an 8-bit format with one scale
-        2^s receives the result divided by 2^s and rounded.
+        Where to write the result; it may not overlap an operand or itself. A `QuarterArray` of an 8-bit format with one
+        scale 2^s receives the result divided by 2^s and rounded.
     out_dtype : Format, dtype or str, optional
         Format of the result (default FP32, or that of `out`).
     bias : array_like, shape (m,) or (groups, m), optional
