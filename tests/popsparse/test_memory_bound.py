@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from poplibs_py import testing
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, MemoryBoundError, MemoryBoundWarning
 from poplibs_py.formats import FORMATS, format_of
-from poplibs_py.popsparse import BlockSparseMatrix, dynamic, static
-from poplibs_py.popsparse.products import forward
+from poplibs_py.popsparse import BlockSparseMatrix, dynamic, pattern, static
 from poplibs_py.popsparse.products.forward import pattern_arrays
 from poplibs_py.popsparse.products.slices import longest_row
 from poplibs_py.program import memory_in_use, memory_peak
@@ -237,8 +236,8 @@ def test_the_options_of_poplibs_are_known():
 @pytest.mark.parametrize("groups", [1, 3])
 def test_a_bounded_dynamic_product_makes_its_transpose_once(groups, monkeypatch):
     made = []
-    transpose = forward.transpose
-    monkeypatch.setattr(forward, "transpose", lambda *pattern: made.append(1) or transpose(*pattern))
+    transpose = pattern.transpose
+    monkeypatch.setattr(pattern, "transpose", lambda *index: made.append(1) or transpose(*index))
     w = sparse(np.random.default_rng(4), 96, 128, (4, 4), "float16", groups)
     x = numbers(np.random.default_rng(5), (*(groups,) * (groups > 1), 96, 24))
     with limited_threads(1):

@@ -316,8 +316,7 @@ def panel_columns(depth: int, domain: str, columns: int) -> int:
     """Return the columns of the strips that X is prepared in for a domain."""
     if domain == "bfloat16" and _tiles_kernel(domain, domain, (32, 32)):
         return TILE_COLUMNS
-    kernel = select("sparse", "multiply", f"{domain},{domain}->float32").kernel
-    return strip_of(depth, itemsize_of(domain), columns, max(kernel.block[1], _LEAST_COLUMNS // 2))
+    return strip_of(depth, itemsize_of(domain), columns, TILE_COLUMNS)
 
 
 @lru_cache(maxsize=256)

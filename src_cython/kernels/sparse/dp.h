@@ -69,9 +69,11 @@ POP_INLINE void pairs_in_blocks(const int R, const int NZ, const pop_sparse_item
                                 int64_t q1, const char *w0, const char *x0, __mmask32 m, __m512 acc[8][16])
 {
     const int64_t ldx = s->x_row, down = t->value_row, along = t->value_depth, xblock = ldx * t->block_depth;
+    const int64_t end = s->offsets[s->last] - 1;
     for (int64_t q = q0; q < q1; q++) {
         const int64_t c = s->inner[q], n = least(t->block_depth, t->depth - c * t->block_depth);
         const char *x = x0 + c * xblock, *w = w0 + (s->order ? s->order[q] : q) * t->value_block, *w4 = w + 4 * down;
+        if (s->order) ask_for_block(w0 + s->order[least(q + ORDER_AHEAD, end)] * t->value_block, along, t->value_block);
         for (int64_t k = 0; k + 1 < n; k += 2, x += 2 * ldx, w += along, w4 += along)
             pair_step(R, NZ, 0, w, w4, down, x, x + ldx, m, acc);
         if (n & 1) pair_step(R, NZ, 1, w, w4, down, x, x, m, acc);

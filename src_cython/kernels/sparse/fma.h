@@ -47,6 +47,8 @@ POP_INLINE void sweep(const int R, const int NZ, const int kind, const pop_spars
     }
 }
 
+#define ELEMENTS_AHEAD 16 /* of a transpose's single elements */
+
 /* One element times NZ vectors of a row of X, added. */
 POP_INLINE void add_element(const int NZ, const int WHOLE, const int kind, const char *value, const char *x, lanes m,
                             vec acc[4])
@@ -69,6 +71,7 @@ POP_INLINE void sweep_elements(const int NZ, const int WHOLE, const int ORDER, c
     const lanes m = pop_lanes(s->columns - (NZ - 1) * VL);
     const int64_t ldx = s->x_row;
     const char *const x = s->x;
+    const int32_t *const order_last = ORDER ? s->order + s->offsets[s->last] - 1 : NULL;
 #define ELEMENT(q) s->values + 4 * (ORDER ? s->order[q] : (q)), x + s->inner[q] * ldx
     for (int64_t r = s->first; r < s->last; r += 4) {
         vec acc[4][4];
@@ -85,7 +88,13 @@ POP_INLINE void sweep_elements(const int NZ, const int WHOLE, const int ORDER, c
             for (int z = 0; z < NZ; z++) acc[i][z] = pop_zero();
         for (int64_t k = 0; k < steps; k++)
 #pragma GCC unroll 4
-            for (int i = 0; i < 4; i++) add_element(NZ, WHOLE, kind, ELEMENT(at[i] + k), m, acc[i]);
+            for (int i = 0; i < 4; i++) {
+                if (ORDER) {
+                    const int32_t *next = s->order + at[i] + k + ELEMENTS_AHEAD;
+                    __builtin_prefetch(s->values + 4 * (int64_t)*(next < order_last ? next : order_last));
+                }
+                add_element(NZ, WHOLE, kind, ELEMENT(at[i] + k), m, acc[i]);
+            }
 #pragma GCC unroll 4
         for (int i = 0; i < 4; i++) {
             if (i >= rows) break;

@@ -6,7 +6,7 @@
  * eight), two block rows go in step: 160 against 123 GFLOP/s at n = 16 and density 1/2, values in cache. */
 #ifndef POP_SPARSE_FOURS_H
 #define POP_SPARSE_FOURS_H
-#include "kernels/sparse/item.h"
+#include "kernels/sparse/frame.h"
 #include "kernels/sparse/rows.h"
 
 #define PAIRED(R, NZ) ((R) * (NZ) <= 4)
@@ -18,6 +18,7 @@ POP_INLINE int pop_in_fours(const pop_sparse_item *t) { return t->block_depth % 
  * ahead; else 0. */
 typedef struct fours_walk {
     int64_t x_row, x_block, value_row, value_depth, value_block, block_depth, ahead, y_row, stream;
+    const int32_t *order_last; /* of the sweep */
 } fours_walk;
 
 /* What is left of one block row, from an element of W's and X's first one on, and where its sums go. */
@@ -49,6 +50,10 @@ POP_INLINE void next_block(const int R, const int NZ, const int kind, const int 
 {
     const int64_t ldx = k->x_row, down = k->value_row, along = k->value_depth;
     if (HOW == FOURS_AHEAD) ask_ahead(t->w, k->ahead);
+    if (HOW == FOURS_ORDER) {
+        const int32_t *next = t->order + ORDER_AHEAD;
+        ask_for_block(t->w + *(next < k->order_last ? next : k->order_last) * k->value_block, along, k->value_block);
+    }
     const char *w = HOW == FOURS_ORDER ? t->w + *t->order++ * k->value_block : t->w, *x = t->x + *t->inner++ * k->x_block;
     add_lines(R, NZ, 4, 1, kind, w, down, along, x, ldx, 0, acc);
     for (int64_t d = 4; d < k->block_depth; d += 4)
@@ -119,7 +124,8 @@ POP_INLINE void sweep_fours(const int R, const int NZ, const int kind, const pop
     const fours_walk k = {
         .x_row = s->x_row, .x_block = s->x_row * t->block_depth, .value_row = t->value_row, .value_depth = t->value_depth,
         .value_block = t->value_block, .block_depth = t->block_depth, .ahead = ahead, .y_row = s->y_row,
-        .stream = s->stream && !((uintptr_t)s->y % sizeof(vec)) && s->y_row % VL == 0};
+        .stream = s->stream && !((uintptr_t)s->y % sizeof(vec)) && s->y_row % VL == 0,
+        .order_last = s->order ? s->order + s->offsets[s->last] - 1 : NULL};
     for (int64_t r = s->first; r < s->last; r += step)
         for (int64_t j = 0; j < s->columns; j += NZ * VL)
             for (int64_t g = 0; g < s->groups; g++) {
