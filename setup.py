@@ -2,11 +2,13 @@
 
 Environment: ``POPLIBS_BUILD_DEBUG=1`` turns on bounds checks, ``POPLIBS_BUILD_SANITIZE=address,undefined`` builds with
 those sanitizers, ``POPLIBS_BUILD_EMULATED_AMX=1`` adds the AMX kernels on software tiles (for tests on
-machines without AMX), ``POPLIBS_BUILD_FAMILIES=cast,dot`` builds those kernel families alone.
+machines without AMX), ``POPLIBS_BUILD_FAMILIES=cast,dot`` builds those kernel families alone,
+``POPLIBS_BUILD_WERROR=1`` takes the compiler's warnings for errors.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import shlex
@@ -38,6 +40,8 @@ COMMON_FLAGS = [
     "-Wno-unused-function",
     "-Wno-psabi",
 ]
+if os.environ.get("POPLIBS_BUILD_WERROR") == "1":
+    COMMON_FLAGS.append("-Werror")
 LINK_FLAGS: list[str] = []
 if SANITIZE:
     COMMON_FLAGS += [f"-fsanitize={SANITIZE}", "-fno-omit-frame-pointer"]
@@ -48,34 +52,43 @@ if SANITIZE:
 
 @dataclass(frozen=True)
 class Level:
-    """One instruction-set level: its number in abi.h and the compiler flags that allow it."""
+    """One instruction-set level: its number in abi.h and the compiler flags that allow it.
+
+    The compiler may use whatever they allow, so `src_cython/cpu/cpu.h` asks the CPU for every one of them: a virtual
+    machine can hide any. Hence no ``-march``, which allows more than it says.
+    """
 
     name: str
     number: int
     flags: tuple[str, ...] = ()
     macros: tuple[tuple[str, str], ...] = ()
 
-    def builds(self) -> bool:
-        """Whether the compiler takes this level's flags."""
+    def refusal(self) -> str:
+        """Return what the compiler says against this level's flags, or nothing where it takes them."""
         if not self.flags:
-            return True
+            return ""
         with tempfile.TemporaryDirectory() as folder:
             probe = Path(folder) / "probe.c"
             probe.write_text("#include <immintrin.h>\nint main(void) { return 0; }\n")
             compiler = shlex.split(os.environ.get("CC", "cc"))
             command = [*compiler, *self.flags, "-c", str(probe), "-o", str(probe.with_suffix(".o"))]
-            return subprocess.run(command, capture_output=True, check=False).returncode == 0
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            return ""
+        return next(iter(done.stderr.strip().splitlines()), f"{compiler[0]} failed")
 
 
-V4_FLAGS = ("-march=x86-64-v4", "-mprefer-vector-width=512")
-BF16_FLAGS = (*V4_FLAGS, "-mavx512bf16", "-mavx512vbmi", "-mavx512vbmi2", "-mavx512vnni")
+AVX2_FLAGS = ("-mavx2", "-mfma", "-mf16c", "-mbmi", "-mbmi2", "-mlzcnt", "-mmovbe", "-mpopcnt")
+AVX512_FLAGS = (*AVX2_FLAGS, "-mavx512f", "-mavx512bw", "-mavx512cd", "-mavx512dq", "-mavx512vl",
+                "-mprefer-vector-width=512")  # fmt: skip
+BF16_FLAGS = (*AVX512_FLAGS, "-mavx512bf16", "-mavx512vbmi", "-mavx512vbmi2", "-mavx512vnni")
 LEVELS = [Level("portable", 0)]
 if platform.machine() in ("x86_64", "AMD64"):
     LEVELS += [
-        Level("avx2", 1, ("-march=x86-64-v3",)),
-        Level("avx512", 2, V4_FLAGS),
+        Level("avx2", 1, AVX2_FLAGS),
+        Level("avx512", 2, AVX512_FLAGS),
         Level("avx512_bf16", 3, BF16_FLAGS),
-        Level("amx", 4, ("-march=sapphirerapids", "-mprefer-vector-width=512")),
+        Level("amx", 4, (*BF16_FLAGS, "-mamx-tile", "-mamx-bf16")),
     ]
     if os.environ.get("POPLIBS_BUILD_EMULATED_AMX") == "1":
         LEVELS.append(Level("amx_emulated", 4, BF16_FLAGS, (("POP_EMULATE_AMX", "1"),)))
@@ -131,15 +144,12 @@ def extension(module: str, source: Path, flags: tuple[str, ...] = (), macros: tu
     )
 
 
-def tile_extensions() -> list[Extension]:
+def tile_extensions(levels: list[Level]) -> list[Extension]:
     """One module per family and level, all from the family's one source."""
     only = os.environ.get("POPLIBS_BUILD_FAMILIES")
     families = [f for f in FAMILIES if not only or f.name in only.split(",")]
     found = []
-    for level in LEVELS:
-        if not level.builds():
-            print(f"poplibs_py: the compiler cannot build level {level.name}; it is left out", file=sys.stderr)
-            continue
+    for level in levels:
         for family in families:
             if level.name not in family.levels:
                 continue
@@ -154,14 +164,27 @@ def tile_extensions() -> list[Extension]:
     return found
 
 
-class ParallelBuild(build_ext):
-    """Build as many modules at a time as there are cores."""
+class Build(build_ext):
+    """Build as many modules at a time as there are cores, and leave word of the levels that were left out.
+
+    pip shows nothing of a build that succeeds; ``poplibs-py info`` reads `LEFT_OUT`.
+    """
 
     def finalize_options(self) -> None:
         super().finalize_options()
         if self.parallel is None:
             self.parallel = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
+    def run(self) -> None:
+        super().run()
+        folder = Path(self.get_ext_fullpath("poplibs_py.kernels._tiles.any")).parent
+        (folder / LEFT_OUT).write_text(json.dumps(REFUSALS, indent=1) + "\n")
+
+
+LEFT_OUT = "left_out.json"
+REFUSALS = {level.name: refusal for level in LEVELS if (refusal := level.refusal())}
+for name, refusal in REFUSALS.items():
+    print(f"poplibs_py: the compiler cannot build level {name}; it is left out: {refusal}", file=sys.stderr)
 
 DIRECTIVES = {
     "language_level": "3",
@@ -177,11 +200,12 @@ PLAIN_MACROS = (("NPY_TARGET_VERSION", "NPY_2_0_API_VERSION"),)
 
 setup(
     ext_modules=cythonize(
-        [extension(module, SOURCES / source, (), PLAIN_MACROS) for source, module in PLAIN.items()] + tile_extensions(),
+        [extension(module, SOURCES / source, (), PLAIN_MACROS) for source, module in PLAIN.items()]
+        + tile_extensions([level for level in LEVELS if level.name not in REFUSALS]),
         include_path=[str(SOURCES)],
         compiler_directives=DIRECTIVES,
         build_dir="build/cython",
         quiet=True,
     ),
-    cmdclass={"build_ext": ParallelBuild},
+    cmdclass={"build_ext": Build},
 )

@@ -1,9 +1,12 @@
-"""Instruction-set levels: which of them this machine can run and the settings allow."""
+"""Instruction-set levels: which of them this machine can run, this build has and the settings allow."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import cache
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
 
 from ..config import LEVELS, settings
 from . import _cpu
@@ -15,8 +18,12 @@ _NEEDS = {
     "avx2": frozenset({"avx2"}),
     "avx512": frozenset({"avx2", "avx512"}),
     "avx512_bf16": frozenset({"avx2", "avx512", "avx512_bf16"}),
-    "amx": frozenset({"avx2", "avx512", "avx512_bf16", "avx512_fp16", "amx"}),
+    "amx": frozenset({"avx2", "avx512", "avx512_bf16", "amx"}),
 }
+_EMULATED = "amx_emulated"
+
+_MODULES = Path(__file__).parent / "_tiles"
+"""Where the kernels' modules are, one for each family and level, and what the build left out."""
 
 
 @dataclass(frozen=True)
@@ -30,28 +37,44 @@ class LevelStatus:
 
 @cache
 def level_statuses() -> tuple[LevelStatus, ...]:
-    """Return the status of every level, lowest first."""
-    return tuple(_status(name) for name in LEVELS)
+    """Return the status of every level, lowest first.
+
+    With ``POPLIBS_EMULATE_AMX=1`` the level ``"amx_emulated"`` (AMX kernels on software tiles, present in test
+    builds) comes last. It counts as AMX: a machine that has AMX runs that, and ``POPLIBS_MAX_ISA`` caps both.
+    """
+    found = [LevelStatus(name, not (reason := _against(name)), reason or "usable") for name in LEVELS]
+    if settings.emulate_amx:
+        reason = "AMX itself is there" if found[-1].usable else _against(_EMULATED)
+        found.append(LevelStatus(_EMULATED, not reason, reason or "usable"))
+    return tuple(found)
 
 
-def _status(name: str) -> LevelStatus:
-    if LEVELS.index(name) > LEVELS.index(settings.max_isa):
-        return LevelStatus(name, False, f"above POPLIBS_MAX_ISA={settings.max_isa}")
-    missing = sorted(_NEEDS[name] - _cpu.features())
+def _against(name: str) -> str:
+    """What stands against a level, or nothing."""
+    emulated = name == _EMULATED
+    if LEVELS.index("amx" if emulated else name) > LEVELS.index(settings.max_isa):
+        return f"above POPLIBS_MAX_ISA={settings.max_isa}"
+    missing = sorted(_NEEDS["avx512_bf16" if emulated else name] - _cpu.features(_cpu.words()))
     if missing:
-        return LevelStatus(name, False, "the CPU or system lacks " + ", ".join(missing))
+        return "the CPU or system lacks " + ", ".join(missing)
     if name == "amx" and not _cpu.request_amx():
-        return LevelStatus(name, False, "the system does not permit AMX tile data")
-    return LevelStatus(name, True, "usable")
+        return "the system does not permit AMX tile data"
+    return _not_built(name)
+
+
+def _not_built(name: str) -> str:
+    """Why this build has no module of a level, or nothing where it has one."""
+    if any(file.name.endswith(f"_{name}{suffix}") for file in _MODULES.iterdir() for suffix in EXTENSION_SUFFIXES):
+        return ""
+    if name == _EMULATED:
+        return "not built: POPLIBS_BUILD_EMULATED_AMX=1 builds it"
+    try:
+        refusals = json.loads((_MODULES / "left_out.json").read_text())
+    except (OSError, ValueError):
+        refusals = {}
+    return f"not built: {refusals.get(name, 'its modules are not there')}"
 
 
 def available_levels() -> tuple[str, ...]:
-    """Return the names of the levels whose kernels may be loaded, lowest first.
-
-    With ``POPLIBS_EMULATE_AMX=1`` the level ``"amx_emulated"`` (AMX kernels on software tiles, present in test
-    builds) comes last.
-    """
-    usable = tuple(status.name for status in level_statuses() if status.usable)
-    if settings.emulate_amx and "avx512_bf16" in usable and "amx" not in usable:
-        return (*usable, "amx_emulated")
-    return usable
+    """Return the names of the levels whose kernels may be loaded, lowest first: those that are usable."""
+    return tuple(status.name for status in level_statuses() if status.usable)

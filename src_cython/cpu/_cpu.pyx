@@ -3,24 +3,31 @@
 from libc.stdint cimport int64_t, uint32_t
 
 cdef extern from "cpu/cpu.h" nogil:
-    uint32_t POP_CPU_AVX2_FMA_F16C, POP_CPU_AVX512, POP_CPU_AVX512_BF16, POP_CPU_AVX512_FP16, POP_CPU_AMX
-    uint32_t pop_cpu_features()
+    enum:
+        POP_CPU_WORDS
+    uint32_t POP_CPU_AVX2, POP_CPU_AVX512, POP_CPU_AVX512_BF16, POP_CPU_AMX
+    void pop_cpu_words(uint32_t *words)
+    uint32_t pop_cpu_features(const uint32_t *words)
     bint pop_request_amx()
     uint32_t pop_float_control()
     void pop_cpu_brand(char *text)
     int64_t pop_cache_bytes(int level)
 
 
-def features():
-    """Return the set of feature groups that this CPU and operating system support."""
-    cdef uint32_t found = pop_cpu_features()
-    groups = {
-        "avx2": POP_CPU_AVX2_FMA_F16C,
-        "avx512": POP_CPU_AVX512,
-        "avx512_bf16": POP_CPU_AVX512_BF16,
-        "avx512_fp16": POP_CPU_AVX512_FP16,
-        "amx": POP_CPU_AMX,
-    }
+def words():
+    """Return the words in which this CPU and operating system tell what they support; see `cpu.h`."""
+    cdef uint32_t found[POP_CPU_WORDS]
+    pop_cpu_words(found)
+    return [found[i] for i in range(POP_CPU_WORDS)]
+
+
+def features(given):
+    """Return the set of feature groups that such words stand for."""
+    cdef uint32_t word[POP_CPU_WORDS]
+    for i in range(POP_CPU_WORDS):
+        word[i] = given[i]
+    cdef uint32_t found = pop_cpu_features(word)
+    groups = {"avx2": POP_CPU_AVX2, "avx512": POP_CPU_AVX512, "avx512_bf16": POP_CPU_AVX512_BF16, "amx": POP_CPU_AMX}
     return frozenset(name for name, mask in groups.items() if found & mask)
 
 

@@ -1,47 +1,64 @@
 /* What this CPU can run: CPUID leaves, the vector state that the operating system saves (XCR0), and the permission for
- * AMX tile data, which Linux grants per process. Everything is asked once, at import; nothing here is hot. */
+ * AMX tile data, which Linux grants per process. Everything is asked once, at import; nothing here is hot.
+ *
+ * A level needs every bit that its compiler flags in setup.py allow, for the compiler may use any of them, and a virtual
+ * machine can hide single ones: POP_CPU_NEEDS lists them. */
 #ifndef POP_CPU_H
 #define POP_CPU_H
 #include <stdint.h>
 #include <unistd.h>
 
 enum {
-    POP_CPU_AVX2_FMA_F16C = 1u << 0,
-    POP_CPU_AVX512 = 1u << 1,      /* F, BW, CD, DQ, VL: the psABI's x86-64-v4 */
+    POP_CPU_AVX2 = 1u << 0,        /* and FMA, F16C, BMI1, BMI2, LZCNT, MOVBE, POPCNT */
+    POP_CPU_AVX512 = 1u << 1,      /* F, BW, CD, DQ, VL */
     POP_CPU_AVX512_BF16 = 1u << 2, /* and VBMI, VBMI2, VNNI */
-    POP_CPU_AVX512_FP16 = 1u << 3,
-    POP_CPU_AMX = 1u << 4          /* TILE and BF16, enabled by the system; permission is asked separately */
+    POP_CPU_AMX = 1u << 3          /* TILE and BF16, enabled by the system; permission is asked separately */
 };
+
+/* Words that tell what a CPU can run: registers of CPUID leaves, and the low half of XCR0. */
+enum { POP_1_ECX, POP_7_EBX, POP_7_ECX, POP_7_EDX, POP_7_1_EAX, POP_EXTENDED_ECX, POP_XCR0, POP_CPU_WORDS };
 
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <sys/syscall.h>
 
-static uint64_t pop_xcr0(void)
+static const struct {
+    uint32_t feature, words[POP_CPU_WORDS];
+} POP_CPU_NEEDS[] = { /* each beside those before it */
+    {POP_CPU_AVX2,
+     {[POP_1_ECX] = bit_SSE3 | bit_SSSE3 | bit_SSE4_1 | bit_SSE4_2 | bit_MOVBE | bit_POPCNT | bit_OSXSAVE | bit_AVX |
+                    bit_F16C | bit_FMA,
+      [POP_7_EBX] = bit_AVX2 | bit_BMI | bit_BMI2,
+      [POP_EXTENDED_ECX] = bit_LZCNT,
+      [POP_XCR0] = 0x6}},
+    {POP_CPU_AVX512,
+     {[POP_7_EBX] = bit_AVX512F | bit_AVX512BW | bit_AVX512CD | bit_AVX512DQ | bit_AVX512VL, [POP_XCR0] = 0xe0}},
+    {POP_CPU_AVX512_BF16,
+     {[POP_7_ECX] = bit_AVX512VBMI | bit_AVX512VBMI2 | bit_AVX512VNNI, [POP_7_1_EAX] = 1u << 5}},
+    {POP_CPU_AMX, {[POP_7_EDX] = 1u << 22 | 1u << 24, [POP_XCR0] = 0x60000}},
+};
+
+static void pop_cpu_words(uint32_t words[POP_CPU_WORDS])
 {
-    uint32_t low, high;
-    __asm__ volatile(".byte 0x0f, 0x01, 0xd0" : "=a"(low), "=d"(high) : "c"(0)); /* xgetbv */
-    return ((uint64_t)high << 32) | low;
+    uint32_t unused, high;
+    for (int i = 0; i < POP_CPU_WORDS; i++) words[i] = 0;
+    if (!__get_cpuid(1, &unused, &unused, &words[POP_1_ECX], &unused)) return;
+    __get_cpuid_count(7, 0, &unused, &words[POP_7_EBX], &words[POP_7_ECX], &words[POP_7_EDX]);
+    __get_cpuid_count(7, 1, &words[POP_7_1_EAX], &unused, &unused, &unused);
+    __get_cpuid(0x80000001u, &unused, &unused, &words[POP_EXTENDED_ECX], &unused);
+    if (words[POP_1_ECX] & bit_OSXSAVE)
+        __asm__ volatile(".byte 0x0f, 0x01, 0xd0" : "=a"(words[POP_XCR0]), "=d"(high) : "c"(0)); /* xgetbv */
 }
 
-static int pop_has(uint32_t word, uint32_t bits) { return (word & bits) == bits; }
-
-static uint32_t pop_cpu_features(void)
+/* The features that such words allow. */
+static uint32_t pop_cpu_features(const uint32_t words[POP_CPU_WORDS])
 {
-    uint32_t a, b, c, d, b7, c7, d7, a71, unused, found = 0;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) return 0;
-    if (!__get_cpuid_count(7, 0, &a, &b7, &c7, &d7)) return 0;
-    if (!__get_cpuid_count(7, 1, &a71, &unused, &unused, &unused)) a71 = 0;
-    uint64_t state = pop_xcr0();
-    if ((state & 0x6) == 0x6 && pop_has(c, bit_AVX | bit_FMA | bit_F16C) && pop_has(b7, bit_AVX2 | bit_BMI2))
-        found |= POP_CPU_AVX2_FMA_F16C;
-    if (!(found & POP_CPU_AVX2_FMA_F16C) || (state & 0xe6) != 0xe6) return found;
-    if (!pop_has(b7, bit_AVX512F | bit_AVX512BW | bit_AVX512CD | bit_AVX512DQ | bit_AVX512VL)) return found;
-    found |= POP_CPU_AVX512;
-    if (pop_has(c7, bit_AVX512VBMI | bit_AVX512VBMI2 | bit_AVX512VNNI) && (a71 & (1u << 5)))
-        found |= POP_CPU_AVX512_BF16;
-    if (d7 & (1u << 23)) found |= POP_CPU_AVX512_FP16;
-    if ((state & 0x60000) == 0x60000 && pop_has(d7, (1u << 22) | (1u << 24))) found |= POP_CPU_AMX;
+    uint32_t found = 0;
+    for (unsigned i = 0; i < sizeof POP_CPU_NEEDS / sizeof *POP_CPU_NEEDS; i++) {
+        for (int k = 0; k < POP_CPU_WORDS; k++)
+            if (POP_CPU_NEEDS[i].words[k] & ~words[k]) return found;
+        found |= POP_CPU_NEEDS[i].feature;
+    }
     return found;
 }
 
@@ -60,7 +77,11 @@ static void pop_cpu_brand(char text[49])
 /* How this thread rounds, and whether it flushes subnormals: MXCSR without its sticky exception flags. */
 static uint32_t pop_float_control(void) { return __builtin_ia32_stmxcsr() & ~0x3fu; }
 #else
-static uint32_t pop_cpu_features(void) { return 0; }
+static void pop_cpu_words(uint32_t words[POP_CPU_WORDS])
+{
+    for (int i = 0; i < POP_CPU_WORDS; i++) words[i] = 0;
+}
+static uint32_t pop_cpu_features(const uint32_t words[POP_CPU_WORDS]) { return (void)words, 0; }
 static uint32_t pop_float_control(void) { return 0; }
 static int pop_request_amx(void) { return 0; }
 static void pop_cpu_brand(char text[49]) { text[0] = 0; }
