@@ -55,7 +55,7 @@ class Level:
     """One instruction-set level: its number in abi.h and the compiler flags that allow it.
 
     The compiler may use whatever they allow, so `src_cython/cpu/cpu.h` asks the CPU for every one of them: a virtual
-    machine can hide any. Hence no ``-march``, which allows more than it says.
+    machine can hide any. Hence the psABI's levels and single extensions, and no CPU's name.
     """
 
     name: str
@@ -78,15 +78,13 @@ class Level:
         return next(iter(done.stderr.strip().splitlines()), f"{compiler[0]} failed")
 
 
-AVX2_FLAGS = ("-mavx2", "-mfma", "-mf16c", "-mbmi", "-mbmi2", "-mlzcnt", "-mmovbe", "-mpopcnt")
-AVX512_FLAGS = (*AVX2_FLAGS, "-mavx512f", "-mavx512bw", "-mavx512cd", "-mavx512dq", "-mavx512vl",
-                "-mprefer-vector-width=512")  # fmt: skip
-BF16_FLAGS = (*AVX512_FLAGS, "-mavx512bf16", "-mavx512vbmi", "-mavx512vbmi2", "-mavx512vnni")
+V4_FLAGS = ("-march=x86-64-v4", "-mprefer-vector-width=512")
+BF16_FLAGS = (*V4_FLAGS, "-mavx512bf16", "-mavx512vbmi", "-mavx512vbmi2", "-mavx512vnni")
 LEVELS = [Level("portable", 0)]
 if platform.machine() in ("x86_64", "AMD64"):
     LEVELS += [
-        Level("avx2", 1, AVX2_FLAGS),
-        Level("avx512", 2, AVX512_FLAGS),
+        Level("avx2", 1, ("-march=x86-64-v3",)),
+        Level("avx512", 2, V4_FLAGS),
         Level("avx512_bf16", 3, BF16_FLAGS),
         Level("amx", 4, (*BF16_FLAGS, "-mamx-tile", "-mamx-bf16")),
     ]

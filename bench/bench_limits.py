@@ -32,6 +32,7 @@ from poplibs_py.report.peers import limited_threads
 from poplibs_py.report.timing import take_turns
 
 VECTOR, LINE, STRIP = 16, 64, 64
+BLOCKS = (1, 4, 8, 16, 32)  # sides whose inner loops the probes have
 CACHES = (("L1", 24 << 10), ("L2", 512 << 10), ("L3", 8 << 20), ("memory", 128 << 20))
 LEAST_STREAM = 512 << 10
 
@@ -171,13 +172,17 @@ def main() -> None:
     """Print the tables; see the head of this file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=0.1, help="about how long the calls of a cell take turns")
-    parser.add_argument("--block", default="1,4,8,16,32")
+    parser.add_argument("--block", default=",".join(map(str, BLOCKS)))
     parser.add_argument("--size", default="1024,2048,4096", help="m = k (default: %(default)s)")
     parser.add_argument("--n", default="16,64,256,1024", help="columns of X (default: %(default)s)")
     parser.add_argument("--density", default="1/2,1/8,1/32")
     parser.add_argument("--part", choices=("machine", "products"), action="append")
     given = parser.parse_args()
     blocks, sizes, columns = ([int(word) for word in text.split(",")] for text in (given.block, given.size, given.n))
+    if not set(blocks) <= set(BLOCKS):
+        parser.error(f"--block: got {given.block}; allowed: {', '.join(map(str, BLOCKS))}")
+    if min(columns) < VECTOR:
+        parser.error(f"--n: got {given.n}; allowed: {VECTOR} and more, a vector of columns")
     parts = given.part or ("machine", "products")
     with limited_threads(1):
         if "machine" in parts:

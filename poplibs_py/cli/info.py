@@ -1,15 +1,18 @@
-"""``poplibs-py info``: the CPU, its levels, threads, caches, the pool of results, the targets, and which kernel each
-format takes and why.
+"""``poplibs-py info``: the CPU, its levels, threads, caches, the pool of results, the targets, which kernel multiplies
+each format and why, and which level serves every other operation.
 """
 
 from __future__ import annotations
 
 import argparse
 import textwrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from .. import poplin
 from ..config import settings
+from ..formats import FORMATS, FP16, FP32, Format
 from ..kernels import FAMILIES, Kernel, _cpu, kernels, level_statuses, select
+from ..popsparse.products.multiply import domain_of, kernel_of
 from ..program import result_pool
 from ..target import PRESETS, Target, resolve_target
 
@@ -17,6 +20,12 @@ if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
 __all__ = ["add_parser", "describe"]
+
+_WIDTH = 100
+_SIDE = 512
+"""Rows, columns and depth of the dense product that stands for all: some shapes take other kernels."""
+
+_BLOCKS = (1, 4, 16)
 
 
 def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -37,8 +46,8 @@ def describe(*, why: bool = False) -> str:
     Parameters
     ----------
     why : bool
-        Give each op and format a line with its kernel, and below it the kernels that lost and why. By default an op's
-        formats share a line for each level that serves them.
+        Give each op and format of every family a line with its kernel, and below it the kernels that lost and why. By
+        default an op's formats share a line for each level that serves them.
     """
     lines = [f"CPU       {_cpu.brand() or 'unknown'}", f"threads   {settings.num_threads}"]
     caches = ", ".join(f"L{level} {_cpu.cache_bytes(level) // 1024} KiB" for level in (1, 2, 3))
@@ -48,6 +57,9 @@ def describe(*, why: bool = False) -> str:
     lines += [f"  {status.name:<12} {status.reason}" for status in level_statuses()]
     lines += ["targets"]
     lines += [f"  {name:<12} {_describe_target(resolve_target(name))}" for name in PRESETS]
+    shapes = f"dense: {_SIDE} x {_SIDE} x {_SIDE}; sparse: by block"
+    lines.append(f"products: format, operation, kernel, level, why ({shapes})")
+    lines += [line for fmt in FORMATS for line in _products(fmt)]
     for family in FAMILIES:
         lines.append(f"{family} kernels" + ("" if why else ": the highest usable level that has one"))
         lines += _every_kernel(family) if why else _levels_of_ops(family)
@@ -59,12 +71,41 @@ def _describe_target(target: Target) -> str:
     return f"tiles {target.tiles:<5} of {kib:>4} KiB, workers {target.workers}, {target.clock_hz / 1e9:.2f} GHz"
 
 
+def _products(fmt: Format) -> list[str]:
+    """The kernels of dense and block-sparse products of a format with itself; blocks of one kernel share a line."""
+    plan: Any = poplin.plan_matmul((_SIDE, _SIDE), (_SIDE, _SIDE), dtype=fmt)
+    rows = {("dense", plan.kernel, _why(fmt, plan.panel.name, plan.kernel)): [""]}
+    for side in _BLOCKS:
+        blocks = (side, side)
+        kernel = kernel_of(fmt.name, fmt.name, blocks)
+        reason = _why(fmt, domain_of(fmt.name, fmt.name, blocks), kernel)
+        rows.setdefault(("sparse", kernel, reason), []).append(str(side))
+    names = [fmt.name] + [""] * len(rows)
+    return [
+        f"  {name:<9} {f'{op} ' + ', '.join(sides):<16} {kernel.name:<20} {kernel.level:<12} {reason}"
+        for name, ((op, kernel, reason), sides) in zip(names, rows.items(), strict=False)
+    ]
+
+
+def _why(fmt: Format, domain: str, kernel: Kernel) -> str:
+    """Why numbers of a format are multiplied as those of `domain`, in a few words."""
+    tiles = " on tiles" if kernel.level.startswith("amx") else ""
+    if domain == "float32":
+        if fmt == FP32:
+            return "fused multiply-adds"
+        return "widened to FP32" + (", exactly" if fmt == FP16 else ": no BF16 units")
+    if fmt == FP16:
+        return f"as two BF16 each{tiles}"
+    decoded = "" if fmt.name == domain else "decoded to BF16, "
+    return f"{decoded}exact products{tiles}"
+
+
 def _levels_of_ops(family: str) -> list[str]:
     served: dict[tuple[str, str], list[str]] = {}
     for op, formats in _served(family):
         served.setdefault((op, select(family, op, formats).kernel.level), []).append(formats)
     return [
-        textwrap.fill("  ".join(formats), 112, initial_indent=f"  {op:<14} {level:<12} ", subsequent_indent=" " * 30)
+        textwrap.fill("  ".join(formats), _WIDTH, initial_indent=f"  {op:<14} {level:<12} ", subsequent_indent=" " * 30)
         for (op, level), formats in served.items()
     ]
 

@@ -1,16 +1,16 @@
 /* What this CPU can run: CPUID leaves, the vector state that the operating system saves (XCR0), and the permission for
  * AMX tile data, which Linux grants per process. Everything is asked once, at import; nothing here is hot.
  *
- * A level needs every bit that its compiler flags in setup.py allow, for the compiler may use any of them, and a virtual
- * machine can hide single ones: POP_CPU_NEEDS lists them. */
+ * A level needs every bit that its compiler flags in setup.py allow, for the compiler may use any of them, and a
+ * virtual machine can hide single ones: POP_CPU_NEEDS lists them. */
 #ifndef POP_CPU_H
 #define POP_CPU_H
 #include <stdint.h>
 #include <unistd.h>
 
 enum {
-    POP_CPU_AVX2 = 1u << 0,        /* and FMA, F16C, BMI1, BMI2, LZCNT, MOVBE, POPCNT */
-    POP_CPU_AVX512 = 1u << 1,      /* F, BW, CD, DQ, VL */
+    POP_CPU_AVX2 = 1u << 0,        /* the psABI's x86-64-v3: FMA, F16C, BMI1, BMI2, LZCNT, MOVBE, ... */
+    POP_CPU_AVX512 = 1u << 1,      /* the psABI's x86-64-v4: F, BW, CD, DQ, VL */
     POP_CPU_AVX512_BF16 = 1u << 2, /* and VBMI, VBMI2, VNNI */
     POP_CPU_AMX = 1u << 3          /* TILE and BF16, enabled by the system; permission is asked separately */
 };
@@ -26,10 +26,10 @@ static const struct {
     uint32_t feature, words[POP_CPU_WORDS];
 } POP_CPU_NEEDS[] = { /* each beside those before it */
     {POP_CPU_AVX2,
-     {[POP_1_ECX] = bit_SSE3 | bit_SSSE3 | bit_SSE4_1 | bit_SSE4_2 | bit_MOVBE | bit_POPCNT | bit_OSXSAVE | bit_AVX |
-                    bit_F16C | bit_FMA,
+     {[POP_1_ECX] = bit_SSE3 | bit_SSSE3 | bit_CMPXCHG16B | bit_SSE4_1 | bit_SSE4_2 | bit_MOVBE | bit_POPCNT |
+                    bit_OSXSAVE | bit_AVX | bit_F16C | bit_FMA,
       [POP_7_EBX] = bit_AVX2 | bit_BMI | bit_BMI2,
-      [POP_EXTENDED_ECX] = bit_LZCNT,
+      [POP_EXTENDED_ECX] = bit_LAHF_LM | bit_LZCNT,
       [POP_XCR0] = 0x6}},
     {POP_CPU_AVX512,
      {[POP_7_EBX] = bit_AVX512F | bit_AVX512BW | bit_AVX512CD | bit_AVX512DQ | bit_AVX512VL, [POP_XCR0] = 0xe0}},

@@ -3,11 +3,16 @@
 import subprocess
 import sys
 
+import numpy as np
+
 import poplibs_py
+from poplibs_py import poplin
 from poplibs_py.cli import main
 from poplibs_py.cli.info import describe
 from poplibs_py.config import LEVELS
+from poplibs_py.formats import FORMATS
 from poplibs_py.kernels import FAMILIES, kernels, select
+from poplibs_py.popsparse import BlockSparseMatrix, static
 from poplibs_py.program import result_pool_limit
 from poplibs_py.target import PRESETS
 
@@ -33,6 +38,26 @@ def test_every_op_and_format_stands_under_the_level_that_dispatch_takes():
             level = select(family, kernel.op, kernel.formats).kernel.level
             assert f"{kernel.op} {level} " in report
             assert kernel.formats in report
+
+
+def test_products_of_every_format_name_kernel_level_and_reason():
+    report = describe()
+    begin = report.index("products: ")
+    table = report[begin : report.index("cast kernels")].splitlines()[1:]
+    starts = [i for i, line in enumerate(table) if not line.startswith("    ")]
+    assert [table[i].split()[0] for i in starts] == [fmt.name for fmt in FORMATS]
+    for fmt, first, last in zip(FORMATS, starts, [*starts[1:], len(table)], strict=True):
+        rows = [line[12:] for line in table[first:last]]
+        dense = poplin.plan_matmul((512, 512), (512, 512), dtype=fmt).kernel
+        assert rows[0].startswith("dense ")
+        assert rows[0].split()[1:3] == [dense.name, dense.level]
+        for side in (1, 4, 16):
+            line = next(row for row in rows[1:] if str(side) in row[:16].replace(",", "").split())
+            w = BlockSparseMatrix.from_dense(np.eye(16), side).astype(fmt)
+            kernel = static.plan_sparse_dense_matmul(w, 64).kernel
+            assert line[17:].split()[:2] == [kernel.name, kernel.level]
+            assert line[17:].split()[2:]
+    assert max(map(len, report.splitlines())) <= 100
 
 
 def test_why_names_the_kernels_taken_and_those_that_lost():

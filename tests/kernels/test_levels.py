@@ -15,15 +15,15 @@ from poplibs_py.config import LEVELS, Settings
 from poplibs_py.kernels import _cpu, levels
 
 # The words of a CPU that has all that a level needs, as cpu.h orders them, after Intel's manual (CPUID).
-_LEAF_1_ECX = sum(1 << bit for bit in (0, 9, 12, 19, 20, 22, 23, 27, 28, 29))  # SSE3 to F16C
+_LEAF_1_ECX = sum(1 << bit for bit in (0, 9, 12, 13, 19, 20, 22, 23, 27, 28, 29))  # SSE3 to F16C
 _LEAF_7_EBX = sum(1 << bit for bit in (3, 5, 8))  # BMI1, AVX2, BMI2
 _AVX512_EBX = sum(1 << bit for bit in (16, 17, 28, 30, 31))  # F, DQ, CD, BW, VL
 _BF16_ECX = sum(1 << bit for bit in (1, 6, 11))  # VBMI, VBMI2, VNNI
 WORDS = {
-    "avx2": [_LEAF_1_ECX, _LEAF_7_EBX, 0, 0, 0, 1 << 5, 0x6],
-    "avx512": [_LEAF_1_ECX, _LEAF_7_EBX | _AVX512_EBX, 0, 0, 0, 1 << 5, 0xE6],
-    "avx512_bf16": [_LEAF_1_ECX, _LEAF_7_EBX | _AVX512_EBX, _BF16_ECX, 0, 1 << 5, 1 << 5, 0xE6],
-    "amx": [_LEAF_1_ECX, _LEAF_7_EBX | _AVX512_EBX, _BF16_ECX, 1 << 22 | 1 << 24, 1 << 5, 1 << 5, 0x600E6],
+    "avx2": [_LEAF_1_ECX, _LEAF_7_EBX, 0, 0, 0, 0x21, 0x6],
+    "avx512": [_LEAF_1_ECX, _LEAF_7_EBX | _AVX512_EBX, 0, 0, 0, 0x21, 0xE6],
+    "avx512_bf16": [_LEAF_1_ECX, _LEAF_7_EBX | _AVX512_EBX, _BF16_ECX, 0, 1 << 5, 0x21, 0xE6],
+    "amx": [_LEAF_1_ECX, _LEAF_7_EBX | _AVX512_EBX, _BF16_ECX, 1 << 22 | 1 << 24, 1 << 5, 0x21, 0x600E6],
 }
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import math
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -78,3 +81,11 @@ def test_narrow_formats_have_at_least_the_float32_peak():
 def test_bad_threads(threads):
     with pytest.raises(InvalidArgumentError, match="threads"):
         peak_flop_rate("float32", threads)
+
+
+@pytest.mark.parametrize(("words", "named"), [(("--n", "8"), "--n: got 8"), (("--block", "2,4"), "--block: got 2,4")])
+def test_the_limits_benchmark_refuses_what_it_has_no_loop_for(words, named):
+    script = Path(__file__).parents[2] / "bench" / "bench_limits.py"
+    done = subprocess.run([sys.executable, script, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert named in done.stderr

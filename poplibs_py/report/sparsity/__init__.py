@@ -1,9 +1,8 @@
 """The block-sparse benchmark: the PopSparse paper's sweep on this CPU, with checked answers and the peers beside it.
 
 `cases` says which problems, `methods` what takes part, `check` when an answer is right, `sweep` runs, `record` is a row
-of the results, `charts`, `results` and
-`summary` show them. ``poplibs-py bench sparsity`` and ``bench/bench_sparsity.py`` both
-run these.
+of the results, `charts`, `results` and `summary` show them. ``poplibs-py bench sparsity`` and
+``bench/bench_sparsity.py`` both run these.
 """
 
 from .cases import TYPES, Axes, Case, axes_of, paper_axes, quick_cases
