@@ -1,10 +1,10 @@
 /* Block-sparse times dense in BF16 on AMX tiles, for blocks that are no tiles: lower than 16 rows, or of odd sizes.
  *
- * The rows of cells of up to 32 elements of depth are gathered from as many stored blocks of a block row as that takes, four
- * of 8 x 8 or eight of 4 x 4, and so are the rows of X that they meet, interleaved to cells on the way: four loads, four
- * permutes and four stores for a line of 64 columns. Then one tile of A meets four tiles of X. Tiles are as high as the block,
- * 16 rows at most; where fewer rows are left, sums of what the buffer held before are not stored. Two sets of buffers take turns, so that stores to one
- * do not wait for the tiles that read the other. */
+ * The rows of cells of up to 32 elements of depth are gathered from as many stored blocks of a block row as that
+ * takes, four of 8 x 8 or eight of 4 x 4, and so are the rows of X that they meet, interleaved to cells on the way: four
+ * loads, four permutes and four stores for a line of 64 columns. Then one tile of A meets four tiles of X. Tiles are as
+ * high as the block, 16 rows at most; where fewer rows are left, sums of what the buffer held before are not stored. Two
+ * sets of buffers take turns, so that stores to one do not wait for the tiles that read the other. */
 #ifndef POP_SPARSE_GATHER_H
 #define POP_SPARSE_GATHER_H
 #include "kernels/sparse/dp.h"
