@@ -4,6 +4,9 @@
  * lo, the other 3 (all 63,488 checked). An infinity's lo is zero, and zero times an infinity of the other operand is
  * NaN: callers that multiply pairs look at the mask of non-finite elements and take an FP32 path for them. */
 
+/* The first n of 32 lanes of 16 bits, or all of them. */
+POP_INLINE __mmask32 pop_columns_left(int64_t n) { return n >= 32 ? 0xffffffffu : (__mmask32)((1ull << n) - 1); }
+
 /* BF16 elements from 32 FP32 numbers that are BF16 values: their top halves, in order. */
 POP_INLINE __m512i pop_bf16_pack(__m512 first, __m512 second)
 {
@@ -16,7 +19,7 @@ POP_INLINE __m512i pop_bf16_pack(__m512 first, __m512 second)
 POP_INLINE __m512i pop_bf16_decode(const pop_format *f, const void *p, int n)
 {
     if (f->mantissa_bits == 7 && pop_is_short_f32(f))
-        return n == 32 ? _mm512_loadu_si512(p) : _mm512_maskz_loadu_epi16((__mmask32)((1ull << n) - 1), p);
+        return n == 32 ? _mm512_loadu_si512(p) : _mm512_maskz_loadu_epi16(pop_columns_left(n), p);
     int low = n < 16 ? n : 16;
     const char *rest = (const char *)p + low * pop_bytes(f);
     return pop_bf16_pack(pop_v_decode_part(f, p, low), pop_v_decode_part(f, rest, n - low));

@@ -34,7 +34,7 @@ POP_INLINE void pop_decode_line_bf16(const pop_format *f, const char *from, uint
     for (int64_t j = 0; j < n; j += 32) {
         int count = n - j < 32 ? (int)(n - j) : 32;
         __m512i x = pop_bf16_decode(f, from + j * pop_bytes(f), count);
-        _mm512_mask_storeu_epi16(to + j, (__mmask32)(0xffffffffu >> (32 - count)), x);
+        _mm512_mask_storeu_epi16(to + j, pop_columns_left(count), x);
     }
 }
 
@@ -93,7 +93,7 @@ static void pop_decode_f16_bf16(const pop_format *f, const void *from, void *to,
 {
     (void)f;
     for (int64_t j = 0; j < n; j += 32) {
-        __mmask32 mask = n - j < 32 ? (__mmask32)(0xffffffffu >> (32 - (n - j))) : 0xffffffffu;
+        const __mmask32 mask = pop_columns_left(n - j);
         __m512i high, rest;
         pop_f16_split(_mm512_maskz_loadu_epi16(mask, (const uint16_t *)from + j), &high, &rest);
         _mm512_mask_storeu_epi16((uint16_t *)to + j, mask, high);

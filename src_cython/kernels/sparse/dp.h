@@ -22,8 +22,8 @@ typedef struct pair_masks {
 
 POP_INLINE pair_masks masks_of(int64_t columns)
 {
-    const uint64_t m = columns >= 32 ? 0xffffffffull : (1ull << columns) - 1;
-    return (pair_masks){(__mmask32)m, (__mmask16)m, (__mmask16)(m >> 16)};
+    const __mmask32 m = pop_columns_left(columns);
+    return (pair_masks){m, (__mmask16)m, (__mmask16)(m >> 16)};
 }
 
 /* The dword of two neighbouring values, or of one value and a zero. */

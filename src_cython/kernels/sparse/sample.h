@@ -36,7 +36,7 @@ typedef __m512i step_vec;
 POP_INLINE step_vec step_load(const int kind, const char *p, int64_t n)
 {
     if (kind != POP_X_PAIRS) return _mm512_castps_si512(pop_load_some(kind, p, pop_lanes(n)));
-    return n >= 32 ? _mm512_loadu_si512(p) : _mm512_maskz_loadu_epi16((__mmask32)((1ull << n) - 1), p);
+    return n >= 32 ? _mm512_loadu_si512(p) : _mm512_maskz_loadu_epi16(pop_columns_left(n), p);
 }
 POP_INLINE vec step_add(const int kind, step_vec a, step_vec b, vec c)
 {

@@ -37,8 +37,7 @@ POP_INLINE void put_samples(const pop_sample_item *t, const pop_format *f, const
 static void put_sums(const pop_sampler *p, int64_t first, int64_t n)
 {
     const pop_sample_item *t = p->t;
-    pop_format f = *FORMATS[t->to_format];
-    f.bias -= (int32_t)t->to_scale;
+    const pop_format f = pop_scaled(*FORMATS[t->to_format], (int)t->to_scale);
     switch (t->to_format) {
     case POP_IS_F32: memcpy((float *)p->tile->operands[t->to] + first, p->sums, (size_t)n * 4); break;
     case POP_IS_F16: put_samples(t, &POP_F16, p->sums, first, n, p->tile); break;

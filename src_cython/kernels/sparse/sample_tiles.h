@@ -25,14 +25,13 @@ POP_INLINE void transpose_cells(__m512i rows[16])
     }
 }
 
-POP_INLINE __mmask32 columns_left(int64_t n) { return n >= 32 ? 0xffffffffu : (__mmask32)((1ull << n) - 1); }
 
 /* 32 columns of at most 16 rows of X, transposed. */
 static void cells_of_rows(const char *x, int64_t x_row, int64_t rows, int64_t columns, uint32_t cells[16][16])
 {
     __m512i line[16];
     for (int i = 0; i < 16; i++)
-        line[i] = _mm512_maskz_loadu_epi16(i < rows ? columns_left(columns) : 0, i < rows ? x + i * x_row : x);
+        line[i] = _mm512_maskz_loadu_epi16(i < rows ? pop_columns_left(columns) : 0, i < rows ? x + i * x_row : x);
     transpose_cells(line);
     for (int i = 0; i < 16; i++) _mm512_store_si512(cells[i], line[i]);
 }
@@ -46,7 +45,7 @@ static void cells_of_rows(const char *x, int64_t x_row, int64_t rows, int64_t co
             pop_tile_load(4, from, y_row);                                                            \
         } else {                                                                                      \
             for (int64_t e = 0; e < 16; e++)                                                          \
-                _mm512_store_si512(part[e], _mm512_maskz_loadu_epi16(e < rows ? columns_left(left) : 0, \
+                _mm512_store_si512(part[e], _mm512_maskz_loadu_epi16(e < rows ? pop_columns_left(left) : 0, \
                                                                      e < rows ? from + e * y_row : from)); \
             pop_tile_load(4, part, 64);                                                               \
         }                                                                                             \

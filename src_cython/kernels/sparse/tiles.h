@@ -220,7 +220,7 @@ POP_INLINE void put_cells(const uint16_t *even, const uint16_t *odd, int64_t n, 
     const __m512i back = _mm512_add_epi16(front, _mm512_set1_epi16(16));
     for (int64_t j = 0; j < 64; j += 32, to += 128) {
         const int64_t some = n - j < 0 ? 0 : n - j;
-        const __mmask32 m = some >= 32 ? 0xffffffffu : (__mmask32)((1ull << some) - 1);
+        const __mmask32 m = pop_columns_left(some);
         const __m512i a = _mm512_maskz_loadu_epi16(m, even + j), b = _mm512_maskz_loadu_epi16(m, odd + j);
         _mm512_storeu_si512(to, _mm512_permutex2var_epi16(a, front, b));
         _mm512_storeu_si512(to + 64, _mm512_permutex2var_epi16(a, back, b));
@@ -247,8 +247,7 @@ static int pack_sixteen(const pop_sparse_item *t, const pop_decoding *d, const c
         for (int64_t i = 0; i < rows; i++)
             for (int64_t j = 0; j < columns; j += 32) {
                 __m512i hi, lo;
-                const int64_t n = columns - j;
-                const __mmask32 m = n >= 32 ? 0xffffffffu : (__mmask32)((1ull << n) - 1);
+                const __mmask32 m = pop_columns_left(columns - j);
                 special |= (pop_f16_split(_mm512_maskz_loadu_epi16(m, &lines[0][i][j]), &hi, &lo) & m) != 0;
                 _mm512_store_si512(&lines[0][i][j], hi);
                 _mm512_store_si512(&lines[1][i][j], lo);
