@@ -64,16 +64,23 @@ POP_INLINE void pair_step(const int R, const int NZ, const int single, const cha
     }
 }
 
+/* How a sweep meets values: blocks as they are stored, in the order of another pattern, single elements as they are
+ * stored. A function for each, for the registers: asking ahead would cost the first a tenth. */
+enum { DP_STORED, DP_ORDERED, DP_ONES };
+
 /* Blocks deeper than one element: pairs inside each block. */
-POP_INLINE void pairs_in_blocks(const int R, const int NZ, const pop_sparse_item *t, const pop_sparse_view *s, int64_t q0,
-                                int64_t q1, const char *w0, const char *x0, __mmask32 m, __m512 acc[8][16])
+POP_INLINE void pairs_in_blocks(const int R, const int NZ, const int HOW, const pop_sparse_item *t,
+                                const pop_sparse_view *s, int64_t q0, int64_t q1, const char *w0, const char *x0,
+                                __mmask32 m, __m512 acc[8][16])
 {
     const int64_t ldx = s->x_row, down = t->value_row, along = t->value_depth, xblock = ldx * t->block_depth;
-    const int64_t end = s->offsets[s->last] - 1;
+    const int64_t end = HOW == DP_ORDERED ? s->offsets[s->last] - 1 : 0;
     for (int64_t q = q0; q < q1; q++) {
         const int64_t c = s->inner[q], n = least(t->block_depth, t->depth - c * t->block_depth);
+        /* Not by HOW: GCC 12 then walks w by an induction variable, and blocks of 8 take a tenth longer. */
         const char *x = x0 + c * xblock, *w = w0 + (s->order ? s->order[q] : q) * t->value_block, *w4 = w + 4 * down;
-        if (s->order) ask_for_block(w0 + s->order[least(q + ORDER_AHEAD, end)] * t->value_block, along, t->value_block);
+        if (HOW == DP_ORDERED)
+            ask_for_block(w0 + s->order[least(q + ORDER_AHEAD, end)] * t->value_block, along, t->value_block);
         for (int64_t k = 0; k + 1 < n; k += 2, x += 2 * ldx, w += along, w4 += along)
             pair_step(R, NZ, 0, w, w4, down, x, x + ldx, m, acc);
         if (n & 1) pair_step(R, NZ, 1, w, w4, down, x, x, m, acc);
@@ -105,7 +112,7 @@ POP_INLINE void put_pairs(float *y, __m512 low, __m512 high, pair_masks m, int64
     if (m.high) _mm512_mask_storeu_ps(y + 16, m.high, b);
 }
 
-POP_INLINE void dp_sweep_tile(const int R, const int NZ, const int ONE, const pop_sparse_item *t, const pop_sparse_view *s)
+POP_INLINE void dp_sweep_tile(const int R, const int NZ, const int HOW, const pop_sparse_item *t, const pop_sparse_view *s)
 {
     for (int64_t r = s->first; r < s->last; r++) {
         const int64_t q0 = s->offsets[r], q1 = s->offsets[r + 1];
@@ -118,8 +125,8 @@ POP_INLINE void dp_sweep_tile(const int R, const int NZ, const int ONE, const po
                 for (int i = 0; i < R; i++)
 #pragma GCC unroll 16
                     for (int z = 0; z < 2 * NZ; z++) acc[i][z] = _mm512_setzero_ps();
-                if (ONE) pairs_of_blocks(NZ, s, q0, q1, s->x + 2 * j, m.load, acc);
-                else pairs_in_blocks(R, NZ, t, s, q0, q1, s->values + row * t->value_row, s->x + 2 * j, m.load, acc);
+                if (HOW == DP_ONES) pairs_of_blocks(NZ, s, q0, q1, s->x + 2 * j, m.load, acc);
+                else pairs_in_blocks(R, NZ, HOW, t, s, q0, q1, s->values + row * t->value_row, s->x + 2 * j, m.load, acc);
                 float *y = s->y + ((r - s->first) * t->block_rows + row) * s->y_row + j;
 #pragma GCC unroll 8
                 for (int i = 0; i < R; i++, y += s->y_row)
@@ -134,35 +141,39 @@ POP_INLINE void dp_sweep_tile(const int R, const int NZ, const int ONE, const po
 
 typedef void (*dp_function)(const pop_sparse_item *, const pop_sparse_view *);
 
-#define DP_TILE(R, NZ, ONE, NAME) \
-    static void NAME(const pop_sparse_item *t, const pop_sparse_view *s) { dp_sweep_tile(R, NZ, ONE, t, s); }
+#define DP_TILE(R, NZ, HOW, NAME) \
+    static void NAME(const pop_sparse_item *t, const pop_sparse_view *s) { dp_sweep_tile(R, NZ, HOW, t, s); }
 #define DP_TILES(F) F(8, 1) F(4, 1) F(4, 2) F(4, 3) F(2, 1) F(2, 2) F(2, 3) F(2, 4) F(1, 1) F(1, 2) F(1, 3) F(1, 4)
-#define DP_PLAIN(R, NZ) DP_TILE(R, NZ, 0, dp_##R##x##NZ)
-#define DP_ENTRY(R, NZ) [R == 8 ? 3 : R == 4 ? 2 : R - 1][NZ] = dp_##R##x##NZ,
-DP_TILES(DP_PLAIN)
-DP_TILE(1, 1, 1, dp_one_1)
-DP_TILE(1, 2, 1, dp_one_2)
-DP_TILE(1, 3, 1, dp_one_3)
-DP_TILE(1, 4, 1, dp_one_4)
-static const dp_function dp_tiles[4][5] = {DP_TILES(DP_ENTRY)};
-static const dp_function dp_ones[5] = {0, dp_one_1, dp_one_2, dp_one_3, dp_one_4};
+#define DP_BLOCKS(R, NZ)                            \
+    DP_TILE(R, NZ, DP_STORED, dp_stored_##R##x##NZ) \
+    DP_TILE(R, NZ, DP_ORDERED, dp_ordered_##R##x##NZ)
+#define DP_PLACE(R, NZ) [R == 8 ? 3 : R == 4 ? 2 : R - 1][NZ]
+#define DP_STORED_ENTRY(R, NZ) DP_PLACE(R, NZ) = dp_stored_##R##x##NZ,
+#define DP_ORDERED_ENTRY(R, NZ) DP_PLACE(R, NZ) = dp_ordered_##R##x##NZ,
+DP_TILES(DP_BLOCKS)
+DP_TILE(1, 1, DP_ONES, dp_ones_1)
+DP_TILE(1, 2, DP_ONES, dp_ones_2)
+DP_TILE(1, 3, DP_ONES, dp_ones_3)
+DP_TILE(1, 4, DP_ONES, dp_ones_4)
+static const dp_function dp_tiles[3][4][5] = {
+    {DP_TILES(DP_STORED_ENTRY)}, {DP_TILES(DP_ORDERED_ENTRY)}, {{0, dp_ones_1, dp_ones_2, dp_ones_3, dp_ones_4}}};
 static const int dp_most[4] = {4, 4, 3, 1}; /* 1, 2, 4, 8 rows */
 
 static void dp_columns(const pop_sparse_item *t, const pop_sparse_view *whole, int size)
 {
-    const int one = t->block_rows == 1 && t->block_depth == 1 && !whole->order;
+    const int how = whole->order ? DP_ORDERED : t->block_rows == 1 && t->block_depth == 1 ? DP_ONES : DP_STORED;
     const int64_t units = (whole->columns + PAIR_COLUMNS - 1) / PAIR_COLUMNS;
     const int64_t rounds = (units + dp_most[size] - 1) / dp_most[size];
     const int64_t wide = (units + rounds - 1) / rounds;
     const int64_t at_wide = (units - rounds * (wide - 1)) * wide * PAIR_COLUMNS;
     pop_sparse_view part = *whole;
     part.columns = least(at_wide, whole->columns);
-    (one ? dp_ones[wide] : dp_tiles[size][wide])(t, &part);
+    dp_tiles[how][size][wide](t, &part);
     if (at_wide >= whole->columns) return;
     part.columns = whole->columns - at_wide;
     part.x += at_wide * 2;
     part.y += at_wide;
-    (one ? dp_ones[wide - 1] : dp_tiles[size][wide - 1])(t, &part);
+    dp_tiles[how][size][wide - 1](t, &part);
 }
 
 static void dp_sweep(const pop_sparse_item *t, pop_sparse_view *s)

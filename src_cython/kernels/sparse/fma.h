@@ -103,7 +103,7 @@ POP_INLINE void sweep_elements(const int NZ, const int WHOLE, const int ORDER, c
             for (; k < line; k++)
 #pragma GCC unroll 4
                 for (int i = 0; i < 4; i++) {
-                    if (ORDER) {
+                    if (ORDER && streams) {
                         const int32_t *next = s->order + at[i] + k + ELEMENTS_AHEAD;
                         ask_for(s->values, *(next < order_last ? next : order_last));
                     }
