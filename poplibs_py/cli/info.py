@@ -93,7 +93,7 @@ def _why(fmt: Format, domain: str, kernel: Kernel) -> str:
     if domain == "float32":
         if fmt == FP32:
             return "fused multiply-adds"
-        return "widened to FP32" + (", exactly" if fmt == FP16 else ": no BF16 units")
+        return "widened to FP32" + (", exactly" if fmt == FP16 else ": no BF16 units at this level")
     if fmt == FP16:
         return f"as two BF16 each{tiles}"
     decoded = "" if fmt.name == domain else "decoded to BF16, "

@@ -136,7 +136,9 @@ def select(
     allowed.sort(key=lambda k: (costs[k], -_rank(k.level)))
     best = allowed[0]
     for kernel in allowed[1:]:
-        reason = f"cost {costs[kernel]:.4g} against {costs[best]:.4g}" if cost else "a higher level serves"
+        same = "another of its level comes first; where a caller weighs shapes, cost decides"
+        level = same if kernel.level == best.level else "a higher level serves"
+        reason = f"cost {costs[kernel]:.4g} against {costs[best]:.4g}" if cost else level
         rejected.append(Rejection(kernel, reason))
     selection = Selection(best, tuple(rejected))
     if _log.isEnabledFor(log.TRACE):
