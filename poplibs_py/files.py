@@ -42,7 +42,11 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         return
     partial = target.with_name(f".{secrets.token_hex(8)}.partial")
     try:
-        with partial.open("xb") as file:
+        opened = partial.open("xb")
+    except OSError as error:  # of a name that the caller never gave
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
+    try:
+        with opened as file:
             yield file
         if target.exists():
             shutil.copymode(target, partial)

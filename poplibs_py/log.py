@@ -3,8 +3,9 @@
 INFO tells each operation that ran, with its shapes, formats, kernel and time (all that `poplibs_py.profile` collects);
 DEBUG each plan and program, when it is made; TRACE each choice of a kernel, with those that lost; WARN what went on
 although a bound or a capacity was not kept. There is a logger for each room, ``poplibs_py.popsparse`` for example: an
-ordinary `logging.Logger`, so handlers and filters of the standard library apply. The level is read once, at import, so
-that a call costs nothing where nobody asked.
+ordinary `logging.Logger`, so handlers and filters of the standard library apply. The level and the destination are
+read once, at import, so that a call costs nothing where nobody asked; a file that cannot be written is refused then.
+A message that fails later (a full disk) is told on stderr and breaks no call.
 
 Warnings are Python's, which filters of `warnings` rule, and are in the log besides, under ``get("warnings")``; where
 nothing but warnings goes to stderr, which is the default, Python's own line stands alone.
@@ -16,7 +17,7 @@ import logging
 import sys
 
 from .config import settings
-from .errors import WARNINGS
+from .errors import WARNINGS, bad_argument, instance
 
 __all__ = ["TRACE", "get", "is_on", "tell"]
 
@@ -37,7 +38,8 @@ def get(room: str) -> logging.Logger:
 
 
 def is_on(level: int) -> bool:
-    """Whether the environment asked for messages of this level."""
+    """Whether the environment asked for messages of this level, a number such as `TRACE` or ``logging.INFO``."""
+    instance("level", level, int, "a level as a number, such as logging.INFO")
     return level >= _LEVELS[settings.log_level]
 
 
@@ -57,7 +59,11 @@ def _configure() -> None:
     if settings.log_dest in ("stderr", "stdout"):
         handler = logging.StreamHandler(getattr(sys, settings.log_dest))
     else:
-        handler = logging.FileHandler(settings.log_dest, delay=True)
+        try:  # now, not at the first message: what fails then would fail in a user's call
+            handler = logging.FileHandler(settings.log_dest)
+        except OSError as error:
+            allowed = "stderr, stdout or the name of a file that can be written"
+            raise bad_argument("POPLIBS_LOG_DEST", f"{settings.log_dest} ({error.strerror})", allowed) from None
     handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(levelname)s %(message)s"))
     if settings.log_dest == "stderr" and not is_on(logging.INFO):
         handler.addFilter(lambda message: message.name != WARNINGS)

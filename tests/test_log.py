@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from poplibs_py import log
+from poplibs_py.errors import InvalidTypeError
+
 CALLS = """
 import warnings
 import numpy as np
@@ -108,7 +111,27 @@ def test_off_is_silent_and_errs_tell_no_warnings(tmp_path: Path):
     for level in ("OFF", "ERR"):
         file = tmp_path / level
         run(CALLS, POPLIBS_LOG_LEVEL=level, POPLIBS_LOG_DEST=str(file))
-        assert not file.exists()
+        assert file.read_text() == ""
+
+
+@pytest.mark.parametrize("level", ["", "INFO"])
+def test_a_destination_that_cannot_be_written_is_refused_at_import(level: str, tmp_path: Path):
+    for path in (tmp_path / "none" / "log", tmp_path):
+        with pytest.raises(subprocess.CalledProcessError) as caught:
+            run("import poplibs_py", POPLIBS_LOG_LEVEL=level, POPLIBS_LOG_DEST=str(path))
+        wanted = rf"ArgumentError: POPLIBS_LOG_DEST: got {re.escape(str(path))} \(.*\); allowed: stderr, stdout or"
+        assert re.search(wanted, caught.value.stderr)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no disk that is always full")
+def test_a_full_disk_breaks_no_call():
+    run(CALLS, POPLIBS_LOG_LEVEL="TRACE", POPLIBS_LOG_DEST="/dev/full")
+
+
+@pytest.mark.parametrize("level", ["INFO", None, 1.5])
+def test_a_level_is_a_number(level: object):
+    with pytest.raises(InvalidTypeError, match=r"^level: got .*; allowed: a level as a number"):
+        log.is_on(level)
 
 
 def test_nobody_listens_unless_the_environment_asks():

@@ -202,6 +202,17 @@ def test_a_failed_save_leaves_the_file_as_it_was(suffix: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".smtx", ".mtx"])
+def test_a_save_to_no_folder_names_the_callers_path(suffix: str, tmp_path: Path) -> None:
+    w = random_matrix(random_pattern(4, 4, 1, 0.5))
+    (tmp_path / "file").touch()
+    for folder, error in (("none", FileNotFoundError), ("file", NotADirectoryError)):
+        path = tmp_path / folder / f"w{suffix}"
+        with pytest.raises(error) as caught:
+            w.save(path)
+        assert caught.value.filename == str(path)
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".smtx", ".mtx"])
 def test_a_save_keeps_links_and_permissions_and_meets_no_other(suffix: str, tmp_path: Path) -> None:
     path, link = tmp_path / f"w{suffix}", tmp_path / f"link{suffix}"
     (tmp_path / f"w{suffix}.partial").write_bytes(b"somebody's own")
