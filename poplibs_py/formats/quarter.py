@@ -319,8 +319,9 @@ _LAYOUT = ("name", "exponent_bits", "mantissa_bits", "bias", "specials", "subnor
 
 @cache
 def _table(fmt: Format) -> Array:
-    """The value of each code, at scale 0."""
-    table = decode(np.arange(1 << fmt.bits, dtype=np.uint32), fmt).astype(np.float32)
+    """The value of each code, at scale 0: NaN for those beyond the format's bits, which may be written to `codes`."""
+    table = np.full(1 << 8 * fmt.itemsize, np.nan, np.float32)
+    table[:1 << fmt.bits] = decode(np.arange(1 << fmt.bits, dtype=np.uint32), fmt)
     table.flags.writeable = False
     return table
 

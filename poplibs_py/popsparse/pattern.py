@@ -225,7 +225,7 @@ def block_count(density: object, blocks: int) -> int:
     if isinstance(density, bool) or not isinstance(density, (int, float, np.number)) or not 0 <= density <= 1:
         raise bad_argument("density", density, "a number from 0 to 1")
     # Rounded first, so that 0.07 of 100 is 7 though the product is a little more.
-    count = math.ceil(round(float(density) * blocks, 6))
+    count = max(math.ceil(round(float(density) * blocks, 6)), int(density > 0 and blocks > 0))
     if count > MAX_EXTENT:
         raise bad_argument("density", f"{density}, which is {count} blocks", f"at most {MAX_EXTENT} blocks")
     return count

@@ -169,7 +169,8 @@ def _stored(x: BlockSparseMatrix) -> BlockSparseMatrix:
 def _masks(mask: object, groups: int) -> tuple[str, ...]:
     allowed = ", ".join(map(repr, MASKS)) + ", or one of them for each group"
     masks = (mask,) * groups if isinstance(mask, str) else mask
-    if not isinstance(masks, (tuple, list)) or len(masks) != groups or any(m not in MASKS for m in masks):
+    if not isinstance(masks, (tuple, list)) or len(masks) != groups or any(
+            not isinstance(m, str) or m not in MASKS for m in masks):
         raise bad_argument("mask", mask, allowed)
     return tuple(masks)
 

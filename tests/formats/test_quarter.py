@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
-from poplibs_py.formats import BF16, E4M3, F143, F152, FP32, QuarterArray, auto_scale
+from poplibs_py.formats import BF16, E4M3, F143, F152, FP32, Format, QuarterArray, auto_scale
 from poplibs_py.formats.reference import decode
+from poplibs_py.popops import cast
 
 PREFERRED = (F143, F152, E4M3, USERS[0], USERS[6])
 
@@ -168,3 +169,11 @@ def test_formats_near_fp32s_edge_take_few_scales():
     assert BF16.scales == range(1)
     with pytest.raises(InvalidArgumentError, match=r"^scale: got 1; allowed: whole numbers from 0 to 0 for bfloat16"):
         QuarterArray(np.zeros(2, np.uint16), BF16, 1)
+
+
+def test_codes_beyond_a_users_format_are_nan_as_cast_has_them():
+    q = QuarterArray(np.array([12, 13], np.uint8), Format("e3m2", 3, 2, bias=3))
+    q.codes[1] = 0xFF
+    assert np.array_equal(q.to_array(), cast(q, FP32), equal_nan=True)
+    assert np.isnan(q.to_array()).tolist() == [False, True]
+    assert repr(q).startswith("QuarterArray([1., nan]")

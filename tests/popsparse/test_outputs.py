@@ -7,6 +7,7 @@ import pytest
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
 from poplibs_py.errors import InvalidArgumentError
+from poplibs_py.formats import QuarterArray
 from poplibs_py.popsparse import BlockSparseMatrix, dynamic, static
 from poplibs_py.testing import assert_same_bits
 
@@ -59,3 +60,38 @@ def test_the_panels_of_a_prepared_operand_are_not_written_to():
     with pytest.raises(InvalidArgumentError, match=r"^out: .* overlap an operand"):
         static.sparse_dense_matmul(w, ready, out=panels[0, 0, :, :6])
     assert_same_bits(static.sparse_dense_matmul(w, ready), w @ x)
+
+
+@pytest.mark.parametrize("call", [
+    lambda w, x, out: static.sparse_dense_matmul(w, x, out=out),
+    lambda w, x, out: static.dense_sparse_matmul(x.T, w.T, out=out.T),
+    lambda w, x, out: dynamic.sparse_dense_matmul(w, x, out=out),
+    lambda w, x, out: dynamic.fully_connected_fwd(w, x.T, out=out.T),
+    lambda w, x, out: dynamic.fully_connected_grad_a(w.T, x.T, out=out.T),
+])
+def test_an_output_over_the_codes_of_an_operand_that_is_copied_is_refused(call):
+    x = QuarterArray.from_array(np.arange(48.0).reshape(8, 6), "f143", "auto", (1, -1))
+    before = x.codes.copy()
+    with pytest.raises(InvalidArgumentError, match=r"^out: .* overlap an operand"):
+        call(matrix(), x, QuarterArray(x.codes, "f143"))
+    assert np.array_equal(x.codes, before)
+
+
+def test_a_gradient_over_the_codes_of_an_operand_that_is_copied_is_refused():
+    w = BlockSparseMatrix.from_dense(np.eye(8, dtype=np.float32), 8)
+    codes = np.arange(64, dtype=np.uint8).reshape(8, 8)
+    x, plain = QuarterArray(codes, "f143", np.arange(8, dtype=np.int8)[:, None], (1, -1)), np.ones((8, 8), np.float32)
+    out = QuarterArray(codes[None], "f143")
+    for grads, acts in ((x, plain), (plain, x)):
+        with pytest.raises(InvalidArgumentError, match=r"^out: .* overlap an operand"):
+            static.sparse_grad_w(w, grads, acts, out=out)
+    with pytest.raises(InvalidArgumentError, match=r"^out: .* overlap an operand"):
+        dynamic.fully_connected_sparse_grad_w(w, x, plain, out=out)
+    assert np.array_equal(codes.ravel(), np.arange(64))
+
+
+def test_a_planned_product_does_not_write_over_an_operand_that_it_copies():
+    w, room = matrix(), np.zeros(96, np.float32)
+    x, out = room.reshape(8, 12)[:, ::2], room[:48].reshape(8, 6)
+    with pytest.raises(InvalidArgumentError, match=r"^out: .* overlap an operand"):
+        static.compile_sparse_dense_matmul(static.plan_sparse_dense_matmul(w, 6))(w, x, out=out)

@@ -12,7 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poplibs_py.errors import CapacityWarning, MemoryBoundError, MemoryBoundWarning, PoplibsError
+from poplibs_py.errors import (
+    CapacityWarning,
+    InvalidArgumentError,
+    MemoryBoundError,
+    MemoryBoundWarning,
+    PoplibsError,
+)
 from poplibs_py.formats import FORMATS, FP32, QuarterArray
 from poplibs_py.popsparse import BlockSparseMatrix, dynamic, random_matrix, random_pattern, static
 from poplibs_py.program import memory_in_use, memory_peak
@@ -191,3 +197,9 @@ def test_quarter_arrays_bring_their_scale():
     assert_same_bits(dynamic.sparse_dense_matmul(w, scaled_acts, transpose_rhs=True), w @ acts.T)
     x = QuarterArray(np.ascontiguousarray(codes[0].T), "f143", -2)
     assert_same_bits(static.sparse_dense_matmul(w, static.prepare_dense(x, "float32")), w @ acts.T)
+
+
+@pytest.mark.parametrize("oversize", [10**400, float("inf"), float("nan"), -1, "0.3"])
+def test_an_oversize_that_no_float_holds_is_refused(oversize):
+    with pytest.raises(InvalidArgumentError, match=r"^oversize: "):
+        dynamic.Capacity.with_nz_ratio((8, 8), 2, 0.5, oversize=oversize)

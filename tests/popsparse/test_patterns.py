@@ -20,6 +20,13 @@ densities = st.sampled_from([Fraction(0), Fraction(1)] + [Fraction(1, 2**i) for 
 seeds = st.integers(0, 2**32 - 1)
 
 
+@pytest.mark.parametrize("density", [1e-320, 1e-9, np.float32(1e-9)])
+def test_a_density_above_zero_is_a_block(density: float) -> None:
+    assert random_pattern(8, 8, 4, density).n_blocks == 1
+    assert random_pattern(0, 8, 4, density).n_blocks == 0
+    assert np.diff(balanced_pattern(8, 8, 4, density).row_offsets).tolist() == [1, 1]
+
+
 @given(extents, extents, sides, densities, seeds)
 def test_counts(rows: int, columns: int, block: Any, density: Fraction, seed: int) -> None:
     pattern = random_pattern(rows, columns, block, float(density), seed)

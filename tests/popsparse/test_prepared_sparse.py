@@ -119,3 +119,15 @@ def test_programs_of_one_layout_do_not_serve_another():
 def test_what_is_refused(call, error, message):
     with pytest.raises(error, match=message):
         call(matrix("float16"), np.ones((48, 16), np.float16))
+
+
+def test_operators():
+    w, x = matrix("float16"), testing.random_operand((48, 5), "float16", 3)
+    ready, right = static.prepare(w), static.prepare(w.T, side="right")
+    assert_same_bits(ready @ x, w @ x)
+    assert_same_bits(ready @ x[:, 0], w @ x[:, 0])
+    assert_same_bits(x.T @ right, x.T @ w.T)
+    with pytest.raises(InvalidTypeError, match=r"^w: .*prepared for the left"):
+        x.T @ ready
+    with pytest.raises(InvalidTypeError, match=r"^w: .*prepared for the right"):
+        right @ x.T

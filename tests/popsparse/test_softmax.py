@@ -283,3 +283,9 @@ def test_a_matrix_without_blocks() -> None:
     empty = BlockSparseMatrix.from_mask(np.zeros((2, 3), bool), 4)
     assert bs_softmax(empty).n_blocks == 0
     assert bs_softmax_grad(empty, empty).n_blocks == 0
+
+
+@pytest.mark.parametrize("mask", [[np.array(["none"])], [["none"]], [None], np.array(["none"])])
+def test_a_mask_that_is_no_string_is_refused(mask):
+    with pytest.raises(InvalidArgumentError, match=r"^mask: "):
+        bs_softmax(BlockSparseMatrix.from_dense(np.eye(4, dtype=np.float32), 2), mask=mask)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from numbers import Real
 from threading import Lock
 
@@ -11,6 +12,7 @@ from ..pattern import MAX_EXTENT, as_block_shape, as_extent, as_shape
 
 __all__ = ["Capacity"]
 
+_MOST = sys.float_info.max
 _growing = Lock()
 
 
@@ -64,8 +66,8 @@ class Capacity:
         """
         if not isinstance(nz_ratio, Real) or not 0 <= nz_ratio <= 1:
             raise bad_argument("nz_ratio", nz_ratio, "a number from 0 to 1")
-        if not isinstance(oversize, Real) or not 0 <= oversize < math.inf:
-            raise bad_argument("oversize", oversize, "a finite number, 0 or more")
+        if not isinstance(oversize, Real) or not 0 <= oversize <= _MOST:
+            raise bad_argument("oversize", oversize, f"a number from 0 to {_MOST:.4g}")
         n_groups = as_extent("groups", groups, 1)
         extents = zip(as_shape(shape, n_groups), as_block_shape(block_shape), strict=True)
         everywhere = n_groups * math.prod(-(-extent // side) for extent, side in extents)

@@ -107,7 +107,7 @@ def multiply(w: BlockSparseMatrix, x: object, *, out: object | None = None, out_
     check_rows("x", operand.array, depth, w.groups)
     dense = operand.array
     shape = (*dense.shape[:-2], rows, dense.shape[-1])
-    target = _result(shape, out, out_dtype, swapped, dense, w.blocks)
+    target = _result(shape, out, out_dtype, swapped, operand.given, w.blocks)
     y = target.array
     product = product_of(w, dense.shape[-1], describe(operand), describe(target), bias is not None,
                          check_activation(activation), capacity, memory, ready)

@@ -28,11 +28,20 @@ _ALLOWED = f"an array of {', '.join(FORMAT_NUMBERS)}"
 
 @dataclass(frozen=True)
 class Operand:
-    """A dense operand taken apart: codes or numbers, their format, the exponent of their scale."""
+    """A dense operand taken apart: codes or numbers, their format, the exponent of their scale.
+
+    `source` holds the codes that `array` is a copy of, if it is one.
+    """
 
     array: Array
     format: Format
     scale: int = 0
+    source: Array | None = None
+
+    @property
+    def given(self) -> Array:
+        """The array as the caller gave it: a result must not be written there."""
+        return self.array if self.source is None else self.source
 
     def moved(self, view: Callable[[Array], Array]) -> Operand:
         """Return the same operand with its array seen in another way."""
@@ -59,7 +68,7 @@ def dense_operand(name: str, given: object) -> Operand:
         if known and (scale == 0 or (scale is not None and given.format.bits == 8)):
             return Operand(given.codes, given.format, scale)
         wide = BF16 if known and given.format.bits == 8 else FP32
-        return Operand(cast(given, wide), wide)
+        return Operand(cast(given, wide), wide, source=given.codes)
     array = as_array(name, given, "an array or a QuarterArray", np.float32)
     return Operand(array, _format(name, array))
 

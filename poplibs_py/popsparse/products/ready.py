@@ -11,7 +11,7 @@ from ...formats import Format, format_of
 from ...immutable import Immutable
 from ...program import result_array
 from ..matrix import BlockSparseMatrix
-from .forward import pattern_arrays, threads_for
+from .forward import multiply, pattern_arrays, threads_for
 from .items import FORMAT_NUMBERS
 from .multiply import Dense, Product, Ready, Values, domain_of, ready_program
 from .operands import check_matrix
@@ -40,6 +40,8 @@ class PreparedSparse(Immutable):
     """
 
     __slots__ = ("_operand", "_product", "_ready", "matrix", "side")
+
+    __array_ufunc__ = None  # NumPy's ``x @ w`` comes to this class
 
     matrix: BlockSparseMatrix
     side: str
@@ -76,6 +78,16 @@ class PreparedSparse(Immutable):
         offsets, inner, *order = pattern_arrays(w, True)
         scales = [np.ascontiguousarray(w.scale)] if p.w.scale is None else []
         ready_program(p)(offsets, inner, w._blocks, self._ready.values, *order, *scales)
+
+    def __matmul__(self, x: Any) -> Array:
+        operand, ready = sparse_operand(self, "left")
+        product: Array = multiply(operand, x, ready=ready)
+        return product
+
+    def __rmatmul__(self, x: Any) -> Array:
+        operand, ready = sparse_operand(self, "right")
+        product: Array = multiply(operand, x, ready=ready, swapped=True)
+        return product
 
     def __reduce__(self) -> tuple[Any, ...]:
         return PreparedSparse, (self.matrix, self.side, self._product.x.format)  # another machine may decode otherwise

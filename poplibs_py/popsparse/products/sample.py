@@ -211,7 +211,7 @@ def sample(w: BlockSparseMatrix, dy: object, x: object, *, out: object | None = 
         raise bad_argument(x_name, f"shape {right.array.shape}", f"as many columns as grads, {columns}")
     if w.is_transposed:
         left, right = right, left
-    made = result_operand(w.blocks.shape, receiver(out), out_dtype, left.array, right.array)
+    made = result_operand(w.blocks.shape, receiver(out), out_dtype, left.given, right.given)
     values = made.array
     target = values if values.flags.c_contiguous and values.flags.aligned else result_array(values.shape, values.dtype)
     if values.size:

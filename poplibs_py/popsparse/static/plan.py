@@ -129,7 +129,7 @@ class CompiledSparseMatmul(Immutable):
             raise bad_argument("bias", "an array" if bias is not None else None, "as the plan has it")
         shape = self._shape(p.shape[0])
         dense = np.require(operand.array, None, ["C", "A"])
-        y = result_operand(shape, receiver(out), plan.out_format, dense, op.blocks)
+        y = result_operand(shape, receiver(out), plan.out_format, operand.given, op.blocks)
         if not y.array.flags.carray:
             raise bad_argument("out", f"strides {y.array.strides}", "a C-contiguous array, aligned")
         if p.slice_blocks and longest_row(op) > p.slice_blocks:  # another pattern's
