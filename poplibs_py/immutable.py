@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 
-from .errors import ReadOnlyError
+from .errors import InvalidTypeError, ReadOnlyError
 
-__all__ = ["Immutable", "anchored", "frozen"]
+__all__ = ["Constant", "Immutable", "anchored", "frozen"]
 
 Array = np.ndarray[Any, Any]
 
@@ -52,6 +52,31 @@ class Immutable:
 
     def __delattr__(self, name: str) -> None:
         raise _read_only(self, name)
+
+
+class Constant(Immutable):
+    """Base of those that hold nothing a caller can write to, laid out for this machine.
+
+    A copy is the object itself; pickling it is refused.
+
+    Attributes
+    ----------
+    _KEEP : str
+        What to pickle in its place.
+    """
+
+    __slots__ = ()
+
+    _KEEP: ClassVar[str]
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise InvalidTypeError(f"pickle: got a {type(self).__name__}, made for this machine; allowed: {self._KEEP}")
 
 
 def _read_only(owner: object, name: str) -> ReadOnlyError:

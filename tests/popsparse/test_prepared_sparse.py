@@ -131,3 +131,14 @@ def test_operators():
         x.T @ ready
     with pytest.raises(InvalidTypeError, match=r"^w: .*prepared for the right"):
         right @ x.T
+
+
+def test_operands_that_were_prepared_for_others_are_named():
+    w = random_matrix(random_pattern(32, 48, 16, 0.5, 1), format="bfloat16", seed=2)
+    x = static.prepare_dense(testing.random_operand((48, 5), "float32", 3))
+    ready = static.prepare(w)
+    if ready.domain == x.domain:
+        pytest.skip("this machine multiplies BF16 as FP32")
+    with pytest.raises(InvalidTypeError, match=r"^x: .*operand prepared as float32 beside a w prepared for bfloat16"):
+        static.sparse_dense_matmul(ready, x)
+    assert_same_bits(static.sparse_dense_matmul(static.prepare(w, x_dtype=x.domain), x), w @ x)

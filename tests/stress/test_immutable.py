@@ -9,7 +9,7 @@ import pytest
 from cases import matrix, operand
 
 from poplibs_py import poplin, testing
-from poplibs_py.errors import PoplibsError, ReadOnlyError
+from poplibs_py.errors import InvalidTypeError, PoplibsError, ReadOnlyError
 from poplibs_py.formats import Format, QuarterArray
 from poplibs_py.popsparse import BlockPattern, BlockSparseMatrix, dynamic, static
 from poplibs_py.popsparse.products.prepared import PreparedDense, prepare_dense
@@ -159,6 +159,17 @@ def test_copies_and_pickles_are_equal_and_checked(make, clone):
         if hasattr(made, name):
             with pytest.raises(ReadOnlyError):
                 setattr(again, name, 1)
+
+
+@pytest.mark.parametrize("name", ["prepared", "prepared left", "prepared dense", "compiled", "modelled",
+                                  "compiled sparse"])
+def test_what_is_made_for_this_machine_is_its_own_copy_and_not_pickled(name):
+    made = MAKERS[name]()
+    assert copy.copy(made) is made
+    assert copy.deepcopy([made])[0] is made
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        with pytest.raises(InvalidTypeError, match=rf"^pickle: got a {type(made).__name__}, .*; allowed: .* again$"):
+            pickle.dumps(made, protocol)
 
 
 def test_codes_and_blocks_may_still_be_written_to():

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...errors import MemoryBoundWarning, bad_argument, bad_type
 from ...formats import Format, format_of
-from ...immutable import Immutable
+from ...immutable import Constant
 from ...program import Hold, result_array
 from ...target import Target
 from .arguments import Array, contiguous, epilogue_of, taken
@@ -23,7 +23,7 @@ __all__ = ["CompiledMatmul"]
 _LIES: tuple[Literal["C"], Literal["A"]] = ("C", "A")  # in C order and aligned, as a plan takes its operands to be
 
 
-class CompiledMatmul(Immutable):
+class CompiledMatmul(Constant):
     """A planned product, ready to run on arrays that lie as planned.
 
     Attributes
@@ -42,6 +42,8 @@ class CompiledMatmul(Immutable):
     """
 
     __slots__ = ("__weakref__", "_program", "_shapes", "plan")
+
+    _KEEP = "its plan, to compile again"
 
     plan: HostPlan
     _program: Program

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...errors import bad_argument, bad_type
 from ...formats import FP32, Format
-from ...immutable import Immutable
+from ...immutable import Constant
 from ...program import Hold, result_array
 from ...target import Target
 from .arguments import Array, Given, contiguous
@@ -26,7 +26,7 @@ SIDES = ("right", "left")
 _TYPICAL = 1024  # rows of what a right operand is multiplied with, columns for a left one
 
 
-class PreparedMatrix(Immutable):
+class PreparedMatrix(Constant):
     """An operand of products, packed as the kernels read it.
 
     Made by `poplibs_py.poplin.prepare`; ``matmul(a, prepared)``, or ``matmul(prepared, b)`` for a left operand, then
@@ -46,6 +46,8 @@ class PreparedMatrix(Immutable):
     """
 
     __slots__ = ("__weakref__", "_packed", "_plan", "_whole", "calls", "format", "shape", "side")
+
+    _KEEP = "the array, to prepare again"
 
     shape: tuple[int, int]
     format: Format

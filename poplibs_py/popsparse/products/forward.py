@@ -186,6 +186,9 @@ def _multiply_prepared(w: BlockSparseMatrix, x: PreparedDense, out: object | Non
         raise bad_type("x", f"{x.groups} groups of {x.rows} rows", f"{w.groups} groups of {depth} rows")
     if x.domain == "bfloat16" and domain_of(w.format.name, "bfloat16") != "bfloat16":
         raise bad_type("x", "operand prepared as bfloat16", f"one prepared for a matrix of {w.format.name}")
+    if ready is not None and ready.domain != domain_of(w.format.name, x.domain, w.pattern.block_shape):
+        raise bad_type("x", f"operand prepared as {x.domain} beside a w prepared for {ready.domain}",
+                       f"one of the two prepared, or prepare(w, x_dtype={x.domain!r})")
     made = _result(x.result_shape(rows), out, out_dtype, swapped, w.blocks, x.panels)
     product = product_of(w, x.columns, x.dense, describe(made), bias is not None, check_activation(activation),
                          capacity, memory, ready)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...errors import bad_argument, bad_type, one_of
 from ...formats import BF16, FP32, format_of
-from ...immutable import Immutable, anchored
+from ...immutable import Constant, anchored
 from ...program import Hold, result_array
 from ...program.record import Run, listening, record
 from .multiply import Dense, domain_of, panel_columns
@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 SIDES = ("right", "left")
 
 
-class PreparedDense(Immutable):
+class PreparedDense(Constant):
     """The dense operand of a sparse product, decoded and cut into panels that stay in the L2.
 
     Make one with `prepare_dense`; pass it in place of the array.
@@ -39,6 +39,8 @@ class PreparedDense(Immutable):
     """
 
     __slots__ = ("_anchor", "_panels", "columns", "dense", "domain", "grouped", "groups", "rows", "side")
+
+    _KEEP = "the array, to prepare again"
 
     dense: Dense
     domain: str
@@ -119,6 +121,8 @@ def prepare_dense(x: object, weights: object = None, *, side: str = "right") -> 
     two rows instead, padded to whole blocks, FP16 as two parts with the blocks that hold infinities marked: all of that
     depends on the blocks. At that level a product whose blocks are multiples of 16 therefore still makes its cells in
     each call, from numbers that are decoded and contiguous; every other product reads the panels where they lie.
+
+    Beside a prepared matrix, prepare that with ``x_dtype`` set to the `domain` of this operand, or only one of the two.
 
     What is saved is the decoding and the copying of X. Panels of FP32 of 4 MiB and more in all are no faster than the
     array itself, of which each call copies a strip at a time to the L2 (docs/benchmark.md).

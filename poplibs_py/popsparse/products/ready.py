@@ -122,7 +122,7 @@ def prepare(w: BlockSparseMatrix, *, side: str = "left", x_dtype: object = None)
         ``static.dense_sparse_matmul(x, prepared)``. The gradient of X of the former wants ``prepare(w.T)``.
     x_dtype : Format, dtype or str, optional
         The format of the dense operands to come (default that of `w`); others that meet `w` in the same numbers serve
-        too.
+        too. For a dense operand from `prepare_dense` it is the operand's `domain`.
 
     Returns
     -------

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...errors import bad_argument, bad_type, flag
 from ...formats import FP32, Format
-from ...immutable import Immutable
+from ...immutable import Constant
 from ...kernels import Kernel
 from ...log import tell
 from ..matrix import BlockSparseMatrix
@@ -97,10 +97,12 @@ _made: weakref.WeakSet[SparsePlan] = weakref.WeakSet()
 """The plans that were made here, as long as anyone keeps them."""
 
 
-class CompiledSparseMatmul(Immutable):
+class CompiledSparseMatmul(Constant):
     """A planned product, to call many times; see `compile_sparse_dense_matmul`."""
 
     __slots__ = ("plan",)
+
+    _KEEP = "the matrix, to plan and compile again"
 
     plan: SparsePlan
 

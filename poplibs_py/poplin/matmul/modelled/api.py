@@ -11,7 +11,7 @@ import numpy as np
 from ....errors import bad_argument, bad_type, one_of, whole
 from ....formats import FP16, FP32, Format, QuarterArray, format_of
 from ....formats.reference import decode
-from ....immutable import Immutable
+from ....immutable import Constant
 from ....kernels import select
 from ....popops.cast import MOST_SEED, cast
 from ....program import overlaps_itself, result_array
@@ -35,7 +35,7 @@ Executor = Literal["compiled", "python", "count"]
 _Runs = Literal["compiled", "python"]
 
 
-class TileMatmul(Immutable):
+class TileMatmul(Constant):
     """A modelled product of given shapes and formats, ready to run.
 
     Attributes
@@ -56,6 +56,8 @@ class TileMatmul(Immutable):
     """
 
     __slots__ = ("__weakref__", "_dtype", "_out", "_threads", "plan", "work")
+
+    _KEEP = "its plan, to compile again"
 
     plan: ConvPlan
     work: TileWork
