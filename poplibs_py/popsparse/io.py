@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InvalidArgumentError, InvalidTypeError, bad_argument, bad_type
+from ..errors import InvalidArgumentError, InvalidTypeError, bad_argument, bad_type, described
 from ..files import replacing
 from ..target.host_memory import check_memory
 from .pattern import as_shape, index_array, rows_of_offsets
@@ -47,8 +47,9 @@ def read_npz(path: Path, names: tuple[str, ...]) -> dict[str, Array]:
                 check_memory("path", str(path), sum(member.file_size for member in file.zip.infolist()))
                 if is_scipys(file):
                     return dict(file)
-                if int(file["version"]) != VERSION:
-                    raise bad_argument("path", f"{path} of version {int(file['version'])}", f"version {VERSION}")
+                version = file["version"]
+                if version.shape or version.dtype.kind not in "iu" or version != VERSION:
+                    raise bad_argument("path", f"{path} of version {described(version[()])}", f"version {VERSION}")
                 return {name: file[name] for name in names}
         except InvalidArgumentError:
             raise
@@ -83,15 +84,28 @@ def read_smtx(path: Path) -> tuple[tuple[int, int], Array, Array]:
         line = 2
         row_indices = rows_of_offsets("row_offsets", offsets, n_rows, count)
         line = 3
-        return shape, row_indices, index_array("column_indices", columns, n_columns)
+        column_indices = index_array("column_indices", columns, n_columns)
+        _check_once(row_indices, column_indices)
+        return shape, row_indices, column_indices
     except (InvalidArgumentError, InvalidTypeError) as error:
         raise bad_argument("path", f"{path}, line {line} ({error})", "a .smtx file that fits together") from None
+
+
+def _check_once(rows: Array, columns: Array) -> None:
+    """Raise if a row, of which each has its elements side by side, has a column twice."""
+    order = np.lexsort((columns, rows))
+    twice = np.flatnonzero((np.diff(rows[order]) == 0) & (np.diff(columns[order]) == 0))
+    if twice.size:
+        row, column = rows[order[twice[0]]], columns[order[twice[0]]]
+        raise bad_argument("column_indices", f"column {column} twice in row {row}", "each column once in a row")
 
 
 def _integers(path: Path, lines: list[bytes], number: int) -> Array:
     """Return the whole numbers of a line, counted from one; one that is not there is empty."""
     words = lines[number - 1].replace(b",", b" ").split() if number <= len(lines) else []
     try:
+        if any(b"_" in word for word in words):  # which Python's numbers may have
+            raise ValueError
         return np.array(words, np.int64)
     except (ValueError, OverflowError):
         wrong = next((word for word in words if not word.isdigit() or len(word) >= _LONGEST_INTEGER), b"")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib
 import os
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..errors import InvalidArgumentError, InvalidTypeError, bad_argument, bad_type
+from ..errors import InvalidArgumentError, InvalidTypeError, bad_argument, bad_type, flag
 from ..formats import Format, QuarterArray, format_of
 from ..formats.arrays import float_dtype
 from ..immutable import Immutable, anchored, frozen
@@ -278,7 +279,7 @@ class BlockSparseMatrix(Immutable):
         format : Format, dtype or str, optional
             Round values to it; by default what `save` wrote, else FP32.
         scale : int, optional
-            For 8-bit formats; what `save` wrote has its own.
+            For 8-bit formats; not without a format for what `save` wrote, which has its own.
         seed : int, optional
             For the values of ``.smtx``.
 
@@ -288,12 +289,16 @@ class BlockSparseMatrix(Immutable):
             If the file is not what its name says. Nothing in a file can run code.
         """
         file = io.as_path(path)
+        as_extent("seed", seed, 0, 2**64 - 1)
+        wanted = "float32" if format is None else format
         if file.suffix == ".npz":
             stored = io.read_npz(file, _STORED)
             if io.is_scipys(stored):
-                return cls._made(*interop.from_npz(file, stored, block_shape), format or "float32", scale)
+                return cls._made(*interop.from_npz(file, stored, block_shape), wanted, scale)
             if block_shape is not None:
                 raise bad_argument("block_shape", block_shape, "none for what BlockSparseMatrix.save wrote")
+            if format is None and not (isinstance(scale, Integral) and scale == 0):
+                raise bad_argument("scale", scale, "0 without a format, for what BlockSparseMatrix.save wrote")
             matrix = cls._from_npz(file, stored)
             return matrix if format is None else matrix.astype(format, scale)
         sides = 1 if block_shape is None else block_shape
@@ -301,13 +306,13 @@ class BlockSparseMatrix(Immutable):
             shape, rows, columns = io.read_smtx(file)
             values = random_values(rows.size, rows.size / max(1, shape[0]), seed)
             parts = blocks_of_elements(shape, sides, rows, columns, values)
-            return cls._made(*parts, format or "float32", scale)
+            return cls._made(*parts, wanted, scale)
         found = read_mtx(file, as_block_shape(sides)[0])
         if isinstance(found, np.ndarray):
             return cls.from_dense(found, sides, format=format, scale=scale)
         shape, rows, columns, values = found
         parts = blocks_of_elements(shape, sides, rows, columns, values)
-        return cls._made(*parts, format or "float32", scale)
+        return cls._made(*parts, wanted, scale)
 
     @classmethod
     def _from_npz(cls, file: Path, parts: dict[str, Array]) -> BlockSparseMatrix:
@@ -319,7 +324,7 @@ class BlockSparseMatrix(Immutable):
             if codes.dtype != format.code_dtype:
                 raise bad_type("codes", f"dtype {codes.dtype}", f"{format.code_dtype} for format {format.name}")
             matrix = cls(pattern, np.require(codes, None, ["C", "A"]).view(format.dtype), format, parts["scale"])
-            return matrix.T if bool(parts["is_transposed"]) else matrix
+            return matrix.T if flag("is_transposed", parts["is_transposed"][()]) else matrix
         except (InvalidArgumentError, InvalidTypeError, ValueError) as error:
             raise bad_argument("path", f"{file} ({error})", "a file that BlockSparseMatrix.save wrote") from None
 

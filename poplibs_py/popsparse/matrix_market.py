@@ -21,6 +21,7 @@ Array = np.ndarray[Any, Any]
 Elements = tuple[tuple[int, int], Array, Array, Array]
 
 _SYMMETRIES = {"general": 0, "symmetric": 1, "skew-symmetric": -1}
+_SHOWN = 40
 _COLUMNS = {"real": 3, "integer": 3, "pattern": 2}
 
 
@@ -42,7 +43,8 @@ def read_mtx(path: Path, side: int = 1) -> Array | Elements:
     Raises
     ------
     InvalidArgumentError
-        If the file is not as the format says.
+        If the file is not as the format says: elements above the diagonal of a symmetric matrix, or on that of a
+        skew-symmetric one, are refused too.
     """
     try:
         lines = _lines(path.read_bytes())
@@ -50,8 +52,8 @@ def read_mtx(path: Path, side: int = 1) -> Array | Elements:
         sizes = [int(word) for word in next(lines, b"").split()]
         words = b" ".join(lines).split()
         if kind == "array":
-            return _dense(sizes, symmetry, words)
-        return _sparse(sizes, _COLUMNS[field], symmetry, words, side)
+            return _dense(sizes, field, symmetry, words)
+        return _sparse(sizes, field, symmetry, words, side)
     except (ValueError, OverflowError) as error:
         raise bad_argument("path", f"{path} ({error})", "a MatrixMarket file of real numbers") from None
 
@@ -60,7 +62,11 @@ def _lines(body: bytes) -> Iterator[bytes]:
     """The banner, then the lines that are neither comments nor blank."""
     first, *others = body.splitlines() or [b""]
     yield first
-    yield from (line for line in others if line.strip() and not line.lstrip().startswith(b"%"))
+    for line in others:
+        if line.strip() and not line.lstrip().startswith(b"%"):
+            if b"_" in line:  # which Python's numbers may have
+                raise ValueError(f"{line[:_SHOWN].decode(errors='replace')!r} where numbers are due")
+            yield line
 
 
 def _banner(line: bytes) -> tuple[str, str, int]:
@@ -75,7 +81,14 @@ def _banner(line: bytes) -> tuple[str, str, int]:
     return kind, field, _SYMMETRIES[symmetry]
 
 
-def _dense(sizes: list[int], symmetry: int, words: list[bytes]) -> Array:
+def _numbers(words: list[bytes], field: str) -> Array:
+    numbers = np.array(words, np.float64) if words else np.zeros(0)
+    if field == "integer" and not (np.isfinite(numbers) & (numbers == np.floor(numbers))).all():
+        raise ValueError("an element that is no whole number, in a field of integers")
+    return numbers
+
+
+def _dense(sizes: list[int], field: str, symmetry: int, words: list[bytes]) -> Array:
     rows, columns = _checked(sizes, 2, symmetry)
     stored = rows * columns if not symmetry else rows * (rows + symmetry) // 2
     if len(words) != stored:  # before anything of the size that the file claims is made
@@ -84,24 +97,27 @@ def _dense(sizes: list[int], symmetry: int, words: list[bytes]) -> Array:
     if symmetry:
         full = np.triu(full, 1 if symmetry < 0 else 0)
     dense = np.zeros((columns, rows))
-    dense[full] = np.array(words, np.float64) if words else 0
+    dense[full] = _numbers(words, field)
     if symmetry:
         dense += symmetry * np.triu(dense, 1).T
     return np.ascontiguousarray(dense.T)
 
 
-def _sparse(sizes: list[int], n_columns: int, symmetry: int, words: list[bytes], side: int) -> Elements:
+def _sparse(sizes: list[int], field: str, symmetry: int, words: list[bytes], side: int) -> Elements:
     rows, columns, count = _checked(sizes, 3, symmetry)
+    n_columns = _COLUMNS[field]
     check_offsets((rows, columns), -(-rows // side))
     if count < 0 or len(words) != count * n_columns:
         raise ValueError(f"{len(words)} numbers for {count} elements")
-    numbers = np.array(words, np.float64).reshape(count, n_columns) if words else np.zeros((0, n_columns))
+    numbers = _numbers(words, field).reshape(count, n_columns)
     places = numbers[:, :2]
     if not ((places >= 1) & (places <= [rows, columns]) & (places == np.floor(places))).all():
         raise ValueError(f"an element outside of {rows} rows and {columns} columns")
     row, column = places.astype(np.int64).T - 1
     value = numbers[:, 2] if n_columns == 3 else np.ones(count)
     if symmetry:
+        if (row < column + (symmetry < 0)).any():
+            raise ValueError(f"an element {'on or ' * (symmetry < 0)}above the diagonal, which symmetry leaves out")
         other = row != column
         row, column = np.concatenate([row, column[other]]), np.concatenate([column, row[other]])
         value = np.concatenate([value, symmetry * value[other]])

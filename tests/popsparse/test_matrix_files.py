@@ -92,7 +92,7 @@ def test_real_matrices(shared_data: Path) -> None:
     "2, 2, 1\n0 1 0\n0\n",
     "2, 2, 1\n0 1 1\n2\n", "2, 2, 1\n0 1 1\n-1\n", "2, 2, 1\n0 x 1\n0\n", "2, 2, 1\n0 1 1\n0.5\n",
     "2, 2, 1\n0 1 1\n99999999999999999999\n", "-2, 2, 1\n0 1 1\n0\n", "9999999999, 2, 1\n0 1 1\n0\n",
-    "2, 2, 2\n0 2 2\n1 1\n2 3\n", "\0\0\0",
+    "2, 2, 2\n0 2 2\n1 1\n2 3\n", "\0\0\0", "1_0, 2, 0\n0 0 0 0 0 0 0 0 0 0 0\n\n", "1, 11, 1\n0 1\n1_0\n",
 ])  # fmt: skip
 def test_malformed_smtx_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "w.smtx").write_text(text)
@@ -105,6 +105,15 @@ def test_malformed_smtx_is_refused(text: str, tmp_path: Path) -> None:
     "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 1.0\n", "2 2 1\n1 1 1.0\n",
     "%%MatrixMarket matrix coordinate real general\n2 2 1\n0 1 1.0\n",
     "%%MatrixMarket matrix coordinate complex general\n2 2 1\n1 1 1.0 2.0\n",
+    "%%MatrixMarket matrix coordinate real general\n2_0 2 1\n1 1 1.0\n",
+    "%%MatrixMarket matrix coordinate real general\n20 2 1\n1_0 1 1.0\n",
+    "%%MatrixMarket matrix array real general\n1 1\n1_0\n",
+    "%%MatrixMarket matrix coordinate integer general\n2 2 1\n1 1 1.5\n",
+    "%%MatrixMarket matrix array integer general\n1 1\n1.5\n",
+    "%%MatrixMarket matrix array integer general\n1 1\ninf\n",
+    "%%MatrixMarket matrix coordinate real skew-symmetric\n2 2 1\n1 1 1.0\n",
+    "%%MatrixMarket matrix coordinate real skew-symmetric\n2 2 1\n1 2 1.0\n",
+    "%%MatrixMarket matrix coordinate real symmetric\n2 2 2\n1 2 1.0\n2 1 1.0\n",
 ])  # fmt: skip
 def test_malformed_mtx_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "w.mtx").write_text(text)
@@ -115,6 +124,7 @@ def test_malformed_mtx_is_refused(text: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("text", "dense"), [
     ("coordinate pattern general\n2 2 1\n1 2\n", [[0, 1], [0, 0]]),
     ("coordinate integer symmetric\n2 2 2\n1 1 3\n2 1 4\n", [[3, 4], [4, 0]]),
+    ("coordinate real skew-symmetric\n%a_comment\n2 2 1\n2 1 4\n", [[0, -4], [4, 0]]),
     ("array real general\n2 2\n1\n0\n2\n0\n", [[1, 2], [0, 0]]),
     ("coordinate real general\n2 2 2\n1 1 1.5\n1 1 2\n", [[3.5, 0], [0, 0]]),
 ])  # fmt: skip
@@ -148,6 +158,8 @@ def test_a_damaged_npz_is_refused_or_read(data: Any) -> None:
     ("version", 9), ("format", "float64"), ("format", "e9"), ("codes", np.zeros((2, 2, 2), np.uint8)), ("scale", 40),
     ("codes", np.zeros(8, np.uint32)), ("row_offsets", np.array([0, 9])), ("shape", "x"), ("groups", [1, 2]),
     ("column_indices", np.array([7, 8])), ("codes", np.array([{}], object)), ("is_transposed", np.zeros(3, bool)),
+    ("is_transposed", "False"), ("is_transposed", "a"), ("is_transposed", 2.5), ("version", 1.5), ("version", [1]),
+    ("version", True),
 ])  # fmt: skip
 def test_wrong_parts_in_an_npz_are_refused(name: str, value: Any, tmp_path: Path) -> None:
     w = random_matrix(random_pattern(4, 4, 2, 0.5))
@@ -157,6 +169,24 @@ def test_wrong_parts_in_an_npz_are_refused(name: str, value: Any, tmp_path: Path
     np.savez(tmp_path / "w.npz", allow_pickle=True, **(parts | {name: value}))
     with pytest.raises(InvalidArgumentError, match=r"^path: got"):
         BlockSparseMatrix.load(tmp_path / "w.npz")
+
+
+def test_a_column_twice_in_a_row_of_smtx_is_refused_by_row(tmp_path: Path) -> None:
+    (tmp_path / "w.smtx").write_text("3, 3, 4\n0 1 1 4\n2 2 0 2\n")
+    with pytest.raises(InvalidArgumentError, match=r"line 3 \(column_indices: got column 2 twice in row 2;"):
+        BlockSparseMatrix.load(tmp_path / "w.smtx")
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".smtx", ".mtx"])
+def test_what_load_does_not_need_is_checked_too(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"w{suffix}"
+    w = random_matrix(random_pattern(4, 4, 1, 0.5))
+    w.save(path)
+    for key, value in (("format", 0), ("format", False), ("format", ""), ("seed", "x"), ("seed", -1), ("scale", "foo"),
+                       ("scale", 3), ("scale", [1, 2])):
+        with pytest.raises((InvalidArgumentError, InvalidTypeError), match=rf"^{key}: got"):
+            BlockSparseMatrix.load(path, **{key: value})  # type: ignore[arg-type]
+    assert BlockSparseMatrix.load(path, scale=0, seed=1).format is FP32
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
