@@ -117,7 +117,6 @@ PLAIN = {
     "poplin/_partials.pyx": "poplibs_py.poplin.matmul._partials",
     "program/_executor.pyx": "poplibs_py.program._executor",
     "program/_memo.pyx": "poplibs_py.program._memo",
-    "program/_results.pyx": "poplibs_py.program._results",
     "random/_draw.pyx": "poplibs_py.poprand._draw",
     "random/_generator.pyx": "poplibs_py.poprand._generator",
     "random/_workers.pyx": "poplibs_py.poprand._workers",

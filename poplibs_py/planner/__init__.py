@@ -7,12 +7,14 @@ from .cache import PlanCache
 from .constraints import PlanConstraints
 from .explain import Considered, Explanation
 from .fit import Fit, fit
-from .ladder import climb
+from .ladder import POPLIBS_PROPORTION, Memory, climb, within
 from .objective import UNBOUNDED, Objective
 from .preplan import preplan
 from .sweep import Sweep, SweepPoint, sweep
 
 __all__ = [
+    "POPLIBS_PROPORTION",
+    "Memory",
     "UNBOUNDED",
     "Considered",
     "Explanation",
@@ -23,6 +25,7 @@ __all__ = [
     "Sweep",
     "SweepPoint",
     "climb",
+    "within",
     "fit",
     "preplan",
     "sweep",

@@ -1,19 +1,41 @@
 """Programs: work tables over tiles, and the executor that runs them."""
 
-from ._executor import Bound, Executable, Hold, guard_arenas, memory_in_use, memory_peak, temporary
+import numpy as np
+
+from ..formats import FORMATS, Format
+from ..target import Target
+from ._executor import (
+    BoundCall,
+    Executable,
+    Face,
+    Key,
+    guard_arenas,
+    key_by_identity,
+    key_by_parts,
+    memory_in_use,
+    memory_peak,
+    result_array,
+    result_array_like,
+    temporary,
+    value_words,
+)
 from ._memo import LayoutMemo
-from ._results import result_array, result_array_like
 from .operands import overlaps_itself
 from .results import ResultPool, clear_result_pool, result_pool, result_pool_limit
 
+key_by_identity(Format, Target, *{type(f.dtype) for f in FORMATS}, *{type(np.dtype(code)) for code in np.typecodes["All"]})
+
 __all__ = [
-    "Bound",
+    "BoundCall",
     "Executable",
-    "Hold",
+    "Face",
+    "Key",
     "LayoutMemo",
     "ResultPool",
     "clear_result_pool",
     "guard_arenas",
+    "key_by_identity",
+    "key_by_parts",
     "memory_in_use",
     "memory_peak",
     "overlaps_itself",
@@ -22,4 +44,5 @@ __all__ = [
     "result_pool",
     "result_pool_limit",
     "temporary",
+    "value_words",
 ]

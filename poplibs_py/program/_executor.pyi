@@ -1,13 +1,18 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+Array = np.ndarray[Any, Any]
+
 max_threads: int
+least_bytes: int
+sanitized: bool
+handler: object  # the capsule of NumPy's C interface, "mem_handler"
 
 def memory_in_use() -> int: ...
 def memory_peak(reset: bool = False) -> int: ...
-def temporary(shape: tuple[int, ...], dtype: np.dtype[Any] | type = ...) -> np.ndarray[Any, Any]: ...
+def temporary(shape: tuple[int, ...], dtype: np.dtype[Any] | type = ...) -> Array: ...
 def guard_arenas(on: bool) -> None: ...
 
 class Executable:
@@ -16,20 +21,55 @@ class Executable:
     workspace_bytes: int
     def __init__(
         self,
-        compute_sets: Sequence[Sequence[tuple[int, np.ndarray[Any, Any], np.ndarray[Any, Any]]]],
+        compute_sets: Sequence[Sequence[tuple[int, Array, Array]]],
         n_operands: int,
         n_tiles: int,
         scratch_bytes: int,
         workspace_bytes: int,
         threads: int,
+        tables: Sequence[object] = (),
     ) -> None: ...
     @property
     def temporary_bytes(self) -> int: ...
-    def __call__(self, *arrays: np.ndarray[Any, Any]) -> None: ...
+    def __call__(self, *arrays: Array) -> None: ...
 
-class Bound:
-    def __init__(self, executable: Executable, *arrays: np.ndarray[Any, Any] | None) -> None: ...
-    def __call__(self, *arrays: np.ndarray[Any, Any]) -> bool: ...
+# Formats without a dtype are refused before a result is made: None raises TypeError.
+def result_array(shape: tuple[int, ...], dtype: np.dtype[Any] | None) -> Array: ...
+def result_array_like(array: Array, dtype: np.dtype[Any]) -> Array: ...
+def pool_state() -> tuple[int, int, int, int, int]: ...
+def set_pool_limit(bytes: int) -> None: ...
+def value_words(ready: int, values: tuple[int, ...]) -> Array: ...
+def key_by_identity(*kinds: type) -> None: ...
+def key_by_parts(*kinds: type) -> None: ...
 
-class Hold:
-    def __init__(self, *arrays: np.ndarray[Any, Any] | None) -> None: ...
+class BoundCall:
+    def __init__(
+        self,
+        executable: Executable | None,
+        sources: Sequence[int | Array],
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        strides: tuple[int, ...] | None = None,
+        wrap: Callable[[Array, Any], Any] | None = None,
+        values: int = 0,
+        bytes: int = 0,
+    ) -> None: ...
+
+class Key:
+    places: dict[str, int]
+
+class Face:
+    function: Callable[..., Any]
+    op: Any
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        road: Callable[[Face, Any, Key | None], Any],
+        op: Any = None,
+        written: str | None = "out",
+        values: tuple[str, ...] = (),
+    ) -> None: ...
+    def __call__(self, *args: Any, **keywords: Any) -> Any: ...
+    def keep(self, key: Key, bound: BoundCall) -> None: ...
+    @property
+    def kept(self) -> int: ...

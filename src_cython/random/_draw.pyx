@@ -19,7 +19,7 @@ import numpy as np
 from poplibs_py.config import settings
 from poplibs_py.errors import bad_argument, bad_type
 from poplibs_py.formats import FORMATS, Format
-from poplibs_py.program import Executable, Hold, overlaps_itself, result_array
+from poplibs_py.program import Executable, overlaps_itself, result_array
 from poplibs_py.program.record import Run, listeners, record
 
 cnp.import_array()
@@ -265,7 +265,6 @@ cdef class Draw:
             began = perf_counter() if LISTENERS else 0
             self.run(&call, filled, source, threads)
             if filled is not result:
-                _held = Hold(result)  # while NumPy copies
                 result[...] = filled
             if LISTENERS:
                 name = f"{self.kernel.name} ({self.kernel.level})"
@@ -284,7 +283,6 @@ cdef class Draw:
             executable(out, last)
         else:
             if not cnp.PyArray_IS_C_CONTIGUOUS(source):
-                _held = Hold(source)
                 source = np.ascontiguousarray(source)
             executable(source, out, last)
         return 0

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...errors import bad_argument, bad_option, bad_type, one_of
+from ...errors import bad_argument, bad_option, bad_type, flag, one_of
+from ...planner import Memory
 from ..convolution.params import data_type
 
 __all__ = ["ACTIVATIONS", "MatmulOptions", "parse_options"]
@@ -24,8 +24,8 @@ class MatmulOptions:
 
     Attributes
     ----------
-    available_memory_proportion : float
-        Share of each tile's memory that temporaries may take; 0 asks for no bound. Default 0.6.
+    available_memory_proportion : float or None
+        See `poplibs_py.planner.Memory`.
     partials_type : {"float", "half"}
         Format of the sums of blocks of the depth; ``"float32"`` and ``"float16"``, or dtypes, do as well.
     reproducible : bool
@@ -38,7 +38,7 @@ class MatmulOptions:
         PopLibs' hint; it does not change a host plan.
     """
 
-    available_memory_proportion: float = 0.6
+    available_memory_proportion: float | None = None
     partials_type: str = "float"
     reproducible: bool = False
     strict_memory: bool = False
@@ -46,18 +46,17 @@ class MatmulOptions:
     fully_connected_pass: str = "NONE"
 
     def __post_init__(self) -> None:
-        share = self.available_memory_proportion
-        if isinstance(share, bool) or not isinstance(share, (int, float)):
-            raise bad_type("available_memory_proportion", share, "a number")
-        if not (math.isfinite(share) and share >= 0):
-            raise bad_argument("available_memory_proportion", share, "a finite number, 0 or more")
+        Memory(self.available_memory_proportion, self.strict_memory)  # complains
         object.__setattr__(self, "partials_type", data_type("partials_type", self.partials_type, ("float", "half")))
-        for name in ("reproducible", "strict_memory"):
-            if not isinstance(getattr(self, name), bool):
-                raise bad_type(name, getattr(self, name), "True or False")
-        if not isinstance(self.half_passes, int) or self.half_passes not in (3, 4):
+        flag("reproducible", self.reproducible)
+        if type(self.half_passes) is not int or self.half_passes not in (3, 4):
             raise bad_argument("half_passes", self.half_passes, "3 or 4")
         one_of("fullyConnectedPass", self.fully_connected_pass, _PASSES)
+
+    @property
+    def memory(self) -> Memory:
+        """The limit on temporary memory."""
+        return Memory(self.available_memory_proportion, self.strict_memory)
 
 
 _KEYS = {

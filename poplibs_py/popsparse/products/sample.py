@@ -13,7 +13,7 @@ from ...errors import MemoryBoundError, MemoryBoundWarning, UnsupportedError, ba
 from ...formats import format_of
 from ...kernels.registry import Kernel, select
 from ...log import tell
-from ...program import Executable, Hold, result_array
+from ...program import Executable, result_array
 from ...program.record import Run, listening, record
 from ..matrix import BlockSparseMatrix
 from .forward import threads_for
@@ -224,9 +224,7 @@ def sample(w: BlockSparseMatrix, dy: object, x: object, *, out: object | None = 
         if listening():
             record(_run_of(sampling, w, perf_counter() - began))
     if target is not values:
-        held = Hold(values)
         values[...] = target
-        del held
     return values if out is None else out
 
 

@@ -85,12 +85,6 @@ def test_work_of_a_plan_with_another_partition_covers_the_product_or_is_refused(
     assert work.tile_macs().sum() == SIZE**3
 
 
-@pytest.mark.parametrize("plan", [None, 3, "plan", TILES])
-def test_what_is_no_host_plan(plan):
-    with pytest.raises(InvalidTypeError, match="plan: got"):
-        poplin.CompiledMatmul(plan)
-
-
 @pytest.mark.parametrize("plan", [None, 3, "plan"])
 def test_what_is_no_plan(plan):
     with pytest.raises(InvalidTypeError, match="plan: got"):

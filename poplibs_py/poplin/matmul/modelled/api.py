@@ -19,8 +19,8 @@ from ....program.record import Run, listening, record
 from ....target import Target
 from ...convolution import ConvPlan
 from ...convolution.api import planned_quietly
-from ..arguments import Array, taken
-from ..params import Operand
+from ....ops import RESULT, Array, Operand, Request, array_operand, receive
+from ..params import MatrixLayout
 from .arguments import read_product
 from .check import product_of
 from .count import Count, count
@@ -107,7 +107,7 @@ class TileMatmul(Constant):
         else:
             made = result_array((w.groups, w.m, w.n), fmt.dtype)
             scaled = ((left, left_scale), (right, right_scale), (made, 0))
-            operands = [Operand(format_of(x), x.strides[1], x.strides[2], (x.strides[0],), scale=s) for x, s in scaled]
+            operands = [MatrixLayout(format_of(x), x.strides[1], x.strides[2], (x.strides[0],), scale=s) for x, s in scaled]
             program = _program(Same(w), *operands, self._threads, seed)
             seconds = program.run(left, right, made)
             if counted is not None:
@@ -132,7 +132,7 @@ class TileMatmul(Constant):
                 raise bad_argument(name, "a QuarterArray with many scales", "one scale: modelled machines have no more")
             array, scale = given.codes.view(np.dtype(given.format.dtype)), int(np.ravel(given.scale)[0])
         else:
-            array = taken(given, name)
+            array = array_operand(name, given).array
         if modelled_type(array.dtype, name) != self._dtype:
             raise bad_type(name, f"dtype {array.dtype}", f"the planned type, {self._dtype}")
         if array.ndim == 2 and shape[0] == 1:
@@ -148,7 +148,7 @@ def _values(array: Array, scale: int) -> Array:
 
 
 @lru_cache(maxsize=64)
-def _program(work: Same, a: Operand, b: Operand, out: Operand, threads: int | None, seed: int | None) -> TileProgram:
+def _program(work: Same, a: MatrixLayout, b: MatrixLayout, out: MatrixLayout, threads: int | None, seed: int | None) -> TileProgram:
     return lower_work(work.held, a, b, out, threads, seed)
 
 
@@ -254,6 +254,19 @@ def matmul_modelled(
         return made
     out[...] = made
     return out
+
+
+def modelled_request(a: Operand, b: Operand, out: Any, out_dtype: Any, target: Target, seed: int | None,
+                     options: Mapping[str, Any] | None, more: Mapping[str, Any]) -> Request:
+    """Describe a product on a modelled machine."""
+    x, y = (QuarterArray(o.array.view(o.format.code_dtype), o.format, o.scale) if o.format and o.format.bits == 8 else o.array for o in (a, b))
+    made = matmul_modelled(x, y, target=target, out_dtype=out_dtype, seed=seed, options=options, **more)
+    receiver = receive("out", out, made.shape, out_dtype, format_of(made), (a, b))
+
+    def copy(result: Array) -> None:
+        result[...] = made
+
+    return Request(copy, (RESULT,), receiver, lambda: ("", "", None))
 
 
 def _check_out(out: Array | None, shape: tuple[int, ...], fmt: Format) -> None:

@@ -11,9 +11,9 @@ import numpy as np
 
 from ....errors import bad_argument, bad_type
 from ....formats import FP16, FP32, Format, QuarterArray, format_of
+from ....ops import array_operand
 from ....target import Target
 from ...convolution import ConvPlan
-from ..arguments import taken
 from .plan import modelled_type, plan_modelled
 
 __all__ = ["Product", "read_product"]
@@ -60,7 +60,7 @@ class Product:
 
 def read_product(a: Any, b: Any, out_dtype: object) -> Product:
     """Check the operands of a product and bring their batch axes together."""
-    left, right = (x if isinstance(x, QuarterArray) else taken(x, name) for x, name in ((a, "a"), (b, "b")))
+    left, right = (x if isinstance(x, QuarterArray) else array_operand(name, x).array for x, name in ((a, "a"), (b, "b")))
     for name, x in (("a", left), ("b", right)):
         if len(x.shape) < 2:
             raise bad_argument(name, f"shape {x.shape}", "at least two axes")

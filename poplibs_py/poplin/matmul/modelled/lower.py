@@ -21,7 +21,7 @@ from .._matmul import ITEM, VERTEX, Mode, Sums
 from ..layout import laid_out
 from ..lower import format_record, kernel_record
 from ..options import MatmulOptions
-from ..params import MatmulParams, Operand
+from ..params import MatmulParams, MatrixLayout
 from ..plan import Epilogue, HostPlan
 from .work import TileWork
 
@@ -92,7 +92,7 @@ def round_at_random(sums: Array, seed: int, count: int) -> None:
     sums[...] = cast(sums, FP16, rounding="stochastic", seed=(seed + count) % 2**64).astype(np.float32)
 
 
-def lower_work(work: TileWork, a: Operand, b: Operand, out: Operand, threads: int | None = None,
+def lower_work(work: TileWork, a: MatrixLayout, b: MatrixLayout, out: MatrixLayout, threads: int | None = None,
                seed: int | None = None) -> TileProgram:
     """Lower a product's work for operands that lie as described.
 
@@ -100,7 +100,7 @@ def lower_work(work: TileWork, a: Operand, b: Operand, out: Operand, threads: in
     ----------
     work : TileWork
         What the tiles do.
-    a, b, out : Operand
+    a, b, out : MatrixLayout
         Formats, strides and scales of [g, m, k], [g, k, n] and [g, m, n]; ``batch`` holds the group's stride.
     threads : int, optional
         Threads to run on; the result does not depend on it.
@@ -114,14 +114,14 @@ def lower_work(work: TileWork, a: Operand, b: Operand, out: Operand, threads: in
 class _Lowering:
     """What every step of one lowering needs."""
 
-    def __init__(self, work: TileWork, a: Operand, b: Operand, out: Operand, threads: int, seed: int | None) -> None:
+    def __init__(self, work: TileWork, a: MatrixLayout, b: MatrixLayout, out: MatrixLayout, threads: int, seed: int | None) -> None:
         self.work, self.a, self.b, self.out = work, a, b, out
         self.threads, self.seed = threads, seed
         self.rounds = 0  # stochastic roundings so far: each draws bits of its own
         self.keep: list[Array] = []
         self.arena_bytes = 0
         cells = work.n * 4
-        partials = Operand(FP32, cells, 4, (work.m * cells,))
+        partials = MatrixLayout(FP32, cells, 4, (work.m * cells,))
         self.result = out if work.direct else partials
 
     def program(self) -> TileProgram:
@@ -249,7 +249,7 @@ def kernel_overflow(f: Format) -> int:
     return 2 if f.has_infinity else 1
 
 
-def _packed(operand: Operand) -> int:
+def _packed(operand: MatrixLayout) -> int:
     """How an operand comes into the arena: line by line in the direction in which it is contiguous."""
     return int(Mode.TURNED if operand.row == operand.format.itemsize != operand.column else Mode.LINES)
 
