@@ -40,6 +40,13 @@ cdef extern from "numpy/arrayobject.h":
     object PyArray_NewFromDescr(PyTypeObject *kind, cnp.dtype dtype, int axes, cnp.npy_intp *extents,
                                 cnp.npy_intp *strides, void *data, int flags, PyObject *like)  # takes dtype's reference
 
+cdef extern from "time.h" nogil:
+    struct timespec:
+        int64_t tv_sec
+        long tv_nsec
+    int CLOCK_MONOTONIC
+    int clock_gettime(int clock, timespec *now)
+
 cdef extern from "Python.h":
     PyObject *PyWeakref_NewRef(PyObject *owner, PyObject *callback) except NULL
 
@@ -241,6 +248,7 @@ cdef struct Run:
     char *scratch
     int64_t scratch_bytes, stride  # of a thread, and from one thread's to the next
     int threads
+    double *seconds  # of each compute set, or NULL where nobody asks
 
 
 cdef void run_share(void *context, int part) noexcept nogil:
@@ -256,6 +264,26 @@ cdef void run_share(void *context, int part) noexcept nogil:
         segment = run.segments + s
         for i in range(segment.shares[part], segment.shares[part + 1]):
             segment.vertex(segment.items + i * segment.item_bytes, &tile)
+
+
+cdef double clock() noexcept nogil:
+    cdef timespec now
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return now.tv_sec + 1e-9 * now.tv_nsec
+
+
+cdef int only_share(const pop_segment *segments, int64_t n, int threads) noexcept:
+    """The one share that has items, the first where none has any, or -1 for several: those are worth waking threads for."""
+    cdef int64_t s
+    cdef int part, found = -1
+    for part in range(threads):
+        for s in range(n):
+            if segments[s].shares[part] < segments[s].shares[part + 1]:
+                if found >= 0:
+                    return -1
+                found = part
+                break
+    return max(found, 0)
 
 
 @cython.final
@@ -281,6 +309,7 @@ cdef class Executable:
 
     cdef pop_segment *segments
     cdef int64_t *set_ends
+    cdef int *alone  # for each compute set, the one share that has items, or -1
     cdef int64_t n_sets
     cdef int n_operands
     cdef object keep
@@ -302,7 +331,8 @@ cdef class Executable:
         self.n_sets = len(compute_sets)
         self.segments = <pop_segment *>calloc(max(1, sum(len(c) for c in compute_sets)), sizeof(pop_segment))
         self.set_ends = <int64_t *>calloc(max(1, self.n_sets), sizeof(int64_t))
-        if self.segments == NULL or self.set_ends == NULL:
+        self.alone = <int *>calloc(max(1, self.n_sets), sizeof(int))
+        if self.segments == NULL or self.set_ends == NULL or self.alone == NULL:
             raise MemoryError("executable: no memory for its tables")
         self.keep = []
         first_tiles = np.array([t * n_tiles // threads for t in range(threads + 1)])
@@ -317,26 +347,40 @@ cdef class Executable:
                 self.segments[i].shares = <const int64_t *>cnp.PyArray_DATA(shares)
                 i += 1
             self.set_ends[s] = i
+            self.alone[s] = only_share(self.segments + i - len(compute_set), len(compute_set), threads)
 
     def __dealloc__(self):
         free(self.segments)
         free(self.set_ends)
+        free(self.alone)
 
     @property
     def temporary_bytes(self):
         """Bytes that one run takes beside its operands."""
         return self.threads * self.scratch_bytes + (self.workspace_bytes + 63) // 64 * 64
 
-    def __call__(self, *arrays):
-        """Run on these arrays, in the operands' order."""
+    cdef inline int accept(self, tuple arrays) except -1:
+        """Raise unless there is an array for each operand."""
         if len(arrays) != self.n_operands:
             raise ValueError(f"arrays: got {len(arrays)}; allowed: exactly {self.n_operands}")
         for array in arrays:
             if not isinstance(array, cnp.ndarray):
                 raise TypeError(f"arrays: got {type(array).__name__}; allowed: numpy.ndarray")
+        return 0
+
+    def __call__(self, *arrays):
+        """Run on these arrays, in the operands' order."""
+        self.accept(arrays)
         self.run_on(arrays, NULL)
 
-    cdef bint run_on(self, tuple arrays, const int64_t *words) except -1:
+    def timed(self, *arrays):
+        """Run on these arrays, and return the wall seconds of each compute set."""
+        cdef cnp.ndarray seconds = np.zeros(self.n_sets)
+        self.accept(arrays)
+        self.run_on(arrays, NULL, <double *>cnp.PyArray_DATA(seconds))
+        return seconds
+
+    cdef bint run_on(self, tuple arrays, const int64_t *words, double *seconds=NULL) except -1:
         """Run on as many arrays as there are operands; return False where they do not lie as `words` say, if any do.
 
         From the comparison to the addresses no other thread of Python runs.
@@ -359,12 +403,12 @@ cdef class Executable:
             for i in range(self.n_operands):
                 check(<cnp.ndarray>arrays[i])
                 operands[i] = <char *>cnp.PyArray_DATA(<cnp.ndarray>arrays[i])
-            self.run(operands, brief)
+            self.run(operands, brief, seconds)
         finally:
             release(&held)
         return True
 
-    cdef int run(self, char **operands, bint brief) except -1:
+    cdef int run(self, char **operands, bint brief, double *seconds=NULL) except -1:
         """Run with the addresses of the operands; `operands` has room for one more. A brief run keeps Python's lock."""
         cdef Run run
         cdef int64_t guard = GUARD_BYTES if guarded else 0
@@ -382,6 +426,7 @@ cdef class Executable:
         run.operands = operands
         run.scratch_bytes = self.scratch_bytes
         run.threads = self.threads
+        run.seconds = seconds
         if brief:
             stand = self.run_sets(&run, guard != 0)
         else:
@@ -396,6 +441,7 @@ cdef class Executable:
     cdef bint run_sets(self, Run *run, bint guards) noexcept nogil:
         """Run every compute set, and say whether no tile wrote past its scratch, where there are guards."""
         cdef int64_t s, first = 0
+        cdef double began = 0
         cdef bint stand = True
         for s in range(self.n_sets):
             run.segments = self.segments + first
@@ -403,7 +449,14 @@ cdef class Executable:
             first = self.set_ends[s]
             if guards:
                 set_guards(run.scratch, run.stride, self.threads, True)
-            pop_parallel(self.threads, run_share, run)
+            if run.seconds != NULL:
+                began = clock()
+            if self.alone[s] >= 0:
+                run_share(run, self.alone[s])
+            else:
+                pop_parallel(self.threads, run_share, run)
+            if run.seconds != NULL:
+                run.seconds[s] = clock() - began
             if guards:
                 stand = stand and guards_stand(run.scratch, run.stride, self.threads)
         return stand

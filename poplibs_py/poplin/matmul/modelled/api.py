@@ -96,24 +96,24 @@ class TileMatmul(Constant):
         seed = None if seed is None else whole("seed", seed, 0, MOST_SEED)
         left, left_scale = self._operand(a, "a", (w.groups, w.m, w.k))
         right, right_scale = self._operand(b, "b", (w.groups, w.k, w.n))
-        fmt = FP32 if seed is not None else self._out
         counted = count(w, left.itemsize) if executor == "count" or listening() else None
         if executor == "count":
             assert counted is not None
             return counted
         if executor == "python":
             sums = interpret(w, _values(left, left_scale), _values(right, right_scale), seed)
-            made = as_format(sums, fmt)
+            by_cast = seed is not None and self._out != FP32
+            made = as_format(sums, FP32 if by_cast else self._out)
+            made = cast(made, self._out, rounding="stochastic", seed=seed) if by_cast else made
         else:
-            made = result_array((w.groups, w.m, w.n), fmt.dtype)
+            made = result_array((w.groups, w.m, w.n), self._out.dtype)
             scaled = ((left, left_scale), (right, right_scale), (made, 0))
             operands = [Operand(format_of(x), x.strides[1], x.strides[2], (x.strides[0],), scale=s) for x, s in scaled]
-            program = _program(Same(w), *operands, self._threads, seed)
-            seconds = program.run(left, right, made)
-            if counted is not None:
-                record(self._run_of(counted, seconds))
-        if seed is not None and self._out != FP32:
-            made = cast(made, self._out, rounding="stochastic", seed=seed)
+            program = _program(Same(w), *operands, self._threads, seed is not None)
+            if counted is None:
+                program.run(left, right, made, seed)
+            else:
+                record(self._run_of(counted, program.timed(left, right, made, seed)))
         return made[0] if w.groups == 1 and np.ndim(a) == 2 else made
 
     def _run_of(self, counted: Count, seconds: dict[str, float]) -> Run:
@@ -148,8 +148,8 @@ def _values(array: Array, scale: int) -> Array:
 
 
 @lru_cache(maxsize=64)
-def _program(work: Same, a: Operand, b: Operand, out: Operand, threads: int | None, seed: int | None) -> TileProgram:
-    return lower_work(work.held, a, b, out, threads, seed)
+def _program(work: Same, a: Operand, b: Operand, out: Operand, threads: int | None, stochastic: bool) -> TileProgram:
+    return lower_work(work.held, a, b, out, threads, stochastic)
 
 
 def compile_modelled(plan: ConvPlan, *, threads: int | None = None) -> TileMatmul:
