@@ -1,4 +1,4 @@
-"""The record of an op, and the catalogue: one table of all ops, from which everything that goes through them is made."""
+"""The record of an op, and the catalogue: one table of all ops, which whatever goes through them reads."""
 
 from __future__ import annotations
 

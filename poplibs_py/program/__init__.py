@@ -23,7 +23,8 @@ from ._memo import LayoutMemo
 from .operands import overlaps_itself
 from .results import ResultPool, clear_result_pool, result_pool, result_pool_limit
 
-key_by_identity(Format, Target, *{type(f.dtype) for f in FORMATS}, *{type(np.dtype(code)) for code in np.typecodes["All"]})
+_DTYPES = {type(f.dtype) for f in FORMATS} | {type(np.dtype(code)) for code in np.typecodes["All"]}
+key_by_identity(Format, Target, *_DTYPES)
 
 __all__ = [
     "BoundCall",

@@ -1,5 +1,5 @@
 # The kernels of products as frames call them: see dot/dot.h and epilogue.h.
-from libc.stdint cimport int64_t, uint16_t
+from libc.stdint cimport int64_t, uint16_t, uint32_t
 
 cdef extern from "kernels/dot/dot.h" nogil:
     ctypedef struct pop_format:
@@ -21,6 +21,7 @@ cdef extern from "kernels/dot/dot.h" nogil:
                                        int64_t cell) noexcept nogil
     ctypedef void (*pop_dot_hook)() noexcept nogil
     ctypedef void (*pop_dot_round)(float *sums, int64_t n) noexcept nogil
+    ctypedef void (*pop_dot_round_at_random)(float *sums, int64_t n, const uint32_t *words) noexcept nogil
     ctypedef void (*pop_dot_interleave)(const uint16_t *even, const uint16_t *odd, uint16_t *to, int64_t n) noexcept nogil
 
 cdef extern from "kernels/epilogue.h" nogil:

@@ -71,6 +71,7 @@ cdef struct Spec:
     int64_t finish  # whether the epilogue is wanted when the sums are in place
     int64_t look_ahead  # whether to ask for operands and sums before the kernel needs them
     int64_t out_row, out_col, out_format, overflow, activation
+    int64_t out_skip  # operands between b and the output
     int64_t bias_decode, bias_item, bias_step, bias_format, bias_per_row
     double alpha, beta
 
@@ -88,8 +89,8 @@ SPEC = np.dtype(
         "fallback", "multiply", "transpose", "interleave", "epilogue", "round_sums", "begin", "end", "skip_lows", "elements",
         "depth", "depth_grain", "row_grain", "rows_at_once", "cols_at_once", "mc", "nc", "kc", "packed_rows", "round_depth",
         "sums", "sums_at", "sums_row", "stage_at", "bias_at", "pitch",
-        "prepared_cells", "finish", "look_ahead", "out_row", "out_col", "out_format", "overflow", "activation", "bias_decode",
-        "bias_item", "bias_step", "bias_format", "bias_per_row")]
+        "prepared_cells", "finish", "look_ahead", "out_row", "out_col", "out_format", "overflow", "activation", "out_skip",
+        "bias_decode", "bias_item", "bias_step", "bias_format", "bias_per_row")]
     + [("alpha", np.float64), ("beta", np.float64)])
 assert ITEM.itemsize == sizeof(Item) and SPEC.itemsize == sizeof(Spec)
 
@@ -456,7 +457,7 @@ cdef void rectangle(Walk *w, const Item *item, const pop_tile *tile) noexcept no
     """The three outer loops: blocks of columns, of depth, of rows."""
     cdef const Spec *p = w.p
     cdef int64_t i, j, k, mb, nb, kb
-    cdef char *out = tile.operands[2] + item.out
+    cdef char *out = tile.operands[2 + p.out_skip] + item.out
     for j from 0 <= j < item.n by p.nc:
         nb = smaller(p.nc, item.n - j)
         if p.bias_decode and not p.bias_per_row:
@@ -523,7 +524,7 @@ cdef void blocks_of_rows(Walk *w, const Item *item, const pop_tile *tile, int64_
             k += kb
             if k >= p.depth:
                 break
-        w.e.out = tile.operands[2] + item.out + i * p.out_row + j * p.out_col
+        w.e.out = tile.operands[2 + p.out_skip] + item.out + i * p.out_row + j * p.out_col
         w.e.bias, w.e.row_bias = w.bias, w.row_bias
         (<pop_epilogue_kernel>p.epilogue)(&w.e, w.sums, p.sums_row, mb, nb)
 

@@ -338,8 +338,8 @@ def compile_matmul(plan: HostPlan | ConvPlan) -> Callable[..., Any]:
     Returns
     -------
     callable
-        ``run(a, b, *, out=None, bias=None)`` on C-contiguous operands of the planned shapes and formats, whose attribute
-        ``plan`` is the plan. For a modelled machine's plan ``run(a, b, *, out=None, seed=None)``.
+        ``run(a, b, *, out=None, bias=None)`` on operands of the planned shapes and formats, whose attribute ``plan`` is
+        the plan. For a modelled machine's plan ``run(a, b, *, out=None, seed=None)``.
 
     Raises
     ------
@@ -369,9 +369,10 @@ def compile_matmul(plan: HostPlan | ConvPlan) -> Callable[..., Any]:
         left = _as_planned("a", a, planned.a.format, shapes["a"])
         right = _as_planned("b", b, planned.b.format, shapes["b"])
         row = None if planned.bias is None else _as_planned("bias", bias, planned.bias, shapes["bias"])
-        receiver = receive("out", out, (*planned.batch, planned.m, planned.n), None, planned.out.format, (left, right, row))
-        if receiver.format != planned.out.format or not receiver.array.flags.carray:
-            raise bad_argument("out", out, f"{planned.out.format}, C-contiguous")
+        shape, fmt = (*planned.batch, planned.m, planned.n), planned.out.format
+        receiver = receive("out", out, shape, None, fmt, (left, right, row))
+        if receiver.format != fmt or receiver.scale or not receiver.array.flags.carray:
+            raise bad_argument("out", out, f"{fmt}, C-contiguous")
         return Request(made.executable, made.arrange(left, right, RESULT, row), receiver, made.told)
 
     return compiled(plan, matmul.op, run, made.told()[0])  # type: ignore[attr-defined]

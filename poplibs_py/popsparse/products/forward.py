@@ -11,7 +11,6 @@ import numpy as np
 from ...config import settings
 from ...errors import bad_argument, bad_type
 from ...formats import QuarterArray
-from ...program import result_array
 from ...program.record import Run, listening, record
 from ..matrix import BlockSparseMatrix
 from ..pattern import BlockPattern

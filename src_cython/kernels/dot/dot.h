@@ -37,6 +37,8 @@ typedef void (*pop_dot_transpose)(const char *from, int64_t line, int64_t lines,
 typedef void (*pop_dot_interleave)(const uint16_t *even, const uint16_t *odd, uint16_t *to, int64_t n);
 /* n sums rounded to FP16 and back. */
 typedef void (*pop_dot_round)(float *sums, int64_t n);
+/* The same stochastically, with a random word for each. */
+typedef void (*pop_dot_round_at_random)(float *sums, int64_t n, const uint32_t *words);
 /* What a kernel wants called by its thread before and after an item: tile configuration. */
 typedef void (*pop_dot_hook)(void);
 

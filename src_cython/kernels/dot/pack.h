@@ -137,6 +137,18 @@ static void pop_round_f16(float *sums, int64_t n)
     }
 }
 
+/* As `cast` rounds with 31 random bits. */
+static void pop_round_f16_at_random(float *sums, int64_t n, const uint32_t *words)
+{
+    for (int64_t j = 0; j < n; j += POP_LANES) {
+        int part = n - j < POP_LANES ? (int)(n - j) : POP_LANES;
+        pop_v_f x = pop_v_decode_part(&POP_F32, sums + j, part);
+        pop_v_i noise = pop_v_noise(pop_v_load(words + j, 4, part), 31);
+        pop_v_i codes = pop_v_to_code(&POP_F16, POP_STOCHASTIC, POP_OVERFLOW_INFINITY, x, noise);
+        pop_v_encode_part(&POP_F32, 0, sums + j, pop_v_from_code(&POP_F16, codes), part);
+    }
+}
+
 #define POP_DECODE_ROW(format, name) \
     {"decode", format "->float32", "decode_" #name, POP_FUNCTION(pop_decode_##name), {1, 1, 1}, {1, POP_LANES, 1}, \
      POP_CONSISTENT}
@@ -153,6 +165,8 @@ static const pop_kernel POP_PACK_KERNELS[] = {
 #endif
     {"transpose", "cells", "transpose", POP_FUNCTION(pop_transpose), {1, 1, 1}, {16, 16, 1}, POP_CONSISTENT},
     {"round", "float16", "round_f16", POP_FUNCTION(pop_round_f16), {1, 1, 1}, {1, 64, 1}, POP_CONSISTENT},
+    {"round_at_random", "float16", "round_f16_at_random", POP_FUNCTION(pop_round_f16_at_random), {1, 1, 1},
+     {1, POP_LANES, 1}, POP_CONSISTENT},
     {"interleave", "bfloat16", "interleave", POP_FUNCTION(pop_interleave), {1, 1, 1}, {1, 32, 1}, POP_CONSISTENT},
 };
 #endif
