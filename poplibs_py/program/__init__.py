@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..formats import FORMATS, Format
+from ..formats import FORMATS, Format, QuarterArray
 from ..target import Target
 from ._executor import (
     BoundCall,
@@ -25,6 +25,7 @@ from .results import ResultPool, clear_result_pool, result_pool, result_pool_lim
 
 _DTYPES = {type(f.dtype) for f in FORMATS} | {type(np.dtype(code)) for code in np.typecodes["All"]}
 key_by_identity(Format, Target, *_DTYPES)
+key_by_parts(QuarterArray)
 
 __all__ = [
     "BoundCall",

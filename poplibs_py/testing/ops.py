@@ -28,7 +28,7 @@ __all__ = ["PREPARED", "bound", "check", "check_exact", "exact", "find_op", "ref
 
 def _prepared(name: str, record: str, draws: str) -> Op:
     """An op with an operand that is prepared first: its record is that of the op itself."""
-    return replace(catalogue[record], name=f"testing.prepared.{name}", draws=draws)
+    return replace(catalogue.get(record, catalogue["poplin.matmul"]), name=f"testing.prepared.{name}", draws=draws)
 
 
 def find_op(name: str) -> Op:

@@ -27,6 +27,8 @@ cdef extern from "Python.h":
     PyObject *PyDict_GetItem(object mapping, object key)  # borrowed; hashing a type cannot fail
     PyObject *PyObject_GetAttr_raw "PyObject_GetAttr"(PyObject *owner, PyObject *name)
     void PyErr_Clear()
+    void PyUnicode_InternInPlace(PyObject **text)
+    Py_ssize_t PyUnicode_GET_LENGTH(object text)
     Py_ssize_t PyVectorcall_NARGS(size_t)
 
 cdef extern from "program/face.h":
@@ -39,6 +41,7 @@ cdef enum:
     MOST_HELD = 48
     MOST_ARGUMENTS = 32
     MOST_VALUES = 4
+    LONGEST_TEXT = 64
     FEWEST_SLOTS = 16
     MOST_SLOTS = 8192
 
@@ -156,6 +159,18 @@ cdef bint read_parts(Reading *r, PyObject *x) noexcept:
     return True
 
 
+cdef bint read_text(Reading *r, PyObject *x) noexcept:
+    """Texts of the same letters are one object once they are interned; those in the source mostly are."""
+    if not pop_is_interned(x):
+        if r.n_owned >= MOST_ARGUMENTS or PyUnicode_GET_LENGTH(<object>x) > LONGEST_TEXT:
+            return False
+        Py_INCREF(<object>x)
+        PyUnicode_InternInPlace(&x)
+        r.owned[r.n_owned] = x
+        r.n_owned += 1
+    return put_same(r, SAME, x)
+
+
 cdef bint read_argument(Reading *r, PyObject *x) noexcept:
     """Write an argument's words; False where it has none."""
     cdef PyTypeObject *kind = Py_TYPE(<object>x)
@@ -176,8 +191,8 @@ cdef bint read_argument(Reading *r, PyObject *x) noexcept:
     if kind == &PyLong_Type:
         word = PyLong_AsLongLongAndOverflow(<object>x, &overflow)
         return not overflow and put(r, WHOLE, word)
-    if kind == &PyUnicode_Type:  # another text of the same letters takes the long way
-        return pop_is_interned(x) and put_same(r, SAME, x)
+    if kind == &PyUnicode_Type:
+        return read_text(r, x)
     if PyDict_GetItem(BY_PARTS, <object>kind) != NULL:
         return read_parts(r, x)
     if PyDict_GetItem(BY_IDENTITY, <object>kind) != NULL:
@@ -524,8 +539,9 @@ cdef class Face:
                 name = PyTuple_GET_ITEM(self.names, i)
             else:
                 name = PyTuple_GET_ITEM(<object>keywords, i - n)
-                if not pop_is_interned(name) or not put_same(r, SAME, name):
+                if not read_text(r, name):
                     return False
+                name = r.held[r.n_held - 1]  # interned
             r.first_array[i] = r.n_arrays
             if self.values and (<object>name) in self.values:
                 if not read_value(r, args[i], &r.values[self.values.index(<object>name)]):
