@@ -52,6 +52,8 @@ class Request:
         Makes a new array into what is returned, given it and the call's first argument.
     first : object, optional
         That argument.
+    like : Operand, optional
+        An operand that a new result has its shape of, where other calls of the kind have other shapes.
     phases : tuple of str, optional
         What each compute set of the program is called in a `Run`.
     measure : callable, optional
@@ -66,6 +68,7 @@ class Request:
     ready: int = 0
     wrap: Callable[[Array, Any], Any] | None = None
     first: Any = None
+    like: Operand | None = None
     phases: tuple[str, ...] = ()
     measure: Callable[[], dict[str, Any]] | None = None
 
@@ -144,5 +147,12 @@ def _bound(request: Request, key: Key) -> BoundCall | None:
     array = receiver.array
     strides = None if array.flags.c_contiguous else array.strides
     program = program if array.size else None
+    like = -1
+    if request.like is not None:
+        if request.like.place is None:
+            return None
+        name, part = request.like.place
+        like = key.places[name] + part
     wrap = receiver.wrapping(request.wrap)
-    return BoundCall(program, sources if program else [], array.shape, array.dtype, strides, wrap, request.ready, size)
+    return BoundCall(program, sources if program else [], array.shape, array.dtype, strides, wrap, request.ready, size,
+                     like)

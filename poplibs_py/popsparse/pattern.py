@@ -149,6 +149,11 @@ class BlockPattern(Immutable):
         return int(self.column_indices.size)
 
     @property
+    def longest_row(self) -> int:
+        """Stored blocks of the block row that has most."""
+        return int(np.diff(self.row_offsets).max(initial=0))
+
+    @property
     def density(self) -> float:
         """Stored blocks divided by all blocks; 0 where there is none."""
         everywhere = self.groups * self.block_rows * self.block_columns

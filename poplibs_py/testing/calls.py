@@ -166,7 +166,7 @@ def sparse_grad_w_calls(draw: st.DrawFn) -> Call:
 def bs_softmax_calls(draw: st.DrawFn) -> Call:
     """Calls of `popsparse.bs_softmax`."""
     x = draw(block_sparse_matrices(moderate=True, groups=st.integers(1, 2)))
-    return (x,), draw(options({"mask": [_MASKS[1], _MASKS[2], list(_MASKS[: x.groups])], "format": _NAMES}))
+    return (x,), draw(options({"mask": [_MASKS[1], _MASKS[2], list(_MASKS[: x.groups])], "out_dtype": _NAMES}))
 
 
 @st.composite
@@ -176,7 +176,7 @@ def bs_softmax_grad_calls(draw: st.DrawFn) -> Call:
     values = draw(arrays(y.blocks.shape, y.format, moderate=True))
     inside = np.where(y.blocks != 0, values, np.zeros((), y.blocks.dtype))  # and zero beyond the edges
     grad = BlockSparseMatrix(y.pattern, inside, y.format, y.scale)
-    return (y, grad.T if y.is_transposed else grad), draw(options({"format": _NAMES}))
+    return (y, grad.T if y.is_transposed else grad), draw(options({"out_dtype": _NAMES}))
 
 
 @st.composite

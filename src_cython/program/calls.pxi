@@ -16,6 +16,7 @@ from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport uint64_t
 from libc.string cimport memcmp, memcpy
 
+from poplibs_py.errors import bad_type
 from poplibs_py.program.record import listeners
 
 cdef extern from "Python.h":
@@ -35,6 +36,9 @@ cdef extern from "program/face.h":
     ctypedef PyObject *(*vectorcallfunc)(PyObject *, PyObject *const *, size_t, PyObject *)
     void pop_call_directly(PyTypeObject *type, Py_ssize_t offset)
     bint pop_is_interned(PyObject *text)
+    Py_ssize_t pop_slot_offset(object type, object name)
+    void pop_set_slot(object owner, Py_ssize_t offset, PyObject *value)
+    PyObject *pop_get_slot(object owner, Py_ssize_t offset)
 
 cdef enum:
     MOST_WORDS = 192
@@ -60,20 +64,29 @@ cdef dict BY_IDENTITY = {type(None): True, bool: True, type: True}
 cdef dict BY_PARTS = {}
 
 
+cdef int64_t generation = 0
+
+
+def forget_calls():
+    """Make no call ready that was before: for tests that change what programs are made of."""
+    global generation
+    generation += 1
+
+
 def key_by_identity(*kinds):
     """Take objects of these types into keys by their identity: they do not change, and few of them are made."""
     for kind in kinds:
         BY_IDENTITY[kind] = True
 
 
-def key_by_parts(*kinds):
-    """Take objects of these types into keys by their ``_parts``.
+def key_by_parts(kind, written=0):
+    """Take objects of a type into keys by their ``_parts``.
 
     That is a tuple: first what all objects have in common that a program does not tell apart (found again by identity;
-    see `functools.lru_cache`), then the arrays that programs run on, which lie as that says.
+    see `functools.lru_cache`), then the arrays that programs run on, which lie as that says. `written` is the number of
+    the array that a result is written to where the object is an ``out``.
     """
-    for kind in kinds:
-        BY_PARTS[kind] = True
+    BY_PARTS[kind] = written
 
 
 cdef struct Reading:
@@ -85,13 +98,13 @@ cdef struct Reading:
     int64_t values[MOST_VALUES]
     int first_array[MOST_ARGUMENTS]
     int n_words, n_held, n_arrays, n_owned
-    int written, written_end  # the arrays of what is written to
-    PyObject *receiver
+    int written  # which array is
+    PyObject *receiver  # what holds it
 
 
 cdef inline void open_reading(Reading *r) noexcept:
     r.n_words = r.n_held = r.n_arrays = r.n_owned = 0
-    r.written = r.written_end = -1
+    r.written = -1
     r.receiver = NULL
     memset(r.values, 0, sizeof(r.values))
 
@@ -287,7 +300,7 @@ cdef bint read_overlaps(Reading *r) noexcept:
     cdef cnp.ndarray out = <cnp.ndarray>r.arrays[r.written]
     reach_of(out, &low, &high)
     for i in range(r.n_arrays):
-        if r.written <= i < r.written_end:
+        if i == r.written:
             continue
         reach_of(<cnp.ndarray>r.arrays[i], &first, &end)
         if low < end and first < high:
@@ -328,6 +341,8 @@ cdef class BoundCall:
         each call has of its own), or an array that is always the same.
     shape, dtype, strides : tuple of int, numpy.dtype, tuple of int or None
         Of a new result; in C order without strides.
+    like : int, optional
+        Which of the call's arrays a new result has its shape of, in place of `shape`.
     wrap : callable, optional
         Makes a new array into what is returned, given that array and the call's first argument.
     values : int, optional
@@ -337,7 +352,7 @@ cdef class BoundCall:
 
     cdef Executable executable
     cdef int64_t *words
-    cdef int n_words, n_sources, axes
+    cdef int n_words, n_sources, axes, like
     cdef uint64_t hash
     cdef bint brief, ordered
     cdef int sources[MOST_OPERANDS]
@@ -350,8 +365,9 @@ cdef class BoundCall:
     cdef values_function prepare_values
 
     def __cinit__(self, Executable executable, sources, tuple shape not None, cnp.dtype dtype not None, strides=None,
-                  wrap=None, size_t values=0, int64_t bytes=0):
+                  wrap=None, size_t values=0, int64_t bytes=0, int like=-1):
         cdef int i
+        self.like = like
         self.executable, self.dtype, self.wrap = executable, dtype, wrap
         self.axes, self.n_sources = <int>len(shape), <int>len(sources)
         if self.axes > MOST_AXES or self.n_sources >= MOST_OPERANDS:
@@ -387,6 +403,12 @@ cdef class BoundCall:
         self.keep.append(key.held)
         return 0
 
+    cdef void take_shape(self, cnp.ndarray like) noexcept:
+        cdef int i
+        self.bytes = cnp.PyArray_SIZE(like) * self.dtype.itemsize
+        for i in range(self.axes):
+            self.extents[i] = cnp.PyArray_DIM(like, i)
+
     cdef object run(self, Reading *r, PyObject *subject):
         """Run on the arrays of a call, and return its result."""
         cdef char *operands[MOST_OPERANDS]
@@ -397,6 +419,8 @@ cdef class BoundCall:
             result = <object>r.receiver
             written = <cnp.ndarray>r.arrays[r.written]
         else:
+            if self.like >= 0:
+                self.take_shape(<cnp.ndarray>r.arrays[self.like])
             result = written = new_result(self.axes, self.extents, NULL if self.ordered else self.steps, self.dtype,
                                           self.bytes)
         if self.executable is not None:
@@ -416,6 +440,49 @@ cdef class BoundCall:
         if self.wrap is not None and r.receiver == NULL:
             return self.wrap(result, <object>subject)
         return result
+
+
+@cython.final
+cdef class Remake:
+    """Makes objects of a class with slots like another but for some of them: a result like its operand.
+
+    Parameters
+    ----------
+    kind : type
+    same : tuple of str
+        Slots that stay.
+    changed : tuple of str
+        Slots whose values a call is given, after the object.
+    """
+
+    cdef object kind
+    cdef Py_ssize_t same[MOST_ARGUMENTS]
+    cdef Py_ssize_t changed[MOST_ARGUMENTS]
+    cdef int n_same, n_changed
+
+    def __init__(self, kind, tuple same, tuple changed):
+        cdef int i
+        self.kind, self.n_same, self.n_changed = kind, <int>len(same), <int>len(changed)
+        for i, name in enumerate((*same, *changed)):
+            offset = pop_slot_offset(kind, name)
+            if offset < 0 or i >= MOST_ARGUMENTS:
+                raise bad_argument("slots", name, f"at most {MOST_ARGUMENTS} slots of {kind.__name__}")
+            if i < self.n_same:
+                self.same[i] = offset
+            else:
+                self.changed[i - self.n_same] = offset
+
+    def __call__(self, source, *values):
+        """Return an object like `source`, which is of the class."""
+        cdef int i
+        if type(source) is not self.kind or len(values) != self.n_changed:
+            raise bad_type("source", source, f"a {self.kind.__name__}, and {self.n_changed} values")
+        made = self.kind.__new__(self.kind)
+        for i in range(self.n_same):
+            pop_set_slot(made, self.same[i], pop_get_slot(source, self.same[i]))
+        for i in range(self.n_changed):
+            pop_set_slot(made, self.changed[i], PyTuple_GET_ITEM(values, i))
+        return made
 
 
 @cython.final
@@ -534,6 +601,7 @@ cdef class Face:
         if n + more > MOST_ARGUMENTS or n > PyTuple_GET_SIZE(self.names):
             return False
         put(r, n, SETTINGS.num_threads)
+        put(r, NOTHING, generation)
         for i in range(n + more):
             if i < n:
                 name = PyTuple_GET_ITEM(self.names, i)
@@ -550,8 +618,8 @@ cdef class Face:
             if not read_argument(r, args[i]):
                 return False
             if name == <PyObject *>self.written and r.n_arrays > r.first_array[i]:
-                r.receiver, r.written, r.written_end = args[i], r.first_array[i], r.n_arrays
-        return r.receiver == NULL or read_overlaps(r)
+                r.receiver, r.written = args[i], r.first_array[i] + BY_PARTS.get(type(<object>args[i]), 0)
+        return r.receiver == NULL or (cnp.PyArray_ISWRITEABLE(<cnp.ndarray>r.arrays[r.written]) and read_overlaps(r))
 
     cdef object first_call(self, Reading *r, bint known, PyObject *const *args, Py_ssize_t n, PyObject *keywords):
         """The long way: describe the call, and have it done and kept."""

@@ -73,6 +73,7 @@ def test_the_second_call_of_a_kind_adds_none():
     assert kinds_of(lambda: poplin.matmul(2 * x, (3 * x).T)) == 0
 
 
+ROWS = np.arange(9, dtype=np.int8)[:, None]
 DIFFERENT = [
     lambda x: poplin.matmul(x, x, alpha=1),
     lambda x: poplin.matmul(x, x, alpha=1.0),
@@ -98,7 +99,7 @@ DIFFERENT = [
     lambda x: poplin.matmul(x, QuarterArray(np.ones((9, 9), np.uint8), "f143", 1)),
     lambda x: poplin.matmul(x, QuarterArray(np.ones((9, 9), np.uint8), "f143", 2)),
     lambda x: poplin.matmul(x, QuarterArray(np.ones((9, 9), np.uint8), "e4m3", 2)),
-    lambda x: poplin.matmul(x, QuarterArray(np.ones((9, 9), np.uint8), "f143", np.arange(9, dtype=np.int8)[:, None], (1, -1))),
+    lambda x: poplin.matmul(x, QuarterArray(np.ones((9, 9), np.uint8), "f143", ROWS, (1, -1))),
 ]
 
 
@@ -159,7 +160,8 @@ def test_texts_made_at_run_time_are_the_same_kind():
         out[...] = 0
         assert poplin.matmul(A, B, **{keyword: out}) is out
         assert out.tobytes() == plain(poplin.matmul, A, B).tobytes()
-    assert poplin.matmul(A, B, **{"".join(["al", "pha"]): 2.0}).tobytes() == plain(poplin.matmul, A, B, alpha=2.0).tobytes()
+    alpha = "".join(["al", "pha"])
+    assert poplin.matmul(A, B, **{alpha: 2.0}).tobytes() == plain(poplin.matmul, A, B, alpha=2.0).tobytes()
 
 
 def test_what_has_no_key_is_right():
@@ -200,7 +202,7 @@ def test_calls_hold_no_array():
     assert [reference() for reference in references] == [None, None]
 
 
-def _echo(shape=(2,), dtype=np.dtype(np.float32)):
+def _echo():
     """A face whose calls do nothing, and the list of its long ways."""
     calls = []
 
@@ -210,7 +212,7 @@ def _echo(shape=(2,), dtype=np.dtype(np.float32)):
 
     def road(face, call, key):
         if key is not None:
-            face.keep(key, BoundCall(None, [], shape, dtype))
+            face.keep(key, BoundCall(None, [], (2,), np.dtype(np.float32)))
         return "long"
 
     return Face(describe, road, None, "out", ("seed",)), calls
