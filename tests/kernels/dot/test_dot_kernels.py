@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poplibs_py.formats import FORMATS, format_of
+from poplibs_py.formats import FORMATS, FP16, format_of
+from poplibs_py.formats.reference import decode, encode
 from poplibs_py.kernels import kernels
 from poplibs_py.poplin.matmul.lower import format_record
 from poplibs_py.testing import assert_same_bits, random_operand
@@ -215,6 +216,24 @@ def test_two_lines_interleave(kernel, n):
         even.ctypes.data, odd.ctypes.data, to.ctypes.data, n
     )
     np.testing.assert_array_equal(to, [*np.stack([even, odd], 1).ravel(), 9, 9, 9, 9])
+
+
+@these("round_at_random")
+@pytest.mark.parametrize("n", [0, 1, 15, 16, 17, 5000])
+def test_sums_are_rounded_at_random_as_a_cast_rounds_them(kernel, n):
+    rng = np.random.default_rng(n)
+    sums = rng.integers(0, 2**32, n + 1, dtype=np.uint32).view(np.float32)
+    sums[:n:2] = (rng.standard_normal(n) * np.float32(2.0) ** rng.integers(-30, 18, n)).astype(np.float32)[::2]
+    words = rng.integers(0, 2**32, n, dtype=np.uint32)
+    with np.errstate(invalid="ignore"):
+        codes = encode(sums[:n], FP16, rounding="stochastic", words=words)
+    last = sums[n].tobytes()
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)(kernel.address)(
+        sums.ctypes.data, n, words.ctypes.data
+    )
+    np.testing.assert_array_equal(sums[:n], decode(codes, FP16))
+    np.testing.assert_array_equal(sums[:n].astype(np.float16).view(np.uint16), codes)
+    assert sums[n].tobytes() == last
 
 
 class Epilogue(ctypes.Structure):
