@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poplibs_py.errors import PoplibsError
-from poplibs_py.formats import BF16, F152, FORMATS, FP16, FP32
-from poplibs_py.popsparse import random_pattern
+from poplibs_py.formats import BF16, F143, F152, FORMATS, FP16, FP32
+from poplibs_py.popsparse import BlockPattern, random_pattern
 from poplibs_py.testing import (
     exact_operands,
     exact_sparse_operands,
@@ -107,6 +107,13 @@ def test_sums_of_sparse_products_are_exact_too(pattern, columns, names, transpos
     assert (quanta <= made.limit).all()
     assert FP32.smallest_normal <= made.quantum
     assert 2 * made.limit * made.quantum <= FP32.max
+
+
+def test_without_blocks_there_are_no_scales_to_leave_room_for():
+    none = BlockPattern.from_pairs((0, 0), (1, 1), [], [])[0]
+    for seed in range(300):
+        made = exact_sparse_operands(none, 0, F143, BF16, scale=np.zeros(0, np.int8), seed=seed)
+        assert FP32.smallest_normal <= made.quantum <= FP32.max / (2 * made.limit)
 
 
 def test_every_stored_block_is_filled():
