@@ -26,7 +26,7 @@ MOST_WORKERS = 8  # each takes the memory of a whole suite, and runs products on
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """What ``-n auto`` means: a worker for each CPU; none where times are taken, output is watched or one test is named."""
+    """What ``-n auto`` means: a worker for each CPU; none where times are taken, output is shown or tests are named."""
     alone = config.getoption("benchmark_enable") or config.getoption("capture") == "no"
     if alone or all("::" in argument for argument in config.args):
         return 0

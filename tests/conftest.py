@@ -20,8 +20,8 @@ settings.register_profile("nightly", parent=settings.get_profile("ordinary"), ma
                           print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ordinary"))
 
-# hypothesis also draws numbers that it finds in the sources of the modules that happen to be loaded, unless these lie in
-# "site-packages" or below a folder "tests": examples would depend on the tests that ran before and on the clone's place.
+# hypothesis also draws numbers from the sources of modules that happen to be loaded and lie neither in "site-packages"
+# nor below a folder "tests": examples would depend on what ran before, and on where the clone lies.
 if hasattr(providers, "_get_local_constants"):
     providers._get_local_constants = lambda: providers._local_constants
 

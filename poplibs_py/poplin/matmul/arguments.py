@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument, bad_type, one_of
+from ...errors import bad_argument, bad_type, one_of, real
 from ...formats import FORMATS, FP16, FP32, Format, QuarterArray, format_of
 from ...formats.arrays import as_array
 from ...program import overlaps_itself
@@ -144,10 +143,7 @@ def default_out_format(a: Format, b: Format) -> Format:
 def epilogue_of(alpha: Any, beta: Any, activation: Any) -> Epilogue:
     """Check the epilogue's arguments."""
     for name, value in (("alpha", alpha), ("beta", beta)):
-        if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
-            raise bad_type(name, value, "a number")
-        if not (math.isfinite(value) and -FP32.max <= value <= FP32.max):
-            raise bad_argument(name, value, "a finite FP32 number")
+        real(name, value, "a finite FP32 number", -FP32.max, FP32.max)
     one_of("activation", activation, ACTIVATIONS)
     return Epilogue(float(np.float32(alpha)), float(np.float32(beta)), activation)
 

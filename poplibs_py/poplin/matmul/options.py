@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...errors import bad_argument, bad_option, bad_type, one_of
+from ...errors import bad_argument, bad_option, bad_type, one_of, real, whole
 from ..convolution.params import data_type
 
 __all__ = ["ACTIVATIONS", "MatmulOptions", "parse_options"]
@@ -46,17 +45,13 @@ class MatmulOptions:
     fully_connected_pass: str = "NONE"
 
     def __post_init__(self) -> None:
-        share = self.available_memory_proportion
-        if isinstance(share, bool) or not isinstance(share, (int, float)):
-            raise bad_type("available_memory_proportion", share, "a number")
-        if not (math.isfinite(share) and share >= 0):
-            raise bad_argument("available_memory_proportion", share, "a finite number, 0 or more")
+        share = real("available_memory_proportion", self.available_memory_proportion, "a finite number, 0 or more", 0)
+        object.__setattr__(self, "available_memory_proportion", share)
         object.__setattr__(self, "partials_type", data_type("partials_type", self.partials_type, ("float", "half")))
         for name in ("reproducible", "strict_memory"):
             if not isinstance(getattr(self, name), bool):
                 raise bad_type(name, getattr(self, name), "True or False")
-        if not isinstance(self.half_passes, int) or self.half_passes not in (3, 4):
-            raise bad_argument("half_passes", self.half_passes, "3 or 4")
+        object.__setattr__(self, "half_passes", whole("half_passes", self.half_passes, 3, 4))
         one_of("fullyConnectedPass", self.fully_connected_pass, _PASSES)
 
 
