@@ -37,8 +37,8 @@ def float_control_is_left_alone() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The folder of golden plans and real matrices that is not part of the repository."""
+    """The folder of real matrices that is not part of the repository."""
     root = Path(os.environ.get("POPLIBS_SHARED", Path(__file__).parents[2] / "shared")) / "data"
     if not root.is_dir():
-        pytest.skip("the golden plans and DLMC matrices are not beside this checkout")
+        pytest.skip("the DLMC matrices are not beside this checkout: POPLIBS_SHARED names the folder with data/dlmc")
     return root
