@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from poplibs_py.poplin.convolution import (
     matmul_params,
     plan_convolution,
 )
+from poplibs_py.poplin.convolution.plan import Split
 from poplibs_py.target import Target
 
 
@@ -106,15 +106,16 @@ def test_bad_convolutions_are_refused(changes: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("sizes", [{"batch": 0}, {"in_channels": 0}, {"out_channels": 0}, {"groups": 0}])
 @pytest.mark.parametrize("input_type", ["float", "half"])
-def test_empty_tensors_plan_or_raise(sizes: dict[str, int], input_type: str) -> None:
-    with contextlib.suppress(PlanError):
-        assert plan_convolution(params_of(input_type=input_type, **sizes)).cycles >= 0
+def test_empty_tensors_have_plans_without_work(sizes: dict[str, int], input_type: str) -> None:
+    made = plan_convolution(params_of(input_type=input_type, **sizes), cache=conv_cache())
+    assert made.total_macs == 0 < made.cycles
+    assert ConvPlan.from_json(made.to_json()) == made
 
 
 @pytest.mark.parametrize("method", ["AMP", "SLIC", "HMAC", "VMAC", "OUTER_PRODUCT"])
 @pytest.mark.parametrize("value", [0, 1, 3, 2**32 - 1])
-def test_absurd_constraints_plan_or_raise(method: str, value: int) -> None:
-    pins = {
+def test_absurd_constraints_are_kept_to_or_refused(method: str, value: int) -> None:
+    pins: dict[str, Any] = {
         "method": {"type": method, "windowWidth": value, "convUnits": value, "convInputLoadElems": value},
         "convGroupsPerGroup": value,
         "inChansPerGroup": value,
@@ -122,10 +123,18 @@ def test_absurd_constraints_plan_or_raise(method: str, value: int) -> None:
     }
     split = {"parallel": value, "serial": value}
     part = {"batchSplit": value, "fieldSplit": {"1": value}, "outChanSplit": split, "inChanSplit": split}
+    made = {}
     for name, pin in [*pins.items(), ("0", {"partition": part})]:
         constraints = {"method": {"type": method}, name: pin}
-        with contextlib.suppress(PlanError):
-            plan_convolution(params_of(input_type="half"), planConstraints=constraints, cache=conv_cache())
+        try:
+            made[name] = plan_convolution(params_of(input_type="half"), planConstraints=constraints, cache=conv_cache())
+        except PlanError:
+            continue
+        assert made[name].method.type == method
+    assert ("0" in made) == (value == 1 and method != "OUTER_PRODUCT")  # no split of two kinds of channels at once
+    if "0" in made:
+        p = made["0"].partition
+        assert (p.batch_split, p.field_split[1], p.out_chan_split, p.in_chan_split) == (1, 1, Split(1, 1), Split(1, 1))
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "3", '{"transforms": [1]}'])
