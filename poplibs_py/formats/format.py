@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 import ml_dtypes
 import numpy as np
 
-from ..errors import bad_argument, bad_type, one_of
+from ..errors import bad_argument, bad_type, one_of, whole
 
 __all__ = [
     "BF16",
@@ -80,9 +80,7 @@ class Format:
         if not isinstance(self.name, str) or not self.name:
             raise bad_argument("name", self.name, "a string that is not empty")
         for key, low, high in (("exponent_bits", 1, 8), ("mantissa_bits", 0, 23), ("bias", LOWEST_BIAS, HIGHEST_BIAS)):
-            value = getattr(self, key)
-            if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-                raise bad_argument(key, value, f"a whole number from {low} to {high}")
+            object.__setattr__(self, key, whole(key, getattr(self, key), low, high))
         one_of("specials", self.specials, ("ieee", "nan_only", "negative_zero"))
         if self.specials == "ieee" and self.mantissa_bits == 0:
             raise bad_argument("mantissa_bits", 0, "at least 1 where specials='ieee', to tell NaN from infinity")

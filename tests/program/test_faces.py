@@ -113,8 +113,8 @@ def test_calls_that_differ_are_different_kinds():
 
 def test_a_wrong_argument_is_refused_after_an_equal_right_one():
     poplin.matmul(A, B, half_passes=3)
-    for wrong in (3.0, True, np.int64(3)):
-        with pytest.raises(InvalidArgumentError, match="half_passes"):
+    for wrong in (3.0, True, np.float32(3)):
+        with pytest.raises(PoplibsError, match="half_passes"):
             poplin.matmul(A, B, half_passes=wrong)
 
 
