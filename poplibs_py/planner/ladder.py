@@ -35,7 +35,7 @@ class Memory:
 
     def __post_init__(self) -> None:
         if self.proportion is not None:
-            share = real("available_memory_proportion", self.proportion, "a finite number, 0 or more, or None", 0, 2**32)
+            share = real("available_memory_proportion", self.proportion, "a finite number, 0 or more", 0, 2**32)
             object.__setattr__(self, "proportion", share)
         flag("strict_memory", self.strict)
 
