@@ -14,6 +14,7 @@ from functools import cache
 from .. import log
 from ..config import LEVELS
 from ..errors import UnsupportedError
+from . import _records
 from .levels import available_levels
 
 __all__ = ["CONSISTENT", "FAMILIES", "Kernel", "Rejection", "Selection", "kernels", "select"]
@@ -21,7 +22,7 @@ __all__ = ["CONSISTENT", "FAMILIES", "Kernel", "Rejection", "Selection", "kernel
 FAMILIES = ("cast", "dot", "peak", "random", "softmax", "sparse")
 """Kernel families, one folder of ``src_cython/kernels`` each."""
 
-CONSISTENT = 1
+CONSISTENT = _records.CONSISTENT
 """Flag: the kernel gives the same bits as the portable kernel of the same op and formats."""
 
 _log = log.get("kernels")

@@ -5,25 +5,19 @@ Partial sums are FP32 numbers that hold values of the plan's types: a kernel rou
 
 from libc.stdint cimport int64_t
 
-from kernels.products cimport pop_dot_round, pop_epilogue, pop_epilogue_kernel, pop_format
+from kernels.products cimport pop_dot_round, pop_epilogue_kernel
+from pop_records cimport pop_epilogue, pop_format, pop_partials_finish, pop_partials_reduce
 from program.program cimport pop_tile
 
-import numpy as np
+from poplibs_py.kernels.records import dtype_of
 
-cdef struct Reduce:
-    int64_t first, to, count  # first partial, first sum, and how many sums this item makes
-    int64_t fan_in, step  # partials of a sum, and numbers from one to the next
-    int64_t accumulate  # start from what the result holds
-    int64_t rounding  # address of a rounding kernel, or 0
+cdef extern from *:
+    """
+    #define POP_RECORDS "records/partials.def"
+    #include "records/structs.h"
+    """
 
-cdef struct Finish:
-    int64_t first, row, out, rows, cols  # sums: first number, numbers of a row; out: bytes to the first element
-    int64_t out_row, out_col, format, overflow, epilogue
-
-REDUCE = np.dtype([(name, np.int64) for name in ("first", "to", "count", "fan_in", "step", "accumulate", "rounding")])
-FINISH = np.dtype([(name, np.int64) for name in (
-    "first", "row", "out", "rows", "cols", "out_row", "out_col", "format", "overflow", "epilogue")])
-assert REDUCE.itemsize == sizeof(Reduce) and FINISH.itemsize == sizeof(Finish)
+REDUCE, FINISH = dtype_of("pop_partials_reduce"), dtype_of("pop_partials_finish")
 
 cdef enum:
     BLOCK = 256
@@ -31,7 +25,7 @@ cdef enum:
 
 cdef void reduce(const void *given, const pop_tile *tile) noexcept nogil:
     """Operand 1 from operand 0: each sum adds its partials in ascending order, in FP32, and is rounded once."""
-    cdef const Reduce *item = <const Reduce *>given
+    cdef const pop_partials_reduce *item = <const pop_partials_reduce *>given
     cdef const float *source
     cdef float *to
     cdef float total[BLOCK]
@@ -59,7 +53,7 @@ cdef void reduce(const void *given, const pop_tile *tile) noexcept nogil:
 
 cdef void finish(const void *given, const pop_tile *tile) noexcept nogil:
     """Operand 1, in its own format and strides, from the sums of operand 0."""
-    cdef const Finish *item = <const Finish *>given
+    cdef const pop_partials_finish *item = <const pop_partials_finish *>given
     cdef pop_epilogue e
     e.format = <const pop_format *>item.format
     e.overflow, e.activation = item.overflow, 0

@@ -1,12 +1,12 @@
 # The portable level: plain loops that any C compiler takes. Each element of Y is one chain of sums in the pattern's order, and
 # each step is fmaf, rounded once, so that the bits equal those of the levels with FMA instructions.
 
+from pop_records cimport pop_sample_item, pop_sparse_item
+
 cdef extern from "<math.h>" nogil:
     float fmaf(float, float, float)
 
 cdef extern from "kernels/sparse/frame.h" nogil:
-    ctypedef struct pop_sparse_item:
-        int64_t block_rows, block_depth, depth, value_block, value_row, value_depth
     ctypedef struct pop_sparse_view:
         const int64_t *offsets
         const int32_t *inner
@@ -21,8 +21,6 @@ cdef extern from "kernels/sparse/frame.h" nogil:
     void panel_f32(const void *, const pop_tile *) noexcept nogil
 
 cdef extern from "kernels/sparse/sample_frame.h" nogil:
-    ctypedef struct pop_sample_item:
-        pass
     ctypedef void (*pop_sample_block)(const char *, int64_t, const char *, int64_t, int64_t, int64_t, int64_t, float *,
                                       int64_t) noexcept nogil
     ctypedef void (*pop_sample_elements)(const char *, const char *, int64_t, const int32_t *, int64_t, int64_t,

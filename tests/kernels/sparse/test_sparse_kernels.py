@@ -15,7 +15,7 @@ from poplibs_py.kernels.registry import Kernel, kernels
 from poplibs_py.popsparse import BlockSparseMatrix, random_pattern, reference
 from poplibs_py.popsparse.products import multiply as lowering
 from poplibs_py.popsparse.products.forward import pattern_arrays
-from poplibs_py.popsparse.products.items import FORMAT_NUMBERS, PANEL, READY, SAMPLE
+from poplibs_py.popsparse.products.items import FORMAT_NUMBERS, PANEL, READY, SAMPLE, infinite_overflow
 from poplibs_py.program import Executable
 
 BLOCKS = [(1, 1), (2, 2), (4, 4), (8, 8), (16, 16), (32, 32), (3, 5), (1, 4), (8, 1), (6, 16), (11, 2)]
@@ -152,7 +152,7 @@ def test_sample(kernel, block_shape, rows, depth, columns, density, to, seed):
     item["y_row"] = item["x_row"] = columns * dtype.itemsize
     item["y_column"] = item["x_column"] = dtype.itemsize
     item["chunk"] = max(1, columns)
-    item["to_format"], item["overflow"] = FORMAT_NUMBERS[to.name], 2 if to.has_infinity else 1
+    item["to_format"], item["overflow"] = FORMAT_NUMBERS[to.name], infinite_overflow(to)
     run = Executable([[(kernel.address, item, np.zeros(1, int))]], 5, 1, 4 * 4096, 0, 1)
     run(pattern.row_offsets, pattern.column_indices, dy, x, values)
     full = dy.astype(np.float64) @ x.astype(np.float64).T

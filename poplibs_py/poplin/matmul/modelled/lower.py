@@ -13,6 +13,7 @@ import numpy as np
 from ....config import settings
 from ....formats import FP16, FP32, Format
 from ....kernels import select
+from ....kernels.records import infinite_overflow
 from ....popops import cast
 from ....program import Executable, temporary
 from ....target import Target
@@ -235,18 +236,13 @@ class _Lowering:
         items["out"] = row // max(1, w.m) * self.out.batch[0] + row % max(1, w.m) * self.out.row
         items["out_row"], items["out_col"] = self.out.row, self.out.column
         items["format"] = format_record(self.out.format).ctypes.data
-        items["overflow"] = kernel_overflow(self.out.format)
+        items["overflow"] = infinite_overflow(self.out.format)
         items["epilogue"] = select("dot", "epilogue", f"float32->{self.out.format}").kernel.address
         tiles = row * w.plan.target_tiles // max(1, rows)
         return Step("cast output", ("reduced", "out"), self._executable(_partials.FINISH_VERTEX, items, tiles, 2, 0))
 
 
 _NOMINAL = Target.host(1)
-
-
-def kernel_overflow(f: Format) -> int:
-    """How the epilogue treats numbers beyond a format: infinity where it has one, else NaN."""
-    return 2 if f.has_infinity else 1
 
 
 def _packed(operand: Operand) -> int:
