@@ -362,8 +362,7 @@ def _ready_segment(p: Product, to: int, order: int, scales: int) -> tuple[int, A
     items["block_rows"], items["block_columns"] = p.block_shape
     items["pairs"] = p.pairs
     op = "ready_tiles" if p.tiles and (p.transposed or p.domain == "float16") else "ready"
-    source = "float16" if p.domain == "float16" else "any"
-    return select("sparse", op, f"{source}->{p.domain}").kernel.address, items, np.arange(p.threads)
+    return select("sparse", op, f"{p.w.format}->{p.domain}").kernel.address, items, np.arange(p.threads)
 
 
 def items_of(p: Product) -> tuple[Array, Array]:

@@ -64,7 +64,7 @@ class Sampling:
     @property
     def kernel(self) -> Kernel:
         """What multiplies."""
-        return select("sparse", "sample", f"{self.met_in},{self.met_in}->any").kernel
+        return select("sparse", "sample", f"{self.met_in},{self.met_in}->{self.to_format}").kernel
 
     def decodes(self, operand: Dense) -> bool:
         """Whether rows of an operand must be decoded."""
@@ -182,7 +182,7 @@ def _panels(s: Sampling, domain: str, row_bytes: int) -> tuple[int, Array, Array
     items["rows"], items["columns"] = rows, s.columns
     items["part"], items["parts"] = np.arange(s.threads)[:, None], s.threads
     items["format"], items["scale"] = FORMAT_NUMBERS[operand.format], operand.scale
-    address = select("sparse", "panel", f"any->{domain}").kernel.address
+    address = select("sparse", "panel", f"{operand.format}->{domain}").kernel.address
     flat = items.reshape(-1)
     return address, flat, np.arange(flat.size) // s.groups
 

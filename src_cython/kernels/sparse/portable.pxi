@@ -88,10 +88,9 @@ cdef void portable_sample(const pop_sample_item *t, const pop_tile *tile) noexce
 cdef list portable_kernels():
     """Rows of the portable level. Formats other than FP32 are decoded to panels first."""
     cdef size_t multiply = <size_t>&portable_multiply, ready = <size_t>&ready_f32
-    names = ("float32", "float16", "bfloat16", "f143", "f152", "e4m3", "e5m2")
     grain, block = (1, 1, 1), (1, 1, 1)
-    rows = [("multiply", f"float32,{x}->float32", f"portable_{x}", multiply, grain, block, 1) for x in names]
-    return rows + [
+    return [
+        ("multiply", "float32,any->float32", "portable_multiply", multiply, grain, block, 1),
         ("ready", "any->float32", "portable_ready", ready, grain, block, 1),
         ("panel", "any->float32", "portable_panel", <size_t>&panel_f32, grain, block, 1),
         ("sample", "float32,float32->any", "portable_sample", <size_t>&portable_sample, grain, block, 0),
