@@ -13,7 +13,8 @@ import numpy as np
 
 from ..config import settings
 from ..errors import bad_argument, whole
-from ..formats import BF16, F143, F152, FP16, FP32, Format
+from ..formats import FORMATS, FP32, Format
+from ..kernels.records import dtype_of, format_facts, numbers_of
 from ..kernels.registry import Kernel, select
 from ..ops import RESULT, Operand, Receiver, Request, op
 from ..program import Executable, Remake, result_array
@@ -26,20 +27,13 @@ __all__ = ["bs_softmax", "bs_softmax_grad", "bs_softmax_in_place"]
 
 Array = np.ndarray[Any, Any]
 
-MASKS = ("none", "zero_upper_triangle", "zero_lower_triangle")
-"""PopLibs' ``SubBlockMask``, in the order that the kernels number them."""
+MASKS = tuple(numbers_of("mask"))
+"""PopLibs' ``SubBlockMask``, in the order of the kernels' numbers."""
 
-_OWN_KERNELS = (FP32, FP16, BF16, F143, F152)
+_ITEM = dtype_of("pop_softmax_item")
 _WORK_FOR_A_THREAD = 1 << 16
 _LEAST_LANES = 128
 _MANY_ELEMENTS = 256  # a last vector of each block that is partly empty costs less than room for 16 blocks
-_SPECIALS = ("ieee", "nan_only", "negative_zero")
-
-_FORMAT = np.dtype([(name, np.int32) for name in
-                    ("exponent_bits", "mantissa_bits", "bias", "specials", "subnormals")])  # fmt: skip
-_ITEM = np.dtype([(name, np.int64) for name in
-                  ("origin", "n_rows", "part", "parts", "high", "wide", "rows", "columns", "lanes", "mask")]
-                 + [("formats", _FORMAT, 3), ("unused", np.int32)])  # fmt: skip
 
 
 _BOUND = "popsparse.softmax_bound:"
@@ -296,7 +290,7 @@ def _task(op: str, x: BlockSparseMatrix, masks: tuple[str, ...], values: tuple[A
 
 def _kernel(task: _Task) -> Kernel:
     first, _ = task.formats[0]
-    same = first in _OWN_KERNELS and all(format == first for format, _ in task.formats)
+    same = first in FORMATS and all(format == first for format, _ in task.formats)
     return select("softmax", task.op, first.name if same else "any").kernel
 
 
@@ -315,8 +309,7 @@ def _program(task: _Task) -> Executable:
     items["lanes"] = lanes
     items["mask"] = np.array([MASKS.index(mask) for mask in task.masks])[:, None]
     for i, (format, scale) in enumerate(task.formats):
-        items["formats"][..., i] = (format.exponent_bits, format.mantissa_bits, format.bias - scale,
-                                    _SPECIALS.index(format.specials), format.subnormals)  # fmt: skip
+        items["formats"][..., i] = format_facts(format, scale)
     table = (items.T if parts > 1 else items).reshape(-1)
     tiles = np.arange(len(table)) * task.threads // len(table)
     scratch = 4 * (2 * _up16(lanes) + _up16(task.row_blocks * area))

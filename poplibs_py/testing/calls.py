@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from ..formats import FORMATS, FP32, QuarterArray
+from ..kernels.records import numbers_of
 from ..ops import located
 from ..popsparse import BlockSparseMatrix, dynamic
 from .ops import find_op
@@ -22,7 +23,7 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 _BLOCKS = ((1, 1), (4, 4), (8, 8), (16, 16), (3, 5), (1, 4), (32, 32))
 _NAMES = [f.name for f in FORMATS]
 _EPILOGUE = {"activation": ["relu", "gelu", "silu"], "out_dtype": _NAMES}
-_MASKS = ("none", "zero_upper_triangle", "zero_lower_triangle")
+_MASKS = tuple(numbers_of("mask"))
 _FRONTS = (((), ()), ((2,), (2,)), ((3,), ()), ((), (2,)), ((1,), (3,)), ((2, 1), (1, 3)))
 _VECTORS = ("", "", "", "a", "b", "ab")
 _extent = extents("dot", most=70)

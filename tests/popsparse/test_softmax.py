@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from poplibs_py.config import settings
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
-from poplibs_py.formats import BF16, E4M3, E5M2, F143, F152, FP16, FP32
+from poplibs_py.formats import E4M3, F143, F152, FORMATS, FP32
 from poplibs_py.kernels import kernels
 from poplibs_py.popsparse import (
     BlockSparseMatrix,
@@ -26,7 +26,6 @@ from poplibs_py.popsparse import (
 from poplibs_py.program import forget_calls, memory_in_use, memory_peak
 from poplibs_py.testing import assert_same_bits, assert_within_bound, random_operand
 
-FORMATS = [FP32, FP16, BF16, F143, F152, E4M3, E5M2]
 LEVELS = sorted({kernel.level for kernel in kernels("softmax")})
 
 formats = st.sampled_from(FORMATS)

@@ -7,13 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...errors import bad_argument, bad_option, bad_type, flag, one_of, whole
+from ...kernels.records import ACTIVATIONS
 from ...planner import Memory
 from ..convolution.params import data_type
 
 __all__ = ["ACTIVATIONS", "MatmulOptions", "parse_options"]
-
-ACTIVATIONS = (None, "relu", "gelu", "silu")
-"""Activations that an epilogue applies, by their numbers in the kernels."""
 
 _PASSES = ("NONE", "INFERENCE_FWD", "TRAINING_FWD", "TRAINING_BWD", "TRAINING_WU")
 
