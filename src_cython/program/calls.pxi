@@ -16,6 +16,7 @@ from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport uint64_t
 from libc.string cimport memcmp, memcpy
 
+from poplibs_py.config import settings
 from poplibs_py.errors import bad_type
 from poplibs_py.program.record import listeners
 
@@ -46,6 +47,7 @@ cdef enum:
     MOST_ARGUMENTS = 32
     MOST_VALUES = 4
     LONGEST_TEXT = 64
+    FLAGS = cnp.NPY_ARRAY_ALIGNED | cnp.NPY_ARRAY_WRITEABLE
     FEWEST_SLOTS = 16
     MOST_SLOTS = 8192
 
@@ -120,8 +122,7 @@ cdef bint read_array(Reading *r, PyObject *x) noexcept:
     cdef int n = r.n_words, axes = cnp.PyArray_NDIM(array)
     if n + 2 + 2 * axes > MOST_WORDS or r.n_arrays >= MOST_OPERANDS or r.n_held >= MOST_HELD:
         return False
-    r.words[n] = (ARRAY | axes << 8 | <int64_t>(cnp.PyArray_FLAGS(array) & (cnp.NPY_ARRAY_ALIGNED
-                                                                         | cnp.NPY_ARRAY_WRITEABLE)) << 16)
+    r.words[n] = ARRAY | axes << 8 | <int64_t>(cnp.PyArray_FLAGS(array) & FLAGS) << 16
     r.words[n + 1] = <int64_t><size_t>cnp.PyArray_DESCR(array)
     memcpy(&r.words[n + 2], cnp.PyArray_DIMS(array), axes * sizeof(int64_t))
     memcpy(&r.words[n + 2 + axes], cnp.PyArray_STRIDES(array), axes * sizeof(int64_t))

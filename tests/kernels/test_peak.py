@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from poplibs_py.errors import InvalidArgumentError
+from poplibs_py.errors import InvalidArgumentError, PoplibsError
 from poplibs_py.kernels import kernels
 from poplibs_py.kernels.peak import peak_flop_rate, peak_probes
 from poplibs_py.kernels.records import record_of
@@ -75,7 +75,7 @@ def test_narrow_formats_have_at_least_the_float32_peak():
 
 @pytest.mark.parametrize("threads", [0, -1, 1.5])
 def test_bad_threads(threads):
-    with pytest.raises(InvalidArgumentError, match="threads"):
+    with pytest.raises(PoplibsError, match="threads"):
         peak_flop_rate("float32", threads)
 
 

@@ -113,7 +113,7 @@ def matmul(
         On a matrix unit FP16 takes four passes for exact products; three leave out the product of the low parts, which
         adds an error of at most ``2^-14 |a| |b|`` a product.
     target : Target or str, optional
-        The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the numbers are those of its plan, with
+        The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the numbers are those of its plan, in
         the order of sums that `poplibs_py.poplin.matmul.modelled.work` tells: operands of one type, no epilogue.
     seed : int or (int, int), optional
         On a modelled machine, round stochastically from this seed where tiles exchange half partial sums and at the
