@@ -94,19 +94,30 @@ if platform.machine() in ("x86_64", "AMD64"):
 
 @dataclass(frozen=True)
 class Family:
-    """A kernel family: the folder ``src_cython/kernels/<name>`` and the levels it has bodies for."""
+    """A kernel family: the folder ``src_cython/kernels/<name>`` and the levels it has bodies for.
+
+    A driver stands in ``src_cython/drivers`` and is built as a family is, at the portable level.
+    """
 
     name: str
     levels: tuple[str, ...] = field(default_factory=lambda: tuple(level.name for level in LEVELS))
+    driver: bool = False
+
+    @property
+    def source(self) -> str:
+        """Its module's source, below src_cython."""
+        return f"drivers/{self.name}.pxi" if self.driver else f"kernels/{self.name}/{self.name}.pxi"
 
 
 FAMILIES: list[Family] = [
     Family("cast", ("portable", "avx2", "avx512", "avx512_bf16")),
     Family("dot"),
+    Family("elementwise", ("portable", "avx2", "avx512")),
     Family("peak"),
     Family("random", ("portable", "avx2", "avx512")),
     Family("softmax", ("portable", "avx2", "avx512")),
     Family("sparse"),
+    Family("strided", ("portable",), driver=True),
 ]
 
 # Modules without an instruction-set level: source below src_cython -> module.
@@ -153,12 +164,12 @@ def tile_extensions(levels: list[Level]) -> list[Extension]:
                 continue
             GENERATED.mkdir(parents=True, exist_ok=True)
             stub = GENERATED / f"{family.name}_{level.name}.pyx"
-            text = f'include "kernels/{family.name}/{family.name}.pxi"\n'
+            text = f'include "{family.source}"\n'
             if not stub.exists() or stub.read_text() != text:
                 stub.write_text(text)
             macros = (("POP_LEVEL", str(level.number)), *level.macros)
             module = f"poplibs_py.kernels._tiles.{family.name}_{level.name}"
-            found.append(extension(module, stub, level.flags, macros, "kernels/**/*.h"))
+            found.append(extension(module, stub, level.flags, macros, "**/*.h" if family.driver else "kernels/**/*.h"))
     return found
 
 

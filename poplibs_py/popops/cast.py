@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, lru_cache
 from time import perf_counter
 from typing import Any
 
@@ -11,23 +10,22 @@ import numpy as np
 
 from ..config import settings
 from ..errors import bad_argument, bad_type, one_of, whole
-from ..formats import FORMATS, FP32, Format, QuarterArray, format_of
+from ..formats import FP32, Format, QuarterArray, format_of
 from ..formats.arrays import as_array
 from ..formats.reference import Overflow, Rounding, default_overflow
-from ..formats.scales import auto_scale, checked_block_shape, checked_scale
-from ..program import Bound, Hold, LayoutMemo, overlaps_itself, result_array, result_array_like
+from ..formats.scales import auto_scale
+from ..program import Bound, Hold, LayoutMemo, result_array, result_array_like
 from ..program.record import Run, listeners, record
-from ._cast_plan import OVERFLOWS, ROUNDINGS, CastPlan
 from ._integers import INTEGER_ROUNDINGS, integer_dtype, write_integers
+from ._operands import Operand, apart, checked_array, checked_out, destination, format_by_dtype, quarter, scaled
+from ._strided import OVERFLOWS, ROUNDINGS, StridedParams, lower
 
 __all__ = ["cast"]
 
 Array = np.ndarray[Any, Any]
 
 _MEMO = LayoutMemo()
-_NO_SCALE = np.zeros(1, np.int8)
 MOST_SEED = 2**64 - 1
-_NO_SEED = np.zeros(1, np.uint64)
 _SOURCES = "float32, float16, bfloat16, FP8, float64, int8 or uint8 numbers, or a QuarterArray"
 
 
@@ -112,9 +110,9 @@ def cast(
     options = (format, rounding, overflow, settings.num_threads)
     plain = scale is None and seed is None
     if plain and not listeners and (found := _MEMO.find(x, out, options)) is not None:
-        plan, run = found
-        result = result_array(x.shape, plan.dtype) if out is None else out  # type: ignore[attr-defined]
-        if run(x, result, plan.layout, _NO_SCALE, _NO_SCALE, _NO_SEED):
+        dtype, run = found
+        result = result_array(x.shape, dtype) if out is None else out  # type: ignore[attr-defined]
+        if run(x, result):
             return result  # else another thread has just changed one of them
     if (integer := integer_dtype(format)) is not None:
         return _to_integers(x, integer, scale, block_shape, rounding, overflow, out)
@@ -126,37 +124,32 @@ def cast(
     elif not isinstance(overflow, str) or overflow not in OVERFLOWS or (overflow == "inf" and not target.has_infinity):
         allowed = "'saturate', 'nan'" + (" or 'inf'" if target.has_infinity else f"; {target} has no infinity")
         raise bad_argument("overflow", overflow, allowed)
-    seeds = _NO_SEED
+    seeds = []
     if rounding == "stochastic":
         random_bits = whole("random_bits", random_bits, 1, 31)
-        seeds = np.array([whole("seed", seed, 0, MOST_SEED, ", which stochastic rounding needs")], np.uint64)
+        seeds = [np.array([whole("seed", seed, 0, MOST_SEED, ", which stochastic rounding needs")], np.uint64)]
     else:
         random_bits = 31
 
-    codes, source, in_scales, in_blocks = _source(x)
-    keep = Hold(codes)  # while NumPy looks for a scale, or copies it
-    if source is None and rounding == "stochastic":
+    given = _source(x)
+    keep = Hold(given.codes)  # while NumPy looks for a scale, or copies it
+    if given.format is None and rounding == "stochastic":
         raise bad_argument("rounding", rounding, "'nearest-even' or 'toward-zero' from float64; cast to float32 first")
-    if scale is None and out is None and target.dtype is not None:
-        if block_shape is not None:
-            raise bad_argument("block_shape", block_shape, "None where no scale is given")
-        result = written = result_array_like(codes, target.dtype)
-        out_scales, out_blocks = _NO_SCALE, None
-    else:
-        result, written, out_scales, out_blocks = _destination(x, codes, target, scale, block_shape, out)
-        if out is not None:
-            codes = _apart(codes, written)
-    if codes.size:
-        plan = _plan(source, codes.shape, codes.strides, in_blocks, target, written.strides, out_blocks, rounding,
-                     overflow, random_bits, settings.num_threads)
+    result, written = _destination(x, given.codes, target, scale, block_shape, out)
+    if out is not None:
+        given = apart(given, written.codes)
+    if given.codes.size:
+        params = StridedParams(None, given.codes.shape, (given.laid,), (written.laid,), rounding, overflow, random_bits)
+        program = lower(params, settings.num_threads)
+        exponents = [operand.exponents for operand in (given, written) if operand.exponents is not None]
         began = perf_counter()
-        plan.executable(codes, written, plan.layout, in_scales, out_scales, seeds)
+        program.executable(given.codes, written.codes, *exponents, *seeds)
         if listeners:
-            what = f"{codes.shape} {source or 'float64'} to {target}"
-            record(Run("popops.cast", what, plan.kernel, perf_counter() - began, plan))
-        alike = codes.base is x and (codes.flags.c_contiguous if out is None else written.base is out)
+            record(Run("popops.cast", str(params), program.kernel, perf_counter() - began, program))
+        alike = given.codes.base is x and (given.codes.flags.c_contiguous if out is None else written.codes.base is out)
         if plain and alike and isinstance(result, np.ndarray):
-            _MEMO.keep(x, out, options, (plan, Bound(plan.executable, codes, written, None, None, None, None)))
+            dtype = written.codes.dtype
+            _MEMO.keep(x, out, options, (dtype, Bound(program.executable, given.codes, written.codes)))
     del keep
     return result
 
@@ -173,87 +166,42 @@ def _to_integers(x: object, dtype: np.dtype[Any], scale: object, block_shape: ob
     x = x if isinstance(x, QuarterArray) else as_array("x", x, _SOURCES)
     if isinstance(x, np.ndarray) and integer_dtype(x.dtype) is not None:
         raise bad_type("x", x, f"numbers of a format: numpy.ndarray.astype casts integers to {dtype}")
-    codes, source, _, _ = _source(x)
-    result = result_array_like(codes, dtype) if out is None else _checked_out(out, codes.shape, dtype)
-    keep = Hold(codes, result)  # NumPy does it all
-    numbers = codes.copy() if source is None else cast(x, FP32)
+    given = _source(x)
+    result = result_array_like(given.codes, dtype) if out is None else checked_array(out, given.codes.shape, dtype)
+    keep = Hold(given.codes, result)  # NumPy does it all
+    numbers = given.codes.copy() if given.format is None else cast(x, FP32)
     write_integers(numbers, rounding, result)
     del keep
     return result if out is None else out
 
 
-@lru_cache(maxsize=1024)
-def _plan(source: Format | None, shape: tuple[int, ...], in_strides: tuple[int, ...], in_blocks: tuple[int, ...] | None,
-          target: Format, out_strides: tuple[int, ...], out_blocks: tuple[int, ...] | None,
-          rounding: str, overflow: str, random_bits: int, threads: int) -> CastPlan:
-    return CastPlan.make(source, shape, in_strides, in_blocks, target, out_strides, out_blocks, rounding, overflow,
-                         random_bits, threads)
-
-
-@cache
-def _by_dtype(dtype: np.dtype[Any]) -> Format | None:
-    """The format of an array of numbers; None for float64."""
-    if dtype == np.float64:
-        return None
-    found = next((f for f in FORMATS if f.dtype == dtype), None)
-    if found is None:
-        raise bad_type("x", str(dtype), _SOURCES)
-    return found
-
-
-def _source(x: object) -> tuple[Array, Format | None, Array, tuple[int, ...] | None]:
-    """Codes, format (None for float64), exponents and their blocks."""
+def _source(x: object) -> Operand:
     if isinstance(x, QuarterArray):
-        return x.codes, x.format, np.ascontiguousarray(x.scale, np.int8).reshape(-1), x.block_shape
+        return quarter(x)
     array = as_array("x", x, _SOURCES)
     if integer_dtype(array.dtype) is not None:
         array = array.astype(np.float32)  # which holds them exactly
-    return array, _by_dtype(array.dtype), _NO_SCALE, None
+    fmt = format_by_dtype(array.dtype)
+    if fmt is None and array.dtype != np.float64:
+        raise bad_type("x", str(array.dtype), _SOURCES)
+    return Operand(array, fmt)
 
 
 def _destination(x: object, codes: Array, target: Format, scale: object, block_shape: Sequence[int] | None,
-                 out: object) -> tuple[Any, Array, Array, tuple[int, ...] | None]:
-    """What to return, the codes to write, their exponents and blocks."""
-    if isinstance(out, QuarterArray):
-        if scale is not None or block_shape is not None:
-            raise bad_argument("scale", scale, "None where `out` is a QuarterArray, whose own scales hold")
-        if out.format != target:
-            raise bad_argument("out", f"a QuarterArray of {out.format}", f"a QuarterArray of {target}")
-        written = _checked_out(out.codes, codes.shape, target.code_dtype)
-        return out, written, np.ascontiguousarray(out.scale, np.int8).reshape(-1), out.block_shape
+                 out: object) -> tuple[Any, Operand]:
+    """What to return, and the operand that is written."""
     if out is not None:
-        if scale is not None or target.dtype is None:
+        if isinstance(out, QuarterArray) and (scale is not None or block_shape is not None):
+            raise bad_argument("scale", scale, "None where `out` is a QuarterArray, whose own scales hold")
+        if not isinstance(out, QuarterArray) and scale is not None:
             raise bad_type("out", type(out), "a QuarterArray, which can carry the scale and the format")
-        return out, _checked_out(out, codes.shape, target.dtype), _NO_SCALE, None
+        return out, checked_out(out, target, codes.shape)
+    if scale is None and target.dtype is not None:
+        if block_shape is not None:
+            raise bad_argument("block_shape", block_shape, "None where no scale is given")
+        return destination(codes, target, None, None)
     if target == FP32:
         raise bad_argument("scale", scale, "None: float32 arrays carry no scale")
-    blocks = checked_block_shape(block_shape, codes.shape)
     if isinstance(scale, str) and scale == "auto":
-        scale = auto_scale(cast(x, FP32) if codes.dtype != np.float64 else codes, target, blocks)
-    exponents = checked_scale(0 if scale is None else scale, target, codes.shape, blocks)
-    made = QuarterArray._of_parts(result_array_like(codes, target.code_dtype), target, exponents, blocks)
-    return made, made.codes, exponents.reshape(-1), blocks
-
-
-def _checked_out(out: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """A view of `out`, which stays as it is checked here whatever another thread makes of the caller's own."""
-    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
-        raise bad_type("out", type(out), f"an array of {dtype}")
-    view = out.view(np.ndarray)
-    if view.dtype != dtype:
-        raise bad_type("out", str(view.dtype), f"an array of {dtype}")
-    if view.shape != shape:
-        raise bad_argument("out", f"an array of shape {view.shape}", f"the shape of x, {shape}")
-    if not view.flags.writeable:
-        raise bad_argument("out", "a read-only array", "a writeable one")
-    if overlaps_itself(view):
-        raise bad_argument("out", "an array with elements that share memory", "one of separate elements")
-    return view
-
-
-def _apart(codes: Array, written: Array) -> Array:
-    """The input, copied where writing the output would destroy elements not yet read."""
-    if not np.may_share_memory(codes, written):
-        return codes
-    same = codes.ctypes.data == written.ctypes.data and codes.strides == written.strides
-    return codes if same and codes.itemsize == written.itemsize else codes.copy()
+        scale = auto_scale(cast(x, FP32) if codes.dtype != np.float64 else codes, target, block_shape)
+    return destination(codes, target, *scaled(scale, target, codes.shape, block_shape))

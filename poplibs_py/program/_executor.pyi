@@ -22,6 +22,7 @@ class Executable:
         scratch_bytes: int,
         workspace_bytes: int,
         threads: int,
+        tables: Sequence[np.ndarray[Any, Any]] = (),
     ) -> None: ...
     @property
     def temporary_bytes(self) -> int: ...

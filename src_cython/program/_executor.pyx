@@ -277,6 +277,8 @@ cdef class Executable:
         Temporary bytes shared by all threads; a vertex sees them as the operand after the last.
     threads : int
         Threads to run on.
+    tables : sequence, optional
+        What the items point to, to be kept for as long as the program is.
     """
 
     cdef pop_segment *segments
@@ -289,7 +291,7 @@ cdef class Executable:
     cdef readonly int64_t workspace_bytes
 
     def __cinit__(self, compute_sets, int n_operands, int64_t n_tiles, int64_t scratch_bytes,
-                  int64_t workspace_bytes, int threads):
+                  int64_t workspace_bytes, int threads, tables=()):
         cdef cnp.ndarray table, shares
         cdef int64_t i = 0, s
         if not 0 <= n_operands < MOST_OPERANDS:  # the workspace is one more
@@ -304,7 +306,7 @@ cdef class Executable:
         self.set_ends = <int64_t *>calloc(max(1, self.n_sets), sizeof(int64_t))
         if self.segments == NULL or self.set_ends == NULL:
             raise MemoryError("executable: no memory for its tables")
-        self.keep = []
+        self.keep = list(tables)
         first_tiles = np.array([t * n_tiles // threads for t in range(threads + 1)])
         for s, compute_set in enumerate(compute_sets):
             for vertex, items, tiles in compute_set:
