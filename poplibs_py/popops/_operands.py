@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,8 +20,7 @@ __all__ = ["Operand", "apart", "checked_out", "default_format", "destination", "
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True)
-class Operand:
+class Operand(NamedTuple):
     """Codes, what they are (None for float64), and their scales: exponents, or None, and the blocks that share one."""
 
     codes: Array

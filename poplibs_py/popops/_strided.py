@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -66,9 +66,8 @@ _SPEC = np.dtype(
 _ITEM = np.dtype([("spec", np.uint64), ("first", np.int64), ("count", np.int64)])
 
 
-@dataclass(frozen=True)
-class StridedOperand:
-    """One operand of a strided operation.
+class StridedOperand(NamedTuple):
+    """One operand of a strided operation. A tuple, as its hash is taken wherever a program is found again.
 
     Attributes
     ----------
@@ -93,8 +92,7 @@ class StridedOperand:
         return self.format.itemsize if self.format else 8
 
 
-@dataclass(frozen=True)
-class StridedParams:
+class StridedParams(NamedTuple):
     """What a strided operation computes, and how its operands lie.
 
     Attributes
