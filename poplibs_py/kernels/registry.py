@@ -18,7 +18,7 @@ from .levels import available_levels
 
 __all__ = ["CONSISTENT", "FAMILIES", "Kernel", "Rejection", "Selection", "kernels", "select"]
 
-FAMILIES = ("cast", "dot", "peak", "random", "softmax", "sparse")
+FAMILIES = ("cast", "dot", "math", "peak", "random", "softmax", "sparse")
 """Kernel families, one folder of ``src_cython/kernels`` each."""
 
 CONSISTENT = 1
