@@ -18,7 +18,7 @@ from .levels import available_levels
 
 __all__ = ["CONSISTENT", "FAMILIES", "Kernel", "Rejection", "Selection", "kernels", "select"]
 
-FAMILIES = ("cast", "dot", "elementwise", "peak", "random", "softmax", "sparse", "strided")
+FAMILIES = ("cast", "dot", "elementwise", "math", "peak", "random", "softmax", "sparse", "strided")
 """Kernel families, one folder of ``src_cython/kernels`` each, and drivers, one source of ``src_cython/drivers``."""
 
 CONSISTENT = 1

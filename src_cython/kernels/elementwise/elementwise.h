@@ -10,54 +10,45 @@
 #include "kernels/elementwise/unary.h"
 
 /* Elements of an output before the first vector that does not cross a cache line. */
-POP_INLINE int64_t pop_elementwise_head(const pop_format *f, const char *out, int64_t n)
+POP_INLINE int64_t pop_elementwise_head(const float *out, int64_t n)
 {
-    int64_t head = (int64_t)((0 - (uintptr_t)out) % (POP_LANES * (uintptr_t)pop_bytes(f))) / pop_bytes(f);
-    return n >= 16 * POP_LANES ? head : 0;
+    return n >= 16 * POP_LANES ? (int64_t)((0 - (uintptr_t)out) / 4 % POP_LANES) : 0;
 }
 
-POP_INLINE void pop_elementwise_one(pop_v_f (*body)(pop_v_f), const pop_format *f, const char *in, char *out, int n)
+POP_INLINE void pop_elementwise_one(pop_v_f (*body)(pop_v_f), const float *in, float *out, int n)
 {
-    pop_v_encode_part(f, POP_OVERFLOW_INFINITY, out, body(pop_v_decode_part(f, in, n)), n);
+    pop_v_store_part(out, body(pop_v_load_part(in, n)), n);
 }
 
 /* Four vectors to an iteration, so that their latencies overlap; the first and the last vector may be partial ones. */
-POP_INLINE void pop_elementwise_map(pop_v_f (*body)(pop_v_f), const pop_format *f, const char *in, char *out, int64_t n)
+POP_INLINE void pop_elementwise_map(pop_v_f (*body)(pop_v_f), const float *in, float *out, int64_t n)
 {
-    const int64_t bytes = pop_bytes(f);
-    for (int64_t i = 0, part = pop_elementwise_head(f, out, n);; i += part, part = 0) {
+    for (int64_t i = 0, part = pop_elementwise_head(out, n);; i += part, part = 0) {
         if (part == 0) {
             for (; i + 4 * POP_LANES <= n; i += 4 * POP_LANES)
 #pragma GCC unroll 4
                 for (int64_t j = i; j < i + 4 * POP_LANES; j += POP_LANES)
-                    pop_elementwise_one(body, f, in + j * bytes, out + j * bytes, POP_LANES);
+                    pop_elementwise_one(body, in + j, out + j, POP_LANES);
             part = n - i < POP_LANES ? n - i : POP_LANES;
         }
         if (part == 0) return;
-        pop_elementwise_one(body, f, in + i * bytes, out + i * bytes, (int)part);
+        pop_elementwise_one(body, in + i, out + i, (int)part);
     }
 }
 
-#define POP_ELEMENTWISE_FORMATS(X, op) X(op, f32, POP_F32) X(op, f16, POP_F16) X(op, bf16, POP_BF16)
-
-#define POP_UNARY_KERNEL(op, suffix, format)                                                                        \
-    static void pop_##op##_##suffix(const void *const *in, void *const *out, int64_t n)                             \
-    {                                                                                                               \
-        pop_elementwise_map(pop_body_##op, &format, (const char *)in[0], (char *)out[0], n);                        \
-    }
-#define POP_UNARY_KERNELS(op, body)                                                                                 \
+#define POP_UNARY_KERNEL(op, body)                                                                                  \
     POP_INLINE pop_v_f pop_body_##op(pop_v_f x) { return body; }                                                    \
-    POP_ELEMENTWISE_FORMATS(POP_UNARY_KERNEL, op)
-POP_ELEMENTWISE_UNARY(POP_UNARY_KERNELS)
+    static void pop_##op##_f32(const void *const *in, void *const *out, int64_t n)                                  \
+    {                                                                                                               \
+        pop_elementwise_map(pop_body_##op, (const float *)in[0], (float *)out[0], n);                               \
+    }
+POP_ELEMENTWISE_UNARY(POP_UNARY_KERNEL)
 
-#define POP_ELEMENTWISE_ROW(op, formats, function)                                                                  \
-    {op, formats, #function, POP_FUNCTION(function), {1, 1, 1}, {4 * POP_LANES, 1, 1}, POP_CONSISTENT},
-#define POP_UNARY_ROWS(op, body)                                                                                    \
-    POP_ELEMENTWISE_ROW(#op, "float32->float32", pop_##op##_f32)                                                    \
-    POP_ELEMENTWISE_ROW(#op, "float16->float16", pop_##op##_f16)                                                    \
-    POP_ELEMENTWISE_ROW(#op, "bfloat16->bfloat16", pop_##op##_bf16)
+#define POP_UNARY_ROW(op, body)                                                                                     \
+    {#op, "float32->float32", #op "_f32", POP_FUNCTION(pop_##op##_f32), {1, 1, 1}, {4 * POP_LANES, 1, 1},           \
+     POP_CONSISTENT},
 
-static const pop_kernel POP_ELEMENTWISE_KERNELS[] = {POP_ELEMENTWISE_UNARY(POP_UNARY_ROWS)};
+static const pop_kernel POP_ELEMENTWISE_KERNELS[] = {POP_ELEMENTWISE_UNARY(POP_UNARY_ROW)};
 
 enum { POP_ELEMENTWISE_COUNT = sizeof POP_ELEMENTWISE_KERNELS / sizeof *POP_ELEMENTWISE_KERNELS };
 #endif

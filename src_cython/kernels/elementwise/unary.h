@@ -1,18 +1,17 @@
 /* The unary operations: a line each, name and body. A body takes a vector of FP32 numbers to the vector of results. */
 #ifndef POP_ELEMENTWISE_UNARY_H
 #define POP_ELEMENTWISE_UNARY_H
-#include "kernels/softmax/exp.h"
-#if POP_LEVEL >= 2
-POP_INLINE pop_v_f pop_v_sqrt(pop_v_f x) { return _mm512_sqrt_ps(x); }
-#elif POP_LEVEL >= 1
-POP_INLINE pop_v_f pop_v_sqrt(pop_v_f x) { return _mm256_sqrt_ps(x); }
-#else
-POP_INLINE pop_v_f pop_v_sqrt(pop_v_f x) { return __builtin_sqrtf(x); }
-#endif
+#include "simd/math.h"
 
 #define POP_ELEMENTWISE_UNARY(X)                                                                                    \
-    X(abs, pop_v_float(pop_v_and(pop_v_bits(x), pop_v_set(0x7fffffff))))                                            \
-    X(neg, pop_v_float(pop_v_add(pop_v_bits(x), pop_v_set(INT32_MIN))))                                             \
+    X(abs, pop_v_abs(x))                                                                                            \
+    X(neg, pop_v_float(pop_v_bits(x) ^ INT32_MIN))                                                                  \
     X(sqrt, pop_v_sqrt(x))                                                                                          \
-    X(relu, pop_v_max_f(pop_v_float(pop_v_set(0)), x)) /* of NaN and of minus zero themselves */
+    X(exp, pop_v_exp(x))                                                                                            \
+    X(log, pop_v_log(x))                                                                                            \
+    X(tanh, pop_v_tanh(x))                                                                                          \
+    X(erf, pop_v_erf(x))                                                                                            \
+    X(sigmoid, pop_v_sigmoid(x))                                                                                    \
+    X(relu, pop_v_max_f(pop_v_splat(0.0f), x)) /* of NaN and of minus zero themselves */                            \
+    X(gelu_erf, pop_v_gelu_erf(x))
 #endif
