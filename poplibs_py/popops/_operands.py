@@ -3,41 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..config import settings
 from ..errors import bad_argument, bad_type
-from ..formats import FORMATS, FP16, FP32, Format, QuarterArray
+from ..formats import Format, QuarterArray
 from ..formats.arrays import as_array
 from ..formats.scales import checked_block_shape, checked_scale
 from ..program import overlaps_itself, result_array_like
-from ._strided import StridedOperand
+from ..program.record import Run, listeners, record
+from ._formats import format_by_dtype
+from ._strided import StridedOperand, StridedParams, StridedProgram, lower
 
-__all__ = ["Operand", "apart", "checked_out", "default_format", "destination", "format_by_dtype", "taken"]
+__all__ = ["Operand", "apart", "checked_array", "checked_out", "destination", "execute", "quarter", "scaled",
+           "taken"]
 
 Array = np.ndarray[Any, Any]
 
 
 class Operand(NamedTuple):
-    """Codes, what they are (None for float64), and their scales: exponents, or None, and the blocks that share one."""
+    """Codes, what they are (None for float64), and their scale: one exponent, or those of blocks where they vary."""
 
     codes: Array
     format: Format | None
+    scale: int = 0
     exponents: Array | None = None
     blocks: tuple[int, ...] | None = None
 
     @property
     def laid(self) -> StridedOperand:
         """How it lies."""
-        return StridedOperand(self.format, self.codes.strides, self.exponents is not None, self.blocks)
-
-
-@cache
-def format_by_dtype(dtype: np.dtype[Any]) -> Format | None:
-    """Return the format of an array of numbers, or None."""
-    return next((f for f in FORMATS if f.dtype == dtype), None)
+        return StridedOperand(self.format, self.codes.strides, self.scale, self.blocks)
 
 
 def taken(name: str, x: object, allowed: str) -> Operand:
@@ -60,22 +59,14 @@ def taken(name: str, x: object, allowed: str) -> Operand:
 
 def quarter(x: QuarterArray) -> Operand:
     """Return a `QuarterArray` as an operand."""
-    return Operand(x.codes, x.format, np.ascontiguousarray(x.scale, np.int8).reshape(-1), x.block_shape)
+    scale = x.uniform_scale()
+    if scale is not None:
+        return Operand(x.codes, x.format, scale)
+    return Operand(x.codes, x.format, 0, np.ascontiguousarray(x.scale, np.int8).reshape(-1), x.block_shape)
 
 
-def default_format(*formats: Format) -> Format:
-    """Return the default format of a result: the first of the rules of design that fits.
-
-    float32 where an operand is, or where two formats of 16 bits meet; else the 16-bit format that is there; FP16 for
-    formats of at most 8 bits alone.
-    """
-    wide = {fmt for fmt in formats if fmt.bits > 8}
-    if not wide:
-        return FP16
-    return wide.pop() if len(wide) == 1 else FP32
-
-
-def destination(codes: Array, target: Format, exponents: Array | None, blocks: tuple[int, ...] | None) -> tuple[Any, Operand]:
+def destination(codes: Array, target: Format, exponents: Array | None,
+                blocks: tuple[int, ...] | None) -> tuple[Any, Operand]:
     """Return a new result of the layout of `codes`, and as the operand that is written.
 
     It is a `QuarterArray` where there are exponents or the format has no dtype.
@@ -85,7 +76,7 @@ def destination(codes: Array, target: Format, exponents: Array | None, blocks: t
         return made, Operand(made, target)
     exponents = checked_scale(0, target, codes.shape, None) if exponents is None else exponents
     held = QuarterArray._of_parts(result_array_like(codes, target.code_dtype), target, exponents, blocks)
-    return held, Operand(held.codes, target, exponents.reshape(-1), blocks)
+    return held, quarter(held)
 
 
 def scaled(scale: object, target: Format, shape: tuple[int, ...],
@@ -138,4 +129,15 @@ def apart(x: Operand, written: Array) -> Operand:
     same = x.codes.ctypes.data == written.ctypes.data and x.codes.strides == written.strides
     if same and x.codes.itemsize == written.itemsize:
         return x
-    return Operand(x.codes.copy(), x.format, x.exponents, x.blocks)
+    return x._replace(codes=x.codes.copy())
+
+
+def execute(name: str, params: StridedParams, operands: Sequence[Operand], *seed: Array) -> StridedProgram:
+    """Run a strided operation on its inputs and outputs, tell who listens, and return the program."""
+    program = lower(params, settings.num_threads)
+    exponents = [operand.exponents for operand in operands if operand.exponents is not None]
+    began = perf_counter()
+    program.executable(*[operand.codes for operand in operands], *exponents, *seed)
+    if listeners:
+        record(Run(name, str(params), program.kernel, perf_counter() - began, program))
+    return program

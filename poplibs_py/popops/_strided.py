@@ -1,8 +1,8 @@
 """How an elementwise operation is lowered: params to a program of the strided driver.
 
-What an operation asks for, formats, shape, strides, rounding, is a `StridedParams`, and nothing else decides. The program's
-operands are the inputs, the outputs, the exponents of those that carry scales, in the same order, and the seed where
-rounding is stochastic; all else is in records that the program holds.
+What an operation asks for, formats, shape, strides, rounding, is a `StridedParams`, and nothing else decides. The
+program's operands are the inputs, the outputs, the exponents of those whose scales vary, in the same order, and the
+seed where rounding is stochastic; all else is in records that the program holds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..formats import FORMATS, FP32, Format
-from ..kernels import Kernel, select
+from ..kernels import Kernel, kernels, select
 from ..log import tell
 from ..program import Executable
 from ._axes import Axis, Blocks, walked
@@ -50,8 +50,9 @@ _OPERAND = np.dtype(
     [
         ("source", _FORMAT), ("target", _FORMAT),
         ("rounding", np.int32), ("overflow", np.int32), ("random_bits", np.int32),
-        ("code_bytes", np.int32), ("lane_bytes", np.int32), ("mode", np.int32), ("scales", np.int32), ("unused", np.int32),
-        ("first", np.int64), ("lanes", np.int64), ("packed", np.int64), ("codec", np.uint64), ("blocks", np.uint64),
+        ("code_bytes", np.int32), ("lane_bytes", np.int32), ("mode", np.int32), ("scales", np.int32),
+        ("unused", np.int32), ("first", np.int64), ("lanes", np.int64), ("packed", np.int64),
+        ("codec", np.uint64), ("blocks", np.uint64),
     ],
     align=True,
 )  # fmt: skip
@@ -75,15 +76,15 @@ class StridedOperand(NamedTuple):
         Of its elements; None for float64, which only the identity's input may be.
     strides : tuple of int
         In bytes, one for each axis; 0 where it is broadcast.
-    scaled : bool
-        Whether it carries scales.
+    scale : int
+        Exponent of the scale that all elements share, where there are no blocks.
     blocks : tuple of int or None
-        Extents of the blocks that share one; None where all elements do.
+        Extents of the blocks that share a scale, where scales vary.
     """
 
     format: Format | None
     strides: tuple[int, ...]
-    scaled: bool = False
+    scale: int = 0
     blocks: Blocks = None
 
     @property
@@ -162,14 +163,23 @@ def lower(params: StridedParams, threads: int) -> StridedProgram:
 
 def _kernels(params: StridedParams) -> tuple[Kernel | None, list[Kernel | None]]:
     """The kernel and the operands' codecs: none where the kernel takes the codes as they lie."""
-    if params.op is not None and params.rounding == "nearest-even" and params.overflow == "inf":
-        names = [None if o.scaled else _kernel_name(o.format) for o in params.operands]
-        if len(set(names)) == 1 and names[0] in ("float32", "float16", "bfloat16"):
-            return select("elementwise", params.op, f"{names[0]}->{names[0]}").kernel, [None] * len(names)
+    if params.op is not None and (kernel := _direct_kernel(params.op, params)) is not None:
+        return kernel, [None] * len(params.operands)
     codecs = [_decoder(o.format) for o in params.inputs] + [_encoder(o.format) for o in params.outputs]
     if params.op is None:
         return None, codecs
-    return select("elementwise", params.op, "float32->float32").kernel, codecs
+    numbers = ",".join(["float32"] * len(params.inputs)) + "->" + ",".join(["float32"] * len(params.outputs))
+    return select("elementwise", params.op, numbers).kernel, codecs
+
+
+def _direct_kernel(op: str, params: StridedParams) -> Kernel | None:
+    """The kernel that reads and writes the operands' own codes, rounding as IEEE 754 does; None where there is none."""
+    if any(o.scale or o.blocks for o in params.operands) or (params.rounding, params.overflow) != ("nearest-even", "inf"):
+        return None
+    read, written = (",".join(_kernel_name(o.format) for o in side) for side in (params.inputs, params.outputs))
+    formats = f"{read}->{written}"
+    found = "any" not in formats and any((k.op, k.formats) == (op, formats) for k in kernels("elementwise"))
+    return select("elementwise", op, formats).kernel if found else None
 
 
 def _decoder(source: Format | None) -> Kernel | None:
@@ -263,7 +273,8 @@ def _identity_needs_lanes(read: int, write: int, decodes: bool, encodes: bool, s
     return write != _DIRECT and (decodes or read == _GATHERED)
 
 
-def _fill(spec: Any, params: StridedParams, axes: list[Axis], firsts: list[int], codecs: list[Kernel | None]) -> list[Array]:
+def _fill(spec: Any, params: StridedParams, axes: list[Axis], firsts: list[int],
+          codecs: list[Kernel | None]) -> list[Array]:
     """Write what the layout does not decide; return the tables that the record points to."""
     table = np.zeros(len(axes), _AXIS)
     spec["inputs"], spec["outputs"], spec["axes_count"] = len(params.inputs), len(params.outputs), len(axes)
@@ -272,16 +283,16 @@ def _fill(spec: Any, params: StridedParams, axes: list[Axis], firsts: list[int],
     table["strides"][:, :len(firsts)] = [axis.strides for axis in axes]
     tables, operands = [table], len(params.operands)
     for i, operand in enumerate(params.operands):
-        record, fmt = spec["operands"][i], operand.format or FP32
-        target = fmt if i >= len(params.inputs) else params.outputs[0].format or FP32
-        record["source"] = _record(fmt if i < len(params.inputs) else FP32)
-        record["target"] = _record(target if params.op is None or i >= len(params.inputs) else FP32)
+        record, fmt, is_input = spec["operands"][i], operand.format or FP32, i < len(params.inputs)
+        target = params.outputs[0].format or FP32 if is_input else fmt
+        record["source"] = _record(fmt, operand.scale) if is_input else _record(FP32)
+        record["target"] = _record(FP32 if params.op and is_input else target, 0 if is_input else operand.scale)
         record["rounding"], record["overflow"] = ROUNDINGS[params.rounding], OVERFLOWS[params.overflow]
         record["random_bits"], record["code_bytes"] = params.random_bits, operand.itemsize
         record["first"], record["codec"] = firsts[i], getattr(codecs[i], "address", 0)
-        record["scales"] = operands if operand.scaled else -1
-        operands += operand.scaled
         if operand.blocks is not None:
+            record["scales"] = operands
+            operands += 1
             blocks = np.array([(axis.blocks[i], axis.scale_strides[i]) for axis in axes], _BLOCK)
             record["blocks"] = blocks.ctypes.data
             tables.append(blocks)
@@ -289,8 +300,8 @@ def _fill(spec: Any, params: StridedParams, axes: list[Axis], firsts: list[int],
     return tables
 
 
-def _record(fmt: Format) -> tuple[int, ...]:
-    return fmt.exponent_bits, fmt.mantissa_bits, fmt.bias, _SPECIALS[fmt.specials], int(fmt.subnormals)
+def _record(fmt: Format, scale: int = 0) -> tuple[int, ...]:
+    return fmt.exponent_bits, fmt.mantissa_bits, fmt.bias - scale, _SPECIALS[fmt.specials], int(fmt.subnormals)
 
 
 def _executable(spec: Array, tables: list[Array], params: StridedParams, count: int, threads: int,
@@ -302,6 +313,6 @@ def _executable(spec: Array, tables: list[Array], params: StridedParams, count: 
     items["spec"], items["first"] = spec.ctypes.data, firsts
     items["count"] = np.diff(np.append(firsts, count))
     vertex = select("strided", "walk", "any").kernel.address
-    operands = len(params.operands) + sum(o.scaled for o in params.operands) + (params.rounding == "stochastic")
+    operands = len(params.operands) + sum(o.blocks is not None for o in params.operands) + (params.rounding == "stochastic")
     return Executable([[(vertex, items, np.arange(parts))]], operands, parts, scratch_bytes, 0, parts,
                       (spec, *tables))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,20 @@ from ..formats.arrays import as_array
 from ..formats.reference import Overflow, Rounding, default_overflow
 from ..formats.scales import auto_scale
 from ..program import Bound, Hold, LayoutMemo, result_array, result_array_like
-from ..program.record import Run, listeners, record
+from ..program.record import listeners
+from ._formats import format_by_dtype
 from ._integers import INTEGER_ROUNDINGS, integer_dtype, write_integers
-from ._operands import Operand, apart, checked_array, checked_out, destination, format_by_dtype, quarter, scaled
-from ._strided import OVERFLOWS, ROUNDINGS, StridedParams, lower
+from ._operands import (
+    Operand,
+    apart,
+    checked_array,
+    checked_out,
+    destination,
+    execute,
+    quarter,
+    scaled,
+)
+from ._strided import OVERFLOWS, ROUNDINGS, StridedParams
 
 __all__ = ["cast"]
 
@@ -140,12 +149,7 @@ def cast(
         given = apart(given, written.codes)
     if given.codes.size:
         params = StridedParams(None, given.codes.shape, (given.laid,), (written.laid,), rounding, overflow, random_bits)
-        program = lower(params, settings.num_threads)
-        exponents = [operand.exponents for operand in (given, written) if operand.exponents is not None]
-        began = perf_counter()
-        program.executable(given.codes, written.codes, *exponents, *seeds)
-        if listeners:
-            record(Run("popops.cast", str(params), program.kernel, perf_counter() - began, program))
+        program = execute("popops.cast", params, (given, written), *seeds)
         alike = given.codes.base is x and (given.codes.flags.c_contiguous if out is None else written.codes.base is out)
         if plain and alike and isinstance(result, np.ndarray):
             dtype = written.codes.dtype

@@ -1,7 +1,7 @@
 /* The records of the strided driver: what a program of an elementwise operation tells it. They are made once, by
  * poplibs_py.popops._strided, and held by the program; a call brings addresses alone.
  *
- * The operands of a call are the inputs, the outputs, then the exponents of those that carry scales and the seed of
+ * The operands of a call are the inputs, the outputs, then the exponents of those whose scales vary and the seed of
  * stochastic rounding. Strides and offsets are in bytes; axes run from the outermost to the innermost. */
 #ifndef POP_DRIVERS_STRIDED_H
 #define POP_DRIVERS_STRIDED_H
@@ -29,17 +29,17 @@ typedef struct pop_strided_block {
 } pop_strided_block;
 
 typedef struct pop_strided_operand {
-    pop_cast cast;      /* for the codec; the scale comes off its bias */
+    pop_cast cast;      /* for the codec; a scale that all elements share is off its bias */
     int32_t code_bytes; /* of an element in memory */
     int32_t lane_bytes; /* of an element as the kernel sees it: 4, of a float, where there is a codec */
     int32_t mode;       /* POP_DIRECT ... */
-    int32_t scales;     /* which operand of the call holds its exponents, or -1 */
+    int32_t scales;     /* which operand of the call holds the exponents of its blocks */
     int32_t unused;
     int64_t first;  /* offset of the element that the walk begins with */
     int64_t lanes;  /* offset of its buffer of kernel elements, where it needs one */
     int64_t packed; /* offset of its buffer of codes, where it needs one */
     pop_function codec; /* a pop_decoder or pop_encoder; NULL where the kernel takes the codes as they are */
-    const pop_strided_block *blocks; /* for each axis; NULL where all elements share a scale */
+    const pop_strided_block *blocks; /* for each axis; NULL where scales do not vary */
 } pop_strided_operand;
 
 typedef struct pop_strided {

@@ -19,7 +19,7 @@ typedef struct pop_strided_walk {
     char *at[POP_STRIDED_OPERANDS];             /* the next element of each operand */
     const char *spread[POP_STRIDED_OPERANDS];   /* the repeated value that fills the lanes of each input */
     const pop_cast *casts[POP_STRIDED_OPERANDS]; /* of each operand at this place */
-    pop_cast scaled[POP_STRIDED_OPERANDS];      /* and of those with scales, their biases moved */
+    pop_cast scaled[POP_STRIDED_OPERANDS];      /* and of those whose scales vary, the bias moved */
     int64_t index[POP_STRIDED_AXES];            /* of the next element */
 } pop_strided_walk;
 
@@ -53,8 +53,7 @@ static void pop_strided_scale(pop_strided_walk *w, int operand)
     const int8_t *exponents = (const int8_t *)w->operands[o->scales];
     pop_cast *cast = w->scaled + operand;
     int64_t offset = 0;
-    if (o->blocks)
-        for (int d = 0; d < w->spec->axes_count; d++) offset += w->index[d] / o->blocks[d].extent * o->blocks[d].stride;
+    for (int d = 0; d < w->spec->axes_count; d++) offset += w->index[d] / o->blocks[d].extent * o->blocks[d].stride;
     *cast = o->cast;
     if (operand < w->spec->inputs) cast->from.bias -= exponents[offset];
     else cast->to.bias -= exponents[offset];
@@ -171,7 +170,6 @@ static void pop_strided_vertex(const void *work, const pop_tile *tile)
     for (int i = 0; i < s->inputs + s->outputs; i++) {
         w.spread[i] = NULL;
         w.casts[i] = &s->operands[i].cast;
-        if (s->operands[i].scales >= 0 && !s->operands[i].blocks) pop_strided_scale(&w, i);
     }
     if (item->first) pop_strided_advance(&w, item->first);
     else pop_strided_place(&w);
