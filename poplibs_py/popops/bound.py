@@ -91,7 +91,8 @@ def unary_bound(reference: Callable[[Floats], Floats], ulp: float, x: Any, *, ou
     with np.errstate(all="ignore"):
         exact = reference(values.astype(np.float64))
         ball = fp32_ball(exact, ulp)
-        target = result_format((format_of(held, "x"),), out, out_dtype)
+        source = held.format if isinstance(held, QuarterArray) else format_of(held, "x")
+        target = result_format((source,), out, out_dtype)
         if target == FP32:
             return ball
         power = 2.0 ** out.element_scales().astype(np.float64) if isinstance(out, QuarterArray) else 1.0

@@ -11,6 +11,7 @@ from hypothesis.strategies import SearchStrategy
 
 from ..errors import one_of
 from ..formats import FORMATS, FP32, QuarterArray
+from ..popops.elementwise import ELEMENTWISE
 from ..popsparse import BlockSparseMatrix, dynamic
 from .strategies import arrays, block_masks, extents, formats, layouts, options, relaid, shapes
 
@@ -186,6 +187,16 @@ def _cast(draw: st.DrawFn) -> Call:
     return (x, target), keywords
 
 
+@st.composite
+def _unary(draw: st.DrawFn) -> Call:
+    x: Any = draw(arrays(shapes(2, "elementwise", most=40), formats()))
+    if x.dtype.itemsize == 1 and draw(st.booleans()):
+        x = QuarterArray(x, x.dtype, draw(st.integers(-32, 31)))
+    else:
+        x = relaid(x, draw(layouts(broadcast=True)))
+    return (x,), draw(options({"out_dtype": _NAMES}))
+
+
 CALLS: dict[str, Callable[[], SearchStrategy[Call]]] = {
     "bs_softmax": _softmax,
     "bs_softmax_grad": _softmax_grad,
@@ -206,5 +217,6 @@ CALLS: dict[str, Callable[[], SearchStrategy[Call]]] = {
     "sparse_dense_matmul": _sparse,
     "sparse_dense_matmul_prepared": _sparse,
     "sparse_grad_w": _grad_w,
+    **dict.fromkeys(ELEMENTWISE, _unary),
 }
 """For each op, what makes its strategy."""

@@ -124,7 +124,23 @@ def _finished(sums: Array, bias: Any, activation: str | None) -> Array:
     return np.maximum(sums, 0) if activation == "relu" else sums
 
 
+def _abs(x: Any, **how: Any) -> Array:
+    made: Array = np.abs(exact_values(values_of(x)))
+    return made
+
+
+def _neg(x: Any, **how: Any) -> Array:
+    made: Array = -exact_values(values_of(x))
+    return made
+
+
+def _relu(x: Any, **how: Any) -> Array:
+    made: Array = np.maximum(exact_values(values_of(x)), 0)
+    return made
+
+
 EXACT: dict[str, Callable[..., Array]] = {
+    "abs": _abs,
     "bs_softmax_grad": _bs_softmax_grad,
     "cast": _cast,
     "dense_sparse_matmul": _dense_sparse_matmul,
@@ -140,8 +156,10 @@ EXACT: dict[str, Callable[..., Array]] = {
     "matmul_grouped_acc": _matmul_acc,
     "matmul_prepared": _matmul,
     "matmul_prepared_left": _matmul,
+    "neg": _neg,
+    "relu": _relu,
     "sparse_dense_matmul": _sparse_dense_matmul,
     "sparse_dense_matmul_prepared": _sparse_dense_matmul,
     "sparse_grad_w": _sparse_grad_w,
 }
-"""Each op in fractions, by its name in `poplibs_py.testing.OPS`: all but `bs_softmax`, which has exponentials."""
+"""Each op in fractions, by its name in `poplibs_py.testing.OPS`: all but those of irrational results."""
