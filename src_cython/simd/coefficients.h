@@ -21,16 +21,16 @@ static const float POP_LOG[9] = {
     -0x1.39c1f4p-4f,
 };
 
-/* erf(x) = x + x p(x^2), |x| <= 1; within 2^-29.4 */
+/* erf(x) = x + x p(x^2), |x| <= 7/8; within 2^-30.1 */
 static const float POP_ERF_NEAR[7] = {
-    0x1.06eba8p-3f, -0x1.81273ep-2f, 0x1.ce2ce6p-4f, -0x1.b7f71ap-6f,
-    0x1.53f224p-8f, -0x1.a3515ep-11f, 0x1.4771fep-14f,
+    0x1.06eba8p-3f, -0x1.812742p-2f, 0x1.ce2dfep-4f, -0x1.b80f94p-6f,
+    0x1.54df44p-8f, -0x1.ab6df0p-11f, 0x1.61d11ap-14f,
 };
 
-/* 1 - erf(x) = 2^(-q(x)), 1 <= x <= 4; within 2^-34.8 */
+/* 1 - erf(7/8 + u) = 2^(-2 - q(u)), 0 <= u <= 25/8; within 2^-31.1 */
 static const float POP_ERF_FAR[8] = {
-    -0x1.1d1bd2p-12f, 0x1.a13014p+0f, 0x1.d3bb4cp-1f, 0x1.405900p-3f,
-    -0x1.29f2bap-5f, 0x1.8d98fep-8f, -0x1.4dea5ap-11f, 0x1.0693f4p-15f,
+    0x1.b0f18cp-3f, 0x1.c0c6c4p+1f, 0x1.314450p+0f, 0x1.151e80p-4f,
+    -0x1.0bf99ep-6f, 0x1.9f84eap-9f, -0x1.b47b48p-12f, 0x1.aecf36p-16f,
 };
 
 /* e^r - 1 = r + r^2 q(r), |r| <= ln 2 / 2; within 2^-32.0 */
@@ -39,11 +39,11 @@ static const double POP_EXPM1[6] = {
     0x1.6d71f7787466cp-10, 0x1.a032bf40b9b44p-13,
 };
 
-/* log(1 + f) = f + f^2 q(f), sqrt(1/2) <= 1 + f <= sqrt(2); within 2^-33.1 */
-static const double POP_LOG1P[11] = {
-    -0x1.000000186933ap-1, 0x1.5555546d4ba58p-2, -0x1.ffffacf009f54p-3, 0x1.999a1b107308bp-3,
-    -0x1.5568872311f59p-3, 0x1.2492336c25ba2p-3, -0x1.fc6bfcd6e447ep-4, 0x1.c36c80ad92d49p-4,
-    -0x1.bd418b5ba0162p-4, 0x1.b76104471e80fp-4, -0x1.eb0a7917663b6p-5,
+/* log(1 + f) = f + f^2 q(f), sqrt(1/2) <= 1 + f <= sqrt(2); within 2^-30.4 */
+static const double POP_LOG1P[10] = {
+    -0x1.ffffffd5a7d26p-2, 0x1.555546380fa0fp-2, -0x1.0000113f6c809p-2, 0x1.99a53d48eeb01p-3,
+    -0x1.555ab19d68c32p-3, 0x1.232d96f74d994p-3, -0x1.fc3457f4b0c32p-4, 0x1.e7769dc4ae67ep-4,
+    -0x1.de40766086483p-4, 0x1.13757a3252b9bp-4,
 };
 
 /* sin r = r + r^3 s(r^2), |r| <= pi/4; within 2^-37.5 */

@@ -67,7 +67,7 @@ def normal_tail(t):
 NEAR, LOW, HIGH = LN2 / 2 * mp.mpf("1.0001"), mp.sqrt(mp.mpf(1) / 2) - 1 - mp.mpf("1e-6"), mp.sqrt(2) - 1 + mp.mpf("1e-6")
 QUARTER = mp.pi / 4 * mp.mpf("1.0001")
 TAIL = 3  # the tail's variable is 1 / (t + TAIL)
-ERF_JOIN = mp.mpf("1.0")
+ERF_JOIN = mp.mpf("0.875")
 FLOAT, DOUBLE = np.float32, np.float64
 
 FITS = {
@@ -77,15 +77,15 @@ FITS = {
              lambda r: apart(r, lambda r: (mp.power(2, r) - 1) / r, LN2), lambda r: r / mp.power(2, r)),
     "LOG": ("log(1 + f) = f + f^2 q(f), sqrt(1/2) <= 1 + f <= sqrt(2)", FLOAT, 8, LOW, HIGH,
             lambda f: apart(f, lambda f: (mp.log1p(f) - f) / f**2, -0.5), lambda f: apart(f, lambda f: f * f / mp.log1p(f), 0)),
-    "ERF_NEAR": ("erf(x) = x + x p(x^2), |x| <= 1", FLOAT, 6, mp.mpf(0), ERF_JOIN,
+    "ERF_NEAR": ("erf(x) = x + x p(x^2), |x| <= 7/8", FLOAT, 6, mp.mpf(0), ERF_JOIN,
                  lambda x: apart(x, lambda x: mp.erf(x) / x - 1, 2 / mp.sqrt(mp.pi) - 1),
                  lambda x: apart(x, lambda x: x / mp.erf(x), mp.sqrt(mp.pi) / 2), lambda x: x * x),
-    "ERF_FAR": ("1 - erf(x) = 2^(-q(x)), 1 <= x <= 4", FLOAT, 7, ERF_JOIN, mp.mpf(4),
-                lambda x: -mp.log(mp.erfc(x), 2), lambda x: mp.erfc(x) / mp.erf(x)),
+    "ERF_FAR": ("1 - erf(7/8 + u) = 2^(-2 - q(u)), 0 <= u <= 25/8", FLOAT, 7, mp.mpf(0), 4 - ERF_JOIN,
+                lambda u: -2 - mp.log(mp.erfc(ERF_JOIN + u), 2), lambda u: mp.erfc(ERF_JOIN + u) / mp.erf(ERF_JOIN + u)),
     "EXPM1": ("e^r - 1 = r + r^2 q(r), |r| <= ln 2 / 2", DOUBLE, 5, -NEAR, NEAR,
               lambda r: apart(r, lambda r: (mp.exp(r) - 1 - r) / r**2, 0.5),
               lambda r: apart(r, lambda r: r * r / mp.expm1(r), 0)),
-    "LOG1P": ("log(1 + f) = f + f^2 q(f), sqrt(1/2) <= 1 + f <= sqrt(2)", DOUBLE, 10, LOW, HIGH,
+    "LOG1P": ("log(1 + f) = f + f^2 q(f), sqrt(1/2) <= 1 + f <= sqrt(2)", DOUBLE, 9, LOW, HIGH,
               lambda f: apart(f, lambda f: (mp.log1p(f) - f) / f**2, -0.5),
               lambda f: apart(f, lambda f: f * f / mp.log1p(f), 0)),
     "SIN": ("sin r = r + r^3 s(r^2), |r| <= pi/4", DOUBLE, 3, mp.mpf(0), QUARTER,

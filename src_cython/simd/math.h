@@ -72,33 +72,39 @@ POP_INLINE pop_v_f pop_v_exp2(pop_v_f x)
 /* y, but minus infinity at `pole`, NaN below it, and x where that is infinite or NaN */
 POP_INLINE pop_v_f pop_v_log_edges(pop_v_f x, pop_v_f y, float pole)
 {
+    const pop_v_m inside = pop_v_gt_f(x, pop_v_splat(pole)) & pop_v_lt_f(x, pop_v_splat(INFINITY));
+    if (__builtin_expect(!pop_v_any((pop_v_m)~inside), 1)) return y;
     y = pop_v_select_f(pop_v_gt_f(x, pop_v_splat(pole)), pop_v_splat(NAN), y);
     y = pop_v_select_f(pop_v_eq_f(x, pop_v_splat(pole)), y, pop_v_splat(-INFINITY));
     return pop_v_select_f(pop_v_lt_f(x, pop_v_splat(INFINITY)), x + pop_v_abs(x), y);
 }
 
-/* x = 2^e m with sqrt(1/2) <= m < sqrt(2), f = m - 1: e ln 2 + (f + f^2 q(f)). ln 2's first part has 9 trailing zeros,
- * so that its product with e is exact. */
-POP_INLINE pop_v_f pop_v_log(pop_v_f x)
+/* x = 2^e m with sqrt(1/2) <= m < sqrt(2), f = m - 1: (e + shift) ln 2 + (f + f^2 q(f)). The first part of ln 2 has 15
+ * trailing zeros, so that its product is exact. */
+POP_INLINE pop_v_f pop_v_log_normal(pop_v_f x, float shift)
 {
-    const pop_v_m tiny = pop_v_lt_f(x, pop_v_splat(0x1p-126f));
-    const pop_v_i bits = (pop_v_i)pop_v_select_f(tiny, x, x * 0x1p23f);
-    const pop_v_i e = (bits - 0x3f3504f3) >> 23;
-    const pop_v_f whole = pop_v_to_float(e - pop_v_keep(tiny, pop_v_set(23)));
-    const pop_v_f f = (pop_v_f)(bits - (e << 23)) - 1.0f;
-    pop_v_f low = pop_v_horner(POP_LOG, POP_COUNT(POP_LOG), f) * (f * f);
-    low = pop_v_fma(whole, pop_v_splat(-0x1.bd0106p-13f), low) + f;
-    return pop_v_log_edges(x, pop_v_fma(whole, pop_v_splat(0x1.63p-1f), low), 0.0f);
+    const pop_v_i e = ((pop_v_i)x - 0x3f3504f3) >> 23;
+    const pop_v_f whole = pop_v_to_float(e) + shift, f = (pop_v_f)((pop_v_i)x - (e << 23)) - 1.0f;
+    const pop_v_f curve = pop_v_horner(POP_LOG, POP_COUNT(POP_LOG), f) * (f * f);
+    const pop_v_f low = pop_v_fma(whole, pop_v_splat(-0x1.bd0106p-13f), curve) + f;
+    return pop_v_fma(whole, pop_v_splat(0x1.63p-1f), low);
 }
 
-/* Up to 1 a polynomial, beyond it 1 - 2^(-q(x)). */
+POP_INLINE pop_v_f pop_v_log(pop_v_f x)
+{
+    const pop_v_f y = pop_v_log_normal(x, 0.0f);
+    const pop_v_m tiny = pop_v_lt_f(x, pop_v_splat(0x1p-126f));
+    return pop_v_log_edges(x, pop_v_any(tiny) ? pop_v_select_f(tiny, y, pop_v_log_normal(x * 0x1p23f, -23.0f)) : y, 0.0f);
+}
+
+/* t = |x|: up to 7/8 a polynomial, beyond it 1 - 2^(-2 - q(t - 7/8)), where q is small while it matters most. */
 POP_INLINE pop_v_f pop_v_erf(pop_v_f x)
 {
-    const pop_v_f t = pop_v_abs(x), far = pop_v_min_f(pop_v_splat(4.0f), t);
-    pop_v_f n, y = pop_v_exp2_fraction(-pop_v_horner(POP_ERF_FAR, POP_COUNT(POP_ERF_FAR), far), &n);
-    y = 1.0f - (pop_v_f)((pop_v_i)y + ((pop_v_i)(n + POP_ROUNDER) << 23));
+    const pop_v_f t = pop_v_abs(x), u = pop_v_min_f(pop_v_splat(4.0f), t) - 0.875f;
+    pop_v_f n, y = pop_v_exp2_fraction(-pop_v_horner(POP_ERF_FAR, POP_COUNT(POP_ERF_FAR), u), &n);
+    y = 1.0f - (pop_v_f)((pop_v_i)y + (((pop_v_i)(n + POP_ROUNDER) - 2) << 23));
     const pop_v_f near = pop_v_fma(pop_v_horner(POP_ERF_NEAR, POP_COUNT(POP_ERF_NEAR), t * t), t, t);
-    return pop_v_signed(pop_v_select_f(pop_v_gt_f(t, pop_v_splat(0x1.fffffep-1f)), near, y), x);
+    return pop_v_signed(pop_v_select_f(pop_v_gt_f(t, pop_v_splat(0.875f)), near, y), x);
 }
 
 POP_INLINE pop_v_f pop_v_reciprocal(pop_v_f x) { return 1.0f / x; }
