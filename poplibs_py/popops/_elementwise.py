@@ -109,7 +109,7 @@ _PARAMETERS = """
 
 
 def unary(poplibs: str, reference: Callable[[Floats], Floats], ulp: float) -> Callable[[Function], Function]:
-    """Make a function, of which only the docstring counts, the operation of its name.
+    """Make a function, of which only the docstring counts, the operation of its name, and beside it ``<name>_bound``.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def unary(poplibs: str, reference: Callable[[Floats], Floats], ulp: float) -> Ca
         head, mark, rest = (function.__doc__ or "").partition("\n    Notes\n")
         for name in ("__module__", "__name__", "__qualname__", "__annotations__"):
             setattr(call, name, getattr(function, name))
-        call.op = op  # type: ignore[attr-defined]
+        function.__globals__[f"{op.name}_bound"] = op.bound
         call.__doc__ = head.rstrip() + "\n" + _PARAMETERS + mark + rest
         return call  # type: ignore[return-value]
 

@@ -23,8 +23,8 @@ def format_by_dtype(dtype: np.dtype[Any]) -> Format | None:
 def default_format(formats: Sequence[Format]) -> Format:
     """Return the format of a result where none is asked for.
 
-    float32 where an operand is or where two formats of more than 8 bits meet; else the 16-bit format that is there; FP16
-    for formats of at most 8 bits alone.
+    float32 where an operand is or where two formats of more than 8 bits meet; else the 16-bit format that is there;
+    FP16 for formats of at most 8 bits alone.
     """
     wide = {fmt for fmt in formats if fmt.bits > 8}
     if not wide:

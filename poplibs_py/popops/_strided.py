@@ -174,7 +174,8 @@ def _kernels(params: StridedParams) -> tuple[Kernel | None, list[Kernel | None]]
 
 def _direct_kernel(op: str, params: StridedParams) -> Kernel | None:
     """The kernel that reads and writes the operands' own codes, rounding as IEEE 754 does; None where there is none."""
-    if any(o.scale or o.blocks for o in params.operands) or (params.rounding, params.overflow) != ("nearest-even", "inf"):
+    plainly = (params.rounding, params.overflow) == ("nearest-even", "inf")
+    if not plainly or any(o.scale or o.blocks for o in params.operands):
         return None
     read, written = (",".join(_kernel_name(o.format) for o in side) for side in (params.inputs, params.outputs))
     formats = f"{read}->{written}"
@@ -313,6 +314,7 @@ def _executable(spec: Array, tables: list[Array], params: StridedParams, count: 
     items["spec"], items["first"] = spec.ctypes.data, firsts
     items["count"] = np.diff(np.append(firsts, count))
     vertex = select("strided", "walk", "any").kernel.address
-    operands = len(params.operands) + sum(o.blocks is not None for o in params.operands) + (params.rounding == "stochastic")
-    return Executable([[(vertex, items, np.arange(parts))]], operands, parts, scratch_bytes, 0, parts,
-                      (spec, *tables))
+    varying = sum(o.blocks is not None for o in params.operands)
+    operands = len(params.operands) + varying + (params.rounding == "stochastic")
+    segment = vertex, items, np.arange(parts)
+    return Executable([[segment]], operands, parts, scratch_bytes, 0, parts, (spec, *tables))

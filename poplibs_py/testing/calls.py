@@ -11,7 +11,7 @@ from hypothesis.strategies import SearchStrategy
 
 from ..errors import one_of
 from ..formats import FORMATS, FP32, QuarterArray
-from ..popops.elementwise import ELEMENTWISE
+from ..popops._elementwise import ELEMENTWISE
 from ..popsparse import BlockSparseMatrix, dynamic
 from .strategies import arrays, block_masks, extents, formats, layouts, options, relaid, shapes
 

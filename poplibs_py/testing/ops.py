@@ -10,7 +10,6 @@ import contextlib
 import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from ..errors import PoplibsError, UnsupportedError, bad_argument, bad_type, described, one_of
 from ..formats import QuarterArray, format_of
 from ..formats.bounds import Ball
-from ..popops.elementwise import ELEMENTWISE
+from ..popops._elementwise import ELEMENTWISE
 from ..program.record import Listener, Run, start, stop
 from .assertions import assert_same_bits, assert_within_bound, footer, numbers_of
 from .data import as_format
@@ -31,7 +30,7 @@ __all__ = ["OPS", "Op", "bound", "check", "check_exact", "exact", "reference", "
 
 @dataclass(frozen=True)
 class Op:
-    """Where an op, its reference and its bound live, as ``"module:function"`` below the package; dots go further in."""
+    """Where an op, its reference and its bound live, as ``"module:function"`` below the package."""
 
     call: str
     reference: str
@@ -75,7 +74,7 @@ OPS: dict[str, Op] = {
     "sparse_dense_matmul_prepared": _own("testing.prepared:sparse_dense_matmul_prepared",
                                          _SPARSE + "sparse_dense_matmul_bound"),
     "sparse_grad_w": _own("popsparse.static:sparse_grad_w", _SPARSE + "stored_grad_w_bound"),
-    **{name: _own(f"popops:{name}", f"popops:{name}.op.bound") for name in ELEMENTWISE},
+    **{name: _own(f"popops:{name}", f"popops.elementwise:{name}_bound") for name in ELEMENTWISE},
 }
 """The ops that have a bound, by name. Where a bound stands for the reference, its centres are the float64 results."""
 
@@ -245,6 +244,6 @@ def _op(name: str) -> Op:
 def _function(path: str) -> Any:
     module, _, name = path.partition(":")
     try:
-        return attrgetter(name)(importlib.import_module(f"{__name__.split('.')[0]}.{module}"))
+        return getattr(importlib.import_module(f"{__name__.split('.')[0]}.{module}"), name)
     except (ImportError, AttributeError) as error:
         raise UnsupportedError(f"{path} is not in this build") from error

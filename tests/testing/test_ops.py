@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from poplibs_py import poplin, testing
 from poplibs_py.errors import InvalidArgumentError, PoplibsError
 from poplibs_py.formats import QuarterArray
-from poplibs_py.popops.elementwise import ELEMENTWISE
+from poplibs_py.popops._elementwise import ELEMENTWISE
 from poplibs_py.popsparse import BlockSparseMatrix
 from poplibs_py.testing import OPS
 from poplibs_py.testing.calls import CALLS, calls
@@ -52,7 +52,7 @@ def test_every_op_has_a_bound_a_reference_a_strategy_and_fractions(op):
     operands = exact_operands(op)
     ball = testing.bound(op, *operands)
     assert op in CALLS
-    assert (testing.reference(op, *operands) == ball.centre).all()
+    np.testing.assert_array_equal(testing.reference(op, *operands), ball.centre)
     if op == "bs_softmax" or (op in ELEMENTWISE and ELEMENTWISE[op].ulp):  # irrational
         with pytest.raises(InvalidArgumentError, match=f"^op: got {op}; allowed: one whose results"):
             testing.exact(op, *operands)
@@ -68,7 +68,7 @@ def test_a_result_that_is_wrong_is_found(op):
     ball = testing.bound(op, *operands)
     got = testing.check(op, *operands)
     numbers = np.array(got.blocks if isinstance(got, BlockSparseMatrix) else got)
-    place = np.unravel_index(np.argmax(np.abs(ball.centre)), ball.shape)
+    place = np.unravel_index(np.nanargmax(np.where(np.isinf(ball.centre), 0, np.abs(ball.centre))), ball.shape)
     numbers[place] *= 1.01
     with pytest.raises(AssertionError, match="outside their bounds"):
         testing.assert_within_bound(numbers, ball)
@@ -124,7 +124,7 @@ def test_a_result_that_is_a_bit_off_is_no_exact_one(monkeypatch):
         testing.check_exact("matmul", *operands)
 
 
-@pytest.mark.parametrize("op", sorted(set(OPS) - {"bs_softmax", "bs_softmax_grad"}))
+@pytest.mark.parametrize("op", sorted(set(EXACT) - {"bs_softmax_grad"}))
 def test_exact_operands_give_exact_results(op):
     testing.check_exact(op, *exact_operands(op))
 
@@ -148,7 +148,7 @@ def test_a_check_that_passes_writes_nothing(monkeypatch, tmp_path):
 
 
 def test_an_unknown_op_is_named_with_those_there_are():
-    with pytest.raises(InvalidArgumentError, match="op: got matmull; allowed: 'bs_softmax', "):
+    with pytest.raises(InvalidArgumentError, match="op: got matmull; allowed: 'abs', "):
         testing.bound("matmull")
 
 
