@@ -5,18 +5,41 @@
 
 POP_INLINE int64_t pop_least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-POP_INLINE void pop_copy_elements(int64_t bytes, char *to, int64_t to_stride, const char *from, int64_t stride, int64_t n)
+/* One element after another, at strides that the compiler knows: it makes shuffles of them. */
+POP_INLINE void pop_copy_known(int64_t bytes, char *restrict to, const char *restrict from, int64_t stride, int64_t n)
 {
-    if (to_stride == bytes && stride == bytes && n >= 16) {
-        memcpy(to, from, (size_t)(n * bytes));
-        return;
-    }
-    if (to_stride == bytes) /* the compiler makes two loops of it */
-        for (int64_t i = 0; i < n; i++) memcpy(to + i * bytes, from + i * stride, (size_t)bytes);
-    else
-        for (int64_t i = 0; i < n; i++) memcpy(to + i * to_stride, from + i * stride, (size_t)bytes);
+    for (int64_t i = 0; i < n; i++) memcpy(to + i * bytes, from + i * stride, (size_t)bytes);
 }
 
+/* Eight elements at a time by way of registers, which the compiler does not see in a plain loop. Measured on one Zen 4
+ * core in cache: 0.2 ns an element, where the loop takes 0.3 to 0.9, and known strides 0.04 to 0.14. */
+POP_INLINE void pop_copy_eights(int64_t bytes, char *to, int64_t to_stride, const char *from, int64_t stride, int64_t n)
+{
+    char eight[64];
+    for (; n >= 8; n -= 8, to += 8 * to_stride, from += 8 * stride) {
+#pragma GCC unroll 8
+        for (int k = 0; k < 8; k++) memcpy(eight + k * bytes, from + k * stride, (size_t)bytes);
+#pragma GCC unroll 8
+        for (int k = 0; k < 8; k++) memcpy(to + k * to_stride, eight + k * bytes, (size_t)bytes);
+    }
+    for (; n > 0; n--, to += to_stride, from += stride) memcpy(to, from, (size_t)bytes);
+}
+
+POP_INLINE void pop_copy_elements(int64_t bytes, char *to, int64_t to_stride, const char *from, int64_t stride, int64_t n)
+{
+    if (to_stride == bytes && n >= 16) {
+        if (stride == bytes) memcpy(to, from, (size_t)(n * bytes));
+        else if (stride == -bytes) pop_copy_known(bytes, to, from, -bytes, n);
+        else if (stride == 2 * bytes) pop_copy_known(bytes, to, from, 2 * bytes, n);
+        else pop_copy_eights(bytes, to, bytes, from, stride, n);
+    } else if (stride == bytes) {
+        pop_copy_eights(bytes, to, to_stride, from, bytes, n);
+    } else {
+        pop_copy_eights(bytes, to, to_stride, from, stride, n);
+    }
+}
+
+/* Elements do not overlap their copies. */
 static void pop_copy_row(int64_t bytes, char *to, int64_t to_stride, const char *from, int64_t stride, int64_t n)
 {
     if (bytes == 1) pop_copy_elements(1, to, to_stride, from, stride, n);

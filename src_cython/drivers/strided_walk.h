@@ -145,7 +145,7 @@ static void pop_strided_chunk(pop_strided_walk *w, int64_t n)
         const pop_strided_axis *inner = s->axes + s->axes_count - 1;
         if (o[0].codec || o[1].codec || s->straddles || o[1].mode == POP_STREAMED)
             pop_strided_write(w, 1, pop_strided_read(w, 0, pop_strided_lanes(w, 1), n), n);
-        else
+        else if (w->at[0] != w->at[1]) /* an array copied to itself lies as it does */
             pop_copy_row(o->code_bytes, w->at[1], inner->strides[1], w->at[0], inner->strides[0], n);
         return;
     }
