@@ -37,10 +37,9 @@ _CHUNK = 1 << 10
 _SCRATCH_BYTES = 24 << 10  # buffers that leave room for the operands in a first-level cache
 _STACK_BYTES = 4096  # POP_STRIDED_STACK: a vertex has so much without asking
 _SHORT_ROW = 256  # shorter rows are taken together
-_STREAM_BYTES = 32 << 20  # POP_STREAM_BYTES
 _WHOLE = np.iinfo(np.int64).max
 
-_DIRECT, _GATHERED, _REPEATED, _STREAMED = range(4)
+_DIRECT, _GATHERED, _REPEATED = range(3)
 
 # The records of drivers/strided.h and kernels/cast/cast.h.
 _FORMAT = np.dtype([(key, np.int32) for key in ("exponent_bits", "mantissa_bits", "bias", "specials", "subnormals")])
@@ -149,7 +148,7 @@ def lower(params: StridedParams, threads: int) -> StridedProgram:
     spec = np.zeros(1, _SPEC)
     straddles = len(axes) > 1 and axes[-1].extent < _SHORT_ROW and not any(o.blocks for o in params.operands)
     spec["straddles"] = straddles
-    modes = [_mode(i, params, axes, straddles, count) for i in range(len(sizes))]
+    modes = [_mode(i, params, axes, straddles) for i in range(len(sizes))]
     scratch_bytes = _lay_out(spec[0], params, modes, codecs, kernel is not None, count)
     tables = _fill(spec[0], params, axes, firsts, codecs)
     spec["kernel"] = kernel.address if kernel else 0
@@ -200,7 +199,7 @@ def _kernel_name(fmt: Format | None) -> str:
     return fmt.name if fmt.dtype is not None and fmt in FORMATS else "any"
 
 
-def _mode(i: int, params: StridedParams, axes: list[Axis], straddles: bool, count: int) -> int:
+def _mode(i: int, params: StridedParams, axes: list[Axis], straddles: bool) -> int:
     """How an operand's elements lie within a chunk."""
     is_input, itemsize = i < len(params.inputs), params.operands[i].itemsize
     if axes[-1].strides[i] == 0 and axes[-1].extent > 1 and is_input:
@@ -210,8 +209,7 @@ def _mode(i: int, params: StridedParams, axes: list[Axis], straddles: bool, coun
         if axis.strides[i] != run * itemsize:
             return _GATHERED
         run *= axis.extent
-    streams = not is_input and count * sum(o.itemsize for o in params.operands) >= _STREAM_BYTES
-    return _STREAMED if streams else _DIRECT
+    return _DIRECT
 
 
 def _lay_out(spec: Any, params: StridedParams, modes: list[int], codecs: list[Kernel | None], computes: bool,
@@ -265,7 +263,7 @@ def _buffers(operands: Any, modes: list[int], codecs: list[Kernel | None],
 
 def _identity_needs_lanes(read: int, write: int, decodes: bool, encodes: bool, straddles: bool) -> bool:
     """Whether elements lie in a buffer between an input and an output that no kernel stands between."""
-    if not (decodes or encodes or straddles or write == _STREAMED):
+    if not (decodes or encodes or straddles):
         return False  # copied from place to place
     if read == _REPEATED:
         return True

@@ -16,7 +16,6 @@
 #define POP_DIRECT 0   /* one after another: read and written where they are */
 #define POP_GATHERED 1 /* gathered into a buffer, or scattered from one */
 #define POP_REPEATED 2 /* inputs: one value for the whole innermost axis, decoded once and spread over a buffer */
-#define POP_STREAMED 3 /* outputs: one after another, and written past the caches */
 
 typedef struct pop_strided_axis {
     int64_t extent;

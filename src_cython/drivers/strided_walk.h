@@ -8,7 +8,6 @@
 #ifndef POP_DRIVERS_STRIDED_WALK_H
 #define POP_DRIVERS_STRIDED_WALK_H
 #include "drivers/strided_rows.h"
-#include "kernels/stream.h"
 #include "program/program.h"
 
 typedef struct pop_strided_walk {
@@ -125,7 +124,6 @@ static void pop_strided_write(pop_strided_walk *w, int operand, const void *lane
         ((pop_encoder)o->codec)(w->casts[operand], (const float *)lanes, codes, n, w->words);
     }
     if (o->mode == POP_GATHERED) pop_move_rows(w->spec, operand, w->index, w->at[operand], codes, n, 1);
-    else if (o->mode == POP_STREAMED) pop_stream(w->at[operand], codes, n * o->code_bytes);
     else if (codes != w->at[operand]) memcpy(w->at[operand], codes, (size_t)(n * o->code_bytes)); /* the identity */
 }
 
@@ -143,7 +141,7 @@ static void pop_strided_chunk(pop_strided_walk *w, int64_t n)
     if (!s->kernel) {
         const pop_strided_operand *o = s->operands;
         const pop_strided_axis *inner = s->axes + s->axes_count - 1;
-        if (o[0].codec || o[1].codec || s->straddles || o[1].mode == POP_STREAMED)
+        if (o[0].codec || o[1].codec || s->straddles)
             pop_strided_write(w, 1, pop_strided_read(w, 0, pop_strided_lanes(w, 1), n), n);
         else if (w->at[0] != w->at[1]) /* an array copied to itself lies as it does */
             pop_copy_row(o->code_bytes, w->at[1], inner->strides[1], w->at[0], inner->strides[0], n);
@@ -186,7 +184,6 @@ static void pop_strided_vertex(const void *work, const pop_tile *tile)
         left -= n;
         if (left) pop_strided_advance(&w, n);
     }
-    if (s->operands[s->inputs].mode == POP_STREAMED) pop_stream_end();
 }
 
 static const pop_kernel POP_STRIDED_DRIVER = {
