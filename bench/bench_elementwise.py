@@ -1,8 +1,8 @@
 """Elementwise operations: this library, NumPy and torch, every function in FP32, FP16 and BF16.
 
-256 elements show the call, 16 Ki lie in the second-level cache, 1 Mi in the third, 16 Mi in memory. ``extra_info`` holds
-elements and bytes per second, nanoseconds an element, and for large arrays the share of what a copy of the same bytes
-reaches.
+256 elements show the call, 16 Ki lie in the second-level cache, 1 Mi in the third, 16 Mi in memory. ``extra_info``
+holds elements and bytes per second, nanoseconds an element, and for large arrays the share of what a copy of the same
+bytes reaches.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def timed(benchmark: Any, call: Callable[[], object], x: Any, **facts: Any) -> N
     benchmark.extra_info.update(facts, level=available_levels()[-1], elements=x.size)
     if benchmark.stats is not None:
         seconds = benchmark.stats.stats.median
-        rate = 2 * x.nbytes / seconds
-        benchmark.extra_info.update(element_rate=x.size / seconds, ns_per_element=1e9 * seconds / x.size, byte_rate=rate)
+        rate, nanoseconds = 2 * x.nbytes / seconds, 1e9 * seconds / x.size
+        benchmark.extra_info.update(element_rate=x.size / seconds, ns_per_element=nanoseconds, byte_rate=rate)
         if x.nbytes >= 1 << 20:
             benchmark.extra_info.update(of_copy=rate / copy_rate(x.nbytes))
 
