@@ -35,7 +35,7 @@ POP_INLINE pop_v_f pop_r_quantile(const float (*table)[32], pop_v_f x)
 #if POP_LEVEL == POP_LEVEL_AVX2
     /* The eight highest octaves hold 255 of 256 draws; gathers are ten times slower than a permutation. */
     enum { first = 22 };
-    if (__builtin_expect(!pop_v_any(((octave & 31) - first & ~7u) != 0), 1)) {
+    if (__builtin_expect(!pop_v_any((((octave & 31) - first) & ~7u) != 0), 1)) {
         y = pop_v_lookup_window(table[POP_R_DEGREE], octave, first);
 #pragma GCC unroll 8
         for (int i = POP_R_DEGREE - 1; i >= 0; i--) y = y * t + pop_v_lookup_window(table[i], octave, first);
