@@ -108,7 +108,7 @@ def main():
         print(f"{name:10}{bits:8.2f}")
         kind, suffix = ("float", "f") if dtype is FLOAT else ("double", "")
         texts = [float(c).hex().replace("0000000p", "p") + suffix if dtype is FLOAT else float(c).hex() for c in numbers]
-        lines += [f"/* {meaning}; within 2^{bits:.1f} */", f"static const {kind} POP_{name}[{degree + 1}] = {{"]
+        lines += [f"/* {meaning}; within 2^{bits:.1f} */", f"static const {kind} POP_FIT_{name}[{degree + 1}] = {{"]
         lines += ["    " + ", ".join(texts[i:i + 4]) + "," for i in range(0, len(texts), 4)] + ["};", ""]
     (Path(__file__).parent / "coefficients.h").write_text("\n".join([*lines, "#endif", ""]))
 

@@ -128,10 +128,10 @@ def test_results_of_16_bits_are_rounded_once_but_for_ties(harness, op: str, dtyp
 @pytest.mark.nightly
 @pytest.mark.timeout(4 * 3600)
 @pytest.mark.parametrize("op", sorted({kernel.op for kernel in KERNELS}))
-def test_all_arguments_are_within_the_documented_error(harness, op: str):
+def test_all_arguments_are_within_one_ulp(harness, op: str):
     found = worst_errors.worst(harness, worst_errors.highest()[op], step=1)
     assert not found.wrong, f"wrong in kind at {found.wrong_at!r}"
-    assert found.error <= documented()[op] + 5e-5, f"{found.error} ulp at {found.at!r}"  # printed with four digits
+    assert found.error <= (0.5 if op in CORRECTLY_ROUNDED else 1), f"{found.error} ulp at {found.at!r}"
 
 
 def documented() -> dict[str, float]:
