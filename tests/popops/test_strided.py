@@ -128,6 +128,21 @@ def test_operands_of_any_format_and_layout(case):
 
 
 @given(st.data())
+def test_the_identity_of_any_format_and_layout(data):
+    shape = data.draw(st.sampled_from(SHAPES))
+    source, target = data.draw(st.sampled_from(FORMATS)), data.draw(st.sampled_from(FORMATS))
+    x, out = (data.draw(views(shape, fmt, i == 1)).view(fmt.dtype) for i, fmt in enumerate((source, target)))
+    rounding = data.draw(st.sampled_from(["nearest-even", "stochastic"]))
+    seed = {"seed": 5} if rounding == "stochastic" else {}
+    assert cast(x, target, rounding=rounding, out=out, **seed) is out
+    plain = cast(x.copy(), target, rounding=rounding, **seed)
+    np.testing.assert_array_equal(out.astype(np.float32), plain.astype(np.float32))
+    if rounding == "nearest-even":
+        rounded = x.astype(np.float32).astype(target.dtype)
+        np.testing.assert_array_equal(out.astype(np.float32), rounded.astype(np.float32))
+
+
+@given(st.data())
 def test_nothing_is_written_between_elements(data):
     shape = data.draw(st.sampled_from([(3, 4), (40, 7), (2, 300), (2, 3, 5)]))
     fmt = data.draw(st.sampled_from(FORMATS))
