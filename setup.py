@@ -128,8 +128,8 @@ PLAIN = {
 }
 
 
-def extension(module: str, source: Path, flags: tuple[str, ...] = (), macros: tuple[tuple[str, str], ...] = (),
-              headers: str = "**/*.h") -> Extension:
+def extension(module: str, source: Path, flags: tuple[str, ...] = (),
+              macros: tuple[tuple[str, str], ...] = ()) -> Extension:
     """Describe one extension module with the flags that all of them share."""
     return Extension(
         module,
@@ -139,7 +139,7 @@ def extension(module: str, source: Path, flags: tuple[str, ...] = (), macros: tu
         extra_compile_args=[*COMMON_FLAGS, *flags],
         extra_link_args=LINK_FLAGS,
         libraries=["m", "pthread"],
-        depends=[str(header) for header in SOURCES.glob(headers)],
+        depends=[str(header) for header in SOURCES.glob("**/*.h")],
     )
 
 
@@ -159,7 +159,7 @@ def tile_extensions(levels: list[Level]) -> list[Extension]:
                 stub.write_text(text)
             macros = (("POP_LEVEL", str(level.number)), *level.macros)
             module = f"poplibs_py.kernels._tiles.{family.name}_{level.name}"
-            found.append(extension(module, stub, level.flags, macros, "kernels/**/*.h"))
+            found.append(extension(module, stub, level.flags, macros))
     return found
 
 

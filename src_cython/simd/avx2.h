@@ -1,5 +1,5 @@
-/* The vocabulary of simd.h for AVX2, FMA and F16C. Masks are vectors of 0 and -1. Partial loads and stores of narrow
- * elements go through a buffer of the lanes' size: AVX2 has no masked byte moves. */
+/* The vocabulary of simd.h for AVX2, FMA and F16C. Masks are vectors of 0 and -1. Parts of narrow elements
+ * go through a buffer: AVX2 has no masked byte moves. */
 #include <immintrin.h>
 
 typedef pop_v_i pop_v_m;
@@ -38,16 +38,18 @@ POP_INLINE pop_v_i pop_v_select(pop_v_i m, pop_v_i a, pop_v_i b)
     return (pop_v_i)_mm256_blendv_epi8((__m256i)a, (__m256i)b, (__m256i)m);
 }
 POP_INLINE pop_v_i pop_v_keep(pop_v_i m, pop_v_i a) { return m & a; }
-POP_INLINE pop_v_i pop_v_first(int n) { return pop_v_gt(pop_v_set(n), (pop_v_i){0, 1, 2, 3, 4, 5, 6, 7}); }
+typedef int pop_v_part; /* how many */
+POP_INLINE int pop_v_first(int64_t n) { return n >= 8 ? 8 : (int)n; }
+POP_INLINE pop_v_i pop_v_mask(int part) { return pop_v_gt(pop_v_set(part), (pop_v_i){0, 1, 2, 3, 4, 5, 6, 7}); }
+POP_INLINE int pop_v_is_all(int part) { return part == 8; }
 
-POP_INLINE pop_v_i pop_v_load_whole(const void *p, int64_t bytes)
+POP_INLINE pop_v_i pop_v_load(const void *p, int64_t bytes)
 {
     if (bytes == 1) return (pop_v_i)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p));
     if (bytes == 2) return (pop_v_i)_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p));
     return (pop_v_i)_mm256_loadu_si256((const __m256i *)p);
 }
-
-POP_INLINE void pop_v_store_whole(void *p, int64_t bytes, pop_v_i words)
+POP_INLINE void pop_v_store(void *p, int64_t bytes, pop_v_i words)
 {
     const __m256i a = (__m256i)words;
     if (bytes == 4) {
@@ -59,40 +61,58 @@ POP_INLINE void pop_v_store_whole(void *p, int64_t bytes, pop_v_i words)
     else _mm_storel_epi64((__m128i *)p, _mm_packus_epi16(shorts, shorts));
 }
 
-POP_INLINE pop_v_i pop_v_load(const void *p, int64_t bytes, int n)
+/* At most 7 elements of 2 bytes or 1, one by one: a copy of a run-time size is a call. */
+POP_INLINE void pop_v_copy(void *to, const void *from, int64_t bytes, int n)
 {
-    if (n == 8) return pop_v_load_whole(p, bytes);
-    if (bytes == 4) return (pop_v_i)_mm256_maskload_epi32((const int *)p, (__m256i)pop_v_first(n));
-    int32_t buffer[8] = {0};
-    memcpy(buffer, p, (size_t)(n * bytes));
-    return pop_v_load_whole(buffer, bytes);
+    if (bytes == 2)
+        for (int i = 0; i < n; i++) memcpy((char *)to + 2 * i, (const char *)from + 2 * i, 2);
+    else
+        for (int i = 0; i < n; i++) ((char *)to)[i] = ((const char *)from)[i];
 }
-
-POP_INLINE void pop_v_store(void *p, int64_t bytes, pop_v_i a, int n)
+POP_INLINE pop_v_i pop_v_load_some(const void *p, int64_t bytes, int part)
 {
-    int32_t buffer[8];
-    if (n != 8 && bytes == 4) {
-        _mm256_maskstore_epi32((int *)p, (__m256i)pop_v_first(n), (__m256i)a);
-        return;
+    if (bytes == 4) return (pop_v_i)_mm256_maskload_epi32((const int *)p, (__m256i)pop_v_mask(part));
+    if (part == 8) return pop_v_load(p, bytes);
+    int16_t buffer[8] __attribute__((aligned(16))) = {0};
+    pop_v_copy(buffer, p, bytes, part);
+    return pop_v_load(buffer, bytes);
+}
+POP_INLINE void pop_v_store_some(void *p, int64_t bytes, pop_v_i a, int part)
+{
+    int16_t buffer[8] __attribute__((aligned(16)));
+    if (bytes == 4) {
+        _mm256_maskstore_epi32((int *)p, (__m256i)pop_v_mask(part), (__m256i)a);
+    } else if (part == 8) {
+        pop_v_store(p, bytes, a);
+    } else {
+        pop_v_store(buffer, bytes, a);
+        pop_v_copy(p, buffer, bytes, part);
     }
-    pop_v_store_whole(n == 8 ? p : (void *)buffer, bytes, a);
-    if (n != 8) memcpy(p, buffer, (size_t)(n * bytes));
 }
+POP_INLINE void pop_v_stream_f(float *p, pop_v_f x) { _mm256_stream_ps(p, x); }
 
 #define POP_HAS_F16C
-POP_INLINE pop_v_f pop_v_load_f16(const void *p, int n)
+POP_INLINE pop_v_f pop_v_load_f16(const void *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)); }
+POP_INLINE pop_v_f pop_v_load_f16_some(const void *p, int part)
 {
-    if (n == 8) return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
-    int16_t buffer[8] = {0};
-    memcpy(buffer, p, (size_t)n * 2);
-    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)buffer));
+    int16_t buffer[8] __attribute__((aligned(16))) = {0};
+    if (part == 8) return pop_v_load_f16(p);
+    pop_v_copy(buffer, p, 2, part);
+    return pop_v_load_f16(buffer);
 }
-
-POP_INLINE void pop_v_store_f16(void *p, pop_v_f x, int n)
+POP_INLINE void pop_v_store_f16(void *p, pop_v_f x)
 {
-    int16_t buffer[8];
-    _mm_storeu_si128((__m128i *)(n == 8 ? p : (void *)buffer), _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
-    if (n != 8) memcpy(p, buffer, (size_t)n * 2);
+    _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+}
+POP_INLINE void pop_v_store_f16_some(void *p, pop_v_f x, int part)
+{
+    int16_t buffer[8] __attribute__((aligned(16)));
+    if (part == 8) {
+        pop_v_store_f16(p, x);
+    } else {
+        pop_v_store_f16(buffer, x);
+        pop_v_copy(p, buffer, 2, part);
+    }
 }
 
 /* value where word <= bound, as unsigned, else 0 */

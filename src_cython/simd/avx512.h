@@ -37,48 +37,50 @@ POP_INLINE pop_v_i pop_v_select(__mmask16 m, pop_v_i a, pop_v_i b)
     return (pop_v_i)_mm512_mask_mov_epi32((__m512i)a, m, (__m512i)b);
 }
 POP_INLINE pop_v_i pop_v_keep(__mmask16 m, pop_v_i a) { return (pop_v_i)_mm512_maskz_mov_epi32(m, (__m512i)a); }
-POP_INLINE __mmask16 pop_v_first(int n) { return (__mmask16)((1u << n) - 1); }
+typedef __mmask16 pop_v_part;
+POP_INLINE __mmask16 pop_v_first(int64_t n) { return n >= 16 ? (__mmask16)0xffff : (__mmask16)((1u << n) - 1); }
+POP_INLINE __mmask16 pop_v_mask(__mmask16 part) { return part; }
+POP_INLINE int pop_v_is_all(__mmask16 part) { return part == (__mmask16)0xffff; }
 
-POP_INLINE pop_v_i pop_v_load(const void *p, int64_t bytes, int n)
+POP_INLINE pop_v_i pop_v_load(const void *p, int64_t bytes)
 {
-    if (n == 16) {
-        if (bytes == 1) return (pop_v_i)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
-        if (bytes == 2) return (pop_v_i)_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p));
-        return (pop_v_i)_mm512_loadu_si512(p);
-    }
-    __mmask16 m = pop_v_first(n);
-    if (bytes == 1) return (pop_v_i)_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(m, p));
-    if (bytes == 2) return (pop_v_i)_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(m, p));
-    return (pop_v_i)_mm512_maskz_loadu_epi32(m, p);
+    if (bytes == 1) return (pop_v_i)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
+    if (bytes == 2) return (pop_v_i)_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p));
+    return (pop_v_i)_mm512_loadu_si512(p);
 }
-
-POP_INLINE void pop_v_store(void *p, int64_t bytes, pop_v_i words, int n)
+POP_INLINE pop_v_i pop_v_load_some(const void *p, int64_t bytes, __mmask16 part)
 {
-    const __m512i a = (__m512i)words;
-    if (n == 16) {
-        if (bytes == 1) _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(a));
-        else if (bytes == 2) _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16(a));
-        else _mm512_storeu_si512(p, a);
-        return;
-    }
-    __mmask16 m = pop_v_first(n);
-    if (bytes == 1) _mm_mask_storeu_epi8(p, m, _mm512_cvtepi32_epi8(a));
-    else if (bytes == 2) _mm256_mask_storeu_epi16(p, m, _mm512_cvtepi32_epi16(a));
-    else _mm512_mask_storeu_epi32(p, m, a);
+    if (bytes == 1) return (pop_v_i)_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(part, p));
+    if (bytes == 2) return (pop_v_i)_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(part, p));
+    return (pop_v_i)_mm512_maskz_loadu_epi32(part, p);
 }
+POP_INLINE void pop_v_store(void *p, int64_t bytes, pop_v_i a)
+{
+    if (bytes == 1) _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8((__m512i)a));
+    else if (bytes == 2) _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16((__m512i)a));
+    else _mm512_storeu_si512(p, (__m512i)a);
+}
+POP_INLINE void pop_v_store_some(void *p, int64_t bytes, pop_v_i a, __mmask16 part)
+{
+    if (bytes == 1) _mm_mask_storeu_epi8(p, part, _mm512_cvtepi32_epi8((__m512i)a));
+    else if (bytes == 2) _mm256_mask_storeu_epi16(p, part, _mm512_cvtepi32_epi16((__m512i)a));
+    else _mm512_mask_storeu_epi32(p, part, (__m512i)a);
+}
+POP_INLINE void pop_v_stream_f(float *p, pop_v_f x) { _mm512_stream_ps(p, x); }
 
 #define POP_HAS_F16C
-POP_INLINE pop_v_f pop_v_load_f16(const void *p, int n)
+POP_INLINE pop_v_f pop_v_load_f16(const void *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
+POP_INLINE pop_v_f pop_v_load_f16_some(const void *p, __mmask16 part)
 {
-    if (n == 16) return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
-    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(pop_v_first(n), p));
+    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(part, p));
 }
-
-POP_INLINE void pop_v_store_f16(void *p, pop_v_f x, int n)
+POP_INLINE void pop_v_store_f16(void *p, pop_v_f x)
 {
-    __m256i codes = _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT);
-    if (n == 16) _mm256_storeu_si256((__m256i *)p, codes);
-    else _mm256_mask_storeu_epi16(p, pop_v_first(n), codes);
+    _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+}
+POP_INLINE void pop_v_store_f16_some(void *p, pop_v_f x, __mmask16 part)
+{
+    _mm256_mask_storeu_epi16(p, part, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
 }
 
 /* value where word <= bound, as unsigned, else 0 */

@@ -12,7 +12,7 @@
 #include "simd/coefficients.h"
 #include "simd/simd.h"
 
-#define POP_COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
+#define POP_LENGTH(array) ((int)(sizeof(array) / sizeof *(array)))
 
 /* Adding 1.5 * 2^23 (2^52) rounds to whole numbers, which stand in the sum's low bits. */
 #define POP_ROUNDER 0x1.8p23f
@@ -51,7 +51,7 @@ POP_INLINE pop_v_f pop_v_exp(pop_v_f x)
     pop_v_f n = pop_v_fma(x, pop_v_splat(0x1.715476p0f), pop_v_splat(POP_ROUNDER)) - POP_ROUNDER;
     pop_v_f r = pop_v_fma(n, pop_v_splat(-0x1.62e430p-1f), x);
     r = pop_v_fma(n, pop_v_splat(0x1.05c610p-29f), r);
-    pop_v_f q = pop_v_horner(POP_EXP, POP_COUNT(POP_EXP), r);
+    pop_v_f q = pop_v_horner(POP_FIT_EXP, POP_LENGTH(POP_FIT_EXP), r);
     return pop_v_scale(pop_v_fma(pop_v_fma(q, r, pop_v_splat(1.0f)), r, pop_v_splat(1.0f)), n);
 }
 
@@ -60,7 +60,7 @@ POP_INLINE pop_v_f pop_v_exp2_fraction(pop_v_f x, pop_v_f *n)
 {
     *n = (x + POP_ROUNDER) - POP_ROUNDER;
     pop_v_f r = x - *n;
-    return pop_v_fma(pop_v_horner(POP_EXP2, POP_COUNT(POP_EXP2), r), r, pop_v_splat(1.0f));
+    return pop_v_fma(pop_v_horner(POP_FIT_EXP2, POP_LENGTH(POP_FIT_EXP2), r), r, pop_v_splat(1.0f));
 }
 
 POP_INLINE pop_v_f pop_v_exp2(pop_v_f x)
@@ -85,7 +85,7 @@ POP_INLINE pop_v_f pop_v_log_normal(pop_v_f x, float shift)
 {
     const pop_v_i e = ((pop_v_i)x - 0x3f3504f3) >> 23;
     const pop_v_f whole = pop_v_to_float(e) + shift, f = (pop_v_f)((pop_v_i)x - (e << 23)) - 1.0f;
-    const pop_v_f curve = pop_v_horner(POP_LOG, POP_COUNT(POP_LOG), f) * (f * f);
+    const pop_v_f curve = pop_v_horner(POP_FIT_LOG, POP_LENGTH(POP_FIT_LOG), f) * (f * f);
     const pop_v_f low = pop_v_fma(whole, pop_v_splat(-0x1.bd0106p-13f), curve) + f;
     return pop_v_fma(whole, pop_v_splat(0x1.63p-1f), low);
 }
@@ -101,9 +101,9 @@ POP_INLINE pop_v_f pop_v_log(pop_v_f x)
 POP_INLINE pop_v_f pop_v_erf(pop_v_f x)
 {
     const pop_v_f t = pop_v_abs(x), u = pop_v_min_f(pop_v_splat(4.0f), t) - 0.875f;
-    pop_v_f n, y = pop_v_exp2_fraction(-pop_v_horner(POP_ERF_FAR, POP_COUNT(POP_ERF_FAR), u), &n);
+    pop_v_f n, y = pop_v_exp2_fraction(-pop_v_horner(POP_FIT_ERF_FAR, POP_LENGTH(POP_FIT_ERF_FAR), u), &n);
     y = 1.0f - (pop_v_f)((pop_v_i)y + (((pop_v_i)(n + POP_ROUNDER) - 2) << 23));
-    const pop_v_f near = pop_v_fma(pop_v_horner(POP_ERF_NEAR, POP_COUNT(POP_ERF_NEAR), t * t), t, t);
+    const pop_v_f near = pop_v_fma(pop_v_horner(POP_FIT_ERF_NEAR, POP_LENGTH(POP_FIT_ERF_NEAR), t * t), t, t);
     return pop_v_signed(pop_v_select_f(pop_v_gt_f(t, pop_v_splat(0.875f)), near, y), x);
 }
 
@@ -125,7 +125,7 @@ POP_INLINE pop_h_f pop_h_exp_parts(pop_h_f x, pop_h_f *power)
     const pop_h_f shifted = pop_h_fma(x, pop_h_splat(0x1.71547652b82fep0), pop_h_splat(POP_ROUNDER_D));
     const pop_h_f r = pop_h_fma(shifted - POP_ROUNDER_D, pop_h_splat(-0x1.62e42fefa39efp-1), x);
     *power = (pop_h_f)(((pop_h_i)shifted + 1023) << 52);
-    return r * pop_h_fma(pop_h_horner(POP_EXPM1, POP_COUNT(POP_EXPM1), r), r, pop_h_splat(1.0));
+    return r * pop_h_fma(pop_h_horner(POP_FIT_EXPM1, POP_LENGTH(POP_FIT_EXPM1), r), r, pop_h_splat(1.0));
 }
 
 POP_INLINE pop_h_f pop_h_exp(pop_h_f x)
@@ -162,7 +162,7 @@ POP_INLINE pop_h_f pop_h_gelu_tanh(pop_h_f x)
 POP_INLINE pop_h_f pop_h_gelu_erf(pop_h_f x)
 {
     const pop_h_f t = pop_h_min(pop_h_splat(14.5), pop_h_max(x, -x)), y = 1.0 / (t + 3.0);
-    const pop_h_f tail = y * pop_h_horner(POP_TAIL, POP_COUNT(POP_TAIL), y) * pop_h_exp(t * t * -0.5);
+    const pop_h_f tail = y * pop_h_horner(POP_FIT_TAIL, POP_LENGTH(POP_FIT_TAIL), y) * pop_h_exp(t * t * -0.5);
     const pop_h_f below = pop_h_select(pop_h_lt(x, pop_h_splat(0.0)), 1.0 - tail, tail);
     return pop_h_max(pop_h_splat(-14.5), x) * below;
 }
@@ -176,7 +176,7 @@ POP_INLINE void pop_h_log_parts(pop_h_f u, pop_h_f *e, pop_h_f *f)
     *f = (pop_h_f)((words)u - ((k - 1024) << 52)) - 1.0;
 }
 
-POP_INLINE pop_h_f pop_h_log_fraction(pop_h_f f) { return f * pop_h_fma(pop_h_horner(POP_LOG1P, POP_COUNT(POP_LOG1P), f), f, pop_h_splat(1.0)); }
+POP_INLINE pop_h_f pop_h_log_fraction(pop_h_f f) { return f * pop_h_fma(pop_h_horner(POP_FIT_LOG1P, POP_LENGTH(POP_FIT_LOG1P), f), f, pop_h_splat(1.0)); }
 
 POP_INLINE pop_h_f pop_h_log2(pop_h_f x)
 {
@@ -231,8 +231,8 @@ POP_INLINE pop_h_f pop_h_sine(pop_h_f x, int turns)
             }
     k += turns;
     const pop_h_f square = r * r;
-    const pop_h_f sine = r * pop_h_fma(pop_h_horner(POP_SIN, POP_COUNT(POP_SIN), square), square, pop_h_splat(1.0));
-    const pop_h_f cosine = pop_h_fma(pop_h_horner(POP_COS, POP_COUNT(POP_COS), square), square, pop_h_splat(1.0));
+    const pop_h_f sine = r * pop_h_fma(pop_h_horner(POP_FIT_SIN, POP_LENGTH(POP_FIT_SIN), square), square, pop_h_splat(1.0));
+    const pop_h_f cosine = pop_h_fma(pop_h_horner(POP_FIT_COS, POP_LENGTH(POP_FIT_COS), square), square, pop_h_splat(1.0));
     const pop_h_f y = pop_h_select(pop_h_eq(k & 1, (pop_h_i){0}), cosine, sine);
     return (pop_h_f)((pop_h_i)y ^ ((k & 2) << 62));
 }

@@ -21,23 +21,35 @@ POP_INLINE pop_v_i pop_v_carries(pop_v_i a, pop_v_i b) { return (pop_v_i)((pop_v
 POP_INLINE int pop_v_any(pop_v_i m) { return (m[0] | m[1] | m[2] | m[3]) != 0; }
 POP_INLINE pop_v_i pop_v_select(pop_v_i m, pop_v_i a, pop_v_i b) { return (m & b) | (~m & a); }
 POP_INLINE pop_v_i pop_v_keep(pop_v_i m, pop_v_i a) { return m & a; }
-POP_INLINE pop_v_i pop_v_first(int n) { return pop_v_set(n) > (pop_v_i){0, 1, 2, 3}; }
+typedef int pop_v_part; /* how many */
+POP_INLINE int pop_v_first(int64_t n) { return n >= 4 ? 4 : (int)n; }
+POP_INLINE pop_v_i pop_v_mask(int part) { return pop_v_set(part) > (pop_v_i){0, 1, 2, 3}; }
+POP_INLINE int pop_v_is_all(int part) { return part == 4; }
 POP_INLINE pop_v_i pop_v_maximum(pop_v_i a, pop_v_i b) { return pop_v_select(a > b, b, a); }
 POP_INLINE pop_v_f pop_v_min_f(pop_v_f a, pop_v_f b) { return (pop_v_f)pop_v_select(a < b, (pop_v_i)b, (pop_v_i)a); }
 POP_INLINE pop_v_f pop_v_max_f(pop_v_f a, pop_v_f b) { return (pop_v_f)pop_v_select(a > b, (pop_v_i)b, (pop_v_i)a); }
 
-POP_INLINE pop_v_i pop_v_load(const void *p, int64_t bytes, int n)
+POP_INLINE pop_v_i pop_v_load_some(const void *p, int64_t bytes, int part)
 {
     pop_v_i a = {0};
-    if (bytes == 4) memcpy(&a, p, (size_t)n * 4);
-    else for (int l = 0; l < n; l++) a[l] = pop_s_load((const char *)p + l * bytes, bytes, 1);
+    for (int l = 0; l < part; l++) a[l] = pop_s_load((const char *)p + l * bytes, bytes);
     return a;
 }
-
-POP_INLINE void pop_v_store(void *p, int64_t bytes, pop_v_i a, int n)
+POP_INLINE void pop_v_store_some(void *p, int64_t bytes, pop_v_i a, int part)
 {
-    if (bytes == 4) memcpy(p, &a, (size_t)n * 4);
-    else for (int l = 0; l < n; l++) pop_s_store((char *)p + l * bytes, bytes, a[l], 1);
+    for (int l = 0; l < part; l++) pop_s_store((char *)p + l * bytes, bytes, a[l]);
+}
+POP_INLINE pop_v_i pop_v_load(const void *p, int64_t bytes)
+{
+    pop_v_i a;
+    if (bytes != 4) return pop_v_load_some(p, bytes, POP_LANES);
+    memcpy(&a, p, sizeof a);
+    return a;
+}
+POP_INLINE void pop_v_store(void *p, int64_t bytes, pop_v_i a)
+{
+    if (bytes == 4) memcpy(p, &a, sizeof a);
+    else pop_v_store_some(p, bytes, a, POP_LANES);
 }
 
 /* value where word <= bound, as unsigned, else 0 */

@@ -24,16 +24,17 @@ POP_INLINE int pop_s_any(int m) { return m; }
 POP_INLINE int32_t pop_s_select(int m, int32_t a, int32_t b) { return m ? b : a; }
 POP_INLINE int32_t pop_s_keep(int m, int32_t a) { return m ? a : 0; }
 
-POP_INLINE int32_t pop_s_load(const void *p, int64_t bytes, int n)
+typedef int pop_s_part; /* 1, or 0: none */
+POP_INLINE int pop_s_first(int64_t n) { return n > 0; }
+POP_INLINE int32_t pop_s_load(const void *p, int64_t bytes)
 {
     uint32_t u = 0;
-    if (n) memcpy(&u, p, (size_t)bytes);
+    memcpy(&u, p, (size_t)bytes);
     return (int32_t)u;
 }
+POP_INLINE int32_t pop_s_load_some(const void *p, int64_t bytes, int part) { return part ? pop_s_load(p, bytes) : 0; }
+POP_INLINE void pop_s_store(void *p, int64_t bytes, int32_t a) { memcpy(p, &a, (size_t)bytes); }
+POP_INLINE void pop_s_store_some(void *p, int64_t bytes, int32_t a, int part) { if (part) pop_s_store(p, bytes, a); }
 
-POP_INLINE void pop_s_store(void *p, int64_t bytes, int32_t a, int n)
-{
-    if (n) memcpy(p, &a, (size_t)bytes);
-}
-
+/* b where either is NaN, as in vectors */
 POP_INLINE float pop_s_max_f(float a, float b) { return a > b ? a : b; }

@@ -14,13 +14,17 @@
  *     fma, sqrt                          rounded once
  *     min_f(a, b), max_f(a, b)           b where either is NaN
  *     gt, eq, carries; lt_f, gt_f        masks of words, of a + b leaving 32 bits, of floats (false for NaN)
- *     any, first(n)                      whether a mask is not empty; the first n lanes
+ *     any                                whether a mask is not empty
  *     select(m, a, b), keep(m, a)        b where m and else a; a where m and else 0 (`_f`: of floats)
  *     to_float                           words as floats, to nearest even
- *     load(p, bytes, n), store           n elements of 1, 2 or 4 bytes, zero-extended; not a byte beyond the n-th
- *     load_f, store_f, load_part, store_part    floats: all lanes; the first n
- *     load_f16, store_f16                float16, nearest even (POP_HAS_F16C)
+ *     first(n)                           a part: the first n lanes (all from POP_LANES on); mask(part), is_all(part)
+ *     load(p, bytes), store              elements of 1, 2 or 4 bytes, zero-extended
+ *     load_some(p, bytes, part), store_some    the same of a part: not a byte beyond, zeros in the other lanes
+ *     load_f, store_f, load_f16, store_f16     floats; float16, nearest even (POP_HAS_F16C); also `_some`
+ *     stream_f                           a store past the caches, aligned
  *     lookup(table, index)               table[index mod 32]
+ *     keep_up_to(bound, word, a)         a where word <= bound, as unsigned, else 0
+ *     scale(x, n)                        x 2^n rounded once: 1/2 <= |x| <= 2, n whole, at most 250 in magnitude
  * The names of one level begin with pop_v_; pop_s_ names are the same for one element, and pop_h_ ones for halves:
  *     widen(x, k), narrow(a, b)          half k of a vector in float64; two halves rounded to float
  *     of_words(m), select, lt, gt        masks and choices
@@ -75,6 +79,6 @@ POP_INLINE pop_v_i pop_v_sign(pop_v_f x) { return (pop_v_i)x & INT32_MIN; }
 /* x's magnitude with s's sign, given x >= 0 */
 POP_INLINE pop_v_f pop_v_signed(pop_v_f x, pop_v_f s) { return (pop_v_f)((pop_v_i)x | pop_v_sign(s)); }
 POP_INLINE pop_v_f pop_v_select_f(pop_v_m m, pop_v_f a, pop_v_f b) { return (pop_v_f)pop_v_select(m, (pop_v_i)a, (pop_v_i)b); }
-POP_INLINE pop_v_f pop_v_load_part(const float *p, int n) { return (pop_v_f)pop_v_load(p, 4, n); }
-POP_INLINE void pop_v_store_part(float *p, pop_v_f x, int n) { pop_v_store(p, 4, (pop_v_i)x, n); }
+POP_INLINE pop_v_f pop_v_load_f_some(const float *p, pop_v_part part) { return (pop_v_f)pop_v_load_some(p, 4, part); }
+POP_INLINE void pop_v_store_f_some(float *p, pop_v_f x, pop_v_part part) { pop_v_store_some(p, 4, (pop_v_i)x, part); }
 #endif

@@ -8,7 +8,8 @@
     {                                                                                                        \
         int64_t i = 0;                                                                                       \
         for (; i + POP_LANES <= n; i += POP_LANES) pop_v_store_f(y + i, pop_v_##name(pop_v_load_f(x + i)));  \
-        if (i < n) pop_v_store_part(y + i, pop_v_##name(pop_v_load_part(x + i, (int)(n - i))), (int)(n - i)); \
+        const pop_v_part rest = pop_v_first(n - i);                                                          \
+        if (i < n) pop_v_store_f_some(y + i, pop_v_##name(pop_v_load_f_some(x + i, rest)), rest);            \
     }
 POP_MATH_FUNCTIONS(POP_MATH_KERNEL)
 
