@@ -19,7 +19,7 @@
  *     pop_v_encode(f, overflow, p, x)          x rounded to nearest even, stored at p
  *     pop_v_encode_part(f, overflow, p, x, n)
  *     pop_v_from_code(f, codes), pop_v_to_code(f, rounding, overflow, x, noise)   the same in registers
- * At AVX-512 levels convert_avx512.h adds BF16 pairs (FP16 = hi + lo exactly), and with VBMI table decoding of 64 codes
+ * At AVX-512 levels convert_bf16.h adds BF16 pairs (FP16 = hi + lo exactly), and with VBMI table decoding of 64 codes
  * of any format of at most 8 bits.
  *
  * Contract

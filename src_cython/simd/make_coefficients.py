@@ -18,7 +18,7 @@ GRID = 4000
 
 
 def solve(basis, values, weights):
-    """Coefficients of least greatest |weights * (basis @ c - values)|: least squares, weighed anew by Lawson's rule."""
+    """Coefficients of least greatest |weights * (basis @ c - values)|: least squares weighed anew, Lawson's rule."""
     lawson = np.full(len(values), 1 / len(values))
     best, least = None, np.inf
     for _ in range(300):
@@ -29,7 +29,7 @@ def solve(basis, values, weights):
             best, least = found, errors.max()
         lawson *= errors
         lawson /= lawson.sum()
-    return best, least
+    return best
 
 
 def fit(function, low, high, degree, weight, dtype, inner=lambda x: x):
@@ -45,7 +45,7 @@ def fit(function, low, high, degree, weight, dtype, inner=lambda x: x):
     powers = (variable[:, None] / unit) ** np.arange(degree + 1)
     kept, rest = np.zeros(degree + 1), values.copy()
     for k in range(degree + 1):
-        found, error = solve(powers[:, k:], rest, weights)
+        found = solve(powers[:, k:], rest, weights)
         kept[k] = dtype(found[0] / unit**k)
         rest = rest - kept[k] * unit**k * powers[:, k]
         if dtype is np.float64 and k == 0:
@@ -64,7 +64,8 @@ def normal_tail(t):
     return mp.exp(t * t / 2) * mp.erfc(t / mp.sqrt(2)) / 2
 
 
-NEAR, LOW, HIGH = LN2 / 2 * mp.mpf("1.0001"), mp.sqrt(mp.mpf(1) / 2) - 1 - mp.mpf("1e-6"), mp.sqrt(2) - 1 + mp.mpf("1e-6")
+NEAR = LN2 / 2 * mp.mpf("1.0001")
+LOW, HIGH = mp.sqrt(mp.mpf(1) / 2) - 1 - mp.mpf("1e-6"), mp.sqrt(2) - 1 + mp.mpf("1e-6")
 QUARTER = mp.pi / 4 * mp.mpf("1.0001")
 TAIL = 3  # the tail's variable is 1 / (t + TAIL)
 ERF_JOIN = mp.mpf("0.875")
@@ -76,12 +77,14 @@ FITS = {
     "EXP2": ("2^r = 1 + r s(r), |r| <= 1/2", FLOAT, 5, -mp.mpf("0.5001"), mp.mpf("0.5001"),
              lambda r: apart(r, lambda r: (mp.power(2, r) - 1) / r, LN2), lambda r: r / mp.power(2, r)),
     "LOG": ("log(1 + f) = f + f^2 q(f), sqrt(1/2) <= 1 + f <= sqrt(2)", FLOAT, 8, LOW, HIGH,
-            lambda f: apart(f, lambda f: (mp.log1p(f) - f) / f**2, -0.5), lambda f: apart(f, lambda f: f * f / mp.log1p(f), 0)),
+            lambda f: apart(f, lambda f: (mp.log1p(f) - f) / f**2, -0.5),
+            lambda f: apart(f, lambda f: f * f / mp.log1p(f), 0)),
     "ERF_NEAR": ("erf(x) = x + x p(x^2), |x| <= 7/8", FLOAT, 6, mp.mpf(0), ERF_JOIN,
                  lambda x: apart(x, lambda x: mp.erf(x) / x - 1, 2 / mp.sqrt(mp.pi) - 1),
                  lambda x: apart(x, lambda x: x / mp.erf(x), mp.sqrt(mp.pi) / 2), lambda x: x * x),
     "ERF_FAR": ("1 - erf(7/8 + u) = 2^(-2 - q(u)), 0 <= u <= 25/8", FLOAT, 7, mp.mpf(0), 4 - ERF_JOIN,
-                lambda u: -2 - mp.log(mp.erfc(ERF_JOIN + u), 2), lambda u: mp.erfc(ERF_JOIN + u) / mp.erf(ERF_JOIN + u)),
+                lambda u: -2 - mp.log(mp.erfc(ERF_JOIN + u), 2),
+                lambda u: mp.erfc(ERF_JOIN + u) / mp.erf(ERF_JOIN + u)),
     "EXPM1": ("e^r - 1 = r + r^2 q(r), |r| <= ln 2 / 2", DOUBLE, 5, -NEAR, NEAR,
               lambda r: apart(r, lambda r: (mp.exp(r) - 1 - r) / r**2, 0.5),
               lambda r: apart(r, lambda r: r * r / mp.expm1(r), 0)),
@@ -94,7 +97,8 @@ FITS = {
     "COS": ("cos r = 1 + r^2 c(r^2), |r| <= pi/4", DOUBLE, 3, mp.mpf(0), QUARTER,
             lambda r: apart(r, lambda r: (mp.cos(r) - 1) / r**2, -0.5), lambda r: r * r / mp.cos(r), lambda r: r * r),
     "TAIL": ("P(Z > t) = e^(-t^2/2) y p(y), y = 1 / (t + 3), 0 <= t <= 14.5", DOUBLE, 10, mp.mpf(0), mp.mpf("14.5"),
-             lambda t: normal_tail(t) * (t + TAIL), lambda t: 1 / (normal_tail(t) * (t + TAIL)), lambda t: 1 / (t + TAIL)),
+             lambda t: normal_tail(t) * (t + TAIL), lambda t: 1 / (normal_tail(t) * (t + TAIL)),
+             lambda t: 1 / (t + TAIL)),
 }
 
 
@@ -107,7 +111,8 @@ def main():
         bits = float(np.log2(error))
         print(f"{name:10}{bits:8.2f}")
         kind, suffix = ("float", "f") if dtype is FLOAT else ("double", "")
-        texts = [float(c).hex().replace("0000000p", "p") + suffix if dtype is FLOAT else float(c).hex() for c in numbers]
+        digits = "0000000p" if dtype is FLOAT else "p"
+        texts = [float(c).hex().replace(digits, "p") + suffix for c in numbers]
         lines += [f"/* {meaning}; within 2^{bits:.1f} */", f"static const {kind} POP_FIT_{name}[{degree + 1}] = {{"]
         lines += ["    " + ", ".join(texts[i:i + 4]) + "," for i in range(0, len(texts), 4)] + ["};", ""]
     (Path(__file__).parent / "coefficients.h").write_text("\n".join([*lines, "#endif", ""]))

@@ -1,7 +1,7 @@
 """The greatest error of every function of `simd/math.h`: ``python tests/simd/worst_errors.py [--step N]``.
 
-With ``--step 1``, the default, over all 2^32 arguments in FP32; prints the table of docs/math.md. The reference is libm in
-float64, itself compared with long double on every 4096th argument. It needs a C compiler.
+With ``--step 1``, the default, over all 2^32 arguments in FP32; prints the table of docs/math.md. The reference is libm
+in float64, itself compared with long double on every 4096th argument. It needs a C compiler.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ def worst(library: ctypes.CDLL, kernel: Kernel, step: int, offset: int = 0) -> F
         parts = list(pool.map(share, shares))
     top = max(parts, key=lambda part: part.error)
     wrong = max(parts, key=lambda part: part.wrong)
-    return Found(top.error, _number(top.at), max(p.doubt for p in parts), sum(p.wrong for p in parts), _number(wrong.wrong_at))
+    doubt, count = max(part.doubt for part in parts), sum(part.wrong for part in parts)
+    return Found(top.error, _number(top.at), doubt, count, _number(wrong.wrong_at))
 
 
 def _number(code: int) -> float:
@@ -117,7 +118,8 @@ def main() -> None:
             found = worst(library, kernel, chosen.step)
             halves = [narrow_worst(library, kernel, dtype) for dtype in (np.float16, ml_dtypes.bfloat16)]
             note = f" **{found.wrong} wrong in kind, as at {found.wrong_at!r}**" if found.wrong else ""
-            print(f"| {op} | {found.error:.4f} | {found.at:.9g} | {halves[0]:.4f} | {halves[1]:.4f} |{note}", flush=True)
+            errors = " | ".join(f"{error:.4f}" for error in halves)
+            print(f"| {op} | {found.error:.4f} | {found.at:.9g} | {errors} |{note}", flush=True)
 
 
 if __name__ == "__main__":
