@@ -19,6 +19,8 @@ __all__ = ["Array", "Operand", "Receiver", "array_operand", "new_result", "opera
 
 Array = np.ndarray[Any, Any]
 Place = tuple[str, int]
+Element = Format | np.dtype[Any]
+"""What the elements of a result are: numbers of a format, or what has no format, such as integers and truth values."""
 
 _ALLOWED = "an array of " + ", ".join(f.name for f in FORMATS)
 
@@ -119,8 +121,9 @@ class Receiver:
     Attributes
     ----------
     array : numpy.ndarray
-        What the program writes: the caller's memory, a new array, or a copy where `out` overlaps an operand.
-    format : Format
+        What the program writes: the caller's memory, a new array, or a copy where `out` overlaps an operand or the program
+        does not take its strides.
+    format : Format or numpy.dtype
     scale : int
         Exponent of the scale at which an 8-bit result is written.
     given : object
@@ -129,31 +132,35 @@ class Receiver:
         The caller's memory, where `array` is a copy of it.
     place : (str, int) or None
         Which argument the memory is.
+    reads : bool
+        Whether the program reads what it writes to.
     """
 
     array: Array
-    format: Format
+    format: Element
     scale: int = 0
     given: Any = None
     view: Array | None = None
     place: Place | None = None
+    reads: bool = False
 
     @property
     def operand(self) -> Operand:
         """What is written, as an operand."""
-        return Operand(self.array, self.format, self.scale)
+        return Operand(self.array, self.format if isinstance(self.format, Format) else None, self.scale)
 
     @property
     def keeps(self) -> bool:
         """Whether a bound call can write to what another such call receives."""
-        return self.given is None or (self.view is None and self.place is not None)
+        return self.given is None or (self.place is not None and not (self.reads and self.view is not None))
 
     def wrapping(self, wrap: Callable[[Array, Any], Any] | None) -> Callable[[Array, Any], Any] | None:
         """Return what makes a new array into the result: that of the op, a `QuarterArray` of a format without a dtype,
         or nothing."""
-        if wrap is not None or self.format.dtype is not None:
+        form = self.format
+        if wrap is not None or not isinstance(form, Format) or form.dtype is not None:
             return wrap
-        return lambda codes, _: QuarterArray(codes, self.format)
+        return lambda codes, _: QuarterArray(codes, form)
 
     def finish(self, wrap: Callable[[Array, Any], Any] | None, first: Any) -> Any:
         """Return the result."""
@@ -165,16 +172,17 @@ class Receiver:
         return self.array if made is None else made(self.array, first)
 
 
-def new_result(shape: tuple[int, ...], fmt: Format, like: Array | None = None) -> Receiver:
+def new_result(shape: tuple[int, ...], fmt: Element, like: Array | None = None) -> Receiver:
     """Return a new array for a result, in C order or laid out like another array."""
-    dtype = fmt.dtype or fmt.code_dtype
+    dtype = (fmt.dtype or fmt.code_dtype) if isinstance(fmt, Format) else fmt
     check_memory("out", f"a result of shape {shape}", math.prod(shape) * dtype.itemsize)
     array = result_array(shape, dtype) if like is None else result_array_like(like, dtype)
     return Receiver(array, fmt)
 
 
-def receive(name: str, out: object, shape: tuple[int, ...], out_dtype: object, default: Format,
-            operands: tuple[Operand | None, ...] = (), in_place: bool = False, reads: bool = False) -> Receiver:
+def receive(name: str, out: object, shape: tuple[int, ...] | None, out_dtype: object, default: Element,
+            operands: tuple[Operand | None, ...] = (), in_place: bool = False, reads: bool = False,
+            contiguous: bool = False) -> Receiver:
     """Return what receives a result: `out`, checked, or a new array.
 
     Parameters
@@ -183,38 +191,54 @@ def receive(name: str, out: object, shape: tuple[int, ...], out_dtype: object, d
         What the caller calls `out`.
     out : object
         Where the result goes: an array, tensor or `QuarterArray` with one scale, of this shape; or None.
-    shape : tuple of int
+    shape : tuple of int or None
+        None for that of `out`.
     out_dtype : object
         The format that the caller asked for, or None.
-    default : Format
-        The result's without one.
+    default : Format or numpy.dtype
+        The result's without one. A dtype must be that of `out`.
     operands : tuple of Operand
         What the program reads. Where `out` overlaps one of them, the result is made in a copy.
     in_place : bool, optional
         Whether the program may write over an operand that is `out` itself, element by element.
     reads : bool, optional
         Whether the program reads what it writes to.
+    contiguous : bool, optional
+        Whether the program writes in C order alone; for an `out` that lies otherwise the result is made in a copy.
     """
     if out is None:
+        assert shape is not None
         return new_result(shape, default if out_dtype is None else format_of(out_dtype, "out_dtype"))
-    array, fmt, scale, keyed = _writable(name, out)
+    array, fmt, scale, keyed = _writable(name, out) if isinstance(default, Format) else _of_dtype(name, out, default)
     if out_dtype is not None and format_of(out_dtype, "out_dtype") != fmt:
         raise bad_argument(name, f"dtype {fmt}", f"out_dtype, which is {out_dtype}")
-    if array.shape != shape:
+    if shape is not None and array.shape != shape:
         raise bad_argument(name, f"shape {array.shape}", f"shape {shape}")
     if not array.flags.writeable:
         raise bad_argument(name, "a read-only array", "a writeable array")
     if overlaps_itself(array):
         raise bad_argument(name, "an array whose elements share memory", "one element to each place")
-    if any(_spoils(array, x, in_place) for x in operands if x is not None):
+    place = (name, 0) if keyed else None
+    lies_wrong = contiguous and not array.flags.c_contiguous
+    if lies_wrong or any(_spoils(array, x, in_place) for x in operands if x is not None):
         copy = temporary(array.shape, array.dtype)
         if reads:
             copy[...] = array
-        return Receiver(copy, fmt, scale, out, array)
-    return Receiver(array, fmt, scale, out, place=(name, 0) if keyed else None)
+        return Receiver(copy, fmt, scale, out, array, place, reads)
+    return Receiver(array, fmt, scale, out, place=place)
 
 
-def _writable(name: str, out: Any) -> tuple[Array, Format, int, bool]:
+def _of_dtype(name: str, out: Any, dtype: np.dtype[Any]) -> tuple[Array, Element, int, bool]:
+    """The memory of an `out` of a dtype, as `_writable` returns it."""
+    if not isinstance(out, np.ndarray) and (isinstance(out, QuarterArray) or not hasattr(out, "__dlpack__")):
+        raise bad_type(name, type(out).__name__, "an array or a tensor")
+    array = as_array(name, out, f"an array of {dtype}")
+    if array.dtype != dtype:
+        raise bad_type(name, f"an array of {array.dtype}", f"one of {dtype}")
+    return array, dtype, 0, type(out) is np.ndarray
+
+
+def _writable(name: str, out: Any) -> tuple[Array, Element, int, bool]:
     """The memory of `out`, its format and scale, and whether it is known by its argument."""
     if isinstance(out, QuarterArray):
         scale = out.uniform_scale()

@@ -45,7 +45,7 @@ class Request:
     tell : callable
         Returns what ran, for a reader, its kernel and its plan: called where somebody listens.
     values : tuple of int
-        The words of `VALUES`, as the face's `values` parameters give them.
+        The words of `VALUES`, as the face's `values` parameters give them; further ones are the same in every such call.
     ready : int
         Address of what makes those words ready; see `BoundCall`.
     wrap : callable, optional
@@ -98,7 +98,7 @@ def travel(face: Face, request: Request, key: Key | None) -> Any:
         more = {} if request.measure is None else request.measure()
         record(Run(face.op.name, what, kernel, seconds, plan, phases, **more))
     elif key is not None:
-        bound = _bound(request, key)
+        bound = _bound(face, request, key)
         if bound is not None:
             face.keep(key, bound)
     return request.receiver.finish(request.wrap, request.first)
@@ -124,7 +124,7 @@ def _array_of(operand: Operand | Array | int | None, receiver: Receiver, words: 
     return array
 
 
-def _bound(request: Request, key: Key) -> BoundCall | None:
+def _bound(face: Face, request: Request, key: Key) -> BoundCall | None:
     """Return the bound call of a request whose arrays are all the call's own, or None."""
     receiver, program = request.receiver, request.program
     if not (program is None or isinstance(program, Executable)) or not receiver.keeps:
@@ -144,5 +144,6 @@ def _bound(request: Request, key: Key) -> BoundCall | None:
     array = receiver.array
     strides = None if array.flags.c_contiguous else array.strides
     program = program if array.size else None
-    wrap = receiver.wrapping(request.wrap)
-    return BoundCall(program, sources if program else [], array.shape, array.dtype, strides, wrap, request.ready, size)
+    own = len(face.values)
+    return BoundCall(program, sources if program else [], array.shape, array.dtype, strides, receiver.wrapping(request.wrap),
+                     request.ready, size, own, request.values[own:], receiver.view is not None)

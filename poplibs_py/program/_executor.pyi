@@ -54,6 +54,9 @@ class BoundCall:
         wrap: Callable[[Array, Any], Any] | None = None,
         values: int = 0,
         bytes: int = 0,
+        own: int = 0,
+        words: tuple[int, ...] = (),
+        copied: bool = False,
     ) -> None: ...
 
 class Key:
@@ -62,6 +65,7 @@ class Key:
 class Face:
     function: Callable[..., Any]
     op: Any
+    values: tuple[str, ...]
     def __init__(
         self,
         function: Callable[..., Any],

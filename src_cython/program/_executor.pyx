@@ -14,6 +14,7 @@ from libc.string cimport memset
 from program.program cimport pop_segment, pop_tile, pop_vertex
 
 import math
+import sys
 
 import numpy as np
 

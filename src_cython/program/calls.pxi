@@ -38,14 +38,14 @@ cdef enum:
     MOST_WORDS = 192
     MOST_HELD = 48
     MOST_ARGUMENTS = 32
-    MOST_VALUES = 4
+    MOST_VALUES = 6
     FEWEST_SLOTS = 16
     MOST_SLOTS = 8192
 
 ctypedef int (*values_function)(int64_t *) except -1
 
 cdef enum:  # what a word stands for
-    NOTHING = 1, ARRAY, SAME, WHOLE, REAL, ROW, MAPPING, OBJECT, WORD
+    NOTHING = 1, ARRAY, SAME, WHOLE, REAL, ROW, MAPPING, OBJECT, WORD, PAIR
 
 cdef enum:  # where an operand of a program comes from, where it is no array of the call
     RESULT = -1, VALUES = -2, CONSTANT = -3
@@ -213,6 +213,7 @@ cdef bint read_value(Reading *r, PyObject *x, int64_t *to) noexcept:
     cdef PyObject *low
     cdef PyObject *high
     cdef uint64_t words[2]
+    cdef int64_t kind = WORD
     if x == <PyObject *>None:
         return put(r, NOTHING, 0)
     if Py_TYPE(<object>x) == &PyTuple_Type and PyTuple_GET_SIZE(<object>x) == 2:
@@ -220,10 +221,11 @@ cdef bint read_value(Reading *r, PyObject *x, int64_t *to) noexcept:
         if not (whole_word(low, &words[0]) and whole_word(high, &words[1]) and (words[0] | words[1]) >> 32 == 0):
             return False
         words[0] |= words[1] << 32
+        kind = PAIR
     elif not whole_word(x, &words[0]):
         return False
     to[0] = <int64_t>words[0]
-    return put(r, WORD, 0)
+    return put(r, kind, 0)
 
 
 cdef bint whole_word(PyObject *x, uint64_t *to) noexcept:
@@ -316,15 +318,23 @@ cdef class BoundCall:
     wrap : callable, optional
         Makes a new array into what is returned, given that array and the call's first argument.
     values : int, optional
-        Address of a function, ``int (int64_t *words)``, that makes the call's words ready, with Python's lock held; it
-        returns -1 with an error set.
+        Address of a function, ``int (int64_t *words)``, that checks the call's words and makes them ready, with Python's
+        lock held; it returns -1 with an error set.
+    bytes : int, optional
+        Of all operands and the result.
+    own, words : int, tuple of int, optional
+        How many of the block's words each call has of its own, and those behind them, which are always the same.
+    copied : bool, optional
+        Whether the result is made in an array in C order, and then copied to what is written to.
     """
 
     cdef Executable executable
     cdef int64_t *words
     cdef int n_words, n_sources, axes
     cdef uint64_t hash
-    cdef bint brief, ordered
+    cdef bint brief, ordered, copied
+    cdef int first_fixed, n_fixed
+    cdef int64_t fixed[MOST_VALUES]
     cdef int sources[MOST_OPERANDS]
     cdef char *constants[MOST_OPERANDS]
     cdef cnp.npy_intp extents[MOST_AXES]
@@ -335,7 +345,7 @@ cdef class BoundCall:
     cdef values_function prepare_values
 
     def __cinit__(self, Executable executable, sources, tuple shape not None, cnp.dtype dtype not None, strides=None,
-                  wrap=None, size_t values=0, int64_t bytes=0):
+                  wrap=None, size_t values=0, int64_t bytes=0, int own=0, tuple words=(), bint copied=False):
         cdef int i
         self.executable, self.dtype, self.wrap = executable, dtype, wrap
         self.axes, self.n_sources = <int>len(shape), <int>len(sources)
@@ -359,6 +369,11 @@ cdef class BoundCall:
                 self.sources[i] = source
         self.brief = executable is not None and executable.threads == 1 and bytes <= BRIEF
         self.prepare_values = <values_function><void *>values
+        self.copied, self.first_fixed, self.n_fixed = copied, own, <int>len(words)
+        if own + self.n_fixed > MOST_VALUES:
+            raise bad_argument("words", words, f"at most {MOST_VALUES - own} words")
+        for i, word in enumerate(words):
+            self.fixed[i] = word
 
     def __dealloc__(self):
         PyMem_Free(self.words)
@@ -377,13 +392,18 @@ cdef class BoundCall:
         cdef char *operands[MOST_OPERANDS]
         cdef int i, source
         cdef object result
-        cdef cnp.ndarray written
+        cdef cnp.ndarray written, given = None
         if r.receiver != NULL:
             result = <object>r.receiver
             written = <cnp.ndarray>r.arrays[r.written]
+            if self.copied:
+                given, written = written, temporary((<object>written).shape, self.dtype)
         else:
             result = written = new_result(self.axes, self.extents, NULL if self.ordered else self.steps, self.dtype,
                                           self.bytes)
+        if self.prepare_values != NULL:
+            memcpy(&r.values[self.first_fixed], self.fixed, self.n_fixed * sizeof(int64_t))
+            self.prepare_values(r.values)
         if self.executable is not None:
             for i in range(self.n_sources):
                 source = self.sources[i]
@@ -395,9 +415,9 @@ cdef class BoundCall:
                     operands[i] = <char *>r.values
                 else:
                     operands[i] = self.constants[i]
-            if self.prepare_values != NULL:
-                self.prepare_values(r.values)
             self.executable.run(operands, self.brief)
+        if given is not None:
+            cnp.PyArray_CopyInto(given, written)
         if self.wrap is not None and r.receiver == NULL:
             return self.wrap(result, <object>subject)
         return result
@@ -434,13 +454,14 @@ cdef class Face:
     written : str or None
         The parameter that is written to.
     values : tuple of str
-        Parameters whose value is no part of the key, at most 4.
+        Parameters whose value is no part of the key, at most 6.
     """
 
     cdef vectorcallfunc vectorcall
     cdef readonly object function, op
     cdef object road
-    cdef tuple names, values
+    cdef tuple names
+    cdef readonly tuple values
     cdef object written
     cdef list slots
     cdef Py_ssize_t count
@@ -451,7 +472,7 @@ cdef class Face:
         code = function.__code__
         self.function, self.road, self.op = function, road, op
         self.names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
-        self.written, self.values = written, values
+        self.written, self.values = written, tuple([sys.intern(name) for name in values])
         if len(self.names) > MOST_ARGUMENTS or len(values) > MOST_VALUES:
             raise bad_argument("function", function.__qualname__, f"at most {MOST_ARGUMENTS} parameters, {MOST_VALUES} values")
         self.slots = [None] * FEWEST_SLOTS
@@ -512,10 +533,19 @@ cdef class Face:
                 return bound
             at = (at + 1) & mask
 
+    cdef inline int value_of(self, PyObject *name) noexcept:
+        """Which of the words that each call has of its own a parameter is, or -1. Names are interned."""
+        cdef int i
+        for i in range(<int>PyTuple_GET_SIZE(self.values)):
+            if PyTuple_GET_ITEM(self.values, i) == name:
+                return i
+        return -1
+
     cdef bint read(self, Reading *r, PyObject *const *args, Py_ssize_t n, PyObject *keywords) except -1:
         """Write the words of a call; False where it has no key."""
         cdef Py_ssize_t i, more = 0 if keywords == NULL else PyTuple_GET_SIZE(<object>keywords)
         cdef PyObject *name
+        cdef int value
         if n + more > MOST_ARGUMENTS or n > PyTuple_GET_SIZE(self.names):
             return False
         put(r, n, SETTINGS.num_threads)
@@ -527,8 +557,9 @@ cdef class Face:
                 if not pop_is_interned(name) or not put_same(r, SAME, name):
                     return False
             r.first_array[i] = r.n_arrays
-            if self.values and (<object>name) in self.values:
-                if not read_value(r, args[i], &r.values[self.values.index(<object>name)]):
+            value = self.value_of(name)
+            if value >= 0:
+                if not read_value(r, args[i], &r.values[value]):
                     return False
                 continue
             if not read_argument(r, args[i]):
