@@ -42,6 +42,8 @@ class Operand:
         Extents of the blocks, where there are some.
     place : (str, int) or None
         Which argument the memory is, and which of its arrays; None for memory of this call alone.
+    gathered : bool
+        Whether the program reads a copy in C order, made in each call.
     """
 
     array: Array
@@ -50,6 +52,7 @@ class Operand:
     scales: Operand | None = None
     block_shape: tuple[int, ...] = ()
     place: Place | None = None
+    gathered: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -59,6 +62,10 @@ class Operand:
     def seen(self, view: Callable[[Array], Array]) -> Operand:
         """Return the operand with its array seen in another way, beginning at the same element."""
         return replace(self, array=view(self.array))
+
+    def in_c_order(self) -> Operand:
+        """Return the operand as a program reads it that takes no strides."""
+        return self if self.array.flags.c_contiguous else replace(self, gathered=True)
 
     def copied(self) -> Operand:
         """Return the operand in memory of its own."""
@@ -255,7 +262,7 @@ def _writable(name: str, out: Any) -> tuple[Array, Element, int, bool]:
 def _spoils(out: Array, read: Operand, in_place: bool) -> bool:
     """Whether writing `out` could change what is still to be read of an operand."""
     source = read.array
-    if not np.may_share_memory(out, source):
+    if read.gathered or not np.may_share_memory(out, source):
         return False
     same = (out.ctypes.data == source.ctypes.data and out.strides == source.strides and out.shape == source.shape
             and out.itemsize == source.itemsize)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..program import BoundCall, Executable, Face, Key, value_words
+from ..program import BoundCall, Executable, Face, Key, copy_of, value_words
 from ..program.record import Run, listening, record
 from .operands import Array, Operand, Receiver
 
@@ -116,7 +116,7 @@ def run_told(op: str, tell: Callable[[], Told], program: Callable[..., Any], *ar
 
 def _array_of(operand: Operand | Array | int | None, receiver: Receiver, words: Array | None) -> Array:
     if isinstance(operand, Operand):
-        return operand.array
+        return np.ascontiguousarray(operand.array) if operand.gathered else operand.array
     if isinstance(operand, np.ndarray):
         return operand
     array = receiver.array if operand == RESULT else words
@@ -136,7 +136,7 @@ def _bound(face: Face, request: Request, key: Key) -> BoundCall | None:
             if operand.place is None:
                 return None
             name, part = operand.place
-            sources.append(key.places[name] + part)
+            sources.append(key.places[name] + part + (copy_of if operand.gathered else 0))
             size += operand.array.nbytes
         else:
             assert operand is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from inspect import unwrap
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ def _kept(chance: float) -> tuple[int, int]:
     return (words - 1, 1) if words else (0, 0)
 
 
-@op("poprand.bernoulli", poplibs="poprand::bernoulli", reference="poprand.reference:bernoulli",
+@op("poprand.bernoulli", poplibs="poprand::bernoulli", reference="poprand.bound:bernoulli_bound",
     bound="poprand.bound:bernoulli_bound", draws="testing.random_calls:bernoulli_calls", values=PLACE)
 def bernoulli(shape: Shape | None, prob: float = 0.5, *, dtype: DTypeLike | Format = np.float32, seed: Seed = None,
               seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None,
@@ -87,11 +86,10 @@ def _chance_and_factor(keep_prob: object, scale: object) -> tuple[float, float]:
 
 def _source(name: str, x: object) -> Operand:
     """Take the input of a dropout, in C order."""
-    taken = array_operand(name, x, "a numpy.ndarray without a mask, or a tensor that DLPack can pass on, of a known format")
-    return taken if taken.array.flags.c_contiguous else taken.copied()
+    return array_operand(name, x).in_c_order()
 
 
-@op("poprand.dropout", poplibs="poprand::dropout", reference="poprand.reference:dropout",
+@op("poprand.dropout", poplibs="poprand::dropout", reference="poprand.bound:dropout_bound",
     bound="poprand.bound:dropout_bound", draws="testing.random_calls:dropout_calls", values=PLACE)
 def dropout(x: Array, keep_prob: float, scale: float | None = None, *, seed: Seed = None, seed_modifier: int = 0,
             stream: Stream = "counter", offset: int = 0, out: Any = None, target: Target | str | None = None,
@@ -171,7 +169,7 @@ def _with_seed(seed: Seed) -> Seed:
     return seed
 
 
-@op("poprand.dropout_gradient", reference="poprand.reference:dropout", bound="poprand.bound:dropout_bound",
+@op("poprand.dropout_gradient", reference="poprand.bound:dropout_bound", bound="poprand.bound:dropout_bound",
     draws="testing.random_calls:dropout_calls", values=PLACE)
 def dropout_gradient(gradient: Array, keep_prob: float, scale: float | None = None, *, seed: Seed,
                      seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None,
@@ -197,7 +195,7 @@ def dropout_gradient(gradient: Array, keep_prob: float, scale: float | None = No
                     tile_mapping)
 
 
-@op("poprand.shaped_dropout", poplibs="poprand::shapedDropout", reference="poprand.reference:shaped_dropout",
+@op("poprand.shaped_dropout", poplibs="poprand::shapedDropout", reference="poprand.bound:shaped_dropout_bound",
     bound="poprand.bound:shaped_dropout_bound", draws="testing.random_calls:shaped_dropout_calls", values=PLACE)
 def shaped_dropout(x: Array, mask_shape: Shape, keep_prob: float, scale: float | None = None, *, seed: Seed = None,
                    seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None,
@@ -232,7 +230,15 @@ def shaped_dropout(x: Array, mask_shape: Shape, keep_prob: float, scale: float |
     >>> bool((y == y[:, :1]).all())
     True
     """
-    ipu, source = is_ipu(stream, target, tile_mapping), _source("x", x)
+    return _shaped_dropout("x", x, mask_shape, keep_prob, scale, seed, seed_modifier, stream, offset, out, target,
+                           tile_mapping)
+
+
+def _shaped_dropout(name: str, x: Any, mask_shape: Shape, keep_prob: object, scale: object, seed: Seed, seed_modifier: int,
+                    stream: Stream, offset: int, out: Any, target: Target | str | None,
+                    tile_mapping: hardware.TileMapping | None) -> Request:
+    """Describe a dropout of the argument of this name by a mask of a shape of its own."""
+    ipu, source = is_ipu(stream, target, tile_mapping), _source(name, x)
     chance, factor = _chance_and_factor(keep_prob, scale)
     values, element, extents = source.array, source.array.dtype, _mask_shape(mask_shape, source.shape)
     receiver = result(values.shape, element, out, (source,), contiguous=not ipu)
@@ -271,10 +277,12 @@ def _mask_shape(mask_shape: Shape, shape: tuple[int, ...]) -> tuple[int, ...]:
     return extents
 
 
-@op("poprand.shaped_dropout_gradient", reference="poprand.reference:shaped_dropout",
+@op("poprand.shaped_dropout_gradient", reference="poprand.bound:shaped_dropout_bound",
     bound="poprand.bound:shaped_dropout_bound", draws="testing.random_calls:shaped_dropout_calls", values=PLACE)
 def shaped_dropout_gradient(gradient: Array, mask_shape: Shape, keep_prob: float, scale: float | None = None, *,
-                            seed: Seed, **options: Any) -> Any:
+                            seed: Seed,
+                            seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None,
+                            target: Target | str | None = None, tile_mapping: hardware.TileMapping | None = None) -> Any:
     """Return the gradient of `shaped_dropout` for its input.
 
     Parameters
@@ -283,11 +291,14 @@ def shaped_dropout_gradient(gradient: Array, mask_shape: Shape, keep_prob: float
         Gradient for the output, shaped like it.
     mask_shape, keep_prob, scale, seed
         As the forward pass was given them; the seed is required.
-    **options
-        The forward pass's other keywords.
+    seed_modifier, stream, offset, target, tile_mapping
+        As the forward pass was given them.
+    out : ndarray, optional
+        Filled and returned; may be `gradient` itself.
 
     Returns
     -------
     ndarray
     """
-    return unwrap(shaped_dropout)(gradient, mask_shape, keep_prob, scale, seed=_with_seed(seed), **options)
+    return _shaped_dropout("gradient", gradient, mask_shape, keep_prob, scale, _with_seed(seed), seed_modifier, stream,
+                           offset, out, target, tile_mapping)

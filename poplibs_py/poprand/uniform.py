@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,7 @@ from .law import PLACE, Law, Place, law_of
 __all__ = ["bits", "bits_law", "log_uniform", "uniform"]
 
 
-@op("poprand.bits", reference="poprand.reference:bits", bound="poprand.bound:bits_bound",
+@op("poprand.bits", reference="poprand.bound:bits_bound", bound="poprand.bound:bits_bound",
     draws="testing.random_calls:bits_calls", values=PLACE)
 def bits(shape: Shape | None, *, dtype: DTypeLike = np.uint32, seed: Seed = None, seed_modifier: int = 0,
          offset: int = 0, out: Any = None) -> Any:
@@ -73,7 +73,7 @@ def bits_law(dtype: Any) -> Law:
     return law_of("bits", "bytes", element)
 
 
-@op("poprand.uniform", poplibs="poprand::uniform", reference="poprand.reference:uniform",
+@op("poprand.uniform", poplibs="poprand::uniform", reference="poprand.bound:uniform_bound",
     bound="poprand.bound:uniform_bound", draws="testing.random_calls:uniform_calls", values=PLACE)
 def uniform(shape: Shape | None, low: float = 0.0, high: float = 1.0, *, dtype: DTypeLike | Format = np.float32,
             seed: Seed = None, seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None,
@@ -142,10 +142,10 @@ def uniform(shape: Shape | None, low: float = 0.0, high: float = 1.0, *, dtype: 
     dtype('int32')
     """
     ipu, element = is_ipu(stream, target, tile_mapping), dtype_of(dtype, (INT32,))
-    if not ipu:
-        law = _uniform(low, high, element)
-        return law.request(result(shape, element, out), Place.of(seed, seed_modifier, offset))
     begin, end = _integer_limits(low, high) if element is INT32 else _limits(low, high, element)
+    if not ipu:
+        law = _uniform_integers(int(begin), int(end)) if element is INT32 else _uniform(begin, end, element)
+        return law.request(result(shape, element, out), Place.of(seed, seed_modifier, offset))
     receiver = result(shape, element, out, contiguous=False)
     machine = hardware.dealer(target, tile_mapping, offset, seed, seed_modifier)
     if element is INT32:
@@ -153,15 +153,17 @@ def uniform(shape: Shape | None, low: float = 0.0, high: float = 1.0, *, dtype: 
     return machine.request(receiver, lambda n: machine.uniform(n, begin, end, element))
 
 
-def _uniform(low: object, high: object, element: np.dtype[Any]) -> Law:
-    if element is INT32:
-        first, last = _integer_limits(low, high)
-        count = last - first + 1
-        return law_of("uniform", "int32", INT32, range=count, threshold=(1 << 64) % count, offset=first)
-    form, (begin, end) = format_of(element), _limits(low, high, element)
+def _uniform_integers(first: int, last: int) -> Law:
+    count = last - first + 1
+    return law_of("uniform", "int32", INT32, range=count, threshold=(1 << 64) % count, offset=first)
+
+
+@lru_cache(maxsize=256)
+def _uniform(begin: float, end: float, element: np.dtype[Any]) -> Law:
+    form = format_of(element)
     start = at_least(begin, element)
     if start > end:
-        raise bad_argument("low", low, f"limits with a {form.name} number between them")
+        raise bad_argument("low", begin, f"limits with a {form.name} number between them")
     bits_drawn = 24 if form is FP32 else 16
     name = "unit" if form in (FP16, BF16) and (begin, end) == (0.0, 1.0) else "uniform"
     return law_of(name, form.name, element, scale=float(np.float32(end - start)) * 2.0**-bits_drawn, shift=start,
@@ -197,7 +199,7 @@ def _integer(name: str, value: object) -> int:
     return whole(name, value, -(1 << 31), (1 << 31) - 1)
 
 
-@op("poprand.log_uniform", poplibs="poprand::logUniform", reference="poprand.reference:log_uniform",
+@op("poprand.log_uniform", poplibs="poprand::logUniform", reference="poprand.bound:log_uniform_bound",
     bound="poprand.bound:log_uniform_bound", draws="testing.random_calls:log_uniform_calls", values=PLACE)
 def log_uniform(shape: Shape | None, low: float, high: float, base: float = math.e, *,
                 dtype: DTypeLike | Format = np.float32, seed: Seed = None, seed_modifier: int = 0,
@@ -239,7 +241,7 @@ def log_uniform(shape: Shape | None, low: float, high: float, base: float = math
     if radix == 1:
         raise bad_argument("base", base, "a positive number other than 1")
     if not ipu:
-        law = _log_uniform(low, high, element)
+        law = _log_uniform(*_log_limits(low, high, 1.0 if element is INT32 else 2.0**-126, element), element)
         return law.request(result(shape, element, out), Place.of(seed, seed_modifier, offset))
     begin, end = _log_limits(low, high, 1.0, element)
     receiver = result(shape, element, out, contiguous=False)
@@ -260,13 +262,13 @@ def _log_limits(low: object, high: object, least: float, dtype: np.dtype[Any]) -
     return begin, end
 
 
-def _log_uniform(low: object, high: object, element: np.dtype[Any]) -> Law:
-    begin, end = _log_limits(low, high, 1.0 if element is INT32 else 2.0**-126, element)
+@lru_cache(maxsize=256)
+def _log_uniform(begin: float, end: float, element: np.dtype[Any]) -> Law:
     form = FP32 if element is INT32 else format_of(element)  # float32 numbers are cut off to the integers
     assert form.dtype is not None
     smallest, largest = at_least(begin, form.dtype), -at_least(-end, form.dtype)
     if smallest > largest:
-        raise bad_argument("low", low, f"limits with a {form.name} number between them")
+        raise bad_argument("low", begin, f"limits with a {form.name} number between them")
     lower = float(np.float32(math.log2(begin)))
     return law_of("log_uniform", "int32" if element is INT32 else form.name, element,
                   scale=float(np.float32(math.log2(end) - lower)) * 2.0**-24, shift=lower, low=smallest, high=largest)

@@ -5,6 +5,7 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 
+copy_of: int
 max_threads: int
 least_bytes: int
 sanitized: bool

@@ -25,9 +25,17 @@ cdef extern from "Python.h":
     PyTypeObject PyLong_Type, PyFloat_Type, PyBool_Type, PyUnicode_Type, PyTuple_Type, PyList_Type, PyDict_Type
     int PyDict_Next(PyObject *mapping, Py_ssize_t *at, PyObject **key, PyObject **value)
     PyObject *PyDict_GetItem(object mapping, object key)  # borrowed; hashing a type cannot fail
+    bint PyObject_TypeCheck(PyObject *value, PyTypeObject *kind)
+    object PyNumber_Index(object value)
     PyObject *PyObject_GetAttr_raw "PyObject_GetAttr"(PyObject *owner, PyObject *name)
     void PyErr_Clear()
     Py_ssize_t PyVectorcall_NARGS(size_t)
+
+cdef extern from "numpy/arrayobject.h":
+    int NPY_HALF  # the last of the types that are NumPy's own
+    PyTypeObject PyGenericArrType_Type, PyIntegerArrType_Type
+    cnp.dtype PyArray_DescrFromScalar(object scalar)
+    void PyArray_ScalarAsCtype(object scalar, void *to)
 
 cdef extern from "program/face.h":
     ctypedef PyObject *(*vectorcallfunc)(PyObject *, PyObject *const *, size_t, PyObject *)
@@ -45,14 +53,18 @@ cdef enum:
 ctypedef int (*values_function)(int64_t *) except -1
 
 cdef enum:  # what a word stands for
-    NOTHING = 1, ARRAY, SAME, WHOLE, REAL, ROW, MAPPING, OBJECT, WORD, PAIR
+    NOTHING = 1, ARRAY, SAME, WHOLE, REAL, ROW, MAPPING, OBJECT, WORD, PAIR, SCALAR
 
 cdef enum:  # where an operand of a program comes from, where it is no array of the call
     RESULT = -1, VALUES = -2, CONSTANT = -3
+    COPY_OF = 64  # added to the number of an array: a copy of it in C order
+
+copy_of = COPY_OF
 
 cdef list LISTENERS = listeners
 cdef object SETTINGS = settings
 cdef object PARTS = "_parts"
+cdef object NUMBERS = frozenset(map(ord, "biuf"))
 cdef dict BY_IDENTITY = {type(None): True, bool: True, type: True}
 cdef dict BY_PARTS = {}
 
@@ -156,6 +168,16 @@ cdef bint read_parts(Reading *r, PyObject *x) noexcept:
     return True
 
 
+cdef bint read_scalar(Reading *r, PyObject *x) noexcept:
+    """Write the type and the bytes of one of NumPy's own numbers."""
+    cdef cnp.dtype dtype = PyArray_DescrFromScalar(<object>x)
+    cdef int64_t word = 0
+    if dtype.type_num > NPY_HALF or dtype.kind not in NUMBERS or dtype.itemsize > sizeof(word):
+        return False
+    PyArray_ScalarAsCtype(<object>x, &word)
+    return put_same(r, SCALAR, <PyObject *>Py_TYPE(<object>x)) and put(r, SCALAR, word)
+
+
 cdef bint read_argument(Reading *r, PyObject *x) noexcept:
     """Write an argument's words; False where it has none."""
     cdef PyTypeObject *kind = Py_TYPE(<object>x)
@@ -205,7 +227,7 @@ cdef bint read_argument(Reading *r, PyObject *x) noexcept:
             if not read_argument(r, key) or not read_argument(r, value):
                 return False
         return True
-    return False
+    return PyObject_TypeCheck(x, &PyGenericArrType_Type) and read_scalar(r, x)
 
 
 cdef bint read_value(Reading *r, PyObject *x, int64_t *to) noexcept:
@@ -229,10 +251,10 @@ cdef bint read_value(Reading *r, PyObject *x, int64_t *to) noexcept:
 
 
 cdef bint whole_word(PyObject *x, uint64_t *to) noexcept:
-    if Py_TYPE(<object>x) != &PyLong_Type:
+    if Py_TYPE(<object>x) != &PyLong_Type and not PyObject_TypeCheck(x, &PyIntegerArrType_Type):
         return False
     try:
-        to[0] = PyLong_AsUnsignedLongLong(<object>x)
+        to[0] = PyLong_AsUnsignedLongLong(PyNumber_Index(<object>x))
     except OverflowError:  # negative, or more than 64 bits: the long way says what is allowed
         return False
     return True
@@ -311,8 +333,8 @@ cdef class BoundCall:
     executable : Executable or None
         None where there is nothing to do.
     sources : sequence of int or numpy.ndarray
-        For each operand of the executable: which of the call's arrays it is, `RESULT`, `VALUES` (the block of words that
-        each call has of its own), or an array that is always the same.
+        For each operand of the executable: which of the call's arrays it is (plus `copy_of`: a copy of that in C order),
+        `RESULT`, `VALUES` (the block of words that each call has of its own), or an array that is always the same.
     shape, dtype, strides : tuple of int, numpy.dtype, tuple of int or None
         Of a new result; in C order without strides.
     wrap : callable, optional
@@ -392,7 +414,8 @@ cdef class BoundCall:
         cdef char *operands[MOST_OPERANDS]
         cdef int i, source
         cdef object result
-        cdef cnp.ndarray written, given = None
+        cdef cnp.ndarray written, source_copy, given = None
+        cdef list gathered = None
         if r.receiver != NULL:
             result = <object>r.receiver
             written = <cnp.ndarray>r.arrays[r.written]
@@ -407,7 +430,11 @@ cdef class BoundCall:
         if self.executable is not None:
             for i in range(self.n_sources):
                 source = self.sources[i]
-                if source >= 0:
+                if source >= COPY_OF:
+                    source_copy = cnp.PyArray_GETCONTIGUOUS(<cnp.ndarray>r.arrays[source - COPY_OF])
+                    gathered = [source_copy, gathered]
+                    operands[i] = <char *>cnp.PyArray_DATA(source_copy)
+                elif source >= 0:
                     operands[i] = <char *>cnp.PyArray_DATA(<cnp.ndarray>r.arrays[source])
                 elif source == RESULT:
                     operands[i] = <char *>cnp.PyArray_DATA(written)
