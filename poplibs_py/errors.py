@@ -190,7 +190,7 @@ def finite(name: str, value: object, low: float = -math.inf, high: float = math.
     1.0
     """
     bounds = "" if low == -math.inf and high == math.inf else f" from {low:g} to {high:g}"
-    if type(value).__name__ in _NO_NUMBERS or isinstance(value, (str, bytes)) or getattr(value, "ndim", 0):
+    if type(value).__name__ in _NO_NUMBERS or isinstance(value, (str, bytes)) or getattr(value, "ndim", None):
         raise bad_type(name, value, "a number")
     try:
         number = float(value)  # type: ignore[arg-type]

@@ -21,6 +21,7 @@ Array = np.ndarray[Any, Any]
 Place = tuple[str, int]
 Element = Format | np.dtype[Any]
 """What the elements of a result are: numbers of a format, or what has no format, such as integers and truth values."""
+Writable = tuple[Array, Element, int, bool]
 
 _ALLOWED = "an array of " + ", ".join(f.name for f in FORMATS)
 
@@ -128,8 +129,8 @@ class Receiver:
     Attributes
     ----------
     array : numpy.ndarray
-        What the program writes: the caller's memory, a new array, or a copy where `out` overlaps an operand or the program
-        does not take its strides.
+        What the program writes: the caller's memory, a new array, or a copy where `out` overlaps an operand or the
+        program does not take its strides.
     format : Format or numpy.dtype
     scale : int
         Exponent of the scale at which an 8-bit result is written.
@@ -144,7 +145,7 @@ class Receiver:
     """
 
     array: Array
-    format: Element
+    format: Any  # an `Element`, of which most ops have one kind alone
     scale: int = 0
     given: Any = None
     view: Array | None = None
@@ -216,7 +217,8 @@ def receive(name: str, out: object, shape: tuple[int, ...] | None, out_dtype: ob
     if out is None:
         assert shape is not None
         return new_result(shape, default if out_dtype is None else format_of(out_dtype, "out_dtype"))
-    array, fmt, scale, keyed = _writable(name, out) if isinstance(default, Format) else _of_dtype(name, out, default)
+    found = _writable(name, out) if isinstance(default, Format) else _of_dtype(name, out, default)
+    array, fmt, scale, keyed = found
     if out_dtype is not None and format_of(out_dtype, "out_dtype") != fmt:
         raise bad_argument(name, f"dtype {fmt}", f"out_dtype, which is {out_dtype}")
     if shape is not None and array.shape != shape:
@@ -235,7 +237,7 @@ def receive(name: str, out: object, shape: tuple[int, ...] | None, out_dtype: ob
     return Receiver(array, fmt, scale, out, place=place)
 
 
-def _of_dtype(name: str, out: Any, dtype: np.dtype[Any]) -> tuple[Array, Element, int, bool]:
+def _of_dtype(name: str, out: Any, dtype: np.dtype[Any]) -> Writable:
     """The memory of an `out` of a dtype, as `_writable` returns it."""
     if not isinstance(out, np.ndarray) and (isinstance(out, QuarterArray) or not hasattr(out, "__dlpack__")):
         raise bad_type(name, type(out).__name__, "an array or a tensor")
@@ -245,7 +247,7 @@ def _of_dtype(name: str, out: Any, dtype: np.dtype[Any]) -> tuple[Array, Element
     return array, dtype, 0, type(out) is np.ndarray
 
 
-def _writable(name: str, out: Any) -> tuple[Array, Element, int, bool]:
+def _writable(name: str, out: Any) -> Writable:
     """The memory of `out`, its format and scale, and whether it is known by its argument."""
     if isinstance(out, QuarterArray):
         scale = out.uniform_scale()

@@ -45,7 +45,8 @@ class Request:
     tell : callable
         Returns what ran, for a reader, its kernel and its plan: called where somebody listens.
     values : tuple of int
-        The words of `VALUES`, as the face's `values` parameters give them; further ones are the same in every such call.
+        The words of `VALUES`, as the face's `values` parameters give them; further ones are the same
+        in every such call.
     ready : int
         Address of what makes those words ready; see `BoundCall`.
     wrap : callable, optional
@@ -125,25 +126,30 @@ def _array_of(operand: Operand | Array | int | None, receiver: Receiver, words: 
 
 
 def _bound(face: Face, request: Request, key: Key) -> BoundCall | None:
-    """Return the bound call of a request whose arrays are all the call's own, or None."""
+    """Return the bound call of a request whose arrays are all the call's own, and take part in it, or None."""
     receiver, program = request.receiver, request.program
     if not (program is None or isinstance(program, Executable)) or not receiver.keeps:
         return None
     sources: list[int | Array] = []
-    size = receiver.array.nbytes
+    size, unused = receiver.array.nbytes, key.read.copy()
     for operand in request.operands:
         if isinstance(operand, Operand):
             if operand.place is None:
                 return None
             name, part = operand.place
-            sources.append(key.places[name] + part + (copy_of if operand.gathered else 0))
+            source = key.places[name] + part
+            unused.discard(source)
+            sources.append(source + (copy_of if operand.gathered else 0))
             size += operand.array.nbytes
         else:
             assert operand is not None
             sources.append(operand)
+    if unused:  # arrays that were read for their numbers, which may be others in the next call
+        return None
     array = receiver.array
     strides = None if array.flags.c_contiguous else array.strides
     program = program if array.size else None
     own = len(face.values)
-    return BoundCall(program, sources if program else [], array.shape, array.dtype, strides, receiver.wrapping(request.wrap),
-                     request.ready, size, own, request.values[own:], receiver.view is not None)
+    wrap, fixed, copied = receiver.wrapping(request.wrap), request.values[own:], receiver.view is not None
+    return BoundCall(program, sources if program else [], array.shape, array.dtype, strides, wrap, request.ready, size,
+                     own, fixed, copied)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -131,19 +131,42 @@ def dropout(x: Array, keep_prob: float, scale: float | None = None, *, seed: See
     >>> sorted(set(y.tolist()))
     [0.0, 2.0]
     """
-    return _dropout("x", x, keep_prob, scale, seed, seed_modifier, stream, offset, out, target, tile_mapping)
+    where = _Where(seed, seed_modifier, stream, offset, target, tile_mapping)
+    return _dropout("x", x, keep_prob, scale, out, where)
 
 
-def _dropout(name: str, x: Any, keep_prob: object, scale: object, seed: Seed, seed_modifier: int, stream: Stream, offset: int,
-             out: Any, target: Target | str | None, tile_mapping: hardware.TileMapping | None) -> Request:
+class _Where(NamedTuple):
+    """The arguments that say where a dropout draws."""
+
+    seed: Seed
+    seed_modifier: int
+    stream: Stream
+    offset: int
+    target: Target | str | None
+    tile_mapping: hardware.TileMapping | None
+
+    @property
+    def is_ipu(self) -> bool:
+        return is_ipu(self.stream, self.target, self.tile_mapping)
+
+    @property
+    def place(self) -> Place:
+        return Place.of(self.seed, self.seed_modifier, self.offset)
+
+    @property
+    def dealer(self) -> hardware.Dealer:
+        return hardware.dealer(self.target, self.tile_mapping, self.offset, self.seed, self.seed_modifier)
+
+
+def _dropout(name: str, x: Any, keep_prob: object, scale: object, out: Any, where: _Where) -> Request:
     """Describe a dropout of the argument of this name."""
-    ipu, source = is_ipu(stream, target, tile_mapping), _source(name, x)
+    ipu, source = where.is_ipu, _source(name, x)
     chance, factor = _chance_and_factor(keep_prob, scale)
     values, element = source.array, source.array.dtype
     receiver = result(values.shape, element, out, (source,), contiguous=not ipu)
     if not ipu:
-        return _dropping(source, chance, factor).request(receiver, Place.of(seed, seed_modifier, offset), source)
-    machine = hardware.dealer(target, tile_mapping, offset, seed, seed_modifier)
+        return _dropping(source, chance, factor).request(receiver, where.place, source)
+    machine = where.dealer
 
     def draw(size: int) -> Array:
         if hardware.sixteen_bits(chance) == hardware.ALWAYS:
@@ -191,8 +214,8 @@ def dropout_gradient(gradient: Array, keep_prob: float, scale: float | None = No
     -------
     ndarray
     """
-    return _dropout("gradient", gradient, keep_prob, scale, _with_seed(seed), seed_modifier, stream, offset, out, target,
-                    tile_mapping)
+    where = _Where(_with_seed(seed), seed_modifier, stream, offset, target, tile_mapping)
+    return _dropout("gradient", gradient, keep_prob, scale, out, where)
 
 
 @op("poprand.shaped_dropout", poplibs="poprand::shapedDropout", reference="poprand.bound:shaped_dropout_bound",
@@ -230,21 +253,20 @@ def shaped_dropout(x: Array, mask_shape: Shape, keep_prob: float, scale: float |
     >>> bool((y == y[:, :1]).all())
     True
     """
-    return _shaped_dropout("x", x, mask_shape, keep_prob, scale, seed, seed_modifier, stream, offset, out, target,
-                           tile_mapping)
+    where = _Where(seed, seed_modifier, stream, offset, target, tile_mapping)
+    return _shaped_dropout("x", x, mask_shape, keep_prob, scale, out, where)
 
 
-def _shaped_dropout(name: str, x: Any, mask_shape: Shape, keep_prob: object, scale: object, seed: Seed, seed_modifier: int,
-                    stream: Stream, offset: int, out: Any, target: Target | str | None,
-                    tile_mapping: hardware.TileMapping | None) -> Request:
+def _shaped_dropout(name: str, x: Any, mask_shape: Shape, keep_prob: object, scale: object, out: Any,
+                    where: _Where) -> Request:
     """Describe a dropout of the argument of this name by a mask of a shape of its own."""
-    ipu, source = is_ipu(stream, target, tile_mapping), _source(name, x)
+    ipu, source = where.is_ipu, _source(name, x)
     chance, factor = _chance_and_factor(keep_prob, scale)
     values, element, extents = source.array, source.array.dtype, _mask_shape(mask_shape, source.shape)
     receiver = result(values.shape, element, out, (source,), contiguous=not ipu)
     size = math.prod(extents)
     if ipu:
-        machine = hardware.dealer(target, tile_mapping, offset, seed, seed_modifier)
+        machine = where.dealer
 
         def draw(_: int) -> Array:
             if hardware.sixteen_bits(chance) == hardware.ALWAYS:
@@ -254,7 +276,7 @@ def _shaped_dropout(name: str, x: Any, mask_shape: Shape, keep_prob: object, sca
             return scaled
 
         return machine.request(receiver, draw, source, size=size)
-    law, all_kept, place = _bernoulli(chance, BOOL), _dropping(source, 1.0, factor), Place.of(seed, seed_modifier, offset)
+    law, all_kept, place = _bernoulli(chance, BOOL), _dropping(source, 1.0, factor), where.place
 
     def drop(given: Array, scaled: Array, words: Array) -> None:
         mask = drawn(law, size, words).reshape(extents)
@@ -282,7 +304,8 @@ def _mask_shape(mask_shape: Shape, shape: tuple[int, ...]) -> tuple[int, ...]:
 def shaped_dropout_gradient(gradient: Array, mask_shape: Shape, keep_prob: float, scale: float | None = None, *,
                             seed: Seed,
                             seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None,
-                            target: Target | str | None = None, tile_mapping: hardware.TileMapping | None = None) -> Any:
+                            target: Target | str | None = None,
+                            tile_mapping: hardware.TileMapping | None = None) -> Any:
     """Return the gradient of `shaped_dropout` for its input.
 
     Parameters
@@ -300,5 +323,5 @@ def shaped_dropout_gradient(gradient: Array, mask_shape: Shape, keep_prob: float
     -------
     ndarray
     """
-    return _shaped_dropout("gradient", gradient, mask_shape, keep_prob, scale, _with_seed(seed), seed_modifier, stream,
-                           offset, out, target, tile_mapping)
+    where = _Where(_with_seed(seed), seed_modifier, stream, offset, target, tile_mapping)
+    return _shaped_dropout("gradient", gradient, mask_shape, keep_prob, scale, out, where)

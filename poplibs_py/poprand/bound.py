@@ -1,9 +1,9 @@
-"""What each call with a seed must give: the counter stream is a function of seed, modifier and index, so a draw has one
-right result, or a ball around it where its distribution is approximated.
+"""What each call with a seed must give: the counter stream is a function of seed, modifier and index, so a draw has
+one right result, or a ball around it where its distribution is approximated.
 
-The arithmetic is repeated as the ops state it: FP32 operations, each rounded, and the errors of the inverse distribution
-functions. The words come from `reference`, which shares no code with the kernels. Calls without a seed and those of a
-modelled IPU have no reference.
+The arithmetic is repeated as the ops state it: FP32 operations, each rounded, and the errors of the inverse
+distribution functions. The words come from `reference`, which shares no code with the kernels. Calls without a seed and
+those of a modelled IPU have no reference.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 Words = np.ndarray[Any, Any]
 
 QUANTILE_ERROR = 2.0**-21
-"""Of an inverse distribution function: the polynomials' own error is below 2^-22 (make_tables.py's fit); seven products and
-sums in FP32, whose terms decay threefold, add less than two roundings of the result."""
+"""Of an inverse distribution function: the polynomials' own error is below 2^-22 (make_tables.py's fit); seven products
+and sums in FP32, whose terms decay threefold, add less than two roundings of the result."""
 
 _MOST = np.float32(2.0**31 - 128)  # the largest float32 below 2^31
 _EXP2_ERROR = 2.0**-22
@@ -110,7 +110,8 @@ def truncated_normal_bound(shape: Any, mean: float = 0.0, std: float = 1.0, alph
     return _quantile(normal_quantile, shape, out, place, dtype, std, mean, inside, outside * 2.0**31)
 
 
-def exponential_bound(shape: Any, scale: float = 1.0, *, dtype: Any = np.float32, out: Any = None, **place: Any) -> Ball:
+def exponential_bound(shape: Any, scale: float = 1.0, *, dtype: Any = np.float32, out: Any = None,
+                      **place: Any) -> Ball:
     """Return exact results and radii of an `exponential` call."""
     return _quantile(exponential_quantile, shape, out, place, dtype, scale, 0.0, least=0.0)
 
@@ -171,8 +172,8 @@ def _words(bits: int, extents: tuple[int, ...], place: dict[str, Any], substream
         raise UnsupportedError(f"stream: got {place['stream']!r}; allowed: 'counter', whose numbers have a reference")
     if place.get("seed") is None:
         raise bad_argument("seed", None, "a seed: what else a call draws depends on those before it")
-    drawn = words(bits, math.prod(extents), place["seed"], place.get("seed_modifier", 0), place.get("offset", 0), substream)
-    return drawn.reshape(extents)
+    modifier, offset = place.get("seed_modifier", 0), place.get("offset", 0)
+    return words(bits, math.prod(extents), place["seed"], modifier, offset, substream).reshape(extents)
 
 
 def _halves(extents: tuple[int, ...], place: dict[str, Any]) -> Words:

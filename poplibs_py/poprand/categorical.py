@@ -127,7 +127,8 @@ def permutation(x: int | Array, *, axis: int = 0, seed: Seed = None, seed_modifi
         order = _order(drawn(law, count, words))
         permuted[...] = order if rows is None else np.take(rows, order, axis=along)
 
-    return Request(permute, (RESULT, VALUES), receiver, lambda: law.told(receiver), law.words(count, place), place.ready)
+    return Request(permute, (RESULT, VALUES), receiver, lambda: law.told(receiver), law.words(count, place),
+                   place.ready)
 
 
 def _order(words: Array) -> Array:

@@ -198,7 +198,8 @@ def _interval(interval: object, count: int) -> tuple[int, int]:
     return begin, end
 
 
-def dealer(target: Target | str | None, mapping: TileMapping | None, offset: int, seed: Seed, seed_modifier: int) -> Dealer:
+def dealer(target: Target | str | None, mapping: TileMapping | None, offset: int, seed: Seed,
+           seed_modifier: int) -> Dealer:
     """Check what says where to draw in ``"ipu"`` mode, and return the op's dealer.
 
     With a seed, the machine's own states are neither read nor changed: that is PopLibs' saving and restoring.

@@ -142,21 +142,23 @@ def words(bits: int, count: int, seed: Any, modifier: int = 0, first: int = 0, s
 
 def normal_quantile(q: Array, side: Array) -> Array:
     """Return the normal number of a tail probability on a side."""
-    z = -ndtri(q / 2)
+    z: Array = -ndtri(q / 2)
     return np.where(side == 1, -z, z)
 
 
 def narrow_normal_quantile(y: Array, side: Array) -> Array:
     """Return the normal number of which another is smaller in magnitude with a probability."""
-    z = np.sqrt(2.0) * erfinv(y)
+    z: Array = np.sqrt(2.0) * erfinv(y)
     return np.where(side == 1, -z, z)
 
 
 def exponential_quantile(q: Array, side: Array) -> Array:
     """Return the exponential number of half a tail probability below or above."""
-    return np.where(side == 1, -np.log1p(-q / 2), -np.log(q / 2))
+    z: Array = np.where(side == 1, -np.log1p(-q / 2), -np.log(q / 2))
+    return z
 
 
 def gumbel_quantile(q: Array, side: Array) -> Array:
     """Return the Gumbel number of half a tail probability below or above."""
-    return np.where(side == 1, -np.log(-np.log(q / 2)), -np.log(-np.log1p(-q / 2)))
+    z: Array = np.where(side == 1, -np.log(-np.log(q / 2)), -np.log(-np.log1p(-q / 2)))
+    return z

@@ -12,7 +12,8 @@ from .hardware import seed_machine
 __all__ = ["set_seed"]
 
 
-def set_seed(seed: Seed, seed_modifier: int = 0, *, stream: Stream = "counter", target: Target | str | None = None) -> None:
+def set_seed(seed: Seed, seed_modifier: int = 0, *, stream: Stream = "counter",
+             target: Target | str | None = None) -> None:
     """Seed the stream that calls without a seed continue.
 
     Corresponds to PopLibs' ``poprand::setSeed``.

@@ -17,7 +17,6 @@ from . import hardware
 from .arguments import (
     INT32,
     LARGEST,
-    Array,
     Seed,
     Shape,
     Stream,

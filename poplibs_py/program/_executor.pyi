@@ -62,6 +62,7 @@ class BoundCall:
 
 class Key:
     places: dict[str, int]
+    read: set[int]
 
 class Face:
     function: Callable[..., Any]

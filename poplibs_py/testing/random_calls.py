@@ -51,7 +51,8 @@ def _places(draw: st.DrawFn, offsets: bool = True) -> dict[str, Any]:
 @st.composite
 def _law(draw: st.DrawFn, numbers: SearchStrategy[tuple[Any, ...]], dtypes: list[str] = _NAMES) -> Call:
     """A shape, numbers of a distribution, and perhaps an array to fill."""
-    shape, given = draw(_SHAPES), draw(numbers)
+    shape: Any = draw(_SHAPES)
+    given = draw(numbers)
     keywords = draw(_places()) | draw(options({"dtype": dtypes}))
     if draw(st.booleans()):
         name = keywords.get("dtype", "float32")

@@ -16,6 +16,8 @@ from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport uint64_t
 from libc.string cimport memcmp, memcpy
 
+import sys
+
 from poplibs_py.program.record import listeners
 
 cdef extern from "Python.h":
@@ -458,12 +460,15 @@ cdef class Key:
     ----------
     places : dict of str to int
         For each argument, the number of the first of its arrays.
+    read : set of int
+        The arrays that are not written to. A program must take them all, for what else was read of one may change.
     """
 
     cdef Reading reading
     cdef uint64_t hash
     cdef object held
     cdef readonly dict places
+    cdef readonly set read
 
 
 @cython.final
@@ -611,6 +616,7 @@ cdef class Face:
             key = Key.__new__(Key)
             key.held = [<object>r.held[i] for i in range(r.n_held)]
             key.places = {names[i]: r.first_array[i] for i in range(n + more)}
+            key.read = {i for i in range(r.n_arrays) if not r.written <= i < r.written_end}
         call = self.function(*positional, **named)
         if known:  # another thread may have changed an array meanwhile
             open_reading(&again)

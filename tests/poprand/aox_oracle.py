@@ -6,10 +6,10 @@ The vectors are those of the facts gathered for this project, computed by progra
 
 from __future__ import annotations
 
-from poplibs_py.poprand.reference import MASK, MODULUS, counter_words, jump, multiply, outputs, power, splitmix, step
+from poplibs_py.poprand.reference import MASK, counter_words, jump, multiply, outputs, power, rotl, splitmix, step
 
-__all__ = ["MASK", "MODULUS", "POWER_OF_TWO_JUMPS", "VECTORS", "counter_words", "ipu_state", "jump", "multiply", "outputs",
-           "power", "prng_seed_write", "splitmix", "step"]
+__all__ = ["MASK", "POWER_OF_TWO_JUMPS", "VECTORS", "counter_words", "ipu_state", "jump", "multiply", "outputs",
+           "power", "prng_seed_write", "rotl", "splitmix", "step"]
 
 POWER_OF_TWO_JUMPS = {
     32: 0x1A5037803D7C09BB << 64 | 0x6D5C8D1A4B1A701E,
