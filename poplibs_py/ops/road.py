@@ -53,6 +53,8 @@ class Request:
         Makes a new array into what is returned, given it and the call's first argument.
     first : object, optional
         That argument.
+    like : Operand, optional
+        An operand that a new result has its shape of, where other calls of the kind have other shapes.
     phases : tuple of str, optional
         What each compute set of the program is called in a `Run`.
     measure : callable, optional
@@ -67,6 +69,7 @@ class Request:
     ready: int = 0
     wrap: Callable[[Array, Any], Any] | None = None
     first: Any = None
+    like: Operand | None = None
     phases: tuple[str, ...] = ()
     measure: Callable[[], dict[str, Any]] | None = None
 
@@ -94,7 +97,7 @@ def travel(face: Face, request: Request, key: Key | None) -> Any:
     began = perf_counter()
     phases = request.run()
     if listening():
-        seconds = perf_counter() - began
+        seconds = sum(phases.values()) if phases else perf_counter() - began
         what, kernel, plan = request.tell()
         more = {} if request.measure is None else request.measure()
         record(Run(face.op.name, what, kernel, seconds, plan, phases, **more))
@@ -131,7 +134,7 @@ def _bound(face: Face, request: Request, key: Key) -> BoundCall | None:
     if not (program is None or isinstance(program, Executable)) or not receiver.keeps:
         return None
     sources: list[int | Array] = []
-    size, unused = receiver.array.nbytes, key.read.copy()
+    size, unused = receiver.array.nbytes, key.plain.copy()
     for operand in request.operands:
         if isinstance(operand, Operand):
             if operand.place is None:
@@ -149,7 +152,13 @@ def _bound(face: Face, request: Request, key: Key) -> BoundCall | None:
     array = receiver.array
     strides = None if array.flags.c_contiguous else array.strides
     program = program if array.size else None
+    like = -1
+    if request.like is not None:
+        if request.like.place is None:
+            return None
+        name, part = request.like.place
+        like = key.places[name] + part
     own = len(face.values)
     wrap, fixed, copied = receiver.wrapping(request.wrap), request.values[own:], receiver.view is not None
     return BoundCall(program, sources if program else [], array.shape, array.dtype, strides, wrap, request.ready, size,
-                     own, fixed, copied)
+                     own, fixed, copied, like)

@@ -10,16 +10,19 @@ import numpy as np
 
 from ..config import settings
 from ..errors import bad_argument, whole
+from ..kernels.records import dtype_of
 from ..kernels.registry import Kernel, select
 from ..ops import RESULT, VALUES, Operand, Receiver, Request, seed_of
 from ..program import Executable
-from ._stream import FROM_DEFAULT, FROM_SEED, LAST, items
+from ._stream import FROM_DEFAULT, FROM_SEED, LAST
 from .arguments import Array
 
 __all__ = ["PLACE", "Law", "Place", "law_of"]
 
 PLACE = ("seed", "seed_modifier", "offset")
 """The parameters that each call has of its own: where in the stream it draws."""
+
+_DEFAULTS = {"scale": 1.0, "slope": 1.0, "range": 1}
 
 ELEMENTS_PER_THREAD = 1 << 16
 """Elements that are worth a thread: 3 to 25 microseconds of work, where a thread that waits costs one or two. Measured:
@@ -65,7 +68,7 @@ class Law:
     dtype : numpy.dtype
         Of the elements.
     numbers : tuple of (str, number)
-        What the kernel reads; see `pop_random_call` in `src_cython/kernels/random/call.h`.
+        What the kernel reads; see `pop_random_call` in `src_cython/records/random.def`.
     """
 
     kernel: Kernel
@@ -106,8 +109,11 @@ class Law:
 
 @lru_cache(maxsize=1024)
 def _program(address: int, reads: bool, numbers: tuple[tuple[str, float], ...], threads: int) -> Executable:
-    shares = items(threads, **dict(numbers))
-    return Executable([[(address, shares, np.arange(threads))]], 3 if reads else 2, threads, 0, 0, threads)
+    items = np.zeros(threads, dtype_of("pop_random_item"))
+    items["share"], items["shares"] = np.arange(threads), threads
+    for name, number in (_DEFAULTS | dict(numbers)).items():
+        items["law"][name] = number
+    return Executable([[(address, items, np.arange(threads))]], 3 if reads else 2, threads, 0, 0, threads)
 
 
 def law_of(op: str, formats: str, dtype: np.dtype[Any], **numbers: float) -> Law:

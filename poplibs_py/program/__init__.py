@@ -2,14 +2,16 @@
 
 import numpy as np
 
-from ..formats import FORMATS, Format
+from ..formats import FORMATS, Format, QuarterArray
 from ..target import Target
 from ._executor import (
     BoundCall,
     Executable,
     Face,
     Key,
+    Remake,
     copy_of,
+    forget_calls,
     guard_arenas,
     key_by_identity,
     key_by_parts,
@@ -26,6 +28,7 @@ from .results import ResultPool, clear_result_pool, result_pool, result_pool_lim
 
 _DTYPES = {type(f.dtype) for f in FORMATS} | {type(np.dtype(code)) for code in np.typecodes["All"]}
 key_by_identity(Format, Target, *_DTYPES)
+key_by_parts(QuarterArray)
 
 __all__ = [
     "BoundCall",
@@ -33,9 +36,11 @@ __all__ = [
     "Face",
     "Key",
     "LayoutMemo",
+    "Remake",
     "ResultPool",
     "clear_result_pool",
     "copy_of",
+    "forget_calls",
     "guard_arenas",
     "key_by_identity",
     "key_by_parts",

@@ -7,10 +7,18 @@ in the program's workspace. Items name operands by number and places in them by 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from kernels.products cimport pop_dot_round, pop_dot_round_at_random, pop_epilogue, pop_epilogue_kernel, pop_format
+from kernels.products cimport pop_dot_round, pop_dot_round_at_random, pop_epilogue_kernel
+from pop_records cimport (
+    pop_epilogue,
+    pop_format,
+    pop_partials_clear,
+    pop_partials_finish,
+    pop_partials_reduce,
+    pop_partials_round,
+)
 from program.program cimport pop_tile
 
-import numpy as np
+from poplibs_py.kernels.records import dtype_of
 
 cdef extern from "kernels/random/aox.h" nogil:
     ctypedef struct pop_aox:
@@ -22,33 +30,14 @@ cdef extern from "kernels/random/aox.h" nogil:
 cdef extern from "kernels/cast/cast.h" nogil:
     int POP_CAST_SUBSTREAM
 
-cdef struct Clear:
-    int64_t operand, first, bytes
+cdef extern from *:
+    """
+    #define POP_RECORDS "records/partials.def"
+    #include "records/structs.h"
+    """
 
-cdef struct Reduce:
-    int64_t operand, first, to, count  # bytes to the first partial and the first sum, and how many sums this item makes
-    int64_t fan_in, step  # partials of a sum, and bytes from one to the next
-    int64_t accumulate  # start from what the result holds
-    int64_t rounding  # address of a rounding kernel, or 0
-
-cdef struct Round:
-    int64_t operand, first, count
-    int64_t place  # of the first sum among those that are rounded together: it draws the random word of this number
-    int64_t seed, draw  # operand of the seed, and what is added to it: each rounding draws bits of its own
-    int64_t rounding
-
-cdef struct Finish:
-    int64_t operand, first, row, rows, cols  # sums: numbers of a row
-    int64_t to, out, out_row, out_col, format, overflow, epilogue  # operand of the result, bytes to the first element
-
-CLEAR = np.dtype([(name, np.int64) for name in ("operand", "first", "bytes")])
-REDUCE = np.dtype([(name, np.int64) for name in (
-    "operand", "first", "to", "count", "fan_in", "step", "accumulate", "rounding")])
-ROUND = np.dtype([(name, np.int64) for name in ("operand", "first", "count", "place", "seed", "draw", "rounding")])
-FINISH = np.dtype([(name, np.int64) for name in (
-    "operand", "first", "row", "rows", "cols", "to", "out", "out_row", "out_col", "format", "overflow", "epilogue")])
-assert CLEAR.itemsize == sizeof(Clear) and REDUCE.itemsize == sizeof(Reduce)
-assert ROUND.itemsize == sizeof(Round) and FINISH.itemsize == sizeof(Finish)
+CLEAR, REDUCE = dtype_of("pop_partials_clear"), dtype_of("pop_partials_reduce")
+ROUND, FINISH = dtype_of("pop_partials_round"), dtype_of("pop_partials_finish")
 
 cdef enum:
     BLOCK = 256
@@ -57,13 +46,13 @@ cdef enum:
 
 cdef void clear(const void *given, const pop_tile *tile) noexcept nogil:
     """Zeros, for sums that no tile makes."""
-    cdef const Clear *item = <const Clear *>given
+    cdef const pop_partials_clear *item = <const pop_partials_clear *>given
     memset(tile.operands[item.operand] + item.first, 0, item.bytes)
 
 
 cdef void reduce(const void *given, const pop_tile *tile) noexcept nogil:
     """Each sum adds its partials in ascending order, in FP32, and is rounded once. It may take the place of its first."""
-    cdef const Reduce *item = <const Reduce *>given
+    cdef const pop_partials_reduce *item = <const pop_partials_reduce *>given
     cdef const char *source
     cdef const float *partial
     cdef float *to
@@ -94,7 +83,7 @@ cdef void reduce(const void *given, const pop_tile *tile) noexcept nogil:
 
 cdef void round_at_random(const void *given, const pop_tile *tile) noexcept nogil:
     """Sums in place, each rounded up or down at random: with the bits of a `cast` of them all."""
-    cdef const Round *item = <const Round *>given
+    cdef const pop_partials_round *item = <const pop_partials_round *>given
     cdef uint64_t seed = (<const uint64_t *>tile.operands[item.seed])[0] + <uint64_t>item.draw
     cdef float *sums = <float *>(tile.operands[item.operand] + item.first)
     cdef uint32_t words[WORDS]
@@ -109,7 +98,7 @@ cdef void round_at_random(const void *given, const pop_tile *tile) noexcept nogi
 
 cdef void finish(const void *given, const pop_tile *tile) noexcept nogil:
     """The result, in its own format and strides, from sums."""
-    cdef const Finish *item = <const Finish *>given
+    cdef const pop_partials_finish *item = <const pop_partials_finish *>given
     cdef const float *sums = <const float *>(tile.operands[item.operand] + item.first)
     cdef pop_epilogue e
     e.format = <const pop_format *>item.format

@@ -17,7 +17,6 @@ import math
 
 import numpy as np
 
-from poplibs_py.config import settings
 from poplibs_py.errors import bad_argument
 
 cnp.import_array()

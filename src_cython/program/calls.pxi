@@ -18,6 +18,8 @@ from libc.string cimport memcmp, memcpy
 
 import sys
 
+from poplibs_py.config import settings
+from poplibs_py.errors import bad_type
 from poplibs_py.program.record import listeners
 
 cdef extern from "Python.h":
@@ -31,6 +33,8 @@ cdef extern from "Python.h":
     object PyNumber_Index(object value)
     PyObject *PyObject_GetAttr_raw "PyObject_GetAttr"(PyObject *owner, PyObject *name)
     void PyErr_Clear()
+    void PyUnicode_InternInPlace(PyObject **text)
+    Py_ssize_t PyUnicode_GET_LENGTH(object text)
     Py_ssize_t PyVectorcall_NARGS(size_t)
 
 cdef extern from "numpy/arrayobject.h":
@@ -43,12 +47,17 @@ cdef extern from "program/face.h":
     ctypedef PyObject *(*vectorcallfunc)(PyObject *, PyObject *const *, size_t, PyObject *)
     void pop_call_directly(PyTypeObject *type, Py_ssize_t offset)
     bint pop_is_interned(PyObject *text)
+    Py_ssize_t pop_slot_offset(object type, object name)
+    void pop_set_slot(object owner, Py_ssize_t offset, PyObject *value)
+    PyObject *pop_get_slot(object owner, Py_ssize_t offset)
 
 cdef enum:
     MOST_WORDS = 192
     MOST_HELD = 48
     MOST_ARGUMENTS = 32
     MOST_VALUES = 6
+    LONGEST_TEXT = 64
+    FLAGS = cnp.NPY_ARRAY_ALIGNED | cnp.NPY_ARRAY_WRITEABLE
     FEWEST_SLOTS = 16
     MOST_SLOTS = 8192
 
@@ -71,20 +80,29 @@ cdef dict BY_IDENTITY = {type(None): True, bool: True, type: True}
 cdef dict BY_PARTS = {}
 
 
+cdef int64_t generation = 0
+
+
+def forget_calls():
+    """Make no call ready that was before: for tests that change what programs are made of."""
+    global generation
+    generation += 1
+
+
 def key_by_identity(*kinds):
     """Take objects of these types into keys by their identity: they do not change, and few of them are made."""
     for kind in kinds:
         BY_IDENTITY[kind] = True
 
 
-def key_by_parts(*kinds):
-    """Take objects of these types into keys by their ``_parts``.
+def key_by_parts(kind, written=0):
+    """Take objects of a type into keys by their ``_parts``.
 
     That is a tuple: first what all objects have in common that a program does not tell apart (found again by identity;
-    see `functools.lru_cache`), then the arrays that programs run on, which lie as that says.
+    see `functools.lru_cache`), then the arrays that programs run on, which lie as that says. `written` is the number of
+    the array that a result is written to where the object is an ``out``.
     """
-    for kind in kinds:
-        BY_PARTS[kind] = True
+    BY_PARTS[kind] = written
 
 
 cdef struct Reading:
@@ -96,13 +114,15 @@ cdef struct Reading:
     int64_t values[MOST_VALUES]
     int first_array[MOST_ARGUMENTS]
     int n_words, n_held, n_arrays, n_owned
-    int written, written_end  # the arrays of what is written to
-    PyObject *receiver
+    int written  # which array is
+    int64_t plain  # a bit for each array that is an argument itself
+    PyObject *receiver  # what holds it
 
 
 cdef inline void open_reading(Reading *r) noexcept:
     r.n_words = r.n_held = r.n_arrays = r.n_owned = 0
-    r.written = r.written_end = -1
+    r.written = -1
+    r.plain = 0
     r.receiver = NULL
     memset(r.values, 0, sizeof(r.values))
 
@@ -118,8 +138,7 @@ cdef bint read_array(Reading *r, PyObject *x) noexcept:
     cdef int n = r.n_words, axes = cnp.PyArray_NDIM(array)
     if n + 2 + 2 * axes > MOST_WORDS or r.n_arrays >= MOST_OPERANDS or r.n_held >= MOST_HELD:
         return False
-    r.words[n] = (ARRAY | axes << 8 | <int64_t>(cnp.PyArray_FLAGS(array) & (cnp.NPY_ARRAY_ALIGNED
-                                                                         | cnp.NPY_ARRAY_WRITEABLE)) << 16)
+    r.words[n] = ARRAY | axes << 8 | <int64_t>(cnp.PyArray_FLAGS(array) & FLAGS) << 16
     r.words[n + 1] = <int64_t><size_t>cnp.PyArray_DESCR(array)
     memcpy(&r.words[n + 2], cnp.PyArray_DIMS(array), axes * sizeof(int64_t))
     memcpy(&r.words[n + 2 + axes], cnp.PyArray_STRIDES(array), axes * sizeof(int64_t))
@@ -127,6 +146,7 @@ cdef bint read_array(Reading *r, PyObject *x) noexcept:
     r.held[r.n_held] = <PyObject *>cnp.PyArray_DESCR(array)
     r.n_held += 1
     r.arrays[r.n_arrays] = x
+    r.plain |= <int64_t>1 << r.n_arrays
     r.n_arrays += 1
     return True
 
@@ -180,6 +200,18 @@ cdef bint read_scalar(Reading *r, PyObject *x) noexcept:
     return put_same(r, SCALAR, <PyObject *>Py_TYPE(<object>x)) and put(r, SCALAR, word)
 
 
+cdef bint read_text(Reading *r, PyObject *x) noexcept:
+    """Texts of the same letters are one object once they are interned; those in the source mostly are."""
+    if not pop_is_interned(x):
+        if r.n_owned >= MOST_ARGUMENTS or PyUnicode_GET_LENGTH(<object>x) > LONGEST_TEXT:
+            return False
+        Py_INCREF(<object>x)
+        PyUnicode_InternInPlace(&x)
+        r.owned[r.n_owned] = x
+        r.n_owned += 1
+    return put_same(r, SAME, x)
+
+
 cdef bint read_argument(Reading *r, PyObject *x) noexcept:
     """Write an argument's words; False where it has none."""
     cdef PyTypeObject *kind = Py_TYPE(<object>x)
@@ -200,8 +232,8 @@ cdef bint read_argument(Reading *r, PyObject *x) noexcept:
     if kind == &PyLong_Type:
         word = PyLong_AsLongLongAndOverflow(<object>x, &overflow)
         return not overflow and put(r, WHOLE, word)
-    if kind == &PyUnicode_Type:  # another text of the same letters takes the long way
-        return pop_is_interned(x) and put_same(r, SAME, x)
+    if kind == &PyUnicode_Type:
+        return read_text(r, x)
     if PyDict_GetItem(BY_PARTS, <object>kind) != NULL:
         return read_parts(r, x)
     if PyDict_GetItem(BY_IDENTITY, <object>kind) != NULL:
@@ -298,7 +330,7 @@ cdef bint read_overlaps(Reading *r) noexcept:
     cdef cnp.ndarray out = <cnp.ndarray>r.arrays[r.written]
     reach_of(out, &low, &high)
     for i in range(r.n_arrays):
-        if r.written <= i < r.written_end:
+        if i == r.written:
             continue
         reach_of(<cnp.ndarray>r.arrays[i], &first, &end)
         if low < end and first < high:
@@ -339,6 +371,8 @@ cdef class BoundCall:
         `RESULT`, `VALUES` (the block of words that each call has of its own), or an array that is always the same.
     shape, dtype, strides : tuple of int, numpy.dtype, tuple of int or None
         Of a new result; in C order without strides.
+    like : int, optional
+        Which of the call's arrays a new result has its shape of, in place of `shape`.
     wrap : callable, optional
         Makes a new array into what is returned, given that array and the call's first argument.
     values : int, optional
@@ -354,7 +388,7 @@ cdef class BoundCall:
 
     cdef Executable executable
     cdef int64_t *words
-    cdef int n_words, n_sources, axes
+    cdef int n_words, n_sources, axes, like
     cdef uint64_t hash
     cdef bint brief, ordered, copied
     cdef int first_fixed, n_fixed
@@ -369,8 +403,9 @@ cdef class BoundCall:
     cdef values_function prepare_values
 
     def __cinit__(self, Executable executable, sources, tuple shape not None, cnp.dtype dtype not None, strides=None,
-                  wrap=None, size_t values=0, int64_t bytes=0, int own=0, tuple words=(), bint copied=False):
+                  wrap=None, size_t values=0, int64_t bytes=0, int own=0, tuple words=(), bint copied=False, int like=-1):
         cdef int i
+        self.like = like
         self.executable, self.dtype, self.wrap = executable, dtype, wrap
         self.axes, self.n_sources = <int>len(shape), <int>len(sources)
         if self.axes > MOST_AXES or self.n_sources >= MOST_OPERANDS:
@@ -411,6 +446,12 @@ cdef class BoundCall:
         self.keep.append(key.held)
         return 0
 
+    cdef void take_shape(self, cnp.ndarray like) noexcept:
+        cdef int i
+        self.bytes = cnp.PyArray_SIZE(like) * self.dtype.itemsize
+        for i in range(self.axes):
+            self.extents[i] = cnp.PyArray_DIM(like, i)
+
     cdef object run(self, Reading *r, PyObject *subject):
         """Run on the arrays of a call, and return its result."""
         cdef char *operands[MOST_OPERANDS]
@@ -424,6 +465,8 @@ cdef class BoundCall:
             if self.copied:
                 given, written = written, temporary((<object>written).shape, self.dtype)
         else:
+            if self.like >= 0:
+                self.take_shape(<cnp.ndarray>r.arrays[self.like])
             result = written = new_result(self.axes, self.extents, NULL if self.ordered else self.steps, self.dtype,
                                           self.bytes)
         if self.prepare_values != NULL:
@@ -453,6 +496,49 @@ cdef class BoundCall:
 
 
 @cython.final
+cdef class Remake:
+    """Makes objects of a class with slots like another but for some of them: a result like its operand.
+
+    Parameters
+    ----------
+    kind : type
+    same : tuple of str
+        Slots that stay.
+    changed : tuple of str
+        Slots whose values a call is given, after the object.
+    """
+
+    cdef object kind
+    cdef Py_ssize_t same[MOST_ARGUMENTS]
+    cdef Py_ssize_t changed[MOST_ARGUMENTS]
+    cdef int n_same, n_changed
+
+    def __init__(self, kind, tuple same, tuple changed):
+        cdef int i
+        self.kind, self.n_same, self.n_changed = kind, <int>len(same), <int>len(changed)
+        for i, name in enumerate((*same, *changed)):
+            offset = pop_slot_offset(kind, name)
+            if offset < 0 or i >= MOST_ARGUMENTS:
+                raise bad_argument("slots", name, f"at most {MOST_ARGUMENTS} slots of {kind.__name__}")
+            if i < self.n_same:
+                self.same[i] = offset
+            else:
+                self.changed[i - self.n_same] = offset
+
+    def __call__(self, source, *values):
+        """Return an object like `source`, which is of the class."""
+        cdef int i
+        if type(source) is not self.kind or len(values) != self.n_changed:
+            raise bad_type("source", source, f"a {self.kind.__name__}, and {self.n_changed} values")
+        made = self.kind.__new__(self.kind)
+        for i in range(self.n_same):
+            pop_set_slot(made, self.same[i], pop_get_slot(source, self.same[i]))
+        for i in range(self.n_changed):
+            pop_set_slot(made, self.changed[i], PyTuple_GET_ITEM(values, i))
+        return made
+
+
+@cython.final
 cdef class Key:
     """What a call is found again by.
 
@@ -460,15 +546,16 @@ cdef class Key:
     ----------
     places : dict of str to int
         For each argument, the number of the first of its arrays.
-    read : set of int
-        The arrays that are not written to. A program must take them all, for what else was read of one may change.
+    plain : set of int
+        The arrays that are arguments themselves, but for what is written to. A program must take them all: numbers that
+        were read of one may change.
     """
 
     cdef Reading reading
     cdef uint64_t hash
     cdef object held
     cdef readonly dict places
-    cdef readonly set read
+    cdef readonly set plain
 
 
 @cython.final
@@ -581,13 +668,15 @@ cdef class Face:
         if n + more > MOST_ARGUMENTS or n > PyTuple_GET_SIZE(self.names):
             return False
         put(r, n, SETTINGS.num_threads)
+        put(r, NOTHING, generation)
         for i in range(n + more):
             if i < n:
                 name = PyTuple_GET_ITEM(self.names, i)
             else:
                 name = PyTuple_GET_ITEM(<object>keywords, i - n)
-                if not pop_is_interned(name) or not put_same(r, SAME, name):
+                if not read_text(r, name):
                     return False
+                name = r.held[r.n_held - 1]  # interned
             r.first_array[i] = r.n_arrays
             value = self.value_of(name)
             if value >= 0:
@@ -597,8 +686,8 @@ cdef class Face:
             if not read_argument(r, args[i]):
                 return False
             if name == <PyObject *>self.written and r.n_arrays > r.first_array[i]:
-                r.receiver, r.written, r.written_end = args[i], r.first_array[i], r.n_arrays
-        return r.receiver == NULL or read_overlaps(r)
+                r.receiver, r.written = args[i], r.first_array[i] + BY_PARTS.get(type(<object>args[i]), 0)
+        return r.receiver == NULL or (cnp.PyArray_ISWRITEABLE(<cnp.ndarray>r.arrays[r.written]) and read_overlaps(r))
 
     cdef object first_call(self, Reading *r, bint known, PyObject *const *args, Py_ssize_t n, PyObject *keywords):
         """The long way: describe the call, and have it done and kept."""
@@ -616,7 +705,7 @@ cdef class Face:
             key = Key.__new__(Key)
             key.held = [<object>r.held[i] for i in range(r.n_held)]
             key.places = {names[i]: r.first_array[i] for i in range(n + more)}
-            key.read = {i for i in range(r.n_arrays) if not r.written <= i < r.written_end}
+            key.plain = {i for i in range(r.n_arrays) if r.plain >> i & 1 and i != r.written}
         call = self.function(*positional, **named)
         if known:  # another thread may have changed an array meanwhile
             open_reading(&again)

@@ -1,32 +1,19 @@
-"""The counter stream between a call and its kernel: seeds become places of the stream, numbers become work items.
+"""The counter stream between a call and its kernel: seeds become places of the stream.
 
 `src_cython/kernels/random/aox.h` defines the stream. What `ready` addresses point to runs before every call, with
 Python's lock held, which therefore guards the default stream.
 """
 
-cimport numpy as cnp
 from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+from pop_records cimport pop_random_place
 
 import numpy as np
 
 from poplibs_py.errors import bad_argument, whole
 
-cnp.import_array()
-
-cdef extern from "kernels/random/call.h" nogil:
-    ctypedef struct pop_random_place:
-        uint64_t start[2]
-        int64_t first, count, per_row, unit
-    ctypedef struct pop_random_call:
-        uint64_t start[2]
-        int64_t first, count
-        float scale, shift, low, high, slope, intercept
-        uint32_t bound, one
-        uint64_t range, threshold
-        int64_t offset
-    ctypedef struct pop_random_item:
-        int64_t share, shares
-        pop_random_call law
+cdef extern from "kernels/random/call.h":
+    pass
 
 cdef extern from "kernels/random/aox.h" nogil:
     ctypedef unsigned long long pop_polynomial  # of 128 bits
@@ -90,19 +77,3 @@ cdef int from_default(int64_t *words) except -1:
 
 FROM_SEED = <size_t><void *>from_seed
 FROM_DEFAULT = <size_t><void *>from_default
-
-
-def items(int shares, *, float scale=1, float shift=0, float low=0, float high=0, float slope=1, float intercept=0,
-          uint32_t bound=0, uint32_t one=0, uint64_t range=1, uint64_t threshold=0, int64_t offset=0):
-    """Return a work item for each share of an array, with the numbers that its kernel reads.
-
-    See `pop_random_call` in `src_cython/kernels/random/call.h`.
-    """
-    cdef cnp.ndarray table = np.zeros(shares, f"V{sizeof(pop_random_item)}")
-    cdef pop_random_item *item = <pop_random_item *>cnp.PyArray_DATA(table)
-    cdef pop_random_call law = pop_random_call([0, 0], 0, 0, scale, shift, low, high, slope, intercept, bound, one, range,
-                                               threshold, offset)
-    cdef int i
-    for i from 0 <= i < shares:  # `range` is one of the numbers
-        item[i] = pop_random_item(i, shares, law)
-    return table

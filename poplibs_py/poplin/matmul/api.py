@@ -70,7 +70,7 @@ def matmul(
     strict_memory: bool = False,
     half_passes: int = 4,
     target: Target | str | None = None,
-    seed: int | None = None,
+    seed: Any = None,
     options: Mapping[str, Any] | None = None,
 ) -> Any:
     """Multiply matrices: ``activation(alpha * a @ b + bias)``.
@@ -113,11 +113,11 @@ def matmul(
         On a matrix unit FP16 takes four passes for exact products; three leave out the product of the low parts, which
         adds an error of at most ``2^-14 |a| |b|`` a product.
     target : Target or str, optional
-        The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the numbers are those of its plan:
-        see `poplibs_py.poplin.matmul.modelled.matmul_modelled`.
-    seed : int, optional
-        On a modelled machine, round stochastically from this seed where its plan rounds to half; by default to
-        nearest even. This CPU rounds products to nearest even only.
+        The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the numbers are those of its plan, in
+        the order of sums that `poplibs_py.poplin.matmul.modelled.work` tells: operands of one type, no epilogue.
+    seed : int or (int, int), optional
+        On a modelled machine, round stochastically from this seed where tiles exchange half partial sums and at the
+        result; by default to nearest even. This CPU rounds products to nearest even only.
     options : mapping, optional
         PopLibs' option keys, such as ``{"availableMemoryProportion": 0.3}``.
 

@@ -15,6 +15,7 @@ import numpy as np
 from ....config import settings
 from ....formats import FP16, FP32, Format
 from ....kernels import select
+from ....kernels.records import infinite_overflow
 from ....program import Executable
 from ....target import Target
 from .. import _partials
@@ -238,7 +239,7 @@ class _Lowering:
             _partials.FINISH, operand=self.workspace, first=self.reduced + 4 * width * (group * extent + first), row=n,
             rows=1 if along else count, cols=count if along else n, to=_OUT, out=group * out.batch[0] + first * step,
             out_row=out.row, out_col=out.column, format=format_record(out.format).ctypes.data,
-            overflow=kernel_overflow(out.format),
+            overflow=infinite_overflow(out.format),
             epilogue=select("dot", "epilogue", f"float32->{out.format}").kernel.address,
         ).ravel()  # fmt: skip
         self._add("cast output", _partials.FINISH_VERTEX, items, np.arange(items.size) * len(self.tiles) // items.size)
@@ -253,11 +254,6 @@ def _items(kind: np.dtype[np.void], **fields: Any) -> Array:
     for name, values in fields.items():
         items[name] = values
     return items
-
-
-def kernel_overflow(f: Format) -> int:
-    """How the epilogue treats numbers beyond a format: infinity where it has one, else NaN."""
-    return 2 if f.has_infinity else 1
 
 
 def _packed(operand: MatrixLayout) -> int:
