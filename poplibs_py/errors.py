@@ -35,6 +35,7 @@ __all__ = [
     "bad_option",
     "bad_type",
     "described",
+    "finite",
     "flag",
     "instance",
     "one_of",
@@ -156,8 +157,8 @@ def flag(name: str, value: object) -> bool:
     return bool(value)
 
 
-def whole(name: str, value: object, low: int, high: int, what: str = "") -> int:
-    """Return a whole number within bounds, both allowed, or raise.
+def whole(name: str, value: object, low: int | None = None, high: int | None = None, what: str = "") -> int:
+    """Return a whole number within bounds, where there are any, both allowed, or raise.
 
     Examples
     --------
@@ -165,16 +166,41 @@ def whole(name: str, value: object, low: int, high: int, what: str = "") -> int:
     >>> whole("seed", 7, 0, 9)
     7
     """
-    allowed = f"a whole number from {low} to {high}{what}"
+    if type(value) is int and (low is None or high is None or low <= value <= high):
+        return value
+    allowed = "a whole number" + ("" if low is None else f" from {low} to {high}") + what
     try:
         number = None if type(value).__name__ in ("bool", "bool_") else operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
+    except Exception:  # whatever an object of somebody else's raises
         number = None
     if number is None:
         raise bad_type(name, value, allowed)
-    if not low <= number <= high:
+    if low is not None and high is not None and not low <= number <= high:
         raise bad_argument(name, number, allowed)
     return number
+
+
+def finite(name: str, value: object, low: float = -math.inf, high: float = math.inf) -> float:
+    """Return a finite number within bounds, both allowed, or raise; arrays of no dimensions are numbers.
+
+    Examples
+    --------
+    >>> from poplibs_py.errors import finite
+    >>> finite("prob", 1, 0.0, 1.0)
+    1.0
+    """
+    bounds = "" if low == -math.inf and high == math.inf else f" from {low:g} to {high:g}"
+    if type(value).__name__ in _NO_NUMBERS or isinstance(value, (str, bytes)) or getattr(value, "ndim", None):
+        raise bad_type(name, value, "a number")
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except OverflowError:
+        raise bad_argument(name, value, f"a finite number{bounds}") from None
+    except Exception:
+        raise bad_type(name, value, "a number") from None
+    if not (math.isfinite(number) and low <= number <= high):
+        raise bad_argument(name, value, f"a finite number{bounds}")
+    return number + 0.0  # minus zero counts as zero
 
 
 def instance(name: str, value: object, kind: type | tuple[type, ...], allowed: str) -> None:
@@ -274,6 +300,7 @@ _PACKAGE = __name__.partition(".")[0]
 WARNINGS = f"{_PACKAGE}.warnings"
 """The logger of warnings."""
 
+_NO_NUMBERS = ("bool", "bool_", "complex64", "complex128", "clongdouble", "complex256")
 _LONGEST = 200
 _BRIEF = reprlib.Repr()
 _BRIEF.maxlist = _BRIEF.maxtuple = _BRIEF.maxset = _BRIEF.maxfrozenset = _BRIEF.maxdict = _BRIEF.maxarray = 4
