@@ -120,7 +120,6 @@ PLAIN = {
     "random/_draw.pyx": "poplibs_py.poprand._draw",
     "random/_generator.pyx": "poplibs_py.poprand._generator",
     "random/_workers.pyx": "poplibs_py.poprand._workers",
-    "popsparse/_layout.pyx": "poplibs_py.popsparse.products._layout",
     "popsparse/_pattern.pyx": "poplibs_py.popsparse._pattern",
     "popsparse/_transpose.pyx": "poplibs_py.popsparse._transpose",
 }

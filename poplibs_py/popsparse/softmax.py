@@ -18,7 +18,7 @@ from ..kernels.registry import Kernel, select
 from ..program import Executable, result_array
 from ..program.record import Run, listening, record
 from .matrix import BlockSparseMatrix
-from .products.operands import check_matrix
+from .operands import check_matrix
 from .values import SCALE_LIMITS, as_format, as_scale
 
 __all__ = ["bs_softmax", "bs_softmax_grad", "bs_softmax_in_place"]
