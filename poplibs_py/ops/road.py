@@ -52,6 +52,8 @@ class Request:
         Makes a new array into what is returned, given it and the call's first argument.
     first : object, optional
         That argument.
+    like : Operand, optional
+        What the result is shaped like, where calls that differ in that are of one kind.
     """
 
     program: Callable[..., Any] | None
@@ -62,6 +64,7 @@ class Request:
     ready: int = 0
     wrap: Callable[[Array, Any], Any] | None = None
     first: Any = None
+    like: Operand | None = None
 
 
 def travel(face: Face, request: Request, key: Key | None) -> Any:
@@ -114,8 +117,14 @@ def _bound(request: Request, key: Key) -> BoundCall | None:
         else:
             assert operand is not None
             sources.append(operand)
+    like = -1
+    if request.like is not None:
+        if request.like.place is None:
+            return None
+        name, part = request.like.place
+        like = key.places[name] + part
     array = receiver.array
     strides = None if array.flags.c_contiguous else array.strides
     program = program if array.size else None
     return BoundCall(program, sources if program else [], array.shape, array.dtype, strides, receiver.wrapping(request.wrap),
-                     request.ready, size)
+                     request.ready, size, like)

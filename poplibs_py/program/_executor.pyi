@@ -53,6 +53,7 @@ class BoundCall:
         wrap: Callable[[Array, Any], Any] | None = None,
         values: int = 0,
         bytes: int = 0,
+        like: int = -1,
     ) -> None: ...
 
 class Key:

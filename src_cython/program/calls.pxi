@@ -318,6 +318,8 @@ cdef class BoundCall:
     values : int, optional
         Address of a function, ``int (int64_t *words)``, that makes the call's words ready, with Python's lock held; it
         returns -1 with an error set.
+    like : int, optional
+        Which of the call's arrays says the shape of the result, in place of `shape`.
     """
 
     cdef Executable executable
@@ -332,12 +334,13 @@ cdef class BoundCall:
     cdef int64_t bytes
     cdef cnp.dtype dtype
     cdef object keep, wrap
+    cdef int like
     cdef values_function prepare_values
 
     def __cinit__(self, Executable executable, sources, tuple shape not None, cnp.dtype dtype not None, strides=None,
-                  wrap=None, size_t values=0, int64_t bytes=0):
+                  wrap=None, size_t values=0, int64_t bytes=0, int like=-1):
         cdef int i
-        self.executable, self.dtype, self.wrap = executable, dtype, wrap
+        self.executable, self.dtype, self.wrap, self.like = executable, dtype, wrap, like
         self.axes, self.n_sources = <int>len(shape), <int>len(sources)
         if self.axes > MOST_AXES or self.n_sources >= MOST_OPERANDS:
             raise bad_argument("shape", shape, f"at most {MOST_AXES} axes, and {MOST_OPERANDS - 1} operands")
@@ -372,6 +375,16 @@ cdef class BoundCall:
         self.keep.append(key.held)
         return 0
 
+    cdef bint suits(self, Reading *r) noexcept:
+        """Whether what a call writes to has the shape of the result, where an array says which that is."""
+        cdef cnp.ndarray like
+        cdef cnp.ndarray out
+        if self.like < 0 or r.receiver == NULL:
+            return True
+        like, out = <cnp.ndarray>r.arrays[self.like], <cnp.ndarray>r.arrays[r.written]
+        return cnp.PyArray_NDIM(like) == cnp.PyArray_NDIM(out) and memcmp(
+            cnp.PyArray_DIMS(like), cnp.PyArray_DIMS(out), cnp.PyArray_NDIM(like) * sizeof(cnp.npy_intp)) == 0
+
     cdef object run(self, Reading *r, PyObject *subject):
         """Run on the arrays of a call, and return its result."""
         cdef char *operands[MOST_OPERANDS]
@@ -381,6 +394,10 @@ cdef class BoundCall:
         if r.receiver != NULL:
             result = <object>r.receiver
             written = <cnp.ndarray>r.arrays[r.written]
+        elif self.like >= 0:
+            written = <cnp.ndarray>r.arrays[self.like]
+            result = written = new_result(cnp.PyArray_NDIM(written), cnp.PyArray_DIMS(written), NULL, self.dtype,
+                                          cnp.PyArray_SIZE(written) * <int64_t>self.dtype.itemsize)
         else:
             result = written = new_result(self.axes, self.extents, NULL if self.ordered else self.steps, self.dtype,
                                           self.bytes)
@@ -581,7 +598,7 @@ cdef PyObject *call_face(PyObject *called, PyObject *const *args, size_t nargsf,
             known = face.read(&r, args, n, keywords)
             if known:
                 bound = face.find(&r)
-        if bound is not None:
+        if bound is not None and bound.suits(&r):
             result = bound.run(&r, args[0] if n else <PyObject *>None)
         else:
             result = face.first_call(&r, known, args, n, keywords)

@@ -55,7 +55,7 @@ def sddmm_request(w: BlockSparseMatrix, dy: Any, x: Any, out: Any, out_dtype: An
         return what, f"{plan.kernel.name} ({plan.kernel.level})", plan
 
     operands = stored.offsets, stored.columns, left, right, RESULT
-    made = Request(program(plan) if receiver.array.size else None, operands, receiver, tell)
+    made = Request(program(plan) if receiver.array.size else None, operands, receiver, tell, like=stored.values)
     return made if plan.fits else unkept(made)
 
 
