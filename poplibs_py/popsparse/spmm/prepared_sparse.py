@@ -68,7 +68,7 @@ class PreparedSparse(Immutable):
         if operand.order is not None:
             arrays.append(operand.order.array)
         self._set(matrix=w, side=side, _plan=plan, _values=values,
-                  _parts=(_kind(w._kinds, operand.transposed, compute), *arrays),
+                  _parts=(_kind(w._kinds, side, operand.transposed, compute), *arrays),
                   _operand=_ready_operand(operand, arrays, compute))
         self.refresh()
 
