@@ -145,3 +145,21 @@ def test_results_are_in_the_format_of_all_ops():
         assert {format_of(y).name for y in made} == {name}
         grad = static.sparse_grad_w(matrix(), np.ones((8, 6), format_of(w_name).dtype), x)
         assert format_of(grad).name == name
+
+
+def test_an_output_is_not_resized_during_a_call():
+    """NumPy refuses, as of any array that is in use; with ``refcheck=False`` the caller answers for it."""
+    w, x, out = matrix(), np.ones((8, 6), np.float32), np.zeros((8, 6), np.float32)
+
+    class Bias:
+        refused = False
+
+        def __array__(self, dtype=None, copy=None):
+            with pytest.raises(ValueError, match="resize"):
+                out.resize((1, 1))
+            self.refused = True
+            return np.zeros(8, np.float32)
+
+    bias = Bias()
+    assert_same_bits(static.sparse_dense_matmul(w, x, out=out, bias=bias), w @ x)
+    assert bias.refused
