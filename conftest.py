@@ -1,4 +1,4 @@
-"""Runs the Python examples of the documentation's pages as tests.
+"""Runs the Python examples of the documentation's pages as tests, and says how many processes share the tests.
 
 Each ```` ```python ```` block of ``README.md`` and ``docs/**/*.md`` is run in order, all blocks of a page in one
 namespace. A block with ``>>>`` prompts is a doctest; one without is code that must run.
@@ -7,6 +7,7 @@ namespace. A block with ``>>>`` prompts is a doctest; one without is code that m
 from __future__ import annotations
 
 import doctest
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,18 @@ collect_ignore_glob = ["**/conftest.py"]  # no doctests there, and Python takes 
 _FENCE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _NEEDS_TORCH = re.compile(r"^(>>> )?import torch$", re.MULTILINE)
 _FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+MOST_WORKERS = 8  # each takes the memory of a whole suite, and runs products on every CPU
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """What ``-n auto`` means: a worker for each CPU; none where times are taken, output is shown or tests are named."""
+    alone = config.getoption("benchmark_enable") or config.getoption("capture") == "no"
+    if alone or all("::" in argument for argument in config.args):
+        return 0
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cpus, MOST_WORKERS)
 
 
 def pytest_collect_file(parent: pytest.Collector, file_path: Path) -> pytest.Collector | None:

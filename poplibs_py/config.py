@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from .errors import bad_argument
+from .errors import bad_argument, whole
 
 __all__ = ["LEVELS", "LOG_LEVELS", "MOST_RESULT_POOL", "Settings", "read_settings", "settings", "thread_limit"]
 
@@ -132,8 +132,7 @@ def thread_limit(count: int) -> Iterator[None]:
     ...     settings.num_threads
     1
     """
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 256:
-        raise bad_argument("count", count, "a whole number from 1 to 256")
+    count = whole("count", count, 1, 256)
     before = settings.num_threads
     object.__setattr__(settings, "num_threads", count)
     try:

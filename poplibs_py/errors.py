@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import logging
+import math
 import operator
 import reprlib
 import sys
@@ -188,21 +189,34 @@ def instance(name: str, value: object, kind: type | tuple[type, ...], allowed: s
         raise bad_type(name, value, allowed)
 
 
-def real(name: str, value: object, allowed: str = "a number") -> float:
-    """Return a number as float, NumPy's too, or raise; infinities and NaNs are numbers.
+def real(name: str, value: object, allowed: str = "a number", low: float | None = None,
+         high: float | None = None) -> float:
+    """Return a number as float, NumPy's too, or raise.
+
+    Infinities and NaNs are numbers; only finite ones lie within bounds, which are allowed themselves. The number is
+    compared as Python's float: NumPy would convert a bound to the type of its scalar, where it may overflow.
 
     Examples
     --------
+    >>> import numpy as np
     >>> from poplibs_py.errors import real
     >>> real("alpha", 2)
     2.0
+    >>> real("oversize", np.float16(3), "a number from 0 to 1e300", 0, 1e300)
+    3.0
     """
     if isinstance(value, bool) or not isinstance(value, Real):
         raise bad_type(name, value, allowed)
     try:
-        return float(value)
+        number = float(value)
     except OverflowError:
         raise bad_argument(name, value, allowed) from None
+    if low is None and high is None:
+        return number
+    above, below = low is None or low <= number, high is None or number <= high
+    if not (math.isfinite(number) and above and below):
+        raise bad_argument(name, value, allowed)
+    return number
 
 
 def all_of(name: str, values: object, kind: type | tuple[type, ...], allowed: str) -> list[Any]:

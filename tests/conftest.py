@@ -8,15 +8,22 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from poplibs_py.kernels import _cpu
 
-settings.register_profile("dev", max_examples=50, deadline=None)
-settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True,
+# The same examples in every ordinary run, whoever runs it; others are looked for nightly. None are kept between runs.
+settings.register_profile("ordinary", max_examples=50, deadline=None, derandomize=True, database=None,
                           suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("level", parent=settings.get_profile("ci"), max_examples=15)
-settings.register_profile("nightly", max_examples=5000, deadline=None)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))
+settings.register_profile("level", parent=settings.get_profile("ordinary"), max_examples=15)
+settings.register_profile("nightly", parent=settings.get_profile("ordinary"), max_examples=5000, derandomize=False,
+                          print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ordinary"))
+
+# hypothesis also draws numbers from the sources of modules that happen to be loaded and lie neither in "site-packages"
+# nor below a folder "tests": examples would depend on what ran before, and on where the clone lies.
+if hasattr(providers, "_get_local_constants"):
+    providers._get_local_constants = lambda: providers._local_constants
 
 
 @pytest.fixture(autouse=True)
@@ -30,8 +37,8 @@ def float_control_is_left_alone() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The folder of golden plans and real matrices that is not part of the repository."""
+    """The folder of real matrices that is not part of the repository."""
     root = Path(os.environ.get("POPLIBS_SHARED", Path(__file__).parents[2] / "shared")) / "data"
     if not root.is_dir():
-        pytest.skip("the golden plans and DLMC matrices are not beside this checkout")
+        pytest.skip("the DLMC matrices are not beside this checkout: POPLIBS_SHARED names the folder with data/dlmc")
     return root

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
-from ..errors import bad_argument
+from ..errors import whole
 from .registry import kernels, select
 
 __all__ = ["peak_flop_rate", "peak_of", "peak_probes"]
@@ -38,8 +38,7 @@ def peak_probes(threads: int = 1) -> dict[str, Probe]:
     >>> peak_probes()["float32"]() > 0
     True
     """
-    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
-        raise bad_argument("threads", threads, "a whole number of at least 1")
+    threads = whole("threads", threads, 1, 256)
     units = dict.fromkeys(kernel.formats for kernel in kernels("peak") if kernel.op == "fma")
     return {unit: _probe(select("peak", "fma", unit).kernel.address, threads) for unit in units}
 

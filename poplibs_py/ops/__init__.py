@@ -4,7 +4,8 @@ from .machine import host_target, target_of
 from .operands import Array, Operand, Receiver, array_operand, new_result, operand, receive, result_format
 from .plans import compiled, unchanged
 from .record import Op, catalogue, located, op
-from .road import RESULT, VALUES, Request, travel
+from .road import RESULT, VALUES, Request, run_told, travel
+from .seeds import seed_of
 
 __all__ = [
     "RESULT",
@@ -24,6 +25,8 @@ __all__ = [
     "operand",
     "receive",
     "result_format",
+    "run_told",
+    "seed_of",
     "target_of",
     "travel",
     "unchanged",

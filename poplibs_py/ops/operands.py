@@ -74,7 +74,7 @@ def array_operand(name: str, value: object, allowed: str = _ALLOWED) -> Operand:
     array = as_array(name, value, allowed, np.float32)
     found = next((f for f in FORMATS if f.dtype == array.dtype), None)
     if found is None:
-        hint = f'; see its astype("float32")' if array.dtype == np.float64 else ""
+        hint = '; see its astype("float32")' if array.dtype == np.float64 else ""
         raise bad_type(name, f"dtype {array.dtype}", allowed + hint)
     if not array.dtype.isnative:
         raise bad_type(name, f"dtype {array.dtype.str}", "the machine's own byte order")

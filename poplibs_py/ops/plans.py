@@ -33,7 +33,8 @@ def unchanged(plan: P, again: Callable[[], P]) -> P:
         expected = again()
     if expected is plan:
         return plan
-    changed = [f.name for f in fields(cast(Any, plan)) if f.compare and getattr(plan, f.name) != getattr(expected, f.name)]
+    names = [f.name for f in fields(cast(Any, plan)) if f.compare]
+    changed = [name for name in names if getattr(plan, name) != getattr(expected, name)]
     if changed:
         raise bad_argument("plan", f"a plan with changes: {changed[0]}", "a plan as the planner returned it")
     return plan

@@ -1,14 +1,15 @@
-"""The record of an op, and the catalogue: one table of all ops, from which everything that goes through them is made."""
+"""The record of an op, and the catalogue: one table of all ops, which whatever goes through them reads."""
 
 from __future__ import annotations
 
+import difflib
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, TypeVar, cast
 
-from ..errors import UnsupportedError
+from ..errors import UnsupportedError, bad_argument, bad_type
 from ..program import Face
 from .road import travel
 
@@ -54,11 +55,6 @@ class Op:
     values: tuple[str, ...] = ()
 
     @property
-    def short(self) -> str:
-        """The name in its library."""
-        return self.name.partition(".")[2].replace(".", "_").removeprefix("static_")
-
-    @property
     def face(self) -> Any:
         """The public function."""
         module, _, name = self.name.rpartition(".")
@@ -85,6 +81,22 @@ class Catalogue(Mapping[str, Op]):
 
     def __len__(self) -> int:
         return len(self._whole())
+
+    def find(self, name: str) -> Op:
+        """Return the op of a name, or of the end of one: ``"matmul"``, ``"static.sparse_dense_matmul"``.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If there is none, or more than one; the message lists them, or the nearest.
+        """
+        if not isinstance(name, str):
+            raise bad_type("op", name, "the name of an op")
+        names = [full for full in self if full == name or full.endswith(f".{name}")]
+        if name in names or len(names) == 1:
+            return self[name if name in names else names[0]]
+        near = names or difflib.get_close_matches(name, [full.rpartition(".")[2] for full in self]) or list(self)
+        raise bad_argument("op", name, ", ".join(map(repr, near)))
 
     def _whole(self) -> dict[str, Op]:
         for library in LIBRARIES:

@@ -18,7 +18,7 @@ from ..program import BoundCall, Executable, Face, Key, value_words
 from ..program.record import Run, listening, record
 from .operands import Array, Operand, Receiver
 
-__all__ = ["RESULT", "VALUES", "Request", "travel"]
+__all__ = ["RESULT", "VALUES", "Request", "run_told", "travel"]
 
 RESULT: Literal[-1] = -1
 """In a request's operands: what receives the result."""
@@ -53,7 +53,11 @@ class Request:
     first : object, optional
         That argument.
     like : Operand, optional
-        What the result is shaped like, where calls that differ in that are of one kind.
+        An operand that a new result has its shape of, where other calls of the kind have other shapes.
+    phases : tuple of str, optional
+        What each compute set of the program is called in a `Run`.
+    measure : callable, optional
+        Returns what else a `Run` tells, by the names of its attributes.
     """
 
     program: Callable[..., Any] | None
@@ -65,29 +69,52 @@ class Request:
     wrap: Callable[[Array, Any], Any] | None = None
     first: Any = None
     like: Operand | None = None
+    phases: tuple[str, ...] = ()
+    measure: Callable[[], dict[str, Any]] | None = None
+
+    def run(self) -> dict[str, float]:
+        """Run the program once, and return the wall seconds of each of its phases, where somebody listens."""
+        program, receiver = self.program, self.receiver
+        if program is None or not receiver.array.size:
+            return {}
+        words = value_words(self.ready, self.values) if VALUES in self._codes() else None
+        arrays = [_array_of(x, receiver, words) for x in self.operands]
+        if not (self.phases and isinstance(program, Executable) and listening()):
+            program(*arrays)
+            return {}
+        seconds: dict[str, float] = {}
+        for phase, taken in zip(self.phases, program.timed(*arrays), strict=True):
+            seconds[phase] = seconds.get(phase, 0.0) + float(taken)
+        return seconds
+
+    def _codes(self) -> list[int]:
+        return [x for x in self.operands if isinstance(x, int)]
 
 
 def travel(face: Face, request: Request, key: Key | None) -> Any:
     """Run what a face described, tell whoever listens, and keep it for the next call with this key."""
-    receiver = request.receiver
     began = perf_counter()
-    phases = None
-    if request.program is not None and receiver.array.size:
-        words = value_words(request.ready, request.values) if VALUES in _kinds(request) else None
-        phases = request.program(*(_array_of(x, receiver, words) for x in request.operands))
+    phases = request.run()
     if listening():
+        seconds = sum(phases.values()) if phases else perf_counter() - began
         what, kernel, plan = request.tell()
-        more = phases if isinstance(phases, dict) else {}
-        record(Run(face.op.name, what, kernel, perf_counter() - began, plan, **more))
+        more = {} if request.measure is None else request.measure()
+        record(Run(face.op.name, what, kernel, seconds, plan, phases, **more))
     elif key is not None:
         bound = _bound(request, key)
         if bound is not None:
             face.keep(key, bound)
-    return receiver.finish(request.wrap, request.first)
+    return request.receiver.finish(request.wrap, request.first)
 
 
-def _kinds(request: Request) -> list[int]:
-    return [x for x in request.operands if isinstance(x, int)]
+def run_told(op: str, tell: Callable[[], Told], program: Callable[..., Any], *arrays: Array) -> None:
+    """Run a program that is no call of an op, such as the packing of an operand, and tell whoever listens."""
+    began = perf_counter()
+    program(*arrays)
+    if listening():
+        seconds = perf_counter() - began
+        what, kernel, plan = tell()
+        record(Run(op, what, kernel, seconds, plan))
 
 
 def _array_of(operand: Operand | Array | int | None, receiver: Receiver, words: Array | None) -> Array:
@@ -117,14 +144,15 @@ def _bound(request: Request, key: Key) -> BoundCall | None:
         else:
             assert operand is not None
             sources.append(operand)
+    array = receiver.array
+    strides = None if array.flags.c_contiguous else array.strides
+    program = program if array.size else None
     like = -1
     if request.like is not None:
         if request.like.place is None:
             return None
         name, part = request.like.place
         like = key.places[name] + part
-    array = receiver.array
-    strides = None if array.flags.c_contiguous else array.strides
-    program = program if array.size else None
-    return BoundCall(program, sources if program else [], array.shape, array.dtype, strides, receiver.wrapping(request.wrap),
-                     request.ready, size, like)
+    wrap = receiver.wrapping(request.wrap)
+    return BoundCall(program, sources if program else [], array.shape, array.dtype, strides, wrap, request.ready, size,
+                     like)

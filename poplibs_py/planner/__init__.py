@@ -14,19 +14,19 @@ from .sweep import Sweep, SweepPoint, sweep
 
 __all__ = [
     "POPLIBS_PROPORTION",
-    "Memory",
     "UNBOUNDED",
     "Considered",
     "Explanation",
     "Fit",
+    "Memory",
     "Objective",
     "PlanCache",
     "PlanConstraints",
     "Sweep",
     "SweepPoint",
     "climb",
-    "within",
     "fit",
     "preplan",
     "sweep",
+    "within",
 ]

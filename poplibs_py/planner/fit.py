@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
-from ..errors import MemoryBoundError, all_of, bad_argument, bad_type
+from ..errors import MemoryBoundError, all_of, bad_argument, whole
 from .sweep import Plannable, SweepPoint, check_problem, sweep
 
 __all__ = ["Fit", "fit"]
@@ -91,10 +91,7 @@ def fit(
     >>> fit(layers, 100_000).temp_bytes <= 100_000
     True
     """
-    if isinstance(memory, bool) or not isinstance(memory, int):
-        raise bad_type("memory", memory, "an integer number of bytes")
-    if memory < 0:
-        raise bad_argument("memory", memory, "0 or more")
+    memory = whole("memory", memory, 0, 1 << 62, " bytes")
     problems = all_of("problems", problems, object, "a sequence of problems")
     for problem in problems:
         check_problem("problems", problem)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ..errors import MemoryBoundError, MemoryBoundWarning, bad_argument, bad_type, flag, warn, whole
+from ..errors import MemoryBoundError, MemoryBoundWarning, bad_type, flag, real, warn, whole
 from ..target import Target, memory_bound
 
 __all__ = ["POPLIBS_PROPORTION", "Memory", "climb", "within"]
@@ -35,12 +34,9 @@ class Memory:
     strict: bool = False
 
     def __post_init__(self) -> None:
-        share = self.proportion
-        if share is not None:
-            if isinstance(share, bool) or not isinstance(share, (int, float)):
-                raise bad_type("available_memory_proportion", share, "a number, or None")
-            if not (math.isfinite(share) and 0 <= share <= 2**32):
-                raise bad_argument("available_memory_proportion", share, "a finite number, 0 or more")
+        if self.proportion is not None:
+            share = real("available_memory_proportion", self.proportion, "a finite number, 0 or more", 0, 2**32)
+            object.__setattr__(self, "proportion", share)
         flag("strict_memory", self.strict)
 
     def limit(self, target: Target) -> int | None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from ..errors import bad_argument, bad_type
+from ..errors import bad_argument, bad_type, real
 
 __all__ = ["Plannable", "Planned", "Sweep", "SweepPoint", "check_problem", "check_proportion", "sweep"]
 
@@ -147,8 +146,4 @@ def check_problem(name: str, problem: object) -> None:
 
 def check_proportion(value: object) -> float:
     """A proportion as a float, checked."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise bad_type("proportions", value, "numbers")
-    if not (math.isfinite(value) and value >= 0):
-        raise bad_argument("proportions", value, "finite numbers, 0 or more")
-    return float(value)
+    return real("proportions", value, "finite numbers, 0 or more", 0)

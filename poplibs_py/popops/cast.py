@@ -15,7 +15,7 @@ from ..formats import FORMATS, FP32, Format, QuarterArray, format_of
 from ..formats.arrays import as_array
 from ..formats.reference import Overflow, Rounding, default_overflow
 from ..formats.scales import auto_scale, checked_block_shape, checked_scale
-from ..program import overlaps_itself, result_array, result_array_like
+from ..program import overlaps_itself, result_array_like
 from ..program.record import Run, listeners, record
 from ._cast_plan import OVERFLOWS, ROUNDINGS, CastPlan
 from ._integers import INTEGER_ROUNDINGS, integer_dtype, write_integers

@@ -18,7 +18,7 @@ from ..target.host_memory import check_memory
 from . import convert, host, interop, io
 from .elements import blocks_of_elements
 from .matrix_market import read_mtx, write_mtx
-from .parts import index_places, kinds_of, parts_of
+from .parts import BLOCKS, index_places, kinds_of, parts_of
 from .pattern import BlockPattern, as_block_shape, as_extent
 from .values import (
     as_format,
@@ -597,4 +597,4 @@ def _rebuild(pattern: BlockPattern, blocks: Array, format: Format, scale: int | 
     return matrix.T if is_transposed else matrix
 
 
-key_by_parts(BlockSparseMatrix)
+key_by_parts(BlockSparseMatrix, BLOCKS)

@@ -29,7 +29,8 @@ def kinds_of(pattern: BlockPattern, format: Format, scale: int | Array) -> Kinds
     All patterns for which programs have as much room are one kind.
     """
     one = scale if isinstance(scale, int) else None
-    return _kinds(pattern.shape, pattern.block_shape, pattern.groups, room_for(pattern.n_blocks), format, one)
+    rows = room_for(pattern.longest_row)
+    return _kinds(pattern.shape, pattern.block_shape, pattern.groups, room_for(pattern.n_blocks), rows, format, one)
 
 
 @lru_cache(maxsize=4096)

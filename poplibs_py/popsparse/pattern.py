@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import bad_argument, bad_type, whole
+from ..errors import bad_argument, bad_type, real, whole
 from ..formats.arrays import as_array
 from ..immutable import Immutable, frozen, settle
 from ..target.host_memory import check_memory
@@ -149,6 +149,11 @@ class BlockPattern(Immutable):
         return int(self.column_indices.size)
 
     @property
+    def longest_row(self) -> int:
+        """Stored blocks of the block row that has most."""
+        return int(np.diff(self.row_offsets).max(initial=0))
+
+    @property
     def density(self) -> float:
         """Stored blocks divided by all blocks; 0 where there is none."""
         everywhere = self.groups * self.block_rows * self.block_columns
@@ -242,12 +247,11 @@ def as_block_shape(block_shape: object) -> tuple[int, int]:
 
 def block_count(density: object, blocks: int) -> int:
     """Return how many of `blocks` blocks make up a density, rounded up."""
-    if isinstance(density, bool) or not isinstance(density, (int, float, np.number)) or not 0 <= density <= 1:
-        raise bad_argument("density", density, "a number from 0 to 1")
+    share = real("density", density, "a number from 0 to 1", 0, 1)
     # Rounded first, so that 0.07 of 100 is 7 though the product is a little more.
-    count = max(math.ceil(round(float(density) * blocks, 6)), int(density > 0 and blocks > 0))
+    count = max(math.ceil(round(share * blocks, 6)), int(share > 0 and blocks > 0))
     if count > MAX_EXTENT:
-        raise bad_argument("density", f"{density}, which is {count} blocks", f"at most {MAX_EXTENT} blocks")
+        raise bad_argument("density", f"{share}, which is {count} blocks", f"at most {MAX_EXTENT} blocks")
     return count
 
 

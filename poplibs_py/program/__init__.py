@@ -2,13 +2,15 @@
 
 import numpy as np
 
-from ..formats import FORMATS, Format
+from ..formats import FORMATS, Format, QuarterArray
 from ..target import Target
 from ._executor import (
     BoundCall,
     Executable,
     Face,
     Key,
+    Remake,
+    forget_calls,
     guard_arenas,
     key_by_identity,
     key_by_parts,
@@ -23,7 +25,9 @@ from ._memo import LayoutMemo
 from .operands import overlaps_itself
 from .results import ResultPool, clear_result_pool, result_pool, result_pool_limit
 
-key_by_identity(Format, Target, *{type(f.dtype) for f in FORMATS}, *{type(np.dtype(code)) for code in np.typecodes["All"]})
+_DTYPES = {type(f.dtype) for f in FORMATS} | {type(np.dtype(code)) for code in np.typecodes["All"]}
+key_by_identity(Format, Target, *_DTYPES)
+key_by_parts(QuarterArray)
 
 __all__ = [
     "BoundCall",
@@ -31,8 +35,10 @@ __all__ = [
     "Face",
     "Key",
     "LayoutMemo",
+    "Remake",
     "ResultPool",
     "clear_result_pool",
+    "forget_calls",
     "guard_arenas",
     "key_by_identity",
     "key_by_parts",

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ..errors import bad_argument, bad_type
+from ..errors import whole
 
 __all__ = ["describe"]
 
@@ -19,10 +19,7 @@ def describe(threads: int | None) -> dict[str, Any]:
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if threads is None:
         threads = available
-    if isinstance(threads, bool) or not isinstance(threads, int):
-        raise bad_type("threads", threads, "an integer")
-    if threads < 1:
-        raise bad_argument("threads", threads, "at least 1")
+    threads = whole("threads", threads, 1, 2**31 - 1)
     return {
         "name": "host",
         "kind": "host",

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import InvalidTypeError, bad_argument, bad_option, bad_type, one_of
+from ..errors import InvalidTypeError, bad_argument, bad_option, bad_type, one_of, real, whole
 from . import host_machine
 
 __all__ = ["TYPE_SIZES", "Target", "resolve_target"]
@@ -22,6 +22,7 @@ _IPU2_UNITS: ConvUnits = (
     ("half", "float", 8),
     ("half", "half", 16),
 )
+_RATE = "a finite positive number below 2**62"
 _POSITIVE = [
     "tiles",
     "bytes_per_tile",
@@ -113,11 +114,13 @@ class Target:
     def __post_init__(self) -> None:
         for field in _POSITIVE:
             value = getattr(self, field)
-            is_rate = field in ("exchange_bytes_per_cycle", "clock_hz")
-            if isinstance(value, bool) or not isinstance(value, (int, float) if is_rate else int):
-                raise bad_type(field, value, "a number" if is_rate else "an integer")
-            if not 0 < value < 2**62:  # no NaN either
-                raise bad_argument(field, value, "a finite positive number below 2**62")
+            if field in ("exchange_bytes_per_cycle", "clock_hz"):
+                number: float = real(field, value, _RATE, 0, 2**62)
+                if not number:
+                    raise bad_argument(field, value, _RATE)
+            else:
+                number = whole(field, value, 1, 2**62 - 1)
+            object.__setattr__(self, field, number)
         if self.data_path_bits % 32:
             raise bad_argument("data_path_bits", self.data_path_bits, "a multiple of 32")
         if self.kind not in ("ipu", "host"):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 
-from ..errors import bad_argument, bad_type, instance
+from ..errors import instance, real
 from .machine import Target
 
 __all__ = ["TileBytes", "memory_bound"]
@@ -27,11 +26,8 @@ def memory_bound(target: Target, proportion: float) -> int | None:
     383385
     """
     instance("target", target, Target, "a Target")
-    if isinstance(proportion, bool) or not isinstance(proportion, (int, float)):
-        raise bad_type("available_memory_proportion", proportion, "a number")
-    if not (math.isfinite(proportion) and 0 <= proportion <= 2**32):
-        raise bad_argument("available_memory_proportion", proportion, "a finite number, 0 or more")
-    available = target.bytes_per_tile * float(proportion)
+    share = real("available_memory_proportion", proportion, "a finite number, 0 or more", 0, 2**32)
+    available = target.bytes_per_tile * share
     return None if available == 0 else int(available)
 
 

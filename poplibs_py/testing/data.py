@@ -141,8 +141,9 @@ def exact_sparse_operands(pattern: BlockPattern, columns: int, w_format: Any, x_
     w_form, sums = format_of(w_format, "w_format"), format_of(partials)
     empty = BlockSparseMatrix(pattern, np.zeros((pattern.n_blocks, *pattern.block_shape), w_form.dtype), w_form, scale)
     view = empty.T if flag("transposed", transposed) else empty
-    low, high = int(np.min(empty.scale, initial=31)), int(np.max(empty.scale, initial=-32))
-    budget, spread = 1 << (sums.precision - 1), max(0, high - low)
+    scales = np.asarray(empty.scale)
+    low, high = (int(scales.min()), int(scales.max())) if scales.size else (0, 0)
+    budget, spread = 1 << (sums.precision - 1), high - low
     filled = max(1, most_terms(view)) << spread  # the least scale's unit counts, and the largest is so many of them
     if filled > budget:
         raise bad_argument("pattern", f"sums of {most_terms(view)} products, scales 2^{spread} apart",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import cache
-from numbers import Real
+from numbers import Rational, Real
 from typing import Any
 
 import numpy as np
@@ -79,6 +79,7 @@ def round_exact(value: Number, fmt: Format, rounding: str = "nearest-even", over
     one_of("overflow", overflow, (None, "inf", "nan", "saturate"))
     if isinstance(value, bool) or not isinstance(value, Real):
         raise bad_type("value", value, "a Fraction, an int or a float")
+    value = value if isinstance(value, Rational) else float(value)
     overflow = overflow or ("inf" if fmt.has_infinity else "nan")
     if isinstance(value, float) and value != value:
         return fmt.nan_code

@@ -17,7 +17,6 @@ import math
 
 import numpy as np
 
-from poplibs_py.config import settings
 from poplibs_py.errors import bad_argument
 
 cnp.import_array()
@@ -40,6 +39,13 @@ cdef extern from "numpy/arrayobject.h":
     PyTypeObject *PyArray_Type "&PyArray_Type"
     object PyArray_NewFromDescr(PyTypeObject *kind, cnp.dtype dtype, int axes, cnp.npy_intp *extents,
                                 cnp.npy_intp *strides, void *data, int flags, PyObject *like)  # takes dtype's reference
+
+cdef extern from "time.h" nogil:
+    struct timespec:
+        int64_t tv_sec
+        long tv_nsec
+    int CLOCK_MONOTONIC
+    int clock_gettime(int clock, timespec *now)
 
 cdef extern from "pthread.h" nogil:
     int pthread_atfork(void (*prepare)() noexcept nogil, void (*parent)() noexcept nogil,
@@ -153,6 +159,7 @@ cdef struct Run:
     char *scratch
     int64_t scratch_bytes, stride  # of a thread, and from one thread's to the next
     int threads
+    double *seconds  # of each compute set, or NULL where nobody asks
 
 
 cdef void run_share(void *context, int part) noexcept nogil:
@@ -168,6 +175,26 @@ cdef void run_share(void *context, int part) noexcept nogil:
         segment = run.segments + s
         for i in range(segment.shares[part], segment.shares[part + 1]):
             segment.vertex(segment.items + i * segment.item_bytes, &tile)
+
+
+cdef double clock() noexcept nogil:
+    cdef timespec now
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return now.tv_sec + 1e-9 * now.tv_nsec
+
+
+cdef int only_share(const pop_segment *segments, int64_t n, int threads) noexcept:
+    """The one share that has items, the first where none has any, or -1 for several: those are worth waking threads for."""
+    cdef int64_t s
+    cdef int part, found = -1
+    for part in range(threads):
+        for s in range(n):
+            if segments[s].shares[part] < segments[s].shares[part + 1]:
+                if found >= 0:
+                    return -1
+                found = part
+                break
+    return max(found, 0)
 
 
 @cython.final
@@ -195,6 +222,7 @@ cdef class Executable:
 
     cdef pop_segment *segments
     cdef int64_t *set_ends
+    cdef int *alone  # for each compute set, the one share that has items, or -1
     cdef int64_t n_sets
     cdef int n_operands
     cdef object keep
@@ -216,7 +244,8 @@ cdef class Executable:
         self.n_sets = len(compute_sets)
         self.segments = <pop_segment *>calloc(max(1, sum(len(c) for c in compute_sets)), sizeof(pop_segment))
         self.set_ends = <int64_t *>calloc(max(1, self.n_sets), sizeof(int64_t))
-        if self.segments == NULL or self.set_ends == NULL:
+        self.alone = <int *>calloc(max(1, self.n_sets), sizeof(int))
+        if self.segments == NULL or self.set_ends == NULL or self.alone == NULL:
             raise MemoryError("executable: no memory for its tables")
         self.keep = list(tables)
         first_tiles = np.array([t * n_tiles // threads for t in range(threads + 1)])
@@ -231,18 +260,20 @@ cdef class Executable:
                 self.segments[i].shares = <const int64_t *>cnp.PyArray_DATA(shares)
                 i += 1
             self.set_ends[s] = i
+            self.alone[s] = only_share(self.segments + i - len(compute_set), len(compute_set), threads)
 
     def __dealloc__(self):
         free(self.segments)
         free(self.set_ends)
+        free(self.alone)
 
     @property
     def temporary_bytes(self):
         """Bytes that one run takes beside its operands."""
         return self.threads * self.scratch_bytes + (self.workspace_bytes + 63) // 64 * 64
 
-    def __call__(self, *arrays):
-        """Run on these arrays, in the operands' order."""
+    cdef int run_on(self, tuple arrays, double *seconds) except -1:
+        """Run on as many arrays as there are operands."""
         cdef char *operands[MOST_OPERANDS]
         cdef int64_t bytes = 0
         cdef int i = 0
@@ -254,9 +285,19 @@ cdef class Executable:
             bytes += cnp.PyArray_NBYTES(<cnp.ndarray>array)
             operands[i] = <char *>cnp.PyArray_DATA(<cnp.ndarray>array)
             i += 1
-        self.run(operands, self.threads == 1 and bytes <= BRIEF)
+        return self.run(operands, self.threads == 1 and bytes <= BRIEF, seconds)
 
-    cdef int run(self, char **operands, bint brief) except -1:
+    def __call__(self, *arrays):
+        """Run on these arrays, in the operands' order."""
+        self.run_on(arrays, NULL)
+
+    def timed(self, *arrays):
+        """Run on these arrays, and return the wall seconds of each compute set."""
+        cdef cnp.ndarray seconds = np.zeros(self.n_sets)
+        self.run_on(arrays, <double *>cnp.PyArray_DATA(seconds))
+        return seconds
+
+    cdef int run(self, char **operands, bint brief, double *seconds=NULL) except -1:
         """Run with the addresses of the operands; `operands` has room for one more. A brief run keeps Python's lock."""
         cdef Run run
         cdef int64_t guard = GUARD_BYTES if guarded else 0
@@ -274,6 +315,7 @@ cdef class Executable:
         run.operands = operands
         run.scratch_bytes = self.scratch_bytes
         run.threads = self.threads
+        run.seconds = seconds
         if brief:
             stand = self.run_sets(&run, guard != 0)
         else:
@@ -288,6 +330,7 @@ cdef class Executable:
     cdef bint run_sets(self, Run *run, bint guards) noexcept nogil:
         """Run every compute set, and say whether no tile wrote past its scratch, where there are guards."""
         cdef int64_t s, first = 0
+        cdef double began = 0
         cdef bint stand = True
         for s in range(self.n_sets):
             run.segments = self.segments + first
@@ -295,7 +338,14 @@ cdef class Executable:
             first = self.set_ends[s]
             if guards:
                 set_guards(run.scratch, run.stride, self.threads, True)
-            pop_parallel(self.threads, run_share, run)
+            if run.seconds != NULL:
+                began = clock()
+            if self.alone[s] >= 0:
+                run_share(run, self.alone[s])
+            else:
+                pop_parallel(self.threads, run_share, run)
+            if run.seconds != NULL:
+                run.seconds[s] = clock() - began
             if guards:
                 stand = stand and guards_stand(run.scratch, run.stride, self.threads)
         return stand

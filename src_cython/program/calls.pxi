@@ -16,6 +16,8 @@ from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport uint64_t
 from libc.string cimport memcmp, memcpy
 
+from poplibs_py.config import settings
+from poplibs_py.errors import bad_type
 from poplibs_py.program.record import listeners
 
 cdef extern from "Python.h":
@@ -27,18 +29,25 @@ cdef extern from "Python.h":
     PyObject *PyDict_GetItem(object mapping, object key)  # borrowed; hashing a type cannot fail
     PyObject *PyObject_GetAttr_raw "PyObject_GetAttr"(PyObject *owner, PyObject *name)
     void PyErr_Clear()
+    void PyUnicode_InternInPlace(PyObject **text)
+    Py_ssize_t PyUnicode_GET_LENGTH(object text)
     Py_ssize_t PyVectorcall_NARGS(size_t)
 
 cdef extern from "program/face.h":
     ctypedef PyObject *(*vectorcallfunc)(PyObject *, PyObject *const *, size_t, PyObject *)
     void pop_call_directly(PyTypeObject *type, Py_ssize_t offset)
     bint pop_is_interned(PyObject *text)
+    Py_ssize_t pop_slot_offset(object type, object name)
+    void pop_set_slot(object owner, Py_ssize_t offset, PyObject *value)
+    PyObject *pop_get_slot(object owner, Py_ssize_t offset)
 
 cdef enum:
     MOST_WORDS = 192
     MOST_HELD = 48
     MOST_ARGUMENTS = 32
     MOST_VALUES = 4
+    LONGEST_TEXT = 64
+    FLAGS = cnp.NPY_ARRAY_ALIGNED | cnp.NPY_ARRAY_WRITEABLE
     FEWEST_SLOTS = 16
     MOST_SLOTS = 8192
 
@@ -57,20 +66,29 @@ cdef dict BY_IDENTITY = {type(None): True, bool: True, type: True}
 cdef dict BY_PARTS = {}
 
 
+cdef int64_t generation = 0
+
+
+def forget_calls():
+    """Make no call ready that was before: for tests that change what programs are made of."""
+    global generation
+    generation += 1
+
+
 def key_by_identity(*kinds):
     """Take objects of these types into keys by their identity: they do not change, and few of them are made."""
     for kind in kinds:
         BY_IDENTITY[kind] = True
 
 
-def key_by_parts(*kinds):
-    """Take objects of these types into keys by their ``_parts``.
+def key_by_parts(kind, written=0):
+    """Take objects of a type into keys by their ``_parts``.
 
     That is a tuple: first what all objects have in common that a program does not tell apart (found again by identity;
-    see `functools.lru_cache`), then the arrays that programs run on, which lie as that says.
+    see `functools.lru_cache`), then the arrays that programs run on, which lie as that says. `written` is the number of
+    the array that a result is written to where the object is an ``out``.
     """
-    for kind in kinds:
-        BY_PARTS[kind] = True
+    BY_PARTS[kind] = written
 
 
 cdef struct Reading:
@@ -82,13 +100,13 @@ cdef struct Reading:
     int64_t values[MOST_VALUES]
     int first_array[MOST_ARGUMENTS]
     int n_words, n_held, n_arrays, n_owned
-    int written, written_end  # the arrays of what is written to
-    PyObject *receiver
+    int written  # which array is
+    PyObject *receiver  # what holds it
 
 
 cdef inline void open_reading(Reading *r) noexcept:
     r.n_words = r.n_held = r.n_arrays = r.n_owned = 0
-    r.written = r.written_end = -1
+    r.written = -1
     r.receiver = NULL
     memset(r.values, 0, sizeof(r.values))
 
@@ -104,8 +122,7 @@ cdef bint read_array(Reading *r, PyObject *x) noexcept:
     cdef int n = r.n_words, axes = cnp.PyArray_NDIM(array)
     if n + 2 + 2 * axes > MOST_WORDS or r.n_arrays >= MOST_OPERANDS or r.n_held >= MOST_HELD:
         return False
-    r.words[n] = (ARRAY | axes << 8 | <int64_t>(cnp.PyArray_FLAGS(array) & (cnp.NPY_ARRAY_ALIGNED
-                                                                         | cnp.NPY_ARRAY_WRITEABLE)) << 16)
+    r.words[n] = ARRAY | axes << 8 | <int64_t>(cnp.PyArray_FLAGS(array) & FLAGS) << 16
     r.words[n + 1] = <int64_t><size_t>cnp.PyArray_DESCR(array)
     memcpy(&r.words[n + 2], cnp.PyArray_DIMS(array), axes * sizeof(int64_t))
     memcpy(&r.words[n + 2 + axes], cnp.PyArray_STRIDES(array), axes * sizeof(int64_t))
@@ -156,6 +173,18 @@ cdef bint read_parts(Reading *r, PyObject *x) noexcept:
     return True
 
 
+cdef bint read_text(Reading *r, PyObject *x) noexcept:
+    """Texts of the same letters are one object once they are interned; those in the source mostly are."""
+    if not pop_is_interned(x):
+        if r.n_owned >= MOST_ARGUMENTS or PyUnicode_GET_LENGTH(<object>x) > LONGEST_TEXT:
+            return False
+        Py_INCREF(<object>x)
+        PyUnicode_InternInPlace(&x)
+        r.owned[r.n_owned] = x
+        r.n_owned += 1
+    return put_same(r, SAME, x)
+
+
 cdef bint read_argument(Reading *r, PyObject *x) noexcept:
     """Write an argument's words; False where it has none."""
     cdef PyTypeObject *kind = Py_TYPE(<object>x)
@@ -176,8 +205,8 @@ cdef bint read_argument(Reading *r, PyObject *x) noexcept:
     if kind == &PyLong_Type:
         word = PyLong_AsLongLongAndOverflow(<object>x, &overflow)
         return not overflow and put(r, WHOLE, word)
-    if kind == &PyUnicode_Type:  # another text of the same letters takes the long way
-        return pop_is_interned(x) and put_same(r, SAME, x)
+    if kind == &PyUnicode_Type:
+        return read_text(r, x)
     if PyDict_GetItem(BY_PARTS, <object>kind) != NULL:
         return read_parts(r, x)
     if PyDict_GetItem(BY_IDENTITY, <object>kind) != NULL:
@@ -272,7 +301,7 @@ cdef bint read_overlaps(Reading *r) noexcept:
     cdef cnp.ndarray out = <cnp.ndarray>r.arrays[r.written]
     reach_of(out, &low, &high)
     for i in range(r.n_arrays):
-        if r.written <= i < r.written_end:
+        if i == r.written:
             continue
         reach_of(<cnp.ndarray>r.arrays[i], &first, &end)
         if low < end and first < high:
@@ -313,18 +342,18 @@ cdef class BoundCall:
         each call has of its own), or an array that is always the same.
     shape, dtype, strides : tuple of int, numpy.dtype, tuple of int or None
         Of a new result; in C order without strides.
+    like : int, optional
+        Which of the call's arrays a new result has its shape of, in place of `shape`.
     wrap : callable, optional
         Makes a new array into what is returned, given that array and the call's first argument.
     values : int, optional
         Address of a function, ``int (int64_t *words)``, that makes the call's words ready, with Python's lock held; it
         returns -1 with an error set.
-    like : int, optional
-        Which of the call's arrays says the shape of the result, in place of `shape`.
     """
 
     cdef Executable executable
     cdef int64_t *words
-    cdef int n_words, n_sources, axes
+    cdef int n_words, n_sources, axes, like
     cdef uint64_t hash
     cdef bint brief, ordered
     cdef int sources[MOST_OPERANDS]
@@ -334,13 +363,13 @@ cdef class BoundCall:
     cdef int64_t bytes
     cdef cnp.dtype dtype
     cdef object keep, wrap
-    cdef int like
     cdef values_function prepare_values
 
     def __cinit__(self, Executable executable, sources, tuple shape not None, cnp.dtype dtype not None, strides=None,
                   wrap=None, size_t values=0, int64_t bytes=0, int like=-1):
         cdef int i
-        self.executable, self.dtype, self.wrap, self.like = executable, dtype, wrap, like
+        self.like = like
+        self.executable, self.dtype, self.wrap = executable, dtype, wrap
         self.axes, self.n_sources = <int>len(shape), <int>len(sources)
         if self.axes > MOST_AXES or self.n_sources >= MOST_OPERANDS:
             raise bad_argument("shape", shape, f"at most {MOST_AXES} axes, and {MOST_OPERANDS - 1} operands")
@@ -385,6 +414,12 @@ cdef class BoundCall:
         return cnp.PyArray_NDIM(like) == cnp.PyArray_NDIM(out) and memcmp(
             cnp.PyArray_DIMS(like), cnp.PyArray_DIMS(out), cnp.PyArray_NDIM(like) * sizeof(cnp.npy_intp)) == 0
 
+    cdef void take_shape(self, cnp.ndarray like) noexcept:
+        cdef int i
+        self.bytes = cnp.PyArray_SIZE(like) * self.dtype.itemsize
+        for i in range(self.axes):
+            self.extents[i] = cnp.PyArray_DIM(like, i)
+
     cdef object run(self, Reading *r, PyObject *subject):
         """Run on the arrays of a call, and return its result."""
         cdef char *operands[MOST_OPERANDS]
@@ -394,11 +429,9 @@ cdef class BoundCall:
         if r.receiver != NULL:
             result = <object>r.receiver
             written = <cnp.ndarray>r.arrays[r.written]
-        elif self.like >= 0:
-            written = <cnp.ndarray>r.arrays[self.like]
-            result = written = new_result(cnp.PyArray_NDIM(written), cnp.PyArray_DIMS(written), NULL, self.dtype,
-                                          cnp.PyArray_SIZE(written) * <int64_t>self.dtype.itemsize)
         else:
+            if self.like >= 0:
+                self.take_shape(<cnp.ndarray>r.arrays[self.like])
             result = written = new_result(self.axes, self.extents, NULL if self.ordered else self.steps, self.dtype,
                                           self.bytes)
         if self.executable is not None:
@@ -418,6 +451,49 @@ cdef class BoundCall:
         if self.wrap is not None and r.receiver == NULL:
             return self.wrap(result, <object>subject)
         return result
+
+
+@cython.final
+cdef class Remake:
+    """Makes objects of a class with slots like another but for some of them: a result like its operand.
+
+    Parameters
+    ----------
+    kind : type
+    same : tuple of str
+        Slots that stay.
+    changed : tuple of str
+        Slots whose values a call is given, after the object.
+    """
+
+    cdef object kind
+    cdef Py_ssize_t same[MOST_ARGUMENTS]
+    cdef Py_ssize_t changed[MOST_ARGUMENTS]
+    cdef int n_same, n_changed
+
+    def __init__(self, kind, tuple same, tuple changed):
+        cdef int i
+        self.kind, self.n_same, self.n_changed = kind, <int>len(same), <int>len(changed)
+        for i, name in enumerate((*same, *changed)):
+            offset = pop_slot_offset(kind, name)
+            if offset < 0 or i >= MOST_ARGUMENTS:
+                raise bad_argument("slots", name, f"at most {MOST_ARGUMENTS} slots of {kind.__name__}")
+            if i < self.n_same:
+                self.same[i] = offset
+            else:
+                self.changed[i - self.n_same] = offset
+
+    def __call__(self, source, *values):
+        """Return an object like `source`, which is of the class."""
+        cdef int i
+        if type(source) is not self.kind or len(values) != self.n_changed:
+            raise bad_type("source", source, f"a {self.kind.__name__}, and {self.n_changed} values")
+        made = self.kind.__new__(self.kind)
+        for i in range(self.n_same):
+            pop_set_slot(made, self.same[i], pop_get_slot(source, self.same[i]))
+        for i in range(self.n_changed):
+            pop_set_slot(made, self.changed[i], PyTuple_GET_ITEM(values, i))
+        return made
 
 
 @cython.final
@@ -536,13 +612,15 @@ cdef class Face:
         if n + more > MOST_ARGUMENTS or n > PyTuple_GET_SIZE(self.names):
             return False
         put(r, n, SETTINGS.num_threads)
+        put(r, NOTHING, generation)
         for i in range(n + more):
             if i < n:
                 name = PyTuple_GET_ITEM(self.names, i)
             else:
                 name = PyTuple_GET_ITEM(<object>keywords, i - n)
-                if not pop_is_interned(name) or not put_same(r, SAME, name):
+                if not read_text(r, name):
                     return False
+                name = r.held[r.n_held - 1]  # interned
             r.first_array[i] = r.n_arrays
             if self.values and (<object>name) in self.values:
                 if not read_value(r, args[i], &r.values[self.values.index(<object>name)]):
@@ -551,8 +629,8 @@ cdef class Face:
             if not read_argument(r, args[i]):
                 return False
             if name == <PyObject *>self.written and r.n_arrays > r.first_array[i]:
-                r.receiver, r.written, r.written_end = args[i], r.first_array[i], r.n_arrays
-        return r.receiver == NULL or read_overlaps(r)
+                r.receiver, r.written = args[i], r.first_array[i] + BY_PARTS.get(type(<object>args[i]), 0)
+        return r.receiver == NULL or (cnp.PyArray_ISWRITEABLE(<cnp.ndarray>r.arrays[r.written]) and read_overlaps(r))
 
     cdef object first_call(self, Reading *r, bint known, PyObject *const *args, Py_ssize_t n, PyObject *keywords):
         """The long way: describe the call, and have it done and kept."""

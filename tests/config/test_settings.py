@@ -3,7 +3,7 @@
 import pytest
 
 from poplibs_py.config import LEVELS, read_settings, settings, thread_limit
-from poplibs_py.errors import InvalidArgumentError
+from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -53,6 +53,7 @@ def test_thread_limit_holds_within_its_block():
 @pytest.mark.parametrize("count", [0, -1, 257, 1.0, True, "2"])
 def test_thread_limit_refuses(count):
     before = settings.num_threads
-    with pytest.raises(InvalidArgumentError, match="count"), thread_limit(count):
+    error = InvalidArgumentError if type(count) is int else InvalidTypeError
+    with pytest.raises(error, match=r"^count: got"), thread_limit(count):
         pass
     assert settings.num_threads == before

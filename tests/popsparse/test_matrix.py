@@ -223,7 +223,7 @@ BAD_PARTS: list[tuple[dict[str, Any], str]] = [
     ({"row_offsets": None, "row_indices": [0, 1, -1]}, "row_indices"),
     ({"row_offsets": None, "row_indices": [0, 1, 1], "column_indices": [0, 2, 2]}, "column_indices"),
     ({"block_shape": 3}, "blocks"), ({"block_shape": 0}, "block_shape"), ({"block_shape": (2, 2, 2)}, "block_shape"),
-    ({"block_shape": "2"}, "block_shape"), ({"format": "float64"}, "format"), ({"format": object()}, "format"),
+    ({"block_shape": "2"}, "block_shape"), ({"format": "float64"}, "format"), ({"format": ...}, "format"),
     ({"scale": 1}, "scale"), ({"scale": 0.5}, "scale"), ({"format": "f143", "scale": 32}, "scale"),
     ({"format": "f143", "scale": [0, 1]}, "scale"), ({"format": "f143", "scale": [0, 1, -33]}, "scale"),
     ({"blocks": np.zeros((3, 2))}, "blocks"), ({"blocks": np.zeros((2, 2, 2))}, "column_indices"),

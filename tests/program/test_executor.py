@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from poplibs_py.errors import InvalidArgumentError
+from poplibs_py.poplin.matmul._partials import CLEAR, CLEAR_VERTEX
 from poplibs_py.program import Executable, memory_in_use, temporary
 
 
@@ -17,6 +18,26 @@ def test_as_many_operands_as_there_is_room_for():
     for count in (-1, 32, 1000):
         with pytest.raises(InvalidArgumentError, match=r"^n_operands: .* 0 to 31"):
             Executable([], count, 1, 0, 0, 1)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_compute_sets_run_in_order_and_tell_their_seconds(threads):
+    items = np.zeros(2, CLEAR)
+    items["bytes"] = 8
+    one, both = items[:1], items
+    both["first"] = [0, 8]
+    sets = [[(CLEAR_VERTEX, one, [0])], [], [(CLEAR_VERTEX, both, [0, 1])]]  # one share, none, both
+    run = Executable(sets, 1, 2, 0, 0, threads)
+    array = np.ones(3, np.int64)
+    seconds = run.timed(array)
+    np.testing.assert_array_equal(array, [0, 0, 1])
+    assert seconds.shape == (3,)
+    assert (seconds >= 0).all()
+    assert seconds.sum() > 0
+    for wrong, error in (((), ValueError), ((array, array), ValueError), ((3,), TypeError)):
+        for call in (run, run.timed):
+            with pytest.raises(error, match="arrays: got"):
+                call(*wrong)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int8, np.intp, ml_dtypes.bfloat16])

@@ -394,15 +394,17 @@ def test_the_environment_sets_the_limit():
 
 def test_results_outlive_the_interpreter():
     script = SCRIPT + """
-import builtins, threading, time
+import builtins, threading
 builtins.kept = [poplin.matmul(a, a) for _ in range(4)]
+busy = threading.Event()
 def churn():
     while True:
         poplin.matmul(a, a)
+        busy.set()
 threading.Thread(target=churn, daemon=True).start()
-time.sleep(0.05)
+print(busy.wait(60), len(builtins.kept), flush=True)
 """
-    run(script)
+    assert run(script)[-2:] == ["True", "4"]
 
 
 def test_garbage_returns_to_the_pool(pool):

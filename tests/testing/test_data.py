@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poplibs_py.errors import PoplibsError
-from poplibs_py.formats import BF16, F152, FORMATS, FP16, FP32
-from poplibs_py.popsparse import random_pattern
+from poplibs_py.formats import BF16, F143, F152, FORMATS, FP16, FP32
+from poplibs_py.popsparse import BlockPattern, random_pattern
 from poplibs_py.testing import (
     exact_operands,
     exact_sparse_operands,
@@ -83,7 +83,8 @@ def test_an_addend_adds_exactly(seed, fmt):
     try:
         bias = made.addend((4,), fmt, seed)
     except ValueError:
-        return  # the products' quantum is beyond the format
+        assert not fmt.smallest_subnormal <= made.quantum <= fmt.max / min(made.limit, 2**fmt.precision)
+        return
     exact = exact_values(made.a) @ exact_values(made.b) + exact_values(bias)
     total = made.a.astype(np.float32) @ made.b.astype(np.float32) + bias.astype(np.float32)
     assert (exact_values(total) == exact).all()
@@ -107,6 +108,13 @@ def test_sums_of_sparse_products_are_exact_too(pattern, columns, names, transpos
     assert (quanta <= made.limit).all()
     assert FP32.smallest_normal <= made.quantum
     assert 2 * made.limit * made.quantum <= FP32.max
+
+
+def test_without_blocks_there_are_no_scales_to_leave_room_for():
+    none = BlockPattern.from_pairs((0, 0), (1, 1), [], [])[0]
+    for seed in range(300):
+        made = exact_sparse_operands(none, 0, F143, BF16, scale=np.zeros(0, np.int8), seed=seed)
+        assert FP32.smallest_normal <= made.quantum <= FP32.max / (2 * made.limit)
 
 
 def test_every_stored_block_is_filled():

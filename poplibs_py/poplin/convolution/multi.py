@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...errors import PlanError, PoplibsWarning, bad_argument, bad_option, bad_type, one_of, warn
+from ...errors import PlanError, PoplibsWarning, bad_argument, bad_option, bad_type, one_of, real, warn, whole
 from ...planner.cache import PlanCache
 from ...target import Target, resolve_target
 from .api import plan_problem, run_planner
@@ -114,12 +114,9 @@ def _multi_options(given: Mapping[str, Any]) -> dict[str, Any]:
             raise bad_option(key, settings)
     settings |= given
     one_of("planType", settings["planType"], ("parallel", "serial"))
-    reserved, back_off = settings["perConvReservedTiles"], settings["cycleBackOff"]
-    if isinstance(reserved, bool) or not isinstance(reserved, int) or reserved < 1:
-        raise bad_argument("perConvReservedTiles", reserved, "an integer, 1 or more")
-    if not isinstance(back_off, (int, float)) or not math.isfinite(back_off) or back_off < 0:
-        raise bad_argument("cycleBackOff", back_off, "a finite number, 0 or more")
-    return settings
+    reserved = whole("perConvReservedTiles", settings["perConvReservedTiles"], 1, 2**31 - 1)
+    back_off = real("cycleBackOff", settings["cycleBackOff"], "a finite number, 0 or more", 0)
+    return settings | {"perConvReservedTiles": reserved, "cycleBackOff": back_off}
 
 
 def _plan(jobs: Sequence[ConvProblem], settings: dict[str, Any], cache: PlanCache[Any] | None) -> MultiPlan:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from typing import Any
 
-from ...errors import InvalidArgumentError, InvalidOptionError, bad_option, bad_type, described
+from ...errors import InvalidArgumentError, InvalidOptionError, bad_option, bad_type, described, real
 from ...planner.constraints import UNCONSTRAINED, PlanConstraints
 from ...target import TYPE_SIZES
 from .params import ConvParams, data_type
@@ -215,13 +214,11 @@ def _check_value(key: str, name: str, value: object) -> object:
 
 
 def _proportion(key: str, value: object) -> float:
+    allowed = "a finite number, 0 or more"
     try:
-        number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    if isinstance(value, bool) or not (math.isfinite(number) and 0 <= number <= 2**32):
-        raise _refuse(key, value, "a finite number, 0 or more")
-    return number
+        return real(key, float(value) if isinstance(value, str) else value, allowed, 0, 2**32)
+    except (ValueError, TypeError):
+        raise _refuse(key, value, allowed) from None
 
 
 def _refuse(key: str, value: object, allowed: str) -> InvalidOptionError:

@@ -70,7 +70,7 @@ def matmul(
     strict_memory: bool = False,
     half_passes: int = 4,
     target: Target | str | None = None,
-    seed: int | None = None,
+    seed: Any = None,
     options: Mapping[str, Any] | None = None,
 ) -> Any:
     """Multiply matrices: ``activation(alpha * a @ b + bias)``.
@@ -113,11 +113,11 @@ def matmul(
         On a matrix unit FP16 takes four passes for exact products; three leave out the product of the low parts, which
         adds an error of at most ``2^-14 |a| |b|`` a product.
     target : Target or str, optional
-        The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the numbers are those of its plan:
-        see `poplibs_py.poplin.matmul.modelled.matmul_modelled`.
-    seed : int, optional
-        On a modelled machine, round stochastically from this seed where its plan rounds to half; by default to
-        nearest even. This CPU rounds products to nearest even only.
+        The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the numbers are those of its plan, in
+        the order of sums that `poplibs_py.poplin.matmul.modelled.work` tells: operands of one type, no epilogue.
+    seed : int or (int, int), optional
+        On a modelled machine, round stochastically from this seed where tiles exchange half partial sums and at the
+        result; by default to nearest even. This CPU rounds products to nearest even only.
     options : mapping, optional
         PopLibs' option keys, such as ``{"availableMemoryProportion": 0.3}``.
 
@@ -338,8 +338,8 @@ def compile_matmul(plan: HostPlan | ConvPlan) -> Callable[..., Any]:
     Returns
     -------
     callable
-        ``run(a, b, *, out=None, bias=None)`` on C-contiguous operands of the planned shapes and formats, whose attribute
-        ``plan`` is the plan. For a modelled machine's plan ``run(a, b, *, out=None, seed=None)``.
+        ``run(a, b, *, out=None, bias=None)`` on operands of the planned shapes and formats, whose attribute ``plan`` is
+        the plan. For a modelled machine's plan ``run(a, b, *, out=None, seed=None)``.
 
     Raises
     ------
@@ -369,9 +369,10 @@ def compile_matmul(plan: HostPlan | ConvPlan) -> Callable[..., Any]:
         left = _as_planned("a", a, planned.a.format, shapes["a"])
         right = _as_planned("b", b, planned.b.format, shapes["b"])
         row = None if planned.bias is None else _as_planned("bias", bias, planned.bias, shapes["bias"])
-        receiver = receive("out", out, (*planned.batch, planned.m, planned.n), None, planned.out.format, (left, right, row))
-        if receiver.format != planned.out.format or not receiver.array.flags.carray:
-            raise bad_argument("out", out, f"{planned.out.format}, C-contiguous")
+        shape, fmt = (*planned.batch, planned.m, planned.n), planned.out.format
+        receiver = receive("out", out, shape, None, fmt, (left, right, row))
+        if receiver.format != fmt or receiver.scale or not receiver.array.flags.carray:
+            raise bad_argument("out", out, f"{fmt}, C-contiguous")
         return Request(made.executable, made.arrange(left, right, RESULT, row), receiver, made.told)
 
     return compiled(plan, matmul.op, run, made.told()[0])  # type: ignore[attr-defined]

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...formats import FORMATS, FP32, Format
 from ...kernels import select
+from ...kernels.records import dtype_of, format_facts, infinite_overflow
 from ...program import Executable
 from ...target import Target
 from . import _matmul
@@ -31,22 +32,18 @@ __all__ = ["Lowered", "format_record", "kernel_record", "lower", "lower_prepare"
 
 Array = np.ndarray[Any, Any]
 
-_SPECIALS = {"ieee": 0, "nan_only": 1, "negative_zero": 2}
-_OVERFLOW_NAN, _OVERFLOW_INFINITY = 1, 2  # as in convert.h
-
-
 _records: dict[tuple[Format, int], Array] = {}
 
 
 def format_record(f: Format, scale: int = 0) -> Array:
-    """Return the kernels' record of a format (`pop_format` in convert.h), values scaled by 2^scale.
+    """Return the kernels' record of a format (`pop_format`), values scaled by 2^scale.
 
     There is one for each format and scale, and it stays: programs hold its address.
     """
     record = _records.get((f, scale))
     if record is None:
-        facts = [f.exponent_bits, f.mantissa_bits, f.bias - scale, _SPECIALS[f.specials], f.subnormals]
-        record = _records.setdefault((f, scale), np.array(facts, np.int32))  # the same for threads that meet here
+        record = np.array(format_facts(f, scale), dtype_of("pop_format"))
+        record = _records.setdefault((f, scale), record)  # the same for threads that meet here
     return record
 
 
@@ -134,9 +131,9 @@ def _side(record: Any, plan: HostPlan, side: int, operand_number: int) -> None:
     operand = (plan.params.a, plan.params.b)[side]
     mode = (plan.a_mode, plan.b_mode)[side]
     by_columns = mode in (Mode.TURNED, Mode.ALONG)
-    name = operand.format.name if operand.format in FORMATS else "custom"
+    name = operand.format.name if operand.format in FORMATS else "any"
     if operand.format.bits > 8 and not operand.plain:
-        name = "custom"
+        name = "any"
     record["mode"], record["operand"], record["item"] = mode, operand_number, operand.format.itemsize
     record["decode"] = select("dot", "decode", f"{name}->{plan.panel}").kernel.address
     record["format"] = format_record(operand.format, operand.scale).ctypes.data
@@ -174,7 +171,7 @@ def kernel_record(plan: HostPlan, b_operand: int = _B) -> Array:
     s["transpose"] = select("dot", "transpose", "cells").kernel.address
     s["interleave"] = select("dot", "interleave", "bfloat16").kernel.address
     narrow = p.out.format in FORMATS and (p.out.plain or p.out.format.bits == 8)  # those kernels read the scale
-    name = p.out.format.name if narrow else "custom"
+    name = p.out.format.name if narrow else "any"
     s["epilogue"] = select("dot", "epilogue", f"float32->{name}").kernel.address
     if plan.options.partials_type == "half":
         s["round_sums"] = select("dot", "round", "float16").kernel.address
@@ -197,7 +194,7 @@ def _finish(s: Any, plan: HostPlan) -> None:
     s["finish"] = p.bias is not None or plan.epilogue.activation is not None
     s["out_row"], s["out_col"] = p.out.row, p.out.column
     s["out_format"] = format_record(p.out.format, p.out.scale).ctypes.data
-    s["overflow"] = _OVERFLOW_INFINITY if p.out.format.has_infinity else _OVERFLOW_NAN
+    s["overflow"] = infinite_overflow(p.out.format)
     s["activation"] = ACTIVATIONS.index(plan.epilogue.activation)
     s["alpha"], s["beta"] = plan.epilogue.alpha, plan.epilogue.beta
     if p.bias is not None:

@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...errors import bad_argument, bad_option, bad_type, flag, one_of
+from ...errors import bad_argument, bad_option, bad_type, flag, one_of, whole
+from ...kernels.records import ACTIVATIONS
 from ...planner import Memory
 from ..convolution.params import data_type
 
 __all__ = ["ACTIVATIONS", "MatmulOptions", "parse_options"]
-
-ACTIVATIONS = (None, "relu", "gelu", "silu")
-"""Activations that an epilogue applies, by their numbers in the kernels."""
 
 _PASSES = ("NONE", "INFERENCE_FWD", "TRAINING_FWD", "TRAINING_BWD", "TRAINING_WU")
 
@@ -46,11 +44,11 @@ class MatmulOptions:
     fully_connected_pass: str = "NONE"
 
     def __post_init__(self) -> None:
-        Memory(self.available_memory_proportion, self.strict_memory)  # complains
+        memory = Memory(self.available_memory_proportion, self.strict_memory)
+        object.__setattr__(self, "available_memory_proportion", memory.proportion)
         object.__setattr__(self, "partials_type", data_type("partials_type", self.partials_type, ("float", "half")))
         flag("reproducible", self.reproducible)
-        if type(self.half_passes) is not int or self.half_passes not in (3, 4):
-            raise bad_argument("half_passes", self.half_passes, "3 or 4")
+        object.__setattr__(self, "half_passes", whole("half_passes", self.half_passes, 3, 4))
         one_of("fullyConnectedPass", self.fully_connected_pass, _PASSES)
 
     @property

@@ -193,7 +193,7 @@ def as_matrix(x: Operand, name: str, row: bool) -> Operand:
 
 
 def block_scales(x: Operand) -> Operand:
-    """Return an operand whose blocks of scales have one entry of a batch each, so that strides can say which is whose."""
+    """Return an operand whose blocks of scales hold one entry of a batch each: strides can say which is whose."""
     if x.scales is None or all(extent == 1 for extent in x.block_shape[:-2]):
         return x
     scales = x.scales.array

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument, one_of, real
+from ...errors import one_of, real
 from ...formats import BF16, FORMATS, FP16, FP32, Format
 from ...kernels import Kernel, Selection, kernels, select
 from ...log import tell
@@ -61,9 +60,7 @@ class Epilogue:
     def of(cls, alpha: Any, beta: Any, activation: Any) -> Epilogue:
         """Check a caller's arguments."""
         for name, value in (("alpha", alpha), ("beta", beta)):
-            number = real(name, value)
-            if not (math.isfinite(number) and -FP32.max <= number <= FP32.max):
-                raise bad_argument(name, value, "a finite FP32 number")
+            real(name, value, "a finite FP32 number", -FP32.max, FP32.max)
         one_of("activation", activation, ACTIVATIONS)
         return cls(float(np.float32(alpha)), float(np.float32(beta)), activation)
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from ...errors import bad_argument, bad_type
 from ...formats import FP32, Format
 from ...immutable import Constant
-from ...ops import Array, Operand
+from ...ops import Array, Operand, run_told
 from ...program import key_by_parts, result_array
 from ...target import Target
 from .lower import Lowered, lower_prepare, lowered
@@ -58,7 +57,8 @@ class PreparedMatrix(Constant):
     _whole: Operand | None
     _parts: tuple[object, ...]
 
-    def __init__(self, w: Operand, partner: Format, options: MatmulOptions, target: Target, side: str = "right") -> None:
+    def __init__(self, w: Operand, partner: Format, options: MatmulOptions, target: Target,
+                 side: str = "right") -> None:
         if not isinstance(w, Operand):
             raise bad_type("w", type(w).__name__, "what poplin.prepare makes one from")
         if len(w.shape) != 2:
@@ -73,17 +73,18 @@ class PreparedMatrix(Constant):
         packed = room[-room.ctypes.data % 64 :]
         made = lower_prepare(plan)
         scales = None if w.scales is None else w.scales.array
-        made.executable(*made.arrange(w.array, w.array, packed, None, scales, scales))
+        arrays = made.arrange(w.array, w.array, packed, None, scales, scales)
+        run_told("poplin.prepare", lambda: (f"{w.shape} {w.format}", *made.told()[1:]), made.executable, *arrays)
         # A call that meets an infinity needs numbers whole that are split in parts.
         whole = _copied(w) if is_left or plan.parts != (1, 1) else None
         kind = _kind(plan, side, w.shape, w.format, whole and layout_of(whole))
         name = "a" if is_left else "b"
-        arrays = [packed]
+        held: list[Array] = [packed]
         if whole is not None:
-            arrays += [whole.array] if whole.scales is None else [whole.array, whole.scales.array]
+            held += [whole.array] if whole.scales is None else [whole.array, whole.scales.array]
             whole = replace(whole, place=(name, 1), scales=whole.scales and replace(whole.scales, place=(name, 2)))
         self._set(shape=w.shape, format=w.format, side=side, _plan=plan, _packed=Operand(packed, None, place=(name, 0)),
-                  _whole=whole, _parts=(kind, *arrays))
+                  _whole=whole, _parts=(kind, *held))
 
     @property
     def nbytes(self) -> int:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import sys
 from functools import lru_cache
-from numbers import Real
 from threading import Lock
 
-from ...errors import CapacityWarning, bad_argument, warn
+from ...errors import CapacityWarning, real, warn
 from ...program import key_by_parts
 from ..pattern import MAX_EXTENT, as_block_shape, as_extent, as_shape
 
@@ -69,14 +68,12 @@ class Capacity:
         oversize : float, optional
             How much more, in proportion; PopLibs' ``metaInfoBucketOversizeProportion`` (default 0.3).
         """
-        if not isinstance(nz_ratio, Real) or not 0 <= nz_ratio <= 1:
-            raise bad_argument("nz_ratio", nz_ratio, "a number from 0 to 1")
-        if not isinstance(oversize, Real) or not 0 <= oversize <= _MOST:
-            raise bad_argument("oversize", oversize, f"a number from 0 to {_MOST:.4g}")
+        ratio = real("nz_ratio", nz_ratio, "a number from 0 to 1", 0, 1)
+        more = 1 + real("oversize", oversize, f"a number from 0 to {_MOST:.4g}", 0, _MOST)
         n_groups = as_extent("groups", groups, 1)
         extents = zip(as_shape(shape, n_groups), as_block_shape(block_shape), strict=True)
         everywhere = n_groups * math.prod(-(-extent // side) for extent, side in extents)
-        wanted = min(float(MAX_EXTENT), everywhere * float(nz_ratio) * (1 + float(oversize)))
+        wanted = min(float(MAX_EXTENT), everywhere * ratio * more)
         return cls(min(everywhere, math.ceil(wanted)))
 
     def room_for(self, blocks: int) -> int:

@@ -11,7 +11,7 @@ from ...formats import format_of
 from ...kernels.registry import select
 from ...log import tell
 from ...program import Executable
-from ..products.items import FORMAT_NUMBERS, OVERFLOW_INFINITY, OVERFLOW_NAN, PANEL, SAMPLE
+from ..products.items import FORMAT_NUMBERS, PANEL, SAMPLE, infinite_overflow
 from ..spmm.params import itemsize_of
 from .plan import SddmmPlan, row_bytes
 
@@ -48,7 +48,7 @@ def program(plan: SddmmPlan) -> Executable:
         items["x"], items["x_offset"] = 5, groups * p.shape[1] * line
         items["x_row"], items["x_column"] = line, itemsize_of(plan.compute_format)
     items["to_format"], items["to_scale"] = FORMAT_NUMBERS[p.to_format], p.to_scale
-    items["overflow"] = OVERFLOW_INFINITY if format_of(p.to_format).has_infinity else OVERFLOW_NAN
+    items["overflow"] = infinite_overflow(format_of(p.to_format))
     flat = items.reshape(-1)
     tiles = np.arange(flat.size) * plan.threads // max(1, flat.size)
     compute_sets = [first_set] * bool(first_set) + [[(plan.kernel.address, flat, tiles)]]
@@ -68,6 +68,6 @@ def _decoding(plan: SddmmPlan, line: int) -> tuple[int, Array, Array]:
     items["rows"], items["columns"] = rows, p.columns
     items["part"], items["parts"] = np.arange(plan.threads)[:, None], plan.threads
     items["format"], items["scale"] = FORMAT_NUMBERS[operand.format], operand.scale
-    address = select("sparse", "panel", f"any->{plan.compute_format}").kernel.address
+    address = select("sparse", "panel", f"{operand.format}->{plan.compute_format}").kernel.address
     flat = items.reshape(-1)
     return address, flat, np.arange(flat.size) // p.groups

@@ -133,7 +133,7 @@ def _decided(p: SddmmParams, memory: Memory, target: Target, limit: int | None) 
     wanted = sampled_compute_format(p.y.format, p.x.format)
     as_they_are = _lies_well(p.y, wanted) and _lies_well(p.x, wanted)
     compute = wanted if as_they_are or wanted != "float16" else "float32"  # FP16 only where both are read as they lie
-    kernel = select("sparse", "sample", f"{compute},{compute}->any").kernel
+    kernel = select("sparse", "sample", f"{compute},{compute}->{p.to_format}").kernel
     size = itemsize_of(compute)
     y_pack, x_pack = not _lies_well(p.y, compute), not _lies_well(p.x, compute)
     rows = min(p.block_shape[0], max(1, SAMPLE_CHUNK // p.block_shape[1]))

@@ -11,15 +11,7 @@ from ...formats import format_of
 from ...kernels.registry import select
 from ...log import tell
 from ...program import Executable
-from ..products.items import (
-    ACTIVATIONS,
-    FORMAT_NUMBERS,
-    MULTIPLY,
-    OVERFLOW_INFINITY,
-    OVERFLOW_NAN,
-    PANEL,
-    READY,
-)
+from ..products.items import ACTIVATIONS, FORMAT_NUMBERS, MULTIPLY, PANEL, READY, infinite_overflow
 from .params import BiasLayout, SpmmParams, itemsize_of
 from .plan import SparsePlan, lines
 
@@ -91,8 +83,8 @@ def _decoding(plan: SparsePlan, to: int, order: int, scales: int) -> Segment:
     items["block_rows"], items["block_columns"] = p.block_shape
     items["pairs"] = plan.pairs
     op = "ready_tiles" if plan.tiles and (p.transposed or plan.compute_format == "float16") else "ready"
-    source = "float16" if plan.compute_format == "float16" else "any"
-    return select("sparse", op, f"{source}->{plan.compute_format}").kernel.address, items, np.arange(plan.threads)
+    kernel = select("sparse", op, f"{p.w_format}->{plan.compute_format}").kernel
+    return kernel.address, items, np.arange(plan.threads)
 
 
 def _bias_decoding(plan: SparsePlan, bias: BiasLayout, to: int) -> Segment:
@@ -105,7 +97,7 @@ def _bias_decoding(plan: SparsePlan, bias: BiasLayout, to: int) -> Segment:
     items["to_offset"] = lines(plan.values_bytes) + groups * 4 * p.shape[0]
     items["rows"], items["columns"], items["parts"] = 1, p.shape[0], 1
     items["format"] = FORMAT_NUMBERS[bias.format]
-    return select("sparse", "panel", "any->float32").kernel.address, items, groups * plan.threads // p.groups
+    return select("sparse", "panel", f"{bias.format}->float32").kernel.address, items, groups * plan.threads // p.groups
 
 
 def items_of(plan: SparsePlan) -> tuple[Array, Array]:
@@ -159,7 +151,7 @@ def _describe(items: Array, plan: SparsePlan) -> None:
     items["stream"] = (not plan.finishes and 4 * p.shape[0] * p.columns > _STREAM_BYTES
                        and p.y.strides[1] % _ALIGNMENT == 0)
     items["activation"] = ACTIVATIONS.index(p.activation)
-    items["overflow"] = OVERFLOW_INFINITY if format_of(p.y.format).has_infinity else OVERFLOW_NAN
+    items["overflow"] = infinite_overflow(format_of(p.y.format))
 
 
 def _value_strides(plan: SparsePlan) -> tuple[int, int]:

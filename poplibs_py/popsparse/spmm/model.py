@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ...errors import UnsupportedError
+from ...formats import BF16, FORMATS
 from ...kernels.registry import Kernel, select
 from ...target import Target
 from .params import SpmmParams, itemsize_of
@@ -22,7 +23,7 @@ _L2_PANEL = 1 << 19
 _LEAST_COLUMNS = 48
 _MOST_COLUMNS = 512
 _ALIGNMENT = 64
-_BF16_VALUED = ("bfloat16", "f143", "f152", "e4m3", "e5m2")
+_BF16_VALUED = tuple(f.name for f in FORMATS if f == BF16 or f.bits <= 8)
 
 _READS_WORTH_A_COPY = 16
 _LINE = 64

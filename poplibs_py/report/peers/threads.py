@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ...config import thread_limit
-from ...errors import bad_argument
+from ...errors import whole
 from .mkl import load_mkl
 from .versions import installed
 
@@ -35,8 +35,7 @@ def limited_threads(count: int) -> Iterator[None]:
     >>> with limited_threads(1):
     ...     pass
     """
-    if not isinstance(count, int) or count < 1:
-        raise bad_argument("count", count, "a whole number of at least 1")
+    count = whole("count", count, 1, 256)
     controls = [*_torch_controls(), *_mkl_controls(), *_openblas_controls()]
     before = [get() for get, _ in controls]
     for _, put in controls:

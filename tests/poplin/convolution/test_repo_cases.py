@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from poplibs_py.errors import InvalidArgumentError, InvalidOptionError, PlanError
-from poplibs_py.planner import PlanCache
+from poplibs_py.planner import PlanCache, PlanConstraints
 from poplibs_py.poplin.convolution import ConvOptions, ConvParams, ConvPlan, matmul_params, plan_convolution
 from poplibs_py.poplin.convolution.multi import (
     group_index,
@@ -193,18 +193,18 @@ def test_a22_multi_plan_is_cached() -> None:
 
 
 @pytest.mark.parametrize(
-    ("problems", "options", "multi"),
+    ("problems", "options", "multi", "error"),
     [
-        ([], None, {}),
-        ([A], [{}, {}], {}),
-        ([A], None, {"planType": "both"}),
-        ([A], None, {"cycleBackOff": float("nan")}),
-        ([A], None, {"perConvReservedTiles": 0}),
-        ([A], None, {"tiles": 4}),
+        ([], None, {}, "problems: got nothing"),
+        ([A], [{}, {}], {}, "options: got 2 of them"),
+        ([A], None, {"planType": "both"}, "planType: got both"),
+        ([A], None, {"cycleBackOff": float("nan")}, "cycleBackOff: got nan"),
+        ([A], None, {"perConvReservedTiles": 0}, "perConvReservedTiles: got 0"),
+        ([A], None, {"tiles": 4}, "options: got unknown key 'tiles'"),
     ],
 )
-def test_bad_multi_problems(problems: list[ConvParams], options: Any, multi: dict[str, Any]) -> None:
-    with pytest.raises(InvalidArgumentError):
+def test_bad_multi_problems(problems: list[ConvParams], options: Any, multi: dict[str, Any], error: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=rf"^{error}"):
         plan_convolutions(problems, options=options, multi_options=multi)
 
 
@@ -213,7 +213,10 @@ def test_bad_multi_problems(problems: list[ConvParams], options: Any, multi: dic
 
 @pytest.mark.parametrize("level", ["0", "2", " 5"])
 def test_level_keys_that_parse(level: str) -> None:
-    ConvOptions.parse(planConstraints={level: {}})
+    kept = ConvOptions.parse(planConstraints={level: {}}).plan_constraints
+    assert kept == PlanConstraints.parse({level: {}}) != PlanConstraints.parse({})
+    if level == "0":  # the others are levels that no machine has: see A15
+        assert plan(A, kept).partition == plan(A).partition
 
 
 @pytest.mark.parametrize(
@@ -316,14 +319,22 @@ def test_tiles_by_work(flops: list[int], tiles: list[int]) -> None:
     assert split_tiles_by_comp(flops, 1216) == tiles
 
 
-@pytest.mark.parametrize(("flops", "tiles"), [([1, 1], 1), ([1, 1, 1], 3), ([0, 0], 4), ([1, 1, 1], 4)])
-def test_tiles_that_cannot_be_dealt(flops: list[int], tiles: int) -> None:
-    with pytest.raises(InvalidArgumentError):
+@pytest.mark.parametrize(
+    ("flops", "tiles", "error"),
+    [
+        ([1, 1], 1, "tiles: got 1; allowed: an even number"),
+        ([1, 1, 1], 3, "tiles: got 3; allowed: an even number"),
+        ([0, 0], 4, "weights: got .*; allowed: at least one that is not zero"),
+        ([1, 1, 1], 4, "elements: got 2; allowed: 3 or more"),
+    ],
+)
+def test_tiles_that_cannot_be_dealt(flops: list[int], tiles: int, error: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=rf"^{error}"):
         split_tiles_by_comp(flops, tiles)
 
 
 def test_group_of_an_element() -> None:
     assert [group_index([3, 0, 4, 1], e) for e in (0, 2, 3, 6, 7)] == [0, 0, 2, 2, 3]
     for outside in (8, -1):
-        with pytest.raises(InvalidArgumentError):
+        with pytest.raises(InvalidArgumentError, match=rf"^element: got {outside}; allowed: 0 or more, below 8"):
             group_index([3, 0, 4, 1], outside)

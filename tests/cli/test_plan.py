@@ -1,0 +1,136 @@
+"""``poplibs-py plan``: products, convolutions and files of specs, with errors that name what was typed."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from poplibs_py.cli import main
+from poplibs_py.errors import InvalidArgumentError
+from poplibs_py.poplin.convolution import ConvParams, ConvPlan
+
+
+def run(capsys: pytest.CaptureFixture[str], words: str) -> str:
+    assert main(["plan", *words.split()]) == 0
+    return capsys.readouterr().out
+
+
+def test_command_line_plans_a_product(capsys: pytest.CaptureFixture[str]) -> None:
+    out = run(capsys, "matmul 64 64 64 --dtype half --partials half --target gc200 --amp 0.2 --explain")
+    assert "725 cycles" in out
+    few = out.partition("candidate")[2].splitlines()
+    assert "chosen" in few[1]
+    every = run(capsys, "matmul 64 64 64 --dtype half --partials half --amp 0.2 --explain --all")
+    left_out = len(every.partition("candidate")[2].splitlines()) - 11
+    assert (len(few), few[-1]) == (12, f"  and {left_out} others: see --all")
+
+
+def test_command_line_sweeps(capsys: pytest.CaptureFixture[str]) -> None:
+    out = run(capsys, "matmul 256 256 256 --tiles 16 --sweep --amp 0.25")
+    assert " 0.25" in out
+    assert "Cycles against" in out
+
+
+def test_command_line_plans_a_convolution(capsys: pytest.CaptureFixture[str]) -> None:
+    words = "conv --batch 2 --field 8,8 --kernel 3 --ci 4 --co 4 --tiles 16 --json"
+    with pytest.raises(InvalidArgumentError):
+        ConvParams.create(field=[8, 8], kernel=[3], in_channels=4, out_channels=4)
+    assert main(["plan", *words.split()]) == 2
+    capsys.readouterr()
+    fields = json.loads(run(capsys, words.replace("--kernel 3", "--kernel 3,3 --pad 1 --stride 2,2")))
+    assert fields["totalTiles"] <= 16
+
+
+@pytest.mark.parametrize(("words", "named"), [
+    ("matmul -- -5 4 4", "M"), ("matmul 4 4 4 --dtype int8", "--dtype"), ("matmul 4 4 4 --amp -1", "--amp"),
+    ("matmul 4 4 4 --partials int8", "--partials"), ("matmul 4 4 4 --target host", "--target"),
+    ("conv --field 8 --kernel 3 --ci -4 --co 4", "--ci"),
+])  # fmt: skip
+def test_command_line_names_what_was_typed(words: str, named: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", *words.split()]) == 2
+    assert f" {named}: got" in capsys.readouterr().err
+
+
+def test_command_line_plans_in_numpys_words(capsys: pytest.CaptureFixture[str]) -> None:
+    words = "matmul 64 64 64 --tiles 16 --dtype {} --partials {} --json"
+    assert run(capsys, words.format("half", "float")) == run(capsys, words.format("float16", "float32"))
+    assert len(json.loads(run(capsys, words.format("half", "half") + " --sweep"))) > 9
+
+
+def test_a_file_of_specs_fails_where_every_line_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    specs = tmp_path / "specs.txt"
+    for text, status in (("mm=1\nmm=2\n", 1), ("mm=1\nmm=1,8,8,8 tiles=4\n", 0), ("# none\n", 0)):
+        specs.write_text(text)
+        assert main(["plan", "dense", "--spec-file", str(specs), "--jsonl"]) == status
+        lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        assert len([line for line in lines if "error" in line]) == text.count("mm=1\n") + text.count("mm=2\n")
+
+
+@pytest.mark.parametrize(("spec", "error"), [
+    ("mm=1,4,4", "mm: got 1,4,4"), ("mm=1,8,8,8 type=hlf", "type: got hlf"), ("mm=1,8,8,8 amp=-3", "amp: got -3"),
+    ("mm=1,8,8,8 partials=quarter", "partials: got quarter"), ("mm=1,8,8,8 pass=FOO", "pass: got FOO"),
+    ("mm=1,8,8,-9", r"mm \(N\): got -9"), ("mm=1,8,8,8 type=quarter", "out: got 'quarter'"),
+    ("mm=1,8,8,8 o:enableFastReduce=7", "o:enableFastReduce: got 7"),
+    ("mm=1,8,8,8 o:foo=7", "o: got unknown key 'foo'"),
+    ('mm=1,8,8,8 o:planConstraints={"a":1}', "o:planConstraints.a: got a"), ("mm=1,8,8,8 tiles=0", "tiles: got 0"),
+    ("mm=1,8,8,8 ci=4", "ci: got 4; allowed: a convolution's key"), ("mm=1,8,8,8 grad=2", "grad: got 2"),
+    ("mm=1,8,8,8 amp=1 amp=2", "amp: got amp=2; allowed: one value"), ("field=8 kernel=3 ci=4,5 co=4", "ci: got 4,5"),
+    ("field=8 kernel=3 co=4", "spec: got field kernel co"), ("field=8 kernel=3 ci=4 co=4 pad=-1", "pad: got -1"),
+    ("field=8 kernel=3 ci=4 co=4 stride=0", "stride: got 0"), ("field=8 kernel=3 ci=4 co=4 dil=0", "dil: got 0"),
+    ("field=8 kernel=3 ci=4 co=4 g=-1", "g: got -1"), ("field=8 kernel=3 ci=-1 co=4", "ci: got -1"),
+    ("field=2 kernel=3 ci=4 co=4", "field: got transformed size 2"),
+])  # fmt: skip
+def test_errors_in_a_file_of_specs_name_its_line_and_key(
+    spec: str, error: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    specs = tmp_path / "specs.txt"
+    specs.write_text(f"# one that has a plan\nmm=1,8,8,8 tiles=4\n\n{spec}\n")
+    assert main(["plan", "dense", "--spec-file", str(specs), "--jsonl"]) == 0
+    planned, failed = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert planned["totalTiles"] <= 4
+    assert failed["spec"] == spec
+    assert re.match(re.escape(f"{specs}:4: ") + error, failed["error"])
+    assert main(["plan", "dense", "--spec-file", str(specs)]) == 0
+    assert f"{specs}:4: " in capsys.readouterr().out
+
+
+def test_a_plan_as_json_holds_its_candidates(capsys: pytest.CaptureFixture[str]) -> None:
+    words = "matmul 64 64 64 --dtype half --partials half --amp 0.2 --json"
+    plain = run(capsys, words)
+    few, every = (json.loads(run(capsys, words + more)) for more in (" --explain", " --explain --all"))
+    assert few["candidates"][0]["chosen"]
+    assert len(few["candidates"]) == 10 < len(every["candidates"])
+    assert {k: v for k, v in every.items() if k != "candidates"} == json.loads(plain)
+    assert ConvPlan.from_json(json.dumps(few)) == ConvPlan.from_json(plain)
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ("matmul 4 4 4 --explain --sweep", "--explain: got --sweep too; allowed: one of the two"),
+        ("matmul 4 4 4 --all", "--all: got no --explain; allowed: --explain --all"),
+        ("dense --spec-file /nowhere/at/all --jsonl", "--spec-file: got /nowhere/at/all; allowed: a text file"),
+        ("dense --spec-file - --jsonl --jobs 0", "--jobs: got 0; allowed: 1 or more"),
+        ("matmul 4 4 4 --target gc300", "--target: got gc300; allowed: a Target or one of"),
+        ("matmul 4 4 4 --amp nan", "--amp: got nan; allowed: a finite number, 0 or more"),
+        ("matmul 4 4 4 --option fast", "--option: got fast; allowed: KEY=VALUE"),
+        ("conv --field 8,8 --kernel 3,3 --ci 4 --co 4 --pad 1,1,1", "--pad: got [1, 1, 1]; allowed: one number, or 2"),
+    ],
+)
+def test_command_line_refuses(words: str, error: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", *words.split()]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(f"poplibs-py plan: {error}")
+
+
+def test_errors_become_a_field(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    specs = tmp_path / "specs"
+    specs.write_text("mm=1,2,3,4 colour=red\nmm=1,8,8,8 tiles=4\n")
+    assert main(["plan", "dense", "--spec-file", str(specs), "--jsonl"]) == 0
+    first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert "colour=red" in first["error"]
+    assert second["totalTiles"] <= 4

@@ -1,0 +1,15 @@
+"""Cycles and plans of PopLibs' tensor ops on modelled machines. ``POPLIBS_COST_GOLDEN`` names the folder of cases."""
+
+from __future__ import annotations
+
+import pytest
+
+from .families import Line, Run, parameters
+
+FAMILIES: dict[str, Run] = {}
+"""A line for each family whose costs the planner knows: the file's name, and what runs one of its cases."""
+
+
+@pytest.mark.parametrize(("run", "case"), parameters("POPLIBS_COST_GOLDEN", "cost-golden", ".jsonl", FAMILIES))
+def test_the_cost_is_that_of_the_original(run: Run, case: Line) -> None:
+    run(case)

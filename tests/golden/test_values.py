@@ -1,0 +1,67 @@
+"""Results of PopLibs' own host models of its ops. ``POPLIBS_OP_GOLDEN`` names the folder of cases.
+
+Golden numbers are computed in float64 from operands that FP16 holds, so each case is run in FP32 and in FP16. A result
+may lie from the golden number as far as the op's own bound says, which takes in float64's error; where a case says that
+it is exact, it is the golden number, rounded once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from poplibs_py import testing
+from poplibs_py.formats import FP16, FP32, format_of
+from poplibs_py.formats.bounds import Ball
+from poplibs_py.testing import as_format, assert_same_bits, assert_within_bound
+
+from .families import Arrays, Run, parameters
+
+FORMATS = (FP32, FP16)
+
+
+def agree(case: Arrays, name: str, op: str, *operands: Any, **keywords: Any) -> None:
+    """Fail unless a call gives the golden array of this name, as exactly as the op and the case promise."""
+    golden = case[name]
+    ball = testing.bound(op, *operands, **keywords)
+    got = testing.check(op, *operands, **keywords)
+    assert_within_bound(got, Ball(golden, ball.radius))
+    if case.exact:
+        assert_same_bits(got, as_format(golden, format_of(got)))
+
+
+def matmul(case: Arrays) -> None:
+    """Grouped products with alpha, and with beta onto what is there."""
+    params = case.params
+    for fmt in FORMATS:
+        a, b, c = (as_format(case[name], fmt) for name in "abc")
+        a = a.swapaxes(1, 2) if params["transposeA"] else a
+        b = b.swapaxes(1, 2) if params["transposeB"] else b
+        if params["beta"]:
+            agree(case, "out", "matmul_grouped_acc", c, a, b, alpha=params["alpha"], beta=params["beta"])
+        else:
+            agree(case, "out", "matmul_grouped", a, b, alpha=params["alpha"])
+            agree(case, "out", "matmul_grouped", a, b, alpha=params["alpha"], out_dtype="float32")
+
+
+def fully_connected(case: Arrays) -> None:
+    """A layer's three passes as grouped products; gradients of biases are reductions."""
+    rate = case.params["learningRate"]
+    for fmt in FORMATS:
+        x, weights, grad, biases = (as_format(case[name], fmt) for name in ("x", "weights", "out_grad", "biases"))
+        bias = biases.astype(np.float32).reshape(weights.shape[0], 1, -1)
+        agree(case, "out", "matmul_grouped", x, weights, bias=bias)
+        agree(case, "in_grad", "matmul_grouped", grad, weights.swapaxes(1, 2))
+        agree(case, "weight_deltas", "matmul_grouped", x.swapaxes(1, 2), grad)
+        agree(case, "weights_after", "matmul_grouped_acc", weights, x.swapaxes(1, 2), grad, alpha=-rate)
+
+
+FAMILIES: dict[str, Run] = {"fully_connected": fully_connected, "matmul": matmul}
+"""A line for each family that is built: the file's name, and what runs one of its cases."""
+
+
+@pytest.mark.parametrize(("run", "case"), parameters("POPLIBS_OP_GOLDEN", "op-golden", ".npz", FAMILIES))
+def test_the_result_is_that_of_the_original(run: Run, case: Arrays) -> None:
+    run(case)
