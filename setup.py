@@ -96,19 +96,31 @@ if platform.machine() in ("x86_64", "AMD64"):
 
 @dataclass(frozen=True)
 class Family:
-    """A kernel family: the folder ``src_cython/kernels/<name>`` and the levels it has bodies for."""
+    """A kernel family: the folder ``src_cython/kernels/<name>`` and the levels it has bodies for.
+
+    A driver stands in ``src_cython/drivers`` and is built as a family is, at the portable level.
+    """
 
     name: str
     levels: tuple[str, ...] = field(default_factory=lambda: tuple(level.name for level in LEVELS))
+    driver: bool = False
+
+    @property
+    def source(self) -> str:
+        """Its module's source, below src_cython."""
+        return f"drivers/{self.name}.pxi" if self.driver else f"kernels/{self.name}/{self.name}.pxi"
 
 
 FAMILIES: list[Family] = [
     Family("cast", ("portable", "avx2", "avx512", "avx512_bf16")),
     Family("dot"),
+    Family("elementwise", ("portable", "avx2", "avx512")),
+    Family("math", ("portable", "avx2", "avx512")),
     Family("peak"),
     Family("random", ("portable", "avx2", "avx512")),
     Family("softmax", ("portable", "avx2", "avx512")),
     Family("sparse"),
+    Family("strided", ("portable",), driver=True),
 ]
 
 # Modules without an instruction-set level: source below src_cython -> module.
@@ -118,7 +130,6 @@ PLAIN = {
     "poplin/_matmul.pyx": "poplibs_py.poplin.matmul._matmul",
     "poplin/_partials.pyx": "poplibs_py.poplin.matmul._partials",
     "program/_executor.pyx": "poplibs_py.program._executor",
-    "program/_memo.pyx": "poplibs_py.program._memo",
     "random/_draw.pyx": "poplibs_py.poprand._draw",
     "random/_generator.pyx": "poplibs_py.poprand._generator",
     "random/_workers.pyx": "poplibs_py.poprand._workers",
@@ -143,7 +154,7 @@ def extension(module: str, source: Path, flags: tuple[str, ...] = (), macros: tu
     )
 
 
-TILE_HEADERS = ("kernels/**/*.h", "formats/*.h", "records/*.h")
+TILE_HEADERS = ("kernels/**/*.h", "drivers/*.h", "simd/*.h", "formats/*.h", "records/*.h")
 
 RECORD_LINES = re.compile(r"^ *#include \"(records/\w+\.def)\"|\b(RECORD|FIELD|ARRAY|POINTER|VALUE)\(([^)]*)\)", re.M)
 
@@ -193,7 +204,7 @@ def tile_extensions(levels: list[Level]) -> list[Extension]:
             if level.name not in family.levels:
                 continue
             stub = GENERATED / f"{family.name}_{level.name}.pyx"
-            write_if_changed(stub, f'include "kernels/{family.name}/{family.name}.pxi"\n')
+            write_if_changed(stub, f'include "{family.source}"\n')
             macros = (("POP_LEVEL", str(level.number)), *level.macros)
             module = f"poplibs_py.kernels._tiles.{family.name}_{level.name}"
             found.append(extension(module, stub, level.flags, macros, TILE_HEADERS))

@@ -26,8 +26,8 @@ from .records import FORMAT_NUMBERS
 
 __all__ = ["CONSISTENT", "FAMILIES", "Kernel", "Rejection", "Selection", "kernels", "select"]
 
-FAMILIES = ("cast", "dot", "peak", "random", "softmax", "sparse")
-"""Kernel families, one folder of ``src_cython/kernels`` each."""
+FAMILIES = ("cast", "dot", "elementwise", "math", "peak", "random", "softmax", "sparse", "strided")
+"""Kernel families, one folder of ``src_cython/kernels`` each, and drivers, one source of ``src_cython/drivers``."""
 
 CONSISTENT = _records.CONSISTENT
 """Flag: the kernel gives the same bits as the portable kernel of the same op and formats."""

@@ -129,6 +129,8 @@ class Receiver:
         The caller's memory, where `array` is a copy of it.
     place : (str, int) or None
         Which argument the memory is.
+    scales, block_shape
+        As those of an `Operand`, where blocks of the result have exponents of their own.
     """
 
     array: Array
@@ -137,11 +139,13 @@ class Receiver:
     given: Any = None
     view: Array | None = None
     place: Place | None = None
+    scales: Operand | None = None
+    block_shape: tuple[int, ...] = ()
 
     @property
     def operand(self) -> Operand:
         """What is written, as an operand."""
-        return Operand(self.array, self.format, self.scale)
+        return Operand(self.array, self.format, self.scale, self.scales, self.block_shape)
 
     @property
     def keeps(self) -> bool:
@@ -174,7 +178,8 @@ def new_result(shape: tuple[int, ...], fmt: Format, like: Array | None = None) -
 
 
 def receive(name: str, out: object, shape: tuple[int, ...], out_dtype: object, default: Format,
-            operands: tuple[Operand | None, ...] = (), in_place: bool = False, reads: bool = False) -> Receiver:
+            operands: tuple[Operand | None, ...] = (), in_place: bool = False, reads: bool = False,
+            blocks: bool = False, like: Array | None = None) -> Receiver:
     """Return what receives a result: `out`, checked, or a new array.
 
     Parameters
@@ -194,10 +199,16 @@ def receive(name: str, out: object, shape: tuple[int, ...], out_dtype: object, d
         Whether the program may write over an operand that is `out` itself, element by element.
     reads : bool, optional
         Whether the program reads what it writes to.
+    blocks : bool, optional
+        Whether the program writes blocks at scales of their own.
+    like : numpy.ndarray, optional
+        What a new result is laid out like.
     """
     if out is None:
-        return new_result(shape, default if out_dtype is None else format_of(out_dtype, "out_dtype"))
-    array, fmt, scale, keyed = _writable(name, out)
+        return new_result(shape, default if out_dtype is None else format_of(out_dtype, "out_dtype"), like)
+    given = _writable(name, out, blocks)
+    array, fmt = given.array, given.format
+    assert fmt is not None
     if out_dtype is not None and format_of(out_dtype, "out_dtype") != fmt:
         raise bad_argument(name, f"dtype {fmt}", f"out_dtype, which is {out_dtype}")
     if array.shape != shape:
@@ -210,22 +221,20 @@ def receive(name: str, out: object, shape: tuple[int, ...], out_dtype: object, d
         copy = temporary(array.shape, array.dtype)
         if reads:
             copy[...] = array
-        return Receiver(copy, fmt, scale, out, array)
-    return Receiver(array, fmt, scale, out, place=(name, 0) if keyed else None)
+        return Receiver(copy, fmt, given.scale, out, array, None, given.scales, given.block_shape)
+    return Receiver(array, fmt, given.scale, out, None, given.place, given.scales, given.block_shape)
 
 
-def _writable(name: str, out: Any) -> tuple[Array, Format, int, bool]:
-    """The memory of `out`, its format and scale, and whether it is known by its argument."""
+def _writable(name: str, out: Any, blocks: bool) -> Operand:
+    """Return `out` as an operand."""
     if isinstance(out, QuarterArray):
-        scale = out.uniform_scale()
-        if scale is None:
+        given = operand(name, out)
+        if given.scales is not None and not blocks:
             raise bad_argument(name, f"a QuarterArray with scales of blocks {out.block_shape}", "one with one scale")
-        return out.codes, out.format, scale, out.block_shape is None
+        return given
     if not isinstance(out, np.ndarray) and not hasattr(out, "__dlpack__"):
         raise bad_type(name, type(out).__name__, "an array, a tensor or a QuarterArray")
-    found = array_operand(name, out)
-    assert found.format is not None
-    return found.array, found.format, 0, found.place is not None
+    return array_operand(name, out)
 
 
 def _spoils(out: Array, read: Operand, in_place: bool) -> bool:

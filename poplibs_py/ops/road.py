@@ -8,7 +8,7 @@ runs it, records it, and keeps it as a bound call for the next call of its kind,
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, Literal
 
@@ -86,6 +86,10 @@ class Request:
         for phase, taken in zip(self.phases, program.timed(*arrays), strict=True):
             seconds[phase] = seconds.get(phase, 0.0) + float(taken)
         return seconds
+
+    def wrapped(self, wrap: Callable[[Array, Any], Any]) -> Request:
+        """Return the request with what makes a new array into its result."""
+        return replace(self, wrap=wrap)
 
     def _codes(self) -> list[int]:
         return [x for x in self.operands if isinstance(x, int)]

@@ -1,8 +1,10 @@
-"""PopOps: element-wise operations, casts and reductions."""
+"""PopOps: elementwise operations and casts."""
 
 from ..lazy import submodules_on_demand
+from . import elementwise as _elementwise_functions
 from .cast import cast
+from .elementwise import *  # noqa: F403
 
-__all__ = ["cast"]
+__all__ = ["cast", *_elementwise_functions.__all__]
 
 __getattr__, __dir__ = submodules_on_demand(__name__)

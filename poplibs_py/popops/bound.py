@@ -1,38 +1,40 @@
-"""How wrong a cast may be: one rounding, and what becomes of numbers too large."""
+"""How wrong casts and elementwise operations may be."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ..formats import Format, QuarterArray, format_of
+from ..formats import FP32, Format, QuarterArray, format_of
 from ..formats.bounds import Ball
 from ..formats.reference import Rounding, default_overflow
 from ..formats.scales import auto_scale, checked_block_shape, checked_scale, spread
+from ..ops import result_format
 from ._integers import integer_dtype, write_integers
 
-__all__ = ["cast_bound"]
+__all__ = ["cast_bound", "fp32_ball", "unary_bound"]
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
-def cast_bound(x: Any, format: Any, *, scale: Any = None, block_shape: Any = None, rounding: Rounding | None = None,
-               overflow: str | None = None, seed: int | None = None, random_bits: int = 31, out: Any = None) -> Ball:
+def cast_bound(x: Any, dtype: Any, *, scale: Any = None, block_shape: Any = None, rounding: Rounding | None = None,
+               overflow: str | None = None, seed: Any = None, random_bits: int = 31, out: Any = None) -> Ball:
     """Return exact results and radii of a `cast` call.
 
     Parameters
     ----------
-    x, format, scale, block_shape, rounding, overflow, seed, random_bits, out
+    x, dtype, scale, block_shape, rounding, overflow, seed, random_bits, out
         As `cast` takes them.
     """
-    integer = integer_dtype(format)
+    integer = integer_dtype(dtype)
     if integer is not None:  # one right result each
         numbers = np.array(x.to_array(np.float64) if isinstance(x, QuarterArray) else x, np.float64)
         whole = np.empty(numbers.shape, integer)
         write_integers(numbers, rounding or "toward-zero", whole)
         return Ball.exact(whole)
-    target, rounding = format_of(format), rounding or "nearest-even"
+    target, rounding = format_of(dtype), rounding or "nearest-even"
     held = x.to_array(np.float64) if isinstance(x, QuarterArray) else np.asarray(x)
     with np.errstate(invalid="ignore"):
         values = held.astype(np.float64)
@@ -54,3 +56,47 @@ def _exponents(values: Any, target: Format, scale: Any, block_shape: Any, out: A
     blocks = checked_block_shape(block_shape, values.shape)
     chosen = auto_scale(values, target, blocks) if isinstance(scale, str) else 0 if scale is None else scale
     return spread(checked_scale(chosen, target, values.shape, blocks), values.shape, blocks).astype(np.float64)
+
+
+def fp32_ball(exact: Any, ulp: float) -> Ball:
+    """Return what an FP32 function within so many units of the last place may give; 0 for an exact one."""
+    with np.errstate(all="ignore"):
+        magnitude = np.abs(np.asarray(exact, np.float64))
+        exponent = np.maximum(np.frexp(np.where(np.isfinite(magnitude), magnitude, 0.0))[1] - 1, -126)
+        unit = np.ldexp(1.0, exponent - FP32.mantissa_bits)
+        radius = ulp * unit + magnitude * 2.0**-40 * (ulp > 0)  # the reference's own error
+        overflows = np.isfinite(exact) & (magnitude - radius > FP32.max)
+        may = ~overflows & np.isfinite(exact) & (magnitude + radius > FP32.max)
+        centre = np.where(overflows, np.copysign(np.inf, exact), exact)
+    return Ball(centre, np.where(may, np.inf, np.where(np.isfinite(centre), radius, 0.0)))
+
+
+def unary_bound(reference: Callable[[Floats], Floats], ulp: float, x: Any, *, out: Any = None,
+                out_dtype: Any = None) -> Ball:
+    """Return exact results and radii of a unary operation: the FP32 function's error, and one rounding of the result.
+
+    Parameters
+    ----------
+    reference : callable
+        The exact function.
+    ulp : float
+        How far the FP32 function may lie from it.
+    x, out, out_dtype
+        As the operation takes them.
+    """
+    held = x if isinstance(x, QuarterArray) else np.asarray(x)
+    if isinstance(x, (list, tuple, int, float)):
+        held = np.asarray(x, np.float32)
+    values = held.to_array(np.float64) if isinstance(held, QuarterArray) else held
+    with np.errstate(all="ignore"):
+        exact = reference(values.astype(np.float64))
+        ball = fp32_ball(exact, ulp)
+        source = held.format if isinstance(held, QuarterArray) else format_of(held, "x")
+        if out is not None:
+            target = out.format if isinstance(out, QuarterArray) else format_of(out)
+        else:
+            target = result_format(source) if out_dtype is None else format_of(out_dtype)
+        if target == FP32:
+            return ball
+        power = 2.0 ** out.element_scales().astype(np.float64) if isinstance(out, QuarterArray) else 1.0
+        return (ball * (1 / power)).rounded(target) * power

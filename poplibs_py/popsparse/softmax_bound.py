@@ -18,11 +18,11 @@ __all__ = ["bs_softmax_bound", "bs_softmax_grad_bound", "softmax_call_bound", "s
 
 Array = np.ndarray[Any, Any]
 
-EXP_ERROR = 2.0**-23
-"""Relative error of the kernels' exponential, checked on FP32 numbers evenly over the codes of [-88, 0]."""
+EXP_ERROR = 2 * FP32.unit_roundoff
+"""Relative error of the kernels' exponential: 1 ulp, the contract of simd/math.h."""
 
-EXP_FLOOR = 2.0**-126
-"""Exponentials below it may count as zero."""
+EXP_FLOOR = FP32.smallest_subnormal
+"""The same where the exponential is subnormal."""
 
 
 def bs_softmax_bound(x: Array, keep: Array, format: Format = FP32, scale: int = 0) -> Ball:

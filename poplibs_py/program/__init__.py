@@ -21,7 +21,6 @@ from ._executor import (
     temporary,
     value_words,
 )
-from ._memo import LayoutMemo
 from .operands import overlaps_itself
 from .results import ResultPool, clear_result_pool, result_pool, result_pool_limit
 
@@ -34,7 +33,6 @@ __all__ = [
     "Executable",
     "Face",
     "Key",
-    "LayoutMemo",
     "Remake",
     "ResultPool",
     "clear_result_pool",

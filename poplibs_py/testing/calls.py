@@ -194,6 +194,17 @@ def cast_calls(draw: st.DrawFn) -> Call:
     return (x, target), keywords
 
 
+@st.composite
+def unary_calls(draw: st.DrawFn) -> Call:
+    """Calls of an elementwise operation of one operand."""
+    x: Any = draw(arrays(shapes(2, "elementwise", most=40), formats()))
+    if x.dtype.itemsize == 1 and draw(st.booleans()):
+        x = QuarterArray(x, x.dtype, draw(st.integers(-32, 31)))
+    else:
+        x = relaid(x, draw(layouts(broadcast=True)))
+    return (x,), draw(options({"out_dtype": _NAMES}))
+
+
 def matmul_acc_calls() -> SearchStrategy[Call]:
     """Calls of `poplin.matmul_acc`."""
     return matmul_calls(acc=True)

@@ -124,9 +124,27 @@ def _finished(sums: Array, bias: Any, activation: str | None) -> Array:
     return np.maximum(sums, 0) if activation == "relu" else sums
 
 
+def _abs(x: Any, **how: Any) -> Array:
+    made: Array = np.abs(exact_values(values_of(x)))
+    return made
+
+
+def _neg(x: Any, **how: Any) -> Array:
+    made: Array = -exact_values(values_of(x))
+    return made
+
+
+def _relu(x: Any, **how: Any) -> Array:
+    made: Array = np.maximum(exact_values(values_of(x)), 0)
+    return made
+
+
 EXACT: dict[str, Callable[..., Array]] = {
     "popsparse.bs_softmax_grad": _bs_softmax_grad,
+    "popops.abs": _abs,
     "popops.cast": _cast,
+    "popops.neg": _neg,
+    "popops.relu": _relu,
     "popsparse.static.dense_sparse_matmul": _dense_sparse_matmul,
     "testing.prepared.dense_sparse_matmul_prepared": _dense_sparse_matmul,
     "popsparse.dynamic.dense_sparse_matmul": _dynamic_dense_sparse_matmul,
@@ -144,4 +162,4 @@ EXACT: dict[str, Callable[..., Array]] = {
     "testing.prepared.sparse_dense_matmul_prepared": _sparse_dense_matmul,
     "popsparse.static.sparse_grad_w": _sparse_grad_w,
 }
-"""Each op in fractions, by its name in the catalogue: all but `bs_softmax`, which has exponentials."""
+"""Each op in fractions, by its name in the catalogue: all but those of irrational results."""

@@ -5,21 +5,21 @@
  *     so a scaled FP8 tensor is only a format with another bias, decoded and rounded exactly, with no multiplication.
  *     Formats satisfy `poplibs_py.formats.Format`'s rule: each normal number is a normal FP32 number (bias <= 127,
  *     largest exponent <= 127) and bias >= -100. Then every value is an FP32 number and decoding is exact.
- *   - All levels give the same bits: the algorithm exists once, in convert_body.h, and is compiled with a vocabulary of
- *     scalar, AVX2 or AVX-512 operations. Only FP16 also uses the CPU's conversions, which agree bit for bit.
+ *   - All levels give the same bits: the algorithm exists once, in convert_body.h, and is compiled with the vocabulary of
+ *     simd/simd.h. Only FP16 also uses the CPU's conversions, which agree bit for bit.
  *   - Give `pop_format` as a `static const` (POP_F16, POP_F143, ...) and everything folds to that format's own code;
  *     give it at run time and the same source is the generic path. Constant layout with a run-time bias works well too.
  *   - `_part` functions touch the first n elements only (0 <= n <= lanes), never a byte beyond; other lanes are +0.
  *   - MXCSR at its default: nearest even, no flushing of subnormals.
  *
- * Names: `pop_s_*` works on one element (tails), `pop_v_*` on POP_LANES of them: 16 at AVX-512 levels, 8 at AVX2, 1 at
- * portable. `pop_v_f`, `pop_v_i` are the vectors of float and of 32-bit codes (`__m512`, `__m512i`, ...).
+ * Names: `pop_s_*` works on one element (tails), `pop_v_*` on POP_LANES of them; `pop_v_f` and `pop_v_i` are vectors of
+ * float and of 32-bit codes.
  *     pop_v_decode(f, p)                       POP_LANES elements at p, as FP32
  *     pop_v_decode_part(f, p, n)
  *     pop_v_encode(f, overflow, p, x)          x rounded to nearest even, stored at p
  *     pop_v_encode_part(f, overflow, p, x, n)
  *     pop_v_from_code(f, codes), pop_v_to_code(f, rounding, overflow, x, noise)   the same in registers
- * At AVX-512 levels convert_avx512.h adds BF16 pairs (FP16 = hi + lo exactly), and with VBMI table decoding of 64 codes
+ * At AVX-512 levels convert_bf16.h adds BF16 pairs (FP16 = hi + lo exactly), and with VBMI table decoding of 64 codes
  * of any format of at most 8 bits.
  *
  * Contract
@@ -39,6 +39,7 @@
 
 #include "formats/formats.h"
 #include "kernels/abi.h"
+#include "simd/simd.h"
 
 /* The format whose values are 2^scale times those of `f`. */
 POP_INLINE pop_format pop_scaled(pop_format f, int scale)
@@ -99,24 +100,15 @@ POP_INLINE int32_t pop_power_bits(int exponent) { return (exponent + 127) << 23;
 #define POP_JOIN(a, b) POP_JOIN_(a, b)
 
 #define POP_OP(name) POP_JOIN(pop_s_, name)
-#include "kernels/convert_scalar.h"
+#define POP_WIDTH 1
 #include "kernels/convert_body.h"
+#undef POP_WIDTH
 #undef POP_OP
 
 #define POP_OP(name) POP_JOIN(pop_v_, name)
-#if POP_LEVEL >= POP_LEVEL_AVX512
-#define POP_LANES 16
-#include "kernels/convert_avx512.h"
+#define POP_WIDTH POP_LANES
 #include "kernels/convert_body.h"
-#elif POP_LEVEL >= POP_LEVEL_AVX2
-#define POP_LANES 8
-#include "kernels/convert_avx2.h"
-#include "kernels/convert_body.h"
-#else
-#define POP_LANES 1
-#include "kernels/convert_scalar.h"
-#include "kernels/convert_body.h"
-#endif
+#undef POP_WIDTH
 #undef POP_OP
 
 #if POP_LEVEL >= POP_LEVEL_AVX512

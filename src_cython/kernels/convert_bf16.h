@@ -56,7 +56,7 @@ POP_INLINE pop_byte_table pop_byte_table_make(const pop_format *f)
     for (int c = 0; c < 128; c += 16) {
         __m512i codes = _mm512_and_si512(_mm512_add_epi32(lanes, _mm512_set1_epi32(c)),
                                          _mm512_set1_epi32(pop_sign_code(f) - 1));
-        __m512i bits = _mm512_castps_si512(pop_v_from_code(f, codes));
+        __m512i bits = _mm512_castps_si512(pop_v_from_code(f, (pop_v_i)codes));
         _mm_storeu_si128((__m128i *)(low + c), _mm512_cvtepi32_epi8(_mm512_srli_epi32(bits, 16)));
         _mm_storeu_si128((__m128i *)(high + c), _mm512_cvtepi32_epi8(_mm512_srli_epi32(bits, 24)));
     }

@@ -1,4 +1,5 @@
-/* Decoding and encoding, once for every level: POP_OP names the vocabulary (scalar, AVX2, AVX-512) it is compiled with.
+/* Decoding and encoding, once for every level: POP_OP names the vocabulary (one element, or a vector of the
+ * level) that it is compiled with.
  *
  * Codes sit zero-extended in 32-bit lanes. Decoding shifts exponent and mantissa to FP32's places and adds the
  * difference of the biases; a subnormal borrows the hidden bit and gives it back by a subtraction (so no subnormal is
@@ -19,7 +20,7 @@ POP_INLINE POP_OP(f) POP_OP(from_code)(const pop_format *f, POP_OP(i) code)
     } else if (f->bias != 127) {
         POP_OP(f) raised = POP_OP(float)(POP_OP(add)(bits, POP_OP(keep)(tiny, POP_OP(set)(1 << 23))));
         POP_OP(i) hidden = POP_OP(keep)(tiny, POP_OP(set)(pop_power_bits(1 - f->bias)));
-        bits = POP_OP(bits)(POP_OP(sub_f)(raised, POP_OP(float)(hidden)));
+        bits = POP_OP(bits)(raised - POP_OP(float)(hidden));
     }
     if (f->specials == POP_NEGATIVE_ZERO) {
         POP_OP(m) nan = POP_OP(eq)(code, POP_OP(set)(pop_nan_code(f)));
@@ -67,7 +68,7 @@ POP_INLINE POP_OP(i) POP_OP(tiny_code_nearest)(const pop_format *f, POP_OP(i) ma
 {
     int step_shift = f->subnormals ? 0 : f->mantissa_bits;
     POP_OP(i) magic = POP_OP(set)(pop_power_bits(1 - f->bias - f->mantissa_bits + step_shift + 23));
-    POP_OP(f) sum = POP_OP(add_f)(POP_OP(float)(magnitude), POP_OP(float)(magic));
+    POP_OP(f) sum = POP_OP(float)(magnitude) + POP_OP(float)(magic);
     return POP_OP(sll)(POP_OP(sub)(POP_OP(bits)(sum), magic), step_shift);
 }
 
@@ -120,43 +121,57 @@ POP_INLINE POP_OP(i) POP_OP(to_code)(const pop_format *f, int rounding, int over
     return POP_OP(or)(code, sign);
 }
 
-POP_INLINE POP_OP(f) POP_OP(decode_part)(const pop_format *f, const void *p, int n)
-{
-    if (pop_is_f32(f)) return POP_OP(float)(POP_OP(load)(p, 4, n));
-#ifdef POP_HAS_F16C
-    if (pop_is_f16(f)) return POP_OP(load_f16)(p, n);
-#endif
-    return POP_OP(from_code)(f, POP_OP(load)(p, pop_bytes(f), n));
-}
-
-POP_INLINE void POP_OP(encode_part)(const pop_format *f, int overflow, void *p, POP_OP(f) x, int n)
-{
-    if (pop_is_f32(f)) {
-        POP_OP(store)(p, 4, POP_OP(bits)(x), n);
-        return;
-    }
-#ifdef POP_HAS_F16C
-    if (pop_is_f16(f) && overflow == POP_OVERFLOW_INFINITY) {
-        POP_OP(store_f16)(p, x, n);
-        return;
-    }
-#endif
-    POP_OP(i) codes = POP_OP(to_code)(f, POP_NEAREST_EVEN, overflow, x, POP_OP(set)(0));
-    POP_OP(store)(p, pop_bytes(f), codes, n);
-}
-
-#ifdef POP_LANES
-#define POP_WIDTH POP_LANES
-#else
-#define POP_WIDTH 1
-#endif
 POP_INLINE POP_OP(f) POP_OP(decode)(const pop_format *f, const void *p)
 {
-    return POP_OP(decode_part)(f, p, POP_WIDTH);
+    if (pop_is_f32(f)) return POP_OP(float)(POP_OP(load)(p, 4));
+#if POP_WIDTH > 1 && defined POP_HAS_F16C
+    if (pop_is_f16(f)) return POP_OP(load_f16)(p);
+#endif
+    return POP_OP(from_code)(f, POP_OP(load)(p, pop_bytes(f)));
+}
+
+POP_INLINE POP_OP(f) POP_OP(decode_part)(const pop_format *f, const void *p, int n)
+{
+    if (n == POP_WIDTH) return POP_OP(decode)(f, p);
+    const POP_OP(part) part = POP_OP(first)(n);
+    if (pop_is_f32(f)) return POP_OP(float)(POP_OP(load_some)(p, 4, part));
+#if POP_WIDTH > 1 && defined POP_HAS_F16C
+    if (pop_is_f16(f)) return POP_OP(load_f16_some)(p, part);
+#endif
+    return POP_OP(from_code)(f, POP_OP(load_some)(p, pop_bytes(f), part));
 }
 
 POP_INLINE void POP_OP(encode)(const pop_format *f, int overflow, void *p, POP_OP(f) x)
 {
-    POP_OP(encode_part)(f, overflow, p, x, POP_WIDTH);
+    if (pop_is_f32(f)) {
+        POP_OP(store)(p, 4, POP_OP(bits)(x));
+        return;
+    }
+#if POP_WIDTH > 1 && defined POP_HAS_F16C
+    if (pop_is_f16(f) && overflow == POP_OVERFLOW_INFINITY) {
+        POP_OP(store_f16)(p, x);
+        return;
+    }
+#endif
+    POP_OP(store)(p, pop_bytes(f), POP_OP(to_code)(f, POP_NEAREST_EVEN, overflow, x, POP_OP(set)(0)));
 }
-#undef POP_WIDTH
+
+POP_INLINE void POP_OP(encode_part)(const pop_format *f, int overflow, void *p, POP_OP(f) x, int n)
+{
+    const POP_OP(part) part = POP_OP(first)(n);
+    if (n == POP_WIDTH) {
+        POP_OP(encode)(f, overflow, p, x);
+        return;
+    }
+    if (pop_is_f32(f)) {
+        POP_OP(store_some)(p, 4, POP_OP(bits)(x), part);
+        return;
+    }
+#if POP_WIDTH > 1 && defined POP_HAS_F16C
+    if (pop_is_f16(f) && overflow == POP_OVERFLOW_INFINITY) {
+        POP_OP(store_f16_some)(p, x, part);
+        return;
+    }
+#endif
+    POP_OP(store_some)(p, pop_bytes(f), POP_OP(to_code)(f, POP_NEAREST_EVEN, overflow, x, POP_OP(set)(0)), part);
+}

@@ -1,12 +1,13 @@
 /* What happens to FP32 sums on their way out: y = round(activation(alpha * sum + beta * old + bias)).
  *
  * Shared by the dense and sparse products. Every operation is rounded to FP32 on its own, in the order written, at every
- * level (nothing is contracted), so the bits do not depend on the level; the cast to the output format rounds once, to
- * nearest even. Loops are plain C over short lines: the compiler makes vectors of them. */
+ * level (nothing is contracted), so the bits do not depend on the level; silu and gelu (its tanh form) are within 1 ulp of
+ * the exact value (simd/math.h); the cast to the output format rounds once, to nearest even. Loops are plain C over short lines: the compiler makes vectors of them. */
 #ifndef POP_EPILOGUE_H
 #define POP_EPILOGUE_H
 #include "kernels/convert.h"
 #include "kernels/transpose.h"
+#include "simd/math.h"
 
 #define POP_EPILOGUE_LINE 64
 
@@ -17,40 +18,23 @@
 typedef void (*pop_epilogue_kernel)(const pop_epilogue *e, const float *sums, int64_t sums_row, int64_t rows,
                                     int64_t cols);
 
-/* exp for arguments in [-87, 88], within 2 ulp: 2^n times a Taylor polynomial on |r| <= ln(2) / 2. */
-POP_INLINE float pop_exp(float x)
-{
-    float n = (x * 1.44269504f + 12582912.0f) - 12582912.0f; /* nearest whole number, by the adder */
-    float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-    float p = 1.0f + r * (1.0f + r * (0.5f + r * (1.66666667e-1f + r * (4.16666667e-2f + r * (8.33333333e-3f
-              + r * (1.38888889e-3f + r * 1.98412698e-4f))))));
-    float shifted = n + 12582912.0f;
-    int32_t bits, whole;
-    memcpy(&bits, &p, 4);
-    memcpy(&whole, &shifted, 4);
-    bits = (int32_t)((uint32_t)bits + ((uint32_t)whole << 23));
-    memcpy(&p, &bits, 4);
-    return p;
-}
-
-/* x * sigmoid(z), zero below z = -87 (also for infinities); NaN stays NaN. */
-POP_INLINE float pop_gated(float x, float z)
-{
-    float t = z > 87.0f ? -87.0f : z < -87.0f ? 87.0f : -z;
-    float y = x / (1.0f + pop_exp(t));
-    return z < -87.0f ? -0.0f : y;
-}
+#define POP_ACTIVATION(name)                                                                     \
+    static __attribute__((noinline)) void pop_activate_##name(float *v, int64_t n)               \
+    {                                                                                            \
+        for (int64_t j = 0; j < n; j += POP_LANES) {                                             \
+            const pop_v_part part = pop_v_first(n - j);                                          \
+            pop_v_store_f_some(v + j, pop_v_##name(pop_v_load_f_some(v + j, part)), part);       \
+        }                                                                                        \
+    }
+POP_ACTIVATION(gelu_tanh)
+POP_ACTIVATION(silu)
 
 POP_INLINE void pop_activate(int64_t activation, float *v, int64_t n)
 {
-    if (activation == POP_ACTIVATION_RELU) {
+    if (activation == POP_ACTIVATION_GELU) pop_activate_gelu_tanh(v, n);
+    else if (activation == POP_ACTIVATION_SILU) pop_activate_silu(v, n);
+    else if (activation == POP_ACTIVATION_RELU)
         for (int64_t j = 0; j < n; j++) v[j] = v[j] < 0.0f ? 0.0f : v[j];
-    } else if (activation == POP_ACTIVATION_GELU) { /* the tanh form: x * sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)) */
-        for (int64_t j = 0; j < n; j++)
-            v[j] = pop_gated(v[j], 1.59576912f * (v[j] + 0.044715f * v[j] * v[j] * v[j]));
-    } else if (activation == POP_ACTIVATION_SILU) {
-        for (int64_t j = 0; j < n; j++) v[j] = pop_gated(v[j], v[j]);
-    }
 }
 
 POP_INLINE void pop_decode_line(const pop_format *f, const char *from, float *to, int64_t n)

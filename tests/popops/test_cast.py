@@ -20,7 +20,7 @@ from poplibs_py.formats import BF16, E4M3, E5M2, F143, F152, FORMATS, FP16, FP32
 from poplibs_py.formats.reference import decode, default_overflow, encode
 from poplibs_py.kernels import select
 from poplibs_py.popops import cast
-from poplibs_py.popops._cast_plan import THREAD_ELEMENTS, CastPlan
+from poplibs_py.popops._strided import THREAD_ELEMENTS, StridedOperand, StridedParams, lower
 
 FALSE_ALARM = 1e-9
 """The chance that a right generator fails one statistical check. Seeds are fixed: no run differs from another."""
@@ -235,9 +235,10 @@ def test_threads_change_nothing(rounding):
     results = []
     for threads in (1, 2, 5):
         out = np.empty(count, np.float16)
-        plan = CastPlan.make(FP32, x.shape, x.strides, None, FP16, out.strides, None, rounding, "inf", 31, threads)
-        assert plan.executable.threads == threads
-        plan.executable(x, out, plan.layout, np.zeros(1, np.int8), np.zeros(1, np.int8), np.array([1], np.uint64))
+        operands = (StridedOperand(FP32, x.strides),), (StridedOperand(FP16, out.strides),)
+        executable = lower(StridedParams(None, x.shape, *operands, rounding, "inf"), threads).executable
+        assert executable.threads == threads
+        executable(x, out, *[np.array([1], np.uint64)] * (rounding == "stochastic"))
         results.append(out.view(np.uint16))
     np.testing.assert_array_equal(results[0], results[1])
     np.testing.assert_array_equal(results[0], results[2])
@@ -301,7 +302,7 @@ def test_defaults_are_ieees():
 
 def test_names():
     assert poplibs_py.cast is popops.cast is cast
-    assert select("cast", "walk", "any").kernel.level == "portable"
+    assert select("strided", "walk", "any").kernel.level == "portable"
 
 
 X = np.ones((2, 3), np.float32)

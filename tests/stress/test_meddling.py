@@ -86,7 +86,7 @@ def cases():
     yield "dense compiled", biased(partial(poplin.compile_matmul(dense_plan), a, b), row), *c
     yield "accumulated", patched("poplin.matmul.api", "read_call", partial(accumulate, a, b), After), *c
     at_random = partial(popops.cast, b, "float16", rounding="stochastic", seed=1)
-    yield "cast", patched("popops.cast", "_plan", at_random), b.shape, np.float16
+    yield "cast", patched("popops.cast", "execute", at_random), b.shape, np.float16
     yield "cast again", patched("popops.cast", "_MEMO", partial(popops.cast, b, "float16"), After), b.shape, np.float16
     yield "uniform", seeded(partial(poprand.uniform, c[0])), *c
     yield "dropout", seeded(partial(poprand.dropout, np.ones(c[0], np.float32), 0.5)), *c

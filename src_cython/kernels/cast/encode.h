@@ -12,8 +12,10 @@ POP_INLINE void pop_encode_part_run(const pop_format *f, int rounding, int overf
         return;
     }
     pop_v_i noise = pop_v_set(0);
-    if (rounding == POP_STOCHASTIC) noise = pop_v_noise(pop_v_load(words, 4, n), random_bits);
-    pop_v_store(codes, pop_bytes(f), pop_v_to_code(f, rounding, overflow, x, noise), n);
+    if (rounding == POP_STOCHASTIC) noise = pop_v_noise(pop_v_bits(pop_v_decode_part(&POP_F32, words, n)), random_bits);
+    pop_v_i made = pop_v_to_code(f, rounding, overflow, x, noise);
+    if (n == POP_LANES) pop_v_store(codes, pop_bytes(f), made);
+    else pop_v_store_some(codes, pop_bytes(f), made, pop_v_first(n));
 }
 
 /* Options come as values: what lies in memory would be read again after every store. */

@@ -143,7 +143,7 @@ static void pop_round_f16_at_random(float *sums, int64_t n, const uint32_t *word
     for (int64_t j = 0; j < n; j += POP_LANES) {
         int part = n - j < POP_LANES ? (int)(n - j) : POP_LANES;
         pop_v_f x = pop_v_decode_part(&POP_F32, sums + j, part);
-        pop_v_i noise = pop_v_noise(pop_v_load(words + j, 4, part), 31);
+        pop_v_i noise = pop_v_noise(pop_v_load_some(words + j, 4, pop_v_first(part)), 31);
         pop_v_i codes = pop_v_to_code(&POP_F16, POP_STOCHASTIC, POP_OVERFLOW_INFINITY, x, noise);
         pop_v_encode_part(&POP_F32, 0, sums + j, pop_v_from_code(&POP_F16, codes), part);
     }

@@ -65,8 +65,7 @@ def tables():
     centre = fit(lambda s: np.sqrt(2 / s) * erfinv(np.sqrt(s)), 0, 0.25, DEGREE)
     lines += ["/* The normal distribution near its centre: P(|Z| < z) = y, z = y P(y^2 - 1/8), y <= 1/2 */",
               f"static const float POP_R_CENTRE[{DEGREE + 1}] = {{", c_floats(centre), "};", ""]
-    lines += ["/* 2^f, |f| <= 1/2 */", f"static const float POP_R_EXP2[{DEGREE + 1}] = {{",
-              c_floats(fit(np.exp2, -0.5, 0.5, DEGREE)), "};", "#endif", ""]
+    lines += ["#endif", ""]
     return "\n".join(lines)
 
 

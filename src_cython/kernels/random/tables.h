@@ -350,9 +350,4 @@ static const float POP_R_CENTRE[8] = {
     0x1.1b50c60000000p-3f, 0x1.14cb8c0000000p-3f,
 };
 
-/* 2^f, |f| <= 1/2 */
-static const float POP_R_EXP2[8] = {
-    0x1.0000000000000p+0f, 0x1.62e4300000000p-1f, 0x1.ebfbe00000000p-3f, 0x1.c6b08e0000000p-5f, 0x1.3b29d80000000p-7f, 0x1.5d87460000000p-10f,
-    0x1.446c7e0000000p-13f, 0x1.00dc4c0000000p-16f,
-};
 #endif

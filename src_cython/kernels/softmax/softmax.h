@@ -20,9 +20,9 @@
 #include <string.h>
 
 #include "kernels/convert.h"
-#include "kernels/softmax/exp.h"
 #include "kernels/sparse/item.h"
 #include "program/program.h"
+#include "simd/math.h"
 
 #define POP_RECORDS "records/softmax.def"
 #include "records/structs.h"
@@ -148,8 +148,8 @@ POP_INLINE void load_masked(const pop_format *f, const char *x, float *w, int64_
 POP_INLINE pop_v_f load_or_lowest(const float *w, int n)
 {
     if (n == POP_LANES) return pop_v_decode(&POP_F32, w);
-    pop_v_i lowest = pop_v_bits(pop_v_constant(-INFINITY));
-    return pop_v_float(pop_v_select(pop_v_first_lanes(n), lowest, pop_v_bits(pop_v_decode_part(&POP_F32, w, n))));
+    const pop_v_part part = pop_v_first(n);
+    return pop_v_select_f(pop_v_mask(part), pop_v_splat(-INFINITY), pop_v_load_f_some(w, part));
 }
 
 POP_INLINE void store_f32(float *p, pop_v_f x, int n) { pop_v_encode_part(&POP_F32, POP_SATURATE, p, x, n); }

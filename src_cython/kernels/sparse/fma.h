@@ -34,7 +34,7 @@ POP_INLINE void sweep(const int R, const int NZ, const int kind, const pop_spars
     for (int64_t r = s->first; r < s->last; r++) {
         const int64_t q0 = s->offsets[r], q1 = s->offsets[r + 1];
         for (int64_t j = 0; j < s->columns; j += NZ * VL) {
-            const lanes m = pop_lanes(s->columns - j - (NZ - 1) * VL);
+            const lanes m = pop_v_first(s->columns - j - (NZ - 1) * VL);
             for (int64_t g = 0; g < s->groups; g++) {
                 const int64_t row = s->row + g * R;
                 vec acc[8][8];
@@ -55,10 +55,10 @@ POP_INLINE void add_element(const int NZ, const int WHOLE, const int kind, const
                             vec acc[4])
 {
     const int64_t bytes = VL * (kind == POP_X_FP32 ? 4 : 2);
-    const vec b = pop_splat(value);
+    const vec b = pop_broadcast(value);
 #pragma GCC unroll 4
     for (int z = 0; z < NZ; z++)
-        acc[z] = pop_fma(b, WHOLE || z < NZ - 1 ? pop_load(kind, x + z * bytes) : pop_load_some(kind, x + z * bytes, m),
+        acc[z] = pop_v_fma(b, WHOLE || z < NZ - 1 ? pop_load(kind, x + z * bytes) : pop_load_some(kind, x + z * bytes, m),
                          acc[z]);
 }
 
@@ -74,7 +74,7 @@ POP_INLINE void ask_for(const void *array, int64_t at) { __builtin_prefetch((con
 POP_INLINE void sweep_elements(const int NZ, const int WHOLE, const int ORDER, const int kind, const pop_sparse_item *t,
                                const pop_sparse_view *s)
 {
-    const lanes m = pop_lanes(s->columns - (NZ - 1) * VL);
+    const lanes m = pop_v_first(s->columns - (NZ - 1) * VL);
     const int64_t ldx = s->x_row;
     const char *const x = s->x;
     const int32_t *const order_last = ORDER ? s->order + s->offsets[s->last] - 1 : NULL;
@@ -92,7 +92,7 @@ POP_INLINE void sweep_elements(const int NZ, const int WHOLE, const int ORDER, c
 #pragma GCC unroll 4
         for (int i = 0; i < 4; i++)
 #pragma GCC unroll 4
-            for (int z = 0; z < NZ; z++) acc[i][z] = pop_zero();
+            for (int z = 0; z < NZ; z++) acc[i][z] = (vec){0};
         const int64_t far = s->offsets[r + rows] - s->offsets[r];
         for (int64_t k = 0; k < steps;) {
             const int64_t line = least(steps, k + 16);
@@ -116,7 +116,7 @@ POP_INLINE void sweep_elements(const int NZ, const int WHOLE, const int ORDER, c
             for (int64_t q = at[i] + steps; q < end[i]; q++) add_element(NZ, WHOLE, kind, ELEMENT(q), m, acc[i]);
             float *y = s->y + (r + i - s->first) * s->y_row;
 #pragma GCC unroll 4
-            for (int z = 0; z < NZ; z++) put(y + z * VL, acc[i][z], z < NZ - 1 ? pop_lanes(VL) : m, s->stream);
+            for (int z = 0; z < NZ; z++) put(y + z * VL, acc[i][z], z < NZ - 1 ? pop_v_first(VL) : m, s->stream);
         }
     }
 #undef ELEMENT

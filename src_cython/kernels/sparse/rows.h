@@ -5,9 +5,9 @@
 
 POP_INLINE void put(float *y, vec v, lanes m, int64_t stream)
 {
-    if (!pop_all(m)) pop_store_some(y, v, m);
-    else if (stream && !((uintptr_t)y % sizeof(vec))) pop_stream(y, v);
-    else pop_store(y, v);
+    if (!pop_v_is_all(m)) pop_v_store_f_some(y, v, m);
+    else if (stream && !((uintptr_t)y % sizeof(vec))) pop_v_stream_f(y, v);
+    else pop_v_store_f(y, v);
 }
 
 /* STEP lines of a block, added to R rows x NZ vectors of sums. WHOLE: no vector is masked. */
@@ -24,9 +24,9 @@ POP_INLINE void add_lines(const int R, const int NZ, const int STEP, const int W
             v[z] = WHOLE || z < NZ - 1 ? pop_load(kind, x + z * bytes) : pop_load_some(kind, x + z * bytes, m);
 #pragma GCC unroll 8
         for (int i = 0; i < R; i++) {
-            const vec b = pop_splat(i < 4 ? w + i * down : w4 + (i - 4) * down);
+            const vec b = pop_broadcast(i < 4 ? w + i * down : w4 + (i - 4) * down);
 #pragma GCC unroll 8
-            for (int z = 0; z < NZ; z++) acc[i][z] = pop_fma(b, v[z], acc[i][z]);
+            for (int z = 0; z < NZ; z++) acc[i][z] = pop_v_fma(b, v[z], acc[i][z]);
         }
     }
 }
@@ -36,7 +36,7 @@ POP_INLINE void clear_rows(const int R, const int NZ, vec acc[8][8])
 #pragma GCC unroll 8
     for (int i = 0; i < R; i++)
 #pragma GCC unroll 8
-        for (int z = 0; z < NZ; z++) acc[i][z] = pop_zero();
+        for (int z = 0; z < NZ; z++) acc[i][z] = (vec){0};
 }
 
 POP_INLINE void put_rows(const int R, const int NZ, const int WHOLE, float *y, int64_t y_row, lanes m, int64_t stream,
@@ -46,9 +46,9 @@ POP_INLINE void put_rows(const int R, const int NZ, const int WHOLE, float *y, i
     for (int i = 0; i < R; i++, y += y_row)
 #pragma GCC unroll 8
         for (int z = 0; z < NZ; z++) {
-            if (!WHOLE) put(y + z * VL, acc[i][z], z < NZ - 1 ? pop_lanes(VL) : m, stream);
-            else if (stream) pop_stream(y + z * VL, acc[i][z]);
-            else pop_store(y + z * VL, acc[i][z]);
+            if (!WHOLE) put(y + z * VL, acc[i][z], z < NZ - 1 ? pop_v_first(VL) : m, stream);
+            else if (stream) pop_v_stream_f(y + z * VL, acc[i][z]);
+            else pop_v_store_f(y + z * VL, acc[i][z]);
         }
 }
 #endif

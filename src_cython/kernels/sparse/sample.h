@@ -35,22 +35,22 @@ enum { POP_X_PAIRS = 3 };
 typedef __m512i step_vec;
 POP_INLINE step_vec step_load(const int kind, const char *p, int64_t n)
 {
-    if (kind != POP_X_PAIRS) return _mm512_castps_si512(pop_load_some(kind, p, pop_lanes(n)));
+    if (kind != POP_X_PAIRS) return _mm512_castps_si512(pop_load_some(kind, p, pop_v_first(n)));
     return n >= 32 ? _mm512_loadu_si512(p) : _mm512_maskz_loadu_epi16(pop_columns_left(n), p);
 }
 POP_INLINE vec step_add(const int kind, step_vec a, step_vec b, vec c)
 {
     if (kind == POP_X_PAIRS) return _mm512_dpbf16_ps(c, (__m512bh)a, (__m512bh)b);
-    return pop_fma(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), c);
+    return pop_v_fma(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), c);
 }
 #define STEP(kind) ((kind) == POP_X_PAIRS ? 32 : VL)
 #else
 typedef vec step_vec;
 POP_INLINE step_vec step_load(const int kind, const char *p, int64_t n)
 {
-    return n >= VL ? pop_load(kind, p) : pop_load_some(kind, p, pop_lanes(n));
+    return n >= VL ? pop_load(kind, p) : pop_load_some(kind, p, pop_v_first(n));
 }
-POP_INLINE vec step_add(const int kind, step_vec a, step_vec b, vec c) { return pop_fma(a, b, c); }
+POP_INLINE vec step_add(const int kind, step_vec a, step_vec b, vec c) { return pop_v_fma(a, b, c); }
 #define STEP(kind) VL
 #endif
 
@@ -61,7 +61,7 @@ POP_INLINE void dot_tile(const int R, const int C, const int kind, const char *y
     const int64_t size = kind == POP_X_FP32 ? 4 : 2;
     vec acc[16];
 #pragma GCC unroll 16
-    for (int e = 0; e < 16; e++) acc[e] = pop_zero();
+    for (int e = 0; e < 16; e++) acc[e] = (vec){0};
     for (int64_t n = 0; n < columns; n += STEP(kind)) {
         step_vec v[8];
 #pragma GCC unroll 8

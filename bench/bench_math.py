@@ -1,0 +1,154 @@
+"""The elementary functions beside NumPy's and torch's, on FP32 numbers in the first-level cache, one thread.
+
+``python bench/bench_math.py`` prints a table as Markdown: nanoseconds an element of every library, the call itself
+taken off (the time of a call on no element), our cycles for 16 elements, and our speed over that of the fastest peer
+whose results are within 1 ulp. Cycles are counted in multiply-adds: the unit does one of 512 bits in each. `bound` is
+how many of them, or of divisions in their place, the best known body has. The libraries and a probe of the unit take
+turns.
+
+Our results are checked against float64 before the timing, and peers are judged by the same arguments.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from bench_sparse import print_table
+from scipy import special
+
+from poplibs_py.kernels import Kernel, kernels
+from poplibs_py.kernels.peak import peak_probes
+from poplibs_py.report.peers import limited_threads
+from poplibs_py.report.timing import take_turns
+from poplibs_py.testing import ulp_error
+
+Array = np.ndarray[Any, Any]
+Call = Callable[[Array, Array], object]
+
+COUNT = 4096
+FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+BOUNDS = {"exp": 11, "log": 13, "sin": 15, "sigmoid": 15, "erf": 16, "silu": 16, "tanh": 17, "gelu_tanh": 20,
+          "gelu_erf": 24, "sqrt": 8, "rsqrt": 7}  # fmt: skip
+
+
+def _logistic(x: Array) -> Array:
+    return special.expit(x)
+
+
+REFERENCES: dict[str, Callable[[Array], Array]] = {
+    **{name: getattr(np, name) for name in ("exp", "exp2", "expm1", "log", "log2", "log1p", "tanh", "sqrt", "sin",
+                                            "cos", "reciprocal")},
+    "erf": special.erf,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "sigmoid": _logistic,
+    "silu": lambda x: x * _logistic(x),
+    "gelu_tanh": lambda x: x * _logistic(2 * np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)),
+    "gelu_erf": lambda x: x * special.ndtr(x),
+}
+
+
+def best_kernels() -> dict[str, Kernel]:
+    """Return each function's kernel of the highest level that may be used."""
+    return {kernel.op: kernel for kernel in kernels("math")}
+
+
+def ours(kernel: Kernel) -> Call:
+    """A kernel as a call on two arrays."""
+    function = FUNCTION(kernel.address)
+
+    def call(x: Array, y: Array) -> None:
+        function(x.ctypes.data, y.ctypes.data, x.size)
+
+    return call
+
+
+def peers(name: str) -> dict[str, Call]:
+    """What NumPy and torch have under a name; torch's activations have no `out`."""
+    found: dict[str, Call] = {}
+    if (of_numpy := getattr(np, name, None)) is not None:
+        found["numpy"] = lambda x, y: of_numpy(x, out=y)
+    try:
+        import torch
+    except ImportError:
+        return found
+    gelu = torch.nn.functional.gelu
+    without_out = {"silu": torch.nn.functional.silu, "gelu_erf": gelu,
+                   "gelu_tanh": lambda x: gelu(x, approximate="tanh")}.get(name)  # fmt: skip
+    if without_out is not None:
+        found["torch"] = lambda x, y: without_out(torch.from_numpy(x))
+    elif (of_torch := getattr(torch, name, None)) is not None:
+        found["torch"] = lambda x, y: of_torch(torch.from_numpy(x), out=torch.from_numpy(y))
+    return found
+
+
+def arguments(name: str, count: int) -> Array:
+    """Numbers where the function is busy."""
+    low = 0.01 if name in ("log", "log2", "sqrt", "rsqrt", "reciprocal") else -0.9 if name == "log1p" else -8
+    return np.random.default_rng(1).uniform(low, 8, count).astype(np.float32)
+
+
+def worst(name: str, call: Call) -> float:
+    """The greatest error in ulp of a call on busy numbers and on small ones."""
+    x = arguments(name, 1 << 18)
+    x = np.concatenate([x, x * np.float32(2.0**-20)])
+    y = np.empty_like(x)
+    result = call(x, y)
+    got = y if result is None else np.asarray(result)
+    return float(np.max(ulp_error(got, REFERENCES[name](x.astype(np.float64)))))
+
+
+def bound_calls(call: Call, x: Array, y: Array) -> list[Callable[[], object]]:
+    """The call on all elements and on none; our kernels' arguments are made once."""
+    return [lambda: call(x, y), lambda none=x[:0], nothing=y[:0]: call(none, nothing)]
+
+
+def measure(name: str, kernel: Kernel, seconds: float) -> list[Any]:
+    """One row of the table."""
+    x = arguments(name, COUNT)
+    y = np.empty_like(x)
+    calls = {"ours": ours(kernel), **peers(name)}
+    errors = {library: worst(name, call) for library, call in calls.items()}
+    if errors["ours"] > 1:
+        raise SystemExit(f"{name} is off by {errors['ours']} ulp")
+    probe = peak_probes()["float32"]
+    timings = take_turns([probe, *(one for call in calls.values() for one in bound_calls(call, x, y))], seconds=seconds)
+    cycle = timings[0].seconds * 32 / probe()
+    times = {library: timings[1 + 2 * i].seconds - timings[2 + 2 * i].seconds for i, library in enumerate(calls)}
+    fair = [times[library] for library in calls if library != "ours" and errors[library] <= 1]
+    cells = [f"{times[k] / COUNT * 1e9:.3f} ({errors[k]:.2g})" if k in times else "" for k in ("numpy", "torch")]
+    cycles = times["ours"] / COUNT * 16 / cycle
+    bound = BOUNDS.get(name)
+    return [name, f"{times['ours'] / COUNT * 1e9:.3f} ({errors['ours']:.2g})", *cells, f"{cycles:.1f}", bound or "",
+            f"{bound / cycles:.2f}" if bound else "", f"{min(fair) / times['ours']:.1f} x" if fair else ""]  # fmt: skip
+
+
+@pytest.mark.parametrize("kernel", best_kernels().values(), ids=lambda kernel: kernel.op)
+def bench_function(kernel: Kernel, benchmark: Any) -> None:
+    """One function on numbers in cache."""
+    x = arguments(kernel.op, COUNT)
+    y = np.empty_like(x)
+    assert worst(kernel.op, ours(kernel)) <= 1
+    benchmark.extra_info.update(level=kernel.level, elements=COUNT)
+    benchmark(ours(kernel), x, y)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=1.0, help="for each function (default: 1)")
+    parser.add_argument("functions", nargs="*", help="which (default: all)")
+    chosen = parser.parse_args()
+    with limited_threads(1), np.errstate(all="ignore"):
+        rows = [measure(name, kernel, chosen.seconds) for name, kernel in best_kernels().items()
+                if not chosen.functions or name in chosen.functions]
+        heads = ("function", "ours, ns (ulp)", "NumPy", "torch", "cycles / 16", "bound", "of bound", "over the best")
+        print_table(heads, rows)
+
+
+if __name__ == "__main__":
+    main()

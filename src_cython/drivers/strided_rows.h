@@ -1,0 +1,123 @@
+/* Elements between their places in memory and a buffer where they lie one after another. */
+#ifndef POP_DRIVERS_STRIDED_ROWS_H
+#define POP_DRIVERS_STRIDED_ROWS_H
+#include "drivers/strided.h"
+
+POP_INLINE int64_t pop_least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* One element after another, at strides that the compiler knows: it makes shuffles of them. */
+POP_INLINE void pop_copy_known(int64_t bytes, char *restrict to, const char *restrict from, int64_t stride, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) memcpy(to + i * bytes, from + i * stride, (size_t)bytes);
+}
+
+/* Eight elements at a time by way of registers, which the compiler does not see in a plain loop. Measured on one Zen 4
+ * core in cache: 0.2 ns an element, where the loop takes 0.3 to 0.9, and known strides 0.04 to 0.14. */
+POP_INLINE void pop_copy_eights(int64_t bytes, char *to, int64_t to_stride, const char *from, int64_t stride, int64_t n)
+{
+    char eight[64];
+    for (; n >= 8; n -= 8, to += 8 * to_stride, from += 8 * stride) {
+#pragma GCC unroll 8
+        for (int k = 0; k < 8; k++) memcpy(eight + k * bytes, from + k * stride, (size_t)bytes);
+#pragma GCC unroll 8
+        for (int k = 0; k < 8; k++) memcpy(to + k * to_stride, eight + k * bytes, (size_t)bytes);
+    }
+    for (; n > 0; n--, to += to_stride, from += stride) memcpy(to, from, (size_t)bytes);
+}
+
+POP_INLINE void pop_copy_elements(int64_t bytes, char *to, int64_t to_stride, const char *from, int64_t stride, int64_t n)
+{
+    if (to_stride == bytes && n >= 16) {
+        if (stride == bytes) memcpy(to, from, (size_t)(n * bytes));
+        else if (stride == -bytes) pop_copy_known(bytes, to, from, -bytes, n);
+        else if (stride == 2 * bytes) pop_copy_known(bytes, to, from, 2 * bytes, n);
+        else pop_copy_eights(bytes, to, bytes, from, stride, n);
+    } else if (stride == bytes) {
+        pop_copy_eights(bytes, to, to_stride, from, bytes, n);
+    } else {
+        pop_copy_eights(bytes, to, to_stride, from, stride, n);
+    }
+}
+
+/* Elements do not overlap their copies. */
+static void pop_copy_row(int64_t bytes, char *to, int64_t to_stride, const char *from, int64_t stride, int64_t n)
+{
+    if (bytes == 1) pop_copy_elements(1, to, to_stride, from, stride, n);
+    else if (bytes == 2) pop_copy_elements(2, to, to_stride, from, stride, n);
+    else if (bytes == 4) pop_copy_elements(4, to, to_stride, from, stride, n);
+    else pop_copy_elements(8, to, to_stride, from, stride, n);
+}
+
+/* Step to the next place of the axes outside the innermost, and return how far that is for an operand. */
+POP_INLINE int64_t pop_next_row(const pop_strided *s, int operand, int64_t *index)
+{
+    int64_t move = 0;
+    for (int d = s->axes_count - 2; d >= 0; d--) {
+        const pop_strided_axis *axis = s->axes + d;
+        move += axis->strides[operand];
+        if (++index[d] < axis->extent || d == 0) break;
+        move -= axis->extent * axis->strides[operand];
+        index[d] = 0;
+    }
+    return move;
+}
+
+/* Gather n elements of an operand from `at` on, the element at `start`, into `packed`; or scatter them. */
+static void pop_move_rows(const pop_strided *s, int operand, const int64_t *start, char *at, char *packed, int64_t n,
+                          int scatter)
+{
+    const int last = s->axes_count - 1;
+    const pop_strided_axis *inner = s->axes + last;
+    const int64_t bytes = s->operands[operand].code_bytes, stride = inner->strides[operand];
+    int64_t index[POP_STRIDED_AXES], from = start[last];
+    memcpy(index, start, (size_t)last * sizeof *index);
+    for (;;) {
+        const int64_t row = pop_least(n, inner->extent - from);
+        if (scatter) pop_copy_row(bytes, at, stride, packed, bytes, row);
+        else pop_copy_row(bytes, packed, bytes, at, stride, row);
+        n -= row;
+        if (n == 0) return;
+        packed += row * bytes;
+        at += pop_next_row(s, operand, index) - from * stride;
+        from = 0;
+    }
+}
+
+/* Gather the one value of each row that n elements from `start` on meet; return how many rows they are. */
+static int64_t pop_move_values(const pop_strided *s, int operand, const int64_t *start, const char *at, char *packed,
+                               int64_t n)
+{
+    const int last = s->axes_count - 1;
+    const int64_t bytes = s->operands[operand].code_bytes, extent = s->axes[last].extent;
+    int64_t index[POP_STRIDED_AXES], rows = 0, left = n + start[last];
+    memcpy(index, start, (size_t)last * sizeof *index);
+    for (;;) {
+        pop_copy_row(bytes, packed + rows * bytes, bytes, at, bytes, 1);
+        rows++;
+        left -= extent;
+        if (left <= 0) return rows;
+        at += pop_next_row(s, operand, index);
+    }
+}
+
+POP_INLINE void pop_spread_values(int64_t bytes, char *lanes, int64_t rows, int64_t row, int64_t rest, int64_t n)
+{
+    const char *value = lanes + (n - rows) * bytes; /* never behind what is written: a row has an element or more */
+    for (int64_t done = 0; done < n; value += bytes) {
+        char one[8];
+        const int64_t end = pop_least(n, done + rest);
+        memcpy(one, value, (size_t)bytes);
+        for (; done < end; done++) memcpy(lanes + done * bytes, one, (size_t)bytes);
+        rest = row;
+    }
+}
+
+/* Spread the values of `rows` rows, which lie at the end of n lanes, over all of them; the first row has `rest` lanes. */
+static void pop_spread(int64_t bytes, char *lanes, int64_t rows, int64_t row, int64_t rest, int64_t n)
+{
+    if (bytes == 1) pop_spread_values(1, lanes, rows, row, rest, n);
+    else if (bytes == 2) pop_spread_values(2, lanes, rows, row, rest, n);
+    else if (bytes == 4) pop_spread_values(4, lanes, rows, row, rest, n);
+    else pop_spread_values(8, lanes, rows, row, rest, n);
+}
+#endif

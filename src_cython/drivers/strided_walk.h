@@ -1,0 +1,191 @@
+/* The strided driver: a vertex that takes a range of elements of any number of arrays, of any formats and strides, through an
+ * elementwise kernel.
+ *
+ * Elements go by chunks that fit L1: decoded to FP32, computed, encoded once. What lies one after another in memory, and
+ * needs no codec, is read and written where it is; where that is so of all operands, a chunk is a whole row. Other elements
+ * are gathered before and scattered after. Rows too short to be worth a kernel call are taken together. Where scales
+ * vary, a chunk ends with its block. A kernel is never called with more elements than are left: nothing is padded. */
+#ifndef POP_DRIVERS_STRIDED_WALK_H
+#define POP_DRIVERS_STRIDED_WALK_H
+#include "drivers/strided_rows.h"
+#include "program/program.h"
+
+typedef struct pop_strided_walk {
+    const pop_strided *spec;
+    char *const *operands;
+    char *buffers;
+    const uint32_t *words; /* random words of the chunk */
+    char *at[POP_STRIDED_OPERANDS];             /* the next element of each operand */
+    const char *spread[POP_STRIDED_OPERANDS];   /* the repeated value that fills the lanes of each input */
+    const pop_cast *casts[POP_STRIDED_OPERANDS]; /* of each operand at this place */
+    pop_cast scaled[POP_STRIDED_OPERANDS];      /* and of those whose scales vary, the bias moved */
+    int64_t index[POP_STRIDED_AXES];            /* of the next element */
+} pop_strided_walk;
+
+static void pop_strided_place(pop_strided_walk *w)
+{
+    const pop_strided *s = w->spec;
+    for (int i = 0; i < s->inputs + s->outputs; i++) {
+        int64_t offset = s->operands[i].first;
+        for (int d = 0; d < s->axes_count; d++) offset += w->index[d] * s->axes[d].strides[i];
+        w->at[i] = w->operands[i] + offset;
+    }
+}
+
+static void pop_strided_advance(pop_strided_walk *w, int64_t n)
+{
+    const pop_strided *s = w->spec;
+    for (int d = s->axes_count - 1; d >= 0; d--) {
+        const int64_t extent = s->axes[d].extent;
+        n += w->index[d];
+        w->index[d] = n;
+        if (d == 0 || n < extent) break;
+        w->index[d] = n % extent;
+        n /= extent;
+    }
+    pop_strided_place(w);
+}
+
+static void pop_strided_scale(pop_strided_walk *w, int operand)
+{
+    const pop_strided_operand *o = w->spec->operands + operand;
+    const int8_t *exponents = (const int8_t *)w->operands[o->scales];
+    pop_cast *cast = w->scaled + operand;
+    int64_t offset = 0;
+    for (int d = 0; d < w->spec->axes_count; d++) offset += w->index[d] / o->blocks[d].extent * o->blocks[d].stride;
+    *cast = o->cast;
+    if (operand < w->spec->inputs) cast->from.bias -= exponents[offset];
+    else cast->to.bias -= exponents[offset];
+    w->casts[operand] = cast;
+}
+
+static int64_t pop_strided_next(pop_strided_walk *w, int64_t left)
+{
+    const pop_strided *s = w->spec;
+    const int last = s->axes_count - 1;
+    int64_t n = pop_least(left, s->chunk);
+    if (!s->straddles) n = pop_least(n, s->axes[last].extent - w->index[last]);
+    for (int i = 0; i < s->inputs + s->outputs; i++) {
+        if (!s->operands[i].blocks) continue;
+        const int64_t block = s->operands[i].blocks[last].extent;
+        n = pop_least(n, block - w->index[last] % block);
+        pop_strided_scale(w, i);
+        w->spread[i] = NULL;
+    }
+    return n;
+}
+
+/* The lanes of a repeated input. */
+static const void *pop_strided_repeat(pop_strided_walk *w, int operand, int64_t n)
+{
+    const pop_strided *s = w->spec;
+    const pop_strided_operand *o = s->operands + operand;
+    const int last = s->axes_count - 1;
+    const int64_t extent = s->axes[last].extent, rest = extent - w->index[last];
+    char *lanes = w->buffers + o->lanes;
+    if (n <= rest) {
+        if (w->spread[operand] == w->at[operand]) return lanes;
+        w->spread[operand] = w->at[operand];
+        n = pop_least(s->chunk, rest); /* what the chunks to come of this row need too */
+    } else {
+        w->spread[operand] = NULL;
+    }
+    char *packed = o->codec ? w->buffers + o->packed : NULL;
+    const int64_t rows = n <= rest ? 1 : (n - rest + extent - 1) / extent + 1;
+    char *values = lanes + (n - rows) * o->lane_bytes;
+    pop_move_values(s, operand, w->index, w->at[operand], packed ? packed : values, n);
+    if (packed) ((pop_decoder)o->codec)(w->casts[operand], packed, (float *)values, rows);
+    pop_spread(o->lane_bytes, lanes, rows, extent, rest, n);
+    return lanes;
+}
+
+/* n elements of an input as the kernel takes them; what is gathered or decoded goes to `lanes`. */
+static const void *pop_strided_read(pop_strided_walk *w, int operand, char *lanes, int64_t n)
+{
+    const pop_strided_operand *o = w->spec->operands + operand;
+    const char *codes = w->at[operand];
+    if (o->mode == POP_REPEATED) return pop_strided_repeat(w, operand, n);
+    if (o->mode == POP_GATHERED) {
+        char *packed = o->codec ? w->buffers + o->packed : lanes;
+        pop_move_rows(w->spec, operand, w->index, w->at[operand], packed, n, 0);
+        codes = packed;
+    }
+    if (!o->codec) return codes;
+    ((pop_decoder)o->codec)(w->casts[operand], codes, (float *)lanes, n);
+    return lanes;
+}
+
+static void pop_strided_write(pop_strided_walk *w, int operand, const void *lanes, int64_t n)
+{
+    const pop_strided_operand *o = w->spec->operands + operand;
+    char *codes = (char *)lanes;
+    if (o->codec) {
+        codes = o->mode == POP_DIRECT ? w->at[operand] : w->buffers + o->packed;
+        ((pop_encoder)o->codec)(w->casts[operand], (const float *)lanes, codes, n, w->words);
+    }
+    if (o->mode == POP_GATHERED) pop_move_rows(w->spec, operand, w->index, w->at[operand], codes, n, 1);
+    else if (codes != w->at[operand]) memcpy(w->at[operand], codes, (size_t)(n * o->code_bytes)); /* the identity */
+}
+
+POP_INLINE char *pop_strided_lanes(const pop_strided_walk *w, int operand)
+{
+    const pop_strided_operand *o = w->spec->operands + operand;
+    return o->mode == POP_DIRECT && !o->codec ? w->at[operand] : w->buffers + o->lanes;
+}
+
+static void pop_strided_chunk(pop_strided_walk *w, int64_t n)
+{
+    const pop_strided *s = w->spec;
+    const void *in[POP_STRIDED_OPERANDS];
+    void *out[POP_STRIDED_OPERANDS];
+    if (!s->kernel) {
+        const pop_strided_operand *o = s->operands;
+        const pop_strided_axis *inner = s->axes + s->axes_count - 1;
+        if (o[0].codec || o[1].codec || s->straddles)
+            pop_strided_write(w, 1, pop_strided_read(w, 0, pop_strided_lanes(w, 1), n), n);
+        else if (w->at[0] != w->at[1]) /* an array copied to itself lies as it does */
+            pop_copy_row(o->code_bytes, w->at[1], inner->strides[1], w->at[0], inner->strides[0], n);
+        return;
+    }
+    for (int i = 0; i < s->inputs; i++) in[i] = pop_strided_read(w, i, w->buffers + s->operands[i].lanes, n);
+    for (int i = 0; i < s->outputs; i++) out[i] = pop_strided_lanes(w, s->inputs + i);
+    s->kernel(in, out, n);
+    for (int i = 0; i < s->outputs; i++) pop_strided_write(w, s->inputs + i, out[i], n);
+}
+
+static void pop_strided_vertex(const void *work, const pop_tile *tile)
+{
+    const pop_strided_item *item = (const pop_strided_item *)work;
+    const pop_strided *s = item->spec;
+    char stack[POP_STRIDED_STACK] __attribute__((aligned(64)));
+    pop_strided_walk w;
+    pop_aox stream;
+    w.spec = s;
+    w.operands = tile->operands;
+    w.buffers = tile->scratch_bytes ? tile->scratch : stack;
+    w.words = NULL;
+    for (int d = 0; d < s->axes_count; d++) w.index[d] = 0;
+    for (int i = 0; i < s->inputs + s->outputs; i++) {
+        w.spread[i] = NULL;
+        w.casts[i] = &s->operands[i].cast;
+    }
+    if (item->first) pop_strided_advance(&w, item->first);
+    else pop_strided_place(&w);
+    if (s->seed >= 0) {
+        uint64_t seed;
+        memcpy(&seed, w.operands[s->seed], sizeof seed);
+        pop_aox_open(&stream, seed, 0, POP_CAST_SUBSTREAM, (uint64_t)item->first / POP_AOX_ROW_WORDS);
+        w.words = (const uint32_t *)(w.buffers + s->words);
+    }
+    for (int64_t left = item->count; left > 0;) {
+        const int64_t n = pop_strided_next(&w, left);
+        if (w.words) s->draw(&stream, item->first + item->count - left, n, (uint32_t *)(w.buffers + s->words));
+        pop_strided_chunk(&w, n);
+        left -= n;
+        if (left) pop_strided_advance(&w, n);
+    }
+}
+
+static const pop_kernel POP_STRIDED_DRIVER = {
+    "walk", "any", "strided", POP_FUNCTION(pop_strided_vertex), {1, 1, 1}, {1, 1, 1}, POP_CONSISTENT};
+#endif

@@ -1,0 +1,157 @@
+/* The vocabulary of simd.h for AVX2, FMA and F16C. Masks are vectors of 0 and -1. Parts of narrow elements
+ * go through a buffer: AVX2 has no masked byte moves. */
+#include <immintrin.h>
+
+typedef pop_v_i pop_v_m;
+typedef pop_h_i pop_h_m;
+
+POP_INLINE pop_v_i pop_v_sll(pop_v_i a, int n)
+{
+    return (pop_v_i)(__builtin_constant_p(n) ? _mm256_slli_epi32((__m256i)a, n)
+                                             : _mm256_sll_epi32((__m256i)a, _mm_cvtsi32_si128(n)));
+}
+POP_INLINE pop_v_i pop_v_srl(pop_v_i a, int n)
+{
+    return (pop_v_i)(__builtin_constant_p(n) ? _mm256_srli_epi32((__m256i)a, n)
+                                             : _mm256_srl_epi32((__m256i)a, _mm_cvtsi32_si128(n)));
+}
+POP_INLINE pop_v_i pop_v_sllv(pop_v_i a, pop_v_i n) { return (pop_v_i)_mm256_sllv_epi32((__m256i)a, (__m256i)n); }
+POP_INLINE pop_v_i pop_v_srlv(pop_v_i a, pop_v_i n) { return (pop_v_i)_mm256_srlv_epi32((__m256i)a, (__m256i)n); }
+POP_INLINE pop_v_i pop_v_maximum(pop_v_i a, pop_v_i b) { return (pop_v_i)_mm256_max_epi32((__m256i)a, (__m256i)b); }
+POP_INLINE pop_v_f pop_v_fma(pop_v_f a, pop_v_f b, pop_v_f c) { return _mm256_fmadd_ps(a, b, c); }
+POP_INLINE pop_v_f pop_v_sqrt(pop_v_f x) { return _mm256_sqrt_ps(x); }
+POP_INLINE pop_v_f pop_v_min_f(pop_v_f a, pop_v_f b) { return _mm256_min_ps(a, b); }
+POP_INLINE pop_v_f pop_v_max_f(pop_v_f a, pop_v_f b) { return _mm256_max_ps(a, b); }
+
+POP_INLINE pop_v_i pop_v_gt(pop_v_i a, pop_v_i b) { return (pop_v_i)_mm256_cmpgt_epi32((__m256i)a, (__m256i)b); }
+POP_INLINE pop_v_i pop_v_eq(pop_v_i a, pop_v_i b) { return (pop_v_i)_mm256_cmpeq_epi32((__m256i)a, (__m256i)b); }
+POP_INLINE pop_v_i pop_v_lt_f(pop_v_f a, pop_v_f b) { return (pop_v_i)_mm256_cmp_ps(a, b, _CMP_LT_OQ); }
+POP_INLINE pop_v_i pop_v_gt_f(pop_v_f a, pop_v_f b) { return (pop_v_i)_mm256_cmp_ps(a, b, _CMP_GT_OQ); }
+POP_INLINE pop_v_i pop_v_eq_f(pop_v_f a, pop_v_f b) { return (pop_v_i)_mm256_cmp_ps(a, b, _CMP_EQ_OQ); }
+POP_INLINE pop_v_i pop_v_carries(pop_v_i a, pop_v_i b)
+{
+    return pop_v_gt(a ^ INT32_MIN, pop_v_add(a, b) ^ INT32_MIN);
+}
+POP_INLINE int pop_v_any(pop_v_i m) { return _mm256_movemask_ps((__m256)m) != 0; }
+POP_INLINE pop_v_i pop_v_select(pop_v_i m, pop_v_i a, pop_v_i b)
+{
+    return (pop_v_i)_mm256_blendv_epi8((__m256i)a, (__m256i)b, (__m256i)m);
+}
+POP_INLINE pop_v_i pop_v_keep(pop_v_i m, pop_v_i a) { return m & a; }
+typedef int pop_v_part; /* how many */
+POP_INLINE int pop_v_first(int64_t n) { return n >= 8 ? 8 : (int)n; }
+POP_INLINE pop_v_i pop_v_mask(int part) { return pop_v_gt(pop_v_set(part), (pop_v_i){0, 1, 2, 3, 4, 5, 6, 7}); }
+POP_INLINE int pop_v_is_all(int part) { return part == 8; }
+
+POP_INLINE pop_v_i pop_v_load(const void *p, int64_t bytes)
+{
+    if (bytes == 1) return (pop_v_i)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p));
+    if (bytes == 2) return (pop_v_i)_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p));
+    return (pop_v_i)_mm256_loadu_si256((const __m256i *)p);
+}
+POP_INLINE void pop_v_store(void *p, int64_t bytes, pop_v_i words)
+{
+    const __m256i a = (__m256i)words;
+    if (bytes == 4) {
+        _mm256_storeu_si256((__m256i *)p, a);
+        return;
+    }
+    __m128i shorts = _mm_packus_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
+    if (bytes == 2) _mm_storeu_si128((__m128i *)p, shorts);
+    else _mm_storel_epi64((__m128i *)p, _mm_packus_epi16(shorts, shorts));
+}
+
+/* At most 7 elements of 2 bytes or 1, one by one: a copy of a run-time size is a call. */
+POP_INLINE void pop_v_copy(void *to, const void *from, int64_t bytes, int n)
+{
+    if (bytes == 2)
+        for (int i = 0; i < n; i++) memcpy((char *)to + 2 * i, (const char *)from + 2 * i, 2);
+    else
+        for (int i = 0; i < n; i++) ((char *)to)[i] = ((const char *)from)[i];
+}
+POP_INLINE pop_v_i pop_v_load_some(const void *p, int64_t bytes, int part)
+{
+    if (bytes == 4) return (pop_v_i)_mm256_maskload_epi32((const int *)p, (__m256i)pop_v_mask(part));
+    if (part == 8) return pop_v_load(p, bytes);
+    int16_t buffer[8] __attribute__((aligned(16))) = {0};
+    pop_v_copy(buffer, p, bytes, part);
+    return pop_v_load(buffer, bytes);
+}
+POP_INLINE void pop_v_store_some(void *p, int64_t bytes, pop_v_i a, int part)
+{
+    int16_t buffer[8] __attribute__((aligned(16)));
+    if (bytes == 4) {
+        _mm256_maskstore_epi32((int *)p, (__m256i)pop_v_mask(part), (__m256i)a);
+    } else if (part == 8) {
+        pop_v_store(p, bytes, a);
+    } else {
+        pop_v_store(buffer, bytes, a);
+        pop_v_copy(p, buffer, bytes, part);
+    }
+}
+POP_INLINE void pop_v_stream_f(float *p, pop_v_f x) { _mm256_stream_ps(p, x); }
+
+#define POP_HAS_F16C
+POP_INLINE pop_v_f pop_v_load_f16(const void *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)); }
+POP_INLINE pop_v_f pop_v_load_f16_some(const void *p, int part)
+{
+    int16_t buffer[8] __attribute__((aligned(16))) = {0};
+    if (part == 8) return pop_v_load_f16(p);
+    pop_v_copy(buffer, p, 2, part);
+    return pop_v_load_f16(buffer);
+}
+POP_INLINE void pop_v_store_f16(void *p, pop_v_f x)
+{
+    _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+}
+POP_INLINE void pop_v_store_f16_some(void *p, pop_v_f x, int part)
+{
+    int16_t buffer[8] __attribute__((aligned(16)));
+    if (part == 8) {
+        pop_v_store_f16(p, x);
+    } else {
+        pop_v_store_f16(buffer, x);
+        pop_v_copy(p, buffer, 2, part);
+    }
+}
+
+/* value where word <= bound, as unsigned, else 0 */
+POP_INLINE pop_v_u pop_v_keep_up_to(pop_v_u bound, pop_v_u word, pop_v_u value)
+{
+    return value & (pop_v_u)_mm256_cmpeq_epi32(_mm256_min_epu32((__m256i)word, (__m256i)bound), (__m256i)word);
+}
+
+POP_INLINE pop_v_f pop_v_lookup(const float *table, pop_v_u index)
+{
+    return _mm256_i32gather_ps(table, (__m256i)(index & 31), 4);
+}
+/* table[first + ((index - first) mod 8)]: one register holds a window of eight */
+POP_INLINE pop_v_f pop_v_lookup_window(const float *table, pop_v_u index, uint32_t first)
+{
+    return _mm256_permutevar8x32_ps(_mm256_loadu_ps(table + first), (__m256i)(index - first));
+}
+
+/* x * 2^n rounded once, given a power of two times 1/2 to 2: the product that can round is the second. */
+POP_INLINE pop_v_f pop_v_scale(pop_v_f x, pop_v_f n)
+{
+    const __m256i whole = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(whole, 1), one = _mm256_set1_epi32(127);
+    const __m256i low = _mm256_slli_epi32(_mm256_add_epi32(half, one), 23);
+    const __m256i high = _mm256_slli_epi32(_mm256_add_epi32(_mm256_sub_epi32(whole, half), one), 23);
+    return x * (pop_v_f)low * (pop_v_f)high;
+}
+
+POP_INLINE pop_h_f pop_h_fma(pop_h_f a, pop_h_f b, pop_h_f c) { return _mm256_fmadd_pd(a, b, c); }
+POP_INLINE pop_h_f pop_h_min(pop_h_f a, pop_h_f b) { return _mm256_min_pd(a, b); }
+POP_INLINE pop_h_f pop_h_max(pop_h_f a, pop_h_f b) { return _mm256_max_pd(a, b); }
+POP_INLINE pop_h_i pop_h_lt(pop_h_f a, pop_h_f b) { return (pop_h_i)_mm256_cmp_pd(a, b, _CMP_LT_OQ); }
+POP_INLINE pop_h_i pop_h_eq(pop_h_i a, pop_h_i b) { return (pop_h_i)_mm256_cmpeq_epi64((__m256i)a, (__m256i)b); }
+POP_INLINE int pop_h_any(pop_h_i m) { return _mm256_movemask_pd((__m256d)m) != 0; }
+POP_INLINE pop_h_f pop_h_select(pop_h_i m, pop_h_f a, pop_h_f b) { return _mm256_blendv_pd(a, b, (__m256d)m); }
+POP_INLINE pop_h_f pop_h_widen(pop_v_f x, int half)
+{
+    return _mm256_cvtps_pd(half ? _mm256_extractf128_ps(x, 1) : _mm256_castps256_ps128(x));
+}
+POP_INLINE pop_v_f pop_h_narrow(pop_h_f low, pop_h_f high)
+{
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm256_cvtpd_ps(low)), _mm256_cvtpd_ps(high), 1);
+}

@@ -1,0 +1,268 @@
+/* The elementary functions of FP32, each written once over the vocabulary of simd.h: the same bits at every level.
+ *
+ * Contract: within 1 ulp of the exact value for every one of the 2^32 arguments, subnormal ones and results included;
+ * infinities, NaN and the sign of zero as C99's annex F has them (silu and both gelu give -0 at minus infinity, their
+ * limit). docs/math.md has the measured worst case of each. Polynomials are fitted by make_coefficients.py.
+ *
+ * exp, exp2, log and erf are FP32 throughout: reductions are exact or leave an error that the last addition dwarfs. The
+ * others work in float64 on half a vector at a time, where no step needs a correction, and round once: that costs no more
+ * than the pairs of floats that the bound would ask for. */
+#ifndef POP_SIMD_MATH_H
+#define POP_SIMD_MATH_H
+#include "simd/coefficients.h"
+#include "simd/simd.h"
+
+#define POP_LENGTH(array) ((int)(sizeof(array) / sizeof *(array)))
+
+/* Adding 1.5 * 2^23 (2^52) rounds to whole numbers, which stand in the sum's low bits. */
+#define POP_ROUNDER 0x1.8p23f
+#define POP_ROUNDER_D 0x1.8p52
+
+POP_INLINE pop_v_f pop_v_horner(const float *c, int n, pop_v_f x)
+{
+    pop_v_f y = pop_v_splat(c[n - 1]);
+#pragma GCC unroll 16
+    for (int i = n - 2; i >= 0; i--) y = pop_v_fma(y, x, pop_v_splat(c[i]));
+    return y;
+}
+
+POP_INLINE pop_h_f pop_h_horner(const double *c, int n, pop_h_f x)
+{
+    pop_h_f y = pop_h_splat(c[n - 1]);
+#pragma GCC unroll 16
+    for (int i = n - 2; i >= 0; i--) y = pop_h_fma(y, x, pop_h_splat(c[i]));
+    return y;
+}
+
+POP_INLINE pop_v_f pop_v_clamp(pop_v_f x, float low, float high) /* NaN stays */
+{
+    return pop_v_min_f(pop_v_splat(high), pop_v_max_f(pop_v_splat(low), x));
+}
+
+POP_INLINE pop_h_f pop_h_clamp(pop_h_f x, double low, double high)
+{
+    return pop_h_min(pop_h_splat(high), pop_h_max(pop_h_splat(low), x));
+}
+
+/* x = n ln 2 + r with |r| <= ln 2 / 2, ln 2 in two parts: e^x = 2^n (1 + r + r^2 q(r)). */
+POP_INLINE pop_v_f pop_v_exp(pop_v_f x)
+{
+    x = pop_v_clamp(x, -105.0f, 90.0f);
+    pop_v_f n = pop_v_fma(x, pop_v_splat(0x1.715476p0f), pop_v_splat(POP_ROUNDER)) - POP_ROUNDER;
+    pop_v_f r = pop_v_fma(n, pop_v_splat(-0x1.62e430p-1f), x);
+    r = pop_v_fma(n, pop_v_splat(0x1.05c610p-29f), r);
+    pop_v_f q = pop_v_horner(POP_FIT_EXP, POP_LENGTH(POP_FIT_EXP), r);
+    return pop_v_scale(pop_v_fma(pop_v_fma(q, r, pop_v_splat(1.0f)), r, pop_v_splat(1.0f)), n);
+}
+
+/* x = n + r, |r| <= 1/2, exactly; 2^r. */
+POP_INLINE pop_v_f pop_v_exp2_fraction(pop_v_f x, pop_v_f *n)
+{
+    *n = (x + POP_ROUNDER) - POP_ROUNDER;
+    pop_v_f r = x - *n;
+    return pop_v_fma(pop_v_horner(POP_FIT_EXP2, POP_LENGTH(POP_FIT_EXP2), r), r, pop_v_splat(1.0f));
+}
+
+POP_INLINE pop_v_f pop_v_exp2(pop_v_f x)
+{
+    pop_v_f n, y = pop_v_exp2_fraction(pop_v_clamp(x, -152.0f, 130.0f), &n);
+    return pop_v_scale(y, n);
+}
+
+/* y, but minus infinity at `pole`, NaN below it, and x where that is infinite or NaN */
+POP_INLINE pop_v_f pop_v_log_edges(pop_v_f x, pop_v_f y, float pole)
+{
+    const pop_v_m inside = pop_v_gt_f(x, pop_v_splat(pole)) & pop_v_lt_f(x, pop_v_splat(INFINITY));
+    if (__builtin_expect(!pop_v_any((pop_v_m)~inside), 1)) return y;
+    y = pop_v_select_f(pop_v_gt_f(x, pop_v_splat(pole)), pop_v_splat(NAN), y);
+    y = pop_v_select_f(pop_v_eq_f(x, pop_v_splat(pole)), y, pop_v_splat(-INFINITY));
+    return pop_v_select_f(pop_v_lt_f(x, pop_v_splat(INFINITY)), x + pop_v_abs(x), y);
+}
+
+/* x = 2^e m with sqrt(1/2) <= m < sqrt(2), f = m - 1: (e + shift) ln 2 + (f + f^2 q(f)). The first part of ln 2 has 15
+ * trailing zeros, so that its product is exact. */
+POP_INLINE pop_v_f pop_v_log_normal(pop_v_f x, float shift)
+{
+    const pop_v_i e = ((pop_v_i)x - 0x3f3504f3) >> 23;
+    const pop_v_f whole = pop_v_to_float(e) + shift, f = (pop_v_f)((pop_v_i)x - (e << 23)) - 1.0f;
+    const pop_v_f curve = pop_v_horner(POP_FIT_LOG, POP_LENGTH(POP_FIT_LOG), f) * (f * f);
+    const pop_v_f low = pop_v_fma(whole, pop_v_splat(-0x1.bd0106p-13f), curve) + f;
+    return pop_v_fma(whole, pop_v_splat(0x1.63p-1f), low);
+}
+
+POP_INLINE pop_v_f pop_v_log(pop_v_f x)
+{
+    const pop_v_f y = pop_v_log_normal(x, 0.0f);
+    const pop_v_m tiny = pop_v_lt_f(x, pop_v_splat(0x1p-126f));
+    return pop_v_log_edges(x, pop_v_any(tiny) ? pop_v_select_f(tiny, y, pop_v_log_normal(x * 0x1p23f, -23.0f)) : y, 0.0f);
+}
+
+/* t = |x|: up to 7/8 a polynomial, beyond it 1 - 2^(-2 - q(t - 7/8)), where q is small while it matters most. */
+POP_INLINE pop_v_f pop_v_erf(pop_v_f x)
+{
+    const pop_v_f t = pop_v_abs(x), u = pop_v_min_f(pop_v_splat(4.0f), t) - 0.875f;
+    pop_v_f n, y = pop_v_exp2_fraction(-pop_v_horner(POP_FIT_ERF_FAR, POP_LENGTH(POP_FIT_ERF_FAR), u), &n);
+    y = 1.0f - (pop_v_f)((pop_v_i)y + (((pop_v_i)(n + POP_ROUNDER) - 2) << 23));
+    const pop_v_f near = pop_v_fma(pop_v_horner(POP_FIT_ERF_NEAR, POP_LENGTH(POP_FIT_ERF_NEAR), t * t), t, t);
+    return pop_v_signed(pop_v_select_f(pop_v_gt_f(t, pop_v_splat(0.875f)), near, y), x);
+}
+
+POP_INLINE pop_v_f pop_v_reciprocal(pop_v_f x) { return 1.0f / x; }
+
+/* Two rounded steps, then Newton's in float64, which x = 0 and infinity would spoil. */
+POP_INLINE pop_h_f pop_h_rsqrt_step(pop_h_f x, pop_h_f y) { return pop_h_fma(y * 0.5, pop_h_fma(-(x * y), y, pop_h_splat(1.0)), y); }
+POP_INLINE pop_v_f pop_v_rsqrt(pop_v_f x)
+{
+    const pop_v_f y = 1.0f / pop_v_sqrt(x);
+    const pop_v_f better = pop_h_narrow(pop_h_rsqrt_step(pop_h_widen(x, 0), pop_h_widen(y, 0)),
+                                        pop_h_rsqrt_step(pop_h_widen(x, 1), pop_h_widen(y, 1)));
+    return pop_v_select_f(pop_v_gt_f(pop_v_splat(INFINITY), pop_v_abs(better)), y, better);
+}
+
+/* e^x - 1 = 2^n p + (2^n - 1), |x| at most 500: p, and 2^n. */
+POP_INLINE pop_h_f pop_h_exp_parts(pop_h_f x, pop_h_f *power)
+{
+    const pop_h_f shifted = pop_h_fma(x, pop_h_splat(0x1.71547652b82fep0), pop_h_splat(POP_ROUNDER_D));
+    const pop_h_f r = pop_h_fma(shifted - POP_ROUNDER_D, pop_h_splat(-0x1.62e42fefa39efp-1), x);
+    *power = (pop_h_f)(((pop_h_i)shifted + 1023) << 52);
+    return r * pop_h_fma(pop_h_horner(POP_FIT_EXPM1, POP_LENGTH(POP_FIT_EXPM1), r), r, pop_h_splat(1.0));
+}
+
+POP_INLINE pop_h_f pop_h_exp(pop_h_f x)
+{
+    pop_h_f power, p = pop_h_exp_parts(x, &power);
+    return pop_h_fma(power, p, power);
+}
+
+POP_INLINE pop_h_f pop_h_expm1(pop_h_f x)
+{
+    pop_h_f power, p = pop_h_exp_parts(pop_h_clamp(x, -60.0, 90.0), &power);
+    return pop_h_fma(power, p, power - 1.0);
+}
+
+POP_INLINE pop_h_f pop_h_tanh(pop_h_f x)
+{
+    const pop_h_f y = pop_h_expm1(x + x);
+    return y / (y + 2.0);
+}
+
+/* x / (1 + e^z): z beyond 200 makes it nothing, whatever x. */
+POP_INLINE pop_h_f pop_h_gated(pop_h_f x, pop_h_f z) { return x / (1.0 + pop_h_exp(pop_h_clamp(z, -200.0, 200.0))); }
+POP_INLINE pop_h_f pop_h_sigmoid(pop_h_f x) { return pop_h_gated(pop_h_splat(1.0), -x); }
+POP_INLINE pop_h_f pop_h_silu(pop_h_f x) { return pop_h_gated(pop_h_max(pop_h_splat(-1000.0), x), -x); }
+
+/* x (1 + tanh z) / 2 with z = sqrt(2 / pi) (x + 0.044715 x^3) is x / (1 + e^(-2z)). */
+POP_INLINE pop_h_f pop_h_gelu_tanh(pop_h_f x)
+{
+    const pop_h_f z = x * pop_h_fma(x * x, pop_h_splat(-0x1.2444f2a4d8b4bp-4), pop_h_splat(-0x1.9884533d43651p0));
+    return pop_h_gated(pop_h_max(pop_h_splat(-1000.0), x), z);
+}
+
+/* x P(Z < x), Z normal. The nearer tail is e^(-t^2/2) y p(y), y = 1 / (t + 3), t = |x|. */
+POP_INLINE pop_h_f pop_h_gelu_erf(pop_h_f x)
+{
+    const pop_h_f t = pop_h_min(pop_h_splat(14.5), pop_h_max(x, -x)), y = 1.0 / (t + 3.0);
+    const pop_h_f tail = y * pop_h_horner(POP_FIT_TAIL, POP_LENGTH(POP_FIT_TAIL), y) * pop_h_exp(t * t * -0.5);
+    const pop_h_f below = pop_h_select(pop_h_lt(x, pop_h_splat(0.0)), 1.0 - tail, tail);
+    return pop_h_max(pop_h_splat(-14.5), x) * below;
+}
+
+/* log(2^e (1 + f)) from the bits of 2^e (1 + f), with sqrt(1/2) <= 1 + f < sqrt(2); e by itself. */
+POP_INLINE void pop_h_log_parts(pop_h_f u, pop_h_f *e, pop_h_f *f)
+{
+    typedef uint64_t words __attribute__((vector_size(POP_VECTOR_BYTES)));
+    const words k = ((words)u + ((1024ull << 52) - 0x3fe6a09e667f3bcdull)) >> 52; /* e + 1024 */
+    *e = (pop_h_f)(k | 0x4330000000000000ull) - (0x1p52 + 1024);
+    *f = (pop_h_f)((words)u - ((k - 1024) << 52)) - 1.0;
+}
+
+POP_INLINE pop_h_f pop_h_log_fraction(pop_h_f f) { return f * pop_h_fma(pop_h_horner(POP_FIT_LOG1P, POP_LENGTH(POP_FIT_LOG1P), f), f, pop_h_splat(1.0)); }
+
+POP_INLINE pop_h_f pop_h_log2(pop_h_f x)
+{
+    pop_h_f e, f;
+    pop_h_log_parts(x, &e, &f);
+    return pop_h_fma(pop_h_log_fraction(f), pop_h_splat(0x1.71547652b82fep0), e);
+}
+
+/* Where 1 + x is near 1, f is x itself, not 1 + x as rounded. */
+POP_INLINE pop_h_f pop_h_log1p(pop_h_f x)
+{
+    pop_h_f e, f;
+    pop_h_log_parts(1.0 + x, &e, &f);
+    f = pop_h_select(pop_h_eq((pop_h_i)e << 1, (pop_h_i){0}), f, x);
+    return pop_h_fma(e, pop_h_splat(0x1.62e42fefa39efp-1), pop_h_log_fraction(f));
+}
+
+/* 2/pi in binary, 32 bits a word, after one word of zeros. */
+static const uint32_t POP_TWO_OVER_PI[] = {0, 0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0, 0xdb629599, 0x3c439041, 0xfe5163ab};
+
+/* x = (4 m + k) pi/2 + r, |r| <= pi/4, for x from 2^28 on: of 2/pi the 96 bits that matter, times x's significand. */
+static __attribute__((noinline)) double pop_reduce_far(double x, int64_t *k)
+{
+    float magnitude = (float)(x < 0 ? -x : x);
+    uint32_t bits;
+    memcpy(&bits, &magnitude, 4);
+    if (bits >= 0x7f800000) return NAN;
+    const int skip = (int)(bits >> 23) - 150 + 30; /* the first bit that matters weighs 2 */
+    unsigned __int128 window = 0;
+    for (int i = 0; i < 4; i++) window = window << 32 | POP_TWO_OVER_PI[skip / 32 + i];
+    window = (window << skip % 32) >> 32;
+    const unsigned __int128 product = window * ((bits & 0x7fffff) | 0x800000) << 32; /* modulo 4 */
+    const unsigned __int128 nearest = (product + ((unsigned __int128)1 << 125)) >> 126;
+    const double part = (double)(__int128)(product - (nearest << 126)) * 0x1p-126 * 0x1.921fb54442d18p0;
+    *k = (int64_t)(x < 0 ? -nearest : nearest);
+    return x < 0 ? -part : part;
+}
+
+/* sin(x + turns pi/2) */
+POP_INLINE pop_h_f pop_h_sine(pop_h_f x, int turns)
+{
+    const pop_h_f shifted = pop_h_fma(x, pop_h_splat(0x1.45f306dc9c883p-1), pop_h_splat(POP_ROUNDER_D));
+    const pop_h_f n = shifted - POP_ROUNDER_D;
+    pop_h_f r = pop_h_fma(n, pop_h_splat(-0x1.1a62633145c07p-54), pop_h_fma(n, pop_h_splat(-0x1.921fb54442d18p0), x));
+    pop_h_i k = (pop_h_i)shifted;
+    if (__builtin_expect(pop_h_any(pop_h_lt(pop_h_splat(0x1p28), pop_h_max(x, -x))), 0))
+        for (int l = 0; l < POP_LANES / 2; l++)
+            if (x[l] > 0x1p28 || x[l] < -0x1p28) {
+                int64_t far = 0;
+                r[l] = pop_reduce_far(x[l], &far);
+                k[l] = far;
+            }
+    k += turns;
+    const pop_h_f square = r * r;
+    const pop_h_f sine = r * pop_h_fma(pop_h_horner(POP_FIT_SIN, POP_LENGTH(POP_FIT_SIN), square), square, pop_h_splat(1.0));
+    const pop_h_f cosine = pop_h_fma(pop_h_horner(POP_FIT_COS, POP_LENGTH(POP_FIT_COS), square), square, pop_h_splat(1.0));
+    const pop_h_f y = pop_h_select(pop_h_eq(k & 1, (pop_h_i){0}), cosine, sine);
+    return (pop_h_f)((pop_h_i)y ^ ((k & 2) << 62));
+}
+
+POP_INLINE pop_h_f pop_h_sin(pop_h_f x) { return pop_h_sine(x, 0); }
+POP_INLINE pop_h_f pop_h_cos(pop_h_f x) { return pop_h_sine(x, 1); }
+
+/* A function of FP32 from one of halves; `sign`: the result takes x's, which it has but for zeros. `usual` is where it holds
+ * as it is, and what stands for the rest. */
+#define POP_BY_HALVES(name, function, argument, result)                                                      \
+    POP_INLINE pop_v_f pop_v_##name(pop_v_f x)                                                               \
+    {                                                                                                        \
+        const pop_v_f from = (argument);                                                                     \
+        const pop_v_f y = pop_h_narrow(function(pop_h_widen(from, 0)), function(pop_h_widen(from, 1)));      \
+        return (result);                                                                                     \
+    }
+
+POP_BY_HALVES(expm1, pop_h_expm1, x, pop_v_signed(y, x))
+POP_BY_HALVES(tanh, pop_h_tanh, x, pop_v_signed(y, x))
+POP_BY_HALVES(sigmoid, pop_h_sigmoid, x, y)
+POP_BY_HALVES(silu, pop_h_silu, x, y)
+POP_BY_HALVES(gelu_tanh, pop_h_gelu_tanh, x, y)
+POP_BY_HALVES(gelu_erf, pop_h_gelu_erf, x, y)
+POP_BY_HALVES(log2, pop_h_log2, x, pop_v_log_edges(x, y, 0.0f))
+POP_BY_HALVES(log1p, pop_h_log1p, x, pop_v_signed(pop_v_log_edges(x, y, -1.0f), x))
+POP_BY_HALVES(sin, pop_h_sin, x, y)
+POP_BY_HALVES(cos, pop_h_cos, x, y)
+
+/* Every function, for what is made from all of them. */
+#define POP_MATH_FUNCTIONS(X)                                                                                \
+    X(exp) X(exp2) X(expm1) X(log) X(log2) X(log1p) X(tanh) X(erf) X(sigmoid) X(silu) X(gelu_tanh) X(gelu_erf) \
+    X(sqrt) X(rsqrt) X(reciprocal) X(sin) X(cos)
+#endif
