@@ -134,7 +134,6 @@ PLAIN = {
     "random/_stream.pyx": "poplibs_py.poprand._stream",
     "random/_workers.pyx": "poplibs_py.poprand._workers",
     "records/_records.pyx": "poplibs_py.kernels._records",
-    "popsparse/_layout.pyx": "poplibs_py.popsparse.products._layout",
     "popsparse/_pattern.pyx": "poplibs_py.popsparse._pattern",
     "popsparse/_transpose.pyx": "poplibs_py.popsparse._transpose",
 }

@@ -12,7 +12,7 @@ from .. import poplin
 from ..config import settings
 from ..formats import FORMATS, FP16, FP32, Format
 from ..kernels import FAMILIES, Kernel, _cpu, kernels, level_statuses, select
-from ..popsparse.products.multiply import domain_of, kernel_of
+from ..popsparse.spmm.model import compute_format_of, kernel_of
 from ..program import result_pool
 from ..target import PRESETS, Target, resolve_target
 
@@ -78,7 +78,7 @@ def _products(fmt: Format) -> list[str]:
     for side in _BLOCKS:
         blocks = (side, side)
         kernel = kernel_of(fmt.name, fmt.name, blocks)
-        reason = _why(fmt, domain_of(fmt.name, fmt.name, blocks), kernel)
+        reason = _why(fmt, compute_format_of(fmt.name, fmt.name, blocks), kernel)
         rows.setdefault(("sparse", kernel, reason), []).append(str(side))
     names = [fmt.name] + [""] * len(rows)
     return [

@@ -15,9 +15,9 @@ from ..config import settings
 from ..errors import bad_argument
 from ..formats import Format
 from .matrix import BlockSparseMatrix
+from .operands import check_matrix
 from .pattern import as_extent
 from .patterns import random_matrix, random_pattern
-from .products.operands import check_matrix
 from .values import as_format, encode
 
 __all__ = ["Advice", "advise"]

@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 
 from ..errors import bad_option
-from ..formats import FP32, Format, format_of
+from ..formats import Format, format_of
 from ..formats.bounds import Ball, matmul_ball
 from ..poplin.matmul.bound import finished_ball, scale_of
 from ..poplin.matmul.reference import values
 from .matrix import BlockSparseMatrix
-from .products.multiply import domain_of
-from .reference import by_group, dense_of, sampled, turned
+from .operands import product_format
+from .reference import by_group, dense_of, sampled, transposed
+from .spmm.model import compute_format_of
 
 __all__ = [
     "dense_sparse_matmul_bound",
@@ -62,12 +63,13 @@ def sparse_dense_matmul_bound(w: BlockSparseMatrix, x: Any, *, out: Any = None, 
     (1.0, True)
     """
     _check_memory(memory)
-    wanted = _out_format(out, out_dtype)
-    domain = domain_of(w.format.name, format_of(getattr(x, "format", x)).name, w.block_shape)
+    x_format = format_of(getattr(x, "format", x))
+    wanted = _out_format(out, out_dtype, w.format, x_format)
+    compute = compute_format_of(w.format.name, x_format.name, w.block_shape)
     dense = values(x)
     vector = dense.ndim == 1
     columns = dense[:, None] if vector else dense
-    ball = _stored_ball(w, columns, domain == "bfloat16", _SPLIT_PASSES if domain == "float16" else 1)
+    ball = _stored_ball(w, columns, compute == "bfloat16", _SPLIT_PASSES if compute == "float16" else 1)
     column = None if bias is None else np.asarray(bias, np.float32)[..., None]
     ball = finished_ball(ball, column, activation, wanted, scale_of(out))
     return ball.reshape(w.shape[0]) if vector else ball
@@ -77,21 +79,21 @@ def dense_sparse_matmul_bound(x: Any, w: BlockSparseMatrix, *, out: Any = None, 
                               bias: Any = None, activation: str | None = None, **memory: object) -> Ball:
     """Return exact results and radii of a `static.dense_sparse_matmul` call: those of the transposes, transposed."""
     _check_memory(memory)
-    ball = sparse_dense_matmul_bound(w.T, turned(x), out=out, out_dtype=out_dtype, bias=bias, activation=activation)
-    return Ball(turned(ball.centre), turned(ball.radius))
+    ball = sparse_dense_matmul_bound(w.T, transposed(x), out=out, out_dtype=out_dtype, bias=bias, activation=activation)
+    return Ball(transposed(ball.centre), transposed(ball.radius))
 
 
 def dynamic_sparse_dense_matmul_bound(w: BlockSparseMatrix, x: Any, *, transpose_lhs: bool = False,
                                       transpose_rhs: bool = False, capacity: object = None, **keywords: Any) -> Ball:
     """Return exact results and radii of a `dynamic.sparse_dense_matmul` call."""
-    right = turned(x) if transpose_rhs else x
+    right = transposed(x) if transpose_rhs else x
     return sparse_dense_matmul_bound(w.T if transpose_lhs else w, right, **keywords)
 
 
 def dynamic_dense_sparse_matmul_bound(x: Any, w: BlockSparseMatrix, *, transpose_lhs: bool = False,
                                       transpose_rhs: bool = False, capacity: object = None, **keywords: Any) -> Ball:
     """Return exact results and radii of a `dynamic.dense_sparse_matmul` call."""
-    left = turned(x) if transpose_lhs else x
+    left = transposed(x) if transpose_lhs else x
     return dense_sparse_matmul_bound(left, w.T if transpose_rhs else w, **keywords)
 
 
@@ -124,8 +126,10 @@ def stored_grad_w_bound(w: BlockSparseMatrix, grads: Any, x: Any, *, out: Any = 
     return Ball(*(sampled(part, p.block_shape, p.row_offsets, p.column_indices) for part in parts))
 
 
-def _out_format(out: Any, out_dtype: object) -> Format:
-    return format_of(out_dtype) if out_dtype is not None else FP32 if out is None else format_of(out)
+def _out_format(out: Any, out_dtype: object, *operands: Format) -> Format:
+    if out_dtype is not None:
+        return format_of(out_dtype)
+    return product_format(*operands) if out is None else format_of(getattr(out, "format", out))
 
 
 def _check_memory(given: Mapping[str, object]) -> None:
@@ -140,11 +144,11 @@ def sparse_grad_w_bound(w: BlockSparseMatrix, grads: Any, x: Any, *, out: Any = 
 
     Values are promised at the stored elements only.
     """
-    formats = (format_of(getattr(a, "format", a)).name for a in (grads, x))
-    flushes = domain_of(*formats) == "bfloat16"
+    formats = [format_of(getattr(a, "format", a)) for a in (grads, x)]
+    flushes = compute_format_of(*(f.name for f in formats)) == "bfloat16"
     left, right = values(grads), values(x)
     ball = matmul_ball(left, right.swapaxes(-1, -2), terms=left.shape[-1], flushes=flushes)
-    ball = finished_ball(ball, None, None, _out_format(out, out_dtype), scale_of(out))
+    ball = finished_ball(ball, None, None, _out_format(out, out_dtype, *formats), scale_of(out))
     return ball.reshape(w.groups, *w.shape)
 
 

@@ -8,12 +8,12 @@ import numpy as np
 
 from ..formats import Format
 
-__all__ = ["by_group", "dense_of", "rounded", "sampled", "sparse_dense_matmul", "turned"]
+__all__ = ["by_group", "dense_of", "rounded", "sampled", "sparse_dense_matmul", "transposed"]
 
 Array = np.ndarray[Any, Any]
 
 
-def turned(x: Any) -> Any:
+def transposed(x: Any) -> Any:
     """Return transposed matrices; a vector as it is."""
     shape = x.shape if hasattr(x, "shape") else np.shape(x)
     return x if len(shape) == 1 else np.swapaxes(x, -1, -2)

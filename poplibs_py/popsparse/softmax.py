@@ -19,8 +19,8 @@ from ..kernels.registry import Kernel, select
 from ..ops import RESULT, Operand, Receiver, Request, op
 from ..program import Executable, Remake, result_array
 from .matrix import BlockSparseMatrix
+from .operands import check_matrix
 from .parts import BLOCKS, COLUMN_INDICES, ROW_OFFSETS, kinds_of
-from .products.operands import check_matrix
 from .values import SCALE_LIMITS, as_format, as_scale
 
 __all__ = ["bs_softmax", "bs_softmax_grad", "bs_softmax_in_place"]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..errors import bad_argument
 from ..poplin.matmul.reference import as_matrices
 from ..popsparse import BlockSparseMatrix
-from ..popsparse.reference import by_group, dense_of, turned
+from ..popsparse.reference import by_group, dense_of, transposed
 from .exact import exact_values, values_of
 
 __all__ = ["EXACT"]
@@ -61,7 +61,7 @@ def stored_values(w: BlockSparseMatrix) -> tuple[Array, Array]:
 
 
 def _dense_sparse_matmul(x: Any, w: BlockSparseMatrix, **keywords: Any) -> Array:
-    made: Array = turned(_sparse_dense_matmul(w.T, turned(x), **keywords))
+    made: Array = transposed(_sparse_dense_matmul(w.T, transposed(x), **keywords))
     return made
 
 
@@ -71,13 +71,13 @@ def _cast(x: Any, format: Any, **how: Any) -> Array:
 
 def _dynamic_sparse_dense_matmul(w: BlockSparseMatrix, x: Any, *, transpose_lhs: bool = False,
                                  transpose_rhs: bool = False, **keywords: Any) -> Array:
-    right = turned(x) if transpose_rhs else x
+    right = transposed(x) if transpose_rhs else x
     return _sparse_dense_matmul(w.T if transpose_lhs else w, right, **keywords)
 
 
 def _dynamic_dense_sparse_matmul(x: Any, w: BlockSparseMatrix, *, transpose_lhs: bool = False,
                                  transpose_rhs: bool = False, **keywords: Any) -> Array:
-    left = turned(x) if transpose_lhs else x
+    left = transposed(x) if transpose_lhs else x
     return _dense_sparse_matmul(left, w.T if transpose_rhs else w, **keywords)
 
 

@@ -446,6 +446,16 @@ cdef class BoundCall:
         self.keep.append(key.held)
         return 0
 
+    cdef bint suits(self, Reading *r) noexcept:
+        """Whether what a call writes to has the shape of the result, where an array says which that is."""
+        cdef cnp.ndarray like
+        cdef cnp.ndarray out
+        if self.like < 0 or r.receiver == NULL:
+            return True
+        like, out = <cnp.ndarray>r.arrays[self.like], <cnp.ndarray>r.arrays[r.written]
+        return cnp.PyArray_NDIM(like) == cnp.PyArray_NDIM(out) and memcmp(
+            cnp.PyArray_DIMS(like), cnp.PyArray_DIMS(out), cnp.PyArray_NDIM(like) * sizeof(cnp.npy_intp)) == 0
+
     cdef void take_shape(self, cnp.ndarray like) noexcept:
         cdef int i
         self.bytes = cnp.PyArray_SIZE(like) * self.dtype.itemsize
@@ -734,7 +744,7 @@ cdef PyObject *call_face(PyObject *called, PyObject *const *args, size_t nargsf,
             known = face.read(&r, args, n, keywords)
             if known:
                 bound = face.find(&r)
-        if bound is not None:
+        if bound is not None and bound.suits(&r):
             result = bound.run(&r, args[0] if n else <PyObject *>None)
         else:
             result = face.first_call(&r, known, args, n, keywords)

@@ -14,8 +14,8 @@ from poplibs_py import testing
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, MemoryBoundError, MemoryBoundWarning
 from poplibs_py.formats import FORMATS, format_of
 from poplibs_py.popsparse import BlockSparseMatrix, dynamic, pattern, static
-from poplibs_py.popsparse.products.forward import pattern_arrays
-from poplibs_py.popsparse.products.slices import longest_row
+from poplibs_py.popsparse.operands import sparse_operand
+from poplibs_py.popsparse.spmm.slices import longest_row
 from poplibs_py.program import memory_in_use, memory_peak
 from poplibs_py.report.peers import limited_threads
 from poplibs_py.target import Target, memory_bound
@@ -130,8 +130,8 @@ def test_a_plan_says_what_its_runs_take(transposed, names, block_shape, rows, de
         got, most = held(lambda: static.compile_sparse_dense_matmul(plan)(w, x))
         assert got.tobytes() == static.sparse_dense_matmul(w, x).tobytes()
     assert most <= plan.temporary_bytes
-    assert not (columns and w.shape[0]) or plan.temporary_bytes <= plan.memory.bound * plan.product.threads
-    assert f"in all {plan.temporary_bytes:,} (bound {plan.memory.bound * plan.product.threads:,})" in plan.explain()
+    assert not (columns and w.shape[0]) or plan.temporary_bytes <= plan.limit
+    assert f"in all {plan.temporary_bytes:,} (limit {plan.limit:,})" in plan.explain()
 
 
 def uneven(rng, longest, rows=64):
@@ -152,11 +152,11 @@ def test_values_are_decoded_some_block_rows_at_a_time(transposed):
     proportion = 4 * w.n_blocks * 16 / 2 / Target.host().bytes_per_tile  # half of W
     with limited_threads(1):
         plan = static.plan_sparse_dense_matmul(w, 40, dtype="float32", available_memory_proportion=proportion)
-        assert 0 < plan.product.slice_blocks < w.n_blocks
-        assert f"some block rows at a time, at most {plan.product.slice_blocks} blocks" in plan.explain()
+        assert 0 < plan.slice_blocks < w.n_blocks
+        assert f"some block rows at a time, at most {plan.slice_blocks} blocks" in plan.explain()
         got, most = held(lambda: static.compile_sparse_dense_matmul(plan)(w, x))
     assert got.tobytes() == static.sparse_dense_matmul(w, x).tobytes()
-    assert 0 < most <= plan.temporary_bytes <= plan.memory.bound
+    assert 0 < most <= plan.temporary_bytes <= plan.limit
 
 
 def test_a_pattern_with_longer_rows_than_planned_for_is_planned_anew():
@@ -184,7 +184,7 @@ def test_a_bound_that_no_plan_meets(call):
     with pytest.raises(MemoryBoundError, match="leaves 10 bytes; the least that any plan takes is"):
         call(w, x, available_memory_proportion=10 / Target.host().bytes_per_tile, strict_memory=True)
     for _ in range(2):  # a program that is kept must not keep the warning
-        with pytest.warns(MemoryBoundWarning, match="the bound was raised"):
+        with pytest.warns(MemoryBoundWarning, match="the limit was raised"):
             got = call(w, x, available_memory_proportion=1e-5)
     assert np.all(got == 1)
 
@@ -192,7 +192,7 @@ def test_a_bound_that_no_plan_meets(call):
 @pytest.mark.parametrize(("how", "error", "name"), [
     ({"available_memory_proportion": -1}, InvalidArgumentError, "available_memory_proportion"),
     ({"available_memory_proportion": float("nan")}, InvalidArgumentError, "available_memory_proportion"),
-    ({"available_memory_proportion": None}, InvalidTypeError, "available_memory_proportion"),
+    ({"available_memory_proportion": []}, InvalidTypeError, "available_memory_proportion"),
     ({"available_memory_proportion": "0.5"}, InvalidTypeError, "available_memory_proportion"),
     ({"strict_memory": 1}, InvalidTypeError, "strict_memory"),
     ({"options": 3}, InvalidTypeError, "options"),
@@ -241,13 +241,11 @@ def test_a_bounded_dynamic_product_makes_its_transpose_once(groups, monkeypatch)
     w = sparse(np.random.default_rng(4), 96, 128, (4, 4), "float16", groups)
     x = numbers(np.random.default_rng(5), (*(groups,) * (groups > 1), 96, 24))
     with limited_threads(1):
-        least = longest_row(w.T)
         got = dynamic.sparse_dense_matmul(w, x, transpose_lhs=True, strict_memory=True,
                                           available_memory_proportion=w.n_blocks * 40 / Target.host().bytes_per_tile)
-    assert made == [1]
     assert got.tobytes() == (w.T @ x).tobytes()
-    offsets = pattern_arrays(w.T, False)[0]
-    assert least == np.max(np.diff(offsets))
+    assert longest_row(sparse_operand("w", w.T)) == np.max(np.diff(w.pattern.transposed()[0].row_offsets))
+    assert made == [1]
 
 
 @pytest.mark.parametrize("form", ["float16", "f143"])

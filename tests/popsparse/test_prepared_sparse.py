@@ -42,7 +42,7 @@ def test_bits_are_those_of_a_plain_product(w_name, x_name, block_shape, transpos
         assert_same_bits(static.dense_sparse_matmul(x.T, right, **keywords), want.T)
     assert_same_bits(static.sparse_dense_matmul(ready, x[:, 0]), static.sparse_dense_matmul(w, x[:, 0]))
     dense = static.prepare_dense(x, w_name)
-    both = static.prepare(w, x_dtype=dense.domain)
+    both = static.prepare(w, x_dtype=dense.compute_format)
     assert_same_bits(static.sparse_dense_matmul(both, dense), static.sparse_dense_matmul(w, dense))
     out = QuarterArray(np.zeros(want.shape, np.uint8), "f143", 2)
     plain = out.copy()
@@ -93,7 +93,7 @@ def test_programs_of_one_layout_do_not_serve_another():
     w = matrix("bfloat16")
     x = testing.random_operand((48, 5), "bfloat16", 1)
     wide, narrow = static.prepare(w, x_dtype="float32"), static.prepare(w)
-    if wide.domain == narrow.domain:
+    if wide.compute_format == narrow.compute_format:
         pytest.skip("this machine multiplies no BF16")
     assert_same_bits(static.sparse_dense_matmul(narrow, x), static.sparse_dense_matmul(w, x))
     with pytest.raises(InvalidTypeError, match=r"^x: got bfloat16; allowed: a format that meets bfloat16 in float32"):
@@ -137,8 +137,8 @@ def test_operands_that_were_prepared_for_others_are_named():
     w = random_matrix(random_pattern(32, 48, 16, 0.5, 1), format="bfloat16", seed=2)
     x = static.prepare_dense(testing.random_operand((48, 5), "float32", 3))
     ready = static.prepare(w)
-    if ready.domain == x.domain:
+    if ready.compute_format == x.compute_format:
         pytest.skip("this machine multiplies BF16 as FP32")
     with pytest.raises(InvalidTypeError, match=r"^x: .*operand prepared as float32 beside a w prepared for bfloat16"):
         static.sparse_dense_matmul(ready, x)
-    assert_same_bits(static.sparse_dense_matmul(static.prepare(w, x_dtype=x.domain), x), w @ x)
+    assert_same_bits(static.sparse_dense_matmul(static.prepare(w, x_dtype=x.compute_format), x), w @ x)

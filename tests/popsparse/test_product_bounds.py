@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poplibs_py import testing
-from poplibs_py.config import settings
 from poplibs_py.formats import FORMATS, FP32
 from poplibs_py.popsparse import BlockSparseMatrix, static
 
@@ -49,35 +48,30 @@ def test_sparse_equals_masked_dense_bit_for_bit(block_shape, columns, density, s
 
 @pytest.mark.parametrize("block", [8, 16])
 @pytest.mark.parametrize("fmt", FORMATS, ids=str)
-def test_threads_do_not_change_the_bits(fmt, block, monkeypatch):
+def test_threads_do_not_change_the_bits(fmt, block, on_threads):
     rng = np.random.default_rng(5)
     w = BlockSparseMatrix.from_dense(rng.standard_normal((300, 400)), block, density=0.6, format=fmt)
     x, dy = (rng.standard_normal((n, 130)).astype(fmt.dtype) for n in (400, 300))
     x[7, 11] = dy[3, 70] = np.nan  # where numbers are split, these rows are computed otherwise
     results = set()
     for threads in (1, 2, 3, 7):
-        monkeypatch.setattr("poplibs_py.popsparse.products.forward.settings", _Threads(threads))
-        results.add((w @ x).tobytes() + (w.T @ dy).tobytes() + static.sparse_grad_w(w, dy, x).tobytes()
-                    + static.sparse_dense_matmul(w, static.prepare_dense(x)).tobytes())
+        with on_threads(threads):
+            results.add((w @ x).tobytes() + (w.T @ dy).tobytes() + static.sparse_grad_w(w, dy, x).tobytes()
+                        + static.sparse_dense_matmul(w, static.prepare_dense(x)).tobytes())
     assert len(results) == 1
 
 
-def test_threads_do_not_change_the_bits_of_a_gradient_within_a_bound(monkeypatch):
+def test_threads_do_not_change_the_bits_of_a_gradient_within_a_bound(on_threads):
     rng = np.random.default_rng(7)
     w = BlockSparseMatrix.from_dense(rng.standard_normal((256, 128)), 128, format=FP32)
     dy, x = rng.standard_normal((256, 1000), np.float32), rng.standard_normal((128, 1000)).astype(np.float16)
     results = set()
     for threads in (1, 2, 3):
-        monkeypatch.setattr("poplibs_py.popsparse.products.forward.settings", _Threads(threads))
         for proportion in (0.4, 0.5, 0.6, 0.9):
-            results.add((proportion, static.sparse_grad_w(w, dy, x, available_memory_proportion=proportion).tobytes()))
+            with on_threads(threads):
+                got = static.sparse_grad_w(w, dy, x, available_memory_proportion=proportion)
+            results.add((proportion, got.tobytes()))
     assert len(results) == 4
-
-
-class _Threads:
-    def __init__(self, count: int) -> None:
-        self.num_threads = count
-        self.max_isa = settings.max_isa
 
 
 @pytest.mark.parametrize("fmt", FORMATS, ids=str)

@@ -54,7 +54,6 @@ def test_values_written_in_place_are_seen():
     ("x: got ", lambda w, x: static.sparse_dense_matmul(w, str(x))),
     ("x: got shape (5, 4)", lambda w, x: static.sparse_dense_matmul(w, x[:5])),
     ("x: got dtype float64", lambda w, x: static.sparse_dense_matmul(w, x.astype(np.float64))),
-    ("out: got an array that may overlap", lambda w, x: static.sparse_dense_matmul(w, x, out=x)),
     ("out: got shape (16, 3)", lambda w, x: static.sparse_dense_matmul(w, x, out=np.empty((16, 3), np.float32))),
     ("out: got ", lambda w, x: static.sparse_dense_matmul(w, x, out=np.empty((16, 4), np.float64))),
 ])
@@ -67,12 +66,12 @@ def test_bad_operands_are_refused(named, call):
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("block_shape", [(1, 1), (4, 4), (16, 16)], ids=str)
 @pytest.mark.parametrize("columns", [512, 700, 1100])
-def test_wide_rows_read_often_go_through_panels(columns, block_shape, threads, monkeypatch):
-    monkeypatch.setattr("poplibs_py.popsparse.products.forward.threads_for", lambda _: threads)
+def test_wide_rows_read_often_go_through_panels(columns, block_shape, threads, on_threads):
     pattern = random_pattern(300, 70, block_shape, 0.8, columns)
     for transposed in (False, True):
         made = exact_sparse_operands(pattern, columns, "float32", transposed=transposed, seed=columns)
-        check_exact("sparse_dense_matmul", made.a, made.b)
+        with on_threads(threads):
+            check_exact("sparse_dense_matmul", made.a, made.b)
 
 
 @pytest.mark.parametrize("formats", [("float32", "float32"), ("bfloat16", "f143"), ("float16", "float16")])
@@ -86,7 +85,7 @@ def test_vectors(formats: tuple[str, str]) -> None:
     assert_same_bits(dynamic.sparse_dense_matmul(w, tall), w @ tall)
     out = np.empty(24, np.float32)
     assert static.sparse_dense_matmul(w, tall, out=out) is out
-    assert_same_bits(out, w @ tall)
+    assert_same_bits(out, static.sparse_dense_matmul(w, tall, out_dtype="float32"))
     assert (w @ ([1.0] * 40)).shape == (24,)
     with pytest.raises(InvalidArgumentError, match=r"^out: got shape \(24, 1\)"):
         static.sparse_dense_matmul(w, tall, out=out[:, None])

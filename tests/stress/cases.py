@@ -10,7 +10,7 @@ from poplibs_py import poplin, popops, poprand, popsparse
 from poplibs_py.config import thread_limit
 from poplibs_py.formats import FORMATS, Format, QuarterArray, auto_scale
 from poplibs_py.popsparse import BlockPattern, BlockSparseMatrix, dynamic, static
-from poplibs_py.popsparse.products.prepared import prepare_dense
+from poplibs_py.popsparse.static import prepare_dense
 from poplibs_py.testing import random_operand
 
 
@@ -205,7 +205,7 @@ CASES = [
     Case("plan_sparse_dense_matmul", static.plan_sparse_dense_matmul,
          lambda seed: {"w": matrix(seed), "n": 5, "dtype": "float16", "out_dtype": "float16", "bias": True,
                        "activation": "relu"}),
-    Case("CompiledSparseMatmul", lambda owner, w, x, out, bias: owner(w, x, out=out, bias=bias),
+    Case("compiled sparse product", lambda owner, w, x, out, bias: owner(w, x, out=out, bias=bias),
          lambda seed: {"owner": static.compile_dense_sparse_matmul(
                            static.plan_dense_sparse_matmul(matrix(seed), 5, bias=True)),
                        "w": matrix(seed), "x": operand((5, 16), seed), "out": np.zeros((5, 24), np.float32),

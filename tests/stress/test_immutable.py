@@ -12,7 +12,7 @@ from poplibs_py import poplin, testing
 from poplibs_py.errors import InvalidTypeError, PoplibsError, ReadOnlyError
 from poplibs_py.formats import Format, QuarterArray
 from poplibs_py.popsparse import BlockPattern, BlockSparseMatrix, dynamic, static
-from poplibs_py.popsparse.products.prepared import PreparedDense, prepare_dense
+from poplibs_py.popsparse.static import PreparedDense, prepare_dense
 
 
 def quarter():
@@ -37,7 +37,6 @@ MAKERS = {
     "prepared dense": lambda: prepare_dense(operand((24, 5), 1)),
     "compiled": compiled,
     "modelled": modelled,
-    "compiled sparse": lambda: static.compile_sparse_dense_matmul(static.plan_sparse_dense_matmul(matrix(1), 5)),
     "capacity": lambda: dynamic.Capacity(4),
 }
 
@@ -161,8 +160,7 @@ def test_copies_and_pickles_are_equal_and_checked(make, clone):
                 setattr(again, name, 1)
 
 
-@pytest.mark.parametrize("name", ["prepared", "prepared left", "prepared dense", "compiled", "modelled",
-                                  "compiled sparse"])
+@pytest.mark.parametrize("name", ["prepared", "prepared left", "prepared dense", "compiled", "modelled"])
 def test_what_is_made_for_this_machine_is_its_own_copy_and_not_pickled(name):
     made = MAKERS[name]()
     assert copy.copy(made) is made
@@ -196,7 +194,7 @@ def test_makers_of_prepared_operands_check_too():
         poplin.PreparedMatrix(None, None, None, None)
     with pytest.raises(PoplibsError, match=r"^array: got None"):
         PreparedDense(None, "float32")
-    with pytest.raises(PoplibsError, match=r"^domain: got nonsense"):
+    with pytest.raises(PoplibsError, match=r"^compute_format: got nonsense"):
         PreparedDense(operand((2, 2), 1), "nonsense")
     with pytest.raises(PoplibsError, match=r"^array: got shape"):
         PreparedDense(operand((2,), 1), "float32")
@@ -220,10 +218,18 @@ def test_a_modelled_plan_that_was_changed_is_not_compiled():
 
 def test_a_sparse_plan_that_was_changed_is_not_compiled():
     plan = static.plan_sparse_dense_matmul(matrix(1), 5)
-    for changed in (dataclasses.replace(plan, n_blocks=10**6),
-                    dataclasses.replace(plan, product=dataclasses.replace(plan.product, columns=10**6))):
+    p = plan.params
+    for changes in ({"strip": 10**6}, {"threads": 0}, {"scratch_bytes": 0}, {"kernel": None}, {"packs": not plan.packs},
+                    *({"params": dataclasses.replace(p, **change)} for change in (
+                        {"columns": 10**6}, {"blocks": 0}, {"prepared": "float32"},
+                        {"x": dataclasses.replace(p.x, strides=(0, 80, 4))}))):
         with pytest.raises(PoplibsError, match=r"^plan: got a plan with changes"):
-            static.compile_sparse_dense_matmul(changed)
+            static.compile_sparse_dense_matmul(dataclasses.replace(plan, **changes))
+    for changes in ({"params": None}, {"memory": 0.5}, {"target": "gc200"}, {"longest": -1},
+                    {"params": dataclasses.replace(p, x=None)}, {"params": dataclasses.replace(p, groups=0)}):
+        with pytest.raises(PoplibsError, match=r"^plan\.[a-z.]+: got "):
+            static.compile_sparse_dense_matmul(dataclasses.replace(plan, **changes))
+    assert static.compile_sparse_dense_matmul(plan).plan is plan
     with pytest.raises(PoplibsError, match=r"^w: got .*BlockSparseMatrix"):
         static.compile_sparse_dense_matmul(plan)(matrix(1, density=1.0), operand((24, 5), 1))
 

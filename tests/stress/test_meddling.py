@@ -13,7 +13,6 @@ import pytest
 
 from poplibs_py import poplin, popops
 from poplibs_py.errors import InvalidArgumentError
-from poplibs_py.popsparse import BlockSparseMatrix, dynamic, static
 from poplibs_py.testing import assert_same_bits
 
 ROWS, DEPTH, COLUMNS = 48, 64, 200  # results of more than 32 KiB: Python's lock is given up
@@ -76,23 +75,8 @@ def cases():
     """Name, call with `out` and a deed that it does after `out` was checked, and `out`'s shape and dtype."""
     rng = np.random.default_rng(7)
     a, b = (rng.integers(-3, 4, shape).astype(np.float32) for shape in ((ROWS, DEPTH), (DEPTH, COLUMNS)))
-    w = BlockSparseMatrix.from_dense(a, 4, density=0.5)
-    column, row = np.arange(ROWS, dtype=np.float32), np.arange(COLUMNS, dtype=np.float32)
-    c, ready = ((ROWS, COLUMNS), np.float32), static.prepare_dense(b)
-    plan = static.plan_sparse_dense_matmul(w, COLUMNS, bias=True)
+    row, c = np.arange(COLUMNS, dtype=np.float32), ((ROWS, COLUMNS), np.float32)
     dense_plan = poplin.plan_matmul(a.shape, b.shape, bias_dtype="float32")
-    grads, x = b[:ROWS], b
-    yield "sparse", biased(partial(static.sparse_dense_matmul, w, b), column), *c
-    yield "swapped", biased(partial(static.dense_sparse_matmul, b.T.copy(), w.T), column), (COLUMNS, ROWS), np.float32
-    yield "prepared", biased(partial(static.sparse_dense_matmul, w, ready), column), *c
-    yield "compiled", biased(partial(static.compile_sparse_dense_matmul(plan), w, b), column), *c
-    yield "dynamic", biased(partial(dynamic.sparse_dense_matmul, w, b), column), *c
-    yield "layer", biased(partial(dynamic.fully_connected_fwd, w, b.T), column), (COLUMNS, ROWS), np.float32
-    again = partial(static.sparse_dense_matmul, w, b)
-    yield "repeated", patched("popsparse.products.forward", "layout_key", again, After), *c
-    for name, fmt in (("gradient", np.float32), ("gradient in FP16", np.float16)):
-        grad = partial(static.sparse_grad_w, w, grads, x)
-        yield name, patched("popsparse.products.sample", "program", grad), w.blocks.shape, fmt
     yield "dense", patched("poplin.matmul.api", "read_call", partial(poplin.matmul, a, b, options={}), After), *c
     yield "dense again", patched("poplin.matmul.api", "_seen", partial(poplin.matmul, a, b), After), *c
     yield "dense compiled", biased(partial(poplin.compile_matmul(dense_plan), a, b), row), *c
@@ -135,13 +119,12 @@ def test_an_output_turned_over_after_it_was_checked_is_written_as_it_was(call, s
         assert_same_bits(out.reshape(shape), due)
 
 
-@pytest.mark.parametrize("op", ["matmul", "sparse", "cast"])
+@pytest.mark.parametrize("op", ["matmul", "cast"])
 def test_an_output_resized_while_garbage_is_collected_is_refused(op):
     """A collection runs finalizers, which may do anything, wherever something is allocated: within a call too."""
     a, x = np.eye(ROWS, dtype=np.float32), np.ones((ROWS, COLUMNS), np.float32)
-    w, dtype = BlockSparseMatrix.from_dense(a, 4), np.float16 if op == "cast" else np.float32
-    call = {"matmul": partial(poplin.matmul, a, x), "sparse": partial(static.sparse_dense_matmul, w, x),
-            "cast": partial(popops.cast, x, "float16")}[op]  # fmt: skip
+    dtype = np.float16 if op == "cast" else np.float32
+    call = {"matmul": partial(poplin.matmul, a, x), "cast": partial(popops.cast, x, "float16")}[op]
     call(out=np.zeros(x.shape, dtype))
     refused = 0
     with collecting_always():

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument, bad_type, flag
-from ...formats import QuarterArray
-from ...program import result_array
+from ...ops import Request, op
+from ...planner import Memory
 from ..matrix import BlockSparseMatrix
-from ..products.forward import multiply
-from ..products.memory import Memory, memory_of
-from ..products.operands import Operand, check_matrix, dense_operand, receiver, result_format
-from ..products.prepared import PreparedDense
-from ..products.sample import sample
+from ..operands import check_matrix, sparse_operand
+from ..options import memory_of
+from ..pattern import room_for
+from ..sddmm.request import sddmm_request
+from ..spmm.prepared_dense import PreparedDense
+from ..spmm.request import Epilogue, spmm_request
 from .capacity import Capacity
 
 __all__ = [
@@ -28,11 +29,16 @@ __all__ = [
 
 Array = np.ndarray[Any, Any]
 
+_BOUND = "popsparse.bound:"
 
+
+@op("popsparse.dynamic.sparse_dense_matmul", poplibs="popsparse::dynamic::sparseDenseMatMul",
+    reference=_BOUND + "dynamic_sparse_dense_matmul_bound", bound=_BOUND + "dynamic_sparse_dense_matmul_bound",
+    draws="testing.calls:dynamic_sparse_dense_matmul_calls")
 def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, transpose_lhs: bool = False,
                         transpose_rhs: bool = False, capacity: Capacity | None = None, out: Any = None,
                         out_dtype: object = None, bias: object = None, activation: str | None = None,
-                        available_memory_proportion: float = 0, strict_memory: bool = False,
+                        available_memory_proportion: float | None = None, strict_memory: bool = False,
                         options: Mapping[str, Any] | None = None) -> Any:
     """Multiply a block-sparse matrix with a new pattern by a dense matrix: ``Y = activation(op(W) op(X) + bias)``.
 
@@ -70,18 +76,19 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, trans
     >>> dynamic.sparse_dense_matmul(w, np.full((4, 1), 2, np.float32)).T
     array([[2., 2., 2., 2.]], dtype=float32)
     """
-    check_matrix("w", w)
     memory = memory_of(available_memory_proportion, strict_memory, options)
-    left, right = w.T if flag("transpose_lhs", transpose_lhs) else w, _turned(x, "transpose_rhs", transpose_rhs)
-    y = multiply(left, right, out=out, out_dtype=out_dtype, bias=bias, activation=activation,
-                 capacity=_room(w, capacity), memory=memory)
-    return _grown(w, capacity, y)
+    how = Epilogue(out, out_dtype, bias, activation)
+    return _product(w, flag("transpose_lhs", transpose_lhs), x, how, capacity, memory,
+                    x_swapped=_transposed(x, "transpose_rhs", transpose_rhs))
 
 
+@op("popsparse.dynamic.dense_sparse_matmul", poplibs="popsparse::dynamic::denseSparseMatMul",
+    reference=_BOUND + "dynamic_dense_sparse_matmul_bound", bound=_BOUND + "dynamic_dense_sparse_matmul_bound",
+    draws="testing.calls:dynamic_dense_sparse_matmul_calls")
 def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix, *, transpose_lhs: bool = False,
                         transpose_rhs: bool = False, capacity: Capacity | None = None, out: Any = None,
                         out_dtype: object = None, bias: object = None, activation: str | None = None,
-                        available_memory_proportion: float = 0, strict_memory: bool = False,
+                        available_memory_proportion: float | None = None, strict_memory: bool = False,
                         options: Mapping[str, Any] | None = None) -> Any:
     """Multiply a dense matrix by a block-sparse one with a new pattern: ``Y = activation(op(X) op(W) + bias)``.
 
@@ -114,17 +121,18 @@ def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix, *, trans
     >>> dynamic.dense_sparse_matmul(np.full((1, 4), 2, np.float32), w)
     array([[2., 2., 2., 2.]], dtype=float32)
     """
-    check_matrix("w", w)
     memory = memory_of(available_memory_proportion, strict_memory, options)
-    left, right = _turned(x, "transpose_lhs", transpose_lhs), w if flag("transpose_rhs", transpose_rhs) else w.T
-    y = multiply(right, left, out=out, out_dtype=out_dtype, bias=bias, activation=activation, swapped=True,
-                 capacity=_room(w, capacity), memory=memory)
-    return _grown(w, capacity, y)
+    how = Epilogue(out, out_dtype, bias, activation, swapped=True)
+    return _product(w, not flag("transpose_rhs", transpose_rhs), x, how, capacity, memory,
+                    x_swapped=not _transposed(x, "transpose_lhs", transpose_lhs))
 
 
+@op("popsparse.dynamic.fully_connected_fwd", poplibs="popsparse::dynamic::fullyConnectedFwd",
+    reference=_BOUND + "fully_connected_fwd_bound", bound=_BOUND + "fully_connected_fwd_bound",
+    draws="testing.calls:fully_connected_fwd_calls")
 def fully_connected_fwd(w: BlockSparseMatrix, acts: Array, *, capacity: Capacity | None = None,
                         out: Any = None, out_dtype: object = None, bias: object = None,
-                        activation: str | None = None, available_memory_proportion: float = 0,
+                        activation: str | None = None, available_memory_proportion: float | None = None,
                         strict_memory: bool = False, options: Mapping[str, Any] | None = None) -> Any:
     """Apply a fully connected layer with sparse weights: ``acts W'`` for each group.
 
@@ -153,11 +161,15 @@ def fully_connected_fwd(w: BlockSparseMatrix, acts: Array, *, capacity: Capacity
     array([[2., 0., 6.]], dtype=float32)
     """
     memory = memory_of(available_memory_proportion, strict_memory, options)
-    return _layer(check_matrix("w", w), acts, "acts", capacity, out, out_dtype, bias, activation, memory)
+    how = Epilogue(out, out_dtype, bias, activation, layer=True)
+    return _product(w, False, acts, how, capacity, memory, x_name="acts")
 
 
+@op("popsparse.dynamic.fully_connected_grad_a", poplibs="popsparse::dynamic::fullyConnectedGradA",
+    reference=_BOUND + "fully_connected_grad_a_bound", bound=_BOUND + "fully_connected_grad_a_bound",
+    draws="testing.calls:fully_connected_grad_a_calls")
 def fully_connected_grad_a(w: BlockSparseMatrix, grads: Array, *, capacity: Capacity | None = None,
-                           out: Any = None, out_dtype: object = None, available_memory_proportion: float = 0,
+                           out: Any = None, out_dtype: object = None, available_memory_proportion: float | None = None,
                            strict_memory: bool = False, options: Mapping[str, Any] | None = None) -> Any:
     """Return the gradient of a layer's input: ``grads W`` for each group, from W as it is stored.
 
@@ -177,12 +189,15 @@ def fully_connected_grad_a(w: BlockSparseMatrix, grads: Array, *, capacity: Capa
     It corresponds to PopLibs' ``popsparse::dynamic::fullyConnectedGradA``.
     """
     memory = memory_of(available_memory_proportion, strict_memory, options)
-    return _layer(check_matrix("w", w).T, grads, "grads", capacity, out, out_dtype, None, None, memory)
+    return _product(w, True, grads, Epilogue(out, out_dtype, layer=True), capacity, memory, x_name="grads")
 
 
+@op("popsparse.dynamic.fully_connected_sparse_grad_w", poplibs="popsparse::dynamic::fullyConnectedSparseGradW",
+    reference=_BOUND + "fully_connected_sparse_grad_w_bound", bound=_BOUND + "fully_connected_sparse_grad_w_bound",
+    draws="testing.calls:fully_connected_sparse_grad_w_calls")
 def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Array, *,
                                   capacity: Capacity | None = None, out: Any = None, out_dtype: object = None,
-                                  available_memory_proportion: float = 0.6, strict_memory: bool = False,
+                                  available_memory_proportion: float | None = None, strict_memory: bool = False,
                                   options: Mapping[str, Any] | None = None) -> Any:
     """Return the gradient of a layer's stored weights: ``grads' acts`` at the pattern of `w`.
 
@@ -197,7 +212,7 @@ def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Arra
         on no number of blocks.
     out : numpy.ndarray or QuarterArray, shape of ``w.blocks``, optional
     out_dtype : Format, dtype or str, optional
-        Format of the result (default FP32, or that of `out`).
+        Format of the result; by default as for `popsparse.static.sparse_dense_matmul`, of the formats of both operands.
     available_memory_proportion, strict_memory, options : optional
         As for `popsparse.static.sparse_grad_w`.
 
@@ -212,60 +227,43 @@ def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Arra
     Products of 16-bit and 8-bit operands are exact; each sum is a number of interleaved partial sums in FP32, as many
     as the vectors of the instruction set have lanes, added pairwise; the bits are the same for any number of threads.
     """
-    check_matrix("w", w)
-    left = _grouped("grads", grads, w.groups, w.shape[0])
-    right = _grouped("acts", acts, w.groups, w.shape[1])
-    batches = left.array.shape[-1], right.array.shape[-1]
-    if batches[0] != batches[1]:
-        raise bad_argument("acts", f"a batch of {batches[1]}", f"that of grads, {batches[0]}")
     memory = memory_of(available_memory_proportion, strict_memory, options)
-    _room(w, capacity)
-    return _grown(w, capacity, sample(w, left, right, out=out, out_dtype=out_dtype, memory=memory))
+    _room(check_matrix("w", w), capacity)
+    request = sddmm_request(w, grads, acts, out, out_dtype, memory, x_name="acts", layer=True)
+    _grow(w, capacity)
+    return request
 
 
-def _turned(x: Any, name: str, transposed: object) -> Any:
-    # The dense operand, transposed where the argument of this name says so.
-    if not flag(name, transposed):
-        return x
-    if isinstance(x, PreparedDense):
+def _transposed(x: Any, name: str, transposed: object) -> bool:
+    """Whether the dense operand is to be taken transposed, as the argument of this name says."""
+    wanted = flag(name, transposed)
+    if wanted and isinstance(x, PreparedDense):
         raise bad_argument(name, True, "False where x is a PreparedDense")
-    return dense_operand("x", x).moved(lambda array: array.swapaxes(-1, -2) if array.ndim >= 2 else array)
+    return wanted
+
+
+def _product(w: Any, transpose: bool, x: Any, how: Epilogue, capacity: Capacity | None, memory: Memory, *,
+             x_name: str = "x", x_swapped: bool = False) -> Request:
+    matrix = check_matrix("w", w)
+    room = _room(matrix, capacity)
+    # A call is found again by about how many blocks there are: one that fits may then be followed by one that does not.
+    keep = room >= room_for(matrix.n_blocks)
+    request = spmm_request(sparse_operand("w", matrix, transpose), x, how, memory, x_name=x_name, x_swapped=x_swapped,
+                           room=room, keep=keep)
+    _grow(matrix, capacity)
+    return request
 
 
 def _room(w: BlockSparseMatrix, capacity: Capacity | None) -> int:
-    # Blocks that the program has room for: rounded up, patterns of about one size share a program.
+    """Return how many blocks a program has room for."""
     if capacity is None:
-        return 1 << max(0, w.n_blocks - 1).bit_length()
+        return room_for(w.n_blocks)
     if not isinstance(capacity, Capacity):
         raise bad_type("capacity", type(capacity).__name__, "a Capacity")
     return capacity.room_for(w.n_blocks)
 
 
-def _grown(w: BlockSparseMatrix, capacity: Capacity | None, y: Any) -> Any:
-    # The capacity grows once the product is made: a call that is refused leaves it as it was.
+def _grow(w: BlockSparseMatrix, capacity: Capacity | None) -> None:
+    # Once nothing is left to be refused: a call that is leaves the capacity as it was.
     if capacity is not None:
         capacity.hold(w.n_blocks)
-    return y
-
-
-def _grouped(name: str, given: object, groups: int, width: int) -> Operand:
-    # (batch, groups * width) seen as (groups, width, batch); to split an axis never copies.
-    operand = dense_operand(name, given)
-    shape = operand.array.shape
-    if len(shape) != 2 or shape[1] != groups * width:
-        raise bad_argument(name, f"shape {shape}", f"shape (batch, {groups * width})")
-    return operand.moved(lambda array: array.reshape(shape[0], groups, width).transpose(1, 2, 0))
-
-
-def _layer(w: BlockSparseMatrix, given: object, name: str, capacity: Capacity | None, out: Any, out_dtype: object,
-           bias: object, activation: str | None, memory: Memory) -> Any:
-    x = _grouped(name, given, w.groups, w.shape[1])
-    wanted = (x.array.shape[2], w.groups * w.shape[0])
-    given_out = result_array(wanted, result_format(out_dtype).dtype) if out is None else out
-    if not isinstance(given_out, (np.ndarray, QuarterArray)) or given_out.shape != wanted:
-        got = getattr(out, "shape", type(out).__name__)
-        raise bad_argument("out", got, f"a numpy.ndarray or a QuarterArray of shape {wanted}")
-    into = _grouped("out", receiver(given_out), w.groups, w.shape[0])
-    multiply(w, x, out=into, out_dtype=out_dtype, bias=bias, activation=activation, capacity=_room(w, capacity),
-             memory=memory)
-    return _grown(w, capacity, given_out)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import sys
+from functools import lru_cache
 from threading import Lock
 
 from ...errors import CapacityWarning, real, warn
+from ...program import key_by_parts
 from ..pattern import MAX_EXTENT, as_block_shape, as_extent, as_shape
 
 __all__ = ["Capacity"]
@@ -37,10 +39,13 @@ class Capacity:
     42
     """
 
-    __slots__ = ("_blocks",)
+    __slots__ = ("_blocks", "_parts")
+
+    _parts: tuple[object, ...]
 
     def __init__(self, blocks: int) -> None:
         self._blocks = as_extent("blocks", blocks, 0)
+        self._parts = (_kind(self._blocks),)
 
     @property
     def blocks(self) -> int:
@@ -87,7 +92,17 @@ class Capacity:
                  CapacityWarning)
             with _growing:
                 self._blocks = max(self._blocks, grown)
+                self._parts = (_kind(self._blocks),)
         return self._blocks
 
     def __repr__(self) -> str:
         return f"Capacity({self.blocks})"
+
+
+@lru_cache(maxsize=1024)
+def _kind(blocks: int) -> tuple[str, int]:
+    """The same object for the same number."""
+    return "capacity", blocks
+
+
+key_by_parts(Capacity)

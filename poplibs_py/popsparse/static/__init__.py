@@ -1,20 +1,20 @@
 """Products with a sparse operand whose pattern stays the same."""
 
 from ..matrix import OPERATORS
-from ..products.prepared import PreparedDense, prepare_dense
-from ..products.ready import PreparedSparse, prepare
-from .api import dense_sparse_matmul, sparse_dense_matmul, sparse_grad_w
-from .plan import (
-    CompiledSparseMatmul,
-    SparsePlan,
+from ..spmm.plan import SparsePlan
+from ..spmm.prepared_dense import PreparedDense, prepare_dense
+from ..spmm.prepared_sparse import PreparedSparse, prepare
+from .api import (
     compile_dense_sparse_matmul,
     compile_sparse_dense_matmul,
+    dense_sparse_matmul,
     plan_dense_sparse_matmul,
     plan_sparse_dense_matmul,
+    sparse_dense_matmul,
+    sparse_grad_w,
 )
 
 __all__ = [
-    "CompiledSparseMatmul",
     "PreparedDense",
     "PreparedSparse",
     "SparsePlan",

@@ -2,27 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
+from ...ops import op
 from ..matrix import BlockSparseMatrix
-from ..products.forward import multiply
-from ..products.memory import memory_of
-from ..products.operands import check_matrix
-from ..products.prepared import PreparedDense
-from ..products.ready import PreparedSparse, sparse_operand
-from ..products.sample import sample
+from ..operands import check_matrix
+from ..options import memory_of
+from ..sddmm.request import sddmm_request
+from ..spmm.compiled import compile_product, plan_product
+from ..spmm.plan import SparsePlan
+from ..spmm.prepared_dense import PreparedDense
+from ..spmm.prepared_sparse import PreparedSparse, product_operand
+from ..spmm.request import Epilogue, spmm_request
 
-__all__ = ["dense_sparse_matmul", "sparse_dense_matmul", "sparse_grad_w"]
+__all__ = [
+    "compile_dense_sparse_matmul",
+    "compile_sparse_dense_matmul",
+    "dense_sparse_matmul",
+    "plan_dense_sparse_matmul",
+    "plan_sparse_dense_matmul",
+    "sparse_dense_matmul",
+    "sparse_grad_w",
+]
+
+_BOUND = "popsparse.bound:"
 
 Array = np.ndarray[Any, Any]
 
 
+@op("popsparse.static.sparse_dense_matmul", poplibs="popsparse::static_::sparseDenseMatMul",
+    reference=_BOUND + "sparse_dense_matmul_bound", bound=_BOUND + "sparse_dense_matmul_bound",
+    draws="testing.calls:sparse_dense_matmul_calls")
 def sparse_dense_matmul(w: BlockSparseMatrix | PreparedSparse, x: Array | PreparedDense, *, out: Any = None,
                         out_dtype: object = None, bias: object = None, activation: str | None = None,
-                        available_memory_proportion: float = 0, strict_memory: bool = False,
+                        available_memory_proportion: float | None = None, strict_memory: bool = False,
                         options: Mapping[str, Any] | None = None) -> Any:
     """Multiply a block-sparse by a dense matrix: ``Y = activation(W X + bias)``.
 
@@ -34,20 +50,22 @@ def sparse_dense_matmul(w: BlockSparseMatrix | PreparedSparse, x: Array | Prepar
     x : array_like or QuarterArray, shape (k, n) or (k,), or (groups, k, n) where `w` has groups; or PreparedDense
         Any of these formats too, any strides; tensors by DLPack, lists as float32. A `QuarterArray` with scales for its
         rows or blocks, of FP16 with a scale, or of a user's format is decoded to a copy first.
-    out : numpy.ndarray or QuarterArray, shape (m, n), (m,) or (groups, m, n), as `x`, optional
-        Where to write the result; it may not overlap an operand or itself. A `QuarterArray` of an 8-bit format with one
-        scale 2^s receives the result divided by 2^s and rounded.
+    out : array, tensor or QuarterArray, shape (m, n), (m,) or (groups, m, n), as `x`, optional
+        Where to write the result; any strides in which no two elements share memory. It may overlap the operands: the
+        result is then made in a copy, beyond the limit on memory. A `QuarterArray` of an 8-bit format with one scale
+        2^s receives the result divided by 2^s and rounded.
     out_dtype : Format, dtype or str, optional
-        Format of the result (default FP32, or that of `out`).
+        Format of the result; by default that of `out`, or else FP32 where an operand is FP32 or one is FP16 and the
+        other BF16, else FP16 or BF16, whichever is there, and FP16 for two 8-bit operands.
     bias : array_like, shape (m,) or (groups, m), optional
-        Added to each row, as FP32; of any of the formats that have a dtype, lists as float32.
+        Added to each row, in FP32; of any of the formats that have a dtype, lists as float32.
     activation : {None, "relu", "gelu", "silu"}, optional
     available_memory_proportion : float, optional
         Share of each thread's tile memory (a core's second-level cache) for temporary bytes: panels of X, sums on their
-        way to the epilogue, decoded values of W. 0, the default, asks for no bound: the fastest plan runs, and
+        way to the epilogue, decoded values of W. By default, and with 0, there is no limit: the fastest plan runs, and
         `plan_sparse_dense_matmul` tells what it takes.
     strict_memory : bool, optional
-        Raise where no plan keeps to the bound, instead of warning (default False).
+        Raise where no plan keeps to the limit, instead of warning (default False).
     options : mapping, optional
         PopLibs' spelling, ``{"availableMemoryProportion": 0.3}``; its other options for sparse products are known and
         change nothing here.
@@ -62,12 +80,12 @@ def sparse_dense_matmul(w: BlockSparseMatrix | PreparedSparse, x: Array | Prepar
     InvalidArgumentError, InvalidTypeError
         For shapes that do not fit, or a dtype that is not served.
     MemoryBoundError
-        With `strict_memory`, if no plan keeps to the bound.
+        With `strict_memory`, if no plan keeps to the limit.
 
     Warns
     -----
     MemoryBoundWarning
-        Otherwise, in that case: the bound doubles until it has passed twice the tile memory, and is then dropped.
+        Otherwise, in that case: the limit doubles until it has passed twice the tile memory, and is then dropped.
 
     Notes
     -----
@@ -80,7 +98,7 @@ def sparse_dense_matmul(w: BlockSparseMatrix | PreparedSparse, x: Array | Prepar
     multiples of 16. Otherwise each element of Y is one chain of FP32 fused multiply-adds over the stored elements of
     its row by ascending column, and the bits depend neither on the instruction set nor on the number of threads. Bias,
     activation and the cast to `out_dtype` follow, each rounded once. ``testing.bound("sparse_dense_matmul", w, x)``
-    gives the error bound. A memory bound changes no bit.
+    gives the error bound. A limit on memory changes no bit.
 
     Examples
     --------
@@ -90,14 +108,17 @@ def sparse_dense_matmul(w: BlockSparseMatrix | PreparedSparse, x: Array | Prepar
     >>> static.sparse_dense_matmul(w, np.ones((4, 2), np.float32), bias=[0, 1, 2, -4], activation="relu")[:, 0]
     array([3., 4., 5., 0.], dtype=float32)
     """
-    operand, ready = sparse_operand(w, "left")
-    return multiply(operand, x, out=out, out_dtype=out_dtype, bias=bias, activation=activation, ready=ready,
-                    memory=memory_of(available_memory_proportion, strict_memory, options))
+    how = Epilogue(out, out_dtype, bias, activation)
+    return spmm_request(product_operand(w, "left"), x, how,
+                        memory_of(available_memory_proportion, strict_memory, options))
 
 
+@op("popsparse.static.dense_sparse_matmul", poplibs="popsparse::static_::denseSparseMatMul",
+    reference=_BOUND + "dense_sparse_matmul_bound", bound=_BOUND + "dense_sparse_matmul_bound",
+    draws="testing.calls:dense_sparse_matmul_calls")
 def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix | PreparedSparse, *, out: Any = None,
                         out_dtype: object = None, bias: object = None, activation: str | None = None,
-                        available_memory_proportion: float = 0, strict_memory: bool = False,
+                        available_memory_proportion: float | None = None, strict_memory: bool = False,
                         options: Mapping[str, Any] | None = None) -> Any:
     """Multiply a dense by a block-sparse matrix: ``Y = activation(X W + bias)``.
 
@@ -123,13 +144,15 @@ def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix | Prepare
     It corresponds to PopLibs' ``popsparse::static_::denseSparseMatMul`` and is computed as that is, as the transpose of
     ``W' X'``; the contract is that of `sparse_dense_matmul`.
     """
-    operand, ready = sparse_operand(w, "right")
-    return multiply(operand, x, out=out, out_dtype=out_dtype, bias=bias, activation=activation, ready=ready,
-                    swapped=True, memory=memory_of(available_memory_proportion, strict_memory, options))
+    how = Epilogue(out, out_dtype, bias, activation, swapped=True)
+    return spmm_request(product_operand(w, "right"), x, how,
+                        memory_of(available_memory_proportion, strict_memory, options), x_swapped=True)
 
 
+@op("popsparse.static.sparse_grad_w", reference=_BOUND + "stored_grad_w_bound", bound=_BOUND + "stored_grad_w_bound",
+    draws="testing.calls:sparse_grad_w_calls")
 def sparse_grad_w(w: BlockSparseMatrix, grads: Array, x: Array, *, out: Any = None, out_dtype: object = None,
-                  available_memory_proportion: float = 0.6, strict_memory: bool = False,
+                  available_memory_proportion: float | None = None, strict_memory: bool = False,
                   options: Mapping[str, Any] | None = None) -> Any:
     """Return the gradient of the stored values for ``Y = W X``: ``dY X'`` at the pattern of `w`.
 
@@ -143,12 +166,12 @@ def sparse_grad_w(w: BlockSparseMatrix, grads: Array, x: Array, *, out: Any = No
     out : numpy.ndarray or QuarterArray, shape of ``w.blocks``, optional
         As for `sparse_dense_matmul`.
     out_dtype : Format, dtype or str, optional
-        Format of the result (default FP32, or that of `out`).
+        Format of the result; by default as for `sparse_dense_matmul`, of the formats of `grads` and `x`.
     available_memory_proportion : float, optional
-        Share of each thread's tile memory (a core's second-level cache) for temporary bytes; 0 asks for no bound
-        (default 0.6). Operands that are read where they lie take none but the sums of a block.
+        Share of each thread's tile memory (a core's second-level cache) for temporary bytes; by default, and with 0,
+        there is no limit. Operands that are read where they lie take none but the sums of a block.
     strict_memory : bool, optional
-        Raise where no plan keeps to the bound, instead of warning (default False).
+        Raise where no plan keeps to the limit, instead of warning (default False).
     options : mapping, optional
         PopLibs' spelling, ``{"availableMemoryProportion": 0.3}``.
 
@@ -160,12 +183,12 @@ def sparse_grad_w(w: BlockSparseMatrix, grads: Array, x: Array, *, out: Any = No
     Raises
     ------
     MemoryBoundError
-        With `strict_memory`, if no plan keeps to the bound.
+        With `strict_memory`, if no plan keeps to the limit.
 
     Warns
     -----
     MemoryBoundWarning
-        Otherwise, in that case; the plan that takes the least is run.
+        Otherwise, in that case, as for `sparse_dense_matmul`.
 
     Notes
     -----
@@ -180,5 +203,91 @@ def sparse_grad_w(w: BlockSparseMatrix, grads: Array, x: Array, *, out: Any = No
     >>> static.sparse_grad_w(w, np.ones((2, 3), np.float32), np.float32([[1, 2, 3], [4, 5, 6]])).ravel()
     array([ 6., 15.], dtype=float32)
     """
-    return sample(check_matrix("w", w), grads, x, out=out, out_dtype=out_dtype,
-                  memory=memory_of(available_memory_proportion, strict_memory, options), x_name="x")
+    return sddmm_request(check_matrix("w", w), grads, x, out, out_dtype,
+                         memory_of(available_memory_proportion, strict_memory, options))
+
+
+def plan_sparse_dense_matmul(w: BlockSparseMatrix, n: int, *, dtype: Any = None, out_dtype: Any = None,
+                             bias: bool = False, activation: str | None = None,
+                             available_memory_proportion: float | None = None, strict_memory: bool = False,
+                             options: Mapping[str, Any] | None = None) -> SparsePlan:
+    """Plan ``Y = activation(W X + bias)`` without running it.
+
+    Parameters
+    ----------
+    w : BlockSparseMatrix, shape (m, k)
+        Its values are not read.
+    n : int
+        Columns of X, which is C-contiguous.
+    dtype, out_dtype : Format, dtype or str, optional
+        Formats of X (default that of `w`) and of Y (default as for `sparse_dense_matmul`).
+    bias : bool, optional
+        Whether there will be a bias (default False).
+    activation : {None, "relu", "gelu", "silu"}, optional
+    available_memory_proportion, strict_memory, options : optional
+        The limit on temporary bytes, as for `sparse_dense_matmul`.
+
+    Returns
+    -------
+    SparsePlan
+        Its `explain` tells kernel, panels, threads and temporary bytes.
+
+    Raises
+    ------
+    MemoryBoundError
+        With `strict_memory`, if no plan keeps to the limit.
+
+    Warns
+    -----
+    MemoryBoundWarning
+        Otherwise, in that case.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py.popsparse import BlockSparseMatrix, static
+    >>> w = BlockSparseMatrix.from_dense(np.eye(64, dtype=np.float32), 4)
+    >>> plan = static.plan_sparse_dense_matmul(w, 8, activation="relu")
+    >>> print(str(plan).splitlines()[0])
+    sparse_dense_matmul [64, 64] x [64, 8]: 16 blocks of 4 x 4, float32 x float32 -> float32
+    >>> static.compile_sparse_dense_matmul(plan)(w, -np.ones((64, 8), np.float32)).max()
+    np.float32(0.0)
+    """
+    return plan_product(w, n, dtype, out_dtype, bias, activation, False, available_memory_proportion, strict_memory,
+                        options)
+
+
+def plan_dense_sparse_matmul(w: BlockSparseMatrix, n: int, *, dtype: Any = None, out_dtype: Any = None,
+                             bias: bool = False, activation: str | None = None,
+                             available_memory_proportion: float | None = None, strict_memory: bool = False,
+                             options: Mapping[str, Any] | None = None) -> SparsePlan:
+    """Plan ``Y = activation(X W + bias)`` for an X of n rows; as `plan_sparse_dense_matmul`."""
+    return plan_product(w, n, dtype, out_dtype, bias, activation, True, available_memory_proportion, strict_memory,
+                        options)
+
+
+def compile_sparse_dense_matmul(plan: SparsePlan) -> Callable[..., Any]:
+    """Return a planned product as a function to call many times, from any number of threads.
+
+    Parameters
+    ----------
+    plan : SparsePlan
+        As `plan_sparse_dense_matmul` or `plan_dense_sparse_matmul` returned it here.
+
+    Returns
+    -------
+    callable
+        ``run(w, x, *, out=None, bias=None)``, whose attribute ``plan`` is the plan. `w` may be any matrix of the plan's
+        shapes, format and at most its number of blocks; an `x` or a `bias` that is not C-contiguous is copied.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If the plan is none that the planner makes here.
+    """
+    return compile_product(plan, sparse_dense_matmul.op)  # type: ignore[attr-defined]
+
+
+def compile_dense_sparse_matmul(plan: SparsePlan) -> Callable[..., Any]:
+    """Return a planned product as a function; as `compile_sparse_dense_matmul`."""
+    return compile_product(plan, dense_sparse_matmul.op)  # type: ignore[attr-defined]

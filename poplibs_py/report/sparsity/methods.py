@@ -17,8 +17,8 @@ from ...kernels import Kernel, select
 from ...poplin import matmul, plan_matmul
 from ...poplin.matmul import HostPlan
 from ...popsparse import BlockSparseMatrix, dynamic, static
-from ...popsparse.products.multiply import domain_of, kernel_of
-from ...popsparse.products.sample import sampled_domain
+from ...popsparse.sddmm.plan import sampled_compute_format
+from ...popsparse.spmm.model import compute_format_of, kernel_of
 from ...target import Target
 from ..peers import Route, dense_routes, sparse_routes
 from .cases import TYPES, Case
@@ -180,9 +180,9 @@ def _dynamic_grad_w(w: BlockSparseMatrix, dy: Array, x: Array, *, out: Array) ->
 def _kernel(task: str, name: str, block_shape: tuple[int, int]) -> tuple[str, Kernel]:
     """What the operands of a product of one format meet in, and the kernel that multiplies them."""
     if task == "grad_w":
-        domain = sampled_domain(name, name)
+        domain = sampled_compute_format(name, name)
         return domain, select("sparse", "sample", f"{domain},{domain}->any").kernel
-    return domain_of(name, name, block_shape), kernel_of(name, name, block_shape)
+    return compute_format_of(name, name, block_shape), kernel_of(name, name, block_shape)
 
 
 def _in_turn(calls: Sequence[Callable[[], Array]]) -> Callable[[], Array]:

@@ -12,11 +12,15 @@ from hypothesis import strategies as st
 
 from poplibs_py.formats import BF16, FORMATS, FP32, format_of
 from poplibs_py.kernels.registry import Kernel, generality, kernels
+from poplibs_py.planner import Memory
 from poplibs_py.popsparse import BlockSparseMatrix, random_pattern, reference
-from poplibs_py.popsparse.products import multiply as lowering
-from poplibs_py.popsparse.products.forward import pattern_arrays
+from poplibs_py.popsparse.operands import layout_of, sparse_operand
 from poplibs_py.popsparse.products.items import FORMAT_NUMBERS, PANEL, READY, SAMPLE, infinite_overflow
+from poplibs_py.popsparse.spmm import lower, model
+from poplibs_py.popsparse.spmm.params import SpmmParams
+from poplibs_py.popsparse.spmm.plan import SparsePlan, plan_spmm
 from poplibs_py.program import Executable
+from poplibs_py.target import Target
 
 BLOCKS = [(1, 1), (2, 2), (4, 4), (8, 8), (16, 16), (32, 32), (3, 5), (1, 4), (8, 1), (6, 16), (11, 2)]
 CANARY = 57
@@ -31,13 +35,13 @@ def each_product(op: str) -> list:
     found = []
     for kernel in kernels("sparse"):
         for served in kernel.served if kernel.op == op else ():
-            domain, x = served.split("->")[0].split(",")
-            found += [pytest.param(kernel, domain, name, id=f"{kernel.level}-{kernel.name}-{name}")
+            compute, x = served.split("->")[0].split(",")
+            found += [pytest.param(kernel, compute, name, id=f"{kernel.level}-{kernel.name}-{name}")
                       for name in (FORMAT_NUMBERS if x == "any" else (x,))]
     return found
 
 
-products = pytest.mark.parametrize(("kernel", "domain", "x_name"), each_product("multiply"))
+products = pytest.mark.parametrize(("kernel", "compute", "x_name"), each_product("multiply"))
 
 
 def guarded(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -53,22 +57,27 @@ def untouched(room: np.ndarray, inside: np.ndarray) -> bool:
     return bool(np.all(room[:64] == CANARY) and np.all(after == CANARY))
 
 
+def planned(w: BlockSparseMatrix, x: np.ndarray, x_name: str, y: np.ndarray) -> SparsePlan:
+    blocks = max(1, w.n_blocks)
+    params = SpmmParams(w.shape, w.pattern.block_shape, 1, x.shape[1], blocks, blocks, w.is_transposed, w.format.name,
+                        0, layout_of(x, format_of(x_name)), layout_of(y, FP32))
+    return plan_spmm(params, Memory(), Target.host(1), lambda: 0)
+
+
 def run_multiply(kernel: Kernel, w: BlockSparseMatrix, x_name: str, x: np.ndarray, pack: bool) -> np.ndarray:
-    """Run the kernel on values in its domain, all in one item."""
-    domain, takes_any = w.format.name, kernel.formats.split("->")[0].endswith("any")
+    """Run the kernel on values in its compute format, all in one item."""
+    compute, takes_any = w.format.name, kernel.formats.split("->")[0].endswith("any")
     y, room = guarded(np.full((w.shape[0], x.shape[1]), -1, np.float32))
     codes, _ = guarded(x)
-    dense = lowering.Dense(x_name, (0, codes.strides[0], codes.itemsize))
-    product = lowering.Product(w.shape, w.block_shape, 1, x.shape[1], 1, False, domain,
-                               lowering.Values(domain, 0, w.n_blocks), dense,
-                               lowering.Dense("float32", (0, y.strides[0], 4)))
-    items, tiles = lowering.items_of(product)
-    pack = pack or product.packs or (takes_any and x_name != domain)
+    plan = planned(w, codes, x_name, y)
+    items, tiles = lower.items_of(plan)
+    pack = pack or plan.packs or (takes_any and x_name != compute)
     items["pack"] = pack
-    strip = max(1, lowering.strip_of(w.shape[1], product.size, x.shape[1], lowering.TILE_COLUMNS))
+    size = 2 if compute == "bfloat16" else 4
+    strip = max(1, model.strip_of(w.shape[1], size, x.shape[1], model.TILE_COLUMNS))
     if pack:
         items["strip"], items["x_strip"] = strip, strip * codes.itemsize
-    scratch = 128 + w.shape[1] * (strip * product.size + 1)
+    scratch = 128 + w.shape[1] * (strip * size + 1)
     run = Executable([[(kernel.address, items, tiles)]], 5, 1, scratch, 0, 1)
     run(w.row_offsets, w.column_indices, w.blocks, codes, y)
     assert untouched(room, y)
@@ -78,13 +87,13 @@ def run_multiply(kernel: Kernel, w: BlockSparseMatrix, x_name: str, x: np.ndarra
 @products
 @given(block_shape=st.sampled_from(BLOCKS), rows=st.integers(1, 60), depth=st.integers(1, 60),
        columns=st.integers(1, 200), density=st.floats(0, 1), pack=st.booleans(), seed=st.integers(0, 2**32 - 1))
-def test_multiply(kernel, domain, x_name, block_shape, rows, depth, columns, density, pack, seed):
-    check_multiply(kernel, domain, x_name, block_shape, rows, depth, columns, density, pack, seed)
+def test_multiply(kernel, compute, x_name, block_shape, rows, depth, columns, density, pack, seed):
+    check_multiply(kernel, compute, x_name, block_shape, rows, depth, columns, density, pack, seed)
 
 
-def check_multiply(kernel, domain, x_name, block_shape, rows, depth, columns, density, pack, seed):
+def check_multiply(kernel, compute, x_name, block_shape, rows, depth, columns, density, pack, seed):
     rng = np.random.default_rng(seed)
-    w = BlockSparseMatrix.from_dense(rng.integers(-4, 5, (rows, depth)), block_shape, density=density, format=domain)
+    w = BlockSparseMatrix.from_dense(rng.integers(-4, 5, (rows, depth)), block_shape, density=density, format=compute)
     x = rng.integers(-4, 5, (depth, columns)).astype(format_of(x_name).dtype)
     stored = reference.dense_of(w.shape, block_shape, w.row_offsets, w.column_indices, w.blocks)[0]
     got = run_multiply(kernel, w, x_name, x, pack)
@@ -95,14 +104,14 @@ def check_multiply(kernel, domain, x_name, block_shape, rows, depth, columns, de
 @given(block_shape=st.sampled_from([(4, 4), (8, 8), (16, 16), (2, 4), (4, 8), (12, 4), (1, 4)]),
        rows=st.integers(1, 40), deep=st.integers(1, 8), vectors=st.integers(1, 12), density=st.floats(0, 1),
        pack=st.booleans(), seed=st.integers(0, 2**32 - 1))
-def test_multiply_whole_vectors_and_blocks(kernel, domain, x_name, block_shape, rows, deep, vectors, density, pack,
+def test_multiply_whole_vectors_and_blocks(kernel, compute, x_name, block_shape, rows, deep, vectors, density, pack,
                                            seed):
-    check_multiply(kernel, domain, x_name, block_shape, rows, deep * block_shape[1], vectors * 16, density, pack, seed)
+    check_multiply(kernel, compute, x_name, block_shape, rows, deep * block_shape[1], vectors * 16, density, pack, seed)
 
 
 @products
-def test_multiply_with_values_far_from_the_caches(kernel, domain, x_name):
-    check_multiply(kernel, domain, x_name, (4, 4), 1030, 512, 16, 0.6, False, 5)
+def test_multiply_with_values_far_from_the_caches(kernel, compute, x_name):
+    check_multiply(kernel, compute, x_name, (4, 4), 1030, 512, 16, 0.6, False, 5)
 
 
 def tile_numbers(rng: np.random.Generator, shape: tuple[int, ...], name: str) -> np.ndarray:
@@ -111,38 +120,36 @@ def tile_numbers(rng: np.random.Generator, shape: tuple[int, ...], name: str) ->
     return rng.choice(few, shape).astype(format_of(name).dtype)
 
 
-@pytest.mark.parametrize(("kernel", "domain", "x_name"), each_product("multiply_tiles"))
+@pytest.mark.parametrize(("kernel", "compute", "x_name"), each_product("multiply_tiles"))
 @given(block_shape=st.sampled_from([(16, 16), (32, 32), (48, 16), (16, 32)]), rows=st.integers(1, 100),
        depth=st.integers(1, 100), columns=st.integers(1, 150), density=st.floats(0, 1), transposed=st.booleans(),
        seed=st.integers(0, 2**32 - 1))
-def test_tiles(kernel, domain, x_name, block_shape, rows, depth, columns, density, transposed, seed):
+def test_tiles(kernel, compute, x_name, block_shape, rows, depth, columns, density, transposed, seed):
     rng = np.random.default_rng(seed)
-    w = BlockSparseMatrix.from_dense(tile_numbers(rng, (rows, depth), domain), block_shape, density=density,
-                                     format=domain)
+    w = BlockSparseMatrix.from_dense(tile_numbers(rng, (rows, depth), compute), block_shape, density=density,
+                                     format=compute)
     op = w.T if transposed else w
     x, _ = guarded(tile_numbers(rng, (op.shape[1], columns), x_name))
     y, room = guarded(np.full((op.shape[0], columns), -1, np.float32))
-    product = lowering.Product(op.shape, block_shape, 1, columns, 1, transposed, domain,
-                               lowering.Values(domain, 0, max(1, w.n_blocks)),
-                               lowering.Dense(x_name, (0, x.strides[0], x.itemsize)),
-                               lowering.Dense("float32", (0, y.strides[0], 4)))
-    assert product.kernel.op == "multiply_tiles"
-    index = pattern_arrays(op, False)
-    lowering.program(product)(*index[:2], w.blocks, x, y, *index[2:])
+    plan = planned(op, x, x_name, y)
+    assert plan.kernel.op == "multiply_tiles"
+    operand = sparse_operand("w", op)
+    order = [] if operand.order is None else [operand.order.array]
+    lower.program(plan)(operand.offsets.array, operand.columns.array, w.blocks, x, y, *order)
     stored = reference.dense_of(w.shape, block_shape, w.row_offsets, w.column_indices, w.blocks)[0]
     assert untouched(room, y)
     assert np.array_equal(y, reference.sparse_dense_matmul(stored.T if transposed else stored, x))
 
 
-@pytest.mark.parametrize(("kernel", "domain", "x_name"),
+@pytest.mark.parametrize(("kernel", "compute", "x_name"),
                          [p for p in each_product("multiply") if p.values[0].consistent])
 @given(block_shape=st.sampled_from(BLOCKS), columns=st.integers(1, 70), seed=st.integers(0, 2**32 - 1))
-def test_consistent_kernels_have_the_portable_bits(kernel, domain, x_name, block_shape, columns, seed):
+def test_consistent_kernels_have_the_portable_bits(kernel, compute, x_name, block_shape, columns, seed):
     rng = np.random.default_rng(seed)
     w = BlockSparseMatrix.from_dense(rng.standard_normal((40, 30), np.float32), block_shape, density=0.5)
     x = rng.standard_normal((30, columns)).astype(format_of(x_name).dtype)
     portable = next(k for k in kernels("sparse") if k.op == "multiply" and k.level == "portable")
-    assert domain == "float32"
+    assert compute == "float32"
     expected = run_multiply(portable, w, x_name, x, False)
     assert run_multiply(kernel, w, x_name, x, False).tobytes() == expected.tobytes()
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from ...errors import bad_argument, bad_type, one_of
-from ...formats import BF16, FP32, format_of
+from ...formats import BF16, FP32, Format, format_of
 from ...immutable import Constant, anchored
-from ...program import result_array
+from ...ops import Operand
+from ...program import key_by_parts, result_array
 from ...program.record import Run, listening, record
-from .multiply import Dense, domain_of, panel_columns
-from .operands import dense_operand
+from ..operands import DenseLayout, dense_operand, format_in
+from .model import compute_format_of, panel_columns
 
 __all__ = ["PreparedDense", "prepare_dense"]
 
@@ -28,8 +30,10 @@ class PreparedDense(Constant):
 
     Attributes
     ----------
-    domain : {"float32", "bfloat16"}
+    compute_format : {"float32", "bfloat16"}
         What the numbers were decoded to.
+    format : Format
+        What they were before.
     side : {"right", "left"}
         Which operand it is: X of ``W X``, or of ``X W``, which is the transpose of ``W' X'``.
     groups, rows, columns : int
@@ -38,21 +42,24 @@ class PreparedDense(Constant):
         The numbers, read-only; the last strip is padded with zeros.
     """
 
-    __slots__ = ("_anchor", "_panels", "columns", "dense", "domain", "grouped", "groups", "rows", "side")
+    __slots__ = ("_anchor", "_panels", "_parts", "columns", "compute_format", "format", "grouped", "groups", "layout",
+                 "rows", "side")
 
     _KEEP = "the array, to prepare again"
 
-    dense: Dense
-    domain: str
+    layout: DenseLayout
+    compute_format: str
+    format: Format
     side: str
     grouped: bool
     groups: int
     rows: int
     columns: int
     _panels: Array
+    _parts: tuple[object, ...]
 
-    def __init__(self, array: Array, domain: str, side: str = "right") -> None:
-        one_of("domain", domain, ("float32", "bfloat16"))
+    def __init__(self, array: Array, compute_format: str, side: str = "right", format: object = None) -> None:
+        one_of("compute_format", compute_format, ("float32", "bfloat16"))
         one_of("side", side, SIDES)
         if not isinstance(array, np.ndarray):
             raise bad_type("array", array, "a numpy.ndarray: see prepare_dense")
@@ -61,9 +68,10 @@ class PreparedDense(Constant):
         if side == "left":
             array = array.swapaxes(-1, -2)
         groups, (rows, columns) = len(array) if array.ndim == 3 else 1, array.shape[-2:]
-        dtype = (BF16 if domain == "bfloat16" else FP32).dtype
+        computed = BF16 if compute_format == "bfloat16" else FP32
+        dtype = computed.dtype
         assert dtype is not None
-        strip = panel_columns(rows, domain, columns)
+        strip = panel_columns(rows, compute_format, columns)
         strips = -(-columns // strip)
         panels = result_array((groups, strips, rows, strip), dtype)
         for i in range(strips):
@@ -71,25 +79,29 @@ class PreparedDense(Constant):
             panels[:, i, :, :part.shape[-1]] = part
             panels[:, i, :, part.shape[-1]:] = 0
         panels.flags.writeable = False
-        dense = Dense(domain, (panels.strides[0], strip * dtype.itemsize, dtype.itemsize), 0, strip)
+        strides = panels.strides[0], strip * dtype.itemsize, dtype.itemsize
+        layout = DenseLayout(compute_format, strides, 0, strip)
         held, anchor = anchored(panels)
-        self._set(_panels=held, _anchor=anchor, dense=dense, domain=domain, side=side, grouped=array.ndim == 3,
-                  groups=groups, rows=rows, columns=columns)
+        was = computed if format is None else format_of(format, "format")
+        kind = _kind(layout, was, side, array.ndim == 3, groups, rows, columns)
+        self._set(_panels=held, _anchor=anchor, _parts=(kind, held), layout=layout, compute_format=compute_format,
+                  format=was, side=side, grouped=array.ndim == 3, groups=groups, rows=rows, columns=columns)
 
     def __repr__(self) -> str:
         groups = f", groups={self.groups}" if self.grouped else ""
         groups += ", side=left" if self.side == "left" else ""
-        return (f"PreparedDense(rows={self.rows}, columns={self.columns}, domain={self.domain}{groups}, "
-                f"nbytes={self.nbytes})")
+        return (f"PreparedDense(rows={self.rows}, columns={self.columns}, compute_format={self.compute_format}"
+                f"{groups}, nbytes={self.nbytes})")
 
     @property
     def panels(self) -> Array:
         """The numbers, strip by strip. Read-only."""
         return self._panels.view()
 
-    def result_shape(self, rows: int) -> tuple[int, ...]:
-        """Shape of a product with so many rows; of its transpose for the left side."""
-        return (self.groups, rows, self.columns) if self.grouped else (rows, self.columns)
+    @property
+    def operand(self) -> Operand:
+        """What programs read."""
+        return Operand(self._panels, None, place=("x", 0))
 
     @property
     def nbytes(self) -> int:
@@ -121,7 +133,8 @@ def prepare_dense(x: object, weights: object = None, *, side: str = "right") -> 
     depends on the blocks. At that level a product whose blocks are multiples of 16 therefore still makes its cells in
     each call, from numbers that are decoded and contiguous; every other product reads the panels where they lie.
 
-    Beside a prepared matrix, prepare that with ``x_dtype`` set to the `domain` of this operand, or only one of the two.
+    Beside a prepared matrix, prepare that with ``x_dtype`` set to the `compute_format` of this operand, or only one of
+    the two.
 
     What is saved is the decoding and the copying of X. Panels of FP32 of 4 MiB and more in all are no faster than the
     array itself, of which each call copies a strip at a time to the L2 (docs/benchmark.md).
@@ -138,16 +151,26 @@ def prepare_dense(x: object, weights: object = None, *, side: str = "right") -> 
     operand = dense_operand("x", x)
     if operand.array.ndim not in (2, 3):
         raise bad_argument("x", f"shape {operand.array.shape}", "two axes, or three with groups")
+    assert operand.format is not None
     w_format = operand.format if weights is None else format_of(weights, "weights")
-    domain = domain_of(w_format.name, operand.format.name)
+    compute_format = compute_format_of(w_format.name, operand.format.name)
     numbers = operand.array
     if operand.format.dtype is not None and numbers.dtype != operand.format.dtype:
         numbers = numbers.view(operand.format.dtype)
     if operand.scale:
         numbers = np.ldexp(numbers.astype(np.float32), operand.scale)
     began = perf_counter()
-    made = PreparedDense(numbers, domain, side)
+    made = PreparedDense(numbers, compute_format, side, format_in(x, operand))
     if listening():
-        what = f"{list(numbers.shape)} {operand.format} to panels of {domain}"
-        record(Run("popsparse.prepare_dense", what, "NumPy", perf_counter() - began))
+        what = f"{list(numbers.shape)} {operand.format} to panels of {compute_format}"
+        record(Run("popsparse.static.prepare_dense", what, "NumPy", perf_counter() - began))
     return made
+
+
+@lru_cache(maxsize=1024)
+def _kind(*facts: object) -> tuple[object, ...]:
+    """The same object for the same facts."""
+    return facts
+
+
+key_by_parts(PreparedDense)

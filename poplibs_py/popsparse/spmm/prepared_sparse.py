@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ...errors import bad_type, one_of
-from ...formats import Format, format_of
+from ...formats import FORMATS, format_of
 from ...immutable import Immutable
-from ...program import result_array
-from ..matrix import BlockSparseMatrix
-from .forward import multiply, pattern_arrays, threads_for
-from .items import FORMAT_NUMBERS
-from .multiply import Dense, Product, Ready, Values, domain_of, ready_program
-from .operands import check_matrix
+from ...ops import Operand, host_target
+from ...planner import Memory
+from ...program import key_by_parts, result_array
+from ..matrix import OPERATORS, BlockSparseMatrix
+from ..operands import DenseLayout, SparseOperand, check_matrix, sparse_operand
+from ..products.items import FORMAT_NUMBERS
+from .lower import prepare_program
+from .params import SpmmParams
+from .plan import SparsePlan, plan_spmm
 
-__all__ = ["PreparedSparse", "prepare", "sparse_operand"]
+__all__ = ["PreparedSparse", "prepare", "product_operand"]
 
 Array = np.ndarray[Any, Any]
 
@@ -35,74 +40,91 @@ class PreparedSparse(Immutable):
         What was prepared; after a change of its values, call `refresh`.
     side : {"left", "right"}
         Which operand it is: W of ``W X`` or of ``X W``.
-    domain : {"float32", "bfloat16", "float16"}
+    compute_format : {"float32", "bfloat16", "float16"}
         What the numbers were decoded to.
     """
 
-    __slots__ = ("_operand", "_product", "_ready", "matrix", "side")
+    __slots__ = ("_operand", "_parts", "_plan", "_values", "matrix", "side")
 
     __array_ufunc__ = None  # NumPy's ``x @ w`` comes to this class
 
     matrix: BlockSparseMatrix
     side: str
-    _operand: BlockSparseMatrix
-    _product: Product
-    _ready: Ready
+    _operand: SparseOperand
+    _parts: tuple[object, ...]
+    _plan: SparsePlan
+    _values: Array
 
     def __init__(self, w: BlockSparseMatrix, side: str, x_dtype: object) -> None:
         one_of("side", side, _SIDES)
-        operand = check_matrix("w", w) if side == "left" else check_matrix("w", w).T
-        x_format = w.format if x_dtype is None else format_of(x_dtype, "x_dtype")
-        if x_format.name not in FORMAT_NUMBERS:
+        operand = sparse_operand("w", w, side == "right")
+        x_format = check_matrix("w", w).format if x_dtype is None else format_of(x_dtype, "x_dtype")
+        if x_format not in FORMATS:
             raise bad_type("x_dtype", x_format.name, ", ".join(FORMAT_NUMBERS))
-        p = _product_of(operand, x_format)
-        values = result_array((p.workspace_bytes,), np.dtype(np.uint8)) if p.decodes else operand._blocks
-        self._set(matrix=w, side=side, _operand=operand, _product=p, _ready=Ready(p.domain, values))
+        plan = _plan_of(operand, x_format.name)
+        compute = plan.compute_format
+        values = result_array((plan.values_bytes,), np.dtype(np.uint8)) if plan.decodes else w._blocks
+        arrays = [operand.offsets.array, operand.columns.array, values]
+        if operand.order is not None:
+            arrays.append(operand.order.array)
+        self._set(matrix=w, side=side, _plan=plan, _values=values,
+                  _parts=(_kind(w._kinds, side, operand.transposed, compute), *arrays),
+                  _operand=_ready_operand(operand, arrays, compute))
         self.refresh()
 
     @property
-    def domain(self) -> str:
+    def compute_format(self) -> str:
         """What the numbers were decoded to."""
-        return self._ready.domain
+        return self._plan.compute_format
 
     @property
     def nbytes(self) -> int:
         """Bytes that it holds beside the matrix: 0 where the matrix's own values are read."""
-        return self._product.workspace_bytes
+        return self._plan.values_bytes
 
     def refresh(self) -> None:
         """Decode the matrix's values again, after they were written to in place; not during a call."""
-        w, p = self._operand, self._product
-        if not p.decodes or not w.n_blocks:
+        if not self._plan.decodes or not self.matrix.n_blocks:
             return
-        offsets, inner, *order = pattern_arrays(w, True)
-        scales = [np.ascontiguousarray(w.scale)] if p.w.scale is None else []
-        ready_program(p)(offsets, inner, w._blocks, self._ready.values, *order, *scales)
+        w = sparse_operand("w", self.matrix, self.side == "right")
+        more = [x.array for x in (w.order, w.scales) if x is not None]
+        prepare_program(self._plan)(w.offsets.array, w.columns.array, w.values.array, self._values, *more)
 
-    def __matmul__(self, x: Any) -> Array:
-        operand, ready = sparse_operand(self, "left")
-        product: Array = multiply(operand, x, ready=ready)
-        return product
+    def __matmul__(self, x: Any) -> Any:
+        return OPERATORS["w @ x"](self, x)
 
-    def __rmatmul__(self, x: Any) -> Array:
-        operand, ready = sparse_operand(self, "right")
-        product: Array = multiply(operand, x, ready=ready, swapped=True)
-        return product
+    def __rmatmul__(self, x: Any) -> Any:
+        return OPERATORS["x @ w"](x, self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return PreparedSparse, (self.matrix, self.side, self._product.x.format)  # another machine may decode otherwise
+        x_format = format_of(self._plan.params.x.format)  # another machine may decode otherwise
+        return PreparedSparse, (self.matrix, self.side, x_format)
 
     def __repr__(self) -> str:
-        return f"PreparedSparse({self.matrix!r}, side={self.side}, domain={self.domain}, nbytes={self.nbytes})"
+        return (f"PreparedSparse({self.matrix!r}, side={self.side}, compute_format={self.compute_format}, "
+                f"nbytes={self.nbytes})")
 
 
-def _product_of(w: BlockSparseMatrix, x_format: Format) -> Product:
+def _ready_operand(w: SparseOperand, arrays: list[Array], compute_format: str) -> SparseOperand:
+    # As its `_parts` have it.
+    offsets, columns, values, *order = (Operand(array, None, place=("w", i)) for i, array in enumerate(arrays))
+    return replace(w, offsets=offsets, columns=columns, values=values, order=order[0] if order else None, scale=0,
+                   scales=None, prepared=compute_format)
+
+
+def _plan_of(w: SparseOperand, x_format: str) -> SparsePlan:
     # Any product with an X of this format: how values lie depends on nothing else.
-    domain = domain_of(w.format.name, x_format.name, w.pattern.block_shape)
-    values = Values(w.format.name, w.scale if isinstance(w.scale, int) else None, w.n_blocks)
-    x, y = Dense(x_format.name, (0, 0, x_format.itemsize)), Dense("float32", (0, 0, 4))
-    return Product(w.shape, w.pattern.block_shape, w.groups, 1, threads_for(w.nnz * _READS), w.is_transposed, domain,
-                   values, x, y)
+    p = w.pattern
+    x, y = DenseLayout(x_format, (0, 0, format_of(x_format).itemsize)), DenseLayout("float32", (0, 0, 4))
+    params = SpmmParams(w.shape, p.block_shape, p.groups, _READS, p.n_blocks, p.n_blocks, w.transposed, w.format.name,
+                        w.scale, x, y)
+    return plan_spmm(params, Memory(), host_target(None, "preparing"), lambda: 0)
+
+
+@lru_cache(maxsize=1024)
+def _kind(*facts: object) -> tuple[object, ...]:
+    """The same object for the same facts."""
+    return facts
 
 
 def prepare(w: BlockSparseMatrix, *, side: str = "left", x_dtype: object = None) -> PreparedSparse:
@@ -122,7 +144,7 @@ def prepare(w: BlockSparseMatrix, *, side: str = "left", x_dtype: object = None)
         ``static.dense_sparse_matmul(x, prepared)``. The gradient of X of the former wants ``prepare(w.T)``.
     x_dtype : Format, dtype or str, optional
         The format of the dense operands to come (default that of `w`); others that meet `w` in the same numbers serve
-        too. For a dense operand from `prepare_dense` it is the operand's `domain`.
+        too. For a dense operand from `prepare_dense` it is the operand's `compute_format`.
 
     Returns
     -------
@@ -153,12 +175,15 @@ def prepare(w: BlockSparseMatrix, *, side: str = "left", x_dtype: object = None)
     return PreparedSparse(w, side, x_dtype)
 
 
-def sparse_operand(w: object, side: str) -> tuple[BlockSparseMatrix, Ready | None]:
-    """Return op(W) of a product whose sparse operand is on this side, and its values where they are ready, or raise."""
+def product_operand(w: object, side: str) -> SparseOperand:
+    """Return op(W) of a product whose sparse operand is on this side, prepared or not, or raise."""
     if isinstance(w, BlockSparseMatrix):
-        return (w if side == "left" else w.T), None
+        return sparse_operand("w", w, side == "right")
     if not isinstance(w, PreparedSparse):
         raise bad_type("w", type(w).__name__, "a BlockSparseMatrix or what prepare made of one")
     if w.side != side:
         raise bad_type("w", f"matrix prepared for the {w.side}", f"one from prepare(w, side={side!r})")
-    return w._operand, w._ready
+    return w._operand
+
+
+key_by_parts(PreparedSparse)

@@ -1,0 +1,73 @@
+"""From the plan of a sampled product to a program that serves every pattern of its kind."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ...formats import format_of
+from ...kernels.registry import select
+from ...log import tell
+from ...program import Executable
+from ..products.items import FORMAT_NUMBERS, PANEL, SAMPLE, infinite_overflow
+from ..spmm.params import itemsize_of
+from .plan import SddmmPlan, row_bytes
+
+__all__ = ["program"]
+
+Array = np.ndarray[Any, Any]
+
+
+@lru_cache(maxsize=1024)
+def program(plan: SddmmPlan) -> Executable:
+    """Return the executable; its operands are row offsets, column indices, dY, X, values."""
+    tell("popsparse", plan)
+    p = plan.params
+    shares = 1 if p.groups >= plan.threads else plan.threads
+    items = np.zeros((shares, p.groups), SAMPLE)
+    groups = np.arange(p.groups)
+    items["inner"], items["y"], items["x"], items["to"] = range(1, 5)
+    items["n_rows"] = -(-p.shape[0] // p.block_shape[0])
+    items["origin"] = groups * items["n_rows"]
+    items["part"], items["parts"] = np.arange(shares)[:, None], shares
+    items["rows"], items["depth"] = p.shape
+    items["columns"], items["chunk"] = p.columns, max(1, plan.chunk)
+    items["block_rows"], items["block_depth"] = p.block_shape
+    items["panel_rows"] = plan.panel_rows
+    items["y_pack"], items["x_pack"] = plan.y_pack, plan.x_pack
+    for name, operand in (("y", p.y), ("x", p.x)):
+        items[f"{name}_offset"] = groups * operand.strides[0]
+        items[f"{name}_row"], items[f"{name}_column"] = operand.strides[1:]
+        items[f"{name}_format"], items[f"{name}_scale"] = FORMAT_NUMBERS[operand.format], operand.scale
+    first_set = []
+    if plan.workspace_bytes:
+        line = row_bytes(p.columns, plan.compute_format)
+        first_set.append(_decoding(plan, line))
+        items["x"], items["x_offset"] = 5, groups * p.shape[1] * line
+        items["x_row"], items["x_column"] = line, itemsize_of(plan.compute_format)
+    items["to_format"], items["to_scale"] = FORMAT_NUMBERS[p.to_format], p.to_scale
+    items["overflow"] = infinite_overflow(format_of(p.to_format))
+    flat = items.reshape(-1)
+    tiles = np.arange(flat.size) * plan.threads // max(1, flat.size)
+    compute_sets = [first_set] * bool(first_set) + [[(plan.kernel.address, flat, tiles)]]
+    return Executable(compute_sets, 5, plan.threads, plan.scratch_bytes, plan.workspace_bytes, plan.threads)
+
+
+def _decoding(plan: SddmmPlan, line: int) -> tuple[int, Array, Array]:
+    # All of X, decoded.
+    p = plan.params
+    operand, rows = p.x, p.shape[1]
+    items = np.zeros((plan.threads, p.groups), PANEL)
+    groups = np.arange(p.groups)
+    items["from"], items["to"] = 3, 5
+    items["from_offset"] = groups * operand.strides[0]
+    items["to_offset"] = groups * rows * line
+    items["row"], items["column"], items["to_row"] = *operand.strides[1:], line
+    items["rows"], items["columns"] = rows, p.columns
+    items["part"], items["parts"] = np.arange(plan.threads)[:, None], plan.threads
+    items["format"], items["scale"] = FORMAT_NUMBERS[operand.format], operand.scale
+    address = select("sparse", "panel", f"{operand.format}->{plan.compute_format}").kernel.address
+    flat = items.reshape(-1)
+    return address, flat, np.arange(flat.size) // p.groups

@@ -1,0 +1,166 @@
+"""From the plan of a sparse product to a program that serves every pattern of its kind."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ...formats import format_of
+from ...kernels.registry import select
+from ...log import tell
+from ...program import Executable
+from ..products.items import ACTIVATIONS, FORMAT_NUMBERS, MULTIPLY, PANEL, READY, infinite_overflow
+from .params import BiasLayout, SpmmParams, itemsize_of
+from .plan import SparsePlan, lines
+
+__all__ = ["items_of", "prepare_program", "program"]
+
+Array = np.ndarray[Any, Any]
+Segment = tuple[int, Array, Array]
+
+_STREAM_BYTES = 1 << 20
+_ALIGNMENT = 64
+_OFFSETS, _COLUMNS, _VALUES, _X, _Y, _MORE = range(6)  # a program's operands, in order
+
+
+@lru_cache(maxsize=1024)
+def program(plan: SparsePlan) -> Executable:
+    """Return the executable of a product.
+
+    Its operands are row offsets, column indices, values, X, Y, then those of these that there are: the places of a
+    transposed pattern's blocks, the bias, the scales of the blocks.
+    """
+    tell("popsparse", plan)
+    n_operands = n_operands_of(plan)
+    items, tiles = items_of(plan)
+    first: list[Segment] = []
+    if plan.decodes:
+        first.append(_decoding(plan, n_operands, _MORE, n_operands - 1))
+    if plan.bias_bytes:
+        assert plan.params.bias is not None
+        first.append(_bias_decoding(plan, plan.params.bias, n_operands))
+    product = [(plan.kernel.address, items, tiles)]
+    compute_sets = [first, product] if first else [product]
+    return Executable(compute_sets, n_operands, plan.threads, plan.scratch_bytes, plan.workspace_bytes, plan.threads)
+
+
+def n_operands_of(plan: SparsePlan) -> int:
+    """Return how many arrays a call passes."""
+    p = plan.params
+    return _MORE + p.transposed + (p.bias is not None) + _scaled(plan)
+
+
+def _scaled(plan: SparsePlan) -> bool:
+    return plan.params.w_scale is None and plan.params.prepared is None
+
+
+@lru_cache(maxsize=64)
+def prepare_program(plan: SparsePlan) -> Executable:
+    """Return what decodes the values of a product's W.
+
+    Its operands are row offsets, column indices, values, where the decoded ones go, then those of these that there are:
+    the places of a transposed pattern's blocks, the scales of the blocks.
+    """
+    n_operands = 4 + plan.params.transposed + _scaled(plan)
+    segment = _decoding(plan, 3, 4, n_operands - 1)
+    return Executable([[segment]], n_operands, plan.threads, 0, 0, plan.threads)
+
+
+def _decoding(plan: SparsePlan, to: int, order: int, scales: int) -> Segment:
+    p = plan.params
+    items = np.zeros(plan.threads, READY)
+    stored_rows = p.shape[1] if p.transposed else p.shape[0]
+    n_rows = p.groups * -(-stored_rows // p.block_shape[0])
+    if p.transposed:  # as many blocks as the transpose's offsets end at
+        n_rows = p.groups * -(-p.shape[0] // p.block_shape[1])
+    items["n_rows"] = n_rows
+    items["from"], items["to"], items["scales"] = _VALUES, to, scales if p.w_scale is None else -1
+    items["order"] = order if plan.reorders else -1
+    items["part"], items["parts"] = np.arange(plan.threads), plan.threads
+    items["format"], items["scale"] = FORMAT_NUMBERS[p.w_format], p.w_scale or 0
+    items["block_rows"], items["block_columns"] = p.block_shape
+    items["pairs"] = plan.pairs
+    op = "ready_tiles" if plan.tiles and (p.transposed or plan.compute_format == "float16") else "ready"
+    kernel = select("sparse", op, f"{p.w_format}->{plan.compute_format}").kernel
+    return kernel.address, items, np.arange(plan.threads)
+
+
+def _bias_decoding(plan: SparsePlan, bias: BiasLayout, to: int) -> Segment:
+    """The bias as contiguous FP32 after W's values in the workspace."""
+    p = plan.params
+    groups = np.arange(p.groups)
+    items = np.zeros(p.groups, PANEL)
+    items["from"], items["to"] = _MORE + p.transposed, to
+    items["from_offset"], items["column"] = groups * bias.group, bias.step
+    items["to_offset"] = lines(plan.values_bytes) + groups * 4 * p.shape[0]
+    items["rows"], items["columns"], items["parts"] = 1, p.shape[0], 1
+    items["format"] = FORMAT_NUMBERS[bias.format]
+    return select("sparse", "panel", f"{bias.format}->float32").kernel.address, items, groups * plan.threads // p.groups
+
+
+def items_of(plan: SparsePlan) -> tuple[Array, Array]:
+    """Return the work items of the multiplication and the tile of each."""
+    p = plan.params
+    shares = 1 if p.groups >= plan.threads else plan.threads
+    by_columns = plan.packs and p.columns >= shares * plan.strip
+    items = np.zeros((shares, p.groups), MULTIPLY)
+    share, groups = np.arange(shares)[:, None], np.arange(p.groups)
+    _describe(items, plan)
+    items["origin"] = groups * items["n_rows"]
+    first = np.zeros_like(share)
+    if by_columns:
+        edges = np.minimum(np.arange(shares + 1) * -(-p.columns // plan.strip) // shares * plan.strip, p.columns)
+        first, items["columns"] = edges[:-1, None], np.diff(edges)[:, None]
+        items["parts"] = 1
+    else:
+        items["part"], items["parts"] = share, shares
+    items["x_offset"] = groups * p.x.strides[0] + first // plan.strip * items["x_strip"]
+    items["y_offset"] = groups * p.y.strides[0] + first * p.y.strides[2]
+    if p.bias is not None:
+        items["bias"] = n_operands_of(plan) if plan.bias_bytes else _MORE + p.transposed
+        items["bias_offset"] = (lines(plan.values_bytes) + groups * 4 * p.shape[0] if plan.bias_bytes
+                                else groups * p.bias.group)
+    flat = items.reshape(-1)
+    return flat, np.arange(flat.size) * plan.threads // max(1, flat.size)
+
+
+def _describe(items: Array, plan: SparsePlan) -> None:
+    # What all items of a product share.
+    p = plan.params
+    block_rows, block_depth = p.block_shape[::-1] if p.transposed else p.block_shape
+    items["offsets"], items["inner"], items["values"], items["x"], items["y"] = range(_MORE)
+    if plan.decodes:
+        items["values"] = n_operands_of(plan)
+    items["order"] = _MORE if p.transposed and not plan.reorders else -1
+    items["bias"] = -1
+    items["n_rows"] = -(-p.shape[0] // block_rows)
+    items["rows"], items["depth"] = p.shape
+    items["columns"] = p.columns
+    items["block_rows"], items["block_depth"] = block_rows, block_depth
+    items["value_block"] = plan.block_bytes
+    items["value_row"], items["value_depth"] = _value_strides(plan)
+    items["x_row"], items["x_column"] = p.x.strides[1:]
+    items["y_row"], items["y_column"] = p.y.strides[1:]
+    items["x_format"], items["x_scale"] = FORMAT_NUMBERS[p.x.format], p.x.scale
+    items["y_format"], items["y_scale"] = FORMAT_NUMBERS[p.y.format], p.y.scale
+    items["strip"] = plan.strip
+    items["x_strip"] = p.shape[1] * p.x.strides[1] if p.x.panel else plan.strip * p.x.strides[2]
+    items["pack"], items["finish"] = plan.packs, plan.finishes
+    items["stream"] = (not plan.finishes and 4 * p.shape[0] * p.columns > _STREAM_BYTES
+                       and p.y.strides[1] % _ALIGNMENT == 0)
+    items["activation"] = ACTIVATIONS.index(p.activation)
+    items["overflow"] = infinite_overflow(format_of(p.y.format))
+
+
+def _value_strides(plan: SparsePlan) -> tuple[int, int]:
+    # From one row of op(W) to the next, and along the sum: one element, or one pair where that is BF16.
+    p: SpmmParams = plan.params
+    size = itemsize_of("bfloat16" if plan.compute_format == "bfloat16" else "float32")
+    line = p.block_shape[1] * size
+    if plan.tiles:
+        return p.block_shape[0 if p.transposed else 1] * 2, 4
+    if plan.compute_format == "bfloat16":
+        return (4, 2 * line) if p.transposed else (line, 4)
+    return (size, line) if p.transposed else (line, size)

@@ -1,0 +1,126 @@
+"""What is fastest, as measured: compute formats, kernels, strips of X, threads."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from ...errors import UnsupportedError
+from ...formats import BF16, FORMATS
+from ...kernels.registry import Kernel, select
+from ...target import Target
+from .params import SpmmParams, itemsize_of
+
+__all__ = ["TILE_COLUMNS", "compute_format_of", "kernel_in", "kernel_of", "panel_columns", "panels_pay",
+           "reads_halves", "strip_of", "threads_for", "tiles_kernel"]
+
+TILE_COLUMNS = 64
+"""Columns of a strip of X for matrix units."""
+
+WORK_FOR_A_THREAD = 1 << 20
+"""Multiplications below which a second thread costs more than it gains."""
+
+_L2_PANEL = 1 << 19
+_LEAST_COLUMNS = 48
+_MOST_COLUMNS = 512
+_ALIGNMENT = 64
+_BF16_VALUED = tuple(f.name for f in FORMATS if f == BF16 or f.bits <= 8)
+
+_READS_WORTH_A_COPY = 16
+_LINE = 64
+_NARROW_ROW = 512
+_PAGE = 4096
+_FEW_READS = 4
+_FAR = 1 << 22
+
+
+def threads_for(multiplications: int, target: Target) -> int:
+    """Return how many threads so much work deserves."""
+    return max(1, min(target.tiles, multiplications // WORK_FOR_A_THREAD))
+
+
+@lru_cache
+def compute_format_of(w_format: str, x_format: str, block_shape: tuple[int, int] = (1, 1)) -> str:
+    """Return the compute format of a product of two formats, in such blocks.
+
+    BF16 where it holds both and a kernel multiplies it here; FP16, as two BF16 numbers, where both are that and matrix
+    units multiply such blocks; else FP32.
+    """
+    if w_format == x_format == "float16" and tiles_kernel("float16", "float16", block_shape):
+        return "float16"
+    if w_format in _BF16_VALUED and x_format in _BF16_VALUED:
+        try:
+            select("sparse", "multiply", f"bfloat16,{x_format}->float32")
+        except UnsupportedError:
+            return "float32"
+        return "bfloat16"
+    return "float32"
+
+
+def kernel_of(w_format: str, x_format: str, block_shape: tuple[int, int]) -> Kernel:
+    """Return the kernel that multiplies these formats in such blocks."""
+    return kernel_in(compute_format_of(w_format, x_format, block_shape), x_format, block_shape)
+
+
+def kernel_in(compute_format: str, x_format: str, block_shape: tuple[int, int]) -> Kernel:
+    """Return the kernel of a compute format: one for tiles of matrix units where the blocks are such, else one for any
+    blocks."""
+    tiled = tiles_kernel(compute_format, x_format, block_shape)
+    return tiled or select("sparse", "multiply", f"{compute_format},{x_format}->float32").kernel
+
+
+@lru_cache
+def tiles_kernel(compute_format: str, x_format: str, block_shape: tuple[int, int]) -> Kernel | None:
+    """Return the kernel of the matrix units for blocks that are multiples of its grain, where there is one."""
+    try:
+        kernel = select("sparse", "multiply_tiles", f"{compute_format},{x_format}->float32").kernel
+    except UnsupportedError:
+        return None
+    rows, _, depth = kernel.grain
+    whole = all(side % grain == 0 for side in block_shape for grain in (rows, depth))
+    return kernel if whole else None
+
+
+@lru_cache
+def reads_halves(compute_format: str) -> bool:
+    """Whether the sweep widens 16-bit X by itself: every level does but the portable one."""
+    if compute_format != "float32":
+        return False
+    return select("sparse", "multiply", "float32,float16->float32").kernel.level != "portable"
+
+
+def strip_of(depth: int, size: int, columns: int, whole: int) -> int:
+    """Return the columns of a panel: the fewest that fill half of the L2 and are a multiple of `whole`.
+
+    Each strip reads all of W again, so that narrow ones cost more than a panel that fills most of the L2. A panel of
+    fewer columns has whole cache lines. Measured for FP32 and blocks of 8 rows or more, at m = k = 4096: strips of 48
+    columns, which tiles of 8 x 48 fill, take 0.74 to 0.96 of the time of 64.
+    """
+    fit = max(_L2_PANEL // (max(1, depth) * size), _LEAST_COLUMNS)
+    line = _ALIGNMENT // size
+    return min(-(-fit // whole) * whole, -(-max(1, columns) // line) * line, _MOST_COLUMNS // whole * whole)
+
+
+def panel_columns(depth: int, compute_format: str, columns: int) -> int:
+    """Return the columns of the strips that X is prepared in for a compute format."""
+    if compute_format == "bfloat16" and tiles_kernel(compute_format, compute_format, (32, 32)):
+        return TILE_COLUMNS
+    return strip_of(depth, itemsize_of(compute_format), columns, TILE_COLUMNS)
+
+
+def panels_pay(p: SpmmParams) -> bool:
+    """Whether X is copied to panels even where it could be read as it lies.
+
+    Rows off a cache line take two of them, rows far apart fall into few sets of the caches, and those of a large X are
+    met at random in memory: a copy is worth its while where each is read often enough.
+    """
+    row_bytes = p.columns * itemsize_of(p.x.format)
+    stored = p.blocks * p.block_shape[0] * p.block_shape[1]
+    reads = stored / (max(1, p.groups * p.shape[1]) * min(8, p.block_shape[0]))
+    if p.shape[1] * row_bytes >= _FAR and reads >= _FEW_READS:
+        return True
+    if p.block_shape == (1, 1):
+        return reads >= (_FEW_READS if row_bytes > _NARROW_ROW else _READS_WORTH_A_COPY)
+    if row_bytes < _NARROW_ROW // 2 or (p.block_shape[0] > 8 and row_bytes < _PAGE):
+        worth = _READS_WORTH_A_COPY if row_bytes >= _NARROW_ROW // 2 else 2 * _READS_WORTH_A_COPY
+        return row_bytes >= _LINE and reads >= worth
+    return reads >= _READS_WORTH_A_COPY // 2

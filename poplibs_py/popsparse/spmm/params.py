@@ -1,0 +1,129 @@
+"""What there is to know of a sparse product: shapes, formats and how its operands lie. The pattern is no part of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import bad_argument, bad_type, flag, instance
+from ...formats import FORMATS, FP32, Format, format_of
+from ..operands import DenseLayout, check_activation
+from ..pattern import as_block_shape, as_extent, as_shape
+from ..products.items import FORMAT_NUMBERS
+from ..values import SCALE_LIMITS
+
+__all__ = ["BiasLayout", "SpmmParams", "checked_params", "contiguous_params", "itemsize_of"]
+
+_ITEMSIZES = {f.name: f.itemsize for f in FORMATS}
+
+
+def itemsize_of(name: str) -> int:
+    """Return the bytes of an element of a format that has a dtype."""
+    return _ITEMSIZES[name]
+
+
+@dataclass(frozen=True)
+class BiasLayout:
+    """A bias: its format, and bytes between groups and between numbers."""
+
+    format: str
+    group: int
+    step: int
+    aligned: bool = True
+
+    @property
+    def plain(self) -> bool:
+        """Whether the epilogue reads it as it lies."""
+        return self.format == "float32" and self.step == FP32.itemsize and self.aligned
+
+
+@dataclass(frozen=True)
+class SpmmParams:
+    """Everything about ``Y = epilogue(op(W) X)`` that its plan depends on.
+
+    Attributes
+    ----------
+    shape : (int, int)
+        Rows and columns of op(W), in elements.
+    block_shape : (int, int)
+        Rows and columns of a block of W as it is stored.
+    groups, columns : int
+        Products side by side; columns of X and Y.
+    blocks : int
+        Stored blocks, rounded up as `pattern.room_for` does.
+    room : int
+        The most blocks that there may be.
+    transposed : bool
+        Whether op(W) is the transpose of what is stored.
+    w_format : str
+    w_scale : int or None
+        Exponent of the scale of W; None where each block has its own.
+    x, y : DenseLayout
+    bias : BiasLayout or None
+        Of the numbers to add, one for each row.
+    activation : str or None
+    prepared : str or None
+        The compute format that W's values are in already.
+    swapped : bool
+        Whether the dense operand is the left one: X and Y are then seen transposed.
+    """
+
+    shape: tuple[int, int]
+    block_shape: tuple[int, int]
+    groups: int
+    columns: int
+    blocks: int
+    room: int
+    transposed: bool
+    w_format: str
+    w_scale: int | None
+    x: DenseLayout
+    y: DenseLayout
+    bias: BiasLayout | None = None
+    activation: str | None = None
+    prepared: str | None = None
+    swapped: bool = False
+
+    @property
+    def multiplications(self) -> int:
+        """About how many there are."""
+        return self.blocks * self.block_shape[0] * self.block_shape[1] * self.columns
+
+
+def contiguous_params(shape: tuple[int, int], block_shape: tuple[int, int], groups: int, columns: int, room: int,
+                      transposed: bool, w_format: str, w_scale: int | None, x_format: Format, y_format: Format,
+                      bias: bool, activation: str | None, swapped: bool) -> SpmmParams:
+    """Return the parameters of a product of C-contiguous dense operands, and of FP32 for a bias."""
+    x, y = (_contiguous(groups, extent, columns, fmt, swapped)
+            for extent, fmt in zip(shape[::-1], (x_format, y_format), strict=True))
+    added = BiasLayout("float32", 4 * shape[0] if groups > 1 else 0, 4) if bias else None
+    return SpmmParams(shape, block_shape, groups, columns, room, room, transposed, w_format, w_scale, x, y, added,
+                      activation, None, swapped)
+
+
+def _contiguous(groups: int, extent: int, columns: int, fmt: Format, swapped: bool) -> DenseLayout:
+    # A C-contiguous [extent, columns], or the transpose of a C-contiguous [columns, extent].
+    size = fmt.itemsize
+    group = extent * columns * size if groups > 1 else 0
+    return DenseLayout(fmt.name, (group, size, extent * size) if swapped else (group, columns * size, size))
+
+
+def checked_params(params: Any) -> SpmmParams:
+    """Return parameters if `contiguous_params` makes them, or raise: kernels follow them blindly."""
+    instance("plan.params", params, SpmmParams, "of type SpmmParams")
+    p: SpmmParams = params
+    for name, kind in (("x", DenseLayout), ("y", DenseLayout), ("bias", (BiasLayout, type(None)))):
+        if not isinstance(getattr(p, name), kind):
+            raise bad_type(f"plan.params.{name}", type(getattr(p, name)).__name__, "a layout as planned")
+    groups = as_extent("plan.params.groups", p.groups, 1)
+    if p.w_format not in FORMAT_NUMBERS:
+        raise bad_argument("plan.params.w_format", p.w_format, ", ".join(FORMAT_NUMBERS))
+    scale = p.w_scale if p.w_scale is None else as_extent("plan.params.w_scale", p.w_scale, *SCALE_LIMITS)
+    columns, room = (as_extent(f"plan.params.{name}", getattr(p, name), 0) for name in ("columns", "room"))
+    again = contiguous_params(
+        as_shape(p.shape, groups), as_block_shape(p.block_shape), groups, columns, room,
+        flag("plan.params.transposed", p.transposed), p.w_format, scale, format_of(p.x.format), format_of(p.y.format),
+        p.bias is not None, check_activation(p.activation), flag("plan.params.swapped", p.swapped))
+    if again != p:
+        raise bad_argument("plan", "a plan with changes: params", "a plan as the planner returned it")
+    return p
