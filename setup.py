@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import keyword
 import os
 import platform
+import re
 import shlex
 import subprocess
 import sys
@@ -120,10 +122,10 @@ PLAIN = {
     "poplin/_partials.pyx": "poplibs_py.poplin.matmul._partials",
     "program/_executor.pyx": "poplibs_py.program._executor",
     "program/_memo.pyx": "poplibs_py.program._memo",
-    "program/_results.pyx": "poplibs_py.program._results",
     "random/_draw.pyx": "poplibs_py.poprand._draw",
     "random/_generator.pyx": "poplibs_py.poprand._generator",
     "random/_workers.pyx": "poplibs_py.poprand._workers",
+    "records/_records.pyx": "poplibs_py.kernels._records",
     "popsparse/_layout.pyx": "poplibs_py.popsparse.products._layout",
     "popsparse/_pattern.pyx": "poplibs_py.popsparse._pattern",
     "popsparse/_transpose.pyx": "poplibs_py.popsparse._transpose",
@@ -131,7 +133,7 @@ PLAIN = {
 
 
 def extension(module: str, source: Path, flags: tuple[str, ...] = (), macros: tuple[tuple[str, str], ...] = (),
-              headers: str = "**/*.h") -> Extension:
+              headers: tuple[str, ...] = ("**/*.h",)) -> Extension:
     """Describe one extension module with the flags that all of them share."""
     return Extension(
         module,
@@ -141,8 +143,48 @@ def extension(module: str, source: Path, flags: tuple[str, ...] = (), macros: tu
         extra_compile_args=[*COMMON_FLAGS, *flags],
         extra_link_args=LINK_FLAGS,
         libraries=["m", "pthread"],
-        depends=[str(header) for header in SOURCES.glob(headers)],
+        depends=[str(header) for pattern in (*headers, "**/*.def") for header in SOURCES.glob(pattern)],
     )
+
+
+TILE_HEADERS = ("kernels/**/*.h", "formats/*.h", "records/*.h")
+
+RECORD_LINES = re.compile(r"^ *#include \"(records/\w+\.def)\"|\b(RECORD|FIELD|ARRAY|POINTER|VALUE)\(([^)]*)\)", re.M)
+
+
+def record_declarations(path: Path) -> list[str]:
+    """Cython's declarations of a list of records or choices, from the list's own lines: see records/structs.h."""
+    found: list[str] = []
+    for included, kind, inside in RECORD_LINES.findall(path.read_text()):
+        if included:
+            found += record_declarations(SOURCES / included)
+            continue
+        first, name, count = [*(word.strip() for word in inside.split(",")), "", ""][:3]
+        python_name = f'{name}_ "{name}"' if keyword.iskeyword(name) else name
+        if kind == "RECORD":
+            found.append(f"    ctypedef struct {first}:")
+        elif kind == "VALUE":
+            found.append(f"    int {first}")
+        elif kind == "POINTER" and not first.endswith("*"):  # to a function: who calls it casts it
+            found.append(f"        void *{python_name}")
+        else:
+            found.append(f"        {first} {python_name}" + (f"[{count}]" if count else ""))
+    return found
+
+
+def declare_records() -> None:
+    """Write `pop_records.pxd`. It names no header: who cimports a record includes the one that expands its list."""
+    lines = ["from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t", "", "cdef extern from * nogil:"]
+    for name in ("enums", "all"):
+        lines += record_declarations(SOURCES / "records" / f"{name}.def")
+    write_if_changed(GENERATED / "pop_records.pxd", "\n".join(lines) + "\n")
+
+
+def write_if_changed(path: Path, text: str) -> None:
+    """Write a generated file, unless it says so already: what includes it is then not built again."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
 
 
 def tile_extensions(levels: list[Level]) -> list[Extension]:
@@ -154,14 +196,11 @@ def tile_extensions(levels: list[Level]) -> list[Extension]:
         for family in families:
             if level.name not in family.levels:
                 continue
-            GENERATED.mkdir(parents=True, exist_ok=True)
             stub = GENERATED / f"{family.name}_{level.name}.pyx"
-            text = f'include "kernels/{family.name}/{family.name}.pxi"\n'
-            if not stub.exists() or stub.read_text() != text:
-                stub.write_text(text)
+            write_if_changed(stub, f'include "kernels/{family.name}/{family.name}.pxi"\n')
             macros = (("POP_LEVEL", str(level.number)), *level.macros)
             module = f"poplibs_py.kernels._tiles.{family.name}_{level.name}"
-            found.append(extension(module, stub, level.flags, macros, "kernels/**/*.h"))
+            found.append(extension(module, stub, level.flags, macros, TILE_HEADERS))
     return found
 
 
@@ -182,9 +221,10 @@ def translate(extensions: list[Extension]) -> list[Extension]:
         for e, files in zip(extensions, modules, strict=True):
             e.sources = [str(c) for c in files]
         return extensions
-    made: list[Extension] = cythonize(extensions, include_path=[str(SOURCES)], compiler_directives=DIRECTIVES,
-                                      build_dir=str(TRANSLATED), quiet=True,
-                                      force=bool(before) and before["facts"] != done["facts"])
+    made: list[Extension] = cythonize(
+        extensions, include_path=[str(SOURCES), str(GENERATED)], compiler_directives=DIRECTIVES, quiet=True,
+        build_dir=str(TRANSLATED), force=bool(before) and before["facts"] != done["facts"],
+    )  # fmt: skip
     stamp.write_text(json.dumps(done))
     return made
 
@@ -227,6 +267,7 @@ DIRECTIVES = {
 # NumPy's memory handlers (NEP 49) are no part of the interface that it shows by default.
 PLAIN_MACROS = (("NPY_TARGET_VERSION", "NPY_2_0_API_VERSION"),)
 
+declare_records()
 setup(
     ext_modules=translate(
         [extension(module, SOURCES / source, (), PLAIN_MACROS) for source, module in PLAIN.items()]

@@ -11,17 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from poplibs_py.formats import BF16, E4M3, E5M2, F143, F152, FP16, FP32, Format
+from poplibs_py.formats import BF16, F143, FORMATS, FP16, FP32, Format
 from poplibs_py.formats.reference import encode
 from poplibs_py.kernels import available_levels
 from poplibs_py.popops import cast
 
 SIZES = [1 << 16, 1 << 22]
-PAIRS = [pair for f in (FP16, BF16, F143, F152, E4M3, E5M2) for pair in ((FP32, f), (f, FP32))]
+PAIRS = [pair for f in FORMATS if f != FP32 for pair in ((FP32, f), (f, FP32))]
 PAIRS += [(FP16, F143), (F143, FP16)]
 ROUNDED = [(f, rounding) for f in (FP16, BF16, F143) for rounding in ("toward-zero", "stochastic")]
-TORCH = {FP32: "float32", FP16: "float16", BF16: "bfloat16", F143: "float8_e4m3fnuz", F152: "float8_e5m2fnuz",
-         E4M3: "float8_e4m3fn", E5M2: "float8_e5m2"}
 pairs = pytest.mark.parametrize(("source", "target"), PAIRS, ids=lambda f: f.name)
 sizes = pytest.mark.parametrize("count", SIZES)
 
@@ -80,8 +78,8 @@ def bench_ours_rounding(target, rounding, count, benchmark):
 def bench_torch(source, target, count, benchmark, torch):
     benchmark.group = f"{source}->{target} {count}"
     x = operand(source, count)
-    given = torch.from_numpy(x.view(np.dtype(f"i{source.itemsize}"))).view(getattr(torch, TORCH[source]))
-    out = torch.empty(count, dtype=getattr(torch, TORCH[target]))
+    given = torch.from_numpy(x.view(np.dtype(f"i{source.itemsize}"))).view(getattr(torch, source.dtype.name))
+    out = torch.empty(count, dtype=getattr(torch, target.dtype.name))
     out.copy_(given)
     if target in (FP32, FP16, BF16):  # its FP8 casts saturate some ties otherwise than IEEE 754 does
         check(out.view(getattr(torch, f"int{8 * target.itemsize}")).numpy().view(target.dtype), x, target)

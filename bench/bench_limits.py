@@ -27,6 +27,7 @@ from bench_sparse import print_table
 
 from poplibs_py.kernels import kernels
 from poplibs_py.kernels.peak import peak_probes
+from poplibs_py.kernels.records import record_of
 from poplibs_py.popsparse import BlockSparseMatrix, random_matrix, random_pattern, static
 from poplibs_py.report.peers import limited_threads
 from poplibs_py.report.timing import take_turns
@@ -35,12 +36,6 @@ VECTOR, LINE, STRIP = 16, 64, 64
 BLOCKS = (1, 4, 8, 16, 32)  # sides whose inner loops the probes have
 CACHES = (("L1", 24 << 10), ("L2", 512 << 10), ("L3", 8 << 20), ("memory", 128 << 20))
 LEAST_STREAM = 512 << 10
-
-
-class Walk(ctypes.Structure):
-    """As `src_cython/kernels/peak/walk.h` has it."""
-
-    _fields_ = [(name, ctypes.c_int64) for name in ("x", "values", "list", "x_row", "blocks")]
 
 
 def probe(name: str, *arguments: type) -> Callable[..., int]:
@@ -61,10 +56,11 @@ def aligned(count: int) -> np.ndarray:
 
 def walk_of(rows: int, vectors: int, places: np.ndarray, values: np.ndarray, x: np.ndarray) -> Callable[[], int]:
     """Return a call that walks a list of blocks of `rows` rows over lines of X."""
-    walk = Walk(x.ctypes.data, values.ctypes.data, places.ctypes.data, x.strides[0], len(places))
-    function = probe(f"walk_{rows}x{vectors}", ctypes.POINTER(Walk))
+    walk = record_of("pop_peak_walk", x=x.ctypes.data, values=values.ctypes.data, list=places.ctypes.data,
+                     x_row=x.strides[0], blocks=len(places))
+    function = probe(f"walk_{rows}x{vectors}", ctypes.c_void_p)
     kept = (places, values, x)
-    return lambda: int(function(walk)) if kept else 0
+    return lambda: int(function(walk.ctypes.data)) if kept else 0
 
 
 def peak_call() -> Callable[[], int]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from .errors import InvalidTypeError, ReadOnlyError
 
-__all__ = ["Constant", "Immutable", "anchored", "frozen"]
+__all__ = ["Constant", "Immutable", "anchored", "frozen", "settle"]
 
 Array = np.ndarray[Any, Any]
 
@@ -82,6 +82,11 @@ class Constant(Immutable):
 def _read_only(owner: object, name: str) -> ReadOnlyError:
     return ReadOnlyError(f"{name}: got a new value; allowed: none, a {type(owner).__name__} does not change once it is "
                          "made")
+
+
+def settle(owner: Immutable, name: str, value: object) -> None:
+    """Set what an object keeps of what follows from its other attributes, when that is first asked for."""
+    _put(owner, name, value)
 
 
 def frozen(array: Array) -> Array:

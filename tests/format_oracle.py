@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from poplibs_py.errors import InvalidArgumentError
-from poplibs_py.formats import BF16, E4M3, E5M2, F143, F152, FP16, Format
+from poplibs_py.formats import FORMATS, Format
 
-NARROW = (FP16, BF16, F143, F152, E4M3, E5M2)
+NARROW = tuple(f for f in FORMATS if f.bits <= 16)
 """The presets of at most 16 bits."""
 
 USERS = (

@@ -120,7 +120,7 @@ def _every_kernel(family: str) -> list[str]:
 
 
 def _served(family: str) -> list[tuple[str, str]]:
-    return list(dict.fromkeys((kernel.op, kernel.formats) for kernel in kernels(family)))
+    return list(dict.fromkeys((kernel.op, formats) for kernel in kernels(family) for formats in kernel.served))
 
 
 def _label(kernel: Kernel) -> str:

@@ -8,18 +8,15 @@ from typing import Any
 import numpy as np
 
 from ..errors import bad_argument, bad_type, described
-from .format import BF16, E4M3, E5M2, F143, F152, Format
+from .format import FORMATS, FP16, FP32, Format
 
 __all__ = ["as_array", "float_dtype"]
 
 Array = np.ndarray[Any, Any]
 
 _TORCH_CODES: dict[str, tuple[str, Format]] = {
-    "torch.bfloat16": ("int16", BF16),
-    "torch.float8_e4m3fnuz": ("uint8", F143),
-    "torch.float8_e5m2fnuz": ("uint8", F152),
-    "torch.float8_e4m3fn": ("uint8", E4M3),
-    "torch.float8_e5m2": ("uint8", E5M2),
+    f"torch.{f.dtype.name}": ("uint8" if f.itemsize == 1 else "int16", f)
+    for f in FORMATS if f.dtype is not None and f not in (FP32, FP16)
 }
 """Torch's dtypes that DLPack does not carry to NumPy: what to see their codes as, and what those stand for."""
 

@@ -193,30 +193,25 @@ class Format:
         return self.name
 
 
-def _preset(name: str, layout: tuple[int, int, int], specials: Specials, dtype: Any) -> Format:
+def _preset(name: str, layout: tuple[int, int, int], specials: Specials, dtype: Any, *aliases: str) -> Format:
     exponent_bits, mantissa_bits, bias = layout
     made = Format(name, exponent_bits, mantissa_bits, bias, specials, dtype=np.dtype(dtype))
+    _BY_NAME.update(dict.fromkeys((name, np.dtype(dtype).name, *aliases), made))
     return _PRESETS.setdefault(name, made)
 
 
-FP32 = _preset("float32", (8, 23, 127), "ieee", np.float32)
-FP16 = _preset("float16", (5, 10, 15), "ieee", np.float16)
-BF16 = _preset("bfloat16", (8, 7, 127), "ieee", ml_dtypes.bfloat16)
-F143 = _preset("f143", (4, 3, 8), "negative_zero", ml_dtypes.float8_e4m3fnuz)
+# A preset, and a line in src_cython/formats/formats.def: kernels, tables and tests follow from the two.
+_BY_NAME: dict[str, Format] = {}
+FP32 = _preset("float32", (8, 23, 127), "ieee", np.float32, "fp32", "float", "single")
+FP16 = _preset("float16", (5, 10, 15), "ieee", np.float16, "fp16", "half")
+BF16 = _preset("bfloat16", (8, 7, 127), "ieee", ml_dtypes.bfloat16, "bf16")
+F143 = _preset("f143", (4, 3, 8), "negative_zero", ml_dtypes.float8_e4m3fnuz, "quarter")
 F152 = _preset("f152", (5, 2, 16), "negative_zero", ml_dtypes.float8_e5m2fnuz)
 E4M3 = _preset("e4m3", (4, 3, 7), "nan_only", ml_dtypes.float8_e4m3fn)
 E5M2 = _preset("e5m2", (5, 2, 15), "ieee", ml_dtypes.float8_e5m2)
 
-FORMATS = (FP32, FP16, BF16, F143, F152, E4M3, E5M2)
+FORMATS = tuple(_PRESETS.values())
 """The formats that have a dtype, and so need no name at a call."""
-
-_ALIASES = {
-    "fp32": FP32, "float": FP32, "single": FP32,
-    "fp16": FP16, "half": FP16,
-    "bf16": BF16,
-    "quarter": F143, "float8_e4m3fnuz": F143, "float8_e5m2fnuz": F152,
-    "float8_e4m3fn": E4M3, "float8_e5m2": E5M2,
-}  # fmt: skip
 
 
 def format_of(what: object, name: str = "format") -> Format:
@@ -260,6 +255,3 @@ def _format_of(what: object) -> Format | None:
 @cache
 def _by_dtype(dtype: np.dtype[Any]) -> Format | None:
     return next((f for f in FORMATS if f.dtype == dtype), None)
-
-
-_BY_NAME = {f.name: f for f in FORMATS} | _ALIASES

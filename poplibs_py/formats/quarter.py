@@ -6,7 +6,7 @@ import json
 import operator
 import os
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -62,12 +62,13 @@ class QuarterArray(Immutable):
     (array([5], dtype=int8), array([  288., -4096.], dtype=float32))
     """
 
-    __slots__ = ("_anchor", "_codes", "_scale", "block_shape", "format")
+    __slots__ = ("_anchor", "_codes", "_parts", "_scale", "block_shape", "format")
 
     __array_ufunc__ = None  # NumPy's operators raise TypeError instead of decoding behind the back
 
     format: Format
     block_shape: tuple[int, ...] | None
+    _parts: tuple[object, ...]
     _codes: Array
     _scale: Array
 
@@ -75,17 +76,22 @@ class QuarterArray(Immutable):
         self, codes: Array, format: object, scale: object = 0, block_shape: Sequence[int] | None = None
     ) -> None:
         fmt = format_of(format)
-        held, anchor = anchored(_checked_codes(codes, _narrow(fmt)))
+        held = _checked_codes(codes, _narrow(fmt))
         blocks = checked_block_shape(block_shape, held.shape)
-        exponents = checked_scale(scale, fmt, held.shape, blocks)
-        self._set(_codes=held, _anchor=anchor, format=fmt, block_shape=blocks, _scale=exponents)
+        self._hold(held, fmt, checked_scale(scale, fmt, held.shape, blocks), blocks)
+
+    def _hold(self, codes: Array, fmt: Format, scale: Array, blocks: tuple[int, ...] | None) -> None:
+        held, anchor = anchored(codes)
+        exponent = int(scale) if blocks is None else scale.strides
+        kind = _kind(fmt, exponent, blocks, held.shape, held.strides, held.flags.writeable, held.flags.aligned)
+        parts = (kind, held) if blocks is None else (kind, held, scale)  # what a call's key reads
+        self._set(_codes=held, _anchor=anchor, _parts=parts, format=fmt, block_shape=blocks, _scale=scale)
 
     @classmethod
     def _of_parts(cls, codes: Array, fmt: Format, scale: Array, block_shape: tuple[int, ...] | None) -> QuarterArray:
         # From parts that are known to fit, scales frozen.
         made = cls.__new__(cls)
-        held, anchor = anchored(codes)
-        made._set(_codes=held, _anchor=anchor, format=fmt, block_shape=block_shape, _scale=scale)
+        made._hold(codes, fmt, scale, block_shape)
         return made
 
     @classmethod
@@ -393,3 +399,9 @@ def _shown(value: Any) -> str:
 
 
 _FORMATTER: Any = {"float_kind": _shown}
+
+
+@lru_cache(maxsize=4096)
+def _kind(*facts: object) -> tuple[object, ...]:
+    """The same object for the same facts."""
+    return facts

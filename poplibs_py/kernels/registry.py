@@ -2,11 +2,17 @@
 
 Each family's module holds the kernels of one instruction-set level. Only modules of levels that this machine can run
 are ever imported.
+
+A kernel registers once, by a pattern of formats: its operands and, after ``->``, its result, each a name, several with
+bars between them (``"bfloat16,bfloat16|f143->float32"``), or ``"any"``: every preset. Callers name the formats of a
+call, ``"any"`` being a user's. Of two kernels of a level the one that takes fewer of them as ``any`` comes first.
 """
 
 from __future__ import annotations
 
 import importlib
+import itertools
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -14,14 +20,16 @@ from functools import cache
 from .. import log
 from ..config import LEVELS
 from ..errors import UnsupportedError
+from . import _records
 from .levels import available_levels
+from .records import FORMAT_NUMBERS
 
 __all__ = ["CONSISTENT", "FAMILIES", "Kernel", "Rejection", "Selection", "kernels", "select"]
 
 FAMILIES = ("cast", "dot", "peak", "random", "softmax", "sparse")
 """Kernel families, one folder of ``src_cython/kernels`` each."""
 
-CONSISTENT = 1
+CONSISTENT = _records.CONSISTENT
 """Flag: the kernel gives the same bits as the portable kernel of the same op and formats."""
 
 _log = log.get("kernels")
@@ -34,7 +42,8 @@ class Kernel:
     Attributes
     ----------
     family, op, formats, name, level : str
-        Where it belongs, what it does, what it selects by, what it is called, which level it needs.
+        Where it belongs, what it does, the pattern of formats that it is selected by, what it is called, which level it
+        needs.
     address : int
         Its entry point, for the compiled frame that calls it.
     grain, block : tuple of int
@@ -57,6 +66,12 @@ class Kernel:
     def consistent(self) -> bool:
         """Whether its bits equal the portable kernel's."""
         return bool(self.flags & CONSISTENT)
+
+    @property
+    def served(self) -> tuple[str, ...]:
+        """The formats of the pattern, each choice between names written out; ``any`` stays."""
+        parts = re.split("(,|->)", self.formats)
+        return tuple("".join(chosen) for chosen in itertools.product(*(part.split("|") for part in parts)))
 
 
 @dataclass(frozen=True)
@@ -95,6 +110,39 @@ def kernels(family: str) -> tuple[Kernel, ...]:
     return tuple(found)
 
 
+@cache
+def generality(pattern: str, formats: str) -> int | None:
+    """Return how many formats a kernel's pattern takes as ``any``, or None where it does not serve them.
+
+    Examples
+    --------
+    >>> generality("float32,any->float32", "float32,f143->float32")
+    1
+    >>> generality("bfloat16,bfloat16|f143->float32", "bfloat16,f143->float32")
+    0
+    >>> generality("bfloat16,bfloat16|f143->float32", "bfloat16,float32->float32") is None
+    True
+    """
+    sides, asked = ([side.split(",") for side in text.split("->")] for text in (pattern, formats))
+    if [len(side) for side in sides] != [len(side) for side in asked]:
+        return None
+    found = 0
+    for slot, name in zip(itertools.chain(*sides), itertools.chain(*asked), strict=True):
+        if name in slot.split("|"):
+            continue
+        if slot != "any" or name not in FORMAT_NUMBERS:
+            return None
+        found += 1
+    return found
+
+
+@cache
+def _candidates(family: str, op: str, formats: str) -> tuple[tuple[Kernel, int], ...]:
+    """Kernels that serve an op and formats, each with its generality."""
+    of_op = ((k, generality(k.formats, formats)) for k in kernels(family) if k.op == op)
+    return tuple((k, general) for k, general in of_op if general is not None)
+
+
 def select(
     family: str,
     op: str,
@@ -108,12 +156,12 @@ def select(
     Parameters
     ----------
     family, op, formats : str
-        What is needed.
+        What is needed; formats by name, ``"any"`` for one of a user's.
     consistent : bool, optional
         Take only kernels whose bits equal the portable kernel's.
     cost : callable, optional
         Predicted cost of a kernel for the shape at hand; the least wins. By default, and between equals, the highest
-        instruction-set level wins.
+        instruction-set level wins, and of its kernels the one made for these formats.
 
     Returns
     -------
@@ -125,7 +173,8 @@ def select(
     UnsupportedError
         If no kernel that may run here serves the op and formats.
     """
-    candidates = [k for k in kernels(family) if k.op == op and k.formats == formats]
+    general = dict(_candidates(family, op, formats))
+    candidates = list(general)
     rejected = [Rejection(k, "its bits may differ from the portable kernel's") for k in candidates
                 if consistent and not k.consistent]
     allowed = [k for k in candidates if not consistent or k.consistent]
@@ -133,12 +182,14 @@ def select(
         levels = ", ".join(available_levels())
         raise UnsupportedError(f"no {family} kernel does {op} for {formats} at the usable levels ({levels})")
     costs = {k: cost(k) if cost else 0.0 for k in allowed}
-    allowed.sort(key=lambda k: (costs[k], -_rank(k.level)))
+    allowed.sort(key=lambda k: (costs[k], -_rank(k.level), general[k]))
     best = allowed[0]
     for kernel in allowed[1:]:
-        same = "another of its level comes first; where a caller weighs shapes, cost decides"
-        level = same if kernel.level == best.level else "a higher level serves"
-        reason = f"cost {costs[kernel]:.4g} against {costs[best]:.4g}" if cost else level
+        reason = f"cost {costs[kernel]:.4g} against {costs[best]:.4g}" if cost else "a higher level serves"
+        if kernel.level == best.level and not cost:
+            reason = "another of its level comes first; where a caller weighs shapes, cost decides"
+            if general[kernel] > general[best]:
+                reason = "made for any format; another of its level is made for these"
         rejected.append(Rejection(kernel, reason))
     selection = Selection(best, tuple(rejected))
     if _log.isEnabledFor(log.TRACE):

@@ -7,16 +7,18 @@ from .cache import PlanCache
 from .constraints import PlanConstraints
 from .explain import Considered, Explanation
 from .fit import Fit, fit
-from .ladder import climb
+from .ladder import POPLIBS_PROPORTION, Memory, climb, within
 from .objective import UNBOUNDED, Objective
 from .preplan import preplan
 from .sweep import Sweep, SweepPoint, sweep
 
 __all__ = [
+    "POPLIBS_PROPORTION",
     "UNBOUNDED",
     "Considered",
     "Explanation",
     "Fit",
+    "Memory",
     "Objective",
     "PlanCache",
     "PlanConstraints",
@@ -26,4 +28,5 @@ __all__ = [
     "fit",
     "preplan",
     "sweep",
+    "within",
 ]

@@ -1,63 +1,121 @@
-"""PopLibs' ladder: what is tried where no plan meets the byte bound."""
+"""The limit on temporary memory that a call names, and PopLibs' ladder: what is tried where no plan keeps to it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
-from ..errors import bad_type, flag, instance, whole
-from .objective import Objective
+from ..errors import MemoryBoundError, MemoryBoundWarning, bad_type, flag, real, warn, whole
+from ..target import Target, memory_bound
 
-__all__ = ["climb"]
+__all__ = ["POPLIBS_PROPORTION", "Memory", "climb", "within"]
 
 T = TypeVar("T")
 
+POPLIBS_PROPORTION = 0.6
+"""PopLibs' default of ``availableMemoryProportion``: what a modelled machine takes where a call names none."""
 
-def climb(
-    plan_once: Callable[[Objective], T | None],
-    objective: Objective,
-    tile_bytes: int,
-    *,
-    tried: bool = False,
-) -> T | None:
-    """Plan under a byte bound; failing that double the bound, in the end drop it.
 
-    The bound doubles until it has reached twice the tile's memory; the last attempt minimises cycles with
-    no bound of any kind. A proportion of 0 has no bound, so only that last attempt is made (in PopLibs too,
-    although its documentation says that 0 asks for the least memory).
+@dataclass(frozen=True)
+class Memory:
+    """What a call says about temporary memory.
+
+    Attributes
+    ----------
+    proportion : float or None
+        Share of each tile's memory that temporaries may take; 0 sets no limit. None, the default of every op, names no
+        limit: on this CPU the fastest plan is taken, on a modelled machine PopLibs' 0.6 holds.
+    strict : bool
+        Raise where no plan keeps to the limit, in place of a warning.
+    """
+
+    proportion: float | None = None
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        if self.proportion is not None:
+            share = real("available_memory_proportion", self.proportion, "a finite number, 0 or more", 0, 2**32)
+            object.__setattr__(self, "proportion", share)
+        flag("strict_memory", self.strict)
+
+    def limit(self, target: Target) -> int | None:
+        """Return the temporary bytes that a tile of a machine may take, or None."""
+        return None if self.proportion is None else memory_bound(target, self.proportion)
+
+
+def climb(plan_once: Callable[[int | None], T | None], limit: int | None, tile_bytes: int, *,
+          tried: bool = False) -> T | None:
+    """Plan under a limit of bytes; failing that double it, in the end drop it.
+
+    The limit doubles until it has reached twice the tile's memory; the last attempt has none. A proportion of 0 sets no
+    limit, so only that last attempt is made (in PopLibs too, although its documentation says that 0 asks for the least
+    memory).
 
     Parameters
     ----------
     plan_once : callable
-        Plans once for an objective; None if there is no plan.
-    objective : Objective
+        Plans once within so many bytes, or without a limit; None if there is no plan.
+    limit : int or None
+        More than 0.
     tile_bytes : int
         Memory of one tile.
     tried : bool
-        Whether the objective as it is was tried before and failed.
+        Whether the limit as it is was tried before and failed.
 
     Examples
     --------
-    >>> from poplibs_py.planner import Objective, climb
-    >>> climb(lambda o: o.temp_bound if o.temp_bound >= 500 else None, Objective(temp_bound=100), 1000)
+    >>> from poplibs_py.planner import climb
+    >>> climb(lambda limit: limit if limit and limit >= 500 else None, 100, 1000)
     800
     """
-    instance("objective", objective, Objective, "an Objective")
     if not callable(plan_once):
-        raise bad_type("plan_once", plan_once, "a function of an Objective")
+        raise bad_type("plan_once", plan_once, "a function of a number of bytes")
     whole("tile_bytes", tile_bytes, 1, 1 << 62)
     flag("tried", tried)
-    if objective.bounded:
-        if not tried:
-            plan = plan_once(objective)
-            if plan is not None:
-                return plan
-        bound = objective.temp_bound
-        while bound > 0:
-            bound *= 2
-            plan = plan_once(objective.with_temp_bound(bound))
-            if plan is not None:
-                return plan
-            if bound >= 2 * tile_bytes:
+    if limit is not None:
+        plan = None if tried else plan_once(limit)
+        while plan is None:
+            limit *= 2
+            plan = plan_once(limit)
+            if limit >= 2 * tile_bytes:
                 break
-    return plan_once(Objective())
+        if plan is not None:
+            return plan
+    return plan_once(None)
+
+
+def within(op: str, plan_once: Callable[[int | None], T | None], memory: Memory, target: Target,
+           least: Callable[[], int], share: int = 1) -> T:
+    """Return the plan of a call on this CPU within its limit, or complain and climb the ladder.
+
+    Parameters
+    ----------
+    op : str
+        The op's name, for the message.
+    plan_once : callable
+        Plans once within so many bytes of a tile, or without a limit, where there always is a plan; else None if
+        there is none.
+    memory : Memory
+        What the call says.
+    target : Target
+        This CPU.
+    least : callable
+        Returns the fewest bytes that any plan takes on all tiles; called only for the message.
+    share : int, optional
+        Tiles that the call takes, for the message.
+    """
+    limit = memory.limit(target)
+    plan = plan_once(limit)
+    if plan is not None:
+        return plan
+    assert limit is not None
+    text = (f"{op}: available_memory_proportion={memory.proportion} leaves {limit * share:,} bytes; the least that any "
+            f"plan takes is {least():,}")
+    if memory.strict:
+        raise MemoryBoundError(text)
+    warn(text + "; the limit was raised", MemoryBoundWarning)
+    plan = climb(plan_once, max(1, limit), target.bytes_per_tile, tried=True)
+    if plan is None:
+        raise AssertionError(f"{op}: there always is a plan without a limit")
+    return plan

@@ -2,7 +2,6 @@
 
 from .convolution import ConvOptions, ConvParams, ConvPlan, plan_convolution, plan_convolutions
 from .matmul import (
-    CompiledMatmul,
     PreparedMatrix,
     compile_matmul,
     matmul,
@@ -14,7 +13,6 @@ from .matmul import (
 )
 
 __all__ = [
-    "CompiledMatmul",
     "ConvOptions",
     "ConvParams",
     "ConvPlan",

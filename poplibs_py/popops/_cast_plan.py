@@ -9,6 +9,7 @@ import numpy as np
 
 from ..formats import FORMATS, FP32, Format
 from ..kernels import Kernel, select
+from ..kernels.records import dtype_of, format_facts, numbers_of
 from ..log import tell
 from ..program import Executable
 
@@ -17,9 +18,7 @@ __all__ = ["OVERFLOWS", "ROUNDINGS", "THREAD_ELEMENTS", "CastPlan"]
 Array = np.ndarray[Any, Any]
 Blocks = tuple[int, ...] | None
 
-ROUNDINGS = {"nearest-even": 0, "toward-zero": 1, "stochastic": 2}
-OVERFLOWS = {"saturate": 0, "nan": 1, "inf": 2}
-_SPECIALS = {"ieee": 0, "nan_only": 1, "negative_zero": 2}
+ROUNDINGS, OVERFLOWS = numbers_of("rounding"), numbers_of("overflow")
 
 THREAD_ELEMENTS = 1 << 16
 """Elements that are worth a thread: 2 to 13 microseconds of work, where a thread that waits costs one or two. Measured:
@@ -30,7 +29,7 @@ _SCRATCH_BYTES = 20 << 10
 _DIMS = 64
 
 # The records of kernels/cast/cast.h.
-_FORMAT = np.dtype([(key, np.int32) for key in ("exponent_bits", "mantissa_bits", "bias", "specials", "subnormals")])
+_FORMAT = dtype_of("pop_format")
 _SCALES = np.dtype([("block", np.int64, _DIMS), ("stride", np.int64, _DIMS), ("varies", np.int64)])
 _LAYOUT = np.dtype(
     [
@@ -86,7 +85,7 @@ class CastPlan:
         in_bytes = source.itemsize if source else 8
         axes = _merged(axes) or [Axis(1, (in_bytes, target.itemsize), (1, 1), (0, 0))]
         layout = np.zeros(1, _LAYOUT)
-        layout["source"], layout["target"] = _record(source or target), _record(target)
+        layout["source"], layout["target"] = format_facts(source or target), format_facts(target)
         layout["rounding"], layout["overflow"] = ROUNDINGS[rounding], OVERFLOWS[overflow]
         layout["random_bits"] = random_bits
         layout["in_bytes"], layout["out_bytes"], layout["ndim"] = in_bytes, target.itemsize, len(axes)
@@ -135,10 +134,6 @@ def _merged(axes: list[Axis]) -> list[Axis]:
         else:
             found.append(axis)
     return found
-
-
-def _record(fmt: Format) -> tuple[int, ...]:
-    return fmt.exponent_bits, fmt.mantissa_bits, fmt.bias, _SPECIALS[fmt.specials], int(fmt.subnormals)
 
 
 def _decoder(source: Format | None) -> Kernel | None:

@@ -15,7 +15,7 @@ from ..formats import FORMATS, FP32, Format, QuarterArray, format_of
 from ..formats.arrays import as_array
 from ..formats.reference import Overflow, Rounding, default_overflow
 from ..formats.scales import auto_scale, checked_block_shape, checked_scale
-from ..program import Bound, Hold, LayoutMemo, overlaps_itself, result_array, result_array_like
+from ..program import overlaps_itself, result_array_like
 from ..program.record import Run, listeners, record
 from ._cast_plan import OVERFLOWS, ROUNDINGS, CastPlan
 from ._integers import INTEGER_ROUNDINGS, integer_dtype, write_integers
@@ -24,7 +24,6 @@ __all__ = ["cast"]
 
 Array = np.ndarray[Any, Any]
 
-_MEMO = LayoutMemo()
 _NO_SCALE = np.zeros(1, np.int8)
 MOST_SEED = 2**64 - 1
 _NO_SEED = np.zeros(1, np.uint64)
@@ -109,13 +108,6 @@ def cast(
     >>> cast(np.float32([[1, 1000], [3e-4, 2e-4]]), "f143", scale="auto", block_shape=(1, -1)).scale.ravel()
     array([  3, -19], dtype=int8)
     """
-    options = (format, rounding, overflow, settings.num_threads)
-    plain = scale is None and seed is None
-    if plain and not listeners and (found := _MEMO.find(x, out, options)) is not None:
-        plan, run = found
-        result = result_array(x.shape, plan.dtype) if out is None else out  # type: ignore[attr-defined]
-        if run(x, result, plan.layout, _NO_SCALE, _NO_SCALE, _NO_SEED):
-            return result  # else another thread has just changed one of them
     if (integer := integer_dtype(format)) is not None:
         return _to_integers(x, integer, scale, block_shape, rounding, overflow, out)
     target = format if type(format) is Format else format_of(format)
@@ -134,7 +126,6 @@ def cast(
         random_bits = 31
 
     codes, source, in_scales, in_blocks = _source(x)
-    keep = Hold(codes)  # while NumPy looks for a scale, or copies it
     if source is None and rounding == "stochastic":
         raise bad_argument("rounding", rounding, "'nearest-even' or 'toward-zero' from float64; cast to float32 first")
     if scale is None and out is None and target.dtype is not None:
@@ -154,10 +145,6 @@ def cast(
         if listeners:
             what = f"{codes.shape} {source or 'float64'} to {target}"
             record(Run("popops.cast", what, plan.kernel, perf_counter() - began, plan))
-        alike = codes.base is x and (codes.flags.c_contiguous if out is None else written.base is out)
-        if plain and alike and isinstance(result, np.ndarray):
-            _MEMO.keep(x, out, options, (plan, Bound(plan.executable, codes, written, None, None, None, None)))
-    del keep
     return result
 
 
@@ -175,10 +162,8 @@ def _to_integers(x: object, dtype: np.dtype[Any], scale: object, block_shape: ob
         raise bad_type("x", x, f"numbers of a format: numpy.ndarray.astype casts integers to {dtype}")
     codes, source, _, _ = _source(x)
     result = result_array_like(codes, dtype) if out is None else _checked_out(out, codes.shape, dtype)
-    keep = Hold(codes, result)  # NumPy does it all
     numbers = codes.copy() if source is None else cast(x, FP32)
     write_integers(numbers, rounding, result)
-    del keep
     return result if out is None else out
 
 

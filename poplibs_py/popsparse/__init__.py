@@ -1,6 +1,7 @@
 """PopSparse: block-sparse matrices and their products."""
 
 from ..lazy import submodules_on_demand
+from . import static
 from .advise import Advice, advise
 from .host import COOMatrix, CSCMatrix, CSRMatrix
 from .matrix import BlockSparseMatrix
@@ -26,6 +27,7 @@ __all__ = [
     "bs_softmax_in_place",
     "random_matrix",
     "random_pattern",
+    "static",
 ]
 
 __getattr__, __dir__ = submodules_on_demand(__name__)

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..errors import InvalidArgumentError, InvalidTypeError, bad_argument, bad_type, described
+from ..errors import InvalidArgumentError, InvalidTypeError, bad_argument, bad_type, described, flag
 from ..files import replacing
 from ..target.host_memory import check_memory
-from .pattern import as_shape, index_array, rows_of_offsets
+from .pattern import BlockPattern, as_shape, index_array, rows_of_offsets
+from .values import as_format
 
-__all__ = ["as_path", "is_scipys", "read_npz", "read_smtx", "write_npz", "write_smtx"]
+__all__ = ["STORED", "as_path", "from_npz", "is_scipys", "read_npz", "read_smtx", "write_npz", "write_smtx"]
 
 Array = np.ndarray[Any, Any]
+
+STORED = ("shape", "block_shape", "groups", "row_offsets", "column_indices", "codes", "format", "scale",
+          "is_transposed")
+"""What a matrix's own ``.npz`` holds."""
 
 SUFFIXES = (".npz", ".smtx", ".mtx")
 VERSION = 1
@@ -56,6 +61,23 @@ def read_npz(path: Path, names: tuple[str, ...]) -> dict[str, Array]:
         except Exception as error:  # a damaged archive fails in as many ways as it has bytes
             allowed = "a file that BlockSparseMatrix.save or scipy.sparse.save_npz wrote"
             raise bad_argument("path", f"{path} ({error})", allowed) from None
+
+
+def from_npz(file: Path, parts: Mapping[str, Array], rebuild: Callable[..., Any]) -> Any:
+    """Return what `rebuild` makes of a pattern, values, their format, scale and whether they are transposed."""
+    try:
+        pattern = BlockPattern(parts["shape"], parts["block_shape"], parts["row_offsets"], parts["column_indices"],
+                               parts["groups"][()])
+        format = as_format(str(parts["format"]))
+        codes = parts["codes"]
+        if codes.dtype != format.code_dtype:
+            raise bad_type("codes", f"dtype {codes.dtype}", f"{format.code_dtype} for format {format.name}")
+        is_transposed = flag("is_transposed", parts["is_transposed"][()])
+        assert format.dtype is not None
+        values = np.require(codes, None, ["C", "A"]).view(format.dtype)
+        return rebuild(pattern, values, format, parts["scale"], is_transposed)
+    except (InvalidArgumentError, InvalidTypeError, ValueError) as error:
+        raise bad_argument("path", f"{file} ({error})", "a file that BlockSparseMatrix.save wrote") from None
 
 
 def is_scipys(parts: Mapping[str, Array]) -> bool:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import importlib
 import os
+from collections.abc import Callable
 from numbers import Integral
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..errors import InvalidArgumentError, InvalidTypeError, bad_argument, bad_type, flag
+from ..errors import bad_argument, bad_type
 from ..formats import Format, QuarterArray, format_of
 from ..formats.arrays import float_dtype
-from ..immutable import Immutable, anchored, frozen
+from ..immutable import Immutable, anchored, settle
+from ..program import key_by_parts
 from ..target.host_memory import check_memory
 from . import convert, host, interop, io
 from .elements import blocks_of_elements
 from .matrix_market import read_mtx, write_mtx
+from .parts import BLOCKS, index_places, kinds_of, parts_of
 from .pattern import BlockPattern, as_block_shape, as_extent
 from .values import (
     as_format,
@@ -25,18 +26,18 @@ from .values import (
     as_scale,
     decode,
     encode,
+    frozen_scale,
     numeric_array,
     parts_of_quarter,
     random_values,
 )
 
-__all__ = ["BlockSparseMatrix"]
+__all__ = ["OPERATORS", "BlockSparseMatrix"]
 
 Array = np.ndarray[Any, Any]
 
-_STORED = ("shape", "block_shape", "groups", "row_offsets", "column_indices", "codes", "format", "scale",
-           "is_transposed")
-
+OPERATORS: dict[str, Callable[..., Any]] = {}
+"""What the operators call: the products put themselves here, of which this module knows nothing."""
 
 class BlockSparseMatrix(Immutable):
     """A matrix that is zero outside some of its blocks, or a group of such matrices.
@@ -81,7 +82,7 @@ class BlockSparseMatrix(Immutable):
     np.float32(5.0)
     """
 
-    __slots__ = ("__weakref__", "_anchor", "_blocks", "format", "is_transposed", "pattern", "scale")
+    __slots__ = ("__weakref__", "_anchor", "_blocks", "_kinds", "_parts", "format", "is_transposed", "pattern", "scale")
     __array_ufunc__ = None
     __hash__ = None  # type: ignore[assignment]
 
@@ -90,6 +91,8 @@ class BlockSparseMatrix(Immutable):
     scale: int | Array
     is_transposed: bool
     _blocks: Array
+    _kinds: tuple[tuple[object, ...], ...]
+    _parts: tuple[Any, ...]
 
     def __init__(self, pattern: BlockPattern, blocks: Array, format: object = None, scale: object = 0) -> None:
         if not isinstance(pattern, BlockPattern):
@@ -106,8 +109,9 @@ class BlockSparseMatrix(Immutable):
             raise bad_argument("blocks", "an array that is not aligned and C-contiguous", "one that is both")
         convert.check_edges(pattern, blocks)
         held, anchor = anchored(blocks)
-        self._set(pattern=pattern, _blocks=held, _anchor=anchor, format=target, is_transposed=False,
-                  scale=_frozen(as_scale(scale, target, pattern.n_blocks)))
+        exponents = frozen_scale(as_scale(scale, target, pattern.n_blocks))
+        self._set(pattern=pattern, _blocks=held, _anchor=anchor, format=target, is_transposed=False, scale=exponents)
+        self._settle()
 
     # Making one
 
@@ -292,15 +296,15 @@ class BlockSparseMatrix(Immutable):
         as_extent("seed", seed, 0, 2**64 - 1)
         wanted = "float32" if format is None else format
         if file.suffix == ".npz":
-            stored = io.read_npz(file, _STORED)
+            stored = io.read_npz(file, io.STORED)
             if io.is_scipys(stored):
                 return cls._made(*interop.from_npz(file, stored, block_shape), wanted, scale)
             if block_shape is not None:
                 raise bad_argument("block_shape", block_shape, "none for what BlockSparseMatrix.save wrote")
             if format is None and not (isinstance(scale, Integral) and scale == 0):
                 raise bad_argument("scale", scale, "0 without a format, for what BlockSparseMatrix.save wrote")
-            matrix = cls._from_npz(file, stored)
-            return matrix if format is None else matrix.astype(format, scale)
+            made: BlockSparseMatrix = io.from_npz(file, stored, _rebuild)
+            return made if format is None else made.astype(format, scale)
         sides = 1 if block_shape is None else block_shape
         if file.suffix == ".smtx":
             shape, rows, columns = io.read_smtx(file)
@@ -313,20 +317,6 @@ class BlockSparseMatrix(Immutable):
         shape, rows, columns, values = found
         parts = blocks_of_elements(shape, sides, rows, columns, values)
         return cls._made(*parts, wanted, scale)
-
-    @classmethod
-    def _from_npz(cls, file: Path, parts: dict[str, Array]) -> BlockSparseMatrix:
-        try:
-            pattern = BlockPattern(parts["shape"], parts["block_shape"], parts["row_offsets"], parts["column_indices"],
-                                   parts["groups"][()])
-            format = as_format(str(parts["format"]))
-            codes = parts["codes"]
-            if codes.dtype != format.code_dtype:
-                raise bad_type("codes", f"dtype {codes.dtype}", f"{format.code_dtype} for format {format.name}")
-            matrix = cls(pattern, np.require(codes, None, ["C", "A"]).view(format.dtype), format, parts["scale"])
-            return matrix.T if flag("is_transposed", parts["is_transposed"][()]) else matrix
-        except (InvalidArgumentError, InvalidTypeError, ValueError) as error:
-            raise bad_argument("path", f"{file} ({error})", "a file that BlockSparseMatrix.save wrote") from None
 
     @classmethod
     def _made(cls, pattern: BlockPattern, values: Array, format: object, scale: object) -> BlockSparseMatrix:
@@ -402,7 +392,9 @@ class BlockSparseMatrix(Immutable):
     @property
     def T(self) -> BlockSparseMatrix:  # noqa: N802
         """The transpose, of each group: a view that shares everything."""
-        return self._changed(is_transposed=not self.is_transposed)
+        made = self._changed(is_transposed=not self.is_transposed)
+        made._settle_parts()
+        return made
 
     def copy(self) -> BlockSparseMatrix:
         """Return a matrix of its own; that of a transposed view is stored transposed."""
@@ -546,13 +538,11 @@ class BlockSparseMatrix(Immutable):
         """Refuse to become an array unasked, with all its zeros."""
         raise bad_type("array", "BlockSparseMatrix", "a dense array: see BlockSparseMatrix.to_dense")
 
-    def __matmul__(self, x: Any) -> Array:
-        product: Array = _static().sparse_dense_matmul(self, x)
-        return product
+    def __matmul__(self, x: Any) -> Any:
+        return OPERATORS["w @ x"](self, x)
 
-    def __rmatmul__(self, x: Any) -> Array:
-        product: Array = _static().dense_sparse_matmul(x, self)
-        return product
+    def __rmatmul__(self, x: Any) -> Any:
+        return OPERATORS["x @ w"](x, self)
 
     def __eq__(self, other: object) -> bool:
         """Whether shape, blocks, format, pattern, scale and every bit of the values are the same."""
@@ -573,8 +563,7 @@ class BlockSparseMatrix(Immutable):
             f", scale={self.scale}" if isinstance(self.scale, int) else ", scale=per block")
         return (f"BlockSparseMatrix(shape={self.shape}, block_shape={self.block_shape}, n_blocks={self.n_blocks}, "
                 f"density={self.density:.4g}, format={self.format.name}{scale}"
-                + (f", groups={self.groups}" if self.groups > 1 else "")
-                + (", transposed)" if self.is_transposed else ")"))
+                + f", groups={self.groups}" * (self.groups > 1) + ", transposed" * self.is_transposed + ")")
 
     def _codes(self) -> Array:
         return self._blocks.view(self.format.code_dtype)
@@ -582,19 +571,30 @@ class BlockSparseMatrix(Immutable):
     def _with(self, blocks: Array, **changes: Any) -> BlockSparseMatrix:
         # A matrix like this one but for its blocks and other parts, which are known to fit.
         held, anchor = anchored(blocks)
-        scale = _frozen(changes.pop("scale", self.scale))
-        return self._changed(_blocks=held, _anchor=anchor, scale=scale, **changes)
+        changes["scale"] = frozen_scale(changes.get("scale", self.scale))
+        made = self._changed(_blocks=held, _anchor=anchor, **changes)
+        made._settle()
+        return made
 
+    def _settle(self) -> None:
+        settle(self, "_kinds", kinds_of(self.pattern, self.format, self.scale))
+        self._settle_parts()
 
-def _frozen(scale: int | Array) -> int | Array:
-    return scale if isinstance(scale, int) else frozen(scale)
+    def _settle_parts(self) -> None:
+        settle(self, "_parts", parts_of(self._kinds, self.pattern, self._blocks, self.scale, self.is_transposed))
 
-
-def _static() -> Any:
-    return importlib.import_module(f"{__package__}.static")  # which imports this module
+    def _index_places(self) -> range:
+        # Where among the arrays of `_parts` the index of the transpose is; made where this is asked for first.
+        self.pattern.transposed_index()
+        if self._parts[0] is not self._kinds[2 * self.is_transposed + 1]:
+            self._settle_parts()
+        return index_places(self._parts)
 
 
 def _rebuild(pattern: BlockPattern, blocks: Array, format: Format, scale: int | Array,
              is_transposed: bool) -> BlockSparseMatrix:
     matrix = BlockSparseMatrix(pattern, blocks, format, scale)
     return matrix.T if is_transposed else matrix
+
+
+key_by_parts(BlockSparseMatrix, BLOCKS)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import bad_argument, bad_type, real, whole
 from ..formats.arrays import as_array
-from ..immutable import Immutable, frozen
+from ..immutable import Immutable, frozen, settle
 from ..target.host_memory import check_memory
 from ._pattern import check
 from ._transpose import transpose
@@ -22,6 +22,7 @@ __all__ = [
     "block_count",
     "check_offsets",
     "index_array",
+    "room_for",
     "rows_of_offsets",
 ]
 
@@ -74,13 +75,14 @@ class BlockPattern(Immutable):
     (3, 0.5)
     """
 
-    __slots__ = ("__weakref__", "block_shape", "column_indices", "groups", "row_offsets", "shape")
+    __slots__ = ("__weakref__", "_index", "block_shape", "column_indices", "groups", "row_offsets", "shape")
 
     shape: tuple[int, int]
     block_shape: tuple[int, int]
     groups: int
     row_offsets: Array
     column_indices: Array
+    _index: tuple[Array, Array, Array] | None
 
     def __init__(self, shape: object, block_shape: object, row_offsets: object, column_indices: object,
                  groups: object = 1) -> None:
@@ -96,7 +98,7 @@ class BlockPattern(Immutable):
         fault, position = check(offsets, columns, self.block_columns)
         if fault:
             raise _fault(fault, position, offsets, columns, self.block_columns)
-        self._set(row_offsets=offsets, column_indices=columns)
+        self._set(row_offsets=offsets, column_indices=columns, _index=None)
 
     @classmethod
     def from_pairs(cls, shape: object, block_shape: object, row_indices: object, column_indices: object,
@@ -147,6 +149,11 @@ class BlockPattern(Immutable):
         return int(self.column_indices.size)
 
     @property
+    def longest_row(self) -> int:
+        """Stored blocks of the block row that has most."""
+        return int(np.diff(self.row_offsets).max(initial=0))
+
+    @property
     def density(self) -> float:
         """Stored blocks divided by all blocks; 0 where there is none."""
         everywhere = self.groups * self.block_rows * self.block_columns
@@ -164,13 +171,22 @@ class BlockPattern(Immutable):
 
     def transposed(self) -> tuple[BlockPattern, Array]:
         """Return the pattern of the transpose, and which of this pattern's blocks is its first, second …"""
-        offsets, rows, order = self.transposed_index()
+        offsets, rows, order = self._index or self._transposed_index()
         n = self.n_blocks
         shape, block_shape = self.shape[::-1], self.block_shape[::-1]
         return BlockPattern(shape, block_shape, offsets, rows[:n], self.groups), order[:n]
 
     def transposed_index(self) -> tuple[Array, Array, Array]:
-        """Return the transpose's row offsets, column indices and `transposed`'s places, each at least one long."""
+        """Return the transpose's row offsets, column indices and `transposed`'s places, each at least one long.
+
+        They are made when they are first asked for, and kept.
+        """
+        if self._index is None:
+            settle(self, "_index", self._transposed_index())
+        assert self._index is not None
+        return self._index
+
+    def _transposed_index(self) -> tuple[Array, Array, Array]:
         check_offsets(self.shape[::-1], self.groups * self.block_columns)
         return transpose(self.row_offsets, self.column_indices, self.groups, self.block_columns)
 
@@ -192,6 +208,15 @@ class BlockPattern(Immutable):
         groups = f", groups={self.groups}" if self.groups > 1 else ""
         return (f"BlockPattern(shape={self.shape}, block_shape={self.block_shape}, n_blocks={self.n_blocks}, "
                 f"density={self.density:.4g}{groups})")
+
+
+def room_for(n_blocks: int) -> int:
+    """Return how many blocks a program for so many has room for: rounded up, by a sixteenth at most.
+
+    Patterns of about one size share a program then.
+    """
+    step = max(0, n_blocks.bit_length() - 5)
+    return -(-n_blocks >> step) << step
 
 
 def as_extent(name: str, value: object, low: int, high: int = MAX_EXTENT) -> int:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from ..config import settings
 from ..errors import bad_argument, whole
-from ..formats import BF16, F143, F152, FP16, FP32, Format
+from ..formats import FORMATS, FP32, Format
+from ..kernels.records import dtype_of, format_facts, numbers_of
 from ..kernels.registry import Kernel, select
-from ..program import Executable, result_array
-from ..program.record import Run, listening, record
+from ..ops import RESULT, Operand, Receiver, Request, op
+from ..program import Executable, Remake, result_array
 from .matrix import BlockSparseMatrix
+from .parts import BLOCKS, COLUMN_INDICES, ROW_OFFSETS, kinds_of
 from .products.operands import check_matrix
 from .values import SCALE_LIMITS, as_format, as_scale
 
@@ -25,24 +27,22 @@ __all__ = ["bs_softmax", "bs_softmax_grad", "bs_softmax_in_place"]
 
 Array = np.ndarray[Any, Any]
 
-MASKS = ("none", "zero_upper_triangle", "zero_lower_triangle")
-"""PopLibs' ``SubBlockMask``, in the order that the kernels number them."""
+MASKS = tuple(numbers_of("mask"))
+"""PopLibs' ``SubBlockMask``, in the order of the kernels' numbers."""
 
-_OWN_KERNELS = (FP32, FP16, BF16, F143, F152)
+_ITEM = dtype_of("pop_softmax_item")
 _WORK_FOR_A_THREAD = 1 << 16
 _LEAST_LANES = 128
 _MANY_ELEMENTS = 256  # a last vector of each block that is partly empty costs less than room for 16 blocks
-_SPECIALS = ("ieee", "nan_only", "negative_zero")
-
-_FORMAT = np.dtype([(name, np.int32) for name in
-                    ("exponent_bits", "mantissa_bits", "bias", "specials", "subnormals")])  # fmt: skip
-_ITEM = np.dtype([(name, np.int64) for name in
-                  ("origin", "n_rows", "part", "parts", "high", "wide", "rows", "columns", "lanes", "mask")]
-                 + [("formats", _FORMAT, 3), ("unused", np.int32)])  # fmt: skip
 
 
-def bs_softmax(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "none", format: object = None,
-               scale: int | None = None, out: BlockSparseMatrix | None = None) -> BlockSparseMatrix:
+_BOUND = "popsparse.softmax_bound:"
+
+
+@op("popsparse.bs_softmax", poplibs="popsparse::experimental::bsSoftmax", reference=_BOUND + "softmax_call_bound",
+    bound=_BOUND + "softmax_call_bound", draws="testing.calls:bs_softmax_calls")
+def bs_softmax(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "none", out_dtype: object = None,
+               scale: int | None = None, out: BlockSparseMatrix | None = None) -> Any:
     """Take the softmax of each row over its stored elements; all others count as minus infinity.
 
     Parameters
@@ -52,8 +52,8 @@ def bs_softmax(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "none", form
     mask : {"none", "zero_upper_triangle", "zero_lower_triangle"} or one for each group, optional
         Elements above (below) the diagonal count as minus infinity too and become zero; the diagonal stays. A block may
         lie wholly in the masked triangle.
-    format : Format, dtype or str, optional
-        Of the result (default: that of `x`).
+    out_dtype : dtype, Format or str, optional
+        The result's format (default: that of `x`).
     scale : int, optional
         Of the result where its format has 8 bits (default: the least that holds 1).
     out : BlockSparseMatrix, optional
@@ -93,15 +93,12 @@ def bs_softmax(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "none", form
            [0.33333334, 0.33333334, 0.33333334, 0.        ],
            [0.25      , 0.25      , 0.25      , 0.25      ]], dtype=float32)
     """
-    source = _stored(check_matrix("x", x))
-    masks = _masks(mask, source.groups)
-    result = _result(source, x.format, format, scale, out, (source,))
-    if not source.n_blocks:
-        return result
-    row_blocks = 0 if result.format is FP32 else int(np.diff(source.row_offsets).max())
-    task = _task("softmax", source, masks, (source, result), row_blocks)
-    _run("popsparse.bs_softmax", task, source, source.blocks, result.blocks)
-    return result
+    source = _stored("x", x)
+    masks = _masks(mask, source.w.groups)
+    result = _result(source, source.w.format, out_dtype, scale, out, (source,))
+    row_blocks = 0 if result.format is FP32 else source.w.pattern.longest_row
+    task = _task("softmax", source.w, masks, (source.w, result), row_blocks)
+    return _request(task, result, source)
 
 
 def bs_softmax_in_place(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "none") -> None:
@@ -112,8 +109,11 @@ def bs_softmax_in_place(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "no
     bs_softmax(x, mask=mask, out=x)
 
 
-def bs_softmax_grad(y: BlockSparseMatrix, grad: BlockSparseMatrix, *, format: object = None, scale: int | None = None,
-                    out: BlockSparseMatrix | None = None) -> BlockSparseMatrix:
+@op("popsparse.bs_softmax_grad", poplibs="popsparse::experimental::bsSoftmaxGrad",
+    reference=_BOUND + "softmax_grad_call_bound", bound=_BOUND + "softmax_grad_call_bound",
+    draws="testing.calls:bs_softmax_grad_calls")
+def bs_softmax_grad(y: BlockSparseMatrix, grad: BlockSparseMatrix, *, out_dtype: object = None,
+                    scale: int | None = None, out: BlockSparseMatrix | None = None) -> Any:
     """Return the gradient with respect to softmax's input: ``y * (grad - sum(grad * y))``, the sum over each row.
 
     Parameters
@@ -122,11 +122,11 @@ def bs_softmax_grad(y: BlockSparseMatrix, grad: BlockSparseMatrix, *, format: ob
         What `bs_softmax` returned. Elements that it masked are zero and stay so.
     grad : BlockSparseMatrix
         The gradient with respect to `y`, of the same pattern; finite.
-    format : Format, dtype or str, optional
-        Of the result (default: that of `grad`).
+    out_dtype : dtype, Format or str, optional
+        The result's format (default: that of `grad`).
     scale : int, optional
         Of the result where its format has 8 bits. Default: that of `grad`, the greatest where each block has its own;
-        with `format`, the least that holds 1.
+        with `out_dtype`, the least that holds 1.
     out : BlockSparseMatrix, optional
         Where to write the result: a matrix of the same pattern; it may be `grad` or `y` itself.
 
@@ -147,23 +147,44 @@ def bs_softmax_grad(y: BlockSparseMatrix, grad: BlockSparseMatrix, *, format: ob
     >>> bs_softmax_grad(y, BlockSparseMatrix.from_dense([[1.0, 0.0]], (1, 2))).to_dense()
     array([[ 0.25, -0.25]], dtype=float32)
     """
-    outputs, grads = _stored(check_matrix("y", y)), _stored(check_matrix("grad", grad))
-    if grads.pattern != outputs.pattern:
-        raise bad_argument("grad", grads.pattern, f"y's pattern, {outputs.pattern}")
-    if out is None and format is None and scale is None:
-        scale = int(np.max(grad.scale, initial=-32))
-    result = _result(grads, grad.format, format, scale, out, (outputs, grads))
-    if not grads.n_blocks:
-        return result
-    task = _task("gradient", grads, ("none",) * grads.groups, (outputs, grads, result), 0)
-    _run("popsparse.bs_softmax_grad", task, grads, outputs.blocks, grads.blocks, result.blocks)
-    return result
+    outputs, grads = _stored("y", y), _stored("grad", grad)
+    if grads.w.pattern != outputs.w.pattern:
+        raise bad_argument("grad", grads.w.pattern, f"y's pattern, {outputs.w.pattern}")
+    if out is None and out_dtype is None and scale is None:
+        scale = int(np.max(grads.w.scale, initial=-32))
+    result = _result(grads, grads.w.format, out_dtype, scale, out, (outputs, grads))
+    task = _task("gradient", grads.w, ("none",) * grads.w.groups, (outputs.w, grads.w, result), 0)
+    return _request(task, result, outputs, grads)
 
 
-def _stored(x: BlockSparseMatrix) -> BlockSparseMatrix:
-    # The kernels walk stored rows and know one scale.
-    x = x.copy() if x.is_transposed else x
-    return x if isinstance(x.scale, int) else x.astype(FP32)
+@dataclass(frozen=True, eq=False)
+class _Stored:
+    """A matrix as the kernels walk it: stored rows, one scale; and which argument its arrays are, if they are."""
+
+    w: BlockSparseMatrix
+    name: str | None
+
+    def part(self, part: int) -> Operand:
+        """Return one of the matrix's arrays as an operand."""
+        place = None if self.name is None else (self.name, part)
+        return Operand(self.w._parts[1 + part], None, place=place)
+
+
+def _stored(name: str, x: BlockSparseMatrix) -> _Stored:
+    w = check_matrix(name, x)
+    w = w.copy() if w.is_transposed else w
+    w = w if isinstance(w.scale, int) else w.astype(FP32)
+    return _Stored(w, name if w is x else None)
+
+
+@dataclass(frozen=True, eq=False)
+class _Result:
+    """What a result is: its format and scale, and what receives it."""
+
+    format: Format
+    scale: int
+    receiver: Receiver
+    wrap: Callable[[Array, Any], Any] | None = None
 
 
 def _masks(mask: object, groups: int) -> tuple[str, ...]:
@@ -175,27 +196,69 @@ def _masks(mask: object, groups: int) -> tuple[str, ...]:
     return tuple(masks)
 
 
-def _result(like: BlockSparseMatrix, default: Format, format: object, scale: int | None, out: object,
-            operands: tuple[BlockSparseMatrix, ...]) -> BlockSparseMatrix:
+def _result(like: _Stored, default: Format, out_dtype: object, scale: int | None, out: object,
+            operands: tuple[_Stored, ...]) -> _Result:
     if out is None:
-        target = default if format is None else as_format(format)
+        target = default if out_dtype is None else as_format(out_dtype)
         scale = default_scale(target) if scale is None else whole("scale", scale, *SCALE_LIMITS)
         as_scale(scale, target, 0)
-        return like._with(blocks=result_array(like.blocks.shape, target.dtype), format=target, scale=scale)
+        array = result_array(like.w.blocks.shape, target.dtype)
+        return _Result(target, scale, Receiver(array, target), _wrapping(like.w, target, scale))
     found = check_matrix("out", out)
-    if format is not None or scale is not None:
-        raise bad_argument("out", "out with format or scale", "one or the other: out has its own")
-    if found.is_transposed or found.pattern != like.pattern:
-        raise bad_argument("out", found, f"a matrix with the pattern {like.pattern}, not transposed")
+    if out_dtype is not None or scale is not None:
+        raise bad_argument("out", "out with out_dtype or scale", "one or the other: out has its own")
+    if found.is_transposed or found.pattern != like.w.pattern:
+        raise bad_argument("out", found, f"a matrix with the pattern {like.w.pattern}, not transposed")
     if not isinstance(found.scale, int):
         raise bad_argument("out", "a scale for each block", "one scale")
-    if not found.blocks.flags.writeable:
+    blocks = found._parts[1 + BLOCKS]
+    if not blocks.flags.writeable:
         raise bad_argument("out", "read-only blocks", "a matrix whose blocks may be written to")
+    receiver = Receiver(blocks, found.format, given=out, place=("out", BLOCKS))
     for operand in operands:
-        same = operand.blocks.ctypes.data == found.blocks.ctypes.data and operand.format == found.format
-        if not same and np.may_share_memory(operand.blocks, found.blocks):
-            raise bad_argument("out", "blocks that overlap an operand's", "the operand itself, or memory of its own")
-    return found
+        read = operand.w._parts[1 + BLOCKS]
+        same = read.ctypes.data == blocks.ctypes.data and read.dtype == blocks.dtype
+        if not same and np.may_share_memory(read, blocks):
+            receiver = Receiver(blocks.copy(), found.format, given=out, view=blocks)
+    return _Result(found.format, found.scale, receiver)
+
+
+_like = Remake(BlockSparseMatrix, ("pattern", "is_transposed"),
+               ("_blocks", "_anchor", "_kinds", "_parts", "format", "scale"))
+
+
+def _wrapping(like: BlockSparseMatrix, fmt: Format, scale: int) -> Callable[[Array, Any], BlockSparseMatrix]:
+    """Return what makes new blocks into a matrix of the pattern of a call's first argument.
+
+    Its kind is the same in every call that is kept under this one's key.
+    """
+    kinds = kinds_of(like.pattern, fmt, scale)
+    kind = kinds[0]
+
+    def wrap(blocks: Array, first: BlockSparseMatrix) -> BlockSparseMatrix:
+        if first.is_transposed:
+            first = like
+        pattern = first.pattern
+        parts = kind, pattern.row_offsets, pattern.column_indices, blocks
+        made: BlockSparseMatrix = _like(first, blocks, weakref.ref(blocks), kinds, parts, fmt, scale)
+        return made
+
+    return wrap
+
+
+def _request(task: _Task, result: _Result, first: _Stored, *more: _Stored) -> Request:
+    program = _program(task) if first.w.n_blocks else None
+    values = [stored.part(BLOCKS) for stored in (first, *more)]
+    operands: list[Operand | int] = [first.part(ROW_OFFSETS), first.part(COLUMN_INDICES), *values, RESULT]
+    like = values[0] if result.receiver.given is None else None
+
+    def told() -> tuple[str, str, _Task]:
+        kernel = _kernel(task)
+        formats = " to ".join(dict.fromkeys(fmt.name for fmt, _ in task.formats))
+        what = f"{first.w.n_blocks} blocks {first.w.block_shape} {formats}"
+        return what, f"{kernel.name} ({kernel.level})", task
+
+    return Request(program, tuple(operands), result.receiver, told, wrap=result.wrap, first=first.w, like=like)
 
 
 def default_scale(format: Format) -> int:
@@ -216,7 +279,7 @@ class _Task:
     threads: int
 
 
-def _task(op: str, x: BlockSparseMatrix, masks: tuple[str, ...], values: tuple[BlockSparseMatrix, ...],
+def _task(op: str, x: BlockSparseMatrix, masks: tuple[str, ...], values: tuple[Any, ...],
           row_blocks: int) -> _Task:
     formats = tuple((v.format, v.scale if isinstance(v.scale, int) else 0) for v in values)
     threads = max(1, min(settings.num_threads, x.nnz // _WORK_FOR_A_THREAD))
@@ -225,19 +288,9 @@ def _task(op: str, x: BlockSparseMatrix, masks: tuple[str, ...], values: tuple[B
     return _Task(op, x.shape, x.block_shape, masks, formats, room, threads)
 
 
-def _run(op: str, task: _Task, x: BlockSparseMatrix, *values: Array) -> None:
-    program, began = _program(task), perf_counter()
-    program(x.row_offsets, x.column_indices, *values)
-    if listening():
-        kernel = _kernel(task)
-        formats = " to ".join(dict.fromkeys(format.name for format, _ in task.formats))
-        record(Run(op, f"{x.n_blocks} blocks {x.block_shape} {formats}", f"{kernel.name} ({kernel.level})",
-                   perf_counter() - began, task))
-
-
 def _kernel(task: _Task) -> Kernel:
     first, _ = task.formats[0]
-    same = first in _OWN_KERNELS and all(format == first for format, _ in task.formats)
+    same = first in FORMATS and all(format == first for format, _ in task.formats)
     return select("softmax", task.op, first.name if same else "any").kernel
 
 
@@ -256,8 +309,7 @@ def _program(task: _Task) -> Executable:
     items["lanes"] = lanes
     items["mask"] = np.array([MASKS.index(mask) for mask in task.masks])[:, None]
     for i, (format, scale) in enumerate(task.formats):
-        items["formats"][..., i] = (format.exponent_bits, format.mantissa_bits, format.bias - scale,
-                                    _SPECIALS.index(format.specials), format.subnormals)  # fmt: skip
+        items["formats"][..., i] = format_facts(format, scale)
     table = (items.T if parts > 1 else items).reshape(-1)
     tiles = np.arange(len(table)) * task.threads // len(table)
     scratch = 4 * (2 * _up16(lanes) + _up16(task.row_blocks * area))

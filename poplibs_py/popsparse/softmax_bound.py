@@ -67,7 +67,7 @@ def bs_softmax_grad_bound(y: Array, grad: Array, format: Format = FP32, scale: i
     return _rounded((Ball.exact(y) * difference).rounded(FP32), format, scale)
 
 
-def softmax_call_bound(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "none", format: object = None,
+def softmax_call_bound(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "none", out_dtype: object = None,
                        scale: int | None = None, out: BlockSparseMatrix | None = None) -> Ball:
     """Return exact results and radii of a `bs_softmax` call of finite numbers, shaped like the result's blocks."""
     stored = x.copy() if x.is_transposed else x
@@ -78,16 +78,16 @@ def softmax_call_bound(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "non
     masks = (mask,) * p.groups if isinstance(mask, str) else mask
     for group, name in zip(keep, masks, strict=True):
         group &= {"none": True, "zero_upper_triangle": diagonal <= 0, "zero_lower_triangle": diagonal >= 0}[name]
-    ball = bs_softmax_bound(_numbers(stored), keep, *_made(stored.format, format, scale, None, out))
+    ball = bs_softmax_bound(_numbers(stored), keep, *_made(stored.format, out_dtype, scale, None, out))
     return _at_blocks(ball, stored)
 
 
-def softmax_grad_call_bound(y: BlockSparseMatrix, grad: BlockSparseMatrix, *, format: object = None,
+def softmax_grad_call_bound(y: BlockSparseMatrix, grad: BlockSparseMatrix, *, out_dtype: object = None,
                             scale: int | None = None, out: BlockSparseMatrix | None = None) -> Ball:
     """Return exact results and radii of a `bs_softmax_grad` call of finite numbers, shaped like the result's blocks."""
     outputs, grads = (w.copy() if w.is_transposed else w for w in (y, grad))
-    kept = int(np.max(grads.scale, initial=-32)) if format is None else None
-    made = _made(grads.format, format, scale, kept, out)
+    kept = int(np.max(grads.scale, initial=-32)) if out_dtype is None else None
+    made = _made(grads.format, out_dtype, scale, kept, out)
     return _at_blocks(bs_softmax_grad_bound(_numbers(outputs), _numbers(grads), *made), grads)
 
 
@@ -95,11 +95,11 @@ def _numbers(w: BlockSparseMatrix) -> Array:
     return w.to_dense(np.float64).reshape(w.groups, *w.shape)
 
 
-def _made(like: Format, format: object, scale: int | None, kept: int | None, out: Any) -> tuple[Format, int]:
+def _made(like: Format, out_dtype: object, scale: int | None, kept: int | None, out: Any) -> tuple[Format, int]:
     """The format and the scale of a result."""
     if out is not None:
         return out.format, out.scale
-    target = like if format is None else as_format(format)
+    target = like if out_dtype is None else as_format(out_dtype)
     scale = kept if scale is None else scale
     return target, default_scale(target) if scale is None else scale
 

@@ -10,6 +10,7 @@ import numpy as np
 from ..errors import bad_argument, bad_type
 from ..formats import FORMATS, FP32, Format, QuarterArray, auto_scale, format_of
 from ..formats.arrays import as_array
+from ..immutable import frozen
 from ..popops import cast
 from .pattern import as_extent
 
@@ -19,6 +20,7 @@ __all__ = [
     "as_scale",
     "decode",
     "encode",
+    "frozen_scale",
     "numeric_array",
     "parts_of_quarter",
     "random_values",
@@ -125,6 +127,11 @@ def parts_of_quarter(quarter: QuarterArray) -> tuple[Array, int | Array]:
     if quarter.scale.shape != (len(blocks), *(1,) * (blocks.ndim - 1)):
         raise bad_argument("blocks", f"scales of shape {quarter.scale.shape}", "one scale, or one for each block")
     return blocks, quarter.scale.ravel()
+
+
+def frozen_scale(scale: int | Array) -> int | Array:
+    """Return exponents that cannot be written to."""
+    return scale if isinstance(scale, int) else frozen(scale)
 
 
 def _aligned(scale: int | Array) -> int | Array:

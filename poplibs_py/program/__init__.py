@@ -1,19 +1,47 @@
 """Programs: work tables over tiles, and the executor that runs them."""
 
-from ._executor import Bound, Executable, Hold, guard_arenas, memory_in_use, memory_peak, temporary
+import numpy as np
+
+from ..formats import FORMATS, Format, QuarterArray
+from ..target import Target
+from ._executor import (
+    BoundCall,
+    Executable,
+    Face,
+    Key,
+    Remake,
+    forget_calls,
+    guard_arenas,
+    key_by_identity,
+    key_by_parts,
+    memory_in_use,
+    memory_peak,
+    result_array,
+    result_array_like,
+    temporary,
+    value_words,
+)
 from ._memo import LayoutMemo
-from ._results import result_array, result_array_like
 from .operands import overlaps_itself
 from .results import ResultPool, clear_result_pool, result_pool, result_pool_limit
 
+_DTYPES = {type(f.dtype) for f in FORMATS} | {type(np.dtype(code)) for code in np.typecodes["All"]}
+key_by_identity(Format, Target, *_DTYPES)
+key_by_parts(QuarterArray)
+
 __all__ = [
-    "Bound",
+    "BoundCall",
     "Executable",
-    "Hold",
+    "Face",
+    "Key",
     "LayoutMemo",
+    "Remake",
     "ResultPool",
     "clear_result_pool",
+    "forget_calls",
     "guard_arenas",
+    "key_by_identity",
+    "key_by_parts",
     "memory_in_use",
     "memory_peak",
     "overlaps_itself",
@@ -22,4 +50,5 @@ __all__ = [
     "result_pool",
     "result_pool_limit",
     "temporary",
+    "value_words",
 ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ..config import MOST_RESULT_POOL, settings
 from ..errors import whole
-from . import _results
+from . import _executor as _results
 
 __all__ = ["ResultPool", "clear_result_pool", "result_pool", "result_pool_limit"]
 

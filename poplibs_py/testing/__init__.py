@@ -7,13 +7,11 @@ from ..lazy import submodules_on_demand
 from .assertions import assert_same_bits, assert_within_bound
 from .data import ExactOperands, as_format, exact_operands, exact_sparse_operands, random_operand
 from .exact import codes_of, decode_exact, exact_values, round_exact, values_of
-from .ops import OPS, Op, bound, check, check_exact, exact, reference, replay
+from .ops import bound, check, check_exact, exact, find_op, reference, replay
 from .ulp import error_over_bound, ulp, ulp_distance, ulp_error
 
 __all__ = [
-    "OPS",
     "ExactOperands",
-    "Op",
     "as_format",
     "assert_same_bits",
     "assert_within_bound",
@@ -28,6 +26,7 @@ __all__ = [
     "exact_operands",
     "exact_sparse_operands",
     "exact_values",
+    "find_op",
     "random_operand",
     "reference",
     "replay",

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from ..errors import one_of
 from ..formats import FORMATS, FP32, QuarterArray
+from ..kernels.records import numbers_of
+from ..ops import located
 from ..popsparse import BlockSparseMatrix, dynamic
+from .ops import find_op
 from .strategies import arrays, block_masks, extents, formats, layouts, options, relaid, shapes
 
-__all__ = ["CALLS", "Call", "block_sparse_matrices", "calls"]
+__all__ = ["Call", "block_sparse_matrices", "calls"]
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 """The operands of a call and its keywords."""
@@ -22,7 +23,7 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 _BLOCKS = ((1, 1), (4, 4), (8, 8), (16, 16), (3, 5), (1, 4), (32, 32))
 _NAMES = [f.name for f in FORMATS]
 _EPILOGUE = {"activation": ["relu", "gelu", "silu"], "out_dtype": _NAMES}
-_MASKS = ("none", "zero_upper_triangle", "zero_lower_triangle")
+_MASKS = tuple(numbers_of("mask"))
 _FRONTS = (((), ()), ((2,), (2,)), ((3,), ()), ((), (2,)), ((1,), (3,)), ((2, 1), (1, 3)))
 _VECTORS = ("", "", "", "a", "b", "ab")
 _extent = extents("dot", most=70)
@@ -34,7 +35,7 @@ def calls(op: str) -> SearchStrategy[Call]:
     Parameters
     ----------
     op : str
-        One of `poplibs_py.testing.OPS`.
+        As in `poplibs_py.testing.check`.
 
     Examples
     --------
@@ -45,8 +46,8 @@ def calls(op: str) -> SearchStrategy[Call]:
             operands, keywords = call
             testing.check("matmul", *operands, **keywords)
     """
-    one_of("op", op, tuple(sorted(CALLS)))
-    return CALLS[op]()
+    strategy: SearchStrategy[Call] = located(find_op(op).draws)()
+    return strategy
 
 
 @st.composite
@@ -100,7 +101,8 @@ def _factor(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
 
 
 @st.composite
-def _matmul(draw: st.DrawFn, *, batch: bool = False, acc: bool = False, prepared: bool = False) -> Call:
+def matmul_calls(draw: st.DrawFn, *, batch: bool = False, acc: bool = False, prepared: bool = False) -> Call:
+    """Calls of `poplin.matmul`, or of its kin."""
     m, k, n = (draw(_extent) for _ in range(3))
     fronts, vectors = draw(st.sampled_from(_FRONTS)), draw(st.sampled_from(_VECTORS))
     if batch or prepared:
@@ -122,7 +124,8 @@ def _matmul(draw: st.DrawFn, *, batch: bool = False, acc: bool = False, prepared
 
 
 @st.composite
-def _sparse(draw: st.DrawFn, *, swapped: bool = False) -> Call:
+def sparse_dense_matmul_calls(draw: st.DrawFn, *, swapped: bool = False) -> Call:
+    """Calls of static products, X on the right, or on the left."""
     w = draw(block_sparse_matrices(groups=st.integers(1, 2)))
     n, front = draw(_extent), (w.groups,) if w.groups > 1 else ()
     x = draw(_dense((*front, n, w.shape[0]) if swapped else (*front, w.shape[1], n)))
@@ -130,8 +133,9 @@ def _sparse(draw: st.DrawFn, *, swapped: bool = False) -> Call:
 
 
 @st.composite
-def _dynamic(draw: st.DrawFn, *, swapped: bool = False) -> Call:
-    operands, keywords = draw(_sparse(swapped=swapped))
+def dynamic_sparse_dense_matmul_calls(draw: st.DrawFn, *, swapped: bool = False) -> Call:
+    """Calls of dynamic products, with operands transposed and capacities."""
+    operands, keywords = draw(sparse_dense_matmul_calls(swapped=swapped))
     keywords |= draw(_capacity(operands[swapped]))
     turned = draw(st.integers(0, 1))
     other = [x.T if isinstance(x, BlockSparseMatrix) else x.swapaxes(-1, -2) for x in operands]
@@ -152,29 +156,33 @@ def _layer(draw: st.DrawFn, sides: tuple[int, ...], epilogue: dict[str, Any]) ->
 
 
 @st.composite
-def _grad_w(draw: st.DrawFn) -> Call:
+def sparse_grad_w_calls(draw: st.DrawFn) -> Call:
+    """Calls of `static.sparse_grad_w`."""
     w = draw(block_sparse_matrices(groups=st.integers(1, 2)))
     n, front = draw(_extent), (w.groups,) if w.groups > 1 else ()
     return (w, *(draw(_dense((*front, extent, n))) for extent in w.shape)), draw(options({"out_dtype": _NAMES}))
 
 
 @st.composite
-def _softmax(draw: st.DrawFn) -> Call:
+def bs_softmax_calls(draw: st.DrawFn) -> Call:
+    """Calls of `popsparse.bs_softmax`."""
     x = draw(block_sparse_matrices(moderate=True, groups=st.integers(1, 2)))
-    return (x,), draw(options({"mask": [_MASKS[1], _MASKS[2], list(_MASKS[: x.groups])], "format": _NAMES}))
+    return (x,), draw(options({"mask": [_MASKS[1], _MASKS[2], list(_MASKS[: x.groups])], "out_dtype": _NAMES}))
 
 
 @st.composite
-def _softmax_grad(draw: st.DrawFn) -> Call:
+def bs_softmax_grad_calls(draw: st.DrawFn) -> Call:
+    """Calls of `popsparse.bs_softmax_grad`."""
     y = draw(block_sparse_matrices(moderate=True, groups=st.integers(1, 2)))
     values = draw(arrays(y.blocks.shape, y.format, moderate=True))
     inside = np.where(y.blocks != 0, values, np.zeros((), y.blocks.dtype))  # and zero beyond the edges
     grad = BlockSparseMatrix(y.pattern, inside, y.format, y.scale)
-    return (y, grad.T if y.is_transposed else grad), draw(options({"format": _NAMES}))
+    return (y, grad.T if y.is_transposed else grad), draw(options({"out_dtype": _NAMES}))
 
 
 @st.composite
-def _cast(draw: st.DrawFn) -> Call:
+def cast_calls(draw: st.DrawFn) -> Call:
+    """Calls of `popops.cast`."""
     x: Any = draw(arrays(shapes(2, "cast", most=40), formats()))
     keywords = draw(options({"rounding": ["toward-zero"], "overflow": ["saturate", "nan"]}))
     target = draw(formats(at_most_bits=16))
@@ -186,25 +194,46 @@ def _cast(draw: st.DrawFn) -> Call:
     return (x, target), keywords
 
 
-CALLS: dict[str, Callable[[], SearchStrategy[Call]]] = {
-    "bs_softmax": _softmax,
-    "bs_softmax_grad": _softmax_grad,
-    "cast": _cast,
-    "dense_sparse_matmul": lambda: _sparse(swapped=True),
-    "dense_sparse_matmul_prepared": lambda: _sparse(swapped=True),
-    "dynamic_dense_sparse_matmul": lambda: _dynamic(swapped=True),
-    "dynamic_sparse_dense_matmul": _dynamic,
-    "fully_connected_fwd": lambda: _layer((1,), _EPILOGUE),
-    "fully_connected_grad_a": lambda: _layer((0,), {"out_dtype": _NAMES}),
-    "fully_connected_sparse_grad_w": lambda: _layer((0, 1), {"out_dtype": _NAMES}),
-    "matmul": _matmul,
-    "matmul_acc": lambda: _matmul(acc=True),
-    "matmul_grouped": lambda: _matmul(batch=True),
-    "matmul_grouped_acc": lambda: _matmul(batch=True, acc=True),
-    "matmul_prepared": lambda: _matmul(prepared=True),
-    "matmul_prepared_left": lambda: _matmul(prepared=True),
-    "sparse_dense_matmul": _sparse,
-    "sparse_dense_matmul_prepared": _sparse,
-    "sparse_grad_w": _grad_w,
-}
-"""For each op, what makes its strategy."""
+def matmul_acc_calls() -> SearchStrategy[Call]:
+    """Calls of `poplin.matmul_acc`."""
+    return matmul_calls(acc=True)
+
+
+def matmul_grouped_calls() -> SearchStrategy[Call]:
+    """Calls of `poplin.matmul_grouped`."""
+    return matmul_calls(batch=True)
+
+
+def matmul_grouped_acc_calls() -> SearchStrategy[Call]:
+    """Calls of `poplin.matmul_grouped_acc`."""
+    return matmul_calls(batch=True, acc=True)
+
+
+def matmul_prepared_calls() -> SearchStrategy[Call]:
+    """Calls of `poplin.matmul` that serve for a prepared operand."""
+    return matmul_calls(prepared=True)
+
+
+def dense_sparse_matmul_calls() -> SearchStrategy[Call]:
+    """Calls of `static.dense_sparse_matmul`."""
+    return sparse_dense_matmul_calls(swapped=True)
+
+
+def dynamic_dense_sparse_matmul_calls() -> SearchStrategy[Call]:
+    """Calls of `dynamic.dense_sparse_matmul`."""
+    return dynamic_sparse_dense_matmul_calls(swapped=True)
+
+
+def fully_connected_fwd_calls() -> SearchStrategy[Call]:
+    """Calls of `dynamic.fully_connected_fwd`."""
+    return _layer((1,), _EPILOGUE)
+
+
+def fully_connected_grad_a_calls() -> SearchStrategy[Call]:
+    """Calls of `dynamic.fully_connected_grad_a`."""
+    return _layer((0,), {"out_dtype": _NAMES})
+
+
+def fully_connected_sparse_grad_w_calls() -> SearchStrategy[Call]:
+    """Calls of `dynamic.fully_connected_sparse_grad_w`."""
+    return _layer((0, 1), {"out_dtype": _NAMES})

@@ -1,80 +1,40 @@
 """Every op's reference and bound behind one face.
 
-An op says beside its code what it computes and how wrong it may be: ``reference.py`` and ``bound.py`` in its own
-folder. This table only says where.
+An op says beside its code what it computes and how wrong it may be, and its record in the catalogue says where.
 """
 
 from __future__ import annotations
 
 import contextlib
-import importlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import PoplibsError, UnsupportedError, bad_argument, bad_type, described, one_of
+from ..errors import PoplibsError, bad_argument, bad_type, described
 from ..formats import QuarterArray, format_of
 from ..formats.bounds import Ball
+from ..ops import Op, catalogue, located
 from ..program.record import Listener, Run, start, stop
 from .assertions import assert_same_bits, assert_within_bound, footer, numbers_of
 from .data import as_format
 from .exact_ops import EXACT
 from .replay import Snapshot, decode_call
 
-__all__ = ["OPS", "Op", "bound", "check", "check_exact", "exact", "reference", "replay"]
+__all__ = ["PREPARED", "bound", "check", "check_exact", "exact", "find_op", "reference", "replay"]
 
 
-@dataclass(frozen=True)
-class Op:
-    """Where an op, its reference and its bound live, as ``"module:function"`` below the package."""
-
-    call: str
-    reference: str
-    bound: str
+def _prepared(name: str, record: str, draws: str) -> Op:
+    """An op with an operand that is prepared first: its record is that of the op itself."""
+    return replace(catalogue.get(record, catalogue["poplin.matmul"]), name=f"testing.prepared.{name}", draws=draws)
 
 
-def _own(call: str, bound: str) -> Op:
-    """An op whose bound's centres are the reference."""
-    return Op(call, bound, bound)
-
-
-def _dense(call: str, kin: str) -> Op:
-    return Op(call, f"poplin.matmul.reference:{kin}", f"poplin.matmul.bound:{kin}_bound")
-
-
-_SPARSE = "popsparse.bound:"
-
-OPS: dict[str, Op] = {
-    "bs_softmax": _own("popsparse:bs_softmax", "popsparse.softmax_bound:softmax_call_bound"),
-    "bs_softmax_grad": _own("popsparse:bs_softmax_grad", "popsparse.softmax_bound:softmax_grad_call_bound"),
-    "cast": _own("popops:cast", "popops.bound:cast_bound"),
-    "dense_sparse_matmul": _own("popsparse.static:dense_sparse_matmul", _SPARSE + "dense_sparse_matmul_bound"),
-    "dense_sparse_matmul_prepared": _own("testing.prepared:dense_sparse_matmul_prepared",
-                                         _SPARSE + "dense_sparse_matmul_bound"),
-    "dynamic_dense_sparse_matmul": _own("popsparse.dynamic:dense_sparse_matmul",
-                                        _SPARSE + "dynamic_dense_sparse_matmul_bound"),
-    "dynamic_sparse_dense_matmul": _own("popsparse.dynamic:sparse_dense_matmul",
-                                        _SPARSE + "dynamic_sparse_dense_matmul_bound"),
-    "fully_connected_fwd": _own("popsparse.dynamic:fully_connected_fwd", _SPARSE + "fully_connected_fwd_bound"),
-    "fully_connected_grad_a": _own("popsparse.dynamic:fully_connected_grad_a",
-                                   _SPARSE + "fully_connected_grad_a_bound"),
-    "fully_connected_sparse_grad_w": _own("popsparse.dynamic:fully_connected_sparse_grad_w",
-                                          _SPARSE + "fully_connected_sparse_grad_w_bound"),
-    "matmul": _dense("poplin:matmul", "matmul"),
-    "matmul_acc": _dense("poplin:matmul_acc", "matmul_acc"),
-    "matmul_grouped": _dense("poplin:matmul_grouped", "matmul"),
-    "matmul_grouped_acc": _dense("poplin:matmul_grouped_acc", "matmul_acc"),
-    "matmul_prepared": _dense("testing.prepared:matmul_prepared", "matmul"),
-    "matmul_prepared_left": _dense("testing.prepared:matmul_prepared_left", "matmul"),
-    "sparse_dense_matmul": _own("popsparse.static:sparse_dense_matmul", _SPARSE + "sparse_dense_matmul_bound"),
-    "sparse_dense_matmul_prepared": _own("testing.prepared:sparse_dense_matmul_prepared",
-                                         _SPARSE + "sparse_dense_matmul_bound"),
-    "sparse_grad_w": _own("popsparse.static:sparse_grad_w", _SPARSE + "stored_grad_w_bound"),
-}
-"""The ops that have a bound, by name. Where a bound stands for the reference, its centres are the float64 results."""
+def find_op(name: str) -> Op:
+    """Return the record of an op of the catalogue, or of one of `PREPARED`, by its name or the end of it."""
+    record = PREPARED.get(name) if isinstance(name, str) else None
+    return catalogue.find(name) if record is None else record
 
 
 def bound(op: str, *operands: Any, **keywords: Any) -> Ball:
@@ -83,7 +43,7 @@ def bound(op: str, *operands: Any, **keywords: Any) -> Ball:
     Parameters
     ----------
     op : str
-        One of `OPS`.
+        The op's name, or as much of its end as names one: `"matmul"`, `"static.sparse_dense_matmul"`.
     *operands, **keywords
         The call's own; what does not change the result (threads, memory) is ignored.
 
@@ -93,7 +53,7 @@ def bound(op: str, *operands: Any, **keywords: Any) -> Ball:
         ``centre`` and ``radius``, in the shape of the result.
     """
     with _operands_of(op, operands):
-        found: Ball = _function(_op(op).bound)(*operands, **keywords)
+        found: Ball = located(find_op(op).bound)(*operands, **keywords)
     return found
 
 
@@ -103,7 +63,7 @@ def exact(op: str, *operands: Any, **keywords: Any) -> NDArray[Any]:
     Parameters
     ----------
     op : str
-        One of `OPS`.
+        As in `bound`.
     *operands, **keywords
         The call's own; all values finite, activations that are rational.
 
@@ -112,11 +72,11 @@ def exact(op: str, *operands: Any, **keywords: Any) -> NDArray[Any]:
     >>> exact("matmul", np.float32([[0.5, 3.0]]), np.float32([[1.0], [0.125]]))
     array([[Fraction(7, 8)]], dtype=object)
     """
-    _op(op)
-    if op not in EXACT:
+    name = find_op(op).name
+    if name not in EXACT:
         raise bad_argument("op", op, "one whose results are fractions: " + ", ".join(map(repr, sorted(EXACT))))
     with _operands_of(op, operands):
-        return EXACT[op](*operands, **keywords)
+        return EXACT[name](*operands, **keywords)
 
 
 def reference(op: str, *operands: Any, **keywords: Any) -> NDArray[Any]:
@@ -125,12 +85,12 @@ def reference(op: str, *operands: Any, **keywords: Any) -> NDArray[Any]:
     Parameters
     ----------
     op : str
-        One of `OPS`.
+        As in `bound`.
     *operands, **keywords
         The call's own.
     """
     with _operands_of(op, operands):
-        found = _function(_op(op).reference)(*operands, **keywords)
+        found = located(find_op(op).reference)(*operands, **keywords)
     return found.centre if isinstance(found, Ball) else np.asarray(found)
 
 
@@ -140,7 +100,7 @@ def check(op: str, *operands: Any, kernel: str | None = None, **keywords: Any) -
     Parameters
     ----------
     op : str
-        One of `OPS`.
+        As in `bound`.
     *operands, **keywords
         The call's own.
     kernel : str, optional
@@ -192,7 +152,7 @@ def _checked(op: str, operands: tuple[Any, ...], keywords: dict[str, Any], kerne
              verdict: Callable[..., None]) -> Any:
     call = Snapshot.of(op, operands, keywords)  # before the call: it may write to its operands
     ball = bound(op, *operands, **keywords)
-    got = _function(_op(op).call)(*operands, **keywords)
+    got = find_op(op).face(*operands, **keywords)
     try:
         verdict(got, ball, fmt=keywords.get("out_dtype"))
     except AssertionError as failure:
@@ -208,7 +168,7 @@ def _kernels(call: Snapshot) -> str | None:
     start(listener)
     try:
         op, operands, keywords = call.again()
-        _function(_op(op).call)(*operands, **keywords)
+        find_op(op).face(*operands, **keywords)
     except Exception:  # what fails already may fail in any way
         return None
     finally:
@@ -234,14 +194,14 @@ def _operands_of(op: str, operands: tuple[Any, ...]) -> Iterator[None]:
         raise bad_type("operands", got, f"operands and keywords that {op} takes ({described(str(error))})") from error
 
 
-def _op(name: str) -> Op:
-    one_of("op", name, tuple(sorted(OPS)))
-    return OPS[name]
-
-
-def _function(path: str) -> Any:
-    module, _, name = path.partition(":")
-    try:
-        return getattr(importlib.import_module(f"{__name__.split('.')[0]}.{module}"), name)
-    except (ImportError, AttributeError) as error:
-        raise UnsupportedError(f"{path} is not in this build") from error
+PREPARED: dict[str, Op] = {
+    record.name.rpartition(".")[2]: record for record in (
+        _prepared("matmul_prepared", "poplin.matmul", "testing.calls:matmul_prepared_calls"),
+        _prepared("matmul_prepared_left", "poplin.matmul", "testing.calls:matmul_prepared_calls"),
+        _prepared("sparse_dense_matmul_prepared", "popsparse.static.sparse_dense_matmul",
+                  "testing.calls:sparse_dense_matmul_calls"),
+        _prepared("dense_sparse_matmul_prepared", "popsparse.static.dense_sparse_matmul",
+                  "testing.calls:dense_sparse_matmul_calls"),
+    )
+}  # fmt: skip
+"""Ops with an operand that is prepared just before, under the op's own record."""

@@ -37,33 +37,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "formats/formats.h"
 #include "kernels/abi.h"
-
-#define POP_IEEE 0          /* the highest exponent holds infinities and NaNs */
-#define POP_NAN_ONLY 1      /* all ones is NaN, no infinities (OCP E4M3) */
-#define POP_NEGATIVE_ZERO 2 /* minus zero's code is the one NaN, no infinities (F143, F152) */
-
-typedef struct pop_format {
-    int32_t exponent_bits, mantissa_bits, bias;
-    int32_t specials;
-    int32_t subnormals; /* 0 where exponent zero holds only zero */
-} pop_format;
-
-static const pop_format POP_F32 = {8, 23, 127, POP_IEEE, 1};
-static const pop_format POP_F16 = {5, 10, 15, POP_IEEE, 1};
-static const pop_format POP_BF16 = {8, 7, 127, POP_IEEE, 1};
-static const pop_format POP_F143 = {4, 3, 8, POP_NEGATIVE_ZERO, 1};
-static const pop_format POP_F152 = {5, 2, 16, POP_NEGATIVE_ZERO, 1};
-static const pop_format POP_E4M3 = {4, 3, 7, POP_NAN_ONLY, 1};
-static const pop_format POP_E5M2 = {5, 2, 15, POP_IEEE, 1};
-
-#define POP_NEAREST_EVEN 0
-#define POP_TOWARD_ZERO 1
-#define POP_STOCHASTIC 2
-
-#define POP_SATURATE 0
-#define POP_OVERFLOW_NAN 1
-#define POP_OVERFLOW_INFINITY 2 /* POP_IEEE formats only */
 
 /* The format whose values are 2^scale times those of `f`. */
 POP_INLINE pop_format pop_scaled(pop_format f, int scale)

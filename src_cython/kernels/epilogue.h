@@ -8,22 +8,10 @@
 #include "kernels/convert.h"
 #include "kernels/transpose.h"
 
-#define POP_ACTIVATION_NONE 0
-#define POP_ACTIVATION_RELU 1
-#define POP_ACTIVATION_GELU 2
-#define POP_ACTIVATION_SILU 3
 #define POP_EPILOGUE_LINE 64
 
-typedef struct pop_epilogue {
-    const pop_format *format; /* of the output; kernels made for one format do not look */
-    int64_t overflow;         /* POP_SATURATE, POP_OVERFLOW_NAN or POP_OVERFLOW_INFINITY */
-    int64_t activation;
-    float alpha, beta;        /* with beta zero the old output is not read */
-    const float *bias;        /* one number per column, or NULL */
-    const float *row_bias;    /* one number per row, or NULL */
-    char *out;
-    int64_t out_row, out_col; /* bytes from a row, from a column of the output to the next */
-} pop_epilogue;
+#define POP_RECORDS "records/epilogue.def"
+#include "records/structs.h"
 
 /* Apply to rows x cols sums, `sums_row` numbers from a row to the next. bias, row_bias and out start at the first of them. */
 typedef void (*pop_epilogue_kernel)(const pop_epilogue *e, const float *sums, int64_t sums_row, int64_t rows,
@@ -159,12 +147,13 @@ POP_INLINE void pop_epilogue_rows(const pop_format *f, const pop_epilogue *e, co
                               e->out_col, cols - col < POP_EPILOGUE_LINE ? cols - col : POP_EPILOGUE_LINE);
 }
 
-#define POP_EPILOGUE(name, layout) \
+/* Of a format of 1 byte the layout is the compiler's to know, and the bias, which carries the scale, the call's. */
+#define POP_EPILOGUE_SCALED(name, layout) \
     static void pop_epilogue_##name(const pop_epilogue *e, const float *sums, int64_t sums_row, int64_t rows, \
                                     int64_t cols) \
     { \
         pop_format f = layout; \
-        f.bias = e->format->bias; /* FP8's scale */ \
+        f.bias = e->format->bias; \
         pop_epilogue_rows(&f, e, sums, sums_row, rows, cols); \
     }
 #define POP_EPILOGUE_PLAIN(name, layout) \
@@ -173,21 +162,15 @@ POP_INLINE void pop_epilogue_rows(const pop_format *f, const pop_epilogue *e, co
     { \
         pop_epilogue_rows(&layout, e, sums, sums_row, rows, cols); \
     }
-POP_EPILOGUE_PLAIN(f32, POP_F32)
-POP_EPILOGUE_PLAIN(f16, POP_F16)
-POP_EPILOGUE_PLAIN(bf16, POP_BF16)
-POP_EPILOGUE(f143, POP_F143)
-POP_EPILOGUE(f152, POP_F152)
-POP_EPILOGUE(e4m3, POP_E4M3)
-POP_EPILOGUE(e5m2, POP_E5M2)
-POP_EPILOGUE_PLAIN(custom, *e->format)
+#define POP_EPILOGUE_4 POP_EPILOGUE_PLAIN
+#define POP_EPILOGUE_2 POP_EPILOGUE_PLAIN
+#define POP_EPILOGUE_1 POP_EPILOGUE_SCALED
+#define POP_EPILOGUE(bytes, constant, function, ...) POP_EPILOGUE_##bytes(function, POP_##constant)
+POP_FORMATS(POP_EPILOGUE)
+POP_EPILOGUE_PLAIN(any, *e->format)
 
-#define POP_EPILOGUE_ROW(format, name) \
-    {"epilogue", "float32->" format, "epilogue_" #name, POP_FUNCTION(pop_epilogue_##name), {1, 1, 1}, {1, 64, 1}, \
-     POP_CONSISTENT}
-static const pop_kernel POP_EPILOGUE_KERNELS[] = {
-    POP_EPILOGUE_ROW("float32", f32), POP_EPILOGUE_ROW("float16", f16), POP_EPILOGUE_ROW("bfloat16", bf16),
-    POP_EPILOGUE_ROW("f143", f143), POP_EPILOGUE_ROW("f152", f152), POP_EPILOGUE_ROW("e4m3", e4m3),
-    POP_EPILOGUE_ROW("e5m2", e5m2), POP_EPILOGUE_ROW("custom", custom),
-};
+#define POP_EPILOGUE_ROW(bytes, constant, function, format, ...) \
+    {"epilogue", "float32->" format, "epilogue_" #function, POP_FUNCTION(pop_epilogue_##function), {1, 1, 1}, {1, 64, 1}, \
+     POP_CONSISTENT},
+static const pop_kernel POP_EPILOGUE_KERNELS[] = {POP_FORMATS(POP_EPILOGUE_ROW) POP_EPILOGUE_ROW(0, , any, "any")};
 #endif

@@ -1,19 +1,11 @@
 # The kernels of products as frames call them: see dot/dot.h and epilogue.h.
-from libc.stdint cimport int64_t, uint16_t
+from libc.stdint cimport int64_t, uint16_t, uint32_t
+
+from pop_records cimport pop_dot_block, pop_epilogue, pop_format
 
 cdef extern from "kernels/dot/dot.h" nogil:
-    ctypedef struct pop_format:
-        int bias
     void pop_prefetch(const char *source, int64_t bytes)
     int pop_all_finite(const pop_format *format, int64_t bytes, const void *source, int64_t n)
-    ctypedef struct pop_dot_block:
-        const char *a
-        const char *b
-        float *c
-        int64_t a_row, a_cell, b_cell, b_col, c_row, rows, cols, cells, a_low, b_low, skip_lows, accumulate
-        const char *a_next
-        const float *c_next
-        int64_t a_next_rows, c_next_rows, a_next_row, a_next_step
     ctypedef void (*pop_dot_multiply)(const pop_dot_block *block) noexcept nogil
     ctypedef void (*pop_dot_decode)(const pop_format *format, const void *source, void *to, void *low,
                                     int64_t n) noexcept nogil
@@ -21,17 +13,10 @@ cdef extern from "kernels/dot/dot.h" nogil:
                                        int64_t cell) noexcept nogil
     ctypedef void (*pop_dot_hook)() noexcept nogil
     ctypedef void (*pop_dot_round)(float *sums, int64_t n) noexcept nogil
+    ctypedef void (*pop_dot_round_at_random)(float *sums, int64_t n, const uint32_t *words) noexcept nogil
     ctypedef void (*pop_dot_interleave)(const uint16_t *even, const uint16_t *odd, uint16_t *to, int64_t n) noexcept nogil
 
 cdef extern from "kernels/epilogue.h" nogil:
-    ctypedef struct pop_epilogue:
-        const pop_format *format
-        int64_t overflow, activation
-        float alpha, beta
-        const float *bias
-        const float *row_bias
-        char *out
-        int64_t out_row, out_col
     ctypedef void (*pop_epilogue_kernel)(const pop_epilogue *e, const float *sums, int64_t sums_row, int64_t rows,
                                          int64_t cols) noexcept nogil
     void pop_scatter(int64_t bytes, const char *source, int64_t source_step, char *to, int64_t to_step, int64_t n)

@@ -11,87 +11,44 @@ from libc.string cimport memset
 
 from kernels.products cimport (
     pop_all_finite,
-    pop_dot_block,
     pop_dot_decode,
     pop_dot_hook,
     pop_dot_interleave,
     pop_dot_multiply,
     pop_dot_round,
     pop_dot_transpose,
-    pop_epilogue,
     pop_epilogue_kernel,
-    pop_format,
     pop_prefetch,
     pop_scatter,
 )
+from pop_records cimport (
+    POP_MODE_ALONG,
+    POP_MODE_DIRECT,
+    POP_MODE_LINES,
+    POP_MODE_PREPARED,
+    POP_MODE_TURNED,
+    POP_SUMS_BLOCK,
+    POP_SUMS_IN_PLACE,
+    POP_SUMS_TILE,
+    pop_dot_block,
+    pop_epilogue,
+    pop_format,
+)
+from pop_records cimport pop_matmul_item as Item
+from pop_records cimport pop_matmul_side as Side
+from pop_records cimport pop_matmul_spec as Spec
 from program.program cimport pop_tile
 
-import numpy as np
+from poplibs_py.kernels.records import choice, dtype_of
 
-# How an operand reaches the kernel, and where the sums are kept until the depth is done.
-cpdef enum Mode:
-    DIRECT = 0  # read where it lies
-    LINES = 1  # A: rows of cells along the depth. B: lines of cells across the columns
-    TURNED = 2  # the other way round from how it lies: the source is contiguous in the other direction
-    PREPARED = 3  # packed by an earlier call
-    ALONG = 4  # B for kernels of the dot form: columns of cells along the depth
+cdef extern from *:
+    """
+    #define POP_RECORDS "records/matmul.def"
+    #include "records/structs.h"
+    """
 
-cpdef enum Sums:
-    IN_PLACE = 0  # in the output
-    TILE = 1  # in a tile of the kernel's size: the depth is one block
-    BLOCK = 2  # in a block of scratch: the depth is the inner loop
-
-cdef struct Side:
-    int64_t mode, decode, format, item
-    int64_t operand
-    int64_t line, step  # bytes from a line to the next, from an element of a line to the next
-    int64_t at  # of its panels in the scratch
-    int64_t low  # bytes from a panel to that of the low parts; 0 where numbers have one part
-    int64_t stage_low  # the same for its lines in the stage
-    int64_t gather_at  # of gathered codes in the stage, behind those lines
-    int64_t scales  # operand of the scales' exponents; -1 where the format's record says all
-    int64_t scale_line, scale_step  # bytes from a block's exponent to the next, across lines and along them
-    int64_t block_lines, block_steps  # extent of a block that shares a scale
-
-cdef struct Spec:
-    Side a, b
-    int64_t fallback  # another Spec, for operands that are not finite
-    int64_t multiply, transpose, interleave, epilogue, round_sums
-    int64_t begin, end  # what the kernel wants called before and after an item
-    int64_t skip_lows  # leave out the product of the low parts
-    int64_t elements  # of a cell: 1 FP32, 2 BF16
-    int64_t depth, depth_grain, row_grain
-    int64_t rows_at_once, cols_at_once  # the kernel's block
-    int64_t mc, nc, kc  # rows of a block of sums, columns and depth of the packed blocks
-    int64_t packed_rows  # rows of A packed at once
-    int64_t round_depth  # depth between two roundings of the sums, where there is a rounding kernel
-    int64_t sums, sums_at, sums_row, stage_at, bias_at
-    int64_t pitch  # bytes of a packed row of A, or of a packed line of A where A is turned
-    int64_t prepared_cells  # of the whole depth of a prepared panel
-    int64_t finish  # whether the epilogue is wanted when the sums are in place
-    int64_t look_ahead  # whether to ask for operands and sums before the kernel needs them
-    int64_t out_row, out_col, out_format, overflow, activation
-    int64_t bias_decode, bias_item, bias_step, bias_format, bias_per_row
-    double alpha, beta
-
-cdef struct Item:
-    int64_t spec, a, b, out, bias, m, n, first_row, first_col, a_scale, b_scale
-
-ITEM = np.dtype([(name, np.int64) for name in (
-    "spec", "a", "b", "out", "bias", "m", "n", "first_row", "first_col", "a_scale", "b_scale")])
-_SIDE = [(name, np.int64) for name in (
-    "mode", "decode", "format", "item", "operand", "line", "step", "at", "low", "stage_low", "gather_at", "scales", "scale_line",
-    "scale_step", "block_lines", "block_steps")]
-SPEC = np.dtype(
-    [("a", _SIDE), ("b", _SIDE)]
-    + [(name, np.int64) for name in (
-        "fallback", "multiply", "transpose", "interleave", "epilogue", "round_sums", "begin", "end", "skip_lows", "elements",
-        "depth", "depth_grain", "row_grain", "rows_at_once", "cols_at_once", "mc", "nc", "kc", "packed_rows", "round_depth",
-        "sums", "sums_at", "sums_row", "stage_at", "bias_at", "pitch",
-        "prepared_cells", "finish", "look_ahead", "out_row", "out_col", "out_format", "overflow", "activation", "bias_decode",
-        "bias_item", "bias_step", "bias_format", "bias_per_row")]
-    + [("alpha", np.float64), ("beta", np.float64)])
-assert ITEM.itemsize == sizeof(Item) and SPEC.itemsize == sizeof(Spec)
+ITEM, SPEC = dtype_of("pop_matmul_item"), dtype_of("pop_matmul_spec")
+Mode, Sums = choice("Mode"), choice("Sums")
 
 
 cdef inline int64_t smaller(int64_t x, int64_t y) noexcept nogil:
@@ -227,7 +184,7 @@ cdef void pack_across(const Spec *p, const Source *s, int64_t k, int64_t depth, 
 cdef inline void pack_panel(const Spec *p, const Source *s, int64_t col, int64_t width, int64_t k, int64_t depth, char *to,
                             char *stage) noexcept nogil:
     """Lines of cells across as many columns as the kernel takes at once."""
-    if p.b.mode == LINES:
+    if p.b.mode == POP_MODE_LINES:
         pack_lines(p, s, k, depth, col, width, to, p.b.low, 4 * p.cols_at_once, stage)
     else:
         pack_turned(p, s, col, width, k, depth, to, p.b.low, 4 * p.cols_at_once, stage)
@@ -237,7 +194,7 @@ cdef void pack_b(const Spec *p, const Source *s, int64_t col, int64_t cols, int6
                  char *stage) noexcept nogil:
     """Panels, one after another."""
     cdef int64_t j, cells = rounded(depth, p.depth_grain) // p.elements
-    if p.b.mode == ALONG:
+    if p.b.mode == POP_MODE_ALONG:
         pack_rows(p, s, col, cols, k, depth, to, p.b.low, 4 * cells, stage)
         return
     for j from 0 <= j < cols by p.cols_at_once:
@@ -272,7 +229,7 @@ cdef inline void rows_ahead(Walk *w, int64_t row, int64_t rows, int64_t k, int64
     """
     cdef const Spec *p = w.p
     w.a_next_rows = 0
-    if p.look_ahead and p.a.step == p.a.item and (p.a.mode == LINES or nb > p.cols_at_once):
+    if p.look_ahead and p.a.step == p.a.item and (p.a.mode == POP_MODE_LINES or nb > p.cols_at_once):
         w.block.a_next = w.a.base + row * p.a.line + k * p.a.step
         w.block.a_next_row, w.block.a_next_step = p.a.line, 16 * p.elements * p.a.step
         w.a_next_rows = rows
@@ -298,13 +255,13 @@ cdef void multiply_block(Walk *w, const char *a, int64_t mb, int64_t nb, bint la
             t.a = a + first * t.a_row
             t.rows = end - first
             out = w.out + first * p.out_row + j * p.out_col
-            if p.sums == IN_PLACE:
+            if p.sums == POP_SUMS_IN_PLACE:
                 t.c = <float *>out
                 if p.look_ahead and end < mb:
                     sums_ahead(t, out + t.rows * p.out_row, smaller(p.rows_at_once, mb - end))
                 elif p.look_ahead:
                     sums_ahead(t, w.out + (j + t.cols) * p.out_col, smaller(p.rows_at_once, mb) if j + t.cols < nb else 0)
-            elif p.sums == TILE:
+            elif p.sums == POP_SUMS_TILE:
                 t.c = w.sums
             else:
                 t.c = w.sums + first * p.sums_row + j
@@ -312,7 +269,7 @@ cdef void multiply_block(Walk *w, const char *a, int64_t mb, int64_t nb, bint la
             (<pop_dot_multiply>p.multiply)(t)
             t.a_next += t.a_next_rows * t.a_next_row
             left -= t.a_next_rows
-            if p.sums == TILE or (p.sums == IN_PLACE and last and p.finish):
+            if p.sums == POP_SUMS_TILE or (p.sums == POP_SUMS_IN_PLACE and last and p.finish):
                 w.e.out = out
                 w.e.bias = w.bias + j if w.bias != NULL else NULL
                 w.e.row_bias = w.row_bias + first if w.row_bias != NULL else NULL
@@ -335,12 +292,12 @@ cdef void take_b(Walk *w, const Item *item, const pop_tile *tile, int64_t j, int
     w.block.b_cell = 4 * p.cols_at_once
     w.block.b_col = 4 * cells
     w.b_next = cells * w.block.b_cell
-    if p.b.mode == DIRECT:
+    if p.b.mode == POP_MODE_DIRECT:
         w.block.b_cell = p.b.line * p.elements
         w.block.b_col = p.b.step
         w.b_next = p.cols_at_once * p.b.step
         w.b_panel = w.b.base + k * p.b.line + j * p.b.step
-    elif p.b.mode == PREPARED:
+    elif p.b.mode == POP_MODE_PREPARED:
         w.b_next = p.prepared_cells * w.block.b_cell
         w.b_panel = w.b.base + prepared_at(p, item.first_col + j, k)
     else:
@@ -354,18 +311,18 @@ cdef const char *take_a(Walk *w, const Item *item, const pop_tile *tile, int64_t
     cdef const Spec *p = w.p
     cdef char *to = tile.scratch + p.a.at
     cdef char *stage = tile.scratch + p.stage_at
-    if p.a.mode == DIRECT:
+    if p.a.mode == POP_MODE_DIRECT:
         w.block.a_row = p.a.line
         w.block.a_cell = p.a.step * p.elements
         return w.a.base + i * p.a.line + k * p.a.step
-    if p.a.mode == TURNED and p.row_grain == 1:
+    if p.a.mode == POP_MODE_TURNED and p.row_grain == 1:
         w.block.a_row = 4
         w.block.a_cell = p.pitch
         pack_lines(p, &w.a, k, kb, i, mb, to, p.a.low, p.pitch, stage)
         return to
     w.block.a_row = p.pitch
     w.block.a_cell = 4
-    if p.a.mode == LINES:
+    if p.a.mode == POP_MODE_LINES:
         pack_rows(p, &w.a, i, mb, k, kb, to, p.a.low, p.pitch, stage)
     else:
         pack_across(p, &w.a, k, kb, i, mb, to, p.a.low, p.pitch, stage)
@@ -390,14 +347,14 @@ cdef bint finite(const Source *s, int64_t lines, int64_t steps) noexcept nogil:
 cdef void open_sources(Walk *w, const Spec *p, const Item *item, const pop_tile *tile) noexcept nogil:
     cdef const signed char *a_scales = NULL
     cdef const signed char *b_scales = NULL
-    cdef bint a_by_rows = p.a.mode == DIRECT or p.a.mode == LINES
-    cdef bint b_by_rows = p.b.mode != TURNED and p.b.mode != ALONG
+    cdef bint a_by_rows = p.a.mode == POP_MODE_DIRECT or p.a.mode == POP_MODE_LINES
+    cdef bint b_by_rows = p.b.mode != POP_MODE_TURNED and p.b.mode != POP_MODE_ALONG
     if p.a.scales >= 0:
         a_scales = <const signed char *>tile.operands[p.a.scales] + item.a_scale
     if p.b.scales >= 0:
         b_scales = <const signed char *>tile.operands[p.b.scales] + item.b_scale
     open_source(&w.a, &p.a, tile.operands[p.a.operand] + item.a, a_scales, item.first_row, 0, a_by_rows)
-    open_source(&w.b, &p.b, tile.operands[p.b.operand] + (0 if p.b.mode == PREPARED else item.b), b_scales, 0,
+    open_source(&w.b, &p.b, tile.operands[p.b.operand] + (0 if p.b.mode == POP_MODE_PREPARED else item.b), b_scales, 0,
                 item.first_col, b_by_rows)
 
 
@@ -405,8 +362,9 @@ cdef bint may_split(const Item *item, const pop_tile *tile, const Spec *p) noexc
     """Whether both operands are finite, so that numbers may be split in parts: infinity times a part of zero is NaN."""
     cdef Walk w
     open_sources(&w, p, item, tile)
-    return (finite(&w.a, p.depth, item.m) if p.a.mode == TURNED else finite(&w.a, item.m, p.depth)) and (
-        finite(&w.b, item.n, p.depth) if p.b.mode == TURNED or p.b.mode == ALONG else finite(&w.b, p.depth, item.n))
+    cdef bint b_by_columns = p.b.mode == POP_MODE_TURNED or p.b.mode == POP_MODE_ALONG
+    return (finite(&w.a, p.depth, item.m) if p.a.mode == POP_MODE_TURNED else finite(&w.a, item.m, p.depth)) and (
+        finite(&w.b, item.n, p.depth) if b_by_columns else finite(&w.b, p.depth, item.n))
 
 
 cdef void start(Walk *w, const Spec *p, const Item *item, const pop_tile *tile) noexcept nogil:
@@ -415,7 +373,7 @@ cdef void start(Walk *w, const Spec *p, const Item *item, const pop_tile *tile) 
     open_sources(w, p, item, tile)
     w.block.a_low, w.block.b_low, w.block.skip_lows = p.a.low, p.b.low, p.skip_lows
     w.sums = <float *>(tile.scratch + p.sums_at)
-    w.block.c_row = p.out_row // 4 if p.sums == IN_PLACE else p.sums_row
+    w.block.c_row = p.out_row // 4 if p.sums == POP_SUMS_IN_PLACE else p.sums_row
     w.e.format = <const pop_format *>p.out_format
     w.e.overflow, w.e.activation = p.overflow, p.activation
     w.e.alpha, w.e.beta = p.alpha, p.beta
@@ -456,12 +414,12 @@ cdef void rectangle(Walk *w, const Item *item, const pop_tile *tile) noexcept no
     """The three outer loops: blocks of columns, of depth, of rows."""
     cdef const Spec *p = w.p
     cdef int64_t i, j, k, mb, nb, kb
-    cdef char *out = tile.operands[2] + item.out
+    cdef char *out = tile.operands[2 + p.out_skip] + item.out
     for j from 0 <= j < item.n by p.nc:
         nb = smaller(p.nc, item.n - j)
         if p.bias_decode and not p.bias_per_row:
             take_bias(w, item, tile, j, nb)
-        if p.sums == BLOCK:
+        if p.sums == POP_SUMS_BLOCK:
             blocks_of_rows(w, item, tile, j, nb)
             continue
         k = 0
@@ -523,7 +481,7 @@ cdef void blocks_of_rows(Walk *w, const Item *item, const pop_tile *tile, int64_
             k += kb
             if k >= p.depth:
                 break
-        w.e.out = tile.operands[2] + item.out + i * p.out_row + j * p.out_col
+        w.e.out = tile.operands[2 + p.out_skip] + item.out + i * p.out_row + j * p.out_col
         w.e.bias, w.e.row_bias = w.bias, w.row_bias
         (<pop_epilogue_kernel>p.epilogue)(&w.e, w.sums, p.sums_row, mb, nb)
 

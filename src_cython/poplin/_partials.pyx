@@ -1,51 +1,75 @@
-"""What happens to a modelled machine's partial sums after the tiles have made them: reduce, add in place, cast out.
+"""What happens to a modelled machine's partial sums after the tiles have made them: round, reduce, add in place, cast out.
 
-Partial sums are FP32 numbers that hold values of the plan's types: a kernel rounds them where that type is half.
+Partial sums are FP32 numbers that hold values of the plan's types: a kernel rounds them where that type is half. They lie
+in the program's workspace. Items name operands by number and places in them by bytes.
 """
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.string cimport memset
 
-from kernels.products cimport pop_dot_round, pop_epilogue, pop_epilogue_kernel, pop_format
+from kernels.products cimport pop_dot_round, pop_dot_round_at_random, pop_epilogue_kernel
+from pop_records cimport (
+    pop_epilogue,
+    pop_format,
+    pop_partials_clear,
+    pop_partials_finish,
+    pop_partials_reduce,
+    pop_partials_round,
+)
 from program.program cimport pop_tile
 
-import numpy as np
+from poplibs_py.kernels.records import dtype_of
 
-cdef struct Reduce:
-    int64_t first, to, count  # first partial, first sum, and how many sums this item makes
-    int64_t fan_in, step  # partials of a sum, and numbers from one to the next
-    int64_t accumulate  # start from what the result holds
-    int64_t rounding  # address of a rounding kernel, or 0
+cdef extern from "kernels/random/aox.h" nogil:
+    ctypedef struct pop_aox:
+        pass
+    void pop_aox_open(pop_aox *stream, uint64_t seed, uint32_t modifier, uint32_t substream, uint64_t row)
+    void pop_aox_read(pop_aox *stream, int64_t first, int64_t n, uint32_t *words)
+    int POP_AOX_ROW_WORDS
 
-cdef struct Finish:
-    int64_t first, row, out, rows, cols  # sums: first number, numbers of a row; out: bytes to the first element
-    int64_t out_row, out_col, format, overflow, epilogue
+cdef extern from "kernels/cast/cast.h" nogil:
+    int POP_CAST_SUBSTREAM
 
-REDUCE = np.dtype([(name, np.int64) for name in ("first", "to", "count", "fan_in", "step", "accumulate", "rounding")])
-FINISH = np.dtype([(name, np.int64) for name in (
-    "first", "row", "out", "rows", "cols", "out_row", "out_col", "format", "overflow", "epilogue")])
-assert REDUCE.itemsize == sizeof(Reduce) and FINISH.itemsize == sizeof(Finish)
+cdef extern from *:
+    """
+    #define POP_RECORDS "records/partials.def"
+    #include "records/structs.h"
+    """
+
+CLEAR, REDUCE = dtype_of("pop_partials_clear"), dtype_of("pop_partials_reduce")
+ROUND, FINISH = dtype_of("pop_partials_round"), dtype_of("pop_partials_finish")
 
 cdef enum:
     BLOCK = 256
+    WORDS = 1024
+
+
+cdef void clear(const void *given, const pop_tile *tile) noexcept nogil:
+    """Zeros, for sums that no tile makes."""
+    cdef const pop_partials_clear *item = <const pop_partials_clear *>given
+    memset(tile.operands[item.operand] + item.first, 0, item.bytes)
 
 
 cdef void reduce(const void *given, const pop_tile *tile) noexcept nogil:
-    """Operand 1 from operand 0: each sum adds its partials in ascending order, in FP32, and is rounded once."""
-    cdef const Reduce *item = <const Reduce *>given
-    cdef const float *source
+    """Each sum adds its partials in ascending order, in FP32, and is rounded once. It may take the place of its first."""
+    cdef const pop_partials_reduce *item = <const pop_partials_reduce *>given
+    cdef const char *source
+    cdef const float *partial
     cdef float *to
     cdef float total[BLOCK]
     cdef int64_t at, j, n, _
     for at from 0 <= at < item.count by BLOCK:
         n = item.count - at if item.count - at < BLOCK else BLOCK
-        source = <const float *>tile.operands[0] + item.first + at
-        to = <float *>tile.operands[1] + item.to + at
+        source = tile.operands[item.operand] + item.first + 4 * at
+        to = <float *>(tile.operands[item.operand] + item.to + 4 * at)
+        partial = <const float *>source
         for j in range(n):
-            total[j] = source[j]
+            total[j] = partial[j]
         for _ in range(1, item.fan_in):
             source += item.step
+            partial = <const float *>source
             for j in range(n):
-                total[j] += source[j]
+                total[j] += partial[j]
         if item.accumulate:
             if item.rounding:
                 (<pop_dot_round>item.rounding)(total, n)
@@ -57,19 +81,36 @@ cdef void reduce(const void *given, const pop_tile *tile) noexcept nogil:
             to[j] = total[j]
 
 
+cdef void round_at_random(const void *given, const pop_tile *tile) noexcept nogil:
+    """Sums in place, each rounded up or down at random: with the bits of a `cast` of them all."""
+    cdef const pop_partials_round *item = <const pop_partials_round *>given
+    cdef uint64_t seed = (<const uint64_t *>tile.operands[item.seed])[0] + <uint64_t>item.draw
+    cdef float *sums = <float *>(tile.operands[item.operand] + item.first)
+    cdef uint32_t words[WORDS]
+    cdef pop_aox stream
+    cdef int64_t at, n
+    pop_aox_open(&stream, seed, 0, POP_CAST_SUBSTREAM, item.place // POP_AOX_ROW_WORDS)
+    for at from 0 <= at < item.count by WORDS:
+        n = item.count - at if item.count - at < WORDS else WORDS
+        pop_aox_read(&stream, item.place + at, n, words)
+        (<pop_dot_round_at_random>item.rounding)(sums + at, n, words)
+
+
 cdef void finish(const void *given, const pop_tile *tile) noexcept nogil:
-    """Operand 1, in its own format and strides, from the sums of operand 0."""
-    cdef const Finish *item = <const Finish *>given
+    """The result, in its own format and strides, from sums."""
+    cdef const pop_partials_finish *item = <const pop_partials_finish *>given
+    cdef const float *sums = <const float *>(tile.operands[item.operand] + item.first)
     cdef pop_epilogue e
     e.format = <const pop_format *>item.format
     e.overflow, e.activation = item.overflow, 0
     e.alpha, e.beta = 1.0, 0.0
     e.bias = e.row_bias = NULL
-    e.out = tile.operands[1] + item.out
+    e.out = tile.operands[item.to] + item.out
     e.out_row, e.out_col = item.out_row, item.out_col
-    (<pop_epilogue_kernel>item.epilogue)(&e, <const float *>tile.operands[0] + item.first, item.row, item.rows,
-                                         item.cols)
+    (<pop_epilogue_kernel>item.epilogue)(&e, sums, item.row, item.rows, item.cols)
 
 
+CLEAR_VERTEX = <size_t>&clear
 REDUCE_VERTEX = <size_t>&reduce
+ROUND_VERTEX = <size_t>&round_at_random
 FINISH_VERTEX = <size_t>&finish

@@ -1,4 +1,4 @@
-"""The executor: runs a program's compute sets over threads, with the GIL released.
+"""The executor: runs a program's compute sets over threads, with the GIL released; results; the call cache.
 
 The only module with threads. Arrays come in as NumPy arrays of any dtype (bit patterns are all that kernels see), so
 the NumPy C interface is used for their addresses.
@@ -6,7 +6,7 @@ the NumPy C interface is used for their addresses.
 
 cimport cython
 cimport numpy as cnp
-from cpython.ref cimport Py_INCREF, Py_XDECREF, PyObject, PyTypeObject
+from cpython.ref cimport Py_INCREF, PyObject, PyTypeObject
 from libc.stdint cimport int64_t, uint16_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
@@ -17,7 +17,7 @@ import math
 
 import numpy as np
 
-from ..errors import bad_argument
+from poplibs_py.errors import bad_argument
 
 cnp.import_array()
 
@@ -40,8 +40,12 @@ cdef extern from "numpy/arrayobject.h":
     object PyArray_NewFromDescr(PyTypeObject *kind, cnp.dtype dtype, int axes, cnp.npy_intp *extents,
                                 cnp.npy_intp *strides, void *data, int flags, PyObject *like)  # takes dtype's reference
 
-cdef extern from "Python.h":
-    PyObject *PyWeakref_NewRef(PyObject *owner, PyObject *callback) except NULL
+cdef extern from "time.h" nogil:
+    struct timespec:
+        int64_t tv_sec
+        long tv_nsec
+    int CLOCK_MONOTONIC
+    int clock_gettime(int clock, timespec *now)
 
 cdef extern from "pthread.h" nogil:
     int pthread_atfork(void (*prepare)() noexcept nogil, void (*parent)() noexcept nogil,
@@ -76,7 +80,7 @@ cdef class Block:
 
 
 cdef enum:
-    MOST_AXES = 32
+    MOST_AXES = 64
 
 
 def temporary(tuple shape, dtype=np.float32):
@@ -85,7 +89,7 @@ def temporary(tuple shape, dtype=np.float32):
     Parameters
     ----------
     shape : tuple of int
-        At most 32 extents.
+        At most 64 extents.
     dtype : dtype, optional
     """
     cdef Block block = Block.__new__(Block)
@@ -148,92 +152,6 @@ cdef enum:
     BRIEF = 32768  # bytes of all operands that are worked through sooner than the lock of Python would change hands
 
 
-cdef struct Held:
-    # Weak references to the arrays that own the operands' memory: NumPy does not resize an array that one points to.
-    PyObject *anchors[MOST_OPERANDS]
-    int count
-
-
-cdef cnp.ndarray owner_of(cnp.ndarray array):
-    """The array that owns an operand's memory; None if no array does, so that none resizes it."""
-    while array.base != NULL and isinstance(<object>array.base, cnp.ndarray):
-        array = <cnp.ndarray>array.base
-    return array if array.base == NULL else None
-
-
-cdef int hold(Held *held, cnp.ndarray array) except -1:
-    """Keep an operand's memory where it is until `release`.
-
-    This allocates, so that Python may collect garbage here, and other threads run: what was looked at before may have
-    changed after.
-    """
-    cdef cnp.ndarray owner = owner_of(array)
-    if owner is not None:
-        held.anchors[held.count] = PyWeakref_NewRef(<PyObject *>owner, NULL)
-        held.count += 1
-    return 0
-
-
-cdef int check(cnp.ndarray array) except -1:
-    """Raise if a view's memory has gone since it was made. Nothing else of Python runs meanwhile."""
-    cdef cnp.ndarray owner = owner_of(array)
-    cdef const char *low = <const char *>cnp.PyArray_DATA(array)
-    cdef const char *high = low + cnp.PyArray_ITEMSIZE(array)
-    cdef const char *first
-    cdef int64_t reach
-    cdef int i
-    cdef bint empty = False
-    if owner is None or owner is array:
-        return 0
-    for i in range(cnp.PyArray_NDIM(array)):
-        reach = (cnp.PyArray_DIM(array, i) - 1) * cnp.PyArray_STRIDE(array, i)
-        empty = empty or cnp.PyArray_DIM(array, i) == 0
-        low += reach if reach < 0 else 0
-        high += reach if reach > 0 else 0
-    first = <const char *>cnp.PyArray_DATA(owner)
-    if not empty and (low < first or high > first + cnp.PyArray_NBYTES(owner)):
-        raise bad_argument("array", "memory that was resized during the call", "arrays that stay as they are until it ends")
-    return 0
-
-
-cdef void release(Held *held) noexcept:
-    cdef int i
-    for i in range(held.count):
-        Py_XDECREF(held.anchors[i])
-
-
-@cython.final
-cdef class Hold:
-    """Keeps the memory of arrays where it is for as long as this object lives: for what NumPy reads without its lock.
-
-    Parameters
-    ----------
-    *arrays : numpy.ndarray or None
-        At most 32.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the memory that a view looks at has gone already, or for more arrays.
-    """
-
-    cdef Held held
-
-    def __cinit__(self, *arrays):
-        self.held.count = 0
-        if len(arrays) > MOST_OPERANDS:
-            raise bad_argument("arrays", f"{len(arrays)} arrays", f"at most {MOST_OPERANDS}")
-        for array in arrays:
-            if array is not None:
-                hold(&self.held, <cnp.ndarray?>array)
-        for array in arrays:
-            if array is not None:
-                check(<cnp.ndarray>array)
-
-    def __dealloc__(self):
-        release(&self.held)
-
-
 cdef struct Run:
     pop_segment *segments
     int64_t n_segments
@@ -241,6 +159,7 @@ cdef struct Run:
     char *scratch
     int64_t scratch_bytes, stride  # of a thread, and from one thread's to the next
     int threads
+    double *seconds  # of each compute set, or NULL where nobody asks
 
 
 cdef void run_share(void *context, int part) noexcept nogil:
@@ -256,6 +175,26 @@ cdef void run_share(void *context, int part) noexcept nogil:
         segment = run.segments + s
         for i in range(segment.shares[part], segment.shares[part + 1]):
             segment.vertex(segment.items + i * segment.item_bytes, &tile)
+
+
+cdef double clock() noexcept nogil:
+    cdef timespec now
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return now.tv_sec + 1e-9 * now.tv_nsec
+
+
+cdef int only_share(const pop_segment *segments, int64_t n, int threads) noexcept:
+    """The one share that has items, the first where none has any, or -1 for several: those are worth waking threads for."""
+    cdef int64_t s
+    cdef int part, found = -1
+    for part in range(threads):
+        for s in range(n):
+            if segments[s].shares[part] < segments[s].shares[part + 1]:
+                if found >= 0:
+                    return -1
+                found = part
+                break
+    return max(found, 0)
 
 
 @cython.final
@@ -277,10 +216,13 @@ cdef class Executable:
         Temporary bytes shared by all threads; a vertex sees them as the operand after the last.
     threads : int
         Threads to run on.
+    tables : sequence, optional
+        What the items point to, to be kept for as long as the program is.
     """
 
     cdef pop_segment *segments
     cdef int64_t *set_ends
+    cdef int *alone  # for each compute set, the one share that has items, or -1
     cdef int64_t n_sets
     cdef int n_operands
     cdef object keep
@@ -289,7 +231,7 @@ cdef class Executable:
     cdef readonly int64_t workspace_bytes
 
     def __cinit__(self, compute_sets, int n_operands, int64_t n_tiles, int64_t scratch_bytes,
-                  int64_t workspace_bytes, int threads):
+                  int64_t workspace_bytes, int threads, tables=()):
         cdef cnp.ndarray table, shares
         cdef int64_t i = 0, s
         if not 0 <= n_operands < MOST_OPERANDS:  # the workspace is one more
@@ -302,9 +244,10 @@ cdef class Executable:
         self.n_sets = len(compute_sets)
         self.segments = <pop_segment *>calloc(max(1, sum(len(c) for c in compute_sets)), sizeof(pop_segment))
         self.set_ends = <int64_t *>calloc(max(1, self.n_sets), sizeof(int64_t))
-        if self.segments == NULL or self.set_ends == NULL:
+        self.alone = <int *>calloc(max(1, self.n_sets), sizeof(int))
+        if self.segments == NULL or self.set_ends == NULL or self.alone == NULL:
             raise MemoryError("executable: no memory for its tables")
-        self.keep = []
+        self.keep = list(tables)
         first_tiles = np.array([t * n_tiles // threads for t in range(threads + 1)])
         for s, compute_set in enumerate(compute_sets):
             for vertex, items, tiles in compute_set:
@@ -317,54 +260,44 @@ cdef class Executable:
                 self.segments[i].shares = <const int64_t *>cnp.PyArray_DATA(shares)
                 i += 1
             self.set_ends[s] = i
+            self.alone[s] = only_share(self.segments + i - len(compute_set), len(compute_set), threads)
 
     def __dealloc__(self):
         free(self.segments)
         free(self.set_ends)
+        free(self.alone)
 
     @property
     def temporary_bytes(self):
         """Bytes that one run takes beside its operands."""
         return self.threads * self.scratch_bytes + (self.workspace_bytes + 63) // 64 * 64
 
-    def __call__(self, *arrays):
-        """Run on these arrays, in the operands' order."""
+    cdef int run_on(self, tuple arrays, double *seconds) except -1:
+        """Run on as many arrays as there are operands."""
+        cdef char *operands[MOST_OPERANDS]
+        cdef int64_t bytes = 0
+        cdef int i = 0
         if len(arrays) != self.n_operands:
             raise ValueError(f"arrays: got {len(arrays)}; allowed: exactly {self.n_operands}")
         for array in arrays:
             if not isinstance(array, cnp.ndarray):
                 raise TypeError(f"arrays: got {type(array).__name__}; allowed: numpy.ndarray")
+            bytes += cnp.PyArray_NBYTES(<cnp.ndarray>array)
+            operands[i] = <char *>cnp.PyArray_DATA(<cnp.ndarray>array)
+            i += 1
+        return self.run(operands, self.threads == 1 and bytes <= BRIEF, seconds)
+
+    def __call__(self, *arrays):
+        """Run on these arrays, in the operands' order."""
         self.run_on(arrays, NULL)
 
-    cdef bint run_on(self, tuple arrays, const int64_t *words) except -1:
-        """Run on as many arrays as there are operands; return False where they do not lie as `words` say, if any do.
+    def timed(self, *arrays):
+        """Run on these arrays, and return the wall seconds of each compute set."""
+        cdef cnp.ndarray seconds = np.zeros(self.n_sets)
+        self.run_on(arrays, <double *>cnp.PyArray_DATA(seconds))
+        return seconds
 
-        From the comparison to the addresses no other thread of Python runs.
-        """
-        cdef char *operands[MOST_OPERANDS]
-        cdef Held held
-        cdef int64_t bytes = 0
-        cdef int i
-        cdef bint brief
-        held.count = 0
-        for i in range(self.n_operands):
-            bytes += cnp.PyArray_NBYTES(<cnp.ndarray>arrays[i])
-        brief = self.threads == 1 and bytes <= BRIEF
-        try:
-            if not brief:
-                for i in range(self.n_operands):
-                    hold(&held, <cnp.ndarray>arrays[i])
-            if words != NULL and not lie_as(arrays, words):
-                return False
-            for i in range(self.n_operands):
-                check(<cnp.ndarray>arrays[i])
-                operands[i] = <char *>cnp.PyArray_DATA(<cnp.ndarray>arrays[i])
-            self.run(operands, brief)
-        finally:
-            release(&held)
-        return True
-
-    cdef int run(self, char **operands, bint brief) except -1:
+    cdef int run(self, char **operands, bint brief, double *seconds=NULL) except -1:
         """Run with the addresses of the operands; `operands` has room for one more. A brief run keeps Python's lock."""
         cdef Run run
         cdef int64_t guard = GUARD_BYTES if guarded else 0
@@ -382,6 +315,7 @@ cdef class Executable:
         run.operands = operands
         run.scratch_bytes = self.scratch_bytes
         run.threads = self.threads
+        run.seconds = seconds
         if brief:
             stand = self.run_sets(&run, guard != 0)
         else:
@@ -396,6 +330,7 @@ cdef class Executable:
     cdef bint run_sets(self, Run *run, bint guards) noexcept nogil:
         """Run every compute set, and say whether no tile wrote past its scratch, where there are guards."""
         cdef int64_t s, first = 0
+        cdef double began = 0
         cdef bint stand = True
         for s in range(self.n_sets):
             run.segments = self.segments + first
@@ -403,64 +338,18 @@ cdef class Executable:
             first = self.set_ends[s]
             if guards:
                 set_guards(run.scratch, run.stride, self.threads, True)
-            pop_parallel(self.threads, run_share, run)
+            if run.seconds != NULL:
+                began = clock()
+            if self.alone[s] >= 0:
+                run_share(run, self.alone[s])
+            else:
+                pop_parallel(self.threads, run_share, run)
+            if run.seconds != NULL:
+                run.seconds[s] = clock() - began
             if guards:
                 stand = stand and guards_stand(run.scratch, run.stride, self.threads)
         return stand
 
 
-cdef bint lie_as(tuple arrays, const int64_t *words) noexcept:
-    """Whether arrays have the axes, element sizes, extents and strides that `words` say, as a `Bound` keeps them."""
-    cdef cnp.ndarray array
-    cdef int i, d, axes
-    for i in range(<int>len(arrays)):
-        array = <cnp.ndarray>arrays[i]
-        axes = cnp.PyArray_NDIM(array)
-        if words[0] < 0:
-            words += 1
-            continue
-        if words[0] != axes or words[1] != cnp.PyArray_ITEMSIZE(array):
-            return False
-        for d in range(axes):
-            if words[2 + d] != cnp.PyArray_DIM(array, d) or words[2 + axes + d] != cnp.PyArray_STRIDE(array, d):
-                return False
-        words += 2 + 2 * axes
-    return True
-
-
-@cython.final
-cdef class Bound:
-    """An executable and how its arrays lie, for calls that look at nothing else.
-
-    Called with arrays that have other extents, strides or element sizes by now, whoever changed them, it runs nothing
-    and returns False.
-
-    Parameters
-    ----------
-    executable : Executable
-    *arrays : numpy.ndarray or None
-        Arrays that lie as those of the calls to come; None for one that nobody can change.
-    """
-
-    cdef Executable executable
-    cdef object lies
-    cdef const int64_t *words
-
-    def __cinit__(self, Executable executable, *arrays):
-        if len(arrays) != executable.n_operands:
-            raise ValueError(f"arrays: got {len(arrays)}; allowed: exactly {executable.n_operands}")
-        words = []
-        for array in arrays:
-            words += [-1] if array is None else [array.ndim, array.itemsize, *array.shape, *array.strides]
-        self.executable = executable
-        self.lies = np.array(words, np.int64)
-        self.words = <const int64_t *>cnp.PyArray_DATA(self.lies)
-
-    def __call__(self, *arrays):
-        """Run on these arrays, or return False."""
-        if len(arrays) != self.executable.n_operands:
-            return False
-        for item in arrays:
-            if not isinstance(item, cnp.ndarray):
-                return False
-        return self.executable.run_on(arrays, self.words)
+include "program/results.pxi"
+include "program/calls.pxi"

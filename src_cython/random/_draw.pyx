@@ -8,6 +8,9 @@ cimport numpy as cnp
 from cpython.ref cimport PyObject, PyTypeObject
 from libc.math cimport INFINITY, isfinite
 from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.string cimport memset
+
+from pop_records cimport pop_random_call
 
 import operator
 import threading
@@ -19,7 +22,8 @@ import numpy as np
 from poplibs_py.config import settings
 from poplibs_py.errors import bad_argument, bad_type
 from poplibs_py.formats import FORMATS, Format
-from poplibs_py.program import Executable, Hold, overlaps_itself, result_array
+from poplibs_py.kernels.records import dtype_of
+from poplibs_py.program import Executable, overlaps_itself, result_array
 from poplibs_py.program.record import Run, listeners, record
 
 cnp.import_array()
@@ -31,14 +35,8 @@ cdef extern from "numpy/arrayobject.h":
 cdef extern from "Python.h":
     long long PyLong_AsLongLongAndOverflow(object value, int *overflow) except? -1
 
-cdef extern from "kernels/random/call.h" nogil:
-    ctypedef struct pop_random_call:
-        uint64_t start[2]
-        int64_t first, count
-        float scale, shift, low, high, slope, intercept
-        uint32_t bound, one
-        uint64_t range, threshold
-        int64_t offset
+cdef extern from "kernels/random/call.h":
+    pass
 
 cdef extern from "kernels/random/aox.h" nogil:
     ctypedef unsigned long long pop_polynomial  # of 128 bits
@@ -193,8 +191,9 @@ cdef int take_default(pop_random_call *call, int64_t per_row) except -1:
 
 @cache
 def _executable(address, operands, threads):
-    shares = np.array([(k, threads) for k in range(threads)], dtype=[("share", np.int64), ("shares", np.int64)])
-    return Executable([[(address, shares, np.arange(threads))]], operands, threads, 0, 0, threads)
+    items = np.zeros(threads, dtype_of("pop_random_item"))
+    items["share"], items["shares"] = np.arange(threads), threads
+    return Executable([[(address, items, np.arange(threads))]], operands, threads, 0, 0, threads)
 
 
 @cython.final
@@ -208,7 +207,7 @@ cdef class Draw:
     dtype : numpy.dtype
         Of the arrays.
     **numbers
-        What the kernel reads; see `pop_random_call` in `src_cython/kernels/random/call.h`.
+        What the kernel reads; see `pop_random_call` in `src_cython/records/random.def`.
     """
 
     cdef readonly object dtype
@@ -223,8 +222,11 @@ cdef class Draw:
         self.program = kernel.address, 3 if kernel.op == "dropout" else 2
         self.alone = _executable(*self.program, 1)
         self.unit = dtype.itemsize if kernel.formats == "bytes" else 1  # such kernels count bytes
-        self.numbers = pop_random_call([0, 0], 0, 0, scale, shift, low, high, slope, intercept, bound, one, range,
-                                       threshold, offset)
+        memset(&self.numbers, 0, sizeof(pop_random_call))
+        self.numbers.scale, self.numbers.shift, self.numbers.low, self.numbers.high = scale, shift, low, high
+        self.numbers.slope, self.numbers.intercept = slope, intercept
+        self.numbers.bound, self.numbers.one = bound, one
+        self.numbers.range, self.numbers.threshold, self.numbers.offset = range, threshold, offset
 
     def fill(self, shape, out, seed, seed_modifier, offset, source=None, threads=None):
         """Fill `out`, or a new array, in the order of its logical index (C order), whatever its strides.
@@ -265,7 +267,6 @@ cdef class Draw:
             began = perf_counter() if LISTENERS else 0
             self.run(&call, filled, source, threads)
             if filled is not result:
-                _held = Hold(result)  # while NumPy copies
                 result[...] = filled
             if LISTENERS:
                 name = f"{self.kernel.name} ({self.kernel.level})"
@@ -284,7 +285,6 @@ cdef class Draw:
             executable(out, last)
         else:
             if not cnp.PyArray_IS_C_CONTIGUOUS(source):
-                _held = Hold(source)
                 source = np.ascontiguousarray(source)
             executable(source, out, last)
         return 0

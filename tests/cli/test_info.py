@@ -35,9 +35,9 @@ def test_every_op_and_format_stands_under_the_level_that_dispatch_takes():
     report = " ".join(describe().split())
     for family in FAMILIES:
         for kernel in kernels(family):
-            level = select(family, kernel.op, kernel.formats).kernel.level
-            assert f"{kernel.op} {level} " in report
-            assert kernel.formats in report
+            for formats in kernel.served:
+                assert f"{kernel.op} {select(family, kernel.op, formats).kernel.level} " in report
+                assert formats in report
 
 
 def test_products_of_every_format_name_kernel_level_and_reason():
@@ -63,8 +63,8 @@ def test_products_of_every_format_name_kernel_level_and_reason():
 def test_why_names_the_kernels_taken_and_those_that_lost():
     report = describe(why=True)
     for family in FAMILIES:
-        for kernel in kernels(family):
-            selection = select(family, kernel.op, kernel.formats)
+        for op, formats in {(kernel.op, formats) for kernel in kernels(family) for formats in kernel.served}:
+            selection = select(family, op, formats)
             assert f"{selection.kernel.name} [{selection.kernel.level}]" in report
             for rejection in selection.rejected:
                 assert f"not {rejection.kernel.name} [{rejection.kernel.level}]: {rejection.reason}" in report

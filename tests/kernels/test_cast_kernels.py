@@ -10,10 +10,11 @@ from format_oracle import NARROW, USERS, boundaries, payload_free, value
 from poplibs_py.formats import BF16, FORMATS, FP32
 from poplibs_py.formats.reference import decode, encode
 from poplibs_py.kernels import kernels
-from poplibs_py.popops._cast_plan import OVERFLOWS, ROUNDINGS, _record
+from poplibs_py.kernels.records import format_facts, numbers_of
 
 BY_NAME = {fmt.name: fmt for fmt in FORMATS}
 GUARD = 0xA5
+OVERFLOWS, ROUNDINGS = numbers_of("overflow"), numbers_of("rounding")
 
 
 class Cast(ctypes.Structure):
@@ -32,11 +33,6 @@ def described(op):
                                    ids=lambda k: f"{k.level}-{k.formats}")
 
 
-def scaled_record(fmt, scale):
-    exponent_bits, mantissa_bits, bias, *rest = _record(fmt)
-    return exponent_bits, mantissa_bits, bias - scale, *rest
-
-
 def guarded(array, misaligned=0):
     """A copy with guard bytes on both sides, and the whole buffer."""
     buffer = np.full(array.nbytes + 256, GUARD, np.uint8)
@@ -51,7 +47,7 @@ def guards_hold(inside, buffer):
 
 
 def run_decode(kernel, source, codes, scale=0, target=FP32, rounding="nearest-even", overflow="inf", misaligned=0):
-    cast = Cast(scaled_record(source, scale), _record(target), ROUNDINGS[rounding], OVERFLOWS[overflow], 31)
+    cast = Cast(format_facts(source, scale), format_facts(target), ROUNDINGS[rounding], OVERFLOWS[overflow], 31)
     given, _ = guarded(codes, misaligned)
     out, buffer = guarded(np.zeros(codes.size, np.float32), misaligned)
     DECODE(kernel.address)(cast, given.ctypes.data, out.ctypes.data, codes.size)
@@ -60,7 +56,7 @@ def run_decode(kernel, source, codes, scale=0, target=FP32, rounding="nearest-ev
 
 
 def run_encode(kernel, target, x, scale=0, rounding="nearest-even", overflow="nan", words=None, bits=31, misaligned=0):
-    cast = Cast(_record(FP32), scaled_record(target, scale), ROUNDINGS[rounding], OVERFLOWS[overflow], bits)
+    cast = Cast(format_facts(FP32), format_facts(target, scale), ROUNDINGS[rounding], OVERFLOWS[overflow], bits)
     given, _ = guarded(x, misaligned)
     out, buffer = guarded(np.zeros(x.size, target.code_dtype), misaligned)
     words = np.zeros(x.size, np.uint32) if words is None else words

@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from poplibs_py.errors import InvalidArgumentError
+from poplibs_py.errors import InvalidArgumentError, PoplibsError
 from poplibs_py.kernels import kernels
 from poplibs_py.kernels.peak import peak_flop_rate, peak_probes
+from poplibs_py.kernels.records import record_of
 
 
 def each(op: str) -> list:
@@ -27,22 +28,17 @@ def test_a_probe_counts_its_block_once_a_round(kernel):
     assert probe(0) == 0
 
 
-class Walk(ctypes.Structure):
-    """As `src_cython/kernels/peak/walk.h` has it."""
-
-    _fields_ = [(name, ctypes.c_int64) for name in ("x", "values", "list", "x_row", "blocks")]
-
-
 @pytest.mark.parametrize("kernel", each("walk"))
 def test_a_walk_counts_the_blocks_of_its_list(kernel):
     rows, columns, deep = kernel.block
     x, values = np.ones((16 * deep, columns), np.float32), np.ones((64, rows, deep), np.float32)
     places = np.ascontiguousarray(np.arange(64, dtype=np.int32)[::-1] % 16)
-    walk = Walk(x.ctypes.data, values.ctypes.data, places.ctypes.data, x.strides[0], 64)
-    function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.POINTER(Walk))(kernel.address)
-    assert function(walk) == 2 * 64 * rows * columns * deep
-    walk.blocks = 0
-    assert function(walk) == 0
+    walk = record_of("pop_peak_walk", x=x.ctypes.data, values=values.ctypes.data, list=places.ctypes.data,
+                     x_row=x.strides[0], blocks=64)
+    function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(kernel.address)
+    assert function(walk.ctypes.data) == 2 * 64 * rows * columns * deep
+    walk["blocks"] = 0
+    assert function(walk.ctypes.data) == 0
 
 
 @pytest.mark.parametrize("kernel", each("write"))
@@ -79,7 +75,7 @@ def test_narrow_formats_have_at_least_the_float32_peak():
 
 @pytest.mark.parametrize("threads", [0, -1, 1.5])
 def test_bad_threads(threads):
-    with pytest.raises(InvalidArgumentError, match="threads"):
+    with pytest.raises(PoplibsError, match="threads"):
         peak_flop_rate("float32", threads)
 
 

@@ -83,7 +83,7 @@ def convolution(seed):
 
 def softmax_case(seed):
     x = matrix(seed, "float16")
-    return {"x": x, "mask": "zero_upper_triangle", "format": "f143", "scale": -7}
+    return {"x": x, "mask": "zero_upper_triangle", "out_dtype": "f143", "scale": -7}
 
 
 def softmax_grad_case(seed):

@@ -269,11 +269,12 @@ def _plan_pass(
 ) -> ConvPlan | None:
     """One pass, or one joint plan, with the ladder."""
 
-    def once(goal: Objective) -> ConvPlan | None:
+    def once(limit: int | None) -> ConvPlan | None:
         # the ladder's last rung looks at cycles alone, but keeps to the reference's serial loop
+        goal = Objective() if limit is None else objective.with_temp_bound(limit)
         return best_plan(target, params, options, goal, joint=joint_plan, reference=reference)
 
-    return climb(once, objective, target.bytes_per_tile, tried=tried)
+    return climb(once, objective.temp_bound if objective.bounded else None, target.bytes_per_tile, tried=tried)
 
 
 def _plan_layer(

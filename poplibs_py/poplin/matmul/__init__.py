@@ -1,7 +1,6 @@
 """Dense products: params, options, plan, lowering and the calls; see `poplibs_py.poplin`."""
 
 from .api import (
-    CompiledMatmul,
     compile_matmul,
     matmul,
     matmul_acc,
@@ -14,7 +13,6 @@ from .plan import HostPlan
 from .prepared import PreparedMatrix
 
 __all__ = [
-    "CompiledMatmul",
     "HostPlan",
     "PreparedMatrix",
     "compile_matmul",

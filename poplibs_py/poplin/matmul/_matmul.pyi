@@ -7,14 +7,5 @@ SPEC: np.dtype[Any]
 VERTEX: int
 PREPARE_VERTEX: int
 
-class Mode:
-    DIRECT: int
-    LINES: int
-    TURNED: int
-    PREPARED: int
-    ALONG: int
-
-class Sums:
-    IN_PLACE: int
-    TILE: int
-    BLOCK: int
+Mode: Any
+Sums: Any

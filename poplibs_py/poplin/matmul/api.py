@@ -3,41 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
+from inspect import unwrap
 from typing import Any
 
 import numpy as np
 
-from ...config import settings
-from ...errors import UnsupportedError, bad_argument, bad_type, one_of
-from ...formats import QuarterArray, format_of
-from ...program import Hold, result_array, temporary
-from ...program.record import asked_target, listening
+from ...errors import UnsupportedError, bad_argument, bad_type, instance, one_of
+from ...formats import format_of
+from ...ops import (
+    RESULT,
+    Operand,
+    Request,
+    compiled,
+    host_target,
+    op,
+    operand,
+    receive,
+    result_format,
+    target_of,
+    unchanged,
+)
 from ...target import Target, resolve_target
 from ..convolution import ConvPlan
-from .arguments import (
-    Array,
-    Call,
-    Given,
-    check_size,
-    contiguous,
-    default_out_format,
-    epilogue_of,
-    given,
-    read_call,
-    receiver,
-    taken,
-)
-from .compiled import CompiledMatmul
-from .lower import Program, program_of
-from .modelled import TileMatmul, compile_modelled, matmul_modelled, plan_modelled
+from .lower import lower, lowered
+from .modelled import compile_modelled, modelled_request, plan_modelled
 from .options import MatmulOptions, parse_options
-from .params import MatmulParams
+from .params import (
+    MatmulParams,
+    block_scales,
+    checked_params,
+    checked_size,
+    contiguous,
+    params_of,
+    result_shape,
+)
 from .plan import Epilogue, HostPlan, plan_host
 from .prepared import SIDES, PreparedMatrix
 
 __all__ = [
-    "CompiledMatmul",
     "compile_matmul",
     "matmul",
     "matmul_acc",
@@ -47,24 +50,11 @@ __all__ = [
     "prepare",
 ]
 
-_KEPT_CALLS = 4096
+_REFERENCE, _BOUND = "poplin.matmul.reference:", "poplin.matmul.bound:"
 
 
-class _Ready:
-    """A call seen before: its program, and how to make its result."""
-
-    __slots__ = ("dtype", "program", "run", "shape")
-
-    def __init__(self, call: Call, program: Program, run: Callable[..., bool]) -> None:
-        self.program = program  # owns the tables that the items of `run` point to
-        self.run = run
-        self.shape = call.shape
-        self.dtype = call.format.dtype
-
-
-_ready: dict[Any, _Ready] = {}
-
-
+@op("poplin.matmul", poplibs="poplin::matMul", reference=_REFERENCE + "matmul", bound=_BOUND + "matmul_bound",
+    draws="testing.calls:matmul_calls", values=("seed",))
 def matmul(
     a: Any,
     b: Any,
@@ -75,12 +65,12 @@ def matmul(
     bias: Any = None,
     activation: str | None = None,
     partials_type: str = "float",
-    available_memory_proportion: float = 0.6,
+    available_memory_proportion: float | None = None,
     reproducible: bool = False,
     strict_memory: bool = False,
     half_passes: int = 4,
     target: Target | str | None = None,
-    seed: int | None = None,
+    seed: Any = None,
     options: Mapping[str, Any] | None = None,
 ) -> Any:
     """Multiply matrices: ``activation(alpha * a @ b + bias)``.
@@ -95,9 +85,9 @@ def matmul(
     b : array_like [..., k, n] or [k], or PreparedMatrix
         Any of those formats, not necessarily a's. Both take a `QuarterArray` too, with a scale per tensor, row or
         block. Batch axes broadcast as in `numpy.matmul`.
-    out : numpy.ndarray or QuarterArray [..., m, n], optional
+    out : array or QuarterArray [..., m, n], optional
         Where the result goes; any strides in which no two elements share memory. It may overlap the operands: the
-        result is then made in a copy, beyond the bound on memory. A `QuarterArray` with one scale 2^s receives the
+        result is then made in a copy, beyond the limit on memory. A `QuarterArray` with one scale 2^s receives the
         result divided by 2^s and rounded to its format, which may be user-defined.
     out_dtype : dtype, Format or str, optional
         The result's format; one without a dtype, as user-defined ones are, gives a `QuarterArray`. By default float32
@@ -112,21 +102,22 @@ def matmul(
     partials_type : {"float", "half"}, optional
         ``"half"`` rounds the running sum to FP16 after each 128 of the depth.
     available_memory_proportion : float, optional
-        Share of a core's second-level cache that each thread may take for temporaries; 0 sets no bound. Default 0.6.
+        Share of a core's second-level cache that each thread may take for temporaries; 0 sets no limit. By default the
+        plan is the fastest on this CPU, and PopLibs' 0.6 holds on a modelled machine.
     reproducible : bool, optional
         Ask for the same bits at every instruction-set level: one chain of FP32 fused multiply-adds in ascending depth.
     strict_memory : bool, optional
-        Raise `MemoryBoundError` where no plan meets the bound; otherwise the bound is raised with a
+        Raise `MemoryBoundError` where no plan keeps to the limit; otherwise the limit is raised with a
         `MemoryBoundWarning`.
     half_passes : {4, 3}, optional
         On a matrix unit FP16 takes four passes for exact products; three leave out the product of the low parts, which
         adds an error of at most ``2^-14 |a| |b|`` a product.
     target : Target or str, optional
-        The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the numbers are those of its plan:
-        see `poplibs_py.poplin.matmul.modelled.matmul_modelled`.
-    seed : int, optional
-        On a modelled machine, round stochastically from this seed where its plan rounds to half; by default to
-        nearest even. This CPU rounds products to nearest even only.
+        The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the numbers are those of its plan, in
+        the order of sums that `poplibs_py.poplin.matmul.modelled.work` tells: operands of one type, no epilogue.
+    seed : int or (int, int), optional
+        On a modelled machine, round stochastically from this seed where tiles exchange half partial sums and at the
+        result; by default to nearest even. This CPU rounds products to nearest even only.
     options : mapping, optional
         PopLibs' option keys, such as ``{"availableMemoryProportion": 0.3}``.
 
@@ -162,56 +153,23 @@ def matmul(
     >>> poplin.matmul(a.astype(np.float16), a.T, out_dtype="float16").dtype
     dtype('float16')
     """
-    if listening():
-        key = None
-        target = asked_target() if target is None else target
-    elif (
-        type(a) is np.ndarray
-        and type(b) is np.ndarray
-        and (out is None or type(out) is np.ndarray)
-        and options is None
-        and bias is None
-    ):
-        key = (
-            a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype, out_dtype,
-            None if out is None else (out.shape, out.strides, out.dtype), alpha, activation, partials_type,
-            available_memory_proportion, reproducible, strict_memory, half_passes, target, seed,
-            settings.num_threads,
-        )  # fmt: skip
-        ready = _seen(_ready, key, a, b, out)
-        if ready is not None and a.flags.aligned and b.flags.aligned:
-            result = result_array(ready.shape, ready.dtype) if out is None else out
-            if ready.run(a, b, result):
-                return result
-    elif options is None and bias is None and PreparedMatrix in (type(a), type(b)):
-        rest = (
-            out_dtype, alpha, activation, partials_type, available_memory_proportion, reproducible, strict_memory,
-            half_passes, target, seed, settings.num_threads,
-        )  # fmt: skip
-        key, again = _again(a, b, out, rest)
-        if again is not None:
-            return again
-    else:
-        key = None
-    if target is not None and resolve_target(target).kind != "host":
+    machine = target_of(target)
+    if machine.kind != "host":
         _refuse_on_modelled(alpha=(alpha, 1.0), bias=(bias, None), activation=(activation, None))
-        for name, x in (("a", a), ("b", b)):
-            if isinstance(x, PreparedMatrix):
-                raise bad_type(
-                    name, "PreparedMatrix", "an array on a modelled machine: what was prepared is for this CPU"
-                )
-        return matmul_modelled(
-            a, b, target=target, out=out, out_dtype=out_dtype, seed=seed, partials_type=partials_type,
-            available_memory_proportion=available_memory_proportion, strict_memory=strict_memory, options=options,
-        )  # fmt: skip
+        planned = {"partials_type": partials_type, "strict_memory": strict_memory}
+        if available_memory_proportion is not None:
+            planned["available_memory_proportion"] = available_memory_proportion
+        operands = _operand(a, "a", False), _operand(b, "b", False)
+        return modelled_request(*operands, out, out_dtype, machine, seed, options, planned)
     if seed is not None:
         raise bad_argument("seed", seed, "None on this CPU: cast a float32 result stochastically")
-    chosen = parse_options(
-        options, MatmulOptions(available_memory_proportion, partials_type, reproducible, strict_memory, half_passes)
-    )
-    return _product(a, b, out, out_dtype, epilogue_of(alpha, 0.0, activation), bias, chosen, target, key)
+    chosen = parse_options(options, MatmulOptions(available_memory_proportion, partials_type, reproducible,
+                                                  strict_memory, half_passes))
+    return _request(a, b, out, out_dtype, Epilogue.of(alpha, 0.0, activation), bias, chosen, machine)
 
 
+@op("poplin.matmul_acc", poplibs="poplin::matMulAcc", reference=_REFERENCE + "matmul_acc",
+    bound=_BOUND + "matmul_acc_bound", draws="testing.calls:matmul_acc_calls", written="c")
 def matmul_acc(
     c: Any,
     a: Any,
@@ -231,7 +189,7 @@ def matmul_acc(
 
     Parameters
     ----------
-    c : numpy.ndarray or QuarterArray [..., m, n]
+    c : array or QuarterArray [..., m, n]
         Read, and overwritten with the result in its own format.
     a, b, alpha, bias, activation, target, options
         As for `matmul`.
@@ -258,12 +216,15 @@ def matmul_acc(
     array([[2., 1.],
            [1., 2.]], dtype=float32)
     """
-    if not isinstance(c, (np.ndarray, QuarterArray)):
-        raise bad_type("c", type(c).__name__, "a numpy.ndarray or a QuarterArray, which receives the result")
+    if c is None:
+        raise bad_type("c", "None", "an array or a QuarterArray, which receives the result")
     chosen = parse_options(options, _from_keywords(keywords))
-    return _product(a, b, c, None, epilogue_of(alpha, beta, activation), bias, chosen, target, None, "c")
+    machine = host_target(target, "products that accumulate")
+    return _request(a, b, c, None, Epilogue.of(alpha, beta, activation), bias, chosen, machine, "c")
 
 
+@op("poplin.matmul_grouped", poplibs="poplin::matMulGrouped", reference=_REFERENCE + "matmul",
+    bound=_BOUND + "matmul_bound", draws="testing.calls:matmul_grouped_calls", values=("seed",))
 def matmul_grouped(a: Any, b: Any, **keywords: Any) -> Any:
     """Multiply matrices group by group: [g, m, k] by [g, k, n].
 
@@ -288,13 +249,15 @@ def matmul_grouped(a: Any, b: Any, **keywords: Any) -> Any:
     array([3., 3.], dtype=float32)
     """
     _check_groups(a, b)
-    return matmul(a, b, **keywords)
+    return unwrap(matmul)(a, b, **keywords)
 
 
+@op("poplin.matmul_grouped_acc", poplibs="poplin::matMulGroupedAcc", reference=_REFERENCE + "matmul_acc",
+    bound=_BOUND + "matmul_acc_bound", draws="testing.calls:matmul_grouped_acc_calls", written="c")
 def matmul_grouped_acc(c: Any, a: Any, b: Any, **keywords: Any) -> Any:
     """Accumulate products group by group, as `matmul_acc` does: PopLibs' ``poplin::matMulGroupedAcc``."""
     _check_groups(a, b)
-    return matmul_acc(c, a, b, **keywords)
+    return unwrap(matmul_acc)(c, a, b, **keywords)
 
 
 def plan_matmul(
@@ -354,21 +317,65 @@ def plan_matmul(
         raise bad_argument("b_shape", tuple(b_shape), f"batch axes {tuple(batch)} and {k} rows, as a_shape has")
     fa = format_of(dtype, "dtype")
     fb = fa if b_dtype is None else format_of(b_dtype, "b_dtype")
-    fo = default_out_format(fa, fb) if out_dtype is None else format_of(out_dtype, "out_dtype")
+    fo = result_format(fa, fb) if out_dtype is None else format_of(out_dtype, "out_dtype")
     axes = tuple(batch)
     a, b, out = contiguous(fa, m, k, axes), contiguous(fb, k, n, axes), contiguous(fo, m, n, axes)
     bias = None if bias_dtype is None else format_of(bias_dtype, "bias_dtype")
     params = MatmulParams(m, n, k, a, b, out, axes, bias, bias.itemsize if bias else 0, (0,) * len(axes))
-    check_size(params, tuple(shapes[0]), tuple(shapes[1]))
+    checked_size(params, tuple(shapes[0]), tuple(shapes[1]))
     chosen = parse_options(options, _from_keywords(keywords))
-    return plan_host(params, chosen, epilogue_of(alpha, beta, activation), _host(target))
+    return plan_host(params, chosen, Epilogue.of(alpha, beta, activation), host_target(target, "this form of a plan"))
 
 
-def compile_matmul(plan: HostPlan | ConvPlan) -> CompiledMatmul | TileMatmul:
-    """Lower a plan to a callable to use many times, from any number of threads."""
+def compile_matmul(plan: HostPlan | ConvPlan) -> Callable[..., Any]:
+    """Lower a plan to a function to use many times, from any number of threads.
+
+    Parameters
+    ----------
+    plan : HostPlan or ConvPlan
+        As `plan_matmul` returned it.
+
+    Returns
+    -------
+    callable
+        ``run(a, b, *, out=None, bias=None)`` on operands of the planned shapes and formats, whose attribute ``plan`` is
+        the plan. For a modelled machine's plan ``run(a, b, *, out=None, seed=None)``.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If the plan is none that the planner makes here.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py import poplin
+    >>> run = poplin.compile_matmul(poplin.plan_matmul((2, 3), (3, 2)))
+    >>> run(np.ones((2, 3), np.float32), np.ones((3, 2), np.float32))
+    array([[3., 3.],
+           [3., 3.]], dtype=float32)
+    """
     if isinstance(plan, ConvPlan):
         return compile_modelled(plan)
-    return CompiledMatmul(plan)
+    _check_plan(plan)
+    made, planned = lower(plan), plan.asked
+    shapes = {"a": (*planned.batch, planned.m, planned.k), "b": (*planned.batch, planned.k, planned.n),
+              "bias": (planned.n,)}
+
+    def run(a: Any, b: Any, *, out: Any = None, bias: Any = None) -> Any:
+        """Run a planned product: see `compile_matmul`."""
+        if planned.bias is None and bias is not None:
+            raise bad_argument("bias", "an array", "None: the plan has no bias")
+        left = _as_planned("a", a, planned.a.format, shapes["a"])
+        right = _as_planned("b", b, planned.b.format, shapes["b"])
+        row = None if planned.bias is None else _as_planned("bias", bias, planned.bias, shapes["bias"])
+        shape, fmt = (*planned.batch, planned.m, planned.n), planned.out.format
+        receiver = receive("out", out, shape, None, fmt, (left, right, row))
+        if receiver.format != fmt or receiver.scale or not receiver.array.flags.carray:
+            raise bad_argument("out", out, f"{fmt}, C-contiguous")
+        return Request(made.executable, made.arrange(left, right, RESULT, row), receiver, made.told)
+
+    return compiled(plan, matmul.op, run, made.told()[0])  # type: ignore[attr-defined]
 
 
 def prepare(
@@ -413,15 +420,79 @@ def prepare(
            [27.]], dtype=float32)
     """
     one_of("side", side, SIDES)
-    matrix = given(w, "w")
+    matrix = operand("w", w)
     other, unused = ("a_dtype", "b_dtype") if side == "right" else ("b_dtype", "a_dtype")
     dtypes = {"a_dtype": a_dtype, "b_dtype": b_dtype}
     if dtypes[unused] is not None:
         raise bad_argument(
             unused, dtypes[unused], f"None for side={side!r}: w has its own format, {other} is the other's"
         )
+    assert matrix.format is not None
     fmt = matrix.format if dtypes[other] is None else format_of(dtypes[other], other)
-    return PreparedMatrix(matrix, fmt, _from_keywords(keywords), _host(target), side)
+    return PreparedMatrix(matrix, fmt, _from_keywords(keywords), host_target(target, "preparing"), side)
+
+
+def _request(a: Any, b: Any, out: Any, out_dtype: Any, epilogue: Epilogue, bias: Any, options: MatmulOptions,
+             machine: Target, out_name: str = "out") -> Request:
+    """Describe a product on this CPU."""
+    row = None if bias is None else operand("bias", bias)
+    if row is not None and (row.scale or row.scales):
+        raise bad_type("bias", "a QuarterArray", "an array")
+    left, right = _operand(a, "a"), _operand(b, "b")
+    _, shape, _ = result_shape(left, right)
+    assert left.format is not None
+    assert right.format is not None
+    receiver = receive(out_name, out, shape, out_dtype, result_format(left.format, right.format), (left, right, row),
+                       reads=epilogue.beta != 0)
+    params = params_of(left, right, receiver.operand, row)
+    prepared = _prepared(a, b)
+    whole = None
+    if prepared is None:
+        made = lowered(params, options, epilogue, machine)
+    else:
+        made, packed, whole = prepared.lowered(params, options, epilogue, machine)
+        left, right = (packed, right) if prepared is a else (left, packed)
+    return Request(made.executable, made.arrange(left, right, RESULT, row, left.scales, right.scales, whole), receiver,
+                   made.told)
+
+
+def _operand(value: Any, name: str, prepared: bool = True) -> Operand:
+    if not isinstance(value, PreparedMatrix):
+        return block_scales(operand(name, value))
+    if prepared:
+        return value.stand_in(name)
+    raise bad_type(name, "PreparedMatrix", "an array on a modelled machine: what was prepared is for this CPU")
+
+
+def _prepared(a: Any, b: Any) -> PreparedMatrix | None:
+    """Return the operand that is prepared, if one is."""
+    held = [x for x in (a, b) if isinstance(x, PreparedMatrix)]
+    if len(held) > 1:
+        raise bad_type("b", "PreparedMatrix", "an array where a is prepared: one of the two may be")
+    return held[0] if held else None
+
+
+def _as_planned(name: str, value: Any, fmt: Any, shape: tuple[int, ...]) -> Operand:
+    """Take an operand of a planned product, in C order and aligned as the plan has it."""
+    given = operand(name, value)
+    if given.shape != shape or given.format != fmt or given.scale or given.scales:
+        raise bad_argument(name, f"{given.format} of shape {given.shape}", f"{fmt} of shape {shape}")
+    lies = given.array.flags.c_contiguous and given.array.flags.aligned
+    return given if lies else given.copied()
+
+
+def _check_plan(plan: Any) -> None:
+    """Refuse a plan that the planner would not make."""
+    if not isinstance(plan, HostPlan):
+        raise bad_type("plan", type(plan).__name__, "a plan from plan_matmul for this CPU")
+    parts = (("asked", MatmulParams), ("options", MatmulOptions), ("epilogue", Epilogue), ("target", Target))
+    for name, kind in parts:
+        instance(f"plan.{name}", getattr(plan, name), kind, f"of type {kind.__name__}")
+    if plan.target.kind != "host":
+        raise bad_argument("plan.target", plan.target.name, "this CPU")
+    asked = checked_params(plan.asked)
+    epilogue = Epilogue.of(plan.epilogue.alpha, plan.epilogue.beta, plan.epilogue.activation)
+    unchanged(plan, lambda: plan_host(asked, plan.options, epilogue, plan.target))
 
 
 def _from_keywords(keywords: Mapping[str, Any]) -> MatmulOptions:
@@ -429,6 +500,8 @@ def _from_keywords(keywords: Mapping[str, Any]) -> MatmulOptions:
         return MatmulOptions(**keywords)
     except TypeError:
         unknown = sorted(set(keywords) - set(MatmulOptions.__dataclass_fields__))
+        if not unknown:
+            raise
         raise bad_type("keywords", ", ".join(unknown), ", ".join(MatmulOptions.__dataclass_fields__)) from None
 
 
@@ -441,8 +514,10 @@ def _checked_shape(shape: Any, name: str) -> list[int]:
 
 
 def _check_groups(a: Any, b: Any) -> None:
-    shapes = [given(x, name).shape for x, name in ((a, "a"), (b, "b"))]
-    for name, shape in zip("ab", shapes, strict=True):
+    shapes = [_operand(x, name).shape for x, name in ((a, "a"), (b, "b"))]
+    for name, shape, x in zip("ab", shapes, (a, b), strict=True):
+        if isinstance(x, PreparedMatrix):
+            raise bad_type(name, "PreparedMatrix", "an array [groups, rows, columns]: what was prepared is one matrix")
         if len(shape) != 3:
             raise bad_argument(name, f"shape {shape}", "three axes: groups, rows, columns")
     if shapes[0][0] != shapes[1][0]:
@@ -452,127 +527,7 @@ def _check_groups(a: Any, b: Any) -> None:
 def _refuse_on_modelled(**arguments: tuple[Any, Any]) -> None:
     """Refuse what a modelled machine's product does not have: each argument may only be its default."""
     for name, (value, default) in arguments.items():
-        if value is not default and (default is None or value != default):
+        plain = value is default or (isinstance(value, (int, float, str)) and value == default)
+        if not plain:
             got = type(value).__name__ if hasattr(value, "shape") else value
             raise bad_argument(name, got, f"{default} on a modelled machine: PopLibs' product has no more")
-
-
-@cache
-def _own_host(threads: int) -> Target:
-    return Target.host(threads)
-
-
-def _host(target: Target | str | None) -> Target:
-    if target is None:
-        return _own_host(settings.num_threads)
-    machine = resolve_target(target)
-    if machine.kind != "host":
-        raise UnsupportedError(f"target: got {machine.name}; allowed: the host, for this form of a product")
-    return machine
-
-
-def _again(a: Any, b: Any, out: Any, rest: tuple[Any, ...]) -> tuple[Any, Array | None]:
-    """Make a product with a prepared operand again: the call's key, and its result if it was seen before."""
-    held, other = (a, b) if type(a) is PreparedMatrix else (b, a)
-    if type(other) is not np.ndarray or not (out is None or type(out) is np.ndarray):
-        return None, None
-    key = (
-        held is a,
-        other.shape,
-        other.strides,
-        other.dtype,
-        out is not None and (out.shape, out.strides, out.dtype),
-        rest,
-    )
-    ready = _seen(held.calls, key, other, other, out)
-    if ready is None or not other.flags.aligned:
-        return key, None
-    result = result_array(ready.shape, ready.dtype) if out is None else out
-    return key, result if ready.run(other, result) else None
-
-
-def _seen(calls: dict[Any, _Ready], key: Any, a: Array, b: Array, out: Array | None) -> _Ready | None:
-    """Return the program of a call seen before, if `out` may be written straight away or is None."""
-    try:
-        ready = calls.get(key)
-    except TypeError:  # an argument that is no key is no valid argument either
-        return None
-    if ready is None or out is None:
-        return ready
-    apart = not (np.may_share_memory(a, out) or np.may_share_memory(b, out))
-    return ready if apart and out.flags.writeable and out.flags.aligned else None
-
-
-def _product(
-    a: Any,
-    b: Any,
-    out: Any,
-    out_dtype: Any,
-    epilogue: Epilogue,
-    bias: Any,
-    options: MatmulOptions,
-    target: Target | str | None,
-    key: Any,
-    out_name: str = "out",
-) -> Any:
-    """Check the arguments, plan, lower and run; keep the program for the next call with this key."""
-    machine = _host(target)
-    row = None if bias is None else taken(bias, "bias")
-    left, right = _operand(a, "a"), _operand(b, "b")
-    held = _prepared(a, b)
-    into = None if out is None else receiver(out, out_name)
-    call = read_call(left, right, into, out_dtype, row, out_name)
-    written = None if into is None else into.array
-    keep = Hold(left.array, right.array, row, written)  # until this call returns
-    sources = [x for x in (left.array, right.array, row) if x is not None]
-    if into is not None and any(np.may_share_memory(into.array, x) for x in sources):
-        into = Given(_copied(into.array), into.format, into.scale)
-        call, key = read_call(left, right, into, out_dtype, row, out_name), None
-    whole = None
-    dtype = call.format.dtype
-    result = result_array(call.shape, dtype or call.format.code_dtype) if into is None else into.array
-    if held is None:
-        program = program_of(call.params, options, epilogue, machine)
-    else:
-        program, packed, whole = held.program(call.params, options, epilogue, machine)
-        left, right = (packed, right) if held is a else (left, packed)
-    if key is not None and dtype is not None:
-        run = program.bound(left.array, right.array, result, None, left.scales, right.scales, whole)
-        _keep(a, b, key, _Ready(call, program, run), left, right)
-    program.run(left.array, right.array, result, row, left.scales, right.scales, whole)
-    if written is not None and written is not result:
-        written[...] = result
-    del keep
-    if out is not None:
-        return out
-    return result if dtype is not None else QuarterArray(result, call.format)
-
-
-def _copied(array: Array) -> Array:
-    copy: Array = temporary(array.shape, array.dtype)
-    copy[...] = array
-    return copy
-
-
-def _prepared(a: Any, b: Any) -> PreparedMatrix | None:
-    """Return the operand that is prepared, if one is."""
-    held = [x for x in (a, b) if isinstance(x, PreparedMatrix)]
-    if len(held) > 1:
-        raise bad_type("b", "PreparedMatrix", "an array where a is prepared: one of the two may be")
-    return held[0] if held else None
-
-
-def _keep(a: Any, b: Any, key: Any, ready: _Ready, left: Given, right: Given) -> None:
-    """Keep a call's program for the next one with this key, with the operand that is prepared if one is."""
-    calls, run = _ready, ready.run
-    if isinstance(a, PreparedMatrix):
-        calls, ready.run = a.calls, lambda b, out: run(left.array, b, out)
-    elif isinstance(b, PreparedMatrix):
-        calls, ready.run = b.calls, lambda a, out: run(a, right.array, out)
-    if len(calls) >= _KEPT_CALLS:
-        calls.clear()
-    calls[key] = ready
-
-
-def _operand(value: Any, name: str) -> Given:
-    return value.stand_in(name) if isinstance(value, PreparedMatrix) else given(value, name)

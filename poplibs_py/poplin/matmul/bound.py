@@ -14,8 +14,8 @@ import numpy as np
 
 from ...formats import FP16, FP32, Format, QuarterArray, format_of
 from ...formats.bounds import Ball, magnitude_product, matmul_ball, rounding_error, sum_ball
+from ...ops import result_format
 from ...target import resolve_target
-from .arguments import default_out_format
 from .modelled import matmul_modelled_bound
 from .options import MatmulOptions, parse_options
 from .plan import HALF_PARTIALS_DEPTH, may_flush, passes
@@ -65,7 +65,7 @@ def matmul_bound(
         if out_dtype is not None
         else _format(out)
         if out is not None
-        else (default_out_format(fa, fb))
+        else (result_format(fa, fb))
     )
     sums, added = _sums(a, b, _options(options, how))
     return _without(finished_ball(sums * float(np.float32(alpha)), bias, activation, out_format, scale_of(out)), added)

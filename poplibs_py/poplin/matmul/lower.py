@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from ...formats import FORMATS, FP32, Format
 from ...kernels import select
-from ...program import Bound, Executable
-from ...program.record import Run, listening, record
+from ...kernels.records import dtype_of, format_facts, infinite_overflow
+from ...program import Executable
 from ...target import Target
 from . import _matmul
 from ._matmul import ITEM, SPEC, Mode
@@ -29,109 +28,77 @@ from .plan import (
     prepared_cells,
 )
 
-__all__ = ["Program", "format_record", "kernel_record", "lower", "lower_prepare", "program_of"]
+__all__ = ["Lowered", "format_record", "kernel_record", "lower", "lower_prepare", "lowered"]
 
 Array = np.ndarray[Any, Any]
-
-_SPECIALS = {"ieee": 0, "nan_only": 1, "negative_zero": 2}
-_OVERFLOW_NAN, _OVERFLOW_INFINITY = 1, 2  # as in convert.h
-
 
 _records: dict[tuple[Format, int], Array] = {}
 
 
 def format_record(f: Format, scale: int = 0) -> Array:
-    """Return the kernels' record of a format (`pop_format` in convert.h), values scaled by 2^scale.
+    """Return the kernels' record of a format (`pop_format`), values scaled by 2^scale.
 
     There is one for each format and scale, and it stays: programs hold its address.
     """
     record = _records.get((f, scale))
     if record is None:
-        facts = [f.exponent_bits, f.mantissa_bits, f.bias - scale, _SPECIALS[f.specials], f.subnormals]
-        record = _records.setdefault((f, scale), np.array(facts, np.int32))  # the same for threads that meet here
+        record = np.array(format_facts(f, scale), dtype_of("pop_format"))
+        record = _records.setdefault((f, scale), record)  # the same for threads that meet here
     return record
 
 
-class Program:
-    """A lowered product: the executable, and the tables that its items point to.
+@dataclass(frozen=True, eq=False)
+class Lowered:
+    """A product lowered.
 
     Attributes
     ----------
     plan : HostPlan
         What it follows.
-    op : {"matmul", "prepare"}
-        What it does.
+    executable : Executable
+        Its operands are those of `arrange`.
     """
 
-    __slots__ = ("_executable", "_specs", "op", "plan")
+    plan: HostPlan
+    executable: Executable
 
-    def __init__(
-        self, plan: HostPlan, specs: list[Array], items: Array, vertex: int, operands: int, op: str = "matmul"
-    ) -> None:
-        self.plan, self.op = plan, op
-        self._specs = specs  # the items hold their addresses
-        tiles = np.arange(len(items)) * plan.threads // max(1, len(items))
-        executable = Executable([[(vertex, items, tiles)]], operands, plan.threads, plan.scratch_bytes, 0, plan.threads)
-        self._executable = executable
-
-    def run(self, a: Array, b: Array, out: Array, *more: Array | None) -> None:
-        """Run on arrays that lie as planned; `more` as for `_arrays`."""
-        began = perf_counter()
-        self._executable(*self._arrays(a, b, out, *more))
-        if listening():
-            record(self._run_of(perf_counter() - began))
-
-    def _run_of(self, seconds: float) -> Run:
-        p, kernel = self.plan.asked, self.plan.kernel
-        entries = f"{p.entries} x " if p.batch else ""
-        what = f"{entries}[{p.m}, {p.k}] x [{p.k}, {p.n}] {p.a.format} x {p.b.format}"
-        if self.op == "prepare":
-            what = f"[{p.m}, {p.k}] {p.a.format}" if self.plan.exchanged else f"[{p.k}, {p.n}] {p.b.format}"
-        return Run(f"poplin.{self.op}", what, f"{kernel.name} ({kernel.level})", seconds, self.plan)
-
-    def bound(self, a: Array, b: Array, out: Array, *more: Array | None) -> Callable[..., bool]:
-        """Return what runs on operands and an output that lie like these, and returns False for others.
-
-        It looks at nothing else; `more` it keeps.
-        """
-        arrays = self._arrays(a, b, out, *more)
-        run = Bound(self._executable, *arrays)
-        if len(arrays) == _BIAS and not self.plan.exchanged:
-            return run
-        return lambda a, b, out: run(*self._arrays(a, b, out, *more))
-
-    def _arrays(
-        self,
-        a: Array,
-        b: Array,
-        out: Array,
-        bias: Array | None = None,
-        a_scales: Array | None = None,
-        b_scales: Array | None = None,
-        whole: Array | None = None,
-    ) -> tuple[Array, ...]:
-        """In the program's order; `whole` is the operand that was prepared, as it was before."""
+    def arrange(self, a: Any, b: Any, out: Any, bias: Any = None, a_scales: Any = None, b_scales: Any = None,
+                whole: Any = None) -> tuple[Any, ...]:
+        """Return operands in the executable's order; `whole` is the operand that was prepared, as it was before."""
         if self.plan.exchanged:
             a, b, a_scales, b_scales = b, a, b_scales, a_scales
         if a_scales is None and b_scales is None and whole is None:
             return (a, b, out) if bias is None else (a, b, out, bias)
         return (a, b, out, *(x if x is not None else a for x in (bias, a_scales, b_scales, whole)))
 
+    def told(self) -> tuple[str, str, HostPlan]:
+        """Return what runs, for a reader, its kernel, and the plan."""
+        p, kernel = self.plan.asked, self.plan.kernel
+        entries = f"{p.entries} x " if p.batch else ""
+        what = f"{entries}[{p.m}, {p.k}] x [{p.k}, {p.n}] {p.a.format} x {p.b.format}"
+        return what, f"{kernel.name} ({kernel.level})", self.plan
+
+
+def _lowered(plan: HostPlan, specs: list[Array], items: Array, vertex: int, operands: int) -> Lowered:
+    tiles = np.arange(len(items)) * plan.threads // max(1, len(items))
+    sets = [[(vertex, items, tiles)]]  # the items hold addresses of the specs
+    return Lowered(plan, Executable(sets, operands, plan.threads, plan.scratch_bytes, 0, plan.threads, specs))
+
 
 @lru_cache(maxsize=1024)
-def program_of(
+def lowered(
     params: MatmulParams,
     options: MatmulOptions,
     epilogue: Epilogue,
     target: Target,
     fixed: HostPlan | None = None,
     left: bool = False,
-) -> Program:
-    """Return the program of a product, planned as `plan_host` has it and lowered the first time."""
+) -> Lowered:
+    """Return a product planned as `plan_host` has it and lowered, the first time."""
     return lower(plan_host(params, options, epilogue, target, fixed, left=left))
 
 
-def lower(plan: HostPlan) -> Program:
+def lower(plan: HostPlan) -> Lowered:
     """Lower a plan to a program."""
     p = plan.params
     prepared = plan.b_mode == Mode.PREPARED
@@ -142,10 +109,10 @@ def lower(plan: HostPlan) -> Program:
         spec["fallback"] = specs[1].ctypes.data
     extra = bool(p.a.scales or p.b.scales or (prepared and plan.fallback))
     operands = _WHOLE + 1 if extra else _BIAS + 1 if p.bias is not None else _BIAS
-    return Program(plan, specs, _items(plan, spec), _matmul.VERTEX, operands)
+    return _lowered(plan, specs, _items(plan, spec), _matmul.VERTEX, operands)
 
 
-def lower_prepare(plan: HostPlan) -> Program:
+def lower_prepare(plan: HostPlan) -> Lowered:
     """Lower the packing of a plan's operand b; the program takes that operand, the same again and the packed bytes."""
     spec = kernel_record(plan)
     if plan.parts[1] > 1:
@@ -153,7 +120,7 @@ def lower_prepare(plan: HostPlan) -> Program:
     items = np.zeros(1, ITEM)
     items["spec"], items["n"] = spec.ctypes.data, plan.params.n
     operands = _WHOLE + 1 if plan.params.b.scales else _BIAS
-    return Program(plan, [spec], items, _matmul.PREPARE_VERTEX, operands, "prepare")
+    return _lowered(plan, [spec], items, _matmul.PREPARE_VERTEX, operands)
 
 
 _A, _B, _OUT, _BIAS, _A_SCALES, _B_SCALES, _WHOLE = range(7)  # a program's operands, in order
@@ -164,9 +131,9 @@ def _side(record: Any, plan: HostPlan, side: int, operand_number: int) -> None:
     operand = (plan.params.a, plan.params.b)[side]
     mode = (plan.a_mode, plan.b_mode)[side]
     by_columns = mode in (Mode.TURNED, Mode.ALONG)
-    name = operand.format.name if operand.format in FORMATS else "custom"
+    name = operand.format.name if operand.format in FORMATS else "any"
     if operand.format.bits > 8 and not operand.plain:
-        name = "custom"
+        name = "any"
     record["mode"], record["operand"], record["item"] = mode, operand_number, operand.format.itemsize
     record["decode"] = select("dot", "decode", f"{name}->{plan.panel}").kernel.address
     record["format"] = format_record(operand.format, operand.scale).ctypes.data
@@ -204,7 +171,7 @@ def kernel_record(plan: HostPlan, b_operand: int = _B) -> Array:
     s["transpose"] = select("dot", "transpose", "cells").kernel.address
     s["interleave"] = select("dot", "interleave", "bfloat16").kernel.address
     narrow = p.out.format in FORMATS and (p.out.plain or p.out.format.bits == 8)  # those kernels read the scale
-    name = p.out.format.name if narrow else "custom"
+    name = p.out.format.name if narrow else "any"
     s["epilogue"] = select("dot", "epilogue", f"float32->{name}").kernel.address
     if plan.options.partials_type == "half":
         s["round_sums"] = select("dot", "round", "float16").kernel.address
@@ -227,7 +194,7 @@ def _finish(s: Any, plan: HostPlan) -> None:
     s["finish"] = p.bias is not None or plan.epilogue.activation is not None
     s["out_row"], s["out_col"] = p.out.row, p.out.column
     s["out_format"] = format_record(p.out.format, p.out.scale).ctypes.data
-    s["overflow"] = _OVERFLOW_INFINITY if p.out.format.has_infinity else _OVERFLOW_NAN
+    s["overflow"] = infinite_overflow(p.out.format)
     s["activation"] = ACTIVATIONS.index(plan.epilogue.activation)
     s["alpha"], s["beta"] = plan.epilogue.alpha, plan.epilogue.beta
     if p.bias is not None:

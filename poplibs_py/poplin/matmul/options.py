@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...errors import bad_argument, bad_option, bad_type, one_of, real, whole
+from ...errors import bad_argument, bad_option, bad_type, flag, one_of, whole
+from ...kernels.records import ACTIVATIONS
+from ...planner import Memory
 from ..convolution.params import data_type
 
 __all__ = ["ACTIVATIONS", "MatmulOptions", "parse_options"]
-
-ACTIVATIONS = (None, "relu", "gelu", "silu")
-"""Activations that an epilogue applies, by their numbers in the kernels."""
 
 _PASSES = ("NONE", "INFERENCE_FWD", "TRAINING_FWD", "TRAINING_BWD", "TRAINING_WU")
 
@@ -23,8 +22,8 @@ class MatmulOptions:
 
     Attributes
     ----------
-    available_memory_proportion : float
-        Share of each tile's memory that temporaries may take; 0 asks for no bound. Default 0.6.
+    available_memory_proportion : float or None
+        See `poplibs_py.planner.Memory`.
     partials_type : {"float", "half"}
         Format of the sums of blocks of the depth; ``"float32"`` and ``"float16"``, or dtypes, do as well.
     reproducible : bool
@@ -37,7 +36,7 @@ class MatmulOptions:
         PopLibs' hint; it does not change a host plan.
     """
 
-    available_memory_proportion: float = 0.6
+    available_memory_proportion: float | None = None
     partials_type: str = "float"
     reproducible: bool = False
     strict_memory: bool = False
@@ -45,14 +44,17 @@ class MatmulOptions:
     fully_connected_pass: str = "NONE"
 
     def __post_init__(self) -> None:
-        share = real("available_memory_proportion", self.available_memory_proportion, "a finite number, 0 or more", 0)
-        object.__setattr__(self, "available_memory_proportion", share)
+        memory = Memory(self.available_memory_proportion, self.strict_memory)
+        object.__setattr__(self, "available_memory_proportion", memory.proportion)
         object.__setattr__(self, "partials_type", data_type("partials_type", self.partials_type, ("float", "half")))
-        for name in ("reproducible", "strict_memory"):
-            if not isinstance(getattr(self, name), bool):
-                raise bad_type(name, getattr(self, name), "True or False")
+        flag("reproducible", self.reproducible)
         object.__setattr__(self, "half_passes", whole("half_passes", self.half_passes, 3, 4))
         one_of("fullyConnectedPass", self.fully_connected_pass, _PASSES)
+
+    @property
+    def memory(self) -> Memory:
+        """The limit on temporary memory."""
+        return Memory(self.available_memory_proportion, self.strict_memory)
 
 
 _KEYS = {

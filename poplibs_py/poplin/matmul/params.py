@@ -3,11 +3,30 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
+
+from ...errors import bad_argument
 from ...formats import Format
+from ...ops import Operand
 
-__all__ = ["MatmulParams", "Operand", "Scales"]
+__all__ = [
+    "MatmulParams",
+    "MatrixLayout",
+    "Scales",
+    "as_matrix",
+    "block_scales",
+    "checked_params",
+    "checked_size",
+    "contiguous",
+    "layout_of",
+    "params_of",
+    "result_shape",
+    "with_bias",
+]
 
 
 @dataclass(frozen=True)
@@ -37,7 +56,7 @@ class Scales:
 
 
 @dataclass(frozen=True)
-class Operand:
+class MatrixLayout:
     """One matrix operand, or a stack of them.
 
     Attributes
@@ -70,7 +89,7 @@ class Operand:
         return self.scale == 0 and self.scales is None
 
     @property
-    def transposed(self) -> Operand:
+    def transposed(self) -> MatrixLayout:
         """The same memory with rows and columns exchanged."""
         scales = self.scales and self.scales.transposed
         return replace(self, row=self.column, column=self.row, scales=scales)
@@ -86,7 +105,7 @@ class MatmulParams:
     ----------
     m, n, k : int
         Rows of A and C, columns of B and C, depth.
-    a, b, out : Operand
+    a, b, out : MatrixLayout
         How they lie.
     batch : tuple of int
         Entries along each batch axis.
@@ -103,9 +122,9 @@ class MatmulParams:
     m: int
     n: int
     k: int
-    a: Operand
-    b: Operand
-    out: Operand
+    a: MatrixLayout
+    b: MatrixLayout
+    out: MatrixLayout
     batch: tuple[int, ...] = ()
     bias: Format | None = None
     bias_step: int = 0
@@ -157,3 +176,128 @@ class MatmulParams:
             out=self.out.transposed,
             bias_per_row=self.bias is not None and not self.bias_per_row,
         )
+
+
+def as_matrix(x: Operand, name: str, row: bool) -> Operand:
+    """Return an operand with at least two axes: a vector becomes a row, or a column."""
+    if x.array.ndim == 0:
+        raise bad_argument(name, "a scalar", "at least one dimension")
+    if x.array.ndim > 30:
+        raise bad_argument(name, f"{x.array.ndim} dimensions", "at most 30")
+    if x.array.ndim > 1:
+        return x
+    index = (None, slice(None)) if row else (slice(None), None)
+    scales = x.scales and x.scales.seen(lambda held: held[index])
+    blocks = ((1, *x.block_shape) if row else (*x.block_shape, 1)) if x.block_shape else ()
+    return replace(x, array=x.array[index], scales=scales, block_shape=blocks)
+
+
+def block_scales(x: Operand) -> Operand:
+    """Return an operand whose blocks of scales hold one entry of a batch each: strides can say which is whose."""
+    if x.scales is None or all(extent == 1 for extent in x.block_shape[:-2]):
+        return x
+    scales = x.scales.array
+    for axis, extent in enumerate(x.block_shape[:-2]):
+        if extent != 1:
+            scales = np.repeat(scales, extent, axis=axis).take(range(x.shape[axis]), axis=axis)
+    return replace(x, scales=Operand(scales, None))
+
+
+def layout_of(x: Operand, batch: tuple[int, ...] | None = None) -> MatrixLayout:
+    """Return how a matrix lies, or a stack of them, broadcast to the batch axes of a product."""
+    array, matrix = x.array, x.array.shape[-2:]
+    batch = array.shape[:-2] if batch is None else batch
+    strides = array.strides if array.shape[:-2] == batch else np.broadcast_to(array, batch + matrix).strides
+    scales = None
+    if x.scales is not None:
+        # one exponent per batch entry, or per block of entries: spread, so that strides can say which
+        held = x.scales.array
+        spread = np.broadcast_to(held, batch + held.shape[-2:])
+        rows, columns = x.block_shape[-2:]
+        scales = Scales(spread.strides[-2], spread.strides[-1], rows, columns, spread.strides[:-2])
+    assert x.format is not None
+    return MatrixLayout(x.format, strides[-2], strides[-1], strides[:-2], array.flags.aligned, x.scale, scales)
+
+
+def contiguous(f: Format, rows: int, cols: int, batch: Sequence[int] = ()) -> MatrixLayout:
+    """Return how a C-contiguous array lies."""
+    strides, step = [], rows * cols * f.itemsize
+    for extent in reversed(batch):
+        strides.append(step)
+        step *= extent
+    return MatrixLayout(f, cols * f.itemsize, f.itemsize, tuple(reversed(strides)))
+
+
+def result_shape(a: Operand, b: Operand) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, int, int]]:
+    """Check shapes together; return the batch axes, the shape of the result, and m, k, n."""
+    left, right = as_matrix(a, "a", True), as_matrix(b, "b", False)
+    m, k, n = left.shape[-2], left.shape[-1], right.shape[-1]
+    if right.shape[-2] != k:
+        raise bad_argument("b", f"shape {b.shape} with {right.shape[-2]} rows", f"as many rows as a has columns, {k}")
+    try:
+        batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    except ValueError:
+        raise bad_argument("b", f"batch shape {right.shape[:-2]}", f"what broadcasts with {left.shape[:-2]}") from None
+    shape = batch + (() if a.array.ndim == 1 else (m,)) + (() if b.array.ndim == 1 else (n,))
+    return batch, shape, (m, k, n)
+
+
+def params_of(a: Operand, b: Operand, out: Operand, bias: Operand | None) -> MatmulParams:
+    """Describe the product of operands whose shapes fit."""
+    batch, _, (m, k, n) = result_shape(a, b)
+    result = out.array[..., None] if b.array.ndim == 1 else out.array
+    result = result[..., None, :] if a.array.ndim == 1 else result
+    p = MatmulParams(m, n, k, layout_of(as_matrix(a, "a", True), batch), layout_of(as_matrix(b, "b", False), batch),
+                     layout_of(replace(out, array=result), batch), batch)
+    if bias is not None:
+        p = with_bias(p, bias)
+    return checked_size(p, a.shape, b.shape)
+
+
+def checked_size(p: MatmulParams, a_shape: tuple[int, ...], b_shape: tuple[int, ...]) -> MatmulParams:
+    """Return the product, or raise where offsets, or the count of what is done, would pass 64 bits."""
+    largest = p.entries * max(p.m * p.n, p.m * p.k, p.k * p.n)
+    if p.flops > 1 << 62 or largest > 1 << 58:
+        raise bad_argument("a", f"shape {a_shape} with b {b_shape}", "a product that fits in memory")
+    return p
+
+
+def checked_params(p: MatmulParams) -> MatmulParams:
+    """Return the params of a plan if they are those of C-contiguous arrays, or raise."""
+    def refuse(name: str, got: object, allowed: str) -> Exception:
+        return bad_argument(f"plan.asked{name}", got, allowed)
+
+    if not isinstance(p.batch, tuple) or not all(type(x) is int and x >= 0 for x in (p.m, p.n, p.k, *p.batch)):
+        raise refuse("", p.batch, "extents as plan_matmul has them")
+    for name, rows, columns in (("a", p.m, p.k), ("b", p.k, p.n), ("out", p.m, p.n)):
+        layout = getattr(p, name)
+        if not isinstance(layout, MatrixLayout) or not isinstance(layout.format, Format):
+            raise refuse(f".{name}", layout, "an operand as plan_matmul has it")
+        if layout != contiguous(layout.format, rows, columns, p.batch):
+            raise refuse(f".{name}", layout, "a C-contiguous operand of the planned extents")
+    if p.bias is not None:
+        lies = getattr(p.bias, "itemsize", None), (0,) * len(p.batch), False
+        if not isinstance(p.bias, Format) or (p.bias_step, p.bias_batch, p.bias_per_row) != lies:
+            raise refuse(".bias", p.bias, "one number for each column, beside each other")
+    elif (p.bias_step, p.bias_batch, p.bias_per_row) != (0, (0,) * len(p.batch), False):
+        raise refuse(".bias", p.bias, "no strides where there is no bias")
+    return p
+
+
+def with_bias(p: MatmulParams, bias: Operand) -> MatmulParams:
+    """Add a bias per column (shape [n], [..., 1, n]) or per row ([..., m, 1])."""
+    array = bias.array
+    shape = array.shape if array.ndim > 1 else (1, *array.shape)
+    per_row = array.ndim > 1 and shape[-2:] == (p.m, 1) != (1, p.n)
+    fits = array.ndim >= 1 and shape[-2:] == ((p.m, 1) if per_row else (1, p.n))
+    spread: Any = None
+    if fits:
+        try:
+            matrix = array.reshape(shape) if array.ndim == 1 else array
+            spread = np.broadcast_to(matrix, p.batch + shape[-2:])
+        except ValueError:
+            spread = None
+    if spread is None:
+        raise bad_argument("bias", f"shape {array.shape}", f"shape ({p.n},), (..., 1, {p.n}) or (..., {p.m}, 1)")
+    step = spread.strides[-2] if per_row else spread.strides[-1]
+    return replace(p, bias=bias.format, bias_step=step, bias_batch=spread.strides[:-2], bias_per_row=per_row)

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
-from ...errors import MemoryBoundError, MemoryBoundWarning, warn
+import numpy as np
+
+from ...errors import one_of, real
 from ...formats import BF16, FORMATS, FP16, FP32, Format
 from ...kernels import Kernel, Selection, kernels, select
 from ...log import tell
-from ...target import Target, memory_bound
+from ...planner import within
+from ...target import Target
 from ._matmul import Mode, Sums
 from .layout import laid_out
 from .model import kernel_cycles, rounded
-from .options import MatmulOptions
+from .options import ACTIVATIONS, MatmulOptions
 from .params import MatmulParams
 
 __all__ = ["Epilogue", "HostPlan", "plan_host"]
 
 _DEPTHS = (2048, 1024, 512, 256, 128, 64)  # cells of depth that a block may have, beside the whole
+_CACHE_SHARE = 0.6  # of the second-level cache, that a thread's blocks fill
 _FLOPS_OF_A_THREAD = 1 << 20  # work below which another thread costs more than it brings
 HALF_PARTIALS_DEPTH = 128
 """Numbers of the depth between two roundings of the running sum, where partials are half."""
@@ -50,6 +55,14 @@ class Epilogue:
     alpha: float = 1.0
     beta: float = 0.0
     activation: str | None = None
+
+    @classmethod
+    def of(cls, alpha: Any, beta: Any, activation: Any) -> Epilogue:
+        """Check a caller's arguments."""
+        for name, value in (("alpha", alpha), ("beta", beta)):
+            real(name, value, "a finite FP32 number", -FP32.max, FP32.max)
+        one_of("activation", activation, ACTIVATIONS)
+        return cls(float(np.float32(alpha)), float(np.float32(beta)), activation)
 
     @property
     def plain(self) -> bool:
@@ -204,41 +217,27 @@ def plan_host(
     left : bool, optional
         That operand is A: as B of the transposed product.
     """
-    bound = memory_bound(target, options.available_memory_proportion)
     problem = _Problem(params, params.folded(), options, epilogue, target, fixed, packing)
     if left:
         problem = replace(problem, params=params.exchanged().folded(), exchanged=True)
     elif not (fixed or packing) and _better_exchanged(problem.params):
         problem = replace(problem, params=problem.params.exchanged(), exchanged=True)
-    plan = _plan_within(problem, bound)
     plain = problem if fixed or packing else replace(problem, panel=FP32)
-    if plan is None:
-        plan = _plan_within(plain, bound)  # a matrix unit's least block is large
-    if plan is None:
-        plan = _plan_beyond(problem, plain, bound or 0)
+
+    def plan_once(limit: int | None) -> HostPlan | None:
+        # without a limit blocks fit the cache all the same, where any do
+        fits = int(_CACHE_SHARE * target.bytes_per_tile) if limit is None else limit
+        plan = _plan_within(problem, fits) or _plan_within(plain, fits)  # a matrix unit's least block is large
+        return plan or (_plan_within(problem, None) if limit is None else None)
+
+    def least() -> int:
+        found = (_plan_within(p, None, least=True) for p in (problem, plain))
+        return min(p.temporary_bytes for p in found if p)
+
+    plan = within("matmul", plan_once, options.memory, target, least)
+    plan = replace(plan, bound=options.memory.limit(target))
     tell("poplin", plan)
     return plan
-
-
-def _plan_beyond(problem: _Problem, plain: _Problem, bound: int) -> HostPlan:
-    """Complain that no plan fits the bound, raise it until one does, and in the end drop it."""
-    options = problem.options
-    found = (_plan_within(p, None, least=True) for p in (problem, plain))
-    least = min((p for p in found if p), key=lambda p: p.scratch_bytes)
-    text = (
-        f"matmul: available_memory_proportion={options.available_memory_proportion} leaves {bound:,} bytes "
-        f"to a thread; the least that any plan takes is {least.scratch_bytes:,}"
-    )
-    if options.strict_memory:
-        raise MemoryBoundError(text)
-    warn(text + "; the bound was raised", MemoryBoundWarning)
-    raised: int | None = max(1, bound)
-    while raised is not None:
-        raised = raised * 2 if raised < 2 * problem.target.bytes_per_tile else None
-        plan = _plan_within(problem, raised)
-        if plan is not None:
-            return replace(plan, bound=bound)
-    raise AssertionError("a plan without a bound always exists")
 
 
 @dataclass(frozen=True)

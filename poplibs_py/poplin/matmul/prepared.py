@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from functools import lru_cache
 
 import numpy as np
 
 from ...errors import bad_argument, bad_type
 from ...formats import FP32, Format
 from ...immutable import Constant
-from ...program import Hold, result_array
+from ...ops import Array, Operand, run_told
+from ...program import key_by_parts, result_array
 from ...target import Target
-from .arguments import Array, Given, contiguous
-from .lower import Program, lower_prepare, program_of
+from .lower import Lowered, lower_prepare, lowered
 from .options import MatmulOptions
-from .params import MatmulParams
+from .params import MatmulParams, contiguous, layout_of
 from .plan import FEW, Epilogue, HostPlan, panel_format, parts, plan_host, prepared_bytes
 
 __all__ = ["SIDES", "PreparedMatrix"]
@@ -45,7 +45,7 @@ class PreparedMatrix(Constant):
         16-bit formats with very few, run fastest from that.
     """
 
-    __slots__ = ("__weakref__", "_packed", "_plan", "_whole", "calls", "format", "shape", "side")
+    __slots__ = ("__weakref__", "_packed", "_parts", "_plan", "_whole", "format", "shape", "side")
 
     _KEEP = "the array, to prepare again"
 
@@ -53,37 +53,48 @@ class PreparedMatrix(Constant):
     format: Format
     side: str
     _plan: HostPlan
-    _packed: Array
-    _whole: Given | None
-    calls: dict[Any, Any]  # those made before, as `matmul` keeps them
+    _packed: Operand
+    _whole: Operand | None
+    _parts: tuple[object, ...]
 
-    def __init__(self, w: Given, partner: Format, options: MatmulOptions, target: Target, side: str = "right") -> None:
-        if not isinstance(w, Given):
+    def __init__(self, w: Operand, partner: Format, options: MatmulOptions, target: Target,
+                 side: str = "right") -> None:
+        if not isinstance(w, Operand):
             raise bad_type("w", type(w).__name__, "what poplin.prepare makes one from")
         if len(w.shape) != 2:
             raise bad_argument("w", f"shape {w.shape}", "a matrix")
         is_left, typical = side == "left", _TYPICAL
         m, k, n = (*w.shape, typical) if is_left else (typical, *w.shape)
-        a, b = contiguous(partner, m, k, ()), contiguous(partner, k, n, ())
-        a, b = (w.operand(()), b) if is_left else (a, w.operand(()))
-        params = MatmulParams(m, n, k, a, b, contiguous(FP32, m, n, ()))
+        a, b = contiguous(partner, m, k), contiguous(partner, k, n)
+        a, b = (layout_of(w), b) if is_left else (a, layout_of(w))
+        params = MatmulParams(m, n, k, a, b, contiguous(FP32, m, n))
         plan = plan_host(params, options, Epilogue(), target, packing=True, left=is_left)
         room = np.empty(prepared_bytes(plan) + 64, np.uint8)
         packed = room[-room.ctypes.data % 64 :]
-        lower_prepare(plan).run(w.array, w.array, packed, None, w.scales, w.scales)
+        made = lower_prepare(plan)
+        scales = None if w.scales is None else w.scales.array
+        arrays = made.arrange(w.array, w.array, packed, None, scales, scales)
+        run_told("poplin.prepare", lambda: (f"{w.shape} {w.format}", *made.told()[1:]), made.executable, *arrays)
         # A call that meets an infinity needs numbers whole that are split in parts.
         whole = _copied(w) if is_left or plan.parts != (1, 1) else None
-        self._set(shape=w.shape, format=w.format, side=side, calls={}, _plan=plan, _packed=packed, _whole=whole)
+        kind = _kind(plan, side, w.shape, w.format, whole and layout_of(whole))
+        name = "a" if is_left else "b"
+        held: list[Array] = [packed]
+        if whole is not None:
+            held += [whole.array] if whole.scales is None else [whole.array, whole.scales.array]
+            whole = replace(whole, place=(name, 1), scales=whole.scales and replace(whole.scales, place=(name, 2)))
+        self._set(shape=w.shape, format=w.format, side=side, _plan=plan, _packed=Operand(packed, None, place=(name, 0)),
+                  _whole=whole, _parts=(kind, *held))
 
     @property
     def nbytes(self) -> int:
         """Bytes of the packed form."""
-        return self._packed.nbytes + (0 if self._whole is None else self._whole.array.nbytes)
+        return self._packed.array.nbytes + (0 if self._whole is None else self._whole.array.nbytes)
 
     def __repr__(self) -> str:
         return f"PreparedMatrix(shape={self.shape}, format={self.format}, side={self.side!r}, nbytes={self.nbytes})"
 
-    def stand_in(self, name: str) -> Given:
+    def stand_in(self, name: str) -> Operand:
         """Return what has this matrix's shape and format, for the operand `name`."""
         if name != self._name:
             raise bad_type(
@@ -92,17 +103,16 @@ class PreparedMatrix(Constant):
                 f"an array, or one prepared for this side: prepare(w, side={'left' if name == 'a' else 'right'!r})",
             )
         dtype = self.format.dtype or self.format.code_dtype
-        return Given(np.broadcast_to(np.zeros((), dtype), self.shape), self.format)
+        return Operand(np.broadcast_to(np.zeros((), dtype), self.shape), self.format)
 
-    def program(
-        self, params: MatmulParams, options: MatmulOptions, epilogue: Epilogue, target: Target
-    ) -> tuple[Program, Given, Array | None]:
-        """Return the program of a product with this operand, what it runs on in its place, and what it was before."""
+    def lowered(self, params: MatmulParams, options: MatmulOptions, epilogue: Epilogue,
+                target: Target) -> tuple[Lowered, Operand, Operand | None]:
+        """Return the product with this operand lowered, what it runs on in its place, and what it was before."""
         left, whole = self.side == "left", self._whole
         if left and whole is not None and not self._gains(params):
-            return program_of(replace(params, a=whole.operand(params.batch)), options, epilogue, target), whole, None
+            return lowered(replace(params, a=layout_of(whole, params.batch)), options, epilogue, target), whole, None
         mine, other = (params.a, params.b) if left else (params.b, params.a)
-        lies = replace(contiguous(self.format, *self.shape, ()), batch=mine.batch)
+        lies = replace(contiguous(self.format, *self.shape), batch=mine.batch)
         params = replace(params, a=lies) if left else replace(params, b=lies)
         if not self._takes(params, options):
             planned = self._plan.asked.b if left else self._plan.asked.a
@@ -112,9 +122,8 @@ class PreparedMatrix(Constant):
                 f"{other.format}, where {its} was prepared for {planned.format}",
                 f"the format that {its} was prepared for: prepare(w, {name}_dtype=...)",
             )
-        program = program_of(params, options, epilogue, target, self._plan, left)
-        again = whole.array if whole is not None and program.plan.fallback else None
-        return program, Given(self._packed, self.format), again
+        made = lowered(params, options, epilogue, target, self._plan, left)
+        return made, self._packed, whole if made.plan.fallback else None
 
     def _gains(self, params: MatmulParams) -> bool:
         """Whether the transposed product is faster: its vectors are full where those of few columns are not.
@@ -139,9 +148,17 @@ class PreparedMatrix(Constant):
         )
 
 
-def _copied(w: Given) -> Given:
+def _copied(w: Operand) -> Operand:
     """Return an operand's copy, in C order and on a page of its own."""
-    copy, keep = result_array(w.shape, w.array.dtype), Hold(w.array)
+    copy = result_array(w.shape, w.array.dtype)
     copy[...] = w.array
-    del keep
-    return replace(w, array=copy, scales=None if w.scales is None else w.scales.copy())
+    return replace(w, array=copy, scales=w.scales and w.scales.copied())
+
+
+@lru_cache(maxsize=1024)
+def _kind(*facts: object) -> tuple[object, ...]:
+    """The same object for the same facts."""
+    return facts
+
+
+key_by_parts(PreparedMatrix)

@@ -11,12 +11,10 @@ import numpy as np
 from ...config import settings
 from ...errors import bad_argument, bad_type
 from ...formats import QuarterArray
-from ...program import Bound, result_array
 from ...program.record import Run, listening, record
 from ..matrix import BlockSparseMatrix
 from ..pattern import BlockPattern
-from ._layout import layout_key
-from .memory import UNBOUNDED, Memory, fits, within
+from .memory import UNBOUNDED, Memory, within
 from .multiply import Product, Ready, Values, domain_of, itemsize_of, program
 from .operands import (
     Operand,
@@ -43,11 +41,6 @@ _FEW_READS = 4
 _FAR = 1 << 22
 _WORK_FOR_A_THREAD = 1 << 20
 """Multiplications below which a second thread costs more than it gains."""
-
-_FP32 = np.dtype(np.float32)
-_MOST_MADE = 1024
-_made: dict[tuple[Any, ...], tuple[Bound, tuple[int, ...]]] = {}
-"""Programs of plain calls and the shapes of their results, by everything that decides them."""
 
 _Transpose = tuple[Array, Array, Array]
 _transposes: dict[int, tuple[weakref.ref[BlockPattern], _Transpose]] = {}
@@ -85,18 +78,10 @@ def multiply(w: BlockSparseMatrix, x: object, *, out: object | None = None, out_
     `capacity`, the program has room for so many blocks and nothing is kept with the pattern. With `ready`, the matrix's
     values are taken from there.
     """
-    key, prepared = None, x if isinstance(x, PreparedDense) else None
-    given = x if prepared is None else prepared._panels
-    if out_dtype is None and bias is None and activation is None and not listening():
-        key = _key(w, given, out, swapped, capacity, memory.proportion, prepared, ready)
-        made = _made.get(key) if key is not None else None
-        if made is not None:
-            result = _repeat(made, w, given, out, swapped, prepared is None, capacity is None, ready)
-            if result is not None:
-                return result
+    prepared = x if isinstance(x, PreparedDense) else None
     rows, depth = w.shape
     if prepared is not None:
-        return _multiply_prepared(w, prepared, out, out_dtype, bias, activation, swapped, capacity, memory, ready, key)
+        return _multiply_prepared(w, prepared, out, out_dtype, bias, activation, swapped, capacity, memory, ready)
     operand = dense_operand("x", x)
     if operand.array.ndim == 1 and w.groups == 1:
         vector = x if type(x) is np.ndarray else operand
@@ -113,7 +98,6 @@ def multiply(w: BlockSparseMatrix, x: object, *, out: object | None = None, out_
                          check_activation(activation), capacity, memory, ready)
     run_product(product, w, dense, y, check_bias(bias, rows, w.groups), capacity is None, ready)
     result = y.swapaxes(-1, -2) if swapped else y
-    _keep(key, product, dense, y, result.shape, memory)
     return result if out is None else out
 
 
@@ -132,52 +116,8 @@ def _multiply_vector(w: BlockSparseMatrix, x: Array | Operand, out: Any, swapped
     return out if holds else made.reshape(rows)
 
 
-def _key(w: BlockSparseMatrix, x: Any, out: object, swapped: bool, capacity: int | None,
-         proportion: float, prepared: PreparedDense | None, ready: Ready | None) -> tuple[Any, ...] | None:
-    # All that decides which program runs, or None: then everything is looked at first.
-    layout = layout_key(x, out, w._blocks)
-    if layout is None or not isinstance(w.scale, int):
-        return None
-    p, size = w.pattern, w._blocks.size
-    columns = prepared.columns if prepared else x.shape[-2 if swapped else -1] if x.ndim > 1 else 1
-    threads = 1 if settings.num_threads == 1 else threads_for(size * columns)
-    return (layout, swapped, p.shape, p.block_shape, p.groups, w.is_transposed, w.format.name, w.scale, threads,
-            capacity or p.column_indices.size, proportion,
-            (columns, prepared.grouped, prepared.side) if prepared else None, ready and ready.domain)
-
-
-def _keep(key: tuple[Any, ...] | None, product: Product, x: Array, y: Array, shape: tuple[int, ...],
-          memory: Memory) -> None:
-    # So that a call like this one finds its program again.
-    if key is None or not y.size or product.slice_blocks or not fits(product, memory):
-        return
-    if len(_made) >= _MOST_MADE:
-        _made.clear()
-    order = [None] if product.transposed else []
-    _made[key] = Bound(program(product), None, None, None, x, y, *order), shape
-
-
-def _repeat(made: tuple[Bound, tuple[int, ...]], w: BlockSparseMatrix, x: Any, out: Any, swapped: bool,
-            plain: bool, keep: bool, ready: Ready | None) -> Array | None:
-    # As a call before this one, or None where an array has changed its shape since its key was made; a plain X is
-    # transposed with the result.
-    run, shape = made
-    result: Array = result_array(shape, _FP32) if out is None else out
-    y = result
-    if swapped:
-        x, y = x.swapaxes(-1, -2) if plain else x, result.swapaxes(-1, -2)
-    values = w._blocks if ready is None else ready.values
-    if w.is_transposed:
-        offsets, inner, order = pattern_arrays(w, keep)
-        ran = run(offsets, inner, values, x, y, order)
-    else:
-        ran = run(w.pattern.row_offsets, w.pattern.column_indices, values, x, y)
-    return result if ran else None
-
-
 def _multiply_prepared(w: BlockSparseMatrix, x: PreparedDense, out: object | None, out_dtype: object, bias: object,
-                       activation: object, swapped: bool, capacity: int | None, memory: Memory, ready: Ready | None,
-                       key: tuple[Any, ...] | None) -> Any:
+                       activation: object, swapped: bool, capacity: int | None, memory: Memory, ready: Ready | None) -> Any:
     rows, depth = w.shape
     side = "left" if swapped else "right"
     if x.side != side:
@@ -194,7 +134,6 @@ def _multiply_prepared(w: BlockSparseMatrix, x: PreparedDense, out: object | Non
                          capacity, memory, ready)
     run_product(product, w, x.panels, made.array, check_bias(bias, rows, w.groups), capacity is None, ready)
     result = made.array.swapaxes(-1, -2) if swapped else made.array
-    _keep(key, product, x.panels, made.array, result.shape, memory)
     return result if out is None else out
 
 

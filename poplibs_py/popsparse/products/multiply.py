@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import UnsupportedError
-from ...formats import FORMATS
+from ...formats import BF16, FORMATS, format_of
 from ...kernels.registry import Kernel, select
 from ...log import tell
 from ...program import Executable
-from .items import ACTIVATIONS, FORMAT_NUMBERS, MULTIPLY, OVERFLOW_INFINITY, OVERFLOW_NAN, READY
+from .items import ACTIVATIONS, FORMAT_NUMBERS, MULTIPLY, READY, infinite_overflow
 
 __all__ = ["TILE_COLUMNS", "Dense", "Product", "Ready", "Values", "domain_of", "items_of", "itemsize_of", "kernel_of",
            "panel_columns", "program", "ready_program", "strip_of"]
@@ -32,7 +32,7 @@ _ELEMENT_COLUMNS = 64
 _SPECIAL_BYTES = 64
 _INDEX_BYTES = 12  # of a gathered block: which it was, which it is
 _ITEMSIZES = {f.name: f.itemsize for f in FORMATS}
-_BF16_VALUED = ("bfloat16", "f143", "f152", "e4m3", "e5m2")
+_BF16_VALUED = tuple(f.name for f in FORMATS if f == BF16 or f.bits <= 8)
 
 
 @dataclass(frozen=True)
@@ -362,8 +362,7 @@ def _ready_segment(p: Product, to: int, order: int, scales: int) -> tuple[int, A
     items["block_rows"], items["block_columns"] = p.block_shape
     items["pairs"] = p.pairs
     op = "ready_tiles" if p.tiles and (p.transposed or p.domain == "float16") else "ready"
-    source = "float16" if p.domain == "float16" else "any"
-    return select("sparse", op, f"{source}->{p.domain}").kernel.address, items, np.arange(p.threads)
+    return select("sparse", op, f"{p.w.format}->{p.domain}").kernel.address, items, np.arange(p.threads)
 
 
 def items_of(p: Product) -> tuple[Array, Array]:
@@ -410,8 +409,7 @@ def _describe(items: Array, p: Product) -> None:
     items["stream"] = (not p.finishes and 4 * p.shape[0] * p.columns > _STREAM_BYTES
                        and p.y.strides[1] % _ALIGNMENT == 0)
     items["activation"] = ACTIVATIONS.index(p.activation)
-    has_infinity = next(f.has_infinity for f in FORMATS if f.name == p.y.format)
-    items["overflow"] = OVERFLOW_INFINITY if has_infinity else OVERFLOW_NAN
+    items["overflow"] = infinite_overflow(format_of(p.y.format))
 
 
 def _value_strides(p: Product) -> tuple[int, int]:

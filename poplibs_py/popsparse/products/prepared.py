@@ -10,7 +10,7 @@ import numpy as np
 from ...errors import bad_argument, bad_type, one_of
 from ...formats import BF16, FP32, format_of
 from ...immutable import Constant, anchored
-from ...program import Hold, result_array
+from ...program import result_array
 from ...program.record import Run, listening, record
 from .multiply import Dense, domain_of, panel_columns
 from .operands import dense_operand
@@ -64,13 +64,12 @@ class PreparedDense(Constant):
         dtype = (BF16 if domain == "bfloat16" else FP32).dtype
         assert dtype is not None
         strip = panel_columns(rows, domain, columns)
-        strips, keep = -(-columns // strip), Hold(array)
+        strips = -(-columns // strip)
         panels = result_array((groups, strips, rows, strip), dtype)
         for i in range(strips):
             part = array[..., i * strip:(i + 1) * strip]
             panels[:, i, :, :part.shape[-1]] = part
             panels[:, i, :, part.shape[-1]:] = 0
-        del keep
         panels.flags.writeable = False
         dense = Dense(domain, (panels.strides[0], strip * dtype.itemsize, dtype.itemsize), 0, strip)
         held, anchor = anchored(panels)

@@ -13,11 +13,11 @@ from ...errors import MemoryBoundError, MemoryBoundWarning, UnsupportedError, ba
 from ...formats import format_of
 from ...kernels.registry import Kernel, select
 from ...log import tell
-from ...program import Executable, Hold, result_array
+from ...program import Executable, result_array
 from ...program.record import Run, listening, record
 from ..matrix import BlockSparseMatrix
 from .forward import threads_for
-from .items import FORMAT_NUMBERS, OVERFLOW_INFINITY, OVERFLOW_NAN, PANEL, SAMPLE
+from .items import FORMAT_NUMBERS, PANEL, SAMPLE, infinite_overflow
 from .memory import Memory
 from .multiply import Dense, domain_of, itemsize_of
 from .operands import check_rows, dense_operand, describe, receiver, result_operand
@@ -64,7 +64,7 @@ class Sampling:
     @property
     def kernel(self) -> Kernel:
         """What multiplies."""
-        return select("sparse", "sample", f"{self.met_in},{self.met_in}->any").kernel
+        return select("sparse", "sample", f"{self.met_in},{self.met_in}->{self.to_format}").kernel
 
     def decodes(self, operand: Dense) -> bool:
         """Whether rows of an operand must be decoded."""
@@ -163,7 +163,7 @@ def program(s: Sampling) -> Executable:
         items["x"], items["x_offset"] = 5, groups * s.shape[1] * row_bytes
         items["x_row"], items["x_column"] = row_bytes, itemsize_of(domain)
     items["to_format"], items["to_scale"] = FORMAT_NUMBERS[s.to_format], s.to_scale
-    items["overflow"] = OVERFLOW_INFINITY if format_of(s.to_format).has_infinity else OVERFLOW_NAN
+    items["overflow"] = infinite_overflow(format_of(s.to_format))
     flat = items.reshape(-1)
     tiles = np.arange(flat.size) * s.threads // max(1, flat.size)
     compute_sets = [first_set] * bool(first_set) + [[(s.kernel.address, flat, tiles)]]
@@ -182,7 +182,7 @@ def _panels(s: Sampling, domain: str, row_bytes: int) -> tuple[int, Array, Array
     items["rows"], items["columns"] = rows, s.columns
     items["part"], items["parts"] = np.arange(s.threads)[:, None], s.threads
     items["format"], items["scale"] = FORMAT_NUMBERS[operand.format], operand.scale
-    address = select("sparse", "panel", f"any->{domain}").kernel.address
+    address = select("sparse", "panel", f"{operand.format}->{domain}").kernel.address
     flat = items.reshape(-1)
     return address, flat, np.arange(flat.size) // s.groups
 
@@ -224,9 +224,7 @@ def sample(w: BlockSparseMatrix, dy: object, x: object, *, out: object | None = 
         if listening():
             record(_run_of(sampling, w, perf_counter() - began))
     if target is not values:
-        held = Hold(values)
         values[...] = target
-        del held
     return values if out is None else out
 
 

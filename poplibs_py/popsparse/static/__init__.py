@@ -1,5 +1,6 @@
 """Products with a sparse operand whose pattern stays the same."""
 
+from ..matrix import OPERATORS
 from ..products.prepared import PreparedDense, prepare_dense
 from ..products.ready import PreparedSparse, prepare
 from .api import dense_sparse_matmul, sparse_dense_matmul, sparse_grad_w
@@ -27,3 +28,5 @@ __all__ = [
     "sparse_dense_matmul",
     "sparse_grad_w",
 ]
+
+OPERATORS.update({"w @ x": sparse_dense_matmul, "x @ w": dense_sparse_matmul})

@@ -46,12 +46,11 @@ POP_INLINE void pop_decode_bytes(const pop_format *f, const char *codes, float *
         else pop_decode_run(&f, (const char *)codes, numbers, n);                                                   \
     }
 
-POP_DECODER(pop_decode_f16, POP_F16)
-POP_DECODER(pop_decode_bf16, POP_BF16)
-POP_DECODER(pop_decode_f143, POP_F143)
-POP_DECODER(pop_decode_f152, POP_F152)
-POP_DECODER(pop_decode_e4m3, POP_E4M3)
-POP_DECODER(pop_decode_e5m2, POP_E5M2)
+#define POP_DECODER_4(function, layout) /* FP32 is what the others are decoded to */
+#define POP_DECODER_2(function, layout) POP_DECODER(pop_decode_##function, layout)
+#define POP_DECODER_1 POP_DECODER_2
+#define POP_DECODER_OF(bytes, constant, function, ...) POP_DECODER_##bytes(function, POP_##constant)
+POP_FORMATS(POP_DECODER_OF)
 
 /* User-defined formats: the layout is known at run time only. */
 static void pop_decode_any(const pop_cast *cast, const void *codes, float *numbers, int64_t n)

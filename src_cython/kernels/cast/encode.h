@@ -57,12 +57,11 @@ POP_INLINE void pop_encode_run(const pop_format *f, const pop_cast *cast, const 
             pop_encode_run(&f, cast, numbers, (char *)codes, n, words);                                             \
     }
 
-POP_ENCODER(pop_encode_f16, POP_F16)
-POP_ENCODER(pop_encode_bf16, POP_BF16)
-POP_ENCODER(pop_encode_f143, POP_F143)
-POP_ENCODER(pop_encode_f152, POP_F152)
-POP_ENCODER(pop_encode_e4m3, POP_E4M3)
-POP_ENCODER(pop_encode_e5m2, POP_E5M2)
+#define POP_ENCODER_4(function, layout) /* FP32 is what the others are encoded from */
+#define POP_ENCODER_2(function, layout) POP_ENCODER(pop_encode_##function, layout)
+#define POP_ENCODER_1 POP_ENCODER_2
+#define POP_ENCODER_OF(bytes, constant, function, ...) POP_ENCODER_##bytes(function, POP_##constant)
+POP_FORMATS(POP_ENCODER_OF)
 
 /* User-defined formats: the layout is known at run time only. */
 static void pop_encode_any(const pop_cast *cast, const float *numbers, void *codes, int64_t n, const uint32_t *words)

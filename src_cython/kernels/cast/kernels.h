@@ -10,22 +10,17 @@ static void pop_draw_words(pop_aox *stream, int64_t first, int64_t n, uint32_t *
 #define POP_CAST_KERNEL(op, formats, function)                                                                      \
     {op, formats, #function, POP_FUNCTION(function), {1, 1, 1}, {4 * POP_LANES, 1, 1}, POP_CONSISTENT}
 
+#define POP_CAST_ROWS_4(function, name)
+#define POP_CAST_ROWS_2(function, name)                                                                             \
+    POP_CAST_KERNEL("decode", name "->float32", pop_decode_##function),                                             \
+    POP_CAST_KERNEL("encode", "float32->" name, pop_encode_##function),
+#define POP_CAST_ROWS_1 POP_CAST_ROWS_2
+#define POP_CAST_ROWS(bytes, constant, function, name, ...) POP_CAST_ROWS_##bytes(function, name)
+
 static const pop_kernel POP_CAST_KERNELS[] = {
     POP_CAST_KERNEL("decode", "float64->float32", pop_decode_f64),
-    POP_CAST_KERNEL("decode", "float16->float32", pop_decode_f16),
-    POP_CAST_KERNEL("decode", "bfloat16->float32", pop_decode_bf16),
-    POP_CAST_KERNEL("decode", "f143->float32", pop_decode_f143),
-    POP_CAST_KERNEL("decode", "f152->float32", pop_decode_f152),
-    POP_CAST_KERNEL("decode", "e4m3->float32", pop_decode_e4m3),
-    POP_CAST_KERNEL("decode", "e5m2->float32", pop_decode_e5m2),
-    POP_CAST_KERNEL("decode", "any->float32", pop_decode_any),
-    POP_CAST_KERNEL("encode", "float32->float16", pop_encode_f16),
-    POP_CAST_KERNEL("encode", "float32->bfloat16", pop_encode_bf16),
-    POP_CAST_KERNEL("encode", "float32->f143", pop_encode_f143),
-    POP_CAST_KERNEL("encode", "float32->f152", pop_encode_f152),
-    POP_CAST_KERNEL("encode", "float32->e4m3", pop_encode_e4m3),
-    POP_CAST_KERNEL("encode", "float32->e5m2", pop_encode_e5m2),
-    POP_CAST_KERNEL("encode", "float32->any", pop_encode_any),
+    POP_FORMATS(POP_CAST_ROWS)
+    POP_CAST_ROWS_2(any, "any")
     POP_CAST_KERNEL("draw", "uint32", pop_draw_words),
 };
 

@@ -6,6 +6,8 @@
 
 from libc.stdint cimport int8_t, uint64_t
 
+from pop_records cimport POP_STOCHASTIC, pop_format
+
 cdef extern from "kernels/random/aox.h" nogil:
     ctypedef struct pop_aox:
         pass
@@ -15,9 +17,6 @@ cdef extern from "kernels/random/aox.h" nogil:
 cdef extern from "kernels/cast/cast.h" nogil:
     int POP_CAST_DIMS
     int POP_CAST_CHUNK
-    int POP_STOCHASTIC
-    ctypedef struct pop_format:
-        int32_t bias
     ctypedef struct pop_cast:
         pop_format from_ "from"
         pop_format to

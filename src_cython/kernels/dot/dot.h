@@ -7,25 +7,8 @@
 #include "kernels/convert.h"
 #include <string.h>
 
-/* A block of C: rows x columns sums over `cells` cells of depth. Strides are bytes, save c_row (FP32 numbers). */
-typedef struct pop_dot_block {
-    const char *a;
-    const char *b;
-    float *c;
-    int64_t a_row, a_cell; /* from a row of A to the next, from a cell to the next along the depth */
-    int64_t b_cell, b_col; /* from a line of B to the next; b_col is used by the "dot" kernels alone */
-    int64_t c_row;
-    int64_t rows, cols, cells;
-    int64_t a_low, b_low;  /* bytes from a panel to that of its low parts (FP16 in two BF16 numbers), or 0 */
-    int64_t skip_lows;     /* leave out the product of the low parts */
-    int64_t accumulate;    /* add to C, or start from zero */
-    /* What later calls take, or no rows: rows of A as they lie, so many bytes apart and so many to 16 cells of the depth, as deep
-     * as this block; rows of sums as far apart and as wide as its own. A kernel asks for these while it multiplies, a few lines
-     * at a time: asked for all at once they would hold up its own loads. */
-    const char *a_next;
-    const float *c_next;
-    int64_t a_next_rows, c_next_rows, a_next_row, a_next_step;
-} pop_dot_block;
+#define POP_RECORDS "records/dot.def"
+#include "records/structs.h"
 
 typedef void (*pop_dot_multiply)(const pop_dot_block *block);
 /* n numbers at `from`, contiguous, to FP32 or BF16 at `to`; kernels that split put the low parts at `low`. The format's bias
@@ -37,6 +20,8 @@ typedef void (*pop_dot_transpose)(const char *from, int64_t line, int64_t lines,
 typedef void (*pop_dot_interleave)(const uint16_t *even, const uint16_t *odd, uint16_t *to, int64_t n);
 /* n sums rounded to FP16 and back. */
 typedef void (*pop_dot_round)(float *sums, int64_t n);
+/* The same stochastically, with a random word for each. */
+typedef void (*pop_dot_round_at_random)(float *sums, int64_t n, const uint32_t *words);
 /* What a kernel wants called by its thread before and after an item: tile configuration. */
 typedef void (*pop_dot_hook)(void);
 

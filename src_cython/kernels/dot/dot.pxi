@@ -4,13 +4,7 @@ from libc.math cimport fmaf
 from libc.stdint cimport int64_t
 
 from kernels.abi cimport POP_CONSISTENT, POP_LEVEL, pop_function, pop_kernel, pop_kernel_row
-
-cdef extern from "kernels/dot/dot.h" nogil:
-    ctypedef struct pop_dot_block:
-        const char *a
-        const char *b
-        float *c
-        int64_t a_row, a_cell, b_cell, b_col, c_row, rows, cols, cells, a_low, b_low, accumulate
+from pop_records cimport pop_dot_block
 
 cdef extern from "kernels/dot/kernels.h" nogil:
     ctypedef struct pop_kernel_table:

@@ -13,13 +13,12 @@
         if (scaled) g.bias = f->bias; \
         pop_decode_line(&g, (const char *)from, (float *)to, n); \
     }
-POP_DECODE(f16, POP_F16, 0)
-POP_DECODE(bf16, POP_BF16, 0)
-POP_DECODE(f143, POP_F143, 1)
-POP_DECODE(f152, POP_F152, 1)
-POP_DECODE(e4m3, POP_E4M3, 1)
-POP_DECODE(e5m2, POP_E5M2, 1)
-POP_DECODE(custom, *f, 0)
+#define POP_DECODE_4(function, layout) /* copied, see below */
+#define POP_DECODE_2(function, layout) POP_DECODE(function, layout, 0)
+#define POP_DECODE_1(function, layout) POP_DECODE(function, layout, 1)
+#define POP_DECODE_FORMAT(bytes, constant, function, ...) POP_DECODE_##bytes(function, POP_##constant)
+POP_FORMATS(POP_DECODE_FORMAT)
+POP_DECODE(any, *f, 0)
 
 static void pop_decode_f32(const pop_format *f, const void *from, void *to, void *low, int64_t n)
 {
@@ -83,10 +82,11 @@ POP_INLINE void pop_decode_table_bf16(pop_kept_table *kept, const pop_format *f,
         g.bias = f->bias; \
         POP_DECODE_BF16_BODY; \
     }
-POP_DECODE_BF16(f143, POP_F143)
-POP_DECODE_BF16(f152, POP_F152)
-POP_DECODE_BF16(e4m3, POP_E4M3)
-POP_DECODE_BF16(e5m2, POP_E5M2)
+#define POP_DECODE_BF16_4(function, layout) /* no BF16 values */
+#define POP_DECODE_BF16_2(function, layout) /* FP16 and BF16 have ways of their own, see below */
+#define POP_DECODE_BF16_1 POP_DECODE_BF16
+#define POP_DECODE_BF16_FORMAT(bytes, constant, function, ...) POP_DECODE_BF16_##bytes(function, POP_##constant)
+POP_FORMATS(POP_DECODE_BF16_FORMAT)
 
 /* FP16 as the sum of two BF16 numbers; callers keep infinities away. */
 static void pop_decode_f16_bf16(const pop_format *f, const void *from, void *to, void *low, int64_t n)
@@ -137,22 +137,36 @@ static void pop_round_f16(float *sums, int64_t n)
     }
 }
 
-#define POP_DECODE_ROW(format, name) \
-    {"decode", format "->float32", "decode_" #name, POP_FUNCTION(pop_decode_##name), {1, 1, 1}, {1, POP_LANES, 1}, \
-     POP_CONSISTENT}
-#define POP_DECODE_BF16_ROW(format, name) \
-    {"decode", format "->bfloat16", "decode_" #name "_bf16", POP_FUNCTION(pop_decode_##name##_bf16), {1, 1, 1}, \
-     {1, 32, 1}, POP_CONSISTENT}
+/* As `cast` rounds with 31 random bits. */
+static void pop_round_f16_at_random(float *sums, int64_t n, const uint32_t *words)
+{
+    for (int64_t j = 0; j < n; j += POP_LANES) {
+        int part = n - j < POP_LANES ? (int)(n - j) : POP_LANES;
+        pop_v_f x = pop_v_decode_part(&POP_F32, sums + j, part);
+        pop_v_i noise = pop_v_noise(pop_v_load(words + j, 4, part), 31);
+        pop_v_i codes = pop_v_to_code(&POP_F16, POP_STOCHASTIC, POP_OVERFLOW_INFINITY, x, noise);
+        pop_v_encode_part(&POP_F32, 0, sums + j, pop_v_from_code(&POP_F16, codes), part);
+    }
+}
+
+#define POP_DECODE_ROW(bytes, constant, function, format, ...) \
+    {"decode", format "->float32", "decode_" #function, POP_FUNCTION(pop_decode_##function), {1, 1, 1}, {1, POP_LANES, 1}, \
+     POP_CONSISTENT},
+#define POP_DECODE_BF16_ROW_4(function, format)
+#define POP_DECODE_BF16_ROW_2(function, format)
+#define POP_DECODE_BF16_ROW_1(function, format) \
+    {"decode", format "->bfloat16", "decode_" #function "_bf16", POP_FUNCTION(pop_decode_##function##_bf16), {1, 1, 1}, \
+     {1, 32, 1}, POP_CONSISTENT},
+#define POP_DECODE_BF16_ROW(bytes, constant, function, format, ...) POP_DECODE_BF16_ROW_##bytes(function, format)
 static const pop_kernel POP_PACK_KERNELS[] = {
-    POP_DECODE_ROW("float32", f32), POP_DECODE_ROW("float16", f16), POP_DECODE_ROW("bfloat16", bf16),
-    POP_DECODE_ROW("f143", f143), POP_DECODE_ROW("f152", f152), POP_DECODE_ROW("e4m3", e4m3),
-    POP_DECODE_ROW("e5m2", e5m2), POP_DECODE_ROW("custom", custom),
+    POP_FORMATS(POP_DECODE_ROW) POP_DECODE_ROW(0, , any, "any")
 #if POP_LEVEL >= POP_LEVEL_AVX512
-    POP_DECODE_BF16_ROW("float16", f16), POP_DECODE_BF16_ROW("bfloat16", bf16), POP_DECODE_BF16_ROW("f143", f143), POP_DECODE_BF16_ROW("f152", f152),
-    POP_DECODE_BF16_ROW("e4m3", e4m3), POP_DECODE_BF16_ROW("e5m2", e5m2),
+    POP_DECODE_BF16_ROW_1(f16, "float16") POP_DECODE_BF16_ROW_1(bf16, "bfloat16") POP_FORMATS(POP_DECODE_BF16_ROW)
 #endif
     {"transpose", "cells", "transpose", POP_FUNCTION(pop_transpose), {1, 1, 1}, {16, 16, 1}, POP_CONSISTENT},
     {"round", "float16", "round_f16", POP_FUNCTION(pop_round_f16), {1, 1, 1}, {1, 64, 1}, POP_CONSISTENT},
+    {"round_at_random", "float16", "round_f16_at_random", POP_FUNCTION(pop_round_f16_at_random), {1, 1, 1},
+     {1, POP_LANES, 1}, POP_CONSISTENT},
     {"interleave", "bfloat16", "interleave", POP_FUNCTION(pop_interleave), {1, 1, 1}, {1, 32, 1}, POP_CONSISTENT},
 };
 #endif

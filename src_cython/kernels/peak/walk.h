@@ -8,12 +8,8 @@
 #include "kernels/abi.h"
 #include <immintrin.h>
 
-typedef struct pop_peak_walk {
-    const char *x;       /* lines of at least V vectors, x_row bytes apart */
-    const char *values;  /* R rows of DEEP values for each block */
-    const int32_t *list; /* of each block, which block of DEEP lines it meets */
-    int64_t x_row, blocks;
-} pop_peak_walk;
+#define POP_RECORDS "records/peak.def"
+#include "records/structs.h"
 
 #define POP_WALK_AHEAD 8192 /* bytes of values, which the products ask for ahead too */
 

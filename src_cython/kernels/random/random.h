@@ -10,10 +10,6 @@
 #include "kernels/stream.h"
 #include "program/program.h"
 
-typedef struct pop_random_item {
-    int64_t share, shares;
-} pop_random_item;
-
 typedef struct pop_random_span { /* rows of the stream, and the elements before the first of them */
     int64_t begin, end;
 } pop_random_span;
@@ -92,32 +88,31 @@ POP_RANDOM_KERNEL(pop_random_bernoulli4, 32, 0, 4, pop_r_row_bernoulli(4, lanes,
 POP_RANDOM_KERNEL(pop_random_bernoulli2, 32, 0, 2, pop_r_row_bernoulli(2, lanes, c, to))
 POP_RANDOM_KERNEL(pop_random_bernoulli1, 32, 0, 1, pop_r_row_bernoulli(1, lanes, c, to))
 
-#define POP_RANDOM_FORMATS(X)                                                                                          \
-    X(f16, POP_F16, 2, "float16") X(bf16, POP_BF16, 2, "bfloat16") X(f143, POP_F143, 1, "f143")                        \
-    X(f152, POP_F152, 1, "f152") X(e4m3, POP_E4M3, 1, "e4m3") X(e5m2, POP_E5M2, 1, "e5m2")
-
 #define POP_RANDOM_DRAWN(NAME, SUFFIX, FORMAT, BYTES)                                                                  \
     POP_RANDOM_KERNEL(pop_random_##NAME##_##SUFFIX, 32, 0, BYTES, pop_r_row(pop_r_##NAME, &FORMAT, lanes, c, to))
 
-#define POP_RANDOM_FORMAT(SUFFIX, FORMAT, BYTES, LABEL)                                                                \
-    POP_RANDOM_DRAWN(normal, SUFFIX, FORMAT, BYTES)                                                                    \
-    POP_RANDOM_DRAWN(narrow_normal, SUFFIX, FORMAT, BYTES)                                                             \
-    POP_RANDOM_DRAWN(exponential, SUFFIX, FORMAT, BYTES)                                                               \
-    POP_RANDOM_DRAWN(gumbel, SUFFIX, FORMAT, BYTES)                                                                    \
-    POP_RANDOM_DRAWN(log_uniform, SUFFIX, FORMAT, BYTES)                                                               \
-    POP_RANDOM_KERNEL(pop_random_dropout_##SUFFIX, 32, BYTES, BYTES, pop_r_row_dropout(&FORMAT, lanes, c, from, to))
+/* Uniform numbers: 32 random bits for one of FP32, 16 for narrower ones. */
+#define POP_RANDOM_UNIFORM_4(SUFFIX, FORMAT)                                                                           \
+    POP_RANDOM_KERNEL(pop_random_uniform_##SUFFIX, 32, 0, 4, pop_r_row_uniform32(&FORMAT, lanes, c, to))
+#define POP_RANDOM_UNIFORM_2(SUFFIX, FORMAT)                                                                           \
+    POP_RANDOM_KERNEL(pop_random_uniform_##SUFFIX, 64, 0, 2, pop_r_row_uniform16(&FORMAT, lanes, c, to))
+#define POP_RANDOM_UNIFORM_1(SUFFIX, FORMAT)                                                                           \
+    POP_RANDOM_KERNEL(pop_random_uniform_##SUFFIX, 64, 0, 1, pop_r_row_uniform16(&FORMAT, lanes, c, to))
 
-POP_RANDOM_FORMAT(f32, POP_F32, 4, "float32")
-POP_RANDOM_FORMATS(POP_RANDOM_FORMAT)
-
-#define POP_RANDOM_UNIFORM16(SUFFIX, FORMAT, BYTES, LABEL)                                                             \
-    POP_RANDOM_KERNEL(pop_random_uniform_##SUFFIX, 64, 0, BYTES, pop_r_row_uniform16(&FORMAT, lanes, c, to))
-POP_RANDOM_KERNEL(pop_random_uniform_f32, 32, 0, 4, pop_r_row_uniform32(&POP_F32, lanes, c, to))
-POP_RANDOM_FORMATS(POP_RANDOM_UNIFORM16)
+#define POP_RANDOM_FORMAT(BYTES, CONSTANT, SUFFIX, ...)                                                                \
+    POP_RANDOM_UNIFORM_##BYTES(SUFFIX, POP_##CONSTANT)                                                                 \
+    POP_RANDOM_DRAWN(normal, SUFFIX, POP_##CONSTANT, BYTES)                                                            \
+    POP_RANDOM_DRAWN(narrow_normal, SUFFIX, POP_##CONSTANT, BYTES)                                                     \
+    POP_RANDOM_DRAWN(exponential, SUFFIX, POP_##CONSTANT, BYTES)                                                       \
+    POP_RANDOM_DRAWN(gumbel, SUFFIX, POP_##CONSTANT, BYTES)                                                            \
+    POP_RANDOM_DRAWN(log_uniform, SUFFIX, POP_##CONSTANT, BYTES)                                                       \
+    POP_RANDOM_KERNEL(pop_random_dropout_##SUFFIX, 32, BYTES, BYTES,                                                   \
+                      pop_r_row_dropout(&POP_##CONSTANT, lanes, c, from, to))
+POP_FORMATS(POP_RANDOM_FORMAT)
 
 #define POP_RANDOM_ROW(OP, LABEL, NAME, PER_ROW)                                                                       \
     {OP, LABEL, #NAME, POP_FUNCTION(NAME), {1, PER_ROW, 1}, {1, PER_ROW, 1}, POP_CONSISTENT},
-#define POP_RANDOM_ROWS(SUFFIX, FORMAT, BYTES, LABEL)                                                                  \
+#define POP_RANDOM_ROWS(BYTES, CONSTANT, SUFFIX, LABEL, ...)                                                           \
     POP_RANDOM_ROW("uniform", LABEL, pop_random_uniform_##SUFFIX, BYTES == 4 ? 32 : 64)                                \
     POP_RANDOM_ROW("normal", LABEL, pop_random_normal_##SUFFIX, 32)                                                    \
     POP_RANDOM_ROW("narrow_normal", LABEL, pop_random_narrow_normal_##SUFFIX, 32)                                      \
@@ -134,7 +129,6 @@ static const pop_kernel POP_RANDOM_KERNELS[] = {
     POP_RANDOM_ROW("bernoulli", "4 bytes", pop_random_bernoulli4, 32)
     POP_RANDOM_ROW("bernoulli", "2 bytes", pop_random_bernoulli2, 32)
     POP_RANDOM_ROW("bernoulli", "1 byte", pop_random_bernoulli1, 32)
-    POP_RANDOM_ROWS(f32, POP_F32, 4, "float32")
-    POP_RANDOM_FORMATS(POP_RANDOM_ROWS)
+    POP_FORMATS(POP_RANDOM_ROWS)
 };
 #endif

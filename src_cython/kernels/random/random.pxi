@@ -3,7 +3,7 @@
 from kernels.abi cimport pop_kernel, pop_kernel_row
 
 cdef extern from "kernels/random/random.h" nogil:
-    const pop_kernel POP_RANDOM_KERNELS[56]
+    const pop_kernel POP_RANDOM_KERNELS[]
     size_t POP_RANDOM_COUNT "(sizeof POP_RANDOM_KERNELS / sizeof *POP_RANDOM_KERNELS)"
 
 

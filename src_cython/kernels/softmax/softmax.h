@@ -24,19 +24,8 @@
 #include "kernels/sparse/item.h"
 #include "program/program.h"
 
-enum { POP_MASK_NONE, POP_MASK_UPPER, POP_MASK_LOWER };
-
-/* One share of the block rows of one group; poplibs_py.popsparse.softmax mirrors it. Operands: row offsets, column
- * indices, then the values: X and Y for softmax; Y, its gradient, X's gradient for the gradient. */
-typedef struct pop_softmax_item {
-    int64_t origin, n_rows, part, parts;  /* the group's block rows, and which share of them */
-    int64_t high, wide;                   /* a block */
-    int64_t rows, columns;                /* elements of the group */
-    int64_t lanes;                        /* floats of an accumulator: whole blocks; it has room for up16 of them */
-    int64_t mask;                         /* which triangle is left out */
-    pop_format formats[3];                /* of the values, in the operands' order */
-    int32_t unused;
-} pop_softmax_item;
+#define POP_RECORDS "records/softmax.def"
+#include "records/structs.h"
 
 POP_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -258,28 +247,23 @@ POP_INLINE void gradient_share(const pop_softmax_item *item, const pop_tile *til
     }
 }
 
-/* Kernels of one format. The layout is known here, the bias, which the scale moves, comes with the item where `scaled`. */
-#define POP_SOFTMAX(name, format, scaled)                                                                              \
-    static void softmax_##name(const void *p, const pop_tile *tile)                                                    \
+/* Kernels of one format. The layout is known here; the bias of formats of 1 byte, which the scale moves, comes with the item. */
+#define POP_SOFTMAX(bytes, constant, function, ...)                                                                    \
+    static void softmax_##function(const void *p, const pop_tile *tile)                                                \
     {                                                                                                                  \
         const pop_softmax_item *item = (const pop_softmax_item *)p;                                                    \
-        pop_format x = format, y = format;                                                                             \
-        if (scaled) x.bias = item->formats[0].bias, y.bias = item->formats[1].bias;                                    \
+        pop_format x = POP_##constant, y = POP_##constant;                                                             \
+        if (bytes == 1) x.bias = item->formats[0].bias, y.bias = item->formats[1].bias;                                \
         softmax_share(item, tile, &x, &y);                                                                             \
     }                                                                                                                  \
-    static void gradient_##name(const void *p, const pop_tile *tile)                                                   \
+    static void gradient_##function(const void *p, const pop_tile *tile)                                               \
     {                                                                                                                  \
         const pop_softmax_item *item = (const pop_softmax_item *)p;                                                    \
-        pop_format y = format, g = format, x = format;                                                                 \
-        if (scaled) y.bias = item->formats[0].bias, g.bias = item->formats[1].bias, x.bias = item->formats[2].bias;    \
+        pop_format y = POP_##constant, g = POP_##constant, x = POP_##constant;                                         \
+        if (bytes == 1) y.bias = item->formats[0].bias, g.bias = item->formats[1].bias, x.bias = item->formats[2].bias; \
         gradient_share(item, tile, &y, &g, &x);                                                                        \
     }
-
-POP_SOFTMAX(float32, POP_F32, 0)
-POP_SOFTMAX(float16, POP_F16, 0)
-POP_SOFTMAX(bfloat16, POP_BF16, 0)
-POP_SOFTMAX(f143, POP_F143, 1)
-POP_SOFTMAX(f152, POP_F152, 1)
+POP_FORMATS(POP_SOFTMAX)
 
 /* Any formats, given with the item. */
 static void softmax_any(const void *p, const pop_tile *tile)
@@ -294,14 +278,9 @@ static void gradient_any(const void *p, const pop_tile *tile)
     gradient_share(item, tile, &item->formats[0], &item->formats[1], &item->formats[2]);
 }
 
-#define POP_SOFTMAX_LINE(op, name) \
-    {#op, #name, #op "_" #name, POP_FUNCTION(op##_##name), {1, 1, 1}, {1, POP_LANES, 1}, POP_CONSISTENT}
-static const pop_kernel POP_SOFTMAX_KERNELS[] = {
-    POP_SOFTMAX_LINE(softmax, float32), POP_SOFTMAX_LINE(gradient, float32),
-    POP_SOFTMAX_LINE(softmax, float16), POP_SOFTMAX_LINE(gradient, float16),
-    POP_SOFTMAX_LINE(softmax, bfloat16), POP_SOFTMAX_LINE(gradient, bfloat16),
-    POP_SOFTMAX_LINE(softmax, f143), POP_SOFTMAX_LINE(gradient, f143),
-    POP_SOFTMAX_LINE(softmax, f152), POP_SOFTMAX_LINE(gradient, f152),
-    POP_SOFTMAX_LINE(softmax, any), POP_SOFTMAX_LINE(gradient, any),
-};
+#define POP_SOFTMAX_ROW(op, function, name) \
+    {#op, name, #op "_" name, POP_FUNCTION(op##_##function), {1, 1, 1}, {1, POP_LANES, 1}, POP_CONSISTENT},
+#define POP_SOFTMAX_ROWS(bytes, constant, function, name, ...) \
+    POP_SOFTMAX_ROW(softmax, function, name) POP_SOFTMAX_ROW(gradient, function, name)
+static const pop_kernel POP_SOFTMAX_KERNELS[] = {POP_FORMATS(POP_SOFTMAX_ROWS) POP_SOFTMAX_ROWS(0, , any, "any")};
 #endif

@@ -3,7 +3,7 @@
 from kernels.abi cimport pop_kernel, pop_kernel_row
 
 cdef extern from "kernels/softmax/softmax.h" nogil:
-    const pop_kernel POP_SOFTMAX_KERNELS[12]
+    const pop_kernel POP_SOFTMAX_KERNELS[]
     size_t POP_SOFTMAX_COUNT "(sizeof POP_SOFTMAX_KERNELS / sizeof *POP_SOFTMAX_KERNELS)"
 
 

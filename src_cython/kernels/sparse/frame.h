@@ -17,29 +17,29 @@
 POP_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 POP_INLINE int64_t rounded(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-static const pop_format *const FORMATS[] = {&POP_F32, &POP_F16, &POP_BF16, &POP_F143, &POP_F152, &POP_E4M3, &POP_E5M2};
-static const pop_epilogue_kernel EPILOGUES[] = {pop_epilogue_f32,  pop_epilogue_f16,  pop_epilogue_bf16, pop_epilogue_f143,
-                                                pop_epilogue_f152, pop_epilogue_e4m3, pop_epilogue_e5m2};
+/* By the number of a format. */
+#define FORMAT_ENTRY(bytes, constant, ...) &POP_##constant,
+static const pop_format *const FORMATS[] = {POP_FORMATS(FORMAT_ENTRY)};
+#define EPILOGUE_ENTRY(bytes, constant, function, ...) pop_epilogue_##function,
+static const pop_epilogue_kernel EPILOGUES[] = {POP_FORMATS(EPILOGUE_ENTRY)};
 
-/* n codes to FP32; scale moves the bias of an 8-bit format. */
-#define DECODE_SCALED(layout)                        \
-    {                                                \
-        pop_format f = layout;                       \
-        f.bias -= (int32_t)scale;                    \
-        pop_decode_line(&f, from, to, n);            \
-        break;                                       \
+/* Whether a format has codes of 1 byte. */
+#define OR_OF_ONE_BYTE(bytes, constant, ...) || (bytes == 1 && format == POP_IS_##constant)
+POP_INLINE int one_byte(int64_t format) { return 0 POP_FORMATS(OR_OF_ONE_BYTE); }
+
+/* n codes to FP32; scale moves the bias of a format of 1 byte. */
+#define DECODE_4(layout) memcpy(to, from, (size_t)n * 4);
+#define DECODE_2(layout) pop_decode_line(&layout, from, to, n);
+#define DECODE_1(layout)                  \
+    {                                     \
+        pop_format f = layout;            \
+        f.bias -= (int32_t)scale;         \
+        pop_decode_line(&f, from, to, n); \
     }
+#define DECODE_CASE(bytes, constant, ...) case POP_IS_##constant: DECODE_##bytes(POP_##constant) break;
 static void decode_codes(int64_t format, int64_t scale, const char *from, float *to, int64_t n)
 {
-    switch (format) {
-    case POP_IS_F32: memcpy(to, from, (size_t)n * 4); break;
-    case POP_IS_F16: pop_decode_line(&POP_F16, from, to, n); break;
-    case POP_IS_BF16: pop_decode_line(&POP_BF16, from, to, n); break;
-    case POP_IS_F143: DECODE_SCALED(POP_F143)
-    case POP_IS_F152: DECODE_SCALED(POP_F152)
-    case POP_IS_E4M3: DECODE_SCALED(POP_E4M3)
-    case POP_IS_E5M2: DECODE_SCALED(POP_E5M2)
-    }
+    switch (format) { POP_FORMATS(DECODE_CASE) }
 }
 
 /* FP32 numbers that are BF16 values, to BF16. */
@@ -65,7 +65,7 @@ static pop_decoding decoding_of(int64_t format, int64_t scale, int to_bf16)
 {
     pop_decoding d = {.format = format, .scale = scale, .to_bf16 = to_bf16};
 #if POP_LEVEL >= POP_LEVEL_AVX512_BF16
-    if (to_bf16 && format >= POP_IS_F143) {
+    if (to_bf16 && one_byte(format)) {
         const pop_format f = pop_scaled(*FORMATS[format], (int)scale);
         d.table = pop_byte_table_make(&f);
     }
@@ -100,7 +100,7 @@ static void ready_line(const pop_decoding *d, const char *from, char *to, int64_
         return;
     }
 #if POP_LEVEL >= POP_LEVEL_AVX512_BF16
-    if (d->format >= POP_IS_F143) {
+    if (one_byte(d->format)) {
         bytes_to_bf16(d, from, to, n);
         return;
     }

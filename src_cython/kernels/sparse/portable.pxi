@@ -1,12 +1,12 @@
 # The portable level: plain loops that any C compiler takes. Each element of Y is one chain of sums in the pattern's order, and
 # each step is fmaf, rounded once, so that the bits equal those of the levels with FMA instructions.
 
+from pop_records cimport pop_sample_item, pop_sparse_item
+
 cdef extern from "<math.h>" nogil:
     float fmaf(float, float, float)
 
 cdef extern from "kernels/sparse/frame.h" nogil:
-    ctypedef struct pop_sparse_item:
-        int64_t block_rows, block_depth, depth, value_block, value_row, value_depth
     ctypedef struct pop_sparse_view:
         const int64_t *offsets
         const int32_t *inner
@@ -21,8 +21,6 @@ cdef extern from "kernels/sparse/frame.h" nogil:
     void panel_f32(const void *, const pop_tile *) noexcept nogil
 
 cdef extern from "kernels/sparse/sample_frame.h" nogil:
-    ctypedef struct pop_sample_item:
-        pass
     ctypedef void (*pop_sample_block)(const char *, int64_t, const char *, int64_t, int64_t, int64_t, int64_t, float *,
                                       int64_t) noexcept nogil
     ctypedef void (*pop_sample_elements)(const char *, const char *, int64_t, const int32_t *, int64_t, int64_t,
@@ -90,10 +88,9 @@ cdef void portable_sample(const pop_sample_item *t, const pop_tile *tile) noexce
 cdef list portable_kernels():
     """Rows of the portable level. Formats other than FP32 are decoded to panels first."""
     cdef size_t multiply = <size_t>&portable_multiply, ready = <size_t>&ready_f32
-    names = ("float32", "float16", "bfloat16", "f143", "f152", "e4m3", "e5m2")
     grain, block = (1, 1, 1), (1, 1, 1)
-    rows = [("multiply", f"float32,{x}->float32", f"portable_{x}", multiply, grain, block, 1) for x in names]
-    return rows + [
+    return [
+        ("multiply", "float32,any->float32", "portable_multiply", multiply, grain, block, 1),
         ("ready", "any->float32", "portable_ready", ready, grain, block, 1),
         ("panel", "any->float32", "portable_panel", <size_t>&panel_f32, grain, block, 1),
         ("sample", "float32,float32->any", "portable_sample", <size_t>&portable_sample, grain, block, 0),

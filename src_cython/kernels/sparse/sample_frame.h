@@ -38,10 +38,13 @@ static void put_sums(const pop_sampler *p, int64_t first, int64_t n)
 {
     const pop_sample_item *t = p->t;
     const pop_format f = pop_scaled(*FORMATS[t->to_format], (int)t->to_scale);
+#define PUT_4(number, layout) \
+    case number: memcpy((float *)p->tile->operands[t->to] + first, p->sums, (size_t)n * 4); break;
+#define PUT_2(number, layout) case number: put_samples(t, &layout, p->sums, first, n, p->tile); break;
+#define PUT_1(number, layout)
+#define PUT_CASE(bytes, constant, ...) PUT_##bytes(POP_IS_##constant, POP_##constant)
     switch (t->to_format) {
-    case POP_IS_F32: memcpy((float *)p->tile->operands[t->to] + first, p->sums, (size_t)n * 4); break;
-    case POP_IS_F16: put_samples(t, &POP_F16, p->sums, first, n, p->tile); break;
-    case POP_IS_BF16: put_samples(t, &POP_BF16, p->sums, first, n, p->tile); break;
+        POP_FORMATS(PUT_CASE)
     default: put_samples(t, &f, p->sums, first, n, p->tile);
     }
 }

@@ -8,41 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poplibs_py.formats import FORMATS, format_of
+from poplibs_py.formats import FORMATS, FP16, format_of
+from poplibs_py.formats.reference import decode, encode
 from poplibs_py.kernels import kernels
+from poplibs_py.kernels.records import infinite_overflow, record_of
 from poplibs_py.poplin.matmul.lower import format_record
 from poplibs_py.testing import assert_same_bits, random_operand
 
-FIELDS = [
-    "a",
-    "b",
-    "c",
-    "a_row",
-    "a_cell",
-    "b_cell",
-    "b_col",
-    "c_row",
-    "rows",
-    "cols",
-    "cells",
-    "a_low",
-    "b_low",
-    "skip_lows",
-    "accumulate",
-    "a_next",
-    "c_next",
-    "a_next_rows",
-    "c_next_rows",
-    "a_next_row",
-    "a_next_step",
-]
 CANARY = np.float32(-123456.0)
-
-
-class Block(ctypes.Structure):
-    """`pop_dot_block` of dot.h."""
-
-    _fields_ = [(name, ctypes.c_int64) for name in FIELDS]
 
 
 def these(*ops):
@@ -95,7 +68,8 @@ def test_products_are_exact_and_stay_in_their_block(kernel, data):
     dots = kernel.op == "multiply_dots"
     b_cells = offset_copy(b_cells if dots else np.ascontiguousarray(b_cells.T), shift)
     ahead = data.draw(st.integers(0, 2**46)), data.draw(st.integers(0, 20))  # what is asked for early is never touched
-    block = Block(
+    block = record_of(
+        "pop_dot_block",
         a=a_cells.ctypes.data, b=b_cells.ctypes.data, c=c[1:, 2:].ctypes.data, a_row=a_cells.strides[0], a_cell=4,
         b_cell=4 if dots else 4 * wide, b_col=b_cells.strides[0], c_row=cols + 5, rows=rows, cols=cols,
         cells=depth // elements, accumulate=accumulate,
@@ -103,7 +77,7 @@ def test_products_are_exact_and_stay_in_their_block(kernel, data):
         a_next_row=ahead[0] // 16, a_next_step=64,
     )  # fmt: skip
     hook("begin", kernel.level)
-    ctypes.CFUNCTYPE(None, ctypes.POINTER(Block))(kernel.address)(ctypes.byref(block))
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(kernel.address)(block.ctypes.data)
     hook("end", kernel.level)
     wanted = np.full_like(c, CANARY)
     wanted[1 : rows + 1, 2 : cols + 2] = (a[:rows] @ b[:cols].T if depth else 0) + (old if accumulate else 0)
@@ -136,12 +110,13 @@ def test_bf16_units_take_subnormal_numbers_for_zero(kernel, a, b, old, wanted):
     left[:, depth // 2], right[:, depth // 2] = a, b
     a_cells, b_cells = cells_of(left, 2), np.ascontiguousarray(cells_of(right, 2).T)
     c = np.full((rows, cols), old, np.float32)
-    block = Block(
+    block = record_of(
+        "pop_dot_block",
         a=a_cells.ctypes.data, b=b_cells.ctypes.data, c=c.ctypes.data, a_row=a_cells.strides[0], a_cell=4,
         b_cell=4 * cols, c_row=cols, rows=rows, cols=cols, cells=depth // 2, accumulate=1,
     )  # fmt: skip
     hook("begin", kernel.level)
-    ctypes.CFUNCTYPE(None, ctypes.POINTER(Block))(kernel.address)(ctypes.byref(block))
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(kernel.address)(block.ctypes.data)
     hook("end", kernel.level)
     np.testing.assert_array_equal(c, np.float32(wanted))
 
@@ -154,20 +129,21 @@ def test_split_operands_multiply_part_by_part(kernel, split, skip):
     a, b = (rng.integers(-8, 9, (parts, 32, 96)) for parts in split)
     a_cells, b_cells = cells_of(a, 2), np.ascontiguousarray(cells_of(b, 2).transpose(0, 2, 1))
     c = np.zeros((32, 32), np.float32)
-    block = Block(
+    block = record_of(
+        "pop_dot_block",
         a=a_cells.ctypes.data, b=b_cells.ctypes.data, c=c.ctypes.data, a_row=a_cells.strides[1], a_cell=4, b_cell=128,
         c_row=32, rows=32, cols=32, cells=48, a_low=a_cells.strides[0] if split[0] == 2 else 0,
         b_low=b_cells.strides[0] if split[1] == 2 else 0, skip_lows=skip,
     )  # fmt: skip
     hook("begin", kernel.level)
-    ctypes.CFUNCTYPE(None, ctypes.POINTER(Block))(kernel.address)(ctypes.byref(block))
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(kernel.address)(block.ctypes.data)
     hook("end", kernel.level)
     wanted = a.sum(0) @ b.sum(0).T - (a[1] @ b[1].T if skip and split == (2, 2) else 0)
     assert_same_bits(c, wanted.astype(np.float32))
 
 
 def decoding():
-    found = [k for k in kernels("dot") if k.op == "decode" and "custom" not in k.formats]
+    found = [k for k in kernels("dot") if k.op == "decode" and "any" not in k.formats]
     return pytest.mark.parametrize("kernel", found, ids=[f"{k.level}-{k.formats}" for k in found])
 
 
@@ -217,13 +193,22 @@ def test_two_lines_interleave(kernel, n):
     np.testing.assert_array_equal(to, [*np.stack([even, odd], 1).ravel(), 9, 9, 9, 9])
 
 
-class Epilogue(ctypes.Structure):
-    """`pop_epilogue` of epilogue.h."""
-
-    _fields_ = [("format", ctypes.c_void_p), ("overflow", ctypes.c_int64), ("activation", ctypes.c_int64),
-                ("alpha", ctypes.c_float), ("beta", ctypes.c_float), ("bias", ctypes.c_void_p),
-                ("row_bias", ctypes.c_void_p), ("out", ctypes.c_void_p), ("out_row", ctypes.c_int64),
-                ("out_col", ctypes.c_int64)]  # fmt: skip
+@these("round_at_random")
+@pytest.mark.parametrize("n", [0, 1, 15, 16, 17, 5000])
+def test_sums_are_rounded_at_random_as_a_cast_rounds_them(kernel, n):
+    rng = np.random.default_rng(n)
+    sums = rng.integers(0, 2**32, n + 1, dtype=np.uint32).view(np.float32)
+    sums[:n:2] = (rng.standard_normal(n) * np.float32(2.0) ** rng.integers(-30, 18, n)).astype(np.float32)[::2]
+    words = rng.integers(0, 2**32, n, dtype=np.uint32)
+    with np.errstate(invalid="ignore"):
+        codes = encode(sums[:n], FP16, rounding="stochastic", words=words)
+    last = sums[n].tobytes()
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)(kernel.address)(
+        sums.ctypes.data, n, words.ctypes.data
+    )
+    np.testing.assert_array_equal(sums[:n], decode(codes, FP16))
+    np.testing.assert_array_equal(sums[:n].astype(np.float16).view(np.uint16), codes)
+    assert sums[n].tobytes() == last
 
 
 @pytest.mark.parametrize("fmt", FORMATS, ids=str)
@@ -239,20 +224,13 @@ def test_epilogues_give_the_same_bits_at_every_level(fmt, data):
     for kernel in (k for k in kernels("dot") if k.op == "epilogue" and k.formats == f"float32->{fmt}"):
         out = random_operand((rows + 1, step * cols + 2), fmt, seed + 3)
         before = out.copy()
-        e = Epilogue(
-            format_record(fmt).ctypes.data,
-            2 if fmt.has_infinity else 1,
-            activation,
-            1.5,
-            beta,
-            bias.ctypes.data,
-            row_bias.ctypes.data,
-            out.ctypes.data,
-            out.strides[0],
-            step * out.itemsize,
-        )
+        e = record_of(
+            "pop_epilogue", format=format_record(fmt).ctypes.data, overflow=infinite_overflow(fmt),
+            activation=activation, alpha=1.5, beta=beta, bias=bias.ctypes.data, row_bias=row_bias.ctypes.data,
+            out=out.ctypes.data, out_row=out.strides[0], out_col=step * out.itemsize,
+        )  # fmt: skip
         call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 3)
-        call(kernel.address)(ctypes.addressof(e), sums.ctypes.data, cols, rows, cols)
+        call(kernel.address)(e.ctypes.data, sums.ctypes.data, cols, rows, cols)
         untouched = np.ones(out.shape, bool)
         untouched[:rows, : step * cols : step] = False
         assert_same_bits(out[untouched], before[untouched], kernel=kernel.name)

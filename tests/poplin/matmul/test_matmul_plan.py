@@ -250,7 +250,7 @@ def test_warnings_point_to_the_caller():
 
 def test_plans_and_programs_say_what_they_are():
     plan = poplin.plan_matmul((2, 3), (3, 4), dtype="float16")
-    assert repr(poplin.compile_matmul(plan)).startswith("CompiledMatmul((2, 3) float16 x (3, 4) float16")
+    assert repr(poplin.compile_matmul(plan)) == "<compiled poplin.matmul: [2, 3] x [3, 4] float16 x float16>"
     modelled = poplin.compile_matmul(poplin.plan_matmul((2, 3), (3, 4), dtype="float16", target="gc200"))
-    assert repr(modelled) == "TileMatmul((1, 2, 3) x (1, 3, 4), half -> float16)"
+    assert repr(modelled) == "<compiled poplin.matmul: [2, 3] x [3, 4]>"
     assert "rows=3, columns=4" in repr(static.prepare_dense(np.ones((3, 4), np.float32)))

@@ -36,9 +36,13 @@ def test_formats_that_differ_are_told_apart():
     assert poplin.matmul(A, B).dtype == np.float16
 
 
-def test_what_gives_arrays_alone_refuses_such_a_format():
-    plan = poplin.plan_matmul((5, 33), (33, 7), dtype="float16", out_dtype=USERS[0])
-    with pytest.raises(InvalidArgumentError, match=r"^plan.asked.out: got e2m1"):
-        poplin.compile_matmul(plan)
+def test_compiled_products_give_such_a_format_too():
+    run = poplin.compile_matmul(poplin.plan_matmul((5, 33), (33, 7), dtype="float16", out_dtype=USERS[0]))
+    planned, plain = run(A, B), poplin.matmul(A, B, out_dtype=USERS[0])
+    assert planned.format == plain.format == USERS[0]
+    np.testing.assert_array_equal(planned.codes, plain.codes)
+
+
+def test_modelled_machines_refuse_such_a_format():
     with pytest.raises(InvalidArgumentError, match=r"^out_dtype: got"):
         poplin.matmul(A, B, out_dtype=USERS[0], target="gc200")

@@ -116,12 +116,6 @@ def test_work_of_an_odd_partition_is_refused(data):
         work_of(_changed(TILES, "partitions", (_changed(TILES.partition, name, odd),)), 1, SIZE, SIZE, SIZE)
 
 
-@pytest.mark.parametrize("plan", [None, 3, "plan", TILES])
-def test_what_is_no_host_plan(plan):
-    with pytest.raises(InvalidTypeError, match="plan: got"):
-        poplin.CompiledMatmul(plan)
-
-
 @pytest.mark.parametrize("plan", [None, 3, "plan"])
 def test_what_is_no_plan(plan):
     with pytest.raises(InvalidTypeError, match="plan: got"):

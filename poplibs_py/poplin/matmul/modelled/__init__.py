@@ -1,6 +1,6 @@
 """Products on a modelled machine: planned as PopLibs plans them, and run with the numbers of that plan."""
 
-from .api import TileMatmul, compile_modelled, matmul_modelled
+from .api import compile_modelled, count_modelled, interpret_modelled, modelled_request, tile_product
 from .bound import matmul_modelled_bound, modelled_bound
 from .count import Count
 from .plan import modelled_type, plan_modelled
@@ -8,13 +8,15 @@ from .work import TileWork, work_of
 
 __all__ = [
     "Count",
-    "TileMatmul",
     "TileWork",
     "compile_modelled",
-    "matmul_modelled",
+    "count_modelled",
+    "interpret_modelled",
     "matmul_modelled_bound",
     "modelled_bound",
+    "modelled_request",
     "modelled_type",
     "plan_modelled",
+    "tile_product",
     "work_of",
 ]

@@ -1,27 +1,25 @@
-"""Do and compile a product on a modelled machine; `plan_modelled` plans it."""
+"""Products on a modelled machine: described for the road, compiled, counted, and made slowly."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal, overload
+from typing import Any
 
 import numpy as np
 
-from ....errors import bad_argument, bad_type, one_of, whole
-from ....formats import FP16, FP32, Format, QuarterArray, format_of
+from ....errors import bad_argument, bad_type
+from ....formats import FP16, FP32, Format
 from ....formats.reference import decode
-from ....immutable import Constant
 from ....kernels import select
-from ....popops.cast import MOST_SEED, cast
-from ....program import overlaps_itself, result_array
-from ....program.record import Run, listening, record
+from ....ops import RESULT, VALUES, Array, Operand, Receiver, Request, compiled, operand, receive, seed_of, unchanged
+from ....popops import cast
 from ....target import Target
 from ...convolution import ConvPlan
 from ...convolution.api import planned_quietly
-from ..arguments import Array, taken
-from ..params import Operand
-from .arguments import read_product
+from ..params import MatrixLayout, layout_of
+from .arguments import grouped, read_product
 from .check import product_of
 from .count import Count, count
 from .interpreter import as_format, interpret
@@ -29,14 +27,12 @@ from .lower import TileProgram, lower_work
 from .plan import modelled_type
 from .work import Same, TileWork, work_of
 
-__all__ = ["TileMatmul", "compile_modelled", "matmul_modelled"]
-
-Executor = Literal["compiled", "python", "count"]
-_Runs = Literal["compiled", "python"]
+__all__ = ["compile_modelled", "count_modelled", "interpret_modelled", "modelled_request", "tile_product"]
 
 
-class TileMatmul(Constant):
-    """A modelled product of given shapes and formats, ready to run.
+@dataclass(frozen=True, eq=False)
+class TileProduct:
+    """A modelled product of given shapes and formats.
 
     Attributes
     ----------
@@ -44,116 +40,105 @@ class TileMatmul(Constant):
         What it follows.
     work : TileWork
         What its tiles do.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from poplibs_py.poplin.matmul.modelled import compile_modelled, plan_modelled
-    >>> plan = plan_modelled((16, 32), (32, 8), dtype="half")
-    >>> run = compile_modelled(plan)
-    >>> run(np.ones((16, 32), np.float16), np.ones((32, 8), np.float16))[0, :3]
-    array([32., 32., 32.], dtype=float16)
+    kind : {"float", "half", "quarter"}
+        The operands' type.
+    out : Format
+        The result's.
     """
-
-    __slots__ = ("__weakref__", "_dtype", "_out", "_threads", "plan", "work")
-
-    _KEEP = "its plan, to compile again"
 
     plan: ConvPlan
     work: TileWork
-    _dtype: str
-    _out: Format
-    _threads: int | None
+    kind: str
+    out: Format
 
-    def __init__(self, plan: ConvPlan, work: TileWork, dtype: str, out: Format, threads: int | None) -> None:
-        self._set(plan=plan, work=work, _dtype=dtype, _out=out, _threads=threads)
-
-    def __repr__(self) -> str:
+    @property
+    def shapes(self) -> dict[str, tuple[int, int, int]]:
+        """Of the operands and the result, with their groups."""
         w = self.work
-        return f"TileMatmul(({w.groups}, {w.m}, {w.k}) x ({w.groups}, {w.k}, {w.n}), {self._dtype} -> {self._out})"
+        return {"a": (w.groups, w.m, w.k), "b": (w.groups, w.k, w.n), "out": (w.groups, w.m, w.n)}
 
-    @overload
-    def __call__(self, a: Any, b: Any, *, executor: Literal["count"], seed: int | None = None) -> Count: ...
+    def operand(self, name: str, given: Operand) -> Operand:
+        """Return an operand as it was planned for, its groups along the first axis, or raise."""
+        shape = self.shapes[name]
+        if given.scales is not None:
+            raise bad_argument(name, "a QuarterArray with many scales", "one scale: modelled machines have no more")
+        if modelled_type(given.format, name) != self.kind:
+            raise bad_type(name, f"format {given.format}", f"the planned type, {self.kind}")
+        if given.array.ndim == 2 and shape[0] == 1:
+            given = given.seen(lambda array: array[None])
+        if given.shape != shape:
+            raise bad_argument(name, f"shape {given.shape}", f"the planned shape {shape}")
+        return given if given.array.flags.aligned else given.copied()
 
-    @overload
-    def __call__(self, a: Any, b: Any, *, seed: int | None = None, executor: _Runs = "compiled") -> Array: ...
-
-    def __call__(self, a: Any, b: Any, *, seed: int | None = None, executor: Executor = "compiled") -> Array | Count:
-        """Run on operands [g, m, k] and [g, k, n], or without groups where there is one.
-
-        Parameters
-        ----------
-        a, b : array_like or QuarterArray
-            Of the planned shapes and formats, with any strides.
-        seed : int, optional
-            Round stochastically wherever the plan rounds to half, save inside a vertex; else to nearest even.
-        executor : {"compiled", "python", "count"}, optional
-            Compiled kernels; the slow and obvious interpreter that gives the same bits; or one that does nothing but
-            count, and returns a `Count` in place of the result.
-        """
-        w = self.work
-        one_of("executor", executor, ("compiled", "python", "count"))
-        seed = None if seed is None else whole("seed", seed, 0, MOST_SEED)
-        left, left_scale = self._operand(a, "a", (w.groups, w.m, w.k))
-        right, right_scale = self._operand(b, "b", (w.groups, w.k, w.n))
-        fmt = FP32 if seed is not None else self._out
-        counted = count(w, left.itemsize) if executor == "count" or listening() else None
-        if executor == "count":
-            assert counted is not None
-            return counted
-        if executor == "python":
-            sums = interpret(w, _values(left, left_scale), _values(right, right_scale), seed)
-            made = as_format(sums, fmt)
-        else:
-            made = result_array((w.groups, w.m, w.n), fmt.dtype)
-            scaled = ((left, left_scale), (right, right_scale), (made, 0))
-            operands = [Operand(format_of(x), x.strides[1], x.strides[2], (x.strides[0],), scale=s) for x, s in scaled]
-            program = _program(Same(w), *operands, self._threads, seed)
-            seconds = program.run(left, right, made)
-            if counted is not None:
-                record(self._run_of(counted, seconds))
-        if seed is not None and self._out != FP32:
-            made = cast(made, self._out, rounding="stochastic", seed=seed)
-        return made[0] if w.groups == 1 and np.ndim(a) == 2 else made
-
-    def _run_of(self, counted: Count, seconds: dict[str, float]) -> Run:
+    def told(self) -> tuple[str, str, ConvPlan]:
+        """Return what runs, for a reader, its kernel, and the plan."""
         w = self.work
         kernel = select("dot", "multiply", "float32", consistent=True).kernel
         groups = f"{w.groups} x " if w.groups > 1 else ""
-        return Run(
-            "poplin.matmul", f"{groups}[{w.m}, {w.k}] x [{w.k}, {w.n}]", f"{kernel.name} ({kernel.level})",
-            sum(seconds.values()), self.plan, seconds, counted.tile_bytes, counted.tile_macs, counted.exchanged_bytes,
-        )  # fmt: skip
-
-    def _operand(self, given: Any, name: str, shape: tuple[int, ...]) -> tuple[Array, int]:
-        scale = 0
-        if isinstance(given, QuarterArray):
-            if np.size(given.scale) != 1:
-                raise bad_argument(name, "a QuarterArray with many scales", "one scale: modelled machines have no more")
-            array, scale = given.codes.view(np.dtype(given.format.dtype)), int(np.ravel(given.scale)[0])
-        else:
-            array = taken(given, name)
-        if modelled_type(array.dtype, name) != self._dtype:
-            raise bad_type(name, f"dtype {array.dtype}", f"the planned type, {self._dtype}")
-        if array.ndim == 2 and shape[0] == 1:
-            array = array[None]
-        if array.shape != shape:
-            raise bad_argument(name, f"shape {array.shape}", f"the planned shape {shape}")
-        return (array if array.flags.aligned else array.copy()), scale
+        return f"{groups}[{w.m}, {w.k}] x [{w.k}, {w.n}]", f"{kernel.name} ({kernel.level})", self.plan
 
 
-def _values(array: Array, scale: int) -> Array:
-    f = format_of(array)
-    return decode(array.view(f.code_dtype), f, scale).astype(np.float32)
+def tile_product(plan: ConvPlan) -> TileProduct:
+    """Return the product that a plan is for, as its tiles make it, or raise where it is not as the planner made it."""
+    params = product_of(plan)
+    problem = plan.problem
+    assert problem is not None
+    unchanged(plan, lambda: planned_quietly(problem))
+    sizes = params.groups, params.batch, params.out_channels, params.in_channels
+    work = work_of(plan, *sizes, problem.options.enable_multi_stage_reduce)
+    return TileProduct(plan, work, params.input_type, FP32 if params.output_type == "float" else FP16)
+
+
+def modelled_request(a: Operand, b: Operand, out: Any, out_dtype: Any, target: Target, seed: Any,
+                     options: Mapping[str, Any] | None, more: Mapping[str, Any]) -> Request:
+    """Describe a product on a modelled machine: that of `poplibs_py.poplin.matmul` with a `target`."""
+    product = read_product(a, b, out_dtype)
+    receiver = receive("out", out, product.shape, out_dtype, product.out, (a, b))
+    if receiver.format not in (FP32, FP16):
+        raise bad_argument("out", f"format {receiver.format}", "float32 or float16 on a modelled machine")
+    product = replace(product, out=receiver.format)
+    if product.is_empty:
+        return Request(_zero, (RESULT,), receiver, lambda: ("an empty product", "none", None))
+    made = tile_product(product.planned(target, options, more))
+    return _request(made, grouped(a, product), grouped(b, product), receiver, seed)
+
+
+def _zero(out: Array) -> None:
+    out[...] = 0
+
+
+def _request(made: TileProduct, a: Operand, b: Operand, receiver: Receiver, seed: Any,
+             threads: int | None = None) -> Request:
+    shape = made.shapes["out"]
+    grouped_out = receiver.array.reshape(shape)
+    apart = not np.may_share_memory(grouped_out, receiver.array)
+    layouts = [layout_of(x, (shape[0],)) for x in (a, b, replace(receiver.operand, array=grouped_out))]
+    program = _program(Same(made.work), *layouts, threads, seed is not None)
+
+    def measured() -> dict[str, Any]:
+        counted = count(made.work, a.array.itemsize)
+        return {"tile_bytes": counted.tile_bytes, "tile_macs": counted.tile_macs,
+                "exchanged_bytes": counted.exchanged_bytes}
+
+    words = () if seed is None else (seed_of(seed),)
+    if apart:  # no strides say where its groups are
+
+        def run(*arrays: Array) -> None:
+            program.executable(*arrays[:2], grouped_out, *arrays[3:])
+            receiver.array[...] = grouped_out.reshape(receiver.array.shape)
+
+    return Request(run if apart else program.executable, (a, b, RESULT, *(VALUES,) * len(words)), receiver, made.told,
+                   words, phases=program.phases, measure=measured)
 
 
 @lru_cache(maxsize=64)
-def _program(work: Same, a: Operand, b: Operand, out: Operand, threads: int | None, seed: int | None) -> TileProgram:
-    return lower_work(work.held, a, b, out, threads, seed)
+def _program(work: Same, a: MatrixLayout, b: MatrixLayout, out: MatrixLayout, threads: int | None,
+             stochastic: bool) -> TileProgram:
+    return lower_work(work.held, a, b, out, threads, stochastic)
 
 
-def compile_modelled(plan: ConvPlan, *, threads: int | None = None) -> TileMatmul:
-    """Make a plan from `plan_modelled` into a callable.
+def compile_modelled(plan: ConvPlan, *, threads: int | None = None) -> Callable[..., Any]:
+    """Make a plan from `plan_modelled` into a function.
 
     Parameters
     ----------
@@ -164,103 +149,68 @@ def compile_modelled(plan: ConvPlan, *, threads: int | None = None) -> TileMatmu
 
     Returns
     -------
-    TileMatmul
-    """
-    params = product_of(plan)
-    assert plan.problem is not None
-    planned = planned_quietly(plan.problem)
-    if planned is not plan and planned != plan:  # the program follows it blindly
-        raise bad_argument("plan", "a plan with changes", "a plan as plan_matmul returned it")
-    options = plan.problem.options
-    sizes = params.groups, params.batch, params.out_channels, params.in_channels
-    work = work_of(plan, *sizes, options.enable_multi_stage_reduce)
-    return TileMatmul(plan, work, params.input_type, FP32 if params.output_type == "float" else FP16, threads)
-
-
-@overload
-def matmul_modelled(a: Any, b: Any, *, executor: Literal["count"], **more: Any) -> Count: ...
-
-
-@overload
-def matmul_modelled(a: Any, b: Any, *, executor: _Runs = "compiled", **more: Any) -> Array: ...
-
-
-def matmul_modelled(
-    a: Any,
-    b: Any,
-    *,
-    target: Target | str = "gc200",
-    out: Array | None = None,
-    out_dtype: object = None,
-    seed: int | None = None,
-    executor: Executor = "compiled",
-    options: Mapping[str, Any] | None = None,
-    **more: Any,
-) -> Array | Count:
-    """Multiply matrices as a modelled machine would, with the numbers of its plan.
-
-    Corresponds to PopLibs' ``matMul`` and ``matMulGrouped``; `poplibs_py.poplin.matmul` calls it where `target` names
-    a modelled machine.
-
-    Parameters
-    ----------
-    a : array_like [..., m, k] or QuarterArray
-        float32, float16, or FP8 of PopLibs' formats, with any strides.
-    b : array_like [..., k, n] or QuarterArray
-        Of the same type as a. Batch axes broadcast and become groups.
-    target : Target or str, optional
-        The machine. Default ``"gc200"``.
-    out : numpy.ndarray, optional
-        Where the result goes.
-    out_dtype : dtype, optional
-        float32 or float16; by default as the operands, float16 for FP8.
-    seed : int, optional
-        Round stochastically from this seed wherever tiles exchange half partial sums and at the result; by default to
-        nearest even. Vertices round their running sums to nearest even either way.
-    executor : {"compiled", "python", "count"}, optional
-        The Python executor is slow, obvious, and gives the same bits. The counting one returns a `Count` of what the
-        tiles would hold, multiply and exchange, and computes nothing.
-    options, **more
-        PopLibs' matmul options, as for `plan_modelled`.
-
-    Returns
-    -------
-    numpy.ndarray [..., m, n], or Count
-
-    Notes
-    -----
-    The order of sums is part of the plan: see `poplibs_py.poplin.matmul.modelled.work`. The result does not depend on
-    this CPU's instruction-set level or threads.
+    callable
+        ``run(a, b, *, out=None, seed=None)`` on operands [g, m, k] and [g, k, n] of the planned formats, or without
+        groups where there is one. Its attributes ``plan`` and ``work`` are what it follows.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from poplibs_py.poplin.matmul.modelled import matmul_modelled
-    >>> matmul_modelled(np.eye(4, dtype=np.float16), np.ones((4, 2), np.float16), target="gc200")[0]
-    array([1., 1.], dtype=float16)
+    >>> from poplibs_py.poplin.matmul.modelled import compile_modelled, plan_modelled
+    >>> plan = plan_modelled((16, 32), (32, 8), dtype="half")
+    >>> run = compile_modelled(plan)
+    >>> run(np.ones((16, 32), np.float16), np.ones((32, 8), np.float16))[0, :3]
+    array([32., 32., 32.], dtype=float16)
     """
-    product = read_product(a, b, out_dtype)
-    _check_out(out, product.shape, product.out)
-    if product.is_empty:
-        if executor == "count":
-            raise bad_argument("executor", executor, "'compiled' or 'python' for a product without elements")
-        made = np.zeros(product.shape, product.out.dtype)
-    else:
-        run = compile_modelled(product.planned(target, options, more))
-        if executor == "count":
-            return run(product.a, product.b, executor="count")
-        made = run(product.a, product.b, seed=seed, executor=executor).reshape(product.shape)
-    if out is None:
-        return made
-    out[...] = made
-    return out
+    from ..api import matmul
+
+    made = tile_product(plan)
+
+    def run(a: Any, b: Any, *, out: Any = None, seed: Any = None) -> Any:
+        """Run a planned product of a modelled machine: see `compile_modelled`."""
+        given = operand("a", a), operand("b", b)
+        left, right = made.operand("a", given[0]), made.operand("b", given[1])
+        shape = made.shapes["out"][1:] if given[0].array.ndim == 2 else made.shapes["out"]
+        receiver = receive("out", out, shape, None, made.out, given)
+        if receiver.format != made.out or receiver.scale:
+            raise bad_argument("out", f"format {receiver.format}", f"the planned format, {made.out}")
+        return _request(made, left, right, receiver, seed, threads)
+
+    face = compiled(plan, matmul.op, run, made.told()[0], ("seed",))  # type: ignore[attr-defined]
+    vars(face)["work"] = made.work
+    return face
 
 
-def _check_out(out: Array | None, shape: tuple[int, ...], fmt: Format) -> None:
-    if out is None:
-        return
-    if not isinstance(out, np.ndarray) or out.shape != shape or out.dtype != fmt.dtype or not out.flags.writeable:
-        got = f"{out.dtype} of shape {out.shape}" if isinstance(out, np.ndarray) else type(out).__name__
-        raise bad_argument("out", got, f"a writeable {fmt} array of shape {shape}")
-    if overlaps_itself(out):
-        raise bad_argument("out", "an array whose elements share memory", "one element to each place")
+def count_modelled(plan: ConvPlan) -> Count:
+    """Return what the tiles would hold, multiply and exchange for a plan's product, and compute nothing."""
+    made = tile_product(plan)
+    return count(made.work, {"float": 4, "half": 2, "quarter": 1}[made.kind])
+
+
+def interpret_modelled(plan: ConvPlan, a: Any, b: Any, *, seed: Any = None) -> Array:
+    """Make a plan's product in plain NumPy: slow, obvious, and of the same bits as the compiled program.
+
+    Parameters
+    ----------
+    plan : ConvPlan
+        From `plan_modelled`.
+    a, b : array_like or QuarterArray
+        [g, m, k] and [g, k, n], or without groups where there is one.
+    seed : int or pair of int, optional
+        As for `poplibs_py.poplin.matmul`.
+    """
+    made = tile_product(plan)
+    given = operand("a", a), operand("b", b)
+    left, right = (_values(made.operand(name, x)) for name, x in zip("ab", given, strict=True))
+    word = None if seed is None else seed_of(seed)
+    sums = interpret(made.work, left, right, word)
+    by_cast = word is not None and made.out != FP32
+    result: Array = as_format(sums, FP32 if by_cast else made.out)
+    if by_cast:
+        result = cast(result, made.out, rounding="stochastic", seed=word)
+    return result[0] if given[0].array.ndim == 2 else result
+
+
+def _values(x: Operand) -> Array:
+    assert x.format is not None
+    return decode(x.array.view(x.format.code_dtype), x.format, x.scale).astype(np.float32)

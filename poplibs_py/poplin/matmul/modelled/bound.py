@@ -20,9 +20,10 @@ import numpy as np
 
 from ....formats import FP16, Format
 from ....formats.bounds import Ball, magnitude_product, matmul_ball, rounding_error, sum_ball
+from ....ops import operand
 from ....target import Target
 from ..reference import values
-from .api import compile_modelled
+from .api import tile_product
 from .arguments import read_product
 from .work import TileWork
 
@@ -43,11 +44,15 @@ def matmul_modelled_bound(a: Any, b: Any, *, target: Target | str = "gc200", out
     Ball
         In the shape of the result.
     """
-    product = read_product(a, b, out_dtype if out_dtype is not None or out is None else out.dtype)
+    left, right = operand("a", a), operand("b", b)
+    product = read_product(left, right, out_dtype if out_dtype is not None or out is None else out.dtype)
     if product.is_empty:
         return Ball.exact(np.zeros(product.shape))
-    work = compile_modelled(product.planned(target, options, more)).work
-    return modelled_bound(work, product.a, product.b, out=product.out, seed=seed).reshape(*product.shape)
+    work = tile_product(product.planned(target, options, more)).work
+    shape = (product.groups, -1)
+    numbers = (np.broadcast_to(values(x), (*product.batch, *np.shape(x)[-2:])) for x in (a, b))
+    grouped = (x.reshape(*shape, x.shape[-1]) for x in numbers)
+    return modelled_bound(work, *grouped, out=product.out, seed=seed).reshape(*product.shape)
 
 
 def modelled_bound(work: TileWork, a: Any, b: Any, *, out: Format | None = None, seed: int | None = None) -> Ball:

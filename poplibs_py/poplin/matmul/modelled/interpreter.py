@@ -8,7 +8,7 @@ import numpy as np
 
 from ....formats import FP16, Format
 from ....formats.reference import encode
-from .lower import round_at_random
+from ....popops.cast import cast
 from .work import TileWork
 
 __all__ = ["fused_multiply_add", "interpret"]
@@ -68,6 +68,11 @@ def interpret(work: TileWork, a: Array, b: Array, seed: int | None = None) -> Ar
             return np.asarray(partials[0])
         rounds = _reduce(work, partials, reduced, turn > 0 and work.depth_turns > 1, seed, rounds)
     return reduced
+
+
+def round_at_random(sums: Array, seed: int, draw: int) -> None:
+    """Round FP32 sums in place to FP16 values, with random bits of their own for each `draw`."""
+    sums[...] = cast(sums, FP16, rounding="stochastic", seed=(seed + draw) % 2**64).astype(np.float32)
 
 
 def _multiply(work: TileWork, piece: Any, a: Array, b: Array, partials: Array, seed: int | None) -> None:

@@ -1,11 +1,13 @@
-"""From a modelled product's work to compute sets that the executor runs with compiled kernels."""
+"""From a modelled product's work to one executable of compiled vertices, in which nothing is left to Python.
+
+What tiles exchange lies in the executable's workspace: the partial sums ``[parts, groups, m, n]``, and where turns add
+in place the sums of the turns before. Stages of the reduction put their sums where their partials were.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache, partial
-from time import perf_counter
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,32 +15,30 @@ import numpy as np
 from ....config import settings
 from ....formats import FP16, FP32, Format
 from ....kernels import select
-from ....popops import cast
-from ....program import Executable, temporary
+from ....kernels.records import infinite_overflow
+from ....program import Executable
 from ....target import Target
 from .. import _partials
 from .._matmul import ITEM, VERTEX, Mode, Sums
 from ..layout import laid_out
 from ..lower import format_record, kernel_record
 from ..options import MatmulOptions
-from ..params import MatmulParams, Operand
+from ..params import MatmulParams, MatrixLayout
 from ..plan import Epilogue, HostPlan
 from .work import TileWork
 
-__all__ = ["Step", "TileProgram", "lower_work"]
+__all__ = ["TileProgram", "lower_work"]
 
 Array = np.ndarray[Any, Any]
+Segment = tuple[int, Array, Array]  # vertex, items, the tile of each
+
+_OUT, _SEED = 2, 3  # operands after a and b; the workspace is the one after the last
+_SUMS = 1024  # that are worth an item of their own in what follows the tiles' products
+_ROUNDED = 1 << 14  # the same where they are rounded at random: to find a place in the stream takes some 3 microseconds
+_SET_FLOPS = 1 << 18  # of a compute set, for each thread: it takes some 10 microseconds, and to wake a thread takes 2
 
 
-@dataclass(frozen=True)
-class Step:
-    """One compute set: its phase, the arrays it takes, and how it runs."""
-
-    phase: str
-    arrays: tuple[str, ...]
-    run: Callable[..., None]
-
-
+@dataclass(frozen=True, eq=False)
 class TileProgram:
     """A modelled product made of compiled vertices.
 
@@ -46,133 +46,125 @@ class TileProgram:
     ----------
     work : TileWork
         What it follows.
-    steps : tuple of Step
-        Compute sets in order.
-    arena_bytes : int
-        Bytes laid out for the tile that needs most; a thread has one arena and runs its tiles one after another.
+    executable : Executable
+        Runs on a, b, out and, where it rounds stochastically, one uint64: the seed.
+    phases : tuple of str
+        Of each of its compute sets.
     """
 
-    def __init__(self, work: TileWork, steps: tuple[Step, ...], arena_bytes: int, keep: list[Array]) -> None:
-        self.work = work
-        self.steps = steps
-        self.arena_bytes = arena_bytes
-        self._keep = keep  # items hold addresses of these
+    work: TileWork
+    executable: Executable
+    phases: tuple[str, ...]
 
-    def run(self, a: Array, b: Array, out: Array) -> dict[str, float]:
-        """Run on operands [g, m, k] and [g, k, n] that lie as lowered for; return the wall seconds of each phase."""
-        w = self.work
-        arrays = {"a": a, "b": b, "out": out}
-        if not w.direct:
-            sums = (w.groups, w.m, w.n)
-            combined = w.plan.transforms[0].combine_conv_groups_factor > 1
-            arrays["partials"] = temporary((w.parts, *sums))
-            if combined:
-                arrays["partials"][...] = 0
-            arrays["reduced"] = temporary(sums)
-            for i in range(len(w.stages) - 1):
-                arrays[f"stage {i}"] = temporary((_left(w, i + 1), *sums))
-        seconds: dict[str, float] = {}
-        for step in self.steps:
-            began = perf_counter()
-            step.run(*(arrays[name] for name in step.arrays))
-            seconds[step.phase] = seconds.get(step.phase, 0.0) + perf_counter() - began
-        return seconds
+    @property
+    def arena_bytes(self) -> int:
+        """Bytes laid out for the tile that needs most; a thread has one arena and runs its tiles one after another."""
+        return self.executable.scratch_bytes
 
 
-def _left(work: TileWork, stages: int) -> int:
-    """Partials left after some stages of the reduction."""
-    left = work.parts
-    for fan_in in work.stages[:stages]:
-        left = -(-left // fan_in)
-    return left
-
-
-def round_at_random(sums: Array, seed: int, count: int) -> None:
-    """Round FP32 sums in place to FP16 values, with random bits of their own for each `count`."""
-    sums[...] = cast(sums, FP16, rounding="stochastic", seed=(seed + count) % 2**64).astype(np.float32)
-
-
-def lower_work(work: TileWork, a: Operand, b: Operand, out: Operand, threads: int | None = None,
-               seed: int | None = None) -> TileProgram:
+def lower_work(work: TileWork, a: MatrixLayout, b: MatrixLayout, out: MatrixLayout, threads: int | None = None,
+               stochastic: bool = False) -> TileProgram:
     """Lower a product's work for operands that lie as described.
 
     Parameters
     ----------
     work : TileWork
         What the tiles do.
-    a, b, out : Operand
+    a, b, out : MatrixLayout
         Formats, strides and scales of [g, m, k], [g, k, n] and [g, m, n]; ``batch`` holds the group's stride.
     threads : int, optional
-        Threads to run on; the result does not depend on it.
-    seed : int, optional
-        Round what tiles exchange stochastically, from this seed; to nearest even by default.
+        Threads to run on, at most: as many as the compute sets keep busy. The result does not depend on it.
+    stochastic : bool, optional
+        Round what tiles exchange and the result stochastically, from the seed that a run is given; to nearest even by
+        default.
     """
-    workers = settings.num_threads if threads is None else threads
-    return _Lowering(work, a, b, out, workers, seed).program()
+    most = settings.num_threads if threads is None else threads
+    return _Lowering(work, a, b, out, stochastic).program(most)
 
 
 class _Lowering:
-    """What every step of one lowering needs."""
+    """What every compute set of one lowering needs."""
 
-    def __init__(self, work: TileWork, a: Operand, b: Operand, out: Operand, threads: int, seed: int | None) -> None:
-        self.work, self.a, self.b, self.out = work, a, b, out
-        self.threads, self.seed = threads, seed
-        self.rounds = 0  # stochastic roundings so far: each draws bits of its own
+    def __init__(self, work: TileWork, a: MatrixLayout, b: MatrixLayout, out: MatrixLayout, stochastic: bool) -> None:
+        self.work, self.a, self.b, self.out, self.stochastic = work, a, b, out, stochastic
+        self.workspace = _SEED + stochastic
+        self.tiles = np.sort(np.fromiter(work.plan.tile_indices(), np.int64))
         self.keep: list[Array] = []
-        self.arena_bytes = 0
+        self.scratch = 0
+        self.draws = 0  # stochastic roundings so far: each draws bits of its own
+        self.sums = work.groups * work.m * work.n
+        self.direct = work.direct and not self._rounds_result  # tiles write the result itself
         cells = work.n * 4
-        partials = Operand(FP32, cells, 4, (work.m * cells,))
-        self.result = out if work.direct else partials
+        self.result = out if self.direct else MatrixLayout(FP32, cells, 4, (work.m * cells,))
+        self.reduced = work.parts * self.sums * 4 if work.depth_turns > 1 else 0  # bytes to the sums that are reduced
+        self.sets: list[tuple[str, Segment]] = []
 
-    def program(self) -> TileProgram:
-        """Every step of every turn."""
+    @property
+    def _rounds_result(self) -> bool:
+        return self.stochastic and self.out.format == FP16
+
+    def program(self, most_threads: int) -> TileProgram:
+        """Every compute set of every turn."""
         w = self.work
-        steps: list[Step] = []
+        items, spread = self._pieces()
+        ends = np.searchsorted(w.pieces["turn"], np.arange(w.turns + 1))
+        combined = w.plan.transforms[0].combine_conv_groups_factor > 1
         for turn in range(w.turns):
-            steps.append(self._compute(turn))
+            if combined and not w.direct and (turn == 0 or w.depth_turns > 1):
+                self._clear()
+            pieces = slice(ends[turn], ends[turn + 1])
+            self.sets.append(("compute", (VERTEX, items[pieces], spread[pieces])))
             if w.depth_turns > 1:
-                steps += self._reduce(turn)
-        if not w.direct:
-            steps += self._reduce(0) if w.depth_turns == 1 else []
-            steps.append(self._finish())
-        return TileProgram(w, tuple(steps), self.arena_bytes, self.keep)
+                self._reduce(turn)
+        if not w.direct and w.depth_turns == 1:
+            self._reduce(0)
+        if not self.direct:
+            self._finish()
+        flops = 2 * int((w.pieces["rows"] * w.pieces["cols"] * w.pieces["depth"]).sum())
+        threads = max(1, min(most_threads, flops // (max(1, w.turns) * _SET_FLOPS)))
+        held = 0 if self.direct else self.sums * (w.parts + (w.depth_turns > 1))
+        executable = Executable([[segment] for _, segment in self.sets], self.workspace, len(self.tiles), self.scratch,
+                                4 * held, threads, self.keep)
+        return TileProgram(w, executable, tuple(phase for phase, _ in self.sets))
 
-    def _executable(self, vertex: int, items: Array, tiles: Array, operands: int, scratch: int) -> Executable:
-        return Executable([[(vertex, items, tiles)]], operands, self.work.plan.target_tiles, scratch, 0, self.threads)
+    def _dealt(self, extent: int, least: int, unit: int = 1) -> tuple[Array, Array, Array]:
+        """An extent dealt out to the tiles that the plan uses, `least` to each, in units: first, count, tile."""
+        parts = max(1, min(len(self.tiles), extent // least))
+        units = -(-extent // unit)
+        edges = np.minimum(np.arange(parts + 1) * units // parts * unit, extent)
+        return edges[:-1], np.diff(edges), np.arange(parts) * len(self.tiles) // parts
 
     # Partial products ------------------------------------------------------------------------------
 
-    def _compute(self, turn: int) -> Step:
-        pieces = self.work.of_turn(turn)
+    def _pieces(self) -> tuple[Array, Array]:
+        """Items of all pieces of work, and where among the tiles that the plan uses theirs is."""
+        pieces = self.work.pieces
         items = np.zeros(len(pieces), ITEM)
-        scratch = 0
         for depth in np.unique(pieces["depth"]):
             chosen = pieces["depth"] == depth
             plan = self._tile_plan(pieces[chosen])
             items["spec"][chosen] = self._spec(plan)
-            scratch = max(scratch, plan.scratch_bytes)
-        self.arena_bytes = max(self.arena_bytes, scratch)
+            self.scratch = max(self.scratch, plan.scratch_bytes)
         a, b, out = self.a, self.b, self.result
         group, row, col, at = (pieces[name] for name in ("group", "row", "col", "from_depth"))
         items["a"] = group * a.batch[0] + row * a.row + at * a.column
         items["b"] = group * b.batch[0] + at * b.row + col * b.column
         items["out"] = group * out.batch[0] + row * out.row + col * out.column
-        if not self.work.direct:
-            items["out"] += pieces["part"] * (self.work.groups * out.batch[0])
+        if not self.direct:
+            items["out"] += pieces["part"] * self.sums * 4
         items["m"], items["n"] = pieces["rows"], pieces["cols"]
-        run = self._executable(VERTEX, items, pieces["tile"], 3, scratch)
-        return Step("compute", ("a", "b", "out" if self.work.direct else "partials"), run)
+        return items, np.searchsorted(self.tiles, pieces["tile"])
 
     def _tile_plan(self, pieces: Array) -> HostPlan:
         """How the frame of dense products does these pieces: all of a tile's operands packed in its arena."""
         w = self.work
         m, n, depth = (int(pieces[name].max()) for name in ("rows", "cols", "depth"))
-        rounded = w.partial == FP16 or (w.between == FP16 and self.seed is None)
+        rounded = w.partial == FP16 or (w.between == FP16 and not self.stochastic)
         params = MatmulParams(m, n, depth, self.a, self.b, self.result)
         selection = select("dot", "multiply", "float32", consistent=True)
         cols = selection.kernel.block[1]
         options = MatmulOptions(partials_type="half" if rounded else "float", reproducible=True)
-        in_place = not (rounded or w.direct)
+        in_place = not (rounded or self.direct)
         draft = HostPlan(
             params, params, options, Epilogue(), _NOMINAL, FP32, selection, _packed(self.a), _packed(self.b),
             int(Sums.IN_PLACE if in_place else Sums.BLOCK), m,
@@ -184,72 +176,87 @@ class _Lowering:
         record = kernel_record(plan)
         spec = record[0]
         spec["round_depth"] = self.work.chunk if self.work.partial == FP16 else plan.kc
+        spec["out_skip"] = 0 if self.direct else self.workspace - _OUT
         self.keep.append(record)
         return int(record.ctypes.data)
 
     # Sums of partials ------------------------------------------------------------------------------
 
-    def _shares(self) -> tuple[Array, Array, Array]:
-        """The sums dealt out to the tiles that the plan uses: first number, count, tile."""
-        w = self.work
-        total = w.groups * w.m * w.n
-        edges = np.linspace(0, total, w.plan.tiles_used + 1).astype(np.int64)
-        return edges[:-1], np.diff(edges), np.sort(np.fromiter(w.plan.tile_indices(), np.int64))
+    def _add(self, phase: str, vertex: int, items: Array, tiles: Array) -> None:
+        self.sets.append((phase, (vertex, items, tiles)))
 
-    def _reduce(self, depth_turn: int) -> list[Step]:
-        w = self.work
-        total = w.groups * w.m * w.n
-        first, count, tiles = self._shares()
-        names = ["partials", *(f"stage {i}" for i in range(len(w.stages) - 1)), "reduced"]
-        steps = self._round_at_random("partials")
-        for i, fan_in in enumerate(w.stages or (1,)):
-            last = i == len(names) - 2
-            given, made = _left(w, i), _left(w, i + 1)
-            items = np.zeros((len(first), made), _partials.REDUCE)
-            sums = np.arange(made, dtype=np.int64)
-            items["first"] = first[:, None] + sums * fan_in * total
-            items["to"] = first[:, None] + sums * total
-            items["count"] = count[:, None]
-            items["fan_in"] = np.minimum(fan_in, given - sums * fan_in)
-            items["step"] = total
-            items["accumulate"] = last and depth_turn > 0
-            items["rounding"] = _rounding(w.between) if self.seed is None else 0
-            run = self._executable(_partials.REDUCE_VERTEX, items.ravel(), np.repeat(tiles, made), 2, 0)
-            steps.append(Step("reduce", (names[i], names[i + 1]), run))
-            steps += self._round_at_random(names[i + 1])
-        return steps
+    def _clear(self) -> None:
+        """Zeros for the partial sums: of combined groups some shares of the depth hold other groups' channels only."""
+        first, count, tiles = self._dealt(self.work.parts * self.sums, _ROUNDED)
+        items = _items(_partials.CLEAR, operand=self.workspace, first=4 * first, bytes=4 * count)
+        self._add("compute", _partials.CLEAR_VERTEX, items, tiles)
 
-    def _round_at_random(self, name: str) -> list[Step]:
-        """A step that rounds what tiles exchange stochastically, where that was asked for."""
-        if self.seed is None or self.work.between != FP16:
-            return []
-        self.rounds += 1
-        return [Step("round", (name,), partial(round_at_random, seed=self.seed, count=self.rounds))]
-
-    def _finish(self) -> Step:
+    def _reduce(self, depth_turn: int) -> None:
         w = self.work
-        rows = w.groups * w.m
-        items = np.zeros(rows, _partials.FINISH)
-        row = np.arange(rows, dtype=np.int64)
-        items["first"], items["row"], items["rows"], items["cols"] = row * w.n, w.n, 1, w.n
-        items["out"] = row // max(1, w.m) * self.out.batch[0] + row % max(1, w.m) * self.out.row
-        items["out_row"], items["out_col"] = self.out.row, self.out.column
-        items["format"] = format_record(self.out.format).ctypes.data
-        items["overflow"] = kernel_overflow(self.out.format)
-        items["epilogue"] = select("dot", "epilogue", f"float32->{self.out.format}").kernel.address
-        tiles = row * w.plan.target_tiles // max(1, rows)
-        return Step("cast output", ("reduced", "out"), self._executable(_partials.FINISH_VERTEX, items, tiles, 2, 0))
+        first, count, tiles = self._dealt(self.sums, _SUMS)
+        self._round_at_random(0, w.parts * self.sums)
+        stages, left = w.stages or (1,), w.parts
+        for i, fan_in in enumerate(stages):
+            last, made = i == len(stages) - 1, -(-left // fan_in)
+            sums = np.arange(made)
+            items = _items(  # one after another for each share of the sums, which may then lie where the partials did
+                _partials.REDUCE, operand=self.workspace,
+                first=4 * (first[:, None] + sums * fan_in * self.sums),
+                to=4 * (first[:, None] + sums * self.sums) + (self.reduced if last else 0),
+                count=count[:, None], fan_in=np.minimum(fan_in, left - sums * fan_in), step=4 * self.sums,
+                accumulate=last and depth_turn > 0, rounding=0 if self.stochastic else _rounding(w.between),
+            )  # fmt: skip
+            self._add("reduce", _partials.REDUCE_VERTEX, items.ravel(), np.repeat(tiles, made))
+            self._round_at_random(self.reduced if last else 0, made * self.sums)
+            left = made
+
+    def _round_at_random(self, at: int, count: int) -> None:
+        """Round what tiles exchange stochastically, where that was asked for."""
+        if self.stochastic and self.work.between == FP16:
+            self.draws += 1
+            self._round(at, count, self.draws)
+
+    def _round(self, at: int, count: int, draw: int) -> None:
+        first, counts, tiles = self._dealt(count, _ROUNDED, 32)
+        items = _items(
+            _partials.ROUND, operand=self.workspace, first=at + 4 * first, count=counts, place=first, seed=_SEED,
+            draw=draw, rounding=select("dot", "round_at_random", "float16").kernel.address,
+        )  # fmt: skip
+        self._add("round", _partials.ROUND_VERTEX, items, tiles)
+
+    def _finish(self) -> None:
+        """The result from the sums."""
+        out = self.out
+        if self._rounds_result:  # to numbers of its format, which the cast then keeps
+            self._round(self.reduced, self.sums, 0)
+        m, n = self.work.m, self.work.n
+        along = out.column == out.format.itemsize and out.row == n * out.column  # contiguous: dealt out by elements
+        extent, width, step = (m * n, 1, out.column) if along else (m, n, out.row)
+        parts = max(1, min(extent, m * n // _SUMS))
+        edges = np.arange(parts + 1) * extent // parts
+        first, count, group = edges[:-1], np.diff(edges), np.arange(self.work.groups)[:, None]
+        items = _items(
+            _partials.FINISH, operand=self.workspace, first=self.reduced + 4 * width * (group * extent + first), row=n,
+            rows=1 if along else count, cols=count if along else n, to=_OUT, out=group * out.batch[0] + first * step,
+            out_row=out.row, out_col=out.column, format=format_record(out.format).ctypes.data,
+            overflow=infinite_overflow(out.format),
+            epilogue=select("dot", "epilogue", f"float32->{out.format}").kernel.address,
+        ).ravel()  # fmt: skip
+        self._add("cast output", _partials.FINISH_VERTEX, items, np.arange(items.size) * len(self.tiles) // items.size)
 
 
 _NOMINAL = Target.host(1)
 
 
-def kernel_overflow(f: Format) -> int:
-    """How the epilogue treats numbers beyond a format: infinity where it has one, else NaN."""
-    return 2 if f.has_infinity else 1
+def _items(kind: np.dtype[np.void], **fields: Any) -> Array:
+    """A table of items, each field an array or one number for all of them."""
+    items = np.zeros(np.broadcast_shapes(*(np.shape(values) for values in fields.values())), kind)
+    for name, values in fields.items():
+        items[name] = values
+    return items
 
 
-def _packed(operand: Operand) -> int:
+def _packed(operand: MatrixLayout) -> int:
     """How an operand comes into the arena: line by line in the direction in which it is contiguous."""
     return int(Mode.TURNED if operand.row == operand.format.itemsize != operand.column else Mode.LINES)
 

@@ -1,18 +1,10 @@
-"""Result arrays: where operations get the arrays that they return, and the pool that their memory comes from.
+# Result arrays: where operations get the arrays that they return, and the pool that their memory comes from.
+#
+# An array of some size is made while NumPy's memory handler (NEP 49) is that of results.h. The handler is set for the
+# making of that one array alone: nothing else in the process ever sees it.
 
-An array of some size is made while NumPy's memory handler (NEP 49) is that of results.h. The handler is set for the
-making of that one array alone: nothing else in the process ever sees it.
-"""
-
-cimport numpy as cnp
 from cpython.pycapsule cimport PyCapsule_New
-from cpython.ref cimport Py_INCREF
-from libc.stdint cimport int64_t
 from libc.string cimport strcpy
-
-import numpy as np
-
-cnp.import_array()
 
 cdef extern from "numpy/arrayobject.h":
     ctypedef struct PyDataMemAllocator:
@@ -45,10 +37,6 @@ cdef extern from "program/results.h" nogil:
         pop_shelf shelf
     pop_results_state pop_results
 
-cdef extern from "pthread.h" nogil:
-    int pthread_atfork(void (*prepare)() noexcept nogil, void (*parent)() noexcept nogil,
-                       void (*child)() noexcept nogil)
-
 pthread_atfork(pop_results_lock, pop_results_unlock, pop_results_unlock)
 
 cdef PyDataMem_Handler _handler
@@ -63,8 +51,21 @@ least_bytes = POP_LEAST_RESULT
 sanitized = bool(POP_SANITIZED)
 handler = _capsule
 
-cdef enum:
-    MAX_DIMS = 64
+
+cdef object new_result(int axes, cnp.npy_intp *extents, cnp.npy_intp *strides, cnp.dtype dtype, int64_t bytes):
+    """A new array, in C order or with the strides of one that fills its memory."""
+    Py_INCREF(dtype)
+    if bytes < POP_LEAST_RESULT:
+        if strides == NULL:
+            return PyArray_Empty(axes, extents, dtype, 0)
+        return PyArray_NewFromDescr(PyArray_Type, dtype, axes, extents, strides, NULL, 0, NULL)
+    before = PyDataMem_SetHandler(_capsule)
+    try:
+        if strides == NULL:
+            return PyArray_Empty(axes, extents, dtype, 0)
+        return PyArray_NewFromDescr(PyArray_Type, dtype, axes, extents, strides, NULL, 0, NULL)
+    finally:
+        PyDataMem_SetHandler(before)
 
 
 def result_array(tuple shape, cnp.dtype dtype not None):
@@ -77,25 +78,18 @@ def result_array(tuple shape, cnp.dtype dtype not None):
     shape : tuple of int
     dtype : numpy.dtype
     """
-    cdef cnp.npy_intp extents[MAX_DIMS]
+    cdef cnp.npy_intp extents[MOST_AXES]
     cdef int64_t bytes = dtype.itemsize
     cdef int i, axes = <int>len(shape)
     cdef Py_ssize_t extent
-    if axes > MAX_DIMS:
+    if axes > MOST_AXES:
         return np.empty(shape, dtype)  # says what is wrong
     for i in range(axes):
         extents[i] = extent = shape[i]
         if extent < 0 or (extent and bytes > (<int64_t>1 << 62) // extent):
             return np.empty(shape, dtype)
         bytes *= extent
-    Py_INCREF(dtype)
-    if bytes < POP_LEAST_RESULT:
-        return PyArray_Empty(axes, extents, dtype, 0)
-    before = PyDataMem_SetHandler(_capsule)
-    try:
-        return PyArray_Empty(axes, extents, dtype, 0)
-    finally:
-        PyDataMem_SetHandler(before)
+    return new_result(axes, extents, NULL, dtype, bytes)
 
 
 def result_array_like(cnp.ndarray array not None, cnp.dtype dtype not None):

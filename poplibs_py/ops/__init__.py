@@ -1,0 +1,33 @@
+"""What every op shares: its record, operands in and results out, options, and the road that each call takes."""
+
+from .machine import host_target, target_of
+from .operands import Array, Operand, Receiver, array_operand, new_result, operand, receive, result_format
+from .plans import compiled, unchanged
+from .record import Op, catalogue, located, op
+from .road import RESULT, VALUES, Request, run_told, travel
+from .seeds import seed_of
+
+__all__ = [
+    "RESULT",
+    "VALUES",
+    "Array",
+    "Op",
+    "Operand",
+    "Receiver",
+    "Request",
+    "array_operand",
+    "catalogue",
+    "compiled",
+    "host_target",
+    "located",
+    "new_result",
+    "op",
+    "operand",
+    "receive",
+    "result_format",
+    "run_told",
+    "seed_of",
+    "target_of",
+    "travel",
+    "unchanged",
+]

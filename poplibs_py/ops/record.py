@@ -1,0 +1,132 @@
+"""The record of an op, and the catalogue: one table of all ops, which whatever goes through them reads."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, TypeVar, cast
+
+from ..errors import UnsupportedError, bad_argument, bad_type
+from ..program import Face
+from .road import travel
+
+__all__ = ["Catalogue", "Op", "catalogue", "op"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_PACKAGE = __name__.partition(".")[0]
+LIBRARIES = ("popops", "poplin", "poprand", "popsparse", "popsparse.static", "popsparse.dynamic", "popnn")
+"""Where ops are: to read the catalogue is to import them."""
+
+
+@dataclass(frozen=True)
+class Op:
+    """What there is to know of an op beside its code.
+
+    Places are named ``"module:function"`` below the package, so that a record costs no import.
+
+    Attributes
+    ----------
+    name : str
+        The public name below the package, such as ``"poplin.matmul"``: what a `Run` of it is called.
+    poplibs : str
+        PopLibs' function, or an empty string.
+    reference : str
+        What it computes, in float64: a function of the call's arguments.
+    bound : str
+        How far a right result may lie from that: a function of the call's arguments that returns a `Ball`.
+    draws : str
+        A hypothesis strategy of calls.
+    written : str or None
+        The parameter that the result is written to.
+    values : tuple of str
+        Parameters whose values make no other program: seeds.
+    """
+
+    name: str
+    poplibs: str
+    reference: str
+    bound: str
+    draws: str
+    written: str | None = "out"
+    values: tuple[str, ...] = ()
+
+    @property
+    def face(self) -> Any:
+        """The public function."""
+        module, _, name = self.name.rpartition(".")
+        return located(f"{module}:{name}")
+
+
+class Catalogue(Mapping[str, Op]):
+    """All ops by name; those of a library are there once it is imported, and reading the table imports all."""
+
+    def __init__(self) -> None:
+        self._ops: dict[str, Op] = {}
+
+    def add(self, record: Op) -> None:
+        """Take a record in."""
+        if record.name in self._ops:
+            raise ValueError(f"{record.name} has a record already")
+        self._ops[record.name] = record
+
+    def __getitem__(self, name: str) -> Op:
+        return self._whole()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._whole()))
+
+    def __len__(self) -> int:
+        return len(self._whole())
+
+    def find(self, name: str) -> Op:
+        """Return the op of a name, or of the end of one: ``"matmul"``, ``"static.sparse_dense_matmul"``.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If there is none, or more than one; the message lists them, or the nearest.
+        """
+        if not isinstance(name, str):
+            raise bad_type("op", name, "the name of an op")
+        names = [full for full in self if full == name or full.endswith(f".{name}")]
+        if name in names or len(names) == 1:
+            return self[name if name in names else names[0]]
+        near = names or difflib.get_close_matches(name, [full.rpartition(".")[2] for full in self]) or list(self)
+        raise bad_argument("op", name, ", ".join(map(repr, near)))
+
+    def _whole(self) -> dict[str, Op]:
+        for library in LIBRARIES:
+            if f"{_PACKAGE}.{library}" not in sys.modules:
+                import_module(f"{_PACKAGE}.{library}")
+        return self._ops
+
+
+catalogue = Catalogue()
+
+
+def op(name: str, *, poplibs: str = "", reference: str, bound: str, draws: str, written: str | None = "out",
+       values: tuple[str, ...] = ()) -> Callable[[F], F]:
+    """Make a function that describes a call the face of an op, and put its record in the catalogue.
+
+    The function documents the op. Given a call's arguments it returns a `Request`; the road does the rest.
+    """
+    record = Op(name, poplibs, reference, bound, draws, written, values)
+
+    def face_of(function: F) -> F:
+        catalogue.add(record)
+        return cast(F, Face(function, travel, record, written, values))
+
+    return face_of
+
+
+def located(path: str) -> Any:
+    """Return what a place ``"module:name"`` below the package names."""
+    module, _, name = path.partition(":")
+    try:
+        return getattr(import_module(f"{_PACKAGE}.{module}"), name)
+    except (ImportError, AttributeError) as error:
+        raise UnsupportedError(f"{path} is not in this build") from error

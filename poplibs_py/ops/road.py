@@ -1,0 +1,158 @@
+"""The road: what every call of every op goes through, once it is described.
+
+A face's function returns a `Request`: the program, where its operands come from, what receives the result. `travel`
+runs it, records it, and keeps it as a bound call for the next call of its kind, which then runs in compiled code alone
+(`src_cython/program/calls.pxi`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, Literal
+
+import numpy as np
+
+from ..program import BoundCall, Executable, Face, Key, value_words
+from ..program.record import Run, listening, record
+from .operands import Array, Operand, Receiver
+
+__all__ = ["RESULT", "VALUES", "Request", "run_told", "travel"]
+
+RESULT: Literal[-1] = -1
+"""In a request's operands: what receives the result."""
+
+VALUES: Literal[-2] = -2
+"""In a request's operands: the block of words that each call has of its own, such as a seed."""
+
+Told = tuple[str, str, Any]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Request:
+    """A call as its face describes it.
+
+    Attributes
+    ----------
+    program : Executable, callable or None
+        What runs on the operands' arrays, in order; None where there is nothing to do. Only an `Executable` is kept for
+        the next call.
+    operands : tuple
+        Each an `Operand` of the call, an array that is the same in every such call, `RESULT` or `VALUES`.
+    receiver : Receiver
+        What receives the result.
+    tell : callable
+        Returns what ran, for a reader, its kernel and its plan: called where somebody listens.
+    values : tuple of int
+        The words of `VALUES`, as the face's `values` parameters give them.
+    ready : int
+        Address of what makes those words ready; see `BoundCall`.
+    wrap : callable, optional
+        Makes a new array into what is returned, given it and the call's first argument.
+    first : object, optional
+        That argument.
+    like : Operand, optional
+        An operand that a new result has its shape of, where other calls of the kind have other shapes.
+    phases : tuple of str, optional
+        What each compute set of the program is called in a `Run`.
+    measure : callable, optional
+        Returns what else a `Run` tells, by the names of its attributes.
+    """
+
+    program: Callable[..., Any] | None
+    operands: tuple[Operand | Array | int | None, ...]
+    receiver: Receiver
+    tell: Callable[[], Told]
+    values: tuple[int, ...] = ()
+    ready: int = 0
+    wrap: Callable[[Array, Any], Any] | None = None
+    first: Any = None
+    like: Operand | None = None
+    phases: tuple[str, ...] = ()
+    measure: Callable[[], dict[str, Any]] | None = None
+
+    def run(self) -> dict[str, float]:
+        """Run the program once, and return the wall seconds of each of its phases, where somebody listens."""
+        program, receiver = self.program, self.receiver
+        if program is None or not receiver.array.size:
+            return {}
+        words = value_words(self.ready, self.values) if VALUES in self._codes() else None
+        arrays = [_array_of(x, receiver, words) for x in self.operands]
+        if not (self.phases and isinstance(program, Executable) and listening()):
+            program(*arrays)
+            return {}
+        seconds: dict[str, float] = {}
+        for phase, taken in zip(self.phases, program.timed(*arrays), strict=True):
+            seconds[phase] = seconds.get(phase, 0.0) + float(taken)
+        return seconds
+
+    def _codes(self) -> list[int]:
+        return [x for x in self.operands if isinstance(x, int)]
+
+
+def travel(face: Face, request: Request, key: Key | None) -> Any:
+    """Run what a face described, tell whoever listens, and keep it for the next call with this key."""
+    began = perf_counter()
+    phases = request.run()
+    if listening():
+        seconds = sum(phases.values()) if phases else perf_counter() - began
+        what, kernel, plan = request.tell()
+        more = {} if request.measure is None else request.measure()
+        record(Run(face.op.name, what, kernel, seconds, plan, phases, **more))
+    elif key is not None:
+        bound = _bound(request, key)
+        if bound is not None:
+            face.keep(key, bound)
+    return request.receiver.finish(request.wrap, request.first)
+
+
+def run_told(op: str, tell: Callable[[], Told], program: Callable[..., Any], *arrays: Array) -> None:
+    """Run a program that is no call of an op, such as the packing of an operand, and tell whoever listens."""
+    began = perf_counter()
+    program(*arrays)
+    if listening():
+        seconds = perf_counter() - began
+        what, kernel, plan = tell()
+        record(Run(op, what, kernel, seconds, plan))
+
+
+def _array_of(operand: Operand | Array | int | None, receiver: Receiver, words: Array | None) -> Array:
+    if isinstance(operand, Operand):
+        return operand.array
+    if isinstance(operand, np.ndarray):
+        return operand
+    array = receiver.array if operand == RESULT else words
+    assert array is not None
+    return array
+
+
+def _bound(request: Request, key: Key) -> BoundCall | None:
+    """Return the bound call of a request whose arrays are all the call's own, or None."""
+    receiver, program = request.receiver, request.program
+    if not (program is None or isinstance(program, Executable)) or not receiver.keeps:
+        return None
+    sources: list[int | Array] = []
+    size = receiver.array.nbytes
+    for operand in request.operands:
+        if isinstance(operand, Operand):
+            if operand.place is None:
+                return None
+            name, part = operand.place
+            sources.append(key.places[name] + part)
+            size += operand.array.nbytes
+        else:
+            assert operand is not None
+            sources.append(operand)
+    array = receiver.array
+    strides = None if array.flags.c_contiguous else array.strides
+    program = program if array.size else None
+    like = -1
+    if request.like is not None:
+        if request.like.place is None:
+            return None
+        name, part = request.like.place
+        like = key.places[name] + part
+    wrap = receiver.wrapping(request.wrap)
+    return BoundCall(program, sources if program else [], array.shape, array.dtype, strides, wrap, request.ready, size,
+                     like)

@@ -1,0 +1,44 @@
+/* Types whose instances are called without a tuple of arguments (PEP 590): Cython has no word for them. */
+#ifndef POP_FACE_H
+#define POP_FACE_H
+#include <Python.h>
+#include <structmember.h>
+
+/* Have the instances of a type called by the function that each holds at `offset`. */
+static void pop_call_directly(PyTypeObject *type, Py_ssize_t offset)
+{
+    type->tp_vectorcall_offset = offset;
+    type->tp_call = PyVectorcall_Call;
+    type->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
+    PyType_Modified(type);
+}
+
+/* Where an object holds a slot of its class, or -1 if the name is none. */
+static Py_ssize_t pop_slot_offset(PyObject *type, PyObject *name)
+{
+    PyObject *descriptor = PyObject_GetAttr(type, name);
+    Py_ssize_t offset = -1;
+    if (descriptor && Py_IS_TYPE(descriptor, &PyMemberDescr_Type)) {
+        PyMemberDef *member = ((PyMemberDescrObject *)descriptor)->d_member;
+        if (member->type == T_OBJECT_EX) offset = member->offset;
+    }
+    Py_XDECREF(descriptor);
+    PyErr_Clear();
+    return offset;
+}
+
+static inline void pop_set_slot(PyObject *owner, Py_ssize_t offset, PyObject *value)
+{
+    PyObject **slot = (PyObject **)((char *)owner + offset), *before = *slot;
+    Py_XINCREF(value);
+    *slot = value;
+    Py_XDECREF(before);
+}
+
+static inline PyObject *pop_get_slot(PyObject *owner, Py_ssize_t offset) { return *(PyObject **)((char *)owner + offset); }
+
+static inline int pop_is_interned(PyObject *text)
+{
+    return PyUnicode_CheckExact(text) && PyUnicode_CHECK_INTERNED(text);
+}
+#endif

@@ -1,0 +1,68 @@
+"""The lists of `src_cython/records` and `src_cython/formats` as this build's compiler laid them out."""
+
+from libc.stdint cimport int64_t
+from libc.stdlib cimport free, malloc
+
+from kernels.abi cimport POP_CONSISTENT
+from pop_records cimport pop_format
+
+cdef extern from "records/rows.h":
+    ctypedef struct pop_record_row:
+        const char *record
+        const char *field
+        const char *type
+        int64_t offset, bytes, count
+    int pop_record_rows(pop_record_row *rows)
+    ctypedef struct pop_choice_row:
+        const char *choice
+        const char *word
+        int64_t number
+    const pop_choice_row POP_CHOICE_ROWS[]
+    size_t POP_CHOICE_COUNT "(sizeof POP_CHOICE_ROWS / sizeof *POP_CHOICE_ROWS)"
+    ctypedef struct pop_format_row:
+        const char *name
+        pop_format facts
+        int64_t bytes, number
+    const pop_format_row POP_FORMAT_ROWS[]
+    size_t POP_FORMAT_COUNT "(sizeof POP_FORMAT_ROWS / sizeof *POP_FORMAT_ROWS)"
+
+CONSISTENT = POP_CONSISTENT
+
+
+def records():
+    """Return each record's size and fields: name, C type, offset, bytes, elements (0 for what is no array)."""
+    cdef int i, n = pop_record_rows(NULL)
+    cdef pop_record_row *rows = <pop_record_row *>malloc(n * sizeof(pop_record_row))
+    if rows == NULL:
+        raise MemoryError("no memory for the rows of the records")
+    pop_record_rows(rows)
+    found = {}
+    for i in range(n):
+        name = rows[i].record.decode()
+        if rows[i].field == NULL:
+            found[name] = (rows[i].bytes, [])
+        else:
+            found[name][1].append((rows[i].field.decode(), rows[i].type.decode(), rows[i].offset, rows[i].bytes,
+                                   rows[i].count))
+    free(rows)
+    return found
+
+
+def choices():
+    """Return the numbers of each choice by the words for them."""
+    cdef size_t i
+    found, words = {}, {}
+    for i in range(POP_CHOICE_COUNT):
+        if POP_CHOICE_ROWS[i].choice == NULL:
+            words[POP_CHOICE_ROWS[i].word.decode()] = POP_CHOICE_ROWS[i].number
+        else:
+            found[POP_CHOICE_ROWS[i].choice.decode()] = words
+            words = {}
+    return found
+
+
+def formats():
+    """Return the facts of each format by its name: bytes, number in work records, and the fields of `pop_format`."""
+    cdef size_t i
+    return {POP_FORMAT_ROWS[i].name.decode(): (POP_FORMAT_ROWS[i].bytes, POP_FORMAT_ROWS[i].number,
+                                               POP_FORMAT_ROWS[i].facts) for i in range(POP_FORMAT_COUNT)}
