@@ -11,10 +11,12 @@ import logging
 import math
 import operator
 import reprlib
+import shlex
 import sys
 import warnings
 from collections.abc import Iterable
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "InvalidTypeError",
     "MemoryBoundError",
     "MemoryBoundWarning",
+    "NotBuiltError",
     "PlanError",
     "PoplibsError",
     "PoplibsWarning",
@@ -38,6 +41,7 @@ __all__ = [
     "finite",
     "flag",
     "instance",
+    "not_built",
     "one_of",
     "real",
     "warn",
@@ -71,6 +75,10 @@ class ReadOnlyError(PoplibsError, AttributeError):
 
 class UnsupportedError(PoplibsError, NotImplementedError):
     """The request is valid, but this machine or build cannot serve it."""
+
+
+class NotBuiltError(PoplibsError, ImportError):
+    """The package was imported from a folder that has no compiled modules for this Python."""
 
 
 class PlanError(PoplibsError, ValueError):
@@ -134,6 +142,20 @@ def bad_option(key: object, known: Iterable[str]) -> InvalidOptionError:
     listed = ", ".join(repr(n) for n in names)
     shown = repr(key) if isinstance(key, str) and len(key) <= _LONGEST else described(key)
     return InvalidOptionError(f"options: got unknown key {shown}{hint}; allowed: {listed}")
+
+
+def not_built(module: str | None) -> NotBuiltError:
+    """Build the error for a compiled module that is missing: what to do depends on where the package lies."""
+    package = Path(__file__).parent
+    root = package.parent
+    if (root / "setup.py").exists():
+        remedy = (f"This is the source folder, and Python found it in {root} before any package that is installed. "
+                  f"To build it in place, once for each Python: python -m pip install -e {shlex.quote(str(root))}; "
+                  "to use an installed package, start Python in another folder.")
+    else:
+        remedy = "The installation is not complete: install poplibs_py again."
+    return NotBuiltError(f"{package} has no compiled modules for this Python ({module} is missing). {remedy}",
+                         name=module, path=str(package))
 
 
 def one_of(name: str, got: object, allowed: tuple[str | None, ...]) -> None:

@@ -21,7 +21,6 @@ Array = np.ndarray[Any, Any]
 Place = tuple[str, int]
 Element = Format | np.dtype[Any]
 """What the elements of a result are: numbers of a format, or what has no format, such as integers and truth values."""
-Writable = tuple[Array, Element, int, bool]
 
 _ALLOWED = "an array of " + ", ".join(f.name for f in FORMATS)
 
