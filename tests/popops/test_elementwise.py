@@ -161,22 +161,22 @@ X = np.ones((2, 3), np.float32)
 
 @each
 @pytest.mark.parametrize(("arguments", "message"), [
-    ({"x": X.astype(float)}, "x: got float64; allowed: float32, float16, bfloat16 or FP8 numbers, or a QuarterArray; "
-                             "x.astype(\"float32\") rounds it"),
-    ({"x": X.astype(int)}, "x: got int64"),
-    ({"x": X.astype(bool)}, "x: got bool"),
-    ({"x": X.astype(complex)}, "x: got complex128"),
-    ({"x": X.astype(">f4")}, "x: got >f4"),
+    ({"x": X.astype(float)}, "x: got dtype float64; allowed: float32, float16, bfloat16 or FP8 numbers, or a QuarterArray; "
+                             "see its astype(\"float32\")"),
+    ({"x": X.astype(int)}, "x: got dtype int64"),
+    ({"x": X.astype(bool)}, "x: got dtype bool"),
+    ({"x": X.astype(complex)}, "x: got dtype complex128"),
+    ({"x": X.astype(">f4")}, "x: got dtype >f4"),
     ({"x": "text"}, "x: got"),
     ({"x": [[1.0], [1.0, 2.0]]}, "x: got"),
     ({"x": np.ma.masked_array(X)}, "x: got a masked array"),
     ({"x": X, "out_dtype": "float64"}, "out_dtype: got float64"),
-    ({"x": X, "out": np.empty(6, np.float32)}, "out: got an array of shape (6,)"),
-    ({"x": X, "out": np.empty((2, 3))}, "out: got float64"),
+    ({"x": X, "out": np.empty(6, np.float32)}, "out: got shape (6,)"),
+    ({"x": X, "out": np.empty((2, 3))}, "out: got dtype float64"),
     ({"x": X, "out": [1]}, "out: got"),
     ({"x": X, "out": np.broadcast_to(np.float32(1), (2, 3))}, "out: got a read-only array"),
     ({"x": X, "out": np.zeros((2, 3), np.float16), "out_dtype": "float32"}, "out: got dtype float16"),
-    ({"x": X, "out": as_strided(np.zeros(9, np.float32), (2, 3), (4, 4))}, "out: got an array with"),
+    ({"x": X, "out": as_strided(np.zeros(9, np.float32), (2, 3), (4, 4))}, "out: got an array whose"),
 ])  # fmt: skip
 def test_bad_arguments_are_named(op, arguments, message):
     x = arguments.pop("x") if "x" in (arguments := dict(arguments)) else X
