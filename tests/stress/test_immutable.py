@@ -202,9 +202,9 @@ def test_makers_of_prepared_operands_check_too():
 
 def test_products_of_every_kind_still_work():
     w, x = matrix(1), operand((24, 5), 2)
-    due = testing.check("sparse_dense_matmul", w, x)
+    due = testing.check("static.sparse_dense_matmul", w, x)
     testing.assert_same_bits(static.sparse_dense_matmul(w, prepare_dense(x)), due)
-    testing.check("dynamic_sparse_dense_matmul", w.T, x, transpose_lhs=True, capacity=dynamic.Capacity(99))
+    testing.check("dynamic.sparse_dense_matmul", w.T, x, transpose_lhs=True, capacity=dynamic.Capacity(99))
 
 
 def test_a_modelled_plan_that_was_changed_is_not_compiled():
