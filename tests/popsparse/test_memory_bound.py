@@ -214,9 +214,9 @@ def test_what_is_no_bound_is_refused(how, error, name):
             call()
 
 
-@pytest.mark.parametrize("op", ["static.sparse_dense_matmul", "dynamic.sparse_dense_matmul", "static.dense_sparse_matmul",
-                                "fully_connected_fwd", "fully_connected_grad_a", "sparse_grad_w",
-                                "fully_connected_sparse_grad_w"])
+@pytest.mark.parametrize("op", ["static.sparse_dense_matmul", "dynamic.sparse_dense_matmul",
+                                "static.dense_sparse_matmul", "fully_connected_fwd", "fully_connected_grad_a",
+                                "sparse_grad_w", "fully_connected_sparse_grad_w"])
 def test_a_check_takes_the_bound_of_the_call(op):
     w = BlockSparseMatrix.from_dense(np.eye(8, dtype=np.float16), 4)
     x = np.ones((8, 8), np.float16)

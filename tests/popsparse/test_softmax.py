@@ -309,7 +309,7 @@ def test_a_mask_that_is_no_string_is_refused(mask):
 
 
 def test_a_repeated_call_still_asks_for_one_pattern():
-    """Matrices of one kind whose patterns differ, as many blocks in each row: only the first call is looked at whole."""
+    """Of one kind are matrices of other patterns too, with as many blocks in each row."""
 
     def made(columns):
         mask = np.zeros((4, 6), bool)
@@ -324,7 +324,7 @@ def test_a_repeated_call_still_asks_for_one_pattern():
         bs_softmax_grad(y, twin)
         bs_softmax(x, out=BlockSparseMatrix(x.pattern, x.blocks.copy()))
         bs_softmax(x, out=twin)
-        with pytest.raises(InvalidArgumentError, match="^grad: got "):
+        with pytest.raises(InvalidArgumentError, match=r"^grad: got "):
             bs_softmax_grad(y, other)
-        with pytest.raises(InvalidArgumentError, match="^out: got "):
+        with pytest.raises(InvalidArgumentError, match=r"^out: got "):
             bs_softmax(x, out=other)

@@ -166,11 +166,11 @@ def prepare(w: BlockSparseMatrix, *, side: str = "left", x_dtype: object = None)
     >>> w = BlockSparseMatrix.from_dense(np.eye(4, dtype=np.float16), 2)
     >>> ready, x = static.prepare(w), np.ones((4, 3), np.float16)
     >>> static.sparse_dense_matmul(ready, x)[0]
-    array([1., 1., 1.], dtype=float32)
+    array([1., 1., 1.], dtype=float16)
     >>> w.blocks[...] *= 5
     >>> ready.refresh()
     >>> static.sparse_dense_matmul(ready, x)[0]
-    array([5., 5., 5.], dtype=float32)
+    array([5., 5., 5.], dtype=float16)
     """
     return PreparedSparse(w, side, x_dtype)
 
