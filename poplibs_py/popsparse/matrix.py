@@ -562,8 +562,8 @@ class BlockSparseMatrix(Immutable):
     def __repr__(self) -> str:
         scale = self.scale if isinstance(self.scale, int) else "per block"
         return (f"BlockSparseMatrix(shape={self.shape}, block_shape={self.block_shape}, n_blocks={self.n_blocks}, "
-                f"density={self.density:.4g}, format={self.format.name}"
-                + f", scale={scale}" * bool(scale) + f", groups={self.groups}" * (self.groups > 1) + ", transposed" * self.is_transposed + ")")
+                f"density={self.density:.4g}, format={self.format.name}" + f", scale={scale}" * bool(scale)
+                + f", groups={self.groups}" * (self.groups > 1) + ", transposed" * self.is_transposed + ")")
 
     def _codes(self) -> Array:
         return self._blocks.view(self.format.code_dtype)
