@@ -8,6 +8,7 @@ machines without AMX), ``POPLIBS_BUILD_FAMILIES=cast,dot`` builds those kernel f
 
 from __future__ import annotations
 
+import hashlib
 import json
 import keyword
 import os
@@ -20,6 +21,7 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import Cython
 import numpy
 from Cython.Build import cythonize
 from setuptools import Extension, setup
@@ -27,6 +29,7 @@ from setuptools.command.build_ext import build_ext
 
 SOURCES = Path("src_cython")
 GENERATED = Path("build") / "generated"
+TRANSLATED = Path("build") / "cython"
 
 DEBUG = os.environ.get("POPLIBS_BUILD_DEBUG") == "1"
 SANITIZE = os.environ.get("POPLIBS_BUILD_SANITIZE", "")
@@ -130,8 +133,8 @@ PLAIN = {
     "poplin/_matmul.pyx": "poplibs_py.poplin.matmul._matmul",
     "poplin/_partials.pyx": "poplibs_py.poplin.matmul._partials",
     "program/_executor.pyx": "poplibs_py.program._executor",
-    "random/_draw.pyx": "poplibs_py.poprand._draw",
     "random/_generator.pyx": "poplibs_py.poprand._generator",
+    "random/_stream.pyx": "poplibs_py.poprand._stream",
     "random/_workers.pyx": "poplibs_py.poprand._workers",
     "records/_records.pyx": "poplibs_py.kernels._records",
     "popsparse/_pattern.pyx": "poplibs_py.popsparse._pattern",
@@ -211,14 +214,43 @@ def tile_extensions(levels: list[Level]) -> list[Extension]:
     return found
 
 
+def translate(extensions: list[Extension]) -> list[Extension]:
+    """Translate the modules to C, unless that was done before and nothing has changed since.
+
+    Cython compares times, NumPy's files with ours: they are new in each environment that pip makes for a build.
+    """
+    facts = [Cython.__version__, numpy.__version__, DIRECTIVES, COMMON_FLAGS, LINK_FLAGS, os.environ.get("CC")]
+    sources = hashlib.sha256()
+    for file in sorted(f for f in SOURCES.rglob("*") if f.suffix in (".pyx", ".pxi", ".pxd", ".def")):
+        sources.update(f"{file} ".encode() + file.read_bytes())
+    done = {"facts": json.loads(json.dumps(facts)), "sources": sources.hexdigest()}
+    stamp = TRANSLATED / "done.json"
+    before = json.loads(stamp.read_text()) if stamp.exists() else {}
+    modules = [[TRANSLATED / Path(source).with_suffix(".c") for source in e.sources] for e in extensions]
+    if before == done and all(c.exists() for files in modules for c in files):
+        for e, files in zip(extensions, modules, strict=True):
+            e.sources = [str(c) for c in files]
+        return extensions
+    made: list[Extension] = cythonize(
+        extensions, include_path=[str(SOURCES), str(GENERATED)], compiler_directives=DIRECTIVES, quiet=True,
+        build_dir=str(TRANSLATED), force=bool(before) and before["facts"] != done["facts"],
+    )  # fmt: skip
+    stamp.write_text(json.dumps(done))
+    return made
+
+
 class Build(build_ext):
     """Build as many modules at a time as there are cores, and leave word of the levels that were left out.
 
-    pip shows nothing of a build that succeeds; ``poplibs-py info`` reads `LEFT_OUT`.
+    pip shows nothing of a build that succeeds; ``poplibs-py info`` reads `LEFT_OUT`. What is built in place stays in
+    ``build`` too, where setuptools would take a folder of the moment, so that the next time only what changed is built.
     """
 
     def finalize_options(self) -> None:
         super().finalize_options()
+        if self.editable_mode:
+            kind = f"in_place-{self.plat_name}-{sys.implementation.cache_tag}"
+            self.build_lib, self.build_temp = (str(Path("build") / f"{part}.{kind}") for part in ("lib", "temp"))
         if self.parallel is None:
             self.parallel = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
@@ -247,13 +279,9 @@ PLAIN_MACROS = (("NPY_TARGET_VERSION", "NPY_2_0_API_VERSION"),)
 
 declare_records()
 setup(
-    ext_modules=cythonize(
+    ext_modules=translate(
         [extension(module, SOURCES / source, (), PLAIN_MACROS) for source, module in PLAIN.items()]
-        + tile_extensions([level for level in LEVELS if level.name not in REFUSALS]),
-        include_path=[str(SOURCES), str(GENERATED)],
-        compiler_directives=DIRECTIVES,
-        build_dir="build/cython",
-        quiet=True,
+        + tile_extensions([level for level in LEVELS if level.name not in REFUSALS])
     ),
     cmdclass={"build_ext": Build},
 )

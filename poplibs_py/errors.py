@@ -11,10 +11,12 @@ import logging
 import math
 import operator
 import reprlib
+import shlex
 import sys
 import warnings
 from collections.abc import Iterable
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "InvalidTypeError",
     "MemoryBoundError",
     "MemoryBoundWarning",
+    "NotBuiltError",
     "PlanError",
     "PoplibsError",
     "PoplibsWarning",
@@ -35,8 +38,10 @@ __all__ = [
     "bad_option",
     "bad_type",
     "described",
+    "finite",
     "flag",
     "instance",
+    "not_built",
     "one_of",
     "real",
     "warn",
@@ -70,6 +75,10 @@ class ReadOnlyError(PoplibsError, AttributeError):
 
 class UnsupportedError(PoplibsError, NotImplementedError):
     """The request is valid, but this machine or build cannot serve it."""
+
+
+class NotBuiltError(PoplibsError, ImportError):
+    """The package was imported from a folder that has no compiled modules for this Python."""
 
 
 class PlanError(PoplibsError, ValueError):
@@ -135,6 +144,20 @@ def bad_option(key: object, known: Iterable[str]) -> InvalidOptionError:
     return InvalidOptionError(f"options: got unknown key {shown}{hint}; allowed: {listed}")
 
 
+def not_built(module: str | None) -> NotBuiltError:
+    """Build the error for a compiled module that is missing: what to do depends on where the package lies."""
+    package = Path(__file__).parent
+    root = package.parent
+    if (root / "setup.py").exists():
+        remedy = (f"This is the source folder, and Python found it in {root} before any package that is installed. "
+                  f"To build it in place, once for each Python: python -m pip install -e {shlex.quote(str(root))}; "
+                  "to use an installed package, start Python in another folder.")
+    else:
+        remedy = "The installation is not complete: install poplibs_py again."
+    return NotBuiltError(f"{package} has no compiled modules for this Python ({module} is missing). {remedy}",
+                         name=module, path=str(package))
+
+
 def one_of(name: str, got: object, allowed: tuple[str | None, ...]) -> None:
     """Raise unless `got` is one of some names, whatever else it may be: an array, say, or what cannot be hashed.
 
@@ -156,8 +179,8 @@ def flag(name: str, value: object) -> bool:
     return bool(value)
 
 
-def whole(name: str, value: object, low: int, high: int, what: str = "") -> int:
-    """Return a whole number within bounds, both allowed, or raise.
+def whole(name: str, value: object, low: int | None = None, high: int | None = None, what: str = "") -> int:
+    """Return a whole number within bounds, where there are any, both allowed, or raise.
 
     Examples
     --------
@@ -165,16 +188,41 @@ def whole(name: str, value: object, low: int, high: int, what: str = "") -> int:
     >>> whole("seed", 7, 0, 9)
     7
     """
-    allowed = f"a whole number from {low} to {high}{what}"
+    if type(value) is int and (low is None or high is None or low <= value <= high):
+        return value
+    allowed = "a whole number" + ("" if low is None else f" from {low} to {high}") + what
     try:
         number = None if type(value).__name__ in ("bool", "bool_") else operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
+    except Exception:  # whatever an object of somebody else's raises
         number = None
     if number is None:
         raise bad_type(name, value, allowed)
-    if not low <= number <= high:
+    if low is not None and high is not None and not low <= number <= high:
         raise bad_argument(name, number, allowed)
     return number
+
+
+def finite(name: str, value: object, low: float = -math.inf, high: float = math.inf) -> float:
+    """Return a finite number within bounds, both allowed, or raise; arrays of no dimensions are numbers.
+
+    Examples
+    --------
+    >>> from poplibs_py.errors import finite
+    >>> finite("prob", 1, 0.0, 1.0)
+    1.0
+    """
+    bounds = "" if low == -math.inf and high == math.inf else f" from {low:g} to {high:g}"
+    if type(value).__name__ in _NO_NUMBERS or isinstance(value, (str, bytes)) or getattr(value, "ndim", None):
+        raise bad_type(name, value, "a number")
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except OverflowError:
+        raise bad_argument(name, value, f"a finite number{bounds}") from None
+    except Exception:
+        raise bad_type(name, value, "a number") from None
+    if not (math.isfinite(number) and low <= number <= high):
+        raise bad_argument(name, value, f"a finite number{bounds}")
+    return number + 0.0  # minus zero counts as zero
 
 
 def instance(name: str, value: object, kind: type | tuple[type, ...], allowed: str) -> None:
@@ -274,6 +322,7 @@ _PACKAGE = __name__.partition(".")[0]
 WARNINGS = f"{_PACKAGE}.warnings"
 """The logger of warnings."""
 
+_NO_NUMBERS = ("bool", "bool_", "complex64", "complex128", "clongdouble", "complex256")
 _LONGEST = 200
 _BRIEF = reprlib.Repr()
 _BRIEF.maxlist = _BRIEF.maxtuple = _BRIEF.maxset = _BRIEF.maxfrozenset = _BRIEF.maxdict = _BRIEF.maxarray = 4

@@ -19,6 +19,8 @@ __all__ = ["Array", "Operand", "Receiver", "array_operand", "new_result", "opera
 
 Array = np.ndarray[Any, Any]
 Place = tuple[str, int]
+Element = Format | np.dtype[Any]
+"""What the elements of a result are: numbers of a format, or what has no format, such as integers and truth values."""
 
 _ALLOWED = "an array of " + ", ".join(f.name for f in FORMATS)
 
@@ -40,6 +42,8 @@ class Operand:
         Extents of the blocks, where there are some.
     place : (str, int) or None
         Which argument the memory is, and which of its arrays; None for memory of this call alone.
+    gathered : bool
+        Whether the program reads a copy in C order, made in each call.
     """
 
     array: Array
@@ -48,6 +52,7 @@ class Operand:
     scales: Operand | None = None
     block_shape: tuple[int, ...] = ()
     place: Place | None = None
+    gathered: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -57,6 +62,10 @@ class Operand:
     def seen(self, view: Callable[[Array], Array]) -> Operand:
         """Return the operand with its array seen in another way, beginning at the same element."""
         return replace(self, array=view(self.array))
+
+    def in_c_order(self) -> Operand:
+        """Return the operand as a program reads it that takes no strides."""
+        return self if self.array.flags.c_contiguous else replace(self, gathered=True)
 
     def copied(self) -> Operand:
         """Return the operand in memory of its own."""
@@ -119,8 +128,9 @@ class Receiver:
     Attributes
     ----------
     array : numpy.ndarray
-        What the program writes: the caller's memory, a new array, or a copy where `out` overlaps an operand.
-    format : Format
+        What the program writes: the caller's memory, a new array, or a copy where `out` overlaps an operand or the
+        program does not take its strides.
+    format : Format or numpy.dtype
     scale : int
         Exponent of the scale at which an 8-bit result is written.
     given : object
@@ -131,33 +141,38 @@ class Receiver:
         Which argument the memory is.
     scales, block_shape
         As those of an `Operand`, where blocks of the result have exponents of their own.
+    reads : bool
+        Whether the program reads what it writes to.
     """
 
     array: Array
-    format: Format
+    format: Any  # an `Element`, of which most ops have one kind alone
     scale: int = 0
     given: Any = None
     view: Array | None = None
     place: Place | None = None
     scales: Operand | None = None
     block_shape: tuple[int, ...] = ()
+    reads: bool = False
 
     @property
     def operand(self) -> Operand:
         """What is written, as an operand."""
-        return Operand(self.array, self.format, self.scale, self.scales, self.block_shape)
+        fmt = self.format if isinstance(self.format, Format) else None
+        return Operand(self.array, fmt, self.scale, self.scales, self.block_shape)
 
     @property
     def keeps(self) -> bool:
         """Whether a bound call can write to what another such call receives."""
-        return self.given is None or (self.view is None and self.place is not None)
+        return self.given is None or (self.place is not None and not (self.reads and self.view is not None))
 
     def wrapping(self, wrap: Callable[[Array, Any], Any] | None) -> Callable[[Array, Any], Any] | None:
         """Return what makes a new array into the result: that of the op, a `QuarterArray` of a format without a dtype,
         or nothing."""
-        if wrap is not None or self.format.dtype is not None:
+        form = self.format
+        if wrap is not None or not isinstance(form, Format) or form.dtype is not None:
             return wrap
-        return lambda codes, _: QuarterArray(codes, self.format)
+        return lambda codes, _: QuarterArray(codes, form)
 
     def finish(self, wrap: Callable[[Array, Any], Any] | None, first: Any) -> Any:
         """Return the result."""
@@ -169,17 +184,17 @@ class Receiver:
         return self.array if made is None else made(self.array, first)
 
 
-def new_result(shape: tuple[int, ...], fmt: Format, like: Array | None = None) -> Receiver:
+def new_result(shape: tuple[int, ...], fmt: Element, like: Array | None = None) -> Receiver:
     """Return a new array for a result, in C order or laid out like another array."""
-    dtype = fmt.dtype or fmt.code_dtype
+    dtype = (fmt.dtype or fmt.code_dtype) if isinstance(fmt, Format) else fmt
     check_memory("out", f"a result of shape {shape}", math.prod(shape) * dtype.itemsize)
     array = result_array(shape, dtype) if like is None else result_array_like(like, dtype)
     return Receiver(array, fmt)
 
 
-def receive(name: str, out: object, shape: tuple[int, ...], out_dtype: object, default: Format,
+def receive(name: str, out: object, shape: tuple[int, ...] | None, out_dtype: object, default: Element,
             operands: tuple[Operand | None, ...] = (), in_place: bool = False, reads: bool = False,
-            blocks: bool = False, like: Array | None = None) -> Receiver:
+            contiguous: bool = False, blocks: bool = False, like: Array | None = None) -> Receiver:
     """Return what receives a result: `out`, checked, or a new array.
 
     Parameters
@@ -188,41 +203,56 @@ def receive(name: str, out: object, shape: tuple[int, ...], out_dtype: object, d
         What the caller calls `out`.
     out : object
         Where the result goes: an array, tensor or `QuarterArray` with one scale, of this shape; or None.
-    shape : tuple of int
+    shape : tuple of int or None
+        None for that of `out`.
     out_dtype : object
         The format that the caller asked for, or None.
-    default : Format
-        The result's without one.
+    default : Format or numpy.dtype
+        The result's without one. A dtype must be that of `out`.
     operands : tuple of Operand
         What the program reads. Where `out` overlaps one of them, the result is made in a copy.
     in_place : bool, optional
         Whether the program may write over an operand that is `out` itself, element by element.
     reads : bool, optional
         Whether the program reads what it writes to.
+    contiguous : bool, optional
+        Whether the program writes in C order alone; for an `out` that lies otherwise the result is made in a copy.
     blocks : bool, optional
         Whether the program writes blocks at scales of their own.
     like : numpy.ndarray, optional
         What a new result is laid out like.
     """
     if out is None:
+        assert shape is not None
         return new_result(shape, default if out_dtype is None else format_of(out_dtype, "out_dtype"), like)
-    given = _writable(name, out, blocks)
-    array, fmt = given.array, given.format
-    assert fmt is not None
+    given = _writable(name, out, blocks) if isinstance(default, Format) else _of_dtype(name, out, default)
+    array, fmt = given.array, given.format or default
     if out_dtype is not None and format_of(out_dtype, "out_dtype") != fmt:
         raise bad_argument(name, f"dtype {fmt}", f"out_dtype, which is {out_dtype}")
-    if array.shape != shape:
+    if shape is not None and array.shape != shape:
         raise bad_argument(name, f"shape {array.shape}", f"shape {shape}")
     if not array.flags.writeable:
         raise bad_argument(name, "a read-only array", "a writeable array")
     if overlaps_itself(array):
         raise bad_argument(name, "an array whose elements share memory", "one element to each place")
-    if any(_spoils(array, x, in_place) for x in operands if x is not None):
+    lies_wrong = contiguous and not array.flags.c_contiguous
+    if lies_wrong or any(_spoils(array, x, in_place) for x in operands if x is not None):
         copy = temporary(array.shape, array.dtype)
         if reads:
             copy[...] = array
-        return Receiver(copy, fmt, given.scale, out, array, None, given.scales, given.block_shape)
+        return Receiver(copy, fmt, given.scale, out, array, given.place, given.scales,
+                        given.block_shape, reads)
     return Receiver(array, fmt, given.scale, out, None, given.place, given.scales, given.block_shape)
+
+
+def _of_dtype(name: str, out: Any, dtype: np.dtype[Any]) -> Operand:
+    """Return an `out` of a dtype as an operand."""
+    if not isinstance(out, np.ndarray) and (isinstance(out, QuarterArray) or not hasattr(out, "__dlpack__")):
+        raise bad_type(name, type(out).__name__, "an array or a tensor")
+    array = as_array(name, out, f"an array of {dtype}")
+    if array.dtype != dtype:
+        raise bad_type(name, f"an array of {array.dtype}", f"one of {dtype}")
+    return Operand(array, None, place=(name, 0) if type(out) is np.ndarray else None)
 
 
 def _writable(name: str, out: Any, blocks: bool) -> Operand:
@@ -240,7 +270,7 @@ def _writable(name: str, out: Any, blocks: bool) -> Operand:
 def _spoils(out: Array, read: Operand, in_place: bool) -> bool:
     """Whether writing `out` could change what is still to be read of an operand."""
     source = read.array
-    if not np.may_share_memory(out, source):
+    if read.gathered or not np.may_share_memory(out, source):
         return False
     same = (out.ctypes.data == source.ctypes.data and out.strides == source.strides and out.shape == source.shape
             and out.itemsize == source.itemsize)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..program import BoundCall, Executable, Face, Key, value_words
+from ..program import BoundCall, Executable, Face, Key, copy_of, value_words
 from ..program.record import Run, listening, record
 from .operands import Array, Operand, Receiver
 
@@ -45,7 +45,8 @@ class Request:
     tell : callable
         Returns what ran, for a reader, its kernel and its plan: called where somebody listens.
     values : tuple of int
-        The words of `VALUES`, as the face's `values` parameters give them.
+        The words of `VALUES`, as the face's `values` parameters give them; further ones are the same
+        in every such call.
     ready : int
         Address of what makes those words ready; see `BoundCall`.
     wrap : callable, optional
@@ -105,7 +106,7 @@ def travel(face: Face, request: Request, key: Key | None) -> Any:
         more = {} if request.measure is None else request.measure()
         record(Run(face.op.name, what, kernel, seconds, plan, phases, **more))
     elif key is not None:
-        bound = _bound(request, key)
+        bound = _bound(face, request, key)
         if bound is not None:
             face.keep(key, bound)
     return request.receiver.finish(request.wrap, request.first)
@@ -123,7 +124,7 @@ def run_told(op: str, tell: Callable[[], Told], program: Callable[..., Any], *ar
 
 def _array_of(operand: Operand | Array | int | None, receiver: Receiver, words: Array | None) -> Array:
     if isinstance(operand, Operand):
-        return operand.array
+        return np.ascontiguousarray(operand.array) if operand.gathered else operand.array
     if isinstance(operand, np.ndarray):
         return operand
     array = receiver.array if operand == RESULT else words
@@ -131,23 +132,27 @@ def _array_of(operand: Operand | Array | int | None, receiver: Receiver, words: 
     return array
 
 
-def _bound(request: Request, key: Key) -> BoundCall | None:
-    """Return the bound call of a request whose arrays are all the call's own, or None."""
+def _bound(face: Face, request: Request, key: Key) -> BoundCall | None:
+    """Return the bound call of a request whose arrays are all the call's own, and take part in it, or None."""
     receiver, program = request.receiver, request.program
     if not (program is None or isinstance(program, Executable)) or not receiver.keeps:
         return None
     sources: list[int | Array] = []
-    size = receiver.array.nbytes
+    size, unused = receiver.array.nbytes, key.plain.copy()
     for operand in request.operands:
         if isinstance(operand, Operand):
             if operand.place is None:
                 return None
             name, part = operand.place
-            sources.append(key.places[name] + part)
+            source = key.places[name] + part
+            unused.discard(source)
+            sources.append(source + (copy_of if operand.gathered else 0))
             size += operand.array.nbytes
         else:
             assert operand is not None
             sources.append(operand)
+    if unused:  # arrays that were read for their numbers, which may be others in the next call
+        return None
     array = receiver.array
     strides = None if array.flags.c_contiguous else array.strides
     program = program if array.size else None
@@ -157,6 +162,7 @@ def _bound(request: Request, key: Key) -> BoundCall | None:
             return None
         name, part = request.like.place
         like = key.places[name] + part
-    wrap = receiver.wrapping(request.wrap)
+    own = len(face.values)
+    wrap, fixed, copied = receiver.wrapping(request.wrap), request.values[own:], receiver.view is not None
     return BoundCall(program, sources if program else [], array.shape, array.dtype, strides, wrap, request.ready, size,
-                     like)
+                     own, fixed, copied, like)

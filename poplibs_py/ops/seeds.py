@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..errors import bad_argument, whole
 
 __all__ = ["seed_of"]
@@ -17,7 +19,7 @@ def seed_of(seed: object, name: str = "seed") -> int:
     >>> seed_of((1, 2)) == 1 + 2 * 2**32
     True
     """
-    if isinstance(seed, (tuple, list)):
+    if isinstance(seed, (tuple, list)) or (isinstance(seed, np.ndarray) and seed.ndim == 1):
         if len(seed) != 2:
             raise bad_argument(name, seed, "two words of 32 bits, or a whole number of 64 bits")
         low, high = (whole(name, word, 0, _WORD) for word in seed)

@@ -1,19 +1,18 @@
-"""Arguments that the distributions share; `_draw` checks those that every call has."""
+"""Arguments that the distributions share."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
-from functools import cache, lru_cache
-from typing import Any, Literal, cast
+from functools import cache
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ..errors import UnsupportedError, bad_argument, bad_type
+from ..errors import UnsupportedError, bad_argument, bad_type, finite, one_of, whole
 from ..formats import FORMATS, Format, format_of
-from ..kernels.registry import select
-from ._draw import Draw, finite, is_ipu
+from ..ops import Operand, Receiver, receive
+from ._stream import LAST
 
 __all__ = ["Array", "Seed", "Shape", "Stream"]
 
@@ -27,6 +26,19 @@ BOOL = np.dtype(np.bool_)
 LARGEST = 3.4028234663852886e38
 """The largest float32."""
 
+_MOST_AXES = 64
+
+
+def is_ipu(stream: object, target: object = None, tile_mapping: object = None) -> bool:
+    """Whether the stream is that of a modelled IPU; otherwise there may be no target and no mapping."""
+    one_of("stream", stream, ("counter", "ipu"))
+    if stream == "ipu":
+        return True
+    if target is not None or tile_mapping is not None:
+        name, value = ("tile_mapping", tile_mapping) if target is None else ("target", target)
+        raise bad_argument(name, value, "None for stream='counter', which no machine changes")
+    return False
+
 
 def counter_only(op: str, stream: Stream) -> None:
     """Refuse the IPU's stream for what PopLibs lacks."""
@@ -36,14 +48,6 @@ def counter_only(op: str, stream: Stream) -> None:
 
 def dtype_of(dtype: DTypeLike | Format, also: tuple[np.dtype[Any], ...] = ()) -> np.dtype[Any]:
     """Return the dtype of the elements: a format's, or one of some that are not formats."""
-    try:
-        return _dtype_of(cast(Hashable, dtype), also)
-    except TypeError:  # not hashable, or nothing that has a dtype: say so
-        return _dtype_of.__wrapped__(dtype, also)
-
-
-@lru_cache(maxsize=64)
-def _dtype_of(dtype: Any, also: tuple[np.dtype[Any], ...]) -> np.dtype[Any]:
     if isinstance(dtype, (str, type, np.dtype)):
         try:
             known = np.dtype(dtype)
@@ -59,17 +63,35 @@ def _dtype_of(dtype: Any, also: tuple[np.dtype[Any], ...]) -> np.dtype[Any]:
     raise bad_type("dtype", getattr(dtype, "name", dtype), "a format that has a dtype")
 
 
+def shape_of(shape: object, itemsize: int = 1, name: str = "shape") -> tuple[int, ...]:
+    """Return a shape as a tuple: what NumPy can count the bytes of."""
+    listed = shape if isinstance(shape, (tuple, list)) else (shape,)
+    if len(listed) > _MOST_AXES:
+        raise bad_argument(name, shape, f"at most {_MOST_AXES} dimensions")
+    extents = tuple([whole(name, extent, 0, LAST) for extent in listed])
+    if math.prod(filter(None, extents)) * itemsize > LAST:
+        raise bad_argument(name, shape, f"at most {LAST} bytes in all")
+    return extents
+
+
+def result(shape: object, dtype: np.dtype[Any], out: object, operands: tuple[Operand, ...] = (),
+           contiguous: bool = True) -> Receiver:
+    """Return what receives the elements: `out`, checked, or a new array. A shape of None is that of `out`."""
+    if shape is not None:
+        extents = shape_of(shape, dtype.itemsize)
+    elif out is None:
+        raise bad_argument("shape", None, "a shape, or None together with out")
+    else:
+        extents = None
+    return receive("out", out, extents, None, dtype, operands, in_place=True, contiguous=contiguous)
+
+
 def positive(name: str, value: object) -> float:
     """Return a positive finite number."""
     number = finite(name, value, -LARGEST, LARGEST)
     if number <= 0:
         raise bad_argument(name, value, "a positive number")
     return number
-
-
-def drawing(op: str, formats: str, dtype: np.dtype[Any], **numbers: Any) -> Draw:
-    """Return what fills arrays of a dtype with a kernel of the random family."""
-    return Draw(select("random", op, formats, consistent=True).kernel, dtype, **numbers)
 
 
 def next_below(x: float, dtype: np.dtype[Any]) -> float:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ..errors import bad_argument, bad_type
-from ..formats import FP32, Format, format_of
-from ..formats.arrays import as_array
-from ..popops.cast import cast
+from ..errors import bad_argument, finite
+from ..formats import Format
+from ..ops import RESULT, VALUES, Operand, Request, array_operand, op
 from ..target import Target
 from . import hardware
-from ._draw import Draw, Remembered, finite, is_ipu, output, shape_of
-from .arguments import BOOL, INT32, LARGEST, Array, Seed, Shape, Stream, drawing, dtype_of
+from .arguments import BOOL, INT32, LARGEST, Array, Seed, Shape, Stream, dtype_of, is_ipu, result, shape_of
+from .law import PLACE, Law, Place, drawn, law_of
 
 __all__ = ["bernoulli", "dropout", "dropout_gradient", "shaped_dropout", "shaped_dropout_gradient"]
 
+_COUNT = 3  # of the words of a call
 _SIZES = {4: "4 bytes", 2: "2 bytes", 1: "1 byte"}
 
 
@@ -28,9 +28,11 @@ def _kept(chance: float) -> tuple[int, int]:
     return (words - 1, 1) if words else (0, 0)
 
 
+@op("poprand.bernoulli", poplibs="poprand::bernoulli", reference="poprand.bound:bernoulli_bound",
+    bound="poprand.bound:bernoulli_bound", draws="testing.random_calls:bernoulli_calls", values=PLACE)
 def bernoulli(shape: Shape | None, prob: float = 0.5, *, dtype: DTypeLike | Format = np.float32, seed: Seed = None,
-              seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Array | None = None,
-              target: Target | None = None, tile_mapping: hardware.TileMapping | None = None) -> Array:
+              seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None,
+              target: Target | str | None = None, tile_mapping: hardware.TileMapping | None = None) -> Any:
     """Draw ones with a probability, and zeros.
 
     Corresponds to PopLibs' ``poprand::bernoulli``.
@@ -59,20 +61,20 @@ def bernoulli(shape: Shape | None, prob: float = 0.5, *, dtype: DTypeLike | Form
     >>> int(poprand.bernoulli(8, 1.0, dtype=bool).sum())
     8
     """
-    if not is_ipu(stream, target, tile_mapping):
-        return _bernoulli(prob, dtype).fill(shape, out, seed, seed_modifier, offset)
-    element, chance = dtype_of(dtype, (INT32, BOOL)), finite("prob", prob, 0.0, 1.0)
-    result = output(shape, element, out)
+    ipu, element = is_ipu(stream, target, tile_mapping), dtype_of(dtype, (INT32, BOOL))
+    chance = finite("prob", prob, 0.0, 1.0)
+    if not ipu:
+        law = _bernoulli(chance, element)
+        return law.request(result(shape, element, out), Place.of(seed, seed_modifier, offset))
+    receiver = result(shape, element, out, contiguous=False)
     machine = hardware.dealer(target, tile_mapping, offset, seed, seed_modifier)
-    return hardware.store(result, machine.keep(result.size, chance, element))
+    return machine.request(receiver, lambda n: machine.keep(n, chance, element))
 
 
-@Remembered
-def _bernoulli(prob: object, dtype: DTypeLike) -> Draw:
-    element = dtype_of(dtype, (INT32, BOOL))
-    bound, some = _kept(finite("prob", prob, 0.0, 1.0))
+def _bernoulli(chance: float, element: np.dtype[Any]) -> Law:
+    bound, some = _kept(chance)
     one = int(np.ones((), element).view(f"u{element.itemsize}")) if some else 0
-    return drawing("bernoulli", _SIZES[element.itemsize], element, bound=bound, one=one)
+    return law_of("bernoulli", _SIZES[element.itemsize], element, bound=bound, one=one)
 
 
 def _chance_and_factor(keep_prob: object, scale: object) -> tuple[float, float]:
@@ -82,23 +84,16 @@ def _chance_and_factor(keep_prob: object, scale: object) -> tuple[float, float]:
     return chance, finite("scale", scale, -LARGEST, LARGEST)
 
 
-def numbers_of(x: object) -> Array:
-    """Return the input of a dropout as a plain array of one of the formats; what cannot be taken is refused."""
-    array = as_array("x", x, "a numpy.ndarray without a mask, or a tensor that DLPack can pass on", np.float32)
-    _check_element(array.dtype)
-    return array
+def _source(name: str, x: object) -> Operand:
+    """Take the input of a dropout, in C order."""
+    return array_operand(name, x).in_c_order()
 
 
-@cache
-def _check_element(dtype: np.dtype[Any]) -> None:
-    format_of(dtype, "x")
-    if not dtype.isnative:
-        raise bad_type("x", f"an array of {dtype.str}", "the machine's own byte order")
-
-
+@op("poprand.dropout", poplibs="poprand::dropout", reference="poprand.bound:dropout_bound",
+    bound="poprand.bound:dropout_bound", draws="testing.random_calls:dropout_calls", values=PLACE)
 def dropout(x: Array, keep_prob: float, scale: float | None = None, *, seed: Seed = None, seed_modifier: int = 0,
-            stream: Stream = "counter", offset: int = 0, out: Array | None = None, target: Target | None = None,
-            tile_mapping: hardware.TileMapping | None = None) -> Array:
+            stream: Stream = "counter", offset: int = 0, out: Any = None, target: Target | str | None = None,
+            tile_mapping: hardware.TileMapping | None = None) -> Any:
     """Keep each element with a probability, scaled, and replace the others by zero.
 
     Corresponds to PopLibs' ``poprand::dropout``.
@@ -136,25 +131,59 @@ def dropout(x: Array, keep_prob: float, scale: float | None = None, *, seed: See
     >>> sorted(set(y.tolist()))
     [0.0, 2.0]
     """
-    ipu, values = is_ipu(stream, target, tile_mapping), numbers_of(x)
+    where = _Where(seed, seed_modifier, stream, offset, target, tile_mapping)
+    return _dropout("x", x, keep_prob, scale, out, where)
+
+
+class _Where(NamedTuple):
+    """The arguments that say where a dropout draws."""
+
+    seed: Seed
+    seed_modifier: int
+    stream: Stream
+    offset: int
+    target: Target | str | None
+    tile_mapping: hardware.TileMapping | None
+
+    @property
+    def is_ipu(self) -> bool:
+        return is_ipu(self.stream, self.target, self.tile_mapping)
+
+    @property
+    def place(self) -> Place:
+        return Place.of(self.seed, self.seed_modifier, self.offset)
+
+    @property
+    def dealer(self) -> hardware.Dealer:
+        return hardware.dealer(self.target, self.tile_mapping, self.offset, self.seed, self.seed_modifier)
+
+
+def _dropout(name: str, x: Any, keep_prob: object, scale: object, out: Any, where: _Where) -> Request:
+    """Describe a dropout of the argument of this name."""
+    ipu, source = where.is_ipu, _source(name, x)
+    chance, factor = _chance_and_factor(keep_prob, scale)
+    values, element = source.array, source.array.dtype
+    receiver = result(values.shape, element, out, (source,), contiguous=not ipu)
     if not ipu:
-        return _dropout(keep_prob, scale, values.dtype).fill(values.shape, out, seed, seed_modifier, offset, values)
-    chance, factor = _chance_and_factor(keep_prob, scale)
-    result = output(values.shape, values.dtype, out)
-    machine = hardware.dealer(target, tile_mapping, offset, seed, seed_modifier)
-    if hardware.sixteen_bits(chance) == 65536:
-        return hardware.store(result, values.copy())
-    kept = machine.keep(values.size, chance, values.dtype).reshape(values.shape)
-    with np.errstate(invalid="ignore", over="ignore"):
-        scaled = np.where(kept, values, values.dtype.type(0)) * values.dtype.type(factor)
-    return hardware.store(result, scaled)
+        return _dropping(source, chance, factor).request(receiver, where.place, source)
+    machine = where.dealer
+
+    def draw(size: int) -> Array:
+        if hardware.sixteen_bits(chance) == hardware.ALWAYS:
+            return values
+        kept = machine.keep(size, chance, element).reshape(values.shape)
+        with np.errstate(invalid="ignore", over="ignore"):
+            scaled: Array = np.where(kept, values, element.type(0)) * element.type(factor)
+        return scaled
+
+    return machine.request(receiver, draw, source)
 
 
-@Remembered
-def _dropout(keep_prob: object, scale: object, dtype: np.dtype[Any]) -> Draw:
-    chance, factor = _chance_and_factor(keep_prob, scale)
+def _dropping(source: Operand, chance: float, factor: float) -> Law:
+    """The law of a dropout: which are kept, and the factor of those."""
+    assert source.format is not None
     bound, one = _kept(chance)
-    return drawing("dropout", format_of(dtype).name, dtype, scale=factor, bound=bound, one=one)
+    return law_of("dropout", source.format.name, source.array.dtype, scale=factor, bound=bound, one=one)
 
 
 def _with_seed(seed: Seed) -> Seed:
@@ -163,8 +192,11 @@ def _with_seed(seed: Seed) -> Seed:
     return seed
 
 
+@op("poprand.dropout_gradient", reference="poprand.bound:dropout_bound", bound="poprand.bound:dropout_bound",
+    draws="testing.random_calls:dropout_calls", values=PLACE)
 def dropout_gradient(gradient: Array, keep_prob: float, scale: float | None = None, *, seed: Seed,
-                     **options: Any) -> Array:
+                     seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None,
+                     target: Target | str | None = None, tile_mapping: hardware.TileMapping | None = None) -> Any:
     """Return the gradient of `dropout` for its input: the same elements kept, the same scale.
 
     Parameters
@@ -173,19 +205,24 @@ def dropout_gradient(gradient: Array, keep_prob: float, scale: float | None = No
         Gradient for the output, shaped like it.
     keep_prob, scale, seed
         As the forward pass was given them; the seed is required.
-    **options
-        The forward pass's other keywords.
+    seed_modifier, stream, offset, target, tile_mapping
+        As the forward pass was given them.
+    out : ndarray, optional
+        Filled and returned; may be `gradient` itself.
 
     Returns
     -------
     ndarray
     """
-    return dropout(gradient, keep_prob, scale, seed=_with_seed(seed), **options)
+    where = _Where(_with_seed(seed), seed_modifier, stream, offset, target, tile_mapping)
+    return _dropout("gradient", gradient, keep_prob, scale, out, where)
 
 
+@op("poprand.shaped_dropout", poplibs="poprand::shapedDropout", reference="poprand.bound:shaped_dropout_bound",
+    bound="poprand.bound:shaped_dropout_bound", draws="testing.random_calls:shaped_dropout_calls", values=PLACE)
 def shaped_dropout(x: Array, mask_shape: Shape, keep_prob: float, scale: float | None = None, *, seed: Seed = None,
-                   seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Array | None = None,
-                   target: Target | None = None, tile_mapping: hardware.TileMapping | None = None) -> Array:
+                   seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None,
+                   target: Target | str | None = None, tile_mapping: hardware.TileMapping | None = None) -> Any:
     """Dropout whose mask has a shape of its own and is broadcast over the input.
 
     Corresponds to PopLibs' ``poprand::shapedDropout``.
@@ -216,31 +253,59 @@ def shaped_dropout(x: Array, mask_shape: Shape, keep_prob: float, scale: float |
     >>> bool((y == y[:, :1]).all())
     True
     """
-    ipu, values = is_ipu(stream, target, tile_mapping), numbers_of(x)
+    where = _Where(seed, seed_modifier, stream, offset, target, tile_mapping)
+    return _shaped_dropout("x", x, mask_shape, keep_prob, scale, out, where)
+
+
+def _shaped_dropout(name: str, x: Any, mask_shape: Shape, keep_prob: object, scale: object, out: Any,
+                    where: _Where) -> Request:
+    """Describe a dropout of the argument of this name by a mask of a shape of its own."""
+    ipu, source = where.is_ipu, _source(name, x)
     chance, factor = _chance_and_factor(keep_prob, scale)
-    extents = shape_of(mask_shape)
+    values, element, extents = source.array, source.array.dtype, _mask_shape(mask_shape, source.shape)
+    receiver = result(values.shape, element, out, (source,), contiguous=not ipu)
+    size = math.prod(extents)
+    if ipu:
+        machine = where.dealer
+
+        def draw(_: int) -> Array:
+            if hardware.sixteen_bits(chance) == hardware.ALWAYS:
+                return values
+            mask = machine.keep(size, chance, element).reshape(extents).astype(element)
+            scaled: Array = values * (mask * element.type(factor))
+            return scaled
+
+        return machine.request(receiver, draw, source, size=size)
+    law, all_kept, place = _bernoulli(chance, BOOL), _dropping(source, 1.0, factor), where.place
+
+    def drop(given: Array, scaled: Array, words: Array) -> None:
+        mask = drawn(law, size, words).reshape(extents)
+        words[_COUNT] = scaled.size
+        all_kept.program(scaled.size)(given, scaled, words)
+        np.copyto(scaled.view(f"u{element.itemsize}"), 0, where=~mask)
+
+    return Request(drop, (source, RESULT, VALUES), receiver, lambda: all_kept.told(receiver), law.words(size, place),
+                   place.ready)
+
+
+def _mask_shape(mask_shape: Shape, shape: tuple[int, ...]) -> tuple[int, ...]:
+    extents = shape_of(mask_shape, name="mask_shape")
     try:
-        fits = np.broadcast_shapes(extents, values.shape) == values.shape
+        fits = np.broadcast_shapes(extents, shape) == shape
     except ValueError:
         fits = False
     if not fits:
-        raise bad_argument("mask_shape", mask_shape, f"a shape that broadcasts to {values.shape}")
-    result = output(values.shape, values.dtype, out)
-    if ipu:
-        machine = hardware.dealer(target, tile_mapping, offset, seed, seed_modifier)
-        if hardware.sixteen_bits(chance) == 65536:
-            return hardware.store(result, values.copy())
-        mask = machine.keep(int(np.prod(extents)), chance, values.dtype).reshape(extents).astype(values.dtype)
-        return hardware.store(result, values * (mask * values.dtype.type(factor)))
-    kept = bernoulli(extents, chance, dtype=bool, seed=seed, seed_modifier=seed_modifier, offset=offset)
-    with np.errstate(over="ignore", invalid="ignore"):
-        scaled = np.where(kept, cast(values, FP32) * np.float32(factor), np.float32(0))
-    form = format_of(values)
-    return cast(scaled, form, overflow="inf" if form.has_infinity else "saturate", out=result)  # type: ignore[no-any-return]
+        raise bad_argument("mask_shape", mask_shape, f"a shape that broadcasts to {shape}")
+    return extents
 
 
+@op("poprand.shaped_dropout_gradient", reference="poprand.bound:shaped_dropout_bound",
+    bound="poprand.bound:shaped_dropout_bound", draws="testing.random_calls:shaped_dropout_calls", values=PLACE)
 def shaped_dropout_gradient(gradient: Array, mask_shape: Shape, keep_prob: float, scale: float | None = None, *,
-                            seed: Seed, **options: Any) -> Array:
+                            seed: Seed,
+                            seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None,
+                            target: Target | str | None = None,
+                            tile_mapping: hardware.TileMapping | None = None) -> Any:
     """Return the gradient of `shaped_dropout` for its input.
 
     Parameters
@@ -249,11 +314,14 @@ def shaped_dropout_gradient(gradient: Array, mask_shape: Shape, keep_prob: float
         Gradient for the output, shaped like it.
     mask_shape, keep_prob, scale, seed
         As the forward pass was given them; the seed is required.
-    **options
-        The forward pass's other keywords.
+    seed_modifier, stream, offset, target, tile_mapping
+        As the forward pass was given them.
+    out : ndarray, optional
+        Filled and returned; may be `gradient` itself.
 
     Returns
     -------
     ndarray
     """
-    return shaped_dropout(gradient, mask_shape, keep_prob, scale, seed=_with_seed(seed), **options)
+    where = _Where(_with_seed(seed), seed_modifier, stream, offset, target, tile_mapping)
+    return _shaped_dropout("gradient", gradient, mask_shape, keep_prob, scale, out, where)

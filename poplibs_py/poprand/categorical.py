@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..errors import bad_argument, bad_type
+from ..errors import bad_argument, bad_type, whole
 from ..formats import FORMATS
 from ..formats.arrays import as_array
-from ._draw import output, whole
-from .arguments import Array, Seed, Shape, Stream, counter_only
-from .uniform import bits
+from ..ops import RESULT, VALUES, Request, new_result, op
+from .arguments import Array, Seed, Shape, Stream, counter_only, result, shape_of
+from .law import PLACE, Place, drawn
+from .uniform import bits_law
 
 __all__ = ["categorical", "permutation"]
 
 
+@op("poprand.categorical", reference="poprand.bound:categorical_bound", bound="poprand.bound:categorical_bound",
+    draws="testing.random_calls:categorical_calls", values=PLACE)
 def categorical(shape: Shape | None, weights: ArrayLike, *, seed: Seed = None, seed_modifier: int = 0,
-                stream: Stream = "counter", offset: int = 0, out: Array | None = None) -> Array:
+                stream: Stream = "counter", offset: int = 0, out: Any = None) -> Any:
     """Draw class numbers with given weights.
 
     Parameters
@@ -44,6 +49,19 @@ def categorical(shape: Shape | None, weights: ArrayLike, *, seed: Seed = None, s
     [0, 2]
     """
     counter_only("categorical", stream)
+    table = _cumulative(weights)
+    receiver, law = result(shape, np.dtype(np.int64), out, contiguous=False), bits_law(np.uint64)
+
+    def look_up(classes: Array, words: Array) -> None:
+        drawn_words = drawn(law, classes.size, words).reshape(classes.shape)
+        classes[...] = np.searchsorted(table, drawn_words, side="right")
+
+    place, size = Place.of(seed, seed_modifier, offset), receiver.array.size
+    return Request(look_up, (RESULT, VALUES), receiver, lambda: law.told(receiver), law.words(size, place), place.ready)
+
+
+def _cumulative(weights: object) -> Array:
+    """Cumulative weights in units of 2**-64, without the last class that can be drawn."""
     masses = as_array("weights", weights, "a one-dimensional array of numbers")
     if masses.dtype.kind not in "fiub" and not any(masses.dtype == f.dtype for f in FORMATS):
         raise bad_type("weights", weights, "a one-dimensional array of numbers")
@@ -55,14 +73,14 @@ def categorical(shape: Shape | None, weights: ArrayLike, *, seed: Seed = None, s
     last = int(np.flatnonzero(masses)[-1])
     cumulative = np.cumsum(masses[: last + 1] / masses.max())
     scaled = np.minimum(cumulative[:-1] / cumulative[-1] * 2.0**64, np.nextafter(2.0**64, 0.0))
-    result = output(shape, np.dtype(np.int64), out)
-    words = bits(result.shape, dtype=np.uint64, seed=seed, seed_modifier=seed_modifier, offset=offset)
-    result[...] = np.searchsorted(scaled.astype(np.uint64), words, side="right")
-    return result
+    table: Array = scaled.astype(np.uint64)
+    return table
 
 
+@op("poprand.permutation", reference="poprand.bound:permutation_bound", bound="poprand.bound:permutation_bound",
+    draws="testing.random_calls:permutation_calls", written=None, values=PLACE)
 def permutation(x: int | Array, *, axis: int = 0, seed: Seed = None, seed_modifier: int = 0,
-                stream: Stream = "counter") -> Array:
+                stream: Stream = "counter") -> Any:
     """Return a random permutation of the first whole numbers, or of an array along an axis.
 
     Parameters
@@ -93,18 +111,30 @@ def permutation(x: int | Array, *, axis: int = 0, seed: Seed = None, seed_modifi
     [0, 1, 2, 3, 4]
     """
     counter_only("permutation", stream)
+    rows: Array | None = None
     if isinstance(x, np.ndarray):
-        x = as_array("x", x, "a whole number or a numpy.ndarray")
-        if not x.ndim:
+        rows = as_array("x", x, "a whole number or a numpy.ndarray")
+        if not rows.ndim:
             raise bad_argument("x", "an array of no dimensions", "at least one dimension")
-        place = whole("axis", axis, -x.ndim, x.ndim - 1)
-        count = x.shape[place]
+        along = whole("axis", axis, -rows.ndim, rows.ndim - 1)
+        count, receiver = rows.shape[along], new_result(rows.shape, rows.dtype)
     else:
-        place, count = 0, whole("x", x, 0, 1 << 40)
-        whole("axis", axis, 0, 0)
-    words = bits(count, dtype=np.uint64, seed=seed, seed_modifier=seed_modifier)
+        along, count = whole("axis", axis, 0, 0), whole("x", x, 0, 1 << 40)
+        receiver = new_result(shape_of(count, 8, "x"), np.dtype(np.int64))
+    law, place = bits_law(np.uint64), Place.of(seed, seed_modifier, 0)
+
+    def permute(permuted: Array, words: Array) -> None:
+        order = _order(drawn(law, count, words))
+        permuted[...] = order if rows is None else np.take(rows, order, axis=along)
+
+    return Request(permute, (RESULT, VALUES), receiver, lambda: law.told(receiver), law.words(count, place),
+                   place.ready)
+
+
+def _order(words: Array) -> Array:
+    """The order that sorts words; equal ones keep theirs."""
     order = np.argsort(words)
     sorted_words = words[order]
     if (sorted_words[1:] == sorted_words[:-1]).any():
         order = np.argsort(words, kind="stable")
-    return np.take(x, order, axis=place) if isinstance(x, np.ndarray) else order.astype(np.int64, copy=False)
+    return order

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import DTypeLike
 
+from ..errors import finite
 from ..formats import Format, format_of
-from ._draw import Draw, Remembered, finite
-from .arguments import LARGEST, Array, Seed, Shape, Stream, counter_only, drawing, dtype_of, positive
+from ..ops import op
+from .arguments import LARGEST, Seed, Shape, Stream, counter_only, dtype_of, positive, result
+from .law import PLACE, Law, Place, law_of
 
 __all__ = ["exponential", "gumbel"]
 
 
+@op("poprand.exponential", reference="poprand.bound:exponential_bound", bound="poprand.bound:exponential_bound",
+    draws="testing.random_calls:exponential_calls", values=PLACE)
 def exponential(shape: Shape | None, scale: float = 1.0, *, dtype: DTypeLike | Format = np.float32, seed: Seed = None,
-                seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Array | None = None) -> Array:
+                seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None) -> Any:
     """Draw exponential numbers.
 
     Parameters
@@ -44,12 +50,15 @@ def exponential(shape: Shape | None, scale: float = 1.0, *, dtype: DTypeLike | F
     True
     """
     counter_only("exponential", stream)
-    return _law("exponential", 0.0, scale, dtype).fill(shape, out, seed, seed_modifier, offset)
+    law = _law("exponential", 0.0, scale, dtype)
+    return law.request(result(shape, law.dtype, out), Place.of(seed, seed_modifier, offset))
 
 
+@op("poprand.gumbel", reference="poprand.bound:gumbel_bound", bound="poprand.bound:gumbel_bound",
+    draws="testing.random_calls:gumbel_calls", values=PLACE)
 def gumbel(shape: Shape | None, loc: float = 0.0, scale: float = 1.0, *, dtype: DTypeLike | Format = np.float32,
            seed: Seed = None, seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0,
-           out: Array | None = None) -> Array:
+           out: Any = None) -> Any:
     """Draw Gumbel numbers: ``argmax(logits + gumbel)`` is a categorical draw.
 
     Parameters
@@ -75,10 +84,10 @@ def gumbel(shape: Shape | None, loc: float = 0.0, scale: float = 1.0, *, dtype: 
     dtype('float32')
     """
     counter_only("gumbel", stream)
-    return _law("gumbel", loc, scale, dtype).fill(shape, out, seed, seed_modifier, offset)
+    law = _law("gumbel", loc, scale, dtype)
+    return law.request(result(shape, law.dtype, out), Place.of(seed, seed_modifier, offset))
 
 
-@Remembered
-def _law(op: str, loc: object, scale: object, dtype: DTypeLike) -> Draw:
+def _law(name: str, loc: object, scale: object, dtype: DTypeLike | Format) -> Law:
     element, centre, spread = dtype_of(dtype), finite("loc", loc, -LARGEST, LARGEST), positive("scale", scale)
-    return drawing(op, format_of(element).name, element, scale=spread, shift=centre)
+    return law_of(name, format_of(element).name, element, scale=spread, shift=centre)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -19,17 +19,20 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UnsupportedError, bad_argument, bad_type
-from ..target import Target, vector_width
+from ..errors import UnsupportedError, bad_argument, bad_type, whole
+from ..ops import RESULT, Operand, Receiver, Request, seed_of
+from ..target import Target, resolve_target, vector_width
 from . import _workers
-from ._draw import modifier_of, seed_of
 from .arguments import INT32, Array, Seed
 
-__all__ = ["Dealer", "TileMapping", "dealer", "get_hw_seeds", "seed_machine", "set_hw_seeds", "store"]
+__all__ = ["Dealer", "TileMapping", "dealer", "get_hw_seeds", "seed_machine", "set_hw_seeds"]
 
 TileMapping = Sequence[Sequence[tuple[int, int]]]
 
 WARM_UP_DRAWS = 15
+ALWAYS = 65536
+"""The operand of a mask that keeps all."""
+
 _TYPE_NAMES = {np.dtype(np.float32): "float", np.dtype(np.float16): "half", INT32: "float"}
 _LEAST_BYTES_PER_TILE = 128
 _HALF_THRESHOLD = 2.0**-13  # twice the smallest normal half
@@ -62,12 +65,9 @@ def _seeded(tiles: int, workers: int, seed: int, modifier: int) -> Array:
     return states
 
 
-def _machine(target: Target | None) -> tuple[Target, Array]:
+def _machine(target: Target | str | None) -> tuple[Target, Array]:
     """The modelled machine and the states that its workers are in; a machine starts with seed 0."""
-    if target is None:
-        target = Target.gc200()
-    if not isinstance(target, Target):
-        raise bad_type("target", target, "a poplibs_py.target.Target")
+    target = Target.gc200() if target is None else resolve_target(target)
     if target.kind != "ipu":
         raise bad_argument("target", target.name, "a modelled IPU, such as Target.gc200()")
     key = target.tiles, target.workers
@@ -76,21 +76,21 @@ def _machine(target: Target | None) -> tuple[Target, Array]:
     return target, _machines[key]
 
 
-def seed_machine(target: Target | None, seed: int, modifier: int) -> None:
+def seed_machine(target: Target | str | None, seed: int, modifier: int) -> None:
     """Seed every worker of a modelled machine."""
     with _lock:
         machine, states = _machine(target)
         states[...] = worker_states(machine, seed, modifier)
 
 
-def get_hw_seeds(target: Target | None = None) -> Array:
+def get_hw_seeds(target: Target | str | None = None) -> Array:
     """Return the state of every worker's generator on a modelled IPU.
 
     Corresponds to Poplar's ``getHwSeeds``. Machines with the same numbers of tiles and workers share their state.
 
     Parameters
     ----------
-    target : Target, optional
+    target : Target or str, optional
         The machine; a GC200 by default.
 
     Returns
@@ -109,7 +109,7 @@ def get_hw_seeds(target: Target | None = None) -> Array:
         return np.ascontiguousarray(states.astype("<u8")).view("<u4").astype(np.uint32, copy=True)
 
 
-def set_hw_seeds(seeds: Array, target: Target | None = None) -> None:
+def set_hw_seeds(seeds: Array, target: Target | str | None = None) -> None:
     """Set the state of every worker's generator on a modelled IPU, as `get_hw_seeds` gave it.
 
     Corresponds to Poplar's ``setHwSeeds``.
@@ -117,7 +117,7 @@ def set_hw_seeds(seeds: Array, target: Target | None = None) -> None:
     Parameters
     ----------
     seeds : array of uint32 [tiles, workers, 4]
-    target : Target, optional
+    target : Target or str, optional
         The machine; a GC200 by default.
 
     Raises
@@ -198,14 +198,15 @@ def _interval(interval: object, count: int) -> tuple[int, int]:
     return begin, end
 
 
-def dealer(target: Target | None, mapping: TileMapping | None, offset: int, seed: Seed, seed_modifier: int) -> Dealer:
+def dealer(target: Target | str | None, mapping: TileMapping | None, offset: int, seed: Seed,
+           seed_modifier: int) -> Dealer:
     """Check what says where to draw in ``"ipu"`` mode, and return the op's dealer.
 
     With a seed, the machine's own states are neither read nor changed: that is PopLibs' saving and restoring.
     """
     if offset:
         raise bad_argument("offset", offset, "0 for stream='ipu', whose numbers depend on the whole tensor's mapping")
-    modifier = modifier_of(seed_modifier)
+    modifier = whole("seed_modifier", seed_modifier, 0, (1 << 32) - 1)
     with _lock:
         machine, states = _machine(target)
     if seed is not None:
@@ -213,17 +214,26 @@ def dealer(target: Target | None, mapping: TileMapping | None, offset: int, seed
     return Dealer(machine, states, mapping)
 
 
-def store(result: Array, flat: Array) -> Array:
-    """Write flat elements into an array of any strides."""
-    result[...] = flat.reshape(result.shape)
-    return result
-
-
 class Dealer:
     """Draws for one op on one machine: PopLibs' vertices, their scales and offsets included."""
 
     def __init__(self, target: Target, states: Array, mapping: TileMapping | None) -> None:
         self.target, self.states, self.mapping = target, states, mapping
+
+    def request(self, receiver: Receiver, draw: Callable[[int], Array], *sources: Operand,
+                size: int | None = None) -> Request:
+        """Describe a call that draws so many elements, the result's by default, flat."""
+        array = receiver.array
+        self._checked(array.size if size is None else size, array.dtype)
+
+        def program(*arrays: Array) -> None:
+            result = arrays[-1]
+            result[...] = draw(result.size).reshape(result.shape)
+
+        def tell() -> tuple[str, str, Any]:
+            return f"{array.shape} {array.dtype}", f"the workers of a modelled {self.target.name}", None
+
+        return Request(program, (*sources, RESULT), receiver, tell)
 
     def _lanes(self, count: int, dtype: np.dtype[Any], lane_bits: int, grain: int) -> Array:
         """One draw's lanes of `lane_bits` for each grain, flat in element order."""
@@ -337,8 +347,8 @@ def _ordered(values: Array, dealing: _Dealing) -> Array:
 
 
 def sixteen_bits(probability: float) -> int:
-    """The 17-bit operand of the machine's masks: 65536 keeps all."""
-    return int(probability * 65536.0)
+    """The 17-bit operand of the machine's masks."""
+    return int(probability * ALWAYS)
 
 
 def redraws(alpha: float) -> int:

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
+from ..errors import finite
 from ..formats import Format, format_of
+from ..ops import op
 from ..target import Target
 from . import hardware
-from ._draw import Draw, Remembered, finite, is_ipu, output
-from .arguments import LARGEST, Array, Seed, Shape, Stream, drawing, dtype_of, positive
+from .arguments import LARGEST, Seed, Shape, Stream, dtype_of, is_ipu, positive, result
+from .law import PLACE, Law, Place, law_of
 
 __all__ = ["normal", "truncated_normal"]
 
 
+@op("poprand.normal", poplibs="poprand::normal", reference="poprand.bound:normal_bound",
+    bound="poprand.bound:normal_bound", draws="testing.random_calls:normal_calls", values=PLACE)
 def normal(shape: Shape | None, mean: float = 0.0, std: float = 1.0, *, dtype: DTypeLike | Format = np.float32,
            seed: Seed = None, seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0,
-           out: Array | None = None, target: Target | None = None,
-           tile_mapping: hardware.TileMapping | None = None) -> Array:
+           out: Any = None, target: Target | str | None = None,
+           tile_mapping: hardware.TileMapping | None = None) -> Any:
     """Draw normal numbers.
 
     Corresponds to PopLibs' ``poprand::normal``.
@@ -54,28 +59,25 @@ def normal(shape: Shape | None, mean: float = 0.0, std: float = 1.0, *, dtype: D
     >>> x.shape, x.dtype
     ((3, 4), dtype('float16'))
     """
-    if not is_ipu(stream, target, tile_mapping):
-        return _normal(mean, std, dtype).fill(shape, out, seed, seed_modifier, offset)
-    element, centre, spread = dtype_of(dtype), *_moments(mean, std)
-    result = output(shape, element, out)
+    ipu, element, (centre, spread) = is_ipu(stream, target, tile_mapping), dtype_of(dtype), _moments(mean, std)
+    if not ipu:
+        law = law_of("normal", format_of(element).name, element, scale=spread, shift=centre)
+        return law.request(result(shape, element, out), Place.of(seed, seed_modifier, offset))
+    receiver = result(shape, element, out, contiguous=False)
     machine = hardware.dealer(target, tile_mapping, offset, seed, seed_modifier)
-    return hardware.store(result, machine.normal(result.size, centre, spread, element))
+    return machine.request(receiver, lambda n: machine.normal(n, centre, spread, element))
 
 
 def _moments(mean: object, std: object) -> tuple[float, float]:
     return finite("mean", mean, -LARGEST, LARGEST), finite("std", std, 0.0, LARGEST)
 
 
-@Remembered
-def _normal(mean: object, std: object, dtype: DTypeLike) -> Draw:
-    element, centre, spread = dtype_of(dtype), *_moments(mean, std)
-    return drawing("normal", format_of(element).name, element, scale=spread, shift=centre)
-
-
+@op("poprand.truncated_normal", poplibs="poprand::truncatedNormal", reference="poprand.bound:truncated_normal_bound",
+    bound="poprand.bound:truncated_normal_bound", draws="testing.random_calls:truncated_normal_calls", values=PLACE)
 def truncated_normal(shape: Shape | None, mean: float = 0.0, std: float = 1.0, alpha: float = 2.0, *,
                      dtype: DTypeLike | Format = np.float32, seed: Seed = None, seed_modifier: int = 0,
-                     stream: Stream = "counter", offset: int = 0, out: Array | None = None,
-                     target: Target | None = None, tile_mapping: hardware.TileMapping | None = None) -> Array:
+                     stream: Stream = "counter", offset: int = 0, out: Any = None,
+                     target: Target | str | None = None, tile_mapping: hardware.TileMapping | None = None) -> Any:
     """Draw normal numbers within ``mean +- alpha * std``.
 
     Corresponds to PopLibs' ``poprand::truncatedNormal``.
@@ -107,19 +109,19 @@ def truncated_normal(shape: Shape | None, mean: float = 0.0, std: float = 1.0, a
     >>> bool(abs(x).max() < 1.501)
     True
     """
-    if not is_ipu(stream, target, tile_mapping):
-        return _truncated(mean, std, alpha, dtype).fill(shape, out, seed, seed_modifier, offset)
-    element, centre, spread, width = dtype_of(dtype), *_moments(mean, std), positive("alpha", alpha)
-    result = output(shape, element, out)
+    ipu, element, (centre, spread) = is_ipu(stream, target, tile_mapping), dtype_of(dtype), _moments(mean, std)
+    width = positive("alpha", alpha)
+    if not ipu:
+        law = _truncated(centre, spread, width, element)
+        return law.request(result(shape, element, out), Place.of(seed, seed_modifier, offset))
+    receiver = result(shape, element, out, contiguous=False)
     machine = hardware.dealer(target, tile_mapping, offset, seed, seed_modifier)
-    return hardware.store(result, machine.truncated_normal(result.size, centre, spread, width, element))
+    return machine.request(receiver, lambda n: machine.truncated_normal(n, centre, spread, width, element))
 
 
-@Remembered
-def _truncated(mean: object, std: object, alpha: object, dtype: DTypeLike) -> Draw:
-    element, centre, spread, width = dtype_of(dtype), *_moments(mean, std), positive("alpha", alpha)
+def _truncated(centre: float, spread: float, width: float, element: np.dtype[Any]) -> Law:
     inside, outside = math.erf(width / math.sqrt(2.0)), math.erfc(width / math.sqrt(2.0))
     narrow = inside <= 0.5
     odds = {"slope": inside * 2.0**-31} if narrow else {"slope": inside, "intercept": outside * 2.0**31}
-    return drawing("narrow_normal" if narrow else "normal", format_of(element).name, element, scale=spread,
-                   shift=centre, **odds)
+    return law_of("narrow_normal" if narrow else "normal", format_of(element).name, element, scale=spread,
+                  shift=centre, **odds)

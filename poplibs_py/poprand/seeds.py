@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from ..errors import whole
+from ..ops import seed_of
 from ..target import Target
-from ._draw import is_ipu, modifier_of, seed_default, seed_of
-from .arguments import Seed, Stream
+from ._stream import seed_default
+from .arguments import Seed, Stream, is_ipu
 from .hardware import seed_machine
 
 __all__ = ["set_seed"]
 
 
-def set_seed(seed: Seed, seed_modifier: int = 0, *, stream: Stream = "counter", target: Target | None = None) -> None:
+def set_seed(seed: Seed, seed_modifier: int = 0, *, stream: Stream = "counter",
+             target: Target | str | None = None) -> None:
     """Seed the stream that calls without a seed continue.
 
     Corresponds to PopLibs' ``poprand::setSeed``.
@@ -23,7 +26,7 @@ def set_seed(seed: Seed, seed_modifier: int = 0, *, stream: Stream = "counter", 
         32 bits.
     stream : {"counter", "ipu"}, optional
         The host's stream, or the generators of every worker of a modelled IPU.
-    target : Target, optional
+    target : Target or str, optional
         The modelled IPU; a GC200 by default.
 
     Examples
@@ -35,7 +38,7 @@ def set_seed(seed: Seed, seed_modifier: int = 0, *, stream: Stream = "counter", 
     >>> bool((x == poprand.normal(3)).all())
     True
     """
-    modifier = modifier_of(seed_modifier)
+    modifier = whole("seed_modifier", seed_modifier, 0, (1 << 32) - 1)
     if is_ipu(stream, target):
         seed_machine(target, seed_of(seed), modifier)
     else:

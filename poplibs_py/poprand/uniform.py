@@ -3,24 +3,39 @@
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ..errors import bad_argument, bad_type
+from ..errors import bad_argument, bad_type, finite, whole
 from ..formats import BF16, FP16, FP32, Format, format_of
+from ..ops import op
 from ..target import Target
 from . import hardware
-from ._draw import Draw, Remembered, finite, is_ipu, output, whole
-from .arguments import INT32, LARGEST, Array, Seed, Shape, Stream, at_least, drawing, dtype_of, next_below, positive
+from .arguments import (
+    INT32,
+    LARGEST,
+    Seed,
+    Shape,
+    Stream,
+    at_least,
+    dtype_of,
+    is_ipu,
+    next_below,
+    positive,
+    result,
+)
+from .law import PLACE, Law, Place, law_of
 
-__all__ = ["bits", "log_uniform", "uniform"]
+__all__ = ["bits", "bits_law", "log_uniform", "uniform"]
 
 
+@op("poprand.bits", reference="poprand.bound:bits_bound", bound="poprand.bound:bits_bound",
+    draws="testing.random_calls:bits_calls", values=PLACE)
 def bits(shape: Shape | None, *, dtype: DTypeLike = np.uint32, seed: Seed = None, seed_modifier: int = 0,
-         offset: int = 0, out: Array | None = None) -> Array:
+         offset: int = 0, out: Any = None) -> Any:
     """Draw random bits: the counter stream itself.
 
     Parameters
@@ -42,24 +57,26 @@ def bits(shape: Shape | None, *, dtype: DTypeLike = np.uint32, seed: Seed = None
     >>> hex(poprand.bits(1, dtype="uint64", seed=42)[0])
     '0x66a61dd950405f90'
     """
-    return _bits(dtype).fill(shape, out, seed, seed_modifier, offset)
+    law = bits_law(dtype)
+    return law.request(result(shape, law.dtype, out), Place.of(seed, seed_modifier, offset))
 
 
-@Remembered
-def _bits(dtype: Any) -> Draw:
+def bits_law(dtype: Any) -> Law:
+    """Return the law of words of an integer dtype."""
     try:
         element = np.dtype(dtype if isinstance(dtype, (str, type, np.dtype)) else np.void)
     except TypeError:
         raise bad_type("dtype", dtype, "an integer dtype") from None
     if element.kind not in "ui" or not element.isnative:
         raise bad_type("dtype", dtype, "an integer dtype in the machine's byte order")
-    return drawing("bits", "bytes", element)
+    return law_of("bits", "bytes", element)
 
 
+@op("poprand.uniform", poplibs="poprand::uniform", reference="poprand.bound:uniform_bound",
+    bound="poprand.bound:uniform_bound", draws="testing.random_calls:uniform_calls", values=PLACE)
 def uniform(shape: Shape | None, low: float = 0.0, high: float = 1.0, *, dtype: DTypeLike | Format = np.float32,
-            seed: Seed = None, seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0,
-            out: Array | None = None, target: Target | None = None,
-            tile_mapping: hardware.TileMapping | None = None) -> Array:
+            seed: Seed = None, seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None,
+            target: Target | str | None = None, tile_mapping: hardware.TileMapping | None = None) -> Any:
     """Draw numbers that are uniform between two limits.
 
     Corresponds to PopLibs' ``poprand::uniform``.
@@ -85,9 +102,9 @@ def uniform(shape: Shape | None, low: float = 0.0, high: float = 1.0, *, dtype: 
     offset : int, optional
         Logical index of the first element: ``uniform(n, offset=k)`` is ``uniform(n + k)[k:]``. Counter stream with a
         seed only.
-    out : ndarray, optional
+    out : ndarray or tensor, optional
         Filled and returned, any strides.
-    target : Target, optional
+    target : Target or str, optional
         The modelled IPU of ``stream="ipu"``; a GC200 by default.
     tile_mapping : sequence of sequences of (int, int), optional
         For ``stream="ipu"``: for each tile, the intervals [begin, end) of flattened elements that it holds. By
@@ -123,32 +140,33 @@ def uniform(shape: Shape | None, low: float = 0.0, high: float = 1.0, *, dtype: 
     >>> poprand.uniform(5, 1, 6, dtype="int32", seed=7).dtype
     dtype('int32')
     """
-    if not is_ipu(stream, target, tile_mapping):
-        return _uniform(low, high, dtype).fill(shape, out, seed, seed_modifier, offset)
-    element = dtype_of(dtype, (INT32,))
+    ipu, element = is_ipu(stream, target, tile_mapping), dtype_of(dtype, (INT32,))
     begin, end = _integer_limits(low, high) if element is INT32 else _limits(low, high, element)
-    result = output(shape, element, out)
+    if not ipu:
+        law = _uniform_integers(int(begin), int(end)) if element is INT32 else _uniform(begin, end, element)
+        return law.request(result(shape, element, out), Place.of(seed, seed_modifier, offset))
+    receiver = result(shape, element, out, contiguous=False)
     machine = hardware.dealer(target, tile_mapping, offset, seed, seed_modifier)
     if element is INT32:
-        return hardware.store(result, machine.uniform_integers(result.size, int(begin), int(end)))
-    return hardware.store(result, machine.uniform(result.size, begin, end, element))
+        return machine.request(receiver, lambda n: machine.uniform_integers(n, int(begin), int(end)))
+    return machine.request(receiver, lambda n: machine.uniform(n, begin, end, element))
 
 
-@Remembered
-def _uniform(low: object, high: object, dtype: DTypeLike) -> Draw:
-    element = dtype_of(dtype, (INT32,))
-    if element is INT32:
-        first, last = _integer_limits(low, high)
-        count = last - first + 1
-        return drawing("uniform", "int32", INT32, range=count, threshold=(1 << 64) % count, offset=first)
-    form, (begin, end) = format_of(element), _limits(low, high, element)
+def _uniform_integers(first: int, last: int) -> Law:
+    count = last - first + 1
+    return law_of("uniform", "int32", INT32, range=count, threshold=(1 << 64) % count, offset=first)
+
+
+@lru_cache(maxsize=256)
+def _uniform(begin: float, end: float, element: np.dtype[Any]) -> Law:
+    form = format_of(element)
     start = at_least(begin, element)
     if start > end:
-        raise bad_argument("low", low, f"limits with a {form.name} number between them")
+        raise bad_argument("low", begin, f"limits with a {form.name} number between them")
     bits_drawn = 24 if form is FP32 else 16
-    op = "unit" if form in (FP16, BF16) and (begin, end) == (0.0, 1.0) else "uniform"
-    return drawing(op, form.name, element, scale=float(np.float32(end - start)) * 2.0**-bits_drawn, shift=start,
-                   high=max(next_below(end, element), start))
+    name = "unit" if form in (FP16, BF16) and (begin, end) == (0.0, 1.0) else "uniform"
+    return law_of(name, form.name, element, scale=float(np.float32(end - start)) * 2.0**-bits_drawn, shift=start,
+                  high=max(next_below(end, element), start))
 
 
 def _limits(low: object, high: object, dtype: np.dtype[Any]) -> tuple[float, float]:
@@ -180,10 +198,12 @@ def _integer(name: str, value: object) -> int:
     return whole(name, value, -(1 << 31), (1 << 31) - 1)
 
 
+@op("poprand.log_uniform", poplibs="poprand::logUniform", reference="poprand.bound:log_uniform_bound",
+    bound="poprand.bound:log_uniform_bound", draws="testing.random_calls:log_uniform_calls", values=PLACE)
 def log_uniform(shape: Shape | None, low: float, high: float, base: float = math.e, *,
                 dtype: DTypeLike | Format = np.float32, seed: Seed = None, seed_modifier: int = 0,
-                stream: Stream = "counter", offset: int = 0, out: Array | None = None, target: Target | None = None,
-                tile_mapping: hardware.TileMapping | None = None) -> Array:
+                stream: Stream = "counter", offset: int = 0, out: Any = None, target: Target | str | None = None,
+                tile_mapping: hardware.TileMapping | None = None) -> Any:
     """Draw numbers whose logarithm is uniform between those of two limits.
 
     Corresponds to PopLibs' ``poprand::logUniform``.
@@ -220,16 +240,12 @@ def log_uniform(shape: Shape | None, low: float, high: float, base: float = math
     if radix == 1:
         raise bad_argument("base", base, "a positive number other than 1")
     if not ipu:
-        law = _log_uniform(low, high, dtype)
-        if element is not INT32:
-            return law.fill(shape, out, seed, seed_modifier, offset)
-        result = output(shape, element, out)
-        np.copyto(result, law.fill(result.shape, None, seed, seed_modifier, offset), casting="unsafe")
-        return result
+        law = _log_uniform(*_log_limits(low, high, 1.0 if element is INT32 else 2.0**-126, element), element)
+        return law.request(result(shape, element, out), Place.of(seed, seed_modifier, offset))
     begin, end = _log_limits(low, high, 1.0, element)
-    result = output(shape, element, out)
+    receiver = result(shape, element, out, contiguous=False)
     machine = hardware.dealer(target, tile_mapping, offset, seed, seed_modifier)
-    return hardware.store(result, machine.log_uniform(result.size, begin, end, radix, element))
+    return machine.request(receiver, lambda n: machine.log_uniform(n, begin, end, radix, element))
 
 
 def _log_limits(low: object, high: object, least: float, dtype: np.dtype[Any]) -> tuple[float, float]:
@@ -245,15 +261,13 @@ def _log_limits(low: object, high: object, least: float, dtype: np.dtype[Any]) -
     return begin, end
 
 
-@Remembered
-def _log_uniform(low: object, high: object, dtype: DTypeLike) -> Draw:
-    element = dtype_of(dtype, (INT32,))
-    begin, end = _log_limits(low, high, 1.0 if element is INT32 else 2.0**-126, element)
-    form = FP32 if element is INT32 else format_of(element)  # float32 numbers become the integers
+@lru_cache(maxsize=256)
+def _log_uniform(begin: float, end: float, element: np.dtype[Any]) -> Law:
+    form = FP32 if element is INT32 else format_of(element)  # float32 numbers are cut off to the integers
     assert form.dtype is not None
     smallest, largest = at_least(begin, form.dtype), -at_least(-end, form.dtype)
     if smallest > largest:
-        raise bad_argument("low", low, f"limits with a {form.name} number between them")
+        raise bad_argument("low", begin, f"limits with a {form.name} number between them")
     lower = float(np.float32(math.log2(begin)))
-    return drawing("log_uniform", form.name, form.dtype, scale=float(np.float32(math.log2(end) - lower)) * 2.0**-24,
-                   shift=lower, low=smallest, high=largest)
+    return law_of("log_uniform", "int32" if element is INT32 else form.name, element,
+                  scale=float(np.float32(math.log2(end) - lower)) * 2.0**-24, shift=lower, low=smallest, high=largest)

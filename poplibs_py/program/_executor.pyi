@@ -5,6 +5,7 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 
+copy_of: int
 max_threads: int
 least_bytes: int
 sanitized: bool
@@ -55,6 +56,9 @@ class BoundCall:
         wrap: Callable[[Array, Any], Any] | None = None,
         values: int = 0,
         bytes: int = 0,
+        own: int = 0,
+        words: tuple[int, ...] = (),
+        copied: bool = False,
         like: int = -1,
     ) -> None: ...
 
@@ -64,10 +68,12 @@ class Remake:
 
 class Key:
     places: dict[str, int]
+    plain: set[int]
 
 class Face:
     function: Callable[..., Any]
     op: Any
+    values: tuple[str, ...]
     def __init__(
         self,
         function: Callable[..., Any],

@@ -22,7 +22,7 @@ class Run:
     Attributes
     ----------
     op : str
-        Its public name, for example ``"poplin.matmul"``; ``"poprand"`` for all draws.
+        Its public name, for example ``"poplin.matmul"``.
     what : str
         Shapes and formats, for a reader.
     kernel : str

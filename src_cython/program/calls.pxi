@@ -16,6 +16,8 @@ from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport uint64_t
 from libc.string cimport memcmp, memcpy
 
+import sys
+
 from poplibs_py.config import settings
 from poplibs_py.errors import bad_type
 from poplibs_py.program.record import listeners
@@ -27,11 +29,19 @@ cdef extern from "Python.h":
     PyTypeObject PyLong_Type, PyFloat_Type, PyBool_Type, PyUnicode_Type, PyTuple_Type, PyList_Type, PyDict_Type
     int PyDict_Next(PyObject *mapping, Py_ssize_t *at, PyObject **key, PyObject **value)
     PyObject *PyDict_GetItem(object mapping, object key)  # borrowed; hashing a type cannot fail
+    bint PyObject_TypeCheck(PyObject *value, PyTypeObject *kind)
+    object PyNumber_Index(object value)
     PyObject *PyObject_GetAttr_raw "PyObject_GetAttr"(PyObject *owner, PyObject *name)
     void PyErr_Clear()
     void PyUnicode_InternInPlace(PyObject **text)
     Py_ssize_t PyUnicode_GET_LENGTH(object text)
     Py_ssize_t PyVectorcall_NARGS(size_t)
+
+cdef extern from "numpy/arrayobject.h":
+    int NPY_HALF  # the last of the types that are NumPy's own
+    PyTypeObject PyGenericArrType_Type, PyIntegerArrType_Type
+    cnp.dtype PyArray_DescrFromScalar(object scalar)
+    void PyArray_ScalarAsCtype(object scalar, void *to)
 
 cdef extern from "program/face.h":
     ctypedef PyObject *(*vectorcallfunc)(PyObject *, PyObject *const *, size_t, PyObject *)
@@ -45,7 +55,7 @@ cdef enum:
     MOST_WORDS = 192
     MOST_HELD = 48
     MOST_ARGUMENTS = 32
-    MOST_VALUES = 4
+    MOST_VALUES = 6
     LONGEST_TEXT = 64
     FLAGS = cnp.NPY_ARRAY_ALIGNED | cnp.NPY_ARRAY_WRITEABLE
     FEWEST_SLOTS = 16
@@ -54,14 +64,18 @@ cdef enum:
 ctypedef int (*values_function)(int64_t *) except -1
 
 cdef enum:  # what a word stands for
-    NOTHING = 1, ARRAY, SAME, WHOLE, REAL, ROW, MAPPING, OBJECT, WORD
+    NOTHING = 1, ARRAY, SAME, WHOLE, REAL, ROW, MAPPING, OBJECT, WORD, PAIR, SCALAR
 
 cdef enum:  # where an operand of a program comes from, where it is no array of the call
     RESULT = -1, VALUES = -2, CONSTANT = -3
+    COPY_OF = 64  # added to the number of an array: a copy of it in C order
+
+copy_of = COPY_OF
 
 cdef list LISTENERS = listeners
 cdef object SETTINGS = settings
 cdef object PARTS = "_parts"
+cdef object NUMBERS = frozenset(map(ord, "biuf"))
 cdef dict BY_IDENTITY = {type(None): True, bool: True, type: True}
 cdef dict BY_PARTS = {}
 
@@ -101,12 +115,14 @@ cdef struct Reading:
     int first_array[MOST_ARGUMENTS]
     int n_words, n_held, n_arrays, n_owned
     int written  # which array is
+    int64_t plain  # a bit for each array that is an argument itself
     PyObject *receiver  # what holds it
 
 
 cdef inline void open_reading(Reading *r) noexcept:
     r.n_words = r.n_held = r.n_arrays = r.n_owned = 0
     r.written = -1
+    r.plain = 0
     r.receiver = NULL
     memset(r.values, 0, sizeof(r.values))
 
@@ -130,6 +146,7 @@ cdef bint read_array(Reading *r, PyObject *x) noexcept:
     r.held[r.n_held] = <PyObject *>cnp.PyArray_DESCR(array)
     r.n_held += 1
     r.arrays[r.n_arrays] = x
+    r.plain |= <int64_t>1 << r.n_arrays
     r.n_arrays += 1
     return True
 
@@ -171,6 +188,16 @@ cdef bint read_parts(Reading *r, PyObject *x) noexcept:
         r.arrays[r.n_arrays] = PyTuple_GET_ITEM(<object>parts, i)
         r.n_arrays += 1
     return True
+
+
+cdef bint read_scalar(Reading *r, PyObject *x) noexcept:
+    """Write the type and the bytes of one of NumPy's own numbers."""
+    cdef cnp.dtype dtype = PyArray_DescrFromScalar(<object>x)
+    cdef int64_t word = 0
+    if dtype.type_num > NPY_HALF or dtype.kind not in NUMBERS or dtype.itemsize > sizeof(word):
+        return False
+    PyArray_ScalarAsCtype(<object>x, &word)
+    return put_same(r, SCALAR, <PyObject *>Py_TYPE(<object>x)) and put(r, SCALAR, word)
 
 
 cdef bint read_text(Reading *r, PyObject *x) noexcept:
@@ -234,7 +261,7 @@ cdef bint read_argument(Reading *r, PyObject *x) noexcept:
             if not read_argument(r, key) or not read_argument(r, value):
                 return False
         return True
-    return False
+    return PyObject_TypeCheck(x, &PyGenericArrType_Type) and read_scalar(r, x)
 
 
 cdef bint read_value(Reading *r, PyObject *x, int64_t *to) noexcept:
@@ -242,6 +269,7 @@ cdef bint read_value(Reading *r, PyObject *x, int64_t *to) noexcept:
     cdef PyObject *low
     cdef PyObject *high
     cdef uint64_t words[2]
+    cdef int64_t kind = WORD
     if x == <PyObject *>None:
         return put(r, NOTHING, 0)
     if Py_TYPE(<object>x) == &PyTuple_Type and PyTuple_GET_SIZE(<object>x) == 2:
@@ -249,17 +277,18 @@ cdef bint read_value(Reading *r, PyObject *x, int64_t *to) noexcept:
         if not (whole_word(low, &words[0]) and whole_word(high, &words[1]) and (words[0] | words[1]) >> 32 == 0):
             return False
         words[0] |= words[1] << 32
+        kind = PAIR
     elif not whole_word(x, &words[0]):
         return False
     to[0] = <int64_t>words[0]
-    return put(r, WORD, 0)
+    return put(r, kind, 0)
 
 
 cdef bint whole_word(PyObject *x, uint64_t *to) noexcept:
-    if Py_TYPE(<object>x) != &PyLong_Type:
+    if Py_TYPE(<object>x) != &PyLong_Type and not PyObject_TypeCheck(x, &PyIntegerArrType_Type):
         return False
     try:
-        to[0] = PyLong_AsUnsignedLongLong(<object>x)
+        to[0] = PyLong_AsUnsignedLongLong(PyNumber_Index(<object>x))
     except OverflowError:  # negative, or more than 64 bits: the long way says what is allowed
         return False
     return True
@@ -348,8 +377,8 @@ cdef class BoundCall:
     executable : Executable or None
         None where there is nothing to do.
     sources : sequence of int or numpy.ndarray
-        For each operand of the executable: which of the call's arrays it is, `RESULT`, `VALUES` (the block of words that
-        each call has of its own), or an array that is always the same.
+        For each operand of the executable: which of the call's arrays it is (plus `copy_of`: a copy of that in C order),
+        `RESULT`, `VALUES` (the block of words that each call has of its own), or an array that is always the same.
     shape, dtype, strides : tuple of int, numpy.dtype, tuple of int or None
         Of a new result; in C order without strides.
     like : int, optional
@@ -357,15 +386,23 @@ cdef class BoundCall:
     wrap : callable, optional
         Makes a new array into what is returned, given that array and the call's first argument.
     values : int, optional
-        Address of a function, ``int (int64_t *words)``, that makes the call's words ready, with Python's lock held; it
-        returns -1 with an error set.
+        Address of a function, ``int (int64_t *words)``, that checks the call's words and makes them ready, with Python's
+        lock held; it returns -1 with an error set.
+    bytes : int, optional
+        Of all operands and the result.
+    own, words : int, tuple of int, optional
+        How many of the block's words each call has of its own, and those behind them, which are always the same.
+    copied : bool, optional
+        Whether the result is made in an array in C order, and then copied to what is written to.
     """
 
     cdef Executable executable
     cdef int64_t *words
     cdef int n_words, n_sources, axes, like
     cdef uint64_t hash
-    cdef bint brief, ordered
+    cdef bint brief, ordered, copied
+    cdef int first_fixed, n_fixed
+    cdef int64_t fixed[MOST_VALUES]
     cdef int sources[MOST_OPERANDS]
     cdef char *constants[MOST_OPERANDS]
     cdef cnp.npy_intp extents[MOST_AXES]
@@ -376,7 +413,7 @@ cdef class BoundCall:
     cdef values_function prepare_values
 
     def __cinit__(self, Executable executable, sources, tuple shape not None, cnp.dtype dtype not None, strides=None,
-                  wrap=None, size_t values=0, int64_t bytes=0, int like=-1):
+                  wrap=None, size_t values=0, int64_t bytes=0, int own=0, tuple words=(), bint copied=False, int like=-1):
         cdef int i
         self.like = like
         self.executable, self.dtype, self.wrap = executable, dtype, wrap
@@ -401,6 +438,11 @@ cdef class BoundCall:
                 self.sources[i] = source
         self.brief = executable is not None and executable.threads == 1 and bytes <= BRIEF
         self.prepare_values = <values_function><void *>values
+        self.copied, self.first_fixed, self.n_fixed = copied, own, <int>len(words)
+        if own + self.n_fixed > MOST_VALUES:
+            raise bad_argument("words", words, f"at most {MOST_VALUES - own} words")
+        for i, word in enumerate(words):
+            self.fixed[i] = word
 
     def __dealloc__(self):
         PyMem_Free(self.words)
@@ -435,19 +477,29 @@ cdef class BoundCall:
         cdef char *operands[MOST_OPERANDS]
         cdef int i, source
         cdef object result
-        cdef cnp.ndarray written
+        cdef cnp.ndarray written, source_copy, given = None
+        cdef list gathered = None
         if r.receiver != NULL:
             result = <object>r.receiver
             written = <cnp.ndarray>r.arrays[r.written]
+            if self.copied:
+                given, written = written, temporary((<object>written).shape, self.dtype)
         else:
             if self.like >= 0:
                 self.take_shape(<cnp.ndarray>r.arrays[self.like])
             result = written = new_result(self.axes, self.extents, NULL if self.ordered else self.steps, self.dtype,
                                           self.bytes)
+        if self.prepare_values != NULL:
+            memcpy(&r.values[self.first_fixed], self.fixed, self.n_fixed * sizeof(int64_t))
+            self.prepare_values(r.values)
         if self.executable is not None:
             for i in range(self.n_sources):
                 source = self.sources[i]
-                if source >= 0:
+                if source >= COPY_OF:
+                    source_copy = cnp.PyArray_GETCONTIGUOUS(<cnp.ndarray>r.arrays[source - COPY_OF])
+                    gathered = [source_copy, gathered]
+                    operands[i] = <char *>cnp.PyArray_DATA(source_copy)
+                elif source >= 0:
                     operands[i] = <char *>cnp.PyArray_DATA(<cnp.ndarray>r.arrays[source])
                 elif source == RESULT:
                     operands[i] = <char *>cnp.PyArray_DATA(written)
@@ -455,9 +507,9 @@ cdef class BoundCall:
                     operands[i] = <char *>r.values
                 else:
                     operands[i] = self.constants[i]
-            if self.prepare_values != NULL:
-                self.prepare_values(r.values)
             self.executable.run(operands, self.brief)
+        if given is not None:
+            cnp.PyArray_CopyInto(given, written)
         if self.wrap is not None and r.receiver == NULL:
             return self.wrap(result, <object>subject)
         return result
@@ -514,12 +566,16 @@ cdef class Key:
     ----------
     places : dict of str to int
         For each argument, the number of the first of its arrays.
+    plain : set of int
+        The arrays that are arguments themselves, but for what is written to. A program must take them all: numbers that
+        were read of one may change.
     """
 
     cdef Reading reading
     cdef uint64_t hash
     cdef object held
     cdef readonly dict places
+    cdef readonly set plain
 
 
 @cython.final
@@ -537,13 +593,14 @@ cdef class Face:
     written : str or None
         The parameter that is written to.
     values : tuple of str
-        Parameters whose value is no part of the key, at most 4.
+        Parameters whose value is no part of the key, at most 6.
     """
 
     cdef vectorcallfunc vectorcall
     cdef readonly object function, op
     cdef object road
-    cdef tuple names, values
+    cdef tuple names
+    cdef readonly tuple values
     cdef object written
     cdef list slots
     cdef Py_ssize_t count
@@ -554,7 +611,7 @@ cdef class Face:
         code = function.__code__
         self.function, self.road, self.op = function, road, op
         self.names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
-        self.written, self.values = written, values
+        self.written, self.values = written, tuple([sys.intern(name) for name in values])
         if len(self.names) > MOST_ARGUMENTS or len(values) > MOST_VALUES:
             raise bad_argument("function", function.__qualname__, f"at most {MOST_ARGUMENTS} parameters, {MOST_VALUES} values")
         self.slots = [None] * FEWEST_SLOTS
@@ -615,10 +672,19 @@ cdef class Face:
                 return bound
             at = (at + 1) & mask
 
+    cdef inline int value_of(self, PyObject *name) noexcept:
+        """Which of the words that each call has of its own a parameter is, or -1. Names are interned."""
+        cdef int i
+        for i in range(<int>PyTuple_GET_SIZE(self.values)):
+            if PyTuple_GET_ITEM(self.values, i) == name:
+                return i
+        return -1
+
     cdef bint read(self, Reading *r, PyObject *const *args, Py_ssize_t n, PyObject *keywords) except -1:
         """Write the words of a call; False where it has no key."""
         cdef Py_ssize_t i, more = 0 if keywords == NULL else PyTuple_GET_SIZE(<object>keywords)
         cdef PyObject *name
+        cdef int value
         if n + more > MOST_ARGUMENTS or n > PyTuple_GET_SIZE(self.names):
             return False
         put(r, n, SETTINGS.num_threads)
@@ -632,8 +698,9 @@ cdef class Face:
                     return False
                 name = r.held[r.n_held - 1]  # interned
             r.first_array[i] = r.n_arrays
-            if self.values and (<object>name) in self.values:
-                if not read_value(r, args[i], &r.values[self.values.index(<object>name)]):
+            value = self.value_of(name)
+            if value >= 0:
+                if not read_value(r, args[i], &r.values[value]):
                     return False
                 continue
             if not read_argument(r, args[i]):
@@ -660,6 +727,7 @@ cdef class Face:
             key = Key.__new__(Key)
             key.held = [<object>r.held[i] for i in range(r.n_held)]
             key.places = {names[i]: r.first_array[i] for i in range(n + more)}
+            key.plain = {i for i in range(r.n_arrays) if r.plain >> i & 1 and i != r.written}
         call = self.function(*positional, **named)
         if known:  # another thread may have changed an array meanwhile
             open_reading(&again)

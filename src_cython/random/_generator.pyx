@@ -6,8 +6,7 @@ from numpy.random cimport BitGenerator
 import numpy as np
 from numpy.random.bit_generator import SeedlessSeedSequence
 
-from poplibs_py.errors import bad_argument, bad_type
-from poplibs_py.poprand._draw import whole
+from poplibs_py.errors import bad_argument, bad_type, whole
 
 cdef extern from *:
     ctypedef unsigned long long pop_polynomial "unsigned __int128"

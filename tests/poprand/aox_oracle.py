@@ -1,4 +1,4 @@
-"""xoroshiro128aox, its jumps and the counter stream in Python's integers, and published and computed vectors.
+"""xoroshiro128aox in Python's integers: published and computed vectors, and the states of a modelled IPU.
 
 The vectors are those of the facts gathered for this project, computed by programs independent of this repository;
 55/14/36 unless said otherwise.
@@ -6,87 +6,16 @@ The vectors are those of the facts gathered for this project, computed by progra
 
 from __future__ import annotations
 
-import numpy as np
+from poplibs_py.poprand.reference import MASK, counter_words, jump, multiply, outputs, power, rotl, splitmix, step
 
-MASK = (1 << 64) - 1
-MODULUS = 1 << 128 | 0x00653CED7F29F88A << 64 | 0x5FD66762F0E1C001
+__all__ = ["MASK", "POWER_OF_TWO_JUMPS", "VECTORS", "counter_words", "ipu_state", "jump", "multiply", "outputs",
+           "power", "prng_seed_write", "rotl", "splitmix", "step"]
+
 POWER_OF_TWO_JUMPS = {
     32: 0x1A5037803D7C09BB << 64 | 0x6D5C8D1A4B1A701E,
     64: 0xD86B048B86AA9922 << 64 | 0xBEAC0467EBA5FACB,
     96: 0xF2DEAC28BEF3BB07 << 64 | 0x18F7C399CCEBDA8D,
 }
-
-
-def rotl(x: int, k: int) -> int:
-    return (x << k | x >> (64 - k)) & MASK
-
-
-def step(s0: int, s1: int, a: int = 55, b: int = 14, c: int = 36) -> tuple[int, int, int]:
-    """Output, and the next state."""
-    sx, sa = s0 ^ s1, s0 & s1
-    return sx ^ (rotl(sa, 1) | rotl(sa, 2)), rotl(s0, a) ^ sx ^ (sx << b & MASK), rotl(sx, c)
-
-
-def outputs(state: tuple[int, int], n: int, *constants: int) -> tuple[list[int], tuple[int, int]]:
-    s0, s1 = state
-    words = []
-    for _ in range(n):
-        word, s0, s1 = step(s0, s1, *constants)
-        words.append(word)
-    return words, (s0, s1)
-
-
-def multiply(a: int, b: int) -> int:
-    product = 0
-    while b:
-        if b & 1:
-            product ^= a
-        a <<= 1
-        if a >> 128:
-            a ^= MODULUS
-        b >>= 1
-    return product
-
-
-def power(n: int) -> int:
-    """x^n modulo the characteristic polynomial."""
-    result, square = 1, 2
-    while n:
-        if n & 1:
-            result = multiply(result, square)
-        square = multiply(square, square)
-        n >>= 1
-    return result
-
-
-def jump(state: tuple[int, int], n: int) -> tuple[int, int]:
-    polynomial, (s0, s1), t0, t1 = power(n), state, 0, 0
-    while polynomial:
-        if polynomial & 1:
-            t0, t1 = t0 ^ s0, t1 ^ s1
-        _, s0, s1 = step(s0, s1)
-        polynomial >>= 1
-    return t0, t1
-
-
-def splitmix(seed: int, n: int) -> list[int]:
-    words = []
-    for _ in range(n):
-        seed = seed + 0x9E3779B97F4A7C15 & MASK
-        z = (seed ^ seed >> 30) * 0xBF58476D1CE4E5B9 & MASK
-        z = (z ^ z >> 27) * 0x94D049BB133111EB & MASK
-        words.append(z ^ z >> 31)
-    return words
-
-
-def counter_words(seed: int, first_row: int, rows: int, modifier: int = 0, substream: int = 0) -> np.ndarray:
-    """64-bit words [rows, 16 lanes] of the counter stream."""
-    start = tuple(splitmix(seed, 2))
-    lanes = []
-    for lane in range(16):
-        state = jump(start, (modifier << 96) + (substream << 80) + (lane << 64) + first_row)
-        lanes.append(outputs(state, rows)[0])
-    return np.array(lanes, np.uint64).T
 
 
 def ipu_state(seed: int, modifier: int, tile: int, worker: int, discarded: int = 15) -> tuple[int, int]:

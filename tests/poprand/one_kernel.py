@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from poplibs_py.kernels.registry import Kernel
-from poplibs_py.poprand._draw import Draw
+from poplibs_py.poprand.law import Law, Place
+from poplibs_py.program import value_words
 
 Array = np.ndarray[Any, Any]
 
@@ -15,4 +16,8 @@ Array = np.ndarray[Any, Any]
 def run(kernel: Kernel, where: tuple[int, int, int], numbers: dict[str, float], out: Array,
         source: Array | None = None, threads: int = 1) -> Array:
     """Fill `out` with one kernel, whatever its level, from (seed, modifier, logical index of the first element)."""
-    return Draw(kernel, out.dtype, **numbers).fill(None, out, *where, source, threads)
+    law, place = Law(kernel, out.dtype, tuple(numbers.items())), Place.of(*where)
+    if out.size:
+        words = value_words(place.ready, law.words(out.size, place))
+        law.program(out.size, threads)(*([] if source is None else [source]), out, words)
+    return out

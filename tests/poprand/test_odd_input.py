@@ -208,8 +208,11 @@ def test_tensors() -> None:
     for bad in (torch.ones(3, requires_grad=True), torch.ones(3).to_sparse(), torch.ones(3, dtype=torch.float64)):
         with pytest.raises(InvalidTypeError, match="x"):
             poprand.dropout(bad, 0.5, seed=1)
+    filled = torch.zeros(40)
+    assert poprand.dropout(X, 0.5, seed=1, out=filled) is filled
+    assert (filled.numpy() == dropped).all()
     with pytest.raises(InvalidTypeError, match="out"):
-        poprand.uniform(3, seed=1, out=torch.ones(3))
+        poprand.uniform(3, seed=1, out=torch.ones(3, dtype=torch.float64))
 
 
 def test_shaped_dropout_rounds_as_dropout_does() -> None:

@@ -229,12 +229,13 @@ def test_a_face_that_met_too_many_kinds_begins_anew():
 
 def test_values_are_no_part_of_the_key():
     face, calls = _echo()
-    face(1, seed=1)
-    for seed in (2, 2**64 - 1, (3, 4)):
-        assert isinstance(face(1, seed=seed), np.ndarray)
+    for first, others in ((1, (2, 2**64 - 1, np.uint64(2**63))), ((1, 2), ((3, 4), (0, 2**32 - 1)))):
+        assert face(1, seed=first) == "long", "a pair is another kind than a number"
+        for seed in others:
+            assert isinstance(face(1, seed=seed), np.ndarray)
     for seed in (None, -1, 2**64, (2**32, 0), (1, 2, 3), 1.0, True):
         assert face(1, seed=seed) == "long"
-    assert len(calls) == 8
+    assert len(calls) == 9
 
 
 def test_calls_that_change_an_array_while_they_are_described_are_not_kept():

@@ -15,7 +15,7 @@ from poplibs_py.kernels import _records, records
 
 LISTS = Path(__file__).parents[2] / "src_cython" / "records"
 LISTED = _records.records()
-NESTED = {"pop_format": {"bias"}, "pop_matmul_side": {"decode", "line"}}
+NESTED = {"pop_random_call": {"start", "scale"}, "pop_format": {"bias"}, "pop_matmul_side": {"decode", "line"}}
 
 
 @pytest.mark.parametrize("record", LISTED)

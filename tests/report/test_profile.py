@@ -52,7 +52,7 @@ def test_draws_prepared_operands_and_compiled_products_are_collected():
         poplibs_py.poprand.normal((2, 3), seed=1)
     np.testing.assert_array_equal(made, A @ B)
     assert [run.op for run in report.runs] == ["poplin.prepare", "popsparse.static.prepare_dense", "poplin.matmul",
-                                               "poprand"]
+                                               "poprand.normal"]
     assert "poprand normal (2, 3) float32" in report.summary()
 
 

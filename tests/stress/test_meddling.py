@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from poplibs_py import poplin, popops, poprand
+from poplibs_py import poplin, popops
 from poplibs_py.errors import InvalidArgumentError
 from poplibs_py.testing import assert_same_bits
 
@@ -25,10 +25,6 @@ class Meddler:
         self.numbers, self.deed = numbers, deed
 
     def __array__(self, dtype=None, copy=None):
-        self.deed()
-        return self.numbers
-
-    def __index__(self):
         self.deed()
         return self.numbers
 
@@ -88,16 +84,10 @@ def cases():
     at_random = partial(popops.cast, b, "float16", rounding="stochastic", seed=1)
     yield "cast", patched("popops.cast", "execute", at_random), b.shape, np.float16
     yield "cast again", patched("popops.cast", "_MEMO", partial(popops.cast, b, "float16"), After), b.shape, np.float16
-    yield "uniform", seeded(partial(poprand.uniform, c[0])), *c
-    yield "dropout", seeded(partial(poprand.dropout, np.ones(c[0], np.float32), 0.5)), *c
 
 
 def accumulate(a, b, out):
     return poplin.matmul_acc(out, a, b)
-
-
-def seeded(call):
-    return lambda out, deed: call(out=out, seed=Meddler(5, deed))
 
 
 CASES = [pytest.param(*case[1:], id=case[0]) for case in cases()]

@@ -62,7 +62,7 @@ def matmul_bound(
     out_format = (
         format_of(out_dtype)
         if out_dtype is not None
-        else format_of(out)
+        else _format(out)
         if out is not None
         else (result_format(fa, fb))
     )
@@ -88,7 +88,7 @@ def matmul_acc_bound(
     if beta:
         held = Ball.exact(np.expand_dims(values(c), added))
         ball = ball + (held * float(np.float32(beta))).rounded(FP32)
-    return _without(finished_ball(ball, bias, activation, format_of(c), scale_of(c)), added)
+    return _without(finished_ball(ball, bias, activation, _format(c), scale_of(c)), added)
 
 
 def _without(ball: Ball, axes: tuple[int, ...]) -> Ball:

@@ -14,9 +14,9 @@ from ...immutable import Immutable
 from ...ops import Operand, host_target
 from ...planner import Memory
 from ...program import key_by_parts, result_array
+from ..items import FORMAT_NUMBERS
 from ..matrix import OPERATORS, BlockSparseMatrix
 from ..operands import DenseLayout, SparseOperand, check_matrix, sparse_operand
-from ..products.items import FORMAT_NUMBERS
 from .lower import prepare_program
 from .params import SpmmParams
 from .plan import SparsePlan, plan_spmm

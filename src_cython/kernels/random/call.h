@@ -1,4 +1,4 @@
-/* What a call for random numbers gives to every share of it. */
+/* What the kernels of the random family read: of the program, and of the call. */
 #ifndef POP_RANDOM_CALL_H
 #define POP_RANDOM_CALL_H
 #include <stdint.h>

@@ -1,14 +1,23 @@
 /* The random family's kernels: vertices that fill a share of an array from the counter stream.
  *
- * A vertex reads the call (pop_random_call) from the operand after the arrays and fills its share: operands are
- * `out, call` or, for dropout, `in, out, call`. Shares are whole rows of the stream, so threads never split a row. Rows
- * go by chunks: straight to memory, or through a buffer in L1 where a row sticks out of the array at either end and
- * where results are streamed past the caches. Every level gives the same bits. */
+ * A vertex finds its share and the distribution's numbers in its item, the place (pop_random_place) in the operand after
+ * the arrays: operands are `out, place` or, for dropout, `in, out, place`. Shares are whole rows of the stream, so threads
+ * never split a row. Rows go by chunks: straight to memory, or through a buffer in L1 where a row sticks out of the array
+ * at either end and where results are streamed past the caches. Every level gives the same bits. */
 #ifndef POP_RANDOM_RANDOM_H
 #define POP_RANDOM_RANDOM_H
 #include "kernels/random/distributions.h"
 #include "kernels/stream.h"
 #include "program/program.h"
+
+POP_INLINE pop_random_call pop_random_call_at(const pop_random_item *item, const pop_random_place *place)
+{
+    pop_random_call call = item->law;
+    memcpy(call.start, place->start, sizeof call.start);
+    call.first = place->first;
+    call.count = place->count;
+    return call;
+}
 
 typedef struct pop_random_span { /* rows of the stream, and the elements before the first of them */
     int64_t begin, end;
@@ -50,7 +59,7 @@ POP_INLINE pop_random_chunk pop_random_next(const pop_random_call *c, int64_t ro
     static void NAME(const void *item, const pop_tile *tile)                                                           \
     {                                                                                                                  \
         enum { per_row = (PER_ROW), in_bytes = (IN_BYTES), out_bytes = (OUT_BYTES), has_in = in_bytes != 0 };          \
-        const pop_random_call call = *(const pop_random_call *)tile->operands[has_in + 1], *c = &call;                 \
+        const pop_random_call call = pop_random_call_at(item, (const void *)tile->operands[has_in + 1]), *c = &call;   \
         const char *in = has_in ? tile->operands[0] : NULL;                                                            \
         char *out = tile->operands[has_in];                                                                            \
         const pop_random_span span = pop_random_rows(c, (const pop_random_item *)item, per_row);                       \
@@ -82,6 +91,18 @@ POP_INLINE pop_random_chunk pop_random_next(const pop_random_call *c, int64_t ro
 
 POP_RANDOM_KERNEL(pop_random_bits, 128, 0, 1, pop_r_row_bits(lanes, c, from, to))
 POP_RANDOM_KERNEL(pop_random_integer, 16, 0, 4, pop_r_row_integer(lanes, c, (uint64_t)row, to))
+/* Float32 numbers, cut off to integers where they lie. */
+POP_INLINE void pop_random_cut(char *row)
+{
+    float x[POP_AOX_ROW_WORDS];
+    int32_t cut[POP_AOX_ROW_WORDS];
+    memcpy(x, row, sizeof x);
+    for (int j = 0; j < POP_AOX_ROW_WORDS; j++) cut[j] = (int32_t)x[j];
+    memcpy(row, cut, sizeof cut);
+}
+
+POP_RANDOM_KERNEL(pop_random_log_uniform_i32, 32, 0, 4,
+                  (pop_r_row(pop_r_log_uniform, &POP_F32, lanes, c, to), pop_random_cut(to)))
 POP_RANDOM_KERNEL(pop_random_unit_f16, 64, 0, 2, pop_r_row_unit16(1, lanes, to))
 POP_RANDOM_KERNEL(pop_random_unit_bf16, 64, 0, 2, pop_r_row_unit16(0, lanes, to))
 POP_RANDOM_KERNEL(pop_random_bernoulli4, 32, 0, 4, pop_r_row_bernoulli(4, lanes, c, to))
@@ -124,6 +145,7 @@ POP_FORMATS(POP_RANDOM_FORMAT)
 static const pop_kernel POP_RANDOM_KERNELS[] = {
     POP_RANDOM_ROW("bits", "bytes", pop_random_bits, 128)
     POP_RANDOM_ROW("uniform", "int32", pop_random_integer, 16)
+    POP_RANDOM_ROW("log_uniform", "int32", pop_random_log_uniform_i32, 32)
     POP_RANDOM_ROW("unit", "float16", pop_random_unit_f16, 64)
     POP_RANDOM_ROW("unit", "bfloat16", pop_random_unit_bf16, 64)
     POP_RANDOM_ROW("bernoulli", "4 bytes", pop_random_bernoulli4, 32)
