@@ -53,14 +53,14 @@ def bench_pass(task, fmt, block, density, measure, benchmark):
     if task == "grad_w":
         out = np.empty(w.blocks.shape, np.float32)
         got = static.sparse_grad_w(w, x, x, out=out).reshape(-1, block, block)
-        ball = sparse_grad_w_bound(w, x, x)
+        ball = sparse_grad_w_bound(w, x, x, out_dtype="float32")
         stored = BlockSparseMatrix(w.pattern, np.ones_like(got)).to_dense() != 0
         assert np.all(ball.contains(np.where(stored, BlockSparseMatrix(w.pattern, got).to_dense(), ball.centre[0]))[0])
         call = lambda: static.sparse_grad_w(w, x, x, out=out)  # noqa: E731
     else:
         out = np.empty((SIZE, COLUMNS), np.float32)
         got = static.sparse_dense_matmul(op, x, out=out)
-        assert np.all(sparse_dense_matmul_bound(op, x).contains(got))
+        assert np.all(sparse_dense_matmul_bound(op, x, out_dtype="float32").contains(got))
         call = lambda: static.sparse_dense_matmul(op, x, out=out)  # noqa: E731
     measure(call, flops=2.0 * w.nnz * COLUMNS, format_name=fmt.name, task=task, block=block, density=density)
 

@@ -87,16 +87,16 @@ def _products(fmt: Format) -> list[str]:
     ]
 
 
-def _why(fmt: Format, domain: str, kernel: Kernel) -> str:
-    """Why numbers of a format are multiplied as those of `domain`, in a few words."""
+def _why(fmt: Format, compute_format: str, kernel: Kernel) -> str:
+    """Why numbers of a format are multiplied as those of a compute format, in a few words."""
     tiles = " on tiles" if kernel.level.startswith("amx") else ""
-    if domain == "float32":
+    if compute_format == "float32":
         if fmt == FP32:
             return "fused multiply-adds"
         return "widened to FP32" + (", exactly" if fmt == FP16 else ": no BF16 units at this level")
     if fmt == FP16:
         return f"as two BF16 each{tiles}"
-    decoded = "" if fmt.name == domain else "decoded to BF16, "
+    decoded = "" if fmt.name == compute_format else "decoded to BF16, "
     return f"{decoded}exact products{tiles}"
 
 

@@ -39,6 +39,7 @@ Array = np.ndarray[Any, Any]
 OPERATORS: dict[str, Callable[..., Any]] = {}
 """What the operators call: the products put themselves here, of which this module knows nothing."""
 
+
 class BlockSparseMatrix(Immutable):
     """A matrix that is zero outside some of its blocks, or a group of such matrices.
 
@@ -559,10 +560,9 @@ class BlockSparseMatrix(Immutable):
         return _rebuild, (self.pattern, self._blocks, self.format, self.scale, self.is_transposed)
 
     def __repr__(self) -> str:
-        scale = "" if isinstance(self.scale, int) and not self.scale else (
-            f", scale={self.scale}" if isinstance(self.scale, int) else ", scale=per block")
+        scale = self.scale if isinstance(self.scale, int) else "per block"
         return (f"BlockSparseMatrix(shape={self.shape}, block_shape={self.block_shape}, n_blocks={self.n_blocks}, "
-                f"density={self.density:.4g}, format={self.format.name}{scale}"
+                f"density={self.density:.4g}, format={self.format.name}" + f", scale={scale}" * bool(scale)
                 + f", groups={self.groups}" * (self.groups > 1) + ", transposed" * self.is_transposed + ")")
 
     def _codes(self) -> Array:

@@ -13,10 +13,10 @@ from ..formats import BF16, FORMATS, FP32, Format, QuarterArray, format_of
 from ..ops import Operand, Receiver, operand, receive, result_format
 from ..popops import cast
 from ..program import temporary
+from .items import ACTIVATIONS, FORMAT_NUMBERS
 from .matrix import BlockSparseMatrix
 from .parts import BLOCKS, COLUMN_INDICES, ROW_OFFSETS, SCALES
 from .pattern import BlockPattern
-from .products.items import ACTIVATIONS, FORMAT_NUMBERS
 
 __all__ = ["DenseLayout", "SparseOperand", "check_activation", "check_matrix", "check_rows", "dense_operand",
            "format_in", "layout_of", "product_format", "receive_result", "sparse_operand", "swapped_axes"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -213,7 +213,9 @@ def _result(like: _Stored, default: Format, out_dtype: object, scale: int | None
     blocks = found._parts[1 + BLOCKS]
     if not blocks.flags.writeable:
         raise bad_argument("out", "read-only blocks", "a matrix whose blocks may be written to")
-    receiver = Receiver(blocks, found.format, given=out, place=("out", BLOCKS))
+    # Calls are found again by which matrices share a pattern, not by what is in it.
+    place = ("out", BLOCKS) if found.pattern is like.w.pattern else None
+    receiver = Receiver(blocks, found.format, given=out, place=place)
     for operand in operands:
         read = operand.w._parts[1 + BLOCKS]
         same = read.ctypes.data == blocks.ctypes.data and read.dtype == blocks.dtype
@@ -247,7 +249,8 @@ def _wrapping(like: BlockSparseMatrix, fmt: Format, scale: int) -> Callable[[Arr
 
 def _request(task: _Task, result: _Result, first: _Stored, *more: _Stored) -> Request:
     program = _program(task) if first.w.n_blocks else None
-    values = [stored.part(BLOCKS) for stored in (first, *more)]
+    values = [stored.part(BLOCKS) if stored.w.pattern is first.w.pattern else replace(stored.part(BLOCKS), place=None)
+              for stored in (first, *more)]
     operands: list[Operand | int] = [first.part(ROW_OFFSETS), first.part(COLUMN_INDICES), *values, RESULT]
     like = values[0] if result.receiver.given is None else None
 

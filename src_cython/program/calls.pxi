@@ -340,6 +340,16 @@ cdef bint read_overlaps(Reading *r) noexcept:
     return put(r, SAME, same)
 
 
+cdef bint read_shared(Reading *r) noexcept:
+    """Write which arrays are one and the same object, such as those of a pattern that several matrices have."""
+    cdef int i, k
+    for i in range(r.n_arrays):
+        for k in range(i + 1, r.n_arrays):
+            if r.arrays[i] == r.arrays[k] and not put(r, SAME, i << 8 | k):
+                return False
+    return True
+
+
 def value_words(size_t ready, tuple values):
     """Return the block of words that a call has of its own, made ready by a function as `BoundCall` has it, or 0."""
     words = np.zeros(MOST_VALUES, np.int64)
@@ -697,7 +707,9 @@ cdef class Face:
                 return False
             if name == <PyObject *>self.written and r.n_arrays > r.first_array[i]:
                 r.receiver, r.written = args[i], r.first_array[i] + BY_PARTS.get(type(<object>args[i]), 0)
-        return r.receiver == NULL or (cnp.PyArray_ISWRITEABLE(<cnp.ndarray>r.arrays[r.written]) and read_overlaps(r))
+        if r.receiver != NULL and not (cnp.PyArray_ISWRITEABLE(<cnp.ndarray>r.arrays[r.written]) and read_overlaps(r)):
+            return False
+        return read_shared(r)
 
     cdef object first_call(self, Reading *r, bint known, PyObject *const *args, Py_ssize_t n, PyObject *keywords):
         """The long way: describe the call, and have it done and kept."""

@@ -197,7 +197,7 @@ def test_auto_scale_for_each_block(dense: Any, block_shape: Any, format: Any, se
     assert w.T.astype(format, "auto_per_block") == made.T
     assert w.astype("float16", "auto_per_block").scale == 0
     x = rng.standard_normal((w.groups, w.shape[1], 3)[w.groups == 1:]).astype(np.float32)
-    testing.check("sparse_dense_matmul", made, x)
+    testing.check("static.sparse_dense_matmul", made, x)
 
 
 GOOD: dict[str, Any] = {"shape": (5, 6), "row_offsets": [0, 1, 3, 3], "column_indices": [2, 0, 1]}

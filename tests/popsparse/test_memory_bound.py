@@ -214,13 +214,13 @@ def test_what_is_no_bound_is_refused(how, error, name):
             call()
 
 
-@pytest.mark.parametrize("op", ["sparse_dense_matmul", "dynamic_sparse_dense_matmul", "dense_sparse_matmul",
-                                "fully_connected_fwd", "fully_connected_grad_a", "sparse_grad_w",
-                                "fully_connected_sparse_grad_w"])
+@pytest.mark.parametrize("op", ["static.sparse_dense_matmul", "dynamic.sparse_dense_matmul",
+                                "static.dense_sparse_matmul", "fully_connected_fwd", "fully_connected_grad_a",
+                                "sparse_grad_w", "fully_connected_sparse_grad_w"])
 def test_a_check_takes_the_bound_of_the_call(op):
     w = BlockSparseMatrix.from_dense(np.eye(8, dtype=np.float16), 4)
     x = np.ones((8, 8), np.float16)
-    operands = {"dense_sparse_matmul": (x, w)}.get(op, (w, x, x) if op.endswith("grad_w") else (w, x))
+    operands = {"static.dense_sparse_matmul": (x, w)}.get(op, (w, x, x) if op.endswith("grad_w") else (w, x))
     testing.check(op, *operands, available_memory_proportion=0.5, strict_memory=True)
     assert testing.exact(op, *operands, available_memory_proportion=0.5).shape
     with pytest.raises(InvalidArgumentError, match="available_memory_share"):

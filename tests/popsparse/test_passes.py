@@ -112,15 +112,15 @@ def test_capacity_grows_with_a_warning_and_only_then(name):
         made = exact_sparse_operands(random_pattern(64, 64, 8, density), 10, name, FP32, seed=3)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            check_exact("dynamic_sparse_dense_matmul", made.a, made.b, capacity=capacity)
+            check_exact("dynamic.sparse_dense_matmul", made.a, made.b, capacity=capacity)
     made = exact_sparse_operands(random_pattern(64, 64, 8, 1), 10, name, FP32, seed=3)
     with pytest.warns(CapacityWarning, match="64 blocks"):
-        check_exact("dynamic_sparse_dense_matmul", made.a, made.b, capacity=capacity)
+        check_exact("dynamic.sparse_dense_matmul", made.a, made.b, capacity=capacity)
     assert capacity.blocks == 64
     small, (y, x) = dynamic.Capacity(30), gradients((64, 64), 10, (name, name), 3)
     with pytest.warns(CapacityWarning, match="64 blocks"):
         check_exact("fully_connected_sparse_grad_w", made.a, y.T, x.T, capacity=small)
-    check_exact("dynamic_dense_sparse_matmul", made.b.T, made.a.T, capacity=small)
+    check_exact("dynamic.dense_sparse_matmul", made.b.T, made.a.T, capacity=small)
     assert small.blocks == 64
 
 

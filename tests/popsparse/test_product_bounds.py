@@ -31,7 +31,7 @@ def test_random_bits_stay_within_the_bound(fmt, block_shape, columns, density, o
     w = BlockSparseMatrix.from_mask(mask, block_shape, shape=(30, 40), format=fmt)
     values = BlockSparseMatrix.from_dense(random_values(rng, (30, 40), fmt), block_shape, mask=mask, format=fmt)
     x, bias = random_values(rng, (40, columns), fmt), rng.standard_normal(30).astype(np.float32)
-    testing.check("sparse_dense_matmul", values, x, bias=bias, activation=activation, out_dtype=out)
+    testing.check("static.sparse_dense_matmul", values, x, bias=bias, activation=activation, out_dtype=out)
     testing.check("sparse_grad_w", w, random_values(rng, (30, columns), fmt), x)
 
 
@@ -82,6 +82,6 @@ def test_real_matrices_in_all_passes(fmt, shared_data):
     for path in paths:
         w = BlockSparseMatrix.load(path, format=fmt)
         dy, x = (rng.standard_normal((n, 33)).astype(fmt.dtype) for n in w.shape)
-        testing.check("sparse_dense_matmul", w, x)
+        testing.check("static.sparse_dense_matmul", w, x)
         testing.check("fully_connected_grad_a", w, dy.T)
         testing.check("sparse_grad_w", w, dy, x)

@@ -30,10 +30,10 @@ def test_every_pair_of_formats(w_name, x_name, pattern, columns, transposed, ord
     made = testing.exact_sparse_operands(pattern, columns, w_name, x_name, transposed=transposed, scale=exponents,
                                          seed=seed)
     x = np.asarray(made.b, order=order)
-    testing.check_exact("sparse_dense_matmul", made.a, x)
+    testing.check_exact("static.sparse_dense_matmul", made.a, x)
     testing.check_exact("sparse_dense_matmul_prepared", made.a, x)
     left = np.asarray(made.b.swapaxes(-1, -2), order=order)
-    testing.check_exact("dense_sparse_matmul", left, made.a.T)
+    testing.check_exact("static.dense_sparse_matmul", left, made.a.T)
     testing.check_exact("dense_sparse_matmul_prepared", left, made.a.T)
     ready, other = static.prepare(made.a, x_dtype=x_name), static.prepare(made.a.T, side="right", x_dtype=x_name)
     want = static.sparse_dense_matmul(made.a, x)
@@ -51,9 +51,9 @@ def test_bias_activation_and_output_formats(name, swapped):
         x, bias = (np.float32(v * (unit / made.quantum)) for v in (made.b, made.addend((45,), FP32)))
         how = {"bias": bias, "activation": "relu", "out_dtype": name}
         if swapped:
-            got = testing.check_exact("dense_sparse_matmul", x.T, made.a.T, **how)
+            got = testing.check_exact("static.dense_sparse_matmul", x.T, made.a.T, **how)
         else:
-            got = testing.check_exact("sparse_dense_matmul", made.a, x, **how)
+            got = testing.check_exact("static.sparse_dense_matmul", made.a, x, **how)
         assert got.dtype == format_of(name).dtype
 
 

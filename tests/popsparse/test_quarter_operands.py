@@ -101,8 +101,8 @@ def test_vectors_strides_and_compiled_products_at_a_scale():
 def test_results_at_a_scale_keep_to_their_bound(fmt, scale):
     w = random_matrix(random_pattern(24, 40, (4, 8), 0.4, 1), format="float16", seed=2)
     x = np.ldexp(testing.random_operand((40, 20), "float16", 3).astype(np.float32), scale)
-    testing.check("sparse_dense_matmul", w, x, out=empty((24, 20), fmt, scale))
-    testing.check("dense_sparse_matmul", x[:24].T, w, out=empty((20, 40), fmt, scale), activation="gelu")
+    testing.check("static.sparse_dense_matmul", w, x, out=empty((24, 20), fmt, scale))
+    testing.check("static.dense_sparse_matmul", x[:24].T, w, out=empty((20, 40), fmt, scale), activation="gelu")
     testing.check("sparse_grad_w", w, x[:24], x, out=empty(w.blocks.shape, fmt, scale))
     testing.check("matmul", x.T, x, out=empty((20, 20), fmt, scale))
 
@@ -120,7 +120,7 @@ def test_scales_that_kernels_do_not_know(x, name):
     w = random_matrix(random_pattern(24, 40, (4, 8), 0.4, 1), format=name, seed=2)
     given_x = x(np.random.default_rng(0).integers(-4, 5, (40, 6)).astype(np.float32))
     values = given_x.to_array()
-    testing.check("sparse_dense_matmul", w, given_x)
+    testing.check("static.sparse_dense_matmul", w, given_x)
     assert_same_bits(static.sparse_dense_matmul(w, static.prepare_dense(given_x, name)), w @ given_x)
     dy = np.ones((24, 6), np.float32)
     assert_same_bits(static.sparse_grad_w(w, dy, given_x), static.sparse_grad_w(w, dy, values))

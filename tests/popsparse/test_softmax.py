@@ -15,6 +15,7 @@ from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
 from poplibs_py.formats import E4M3, F143, F152, FORMATS, FP32
 from poplibs_py.kernels import kernels
 from poplibs_py.popsparse import (
+    BlockPattern,
     BlockSparseMatrix,
     bs_softmax,
     bs_softmax_bound,
@@ -305,3 +306,25 @@ def test_a_matrix_without_blocks() -> None:
 def test_a_mask_that_is_no_string_is_refused(mask):
     with pytest.raises(InvalidArgumentError, match=r"^mask: "):
         bs_softmax(BlockSparseMatrix.from_dense(np.eye(4, dtype=np.float32), 2), mask=mask)
+
+
+def test_a_repeated_call_still_asks_for_one_pattern():
+    """Of one kind are matrices of other patterns too, with as many blocks in each row."""
+
+    def made(columns):
+        mask = np.zeros((4, 6), bool)
+        mask[np.arange(4), columns] = True
+        return BlockSparseMatrix.from_mask(mask, 2)
+
+    x, other = made([0, 1, 2, 3]), made([5, 4, 3, 2])
+    twin = BlockSparseMatrix(BlockPattern(*x.pattern.__reduce__()[1]), x.blocks.copy())
+    for _ in range(3):
+        y = bs_softmax(x)
+        bs_softmax_grad(y, x)
+        bs_softmax_grad(y, twin)
+        bs_softmax(x, out=BlockSparseMatrix(x.pattern, x.blocks.copy()))
+        bs_softmax(x, out=twin)
+        with pytest.raises(InvalidArgumentError, match=r"^grad: got "):
+            bs_softmax_grad(y, other)
+        with pytest.raises(InvalidArgumentError, match=r"^out: got "):
+            bs_softmax(x, out=other)

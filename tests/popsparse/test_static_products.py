@@ -23,8 +23,8 @@ BLOCKS = [(1, 1), (4, 4), (8, 8), (16, 16), (32, 32), (3, 5), (1, 4), (8, 1), (7
 def test_exact_data_gives_the_reference_bit_for_bit(block_shape, data, columns, transposed, seed):
     pattern = data.draw(block_patterns([block_shape], most=70, groups=3))
     made = exact_sparse_operands(pattern, columns, "float32", transposed=transposed, seed=seed)
-    check_exact("sparse_dense_matmul", made.a, made.b)
-    check_exact("dense_sparse_matmul", made.b.swapaxes(-1, -2), made.a.T)
+    check_exact("static.sparse_dense_matmul", made.a, made.b)
+    check_exact("static.dense_sparse_matmul", made.b.swapaxes(-1, -2), made.a.T)
 
 
 @given(x_step=st.sampled_from([(1, 1), (2, 1), (1, 3), (-1, 1), (1, -2)]), order=st.sampled_from("CF"),
@@ -36,7 +36,7 @@ def test_any_strides_and_out_untouched_around(x_step, order, y_step, seed):
     x[...] = made.b
     room = np.full((37 * abs(y_step[0]) + 2, 45 * abs(y_step[1]) + 2), 1e9, np.float32)
     out = room[1:-1, 1:-1][::y_step[0], ::y_step[1]]
-    assert check_exact("sparse_dense_matmul", made.a, x, out=out) is out
+    assert check_exact("static.sparse_dense_matmul", made.a, x, out=out) is out
     out[...] = 1e9
     assert np.all(room == 1e9)
 
@@ -46,7 +46,7 @@ def test_values_written_in_place_are_seen():
     before = made.a @ made.b
     made.a.blocks[...] *= 2
     assert_same_bits(made.a @ made.b, 2 * before)
-    check_exact("sparse_dense_matmul", made.a, made.b)
+    check_exact("static.sparse_dense_matmul", made.a, made.b)
 
 
 @pytest.mark.parametrize(("named", "call"), [
@@ -71,15 +71,15 @@ def test_wide_rows_read_often_go_through_panels(columns, block_shape, threads, o
     for transposed in (False, True):
         made = exact_sparse_operands(pattern, columns, "float32", transposed=transposed, seed=columns)
         with on_threads(threads):
-            check_exact("sparse_dense_matmul", made.a, made.b)
+            check_exact("static.sparse_dense_matmul", made.a, made.b)
 
 
 @pytest.mark.parametrize("formats", [("float32", "float32"), ("bfloat16", "f143"), ("float16", "float16")])
 def test_vectors(formats: tuple[str, str]) -> None:
     w = random_matrix(random_pattern(24, 40, (4, 8), 0.4, 1), format=formats[0], seed=2)
     tall, wide = testing.random_operand((40,), formats[1], 3), testing.random_operand((24,), formats[1], 4)
-    testing.check("sparse_dense_matmul", w, tall, bias=np.arange(24, dtype=np.float32), activation="relu")
-    testing.check("dense_sparse_matmul", wide, w)
+    testing.check("static.sparse_dense_matmul", w, tall, bias=np.arange(24, dtype=np.float32), activation="relu")
+    testing.check("static.dense_sparse_matmul", wide, w)
     assert_same_bits(w @ tall, (w @ tall[:, None])[:, 0])
     assert_same_bits(wide @ w, (wide[None] @ w)[0])
     assert_same_bits(dynamic.sparse_dense_matmul(w, tall), w @ tall)

@@ -22,7 +22,7 @@ def test_products_on_this_cpu_are_collected():
         sparse = w @ B
     np.testing.assert_array_equal(dense, A @ B)
     np.testing.assert_array_equal(sparse, A @ B)
-    assert [run.op for run in report.runs] == ["poplin.matmul", "popsparse.static product"]
+    assert [run.op for run in report.runs] == ["poplin.matmul", "popsparse.static.sparse_dense_matmul"]
     assert all(run.seconds > 0 and "(" in run.kernel for run in report.runs)
     assert report.seconds == sum(run.seconds for run in report.runs)
     assert "poplin.matmul [3, 4] x [4, 2]" in report.summary()
@@ -37,7 +37,7 @@ def test_casts_softmax_and_gradients_are_collected():
         popsparse.bs_softmax_grad(y, w)
         popsparse.static.sparse_grad_w(w, A, B @ B.T)
     assert [run.op for run in report.runs] == ["popops.cast", "popops.cast", "popsparse.bs_softmax",
-                                               "popsparse.bs_softmax_grad", "popsparse.sparse_grad_w"]
+                                               "popsparse.bs_softmax_grad", "popsparse.static.sparse_grad_w"]
     assert all(run.seconds > 0 and "(" in run.kernel for run in report.runs)
     assert "popops.cast (3, 4) float32 to float16" in report.summary()
     assert "sparse_grad_w [3, 4] float32 x [4, 4] float32 at " in report.summary()
@@ -51,9 +51,9 @@ def test_draws_prepared_operands_and_compiled_products_are_collected():
         made = compiled(A, B)
         poplibs_py.poprand.normal((2, 3), seed=1)
     np.testing.assert_array_equal(made, A @ B)
-    assert [run.op for run in report.runs] == ["poplin.prepare", "popsparse.prepare_dense", "poplin.matmul",
-                                             "poprand.normal"]
-    assert "poprand.normal (2, 3) float32" in report.summary()
+    assert [run.op for run in report.runs] == ["poplin.prepare", "popsparse.static.prepare_dense", "poplin.matmul",
+                                               "poprand.normal"]
+    assert "poprand normal (2, 3) float32" in report.summary()
 
 
 def test_a_call_seen_before_is_collected_too_and_none_outside():

@@ -151,7 +151,7 @@ def test_sparse_products_of_arrays_that_change(attack, block, fmt):
         blocks[...] = random_operand(blocks.shape, fmt, 4)
     for kept, before in zip((w.to_dense(np.float64), w.row_offsets, w.column_indices), due, strict=True):
         assert_same_bits(np.asarray(kept, np.float32), np.asarray(before, np.float32))
-    check("sparse_dense_matmul", w, random_operand((5 * block, 120), fmt, 5))
+    check("static.sparse_dense_matmul", w, random_operand((5 * block, 120), fmt, 5))
 
 
 def test_a_pattern_cannot_be_changed_while_it_is_made():

@@ -37,12 +37,12 @@ def exact_operands(op):
     batch = np.concatenate([b, c], 1)
     return {
         "bs_softmax": (single,), "bs_softmax_grad": (single, single), "cast": (a, "f143"),
-        "dense_sparse_matmul": (b, w), "dense_sparse_matmul_prepared": (b, w), "dynamic_dense_sparse_matmul": (b, w),
-        "dynamic_sparse_dense_matmul": (w, b), "fully_connected_fwd": (pair, batch),
+        "static.dense_sparse_matmul": (b, w), "dense_sparse_matmul_prepared": (b, w), "dynamic.dense_sparse_matmul": (b, w),
+        "dynamic.sparse_dense_matmul": (w, b), "fully_connected_fwd": (pair, batch),
         "fully_connected_grad_a": (pair, batch), "fully_connected_sparse_grad_w": (pair, batch, batch[:, ::-1]),
         "matmul": (a, b), "matmul_acc": (c, a, b), "matmul_grouped": (a[None], b[None]),
         "matmul_grouped_acc": (c[None], a[None], b[None]), "matmul_prepared": (a, b), "matmul_prepared_left": (a, b),
-        "sparse_dense_matmul": (w, b), "sparse_dense_matmul_prepared": (w, b), "sparse_grad_w": (w.T, b, c),
+        "static.sparse_dense_matmul": (w, b), "sparse_dense_matmul_prepared": (w, b), "sparse_grad_w": (w.T, b, c),
         **dict.fromkeys(ELEMENTWISE, (a,)),
     }[op]  # fmt: skip
 
@@ -174,14 +174,14 @@ def vector_calls():
         yield from ((op, operands, how) for how in ({}, {"bias": column}, {"bias": one, "activation": "relu"}))
     for op, operands in [
         ("matmul", (y, a)), ("matmul", (y, stack)), ("matmul_acc", (x, y, a)), ("matmul_prepared", (y, a)),
-        ("dense_sparse_matmul", (y, w)), ("sparse_dense_matmul", (w.T, y)),
+        ("static.dense_sparse_matmul", (y, w)), ("static.sparse_dense_matmul", (w.T, y)),
     ]:  # fmt: skip
         yield from ((op, operands, how) for how in ({}, {"bias": x, "activation": "relu"}))
     yield from (("matmul", (x, x), how) for how in ({}, {"bias": one}))
-    yield "sparse_dense_matmul", (w, x), {"bias": y}
-    yield "dynamic_sparse_dense_matmul", (w.T, x), {"transpose_lhs": True}
-    yield "dynamic_sparse_dense_matmul", (w, x), {"transpose_rhs": True}
-    yield "dynamic_dense_sparse_matmul", (x, w), {"transpose_rhs": True}
+    yield "static.sparse_dense_matmul", (w, x), {"bias": y}
+    yield "dynamic.sparse_dense_matmul", (w.T, x), {"transpose_lhs": True}
+    yield "dynamic.sparse_dense_matmul", (w, x), {"transpose_rhs": True}
+    yield "dynamic.dense_sparse_matmul", (x, w), {"transpose_rhs": True}
 
 
 @pytest.mark.parametrize("call", list(vector_calls()), ids=lambda call: f"{call[0]}-{'-'.join(call[2])}")

@@ -11,7 +11,7 @@ from ...formats import format_of
 from ...kernels.registry import select
 from ...log import tell
 from ...program import Executable
-from ..products.items import FORMAT_NUMBERS, PANEL, SAMPLE, infinite_overflow
+from ..items import FORMAT_NUMBERS, PANEL, SAMPLE, infinite_overflow
 from ..spmm.params import itemsize_of
 from .plan import SddmmPlan, row_bytes
 

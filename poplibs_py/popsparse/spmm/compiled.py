@@ -12,6 +12,7 @@ from ...errors import bad_argument, bad_type, flag
 from ...formats import FORMATS, FP32, Format, format_of
 from ...log import tell
 from ...ops import Operand, Request, compiled, host_target
+from ..items import FORMAT_NUMBERS
 from ..matrix import BlockSparseMatrix
 from ..operands import (
     SparseOperand,
@@ -25,7 +26,6 @@ from ..operands import (
 )
 from ..options import memory_of
 from ..pattern import as_extent, room_for
-from ..products.items import FORMAT_NUMBERS
 from .params import contiguous_params
 from .plan import SparsePlan, checked_plan, plan_spmm
 from .request import bias_operand, request_of

@@ -11,7 +11,7 @@ from ...formats import format_of
 from ...kernels.registry import select
 from ...log import tell
 from ...program import Executable
-from ..products.items import ACTIVATIONS, FORMAT_NUMBERS, MULTIPLY, PANEL, READY, infinite_overflow
+from ..items import ACTIVATIONS, FORMAT_NUMBERS, MULTIPLY, PANEL, READY, infinite_overflow
 from .params import BiasLayout, SpmmParams, itemsize_of
 from .plan import SparsePlan, lines
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from ...errors import bad_argument, bad_type, flag, instance
 from ...formats import FORMATS, FP32, Format, format_of
+from ..items import FORMAT_NUMBERS
 from ..operands import DenseLayout, check_activation
 from ..pattern import as_block_shape, as_extent, as_shape
-from ..products.items import FORMAT_NUMBERS
 from ..values import SCALE_LIMITS
 
 __all__ = ["BiasLayout", "SpmmParams", "checked_params", "contiguous_params", "itemsize_of"]

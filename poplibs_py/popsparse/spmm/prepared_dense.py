@@ -98,7 +98,6 @@ class PreparedDense(Constant):
         """The numbers, strip by strip. Read-only."""
         return self._panels.view()
 
-    @property
     def operand(self) -> Operand:
         """What programs read."""
         return Operand(self._panels, None, place=("x", 0))

@@ -14,9 +14,9 @@ from ...immutable import Immutable
 from ...ops import Operand, host_target
 from ...planner import Memory
 from ...program import key_by_parts, result_array
+from ..items import FORMAT_NUMBERS
 from ..matrix import OPERATORS, BlockSparseMatrix
 from ..operands import DenseLayout, SparseOperand, check_matrix, sparse_operand
-from ..products.items import FORMAT_NUMBERS
 from .lower import prepare_program
 from .params import SpmmParams
 from .plan import SparsePlan, plan_spmm
@@ -166,11 +166,11 @@ def prepare(w: BlockSparseMatrix, *, side: str = "left", x_dtype: object = None)
     >>> w = BlockSparseMatrix.from_dense(np.eye(4, dtype=np.float16), 2)
     >>> ready, x = static.prepare(w), np.ones((4, 3), np.float16)
     >>> static.sparse_dense_matmul(ready, x)[0]
-    array([1., 1., 1.], dtype=float32)
+    array([1., 1., 1.], dtype=float16)
     >>> w.blocks[...] *= 5
     >>> ready.refresh()
     >>> static.sparse_dense_matmul(ready, x)[0]
-    array([5., 5., 5.], dtype=float32)
+    array([5., 5., 5.], dtype=float16)
     """
     return PreparedSparse(w, side, x_dtype)
 

@@ -188,7 +188,7 @@ def _prepared(w: SparseOperand, x: PreparedDense, swapped: bool) -> _Dense:
     if x.compute_format == "bfloat16" and compute_format_of(name, "bfloat16") != "bfloat16":
         raise bad_type("x", "operand prepared as bfloat16", f"one prepared for a matrix of {name}")
     shape = (x.groups, depth, x.columns) if x.grouped else (depth, x.columns)
-    return _Dense(x.operand, x.layout, shape, x.format)
+    return _Dense(x.operand(), x.layout, shape, x.format)
 
 
 def _unmet(w: SparseOperand, x: Any, dense: _Dense) -> Exception:

@@ -97,8 +97,8 @@ def sparse_dense_matmul(w: BlockSparseMatrix | PreparedSparse, x: Array | Prepar
     taken as zero. With AMX so are products of FP16 by FP16, as two BF16 numbers each, in blocks whose sides are
     multiples of 16. Otherwise each element of Y is one chain of FP32 fused multiply-adds over the stored elements of
     its row by ascending column, and the bits depend neither on the instruction set nor on the number of threads. Bias,
-    activation and the cast to `out_dtype` follow, each rounded once. ``testing.bound("sparse_dense_matmul", w, x)``
-    gives the error bound. A limit on memory changes no bit.
+    activation and the cast to `out_dtype` follow, each rounded once. ``testing.bound`` gives the
+    error bound. A limit on memory changes no bit.
 
     Examples
     --------

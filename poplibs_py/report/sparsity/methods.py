@@ -125,10 +125,10 @@ class _Operands:
         calls = [partial(_OPS[use][task], w, *right, out=out) for w in weights]
         spelled = METHODS[use if task == "forward" else f"{use}_{task}"]
         touched = weights[0].nbytes + sum(array.nbytes for array in right) + out.nbytes
-        domain, kernel = _kernel(task, self.format.name, weights[0].block_shape)
+        compute, kernel = _kernel(task, self.format.name, weights[0].block_shape)
         return Contestant(
             OURS, spelled, self.type, _in_turn(calls), lambda: self._judged(task, calls), touched,
-            kernel.name, kernel.level, f"{use} pattern, products in {domain}")
+            kernel.name, kernel.level, f"{use} pattern, products in {compute}")
 
     def _judged(self, task: str, calls: Sequence[Callable[[], Array]]) -> tuple[float, float]:
         """The worst verdict on the calls, one with each W."""
@@ -178,10 +178,10 @@ def _dynamic_grad_w(w: BlockSparseMatrix, dy: Array, x: Array, *, out: Array) ->
 
 
 def _kernel(task: str, name: str, block_shape: tuple[int, int]) -> tuple[str, Kernel]:
-    """What the operands of a product of one format meet in, and the kernel that multiplies them."""
+    """The compute format of a product of one format with itself, and the kernel that multiplies."""
     if task == "grad_w":
-        domain = sampled_compute_format(name, name)
-        return domain, select("sparse", "sample", f"{domain},{domain}->any").kernel
+        compute = sampled_compute_format(name, name)
+        return compute, select("sparse", "sample", f"{compute},{compute}->any").kernel
     return compute_format_of(name, name, block_shape), kernel_of(name, name, block_shape)
 
 

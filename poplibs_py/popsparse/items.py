@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...kernels.records import ACTIVATIONS, FORMAT_NUMBERS, dtype_of, infinite_overflow
+from ..kernels.records import ACTIVATIONS, FORMAT_NUMBERS, dtype_of, infinite_overflow
 
 __all__ = ["ACTIVATIONS", "FORMAT_NUMBERS", "MULTIPLY", "PANEL", "READY", "SAMPLE", "infinite_overflow"]
 

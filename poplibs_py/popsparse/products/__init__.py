@@ -1,1 +1,0 @@
-"""What static and dynamic sparse products share: operands, work items and programs."""
