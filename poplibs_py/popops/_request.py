@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..config import settings
-from ..ops import RESULT, VALUES, Operand, Receiver, Request
+from ..ops import RESULT, VALUES, Array, Operand, Receiver, Request
 from ._strided import StridedOperand, StridedParams, lower
 
 __all__ = ["strided_request"]
@@ -27,7 +27,9 @@ def strided_request(op: str | None, x: Operand, receiver: Receiver, overflow: st
     written = receiver.operand
     params = StridedParams(op, x.shape, (_lies(x),), (_lies(written),), rounding, overflow, random_bits)
     program = lower(params, settings.num_threads)
-    exponents = [operand.scales for operand in (x, written) if operand.scales is not None]
+    exponents: list[Operand | Array] = [] if x.scales is None else [x.scales]
+    if written.scales is not None:  # those of a new result are the same in every call
+        exponents.append(written.scales if receiver.given is not None else written.scales.array)
     words = () if seed is None else (seed,)
     operands = (x, RESULT, *exponents, *(VALUES,) * len(words))
     return Request(program.executable, operands, receiver, lambda: (str(params), program.kernel, program), words)

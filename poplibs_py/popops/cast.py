@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -127,6 +128,8 @@ def cast(
     else:
         random_bits = 31
     receiver, wrap = _receiver(x, given, target, scale, block_shape, out)
+    if isinstance(scale, str):  # its scale is of these numbers alone: no other call takes it
+        given = replace(given, place=None)
     request = strided_request(None, given, receiver, overflow, rounding, random_bits, word)
     return request if wrap is None else request.wrapped(wrap)
 
@@ -208,8 +211,7 @@ def _receiver(x: object, given: Operand, target: Format, scale: object, block_sh
     exponents = checked_scale(0 if scale is None else scale, target, given.shape, blocks)
     held = QuarterArray._of_parts(result_array_like(given.array, target.code_dtype), target, exponents, blocks)
     written = operand("out", held)
-    scales = written.scales and Operand(written.scales.array, None, place=None if settled else None)
-    receiver = Receiver(written.array, target, written.scale, scales=scales, block_shape=written.block_shape)
+    receiver = Receiver(written.array, target, written.scale, scales=written.scales, block_shape=written.block_shape)
     return receiver, _wrapping(held) if settled else lambda codes, _: held
 
 

@@ -627,7 +627,15 @@ cdef class Face:
         return f"<op {self.function.__module__}.{self.function.__qualname__}>"
 
     def __reduce__(self):
+        if hasattr(self, "what"):
+            raise bad_type("pickle", "a Face, made for this machine", "its plan, to compile again")
         return self.function.__qualname__  # found again by its name, as functions are
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
 
     def __get__(self, instance, owner):
         return self

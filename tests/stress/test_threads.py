@@ -12,8 +12,9 @@ from cases import CASES, matrix
 
 from poplibs_py import poplin, popops, poprand, popsparse
 from poplibs_py.formats import FORMATS
-from poplibs_py.poplin.matmul.lower import program_of
+from poplibs_py.poplin.matmul.lower import lowered
 from poplibs_py.popsparse import dynamic, static
+from poplibs_py.program import forget_calls
 from poplibs_py.testing import random_operand
 
 pytestmark = pytest.mark.filterwarnings("ignore::poplibs_py.errors.CapacityWarning")
@@ -242,7 +243,8 @@ def test_a_call_outlives_the_cache_of_its_program():
     due = call(50)
 
     def work():
-        program_of.cache_clear()
+        lowered.cache_clear()
+        forget_calls()
         gc.collect()
         # Whatever was freed is taken again and overwritten.
         kept = [np.full(size, 0xFF, np.uint8) for size in range(64, 4096, 8) for _ in range(3)]

@@ -19,9 +19,13 @@ from poplibs_py.errors import InvalidArgumentError
 from poplibs_py.formats import F143, Format, QuarterArray
 from poplibs_py.formats.bounds import matmul_ball
 from poplibs_py.popsparse import BlockSparseMatrix
-from poplibs_py.testing import OPS, Op, check, strategies, values_of
+from poplibs_py.ops import Op, catalogue
+from poplibs_py.testing import check, strategies, values_of
+from poplibs_py.testing.ops import PREPARED
 from poplibs_py.testing.calls import calls
 from poplibs_py.testing.replay import Snapshot, decode_call, encode_call
+
+OPS = [*catalogue, *PREPARED]
 
 
 @given(st.data(), strategies.formats(), strategies.layouts(broadcast=True))
@@ -73,8 +77,9 @@ def bound(a, b):
 @pytest.mark.parametrize("k", [3, 400])
 def test_the_printed_line_makes_the_same_failure_again(monkeypatch, tmp_path, k):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setitem(OPS, "wrong", Op("wrong_op:wrong_matmul", "wrong_op:reference", "wrong_op:bound"))
-    monkeypatch.setattr("poplibs_py.testing.ops._function", lambda path: globals()[path.split(":")[1]])
+    monkeypatch.setitem(PREPARED, "wrong", Op("wrong_op.wrong_matmul", "", "wrong_op:reference", "wrong_op:bound", ""))
+    for module in ("testing.ops", "ops.record"):
+        monkeypatch.setattr(f"poplibs_py.{module}.located", lambda path: globals()[path.split(":")[1]])
     a, b = np.random.default_rng(1).standard_normal((2, k, k)).astype(np.float32)
     with pytest.raises(AssertionError, match="1 of") as caught:
         check("wrong", a, b.T)
