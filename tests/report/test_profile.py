@@ -53,7 +53,7 @@ def test_draws_prepared_operands_and_compiled_products_are_collected():
     np.testing.assert_array_equal(made, A @ B)
     assert [run.op for run in report.runs] == ["poplin.prepare", "popsparse.static.prepare_dense", "poplin.matmul",
                                                "poprand.normal"]
-    assert "poprand normal (2, 3) float32" in report.summary()
+    assert "poprand.normal (2, 3) float32" in report.summary()
 
 
 def test_a_call_seen_before_is_collected_too_and_none_outside():

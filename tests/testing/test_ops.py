@@ -45,9 +45,10 @@ def exact_operands(op):
     batch = np.concatenate([b, c], 1)
     made = {
         "bs_softmax": (single,), "bs_softmax_grad": (single, single), "cast": (a, "f143"),
-        "static.dense_sparse_matmul": (b, w), "dense_sparse_matmul_prepared": (b, w), "dynamic.dense_sparse_matmul": (b, w),
-        "dynamic.sparse_dense_matmul": (w, b), "fully_connected_fwd": (pair, batch),
-        "fully_connected_grad_a": (pair, batch), "fully_connected_sparse_grad_w": (pair, batch, batch[:, ::-1]),
+        "static.dense_sparse_matmul": (b, w), "dense_sparse_matmul_prepared": (b, w),
+        "dynamic.dense_sparse_matmul": (b, w), "dynamic.sparse_dense_matmul": (w, b),
+        "fully_connected_fwd": (pair, batch), "fully_connected_grad_a": (pair, batch),
+        "fully_connected_sparse_grad_w": (pair, batch, batch[:, ::-1]),
         "matmul": (a, b), "matmul_acc": (c, a, b), "matmul_grouped": (a[None], b[None]),
         "matmul_grouped_acc": (c[None], a[None], b[None]), "matmul_prepared": (a, b), "matmul_prepared_left": (a, b),
         "static.sparse_dense_matmul": (w, b), "sparse_dense_matmul_prepared": (w, b), "sparse_grad_w": (w.T, b, c),
