@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from poplibs_py.errors import InvalidArgumentError, PoplibsError
+from poplibs_py.errors import PoplibsError
 from poplibs_py.kernels import kernels
 from poplibs_py.kernels.peak import peak_flop_rate, peak_probes
 from poplibs_py.kernels.records import record_of

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from drawn_products import EXTENTS, SEEDS, Product, exact_products
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -18,6 +18,9 @@ from poplibs_py.formats import FORMATS, FP32, QuarterArray, format_of
 from poplibs_py.target import Target
 from poplibs_py.testing import assert_same_bits, check_exact, exact_operands
 from poplibs_py.testing.strategies import LAYOUTS, relaid
+
+FEWER = settings.default.max_examples // 2
+"""Examples of each of several parameters."""
 
 pytestmark = pytest.mark.filterwarnings("ignore::poplibs_py.errors.MemoryBoundWarning")
 
@@ -131,6 +134,7 @@ WAYS: dict[str, Callable[[Product], Any]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
+@settings(max_examples=FEWER)
 @given(exact_products())
 def test_every_way_gives_the_one_answer(way: str, product: Product) -> None:
     assert_same_bits(WAYS[way](product), product.answer())
@@ -143,6 +147,7 @@ def test_a_compiled_product_gives_the_one_answer(product: Product) -> None:
 
 @pytest.mark.parametrize("layout", [name for name in LAYOUTS if name not in ("read_only", "broadcast")])
 @pytest.mark.parametrize("turned", [False, True])
+@settings(max_examples=FEWER)
 @given(product=exact_products())
 def test_an_output_may_lie_anyhow(layout: str, turned: bool, product: Product) -> None:
     due = product.answer()
