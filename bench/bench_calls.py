@@ -25,7 +25,7 @@ from poplibs_py import poplin, popops, poprand, popsparse
 from poplibs_py.popsparse import BlockSparseMatrix, dynamic, static
 from poplibs_py.report.peers import limited_threads
 from poplibs_py.report.timing import take_turns
-from poplibs_py.testing import OPS, assert_same_bits, check, random_operand
+from poplibs_py.testing import assert_same_bits, check, random_operand
 
 PLAIN, KEYWORDS, ELEMENTWISE, MODELLED = 2.5, 4.0, 1.0, 30.0  # how many np.add a call may cost
 SAME = 1.05  # a compiled call's share of the plain one's time, up to which the two cost the same
@@ -88,10 +88,7 @@ def op(path: str, what: str, *operands: Any, most: float = PLAIN, **keywords: An
     """A call of a public op, held to its bound; it may cost more with keywords."""
     def make() -> Trial:
         function = attrgetter(path)(poplibs_py)
-        name = path.rpartition(".")[2]
-        dynamic_name = f"dynamic_{name}"
-        checked = dynamic_name if ".dynamic." in path and dynamic_name in OPS else name
-        return Trial(lambda: function(*operands, **keywords), lambda: check(checked, *operands, **keywords))
+        return Trial(lambda: function(*operands, **keywords), lambda: check(path, *operands, **keywords))
 
     return Case(f"{path}: {what}", most, make)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ..errors import MemoryBoundError, MemoryBoundWarning, bad_type, flag, real, warn, whole
+from ..errors import MemoryBoundError, MemoryBoundWarning, bad_type, flag, instance, real, warn, whole
 from ..target import Target, memory_bound
 
 __all__ = ["POPLIBS_PROPORTION", "Memory", "climb", "within"]
@@ -105,6 +105,11 @@ def within(op: str, plan_once: Callable[[int | None], T | None], memory: Memory,
     share : int, optional
         Tiles that the call takes, for the message.
     """
+    instance("memory", memory, Memory, "a Memory")
+    instance("target", target, Target, "a Target")
+    for name, function in (("plan_once", plan_once), ("least", least)):
+        if not callable(function):
+            raise bad_type(name, function, "a function")
     limit = memory.limit(target)
     plan = plan_once(limit)
     if plan is not None:

@@ -124,7 +124,8 @@ def cast(
             raise bad_type("seed", seed, "a whole number of 64 bits, or two of 32, which stochastic rounding needs")
         word = seed_of(seed)
         if given.format is None:
-            raise bad_argument("rounding", rounding, "'nearest-even' or 'toward-zero' from float64; cast to float32 first")
+            allowed = "'nearest-even' or 'toward-zero' from float64; cast to float32 first"
+            raise bad_argument("rounding", rounding, allowed)
     else:
         random_bits = 31
     receiver, wrap = _receiver(x, given, target, scale, block_shape, out)
@@ -220,8 +221,8 @@ _like = Remake(QuarterArray, ("format", "block_shape", "_scale"), ("_codes", "_a
 
 def _wrapping(held: QuarterArray) -> Wrap:
     """Return what makes codes that lie as those of an array into one of its format and scales."""
-    kind, codes, *scales = held._parts
-    pattern: QuarterArray = _like(held, np.empty(0, codes.dtype), None, ())  # which keeps no codes alive
+    kind, *scales = held._parts[0], *held._parts[2:]
+    pattern: QuarterArray = _like(held, np.empty(0, held.format.code_dtype), None, ())  # which keeps no codes alive
 
     def wrap(array: Array, _: Any) -> Any:
         return _like(pattern, array, weakref.ref(array), (kind, array, *scales))

@@ -28,12 +28,12 @@ __all__ = ["PREPARED", "bound", "check", "check_exact", "exact", "find_op", "ref
 
 def _prepared(name: str, record: str, draws: str) -> Op:
     """An op with an operand that is prepared first: its record is that of the op itself."""
-    return replace(catalogue.get(record, catalogue["poplin.matmul"]), name=f"testing.prepared.{name}", draws=draws)
+    return replace(catalogue[record], name=f"testing.prepared.{name}", draws=draws)
 
 
 def find_op(name: str) -> Op:
     """Return the record of an op of the catalogue, or of one of `PREPARED`, by its name or the end of it."""
-    record = PREPARED.get(name) if isinstance(name, str) else None
+    record = PREPARED.get(name.removeprefix("testing.prepared.")) if isinstance(name, str) else None
     return catalogue.find(name) if record is None else record
 
 

@@ -352,4 +352,5 @@ cdef class Executable:
 
 
 include "program/results.pxi"
+include "program/keys.pxi"
 include "program/calls.pxi"

@@ -161,8 +161,8 @@ X = np.ones((2, 3), np.float32)
 
 @each
 @pytest.mark.parametrize(("arguments", "message"), [
-    ({"x": X.astype(float)}, "x: got dtype float64; allowed: float32, float16, bfloat16 or FP8 numbers, or a QuarterArray; "
-                             "see its astype(\"float32\")"),
+    ({"x": X.astype(float)}, "x: got dtype float64; allowed: float32, float16, bfloat16 or FP8 numbers, or a "
+                             "QuarterArray; see its astype(\"float32\")"),
     ({"x": X.astype(int)}, "x: got dtype int64"),
     ({"x": X.astype(bool)}, "x: got dtype bool"),
     ({"x": X.astype(complex)}, "x: got dtype complex128"),

@@ -146,7 +146,7 @@ def test_names_of_integers(name):
     (lambda: cast(X.astype(np.int16), np.uint8), "x: got int16"),
     (lambda: cast(X.astype(np.int16), F143), "x: got int16"),
     (lambda: cast(X, np.int16), "dtype: got"),
-    (lambda: cast(X, np.int8, out=np.zeros((2, 3), np.uint8)), "out: got uint8"),
+    (lambda: cast(X, np.int8, out=np.zeros((2, 3), np.uint8)), "out: got ndarray of uint8"),
     (lambda: cast(X, np.int8, out=np.zeros((3, 2), np.int8)), "out: got shape"),
     (lambda: cast(X, np.uint8, out=QuarterArray.from_array(X)), "out: got"),
 ])  # fmt: skip

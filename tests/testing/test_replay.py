@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from poplibs_py.errors import InvalidArgumentError
 from poplibs_py.formats import F143, Format, QuarterArray
 from poplibs_py.formats.bounds import matmul_ball
-from poplibs_py.popsparse import BlockSparseMatrix
 from poplibs_py.ops import Op, catalogue
+from poplibs_py.popsparse import BlockSparseMatrix
 from poplibs_py.testing import check, strategies, values_of
-from poplibs_py.testing.ops import PREPARED
 from poplibs_py.testing.calls import calls
+from poplibs_py.testing.ops import PREPARED
 from poplibs_py.testing.replay import Snapshot, decode_call, encode_call
 
 OPS = [*catalogue, *PREPARED]

@@ -1,0 +1,355 @@
+# What a call is found again by: its arguments read into a key of words.
+#
+# Arrays count by their dtype and how they lie, numbers and texts by their value, what cannot change by identity, objects
+# of this library by the first entry of their `_parts`. An argument that has no words (a list of numbers, a tensor, what
+# is wrong) makes a call that has no key: it takes the long way each time.
+
+from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.object cimport PyObject_GetAttr
+from cpython.ref cimport Py_DECREF, Py_TYPE
+from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
+from libc.stdint cimport uint64_t
+from libc.string cimport memcmp, memcpy
+
+import sys
+
+from poplibs_py.config import settings
+from poplibs_py.errors import bad_type
+from poplibs_py.program.record import listeners
+
+cdef extern from "Python.h":
+    long long PyLong_AsLongLongAndOverflow(object value, int *overflow) except? -1
+    unsigned long long PyLong_AsUnsignedLongLong(object value) except? -1
+    double PyFloat_AS_DOUBLE(PyObject *value)
+    PyTypeObject PyLong_Type, PyFloat_Type, PyBool_Type, PyUnicode_Type, PyTuple_Type, PyList_Type, PyDict_Type
+    int PyDict_Next(PyObject *mapping, Py_ssize_t *at, PyObject **key, PyObject **value)
+    PyObject *PyDict_GetItem(object mapping, object key)  # borrowed; hashing a type cannot fail
+    bint PyObject_TypeCheck(PyObject *value, PyTypeObject *kind)
+    object PyNumber_Index(object value)
+    PyObject *PyObject_GetAttr_raw "PyObject_GetAttr"(PyObject *owner, PyObject *name)
+    void PyErr_Clear()
+    void PyUnicode_InternInPlace(PyObject **text)
+    Py_ssize_t PyUnicode_GET_LENGTH(object text)
+    Py_ssize_t PyVectorcall_NARGS(size_t)
+
+cdef extern from "numpy/arrayobject.h":
+    int NPY_HALF  # the last of the types that are NumPy's own
+    PyTypeObject PyGenericArrType_Type, PyIntegerArrType_Type
+    cnp.dtype PyArray_DescrFromScalar(object scalar)
+    void PyArray_ScalarAsCtype(object scalar, void *to)
+
+cdef extern from "program/face.h":
+    ctypedef PyObject *(*vectorcallfunc)(PyObject *, PyObject *const *, size_t, PyObject *)
+    void pop_call_directly(PyTypeObject *type, Py_ssize_t offset)
+    bint pop_is_interned(PyObject *text)
+    Py_ssize_t pop_slot_offset(object type, object name)
+    void pop_set_slot(object owner, Py_ssize_t offset, PyObject *value)
+    PyObject *pop_get_slot(object owner, Py_ssize_t offset)
+
+cdef enum:
+    MOST_WORDS = 192
+    MOST_HELD = 48
+    MOST_ARGUMENTS = 32
+    MOST_VALUES = 6
+    LONGEST_TEXT = 64
+    FLAGS = cnp.NPY_ARRAY_ALIGNED | cnp.NPY_ARRAY_WRITEABLE
+    FEWEST_SLOTS = 16
+    MOST_SLOTS = 8192
+
+ctypedef int (*values_function)(int64_t *) except -1
+
+cdef enum:  # what a word stands for
+    NOTHING = 1, ARRAY, SAME, WHOLE, REAL, ROW, MAPPING, OBJECT, WORD, PAIR, SCALAR
+
+cdef enum:  # where an operand of a program comes from, where it is no array of the call
+    RESULT = -1, VALUES = -2, CONSTANT = -3
+    COPY_OF = 64  # added to the number of an array: a copy of it in C order
+
+copy_of = COPY_OF
+
+cdef list LISTENERS = listeners
+cdef object SETTINGS = settings
+cdef object PARTS = "_parts"
+cdef object NUMBERS = frozenset(map(ord, "biuf"))
+cdef dict BY_IDENTITY = {type(None): True, bool: True, type: True}
+cdef dict BY_PARTS = {}
+
+
+cdef int64_t generation = 0
+
+
+def forget_calls():
+    """Make no call ready that was before: for tests that change what programs are made of."""
+    global generation
+    generation += 1
+
+
+def key_by_identity(*kinds):
+    """Take objects of these types into keys by their identity: they do not change, and few of them are made."""
+    for kind in kinds:
+        BY_IDENTITY[kind] = True
+
+
+def key_by_parts(kind, written=0):
+    """Take objects of a type into keys by their ``_parts``.
+
+    That is a tuple: first what all objects have in common that a program does not tell apart (found again by identity;
+    see `functools.lru_cache`), then the arrays that programs run on, which lie as that says. `written` is the number of
+    the array that a result is written to where the object is an ``out``.
+    """
+    BY_PARTS[kind] = written
+
+
+cdef struct Reading:
+    # What the arguments of a call come to. Nothing here is owned, save `owned`.
+    int64_t words[MOST_WORDS]
+    PyObject *held[MOST_HELD]  # what words point to
+    PyObject *arrays[MOST_OPERANDS]
+    PyObject *owned[MOST_ARGUMENTS]
+    int64_t values[MOST_VALUES]
+    int first_array[MOST_ARGUMENTS]
+    int n_words, n_held, n_arrays, n_owned
+    int written  # which array is
+    int64_t plain  # a bit for each array that is an argument itself
+    PyObject *receiver  # what holds it
+
+
+cdef inline void open_reading(Reading *r) noexcept:
+    r.n_words = r.n_held = r.n_arrays = r.n_owned = 0
+    r.written = -1
+    r.plain = 0
+    r.receiver = NULL
+    memset(r.values, 0, sizeof(r.values))
+
+
+cdef inline void close_reading(Reading *r) noexcept:
+    cdef int i
+    for i in range(r.n_owned):
+        Py_DECREF(<object>r.owned[i])
+
+
+cdef bint read_array(Reading *r, PyObject *x) noexcept:
+    cdef cnp.ndarray array = <cnp.ndarray>x
+    cdef int n = r.n_words, axes = cnp.PyArray_NDIM(array)
+    if n + 2 + 2 * axes > MOST_WORDS or r.n_arrays >= MOST_OPERANDS or r.n_held >= MOST_HELD:
+        return False
+    r.words[n] = ARRAY | axes << 8 | <int64_t>(cnp.PyArray_FLAGS(array) & FLAGS) << 16
+    r.words[n + 1] = <int64_t><size_t>cnp.PyArray_DESCR(array)
+    memcpy(&r.words[n + 2], cnp.PyArray_DIMS(array), axes * sizeof(int64_t))
+    memcpy(&r.words[n + 2 + axes], cnp.PyArray_STRIDES(array), axes * sizeof(int64_t))
+    r.n_words = n + 2 + 2 * axes
+    r.held[r.n_held] = <PyObject *>cnp.PyArray_DESCR(array)
+    r.n_held += 1
+    r.arrays[r.n_arrays] = x
+    r.plain |= <int64_t>1 << r.n_arrays
+    r.n_arrays += 1
+    return True
+
+
+cdef inline bint put(Reading *r, int64_t kind, int64_t word) noexcept:
+    if r.n_words + 2 > MOST_WORDS:
+        return False
+    r.words[r.n_words] = kind
+    r.words[r.n_words + 1] = word
+    r.n_words += 2
+    return True
+
+
+cdef inline bint put_same(Reading *r, int64_t kind, PyObject *x) noexcept:
+    if r.n_held >= MOST_HELD:
+        return False
+    r.held[r.n_held] = x
+    r.n_held += 1
+    return put(r, kind, <int64_t><size_t>x)
+
+
+cdef bint read_parts(Reading *r, PyObject *x) noexcept:
+    cdef PyObject *parts = PyObject_GetAttr_raw(x, <PyObject *>PARTS)
+    cdef Py_ssize_t i, n
+    if parts == NULL:
+        PyErr_Clear()
+        return False
+    if r.n_owned >= MOST_ARGUMENTS:
+        Py_DECREF(<object>parts)
+        return False
+    r.owned[r.n_owned] = parts
+    r.n_owned += 1
+    if Py_TYPE(<object>parts) != &PyTuple_Type:  # None: an object that takes the long way
+        return False
+    n = PyTuple_GET_SIZE(<object>parts)
+    if r.n_arrays + n - 1 > MOST_OPERANDS or not put_same(r, OBJECT, PyTuple_GET_ITEM(<object>parts, 0)):
+        return False
+    for i in range(1, n):
+        r.arrays[r.n_arrays] = PyTuple_GET_ITEM(<object>parts, i)
+        r.n_arrays += 1
+    return True
+
+
+cdef bint read_scalar(Reading *r, PyObject *x) noexcept:
+    """Write the type and the bytes of one of NumPy's own numbers."""
+    cdef cnp.dtype dtype = PyArray_DescrFromScalar(<object>x)
+    cdef int64_t word = 0
+    if dtype.type_num > NPY_HALF or dtype.kind not in NUMBERS or dtype.itemsize > sizeof(word):
+        return False
+    PyArray_ScalarAsCtype(<object>x, &word)
+    return put_same(r, SCALAR, <PyObject *>Py_TYPE(<object>x)) and put(r, SCALAR, word)
+
+
+cdef bint read_text(Reading *r, PyObject *x) noexcept:
+    """Texts of the same letters are one object once they are interned; those in the source mostly are."""
+    if not pop_is_interned(x):
+        if r.n_owned >= MOST_ARGUMENTS or PyUnicode_GET_LENGTH(<object>x) > LONGEST_TEXT:
+            return False
+        Py_INCREF(<object>x)
+        PyUnicode_InternInPlace(&x)
+        r.owned[r.n_owned] = x
+        r.n_owned += 1
+    return put_same(r, SAME, x)
+
+
+cdef bint read_argument(Reading *r, PyObject *x) noexcept:
+    """Write an argument's words; False where it has none."""
+    cdef PyTypeObject *kind = Py_TYPE(<object>x)
+    cdef int overflow
+    cdef double number
+    cdef int64_t word
+    cdef Py_ssize_t i = 0, n
+    cdef PyObject *key
+    cdef PyObject *value
+    if kind == PyArray_Type:
+        return read_array(r, x)
+    if x == <PyObject *>None:
+        return put(r, NOTHING, 0)
+    if kind == &PyFloat_Type:
+        number = PyFloat_AS_DOUBLE(x)
+        memcpy(&word, &number, sizeof(word))
+        return put(r, REAL, word)
+    if kind == &PyLong_Type:
+        word = PyLong_AsLongLongAndOverflow(<object>x, &overflow)
+        return not overflow and put(r, WHOLE, word)
+    if kind == &PyUnicode_Type:
+        return read_text(r, x)
+    if PyDict_GetItem(BY_PARTS, <object>kind) != NULL:
+        return read_parts(r, x)
+    if PyDict_GetItem(BY_IDENTITY, <object>kind) != NULL:
+        return put_same(r, SAME, x)
+    if kind == &PyTuple_Type:
+        n = PyTuple_GET_SIZE(<object>x)
+        if not put(r, ROW, n):
+            return False
+        for i in range(n):
+            if not read_argument(r, PyTuple_GET_ITEM(<object>x, i)):
+                return False
+        return True
+    if kind == &PyList_Type:
+        n = PyList_GET_SIZE(<object>x)
+        if n > 8 or not put(r, ROW, -1 - n):  # long ones hold numbers, not options
+            return False
+        for i in range(n):
+            if not read_argument(r, PyList_GET_ITEM(<object>x, i)):
+                return False
+        return True
+    if kind == &PyDict_Type:
+        if not put(r, MAPPING, len(<dict>x)):
+            return False
+        while PyDict_Next(x, &i, &key, &value):
+            if not read_argument(r, key) or not read_argument(r, value):
+                return False
+        return True
+    return PyObject_TypeCheck(x, &PyGenericArrType_Type) and read_scalar(r, x)
+
+
+cdef bint read_value(Reading *r, PyObject *x, int64_t *to) noexcept:
+    """Take an argument whose value each call has of its own: a whole number of 64 bits, or a pair of 32 bits each."""
+    cdef PyObject *low
+    cdef PyObject *high
+    cdef uint64_t words[2]
+    cdef int64_t kind = WORD
+    if x == <PyObject *>None:
+        return put(r, NOTHING, 0)
+    if Py_TYPE(<object>x) == &PyTuple_Type and PyTuple_GET_SIZE(<object>x) == 2:
+        low, high = PyTuple_GET_ITEM(<object>x, 0), PyTuple_GET_ITEM(<object>x, 1)
+        if not (whole_word(low, &words[0]) and whole_word(high, &words[1]) and (words[0] | words[1]) >> 32 == 0):
+            return False
+        words[0] |= words[1] << 32
+        kind = PAIR
+    elif not whole_word(x, &words[0]):
+        return False
+    to[0] = <int64_t>words[0]
+    return put(r, kind, 0)
+
+
+cdef bint whole_word(PyObject *x, uint64_t *to) noexcept:
+    if Py_TYPE(<object>x) != &PyLong_Type and not PyObject_TypeCheck(x, &PyIntegerArrType_Type):
+        return False
+    try:
+        to[0] = PyLong_AsUnsignedLongLong(PyNumber_Index(<object>x))
+    except OverflowError:  # negative, or more than 64 bits: the long way says what is allowed
+        return False
+    return True
+
+
+cdef void reach_of(cnp.ndarray array, char **low, char **high) noexcept:
+    """The first byte of an array, and the byte after its last."""
+    cdef int i
+    cdef int64_t reach
+    low[0] = <char *>cnp.PyArray_DATA(array)
+    high[0] = low[0]
+    if cnp.PyArray_SIZE(array) == 0:
+        return
+    high[0] += cnp.PyArray_ITEMSIZE(array)
+    for i in range(cnp.PyArray_NDIM(array)):
+        reach = (cnp.PyArray_DIM(array, i) - 1) * cnp.PyArray_STRIDE(array, i)
+        if reach < 0:
+            low[0] += reach
+        else:
+            high[0] += reach
+
+
+cdef bint same_place(cnp.ndarray a, cnp.ndarray b) noexcept:
+    cdef size_t bytes = cnp.PyArray_NDIM(a) * sizeof(cnp.npy_intp)
+    return (cnp.PyArray_DATA(a) == cnp.PyArray_DATA(b) and cnp.PyArray_NDIM(a) == cnp.PyArray_NDIM(b)
+            and cnp.PyArray_ITEMSIZE(a) == cnp.PyArray_ITEMSIZE(b)
+            and memcmp(cnp.PyArray_DIMS(a), cnp.PyArray_DIMS(b), bytes) == 0
+            and memcmp(cnp.PyArray_STRIDES(a), cnp.PyArray_STRIDES(b), bytes) == 0)
+
+
+cdef bint read_overlaps(Reading *r) noexcept:
+    """Write which arrays are the one that is written to; False where one overlaps it in any other way."""
+    cdef char *low
+    cdef char *high
+    cdef char *first
+    cdef char *end
+    cdef int64_t same = 0
+    cdef int i
+    cdef cnp.ndarray out = <cnp.ndarray>r.arrays[r.written]
+    reach_of(out, &low, &high)
+    for i in range(r.n_arrays):
+        if i == r.written:
+            continue
+        reach_of(<cnp.ndarray>r.arrays[i], &first, &end)
+        if low < end and first < high:
+            if not same_place(out, <cnp.ndarray>r.arrays[i]):
+                return False
+            same |= <int64_t>1 << i
+    return put(r, SAME, same)
+
+
+cdef bint read_shared(Reading *r) noexcept:
+    """Write which arrays are one and the same object, such as those of a pattern that several matrices have."""
+    cdef int i, k
+    for i in range(r.n_arrays):
+        for k in range(i + 1, r.n_arrays):
+            if r.arrays[i] == r.arrays[k] and not put(r, SAME, i << 8 | k):
+                return False
+    return True
+
+
+cdef uint64_t hash_of(const int64_t *words, int n) noexcept:
+    cdef uint64_t h = <uint64_t>n
+    cdef int i
+    for i in range(n):
+        h = (h ^ <uint64_t>words[i]) * <uint64_t>0x9E3779B97F4A7C15
+        h ^= h >> 29
+    return h
