@@ -2,9 +2,11 @@
 
 import pkgutil
 from importlib import import_module
+from pathlib import Path
 from types import GenericAlias
 
 import poplibs_py
+from poplibs_py.ops import catalogue
 
 project = "poplibs_py"
 author = "The poplibs_py developers"
@@ -19,7 +21,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
 ]
-exclude_patterns = ["_build", "_templates"]
+exclude_patterns = ["_build", "_templates", "generated/ops.md"]
 templates_path = ["_templates"]
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]
 myst_heading_anchors = 3
@@ -38,6 +40,15 @@ autosummary_context = {
         if package.ispkg and not package.name.rpartition(".")[2].startswith("_")
     }
 }
+
+# The table of ops, which docs/ops.md includes, from their records.
+rows = ["| op | PopLibs | reference | bound | written to | values of a call alone |", "|---|---|---|---|---|---|"]
+for record in catalogue.values():
+    cells = (record.name, record.poplibs, record.reference, record.bound, record.written, ", ".join(record.values))
+    rows.append("| " + " | ".join(f"`{cell}`" if cell else "" for cell in cells) + " |")
+table = Path(__file__).parent / "generated" / "ops.md"
+table.parent.mkdir(exist_ok=True)
+table.write_text("\n".join(rows) + "\n")
 
 html_theme = "alabaster"
 html_theme_options = {

@@ -1,7 +1,8 @@
 """What every op shares: its record, operands in and results out, options, and the road that each call takes."""
 
 from .machine import host_target, target_of
-from .operands import Array, Operand, Receiver, array_operand, new_result, operand, receive, result_format
+from .operands import Array as Array
+from .operands import Operand, Receiver, array_operand, new_result, operand, receive, result_format
 from .plans import compiled, unchanged
 from .record import Op, catalogue, located, op
 from .road import RESULT, VALUES, Request, run_told, travel
@@ -10,7 +11,6 @@ from .seeds import seed_of
 __all__ = [
     "RESULT",
     "VALUES",
-    "Array",
     "Op",
     "Operand",
     "Receiver",
