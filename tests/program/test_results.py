@@ -19,7 +19,7 @@ from poplibs_py.config import settings
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
 from poplibs_py.formats import FORMATS
 from poplibs_py.program import (
-    _results,
+    _executor,
     clear_result_pool,
     memory_in_use,
     memory_peak,
@@ -31,7 +31,7 @@ from poplibs_py.program import (
 
 FP32 = np.dtype(np.float32)
 BYTE = np.dtype(np.uint8)
-LEAST = _results.least_bytes
+LEAST = _executor.least_bytes
 MIB = 1 << 20
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 
@@ -293,7 +293,7 @@ def allocator():
     """The functions behind the arrays; ctypes calls them without the GIL."""
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    return Allocator.from_address(pointer(_results.handler, b"mem_handler"))
+    return Allocator.from_address(pointer(_executor.handler, b"mem_handler"))
 
 
 def test_calloc_clears_what_it_takes_from_the_pool(pool):
@@ -387,9 +387,9 @@ print(result_pool().limit, result_pool().kept_bytes)
 
 def test_the_environment_sets_the_limit():
     assert run(SCRIPT, POPLIBS_RESULT_POOL="0") == ["0", "0"]
-    limit = "0" if _results.sanitized else "4194304"
-    assert run(SCRIPT, POPLIBS_RESULT_POOL="4194304") == [limit, "0" if _results.sanitized else "1048576"]
-    assert result_pool().limit == (0 if _results.sanitized else settings.result_pool)
+    limit = "0" if _executor.sanitized else "4194304"
+    assert run(SCRIPT, POPLIBS_RESULT_POOL="4194304") == [limit, "0" if _executor.sanitized else "1048576"]
+    assert result_pool().limit == (0 if _executor.sanitized else settings.result_pool)
 
 
 def test_results_outlive_the_interpreter():
