@@ -25,6 +25,7 @@ _FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 MOST_WORKERS = 8  # each takes the memory of a whole suite, and runs products on every CPU
 
 
+@pytest.hookimpl(optionalhook=True)  # a run without workers has no such hook
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """What ``-n auto`` means: a worker for each CPU; none where times are taken, output is shown or tests are named."""
     alone = config.getoption("benchmark_enable") or config.getoption("capture") == "no"

@@ -1,0 +1,87 @@
+"""The catalogue: every public op has a record, whose places are there; any call of it survives a bad argument."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from poplibs_py import testing
+from poplibs_py.errors import InvalidArgumentError, PoplibsError
+from poplibs_py.ops import catalogue, located
+from poplibs_py.ops.record import LIBRARIES
+from poplibs_py.program import Face
+from poplibs_py.testing.calls import calls
+
+sys.path.append(str(Path(__file__).parents[1] / "stress"))
+from hostile import SCALARS, attempt, hostile  # noqa: E402
+
+# What is no op: it plans, packs, makes or advises, or is an op under another name.
+NO_OPS = {
+    "advise", "balanced_pattern", "banded_pattern", "bs_softmax_bound", "bs_softmax_grad_bound", "bs_softmax_in_place",
+    "get_hw_seeds", "matmul_params", "random_matrix", "random_pattern", "set_hw_seeds", "set_seed",
+}  # fmt: skip
+NO_OP_WORDS = ("plan_", "compile_", "prepare", "poplibs_")
+
+
+def public_functions():
+    """The functions that the op libraries list, with their names."""
+    for library in LIBRARIES:
+        module = import_module(f"poplibs_py.{library}")
+        for name in getattr(module, "__all__", ()):
+            value = getattr(module, name)
+            if callable(value) and not inspect.isclass(value):
+                yield f"{library}.{name}", value
+
+
+@pytest.mark.parametrize(("name", "function"), list(public_functions()), ids=lambda x: x if isinstance(x, str) else "")
+def test_every_public_op_has_a_record(name, function):
+    short = name.rpartition(".")[2]
+    if short in NO_OPS or short.startswith(NO_OP_WORDS):
+        assert not isinstance(function, Face)
+        return
+    assert isinstance(function, Face), f"{name} has no record: make it an op, or name it above with what it is"
+    assert catalogue[name] is function.op
+
+
+@pytest.mark.parametrize("name", catalogue)
+def test_what_a_record_names_is_there(name):
+    record = catalogue[name]
+    assert record.face.op is record
+    assert record.face.__doc__
+    parameters = inspect.signature(record.face).parameters
+    assert record.written is None or record.written in parameters or "keywords" in parameters
+    assert set(record.values) <= set(parameters) or "keywords" in parameters
+    for place in (record.reference, record.bound, record.draws):
+        assert callable(located(place))
+
+
+def test_ops_are_found_by_as_much_of_their_names_as_names_one():
+    assert catalogue.find("matmul") is catalogue["poplin.matmul"]
+    assert testing.find_op("static.sparse_dense_matmul") is catalogue["popsparse.static.sparse_dense_matmul"]
+    with pytest.raises(InvalidArgumentError, match="'popsparse.dynamic.sparse_dense_matmul', 'popsparse.static"):
+        catalogue.find("sparse_dense_matmul")
+    for wrong in ("matmull", "", None, 3):
+        with pytest.raises(PoplibsError, match="^op: got"):
+            catalogue.find(wrong)
+
+
+@pytest.mark.parametrize("name", catalogue)
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(data=st.data())
+def test_a_bad_argument_of_any_call_is_refused_clearly_or_served(name, data):
+    record = catalogue[name]
+    operands, keywords = data.draw(calls(name))
+    parameters = inspect.signature(record.face).parameters
+    arguments = dict(zip(parameters, operands, strict=False)) | keywords
+    named = sorted(n for n, p in parameters.items() if p.kind is not p.VAR_KEYWORD)
+    for _ in range(data.draw(st.integers(1, 2))):
+        argument = data.draw(st.sampled_from(named))
+        bad = hostile(arguments[argument]) if argument in arguments else st.sampled_from(SCALARS)
+        arguments[argument] = data.draw(bad, label=argument)
+    attempt(record.face, arguments)
