@@ -1,25 +1,17 @@
-"""The catalogue: every public op has a record, whose places are there; any call of it survives a bad argument."""
+"""The catalogue: every public op has a record, and whatever places a record names are there."""
 
 from __future__ import annotations
 
 import inspect
-import sys
 from importlib import import_module
-from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from poplibs_py import testing
 from poplibs_py.errors import InvalidArgumentError, PoplibsError
 from poplibs_py.ops import catalogue, located
 from poplibs_py.ops.record import LIBRARIES
 from poplibs_py.program import Face
-from poplibs_py.testing.calls import calls
-
-sys.path.append(str(Path(__file__).parents[1] / "stress"))
-from hostile import SCALARS, attempt, hostile  # noqa: E402
 
 # What is no op: it plans, packs, makes or advises, or is an op under another name.
 NO_OPS = {
@@ -64,24 +56,8 @@ def test_what_a_record_names_is_there(name):
 def test_ops_are_found_by_as_much_of_their_names_as_names_one():
     assert catalogue.find("matmul") is catalogue["poplin.matmul"]
     assert testing.find_op("static.sparse_dense_matmul") is catalogue["popsparse.static.sparse_dense_matmul"]
-    with pytest.raises(InvalidArgumentError, match="'popsparse.dynamic.sparse_dense_matmul', 'popsparse.static"):
+    with pytest.raises(InvalidArgumentError, match=r"'popsparse\.dynamic\.sparse_dense_matmul', 'popsparse\.static"):
         catalogue.find("sparse_dense_matmul")
     for wrong in ("matmull", "", None, 3):
-        with pytest.raises(PoplibsError, match="^op: got"):
+        with pytest.raises(PoplibsError, match=r"^op: got"):
             catalogue.find(wrong)
-
-
-@pytest.mark.parametrize("name", catalogue)
-@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-@given(data=st.data())
-def test_a_bad_argument_of_any_call_is_refused_clearly_or_served(name, data):
-    record = catalogue[name]
-    operands, keywords = data.draw(calls(name))
-    parameters = inspect.signature(record.face).parameters
-    arguments = dict(zip(parameters, operands, strict=False)) | keywords
-    named = sorted(n for n, p in parameters.items() if p.kind is not p.VAR_KEYWORD)
-    for _ in range(data.draw(st.integers(1, 2))):
-        argument = data.draw(st.sampled_from(named))
-        bad = hostile(arguments[argument]) if argument in arguments else st.sampled_from(SCALARS)
-        arguments[argument] = data.draw(bad, label=argument)
-    attempt(record.face, arguments)
