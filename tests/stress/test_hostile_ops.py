@@ -1,4 +1,4 @@
-"""Every op of the catalogue, in calls drawn from its record with arguments made bad: a clear refusal, or it is served."""
+"""Every op of the catalogue, in drawn calls with arguments made bad: a clear refusal, or it is served."""
 
 import inspect
 
