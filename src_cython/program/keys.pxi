@@ -190,7 +190,7 @@ cdef bint read_scalar(Reading *r, PyObject *x) noexcept:
     """Write the type and the bytes of one of NumPy's own numbers."""
     cdef cnp.dtype dtype = PyArray_DescrFromScalar(<object>x)
     cdef int64_t word = 0
-    if dtype.type_num > NPY_HALF or dtype.kind not in NUMBERS or dtype.itemsize > sizeof(word):
+    if dtype.type_num > NPY_HALF or dtype.kind not in NUMBERS or dtype.itemsize > <int64_t>sizeof(word):
         return False
     PyArray_ScalarAsCtype(<object>x, &word)
     return put_same(r, SCALAR, <PyObject *>Py_TYPE(<object>x)) and put(r, SCALAR, word)

@@ -52,7 +52,7 @@ cdef int from_seed(int64_t *words) except -1:
     cdef pop_random_place *place = <pop_random_place *>words
     cdef uint64_t seed = place.start[0], modifier = place.start[1], offset = <uint64_t>place.first
     if modifier >> MODIFIER_BITS:
-        whole("seed_modifier", modifier, 0, (1 << MODIFIER_BITS) - 1)
+        whole("seed_modifier", modifier, 0, (<int64_t>1 << MODIFIER_BITS) - 1)
     if offset > <uint64_t>(_LAST // place.unit):
         whole("offset", offset, 0, _LAST // place.unit)
     pop_aox_start(place.start, seed, <uint32_t>modifier, 0)
