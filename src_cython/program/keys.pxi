@@ -6,7 +6,6 @@
 
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
-from cpython.object cimport PyObject_GetAttr
 from cpython.ref cimport Py_DECREF, Py_TYPE
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport uint64_t
@@ -22,7 +21,7 @@ cdef extern from "Python.h":
     long long PyLong_AsLongLongAndOverflow(object value, int *overflow) except? -1
     unsigned long long PyLong_AsUnsignedLongLong(object value) except? -1
     double PyFloat_AS_DOUBLE(PyObject *value)
-    PyTypeObject PyLong_Type, PyFloat_Type, PyBool_Type, PyUnicode_Type, PyTuple_Type, PyList_Type, PyDict_Type
+    PyTypeObject PyLong_Type, PyFloat_Type, PyUnicode_Type, PyTuple_Type, PyList_Type, PyDict_Type
     int PyDict_Next(PyObject *mapping, Py_ssize_t *at, PyObject **key, PyObject **value)
     PyObject *PyDict_GetItem(object mapping, object key)  # borrowed; hashing a type cannot fail
     bint PyObject_TypeCheck(PyObject *value, PyTypeObject *kind)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from poplibs_py.errors import PoplibsError
+from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
 from poplibs_py.kernels import kernels
 from poplibs_py.kernels.peak import peak_flop_rate, peak_probes
 from poplibs_py.kernels.records import record_of
@@ -73,9 +73,11 @@ def test_narrow_formats_have_at_least_the_float32_peak():
     assert peak_flop_rate("float32") == single
 
 
-@pytest.mark.parametrize("threads", [0, -1, 1.5])
-def test_bad_threads(threads):
-    with pytest.raises(PoplibsError, match="threads"):
+@pytest.mark.parametrize(("threads", "error"), [
+    (0, InvalidArgumentError), (-1, InvalidArgumentError), (1.5, InvalidTypeError),
+])  # fmt: skip
+def test_bad_threads(threads, error):
+    with pytest.raises(error, match="threads"):
         peak_flop_rate("float32", threads)
 
 

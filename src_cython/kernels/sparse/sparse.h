@@ -51,7 +51,7 @@ static const pop_kernel SPARSE_KERNELS[] = {
     TILES_ROW("float16", "float16", "tiles_float16", tiles_parts),
     READY_TILES_ROW(BF16_VALUED "->bfloat16", "ready_tiles_bfloat16", ready_tiles_bf16),
     READY_TILES_ROW("float16->float16", "ready_tiles_float16", ready_tiles_parts),
-    SAMPLE_ROW("bfloat16", "tiles_bfloat16", sample_tiles, TILE_OF_SIXTEEN),
+    SAMPLE_ROW("bfloat16", "sample_tiles_bfloat16", sample_tiles, TILE_OF_SIXTEEN),
 };
 static const int SPARSE_COUNT = sizeof SPARSE_KERNELS / sizeof SPARSE_KERNELS[0];
 #else
