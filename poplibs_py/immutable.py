@@ -9,7 +9,7 @@ import numpy as np
 
 from .errors import InvalidTypeError, ReadOnlyError
 
-__all__ = ["Constant", "Immutable", "anchored", "frozen", "settle"]
+__all__ = ["Constant", "Immutable", "anchor_of", "anchored", "frozen", "settle"]
 
 Array = np.ndarray[Any, Any]
 
@@ -99,14 +99,21 @@ def frozen(array: Array) -> Array:
     return np.frombuffer(array.tobytes(), array.dtype).reshape(array.shape)
 
 
-def anchored(array: Array) -> tuple[Array, object]:
-    """Return a view of an array, and an anchor that keeps the memory in its place for as long as it is kept.
+def anchor_of(array: object) -> object:
+    """Return what keeps the memory of an array in its place for as long as it is kept; None for anything else.
 
-    The anchor is a weak reference to the array that owns the memory: NumPy does not resize an array that one points
-    to, even with ``refcheck=False``.
+    It is a weak reference to the array that owns the memory: NumPy does not resize an array that one points to, even
+    with ``refcheck=False``.
     """
+    if not isinstance(array, np.ndarray):
+        return None
     owner = array
     while isinstance(owner.base, np.ndarray):
         owner = owner.base
-    anchor = weakref.ref(owner)  # before the view is made
+    return weakref.ref(owner)
+
+
+def anchored(array: Array) -> tuple[Array, object]:
+    """Return a view of an array, and its anchor."""
+    anchor = anchor_of(array)  # before the view is made
     return array.view(np.ndarray), anchor

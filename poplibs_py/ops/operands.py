@@ -12,6 +12,7 @@ import numpy as np
 from ..errors import bad_argument, bad_type
 from ..formats import FORMATS, FP16, FP32, Format, QuarterArray, format_of
 from ..formats.arrays import as_array
+from ..immutable import anchor_of
 from ..program import overlaps_itself, result_array, result_array_like, temporary
 from ..target.host_memory import check_memory
 
@@ -44,6 +45,8 @@ class Operand:
         Which argument the memory is, and which of its arrays; None for memory of this call alone.
     gathered : bool
         Whether the program reads a copy in C order, made in each call.
+    anchor : object
+        What keeps an argument's memory in its place; see `immutable.anchor_of`.
     """
 
     array: Array
@@ -53,6 +56,7 @@ class Operand:
     block_shape: tuple[int, ...] = ()
     place: Place | None = None
     gathered: bool = False
+    anchor: object = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -80,6 +84,7 @@ def array_operand(name: str, value: object, allowed: str = _ALLOWED) -> Operand:
     InvalidTypeError
         For what cannot be taken; a float64 array is told the remedy.
     """
+    anchor = anchor_of(value)
     array = as_array(name, value, allowed, np.float32)
     found = next((f for f in FORMATS if f.dtype == array.dtype), None)
     if found is None:
@@ -87,7 +92,7 @@ def array_operand(name: str, value: object, allowed: str = _ALLOWED) -> Operand:
         raise bad_type(name, f"dtype {array.dtype}", allowed + hint)
     if not array.dtype.isnative:
         raise bad_type(name, f"dtype {array.dtype.str}", "the machine's own byte order")
-    return Operand(array, found, place=(name, 0) if type(value) is np.ndarray else None)
+    return Operand(array, found, place=(name, 0) if type(value) is np.ndarray else None, anchor=anchor)
 
 
 def operand(name: str, value: object, allowed: str = _ALLOWED) -> Operand:
@@ -143,6 +148,8 @@ class Receiver:
         As those of an `Operand`, where blocks of the result have exponents of their own.
     reads : bool
         Whether the program reads what it writes to.
+    anchor : object
+        As that of an `Operand`.
     """
 
     array: Array
@@ -154,6 +161,7 @@ class Receiver:
     scales: Operand | None = None
     block_shape: tuple[int, ...] = ()
     reads: bool = False
+    anchor: object = None
 
     @property
     def operand(self) -> Operand:
@@ -241,18 +249,20 @@ def receive(name: str, out: object, shape: tuple[int, ...] | None, out_dtype: ob
         if reads:
             copy[...] = array
         return Receiver(copy, fmt, given.scale, out, array, given.place, given.scales,
-                        given.block_shape, reads)
-    return Receiver(array, fmt, given.scale, out, None, given.place, given.scales, given.block_shape)
+                        given.block_shape, reads, given.anchor)
+    return Receiver(array, fmt, given.scale, out, None, given.place, given.scales, given.block_shape,
+                    anchor=given.anchor)
 
 
 def _of_dtype(name: str, out: Any, dtype: np.dtype[Any]) -> Operand:
     """Return an `out` of a dtype as an operand."""
     if not isinstance(out, np.ndarray) and (isinstance(out, QuarterArray) or not hasattr(out, "__dlpack__")):
         raise bad_type(name, type(out).__name__, "an array or a tensor")
+    anchor = anchor_of(out)
     array = as_array(name, out, f"an array of {dtype}")
     if array.dtype != dtype:
         raise bad_type(name, f"an array of {array.dtype}", f"one of {dtype}")
-    return Operand(array, None, place=(name, 0) if type(out) is np.ndarray else None)
+    return Operand(array, None, place=(name, 0) if type(out) is np.ndarray else None, anchor=anchor)
 
 
 def _writable(name: str, out: Any, blocks: bool) -> Operand:

@@ -1,8 +1,8 @@
 # The call cache. A `Face` stands for a public function: the second call of a kind finds what the first one made ready, a
 # `BoundCall`, by its key (keys.pxi), and runs it on the addresses of its arrays. No Python runs then.
 #
-# Everything from reading the arrays to their addresses happens under Python's lock. Afterwards the rule is NumPy's own:
-# whoever resizes an array with ``refcheck=False`` while a call works on it answers for that.
+# Everything from reading the arrays to their addresses happens under Python's lock. A program that runs without it anchors
+# the memory of its arrays first (see `immutable.anchor_of`).
 
 def value_words(size_t ready, tuple values):
     """Return the block of words that a call has of its own, made ready by a function as `BoundCall` has it, or 0."""
@@ -11,6 +11,21 @@ def value_words(size_t ready, tuple values):
     if ready:
         (<values_function><void *>ready)(<int64_t *>cnp.PyArray_DATA(<cnp.ndarray>words))
     return words
+
+
+cdef list anchors_of(Reading *r):
+    """What keeps the memory of a call's own arrays in its place; objects with arrays have theirs."""
+    cdef list anchors = []
+    cdef PyObject *owner
+    cdef int i
+    for i in range(r.n_arrays):
+        if r.plain >> i & 1:
+            owner = r.arrays[i]
+            while cnp.PyArray_BASE(<cnp.ndarray>owner) != NULL and PyObject_TypeCheck(
+                    cnp.PyArray_BASE(<cnp.ndarray>owner), PyArray_Type):
+                owner = cnp.PyArray_BASE(<cnp.ndarray>owner)
+            anchors.append(PyWeakref_NewRef(<object>owner, None))
+    return anchors
 
 
 @cython.final
@@ -119,6 +134,7 @@ cdef class BoundCall:
 
     cdef object run(self, Reading *r, PyObject *subject):
         """Run on the arrays of a call, and return its result."""
+        cdef list anchors = None if self.brief else anchors_of(r)
         cdef char *operands[MOST_OPERANDS]
         cdef int i, source
         cdef object result

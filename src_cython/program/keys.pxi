@@ -8,6 +8,7 @@ from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.ref cimport Py_DECREF, Py_TYPE
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
+from cpython.weakref cimport PyWeakref_NewRef
 from libc.stdint cimport uint64_t
 from libc.string cimport memcmp, memcpy
 
