@@ -109,12 +109,16 @@ class PreparedMatrix(Constant):
                 target: Target) -> tuple[Lowered, Operand, Operand | None]:
         """Return the product with this operand lowered, what it runs on in its place, and what it was before."""
         left, whole = self.side == "left", self._whole
-        if left and whole is not None and not self._gains(params):
-            return lowered(replace(params, a=layout_of(whole, params.batch)), options, epilogue, target), whole, None
         mine, other = (params.a, params.b) if left else (params.b, params.a)
-        lies = replace(contiguous(self.format, *self.shape), batch=mine.batch)
+        if whole is None:
+            lies = replace(contiguous(self.format, *self.shape), batch=mine.batch)
+        else:
+            lies = layout_of(whole, params.batch)
         params = replace(params, a=lies) if left else replace(params, b=lies)
-        if not self._takes(params, options):
+        takes = self._takes(params, options)
+        if whole is not None and (not self._gains(params) if left else not takes and not other.plain):
+            return lowered(params, options, epilogue, target), whole, None
+        if not takes:
             planned = self._plan.asked.b if left else self._plan.asked.a
             name, its = ("b", "a") if left else ("a", "b")
             raise bad_type(
@@ -123,7 +127,8 @@ class PreparedMatrix(Constant):
                 f"the format that {its} was prepared for: prepare(w, {name}_dtype=...)",
             )
         made = lowered(params, options, epilogue, target, self._plan, left)
-        return made, self._packed, whole if made.plan.fallback else None
+        packed = self._packed if whole is None else replace(self._packed, scales=whole.scales)
+        return made, packed, whole if made.plan.fallback else None
 
     def _gains(self, params: MatmulParams) -> bool:
         """Whether the transposed product is faster: its vectors are full where those of few columns are not.
