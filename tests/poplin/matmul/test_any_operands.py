@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from poplibs_py import kernels, poplin
 from poplibs_py.config import LEVELS, thread_limit
-from poplibs_py.config import settings as library
 from poplibs_py.formats import FORMATS, FP16, FP32, Format, QuarterArray
 from poplibs_py.kernels import available_levels
 from poplibs_py.testing import assert_same_bits, check, exact_operands, random_operand
