@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from ..errors import MemoryBoundError, all_of, bad_argument, whole
-from .sweep import Plannable, SweepPoint, check_problem, sweep
+from .sweep import SweepPoint, check_problem, sweep
 
 __all__ = ["Fit", "fit"]
 
@@ -47,7 +48,7 @@ class Fit:
 
 
 def fit(
-    problems: Sequence[Plannable],
+    problems: Sequence[Any],
     memory: int,
     *,
     proportions: Iterable[float] = PROPORTIONS,
@@ -57,7 +58,7 @@ def fit(
 
     Parameters
     ----------
-    problems : sequence of Plannable
+    problems : sequence of ConvProblem
         The layers of the stage.
     memory : int
         Temporary bytes per tile that the stage may use.

@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterable
+from functools import singledispatch
 from typing import Any, Protocol
 
 from ..errors import bad_argument, bad_type, real
 
-__all__ = ["Plannable", "Planned", "Sweep", "SweepPoint", "check_problem", "check_proportion", "sweep"]
+__all__ = ["Planned", "Sweep", "SweepPoint", "check_problem", "check_proportion", "plan_at", "sweep"]
 
 
 class Planned(Protocol):
@@ -32,11 +33,13 @@ class Planned(Protocol):
         """Whether it is within the bound."""
 
 
-class Plannable(Protocol):
-    """A problem that can be planned with any ``available_memory_proportion``."""
+@singledispatch
+def plan_at(problem: Any, proportion: float) -> Planned:
+    """Return a problem's plan with another ``available_memory_proportion``.
 
-    def plan_at(self, proportion: float) -> Planned:
-        """The plan at one proportion."""
+    An op registers how its problems are planned; a plan that does not fit says so, without a warning.
+    """
+    raise NotImplementedError(type(problem).__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,7 +108,7 @@ class Sweep:
         return axes
 
 
-def sweep(problem: Plannable, proportions: Iterable[float]) -> Sweep:
+def sweep(problem: Any, proportions: Iterable[float]) -> Sweep:
     """Plan a problem at several proportions of tile memory.
 
     The two uses of Graphcore's technical note on optimising temporary memory usage: lower the proportion until
@@ -113,8 +116,8 @@ def sweep(problem: Plannable, proportions: Iterable[float]) -> Sweep:
 
     Parameters
     ----------
-    problem : Plannable
-        A `ConvProblem`, such as the `problem` of a plan.
+    problem : ConvProblem
+        Such as the `problem` of a plan.
     proportions : iterable of float
         Values of ``available_memory_proportion``.
 
@@ -131,7 +134,7 @@ def sweep(problem: Plannable, proportions: Iterable[float]) -> Sweep:
     check_problem("problem", problem)
     points = []
     for proportion in [check_proportion(p) for p in proportions]:
-        plan = problem.plan_at(proportion)
+        plan = plan_at(problem, proportion)
         points.append(SweepPoint(proportion, plan.limit, plan.cycles, plan.temp_bytes, plan.fits))
     if not points:
         raise bad_argument("proportions", "nothing", "one number or more")
@@ -140,7 +143,7 @@ def sweep(problem: Plannable, proportions: Iterable[float]) -> Sweep:
 
 def check_problem(name: str, problem: object) -> None:
     """Raise unless this can be planned at any proportion."""
-    if not callable(getattr(problem, "plan_at", None)):
+    if plan_at.dispatch(type(problem)) is plan_at.dispatch(object):
         raise bad_type(name, problem, "a ConvProblem, such as the problem of a plan: plan_convolution(...).problem")
 
 

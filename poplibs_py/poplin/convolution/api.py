@@ -23,6 +23,7 @@ from ...log import tell
 from ...planner.cache import PlanCache
 from ...planner.ladder import climb
 from ...planner.objective import UNBOUNDED, Objective
+from ...planner.sweep import plan_at
 from ...target import Target, memory_bound, resolve_target
 from . import joint
 from .candidates import Reference, best_plan
@@ -162,6 +163,12 @@ def planned_quietly(problem: ConvProblem, cache: PlanCache[ConvPlan] | None = No
     if plan is None:
         plan = cache.get_or_plan(problem, lambda: _plan_or_derive(problem, cache), problem.key)
     return plan
+
+
+@plan_at.register
+def _(problem: ConvProblem, proportion: float) -> ConvPlan:
+    options = dataclasses.replace(problem.options, available_memory_proportion=proportion, strict_memory=False)
+    return planned_quietly(dataclasses.replace(problem, options=options))
 
 
 def _constraints_file(stem: str, pass_: str) -> str:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...errors import bad_argument, bad_type
 from ...target import Target, resolve_target
 from .axis import Axis, FieldTransform, OutputTransform
 from .options import ConvOptions
 from .params import ConvParams
-
-if TYPE_CHECKING:
-    from .plan import ConvPlan
 
 __all__ = ["ConvProblem"]
 
@@ -48,16 +45,6 @@ class ConvProblem:
     def key(self) -> str:
         """Text that two problems share exactly if they are equal."""
         return json.dumps(self.to_dict(), sort_keys=True)
-
-    def plan_at(self, proportion: float) -> ConvPlan:
-        """The plan with another ``available_memory_proportion``, from the cache of this process.
-
-        A plan that does not fit says so in `ConvPlan.fits`; no warning is given.
-        """
-        from .api import planned_quietly  # it imports this module
-
-        options = dataclasses.replace(self.options, available_memory_proportion=proportion, strict_memory=False)
-        return planned_quietly(dataclasses.replace(self, options=options))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

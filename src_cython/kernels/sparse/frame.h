@@ -188,7 +188,7 @@ POP_INLINE void finish_rows(const pop_sparse_item *t, char *const *o, const floa
 }
 
 /* Some block rows of one height over one strip. */
-static void frame_rows(const pop_sparse_item *t, const pop_tile *tile, pop_sparse_sweep sweep, pop_sparse_view *s,
+static void frame_rows(const pop_sparse_item *t, const pop_tile *tile, pop_sparse_sweep sweep_strip, pop_sparse_view *s,
                        int64_t j, int64_t first, int64_t last, int64_t height, float *sums)
 {
     const int64_t per_chunk = CHUNK_BYTES / (4 * t->strip * t->block_rows);
@@ -199,7 +199,7 @@ static void frame_rows(const pop_sparse_item *t, const pop_tile *tile, pop_spars
         s->first = r;
         s->last = least(r + chunk, last);
         s->y = t->finish ? sums : (float *)(tile->operands[t->y] + t->y_offset + row * t->y_row) + j;
-        sweep(t, s);
+        sweep_strip(t, s);
         if (t->finish)
             finish_rows(t, tile->operands, sums, row, (s->last - r - 1) * t->block_rows + height, j, s->columns);
     }
@@ -266,7 +266,7 @@ static void ask_for_strip(const pop_sparse_item *t, const pop_sparse_view *s, in
 }
 
 /* `panel_bytes` and `x_row` are those of a panel, where one is made by `pack`. */
-static void frame_with(const pop_sparse_item *t, const pop_tile *tile, pop_sparse_sweep sweep, pop_sparse_pack pack,
+static void frame_with(const pop_sparse_item *t, const pop_tile *tile, pop_sparse_sweep sweep_strip, pop_sparse_pack pack,
                        int to_bf16, int64_t panel_bytes, int64_t x_row)
 {
     char *const *o = tile->operands;
@@ -293,15 +293,15 @@ static void frame_with(const pop_sparse_item *t, const pop_tile *tile, pop_spars
             ask_for_strip(t, &s, first, last);
         }
         if (first < least(last, whole))
-            frame_rows(t, tile, sweep, &s, j, first, least(last, whole), t->block_rows, sums);
-        if (last > whole && tail) frame_rows(t, tile, sweep, &s, j, whole, whole + 1, tail, sums);
+            frame_rows(t, tile, sweep_strip, &s, j, first, least(last, whole), t->block_rows, sums);
+        if (last > whole && tail) frame_rows(t, tile, sweep_strip, &s, j, whole, whole + 1, tail, sums);
     }
 }
 
-static void frame(const pop_sparse_item *t, const pop_tile *tile, pop_sparse_sweep sweep, int to_bf16)
+static void frame(const pop_sparse_item *t, const pop_tile *tile, pop_sparse_sweep sweep_strip, int to_bf16)
 {
     const int64_t row = t->strip * (to_bf16 ? 2 : 4);
-    frame_with(t, tile, sweep, pack_plain, to_bf16, t->pack ? t->depth * row : 0, row);
+    frame_with(t, tile, sweep_strip, pack_plain, to_bf16, t->pack ? t->depth * row : 0, row);
 }
 
 /* Rows of BF16, interleaved two by two; the last of an odd number with zeros. */

@@ -13,7 +13,20 @@ from ....errors import bad_argument, bad_type
 from ....formats import FP16, FP32, Format
 from ....formats.reference import decode
 from ....kernels import select
-from ....ops import RESULT, VALUES, Array, Operand, Receiver, Request, compiled, operand, receive, seed_of, unchanged
+from ....ops import (
+    RESULT,
+    VALUES,
+    Array,
+    Operand,
+    Receiver,
+    Request,
+    catalogue,
+    compiled,
+    operand,
+    receive,
+    seed_of,
+    unchanged,
+)
 from ....popops import cast
 from ....target import Target
 from ...convolution import ConvPlan
@@ -162,8 +175,6 @@ def compile_modelled(plan: ConvPlan, *, threads: int | None = None) -> Callable[
     >>> run(np.ones((16, 32), np.float16), np.ones((32, 8), np.float16))[0, :3]
     array([32., 32., 32.], dtype=float16)
     """
-    from ..api import matmul
-
     made = tile_product(plan)
 
     def run(a: Any, b: Any, *, out: Any = None, seed: Any = None) -> Any:
@@ -176,7 +187,7 @@ def compile_modelled(plan: ConvPlan, *, threads: int | None = None) -> Callable[
             raise bad_argument("out", f"format {receiver.format}", f"the planned format, {made.out}")
         return _request(made, left, right, receiver, seed, threads)
 
-    face = compiled(plan, matmul.op, run, made.told()[0], ("seed",))  # type: ignore[attr-defined]
+    face = compiled(plan, catalogue["poplin.matmul"], run, made.told()[0], ("seed",))
     vars(face)["work"] = made.work
     return face
 
