@@ -101,7 +101,7 @@ if platform.machine() in ("x86_64", "AMD64"):
 class Family:
     """A kernel family: the folder ``src_cython/kernels/<name>`` and the levels it has bodies for.
 
-    A driver stands in ``src_cython/drivers`` and is built as a family is, at the portable level.
+    A driver that is C stands in ``src_cython/drivers`` and is built as a family is, at the portable level.
     """
 
     name: str
@@ -130,8 +130,8 @@ FAMILIES: list[Family] = [
 PLAIN = {
     "cpu/_cpu.pyx": "poplibs_py.kernels._cpu",
     "planner/_search.pyx": "poplibs_py.planner._search",
-    "poplin/_matmul.pyx": "poplibs_py.poplin.matmul._matmul",
-    "poplin/_partials.pyx": "poplibs_py.poplin.matmul._partials",
+    "drivers/_matmul.pyx": "poplibs_py.poplin.matmul._matmul",
+    "drivers/_partials.pyx": "poplibs_py.poplin.matmul._partials",
     "program/_executor.pyx": "poplibs_py.program._executor",
     "random/_generator.pyx": "poplibs_py.poprand._generator",
     "random/_stream.pyx": "poplibs_py.poprand._stream",

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from poplibs_py.errors import MemoryBoundWarning
+from poplibs_py.errors import MemoryLimitWarning
 from poplibs_py.formats import format_of
 from poplibs_py.popsparse import BlockSparseMatrix, random_matrix, random_pattern, static
 from poplibs_py.report.peers import limited_threads
@@ -50,7 +50,7 @@ def calls(w: BlockSparseMatrix, x: Any) -> list[Callable[[], Any]]:
     return made
 
 
-@pytest.mark.filterwarnings("ignore::poplibs_py.errors.MemoryBoundWarning")
+@pytest.mark.filterwarnings("ignore::poplibs_py.errors.MemoryLimitWarning")
 @pytest.mark.parametrize("proportion", PROPORTIONS)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def bench_bounded(case, proportion, benchmark):
@@ -77,5 +77,5 @@ def main() -> None:
 
 if __name__ == "__main__":
     with limited_threads(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore", MemoryBoundWarning)
+        warnings.simplefilter("ignore", MemoryLimitWarning)
         main()

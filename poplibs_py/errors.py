@@ -25,8 +25,8 @@ __all__ = [
     "InvalidIndexError",
     "InvalidOptionError",
     "InvalidTypeError",
-    "MemoryBoundError",
-    "MemoryBoundWarning",
+    "MemoryLimitError",
+    "MemoryLimitWarning",
     "NotBuiltError",
     "PlanError",
     "PoplibsError",
@@ -85,8 +85,8 @@ class PlanError(PoplibsError, ValueError):
     """No plan satisfies the given constraints."""
 
 
-class MemoryBoundError(PoplibsError, MemoryError):
-    """No plan fits the memory bound and ``strict_memory=True`` was given."""
+class MemoryLimitError(PoplibsError, MemoryError):
+    """No plan keeps to the memory limit and ``strict_memory=True`` was given."""
 
 
 class PoplibsWarning(UserWarning):
@@ -97,8 +97,8 @@ class CapacityWarning(PoplibsWarning):
     """A pattern has more blocks than room was made for; the room has grown."""
 
 
-class MemoryBoundWarning(PoplibsWarning):
-    """No plan fits the memory bound; the bound was raised or dropped."""
+class MemoryLimitWarning(PoplibsWarning):
+    """No plan keeps to the memory limit; the limit was raised or dropped."""
 
 
 def bad_argument(name: str, got: object, allowed: str) -> InvalidArgumentError:

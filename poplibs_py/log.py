@@ -2,8 +2,8 @@
 
 INFO tells each operation that ran, with its shapes, formats, kernel and time (all that `poplibs_py.profile` collects);
 DEBUG each plan and program, when it is made; TRACE each choice of a kernel, with those that lost; WARN what went on
-although a bound or a capacity was not kept. There is a logger for each room, ``poplibs_py.popsparse`` for example: an
-ordinary `logging.Logger`, so handlers and filters of the standard library apply. The level and the destination are
+although a memory limit or a capacity was not kept. There is a logger for each room, ``poplibs_py.popsparse`` for
+example: an ordinary `logging.Logger`, so handlers and filters of the standard library apply. The level and the destination are
 read once, at import, so that a call costs nothing where nobody asked; a file that cannot be written is refused then.
 A message that fails later (a full disk) is told on stderr and breaks no call.
 
@@ -43,11 +43,11 @@ def is_on(level: int) -> bool:
     return level >= _LEVELS[settings.log_level]
 
 
-def tell(room: str, made: object) -> None:
+def tell(room: str, what: object) -> None:
     """Log at DEBUG, on one line, a plan or program that was made; it is put in words only where they are read."""
     logger = get(room)
     if logger.isEnabledFor(logging.DEBUG):
-        lines = (" ".join(line.split()) for line in str(made).splitlines())
+        lines = (" ".join(line.split()) for line in str(what).splitlines())
         logger.debug("%s", "; ".join(line for line in lines if line))
 
 

@@ -97,7 +97,7 @@ def test_warnings_of_bounds_and_capacities_are_in_the_log(level: str, tmp_path: 
     file = tmp_path / "log"
     printed = run(CALLS, POPLIBS_LOG_LEVEL=level, POPLIBS_LOG_DEST=str(file)).stderr
     told = lines_of(file.read_text(), "WARNING")
-    assert [message.split(":")[0] for _, message in told] == ["CapacityWarning", "MemoryBoundWarning"]
+    assert [message.split(":")[0] for _, message in told] == ["CapacityWarning", "MemoryLimitWarning"]
     assert {logger for logger, _ in told} == {"poplibs_py.warnings"}
     assert all(message.split(": ", 1)[1] in printed for _, message in told)  # as Python shows them
 

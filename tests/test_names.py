@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import pkgutil
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from itertools import groupby
 from pathlib import Path
@@ -63,6 +65,26 @@ def documented_names() -> set[str]:
 
 def _module_of(name: str) -> str:
     return name.rpartition(".")[0]
+
+
+def parameters() -> Iterator[tuple[str, str]]:
+    """The parameters of all public functions, each with its function's place."""
+    for source in sorted((ROOT / "poplibs_py").rglob("*.py")):
+        for node in ast.walk(ast.parse(source.read_text())):
+            if isinstance(node, ast.FunctionDef) and (node.name == "__init__" or not node.name.startswith("_")):
+                of = node.args
+                for parameter in (*of.posonlyargs, *of.args, *of.kwonlyargs):
+                    yield f"{source.relative_to(ROOT)}:{node.lineno} {node.name}", parameter.arg
+
+
+def test_one_word_for_one_thing_in_signatures():
+    words = {name for _, name in parameters()}
+    assert {"dtype", "out_dtype", "x_dtype", "w_dtype", "seed", "scale", "out"} < words
+    elsewhere = {"fmt": "dtype", "format": "dtype", "x_format": "x_dtype", "w_format": "w_dtype",
+                 "out_format": "out_dtype", "exchanged": "swapped", "turned": "transposed", "domain": "compute_format",
+                 "memory_bound": "memory_limit", "temp_bound": "temp_limit"}
+    wrong = [f"{place}: {name}, elsewhere {elsewhere[name]}" for place, name in parameters() if name in elsewhere]
+    assert not wrong
 
 
 def test_every_documented_name_is_reached_by_attributes_alone():

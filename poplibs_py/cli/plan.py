@@ -9,7 +9,7 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from ..errors import MemoryBoundWarning, PoplibsError, bad_argument
+from ..errors import MemoryLimitWarning, PoplibsError, bad_argument
 from ..planner import Sweep, preplan, sweep
 from ..poplin.convolution import (
     ConvOptions,
@@ -73,7 +73,7 @@ def _add_common(parser: argparse.ArgumentParser, pass_: str) -> None:
     parser.add_argument("--target", default="gc200", help="gc2, gc200, bow or c600")
     parser.add_argument("--tiles", type=int, default=None, help="cut the target down to so many tiles")
     parser.add_argument("--amp", type=float, default=0.6,
-                        help="available memory proportion; above 1 is allowed, as in PopLibs, 0 sets no bound")
+                        help="available memory proportion; above 1 is allowed, as in PopLibs, 0 sets no limit")
     parser.add_argument("--pass", dest="pass_", default=pass_, help="what it is for, such as INFERENCE_FWD")
     parser.add_argument("--option", action="append", default=[], metavar="KEY=VALUE", help="any other option")
     parser.add_argument("--explain", action="store_true",
@@ -255,7 +255,7 @@ def _explained(plan: ConvPlan, every: bool) -> str:
 
 def _swept(problem: ConvProblem, asked: float) -> Sweep:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MemoryBoundWarning)
+        warnings.simplefilter("ignore", MemoryLimitWarning)
         return sweep(problem, sorted({*PROPORTIONS, asked} - {0.0}))
 
 

@@ -57,14 +57,14 @@ def gamma(n: ArrayLike, u: float) -> Floats:
         return np.where(nu < 1, nu / (1 - nu), np.inf)
 
 
-def rounding_error(value: ArrayLike, fmt: Format, rounding: str = "nearest-even") -> Floats:
+def rounding_error(value: ArrayLike, dtype: Format, rounding: str = "nearest-even") -> Floats:
     """Bound the error of one rounding to a format, of values up to the magnitudes given; overflow apart.
 
     Parameters
     ----------
     value : array_like of float
         The numbers before rounding.
-    fmt : Format
+    dtype : Format
         What they are rounded to.
     rounding : str, optional
         Half a unit in the last place where it begins with ``"nearest"`` (default), a whole one for any other.
@@ -76,7 +76,7 @@ def rounding_error(value: ArrayLike, fmt: Format, rounding: str = "nearest-even"
     (0.0625, 0.0009765625)
     """
     magnitude = np.abs(np.asarray(value, np.float64))
-    error = np.maximum(magnitude * fmt.unit_roundoff, fmt.smallest_subnormal / 2)
+    error = np.maximum(magnitude * dtype.unit_roundoff, dtype.smallest_subnormal / 2)
     return error if rounding.startswith("nearest") else 2 * error
 
 
@@ -180,30 +180,30 @@ class Ball:
             radius = _times(np.asarray(lipschitz), self.radius) + relative * np.abs(_finite(centre)) + absolute
             return _widened(centre, radius, own=4 * _OWN)
 
-    def rounded(self, fmt: Format, rounding: str = "nearest-even", overflow: str | None = None) -> Ball:
+    def rounded(self, dtype: Format, rounding: str = "nearest-even", overflow: str | None = None) -> Ball:
         """Round to a format.
 
         Parameters
         ----------
-        fmt : Format
+        dtype : Format
             The format that the machine rounds to.
         rounding : str, optional
             As in `rounding_error`.
         overflow : {"inf", "nan", "saturate"}, optional
             What a result too large becomes; by default infinity where the format has it, else NaN.
         """
-        overflow = overflow or ("inf" if fmt.has_infinity else "nan")
+        overflow = overflow or ("inf" if dtype.has_infinity else "nan")
         with np.errstate(all="ignore"):
             reach = np.abs(_finite(self.centre)) + self.radius
-            radius = self.radius + rounding_error(reach, fmt, rounding)
+            radius = self.radius + rounding_error(reach, dtype, rounding)
             if overflow == "saturate":
                 # An infinity saturates too, or stays, or is NaN: that is the op's to say before it rounds.
                 finite = np.isfinite(self.centre)
-                return Ball(np.where(finite, np.clip(self.centre, -fmt.max, fmt.max), self.centre), radius)
+                return Ball(np.where(finite, np.clip(self.centre, -dtype.max, dtype.max), self.centre), radius)
             # What rounds to the number that would follow the largest one overflows.
-            step = 2.0 ** (fmt.max_exponent - fmt.mantissa_bits)
-            threshold = fmt.max + (step / 2 if rounding.startswith("nearest") else step)
-            return self._overflowed(fmt, overflow, threshold, reach, radius)
+            step = 2.0 ** (dtype.max_exponent - dtype.mantissa_bits)
+            threshold = dtype.max + (step / 2 if rounding.startswith("nearest") else step)
+            return self._overflowed(dtype, overflow, threshold, reach, radius)
 
     def _overflowed(self, fmt: Format, overflow: str, threshold: float, reach: Floats, radius: Floats) -> Ball:
         least = np.abs(_finite(self.centre)) - self.radius

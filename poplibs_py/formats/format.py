@@ -214,7 +214,7 @@ FORMATS = tuple(_PRESETS.values())
 """The formats that have a dtype, and so need no name at a call."""
 
 
-def format_of(what: object, name: str = "format") -> Format:
+def format_of(what: object, name: str = "dtype") -> Format:
     """Return the format that a `Format`, a dtype, an array or a name stands for.
 
     Parameters

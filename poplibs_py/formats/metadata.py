@@ -17,14 +17,14 @@ _SCALE_SIGN = 1 << 5
 _SCALE_BITS = (1 << 6) - 1
 
 
-def pack_metadata(format: object, scale: int = 0) -> int:
+def pack_metadata(dtype: object, scale: int = 0) -> int:
     """Return the metadata byte of a format and a scale.
 
     It corresponds to PopLibs' ``poputil::createConstantMetadataTensor``.
 
     Parameters
     ----------
-    format : Format or what stands for one
+    dtype : Format or what stands for one
         F143 or F152.
     scale : int, optional
         Exponent s: codes stand for their value times ``2**s``; -32 to 31.
@@ -45,9 +45,9 @@ def pack_metadata(format: object, scale: int = 0) -> int:
     >>> hex(pack_metadata("f143", -2)), hex(pack_metadata("f152", 1))
     ('0xbe', '0x1')
     """
-    target = format_of(format)
+    target = format_of(dtype)
     if target not in (F143, F152):
-        raise bad_argument("format", target.name, "f143 or f152, which the IPU has")
+        raise bad_argument("dtype", target.name, "f143 or f152, which the IPU has")
     exponent = whole("scale", scale, target.scales[0], target.scales[-1])
     return (_F143_BIT if target == F143 else 0) | (exponent & _SCALE_BITS)
 

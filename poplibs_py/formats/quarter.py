@@ -35,10 +35,10 @@ class QuarterArray(Immutable):
     ----------
     codes : numpy.ndarray
         Codes as unsigned integers of the format's width, or an array of the format's own dtype. Kept, not copied.
-    format : Format or what stands for one
+    dtype : Format or what stands for one
         The format of the codes.
     scale : int or array of int, optional
-        Exponents s; -32 to 31 for the FP8 presets, ``format.scales`` in general. One number, or one for each block.
+        Exponents s; -32 to 31 for the FP8 presets, ``dtype.scales`` in general. One number, or one for each block.
     block_shape : sequence of int, optional
         Extents of the blocks that share a scale, one for each axis, -1 for the axis's whole extent: ``(1, -1)`` is a
         scale per row of a matrix. By default the tensor has one.
@@ -57,7 +57,7 @@ class QuarterArray(Immutable):
     >>> q = QuarterArray.from_array([[1.0, 2.0], [300.0, -4000.0]], "f143", scale="auto", block_shape=(1, -1))
     >>> q
     QuarterArray([[1., 2.],
-                  [288., -4096.]], format=f143, scale=[[-6], [5]], block_shape=(1, 2))
+                  [288., -4096.]], dtype=f143, scale=[[-6], [5]], block_shape=(1, 2))
     >>> q[1].scale, q[1].to_array()
     (array([5], dtype=int8), array([  288., -4096.], dtype=float32))
     """
@@ -73,9 +73,9 @@ class QuarterArray(Immutable):
     _scale: Array
 
     def __init__(
-        self, codes: Array, format: object, scale: object = 0, block_shape: Sequence[int] | None = None
+        self, codes: Array, dtype: object, scale: object = 0, block_shape: Sequence[int] | None = None
     ) -> None:
-        fmt = format_of(format)
+        fmt = format_of(dtype)
         held = _checked_codes(codes, _narrow(fmt))
         blocks = checked_block_shape(block_shape, held.shape)
         self._hold(held, fmt, checked_scale(scale, fmt, held.shape, blocks), blocks)
@@ -98,7 +98,7 @@ class QuarterArray(Immutable):
     def from_array(
         cls,
         values: object,
-        format: object = F143,
+        dtype: object = F143,
         scale: object = 0,
         block_shape: Sequence[int] | None = None,
         *,
@@ -113,7 +113,7 @@ class QuarterArray(Immutable):
         ----------
         values : array-like of real numbers
             Float16, float32, float64, bfloat16, FP8 or integers that float64 holds.
-        format : Format or what stands for one, optional
+        dtype : Format or what stands for one, optional
             At most 16 bits.
         scale : int, array of int or "auto", optional
             ``"auto"`` takes for each block the least s for which nothing overflows (`auto_scale`).
@@ -123,7 +123,7 @@ class QuarterArray(Immutable):
         overflow : {"saturate", "nan", "inf"}, optional
             What too large numbers become; by default infinity where the format has it, else NaN.
         """
-        fmt = _narrow(format_of(format))
+        fmt = _narrow(format_of(dtype))
         x = _real(values)
         one_of("rounding", rounding, ("nearest-even", "toward-zero"))
         one_of("overflow", overflow, ("saturate", "nan", "inf", None))
@@ -140,7 +140,7 @@ class QuarterArray(Immutable):
         Examples
         --------
         >>> QuarterArray.from_metadata(np.uint8([0x40, 0x80]), 0x84)
-        QuarterArray([16., nan], format=f143, scale=4)
+        QuarterArray([16., nan], dtype=f143, scale=4)
         """
         fmt, scale = unpack_metadata(metadata)
         return cls(codes, fmt, scale)
@@ -272,7 +272,7 @@ class QuarterArray(Immutable):
         shown = np.array2string(values, separator=", ", prefix="QuarterArray(", formatter=_FORMATTER)
         scale = "" if self.block_shape is None else f", block_shape={self.block_shape}"
         exponents = self.scale if self.block_shape is None else self._scale.tolist()
-        return f"QuarterArray({shown}, format={self.format}, scale={exponents}{scale})"
+        return f"QuarterArray({shown}, dtype={self.format}, scale={exponents}{scale})"
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write codes, scales and format to a ``.npz`` file, exactly at this path, once all of it is written."""
@@ -334,7 +334,7 @@ def _table(fmt: Format) -> Array:
 
 def _narrow(fmt: Format) -> Format:
     if fmt.bits > 16:
-        raise bad_argument("format", fmt.name, "a format of at most 16 bits; FP32 arrays are plain NumPy arrays")
+        raise bad_argument("dtype", fmt.name, "a format of at most 16 bits; FP32 arrays are plain NumPy arrays")
     return fmt
 
 

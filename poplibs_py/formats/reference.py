@@ -20,14 +20,14 @@ Rounding = Literal["nearest-even", "toward-zero", "stochastic"]
 Overflow = Literal["saturate", "nan", "inf"]
 
 
-def decode(codes: Array, fmt: Format, scale: int | Array = 0) -> Array:
+def decode(codes: Array, dtype: Format, scale: int | Array = 0) -> Array:
     """Return the values of codes, in float64.
 
     Parameters
     ----------
     codes : numpy.ndarray of unsigned integers
-        Codes of `fmt`.
-    fmt : Format
+        Codes of `dtype`.
+    dtype : Format
         Any format of at most 16 bits, or FP32.
     scale : int or numpy.ndarray of int, optional
         Values are multiplied by ``2**scale``; broadcast against `codes`.
@@ -39,32 +39,32 @@ def decode(codes: Array, fmt: Format, scale: int | Array = 0) -> Array:
     array([  0.75, 240.  ,    nan])
     """
     code = np.asarray(codes).astype(np.int64)
-    magnitude = code & ((1 << (fmt.bits - 1)) - 1)
-    negative = code >> (fmt.bits - 1) & 1 == 1
-    exponent = magnitude >> fmt.mantissa_bits
-    fraction = magnitude & ((1 << fmt.mantissa_bits) - 1)
-    normal = np.ldexp((1 << fmt.mantissa_bits) + fraction, exponent - fmt.bias - fmt.mantissa_bits)
-    small = np.ldexp(fraction * fmt.subnormals, 1 - fmt.bias - fmt.mantissa_bits)
+    magnitude = code & ((1 << (dtype.bits - 1)) - 1)
+    negative = code >> (dtype.bits - 1) & 1 == 1
+    exponent = magnitude >> dtype.mantissa_bits
+    fraction = magnitude & ((1 << dtype.mantissa_bits) - 1)
+    normal = np.ldexp((1 << dtype.mantissa_bits) + fraction, exponent - dtype.bias - dtype.mantissa_bits)
+    small = np.ldexp(fraction * dtype.subnormals, 1 - dtype.bias - dtype.mantissa_bits)
     value = np.where(exponent > 0, normal, small)
-    if fmt.has_infinity:
-        value = np.where(magnitude > fmt.max_code, np.where(fraction == 0, np.inf, np.nan), value)
-    elif fmt.specials == "nan_only":
-        value = np.where(magnitude > fmt.max_code, np.nan, value)
+    if dtype.has_infinity:
+        value = np.where(magnitude > dtype.max_code, np.where(fraction == 0, np.inf, np.nan), value)
+    elif dtype.specials == "nan_only":
+        value = np.where(magnitude > dtype.max_code, np.nan, value)
     else:
-        value = np.where(code == fmt.nan_code, np.nan, value)
+        value = np.where(code == dtype.nan_code, np.nan, value)
     return np.ldexp(np.where(negative, -value, value), scale)
 
 
-def default_overflow(fmt: Format, rounding: Rounding) -> Overflow:
+def default_overflow(dtype: Format, rounding: Rounding) -> Overflow:
     """Return what an overflow becomes by default: IEEE 754's result, with NaN where there is no infinity."""
     if rounding == "toward-zero":
         return "saturate"
-    return "inf" if fmt.has_infinity else "nan"
+    return "inf" if dtype.has_infinity else "nan"
 
 
 def encode(
     values: Array,
-    fmt: Format,
+    dtype: Format,
     *,
     scale: int | Array = 0,
     rounding: Rounding = "nearest-even",
@@ -78,7 +78,7 @@ def encode(
     ----------
     values : numpy.ndarray
         Real numbers; converted to float64, which must hold them.
-    fmt : Format
+    dtype : Format
         A format of at most 16 bits.
     scale : int or numpy.ndarray of int, optional
         The codes are those of ``values / 2**scale``; broadcast against `values`.
@@ -96,40 +96,40 @@ def encode(
     Returns
     -------
     numpy.ndarray
-        Codes, dtype ``fmt.code_dtype``.
+        Codes, dtype ``dtype.code_dtype``.
 
     Notes
     -----
     Infinities stay where the format has them and become NaN elsewhere. NaN keeps its sign where the format has signed
     NaN, and the top of its payload where the format has payloads, quiet.
     """
-    overflow = overflow or default_overflow(fmt, rounding)
-    if overflow == "inf" and not fmt.has_infinity:
-        raise bad_argument("overflow", overflow, f"'saturate' or 'nan': {fmt} has no infinity")
+    overflow = overflow or default_overflow(dtype, rounding)
+    if overflow == "inf" and not dtype.has_infinity:
+        raise bad_argument("overflow", overflow, f"'saturate' or 'nan': {dtype} has no infinity")
     with np.errstate(invalid="ignore"):  # a signalling NaN
         x = np.asarray(values, np.float64)
     finite = np.isfinite(x)
     within = np.minimum(np.abs(x), 2.0**200)  # past every format's range, and no overflow of float64 below
     magnitude = np.ldexp(np.where(finite, within, 0.0), np.negative(scale))
 
-    step = _step(magnitude, fmt)
+    step = _step(magnitude, dtype)
     steps = magnitude / step
     whole = np.floor(steps)
     if rounding == "nearest-even":
-        up = _nearest_is_up(whole, steps - whole, step, fmt)
+        up = _nearest_is_up(whole, steps - whole, step, dtype)
     elif rounding == "toward-zero":
         up = np.zeros(x.shape, bool)
     else:
         noise = (np.asarray(words, np.uint32) >> np.uint32(32 - random_bits)) + 0.5
         up = steps - whole >= 1 - noise / 2.0**random_bits
-    code = _code((whole + up) * step, fmt)
+    code = _code((whole + up) * step, dtype)
 
-    overflow_codes = {"saturate": fmt.max_code, "nan": fmt.nan_code, "inf": _infinity(fmt)}
-    code = np.where(code > fmt.max_code, overflow_codes[overflow], code)
-    code = np.where(np.isinf(x), _infinity(fmt) if fmt.has_infinity else fmt.nan_code, code)
-    code = np.where(np.isnan(x), _nan_codes(x, fmt), code)
-    signed = np.signbit(x) & ((code != 0) | (fmt.specials != "negative_zero"))
-    return np.asarray(code | signed.astype(np.int64) << (fmt.bits - 1), fmt.code_dtype)
+    overflow_codes = {"saturate": dtype.max_code, "nan": dtype.nan_code, "inf": _infinity(dtype)}
+    code = np.where(code > dtype.max_code, overflow_codes[overflow], code)
+    code = np.where(np.isinf(x), _infinity(dtype) if dtype.has_infinity else dtype.nan_code, code)
+    code = np.where(np.isnan(x), _nan_codes(x, dtype), code)
+    signed = np.signbit(x) & ((code != 0) | (dtype.specials != "negative_zero"))
+    return np.asarray(code | signed.astype(np.int64) << (dtype.bits - 1), dtype.code_dtype)
 
 
 def _step(magnitude: Array, fmt: Format) -> Array:

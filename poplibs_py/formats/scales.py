@@ -45,7 +45,7 @@ def scales_shape(shape: tuple[int, ...], block_shape: tuple[int, ...] | None) ->
     return tuple(-(-n // b) for n, b in zip(shape, block_shape, strict=True))
 
 
-def checked_scale(scale: object, fmt: Format, shape: tuple[int, ...], block_shape: tuple[int, ...] | None) -> Array:
+def checked_scale(scale: object, dtype: Format, shape: tuple[int, ...], block_shape: tuple[int, ...] | None) -> Array:
     """Return the exponents as an int8 array of `scales_shape` that cannot be written to.
 
     Raises
@@ -63,9 +63,9 @@ def checked_scale(scale: object, fmt: Format, shape: tuple[int, ...], block_shap
     if given.ndim and given.shape != wanted:
         raise bad_argument("scale", f"an array of shape {given.shape}", f"one number, or the shape {wanted}"
                            + ("" if wanted else "; block_shape says which elements share a scale"))
-    allowed = fmt.scales
+    allowed = dtype.scales
     if given.size and not (allowed[0] <= given.min() and given.max() <= allowed[-1]):
-        raise bad_argument("scale", scale, f"whole numbers from {allowed[0]} to {allowed[-1]} for {fmt}")
+        raise bad_argument("scale", scale, f"whole numbers from {allowed[0]} to {allowed[-1]} for {dtype}")
     return frozen(np.broadcast_to(given, wanted).astype(np.int8))
 
 
@@ -80,17 +80,17 @@ def block_maxima(magnitudes: Array, block_shape: tuple[int, ...] | None) -> Arra
     return magnitudes
 
 
-def auto_scale(values: Array, fmt: Format, block_shape: Sequence[int] | None = None) -> Array:
-    """Return for each block the least s such that its largest finite magnitude does not exceed ``fmt.max * 2**s``.
+def auto_scale(values: Array, dtype: Format, block_shape: Sequence[int] | None = None) -> Array:
+    """Return for each block the least s such that its largest finite magnitude does not exceed ``dtype.max * 2**s``.
 
     No element then overflows, and the format's finest steps serve as much of the block as they can. The exponent stays
-    in ``fmt.scales``; a block of zeros takes 0.
+    in ``dtype.scales``; a block of zeros takes 0.
 
     Parameters
     ----------
     values : numpy.ndarray
         Real numbers. NaN and infinities are passed over.
-    fmt : Format
+    dtype : Format
         The format that they will be written in.
     block_shape : sequence of int, optional
         Extents of the blocks along each axis, -1 for an axis's whole extent; by default all values share one scale.
@@ -106,7 +106,7 @@ def auto_scale(values: Array, fmt: Format, block_shape: Sequence[int] | None = N
     >>> int(auto_scale(np.array([1.0, -1000.0]), F143))
     3
     """
-    fmt = format_of(fmt, "fmt")
+    dtype = format_of(dtype, "dtype")
     numbers = as_array("values", values, "an array of real numbers")
     if numbers.dtype.kind not in "fiub":
         format_of(numbers, "values")
@@ -115,9 +115,9 @@ def auto_scale(values: Array, fmt: Format, block_shape: Sequence[int] | None = N
     magnitudes = np.abs(numbers.astype(np.float64) if numbers.dtype.kind in "iub" else numbers)
     amax = block_maxima(np.where(np.isfinite(magnitudes), magnitudes, 0), block_shape).astype(np.float64)
     mantissa, exponent = np.frexp(amax)
-    top, top_exponent = np.frexp(fmt.max)
+    top, top_exponent = np.frexp(dtype.max)
     least = exponent - top_exponent + (mantissa > top)
-    allowed = fmt.scales
+    allowed = dtype.scales
     return np.where(amax > 0, np.clip(least, allowed[0], allowed[-1]), 0).astype(np.int8)
 
 

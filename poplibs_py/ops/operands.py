@@ -192,12 +192,12 @@ class Receiver:
         return self.array if made is None else made(self.array, first)
 
 
-def new_result(shape: tuple[int, ...], fmt: Element, like: Array | None = None) -> Receiver:
+def new_result(shape: tuple[int, ...], dtype: Element, like: Array | None = None) -> Receiver:
     """Return a new array for a result, in C order or laid out like another array."""
-    dtype = (fmt.dtype or fmt.code_dtype) if isinstance(fmt, Format) else fmt
-    check_memory("out", f"a result of shape {shape}", math.prod(shape) * dtype.itemsize)
-    array = result_array(shape, dtype) if like is None else result_array_like(like, dtype)
-    return Receiver(array, fmt)
+    own = (dtype.dtype or dtype.code_dtype) if isinstance(dtype, Format) else dtype
+    check_memory("out", f"a result of shape {shape}", math.prod(shape) * own.itemsize)
+    array = result_array(shape, own) if like is None else result_array_like(like, own)
+    return Receiver(array, dtype)
 
 
 def receive(name: str, out: object, shape: tuple[int, ...] | None, out_dtype: object, default: Element,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, TypeVar, cast
 
-from ..errors import MemoryBoundWarning, bad_argument
+from ..errors import MemoryLimitWarning, bad_argument
 from ..program import Face
 from .road import travel
 
@@ -29,7 +29,7 @@ def unchanged(plan: P, again: Callable[[], P]) -> P:
     again : callable
         Plans that problem.
     """
-    with warnings.catch_warnings(action="ignore", category=MemoryBoundWarning):
+    with warnings.catch_warnings(action="ignore", category=MemoryLimitWarning):
         expected = again()
     if expected is plan:
         return plan

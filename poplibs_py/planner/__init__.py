@@ -8,13 +8,13 @@ from .constraints import PlanConstraints
 from .explain import Considered, Explanation
 from .fit import Fit, fit
 from .ladder import POPLIBS_PROPORTION, Memory, climb, within
-from .objective import UNBOUNDED, Objective
+from .objective import UNLIMITED, Objective
 from .preplan import preplan
 from .sweep import Sweep, SweepPoint, sweep
 
 __all__ = [
     "POPLIBS_PROPORTION",
-    "UNBOUNDED",
+    "UNLIMITED",
     "Considered",
     "Explanation",
     "Fit",

@@ -6,7 +6,7 @@ MINIMIZE_CYCLES: int
 MINIMIZE_COST_DIFF: int
 MINIMIZE_TEMP: int
 MINIMIZE_TILES: int
-NO_BOUND: int
+NO_LIMIT: int
 
 class Model:
     least_work: int

@@ -42,20 +42,21 @@ class PlanConstraints:
     text: str = "{}"
 
     @classmethod
-    def parse(cls, given: PlanConstraints | str | Mapping[str, Any] | None) -> PlanConstraints:
-        """Check `given` (JSON text or nested mappings) and normalise it."""
-        if isinstance(given, PlanConstraints):
-            return given
-        if given is None or (isinstance(given, str) and not given):
+    def parse(cls, constraints: PlanConstraints | str | Mapping[str, Any] | None) -> PlanConstraints:
+        """Check `constraints` (JSON text or nested mappings) and normalise it."""
+        if isinstance(constraints, PlanConstraints):
+            return constraints
+        if constraints is None or (isinstance(constraints, str) and not constraints):
             return cls()
-        if isinstance(given, str):
+        if isinstance(constraints, str):
             try:
-                given = json.loads(given)
+                constraints = json.loads(constraints)
             except (ValueError, RecursionError) as error:
-                raise InvalidOptionError(f"planConstraints: got {described(given)}; allowed: a JSON object") from error
-        if not isinstance(given, Mapping):
-            raise InvalidOptionError(f"planConstraints: got {described(given)}; allowed: an object")
-        tree = _mapping("planConstraints", given)
+                shown = described(constraints)
+                raise InvalidOptionError(f"planConstraints: got {shown}; allowed: a JSON object") from error
+        if not isinstance(constraints, Mapping):
+            raise InvalidOptionError(f"planConstraints: got {described(constraints)}; allowed: an object")
+        tree = _mapping("planConstraints", constraints)
         for key, value in tree.items():
             _check_top(key, value)
         return cls(json.dumps(tree, sort_keys=True))

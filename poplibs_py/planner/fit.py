@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..errors import MemoryBoundError, all_of, bad_argument, whole
+from ..errors import MemoryLimitError, all_of, bad_argument, whole
 from .sweep import SweepPoint, check_problem, sweep
 
 __all__ = ["Fit", "fit"]
@@ -74,7 +74,7 @@ def fit(
 
     Raises
     ------
-    MemoryBoundError
+    MemoryLimitError
         If even the least bytes of every layer do not fit.
 
     Notes
@@ -121,5 +121,5 @@ def _cheapest(menus: list[tuple[SweepPoint, ...]], memory: int, shared: bool) ->
         if not states:
             least = [min(c.temp_bytes for c in m) for m in menus]
             need = max(least) if shared else sum(least)
-            raise MemoryBoundError(f"memory: got {memory:,} bytes; the layers need at least {need:,}")
+            raise MemoryLimitError(f"memory: got {memory:,} bytes; the layers need at least {need:,}")
     return states[-1][2]

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ..errors import MemoryBoundError, MemoryBoundWarning, bad_type, flag, instance, real, warn, whole
-from ..target import Target, memory_bound
+from ..errors import MemoryLimitError, MemoryLimitWarning, bad_type, flag, instance, real, warn, whole
+from ..target import Target, memory_limit
 
 __all__ = ["POPLIBS_PROPORTION", "Memory", "climb", "within"]
 
@@ -41,7 +41,7 @@ class Memory:
 
     def limit(self, target: Target) -> int | None:
         """Return the temporary bytes that a tile of a machine may take, or None."""
-        return None if self.proportion is None else memory_bound(target, self.proportion)
+        return None if self.proportion is None else memory_limit(target, self.proportion)
 
 
 def climb(plan_once: Callable[[int | None], T | None], limit: int | None, tile_bytes: int, *,
@@ -118,8 +118,8 @@ def within(op: str, plan_once: Callable[[int | None], T | None], memory: Memory,
     text = (f"{op}: available_memory_proportion={memory.proportion} leaves {limit * share:,} bytes; the least that any "
             f"plan takes is {least():,}")
     if memory.strict:
-        raise MemoryBoundError(text)
-    warn(text + "; the limit was raised", MemoryBoundWarning)
+        raise MemoryLimitError(text)
+    warn(text + "; the limit was raised", MemoryLimitWarning)
     plan = climb(plan_once, max(1, limit), target.bytes_per_tile, tried=True)
     if plan is None:
         raise AssertionError(f"{op}: there always is a plan without a limit")

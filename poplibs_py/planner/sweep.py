@@ -26,11 +26,11 @@ class Planned(Protocol):
 
     @property
     def limit(self) -> int:
-        """The byte bound it was made for; 0 if there was none."""
+        """The memory limit it was made for; 0 if there was none."""
 
     @property
     def fits(self) -> bool:
-        """Whether it is within the bound."""
+        """Whether it is within the limit."""
 
 
 @singledispatch

@@ -80,7 +80,7 @@ class Rates:
     dense_element: float
 
 
-def advise(w: BlockSparseMatrix, n: int, *, x_format: object = None, calls_per_pattern: int | None = None) -> Advice:
+def advise(w: BlockSparseMatrix, n: int, *, x_dtype: object = None, calls_per_pattern: int | None = None) -> Advice:
     """Predict which product of `w` with a dense matrix of `n` columns is fastest here.
 
     Parameters
@@ -89,7 +89,7 @@ def advise(w: BlockSparseMatrix, n: int, *, x_format: object = None, calls_per_p
         Its shape, block shape, groups, format and number of blocks count, its values do not.
     n : int
         Columns of the dense operand, at least 1.
-    x_format : Format, dtype or str, optional
+    x_dtype : Format, dtype or str, optional
         Format of the dense operand (default: that of `w`).
     calls_per_pattern : int, optional
         Products between two changes of the pattern (default: it never changes).
@@ -129,7 +129,7 @@ def advise(w: BlockSparseMatrix, n: int, *, x_format: object = None, calls_per_p
         as_extent("calls_per_pattern", calls_per_pattern, 1)
     if not w.shape[0] * w.shape[1]:
         raise bad_argument("w", w, "a matrix with rows and columns")
-    inputs = w.format if x_format is None else as_format(x_format)
+    inputs = w.format if x_dtype is None else as_format(x_dtype)
     rows, depth = w.shape
     rates = _rates(w.format, inputs, w.block_shape, (min(rows, _MOST_PROBE_SIDE), min(depth, _MOST_PROBE_SIDE)),
                    min(columns, _MOST_PROBE_COLUMNS), _probe_density(w.density), settings.num_threads)

@@ -52,7 +52,7 @@ def sparse_dense_matmul_bound(w: BlockSparseMatrix, x: Any, *, out: Any = None, 
     w, x, out, out_dtype, bias, activation
         As the product takes them.
     **memory
-        What bounds its temporary bytes and changes no bit of it.
+        What limits its temporary bytes and changes no bit of it.
 
     Examples
     --------

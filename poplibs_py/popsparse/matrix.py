@@ -52,8 +52,8 @@ class BlockSparseMatrix(Immutable):
     pattern : BlockPattern
         Where the blocks are.
     blocks : numpy.ndarray, shape (n_blocks, block rows, block columns)
-        Their values, C-contiguous, in `format`'s dtype. The array is shared, not copied.
-    format : Format, dtype or str, optional
+        Their values, C-contiguous, in `dtype`. The array is shared, not copied.
+    dtype : Format, dtype or str, optional
         By default that of the array's dtype.
     scale : int or array of int, optional
         For 8-bit formats, values are ``blocks * 2**scale``: one exponent for the matrix or one for each block, from -32
@@ -78,7 +78,7 @@ class BlockSparseMatrix(Immutable):
     >>> dense[0, 1], dense[3, 4] = 5, 7
     >>> w = BlockSparseMatrix.from_dense(dense, 2)
     >>> w
-    BlockSparseMatrix(shape=(4, 6), block_shape=(2, 2), n_blocks=2, density=0.3333, format=float32)
+    BlockSparseMatrix(shape=(4, 6), block_shape=(2, 2), n_blocks=2, density=0.3333, dtype=float32)
     >>> w.T.to_dense()[1, 0]
     np.float32(5.0)
     """
@@ -95,17 +95,17 @@ class BlockSparseMatrix(Immutable):
     _kinds: tuple[tuple[object, ...], ...]
     _parts: tuple[Any, ...]
 
-    def __init__(self, pattern: BlockPattern, blocks: Array, format: object = None, scale: object = 0) -> None:
+    def __init__(self, pattern: BlockPattern, blocks: Array, dtype: object = None, scale: object = 0) -> None:
         if not isinstance(pattern, BlockPattern):
             raise bad_type("pattern", type(pattern).__name__, "a BlockPattern")
         if not isinstance(blocks, np.ndarray) or isinstance(blocks, np.ma.MaskedArray):
             raise bad_type("blocks", type(blocks).__name__, "a numpy.ndarray without a mask")
-        target = as_format(format, blocks)
+        target = as_format(dtype, blocks)
         wanted = (pattern.n_blocks, *pattern.block_shape)
         if blocks.shape != wanted:
             raise bad_argument("blocks", f"shape {blocks.shape}", f"shape {wanted}")
         if blocks.dtype != target.dtype:
-            raise bad_type("blocks", f"dtype {blocks.dtype}", f"{target.dtype} for format {target.name}")
+            raise bad_type("blocks", f"dtype {blocks.dtype}", f"{target.dtype} for dtype {target.name}")
         if not (blocks.flags.c_contiguous and blocks.flags.aligned):
             raise bad_argument("blocks", "an array that is not aligned and C-contiguous", "one that is both")
         convert.check_edges(pattern, blocks)
@@ -118,7 +118,7 @@ class BlockSparseMatrix(Immutable):
 
     @classmethod
     def from_blocks(cls, blocks: object, *, shape: object, column_indices: object, row_offsets: object = None,
-                    row_indices: object = None, groups: int = 1, block_shape: object = None, format: object = None,
+                    row_indices: object = None, groups: int = 1, block_shape: object = None, dtype: object = None,
                     scale: object = 0, copy: bool = True) -> BlockSparseMatrix:
         """Make a matrix from its raw parts.
 
@@ -136,7 +136,7 @@ class BlockSparseMatrix(Immutable):
         groups : int, optional
         block_shape : int or (int, int), optional
             Checked against the blocks where given.
-        format : Format, dtype or str, optional
+        dtype : Format, dtype or str, optional
             Values are rounded to it; by default the dtype's own, FP32 for float64 and whole numbers.
         scale : int, array of int, "auto" or "auto_per_block", optional
             For 8-bit formats. Blocks of an 8-bit dtype are taken as codes, whose values are ``blocks * 2**scale``, and
@@ -166,7 +166,7 @@ class BlockSparseMatrix(Immutable):
             raise bad_argument("blocks", f"{values.ndim} dimensions", "3: blocks, their rows, their columns")
         pattern, order = convert.pattern_of_parts(values.shape, shape, column_indices, row_offsets, row_indices, groups,
                                                   block_shape)
-        target = as_format(format, values)
+        target = as_format(dtype, values)
         is_coded = values.dtype.itemsize == 1 and values.dtype.kind not in "iub"
         exponents = as_scale(scale, target if not is_coded else format_of(values), pattern.n_blocks,
                              None if is_coded else values)
@@ -183,7 +183,7 @@ class BlockSparseMatrix(Immutable):
 
     @classmethod
     def from_dense(cls, dense: object, block_shape: object, *, density: float | None = None, mask: object = None,
-                   format: object = None, scale: object = 0) -> BlockSparseMatrix:
+                   dtype: object = None, scale: object = 0) -> BlockSparseMatrix:
         """Make a matrix from a dense one.
 
         Parameters
@@ -195,7 +195,7 @@ class BlockSparseMatrix(Immutable):
             first.
         mask : array_like of bool, shape (block rows, block columns) or (groups, ...), optional
             Keep the blocks where it is true. Without `mask` and `density`, every block with a non-zero element is kept.
-        format : Format, dtype or str, optional
+        dtype : Format, dtype or str, optional
             Values are rounded to it; by default the dtype's own, FP32 for float64 and whole numbers.
         scale : int, "auto" or "auto_per_block", optional
             For 8-bit formats: store values divided by ``2**scale``; ``"auto"`` is the least for which nothing
@@ -210,10 +210,10 @@ class BlockSparseMatrix(Immutable):
             raise bad_argument("dense", f"{values.ndim} dimensions", "2, or 3 with groups first")
         if density is not None and mask is not None:
             raise bad_argument("mask", "mask and density", "one of the two")
-        return cls._made(*convert.blocks_of_dense(values, block_shape, density, mask), format, scale)
+        return cls._made(*convert.blocks_of_dense(values, block_shape, density, mask), dtype, scale)
 
     @classmethod
-    def from_mask(cls, mask: object, block_shape: object, *, shape: object = None, format: object = "float32",
+    def from_mask(cls, mask: object, block_shape: object, *, shape: object = None, dtype: object = "float32",
                   scale: object = 0) -> BlockSparseMatrix:
         """Make a matrix of zeros with blocks where a mask is true; write its values to `blocks`.
 
@@ -223,23 +223,23 @@ class BlockSparseMatrix(Immutable):
         block_shape : int or (int, int)
         shape : (int, int), optional
             By default the mask's, in elements.
-        format, scale
+        dtype, scale
             As for `from_blocks`.
 
         Examples
         --------
-        >>> BlockSparseMatrix.from_mask(np.eye(3, dtype=bool), (4, 2), format="float16").shape
+        >>> BlockSparseMatrix.from_mask(np.eye(3, dtype=bool), (4, 2), dtype="float16").shape
         (12, 6)
         """
         pattern = convert.pattern_of_mask(mask, block_shape, shape)
-        target = as_format(format)
+        target = as_format(dtype)
         high, wide = pattern.block_shape
         check_memory("block_shape", (high, wide), pattern.n_blocks * high * wide * target.itemsize)
         blocks = np.zeros((pattern.n_blocks, high, wide), target.dtype)
         return cls(pattern, blocks, target, scale)
 
     @classmethod
-    def from_scipy(cls, matrix: object, block_shape: object = None, *, format: object = "float32",
+    def from_scipy(cls, matrix: object, block_shape: object = None, *, dtype: object = "float32",
                    scale: object = 0) -> BlockSparseMatrix:
         """Make a matrix from a SciPy sparse matrix or array in BSR, CSR, CSC or COO, of float32 or float64.
 
@@ -249,7 +249,7 @@ class BlockSparseMatrix(Immutable):
             Elements given twice are added, as SciPy does; out-of-range indices are refused.
         block_shape : int or (int, int), optional
             By default that of a BSR matrix, else 1. Every block with a stored element is kept.
-        format, scale
+        dtype, scale
             As for `from_blocks`.
 
         Examples
@@ -258,18 +258,18 @@ class BlockSparseMatrix(Immutable):
         >>> BlockSparseMatrix.from_scipy(scipy.sparse.eye_array(8, format="csr"), 4).n_blocks
         2
         """
-        return cls._made(*interop.from_scipy(matrix, block_shape), format, scale)
+        return cls._made(*interop.from_scipy(matrix, block_shape), dtype, scale)
 
     @classmethod
-    def from_host(cls, storage: host.HostMatrix, *, format: object = None, scale: object = 0) -> BlockSparseMatrix:
+    def from_host(cls, storage: host.HostMatrix, *, dtype: object = None, scale: object = 0) -> BlockSparseMatrix:
         """Make a matrix from PopLibs' own storage: a `COOMatrix`, `CSRMatrix` or `CSCMatrix`.
 
         It corresponds to PopLibs' ``dynamic::Partitioner::createSparsityDataImpl`` as the way in.
         """
-        return cls._made(*host.from_host(storage), format, scale)
+        return cls._made(*host.from_host(storage), dtype, scale)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, block_shape: object = None, format: object = None,
+    def load(cls, path: str | os.PathLike[str], *, block_shape: object = None, dtype: object = None,
              scale: object = 0, seed: int = 0) -> BlockSparseMatrix:
         """Read a file.
 
@@ -281,10 +281,10 @@ class BlockSparseMatrix(Immutable):
             dense, of real numbers.
         block_shape : int or (int, int), optional
             Keep every block with a stored element (default 1, or what SciPy's BSR has); not for what `save` wrote.
-        format : Format, dtype or str, optional
+        dtype : Format, dtype or str, optional
             Round values to it; by default what `save` wrote, else FP32.
         scale : int, optional
-            For 8-bit formats; not without a format for what `save` wrote, which has its own.
+            For 8-bit formats; not without a dtype for what `save` wrote, which has its own.
         seed : int, optional
             For the values of ``.smtx``.
 
@@ -295,17 +295,17 @@ class BlockSparseMatrix(Immutable):
         """
         file = io.as_path(path)
         as_extent("seed", seed, 0, 2**64 - 1)
-        wanted = "float32" if format is None else format
+        wanted = "float32" if dtype is None else dtype
         if file.suffix == ".npz":
             stored = io.read_npz(file, io.STORED)
             if io.is_scipys(stored):
                 return cls._made(*interop.from_npz(file, stored, block_shape), wanted, scale)
             if block_shape is not None:
                 raise bad_argument("block_shape", block_shape, "none for what BlockSparseMatrix.save wrote")
-            if format is None and not (isinstance(scale, Integral) and scale == 0):
-                raise bad_argument("scale", scale, "0 without a format, for what BlockSparseMatrix.save wrote")
+            if dtype is None and not (isinstance(scale, Integral) and scale == 0):
+                raise bad_argument("scale", scale, "0 without a dtype, for what BlockSparseMatrix.save wrote")
             made: BlockSparseMatrix = io.from_npz(file, stored, _rebuild)
-            return made if format is None else made.astype(format, scale)
+            return made if dtype is None else made.astype(dtype, scale)
         sides = 1 if block_shape is None else block_shape
         if file.suffix == ".smtx":
             shape, rows, columns = io.read_smtx(file)
@@ -314,14 +314,14 @@ class BlockSparseMatrix(Immutable):
             return cls._made(*parts, wanted, scale)
         found = read_mtx(file, as_block_shape(sides)[0])
         if isinstance(found, np.ndarray):
-            return cls.from_dense(found, sides, format=format, scale=scale)
+            return cls.from_dense(found, sides, dtype=dtype, scale=scale)
         shape, rows, columns, values = found
         parts = blocks_of_elements(shape, sides, rows, columns, values)
         return cls._made(*parts, wanted, scale)
 
     @classmethod
-    def _made(cls, pattern: BlockPattern, values: Array, format: object, scale: object) -> BlockSparseMatrix:
-        target = as_format(format, values)
+    def _made(cls, pattern: BlockPattern, values: Array, dtype: object, scale: object) -> BlockSparseMatrix:
+        target = as_format(dtype, values)
         exponents = as_scale(scale, target, pattern.n_blocks, values)
         return cls(pattern, encode(values, target, exponents), target, exponents)
 
@@ -406,16 +406,16 @@ class BlockSparseMatrix(Immutable):
         scale = self.scale if isinstance(self.scale, int) else self.scale[order]
         return BlockSparseMatrix(pattern, blocks, self.format, scale)
 
-    def astype(self, format: object, scale: object = 0) -> BlockSparseMatrix:
+    def astype(self, dtype: object, scale: object = 0) -> BlockSparseMatrix:
         """Return the same matrix with values rounded to another format, to nearest even.
 
         Parameters
         ----------
-        format : Format, dtype or str
+        dtype : Format, dtype or str
         scale : int, array of int, "auto" or "auto_per_block", optional
             The exponents of the result, for 8-bit formats: as for `from_blocks`.
         """
-        target = as_format(format)
+        target = as_format(dtype)
         numbers = decode(self._blocks, self.scale)
         exponents = as_scale(scale, target, self.n_blocks, numbers)
         return self._with(blocks=encode(numbers, target, exponents), format=target, scale=exponents)
@@ -562,7 +562,7 @@ class BlockSparseMatrix(Immutable):
     def __repr__(self) -> str:
         scale = self.scale if isinstance(self.scale, int) else "per block"
         return (f"BlockSparseMatrix(shape={self.shape}, block_shape={self.block_shape}, n_blocks={self.n_blocks}, "
-                f"density={self.density:.4g}, format={self.format.name}" + f", scale={scale}" * bool(scale)
+                f"density={self.density:.4g}, dtype={self.format.name}" + f", scale={scale}" * bool(scale)
                 + f", groups={self.groups}" * (self.groups > 1) + ", transposed" * self.is_transposed + ")")
 
     def _codes(self) -> Array:

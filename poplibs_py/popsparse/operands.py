@@ -92,8 +92,8 @@ def sparse_operand(name: str, w: object, transpose: bool = False) -> SparseOpera
     index = matrix._index_places() if transposed else (ROW_OFFSETS, COLUMN_INDICES)
     arrays = matrix._parts[1:]
 
-    def part(place: int, format: Format | None = None) -> Operand:
-        return Operand(arrays[place], format, place=(name, place))
+    def part(place: int, dtype: Format | None = None) -> Operand:
+        return Operand(arrays[place], dtype, place=(name, place))
 
     offsets, columns, *order = (part(place) for place in index)
     one = matrix.scale if isinstance(matrix.scale, int) else None
@@ -119,9 +119,9 @@ def dense_operand(name: str, value: object) -> Operand:
     return Operand(cast(value, wide), wide)
 
 
-def format_in(value: object, taken: Operand) -> Format:
+def format_in(value: object, operand: Operand) -> Format:
     """Return the format of an operand before `dense_operand` copied it."""
-    fmt = value.format if isinstance(value, QuarterArray) else taken.format
+    fmt = value.format if isinstance(value, QuarterArray) else operand.format
     assert fmt is not None
     return fmt
 
@@ -174,12 +174,12 @@ def receive_result(out: object, shape: tuple[int, ...], out_dtype: object, defau
     return found
 
 
-def layout_of(array: Array, format: Format, scale: int = 0) -> DenseLayout:
+def layout_of(array: Array, dtype: Format, scale: int = 0) -> DenseLayout:
     """Return what a program must know of a dense operand, seen as rows and columns, perhaps with groups in front."""
     group = array.strides[0] if array.ndim == 3 else 0
     column = array.strides[-1] if array.shape[-1] > 1 else array.itemsize
     aligned = bool(array.flags.aligned) and array.strides[-2] % array.itemsize == 0
-    return DenseLayout(format.name, (group, array.strides[-2], column), scale, 0, aligned)
+    return DenseLayout(dtype.name, (group, array.strides[-2], column), scale, 0, aligned)
 
 
 def swapped_axes(array: Array) -> Array:

@@ -22,7 +22,7 @@ ROW_OFFSETS, COLUMN_INDICES, BLOCKS, SCALES = range(4)
 _INDEX = 3  # arrays of a transposed pattern
 
 
-def kinds_of(pattern: BlockPattern, format: Format, scale: int | Array) -> Kinds:
+def kinds_of(pattern: BlockPattern, dtype: Format, scale: int | Array) -> Kinds:
     """Return one object each for what programs do not tell apart: a matrix, that with the index of its transpose, its
     transposed view, and that with the index.
 
@@ -30,7 +30,7 @@ def kinds_of(pattern: BlockPattern, format: Format, scale: int | Array) -> Kinds
     """
     one = scale if isinstance(scale, int) else None
     rows = room_for(pattern.longest_row)
-    return _kinds(pattern.shape, pattern.block_shape, pattern.groups, room_for(pattern.n_blocks), rows, format, one)
+    return _kinds(pattern.shape, pattern.block_shape, pattern.groups, room_for(pattern.n_blocks), rows, dtype, one)
 
 
 @lru_cache(maxsize=4096)

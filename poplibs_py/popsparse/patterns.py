@@ -105,14 +105,14 @@ def banded_pattern(rows: int, columns: int, block: Sides, below: int, above: int
 
 
 def random_matrix(
-    pattern: BlockPattern, format: object = "float32", seed: int = 0, scale: int = 0
+    pattern: BlockPattern, dtype: object = "float32", seed: int = 0, scale: int = 0
 ) -> BlockSparseMatrix:
     """Fill a pattern with random values.
 
     Parameters
     ----------
     pattern : BlockPattern
-    format : Format, dtype or str, optional
+    dtype : Format, dtype or str, optional
     seed : int, optional
     scale : int, optional
         For 8-bit formats.
@@ -129,7 +129,7 @@ def random_matrix(
     """
     if not isinstance(pattern, BlockPattern):
         raise bad_type("pattern", type(pattern).__name__, "a BlockPattern")
-    target = as_format(format)
+    target = as_format(dtype)
     exponents = as_scale(scale, target, pattern.n_blocks)
     high, wide = pattern.block_shape
     rows, columns = pattern.shape

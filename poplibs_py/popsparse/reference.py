@@ -43,10 +43,10 @@ def sparse_dense_matmul(dense: Array, x: Array) -> Array:
     return product
 
 
-def rounded(values: Array, format: Format) -> Array:
+def rounded(values: Array, dtype: Format) -> Array:
     """Return float64 values rounded to a format, too large ones to infinity or, where it has none, NaN."""
     with np.errstate(over="ignore", invalid="ignore"):
-        narrow = values.astype(np.float32).astype(format.dtype)
+        narrow = values.astype(np.float32).astype(dtype.dtype)
     exact: Array = narrow.astype(np.float64)
     return exact
 

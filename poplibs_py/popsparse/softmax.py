@@ -263,9 +263,9 @@ def _request(task: _Task, result: _Result, first: _Stored, *more: _Stored) -> Re
     return Request(program, tuple(operands), result.receiver, told, wrap=result.wrap, first=first.w, like=like)
 
 
-def default_scale(format: Format) -> int:
+def default_scale(dtype: Format) -> int:
     """Return the exponent of a result's scale where none is asked for: the least that holds 1."""
-    return -math.floor(math.log2(format.max)) if format.bits <= 8 else 0
+    return -math.floor(math.log2(dtype.max)) if dtype.bits <= 8 else 0
 
 
 @dataclass(frozen=True)

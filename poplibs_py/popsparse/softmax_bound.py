@@ -25,7 +25,7 @@ EXP_FLOOR = FP32.smallest_subnormal
 """The same where the exponential is subnormal."""
 
 
-def bs_softmax_bound(x: Array, keep: Array, format: Format = FP32, scale: int = 0) -> Ball:
+def bs_softmax_bound(x: Array, keep: Array, dtype: Format = FP32, scale: int = 0) -> Ball:
     """Bound `bs_softmax`.
 
     Parameters
@@ -34,7 +34,7 @@ def bs_softmax_bound(x: Array, keep: Array, format: Format = FP32, scale: int = 
         The dense form of the input, finite.
     keep : numpy.ndarray of bool
         Which elements are stored and not masked.
-    format : Format, optional
+    dtype : Format, optional
         Of the result.
     scale : int, optional
         Of the result.
@@ -57,14 +57,14 @@ def bs_softmax_bound(x: Array, keep: Array, format: Format = FP32, scale: int = 
     lost = (each * exponentials + EXP_FLOOR * keep).sum(axis=-1, keepdims=True) / np.where(total == 0, 1, total)
     share = (1 + each) * (1 + u) * (1 + gamma(terms, u)) / np.maximum(1 - lost, 0.5) * (1 + lost) - 1
     radius = exact * (share + 2.0**-45) + 2 * EXP_FLOOR * keep
-    return _rounded(Ball(exact, radius), format, scale)
+    return _rounded(Ball(exact, radius), dtype, scale)
 
 
-def bs_softmax_grad_bound(y: Array, grad: Array, format: Format = FP32, scale: int = 0) -> Ball:
+def bs_softmax_grad_bound(y: Array, grad: Array, dtype: Format = FP32, scale: int = 0) -> Ball:
     """Bound `bs_softmax_grad`; `y` and `grad` are the dense forms, float64 and finite, of its operands."""
     total = dot_ball(y * grad)
     difference = (Ball.exact(grad) - total[..., None]).rounded(FP32)
-    return _rounded((Ball.exact(y) * difference).rounded(FP32), format, scale)
+    return _rounded((Ball.exact(y) * difference).rounded(FP32), dtype, scale)
 
 
 def softmax_call_bound(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "none", out_dtype: object = None,

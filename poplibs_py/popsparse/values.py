@@ -33,20 +33,18 @@ _EACH_BLOCK = (1, -1, -1)
 _AUTO = {"auto": None, "auto_per_block": _EACH_BLOCK}
 
 
-def as_format(format: object, values: object = None) -> Format:
+def as_format(dtype: object, values: object = None) -> Format:
     """Return the format asked for, or where none is, that of the values' dtype, or else FP32."""
-    if format is None:
-        dtype = getattr(values, "dtype", None)
-        if dtype is None or (dtype.kind in "fiub" and dtype not in (np.float16, np.float32)):
-            return FP32
-        return format_of(dtype, "format")
-    found = format_of(format)
+    if dtype is None:
+        own = getattr(values, "dtype", None)
+        return FP32 if own is None or (own.kind in "fiub" and own not in (np.float16, np.float32)) else format_of(own)
+    found = format_of(dtype)
     if found not in FORMATS:
-        raise bad_argument("format", found.name, ", ".join(f.name for f in FORMATS))
+        raise bad_argument("dtype", found.name, ", ".join(f.name for f in FORMATS))
     return next(f for f in FORMATS if f == found)
 
 
-def as_scale(scale: object, format: Format, n_blocks: int, values: Array | None = None) -> int | Array:
+def as_scale(scale: object, dtype: Format, n_blocks: int, values: Array | None = None) -> int | Array:
     """Return exponents of two: one for the matrix, or int8 for each block; only 8-bit formats have them.
 
     ``"auto"`` stands for the least for which none of the `values` overflows, ``"auto_per_block"`` for that of each
@@ -54,9 +52,9 @@ def as_scale(scale: object, format: Format, n_blocks: int, values: Array | None 
     """
     low, high = SCALE_LIMITS
     if isinstance(scale, str) and scale in _AUTO and values is not None:
-        if format.bits > 8:
+        if dtype.bits > 8:
             return 0
-        found = auto_scale(values.astype(np.float64), format, _AUTO[scale])
+        found = auto_scale(values.astype(np.float64), dtype, _AUTO[scale])
         return int(found) if scale == "auto" else found.ravel()
     allowed = f"whole numbers from {low} to {high}, one for the matrix or one for each block"
     given = as_array("scale", scale, allowed)
@@ -64,16 +62,16 @@ def as_scale(scale: object, format: Format, n_blocks: int, values: Array | None 
         raise bad_type("scale", scale, allowed)
     if given.ndim == 0:
         number = as_extent("scale", given[()], low, high)
-        if number and format.bits > 8:
-            raise bad_argument("scale", number, f"0 for {format.name}: only 8-bit formats carry a scale")
+        if number and dtype.bits > 8:
+            raise bad_argument("scale", number, f"0 for {dtype.name}: only 8-bit formats carry a scale")
         return number
     if given.shape != (n_blocks,):
         raise bad_argument("scale", f"shape {given.shape}", f"{allowed}: shape ({n_blocks},)")
     if given.size and (given.min() < low or given.max() > high):
         raise bad_argument("scale", f"numbers from {given.min()} to {given.max()}", allowed)
-    if format.bits > 8 and given.any():
-        raise bad_argument("scale", f"shape {given.shape}", f"0 for {format.name}: only 8-bit formats carry a scale")
-    return given.astype(np.int8) if format.bits <= 8 else 0
+    if dtype.bits > 8 and given.any():
+        raise bad_argument("scale", f"shape {given.shape}", f"0 for {dtype.name}: only 8-bit formats carry a scale")
+    return given.astype(np.int8) if dtype.bits <= 8 else 0
 
 
 def numeric_array(name: str, values: object) -> Array:
@@ -90,17 +88,17 @@ def numeric_array(name: str, values: object) -> Array:
     return array
 
 
-def encode(values: Array, format: Format, scale: int | Array = 0) -> Array:
+def encode(values: Array, dtype: Format, scale: int | Array = 0) -> Array:
     """Round numbers, divided by 2^scale, to a format, to nearest even: a new C-contiguous array."""
     if values.dtype.kind in "iub" or values.dtype.itemsize > 8:
         values = values.astype(np.float64)
-    if values.dtype == format.dtype and not np.any(scale):
+    if values.dtype == dtype.dtype and not np.any(scale):
         return np.array(values, order="C", copy=True)
     if not np.any(scale):
-        return np.ascontiguousarray(cast(values, format))
-    quarter = cast(np.ascontiguousarray(values), format, scale=_aligned(scale), block_shape=_sharing(scale))
+        return np.ascontiguousarray(cast(values, dtype))
+    quarter = cast(np.ascontiguousarray(values), dtype, scale=_aligned(scale), block_shape=_sharing(scale))
     codes: Array = np.ascontiguousarray(quarter.codes)
-    return codes.view(format.dtype)
+    return codes.view(dtype.dtype)
 
 
 def decode(blocks: Array, scale: int | Array = 0) -> Array:

@@ -7,7 +7,7 @@ nothing else about a machine. See `Target` for the presets.
 from ..lazy import submodules_on_demand
 from .exchange import exchange_cycles, scaled_exchange_rate
 from .machine import PRESETS, TYPE_SIZES, Target, resolve_target
-from .memory import TileBytes, memory_bound
+from .memory import TileBytes, memory_limit
 from .workers import cast_cycles, vector_width, worker_cycles
 
 __all__ = [
@@ -17,7 +17,7 @@ __all__ = [
     "TileBytes",
     "cast_cycles",
     "exchange_cycles",
-    "memory_bound",
+    "memory_limit",
     "resolve_target",
     "scaled_exchange_rate",
     "vector_width",

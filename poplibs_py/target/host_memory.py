@@ -61,7 +61,7 @@ def free_bytes() -> int:
 
 
 def _system_bytes() -> int:
-    """What can be had without swapping; no bound where the system does not say."""
+    """What can be had without swapping; no limit where the system does not say."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
         return next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:"))

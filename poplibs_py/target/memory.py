@@ -1,4 +1,4 @@
-"""Bytes on one tile: the bound a plan must meet, and what is laid out."""
+"""Bytes on one tile: the limit a plan must keep to, and what is laid out."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import dataclasses
 from ..errors import instance, real
 from .machine import Target
 
-__all__ = ["TileBytes", "memory_bound"]
+__all__ = ["TileBytes", "memory_limit"]
 
 
-def memory_bound(target: Target, proportion: float) -> int | None:
-    """Temporary bytes a tile may use, or None where a proportion of 0 asks for no bound.
+def memory_limit(target: Target, proportion: float) -> int | None:
+    """Temporary bytes a tile may use, or None where a proportion of 0 asks for no limit.
 
     Parameters
     ----------
@@ -21,8 +21,8 @@ def memory_bound(target: Target, proportion: float) -> int | None:
 
     Examples
     --------
-    >>> from poplibs_py.target import Target, memory_bound
-    >>> memory_bound(Target.gc200(), 0.6)
+    >>> from poplibs_py.target import Target, memory_limit
+    >>> memory_limit(Target.gc200(), 0.6)
     383385
     """
     instance("target", target, Target, "a Target")

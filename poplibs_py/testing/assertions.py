@@ -20,18 +20,18 @@ __all__ = ["assert_same_bits", "assert_within_bound", "footer", "numbers_of"]
 _SHOWN = 5
 
 
-def assert_within_bound(got: Any, ball: Ball, *, fmt: Any = None, exact: ArrayLike | None = None,
+def assert_within_bound(got: Any, ball: Ball, *, dtype: Any = None, exact: ArrayLike | None = None,
                         kernel: str | None = None, reproduce: str | None = None) -> None:
     """Fail unless every result lies in its ball.
 
     Parameters
     ----------
     got : array_like
-        Results, of a format's dtype, float64, a `QuarterArray`, codes of `fmt`, or a `BlockSparseMatrix`, whose stored
-        blocks count.
+        Results, of a format's dtype, float64, a `QuarterArray`, codes of `dtype`, or a `BlockSparseMatrix`, whose
+        stored blocks count.
     ball : Ball
         The exact results and what they may be wrong by, from `poplibs_py.testing.bound`; of the shape of `got`.
-    fmt : Format, dtype or str, optional
+    dtype : Format, dtype or str, optional
         The results' format; that of their dtype by default.
     exact : array_like of float or Fraction, optional
         Exact results to show; the balls' centres by default, exact to float64.
@@ -60,7 +60,7 @@ def assert_within_bound(got: Any, ball: Ball, *, fmt: Any = None, exact: ArrayLi
     """
     instance("ball", ball, Ball, "a Ball")
     got = numbers_of(got)
-    form = _format(got, fmt)
+    form = _format(got, dtype)
     values = values_of(got, form)
     if values.shape != ball.shape:
         raise AssertionError(f"got shape {values.shape}; the exact result has shape {ball.shape}")
@@ -76,7 +76,7 @@ def assert_within_bound(got: Any, ball: Ball, *, fmt: Any = None, exact: ArrayLi
     raise AssertionError("\n".join(lines + footer(kernel, reproduce)))
 
 
-def assert_same_bits(got: Any, want: Any, *, fmt: Any = None, kernel: str | None = None,
+def assert_same_bits(got: Any, want: Any, *, dtype: Any = None, kernel: str | None = None,
                      reproduce: str | None = None) -> None:
     """Fail unless two arrays have the same dtype, shape and codes; all NaNs count as one.
 
@@ -84,7 +84,7 @@ def assert_same_bits(got: Any, want: Any, *, fmt: Any = None, kernel: str | None
     ----------
     got, want : array_like
         Results and what they must be.
-    fmt : Format, dtype or str, optional
+    dtype : Format, dtype or str, optional
         The format of codes.
     kernel, reproduce : str, optional
         As in `assert_within_bound`.
@@ -98,9 +98,9 @@ def assert_same_bits(got: Any, want: Any, *, fmt: Any = None, kernel: str | None
     AssertionError: 1 of 1 results differ; the first:
       [0]: want -0.0 (0x8000), got 0.0 (0x0000), 0 ulps apart
     """
-    form = _format(got, fmt)
+    form = _format(got, dtype)
     if form is None:
-        raise bad_argument("got", got, "an array of a format's dtype, or codes with fmt")
+        raise bad_argument("got", got, "an array of a format's dtype, or codes with dtype")
     left, right = codes_of(got, form, "got"), codes_of(want, form, "want")
     if left.shape != right.shape:
         raise AssertionError(f"got shape {left.shape}; want shape {right.shape}")
@@ -124,9 +124,9 @@ def numbers_of(got: Any) -> Any:
     return got
 
 
-def _format(got: Any, fmt: Any) -> Format | None:
-    if fmt is not None:
-        return format_of(fmt)
+def _format(got: Any, dtype: Any) -> Format | None:
+    if dtype is not None:
+        return format_of(dtype)
     try:
         return format_of(getattr(got, "format", got))
     except InvalidTypeError:

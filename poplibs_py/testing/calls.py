@@ -68,7 +68,7 @@ def block_sparse_matrices(draw: st.DrawFn, *, finite: bool = False, moderate: bo
     mask = np.stack([draw(block_masks(*map(st.just, grid))) for _ in range(count)])
     fmt = draw(formats())
     rows, columns = (n * b - draw(st.integers(0, b - 1)) for n, b in zip(grid, block, strict=True))
-    w = BlockSparseMatrix.from_mask(mask, block, shape=(rows, columns), format=fmt)
+    w = BlockSparseMatrix.from_mask(mask, block, shape=(rows, columns), dtype=fmt)
     values = draw(arrays(w.blocks.shape, fmt, finite=finite, moderate=moderate))
     inside = BlockSparseMatrix.from_dense(np.ones((count, rows, columns), np.float32), block, mask=mask).blocks != 0
     w.blocks[...] = np.where(inside, values, np.zeros((), fmt.dtype))

@@ -49,17 +49,17 @@ class ExactOperands:
     quantum: float
     limit: int
 
-    def addend(self, shape: tuple[int, ...], fmt: Any, seed: int = 0) -> Array:
+    def addend(self, shape: tuple[int, ...], dtype: Any, seed: int = 0) -> Array:
         """Return an operand (bias, accumulator) that may be added to the products' sums without a rounding."""
-        form = format_of(fmt)
+        form = format_of(dtype)
         most = min(self.limit, _whole_numbers(form))
         numbers = np.random.default_rng(seed).integers(-most, most, shape, endpoint=True)
         if not form.smallest_subnormal <= self.quantum <= form.max / most:
-            raise bad_argument("fmt", form.name, f"a format that holds multiples of {self.quantum}")
+            raise bad_argument("dtype", form.name, f"a format that holds multiples of {self.quantum}")
         return as_format(numbers * self.quantum, form)
 
 
-def exact_operands(a_shape: tuple[int, ...], b_shape: tuple[int, ...], a_format: Any, b_format: Any = None, *,
+def exact_operands(a_shape: tuple[int, ...], b_shape: tuple[int, ...], a_dtype: Any, b_dtype: Any = None, *,
                    partials: Any = FP32, seed: int = 0, terms: int | None = None) -> ExactOperands:
     """Make operands of a product ``a @ b`` whose sums are exact in the partials' format.
 
@@ -70,7 +70,7 @@ def exact_operands(a_shape: tuple[int, ...], b_shape: tuple[int, ...], a_format:
     ----------
     a_shape, b_shape : tuple of int
         Shapes ``[..., m, k]`` and ``[..., k, n]``.
-    a_format, b_format : Format, dtype or str
+    a_dtype, b_dtype : Format, dtype or str
         Their formats; that of `b` is that of `a` by default.
     partials : Format, dtype or str, optional
         The format of the partial sums, FP32 by default.
@@ -88,8 +88,8 @@ def exact_operands(a_shape: tuple[int, ...], b_shape: tuple[int, ...], a_format:
     >>> bool((forwards == backwards).all() and forwards.any())
     True
     """
-    a_form, sums = format_of(a_format), format_of(partials)
-    b_form = a_form if b_format is None else format_of(b_format)
+    a_form, sums = format_of(a_dtype), format_of(partials)
+    b_form = a_form if b_dtype is None else format_of(b_dtype)
     a_shape, b_shape = _shape("a_shape", a_shape, 1), _shape("b_shape", b_shape, 1)
     rng = np.random.default_rng(_seed(seed))
     depth = max(1, a_shape[-1] if terms is None else whole("terms", terms, 0, 1 << 62))
@@ -106,7 +106,7 @@ def exact_operands(a_shape: tuple[int, ...], b_shape: tuple[int, ...], a_format:
     return ExactOperands(a, b, quantum, budget)
 
 
-def exact_sparse_operands(pattern: BlockPattern, columns: int, w_format: Any, x_format: Any = None, *,
+def exact_sparse_operands(pattern: BlockPattern, columns: int, w_dtype: Any, x_dtype: Any = None, *,
                           transposed: bool = False, scale: Any = 0, partials: Any = FP32,
                           seed: int = 0) -> ExactOperands:
     """Make operands of a block-sparse product ``w @ x`` whose sums are exact in the partials' format.
@@ -117,7 +117,7 @@ def exact_sparse_operands(pattern: BlockPattern, columns: int, w_format: Any, x_
         Where `w` has blocks; every one of them is filled.
     columns : int
         Columns of `x`, which has an axis of groups in front where the pattern has several.
-    w_format, x_format : Format, dtype or str
+    w_dtype, x_dtype : Format, dtype or str
         Their formats, with dtypes; that of `x` is that of `w` by default.
     transposed : bool, optional
         Make `w` the transposed view of a matrix with the pattern.
@@ -138,7 +138,7 @@ def exact_sparse_operands(pattern: BlockPattern, columns: int, w_format: Any, x_
     """
     instance("pattern", pattern, BlockPattern, "a BlockPattern")
     columns = whole("columns", columns, 0, 1 << 40)
-    w_form, sums = format_of(w_format, "w_format"), format_of(partials)
+    w_form, sums = format_of(w_dtype, "w_dtype"), format_of(partials)
     empty = BlockSparseMatrix(pattern, np.zeros((pattern.n_blocks, *pattern.block_shape), w_form.dtype), w_form, scale)
     view = empty.T if flag("transposed", transposed) else empty
     scales = np.asarray(empty.scale)
@@ -149,7 +149,7 @@ def exact_sparse_operands(pattern: BlockPattern, columns: int, w_format: Any, x_
         raise bad_argument("pattern", f"sums of {most_terms(view)} products, scales 2^{spread} apart",
                            f"at most {budget} times the least, for exact sums in {sums.name}")
     x_shape = _shape("columns", (*(pattern.groups,) * (pattern.groups > 1), view.shape[1], columns))
-    x_form = w_form if x_format is None else format_of(x_format, "x_format")
+    x_form = w_form if x_dtype is None else format_of(x_dtype, "x_dtype")
     rng = np.random.default_rng(_seed(seed))
     blocks, x, quantum = _operands(rng, (empty.blocks.shape, w_form), (x_shape, x_form), sums, filled, (low, high))
     w = BlockSparseMatrix(pattern, np.where(_inside(pattern), blocks, empty.blocks), w_form, empty.scale)
@@ -210,14 +210,14 @@ def _integers(rng: np.random.Generator, shape: tuple[int, ...], most: int) -> Fl
     return rng.integers(-most, most, shape, endpoint=True).astype(np.float64)
 
 
-def random_operand(shape: tuple[int, ...], fmt: Any, seed: int = 0, *, patterns: bool = False) -> Array:
+def random_operand(shape: tuple[int, ...], dtype: Any, seed: int = 0, *, patterns: bool = False) -> Array:
     """Make an operand of ordinary numbers (a normal distribution), or of any bit patterns at all.
 
     Parameters
     ----------
     shape : tuple of int
         Its shape.
-    fmt : Format, dtype or str
+    dtype : Format, dtype or str
         Its format.
     seed : int, optional
         The same seed gives the same operand.
@@ -229,7 +229,7 @@ def random_operand(shape: tuple[int, ...], fmt: Any, seed: int = 0, *, patterns:
     >>> random_operand((2, 2), "bfloat16", seed=1).dtype
     dtype(bfloat16)
     """
-    form, shape = format_of(fmt), _shape("shape", shape)
+    form, shape = format_of(dtype), _shape("shape", shape)
     rng = np.random.default_rng(_seed(seed))
     if flag("patterns", patterns):
         codes = rng.integers(0, 1 << form.bits, shape, dtype=np.int64).astype(form.code_dtype)
@@ -237,9 +237,9 @@ def random_operand(shape: tuple[int, ...], fmt: Any, seed: int = 0, *, patterns:
     return as_format(rng.standard_normal(shape) * min(1.0, form.max / 8), form)
 
 
-def as_format(values: NDArray[np.floating[Any]], fmt: Format) -> Array:
+def as_format(values: NDArray[np.floating[Any]], dtype: Format) -> Array:
     """Return values rounded to a format, in its dtype, or as codes where it has none."""
-    form, numbers = format_of(fmt), values_of(values, name="values")
+    form, numbers = format_of(dtype), values_of(values, name="values")
     if form.dtype is not None:
         with np.errstate(all="ignore"):
             return numbers.astype(form.dtype)

@@ -25,7 +25,7 @@ Number = Fraction | float
 """A fraction, or a float for an infinity or a NaN."""
 
 
-def decode_exact(code: int, fmt: Format) -> Number:
+def decode_exact(code: int, dtype: Format) -> Number:
     """Return the value of a code: a `Fraction`, or a float infinity or NaN.
 
     Examples
@@ -34,32 +34,32 @@ def decode_exact(code: int, fmt: Format) -> Number:
     >>> decode_exact(0x3C, F143), decode_exact(0x80, F143)
     (Fraction(3, 4), nan)
     """
-    instance("fmt", fmt, Format, "a Format")
-    code = whole("code", code, 0, (1 << fmt.bits) - 1)
-    sign = -1 if code >> (fmt.bits - 1) else 1
-    magnitude = code & (1 << (fmt.bits - 1)) - 1
-    if fmt.specials == "negative_zero" and sign < 0 and magnitude == 0:
+    instance("dtype", dtype, Format, "a Format")
+    code = whole("code", code, 0, (1 << dtype.bits) - 1)
+    sign = -1 if code >> (dtype.bits - 1) else 1
+    magnitude = code & (1 << (dtype.bits - 1)) - 1
+    if dtype.specials == "negative_zero" and sign < 0 and magnitude == 0:
         return float("nan")
-    if magnitude > fmt.max_code:
-        infinite = fmt.has_infinity and magnitude == fmt.max_code + 1
+    if magnitude > dtype.max_code:
+        infinite = dtype.has_infinity and magnitude == dtype.max_code + 1
         return sign * float("inf") if infinite else float("nan")
-    exponent, fraction = magnitude >> fmt.mantissa_bits, magnitude & (1 << fmt.mantissa_bits) - 1
+    exponent, fraction = magnitude >> dtype.mantissa_bits, magnitude & (1 << dtype.mantissa_bits) - 1
     if exponent:
-        fraction += 1 << fmt.mantissa_bits
-    elif not fmt.subnormals:
+        fraction += 1 << dtype.mantissa_bits
+    elif not dtype.subnormals:
         fraction = 0
-    power = max(exponent, 1) - fmt.bias - fmt.mantissa_bits
+    power = max(exponent, 1) - dtype.bias - dtype.mantissa_bits
     return sign * Fraction(fraction) * Fraction(2) ** power
 
 
-def round_exact(value: Number, fmt: Format, rounding: str = "nearest-even", overflow: str | None = None) -> int:
+def round_exact(value: Number, dtype: Format, rounding: str = "nearest-even", overflow: str | None = None) -> int:
     """Return the code that a number rounds to.
 
     Parameters
     ----------
     value : Fraction, int or float
         The number; an infinity or a NaN as float.
-    fmt : Format
+    dtype : Format
         The format to round to.
     rounding : {"nearest-even", "toward-zero"}, optional
         Ties go to the even code.
@@ -74,28 +74,28 @@ def round_exact(value: Number, fmt: Format, rounding: str = "nearest-even", over
     >>> hex(round_exact(Fraction(1, 3), FP16)), hex(round_exact(10**6, FP16))
     ('0x3555', '0x7c00')
     """
-    instance("fmt", fmt, Format, "a Format")
+    instance("dtype", dtype, Format, "a Format")
     one_of("rounding", rounding, ("nearest-even", "toward-zero"))
     one_of("overflow", overflow, (None, "inf", "nan", "saturate"))
     if isinstance(value, bool) or not isinstance(value, Real):
         raise bad_type("value", value, "a Fraction, an int or a float")
     value = value if isinstance(value, Rational) else float(value)
-    overflow = overflow or ("inf" if fmt.has_infinity else "nan")
+    overflow = overflow or ("inf" if dtype.has_infinity else "nan")
     if isinstance(value, float) and value != value:
-        return fmt.nan_code
+        return dtype.nan_code
     negative = value < 0
     infinite = isinstance(value, float) and value in (float("inf"), float("-inf"))
-    code = fmt.max_code + 1 if infinite else _round_magnitude(abs(Fraction(value)), fmt, rounding)
-    if code > fmt.max_code:
+    code = dtype.max_code + 1 if infinite else _round_magnitude(abs(Fraction(value)), dtype, rounding)
+    if code > dtype.max_code:
         if overflow == "saturate" or (rounding == "toward-zero" and not infinite):
-            code = fmt.max_code
-        elif overflow == "nan" or not fmt.has_infinity:
-            return fmt.nan_code
+            code = dtype.max_code
+        elif overflow == "nan" or not dtype.has_infinity:
+            return dtype.nan_code
         else:
-            code = fmt.max_code + 1
-    if code == 0 and fmt.specials == "negative_zero":
+            code = dtype.max_code + 1
+    if code == 0 and dtype.specials == "negative_zero":
         return 0
-    return code | (1 << (fmt.bits - 1) if negative else 0)
+    return code | (1 << (dtype.bits - 1) if negative else 0)
 
 
 def _round_magnitude(value: Fraction, fmt: Format, rounding: str) -> int:
@@ -122,30 +122,30 @@ def _floor_log2(value: Fraction) -> int:
     return power if value >= Fraction(2) ** power else power - 1
 
 
-def codes_of(array: Any, fmt: Format | None = None, name: str = "array") -> Array:
-    """Return an array's codes as unsigned integers: what `fmt` says they are, or the array's dtype.
+def codes_of(array: Any, dtype: Format | None = None, name: str = "array") -> Array:
+    """Return an array's codes as unsigned integers: what `dtype` says they are, or the array's dtype.
 
     Arrays of unsigned integers are taken as codes already; anything else must have the dtype of the format.
     """
-    fmt = None if fmt is None else format_of(fmt, "fmt")
+    dtype = None if dtype is None else format_of(dtype, "dtype")
     array = array.codes if isinstance(array, QuarterArray) else array
     held = as_array(name, array, "an array of a format, or its codes")
-    if fmt is not None and held.dtype == fmt.code_dtype:
+    if dtype is not None and held.dtype == dtype.code_dtype:
         return held
     found = format_of(held, name)
-    if fmt is not None and found != fmt:
-        raise bad_type(name, held.dtype, f"the dtype of {fmt.name}, or its codes as {fmt.code_dtype}")
+    if dtype is not None and found != dtype:
+        raise bad_type(name, held.dtype, f"the dtype of {dtype.name}, or its codes as {dtype.code_dtype}")
     return np.ascontiguousarray(held).view(found.code_dtype).reshape(held.shape)
 
 
-def values_of(array: Any, fmt: Format | None = None, name: str = "array") -> NDArray[np.float64]:
+def values_of(array: Any, dtype: Format | None = None, name: str = "array") -> NDArray[np.float64]:
     """Return the exact values of an array in any format as float64.
 
     Parameters
     ----------
     array : array_like
-        Of a format's dtype, of float64, a `QuarterArray` (with its scale), or codes where `fmt` is given.
-    fmt : Format, dtype or str, optional
+        Of a format's dtype, of float64, a `QuarterArray` (with its scale), or codes where `dtype` is given.
+    dtype : Format, dtype or str, optional
         The format of codes.
     name : str, optional
         What the caller calls it, for errors.
@@ -160,9 +160,9 @@ def values_of(array: Any, fmt: Format | None = None, name: str = "array") -> NDA
     held = as_array(name, array, "an array of real numbers")
     if held.dtype.kind not in "fiub":
         format_of(held, name)
-    fmt = None if fmt is None else format_of(fmt, "fmt")
-    if fmt is not None and held.dtype == fmt.code_dtype:
-        return _decoded(held, fmt)
+    dtype = None if dtype is None else format_of(dtype, "dtype")
+    if dtype is not None and held.dtype == dtype.code_dtype:
+        return _decoded(held, dtype)
     with np.errstate(invalid="ignore"):  # signalling NaNs
         return held.astype(np.float64)
 
@@ -186,7 +186,7 @@ def _every_value(fmt: Format) -> NDArray[np.float64]:
     return every
 
 
-def exact_values(array: Any, fmt: Format | None = None) -> Array:
+def exact_values(array: Any, dtype: Format | None = None) -> Array:
     """Return an object array of `Fraction`; infinities and NaNs stay floats.
 
     Examples
@@ -194,7 +194,7 @@ def exact_values(array: Any, fmt: Format | None = None) -> Array:
     >>> exact_values(np.float16([0.5, -3])) @ exact_values(np.float16([0.5, 2]))
     Fraction(-23, 4)
     """
-    values = values_of(array, fmt)
+    values = values_of(array, dtype)
     exact = np.empty(values.shape, object)
     for index, value in np.ndenumerate(values):
         exact[index] = Fraction(value) if np.isfinite(value) else float(value)

@@ -141,11 +141,11 @@ def check_exact(op: str, *operands: Any, kernel: str | None = None, **keywords: 
     return _checked(op, operands, keywords, kernel, _assert_exact)
 
 
-def _assert_exact(got: Any, ball: Ball, fmt: Any) -> None:
+def _assert_exact(got: Any, ball: Ball, dtype: Any) -> None:
     held = numbers_of(got)
-    form = format_of(getattr(held, "format", held) if fmt is None else fmt)
+    form = format_of(getattr(held, "format", held) if dtype is None else dtype)
     scales = held.element_scales() if isinstance(held, QuarterArray) else 0
-    assert_same_bits(held, as_format(np.ldexp(ball.centre, -np.asarray(scales, np.int64)), form), fmt=form)
+    assert_same_bits(held, as_format(np.ldexp(ball.centre, -np.asarray(scales, np.int64)), form), dtype=form)
 
 
 def _checked(op: str, operands: tuple[Any, ...], keywords: dict[str, Any], kernel: str | None,
@@ -154,7 +154,7 @@ def _checked(op: str, operands: tuple[Any, ...], keywords: dict[str, Any], kerne
     ball = bound(op, *operands, **keywords)
     got = find_op(op).face(*operands, **keywords)
     try:
-        verdict(got, ball, fmt=keywords.get("out_dtype"))
+        verdict(got, ball, dtype=keywords.get("out_dtype"))
     except AssertionError as failure:
         lines = [str(failure), *footer(kernel or _kernels(call), call.reproducer())]
         raise AssertionError("\n".join(lines)) from None

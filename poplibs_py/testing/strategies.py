@@ -68,33 +68,33 @@ def custom_formats(draw: st.DrawFn, at_most_bits: int = 16) -> Format:
     return Format(name, exponent, mantissa, bias, specials, subnormals)
 
 
-def landmarks(fmt: Format) -> list[int]:
+def landmarks(dtype: Format) -> list[int]:
     """The codes where things change: zeros, ends of the subnormals and normals, one, infinities, NaNs, neighbours."""
-    sign, hidden = 1 << (fmt.bits - 1), 1 << fmt.mantissa_bits
-    one = fmt.bias << fmt.mantissa_bits
-    magnitudes = {0, 1, 2, hidden - 1, hidden, hidden + 1, one - 1, one, one + 1, one + hidden, fmt.max_code - 1,
-                  fmt.max_code, fmt.max_code + 1, fmt.max_code + 2, sign - 1, fmt.nan_code & (sign - 1)}
+    sign, hidden = 1 << (dtype.bits - 1), 1 << dtype.mantissa_bits
+    one = dtype.bias << dtype.mantissa_bits
+    magnitudes = {0, 1, 2, hidden - 1, hidden, hidden + 1, one - 1, one, one + 1, one + hidden, dtype.max_code - 1,
+                  dtype.max_code, dtype.max_code + 1, dtype.max_code + 2, sign - 1, dtype.nan_code & (sign - 1)}
     kept = sorted(m for m in magnitudes if 0 <= m < sign)
     return kept + [sign | m for m in kept]
 
 
-def is_finite(code: Any, fmt: Format) -> Any:
+def is_finite(code: Any, dtype: Format) -> Any:
     """Whether a code is a number, or which codes of an array are."""
-    magnitude = code & (1 << (fmt.bits - 1)) - 1
-    return (magnitude <= fmt.max_code) & ((fmt.specials != "negative_zero") | (code != fmt.nan_code))
+    magnitude = code & (1 << (dtype.bits - 1)) - 1
+    return (magnitude <= dtype.max_code) & ((dtype.specials != "negative_zero") | (code != dtype.nan_code))
 
 
-def codes(fmt: Any, *, finite: bool = False) -> SearchStrategy[int]:
+def codes(dtype: Any, *, finite: bool = False) -> SearchStrategy[int]:
     """Bit patterns of a format, one at a time: landmarks, powers of two, and all the rest evenly.
 
     Parameters
     ----------
-    fmt : Format, dtype or str
+    dtype : Format, dtype or str
         The format.
     finite : bool, optional
         Leave out infinities and NaNs.
     """
-    form = format_of(fmt)
+    form = format_of(dtype)
     finite = flag("finite", finite)
     marks = [c for c in landmarks(form) if not finite or is_finite(c, form)]
     powers = st.integers(0, (1 << form.exponent_bits) - 1).map(lambda e: e << form.mantissa_bits)
@@ -103,14 +103,14 @@ def codes(fmt: Any, *, finite: bool = False) -> SearchStrategy[int]:
 
 
 @st.composite
-def arrays(draw: st.DrawFn, shape: Any, fmt: Any, *, finite: bool = False, moderate: bool = False) -> Array:
+def arrays(draw: st.DrawFn, shape: Any, dtype: Any, *, finite: bool = False, moderate: bool = False) -> Array:
     """Arrays of bit patterns in the format's dtype (codes, for a format without one).
 
     Parameters
     ----------
     shape : tuple of int, or a strategy of them
         The shape.
-    fmt : Format, dtype, str, or a strategy of them
+    dtype : Format, dtype, str, or a strategy of them
         The format.
     finite : bool, optional
         Leave out infinities and NaNs.
@@ -118,7 +118,7 @@ def arrays(draw: st.DrawFn, shape: Any, fmt: Any, *, finite: bool = False, moder
         Finite numbers of ordinary size (a normal distribution), so that sums do not overflow.
     """
     extent = draw(shape) if isinstance(shape, SearchStrategy) else shape
-    form = format_of(draw(fmt) if isinstance(fmt, SearchStrategy) else fmt)
+    form = format_of(draw(dtype) if isinstance(dtype, SearchStrategy) else dtype)
     count = int(np.prod(extent, dtype=np.int64))
     if moderate:
         return random_operand(tuple(extent), form, draw(st.integers(0, 2**16)))

@@ -17,7 +17,7 @@ __all__ = ["error_over_bound", "ulp", "ulp_distance", "ulp_error"]
 Floats = NDArray[np.float64]
 
 
-def ulp(value: ArrayLike, fmt: Any) -> Floats:
+def ulp(value: ArrayLike, dtype: Any) -> Floats:
     """Return the unit in the last place: the spacing of a format's numbers at a value.
 
     Below the smallest normal number it is the smallest subnormal; at an infinity or a NaN it is NaN.
@@ -26,7 +26,7 @@ def ulp(value: ArrayLike, fmt: Any) -> Floats:
     ----------
     value : array_like of float
         Any real numbers; they need not be numbers of the format.
-    fmt : Format, dtype or str
+    dtype : Format, dtype or str
         The format.
 
     Examples
@@ -34,7 +34,7 @@ def ulp(value: ArrayLike, fmt: Any) -> Floats:
     >>> ulp([1.0, 1.99, 2.0, 0.0], "float16").tolist() == [2**-10, 2**-10, 2**-9, 2**-24]
     True
     """
-    form = format_of(fmt)
+    form = format_of(dtype)
     magnitude = np.abs(values_of(value, name="value"))
     with np.errstate(invalid="ignore"):
         exponent = np.frexp(magnitude)[1] - 1
@@ -42,7 +42,7 @@ def ulp(value: ArrayLike, fmt: Any) -> Floats:
     return np.where(np.isfinite(magnitude), np.ldexp(1.0, exponent - form.mantissa_bits), np.nan)
 
 
-def ulp_error(got: Any, exact: ArrayLike, fmt: Any = None) -> Floats:
+def ulp_error(got: Any, exact: ArrayLike, dtype: Any = None) -> Floats:
     """Return how far results lie from exact real numbers, in units in the last place of the exact ones.
 
     A correctly rounded result is at most 0.5 away. Equal infinities, and two NaNs, are 0 apart; a special against a
@@ -51,10 +51,10 @@ def ulp_error(got: Any, exact: ArrayLike, fmt: Any = None) -> Floats:
     Parameters
     ----------
     got : array_like
-        Results, of a format's dtype, or float64 values with `fmt`.
+        Results, of a format's dtype, or float64 values with `dtype`.
     exact : array_like of float
         What they should be.
-    fmt : Format, dtype or str, optional
+    dtype : Format, dtype or str, optional
         The results' format; that of their dtype by default.
 
     Examples
@@ -62,7 +62,7 @@ def ulp_error(got: Any, exact: ArrayLike, fmt: Any = None) -> Floats:
     >>> ulp_error(np.float16([1.0, 1.001]), [1.0005, 1.0005]).round(3).tolist()
     [0.512, 0.488]
     """
-    form = format_of(got if fmt is None else fmt)
+    form = format_of(got if dtype is None else dtype)
     values, truth = values_of(got, form, "got"), values_of(exact, name="exact")
     with np.errstate(invalid="ignore"):
         distance = np.abs(values - truth) / ulp(truth, form)
@@ -70,7 +70,7 @@ def ulp_error(got: Any, exact: ArrayLike, fmt: Any = None) -> Floats:
     return np.where(same, 0.0, np.where(np.isnan(distance), np.inf, distance))
 
 
-def ulp_distance(a: Any, b: Any, fmt: Any = None) -> Floats:
+def ulp_distance(a: Any, b: Any, dtype: Any = None) -> Floats:
     """Return how many numbers of the format lie from one to the other: 0 for equal, 1 for neighbours.
 
     The two zeros are equal, the largest finite number and infinity are neighbours, and a NaN is infinitely far from
@@ -79,8 +79,8 @@ def ulp_distance(a: Any, b: Any, fmt: Any = None) -> Floats:
     Parameters
     ----------
     a, b : array_like
-        Arrays of one format's dtype, or its codes where `fmt` is given.
-    fmt : Format, dtype or str, optional
+        Arrays of one format's dtype, or its codes where `dtype` is given.
+    dtype : Format, dtype or str, optional
         The format; that of the dtype of `a` by default.
 
     Examples
@@ -88,7 +88,7 @@ def ulp_distance(a: Any, b: Any, fmt: Any = None) -> Floats:
     >>> ulp_distance(np.float32([1.0, -0.0]), np.float32([1 + 2**-23, 2**-149])).tolist()
     [1.0, 1.0]
     """
-    form = format_of(a if fmt is None else fmt)
+    form = format_of(a if dtype is None else dtype)
     left, right = (_ranks(codes_of(x, form, name), form) for x, name in ((a, "a"), (b, "b")))
     same = np.isnan(left) & np.isnan(right)
     with np.errstate(invalid="ignore"):
@@ -112,7 +112,7 @@ def _ranks(codes: NDArray[Any], fmt: Format) -> Floats:
     return np.where(nan, np.nan, sign * magnitude)
 
 
-def error_over_bound(got: Any, ball: Ball, fmt: Any = None) -> Floats:
+def error_over_bound(got: Any, ball: Ball, dtype: Any = None) -> Floats:
     """Return each result's error as a share of what its bound allows: above 1 is wrong.
 
     Where nothing is promised the share is 0; a special where a number is due, or another special, is infinite.
@@ -123,7 +123,7 @@ def error_over_bound(got: Any, ball: Ball, fmt: Any = None) -> Floats:
         Results, in the shape of the balls.
     ball : Ball
         What `poplibs_py.testing.bound` returned.
-    fmt : Format, dtype or str, optional
+    dtype : Format, dtype or str, optional
         The format of codes.
 
     Examples
@@ -133,7 +133,7 @@ def error_over_bound(got: Any, ball: Ball, fmt: Any = None) -> Floats:
     [0.0, 2.0]
     """
     instance("ball", ball, Ball, "a Ball")
-    values = values_of(got, format_of(fmt) if fmt is not None else None)
+    values = values_of(got, format_of(dtype) if dtype is not None else None)
     if values.shape != ball.shape:
         raise bad_argument("got", f"shape {values.shape}", f"shape {ball.shape}, as ball has")
     with np.errstate(invalid="ignore", divide="ignore"):

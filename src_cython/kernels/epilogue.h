@@ -5,7 +5,7 @@
  * the exact value (simd/math.h); the cast to the output format rounds once, to nearest even. Loops are plain C over short lines: the compiler makes vectors of them. */
 #ifndef POP_EPILOGUE_H
 #define POP_EPILOGUE_H
-#include "kernels/convert.h"
+#include "formats/codec.h"
 #include "kernels/transpose.h"
 #include "simd/math.h"
 
@@ -99,7 +99,7 @@ POP_INLINE void pop_epilogue_line(const pop_format *f, const pop_epilogue *e, co
     }
 }
 
-/* An output whose columns are contiguous: the sums are turned, 16 columns at a time. */
+/* An output whose columns are contiguous: the sums are transposed, 16 columns at a time. */
 POP_INLINE void pop_epilogue_columns(const pop_format *f, const pop_epilogue *e, const float *sums, int64_t sums_row,
                                      int64_t rows, int64_t cols)
 {

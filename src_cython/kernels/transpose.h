@@ -1,4 +1,4 @@
-/* Lines of 4-byte cells turned so that columns become contiguous; what the cells hold does not matter. */
+/* Lines of 4-byte cells transposed: columns become contiguous; what the cells hold does not matter. */
 #ifndef POP_TRANSPOSE_H
 #define POP_TRANSPOSE_H
 #include <stdint.h>

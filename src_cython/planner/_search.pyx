@@ -13,12 +13,12 @@ include "planner/reduce_cycles.pxi"
 include "planner/conv_cycles.pxi"
 include "planner/conv_costs.pxi"
 include "planner/walk.pxi"
-include "planner/first_found.pxi"
+include "planner/solver_order.pxi"
 
 _fill_stages()
 
 MINIMIZE_CYCLES, MINIMIZE_COST_DIFF, MINIMIZE_TEMP, MINIMIZE_TILES = CYCLES, COST_DIFF, TEMP, TILES
-NO_BOUND = UNBOUNDED
+NO_LIMIT = UNLIMITED
 
 _METHODS = {"AMP": AMP, "SLIC": SLIC, "HMAC": HMAC, "VMAC": VMAC, "OUTER_PRODUCT": OUTER_PRODUCT}
 
@@ -152,7 +152,7 @@ cdef class Model:
         Parameters
         ----------
         goal : dict
-            ``"objective"``, ``"cycles_bound"``, ``"temp_bound"``, ``"tiles_secondary"``, ``"reference"``
+            ``"objective"``, ``"cycles_limit"``, ``"temp_limit"``, ``"tiles_secondary"``, ``"reference"``
             (None, or a list of costs per pass for the cost-difference objective).
         best : tuple of int
             Cost of the best candidate so far, by the objective's two keys.
@@ -174,7 +174,7 @@ cdef class Model:
             walk(q, &hunt)
             equals = hunt.found
             if equals > 1:
-                order_first_found(q, &hunt)
+                order_as_solver(q, &hunt)
         points = [_point_dict(&hunt.ties[i], q.ndim) for i in range(hunt.found)]
         free(hunt.ties)
         if not points:
@@ -184,8 +184,8 @@ cdef class Model:
     cdef _set_goal(self, Goal* g, dict goal):
         cdef int i
         g.objective = goal["objective"]
-        g.cycles_bound = goal["cycles_bound"]
-        g.temp_bound = goal["temp_bound"]
+        g.cycles_limit = goal["cycles_limit"]
+        g.temp_limit = goal["temp_limit"]
         g.tiles_secondary = goal["tiles_secondary"]
         if goal["reference"] is not None:
             for i in range(self.problem.pass_count):
@@ -206,7 +206,7 @@ cdef class Model:
             if q.passes[i].absent:
                 memset(&c[i], 0, sizeof(Costs))
                 continue
-            if phases(&q.passes[i], &at[i], UNBOUNDED, UNBOUNDED, &c[i]) == NEVER:
+            if phases(&q.passes[i], &at[i], UNLIMITED, UNLIMITED, &c[i]) == NEVER:
                 return None
             totals(&q.passes[i], &at[i], at[0].splits.broadcast, &c[i])
         return [_costs_dict(&c[i]) for i in range(q.pass_count)]

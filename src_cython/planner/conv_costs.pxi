@@ -175,9 +175,9 @@ cdef inline void _expanded_on_tile(const Pass* p, const Point* at, Point* inside
             inside.kernel[d] = 1
 
 
-cdef inline int phases(const Pass* p, const Point* at, int64_t bound, int64_t temp_bound,
+cdef inline int phases(const Pass* p, const Point* at, int64_t limit, int64_t temp_limit,
                        Costs* c) noexcept nogil:
-    """Fill every phase; NEVER if the point is infeasible or must exceed a bound."""
+    """Fill every phase; NEVER if the point is infeasible or must exceed a limit."""
     cdef const Machine* m = &p.machine
     cdef const Splits* s = &at.splits
     cdef int64_t serial = s.in_serial * s.out_serial, depth = s.in_parallel, partials, outputs
@@ -194,19 +194,19 @@ cdef inline int phases(const Pass* p, const Point* at, int64_t bound, int64_t te
     c.partial_bytes = p.partial * partials
     if p.method == SLIC:
         c.partial_bytes += cdiv(c.partial_bytes, at.groups) + 200
-    if c.input_bytes + c.weight_bytes + c.partial_bytes > temp_bound:
+    if c.input_bytes + c.weight_bytes + c.partial_bytes > temp_limit:
         return NEVER
     transform_phase(p, at, c)
     # what must be spent in every turn of the loop whatever the vertex does
     so_far = (c.weight_exchange + c.first_stage_exchange + c.later_stages_exchange + c.weights_copy
               + c.weights_exchange + c.output_copy + c.output_exchange)
     least = cdiv(p.work, at.tiles * serial)
-    if (so_far + least) * serial + c.input_exchange + c.inputs_copy + c.inputs_exchange > bound:
+    if (so_far + least) * serial + c.input_exchange + c.inputs_copy + c.inputs_exchange > limit:
         return NEVER
     c.partial_calc = partial_calc_cycles(p, &inside)
     # PopLibs states this as a constraint to prune with; where an estimate is below the peak rate it cuts
     least = cdiv(p.macs_over_rate, at.tiles * serial)
-    if c.partial_calc < least or (so_far + c.partial_calc) * serial > bound:
+    if c.partial_calc < least or (so_far + c.partial_calc) * serial > limit:
         return NEVER
     tile_transform_phase(p, &inside, c)
     c.inputs_cast = inputs_cast_cycles(p, &inside)

@@ -88,7 +88,7 @@ cdef inline int64_t amp_1x1_worker_quarter(int64_t n, bint zeroing) noexcept nog
 cdef inline int64_t amp_1x1_inner(const Pass* p, int64_t positions, bint zeroing) noexcept nogil:
     """Cycles of one pass over the field: the slowest worker, or the fastest and its tag."""
     cdef int64_t workers = p.machine.workers
-    cdef int64_t slowest = 0, fastest = UNBOUNDED, w, n, cycles
+    cdef int64_t slowest = 0, fastest = UNLIMITED, w, n, cycles
     for w in range(workers):
         n = (w + 1) * positions // workers - w * positions // workers
         if p.acts == QUARTER:
@@ -143,7 +143,7 @@ cdef inline int64_t amp_nx1_cycles(const Pass* p, const Point* at, int64_t heigh
                                    int64_t og) noexcept nogil:
     cdef int64_t workers = p.machine.workers
     cdef int64_t rows = at.batch, row = 1, elements = at.batch, kernel = 1, stride, size, w, cycles
-    cdef int64_t slowest = 0, fastest = UNBOUNDED, base, load, passes, outer, inner, body
+    cdef int64_t slowest = 0, fastest = UNLIMITED, base, load, passes, outer, inner, body
     cdef Runs runs
     cdef int d
     for d in range(p.ndim):

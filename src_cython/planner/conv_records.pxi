@@ -12,7 +12,7 @@ from libc.stdint cimport int64_t
 cdef enum:
     MAX_DIMS = 8
     MAX_AXES = 20       # batch, groups, two channel axes, and two per field dimension
-    NEVER = 1           # returned where a point is infeasible or dearer than the bound
+    NEVER = 1           # returned where a point is infeasible or dearer than the limit
     AMP = 0
     SLIC = 1
     HMAC = 2
@@ -23,7 +23,7 @@ cdef enum:
     FLOAT = 4
 
 cdef int64_t U32 = 0xffffffff
-cdef int64_t UNBOUNDED = 0x3fffffffffffffff
+cdef int64_t UNLIMITED = 0x3fffffffffffffff
 
 
 cdef struct Machine:

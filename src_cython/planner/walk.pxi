@@ -39,7 +39,7 @@ cdef struct Problem:
 
 cdef struct Goal:
     int objective
-    int64_t cycles_bound, temp_bound
+    int64_t cycles_limit, temp_limit
     bint tiles_secondary
     int64_t reference[3][STEP_COUNT]
 
@@ -51,7 +51,7 @@ cdef struct Hunt:
     Point at[3]
     Point* ties
     int found, room
-    bint no_loop                    # a serial loop's rearranged weights alone would exceed the bound
+    bint no_loop                    # a serial loop's rearranged weights alone would exceed the limit
 
 
 # Options -------------------------------------------------------------------------------------------
@@ -63,7 +63,7 @@ cdef void set_axis(Axis* a, int64_t extent, int64_t least, int64_t most, int64_t
     a.options = NULL
     a.count = 0
     a.widest = 1
-    a.smallest = UNBOUNDED
+    a.smallest = UNLIMITED
 
 
 cdef int add_option(Axis* a, int64_t parallel, int64_t serial, int64_t size) noexcept nogil:
@@ -262,8 +262,8 @@ cdef inline int64_t step_difference(const int64_t* reference, const Costs* c) no
 
 cdef inline int64_t cycles_allowed(const Hunt* h) noexcept nogil:
     if h.goal.objective == CYCLES:
-        return imin(h.goal.cycles_bound, h.best[0])
-    return h.goal.cycles_bound
+        return imin(h.goal.cycles_limit, h.best[0])
+    return h.goal.cycles_limit
 
 
 cdef void leaf(const Problem* q, Hunt* h) noexcept nogil:
@@ -271,12 +271,12 @@ cdef void leaf(const Problem* q, Hunt* h) noexcept nogil:
     cdef Costs raw[3]
     cdef Costs c
     cdef int64_t keys[2]
-    cdef int64_t cycles, temp, difference, bound = cycles_allowed(h)
+    cdef int64_t cycles, temp, difference, limit = cycles_allowed(h)
     cdef int i, b, last
     derive_points(q, h.at)
     for i in range(q.pass_count):
         if not q.passes[i].absent:
-            if phases(&q.passes[i], &h.at[i], bound, h.goal.temp_bound, &raw[i]) == NEVER:
+            if phases(&q.passes[i], &h.at[i], limit, h.goal.temp_limit, &raw[i]) == NEVER:
                 return
     last = 1 if h.at[0].splits.out_serial > 1 and h.at[0].splits.in_serial == 1 else 0
     for b in range(last + 1):
@@ -291,7 +291,7 @@ cdef void leaf(const Problem* q, Hunt* h) noexcept nogil:
             cycles += c.cycles
             temp = imax(temp, c.temp_bytes)
             difference += step_difference(h.goal.reference[i], &c)
-        if cycles > h.goal.cycles_bound or temp > h.goal.temp_bound:
+        if cycles > h.goal.cycles_limit or temp > h.goal.temp_limit:
             continue
         if h.goal.objective == CYCLES:
             keys[0], keys[1] = cycles, temp
@@ -330,7 +330,7 @@ cdef int64_t least_tiles(const Problem* q, const Hunt* h) noexcept nogil:
 
 
 cdef int hopeless(const Problem* q, const Hunt* h, int level, int64_t used) noexcept nogil:
-    """NEVER if no choice of the axes still open meets the bounds.
+    """NEVER if no choice of the axes still open keeps to the limits.
 
     Open axes are taken as small as they can get: every size and most phases only grow with the others. All
     open axes together can be cut at most `spare` times, which bounds the partial sums from below.
@@ -396,7 +396,7 @@ cdef int hopeless(const Problem* q, const Hunt* h, int level, int64_t used) noex
         bytes = held + imax(bytes, held)
     if s.in_serial > 1:                             # each turn's result beside the sum so far
         bytes += cdiv(q.outputs, tiles * s.out_serial) * p.tile_result
-    if bytes > h.goal.temp_bound and p.out_size == p.out_grain:
+    if bytes > h.goal.temp_limit and p.out_size == p.out_grain:
         return NEVER
     once = exchange(&p.machine, outputs, p.tile_result) if not p.corrected else 0
     once += exchange(&p.machine, weights - weights // holders, p.input)
@@ -443,7 +443,7 @@ cdef void walk(const Problem* q, Hunt* h) noexcept nogil:
             least *= 2 << i
             if least >= h.start[0]:
                 break
-            h.best[0], h.best[1] = least, UNBOUNDED
+            h.best[0], h.best[1] = least, UNLIMITED
             walk_within(q, h)
             if h.found:
                 return
@@ -460,12 +460,12 @@ cdef void walk_within(const Problem* q, Hunt* h) noexcept nogil:
     for i in range(q.axis_count):
         if q.axes[i].count == 0:
             return
-    # transforms are of the whole problem, so all tiles together bound their bytes
+    # transforms are of the whole problem, so what limits their bytes is all tiles together
     wide.tiles, wide.splits.in_serial, wide.splits.out_serial = q.widest_below[0], 1, 1
     transform_phase(&q.passes[0], &wide, &c)
     rearranged = 2 * imax(c.weights_temp, c.output_temp)
-    if rearranged > h.goal.temp_bound:
+    if rearranged > h.goal.temp_limit:
         return
     held = cdiv(q.passes[0].weights_total, wide.tiles) * q.passes[0].input
-    h.no_loop = q.passes[0].slices_rearranged and held + imax(held, rearranged) > h.goal.temp_bound
+    h.no_loop = q.passes[0].slices_rearranged and held + imax(held, rearranged) > h.goal.temp_limit
     descend(q, h, 0, 1)

@@ -1,4 +1,4 @@
-/* The vocabulary of simd.h for one element, `pop_s_*`: what kernels/convert_body.h needs for tails. */
+/* The vocabulary of simd.h for one element, `pop_s_*`: what formats/codec_body.h needs for tails. */
 typedef float pop_s_f;
 typedef int32_t pop_s_i;
 typedef int pop_s_m; /* 0 or 1 */

@@ -33,7 +33,7 @@ def test_arrays_and_their_bytes():
 
 
 @pytest.mark.parametrize(("call", "name"), [
-    (lambda: pack_metadata(E4M3), "format"), (lambda: pack_metadata(F143, 32), "scale"),
+    (lambda: pack_metadata(E4M3), "dtype"), (lambda: pack_metadata(F143, 32), "scale"),
     (lambda: pack_metadata(F143, -33), "scale"), (lambda: pack_metadata(F143, 0.5), "scale"),
     (lambda: unpack_metadata(256), "metadata"), (lambda: unpack_metadata(-1), "metadata"),
     (lambda: unpack_metadata(True), "metadata"), (lambda: unpack_metadata("x"), "metadata"),

@@ -24,7 +24,7 @@ def dense(case: Line) -> None:
 FAMILIES: dict[str, Run] = {"dense": dense}
 
 
-@pytest.mark.filterwarnings("ignore::poplibs_py.errors.MemoryBoundWarning")
+@pytest.mark.filterwarnings("ignore::poplibs_py.errors.MemoryLimitWarning")
 @pytest.mark.parametrize(("run", "case"), parameters(VARIABLE, NAME, ".jsonl", FAMILIES))
 def test_the_plan_is_that_of_the_original(run: Run, case: Line) -> None:
     run(case)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, MemoryBoundError
+from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError
 from poplibs_py.planner import fit, sweep
 from poplibs_py.poplin.convolution import matmul_params
 
@@ -49,7 +49,7 @@ def test_fit_is_the_best_choice(shared: bool, memory: int) -> None:
     total = max if shared else sum
     choices = [c for c in itertools.product(*menus) if total(p.temp_bytes for p in c) <= memory]
     if not choices:
-        with pytest.raises(MemoryBoundError, match="memory"):
+        with pytest.raises(MemoryLimitError, match="memory"):
             fit(layers, memory, proportions=PROPORTIONS, shared=shared)
         return
     made = fit(layers, memory, proportions=PROPORTIONS, shared=shared)

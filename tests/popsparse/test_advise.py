@@ -76,7 +76,7 @@ def test_dense_wins_without_zeros_and_sparse_with_hardly_anything_else(monkeypat
 
 @pytest.mark.parametrize("call", [
     lambda w: advise(w.to_dense(), 4), lambda w: advise(w, 0), lambda w: advise(w, 4.0), lambda w: advise(w, 2**31),
-    lambda w: advise(w, 4, x_format="float64"), lambda w: advise(w, 4, calls_per_pattern=0),
+    lambda w: advise(w, 4, x_dtype="float64"), lambda w: advise(w, 4, calls_per_pattern=0),
     lambda w: advise(BlockSparseMatrix.from_mask(np.zeros((0, 3), bool), 2), 4),
 ])  # fmt: skip
 def test_bad_arguments_are_refused(call: Any) -> None:

@@ -36,7 +36,7 @@ block_shapes = st.tuples(st.integers(1, 9), st.integers(1, 9))
 @given(dense_arrays(), block_shapes, st.sampled_from(FORMATS), st.integers(-2, 1))
 def test_dense_round_trip(dense: Any, block_shape: Any, format: Any, scale: int) -> None:
     scale = scale if format.bits == 8 else 0
-    w = BlockSparseMatrix.from_dense(dense, block_shape, format=format, scale=scale)
+    w = BlockSparseMatrix.from_dense(dense, block_shape, dtype=format, scale=scale)
     assert w.format == format
     assert w.blocks.flags.c_contiguous
     assert w.blocks.shape == (w.n_blocks, *block_shape)
@@ -95,7 +95,7 @@ def test_parts_in_any_order(dense: Any, block_shape: Any, seed: int, dtype: Any)
 
 @given(dense_arrays(), block_shapes, st.sampled_from(FORMATS), st.booleans())
 def test_pickle_keeps_every_bit(dense: Any, block_shape: Any, format: Any, transposed: bool) -> None:
-    w = BlockSparseMatrix.from_dense(dense, block_shape, format=format)
+    w = BlockSparseMatrix.from_dense(dense, block_shape, dtype=format)
     w = w.T if transposed else w
     again = pickle.loads(pickle.dumps(w))
     assert again == w
@@ -127,7 +127,7 @@ def test_mask_keeps_its_blocks(dense: Any, block_shape: Any, seed: int) -> None:
 
 
 def test_values_are_updated_in_place_and_seen_by_views() -> None:
-    w = BlockSparseMatrix.from_mask(np.eye(2, dtype=bool), 2, format="bfloat16")
+    w = BlockSparseMatrix.from_mask(np.eye(2, dtype=bool), 2, dtype="bfloat16")
     view = w.T
     w.update([[[1, 2], [3, 4]], [[5, 6], [7, 8]]])
     assert view.to_dense()[0].tolist() == [1, 3, 0, 0]
@@ -147,7 +147,7 @@ def test_the_pattern_cannot_be_written_to() -> None:
 def test_scale_for_each_block() -> None:
     values = np.array([3.0, 48.0, -7168.0], np.float32)
     w = BlockSparseMatrix.from_blocks(values, shape=(2, 3), row_indices=[1, 0, 0], column_indices=[0, 2, 1],
-                                      format=F143, scale=[0, 4, 10])
+                                      dtype=F143, scale=[0, 4, 10])
     assert w.scale.tolist() == [10, 4, 0]  # type: ignore[union-attr]
     assert w.to_dense().tolist() == [[0, -7168, 48], [3, 0, 0]]
     assert w.T.copy().to_dense().tolist() == [[0, 3], [-7168, 0], [48, 0]]
@@ -157,7 +157,7 @@ def test_scale_for_each_block() -> None:
 
 @given(dense_arrays(), block_shapes, st.sampled_from([F143, F152]), st.sampled_from([-20, 0, 17]))
 def test_auto_scale_and_quarter_arrays(dense: Any, block_shape: Any, format: Any, power: int) -> None:
-    w = BlockSparseMatrix.from_dense(dense * 2.0**power, block_shape, format=format, scale="auto")
+    w = BlockSparseMatrix.from_dense(dense * 2.0**power, block_shape, dtype=format, scale="auto")
     np.testing.assert_array_equal(w.to_dense(), dense * np.float32(2.0**power))
     assert w.scale == int(auto_scale(w.to_dense(), format))
     quarter = w.to_quarter()
@@ -165,7 +165,7 @@ def test_auto_scale_and_quarter_arrays(dense: Any, block_shape: Any, format: Any
     parts: Any = {"shape": w.shape, "row_offsets": w.row_offsets, "column_indices": w.column_indices,
                   "groups": w.groups, "block_shape": block_shape}
     assert BlockSparseMatrix.from_blocks(quarter, **parts) == w
-    assert BlockSparseMatrix.from_blocks(quarter, format="float32", **parts) == w.astype("float32")
+    assert BlockSparseMatrix.from_blocks(quarter, dtype="float32", **parts) == w.astype("float32")
     each = np.arange(w.n_blocks) % 3 - 1
     scaled = BlockSparseMatrix(w.pattern, w.blocks, w.format, each)
     assert BlockSparseMatrix.from_blocks(scaled.to_quarter(), **parts) == scaled
@@ -188,11 +188,11 @@ def test_auto_scale_for_each_block(dense: Any, block_shape: Any, format: Any, se
     assert (abs(made.blocks.astype(np.float64) * step - exact) <= radius).all()
     assert (most <= format.max * 2.0**scale).all()
     assert ((most > format.max * 2.0 ** (scale - 1.0)) | (scale == -32)).all()
-    assert BlockSparseMatrix.from_dense(w.to_dense(), block_shape, format=format, scale="auto_per_block") == made
+    assert BlockSparseMatrix.from_dense(w.to_dense(), block_shape, dtype=format, scale="auto_per_block") == made
     order = rng.permutation(w.n_blocks)
     parts: Any = {"row_indices": w.pattern.row_indices[order], "column_indices": w.column_indices[order],
                   "block_shape": block_shape, "groups": w.groups}
-    assert BlockSparseMatrix.from_blocks(w.blocks[order], shape=w.shape, format=format, scale="auto_per_block",
+    assert BlockSparseMatrix.from_blocks(w.blocks[order], shape=w.shape, dtype=format, scale="auto_per_block",
                                          **parts) == made
     assert w.T.astype(format, "auto_per_block") == made.T
     assert w.astype("float16", "auto_per_block").scale == 0
@@ -312,7 +312,7 @@ def test_huge_dimensions_with_few_blocks() -> None:
 
 
 def test_a_matrix_becomes_no_array_unasked() -> None:
-    w = BlockSparseMatrix.from_mask(np.eye(2, dtype=bool), 2, format="float16")
+    w = BlockSparseMatrix.from_mask(np.eye(2, dtype=bool), 2, dtype="float16")
     assert (w.dtype, w.ndim) == (np.float16, len(w.shape))
     with pytest.raises(InvalidTypeError, match="to_dense"):
         np.asarray(w)

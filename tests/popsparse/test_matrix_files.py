@@ -32,7 +32,7 @@ def matrices(draw: Any, groups: int = 3) -> BlockSparseMatrix:
     sides = draw(st.integers(1, 5)), draw(st.integers(1, 5))
     counts = draw(st.integers(1, groups)), draw(st.integers(0, 5)), draw(st.integers(0, 5))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    w = BlockSparseMatrix.from_mask(rng.random(counts) < 0.5, sides, format=format)
+    w = BlockSparseMatrix.from_mask(rng.random(counts) < 0.5, sides, dtype=format)
     w.blocks.view(np.uint8)[...] = rng.integers(0, 256, w.blocks.view(np.uint8).shape, dtype=np.uint8)
     if format.bits == 8:
         scale = rng.integers(-32, 32, w.n_blocks if draw(st.booleans()) else ())
@@ -72,7 +72,7 @@ def test_smtx_in_blocks_has_the_elements_of_the_file(tmp_path: Path) -> None:
         blocked = BlockSparseMatrix.load(tmp_path / "w.smtx", block_shape=sides, seed=1)
         np.testing.assert_array_equal(blocked.to_dense(), one.to_dense())
         assert (blocked.blocks != 0).any(axis=(1, 2)).all()
-    narrow = BlockSparseMatrix.load(tmp_path / "w.smtx", block_shape=4, format="f143", scale=-3, seed=1)
+    narrow = BlockSparseMatrix.load(tmp_path / "w.smtx", block_shape=4, dtype="f143", scale=-3, seed=1)
     assert (narrow.format, narrow.scale) == (F143, -3)
 
 
@@ -204,7 +204,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     w.save(tmp_path / "w.npz")
     with pytest.raises(InvalidArgumentError, match=r"^block_shape: got"):
         BlockSparseMatrix.load(tmp_path / "w.npz", block_shape=2)
-    assert BlockSparseMatrix.load(tmp_path / "w.npz", format="f152", scale=1) == w.astype("f152", 1)
+    assert BlockSparseMatrix.load(tmp_path / "w.npz", dtype="f152", scale=1) == w.astype("f152", 1)
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("version.npy", b"not an array")
@@ -264,7 +264,7 @@ def test_files_of_scipy(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "w.npz"
     scipy.sparse.save_npz(path, w.to_scipy(kind))
     assert BlockSparseMatrix.load(path, block_shape=(3, 4)) == w
-    assert BlockSparseMatrix.load(path, block_shape=(3, 4), format="f152", scale=1) == w.astype("f152", 1)
+    assert BlockSparseMatrix.load(path, block_shape=(3, 4), dtype="f152", scale=1) == w.astype("f152", 1)
     assert BlockSparseMatrix.load(path).block_shape == ((3, 4) if kind == "bsr" else (1, 1))
     with pytest.raises(InvalidArgumentError, match=r"^block_shape: got 0"):
         BlockSparseMatrix.load(path, block_shape=0)

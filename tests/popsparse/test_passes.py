@@ -16,15 +16,15 @@ from poplibs_py.errors import (
     CapacityWarning,
     InvalidArgumentError,
     InvalidTypeError,
-    MemoryBoundError,
-    MemoryBoundWarning,
+    MemoryLimitError,
+    MemoryLimitWarning,
     PoplibsError,
 )
 from poplibs_py.formats import FORMATS, FP32, QuarterArray
 from poplibs_py.popsparse import BlockSparseMatrix, dynamic, random_matrix, random_pattern, static
 from poplibs_py.program import memory_in_use, memory_peak
 from poplibs_py.report.peers import limited_threads
-from poplibs_py.target import Target, memory_bound
+from poplibs_py.target import Target, memory_limit
 from poplibs_py.testing import assert_same_bits, check_exact, exact_operands, exact_sparse_operands, random_operand
 from poplibs_py.testing.strategies import block_patterns
 
@@ -71,23 +71,23 @@ def test_grad_w_takes_every_pair_of_formats(y_name, x_name, columns, order, tran
 @given(names=st.tuples(st.sampled_from(NAMES), st.sampled_from(NAMES)), block_shape=st.sampled_from(BLOCKS),
        columns=st.integers(0, 300), order=st.sampled_from("CF"), proportion=st.sampled_from([0, 0.04, 0.06, 0.1, 0.6]),
        threads=st.sampled_from([1, 2]), groups=st.integers(1, 2), seed=st.integers(0, 2**32 - 1))
-def test_grad_w_keeps_to_its_memory_bound(names, block_shape, columns, order, proportion, threads, groups, seed):
+def test_grad_w_keeps_to_its_memory_limit(names, block_shape, columns, order, proportion, threads, groups, seed):
     w = BlockSparseMatrix.from_dense(random_operand((groups, 90, 120), FP32, seed), block_shape, density=0.4)
     dy, x = gradients((groups, 90, 120), columns, names, seed, order)
     memory_peak(reset=True)
     before = memory_in_use()
     with limited_threads(threads):
         check_exact("sparse_grad_w", w, dy, x, available_memory_proportion=proportion, strict_memory=True)
-        bound = memory_bound(Target.host(threads), proportion)
+        bound = memory_limit(Target.host(threads), proportion)
     assert bound is None or memory_peak() - before <= threads * bound
 
 
 def test_a_bound_that_no_plan_meets():
     w = BlockSparseMatrix.from_dense(np.eye(16, dtype=np.float32), 4)
     x = np.ones((16, 16), np.float32)
-    with pytest.raises(MemoryBoundError, match="leaves"):
+    with pytest.raises(MemoryLimitError, match="leaves"):
         static.sparse_grad_w(w, x, x, available_memory_proportion=1e-5, strict_memory=True)
-    with pytest.warns(MemoryBoundWarning, match="the limit was raised"):
+    with pytest.warns(MemoryLimitWarning, match="the limit was raised"):
         got = dynamic.fully_connected_sparse_grad_w(w, x, x, available_memory_proportion=1e-5)
     assert_same_bits(got, np.full_like(got, 16))
 

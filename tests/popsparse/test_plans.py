@@ -26,7 +26,7 @@ def test_a_planned_product_is_the_plain_one(name, x_name, out_name, block_shape,
                                             with_bias, activation, seed):
     rng = np.random.default_rng(seed)
     numbers = rng.integers(-4, 5, (groups, 40, 50)).astype(np.float32)
-    w = BlockSparseMatrix.from_dense(numbers if groups > 1 else numbers[0], block_shape, density=0.4, format=name)
+    w = BlockSparseMatrix.from_dense(numbers if groups > 1 else numbers[0], block_shape, density=0.4, dtype=name)
     w = w.T if transposed else w
     rows, depth = w.shape[::-1] if swapped else w.shape
     fmt = next(f for f in FORMATS if f.name == x_name)

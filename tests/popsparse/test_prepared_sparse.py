@@ -21,7 +21,7 @@ PAIRS = [("float32", "float32"), ("float16", "float16"), ("float16", "float32"),
 
 
 def matrix(name: str, block_shape: Any = (4, 8)) -> BlockSparseMatrix:
-    return random_matrix(random_pattern(32, 48, block_shape, 0.4, 1), format=name, seed=2)
+    return random_matrix(random_pattern(32, 48, block_shape, 0.4, 1), dtype=name, seed=2)
 
 
 @pytest.mark.parametrize("transposed", [False, True])
@@ -29,7 +29,7 @@ def matrix(name: str, block_shape: Any = (4, 8)) -> BlockSparseMatrix:
 @pytest.mark.parametrize(("w_name", "x_name"), PAIRS)
 def test_bits_are_those_of_a_plain_product(w_name, x_name, block_shape, transposed):
     rows, columns = (30, 45) if block_shape == (3, 5) else (32, 48)
-    w = random_matrix(random_pattern(rows, columns, block_shape, 0.4, 1), format=w_name, seed=2)
+    w = random_matrix(random_pattern(rows, columns, block_shape, 0.4, 1), dtype=w_name, seed=2)
     w = w.T if transposed else w
     x = testing.random_operand((w.shape[1], 21), x_name, 3)
     bias = testing.random_operand((w.shape[0],), "float32", 4)
@@ -52,7 +52,7 @@ def test_bits_are_those_of_a_plain_product(w_name, x_name, block_shape, transpos
 
 
 def test_values_are_decoded_when_it_is_said():
-    w = BlockSparseMatrix.from_dense(np.eye(16), 4, format="float16")
+    w = BlockSparseMatrix.from_dense(np.eye(16), 4, dtype="float16")
     x = np.ones((16, 3), np.float32)
     ready = static.prepare(w, x_dtype="float32")
     before = static.sparse_dense_matmul(ready, x)
@@ -134,7 +134,7 @@ def test_operators():
 
 
 def test_operands_that_were_prepared_for_others_are_named():
-    w = random_matrix(random_pattern(32, 48, 16, 0.5, 1), format="bfloat16", seed=2)
+    w = random_matrix(random_pattern(32, 48, 16, 0.5, 1), dtype="bfloat16", seed=2)
     x = static.prepare_dense(testing.random_operand((48, 5), "float32", 3))
     ready = static.prepare(w)
     if ready.compute_format == x.compute_format:

@@ -28,8 +28,8 @@ def random_values(rng: np.random.Generator, shape: tuple[int, ...], fmt) -> np.n
 def test_random_bits_stay_within_the_bound(fmt, block_shape, columns, density, out, activation, seed):
     rng = np.random.default_rng(seed)
     mask = rng.random((-(-30 // block_shape[0]), -(-40 // block_shape[1]))) < density
-    w = BlockSparseMatrix.from_mask(mask, block_shape, shape=(30, 40), format=fmt)
-    values = BlockSparseMatrix.from_dense(random_values(rng, (30, 40), fmt), block_shape, mask=mask, format=fmt)
+    w = BlockSparseMatrix.from_mask(mask, block_shape, shape=(30, 40), dtype=fmt)
+    values = BlockSparseMatrix.from_dense(random_values(rng, (30, 40), fmt), block_shape, mask=mask, dtype=fmt)
     x, bias = random_values(rng, (40, columns), fmt), rng.standard_normal(30).astype(np.float32)
     testing.check("static.sparse_dense_matmul", values, x, bias=bias, activation=activation, out_dtype=out)
     testing.check("sparse_grad_w", w, random_values(rng, (30, columns), fmt), x)
@@ -50,7 +50,7 @@ def test_sparse_equals_masked_dense_bit_for_bit(block_shape, columns, density, s
 @pytest.mark.parametrize("fmt", FORMATS, ids=str)
 def test_threads_do_not_change_the_bits(fmt, block, on_threads):
     rng = np.random.default_rng(5)
-    w = BlockSparseMatrix.from_dense(rng.standard_normal((300, 400)), block, density=0.6, format=fmt)
+    w = BlockSparseMatrix.from_dense(rng.standard_normal((300, 400)), block, density=0.6, dtype=fmt)
     x, dy = (rng.standard_normal((n, 130)).astype(fmt.dtype) for n in (400, 300))
     x[7, 11] = dy[3, 70] = np.nan  # where numbers are split, these rows are computed otherwise
     results = set()
@@ -63,7 +63,7 @@ def test_threads_do_not_change_the_bits(fmt, block, on_threads):
 
 def test_threads_do_not_change_the_bits_of_a_gradient_within_a_bound(on_threads):
     rng = np.random.default_rng(7)
-    w = BlockSparseMatrix.from_dense(rng.standard_normal((256, 128)), 128, format=FP32)
+    w = BlockSparseMatrix.from_dense(rng.standard_normal((256, 128)), 128, dtype=FP32)
     dy, x = rng.standard_normal((256, 1000), np.float32), rng.standard_normal((128, 1000)).astype(np.float16)
     results = set()
     for threads in (1, 2, 3):
@@ -80,7 +80,7 @@ def test_real_matrices_in_all_passes(fmt, shared_data):
     paths = sorted((shared_data / "dlmc").glob("*.smtx"))
     assert paths
     for path in paths:
-        w = BlockSparseMatrix.load(path, format=fmt)
+        w = BlockSparseMatrix.load(path, dtype=fmt)
         dy, x = (rng.standard_normal((n, 33)).astype(fmt.dtype) for n in w.shape)
         testing.check("static.sparse_dense_matmul", w, x)
         testing.check("fully_connected_grad_a", w, dy.T)

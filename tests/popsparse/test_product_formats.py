@@ -58,7 +58,7 @@ def test_bias_activation_and_output_formats(name, swapped):
 
 
 def test_infinities_and_nans_travel_as_ieee_says():
-    w = BlockSparseMatrix.from_dense(np.ones((4, 4), np.float16), 2, format="float16")
+    w = BlockSparseMatrix.from_dense(np.ones((4, 4), np.float16), 2, dtype="float16")
     x = np.zeros((4, 3), np.float16)
     x[0] = [np.inf, np.nan, 1]
     got = static.sparse_dense_matmul(w, x)

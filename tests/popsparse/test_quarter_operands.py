@@ -27,7 +27,7 @@ def check(out: QuarterArray, got: object, wide: np.ndarray) -> None:
     """What was written to `out` is the FP32 result, rounded once to its format at its scale."""
     assert got is out
     want = cast(wide, out.format, scale=out.scale)
-    assert_same_bits(out.codes, want.codes, fmt=out.format)
+    assert_same_bits(out.codes, want.codes, dtype=out.format)
 
 
 def numbers(rng: np.random.Generator, shape: tuple[int, ...], scale: int) -> np.ndarray:
@@ -36,10 +36,10 @@ def numbers(rng: np.random.Generator, shape: tuple[int, ...], scale: int) -> np.
 
 def matrix(rng: np.random.Generator, shape: tuple[int, ...], block_shape: tuple[int, int],
            name: str) -> BlockSparseMatrix:
-    return BlockSparseMatrix.from_dense(rng.standard_normal(shape), block_shape, density=0.4, format=name)
+    return BlockSparseMatrix.from_dense(rng.standard_normal(shape), block_shape, density=0.4, dtype=name)
 
 
-@pytest.mark.filterwarnings("ignore::poplibs_py.errors.MemoryBoundWarning")
+@pytest.mark.filterwarnings("ignore::poplibs_py.errors.MemoryLimitWarning")
 @given(fmt=st.sampled_from(EIGHT), scale=st.integers(-32, 31), block_shape=st.sampled_from(BLOCKS),
        w_name=st.sampled_from(["float32", "float16", "f143"]), x_name=st.sampled_from(["float32", "bfloat16", "e5m2"]),
        groups=st.integers(1, 2), columns=st.integers(0, 80), transposed=st.booleans(),
@@ -99,7 +99,7 @@ def test_vectors_strides_and_compiled_products_at_a_scale():
 @pytest.mark.parametrize("scale", [-32, -3, 31])
 @pytest.mark.parametrize("fmt", EIGHT, ids=str)
 def test_results_at_a_scale_keep_to_their_bound(fmt, scale):
-    w = random_matrix(random_pattern(24, 40, (4, 8), 0.4, 1), format="float16", seed=2)
+    w = random_matrix(random_pattern(24, 40, (4, 8), 0.4, 1), dtype="float16", seed=2)
     x = np.ldexp(testing.random_operand((40, 20), "float16", 3).astype(np.float32), scale)
     testing.check("static.sparse_dense_matmul", w, x, out=empty((24, 20), fmt, scale))
     testing.check("static.dense_sparse_matmul", x[:24].T, w, out=empty((20, 40), fmt, scale), activation="gelu")
@@ -117,7 +117,7 @@ def test_results_at_a_scale_keep_to_their_bound(fmt, scale):
 ], ids=["float16 at a scale", "float16", "rows", "blocks", "one block", "a user's format"])
 @pytest.mark.parametrize("name", ["float32", "f143"])
 def test_scales_that_kernels_do_not_know(x, name):
-    w = random_matrix(random_pattern(24, 40, (4, 8), 0.4, 1), format=name, seed=2)
+    w = random_matrix(random_pattern(24, 40, (4, 8), 0.4, 1), dtype=name, seed=2)
     given_x = x(np.random.default_rng(0).integers(-4, 5, (40, 6)).astype(np.float32))
     values = given_x.to_array()
     testing.check("static.sparse_dense_matmul", w, given_x)

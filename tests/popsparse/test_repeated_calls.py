@@ -26,7 +26,7 @@ def matrix(n_blocks: int, seed: int, fmt: str = "float32", groups: int = 1) -> B
     for row in np.unique(rows):
         columns[rows == row] = np.sort(rng.choice(DEPTH // 4, np.sum(rows == row), replace=False))
     offsets = np.searchsorted(rows, np.arange(groups * ROWS // 4 + 1))
-    return random_matrix(BlockPattern((ROWS, DEPTH), 4, offsets, columns, groups), format=fmt, seed=seed)
+    return random_matrix(BlockPattern((ROWS, DEPTH), 4, offsets, columns, groups), dtype=fmt, seed=seed)
 
 
 def dense(rows: int, fmt: str = "float32", seed: int = 1) -> Any:
@@ -180,6 +180,6 @@ def test_room_is_at_most_a_sixteenth_more_than_there_is():
 
 def test_random_patterns_serve_too():
     for seed in range(4):
-        w = random_matrix(random_pattern(ROWS, DEPTH, 4, 0.3, seed), format="float16", seed=seed)
+        w = random_matrix(random_pattern(ROWS, DEPTH, 4, 0.3, seed), dtype="float16", seed=seed)
         assert_same_bits(w @ X, afresh(static.sparse_dense_matmul, (w, X), {}))
         assert_same_bits(DY.T @ w, afresh(static.dense_sparse_matmul, (DY.T, w), {}))

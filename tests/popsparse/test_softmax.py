@@ -45,7 +45,7 @@ def scores(draw: Any, groups: int = 3) -> BlockSparseMatrix:
     dense = rng.normal(size=(counts[0], *shape)) * draw(st.sampled_from([0.0, 1.0, 10.0, 100.0]))
     format = draw(formats)
     dense = np.clip(dense, -min(format.max, 1e4), min(format.max, 1e4))
-    return BlockSparseMatrix.from_dense(dense if counts[0] > 1 else dense[0], sides, format=format,
+    return BlockSparseMatrix.from_dense(dense if counts[0] > 1 else dense[0], sides, dtype=format,
                                         mask=chosen if counts[0] > 1 else chosen[0])
 
 
@@ -123,7 +123,7 @@ def test_every_level_and_number_of_threads_gives_the_same_bits(x: BlockSparseMat
 def test_gradient_within_the_bound(x: BlockSparseMatrix, of_y: Any, format: Any, seed: int) -> None:
     y = bs_softmax(x, out_dtype=of_y)
     values = np.random.default_rng(seed).normal(size=dense_of(x).shape)
-    grad = BlockSparseMatrix.from_dense(values, x.block_shape, mask=block_mask(x), format=format)
+    grad = BlockSparseMatrix.from_dense(values, x.block_shape, mask=block_mask(x), dtype=format)
     dx = bs_softmax_grad(y, grad)
     bound = bs_softmax_grad_bound(dense_of(y), dense_of(grad), dx.format, dx.scale)
     assert_within_bound(dx.to_dense(), bound)
@@ -195,7 +195,7 @@ def test_default_scale_is_the_least_that_holds_one() -> None:
 
 @pytest.mark.parametrize("number", [np.int64(-7), np.array(-7), np.uint8(3), -7])
 def test_a_scale_is_any_whole_number(number: Any) -> None:
-    w = BlockSparseMatrix.from_dense([[4.0, 3.0]], 1, format="f143")
+    w = BlockSparseMatrix.from_dense([[4.0, 3.0]], 1, dtype="f143")
     for y in (bs_softmax(w, scale=number), bs_softmax_grad(w, w, scale=number)):
         assert type(y.scale) is int
         assert y.scale == number
@@ -203,19 +203,19 @@ def test_a_scale_is_any_whole_number(number: Any) -> None:
 
 
 def test_the_gradient_has_the_scale_of_its_operand_unless_a_format_is_asked_for() -> None:
-    w = BlockSparseMatrix.from_dense([[0.5]], 1, format="f143", scale=3)
+    w = BlockSparseMatrix.from_dense([[0.5]], 1, dtype="f143", scale=3)
     assert bs_softmax_grad(w, w).scale == 3
     assert bs_softmax_grad(w, w, out_dtype="f143").scale == softmax.default_scale(F143)
 
 
 def test_one_scale_for_each_block_is_understood() -> None:
     w = BlockSparseMatrix.from_blocks(np.float32([1, 2, 3]), shape=(1, 3), row_indices=[0, 0, 0],
-                                      column_indices=[0, 1, 2], format="f143", scale=[-4, 0, 1])
+                                      column_indices=[0, 1, 2], dtype="f143", scale=[-4, 0, 1])
     assert bs_softmax(w, out_dtype="float32") == bs_softmax(w.astype("float32"))
 
 
 def test_memory_is_counted_and_small() -> None:
-    w = BlockSparseMatrix.from_mask(np.ones((4, 64), bool), 8, format="float16")
+    w = BlockSparseMatrix.from_mask(np.ones((4, 64), bool), 8, dtype="float16")
     memory_peak(reset=True)
     before = memory_in_use()
     bs_softmax(w)

@@ -76,7 +76,7 @@ def test_wide_rows_read_often_go_through_panels(columns, block_shape, threads, o
 
 @pytest.mark.parametrize("formats", [("float32", "float32"), ("bfloat16", "f143"), ("float16", "float16")])
 def test_vectors(formats: tuple[str, str]) -> None:
-    w = random_matrix(random_pattern(24, 40, (4, 8), 0.4, 1), format=formats[0], seed=2)
+    w = random_matrix(random_pattern(24, 40, (4, 8), 0.4, 1), dtype=formats[0], seed=2)
     tall, wide = testing.random_operand((40,), formats[1], 3), testing.random_operand((24,), formats[1], 4)
     testing.check("static.sparse_dense_matmul", w, tall, bias=np.arange(24, dtype=np.float32), activation="relu")
     testing.check("static.dense_sparse_matmul", wide, w)

@@ -42,7 +42,7 @@ def operand(shape, seed, fmt="float32"):
 
 def matrix(seed, fmt="float32", rows=16, columns=24, block=4, density=0.4):
     dense = np.random.default_rng(seed).standard_normal((rows, columns)).astype(np.float32)
-    return BlockSparseMatrix.from_dense(dense, block, density=density, format=fmt)
+    return BlockSparseMatrix.from_dense(dense, block, density=density, dtype=fmt)
 
 
 def raw_parts(seed):
@@ -61,7 +61,7 @@ def random_case(name, **keywords):
 def by_rows(seed):
     w = matrix(seed)
     return {"blocks": w.blocks.copy(), "shape": (16, 24), "column_indices": w.column_indices.copy(),
-            "row_indices": w.pattern.row_indices.copy(), "groups": 1, "block_shape": (4, 4), "format": "float16",
+            "row_indices": w.pattern.row_indices.copy(), "groups": 1, "block_shape": (4, 4), "dtype": "float16",
             "scale": 0, "copy": True}
 
 
@@ -110,7 +110,7 @@ CASES = [
     Case("from_dense by mask", BlockSparseMatrix.from_dense,
          lambda seed: {"dense": operand((8, 12), seed), "block_shape": 4, "mask": np.eye(2, 3, dtype=bool)}),
     Case("from_mask", BlockSparseMatrix.from_mask,
-         lambda seed: {"mask": np.eye(3, dtype=bool), "block_shape": 4, "shape": (11, 12), "format": "float16"}),
+         lambda seed: {"mask": np.eye(3, dtype=bool), "block_shape": 4, "shape": (11, 12), "dtype": "float16"}),
     Case("from_scipy", BlockSparseMatrix.from_scipy,
          lambda seed: {"matrix": scipy.sparse.random_array((12, 12), density=0.3, rng=seed), "block_shape": 4}),
     Case("random_pattern", popsparse.random_pattern,
@@ -122,7 +122,7 @@ CASES = [
     Case("BlockSparseMatrix.update", lambda owner, values: owner.update(values),
          lambda seed: {"owner": matrix(seed), "values": matrix(seed).blocks + 1}),
     Case("BlockSparseMatrix.astype", lambda owner, **to: owner.astype(**to),
-         lambda seed: {"owner": matrix(seed), "format": "f143", "scale": -2}),
+         lambda seed: {"owner": matrix(seed), "dtype": "f143", "scale": -2}),
     Case("sparse_dense_matmul", static.sparse_dense_matmul,
          lambda seed: {"w": matrix(seed, "float16"), "x": operand((24, 5), seed + 1, "bfloat16"),
                        "out": np.zeros((16, 5), np.float32), "out_dtype": "float32", "bias": operand((16,), seed),
@@ -155,10 +155,10 @@ CASES = [
     Case("cast into", popops.cast,
          lambda seed: {"x": operand((5, 7), seed), "dtype": "float16", "out": np.zeros((5, 7), np.float16)}),
     Case("QuarterArray", QuarterArray,
-         lambda seed: {"codes": np.arange(12, dtype=np.uint8).reshape(3, 4), "format": "f143",
+         lambda seed: {"codes": np.arange(12, dtype=np.uint8).reshape(3, 4), "dtype": "f143",
                        "scale": np.zeros((3, 1), np.int8), "block_shape": (1, -1)}),
     Case("QuarterArray.from_array", QuarterArray.from_array,
-         lambda seed: {"values": operand((3, 4), seed), "format": "f152", "scale": "auto", "block_shape": (1, 2),
+         lambda seed: {"values": operand((3, 4), seed), "dtype": "f152", "scale": "auto", "block_shape": (1, 2),
                        "rounding": "toward-zero", "overflow": "nan"}),
     Case("Format", Format,
          lambda seed: {"name": "mine", "exponent_bits": 4, "mantissa_bits": 3, "bias": 7, "specials": "ieee",
@@ -228,11 +228,11 @@ CASES = [
     Case("bs_softmax_in_place", popsparse.bs_softmax_in_place, lambda seed: {"x": matrix(seed), "mask": "none"}),
     Case("bs_softmax_grad", popsparse.bs_softmax_grad, softmax_grad_case),
     Case("advise", popsparse.advise,
-         lambda seed: {"w": matrix(seed), "n": 4, "x_format": "float32", "calls_per_pattern": 3}),
+         lambda seed: {"w": matrix(seed), "n": 4, "x_dtype": "float32", "calls_per_pattern": 3}),
     Case("random_matrix", popsparse.random_matrix,
-         lambda seed: {"pattern": matrix(seed).pattern, "format": "f143", "seed": seed, "scale": 3}),
+         lambda seed: {"pattern": matrix(seed).pattern, "dtype": "f143", "seed": seed, "scale": 3}),
     Case("BlockSparseMatrix", BlockSparseMatrix,
-         lambda seed: {"pattern": matrix(seed).pattern, "blocks": matrix(seed, "f143").blocks.copy(), "format": "f143",
+         lambda seed: {"pattern": matrix(seed).pattern, "blocks": matrix(seed, "f143").blocks.copy(), "dtype": "f143",
                        "scale": np.zeros(matrix(seed).n_blocks, np.int8)}),
     Case("from_host", lambda **parts: BlockSparseMatrix.from_host(popsparse.CSRMatrix(**parts)), host_case),
     Case("BlockSparseMatrix.group", lambda owner, index: owner.group(index),

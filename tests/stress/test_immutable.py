@@ -178,7 +178,7 @@ def test_codes_and_blocks_may_still_be_written_to():
 
 
 @pytest.mark.parametrize("changes", [{"mc": 10**6}, {"threads": 0}, {"layout": ()}, {"kc": 0}, {"a_mode": 99},
-                                     {"grid": (0, 0)}, {"exchanged": True}])
+                                     {"grid": (0, 0)}, {"swapped": True}])
 def test_a_plan_that_was_changed_is_not_compiled(changes):
     plan = poplin.plan_matmul((300, 200), (200, 100), dtype="float16")
     with pytest.raises(PoplibsError, match=r"^plan: got a plan with changes"):
@@ -253,4 +253,4 @@ def test_a_format_cannot_pass_for_another(facts):
 def test_a_format_without_kernels_holds_no_blocks():
     mine = Format("mine", 4, 3, 9)
     with pytest.raises(PoplibsError, match=r"^format: got mine; allowed: float32, "):
-        BlockSparseMatrix.from_mask(np.eye(2, dtype=bool), 2, format=mine)
+        BlockSparseMatrix.from_mask(np.eye(2, dtype=bool), 2, dtype=mine)

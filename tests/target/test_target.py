@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poplibs_py.errors import InvalidArgumentError, InvalidOptionError, InvalidTypeError
-from poplibs_py.target import Target, cast_cycles, exchange_cycles, memory_bound, resolve_target
+from poplibs_py.target import Target, cast_cycles, exchange_cycles, memory_limit, resolve_target
 
 PRESETS = ["gc2", "gc200", "bow", "c600", "host"]
 
@@ -83,9 +83,9 @@ def test_bound_is_the_truncated_product(proportion: float) -> None:
     target = Target.gc200()
     if not 0 <= proportion <= 2**32:
         with pytest.raises(InvalidArgumentError):
-            memory_bound(target, proportion)
+            memory_limit(target, proportion)
         return
-    bound = memory_bound(target, proportion)
+    bound = memory_limit(target, proportion)
     product = target.bytes_per_tile * proportion
     assert bound is None if product == 0 else bound == int(product)
 

@@ -49,7 +49,7 @@ def test_specials_are_shown_by_name():
 
 def test_codes_of_a_custom_format_are_shown_as_such():
     tiny = Format("e3m2", 3, 2, bias=3)
-    lines = failure(assert_within_bound, np.uint8([0x0C]), Ball(np.array([1.3]), np.array([0.1])), fmt=tiny)
+    lines = failure(assert_within_bound, np.uint8([0x0C]), Ball(np.array([1.3]), np.array([0.1])), dtype=tiny)
     assert "exact 1.3, rounded 1.25 (0x0d), got 1.0 (0x0c), 1.2 ulps" in lines[1]
 
 
@@ -67,4 +67,4 @@ def test_same_bits_tells_zeros_apart_and_nans_not():
     assert lines[-1] == "  kernel: k"
     with pytest.raises(TypeError, match="want"):
         assert_same_bits(np.float32([1.0]), np.float64([1.0]))
-    assert_same_bits(np.uint8([1]), np.uint8([1]), fmt=F143)
+    assert_same_bits(np.uint8([1]), np.uint8([1]), dtype=F143)

@@ -39,7 +39,7 @@ def exact_operands(op):
     """Operands of small whole numbers, whose results every format of theirs holds."""
     rng = np.random.default_rng(1)
     a, b, c = (rng.integers(-8, 8, (4, 4)).astype(np.float16) for _ in range(3))
-    w = BlockSparseMatrix.from_dense(a.astype(np.float32), 2, density=0.5, format="bfloat16")
+    w = BlockSparseMatrix.from_dense(a.astype(np.float32), 2, density=0.5, dtype="bfloat16")
     single = BlockSparseMatrix.from_dense(a.astype(np.float32), 2, density=0.5)
     pair = BlockSparseMatrix.from_dense(np.stack([a, b]).astype(np.float32), 2, density=0.5)
     batch = np.concatenate([b, c], 1)

@@ -11,8 +11,8 @@ from typing import Any
 from ...config import settings
 from ...errors import (
     InvalidArgumentError,
-    MemoryBoundError,
-    MemoryBoundWarning,
+    MemoryLimitError,
+    MemoryLimitWarning,
     PlanError,
     PoplibsError,
     bad_argument,
@@ -22,9 +22,9 @@ from ...errors import (
 from ...log import tell
 from ...planner.cache import PlanCache
 from ...planner.ladder import climb
-from ...planner.objective import UNBOUNDED, Objective
+from ...planner.objective import UNLIMITED, Objective
 from ...planner.sweep import plan_at
-from ...target import Target, memory_bound, resolve_target
+from ...target import Target, memory_limit, resolve_target
 from . import joint
 from .candidates import Reference, best_plan
 from .options import ConvOptions
@@ -84,13 +84,13 @@ def plan_convolution(
     ------
     PlanError
         If no plan satisfies the constraints.
-    MemoryBoundError
-        If none meets the byte bound and ``strict_memory=True``.
+    MemoryLimitError
+        If none keeps to the memory limit and ``strict_memory=True``.
 
     Warns
     -----
-    MemoryBoundWarning
-        If none meets the byte bound: says bound, need and what was done.
+    MemoryLimitWarning
+        If none keeps to the memory limit: says limit, need and what was done.
 
     Examples
     --------
@@ -157,7 +157,7 @@ def plan_problem(problem: ConvProblem, cache: PlanCache[ConvPlan]) -> ConvPlan:
 
 
 def planned_quietly(problem: ConvProblem, cache: PlanCache[ConvPlan] | None = None) -> ConvPlan:
-    """The plan of a checked problem, whether it fits its bound or not."""
+    """The plan of a checked problem, whether it keeps to its limit or not."""
     cache = _DEFAULT_CACHE if cache is None else cache
     plan = cache.get(problem)
     if plan is None:
@@ -182,9 +182,9 @@ def _report_misfit(problem: ConvProblem, plan: ConvPlan) -> None:
         f"the plan needs {plan.temp_bytes:,}"
     )
     if problem.options.strict_memory:
-        raise MemoryBoundError(text)
-    text += ": the bound was doubled until one fitted, in the end dropped"
-    warn(text, MemoryBoundWarning)
+        raise MemoryLimitError(text)
+    text += ": the limit was doubled until one fitted, in the end dropped"
+    warn(text, MemoryLimitWarning)
 
 
 def _plan_or_derive(problem: ConvProblem, cache: PlanCache[ConvPlan]) -> ConvPlan:
@@ -234,19 +234,19 @@ def run_planner(
     """Plan one problem. Corresponds to PopLibs' ``runPlanner``."""
     target, params = problem.target, problem.params
     options = problem.options.for_params(params)
-    bound = memory_bound(target, options.available_memory_proportion)
-    if bound == 0:
-        bound = 1  # less than a byte: nothing fits, and the ladder needs something to double
-    if bound is None:
+    limit = memory_limit(target, options.available_memory_proportion)
+    if limit == 0:
+        limit = 1  # less than a byte: nothing fits, and the ladder needs something to double
+    if limit is None:
         objective = Objective("temp_bytes")
     elif reference is not None:
         objective = Objective("cost_difference", tiles_secondary=tiles_secondary)
     elif cycle_limit is not None:
-        objective = Objective("tiles", cycles_bound=cycle_limit)
+        objective = Objective("tiles", cycles_limit=cycle_limit)
     else:
         objective = Objective()
-    if bound is not None:
-        objective = objective.with_temp_bound(bound)
+    if limit is not None:
+        objective = objective.with_temp_limit(limit)
     if options.pass_ == "FC_TRAINING_FWD" and reference is None:
         plan = _plan_layer(target, params, options, objective)
     else:
@@ -256,7 +256,7 @@ def run_planner(
         if options.plan_constraints:
             error.add_note(f"planConstraints: {options.plan_constraints.text}")
         raise error
-    limit = 0 if bound is None else bound
+    limit = limit or 0
     others = tuple(dataclasses.replace(other, limit=limit) for other in plan.additional)
     plan = dataclasses.replace(plan, limit=limit, problem=problem, additional=others)
     plan = dataclasses.replace(plan, start_tile=start_tile) if start_tile else plan
@@ -278,10 +278,10 @@ def _plan_pass(
 
     def once(limit: int | None) -> ConvPlan | None:
         # the ladder's last rung looks at cycles alone, but keeps to the reference's serial loop
-        goal = Objective() if limit is None else objective.with_temp_bound(limit)
+        goal = Objective() if limit is None else objective.with_temp_limit(limit)
         return best_plan(target, params, options, goal, joint=joint_plan, reference=reference)
 
-    return climb(once, objective.temp_bound if objective.bounded else None, target.bytes_per_tile, tried=tried)
+    return climb(once, objective.temp_limit if objective.limited else None, target.bytes_per_tile, tried=tried)
 
 
 def _plan_layer(
@@ -294,17 +294,17 @@ def _plan_layer(
         for pass_ in ("FC_TRAINING_FWD", "FC_TRAINING_BWD", "FC_TRAINING_WU")
     ]
     plans: list[ConvPlan | None] = [None] * 4
-    if objective.bounded:
+    if objective.limited:
         for i, (p, o, j) in enumerate(jobs):
             plans[i] = best_plan(target, p, o, objective, joint=j)
             if plans[i] is None and plans[0] is not None:
                 return plans[0]  # a joint plan that fits is better than three of which one does not
-    if not objective.bounded or (plans[0] is None and None in plans[1:]):
+    if not objective.limited or (plans[0] is None and None in plans[1:]):
         for i, (p, o, j) in enumerate(jobs):
             if plans[i] is None:
                 plans[i] = _plan_pass(target, p, o, objective, joint_plan=j, tried=True)
     together, *apart = plans
-    if _apart_is_better(together, apart, objective.temp_bound):
+    if _apart_is_better(together, apart, objective.temp_limit):
         forward, backward, update = apart
         assert forward is not None
         assert backward is not None
@@ -313,16 +313,16 @@ def _plan_layer(
     return together
 
 
-def _apart_is_better(together: ConvPlan | None, apart: list[ConvPlan | None], bound: int) -> bool:
+def _apart_is_better(together: ConvPlan | None, apart: list[ConvPlan | None], limit: int) -> bool:
     whole = [p for p in apart if p is not None]
     if len(whole) < 3:
-        cycles = temp = UNBOUNDED
+        cycles = temp = UNLIMITED
     else:
         cycles, temp = sum(p.cycles for p in whole), max(p.temp_bytes for p in whole)
-    joint_cycles = UNBOUNDED if together is None else together.cycles
-    joint_temp = UNBOUNDED if together is None else together.temp_bytes
+    joint_cycles = UNLIMITED if together is None else together.cycles
+    joint_temp = UNLIMITED if together is None else together.temp_bytes
     if len(whole) == 3 and together is None:
         return True
-    if temp <= bound:
-        return joint_temp > bound or cycles < joint_cycles
-    return joint_temp > bound and temp < joint_temp
+    if temp <= limit:
+        return joint_temp > limit or cycles < joint_cycles
+    return joint_temp > limit and temp < joint_temp

@@ -129,7 +129,7 @@ class Axis(NamedTuple):
         return _canonical(self)
 
     def swapped(self) -> Axis:
-        """Input and kernel exchanged: the same products, the kernel now slid the other way."""
+        """Input and kernel swapped: the same products, the kernel now slid the other way."""
         extra = self.transformed_input - self.transformed_kernel
         grown = self.weights._replace(
             flip=not self.weights.flip,

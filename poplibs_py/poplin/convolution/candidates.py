@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...errors import PlanError
-from ...planner.objective import UNBOUNDED, Objective
+from ...planner.objective import UNLIMITED, Objective
 from ...target import TYPE_SIZES, Target
 from . import transforms as tf
 from .joint import joint_setups
@@ -230,7 +230,7 @@ def search_candidate(
     if not method_allows(setup):
         return None
     work = setup.stages.padded.macs() // max_macs_per_cycle(target, c.vertex)
-    cycles = min(objective.cycles_bound, best[0] if objective.kind == "cycles" else UNBOUNDED)
+    cycles = min(objective.cycles_limit, best[0] if objective.kind == "cycles" else UNLIMITED)
     if work > cycles * target.tiles:
         return None
     bounds = forward_bounds(target, setup, reference.splits() if reference else None)
@@ -303,7 +303,7 @@ def best_plan(
     if joint and params.input_type != params.output_type:
         return None
     ordered = list(candidates(target, params, options, joint))
-    best: tuple[int, int] = (UNBOUNDED, UNBOUNDED)
+    best: tuple[int, int] = (UNLIMITED, UNLIMITED)
     plan, winner = None, len(ordered)
     for i in sorted(range(len(ordered)), key=lambda i: _likely_order(target, ordered[i])):
         found = search_candidate(target, params, options, joint, ordered[i], objective, best, reference)

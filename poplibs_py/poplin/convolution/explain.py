@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...errors import bad_argument
 from ...planner.explain import Considered, Explanation
-from ...planner.objective import UNBOUNDED, Objective
+from ...planner.objective import UNLIMITED, Objective
 from .candidates import Candidate, candidates, search_candidate, setup_of
 from .model import method_allows
 from .plan import ConvPlan
@@ -54,15 +54,15 @@ def _consider(problem: ConvProblem, plan: ConvPlan, c: Candidate) -> Considered:
     allowed = _HOPELESS * plan.cycles
     if least > allowed:
         return Considered(name, None, None, f"at least {least:,} cycles on all tiles at peak rate")
-    bound = plan.limit if plan.limit and plan.fits else UNBOUNDED
-    for temp_bound in dict.fromkeys((bound, UNBOUNDED)):
-        objective = Objective(cycles_bound=allowed, temp_bound=temp_bound)
-        own = search_candidate(target, params, options, plan.joint, c, objective, (UNBOUNDED, UNBOUNDED))
+    limit = plan.limit if plan.limit and plan.fits else UNLIMITED
+    for temp_limit in dict.fromkeys((limit, UNLIMITED)):
+        objective = Objective(cycles_limit=allowed, temp_limit=temp_limit)
+        own = search_candidate(target, params, options, plan.joint, c, objective, (UNLIMITED, UNLIMITED))
         if own is None:
             continue
         best = own[1]
-        if temp_bound != bound:
-            return Considered(name, best.cycles, best.temp_bytes, f"needs more than {bound:,} bytes")
+        if temp_limit != limit:
+            return Considered(name, best.cycles, best.temp_bytes, f"needs more than {limit:,} bytes")
         return Considered(name, best.cycles, best.temp_bytes, _verdict(plan, best))
     return Considered(name, None, None, f"no split is within {_HOPELESS} times the plan's cycles")
 

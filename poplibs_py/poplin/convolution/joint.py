@@ -17,14 +17,14 @@ from .vertices import Method, VertexType, vertex_candidates
 __all__ = ["backward_plan", "joint_setups", "pass_params", "weight_update_plan"]
 
 
-def pass_params(params: ConvParams, given: str, wanted: str) -> ConvParams:
+def pass_params(params: ConvParams, from_pass: str, to_pass: str) -> ConvParams:
     """Params of one pass of a fully connected layer from those of another.
 
     A layer has a batch, inputs and outputs. Forward multiplies batch x inputs by inputs x outputs;
-    backward exchanges inputs and outputs, the weight update inputs and batch.
+    backward swaps inputs and outputs, the weight update inputs and batch.
     """
     batch, inputs, outputs = params.batch, params.in_channels, params.out_channels
-    for pass_ in (given, wanted):  # each exchange undoes itself
+    for pass_ in (from_pass, to_pass):  # each swap undoes itself
         if pass_ == "FC_TRAINING_BWD":
             inputs, outputs = outputs, inputs
         elif pass_ == "FC_TRAINING_WU":
@@ -43,7 +43,7 @@ def _backward_setup(target: Target, params: ConvParams, f: PassSetup) -> PassSet
     in_grain, out_grain = f.field_grain[-1], f.grains[2]
     vertex = backward_vertex(target, f.vertex.method, in_grain, out_grain, params, f.options)
     options = f.options.for_gradient()
-    stages = TransformedParams(*(_with_field_and_inputs_exchanged(s) for s in _stages(f)))
+    stages = TransformedParams(*(_with_field_and_inputs_swapped(s) for s in _stages(f)))
     return f._replace(
         stages=stages,
         vertex=vertex,
@@ -62,11 +62,11 @@ def _update_setup(target: Target, params: ConvParams, f: PassSetup) -> PassSetup
         target, f.vertex.method, f.vertex.partial_chans, f.vertex.in_chans, params, f.options
     )
     options = f.options.for_weight_update()
-    exchanged = (
+    swapped = (
         s.derived(in_channels=s.out_channels, out_channels=s.in_channels) for s in _stages(f)
     )
     return f._replace(
-        stages=TransformedParams(*exchanged),
+        stages=TransformedParams(*swapped),
         vertex=vertex,
         types=conv_types(vertex.partial_type, params.output_type, options),
         options=options,
@@ -79,7 +79,7 @@ def _stages(f: PassSetup) -> tuple[ConvParams, ConvParams, ConvParams]:
     return f.stages.view, f.stages.unpadded, f.stages.padded
 
 
-def _with_field_and_inputs_exchanged(p: ConvParams) -> ConvParams:
+def _with_field_and_inputs_swapped(p: ConvParams) -> ConvParams:
     last = p.axes[-1]
     return p.derived(
         in_channels=last.field, axes=(*p.axes[:-1], last._replace(field=p.in_channels))
@@ -103,7 +103,7 @@ def backward_vertex(
 def weight_update_vertex(
     target: Target, forward: Method, in_chans: int, out_chans: int, params: ConvParams, options: ConvOptions
 ) -> VertexType:
-    """What the weight update computes with; its groupings are forward's, exchanged."""
+    """What the weight update computes with; its groupings are forward's, swapped."""
     swapped = params.weight_update().swapped()
     options = options.for_weight_update()
     if swapped.in_channels == 1 and in_chans == 1:

@@ -39,7 +39,7 @@ class ConvOptions:
     ----------
     available_memory_proportion : float
         Share of tile memory that temporary data may use: >= 0, default 0.6, above 1 allowed. 0 plans
-        without a bound, as PopLibs does.
+        without a limit, as PopLibs does.
     pass_ : str
         What the convolution is for; one of `PASSES`.
     partials_type, inter_tile_partials_type, inter_ipu_partials_type : str
@@ -49,7 +49,7 @@ class ConvOptions:
         ``"poplibs"`` keeps PopLibs' costs to the cycle; ``"corrected"`` repairs the
         plain defects listed in the documentation's page on planning.
     strict_memory : bool
-        Raise `MemoryBoundError` where no plan meets the bound, instead of warning.
+        Raise `MemoryLimitError` where no plan keeps to the memory limit, instead of warning.
     """
 
     available_memory_proportion: float = 0.6

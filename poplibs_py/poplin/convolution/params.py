@@ -189,7 +189,7 @@ class ConvParams:
         return self.derived(axes=tuple(_zero_axis(a) for a in self.axes))
 
     def swapped(self) -> ConvParams:
-        """Input and weights exchanged: batch becomes output channels. PopLibs' ``swapOperands``."""
+        """Input and weights swapped: batch becomes output channels. PopLibs' ``swapOperands``."""
         return self.derived(
             batch=self.out_channels, out_channels=self.batch, axes=tuple(a.swapped() for a in self.axes)
         ).canonical()

@@ -162,7 +162,7 @@ class ConvPlan:
     costs : dict
         Itemised cycles and bytes of this pass.
     limit : int
-        The byte bound asked for; 0 where none was.
+        The memory limit asked for; 0 where none was.
     backward_costs, weight_update_costs : dict or None
         Of a joint plan.
     additional : tuple of ConvPlan
@@ -228,7 +228,7 @@ class ConvPlan:
 
     @property
     def fits(self) -> bool:
-        """Whether temporary bytes are within the bound."""
+        """Whether temporary bytes are within the limit."""
         return self.limit == 0 or self.temp_bytes <= self.limit
 
     @property
@@ -409,9 +409,9 @@ def _table(plan: ConvPlan) -> Iterator[str]:
             yield ""
             yield from _cost_rows(costs, plan.serial_splits, name)
     yield ""
-    bound = f"{plan.limit:,} allowed" if plan.limit else "no bound"
+    allowed = f"{plan.limit:,} allowed" if plan.limit else "no limit"
     over = "" if plan.fits else "; DOES NOT FIT"
-    yield f"total       {plan.cycles:,} cycles, {plan.temp_bytes:,} temporary bytes per tile ({bound}{over})"
+    yield f"total       {plan.cycles:,} cycles, {plan.temp_bytes:,} temporary bytes per tile ({allowed}{over})"
     yield f"arithmetic  {plan.utilisation:.1%} of the array's peak"
 
 

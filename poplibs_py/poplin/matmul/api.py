@@ -107,8 +107,8 @@ def matmul(
     reproducible : bool, optional
         Ask for the same bits at every instruction-set level: one chain of FP32 fused multiply-adds in ascending depth.
     strict_memory : bool, optional
-        Raise `MemoryBoundError` where no plan keeps to the limit; otherwise the limit is raised with a
-        `MemoryBoundWarning`.
+        Raise `MemoryLimitError` where no plan keeps to the limit; otherwise the limit is raised with a
+        `MemoryLimitWarning`.
     half_passes : {4, 3}, optional
         On a matrix unit FP16 takes four passes for exact products; three leave out the product of the low parts, which
         adds an error of at most ``2^-14 |a| |b|`` a product.
@@ -130,7 +130,7 @@ def matmul(
     ------
     InvalidTypeError, InvalidArgumentError
         If an argument is not as described.
-    MemoryBoundError
+    MemoryLimitError
         With `strict_memory`, if no plan fits.
 
     Notes
@@ -358,7 +358,7 @@ def compile_matmul(plan: HostPlan | ConvPlan) -> Callable[..., Any]:
     if isinstance(plan, ConvPlan):
         return compile_modelled(plan)
     _check_plan(plan)
-    made, planned = lower(plan), plan.asked
+    made, planned = lower(plan), plan.product
     shapes = {"a": (*planned.batch, planned.m, planned.k), "b": (*planned.batch, planned.k, planned.n),
               "bias": (planned.n,)}
 
@@ -485,14 +485,14 @@ def _check_plan(plan: Any) -> None:
     """Refuse a plan that the planner would not make."""
     if not isinstance(plan, HostPlan):
         raise bad_type("plan", type(plan).__name__, "a plan from plan_matmul for this CPU")
-    parts = (("asked", MatmulParams), ("options", MatmulOptions), ("epilogue", Epilogue), ("target", Target))
+    parts = (("product", MatmulParams), ("options", MatmulOptions), ("epilogue", Epilogue), ("target", Target))
     for name, kind in parts:
         instance(f"plan.{name}", getattr(plan, name), kind, f"of type {kind.__name__}")
     if plan.target.kind != "host":
         raise bad_argument("plan.target", plan.target.name, "this CPU")
-    asked = checked_params(plan.asked)
+    product = checked_params(plan.product)
     epilogue = Epilogue.of(plan.epilogue.alpha, plan.epilogue.beta, plan.epilogue.activation)
-    unchanged(plan, lambda: plan_host(asked, plan.options, epilogue, plan.target))
+    unchanged(plan, lambda: plan_host(product, plan.options, epilogue, plan.target))
 
 
 def _from_keywords(keywords: Mapping[str, Any]) -> MatmulOptions:

@@ -126,7 +126,7 @@ def scale_of(out: Any) -> int:
     return (out.uniform_scale() or 0) if isinstance(out, QuarterArray) else 0
 
 
-def finished_ball(ball: Ball, bias: Any, activation: str | None, out_format: Format, scale: int = 0) -> Ball:
+def finished_ball(ball: Ball, bias: Any, activation: str | None, out_dtype: Format, scale: int = 0) -> Ball:
     """Apply the epilogue after alpha and beta."""
     ball = ball.rounded(FP32)
     if bias is not None:
@@ -136,4 +136,4 @@ def finished_ball(ball: Ball, bias: Any, activation: str | None, out_format: For
         ball = ball.mapped(
             lambda x: activate(x, activation), _SLOPE[activation], _RELATIVE * smooth, _ABSOLUTE * smooth
         )
-    return (ball * 2.0**-scale).rounded(out_format) * 2.0**scale if scale else ball.rounded(out_format)
+    return (ball * 2.0**-scale).rounded(out_dtype) * 2.0**scale if scale else ball.rounded(out_dtype)

@@ -16,7 +16,7 @@ __all__ = ["laid_out", "panel_bytes", "row_pitch", "stage_of", "sums_pitch"]
 
 
 def row_pitch(plan: HostPlan) -> int:
-    """Bytes of a packed line of A: a row of cells, or a line across the rows where A is turned."""
+    """Bytes of a packed line of A: a row of cells, or a line across the rows where A is transposed."""
     if _lines_of_rows(plan):
         return rounded(4 * plan.packed_rows, 64) + 64
     return rounded(rounded(plan.kc, plan.kernel.grain[2]) * plan.panel.itemsize, 64) + 64
@@ -54,7 +54,7 @@ def panel_bytes(plan: HostPlan, side: int) -> int:
 
 def _lines_of_rows(plan: HostPlan) -> bool:
     """Whether A is packed as lines across its rows: it lies so, and the kernel takes cells with any strides."""
-    return plan.a_mode == Mode.TURNED and plan.kernel.grain[0] == 1
+    return plan.a_mode == Mode.TRANSPOSED and plan.kernel.grain[0] == 1
 
 
 def stage_of(plan: HostPlan, side: int) -> tuple[int, int, int]:
@@ -64,13 +64,13 @@ def stage_of(plan: HostPlan, side: int) -> tuple[int, int, int]:
         return 0, 0, 0
     split = plan.parts[side]
     depth = rounded(plan.kc, plan.kernel.grain[2])
-    lines = mode == Mode.TURNED if side == 0 else mode == Mode.LINES
+    lines = mode == Mode.TRANSPOSED if side == 0 else mode == Mode.LINES
     length, low, gather = depth, 0, 0
     if lines:
         length = plan.kernel.block[1] if side == 1 else plan.packed_rows if _lines_of_rows(plan) else 16
         if plan.panel == BF16:
             low, gather = 2 * rounded(2 * length, 64), 4 * rounded(2 * length, 64)
-    elif side == 1 and mode == Mode.TURNED:
+    elif side == 1 and mode == Mode.TRANSPOSED:
         low = 16 * 4 * (depth // plan.elements)
         gather = split * low
     item = (plan.params.a, plan.params.b)[side].format.itemsize

@@ -65,7 +65,7 @@ class Lowered:
     def arrange(self, a: Any, b: Any, out: Any, bias: Any = None, a_scales: Any = None, b_scales: Any = None,
                 whole: Any = None) -> tuple[Any, ...]:
         """Return operands in the executable's order; `whole` is the operand that was prepared, as it was before."""
-        if self.plan.exchanged:
+        if self.plan.swapped:
             a, b, a_scales, b_scales = b, a, b_scales, a_scales
         if a_scales is None and b_scales is None and whole is None:
             return (a, b, out) if bias is None else (a, b, out, bias)
@@ -73,7 +73,7 @@ class Lowered:
 
     def told(self) -> tuple[str, str, HostPlan]:
         """Return what runs, for a reader, its kernel, and the plan."""
-        p, kernel = self.plan.asked, self.plan.kernel
+        p, kernel = self.plan.product, self.plan.kernel
         entries = f"{p.entries} x " if p.batch else ""
         what = f"{entries}[{p.m}, {p.k}] x [{p.k}, {p.n}] {p.a.format} x {p.b.format}"
         return what, f"{kernel.name} ({kernel.level})", self.plan
@@ -130,7 +130,7 @@ def _side(record: Any, plan: HostPlan, side: int, operand_number: int) -> None:
     """Fill in one operand: how it is decoded, how it lies, where its panels and stages are."""
     operand = (plan.params.a, plan.params.b)[side]
     mode = (plan.a_mode, plan.b_mode)[side]
-    by_columns = mode in (Mode.TURNED, Mode.ALONG)
+    by_columns = mode in (Mode.TRANSPOSED, Mode.ALONG)
     name = operand.format.name if operand.format in FORMATS else "any"
     if operand.format.bits > 8 and not operand.plain:
         name = "any"

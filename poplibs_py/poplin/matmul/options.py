@@ -29,7 +29,7 @@ class MatmulOptions:
     reproducible : bool
         Ask for the plan-defined order of sums: the same bits at every instruction-set level.
     strict_memory : bool
-        Raise where no plan meets the bound, in place of a warning.
+        Raise where no plan keeps to the memory limit, in place of a warning.
     half_passes : {4, 3}
         Passes of the matrix unit for FP16: 4 is exact products, 3 leaves out the product of the low parts.
     fully_connected_pass : str
@@ -68,7 +68,7 @@ _MODELLED_KEYS = (
 )  # fmt: skip
 
 
-def parse_options(given: Mapping[str, Any] | None, base: MatmulOptions) -> MatmulOptions:
+def parse_options(options: Mapping[str, Any] | None, base: MatmulOptions) -> MatmulOptions:
     """Apply PopLibs' option keys to `base`.
 
     Keys that only steer a modelled tile array (for example ``enableFastReduce``) are known and change nothing here.
@@ -78,12 +78,12 @@ def parse_options(given: Mapping[str, Any] | None, base: MatmulOptions) -> Matmu
     InvalidOptionError
         If a key is unknown; the message suggests the nearest.
     """
-    if given is None:
+    if options is None:
         return base
-    if not isinstance(given, Mapping):
-        raise bad_type("options", given, "a mapping of option names to values")
+    if not isinstance(options, Mapping):
+        raise bad_type("options", options, "a mapping of option names to values")
     changes: dict[str, Any] = {}
-    for key, value in given.items():
+    for key, value in options.items():
         if key in _KEYS:
             if key == "availableMemoryProportion" and isinstance(value, str):
                 try:

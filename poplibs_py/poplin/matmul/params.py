@@ -51,7 +51,7 @@ class Scales:
 
     @property
     def transposed(self) -> Scales:
-        """The same memory with rows and columns exchanged."""
+        """The same memory with rows and columns swapped."""
         return Scales(self.column, self.row, self.block_columns, self.block_rows, self.batch)
 
 
@@ -90,7 +90,7 @@ class MatrixLayout:
 
     @property
     def transposed(self) -> MatrixLayout:
-        """The same memory with rows and columns exchanged."""
+        """The same memory with rows and columns swapped."""
         scales = self.scales and self.scales.transposed
         return replace(self, row=self.column, column=self.row, scales=scales)
 
@@ -165,7 +165,7 @@ class MatmulParams:
             )
         return p
 
-    def exchanged(self) -> MatmulParams:
+    def swapped(self) -> MatmulParams:
         """Return the transposed product, C' = B' A'."""
         return replace(
             self,
@@ -265,7 +265,7 @@ def checked_size(p: MatmulParams, a_shape: tuple[int, ...], b_shape: tuple[int, 
 def checked_params(p: MatmulParams) -> MatmulParams:
     """Return the params of a plan if they are those of C-contiguous arrays, or raise."""
     def refuse(name: str, got: object, allowed: str) -> Exception:
-        return bad_argument(f"plan.asked{name}", got, allowed)
+        return bad_argument(f"plan.product{name}", got, allowed)
 
     if not isinstance(p.batch, tuple) or not all(type(x) is int and x >= 0 for x in (p.m, p.n, p.k, *p.batch)):
         raise refuse("", p.batch, "extents as plan_matmul has them")

@@ -31,7 +31,7 @@ _SMALL_DEPTHS = (256, 128, 64)  # the same for tiles, and to pack for good
 _PREPARED_DEPTHS = (512, *_SMALL_DEPTHS)  # the same for an operand prepared
 _PIECES = 4  # pieces of the kernel's height that A is packed for at once
 _DIRECT_PIECES = 2  # the same where A is read as it lies: its rows may lie in the same lines of the cache
-_TURNED_PIECES = 32  # the same where A lies across its rows: the lines to pack are then as long as the block is high
+_TRANSPOSED_PIECES = 32  # the same where A lies across its rows: lines to pack are then as long as the block is high
 _PACKING = 14.0  # products that a core makes in the time in which it packs one number
 _SMALL = 1 << 17  # bytes of B that stay in cache as they lie
 FEW = 4
@@ -41,7 +41,7 @@ _MANY = 64  # rows for which such columns are copied to the start of a cache lin
 _MODE_NAMES = {
     Mode.DIRECT: "as it lies",
     Mode.LINES: "packed",
-    Mode.TURNED: "packed, turned",
+    Mode.TRANSPOSED: "packed, transposed",
     Mode.PREPARED: "prepared",
     Mode.ALONG: "packed along the depth",
 }
@@ -76,8 +76,9 @@ class HostPlan:
 
     Attributes
     ----------
-    asked, params
-        What was asked for; the same work with batch axes folded into rows, and transposed where that is `exchanged`.
+    product, params
+        The product as it was called for; the same work with batch axes folded into rows, and transposed where that
+        is `swapped`.
     options, epilogue, target
         How it is wanted, and on which machine.
     panel : Format
@@ -96,17 +97,17 @@ class HostPlan:
         Threads that share the rectangles.
     layout : tuple of (str, int)
         Bytes of each part of a thread's scratch, in order.
-    bound : int or None
+    memory_limit : int or None
         Bytes of scratch that a thread may take.
-    exchanged : bool
-        Whether the transposed product is computed, operands exchanged.
+    swapped : bool
+        Whether the transposed product is computed, operands swapped.
     parts : (int, int)
         BF16 numbers that an element of A, of B is split in.
     fallback : HostPlan or None
         What runs where numbers are split and an operand is not finite.
     """
 
-    asked: MatmulParams
+    product: MatmulParams
     params: MatmulParams
     options: MatmulOptions
     epilogue: Epilogue
@@ -122,8 +123,8 @@ class HostPlan:
     grid: tuple[int, int]
     threads: int
     layout: tuple[tuple[str, int], ...] = ()
-    bound: int | None = None
-    exchanged: bool = False
+    memory_limit: int | None = None
+    swapped: bool = False
     parts: tuple[int, int] = (1, 1)
     fallback: HostPlan | None = None
 
@@ -140,7 +141,7 @@ class HostPlan:
     @property
     def packed_rows(self) -> int:
         """Rows of A packed at once: few, so that they stay in the first-level cache; more where A lies across them."""
-        few = self.kernel.block[0] * (_TURNED_PIECES if self.a_mode == Mode.TURNED else _PIECES)
+        few = self.kernel.block[0] * (_TRANSPOSED_PIECES if self.a_mode == Mode.TRANSPOSED else _PIECES)
         return min(self.mc, few) if self.sums == Sums.BLOCK else self.mc
 
     @property
@@ -171,9 +172,9 @@ class HostPlan:
 
     def explain(self) -> str:
         """Return the plan in words, one line for each decision."""
-        p = self.asked
+        p = self.product
         batch = f"{p.entries} x " if p.batch else ""
-        bound = "none" if self.bound is None else f"{self.bound:,}"
+        limit = "none" if self.memory_limit is None else f"{self.memory_limit:,}"
         parts = ", ".join(f"{name} {size:,}" for name, size in self.layout if size) or "none"
         return "\n".join(
             [
@@ -188,7 +189,7 @@ class HostPlan:
                     if self.fallback
                     else []
                 ),
-                f"  scratch   {self.scratch_bytes:,} bytes a thread (bound {bound}): {parts}",
+                f"  scratch   {self.scratch_bytes:,} bytes a thread (limit {limit}): {parts}",
             ]
         )
 
@@ -219,9 +220,9 @@ def plan_host(
     """
     problem = _Problem(params, params.folded(), options, epilogue, target, fixed, packing)
     if left:
-        problem = replace(problem, params=params.exchanged().folded(), exchanged=True)
-    elif not (fixed or packing) and _better_exchanged(problem.params):
-        problem = replace(problem, params=problem.params.exchanged(), exchanged=True)
+        problem = replace(problem, params=params.swapped().folded(), swapped=True)
+    elif not (fixed or packing) and _better_swapped(problem.params):
+        problem = replace(problem, params=problem.params.swapped(), swapped=True)
     plain = problem if fixed or packing else replace(problem, panel=FP32)
 
     def plan_once(limit: int | None) -> HostPlan | None:
@@ -235,7 +236,7 @@ def plan_host(
         return min(p.temporary_bytes for p in found if p)
 
     plan = within("matmul", plan_once, options.memory, target, least)
-    plan = replace(plan, bound=options.memory.limit(target))
+    plan = replace(plan, memory_limit=options.memory.limit(target))
     tell("poplin", plan)
     return plan
 
@@ -244,18 +245,18 @@ def plan_host(
 class _Problem:
     """What is planned, and what is settled before the search."""
 
-    asked: MatmulParams
+    product: MatmulParams
     params: MatmulParams
     options: MatmulOptions
     epilogue: Epilogue
     target: Target
     fixed: HostPlan | None
     packing: bool
-    exchanged: bool = False
+    swapped: bool = False
     panel: Format | None = None  # where it is settled
 
 
-def _better_exchanged(p: MatmulParams) -> bool:
+def _better_swapped(p: MatmulParams) -> bool:
     """Whether the transposed product reads the large operand better: along its lines, once."""
     if p.m <= FEW and p.n > FEW:  # dots of A's few rows with B's columns, where those are contiguous
         return p.b.row == p.b.format.itemsize != p.b.column
@@ -264,8 +265,8 @@ def _better_exchanged(p: MatmulParams) -> bool:
     return False
 
 
-def _plan_within(problem: _Problem, bound: int | None, least: bool = False) -> HostPlan | None:
-    """Return the best plan whose scratch fits `bound` bytes a thread; None if there is none."""
+def _plan_within(problem: _Problem, limit: int | None, least: bool = False) -> HostPlan | None:
+    """Return the best plan whose scratch fits `limit` bytes a thread; None if there is none."""
     params, options, fixed = problem.params, problem.options, problem.fixed
     panel = problem.panel or (fixed.panel if fixed else panel_format(params, options, problem.packing))
     split = parts(params, options) if panel == BF16 else (1, 1)
@@ -278,7 +279,7 @@ def _plan_within(problem: _Problem, bound: int | None, least: bool = False) -> H
     if problem.packing and b_mode == Mode.DIRECT:
         b_mode = int(Mode.LINES)
     draft = HostPlan(
-        problem.asked,
+        problem.product,
         params,
         options,
         problem.epilogue,
@@ -294,14 +295,14 @@ def _plan_within(problem: _Problem, bound: int | None, least: bool = False) -> H
         grid,
         threads,
         (),
-        bound,
-        problem.exchanged,
+        limit,
+        problem.swapped,
         split,
     )
     plan = _blocked(draft, m, n, least, problem.packing)
     if plan is None or split == (1, 1) or problem.packing:
         return plan
-    whole = _plan_within(replace(problem, fixed=None, panel=FP32), bound, least)
+    whole = _plan_within(replace(problem, fixed=None, panel=FP32), limit, least)
     return whole and replace(plan, fallback=whole)
 
 
@@ -409,7 +410,7 @@ def _mode_of_a(p: MatmulParams, panel: Format, kernel: Kernel, n: int) -> int:
     if taken and whole and (along or across):
         return int(Mode.DIRECT)
     turned = a.row == a.format.itemsize and not along and kernel.op != "multiply_dots"
-    return int(Mode.TURNED if turned else Mode.LINES)
+    return int(Mode.TRANSPOSED if turned else Mode.LINES)
 
 
 def _mode_of_b(p: MatmulParams, panel: Format, kernel: Kernel, m: int, n: int) -> int:
@@ -421,7 +422,7 @@ def _mode_of_b(p: MatmulParams, panel: Format, kernel: Kernel, m: int, n: int) -
     small = m <= 2 * kernel.block[0] or p.k * n * size <= _SMALL
     if whole and panel == FP32 and b.column == size and small:
         return int(Mode.DIRECT)
-    return int(Mode.TURNED if b.row == size and b.column != size else Mode.LINES)
+    return int(Mode.TRANSPOSED if b.row == size and b.column != size else Mode.LINES)
 
 
 def _in_place(plan: HostPlan) -> bool:
@@ -437,7 +438,7 @@ def _in_place(plan: HostPlan) -> bool:
 
 
 def _blocked(plan: HostPlan, m: int, n: int, least: bool, packing: bool) -> HostPlan | None:
-    """Choose block sizes that fit the bound with the least work beside the products; `least` asks for the smallest."""
+    """Choose block sizes that fit the limit with the least work beside the products; `least` asks for the smallest."""
     rows, cols, _ = plan.kernel.block
     shallow = max(plan.kernel.grain[2], 16 * plan.elements)
     if least:
@@ -480,8 +481,8 @@ def _heights(plan: HostPlan, m: int, n: int) -> list[int]:
     as_it_lies = plan.a_mode == Mode.DIRECT and plan.b_mode != Mode.PREPARED  # a prepared panel comes from memory
     several = _DIRECT_PIECES if as_it_lies else _PIECES
     pieces = [1] if plan.kernel.op == "multiply_dots" else [several, 1]  # dots take long rows: few fill the cache
-    if plan.a_mode == Mode.TURNED:
-        pieces.insert(0, _TURNED_PIECES)
+    if plan.a_mode == Mode.TRANSPOSED:
+        pieces.insert(0, _TRANSPOSED_PIECES)
     if plan.sums == Sums.BLOCK and plan.b_mode not in (Mode.DIRECT, Mode.PREPARED):
         pieces = [512, 256, 128, 64, 32, 16, *pieces]
     elif plan.a_mode == Mode.DIRECT and n <= cols:
@@ -510,7 +511,7 @@ def _overhead(plan: HostPlan, m: int, n: int) -> float:
     """Packing and moving of sums for each product, in products: to pack a number costs as much as 14 in FP32 or so."""
     packing = _PACKING * plan.elements
     packs_a = packing if plan.a_mode != Mode.DIRECT else packing / 4  # read again at least
-    if plan.a_mode == Mode.TURNED:
+    if plan.a_mode == Mode.TRANSPOSED:
         packs_a *= 1 + 32 / plan.packed_rows  # short lines
     packs_b = 0.0 if plan.b_mode in (Mode.DIRECT, Mode.PREPARED) else packing
     again = plan.mc if plan.sums == Sums.BLOCK else m
@@ -519,21 +520,21 @@ def _overhead(plan: HostPlan, m: int, n: int) -> float:
 
 
 def _widest(plan: HostPlan, mc: int, nc: int) -> HostPlan | None:
-    """Return the plan with the most columns, at most nc, that fits its bound."""
-    cols, bound = plan.kernel.block[1], plan.bound
+    """Return the plan with the most columns, at most nc, that fits its limit."""
+    cols, limit = plan.kernel.block[1], plan.memory_limit
 
     def with_panels(count: int) -> HostPlan:
         return replace(plan, mc=mc, nc=count * cols, layout=laid_out(plan, mc, count * cols))
 
     most = with_panels(nc // cols)
-    if bound is None or most.scratch_bytes <= bound:
+    if limit is None or most.scratch_bytes <= limit:
         return most
     one, count = with_panels(1), nc // cols
-    if count == 1 or one.scratch_bytes > bound:
-        return one if one.scratch_bytes <= bound else None
+    if count == 1 or one.scratch_bytes > limit:
+        return one if one.scratch_bytes <= limit else None
     step = max(1, (most.scratch_bytes - one.scratch_bytes) // (count - 1))
-    count = min(count - 1, 1 + (bound - one.scratch_bytes) // step)  # the bytes grow by about as much for each panel
-    while (trial := with_panels(count)).scratch_bytes > bound:
+    count = min(count - 1, 1 + (limit - one.scratch_bytes) // step)  # the bytes grow by about as much for each panel
+    while (trial := with_panels(count)).scratch_bytes > limit:
         count -= 1
     return trial
 

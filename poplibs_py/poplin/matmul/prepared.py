@@ -92,7 +92,7 @@ class PreparedMatrix(Constant):
         return self._packed.array.nbytes + (0 if self._whole is None else self._whole.array.nbytes)
 
     def __repr__(self) -> str:
-        return f"PreparedMatrix(shape={self.shape}, format={self.format}, side={self.side!r}, nbytes={self.nbytes})"
+        return f"PreparedMatrix(shape={self.shape}, dtype={self.format}, side={self.side!r}, nbytes={self.nbytes})"
 
     def stand_in(self, name: str) -> Operand:
         """Return what has this matrix's shape and format, for the operand `name`."""
@@ -119,7 +119,7 @@ class PreparedMatrix(Constant):
         if whole is not None and (not self._gains(params) if left else not takes and not other.plain):
             return lowered(params, options, epilogue, target), whole, None
         if not takes:
-            planned = self._plan.asked.b if left else self._plan.asked.a
+            planned = self._plan.product.b if left else self._plan.product.a
             name, its = ("b", "a") if left else ("a", "b")
             raise bad_type(
                 name,

@@ -85,7 +85,7 @@ class SddmmPlan:
         if self.workspace_bytes:
             ways["X"] = "decoded once"
         limit = self.memory.limit(self.target)
-        bound = "no limit" if limit is None else f"limit {limit * self.threads:,}"
+        allowed = "no limit" if limit is None else f"limit {limit * self.threads:,}"
         return "\n".join([
             f"sparse_grad_w {groups}[{rows}, {p.columns}] x [{p.columns}, {depth}] at {p.blocks} blocks of {high} x "
             f"{wide}: {p.y.format} x {p.x.format} -> {p.to_format}",
@@ -93,22 +93,22 @@ class SddmmPlan:
             *(f"  {name:<10}{way}" for name, way in ways.items()),
             f"  threads   {self.threads}, shares of equal stored blocks",
             f"  bytes     scratch {self.scratch_bytes:,} a thread, workspace {self.workspace_bytes:,}, in all "
-            f"{self.temporary_bytes:,} ({bound})",
+            f"{self.temporary_bytes:,} ({allowed})",
         ])
 
     __str__ = explain
 
 
 @lru_cache
-def sampled_compute_format(y_format: str, x_format: str) -> str:
+def sampled_compute_format(y_dtype: str, x_dtype: str) -> str:
     """Return what both operands of a gradient of the weights are read as, where they lie well."""
-    if y_format == x_format == "float16":
+    if y_dtype == x_dtype == "float16":
         try:
             select("sparse", "sample", "float16,float16->any")
         except UnsupportedError:
             return "float32"
         return "float16"
-    return compute_format_of(y_format, x_format)
+    return compute_format_of(y_dtype, x_dtype)
 
 
 def plan_sddmm(params: SddmmParams, memory: Memory, target: Target) -> SddmmPlan:

@@ -39,40 +39,40 @@ def threads_for(multiplications: int, target: Target) -> int:
 
 
 @lru_cache
-def compute_format_of(w_format: str, x_format: str, block_shape: tuple[int, int] = (1, 1)) -> str:
+def compute_format_of(w_dtype: str, x_dtype: str, block_shape: tuple[int, int] = (1, 1)) -> str:
     """Return the compute format of a product of two formats, in such blocks.
 
     BF16 where it holds both and a kernel multiplies it here; FP16, as two BF16 numbers, where both are that and matrix
     units multiply such blocks; else FP32.
     """
-    if w_format == x_format == "float16" and tiles_kernel("float16", "float16", block_shape):
+    if w_dtype == x_dtype == "float16" and tiles_kernel("float16", "float16", block_shape):
         return "float16"
-    if w_format in _BF16_VALUED and x_format in _BF16_VALUED:
+    if w_dtype in _BF16_VALUED and x_dtype in _BF16_VALUED:
         try:
-            select("sparse", "multiply", f"bfloat16,{x_format}->float32")
+            select("sparse", "multiply", f"bfloat16,{x_dtype}->float32")
         except UnsupportedError:
             return "float32"
         return "bfloat16"
     return "float32"
 
 
-def kernel_of(w_format: str, x_format: str, block_shape: tuple[int, int]) -> Kernel:
+def kernel_of(w_dtype: str, x_dtype: str, block_shape: tuple[int, int]) -> Kernel:
     """Return the kernel that multiplies these formats in such blocks."""
-    return kernel_in(compute_format_of(w_format, x_format, block_shape), x_format, block_shape)
+    return kernel_in(compute_format_of(w_dtype, x_dtype, block_shape), x_dtype, block_shape)
 
 
-def kernel_in(compute_format: str, x_format: str, block_shape: tuple[int, int]) -> Kernel:
+def kernel_in(compute_format: str, x_dtype: str, block_shape: tuple[int, int]) -> Kernel:
     """Return the kernel of a compute format: one for tiles of matrix units where the blocks are such, else one for any
     blocks."""
-    tiled = tiles_kernel(compute_format, x_format, block_shape)
-    return tiled or select("sparse", "multiply", f"{compute_format},{x_format}->float32").kernel
+    tiled = tiles_kernel(compute_format, x_dtype, block_shape)
+    return tiled or select("sparse", "multiply", f"{compute_format},{x_dtype}->float32").kernel
 
 
 @lru_cache
-def tiles_kernel(compute_format: str, x_format: str, block_shape: tuple[int, int]) -> Kernel | None:
+def tiles_kernel(compute_format: str, x_dtype: str, block_shape: tuple[int, int]) -> Kernel | None:
     """Return the kernel of the matrix units for blocks that are multiples of its grain, where there is one."""
     try:
-        kernel = select("sparse", "multiply_tiles", f"{compute_format},{x_format}->float32").kernel
+        kernel = select("sparse", "multiply_tiles", f"{compute_format},{x_dtype}->float32").kernel
     except UnsupportedError:
         return None
     rows, _, depth = kernel.grain

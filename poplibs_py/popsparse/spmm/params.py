@@ -91,13 +91,13 @@ class SpmmParams:
 
 
 def contiguous_params(shape: tuple[int, int], block_shape: tuple[int, int], groups: int, columns: int, room: int,
-                      transposed: bool, w_format: str, w_scale: int | None, x_format: Format, y_format: Format,
+                      transposed: bool, w_dtype: str, w_scale: int | None, x_dtype: Format, y_dtype: Format,
                       bias: bool, activation: str | None, swapped: bool) -> SpmmParams:
     """Return the parameters of a product of C-contiguous dense operands, and of FP32 for a bias."""
     x, y = (_contiguous(groups, extent, columns, fmt, swapped)
-            for extent, fmt in zip(shape[::-1], (x_format, y_format), strict=True))
+            for extent, fmt in zip(shape[::-1], (x_dtype, y_dtype), strict=True))
     added = BiasLayout("float32", 4 * shape[0] if groups > 1 else 0, 4) if bias else None
-    return SpmmParams(shape, block_shape, groups, columns, room, room, transposed, w_format, w_scale, x, y, added,
+    return SpmmParams(shape, block_shape, groups, columns, room, room, transposed, w_dtype, w_scale, x, y, added,
                       activation, None, swapped)
 
 

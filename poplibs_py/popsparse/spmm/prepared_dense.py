@@ -58,7 +58,7 @@ class PreparedDense(Constant):
     _panels: Array
     _parts: tuple[object, ...]
 
-    def __init__(self, array: Array, compute_format: str, side: str = "right", format: object = None) -> None:
+    def __init__(self, array: Array, compute_format: str, side: str = "right", dtype: object = None) -> None:
         one_of("compute_format", compute_format, ("float32", "bfloat16"))
         one_of("side", side, SIDES)
         if not isinstance(array, np.ndarray):
@@ -69,20 +69,18 @@ class PreparedDense(Constant):
             array = array.swapaxes(-1, -2)
         groups, (rows, columns) = len(array) if array.ndim == 3 else 1, array.shape[-2:]
         computed = BF16 if compute_format == "bfloat16" else FP32
-        dtype = computed.dtype
-        assert dtype is not None
         strip = panel_columns(rows, compute_format, columns)
         strips = -(-columns // strip)
-        panels = result_array((groups, strips, rows, strip), dtype)
+        panels = result_array((groups, strips, rows, strip), np.dtype(computed.dtype))
         for i in range(strips):
             part = array[..., i * strip:(i + 1) * strip]
             panels[:, i, :, :part.shape[-1]] = part
             panels[:, i, :, part.shape[-1]:] = 0
         panels.flags.writeable = False
-        strides = panels.strides[0], strip * dtype.itemsize, dtype.itemsize
+        strides = panels.strides[0], strip * computed.itemsize, computed.itemsize
         layout = DenseLayout(compute_format, strides, 0, strip)
         held, anchor = anchored(panels)
-        was = computed if format is None else format_of(format, "format")
+        was = computed if dtype is None else format_of(dtype)
         kind = _kind(layout, was, side, array.ndim == 3, groups, rows, columns)
         self._set(_panels=held, _anchor=anchor, _parts=(kind, held), layout=layout, compute_format=compute_format,
                   format=was, side=side, grouped=array.ndim == 3, groups=groups, rows=rows, columns=columns)
@@ -108,14 +106,14 @@ class PreparedDense(Constant):
         return self._panels.nbytes
 
 
-def prepare_dense(x: object, weights: object = None, *, side: str = "right") -> PreparedDense:
+def prepare_dense(x: object, w_dtype: object = None, *, side: str = "right") -> PreparedDense:
     """Prepare the dense operand of sparse products for many calls.
 
     Parameters
     ----------
     x : array_like or QuarterArray, shape (k, n) or (groups, k, n); for the left side (n, k) or (groups, n, k)
         Any format that has a dtype, any strides.
-    weights : Format, dtype or str, optional
+    w_dtype : Format, dtype or str, optional
         The format of the matrices it will be multiplied by (default: as `x`); with FP32 or FP16 ones, numbers are kept
         as FP32, otherwise as BF16 where this machine multiplies that.
     side : {"right", "left"}, optional
@@ -151,8 +149,8 @@ def prepare_dense(x: object, weights: object = None, *, side: str = "right") -> 
     if operand.array.ndim not in (2, 3):
         raise bad_argument("x", f"shape {operand.array.shape}", "two axes, or three with groups")
     assert operand.format is not None
-    w_format = operand.format if weights is None else format_of(weights, "weights")
-    compute_format = compute_format_of(w_format.name, operand.format.name)
+    w = operand.format if w_dtype is None else format_of(w_dtype, "w_dtype")
+    compute_format = compute_format_of(w.name, operand.format.name)
     numbers = operand.array
     if operand.format.dtype is not None and numbers.dtype != operand.format.dtype:
         numbers = numbers.view(operand.format.dtype)

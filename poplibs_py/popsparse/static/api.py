@@ -79,12 +79,12 @@ def sparse_dense_matmul(w: BlockSparseMatrix | PreparedSparse, x: Array | Prepar
     ------
     InvalidArgumentError, InvalidTypeError
         For shapes that do not fit, or a dtype that is not served.
-    MemoryBoundError
+    MemoryLimitError
         With `strict_memory`, if no plan keeps to the limit.
 
     Warns
     -----
-    MemoryBoundWarning
+    MemoryLimitWarning
         Otherwise, in that case: the limit doubles until it has passed twice the tile memory, and is then dropped.
 
     Notes
@@ -182,12 +182,12 @@ def sparse_grad_w(w: BlockSparseMatrix, grads: Array, x: Array, *, out: Any = No
 
     Raises
     ------
-    MemoryBoundError
+    MemoryLimitError
         With `strict_memory`, if no plan keeps to the limit.
 
     Warns
     -----
-    MemoryBoundWarning
+    MemoryLimitWarning
         Otherwise, in that case, as for `sparse_dense_matmul`.
 
     Notes
@@ -234,12 +234,12 @@ def plan_sparse_dense_matmul(w: BlockSparseMatrix, n: int, *, dtype: Any = None,
 
     Raises
     ------
-    MemoryBoundError
+    MemoryLimitError
         With `strict_memory`, if no plan keeps to the limit.
 
     Warns
     -----
-    MemoryBoundWarning
+    MemoryLimitWarning
         Otherwise, in that case.
 
     Examples

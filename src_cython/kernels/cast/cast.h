@@ -2,7 +2,7 @@
  * together, by way of a chunk of FP32 numbers that stays in L1, so n formats take 2 n kernels and not n * n. */
 #ifndef POP_KERNELS_CAST_H
 #define POP_KERNELS_CAST_H
-#include "kernels/convert.h"
+#include "formats/codec.h"
 #include "kernels/random/aox.h"
 
 #define POP_RECORDS "records/cast.def"

@@ -4,7 +4,7 @@
  * layout serves both: A is read cell by cell with any strides, B as lines of cells that are contiguous across columns. */
 #ifndef POP_DOT_H
 #define POP_DOT_H
-#include "kernels/convert.h"
+#include "formats/codec.h"
 #include <string.h>
 
 #define POP_RECORDS "records/dot.def"

@@ -6,7 +6,7 @@
  * bits. */
 #ifndef POP_ELEMENTWISE_H
 #define POP_ELEMENTWISE_H
-#include "kernels/convert.h"
+#include "formats/codec.h"
 #include "kernels/elementwise/call.h"
 #include "kernels/elementwise/unary.h"
 

@@ -1,7 +1,7 @@
 /* Elements of a format from and to vectors as wide as one part of the generator's row. */
 #ifndef POP_RANDOM_LANES_H
 #define POP_RANDOM_LANES_H
-#include "kernels/convert.h"
+#include "formats/codec.h"
 #include "kernels/random/aox.h"
 
 _Static_assert(POP_AOX_BYTES == POP_VECTOR_BYTES, "a part of a row is a vector");

@@ -19,7 +19,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "kernels/convert.h"
+#include "formats/codec.h"
 #include "kernels/sparse/item.h"
 #include "program/program.h"
 #include "simd/math.h"

@@ -80,7 +80,7 @@ POP_INLINE void pairs_in_blocks(const int R, const int NZ, const int HOW, const 
         /* Not by HOW: GCC 12 then walks w by an induction variable, and blocks of 8 take a tenth longer. */
         const char *x = x0 + c * xblock, *w = w0 + (s->order ? s->order[q] : q) * t->value_block, *w4 = w + 4 * down;
         if (HOW == DP_ORDERED)
-            ask_for_block(w0 + s->order[least(q + ORDER_AHEAD, end)] * t->value_block, along, t->value_block);
+            prefetch_block(w0 + s->order[least(q + ORDER_AHEAD, end)] * t->value_block, along, t->value_block);
         for (int64_t k = 0; k + 1 < n; k += 2, x += 2 * ldx, w += along, w4 += along)
             pair_step(R, NZ, 0, w, w4, down, x, x + ldx, m, acc);
         if (n & 1) pair_step(R, NZ, 1, w, w4, down, x, x, m, acc);

@@ -63,7 +63,7 @@ POP_INLINE void add_element(const int NZ, const int WHOLE, const int kind, const
 }
 
 /* A dword of an array, perhaps past its end. */
-POP_INLINE void ask_for(const void *array, int64_t at) { __builtin_prefetch((const void *)((uintptr_t)array + 4 * (uintptr_t)at)); }
+POP_INLINE void prefetch(const void *array, int64_t at) { __builtin_prefetch((const void *)((uintptr_t)array + 4 * (uintptr_t)at)); }
 
 /* Rows of single elements over at most ELEMENT_VECTORS vectors. A row alone would wait for its own last sum, and
  * neighbouring rows in step meet the same rows of X at about the same time, so four go in step as far as the shortest
@@ -97,15 +97,15 @@ POP_INLINE void sweep_elements(const int NZ, const int WHOLE, const int ORDER, c
         for (int64_t k = 0; k < steps;) {
             const int64_t line = least(steps, k + 16);
             for (int i = 0; i < 4 && streams; i++) {
-                ask_for(s->inner, at[i] + k + far);
-                ask_for(ORDER ? (const void *)s->order : s->values, at[i] + k + far);
+                prefetch(s->inner, at[i] + k + far);
+                prefetch(ORDER ? (const void *)s->order : s->values, at[i] + k + far);
             }
             for (; k < line; k++)
 #pragma GCC unroll 4
                 for (int i = 0; i < 4; i++) {
                     if (ORDER && streams) {
                         const int32_t *next = s->order + at[i] + k + ELEMENTS_AHEAD;
-                        ask_for(s->values, *(next < order_last ? next : order_last));
+                        prefetch(s->values, *(next < order_last ? next : order_last));
                     }
                     add_element(NZ, WHOLE, kind, ELEMENT(at[i] + k), m, acc[i]);
                 }

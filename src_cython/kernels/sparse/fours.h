@@ -52,7 +52,7 @@ POP_INLINE void next_block(const int R, const int NZ, const int kind, const int 
     if (HOW == FOURS_AHEAD) ask_ahead(t->w, k->ahead);
     if (HOW == FOURS_ORDER) {
         const int32_t *next = t->order + ORDER_AHEAD;
-        ask_for_block(t->w + *(next < k->order_last ? next : k->order_last) * k->value_block, along, k->value_block);
+        prefetch_block(t->w + *(next < k->order_last ? next : k->order_last) * k->value_block, along, k->value_block);
     }
     const char *w = HOW == FOURS_ORDER ? t->w + *t->order++ * k->value_block : t->w, *x = t->x + *t->inner++ * k->x_block;
     add_lines(R, NZ, 4, 1, kind, w, down, along, x, ldx, 0, acc);

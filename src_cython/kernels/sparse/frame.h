@@ -248,7 +248,7 @@ static void pack_used(const pop_sparse_item *t, const pop_decoding *d, const cha
  * with blocks of 8. */
 #define ORDER_AHEAD 16 /* blocks */
 
-POP_INLINE void ask_for_block(const char *w, int64_t along, int64_t bytes)
+POP_INLINE void prefetch_block(const char *w, int64_t along, int64_t bytes)
 {
     const int64_t step = along > 64 ? along : 64;
     for (int64_t o = 0; o < bytes; o += step) __builtin_prefetch(w + o);
@@ -258,7 +258,7 @@ POP_INLINE void ask_for_block(const char *w, int64_t along, int64_t bytes)
 /* A strip of a large operand that was prepared, one after the other in memory: read in order it comes sooner than in the
  * order of the blocks, which then meet it in the L2. At m = k = 2048, n = 1024: up to 1.6 times as fast; a smaller X, which
  * lies in the L3, is met sooner where it is. */
-static void ask_for_strip(const pop_sparse_item *t, const pop_sparse_view *s, int64_t first, int64_t last)
+static void prefetch_strip(const pop_sparse_item *t, const pop_sparse_view *s, int64_t first, int64_t last)
 {
     const int64_t bytes = t->depth * t->x_row, met = (s->offsets[last] - s->offsets[first]) * t->block_depth;
     if (t->x_strip != bytes || bytes / t->strip * t->columns < FAR_BYTES || met < t->depth) return;
@@ -290,7 +290,7 @@ static void frame_with(const pop_sparse_item *t, const pop_tile *tile, pop_spars
             pack_used(t, &d, s.x, tile->scratch, used, s.columns, pack);
             s.x = tile->scratch;
         } else {
-            ask_for_strip(t, &s, first, last);
+            prefetch_strip(t, &s, first, last);
         }
         if (first < least(last, whole))
             frame_rows(t, tile, sweep_strip, &s, j, first, least(last, whole), t->block_rows, sums);

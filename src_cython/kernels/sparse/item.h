@@ -1,7 +1,7 @@
 /* The work items of the sparse vertices, how block rows are shared out, and what a sweep walks. */
 #ifndef POP_SPARSE_ITEM_H
 #define POP_SPARSE_ITEM_H
-#include "kernels/convert.h"
+#include "formats/codec.h"
 
 #define POP_RECORDS "records/sparse.def"
 #include "records/structs.h"

@@ -1,7 +1,7 @@
 /* Around a sampled product: rows that a kernel cannot read as they lie are decoded to panels in scratch, sums are encoded.
  *
  * A block row's rows of dY are decoded once if all columns fit a panel. The rows of X are decoded for each block that meets
- * them, unless the program has decoded all of X before; that keeps to any bound on temporary memory. Where a panel holds
+ * them, unless the program has decoded all of X before; that keeps to any limit on temporary memory. Where a panel holds
  * only some columns, sums of one chunk of columns are added to those of the chunks before. */
 #ifndef POP_SPARSE_SAMPLE_FRAME_H
 #define POP_SPARSE_SAMPLE_FRAME_H

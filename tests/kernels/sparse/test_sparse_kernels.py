@@ -93,7 +93,7 @@ def test_multiply(kernel, compute, x_name, block_shape, rows, depth, columns, de
 
 def check_multiply(kernel, compute, x_name, block_shape, rows, depth, columns, density, pack, seed):
     rng = np.random.default_rng(seed)
-    w = BlockSparseMatrix.from_dense(rng.integers(-4, 5, (rows, depth)), block_shape, density=density, format=compute)
+    w = BlockSparseMatrix.from_dense(rng.integers(-4, 5, (rows, depth)), block_shape, density=density, dtype=compute)
     x = rng.integers(-4, 5, (depth, columns)).astype(format_of(x_name).dtype)
     stored = reference.dense_of(w.shape, block_shape, w.row_offsets, w.column_indices, w.blocks)[0]
     got = run_multiply(kernel, w, x_name, x, pack)
@@ -127,7 +127,7 @@ def tile_numbers(rng: np.random.Generator, shape: tuple[int, ...], name: str) ->
 def test_tiles(kernel, compute, x_name, block_shape, rows, depth, columns, density, transposed, seed):
     rng = np.random.default_rng(seed)
     w = BlockSparseMatrix.from_dense(tile_numbers(rng, (rows, depth), compute), block_shape, density=density,
-                                     format=compute)
+                                     dtype=compute)
     op = w.T if transposed else w
     x, _ = guarded(tile_numbers(rng, (op.shape[1], columns), x_name))
     y, room = guarded(np.full((op.shape[0], columns), -1, np.float32))

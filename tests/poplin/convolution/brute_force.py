@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from poplibs_py.errors import PlanError
-from poplibs_py.planner import UNBOUNDED
+from poplibs_py.planner import UNLIMITED
 from poplibs_py.poplin.convolution import ConvProblem
 from poplibs_py.poplin.convolution.candidates import candidates, setup_of
 from poplibs_py.poplin.convolution.joint import joint_setups
@@ -83,7 +83,7 @@ def costs_of_all(problem: ConvProblem, joint: bool = False) -> Iterator[tuple[in
                 )
 
 
-def best_by_force(problem: ConvProblem, bound: int = UNBOUNDED, joint: bool = False) -> tuple[int, int] | None:
+def best_by_force(problem: ConvProblem, bound: int = UNLIMITED, joint: bool = False) -> tuple[int, int] | None:
     """Least cycles, then bytes, within a byte bound."""
     try:
         return min((c[:2] for c in costs_of_all(problem, joint) if c[1] <= bound), default=None)

@@ -143,7 +143,7 @@ def test_json_that_is_no_plan(text: str) -> None:
         ConvPlan.from_json(text)
 
 
-@pytest.mark.filterwarnings("ignore::poplibs_py.errors.MemoryBoundWarning")
+@pytest.mark.filterwarnings("ignore::poplibs_py.errors.MemoryLimitWarning")
 def test_less_than_a_byte_does_not_fit() -> None:
     assert not plan_convolution(params_of(), available_memory_proportion=1e-12).fits
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from poplibs_py.errors import MemoryBoundError, MemoryBoundWarning, PlanError
-from poplibs_py.planner import UNBOUNDED, Objective, PlanCache
+from poplibs_py.errors import MemoryLimitError, MemoryLimitWarning, PlanError
+from poplibs_py.planner import UNLIMITED, Objective, PlanCache
 from poplibs_py.poplin.convolution import ConvOptions, ConvParams, ConvPlan, ConvProblem, plan_convolution
 from poplibs_py.poplin.convolution.api import run_planner
 from poplibs_py.poplin.convolution.candidates import best_plan
@@ -20,7 +20,7 @@ from poplibs_py.target import Target
 from .brute_force import best_by_force, costs_of_all, useful
 from .strategies import convolutions, passes, targets
 
-pytestmark = pytest.mark.filterwarnings("ignore::poplibs_py.errors.MemoryBoundWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::poplibs_py.errors.MemoryLimitWarning")
 
 
 @st.composite
@@ -50,9 +50,9 @@ def plan_or_none(problem: ConvProblem, objective: Objective) -> ConvPlan | None:
 @given(problems())
 def test_search_equals_brute_force(problem: ConvProblem) -> None:
     bound = int(problem.target.bytes_per_tile * problem.options.available_memory_proportion)
-    for temp_bound in (bound, UNBOUNDED):
-        plan = plan_or_none(problem, Objective(temp_bound=temp_bound))
-        best = best_by_force(problem, temp_bound)
+    for temp_limit in (bound, UNLIMITED):
+        plan = plan_or_none(problem, Objective(temp_limit=temp_limit))
+        best = best_by_force(problem, temp_limit)
         assert (None if plan is None else (plan.cycles, plan.temp_bytes)) == best
 
 
@@ -65,7 +65,7 @@ def test_other_objectives_equal_brute_force(problem: ConvProblem) -> None:
     assert fewest_bytes is not None
     assert (fewest_bytes.temp_bytes, fewest_bytes.cycles) == min((c[1], c[0]) for c in every)
     limit = min(c[0] for c in every) * 5 // 4
-    fewest_tiles = plan_or_none(problem, Objective("tiles", cycles_bound=limit))
+    fewest_tiles = plan_or_none(problem, Objective("tiles", cycles_limit=limit))
     assert fewest_tiles is not None
     assert (fewest_tiles.total_tiles, fewest_tiles.cycles) == min((c[2], c[0]) for c in every if c[0] <= limit)
 
@@ -80,8 +80,8 @@ def test_joint_search_equals_brute_force(rows: int, inner: int, columns: int, gr
     )
     options = ConvOptions.parse({"pass": "FC_TRAINING_FWD"})
     problem = ConvProblem(Target.small(tiles), params.canonical(), options)
-    for bound in (UNBOUNDED, int(problem.target.bytes_per_tile * proportion)):
-        plan = best_plan(problem.target, problem.params, options, Objective(temp_bound=bound), joint=True)
+    for bound in (UNLIMITED, int(problem.target.bytes_per_tile * proportion)):
+        plan = best_plan(problem.target, problem.params, options, Objective(temp_limit=bound), joint=True)
         best = best_by_force(problem, bound, joint=True)
         assert (None if plan is None else (plan.cycles, plan.temp_bytes)) == best
 
@@ -114,8 +114,8 @@ def test_every_split_is_the_least_for_its_size(problem: ConvProblem) -> None:
 @given(problems(), st.lists(st.sampled_from([0.0005, 0.002, 0.01, 0.1, 0.6]), min_size=2, max_size=2, unique=True))
 def test_a_larger_bound_never_costs_cycles(problem: ConvProblem, proportions: list[float]) -> None:
     small, large = sorted(int(problem.target.bytes_per_tile * p) for p in proportions)
-    tight = plan_or_none(problem, Objective(temp_bound=small))
-    loose = plan_or_none(problem, Objective(temp_bound=large))
+    tight = plan_or_none(problem, Objective(temp_limit=small))
+    loose = plan_or_none(problem, Objective(temp_limit=large))
     if tight is None:
         return
     assert loose is not None
@@ -202,7 +202,7 @@ def test_misfit_warns_with_bound_and_need() -> None:
         plan = plan_convolution(
             TIGHT, target=Target.small(6), available_memory_proportion=0.005, cache=PlanCache(), pass_="NONE_MATMUL"
         )
-    [warning] = [w for w in caught if issubclass(w.category, MemoryBoundWarning)]
+    [warning] = [w for w in caught if issubclass(w.category, MemoryLimitWarning)]
     assert "3,194" in str(warning.message)
     assert f"{plan.temp_bytes:,}" in str(warning.message)
     assert warning.filename == __file__
@@ -211,7 +211,7 @@ def test_misfit_warns_with_bound_and_need() -> None:
 
 
 def test_strict_memory_raises() -> None:
-    with pytest.raises(MemoryBoundError, match="3,194"):
+    with pytest.raises(MemoryLimitError, match="3,194"):
         plan_convolution(
             TIGHT, target=Target.small(6), available_memory_proportion=0.005, strict_memory=True, pass_="NONE_MATMUL"
         )

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from poplibs_py import poplin
 from poplibs_py.config import settings, thread_limit
-from poplibs_py.errors import MemoryBoundError, MemoryBoundWarning
+from poplibs_py.errors import MemoryLimitError, MemoryLimitWarning
 from poplibs_py.formats import FORMATS, QuarterArray
 from poplibs_py.poplin.matmul.options import MatmulOptions
 from poplibs_py.popsparse import static
@@ -53,7 +53,7 @@ def test_temporaries_never_exceed_the_bound(
             a, b, out_dtype=out_format, bias=bias, available_memory_proportion=share, target=target,
             partials_type=partials, strict_memory=True,
         )  # fmt: skip
-    except MemoryBoundError:
+    except MemoryLimitError:
         assert share * target.bytes_per_tile < 1 << 17  # 128 KiB are enough for any product
     assert memory_peak() - before <= share * target.bytes_per_tile * target.tiles
     assert memory_in_use() == before
@@ -78,7 +78,7 @@ def test_every_form_of_a_product_keeps_to_the_bound(form, m, n, k, a_format, b_f
     w = None
     memory_peak(reset=True)
     before = memory_in_use()
-    with contextlib.suppress(MemoryBoundError):  # tight bounds: nothing has run, so nothing was taken
+    with contextlib.suppress(MemoryLimitError):  # tight bounds: nothing has run, so nothing was taken
         if form == "prepared":
             w = poplin.prepare(b, a_dtype=a_format, **how)
             poplin.matmul(a, w, out_dtype=out_format, **how)
@@ -100,7 +100,7 @@ def test_every_form_of_a_product_keeps_to_the_bound(form, m, n, k, a_format, b_f
 def test_tight_plans_are_right_too(m, n, k, a_format, b_format, share, seed):
     a, b = random_operand((m, k), a_format, seed), random_operand((k, n), b_format, seed)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MemoryBoundWarning)
+        warnings.simplefilter("ignore", MemoryLimitWarning)
         check("matmul", a, b, out_dtype="bfloat16", available_memory_proportion=share)
 
 
@@ -118,15 +118,15 @@ def test_what_was_planned_is_what_is_taken():
 
 def test_a_bound_that_no_plan_meets_is_raised_with_a_warning_or_refused():
     call = {"dtype": "float16", "available_memory_proportion": 1e-7}
-    with pytest.warns(MemoryBoundWarning, match="available_memory_proportion=1e-07 leaves"):
+    with pytest.warns(MemoryLimitWarning, match="available_memory_proportion=1e-07 leaves"):
         plan = poplin.plan_matmul((64, 300), (300, 64), **call)
-    assert plan.bound < plan.scratch_bytes <= 2 * plan.target.bytes_per_tile
-    with pytest.raises(MemoryBoundError, match="the least that any plan takes is"):
+    assert plan.memory_limit < plan.scratch_bytes <= 2 * plan.target.bytes_per_tile
+    with pytest.raises(MemoryLimitError, match="the least that any plan takes is"):
         poplin.plan_matmul((64, 300), (300, 64), strict_memory=True, **call)
 
 
 def test_no_proportion_no_bound():
-    assert poplin.plan_matmul((64, 64), (64, 64), dtype="f143", available_memory_proportion=0).bound is None
+    assert poplin.plan_matmul((64, 64), (64, 64), dtype="f143", available_memory_proportion=0).memory_limit is None
 
 
 def test_more_memory_is_never_refused():
@@ -243,7 +243,7 @@ def test_warnings_point_to_the_caller():
     a = np.ones((300, 300), np.float16)
     for call in (lambda: poplin.matmul(a, a, available_memory_proportion=1e-7),
                  lambda: poplin.plan_matmul((300, 300), (300, 300), target="gc200", available_memory_proportion=1e-4)):
-        with pytest.warns(MemoryBoundWarning) as caught:
+        with pytest.warns(MemoryLimitWarning) as caught:
             call()
         assert caught[0].filename == __file__
 

@@ -22,7 +22,7 @@ from poplibs_py.testing.strategies import LAYOUTS, relaid
 FEWER = settings.default.max_examples // 2
 """Examples of each of several parameters."""
 
-pytestmark = pytest.mark.filterwarnings("ignore::poplibs_py.errors.MemoryBoundWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::poplibs_py.errors.MemoryLimitWarning")
 
 
 def matmul(product: Product, a: Any = None, b: Any = None, **more: Any) -> Any:

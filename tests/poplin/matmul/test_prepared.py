@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poplibs_py import poplin, profile
-from poplibs_py.errors import MemoryBoundWarning
+from poplibs_py.errors import MemoryLimitWarning
 from poplibs_py.formats import BF16, E4M3, FORMATS, FP16, FP32, Format, QuarterArray
 from poplibs_py.poplin import PreparedMatrix
 from poplibs_py.program import memory_in_use, memory_peak
@@ -117,12 +117,12 @@ def test_infinities_meet_prepared_operands(side, n):
 
 
 @given(SIDES, st.sampled_from([1e-5, 0.01, 0.1, 0.0]), st.sampled_from(["float", "half"]), st.integers(1, 3), SEEDS)
-def test_memory_bounds_hold_for_prepared_operands(side, share, partials, threads, seed):
+def test_memory_limits_hold_for_prepared_operands(side, share, partials, threads, seed):
     target = Target.host(threads)
     how = {"available_memory_proportion": share, "target": target}
     made = exact_operands((150, 300), (300, 20), FP16, FP16, seed=seed)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MemoryBoundWarning)
+        warnings.simplefilter("ignore", MemoryLimitWarning)
         memory_peak(reset=True)
         before = memory_in_use()
         got = product(side, made.a, made.b, how, out_dtype="float32", **how)

@@ -60,7 +60,7 @@ def test_host_plans(data):
     _only_an_equal_plan_runs(_changed(HOST, name, data.draw(_values(HOST, name))), HOST, np.float32)
 
 
-@given(st.sampled_from(["asked", "params"]), st.data())
+@given(st.sampled_from(["product", "params"]), st.data())
 def test_host_plans_with_other_params(which, data):
     params = getattr(HOST, which)
     name = data.draw(_fields(params))
@@ -70,7 +70,7 @@ def test_host_plans_with_other_params(which, data):
 
 def test_a_host_plan_of_a_larger_product_in_its_place():
     larger = poplin.plan_matmul((512, 64), (64, 512))
-    for name in ("params", "asked", "layout", "selection", "fallback"):
+    for name in ("params", "product", "layout", "selection", "fallback"):
         changed = _changed(HOST, name, getattr(larger, name))
         if changed != HOST:
             with pytest.raises(PoplibsError, match="plan"):

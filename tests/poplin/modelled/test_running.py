@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import poplibs_py
 from poplibs_py import poplin, testing
-from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, MemoryBoundWarning
+from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitWarning
 from poplibs_py.formats import FP16, FP32
 from poplibs_py.planner._search import reduction_stages
 from poplibs_py.poplin.matmul._matmul import ITEM, VERTEX
@@ -76,7 +76,7 @@ def test_the_compiled_executor_gives_the_bits_of_the_python_one(product, target,
     dtype, groups, m, k, n, options = product
     a, b = _operands(dtype, groups, m, k, n)
     with warnings.catch_warnings(), guarded():
-        warnings.simplefilter("ignore", MemoryBoundWarning)
+        warnings.simplefilter("ignore", MemoryLimitWarning)
         compiled = poplin.matmul(a, b, target=target, seed=seed, **options)
         slow = interpret_modelled(_planned(a, b, target, **options), a, b, seed=seed)
     assert _same_bits(compiled, slow)
@@ -90,7 +90,7 @@ def test_exact_data_gives_float64s_bits(product, seed):
     a, b = (rng.integers(-1, 2, (*groups, *shape)).astype(np.float32).astype(dtype) for shape in ((m, k), (k, n)))
     exact = a.astype(np.float64) @ b.astype(np.float64)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MemoryBoundWarning)
+        warnings.simplefilter("ignore", MemoryLimitWarning)
         np.testing.assert_array_equal(poplin.matmul(a, b, target="gc200", **options).astype(np.float64), exact)
 
 
@@ -135,7 +135,7 @@ HMAC = {"plan_constraints": {"method": {"type": "HMAC"}}}
 def test_pieces_cover_the_product_once(shape, options):
     m, k, n = shape
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MemoryBoundWarning)
+        warnings.simplefilter("ignore", MemoryLimitWarning)
         plan = plan_modelled((m, k), (k, n), dtype="half", **options)
     work = work_of(plan, 1, m, n, k)
     done = np.zeros((m, n, k), np.int8)
@@ -178,7 +178,7 @@ def test_results_lie_within_the_bound_of_their_plan(product, target, seed):
     dtype, groups, m, k, n, options = product
     a, b = _operands(dtype, groups, m, k, n)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MemoryBoundWarning)
+        warnings.simplefilter("ignore", MemoryLimitWarning)
         testing.check("matmul", a, b, target=target, seed=seed, **options)
 
 
@@ -204,7 +204,7 @@ def test_the_counting_executor_counts_what_is_done(product, target):
     dtype, groups, m, k, n, options = product
     a, b = _operands(dtype, groups, m, k, n)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MemoryBoundWarning)
+        warnings.simplefilter("ignore", MemoryLimitWarning)
         counted = count_modelled(_planned(a, b, target, **options))
         with poplibs_py.profile() as report:
             poplin.matmul(a, b, target=target, **options)

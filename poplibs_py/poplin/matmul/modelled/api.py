@@ -70,18 +70,18 @@ class TileProduct:
         w = self.work
         return {"a": (w.groups, w.m, w.k), "b": (w.groups, w.k, w.n), "out": (w.groups, w.m, w.n)}
 
-    def operand(self, name: str, given: Operand) -> Operand:
+    def operand(self, name: str, value: Operand) -> Operand:
         """Return an operand as it was planned for, its groups along the first axis, or raise."""
         shape = self.shapes[name]
-        if given.scales is not None:
+        if value.scales is not None:
             raise bad_argument(name, "a QuarterArray with many scales", "one scale: modelled machines have no more")
-        if modelled_type(given.format, name) != self.kind:
-            raise bad_type(name, f"format {given.format}", f"the planned type, {self.kind}")
-        if given.array.ndim == 2 and shape[0] == 1:
-            given = given.seen(lambda array: array[None])
-        if given.shape != shape:
-            raise bad_argument(name, f"shape {given.shape}", f"the planned shape {shape}")
-        return given if given.array.flags.aligned else given.copied()
+        if modelled_type(value.format, name) != self.kind:
+            raise bad_type(name, f"format {value.format}", f"the planned type, {self.kind}")
+        if value.array.ndim == 2 and shape[0] == 1:
+            value = value.seen(lambda array: array[None])
+        if value.shape != shape:
+            raise bad_argument(name, f"shape {value.shape}", f"the planned shape {shape}")
+        return value if value.array.flags.aligned else value.copied()
 
     def told(self) -> tuple[str, str, ConvPlan]:
         """Return what runs, for a reader, its kernel, and the plan."""
@@ -120,16 +120,16 @@ def _zero(out: Array) -> None:
     out[...] = 0
 
 
-def _request(made: TileProduct, a: Operand, b: Operand, receiver: Receiver, seed: Any,
+def _request(product: TileProduct, a: Operand, b: Operand, receiver: Receiver, seed: Any,
              threads: int | None = None) -> Request:
-    shape = made.shapes["out"]
+    shape = product.shapes["out"]
     grouped_out = receiver.array.reshape(shape)
     apart = not np.may_share_memory(grouped_out, receiver.array)
     layouts = [layout_of(x, (shape[0],)) for x in (a, b, replace(receiver.operand, array=grouped_out))]
-    program = _program(Same(made.work), *layouts, threads, seed is not None)
+    program = _program(Same(product.work), *layouts, threads, seed is not None)
 
     def measured() -> dict[str, Any]:
-        counted = count(made.work, a.array.itemsize)
+        counted = count(product.work, a.array.itemsize)
         return {"tile_bytes": counted.tile_bytes, "tile_macs": counted.tile_macs,
                 "exchanged_bytes": counted.exchanged_bytes}
 
@@ -140,14 +140,14 @@ def _request(made: TileProduct, a: Operand, b: Operand, receiver: Receiver, seed
             program.executable(*arrays[:2], grouped_out, *arrays[3:])
             receiver.array[...] = grouped_out.reshape(receiver.array.shape)
 
-    return Request(run if apart else program.executable, (a, b, RESULT, *(VALUES,) * len(words)), receiver, made.told,
-                   words, phases=program.phases, measure=measured)
+    return Request(run if apart else program.executable, (a, b, RESULT, *(VALUES,) * len(words)), receiver,
+                   product.told, words, phases=program.phases, measure=measured)
 
 
 @lru_cache(maxsize=64)
 def _program(work: Same, a: MatrixLayout, b: MatrixLayout, out: MatrixLayout, threads: int | None,
              stochastic: bool) -> TileProgram:
-    return lower_work(work.held, a, b, out, threads, stochastic)
+    return lower_work(work.value, a, b, out, threads, stochastic)
 
 
 def compile_modelled(plan: ConvPlan, *, threads: int | None = None) -> Callable[..., Any]:

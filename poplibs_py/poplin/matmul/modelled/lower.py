@@ -258,7 +258,7 @@ def _items(kind: np.dtype[np.void], **fields: Any) -> Array:
 
 def _packed(operand: MatrixLayout) -> int:
     """How an operand comes into the arena: line by line in the direction in which it is contiguous."""
-    return int(Mode.TURNED if operand.row == operand.format.itemsize != operand.column else Mode.LINES)
+    return int(Mode.TRANSPOSED if operand.row == operand.format.itemsize != operand.column else Mode.LINES)
 
 
 @cache

@@ -116,19 +116,19 @@ _FORMATS = {"float": FP32, "half": FP16}
 class Same:
     """An object as a key of a cache: only itself is the same. Plans and work hold what cannot be hashed."""
 
-    def __init__(self, held: Any) -> None:
-        self.held = held
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
     def __hash__(self) -> int:
-        return id(self.held)
+        return id(self.value)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and other.held is self.held
+        return isinstance(other, Same) and other.value is self.value
 
 
 @lru_cache(maxsize=256)
 def _work(plan: Same, groups: int, m: int, n: int, k: int, multi_stage: bool) -> TileWork:
-    p: ConvPlan = plan.held
+    p: ConvPlan = plan.value
     split = p.partition
     check_plan(p, groups, m, n, k)
     table = np.array([piece for piece in _pieces(p, groups, m, n, k) if min(piece[4], piece[6]) > 0], WORK)

@@ -26,7 +26,7 @@ from pop_records cimport (
     POP_MODE_DIRECT,
     POP_MODE_LINES,
     POP_MODE_PREPARED,
-    POP_MODE_TURNED,
+    POP_MODE_TRANSPOSED,
     POP_SUMS_BLOCK,
     POP_SUMS_IN_PLACE,
     POP_SUMS_TILE,
@@ -154,8 +154,8 @@ cdef inline void interleave(const Spec *p, char *even, char *odd, char *to, int6
     (<pop_dot_interleave>p.interleave)(<uint16_t *>even, <uint16_t *>odd, <uint16_t *>to, width)
 
 
-cdef void pack_turned(const Spec *p, const Source *s, int64_t line, int64_t width, int64_t k, int64_t depth, char *to,
-                      int64_t low, int64_t pitch, char *stage) noexcept nogil:
+cdef void pack_transposed(const Spec *p, const Source *s, int64_t line, int64_t width, int64_t k, int64_t depth,
+                          char *to, int64_t low, int64_t pitch, char *stage) noexcept nogil:
     """Lines along the depth become lines of cells across the width, sixteen at a time."""
     cdef int64_t j, lines, cells = rounded(depth, p.depth_grain) // p.elements, length = 4 * cells
     cdef int64_t stage_low = s.side.stage_low
@@ -187,7 +187,7 @@ cdef inline void pack_panel(const Spec *p, const Source *s, int64_t col, int64_t
     if p.b.mode == POP_MODE_LINES:
         pack_lines(p, s, k, depth, col, width, to, p.b.low, 4 * p.cols_at_once, stage)
     else:
-        pack_turned(p, s, col, width, k, depth, to, p.b.low, 4 * p.cols_at_once, stage)
+        pack_transposed(p, s, col, width, k, depth, to, p.b.low, 4 * p.cols_at_once, stage)
 
 
 cdef void pack_b(const Spec *p, const Source *s, int64_t col, int64_t cols, int64_t k, int64_t depth, char *to,
@@ -315,7 +315,7 @@ cdef const char *take_a(Walk *w, const Item *item, const pop_tile *tile, int64_t
         w.block.a_row = p.a.line
         w.block.a_cell = p.a.step * p.elements
         return w.a.base + i * p.a.line + k * p.a.step
-    if p.a.mode == POP_MODE_TURNED and p.row_grain == 1:
+    if p.a.mode == POP_MODE_TRANSPOSED and p.row_grain == 1:
         w.block.a_row = 4
         w.block.a_cell = p.pitch
         pack_lines(p, &w.a, k, kb, i, mb, to, p.a.low, p.pitch, stage)
@@ -348,7 +348,7 @@ cdef void open_sources(Walk *w, const Spec *p, const Item *item, const pop_tile 
     cdef const signed char *a_scales = NULL
     cdef const signed char *b_scales = NULL
     cdef bint a_by_rows = p.a.mode == POP_MODE_DIRECT or p.a.mode == POP_MODE_LINES
-    cdef bint b_by_rows = p.b.mode != POP_MODE_TURNED and p.b.mode != POP_MODE_ALONG
+    cdef bint b_by_rows = p.b.mode != POP_MODE_TRANSPOSED and p.b.mode != POP_MODE_ALONG
     if p.a.scales >= 0:
         a_scales = <const signed char *>tile.operands[p.a.scales] + item.a_scale
     if p.b.scales >= 0:
@@ -362,8 +362,8 @@ cdef bint may_split(const Item *item, const pop_tile *tile, const Spec *p) noexc
     """Whether both operands are finite, so that numbers may be split in parts: infinity times a part of zero is NaN."""
     cdef Walk w
     open_sources(&w, p, item, tile)
-    cdef bint b_by_columns = p.b.mode == POP_MODE_TURNED or p.b.mode == POP_MODE_ALONG
-    return (finite(&w.a, p.depth, item.m) if p.a.mode == POP_MODE_TURNED else finite(&w.a, item.m, p.depth)) and (
+    cdef bint b_by_columns = p.b.mode == POP_MODE_TRANSPOSED or p.b.mode == POP_MODE_ALONG
+    return (finite(&w.a, p.depth, item.m) if p.a.mode == POP_MODE_TRANSPOSED else finite(&w.a, item.m, p.depth)) and (
         finite(&w.b, item.n, p.depth) if b_by_columns else finite(&w.b, p.depth, item.n))
 
 

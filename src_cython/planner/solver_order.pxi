@@ -1,17 +1,17 @@
 # Among points that cost the same, the one that PopLibs' constraint solver finds first.
 #
-# The solver is a depth-first search that always branches on the split with the smallest domain (the first such
-# in the order below) and tries its values upwards. Domains shrink as splits are fixed: parallel splits
+# The solver is a depth-first search that always branches on the split with the smallest range (the first such
+# in the order below) and tries its values upwards. Ranges shrink as splits are fixed: parallel splits
 # multiply to no more than the tiles, a channel's two splits to no more than its grains, and the work must
 # still be done in the cycles allowed. So the order can be followed without searching: fix, propagate, and
 # keep the points that share the least value. What the solver deduces from the sizes of exchanges and
-# memory is not repeated here; it rarely changes which domain is smallest.
+# memory is not repeated here; it rarely changes which range is smallest.
 
 cdef enum:
     MAX_SPLITS = 2 * MAX_DIMS + 6
 
 
-cdef struct Domains:
+cdef struct Ranges:
     int count
     int axis[MAX_SPLITS]            # as in Problem.axes
     bint serial[MAX_SPLITS]
@@ -20,7 +20,7 @@ cdef struct Domains:
     int out_parallel, out_serial, in_parallel, in_serial
 
 
-cdef int add_domain(const Problem* q, Domains* v, int axis, bint serial) noexcept nogil:
+cdef int add_range(const Problem* q, Ranges* v, int axis, bint serial) noexcept nogil:
     cdef const Axis* a = &q.axes[axis]
     v.axis[v.count] = axis
     v.serial[v.count] = serial
@@ -30,23 +30,23 @@ cdef int add_domain(const Problem* q, Domains* v, int axis, bint serial) noexcep
     return v.count - 1
 
 
-cdef void first_domains(const Problem* q, Domains* v) noexcept nogil:
+cdef void first_ranges(const Problem* q, Ranges* v) noexcept nogil:
     """Every split in the order in which the solver's model declares them."""
     cdef int d, n = q.ndim
     v.count = 0
     for d in range(n):
-        add_domain(q, v, 2 + n + d, False)
+        add_range(q, v, 2 + n + d, False)
         if d < n - 1:
-            add_domain(q, v, 2 + d, False)
-    add_domain(q, v, 0, False)
-    add_domain(q, v, 1, False)
-    v.out_parallel = add_domain(q, v, 2 + 2 * n, False)
-    v.in_serial = add_domain(q, v, 3 + 2 * n, True)
-    v.out_serial = add_domain(q, v, 2 + 2 * n, True)
-    v.in_parallel = add_domain(q, v, 3 + 2 * n, False)
+            add_range(q, v, 2 + d, False)
+    add_range(q, v, 0, False)
+    add_range(q, v, 1, False)
+    v.out_parallel = add_range(q, v, 2 + 2 * n, False)
+    v.in_serial = add_range(q, v, 3 + 2 * n, True)
+    v.out_serial = add_range(q, v, 2 + 2 * n, True)
+    v.in_parallel = add_range(q, v, 3 + 2 * n, False)
 
 
-cdef bint narrow_product(Domains* v, const int* members, int count, int64_t least,
+cdef bint narrow_product(Ranges* v, const int* members, int count, int64_t least,
                          int64_t most) noexcept nogil:
     """Narrow factors whose product is within [least, most]; whether anything changed."""
     cdef int64_t low = 1, high = 1, bound
@@ -55,7 +55,7 @@ cdef bint narrow_product(Domains* v, const int* members, int count, int64_t leas
     for i in range(count):
         j = members[i]
         low *= v.low[j]
-        high = imin(high * v.high[j], UNBOUNDED >> 24)
+        high = imin(high * v.high[j], UNLIMITED >> 24)
     for i in range(count):
         j = members[i]
         bound = most // imax(1, low // v.low[j])
@@ -70,8 +70,8 @@ cdef bint narrow_product(Domains* v, const int* members, int count, int64_t leas
     return changed
 
 
-cdef void propagate(const Problem* q, Domains* v, int64_t cycles) noexcept nogil:
-    """Narrow every domain until nothing changes."""
+cdef void propagate(const Problem* q, Ranges* v, int64_t cycles) noexcept nogil:
+    """Narrow every range until nothing changes."""
     cdef int tiles[MAX_SPLITS]
     cdef int pair[2]
     cdef int i, count = 0, rounds = 0
@@ -83,7 +83,7 @@ cdef void propagate(const Problem* q, Domains* v, int64_t cycles) noexcept nogil
             count += 1
     while changed and rounds < 64:
         least = v.high[v.in_serial] * v.high[v.out_serial]
-        least = imin(cycles, UNBOUNDED >> 24) // imax(1, v.low[v.in_serial] * v.low[v.out_serial]) * least
+        least = imin(cycles, UNLIMITED >> 24) // imax(1, v.low[v.in_serial] * v.low[v.out_serial]) * least
         least = cdiv(q.work, imax(1, least))
         changed = narrow_product(v, tiles, count, least, q.tiles)
         pair[0], pair[1] = v.out_parallel, v.out_serial
@@ -93,14 +93,14 @@ cdef void propagate(const Problem* q, Domains* v, int64_t cycles) noexcept nogil
         rounds += 1
 
 
-cdef void order_first_found(const Problem* q, Hunt* h) noexcept nogil:
+cdef void order_as_solver(const Problem* q, Hunt* h) noexcept nogil:
     """Move the tie that the solver finds first to the front, and drop the others."""
-    cdef Domains v
+    cdef Ranges v
     cdef int i, kept, pick
-    cdef int64_t least, cycles = imin(h.goal.cycles_bound, h.start[0])
+    cdef int64_t least, cycles = imin(h.goal.cycles_limit, h.start[0])
     if h.goal.objective != CYCLES:
-        cycles = h.goal.cycles_bound
-    first_domains(q, &v)
+        cycles = h.goal.cycles_limit
+    first_ranges(q, &v)
     while h.found > 1:
         propagate(q, &v, cycles)
         pick = -1
@@ -109,7 +109,7 @@ cdef void order_first_found(const Problem* q, Hunt* h) noexcept nogil:
                 pick = i
         if pick < 0:
             break
-        least = UNBOUNDED
+        least = UNLIMITED
         for i in range(h.found):
             least = imin(least, value_of(&h.ties[i].splits, q.ndim, v.axis[pick], v.serial[pick]))
         kept = 0

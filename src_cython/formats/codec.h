@@ -5,7 +5,7 @@
  *     so a scaled FP8 tensor is only a format with another bias, decoded and rounded exactly, with no multiplication.
  *     Formats satisfy `poplibs_py.formats.Format`'s rule: each normal number is a normal FP32 number (bias <= 127,
  *     largest exponent <= 127) and bias >= -100. Then every value is an FP32 number and decoding is exact.
- *   - All levels give the same bits: the algorithm exists once, in convert_body.h, and is compiled with the vocabulary of
+ *   - All levels give the same bits: the algorithm exists once, in codec_body.h, and is compiled with the vocabulary of
  *     simd/simd.h. Only FP16 also uses the CPU's conversions, which agree bit for bit.
  *   - Give `pop_format` as a `static const` (POP_F16, POP_F143, ...) and everything folds to that format's own code;
  *     give it at run time and the same source is the generic path. Constant layout with a run-time bias works well too.
@@ -19,7 +19,7 @@
  *     pop_v_encode(f, overflow, p, x)          x rounded to nearest even, stored at p
  *     pop_v_encode_part(f, overflow, p, x, n)
  *     pop_v_from_code(f, codes), pop_v_to_code(f, rounding, overflow, x, noise)   the same in registers
- * At AVX-512 levels convert_bf16.h adds BF16 pairs (FP16 = hi + lo exactly), and with VBMI table decoding of 64 codes
+ * At AVX-512 levels codec_bf16.h adds BF16 pairs (FP16 = hi + lo exactly), and with VBMI table decoding of 64 codes
  * of any format of at most 8 bits.
  *
  * Contract
@@ -32,8 +32,8 @@
  *   - NaN stays NaN with its sign; formats with infinities keep the payload's top bits, quiet. POP_NEGATIVE_ZERO
  *     formats have one NaN, without sign, and write every zero as +0.
  *   - Decoding NaN gives quiet NaN, except that formats with FP32's exponent (BF16) decode by shifting alone. */
-#ifndef POP_KERNELS_CONVERT_H
-#define POP_KERNELS_CONVERT_H
+#ifndef POP_FORMATS_CODEC_H
+#define POP_FORMATS_CODEC_H
 #include <stdint.h>
 #include <string.h>
 
@@ -101,17 +101,17 @@ POP_INLINE int32_t pop_power_bits(int exponent) { return (exponent + 127) << 23;
 
 #define POP_OP(name) POP_JOIN(pop_s_, name)
 #define POP_WIDTH 1
-#include "kernels/convert_body.h"
+#include "formats/codec_body.h"
 #undef POP_WIDTH
 #undef POP_OP
 
 #define POP_OP(name) POP_JOIN(pop_v_, name)
 #define POP_WIDTH POP_LANES
-#include "kernels/convert_body.h"
+#include "formats/codec_body.h"
 #undef POP_WIDTH
 #undef POP_OP
 
 #if POP_LEVEL >= POP_LEVEL_AVX512
-#include "kernels/convert_bf16.h"
+#include "formats/codec_bf16.h"
 #endif
 #endif

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poplibs_py import testing
-from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, MemoryBoundError, MemoryBoundWarning
+from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError, MemoryLimitWarning
 from poplibs_py.formats import FORMATS, format_of
 from poplibs_py.popsparse import BlockSparseMatrix, dynamic, pattern, static
 from poplibs_py.popsparse.operands import sparse_operand
 from poplibs_py.popsparse.spmm.slices import longest_row
 from poplibs_py.program import memory_in_use, memory_peak
 from poplibs_py.report.peers import limited_threads
-from poplibs_py.target import Target, memory_bound
+from poplibs_py.target import Target, memory_limit
 
 NAMES = [f.name for f in FORMATS]
 BLOCKS = [(1, 1), (4, 4), (8, 8), (16, 16), (32, 32), (3, 5), (1, 4), (8, 1), (7, 16)]
@@ -31,7 +31,7 @@ def numbers(rng, shape, name="float32"):
 
 def sparse(rng, rows, depth, block_shape, name, groups=1, density=0.4, scaled=False):
     shape = (groups, rows, depth) if groups > 1 else (rows, depth)
-    w = BlockSparseMatrix.from_dense(numbers(rng, shape, name), block_shape, density=density, format=name)
+    w = BlockSparseMatrix.from_dense(numbers(rng, shape, name), block_shape, density=density, dtype=name)
     if scaled and w.format.bits == 8:
         w = BlockSparseMatrix(w.pattern, w.blocks, w.format, rng.integers(-3, 4, w.n_blocks))
     return w
@@ -43,7 +43,7 @@ def held(call):
     before = memory_in_use()
     try:
         made = call()
-    except MemoryBoundError as error:
+    except MemoryLimitError as error:
         made = error
     assert memory_in_use() == before
     return made, memory_peak() - before
@@ -83,11 +83,11 @@ def test_products_keep_to_their_memory_bound(form, transposed, scaled, out_name,
     }
     ready = static.prepare_dense(x, w.format) if form == "prepared" else None
     with limited_threads(threads):
-        bound = threads * memory_bound(Target.host(threads), proportion)
+        bound = threads * memory_limit(Target.host(threads), proportion)
         expected = calls[form]()
         got, most = held(lambda: calls[form](available_memory_proportion=proportion, strict_memory=True))
     assert most <= bound
-    if isinstance(got, MemoryBoundError):
+    if isinstance(got, MemoryLimitError):
         allowed, need = bytes_named(str(got))
         assert most == 0
         assert need > allowed
@@ -105,13 +105,13 @@ def test_layers_keep_to_their_memory_bound(names, block_shape, rows, depth, colu
     grads = np.asarray(numbers(rng, (columns, groups * rows), names[1]), order=order)
     memory = {"options": {"availableMemoryProportion": str(proportion)}, "strict_memory": True}
     with limited_threads(threads):
-        bound = threads * memory_bound(Target.host(threads), proportion)
+        bound = threads * memory_limit(Target.host(threads), proportion)
         for call in (lambda **how: dynamic.fully_connected_fwd(w, acts, **how),
                      lambda **how: dynamic.fully_connected_grad_a(w, grads, **how)):
             expected = call()
             got, most = held(lambda call=call: call(**memory))
             assert most <= bound
-            assert isinstance(got, MemoryBoundError) or got.tobytes() == expected.tobytes()
+            assert isinstance(got, MemoryLimitError) or got.tobytes() == expected.tobytes()
 
 
 @given(transposed=st.booleans(), **operands)
@@ -125,7 +125,7 @@ def test_a_plan_says_what_its_runs_take(transposed, names, block_shape, rows, de
         try:
             plan = static.plan_sparse_dense_matmul(w, columns, dtype=names[1], available_memory_proportion=proportion,
                                                    strict_memory=True)
-        except MemoryBoundError:
+        except MemoryLimitError:
             return
         got, most = held(lambda: static.compile_sparse_dense_matmul(plan)(w, x))
         assert got.tobytes() == static.sparse_dense_matmul(w, x).tobytes()
@@ -138,7 +138,7 @@ def uneven(rng, longest, rows=64):
     """A matrix of FP16 with `longest` blocks of 4 x 4 in one block row and one in each other, or little more."""
     mask = np.eye(rows, dtype=bool)[:, rng.permutation(rows)]
     mask[rng.integers(rows), :longest] = True
-    w = BlockSparseMatrix.from_mask(mask, 4, format="float16")
+    w = BlockSparseMatrix.from_mask(mask, 4, dtype="float16")
     w.blocks[...] = numbers(rng, w.blocks.shape, "float16")
     return w
 
@@ -164,7 +164,7 @@ def test_a_pattern_with_longer_rows_than_planned_for_is_planned_anew():
     narrow = uneven(rng, 2)
     mask = np.zeros((64, 64), bool)
     mask[0] = True
-    wide = BlockSparseMatrix.from_mask(mask, 4, format="float16")
+    wide = BlockSparseMatrix.from_mask(mask, 4, dtype="float16")
     wide.blocks[...] = numbers(rng, wide.blocks.shape, "float16")
     assert wide.n_blocks <= narrow.n_blocks
     x = numbers(rng, (256, 24))
@@ -173,7 +173,7 @@ def test_a_pattern_with_longer_rows_than_planned_for_is_planned_anew():
         run = static.compile_sparse_dense_matmul(static.plan_sparse_dense_matmul(
             narrow, 24, dtype="float32", available_memory_proportion=proportion, strict_memory=True))
         assert run(narrow, x).tobytes() == (narrow @ x).tobytes()
-        with pytest.raises(MemoryBoundError):
+        with pytest.raises(MemoryLimitError):
             run(wide, x)
 
 
@@ -181,10 +181,10 @@ def test_a_pattern_with_longer_rows_than_planned_for_is_planned_anew():
 def test_a_bound_that_no_plan_meets(call):
     w = BlockSparseMatrix.from_dense(np.eye(64, dtype=np.float16), 4)
     x = np.ones((64, 16), np.float16)
-    with pytest.raises(MemoryBoundError, match="leaves 10 bytes; the least that any plan takes is"):
+    with pytest.raises(MemoryLimitError, match="leaves 10 bytes; the least that any plan takes is"):
         call(w, x, available_memory_proportion=10 / Target.host().bytes_per_tile, strict_memory=True)
     for _ in range(2):  # a program that is kept must not keep the warning
-        with pytest.warns(MemoryBoundWarning, match="the limit was raised"):
+        with pytest.warns(MemoryLimitWarning, match="the limit was raised"):
             got = call(w, x, available_memory_proportion=1e-5)
     assert np.all(got == 1)
 
