@@ -91,7 +91,7 @@ KINDS = [
         (Place("src_cython/kernels/dot/fma256.h", '"fma256_2x32"', '''\
     {"multiply", "float32", "fma256_4x16", POP_FUNCTION(pop_multiply_fma256), {1, 8, 1}, {4, 16, 1}, POP_CONSISTENT},
 '''),),
-        "dot_avx2", "avx2", ("tests/kernels/dot",), "fma256_4x16", 2,
+        "dot_avx2", "avx2", ("tests/kernels/dot",), "fma256_4x16", 1,
         r"not fma256_4x16 \[avx2\]: another of its level",
     ),
     Kind(
