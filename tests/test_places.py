@@ -62,28 +62,30 @@ class Kind:
         What is built: POPLIBS_BUILD_ONLY.
     level : str
         The highest level that tests of it use: what is above was not built again.
+    told : tuple of str
+        A command of Python, and what it then prints, as a regular expression.
     tests : tuple of str
         Where the tests that follow from it are.
     word : str
-        What the names of its own tests have in them.
+        What their names have in them.
     least : int
         So many of them run and pass.
-    alone : bool
-        Whether only those run; otherwise all of `tests`.
-    told : str
-        What ``info --why`` then prints, as a regular expression.
+    others : tuple of str
+        Tests that name no such thing, and pass with one more of them: all of each.
     """
 
     adding: str
     places: tuple[Place, ...]
     modules: str
     level: str
+    told: tuple[str, ...]
     tests: tuple[str, ...]
     word: str
     least: int
-    told: str
-    alone: bool = True
+    others: tuple[str, ...]
 
+
+INFO = ("-m", "poplibs_py", "info", "--why")
 
 KINDS = [
     Kind(
@@ -91,8 +93,8 @@ KINDS = [
         (Place("src_cython/kernels/dot/fma256.h", '"fma256_2x32"', '''\
     {"multiply", "float32", "fma256_4x16", POP_FUNCTION(pop_multiply_fma256), {1, 8, 1}, {4, 16, 1}, POP_CONSISTENT},
 '''),),
-        "dot_avx2", "avx2", ("tests/kernels/dot",), "fma256_4x16", 1,
-        r"not fma256_4x16 \[avx2\]: another of its level",
+        "dot_avx2", "avx2", (*INFO, r"not fma256_4x16 \[avx2\]: another of its level"),
+        ("tests/kernels/dot",), "fma256_4x16", 1, ("tests/kernels/test_registry.py", "tests/cli/test_info.py"),
     ),
     Kind(
         "an elementwise op",
@@ -119,11 +121,11 @@ def square(x: object, *, out: Any = None, out_dtype: object = None) -> Any:
 
 ''', before=True),
         ),
-        "elementwise_*", "amx",
+        "elementwise_*", "amx", (*INFO, r"popops\.square \(popops::square\)\n +square_f32 \["),
         ("tests/kernels/test_elementwise_kernels.py", "tests/popops", "tests/testing", "tests/ops",
          "tests/stress/test_hostile_ops.py", "poplibs_py/popops/elementwise.py", "bench/bench_elementwise.py",
          "bench/bench_calls.py"),
-        "square", 30, r"square +float32->float32 +square_f32 \[",
+        "square", 30, ("tests/bench/test_calls.py", "tests/cli/test_info.py", "tests/test_names.py", "docs/popops.md"),
     ),
     Kind(
         "a number format",
@@ -136,9 +138,11 @@ E4M3B11 = _preset("e4m3b11", (4, 3, 11), "negative_zero", ml_dtypes.float8_e4m3b
 '''),
         ),
         "_records,cast_portable,dot_portable,random_portable,softmax_portable,sparse_portable", "portable",
+        (*INFO, r"decode +e4m3b11->float32 +pop_decode_e4m3b11 \[portable\]"),
         ("tests/formats", "tests/records", "tests/kernels", "tests/popops", "tests/poplin/matmul", "tests/popsparse",
          "tests/poprand"),
-        "e4m3b11", 100, r"decode +e4m3b11->float32 +pop_decode_e4m3b11 \[portable\]",
+        "e4m3b11", 100, ("tests/formats", "tests/records", "tests/kernels/test_registry.py", "tests/cli/test_info.py",
+                         "tests/test_names.py", "docs/formats.md"),
     ),
     Kind(
         "an instruction-set level",
@@ -152,16 +156,17 @@ E4M3B11 = _preset("e4m3b11", (4, 3, 11), "negative_zero", ml_dtypes.float8_e4m3b
     "sse42",
 ''', before=True),
         ),
-        "_cpu,dot_sse42,peak_sse42", "sse42",
-        ("tests/kernels", "tests/config", "tests/poplin/matmul/test_matmul.py"), "sse42", 20, r"sse42 +usable",
+        "_cpu,dot_sse42,peak_sse42", "sse42", (*INFO, r"sse42 +usable"), ("tests/kernels", "tests/config"), "sse42", 20,
+        ("tests/kernels/test_levels.py", "tests/kernels/test_registry.py", "tests/cli/test_info.py"),
     ),
     Kind(
         "a field of a work record",
         (Place("src_cython/records/softmax.def", "FIELD(int64_t, lanes)", '''\
     FIELD(int32_t, hint) /* which no kernel reads yet */
 '''),),
-        "_records,softmax_portable", "portable", ("tests/records", "tests/popsparse/test_softmax.py"), "softmax", 10,
-        r"softmax +portable",
+        "_records,softmax_portable", "portable",
+        ("-c", "from poplibs_py.kernels.records import dtype_of; print(dtype_of('pop_softmax_item')['hint'])", "^int32$"),
+        ("tests/records", "tests/popsparse/test_softmax.py"), "softmax", 10, ("tests/records",),
     ),
 ]
 
@@ -228,9 +233,12 @@ def run_in(tree: Path, *words: str, **variables: str) -> str:
     return done.stdout
 
 
-@pytest.mark.nightly
+QUICK = "a field of a work record"  # two small modules: tried in every run
+
+
 @pytest.mark.timeout(3600)
-@each
+@pytest.mark.parametrize("kind", [
+    pytest.param(kind, marks=[] if kind.adding == QUICK else pytest.mark.nightly, id=kind.adding) for kind in KINDS])
 def test_a_thing_is_there_once_its_places_are_written(kind: Kind, tmp_path: Path) -> None:
     pytest.importorskip("Cython", reason="builds modules: pip install Cython")
     if kind.level == "avx2" and "avx2" not in available_levels():
@@ -240,8 +248,10 @@ def test_a_thing_is_there_once_its_places_are_written(kind: Kind, tmp_path: Path
         place.written_to(tmp_path)
     run_in(tmp_path, "setup.py", "-q", "build_ext", "--inplace", "--force", POPLIBS_BUILD_ONLY=kind.modules)
     capped = {"POPLIBS_MAX_ISA": kind.level}
-    assert re.search(kind.told, run_in(tmp_path, "-m", "poplibs_py", "info", "--why", **capped))
-    words = ["-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", "-rA", *kind.tests]
-    printed = run_in(tmp_path, *words, *(["-k", kind.word] if kind.alone else []), **capped)
+    *words, told = kind.told
+    assert re.search(told, run_in(tmp_path, *words, **capped))
+    tests = ["-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider"]
+    printed = run_in(tmp_path, *tests, "-rA", *kind.tests, "-k", kind.word, **capped)
     passed = {line for line in printed.splitlines() if line.startswith("PASSED") and kind.word in line}
     assert len(passed) >= kind.least
+    run_in(tmp_path, *tests, *kind.others, **capped)

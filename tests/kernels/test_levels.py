@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -37,6 +38,14 @@ def test_a_level_needs_every_bit_that_its_compiler_flags_allow(level: str):
                 less = [*whole]
                 less[place] ^= 1 << bit
                 assert level not in _cpu.levels(less), f"word {place}, bit {bit}"
+
+
+def test_levels_that_are_in_one_place_alone_are_refused(monkeypatch: pytest.MonkeyPatch):
+    assert _cpu.levels() == LEVELS
+    monkeypatch.setattr("poplibs_py.config.LEVELS", LEVELS[:-1])
+    spec = importlib.util.spec_from_file_location("poplibs_py.kernels.levels_again", levels.__file__)
+    with pytest.raises(ImportError, match=r"^levels: portable, .*, amx in src_cython/cpu/levels\.def, .*bf16 in pop"):
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
 
 
 def test_this_cpu_has_what_its_words_say():
