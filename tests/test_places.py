@@ -165,7 +165,7 @@ E4M3B11 = _preset("e4m3b11", (4, 3, 11), "negative_zero", ml_dtypes.float8_e4m3b
     FIELD(int32_t, hint) /* which no kernel reads yet */
 '''),),
         "_records,softmax_portable", "portable",
-        ("-c", "from poplibs_py.kernels.records import dtype_of; print(dtype_of('pop_softmax_item')['hint'])", "^int32$"),
+        ("-c", "from poplibs_py.kernels.records import RECORDS; print(RECORDS['pop_softmax_item']['hint'])", "^int32$"),
         ("tests/records", "tests/popsparse/test_softmax.py"), "softmax", 10, ("tests/records",),
     ),
 ]
