@@ -242,7 +242,8 @@ def translate(extensions: list[Extension]) -> list[Extension]:
         extensions, include_path=[str(SOURCES), str(GENERATED)], compiler_directives=DIRECTIVES, quiet=True,
         build_dir=str(TRANSLATED), force=bool(before) and before["facts"] != done["facts"],
     )  # fmt: skip
-    stamp.write_text(json.dumps(done))
+    if "POPLIBS_BUILD_ONLY" not in os.environ:  # other modules may be as they were before
+        stamp.write_text(json.dumps(done))
     return made
 
 
