@@ -2,8 +2,8 @@
 
 Environment: ``POPLIBS_BUILD_DEBUG=1`` turns on bounds checks, ``POPLIBS_BUILD_SANITIZE=address,undefined`` builds with
 those sanitizers, ``POPLIBS_BUILD_EMULATED_AMX=1`` adds the AMX kernels on software tiles (for tests on
-machines without AMX), ``POPLIBS_BUILD_FAMILIES=cast,dot`` builds those kernel families alone,
-``POPLIBS_BUILD_WERROR=1`` takes the compiler's warnings for errors.
+machines without AMX), ``POPLIBS_BUILD_ONLY='dot_*,cast_avx2,_records'`` builds the modules of these names alone (the
+last parts of their names, each a pattern), ``POPLIBS_BUILD_WERROR=1`` takes the compiler's warnings for errors.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import Cython
@@ -57,11 +58,7 @@ if SANITIZE:
 
 @dataclass(frozen=True)
 class Level:
-    """One instruction-set level: its number in abi.h and the compiler flags that allow it.
-
-    The compiler may use whatever they allow, so `src_cython/cpu/cpu.h` asks the CPU for every one of them: a virtual
-    machine can hide any. Hence the psABI's levels and single extensions, and no CPU's name.
-    """
+    """One instruction-set level: its number, and the compiler flags that allow it."""
 
     name: str
     number: int
@@ -83,18 +80,24 @@ class Level:
         return next(iter(done.stderr.strip().splitlines()), f"{compiler[0]} failed")
 
 
-V4_FLAGS = ("-march=x86-64-v4", "-mprefer-vector-width=512")
-BF16_FLAGS = (*V4_FLAGS, "-mavx512bf16", "-mavx512vbmi", "-mavx512vbmi2", "-mavx512vnni")
-LEVELS = [Level("portable", 0)]
-if platform.machine() in ("x86_64", "AMD64"):
-    LEVELS += [
-        Level("avx2", 1, ("-march=x86-64-v3",)),
-        Level("avx512", 2, V4_FLAGS),
-        Level("avx512_bf16", 3, BF16_FLAGS),
-        Level("amx", 4, (*BF16_FLAGS, "-mamx-tile", "-mamx-bf16")),
-    ]
+LEVEL_LINES = re.findall(r'^ +X\((\w+), "(\w+)", "([^"]*)",', (SOURCES / "cpu" / "levels.def").read_text(), re.M)
+LEVEL_NUMBERS = tuple((f"POP_LEVEL_{constant}", str(number)) for number, (constant, *_) in enumerate(LEVEL_LINES))
+
+
+def levels_of_machine() -> list[Level]:
+    """Return the levels of levels.def that this kind of CPU can have, and in test builds AMX's on software tiles."""
+    found: list[Level] = []
+    for number, (_, name, flags) in enumerate(LEVEL_LINES):
+        found.append(Level(name, number, (*(found[-1].flags if found else ()), *flags.split())))
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return found[:1]
     if os.environ.get("POPLIBS_BUILD_EMULATED_AMX") == "1":
-        LEVELS.append(Level("amx_emulated", 4, BF16_FLAGS, (("POP_EMULATE_AMX", "1"),)))
+        amx = next(level.number for level in found if level.name == "amx")
+        found.append(Level("amx_emulated", amx, found[amx - 1].flags, (("POP_EMULATE_AMX", "1"),)))
+    return found
+
+
+LEVELS = levels_of_machine()
 
 
 @dataclass(frozen=True)
@@ -142,15 +145,16 @@ PLAIN = {
 }
 
 
-def extension(module: str, source: Path, flags: tuple[str, ...] = (), macros: tuple[tuple[str, str], ...] = (),
+def extension(module: str, source: Path, level: Level, macros: tuple[tuple[str, str], ...] = (),
               headers: tuple[str, ...] = ("**/*.h",)) -> Extension:
-    """Describe one extension module with the flags that all of them share."""
+    """Describe one extension module of a level with the flags that all of them share."""
     return Extension(
         module,
         [str(source)],
         include_dirs=[str(SOURCES), numpy.get_include()],
-        define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION"), *macros],
-        extra_compile_args=[*COMMON_FLAGS, *flags],
+        define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION"), *LEVEL_NUMBERS,
+                       ("POP_LEVEL", str(level.number)), *level.macros, *macros],
+        extra_compile_args=[*COMMON_FLAGS, *level.flags],
         extra_link_args=LINK_FLAGS,
         libraries=["m", "pthread"],
         depends=[str(header) for pattern in (*headers, "**/*.def") for header in SOURCES.glob(pattern)],
@@ -199,19 +203,22 @@ def write_if_changed(path: Path, text: str) -> None:
 
 def tile_extensions(levels: list[Level]) -> list[Extension]:
     """One module per family and level, all from the family's one source."""
-    only = os.environ.get("POPLIBS_BUILD_FAMILIES")
-    families = [f for f in FAMILIES if not only or f.name in only.split(",")]
     found = []
     for level in levels:
-        for family in families:
+        for family in FAMILIES:
             if level.name not in family.levels:
                 continue
             stub = GENERATED / f"{family.name}_{level.name}.pyx"
             write_if_changed(stub, f'include "{family.source}"\n')
-            macros = (("POP_LEVEL", str(level.number)), *level.macros)
             module = f"poplibs_py.kernels._tiles.{family.name}_{level.name}"
-            found.append(extension(module, stub, level.flags, macros, TILE_HEADERS))
+            found.append(extension(module, stub, level, headers=TILE_HEADERS))
     return found
+
+
+def wanted(extensions: list[Extension]) -> list[Extension]:
+    """Return the modules that POPLIBS_BUILD_ONLY names, or all."""
+    patterns = os.environ.get("POPLIBS_BUILD_ONLY", "*").split(",")
+    return [e for e in extensions if any(fnmatchcase(e.name.rpartition(".")[2], pattern) for pattern in patterns)]
 
 
 def translate(extensions: list[Extension]) -> list[Extension]:
@@ -235,7 +242,8 @@ def translate(extensions: list[Extension]) -> list[Extension]:
         extensions, include_path=[str(SOURCES), str(GENERATED)], compiler_directives=DIRECTIVES, quiet=True,
         build_dir=str(TRANSLATED), force=bool(before) and before["facts"] != done["facts"],
     )  # fmt: skip
-    stamp.write_text(json.dumps(done))
+    if "POPLIBS_BUILD_ONLY" not in os.environ:  # other modules may be as they were before
+        stamp.write_text(json.dumps(done))
     return made
 
 
@@ -279,9 +287,9 @@ PLAIN_MACROS = (("NPY_TARGET_VERSION", "NPY_2_0_API_VERSION"),)
 
 declare_records()
 setup(
-    ext_modules=translate(
-        [extension(module, SOURCES / source, (), PLAIN_MACROS) for source, module in PLAIN.items()]
+    ext_modules=translate(wanted(
+        [extension(module, SOURCES / source, LEVELS[0], PLAIN_MACROS) for source, module in PLAIN.items()]
         + tile_extensions([level for level in LEVELS if level.name not in REFUSALS])
-    ),
+    )),
     cmdclass={"build_ext": Build},
 )

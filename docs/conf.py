@@ -1,12 +1,15 @@
 """Sphinx's settings: MyST pages, numpydoc docstrings, one reference page for each public module."""
 
+import inspect
 import pkgutil
 from importlib import import_module
 from pathlib import Path
 from types import GenericAlias
 
 import poplibs_py
+from poplibs_py import popops
 from poplibs_py.ops import catalogue
+from poplibs_py.popops._elementwise import ELEMENTWISE
 
 project = "poplibs_py"
 author = "The poplibs_py developers"
@@ -21,7 +24,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
 ]
-exclude_patterns = ["_build", "_templates", "generated/ops.md"]
+exclude_patterns = ["_build", "_templates", "generated/*.md"]
 templates_path = ["_templates"]
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]
 myst_heading_anchors = 3
@@ -41,14 +44,28 @@ autosummary_context = {
     }
 }
 
+def write_table(name, rows):
+    """Write rows of a table for a page to include."""
+    table = Path(__file__).parent / "generated" / name
+    table.parent.mkdir(exist_ok=True)
+    table.write_text("\n".join(rows) + "\n")
+
+
 # The table of ops, which docs/ops.md includes, from their records.
 rows = ["| op | PopLibs | reference | bound | written to | values of a call alone |", "|---|---|---|---|---|---|"]
 for record in catalogue.values():
     cells = (record.name, record.poplibs, record.reference, record.bound, record.written, ", ".join(record.values))
     rows.append("| " + " | ".join(f"`{cell}`" if cell else "" for cell in cells) + " |")
-table = Path(__file__).parent / "generated" / "ops.md"
-table.parent.mkdir(exist_ok=True)
-table.write_text("\n".join(rows) + "\n")
+write_table("ops.md", rows)
+
+# The table of elementwise operations, which docs/popops.md includes, from their docstrings.
+rows = ["| Function | Value, FP32 result, PopLibs' name | Special arguments |", "|---|---|---|"]
+for name in ELEMENTWISE:
+    function = getattr(popops, name)
+    head = inspect.getdoc(function).partition("\n")[0].replace("``", "`").replace("|", "\\|")
+    notes = " ".join(inspect.getdoc(function).partition("Notes\n-----\n")[2].partition("\n\n")[0].split())
+    rows.append(f"| `{name}` | {head} | {notes} |")
+write_table("elementwise.md", rows)
 
 html_theme = "alabaster"
 html_theme_options = {

@@ -1,10 +1,12 @@
-"""``poplibs-py info``: the CPU, its levels, threads, caches, the pool of results, the targets, which kernel multiplies
-each format and why, and which level serves every other operation.
+"""``poplibs-py info``: the CPU, its levels, threads, caches, the pool of results, the targets, every op of the
+catalogue with the kernels of small calls, which kernel multiplies each format and why, and which level serves what else
+kernels do.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import textwrap
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +14,12 @@ from .. import poplin
 from ..config import settings
 from ..formats import FORMATS, FP16, FP32, Format
 from ..kernels import FAMILIES, Kernel, _cpu, kernels, level_statuses, select
+from ..ops import Op, catalogue
 from ..popsparse.spmm.model import compute_format_of, kernel_of
 from ..program import result_pool
+from ..report.profile import profile
 from ..target import PRESETS, Target, resolve_target
+from ..testing.cases import cases
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -26,6 +31,8 @@ _SIDE = 512
 """Rows, columns and depth of the dense product that stands for all: some shapes take other kernels."""
 
 _BLOCKS = (1, 4, 16)
+_RUN_KERNELS = re.compile(r"(\w+) \((\w+)\)")
+"""What a `Run` names: kernels, each with its level."""
 
 
 def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -58,6 +65,8 @@ def describe(*, why: bool = False) -> str:
     lines += ["targets"]
     lines += [f"  {name:<12} {_describe_target(resolve_target(name))}" for name in PRESETS]
     shapes = f"dense: {_SIDE} x {_SIDE} x {_SIDE}; sparse: by block"
+    lines.append("ops: name, PopLibs' name, and the kernels of small calls")
+    lines += [line for record in catalogue.values() for line in _kernels_of_op(record)]
     lines.append(f"products: format, operation, kernel, level, why ({shapes})")
     lines += [line for fmt in FORMATS for line in _products(fmt)]
     for family in FAMILIES:
@@ -69,6 +78,18 @@ def describe(*, why: bool = False) -> str:
 def _describe_target(target: Target) -> str:
     kib = target.bytes_per_tile // 1024
     return f"tiles {target.tiles:<5} of {kib:>4} KiB, workers {target.workers}, {target.clock_hz / 1e9:.2f} GHz"
+
+
+def _kernels_of_op(record: Op) -> list[str]:
+    """An op, and below it the kernels of its small calls, as their runs record them."""
+    calls = cases(record.name)
+    with profile() as report:
+        for case in calls:
+            record.face(*case.operands, **case.keywords)
+    named = [found for run in report.runs for found in _RUN_KERNELS.findall(run.kernel)]
+    labels = ", ".join(dict.fromkeys(f"{name} [{level}]" for name, level in named))
+    return [f"  {record.name}{f' ({record.poplibs})' if record.poplibs else ''}",
+            textwrap.fill(labels, _WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6)]
 
 
 def _products(fmt: Format) -> list[str]:

@@ -13,14 +13,10 @@ from . import _cpu
 
 __all__ = ["LevelStatus", "available_levels", "level_statuses"]
 
-_NEEDS = {
-    "portable": frozenset[str](),
-    "avx2": frozenset({"avx2"}),
-    "avx512": frozenset({"avx2", "avx512"}),
-    "avx512_bf16": frozenset({"avx2", "avx512", "avx512_bf16"}),
-    "amx": frozenset({"avx2", "avx512", "avx512_bf16", "amx"}),
-}
 _EMULATED = "amx_emulated"
+if _cpu.levels() != LEVELS:
+    raise ImportError(f"levels: {', '.join(_cpu.levels())} in src_cython/cpu/levels.def, {', '.join(LEVELS)} in "
+                      "poplibs_py.config")
 
 _MODULES = Path(__file__).parent / "_tiles"
 """Where the kernels' modules are, one for each family and level, and what the build left out."""
@@ -52,9 +48,10 @@ def level_statuses() -> tuple[LevelStatus, ...]:
 def _against(name: str) -> str:
     """What stands against a level, or nothing."""
     emulated = name == _EMULATED
-    if LEVELS.index("amx" if emulated else name) > LEVELS.index(settings.max_isa):
+    number = LEVELS.index("amx" if emulated else name)
+    if number > LEVELS.index(settings.max_isa):
         return f"above POPLIBS_MAX_ISA={settings.max_isa}"
-    missing = sorted(_NEEDS["avx512_bf16" if emulated else name] - _cpu.features(_cpu.words()))
+    missing = LEVELS[len(_cpu.levels(_cpu.words())) : number if emulated else number + 1]
     if missing:
         return "the CPU or system lacks " + ", ".join(missing)
     if name == "amx" and not _cpu.request_amx():

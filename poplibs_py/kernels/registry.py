@@ -89,8 +89,8 @@ class Selection:
     kernel: Kernel
     rejected: tuple[Rejection, ...]
 
-    def explain(self) -> str:
-        """Return one line for each candidate, the chosen one marked with ``*``."""
+    def __str__(self) -> str:
+        """One line for each candidate, the chosen one marked with ``*``."""
         lines = [f"* {self.kernel.name} ({self.kernel.level})"]
         lines += [f"  {r.kernel.name} ({r.kernel.level}): {r.reason}" for r in self.rejected]
         return "\n".join(lines)
@@ -193,7 +193,7 @@ def select(
         rejected.append(Rejection(kernel, reason))
     selection = Selection(best, tuple(rejected))
     if _log.isEnabledFor(log.TRACE):
-        _log.log(log.TRACE, "%s %s %s\n%s", family, op, formats, selection.explain())
+        _log.log(log.TRACE, "%s %s %s\n%s", family, op, formats, selection)
     return selection
 
 

@@ -1,11 +1,13 @@
-"""What was considered for a plan, and why all but one lost."""
+"""What a plan decided, what else was considered, and why that lost: what `explain()` of every plan returns."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
 
-__all__ = ["Considered", "Explanation"]
+from ..kernels import Selection
+
+__all__ = ["Considered", "Explanation", "considered_kernels"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,9 +26,35 @@ class Considered:
 
 @dataclasses.dataclass(frozen=True)
 class Explanation:
-    """The candidates of one search, in the order they were tried. ``print(explanation)`` is a table."""
+    """Why a plan is as it is: what every plan's `explain` returns.
 
-    considered: tuple[Considered, ...]
+    ``print(explanation)`` shows the problem and the decisions, which `print` of a plan of this CPU shows too, then the
+    candidates as a table. A modelled machine's plan is a table itself: there `problem` is empty, and the candidates
+    are all that is printed.
+
+    Attributes
+    ----------
+    problem : str
+        The op, its shapes and formats.
+    decisions : dict of str to str
+        What was decided, in order: a word for the decision, and the decision in words.
+    considered : tuple of Considered
+        The candidates of one search, in the order they were tried: plans of a modelled machine, kernels of this CPU.
+        An explanation is iterated over, and counted, by them.
+
+    Examples
+    --------
+    >>> from poplibs_py import poplin
+    >>> explanation = poplin.plan_matmul((2, 3), (3, 4)).explain()
+    >>> explanation.problem
+    'matmul [2, 3] x [3, 4]: float32 x float32 -> float32'
+    >>> explanation.chosen.name in explanation.decisions["kernel"]
+    True
+    """
+
+    problem: str
+    decisions: dict[str, str]
+    considered: tuple[Considered, ...] = ()
 
     @property
     def chosen(self) -> Considered:
@@ -36,7 +64,12 @@ class Explanation:
     def best(self, count: int) -> Explanation:
         """The so many cheapest, the chosen one first; those without a plan come last."""
         ranked = sorted(self.considered, key=lambda c: (not c.chosen, c.cycles is None, c.cycles or 0))
-        return Explanation(tuple(ranked[:count]))
+        return dataclasses.replace(self, considered=tuple(ranked[:count]))
+
+    def words(self) -> str:
+        """Return the problem and one line for each decision."""
+        return "\n".join([self.problem, *(f"  {name:<{max(10, len(name) + 2)}}{decision}"
+                                          for name, decision in self.decisions.items())])
 
     def __len__(self) -> int:
         return len(self.considered)
@@ -45,6 +78,10 @@ class Explanation:
         return iter(self.considered)
 
     def __str__(self) -> str:
+        parts = [self.words()] if self.problem else []
+        return "\n".join([*parts, self._table()] if self.considered else parts)
+
+    def _table(self) -> str:
         width = max(len(c.name) for c in self.considered)
         lines = [f"  {'candidate':<{width}}{'cycles':>16}{'bytes':>12}  verdict"]
         for c in self.considered:
@@ -53,3 +90,10 @@ class Explanation:
             mark = "*" if c.chosen else " "
             lines.append(f"{mark} {c.name:<{width}}{cycles:>16}{size:>12}  {c.verdict}")
         return "\n".join(lines)
+
+
+def considered_kernels(selection: Selection) -> tuple[Considered, ...]:
+    """Return the kernels of a selection as candidates: the one taken, then the others with what stands against them."""
+    taken = Considered(f"{selection.kernel.name} ({selection.kernel.level})", None, None, "chosen", chosen=True)
+    others = (Considered(f"{r.kernel.name} ({r.kernel.level})", None, None, r.reason) for r in selection.rejected)
+    return (taken, *others)

@@ -17,6 +17,7 @@ from ..formats import FORMATS, FP32, Format
 from ..kernels import Kernel, kernels, select
 from ..kernels.records import dtype_of, format_facts, numbers_of
 from ..log import tell
+from ..planner import Explanation
 from ..program import Executable
 from ._axes import Axis, Blocks, walked
 
@@ -105,11 +106,25 @@ class StridedParams(NamedTuple):
 
 @dataclass(frozen=True)
 class StridedProgram:
-    """What runs, ready: the executable, and its kernels' names for a reader."""
+    """What runs, ready: the executable, and for a reader its kernels' names and the axes that are left of the shape."""
 
     params: StridedParams
     executable: Executable
     kernel: str
+    axes: int
+
+    def explain(self) -> Explanation:
+        """Return what was decided."""
+        p = self.params
+        return Explanation(f"{p.op or 'cast'} {p}", {
+            "kernels": self.kernel,
+            "rounding": f"{p.rounding}, {p.overflow} where a number is too large",
+            "axes": f"{self.axes} of {len(p.shape)}",
+            "threads": str(self.executable.threads),
+        })
+
+    def __str__(self) -> str:
+        return self.explain().words()
 
 
 @lru_cache(maxsize=1024)
@@ -133,8 +148,9 @@ def lower(params: StridedParams, threads: int) -> StridedProgram:
         spec["draw"] = select("cast", "draw", "uint32").kernel.address
     executable = _executable(spec, tables, params, count, threads, scratch_bytes)
     names = ", ".join(f"{k.name} ({k.level})" for k in (codecs[0], kernel, *codecs[1:]) if k) or "a copy"
-    tell("popops", f"{params.op or 'cast'} {params}, {params.rounding}: {names}; {len(axes)} axes")
-    return StridedProgram(params, executable, names)
+    program = StridedProgram(params, executable, names, len(axes))
+    tell("popops", program)
+    return program
 
 
 def _kernels(params: StridedParams) -> tuple[Kernel | None, list[Kernel | None]]:

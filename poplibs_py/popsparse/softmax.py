@@ -15,8 +15,9 @@ from ..config import settings
 from ..errors import bad_argument, whole
 from ..formats import FORMATS, FP32, Format
 from ..kernels.records import dtype_of, format_facts, numbers_of
-from ..kernels.registry import Kernel, select
+from ..kernels.registry import Selection, select
 from ..ops import RESULT, Operand, Receiver, Request, op
+from ..planner import Explanation, considered_kernels
 from ..program import Executable, Remake, result_array
 from .matrix import BlockSparseMatrix
 from .operands import check_matrix
@@ -255,7 +256,7 @@ def _request(task: _Task, result: _Result, first: _Stored, *more: _Stored) -> Re
     like = values[0] if result.receiver.given is None else None
 
     def told() -> tuple[str, str, _Task]:
-        kernel = _kernel(task)
+        kernel = _selection(task).kernel
         formats = " to ".join(dict.fromkeys(fmt.name for fmt, _ in task.formats))
         what = f"{first.w.n_blocks} blocks {first.w.block_shape} {formats}"
         return what, f"{kernel.name} ({kernel.level})", task
@@ -280,6 +281,22 @@ class _Task:
     row_blocks: int
     threads: int
 
+    def explain(self) -> Explanation:
+        """Return what was decided."""
+        selection, (high, wide) = _selection(self), self.block_shape
+        formats = " to ".join(dict.fromkeys(fmt.name for fmt, _ in self.formats))
+        groups = f"{len(self.masks)} x " * (len(self.masks) > 1)
+        name = "bs_softmax" if self.op == "softmax" else "bs_softmax_grad"
+        problem = f"{name} {groups}[{self.shape[0]}, {self.shape[1]}]: blocks of {high} x {wide}, {formats}"
+        return Explanation(problem, {
+            "kernel": f"{selection.kernel.name} ({selection.kernel.level})",
+            "masks": ", ".join(dict.fromkeys(self.masks)),
+            "threads": str(self.threads),
+        }, considered_kernels(selection))
+
+    def __str__(self) -> str:
+        return self.explain().words()
+
 
 def _task(op: str, x: BlockSparseMatrix, masks: tuple[str, ...], values: tuple[Any, ...],
           row_blocks: int) -> _Task:
@@ -290,10 +307,10 @@ def _task(op: str, x: BlockSparseMatrix, masks: tuple[str, ...], values: tuple[A
     return _Task(op, x.shape, x.block_shape, masks, formats, room, threads)
 
 
-def _kernel(task: _Task) -> Kernel:
+def _selection(task: _Task) -> Selection:
     first, _ = task.formats[0]
     same = first in FORMATS and all(format == first for format, _ in task.formats)
-    return select("softmax", task.op, first.name if same else "any").kernel
+    return select("softmax", task.op, first.name if same else "any")
 
 
 @lru_cache(maxsize=256)
@@ -315,7 +332,7 @@ def _program(task: _Task) -> Executable:
     table = (items.T if parts > 1 else items).reshape(-1)
     tiles = np.arange(len(table)) * task.threads // len(table)
     scratch = 4 * (2 * _up16(lanes) + _up16(task.row_blocks * area))
-    sets = [[(_kernel(task).address, table, tiles)]]
+    sets = [[(_selection(task).kernel.address, table, tiles)]]
     return Executable(sets, 2 + len(task.formats), task.threads, scratch, 0, task.threads)
 
 

@@ -17,6 +17,7 @@ __all__ = [
     "assert_within_bound",
     "bound",
     "calls",
+    "cases",
     "check",
     "check_exact",
     "codes_of",

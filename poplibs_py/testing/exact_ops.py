@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..errors import bad_argument
 from ..poplin.matmul.reference import as_matrices
+from ..popops._elementwise import ELEMENTWISE
 from ..popsparse import BlockSparseMatrix
 from ..popsparse.reference import by_group, dense_of, transposed
 from .exact import exact_values, values_of
@@ -124,27 +125,19 @@ def _finished(sums: Array, bias: Any, activation: str | None) -> Array:
     return np.maximum(sums, 0) if activation == "relu" else sums
 
 
-def _abs(x: Any, **how: Any) -> Array:
-    made: Array = np.abs(exact_values(values_of(x)))
-    return made
+def _unary(reference: Callable[..., Any]) -> Callable[..., Array]:
+    """An elementwise operation in fractions: an exact one's reference takes them as it takes float64."""
+    def fractions(x: Any, **how: Any) -> Array:
+        made: Array = reference(exact_values(values_of(x)))
+        return made
 
-
-def _neg(x: Any, **how: Any) -> Array:
-    made: Array = -exact_values(values_of(x))
-    return made
-
-
-def _relu(x: Any, **how: Any) -> Array:
-    made: Array = np.maximum(exact_values(values_of(x)), 0)
-    return made
+    return fractions
 
 
 EXACT: dict[str, Callable[..., Array]] = {
     "popsparse.bs_softmax_grad": _bs_softmax_grad,
-    "popops.abs": _abs,
     "popops.cast": _cast,
-    "popops.neg": _neg,
-    "popops.relu": _relu,
+    **{f"popops.{name}": _unary(row.reference) for name, row in ELEMENTWISE.items() if not row.ulp},
     "popsparse.static.dense_sparse_matmul": _dense_sparse_matmul,
     "testing.prepared.dense_sparse_matmul_prepared": _dense_sparse_matmul,
     "popsparse.dynamic.dense_sparse_matmul": _dynamic_dense_sparse_matmul,

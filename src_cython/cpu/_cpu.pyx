@@ -5,9 +5,10 @@ from libc.stdint cimport int64_t, uint32_t
 cdef extern from "cpu/cpu.h" nogil:
     enum:
         POP_CPU_WORDS
-    uint32_t POP_CPU_AVX2, POP_CPU_AVX512, POP_CPU_AVX512_BF16, POP_CPU_AMX
+        POP_LEVEL_COUNT
+    const char *POP_LEVEL_NAMES[]
     void pop_cpu_words(uint32_t *words)
-    uint32_t pop_cpu_features(const uint32_t *words)
+    int pop_cpu_levels(const uint32_t *words)
     bint pop_request_amx()
     uint32_t pop_float_control()
     void pop_cpu_brand(char *text)
@@ -21,14 +22,15 @@ def words():
     return [found[i] for i in range(POP_CPU_WORDS)]
 
 
-def features(given):
-    """Return the set of feature groups that such words stand for."""
+def levels(given=None):
+    """Return the names of all levels, lowest first, or of those whose instructions such words stand for."""
     cdef uint32_t word[POP_CPU_WORDS]
-    for i in range(POP_CPU_WORDS):
-        word[i] = given[i]
-    cdef uint32_t found = pop_cpu_features(word)
-    groups = {"avx2": POP_CPU_AVX2, "avx512": POP_CPU_AVX512, "avx512_bf16": POP_CPU_AVX512_BF16, "amx": POP_CPU_AMX}
-    return frozenset(name for name, mask in groups.items() if found & mask)
+    cdef int count = POP_LEVEL_COUNT
+    if given is not None:
+        for i in range(POP_CPU_WORDS):
+            word[i] = given[i]
+        count = pop_cpu_levels(word)
+    return tuple(POP_LEVEL_NAMES[i].decode() for i in range(count))
 
 
 def request_amx():

@@ -1,19 +1,15 @@
 /* What this CPU can run: CPUID leaves, the vector state that the operating system saves (XCR0), and the permission for
- * AMX tile data, which Linux grants per process. Everything is asked once, at import; nothing here is hot.
- *
- * A level needs every bit that its compiler flags in setup.py allow, for the compiler may use any of them, and a
- * virtual machine can hide single ones: POP_CPU_NEEDS lists them. */
+ * AMX tile data, which Linux grants per process. Everything is asked once, at import; nothing here is hot. */
 #ifndef POP_CPU_H
 #define POP_CPU_H
 #include <stdint.h>
 #include <unistd.h>
 
-enum {
-    POP_CPU_AVX2 = 1u << 0,        /* the psABI's x86-64-v3: FMA, F16C, BMI1, BMI2, LZCNT, MOVBE, ... */
-    POP_CPU_AVX512 = 1u << 1,      /* the psABI's x86-64-v4: F, BW, CD, DQ, VL */
-    POP_CPU_AVX512_BF16 = 1u << 2, /* and VBMI, VBMI2, VNNI */
-    POP_CPU_AMX = 1u << 3          /* TILE and BF16, enabled by the system; permission is asked separately */
-};
+#include "cpu/levels.def"
+
+#define POP_LEVEL_NAME(constant, name, ...) name,
+static const char *const POP_LEVEL_NAMES[] = {POP_LEVELS(POP_LEVEL_NAME)};
+enum { POP_LEVEL_COUNT = sizeof POP_LEVEL_NAMES / sizeof *POP_LEVEL_NAMES };
 
 /* Words that tell what a CPU can run: registers of CPUID leaves, and the low half of XCR0. */
 enum { POP_1_ECX, POP_7_EBX, POP_7_ECX, POP_7_EDX, POP_7_1_EAX, POP_EXTENDED_ECX, POP_XCR0, POP_CPU_WORDS };
@@ -22,21 +18,9 @@ enum { POP_1_ECX, POP_7_EBX, POP_7_ECX, POP_7_EDX, POP_7_1_EAX, POP_EXTENDED_ECX
 #include <cpuid.h>
 #include <sys/syscall.h>
 
-static const struct {
-    uint32_t feature, words[POP_CPU_WORDS];
-} POP_CPU_NEEDS[] = { /* each beside those before it */
-    {POP_CPU_AVX2,
-     {[POP_1_ECX] = bit_SSE3 | bit_SSSE3 | bit_CMPXCHG16B | bit_SSE4_1 | bit_SSE4_2 | bit_MOVBE | bit_POPCNT |
-                    bit_OSXSAVE | bit_AVX | bit_F16C | bit_FMA,
-      [POP_7_EBX] = bit_AVX2 | bit_BMI | bit_BMI2,
-      [POP_EXTENDED_ECX] = bit_LAHF_LM | bit_LZCNT,
-      [POP_XCR0] = 0x6}},
-    {POP_CPU_AVX512,
-     {[POP_7_EBX] = bit_AVX512F | bit_AVX512BW | bit_AVX512CD | bit_AVX512DQ | bit_AVX512VL, [POP_XCR0] = 0xe0}},
-    {POP_CPU_AVX512_BF16,
-     {[POP_7_ECX] = bit_AVX512VBMI | bit_AVX512VBMI2 | bit_AVX512VNNI, [POP_7_1_EAX] = 1u << 5}},
-    {POP_CPU_AMX, {[POP_7_EDX] = 1u << 22 | 1u << 24, [POP_XCR0] = 0x60000}},
-};
+/* What each level needs beside those before it. */
+#define POP_LEVEL_WORDS(constant, name, flags, ...) {__VA_ARGS__},
+static const uint32_t POP_CPU_NEEDS[][POP_CPU_WORDS] = {POP_LEVELS(POP_LEVEL_WORDS)};
 
 static void pop_cpu_words(uint32_t words[POP_CPU_WORDS])
 {
@@ -50,16 +34,14 @@ static void pop_cpu_words(uint32_t words[POP_CPU_WORDS])
         __asm__ volatile(".byte 0x0f, 0x01, 0xd0" : "=a"(words[POP_XCR0]), "=d"(high) : "c"(0)); /* xgetbv */
 }
 
-/* The features that such words allow. */
-static uint32_t pop_cpu_features(const uint32_t words[POP_CPU_WORDS])
+/* How many levels such words allow, from the lowest on. */
+static int pop_cpu_levels(const uint32_t words[POP_CPU_WORDS])
 {
-    uint32_t found = 0;
-    for (unsigned i = 0; i < sizeof POP_CPU_NEEDS / sizeof *POP_CPU_NEEDS; i++) {
+    int level = 0;
+    for (; level < POP_LEVEL_COUNT; level++)
         for (int k = 0; k < POP_CPU_WORDS; k++)
-            if (POP_CPU_NEEDS[i].words[k] & ~words[k]) return found;
-        found |= POP_CPU_NEEDS[i].feature;
-    }
-    return found;
+            if (POP_CPU_NEEDS[level][k] & ~words[k]) return level;
+    return level;
 }
 
 /* 1 when the system lets this process use AMX tile data (XCOMP component 18). */
@@ -81,7 +63,7 @@ static void pop_cpu_words(uint32_t words[POP_CPU_WORDS])
 {
     for (int i = 0; i < POP_CPU_WORDS; i++) words[i] = 0;
 }
-static uint32_t pop_cpu_features(const uint32_t words[POP_CPU_WORDS]) { return (void)words, 0; }
+static int pop_cpu_levels(const uint32_t words[POP_CPU_WORDS]) { return (void)words, 1; }
 static uint32_t pop_float_control(void) { return 0; }
 static int pop_request_amx(void) { return 0; }
 static void pop_cpu_brand(char text[49]) { text[0] = 0; }

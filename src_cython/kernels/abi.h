@@ -4,14 +4,9 @@
 #define POP_KERNELS_ABI_H
 #include <stdint.h>
 
-/* POP_LEVEL is given by the build; a module holds the kernels of its own level only. */
-#define POP_LEVEL_PORTABLE 0
-#define POP_LEVEL_AVX2 1
-#define POP_LEVEL_AVX512 2
-#define POP_LEVEL_AVX512_BF16 3
-#define POP_LEVEL_AMX 4
+/* The build says which level a module holds the kernels of (the portable one's number is 0), and numbers the levels. */
 #ifndef POP_LEVEL
-#define POP_LEVEL POP_LEVEL_PORTABLE
+#error "setup.py defines POP_LEVEL, and POP_LEVEL_AVX2 and so on from the lines of cpu/levels.def"
 #endif
 
 #define POP_INLINE static inline __attribute__((always_inline))

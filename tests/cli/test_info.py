@@ -12,6 +12,7 @@ from poplibs_py.cli.info import describe
 from poplibs_py.config import LEVELS
 from poplibs_py.formats import FORMATS
 from poplibs_py.kernels import FAMILIES, kernels, select
+from poplibs_py.ops import catalogue
 from poplibs_py.popsparse import BlockSparseMatrix, static
 from poplibs_py.program import result_pool_limit
 from poplibs_py.target import PRESETS
@@ -38,6 +39,25 @@ def test_every_op_and_format_stands_under_the_level_that_dispatch_takes():
             for formats in kernel.served:
                 assert f"{kernel.op} {select(family, kernel.op, formats).kernel.level} " in report
                 assert formats in report
+
+
+def test_every_op_names_the_kernels_of_its_calls():
+    report = describe()
+    table = report[report.index("ops: ") : report.index("products: ")].splitlines()[1:]
+    found = {}
+    for line in table:
+        if not line.startswith("      "):
+            name, _, poplibs = line.strip().partition(" ")
+            assert poplibs.strip("()") == catalogue[name].poplibs
+            found[name] = []
+        else:
+            found[name] += line.strip(" ,").split(", ")
+    assert list(found) == list(catalogue)
+    known = {f"{kernel.name} [{kernel.level}]" for family in FAMILIES for kernel in kernels(family)}
+    for name, labels in found.items():
+        assert labels
+        assert set(labels) <= known, name
+    assert any(label.startswith("exp_f32 ") for label in found["popops.exp"])
 
 
 def test_products_of_every_format_name_kernel_level_and_reason():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -30,18 +31,26 @@ WORDS = {
 @pytest.mark.parametrize("level", WORDS)
 def test_a_level_needs_every_bit_that_its_compiler_flags_allow(level: str):
     whole = WORDS[level]
-    assert _cpu.features(whole) == set(LEVELS[1 : LEVELS.index(level) + 1])
+    assert _cpu.levels(whole) == LEVELS[: LEVELS.index(level) + 1]
     for place, word in enumerate(whole):
         for bit in range(32):
             if word >> bit & 1:
                 less = [*whole]
                 less[place] ^= 1 << bit
-                assert level not in _cpu.features(less), f"word {place}, bit {bit}"
+                assert level not in _cpu.levels(less), f"word {place}, bit {bit}"
+
+
+def test_levels_that_are_in_one_place_alone_are_refused(monkeypatch: pytest.MonkeyPatch):
+    assert _cpu.levels() == LEVELS
+    monkeypatch.setattr("poplibs_py.config.LEVELS", LEVELS[:-1])
+    spec = importlib.util.spec_from_file_location("poplibs_py.kernels.levels_again", levels.__file__)
+    with pytest.raises(ImportError, match=r"^levels: portable, .*, amx in src_cython/cpu/levels\.def, .*bf16 in pop"):
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
 
 
 def test_this_cpu_has_what_its_words_say():
     assert len(_cpu.words()) == len(WORDS["amx"])
-    for level in _cpu.features(_cpu.words()):
+    for level in WORDS.keys() & {*_cpu.levels(_cpu.words())}:
         assert all(have & need == need for have, need in zip(_cpu.words(), WORDS[level], strict=True))
 
 

@@ -131,7 +131,7 @@ def test_a_plan_says_what_its_runs_take(transposed, names, block_shape, rows, de
         assert got.tobytes() == static.sparse_dense_matmul(w, x).tobytes()
     assert most <= plan.temporary_bytes
     assert not (columns and w.shape[0]) or plan.temporary_bytes <= plan.limit
-    assert f"in all {plan.temporary_bytes:,} (limit {plan.limit:,})" in plan.explain()
+    assert f"in all {plan.temporary_bytes:,} (limit {plan.limit:,})" in str(plan.explain())
 
 
 def uneven(rng, longest, rows=64):
@@ -153,7 +153,7 @@ def test_values_are_decoded_some_block_rows_at_a_time(transposed):
     with limited_threads(1):
         plan = static.plan_sparse_dense_matmul(w, 40, dtype="float32", available_memory_proportion=proportion)
         assert 0 < plan.slice_blocks < w.n_blocks
-        assert f"some block rows at a time, at most {plan.slice_blocks} blocks" in plan.explain()
+        assert f"some block rows at a time, at most {plan.slice_blocks} blocks" in str(plan.explain())
         got, most = held(lambda: static.compile_sparse_dense_matmul(plan)(w, x))
     assert got.tobytes() == static.sparse_dense_matmul(w, x).tobytes()
     assert 0 < most <= plan.temporary_bytes <= plan.limit

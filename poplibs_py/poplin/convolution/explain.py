@@ -7,7 +7,7 @@ from ...planner.explain import Considered, Explanation
 from ...planner.objective import UNLIMITED, Objective
 from .candidates import Candidate, candidates, search_candidate, setup_of
 from .model import method_allows
-from .plan import ConvPlan
+from .plan import ConvPlan, decisions_of
 from .problem import ConvProblem
 from .vertices import max_macs_per_cycle
 
@@ -23,7 +23,7 @@ def explain_plan(plan: ConvPlan) -> Explanation:
         raise bad_argument("plan", "a plan without its problem", "a plan made by plan_convolution")
     options = problem.options.for_params(problem.params)
     tried = candidates(problem.target, problem.params, options, plan.joint)
-    return Explanation(tuple(_consider(problem, plan, c) for c in tried))
+    return Explanation("", dict(decisions_of(plan)), tuple(_consider(problem, plan, c) for c in tried))
 
 
 def _name(c: Candidate) -> str:

@@ -382,17 +382,23 @@ class ConvPlan:
 # The table -----------------------------------------------------------------------------------------
 
 
-def _table(plan: ConvPlan) -> Iterator[str]:
-    p = plan.partition
-    yield f"method      {plan.method}"
-    yield (
-        f"groupings   {plan.conv_groups_per_group} groups x {plan.in_chans_per_group} input x "
+def decisions_of(plan: ConvPlan) -> Iterator[tuple[str, str]]:
+    """What a plan decided beside its splits: a word for each decision, and the decision in words."""
+    yield "method", str(plan.method)
+    yield "groupings", (
+        f"{plan.conv_groups_per_group} groups x {plan.in_chans_per_group} input x "
         f"{plan.partial_chans_per_group} output channels"
     )
     system, tile = plan.types
-    yield f"types       {tile.partial} on the tile, {tile.result} between tiles, {system.result} out"
-    yield f"transforms  {plan.transforms[0]}; on the tile: {plan.transforms[1]}"
-    yield f"tiles       {plan.tiles_used} of {plan.target_tiles}, from {plan.start_tile} {plan.direction.lower()}"
+    yield "types", f"{tile.partial} on the tile, {tile.result} between tiles, {system.result} out"
+    yield "transforms", f"{plan.transforms[0]}; on the tile: {plan.transforms[1]}"
+    yield "tiles", f"{plan.tiles_used} of {plan.target_tiles}, from {plan.start_tile} {plan.direction.lower()}"
+
+
+def _table(plan: ConvPlan) -> Iterator[str]:
+    p = plan.partition
+    for word, decision in decisions_of(plan):
+        yield f"{word:<12}{decision}"
     yield ""
     yield f"{'axis':<16}{'across tiles':>14}{'in a loop':>12}{'grain':>8}"
     rows: list[tuple[str, int, int | str, int]] = [("batch", p.batch_split, "", 1)]

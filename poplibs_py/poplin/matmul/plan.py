@@ -11,7 +11,7 @@ from ...errors import one_of, real
 from ...formats import BF16, FORMATS, FP16, FP32, Format
 from ...kernels import Kernel, Selection, kernels, select
 from ...log import tell
-from ...planner import within
+from ...planner import Explanation, considered_kernels, within
 from ...target import Target
 from ._matmul import Mode, Sums
 from .layout import laid_out
@@ -170,30 +170,27 @@ class HostPlan:
             at += size
         return at
 
-    def explain(self) -> str:
-        """Return the plan in words, one line for each decision."""
+    def explain(self) -> Explanation:
+        """Return what was decided, and the kernels that were considered."""
         p = self.product
         batch = f"{p.entries} x " if p.batch else ""
         limit = "none" if self.memory_limit is None else f"{self.memory_limit:,}"
         parts = ", ".join(f"{name} {size:,}" for name, size in self.layout if size) or "none"
-        return "\n".join(
-            [
-                f"matmul {batch}[{p.m}, {p.k}] x [{p.k}, {p.n}]: {p.a.format} x {p.b.format} -> {p.out.format}",
-                f"  kernel    {self.kernel.name} ({self.kernel.level}), panels in {self.panel}",
-                f"  A, B      {_MODE_NAMES[self.a_mode]}; {_MODE_NAMES[self.b_mode]}",
-                f"  sums      {_SUM_NAMES[self.sums]}",
-                f"  blocks    {self.mc} rows, {self.nc} columns, {self.kc} deep",
-                f"  threads   {self.threads}, {self.grid[0]} x {self.grid[1]} rectangles of each product",
-                *(
-                    [f"  not finite  {self.fallback.kernel.name}, panels in {self.fallback.panel}"]
-                    if self.fallback
-                    else []
-                ),
-                f"  scratch   {self.scratch_bytes:,} bytes a thread (limit {limit}): {parts}",
-            ]
-        )
+        decisions = {
+            "kernel": f"{self.kernel.name} ({self.kernel.level}), panels in {self.panel}",
+            "A, B": f"{_MODE_NAMES[self.a_mode]}; {_MODE_NAMES[self.b_mode]}",
+            "sums": _SUM_NAMES[self.sums],
+            "blocks": f"{self.mc} rows, {self.nc} columns, {self.kc} deep",
+            "threads": f"{self.threads}, {self.grid[0]} x {self.grid[1]} rectangles of each product",
+        }
+        if self.fallback:
+            decisions["not finite"] = f"{self.fallback.kernel.name}, panels in {self.fallback.panel}"
+        decisions["scratch"] = f"{self.scratch_bytes:,} bytes a thread (limit {limit}): {parts}"
+        problem = f"matmul {batch}[{p.m}, {p.k}] x [{p.k}, {p.n}]: {p.a.format} x {p.b.format} -> {p.out.format}"
+        return Explanation(problem, decisions, considered_kernels(self.selection))
 
-    __str__ = explain
+    def __str__(self) -> str:
+        return self.explain().words()
 
 
 def plan_host(

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from ...errors import UnsupportedError
 from ...kernels.registry import Kernel, select
-from ...planner import Memory, within
+from ...planner import Explanation, Memory, within
 from ...target import Target
 from ..operands import DenseLayout
 from ..spmm.model import compute_format_of, threads_for
@@ -76,8 +76,8 @@ class SddmmPlan:
         limit = self.memory.limit(self.target)
         return limit is None or self.temporary_bytes <= limit * self.threads
 
-    def explain(self) -> str:
-        """Return the plan in words, one line for each decision."""
+    def explain(self) -> Explanation:
+        """Return what was decided."""
         p = self.params
         (rows, depth), (high, wide), groups = p.shape, p.block_shape, f"{p.groups} x " * (p.groups > 1)
         ways = {name: f"decoded to panels of {self.chunk} columns" if packed else "read as it lies"
@@ -86,17 +86,18 @@ class SddmmPlan:
             ways["X"] = "decoded once"
         limit = self.memory.limit(self.target)
         allowed = "no limit" if limit is None else f"limit {limit * self.threads:,}"
-        return "\n".join([
-            f"sparse_grad_w {groups}[{rows}, {p.columns}] x [{p.columns}, {depth}] at {p.blocks} blocks of {high} x "
-            f"{wide}: {p.y.format} x {p.x.format} -> {p.to_format}",
-            f"  kernel    {self.kernel.name} ({self.kernel.level}), compute format {self.compute_format}",
-            *(f"  {name:<10}{way}" for name, way in ways.items()),
-            f"  threads   {self.threads}, shares of equal stored blocks",
-            f"  bytes     scratch {self.scratch_bytes:,} a thread, workspace {self.workspace_bytes:,}, in all "
-            f"{self.temporary_bytes:,} ({allowed})",
-        ])
+        problem = (f"sparse_grad_w {groups}[{rows}, {p.columns}] x [{p.columns}, {depth}] at {p.blocks} blocks of "
+                   f"{high} x {wide}: {p.y.format} x {p.x.format} -> {p.to_format}")
+        return Explanation(problem, {
+            "kernel": f"{self.kernel.name} ({self.kernel.level}), compute format {self.compute_format}",
+            **ways,
+            "threads": f"{self.threads}, shares of equal stored blocks",
+            "bytes": f"scratch {self.scratch_bytes:,} a thread, workspace {self.workspace_bytes:,}, in all "
+                     f"{self.temporary_bytes:,} ({allowed})",
+        })
 
-    __str__ = explain
+    def __str__(self) -> str:
+        return self.explain().words()
 
 
 @lru_cache

@@ -83,7 +83,7 @@ def compile_product(plan: SparsePlan, op: Any) -> Callable[..., Any]:
         y = swapped_axes(receiver.array) if p.swapped else receiver.array
         return request_of(runs, operand, dense, added, receiver, y)
 
-    return compiled(planned, op, run, planned.explain().partition("\n")[0])
+    return compiled(planned, op, run, planned.explain().problem)
 
 
 def _as_planned(plan: SparsePlan, w: Any) -> SparseOperand:

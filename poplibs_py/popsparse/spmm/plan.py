@@ -11,7 +11,7 @@ from ...errors import bad_argument, bad_type, instance
 from ...formats import FP32, Format, format_of
 from ...kernels import Kernel
 from ...ops import unchanged
-from ...planner import Memory, within
+from ...planner import Explanation, Memory, within
 from ...target import Target
 from .model import (
     TILE_COLUMNS,
@@ -129,28 +129,29 @@ class SparsePlan:
         """Format of the result."""
         return format_of(self.params.y.format)
 
-    def explain(self) -> str:
-        """Return the plan in words, one line for each decision."""
+    def explain(self) -> Explanation:
+        """Return what was decided."""
         p = self.params
         (rows, depth), (high, wide), groups = p.shape, p.block_shape, f"{p.groups} x " * (p.groups > 1)
         values = "values decoded first" if self.decodes else "values read as they are stored"
         if self.slice_blocks:
             values = f"values decoded some block rows at a time, at most {self.slice_blocks} blocks"
-        x = f"copied to panels of {self.strip} columns, used rows alone" if self.packs else "read as it lies"
         limit = "no limit" if self.limit is None else f"limit {self.limit:,}"
-        return "\n".join([
-            f"sparse_dense_matmul {groups}[{rows}, {depth}] x [{depth}, {p.columns}]: {'transposed, ' * p.swapped}"
-            f"{p.room} blocks of {high} x {wide}, {p.w_format} x {p.x.format} -> {p.y.format}",
-            f"  kernel    {self.kernel.name} ({self.kernel.level}), compute format {self.compute_format}",
-            f"  W         {values}{', by its transpose' if p.transposed else ''}",
-            f"  X         {x}",
-            f"  sums      {'through the epilogue' if self.finishes else 'straight to the result'}",
-            f"  threads   {self.threads}, shares of equal stored blocks",
-            f"  bytes     scratch {self.scratch_bytes:,} a thread, workspace "
-            f"{self.workspace_bytes + self.gathered_bytes:,}, in all {self.temporary_bytes:,} ({limit})",
-        ])
+        problem = (f"sparse_dense_matmul {groups}[{rows}, {depth}] x [{depth}, {p.columns}]: "
+                   f"{'transposed, ' * p.swapped}{p.room} blocks of {high} x {wide}, {p.w_format} x {p.x.format} -> "
+                   f"{p.y.format}")
+        return Explanation(problem, {
+            "kernel": f"{self.kernel.name} ({self.kernel.level}), compute format {self.compute_format}",
+            "W": f"{values}{', by its transpose' if p.transposed else ''}",
+            "X": f"copied to panels of {self.strip} columns, used rows alone" if self.packs else "read as it lies",
+            "sums": "through the epilogue" if self.finishes else "straight to the result",
+            "threads": f"{self.threads}, shares of equal stored blocks",
+            "bytes": f"scratch {self.scratch_bytes:,} a thread, workspace "
+                     f"{self.workspace_bytes + self.gathered_bytes:,}, in all {self.temporary_bytes:,} ({limit})",
+        })
 
-    __str__ = explain
+    def __str__(self) -> str:
+        return self.explain().words()
 
 
 def plan_spmm(params: SpmmParams, memory: Memory, target: Target, longest: Callable[[], int]) -> SparsePlan:

@@ -11,12 +11,12 @@
 
 static volatile float pop_peak_sink; /* keeps the compiler from dropping the chains */
 
-#if POP_LEVEL == POP_LEVEL_PORTABLE
+#if POP_LEVEL < POP_LEVEL_AVX2
 typedef float pop_peak_lanes __attribute__((vector_size(16)));
 #define POP_PEAK_LANES 4
 #define POP_PEAK_SET(x) ((pop_peak_lanes){x, x, x, x})
 #define POP_PEAK_FMA(a, b, c) ((a) * (b) + (c))
-#elif POP_LEVEL == POP_LEVEL_AVX2
+#elif POP_LEVEL < POP_LEVEL_AVX512
 #include <immintrin.h>
 typedef __m256 pop_peak_lanes;
 #define POP_PEAK_LANES 8

@@ -32,7 +32,7 @@ POP_INLINE pop_v_f pop_r_quantile(const float (*table)[32], pop_v_f x)
 {
     pop_v_u bits = (pop_v_u)x, octave = bits >> 23;
     pop_v_f t = (pop_v_f)((bits & 0x7fffff) | 0x3f800000) - 1.5f, y;
-#if POP_LEVEL == POP_LEVEL_AVX2
+#if POP_LEVEL >= POP_LEVEL_AVX2 && POP_LEVEL < POP_LEVEL_AVX512
     /* The eight highest octaves hold 255 of 256 draws; gathers are ten times slower than a permutation. */
     enum { first = 22 };
     if (__builtin_expect(!pop_v_any((((octave & 31) - first) & ~7u) != 0), 1)) {

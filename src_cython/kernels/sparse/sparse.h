@@ -16,7 +16,7 @@
 #define TILE_OF_PAIRS {4, 4, 32}
 #define TILE_OF_SIXTEEN {64, 16, 32}
 
-#if POP_LEVEL == POP_LEVEL_AVX2 || POP_LEVEL == POP_LEVEL_AVX512
+#if POP_LEVEL >= POP_LEVEL_AVX2 && POP_LEVEL < POP_LEVEL_AVX512_BF16
 #include "kernels/sparse/fma.h"
 #include "kernels/sparse/sample.h"
 static const pop_kernel SPARSE_KERNELS[] = {
@@ -27,7 +27,7 @@ static const pop_kernel SPARSE_KERNELS[] = {
     SAMPLE_ROW("bfloat16", "dot_bfloat16", sample_bf16, TILE_OF_16),
 };
 static const int SPARSE_COUNT = sizeof SPARSE_KERNELS / sizeof SPARSE_KERNELS[0];
-#elif POP_LEVEL == POP_LEVEL_AVX512_BF16
+#elif POP_LEVEL >= POP_LEVEL_AVX512_BF16 && POP_LEVEL < POP_LEVEL_AMX
 #include "kernels/sparse/dp.h"
 #include "kernels/sparse/sample.h"
 static const pop_kernel SPARSE_KERNELS[] = {
@@ -36,7 +36,7 @@ static const pop_kernel SPARSE_KERNELS[] = {
     SAMPLE_ROW("bfloat16", "pairs_bfloat16", sample_pairs, TILE_OF_PAIRS),
 };
 static const int SPARSE_COUNT = sizeof SPARSE_KERNELS / sizeof SPARSE_KERNELS[0];
-#elif POP_LEVEL == POP_LEVEL_AMX
+#elif POP_LEVEL >= POP_LEVEL_AMX
 #include "kernels/sparse/gather.h"
 #include "kernels/sparse/sample_tiles.h"
 #include "kernels/sparse/tiles.h"

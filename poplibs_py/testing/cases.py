@@ -1,0 +1,208 @@
+"""Small calls of every op of the catalogue: what the table of repeated calls times, and ``poplibs-py info`` runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..popsparse import BlockSparseMatrix, bs_softmax, dynamic, random_matrix, random_pattern
+from .data import random_operand
+from .ops import find_op
+
+__all__ = ["Case", "cases"]
+
+
+class Case(NamedTuple):
+    """A call: what is said of it, its operands and its keywords."""
+
+    what: str
+    operands: tuple[Any, ...]
+    keywords: dict[str, Any]
+
+
+def cases(op: str) -> list[Case]:
+    """Return small calls of an op, the plainest first; each may be made many times.
+
+    Parameters
+    ----------
+    op : str
+        As in `poplibs_py.testing.check`. Ops whose calls are drawn by one strategy have the same cases.
+
+    Examples
+    --------
+    >>> [case.what for case in cases("popops.exp")]
+    ['256', 'out']
+    """
+    return _CASES[find_op(op).draws.partition(":")[2]]()
+
+
+def _numbers(*shape: int, fmt: str = "float32", seed: int = 1) -> Any:
+    return random_operand(shape, fmt, seed)
+
+
+def _matrix(fmt: str = "float32", seed: int = 3) -> BlockSparseMatrix:
+    """An 8 x 8 matrix of which all four blocks are stored."""
+    return random_matrix(random_pattern(8, 8, 4, 1.0, 3), fmt, seed)
+
+
+_OPTIONS = {"availableMemoryProportion": 0.3}
+
+
+def _epilogue() -> dict[str, Any]:
+    return {"out": np.empty((8, 8), np.float32), "bias": _numbers(8), "activation": "relu", "out_dtype": "float32",
+            "options": _OPTIONS}
+
+
+def _keyword_by_keyword(what: str, operands: tuple[Any, ...], everything: dict[str, Any]) -> list[Case]:
+    """A call without keywords, with each of them, and with all; out_dtype alone is one of 16 bits."""
+    each = everything | {"out_dtype": "float16"}
+    alone = (Case(name, operands, {name: value}) for name, value in each.items())
+    return [Case(what, operands, {}), *alone, Case(", ".join(everything), operands, everything)]
+
+
+def _matmul() -> list[Case]:
+    halves, quarters = ((_numbers(8, 8, fmt=fmt), _numbers(8, 8, fmt=fmt, seed=2)) for fmt in ("float16", "e4m3"))
+    finished = {"bias": _numbers(8), "activation": "gelu", "out_dtype": "e5m2"}
+    return [
+        *_keyword_by_keyword("8 x 8", (_numbers(8, 8), _numbers(8, 8, seed=2)), _epilogue()),
+        Case("FP16", halves, {}),
+        Case("FP8", quarters, {}),
+        Case("FP8, bias, activation, out_dtype", quarters, finished),
+        Case("batch of 4", (_numbers(4, 8, 8), _numbers(4, 8, 8, seed=2)), {}),
+    ]
+
+
+def _matmul_acc() -> list[Case]:
+    operands = (np.zeros((8, 8), np.float32), _numbers(8, 8), _numbers(8, 8, seed=2))
+    how = {"beta": 0.5, "bias": _numbers(8), "options": _OPTIONS}
+    return [Case("8 x 8", operands, {}), Case(", ".join(how), operands, how)]
+
+
+def _matmul_grouped() -> list[Case]:
+    return [Case("4 x 8 x 8", (_numbers(4, 8, 8), _numbers(4, 8, 8, seed=2)), {})]
+
+
+def _matmul_grouped_acc() -> list[Case]:
+    return [Case("4 x 8 x 8", (np.zeros((4, 8, 8), np.float32), *_matmul_grouped()[0].operands), {})]
+
+
+def _sparse_dense_matmul() -> list[Case]:
+    return [
+        *_keyword_by_keyword("8 x 8", (_matrix(), _numbers(8, 8)), _epilogue()),
+        Case("FP16", (_matrix("float16"), _numbers(8, 8, fmt="float16")), {}),
+        Case("FP8", (_matrix("e4m3"), _numbers(8, 8, fmt="e4m3")), {}),
+    ]
+
+
+def _dense_sparse_matmul() -> list[Case]:
+    operands, everything = (_numbers(8, 8), _matrix()), _epilogue()
+    return [Case("8 x 8", operands, {}), Case(", ".join(everything), operands, everything)]
+
+
+def _dynamic_sparse_dense_matmul() -> list[Case]:
+    operands, capacity = (_matrix(), _numbers(8, 8)), {"capacity": dynamic.Capacity(8)}
+    everything = capacity | _epilogue()
+    return [Case("8 x 8", operands, {}), Case("capacity", operands, capacity),
+            Case(", ".join(everything), operands, everything)]
+
+
+def _dynamic_dense_sparse_matmul() -> list[Case]:
+    return [Case("capacity", (_numbers(8, 8), _matrix()), {"capacity": dynamic.Capacity(8)})]
+
+
+def _fully_connected_fwd() -> list[Case]:
+    operands, capacity = (_matrix(), _numbers(8, 8)), {"capacity": dynamic.Capacity(8)}
+    everything = capacity | {"bias": _numbers(8), "activation": "relu"}
+    return [Case("capacity", operands, capacity), Case(", ".join(everything), operands, everything)]
+
+
+def _fully_connected_grad_a() -> list[Case]:
+    return [Case("capacity", (_matrix(), _numbers(8, 8)), {"capacity": dynamic.Capacity(8)})]
+
+
+def _fully_connected_sparse_grad_w() -> list[Case]:
+    return [Case("capacity", (_matrix(), _numbers(8, 8), _numbers(8, 8)), {"capacity": dynamic.Capacity(8)})]
+
+
+def _sparse_grad_w() -> list[Case]:
+    w = _matrix()
+    everything = {"out": np.empty_like(w.blocks), "out_dtype": "float32", "options": _OPTIONS}
+    return _keyword_by_keyword("8 x 8", (w, _numbers(8, 8), _numbers(8, 8)), everything)
+
+
+def _bs_softmax() -> list[Case]:
+    x = _matrix()
+    return [Case("8 x 8", (x,), {}), Case("mask", (x,), {"mask": "zero_upper_triangle"}),
+            Case("out", (x,), {"out": x.copy()}), Case("FP8, scale", (_matrix("e4m3"),), {"scale": -6})]
+
+
+def _bs_softmax_grad() -> list[Case]:
+    x = _matrix()
+    grad = BlockSparseMatrix(x.pattern, _matrix(seed=4).blocks)  # of one pattern, as a product at it gives it
+    operands = (bs_softmax(x), grad)
+    return [Case("8 x 8", operands, {}), Case("out", operands, {"out": x.copy()})]
+
+
+def _cast() -> list[Case]:
+    x = _numbers(256)
+    return [
+        Case("FP32 to FP16", (x, "float16"), {}),
+        Case("FP16 to FP32", (x.astype(np.float16), "float32"), {}),
+        Case("FP8 to FP32", (_numbers(256, fmt="f143"), "float32"), {}),
+        Case("out", (x, "float16"), {"out": np.empty(256, np.float16)}),
+        Case("rounding", (x, "float16"), {"rounding": "toward-zero"}),
+        Case("stochastic rounding", (x, "float16"), {"rounding": "stochastic", "seed": 1}),
+        Case("FP8, scale", (x, "f143"), {"scale": 2}),
+        Case("FP8, overflow, rounding", (x, "f143"), {"overflow": "saturate", "rounding": "toward-zero"}),
+    ]
+
+
+def _unary() -> list[Case]:
+    x = np.abs(_numbers(256))  # every function is defined there
+    return [Case("256", (x,), {}), Case("out", (x,), {"out": np.empty(256, np.float32)})]
+
+
+def _drawn(*numbers: Any, fmt: str = "float32") -> Callable[[], list[Case]]:
+    def made() -> list[Case]:
+        out = np.empty(16, fmt)
+        return [Case("seed", (16, *numbers), {"seed": 1}), Case("out, seed", (None, *numbers), {"out": out, "seed": 1})]
+
+    return made
+
+
+def _seeded(*operands: Any) -> Callable[[], list[Case]]:
+    return lambda: [Case("seed", operands, {"seed": 1})]
+
+
+_CASES: dict[str, Callable[[], list[Case]]] = {
+    "bernoulli_calls": _drawn(),
+    "bits_calls": _drawn(fmt="uint32"),
+    "bs_softmax_calls": _bs_softmax,
+    "bs_softmax_grad_calls": _bs_softmax_grad,
+    "cast_calls": _cast,
+    "categorical_calls": _seeded(16, (0.25, 0.75)),
+    "dense_sparse_matmul_calls": _dense_sparse_matmul,
+    "dropout_calls": _seeded(np.ones(16, np.float32), 0.5),
+    "dynamic_dense_sparse_matmul_calls": _dynamic_dense_sparse_matmul,
+    "dynamic_sparse_dense_matmul_calls": _dynamic_sparse_dense_matmul,
+    "exponential_calls": _drawn(),
+    "fully_connected_fwd_calls": _fully_connected_fwd,
+    "fully_connected_grad_a_calls": _fully_connected_grad_a,
+    "fully_connected_sparse_grad_w_calls": _fully_connected_sparse_grad_w,
+    "gumbel_calls": _drawn(),
+    "log_uniform_calls": _drawn(1.0, 16.0),
+    "matmul_acc_calls": _matmul_acc,
+    "matmul_calls": _matmul,
+    "matmul_grouped_acc_calls": _matmul_grouped_acc,
+    "matmul_grouped_calls": _matmul_grouped,
+    "normal_calls": _drawn(),
+    "permutation_calls": _seeded(16),
+    "shaped_dropout_calls": _seeded(np.ones((4, 4), np.float32), (4, 1), 0.5),
+    "sparse_dense_matmul_calls": _sparse_dense_matmul,
+    "sparse_grad_w_calls": _sparse_grad_w,
+    "truncated_normal_calls": _drawn(),
+    "unary_calls": _unary,
+    "uniform_calls": _drawn(),
+}
