@@ -182,7 +182,7 @@ def test_what_load_does_not_need_is_checked_too(suffix: str, tmp_path: Path) -> 
     path = tmp_path / f"w{suffix}"
     w = random_matrix(random_pattern(4, 4, 1, 0.5))
     w.save(path)
-    for key, value in (("format", 0), ("format", False), ("format", ""), ("seed", "x"), ("seed", -1), ("scale", "foo"),
+    for key, value in (("dtype", 0), ("dtype", False), ("dtype", ""), ("seed", "x"), ("seed", -1), ("scale", "foo"),
                        ("scale", 3), ("scale", [1, 2])):
         with pytest.raises((InvalidArgumentError, InvalidTypeError), match=rf"^{key}: got"):
             BlockSparseMatrix.load(path, **{key: value})  # type: ignore[arg-type]
