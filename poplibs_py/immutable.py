@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import weakref
+from functools import lru_cache
 from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 
 from .errors import InvalidTypeError, ReadOnlyError
 
-__all__ = ["Constant", "Immutable", "anchor_of", "anchored", "frozen", "settle"]
+__all__ = ["Constant", "Immutable", "anchor_of", "anchored", "frozen", "kind_of", "settle"]
 
 Array = np.ndarray[Any, Any]
 
@@ -87,6 +88,12 @@ def _read_only(owner: object, name: str) -> ReadOnlyError:
 def settle(owner: Immutable, name: str, value: object) -> None:
     """Set what an object keeps of what follows from its other attributes, when that is first asked for."""
     _put(owner, name, value)
+
+
+@lru_cache(maxsize=8192)
+def kind_of(owner: str, *facts: object) -> tuple[object, ...]:
+    """Return one object for the same facts of one class: what a call's key takes by identity."""
+    return owner, *facts
 
 
 def frozen(array: Array) -> Array:

@@ -3,9 +3,9 @@
 INFO tells each operation that ran, with its shapes, formats, kernel and time (all that `poplibs_py.profile` collects);
 DEBUG each plan and program, when it is made; TRACE each choice of a kernel, with those that lost; WARN what went on
 although a memory limit or a capacity was not kept. There is a logger for each room, ``poplibs_py.popsparse`` for
-example: an ordinary `logging.Logger`, so handlers and filters of the standard library apply. The level and the destination are
-read once, at import, so that a call costs nothing where nobody asked; a file that cannot be written is refused then.
-A message that fails later (a full disk) is told on stderr and breaks no call.
+example: an ordinary `logging.Logger`, so handlers and filters of the standard library apply. The level and the
+destination are read once, at import, so that a call costs nothing where nobody asked; a file that cannot be written is
+refused then. A message that fails later (a full disk) is told on stderr and breaks no call.
 
 Warnings are Python's, which filters of `warnings` rule, and are in the log besides, under ``get("warnings")``; where
 nothing but warnings goes to stderr, which is the default, Python's own line stands alone.

@@ -6,14 +6,14 @@ import json
 import operator
 import os
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from ..errors import InvalidIndexError, bad_argument, bad_type, described, one_of
 from ..files import replacing
-from ..immutable import Immutable, anchored, frozen
+from ..immutable import Immutable, anchored, frozen, kind_of
 from .arrays import as_array, float_dtype
 from .format import F143, FORMATS, Format, format_of
 from .metadata import pack_metadata, unpack_metadata
@@ -83,7 +83,8 @@ class QuarterArray(Immutable):
     def _hold(self, codes: Array, fmt: Format, scale: Array, blocks: tuple[int, ...] | None) -> None:
         held, anchor = anchored(codes)
         exponent = int(scale) if blocks is None else scale.strides
-        kind = _kind(fmt, exponent, blocks, held.shape, held.strides, held.flags.writeable, held.flags.aligned)
+        flags = held.flags
+        kind = kind_of("QuarterArray", fmt, exponent, blocks, held.shape, held.strides, flags.writeable, flags.aligned)
         parts = (kind, held) if blocks is None else (kind, held, scale)  # what a call's key reads
         self._set(_codes=held, _anchor=anchor, _parts=parts, format=fmt, block_shape=blocks, _scale=scale)
 
@@ -399,9 +400,3 @@ def _shown(value: Any) -> str:
 
 
 _FORMATTER: Any = {"float_kind": _shown}
-
-
-@lru_cache(maxsize=4096)
-def _kind(*facts: object) -> tuple[object, ...]:
-    """The same object for the same facts."""
-    return facts

@@ -20,6 +20,7 @@ __all__ = [
     "pattern_of_mask",
     "pattern_of_parts",
     "slice_pattern",
+    "whole_block_rows",
 ]
 
 Array = np.ndarray[Any, Any]
@@ -143,6 +144,22 @@ def dense_of_blocks(pattern: BlockPattern, numbers: Array, dtype: np.dtype[Any])
     dense[pattern.row_indices, :, pattern.column_indices] = numbers
     full = dense.reshape(pattern.groups, pattern.block_rows * high, pattern.block_columns * wide)
     return np.ascontiguousarray(full[:, :rows, :columns])
+
+
+def whole_block_rows(rows: object, extent: int, side: int) -> tuple[int, int]:
+    """Return where a slice of rows begins and ends, both on the edges of blocks, or raise."""
+    if not isinstance(rows, slice):
+        raise bad_type("rows", rows, "a slice, for example w[0:64]")
+    try:
+        start, stop, step = rows.indices(extent)
+    except (TypeError, ValueError):
+        raise bad_type("rows", rows, "a slice of whole numbers") from None
+    if step != 1:
+        raise bad_argument("rows", f"step {rows.step}", "step 1")
+    start, stop = (start, stop) if start < stop else (0, 0)
+    if start % side or (stop % side and stop != extent):
+        raise bad_argument("rows", f"{start}:{stop}", f"multiples of the block's {side} rows, or the last row")
+    return start, stop
 
 
 def slice_pattern(pattern: BlockPattern, start: int, stop: int, columns: bool) -> tuple[BlockPattern, slice | Array]:

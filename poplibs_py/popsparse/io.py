@@ -12,10 +12,14 @@ import numpy as np
 from ..errors import InvalidArgumentError, InvalidTypeError, bad_argument, bad_type, described, flag
 from ..files import replacing
 from ..target.host_memory import check_memory
-from .pattern import BlockPattern, as_shape, index_array, rows_of_offsets
-from .values import as_format
+from .convert import blocks_of_dense
+from .elements import blocks_of_elements
+from .matrix_market import read_mtx
+from .pattern import BlockPattern, as_block_shape, as_shape, index_array, rows_of_offsets
+from .values import as_format, random_values
 
-__all__ = ["STORED", "as_path", "from_npz", "is_scipys", "read_npz", "read_smtx", "write_npz", "write_smtx"]
+__all__ = ["STORED", "as_path", "blocks_in", "from_npz", "is_scipys", "read_npz", "read_smtx", "write_npz",
+           "write_smtx"]
 
 Array = np.ndarray[Any, Any]
 
@@ -83,6 +87,18 @@ def from_npz(file: Path, parts: Mapping[str, Array], rebuild: Callable[..., Any]
 def is_scipys(parts: Mapping[str, Array]) -> bool:
     """Whether these are the arrays of a file that ``scipy.sparse.save_npz`` wrote."""
     return "data" in parts
+
+
+def blocks_in(file: Path, block_shape: object, seed: int) -> tuple[BlockPattern, Array]:
+    """Return the pattern and the values of a ``.smtx``, drawn with a seed, or a ``.mtx``, in blocks of 1 by default."""
+    sides = as_block_shape(1 if block_shape is None else block_shape)
+    if file.suffix == ".smtx":
+        shape, rows, columns = read_smtx(file)
+        values = random_values(rows.size, rows.size / max(1, shape[0]), seed)
+        return blocks_of_elements(shape, sides, rows, columns, values)
+    found = read_mtx(file, sides[0])
+    return blocks_of_dense(found, sides, None, None) if isinstance(found, np.ndarray) else (
+        blocks_of_elements(found[0], sides, *found[1:]))
 
 
 def read_smtx(path: Path) -> tuple[tuple[int, int], Array, Array]:

@@ -10,16 +10,15 @@ from typing import Any
 import numpy as np
 
 from ..errors import bad_argument, bad_type
-from ..formats import Format, QuarterArray, format_of
+from ..formats import Format, QuarterArray
 from ..formats.arrays import float_dtype
 from ..immutable import Immutable, anchored, settle
 from ..program import key_by_parts
 from ..target.host_memory import check_memory
 from . import convert, host, interop, io
-from .elements import blocks_of_elements
-from .matrix_market import read_mtx, write_mtx
+from .matrix_market import write_mtx
 from .parts import BLOCKS, index_places, kinds_of, parts_of
-from .pattern import BlockPattern, as_block_shape, as_extent
+from .pattern import BlockPattern, as_extent
 from .values import (
     as_format,
     as_quarter,
@@ -29,7 +28,7 @@ from .values import (
     frozen_scale,
     numeric_array,
     parts_of_quarter,
-    random_values,
+    stored_blocks,
 )
 
 __all__ = ["OPERATORS", "BlockSparseMatrix"]
@@ -166,20 +165,7 @@ class BlockSparseMatrix(Immutable):
             raise bad_argument("blocks", f"{values.ndim} dimensions", "3: blocks, their rows, their columns")
         pattern, order = convert.pattern_of_parts(values.shape, shape, column_indices, row_offsets, row_indices, groups,
                                                   block_shape)
-        target = as_format(dtype, values)
-        is_coded = values.dtype.itemsize == 1 and values.dtype.kind not in "iub"
-        exponents = as_scale(scale, target if not is_coded else format_of(values), pattern.n_blocks,
-                             None if is_coded else values)
-        if is_coded and values.dtype != target.dtype:
-            values, exponents = encode(decode(values, exponents), target), 0
-        elif values.dtype != target.dtype:
-            values = encode(values, target, exponents)
-        elif order is None:
-            values = np.array(values, order="C", copy=True) if copy else np.require(values, None, ["C", "A"])
-        if order is not None:
-            values = values[order]
-            exponents = exponents if isinstance(exponents, int) else exponents[order]
-        return cls(pattern, values, target, exponents)
+        return cls(pattern, *stored_blocks(values, dtype, scale, order, copy))
 
     @classmethod
     def from_dense(cls, dense: object, block_shape: object, *, density: float | None = None, mask: object = None,
@@ -295,29 +281,17 @@ class BlockSparseMatrix(Immutable):
         """
         file = io.as_path(path)
         as_extent("seed", seed, 0, 2**64 - 1)
-        wanted = "float32" if dtype is None else dtype
-        if file.suffix == ".npz":
-            stored = io.read_npz(file, io.STORED)
-            if io.is_scipys(stored):
-                return cls._made(*interop.from_npz(file, stored, block_shape), wanted, scale)
-            if block_shape is not None:
-                raise bad_argument("block_shape", block_shape, "none for what BlockSparseMatrix.save wrote")
-            if dtype is None and not (isinstance(scale, Integral) and scale == 0):
-                raise bad_argument("scale", scale, "0 without a dtype, for what BlockSparseMatrix.save wrote")
-            made: BlockSparseMatrix = io.from_npz(file, stored, _rebuild)
-            return made if dtype is None else made.astype(dtype, scale)
-        sides = 1 if block_shape is None else block_shape
-        if file.suffix == ".smtx":
-            shape, rows, columns = io.read_smtx(file)
-            values = random_values(rows.size, rows.size / max(1, shape[0]), seed)
-            parts = blocks_of_elements(shape, sides, rows, columns, values)
-            return cls._made(*parts, wanted, scale)
-        found = read_mtx(file, as_block_shape(sides)[0])
-        if isinstance(found, np.ndarray):
-            return cls.from_dense(found, sides, dtype=dtype, scale=scale)
-        shape, rows, columns, values = found
-        parts = blocks_of_elements(shape, sides, rows, columns, values)
-        return cls._made(*parts, wanted, scale)
+        stored = io.read_npz(file, io.STORED) if file.suffix == ".npz" else None
+        if stored is None or io.is_scipys(stored):
+            found = io.blocks_in(file, block_shape, seed) if stored is None else (
+                interop.from_npz(file, stored, block_shape))
+            return cls._made(*found, "float32" if dtype is None else dtype, scale)
+        if block_shape is not None:
+            raise bad_argument("block_shape", block_shape, "none for what BlockSparseMatrix.save wrote")
+        if dtype is None and not (isinstance(scale, Integral) and scale == 0):
+            raise bad_argument("scale", scale, "0 without a dtype, for what BlockSparseMatrix.save wrote")
+        matrix: BlockSparseMatrix = io.from_npz(file, stored, _rebuild)
+        return matrix if dtype is None else matrix.astype(dtype, scale)
 
     @classmethod
     def _made(cls, pattern: BlockPattern, values: Array, dtype: object, scale: object) -> BlockSparseMatrix:
@@ -519,18 +493,7 @@ class BlockSparseMatrix(Immutable):
 
         The values are shared where they lie together: in a matrix without groups that is not transposed.
         """
-        if not isinstance(rows, slice):
-            raise bad_type("rows", rows, "a slice, for example w[0:64]")
-        try:
-            start, stop, step = rows.indices(self.shape[0])
-        except (TypeError, ValueError):
-            raise bad_type("rows", rows, "a slice of whole numbers") from None
-        if step != 1:
-            raise bad_argument("rows", f"step {rows.step}", "step 1")
-        start, stop = (start, stop) if start < stop else (0, 0)
-        side = self.block_shape[0]
-        if start % side or (stop % side and stop != self.shape[0]):
-            raise bad_argument("rows", f"{start}:{stop}", f"multiples of the block's {side} rows, or the last row")
+        start, stop = convert.whole_block_rows(rows, self.shape[0], self.block_shape[0])
         pattern, keep = convert.slice_pattern(self.pattern, start, stop, self.is_transposed)
         scale = self.scale if isinstance(self.scale, int) else self.scale[keep]
         return self._with(pattern=pattern, blocks=self._blocks[keep], scale=scale)
@@ -591,9 +554,9 @@ class BlockSparseMatrix(Immutable):
         return index_places(self._parts)
 
 
-def _rebuild(pattern: BlockPattern, blocks: Array, format: Format, scale: int | Array,
+def _rebuild(pattern: BlockPattern, blocks: Array, dtype: Format, scale: int | Array,
              is_transposed: bool) -> BlockSparseMatrix:
-    matrix = BlockSparseMatrix(pattern, blocks, format, scale)
+    matrix = BlockSparseMatrix(pattern, blocks, dtype, scale)
     return matrix.T if is_transposed else matrix
 
 

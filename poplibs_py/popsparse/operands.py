@@ -19,7 +19,8 @@ from .parts import BLOCKS, COLUMN_INDICES, ROW_OFFSETS, SCALES
 from .pattern import BlockPattern
 
 __all__ = ["DenseLayout", "SparseOperand", "check_activation", "check_matrix", "check_rows", "dense_operand",
-           "format_in", "layout_of", "product_format", "receive_result", "sparse_operand", "swapped_axes"]
+           "format_in", "grouped", "layer_operand", "layout_of", "product_format", "receive_result", "sparse_operand",
+           "swapped_axes"]
 
 Array = np.ndarray[Any, Any]
 
@@ -139,6 +140,18 @@ def check_rows(name: str, array: Array, rows: int, groups: int) -> None:
         return
     if array.ndim != 2 or groups > 1 or array.shape[0] != rows:
         raise bad_argument(name, f"shape {array.shape}", wanted)
+
+
+def layer_operand(name: str, operand: Operand, groups: int, width: int) -> Operand:
+    """Return (batch, groups * width), as layers take and give it, seen as (groups, width, batch), or raise."""
+    if operand.array.ndim != 2 or operand.array.shape[1] != groups * width:
+        raise bad_argument(name, f"shape {operand.array.shape}", f"shape (batch, {groups * width})")
+    return operand.seen(lambda array: grouped(array, groups))
+
+
+def grouped(array: Array, groups: int) -> Array:
+    """Return (batch, groups * width) seen as (groups, width, batch)."""
+    return array.reshape(array.shape[0], groups, array.shape[1] // groups).transpose(1, 2, 0)
 
 
 def check_activation(activation: object) -> str | None:

@@ -24,6 +24,7 @@ __all__ = [
     "numeric_array",
     "parts_of_quarter",
     "random_values",
+    "stored_blocks",
 ]
 
 Array = np.ndarray[Any, Any]
@@ -108,6 +109,26 @@ def decode(blocks: Array, scale: int | Array = 0) -> Array:
     if not np.any(scale):
         return np.ascontiguousarray(cast(blocks, FP32))
     return np.ascontiguousarray(cast(as_quarter(blocks, scale), FP32))
+
+
+def stored_blocks(values: Array, dtype: object, scale: object, order: Array | None,
+                  copy: bool) -> tuple[Array, Format, int | Array]:
+    """Return blocks as a matrix stores them, in this order, with their format and scale.
+
+    Codes of 8 bits are values at `scale`; other numbers are divided by it. Blocks that are so already are copied only
+    if that is asked for.
+    """
+    target, is_coded = as_format(dtype, values), values.dtype.itemsize == 1 and values.dtype.kind not in "iub"
+    exponents = as_scale(scale, format_of(values) if is_coded else target, len(values), None if is_coded else values)
+    if is_coded and values.dtype != target.dtype:
+        values, exponents = encode(decode(values, exponents), target), 0
+    elif values.dtype != target.dtype:
+        values = encode(values, target, exponents)
+    elif order is None:
+        values = np.array(values, order="C", copy=True) if copy else np.require(values, None, ["C", "A"])
+    if order is None:
+        return values, target, exponents
+    return values[order], target, exponents if isinstance(exponents, int) else exponents[order]
 
 
 def as_quarter(blocks: Array, scale: int | Array) -> QuarterArray:

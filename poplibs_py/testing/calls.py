@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -137,10 +138,10 @@ def dynamic_sparse_dense_matmul_calls(draw: st.DrawFn, *, swapped: bool = False)
     """Calls of dynamic products, with operands transposed and capacities."""
     operands, keywords = draw(sparse_dense_matmul_calls(swapped=swapped))
     keywords |= draw(_capacity(operands[swapped]))
-    turned = draw(st.integers(0, 1))
+    right = draw(st.integers(0, 1))
     other = [x.T if isinstance(x, BlockSparseMatrix) else x.swapaxes(-1, -2) for x in operands]
-    given = (other[0], operands[1]) if turned == 0 else (operands[0], other[1])
-    return given, keywords | {"transpose_rhs" if turned else "transpose_lhs": True}
+    stored = (operands[0], other[1]) if right else (other[0], operands[1])
+    return stored, keywords | {"transpose_rhs" if right else "transpose_lhs": True}
 
 
 def _capacity(w: BlockSparseMatrix) -> SearchStrategy[dict[str, Any]]:
@@ -205,46 +206,13 @@ def unary_calls(draw: st.DrawFn) -> Call:
     return (x,), draw(options({"out_dtype": _NAMES}))
 
 
-def matmul_acc_calls() -> SearchStrategy[Call]:
-    """Calls of `poplin.matmul_acc`."""
-    return matmul_calls(acc=True)
-
-
-def matmul_grouped_calls() -> SearchStrategy[Call]:
-    """Calls of `poplin.matmul_grouped`."""
-    return matmul_calls(batch=True)
-
-
-def matmul_grouped_acc_calls() -> SearchStrategy[Call]:
-    """Calls of `poplin.matmul_grouped_acc`."""
-    return matmul_calls(batch=True, acc=True)
-
-
-def matmul_prepared_calls() -> SearchStrategy[Call]:
-    """Calls of `poplin.matmul` that serve for a prepared operand."""
-    return matmul_calls(prepared=True)
-
-
-def dense_sparse_matmul_calls() -> SearchStrategy[Call]:
-    """Calls of `static.dense_sparse_matmul`."""
-    return sparse_dense_matmul_calls(swapped=True)
-
-
-def dynamic_dense_sparse_matmul_calls() -> SearchStrategy[Call]:
-    """Calls of `dynamic.dense_sparse_matmul`."""
-    return dynamic_sparse_dense_matmul_calls(swapped=True)
-
-
-def fully_connected_fwd_calls() -> SearchStrategy[Call]:
-    """Calls of `dynamic.fully_connected_fwd`."""
-    return _layer((1,), _EPILOGUE)
-
-
-def fully_connected_grad_a_calls() -> SearchStrategy[Call]:
-    """Calls of `dynamic.fully_connected_grad_a`."""
-    return _layer((0,), {"out_dtype": _NAMES})
-
-
-def fully_connected_sparse_grad_w_calls() -> SearchStrategy[Call]:
-    """Calls of `dynamic.fully_connected_sparse_grad_w`."""
-    return _layer((0, 1), {"out_dtype": _NAMES})
+# The same strategies under the names of other ops.
+matmul_acc_calls = partial(matmul_calls, acc=True)
+matmul_grouped_calls = partial(matmul_calls, batch=True)
+matmul_grouped_acc_calls = partial(matmul_calls, batch=True, acc=True)
+matmul_prepared_calls = partial(matmul_calls, prepared=True)  # of `poplin.matmul`, that serve for a prepared operand
+dense_sparse_matmul_calls = partial(sparse_dense_matmul_calls, swapped=True)
+dynamic_dense_sparse_matmul_calls = partial(dynamic_sparse_dense_matmul_calls, swapped=True)
+fully_connected_fwd_calls = partial(_layer, (1,), _EPILOGUE)
+fully_connected_grad_a_calls = partial(_layer, (0,), {"out_dtype": _NAMES})
+fully_connected_sparse_grad_w_calls = partial(_layer, (0, 1), {"out_dtype": _NAMES})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -89,29 +89,15 @@ def log_uniform_calls() -> SearchStrategy[Call]:
     return _law(limits) | _law(whole, ["int32"]).filter(lambda call: "dtype" in call[1])
 
 
-def normal_calls() -> SearchStrategy[Call]:
-    """Calls of `normal`."""
-    return _law(st.just(()) | st.tuples(_numbers, st.floats(0, 1e6, width=32)))
+_std = st.floats(0, 1e6, width=32)
+_positive = st.floats(2**-10, 1e6, width=32)
 
-
-def truncated_normal_calls() -> SearchStrategy[Call]:
-    """Calls of `truncated_normal`."""
-    return _law(st.just(()) | st.tuples(_numbers, st.floats(0, 1e6, width=32), st.floats(2**-10, 8)))
-
-
-def exponential_calls() -> SearchStrategy[Call]:
-    """Calls of `exponential`."""
-    return _law(st.just(()) | st.tuples(st.floats(2**-10, 1e6, width=32)))
-
-
-def gumbel_calls() -> SearchStrategy[Call]:
-    """Calls of `gumbel`."""
-    return _law(st.just(()) | st.tuples(_numbers, st.floats(2**-10, 1e6, width=32)))
-
-
-def bernoulli_calls() -> SearchStrategy[Call]:
-    """Calls of `bernoulli`."""
-    return _law(st.just(()) | st.tuples(_chances), [*_NAMES, "int32", "bool"])
+# A shape, perhaps with numbers of the distribution.
+normal_calls = partial(_law, st.just(()) | st.tuples(_numbers, _std))
+truncated_normal_calls = partial(_law, st.just(()) | st.tuples(_numbers, _std, st.floats(2**-10, 8)))
+exponential_calls = partial(_law, st.just(()) | st.tuples(_positive))
+gumbel_calls = partial(_law, st.just(()) | st.tuples(_numbers, _positive))
+bernoulli_calls = partial(_law, st.just(()) | st.tuples(_chances), [*_NAMES, "int32", "bool"])
 
 
 @st.composite
@@ -147,8 +133,3 @@ def permutation_calls(draw: st.DrawFn) -> Call:
         return (draw(st.integers(0, 70)),), keywords
     x = draw(arrays(shapes(2, "random", most=20).filter(len), formats(), finite=True))
     return (x,), keywords | {"axis": draw(st.integers(-x.ndim, x.ndim - 1))}
-
-
-CALLS: dict[str, Callable[[], SearchStrategy[Call]]] = {
-    name.removesuffix("_calls"): globals()[name] for name in __all__
-}

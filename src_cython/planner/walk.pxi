@@ -329,21 +329,23 @@ cdef int64_t least_tiles(const Problem* q, const Hunt* h) noexcept nogil:
     return imax(1, cdiv(q.work, imax(1, cycles_allowed(h))))
 
 
-cdef int hopeless(const Problem* q, const Hunt* h, int level, int64_t used) noexcept nogil:
-    """NEVER if no choice of the axes still open keeps to the limits.
+cdef struct Elements:
+    # On a tile: inputs, weights and sums, and how many tiles hold the same weights.
+    int64_t inputs, weights, outputs, holders
 
-    Open axes are taken as small as they can get: every size and most phases only grow with the others. All
-    open axes together can be cut at most `spare` times, which bounds the partial sums from below.
+
+cdef inline Elements least_elements(const Problem* q, const Hunt* h, int level, int64_t used) noexcept nogil:
+    """Elements with the axes still open as small as they can get.
+
+    All open axes together can be cut at most `spare` times, which bounds the partial sums from below.
     """
     cdef const Pass* p = &q.passes[0]
     cdef const Splits* s = &h.at[0].splits
     cdef int64_t size[MAX_AXES]
-    cdef int64_t spare = q.tiles // used, open_outputs = 1, least_outputs = 1, fixed_outputs, holders = 1
-    cdef int64_t inputs, weights, outputs, serial = s.in_serial * s.out_serial, turns, tiles, cycles, once, bytes
-    cdef int64_t held, rearranged
+    cdef int64_t spare = q.tiles // used, open_outputs = 1, least_outputs = 1, fixed_outputs = 1
     cdef int n = q.ndim, i, axis, d
-    cdef Point wide
-    cdef Costs c
+    cdef Elements e
+    e.holders = 1
     for i in range(q.axis_count):
         axis = q.order[i]
         if i > level:
@@ -352,12 +354,11 @@ cdef int hopeless(const Problem* q, const Hunt* h, int level, int64_t used) noex
                 open_outputs *= q.axes[axis].extent
                 least_outputs *= size[axis]
     size[2 * n + 2], size[2 * n + 3] = h.at[0].outs, h.at[0].ins
-    fixed_outputs = 1
     for i in range(level + 1):
         axis = q.order[i]
         if axis == 0:
             size[0] = h.at[0].batch
-            holders *= s.batch
+            e.holders *= s.batch
         elif axis == 1:
             size[1] = h.at[0].groups
         elif axis < 2 + n:
@@ -365,32 +366,43 @@ cdef int hopeless(const Problem* q, const Hunt* h, int level, int64_t used) noex
             continue
         elif axis < 2 + 2 * n:
             size[axis] = h.at[0].field[axis - 2 - n]
-            holders *= s.field[axis - 2 - n]
+            e.holders *= s.field[axis - 2 - n]
         else:
             continue
         fixed_outputs *= size[axis]
-    inputs = size[0] * size[1] * p.group_grain * size[2 * n + 3] * p.in_grain
-    weights = size[1] * p.group_grain * size[2 * n + 3] * p.in_grain * size[2 * n + 2] * p.out_grain
-    outputs = fixed_outputs * imax(least_outputs, cdiv(open_outputs, spare)) * p.group_grain
+    e.inputs = size[0] * size[1] * p.group_grain * size[2 * n + 3] * p.in_grain
+    e.weights = size[1] * p.group_grain * size[2 * n + 3] * p.in_grain * size[2 * n + 2] * p.out_grain
+    e.outputs = fixed_outputs * imax(least_outputs, cdiv(open_outputs, spare)) * p.group_grain
     for d in range(n):
-        outputs *= p.dims[d].grain
-        weights *= size[2 + d]
+        e.outputs *= p.dims[d].grain
+        e.weights *= size[2 + d]
         if p.dims[d].moved:
-            inputs *= size[2 + n + d] * p.dims[d].grain
+            e.inputs *= size[2 + n + d] * p.dims[d].grain
         else:
-            inputs *= input_extent(&p.dims[d], size[2 + n + d] * p.dims[d].grain, size[2 + d])
+            e.inputs *= input_extent(&p.dims[d], size[2 + n + d] * p.dims[d].grain, size[2 + d])
     if q.inputs_cover:
-        inputs = imax(inputs, outputs * size[2 * n + 3] * p.in_grain)
-    outputs *= size[2 * n + 2] * p.out_grain
+        e.inputs = imax(e.inputs, e.outputs * size[2 * n + 3] * p.in_grain)
+    e.outputs *= size[2 * n + 2] * p.out_grain
+    return e
+
+
+cdef int hopeless(const Problem* q, const Hunt* h, int level, int64_t used) noexcept nogil:
+    """NEVER if no choice of the axes still open keeps to the limits: sizes and most phases only grow with the others."""
+    cdef const Pass* p = &q.passes[0]
+    cdef const Splits* s = &h.at[0].splits
+    cdef int64_t serial = s.in_serial * s.out_serial, turns, tiles, cycles, once, bytes, held, rearranged
+    cdef Point wide
+    cdef Costs c
+    cdef Elements e = least_elements(q, h, level, used)
     tiles = imin(q.tiles, used * q.widest_below[level + 1])
     wide.tiles, wide.splits.in_serial, wide.splits.out_serial = tiles, s.in_serial, s.out_serial
     transform_phase(p, &wide, &c)
-    held = p.input * weights + p.partial * (outputs // p.group_grain * p.group_size)
+    held = p.input * e.weights + p.partial * (e.outputs // p.group_grain * p.group_size)
     rearranged = 2 * imax(c.weights_temp, c.output_temp)
-    bytes = imax(p.input * inputs + held, imax(2 * c.inputs_temp, rearranged))
+    bytes = imax(p.input * e.inputs + held, imax(2 * c.inputs_temp, rearranged))
     turns = serial if s.in_serial > 1 else 1
     if s.out_serial > 1 and turns == 1:             # the input may be broadcast before the loop
-        bytes = imin(bytes, c.inputs_temp + p.input * inputs + imax(held, rearranged))
+        bytes = imin(bytes, c.inputs_temp + p.input * e.inputs + imax(held, rearranged))
     if p.slices_rearranged and serial > 1:
         held = cdiv(p.weights_total, tiles) * p.input
         bytes = held + imax(bytes, held)
@@ -398,10 +410,10 @@ cdef int hopeless(const Problem* q, const Hunt* h, int level, int64_t used) noex
         bytes += cdiv(q.outputs, tiles * s.out_serial) * p.tile_result
     if bytes > h.goal.temp_limit and p.out_size == p.out_grain:
         return NEVER
-    once = exchange(&p.machine, outputs, p.tile_result) if not p.corrected else 0
-    once += exchange(&p.machine, weights - weights // holders, p.input)
+    once = exchange(&p.machine, e.outputs, p.tile_result) if not p.corrected else 0
+    once += exchange(&p.machine, e.weights - e.weights // e.holders, p.input)
     once += c.weights_copy + c.weights_exchange + c.output_copy + c.output_exchange
-    cycles = exchange_inputs(p, &h.at[0], inputs - inputs // s.out_parallel) + c.inputs_copy + c.inputs_exchange
+    cycles = exchange_inputs(p, &h.at[0], e.inputs - e.inputs // s.out_parallel) + c.inputs_copy + c.inputs_exchange
     cycles = cycles * turns + once * serial
     return NEVER if cycles + cdiv(q.work, tiles) > cycles_allowed(h) else 0
 

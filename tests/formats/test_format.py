@@ -56,5 +56,5 @@ def test_format_of_takes_what_stands_for_a_format(what):
 
 @pytest.mark.parametrize("what", [np.float64, "float64", int, 3, None, object(), ">f4", np.dtype("i4"), "nonsense"])
 def test_format_of_refuses_the_rest(what):
-    with pytest.raises(InvalidTypeError, match=r"^format: got"):
+    with pytest.raises(InvalidTypeError, match=r"^dtype: got"):
         format_of(what)

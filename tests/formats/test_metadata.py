@@ -37,7 +37,7 @@ def test_arrays_and_their_bytes():
     (lambda: pack_metadata(F143, -33), "scale"), (lambda: pack_metadata(F143, 0.5), "scale"),
     (lambda: unpack_metadata(256), "metadata"), (lambda: unpack_metadata(-1), "metadata"),
     (lambda: unpack_metadata(True), "metadata"), (lambda: unpack_metadata("x"), "metadata"),
-    (lambda: QuarterArray.from_array([1.0], E4M3).metadata, "format"),
+    (lambda: QuarterArray.from_array([1.0], E4M3).metadata, "dtype"),
     (lambda: QuarterArray(np.zeros((2, 3), np.uint8), F152, [[4], [5]], (1, -1)).metadata, "scale"),
     (lambda: QuarterArray.from_metadata(np.zeros(2, np.int8), 0), "codes"),
 ])  # fmt: skip

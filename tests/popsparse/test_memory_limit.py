@@ -66,7 +66,7 @@ operands = {
 @given(form=st.sampled_from(["static", "swapped", "dynamic", "prepared"]), transposed=st.booleans(),
        scaled=st.booleans(), out_name=st.sampled_from(["float32", "float16", "e4m3"]), with_bias=st.booleans(),
        activation=st.sampled_from([None, "gelu"]), **operands)
-def test_products_keep_to_their_memory_bound(form, transposed, scaled, out_name, with_bias, activation, names,
+def test_products_keep_to_their_memory_limit(form, transposed, scaled, out_name, with_bias, activation, names,
                                              block_shape, rows, depth, columns, density, order, proportion, threads,
                                              groups, seed):
     rng = np.random.default_rng(seed)
@@ -97,7 +97,7 @@ def test_products_keep_to_their_memory_bound(form, transposed, scaled, out_name,
 
 
 @given(**operands)
-def test_layers_keep_to_their_memory_bound(names, block_shape, rows, depth, columns, density, order, proportion,
+def test_layers_keep_to_their_memory_limit(names, block_shape, rows, depth, columns, density, order, proportion,
                                            threads, groups, seed):
     rng = np.random.default_rng(seed)
     w = sparse(rng, rows, depth, block_shape, names[0], groups, density)

@@ -184,7 +184,7 @@ def test_a_plan_that_was_changed_is_not_compiled(changes):
     with pytest.raises(PoplibsError, match=r"^plan: got a plan with changes"):
         poplin.compile_matmul(dataclasses.replace(plan, **changes))
     with pytest.raises(PoplibsError, match=r"^plan: got a plan with changes"):
-        poplin.compile_matmul(dataclasses.replace(plan, asked=dataclasses.replace(plan.asked, m=10**6)))
+        poplin.compile_matmul(dataclasses.replace(plan, product=dataclasses.replace(plan.product, m=10**6)))
     assert poplin.compile_matmul(pickle.loads(pickle.dumps(plan))).plan == plan
 
 
@@ -252,5 +252,5 @@ def test_a_format_cannot_pass_for_another(facts):
 
 def test_a_format_without_kernels_holds_no_blocks():
     mine = Format("mine", 4, 3, 9)
-    with pytest.raises(PoplibsError, match=r"^format: got mine; allowed: float32, "):
+    with pytest.raises(PoplibsError, match=r"^dtype: got mine; allowed: float32, "):
         BlockSparseMatrix.from_mask(np.eye(2, dtype=bool), 2, dtype=mine)

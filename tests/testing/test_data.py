@@ -125,8 +125,8 @@ def test_every_stored_block_is_filled():
 
 def test_what_cannot_be_exact_is_refused():
     pattern = random_pattern(4, 4, 1, 1.0)
-    for wrong, how in (("pattern", (None, 3, FP16)), ("columns", (pattern, -1, FP16)), ("w_format", (pattern, 3, "f1")),
-                       ("x_format", (pattern, 3, FP16, "f1"))):
+    for wrong, how in (("pattern", (None, 3, FP16)), ("columns", (pattern, -1, FP16)), ("w_dtype", (pattern, 3, "f1")),
+                       ("x_dtype", (pattern, 3, FP16, "f1"))):
         with pytest.raises(PoplibsError, match=f"^{wrong}: got"):
             exact_sparse_operands(*how)
     with pytest.raises(ValueError, match=r"^scale: got 1; allowed: 0 for float16"):

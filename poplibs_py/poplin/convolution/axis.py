@@ -6,6 +6,7 @@ dim" is done here on one `Axis`. Axes are small hashable tuples; the expensive f
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from math import lcm
 from typing import NamedTuple
@@ -297,19 +298,12 @@ def _hull(ranges: list[Range]) -> Range:
     return min(r[0] for r in filled), max(r[1] for r in filled)
 
 
-def _inputs_of_kernel(axis: Axis, outputs: Range, kernel: int) -> Range:
-    begin, end = _outputs_of_kernel(axis, outputs, kernel)
+def _met(outputs: Range, index: Callable[[int, int], int | None], other: int) -> Range:
+    """Inputs or kernel elements, as `index` says, that a range of outputs meets at an element of the other."""
+    begin, end = outputs
     if begin == end:
         return (0, 0)
-    ends = sorted((_known(axis.input_index(begin, kernel)), _known(axis.input_index(end - 1, kernel))))
-    return ends[0], ends[1] + 1
-
-
-def _kernels_of_input(axis: Axis, outputs: Range, element: int) -> Range:
-    begin, end = _outputs_of_input(axis, outputs, element)
-    if begin == end:
-        return (0, 0)
-    ends = sorted((_known(axis.kernel_index(begin, element)), _known(axis.kernel_index(end - 1, element))))
+    ends = sorted((_known(index(begin, other)), _known(index(end - 1, other))))
     return ends[0], ends[1] + 1
 
 
@@ -324,7 +318,7 @@ def input_range(axis: Axis, outputs: Range, kernels: Range | None = None) -> Ran
     if bound.exact:
         return bound[:2]
     used = _kernel_bound(axis, outputs, bound[:2], kernels)
-    return _hull([_inputs_of_kernel(axis, outputs, k) for k in range(used.begin, used.end)])
+    return _hull([_met(_outputs_of_kernel(axis, outputs, k), axis.input_index, k) for k in range(used.begin, used.end)])
 
 
 @lru_cache(maxsize=65536)
@@ -338,7 +332,7 @@ def kernel_range(axis: Axis, outputs: Range, inputs: Range | None = None) -> Ran
     if bound.exact:
         return bound[:2]
     used = _input_bound(axis, outputs, bound[:2], inputs)
-    return _hull([_kernels_of_input(axis, outputs, i) for i in range(used.begin, used.end)])
+    return _hull([_met(_outputs_of_input(axis, outputs, i), axis.kernel_index, i) for i in range(used.begin, used.end)])
 
 
 @lru_cache(maxsize=4096)

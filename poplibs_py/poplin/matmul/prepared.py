@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
 
 from ...errors import bad_argument, bad_type
 from ...formats import FP32, Format
-from ...immutable import Constant
+from ...immutable import Constant, kind_of
 from ...ops import Array, Operand, run_told
 from ...program import key_by_parts, result_array
 from ...target import Target
@@ -77,7 +76,7 @@ class PreparedMatrix(Constant):
         run_told("poplin.prepare", lambda: (f"{w.shape} {w.format}", *made.told()[1:]), made.executable, *arrays)
         # A call that meets an infinity needs numbers whole that are split in parts.
         whole = _copied(w) if is_left or plan.parts != (1, 1) else None
-        kind = _kind(plan, side, w.shape, w.format, whole and layout_of(whole))
+        kind = kind_of("PreparedMatrix", plan, side, w.shape, w.format, whole and layout_of(whole))
         name = "a" if is_left else "b"
         held: list[Array] = [packed]
         if whole is not None:
@@ -158,12 +157,6 @@ def _copied(w: Operand) -> Operand:
     copy = result_array(w.shape, w.array.dtype)
     copy[...] = w.array
     return replace(w, array=copy, scales=w.scales and w.scales.copied())
-
-
-@lru_cache(maxsize=1024)
-def _kind(*facts: object) -> tuple[object, ...]:
-    """The same object for the same facts."""
-    return facts
 
 
 key_by_parts(PreparedMatrix)

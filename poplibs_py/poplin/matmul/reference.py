@@ -36,14 +36,9 @@ def activate(x: Floats, activation: str | None) -> Floats:
         return np.where(z < -700, 0.0, x / (1 + np.exp(np.minimum(-z, 700))))
 
 
-def matmul(
-    a: Any, b: Any, *, alpha: float = 1.0, bias: Any = None, activation: str | None = None, **how: Any
-) -> Floats:
+def matmul(a: Any, b: Any, **how: Any) -> Floats:
     """Return ``activation(alpha * a @ b + bias)``; arguments that say how it is computed are ignored."""
-    with np.errstate(all="ignore"):
-        left, right, added = as_matrices(values(a), values(b))
-        sums = alpha * (left @ right)
-        return activate(sums if bias is None else sums + values(bias), activation).squeeze(added)
+    return matmul_acc(None, a, b, **how, beta=0.0)
 
 
 def matmul_acc(
@@ -57,7 +52,7 @@ def matmul_acc(
     activation: str | None = None,
     **how: Any,
 ) -> Floats:
-    """Return ``activation(alpha * a @ b + beta * c + bias)``."""
+    """Return ``activation(alpha * a @ b + beta * c + bias)``; with a beta of zero, c is not read."""
     with np.errstate(all="ignore"):
         left, right, added = as_matrices(values(a), values(b))
         sums = alpha * (left @ right) + (beta * np.expand_dims(values(c), added) if beta else 0.0)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import sys
-from functools import lru_cache
 from threading import Lock
 
 from ...errors import CapacityWarning, real, warn
+from ...immutable import kind_of
 from ...program import key_by_parts
 from ..pattern import MAX_EXTENT, as_block_shape, as_extent, as_shape
 
@@ -45,7 +45,7 @@ class Capacity:
 
     def __init__(self, blocks: int) -> None:
         self._blocks = as_extent("blocks", blocks, 0)
-        self._parts = (_kind(self._blocks),)
+        self._parts = (kind_of("Capacity", self._blocks),)
 
     @property
     def blocks(self) -> int:
@@ -92,17 +92,11 @@ class Capacity:
                  CapacityWarning)
             with _growing:
                 self._blocks = max(self._blocks, grown)
-                self._parts = (_kind(self._blocks),)
+                self._parts = (kind_of("Capacity", self._blocks),)
         return self._blocks
 
     def __repr__(self) -> str:
         return f"Capacity({self.blocks})"
-
-
-@lru_cache(maxsize=1024)
-def _kind(blocks: int) -> tuple[str, int]:
-    """The same object for the same number."""
-    return "capacity", blocks
 
 
 key_by_parts(Capacity)

@@ -12,13 +12,14 @@ from ..operands import (
     check_rows,
     dense_operand,
     format_in,
+    layer_operand,
     layout_of,
     product_format,
     receive_result,
     sparse_operand,
 )
 from ..pattern import room_for
-from ..spmm.request import grouped, unkept
+from ..spmm.request import unkept
 from .lower import program
 from .params import SddmmParams
 from .plan import plan_sddmm
@@ -62,8 +63,6 @@ def sddmm_request(w: BlockSparseMatrix, dy: Any, x: Any, out: Any, out_dtype: An
 def _dense(name: str, value: Any, groups: int, extent: int, layer: bool) -> Operand:
     taken = dense_operand(name, value)
     if layer:
-        if taken.array.ndim != 2 or taken.array.shape[1] != groups * extent:
-            raise bad_argument(name, f"shape {taken.array.shape}", f"shape (batch, {groups * extent})")
-        return taken.seen(lambda array: grouped(array, groups))
+        return layer_operand(name, taken, groups, extent)
     check_rows(name, taken.array, extent, groups)
     return taken

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from time import perf_counter
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from ...errors import bad_argument, bad_type, one_of
 from ...formats import BF16, FP32, Format, format_of
-from ...immutable import Constant, anchored
+from ...immutable import Constant, anchored, kind_of
 from ...ops import Operand
 from ...program import key_by_parts, result_array
 from ...program.record import Run, listening, record
@@ -81,7 +80,7 @@ class PreparedDense(Constant):
         layout = DenseLayout(compute_format, strides, 0, strip)
         held, anchor = anchored(panels)
         was = computed if dtype is None else format_of(dtype)
-        kind = _kind(layout, was, side, array.ndim == 3, groups, rows, columns)
+        kind = kind_of("PreparedDense", layout, was, side, array.ndim == 3, groups, rows, columns)
         self._set(_panels=held, _anchor=anchor, _parts=(kind, held), layout=layout, compute_format=compute_format,
                   format=was, side=side, grouped=array.ndim == 3, groups=groups, rows=rows, columns=columns)
 
@@ -162,12 +161,6 @@ def prepare_dense(x: object, w_dtype: object = None, *, side: str = "right") -> 
         what = f"{list(numbers.shape)} {operand.format} to panels of {compute_format}"
         record(Run("popsparse.static.prepare_dense", what, "NumPy", perf_counter() - began))
     return made
-
-
-@lru_cache(maxsize=1024)
-def _kind(*facts: object) -> tuple[object, ...]:
-    """The same object for the same facts."""
-    return facts
 
 
 key_by_parts(PreparedDense)

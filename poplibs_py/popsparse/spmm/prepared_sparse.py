@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ...errors import bad_type, one_of
 from ...formats import FORMATS, format_of
-from ...immutable import Immutable
+from ...immutable import Immutable, kind_of
 from ...ops import Operand, host_target
 from ...planner import Memory
 from ...program import key_by_parts, result_array
@@ -68,7 +67,7 @@ class PreparedSparse(Immutable):
         if operand.order is not None:
             arrays.append(operand.order.array)
         self._set(matrix=w, side=side, _plan=plan, _values=values,
-                  _parts=(_kind(w._kinds, side, operand.transposed, compute), *arrays),
+                  _parts=(kind_of("PreparedSparse", w._kinds, side, operand.transposed, compute), *arrays),
                   _operand=_ready_operand(operand, arrays, compute))
         self.refresh()
 
@@ -119,12 +118,6 @@ def _plan_of(w: SparseOperand, x_format: str) -> SparsePlan:
     params = SpmmParams(w.shape, p.block_shape, p.groups, _READS, p.n_blocks, p.n_blocks, w.transposed, w.format.name,
                         w.scale, x, y)
     return plan_spmm(params, Memory(), host_target(None, "preparing"), lambda: 0)
-
-
-@lru_cache(maxsize=1024)
-def _kind(*facts: object) -> tuple[object, ...]:
-    """The same object for the same facts."""
-    return facts
 
 
 def prepare(w: BlockSparseMatrix, *, side: str = "left", x_dtype: object = None) -> PreparedSparse:

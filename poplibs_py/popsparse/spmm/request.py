@@ -19,6 +19,8 @@ from ..operands import (
     check_rows,
     dense_operand,
     format_in,
+    grouped,
+    layer_operand,
     layout_of,
     product_format,
     receive_result,
@@ -32,7 +34,7 @@ from .plan import SparsePlan, plan_spmm
 from .prepared_dense import PreparedDense
 from .slices import longest_row, run_slices
 
-__all__ = ["Epilogue", "bias_operand", "grouped", "request_of", "spmm_request", "unkept"]
+__all__ = ["Epilogue", "bias_operand", "request_of", "spmm_request", "unkept"]
 
 Array = np.ndarray[Any, Any]
 
@@ -154,19 +156,12 @@ def unkept(request: Request) -> Request:
     return replace(request, operands=(replace(first, place=None), *more))
 
 
-def grouped(array: Array, groups: int) -> Array:
-    """Return (batch, groups * width) seen as (groups, width, batch)."""
-    return array.reshape(array.shape[0], groups, array.shape[1] // groups).transpose(1, 2, 0)
-
-
 def _dense(name: str, value: Any, groups: int, depth: int, swapped: bool, layer: bool) -> _Dense:
     taken = dense_operand(name, value)
     fmt, taken_format = format_in(value, taken), taken.format
     assert taken_format is not None
     if layer:
-        if taken.array.ndim != 2 or taken.array.shape[1] != groups * depth:
-            raise bad_argument(name, f"shape {taken.array.shape}", f"shape (batch, {groups * depth})")
-        taken = taken.seen(lambda array: grouped(array, groups))
+        taken = layer_operand(name, taken, groups, depth)
     vector = taken.array.ndim == 1 and groups == 1
     if vector:
         if taken.array.size != depth:
