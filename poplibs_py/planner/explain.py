@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from functools import singledispatch
+from typing import Any
 
 from ..kernels import Selection
 
-__all__ = ["Considered", "Explanation", "considered_kernels"]
+__all__ = ["Considered", "Explanation", "considered_kernels", "explained"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,6 +92,12 @@ class Explanation:
             mark = "*" if c.chosen else " "
             lines.append(f"{mark} {c.name:<{width}}{cycles:>16}{size:>12}  {c.verdict}")
         return "\n".join(lines)
+
+
+@singledispatch
+def explained(plan: Any) -> Explanation:
+    """Return what was considered for a plan that is a search's; an op registers how its searches are told."""
+    raise NotImplementedError(type(plan).__name__)
 
 
 def considered_kernels(selection: Selection) -> tuple[Considered, ...]:

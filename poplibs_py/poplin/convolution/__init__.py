@@ -2,6 +2,7 @@
 
 from .api import conv_cache, plan_convolution
 from .axis import Axis, FieldTransform, OutputTransform
+from .explain import explain_plan
 from .multi import MultiPlan, plan_convolutions
 from .options import ConvOptions
 from .params import ConvParams, matmul_params
@@ -20,6 +21,7 @@ __all__ = [
     "Partition",
     "Split",
     "conv_cache",
+    "explain_plan",
     "matmul_params",
     "plan_convolution",
     "plan_convolutions",

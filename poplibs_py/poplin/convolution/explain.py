@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...errors import bad_argument
-from ...planner.explain import Considered, Explanation
+from ...planner.explain import Considered, Explanation, explained
 from ...planner.objective import UNLIMITED, Objective
 from .candidates import Candidate, candidates, search_candidate, setup_of
 from .model import method_allows
@@ -16,6 +16,7 @@ __all__ = ["explain_plan"]
 _HOPELESS = 4  # candidates this many times slower are not costed further
 
 
+@explained.register
 def explain_plan(plan: ConvPlan) -> Explanation:
     """Cost every candidate of the plan's problem, and say why each lost."""
     problem = plan.problem

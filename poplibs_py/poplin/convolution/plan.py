@@ -11,7 +11,7 @@ from typing import Any
 
 from ...errors import bad_argument, whole
 from ...planner.constraints import PlanConstraints
-from ...planner.explain import Explanation
+from ...planner.explain import Explanation, explained
 from .model import ConvTypes
 from .problem import ConvProblem
 from .transforms import ConvTransform
@@ -242,9 +242,7 @@ class ConvPlan:
 
         Plans each candidate again by itself, so it takes longer than planning did.
         """
-        from .explain import explain_plan  # it imports this module
-
-        return explain_plan(self)
+        return explained(self)
 
     def tile_indices(self) -> Iterator[int]:
         """Tiles in the order that parts are dealt to them, from the start tile, wrapping."""

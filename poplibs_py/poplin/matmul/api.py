@@ -37,8 +37,9 @@ from .params import (
     params_of,
     result_shape,
 )
-from .plan import Epilogue, HostPlan, plan_host
+from .plan import Epilogue, HostPlan
 from .prepared import SIDES, PreparedMatrix
+from .search import plan_host
 
 __all__ = [
     "compile_matmul",

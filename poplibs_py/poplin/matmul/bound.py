@@ -18,8 +18,9 @@ from ...ops import result_format
 from ...target import resolve_target
 from .modelled import matmul_modelled_bound
 from .options import MatmulOptions, parse_options
-from .plan import HALF_PARTIALS_DEPTH, may_flush, passes
+from .plan import HALF_PARTIALS_DEPTH
 from .reference import activate, as_matrices, values
+from .search import may_flush, passes
 
 __all__ = ["finished_ball", "matmul_acc_bound", "matmul_bound", "scale_of"]
 

@@ -16,17 +16,20 @@ from ...program import Executable
 from ...target import Target
 from . import _matmul
 from ._matmul import ITEM, SPEC, Mode
-from .layout import panel_bytes, row_pitch, stage_of, sums_pitch
 from .options import ACTIVATIONS, MatmulOptions
 from .params import MatmulParams
 from .plan import (
     HALF_PARTIALS_DEPTH,
     Epilogue,
     HostPlan,
-    plan_host,
+    panel_bytes,
     prepared_bytes,
     prepared_cells,
+    row_pitch,
+    stage_of,
+    sums_pitch,
 )
+from .search import plan_host
 
 __all__ = ["Lowered", "format_record", "kernel_record", "lower", "lower_prepare", "lowered"]
 

@@ -15,7 +15,8 @@ from ...target import Target
 from .lower import Lowered, lower_prepare, lowered
 from .options import MatmulOptions
 from .params import MatmulParams, contiguous, layout_of
-from .plan import FEW, Epilogue, HostPlan, panel_format, parts, plan_host, prepared_bytes
+from .plan import Epilogue, HostPlan, prepared_bytes
+from .search import FEW, panel_format, parts, plan_host
 
 __all__ = ["SIDES", "PreparedMatrix"]
 

@@ -20,11 +20,10 @@ from ....program import Executable
 from ....target import Target
 from .. import _partials
 from .._matmul import ITEM, VERTEX, Mode, Sums
-from ..layout import laid_out
 from ..lower import format_record, kernel_record
 from ..options import MatmulOptions
 from ..params import MatmulParams, MatrixLayout
-from ..plan import Epilogue, HostPlan
+from ..plan import Epilogue, HostPlan, laid_out
 from .work import TileWork
 
 __all__ = ["TileProgram", "lower_work"]

@@ -1,0 +1,364 @@
+"""Planning a dense product on this CPU: kernel, how operands reach it, block sizes, threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ...formats import BF16, FORMATS, FP16, FP32, Format
+from ...kernels import Kernel, Selection, kernels, select
+from ...log import tell
+from ...planner import within
+from ...target import Target
+from ._matmul import Mode, Sums
+from .model import kernel_cycles, rounded
+from .options import MatmulOptions
+from .params import MatmulParams
+from .plan import HALF_PARTIALS_DEPTH, PIECES, TRANSPOSED_PIECES, Epilogue, HostPlan, laid_out, prepared_bytes
+
+__all__ = ["plan_host"]
+
+_DEPTHS = (2048, 1024, 512, 256, 128, 64)  # cells of depth that a block may have, beside the whole
+_CACHE_SHARE = 0.6  # of the second-level cache, that a thread's blocks fill
+_FLOPS_OF_A_THREAD = 1 << 20  # work below which another thread costs more than it brings
+_SMALL_DEPTHS = (256, 128, 64)  # the same for tiles, and to pack for good
+_PREPARED_DEPTHS = (512, *_SMALL_DEPTHS)  # the same for an operand prepared
+_DIRECT_PIECES = 2  # as `PIECES`, where A is read as it lies: its rows may lie in the same lines of the cache
+_PACKING = 14.0  # products that a core makes in the time in which it packs one number
+_SMALL = 1 << 17  # bytes of B that stay in cache as they lie
+FEW = 4
+"""Columns that kernels of the dot form take at once."""
+_MANY = 64  # rows for which such columns are copied to the start of a cache line: loads elsewhere take two
+
+
+def plan_host(
+    params: MatmulParams,
+    options: MatmulOptions,
+    epilogue: Epilogue,
+    target: Target,
+    fixed: HostPlan | None = None,
+    packing: bool = False,
+    left: bool = False,
+) -> HostPlan:
+    """Plan a product on the host.
+
+    Parameters
+    ----------
+    params, options, epilogue, target
+        The product, how it is wanted, on which machine.
+    fixed : HostPlan, optional
+        The plan that an operand was prepared under: its kernel and panel format are kept.
+    packing : bool, optional
+        Plan for preparing an operand: its packing is the purpose.
+    left : bool, optional
+        That operand is A: as B of the transposed product.
+    """
+    problem = _Problem(params, params.folded(), options, epilogue, target, fixed, packing)
+    if left:
+        problem = replace(problem, params=params.swapped().folded(), swapped=True)
+    elif not (fixed or packing) and _better_swapped(problem.params):
+        problem = replace(problem, params=problem.params.swapped(), swapped=True)
+    plain = problem if fixed or packing else replace(problem, panel=FP32)
+
+    def plan_once(limit: int | None) -> HostPlan | None:
+        # without a limit blocks fit the cache all the same, where any do
+        fits = int(_CACHE_SHARE * target.bytes_per_tile) if limit is None else limit
+        plan = _plan_within(problem, fits) or _plan_within(plain, fits)  # a matrix unit's least block is large
+        return plan or (_plan_within(problem, None) if limit is None else None)
+
+    def least() -> int:
+        found = (_plan_within(p, None, least=True) for p in (problem, plain))
+        return min(p.temporary_bytes for p in found if p)
+
+    plan = within("matmul", plan_once, options.memory, target, least)
+    plan = replace(plan, memory_limit=options.memory.limit(target))
+    tell("poplin", plan)
+    return plan
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """What is planned, and what is settled before the search."""
+
+    product: MatmulParams
+    params: MatmulParams
+    options: MatmulOptions
+    epilogue: Epilogue
+    target: Target
+    fixed: HostPlan | None
+    packing: bool
+    swapped: bool = False
+    panel: Format | None = None  # where it is settled
+
+
+def _better_swapped(p: MatmulParams) -> bool:
+    """Whether the transposed product reads the large operand better: along its lines, once."""
+    if p.m <= FEW and p.n > FEW:  # dots of A's few rows with B's columns, where those are contiguous
+        return p.b.row == p.b.format.itemsize != p.b.column
+    if p.n <= FEW and p.m > FEW:  # few columns, and A lies across them
+        return p.a.row == p.a.format.itemsize != p.a.column
+    return False
+
+
+def _plan_within(problem: _Problem, limit: int | None, least: bool = False) -> HostPlan | None:
+    """Return the best plan whose scratch fits `limit` bytes a thread; None if there is none."""
+    params, options, fixed = problem.params, problem.options, problem.fixed
+    panel = problem.panel or (fixed.panel if fixed else panel_format(params, options, problem.packing))
+    split = parts(params, options) if panel == BF16 else (1, 1)
+    threads, grid = _threads(params, problem.target)
+    m, n = max(1, -(-params.m // grid[0])), max(1, -(-params.n // grid[1]))
+    selection = fixed.selection if fixed else _kernel(problem, panel, m, n, split)
+    kernel = selection.kernel
+    a_mode = _mode_of_a(params, panel, kernel, n)
+    b_mode = int(Mode.PREPARED) if fixed else _mode_of_b(params, panel, kernel, m, n)
+    if problem.packing and b_mode == Mode.DIRECT:
+        b_mode = int(Mode.LINES)
+    draft = HostPlan(
+        problem.product,
+        params,
+        options,
+        problem.epilogue,
+        problem.target,
+        panel,
+        selection,
+        a_mode,
+        b_mode,
+        int(Sums.IN_PLACE),
+        m,
+        n,
+        params.k,
+        grid,
+        threads,
+        (),
+        limit,
+        problem.swapped,
+        split,
+    )
+    plan = _blocked(draft, m, n, least, problem.packing)
+    if plan is None or split == (1, 1) or problem.packing:
+        return plan
+    whole = _plan_within(replace(problem, fixed=None, panel=FP32), limit, least)
+    return whole and replace(plan, fallback=whole)
+
+
+def _kernel(problem: _Problem, panel: Format, m: int, n: int, split: tuple[int, int]) -> Selection:
+    """Choose the kernel: of the dot form for few columns, where it may reorder sums, else the cheapest by steps."""
+    if split != (1, 1):
+        return select("dot", "multiply_parts", panel.name)
+    free = not (problem.options.reproducible or problem.packing)
+    dots = {k.formats for k in kernels("dot") if k.op == "multiply_dots"}
+    if n <= FEW and m > 1 and free and panel.name in dots:
+        a = problem.params.a
+        mixed = f"{a.format},{panel}"  # for A as it lies, of half the bytes
+        lies_along = a.plain and a.aligned and a.column == a.format.itemsize and not problem.fixed
+        return select("dot", "multiply_dots", mixed if lies_along and mixed in dots else panel.name)
+    return select(
+        "dot",
+        "multiply",
+        panel.name,
+        consistent=problem.options.reproducible,
+        cost=lambda kernel: kernel_cycles(kernel, m, n),
+    )
+
+
+def panel_format(params: MatmulParams, options: MatmulOptions, any_shape: bool = False) -> Format:
+    """Return what operands are decoded to: BF16 where products are exact in it and a unit takes it, else FP32."""
+    a, b = params.a, params.b
+    if any(x.format in (BF16, FP16) and not x.plain for x in (a, b)):
+        return FP32
+    units = _units(a.format, b.format, options)
+    if units == "multiply_parts" and not any_shape and min(params.m, params.n) <= FEW:
+        return FP32  # a matrix unit would work on padding
+    return BF16 if units else FP32
+
+
+def parts(params: MatmulParams, options: MatmulOptions) -> tuple[int, int]:
+    """Return how many BF16 numbers an element of A, of B is split in on BF16 units."""
+    a, b = (2 if x.format == FP16 else 1 for x in (params.a, params.b))
+    return a, b
+
+
+def _units(a: Format, b: Format, options: MatmulOptions) -> str:
+    """Return the kernels' op that takes these formats as BF16 panels here; empty if none does."""
+    if options.reproducible:
+        return ""
+    exact = [f == BF16 or (f in FORMATS and f.bits <= 8) for f in (a, b)]
+    split = [f == FP16 for f in (a, b)]
+    if not all(e or s for e, s in zip(exact, split, strict=True)):
+        return ""
+    op = "multiply_parts" if any(split) else "multiply"
+    return op if any(k.op == op and k.formats == BF16.name for k in kernels("dot")) else ""
+
+
+def may_flush(a: Format, b: Format, options: MatmulOptions) -> bool:
+    """Whether products of these formats run on BF16 units here, which take subnormals for zero."""
+    return bool(_units(a, b, options)) and not a == b == FP16
+
+
+def passes(a: Format, b: Format, options: MatmulOptions) -> int:
+    """Products that one product of operands takes here: more than one where a matrix unit splits FP16."""
+    if _units(a, b, options) != "multiply_parts":
+        return 1
+    return options.half_passes if a == b else 2
+
+
+def _threads(params: MatmulParams, target: Target) -> tuple[int, tuple[int, int]]:
+    """Share the work: threads, and rectangles of each product by rows and columns."""
+    threads = max(1, min(target.tiles, params.flops // _FLOPS_OF_A_THREAD))
+    entries = max(1, params.entries)
+    if threads == 1 or entries >= threads:
+        return threads, (1, 1)
+    best, choice = None, (1, 1)
+    for rows in range(1, threads + 1):
+        cols = threads // rows
+        if rows > -(-params.m // 8) or cols > -(-params.n // 64):
+            continue
+        size = -(-params.m // rows) * -(-params.n // cols)
+        traffic = -(-params.m // rows) + -(-params.n // cols)
+        if best is None or (size, traffic) < best:
+            best, choice = (size, traffic), (rows, cols)
+    return min(threads, entries * choice[0] * choice[1]), choice
+
+
+def _mode_of_a(p: MatmulParams, panel: Format, kernel: Kernel, n: int) -> int:
+    """Read A where it lies if it is in the panel's format and its lines run along the depth."""
+    a = p.a
+    along = a.column == a.format.itemsize
+    whole = a.plain and a.aligned and p.k % kernel.grain[2] == 0 and p.m % kernel.grain[0] == 0
+    across = panel == FP32 and n <= kernel.block[1] and kernel.op == "multiply"
+    taken = a.format == panel or kernel.formats == f"{a.format},{panel}"
+    if taken and whole and (along or across):
+        return int(Mode.DIRECT)
+    turned = a.row == a.format.itemsize and not along and kernel.op != "multiply_dots"
+    return int(Mode.TRANSPOSED if turned else Mode.LINES)
+
+
+def _mode_of_b(p: MatmulParams, panel: Format, kernel: Kernel, m: int, n: int) -> int:
+    """Read B where it lies if its lines are as the kernel reads them and few rows or a small B make packing a loss."""
+    b, size = p.b, p.b.format.itemsize
+    whole = b.format == panel and b.plain and b.aligned and p.k % kernel.grain[2] == 0
+    if kernel.op == "multiply_dots":
+        return int(Mode.DIRECT if whole and b.row == size and m < _MANY else Mode.ALONG)
+    small = m <= 2 * kernel.block[0] or p.k * n * size <= _SMALL
+    if whole and panel == FP32 and b.column == size and small:
+        return int(Mode.DIRECT)
+    return int(Mode.TRANSPOSED if b.row == size and b.column != size else Mode.LINES)
+
+
+def _in_place(plan: HostPlan) -> bool:
+    out = plan.params.out
+    return (
+        out.format == FP32
+        and out.aligned
+        and out.column == 4
+        and out.row % 4 == 0
+        and plan.epilogue.plain
+        and plan.options.partials_type == "float"
+    )
+
+
+def _blocked(plan: HostPlan, m: int, n: int, least: bool, packing: bool) -> HostPlan | None:
+    """Choose block sizes that fit the limit with the least work beside the products; `least` asks for the smallest."""
+    rows, cols, _ = plan.kernel.block
+    shallow = max(plan.kernel.grain[2], 16 * plan.elements)
+    if least:
+        return _widest(_with_depth(plan, shallow), rows, cols)
+    best: HostPlan | None = None
+    seen: set[tuple[int, int]] = set()
+    for depth in (*_depths(plan, packing), shallow):
+        deep = _with_depth(plan, depth)
+        for mc in _heights(deep, m, n):
+            if (deep.kc, mc) in seen:
+                continue
+            seen.add((deep.kc, mc))
+            fit = _widest(deep, mc, min(rounded(max(1, n), cols), _kept_columns(deep, mc, m)))
+            if fit is None:
+                continue
+            if deep.kc >= plan.params.k and fit.nc >= n and (deep.sums != Sums.BLOCK or mc >= m):
+                return fit  # everything is packed once
+            if best is None or _overhead(fit, m, n) < _overhead(best, m, n):
+                best = fit
+    return best
+
+
+def _depths(plan: HostPlan, packing: bool) -> list[int]:
+    """Depths that a block may have, the deepest first.
+
+    Small to pack for good, piece by piece, and for tiles, which reload both operands; moderate for an operand prepared,
+    whose panel comes from memory and must stay for the next rows.
+    """
+    tiles = plan.kernel.grain[0] > 1
+    prepared = plan.b_mode == Mode.PREPARED
+    some = _SMALL_DEPTHS if tiles or packing else _PREPARED_DEPTHS if prepared else _DEPTHS
+    depths = [d * plan.elements for d in some]
+    return depths if tiles or packing or prepared else [max(1, plan.params.k), *depths]
+
+
+def _heights(plan: HostPlan, m: int, n: int) -> list[int]:
+    """Rows that a block may have: few, or many where B is packed anew for each block; all where none is read again."""
+    rows, cols, _ = plan.kernel.block
+    most = rounded(max(1, m), rows)
+    as_it_lies = plan.a_mode == Mode.DIRECT and plan.b_mode != Mode.PREPARED  # a prepared panel comes from memory
+    several = _DIRECT_PIECES if as_it_lies else PIECES
+    pieces = [1] if plan.kernel.op == "multiply_dots" else [several, 1]  # dots take long rows: few fill the cache
+    if plan.a_mode == Mode.TRANSPOSED:
+        pieces.insert(0, TRANSPOSED_PIECES)
+    if plan.sums == Sums.BLOCK and plan.b_mode not in (Mode.DIRECT, Mode.PREPARED):
+        pieces = [512, 256, 128, 64, 32, 16, *pieces]
+    elif plan.a_mode == Mode.DIRECT and n <= cols:
+        pieces.insert(0, most // rows)
+    return list(dict.fromkeys(min(x * rows, most) for x in pieces))
+
+
+def _kept_columns(plan: HostPlan, mc: int, m: int) -> int:
+    """Columns of B prepared to take at once: all, or where a large B would be read again for each block of rows, those
+    that stay in the second-level cache."""
+    cols, cache = plan.kernel.block[1], plan.target.bytes_per_tile
+    if plan.b_mode != Mode.PREPARED or mc >= m or prepared_bytes(plan) <= 8 * cache:
+        return rounded(max(1, plan.params.n), cols)
+    return max(cols, cache // 2 // (plan.kc * plan.panel.itemsize * plan.parts[1]) // cols * cols)
+
+
+def _with_depth(plan: HostPlan, depth: int) -> HostPlan:
+    """Return the plan with its blocks about `depth` deep, and where sums are then kept."""
+    k, half = plan.params.k, plan.options.partials_type == "half"
+    kc = HALF_PARTIALS_DEPTH if half else _even_depth(k, depth, plan.kernel.grain[2])
+    sums = Sums.IN_PLACE if _in_place(plan) else Sums.TILE if k <= kc and not half else Sums.BLOCK
+    return replace(plan, kc=kc, sums=int(sums))
+
+
+def _overhead(plan: HostPlan, m: int, n: int) -> float:
+    """Packing and moving of sums for each product, in products: to pack a number costs as much as 14 in FP32 or so."""
+    packing = _PACKING * plan.elements
+    packs_a = packing if plan.a_mode != Mode.DIRECT else packing / 4  # read again at least
+    if plan.a_mode == Mode.TRANSPOSED:
+        packs_a *= 1 + 32 / plan.packed_rows  # short lines
+    packs_b = 0.0 if plan.b_mode in (Mode.DIRECT, Mode.PREPARED) else packing
+    again = plan.mc if plan.sums == Sums.BLOCK else m
+    moves = 0.0 if plan.sums == Sums.TILE else packing / 2 / min(plan.kc, max(1, plan.params.k))
+    return packs_a / min(plan.nc, n) + packs_b / min(again, m) + moves
+
+
+def _widest(plan: HostPlan, mc: int, nc: int) -> HostPlan | None:
+    """Return the plan with the most columns, at most nc, that fits its limit."""
+    cols, limit = plan.kernel.block[1], plan.memory_limit
+
+    def with_panels(count: int) -> HostPlan:
+        return replace(plan, mc=mc, nc=count * cols, layout=laid_out(plan, mc, count * cols))
+
+    most = with_panels(nc // cols)
+    if limit is None or most.scratch_bytes <= limit:
+        return most
+    one, count = with_panels(1), nc // cols
+    if count == 1 or one.scratch_bytes > limit:
+        return one if one.scratch_bytes <= limit else None
+    step = max(1, (most.scratch_bytes - one.scratch_bytes) // (count - 1))
+    count = min(count - 1, 1 + (limit - one.scratch_bytes) // step)  # the bytes grow by about as much for each panel
+    while (trial := with_panels(count)).scratch_bytes > limit:
+        count -= 1
+    return trial
+
+
+def _even_depth(k: int, depth: int, grain: int) -> int:
+    """Depth of blocks: k in equal parts of about `depth`."""
+    parts = max(1, round(k / depth))
+    return max(grain, rounded(-(-k // parts), grain))
