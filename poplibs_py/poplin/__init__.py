@@ -1,8 +1,7 @@
 """PopLin: dense matrix multiplication and convolution."""
 
 from .convolution import ConvOptions, ConvParams, ConvPlan, plan_convolution, plan_convolutions
-from .matmul import (
-    PreparedMatrix,
+from .matmul.api import (
     compile_matmul,
     matmul,
     matmul_acc,
@@ -11,6 +10,7 @@ from .matmul import (
     plan_matmul,
     prepare,
 )
+from .matmul.prepared import PreparedMatrix
 
 __all__ = [
     "ConvOptions",

@@ -146,13 +146,13 @@ def _pack(value: Any, buffers: list[bytes]) -> Any:
     if isinstance(value, dict):
         return {"dict": [[_pack(k, buffers), _pack(v, buffers)] for k, v in value.items()]}
     if isinstance(value, QuarterArray):
-        parts = {"codes": value.codes, "format": value.format, "scale": value.scale, "block_shape": value.block_shape}
+        parts = {"codes": value.codes, "dtype": value.format, "scale": value.scale, "block_shape": value.block_shape}
         return {"quarter": {k: _pack(v, buffers) for k, v in parts.items()}}
     if isinstance(value, BlockSparseMatrix):
         pattern = value.pattern
         parts = {"pattern": (pattern.shape, pattern.block_shape, pattern.row_offsets, pattern.column_indices,
                              pattern.groups),
-                 "blocks": value.blocks, "format": value.format, "scale": value.scale}
+                 "blocks": value.blocks, "dtype": value.format, "scale": value.scale}
         return {"sparse": {k: _pack(v, buffers) for k, v in parts.items()}, "transposed": value.is_transposed}
     if isinstance(value, dynamic.Capacity):
         return {"capacity": value.blocks}

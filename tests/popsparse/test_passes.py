@@ -162,7 +162,7 @@ def test_a_capacity_that_grows_on_many_threads_holds_all_that_was_asked_for():
 
 def test_growth_never_takes_back_what_another_call_grew_meanwhile(monkeypatch):
     capacity = dynamic.Capacity(1)
-    monkeypatch.setattr("poplibs_py.popsparse.dynamic.capacity.warn", lambda *_: setattr(capacity, "_blocks", 50))
+    monkeypatch.setattr("poplibs_py.popsparse.capacity.warn", lambda *_: setattr(capacity, "_blocks", 50))
     assert capacity.hold(4) == 50
 
 

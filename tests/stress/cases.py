@@ -211,7 +211,7 @@ CASES = [
                        "w": matrix(seed), "x": operand((5, 16), seed), "out": np.zeros((5, 24), np.float32),
                        "bias": operand((24,), seed)}),
     Case("prepare_dense", prepare_dense,
-         lambda seed: {"x": operand((24, 5), seed), "weights": "float16", "side": "left"}),
+         lambda seed: {"x": operand((24, 5), seed), "w_dtype": "float16", "side": "left"}),
     Case("product of a prepared operand", lambda owner, **rest: static.sparse_dense_matmul(x=owner, **rest),
          lambda seed: {"owner": prepare_dense(operand((24, 5), seed)), "w": matrix(seed), "bias": operand((16,), seed),
                        "out": np.zeros((16, 5), np.float32), "activation": None, "out_dtype": None}),
@@ -270,6 +270,6 @@ CASES = [
     Case("ConvOptions.parse", poplin.ConvOptions.parse,
          lambda seed: {"options": {"pass": "INFERENCE_FWD"}, "available_memory_proportion": 0.5}),
     Case("auto_scale", auto_scale,
-         lambda seed: {"values": operand((4, 6), seed), "fmt": FORMATS[3], "block_shape": (2, 3)}),
+         lambda seed: {"values": operand((4, 6), seed), "dtype": FORMATS[3], "block_shape": (2, 3)}),
     Case("thread_limit", limited, lambda seed: {"count": 1}),
 ]

@@ -15,7 +15,7 @@ from ...config import settings
 from ...formats import E4M3, Format, format_of
 from ...kernels import Kernel, select
 from ...poplin import matmul, plan_matmul
-from ...poplin.matmul import HostPlan
+from ...poplin.matmul.plan import HostPlan
 from ...popsparse import BlockSparseMatrix, dynamic, static
 from ...popsparse.sddmm.plan import sampled_compute_format
 from ...popsparse.spmm.model import compute_format_of, kernel_of

@@ -7,19 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument, bad_type, flag
-from ...ops import Request, op
-from ...planner import Memory
-from ..matrix import BlockSparseMatrix
-from ..operands import check_matrix, sparse_operand
-from ..options import memory_of
-from ..pattern import room_for
-from ..sddmm.request import sddmm_request
-from ..spmm.prepared_dense import PreparedDense
-from ..spmm.request import Epilogue, spmm_request
+from ..errors import bad_argument, bad_type, flag
+from ..ops import Request, op
+from ..planner import Memory
 from .capacity import Capacity
+from .matrix import BlockSparseMatrix
+from .operands import check_matrix, sparse_operand
+from .options import memory_of
+from .pattern import room_for
+from .sddmm.request import sddmm_request
+from .spmm.prepared_dense import PreparedDense
+from .spmm.request import Epilogue, spmm_request
 
 __all__ = [
+    "Capacity",
     "dense_sparse_matmul",
     "fully_connected_fwd",
     "fully_connected_grad_a",

@@ -6,10 +6,10 @@ import math
 import sys
 from threading import Lock
 
-from ...errors import CapacityWarning, real, warn
-from ...immutable import kind_of
-from ...program import key_by_parts
-from ..pattern import MAX_EXTENT, as_block_shape, as_extent, as_shape
+from ..errors import CapacityWarning, real, warn
+from ..immutable import kind_of
+from ..program import key_by_parts
+from .pattern import MAX_EXTENT, as_block_shape, as_extent, as_shape
 
 __all__ = ["Capacity"]
 

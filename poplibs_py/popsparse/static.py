@@ -7,23 +7,28 @@ from typing import Any
 
 import numpy as np
 
-from ...ops import op
-from ..matrix import BlockSparseMatrix
-from ..operands import check_matrix
-from ..options import memory_of
-from ..sddmm.request import sddmm_request
-from ..spmm.compiled import compile_product, plan_product
-from ..spmm.plan import SparsePlan
-from ..spmm.prepared_dense import PreparedDense
-from ..spmm.prepared_sparse import PreparedSparse, product_operand
-from ..spmm.request import Epilogue, spmm_request
+from ..ops import op
+from .matrix import OPERATORS, BlockSparseMatrix
+from .operands import check_matrix
+from .options import memory_of
+from .sddmm.request import sddmm_request
+from .spmm.compiled import compile_product, plan_product
+from .spmm.plan import SparsePlan
+from .spmm.prepared_dense import PreparedDense, prepare_dense
+from .spmm.prepared_sparse import PreparedSparse, prepare, product_operand
+from .spmm.request import Epilogue, spmm_request
 
 __all__ = [
+    "PreparedDense",
+    "PreparedSparse",
+    "SparsePlan",
     "compile_dense_sparse_matmul",
     "compile_sparse_dense_matmul",
     "dense_sparse_matmul",
     "plan_dense_sparse_matmul",
     "plan_sparse_dense_matmul",
+    "prepare",
+    "prepare_dense",
     "sparse_dense_matmul",
     "sparse_grad_w",
 ]
@@ -291,3 +296,6 @@ def compile_sparse_dense_matmul(plan: SparsePlan) -> Callable[..., Any]:
 def compile_dense_sparse_matmul(plan: SparsePlan) -> Callable[..., Any]:
     """Return a planned product as a function; as `compile_sparse_dense_matmul`."""
     return compile_product(plan, dense_sparse_matmul.op)  # type: ignore[attr-defined]
+
+
+OPERATORS.update({"w @ x": sparse_dense_matmul, "x @ w": dense_sparse_matmul})
