@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,10 +29,10 @@ from poplibs_py.report.timing import take_turns
 from poplibs_py.testing import ulp_error
 
 Array = np.ndarray[Any, Any]
-Call = Callable[[Array, Array], object]
+Bind = Callable[[Array, Array], Callable[[], object]]  # makes the call on two arrays, its arguments ready
 
 COUNT = 4096
-FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+FUNCTION = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_void_p), ctypes.c_int64)
 BOUNDS = {"exp": 11, "log": 13, "sin": 15, "sigmoid": 15, "erf": 16, "silu": 16, "tanh": 17, "gelu_tanh": 20,
           "gelu_erf": 24, "sqrt": 8, "rsqrt": 7}  # fmt: skip
 
@@ -54,24 +55,21 @@ REFERENCES: dict[str, Callable[[Array], Array]] = {
 
 def best_kernels() -> dict[str, Kernel]:
     """Return each function's kernel of the highest level that may be used."""
-    return {kernel.op: kernel for kernel in kernels("math")}
+    return {kernel.op: kernel for kernel in kernels("elementwise")
+            if kernel.formats == "float32->float32" and kernel.op in REFERENCES}
 
 
-def ours(kernel: Kernel) -> Call:
-    """A kernel as a call on two arrays."""
-    function = FUNCTION(kernel.address)
-
-    def call(x: Array, y: Array) -> None:
-        function(x.ctypes.data, y.ctypes.data, x.size)
-
-    return call
+def ours(kernel: Kernel) -> Bind:
+    """A kernel's calls."""
+    pointer = ctypes.c_void_p * 1
+    return lambda x, y: partial(FUNCTION(kernel.address), pointer(x.ctypes.data), pointer(y.ctypes.data), x.size)
 
 
-def peers(name: str) -> dict[str, Call]:
+def peers(name: str) -> dict[str, Bind]:
     """What NumPy and torch have under a name; torch's activations have no `out`."""
-    found: dict[str, Call] = {}
+    found: dict[str, Bind] = {}
     if (of_numpy := getattr(np, name, None)) is not None:
-        found["numpy"] = lambda x, y: of_numpy(x, out=y)
+        found["numpy"] = lambda x, y: partial(of_numpy, x, out=y)
     try:
         import torch
     except ImportError:
@@ -80,9 +78,9 @@ def peers(name: str) -> dict[str, Call]:
     without_out = {"silu": torch.nn.functional.silu, "gelu_erf": gelu,
                    "gelu_tanh": lambda x: gelu(x, approximate="tanh")}.get(name)  # fmt: skip
     if without_out is not None:
-        found["torch"] = lambda x, y: without_out(torch.from_numpy(x))
+        found["torch"] = lambda x, y: partial(without_out, torch.from_numpy(x))
     elif (of_torch := getattr(torch, name, None)) is not None:
-        found["torch"] = lambda x, y: of_torch(torch.from_numpy(x), out=torch.from_numpy(y))
+        found["torch"] = lambda x, y: partial(of_torch, torch.from_numpy(x), out=torch.from_numpy(y))
     return found
 
 
@@ -92,19 +90,19 @@ def arguments(name: str, count: int) -> Array:
     return np.random.default_rng(1).uniform(low, 8, count).astype(np.float32)
 
 
-def worst(name: str, call: Call) -> float:
+def worst(name: str, bind: Bind) -> float:
     """The greatest error in ulp of a call on busy numbers and on small ones."""
     x = arguments(name, 1 << 18)
     x = np.concatenate([x, x * np.float32(2.0**-20)])
     y = np.empty_like(x)
-    result = call(x, y)
+    result = bind(x, y)()
     got = y if result is None else np.asarray(result)
     return float(np.max(ulp_error(got, REFERENCES[name](x.astype(np.float64)))))
 
 
-def bound_calls(call: Call, x: Array, y: Array) -> list[Callable[[], object]]:
-    """The call on all elements and on none; our kernels' arguments are made once."""
-    return [lambda: call(x, y), lambda none=x[:0], nothing=y[:0]: call(none, nothing)]
+def bound_calls(bind: Bind, x: Array, y: Array) -> list[Callable[[], object]]:
+    """The call on all elements and on none."""
+    return [bind(x, y), bind(x[:0], y[:0])]
 
 
 def measure(name: str, kernel: Kernel, seconds: float) -> list[Any]:
@@ -112,11 +110,11 @@ def measure(name: str, kernel: Kernel, seconds: float) -> list[Any]:
     x = arguments(name, COUNT)
     y = np.empty_like(x)
     calls = {"ours": ours(kernel), **peers(name)}
-    errors = {library: worst(name, call) for library, call in calls.items()}
+    errors = {library: worst(name, bind) for library, bind in calls.items()}
     if errors["ours"] > 1:
         raise SystemExit(f"{name} is off by {errors['ours']} ulp")
     probe = peak_probes()["float32"]
-    timings = take_turns([probe, *(one for call in calls.values() for one in bound_calls(call, x, y))], seconds=seconds)
+    timings = take_turns([probe, *(one for bind in calls.values() for one in bound_calls(bind, x, y))], seconds=seconds)
     cycle = timings[0].seconds * 32 / probe()
     times = {library: timings[1 + 2 * i].seconds - timings[2 + 2 * i].seconds for i, library in enumerate(calls)}
     fair = [times[library] for library in calls if library != "ours" and errors[library] <= 1]
@@ -134,7 +132,7 @@ def bench_function(kernel: Kernel, benchmark: Any) -> None:
     y = np.empty_like(x)
     assert worst(kernel.op, ours(kernel)) <= 1
     benchmark.extra_info.update(level=kernel.level, elements=COUNT)
-    benchmark(ours(kernel), x, y)
+    benchmark(ours(kernel)(x, y))
 
 
 def main() -> None:

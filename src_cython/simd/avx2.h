@@ -125,6 +125,12 @@ POP_INLINE pop_v_f pop_v_lookup(const float *table, pop_v_u index)
 {
     return _mm256_i32gather_ps(table, (__m256i)(index & 31), 4);
 }
+POP_INLINE pop_v_f pop_v_lookup16(const float *table, pop_v_u index)
+{
+    const __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table), (__m256i)index);
+    const __m256 high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table + 8), (__m256i)index);
+    return _mm256_blendv_ps(low, high, (__m256)(index << 28));
+}
 /* table[first + ((index - first) mod 8)]: one register holds a window of eight */
 POP_INLINE pop_v_f pop_v_lookup_window(const float *table, pop_v_u index, uint32_t first)
 {

@@ -93,6 +93,10 @@ POP_INLINE pop_v_f pop_v_lookup(const float *table, pop_v_u index)
 {
     return _mm512_permutex2var_ps(_mm512_loadu_ps(table), (__m512i)index, _mm512_loadu_ps(table + 16));
 }
+POP_INLINE pop_v_f pop_v_lookup16(const float *table, pop_v_u index)
+{
+    return _mm512_permutexvar_ps((__m512i)index, _mm512_loadu_ps(table));
+}
 
 /* x * 2^n rounded once; n whole, at most 1000 in magnitude */
 POP_INLINE pop_v_f pop_v_scale(pop_v_f x, pop_v_f n) { return _mm512_scalef_ps(x, n); }

@@ -10,7 +10,7 @@ static const float POP_FIT_EXP[5] = {
 
 /* 2^r = 1 + r s(r), |r| <= 1/2; within 2^-28.3 */
 static const float POP_FIT_EXP2[6] = {
-    0x1.62e430p-1f, 0x1.ebfbdcp-3f, 0x1.c6af7cp-5f, 0x1.3b2de0p-7f,
+    0x1.62e43p-1f, 0x1.ebfbdcp-3f, 0x1.c6af7cp-5f, 0x1.3b2dep-7f,
     0x1.5f0838p-10f, 0x1.416b7ep-13f,
 };
 
@@ -19,18 +19,6 @@ static const float POP_FIT_LOG[9] = {
     -0x1.fffff8p-2f, 0x1.55554ep-2f, -0x1.000434p-2f, 0x1.99a52cp-3f,
     -0x1.542652p-3f, 0x1.225a62p-3f, -0x1.0f2778p-3f, 0x1.08cee4p-3f,
     -0x1.39c1f4p-4f,
-};
-
-/* erf(x) = x + x p(x^2), |x| <= 7/8; within 2^-30.1 */
-static const float POP_FIT_ERF_NEAR[7] = {
-    0x1.06eba8p-3f, -0x1.812742p-2f, 0x1.ce2dfep-4f, -0x1.b80f94p-6f,
-    0x1.54df44p-8f, -0x1.ab6df0p-11f, 0x1.61d11ap-14f,
-};
-
-/* 1 - erf(7/8 + u) = 2^(-2 - q(u)), 0 <= u <= 25/8; within 2^-31.1 */
-static const float POP_FIT_ERF_FAR[8] = {
-    0x1.b0f18cp-3f, 0x1.c0c6c4p+1f, 0x1.314450p+0f, 0x1.151e80p-4f,
-    -0x1.0bf99ep-6f, 0x1.9f84eap-9f, -0x1.b47b48p-12f, 0x1.aecf36p-16f,
 };
 
 /* e^r - 1 = r + r^2 q(r), |r| <= ln 2 / 2; within 2^-32.0 */
@@ -48,7 +36,7 @@ static const double POP_FIT_LOG1P[10] = {
 
 /* sin r = r + r^3 s(r^2), |r| <= pi/4; within 2^-37.5 */
 static const double POP_FIT_SIN[4] = {
-    -0x1.5555554c6ff9ep-3, 0x1.1111086909d87p-7, -0x1.a00f7e130baa6p-13, 0x1.6cd1b02d6fa90p-19,
+    -0x1.5555554c6ff9ep-3, 0x1.1111086909d87p-7, -0x1.a00f7e130baa6p-13, 0x1.6cd1b02d6fa9p-19,
 };
 
 /* cos r = 1 + r^2 c(r^2), |r| <= pi/4; within 2^-33.9 */
@@ -56,11 +44,264 @@ static const double POP_FIT_COS[4] = {
     -0x1.ffffffcb77d22p-2, 0x1.55553c74adfe8p-5, -0x1.6c07efdc87a65p-10, 0x1.99164256a44d9p-16,
 };
 
-/* P(Z > t) = e^(-t^2/2) y p(y), y = 1 / (t + 3), 0 <= t <= 14.5; within 2^-30.0 */
-static const double POP_FIT_TAIL[11] = {
-    0x1.98857c53b5e1dp-2, 0x1.324707ffd4444p+0, 0x1.9ad7f7cc6e8b8p+1, 0x1.af6e09f90c04ap+2,
-    0x1.2bcd998c5345bp+4, -0x1.f1008c361a17dp+5, 0x1.b6caca1d7adbap+8, -0x1.215accc88232bp+11,
-    0x1.638dcb95f354bp+12, -0x1.a9a8a36c6557cp+12, 0x1.9b95dc23a503ap+11,
-};
+/* tanh t, 0 <= t <= 9.2; in the first interval less t; within 2^-27.8 */
+static const pop_curve POP_CURVE_TANH = {1.625f, 1.0f, 9.2f, 21, {
+    {
+        0x1.8cb13cp-1f, 0x1.11e4ecp+0f, 0x1.62c276p+0f, 0x1.b1db14p+0f,
+        0x1.13b13cp+1f, 0x1.642ec4p+1f, 0x1.b06c4ep+1f, 0x1.00dc4ep+2f,
+        0x1.394p+2f, 0x1.88ec4ep+2f, 0x1.d8713cp+2f, 0x1.142334p+3f,
+        0x0p+0f, 0x1.d689d8p-3f, 0x1.88b628p-2f, 0x1.14f13cp-1f,
+    },
+    {
+        0x1.4ca642p-1f, 0x1.942f4ap-1f, 0x1.c3b4d2p-1f, 0x1.de977ap-1f,
+        0x1.f2653cp-1f, 0x1.fc1848p-1f, 0x1.fecf7p-1f, 0x1.ffaa6cp-1f,
+        0x1.fff14ep-1f, 0x1.fffec8p-1f, 0x1.ffffe6p-1f, 0x1.fffffep-1f,
+        0x0p+0f, 0x1.ce6e1cp-3f, 0x1.76870cp-2f, 0x1.f984fp-2f,
+    },
+    {
+        0x1.27e02ep-1f, 0x1.81dab6p-2f, 0x1.c5f2c8p-3f, 0x1.028bf6p-3f,
+        0x1.ad8fc8p-5f, 0x1.f1f41p-7f, 0x1.30357ap-8f, 0x1.56336ep-10f,
+        0x1.d64142p-13f, 0x1.37fd7ap-16f, 0x1.9ff66cp-20f, 0x1.121f1ep-23f,
+        0x1.662628p-32f, 0x1.e5e574p-1f, 0x1.bb8224p-1f, 0x1.833848p-1f,
+    },
+    {
+        -0x1.8076ep-2f, -0x1.309a38p-2f, -0x1.907dacp-3f, -0x1.e35a5p-4f,
+        -0x1.a225bep-5f, -0x1.ee27e8p-7f, -0x1.2f8082p-8f, -0x1.55fd3p-10f,
+        -0x1.d6274ap-13f, -0x1.37e3fcp-16f, -0x1.9f2694p-20f, -0x1.5c6da2p-22f,
+        -0x1.49214cp-23f, -0x1.b6da78p-3f, -0x1.446d12p-2f, -0x1.7e519p-2f,
+    },
+    {
+        0x1.a43256p-5f, 0x1.bf5dcap-4f, 0x1.94089cp-4f, 0x1.17732cp-4f,
+        0x1.07ddb8p-5f, 0x1.446088p-7f, 0x1.92bdcp-9f, 0x1.c75b08p-11f,
+        0x1.38adc4p-13f, 0x1.9f72f6p-17f, 0x1.151b28p-20f, 0x1.7a6c22p-24f,
+        -0x1.555246p-2f, -0x1.126728p-2f, -0x1.6204d6p-3f, -0x1.15a0cap-4f,
+    },
+    {
+        0x1.78127ep-4f, 0x1.a7ee0cp-7f, -0x1.65d66p-6f, -0x1.90690ep-6f,
+        -0x1.d5eb28p-7f, -0x1.3a593ep-8f, -0x1.8f0946p-10f, -0x1.c4ed7cp-12f,
+        -0x1.399386p-14f, -0x1.a1c1f6p-18f, -0x1.1f60bcp-21f, 0x1.582368p-20f,
+        -0x1.55c494p-12f, 0x1.0e09ccp-3f, 0x1.59d86p-3f, 0x1.437174p-3f,
+    },
+    {
+        -0x1.01ddfcp-4f, -0x1.394dc2p-5f, -0x1.22ccfep-7f, 0x1.747318p-9f,
+        0x1.1ca768p-8f, 0x1.dbe3ep-10f, 0x1.3d745ep-11f, 0x1.6d055ep-13f,
+        0x1.09c816p-15f, 0x1.5e12dap-19f, 0x1.ce53e4p-23f, 0x1.4c866cp-27f,
+        0x1.198424p-3f, 0x1.533bbap-4f, 0x1.e0863p-7f, -0x1.3a44cap-5f,
+    },
+    {
+        0x1.3cfc0ap-9f, 0x1.370f56p-6f, 0x1.5d948ep-7f, 0x1.7aa63ap-9f,
+        -0x1.2e1f6p-11f, -0x1.166d94p-11f, -0x1.92ba6cp-13f, -0x1.1331eep-14f,
+        -0x1.4ef768p-17f, -0x1.b289bcp-21f, -0x1.5e9274p-25f, -0x1.2c9018p-19f,
+        -0x1.8c887cp-6f, -0x1.d7df8ep-5f, -0x1.285a82p-4f, -0x1.6715f6p-5f,
+    },
+}};
+
+/* erf t, 0 <= t <= 4; in the first interval less t; within 2^-28.4 */
+static const pop_curve POP_CURVE_ERF = {3.7421875f, 1.0f, 4.0f, 21, {
+    {
+        0x1.53a414p-2f, 0x1.e0915ep-2f, 0x1.348268p-1f, 0x1.78088ep-1f,
+        0x1.e1a748p-1f, 0x1.33fbbap+0f, 0x1.787bfep+0f, 0x1.bbdba8p+0f,
+        0x1.121672p+1f, 0x1.56f6eap+1f, 0x1.9a96b6p+1f, 0x1.df39d2p+1f,
+        0x0p+0f, 0x1.a0bc2p-4f, 0x1.55dcbap-3f, 0x1.dc133ep-3f,
+    },
+    {
+        0x1.71a452p-2f, 0x1.f8f34ep-2f, 0x1.36341cp-1f, 0x1.66ee0ep-1f,
+        0x1.a21ad4p-1f, 0x1.d27f8p-1f, 0x1.ecc712p-1f, 0x1.f8b9e4p-1f,
+        0x1.febd9ep-1f, 0x1.ffec32p-1f, 0x1.ffff4p-1f, 0x1.fffffcp-1f,
+        0x0p+0f, 0x1.d49e1p-4f, 0x1.7e3276p-3f, 0x1.07d606p-2f,
+    },
+    {
+        0x1.02c5a6p+0f, 0x1.cf866p-1f, 0x1.91d4b8p-1f, 0x1.50df58p-1f,
+        0x1.dce368p-2f, 0x1.0fc14cp-2f, 0x1.09c3e8p-3f, 0x1.c966dcp-5f,
+        0x1.79333ep-7f, 0x1.c2f478p-11f, 0x1.41c846p-15f, 0x1.ef4cfep-21f,
+        0x1.06eba8p-3f, 0x1.1de3ecp+0f, 0x1.18ed6p+0f, 0x1.11ab8p+0f,
+    },
+    {
+        -0x1.57519ep-2f, -0x1.b31194p-2f, -0x1.e440ap-2f, -0x1.eed34ap-2f,
+        -0x1.c09f7p-2f, -0x1.46f00ap-2f, -0x1.86d878p-3f, -0x1.8c86cp-4f,
+        -0x1.93d986p-6f, -0x1.2e124ep-9f, -0x1.02062p-13f, -0x1.cf7044p-19f,
+        0x1.367d0cp-22f, -0x1.d164bap-4f, -0x1.77267cp-3f, -0x1.fcef68p-3f,
+    },
+    {
+        -0x1.0d1132p-2f, -0x1.59c764p-3f, -0x1.257e3cp-4f, 0x1.1b684cp-6f,
+        0x1.e98ceap-4f, 0x1.574366p-3f, 0x1.269ba4p-3f, 0x1.7e1c38p-4f,
+        0x1.00e2dap-5f, 0x1.f59e8cp-9f, 0x1.058504p-12f, 0x1.15046p-17f,
+        -0x1.812d9ap-2f, -0x1.752f6cp-2f, -0x1.61914cp-2f, -0x1.458c92p-2f,
+    },
+    {
+        0x1.3e3f6ap-3f, 0x1.7332e2p-3f, 0x1.6f093cp-3f, 0x1.3cdc7p-3f,
+        0x1.6fe784p-4f, 0x1.6fb3acp-8f, -0x1.59605p-5f, -0x1.8e20dep-5f,
+        -0x1.9f8db8p-6f, -0x1.1dbb7cp-8f, -0x1.790c3cp-12f, -0x1.e04136p-17f,
+        0x1.ad804p-11f, 0x1.d8a168p-5f, 0x1.728c22p-4f, 0x1.ea587cp-4f,
+    },
+    {
+        0x1.987f8ep-5f, 0x1.f6940cp-7f, -0x1.3e3804p-6f, -0x1.b368cep-5f,
+        -0x1.1b2f62p-4f, -0x1.b0f6f2p-5f, -0x1.2e2aep-6f, 0x1.6a7756p-8f,
+        0x1.8c5342p-7f, 0x1.d90b06p-9f, 0x1.b07e94p-12f, 0x1.602d08p-16f,
+        0x1.9cbfd4p-4f, 0x1.aaa69ep-6f, 0x1.04badep-7f, 0x1.305cap-3f,
+    },
+    {
+        -0x1.903f0ep-5f, -0x1.b79df6p-5f, -0x1.4d087ep-5f, -0x1.be9a1cp-6f,
+        -0x1.4ff55ep-9f, 0x1.3d31c2p-6f, 0x1.4989a6p-6f, 0x1.3919bep-7f,
+        -0x1.d0c2fep-10f, -0x1.08fab8p-9f, -0x1.5e463ap-12f, -0x1.74cfeep-16f,
+        0x1.00126ep-4f, -0x1.2c426p+0f, -0x1.d28b28p-2f, -0x1.3d023ep-3f,
+    },
+}};
+
+/* t P(Z > t), 0 <= t <= 3.75; in the first two intervals less t / 2; within 2^-28.9 */
+static const pop_curve POP_CURVE_GELU = {0.2666015625f, 1.0f, 3.75f, 19, {
+    {
+        0x0p+0f, 0x1.68b40cp-2f, 0x1.29d4dep-1f, 0x1.a2a6eap-1f,
+        0x1.0e4564p+0f, 0x1.4af5bp+0f, 0x1.86c8acp+0f, 0x1.c30ffp+0f,
+        0x1.fd3574p+0f, 0x1.1db9acp+1f, 0x1.3bc8acp+1f, 0x1.5879e8p+1f,
+        0x1.77b22cp+1f, 0x1.94a7dap+1f, 0x1.b31fe2p+1f, 0x1.d19fc8p+1f,
+    },
+    {
+        0x0p+0f, -0x1.8d46dap-5f, 0x1.4e0742p-3f, 0x1.5a424p-3f,
+        0x1.3aafbcp-3f, 0x1.0392ccp-3f, 0x1.8cadb2p-4f, 0x1.19bc72p-4f,
+        0x1.7c674cp-5f, 0x1.d42128p-6f, 0x1.135124p-6f, 0x1.39e724p-7f,
+        0x1.40abc6p-8f, 0x1.4555e8p-9f, 0x1.2ce5cp-10f, 0x1.0654aep-11f,
+    },
+    {
+        -0x1.7d39p-34f, -0x1.1438dcp-2f, 0x1.59dce4p-4f, -0x1.b6228ap-6f,
+        -0x1.87f38ap-4f, -0x1.0131e4p-3f, -0x1.030f88p-3f, -0x1.c1d246p-4f,
+        -0x1.61ee74p-4f, -0x1.f3214cp-5f, -0x1.48a60ap-5f, -0x1.9c2c9ep-6f,
+        -0x1.ce1d1cp-7f, -0x1.fb0fe2p-8f, -0x1.f9e18ap-9f, -0x1.d90e3cp-10f,
+    },
+    {
+        -0x1.988452p-2f, -0x1.681f7ep-2f, -0x1.1e9298p-2f, -0x1.855826p-3f,
+        -0x1.9e54a6p-4f, -0x1.d1ae1ap-6f, 0x1.50932cp-6f, 0x1.7e362cp-5f,
+        0x1.ba3018p-5f, 0x1.938af8p-5f, 0x1.3e6538p-5f, 0x1.ca46aap-6f,
+        0x1.2325b6p-6f, 0x1.6115dap-7f, 0x1.829ea8p-8f, 0x1.890564p-9f,
+    },
+    {
+        -0x1.f6ebfep-21f, 0x1.5d72cp-4f, 0x1.e9cc38p-4f, 0x1.0987a8p-3f,
+        0x1.db2d2cp-4f, 0x1.637b0ep-4f, 0x1.b10aa6p-5f, 0x1.6bfdfap-6f,
+        0x1.a1328ep-11f, -0x1.8bbd92p-7f, -0x1.0b5e14p-6f, -0x1.fc8e78p-7f,
+        -0x1.8d743p-7f, -0x1.16fec6p-7f, -0x1.5a67d8p-8f, -0x1.87b62ap-9f,
+    },
+    {
+        0x1.1069b4p-4f, 0x1.92b1f6p-5f, 0x1.917ce8p-6f, -0x1.6be904p-9f,
+        -0x1.8f4672p-6f, -0x1.21a092p-5f, -0x1.2449d2p-5f, -0x1.d2cc54p-6f,
+        -0x1.2ee70ep-6f, -0x1.10e4cp-7f, -0x1.44513cp-10f, 0x1.4f970ep-9f,
+        0x1.06c866p-8f, 0x1.f381dcp-9f, 0x1.7e000ep-9f, 0x1.f84afap-10f,
+    },
+    {
+        -0x1.0660ep-13f, -0x1.284d4ep-6f, -0x1.80a44ap-6f, -0x1.60e4d2p-6f,
+        -0x1.ccfecap-7f, -0x1.204a2ep-8f, 0x1.b6773ep-9f, 0x1.08b4cap-7f,
+        0x1.26ed7p-7f, 0x1.e0ddd4p-8f, 0x1.30d614p-8f, 0x1.22ceecp-9f,
+        0x1.61983p-12f, -0x1.22a06ep-11f, -0x1.bda4e6p-11f, -0x1.92d2b2p-11f,
+    },
+    {
+        -0x1.3af5ap-7f, -0x1.8185d2p-8f, -0x1.33ea02p-10f, 0x1.eb99a2p-9f,
+        0x1.a1824ep-8f, 0x1.a3507ep-8f, 0x1.33818p-8f, 0x1.f76ce6p-10f,
+        -0x1.9edcccp-12f, -0x1.bde8e2p-10f, -0x1.01c304p-9f, -0x1.aafa1cp-10f,
+        -0x1.ebe57p-11f, -0x1.bca778p-12f, -0x1.766aacp-15f, 0x1.07dc6p-13f,
+    },
+}};
+
+/* t e^(t^2/2) P(Z > t), 3.74 <= t <= 14.5; within 2^-32.3 */
+static const pop_curve POP_CURVE_TAIL = {0.0927734375f, 0.6533203125f, 14.5f, 19, {
+    {
+        0x1.0506bcp+2f, 0x1.30d794p+2f, 0x1.5bc35ep+2f, 0x1.852462p+2f,
+        0x1.b0a5bap+2f, 0x1.dc2c76p+2f, 0x1.0423b4p+3f, 0x1.191a46p+3f,
+        0x1.2f00acp+3f, 0x1.43e9c4p+3f, 0x1.59b1dap+3f, 0x1.6f476ap+3f,
+        0x1.8552dcp+3f, 0x1.9a3692p+3f, 0x1.b01c4cp+3f, 0x1.c5d6bp+3f,
+    },
+    {
+        0x1.836dd4p-2f, 0x1.887c2p-2f, 0x1.8be482p-2f, 0x1.8e42d8p-2f,
+        0x1.901bc8p-2f, 0x1.918144p-2f, 0x1.9298c2p-2f, 0x1.936aap-2f,
+        0x1.941ae8p-2f, 0x1.94a428p-2f, 0x1.951a5p-2f, 0x1.957bdep-2f,
+        0x1.95cfa8p-2f, 0x1.961334p-2f, 0x1.964ffap-2f, 0x1.9683f6p-2f,
+    },
+    {
+        0x1.1f810ap-7f, 0x1.825edcp-8f, 0x1.109d04p-8f, 0x1.920cf2p-9f,
+        0x1.2c2bp-9f, 0x1.cb335ep-10f, 0x1.6580bap-10f, 0x1.1ea67ep-10f,
+        0x1.ce457cp-11f, 0x1.7d4f62p-11f, 0x1.3bc2fp-11f, 0x1.08beb8p-11f,
+        0x1.bea4b4p-12f, 0x1.7f4822p-12f, 0x1.490afep-12f, 0x1.1cd87p-12f,
+    },
+    {
+        -0x1.620eaep-9f, -0x1.a782e2p-10f, -0x1.0d2aeep-10f, -0x1.69c078p-11f,
+        -0x1.ed7e38p-12f, -0x1.5b22fep-12f, -0x1.f373dep-13f, -0x1.755552p-13f,
+        -0x1.1903acp-13f, -0x1.b3c934p-14f, -0x1.539834p-14f, -0x1.0cf77p-14f,
+        -0x1.ad572p-15f, -0x1.5e822p-15f, -0x1.1e572ep-15f, -0x1.d8ee14p-16f,
+    },
+    {
+        0x1.76a7bep-11f, 0x1.914a1cp-12f, 0x1.cd910ap-13f, 0x1.1ba73ap-13f,
+        0x1.6292cp-14f, 0x1.cbcf62p-15f, 0x1.3242e4p-15f, 0x1.ab7d78p-16f,
+        0x1.2cc64cp-16f, 0x1.b6ead2p-17f, 0x1.42198ep-17f, 0x1.e2598ep-18f,
+        0x1.6c8e7ap-18f, 0x1.1b50f4p-18f, 0x1.b8958p-19f, 0x1.5b36dcp-19f,
+    },
+    {
+        -0x1.682d38p-13f, -0x1.5ba074p-14f, -0x1.69278cp-15f, -0x1.980804p-16f,
+        -0x1.d7d11cp-17f, -0x1.195ba4p-17f, -0x1.6449c2p-18f, -0x1.c1224ap-19f,
+        -0x1.250e1ep-19f, -0x1.97c926p-20f, -0x1.ec41dp-21f, -0x1.0a12ap-21f,
+        -0x1.cd6f0ap-22f, -0x1.982fb8p-22f, -0x1.4c608ap-23f, -0x1.b9b072p-24f,
+    },
+    {
+        0x1.449afap-15f, 0x1.1ace72p-16f, 0x1.0e77a8p-17f, 0x1.16c89ap-18f,
+        0x1.26fd16p-19f, 0x1.4b5fc2p-20f, 0x1.80d068p-21f, 0x1.c4def2p-22f,
+        0x1.193174p-22f, 0x1.6fc934p-23f, 0x1.f987cep-24f, 0x1.26ffap-24f,
+        0x1.957654p-25f, 0x1.3787eap-25f, 0x1.bbb582p-26f, 0x1.4ea98cp-26f,
+    },
+    {
+        -0x1.1c160cp-17f, -0x1.8967c4p-19f, -0x1.5cd422p-19f, -0x1.1ba1a8p-20f,
+        -0x1.cebad6p-26f, -0x1.b5fef8p-23f, 0x1.42ac76p-21f, -0x1.10cc8ep-22f,
+        -0x1.2ffa18p-22f, -0x1.64167cp-24f, -0x1.b6a138p-21f, -0x1.822d1p-20f,
+        -0x1.46a86ap-21f, -0x1.ab387cp-24f, -0x1.b60adcp-21f, -0x1.6ee786p-21f,
+    },
+}};
+
+/* 1 / (1 + e^t), 0 <= t <= 10.4; within 2^-28.1 */
+static const pop_curve POP_CURVE_SIGMOID = {0.09609375f, 1.0f, 10.4f, 19, {
+    {
+        0x1.435556p-2f, 0x1.f1c3a4p-1f, 0x1.a3f064p+0f, 0x1.24976ap+1f,
+        0x1.757ef6p+1f, 0x1.ca432p+1f, 0x1.0f166p+2f, 0x1.3769ap+2f,
+        0x1.625598p+2f, 0x1.8bcc3ap+2f, 0x1.b58d02p+2f, 0x1.de0b3p+2f,
+        0x1.03d46cp+3f, 0x1.1970c8p+3f, 0x1.2dd8d8p+3f, 0x1.42e1e4p+3f,
+    },
+    {
+        0x1.afd4e6p-2f, 0x1.19079ap-2f, 0x1.4c9ee4p-3f, 0x1.7a0f7ap-4f,
+        0x1.a4094ap-5f, 0x1.bc4124p-6f, 0x1.d35c6p-7f, 0x1.f52032p-8f,
+        0x1.013964p-8f, 0x1.0da4ep-9f, 0x1.192344p-10f, 0x1.2ace42p-11f,
+        0x1.37fdp-12f, 0x1.3da41ep-13f, 0x1.4fc618p-14f, 0x1.5c05fp-15f,
+    },
+    {
+        -0x1.f37282p-3f, -0x1.97ce5ep-3f, -0x1.169954p-3f, -0x1.572a5ep-4f,
+        -0x1.8e7fd6p-5f, -0x1.b0355cp-6f, -0x1.ccb1ecp-7f, -0x1.f14b3cp-8f,
+        -0x1.0036fp-8f, -0x1.0d16dep-9f, -0x1.18d614p-10f, -0x1.2aa2aap-11f,
+        -0x1.37e53cp-12f, -0x1.3d97cep-13f, -0x1.4fbf36p-14f, -0x1.5c023ep-15f,
+    },
+    {
+        0x1.38cfd6p-6f, 0x1.6fef1cp-5f, 0x1.7834cap-5f, 0x1.17d134p-5f,
+        0x1.65a25ap-6f, 0x1.98c50ap-7f, 0x1.bf8db2p-8f, 0x1.e9b04ep-9f,
+        0x1.fc682p-10f, 0x1.0bfb6ep-10f, 0x1.183bdep-11f, 0x1.2a4b82p-12f,
+        0x1.37b5b6p-13f, 0x1.3d7f2ep-14f, 0x1.4fb172p-15f, 0x1.5bfadap-16f,
+    },
+    {
+        0x1.34741ep-6f, 0x1.a7a18cp-8f, -0x1.111012p-8f, -0x1.c71bc6p-8f,
+        -0x1.78425ep-8f, -0x1.e511cep-9f, -0x1.1938dcp-9f, -0x1.3c6eaep-10f,
+        -0x1.4d9a8ep-11f, -0x1.625d58p-12f, -0x1.740a78p-13f, -0x1.8cd082p-14f,
+        -0x1.9f1e28p-15f, -0x1.a710aap-16f, -0x1.bf7238p-17f, -0x1.cfe464p-18f,
+    },
+    {
+        -0x1.91cf66p-9f, -0x1.54cef2p-8f, -0x1.3d4c78p-9f, -0x1.ff6bf8p-17f,
+        0x1.8cddbap-11f, 0x1.747b8ep-11f, 0x1.f00ea6p-12f, 0x1.28b9f6p-12f,
+        0x1.430682p-13f, 0x1.5c8406p-14f, 0x1.70d97ep-15f, 0x1.8b05c8p-16f,
+        0x1.9e2944p-17f, 0x1.a689f8p-18f, 0x1.bf2c42p-19f, 0x1.cfbb6p-20f,
+    },
+    {
+        -0x1.ae881cp-10f, 0x1.62d4dp-12f, 0x1.fa21c6p-11f, 0x1.ee007ap-12f,
+        0x1.35392ap-14f, -0x1.0917a8p-14f, -0x1.271c58p-14f, -0x1.9e457ap-15f,
+        -0x1.e4ccdcp-16f, -0x1.0e4734p-16f, -0x1.22c06ep-17f, -0x1.3a8cecp-18f,
+        -0x1.4aa812p-19f, -0x1.530a34p-20f, -0x1.666838p-21f, -0x1.7436e2p-22f,
+    },
+    {
+        0x1.af3156p-12f, 0x1.ad498ap-12f, -0x1.d747aap-15f, -0x1.29bd9ep-13f,
+        -0x1.08babap-14f, -0x1.84a362p-17f, 0x1.1d95dap-18f, 0x1.8d5b68p-18f,
+        0x1.194facp-18f, 0x1.4dbcb6p-19f, 0x1.74b4b4p-20f, 0x1.980602p-21f,
+        0x1.ab842ap-22f, 0x1.c55788p-23f, 0x1.d9519p-24f, 0x1.f1f0ecp-25f,
+    },
+}};
 
 #endif

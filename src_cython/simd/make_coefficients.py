@@ -3,10 +3,13 @@
 Each is the polynomial of least greatest weighted error on its interval, on a fine grid; the weight
 makes that the relative error of the function in which it is used. Values come from mpmath. Coefficients for float are
 rounded one by one from the lowest, and those that remain are fitted anew after each, so that rounding costs little.
+A curve is cut into 16 intervals with a polynomial each, about a place near the middle where the function is
+all but a float.
 
 Run it with mpmath and NumPy at hand: ``python make_coefficients.py``. It prints the error of each fit in bits.
 """
 
+import re
 from pathlib import Path
 
 import mpmath as mp
@@ -32,10 +35,10 @@ def solve(basis, values, weights):
     return best
 
 
-def fit(function, low, high, degree, weight, dtype, inner=lambda x: x):
+def fit(function, low, high, degree, weight, dtype, inner=lambda x: x, grid=GRID):
     """Coefficients in inner(x), lowest first, as numbers of `dtype`, and the greatest weighted error."""
     middle, half = (mp.mpf(low) + high) / 2, (mp.mpf(high) - low) / 2
-    places = [middle - half * mp.cos(mp.pi * i / (GRID - 1)) for i in range(GRID)]
+    places = [middle - half * mp.cos(mp.pi * i / (grid - 1)) for i in range(grid)]
     weights = np.array([float(abs(weight(x))) for x in places])
     telling = weights > 1e-7 * weights.max()
     places, weights = [x for x, tells in zip(places, telling, strict=True) if tells], weights[telling]
@@ -59,17 +62,11 @@ def apart(x, value, series):
     return mp.mpf(series) if x == 0 else value(x)
 
 
-def normal_tail(t):
-    """e^(t^2/2) P(Z > t)."""
-    return mp.exp(t * t / 2) * mp.erfc(t / mp.sqrt(2)) / 2
-
-
 NEAR = LN2 / 2 * mp.mpf("1.0001")
 LOW, HIGH = mp.sqrt(mp.mpf(1) / 2) - 1 - mp.mpf("1e-6"), mp.sqrt(2) - 1 + mp.mpf("1e-6")
 QUARTER = mp.pi / 4 * mp.mpf("1.0001")
-TAIL = 3  # the tail's variable is 1 / (t + TAIL)
-ERF_JOIN = mp.mpf("0.875")
 FLOAT, DOUBLE = np.float32, np.float64
+INTERVALS, TERMS = 16, 6
 
 FITS = {
     "EXP": ("e^r = 1 + r + r^2 q(r), |r| <= ln 2 / 2", FLOAT, 4, -NEAR, NEAR,
@@ -79,12 +76,6 @@ FITS = {
     "LOG": ("log(1 + f) = f + f^2 q(f), sqrt(1/2) <= 1 + f <= sqrt(2)", FLOAT, 8, LOW, HIGH,
             lambda f: apart(f, lambda f: (mp.log1p(f) - f) / f**2, -0.5),
             lambda f: apart(f, lambda f: f * f / mp.log1p(f), 0)),
-    "ERF_NEAR": ("erf(x) = x + x p(x^2), |x| <= 7/8", FLOAT, 6, mp.mpf(0), ERF_JOIN,
-                 lambda x: apart(x, lambda x: mp.erf(x) / x - 1, 2 / mp.sqrt(mp.pi) - 1),
-                 lambda x: apart(x, lambda x: x / mp.erf(x), mp.sqrt(mp.pi) / 2), lambda x: x * x),
-    "ERF_FAR": ("1 - erf(7/8 + u) = 2^(-2 - q(u)), 0 <= u <= 25/8", FLOAT, 7, mp.mpf(0), 4 - ERF_JOIN,
-                lambda u: -2 - mp.log(mp.erfc(ERF_JOIN + u), 2),
-                lambda u: mp.erfc(ERF_JOIN + u) / mp.erf(ERF_JOIN + u)),
     "EXPM1": ("e^r - 1 = r + r^2 q(r), |r| <= ln 2 / 2", DOUBLE, 5, -NEAR, NEAR,
               lambda r: apart(r, lambda r: (mp.exp(r) - 1 - r) / r**2, 0.5),
               lambda r: apart(r, lambda r: r * r / mp.expm1(r), 0)),
@@ -96,10 +87,80 @@ FITS = {
             lambda r: apart(r, lambda r: r**3 / mp.sin(r), 0), lambda r: r * r),
     "COS": ("cos r = 1 + r^2 c(r^2), |r| <= pi/4", DOUBLE, 3, mp.mpf(0), QUARTER,
             lambda r: apart(r, lambda r: (mp.cos(r) - 1) / r**2, -0.5), lambda r: r * r / mp.cos(r), lambda r: r * r),
-    "TAIL": ("P(Z > t) = e^(-t^2/2) y p(y), y = 1 / (t + 3), 0 <= t <= 14.5", DOUBLE, 10, mp.mpf(0), mp.mpf("14.5"),
-             lambda t: normal_tail(t) * (t + TAIL), lambda t: 1 / (normal_tail(t) * (t + TAIL)),
-             lambda t: 1 / (t + TAIL)),
 }
+
+
+def all_but_float(function, low, high):
+    """A float near the middle where the function is nearest to a float, and that float."""
+    def distance(place):
+        value = function(mp.mpf(float(place)))
+        return abs((value - float(FLOAT(float(value)))) / value)
+
+    middle, width = float(low + high) / 2, float(high - low)
+    centre = min((FLOAT(middle + width * k * 2.0**-13) for k in range(-200, 201)), key=distance)
+    return centre, FLOAT(float(function(mp.mpf(float(centre)))))
+
+
+def offset(function):
+    """`function` less its argument, where the argument itself is added to it."""
+    return lambda t: function(t) - t
+
+
+def mills(t):
+    """t e^(t^2/2) P(Z > t)."""
+    return t * mp.exp(t * t / 2) * mp.erfc(t / mp.sqrt(2)) / 2
+
+
+def beyond(t):
+    """t P(Z > t)."""
+    return t * mp.erfc(t / mp.sqrt(2)) / 2
+
+
+def bent(t):
+    """t P(Z > t), less t / 2."""
+    return -t * mp.erf(t / mp.sqrt(2)) / 2
+
+
+def falling(t):
+    """1 / (1 + e^t)."""
+    return 1 / (1 + mp.exp(t))
+
+
+# What it is; the function; the greatest argument; how many first intervals have another function, and that; slope and
+# start of the line that counts intervals, four to an octave from 1 to 16 or sixteen from 1 to 2. See pop_curve.
+CURVES = {
+    "TANH": ("tanh t, 0 <= t <= 9.2; in the first interval less t", mp.tanh, 9.2, 1, offset(mp.tanh), 1.625, 1.0),
+    "ERF": ("erf t, 0 <= t <= 4; in the first interval less t", mp.erf, 4.0, 1, offset(mp.erf), 3.7421875, 1.0),
+    "GELU": ("t P(Z > t), 0 <= t <= 3.75; in the first two intervals less t / 2", beyond, 3.75, 2, bent,
+             0.2666015625, 1.0),
+    "TAIL": ("t e^(t^2/2) P(Z > t), 3.74 <= t <= 14.5", mills, 14.5, 0, None, 0.0927734375, 0.6533203125),
+    "SIGMOID": ("1 / (1 + e^t), 0 <= t <= 10.4", falling, 10.4, 0, None, 0.09609375, 1.0),
+}  # fmt: skip
+
+
+def fit_curve(function, top, few, other, slope, start):
+    """Columns of centres, values there and coefficients, of all intervals; the greatest error; the shift."""
+    columns, worst = np.zeros((2 + TERMS, INTERVALS)), 0.0
+    step = 16 if slope * top + start < 2 else 4
+    for i in range(INTERVALS):
+        lines = (2.0 ** (k // step) * (1 + k % step / step) for k in (i, i + 1))
+        low, high = (mp.mpf(max(0, min(top, (line - start) / slope))) for line in lines)
+        used = other if i < few else function
+        centre, value = (FLOAT(0), FLOAT(0)) if low == used(low) == 0 else all_but_float(used, low, high)
+        middle, height = mp.mpf(float(centre)), mp.mpf(float(value))
+        found, error = fit(
+            lambda d, f=used, m=middle, h=height: (f(m + d) - h) / d if abs(d) > 1e-15 else mp.diff(f, m),
+            low - middle, high - middle, TERMS - 1,
+            lambda d, m=middle: apart(m + d, lambda t: (t - m) / function(t), 1), FLOAT, grid=GRID // 10)  # fmt: skip
+        columns[:, (i + 3 * step) % INTERVALS] = centre, value, *found
+        worst = max(worst, error)
+    return columns, worst, 21 if step == 4 else 19
+
+
+def rows(numbers, suffix=""):
+    """Lines of four numbers of an initializer."""
+    texts = [re.sub(r"\.?0*p", "p", float(c).hex()) + suffix for c in numbers]
+    return ["    " + ", ".join(texts[i:i + 4]) + "," for i in range(0, len(texts), 4)]
 
 
 def main():
@@ -111,10 +172,17 @@ def main():
         bits = float(np.log2(error))
         print(f"{name:10}{bits:8.2f}")
         kind, suffix = ("float", "f") if dtype is FLOAT else ("double", "")
-        digits = "0000000p" if dtype is FLOAT else "p"
-        texts = [float(c).hex().replace(digits, "p") + suffix for c in numbers]
         lines += [f"/* {meaning}; within 2^{bits:.1f} */", f"static const {kind} POP_FIT_{name}[{degree + 1}] = {{"]
-        lines += ["    " + ", ".join(texts[i:i + 4]) + "," for i in range(0, len(texts), 4)] + ["};", ""]
+        lines += [*rows(numbers, suffix), "};", ""]
+    for name, (meaning, function, top, few, other, slope, start) in CURVES.items():
+        columns, error, shift = fit_curve(function, top, few, other, slope, start)
+        bits = float(np.log2(error))
+        print(f"{name:10}{bits:8.2f}")
+        lines += [f"/* {meaning}; within 2^{bits:.1f} */",
+                  f"static const pop_curve POP_CURVE_{name} = {{{slope}f, {start}f, {top}f, {shift}, {{"]
+        for column in columns:
+            lines += ["    {", *("    " + row for row in rows(column, "f")), "    },"]
+        lines += ["}};", ""]
     (Path(__file__).parent / "coefficients.h").write_text("\n".join([*lines, "#endif", ""]))
 
 

@@ -4,13 +4,22 @@
  * infinities, NaN and the sign of zero as C99's annex F has them (silu and both gelu give -0 at minus infinity, their
  * limit). docs/math.md has the measured worst case of each. Polynomials are fitted by make_coefficients.py.
  *
- * exp, exp2, log and erf are FP32 throughout: reductions are exact or leave an error that the last addition dwarfs. The
- * others work in float64 on half a vector at a time, where no step needs a correction, and round once: that costs no more
- * than the pairs of floats that the bound would ask for. */
+ * exp, exp2, log, log1p, tanh, erf, sigmoid and gelu_erf are FP32 throughout: reductions are exact or leave an error that
+ * the last addition dwarfs. The others work in float64 on half a vector at a time, where no step needs a correction, and
+ * round once. */
 #ifndef POP_SIMD_MATH_H
 #define POP_SIMD_MATH_H
-#include "simd/coefficients.h"
 #include "simd/simd.h"
+
+/* A function in 16 intervals, which stand by (bits of slope t + start) >> shift modulo 16. Rows: the intervals' centres, the
+ * function there, and the coefficients of the rest in t less the centre, from the first order up. */
+#define POP_CURVE_TERMS 6
+typedef struct pop_curve {
+    float slope, start, top; /* of t at most */
+    int shift;
+    float at[2 + POP_CURVE_TERMS][16];
+} pop_curve;
+#include "simd/coefficients.h"
 
 #define POP_LENGTH(array) ((int)(sizeof(array) / sizeof *(array)))
 
@@ -44,28 +53,27 @@ POP_INLINE pop_h_f pop_h_clamp(pop_h_f x, double low, double high)
     return pop_h_min(pop_h_splat(high), pop_h_max(pop_h_splat(low), x));
 }
 
-/* x = n ln 2 + r with |r| <= ln 2 / 2, ln 2 in two parts: e^x = 2^n (1 + r + r^2 q(r)). */
+/* ln 2 in two parts, the first with so few bits that x less n times it is exact. */
+#define POP_LN2_HIGH pop_v_splat(0x1.62e430p-1f)
+#define POP_LN2_LOW pop_v_splat(-0x1.05c610p-29f)
+
+/* x = n ln 2 + r with |r| <= ln 2 / 2: n; and q of e^x = 2^n (1 + r + r^2 q(r)). */
+POP_INLINE pop_v_f pop_v_exp_whole(pop_v_f x) { return pop_v_fma(x, pop_v_splat(0x1.715476p0f), pop_v_splat(POP_ROUNDER)) - POP_ROUNDER; }
+POP_INLINE pop_v_f pop_v_exp_curve(pop_v_f r) { return pop_v_horner(POP_FIT_EXP, POP_LENGTH(POP_FIT_EXP), r); }
+
 POP_INLINE pop_v_f pop_v_exp(pop_v_f x)
 {
     x = pop_v_clamp(x, -105.0f, 90.0f);
-    pop_v_f n = pop_v_fma(x, pop_v_splat(0x1.715476p0f), pop_v_splat(POP_ROUNDER)) - POP_ROUNDER;
-    pop_v_f r = pop_v_fma(n, pop_v_splat(-0x1.62e430p-1f), x);
-    r = pop_v_fma(n, pop_v_splat(0x1.05c610p-29f), r);
-    pop_v_f q = pop_v_horner(POP_FIT_EXP, POP_LENGTH(POP_FIT_EXP), r);
-    return pop_v_scale(pop_v_fma(pop_v_fma(q, r, pop_v_splat(1.0f)), r, pop_v_splat(1.0f)), n);
+    const pop_v_f n = pop_v_exp_whole(x), r = pop_v_fma(-n, POP_LN2_LOW, pop_v_fma(-n, POP_LN2_HIGH, x));
+    return pop_v_scale(pop_v_fma(pop_v_fma(pop_v_exp_curve(r), r, pop_v_splat(1.0f)), r, pop_v_splat(1.0f)), n);
 }
 
-/* x = n + r, |r| <= 1/2, exactly; 2^r. */
-POP_INLINE pop_v_f pop_v_exp2_fraction(pop_v_f x, pop_v_f *n)
-{
-    *n = (x + POP_ROUNDER) - POP_ROUNDER;
-    pop_v_f r = x - *n;
-    return pop_v_fma(pop_v_horner(POP_FIT_EXP2, POP_LENGTH(POP_FIT_EXP2), r), r, pop_v_splat(1.0f));
-}
-
+/* x = n + r, |r| <= 1/2, exactly: 2^x = 2^n 2^r. */
 POP_INLINE pop_v_f pop_v_exp2(pop_v_f x)
 {
-    pop_v_f n, y = pop_v_exp2_fraction(pop_v_clamp(x, -152.0f, 130.0f), &n);
+    x = pop_v_clamp(x, -152.0f, 130.0f);
+    const pop_v_f n = (x + POP_ROUNDER) - POP_ROUNDER, r = x - n;
+    const pop_v_f y = pop_v_fma(pop_v_horner(POP_FIT_EXP2, POP_LENGTH(POP_FIT_EXP2), r), r, pop_v_splat(1.0f));
     return pop_v_scale(y, n);
 }
 
@@ -97,14 +105,83 @@ POP_INLINE pop_v_f pop_v_log(pop_v_f x)
     return pop_v_log_edges(x, pop_v_any(tiny) ? pop_v_select_f(tiny, y, pop_v_log_normal(x * 0x1p23f, -23.0f)) : y, 0.0f);
 }
 
-/* t = |x|: up to 7/8 a polynomial, beyond it 1 - 2^(-2 - q(t - 7/8)), where q is small while it matters most. */
-POP_INLINE pop_v_f pop_v_erf(pop_v_f x)
+/* As pop_v_log of u = 1 + x; what the rounding of u takes away is given back in f, and what that of f takes in the curve. */
+POP_INLINE pop_v_f pop_v_log1p(pop_v_f x)
 {
-    const pop_v_f t = pop_v_abs(x), u = pop_v_min_f(pop_v_splat(4.0f), t) - 0.875f;
-    pop_v_f n, y = pop_v_exp2_fraction(-pop_v_horner(POP_FIT_ERF_FAR, POP_LENGTH(POP_FIT_ERF_FAR), u), &n);
-    y = 1.0f - (pop_v_f)((pop_v_i)y + (((pop_v_i)(n + POP_ROUNDER) - 2) << 23));
-    const pop_v_f near = pop_v_fma(pop_v_horner(POP_FIT_ERF_NEAR, POP_LENGTH(POP_FIT_ERF_NEAR), t * t), t, t);
-    return pop_v_signed(pop_v_select_f(pop_v_gt_f(t, pop_v_splat(0.875f)), near, y), x);
+    const pop_v_f one = pop_v_splat(1.0f), big = pop_v_max_f(one, x), u = x + one, lost = pop_v_min_f(one, x) - (u - big);
+    const pop_v_i e = ((pop_v_i)u - 0x3f3504f3) >> 23;
+    const pop_v_f rest = lost * (pop_v_f)pop_v_maximum((127 - e) << 23, pop_v_set(0));
+    const pop_v_f rough = (pop_v_f)((pop_v_i)u - (e << 23)) - 1.0f, f = rough + rest, g = rest - (f - rough);
+    const pop_v_f curve = pop_v_fma(pop_v_horner(POP_FIT_LOG, POP_LENGTH(POP_FIT_LOG), f), f * f, pop_v_fma(-f, g, g));
+    const pop_v_f whole = pop_v_to_float(e), low = pop_v_fma(whole, pop_v_splat(-0x1.bd0106p-13f), curve) + f;
+    return pop_v_signed(pop_v_log_edges(x, pop_v_fma(whole, pop_v_splat(0x1.63p-1f), low), -1.0f), x);
+}
+
+/* A curve at t: value + d slope; the interval by `line`, from 1 on. */
+typedef struct pop_v_point { pop_v_f line, value, d, slope; } pop_v_point;
+
+POP_INLINE pop_v_point pop_v_curve(const pop_curve *c, pop_v_f t)
+{
+    pop_v_point p;
+    p.line = pop_v_fma(t, pop_v_splat(c->slope), pop_v_splat(c->start));
+    const pop_v_u interval = (pop_v_u)p.line >> c->shift;
+    p.d = t - pop_v_lookup16(c->at[0], interval);
+    p.value = pop_v_lookup16(c->at[1], interval);
+    p.slope = pop_v_lookup16(c->at[POP_CURVE_TERMS + 1], interval);
+#pragma GCC unroll 16
+    for (int i = POP_CURVE_TERMS; i > 1; i--) p.slope = pop_v_fma(p.slope, p.d, pop_v_lookup16(c->at[i], interval));
+    return p;
+}
+
+/* An odd function: in the first interval what is added to t, beyond it the whole. */
+POP_INLINE pop_v_f pop_v_odd_curve(const pop_curve *c, pop_v_f x)
+{
+    const pop_v_f t = pop_v_min_f(pop_v_splat(c->top), pop_v_abs(x));
+    const pop_v_point p = pop_v_curve(c, t);
+    const pop_v_f base = pop_v_select_f(pop_v_gt_f(pop_v_splat(1.25f), p.line), p.value, t);
+    return pop_v_signed(pop_v_fma(p.slope, p.d, base), x);
+}
+POP_INLINE pop_v_f pop_v_tanh(pop_v_f x) { return pop_v_odd_curve(&POP_CURVE_TANH, x); }
+POP_INLINE pop_v_f pop_v_erf(pop_v_f x) { return pop_v_odd_curve(&POP_CURVE_ERF, x); }
+
+/* e^(x + more) (value + rest), more and rest small: with x + more = n ln 2 + r, 2^n (1 + r + w) (value + rest). */
+POP_INLINE pop_v_f pop_v_exp_times(pop_v_f x, pop_v_f more, pop_v_f value, pop_v_f rest)
+{
+    const pop_v_f n = pop_v_exp_whole(x), rough = pop_v_fma(-n, POP_LN2_HIGH, x), low = pop_v_fma(-n, POP_LN2_LOW, more);
+    const pop_v_f r = rough + low, w = pop_v_fma(pop_v_exp_curve(r) * r, r, low - (r - rough));
+    const pop_v_f small = pop_v_fma(value + rest, w, pop_v_fma(rest, r, rest));
+    return pop_v_scale(value + pop_v_fma(value, r, small), n);
+}
+
+/* t = |x|: the smaller side is a curve as far as numbers usually go, then e^-t / (1 + e^-t); the greater is 1 less that. */
+POP_INLINE pop_v_f pop_v_sigmoid(pop_v_f x)
+{
+    const pop_v_f t = pop_v_abs(x), top = pop_v_splat(POP_CURVE_SIGMOID.top);
+    const pop_v_point p = pop_v_curve(&POP_CURVE_SIGMOID, pop_v_min_f(top, t));
+    const pop_v_m far = pop_v_gt_f(t, top);
+    pop_v_f y = pop_v_fma(p.slope, p.d, p.value);
+    if (__builtin_expect(pop_v_any(far), 0)) {
+        const pop_v_f z = pop_v_max_f(pop_v_splat(-105.0f), -t);
+        y = pop_v_select_f(far, y, pop_v_exp_times(z, pop_v_splat(0.0f), pop_v_splat(1.0f), -pop_v_exp(z)));
+    }
+    return pop_v_select_f(pop_v_gt_f(x, pop_v_splat(0.0f)), y, 1.0f - y);
+}
+
+/* x P(Z < x), Z normal: with t = |x|, max(x, 0) less t P(Z > t), which is a curve as far as numbers usually go, then
+ * e^(-t^2 / 2) times one; near zero the curve is that less t / 2, to be taken from x / 2. */
+POP_INLINE pop_v_f pop_v_gelu_erf(pop_v_f x)
+{
+    const pop_v_f t = pop_v_abs(x), top = pop_v_splat(POP_CURVE_GELU.top);
+    const pop_v_point p = pop_v_curve(&POP_CURVE_GELU, pop_v_min_f(top, t));
+    const pop_v_m far = pop_v_gt_f(t, top);
+    pop_v_f y = pop_v_fma(p.slope, p.d, p.value);
+    if (__builtin_expect(pop_v_any(far), 0)) {
+        const pop_v_f u = pop_v_min_f(pop_v_splat(POP_CURVE_TAIL.top), t), half = u * -0.5f, z = u * half;
+        const pop_v_point q = pop_v_curve(&POP_CURVE_TAIL, u);
+        y = pop_v_select_f(far, y, pop_v_exp_times(z, pop_v_fma(u, half, -z), q.value, q.d * q.slope));
+    }
+    const pop_v_m near = pop_v_gt_f(pop_v_splat(1.125f), p.line);
+    return pop_v_signed(pop_v_select_f(near, pop_v_max_f(pop_v_splat(0.0f), x), x * 0.5f) - y, x);
 }
 
 POP_INLINE pop_v_f pop_v_reciprocal(pop_v_f x) { return 1.0f / x; }
@@ -140,15 +217,8 @@ POP_INLINE pop_h_f pop_h_expm1(pop_h_f x)
     return pop_h_fma(power, p, power - 1.0);
 }
 
-POP_INLINE pop_h_f pop_h_tanh(pop_h_f x)
-{
-    const pop_h_f y = pop_h_expm1(x + x);
-    return y / (y + 2.0);
-}
-
 /* x / (1 + e^z): z beyond 200 makes it nothing, whatever x. */
 POP_INLINE pop_h_f pop_h_gated(pop_h_f x, pop_h_f z) { return x / (1.0 + pop_h_exp(pop_h_clamp(z, -200.0, 200.0))); }
-POP_INLINE pop_h_f pop_h_sigmoid(pop_h_f x) { return pop_h_gated(pop_h_splat(1.0), -x); }
 POP_INLINE pop_h_f pop_h_silu(pop_h_f x) { return pop_h_gated(pop_h_max(pop_h_splat(-1000.0), x), -x); }
 
 /* x (1 + tanh z) / 2 with z = sqrt(2 / pi) (x + 0.044715 x^3) is x / (1 + e^(-2z)). */
@@ -156,15 +226,6 @@ POP_INLINE pop_h_f pop_h_gelu_tanh(pop_h_f x)
 {
     const pop_h_f z = x * pop_h_fma(x * x, pop_h_splat(-0x1.2444f2a4d8b4bp-4), pop_h_splat(-0x1.9884533d43651p0));
     return pop_h_gated(pop_h_max(pop_h_splat(-1000.0), x), z);
-}
-
-/* x P(Z < x), Z normal. The nearer tail is e^(-t^2/2) y p(y), y = 1 / (t + 3), t = |x|. */
-POP_INLINE pop_h_f pop_h_gelu_erf(pop_h_f x)
-{
-    const pop_h_f t = pop_h_min(pop_h_splat(14.5), pop_h_max(x, -x)), y = 1.0 / (t + 3.0);
-    const pop_h_f tail = y * pop_h_horner(POP_FIT_TAIL, POP_LENGTH(POP_FIT_TAIL), y) * pop_h_exp(t * t * -0.5);
-    const pop_h_f below = pop_h_select(pop_h_lt(x, pop_h_splat(0.0)), 1.0 - tail, tail);
-    return pop_h_max(pop_h_splat(-14.5), x) * below;
 }
 
 /* log(2^e (1 + f)) from the bits of 2^e (1 + f), with sqrt(1/2) <= 1 + f < sqrt(2); e by itself. */
@@ -183,15 +244,6 @@ POP_INLINE pop_h_f pop_h_log2(pop_h_f x)
     pop_h_f e, f;
     pop_h_log_parts(x, &e, &f);
     return pop_h_fma(pop_h_log_fraction(f), pop_h_splat(0x1.71547652b82fep0), e);
-}
-
-/* Where 1 + x is near 1, f is x itself, not 1 + x as rounded. */
-POP_INLINE pop_h_f pop_h_log1p(pop_h_f x)
-{
-    pop_h_f e, f;
-    pop_h_log_parts(1.0 + x, &e, &f);
-    f = pop_h_select(pop_h_eq((pop_h_i)e << 1, (pop_h_i){0}), f, x);
-    return pop_h_fma(e, pop_h_splat(0x1.62e42fefa39efp-1), pop_h_log_fraction(f));
 }
 
 /* 2/pi in binary, 32 bits a word, after one word of zeros. */
@@ -251,18 +303,9 @@ POP_INLINE pop_h_f pop_h_cos(pop_h_f x) { return pop_h_sine(x, 1); }
     }
 
 POP_BY_HALVES(expm1, pop_h_expm1, x, pop_v_signed(y, x))
-POP_BY_HALVES(tanh, pop_h_tanh, x, pop_v_signed(y, x))
-POP_BY_HALVES(sigmoid, pop_h_sigmoid, x, y)
 POP_BY_HALVES(silu, pop_h_silu, x, y)
 POP_BY_HALVES(gelu_tanh, pop_h_gelu_tanh, x, y)
-POP_BY_HALVES(gelu_erf, pop_h_gelu_erf, x, y)
 POP_BY_HALVES(log2, pop_h_log2, x, pop_v_log_edges(x, y, 0.0f))
-POP_BY_HALVES(log1p, pop_h_log1p, x, pop_v_signed(pop_v_log_edges(x, y, -1.0f), x))
 POP_BY_HALVES(sin, pop_h_sin, x, y)
 POP_BY_HALVES(cos, pop_h_cos, x, y)
-
-/* Every function, for what is made from all of them. */
-#define POP_MATH_FUNCTIONS(X)                                                                                \
-    X(exp) X(exp2) X(expm1) X(log) X(log2) X(log1p) X(tanh) X(erf) X(sigmoid) X(silu) X(gelu_tanh) X(gelu_erf) \
-    X(sqrt) X(rsqrt) X(reciprocal) X(sin) X(cos)
 #endif

@@ -61,6 +61,12 @@ POP_INLINE pop_v_f pop_v_lookup(const float *table, pop_v_u index)
     POP_EACH_LANE found[l] = table[index[l] & 31];
     return found;
 }
+POP_INLINE pop_v_f pop_v_lookup16(const float *table, pop_v_u index)
+{
+    pop_v_f found;
+    POP_EACH_LANE found[l] = table[index[l] & 15];
+    return found;
+}
 
 /* x * 2^n rounded once, given a power of two times 1/2 to 2: the product that can round is the second. */
 POP_INLINE pop_v_f pop_v_scale(pop_v_f x, pop_v_f n)

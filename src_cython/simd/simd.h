@@ -22,9 +22,9 @@
  *     load_some(p, bytes, part), store_some    the same of a part: not a byte beyond, zeros in the other lanes
  *     load_f, store_f, load_f16, store_f16     floats; float16, nearest even (POP_HAS_F16C); also `_some`
  *     stream_f                           a store past the caches, aligned
- *     lookup(table, index)               table[index mod 32]
+ *     lookup(table, index), lookup16     table[index mod 32], table[index mod 16]
  *     keep_up_to(bound, word, a)         a where word <= bound, as unsigned, else 0
- *     scale(x, n)                        x 2^n rounded once: 1/2 <= |x| <= 2, n whole, at most 250 in magnitude
+ *     scale(x, n)                        x 2^n rounded once: 2^-4 <= |x| <= 2, n whole, at most 240 in magnitude
  * The names of one level begin with pop_v_; pop_s_ names are the same for one element, and pop_h_ ones for halves:
  *     widen(x, k), narrow(a, b)          half k of a vector in float64; two halves rounded to float
  *     of_words(m), select, lt, gt        masks and choices

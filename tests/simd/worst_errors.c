@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
-typedef void (*function)(const float *x, float *y, int64_t n);
+typedef void (*function)(const void *const *in, void *const *out, int64_t n);
 
 typedef struct worst {
     double error;      /* greatest, in ulp */
@@ -101,7 +101,7 @@ int find_worst(const char *name, function f, uint32_t first, uint32_t step, int6
             uint32_t code = first + (uint32_t)(done + i) * step;
             memcpy(x + i, &code, 4);
         }
-        f(x, y, n);
+        f((const void *const[]){x}, (void *const[]){y}, n);
         for (int i = 0; i < n; i++) {
             double want = FUNCTIONS[which].reference(x[i]), error = error_of(y[i], want);
             uint32_t code = first + (uint32_t)(done + i) * step;

@@ -22,7 +22,9 @@ import numpy as np
 from poplibs_py.kernels import Kernel, kernels
 
 THREADS = 2
-FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+FUNCTION = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_void_p), ctypes.c_int64)
+FUNCTIONS = {"exp", "exp2", "expm1", "log", "log2", "log1p", "tanh", "erf", "sigmoid", "silu", "gelu_tanh", "gelu_erf",
+             "sqrt", "rsqrt", "reciprocal", "sin", "cos"}
 
 
 class Worst(ctypes.Structure):
@@ -53,9 +55,21 @@ def compiled(folder: Path) -> ctypes.CDLL:
     return ctypes.CDLL(str(library))
 
 
+def functions() -> list[Kernel]:
+    """Return the kernels of the elementary functions, in FP32."""
+    return [kernel for kernel in kernels("elementwise")
+            if kernel.formats == "float32->float32" and kernel.op in FUNCTIONS]
+
+
 def highest() -> dict[str, Kernel]:
     """Return each function's kernel of the highest level."""
-    return {kernel.op: kernel for kernel in kernels("math")}
+    return {kernel.op: kernel for kernel in functions()}
+
+
+def apply(kernel: Kernel, x: np.ndarray, y: np.ndarray) -> None:
+    """Run a kernel on the numbers of `x`."""
+    given, wanted = ((ctypes.c_void_p * 1)(array.ctypes.data) for array in (x, y))
+    FUNCTION(kernel.address)(given, wanted, x.size)
 
 
 def worst(library: ctypes.CDLL, kernel: Kernel, step: int, offset: int = 0) -> Found:
@@ -89,7 +103,7 @@ def narrow_worst(library: ctypes.CDLL, kernel: Kernel, dtype: type) -> float:
     """
     x = np.arange(1 << 16, dtype=np.uint16).view(dtype).astype(np.float32)
     y = np.empty_like(x)
-    FUNCTION(kernel.address)(x.ctypes.data, y.ctypes.data, x.size)
+    apply(kernel, x, y)
     want = np.empty(x.size)
     library.reference_of(kernel.op.encode(), x.ctypes.data_as(ctypes.c_void_p), want.ctypes.data_as(ctypes.c_void_p),
                          ctypes.c_int64(x.size))

@@ -3,7 +3,7 @@
  * A body is written once, over the vocabulary of vectors, and computed in FP32. Each unary operation is compiled for FP32, and
  * for FP16 and BF16 as they lie: decoded and encoded in registers, rounded once to nearest even, too large numbers to
  * infinity. Other formats and roundings the strided driver decodes before and encodes after. All levels give the same
- * bits. */
+ * bits. Functions that are no operation have an FP32 kernel only. */
 #ifndef POP_ELEMENTWISE_H
 #define POP_ELEMENTWISE_H
 #include "formats/codec.h"
@@ -44,20 +44,25 @@ POP_INLINE void pop_elementwise_map(pop_v_f (*body)(pop_v_f), const pop_format *
     {                                                                                                               \
         pop_elementwise_map(pop_body_##op, &format, (const char *)in[0], (char *)out[0], n);                        \
     }
-#define POP_UNARY_KERNELS(op, body)                                                                                 \
+#define POP_FUNCTION_KERNEL(op, body)                                                                               \
     POP_INLINE pop_v_f pop_body_##op(pop_v_f x) { return body; }                                                    \
-    POP_UNARY_KERNEL(op, f32, POP_F32)                                                                              \
+    POP_UNARY_KERNEL(op, f32, POP_F32)
+#define POP_UNARY_KERNELS(op, body)                                                                                 \
+    POP_FUNCTION_KERNEL(op, body)                                                                                   \
     POP_UNARY_KERNEL(op, f16, POP_F16)                                                                              \
     POP_UNARY_KERNEL(op, bf16, POP_BF16)
 POP_ELEMENTWISE_UNARY(POP_UNARY_KERNELS)
+POP_ELEMENTWISE_FUNCTIONS(POP_FUNCTION_KERNEL)
 
 #define POP_UNARY_ROW(op, suffix, format)                                                                           \
     {#op, format "->" format, #op "_" #suffix, POP_FUNCTION(pop_##op##_##suffix), {1, 1, 1}, {4 * POP_LANES, 1, 1}, \
      POP_CONSISTENT},
+#define POP_FUNCTION_ROW(op, body) POP_UNARY_ROW(op, f32, "float32")
 #define POP_UNARY_ROWS(op, body)                                                                                    \
     POP_UNARY_ROW(op, f32, "float32") POP_UNARY_ROW(op, f16, "float16") POP_UNARY_ROW(op, bf16, "bfloat16")
 
-static const pop_kernel POP_ELEMENTWISE_KERNELS[] = {POP_ELEMENTWISE_UNARY(POP_UNARY_ROWS)};
+static const pop_kernel POP_ELEMENTWISE_KERNELS[] = {POP_ELEMENTWISE_UNARY(POP_UNARY_ROWS)
+                                                     POP_ELEMENTWISE_FUNCTIONS(POP_FUNCTION_ROW)};
 
 enum { POP_ELEMENTWISE_COUNT = sizeof POP_ELEMENTWISE_KERNELS / sizeof *POP_ELEMENTWISE_KERNELS };
 #endif

@@ -14,4 +14,17 @@
     X(sigmoid, pop_v_sigmoid(x))                                                                                    \
     X(relu, pop_v_max_f(pop_v_splat(0.0f), x)) /* of NaN and of minus zero themselves */                            \
     X(gelu_erf, pop_v_gelu_erf(x))
+
+/* Functions of simd/math.h that are no operation yet: in FP32 alone, for who measures their errors and speed. */
+#define POP_ELEMENTWISE_FUNCTIONS(X)                                                                                \
+    X(exp2, pop_v_exp2(x))                                                                                          \
+    X(expm1, pop_v_expm1(x))                                                                                        \
+    X(log2, pop_v_log2(x))                                                                                          \
+    X(log1p, pop_v_log1p(x))                                                                                        \
+    X(silu, pop_v_silu(x))                                                                                          \
+    X(gelu_tanh, pop_v_gelu_tanh(x))                                                                                \
+    X(rsqrt, pop_v_rsqrt(x))                                                                                        \
+    X(reciprocal, pop_v_reciprocal(x))                                                                              \
+    X(sin, pop_v_sin(x))                                                                                            \
+    X(cos, pop_v_cos(x))
 #endif
