@@ -19,7 +19,8 @@ from .parts import BLOCKS, COLUMN_INDICES, ROW_OFFSETS, SCALES
 from .pattern import BlockPattern
 
 __all__ = ["DenseLayout", "SparseOperand", "check_activation", "check_matrix", "check_rows", "dense_operand",
-           "format_in", "layout_of", "product_format", "receive_result", "sparse_operand", "swapped_axes"]
+           "format_in", "grouped", "layer_operand", "layout_of", "product_format", "receive_result", "sparse_operand",
+           "swapped_axes"]
 
 Array = np.ndarray[Any, Any]
 
@@ -174,12 +175,27 @@ def receive_result(out: object, shape: tuple[int, ...], out_dtype: object, defau
     return found
 
 
-def layout_of(array: Array, format: Format, scale: int = 0) -> DenseLayout:
+def grouped(array: Array, groups: int) -> Array:
+    """Return (batch, groups * width) seen as (groups, width, batch)."""
+    return array.reshape(array.shape[0], groups, array.shape[1] // groups).transpose(1, 2, 0)
+
+
+def layer_operand(name: str, taken: Operand, groups: int, extent: int) -> Operand:
+    """Return a layer's operand, (batch, groups * extent), seen as (groups, extent, batch), or raise."""
+    shape = taken.array.shape
+    if len(shape) != 2 or shape[1] != groups * extent:
+        raise bad_argument(name, f"shape {shape}", f"shape (batch, {groups * extent})")
+    return taken.seen(lambda array: grouped(array, groups))
+
+
+def layout_of(x: Operand) -> DenseLayout:
     """Return what a program must know of a dense operand, seen as rows and columns, perhaps with groups in front."""
+    array = x.array
+    assert x.format is not None
     group = array.strides[0] if array.ndim == 3 else 0
     column = array.strides[-1] if array.shape[-1] > 1 else array.itemsize
     aligned = bool(array.flags.aligned) and array.strides[-2] % array.itemsize == 0
-    return DenseLayout(format.name, (group, array.strides[-2], column), scale, 0, aligned)
+    return DenseLayout(x.format.name, (group, array.strides[-2], column), x.scale, 0, aligned)
 
 
 def swapped_axes(array: Array) -> Array:

@@ -38,6 +38,7 @@ FEW = 4
 """Columns that kernels of the dot form take at once."""
 _MANY = 64  # rows for which such columns are copied to the start of a cache line: loads elsewhere take two
 
+_LARGEST = FP32.max
 _MODE_NAMES = {
     Mode.DIRECT: "as it lies",
     Mode.LINES: "packed",
@@ -60,7 +61,7 @@ class Epilogue:
     def of(cls, alpha: Any, beta: Any, activation: Any) -> Epilogue:
         """Check a caller's arguments."""
         for name, value in (("alpha", alpha), ("beta", beta)):
-            real(name, value, "a finite FP32 number", -FP32.max, FP32.max)
+            real(name, value, "a finite FP32 number", -_LARGEST, _LARGEST)
         one_of("activation", activation, ACTIVATIONS)
         return cls(float(np.float32(alpha)), float(np.float32(beta)), activation)
 
