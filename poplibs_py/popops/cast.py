@@ -135,15 +135,27 @@ def cast(
         given.place = None
     request = strided_request(None, given, receiver, overflow, rounding, random_bits, word)
     if source.integers is not None:
-        request.program, request.steady = _widening(request.program), not isinstance(scale, str)
+        request.program, request.steady = _widening(request.program, given.array), not isinstance(scale, str)
         request.operands = source.integers, *request.operands[1:]
     request.wrap = wrap
     return request
 
 
-def _widening(program: Any) -> Callable[..., None]:
-    """A program of float32 numbers as one of integers, which they hold exactly."""
-    return lambda integers, *rest: program(integers.astype(np.float32), *rest)
+def _widening(program: Any, like: Array) -> Callable[..., None]:
+    """A program of float32 numbers that lie like some as one of integers, which they hold exactly."""
+    shape, strides = like.shape, like.strides
+
+    def widened(integers: Array, *rest: Array) -> None:
+        program(_lying(integers.astype(np.float32), shape, strides), *rest)
+
+    return widened
+
+
+def _lying(array: Array, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
+    """Return an array made like one of the call's, or raise where another thread has changed that one meanwhile."""
+    if array.shape != shape or array.strides != strides:
+        raise bad_argument("x", "an array that changed during the call", "one that stays as it is until it ends")
+    return array
 
 
 def _to_integers(source: _Source, dtype: np.dtype[Any], scale: object, block_shape: object, rounding: str | None,
@@ -162,19 +174,22 @@ def _to_integers(source: _Source, dtype: np.dtype[Any], scale: object, block_sha
     receiver = receive("out", out, given.shape, None, dtype, like=given.array)
     operands: tuple[Any, ...] = given, RESULT
     widen: Any = None
+    strides: tuple[int, ...] = ()
     if given.format is not None:
-        widening = strided_request(None, given, new_result(given.shape, FP32, given.array), "inf")
-        widen, operands = widening.program, widening.operands
+        wide = new_result(given.shape, FP32, given.array)
+        widening = strided_request(None, given, wide, "inf")
+        widen, operands, strides = widening.program, widening.operands, wide.array.strides
+    shape = given.shape
 
     def write(codes: Array, result: Array, *exponents: Array) -> None:
         if widen is None:
             numbers = codes.copy()
         else:
-            numbers = result_array_like(codes, _FLOAT32)
+            numbers = _lying(result_array_like(codes, _FLOAT32), shape, strides)
             widen(codes, numbers, *exponents)
         write_integers(numbers, rounding, result)
 
-    return Request(write, operands, receiver, lambda: (f"{given.shape} to {dtype}", "NumPy", None), steady=True)
+    return Request(write, operands, receiver, lambda: (f"{shape} to {dtype}", "NumPy", None), steady=True)
 
 
 class _Source(NamedTuple):

@@ -278,11 +278,12 @@ def _shaped_dropout(name: str, x: Any, mask_shape: Shape, keep_prob: object, sca
         return machine.request(receiver, draw, source, size=size)
     law, all_kept, place = _bernoulli(chance, BOOL), _dropping(source, 1.0, factor), where.place
 
-    draw_mask, scale_all, codes = drawing(law, size), all_kept.program(values.size), np.dtype(f"u{element.itemsize}")
+    count, codes = values.size, np.dtype(f"u{element.itemsize}")
+    draw_mask, scale_all = drawing(law, size), all_kept.program(count)
 
     def drop(given: Array, scaled: Array, words: Array) -> None:
         mask = draw_mask(words).reshape(extents)
-        words[_COUNT] = scaled.size
+        words[_COUNT] = count
         scale_all(given, scaled, words)
         np.copyto(scaled.view(codes), 0, where=~mask)
 

@@ -2,6 +2,7 @@
 
 import math
 import re
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -195,3 +196,16 @@ def test_integers_are_written_to_any_array():
     within = shared.view(np.int8)[3:11]
     wanted = cast(shared.copy(), np.int8)
     assert (cast(shared, np.int8, out=within) == wanted).all()
+
+
+def test_an_array_that_another_thread_changes_during_a_cast_is_refused():
+    from_integers = sys.modules["poplibs_py.popops.cast"]._widening
+    ran = []
+    run = from_integers(lambda *arrays: ran.append(arrays), np.zeros((2, 8), np.float32))
+    x, out = np.zeros((2, 8), np.int8), np.zeros((2, 8), np.float16)
+    run(x, out)
+    assert len(ran) == 1
+    for changed in (x.view(np.int64), x.reshape(4, 4), x.T):  # as its dtype, shape or strides may be set
+        with pytest.raises(InvalidArgumentError, match=r"^x: got an array that changed during the call"):
+            run(changed, out)
+    assert len(ran) == 1
