@@ -253,7 +253,7 @@ def real(name: str, value: object, allowed: str = "a number", low: float | None 
     >>> real("oversize", np.float16(3), "a number from 0 to 1e300", 0, 1e300)
     3.0
     """
-    if isinstance(value, bool) or not isinstance(value, Real):
+    if type(value) is not float and (isinstance(value, bool) or not isinstance(value, Real)):
         raise bad_type(name, value, allowed)
     try:
         number = float(value)

@@ -8,7 +8,6 @@ PopLibs encodes them) and the OCP FP8 pair (OCP 8-bit floating point specificati
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, Literal, cast
 
 import ml_dtypes
@@ -213,6 +212,8 @@ E5M2 = _preset("e5m2", (5, 2, 15), "ieee", ml_dtypes.float8_e5m2)
 FORMATS = tuple(_PRESETS.values())
 """The formats that have a dtype, and so need no name at a call."""
 
+_BY_DTYPE = {f.dtype: f for f in FORMATS}
+
 
 def format_of(what: object, name: str = "dtype") -> Format:
     """Return the format that a `Format`, a dtype, an array or a name stands for.
@@ -249,9 +250,9 @@ def _format_of(what: object) -> Format | None:
     dtype = what if isinstance(what, type) else getattr(what, "dtype", what)
     if isinstance(dtype, type):
         dtype = np.dtype(cast(Any, dtype))
-    return _by_dtype(dtype) if isinstance(dtype, np.dtype) else None
+    return preset_of(dtype) if isinstance(dtype, np.dtype) else None
 
 
-@cache
-def _by_dtype(dtype: np.dtype[Any]) -> Format | None:
-    return next((f for f in FORMATS if f.dtype == dtype), None)
+def preset_of(dtype: np.dtype[Any]) -> Format | None:
+    """Return the format that has a dtype, or None."""
+    return _BY_DTYPE.get(dtype)

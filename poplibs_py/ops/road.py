@@ -8,7 +8,7 @@ runs it, records it, and keeps it as a bound call for the next call of its kind,
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Literal
 
@@ -29,15 +29,14 @@ VALUES: Literal[-2] = -2
 Told = tuple[str, str, Any]
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)
 class Request:
     """A call as its face describes it.
 
     Attributes
     ----------
     program : Executable, callable or None
-        What runs on the operands' arrays, in order; None where there is nothing to do. Only an `Executable` is kept for
-        the next call.
+        What runs on the operands' arrays, in order; None where there is nothing to do.
     operands : tuple
         Each an `Operand` of the call, an array that is the same in every such call, `RESULT` or `VALUES`.
     receiver : Receiver
@@ -59,6 +58,9 @@ class Request:
         What each compute set of the program is called in a `Run`.
     measure : callable, optional
         Returns what else a `Run` tells, by the names of its attributes.
+    steady : bool, optional
+        Whether a program that is no `Executable` knows nothing of its call but what every call of the kind has, so that
+        it too is kept for the next one.
     """
 
     program: Callable[..., Any] | None
@@ -72,13 +74,14 @@ class Request:
     like: Operand | None = None
     phases: tuple[str, ...] = ()
     measure: Callable[[], dict[str, Any]] | None = None
+    steady: bool = False
 
     def run(self) -> dict[str, float]:
         """Run the program once, and return the wall seconds of each of its phases, where somebody listens."""
         program, receiver = self.program, self.receiver
         if program is None or not receiver.array.size:
             return {}
-        words = value_words(self.ready, self.values) if VALUES in self._codes() else None
+        words = value_words(self.ready, self.values) if self.values else None
         arrays = [_array_of(x, receiver, words) for x in self.operands]
         if not (self.phases and isinstance(program, Executable) and listening()):
             program(*arrays)
@@ -88,24 +91,10 @@ class Request:
             seconds[phase] = seconds.get(phase, 0.0) + float(taken)
         return seconds
 
-    def wrapped(self, wrap: Callable[[Array, Any], Any]) -> Request:
-        """Return the request with what makes a new array into its result."""
-        return replace(self, wrap=wrap)
-
-    def _codes(self) -> list[int]:
-        return [x for x in self.operands if isinstance(x, int)]
-
 
 def travel(face: Face, request: Request, key: Key | None) -> Any:
     """Run what a face described, tell whoever listens, and keep it for the next call with this key."""
-    began = perf_counter()
-    phases = request.run()
-    if listening():
-        seconds = sum(phases.values()) if phases else perf_counter() - began
-        what, kernel, plan = request.tell()
-        more = {} if request.measure is None else request.measure()
-        record(Run(face.op.name, what, kernel, seconds, plan, phases, **more))
-    elif key is not None:
+    if not _told(face.op.name, request.tell, request.run, request.measure) and key is not None:
         bound = _bound(face, request, key)
         if bound is not None:
             face.keep(key, bound)
@@ -114,12 +103,24 @@ def travel(face: Face, request: Request, key: Key | None) -> Any:
 
 def run_told(op: str, tell: Callable[[], Told], program: Callable[..., Any], *arrays: Array) -> None:
     """Run a program that is no call of an op, such as the packing of an operand, and tell whoever listens."""
+    def run() -> dict[str, float]:
+        program(*arrays)
+        return {}
+
+    _told(op, tell, run)
+
+
+def _told(op: str, tell: Callable[[], Told], run: Callable[[], dict[str, float]],
+          measure: Callable[[], dict[str, Any]] | None = None) -> bool:
+    """Run something that returns the seconds of its phases, if it has some; say whether anybody listened."""
     began = perf_counter()
-    program(*arrays)
-    if listening():
-        seconds = perf_counter() - began
-        what, kernel, plan = tell()
-        record(Run(op, what, kernel, seconds, plan))
+    phases = run()
+    if not listening():
+        return False
+    seconds = sum(phases.values()) if phases else perf_counter() - began
+    what, kernel, plan = tell()
+    record(Run(op, what, kernel, seconds, plan, phases, **({} if measure is None else measure())))
+    return True
 
 
 def _array_of(operand: Operand | Array | int | None, receiver: Receiver, words: Array | None) -> Array:
@@ -135,7 +136,7 @@ def _array_of(operand: Operand | Array | int | None, receiver: Receiver, words: 
 def _bound(face: Face, request: Request, key: Key) -> BoundCall | None:
     """Return the bound call of a request whose arrays are all the call's own, and take part in it, or None."""
     receiver, program = request.receiver, request.program
-    if not (program is None or isinstance(program, Executable)) or not receiver.keeps:
+    if not (program is None or request.steady or isinstance(program, Executable)) or not receiver.keeps:
         return None
     sources: list[int | Array] = []
     size, unused = receiver.array.nbytes, key.plain.copy()

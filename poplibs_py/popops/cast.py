@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import bad_argument, bad_type, one_of, whole
-from ..formats import FORMATS, FP32, Format, QuarterArray, format_of
+from ..formats import FP32, Format, QuarterArray, format_of
 from ..formats.arrays import as_array
+from ..formats.format import preset_of
 from ..formats.reference import Overflow, Rounding, default_overflow
 from ..formats.scales import auto_scale, checked_block_shape, checked_scale
-from ..ops import RESULT, Operand, Receiver, Request, op, operand, receive, seed_of
-from ..program import Remake, overlaps_itself, result_array_like
+from ..immutable import frozen
+from ..ops import RESULT, Operand, Receiver, Request, new_result, op, operand, receive, seed_of
+from ..program import Wrapper, result_array_like
 from ._integers import INTEGER_ROUNDINGS, integer_dtype, write_integers
 from ._request import strided_request
 from ._strided import OVERFLOWS, ROUNDINGS
@@ -24,6 +24,7 @@ __all__ = ["cast"]
 
 Array = np.ndarray[Any, Any]
 
+_FLOAT32 = np.dtype(np.float32)
 _SOURCES = "float32, float16, bfloat16, FP8, float64, int8 or uint8 numbers, or a QuarterArray"
 
 
@@ -108,7 +109,7 @@ def cast(
     array([  3, -19], dtype=int8)
     """
     if (integer := integer_dtype(dtype)) is not None:
-        return _to_integers(x, integer, scale, block_shape, rounding, overflow, out)
+        return _to_integers(_source(x), integer, scale, block_shape, rounding, overflow, out)
     target = format_of(dtype, "dtype")
     rounding = "nearest-even" if rounding is None else rounding
     one_of("rounding", rounding, tuple(ROUNDINGS))
@@ -117,7 +118,8 @@ def cast(
     elif not isinstance(overflow, str) or overflow not in OVERFLOWS or (overflow == "inf" and not target.has_infinity):
         allowed = "'saturate', 'nan'" + (" or 'inf'" if target.has_infinity else f"; {target} has no infinity")
         raise bad_argument("overflow", overflow, allowed)
-    given, word = _source(x), None
+    source, word = _source(x), None
+    given = source.numbers
     if rounding == "stochastic":
         random_bits = whole("random_bits", random_bits, 1, 31)
         if seed is None:
@@ -130,12 +132,33 @@ def cast(
         random_bits = 31
     receiver, wrap = _receiver(x, given, target, scale, block_shape, out)
     if isinstance(scale, str):  # its scale is of these numbers alone: no other call takes it
-        given = replace(given, place=None)
+        given.place = None
     request = strided_request(None, given, receiver, overflow, rounding, random_bits, word)
-    return request if wrap is None else request.wrapped(wrap)
+    if source.integers is not None:
+        request.program, request.steady = _widening(request.program, given.array), not isinstance(scale, str)
+        request.operands = source.integers, *request.operands[1:]
+    request.wrap = wrap
+    return request
 
 
-def _to_integers(x: object, dtype: np.dtype[Any], scale: object, block_shape: object, rounding: str | None,
+def _widening(program: Any, like: Array) -> Callable[..., None]:
+    """A program of float32 numbers that lie like some as one of integers, which they hold exactly."""
+    shape, strides = like.shape, like.strides
+
+    def widened(integers: Array, *rest: Array) -> None:
+        program(_lying(integers.astype(np.float32), shape, strides), *rest)
+
+    return widened
+
+
+def _lying(array: Array, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
+    """Return an array made like one of the call's, or raise where another thread has changed that one meanwhile."""
+    if array.shape != shape or array.strides != strides:
+        raise bad_argument("x", "an array that changed during the call", "one that stays as it is until it ends")
+    return array
+
+
+def _to_integers(source: _Source, dtype: np.dtype[Any], scale: object, block_shape: object, rounding: str | None,
                  overflow: object, out: Any) -> Request:
     """`cast` to int8 or uint8: by way of numbers that hold every value, so that it is rounded once."""
     for name, value in (("scale", scale), ("block_shape", block_shape)):
@@ -144,43 +167,48 @@ def _to_integers(x: object, dtype: np.dtype[Any], scale: object, block_shape: ob
     rounding = "toward-zero" if rounding is None else rounding
     one_of("rounding", rounding, tuple(INTEGER_ROUNDINGS))
     one_of("overflow", overflow, ("saturate", None))
-    x = x if isinstance(x, QuarterArray) else as_array("x", x, _SOURCES)
-    if isinstance(x, np.ndarray) and integer_dtype(x.dtype) is not None:
-        raise bad_type("x", x, f"numbers of a format: numpy.ndarray.astype casts integers to {dtype}")
-    given = _source(x)
-    written = result_array_like(given.array, dtype) if out is None else _integer_out(out, given.shape, dtype)
+    if source.integers is not None:
+        integers = source.integers.array.dtype
+        raise bad_type("x", f"dtype {integers}", f"numbers of a format: numpy.ndarray.astype casts integers to {dtype}")
+    given = source.numbers
+    receiver = receive("out", out, given.shape, None, dtype, like=given.array)
+    operands: tuple[Any, ...] = given, RESULT
+    widen: Any = None
+    strides: tuple[int, ...] = ()
+    if given.format is not None:
+        wide = new_result(given.shape, FP32, given.array)
+        widening = strided_request(None, given, wide, "inf")
+        widen, operands, strides = widening.program, widening.operands, wide.array.strides
+    shape = given.shape
 
-    def write(result: Array) -> None:
-        numbers = given.array.copy() if given.format is None else cast(x, FP32)
+    def write(codes: Array, result: Array, *exponents: Array) -> None:
+        if widen is None:
+            numbers = codes.copy()
+        else:
+            numbers = _lying(result_array_like(codes, _FLOAT32), shape, strides)
+            widen(codes, numbers, *exponents)
         write_integers(numbers, rounding, result)
 
-    receiver = Receiver(written, FP32, given=out)  # FP32 stands for numbers without a format of their own
-    return Request(write, (RESULT,), receiver, lambda: (f"{given.shape} to {dtype}", "NumPy", None))
+    return Request(write, operands, receiver, lambda: (f"{shape} to {dtype}", "NumPy", None), steady=True)
 
 
-def _integer_out(out: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray) or out.dtype != dtype:
-        raise bad_type("out", out, f"an array of {dtype}")
-    view = out.view(np.ndarray)
-    if view.shape != shape:
-        raise bad_argument("out", f"shape {view.shape}", f"shape {shape}")
-    if not view.flags.writeable:
-        raise bad_argument("out", "a read-only array", "a writeable array")
-    if overlaps_itself(view):
-        raise bad_argument("out", "an array whose elements share memory", "one element to each place")
-    return view
+class _Source(NamedTuple):
+    """What is cast: numbers as an operand, and what they were made from where they were integers."""
+
+    numbers: Operand
+    integers: Operand | None = None
 
 
-def _source(x: object) -> Operand:
+def _source(x: object) -> _Source:
     if isinstance(x, QuarterArray):
-        return operand("x", x)
-    array = as_array("x", x, _SOURCES)
+        return _Source(operand("x", x))
+    array, place = as_array("x", x, _SOURCES), ("x", 0) if type(x) is np.ndarray else None
     if integer_dtype(array.dtype) is not None:
-        return Operand(array.astype(np.float32), FP32)  # which holds them exactly
-    fmt = next((f for f in FORMATS if f.dtype == array.dtype), None)
+        return _Source(Operand(array.astype(np.float32), FP32), Operand(array, None, place=place))
+    fmt = preset_of(array.dtype)
     if (fmt is None and array.dtype != np.float64) or not array.dtype.isnative:
         raise bad_type("x", array.dtype.str if fmt else str(array.dtype), _SOURCES)
-    return Operand(array, fmt, place=("x", 0) if type(x) is np.ndarray else None)
+    return _Source(Operand(array, fmt, place=place))
 
 
 Wrap = Callable[[Array, Any], Any]
@@ -205,26 +233,18 @@ def _receiver(x: object, given: Operand, target: Format, scale: object, block_sh
             return receive("out", None, given.shape, None, target, like=given.array), None
     if target == FP32:
         raise bad_argument("scale", scale, "None: float32 arrays carry no scale")
-    settled = not isinstance(scale, str)
+    settled, blocks = not isinstance(scale, str), checked_block_shape(block_shape, given.shape)
     if isinstance(scale, str) and scale == "auto":
-        scale = auto_scale(given.array if given.format is None else cast(x, FP32), target, block_shape)
-    blocks = checked_block_shape(block_shape, given.shape)
-    exponents = checked_scale(0 if scale is None else scale, target, given.shape, blocks)
+        exponents = frozen(auto_scale(given.array if given.format is None else cast(x, FP32), target, blocks))
+    else:
+        exponents = checked_scale(0 if scale is None else scale, target, given.shape, blocks)
     held = QuarterArray._of_parts(result_array_like(given.array, target.code_dtype), target, exponents, blocks)
     written = operand("out", held)
     receiver = Receiver(written.array, target, written.scale, scales=written.scales, block_shape=written.block_shape)
     return receiver, _wrapping(held) if settled else lambda codes, _: held
 
 
-_like = Remake(QuarterArray, ("format", "block_shape", "_scale"), ("_codes", "_anchor", "_parts"))
-
-
 def _wrapping(held: QuarterArray) -> Wrap:
     """Return what makes codes that lie as those of an array into one of its format and scales."""
-    kind, *scales = held._parts[0], *held._parts[2:]
-    pattern: QuarterArray = _like(held, np.empty(0, held.format.code_dtype), None, ())  # which keeps no codes alive
-
-    def wrap(array: Array, _: Any) -> Any:
-        return _like(pattern, array, weakref.ref(array), (kind, array, *scales))
-
-    return wrap
+    same = {"format": held.format, "block_shape": held.block_shape, "_scale": held._scale}
+    return Wrapper(QuarterArray, "_codes", (), same, held._parts[:1], held._parts[2:])

@@ -14,7 +14,7 @@ from ..ops import RESULT, VALUES, Operand, Request, array_operand, op
 from ..target import Target
 from . import hardware
 from .arguments import BOOL, INT32, LARGEST, Array, Seed, Shape, Stream, dtype_of, is_ipu, result, shape_of
-from .law import PLACE, Law, Place, drawn, law_of
+from .law import PLACE, Law, Place, drawing, law_of
 
 __all__ = ["bernoulli", "dropout", "dropout_gradient", "shaped_dropout", "shaped_dropout_gradient"]
 
@@ -278,14 +278,17 @@ def _shaped_dropout(name: str, x: Any, mask_shape: Shape, keep_prob: object, sca
         return machine.request(receiver, draw, source, size=size)
     law, all_kept, place = _bernoulli(chance, BOOL), _dropping(source, 1.0, factor), where.place
 
+    count, codes = values.size, np.dtype(f"u{element.itemsize}")
+    draw_mask, scale_all = drawing(law, size), all_kept.program(count)
+
     def drop(given: Array, scaled: Array, words: Array) -> None:
-        mask = drawn(law, size, words).reshape(extents)
-        words[_COUNT] = scaled.size
-        all_kept.program(scaled.size)(given, scaled, words)
-        np.copyto(scaled.view(f"u{element.itemsize}"), 0, where=~mask)
+        mask = draw_mask(words).reshape(extents)
+        words[_COUNT] = count
+        scale_all(given, scaled, words)
+        np.copyto(scaled.view(codes), 0, where=~mask)
 
     return Request(drop, (source, RESULT, VALUES), receiver, lambda: all_kept.told(receiver), law.words(size, place),
-                   place.ready)
+                   place.ready, steady=True)
 
 
 def _mask_shape(mask_shape: Shape, shape: tuple[int, ...]) -> tuple[int, ...]:

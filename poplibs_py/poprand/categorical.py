@@ -10,9 +10,10 @@ from numpy.typing import ArrayLike
 from ..errors import bad_argument, bad_type, whole
 from ..formats import FORMATS
 from ..formats.arrays import as_array
-from ..ops import RESULT, VALUES, Request, new_result, op
+from ..ops import RESULT, VALUES, Operand, Request, new_result, op
+from ..program import value_words
 from .arguments import Array, Seed, Shape, Stream, counter_only, result, shape_of
-from .law import PLACE, Place, drawn
+from .law import PLACE, Place, drawing
 from .uniform import bits_law
 
 __all__ = ["categorical", "permutation"]
@@ -49,29 +50,36 @@ def categorical(shape: Shape | None, weights: ArrayLike, *, seed: Seed = None, s
     [0, 2]
     """
     counter_only("categorical", stream)
-    table = _cumulative(weights)
+    masses = as_array("weights", weights, "a one-dimensional array of numbers")
+    given, table = type(weights) is np.ndarray, _cumulative(masses)
     receiver, law = result(shape, np.dtype(np.int64), out, contiguous=False), bits_law(np.uint64)
 
-    def look_up(classes: Array, words: Array) -> None:
-        drawn_words = drawn(law, classes.size, words).reshape(classes.shape)
-        classes[...] = np.searchsorted(table, drawn_words, side="right")
-
     place, size = Place.of(seed, seed_modifier, offset), receiver.array.size
-    return Request(look_up, (RESULT, VALUES), receiver, lambda: law.told(receiver), law.words(size, place), place.ready)
+    draw, late = drawing(law, size), given and seed is None
+
+    def look_up(now: Array, classes: Array, words: Array) -> None:
+        bounds = _cumulative(now) if given else table
+        if late:  # weights that are wrong take no numbers of the default stream
+            words = value_words(place.ready, tuple(words.view(np.uint64).tolist()))
+        classes[...] = bounds.searchsorted(draw(words).reshape(classes.shape), side="right")
+
+    source = Operand(masses, None, place=("weights", 0)) if given else table
+    return Request(look_up, (source, RESULT, VALUES), receiver, lambda: law.told(receiver), law.words(size, place),
+                   0 if late else place.ready, steady=True)
 
 
-def _cumulative(weights: object) -> Array:
+def _cumulative(weights: Array) -> Array:
     """Cumulative weights in units of 2**-64, without the last class that can be drawn."""
-    masses = as_array("weights", weights, "a one-dimensional array of numbers")
-    if masses.dtype.kind not in "fiub" and not any(masses.dtype == f.dtype for f in FORMATS):
+    if weights.dtype.kind not in "fiub" and not any(weights.dtype == f.dtype for f in FORMATS):
         raise bad_type("weights", weights, "a one-dimensional array of numbers")
-    masses = masses.astype(np.float64)
+    masses = weights.astype(np.float64)
     if masses.ndim != 1 or not masses.size:
         raise bad_argument("weights", f"an array of shape {masses.shape}", "one dimension, at least one class")
-    if not np.isfinite(masses).all() or (masses < 0).any() or not masses.any():
+    largest = masses.max()
+    if not (masses.min() >= 0 and 0 < largest < np.inf):  # nor are NaNs
         raise bad_argument("weights", weights, "finite weights, none negative, not all zero")
-    last = int(np.flatnonzero(masses)[-1])
-    cumulative = np.cumsum(masses[: last + 1] / masses.max())
+    last = int(masses.nonzero()[0][-1])
+    cumulative = (masses[: last + 1] / largest).cumsum()
     scaled = np.minimum(cumulative[:-1] / cumulative[-1] * 2.0**64, np.nextafter(2.0**64, 0.0))
     table: Array = scaled.astype(np.uint64)
     return table
@@ -111,30 +119,33 @@ def permutation(x: int | Array, *, axis: int = 0, seed: Seed = None, seed_modifi
     [0, 1, 2, 3, 4]
     """
     counter_only("permutation", stream)
-    rows: Array | None = None
+    sources: tuple[Operand, ...] = ()
     if isinstance(x, np.ndarray):
         rows = as_array("x", x, "a whole number or a numpy.ndarray")
         if not rows.ndim:
             raise bad_argument("x", "an array of no dimensions", "at least one dimension")
         along = whole("axis", axis, -rows.ndim, rows.ndim - 1)
         count, receiver = rows.shape[along], new_result(rows.shape, rows.dtype)
+        sources = (Operand(rows, None, place=("x", 0) if type(x) is np.ndarray else None),)
     else:
         along, count = whole("axis", axis, 0, 0), whole("x", x, 0, 1 << 40)
         receiver = new_result(shape_of(count, 8, "x"), np.dtype(np.int64))
     law, place = bits_law(np.uint64), Place.of(seed, seed_modifier, 0)
+    draw = drawing(law, count)
 
-    def permute(permuted: Array, words: Array) -> None:
-        order = _order(drawn(law, count, words))
-        permuted[...] = order if rows is None else np.take(rows, order, axis=along)
+    def permute(*arrays: Array) -> None:
+        *given, permuted, words = arrays
+        order = _order(draw(words))
+        permuted[...] = given[0].take(order, axis=along) if given else order
 
-    return Request(permute, (RESULT, VALUES), receiver, lambda: law.told(receiver), law.words(count, place),
-                   place.ready)
+    return Request(permute, (*sources, RESULT, VALUES), receiver, lambda: law.told(receiver), law.words(count, place),
+                   place.ready, steady=True)
 
 
 def _order(words: Array) -> Array:
     """The order that sorts words; equal ones keep theirs."""
-    order = np.argsort(words)
+    order = words.argsort()
     sorted_words = words[order]
     if (sorted_words[1:] == sorted_words[:-1]).any():
-        order = np.argsort(words, kind="stable")
+        order = words.argsort(kind="stable")
     return order

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
@@ -17,7 +18,7 @@ from ..program import Executable
 from ._stream import FROM_DEFAULT, FROM_SEED, LAST
 from .arguments import Array
 
-__all__ = ["PLACE", "Law", "Place", "law_of"]
+__all__ = ["PLACE", "Law", "Place", "drawing", "law_of"]
 
 PLACE = ("seed", "seed_modifier", "offset")
 """The parameters that each call has of its own: where in the stream it draws."""
@@ -126,8 +127,13 @@ def _kernel(op: str, formats: str) -> Kernel:
     return select("random", op, formats, consistent=True).kernel
 
 
-def drawn(law: Law, size: int, words: Array) -> Array:
-    """Return so many elements of a law in memory of their own, given the words of a call, made ready for it."""
-    made = np.empty(size, law.dtype)
-    law.program(size)(made, words)
-    return made
+def drawing(law: Law, size: int) -> Callable[[Array], Array]:
+    """Return what draws so many elements of a law in memory of their own, given the words of a call, made ready."""
+    program = law.program(size)
+
+    def draw(words: Array) -> Array:
+        made = np.empty(size, law.dtype)
+        program(made, words)
+        return made
+
+    return draw

@@ -171,18 +171,19 @@ def slice_pattern(pattern: BlockPattern, start: int, stop: int, columns: bool) -
         kept = np.flatnonzero(inside)
         offsets = np.searchsorted(kept, pattern.row_offsets)
         new = pattern.column_indices[kept] - first
-        return BlockPattern((pattern.shape[0], stop - start), (high, wide), offsets, new, pattern.groups), kept
+        shape = pattern.shape[0], stop - start
+        return BlockPattern._of_parts(shape, (high, wide), offsets, new, pattern.groups), kept
     first, last = start // high, -(-stop // high)
     shape = (stop - start, pattern.shape[1])
     if pattern.groups == 1:
         offsets = pattern.row_offsets[first : last + 1] if last > first else pattern.row_offsets[first : first + 1]
         span = slice(int(offsets[0]), int(offsets[-1]))
-        return BlockPattern(shape, (high, wide), offsets - offsets[0], pattern.column_indices[span]), span
+        return BlockPattern._of_parts(shape, (high, wide), offsets - offsets[0], pattern.column_indices[span]), span
     rows = np.arange(pattern.groups)[:, None] * pattern.block_rows + np.arange(first, last)
     counts = np.diff(pattern.row_offsets)[rows.ravel()]
     offsets = np.concatenate([[0], np.cumsum(counts)])
     kept = np.flatnonzero(np.isin(pattern.row_indices, rows))
-    return BlockPattern(shape, (high, wide), offsets, pattern.column_indices[kept], pattern.groups), kept
+    return BlockPattern._of_parts(shape, (high, wide), offsets, pattern.column_indices[kept], pattern.groups), kept
 
 
 def group_pattern(pattern: BlockPattern, group: int) -> tuple[BlockPattern, slice]:
@@ -191,4 +192,4 @@ def group_pattern(pattern: BlockPattern, group: int) -> tuple[BlockPattern, slic
     offsets = pattern.row_offsets[first : first + pattern.block_rows + 1]
     span = slice(int(offsets[0]), int(offsets[-1]))
     columns = pattern.column_indices[span]
-    return BlockPattern(pattern.shape, pattern.block_shape, offsets - offsets[0], columns), span
+    return BlockPattern._of_parts(pattern.shape, pattern.block_shape, offsets - offsets[0], columns), span

@@ -13,7 +13,7 @@ from ..errors import bad_argument, bad_type
 from ..formats import Format, QuarterArray
 from ..formats.arrays import float_dtype
 from ..immutable import Immutable, anchored, settle
-from ..program import key_by_parts
+from ..program import Remake, key_by_parts
 from ..target.host_memory import check_memory
 from . import convert, host, interop, io
 from .matrix_market import write_mtx
@@ -367,9 +367,8 @@ class BlockSparseMatrix(Immutable):
     @property
     def T(self) -> BlockSparseMatrix:  # noqa: N802
         """The transpose, of each group: a view that shares everything."""
-        made = self._changed(is_transposed=not self.is_transposed)
-        made._settle_parts()
-        return made
+        flipped = not self.is_transposed
+        return _flip(self, flipped, parts_of(self._kinds, self.pattern, self._blocks, self.scale, flipped))
 
     def copy(self) -> BlockSparseMatrix:
         """Return a matrix of its own; that of a transposed view is stored transposed."""
@@ -483,8 +482,7 @@ class BlockSparseMatrix(Immutable):
 
     def group(self, index: int) -> BlockSparseMatrix:
         """Return one matrix of a group; its values are shared."""
-        number = as_extent("index", index, 0, self.groups - 1)
-        pattern, span = convert.group_pattern(self.pattern, number)
+        pattern, span = convert.group_pattern(self.pattern, as_extent("index", index, 0, self.groups - 1))
         scale = self.scale if isinstance(self.scale, int) else self.scale[span]
         return self._with(pattern=pattern, blocks=self._blocks[span], scale=scale)
 
@@ -560,4 +558,6 @@ def _rebuild(pattern: BlockPattern, blocks: Array, dtype: Format, scale: int | A
     return matrix.T if is_transposed else matrix
 
 
+_flip = Remake(BlockSparseMatrix, ("pattern", "format", "scale", "_blocks", "_anchor", "_kinds"),
+               ("is_transposed", "_parts"))
 key_by_parts(BlockSparseMatrix, BLOCKS)

@@ -187,12 +187,14 @@ def receive_result(out: object, shape: tuple[int, ...], out_dtype: object, defau
     return found
 
 
-def layout_of(array: Array, dtype: Format, scale: int = 0) -> DenseLayout:
+def layout_of(x: Operand) -> DenseLayout:
     """Return what a program must know of a dense operand, seen as rows and columns, perhaps with groups in front."""
+    array = x.array
+    assert x.format is not None
     group = array.strides[0] if array.ndim == 3 else 0
     column = array.strides[-1] if array.shape[-1] > 1 else array.itemsize
     aligned = bool(array.flags.aligned) and array.strides[-2] % array.itemsize == 0
-    return DenseLayout(dtype.name, (group, array.strides[-2], column), scale, 0, aligned)
+    return DenseLayout(x.format.name, (group, array.strides[-2], column), x.scale, 0, aligned)
 
 
 def swapped_axes(array: Array) -> Array:

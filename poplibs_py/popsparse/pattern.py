@@ -101,6 +101,15 @@ class BlockPattern(Immutable):
         self._set(row_offsets=offsets, column_indices=columns, _index=None)
 
     @classmethod
+    def _of_parts(cls, shape: tuple[int, int], block_shape: tuple[int, int], row_offsets: Array, column_indices: Array,
+                  groups: int = 1) -> BlockPattern:
+        # From part of a pattern: what was checked there fits here too.
+        made = cls.__new__(cls)
+        made._set(groups=groups, shape=shape, block_shape=block_shape, row_offsets=frozen(row_offsets),
+                  column_indices=frozen(column_indices), _index=None)
+        return made
+
+    @classmethod
     def from_pairs(cls, shape: object, block_shape: object, row_indices: object, column_indices: object,
                    groups: object = 1) -> tuple[BlockPattern, Array | None]:
         """Build a pattern from the block row and block column of each block, in any order.
@@ -151,7 +160,7 @@ class BlockPattern(Immutable):
     @property
     def longest_row(self) -> int:
         """Stored blocks of the block row that has most."""
-        return int(np.diff(self.row_offsets).max(initial=0))
+        return int(np.maximum.reduce(self.row_offsets[1:] - self.row_offsets[:-1], initial=0))
 
     @property
     def density(self) -> float:

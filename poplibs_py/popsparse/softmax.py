@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -18,7 +17,7 @@ from ..kernels.records import dtype_of, format_facts, numbers_of
 from ..kernels.registry import Selection, select
 from ..ops import RESULT, Operand, Receiver, Request, op
 from ..planner import Explanation, considered_kernels
-from ..program import Executable, Remake, result_array
+from ..program import Executable, Wrapper, result_array
 from .matrix import BlockSparseMatrix
 from .operands import check_matrix
 from .parts import BLOCKS, COLUMN_INDICES, ROW_OFFSETS, kinds_of
@@ -225,27 +224,15 @@ def _result(like: _Stored, default: Format, out_dtype: object, scale: int | None
     return _Result(found.format, found.scale, receiver)
 
 
-_like = Remake(BlockSparseMatrix, ("pattern", "is_transposed"),
-               ("_blocks", "_anchor", "_kinds", "_parts", "format", "scale"))
+def _wrapping(like: BlockSparseMatrix, fmt: Format, scale: int) -> Wrapper:
+    """Return what makes new blocks into a matrix of the pattern of a call's first argument, as kernels walk it.
 
-
-def _wrapping(like: BlockSparseMatrix, fmt: Format, scale: int) -> Callable[[Array, Any], BlockSparseMatrix]:
-    """Return what makes new blocks into a matrix of the pattern of a call's first argument.
-
-    Its kind is the same in every call that is kept under this one's key.
+    Its kind is the same in every call that is kept under this one's key; those of transposed matrices are not.
     """
     kinds = kinds_of(like.pattern, fmt, scale)
-    kind = kinds[0]
-
-    def wrap(blocks: Array, first: BlockSparseMatrix) -> BlockSparseMatrix:
-        if first.is_transposed:
-            first = like
-        pattern = first.pattern
-        parts = kind, pattern.row_offsets, pattern.column_indices, blocks
-        made: BlockSparseMatrix = _like(first, blocks, weakref.ref(blocks), kinds, parts, fmt, scale)
-        return made
-
-    return wrap
+    settled = {"_kinds": kinds, "format": fmt, "scale": scale, "is_transposed": False}
+    before = kinds[0], 1 + ROW_OFFSETS, 1 + COLUMN_INDICES
+    return Wrapper(BlockSparseMatrix, "_blocks", ("pattern",), settled, before)
 
 
 def _request(task: _Task, result: _Result, first: _Stored, *more: _Stored) -> Request:

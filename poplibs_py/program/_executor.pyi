@@ -1,9 +1,10 @@
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 Array = np.ndarray[Any, Any]
+T = TypeVar("T")
 
 copy_of: int
 max_threads: int
@@ -48,7 +49,7 @@ def key_by_parts(kind: type, written: int = 0) -> None: ...
 class BoundCall:
     def __init__(
         self,
-        executable: Executable | None,
+        program: Callable[..., Any] | None,
         sources: Sequence[int | Array],
         shape: tuple[int, ...],
         dtype: np.dtype[Any],
@@ -64,7 +65,19 @@ class BoundCall:
 
 class Remake:
     def __init__(self, kind: type, same: tuple[str, ...], changed: tuple[str, ...]) -> None: ...
-    def __call__(self, source: Any, *values: Any) -> Any: ...
+    def __call__(self, source: T, *values: Any) -> T: ...
+
+class Wrapper:
+    def __init__(
+        self,
+        kind: type,
+        slot: str,
+        same: tuple[str, ...],
+        settled: dict[str, Any],
+        before: tuple[Any, ...],
+        after: tuple[Any, ...] = (),
+    ) -> None: ...
+    def __call__(self, array: Array, first: Any) -> Any: ...
 
 class Key:
     places: dict[str, int]

@@ -23,12 +23,8 @@ from poplibs_py.kernels.records import dtype_of
 cdef extern from "kernels/random/aox.h" nogil:
     ctypedef struct pop_aox:
         pass
-    void pop_aox_open(pop_aox *stream, uint64_t seed, uint32_t modifier, uint32_t substream, uint64_t row)
+    void pop_aox_open_cast(pop_aox *stream, uint64_t seed)
     void pop_aox_read(pop_aox *stream, int64_t first, int64_t n, uint32_t *words)
-    int POP_AOX_ROW_WORDS
-
-cdef extern from "kernels/cast/cast.h" nogil:
-    int POP_CAST_SUBSTREAM
 
 cdef extern from *:
     """
@@ -89,7 +85,7 @@ cdef void round_at_random(const void *given, const pop_tile *tile) noexcept nogi
     cdef uint32_t words[WORDS]
     cdef pop_aox stream
     cdef int64_t at, n
-    pop_aox_open(&stream, seed, 0, POP_CAST_SUBSTREAM, item.place // POP_AOX_ROW_WORDS)
+    pop_aox_open_cast(&stream, seed)
     for at from 0 <= at < item.count by WORDS:
         n = item.count - at if item.count - at < WORDS else WORDS
         pop_aox_read(&stream, item.place + at, n, words)

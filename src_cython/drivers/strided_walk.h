@@ -174,7 +174,7 @@ static void pop_strided_vertex(const void *work, const pop_tile *tile)
     if (s->seed >= 0) {
         uint64_t seed;
         memcpy(&seed, w.operands[s->seed], sizeof seed);
-        pop_aox_open(&stream, seed, 0, POP_CAST_SUBSTREAM, (uint64_t)item->first / POP_AOX_ROW_WORDS);
+        pop_aox_open_cast(&stream, seed);
         w.words = (const uint32_t *)(w.buffers + s->words);
     }
     for (int64_t left = item->count; left > 0;) {

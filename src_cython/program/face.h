@@ -35,6 +35,9 @@ static inline void pop_set_slot(PyObject *owner, Py_ssize_t offset, PyObject *va
     Py_XDECREF(before);
 }
 
+/* A new object of a class with slots alone, none of them set. */
+static inline PyObject *pop_new(PyObject *type) { return ((PyTypeObject *)type)->tp_alloc((PyTypeObject *)type, 0); }
+
 static inline PyObject *pop_get_slot(PyObject *owner, Py_ssize_t offset) { return *(PyObject **)((char *)owner + offset); }
 
 static inline int pop_is_interned(PyObject *text)

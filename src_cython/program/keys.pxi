@@ -7,7 +7,7 @@
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.ref cimport Py_DECREF, Py_TYPE
-from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
+from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_New, PyTuple_SET_ITEM
 from cpython.weakref cimport PyWeakref_NewRef
 from libc.stdint cimport uint64_t
 from libc.string cimport memcmp, memcpy
@@ -46,6 +46,7 @@ cdef extern from "program/face.h":
     Py_ssize_t pop_slot_offset(object type, object name)
     void pop_set_slot(object owner, Py_ssize_t offset, PyObject *value)
     PyObject *pop_get_slot(object owner, Py_ssize_t offset)
+    object pop_new(object type)
 
 cdef enum:
     MOST_WORDS = 192

@@ -17,7 +17,7 @@ cdef extern from "kernels/random/call.h":
 
 cdef extern from "kernels/random/aox.h" nogil:
     ctypedef unsigned long long pop_polynomial  # of 128 bits
-    void pop_aox_start(uint64_t *start, uint64_t seed, uint32_t modifier, uint32_t substream)
+    void pop_aox_start(uint64_t *start, uint64_t seed, uint32_t modifier)
     void pop_aox_jump(pop_polynomial steps, uint64_t *s0, uint64_t *s1)
 
 cdef enum:
@@ -43,7 +43,7 @@ cdef uint64_t entropy() except? 0:
 
 cdef void start_default(uint64_t seed, uint32_t modifier) noexcept:
     global _seeded
-    pop_aox_start(_next, seed, modifier, 0)
+    pop_aox_start(_next, seed, modifier)
     _seeded = True
 
 
@@ -55,7 +55,7 @@ cdef int from_seed(int64_t *words) except -1:
         whole("seed_modifier", modifier, 0, (<int64_t>1 << MODIFIER_BITS) - 1)
     if offset > <uint64_t>(_LAST // place.unit):
         whole("offset", offset, 0, _LAST // place.unit)
-    pop_aox_start(place.start, seed, <uint32_t>modifier, 0)
+    pop_aox_start(place.start, seed, <uint32_t>modifier)
     place.first = <int64_t>offset * place.unit
     return 0
 

@@ -53,7 +53,17 @@ typedef double pop_h_f __attribute__((vector_size(POP_VECTOR_BYTES)));
 typedef int64_t pop_h_i __attribute__((vector_size(POP_VECTOR_BYTES)));
 
 POP_INLINE pop_v_i pop_v_set(int32_t x) { return (pop_v_i){0} + x; }
-POP_INLINE pop_v_f pop_v_splat(float x) { return (pop_v_f)pop_v_set((union {float f; int32_t i;}){x}.i); }
+/* A sum with zero would lose a zero's sign; by way of words GCC schedules sums of products worse, by a tenth. */
+POP_INLINE pop_v_f pop_v_splat(float x)
+{
+#if POP_LANES == 16
+    return (pop_v_f){x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x};
+#elif POP_LANES == 8
+    return (pop_v_f){x, x, x, x, x, x, x, x};
+#else
+    return (pop_v_f){x, x, x, x};
+#endif
+}
 POP_INLINE pop_v_i pop_v_bits(pop_v_f x) { return (pop_v_i)x; }
 POP_INLINE pop_v_f pop_v_float(pop_v_i u) { return (pop_v_f)u; }
 POP_INLINE pop_v_i pop_v_add(pop_v_i a, pop_v_i b) { return (pop_v_i)((pop_v_u)a + (pop_v_u)b); }

@@ -2,6 +2,7 @@
 
 import math
 import re
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from poplibs_py import testing
+from poplibs_py import profile, testing
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
 from poplibs_py.formats import BF16, E4M3, E5M2, F143, F152, FP16, FP32, QuarterArray
 from poplibs_py.popops import cast
@@ -146,10 +147,65 @@ def test_names_of_integers(name):
     (lambda: cast(X.astype(np.int16), np.uint8), "x: got int16"),
     (lambda: cast(X.astype(np.int16), F143), "x: got int16"),
     (lambda: cast(X, np.int16), "dtype: got"),
-    (lambda: cast(X, np.int8, out=np.zeros((2, 3), np.uint8)), "out: got ndarray of uint8"),
+    (lambda: cast(X, np.int8, out=np.zeros((2, 3), np.uint8)), "out: got an array of uint8"),
     (lambda: cast(X, np.int8, out=np.zeros((3, 2), np.int8)), "out: got shape"),
     (lambda: cast(X, np.uint8, out=QuarterArray.from_array(X)), "out: got"),
 ])  # fmt: skip
 def test_bad_arguments_are_named(call, message):
     with pytest.raises((InvalidArgumentError, InvalidTypeError), match="^" + re.escape(message)):
         call()
+
+
+@pytest.mark.parametrize("call", [
+    lambda x, **k: cast(x, "int8", **k),
+    lambda x, **k: cast(x.T, np.uint8, rounding="nearest-even", **k),
+    lambda x, **k: cast(x.astype(np.float64), np.int8, **k),
+    lambda x, **k: cast(QuarterArray.from_array(x, F143, "auto", (1, -1)), np.int8, **k),
+    lambda x, **k: cast(QuarterArray.from_array(x, E5M2, 3), np.int8, **k),
+    lambda x, **k: cast(x.astype(np.int8), FP16, **k),
+    lambda x, **k: cast(x.astype(np.uint8)[:, ::-1], F143, rounding="stochastic", seed=int(x[0, 0]), **k),
+    lambda x, **k: cast(x.astype(np.int8), F152, scale=2, overflow="saturate", **k),
+])  # fmt: skip
+def test_repeated_casts_are_kept_and_read_their_own_numbers(call):
+    call(X)
+    kept = cast.kept
+    for shift in (1, 40, 100):
+        repeated = call(X + shift)
+        with profile() as report:  # calls that somebody listens to take the long way
+            described = call(X + shift)
+        assert [run.op for run in report.runs] == ["popops.cast"]
+        assert type(repeated) is type(described)
+        codes = [x.codes if isinstance(x, QuarterArray) else x for x in (repeated, described)]
+        assert codes[0].shape == codes[1].shape
+        assert codes[0].strides == codes[1].strides
+        assert codes[0].dtype == codes[1].dtype
+        assert codes[0].tobytes() == codes[1].tobytes()
+    assert cast.kept == kept
+
+
+def test_integers_are_written_to_any_array():
+    expected = cast(X, "int8")
+    room = np.zeros((6, 4), np.int8)
+    for out in (room[::3, :3], np.zeros((3, 2), np.int8).T, np.zeros((2, 3), np.int8)[:, ::-1]):
+        for _ in range(2):
+            out[...] = -1
+            assert cast(X, np.int8, out=out) is out
+            assert (out == expected).all()
+    shared = np.zeros(8, np.float32)
+    shared[:] = range(8)
+    within = shared.view(np.int8)[3:11]
+    wanted = cast(shared.copy(), np.int8)
+    assert (cast(shared, np.int8, out=within) == wanted).all()
+
+
+def test_an_array_that_another_thread_changes_during_a_cast_is_refused():
+    from_integers = sys.modules["poplibs_py.popops.cast"]._widening
+    ran = []
+    run = from_integers(lambda *arrays: ran.append(arrays), np.zeros((2, 8), np.float32))
+    x, out = np.zeros((2, 8), np.int8), np.zeros((2, 8), np.float16)
+    run(x, out)
+    assert len(ran) == 1
+    for changed in (x.view(np.int64), x.reshape(4, 4), x.T):  # as its dtype, shape or strides may be set
+        with pytest.raises(InvalidArgumentError, match=r"^x: got an array that changed during the call"):
+            run(changed, out)
+    assert len(ran) == 1

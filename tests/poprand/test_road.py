@@ -13,6 +13,7 @@ from poplibs_py import poprand, profile
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
 
 X = np.linspace(-3, 3, 40).astype(np.float32)
+WEIGHTS = np.array([1.0, 0.0, 2.5, 4.0])
 KINDS: dict[str, Callable[..., Any]] = {
     "bits": lambda **k: poprand.bits(7, **k),
     "uniform": lambda **k: poprand.uniform((3, 5), -1.0, 2.0, **k),
@@ -25,11 +26,15 @@ KINDS: dict[str, Callable[..., Any]] = {
     "gumbel": lambda **k: poprand.gumbel(7, **k),
     "dropout": lambda **k: poprand.dropout(X, 0.4, **k),
     "dropout, strided": lambda **k: poprand.dropout(X[::-2], 0.4, **k),
+    "shaped_dropout": lambda **k: poprand.shaped_dropout(X.reshape(4, 10).T, (10, 1), 0.4, **k),
+    "categorical": lambda **k: poprand.categorical((2, 5), [1, 0, 3], **k),
+    "categorical, weights in an array": lambda **k: poprand.categorical(9, WEIGHTS, **k),
 }
 
 
 def face_of(name: str) -> Any:
-    return getattr(poprand, {"integers": "uniform", "dropout, strided": "dropout"}.get(name, name))
+    name = name.partition(",")[0]
+    return getattr(poprand, {"integers": "uniform"}.get(name, name))
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -65,6 +70,37 @@ def test_words_are_checked_in_repeated_calls_too(name: str) -> None:
         call(seed=1, seed_modifier=(1, 0), offset=1)
     assert call().tobytes() == expected.tobytes(), "a refused call does not move the default stream"
     assert call(seed=5).tobytes() == before.tobytes()
+
+
+def test_repeated_draws_take_the_weights_of_their_own_call() -> None:
+    weights = WEIGHTS.copy()
+    poprand.set_seed(8)
+    poprand.categorical(50, weights)
+    kept = poprand.categorical.kept  # type: ignore[attr-defined]
+    weights[:] = 0, 1, 0, 0
+    assert set(poprand.categorical(50, weights).tolist()) == {1}
+    poprand.set_seed(9)
+    expected = poprand.uniform(4)
+    poprand.set_seed(9)
+    weights[2] = np.nan
+    with pytest.raises(InvalidArgumentError, match=r"^weights: got"):
+        poprand.categorical(50, weights)
+    assert poprand.categorical.kept == kept  # type: ignore[attr-defined]
+    assert (poprand.uniform(4) == expected).all(), "a refused call does not move the default stream"
+
+
+@pytest.mark.parametrize("x", [9, X, X.reshape(8, 5)[:, ::2], X.reshape(5, 8).T], ids=["9", "1", "strided", "turned"])
+def test_repeated_permutations(x: Any) -> None:
+    poprand.permutation(x, seed=1)
+    kept = poprand.permutation.kept  # type: ignore[attr-defined]
+    rows = x if isinstance(x, int) else x + 1  # of another array
+    for seed in range(5):
+        repeated = poprand.permutation(rows, seed=seed)
+        with profile():
+            described = poprand.permutation(rows, seed=seed)
+        assert (repeated == described).all()
+        assert (np.sort(repeated, axis=0) == np.sort(np.arange(x) if isinstance(x, int) else rows, axis=0)).all()
+    assert poprand.permutation.kept <= kept + 1  # type: ignore[attr-defined]
 
 
 def test_repeated_calls_without_a_seed_continue() -> None:

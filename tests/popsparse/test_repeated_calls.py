@@ -183,3 +183,22 @@ def test_random_patterns_serve_too():
         w = random_matrix(random_pattern(ROWS, DEPTH, 4, 0.3, seed), dtype="float16", seed=seed)
         assert_same_bits(w @ X, afresh(static.sparse_dense_matmul, (w, X), {}))
         assert_same_bits(DY.T @ w, afresh(static.dense_sparse_matmul, (DY.T, w), {}))
+
+
+def test_transposes_and_slices_are_found_again_though_they_are_made_anew() -> None:
+    def kept() -> int:
+        return static.sparse_dense_matmul.kept  # type: ignore[attr-defined, no-any-return]
+
+    w = matrix(20, 1)
+    _ = w.T @ DY  # makes the index of the transpose
+    for part in (lambda: w.T, lambda: w[8:24]):
+        columns = random_operand((part().shape[1], 3), "float32", 1)  # as many as no other test has
+        before = kept()
+        results = [part() @ columns for _ in range(3)]
+        assert kept() == before + 1
+        with profile():
+            described = part() @ columns
+        for result in results:
+            assert_same_bits(result, described)
+    assert w == w.T.T
+    assert w.T.shape == w.shape[::-1]

@@ -27,7 +27,7 @@ from ...target import Target, resolve_target
 from ..convolution import ConvPlan
 from .lower import lower, lowered
 from .modelled import compile_modelled, modelled_request, plan_modelled
-from .options import MatmulOptions, parse_options
+from .options import MatmulOptions, options_of, parse_options
 from .params import (
     MatmulParams,
     block_scales,
@@ -164,8 +164,8 @@ def matmul(
         return modelled_request(*operands, out, out_dtype, machine, seed, options, planned)
     if seed is not None:
         raise bad_argument("seed", seed, "None on this CPU: cast a float32 result stochastically")
-    chosen = parse_options(options, MatmulOptions(available_memory_proportion, partials_type, reproducible,
-                                                  strict_memory, half_passes))
+    chosen = parse_options(options, options_of(available_memory_proportion, partials_type, reproducible, strict_memory,
+                                               half_passes))
     return _request(a, b, out, out_dtype, Epilogue.of(alpha, 0.0, activation), bias, chosen, machine)
 
 
@@ -440,12 +440,12 @@ def _request(a: Any, b: Any, out: Any, out_dtype: Any, epilogue: Epilogue, bias:
     if row is not None and (row.scale or row.scales):
         raise bad_type("bias", "a QuarterArray", "an array")
     left, right = _operand(a, "a"), _operand(b, "b")
-    _, shape, _ = result_shape(left, right)
+    batch, shape, sizes = result_shape(left, right)
     assert left.format is not None
     assert right.format is not None
     receiver = receive(out_name, out, shape, out_dtype, result_format(left.format, right.format), (left, right, row),
                        reads=epilogue.beta != 0)
-    params = params_of(left, right, receiver.operand, row)
+    params = params_of(left, right, receiver.operand, row, batch, sizes)
     prepared = _prepared(a, b)
     whole = None
     if prepared is None:

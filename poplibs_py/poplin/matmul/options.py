@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from operator import is_
 from typing import Any
 
 from ...errors import bad_argument, bad_option, bad_type, flag, one_of, whole
@@ -11,7 +12,7 @@ from ...kernels.records import ACTIVATIONS
 from ...planner import Memory
 from ..convolution.params import data_type
 
-__all__ = ["ACTIVATIONS", "MatmulOptions", "parse_options"]
+__all__ = ["ACTIVATIONS", "MatmulOptions", "options_of", "parse_options"]
 
 _PASSES = ("NONE", "INFERENCE_FWD", "TRAINING_FWD", "TRAINING_BWD", "TRAINING_WU")
 
@@ -55,6 +56,15 @@ class MatmulOptions:
     def memory(self) -> Memory:
         """The limit on temporary memory."""
         return Memory(self.available_memory_proportion, self.strict_memory)
+
+
+_DEFAULTS = None, "float", False, False, 4
+_DEFAULT = MatmulOptions(*_DEFAULTS)
+
+
+def options_of(*values: Any) -> MatmulOptions:
+    """Return the options of a call, of which those that are defaults themselves need no check."""
+    return _DEFAULT if all(map(is_, values, _DEFAULTS)) else MatmulOptions(*values)
 
 
 _KEYS = {

@@ -242,13 +242,14 @@ def result_shape(a: Operand, b: Operand) -> tuple[tuple[int, ...], tuple[int, ..
     return batch, shape, (m, k, n)
 
 
-def params_of(a: Operand, b: Operand, out: Operand, bias: Operand | None) -> MatmulParams:
-    """Describe the product of operands whose shapes fit."""
-    batch, _, (m, k, n) = result_shape(a, b)
+def params_of(a: Operand, b: Operand, out: Operand, bias: Operand | None, batch: tuple[int, ...],
+              sizes: tuple[int, int, int]) -> MatmulParams:
+    """Describe the product of operands whose shapes fit, given what `result_shape` found."""
+    m, k, n = sizes
     result = out.array[..., None] if b.array.ndim == 1 else out.array
     result = result[..., None, :] if a.array.ndim == 1 else result
     p = MatmulParams(m, n, k, layout_of(as_matrix(a, "a", True), batch), layout_of(as_matrix(b, "b", False), batch),
-                     layout_of(replace(out, array=result), batch), batch)
+                     layout_of(out.seen(lambda _: result), batch), batch)
     if bias is not None:
         p = with_bias(p, bias)
     return checked_size(p, a.shape, b.shape)

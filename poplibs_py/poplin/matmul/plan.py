@@ -29,6 +29,7 @@ PIECES = 4
 TRANSPOSED_PIECES = 32
 """The same where A lies across its rows: lines to pack are then as long as the block is high."""
 
+_LARGEST = FP32.max
 _MODE_NAMES = {
     Mode.DIRECT: "as it lies",
     Mode.LINES: "packed",
@@ -51,7 +52,7 @@ class Epilogue:
     def of(cls, alpha: Any, beta: Any, activation: Any) -> Epilogue:
         """Check a caller's arguments."""
         for name, value in (("alpha", alpha), ("beta", beta)):
-            real(name, value, "a finite FP32 number", -FP32.max, FP32.max)
+            real(name, value, "a finite FP32 number", -_LARGEST, _LARGEST)
         one_of("activation", activation, ACTIVATIONS)
         return cls(float(np.float32(alpha)), float(np.float32(beta)), activation)
 

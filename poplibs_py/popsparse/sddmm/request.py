@@ -39,15 +39,12 @@ def sddmm_request(w: BlockSparseMatrix, dy: Any, x: Any, out: Any, out_dtype: An
         raise bad_argument(x_name, f"shape {acts.shape}", f"as many columns as grads, {columns}")
     stored = sparse_operand("w", w, w.is_transposed)  # in the order that the values are stored in
     left, right = (acts, grads) if w.is_transposed else (grads, acts)
-    assert left.format is not None
-    assert right.format is not None
     default = product_format(format_in(dy, grads), format_in(x, acts))
     receiver = receive_result(out, w._blocks.shape, out_dtype, default, (left, right),
                               lambda array: array.flags.c_contiguous and array.flags.aligned)
     p = stored.pattern
     params = SddmmParams(p.shape, p.block_shape, p.groups, columns, room_for(p.n_blocks),
-                         layout_of(left.array, left.format, left.scale),
-                         layout_of(right.array, right.format, right.scale), receiver.format.name, receiver.scale)
+                         layout_of(left), layout_of(right), receiver.format.name, receiver.scale)
     plan = plan_sddmm(params, memory, host_target(None, "sparse products"))
 
     def tell() -> tuple[str, str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -117,11 +117,10 @@ def spmm_request(w: SparseOperand, x: Any, how: Epilogue, memory: Memory, *, x_n
     receiver = receive_result(how.out, shape, how.out_dtype, product_format(w.format, dense.format),
                               (dense.operand, w.values, bias))
     y = receiver.array[:, None] if dense.vector else how.seen(receiver.array, p.groups)
-    blocks = room_for(p.n_blocks)
+    blocks, y_layout = room_for(p.n_blocks), layout_of(receiver.operand.seen(lambda _: y))
     scale = 0 if w.prepared else w.scale
     params = SpmmParams(w.shape, p.block_shape, p.groups, dense.shape[-1], blocks, room or blocks, w.transposed,
-                        w.format.name, scale, dense.layout, layout_of(y, receiver.format, receiver.scale), bias_layout,
-                        activation, w.prepared, how.swapped)
+                        w.format.name, scale, dense.layout, y_layout, bias_layout, activation, w.prepared, how.swapped)
     plan = plan_spmm(params, memory, host_target(None, "sparse products"), lambda: longest_row(w))
     made = request_of(plan, w, dense.operand, bias, receiver, y)
     return made if keep and plan.fits else unkept(made)
@@ -153,13 +152,13 @@ def unkept(request: Request) -> Request:
     """Return a request that the next call of its kind does not find again."""
     first, *more = request.operands
     assert isinstance(first, Operand)
-    return replace(request, operands=(replace(first, place=None), *more))
+    request.operands = Operand(first.array, first.format), *more
+    return request
 
 
 def _dense(name: str, value: Any, groups: int, depth: int, swapped: bool, layer: bool) -> _Dense:
     taken = dense_operand(name, value)
-    fmt, taken_format = format_in(value, taken), taken.format
-    assert taken_format is not None
+    fmt = format_in(value, taken)
     if layer:
         taken = layer_operand(name, taken, groups, depth)
     vector = taken.array.ndim == 1 and groups == 1
@@ -170,7 +169,7 @@ def _dense(name: str, value: Any, groups: int, depth: int, swapped: bool, layer:
     elif swapped:
         taken = taken.seen(swapped_axes)
     check_rows(name, taken.array, depth, groups)
-    return _Dense(taken, layout_of(taken.array, taken_format, taken.scale), taken.array.shape, fmt, vector)
+    return _Dense(taken, layout_of(taken), taken.array.shape, fmt, vector)
 
 
 def _prepared(w: SparseOperand, x: PreparedDense, swapped: bool) -> _Dense:

@@ -14,9 +14,6 @@ typedef void (*pop_encoder)(const pop_cast *cast, const float *numbers, void *co
 /* The random words of elements first .. first + n - 1, which depend on nothing but the seed and `first`. */
 typedef void (*pop_drawer)(pop_aox *stream, int64_t first, int64_t n, uint32_t *words);
 
-/* Keeps the noise of a cast apart from numbers drawn with the same seed. */
-#define POP_CAST_SUBSTREAM 0xca57
-
 /* How many of n numbers lie before the first vector that does not cross a cache line. NumPy's arrays begin in the middle
  * of one, and then every 64-byte store would cost two. */
 POP_INLINE int pop_unaligned_head(const float *numbers, int64_t n)

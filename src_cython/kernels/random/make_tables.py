@@ -17,6 +17,7 @@ from scipy.special import erfinv, ndtri
 
 DEGREE = 7
 MODULUS = 0x00653CED7F29F88A << 64 | 0x5FD66762F0E1C001
+CAST_SUBSTREAM = 0xCA57
 
 # Upper tail: the value whose distance from the median's side is q/2. Lower and upper halves of the skewed distributions
 # are tables of their own, so that both tails keep their relative precision.
@@ -92,16 +93,30 @@ def powers():
         lines.append(f"    {{{x & (1 << 64) - 1:#018x}, {x >> 64:#018x}}},")
         x = multiply(x, x)
     lines += ["};", "", "/* Bit l of entry i: the coefficient of x^i in x^(l 2^64), the jump from lane 0 to lane l. */",
-              "static const uint16_t POP_AOX_FAN_OUT[128] = {"]
-    jump = 2
-    for _ in range(64):
-        jump = multiply(jump, jump)
-    lanes = [1]
+              "static const uint16_t POP_AOX_FAN_OUT[128] = {", *fan_out(1), "};", "",
+              f"/* The same in substream {CAST_SUBSTREAM:#x}, that of casts: other numbers from the same seed. */",
+              "static const uint16_t POP_AOX_CAST_FAN_OUT[128] = {",
+              *fan_out(power(CAST_SUBSTREAM << 80)), "};", "#endif", ""]
+    return "\n".join(lines)
+
+
+def power(n):
+    """x^n."""
+    product, square = 1, 2
+    while n:
+        if n & 1:
+            product = multiply(product, square)
+        square, n = multiply(square, square), n >> 1
+    return product
+
+
+def fan_out(first):
+    """Lines of a table of the jumps from a place to that of each lane, `first` being the jump to lane 0."""
+    lanes, jump = [first], power(1 << 64)
     for _ in range(15):
         lanes.append(multiply(lanes[-1], jump))
     masks = [sum((lane >> i & 1) << n for n, lane in enumerate(lanes)) for i in range(128)]
-    lines += ["    " + " ".join(f"{mask:#06x}," for mask in masks[i:i + 8]) for i in range(0, 128, 8)]
-    return "\n".join([*lines, "};", "#endif", ""])
+    return ["    " + " ".join(f"{mask:#06x}," for mask in masks[i:i + 8]) for i in range(0, 128, 8)]
 
 
 if __name__ == "__main__":
