@@ -114,7 +114,7 @@ def _why(fmt: Format, compute_format: str, kernel: Kernel) -> str:
     if compute_format == "float32":
         if fmt == FP32:
             return "fused multiply-adds"
-        return "widened to FP32" + (", exactly" if fmt == FP16 else ": no BF16 units at this level")
+        return "widened to FP32" + (", exactly" if fmt == FP16 else ": no BF16 units")
     if fmt == FP16:
         return f"as two BF16 each{tiles}"
     decoded = "" if fmt.name == compute_format else "decoded to BF16, "
