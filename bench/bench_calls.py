@@ -91,15 +91,14 @@ def limit_of(name: str, keywords: dict[str, Any]) -> float:
 
 def cases_of(name: str) -> list[Case]:
     """The calls of an op of the catalogue, each held to its bound."""
-    def made(case: testing.cases.Case) -> Case:
+    def made(what: str, operands: tuple[Any, ...], keywords: dict[str, Any]) -> Case:
         def trial() -> Trial:
             function = catalogue[name].face
-            return Trial(lambda: function(*case.operands, **case.keywords),
-                         lambda: check(name, *case.operands, **case.keywords))
+            return Trial(lambda: function(*operands, **keywords), lambda: check(name, *operands, **keywords))
 
-        return Case(f"{name}: {case.what}", limit_of(name, case.keywords), trial)
+        return Case(f"{name}: {what}", limit_of(name, keywords), trial)
 
-    return [made(case) for case in testing.cases.cases(name)]
+    return [made(*case) for case in testing.cases.cases(name)]
 
 
 def same(name: str, make: Callable[[], tuple[Call, Call]], most: float = PLAIN, compiled: bool = False) -> Case:

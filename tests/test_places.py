@@ -219,8 +219,10 @@ def copy_of_tree(to: Path) -> None:
     """Copy what a build and the tests need, and the package with the modules that are built already."""
     leave = shutil.ignore_patterns("__pycache__", "_build", "generated", ".*cache")
     for name in COPIED:
-        (shutil.copytree if (ROOT / name).is_dir() else shutil.copy2)(
-            ROOT / name, to / name, **({"ignore": leave} if (ROOT / name).is_dir() else {}))
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, to / name, ignore=leave)
+        else:
+            shutil.copy2(ROOT / name, to)
     shutil.copytree(Path(poplibs_py.__file__).parent, to / "poplibs_py", ignore=leave)
 
 
