@@ -171,7 +171,7 @@ def gelu_erf(x: object, *, out: Any = None, out_dtype: object = None) -> Any:
     --------
     >>> from poplibs_py import popops
     >>> popops.gelu_erf([-1.0, 1.0])
-    array([-0.15865526,  0.8413448 ], dtype=float32)
+    array([-0.15865526,  0.8413447 ], dtype=float32)
     """
 
 
