@@ -5,7 +5,7 @@ An op brings its cost model (see `poplibs_py.poplin.convolution`); the planner f
 
 from .cache import PlanCache
 from .constraints import PlanConstraints
-from .explain import Considered, Explanation, considered_kernels
+from .explain import Considered, Explanation
 from .fit import Fit, fit
 from .ladder import POPLIBS_PROPORTION, Memory, climb, within
 from .objective import UNLIMITED, Objective
@@ -25,7 +25,6 @@ __all__ = [
     "Sweep",
     "SweepPoint",
     "climb",
-    "considered_kernels",
     "fit",
     "preplan",
     "sweep",

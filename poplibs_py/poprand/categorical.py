@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from ..errors import bad_argument, bad_type, whole
 from ..formats import FORMATS
 from ..formats.arrays import as_array
+from ..immutable import anchor_of
 from ..ops import RESULT, VALUES, Operand, Request, new_result, op
 from ..program import value_words
 from .arguments import Array, Seed, Shape, Stream, counter_only, result, shape_of
@@ -121,12 +122,13 @@ def permutation(x: int | Array, *, axis: int = 0, seed: Seed = None, seed_modifi
     counter_only("permutation", stream)
     sources: tuple[Operand, ...] = ()
     if isinstance(x, np.ndarray):
+        anchor = anchor_of(x)
         rows = as_array("x", x, "a whole number or a numpy.ndarray")
         if not rows.ndim:
             raise bad_argument("x", "an array of no dimensions", "at least one dimension")
         along = whole("axis", axis, -rows.ndim, rows.ndim - 1)
         count, receiver = rows.shape[along], new_result(rows.shape, rows.dtype)
-        sources = (Operand(rows, None, place=("x", 0) if type(x) is np.ndarray else None),)
+        sources = (Operand(rows, None, place=("x", 0) if type(x) is np.ndarray else None, anchor=anchor),)
     else:
         along, count = whole("axis", axis, 0, 0), whole("x", x, 0, 1 << 40)
         receiver = new_result(shape_of(count, 8, "x"), np.dtype(np.int64))

@@ -16,7 +16,7 @@ from ..formats import FORMATS, FP32, Format
 from ..kernels.records import dtype_of, format_facts, numbers_of
 from ..kernels.registry import Selection, select
 from ..ops import RESULT, Operand, Receiver, Request, op
-from ..planner import Explanation, considered_kernels
+from ..planner.explain import Explanation, considered_kernels
 from ..program import Executable, Wrapper, result_array
 from .matrix import BlockSparseMatrix
 from .operands import check_matrix

@@ -255,5 +255,5 @@ def test_permutations(n: int, seed: int) -> None:
 def test_equal_words_of_a_permutation_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
     words = np.array([5, 3, 5, 3, 5] * 20, np.uint64)
     module = sys.modules["poplibs_py.poprand.categorical"]  # its function has the same name
-    monkeypatch.setattr(module, "drawn", lambda *_: words)
+    monkeypatch.setattr(module, "drawing", lambda *_: lambda _: words)
     assert poprand.permutation(100, seed=1).tolist() == sorted(range(100), key=lambda i: (int(words[i]), i))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...errors import bad_argument
+from ...errors import bad_argument, instance
 from ...planner.explain import Considered, Explanation, explained
 from ...planner.objective import UNLIMITED, Objective
 from .candidates import Candidate, candidates, search_candidate, setup_of
@@ -19,6 +19,7 @@ _HOPELESS = 4  # candidates this many times slower are not costed further
 @explained.register
 def explain_plan(plan: ConvPlan) -> Explanation:
     """Cost every candidate of the plan's problem, and say why each lost."""
+    instance("plan", plan, ConvPlan, "a plan made by plan_convolution")
     problem = plan.problem
     if problem is None:
         raise bad_argument("plan", "a plan without its problem", "a plan made by plan_convolution")

@@ -10,7 +10,7 @@ import numpy as np
 from ...errors import one_of, real
 from ...formats import BF16, FP32, Format
 from ...kernels import Kernel, Selection
-from ...planner import Explanation, considered_kernels
+from ...planner.explain import Explanation, considered_kernels
 from ...target import Target
 from ._matmul import Mode, Sums
 from .model import rounded

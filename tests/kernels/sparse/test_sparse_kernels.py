@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from poplibs_py.formats import BF16, FORMATS, FP32, format_of
 from poplibs_py.kernels.registry import Kernel, generality, kernels
+from poplibs_py.ops import Operand
 from poplibs_py.planner import Memory
 from poplibs_py.popsparse import BlockSparseMatrix, random_pattern, reference
 from poplibs_py.popsparse.items import FORMAT_NUMBERS, PANEL, READY, SAMPLE, infinite_overflow
@@ -60,7 +61,7 @@ def untouched(room: np.ndarray, inside: np.ndarray) -> bool:
 def planned(w: BlockSparseMatrix, x: np.ndarray, x_name: str, y: np.ndarray) -> SparsePlan:
     blocks = max(1, w.n_blocks)
     params = SpmmParams(w.shape, w.pattern.block_shape, 1, x.shape[1], blocks, blocks, w.is_transposed, w.format.name,
-                        0, layout_of(x, format_of(x_name)), layout_of(y, FP32))
+                        0, layout_of(Operand(x, format_of(x_name))), layout_of(Operand(y, FP32)))
     return plan_spmm(params, Memory(), Target.host(1), lambda: 0)
 
 
