@@ -228,8 +228,8 @@ def _mode_of_a(p: MatmulParams, panel: Format, kernel: Kernel, n: int) -> int:
     taken = a.format == panel or kernel.formats == f"{a.format},{panel}"
     if taken and whole and (along or across):
         return int(Mode.DIRECT)
-    turned = a.row == a.format.itemsize and not along and kernel.op != "multiply_dots"
-    return int(Mode.TRANSPOSED if turned else Mode.LINES)
+    across = a.row == a.format.itemsize and not along and kernel.op != "multiply_dots"
+    return int(Mode.TRANSPOSED if across else Mode.LINES)
 
 
 def _mode_of_b(p: MatmulParams, panel: Format, kernel: Kernel, m: int, n: int) -> int:
