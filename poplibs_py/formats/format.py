@@ -249,7 +249,10 @@ def _format_of(what: object) -> Format | None:
         return _BY_NAME.get(what.lower())
     dtype = what if isinstance(what, type) else getattr(what, "dtype", what)
     if isinstance(dtype, type):
-        dtype = np.dtype(cast(Any, dtype))
+        try:
+            dtype = np.dtype(cast(Any, dtype))
+        except Exception:  # it may have an attribute `dtype` that is anything
+            return None
     return preset_of(dtype) if isinstance(dtype, np.dtype) else None
 
 

@@ -168,7 +168,7 @@ class QuarterArray(Immutable):
     @property
     def scale(self) -> int | Array:
         """The exponent s: an int where the tensor has one, else an int8 array for the blocks, read-only."""
-        return int(self._scale) if self.block_shape is None else self._scale
+        return int(self._scale) if self.block_shape is None else self._scale.view()
 
     @property
     def shape(self) -> tuple[int, ...]:

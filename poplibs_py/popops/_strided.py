@@ -113,6 +113,9 @@ class StridedProgram:
     kernel: str
     axes: int
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return lower, (self.params, self.executable.threads)
+
     def explain(self) -> Explanation:
         """Return what was decided."""
         p = self.params

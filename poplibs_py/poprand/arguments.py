@@ -51,7 +51,7 @@ def dtype_of(dtype: DTypeLike | Format, also: tuple[np.dtype[Any], ...] = ()) ->
     if isinstance(dtype, (str, type, np.dtype)):
         try:
             known = np.dtype(dtype)
-        except TypeError:
+        except Exception:  # a type may have an attribute `dtype` that is anything
             known = None
         for other in also:
             if known == other:

@@ -293,11 +293,8 @@ def _shaped_dropout(name: str, x: Any, mask_shape: Shape, keep_prob: object, sca
 
 def _mask_shape(mask_shape: Shape, shape: tuple[int, ...]) -> tuple[int, ...]:
     extents = shape_of(mask_shape, name="mask_shape")
-    try:
-        fits = np.broadcast_shapes(extents, shape) == shape
-    except ValueError:
-        fits = False
-    if not fits:
+    ends = zip(reversed(extents), reversed(shape), strict=False)
+    if len(extents) > len(shape) or any(mine not in (1, full) for mine, full in ends):
         raise bad_argument("mask_shape", mask_shape, f"a shape that broadcasts to {shape}")
     return extents
 

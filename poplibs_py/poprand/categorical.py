@@ -51,6 +51,7 @@ def categorical(shape: Shape | None, weights: ArrayLike, *, seed: Seed = None, s
     [0, 2]
     """
     counter_only("categorical", stream)
+    anchor = anchor_of(weights)
     masses = as_array("weights", weights, "a one-dimensional array of numbers")
     given, table = type(weights) is np.ndarray, _cumulative(masses)
     receiver, law = result(shape, np.dtype(np.int64), out, contiguous=False), bits_law(np.uint64)
@@ -64,7 +65,7 @@ def categorical(shape: Shape | None, weights: ArrayLike, *, seed: Seed = None, s
             words = value_words(place.ready, tuple(words.view(np.uint64).tolist()))
         classes[...] = bounds.searchsorted(draw(words).reshape(classes.shape), side="right")
 
-    source = Operand(masses, None, place=("weights", 0)) if given else table
+    source = Operand(masses, None, place=("weights", 0), anchor=anchor) if given else table
     return Request(look_up, (source, RESULT, VALUES), receiver, lambda: law.told(receiver), law.words(size, place),
                    0 if late else place.ready, steady=True)
 

@@ -65,7 +65,7 @@ def bits_law(dtype: Any) -> Law:
     """Return the law of words of an integer dtype."""
     try:
         element = np.dtype(dtype if isinstance(dtype, (str, type, np.dtype)) else np.void)
-    except TypeError:
+    except Exception:  # a type may have an attribute `dtype` that is anything
         raise bad_type("dtype", dtype, "an integer dtype") from None
     if element.kind not in "ui" or not element.isnative:
         raise bad_type("dtype", dtype, "an integer dtype in the machine's byte order")

@@ -42,7 +42,7 @@ def parts_of(kinds: Kinds, pattern: BlockPattern, blocks: Array, scale: int | Ar
     """Return what `program.key_by_parts` takes of a matrix: its kind, then its arrays."""
     kind = kinds[2 * is_transposed + (pattern._index is not None)]
     scales = () if isinstance(scale, int) else (scale,)
-    return kind, pattern.row_offsets, pattern.column_indices, blocks, *scales, *(pattern._index or ())
+    return kind, pattern._row_offsets, pattern._column_indices, blocks, *scales, *(pattern._index or ())
 
 
 def index_places(parts: Parts) -> range:

@@ -75,13 +75,13 @@ class BlockPattern(Immutable):
     (3, 0.5)
     """
 
-    __slots__ = ("__weakref__", "_index", "block_shape", "column_indices", "groups", "row_offsets", "shape")
+    __slots__ = ("__weakref__", "_column_indices", "_index", "_row_offsets", "block_shape", "groups", "shape")
 
     shape: tuple[int, int]
     block_shape: tuple[int, int]
     groups: int
-    row_offsets: Array
-    column_indices: Array
+    _row_offsets: Array
+    _column_indices: Array
     _index: tuple[Array, Array, Array] | None
 
     def __init__(self, shape: object, block_shape: object, row_offsets: object, column_indices: object,
@@ -98,15 +98,15 @@ class BlockPattern(Immutable):
         fault, position = check(offsets, columns, self.block_columns)
         if fault:
             raise _fault(fault, position, offsets, columns, self.block_columns)
-        self._set(row_offsets=offsets, column_indices=columns, _index=None)
+        self._set(_row_offsets=offsets, _column_indices=columns, _index=None)
 
     @classmethod
     def _of_parts(cls, shape: tuple[int, int], block_shape: tuple[int, int], row_offsets: Array, column_indices: Array,
                   groups: int = 1) -> BlockPattern:
         # From part of a pattern: what was checked there fits here too.
         made = cls.__new__(cls)
-        made._set(groups=groups, shape=shape, block_shape=block_shape, row_offsets=frozen(row_offsets),
-                  column_indices=frozen(column_indices), _index=None)
+        made._set(groups=groups, shape=shape, block_shape=block_shape, _row_offsets=frozen(row_offsets),
+                  _column_indices=frozen(column_indices), _index=None)
         return made
 
     @classmethod
@@ -141,6 +141,16 @@ class BlockPattern(Immutable):
         offsets = np.zeros(block_rows + 1, np.int64)
         np.cumsum(np.bincount(rows, minlength=block_rows), out=offsets[1:])
         return cls(rows_and_columns, sides, offsets, columns, n_groups), order
+
+    @property
+    def row_offsets(self) -> Array:
+        """Where each block row's blocks begin, and the last ends; read-only."""
+        return self._row_offsets.view()
+
+    @property
+    def column_indices(self) -> Array:
+        """Block column of each block; read-only."""
+        return self._column_indices.view()
 
     @property
     def block_rows(self) -> int:

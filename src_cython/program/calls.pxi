@@ -61,7 +61,7 @@ cdef class BoundCall:
     cdef int64_t *words
     cdef int n_words, n_sources, axes, like
     cdef uint64_t hash
-    cdef bint brief, ordered, copied
+    cdef bint brief, anchored, ordered, copied
     cdef int first_fixed, n_fixed
     cdef int64_t fixed[MOST_VALUES]
     cdef int sources[MOST_OPERANDS]
@@ -100,6 +100,7 @@ cdef class BoundCall:
             else:
                 self.sources[i] = source
         self.brief = executable is not None and executable.threads == 1 and bytes <= BRIEF
+        self.anchored = not self.brief or any([self.sources[i] >= COPY_OF for i in range(self.n_sources)])
         self.prepare_values = <values_function><void *>values
         self.copied, self.first_fixed, self.n_fixed = copied, own, <int>len(words)
         if own + self.n_fixed > MOST_VALUES:
@@ -146,9 +147,9 @@ cdef class BoundCall:
             if source >= COPY_OF:
                 arrays.append(cnp.PyArray_GETCONTIGUOUS(<cnp.ndarray>r.arrays[source - COPY_OF]))
             elif source >= 0:
-                arrays.append(<object>r.arrays[source])
+                arrays.append((<object>r.arrays[source]).view())  # whose shape nobody else can reach
             elif source == RESULT:
-                arrays.append(written)
+                arrays.append((<object>written).view())
             elif source == VALUES:
                 words = np.empty(MOST_VALUES, np.int64)
                 memcpy(cnp.PyArray_DATA(words), r.values, sizeof(r.values))
@@ -160,7 +161,6 @@ cdef class BoundCall:
 
     cdef object run(self, Reading *r, PyObject *subject):
         """Run on the arrays of a call, and return its result."""
-        cdef list anchors = None if self.brief else anchors_of(r)
         cdef char *operands[MOST_OPERANDS]
         cdef int i, source
         cdef object result
@@ -523,12 +523,26 @@ cdef class Face:
         return self.road(self, call, key)
 
 
+cdef PyObject *subject_of(Face face, PyObject *const *args, Py_ssize_t n, PyObject *keywords) except? NULL:
+    """A call's first argument, by position or by name, or NULL."""
+    cdef Py_ssize_t i
+    if n:
+        return args[0]
+    if keywords != NULL:
+        for i in range(PyTuple_GET_SIZE(<object>keywords)):
+            if <object>PyTuple_GET_ITEM(<object>keywords, i) == <object>PyTuple_GET_ITEM(face.names, 0):
+                return args[i]
+    return NULL
+
+
 cdef PyObject *call_face(PyObject *called, PyObject *const *args, size_t nargsf, PyObject *keywords) except NULL:
     cdef Face face = <Face>called
     cdef Py_ssize_t n = PyVectorcall_NARGS(nargsf)
     cdef Reading r
     cdef BoundCall bound = None
     cdef bint known = False
+    cdef list anchors
+    cdef PyObject *subject
     cdef object result
     open_reading(&r)
     try:
@@ -536,8 +550,19 @@ cdef PyObject *call_face(PyObject *called, PyObject *const *args, size_t nargsf,
             known = face.read(&r, args, n, keywords)
             if known:
                 bound = face.find(&r)
+        if bound is not None and bound.anchored:  # to make anchors may collect garbage, whose finalizers may do anything
+            anchors = anchors_of(&r)
+            close_reading(&r)
+            open_reading(&r)
+            known = face.read(&r, args, n, keywords)
+            bound = face.find(&r) if known else None
+        subject = NULL
+        if bound is not None and bound.wrap is not None:
+            subject = subject_of(face, args, n, keywords)
+            if subject == NULL:
+                bound = None
         if bound is not None and bound.suits(&r):
-            result = bound.run(&r, args[0] if n else <PyObject *>None)
+            result = bound.run(&r, subject)
         else:
             result = face.first_call(&r, known, args, n, keywords)
     finally:

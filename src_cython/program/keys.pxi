@@ -35,7 +35,7 @@ cdef extern from "Python.h":
 
 cdef extern from "numpy/arrayobject.h":
     int NPY_HALF  # the last of the types that are NumPy's own
-    PyTypeObject PyGenericArrType_Type, PyIntegerArrType_Type
+    PyTypeObject PyGenericArrType_Type
     cnp.dtype PyArray_DescrFromScalar(object scalar)
     void PyArray_ScalarAsCtype(object scalar, void *to)
 
@@ -73,6 +73,8 @@ cdef list LISTENERS = listeners
 cdef object SETTINGS = settings
 cdef object PARTS = "_parts"
 cdef object NUMBERS = frozenset(map(ord, "biuf"))
+cdef dict WHOLE_NUMBERS = {kind: True for kind in np.sctypeDict.values()  # types of others may do anything in __index__
+                           if issubclass(kind, np.integer) and not issubclass(kind, np.timedelta64)}
 cdef dict BY_IDENTITY = {type(None): True, bool: True, type: True}
 cdef dict BY_PARTS = {}
 
@@ -282,7 +284,7 @@ cdef bint read_value(Reading *r, PyObject *x, int64_t *to) noexcept:
 
 
 cdef bint whole_word(PyObject *x, uint64_t *to) noexcept:
-    if Py_TYPE(<object>x) != &PyLong_Type and not PyObject_TypeCheck(x, &PyIntegerArrType_Type):
+    if Py_TYPE(<object>x) != &PyLong_Type and PyDict_GetItem(WHOLE_NUMBERS, <object>Py_TYPE(<object>x)) == NULL:
         return False
     try:
         to[0] = PyLong_AsUnsignedLongLong(PyNumber_Index(<object>x))

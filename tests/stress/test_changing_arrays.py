@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from poplibs_py import poplin, popops, popsparse
+from poplibs_py import poplin, popops, poprand, popsparse
 from poplibs_py.errors import PoplibsError
 from poplibs_py.formats import QuarterArray
 from poplibs_py.popsparse import BlockPattern, BlockSparseMatrix, dynamic, static
@@ -185,6 +185,17 @@ def test_codes_and_scales_that_change(attack):
         keep_calling(lambda: poplin.matmul(q, x), lambda: poplin.matmul(q, x, out=out), lambda: q.to_array(),
                      lambda: poplin.matmul(poplin.prepare(q, side="left", b_dtype="float16"), x))  # fmt: skip
     assert not q.scale.any()
+
+
+@pytest.mark.parametrize("attack", [writing, resizing, reshaping])
+def test_ops_made_of_numpy_of_arrays_that_change(attack):
+    integers, doubles = np.ones((300, 256), np.int8), np.ones((300, 256))
+    x, weights = np.ones((300, 256), np.float32), np.ones((1 << 16, 1))
+    with attacked(attack(integers, doubles, x, weights)):
+        keep_calling(lambda: popops.cast(integers, "f143", scale=1), lambda: popops.cast(doubles, "float16"),
+                     lambda: popops.cast(x, "int8"), lambda: poprand.categorical(10, weights[:, 0], seed=1),
+                     lambda: poprand.permutation(integers, axis=1, seed=1),
+                     lambda: poprand.shaped_dropout(x, (300, 1), 0.5, seed=1))  # fmt: skip
 
 
 def test_tensors_whose_memory_changes():

@@ -254,3 +254,14 @@ def test_a_format_without_kernels_holds_no_blocks():
     mine = Format("mine", 4, 3, 9)
     with pytest.raises(PoplibsError, match=r"^dtype: got mine; allowed: float32, "):
         BlockSparseMatrix.from_mask(np.eye(2, dtype=bool), 2, dtype=mine)
+
+
+def test_an_array_that_is_handed_out_has_a_shape_of_its_own():
+    pattern, q = matrix(4).pattern, quarter()
+    for owner, name in ((pattern, "row_offsets"), (pattern, "column_indices"), (q, "scale"), (q, "codes")):
+        before = getattr(owner, name).copy()
+        getattr(owner, name).shape = (-1, 1)
+        getattr(owner, name).dtype = np.int8
+        again = getattr(owner, name)
+        assert (again.shape, again.dtype) == (before.shape, before.dtype)
+        assert (again == before).all()

@@ -68,7 +68,7 @@ def matmul_bound(
         else (result_format(fa, fb))
     )
     sums, added = _sums(a, b, _options(options, how))
-    return _without(finished_ball(sums * float(np.float32(alpha)), bias, activation, out_format, scale_of(out)), added)
+    return _without(finished_ball(_scaled(sums, alpha), bias, activation, out_format, scale_of(out)), added)
 
 
 def matmul_acc_bound(
@@ -85,11 +85,17 @@ def matmul_acc_bound(
 ) -> Ball:
     """Return exact results and radii of a `matmul_acc` call, given c as it was before."""
     sums, added = _sums(a, b, _options(options, how))
-    ball = (sums * float(np.float32(alpha))).rounded(FP32)
+    ball = _scaled(sums, alpha).rounded(FP32)
     if beta:
         held = Ball.exact(np.expand_dims(values(c), added))
         ball = ball + (held * float(np.float32(beta))).rounded(FP32)
     return _without(finished_ball(ball, bias, activation, _format(c), scale_of(c)), added)
+
+
+def _scaled(sums: Ball, alpha: float) -> Ball:
+    """Return sums times alpha: those that may overflow are NaN times nothing."""
+    product = sums * float(np.float32(alpha))
+    return product if alpha else Ball(product.centre, np.where(np.isinf(sums.radius), np.inf, product.radius))
 
 
 def _without(ball: Ball, axes: tuple[int, ...]) -> Ball:

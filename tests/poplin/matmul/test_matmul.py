@@ -314,3 +314,9 @@ def test_the_copy_of_an_output_that_overlaps_an_operand_is_counted(view):
         tracemalloc.stop()
     assert np.array_equal(out, due)
     assert traced < c.nbytes < memory_peak()
+
+
+@pytest.mark.parametrize("op", ["matmul", "matmul_acc"])
+def test_sums_too_large_times_nothing(op: str) -> None:
+    a, b = np.float32([[3e38, 3e38], [1, 2]]), np.ones((2, 2), np.float32)
+    check(op, *([np.ones((2, 2), np.float32)] if op == "matmul_acc" else []), a, b, alpha=0.0)

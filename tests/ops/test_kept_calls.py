@@ -1,0 +1,104 @@
+"""A kept call of every op: asked by names, described by whoever keeps it, while operands change behind its back."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import inspect
+import pickle
+from contextlib import suppress
+
+import numpy as np
+import pytest
+
+from poplibs_py import poplin, poprand, profile
+from poplibs_py.errors import PoplibsError
+from poplibs_py.ops import catalogue
+from poplibs_py.testing.cases import cases
+
+EVERY_CASE = [(name, case) for name in catalogue for case in cases(name)]
+
+
+def numbers_of(result):
+    return np.array(result.blocks if hasattr(result, "blocks") else getattr(result, "codes", result))
+
+
+@pytest.mark.parametrize(("name", "case"), EVERY_CASE, ids=lambda x: x if isinstance(x, str) else x.what)
+def test_a_call_by_names_is_the_call_by_place(name, case):
+    face = catalogue[name].face
+    bound = inspect.signature(face).bind(*case.operands, **case.keywords)
+    spread = next((p.name for p in bound.signature.parameters.values() if p.kind is p.VAR_KEYWORD), None)
+    named = {k: v for k, v in bound.arguments.items() if k != spread} | bound.arguments.get(spread, {})
+    accumulates = name.endswith("acc")
+    for keywords in (named, dict(reversed(named.items()))):
+        for _ in range(3):
+            first = copy.deepcopy(case.operands[0]) if accumulates else None
+            due = numbers_of(face(*case.operands, **case.keywords))
+            if accumulates:
+                case.operands[0][...] = first
+            got = numbers_of(face(**keywords))
+            assert (got.dtype, got.shape, got.tobytes()) == (due.dtype, due.shape, due.tobytes())
+            if accumulates:
+                case.operands[0][...] = first
+
+
+@pytest.mark.parametrize("name", sorted(catalogue))
+def test_what_ran_is_pickled_and_copied(name):
+    case = cases(name)[0]
+    with profile() as report:
+        catalogue[name].face(*case.operands, **case.keywords)
+    for run in report.runs:
+        for again in (pickle.loads(pickle.dumps(run)), copy.deepcopy(run)):
+            assert (again.op, again.what, again.kernel) == (run.op, run.what, run.kernel)
+
+
+class Resizing:
+    """Garbage that resizes an array when it is collected."""
+
+    def __init__(self, array):
+        self.cycle, self.array = self, array
+
+    def __del__(self):
+        with suppress(ValueError):  # it is in use
+            self.array.resize((1, 1), refcheck=False)
+
+
+def test_garbage_that_is_collected_during_a_call_takes_no_memory_from_it():
+    a, b = np.ones((300, 400), np.float32), np.ones((400, 300), np.float32)
+    for _ in range(3):
+        poplin.matmul(a, b)
+    threshold = gc.get_threshold()
+    try:
+        for _ in range(20):
+            b = np.ones((400, 300), np.float32)
+            gc.collect()
+            gc.disable()
+            Resizing(b)
+            gc.set_threshold(1)
+            gc.enable()
+            with suppress(PoplibsError):  # its shape had changed when the call looked at it
+                poplin.matmul(a, b)
+    finally:
+        gc.set_threshold(*threshold)
+        gc.enable()
+
+
+def test_a_seed_whose_index_does_anything_is_read_before_arrays():
+    x = np.ones(500_000, np.float32)
+
+    class Seed(np.int64):
+        def __index__(self):
+            with suppress(ValueError):  # it is in use
+                x.resize(10, refcheck=False)
+            return 1
+
+    for _ in range(3):
+        x.resize(500_000, refcheck=False)
+        assert poprand.dropout(x, 0.5, seed=Seed(1)).shape in ((500_000,), (10,))
+
+
+@pytest.mark.parametrize("keyword", ["seed", "seed_modifier", "offset"])
+def test_a_time_is_no_number(keyword, capsys):
+    with pytest.raises(PoplibsError, match=keyword):
+        poprand.uniform(2, **{keyword: np.timedelta64(1)})
+    assert capsys.readouterr().err == ""
