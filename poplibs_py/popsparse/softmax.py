@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -213,9 +213,7 @@ def _result(like: _Stored, default: Format, out_dtype: object, scale: int | None
     blocks = found._parts[1 + BLOCKS]
     if not blocks.flags.writeable:
         raise bad_argument("out", "read-only blocks", "a matrix whose blocks may be written to")
-    # Calls are found again by which matrices share a pattern, not by what is in it.
-    place = ("out", BLOCKS) if found.pattern is like.w.pattern else None
-    receiver = Receiver(blocks, found.format, given=out, place=place)
+    receiver = Receiver(blocks, found.format, given=out, place=("out", BLOCKS))
     for operand in operands:
         read = operand.w._parts[1 + BLOCKS]
         same = read.ctypes.data == blocks.ctypes.data and read.dtype == blocks.dtype
@@ -237,10 +235,12 @@ def _wrapping(like: BlockSparseMatrix, fmt: Format, scale: int) -> Wrapper:
 
 def _request(task: _Task, result: _Result, first: _Stored, *more: _Stored) -> Request:
     program = _program(task) if first.w.n_blocks else None
-    values = [stored.part(BLOCKS) if stored.w.pattern is first.w.pattern else replace(stored.part(BLOCKS), place=None)
-              for stored in (first, *more)]
+    values, given = [stored.part(BLOCKS) for stored in (first, *more)], result.receiver.given
     operands: list[Operand | int] = [first.part(ROW_OFFSETS), first.part(COLUMN_INDICES), *values, RESULT]
-    like = values[0] if result.receiver.given is None else None
+    like = values[0] if given is None else None
+    # Calls are found again by which matrices share a pattern, not by what is in it.
+    others = [stored.w for stored in more] + ([] if given is None else [given])
+    shared = all(w.pattern is first.w.pattern for w in others)
 
     def told() -> tuple[str, str, _Task]:
         kernel = _selection(task).kernel
@@ -248,7 +248,8 @@ def _request(task: _Task, result: _Result, first: _Stored, *more: _Stored) -> Re
         what = f"{first.w.n_blocks} blocks {first.w.block_shape} {formats}"
         return what, f"{kernel.name} ({kernel.level})", task
 
-    return Request(program, tuple(operands), result.receiver, told, wrap=result.wrap, first=first.w, like=like)
+    return Request(program, tuple(operands), result.receiver, told, wrap=result.wrap, first=first.w, like=like,
+                   keep=shared)
 
 
 def default_scale(dtype: Format) -> int:

@@ -19,7 +19,6 @@ from ..operands import (
     sparse_operand,
 )
 from ..pattern import room_for
-from ..spmm.request import unkept
 from .lower import program
 from .params import SddmmParams
 from .plan import plan_sddmm
@@ -53,8 +52,8 @@ def sddmm_request(w: BlockSparseMatrix, dy: Any, x: Any, out: Any, out_dtype: An
         return what, f"{plan.kernel.name} ({plan.kernel.level})", plan
 
     operands = stored.offsets, stored.columns, left, right, RESULT
-    made = Request(program(plan) if receiver.array.size else None, operands, receiver, tell, like=stored.values)
-    return made if plan.fits else unkept(made)
+    return Request(program(plan) if receiver.array.size else None, operands, receiver, tell, like=stored.values,
+                   keep=plan.fits)
 
 
 def _dense(name: str, value: Any, groups: int, extent: int, layer: bool) -> Operand:
