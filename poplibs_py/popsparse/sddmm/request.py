@@ -40,7 +40,7 @@ def sddmm_request(w: BlockSparseMatrix, dy: Any, x: Any, out: Any, out_dtype: An
     left, right = (acts, grads) if w.is_transposed else (grads, acts)
     default = product_format(format_in(dy, grads), format_in(x, acts))
     receiver = receive_result(out, w._blocks.shape, out_dtype, default, (left, right),
-                              lambda array: array.flags.c_contiguous and array.flags.aligned)
+                              contiguous=True)
     p = stored.pattern
     params = SddmmParams(p.shape, p.block_shape, p.groups, columns, room_for(p.n_blocks),
                          layout_of(left), layout_of(right), receiver.format.name, receiver.scale)
