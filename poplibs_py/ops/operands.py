@@ -226,7 +226,8 @@ def receive(name: str, out: object, shape: tuple[int, ...] | None, out_dtype: ob
     reads : bool, optional
         Whether the program reads what it writes to.
     contiguous : bool, optional
-        Whether the program writes in C order alone; for an `out` that lies otherwise the result is made in a copy.
+        Whether the program writes aligned memory in C order alone; for an `out` that lies otherwise the result is
+        made in a copy.
     blocks : bool, optional
         Whether the program writes blocks at scales of their own.
     like : numpy.ndarray, optional
@@ -245,7 +246,7 @@ def receive(name: str, out: object, shape: tuple[int, ...] | None, out_dtype: ob
         raise bad_argument(name, "a read-only array", "a writeable array")
     if overlaps_itself(array):
         raise bad_argument(name, "an array whose elements share memory", "one element to each place")
-    lies_wrong = contiguous and not array.flags.c_contiguous
+    lies_wrong = contiguous and not array.flags.carray
     if lies_wrong or any(_spoils(array, x, in_place) for x in operands if x is not None):
         copy = temporary(array.shape, array.dtype)
         if reads:

@@ -61,6 +61,8 @@ class Request:
     steady : bool, optional
         Whether a program that is no `Executable` knows nothing of its call but what every call of the kind has, so that
         it too is kept for the next one.
+    keep : bool, optional
+        Whether the next call of the kind may run as this one does, without asking Python again.
     """
 
     program: Callable[..., Any] | None
@@ -75,6 +77,7 @@ class Request:
     phases: tuple[str, ...] = ()
     measure: Callable[[], dict[str, Any]] | None = None
     steady: bool = False
+    keep: bool = True
 
     def run(self) -> dict[str, float]:
         """Run the program once, and return the wall seconds of each of its phases, where somebody listens."""
@@ -94,7 +97,8 @@ class Request:
 
 def travel(face: Face, request: Request, key: Key | None) -> Any:
     """Run what a face described, tell whoever listens, and keep it for the next call with this key."""
-    if not _told(face.op.name, request.tell, request.run, request.measure) and key is not None:
+    heard = _told(face.op.name, request.tell, request.run, request.measure)
+    if request.keep and key is not None and not heard:
         bound = _bound(face, request, key)
         if bound is not None:
             face.keep(key, bound)

@@ -9,7 +9,7 @@ from typing import TypeVar
 from ..errors import MemoryLimitError, MemoryLimitWarning, bad_type, flag, instance, real, warn, whole
 from ..target import Target, memory_limit
 
-__all__ = ["POPLIBS_PROPORTION", "Memory", "climb", "within"]
+__all__ = ["POPLIBS_PROPORTION", "Memory", "climb", "complain", "within"]
 
 T = TypeVar("T")
 
@@ -85,6 +85,27 @@ def climb(plan_once: Callable[[int | None], T | None], limit: int | None, tile_b
     return plan_once(None)
 
 
+def complain(op: str, memory: Memory, limit: int, need: str) -> None:
+    """Warn that no plan keeps to the limit, or raise where that is asked for.
+
+    Parameters
+    ----------
+    op : str
+        The op's name.
+    memory : Memory
+        What the call says.
+    limit : int
+        The bytes that it leaves.
+    need : str
+        How many it would take, in words.
+    """
+    instance("memory", memory, Memory, "a Memory")
+    text = f"{op}: available_memory_proportion={memory.proportion} leaves {limit:,} bytes; {need}"
+    if memory.strict:
+        raise MemoryLimitError(text)
+    warn(text + "; the limit was raised", MemoryLimitWarning)
+
+
 def within(op: str, plan_once: Callable[[int | None], T | None], memory: Memory, target: Target,
            least: Callable[[], int], share: int = 1) -> T:
     """Return the plan of a call on this CPU within its limit, or complain and climb the ladder.
@@ -115,11 +136,7 @@ def within(op: str, plan_once: Callable[[int | None], T | None], memory: Memory,
     if plan is not None:
         return plan
     assert limit is not None
-    text = (f"{op}: available_memory_proportion={memory.proportion} leaves {limit * share:,} bytes; the least that any "
-            f"plan takes is {least():,}")
-    if memory.strict:
-        raise MemoryLimitError(text)
-    warn(text + "; the limit was raised", MemoryLimitWarning)
+    complain(op, memory, limit * share, f"the least that any plan takes is {least():,}")
     plan = climb(plan_once, max(1, limit), target.bytes_per_tile, tried=True)
     if plan is None:
         raise AssertionError(f"{op}: there always is a plan without a limit")

@@ -131,11 +131,10 @@ def cast(
     else:
         random_bits = 31
     receiver, wrap = _receiver(x, given, target, scale, block_shape, out)
-    if isinstance(scale, str):  # its scale is of these numbers alone: no other call takes it
-        given.place = None
     request = strided_request(None, given, receiver, overflow, rounding, random_bits, word)
+    request.keep = not isinstance(scale, str)  # such a scale is of these numbers alone
     if source.integers is not None:
-        request.program, request.steady = _widening(request.program, given.array), not isinstance(scale, str)
+        request.program, request.steady = _widening(request.program, given.array), True
         request.operands = source.integers, *request.operands[1:]
     request.wrap = wrap
     return request

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from ..errors import bad_argument, bad_type
 from ..formats import BF16, FORMATS, FP32, Format, QuarterArray, format_of
 from ..ops import Operand, Receiver, operand, receive, result_format
 from ..popops import cast
-from ..program import temporary
 from .items import ACTIVATIONS, FORMAT_NUMBERS
 from .matrix import BlockSparseMatrix
 from .parts import BLOCKS, COLUMN_INDICES, ROW_OFFSETS, SCALES
@@ -164,26 +162,22 @@ def check_activation(activation: object) -> str | None:
 
 
 def receive_result(out: object, shape: tuple[int, ...], out_dtype: object, default: Format,
-                   operands: tuple[Operand | None, ...], writes: Callable[[Array], bool] | None = None) -> Receiver:
+                   operands: tuple[Operand | None, ...], contiguous: bool = False) -> Receiver:
     """Return what receives a result in one of the formats that have a dtype, or raise.
 
     Parameters
     ----------
-    out, shape, out_dtype, default, operands
+    out, shape, out_dtype, default, operands, contiguous
         As for `ops.receive`.
-    writes : callable, optional
-        Whether the kernels can write to such an array; what they cannot write to receives a copy.
     """
     wanted = None if out_dtype is None else format_of(out_dtype, "out_dtype")
     if wanted is not None and wanted not in FORMATS:
         raise bad_type("out_dtype", wanted.name, ", ".join(FORMAT_NUMBERS))
-    found = receive("out", out, shape, wanted, default, operands)
+    found = receive("out", out, shape, wanted, default, operands, contiguous=contiguous)
     if found.format not in FORMATS or (found.scale and found.format.bits > 8):
         eight = ", ".join(name for name in FORMAT_NUMBERS if format_of(name).bits == 8)
         raise bad_type("out", f"a QuarterArray of {found.format} at scale {found.scale}",
                        f"one of {eight}, or of float16 at 0")
-    if found.view is None and writes is not None and not writes(found.array):
-        return replace(found, array=temporary(shape, found.array.dtype), view=found.array, place=None)
     return found
 
 

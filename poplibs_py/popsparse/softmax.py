@@ -15,9 +15,9 @@ from ..errors import bad_argument, whole
 from ..formats import FORMATS, FP32, Format
 from ..kernels.records import dtype_of, format_facts, numbers_of
 from ..kernels.registry import Selection, select
-from ..ops import RESULT, Operand, Receiver, Request, op
+from ..ops import RESULT, Operand, Receiver, Request, op, receive
 from ..planner.explain import Explanation, considered_kernels
-from ..program import Executable, Wrapper, result_array
+from ..program import Executable, Wrapper
 from .matrix import BlockSparseMatrix
 from .operands import check_matrix
 from .parts import BLOCKS, COLUMN_INDICES, ROW_OFFSETS, kinds_of
@@ -53,11 +53,12 @@ def bs_softmax(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "none", out_
         Elements above (below) the diagonal count as minus infinity too and become zero; the diagonal stays. A block may
         lie wholly in the masked triangle.
     out_dtype : dtype, Format or str, optional
-        The result's format (default: that of `x`).
+        The result's format (default: that of `x`). Beside an `out` it must be the format of that.
     scale : int, optional
         Of the result where its format has 8 bits (default: the least that holds 1).
     out : BlockSparseMatrix, optional
-        Where to write the result: a matrix of the same pattern. It may be `x` itself.
+        Where to write the result: a matrix of the same pattern. It may be `x` itself; one that shares part
+        of its memory receives the result from a copy.
 
     Returns
     -------
@@ -122,7 +123,7 @@ def bs_softmax_grad(y: BlockSparseMatrix, grad: BlockSparseMatrix, *, out_dtype:
     grad : BlockSparseMatrix
         The gradient with respect to `y`, of the same pattern; finite.
     out_dtype : dtype, Format or str, optional
-        The result's format (default: that of `grad`).
+        The result's format (default: that of `grad`). Beside an `out` it must be the format of that.
     scale : int, optional
         Of the result where its format has 8 bits. Default: that of `grad`, the greatest where each block has its own;
         with `out_dtype`, the least that holds 1.
@@ -197,31 +198,23 @@ def _masks(mask: object, groups: int) -> tuple[str, ...]:
 
 def _result(like: _Stored, default: Format, out_dtype: object, scale: int | None, out: object,
             operands: tuple[_Stored, ...]) -> _Result:
+    shape = like.w.blocks.shape
     if out is None:
         target = default if out_dtype is None else as_format(out_dtype)
         scale = default_scale(target) if scale is None else whole("scale", scale, *SCALE_LIMITS)
         as_scale(scale, target, 0)
-        array = result_array(like.w.blocks.shape, target.dtype)
-        return _Result(target, scale, Receiver(array, target), _wrapping(like.w, target, scale))
+        receiver = receive("out", None, shape, None, target)
+        return _Result(target, scale, receiver, _wrapping(like.w, target, scale))
     found = check_matrix("out", out)
-    if out_dtype is not None or scale is not None:
-        raise bad_argument("out", "out with out_dtype or scale", "one or the other: out has its own")
+    if scale is not None:
+        raise bad_argument("out", "out with scale", "one or the other: out has its own")
     if found.is_transposed or found.pattern != like.w.pattern:
         raise bad_argument("out", found, f"a matrix with the pattern {like.w.pattern}, not transposed")
     if not isinstance(found.scale, int):
         raise bad_argument("out", "a scale for each block", "one scale")
-    blocks = found._parts[1 + BLOCKS]
-    if not blocks.flags.writeable:
-        raise bad_argument("out", "read-only blocks", "a matrix whose blocks may be written to")
-    # Calls are found again by which matrices share a pattern, not by what is in it.
-    place = ("out", BLOCKS) if found.pattern is like.w.pattern else None
-    receiver = Receiver(blocks, found.format, given=out, place=place)
-    for operand in operands:
-        read = operand.w._parts[1 + BLOCKS]
-        same = read.ctypes.data == blocks.ctypes.data and read.dtype == blocks.dtype
-        if not same and np.may_share_memory(read, blocks):
-            receiver = Receiver(blocks.copy(), found.format, given=out, view=blocks)
-    return _Result(found.format, found.scale, receiver)
+    read = tuple(operand.part(BLOCKS) for operand in operands)
+    receiver = receive("out", found._parts[1 + BLOCKS], shape, out_dtype, found.format, read, in_place=True)
+    return _Result(found.format, found.scale, replace(receiver, given=out, place=("out", BLOCKS)))
 
 
 def _wrapping(like: BlockSparseMatrix, fmt: Format, scale: int) -> Wrapper:
@@ -237,10 +230,12 @@ def _wrapping(like: BlockSparseMatrix, fmt: Format, scale: int) -> Wrapper:
 
 def _request(task: _Task, result: _Result, first: _Stored, *more: _Stored) -> Request:
     program = _program(task) if first.w.n_blocks else None
-    values = [stored.part(BLOCKS) if stored.w.pattern is first.w.pattern else replace(stored.part(BLOCKS), place=None)
-              for stored in (first, *more)]
+    values, given = [stored.part(BLOCKS) for stored in (first, *more)], result.receiver.given
     operands: list[Operand | int] = [first.part(ROW_OFFSETS), first.part(COLUMN_INDICES), *values, RESULT]
-    like = values[0] if result.receiver.given is None else None
+    like = values[0] if given is None else None
+    # Calls are found again by which matrices share a pattern, not by what is in it.
+    others = [stored.w for stored in more] + ([] if given is None else [given])
+    shared = all(w.pattern is first.w.pattern for w in others)
 
     def told() -> tuple[str, str, _Task]:
         kernel = _selection(task).kernel
@@ -248,7 +243,8 @@ def _request(task: _Task, result: _Result, first: _Stored, *more: _Stored) -> Re
         what = f"{first.w.n_blocks} blocks {first.w.block_shape} {formats}"
         return what, f"{kernel.name} ({kernel.level})", task
 
-    return Request(program, tuple(operands), result.receiver, told, wrap=result.wrap, first=first.w, like=like)
+    return Request(program, tuple(operands), result.receiver, told, wrap=result.wrap, first=first.w, like=like,
+                   keep=shared)
 
 
 def default_scale(dtype: Format) -> int:

@@ -272,6 +272,7 @@ FROZEN._blocks.flags.writeable = False
     lambda: bs_softmax(W, out_dtype="f143", scale=99), lambda: bs_softmax(W, out=OTHER),
     lambda: bs_softmax(W, out=W.T), lambda: bs_softmax(W, out=np.zeros(3)), lambda: bs_softmax(W, out=FROZEN),
     lambda: bs_softmax(W, out=W.copy(), out_dtype="float16"), lambda: bs_softmax_grad(W, OTHER),
+    lambda: bs_softmax(W, out=W.copy(), scale=0), lambda: bs_softmax_grad(W, W, out=W.copy(), out_dtype="f143"),
     lambda: bs_softmax_grad(W, None), lambda: bs_softmax_grad(None, W), lambda: bs_softmax_grad(W, W[0:2]),
 ])  # fmt: skip
 def test_bad_arguments_are_refused(call: Any) -> None:
@@ -286,6 +287,30 @@ def test_a_result_over_part_of_its_operand_is_as_if_apart() -> None:
         expected = bs_softmax(x).blocks
         bs_softmax(x, out=W.copy())  # the kind of call that is kept
         np.testing.assert_array_equal(bs_softmax(x, out=out).blocks, expected)
+
+
+@pytest.mark.parametrize("name", ["float32", "float16", "f143"])
+def test_out_may_come_with_its_own_format(name: str) -> None:
+    x = W.astype(name)
+    out = x.copy()
+    assert bs_softmax(x, out=out, out_dtype=name) is out
+    assert bs_softmax(x, out_dtype=name, scale=out.scale) == out
+    assert bs_softmax_grad(x, x, out=out, out_dtype=name) is out
+
+
+def test_the_copy_for_an_out_that_overlaps_is_counted() -> None:
+    pattern = BlockPattern((256, 256), 16, np.arange(17) * 16, np.tile(np.arange(16), 16))
+    shared = np.zeros((257, 16, 16), np.float32)
+    x, out, apart = (BlockSparseMatrix(pattern, blocks) for blocks in (shared[:-1], shared[1:], shared[:-1].copy()))
+    for call in (bs_softmax, lambda w, out: bs_softmax_grad(w, w, out=out)):
+        peaks = []
+        for receiver in (apart, x, out):
+            memory_peak(reset=True)
+            before = memory_in_use()
+            call(x, out=receiver)
+            peaks.append(memory_peak() - before)
+        assert peaks[0] == peaks[1]
+        assert peaks[2] >= peaks[0] + out.blocks.nbytes
 
 
 def test_a_read_only_out_is_refused_after_a_writeable_one() -> None:

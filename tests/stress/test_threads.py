@@ -12,7 +12,7 @@ from cases import CASES, matrix
 
 from poplibs_py import poplin, popops, poprand, popsparse
 from poplibs_py.formats import FORMATS
-from poplibs_py.poplin.matmul.lower import lowered
+from poplibs_py.poplin.matmul import lower
 from poplibs_py.popsparse import dynamic, static
 from poplibs_py.program import forget_calls
 from poplibs_py.testing import random_operand
@@ -243,7 +243,7 @@ def test_a_call_outlives_the_cache_of_its_program():
     due = call(50)
 
     def work():
-        lowered.cache_clear()
+        lower._made.clear()
         forget_calls()
         gc.collect()
         # Whatever was freed is taken again and overwritten.

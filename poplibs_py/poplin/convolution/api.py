@@ -11,17 +11,14 @@ from typing import Any
 from ...config import settings
 from ...errors import (
     InvalidArgumentError,
-    MemoryLimitError,
-    MemoryLimitWarning,
     PlanError,
     PoplibsError,
     bad_argument,
     bad_type,
-    warn,
 )
 from ...log import tell
 from ...planner.cache import PlanCache
-from ...planner.ladder import climb
+from ...planner.ladder import Memory, climb, complain
 from ...planner.objective import UNLIMITED, Objective
 from ...planner.sweep import plan_at
 from ...target import Target, memory_limit, resolve_target
@@ -149,7 +146,9 @@ def plan_problem(problem: ConvProblem, cache: PlanCache[ConvPlan]) -> ConvPlan:
     """Plan a checked problem, or return its plan from `cache`."""
     plan = planned_quietly(problem, cache)
     if not plan.fits:
-        _report_misfit(problem, plan)
+        options = problem.options
+        memory = Memory(options.available_memory_proportion, options.strict_memory)
+        complain("convolution", memory, plan.limit, f"the plan takes {plan.temp_bytes:,} on a tile")
     filename = problem.options.plan_constraints_output_filename
     if filename:
         Path(_constraints_file(filename, problem.options.pass_)).write_text(plan.constraints().text)
@@ -173,18 +172,6 @@ def _(problem: ConvProblem, proportion: float) -> ConvPlan:
 
 def _constraints_file(stem: str, pass_: str) -> str:
     return stem + next((f"_{end}" for end in ("FWD", "BWD", "WU") if pass_.endswith(end)), "") + ".json"
-
-
-def _report_misfit(problem: ConvProblem, plan: ConvPlan) -> None:
-    text = (
-        f"no plan keeps temporary data within {plan.limit:,} bytes per tile "
-        f"(available_memory_proportion {problem.options.available_memory_proportion:g}); "
-        f"the plan needs {plan.temp_bytes:,}"
-    )
-    if problem.options.strict_memory:
-        raise MemoryLimitError(text)
-    text += ": the limit was doubled until one fitted, in the end dropped"
-    warn(text, MemoryLimitWarning)
 
 
 def _plan_or_derive(problem: ConvProblem, cache: PlanCache[ConvPlan]) -> ConvPlan:

@@ -454,7 +454,7 @@ def _request(a: Any, b: Any, out: Any, out_dtype: Any, epilogue: Epilogue, bias:
         made, packed, whole = prepared.lowered(params, options, epilogue, machine)
         left, right = (packed, right) if prepared is a else (left, packed)
     return Request(made.executable, made.arrange(left, right, RESULT, row, left.scales, right.scales, whole), receiver,
-                   made.told)
+                   made.told, keep=made.plan.fits)
 
 
 def _operand(value: Any, name: str, prepared: bool = True) -> Operand:

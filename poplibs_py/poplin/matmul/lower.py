@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -88,7 +87,10 @@ def _lowered(plan: HostPlan, specs: list[Array], items: Array, vertex: int, oper
     return Lowered(plan, Executable(sets, operands, plan.threads, plan.scratch_bytes, 0, plan.threads, specs))
 
 
-@lru_cache(maxsize=1024)
+_made: dict[tuple[Any, ...], Lowered] = {}
+_MOST_MADE = 1024
+
+
 def lowered(
     params: MatmulParams,
     options: MatmulOptions,
@@ -97,8 +99,16 @@ def lowered(
     fixed: HostPlan | None = None,
     left: bool = False,
 ) -> Lowered:
-    """Return a product planned as `plan_host` has it and lowered, the first time."""
-    return lower(plan_host(params, options, epilogue, target, fixed, left=left))
+    """Return a product planned as `plan_host` has it and lowered, the first time; one beyond its limit in each call."""
+    key = params, options, epilogue, target, fixed, left
+    made = _made.get(key)
+    if made is None:
+        made = lower(plan_host(params, options, epilogue, target, fixed, left=left))
+        if made.plan.fits:
+            if len(_made) >= _MOST_MADE:
+                _made.clear()
+            _made[key] = made
+    return made
 
 
 def lower(plan: HostPlan) -> Lowered:

@@ -153,6 +153,11 @@ class HostPlan:
         """Bytes that a run takes beside its operands."""
         return self.threads * self.scratch_bytes
 
+    @property
+    def fits(self) -> bool:
+        """Whether a run keeps to the limit."""
+        return self.memory_limit is None or self.scratch_bytes <= self.memory_limit
+
     def offset(self, part: str) -> int:
         """Where a part of the scratch begins."""
         at = 0

@@ -19,7 +19,6 @@ from ..operands import (
     sparse_operand,
 )
 from ..pattern import room_for
-from ..spmm.request import unkept
 from .lower import program
 from .params import SddmmParams
 from .plan import plan_sddmm
@@ -41,7 +40,7 @@ def sddmm_request(w: BlockSparseMatrix, dy: Any, x: Any, out: Any, out_dtype: An
     left, right = (acts, grads) if w.is_transposed else (grads, acts)
     default = product_format(format_in(dy, grads), format_in(x, acts))
     receiver = receive_result(out, w._blocks.shape, out_dtype, default, (left, right),
-                              lambda array: array.flags.c_contiguous and array.flags.aligned)
+                              contiguous=True)
     p = stored.pattern
     params = SddmmParams(p.shape, p.block_shape, p.groups, columns, room_for(p.n_blocks),
                          layout_of(left), layout_of(right), receiver.format.name, receiver.scale)
@@ -53,8 +52,8 @@ def sddmm_request(w: BlockSparseMatrix, dy: Any, x: Any, out: Any, out_dtype: An
         return what, f"{plan.kernel.name} ({plan.kernel.level})", plan
 
     operands = stored.offsets, stored.columns, left, right, RESULT
-    made = Request(program(plan) if receiver.array.size else None, operands, receiver, tell, like=stored.values)
-    return made if plan.fits else unkept(made)
+    return Request(program(plan) if receiver.array.size else None, operands, receiver, tell, like=stored.values,
+                   keep=plan.fits)
 
 
 def _dense(name: str, value: Any, groups: int, extent: int, layer: bool) -> Operand:

@@ -34,7 +34,7 @@ from .plan import SparsePlan, plan_spmm
 from .prepared_dense import PreparedDense
 from .slices import longest_row, run_slices
 
-__all__ = ["Epilogue", "bias_operand", "request_of", "spmm_request", "unkept"]
+__all__ = ["Epilogue", "bias_operand", "request_of", "spmm_request"]
 
 Array = np.ndarray[Any, Any]
 
@@ -122,8 +122,9 @@ def spmm_request(w: SparseOperand, x: Any, how: Epilogue, memory: Memory, *, x_n
     params = SpmmParams(w.shape, p.block_shape, p.groups, dense.shape[-1], blocks, room or blocks, w.transposed,
                         w.format.name, scale, dense.layout, y_layout, bias_layout, activation, w.prepared, how.swapped)
     plan = plan_spmm(params, memory, host_target(None, "sparse products"), lambda: longest_row(w))
-    made = request_of(plan, w, dense.operand, bias, receiver, y)
-    return made if keep and plan.fits else unkept(made)
+    request = request_of(plan, w, dense.operand, bias, receiver, y)
+    request.keep = keep and plan.fits
+    return request
 
 
 def request_of(plan: SparsePlan, w: SparseOperand, x: Operand, bias: Operand | None, receiver: Receiver,
@@ -146,14 +147,6 @@ def request_of(plan: SparsePlan, w: SparseOperand, x: Operand, bias: Operand | N
         return what, f"{plan.kernel.name} ({plan.kernel.level})", plan
 
     return Request(run, (w.offsets, w.columns, w.values, x, RESULT, *more), receiver, tell)
-
-
-def unkept(request: Request) -> Request:
-    """Return a request that the next call of its kind does not find again."""
-    first, *more = request.operands
-    assert isinstance(first, Operand)
-    request.operands = Operand(first.array, first.format), *more
-    return request
 
 
 def _dense(name: str, value: Any, groups: int, depth: int, swapped: bool, layer: bool) -> _Dense:

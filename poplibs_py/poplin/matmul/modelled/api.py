@@ -113,7 +113,9 @@ def modelled_request(a: Operand, b: Operand, out: Any, out_dtype: Any, target: T
     if product.is_empty:
         return Request(_zero, (RESULT,), receiver, lambda: ("an empty product", "none", None))
     made = tile_product(product.planned(target, options, more))
-    return _request(made, grouped(a, product), grouped(b, product), receiver, seed)
+    request = _request(made, grouped(a, product), grouped(b, product), receiver, seed)
+    request.keep = made.plan.fits
+    return request
 
 
 def _zero(out: Array) -> None:

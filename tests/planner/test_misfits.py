@@ -1,0 +1,53 @@
+"""A call that does not keep to its limit warns each time, whatever the op: neither a plan nor a call swallows it."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from poplibs_py import poplin
+from poplibs_py.errors import MemoryLimitError, MemoryLimitWarning
+from poplibs_py.poplin.convolution import matmul_params, plan_convolution
+from poplibs_py.popsparse import BlockSparseMatrix, dynamic, static
+
+X = np.ones((64, 48), np.float16)
+W = BlockSparseMatrix.from_dense(np.eye(64, dtype=np.float16), 4)
+READY = poplin.prepare(X)
+
+CALLS = {
+    "dense": (poplin.matmul, lambda: (X.T, X)),
+    "dense, accumulated": (poplin.matmul_acc, lambda: (np.zeros((48, 48), np.float32), X.T, X)),
+    "dense, prepared": (poplin.matmul, lambda: (X.T, READY)),
+    "gc200": (lambda *arrays, **how: poplin.matmul(*arrays, target="gc200", **how), lambda: (X.T, X)),
+    "SpMM": (static.sparse_dense_matmul, lambda: (W, X)),
+    "SpMM, dynamic": (dynamic.sparse_dense_matmul, lambda: (W, X)),
+    "SDDMM": (static.sparse_grad_w, lambda: (W, X.astype(np.float32)[:, ::2], X[:, ::2])),
+    "plan": (poplin.plan_matmul, lambda: ((300, 300), (300, 300))),
+    "plan of a convolution": (lambda p, **how: plan_convolution(p, **how),
+                              lambda: (matmul_params(1, 300, 300, 300, "half"),)),
+}
+
+
+@pytest.mark.parametrize(("call", "operands"), CALLS.values(), ids=CALLS)
+def test_each_call_warns(call, operands):
+    for _ in range(3):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            call(*operands(), available_memory_proportion=1e-5)
+        [warning] = [w for w in caught if issubclass(w.category, MemoryLimitWarning)]
+        assert ": available_memory_proportion=1e-05 leaves " in str(warning.message)
+        assert str(warning.message).endswith("; the limit was raised")
+    for _ in range(2):
+        with pytest.raises(MemoryLimitError, match="available_memory_proportion=1e-05 leaves "):
+            call(*operands(), available_memory_proportion=1e-5, strict_memory=True)
+
+
+@pytest.mark.parametrize("proportion", [10.0 ** -e for e in range(9)])
+def test_plans_say_whether_they_fit(proportion):
+    for m, n, dtype in ((1, 300, "float32"), (300, 1, "float16"), (64, 64, "f143"), (300, 300, "float16")):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            plan = poplin.plan_matmul((m, 200), (200, n), dtype=dtype, available_memory_proportion=proportion)
+        assert plan.fits == (not caught)
