@@ -51,6 +51,7 @@ __all__ = [
     "prepare",
 ]
 
+_OF_EVERY_MACHINE = ("available_memory_proportion", "partials_type", "strict_memory")
 _REFERENCE, _BOUND = "poplin.matmul.reference:", "poplin.matmul.bound:"
 
 
@@ -120,7 +121,7 @@ def matmul(
         On a modelled machine, round stochastically from this seed where tiles exchange half partial sums and at the
         result; by default to nearest even. This CPU rounds products to nearest even only.
     options : mapping, optional
-        PopLibs' option keys, such as ``{"availableMemoryProportion": 0.3}``.
+        PopLibs' option keys, such as ``{"availableMemoryProportion": 0.3}``; one that contradicts a keyword is refused.
 
     Returns
     -------
@@ -155,17 +156,15 @@ def matmul(
     dtype('float16')
     """
     machine = target_of(target)
+    keywords = options_of(available_memory_proportion, partials_type, reproducible, strict_memory, half_passes)
     if machine.kind != "host":
         _refuse_on_modelled(alpha=(alpha, 1.0), bias=(bias, None), activation=(activation, None))
-        planned = {"partials_type": partials_type, "strict_memory": strict_memory}
-        if available_memory_proportion is not None:
-            planned["available_memory_proportion"] = available_memory_proportion
+        planned = {name: value for name, value in keywords.said().items() if name in _OF_EVERY_MACHINE}
         operands = _operand(a, "a", False), _operand(b, "b", False)
         return modelled_request(*operands, out, out_dtype, machine, seed, options, planned)
     if seed is not None:
         raise bad_argument("seed", seed, "None on this CPU: cast a float32 result stochastically")
-    chosen = parse_options(options, options_of(available_memory_proportion, partials_type, reproducible, strict_memory,
-                                               half_passes))
+    chosen = parse_options(options, keywords)
     return _request(a, b, out, out_dtype, Epilogue.of(alpha, 0.0, activation), bias, chosen, machine)
 
 
@@ -219,7 +218,7 @@ def matmul_acc(
     """
     if c is None:
         raise bad_type("c", "None", "an array or a QuarterArray, which receives the result")
-    chosen = parse_options(options, _from_keywords(keywords))
+    chosen = parse_options(options, _from_keywords(keywords), keywords)
     machine = host_target(target, "products that accumulate")
     return _request(a, b, c, None, Epilogue.of(alpha, beta, activation), bias, chosen, machine, "c")
 
@@ -324,7 +323,7 @@ def plan_matmul(
     bias = None if bias_dtype is None else format_of(bias_dtype, "bias_dtype")
     params = MatmulParams(m, n, k, a, b, out, axes, bias, bias.itemsize if bias else 0, (0,) * len(axes))
     checked_size(params, tuple(shapes[0]), tuple(shapes[1]))
-    chosen = parse_options(options, _from_keywords(keywords))
+    chosen = parse_options(options, _from_keywords(keywords), keywords)
     return plan_host(params, chosen, Epilogue.of(alpha, beta, activation), host_target(target, "this form of a plan"))
 
 
