@@ -12,7 +12,7 @@ import numpy as np
 from ...formats import FORMATS, FP32, Format
 from ...kernels import select
 from ...kernels.records import dtype_of, format_facts, infinite_overflow
-from ...program import Executable
+from ...program import Executable, spread
 from ...target import Target
 from . import _matmul
 from ._matmul import ITEM, SPEC, Mode
@@ -83,8 +83,7 @@ class Lowered:
 
 
 def _lowered(plan: HostPlan, specs: list[Array], items: Array, vertex: int, operands: int) -> Lowered:
-    tiles = np.arange(len(items)) * plan.threads // max(1, len(items))
-    sets = [[(vertex, items, tiles)]]  # the items hold addresses of the specs
+    sets = [[(vertex, items, spread(len(items), plan.threads))]]  # the items hold addresses of the specs
     return Lowered(plan, Executable(sets, operands, plan.threads, plan.scratch_bytes, 0, plan.threads, specs))
 
 

@@ -8,6 +8,7 @@ from ...formats import BF16, FORMATS, FP16, FP32, Format
 from ...kernels import Kernel, Selection, kernels, select
 from ...log import tell
 from ...planner import within
+from ...program import threads_for
 from ...target import Target
 from ._matmul import Mode, Sums
 from .model import kernel_cycles, rounded
@@ -204,7 +205,7 @@ def passes(a: Format, b: Format, options: MatmulOptions) -> int:
 
 def _threads(params: MatmulParams, target: Target) -> tuple[int, tuple[int, int]]:
     """Share the work: threads, and rectangles of each product by rows and columns."""
-    threads = max(1, min(target.tiles, params.flops // _FLOPS_OF_A_THREAD))
+    threads = threads_for(params.flops, _FLOPS_OF_A_THREAD, target.tiles)
     entries = max(1, params.entries)
     if threads == 1 or entries >= threads:
         return threads, (1, 1)
