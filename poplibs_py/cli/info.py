@@ -95,7 +95,7 @@ def _kernels_of_op(record: Op) -> list[str]:
 def _products(fmt: Format) -> list[str]:
     """The kernels of dense and block-sparse products of a format with itself; blocks of one kernel share a line."""
     plan: Any = poplin.plan_matmul((_SIDE, _SIDE), (_SIDE, _SIDE), dtype=fmt)
-    rows = {("dense", plan.kernel, _why(fmt, plan.panel.name, plan.kernel)): [""]}
+    rows = {("dense", plan.kernel, _why(fmt, plan.compute_format.name, plan.kernel)): [""]}
     for side in _BLOCKS:
         blocks = (side, side)
         kernel = kernel_of(fmt.name, fmt.name, blocks)

@@ -69,12 +69,13 @@ def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
 def _add_common(parser: argparse.ArgumentParser, pass_: str) -> None:
     parser.add_argument("--dtype", default="half", help="input type: float (float32), half (float16) or quarter")
     parser.add_argument("--out-dtype", default=None, help="output type (default: the input's; half for quarter)")
-    parser.add_argument("--partials", default="float", help="type of partial sums: float (float32) or half (float16)")
+    parser.add_argument("--partials", help="type of partial sums: float (float32) or half (float16)")
     parser.add_argument("--target", default="gc200", help="gc2, gc200, bow or c600")
     parser.add_argument("--tiles", type=int, default=None, help="cut the target down to so many tiles")
-    parser.add_argument("--amp", type=float, default=0.6,
+    parser.add_argument("--amp", type=float,
                         help="available memory proportion; above 1 is allowed, as in PopLibs, 0 sets no limit")
-    parser.add_argument("--pass", dest="pass_", default=pass_, help="what it is for, such as INFERENCE_FWD")
+    parser.set_defaults(usual_pass=pass_)
+    parser.add_argument("--pass", dest="pass_", help="what it is for, such as INFERENCE_FWD")
     parser.add_argument("--option", action="append", default=[], metavar="KEY=VALUE", help="any other option")
     parser.add_argument("--explain", action="store_true",
                         help=f"also list the {_BEST} best candidates and why each lost")
@@ -215,16 +216,17 @@ def _show(a: argparse.Namespace, params: ConvParams) -> int:
         if not equals:
             raise bad_argument("--option", word, "KEY=VALUE")
         given[key] = value
-    options = ConvOptions.parse(
-        given, availableMemoryProportion=a.amp, partialsType=a.partials, **{"pass": a.pass_}
-    )
+    if a.pass_ is None and not given.keys() & {"pass", "pass_"}:
+        given["pass"] = a.usual_pass
+    named = {"availableMemoryProportion": a.amp, "partialsType": a.partials, "pass": a.pass_}
+    options = ConvOptions.parse(given, **{key: value for key, value in named.items() if value is not None})
     problem = ConvProblem(target, params.canonical(), options)
     if a.sweep and a.explain:
         raise bad_argument("--explain", "--sweep too", "one of the two: a sweep has no list of candidates")
     if a.all and not a.explain:
         raise bad_argument("--all", "no --explain", "--explain --all")
     if a.sweep:
-        swept = _swept(problem, a.amp)
+        swept = _swept(problem, options.available_memory_proportion)
         print(swept.to_json() if a.json else f"{swept}\n\n{text.draw(_chart(swept))}")
         return 0
     plan = run_planner(problem)

@@ -3,6 +3,7 @@
 from .machine import host_target, target_of
 from .operands import Array as Array
 from .operands import Operand, Receiver, array_operand, new_result, operand, receive, result_format
+from .options import check_mapping, number, parsed
 from .plans import compiled, unchanged
 from .record import Op, catalogue, located, op
 from .road import RESULT, VALUES, Request, run_told, travel
@@ -17,12 +18,15 @@ __all__ = [
     "Request",
     "array_operand",
     "catalogue",
+    "check_mapping",
     "compiled",
     "host_target",
     "located",
     "new_result",
+    "number",
     "op",
     "operand",
+    "parsed",
     "receive",
     "result_format",
     "run_told",

@@ -18,7 +18,7 @@ from ..kernels import Kernel, kernels, select
 from ..kernels.records import dtype_of, format_facts, numbers_of
 from ..log import tell
 from ..planner import Explanation
-from ..program import Executable
+from ..program import Executable, threads_for
 from ._axes import Axis, Blocks, walked
 
 __all__ = ["OVERFLOWS", "ROUNDINGS", "THREAD_ELEMENTS", "StridedOperand", "StridedParams", "StridedProgram", "lower"]
@@ -298,7 +298,7 @@ def _fill(spec: Any, params: StridedParams, axes: list[Axis], firsts: list[int],
 
 def _executable(spec: Array, tables: list[Array], params: StridedParams, count: int, threads: int,
                 scratch_bytes: int) -> Executable:
-    parts = max(1, min(threads, count // THREAD_ELEMENTS))
+    parts = threads_for(count, THREAD_ELEMENTS, threads)
     units = -(-count // _SHARE_UNIT)
     firsts = np.array([p * units // parts * _SHARE_UNIT for p in range(parts)])
     items = np.zeros(parts, _ITEM)

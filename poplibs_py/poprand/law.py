@@ -14,7 +14,7 @@ from ..errors import bad_argument, whole
 from ..kernels.records import dtype_of
 from ..kernels.registry import Kernel, select
 from ..ops import RESULT, VALUES, Operand, Receiver, Request, seed_of
-from ..program import Executable
+from ..program import Executable, threads_for
 from ._stream import FROM_DEFAULT, FROM_SEED, LAST
 from .arguments import Array
 
@@ -93,7 +93,7 @@ class Law:
         Its operands are the elements, behind their source if the kernel has one, and the words of a call, made ready.
         """
         if threads is None:
-            threads = max(1, min(settings.num_threads, size // ELEMENTS_PER_THREAD))
+            threads = threads_for(size, ELEMENTS_PER_THREAD, settings.num_threads)
         return _program(self.kernel.address, self.kernel.op == "dropout", self.numbers, threads)
 
     def request(self, receiver: Receiver, place: Place, *sources: Operand) -> Request:

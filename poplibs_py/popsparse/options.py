@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import bad_argument, bad_option, bad_type
+from ..errors import bad_argument
+from ..ops import parsed
 from ..planner import Memory
 
 __all__ = ["memory_of"]
@@ -17,32 +18,27 @@ _KNOWN = (
     "verboseLogging",
 )  # fmt: skip
 
+_KEYS = dict.fromkeys(_KNOWN) | {"availableMemoryProportion": "available_memory_proportion",
+                                "partialsType": "partials_type"}
 _NO_LIMIT = Memory()
 
 
 def memory_of(proportion: Any, strict: Any, options: Mapping[str, Any] | None) -> Memory:
-    """Return what a call's arguments say of temporary memory, PopLibs' options first, or raise.
+    """Return what a call's arguments and PopLibs' options say of temporary memory, or raise: `poplibs_py.ops.parsed`.
 
     The other options of PopLibs' sparse products steer a modelled machine: they are known and change nothing here, save
     that partial sums are FP32.
     """
     if options is None and proportion is None and strict is False:
         return _NO_LIMIT
-    if options is not None:
-        if not isinstance(options, Mapping):
-            raise bad_type("options", options, "a mapping of option names to values")
-        for key, value in options.items():
-            if key not in _KNOWN:
-                raise bad_option(key, _KNOWN)
-            if key == "partialsType" and value not in ("float", "float32"):
-                raise bad_argument(key, value, "'float': sums are FP32")
-            if key == "availableMemoryProportion":
-                proportion = _number(key, value) if isinstance(value, str) else value
-    return Memory(proportion, strict)
+    share = Memory(proportion, strict).proportion
+    said = parsed(options, _KEYS, _checked, {} if share is None else {"available_memory_proportion": share})
+    return Memory(said.get("available_memory_proportion"), strict)
 
 
-def _number(key: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise bad_argument(key, text, "a number") from None
+def _checked(key: str, field: str, value: Any) -> Any:
+    if field == "available_memory_proportion":
+        return Memory(value).proportion
+    if not (isinstance(value, str) and value in ("float", "float32")):
+        raise bad_argument(key, value, "'float': sums are FP32")
+    return "float"

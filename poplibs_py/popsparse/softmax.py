@@ -17,7 +17,7 @@ from ..kernels.records import dtype_of, format_facts, numbers_of
 from ..kernels.registry import Selection, select
 from ..ops import RESULT, Operand, Receiver, Request, op, receive
 from ..planner.explain import Explanation, considered_kernels
-from ..program import Executable, Wrapper
+from ..program import Executable, Wrapper, spread, threads_for
 from .matrix import BlockSparseMatrix
 from .operands import check_matrix
 from .parts import BLOCKS, COLUMN_INDICES, ROW_OFFSETS, kinds_of
@@ -284,7 +284,7 @@ class _Task:
 def _task(op: str, x: BlockSparseMatrix, masks: tuple[str, ...], values: tuple[Any, ...],
           row_blocks: int) -> _Task:
     formats = tuple((v.format, v.scale if isinstance(v.scale, int) else 0) for v in values)
-    threads = max(1, min(settings.num_threads, x.nnz // _WORK_FOR_A_THREAD))
+    threads = threads_for(x.nnz, _WORK_FOR_A_THREAD, settings.num_threads)
     # Rounded up, so that patterns of much the same size share a program.
     room = 1 << (row_blocks - 1).bit_length() if row_blocks else 0
     return _Task(op, x.shape, x.block_shape, masks, formats, room, threads)
@@ -313,9 +313,8 @@ def _program(task: _Task) -> Executable:
     for i, (format, scale) in enumerate(task.formats):
         items["formats"][..., i] = format_facts(format, scale)
     table = (items.T if parts > 1 else items).reshape(-1)
-    tiles = np.arange(len(table)) * task.threads // len(table)
     scratch = 4 * (2 * _up16(lanes) + _up16(task.row_blocks * area))
-    sets = [[(_selection(task).kernel.address, table, tiles)]]
+    sets = [[(_selection(task).kernel.address, table, spread(len(table), task.threads))]]
     return Executable(sets, 2 + len(task.formats), task.threads, scratch, 0, task.threads)
 
 

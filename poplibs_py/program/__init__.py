@@ -25,6 +25,7 @@ from ._executor import (
 )
 from .operands import overlaps_itself
 from .results import ResultPool, clear_result_pool, result_pool, result_pool_limit
+from .shares import spread, threads_for
 
 _DTYPES = {type(f.dtype) for f in FORMATS} | {type(np.dtype(code)) for code in np.typecodes["All"]}
 key_by_identity(Format, Target, *_DTYPES)
@@ -51,6 +52,8 @@ __all__ = [
     "result_array_like",
     "result_pool",
     "result_pool_limit",
+    "spread",
     "temporary",
+    "threads_for",
     "value_words",
 ]

@@ -136,7 +136,7 @@ CASES = [
                        "out": np.zeros((6, 5), np.float32), "out_dtype": "float32", "alpha": 0.5,
                        "bias": operand((5,), seed), "activation": "silu", "partials_type": "float",
                        "available_memory_proportion": 0.6, "reproducible": False, "strict_memory": False,
-                       "half_passes": 4, "target": None, "options": {"availableMemoryProportion": 0.3}}),
+                       "half_passes": 4, "target": None, "options": {"availableMemoryProportion": 0.6}}),
     Case("matmul of batches", poplin.matmul,
          lambda seed: {"a": operand((3, 1, 6, 10), seed, "f143"), "b": operand((2, 10, 5), seed + 1, "f152")}),
     Case("matmul_acc", poplin.matmul_acc,

@@ -24,7 +24,7 @@ from ...planner.sweep import plan_at
 from ...target import Target, memory_limit, resolve_target
 from . import joint
 from .candidates import Reference, best_plan
-from .options import ConvOptions
+from .options import ConvOptions, check_options
 from .params import ConvParams
 from .plan import ConvPlan
 from .problem import ConvProblem
@@ -70,7 +70,7 @@ def plan_convolution(
     cache : PlanCache, optional
         Where plans are kept; default a cache of this process.
     **more
-        Options by keyword, such as ``available_memory_proportion=0.2``; they win over `options`.
+        Options by keyword, such as ``available_memory_proportion=0.2``; one that contradicts `options` is refused.
 
     Returns
     -------
@@ -98,8 +98,7 @@ def plan_convolution(
     (29904, 57344, 1408)
     """
     frozen = frozen_items(options) if isinstance(options, Mapping) else options
-    if not (options is None or isinstance(options, (Mapping, ConvOptions))):
-        raise bad_type("options", options, "a mapping of option names to values, or a ConvOptions")
+    check_options(options)
     try:
         problem = _checked_problem(params, target, frozen, frozen_items(more))
     except TypeError as error:

@@ -6,12 +6,13 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from ...errors import InvalidArgumentError, InvalidOptionError, bad_option, bad_type, described, real
+from ...errors import InvalidArgumentError, InvalidOptionError, described, real
+from ...ops import check_mapping, number, parsed
 from ...planner.constraints import UNCONSTRAINED, PlanConstraints
 from ...target import TYPE_SIZES
 from .params import ConvParams, data_type
 
-__all__ = ["FC_PASSES", "PASSES", "SPELLINGS", "ConvOptions"]
+__all__ = ["FC_PASSES", "PASSES", "SPELLINGS", "ConvOptions", "check_options", "checked_option"]
 
 PASSES = (
     "NONE",
@@ -75,11 +76,13 @@ class ConvOptions:
     strict_memory: bool = False
 
     def __post_init__(self) -> None:
-        self.__dict__.update({name: _check_value(name, name, getattr(self, name)) for name in SPELLINGS.values()})
+        self.__dict__.update({name: checked_option(name, name, getattr(self, name)) for name in SPELLINGS.values()})
 
     @classmethod
     def parse(cls, options: Mapping[str, Any] | ConvOptions | None = None, **more: Any) -> ConvOptions:
-        """Check options; `more` wins over `options`.
+        """Check options; a keyword that contradicts `options` is refused.
+
+        A ConvOptions says what differs from the defaults.
 
         Examples
         --------
@@ -88,20 +91,11 @@ class ConvOptions:
         0.3
         """
         if isinstance(options, ConvOptions):
-            return options.derived(**cls._checked(more))
-        return _DEFAULT.derived(**{**cls._checked({} if options is None else options), **cls._checked(more)})
-
-    @classmethod
-    def _checked(cls, given: Mapping[str, Any]) -> dict[str, Any]:
-        checked = {}
-        if not isinstance(given, Mapping):
-            raise bad_type("options", given, "a mapping of option names to values, or a ConvOptions")
-        for key, value in given.items():
-            if not isinstance(key, str) or key not in _FIELDS:
-                raise bad_option(key, SPELLINGS)
-            name = _FIELDS[key]
-            checked[name] = _check_value(key, name, value)
-        return checked
+            if not more:
+                return options
+            options = options.to_dict()
+        check_options(options)
+        return _DEFAULT.derived(**parsed(options, SPELLINGS, checked_option, more))
 
     def derived(self, **fields: Any) -> ConvOptions:
         """Return a copy with some fields changed, unchecked: they were, or follow from what was."""
@@ -116,7 +110,7 @@ class ConvOptions:
 
     def with_pass(self, pass_: str) -> ConvOptions:
         """The same options for another pass."""
-        return self.derived(pass_=_check_value("pass", "pass_", pass_))
+        return self.derived(pass_=checked_option("pass", "pass_", pass_))
 
     def for_gradient(self) -> ConvOptions:
         """Options of the backward pass. PopLibs maps a pass that is not fully connected to TRAINING_WU."""
@@ -155,7 +149,7 @@ class ConvOptions:
         return changed
 
 
-SPELLINGS = {
+SPELLINGS: dict[str, str] = {
     "availableMemoryProportion": "available_memory_proportion",
     "pass": "pass_",
     "partialsType": "partials_type",
@@ -180,7 +174,6 @@ SPELLINGS = {
 }
 """PopLibs' spelling of each option, and its field."""
 
-_FIELDS = {**SPELLINGS, **{name: name for name in SPELLINGS.values()}}
 _CHOICES = {
     "pass_": PASSES,
     "fidelity": ("poplibs", "corrected"),
@@ -190,7 +183,14 @@ _CHOICES = {
 _PARTIALS = ("partials_type", "inter_tile_partials_type", "inter_ipu_partials_type")
 
 
-def _check_value(key: str, name: str, value: object) -> object:
+def check_options(options: Any) -> None:
+    """Raise unless `options` is a mapping, a ConvOptions or None."""
+    if not isinstance(options, ConvOptions):
+        check_mapping(options, "a mapping of option names to values, or a ConvOptions")
+
+
+def checked_option(key: str, name: str, value: object) -> object:
+    """Return the value of a field as it is kept, or raise in the name of `key`."""
     if name == "plan_constraints":
         return PlanConstraints.parse(value)  # type: ignore[arg-type]
     if name == "available_memory_proportion":
@@ -216,7 +216,7 @@ def _check_value(key: str, name: str, value: object) -> object:
 def _proportion(key: str, value: object) -> float:
     allowed = "a finite number, 0 or more"
     try:
-        return real(key, float(value) if isinstance(value, str) else value, allowed, 0, 2**32)
+        return real(key, number(key, value), allowed, 0, 2**32)
     except (ValueError, TypeError):
         raise _refuse(key, value, allowed) from None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from inspect import unwrap
+from inspect import Parameter, signature, unwrap
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,7 @@ __all__ = [
     "prepare",
 ]
 
+_OF_EVERY_MACHINE = ("available_memory_proportion", "partials_type", "strict_memory")
 _REFERENCE, _BOUND = "poplin.matmul.reference:", "poplin.matmul.bound:"
 
 
@@ -120,7 +121,7 @@ def matmul(
         On a modelled machine, round stochastically from this seed where tiles exchange half partial sums and at the
         result; by default to nearest even. This CPU rounds products to nearest even only.
     options : mapping, optional
-        PopLibs' option keys, such as ``{"availableMemoryProportion": 0.3}``.
+        PopLibs' option keys, such as ``{"availableMemoryProportion": 0.3}``; one that contradicts a keyword is refused.
 
     Returns
     -------
@@ -155,17 +156,15 @@ def matmul(
     dtype('float16')
     """
     machine = target_of(target)
+    keywords = options_of(available_memory_proportion, partials_type, reproducible, strict_memory, half_passes)
     if machine.kind != "host":
         _refuse_on_modelled(alpha=(alpha, 1.0), bias=(bias, None), activation=(activation, None))
-        planned = {"partials_type": partials_type, "strict_memory": strict_memory}
-        if available_memory_proportion is not None:
-            planned["available_memory_proportion"] = available_memory_proportion
+        planned = {name: value for name, value in keywords.said().items() if name in _OF_EVERY_MACHINE}
         operands = _operand(a, "a", False), _operand(b, "b", False)
         return modelled_request(*operands, out, out_dtype, machine, seed, options, planned)
     if seed is not None:
         raise bad_argument("seed", seed, "None on this CPU: cast a float32 result stochastically")
-    chosen = parse_options(options, options_of(available_memory_proportion, partials_type, reproducible, strict_memory,
-                                               half_passes))
+    chosen = parse_options(options, keywords)
     return _request(a, b, out, out_dtype, Epilogue.of(alpha, 0.0, activation), bias, chosen, machine)
 
 
@@ -219,7 +218,7 @@ def matmul_acc(
     """
     if c is None:
         raise bad_type("c", "None", "an array or a QuarterArray, which receives the result")
-    chosen = parse_options(options, _from_keywords(keywords))
+    chosen = parse_options(options, _from_keywords("matmul_acc", keywords), keywords)
     machine = host_target(target, "products that accumulate")
     return _request(a, b, c, None, Epilogue.of(alpha, beta, activation), bias, chosen, machine, "c")
 
@@ -249,6 +248,7 @@ def matmul_grouped(a: Any, b: Any, **keywords: Any) -> Any:
     >>> poplin.matmul_grouped(np.ones((2, 1, 3), np.float32), np.ones((2, 3, 1), np.float32)).ravel()
     array([3., 3.], dtype=float32)
     """
+    _check_keywords("matmul_grouped", keywords, _MATMUL_KEYWORDS)
     _check_groups(a, b)
     return unwrap(matmul)(a, b, **keywords)
 
@@ -257,8 +257,17 @@ def matmul_grouped(a: Any, b: Any, **keywords: Any) -> Any:
     bound=_BOUND + "matmul_acc_bound", draws="testing.calls:matmul_grouped_acc_calls", written="c")
 def matmul_grouped_acc(c: Any, a: Any, b: Any, **keywords: Any) -> Any:
     """Accumulate products group by group, as `matmul_acc` does: PopLibs' ``poplin::matMulGroupedAcc``."""
+    _check_keywords("matmul_grouped_acc", keywords, _ACC_KEYWORDS)
     _check_groups(a, b)
     return unwrap(matmul_acc)(c, a, b, **keywords)
+
+
+def _keywords_of(function: Any) -> tuple[str, ...]:
+    return tuple(p.name for p in signature(function).parameters.values() if p.kind is Parameter.KEYWORD_ONLY)
+
+
+_MATMUL_KEYWORDS = _keywords_of(matmul)
+_ACC_KEYWORDS = tuple(dict.fromkeys((*_keywords_of(matmul_acc), *MatmulOptions.__dataclass_fields__)))
 
 
 def plan_matmul(
@@ -324,7 +333,7 @@ def plan_matmul(
     bias = None if bias_dtype is None else format_of(bias_dtype, "bias_dtype")
     params = MatmulParams(m, n, k, a, b, out, axes, bias, bias.itemsize if bias else 0, (0,) * len(axes))
     checked_size(params, tuple(shapes[0]), tuple(shapes[1]))
-    chosen = parse_options(options, _from_keywords(keywords))
+    chosen = parse_options(options, _from_keywords("plan_matmul", keywords), keywords)
     return plan_host(params, chosen, Epilogue.of(alpha, beta, activation), host_target(target, "this form of a plan"))
 
 
@@ -430,7 +439,7 @@ def prepare(
         )
     assert matrix.format is not None
     fmt = matrix.format if dtypes[other] is None else format_of(dtypes[other], other)
-    return PreparedMatrix(matrix, fmt, _from_keywords(keywords), host_target(target, "preparing"), side)
+    return PreparedMatrix(matrix, fmt, _from_keywords("prepare", keywords), host_target(target, "preparing"), side)
 
 
 def _request(a: Any, b: Any, out: Any, out_dtype: Any, epilogue: Epilogue, bias: Any, options: MatmulOptions,
@@ -496,14 +505,17 @@ def _check_plan(plan: Any) -> None:
     unchanged(plan, lambda: plan_host(product, plan.options, epilogue, plan.target))
 
 
-def _from_keywords(keywords: Mapping[str, Any]) -> MatmulOptions:
-    try:
-        return MatmulOptions(**keywords)
-    except TypeError:
-        unknown = sorted(set(keywords) - set(MatmulOptions.__dataclass_fields__))
-        if not unknown:
-            raise
-        raise bad_type("keywords", ", ".join(unknown), ", ".join(MatmulOptions.__dataclass_fields__)) from None
+def _from_keywords(name: str, keywords: Mapping[str, Any]) -> MatmulOptions:
+    """Return the options that a function of this name was called with."""
+    _check_keywords(name, keywords, tuple(MatmulOptions.__dataclass_fields__))
+    return MatmulOptions(**keywords)
+
+
+def _check_keywords(name: str, keywords: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    """Refuse, in the name of the function that was called, what it does not know."""
+    unknown = [keyword for keyword in keywords if keyword not in known]
+    if unknown:
+        raise bad_type(f"{name}()", f"keyword {', '.join(unknown)}", ", ".join(known))
 
 
 def _checked_shape(shape: Any, name: str) -> list[int]:

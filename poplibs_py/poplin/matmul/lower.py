@@ -11,7 +11,7 @@ import numpy as np
 from ...formats import FORMATS, FP32, Format
 from ...kernels import select
 from ...kernels.records import dtype_of, format_facts, infinite_overflow
-from ...program import Executable
+from ...program import Executable, spread
 from ...target import Target
 from . import _matmul
 from ._matmul import ITEM, SPEC, Mode
@@ -82,8 +82,7 @@ class Lowered:
 
 
 def _lowered(plan: HostPlan, specs: list[Array], items: Array, vertex: int, operands: int) -> Lowered:
-    tiles = np.arange(len(items)) * plan.threads // max(1, len(items))
-    sets = [[(vertex, items, tiles)]]  # the items hold addresses of the specs
+    sets = [[(vertex, items, spread(len(items), plan.threads))]]  # the items hold addresses of the specs
     return Lowered(plan, Executable(sets, operands, plan.threads, plan.scratch_bytes, 0, plan.threads, specs))
 
 
@@ -148,7 +147,7 @@ def _side(record: Any, plan: HostPlan, side: int, operand_number: int) -> None:
     if operand.format.bits > 8 and not operand.plain:
         name = "any"
     record["mode"], record["operand"], record["item"] = mode, operand_number, operand.format.itemsize
-    record["decode"] = select("dot", "decode", f"{name}->{plan.panel}").kernel.address
+    record["decode"] = select("dot", "decode", f"{name}->{plan.compute_format}").kernel.address
     record["format"] = format_record(operand.format, operand.scale).ctypes.data
     record["line"], record["step"] = operand.row, operand.column
     record["at"] = plan.offset("ab"[side])
@@ -179,7 +178,7 @@ def kernel_record(plan: HostPlan, b_operand: int = _B) -> Array:
     _side(s["b"], plan, 1, b_operand)
     s["multiply"] = plan.kernel.address
     if plan.kernel.grain[0] > 1:
-        s["begin"], s["end"] = (select("dot", op, plan.panel.name).kernel.address for op in ("begin", "end"))
+        s["begin"], s["end"] = (select("dot", op, plan.compute_format.name).kernel.address for op in ("begin", "end"))
     s["skip_lows"] = plan.options.half_passes == 3
     s["transpose"] = select("dot", "transpose", "cells").kernel.address
     s["interleave"] = select("dot", "interleave", "bfloat16").kernel.address

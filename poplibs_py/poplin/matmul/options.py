@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from operator import is_
 from typing import Any
 
-from ...errors import bad_argument, bad_option, bad_type, flag, one_of, whole
+from ...errors import flag, one_of, whole
 from ...kernels.records import ACTIVATIONS
+from ...ops import parsed
 from ...planner import Memory
 from ..convolution.params import data_type
 
@@ -52,6 +53,12 @@ class MatmulOptions:
         object.__setattr__(self, "half_passes", whole("half_passes", self.half_passes, 3, 4))
         one_of("fullyConnectedPass", self.fully_connected_pass, _PASSES)
 
+    def said(self, named: Iterable[str] = ()) -> dict[str, Any]:
+        """Return the fields that are not at their defaults, and those that were named besides; None says nothing."""
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {name: value for name, value in fields.items()
+                if value is not None and (name in named or value != getattr(MatmulOptions, name))}
+
     @property
     def memory(self) -> Memory:
         """The limit on temporary memory."""
@@ -67,40 +74,44 @@ def options_of(*values: Any) -> MatmulOptions:
     return _DEFAULT if all(map(is_, values, _DEFAULTS)) else MatmulOptions(*values)
 
 
-_KEYS = {
+_KEYS: dict[str, str | None] = {
     "availableMemoryProportion": "available_memory_proportion",
     "partialsType": "partials_type",
     "fullyConnectedPass": "fully_connected_pass",
-}
-_MODELLED_KEYS = (
-    "inputRHSIsPreArranged", "use128BitConvUnitLoad", "enableMultiStageReduce", "enableFastReduce",
-    "remapOutputTensor", "gatherOutput", "disableSRForAMPVertices", "planConstraints",
-)  # fmt: skip
+    **dict.fromkeys((
+        "inputRHSIsPreArranged", "use128BitConvUnitLoad", "enableMultiStageReduce", "enableFastReduce",
+        "remapOutputTensor", "gatherOutput", "disableSRForAMPVertices", "planConstraints",
+    )),
+}  # fmt: skip
 
 
-def parse_options(options: Mapping[str, Any] | None, base: MatmulOptions) -> MatmulOptions:
-    """Apply PopLibs' option keys to `base`.
+def parse_options(options: Mapping[str, Any] | None, base: MatmulOptions,
+                  named: Iterable[str] = ()) -> MatmulOptions:
+    """Apply PopLibs' option keys to `base`: see `poplibs_py.ops.parsed`.
 
     Keys that only steer a modelled tile array (for example ``enableFastReduce``) are known and change nothing here.
+
+    Parameters
+    ----------
+    options : mapping or None
+        By PopLibs' keys.
+    base : MatmulOptions
+        What keywords say. A field at its default says nothing, unless it was named.
+    named : iterable of str, optional
+        Fields that the caller named for certain.
 
     Raises
     ------
     InvalidOptionError
         If a key is unknown; the message suggests the nearest.
+    InvalidArgumentError
+        If an option says what a keyword contradicts.
     """
     if options is None:
         return base
-    if not isinstance(options, Mapping):
-        raise bad_type("options", options, "a mapping of option names to values")
-    changes: dict[str, Any] = {}
-    for key, value in options.items():
-        if key in _KEYS:
-            if key == "availableMemoryProportion" and isinstance(value, str):
-                try:
-                    value = float(value)
-                except ValueError:
-                    raise bad_argument(key, value, "a number") from None
-            changes[_KEYS[key]] = value
-        elif key not in _MODELLED_KEYS:
-            raise bad_option(key, (*_KEYS, *_MODELLED_KEYS))
-    return replace(base, **changes)
+    said = {name: value for name, value in base.said(named).items() if name in _KEYS.values()}
+    return replace(base, **parsed(options, _KEYS, _checked, said))
+
+
+def _checked(_: str, field: str, value: Any) -> Any:
+    return getattr(replace(_DEFAULT, **{field: value}), field)

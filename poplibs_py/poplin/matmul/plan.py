@@ -73,8 +73,8 @@ class HostPlan:
         is `swapped`.
     options, epilogue, target
         How it is wanted, and on which machine.
-    panel : Format
-        What operands are decoded to: FP32, or BF16 where products of the operands are exact in it.
+    compute_format : Format
+        What operands are decoded to and multiplied in: FP32, or BF16 where products of the operands are exact in it.
     selection : Selection
         The kernel, with the reasons against the others.
     a_mode, b_mode : int
@@ -104,7 +104,7 @@ class HostPlan:
     options: MatmulOptions
     epilogue: Epilogue
     target: Target
-    panel: Format
+    compute_format: Format
     selection: Selection
     a_mode: int
     b_mode: int
@@ -128,7 +128,7 @@ class HostPlan:
     @property
     def elements(self) -> int:
         """Numbers of a 4-byte cell."""
-        return 4 // self.panel.itemsize
+        return 4 // self.compute_format.itemsize
 
     @property
     def packed_rows(self) -> int:
@@ -174,14 +174,14 @@ class HostPlan:
         limit = "none" if self.memory_limit is None else f"{self.memory_limit:,}"
         parts = ", ".join(f"{name} {size:,}" for name, size in self.layout if size) or "none"
         decisions = {
-            "kernel": f"{self.kernel.name} ({self.kernel.level}), panels in {self.panel}",
+            "kernel": f"{self.kernel.name} ({self.kernel.level}), compute format {self.compute_format}",
             "A, B": f"{_MODE_NAMES[self.a_mode]}; {_MODE_NAMES[self.b_mode]}",
             "sums": _SUM_NAMES[self.sums],
             "blocks": f"{self.mc} rows, {self.nc} columns, {self.kc} deep",
             "threads": f"{self.threads}, {self.grid[0]} x {self.grid[1]} rectangles of each product",
         }
         if self.fallback:
-            decisions["not finite"] = f"{self.fallback.kernel.name}, panels in {self.fallback.panel}"
+            decisions["not finite"] = f"{self.fallback.kernel.name}, compute format {self.fallback.compute_format}"
         decisions["scratch"] = f"{self.scratch_bytes:,} bytes a thread (limit {limit}): {parts}"
         problem = f"matmul {batch}[{p.m}, {p.k}] x [{p.k}, {p.n}]: {p.a.format} x {p.b.format} -> {p.out.format}"
         return Explanation(problem, decisions, considered_kernels(self.selection))
@@ -194,7 +194,7 @@ def row_pitch(plan: HostPlan) -> int:
     """Bytes of a packed line of A: a row of cells, or a line across the rows where A is transposed."""
     if _lines_of_rows(plan):
         return rounded(4 * plan.packed_rows, 64) + 64
-    return rounded(rounded(plan.kc, plan.kernel.grain[2]) * plan.panel.itemsize, 64) + 64
+    return rounded(rounded(plan.kc, plan.kernel.grain[2]) * plan.compute_format.itemsize, 64) + 64
 
 
 def laid_out(plan: HostPlan, mc: int, nc: int) -> tuple[tuple[str, int], ...]:
@@ -243,7 +243,7 @@ def stage_of(plan: HostPlan, side: int) -> tuple[int, int, int]:
     length, low, gather = depth, 0, 0
     if lines:
         length = plan.kernel.block[1] if side == 1 else plan.packed_rows if _lines_of_rows(plan) else 16
-        if plan.panel == BF16:
+        if plan.compute_format == BF16:
             low, gather = 2 * rounded(2 * length, 64), 4 * rounded(2 * length, 64)
     elif side == 1 and mode == Mode.TRANSPOSED:
         low = 16 * 4 * (depth // plan.elements)

@@ -16,7 +16,7 @@ from .lower import Lowered, lower_prepare, lowered
 from .options import MatmulOptions
 from .params import MatmulParams, contiguous, layout_of
 from .plan import Epilogue, HostPlan, prepared_bytes
-from .search import FEW, panel_format, parts, plan_host
+from .search import FEW, compute_format_of, parts, plan_host
 
 __all__ = ["SIDES", "PreparedMatrix"]
 
@@ -147,8 +147,8 @@ class PreparedMatrix(Constant):
     def _takes(self, params: MatmulParams, options: MatmulOptions) -> bool:
         """Whether operands like the other become panels that this one's multiply with."""
         mine = 0 if self.side == "left" else 1
-        return self._plan.panel == FP32 or (
-            panel_format(params, options, any_shape=True) == self._plan.panel
+        return self._plan.compute_format == FP32 or (
+            compute_format_of(params, options, any_shape=True) == self._plan.compute_format
             and parts(params, options)[mine] == self._plan.parts[1]
         )
 

@@ -8,6 +8,7 @@ from ...formats import BF16, FORMATS, FP16, FP32, Format
 from ...kernels import Kernel, Selection, kernels, select
 from ...log import tell
 from ...planner import within
+from ...program import threads_for
 from ...target import Target
 from ._matmul import Mode, Sums
 from .model import kernel_cycles, rounded
@@ -46,7 +47,7 @@ def plan_host(
     params, options, epilogue, target
         The product, how it is wanted, on which machine.
     fixed : HostPlan, optional
-        The plan that an operand was prepared under: its kernel and panel format are kept.
+        The plan that an operand was prepared under: its kernel and compute format are kept.
     packing : bool, optional
         Plan for preparing an operand: its packing is the purpose.
     left : bool, optional
@@ -57,7 +58,7 @@ def plan_host(
         problem = replace(problem, params=params.swapped().folded(), swapped=True)
     elif not (fixed or packing) and _better_swapped(problem.params):
         problem = replace(problem, params=problem.params.swapped(), swapped=True)
-    plain = problem if fixed or packing else replace(problem, panel=FP32)
+    plain = problem if fixed or packing else replace(problem, compute_format=FP32)
 
     def plan_once(limit: int | None) -> HostPlan | None:
         # without a limit blocks fit the cache all the same, where any do
@@ -87,7 +88,7 @@ class _Problem:
     fixed: HostPlan | None
     packing: bool
     swapped: bool = False
-    panel: Format | None = None  # where it is settled
+    compute_format: Format | None = None  # where it is settled
 
 
 def _better_swapped(p: MatmulParams) -> bool:
@@ -102,14 +103,15 @@ def _better_swapped(p: MatmulParams) -> bool:
 def _plan_within(problem: _Problem, limit: int | None, least: bool = False) -> HostPlan | None:
     """Return the best plan whose scratch fits `limit` bytes a thread; None if there is none."""
     params, options, fixed = problem.params, problem.options, problem.fixed
-    panel = problem.panel or (fixed.panel if fixed else panel_format(params, options, problem.packing))
-    split = parts(params, options) if panel == BF16 else (1, 1)
+    settled = problem.compute_format or (fixed and fixed.compute_format)
+    compute = settled or compute_format_of(params, options, problem.packing)
+    split = parts(params, options) if compute == BF16 else (1, 1)
     threads, grid = _threads(params, problem.target)
     m, n = max(1, -(-params.m // grid[0])), max(1, -(-params.n // grid[1]))
-    selection = fixed.selection if fixed else _kernel(problem, panel, m, n, split)
+    selection = fixed.selection if fixed else _kernel(problem, compute, m, n, split)
     kernel = selection.kernel
-    a_mode = _mode_of_a(params, panel, kernel, n)
-    b_mode = int(Mode.PREPARED) if fixed else _mode_of_b(params, panel, kernel, m, n)
+    a_mode = _mode_of_a(params, compute, kernel, n)
+    b_mode = int(Mode.PREPARED) if fixed else _mode_of_b(params, compute, kernel, m, n)
     if problem.packing and b_mode == Mode.DIRECT:
         b_mode = int(Mode.LINES)
     draft = HostPlan(
@@ -118,7 +120,7 @@ def _plan_within(problem: _Problem, limit: int | None, least: bool = False) -> H
         options,
         problem.epilogue,
         problem.target,
-        panel,
+        compute,
         selection,
         a_mode,
         b_mode,
@@ -136,32 +138,32 @@ def _plan_within(problem: _Problem, limit: int | None, least: bool = False) -> H
     plan = _blocked(draft, m, n, least, problem.packing)
     if plan is None or split == (1, 1) or problem.packing:
         return plan
-    whole = _plan_within(replace(problem, fixed=None, panel=FP32), limit, least)
+    whole = _plan_within(replace(problem, fixed=None, compute_format=FP32), limit, least)
     return whole and replace(plan, fallback=whole)
 
 
-def _kernel(problem: _Problem, panel: Format, m: int, n: int, split: tuple[int, int]) -> Selection:
+def _kernel(problem: _Problem, compute: Format, m: int, n: int, split: tuple[int, int]) -> Selection:
     """Choose the kernel: of the dot form for few columns, where it may reorder sums, else the cheapest by steps."""
     if split != (1, 1):
-        return select("dot", "multiply_parts", panel.name)
+        return select("dot", "multiply_parts", compute.name)
     free = not (problem.options.reproducible or problem.packing)
     dots = {k.formats for k in kernels("dot") if k.op == "multiply_dots"}
-    if n <= FEW and m > 1 and free and panel.name in dots:
+    if n <= FEW and m > 1 and free and compute.name in dots:
         a = problem.params.a
-        mixed = f"{a.format},{panel}"  # for A as it lies, of half the bytes
+        mixed = f"{a.format},{compute}"  # for A as it lies, of half the bytes
         lies_along = a.plain and a.aligned and a.column == a.format.itemsize and not problem.fixed
-        return select("dot", "multiply_dots", mixed if lies_along and mixed in dots else panel.name)
+        return select("dot", "multiply_dots", mixed if lies_along and mixed in dots else compute.name)
     return select(
         "dot",
         "multiply",
-        panel.name,
+        compute.name,
         consistent=problem.options.reproducible,
         cost=lambda kernel: kernel_cycles(kernel, m, n),
     )
 
 
-def panel_format(params: MatmulParams, options: MatmulOptions, any_shape: bool = False) -> Format:
-    """Return what operands are decoded to: BF16 where products are exact in it and a unit takes it, else FP32."""
+def compute_format_of(params: MatmulParams, options: MatmulOptions, any_shape: bool = False) -> Format:
+    """Return the compute format of a product: BF16 where products are exact in it and a unit takes it, else FP32."""
     a, b = params.a, params.b
     if any(x.format in (BF16, FP16) and not x.plain for x in (a, b)):
         return FP32
@@ -178,7 +180,7 @@ def parts(params: MatmulParams, options: MatmulOptions) -> tuple[int, int]:
 
 
 def _units(a: Format, b: Format, options: MatmulOptions) -> str:
-    """Return the kernels' op that takes these formats as BF16 panels here; empty if none does."""
+    """Return the kernels' op that takes these formats as BF16 here; empty if none does."""
     if options.reproducible:
         return ""
     exact = [f == BF16 or (f in FORMATS and f.bits <= 8) for f in (a, b)]
@@ -203,7 +205,7 @@ def passes(a: Format, b: Format, options: MatmulOptions) -> int:
 
 def _threads(params: MatmulParams, target: Target) -> tuple[int, tuple[int, int]]:
     """Share the work: threads, and rectangles of each product by rows and columns."""
-    threads = max(1, min(target.tiles, params.flops // _FLOPS_OF_A_THREAD))
+    threads = threads_for(params.flops, _FLOPS_OF_A_THREAD, target.tiles)
     entries = max(1, params.entries)
     if threads == 1 or entries >= threads:
         return threads, (1, 1)
@@ -219,27 +221,27 @@ def _threads(params: MatmulParams, target: Target) -> tuple[int, tuple[int, int]
     return min(threads, entries * choice[0] * choice[1]), choice
 
 
-def _mode_of_a(p: MatmulParams, panel: Format, kernel: Kernel, n: int) -> int:
-    """Read A where it lies if it is in the panel's format and its lines run along the depth."""
+def _mode_of_a(p: MatmulParams, compute: Format, kernel: Kernel, n: int) -> int:
+    """Read A where it lies if it is in the compute format and its lines run along the depth."""
     a = p.a
     along = a.column == a.format.itemsize
     whole = a.plain and a.aligned and p.k % kernel.grain[2] == 0 and p.m % kernel.grain[0] == 0
-    across = panel == FP32 and n <= kernel.block[1] and kernel.op == "multiply"
-    taken = a.format == panel or kernel.formats == f"{a.format},{panel}"
+    across = compute == FP32 and n <= kernel.block[1] and kernel.op == "multiply"
+    taken = a.format == compute or kernel.formats == f"{a.format},{compute}"
     if taken and whole and (along or across):
         return int(Mode.DIRECT)
     across = a.row == a.format.itemsize and not along and kernel.op != "multiply_dots"
     return int(Mode.TRANSPOSED if across else Mode.LINES)
 
 
-def _mode_of_b(p: MatmulParams, panel: Format, kernel: Kernel, m: int, n: int) -> int:
+def _mode_of_b(p: MatmulParams, compute: Format, kernel: Kernel, m: int, n: int) -> int:
     """Read B where it lies if its lines are as the kernel reads them and few rows or a small B make packing a loss."""
     b, size = p.b, p.b.format.itemsize
-    whole = b.format == panel and b.plain and b.aligned and p.k % kernel.grain[2] == 0
+    whole = b.format == compute and b.plain and b.aligned and p.k % kernel.grain[2] == 0
     if kernel.op == "multiply_dots":
         return int(Mode.DIRECT if whole and b.row == size and m < _MANY else Mode.ALONG)
     small = m <= 2 * kernel.block[0] or p.k * n * size <= _SMALL
-    if whole and panel == FP32 and b.column == size and small:
+    if whole and compute == FP32 and b.column == size and small:
         return int(Mode.DIRECT)
     return int(Mode.TRANSPOSED if b.row == size and b.column != size else Mode.LINES)
 
@@ -315,7 +317,7 @@ def _kept_columns(plan: HostPlan, mc: int, m: int) -> int:
     cols, cache = plan.kernel.block[1], plan.target.bytes_per_tile
     if plan.b_mode != Mode.PREPARED or mc >= m or prepared_bytes(plan) <= 8 * cache:
         return rounded(max(1, plan.params.n), cols)
-    return max(cols, cache // 2 // (plan.kc * plan.panel.itemsize * plan.parts[1]) // cols * cols)
+    return max(cols, cache // 2 // (plan.kc * plan.compute_format.itemsize * plan.parts[1]) // cols * cols)
 
 
 def _with_depth(plan: HostPlan, depth: int) -> HostPlan:

@@ -10,7 +10,7 @@ import numpy as np
 from ...formats import format_of
 from ...kernels.registry import select
 from ...log import tell
-from ...program import Executable
+from ...program import Executable, spread
 from ..items import FORMAT_NUMBERS, PANEL, SAMPLE, infinite_overflow
 from ..spmm.params import itemsize_of
 from .plan import SddmmPlan, row_bytes
@@ -50,8 +50,7 @@ def program(plan: SddmmPlan) -> Executable:
     items["to_format"], items["to_scale"] = FORMAT_NUMBERS[p.to_format], p.to_scale
     items["overflow"] = infinite_overflow(format_of(p.to_format))
     flat = items.reshape(-1)
-    tiles = np.arange(flat.size) * plan.threads // max(1, flat.size)
-    compute_sets = [first_set] * bool(first_set) + [[(plan.kernel.address, flat, tiles)]]
+    compute_sets = [first_set] * bool(first_set) + [[(plan.kernel.address, flat, spread(flat.size, plan.threads))]]
     return Executable(compute_sets, 5, plan.threads, plan.scratch_bytes, plan.workspace_bytes, plan.threads)
 
 

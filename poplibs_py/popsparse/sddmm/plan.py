@@ -11,7 +11,7 @@ from ...planner import Explanation, Memory, within
 from ...planner.explain import considered_kernels
 from ...target import Target
 from ..operands import DenseLayout
-from ..spmm.model import compute_format_of, threads_for
+from ..spmm.model import compute_format_of, threads_of
 from ..spmm.params import itemsize_of
 from .params import SddmmParams
 
@@ -146,7 +146,7 @@ def _decided(p: SddmmParams, memory: Memory, target: Target, limit: int | None) 
     rows = min(p.block_shape[0], max(1, SAMPLE_CHUNK // p.block_shape[1]))
     sums = 4 * max(SAMPLE_CHUNK, p.block_shape[1]) * (1 + (y_pack or x_pack))
     y_line = rows * size * y_pack
-    threads = threads_for(p.multiplications, target)
+    threads = threads_of(p.multiplications, target)
     workspace = p.groups * p.shape[1] * row_bytes(p.columns, compute) * x_pack
     whole = SddmmPlan(p, memory, target, threads, compute, selection, y_pack, False, rows, p.columns,
                       sums + y_line * p.columns, workspace)

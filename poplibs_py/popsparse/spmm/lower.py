@@ -10,7 +10,7 @@ import numpy as np
 from ...formats import format_of
 from ...kernels.registry import select
 from ...log import tell
-from ...program import Executable
+from ...program import Executable, spread
 from ..items import ACTIVATIONS, FORMAT_NUMBERS, MULTIPLY, PANEL, READY, infinite_overflow
 from .params import BiasLayout, SpmmParams, itemsize_of
 from .plan import SparsePlan, lines
@@ -97,7 +97,7 @@ def _bias_decoding(plan: SparsePlan, bias: BiasLayout, to: int) -> Segment:
     items["to_offset"] = lines(plan.values_bytes) + groups * 4 * p.shape[0]
     items["rows"], items["columns"], items["parts"] = 1, p.shape[0], 1
     items["format"] = FORMAT_NUMBERS[bias.format]
-    return select("sparse", "panel", f"{bias.format}->float32").kernel.address, items, groups * plan.threads // p.groups
+    return select("sparse", "panel", f"{bias.format}->float32").kernel.address, items, spread(p.groups, plan.threads)
 
 
 def items_of(plan: SparsePlan) -> tuple[Array, Array]:
@@ -123,7 +123,7 @@ def items_of(plan: SparsePlan) -> tuple[Array, Array]:
         items["bias_offset"] = (lines(plan.values_bytes) + groups * 4 * p.shape[0] if plan.bias_bytes
                                 else groups * p.bias.group)
     flat = items.reshape(-1)
-    return flat, np.arange(flat.size) * plan.threads // max(1, flat.size)
+    return flat, spread(flat.size, plan.threads)
 
 
 def _describe(items: Array, plan: SparsePlan) -> None:

@@ -7,11 +7,12 @@ from functools import lru_cache
 from ...errors import UnsupportedError
 from ...formats import BF16, FORMATS
 from ...kernels.registry import Kernel, Selection, select
+from ...program import threads_for
 from ...target import Target
 from .params import SpmmParams, itemsize_of
 
 __all__ = ["TILE_COLUMNS", "compute_format_of", "kernel_of", "panel_columns", "panels_pay", "reads_halves",
-           "selected", "strip_of", "threads_for", "tiles_selected"]
+           "selected", "strip_of", "threads_of", "tiles_selected"]
 
 TILE_COLUMNS = 64
 """Columns of a strip of X for matrix units."""
@@ -33,9 +34,9 @@ _FEW_READS = 4
 _FAR = 1 << 22
 
 
-def threads_for(multiplications: int, target: Target) -> int:
-    """Return how many threads so much work deserves."""
-    return max(1, min(target.tiles, multiplications // WORK_FOR_A_THREAD))
+def threads_of(multiplications: int, target: Target) -> int:
+    """Return how many threads a sparse product is worth."""
+    return threads_for(multiplications, WORK_FOR_A_THREAD, target.tiles)
 
 
 @lru_cache

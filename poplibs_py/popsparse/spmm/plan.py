@@ -21,7 +21,7 @@ from .model import (
     reads_halves,
     selected,
     strip_of,
-    threads_for,
+    threads_of,
 )
 from .params import SpmmParams, checked_params, itemsize_of
 
@@ -261,7 +261,7 @@ def _decided(p: SpmmParams, memory: Memory, target: Target, panels: bool, most_s
     rows = -(-p.block_shape[0] // 2) * 2 if pairs else p.block_shape[0]
     block_bytes = rows * p.block_shape[1] * size + (_SPECIAL_BYTES if compute == "float16" else 0)
     return SparsePlan(
-        p, memory, target, threads_for(p.multiplications, target), compute, selection, decodes, pairs, reorders, packs,
+        p, memory, target, threads_of(p.multiplications, target), compute, selection, decodes, pairs, reorders, packs,
         finishes, strip, slice_blocks, block_bytes, _scratch(p, strip, size, tiles, packs, finishes),
         (slice_blocks or p.room) * block_bytes if decodes else 0, slice_blocks * _stored_bytes(p),
         0 if p.bias is None or p.bias.plain else FP32.itemsize * p.groups * p.shape[0], longest)

@@ -145,7 +145,7 @@ def _dense(operands: _Operands) -> Contestant:
     run = partial(matmul, w, x, out=out, target=target)
     return Contestant(
         OURS, "dense", operands.type, run, lambda: check.judge(run()), w.nbytes + x.nbytes + out.nbytes,
-        plan.kernel.name, plan.kernel.level, f"blocks {plan.mc}x{plan.nc}x{plan.kc}, products in {plan.panel}")
+        plan.kernel.name, plan.kernel.level, f"blocks {plan.mc}x{plan.nc}x{plan.kc}, products in {plan.compute_format}")
 
 
 def _forward(operands: _Operands, use: str) -> Contestant:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from poplibs_py import poplin
 from poplibs_py.config import settings, thread_limit
-from poplibs_py.errors import MemoryLimitError, MemoryLimitWarning
+from poplibs_py.errors import InvalidTypeError, MemoryLimitError, MemoryLimitWarning
 from poplibs_py.formats import FORMATS, QuarterArray
 from poplibs_py.poplin.matmul.options import MatmulOptions
 from poplibs_py.popsparse import static
@@ -254,3 +254,12 @@ def test_plans_and_programs_say_what_they_are():
     modelled = poplin.compile_matmul(poplin.plan_matmul((2, 3), (3, 4), dtype="float16", target="gc200"))
     assert repr(modelled) == "<compiled poplin.matmul: [2, 3] x [3, 4]>"
     assert "rows=3, columns=4" in repr(static.prepare_dense(np.ones((3, 4), np.float32)))
+
+
+@pytest.mark.parametrize(("name", "operands"), [
+    ("matmul_grouped", 2), ("matmul_acc", 3), ("matmul_grouped_acc", 3), ("prepare", 1), ("plan_matmul", 2),
+])
+def test_an_unknown_keyword_is_refused_in_the_name_of_what_was_called(name, operands):
+    x = (3, 3) if name == "plan_matmul" else np.ones((3, 3) if name == "prepare" else (2, 3, 3), np.float32)
+    with pytest.raises(InvalidTypeError, match=rf"^{name}\(\): got keyword nonsense; allowed: .*reproducible"):
+        getattr(poplin, name)(*[x] * operands, nonsense=1)

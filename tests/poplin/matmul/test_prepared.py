@@ -191,7 +191,7 @@ def test_wrong_sides_and_arguments_are_refused_by_name(call, message):
 
 def test_a_format_it_was_not_packed_for_is_refused():
     w, x = np.ones((8, 8), BF16.dtype), np.ones((8, 8), np.float32)
-    if poplin.plan_matmul((8, 8), (8, 8), dtype="bfloat16").panel == BF16:
+    if poplin.plan_matmul((8, 8), (8, 8), dtype="bfloat16").compute_format == BF16:
         with pytest.raises(TypeError, match="b: got float32, where a was prepared for bfloat16"):
             poplin.matmul(poplin.prepare(w, side="left"), x)
         with pytest.raises(TypeError, match="a: got float32, where b was prepared for bfloat16"):

@@ -10,14 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poplibs_py import poplin
-from poplibs_py.errors import InvalidTypeError, PoplibsError
+from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, PoplibsError
 from poplibs_py.poplin.convolution import ConvParams, plan_convolution
 from poplibs_py.poplin.convolution.plan import Split
-from poplibs_py.poplin.matmul.modelled import work_of
+from poplibs_py.poplin.matmul.modelled import api, compile_modelled, count_modelled, interpret_modelled
+from poplibs_py.poplin.matmul.modelled.work import work_of
+from poplibs_py.program import forget_calls
 
 SIZE = 48
 HOST = poplin.plan_matmul((SIZE, SIZE), (SIZE, SIZE))
 TILES = poplin.plan_matmul((SIZE, SIZE), (SIZE, SIZE), dtype="half", target="gc200")
+ONES = np.ones((SIZE, SIZE), np.float16)
+DOORS = (poplin.compile_matmul, compile_modelled, count_modelled, lambda plan: interpret_modelled(plan, ONES, ONES))
 ODD = st.one_of(
     st.none(), st.integers(-3, 3), st.integers(-(2**70), 2**70), st.text(max_size=3), st.floats(),
     st.tuples(st.integers(-1, 5), st.integers(-1, 5)), st.builds(Split, st.integers(-1, 9), st.integers(-1, 9)),
@@ -107,26 +111,39 @@ def test_work_of_any_partition_covers_the_product(rows, columns, inner, serial, 
 
 
 @given(st.data())
-def test_work_of_an_odd_partition_is_refused(data):
+def test_odd_partitions_are_refused_at_every_door(data):
     name = data.draw(_fields(TILES.partition))
     whole = st.integers(-3, 0) | st.integers(2**31, 2**70) | st.integers(-(2**70), -4)
     odd = data.draw(st.none() | whole | st.text(max_size=3) | st.floats() | whole.map(lambda n: (1, n))
                     | whole.map(lambda n: Split(1, n)) | whole.map(lambda n: Split(n, 1)))
-    with pytest.raises(PoplibsError, match=r"^plan[:.]"):
-        work_of(_changed(TILES, "partitions", (_changed(TILES.partition, name, odd),)), 1, SIZE, SIZE, SIZE)
+    changed = _changed(TILES, "partitions", (_changed(TILES.partition, name, odd),))
+    for door in DOORS:
+        with pytest.raises(InvalidArgumentError, match=r"^plan: got a plan with changes: partitions"):
+            door(changed)
 
 
 @pytest.mark.parametrize("plan", [None, 3, "plan"])
 def test_what_is_no_plan(plan):
-    with pytest.raises(InvalidTypeError, match="plan: got"):
-        poplin.compile_matmul(plan)
+    for door in DOORS:
+        with pytest.raises(InvalidTypeError, match="plan: got"):
+            door(plan)
 
 
 @pytest.mark.parametrize(("field", "kernel"), [([3], [3]), ([3], [1]), ([4, 4], [1, 1])])
 def test_a_convolutions_plan_is_no_products(field, kernel):
     params = ConvParams.create(input_type="half", field=field, kernel=kernel, in_channels=4, out_channels=4)
-    with pytest.raises(PoplibsError, match="plan: got one of a convolution"):
-        poplin.compile_matmul(plan_convolution(params))
+    for door in DOORS:
+        with pytest.raises(PoplibsError, match="plan: got one of a convolution"):
+            door(plan_convolution(params))
+
+
+def test_the_road_does_not_plan_its_own_plan_again(monkeypatch):
+    a, b = _exact(np.float16)
+    monkeypatch.setattr(api, "unchanged", None)  # what calls it fails
+    forget_calls()
+    assert poplin.matmul(a, b, target="gc200").shape == (SIZE, SIZE)
+    with pytest.raises(TypeError, match="NoneType"):
+        poplin.compile_matmul(TILES)
 
 
 def test_a_prepared_operand_is_for_this_cpu():

@@ -25,9 +25,9 @@ from poplibs_py.poplin.matmul.modelled import (
     interpret_modelled,
     matmul_modelled_bound,
     plan_modelled,
-    work_of,
 )
 from poplibs_py.poplin.matmul.modelled.interpreter import fused_multiply_add, interpret
+from poplibs_py.poplin.matmul.modelled.work import work_of
 from poplibs_py.program import Executable, guard_arenas, memory_in_use, memory_peak
 from poplibs_py.target import Target
 

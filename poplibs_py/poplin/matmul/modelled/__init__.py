@@ -1,10 +1,10 @@
 """Products on a modelled machine: planned as PopLibs plans them, and run with the numbers of that plan."""
 
-from .api import compile_modelled, count_modelled, interpret_modelled, modelled_request, tile_product
+from .api import compile_modelled, count_modelled, interpret_modelled, modelled_request
 from .bound import matmul_modelled_bound, modelled_bound
 from .count import Count
 from .plan import modelled_type, plan_modelled
-from .work import TileWork, work_of
+from .work import TileWork
 
 __all__ = [
     "Count",
@@ -17,6 +17,4 @@ __all__ = [
     "modelled_request",
     "modelled_type",
     "plan_modelled",
-    "tile_product",
-    "work_of",
 ]

@@ -29,11 +29,11 @@ from ....ops import (
 )
 from ....popops import cast
 from ....target import Target
-from ...convolution import ConvPlan
+from ...convolution import ConvParams, ConvPlan, matmul_params
 from ...convolution.api import planned_quietly
+from ...convolution.problem import ConvProblem
 from ..params import MatrixLayout, layout_of
 from .arguments import grouped, read_product
-from .check import product_of
 from .count import Count, count
 from .interpreter import as_format, interpret
 from .lower import TileProgram, lower_work
@@ -92,14 +92,26 @@ class TileProduct:
 
 
 def tile_product(plan: ConvPlan) -> TileProduct:
-    """Return the product that a plan is for, as its tiles make it, or raise where it is not as the planner made it."""
-    params = product_of(plan)
+    """Return the product that a plan of the planner's is for, as its tiles make it."""
     problem = plan.problem
     assert problem is not None
-    unchanged(plan, lambda: planned_quietly(problem))
+    params = problem.params
     sizes = params.groups, params.batch, params.out_channels, params.in_channels
     work = work_of(plan, *sizes, problem.options.enable_multi_stage_reduce)
     return TileProduct(plan, work, params.input_type, FP32 if params.output_type == "float" else FP16)
+
+
+def checked_plan(plan: Any) -> ConvPlan:
+    """Return a plan that came from outside if it is a product's and as the planner makes it, or raise."""
+    if not isinstance(plan, ConvPlan) or not isinstance(plan.problem, ConvProblem):
+        raise bad_type("plan", type(plan).__name__, "a product's plan from plan_matmul")
+    problem = plan.problem
+    params = problem.params
+    if not isinstance(params, ConvParams) or params.axes != matmul_params(1, 1, 1, 1, "half").axes:
+        raise bad_argument("plan", "one of a convolution", "a product's plan from plan_matmul")
+    if params.output_type not in ("float", "half"):
+        raise bad_argument("plan", f"results of type {params.output_type}", "float or half")
+    return unchanged(plan, lambda: planned_quietly(problem))
 
 
 def modelled_request(a: Operand, b: Operand, out: Any, out_dtype: Any, target: Target, seed: Any,
@@ -177,7 +189,7 @@ def compile_modelled(plan: ConvPlan, *, threads: int | None = None) -> Callable[
     >>> run(np.ones((16, 32), np.float16), np.ones((32, 8), np.float16))[0, :3]
     array([32., 32., 32.], dtype=float16)
     """
-    made = tile_product(plan)
+    made = tile_product(checked_plan(plan))
 
     def run(a: Any, b: Any, *, out: Any = None, seed: Any = None) -> Any:
         """Run a planned product of a modelled machine: see `compile_modelled`."""
@@ -196,7 +208,7 @@ def compile_modelled(plan: ConvPlan, *, threads: int | None = None) -> Callable[
 
 def count_modelled(plan: ConvPlan) -> Count:
     """Return what the tiles would hold, multiply and exchange for a plan's product, and compute nothing."""
-    made = tile_product(plan)
+    made = tile_product(checked_plan(plan))
     return count(made.work, {"float": 4, "half": 2, "quarter": 1}[made.kind])
 
 
@@ -212,7 +224,7 @@ def interpret_modelled(plan: ConvPlan, a: Any, b: Any, *, seed: Any = None) -> A
     seed : int or pair of int, optional
         As for `poplibs_py.poplin.matmul`.
     """
-    made = tile_product(plan)
+    made = tile_product(checked_plan(plan))
     given = operand("a", a), operand("b", b)
     left, right = (_values(made.operand(name, x)) for name, x in zip("ab", given, strict=True))
     word = None if seed is None else seed_of(seed)

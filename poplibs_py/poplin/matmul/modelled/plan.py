@@ -7,44 +7,34 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
-from ....errors import PoplibsError, bad_argument, bad_option, bad_type, one_of, whole
+from ....errors import PoplibsError, bad_argument, bad_type, one_of, whole
 from ....formats import F143, F152, FP16, FP32, format_of
+from ....ops import check_mapping, parsed
 from ....planner.cache import PlanCache
 from ....target import Target
 from ...convolution import ConvOptions, ConvParams, ConvPlan, matmul_params, plan_convolution
 from ...convolution.api import Items, frozen_items, thawed
+from ...convolution.options import checked_option
 
-__all__ = ["MATMUL_OPTIONS", "modelled_type", "plan_modelled"]
+__all__ = ["modelled_type", "plan_modelled"]
 
-#: PopLibs' matmul options, with the convolution option each one sets.
-MATMUL_OPTIONS = {
-    "partialsType": "partialsType",
-    "availableMemoryProportion": "availableMemoryProportion",
-    "use128BitConvUnitLoad": "use128BitConvUnitLoad",
-    "enableMultiStageReduce": "enableMultiStageReduce",
-    "enableFastReduce": "enableFastReduce",
-    "remapOutputTensor": "remapOutputTensor",
-    "gatherOutput": "gatherConvOutput",
-    "disableSRForAMPVertices": "disableSRForAMPVertices",
-    "planConstraints": "planConstraints",
-    "fidelity": "fidelity",
-    "strictMemory": "strictMemory",
-}
-_BY_KEYWORD = {
-    "partials_type": "partialsType",
-    "available_memory_proportion": "availableMemoryProportion",
-    "use_128_bit_conv_unit_load": "use128BitConvUnitLoad",
-    "enable_multi_stage_reduce": "enableMultiStageReduce",
-    "enable_fast_reduce": "enableFastReduce",
-    "remap_output_tensor": "remapOutputTensor",
-    "gather_output": "gatherOutput",
-    "disable_sr_for_amp_vertices": "disableSRForAMPVertices",
-    "plan_constraints": "planConstraints",
-    "fully_connected_pass": "fullyConnectedPass",
-    "input_rhs_is_pre_arranged": "inputRHSIsPreArranged",
-    "strict_memory": "strictMemory",
+#: The field of ConvOptions that each of PopLibs' matmul options sets, or what becomes of it here.
+_KEYS: dict[str, str | None] = {
+    "partialsType": "partials_type",
+    "availableMemoryProportion": "available_memory_proportion",
+    "use128BitConvUnitLoad": "use_128_bit_conv_unit_load",
+    "enableMultiStageReduce": "enable_multi_stage_reduce",
+    "enableFastReduce": "enable_fast_reduce",
+    "remapOutputTensor": "remap_output_tensor",
+    "gatherOutput": "gather_output",
+    "disableSRForAMPVertices": "disable_sr_for_amp_vertices",
+    "planConstraints": "plan_constraints",
+    "fullyConnectedPass": "fully_connected_pass",
+    "inputRHSIsPreArranged": "input_rhs_is_pre_arranged",  # moves a transpose, not the plan
+    "strictMemory": "strict_memory",
     "fidelity": "fidelity",
 }
+_SHARE = "available_memory_proportion"
 _PASSES = {
     "NONE": "NONE_MATMUL",
     "INFERENCE_FWD": "FC_INFERENCE_FWD",
@@ -92,7 +82,7 @@ def plan_modelled(
     options : mapping, optional
         PopLibs' matmul options, such as ``{"fullyConnectedPass": "TRAINING_FWD"}``.
     **more
-        The same by keyword, in Python's spelling; they win.
+        The same by keyword, in Python's spelling; one that contradicts `options` is refused.
 
     Returns
     -------
@@ -105,9 +95,10 @@ def plan_modelled(
     >>> plan.cycles, plan.serial_splits
     (1576048, 32)
     """
+    check_mapping(options)
     options = {} if options is None else options
-    if not isinstance(options, Mapping):
-        raise bad_type("options", options, "a mapping of option names to values")
+    if more.get(_SHARE, 0) is None:  # the default of every op
+        del more[_SHARE]
     try:
         problem = _remembered(
             tuple(a_shape), tuple(b_shape), dtype, out_dtype, frozen_items(options), frozen_items(more)
@@ -159,17 +150,20 @@ def _sizes(a_shape: Sequence[int], b_shape: Sequence[int]) -> tuple[int, int, in
 
 
 def _conv_options(options: Mapping[str, Any], more: Mapping[str, Any]) -> ConvOptions:
-    known = {**{key: key for key in (*MATMUL_OPTIONS, "fullyConnectedPass", "inputRHSIsPreArranged")}, **_BY_KEYWORD}
-    given: dict[str, Any] = {}
-    for key, value in (*options.items(), *more.items()):
-        if not isinstance(key, str) or key not in known:
-            raise bad_option(key, known)
-        given[known[key]] = value
-    pass_ = given.pop("fullyConnectedPass", "NONE")
-    one_of("fullyConnectedPass", pass_, tuple(_PASSES))
-    given.pop("inputRHSIsPreArranged", None)  # moves a transpose, not the plan
-    mapped = {MATMUL_OPTIONS[key]: value for key, value in given.items()}
-    checked = ConvOptions.parse({**mapped, "pass": _PASSES[pass_]})
+    said = parsed(options, _KEYS, _checked, more)
+    said.pop("input_rhs_is_pre_arranged", None)
+    said["pass_"] = _PASSES[said.pop("fully_connected_pass", "NONE")]
+    if "gather_output" in said:
+        said["gather_conv_output"] = said.pop("gather_output")
     # PopLibs hands the proportion on as text with six decimals
-    proportion = round(checked.available_memory_proportion, 6)
-    return ConvOptions.parse(checked, available_memory_proportion=proportion)
+    said[_SHARE] = round(said.get(_SHARE, ConvOptions.available_memory_proportion), 6)
+    return ConvOptions(**said)
+
+
+def _checked(key: str, field: str, value: Any) -> Any:
+    if field == "fully_connected_pass":
+        one_of(key, value, tuple(_PASSES))
+        return value
+    if field == "input_rhs_is_pre_arranged":
+        return None
+    return checked_option(key, "gather_conv_output" if field == "gather_output" else field, value)

@@ -23,7 +23,6 @@ from ....formats import FP16, FP32, Format
 from ....planner._search import reduction_stages
 from ...convolution import ConvPlan
 from ...convolution.plan import tile_ranges
-from .check import check_plan
 
 __all__ = ["WORK", "Same", "TileWork", "work_of"]
 
@@ -130,7 +129,6 @@ class Same:
 def _work(plan: Same, groups: int, m: int, n: int, k: int, multi_stage: bool) -> TileWork:
     p: ConvPlan = plan.value
     split = p.partition
-    check_plan(p, groups, m, n, k)
     table = np.array([piece for piece in _pieces(p, groups, m, n, k) if min(piece[4], piece[6]) > 0], WORK)
     parts = split.in_chan_split.parallel
     system, tile = p.types
@@ -147,7 +145,7 @@ def work_of(plan: ConvPlan, groups: int, m: int, n: int, k: int, multi_stage: bo
     Parameters
     ----------
     plan : ConvPlan
-        Of the product [groups, m, k] x [groups, k, n].
+        Of the product [groups, m, k] x [groups, k, n], as the planner makes it: nothing is checked here.
     groups, m, n, k : int
         The product's sizes.
     multi_stage : bool, optional

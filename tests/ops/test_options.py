@@ -1,0 +1,112 @@
+"""PopLibs' options are read in one place: a keyword and an option agree or are refused."""
+
+from __future__ import annotations
+
+from inspect import Parameter, signature
+from typing import Any
+
+import numpy as np
+import pytest
+
+from poplibs_py import poplin
+from poplibs_py.cli import main
+from poplibs_py.errors import InvalidArgumentError, InvalidOptionError, InvalidTypeError
+from poplibs_py.ops import catalogue
+from poplibs_py.poplin.convolution import ConvOptions, matmul_params, plan_convolution
+from poplibs_py.poplin.matmul.modelled import plan_modelled
+from poplibs_py.popsparse import BlockSparseMatrix, static
+from poplibs_py.testing.cases import cases
+
+TAKERS = [name for name, op in catalogue.items() if "options" in signature(op.face).parameters]
+_W = BlockSparseMatrix.from_dense(np.eye(8, dtype=np.float32), 4)
+
+
+def _op(name: str) -> Any:
+    """Return an op of the catalogue, to be called with keywords alone."""
+    operands = cases(name)[0].operands
+    return lambda **how: catalogue[name].face(*(x.copy() if isinstance(x, np.ndarray) else x for x in operands), **how)
+
+
+CALLS: dict[str, Any] = {
+    **{name: _op(name) for name in TAKERS},
+    "matmul_grouped": _op("poplin.matmul_grouped"),
+    "matmul_grouped_acc": _op("poplin.matmul_grouped_acc"),
+    "matmul on a machine": lambda **how: poplin.matmul(np.ones((8, 8), np.float16), np.ones((8, 8), np.float16),
+                                                       target="gc200", **how),
+    "plan_matmul": lambda **how: poplin.plan_matmul((8, 8), (8, 8), **how),
+    "plan_matmul on a machine": lambda **how: poplin.plan_matmul((8, 8), (8, 8), target="gc200", **how),
+    "plan_modelled": lambda **how: plan_modelled((8, 8), (8, 8), **how),
+    "plan_convolution": lambda **how: plan_convolution(matmul_params(1, 8, 8, 8, "half"), **how),
+    "ConvOptions.parse": ConvOptions.parse,
+    "plan_sparse_dense_matmul": lambda **how: static.plan_sparse_dense_matmul(_W, 8, **how),
+    "plan_dense_sparse_matmul": lambda **how: static.plan_dense_sparse_matmul(_W, 8, **how),
+}  # fmt: skip
+KEY, NAME = "availableMemoryProportion", "available_memory_proportion"
+
+
+def test_the_ops_that_take_options_are_those_that_are_planned():
+    assert {"poplin.matmul", "poplin.matmul_acc", "popsparse.static.sparse_dense_matmul"} <= set(TAKERS)
+    for name in TAKERS:
+        assert signature(catalogue[name].face).parameters["options"].kind is Parameter.KEYWORD_ONLY
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_keyword_and_an_option_that_contradict_each_other_are_refused_by_both_names(name):
+    with pytest.raises(InvalidArgumentError, match=NAME) as refused:
+        CALLS[name](**{NAME: 0.5}, options={KEY: 0.25})
+    assert KEY in str(refused.value)
+    assert "0.5" in str(refused.value)
+    assert "0.25" in str(refused.value)
+
+
+@pytest.mark.filterwarnings("ignore::poplibs_py.errors.MemoryLimitWarning")
+@pytest.mark.parametrize("name", CALLS)
+def test_a_keyword_and_an_option_may_say_the_same(name):
+    for options in ({KEY: 0.5}, {KEY: "0.5"}, {NAME: 0.5}, {KEY: "0.5", NAME: 0.5}):
+        CALLS[name](**{NAME: 0.5}, options=options)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_two_spellings_that_contradict_each_other_are_refused(name):
+    with pytest.raises(InvalidArgumentError, match=f"{NAME}: got 0.5.*{KEY} says, 0.25"):
+        CALLS[name](options={KEY: 0.25, NAME: 0.5})
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_options_are_read_alike(name):
+    for odd in (3, "half", [("partialsType", "float")]):
+        with pytest.raises(InvalidTypeError, match=r"options: got .*a mapping of option names to values"):
+            CALLS[name](options=odd)
+    with pytest.raises(InvalidOptionError, match=f"did you mean '{KEY}'"):
+        CALLS[name](options={"availableMemoryProportions": 0.5})
+    with pytest.raises(InvalidOptionError, match=f"{KEY}: got much; allowed: "):
+        CALLS[name](options={KEY: "much"})
+
+
+@pytest.mark.parametrize("target", [None, "gc200"])
+def test_a_keyword_at_its_default_says_nothing_unless_it_was_named(target):
+    a, half = np.full((8, 300), 1.001, np.float16), {"partialsType": "half"}
+    want = poplin.matmul(a, a.T, target=target, partials_type="half")
+    np.testing.assert_array_equal(poplin.matmul(a, a.T, target=target, options=half), want)
+    with pytest.raises(InvalidArgumentError, match="partials_type: got float; allowed: what partialsType says, half"):
+        poplin.plan_matmul((8, 8), (8, 8), dtype="float16", target=target, partials_type="float32", options=half)
+    plan = poplin.plan_matmul((8, 8), (8, 8), target=target, options={KEY: 0.5}, available_memory_proportion=None)
+    assert (plan.options if target is None else plan.problem.options).available_memory_proportion == 0.5
+
+
+def test_options_that_were_made_ready_say_what_is_not_at_its_default():
+    ready = ConvOptions(partials_type="half")
+    assert ConvOptions.parse(ready) is ready
+    assert ConvOptions.parse(ready, available_memory_proportion=0.1).partials_type == "half"
+    with pytest.raises(InvalidArgumentError, match="partials_type: got float"):
+        ConvOptions.parse(ready, partials_type="float")
+
+
+def test_the_command_line_keeps_to_the_rule(capsys):
+    problem = ["plan", "matmul", "64", "64", "64"]
+    assert main([*problem, "--option", f"{KEY}=0.1", "--option", "pass=FC_INFERENCE_FWD", "--json"]) == 0
+    said = capsys.readouterr().out
+    assert main([*problem, "--amp", "0.1", "--pass", "FC_INFERENCE_FWD", "--json"]) == 0
+    assert capsys.readouterr().out == said
+    assert main([*problem, "--amp", "0.2", "--option", f"{KEY}=0.1"]) != 0
+    assert KEY in capsys.readouterr().err

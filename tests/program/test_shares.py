@@ -1,0 +1,27 @@
+"""How work is shared among threads and tiles."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poplibs_py.program import spread, threads_for
+
+
+@given(work=st.integers(0, 1 << 62), each=st.integers(1, 1 << 30), most=st.integers(1, 256))
+def test_a_thread_has_its_share_or_is_alone(work, each, most):
+    threads = threads_for(work, each, most)
+    assert 1 <= threads <= most
+    assert threads == 1 or threads * each <= work
+    assert threads == most or (threads + 1) * each > work
+
+
+@given(items=st.integers(0, 300), tiles=st.integers(1, 40))
+def test_items_are_spread_in_runs_as_equal_as_may_be(items, tiles):
+    where = spread(items, tiles)
+    assert where.size == items
+    assert (np.diff(where) >= 0).all()
+    held = np.bincount(where, minlength=tiles)
+    assert held.size == tiles
+    assert held.max() - held.min() <= 1
