@@ -121,6 +121,10 @@ class PreparedMatrix(Constant):
         if not takes:
             planned = self._plan.product.b if left else self._plan.product.a
             name, its = ("b", "a") if left else ("a", "b")
+            mode = options.reproducible
+            if mode != self._plan.options.reproducible and other.format == planned.format:
+                allowed = f"{not mode}, as {its} was prepared: prepare(w, reproducible={mode})"
+                raise bad_argument("reproducible", mode, allowed)
             raise bad_type(
                 name,
                 f"{other.format}, where {its} was prepared for {planned.format}",
@@ -145,11 +149,15 @@ class PreparedMatrix(Constant):
         return "a" if self.side == "left" else "b"
 
     def _takes(self, params: MatmulParams, options: MatmulOptions) -> bool:
-        """Whether operands like the other become panels that this one's multiply with."""
-        mine = 0 if self.side == "left" else 1
+        """Whether operands like the other become panels that this one's multiply with.
+
+        Numbers in parts need the operand whole, for a call that is not finite.
+        """
+        split = parts(params, options)
+        mine = split[0 if self.side == "left" else 1]
         return self._plan.compute_format == FP32 or (
             compute_format_of(params, options, any_shape=True) == self._plan.compute_format
-            and parts(params, options)[mine] == self._plan.parts[1]
+            and mine == self._plan.parts[1] and (split == (1, 1) or self._whole is not None)
         )
 
 

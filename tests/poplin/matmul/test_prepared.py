@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poplibs_py import poplin, profile
-from poplibs_py.errors import MemoryLimitWarning
+from poplibs_py.errors import MemoryLimitWarning, PoplibsError
 from poplibs_py.formats import BF16, E4M3, FORMATS, FP16, FP32, Format, QuarterArray
 from poplibs_py.poplin import PreparedMatrix
 from poplibs_py.program import memory_in_use, memory_peak
@@ -199,3 +199,30 @@ def test_a_format_it_was_not_packed_for_is_refused():
     for fmt in (FP32, E4M3):
         held = poplin.prepare(w, side="left", b_dtype=fmt)
         assert_same_bits(poplin.matmul(held, x.astype(fmt.dtype), out_dtype="float32"), x * 8)
+
+
+def refusal(call):
+    """What a call says that is refused; None where it is served, as on other units."""
+    try:
+        call()
+    except PoplibsError as error:
+        return str(error)
+    return None
+
+
+@pytest.mark.parametrize("fmt", ["bfloat16", "f143"])
+def test_a_partner_in_parts_needs_to_be_said(fmt):
+    """On matrix units FP16 is split in parts: an operand that was not prepared for that refuses it by name."""
+    w, x = random_operand((64, 64), fmt, 1), random_operand((64, 64), "float16", 2)
+    assert_within_bound(poplin.matmul(x, poplin.prepare(w, a_dtype="float16")), bound("matmul", x, w))
+    said = refusal(lambda: poplin.matmul(x, poplin.prepare(w)))
+    assert said is None or said.startswith("a: got float16, where b was prepared for")
+
+
+@pytest.mark.parametrize("mode", [False, True])
+def test_reproducible_is_how_an_operand_was_prepared(mode):
+    x = random_operand((64, 64), "bfloat16", 2)
+    prepared = poplin.prepare(x, reproducible=mode)
+    poplin.matmul(x, prepared, reproducible=mode)
+    said = refusal(lambda: poplin.matmul(x, prepared, reproducible=not mode))
+    assert said is None or said.startswith(f"reproducible: got {not mode}; allowed: {mode}")
