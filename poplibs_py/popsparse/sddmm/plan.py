@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from ...errors import UnsupportedError
-from ...kernels.registry import Kernel, select
+from ...kernels.registry import Kernel, Selection, select
 from ...planner import Explanation, Memory, within
+from ...planner.explain import considered_kernels
 from ...target import Target
 from ..operands import DenseLayout
 from ..spmm.model import compute_format_of, threads_for
@@ -36,8 +37,8 @@ class SddmmPlan:
     threads : int
     compute_format : {"float32", "bfloat16", "float16"}
         What both operands are read as.
-    kernel : Kernel
-        What multiplies.
+    selection : Selection
+        The kernel that multiplies, with the reasons against the others.
     y_pack : bool
         Whether rows of dY are decoded to a panel in each thread's scratch.
     x_pack : bool
@@ -57,13 +58,18 @@ class SddmmPlan:
     target: Target
     threads: int
     compute_format: str
-    kernel: Kernel
+    selection: Selection = field(hash=False)
     y_pack: bool
     x_pack: bool
     panel_rows: int
     chunk: int
     scratch_bytes: int
     workspace_bytes: int
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel that multiplies."""
+        return self.selection.kernel
 
     @property
     def temporary_bytes(self) -> int:
@@ -77,7 +83,7 @@ class SddmmPlan:
         return limit is None or self.temporary_bytes <= limit * self.threads
 
     def explain(self) -> Explanation:
-        """Return what was decided."""
+        """Return what was decided, and the kernels that were considered."""
         p = self.params
         (rows, depth), (high, wide), groups = p.shape, p.block_shape, f"{p.groups} x " * (p.groups > 1)
         ways = {name: f"decoded to panels of {self.chunk} columns" if packed else "read as it lies"
@@ -94,7 +100,7 @@ class SddmmPlan:
             "threads": f"{self.threads}, shares of equal stored blocks",
             "bytes": f"scratch {self.scratch_bytes:,} a thread, workspace {self.workspace_bytes:,}, in all "
                      f"{self.temporary_bytes:,} ({allowed})",
-        })
+        }, considered_kernels(self.selection))
 
     def __str__(self) -> str:
         return self.explain().words()
@@ -134,7 +140,7 @@ def _decided(p: SddmmParams, memory: Memory, target: Target, limit: int | None) 
     wanted = sampled_compute_format(p.y.format, p.x.format)
     as_they_are = _lies_well(p.y, wanted) and _lies_well(p.x, wanted)
     compute = wanted if as_they_are or wanted != "float16" else "float32"  # FP16 only where both are read as they lie
-    kernel = select("sparse", "sample", f"{compute},{compute}->{p.to_format}").kernel
+    selection = select("sparse", "sample", f"{compute},{compute}->{p.to_format}")
     size = itemsize_of(compute)
     y_pack, x_pack = not _lies_well(p.y, compute), not _lies_well(p.x, compute)
     rows = min(p.block_shape[0], max(1, SAMPLE_CHUNK // p.block_shape[1]))
@@ -142,14 +148,15 @@ def _decided(p: SddmmParams, memory: Memory, target: Target, limit: int | None) 
     y_line = rows * size * y_pack
     threads = threads_for(p.multiplications, target)
     workspace = p.groups * p.shape[1] * row_bytes(p.columns, compute) * x_pack
-    whole = SddmmPlan(p, memory, target, threads, compute, kernel, y_pack, False, rows, p.columns,
+    whole = SddmmPlan(p, memory, target, threads, compute, selection, y_pack, False, rows, p.columns,
                       sums + y_line * p.columns, workspace)
     if limit is None or whole.workspace_bytes + whole.scratch_bytes <= limit:
         return whole
     line = y_line + max(p.block_shape[1], _ELEMENTS if p.block_shape == (1, 1) else 1) * size * x_pack
     fit = (limit - sums) // max(1, line) // _LEAST_COLUMNS * _LEAST_COLUMNS
     chunk = min(p.columns, max(_LEAST_COLUMNS, fit)) if line else p.columns
-    return SddmmPlan(p, memory, target, threads, compute, kernel, y_pack, x_pack, rows, chunk, sums + line * chunk, 0)
+    return SddmmPlan(p, memory, target, threads, compute, selection, y_pack, x_pack, rows, chunk,
+                     sums + line * chunk, 0)
 
 
 def _lies_well(operand: DenseLayout, compute_format: str) -> bool:

@@ -6,12 +6,12 @@ from functools import lru_cache
 
 from ...errors import UnsupportedError
 from ...formats import BF16, FORMATS
-from ...kernels.registry import Kernel, select
+from ...kernels.registry import Kernel, Selection, select
 from ...target import Target
 from .params import SpmmParams, itemsize_of
 
-__all__ = ["TILE_COLUMNS", "compute_format_of", "kernel_in", "kernel_of", "panel_columns", "panels_pay",
-           "reads_halves", "strip_of", "threads_for", "tiles_kernel"]
+__all__ = ["TILE_COLUMNS", "compute_format_of", "kernel_of", "panel_columns", "panels_pay", "reads_halves",
+           "selected", "strip_of", "threads_for", "tiles_selected"]
 
 TILE_COLUMNS = 64
 """Columns of a strip of X for matrix units."""
@@ -45,7 +45,7 @@ def compute_format_of(w_dtype: str, x_dtype: str, block_shape: tuple[int, int] =
     BF16 where it holds both and a kernel multiplies it here; FP16, as two BF16 numbers, where both are that and matrix
     units multiply such blocks; else FP32.
     """
-    if w_dtype == x_dtype == "float16" and tiles_kernel("float16", "float16", block_shape):
+    if w_dtype == x_dtype == "float16" and tiles_selected("float16", "float16", block_shape):
         return "float16"
     if w_dtype in _BF16_VALUED and x_dtype in _BF16_VALUED:
         try:
@@ -58,26 +58,26 @@ def compute_format_of(w_dtype: str, x_dtype: str, block_shape: tuple[int, int] =
 
 def kernel_of(w_dtype: str, x_dtype: str, block_shape: tuple[int, int]) -> Kernel:
     """Return the kernel that multiplies these formats in such blocks."""
-    return kernel_in(compute_format_of(w_dtype, x_dtype, block_shape), x_dtype, block_shape)
+    return selected(compute_format_of(w_dtype, x_dtype, block_shape), x_dtype, block_shape).kernel
 
 
-def kernel_in(compute_format: str, x_dtype: str, block_shape: tuple[int, int]) -> Kernel:
-    """Return the kernel of a compute format: one for tiles of matrix units where the blocks are such, else one for any
-    blocks."""
-    tiled = tiles_kernel(compute_format, x_dtype, block_shape)
-    return tiled or select("sparse", "multiply", f"{compute_format},{x_dtype}->float32").kernel
+def selected(compute_format: str, x_dtype: str, block_shape: tuple[int, int]) -> Selection:
+    """Return the kernel of a compute format, with the reasons against the others: one for tiles of matrix units where
+    the blocks are such, else one for any blocks."""
+    tiled = tiles_selected(compute_format, x_dtype, block_shape)
+    return tiled or select("sparse", "multiply", f"{compute_format},{x_dtype}->float32")
 
 
 @lru_cache
-def tiles_kernel(compute_format: str, x_dtype: str, block_shape: tuple[int, int]) -> Kernel | None:
+def tiles_selected(compute_format: str, x_dtype: str, block_shape: tuple[int, int]) -> Selection | None:
     """Return the kernel of the matrix units for blocks that are multiples of its grain, where there is one."""
     try:
-        kernel = select("sparse", "multiply_tiles", f"{compute_format},{x_dtype}->float32").kernel
+        selection = select("sparse", "multiply_tiles", f"{compute_format},{x_dtype}->float32")
     except UnsupportedError:
         return None
-    rows, _, depth = kernel.grain
+    rows, _, depth = selection.kernel.grain
     whole = all(side % grain == 0 for side in block_shape for grain in (rows, depth))
-    return kernel if whole else None
+    return selection if whole else None
 
 
 @lru_cache
@@ -102,7 +102,7 @@ def strip_of(depth: int, size: int, columns: int, whole: int) -> int:
 
 def panel_columns(depth: int, compute_format: str, columns: int) -> int:
     """Return the columns of the strips that X is prepared in for a compute format."""
-    if compute_format == "bfloat16" and tiles_kernel(compute_format, compute_format, (32, 32)):
+    if compute_format == "bfloat16" and tiles_selected(compute_format, compute_format, (32, 32)):
         return TILE_COLUMNS
     return strip_of(depth, itemsize_of(compute_format), columns, TILE_COLUMNS)
 

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from ...errors import bad_argument, bad_type, instance
 from ...formats import FP32, Format, format_of
-from ...kernels import Kernel
+from ...kernels import Kernel, Selection
 from ...ops import unchanged
 from ...planner import Explanation, Memory, within
+from ...planner.explain import considered_kernels
 from ...target import Target
 from .model import (
     TILE_COLUMNS,
     compute_format_of,
-    kernel_in,
     panels_pay,
     reads_halves,
+    selected,
     strip_of,
     threads_for,
-    tiles_kernel,
 )
 from .params import SpmmParams, checked_params, itemsize_of
 
@@ -51,8 +51,8 @@ class SparsePlan:
     threads : int
     compute_format : {"float32", "bfloat16", "float16"}
         What both operands are decoded to; "float16" is two BF16 numbers, for matrix units.
-    kernel : Kernel
-        What multiplies.
+    selection : Selection
+        The kernel that multiplies, with the reasons against the others.
     decodes : bool
         Whether W's values are decoded before the product.
     pairs : bool
@@ -82,7 +82,7 @@ class SparsePlan:
     target: Target
     threads: int
     compute_format: str
-    kernel: Kernel
+    selection: Selection = field(hash=False)
     decodes: bool
     pairs: bool
     reorders: bool
@@ -96,6 +96,11 @@ class SparsePlan:
     gathered_bytes: int
     bias_bytes: int
     longest: int = 0
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel that multiplies."""
+        return self.selection.kernel
 
     @property
     def tiles(self) -> bool:
@@ -130,7 +135,7 @@ class SparsePlan:
         return format_of(self.params.y.format)
 
     def explain(self) -> Explanation:
-        """Return what was decided."""
+        """Return what was decided, and the kernels that were considered."""
         p = self.params
         (rows, depth), (high, wide), groups = p.shape, p.block_shape, f"{p.groups} x " * (p.groups > 1)
         values = "values decoded first" if self.decodes else "values read as they are stored"
@@ -148,7 +153,7 @@ class SparsePlan:
             "threads": f"{self.threads}, shares of equal stored blocks",
             "bytes": f"scratch {self.scratch_bytes:,} a thread, workspace "
                      f"{self.workspace_bytes + self.gathered_bytes:,}, in all {self.temporary_bytes:,} ({limit})",
-        })
+        }, considered_kernels(self.selection))
 
     def __str__(self) -> str:
         return self.explain().words()
@@ -242,8 +247,9 @@ def _decided(p: SpmmParams, memory: Memory, target: Target, panels: bool, most_s
     """Make every decision of a product: with `panels` X is copied wherever it can be, in strips of `most_strip`
     columns at most."""
     compute = p.prepared or compute_format_of(p.w_format, p.x.format, p.block_shape)
-    kernel = kernel_in(compute, p.x.format, p.block_shape)
-    tiles = tiles_kernel(compute, p.x.format, p.block_shape) is not None
+    selection = selected(compute, p.x.format, p.block_shape)
+    kernel = selection.kernel
+    tiles = kernel.op == "multiply_tiles"
     size = itemsize_of("bfloat16" if compute == "bfloat16" else "float32")
     reorders = compute == "bfloat16" and p.transposed and p.block_shape == (1, 1)
     pairs = compute != "float32" and p.transposed and not reorders
@@ -255,7 +261,7 @@ def _decided(p: SpmmParams, memory: Memory, target: Target, panels: bool, most_s
     rows = -(-p.block_shape[0] // 2) * 2 if pairs else p.block_shape[0]
     block_bytes = rows * p.block_shape[1] * size + (_SPECIAL_BYTES if compute == "float16" else 0)
     return SparsePlan(
-        p, memory, target, threads_for(p.multiplications, target), compute, kernel, decodes, pairs, reorders, packs,
+        p, memory, target, threads_for(p.multiplications, target), compute, selection, decodes, pairs, reorders, packs,
         finishes, strip, slice_blocks, block_bytes, _scratch(p, strip, size, tiles, packs, finishes),
         (slice_blocks or p.room) * block_bytes if decodes else 0, slice_blocks * _stored_bytes(p),
         0 if p.bias is None or p.bias.plain else FP32.itemsize * p.groups * p.shape[0], longest)
