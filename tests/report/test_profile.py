@@ -56,6 +56,23 @@ def test_draws_prepared_operands_and_compiled_products_are_collected():
     assert "poprand.normal (2, 3) float32" in report.summary()
 
 
+def test_sparse_operands_are_collected_as_they_are_decoded():
+    w = popsparse.BlockSparseMatrix.from_dense(A, (1, 2), dtype="float16")
+    wide = w.astype("float32")
+    with poplibs_py.profile() as report:
+        ready = popsparse.static.prepare(w, x_dtype="float32")
+        ready.refresh()
+        popsparse.static.prepare(wide)  # whose values are read as they are
+        popsparse.static.prepare_dense(B.T, side="left")
+    prefix = "popsparse.static."
+    assert [run.op for run in report.runs] == [prefix + "prepare", prefix + "PreparedSparse.refresh",
+                                               prefix + "prepare_dense"]
+    assert all(run.seconds > 0 for run in report.runs)
+    decoded = f"{w.n_blocks} blocks (1, 2) float16 to float32"
+    assert [run.what for run in report.runs] == [decoded, decoded, f"{list(B.T.shape)} float32 to panels of float32"]
+    assert [" (" in run.kernel for run in report.runs] == [True, True, False]
+
+
 def test_a_call_seen_before_is_collected_too_and_none_outside():
     poplin.matmul(A, B)
     with poplibs_py.profile() as report:

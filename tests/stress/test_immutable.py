@@ -218,7 +218,7 @@ def test_a_modelled_plan_that_was_changed_is_not_compiled():
 def test_a_sparse_plan_that_was_changed_is_not_compiled():
     plan = static.plan_sparse_dense_matmul(matrix(1), 5)
     p = plan.params
-    for changes in ({"strip": 10**6}, {"threads": 0}, {"scratch_bytes": plan.scratch_bytes + 64}, {"kernel": None},
+    for changes in ({"strip": 10**6}, {"threads": 0}, {"scratch_bytes": plan.scratch_bytes + 64}, {"selection": None},
                     {"packs": not plan.packs},
                     *({"params": dataclasses.replace(p, **change)} for change in (
                         {"columns": 10**6}, {"blocks": 0}, {"prepared": "float32"},

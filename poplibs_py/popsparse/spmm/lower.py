@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from ...formats import format_of
-from ...kernels.registry import select
+from ...kernels.registry import Kernel, select
 from ...log import tell
 from ...program import Executable, spread
 from ..items import ACTIVATIONS, FORMAT_NUMBERS, MULTIPLY, PANEL, READY, infinite_overflow
 from .params import BiasLayout, SpmmParams, itemsize_of
 from .plan import SparsePlan, lines
 
-__all__ = ["items_of", "prepare_program", "program"]
+__all__ = ["items_of", "prepare_program", "program", "ready_kernel"]
 
 Array = np.ndarray[Any, Any]
 Segment = tuple[int, Array, Array]
@@ -82,9 +82,14 @@ def _decoding(plan: SparsePlan, to: int, order: int, scales: int) -> Segment:
     items["format"], items["scale"] = FORMAT_NUMBERS[p.w_format], p.w_scale or 0
     items["block_rows"], items["block_columns"] = p.block_shape
     items["pairs"] = plan.pairs
+    return ready_kernel(plan).address, items, np.arange(plan.threads)
+
+
+def ready_kernel(plan: SparsePlan) -> Kernel:
+    """Return the kernel that decodes the values of a product's W."""
+    p = plan.params
     op = "ready_tiles" if plan.tiles and (p.transposed or plan.compute_format == "float16") else "ready"
-    kernel = select("sparse", op, f"{p.w_format}->{plan.compute_format}").kernel
-    return kernel.address, items, np.arange(plan.threads)
+    return select("sparse", op, f"{p.w_format}->{plan.compute_format}").kernel
 
 
 def _bias_decoding(plan: SparsePlan, bias: BiasLayout, to: int) -> Segment:

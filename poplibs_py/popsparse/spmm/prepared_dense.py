@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -10,9 +9,8 @@ import numpy as np
 from ...errors import bad_argument, bad_type, one_of
 from ...formats import BF16, FP32, Format, format_of
 from ...immutable import Constant, anchored, kind_of
-from ...ops import Operand
+from ...ops import Operand, run_told
 from ...program import key_by_parts, result_array
-from ...program.record import Run, listening, record
 from ..operands import DenseLayout, dense_operand, format_in
 from .model import compute_format_of, panel_columns
 
@@ -64,6 +62,7 @@ class PreparedDense(Constant):
             raise bad_type("array", array, "a numpy.ndarray: see prepare_dense")
         if array.ndim not in (2, 3):
             raise bad_argument("array", f"shape {array.shape}", "shape (k, n) or (groups, k, n)")
+        shape = list(array.shape)
         if side == "left":
             array = array.swapaxes(-1, -2)
         groups, (rows, columns) = len(array) if array.ndim == 3 else 1, array.shape[-2:]
@@ -71,15 +70,13 @@ class PreparedDense(Constant):
         strip = panel_columns(rows, compute_format, columns)
         strips = -(-columns // strip)
         panels = result_array((groups, strips, rows, strip), np.dtype(computed.dtype))
-        for i in range(strips):
-            part = array[..., i * strip:(i + 1) * strip]
-            panels[:, i, :, :part.shape[-1]] = part
-            panels[:, i, :, part.shape[-1]:] = 0
+        was = computed if dtype is None else format_of(dtype)
+        told = f"{shape} {was} to panels of {compute_format}", "NumPy", None
+        run_told("popsparse.static.prepare_dense", lambda: told, _fill, array, panels)
         panels.flags.writeable = False
         strides = panels.strides[0], strip * computed.itemsize, computed.itemsize
         layout = DenseLayout(compute_format, strides, 0, strip)
         held, anchor = anchored(panels)
-        was = computed if dtype is None else format_of(dtype)
         kind = kind_of("PreparedDense", layout, was, side, array.ndim == 3, groups, rows, columns)
         self._set(_panels=held, _anchor=anchor, _parts=(kind, held), layout=layout, compute_format=compute_format,
                   format=was, side=side, grouped=array.ndim == 3, groups=groups, rows=rows, columns=columns)
@@ -155,12 +152,16 @@ def prepare_dense(x: object, w_dtype: object = None, *, side: str = "right") -> 
         numbers = numbers.view(operand.format.dtype)
     if operand.scale:
         numbers = np.ldexp(numbers.astype(np.float32), operand.scale)
-    began = perf_counter()
-    made = PreparedDense(numbers, compute_format, side, format_in(x, operand))
-    if listening():
-        what = f"{list(numbers.shape)} {operand.format} to panels of {compute_format}"
-        record(Run("popsparse.static.prepare_dense", what, "NumPy", perf_counter() - began))
-    return made
+    return PreparedDense(numbers, compute_format, side, format_in(x, operand))
+
+
+def _fill(array: Array, panels: Array) -> None:
+    """Write an array to panels, each of some of its columns."""
+    _, strips, _, strip = panels.shape
+    for i in range(strips):
+        part = array[..., i * strip:(i + 1) * strip]
+        panels[:, i, :, :part.shape[-1]] = part
+        panels[:, i, :, part.shape[-1]:] = 0
 
 
 key_by_parts(PreparedDense)

@@ -10,13 +10,13 @@ import numpy as np
 from ...errors import bad_type, one_of
 from ...formats import FORMATS, format_of
 from ...immutable import Immutable, kind_of
-from ...ops import Operand, host_target
+from ...ops import Operand, host_target, run_told
 from ...planner import Memory
 from ...program import key_by_parts, result_array
 from ..items import FORMAT_NUMBERS
 from ..matrix import OPERATORS, BlockSparseMatrix
 from ..operands import DenseLayout, SparseOperand, check_matrix, sparse_operand
-from .lower import prepare_program
+from .lower import prepare_program, ready_kernel
 from .params import SpmmParams
 from .plan import SparsePlan, plan_spmm
 
@@ -69,7 +69,7 @@ class PreparedSparse(Immutable):
         self._set(matrix=w, side=side, _plan=plan, _values=values,
                   _parts=(kind_of("PreparedSparse", w._kinds, side, operand.transposed, compute), *arrays),
                   _operand=_ready_operand(operand, arrays, compute))
-        self.refresh()
+        self._decode("popsparse.static.prepare")
 
     @property
     def compute_format(self) -> str:
@@ -83,11 +83,21 @@ class PreparedSparse(Immutable):
 
     def refresh(self) -> None:
         """Decode the matrix's values again, after they were written to in place; not during a call."""
+        self._decode("popsparse.static.PreparedSparse.refresh")
+
+    def _decode(self, told_as: str) -> None:
         if not self._plan.decodes or not self.matrix.n_blocks:
             return
         w = sparse_operand("w", self.matrix, self.side == "right")
         more = [x.array for x in (w.order, w.scales) if x is not None]
-        prepare_program(self._plan)(w.offsets.array, w.columns.array, w.values.array, self._values, *more)
+
+        def told() -> tuple[str, str, None]:
+            kernel = ready_kernel(self._plan)
+            what = f"{w.pattern.n_blocks} blocks {w.pattern.block_shape} {w.format} to {self.compute_format}"
+            return what, f"{kernel.name} ({kernel.level})", None
+
+        run_told(told_as, told, prepare_program(self._plan), w.offsets.array, w.columns.array, w.values.array,
+                 self._values, *more)
 
     def __matmul__(self, x: Any) -> Any:
         return OPERATORS["w @ x"](self, x)
