@@ -127,8 +127,8 @@ cdef class BoundCall:
         if self.like < 0 or r.receiver == NULL:
             return True
         like, out = <cnp.ndarray>r.arrays[self.like], <cnp.ndarray>r.arrays[r.written]
-        return cnp.PyArray_NDIM(like) == cnp.PyArray_NDIM(out) and memcmp(
-            cnp.PyArray_DIMS(like), cnp.PyArray_DIMS(out), cnp.PyArray_NDIM(like) * sizeof(cnp.npy_intp)) == 0
+        return cnp.PyArray_NDIM(like) == cnp.PyArray_NDIM(out) and (cnp.PyArray_NDIM(like) == 0 or memcmp(
+            cnp.PyArray_DIMS(like), cnp.PyArray_DIMS(out), cnp.PyArray_NDIM(like) * sizeof(cnp.npy_intp)) == 0)
 
     cdef void take_shape(self, cnp.ndarray like) noexcept:
         cdef int i

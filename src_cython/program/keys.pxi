@@ -139,8 +139,9 @@ cdef bint read_array(Reading *r, PyObject *x) noexcept:
         return False
     r.words[n] = ARRAY | axes << 8 | <int64_t>(cnp.PyArray_FLAGS(array) & FLAGS) << 16
     r.words[n + 1] = <int64_t><size_t>cnp.PyArray_DESCR(array)
-    memcpy(&r.words[n + 2], cnp.PyArray_DIMS(array), axes * sizeof(int64_t))
-    memcpy(&r.words[n + 2 + axes], cnp.PyArray_STRIDES(array), axes * sizeof(int64_t))
+    if axes:  # an array without has no lists of them
+        memcpy(&r.words[n + 2], cnp.PyArray_DIMS(array), axes * sizeof(int64_t))
+        memcpy(&r.words[n + 2 + axes], cnp.PyArray_STRIDES(array), axes * sizeof(int64_t))
     r.n_words = n + 2 + 2 * axes
     r.held[r.n_held] = <PyObject *>cnp.PyArray_DESCR(array)
     r.n_held += 1
@@ -314,8 +315,8 @@ cdef bint same_place(cnp.ndarray a, cnp.ndarray b) noexcept:
     cdef size_t bytes = cnp.PyArray_NDIM(a) * sizeof(cnp.npy_intp)
     return (cnp.PyArray_DATA(a) == cnp.PyArray_DATA(b) and cnp.PyArray_NDIM(a) == cnp.PyArray_NDIM(b)
             and cnp.PyArray_ITEMSIZE(a) == cnp.PyArray_ITEMSIZE(b)
-            and memcmp(cnp.PyArray_DIMS(a), cnp.PyArray_DIMS(b), bytes) == 0
-            and memcmp(cnp.PyArray_STRIDES(a), cnp.PyArray_STRIDES(b), bytes) == 0)
+            and (bytes == 0 or (memcmp(cnp.PyArray_DIMS(a), cnp.PyArray_DIMS(b), bytes) == 0
+                                and memcmp(cnp.PyArray_STRIDES(a), cnp.PyArray_STRIDES(b), bytes) == 0)))
 
 
 cdef bint read_overlaps(Reading *r) noexcept:
