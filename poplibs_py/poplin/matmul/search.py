@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from ...formats import BF16, FORMATS, FP16, FP32, Format
 from ...kernels import Kernel, Selection, kernels, select
@@ -100,6 +101,7 @@ def _better_swapped(p: MatmulParams) -> bool:
     return False
 
 
+@lru_cache(maxsize=4096)  # a call beyond its limit climbs the ladder each time
 def _plan_within(problem: _Problem, limit: int | None, least: bool = False) -> HostPlan | None:
     """Return the best plan whose scratch fits `limit` bytes a thread; None if there is none."""
     params, options, fixed = problem.params, problem.options, problem.fixed
