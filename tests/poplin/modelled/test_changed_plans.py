@@ -137,6 +137,18 @@ def test_a_convolutions_plan_is_no_products(field, kernel):
             door(plan_convolution(params))
 
 
+@pytest.mark.parametrize(("level", "transform"),
+                         [("0", "expandDims"), ("1", "expandDims"), ("0", "outChanFlattenDims")])
+def test_transforms_that_constraints_ask_for_and_tiles_do_not_make_are_refused(level, transform):
+    options = {"planConstraints": {level: {"transform": {transform: [0]}}}}
+    plan = poplin.plan_matmul((SIZE, SIZE), (SIZE, SIZE), dtype="half", target="gc200", options=options)
+    calls = [*(lambda door=door: door(plan) for door in DOORS),
+             lambda: poplin.matmul(ONES, ONES, target="gc200", options=options)]
+    for call in calls:
+        with pytest.raises(InvalidArgumentError, match=r"plan\.transforms: got dimensions expanded or flattened"):
+            call()
+
+
 def test_the_road_does_not_plan_its_own_plan_again(monkeypatch):
     a, b = _exact(np.float16)
     monkeypatch.setattr(api, "unchanged", None)  # what calls it fails

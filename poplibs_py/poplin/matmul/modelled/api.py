@@ -92,9 +92,15 @@ class TileProduct:
 
 
 def tile_product(plan: ConvPlan) -> TileProduct:
-    """Return the product that a plan of the planner's is for, as its tiles make it."""
+    """Return the product that a plan of the planner's is for, as its tiles make it.
+
+    Constraints can ask the planner for transforms that tiles here do not make: such a plan is refused.
+    """
     problem = plan.problem
     assert problem is not None
+    system, tile = plan.transforms
+    if system.expand_dims or system.out_chan_flatten_dims or tile.expand_dims:
+        raise bad_argument("plan.transforms", "dimensions expanded or flattened", "none in a plan of a product")
     params = problem.params
     sizes = params.groups, params.batch, params.out_channels, params.in_channels
     work = work_of(plan, *sizes, problem.options.enable_multi_stage_reduce)
