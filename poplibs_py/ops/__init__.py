@@ -2,7 +2,7 @@
 
 from .machine import host_target, target_of
 from .operands import Array as Array
-from .operands import Operand, Receiver, array_operand, new_result, operand, receive, result_format
+from .operands import Operand, Receiver, argument, array_operand, new_result, operand, receive, result_format
 from .options import check_mapping, number, parsed
 from .plans import compiled, unchanged
 from .record import Op, catalogue, located, op
@@ -16,6 +16,7 @@ __all__ = [
     "Operand",
     "Receiver",
     "Request",
+    "argument",
     "array_operand",
     "catalogue",
     "check_mapping",

@@ -17,7 +17,8 @@ from ..immutable import anchor_of
 from ..program import overlaps_itself, result_array, result_array_like, temporary
 from ..target.host_memory import check_memory
 
-__all__ = ["Array", "Operand", "Receiver", "array_operand", "new_result", "operand", "receive", "result_format"]
+__all__ = ["Array", "Operand", "Receiver", "argument", "array_operand", "new_result", "operand", "receive",
+           "result_format"]
 
 Array = np.ndarray[Any, Any]
 Place = tuple[str, int]
@@ -78,6 +79,16 @@ class Operand:
         return replace(self, array=self.array.copy(), place=None)
 
 
+def argument(name: str, value: object, allowed: str, numbers: Any = None) -> Operand:
+    """Take an array of any dtype as `formats.arrays.as_array` does, its memory anchored before it is looked at.
+
+    It has no format yet: what it stands for is the caller's to say.
+    """
+    anchor = anchor_of(value)
+    array = as_array(name, value, allowed, numbers)
+    return Operand(array, None, place=(name, 0) if type(value) is np.ndarray else None, anchor=anchor)
+
+
 def array_operand(name: str, value: object, allowed: str = _ALLOWED) -> Operand:
     """Take an array of a known format; lists of numbers become float32.
 
@@ -86,15 +97,15 @@ def array_operand(name: str, value: object, allowed: str = _ALLOWED) -> Operand:
     InvalidTypeError
         For what cannot be taken; a float64 array is told the remedy.
     """
-    anchor = anchor_of(value)
-    array = as_array(name, value, allowed, np.float32)
-    found = preset_of(array.dtype)
-    if found is None:
+    x = argument(name, value, allowed, np.float32)
+    array = x.array
+    x.format = preset_of(array.dtype)
+    if x.format is None:
         hint = '; see its astype("float32")' if array.dtype == np.float64 else ""
         raise bad_type(name, f"dtype {array.dtype}", allowed + hint)
     if not array.dtype.isnative:
         raise bad_type(name, f"dtype {array.dtype.str}", "the machine's own byte order")
-    return Operand(array, found, place=(name, 0) if type(value) is np.ndarray else None, anchor=anchor)
+    return x
 
 
 def operand(name: str, value: object, allowed: str = _ALLOWED) -> Operand:
@@ -261,11 +272,10 @@ def _of_dtype(name: str, out: Any, dtype: np.dtype[Any]) -> Operand:
     """Return an `out` of a dtype as an operand."""
     if not isinstance(out, np.ndarray) and (isinstance(out, QuarterArray) or not hasattr(out, "__dlpack__")):
         raise bad_type(name, type(out).__name__, "an array or a tensor")
-    anchor = anchor_of(out)
-    array = as_array(name, out, f"an array of {dtype}")
-    if array.dtype != dtype:
-        raise bad_type(name, f"an array of {array.dtype}", f"one of {dtype}")
-    return Operand(array, None, place=(name, 0) if type(out) is np.ndarray else None, anchor=anchor)
+    x = argument(name, out, f"an array of {dtype}")
+    if x.array.dtype != dtype:
+        raise bad_type(name, f"an array of {x.array.dtype}", f"one of {dtype}")
+    return x
 
 
 def _writable(name: str, out: Any, blocks: bool) -> Operand:

@@ -9,12 +9,11 @@ import numpy as np
 
 from ..errors import bad_argument, bad_type, one_of, whole
 from ..formats import FP32, Format, QuarterArray, format_of
-from ..formats.arrays import as_array
 from ..formats.format import preset_of
 from ..formats.reference import Overflow, Rounding, default_overflow
 from ..formats.scales import auto_scale, checked_block_shape, checked_scale
-from ..immutable import anchor_of, frozen
-from ..ops import RESULT, Operand, Receiver, Request, new_result, op, operand, receive, seed_of
+from ..immutable import frozen
+from ..ops import RESULT, Operand, Receiver, Request, argument, new_result, op, operand, receive, seed_of
 from ..program import Wrapper, result_array_like
 from ._integers import INTEGER_ROUNDINGS, integer_dtype, write_integers
 from ._request import strided_request
@@ -201,14 +200,14 @@ class _Source(NamedTuple):
 def _source(x: object) -> _Source:
     if isinstance(x, QuarterArray):
         return _Source(operand("x", x))
-    anchor = anchor_of(x)
-    array, place = as_array("x", x, _SOURCES), ("x", 0) if type(x) is np.ndarray else None
+    source = argument("x", x, _SOURCES)
+    array = source.array
     if integer_dtype(array.dtype) is not None:
-        return _Source(Operand(array.astype(np.float32), FP32), Operand(array, None, place=place, anchor=anchor))
-    fmt = preset_of(array.dtype)
+        return _Source(Operand(array.astype(np.float32), FP32), source)
+    fmt = source.format = preset_of(array.dtype)
     if (fmt is None and array.dtype != np.float64) or not array.dtype.isnative:
         raise bad_type("x", array.dtype.str if fmt else str(array.dtype), _SOURCES)
-    return _Source(Operand(array, fmt, place=place, anchor=anchor))
+    return _Source(source)
 
 
 Wrap = Callable[[Array, Any], Any]

@@ -9,9 +9,7 @@ from numpy.typing import ArrayLike
 
 from ..errors import bad_argument, bad_type, whole
 from ..formats import FORMATS
-from ..formats.arrays import as_array
-from ..immutable import anchor_of
-from ..ops import RESULT, VALUES, Operand, Request, new_result, op
+from ..ops import RESULT, VALUES, Operand, Request, argument, new_result, op
 from ..program import value_words
 from .arguments import Array, Seed, Shape, Stream, counter_only, result, shape_of
 from .law import PLACE, Place, drawing
@@ -51,9 +49,8 @@ def categorical(shape: Shape | None, weights: ArrayLike, *, seed: Seed = None, s
     [0, 2]
     """
     counter_only("categorical", stream)
-    anchor = anchor_of(weights)
-    masses = as_array("weights", weights, "a one-dimensional array of numbers")
-    given, table = type(weights) is np.ndarray, _cumulative(masses)
+    masses = argument("weights", weights, "a one-dimensional array of numbers")
+    given, table = masses.place is not None, _cumulative(masses.array)
     receiver, law = result(shape, np.dtype(np.int64), out, contiguous=False), bits_law(np.uint64)
 
     place, size = Place.of(seed, seed_modifier, offset), receiver.array.size
@@ -65,7 +62,7 @@ def categorical(shape: Shape | None, weights: ArrayLike, *, seed: Seed = None, s
             words = value_words(place.ready, tuple(words.view(np.uint64).tolist()))
         classes[...] = bounds.searchsorted(draw(words).reshape(classes.shape), side="right")
 
-    source = Operand(masses, None, place=("weights", 0), anchor=anchor) if given else table
+    source = masses if given else table
     return Request(look_up, (source, RESULT, VALUES), receiver, lambda: law.told(receiver), law.words(size, place),
                    0 if late else place.ready, steady=True)
 
@@ -123,13 +120,13 @@ def permutation(x: int | Array, *, axis: int = 0, seed: Seed = None, seed_modifi
     counter_only("permutation", stream)
     sources: tuple[Operand, ...] = ()
     if isinstance(x, np.ndarray):
-        anchor = anchor_of(x)
-        rows = as_array("x", x, "a whole number or a numpy.ndarray")
+        source = argument("x", x, "a whole number or a numpy.ndarray")
+        rows = source.array
         if not rows.ndim:
             raise bad_argument("x", "an array of no dimensions", "at least one dimension")
         along = whole("axis", axis, -rows.ndim, rows.ndim - 1)
         count, receiver = rows.shape[along], new_result(rows.shape, rows.dtype)
-        sources = (Operand(rows, None, place=("x", 0) if type(x) is np.ndarray else None, anchor=anchor),)
+        sources = (source,)
     else:
         along, count = whole("axis", axis, 0, 0), whole("x", x, 0, 1 << 40)
         receiver = new_result(shape_of(count, 8, "x"), np.dtype(np.int64))
