@@ -132,8 +132,8 @@ FAMILIES: list[Family] = [
 PLAIN = {
     "cpu/_cpu.pyx": "poplibs_py.kernels._cpu",
     "planner/_search.pyx": "poplibs_py.planner._search",
-    "drivers/_matmul.pyx": "poplibs_py.poplin.matmul._matmul",
-    "drivers/_partials.pyx": "poplibs_py.poplin.matmul._partials",
+    "drivers/_gemm.pyx": "poplibs_py.poplin.gemm._gemm",
+    "drivers/_partials.pyx": "poplibs_py.poplin.convolution._partials",
     "program/_executor.pyx": "poplibs_py.program._executor",
     "random/_generator.pyx": "poplibs_py.poprand._generator",
     "random/_stream.pyx": "poplibs_py.poprand._stream",

@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import bad_argument
 from .format import Format
 
-__all__ = ["Overflow", "Rounding", "decode", "default_overflow", "encode"]
+__all__ = ["Overflow", "Rounding", "decode", "default_overflow", "encode", "values"]
 
 Array = np.ndarray[Any, Any]
 Rounding = Literal["nearest-even", "toward-zero", "stochastic"]
@@ -162,3 +162,10 @@ def _nan_codes(x: Array, fmt: Format) -> Array | int:
         return fmt.nan_code
     payload = x.view(np.int64) & ((1 << 52) - 1)
     return np.asarray(fmt.nan_code | payload >> (52 - fmt.mantissa_bits))
+
+
+def values(array: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return an operand's values as float64; a `QuarterArray` with its scale."""
+    held = array.to_array() if hasattr(array, "to_array") else np.asarray(array)
+    with np.errstate(invalid="ignore"):  # signalling NaNs
+        return np.asarray(held.astype(np.float64))

@@ -54,8 +54,6 @@ class Request:
         That argument.
     like : Operand, optional
         An operand that a new result has its shape of, where other calls of the kind have other shapes.
-    phases : tuple of str, optional
-        What each compute set of the program is called in a `Run`.
     measure : callable, optional
         Returns what else a `Run` tells, by the names of its attributes.
     steady : bool, optional
@@ -74,7 +72,6 @@ class Request:
     wrap: Callable[[Array, Any], Any] | None = None
     first: Any = None
     like: Operand | None = None
-    phases: tuple[str, ...] = ()
     measure: Callable[[], dict[str, Any]] | None = None
     steady: bool = False
     keep: bool = True
@@ -86,11 +83,11 @@ class Request:
             return {}
         words = value_words(self.ready, self.values) if self.values else None
         arrays = [_array_of(x, receiver, words) for x in self.operands]
-        if not (self.phases and isinstance(program, Executable) and listening()):
+        if not (listening() and isinstance(program, Executable) and any(program.phases)):
             program(*arrays)
             return {}
         seconds: dict[str, float] = {}
-        for phase, taken in zip(self.phases, program.timed(*arrays), strict=True):
+        for phase, taken in zip(program.phases, program.timed(*arrays), strict=True):
             seconds[phase] = seconds.get(phase, 0.0) + float(taken)
         return seconds
 

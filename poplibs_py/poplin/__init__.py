@@ -1,6 +1,7 @@
 """PopLin: dense matrix multiplication and convolution."""
 
 from .convolution import ConvOptions, ConvParams, ConvPlan, plan_convolution, plan_convolutions
+from .gemm.prepared import PreparedMatrix
 from .matmul.api import (
     compile_matmul,
     matmul,
@@ -10,7 +11,6 @@ from .matmul.api import (
     plan_matmul,
     prepare,
 )
-from .matmul.prepared import PreparedMatrix
 
 __all__ = [
     "ConvOptions",

@@ -18,7 +18,7 @@ from ..kernels import Kernel, kernels, select
 from ..kernels.records import dtype_of, format_facts, numbers_of
 from ..log import tell
 from ..planner import Explanation
-from ..program import Executable, threads_for
+from ..program import Executable, Segment, host_program, threads_for
 from ._axes import Axis, Blocks, walked
 
 __all__ = ["OVERFLOWS", "ROUNDINGS", "THREAD_ELEMENTS", "StridedOperand", "StridedParams", "StridedProgram", "lower"]
@@ -307,5 +307,5 @@ def _executable(spec: Array, tables: list[Array], params: StridedParams, count: 
     vertex = select("strided", "walk", "any").kernel.address
     varying = sum(o.blocks is not None for o in params.operands)
     operands = len(params.operands) + varying + (params.rounding == "stochastic")
-    segment = vertex, items, np.arange(parts)
-    return Executable([[segment]], operands, parts, scratch_bytes, 0, parts, (spec, *tables))
+    return host_program((Segment(vertex, items, np.arange(parts)),), operands=operands, threads=parts,
+                        arena_bytes=scratch_bytes, tables=(spec, *tables))

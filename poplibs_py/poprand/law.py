@@ -14,7 +14,7 @@ from ..errors import bad_argument, whole
 from ..kernels.records import dtype_of
 from ..kernels.registry import Kernel, select
 from ..ops import RESULT, VALUES, Operand, Receiver, Request, seed_of
-from ..program import Executable, threads_for
+from ..program import Executable, Segment, host_program, threads_for
 from ._stream import FROM_DEFAULT, FROM_SEED, LAST
 from .arguments import Array
 
@@ -114,7 +114,8 @@ def _program(address: int, reads: bool, numbers: tuple[tuple[str, float], ...], 
     items["share"], items["shares"] = np.arange(threads), threads
     for name, number in (_DEFAULTS | dict(numbers)).items():
         items["law"][name] = number
-    return Executable([[(address, items, np.arange(threads))]], 3 if reads else 2, threads, 0, 0, threads)
+    draws = Segment(address, items, np.arange(threads))
+    return host_program((draws,), operands=3 if reads else 2, threads=threads)
 
 
 def law_of(op: str, formats: str, dtype: np.dtype[Any], **numbers: float) -> Law:

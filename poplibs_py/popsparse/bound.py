@@ -17,8 +17,8 @@ import numpy as np
 from ..errors import bad_option
 from ..formats import Format, format_of
 from ..formats.bounds import Ball, matmul_ball
+from ..formats.reference import values
 from ..poplin.matmul.bound import finished_ball, scale_of
-from ..poplin.matmul.reference import values
 from .matrix import BlockSparseMatrix
 from .operands import product_format
 from .reference import by_group, dense_of, sampled, transposed

@@ -17,7 +17,7 @@ from ..kernels.records import dtype_of, format_facts, numbers_of
 from ..kernels.registry import Selection, select
 from ..ops import RESULT, Operand, Receiver, Request, op, receive
 from ..planner.explain import Explanation, considered_kernels
-from ..program import Executable, Wrapper, spread, threads_for
+from ..program import Executable, Segment, Wrapper, host_program, spread, threads_for
 from .matrix import BlockSparseMatrix
 from .operands import check_matrix
 from .parts import BLOCKS, COLUMN_INDICES, ROW_OFFSETS, kinds_of
@@ -314,8 +314,8 @@ def _program(task: _Task) -> Executable:
         items["formats"][..., i] = format_facts(format, scale)
     table = (items.T if parts > 1 else items).reshape(-1)
     scratch = 4 * (2 * _up16(lanes) + _up16(task.row_blocks * area))
-    sets = [[(_selection(task).kernel.address, table, spread(len(table), task.threads))]]
-    return Executable(sets, 2 + len(task.formats), task.threads, scratch, 0, task.threads)
+    rows = Segment(_selection(task).kernel.address, table, spread(len(table), task.threads))
+    return host_program((rows,), operands=2 + len(task.formats), threads=task.threads, arena_bytes=scratch)
 
 
 def _lanes(area: int) -> int:

@@ -24,6 +24,7 @@ from ._executor import (
     value_words,
 )
 from .operands import overlaps_itself
+from .program import ComputeSet, Exchange, Loop, Program, Segment, host_program
 from .results import ResultPool, clear_result_pool, result_pool, result_pool_limit
 from .shares import spread, threads_for
 
@@ -33,16 +34,22 @@ key_by_parts(QuarterArray)
 
 __all__ = [
     "BoundCall",
+    "ComputeSet",
+    "Exchange",
     "Executable",
     "Face",
     "Key",
+    "Loop",
+    "Program",
     "Remake",
     "ResultPool",
+    "Segment",
     "Wrapper",
     "clear_result_pool",
     "copy_of",
     "forget_calls",
     "guard_arenas",
+    "host_program",
     "key_by_identity",
     "key_by_parts",
     "memory_in_use",

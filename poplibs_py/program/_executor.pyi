@@ -18,19 +18,12 @@ def temporary(shape: tuple[int, ...], dtype: np.dtype[Any] | type = ...) -> Arra
 def guard_arenas(on: bool) -> None: ...
 
 class Executable:
+    program: Any
+    phases: tuple[str, ...]
     threads: int
     scratch_bytes: int
     workspace_bytes: int
-    def __init__(
-        self,
-        compute_sets: Sequence[Sequence[tuple[int, Array, Array]]],
-        n_operands: int,
-        n_tiles: int,
-        scratch_bytes: int,
-        workspace_bytes: int,
-        threads: int,
-        tables: Sequence[object] = (),
-    ) -> None: ...
+    def __init__(self, program: Any, threads: int) -> None: ...
     @property
     def temporary_bytes(self) -> int: ...
     def __call__(self, *arrays: Array) -> None: ...

@@ -1,4 +1,4 @@
-"""What happens to a modelled machine's partial sums after the tiles have made them: round, reduce, add in place, cast out.
+"""What happens to a modelled machine's partial sums after the tiles have made them: reduce, round, add, cast out.
 
 Partial sums are FP32 numbers that hold values of the plan's types: a kernel rounds them where that type is half. They lie
 in the program's workspace. Items name operands by number and places in them by bytes.
@@ -7,10 +7,17 @@ in the program's workspace. Items name operands by number and places in them by 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from kernels.products cimport pop_dot_round, pop_dot_round_at_random, pop_epilogue_kernel
+from kernels.products cimport (
+    pop_dot_decode,
+    pop_dot_round,
+    pop_dot_round_at_random,
+    pop_epilogue_kernel,
+    pop_scatter,
+)
 from pop_records cimport (
     pop_epilogue,
     pop_format,
+    pop_partials_add,
     pop_partials_clear,
     pop_partials_finish,
     pop_partials_reduce,
@@ -34,6 +41,7 @@ cdef extern from *:
 
 CLEAR, REDUCE = dtype_of("pop_partials_clear"), dtype_of("pop_partials_reduce")
 ROUND, FINISH = dtype_of("pop_partials_round"), dtype_of("pop_partials_finish")
+ADD = dtype_of("pop_partials_add")
 
 cdef enum:
     BLOCK = 256
@@ -66,7 +74,7 @@ cdef void reduce(const void *given, const pop_tile *tile) noexcept nogil:
             partial = <const float *>source
             for j in range(n):
                 total[j] += partial[j]
-        if item.accumulate:
+        if item.accumulate and tile.turn:
             if item.rounding:
                 (<pop_dot_round>item.rounding)(total, n)
             for j in range(n):
@@ -80,25 +88,44 @@ cdef void reduce(const void *given, const pop_tile *tile) noexcept nogil:
 cdef void round_at_random(const void *given, const pop_tile *tile) noexcept nogil:
     """Sums in place, each rounded up or down at random: with the bits of a `cast` of them all."""
     cdef const pop_partials_round *item = <const pop_partials_round *>given
-    cdef uint64_t seed = (<const uint64_t *>tile.operands[item.seed])[0] + <uint64_t>item.draw
+    cdef uint64_t seed = (<const uint64_t *>tile.operands[item.seed])[0]
     cdef float *sums = <float *>(tile.operands[item.operand] + item.first)
     cdef uint32_t words[WORDS]
     cdef pop_aox stream
     cdef int64_t at, n
-    pop_aox_open_cast(&stream, seed)
+    pop_aox_open_cast(&stream, seed + <uint64_t>(item.draw + tile.turn * item.turn_draws))
     for at from 0 <= at < item.count by WORDS:
         n = item.count - at if item.count - at < WORDS else WORDS
         pop_aox_read(&stream, item.place + at, n, words)
         (<pop_dot_round_at_random>item.rounding)(sums + at, n, words)
 
 
+cdef void add(const void *given, const pop_tile *tile) noexcept nogil:
+    """A bias, decoded row by row, to sums in place."""
+    cdef const pop_partials_add *item = <const pop_partials_add *>given
+    cdef float *sums = <float *>(tile.operands[item.operand] + item.first)
+    cdef const char *source
+    cdef char codes[4 * BLOCK]
+    cdef float bias[BLOCK]
+    cdef int64_t row, at, j, n
+    for row in range(item.rows):
+        source = tile.operands[item.bias] + item.at + row * item.line
+        for at from 0 <= at < item.cols by BLOCK:
+            n = item.cols - at if item.cols - at < BLOCK else BLOCK
+            pop_scatter(item.item, source + at * item.step, item.step, codes, item.item, n)
+            (<pop_dot_decode>item.decode)(<const pop_format *>item.format, codes, bias, NULL, n)
+            for j in range(n):
+                sums[at + j] += bias[j]
+        sums += item.cols
+
+
 cdef void finish(const void *given, const pop_tile *tile) noexcept nogil:
-    """The result, in its own format and strides, from sums."""
+    """The result, in its own format and strides, from sums, through an activation where there is one."""
     cdef const pop_partials_finish *item = <const pop_partials_finish *>given
     cdef const float *sums = <const float *>(tile.operands[item.operand] + item.first)
     cdef pop_epilogue e
     e.format = <const pop_format *>item.format
-    e.overflow, e.activation = item.overflow, 0
+    e.overflow, e.activation = item.overflow, item.activation
     e.alpha, e.beta = 1.0, 0.0
     e.bias = e.row_bias = NULL
     e.out = tile.operands[item.to] + item.out
@@ -109,4 +136,5 @@ cdef void finish(const void *given, const pop_tile *tile) noexcept nogil:
 CLEAR_VERTEX = <size_t>&clear
 REDUCE_VERTEX = <size_t>&reduce
 ROUND_VERTEX = <size_t>&round_at_random
+ADD_VERTEX = <size_t>&add
 FINISH_VERTEX = <size_t>&finish

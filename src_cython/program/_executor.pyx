@@ -1,4 +1,4 @@
-"""The executor: runs a program's compute sets over threads, with the GIL released; results; the call cache.
+"""The executor: runs a program's loops of compute sets over threads, with the GIL released; results; the call cache.
 
 The only module with threads. Arrays come in as NumPy arrays of any dtype (bit patterns are all that kernels see), so
 the NumPy C interface is used for their addresses.
@@ -121,7 +121,7 @@ cdef bint guarded = False
 
 
 def guard_arenas(bint on):
-    """Surround every thread's arena with guard words from now on, and fill it with NaNs before each compute set.
+    """Surround every arena with guard words from now on, and fill it with NaNs before each of a vertex's items.
 
     For tests: a program that writes past what it laid out, or reads what its tile did not write, is then found.
     """
@@ -129,21 +129,19 @@ def guard_arenas(bint on):
     guarded = on
 
 
-cdef void set_guards(char *scratch, int64_t stride, int threads, bint fill) noexcept nogil:
-    cdef int64_t i, t
-    for t in range(threads + 1):
-        for i in range(GUARD_BYTES // 2):
-            (<uint16_t *>(scratch + t * stride - GUARD_BYTES))[i] = GUARD
-        if fill and t < threads:
-            memset(scratch + t * stride, NAN_BYTE, stride - GUARD_BYTES)
+cdef void set_guards(char *arena, int64_t bytes) noexcept nogil:
+    cdef int64_t i
+    for i in range(GUARD_BYTES // 2):
+        (<uint16_t *>(arena - GUARD_BYTES))[i] = GUARD
+        (<uint16_t *>(arena + bytes))[i] = GUARD
+    memset(arena, NAN_BYTE, bytes)
 
 
-cdef bint guards_stand(const char *scratch, int64_t stride, int threads) noexcept nogil:
-    cdef int64_t i, t
-    for t in range(threads + 1):
-        for i in range(GUARD_BYTES // 2):
-            if (<const uint16_t *>(scratch + t * stride - GUARD_BYTES))[i] != GUARD:
-                return False
+cdef bint guards_stand(const char *arena, int64_t bytes) noexcept nogil:
+    cdef int64_t i
+    for i in range(GUARD_BYTES // 2):
+        if (<const uint16_t *>(arena - GUARD_BYTES))[i] != GUARD or (<const uint16_t *>(arena + bytes))[i] != GUARD:
+            return False
     return True
 
 
@@ -152,13 +150,19 @@ cdef enum:
     BRIEF = 32768  # bytes of all operands that are worked through sooner than the lock of Python would change hands
 
 
+cdef struct Steps:
+    int turns
+    int64_t first_set, end_set  # of the body
+
+
 cdef struct Run:
     pop_segment *segments
     int64_t n_segments
     char **operands
     char *scratch
     int64_t scratch_bytes, stride  # of a thread, and from one thread's to the next
-    int threads
+    int threads, turn
+    bint guarded, spoilt  # whether arenas have guards, and whether one was written over
     double *seconds  # of each compute set, or NULL where nobody asks
 
 
@@ -166,15 +170,21 @@ cdef void run_share(void *context, int part) noexcept nogil:
     cdef Run *run = <Run *>context
     cdef pop_tile tile
     cdef pop_segment *segment
+    cdef const int64_t *shares
     cdef int64_t s, i
     tile.operands = run.operands
     tile.scratch = run.scratch + part * run.stride
     tile.scratch_bytes = run.scratch_bytes
-    tile.thread = part
+    tile.thread, tile.turn = part, run.turn
     for s in range(run.n_segments):
         segment = run.segments + s
-        for i in range(segment.shares[part], segment.shares[part + 1]):
+        shares = segment.shares + run.turn * segment.turn_shares
+        for i in range(shares[part], shares[part + 1]):
+            if run.guarded:
+                set_guards(tile.scratch, run.scratch_bytes)
             segment.vertex(segment.items + i * segment.item_bytes, &tile)
+            if run.guarded and not guards_stand(tile.scratch, run.scratch_bytes):
+                run.spoilt = True
 
 
 cdef double clock() noexcept nogil:
@@ -183,17 +193,19 @@ cdef double clock() noexcept nogil:
     return now.tv_sec + 1e-9 * now.tv_nsec
 
 
-cdef int only_share(const pop_segment *segments, int64_t n, int threads) noexcept:
-    """The one share that has items, the first where none has any, or -1 for several: those are worth waking threads for."""
-    cdef int64_t s
+cdef int only_share(const pop_segment *segments, int64_t n, int threads, int turns) noexcept:
+    """The one share that ever has items, the first where none has any, or -1 for several: those are worth waking threads for."""
+    cdef const int64_t *shares
+    cdef int64_t s, turn
     cdef int part, found = -1
-    for part in range(threads):
-        for s in range(n):
-            if segments[s].shares[part] < segments[s].shares[part + 1]:
-                if found >= 0:
-                    return -1
-                found = part
-                break
+    for s in range(n):
+        for turn in range(turns if segments[s].turn_shares else 1):
+            shares = segments[s].shares + turn * segments[s].turn_shares
+            for part in range(threads):
+                if shares[part] < shares[part + 1] and part != found:
+                    if found >= 0:
+                        return -1
+                    found = part
     return max(found, 0)
 
 
@@ -203,69 +215,85 @@ cdef class Executable:
 
     Parameters
     ----------
-    compute_sets : sequence of sequences of (int, numpy.ndarray, numpy.ndarray)
-        For each compute set, its segments: address of the vertex, table of items (one-dimensional, structured),
-        and the tile of each item (int, not descending).
-    n_operands : int
-        Arrays that a call passes, at most 31.
-    n_tiles : int
-        Tiles that the items are spread over; contiguous tiles share a thread.
-    scratch_bytes : int
-        Temporary bytes of each thread.
-    workspace_bytes : int
-        Temporary bytes shared by all threads; a vertex sees them as the operand after the last.
+    program : Program
+        At most 31 operands. Contiguous tiles share a thread.
     threads : int
         Threads to run on.
-    tables : sequence, optional
-        What the items point to, to be kept for as long as the program is.
+
+    Attributes
+    ----------
+    program : Program
+    threads : int
+    phases : tuple of str
+        Of each compute set.
     """
 
     cdef pop_segment *segments
     cdef int64_t *set_ends
     cdef int *alone  # for each compute set, the one share that has items, or -1
-    cdef int64_t n_sets
+    cdef Steps *loops
+    cdef int64_t n_sets, n_loops
     cdef int n_operands
     cdef object keep
+    cdef readonly object program
+    cdef readonly tuple phases
     cdef readonly int threads
     cdef readonly int64_t scratch_bytes
     cdef readonly int64_t workspace_bytes
 
-    def __cinit__(self, compute_sets, int n_operands, int64_t n_tiles, int64_t scratch_bytes,
-                  int64_t workspace_bytes, int threads, tables=()):
-        cdef cnp.ndarray table, shares
-        cdef int64_t i = 0, s
-        if not 0 <= n_operands < MOST_OPERANDS:  # the workspace is one more
-            raise bad_argument("n_operands", n_operands, f"0 to {MOST_OPERANDS - 1}")
+    def __cinit__(self, program, int threads):
+        cdef int64_t i = 0, s = 0, n = 0
+        loops = [(loop.turns, [step for step in loop.body if hasattr(step, "segments")]) for loop in program.loops]
+        sets = [step for _, body in loops for step in body]
+        if not 0 <= program.operands < MOST_OPERANDS:  # the workspace is one more
+            raise bad_argument("operands", program.operands, f"0 to {MOST_OPERANDS - 1}")
         threads = max(1, min(threads, POP_MAX_THREADS))
-        self.threads = threads
-        self.n_operands = n_operands
-        self.scratch_bytes = (scratch_bytes + 63) // 64 * 64
-        self.workspace_bytes = workspace_bytes
-        self.n_sets = len(compute_sets)
-        self.segments = <pop_segment *>calloc(max(1, sum(len(c) for c in compute_sets)), sizeof(pop_segment))
+        self.program, self.threads, self.n_operands = program, threads, program.operands
+        self.scratch_bytes = (program.arena_bytes + 63) // 64 * 64
+        self.workspace_bytes = program.workspace_bytes
+        self.n_sets, self.n_loops = len(sets), len(loops)
+        self.phases = tuple([step.phase for step in sets])
+        self.segments = <pop_segment *>calloc(max(1, sum([len(step.segments) for step in sets])), sizeof(pop_segment))
         self.set_ends = <int64_t *>calloc(max(1, self.n_sets), sizeof(int64_t))
         self.alone = <int *>calloc(max(1, self.n_sets), sizeof(int))
-        if self.segments == NULL or self.set_ends == NULL or self.alone == NULL:
+        self.loops = <Steps *>calloc(max(1, self.n_loops), sizeof(Steps))
+        if self.segments == NULL or self.set_ends == NULL or self.alone == NULL or self.loops == NULL:
             raise MemoryError("executable: no memory for its tables")
-        self.keep = list(tables)
-        first_tiles = np.array([t * n_tiles // threads for t in range(threads + 1)])
-        for s, compute_set in enumerate(compute_sets):
-            for vertex, items, tiles in compute_set:
-                table = np.ascontiguousarray(items)
-                shares = np.searchsorted(tiles, first_tiles).astype(np.int64)
-                self.keep.append((table, shares))
-                self.segments[i].vertex = <pop_vertex><size_t>vertex
-                self.segments[i].items = <const char *>cnp.PyArray_DATA(table)
-                self.segments[i].item_bytes = table.itemsize
-                self.segments[i].shares = <const int64_t *>cnp.PyArray_DATA(shares)
-                i += 1
-            self.set_ends[s] = i
-            self.alone[s] = only_share(self.segments + i - len(compute_set), len(compute_set), threads)
+        self.keep = []
+        for turns, body in loops:
+            self.loops[n].turns, self.loops[n].first_set = turns, s
+            for step in body:
+                for segment in step.segments:
+                    self.lay_out(&self.segments[i], segment, turns)
+                    i += 1
+                self.set_ends[s] = i
+                self.alone[s] = only_share(self.segments + i - len(step.segments), len(step.segments), threads, turns)
+                s += 1
+            self.loops[n].end_set = s
+            n += 1
+
+    cdef lay_out(self, pop_segment *to, segment, int turns):
+        """Share a segment's items out to the threads, turn by turn where each has its own."""
+        cdef cnp.ndarray table = np.ascontiguousarray(segment.items), shares
+        cdef int64_t tiles = self.program.tiles
+        first_tiles = np.arange(self.threads + 1) * tiles // self.threads
+        if segment.turns is None:
+            shares = np.searchsorted(segment.tiles, first_tiles).astype(np.int64)
+        else:
+            places = np.asarray(segment.turns, np.int64) * tiles + segment.tiles
+            shares = np.searchsorted(places, np.arange(turns)[:, None] * tiles + first_tiles).astype(np.int64)
+            to.turn_shares = self.threads + 1
+        self.keep.append((table, shares))
+        to.vertex = <pop_vertex><size_t>segment.vertex
+        to.items = <const char *>cnp.PyArray_DATA(table)
+        to.item_bytes = table.itemsize
+        to.shares = <const int64_t *>cnp.PyArray_DATA(shares)
 
     def __dealloc__(self):
         free(self.segments)
         free(self.set_ends)
         free(self.alone)
+        free(self.loops)
 
     @property
     def temporary_bytes(self):
@@ -292,7 +320,7 @@ cdef class Executable:
         self.run_on(arrays, NULL)
 
     def timed(self, *arrays):
-        """Run on these arrays, and return the wall seconds of each compute set."""
+        """Run on these arrays, and return the wall seconds of each compute set, in all turns."""
         cdef cnp.ndarray seconds = np.zeros(self.n_sets)
         self.run_on(arrays, <double *>cnp.PyArray_DATA(seconds))
         return seconds
@@ -301,54 +329,54 @@ cdef class Executable:
         """Run with the addresses of the operands; `operands` has room for one more. A brief run keeps Python's lock."""
         cdef Run run
         cdef int64_t guard = GUARD_BYTES if guarded else 0
-        cdef int64_t scratch_total = self.threads * (self.scratch_bytes + guard) + guard
+        cdef int64_t scratch_total = self.threads * (self.scratch_bytes + 2 * guard)
         cdef char *workspace = <char *>pop_memory_take(self.workspace_bytes)
         cdef char *scratch = <char *>pop_memory_take(scratch_total)
-        cdef bint stand = True
         if (workspace == NULL and self.workspace_bytes) or (scratch == NULL and scratch_total):
             pop_memory_give(workspace, self.workspace_bytes)
             pop_memory_give(scratch, scratch_total)
             raise MemoryError(f"no memory for {self.temporary_bytes} temporary bytes")
         run.scratch = scratch + guard
-        run.stride = self.scratch_bytes + guard
+        run.stride = self.scratch_bytes + 2 * guard
         operands[self.n_operands] = workspace
         run.operands = operands
         run.scratch_bytes = self.scratch_bytes
         run.threads = self.threads
+        run.guarded, run.spoilt = guard != 0, False
         run.seconds = seconds
         if brief:
-            stand = self.run_sets(&run, guard != 0)
+            self.run_loops(&run)
         else:
             with nogil:
-                stand = self.run_sets(&run, guard != 0)
+                self.run_loops(&run)
         pop_memory_give(workspace, self.workspace_bytes)
         pop_memory_give(scratch, scratch_total)
-        if not stand:
+        if run.spoilt:
             raise RuntimeError(f"a vertex wrote past the {self.scratch_bytes} bytes that were laid out for it")
         return 0
 
-    cdef bint run_sets(self, Run *run, bint guards) noexcept nogil:
-        """Run every compute set, and say whether no tile wrote past its scratch, where there are guards."""
-        cdef int64_t s, first = 0
+    cdef void run_loops(self, Run *run) noexcept nogil:
+        cdef int64_t n, s
+        cdef int turn
+        for n in range(self.n_loops):
+            for turn in range(self.loops[n].turns):
+                run.turn = turn
+                for s in range(self.loops[n].first_set, self.loops[n].end_set):
+                    self.run_set(run, s)
+
+    cdef void run_set(self, Run *run, int64_t s) noexcept nogil:
+        cdef int64_t first = self.set_ends[s - 1] if s else 0
         cdef double began = 0
-        cdef bint stand = True
-        for s in range(self.n_sets):
-            run.segments = self.segments + first
-            run.n_segments = self.set_ends[s] - first
-            first = self.set_ends[s]
-            if guards:
-                set_guards(run.scratch, run.stride, self.threads, True)
-            if run.seconds != NULL:
-                began = clock()
-            if self.alone[s] >= 0:
-                run_share(run, self.alone[s])
-            else:
-                pop_parallel(self.threads, run_share, run)
-            if run.seconds != NULL:
-                run.seconds[s] = clock() - began
-            if guards:
-                stand = stand and guards_stand(run.scratch, run.stride, self.threads)
-        return stand
+        run.segments = self.segments + first
+        run.n_segments = self.set_ends[s] - first
+        if run.seconds != NULL:
+            began = clock()
+        if self.alone[s] >= 0:
+            run_share(run, self.alone[s])
+        else:
+            pop_parallel(self.threads, run_share, run)
+        if run.seconds != NULL:
+            run.seconds[s] += clock() - began
 
 
 include "program/results.pxi"

@@ -21,7 +21,7 @@ from poplibs_py import poplin
 from poplibs_py.config import thread_limit
 from poplibs_py.errors import InvalidArgumentError, PoplibsError
 from poplibs_py.formats import BF16, QuarterArray
-from poplibs_py.program import BoundCall, Executable, Face
+from poplibs_py.program import BoundCall, Face, host_program
 from poplibs_py.testing import random_operand, strategies
 
 A, B = random_operand((5, 7), "float32", 1), random_operand((7, 3), "float32", 2)
@@ -267,7 +267,7 @@ def test_arguments_beyond_the_room_of_a_key_take_the_long_way():
 
 
 def test_bound_calls_check_what_they_are_made_of():
-    run = Executable([], 2, 1, 0, 0, 1)
+    run = host_program(operands=2, threads=1)
     with pytest.raises(ValueError, match="sources: got 1"):
         BoundCall(run, [0], (2,), np.dtype(np.float32))
     with pytest.raises(InvalidArgumentError, match="shape"):

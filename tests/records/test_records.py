@@ -75,9 +75,9 @@ def test_a_changed_field_is_refused_by_name(field: str, values: dict[str, Any]) 
 
 def test_a_record_of_another_size_is_refused_by_name() -> None:
     rows = deepcopy(LISTED)
-    size, fields = rows["pop_matmul_spec"]
-    rows["pop_matmul_spec"] = size + 8, fields
-    with pytest.raises(ImportError, match=rf"^record pop_matmul_spec: {size + 8} bytes in C, {size} in NumPy$"):
+    size, fields = rows["pop_gemm_spec"]
+    rows["pop_gemm_spec"] = size + 8, fields
+    with pytest.raises(ImportError, match=rf"^record pop_gemm_spec: {size + 8} bytes in C, {size} in NumPy$"):
         records.make_dtypes(rows)
 
 

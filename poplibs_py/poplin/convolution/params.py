@@ -9,12 +9,11 @@ from functools import lru_cache
 from math import prod
 from typing import TypeVar
 
-from ...errors import InvalidTypeError, bad_argument, bad_option, bad_type, flag
-from ...formats import F143, F152, FP16, FP32, format_of
-from ...target import TYPE_SIZES
+from ...errors import bad_argument, bad_option, bad_type, flag
+from ...target import data_type
 from .axis import Axis, FieldTransform, OutputTransform
 
-__all__ = ["ConvParams", "data_type", "matmul_params"]
+__all__ = ["ConvParams", "matmul_params"]
 
 _T = TypeVar("_T", FieldTransform, OutputTransform)
 
@@ -297,30 +296,6 @@ def matmul_params(
 
 
 # Checks --------------------------------------------------------------------------------------------
-
-
-_TYPES = {FP32: "float", FP16: "half", F143: "quarter", F152: "quarter"}
-
-
-def data_type(name: str, value: object, allowed: tuple[str, ...] = tuple(TYPE_SIZES)) -> str:
-    """PopLibs' word for a data type, given that word, a format's name, a `Format` or a dtype.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from poplibs_py.poplin.convolution.params import data_type
-    >>> data_type("input_type", "half"), data_type("input_type", np.float32), data_type("input_type", "float16")
-    ('half', 'float', 'half')
-    """
-    found: str | None = value if isinstance(value, str) else None
-    if found not in allowed:
-        try:
-            found = _TYPES.get(format_of(value))
-        except InvalidTypeError:
-            found = None
-    if found not in allowed:
-        raise bad_argument(name, value, f"{', '.join(map(repr, allowed))}, or a dtype such as float16")
-    return found
 
 
 def _size(name: str, value: object) -> int:

@@ -1,1 +1,1 @@
-"""Dense products: params, options, plan, lowering and the calls; see `poplibs_py.poplin`."""
+"""Dense products for users: `poplibs_py.poplin.gemm` on this CPU, convolutions on modelled machines."""

@@ -6,40 +6,17 @@ from collections.abc import Callable, Mapping
 from inspect import Parameter, signature, unwrap
 from typing import Any
 
-import numpy as np
-
-from ...errors import UnsupportedError, bad_argument, bad_type, instance, one_of
+from ...errors import UnsupportedError, bad_argument, bad_type, one_of
 from ...formats import format_of
-from ...ops import (
-    RESULT,
-    Operand,
-    Request,
-    compiled,
-    host_target,
-    op,
-    operand,
-    receive,
-    result_format,
-    target_of,
-    unchanged,
-)
+from ...ops import host_target, op, operand, target_of
 from ...target import Target, resolve_target
 from ..convolution import ConvPlan
-from .lower import lower, lowered
+from ..gemm.api import compile_gemm, gemm_operand, gemm_request, stated
+from ..gemm.options import GemmOptions, options_of, parse_options
+from ..gemm.plan import Epilogue, GemmPlan
+from ..gemm.prepared import SIDES, PreparedMatrix
+from ..gemm.search import plan_gemm
 from .modelled import compile_modelled, modelled_request, plan_modelled
-from .options import MatmulOptions, options_of, parse_options
-from .params import (
-    MatmulParams,
-    block_scales,
-    checked_params,
-    checked_size,
-    contiguous,
-    params_of,
-    result_shape,
-)
-from .plan import Epilogue, HostPlan
-from .prepared import SIDES, PreparedMatrix
-from .search import plan_host
 
 __all__ = [
     "compile_matmul",
@@ -115,8 +92,9 @@ def matmul(
         On a matrix unit FP16 takes four passes for exact products; three leave out the product of the low parts, which
         adds an error of at most ``2^-14 |a| |b|`` a product.
     target : Target or str, optional
-        The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the numbers are those of its plan, in
-        the order of sums that `poplibs_py.poplin.matmul.modelled.work` tells: operands of one type, no epilogue.
+        The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the numbers are those of its plan:
+        operands have one type, `alpha` is 1, and a bias has the result's format. The product is rounded to that
+        format, after the bias again, and after the activation again, as PopLibs' vertices do.
     seed : int or (int, int), optional
         On a modelled machine, round stochastically from this seed where tiles exchange half partial sums and at the
         result; by default to nearest even. This CPU rounds products to nearest even only.
@@ -158,14 +136,16 @@ def matmul(
     machine = target_of(target)
     keywords = options_of(available_memory_proportion, partials_type, reproducible, strict_memory, half_passes)
     if machine.kind != "host":
-        _refuse_on_modelled(alpha=(alpha, 1.0), bias=(bias, None), activation=(activation, None))
+        if not (isinstance(alpha, (int, float)) and alpha == 1):
+            got = type(alpha).__name__ if hasattr(alpha, "shape") else alpha
+            raise bad_argument("alpha", got, "1.0 on a modelled machine: PopLibs' product has no more")
         planned = {name: value for name, value in keywords.said().items() if name in _OF_EVERY_MACHINE}
-        operands = _operand(a, "a", False), _operand(b, "b", False)
-        return modelled_request(*operands, out, out_dtype, machine, seed, options, planned)
+        operands = gemm_operand(a, "a", False), gemm_operand(b, "b", False)
+        return modelled_request(*operands, out, out_dtype, bias, activation, machine, seed, options, planned)
     if seed is not None:
         raise bad_argument("seed", seed, "None on this CPU: cast a float32 result stochastically")
     chosen = parse_options(options, keywords)
-    return _request(a, b, out, out_dtype, Epilogue.of(alpha, 0.0, activation), bias, chosen, machine)
+    return gemm_request(a, b, out, out_dtype, Epilogue.of(alpha, 0.0, activation), bias, chosen, machine)
 
 
 @op("poplin.matmul_acc", poplibs="poplin::matMulAcc", reference=_REFERENCE + "matmul_acc",
@@ -220,7 +200,7 @@ def matmul_acc(
         raise bad_type("c", "None", "an array or a QuarterArray, which receives the result")
     chosen = parse_options(options, _from_keywords("matmul_acc", keywords), keywords)
     machine = host_target(target, "products that accumulate")
-    return _request(a, b, c, None, Epilogue.of(alpha, beta, activation), bias, chosen, machine, "c")
+    return gemm_request(a, b, c, None, Epilogue.of(alpha, beta, activation), bias, chosen, machine, "c")
 
 
 @op("poplin.matmul_grouped", poplibs="poplin::matMulGrouped", reference=_REFERENCE + "matmul",
@@ -267,7 +247,7 @@ def _keywords_of(function: Any) -> tuple[str, ...]:
 
 
 _MATMUL_KEYWORDS = _keywords_of(matmul)
-_ACC_KEYWORDS = tuple(dict.fromkeys((*_keywords_of(matmul_acc), *MatmulOptions.__dataclass_fields__)))
+_ACC_KEYWORDS = tuple(dict.fromkeys((*_keywords_of(matmul_acc), *GemmOptions.__dataclass_fields__)))
 
 
 def plan_matmul(
@@ -284,7 +264,7 @@ def plan_matmul(
     target: Target | str | None = None,
     options: Mapping[str, Any] | None = None,
     **keywords: Any,
-) -> HostPlan | ConvPlan:
+) -> GemmPlan | ConvPlan:
     """Plan a product of C-contiguous arrays without running it.
 
     Corresponds to PopLibs' ``poplin::matMulReportPlan``. For a modelled machine the plan is PopLibs' own; it takes
@@ -303,7 +283,7 @@ def plan_matmul(
 
     Returns
     -------
-    HostPlan or ConvPlan
+    GemmPlan or ConvPlan
         Its `explain` tells kernel, packing, blocks, threads and temporary bytes. On a modelled machine, PopLibs' plan.
 
     Examples
@@ -321,28 +301,17 @@ def plan_matmul(
         return plan_modelled(
             a_shape, b_shape, dtype=dtype, out_dtype=out_dtype, target=target, options=options, **keywords
         )
-    shapes = [_checked_shape(s, name) for s, name in ((a_shape, "a_shape"), (b_shape, "b_shape"))]
-    (*batch, m, k), (*b_batch, b_rows, n) = shapes
-    if batch != b_batch or b_rows != k:
-        raise bad_argument("b_shape", tuple(b_shape), f"batch axes {tuple(batch)} and {k} rows, as a_shape has")
-    fa = format_of(dtype, "dtype")
-    fb = fa if b_dtype is None else format_of(b_dtype, "b_dtype")
-    fo = result_format(fa, fb) if out_dtype is None else format_of(out_dtype, "out_dtype")
-    axes = tuple(batch)
-    a, b, out = contiguous(fa, m, k, axes), contiguous(fb, k, n, axes), contiguous(fo, m, n, axes)
-    bias = None if bias_dtype is None else format_of(bias_dtype, "bias_dtype")
-    params = MatmulParams(m, n, k, a, b, out, axes, bias, bias.itemsize if bias else 0, (0,) * len(axes))
-    checked_size(params, tuple(shapes[0]), tuple(shapes[1]))
+    params = stated(a_shape, b_shape, dtype, b_dtype, out_dtype, bias_dtype)
     chosen = parse_options(options, _from_keywords("plan_matmul", keywords), keywords)
-    return plan_host(params, chosen, Epilogue.of(alpha, beta, activation), host_target(target, "this form of a plan"))
+    return plan_gemm(params, chosen, Epilogue.of(alpha, beta, activation), host_target(target, "this form of a plan"))
 
 
-def compile_matmul(plan: HostPlan | ConvPlan) -> Callable[..., Any]:
+def compile_matmul(plan: GemmPlan | ConvPlan) -> Callable[..., Any]:
     """Lower a plan to a function to use many times, from any number of threads.
 
     Parameters
     ----------
-    plan : HostPlan or ConvPlan
+    plan : GemmPlan or ConvPlan
         As `plan_matmul` returned it.
 
     Returns
@@ -365,27 +334,7 @@ def compile_matmul(plan: HostPlan | ConvPlan) -> Callable[..., Any]:
     array([[3., 3.],
            [3., 3.]], dtype=float32)
     """
-    if isinstance(plan, ConvPlan):
-        return compile_modelled(plan)
-    _check_plan(plan)
-    made, planned = lower(plan), plan.product
-    shapes = {"a": (*planned.batch, planned.m, planned.k), "b": (*planned.batch, planned.k, planned.n),
-              "bias": (planned.n,)}
-
-    def run(a: Any, b: Any, *, out: Any = None, bias: Any = None) -> Any:
-        """Run a planned product: see `compile_matmul`."""
-        if planned.bias is None and bias is not None:
-            raise bad_argument("bias", "an array", "None: the plan has no bias")
-        left = _as_planned("a", a, planned.a.format, shapes["a"])
-        right = _as_planned("b", b, planned.b.format, shapes["b"])
-        row = None if planned.bias is None else _as_planned("bias", bias, planned.bias, shapes["bias"])
-        shape, fmt = (*planned.batch, planned.m, planned.n), planned.out.format
-        receiver = receive("out", out, shape, None, fmt, (left, right, row))
-        if receiver.format != fmt or receiver.scale or not receiver.array.flags.carray:
-            raise bad_argument("out", out, f"{fmt}, C-contiguous")
-        return Request(made.executable, made.arrange(left, right, RESULT, row), receiver, made.told)
-
-    return compiled(plan, matmul.op, run, made.told()[0])  # type: ignore[attr-defined]
+    return compile_modelled(plan) if isinstance(plan, ConvPlan) else compile_gemm(plan)
 
 
 def prepare(
@@ -442,73 +391,10 @@ def prepare(
     return PreparedMatrix(matrix, fmt, _from_keywords("prepare", keywords), host_target(target, "preparing"), side)
 
 
-def _request(a: Any, b: Any, out: Any, out_dtype: Any, epilogue: Epilogue, bias: Any, options: MatmulOptions,
-             machine: Target, out_name: str = "out") -> Request:
-    """Describe a product on this CPU."""
-    row = None if bias is None else operand("bias", bias)
-    if row is not None and (row.scale or row.scales):
-        raise bad_type("bias", "a QuarterArray", "an array")
-    left, right = _operand(a, "a"), _operand(b, "b")
-    batch, shape, sizes = result_shape(left, right)
-    assert left.format is not None
-    assert right.format is not None
-    receiver = receive(out_name, out, shape, out_dtype, result_format(left.format, right.format), (left, right, row),
-                       reads=epilogue.beta != 0)
-    params = params_of(left, right, receiver.operand, row, batch, sizes)
-    prepared = _prepared(a, b)
-    whole = None
-    if prepared is None:
-        made = lowered(params, options, epilogue, machine)
-    else:
-        made, packed, whole = prepared.lowered(params, options, epilogue, machine)
-        left, right = (packed, right) if prepared is a else (left, packed)
-    return Request(made.executable, made.arrange(left, right, RESULT, row, left.scales, right.scales, whole), receiver,
-                   made.told, keep=made.plan.fits)
-
-
-def _operand(value: Any, name: str, prepared: bool = True) -> Operand:
-    if not isinstance(value, PreparedMatrix):
-        return block_scales(operand(name, value))
-    if prepared:
-        return value.stand_in(name)
-    raise bad_type(name, "PreparedMatrix", "an array on a modelled machine: what was prepared is for this CPU")
-
-
-def _prepared(a: Any, b: Any) -> PreparedMatrix | None:
-    """Return the operand that is prepared, if one is."""
-    held = [x for x in (a, b) if isinstance(x, PreparedMatrix)]
-    if len(held) > 1:
-        raise bad_type("b", "PreparedMatrix", "an array where a is prepared: one of the two may be")
-    return held[0] if held else None
-
-
-def _as_planned(name: str, value: Any, fmt: Any, shape: tuple[int, ...]) -> Operand:
-    """Take an operand of a planned product, in C order and aligned as the plan has it."""
-    given = operand(name, value)
-    if given.shape != shape or given.format != fmt or given.scale or given.scales:
-        raise bad_argument(name, f"{given.format} of shape {given.shape}", f"{fmt} of shape {shape}")
-    lies = given.array.flags.c_contiguous and given.array.flags.aligned
-    return given if lies else given.copied()
-
-
-def _check_plan(plan: Any) -> None:
-    """Refuse a plan that the planner would not make."""
-    if not isinstance(plan, HostPlan):
-        raise bad_type("plan", type(plan).__name__, "a plan from plan_matmul for this CPU")
-    parts = (("product", MatmulParams), ("options", MatmulOptions), ("epilogue", Epilogue), ("target", Target))
-    for name, kind in parts:
-        instance(f"plan.{name}", getattr(plan, name), kind, f"of type {kind.__name__}")
-    if plan.target.kind != "host":
-        raise bad_argument("plan.target", plan.target.name, "this CPU")
-    product = checked_params(plan.product)
-    epilogue = Epilogue.of(plan.epilogue.alpha, plan.epilogue.beta, plan.epilogue.activation)
-    unchanged(plan, lambda: plan_host(product, plan.options, epilogue, plan.target))
-
-
-def _from_keywords(name: str, keywords: Mapping[str, Any]) -> MatmulOptions:
+def _from_keywords(name: str, keywords: Mapping[str, Any]) -> GemmOptions:
     """Return the options that a function of this name was called with."""
-    _check_keywords(name, keywords, tuple(MatmulOptions.__dataclass_fields__))
-    return MatmulOptions(**keywords)
+    _check_keywords(name, keywords, tuple(GemmOptions.__dataclass_fields__))
+    return GemmOptions(**keywords)
 
 
 def _check_keywords(name: str, keywords: Mapping[str, Any], known: tuple[str, ...]) -> None:
@@ -518,16 +404,8 @@ def _check_keywords(name: str, keywords: Mapping[str, Any], known: tuple[str, ..
         raise bad_type(f"{name}()", f"keyword {', '.join(unknown)}", ", ".join(known))
 
 
-def _checked_shape(shape: Any, name: str) -> list[int]:
-    if not isinstance(shape, (tuple, list)) or not all(isinstance(x, (int, np.integer)) for x in shape):
-        raise bad_type(name, shape, "a tuple of whole numbers")
-    if len(shape) < 2 or min(shape) < 0:
-        raise bad_argument(name, tuple(shape), "at least two extents, none negative")
-    return [int(x) for x in shape]
-
-
 def _check_groups(a: Any, b: Any) -> None:
-    shapes = [_operand(x, name).shape for x, name in ((a, "a"), (b, "b"))]
+    shapes = [gemm_operand(x, name).shape for x, name in ((a, "a"), (b, "b"))]
     for name, shape, x in zip("ab", shapes, (a, b), strict=True):
         if isinstance(x, PreparedMatrix):
             raise bad_type(name, "PreparedMatrix", "an array [groups, rows, columns]: what was prepared is one matrix")
@@ -536,11 +414,3 @@ def _check_groups(a: Any, b: Any) -> None:
     if shapes[0][0] != shapes[1][0]:
         raise bad_argument("b", f"{shapes[1][0]} groups", f"as many groups as a has, {shapes[0][0]}")
 
-
-def _refuse_on_modelled(**arguments: tuple[Any, Any]) -> None:
-    """Refuse what a modelled machine's product does not have: each argument may only be its default."""
-    for name, (value, default) in arguments.items():
-        plain = value is default or (isinstance(value, (int, float, str)) and value == default)
-        if not plain:
-            got = type(value).__name__ if hasattr(value, "shape") else value
-            raise bad_argument(name, got, f"{default} on a modelled machine: PopLibs' product has no more")

@@ -14,15 +14,18 @@ import numpy as np
 
 from ...formats import FP16, FP32, Format, QuarterArray, format_of
 from ...formats.bounds import Ball, magnitude_product, matmul_ball, rounding_error, sum_ball
-from ...ops import result_format
-from ...target import resolve_target
-from .modelled import matmul_modelled_bound
-from .options import MatmulOptions, parse_options
-from .plan import HALF_PARTIALS_DEPTH
-from .reference import activate, as_matrices, values
-from .search import may_flush, passes
+from ...formats.reference import values
+from ...ops import operand, result_format
+from ...target import Target, resolve_target
+from ..convolution.bound import modelled_bound
+from ..convolution.work import work_of
+from ..gemm.options import GemmOptions, parse_options
+from ..gemm.plan import HALF_PARTIALS_DEPTH
+from ..gemm.search import may_flush, passes
+from .params import product_of
+from .reference import activate, as_matrices
 
-__all__ = ["finished_ball", "matmul_acc_bound", "matmul_bound", "scale_of"]
+__all__ = ["finished_ball", "matmul_acc_bound", "matmul_bound", "matmul_modelled_bound", "scale_of"]
 
 _SLOPE = {None: 1.0, "relu": 1.0, "gelu": 1.13, "silu": 1.1}
 _RELATIVE, _ABSOLUTE = 2 * FP32.unit_roundoff, FP32.smallest_subnormal  # 1 ulp of gelu and silu (simd/math.h)
@@ -57,8 +60,8 @@ def matmul_bound(
     target, seed = how.get("target"), how.get("seed")
     if target is not None and resolve_target(target).kind != "host":
         planned = {name: how[name] for name in _PLANNED if name in how}
-        return matmul_modelled_bound(a, b, target=target, out=out, out_dtype=out_dtype, seed=seed, options=options,
-                                     **planned)  # fmt: skip
+        return matmul_modelled_bound(a, b, target=target, out=out, out_dtype=out_dtype, bias=bias,
+                                     activation=activation, seed=seed, options=options, **planned)
     fa, fb = _format(a), _format(b)
     out_format = (
         format_of(out_dtype)
@@ -69,6 +72,36 @@ def matmul_bound(
     )
     sums, added = _sums(a, b, _options(options, how))
     return _without(finished_ball(_scaled(sums, alpha), bias, activation, out_format, scale_of(out)), added)
+
+
+def matmul_modelled_bound(a: Any, b: Any, *, target: Target | str = "gc200", out: Any = None, out_dtype: object = None,
+                          bias: Any = None, activation: str | None = None, seed: Any = None, options: Any = None,
+                          **more: Any) -> Ball:
+    """Return exact results and radii of a `matmul` call on a modelled machine, from the plan that it follows.
+
+    Parameters
+    ----------
+    a, b, target, out, out_dtype, bias, activation, seed, options, **more
+        As `matmul` takes them.
+
+    Returns
+    -------
+    Ball
+        In the shape of the result.
+    """
+    wanted = _format(out) if out_dtype is None and out is not None else out_dtype
+    product = product_of(operand("a", a), operand("b", b), wanted)
+    rounding = "nearest-even" if seed is None else "stochastic"
+    ball = Ball.exact(np.zeros(product.shape))
+    if 0 not in product.shape:
+        groups = int(np.prod(product.batch, dtype=np.int64))
+        numbers = (np.broadcast_to(values(x), (*product.batch, *np.shape(x)[-2:])) for x in (a, b))
+        grouped = (x.reshape(groups, *x.shape[-2:]) for x in numbers)
+        work = work_of(product.planned(target, options, more))
+        ball = modelled_bound(work, *grouped, out=product.out, seed=seed).reshape(*product.shape)
+    if bias is not None:
+        ball = (ball + Ball.exact(values(bias))).rounded(FP32).rounded(product.out, rounding)
+    return ball if activation is None else _activated(ball, activation).rounded(product.out, rounding)
 
 
 def matmul_acc_bound(
@@ -108,11 +141,11 @@ def _format(operand: Any) -> Format:
     )
 
 
-def _options(options: Any, how: dict[str, Any]) -> MatmulOptions:
-    return parse_options(options, MatmulOptions(**{k: v for k, v in how.items() if k in _HOW}))
+def _options(options: Any, how: dict[str, Any]) -> GemmOptions:
+    return parse_options(options, GemmOptions(**{k: v for k, v in how.items() if k in _HOW}))
 
 
-def _sums(a: Any, b: Any, options: MatmulOptions) -> tuple[Ball, tuple[int, ...]]:
+def _sums(a: Any, b: Any, options: GemmOptions) -> tuple[Ball, tuple[int, ...]]:
     """Bound the sums of products, before alpha; vectors count as matrices, and the axes so added come second."""
     left, right, added = as_matrices(values(a), values(b))
     fa, fb = _format(a), _format(b)
@@ -139,8 +172,10 @@ def finished_ball(ball: Ball, bias: Any, activation: str | None, out_dtype: Form
     if bias is not None:
         ball = (ball + Ball.exact(values(bias))).rounded(FP32)
     if activation is not None:
-        smooth = activation != "relu"
-        ball = ball.mapped(
-            lambda x: activate(x, activation), _SLOPE[activation], _RELATIVE * smooth, _ABSOLUTE * smooth
-        )
+        ball = _activated(ball, activation)
     return (ball * 2.0**-scale).rounded(out_dtype) * 2.0**scale if scale else ball.rounded(out_dtype)
+
+
+def _activated(ball: Ball, activation: str) -> Ball:
+    smooth = activation != "relu"
+    return ball.mapped(lambda x: activate(x, activation), _SLOPE[activation], _RELATIVE * smooth, _ABSOLUTE * smooth)

@@ -1,117 +1,80 @@
-"""How a dense product is to be done: options by keyword, and PopLibs' spelling of them."""
+"""PopLibs' matmul options on a modelled machine, as options of the convolution that a product is."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from operator import is_
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
-from ...errors import flag, one_of, whole
-from ...kernels.records import ACTIVATIONS
-from ...ops import parsed
-from ...planner import Memory
-from ..convolution.params import data_type
+from ...errors import PoplibsError, one_of
+from ...ops import check_mapping, parsed
+from ..convolution import ConvOptions
+from ..convolution.api import Items, frozen_items, thawed
+from ..convolution.options import checked_option
 
-__all__ = ["ACTIVATIONS", "MatmulOptions", "options_of", "parse_options"]
+__all__ = ["conv_options"]
 
-_PASSES = ("NONE", "INFERENCE_FWD", "TRAINING_FWD", "TRAINING_BWD", "TRAINING_WU")
-
-
-@dataclass(frozen=True)
-class MatmulOptions:
-    """Options of a dense product.
-
-    Attributes
-    ----------
-    available_memory_proportion : float or None
-        See `poplibs_py.planner.Memory`.
-    partials_type : {"float", "half"}
-        Format of the sums of blocks of the depth; ``"float32"`` and ``"float16"``, or dtypes, do as well.
-    reproducible : bool
-        Ask for the plan-defined order of sums: the same bits at every instruction-set level.
-    strict_memory : bool
-        Raise where no plan keeps to the memory limit, in place of a warning.
-    half_passes : {4, 3}
-        Passes of the matrix unit for FP16: 4 is exact products, 3 leaves out the product of the low parts.
-    fully_connected_pass : str
-        PopLibs' hint; it does not change a host plan.
-    """
-
-    available_memory_proportion: float | None = None
-    partials_type: str = "float"
-    reproducible: bool = False
-    strict_memory: bool = False
-    half_passes: int = 4
-    fully_connected_pass: str = "NONE"
-
-    def __post_init__(self) -> None:
-        memory = Memory(self.available_memory_proportion, self.strict_memory)
-        object.__setattr__(self, "available_memory_proportion", memory.proportion)
-        object.__setattr__(self, "partials_type", data_type("partials_type", self.partials_type, ("float", "half")))
-        flag("reproducible", self.reproducible)
-        object.__setattr__(self, "half_passes", whole("half_passes", self.half_passes, 3, 4))
-        one_of("fullyConnectedPass", self.fully_connected_pass, _PASSES)
-
-    def said(self, named: Iterable[str] = ()) -> dict[str, Any]:
-        """Return the fields that are not at their defaults, and those that were named besides; None says nothing."""
-        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return {name: value for name, value in fields.items()
-                if value is not None and (name in named or value != getattr(MatmulOptions, name))}
-
-    @property
-    def memory(self) -> Memory:
-        """The limit on temporary memory."""
-        return Memory(self.available_memory_proportion, self.strict_memory)
-
-
-_DEFAULTS = None, "float", False, False, 4
-_DEFAULT = MatmulOptions(*_DEFAULTS)
-
-
-def options_of(*values: Any) -> MatmulOptions:
-    """Return the options of a call, of which those that are defaults themselves need no check."""
-    return _DEFAULT if all(map(is_, values, _DEFAULTS)) else MatmulOptions(*values)
-
-
+#: The field of ConvOptions that each of PopLibs' matmul options sets, or what becomes of it here.
 _KEYS: dict[str, str | None] = {
-    "availableMemoryProportion": "available_memory_proportion",
     "partialsType": "partials_type",
+    "availableMemoryProportion": "available_memory_proportion",
+    "use128BitConvUnitLoad": "use_128_bit_conv_unit_load",
+    "enableMultiStageReduce": "enable_multi_stage_reduce",
+    "enableFastReduce": "enable_fast_reduce",
+    "remapOutputTensor": "remap_output_tensor",
+    "gatherOutput": "gather_output",
+    "disableSRForAMPVertices": "disable_sr_for_amp_vertices",
+    "planConstraints": "plan_constraints",
     "fullyConnectedPass": "fully_connected_pass",
-    **dict.fromkeys((
-        "inputRHSIsPreArranged", "use128BitConvUnitLoad", "enableMultiStageReduce", "enableFastReduce",
-        "remapOutputTensor", "gatherOutput", "disableSRForAMPVertices", "planConstraints",
-    )),
-}  # fmt: skip
+    "inputRHSIsPreArranged": "input_rhs_is_pre_arranged",  # moves a transpose, not the plan
+    "strictMemory": "strict_memory",
+    "fidelity": "fidelity",
+}
+_SHARE = "available_memory_proportion"
+_PASSES = {
+    "NONE": "NONE_MATMUL",
+    "INFERENCE_FWD": "FC_INFERENCE_FWD",
+    "TRAINING_FWD": "FC_TRAINING_FWD",
+    "TRAINING_BWD": "FC_TRAINING_BWD",
+    "TRAINING_WU": "FC_TRAINING_WU",
+}
 
 
-def parse_options(options: Mapping[str, Any] | None, base: MatmulOptions,
-                  named: Iterable[str] = ()) -> MatmulOptions:
-    """Apply PopLibs' option keys to `base`: see `poplibs_py.ops.parsed`.
-
-    Keys that only steer a modelled tile array (for example ``enableFastReduce``) are known and change nothing here.
-
-    Parameters
-    ----------
-    options : mapping or None
-        By PopLibs' keys.
-    base : MatmulOptions
-        What keywords say. A field at its default says nothing, unless it was named.
-    named : iterable of str, optional
-        Fields that the caller named for certain.
-
-    Raises
-    ------
-    InvalidOptionError
-        If a key is unknown; the message suggests the nearest.
-    InvalidArgumentError
-        If an option says what a keyword contradicts.
-    """
-    if options is None:
-        return base
-    said = {name: value for name, value in base.said(named).items() if name in _KEYS.values()}
-    return replace(base, **parsed(options, _KEYS, _checked, said))
+def conv_options(options: Mapping[str, Any] | None, more: Mapping[str, Any]) -> ConvOptions:
+    """Return the options of a product's convolution: PopLibs' by their keys, and the same by keyword."""
+    check_mapping(options)
+    said = dict(more)
+    if said.get(_SHARE, 0) is None:  # the default of every op
+        del said[_SHARE]
+    options = {} if options is None else options
+    try:
+        return _remembered(frozen_items(options), frozen_items(said))
+    except TypeError as error:
+        if isinstance(error, PoplibsError):
+            raise
+        return _parsed(options, said)  # an option that cannot be hashed
 
 
-def _checked(_: str, field: str, value: Any) -> Any:
-    return getattr(replace(_DEFAULT, **{field: value}), field)
+@lru_cache(maxsize=4096)
+def _remembered(options: Items, more: Items) -> ConvOptions:
+    return _parsed(thawed(options), thawed(more))
+
+
+def _parsed(options: Mapping[str, Any], more: Mapping[str, Any]) -> ConvOptions:
+    said = parsed(options, _KEYS, _checked, more)
+    said.pop("input_rhs_is_pre_arranged", None)
+    said["pass_"] = _PASSES[said.pop("fully_connected_pass", "NONE")]
+    if "gather_output" in said:
+        said["gather_conv_output"] = said.pop("gather_output")
+    # PopLibs hands the proportion on as text with six decimals
+    said[_SHARE] = round(said.get(_SHARE, ConvOptions.available_memory_proportion), 6)
+    return ConvOptions(**said)
+
+
+def _checked(key: str, field: str, value: Any) -> Any:
+    if field == "fully_connected_pass":
+        one_of(key, value, tuple(_PASSES))
+        return value
+    if field == "input_rhs_is_pre_arranged":
+        return None
+    return checked_option(key, "gather_conv_output" if field == "gather_output" else field, value)

@@ -1,304 +1,104 @@
-"""What a dense product is: shapes, formats and how the operands lie. No sizes of any machine."""
+"""A product for a modelled machine: its operands checked, with batch axes as groups, and stated as a convolution."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument
-from ...formats import Format
+from ...errors import bad_argument, bad_type, whole
+from ...formats import FP16, FP32, Format, format_of
 from ...ops import Operand
+from ...target import Target, data_type
+from ..convolution import ConvParams, ConvPlan, matmul_params, plan_convolution
+from ..gemm.params import result_shape
+from .options import conv_options
 
-__all__ = [
-    "MatmulParams",
-    "MatrixLayout",
-    "Scales",
-    "as_matrix",
-    "block_scales",
-    "checked_params",
-    "checked_size",
-    "contiguous",
-    "layout_of",
-    "params_of",
-    "result_shape",
-    "with_bias",
-]
+__all__ = ["TYPES", "Product", "product_of", "stated"]
+
+TYPES = ("float", "half", "quarter")
+"""Number types of modelled products."""
 
 
 @dataclass(frozen=True)
-class Scales:
-    """Where the scale exponents of an operand's blocks lie, where they differ.
+class Product:
+    """A product as it was asked for.
 
     Attributes
     ----------
-    row, column : int
-        Bytes from a block's exponent to the next block's, down the rows and along the columns.
-    block_rows, block_columns : int
-        Extent of a block.
+    shape : tuple of int
+        Of the result, with its batch axes.
     batch : tuple of int
-        Bytes from an entry to the next, along each batch axis of the product.
-    """
-
-    row: int
-    column: int
-    block_rows: int
-    block_columns: int
-    batch: tuple[int, ...] = ()
-
-    @property
-    def transposed(self) -> Scales:
-        """The same memory with rows and columns swapped."""
-        return Scales(self.column, self.row, self.block_columns, self.block_rows, self.batch)
-
-
-@dataclass(frozen=True)
-class MatrixLayout:
-    """One matrix operand, or a stack of them.
-
-    Attributes
-    ----------
-    format : Format
-        Of its elements.
-    row, column : int
-        Bytes from a row, from a column to the next.
-    batch : tuple of int
-        Bytes from an entry to the next, along each batch axis of the product (0 where it is broadcast).
-    aligned : bool
-        Whether every element's address is a multiple of its size.
-    scale : int
-        Exponent s of the scale 2^s that all elements have.
-    scales : Scales or None
-        Where the exponents are, if blocks have their own.
-    """
-
-    format: Format
-    row: int
-    column: int
-    batch: tuple[int, ...] = ()
-    aligned: bool = True
-    scale: int = 0
-    scales: Scales | None = None
-
-    @property
-    def plain(self) -> bool:
-        """Whether its codes are its values: no scales."""
-        return self.scale == 0 and self.scales is None
-
-    @property
-    def transposed(self) -> MatrixLayout:
-        """The same memory with rows and columns swapped."""
-        scales = self.scales and self.scales.transposed
-        return replace(self, row=self.column, column=self.row, scales=scales)
-
-
-@dataclass(frozen=True)
-class MatmulParams:
-    """A product C[m, n] = A[m, k] B[k, n] for each entry of a batch.
-
-    Corresponds to PopLibs' ``MatMulParams``, with the strides that a host array has.
-
-    Attributes
-    ----------
+        Those, broadcast.
     m, n, k : int
-        Rows of A and C, columns of B and C, depth.
-    a, b, out : MatrixLayout
-        How they lie.
-    batch : tuple of int
-        Entries along each batch axis.
-    bias : Format or None
-        Format of a bias with one number per column, if there is one.
-    bias_step : int
-        Bytes between its numbers.
-    bias_batch : tuple of int
-        Bytes from an entry to the next along each batch axis.
-    bias_per_row : bool
-        Whether the bias has one number per row in place of one per column.
+        Sizes.
+    kind : {"float", "half", "quarter"}
+        The operands' type.
+    out : Format
+        The result's.
     """
 
+    shape: tuple[int, ...]
+    batch: tuple[int, ...]
     m: int
     n: int
     k: int
-    a: MatrixLayout
-    b: MatrixLayout
-    out: MatrixLayout
-    batch: tuple[int, ...] = ()
-    bias: Format | None = None
-    bias_step: int = 0
-    bias_batch: tuple[int, ...] = ()
-    bias_per_row: bool = False
+    kind: str
+    out: Format
 
     @property
-    def entries(self) -> int:
-        """Products in the batch."""
-        return math.prod(self.batch)
+    def is_empty(self) -> bool:
+        """Whether there is nothing to multiply."""
+        return 0 in (*self.batch, self.m, self.n, self.k)
 
-    @property
-    def flops(self) -> int:
-        """Floating-point operations: two for each product."""
-        return 2 * self.m * self.n * self.k * self.entries
+    def planned(self, target: Target | str, options: Mapping[str, Any] | None, more: Mapping[str, Any]) -> ConvPlan:
+        """Return the plan that a machine follows."""
+        params = matmul_params(math.prod(self.batch), self.m, self.k, self.n, self.kind, self.out)
+        return plan_convolution(params, target=target, options=conv_options(options, more))
 
-    def folded(self) -> MatmulParams:
-        """Return the same work with batch axes folded into the rows where A and C lie so and B is shared."""
-        p = self
-        if p.a.scales or p.b.scales:
-            return p
-        while p.batch and p.b.batch[-1] == 0 and not p.bias_per_row and (p.bias is None or p.bias_batch[-1] == 0):
-            step_a, step_out, size = p.a.batch[-1], p.out.batch[-1], p.batch[-1]
-            if p.m == 1:  # its row strides mean nothing
-                row_a, row_out = step_a, step_out
-            elif size == 1 or (step_a == p.m * p.a.row and step_out == p.m * p.out.row):
-                row_a, row_out = p.a.row, p.out.row
-            else:
-                break
-            p = replace(
-                p,
-                m=p.m * size,
-                batch=p.batch[:-1],
-                bias_batch=p.bias_batch[:-1],
-                a=replace(p.a, row=row_a, batch=p.a.batch[:-1]),
-                b=replace(p.b, batch=p.b.batch[:-1]),
-                out=replace(p.out, row=row_out, batch=p.out.batch[:-1]),
-            )
-        return p
-
-    def swapped(self) -> MatmulParams:
-        """Return the transposed product, C' = B' A'."""
-        return replace(
-            self,
-            m=self.n,
-            n=self.m,
-            a=self.b.transposed,
-            b=self.a.transposed,
-            out=self.out.transposed,
-            bias_per_row=self.bias is not None and not self.bias_per_row,
-        )
+    def grouped(self, x: Operand) -> Operand:
+        """Return an operand with its batch axes as one axis of groups, and where strides cannot say that, a copy."""
+        matrix = x.shape[-2:]
+        array = np.broadcast_to(x.array, (*self.batch, *matrix)).reshape(math.prod(self.batch), *matrix)
+        place = x.place if np.may_share_memory(array, x.array) else None
+        made = replace(x, array=array, place=place)
+        return made if array.flags.aligned else made.copied()
 
 
-def as_matrix(x: Operand, name: str, row: bool) -> Operand:
-    """Return an operand with at least two axes: a vector becomes a row, or a column."""
-    if x.array.ndim == 0:
-        raise bad_argument(name, "a scalar", "at least one dimension")
-    if x.array.ndim > 30:
-        raise bad_argument(name, f"{x.array.ndim} dimensions", "at most 30")
-    if x.array.ndim > 1:
-        return x
-    index = (None, slice(None)) if row else (slice(None), None)
-    scales = x.scales and x.scales.seen(lambda held: held[index])
-    blocks = ((1, *x.block_shape) if row else (*x.block_shape, 1)) if x.block_shape else ()
-    return replace(x, array=x.array[index], scales=scales, block_shape=blocks)
+def product_of(a: Operand, b: Operand, out_dtype: object) -> Product:
+    """Check the operands of a product."""
+    for name, x in (("a", a), ("b", b)):
+        if x.array.ndim < 2:
+            raise bad_argument(name, f"shape {x.shape}", "at least two axes")
+        if x.scales is not None:
+            raise bad_argument(name, "a QuarterArray with many scales", "one scale: modelled machines have no more")
+    batch, shape, (m, k, n) = result_shape(a, b)
+    kind = data_type("a", a.format, TYPES)
+    if data_type("b", b.format, TYPES) != kind:
+        raise bad_type("b", f"format {b.format}", f"a's type, {kind}, on a modelled machine")
+    fmt = (FP32 if kind == "float" else FP16) if out_dtype is None else format_of(out_dtype, "out_dtype")
+    if fmt not in (FP32, FP16):
+        raise bad_argument("out_dtype", fmt.name, "float32 or float16 on a modelled machine")
+    return Product(shape, batch, m, n, k, kind, fmt)
 
 
-def block_scales(x: Operand) -> Operand:
-    """Return an operand whose blocks of scales hold one entry of a batch each: strides can say which is whose."""
-    if x.scales is None or all(extent == 1 for extent in x.block_shape[:-2]):
-        return x
-    scales = x.scales.array
-    for axis, extent in enumerate(x.block_shape[:-2]):
-        if extent != 1:
-            scales = np.repeat(scales, extent, axis=axis).take(range(x.shape[axis]), axis=axis)
-    return replace(x, scales=Operand(scales, None))
-
-
-def layout_of(x: Operand, batch: tuple[int, ...] | None = None) -> MatrixLayout:
-    """Return how a matrix lies, or a stack of them, broadcast to the batch axes of a product."""
-    array, matrix = x.array, x.array.shape[-2:]
-    batch = array.shape[:-2] if batch is None else batch
-    strides = array.strides if array.shape[:-2] == batch else np.broadcast_to(array, batch + matrix).strides
-    scales = None
-    if x.scales is not None:
-        # one exponent per batch entry, or per block of entries: spread, so that strides can say which
-        held = x.scales.array
-        spread = np.broadcast_to(held, batch + held.shape[-2:])
-        rows, columns = x.block_shape[-2:]
-        scales = Scales(spread.strides[-2], spread.strides[-1], rows, columns, spread.strides[:-2])
-    assert x.format is not None
-    return MatrixLayout(x.format, strides[-2], strides[-1], strides[:-2], array.flags.aligned, x.scale, scales)
-
-
-def contiguous(f: Format, rows: int, cols: int, batch: Sequence[int] = ()) -> MatrixLayout:
-    """Return how a C-contiguous array lies."""
-    strides, step = [], rows * cols * f.itemsize
-    for extent in reversed(batch):
-        strides.append(step)
-        step *= extent
-    return MatrixLayout(f, cols * f.itemsize, f.itemsize, tuple(reversed(strides)))
-
-
-def result_shape(a: Operand, b: Operand) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, int, int]]:
-    """Check shapes together; return the batch axes, the shape of the result, and m, k, n."""
-    left, right = as_matrix(a, "a", True), as_matrix(b, "b", False)
-    m, k, n = left.shape[-2], left.shape[-1], right.shape[-1]
-    if right.shape[-2] != k:
-        raise bad_argument("b", f"shape {b.shape} with {right.shape[-2]} rows", f"as many rows as a has columns, {k}")
-    try:
-        batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
-    except ValueError:
-        raise bad_argument("b", f"batch shape {right.shape[:-2]}", f"what broadcasts with {left.shape[:-2]}") from None
-    shape = batch + (() if a.array.ndim == 1 else (m,)) + (() if b.array.ndim == 1 else (n,))
-    return batch, shape, (m, k, n)
-
-
-def params_of(a: Operand, b: Operand, out: Operand, bias: Operand | None, batch: tuple[int, ...],
-              sizes: tuple[int, int, int]) -> MatmulParams:
-    """Describe the product of operands whose shapes fit, given what `result_shape` found."""
-    m, k, n = sizes
-    result = out.array[..., None] if b.array.ndim == 1 else out.array
-    result = result[..., None, :] if a.array.ndim == 1 else result
-    p = MatmulParams(m, n, k, layout_of(as_matrix(a, "a", True), batch), layout_of(as_matrix(b, "b", False), batch),
-                     layout_of(out.seen(lambda _: result), batch), batch)
-    if bias is not None:
-        p = with_bias(p, bias)
-    return checked_size(p, a.shape, b.shape)
-
-
-def checked_size(p: MatmulParams, a_shape: tuple[int, ...], b_shape: tuple[int, ...]) -> MatmulParams:
-    """Return the product, or raise where offsets, or the count of what is done, would pass 64 bits."""
-    largest = p.entries * max(p.m * p.n, p.m * p.k, p.k * p.n)
-    if p.flops > 1 << 62 or largest > 1 << 58:
-        raise bad_argument("a", f"shape {a_shape} with b {b_shape}", "a product that fits in memory")
-    return p
-
-
-def checked_params(p: MatmulParams) -> MatmulParams:
-    """Return the params of a plan if they are those of C-contiguous arrays, or raise."""
-    def refuse(name: str, got: object, allowed: str) -> Exception:
-        return bad_argument(f"plan.product{name}", got, allowed)
-
-    if not isinstance(p.batch, tuple) or not all(type(x) is int and x >= 0 for x in (p.m, p.n, p.k, *p.batch)):
-        raise refuse("", p.batch, "extents as plan_matmul has them")
-    for name, rows, columns in (("a", p.m, p.k), ("b", p.k, p.n), ("out", p.m, p.n)):
-        layout = getattr(p, name)
-        if not isinstance(layout, MatrixLayout) or not isinstance(layout.format, Format):
-            raise refuse(f".{name}", layout, "an operand as plan_matmul has it")
-        if layout != contiguous(layout.format, rows, columns, p.batch):
-            raise refuse(f".{name}", layout, "a C-contiguous operand of the planned extents")
-    if p.bias is not None:
-        lies = getattr(p.bias, "itemsize", None), (0,) * len(p.batch), False
-        if not isinstance(p.bias, Format) or (p.bias_step, p.bias_batch, p.bias_per_row) != lies:
-            raise refuse(".bias", p.bias, "one number for each column, beside each other")
-    elif (p.bias_step, p.bias_batch, p.bias_per_row) != (0, (0,) * len(p.batch), False):
-        raise refuse(".bias", p.bias, "no strides where there is no bias")
-    return p
-
-
-def with_bias(p: MatmulParams, bias: Operand) -> MatmulParams:
-    """Add a bias per column (shape [n], [..., 1, n]) or per row ([..., m, 1])."""
-    array = bias.array
-    shape = array.shape if array.ndim > 1 else (1, *array.shape)
-    per_row = array.ndim > 1 and shape[-2:] == (p.m, 1) != (1, p.n)
-    fits = array.ndim >= 1 and shape[-2:] == ((p.m, 1) if per_row else (1, p.n))
-    spread: Any = None
-    if fits:
-        try:
-            matrix = array.reshape(shape) if array.ndim == 1 else array
-            spread = np.broadcast_to(matrix, p.batch + shape[-2:])
-        except ValueError:
-            spread = None
-    if spread is None:
-        raise bad_argument("bias", f"shape {array.shape}", f"shape ({p.n},), (..., 1, {p.n}) or (..., {p.m}, 1)")
-    step = spread.strides[-2] if per_row else spread.strides[-1]
-    return replace(p, bias=bias.format, bias_step=step, bias_batch=spread.strides[:-2], bias_per_row=per_row)
+def stated(a_shape: Sequence[int], b_shape: Sequence[int], dtype: object, out_dtype: object) -> ConvParams:
+    """Check shapes and types, and state the product as a convolution."""
+    for name, shape in (("a_shape", a_shape), ("b_shape", b_shape)):
+        if isinstance(shape, (str, bytes)) or not isinstance(shape, Sequence):
+            raise bad_type(name, shape, "a sequence of integers")
+        for extent in shape:
+            whole(name, extent, 0, 2**31 - 1)
+        if len(shape) < 2:
+            raise bad_argument(name, tuple(shape), "two dimensions, after those of groups")
+    a, b = tuple(a_shape), tuple(b_shape)
+    if len(a) != len(b) or a[:-2] != b[:-2]:
+        raise bad_argument("b_shape", b, f"as many dimensions and the same groups as a_shape {a}")
+    if a[-1] != b[-2]:
+        raise bad_argument("b_shape", b, f"{a[-1]} rows, the columns of a_shape {a}")
+    kind = data_type("dtype", dtype, TYPES)
+    made = ("half" if kind == "quarter" else kind) if out_dtype is None else data_type("out_dtype", out_dtype, TYPES)
+    return matmul_params(math.prod(a[:-2]), a[-2], a[-1], b[-1], kind, made)

@@ -6,16 +6,11 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["activate", "as_matrices", "matmul", "matmul_acc", "values"]
+from ...formats.reference import values
+
+__all__ = ["activate", "as_matrices", "matmul", "matmul_acc"]
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
-
-
-def values(array: Any) -> Floats:
-    """Return an operand's values as float64; a `QuarterArray` with its scale."""
-    held = array.to_array() if hasattr(array, "to_array") else np.asarray(array)
-    with np.errstate(invalid="ignore"):  # signalling NaNs
-        return np.asarray(held.astype(np.float64))
 
 
 def as_matrices(a: Any, b: Any) -> tuple[Any, Any, tuple[int, ...]]:

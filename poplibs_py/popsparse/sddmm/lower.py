@@ -10,7 +10,7 @@ import numpy as np
 from ...formats import format_of
 from ...kernels.registry import select
 from ...log import tell
-from ...program import Executable, spread
+from ...program import Executable, Segment, host_program, spread
 from ..items import FORMAT_NUMBERS, PANEL, SAMPLE, infinite_overflow
 from ..spmm.params import itemsize_of
 from .plan import SddmmPlan, row_bytes
@@ -41,20 +41,21 @@ def program(plan: SddmmPlan) -> Executable:
         items[f"{name}_offset"] = groups * operand.strides[0]
         items[f"{name}_row"], items[f"{name}_column"] = operand.strides[1:]
         items[f"{name}_format"], items[f"{name}_scale"] = FORMAT_NUMBERS[operand.format], operand.scale
-    first_set = []
+    decoding: tuple[Segment, ...] = ()
     if plan.workspace_bytes:
         line = row_bytes(p.columns, plan.compute_format)
-        first_set.append(_decoding(plan, line))
+        decoding = (_decoding(plan, line),)
         items["x"], items["x_offset"] = 5, groups * p.shape[1] * line
         items["x_row"], items["x_column"] = line, itemsize_of(plan.compute_format)
     items["to_format"], items["to_scale"] = FORMAT_NUMBERS[p.to_format], p.to_scale
     items["overflow"] = infinite_overflow(format_of(p.to_format))
     flat = items.reshape(-1)
-    compute_sets = [first_set] * bool(first_set) + [[(plan.kernel.address, flat, spread(flat.size, plan.threads))]]
-    return Executable(compute_sets, 5, plan.threads, plan.scratch_bytes, plan.workspace_bytes, plan.threads)
+    product = Segment(plan.kernel.address, flat, spread(flat.size, plan.threads))
+    return host_program(decoding, (product,), operands=5, threads=plan.threads, arena_bytes=plan.scratch_bytes,
+                        workspace_bytes=plan.workspace_bytes)
 
 
-def _decoding(plan: SddmmPlan, line: int) -> tuple[int, Array, Array]:
+def _decoding(plan: SddmmPlan, line: int) -> Segment:
     # All of X, decoded.
     p = plan.params
     operand, rows = p.x, p.shape[1]
@@ -69,4 +70,4 @@ def _decoding(plan: SddmmPlan, line: int) -> tuple[int, Array, Array]:
     items["format"], items["scale"] = FORMAT_NUMBERS[operand.format], operand.scale
     address = select("sparse", "panel", f"{operand.format}->{plan.compute_format}").kernel.address
     flat = items.reshape(-1)
-    return address, flat, np.arange(flat.size) // p.groups
+    return Segment(address, flat, np.arange(flat.size) // p.groups)

@@ -10,7 +10,7 @@ import numpy as np
 from ...formats import format_of
 from ...kernels.registry import Kernel, select
 from ...log import tell
-from ...program import Executable, spread
+from ...program import Executable, Segment, host_program, spread
 from ..items import ACTIVATIONS, FORMAT_NUMBERS, MULTIPLY, PANEL, READY, infinite_overflow
 from .params import BiasLayout, SpmmParams, itemsize_of
 from .plan import SparsePlan, lines
@@ -18,7 +18,6 @@ from .plan import SparsePlan, lines
 __all__ = ["items_of", "prepare_program", "program", "ready_kernel"]
 
 Array = np.ndarray[Any, Any]
-Segment = tuple[int, Array, Array]
 
 _STREAM_BYTES = 1 << 20
 _ALIGNMENT = 64
@@ -41,9 +40,9 @@ def program(plan: SparsePlan) -> Executable:
     if plan.bias_bytes:
         assert plan.params.bias is not None
         first.append(_bias_decoding(plan, plan.params.bias, n_operands))
-    product = [(plan.kernel.address, items, tiles)]
-    compute_sets = [first, product] if first else [product]
-    return Executable(compute_sets, n_operands, plan.threads, plan.scratch_bytes, plan.workspace_bytes, plan.threads)
+    product = Segment(plan.kernel.address, items, tiles)
+    return host_program(tuple(first), (product,), operands=n_operands, threads=plan.threads,
+                        arena_bytes=plan.scratch_bytes, workspace_bytes=plan.workspace_bytes)
 
 
 def n_operands_of(plan: SparsePlan) -> int:
@@ -64,8 +63,7 @@ def prepare_program(plan: SparsePlan) -> Executable:
     the places of a transposed pattern's blocks, the scales of the blocks.
     """
     n_operands = 4 + plan.params.transposed + _scaled(plan)
-    segment = _decoding(plan, 3, 4, n_operands - 1)
-    return Executable([[segment]], n_operands, plan.threads, 0, 0, plan.threads)
+    return host_program((_decoding(plan, 3, 4, n_operands - 1),), operands=n_operands, threads=plan.threads)
 
 
 def _decoding(plan: SparsePlan, to: int, order: int, scales: int) -> Segment:
@@ -82,7 +80,7 @@ def _decoding(plan: SparsePlan, to: int, order: int, scales: int) -> Segment:
     items["format"], items["scale"] = FORMAT_NUMBERS[p.w_format], p.w_scale or 0
     items["block_rows"], items["block_columns"] = p.block_shape
     items["pairs"] = plan.pairs
-    return ready_kernel(plan).address, items, np.arange(plan.threads)
+    return Segment(ready_kernel(plan).address, items, np.arange(plan.threads))
 
 
 def ready_kernel(plan: SparsePlan) -> Kernel:
@@ -102,7 +100,8 @@ def _bias_decoding(plan: SparsePlan, bias: BiasLayout, to: int) -> Segment:
     items["to_offset"] = lines(plan.values_bytes) + groups * 4 * p.shape[0]
     items["rows"], items["columns"], items["parts"] = 1, p.shape[0], 1
     items["format"] = FORMAT_NUMBERS[bias.format]
-    return select("sparse", "panel", f"{bias.format}->float32").kernel.address, items, spread(p.groups, plan.threads)
+    kernel = select("sparse", "panel", f"{bias.format}->float32").kernel
+    return Segment(kernel.address, items, spread(p.groups, plan.threads))
 
 
 def items_of(plan: SparsePlan) -> tuple[Array, Array]:

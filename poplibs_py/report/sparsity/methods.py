@@ -15,7 +15,7 @@ from ...config import settings
 from ...formats import E4M3, Format, format_of
 from ...kernels import Kernel, select
 from ...poplin import matmul, plan_matmul
-from ...poplin.matmul.plan import HostPlan
+from ...poplin.gemm.plan import GemmPlan
 from ...popsparse import BlockSparseMatrix, dynamic, static
 from ...popsparse.sddmm.plan import sampled_compute_format
 from ...popsparse.spmm.model import compute_format_of, kernel_of
@@ -141,7 +141,7 @@ def _dense(operands: _Operands) -> Contestant:
     out = np.empty((w.shape[0], x.shape[1]), np.float32)
     target = Target.host(settings.num_threads)
     plan = plan_matmul(w.shape, x.shape, dtype=w.dtype, out_dtype=out.dtype, target=target)
-    assert isinstance(plan, HostPlan)
+    assert isinstance(plan, GemmPlan)
     run = partial(matmul, w, x, out=out, target=target)
     return Contestant(
         OURS, "dense", operands.type, run, lambda: check.judge(run()), w.nbytes + x.nbytes + out.nbytes,

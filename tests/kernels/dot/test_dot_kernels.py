@@ -12,7 +12,7 @@ from poplibs_py.formats import FORMATS, FP16, format_of
 from poplibs_py.formats.reference import decode, encode
 from poplibs_py.kernels import kernels
 from poplibs_py.kernels.records import infinite_overflow, record_of
-from poplibs_py.poplin.matmul.lower import format_record
+from poplibs_py.poplin.gemm.lower import format_record
 from poplibs_py.testing import assert_same_bits, random_operand
 
 CANARY = np.float32(-123456.0)

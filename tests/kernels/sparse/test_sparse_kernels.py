@@ -20,7 +20,7 @@ from poplibs_py.popsparse.operands import layout_of, sparse_operand
 from poplibs_py.popsparse.spmm import lower, model
 from poplibs_py.popsparse.spmm.params import SpmmParams
 from poplibs_py.popsparse.spmm.plan import SparsePlan, plan_spmm
-from poplibs_py.program import Executable
+from poplibs_py.program import Segment, host_program
 from poplibs_py.target import Target
 
 BLOCKS = [(1, 1), (2, 2), (4, 4), (8, 8), (16, 16), (32, 32), (3, 5), (1, 4), (8, 1), (6, 16), (11, 2)]
@@ -79,7 +79,7 @@ def run_multiply(kernel: Kernel, w: BlockSparseMatrix, x_name: str, x: np.ndarra
     if pack:
         items["strip"], items["x_strip"] = strip, strip * codes.itemsize
     scratch = 128 + w.shape[1] * (strip * size + 1)
-    run = Executable([[(kernel.address, items, tiles)]], 5, 1, scratch, 0, 1)
+    run = host_program((Segment(kernel.address, items, tiles),), operands=5, threads=1, arena_bytes=scratch)
     run(w.row_offsets, w.column_indices, w.blocks, codes, y)
     assert untouched(room, y)
     return y.copy()
@@ -174,7 +174,7 @@ def test_sample(kernel, block_shape, rows, depth, columns, density, to, seed):
     item["y_column"] = item["x_column"] = dtype.itemsize
     item["chunk"] = max(1, columns)
     item["to_format"], item["overflow"] = FORMAT_NUMBERS[to.name], infinite_overflow(to)
-    run = Executable([[(kernel.address, item, np.zeros(1, int))]], 5, 1, 4 * 4096, 0, 1)
+    run = host_program((Segment(kernel.address, item, np.zeros(1, int)),), operands=5, threads=1, arena_bytes=4 * 4096)
     run(pattern.row_offsets, pattern.column_indices, dy, x, values)
     full = dy.astype(np.float64) @ x.astype(np.float64).T
     expected = reference.sampled(full[None], block_shape, pattern.row_offsets, pattern.column_indices)
@@ -206,6 +206,7 @@ def test_decoding_every_code(kernel, fmt):
         item["from"], item["to"], item["rows"], item["columns"], item["parts"] = 1, 2, 1, codes.size, 1
         item["row"], item["column"], item["to_row"] = codes.nbytes, codes.itemsize, to.nbytes
     item["format"] = FORMAT_NUMBERS[fmt.name]
-    Executable([[(kernel.address, item, np.zeros(1, int))]], 3, 1, 0, 0, 1)(offsets, given_values, to)
+    decode = Segment(kernel.address, item, np.zeros(1, int))
+    host_program((decode,), operands=3, threads=1)(offsets, given_values, to)
     assert untouched(room, to)
     assert np.array_equal(to.astype(np.float32), given_values.astype(np.float32), equal_nan=True)

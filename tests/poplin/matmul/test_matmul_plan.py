@@ -16,7 +16,7 @@ from poplibs_py import poplin
 from poplibs_py.config import settings, thread_limit
 from poplibs_py.errors import InvalidTypeError, MemoryLimitError, MemoryLimitWarning
 from poplibs_py.formats import FORMATS, QuarterArray
-from poplibs_py.poplin.matmul.options import MatmulOptions
+from poplibs_py.poplin.gemm.options import GemmOptions
 from poplibs_py.popsparse import static
 from poplibs_py.program import memory_in_use, memory_peak
 from poplibs_py.target import Target
@@ -236,7 +236,7 @@ def test_the_thread_limit_is_honoured():
 def test_options_take_poplibs_spelling():
     options = {"availableMemoryProportion": 0.1, "partialsType": "half", "enableFastReduce": True}
     plan = poplin.plan_matmul((8, 8), (8, 8), dtype="float16", options=options)
-    assert plan.options == MatmulOptions(available_memory_proportion=0.1, partials_type="half")
+    assert plan.options == GemmOptions(available_memory_proportion=0.1, partials_type="half")
 
 
 def test_warnings_point_to_the_caller():

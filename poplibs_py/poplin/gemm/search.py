@@ -11,13 +11,13 @@ from ...log import tell
 from ...planner import within
 from ...program import threads_for
 from ...target import Target
-from ._matmul import Mode, Sums
+from ._gemm import Mode, Sums
 from .model import kernel_cycles, rounded
-from .options import MatmulOptions
-from .params import MatmulParams
-from .plan import HALF_PARTIALS_DEPTH, PIECES, TRANSPOSED_PIECES, Epilogue, HostPlan, laid_out, prepared_bytes
+from .options import GemmOptions
+from .params import GemmParams
+from .plan import HALF_PARTIALS_DEPTH, PIECES, TRANSPOSED_PIECES, Epilogue, GemmPlan, laid_out, prepared_bytes
 
-__all__ = ["plan_host"]
+__all__ = ["plan_gemm"]
 
 _DEPTHS = (2048, 1024, 512, 256, 128, 64)  # cells of depth that a block may have, beside the whole
 _CACHE_SHARE = 0.6  # of the second-level cache, that a thread's blocks fill
@@ -32,22 +32,22 @@ FEW = 4
 _MANY = 64  # rows for which such columns are copied to the start of a cache line: loads elsewhere take two
 
 
-def plan_host(
-    params: MatmulParams,
-    options: MatmulOptions,
+def plan_gemm(
+    params: GemmParams,
+    options: GemmOptions,
     epilogue: Epilogue,
     target: Target,
-    fixed: HostPlan | None = None,
+    fixed: GemmPlan | None = None,
     packing: bool = False,
     left: bool = False,
-) -> HostPlan:
+) -> GemmPlan:
     """Plan a product on the host.
 
     Parameters
     ----------
     params, options, epilogue, target
         The product, how it is wanted, on which machine.
-    fixed : HostPlan, optional
+    fixed : GemmPlan, optional
         The plan that an operand was prepared under: its kernel and compute format are kept.
     packing : bool, optional
         Plan for preparing an operand: its packing is the purpose.
@@ -61,7 +61,7 @@ def plan_host(
         problem = replace(problem, params=problem.params.swapped(), swapped=True)
     plain = problem if fixed or packing else replace(problem, compute_format=FP32)
 
-    def plan_once(limit: int | None) -> HostPlan | None:
+    def plan_once(limit: int | None) -> GemmPlan | None:
         # without a limit blocks fit the cache all the same, where any do
         fits = int(_CACHE_SHARE * target.bytes_per_tile) if limit is None else limit
         plan = _plan_within(problem, fits) or _plan_within(plain, fits)  # a matrix unit's least block is large
@@ -81,18 +81,18 @@ def plan_host(
 class _Problem:
     """What is planned, and what is settled before the search."""
 
-    product: MatmulParams
-    params: MatmulParams
-    options: MatmulOptions
+    product: GemmParams
+    params: GemmParams
+    options: GemmOptions
     epilogue: Epilogue
     target: Target
-    fixed: HostPlan | None
+    fixed: GemmPlan | None
     packing: bool
     swapped: bool = False
     compute_format: Format | None = None  # where it is settled
 
 
-def _better_swapped(p: MatmulParams) -> bool:
+def _better_swapped(p: GemmParams) -> bool:
     """Whether the transposed product reads the large operand better: along its lines, once."""
     if p.m <= FEW and p.n > FEW:  # dots of A's few rows with B's columns, where those are contiguous
         return p.b.row == p.b.format.itemsize != p.b.column
@@ -102,7 +102,7 @@ def _better_swapped(p: MatmulParams) -> bool:
 
 
 @lru_cache(maxsize=4096)  # a call beyond its limit climbs the ladder each time
-def _plan_within(problem: _Problem, limit: int | None, least: bool = False) -> HostPlan | None:
+def _plan_within(problem: _Problem, limit: int | None, least: bool = False) -> GemmPlan | None:
     """Return the best plan whose scratch fits `limit` bytes a thread; None if there is none."""
     params, options, fixed = problem.params, problem.options, problem.fixed
     settled = problem.compute_format or (fixed and fixed.compute_format)
@@ -116,7 +116,7 @@ def _plan_within(problem: _Problem, limit: int | None, least: bool = False) -> H
     b_mode = int(Mode.PREPARED) if fixed else _mode_of_b(params, compute, kernel, m, n)
     if problem.packing and b_mode == Mode.DIRECT:
         b_mode = int(Mode.LINES)
-    draft = HostPlan(
+    draft = GemmPlan(
         problem.product,
         params,
         options,
@@ -164,7 +164,7 @@ def _kernel(problem: _Problem, compute: Format, m: int, n: int, split: tuple[int
     )
 
 
-def compute_format_of(params: MatmulParams, options: MatmulOptions, any_shape: bool = False) -> Format:
+def compute_format_of(params: GemmParams, options: GemmOptions, any_shape: bool = False) -> Format:
     """Return the compute format of a product: BF16 where products are exact in it and a unit takes it, else FP32."""
     a, b = params.a, params.b
     if any(x.format in (BF16, FP16) and not x.plain for x in (a, b)):
@@ -175,13 +175,13 @@ def compute_format_of(params: MatmulParams, options: MatmulOptions, any_shape: b
     return BF16 if units else FP32
 
 
-def parts(params: MatmulParams, options: MatmulOptions) -> tuple[int, int]:
+def parts(params: GemmParams, options: GemmOptions) -> tuple[int, int]:
     """Return how many BF16 numbers an element of A, of B is split in on BF16 units."""
     a, b = (2 if x.format == FP16 else 1 for x in (params.a, params.b))
     return a, b
 
 
-def _units(a: Format, b: Format, options: MatmulOptions) -> str:
+def _units(a: Format, b: Format, options: GemmOptions) -> str:
     """Return the kernels' op that takes these formats as BF16 here; empty if none does."""
     if options.reproducible:
         return ""
@@ -193,19 +193,19 @@ def _units(a: Format, b: Format, options: MatmulOptions) -> str:
     return op if any(k.op == op and k.formats == BF16.name for k in kernels("dot")) else ""
 
 
-def may_flush(a: Format, b: Format, options: MatmulOptions) -> bool:
+def may_flush(a: Format, b: Format, options: GemmOptions) -> bool:
     """Whether products of these formats run on BF16 units here, which take subnormals for zero."""
     return bool(_units(a, b, options)) and not a == b == FP16
 
 
-def passes(a: Format, b: Format, options: MatmulOptions) -> int:
+def passes(a: Format, b: Format, options: GemmOptions) -> int:
     """Products that one product of operands takes here: more than one where a matrix unit splits FP16."""
     if _units(a, b, options) != "multiply_parts":
         return 1
     return options.half_passes if a == b else 2
 
 
-def _threads(params: MatmulParams, target: Target) -> tuple[int, tuple[int, int]]:
+def _threads(params: GemmParams, target: Target) -> tuple[int, tuple[int, int]]:
     """Share the work: threads, and rectangles of each product by rows and columns."""
     threads = threads_for(params.flops, _FLOPS_OF_A_THREAD, target.tiles)
     entries = max(1, params.entries)
@@ -223,7 +223,7 @@ def _threads(params: MatmulParams, target: Target) -> tuple[int, tuple[int, int]
     return min(threads, entries * choice[0] * choice[1]), choice
 
 
-def _mode_of_a(p: MatmulParams, compute: Format, kernel: Kernel, n: int) -> int:
+def _mode_of_a(p: GemmParams, compute: Format, kernel: Kernel, n: int) -> int:
     """Read A where it lies if it is in the compute format and its lines run along the depth."""
     a = p.a
     along = a.column == a.format.itemsize
@@ -236,7 +236,7 @@ def _mode_of_a(p: MatmulParams, compute: Format, kernel: Kernel, n: int) -> int:
     return int(Mode.TRANSPOSED if across else Mode.LINES)
 
 
-def _mode_of_b(p: MatmulParams, compute: Format, kernel: Kernel, m: int, n: int) -> int:
+def _mode_of_b(p: GemmParams, compute: Format, kernel: Kernel, m: int, n: int) -> int:
     """Read B where it lies if its lines are as the kernel reads them and few rows or a small B make packing a loss."""
     b, size = p.b, p.b.format.itemsize
     whole = b.format == compute and b.plain and b.aligned and p.k % kernel.grain[2] == 0
@@ -248,7 +248,7 @@ def _mode_of_b(p: MatmulParams, compute: Format, kernel: Kernel, m: int, n: int)
     return int(Mode.TRANSPOSED if b.row == size and b.column != size else Mode.LINES)
 
 
-def _in_place(plan: HostPlan) -> bool:
+def _in_place(plan: GemmPlan) -> bool:
     out = plan.params.out
     return (
         out.format == FP32
@@ -260,13 +260,13 @@ def _in_place(plan: HostPlan) -> bool:
     )
 
 
-def _blocked(plan: HostPlan, m: int, n: int, least: bool, packing: bool) -> HostPlan | None:
+def _blocked(plan: GemmPlan, m: int, n: int, least: bool, packing: bool) -> GemmPlan | None:
     """Choose block sizes that fit the limit with the least work beside the products; `least` asks for the smallest."""
     rows, cols, _ = plan.kernel.block
     shallow = max(plan.kernel.grain[2], 16 * plan.elements)
     if least:
         return _widest(_with_depth(plan, shallow), rows, cols)
-    best: HostPlan | None = None
+    best: GemmPlan | None = None
     seen: set[tuple[int, int]] = set()
     for depth in (*_depths(plan, packing), shallow):
         deep = _with_depth(plan, depth)
@@ -284,7 +284,7 @@ def _blocked(plan: HostPlan, m: int, n: int, least: bool, packing: bool) -> Host
     return best
 
 
-def _depths(plan: HostPlan, packing: bool) -> list[int]:
+def _depths(plan: GemmPlan, packing: bool) -> list[int]:
     """Depths that a block may have, the deepest first.
 
     Small to pack for good, piece by piece, and for tiles, which reload both operands; moderate for an operand prepared,
@@ -297,7 +297,7 @@ def _depths(plan: HostPlan, packing: bool) -> list[int]:
     return depths if tiles or packing or prepared else [max(1, plan.params.k), *depths]
 
 
-def _heights(plan: HostPlan, m: int, n: int) -> list[int]:
+def _heights(plan: GemmPlan, m: int, n: int) -> list[int]:
     """Rows that a block may have: few, or many where B is packed anew for each block; all where none is read again."""
     rows, cols, _ = plan.kernel.block
     most = rounded(max(1, m), rows)
@@ -313,7 +313,7 @@ def _heights(plan: HostPlan, m: int, n: int) -> list[int]:
     return list(dict.fromkeys(min(x * rows, most) for x in pieces))
 
 
-def _kept_columns(plan: HostPlan, mc: int, m: int) -> int:
+def _kept_columns(plan: GemmPlan, mc: int, m: int) -> int:
     """Columns of B prepared to take at once: all, or where a large B would be read again for each block of rows, those
     that stay in the second-level cache."""
     cols, cache = plan.kernel.block[1], plan.target.bytes_per_tile
@@ -322,7 +322,7 @@ def _kept_columns(plan: HostPlan, mc: int, m: int) -> int:
     return max(cols, cache // 2 // (plan.kc * plan.compute_format.itemsize * plan.parts[1]) // cols * cols)
 
 
-def _with_depth(plan: HostPlan, depth: int) -> HostPlan:
+def _with_depth(plan: GemmPlan, depth: int) -> GemmPlan:
     """Return the plan with its blocks about `depth` deep, and where sums are then kept."""
     k, half = plan.params.k, plan.options.partials_type == "half"
     kc = HALF_PARTIALS_DEPTH if half else _even_depth(k, depth, plan.kernel.grain[2])
@@ -330,7 +330,7 @@ def _with_depth(plan: HostPlan, depth: int) -> HostPlan:
     return replace(plan, kc=kc, sums=int(sums))
 
 
-def _overhead(plan: HostPlan, m: int, n: int) -> float:
+def _overhead(plan: GemmPlan, m: int, n: int) -> float:
     """Packing and moving of sums for each product, in products: to pack a number costs as much as 14 in FP32 or so."""
     packing = _PACKING * plan.elements
     packs_a = packing if plan.a_mode != Mode.DIRECT else packing / 4  # read again at least
@@ -342,11 +342,11 @@ def _overhead(plan: HostPlan, m: int, n: int) -> float:
     return packs_a / min(plan.nc, n) + packs_b / min(again, m) + moves
 
 
-def _widest(plan: HostPlan, mc: int, nc: int) -> HostPlan | None:
+def _widest(plan: GemmPlan, mc: int, nc: int) -> GemmPlan | None:
     """Return the plan with the most columns, at most nc, that fits its limit."""
     cols, limit = plan.kernel.block[1], plan.memory_limit
 
-    def with_panels(count: int) -> HostPlan:
+    def with_panels(count: int) -> GemmPlan:
         return replace(plan, mc=mc, nc=count * cols, layout=laid_out(plan, mc, count * cols))
 
     most = with_panels(nc // cols)

@@ -1,14 +1,14 @@
-"""A modelled product done slowly and obviously in NumPy: what the compiled executor must equal bit for bit."""
+"""A plan's work done slowly and obviously in NumPy: what the compiled program must equal bit for bit."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ....formats import FP16, Format
-from ....formats.reference import encode
-from ....popops.cast import cast
+from ...formats import FP16, Format
+from ...popops.cast import cast
 from .work import TileWork
 
 __all__ = ["fused_multiply_add", "interpret"]
@@ -42,8 +42,9 @@ def _rounded(sums: Array, f: Format) -> Array:
     return half
 
 
-def interpret(work: TileWork, a: Array, b: Array, seed: int | None = None) -> Array:
-    """Return the product as FP32 sums, one piece of work, one reduction stage, one turn after another.
+def interpret(work: TileWork, a: Array, b: Array, seed: int | None = None, bias: Array | None = None,
+              activate: Callable[[Array], Array] | None = None) -> Array:
+    """Return the result, one piece of work, one reduction stage, one turn after another.
 
     Parameters
     ----------
@@ -52,9 +53,33 @@ def interpret(work: TileWork, a: Array, b: Array, seed: int | None = None) -> Ar
     a, b : numpy.ndarray of float32, [g, m, k] and [g, k, n]
         The operands' values.
     seed : int, optional
-        Of the stochastic rounding of what tiles exchange.
+        Of the stochastic rounding of what tiles exchange, and of the result.
+    bias : numpy.ndarray of float32, optional
+        Values of the result's format, broadcast to [g, m, n].
+    activate : callable, optional
+        The activation, of FP32 arrays.
     """
-    shape = (work.groups, work.m, work.n)
+    sums, rounds = _sums(work, a, b, seed)
+    out = work.out
+
+    def rounded(sums: Array, draw: int) -> Array:
+        if seed is None or out != FP16:
+            return _rounded(sums, out)
+        round_at_random(sums, seed, draw)
+        return sums
+
+    sums = rounded(sums, 0)
+    with np.errstate(all="ignore"):
+        if bias is not None:
+            sums = rounded(sums + bias, rounds + 1)
+        if activate is not None:
+            sums = rounded(activate(sums), rounds + 2)
+        return sums.astype(out.dtype)
+
+
+def _sums(work: TileWork, a: Array, b: Array, seed: int | None) -> tuple[Array, int]:
+    """The reduced sums, and how many stochastic roundings there have been."""
+    shape = work.shapes["out"]
     reduced = np.zeros(shape, np.float32)
     rounds = 0
     for turn in range(work.turns):
@@ -65,9 +90,9 @@ def interpret(work: TileWork, a: Array, b: Array, seed: int | None = None) -> Ar
         if work.depth_turns == 1 and turn < work.turns - 1:
             continue
         if work.direct:
-            return np.asarray(partials[0])
+            return partials[0], 0
         rounds = _reduce(work, partials, reduced, turn > 0 and work.depth_turns > 1, seed, rounds)
-    return reduced
+    return reduced, rounds
 
 
 def round_at_random(sums: Array, seed: int, draw: int) -> None:
@@ -119,11 +144,3 @@ def _added(partials: Array) -> Array:
     for part in partials[1:]:
         total = total + part
     return np.asarray(total)
-
-
-def as_format(sums: Array, f: Format) -> Array:
-    """The sums in the result's format."""
-    with np.errstate(all="ignore"):
-        if f.dtype in (np.float16, np.float32):
-            return sums.astype(f.dtype)
-    return encode(sums, f).view(f.dtype)

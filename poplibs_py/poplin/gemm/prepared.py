@@ -13,10 +13,10 @@ from ...ops import Array, Operand, run_told
 from ...program import key_by_parts, result_array
 from ...target import Target
 from .lower import Lowered, lower_prepare, lowered
-from .options import MatmulOptions
-from .params import MatmulParams, contiguous, layout_of
-from .plan import Epilogue, HostPlan, prepared_bytes
-from .search import FEW, compute_format_of, parts, plan_host
+from .options import GemmOptions
+from .params import GemmParams, contiguous, layout_of
+from .plan import Epilogue, GemmPlan, prepared_bytes
+from .search import FEW, compute_format_of, parts, plan_gemm
 
 __all__ = ["SIDES", "PreparedMatrix"]
 
@@ -52,12 +52,12 @@ class PreparedMatrix(Constant):
     shape: tuple[int, int]
     format: Format
     side: str
-    _plan: HostPlan
+    _plan: GemmPlan
     _packed: Operand
     _whole: Operand | None
     _parts: tuple[object, ...]
 
-    def __init__(self, w: Operand, partner: Format, options: MatmulOptions, target: Target,
+    def __init__(self, w: Operand, partner: Format, options: GemmOptions, target: Target,
                  side: str = "right") -> None:
         if not isinstance(w, Operand):
             raise bad_type("w", type(w).__name__, "what poplin.prepare makes one from")
@@ -67,8 +67,8 @@ class PreparedMatrix(Constant):
         m, k, n = (*w.shape, typical) if is_left else (typical, *w.shape)
         a, b = contiguous(partner, m, k), contiguous(partner, k, n)
         a, b = (layout_of(w), b) if is_left else (a, layout_of(w))
-        params = MatmulParams(m, n, k, a, b, contiguous(FP32, m, n))
-        plan = plan_host(params, options, Epilogue(), target, packing=True, left=is_left)
+        params = GemmParams(m, n, k, a, b, contiguous(FP32, m, n))
+        plan = plan_gemm(params, options, Epilogue(), target, packing=True, left=is_left)
         room = np.empty(prepared_bytes(plan) + 64, np.uint8)
         packed = room[-room.ctypes.data % 64 :]
         made = lower_prepare(plan)
@@ -105,7 +105,7 @@ class PreparedMatrix(Constant):
         dtype = self.format.dtype or self.format.code_dtype
         return Operand(np.broadcast_to(np.zeros((), dtype), self.shape), self.format)
 
-    def lowered(self, params: MatmulParams, options: MatmulOptions, epilogue: Epilogue,
+    def lowered(self, params: GemmParams, options: GemmOptions, epilogue: Epilogue,
                 target: Target) -> tuple[Lowered, Operand, Operand | None]:
         """Return the product with this operand lowered, what it runs on in its place, and what it was before."""
         left, whole = self.side == "left", self._whole
@@ -134,7 +134,7 @@ class PreparedMatrix(Constant):
         packed = self._packed if whole is None else replace(self._packed, scales=whole.scales)
         return made, packed, whole if made.plan.fallback else None
 
-    def _gains(self, params: MatmulParams) -> bool:
+    def _gains(self, params: GemmParams) -> bool:
         """Whether the transposed product is faster: its vectors are full where those of few columns are not.
 
         From two vectors of columns on, the rows are read where they lie; dot products of few columns read them so too,
@@ -148,7 +148,7 @@ class PreparedMatrix(Constant):
     def _name(self) -> str:
         return "a" if self.side == "left" else "b"
 
-    def _takes(self, params: MatmulParams, options: MatmulOptions) -> bool:
+    def _takes(self, params: GemmParams, options: GemmOptions) -> bool:
         """Whether operands like the other become panels that this one's multiply with.
 
         Numbers in parts need the operand whole, for a call that is not finite.

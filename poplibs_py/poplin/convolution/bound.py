@@ -1,4 +1,4 @@
-"""How wrong a product on a modelled machine may be: its contract, repeated in balls around the exact result.
+"""How wrong a result of a modelled machine may be: its contract, repeated in balls around the exact result.
 
 A sum of the product meets, besides the FP32 additions of its chain (the depth), of the reduction (its partials) and of
 the loop (its turns), one FP16 rounding
@@ -13,46 +13,14 @@ stochastic rounding is wrong by less than a spacing, twice what rounding to near
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
-from ....formats import FP16, Format
-from ....formats.bounds import Ball, magnitude_product, matmul_ball, rounding_error, sum_ball
-from ....ops import operand
-from ....target import Target
-from ..reference import values
-from .api import tile_product
-from .arguments import read_product
+from ...formats import FP16, Format
+from ...formats.bounds import Ball, magnitude_product, matmul_ball, rounding_error, sum_ball
+from ...formats.reference import values
 from .work import TileWork
 
-__all__ = ["matmul_modelled_bound", "modelled_bound"]
-
-
-def matmul_modelled_bound(a: Any, b: Any, *, target: Target | str = "gc200", out: Any = None, out_dtype: object = None,
-                          seed: int | None = None, options: Mapping[str, Any] | None = None, **more: Any) -> Ball:
-    """Return exact results and radii of a `matmul_modelled` call, from the plan that it follows.
-
-    Parameters
-    ----------
-    a, b, target, out, out_dtype, seed, options, **more
-        As `matmul_modelled` takes them.
-
-    Returns
-    -------
-    Ball
-        In the shape of the result.
-    """
-    left, right = operand("a", a), operand("b", b)
-    product = read_product(left, right, out_dtype if out_dtype is not None or out is None else out.dtype)
-    if product.is_empty:
-        return Ball.exact(np.zeros(product.shape))
-    work = tile_product(product.planned(target, options, more)).work
-    shape = (product.groups, -1)
-    numbers = (np.broadcast_to(values(x), (*product.batch, *np.shape(x)[-2:])) for x in (a, b))
-    grouped = (x.reshape(*shape, x.shape[-1]) for x in numbers)
-    return modelled_bound(work, *grouped, out=product.out, seed=seed).reshape(*product.shape)
+__all__ = ["modelled_bound"]
 
 
 def modelled_bound(work: TileWork, a: Any, b: Any, *, out: Format | None = None, seed: int | None = None) -> Ball:
@@ -83,6 +51,7 @@ def modelled_bound(work: TileWork, a: Any, b: Any, *, out: Format | None = None,
     --------
     >>> import numpy as np
     >>> from poplibs_py import poplin
+    >>> from poplibs_py.poplin.convolution import modelled_bound
     >>> a = np.full((8, 8), 1 / 3, np.float32)
     >>> run = poplin.compile_matmul(poplin.plan_matmul((8, 8), (8, 8), target="gc200"))
     >>> bool(modelled_bound(run.work, a, a).contains(run(a, a)).all())

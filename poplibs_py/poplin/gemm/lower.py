@@ -11,16 +11,16 @@ import numpy as np
 from ...formats import FORMATS, FP32, Format
 from ...kernels import select
 from ...kernels.records import dtype_of, format_facts, infinite_overflow
-from ...program import Executable, spread
+from ...program import Executable, Segment, host_program, spread
 from ...target import Target
-from . import _matmul
-from ._matmul import ITEM, SPEC, Mode
-from .options import ACTIVATIONS, MatmulOptions
-from .params import MatmulParams
+from . import _gemm
+from ._gemm import ITEM, SPEC, Mode
+from .options import ACTIVATIONS, GemmOptions
+from .params import GemmParams
 from .plan import (
     HALF_PARTIALS_DEPTH,
     Epilogue,
-    HostPlan,
+    GemmPlan,
     panel_bytes,
     prepared_bytes,
     prepared_cells,
@@ -28,7 +28,7 @@ from .plan import (
     stage_of,
     sums_pitch,
 )
-from .search import plan_host
+from .search import plan_gemm
 
 __all__ = ["Lowered", "format_record", "kernel_record", "lower", "lower_prepare", "lowered"]
 
@@ -55,13 +55,13 @@ class Lowered:
 
     Attributes
     ----------
-    plan : HostPlan
+    plan : GemmPlan
         What it follows.
     executable : Executable
         Its operands are those of `arrange`.
     """
 
-    plan: HostPlan
+    plan: GemmPlan
     executable: Executable
 
     def arrange(self, a: Any, b: Any, out: Any, bias: Any = None, a_scales: Any = None, b_scales: Any = None,
@@ -73,7 +73,7 @@ class Lowered:
             return (a, b, out) if bias is None else (a, b, out, bias)
         return (a, b, out, *(x if x is not None else a for x in (bias, a_scales, b_scales, whole)))
 
-    def told(self) -> tuple[str, str, HostPlan]:
+    def told(self) -> tuple[str, str, GemmPlan]:
         """Return what runs, for a reader, its kernel, and the plan."""
         p, kernel = self.plan.product, self.plan.kernel
         entries = f"{p.entries} x " if p.batch else ""
@@ -81,9 +81,10 @@ class Lowered:
         return what, f"{kernel.name} ({kernel.level})", self.plan
 
 
-def _lowered(plan: HostPlan, specs: list[Array], items: Array, vertex: int, operands: int) -> Lowered:
-    sets = [[(vertex, items, spread(len(items), plan.threads))]]  # the items hold addresses of the specs
-    return Lowered(plan, Executable(sets, operands, plan.threads, plan.scratch_bytes, 0, plan.threads, specs))
+def _lowered(plan: GemmPlan, specs: list[Array], items: Array, vertex: int, operands: int) -> Lowered:
+    rectangles = Segment(vertex, items, spread(len(items), plan.threads))  # they hold addresses of the specs
+    return Lowered(plan, host_program((rectangles,), operands=operands, threads=plan.threads,
+                                      arena_bytes=plan.scratch_bytes, tables=tuple(specs)))
 
 
 _made: dict[tuple[Any, ...], Lowered] = {}
@@ -91,18 +92,18 @@ _MOST_MADE = 1024
 
 
 def lowered(
-    params: MatmulParams,
-    options: MatmulOptions,
+    params: GemmParams,
+    options: GemmOptions,
     epilogue: Epilogue,
     target: Target,
-    fixed: HostPlan | None = None,
+    fixed: GemmPlan | None = None,
     left: bool = False,
 ) -> Lowered:
-    """Return a product planned as `plan_host` has it and lowered, the first time; one beyond its limit in each call."""
+    """Return a product planned as `plan_gemm` has it and lowered, the first time; one beyond its limit in each call."""
     key = params, options, epilogue, target, fixed, left
     made = _made.get(key)
     if made is None:
-        made = lower(plan_host(params, options, epilogue, target, fixed, left=left))
+        made = lower(plan_gemm(params, options, epilogue, target, fixed, left=left))
         if made.plan.fits:
             if len(_made) >= _MOST_MADE:
                 _made.clear()
@@ -110,7 +111,7 @@ def lowered(
     return made
 
 
-def lower(plan: HostPlan) -> Lowered:
+def lower(plan: GemmPlan) -> Lowered:
     """Lower a plan to a program."""
     p = plan.params
     prepared = plan.b_mode == Mode.PREPARED
@@ -121,10 +122,10 @@ def lower(plan: HostPlan) -> Lowered:
         spec["fallback"] = specs[1].ctypes.data
     extra = bool(p.a.scales or p.b.scales or (prepared and plan.fallback))
     operands = _WHOLE + 1 if extra else _BIAS + 1 if p.bias is not None else _BIAS
-    return _lowered(plan, specs, _items(plan, spec), _matmul.VERTEX, operands)
+    return _lowered(plan, specs, _items(plan, spec), _gemm.VERTEX, operands)
 
 
-def lower_prepare(plan: HostPlan) -> Lowered:
+def lower_prepare(plan: GemmPlan) -> Lowered:
     """Lower the packing of a plan's operand b; the program takes that operand, the same again and the packed bytes."""
     spec = kernel_record(plan)
     if plan.parts[1] > 1:
@@ -132,13 +133,13 @@ def lower_prepare(plan: HostPlan) -> Lowered:
     items = np.zeros(1, ITEM)
     items["spec"], items["n"] = spec.ctypes.data, plan.params.n
     operands = _WHOLE + 1 if plan.params.b.scales else _BIAS
-    return _lowered(plan, [spec], items, _matmul.PREPARE_VERTEX, operands)
+    return _lowered(plan, [spec], items, _gemm.PREPARE_VERTEX, operands)
 
 
 _A, _B, _OUT, _BIAS, _A_SCALES, _B_SCALES, _WHOLE = range(7)  # a program's operands, in order
 
 
-def _side(record: Any, plan: HostPlan, side: int, operand_number: int) -> None:
+def _side(record: Any, plan: GemmPlan, side: int, operand_number: int) -> None:
     """Fill in one operand: how it is decoded, how it lies, where its panels and stages are."""
     operand = (plan.params.a, plan.params.b)[side]
     mode = (plan.a_mode, plan.b_mode)[side]
@@ -166,11 +167,11 @@ def _side(record: Any, plan: HostPlan, side: int, operand_number: int) -> None:
             record[one], record[other] = record[other], record[one]
 
 
-def _prepared_part(plan: HostPlan) -> int:
+def _prepared_part(plan: GemmPlan) -> int:
     return prepared_bytes(plan) // plan.parts[1]
 
 
-def kernel_record(plan: HostPlan, b_operand: int = _B) -> Array:
+def kernel_record(plan: GemmPlan, b_operand: int = _B) -> Array:
     p = plan.params
     spec = np.zeros(1, SPEC)
     s = spec[0]
@@ -199,7 +200,7 @@ def kernel_record(plan: HostPlan, b_operand: int = _B) -> Array:
     return spec
 
 
-def _finish(s: Any, plan: HostPlan) -> None:
+def _finish(s: Any, plan: GemmPlan) -> None:
     """Fill in the epilogue."""
     p = plan.params
     s["look_ahead"] = plan.looks_ahead
@@ -230,7 +231,7 @@ def _offsets(batch: tuple[int, ...], strides: tuple[int, ...]) -> Array:
     return offsets
 
 
-def _items(plan: HostPlan, spec: Array) -> Array:
+def _items(plan: GemmPlan, spec: Array) -> Array:
     p = plan.params
     rows = _shares(p.m, plan.grid[0], plan.kernel.grain[0])
     cols = _shares(p.n, plan.grid[1], plan.kernel.block[1])

@@ -1,4 +1,4 @@
-"""A modelled product only counted: what its tiles would hold, multiply and exchange."""
+"""A plan's work only counted: what its tiles would hold, multiply and exchange."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, eq=False)
 class Count:
-    """What a modelled product takes.
+    """What a plan's work takes on a modelled machine.
 
     Attributes
     ----------
@@ -53,32 +53,16 @@ class Count:
         return self.operand_bytes + self.partial_bytes
 
 
-def count(work: TileWork, item_bytes: int) -> Count:
-    """Count a product's work and do none of it.
-
-    Parameters
-    ----------
-    work : TileWork
-        What the tiles do.
-    item_bytes : int
-        Bytes of an element of the operands.
-    """
-    p = work.pieces
-    sums, left, partials, additions = work.groups * work.m * work.n, work.parts, 0, 0
-    for fan_in in work.stages:
-        made = -(-left // fan_in)
-        partials += left
-        additions += left - made
-        left = made
-    in_place = work.depth_turns - 1
-    reductions = 0 if work.direct else max(1, len(work.stages)) * work.depth_turns
+def count(work: TileWork) -> Count:
+    """Count a plan's work and do none of it."""
+    reductions = 0 if work.direct else len(work.stages or (1,)) * work.depth_turns
     return Count(
         compute_sets=work.turns + reductions + (not work.direct),
-        vertices=len(p),
+        vertices=len(work.pieces),
         tile_macs=work.tile_macs(),
         tile_bytes=work.tile_bytes(),
-        operand_bytes=int(((p["rows"] + p["cols"]) * p["depth"]).sum()) * item_bytes,
-        partial_bytes=partials * work.depth_turns * sums * work.between.itemsize,
-        additions=(additions * work.depth_turns + in_place) * sums,
+        operand_bytes=work.operand_bytes,
+        partial_bytes=work.partial_bytes,
+        additions=work.additions,
         cycles=work.plan.cycles,
     )

@@ -12,12 +12,12 @@ from ...formats import BF16, FP32, Format
 from ...kernels import Kernel, Selection
 from ...planner.explain import Explanation, considered_kernels
 from ...target import Target
-from ._matmul import Mode, Sums
+from ._gemm import Mode, Sums
 from .model import rounded
-from .options import ACTIVATIONS, MatmulOptions
-from .params import MatmulParams
+from .options import ACTIVATIONS, GemmOptions
+from .params import GemmParams
 
-__all__ = ["Epilogue", "HostPlan", "laid_out", "panel_bytes", "prepared_bytes", "prepared_cells",
+__all__ = ["Epilogue", "GemmPlan", "laid_out", "panel_bytes", "prepared_bytes", "prepared_cells",
            "row_pitch", "stage_of", "sums_pitch"]
 
 HALF_PARTIALS_DEPTH = 128
@@ -63,7 +63,7 @@ class Epilogue:
 
 
 @dataclass(frozen=True)
-class HostPlan:
+class GemmPlan:
     """How a dense product runs on this CPU.
 
     Attributes
@@ -95,13 +95,13 @@ class HostPlan:
         Whether the transposed product is computed, operands swapped.
     parts : (int, int)
         BF16 numbers that an element of A, of B is split in.
-    fallback : HostPlan or None
+    fallback : GemmPlan or None
         What runs where numbers are split and an operand is not finite.
     """
 
-    product: MatmulParams
-    params: MatmulParams
-    options: MatmulOptions
+    product: GemmParams
+    params: GemmParams
+    options: GemmOptions
     epilogue: Epilogue
     target: Target
     compute_format: Format
@@ -118,7 +118,7 @@ class HostPlan:
     memory_limit: int | None = None
     swapped: bool = False
     parts: tuple[int, int] = (1, 1)
-    fallback: HostPlan | None = None
+    fallback: GemmPlan | None = None
 
     @property
     def kernel(self) -> Kernel:
@@ -190,14 +190,14 @@ class HostPlan:
         return self.explain().words()
 
 
-def row_pitch(plan: HostPlan) -> int:
+def row_pitch(plan: GemmPlan) -> int:
     """Bytes of a packed line of A: a row of cells, or a line across the rows where A is transposed."""
     if _lines_of_rows(plan):
         return rounded(4 * plan.packed_rows, 64) + 64
     return rounded(rounded(plan.kc, plan.kernel.grain[2]) * plan.compute_format.itemsize, 64) + 64
 
 
-def laid_out(plan: HostPlan, mc: int, nc: int) -> tuple[tuple[str, int], ...]:
+def laid_out(plan: GemmPlan, mc: int, nc: int) -> tuple[tuple[str, int], ...]:
     """Bytes of each part of a thread's scratch."""
     p, (rows, cols, _) = plan.params, plan.kernel.block
     trial = replace(plan, mc=mc, nc=nc)
@@ -216,7 +216,7 @@ def laid_out(plan: HostPlan, mc: int, nc: int) -> tuple[tuple[str, int], ...]:
     return (("sums", rounded(sums, 64)), ("b", b), ("a", a), ("bias", bias), ("stage", max(stages)))
 
 
-def panel_bytes(plan: HostPlan, side: int) -> int:
+def panel_bytes(plan: GemmPlan, side: int) -> int:
     """Bytes of the packed block of A (0) or B (1), of one part of its numbers."""
     if (plan.a_mode, plan.b_mode)[side] in (Mode.DIRECT, Mode.PREPARED):
         return 0
@@ -227,12 +227,12 @@ def panel_bytes(plan: HostPlan, side: int) -> int:
     return rounded(lines * row_pitch(plan), 64)
 
 
-def _lines_of_rows(plan: HostPlan) -> bool:
+def _lines_of_rows(plan: GemmPlan) -> bool:
     """Whether A is packed as lines across its rows: it lies so, and the kernel takes cells with any strides."""
     return plan.a_mode == Mode.TRANSPOSED and plan.kernel.grain[0] == 1
 
 
-def stage_of(plan: HostPlan, side: int) -> tuple[int, int, int]:
+def stage_of(plan: GemmPlan, side: int) -> tuple[int, int, int]:
     """Return where in the stage an operand's low parts and gathered codes begin, and the bytes that it needs."""
     mode = (plan.a_mode, plan.b_mode)[side]
     if mode in (Mode.DIRECT, Mode.PREPARED):
@@ -252,22 +252,22 @@ def stage_of(plan: HostPlan, side: int) -> tuple[int, int, int]:
     return (low if split > 1 else 0), gather, gather + rounded(length * item, 64)
 
 
-def sums_pitch(plan: HostPlan, nc: int) -> int:
+def sums_pitch(plan: GemmPlan, nc: int) -> int:
     """Numbers from a row of the sums in scratch to the next."""
     cols = plan.kernel.block[1]
     return cols if plan.sums == Sums.TILE else rounded(nc, 16) + 16
 
 
-def prepared_columns(plan: HostPlan) -> int:
+def prepared_columns(plan: GemmPlan) -> int:
     """Columns of prepared panels, the last one padded."""
     return rounded(plan.params.n, plan.kernel.block[1])
 
 
-def prepared_cells(plan: HostPlan) -> int:
+def prepared_cells(plan: GemmPlan) -> int:
     """Cells of the whole depth of a prepared panel."""
     return rounded(plan.params.k, plan.kernel.grain[2]) // plan.elements
 
 
-def prepared_bytes(plan: HostPlan) -> int:
+def prepared_bytes(plan: GemmPlan) -> int:
     """Bytes of B prepared under a plan."""
     return 4 * prepared_columns(plan) * prepared_cells(plan) * plan.parts[1]

@@ -1,13 +1,14 @@
-"""A modelled product's work: which tile makes which partial sums in which turn, and how they become the result.
+"""What a plan says about numbers: which tile makes which partial sums in which turn, and how they become the result.
 
-This is the whole of what a plan says about numbers; executors only follow it.
+Executors only follow it. Convolutions of one field element, which dense products are, run so far.
 
 A tile's partial sum over its share of the depth is one chain of FP32 fused multiply-adds in ascending depth. Where the
 plan's partials are half, the running sum is rounded to FP16 after each group of `in_chans_per_group` of the depth, for
 every vertex method (AMP and SLIC feed their units such groups, HMAC takes dot products of them, VMAC and outer products
 have groups of one). The partial is then rounded to the type that travels between tiles. A stage of the reduction adds
 runs of neighbouring partials in ascending depth, in FP32, and rounds once. Turns of a loop over the depth add in place,
-rounding each time. The result is rounded once to the output's format.
+rounding each time. The result is rounded once to the output's format. A bias and an activation are vertices of their
+own: each rounds to that format again.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from ....formats import FP16, FP32, Format
-from ....planner._search import reduction_stages
-from ...convolution import ConvPlan
-from ...convolution.plan import tile_ranges
+from ...errors import bad_argument
+from ...formats import FP16, FP32, Format
+from ...planner._search import reduction_stages
+from ...target import TYPE_SIZES
+from .plan import ConvPlan, tile_ranges
 
-__all__ = ["WORK", "Same", "TileWork", "work_of"]
+__all__ = ["WORK", "TileWork", "work_of"]
 
 Array = np.ndarray[Any, Any]
 Range = tuple[int, int]
@@ -37,16 +39,16 @@ WORK = np.dtype(
 """A piece of work: in this turn of the serial loop this tile multiplies rows x cols over a part of the depth."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TileWork:
-    """What the tiles of a modelled machine do for one product.
+    """What the tiles of a modelled machine do for one convolution.
 
     Attributes
     ----------
     plan : ConvPlan
         Where it comes from.
     groups, m, n, k : int
-        The product's sizes.
+        Sizes of the product [groups, m, k] x [groups, k, n] that it is.
     pieces : numpy.ndarray of WORK
         Partial products, sorted by turn and tile.
     parts : int
@@ -54,7 +56,7 @@ class TileWork:
     stages : tuple of int
         Partials that each stage of the reduction adds to one.
     depth_turns : int
-        Turns of the loop that add to the same sums.
+        Turns of the loop that add to the same sums: all, or one where the loop is over output channels.
     chunk : int
         Depth between two roundings of a half partial.
     partial, between, out : Format
@@ -81,14 +83,55 @@ class TileWork:
         return self.plan.serial_splits
 
     @property
+    def sums(self) -> int:
+        """Elements of the result."""
+        return self.groups * self.m * self.n
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, int, int]]:
+        """Of the operands and the result, with their groups."""
+        g, m, n, k = self.groups, self.m, self.n, self.k
+        return {"a": (g, m, k), "b": (g, k, n), "out": (g, m, n)}
+
+    @property
     def direct(self) -> bool:
         """Whether partial sums are the result: nothing is reduced or added in place."""
         return self.parts == 1 and self.depth_turns == 1
+
+    @property
+    def reductions(self) -> Iterator[tuple[int, int]]:
+        """How many partials of a sum each stage of a reduction reads and writes: one stage at least."""
+        left = self.parts
+        for fan_in in self.stages or (1,):
+            made = -(-left // fan_in)
+            yield left, made
+            left = made
 
     def of_turn(self, turn: int) -> Array:
         """The pieces of one turn."""
         first, end = np.searchsorted(self.pieces["turn"], (turn, turn + 1))
         return self.pieces[first:end]
+
+    # Counts ----------------------------------------------------------------------------------------
+
+    @property
+    def operand_bytes(self) -> int:
+        """Bytes of operands that tiles receive, in all turns, in the operands' own format."""
+        p, problem = self.pieces, self.plan.problem
+        assert problem is not None
+        return int(((p["rows"] + p["cols"]) * p["depth"]).sum()) * TYPE_SIZES[problem.params.input_type]
+
+    @property
+    def partial_bytes(self) -> int:
+        """Bytes of partial sums that tiles send to be reduced, stage after stage, in the format that travels."""
+        read = sum(left for left, made in self.reductions if left > made)
+        return read * self.depth_turns * self.sums * self.between.itemsize
+
+    @property
+    def additions(self) -> int:
+        """Additions of reductions and of loops that add in place."""
+        added = sum(left - made for left, made in self.reductions)
+        return (added * self.depth_turns + self.depth_turns - 1) * self.sums
 
     def tile_bytes(self) -> Array:
         """Bytes that each tile holds at once, at most: its operands and partial sums, all laid out as FP32.
@@ -112,8 +155,8 @@ class TileWork:
 _FORMATS = {"float": FP32, "half": FP16}
 
 
-class Same:
-    """An object as a key of a cache: only itself is the same. Plans and work hold what cannot be hashed."""
+class _Same:
+    """An object as a key of a cache: only itself is the same. Plans hold what cannot be hashed."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -122,36 +165,39 @@ class Same:
         return id(self.value)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and other.value is self.value
+        return isinstance(other, _Same) and other.value is self.value
 
 
-@lru_cache(maxsize=256)
-def _work(plan: Same, groups: int, m: int, n: int, k: int, multi_stage: bool) -> TileWork:
-    p: ConvPlan = plan.value
-    split = p.partition
-    table = np.array([piece for piece in _pieces(p, groups, m, n, k) if min(piece[4], piece[6]) > 0], WORK)
-    parts = split.in_chan_split.parallel
-    system, tile = p.types
-    return TileWork(
-        p, groups, m, n, k, table[np.lexsort((table["tile"], table["turn"]))], parts,
-        tuple(reduction_stages(parts, multi_stage)), split.in_chan_split.serial, p.in_chans_per_group,
-        _FORMATS[tile.partial], _FORMATS[tile.result], _FORMATS[system.result],
-    )  # fmt: skip
-
-
-def work_of(plan: ConvPlan, groups: int, m: int, n: int, k: int, multi_stage: bool = True) -> TileWork:
+def work_of(plan: ConvPlan) -> TileWork:
     """Lay out a plan's work on its tiles.
 
     Parameters
     ----------
     plan : ConvPlan
-        Of the product [groups, m, k] x [groups, k, n], as the planner makes it: nothing is checked here.
-    groups, m, n, k : int
-        The product's sizes.
-    multi_stage : bool, optional
-        Whether many partials may be reduced in stages (PopLibs' ``enableMultiStageReduce``).
+        As the planner makes it, of a problem of one field element. Constraints can ask for transforms that tiles here
+        do not make: such a plan is refused.
     """
-    return _work(Same(plan), groups, m, n, k, multi_stage)
+    return _work(_Same(plan))
+
+
+@lru_cache(maxsize=256)
+def _work(key: _Same) -> TileWork:
+    plan: ConvPlan = key.value
+    problem, split = plan.problem, plan.partition
+    assert problem is not None
+    (system, tile), (system_types, tile_types) = plan.transforms, plan.types
+    if system.expand_dims or system.out_chan_flatten_dims or tile.expand_dims:
+        raise bad_argument("plan.transforms", "dimensions expanded or flattened", "none in a plan of a product")
+    params = problem.params
+    groups, m, n, k = params.groups, params.batch, params.out_channels, params.in_channels
+    table = np.array([piece for piece in _pieces(plan, groups, m, n, k) if min(piece[4], piece[6]) > 0], WORK)
+    parts, turns = split.in_chan_split.parallel, split.in_chan_split.serial
+    stages = tuple(reduction_stages(parts, problem.options.enable_multi_stage_reduce))
+    return TileWork(
+        plan, groups, m, n, k, table[np.lexsort((table["tile"], table["turn"]))], parts, stages, turns,
+        plan.in_chans_per_group, _FORMATS[tile_types.partial], _FORMATS[tile_types.result],
+        _FORMATS[system_types.result],
+    )  # fmt: skip
 
 
 def _pieces(plan: ConvPlan, groups: int, m: int, n: int, k: int) -> Iterator[tuple[int, ...]]:

@@ -34,20 +34,20 @@ from pop_records cimport (
     pop_epilogue,
     pop_format,
 )
-from pop_records cimport pop_matmul_item as Item
-from pop_records cimport pop_matmul_side as Side
-from pop_records cimport pop_matmul_spec as Spec
+from pop_records cimport pop_gemm_item as Item
+from pop_records cimport pop_gemm_side as Side
+from pop_records cimport pop_gemm_spec as Spec
 from program.program cimport pop_tile
 
 from poplibs_py.kernels.records import choice, dtype_of
 
 cdef extern from *:
     """
-    #define POP_RECORDS "records/matmul.def"
+    #define POP_RECORDS "records/gemm.def"
     #include "records/structs.h"
     """
 
-ITEM, SPEC = dtype_of("pop_matmul_item"), dtype_of("pop_matmul_spec")
+ITEM, SPEC = dtype_of("pop_gemm_item"), dtype_of("pop_gemm_spec")
 Mode, Sums = choice("Mode"), choice("Sums")
 
 

@@ -13,8 +13,9 @@ from poplibs_py import poplin
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, PoplibsError
 from poplibs_py.poplin.convolution import ConvParams, plan_convolution
 from poplibs_py.poplin.convolution.plan import Split
-from poplibs_py.poplin.matmul.modelled import api, compile_modelled, count_modelled, interpret_modelled
-from poplibs_py.poplin.matmul.modelled.work import work_of
+from poplibs_py.poplin.convolution.work import work_of
+from poplibs_py.poplin.matmul import modelled
+from poplibs_py.poplin.matmul.modelled import compile_modelled, count_modelled, interpret_modelled
 from poplibs_py.program import forget_calls
 
 SIZE = 48
@@ -105,7 +106,7 @@ def test_work_of_any_partition_covers_the_product(rows, columns, inner, serial, 
     else:
         into = Split(min(serial, inner), inner // min(serial, inner))
     partition = dataclasses.replace(TILES.partition, field_split=(1, rows), out_chan_split=out, in_chan_split=into)
-    work = work_of(_changed(TILES, "partitions", (partition,)), 1, SIZE, SIZE, SIZE)
+    work = work_of(_changed(TILES, "partitions", (partition,)))
     assert work.tile_macs().sum() == SIZE**3
     assert (work.tile_macs() > 0).sum() <= rows * out.parallel * into.parallel
 
@@ -151,7 +152,7 @@ def test_transforms_that_constraints_ask_for_and_tiles_do_not_make_are_refused(l
 
 def test_the_road_does_not_plan_its_own_plan_again(monkeypatch):
     a, b = _exact(np.float16)
-    monkeypatch.setattr(api, "unchanged", None)  # what calls it fails
+    monkeypatch.setattr(modelled, "unchanged", None)  # what calls it fails
     forget_calls()
     assert poplin.matmul(a, b, target="gc200").shape == (SIZE, SIZE)
     with pytest.raises(TypeError, match="NoneType"):

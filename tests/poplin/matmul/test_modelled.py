@@ -17,18 +17,18 @@ from poplibs_py import poplin, testing
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitWarning
 from poplibs_py.formats import FP16, FP32
 from poplibs_py.planner._search import reduction_stages
-from poplibs_py.poplin.matmul._matmul import ITEM, VERTEX
-from poplibs_py.poplin.matmul.lower import kernel_record
+from poplibs_py.poplin.convolution.interpreter import fused_multiply_add
+from poplibs_py.poplin.convolution.work import work_of
+from poplibs_py.poplin.gemm._gemm import ITEM, VERTEX
+from poplibs_py.poplin.gemm.lower import kernel_record
+from poplibs_py.poplin.matmul.bound import matmul_modelled_bound
 from poplibs_py.poplin.matmul.modelled import (
     compile_modelled,
     count_modelled,
     interpret_modelled,
-    matmul_modelled_bound,
     plan_modelled,
 )
-from poplibs_py.poplin.matmul.modelled.interpreter import fused_multiply_add, interpret
-from poplibs_py.poplin.matmul.modelled.work import work_of
-from poplibs_py.program import Executable, guard_arenas, memory_in_use, memory_peak
+from poplibs_py.program import Segment, guard_arenas, host_program, memory_in_use, memory_peak
 from poplibs_py.target import Target
 
 SIZES = st.integers(1, 40)
@@ -137,7 +137,7 @@ def test_pieces_cover_the_product_once(shape, options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MemoryLimitWarning)
         plan = plan_modelled((m, k), (k, n), dtype="half", **options)
-    work = work_of(plan, 1, m, n, k)
+    work = work_of(plan)
     done = np.zeros((m, n, k), np.int8)
     for p in work.pieces:
         done[p["row"] : p["row"] + p["rows"], p["col"] : p["col"] + p["cols"],
@@ -150,7 +150,7 @@ def test_pieces_cover_the_product_once(shape, options):
 def test_a_smaller_proportion_lowers_the_arenas():
     plans = [plan_modelled((4096, 4096), (4096, 4096), dtype="half", available_memory_proportion=p)
              for p in (0.6, 0.2, 0.1)]
-    held = [work_of(plan, 1, 4096, 4096, 4096).tile_bytes().max() for plan in plans]
+    held = [work_of(plan).tile_bytes().max() for plan in plans]
     for sizes in ([plan.temp_bytes for plan in plans], held):
         assert sizes[0] > sizes[1] > sizes[2]
 
@@ -224,7 +224,7 @@ def test_counts_of_a_split_depth(parts, turns):
     plan = plan_modelled((m, k), (k, n), dtype="half", partials_type="float", options={"planConstraints": split})
     rows = plan.partition.field_split[-1]
     counted = count_modelled(plan)
-    between = work_of(plan, 1, m, n, k).between.itemsize
+    between = work_of(plan).between.itemsize
     assert counted.vertices == rows * parts * turns * plan.partition.out_chan_split.serial
     assert counted.operand_bytes == (m * k + rows * k * n) * 2
     assert counted.additions == (parts * turns - 1) * m * n
@@ -239,7 +239,7 @@ def test_arenas_that_are_too_small_are_found():
     items = np.zeros(1, ITEM)
     items["spec"], items["m"], items["n"] = spec.ctypes.data, 40, 50
     enough, short = (
-        Executable([[(VERTEX, items, np.zeros(1, np.int64))]], 3, 2, room, 0, 2)  # runs into the idle thread's arena
+        host_program((Segment(VERTEX, items, np.zeros(1, int)),), operands=3, threads=2, arena_bytes=room)
         for room in (plan.scratch_bytes, plan.scratch_bytes // 2)
     )
     with guarded():
@@ -251,7 +251,7 @@ def test_arenas_that_are_too_small_are_found():
 def test_partial_sums_are_counted_memory():
     a, b = _operands(np.float32, (), 64, 2048, 64)
     plan = plan_modelled(a.shape, b.shape, dtype="float")
-    work = work_of(plan, 1, 64, 64, 2048)
+    work = work_of(plan)
     assert not work.direct
     run = compile_modelled(plan, threads=1)
     run(a, b)
@@ -266,15 +266,59 @@ def test_stochastic_rounding_repeats_from_its_seed_and_is_centred():
     a, b = _operands(np.float16, (), 32, 24, 32)
     one_part = {"planConstraints": {"0": {"partition": {"inChanSplit": {"parallel": 1, "serial": 1}}}}}
     plan = plan_modelled(a.shape, b.shape, dtype="half", options=one_part)
-    work, run = work_of(plan, 1, 32, 32, 24), compile_modelled(plan)
+    work, run = work_of(plan), compile_modelled(plan)
     assert (work.direct, work.partial) == (True, FP32)  # the result is rounded once
     assert _same_bits(run(a, b, seed=1), run(a, b, seed=1))
     assert not _same_bits(run(a, b, seed=1), run(a, b, seed=2))
-    exact = interpret(work, a.astype(np.float32)[None], b.astype(np.float32)[None], 0)[0].astype(np.float64)
+    same_chain = poplin.matmul(a.astype(np.float32), b.astype(np.float32), reproducible=True)
+    exact = same_chain.astype(np.float64)
     draws = np.stack([run(a, b, seed=s).astype(np.float64) for s in range(40)])
     spacing = np.spacing(np.abs(exact).astype(np.float16)).astype(np.float64)
     # Errors are independent, lie within two spacings and have mean 0: Hoeffding, false alarms once in 1e9.
     assert abs(((draws - exact) / spacing).mean()) <= 4 * np.sqrt(np.log(2e9) / (2 * draws.size))
+
+
+_ACTIVATIONS = st.sampled_from([None, "relu", "gelu", "silu"])
+
+
+def _bias(draw, m, n, out, groups=()):
+    shape = draw(st.sampled_from([(n,), (1, n), (m, 1), (*groups, 1, n), (*groups, m, 1)]))
+    bias = np.random.default_rng(draw(st.integers(0, 9))).standard_normal(shape).astype(out)
+    return bias[::-1] if draw(st.booleans()) else np.repeat(bias, 2, axis=-1)[..., ::2]
+
+
+@given(products(), st.sampled_from(["gc200", Target.small(4), Target.small(24)]), st.sampled_from([None, 7]),
+       _ACTIVATIONS, st.sampled_from([None, np.float32]), st.data())
+@settings(max_examples=40)
+def test_a_bias_and_an_activation_round_each_for_itself(product, target, seed, activation, out_dtype, data):
+    dtype, groups, m, k, n, options = product
+    a, b = _operands(dtype, groups, m, k, n)
+    out_dtype = None if dtype in (F143, F152) else out_dtype
+    out = out_dtype or (np.float32 if dtype == np.float32 else np.float16)
+    how = {"bias": _bias(data.draw, m, n, out, groups), "activation": activation, "seed": seed}
+    with warnings.catch_warnings(), guarded():
+        warnings.simplefilter("ignore", MemoryLimitWarning)
+        made = poplin.matmul(a, b, target=target, out_dtype=out_dtype, **how, **options)
+        testing.check("matmul", a, b, target=target, out_dtype=out_dtype, **how, **options)
+        plan = _planned(a, b, target, out_dtype=out_dtype, **options)
+    assert _same_bits(compile_modelled(plan, threads=2)(a, b, **how), made)
+    if activation in (None, "relu"):
+        assert _same_bits(interpret_modelled(plan, a, b, **how), made)
+
+
+def test_the_product_is_rounded_before_the_bias_and_the_bias_before_the_activation():
+    a, b = np.array([[2048, 1]], np.float16), np.array([[1], [1]], np.float16)  # 2049 lies between two numbers
+    assert poplin.matmul(a, b, target="gc200", bias=np.array([-2048], np.float16)) == 0
+    assert poplin.matmul(a, b, bias=np.array([-2048], np.float16)) == 1  # this CPU rounds once
+    halves = poplin.matmul(a, b, target="gc200", bias=np.array([0.5], np.float16), activation="relu")
+    assert halves == 2048
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_a_product_of_no_depth_is_its_epilogue(dtype):
+    a, b, bias = np.ones((2, 3, 0), dtype), np.ones((2, 0, 4), dtype), np.array([-1, 0, 1, 2], dtype)
+    made = poplin.matmul(a, b, target="gc200", bias=bias, activation="relu")
+    np.testing.assert_array_equal(made, np.broadcast_to(np.maximum(bias, 0), (2, 3, 4)))
 
 
 def test_infinities_and_nans_follow_ieee():
@@ -304,7 +348,10 @@ def test_reduction_stages_leave_one_partial(depth):
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"bias": np.ones(3, np.float16)}, InvalidArgumentError, "bias: got ndarray"),
+        ({"bias": np.ones(3, np.float32)}, InvalidTypeError, "bias: got format float32.*result's, float16"),
+        ({"bias": np.ones(4, np.float16)}, InvalidArgumentError, "bias: got shape"),
+        ({"bias": np.ones((2, 1, 3), np.float16)}, InvalidArgumentError, "bias: got shape"),
+        ({"activation": "tanh"}, InvalidArgumentError, "activation: got tanh"),
         ({"alpha": 2.0}, InvalidArgumentError, "alpha: got 2.0"),
         ({"out_dtype": "bfloat16"}, InvalidArgumentError, "out_dtype"),
         ({"target": "gc9"}, InvalidArgumentError, "target"),
@@ -329,6 +376,6 @@ def test_operands_must_have_one_type():
 
 def test_types_follow_the_plan():
     plan = plan_modelled((64, 512), (512, 64), dtype="half", partials_type="half")
-    work = work_of(plan, 1, 64, 64, 512)
+    work = work_of(plan)
     assert (work.partial, work.out) == (FP16, FP16)
     assert work.chunk == plan.in_chans_per_group

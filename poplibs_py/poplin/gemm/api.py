@@ -1,0 +1,133 @@
+"""Dense products on this CPU: calls described for the road, plans of shapes, plans made into functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...errors import bad_argument, bad_type, instance
+from ...formats import format_of
+from ...ops import RESULT, Operand, Request, catalogue, compiled, operand, receive, result_format, unchanged
+from ...target import Target
+from .lower import lower, lowered
+from .options import GemmOptions
+from .params import GemmParams, block_scales, checked_params, checked_size, contiguous, params_of, result_shape
+from .plan import Epilogue, GemmPlan
+from .prepared import PreparedMatrix
+from .search import plan_gemm
+
+__all__ = ["compile_gemm", "gemm_operand", "gemm_request", "stated"]
+
+
+def gemm_request(a: Any, b: Any, out: Any, out_dtype: Any, epilogue: Epilogue, bias: Any, options: GemmOptions,
+             machine: Target, out_name: str = "out") -> Request:
+    """Describe a product on this CPU."""
+    row = None if bias is None else operand("bias", bias)
+    if row is not None and (row.scale or row.scales):
+        raise bad_type("bias", "a QuarterArray", "an array")
+    left, right = gemm_operand(a, "a"), gemm_operand(b, "b")
+    batch, shape, sizes = result_shape(left, right)
+    assert left.format is not None
+    assert right.format is not None
+    receiver = receive(out_name, out, shape, out_dtype, result_format(left.format, right.format), (left, right, row),
+                       reads=epilogue.beta != 0)
+    params = params_of(left, right, receiver.operand, row, batch, sizes)
+    prepared = _prepared(a, b)
+    whole = None
+    if prepared is None:
+        made = lowered(params, options, epilogue, machine)
+    else:
+        made, packed, whole = prepared.lowered(params, options, epilogue, machine)
+        left, right = (packed, right) if prepared is a else (left, packed)
+    return Request(made.executable, made.arrange(left, right, RESULT, row, left.scales, right.scales, whole), receiver,
+                   made.told, keep=made.plan.fits)
+
+
+def gemm_operand(value: Any, name: str, prepared: bool = True) -> Operand:
+    """Take an operand of a product, which may be prepared."""
+    if not isinstance(value, PreparedMatrix):
+        return block_scales(operand(name, value))
+    if prepared:
+        return value.stand_in(name)
+    raise bad_type(name, "PreparedMatrix", "an array on a modelled machine: what was prepared is for this CPU")
+
+
+def _prepared(a: Any, b: Any) -> PreparedMatrix | None:
+    """Return the operand that is prepared, if one is."""
+    held = [x for x in (a, b) if isinstance(x, PreparedMatrix)]
+    if len(held) > 1:
+        raise bad_type("b", "PreparedMatrix", "an array where a is prepared: one of the two may be")
+    return held[0] if held else None
+
+
+def stated(a_shape: tuple[int, ...], b_shape: tuple[int, ...], dtype: Any, b_dtype: Any, out_dtype: Any,
+           bias_dtype: Any) -> GemmParams:
+    """Check shapes and formats, and state the product of C-contiguous arrays."""
+    shapes = [_checked_shape(s, name) for s, name in ((a_shape, "a_shape"), (b_shape, "b_shape"))]
+    (*batch, m, k), (*b_batch, b_rows, n) = shapes
+    if batch != b_batch or b_rows != k:
+        raise bad_argument("b_shape", tuple(b_shape), f"batch axes {tuple(batch)} and {k} rows, as a_shape has")
+    fa = format_of(dtype, "dtype")
+    fb = fa if b_dtype is None else format_of(b_dtype, "b_dtype")
+    fo = result_format(fa, fb) if out_dtype is None else format_of(out_dtype, "out_dtype")
+    axes = tuple(batch)
+    a, b, out = contiguous(fa, m, k, axes), contiguous(fb, k, n, axes), contiguous(fo, m, n, axes)
+    bias = None if bias_dtype is None else format_of(bias_dtype, "bias_dtype")
+    params = GemmParams(m, n, k, a, b, out, axes, bias, bias.itemsize if bias else 0, (0,) * len(axes))
+    return checked_size(params, tuple(shapes[0]), tuple(shapes[1]))
+
+
+def _checked_shape(shape: Any, name: str) -> list[int]:
+    if not isinstance(shape, (tuple, list)) or not all(isinstance(x, (int, np.integer)) for x in shape):
+        raise bad_type(name, shape, "a tuple of whole numbers")
+    if len(shape) < 2 or min(shape) < 0:
+        raise bad_argument(name, tuple(shape), "at least two extents, none negative")
+    return [int(x) for x in shape]
+
+
+def compile_gemm(plan: GemmPlan) -> Callable[..., Any]:
+    """Lower a plan to a function: see `poplibs_py.poplin.compile_matmul`."""
+    _check_plan(plan)
+    made, planned = lower(plan), plan.product
+    shapes = {"a": (*planned.batch, planned.m, planned.k), "b": (*planned.batch, planned.k, planned.n),
+              "bias": (planned.n,)}
+
+    def run(a: Any, b: Any, *, out: Any = None, bias: Any = None) -> Any:
+        """Run a planned product: see `compile_matmul`."""
+        if planned.bias is None and bias is not None:
+            raise bad_argument("bias", "an array", "None: the plan has no bias")
+        left = _as_planned("a", a, planned.a.format, shapes["a"])
+        right = _as_planned("b", b, planned.b.format, shapes["b"])
+        row = None if planned.bias is None else _as_planned("bias", bias, planned.bias, shapes["bias"])
+        shape, fmt = (*planned.batch, planned.m, planned.n), planned.out.format
+        receiver = receive("out", out, shape, None, fmt, (left, right, row))
+        if receiver.format != fmt or receiver.scale or not receiver.array.flags.carray:
+            raise bad_argument("out", out, f"{fmt}, C-contiguous")
+        return Request(made.executable, made.arrange(left, right, RESULT, row), receiver, made.told)
+
+    return compiled(plan, catalogue["poplin.matmul"], run, made.told()[0])
+
+
+def _as_planned(name: str, value: Any, fmt: Any, shape: tuple[int, ...]) -> Operand:
+    """Take an operand of a planned product, in C order and aligned as the plan has it."""
+    given = operand(name, value)
+    if given.shape != shape or given.format != fmt or given.scale or given.scales:
+        raise bad_argument(name, f"{given.format} of shape {given.shape}", f"{fmt} of shape {shape}")
+    lies = given.array.flags.c_contiguous and given.array.flags.aligned
+    return given if lies else given.copied()
+
+
+def _check_plan(plan: Any) -> None:
+    """Refuse a plan that the planner would not make."""
+    if not isinstance(plan, GemmPlan):
+        raise bad_type("plan", type(plan).__name__, "a plan from plan_matmul for this CPU")
+    parts = (("product", GemmParams), ("options", GemmOptions), ("epilogue", Epilogue), ("target", Target))
+    for name, kind in parts:
+        instance(f"plan.{name}", getattr(plan, name), kind, f"of type {kind.__name__}")
+    if plan.target.kind != "host":
+        raise bad_argument("plan.target", plan.target.name, "this CPU")
+    product = checked_params(plan.product)
+    epilogue = Epilogue.of(plan.epilogue.alpha, plan.epilogue.beta, plan.epilogue.activation)
+    unchanged(plan, lambda: plan_gemm(product, plan.options, epilogue, plan.target))

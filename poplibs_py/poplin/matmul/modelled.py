@@ -1,0 +1,283 @@
+"""Products on a modelled machine: convolutions of one field element, planned as PopLibs plans them, and run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ...errors import bad_argument, bad_type, one_of
+from ...formats import FP16, FP32
+from ...formats.reference import decode
+from ...kernels import select
+from ...kernels.records import ACTIVATIONS
+from ...ops import (
+    RESULT,
+    VALUES,
+    Array,
+    Operand,
+    Receiver,
+    Request,
+    catalogue,
+    compiled,
+    operand,
+    receive,
+    seed_of,
+    unchanged,
+)
+from ...planner.cache import PlanCache
+from ...program import Executable
+from ...target import Target, data_type
+from ..convolution import ConvParams, ConvPlan, matmul_params, plan_convolution
+from ..convolution.api import planned_quietly
+from ..convolution.count import Count, count
+from ..convolution.interpreter import interpret
+from ..convolution.lower import TileCall, lower
+from ..convolution.problem import ConvProblem
+from ..convolution.work import TileWork, work_of
+from ..gemm.params import layout_of
+from .options import conv_options
+from .params import TYPES, Product, product_of, stated
+
+__all__ = ["Count", "TileWork", "compile_modelled", "count_modelled", "interpret_modelled", "modelled_request",
+           "plan_modelled"]
+
+
+def plan_modelled(
+    a_shape: Sequence[int],
+    b_shape: Sequence[int],
+    *,
+    dtype: object = "half",
+    out_dtype: object = None,
+    target: Target | str = "gc200",
+    options: Mapping[str, Any] | None = None,
+    cache: PlanCache[ConvPlan] | None = None,
+    **more: Any,
+) -> ConvPlan:
+    """Plan ``a @ b`` for a modelled machine.
+
+    Corresponds to PopLibs' ``matMul`` and ``matMulGrouped``: A holds the activations, B the weights, batch is
+    the rows of A.
+
+    Parameters
+    ----------
+    a_shape, b_shape : sequence of int
+        ``(M, K)`` and ``(K, N)``, with axes of groups in front if wanted.
+    dtype, out_dtype : format or dtype
+        Of the operands (float32, float16 or FP8) and of the result (default as the operands; float16 for FP8).
+    target : Target or str
+        The machine.
+    options : mapping, optional
+        PopLibs' matmul options, such as ``{"fullyConnectedPass": "TRAINING_FWD"}``.
+    **more
+        The same by keyword, in Python's spelling; one that contradicts `options` is refused.
+
+    Returns
+    -------
+    ConvPlan
+
+    Examples
+    --------
+    >>> from poplibs_py.poplin.matmul.modelled import plan_modelled
+    >>> plan = plan_modelled((4096, 4096), (4096, 4096), partials_type="half", available_memory_proportion=0.15)
+    >>> plan.cycles, plan.serial_splits
+    (1576048, 32)
+    """
+    checked = conv_options(options, more)
+    return plan_convolution(stated(a_shape, b_shape, dtype, out_dtype), target=target, options=checked, cache=cache)
+
+
+@dataclass(frozen=True, eq=False)
+class _TileProduct:
+    """A product of given shapes and formats, as the tiles of a plan make it."""
+
+    work: TileWork
+
+    @property
+    def plan(self) -> ConvPlan:
+        return self.work.plan
+
+    def operand(self, name: str, value: Operand) -> Operand:
+        """Return an operand as it was planned for, its groups along the first axis, or raise."""
+        shape, kind = self.work.shapes[name], self.product.kind
+        if value.scales is not None:
+            raise bad_argument(name, "a QuarterArray with many scales", "one scale: modelled machines have no more")
+        if data_type(name, value.format, TYPES) != kind:
+            raise bad_type(name, f"format {value.format}", f"the planned type, {kind}")
+        if value.array.ndim == 2 and shape[0] == 1:
+            value = value.seen(lambda array: array[None])
+        if value.shape != shape:
+            raise bad_argument(name, f"shape {value.shape}", f"the planned shape {shape}")
+        return value if value.array.flags.aligned else value.copied()
+
+    @property
+    def product(self) -> Product:
+        """The product, its groups as one batch axis."""
+        w = self.work
+        assert w.plan.problem is not None
+        return Product(w.shapes["out"], (w.groups,), w.m, w.n, w.k, w.plan.problem.params.input_type, w.out)
+
+    def told(self) -> tuple[str, str, ConvPlan]:
+        """Return what runs, for a reader, its kernel, and the plan."""
+        w = self.work
+        kernel = select("dot", "multiply", "float32", consistent=True).kernel
+        groups = f"{w.groups} x " if w.groups > 1 else ""
+        return f"{groups}[{w.m}, {w.k}] x [{w.k}, {w.n}]", f"{kernel.name} ({kernel.level})", self.plan
+
+    def request(self, a: Operand, b: Operand, bias: Operand | None, activation: str | None, receiver: Receiver,
+                seed: Any, threads: int | None = None) -> Request:
+        """Describe a call on operands with their groups along the first axis; a bias has the result's shape."""
+        grouped_out = receiver.array.reshape(self.work.shapes["out"])
+        apart = not np.may_share_memory(grouped_out, receiver.array)
+        written = replace(receiver.operand, array=grouped_out)
+        call = TileCall(layout_of(a), layout_of(b), layout_of(written), bias and layout_of(bias), activation,
+                        seed is not None, threads)
+        program = _program(self.work, call)
+        words = () if seed is None else (seed_of(seed),)
+        operands = a, b, RESULT, *(() if bias is None else (bias,)), *(VALUES,) * len(words)
+        if apart:  # no strides say where its groups are
+
+            def run(*arrays: Array) -> None:
+                program(*arrays[:2], grouped_out, *arrays[3:])
+                receiver.array[...] = grouped_out.reshape(receiver.array.shape)
+
+        return Request(run if apart else program, operands, receiver, self.told, words, measure=lambda: {
+            "tile_bytes": self.work.tile_bytes(), "tile_macs": self.work.tile_macs(),
+            "exchanged_bytes": program.program.exchanged_bytes,
+        })
+
+
+@lru_cache(maxsize=64)
+def _program(work: TileWork, call: TileCall) -> Executable:
+    return lower(work, call)
+
+
+def _checked_plan(plan: Any) -> ConvPlan:
+    """Return a plan that came from outside if it is a product's and as the planner makes it, or raise."""
+    if not isinstance(plan, ConvPlan) or not isinstance(plan.problem, ConvProblem):
+        raise bad_type("plan", type(plan).__name__, "a product's plan from plan_matmul")
+    problem = plan.problem
+    params = problem.params
+    if not isinstance(params, ConvParams) or params.axes != matmul_params(1, 1, 1, 1, "half").axes:
+        raise bad_argument("plan", "one of a convolution", "a product's plan from plan_matmul")
+    if params.output_type not in ("float", "half"):
+        raise bad_argument("plan", f"results of type {params.output_type}", "float or half")
+    return unchanged(plan, lambda: planned_quietly(problem))
+
+
+def modelled_request(a: Operand, b: Operand, out: Any, out_dtype: Any, bias: Any, activation: Any, target: Target,
+                     seed: Any, options: Mapping[str, Any] | None, more: Mapping[str, Any]) -> Request:
+    """Describe a product on a modelled machine: that of `poplibs_py.poplin.matmul` with a `target`."""
+    product = product_of(a, b, out_dtype)
+    added = None if bias is None else operand("bias", bias)
+    receiver = receive("out", out, product.shape, out_dtype, product.out, (a, b, added))
+    if receiver.format not in (FP32, FP16):
+        raise bad_argument("out", f"format {receiver.format}", "float32 or float16 on a modelled machine")
+    product = replace(product, out=receiver.format)
+    row = _epilogue(product, added, activation)
+    if 0 in product.shape:
+        return Request(None, (), receiver, lambda: ("an empty product", "none", None))
+    made = _TileProduct(work_of(product.planned(target, options, more)))
+    request = made.request(product.grouped(a), product.grouped(b), row, activation, receiver, seed)
+    request.keep = made.plan.fits
+    return request
+
+
+def _epilogue(product: Product, bias: Operand | None, activation: Any) -> Operand | None:
+    """Check a bias and an activation, and return the bias in the shape of the result, its batch axes as groups."""
+    one_of("activation", activation, ACTIVATIONS)
+    if bias is None:
+        return None
+    if bias.format != product.out or bias.scale or bias.scales:
+        raise bad_type("bias", f"format {bias.format}", f"the result's, {product.out}, on a modelled machine")
+    shape, rows, columns = bias.shape, (product.m, 1), (1, product.n)
+    if bias.array.ndim < 1 or ((1, *shape)[-2:] != columns and shape[-2:] not in (rows, columns)):
+        allowed = f"shape ({product.n},), (..., 1, {product.n}) or (..., {product.m}, 1)"
+        raise bad_argument("bias", f"shape {shape}", allowed)
+    try:
+        spread = np.broadcast_to(bias.array, (*product.batch, product.m, product.n))
+    except ValueError:
+        raise bad_argument("bias", f"shape {shape}", f"what broadcasts with {product.batch}") from None
+    return product.grouped(bias.seen(lambda _: spread))
+
+
+def compile_modelled(plan: ConvPlan, *, threads: int | None = None) -> Callable[..., Any]:
+    """Make a plan from `plan_modelled` into a function.
+
+    Parameters
+    ----------
+    plan : ConvPlan
+        Of the product.
+    threads : int, optional
+        Threads of this CPU to run on; results do not depend on it.
+
+    Returns
+    -------
+    callable
+        ``run(a, b, *, out=None, bias=None, activation=None, seed=None)`` on operands [g, m, k] and [g, k, n] of the
+        planned formats, or without groups where there is one. Its attributes ``plan`` and ``work`` are what it follows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py.poplin.matmul.modelled import compile_modelled, plan_modelled
+    >>> plan = plan_modelled((16, 32), (32, 8), dtype="half")
+    >>> run = compile_modelled(plan)
+    >>> run(np.ones((16, 32), np.float16), np.ones((32, 8), np.float16))[0, :3]
+    array([32., 32., 32.], dtype=float16)
+    """
+    made = _TileProduct(work_of(_checked_plan(plan)))
+    planned = made.product
+
+    def run(a: Any, b: Any, *, out: Any = None, bias: Any = None, activation: Any = None, seed: Any = None) -> Any:
+        """Run a planned product of a modelled machine: see `compile_modelled`."""
+        given = operand("a", a), operand("b", b), None if bias is None else operand("bias", bias)
+        left, right = made.operand("a", given[0]), made.operand("b", given[1])
+        receiver = receive("out", out, planned.shape[3 - given[0].array.ndim:], None, planned.out, given)
+        if receiver.format != planned.out or receiver.scale:
+            raise bad_argument("out", f"format {receiver.format}", f"the planned format, {planned.out}")
+        row = _epilogue(planned, given[2], activation)
+        return made.request(left, right, row, activation, receiver, seed, threads)
+
+    face = compiled(plan, catalogue["poplin.matmul"], run, made.told()[0], ("seed",))
+    vars(face)["work"] = made.work
+    return face
+
+
+def count_modelled(plan: ConvPlan) -> Count:
+    """Return what the tiles would hold, multiply and exchange for a plan's product, and compute nothing."""
+    return count(work_of(_checked_plan(plan)))
+
+
+def interpret_modelled(plan: ConvPlan, a: Any, b: Any, *, bias: Any = None, activation: str | None = None,
+                       seed: Any = None) -> Array:
+    """Make a plan's product in plain NumPy: slow, obvious, and of the same bits as the compiled program.
+
+    Parameters
+    ----------
+    plan : ConvPlan
+        From `plan_modelled`.
+    a, b : array_like or QuarterArray
+        [g, m, k] and [g, k, n], or without groups where there is one.
+    bias, seed
+        As for `poplibs_py.poplin.matmul`.
+    activation : {None, "relu"}, optional
+        The others are this library's own functions, and not NumPy's to repeat.
+    """
+    made = _TileProduct(work_of(_checked_plan(plan)))
+    given = operand("a", a), operand("b", b)
+    left, right = (_values(made.operand(name, x)) for name, x in zip("ab", given, strict=True))
+    row = _epilogue(made.product, None if bias is None else operand("bias", bias), activation)
+    one_of("activation", activation, (None, "relu"))
+    positive = None if activation is None else lambda sums: np.where(sums < 0, np.float32(0), sums)
+    word = None if seed is None else seed_of(seed)
+    result = interpret(made.work, left, right, word, None if row is None else _values(row), positive)
+    return result[0] if given[0].array.ndim == 2 else result
+
+
+def _values(x: Operand) -> Array:
+    assert x.format is not None
+    return decode(x.array.view(x.format.code_dtype), x.format, x.scale).astype(np.float32)

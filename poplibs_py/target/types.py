@@ -1,0 +1,32 @@
+"""The modelled machines' words for number types."""
+
+from __future__ import annotations
+
+from ..errors import InvalidTypeError, bad_argument
+from ..formats import F143, F152, FP16, FP32, format_of
+from .machine import TYPE_SIZES
+
+__all__ = ["data_type"]
+
+_TYPES = {FP32: "float", FP16: "half", F143: "quarter", F152: "quarter"}
+
+
+def data_type(name: str, value: object, allowed: tuple[str, ...] = tuple(TYPE_SIZES)) -> str:
+    """PopLibs' word for a data type, given that word, a format's name, a `Format` or a dtype.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py.target import data_type
+    >>> data_type("dtype", "half"), data_type("dtype", np.float32), data_type("dtype", "float16")
+    ('half', 'float', 'half')
+    """
+    found: str | None = value if isinstance(value, str) else None
+    if found not in allowed:
+        try:
+            found = _TYPES.get(format_of(value))
+        except InvalidTypeError:
+            found = None
+    if found not in allowed:
+        raise bad_argument(name, value, f"{', '.join(map(repr, allowed))}, or a dtype such as float16")
+    return found
