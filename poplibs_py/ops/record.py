@@ -34,25 +34,26 @@ class Op:
         The public name below the package, such as ``"poplin.matmul"``: what a `Run` of it is called.
     poplibs : str
         PopLibs' function, or an empty string.
-    reference : str
-        What it computes, in float64: a function of the call's arguments.
     bound : str
-        How far a right result may lie from that: a function of the call's arguments that returns a `Ball`.
+        What a call computes, in float64, and how far a right result may lie from that: a function of the call's
+        arguments that returns a `Ball`.
     draws : str
         A hypothesis strategy of calls.
     written : str or None
         The parameter that the result is written to.
     values : tuple of str
         Parameters whose values make no other program: seeds.
+    reference : str
+        Where what it computes is written more plainly than as the centre of its bound.
     """
 
     name: str
     poplibs: str
-    reference: str
     bound: str
     draws: str
     written: str | None = "out"
     values: tuple[str, ...] = ()
+    reference: str = ""
 
     @property
     def face(self) -> Any:
@@ -108,13 +109,13 @@ class Catalogue(Mapping[str, Op]):
 catalogue = Catalogue()
 
 
-def op(name: str, *, poplibs: str = "", reference: str, bound: str, draws: str, written: str | None = "out",
-       values: tuple[str, ...] = ()) -> Callable[[F], F]:
+def op(name: str, *, poplibs: str = "", bound: str, draws: str, written: str | None = "out",
+       values: tuple[str, ...] = (), reference: str = "") -> Callable[[F], F]:
     """Make a function that describes a call the face of an op, and put its record in the catalogue.
 
     The function documents the op. Given a call's arguments it returns a `Request`; the road does the rest.
     """
-    record = Op(name, poplibs, reference, bound, draws, written, values)
+    record = Op(name, poplibs, bound, draws, written, values, reference)
 
     def face_of(function: F) -> F:
         catalogue.add(record)

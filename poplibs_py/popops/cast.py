@@ -27,7 +27,7 @@ _FLOAT32 = np.dtype(np.float32)
 _SOURCES = "float32, float16, bfloat16, FP8, float64, int8 or uint8 numbers, or a QuarterArray"
 
 
-@op("popops.cast", poplibs="popops::cast", reference="popops.bound:cast_bound", bound="popops.bound:cast_bound",
+@op("popops.cast", poplibs="popops::cast", bound="popops.bound:cast_bound",
     draws="testing.calls:cast_calls", values=("seed",))
 def cast(
     x: object,

@@ -28,8 +28,8 @@ def _kept(chance: float) -> tuple[int, int]:
     return (words - 1, 1) if words else (0, 0)
 
 
-@op("poprand.bernoulli", poplibs="poprand::bernoulli", reference="poprand.bound:bernoulli_bound",
-    bound="poprand.bound:bernoulli_bound", draws="testing.random_calls:bernoulli_calls", values=PLACE)
+@op("poprand.bernoulli", poplibs="poprand::bernoulli", bound="poprand.bound:bernoulli_bound",
+    draws="testing.random_calls:bernoulli_calls", values=PLACE)
 def bernoulli(shape: Shape | None, prob: float = 0.5, *, dtype: DTypeLike | Format = np.float32, seed: Seed = None,
               seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None,
               target: Target | str | None = None, tile_mapping: hardware.TileMapping | None = None) -> Any:
@@ -89,8 +89,8 @@ def _source(name: str, x: object) -> Operand:
     return array_operand(name, x).in_c_order()
 
 
-@op("poprand.dropout", poplibs="poprand::dropout", reference="poprand.bound:dropout_bound",
-    bound="poprand.bound:dropout_bound", draws="testing.random_calls:dropout_calls", values=PLACE)
+@op("poprand.dropout", poplibs="poprand::dropout", bound="poprand.bound:dropout_bound",
+    draws="testing.random_calls:dropout_calls", values=PLACE)
 def dropout(x: Array, keep_prob: float, scale: float | None = None, *, seed: Seed = None, seed_modifier: int = 0,
             stream: Stream = "counter", offset: int = 0, out: Any = None, target: Target | str | None = None,
             tile_mapping: hardware.TileMapping | None = None) -> Any:
@@ -192,7 +192,7 @@ def _with_seed(seed: Seed) -> Seed:
     return seed
 
 
-@op("poprand.dropout_gradient", reference="poprand.bound:dropout_bound", bound="poprand.bound:dropout_bound",
+@op("poprand.dropout_gradient", bound="poprand.bound:dropout_bound",
     draws="testing.random_calls:dropout_calls", values=PLACE)
 def dropout_gradient(gradient: Array, keep_prob: float, scale: float | None = None, *, seed: Seed,
                      seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None,
@@ -218,8 +218,8 @@ def dropout_gradient(gradient: Array, keep_prob: float, scale: float | None = No
     return _dropout("gradient", gradient, keep_prob, scale, out, where)
 
 
-@op("poprand.shaped_dropout", poplibs="poprand::shapedDropout", reference="poprand.bound:shaped_dropout_bound",
-    bound="poprand.bound:shaped_dropout_bound", draws="testing.random_calls:shaped_dropout_calls", values=PLACE)
+@op("poprand.shaped_dropout", poplibs="poprand::shapedDropout", bound="poprand.bound:shaped_dropout_bound",
+    draws="testing.random_calls:shaped_dropout_calls", values=PLACE)
 def shaped_dropout(x: Array, mask_shape: Shape, keep_prob: float, scale: float | None = None, *, seed: Seed = None,
                    seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None,
                    target: Target | str | None = None, tile_mapping: hardware.TileMapping | None = None) -> Any:
@@ -299,8 +299,8 @@ def _mask_shape(mask_shape: Shape, shape: tuple[int, ...]) -> tuple[int, ...]:
     return extents
 
 
-@op("poprand.shaped_dropout_gradient", reference="poprand.bound:shaped_dropout_bound",
-    bound="poprand.bound:shaped_dropout_bound", draws="testing.random_calls:shaped_dropout_calls", values=PLACE)
+@op("poprand.shaped_dropout_gradient", bound="poprand.bound:shaped_dropout_bound",
+    draws="testing.random_calls:shaped_dropout_calls", values=PLACE)
 def shaped_dropout_gradient(gradient: Array, mask_shape: Shape, keep_prob: float, scale: float | None = None, *,
                             seed: Seed,
                             seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None,

@@ -18,7 +18,7 @@ from .uniform import bits_law
 __all__ = ["categorical", "permutation"]
 
 
-@op("poprand.categorical", reference="poprand.bound:categorical_bound", bound="poprand.bound:categorical_bound",
+@op("poprand.categorical", bound="poprand.bound:categorical_bound",
     draws="testing.random_calls:categorical_calls", values=PLACE)
 def categorical(shape: Shape | None, weights: ArrayLike, *, seed: Seed = None, seed_modifier: int = 0,
                 stream: Stream = "counter", offset: int = 0, out: Any = None) -> Any:
@@ -84,7 +84,7 @@ def _cumulative(weights: Array) -> Array:
     return table
 
 
-@op("poprand.permutation", reference="poprand.bound:permutation_bound", bound="poprand.bound:permutation_bound",
+@op("poprand.permutation", bound="poprand.bound:permutation_bound",
     draws="testing.random_calls:permutation_calls", written=None, values=PLACE[:2])
 def permutation(x: int | Array, *, axis: int = 0, seed: Seed = None, seed_modifier: int = 0,
                 stream: Stream = "counter") -> Any:

@@ -16,7 +16,7 @@ from .law import PLACE, Law, Place, law_of
 __all__ = ["exponential", "gumbel"]
 
 
-@op("poprand.exponential", reference="poprand.bound:exponential_bound", bound="poprand.bound:exponential_bound",
+@op("poprand.exponential", bound="poprand.bound:exponential_bound",
     draws="testing.random_calls:exponential_calls", values=PLACE)
 def exponential(shape: Shape | None, scale: float = 1.0, *, dtype: DTypeLike | Format = np.float32, seed: Seed = None,
                 seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None) -> Any:
@@ -54,8 +54,7 @@ def exponential(shape: Shape | None, scale: float = 1.0, *, dtype: DTypeLike | F
     return law.request(result(shape, law.dtype, out), Place.of(seed, seed_modifier, offset))
 
 
-@op("poprand.gumbel", reference="poprand.bound:gumbel_bound", bound="poprand.bound:gumbel_bound",
-    draws="testing.random_calls:gumbel_calls", values=PLACE)
+@op("poprand.gumbel", bound="poprand.bound:gumbel_bound", draws="testing.random_calls:gumbel_calls", values=PLACE)
 def gumbel(shape: Shape | None, loc: float = 0.0, scale: float = 1.0, *, dtype: DTypeLike | Format = np.float32,
            seed: Seed = None, seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0,
            out: Any = None) -> Any:

@@ -19,8 +19,8 @@ from .law import PLACE, Law, Place, law_of
 __all__ = ["normal", "truncated_normal"]
 
 
-@op("poprand.normal", poplibs="poprand::normal", reference="poprand.bound:normal_bound",
-    bound="poprand.bound:normal_bound", draws="testing.random_calls:normal_calls", values=PLACE)
+@op("poprand.normal", poplibs="poprand::normal", bound="poprand.bound:normal_bound",
+    draws="testing.random_calls:normal_calls", values=PLACE)
 def normal(shape: Shape | None, mean: float = 0.0, std: float = 1.0, *, dtype: DTypeLike | Format = np.float32,
            seed: Seed = None, seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0,
            out: Any = None, target: Target | str | None = None,
@@ -72,8 +72,8 @@ def _moments(mean: object, std: object) -> tuple[float, float]:
     return finite("mean", mean, -LARGEST, LARGEST), finite("std", std, 0.0, LARGEST)
 
 
-@op("poprand.truncated_normal", poplibs="poprand::truncatedNormal", reference="poprand.bound:truncated_normal_bound",
-    bound="poprand.bound:truncated_normal_bound", draws="testing.random_calls:truncated_normal_calls", values=PLACE)
+@op("poprand.truncated_normal", poplibs="poprand::truncatedNormal", bound="poprand.bound:truncated_normal_bound",
+    draws="testing.random_calls:truncated_normal_calls", values=PLACE)
 def truncated_normal(shape: Shape | None, mean: float = 0.0, std: float = 1.0, alpha: float = 2.0, *,
                      dtype: DTypeLike | Format = np.float32, seed: Seed = None, seed_modifier: int = 0,
                      stream: Stream = "counter", offset: int = 0, out: Any = None,

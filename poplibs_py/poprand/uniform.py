@@ -32,8 +32,7 @@ from .law import PLACE, Law, Place, law_of
 __all__ = ["bits", "bits_law", "log_uniform", "uniform"]
 
 
-@op("poprand.bits", reference="poprand.bound:bits_bound", bound="poprand.bound:bits_bound",
-    draws="testing.random_calls:bits_calls", values=PLACE)
+@op("poprand.bits", bound="poprand.bound:bits_bound", draws="testing.random_calls:bits_calls", values=PLACE)
 def bits(shape: Shape | None, *, dtype: DTypeLike = np.uint32, seed: Seed = None, seed_modifier: int = 0,
          offset: int = 0, out: Any = None) -> Any:
     """Draw random bits: the counter stream itself.
@@ -72,8 +71,8 @@ def bits_law(dtype: Any) -> Law:
     return law_of("bits", "bytes", element)
 
 
-@op("poprand.uniform", poplibs="poprand::uniform", reference="poprand.bound:uniform_bound",
-    bound="poprand.bound:uniform_bound", draws="testing.random_calls:uniform_calls", values=PLACE)
+@op("poprand.uniform", poplibs="poprand::uniform", bound="poprand.bound:uniform_bound",
+    draws="testing.random_calls:uniform_calls", values=PLACE)
 def uniform(shape: Shape | None, low: float = 0.0, high: float = 1.0, *, dtype: DTypeLike | Format = np.float32,
             seed: Seed = None, seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None,
             target: Target | str | None = None, tile_mapping: hardware.TileMapping | None = None) -> Any:
@@ -198,8 +197,8 @@ def _integer(name: str, value: object) -> int:
     return whole(name, value, -(1 << 31), (1 << 31) - 1)
 
 
-@op("poprand.log_uniform", poplibs="poprand::logUniform", reference="poprand.bound:log_uniform_bound",
-    bound="poprand.bound:log_uniform_bound", draws="testing.random_calls:log_uniform_calls", values=PLACE)
+@op("poprand.log_uniform", poplibs="poprand::logUniform", bound="poprand.bound:log_uniform_bound",
+    draws="testing.random_calls:log_uniform_calls", values=PLACE)
 def log_uniform(shape: Shape | None, low: float, high: float, base: float = math.e, *,
                 dtype: DTypeLike | Format = np.float32, seed: Seed = None, seed_modifier: int = 0,
                 stream: Stream = "counter", offset: int = 0, out: Any = None, target: Target | str | None = None,

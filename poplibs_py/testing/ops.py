@@ -90,7 +90,8 @@ def reference(op: str, *operands: Any, **keywords: Any) -> NDArray[Any]:
         The call's own.
     """
     with _operands_of(op, operands):
-        found = located(find_op(op).reference)(*operands, **keywords)
+        record = find_op(op)
+        found = located(record.reference or record.bound)(*operands, **keywords)
     return found.centre if isinstance(found, Ball) else np.asarray(found)
 
 

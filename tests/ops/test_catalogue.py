@@ -49,7 +49,7 @@ def test_what_a_record_names_is_there(name):
     parameters = inspect.signature(record.face).parameters
     assert record.written is None or record.written in parameters or "keywords" in parameters
     assert set(record.values) <= set(parameters) or "keywords" in parameters
-    for place in (record.reference, record.bound, record.draws):
+    for place in (record.reference or record.bound, record.bound, record.draws):
         assert callable(located(place))
 
 

@@ -45,13 +45,11 @@ def gemm_request(a: Any, b: Any, out: Any, out_dtype: Any, epilogue: Epilogue, b
                    made.told, keep=made.plan.fits)
 
 
-def gemm_operand(value: Any, name: str, prepared: bool = True) -> Operand:
+def gemm_operand(value: Any, name: str) -> Operand:
     """Take an operand of a product, which may be prepared."""
-    if not isinstance(value, PreparedMatrix):
-        return block_scales(operand(name, value))
-    if prepared:
+    if isinstance(value, PreparedMatrix):
         return value.stand_in(name)
-    raise bad_type(name, "PreparedMatrix", "an array on a modelled machine: what was prepared is for this CPU")
+    return block_scales(operand(name, value))
 
 
 def _prepared(a: Any, b: Any) -> PreparedMatrix | None:

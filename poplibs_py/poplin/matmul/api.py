@@ -140,8 +140,7 @@ def matmul(
             got = type(alpha).__name__ if hasattr(alpha, "shape") else alpha
             raise bad_argument("alpha", got, "1.0 on a modelled machine: PopLibs' product has no more")
         planned = {name: value for name, value in keywords.said().items() if name in _OF_EVERY_MACHINE}
-        operands = gemm_operand(a, "a", False), gemm_operand(b, "b", False)
-        return modelled_request(*operands, out, out_dtype, bias, activation, machine, seed, options, planned)
+        return modelled_request(a, b, out, out_dtype, bias, activation, machine, seed, options, planned)
     if seed is not None:
         raise bad_argument("seed", seed, "None on this CPU: cast a float32 result stochastically")
     chosen = parse_options(options, keywords)

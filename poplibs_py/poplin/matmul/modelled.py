@@ -133,8 +133,8 @@ class _TileProduct:
         grouped_out = receiver.array.reshape(self.work.shapes["out"])
         apart = not np.may_share_memory(grouped_out, receiver.array)
         written = replace(receiver.operand, array=grouped_out)
-        call = TileCall(layout_of(a), layout_of(b), layout_of(written), bias and layout_of(bias), activation,
-                        seed is not None, threads)
+        added = None if bias is None else layout_of(bias)
+        call = TileCall(layout_of(a), layout_of(b), layout_of(written), added, activation, seed is not None, threads)
         program = _program(self.work, call)
         words = () if seed is None else (seed_of(seed),)
         operands = a, b, RESULT, *(() if bias is None else (bias,)), *(VALUES,) * len(words)
@@ -168,12 +168,12 @@ def _checked_plan(plan: Any) -> ConvPlan:
     return unchanged(plan, lambda: planned_quietly(problem))
 
 
-def modelled_request(a: Operand, b: Operand, out: Any, out_dtype: Any, bias: Any, activation: Any, target: Target,
+def modelled_request(a: Any, b: Any, out: Any, out_dtype: Any, bias: Any, activation: Any, target: Target,
                      seed: Any, options: Mapping[str, Any] | None, more: Mapping[str, Any]) -> Request:
     """Describe a product on a modelled machine: that of `poplibs_py.poplin.matmul` with a `target`."""
-    product = product_of(a, b, out_dtype)
-    added = None if bias is None else operand("bias", bias)
-    receiver = receive("out", out, product.shape, out_dtype, product.out, (a, b, added))
+    left, right, added = operand("a", a), operand("b", b), None if bias is None else operand("bias", bias)
+    product = product_of(left, right, out_dtype)
+    receiver = receive("out", out, product.shape, out_dtype, product.out, (left, right, added))
     if receiver.format not in (FP32, FP16):
         raise bad_argument("out", f"format {receiver.format}", "float32 or float16 on a modelled machine")
     product = replace(product, out=receiver.format)
@@ -181,7 +181,7 @@ def modelled_request(a: Operand, b: Operand, out: Any, out_dtype: Any, bias: Any
     if 0 in product.shape:
         return Request(None, (), receiver, lambda: ("an empty product", "none", None))
     made = _TileProduct(work_of(product.planned(target, options, more)))
-    request = made.request(product.grouped(a), product.grouped(b), row, activation, receiver, seed)
+    request = made.request(product.grouped(left), product.grouped(right), row, activation, receiver, seed)
     request.keep = made.plan.fits
     return request
 
