@@ -8,7 +8,6 @@ from ..lazy import submodules_on_demand
 from .exchange import exchange_cycles, scaled_exchange_rate
 from .machine import PRESETS, TYPE_SIZES, Target, resolve_target
 from .memory import TileBytes, memory_limit
-from .types import data_type
 from .workers import cast_cycles, vector_width, worker_cycles
 
 __all__ = [
@@ -17,7 +16,6 @@ __all__ = [
     "Target",
     "TileBytes",
     "cast_cycles",
-    "data_type",
     "exchange_cycles",
     "memory_limit",
     "resolve_target",

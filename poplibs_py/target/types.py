@@ -17,7 +17,7 @@ def data_type(name: str, value: object, allowed: tuple[str, ...] = tuple(TYPE_SI
     Examples
     --------
     >>> import numpy as np
-    >>> from poplibs_py.target import data_type
+    >>> from poplibs_py.target.types import data_type
     >>> data_type("dtype", "half"), data_type("dtype", np.float32), data_type("dtype", "float16")
     ('half', 'float', 'half')
     """

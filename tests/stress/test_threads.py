@@ -12,7 +12,7 @@ from cases import CASES, matrix
 
 from poplibs_py import poplin, popops, poprand, popsparse
 from poplibs_py.formats import FORMATS
-from poplibs_py.poplin.matmul import lower
+from poplibs_py.poplin.gemm import lower
 from poplibs_py.popsparse import dynamic, static
 from poplibs_py.program import forget_calls
 from poplibs_py.testing import random_operand

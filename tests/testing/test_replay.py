@@ -77,7 +77,8 @@ def bound(a, b):
 @pytest.mark.parametrize("k", [3, 400])
 def test_the_printed_line_makes_the_same_failure_again(monkeypatch, tmp_path, k):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setitem(PREPARED, "wrong", Op("wrong_op.wrong_matmul", "", "wrong_op:bound", "", reference="wrong_op:reference"))
+    record = Op("wrong_op.wrong_matmul", "", "wrong_op:bound", "", reference="wrong_op:reference")
+    monkeypatch.setitem(PREPARED, "wrong", record)
     for module in ("testing.ops", "ops.record"):
         monkeypatch.setattr(f"poplibs_py.{module}.located", lambda path: globals()[path.split(":")[1]])
     a, b = np.random.default_rng(1).standard_normal((2, k, k)).astype(np.float32)

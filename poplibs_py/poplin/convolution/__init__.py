@@ -2,7 +2,6 @@
 
 from .api import conv_cache, plan_convolution
 from .axis import Axis, FieldTransform, OutputTransform
-from .bound import modelled_bound
 from .explain import explain_plan
 from .multi import MultiPlan, plan_convolutions
 from .options import ConvOptions
@@ -24,7 +23,6 @@ __all__ = [
     "conv_cache",
     "explain_plan",
     "matmul_params",
-    "modelled_bound",
     "plan_convolution",
     "plan_convolutions",
     "tile_ranges",

@@ -46,16 +46,6 @@ def modelled_bound(work: TileWork, a: Any, b: Any, *, out: Format | None = None,
     -----
     Sums are bounded by gamma_n of their magnitudes (Higham, *Accuracy and Stability of Numerical Algorithms*, section
     3.1), for FP32 and FP16 in turn.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from poplibs_py import poplin
-    >>> from poplibs_py.poplin.convolution import modelled_bound
-    >>> a = np.full((8, 8), 1 / 3, np.float32)
-    >>> run = poplin.compile_matmul(poplin.plan_matmul((8, 8), (8, 8), target="gc200"))
-    >>> bool(modelled_bound(run.work, a, a).contains(run(a, a)).all())
-    True
     """
     left, right = values(a), values(b)
     turns = work.depth_turns

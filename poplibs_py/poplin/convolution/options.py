@@ -9,7 +9,8 @@ from typing import Any
 from ...errors import InvalidArgumentError, InvalidOptionError, described, real
 from ...ops import check_mapping, number, parsed
 from ...planner.constraints import UNCONSTRAINED, PlanConstraints
-from ...target import TYPE_SIZES, data_type
+from ...target import TYPE_SIZES
+from ...target.types import data_type
 from .params import ConvParams
 
 __all__ = ["FC_PASSES", "PASSES", "SPELLINGS", "ConvOptions", "check_options", "checked_option"]

@@ -10,7 +10,7 @@ from math import prod
 from typing import TypeVar
 
 from ...errors import bad_argument, bad_option, bad_type, flag
-from ...target import data_type
+from ...target.types import data_type
 from .axis import Axis, FieldTransform, OutputTransform
 
 __all__ = ["ConvParams", "matmul_params"]

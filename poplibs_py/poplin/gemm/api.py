@@ -13,7 +13,16 @@ from ...ops import RESULT, Operand, Request, catalogue, compiled, operand, recei
 from ...target import Target
 from .lower import lower, lowered
 from .options import GemmOptions
-from .params import GemmParams, block_scales, checked_params, checked_size, contiguous, params_of, result_shape
+from .params import (
+    GemmParams,
+    block_scales,
+    checked_params,
+    checked_size,
+    contiguous,
+    params_of,
+    result_shape,
+    row_bias,
+)
 from .plan import Epilogue, GemmPlan
 from .prepared import PreparedMatrix
 from .search import plan_gemm
@@ -72,8 +81,8 @@ def stated(a_shape: tuple[int, ...], b_shape: tuple[int, ...], dtype: Any, b_dty
     fo = result_format(fa, fb) if out_dtype is None else format_of(out_dtype, "out_dtype")
     axes = tuple(batch)
     a, b, out = contiguous(fa, m, k, axes), contiguous(fb, k, n, axes), contiguous(fo, m, n, axes)
-    bias = None if bias_dtype is None else format_of(bias_dtype, "bias_dtype")
-    params = GemmParams(m, n, k, a, b, out, axes, bias, bias.itemsize if bias else 0, (0,) * len(axes))
+    bias = None if bias_dtype is None else row_bias(format_of(bias_dtype, "bias_dtype"), axes)
+    params = GemmParams(m, n, k, a, b, out, axes, bias)
     return checked_size(params, tuple(shapes[0]), tuple(shapes[1]))
 
 
@@ -98,7 +107,7 @@ def compile_gemm(plan: GemmPlan) -> Callable[..., Any]:
             raise bad_argument("bias", "an array", "None: the plan has no bias")
         left = _as_planned("a", a, planned.a.format, shapes["a"])
         right = _as_planned("b", b, planned.b.format, shapes["b"])
-        row = None if planned.bias is None else _as_planned("bias", bias, planned.bias, shapes["bias"])
+        row = None if planned.bias is None else _as_planned("bias", bias, planned.bias.format, shapes["bias"])
         shape, fmt = (*planned.batch, planned.m, planned.n), planned.out.format
         receiver = receive("out", out, shape, None, fmt, (left, right, row))
         if receiver.format != fmt or receiver.scale or not receiver.array.flags.carray:

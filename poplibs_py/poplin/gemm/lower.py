@@ -211,9 +211,9 @@ def _finish(s: Any, plan: GemmPlan) -> None:
     s["activation"] = ACTIVATIONS.index(plan.epilogue.activation)
     s["alpha"], s["beta"] = plan.epilogue.alpha, plan.epilogue.beta
     if p.bias is not None:
-        s["bias_decode"] = select("dot", "decode", f"{p.bias}->{FP32}").kernel.address
-        s["bias_item"], s["bias_step"] = p.bias.itemsize, p.bias_step
-        s["bias_format"], s["bias_per_row"] = format_record(p.bias).ctypes.data, p.bias_per_row
+        s["bias_decode"] = select("dot", "decode", f"{p.bias.format}->{FP32}").kernel.address
+        s["bias_item"], s["bias_step"] = p.bias.format.itemsize, p.bias.row or p.bias.column
+        s["bias_format"], s["bias_per_row"] = format_record(p.bias.format).ctypes.data, p.bias_per_row
 
 
 def _shares(extent: int, parts: int, grain: int) -> list[tuple[int, int]]:
@@ -244,7 +244,7 @@ def _items(plan: GemmPlan, spec: Array) -> Array:
         "out": _offsets(p.batch, p.out.batch),
     }
     if p.bias is not None:
-        entry["bias"] = _offsets(p.batch, p.bias_batch)
+        entry["bias"] = _offsets(p.batch, p.bias.batch)
     for name, operand in (("a_scale", p.a), ("b_scale", p.b)):
         if operand.scales:
             items[name] = _offsets(p.batch, operand.scales.batch)[:, None]
@@ -253,7 +253,7 @@ def _items(plan: GemmPlan, spec: Array) -> Array:
             "a": r0 * p.a.row,
             "b": c0 * p.b.column,
             "out": r0 * p.out.row + c0 * p.out.column,
-            "bias": (r0 if p.bias_per_row else c0) * p.bias_step,
+            "bias": r0 * p.bias.row + c0 * p.bias.column if p.bias else 0,
         }
         for name, offsets in entry.items():
             items[name][:, i] = offsets + within[name]

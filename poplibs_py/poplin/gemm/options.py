@@ -11,7 +11,7 @@ from ...errors import flag, one_of, whole
 from ...kernels.records import ACTIVATIONS
 from ...ops import parsed
 from ...planner import Memory
-from ...target import data_type
+from ...target.types import data_type
 
 __all__ = ["ACTIVATIONS", "GemmOptions", "options_of", "parse_options"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -25,7 +24,8 @@ __all__ = [
     "layout_of",
     "params_of",
     "result_shape",
-    "with_bias",
+    "row_bias",
+    "spread_bias",
 ]
 
 
@@ -109,14 +109,8 @@ class GemmParams:
         How they lie.
     batch : tuple of int
         Entries along each batch axis.
-    bias : Format or None
-        Format of a bias with one number per column, if there is one.
-    bias_step : int
-        Bytes between its numbers.
-    bias_batch : tuple of int
-        Bytes from an entry to the next along each batch axis.
-    bias_per_row : bool
-        Whether the bias has one number per row in place of one per column.
+    bias : MatrixLayout or None
+        How a bias lies, broadcast to C: bytes from a row to the next are 0, or those from a column to the next.
     """
 
     m: int
@@ -126,15 +120,17 @@ class GemmParams:
     b: MatrixLayout
     out: MatrixLayout
     batch: tuple[int, ...] = ()
-    bias: Format | None = None
-    bias_step: int = 0
-    bias_batch: tuple[int, ...] = ()
-    bias_per_row: bool = False
+    bias: MatrixLayout | None = None
 
     @property
     def entries(self) -> int:
         """Products in the batch."""
         return math.prod(self.batch)
+
+    @property
+    def bias_per_row(self) -> bool:
+        """Whether the bias has one number per row in place of one per column."""
+        return self.bias is not None and self.bias.row != 0
 
     @property
     def flops(self) -> int:
@@ -146,7 +142,7 @@ class GemmParams:
         p = self
         if p.a.scales or p.b.scales:
             return p
-        while p.batch and p.b.batch[-1] == 0 and not p.bias_per_row and (p.bias is None or p.bias_batch[-1] == 0):
+        while p.batch and p.b.batch[-1] == 0 and (p.bias is None or (p.bias.row == 0 and p.bias.batch[-1] == 0)):
             step_a, step_out, size = p.a.batch[-1], p.out.batch[-1], p.batch[-1]
             if p.m == 1:  # its row strides mean nothing
                 row_a, row_out = step_a, step_out
@@ -158,7 +154,7 @@ class GemmParams:
                 p,
                 m=p.m * size,
                 batch=p.batch[:-1],
-                bias_batch=p.bias_batch[:-1],
+                bias=p.bias and replace(p.bias, batch=p.bias.batch[:-1]),
                 a=replace(p.a, row=row_a, batch=p.a.batch[:-1]),
                 b=replace(p.b, batch=p.b.batch[:-1]),
                 out=replace(p.out, row=row_out, batch=p.out.batch[:-1]),
@@ -174,7 +170,7 @@ class GemmParams:
             a=self.b.transposed,
             b=self.a.transposed,
             out=self.out.transposed,
-            bias_per_row=self.bias is not None and not self.bias_per_row,
+            bias=self.bias and self.bias.transposed,
         )
 
 
@@ -251,7 +247,7 @@ def params_of(a: Operand, b: Operand, out: Operand, bias: Operand | None, batch:
     p = GemmParams(m, n, k, layout_of(as_matrix(a, "a", True), batch), layout_of(as_matrix(b, "b", False), batch),
                      layout_of(out.seen(lambda _: result), batch), batch)
     if bias is not None:
-        p = with_bias(p, bias)
+        p = replace(p, bias=layout_of(spread_bias(bias, batch, m, n)))
     return checked_size(p, a.shape, b.shape)
 
 
@@ -277,28 +273,30 @@ def checked_params(p: GemmParams) -> GemmParams:
         if layout != contiguous(layout.format, rows, columns, p.batch):
             raise refuse(f".{name}", layout, "a C-contiguous operand of the planned extents")
     if p.bias is not None:
-        lies = getattr(p.bias, "itemsize", None), (0,) * len(p.batch), False
-        if not isinstance(p.bias, Format) or (p.bias_step, p.bias_batch, p.bias_per_row) != lies:
+        fmt = getattr(p.bias, "format", None)
+        if not isinstance(fmt, Format) or p.bias != row_bias(fmt, p.batch):
             raise refuse(".bias", p.bias, "one number for each column, beside each other")
-    elif (p.bias_step, p.bias_batch, p.bias_per_row) != (0, (0,) * len(p.batch), False):
-        raise refuse(".bias", p.bias, "no strides where there is no bias")
     return p
 
 
-def with_bias(p: GemmParams, bias: Operand) -> GemmParams:
-    """Add a bias per column (shape [n], [..., 1, n]) or per row ([..., m, 1])."""
-    array = bias.array
-    shape = array.shape if array.ndim > 1 else (1, *array.shape)
-    per_row = array.ndim > 1 and shape[-2:] == (p.m, 1) != (1, p.n)
-    fits = array.ndim >= 1 and shape[-2:] == ((p.m, 1) if per_row else (1, p.n))
-    spread: Any = None
-    if fits:
-        try:
-            matrix = array.reshape(shape) if array.ndim == 1 else array
-            spread = np.broadcast_to(matrix, p.batch + shape[-2:])
-        except ValueError:
-            spread = None
-    if spread is None:
-        raise bad_argument("bias", f"shape {array.shape}", f"shape ({p.n},), (..., 1, {p.n}) or (..., {p.m}, 1)")
-    step = spread.strides[-2] if per_row else spread.strides[-1]
-    return replace(p, bias=bias.format, bias_step=step, bias_batch=spread.strides[:-2], bias_per_row=per_row)
+def row_bias(f: Format, batch: tuple[int, ...]) -> MatrixLayout:
+    """Return how a contiguous bias lies, one number for each column, the same for each entry of a batch."""
+    return MatrixLayout(f, 0, f.itemsize, (0,) * len(batch))
+
+
+def spread_bias(bias: Operand, batch: tuple[int, ...], m: int, n: int) -> Operand:
+    """Return a bias for each column (shape [n], [..., 1, n]) or row ([..., m, 1]) with the result's shape, or raise.
+
+    Its strides down the rows, or along the columns, are 0.
+    """
+    array = bias.array if bias.array.ndim != 1 else bias.array[None]
+    per_row = array.shape[-2:] == (m, 1) != (1, n)
+    allowed = f"shape ({n},), (..., 1, {n}) or (..., {m}, 1)"
+    if array.ndim < 2 or array.shape[-2:] != ((m, 1) if per_row else (1, n)):
+        raise bad_argument("bias", f"shape {bias.shape}", allowed)
+    line = array[..., 0][..., None] if per_row else array[..., 0, :][..., None, :]  # a new axis has a stride of 0
+    try:
+        spread = np.broadcast_to(line, (*batch, m, n))
+    except ValueError:
+        raise bad_argument("bias", f"shape {bias.shape}", f"{allowed} that broadcasts with {batch}") from None
+    return bias.seen(lambda _: spread)

@@ -212,7 +212,7 @@ def laid_out(plan: GemmPlan, mc: int, nc: int) -> tuple[tuple[str, int], ...]:
     if p.bias:
         length = mc if p.bias_per_row else nc
         bias = rounded(length * 4, 64)
-        stages[2] = rounded(length * p.bias.itemsize, 64)
+        stages[2] = rounded(length * p.bias.format.itemsize, 64)
     return (("sums", rounded(sums, 64)), ("b", b), ("a", a), ("bias", bias), ("stage", max(stages)))
 
 

@@ -30,7 +30,8 @@ from ...ops import (
 )
 from ...planner.cache import PlanCache
 from ...program import Executable
-from ...target import Target, data_type
+from ...target import Target
+from ...target.types import data_type
 from ..convolution import ConvParams, ConvPlan, matmul_params, plan_convolution
 from ..convolution.api import planned_quietly
 from ..convolution.count import Count, count
@@ -38,7 +39,7 @@ from ..convolution.interpreter import interpret
 from ..convolution.lower import TileCall, lower
 from ..convolution.problem import ConvProblem
 from ..convolution.work import TileWork, work_of
-from ..gemm.params import layout_of
+from ..gemm.params import layout_of, spread_bias
 from .options import conv_options
 from .params import TYPES, Product, product_of, stated
 
@@ -193,15 +194,7 @@ def _epilogue(product: Product, bias: Operand | None, activation: Any) -> Operan
         return None
     if bias.format != product.out or bias.scale or bias.scales:
         raise bad_type("bias", f"format {bias.format}", f"the result's, {product.out}, on a modelled machine")
-    shape, rows, columns = bias.shape, (product.m, 1), (1, product.n)
-    if bias.array.ndim < 1 or ((1, *shape)[-2:] != columns and shape[-2:] not in (rows, columns)):
-        allowed = f"shape ({product.n},), (..., 1, {product.n}) or (..., {product.m}, 1)"
-        raise bad_argument("bias", f"shape {shape}", allowed)
-    try:
-        spread = np.broadcast_to(bias.array, (*product.batch, product.m, product.n))
-    except ValueError:
-        raise bad_argument("bias", f"shape {shape}", f"what broadcasts with {product.batch}") from None
-    return product.grouped(bias.seen(lambda _: spread))
+    return product.grouped(spread_bias(bias, product.batch, product.m, product.n))
 
 
 def compile_modelled(plan: ConvPlan, *, threads: int | None = None) -> Callable[..., Any]:

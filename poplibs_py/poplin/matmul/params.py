@@ -12,7 +12,8 @@ import numpy as np
 from ...errors import bad_argument, bad_type, whole
 from ...formats import FP16, FP32, Format, format_of
 from ...ops import Operand
-from ...target import Target, data_type
+from ...target import Target
+from ...target.types import data_type
 from ..convolution import ConvParams, ConvPlan, matmul_params, plan_convolution
 from ..gemm.params import result_shape
 from .options import conv_options
