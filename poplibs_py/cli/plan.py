@@ -80,6 +80,9 @@ def _add_common(parser: argparse.ArgumentParser, pass_: str) -> None:
     parser.add_argument("--explain", action="store_true",
                         help=f"also list the {_BEST} best candidates and why each lost")
     parser.add_argument("--all", action="store_true", help="with --explain: list every candidate")
+    parser.add_argument("--against", metavar="NAMES",
+                        help="compare with the plans of other machines, such as bow,c600, or of this one at other "
+                             "proportions, such as 0.1,0.3")
     parser.add_argument("--sweep", action="store_true", help="show cycles against the available memory proportion")
     parser.add_argument("--json", action="store_true",
                         help="print the plan, with --explain its candidates too, or the sweep, as JSON")
@@ -230,6 +233,8 @@ def _show(a: argparse.Namespace, params: ConvParams) -> int:
         print(swept.to_json() if a.json else f"{swept}\n\n{text.draw(_chart(swept))}")
         return 0
     plan = run_planner(problem)
+    if a.against is not None:
+        return _compare(plan, problem, a)
     if a.json:
         print(_json_of(plan, a.explain, a.all))
     else:
@@ -239,6 +244,31 @@ def _show(a: argparse.Namespace, params: ConvParams) -> int:
     if not plan.fits:
         print(f"no plan fits {plan.limit:,} bytes; this one needs {plan.temp_bytes:,}", file=sys.stderr)
     return 0
+
+
+def _compare(plan: ConvPlan, problem: ConvProblem, a: argparse.Namespace) -> int:
+    """Show a plan beside those of other machines or proportions."""
+    if a.sweep or a.explain:
+        raise bad_argument("--against", "--sweep or --explain too", "one of the three")
+    others = [run_planner(_other(problem, word)) for word in a.against.split(",")]
+    if a.json:
+        print(json.dumps([each.summary.to_dict() for each in (plan, *others)]))
+    else:
+        print(plan.compare(*others))
+    return 0
+
+
+def _other(problem: ConvProblem, word: str) -> ConvProblem:
+    """The same problem on another machine, or within another proportion."""
+    try:
+        options = dataclasses.replace(problem.options, available_memory_proportion=float(word))
+        return dataclasses.replace(problem, options=options)
+    except ValueError:
+        pass  # no number, or none that is allowed
+    try:
+        return dataclasses.replace(problem, target=word)
+    except PoplibsError:
+        raise bad_argument("--against", word, "gc2, gc200, bow or c600, or a proportion, 0 or more") from None
 
 
 def _json_of(plan: ConvPlan, explained: bool, every: bool) -> str:

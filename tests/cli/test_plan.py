@@ -20,7 +20,7 @@ def run(capsys: pytest.CaptureFixture[str], words: str) -> str:
 
 def test_command_line_plans_a_product(capsys: pytest.CaptureFixture[str]) -> None:
     out = run(capsys, "matmul 64 64 64 --dtype half --partials half --target gc200 --amp 0.2 --explain")
-    assert "725 cycles" in out
+    assert "cycles      725" in out
     few = out.partition("candidate")[2].splitlines()
     assert "chosen" in few[1]
     every = run(capsys, "matmul 64 64 64 --dtype half --partials half --amp 0.2 --explain --all")
@@ -134,3 +134,13 @@ def test_errors_become_a_field(tmp_path: Path, capsys: pytest.CaptureFixture[str
     first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines())
     assert "colour=red" in first["error"]
     assert second["totalTiles"] <= 4
+
+
+def test_plans_are_compared_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    out = run(capsys, "matmul 64 64 64 --against bow,0.1")
+    assert [word in out.splitlines()[0] for word in ("gc200, 0.6", "bow, 0.6", "gc200, 0.1")] == [True] * 3
+    figures = json.loads(run(capsys, "matmul 64 64 64 --against bow --json"))
+    assert [each["machine"].split(":")[0] for each in figures] == ["gc200", "bow"]
+    assert figures[0]["cycles"] == figures[1]["cycles"]
+    assert main(["plan", "matmul", "64", "64", "64", "--against", "gc9"]) != 0
+    assert "--against: got gc9" in capsys.readouterr().err

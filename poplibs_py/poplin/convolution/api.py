@@ -177,11 +177,8 @@ def _plan_or_derive(problem: ConvProblem, cache: PlanCache[ConvPlan]) -> ConvPla
     """Plan; or, for the later passes of a fully connected layer, follow its joint forward plan."""
     options = problem.options
     if options.pass_ in ("FC_TRAINING_BWD", "FC_TRAINING_WU"):
-        forward = dataclasses.replace(
-            problem,
-            params=joint.pass_params(problem.params, options.pass_, "FC_TRAINING_FWD"),
-            options=dataclasses.replace(options, pass_="FC_TRAINING_FWD", plan_constraints_output_filename=""),
-        )
+        forward = _sibling(problem, "FC_TRAINING_FWD")
+        forward = dataclasses.replace(forward, options=forward.options.derived(plan_constraints_output_filename=""))
         plan = cache.get_or_plan(forward, lambda: _run(forward, cache), forward.key)
         if plan.joint:
             derive = joint.backward_plan if options.pass_ == "FC_TRAINING_BWD" else joint.weight_update_plan
@@ -199,14 +196,16 @@ def _run(problem: ConvProblem, cache: PlanCache[ConvPlan]) -> ConvPlan:
     plan = run_planner(problem)
     if not plan.additional:
         return plan
-    for pass_, other in zip(("FC_TRAINING_BWD", "FC_TRAINING_WU"), plan.additional, strict=True):
-        sibling = dataclasses.replace(
-            problem,
-            params=joint.pass_params(problem.params, problem.options.pass_, pass_),
-            options=problem.options.with_pass(pass_),
-        )
-        cache.put(sibling, dataclasses.replace(other, problem=sibling), sibling.key)
+    for other in plan.additional:
+        assert other.problem is not None
+        cache.put(other.problem, other, other.problem.key)
     return plan
+
+
+def _sibling(problem: ConvProblem, pass_: str) -> ConvProblem:
+    """The problem of another pass of the same layer."""
+    params = joint.pass_params(problem.params, problem.options.pass_, pass_)
+    return dataclasses.replace(problem, params=params, options=problem.options.with_pass(pass_))
 
 
 def run_planner(
@@ -243,7 +242,8 @@ def run_planner(
             error.add_note(f"planConstraints: {options.plan_constraints.text}")
         raise error
     limit = limit or 0
-    others = tuple(dataclasses.replace(other, limit=limit) for other in plan.additional)
+    others = tuple(dataclasses.replace(other, limit=limit, problem=_sibling(problem, pass_))
+                   for pass_, other in zip(("FC_TRAINING_BWD", "FC_TRAINING_WU"), plan.additional, strict=False))
     plan = dataclasses.replace(plan, limit=limit, problem=problem, additional=others)
     plan = dataclasses.replace(plan, start_tile=start_tile) if start_tile else plan
     tell("poplin", plan)

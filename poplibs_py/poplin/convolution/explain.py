@@ -7,8 +7,9 @@ from ...planner.explain import Considered, Explanation, explained
 from ...planner.objective import UNLIMITED, Objective
 from .candidates import Candidate, candidates, search_candidate, setup_of
 from .model import method_allows
-from .plan import ConvPlan, decisions_of
+from .plan import ConvPlan
 from .problem import ConvProblem
+from .summary import decisions_of
 from .vertices import max_macs_per_cycle
 
 __all__ = ["explain_plan"]

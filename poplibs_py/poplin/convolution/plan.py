@@ -12,6 +12,7 @@ from typing import Any
 from ...errors import bad_argument, whole
 from ...planner.constraints import PlanConstraints
 from ...planner.explain import Explanation, explained
+from ...planner.summary import PlanSummary, compared, summarised
 from .model import ConvTypes
 from .problem import ConvProblem
 from .transforms import ConvTransform
@@ -44,7 +45,6 @@ PHASES = (
     ("add in place", ("addInPlaceCycles",), "addInPlaceTempBytes"),
     ("cast output", ("outputCastCycles",), None),
 )
-_OUTSIDE_LOOP = {"broadcast input before the loop", "rearrange weights before slicing", "cast output"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -233,9 +233,26 @@ class ConvPlan:
 
     @property
     def utilisation(self) -> float:
-        """Useful multiply-accumulates over what every tile could do in the cycles of this pass."""
-        capacity = self.costs.get("totalCycles", 0) * self.target_tiles * self.peak_macs_per_cycle
-        return self.total_macs / capacity if capacity else 0.0
+        """Useful arithmetic over what every tile could do in the time by its fastest vertex for the type."""
+        return self.summary.share_of_peak
+
+    @property
+    def summary(self) -> PlanSummary:
+        """What it says of itself: problem, splits, cycles, time, rate, memory, load. ``print(plan)`` shows it."""
+        return summarised(self)
+
+    def compare(self, *others: ConvPlan) -> str:
+        """Return a table of this plan and others side by side.
+
+        Examples
+        --------
+        >>> from poplibs_py import poplin
+        >>> gc200, bow = (poplin.plan_matmul((64, 64), (64, 64), dtype="half", target=t) for t in ("gc200", "bow"))
+        >>> print("\\n".join(gc200.compare(bow).splitlines()[4:6]))
+        cycles       641                                                 641
+        time         0.5 us                                              0.3 us
+        """
+        return compared([plan.summary for plan in (self, *others)])
 
     def explain(self) -> Explanation:
         """List every candidate with its own best cost, and say why each lost.
@@ -334,6 +351,7 @@ class ConvPlan:
         extra = ("limit", "total_macs", "peak_macs_per_cycle", "target_tiles")
         fields = self.golden() | {name: getattr(self, name) for name in extra}
         fields["additional"] = [plan._dict() for plan in self.additional]
+        fields["summary"] = None if self.problem is None else self.summary.to_dict()
         fields["problem"] = None if self.problem is None else self.problem.to_dict()
         return fields
 
@@ -374,57 +392,4 @@ class ConvPlan:
         )
 
     def __str__(self) -> str:
-        return "\n".join(_table(self))
-
-
-# The table -----------------------------------------------------------------------------------------
-
-
-def decisions_of(plan: ConvPlan) -> Iterator[tuple[str, str]]:
-    """What a plan decided beside its splits: a word for each decision, and the decision in words."""
-    yield "method", str(plan.method)
-    yield "groupings", (
-        f"{plan.conv_groups_per_group} groups x {plan.in_chans_per_group} input x "
-        f"{plan.partial_chans_per_group} output channels"
-    )
-    system, tile = plan.types
-    yield "types", f"{tile.partial} on the tile, {tile.result} between tiles, {system.result} out"
-    yield "transforms", f"{plan.transforms[0]}; on the tile: {plan.transforms[1]}"
-    yield "tiles", f"{plan.tiles_used} of {plan.target_tiles}, from {plan.start_tile} {plan.direction.lower()}"
-
-
-def _table(plan: ConvPlan) -> Iterator[str]:
-    p = plan.partition
-    for word, decision in decisions_of(plan):
-        yield f"{word:<12}{decision}"
-    yield ""
-    yield f"{'axis':<16}{'across tiles':>14}{'in a loop':>12}{'grain':>8}"
-    rows: list[tuple[str, int, int | str, int]] = [("batch", p.batch_split, "", 1)]
-    rows += [(f"field {i}", n, "", g) for i, (n, g) in enumerate(zip(p.field_split, p.field_grain, strict=True))]
-    rows += [(f"kernel {i}", n, "", 1) for i, n in enumerate(p.kernel_split)]
-    rows.append(("input channels", p.in_chan_split.parallel, p.in_chan_split.serial, p.in_chan_grain))
-    rows.append(("output channels", p.out_chan_split.parallel, p.out_chan_split.serial, p.out_chan_grain))
-    rows.append(("groups", p.conv_group_split, "", p.conv_group_grain))
-    for name, parallel, serial, grain in rows:
-        yield f"{name:<16}{parallel:>14}{serial:>12}{grain:>8}"
-    passes = (("", plan.costs), ("backward", plan.backward_costs), ("weight update", plan.weight_update_costs))
-    for name, costs in passes:
-        if costs is not None:
-            yield ""
-            yield from _cost_rows(costs, plan.serial_splits, name)
-    yield ""
-    allowed = f"{plan.limit:,} allowed" if plan.limit else "no limit"
-    over = "" if plan.fits else "; DOES NOT FIT"
-    yield f"total       {plan.cycles:,} cycles, {plan.temp_bytes:,} temporary bytes per tile ({allowed}{over})"
-    yield f"arithmetic  {plan.utilisation:.1%} of the array's peak"
-
-
-def _cost_rows(costs: Costs, serial: int, title: str) -> Iterator[str]:
-    head = f"{title} phase".strip()
-    yield f"{head:<36}{'cycles':>14}{'times':>8}{'bytes':>12}"
-    for label, names, temp in PHASES:
-        cycles = sum(costs.get(name, 0) for name in names)
-        size = costs.get(temp, 0) if temp else 0
-        if cycles or size:
-            times = 1 if label in _OUTSIDE_LOOP else serial
-            yield f"{label:<36}{cycles:>14,}{times:>8}{size or '':>12}"
+        return str(self.summary)

@@ -192,3 +192,12 @@ def pad_channels(params: ConvParams, group: int, in_chan: int, out_chan: int) ->
         out_channels=-(-params.out_channels // out_chan) * out_chan,
     )
 
+
+
+def transformed(params: ConvParams, transform: ConvTransform) -> ConvParams:
+    """`params` after every transform of the system level."""
+    made = defer_dilation(with_extra_dims(params, transform.extra_field_dims), transform.dilate_post_conv)
+    made = expand_dims(made.swapped() if transform.swap_operands else made, transform.expand_dims)
+    made = flatten_into_out_channels(made, transform.out_chan_flatten_dims)
+    made = flatten(made)[0] if transform.flatten_dims else made
+    return combine_groups(made, transform.combine_conv_groups_factor)
