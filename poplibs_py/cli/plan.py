@@ -266,7 +266,7 @@ def _other(problem: ConvProblem, word: str) -> ConvProblem:
     except ValueError:
         pass  # no number, or none that is allowed
     try:
-        return dataclasses.replace(problem, target=word)
+        return dataclasses.replace(problem, target=resolve_target(word))
     except PoplibsError:
         raise bad_argument("--against", word, "gc2, gc200, bow or c600, or a proportion, 0 or more") from None
 

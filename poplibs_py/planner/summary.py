@@ -159,10 +159,10 @@ class PlanSummary:
         for word, text in {"problem": self.problem, "machine": self.machine, "options": said, **self.decisions}.items():
             yield f"{word:<12}{text}"
         yield ""
-        yield f"{'axis':<18}{'size':>10}{'across tiles':>14}{'in a loop':>11}{'of a tile':>18}"
+        yield f"{'axis':<36}{'size':>10}{'across tiles':>14}{'in a loop':>11}{'of a tile':>18}"
         for axis in self.axes:
             has = f"{axis.most:,}" if axis.most == axis.least else f"{axis.least:,} to {axis.most:,}"
-            yield f"{axis.name:<18}{axis.size:>10,}{axis.tiles:>14,}{axis.turns:>11,}{has:>18}"
+            yield f"{axis.name:<36}{axis.size:>10,}{axis.tiles:>14,}{axis.turns:>11,}{has:>18}"
         for name, phases in self.passes.items():
             yield ""
             yield f"{f'{name} phase'.strip():<36}{'cycles':>14}{'times':>8}{'bytes':>12}"

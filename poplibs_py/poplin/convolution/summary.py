@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from math import prod
+from typing import Any
 
 from ...errors import bad_argument
 from ...planner.summary import AxisShare, Phase, PlanSummary, summarised
@@ -17,7 +18,7 @@ from .options import ConvOptions
 from .params import ConvParams, matmul_params
 from .plan import PHASES, ConvPlan, Costs, tile_ranges
 from .problem import ConvProblem
-from .transforms import transformed
+from .transforms import ConvTransform, transformed
 
 __all__ = ["decisions_of", "summary_of"]
 
@@ -135,8 +136,10 @@ def _axes(plan: ConvPlan, params: ConvParams) -> tuple[list[AxisShare], int, int
         field = f"field {len(whole.axes) - 1}"
         names = {field: "N" if t.swap_operands else "M", "input channels": "K",
                  "output channels": "M" if t.swap_operands else "N", "groups": "groups"}
-        named = ((names[cut[0]], *cut[1:]) for cut in cuts if cut[0] in names)
-        cuts = sorted(named, key=lambda cut: "MKN".find(cut[0]))
+        cuts = sorted(((names[cut[0]], *cut[1:]) for cut in cuts if cut[0] in names), key=_order)
+    else:
+        names = _merged(t)
+        cuts = [(names.get(cut[0], cut[0]), *cut[1:]) for cut in cuts]
     shares, most, least = [], 1, 1
     for name, size, tiles, turns, grain in cuts:
         sizes = [end - begin for begin, end in tile_ranges(size, tiles * turns, grain)]
@@ -144,3 +147,17 @@ def _axes(plan: ConvPlan, params: ConvParams) -> tuple[list[AxisShare], int, int
         most, least = most * max(totals), least * min(totals)
         shares.append(AxisShare(name, size, tiles, turns, max(sizes), min(sizes)))
     return [s for s in shares if s.size > 1 or s.name in ("M", "K", "N")], most, least
+
+
+def _order(cut: tuple[Any, ...]) -> int:
+    return "MKN".find(cut[0])
+
+
+def _merged(t: ConvTransform) -> dict[str, str]:
+    """What axes are called that transforms have merged others into."""
+    flat = ["batch" if d == 0 else f"field {d - 1}" for d in t.flatten_dims]
+    names = {flat[-1]: " x ".join(flat)} if flat else {}
+    for axis, kind, dims in (("input", "kernel", t.expand_dims), ("output", "field", t.out_chan_flatten_dims)):
+        if dims:
+            names[f"{axis} channels"] = " x ".join([f"{axis} channels", *(f"{kind} {d}" for d in dims)])
+    return names

@@ -73,7 +73,7 @@ def test_products_and_convolutions_speak_their_own_words():
     conv = poplin.plan_convolution(poplin.ConvParams.create(
         input_type="half", batch=4, field=[14, 14], kernel=[3, 3], in_channels=32, out_channels=64))
     for words in ("convolution of batch 4, field 14 x 14, kernel 3 x 3, 32 to 64 channels", "output channels",
-                  "field 1"):
+                  "batch x field 0 x field 1", "input channels x kernel 1 x kernel 0"):
         assert words in str(conv)
 
 
