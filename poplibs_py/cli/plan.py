@@ -23,7 +23,7 @@ from ..poplin.convolution import (
 from ..poplin.convolution.api import run_planner
 from ..report import text
 from ..report.chart import Axis, LineChart, Series
-from ..target import resolve_target
+from ..target import Target, resolve_target
 from .spec import named_as_typed, parse_spec, spec_lines, spec_names
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser of the command line."""
     parser = subparsers.add_parser("plan", help="plan a product or a convolution for a modelled machine")
     kinds = parser.add_subparsers(dest="kind", required=True)
-    dense = kinds.add_parser("dense", help="plan every line of a file of specs")
+    dense = kinds.add_parser("dense", help="plan every line of a file of specs, products and convolutions")
     dense.add_argument("--spec-file", required=True,
                        help="one problem a line, such as 'mm=1,64,32,16 type=half amp=0.2'; - for standard input")
     dense.add_argument("--jsonl", action="store_true", help="print one JSON object a line instead of tables")
@@ -56,10 +56,13 @@ def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
     conv = kinds.add_parser("conv", help="plan a convolution")
     conv.add_argument("--batch", type=int, default=1)
     conv.add_argument("--field", type=_sizes, required=True, help="input field, such as 56,56")
-    conv.add_argument("--kernel", type=_sizes, required=True)
+    conv.add_argument("--kernel", type=_sizes, required=True, help="kernel, one number or one per dimension")
     conv.add_argument("--ci", type=int, required=True, help="input channels per group")
     conv.add_argument("--co", type=int, required=True, help="output channels per group")
     conv.add_argument("--groups", type=int, default=1)
+    derived = conv.add_mutually_exclusive_group()
+    derived.add_argument("--grad", action="store_true", help="plan the convolution that makes the input's gradient")
+    derived.add_argument("--wu", action="store_true", help="plan the convolution that makes the weights' gradient")
     for name, meaning in (("pad", "zeros on both sides"), ("stride", "of the output"), ("dilation", "of the kernel")):
         conv.add_argument(f"--{name}", type=_sizes, default=None, help=f"{meaning}, one number or one per dimension")
     _add_common(conv, "NONE")
@@ -72,6 +75,7 @@ def _add_common(parser: argparse.ArgumentParser, pass_: str) -> None:
     parser.add_argument("--partials", help="type of partial sums: float (float32) or half (float16)")
     parser.add_argument("--target", default="gc200", help="gc2, gc200, bow or c600")
     parser.add_argument("--tiles", type=int, default=None, help="cut the target down to so many tiles")
+    parser.add_argument("--fp8", action="store_true", help="give the target's tiles the FP8 units of a C600")
     parser.add_argument("--amp", type=float,
                         help="available memory proportion; above 1 is allowed, as in PopLibs, 0 sets no limit")
     parser.set_defaults(usual_pass=pass_)
@@ -83,7 +87,9 @@ def _add_common(parser: argparse.ArgumentParser, pass_: str) -> None:
     parser.add_argument("--against", metavar="NAMES",
                         help="compare with the plans of other machines, such as bow,c600, or of this one at other "
                              "proportions, such as 0.1,0.3")
-    parser.add_argument("--sweep", action="store_true", help="show cycles against the available memory proportion")
+    parser.add_argument("--sweep", nargs="?", const="", metavar="PROPORTIONS",
+                        help="show cycles against the available memory proportion: several, or those that are named, "
+                             "such as 0.1,0.2,0.4; and that of --amp")
     parser.add_argument("--json", action="store_true",
                         help="print the plan, with --explain its candidates too, or the sweep, as JSON")
 
@@ -160,10 +166,14 @@ _TYPED = {
     "input_type": "--dtype", "output_type": "--out-dtype", "partialsType": "--partials", "pass": "--pass",
     "availableMemoryProportion": "--amp", "target": "--target", "tiles": "--tiles", "groups": "--groups",
     "rows": "M", "inner": "K", "columns": "N",
-    "batch": "--batch", "field": "--field", "kernel": "--kernel", "in_channels": "--ci", "out_channels": "--co",
-    "input_transform": "--pad", "kernel_transform": "--dilation", "output_transform": "--stride",
+    "in_channels": "M x K", "kernel": "K x N", "out_channels": "M x N", "field": "M x K x N",
 }  # fmt: skip
 """The planner's arguments as this command spells them."""
+
+_OF_CONVOLUTIONS = {
+    "batch": "--batch", "field": "--field", "kernel": "--kernel", "in_channels": "--ci", "out_channels": "--co",
+    "input_transform": "--pad", "kernel_transform": "--dilation", "output_transform": "--stride",
+}
 
 
 @named_as_typed(_TYPED, "--option ")
@@ -171,7 +181,7 @@ def _run_matmul(a: argparse.Namespace) -> int:
     return _show(a, matmul_params(a.groups, a.M, a.K, a.N, a.dtype, _out_type(a)))
 
 
-@named_as_typed(_TYPED, "--option ")
+@named_as_typed(_TYPED | _OF_CONVOLUTIONS, "--option ")
 def _run_conv(a: argparse.Namespace) -> int:
     ndim = len(a.field)
     params = ConvParams.create(
@@ -179,7 +189,7 @@ def _run_conv(a: argparse.Namespace) -> int:
         output_type=_out_type(a),
         batch=a.batch,
         field=a.field,
-        kernel=a.kernel,
+        kernel=_per_dim("--kernel", a.kernel, ndim, 1),
         in_channels=a.ci,
         out_channels=a.co,
         groups=a.groups,
@@ -189,7 +199,7 @@ def _run_conv(a: argparse.Namespace) -> int:
         kernel_transform=[FieldTransform(dilation=n) for n in _per_dim("--dilation", a.dilation, ndim, 1)],
         output_transform=[OutputTransform(stride=n) for n in _per_dim("--stride", a.stride, ndim, 1)],
     )
-    return _show(a, params)
+    return _show(a, params.gradient() if a.grad else params.weight_update() if a.wu else params)
 
 
 def _out_type(a: argparse.Namespace) -> str:
@@ -213,6 +223,8 @@ def _show(a: argparse.Namespace, params: ConvParams) -> int:
         raise bad_argument("--target", a.target, "a modelled machine: gc2, gc200, bow or c600")
     if a.tiles is not None:
         target = target.replace(tiles=a.tiles)
+    if a.fp8:
+        target = target.replace(conv_units=Target.c600().conv_units)
     given: dict[str, Any] = {}
     for word in a.option:
         key, equals, value = word.partition("=")
@@ -224,12 +236,12 @@ def _show(a: argparse.Namespace, params: ConvParams) -> int:
     named = {"availableMemoryProportion": a.amp, "partialsType": a.partials, "pass": a.pass_}
     options = ConvOptions.parse(given, **{key: value for key, value in named.items() if value is not None})
     problem = ConvProblem(target, params.canonical(), options)
-    if a.sweep and a.explain:
+    if a.sweep is not None and a.explain:
         raise bad_argument("--explain", "--sweep too", "one of the two: a sweep has no list of candidates")
     if a.all and not a.explain:
         raise bad_argument("--all", "no --explain", "--explain --all")
-    if a.sweep:
-        swept = _swept(problem, options.available_memory_proportion)
+    if a.sweep is not None:
+        swept = _swept(problem, _proportions(a.sweep), options.available_memory_proportion)
         print(swept.to_json() if a.json else f"{swept}\n\n{text.draw(_chart(swept))}")
         return 0
     plan = run_planner(problem)
@@ -248,7 +260,7 @@ def _show(a: argparse.Namespace, params: ConvParams) -> int:
 
 def _compare(plan: ConvPlan, problem: ConvProblem, a: argparse.Namespace) -> int:
     """Show a plan beside those of other machines or proportions."""
-    if a.sweep or a.explain:
+    if a.sweep is not None or a.explain:
         raise bad_argument("--against", "--sweep or --explain too", "one of the three")
     others = [run_planner(_other(problem, word)) for word in a.against.split(",")]
     if a.json:
@@ -285,10 +297,17 @@ def _explained(plan: ConvPlan, every: bool) -> str:
     return f"{explanation.best(_BEST)}\n  and {len(explanation) - _BEST} others: see --all"
 
 
-def _swept(problem: ConvProblem, asked: float) -> Sweep:
+def _proportions(words: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(word) for word in words.split(",")) if words else PROPORTIONS
+    except ValueError:
+        raise bad_argument("--sweep", words, "proportions with commas between them") from None
+
+
+def _swept(problem: ConvProblem, proportions: tuple[float, ...], asked: float) -> Sweep:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MemoryLimitWarning)
-        return sweep(problem, sorted({*PROPORTIONS, asked} - {0.0}))
+        return sweep(problem, sorted({*proportions, asked} - {0.0}))
 
 
 def _chart(swept: Sweep) -> LineChart:

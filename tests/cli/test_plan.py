@@ -10,7 +10,7 @@ import pytest
 
 from poplibs_py.cli import main
 from poplibs_py.errors import InvalidArgumentError
-from poplibs_py.poplin.convolution import ConvParams, ConvPlan
+from poplibs_py.poplin.convolution import ConvParams, ConvPlan, FieldTransform, plan_convolution
 
 
 def run(capsys: pytest.CaptureFixture[str], words: str) -> str:
@@ -38,7 +38,8 @@ def test_command_line_plans_a_convolution(capsys: pytest.CaptureFixture[str]) ->
     words = "conv --batch 2 --field 8,8 --kernel 3 --ci 4 --co 4 --tiles 16 --json"
     with pytest.raises(InvalidArgumentError):
         ConvParams.create(field=[8, 8], kernel=[3], in_channels=4, out_channels=4)
-    assert main(["plan", *words.split()]) == 2
+    assert run(capsys, words) == run(capsys, words.replace("--kernel 3", "--kernel 3,3"))
+    assert main(["plan", *words.replace("--kernel 3", "--kernel 3,3,3").split()]) == 2
     capsys.readouterr()
     fields = json.loads(run(capsys, words.replace("--kernel 3", "--kernel 3,3 --pad 1 --stride 2,2")))
     assert fields["totalTiles"] <= 16
@@ -144,3 +145,46 @@ def test_plans_are_compared_on_the_command_line(capsys: pytest.CaptureFixture[st
     assert figures[0]["cycles"] == figures[1]["cycles"]
     assert main(["plan", "matmul", "64", "64", "64", "--against", "gc9"]) != 0
     assert "--against: got gc9" in capsys.readouterr().err
+
+
+def test_a_training_pass_of_a_layer_is_no_pass_of_a_convolution(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["plan", "conv", "--field", "56,56", "--kernel", "3,3", "--pad", "1", "--ci", "8", "--co", "8"]
+    assert main([*words, "--pass", "FC_TRAINING_FWD"]) != 0
+    assert "--pass: got FC_TRAINING_FWD; allowed: one without FC_" in capsys.readouterr().err
+    params = ConvParams.create(field=[4], kernel=[1], in_channels=8, out_channels=8)
+    with pytest.raises(InvalidArgumentError, match="pass: got FC_TRAINING_WU"):
+        plan_convolution(params, pass_="FC_TRAINING_WU")
+
+
+def test_gradients_and_fp8_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    layer = "conv --field 14,14 --kernel 3 --pad 1 --ci 16 --co 24 --batch 2"
+    params = ConvParams.create(input_type="half", batch=2, field=[14, 14], kernel=[3, 3], in_channels=16,
+                               out_channels=24, input_transform=[FieldTransform(padding_lower=1, padding_upper=1)] * 2)
+    for flag, derived in (("", params), (" --grad", params.gradient()), (" --wu", params.weight_update())):
+        plan = ConvPlan.from_json(run(capsys, f"{layer}{flag} --json"))
+        assert plan.problem is not None
+        assert plan.problem.params == derived.canonical()
+    slow, fast = (ConvPlan.from_json(run(capsys, f"matmul 256 256 256 --dtype quarter --json{flag}"))
+                  for flag in ("", " --fp8"))
+    assert fast.cycles < slow.cycles
+
+
+def test_a_sweep_takes_its_proportions(capsys: pytest.CaptureFixture[str]) -> None:
+    swept = json.loads(run(capsys, "matmul 64 64 64 --sweep 0.1,0.3 --amp 0.2 --json"))
+    assert [point["proportion"] for point in swept] == [0.1, 0.2, 0.3]
+    assert main(["plan", "matmul", "64", "64", "64", "--sweep", "much"]) != 0
+    assert "--sweep: got much" in capsys.readouterr().err
+
+
+def test_what_is_too_large_or_cannot_be_met_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "matmul", "2000000", "2000000", "1"]) != 0
+    assert "M x K: got" in capsys.readouterr().err
+    constraints = '{"0": {"partition": {"convGroupSplit": 7}}}'
+    assert main(["plan", "matmul", "8", "8", "8", "--option", f"planConstraints={constraints}"]) != 0
+    assert "planConstraints: got" in capsys.readouterr().err
+
+
+def test_fp8_convolutions_give_half_by_default() -> None:
+    params = ConvParams.create(input_type="quarter", field=[4], kernel=[1], in_channels=8, out_channels=8)
+    assert params.output_type == "half"
+    assert plan_convolution(params).cycles > 0

@@ -237,10 +237,9 @@ def run_planner(
     else:
         plan = _plan_pass(target, params, options, objective, reference=reference)
     if plan is None:
-        error = PlanError("No base plan found for unbounded plan")
-        if options.plan_constraints:
-            error.add_note(f"planConstraints: {options.plan_constraints.text}")
-        raise error
+        constraints = options.plan_constraints
+        raise PlanError(f"planConstraints: got {constraints.text}; allowed: what a plan of this problem can meet"
+                        if constraints else "no plan of this problem was found")
     limit = limit or 0
     others = tuple(dataclasses.replace(other, limit=limit, problem=_sibling(problem, pass_))
                    for pass_, other in zip(("FC_TRAINING_BWD", "FC_TRAINING_WU"), plan.additional, strict=False))

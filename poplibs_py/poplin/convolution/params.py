@@ -79,7 +79,8 @@ class ConvParams:
         Parameters
         ----------
         input_type, output_type : str, Format or dtype
-            Data types, ``"half"`` as well as ``"float16"``; the output's defaults to the input's.
+            Data types, ``"half"`` as well as ``"float16"``; the output's defaults to the input's, and to half for
+            quarter.
         field, kernel : sequence of int
             Input field and kernel shape, outermost dimension first.
         input_transform, kernel_transform, output_transform : sequence, optional
@@ -98,7 +99,8 @@ class ConvParams:
         >>> p.output_shape, p.macs()
         ((5,), 104)
         """
-        output_type = input_type if output_type is None else output_type
+        given = data_type("input_type", input_type)
+        made = _own_result(given) if output_type is None else data_type("output_type", output_type)
         field, kernel = _sizes("field", field), _sizes("kernel", kernel)
         if not 1 <= len(field) <= _NDIM_LIMIT:
             raise bad_argument("field", field, f"1 to {_NDIM_LIMIT} dimensions")
@@ -109,8 +111,7 @@ class ConvParams:
         weights = _per_dim("kernel_transform", kernel_transform, ndim, FieldTransform)
         outputs = _per_dim("output_transform", output_transform, ndim, OutputTransform)
         axes = tuple(map(Axis, field, kernel, inputs, weights, outputs))
-        types = data_type("input_type", input_type), data_type("output_type", output_type)
-        return cls(*types, batch, in_channels, out_channels, groups, axes)
+        return cls(given, made, batch, in_channels, out_channels, groups, axes)
 
     def _check_volumes(self) -> None:
         channels = self.groups * max(self.batch, 1)
@@ -293,6 +294,11 @@ def matmul_params(
         out_channels=columns,
         groups=groups,
     )
+
+
+def _own_result(data_type: str) -> str:
+    """The type of the results of operands of a type, where none is asked for."""
+    return "half" if data_type == "quarter" else data_type
 
 
 # Checks --------------------------------------------------------------------------------------------

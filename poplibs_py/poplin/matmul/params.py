@@ -101,5 +101,5 @@ def stated(a_shape: Sequence[int], b_shape: Sequence[int], dtype: object, out_dt
     if a[-1] != b[-2]:
         raise bad_argument("b_shape", b, f"{a[-1]} rows, the columns of a_shape {a}")
     kind = data_type("dtype", dtype, TYPES)
-    made = ("half" if kind == "quarter" else kind) if out_dtype is None else data_type("out_dtype", out_dtype, TYPES)
+    made = None if out_dtype is None else data_type("out_dtype", out_dtype, TYPES)
     return matmul_params(math.prod(a[:-2]), a[-2], a[-1], b[-1], kind, made)
