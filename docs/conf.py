@@ -10,6 +10,8 @@ import poplibs_py
 from poplibs_py import popops
 from poplibs_py.ops import catalogue
 from poplibs_py.popops._elementwise import ELEMENTWISE
+from poplibs_py.popops.model import unary_entry, vector_of
+from poplibs_py.target import Target
 
 project = "poplibs_py"
 author = "The poplibs_py developers"
@@ -66,6 +68,18 @@ for name in ELEMENTWISE:
     notes = " ".join(inspect.getdoc(function).partition("Notes\n-----\n")[2].partition("\n\n")[0].split())
     rows.append(f"| `{name}` | {head} | {notes} |")
 write_table("elementwise.md", rows)
+
+# The vertices of modelled machines, which docs/modelled.md includes: a worker's cycles for an element in a long row.
+rows = ["| Function | PopLibs' operation | float32 | float16 | float32 in place | float16 in place |",
+        "|---|---|---|---|---|---|"]
+for name, row in ELEMENTWISE.items():
+    cells = []
+    for in_place in (False, True):
+        for kind in ("float", "half"):
+            entry, length = unary_entry(row.vertex_op, kind, in_place), 1 << 20
+            cells.append(f"{entry.loop(length, vector_of(Target.gc200(), kind)) / length:.4g}" if entry else "")
+    rows.append(f"| `{name}` | `{row.vertex_op}` | " + " | ".join(cells) + " |")
+write_table("vertices.md", rows)
 
 html_theme = "alabaster"
 html_theme_options = {

@@ -103,7 +103,7 @@ KINDS = [
     X(square, x * x) \\
 '''),
             Place("poplibs_py/popops/elementwise.py", '@unary("popops::exp"', '''\
-@unary("popops::square", np.square, ulp=0.5)
+@unary("popops::square", "SQUARE", np.square, ulp=0.5)
 def square(x: object, *, out: Any = None, out_dtype: object = None) -> Any:
     """x times x, correctly rounded to FP32 (``popops::square``).
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 from ..config import settings
@@ -9,7 +10,7 @@ from ..errors import UnsupportedError
 from ..program.record import asked_target
 from ..target import Target, resolve_target
 
-__all__ = ["host_target", "target_of"]
+__all__ = ["host_target", "modelled_target", "target_of"]
 
 
 def target_of(target: Target | str | None) -> Target:
@@ -17,6 +18,29 @@ def target_of(target: Target | str | None) -> Target:
     if target is None:
         target = asked_target()
     return _own_host(settings.num_threads) if target is None else resolve_target(target)
+
+
+def modelled_target(target: Target | str | None, what: str,
+                    missing: Callable[[Target], str]) -> tuple[Target | None, str]:
+    """Return the modelled machine that a call runs on, or None for this CPU; and what that machine lacks.
+
+    Parameters
+    ----------
+    target : Target or str or None
+        What the call names. Where that machine lacks something the call is refused; where a `profile` names it the call
+        runs on this CPU.
+    what : str
+        The op's public name.
+    missing : callable
+        What a machine has no vertex for, in words; an empty string where there is nothing.
+    """
+    machine = target_of(target)
+    if machine.kind == "host":
+        return None, ""
+    lacking = missing(machine)
+    if lacking and target is not None:
+        raise UnsupportedError(f"target: {machine.name} has no vertex for {what} {lacking}")
+    return (None, f"no vertex for {what} {lacking}") if lacking else (machine, "")
 
 
 def host_target(target: Target | str | None, what: str) -> Target:

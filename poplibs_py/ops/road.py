@@ -56,6 +56,8 @@ class Request:
         An operand that a new result has its shape of, where other calls of the kind have other shapes.
     measure : callable, optional
         Returns what else a `Run` tells, by the names of its attributes.
+    lacking : str, optional
+        What the machine that a `profile` names lacks, so that the call runs on this CPU.
     steady : bool, optional
         Whether a program that is no `Executable` knows nothing of its call but what every call of the kind has, so that
         it too is kept for the next one.
@@ -73,6 +75,7 @@ class Request:
     first: Any = None
     like: Operand | None = None
     measure: Callable[[], dict[str, Any]] | None = None
+    lacking: str = ""
     steady: bool = False
     keep: bool = True
 
@@ -94,7 +97,7 @@ class Request:
 
 def travel(face: Face, request: Request, key: Key | None) -> Any:
     """Run what a face described, tell whoever listens, and keep it for the next call with this key."""
-    heard = _told(face.op.name, request.tell, request.run, request.measure)
+    heard = _told(face.op.name, request.tell, request.run, request.measure, request.lacking)
     if request.keep and key is not None and not heard:
         bound = _bound(face, request, key)
         if bound is not None:
@@ -112,7 +115,7 @@ def run_told(op: str, tell: Callable[[], Told], program: Callable[..., Any], *ar
 
 
 def _told(op: str, tell: Callable[[], Told], run: Callable[[], dict[str, float]],
-          measure: Callable[[], dict[str, Any]] | None = None) -> bool:
+          measure: Callable[[], dict[str, Any]] | None = None, lacking: str = "") -> bool:
     """Run something that returns the seconds of its phases, if it has some; say whether anybody listened."""
     began = perf_counter()
     phases = run()
@@ -120,7 +123,8 @@ def _told(op: str, tell: Callable[[], Told], run: Callable[[], dict[str, float]]
         return False
     seconds = sum(phases.values()) if phases else perf_counter() - began
     what, kernel, plan = tell()
-    record(Run(op, what, kernel, seconds, plan, phases, **({} if measure is None else measure())))
+    more = {} if measure is None else measure()
+    record(Run(op, what, kernel, seconds, plan, phases, lacking=lacking, **more))
     return True
 
 

@@ -18,7 +18,8 @@ from ..kernels import Kernel, kernels, select
 from ..kernels.records import dtype_of, format_facts, numbers_of
 from ..log import tell
 from ..planner import Explanation
-from ..program import Executable, Segment, host_program, threads_for
+from ..program import ComputeSet, Executable, Program, Segment, threads_for
+from ..target import LinearMapping
 from ._axes import Axis, Blocks, walked
 
 __all__ = ["OVERFLOWS", "ROUNDINGS", "THREAD_ELEMENTS", "StridedOperand", "StridedParams", "StridedProgram", "lower"]
@@ -112,9 +113,10 @@ class StridedProgram:
     executable: Executable
     kernel: str
     axes: int
+    mapping: LinearMapping | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return lower, (self.params, self.executable.threads)
+        return lower, (self.params, self.executable.threads, self.mapping)
 
     def explain(self) -> Explanation:
         """Return what was decided."""
@@ -131,8 +133,12 @@ class StridedProgram:
 
 
 @lru_cache(maxsize=1024)
-def lower(params: StridedParams, threads: int) -> StridedProgram:
-    """Return the program of a strided operation, on at most so many threads."""
+def lower(params: StridedParams, threads: int, mapping: LinearMapping | None = None) -> StridedProgram:
+    """Return the program of a strided operation, on at most so many threads.
+
+    A modelled machine's tiles take the elements that a mapping gives them; this CPU's threads take equal shares.
+    Elements are dealt out as they lie in memory, and in C order where random bits belong to places.
+    """
     stochastic = params.rounding == "stochastic"
     axes, firsts = walked(params.shape, [o.strides for o in params.operands], [o.blocks for o in params.operands],
                           len(params.outputs), stochastic)
@@ -149,9 +155,9 @@ def lower(params: StridedParams, threads: int) -> StridedProgram:
     spec["kernel"] = kernel.address if kernel else 0
     if stochastic:
         spec["draw"] = select("cast", "draw", "uint32").kernel.address
-    executable = _executable(spec, tables, params, count, threads, scratch_bytes)
+    executable = _executable(spec, tables, params, count, threads, scratch_bytes, mapping)
     names = ", ".join(f"{k.name} ({k.level})" for k in (codecs[0], kernel, *codecs[1:]) if k) or "a copy"
-    program = StridedProgram(params, executable, names, len(axes))
+    program = StridedProgram(params, executable, names, len(axes), mapping)
     tell("popops", program)
     return program
 
@@ -297,15 +303,16 @@ def _fill(spec: Any, params: StridedParams, axes: list[Axis], firsts: list[int],
 
 
 def _executable(spec: Array, tables: list[Array], params: StridedParams, count: int, threads: int,
-                scratch_bytes: int) -> Executable:
-    parts = threads_for(count, THREAD_ELEMENTS, threads)
-    units = -(-count // _SHARE_UNIT)
-    firsts = np.array([p * units // parts * _SHARE_UNIT for p in range(parts)])
-    items = np.zeros(parts, _ITEM)
-    items["spec"], items["first"] = spec.ctypes.data, firsts
-    items["count"] = np.diff(np.append(firsts, count))
+                scratch_bytes: int, mapping: LinearMapping | None) -> Executable:
+    threads, phase = threads_for(count, THREAD_ELEMENTS, threads), "compute"
+    if mapping is None:
+        mapping, phase = LinearMapping(count, _SHARE_UNIT, threads), ""
+    edges, tiles = mapping.edges(), mapping.tiles
+    items = np.zeros(tiles, _ITEM)
+    items["spec"], items["first"], items["count"] = spec.ctypes.data, edges[:-1], np.diff(edges)
     vertex = select("strided", "walk", "any").kernel.address
     varying = sum(o.blocks is not None for o in params.operands)
     operands = len(params.operands) + varying + (params.rounding == "stochastic")
-    return host_program((Segment(vertex, items, np.arange(parts)),), operands=operands, threads=parts,
-                        arena_bytes=scratch_bytes, tables=(spec, *tables))
+    step = ComputeSet(phase, (Segment(vertex, items, np.arange(tiles)),))
+    program = Program((step,), operands, max(1, tiles), scratch_bytes, tables=(spec, *tables))
+    return program.executable(threads)

@@ -20,12 +20,13 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def cast_bound(x: Any, dtype: Any, *, scale: Any = None, block_shape: Any = None, rounding: Rounding | None = None,
-               overflow: str | None = None, seed: Any = None, random_bits: int = 31, out: Any = None) -> Ball:
+               overflow: str | None = None, seed: Any = None, random_bits: int = 31, out: Any = None,
+               target: Any = None) -> Ball:
     """Return exact results and radii of a `cast` call.
 
     Parameters
     ----------
-    x, dtype, scale, block_shape, rounding, overflow, seed, random_bits, out
+    x, dtype, scale, block_shape, rounding, overflow, seed, random_bits, out, target
         As `cast` takes them.
     """
     integer = integer_dtype(dtype)

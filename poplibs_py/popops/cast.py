@@ -13,11 +13,27 @@ from ..formats.format import preset_of
 from ..formats.reference import Overflow, Rounding, default_overflow
 from ..formats.scales import auto_scale, checked_block_shape, checked_scale
 from ..immutable import frozen
-from ..ops import RESULT, Operand, Receiver, Request, argument, new_result, op, operand, receive, seed_of
+from ..ops import (
+    RESULT,
+    Operand,
+    Receiver,
+    Request,
+    argument,
+    modelled_target,
+    new_result,
+    op,
+    operand,
+    receive,
+    seed_of,
+)
 from ..program import Wrapper, result_array_like
+from ..target import Target
+from ..target.types import type_of
 from ._integers import INTEGER_ROUNDINGS, integer_dtype, write_integers
-from ._request import strided_request
+from ._request import in_place, strided_request
 from ._strided import OVERFLOWS, ROUNDINGS
+from .cast_model import cast_lacks
+from .plan import planned
 
 __all__ = ["cast"]
 
@@ -40,6 +56,7 @@ def cast(
     seed: object = None,
     random_bits: int = 31,
     out: Any = None,
+    target: Target | str | None = None,
 ) -> Any:
     """Cast an array to another number format (``popops::cast``).
 
@@ -69,6 +86,9 @@ def cast(
     out : array or QuarterArray, optional
         Where the result goes: the target's dtype and the shape of `x`, any strides. A `QuarterArray` keeps its scales.
         It may be `x`, or overlap it: the result is as if it did not.
+    target : Target or str, optional
+        The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the numbers are the same; float32,
+        float16 and PopLibs' FP8 have vertices there, which round to nearest even or stochastically.
 
     Returns
     -------
@@ -80,6 +100,8 @@ def cast(
     ------
     InvalidTypeError, InvalidArgumentError
         If an argument is of the wrong kind or value. Nothing has been written then.
+    UnsupportedError
+        If `target` has no vertex for the cast.
 
     Notes
     -----
@@ -108,14 +130,15 @@ def cast(
     array([  3, -19], dtype=int8)
     """
     if (integer := integer_dtype(dtype)) is not None:
-        return _to_integers(_source(x), integer, scale, block_shape, rounding, overflow, out)
-    target = format_of(dtype, "dtype")
+        _, lacking = modelled_target(target, "popops.cast", lambda _: f"to {integer}")
+        return _to_integers(_source(x), integer, scale, block_shape, rounding, overflow, out, lacking)
+    fmt = format_of(dtype, "dtype")
     rounding = "nearest-even" if rounding is None else rounding
     one_of("rounding", rounding, tuple(ROUNDINGS))
     if overflow is None:
-        overflow = default_overflow(target, rounding)
-    elif not isinstance(overflow, str) or overflow not in OVERFLOWS or (overflow == "inf" and not target.has_infinity):
-        allowed = "'saturate', 'nan'" + (" or 'inf'" if target.has_infinity else f"; {target} has no infinity")
+        overflow = default_overflow(fmt, rounding)
+    elif not isinstance(overflow, str) or overflow not in OVERFLOWS or (overflow == "inf" and not fmt.has_infinity):
+        allowed = "'saturate', 'nan'" + (" or 'inf'" if fmt.has_infinity else f"; {fmt} has no infinity")
         raise bad_argument("overflow", overflow, allowed)
     source, word = _source(x), None
     given = source.numbers
@@ -129,14 +152,34 @@ def cast(
             raise bad_argument("rounding", rounding, allowed)
     else:
         random_bits = 31
-    receiver, wrap = _receiver(x, given, target, scale, block_shape, out)
-    request = strided_request(None, given, receiver, overflow, rounding, random_bits, word)
-    request.keep = not isinstance(scale, str)  # such a scale is of these numbers alone
+    receiver, wrap = _receiver(x, given, fmt, scale, block_shape, out)
+    auto = isinstance(scale, str)
+    machine, lacking = modelled_target(target, "popops.cast",
+                                       lambda machine: _missing(machine, source, receiver, rounding, auto))
+    plan = None if machine is None else planned("cast", "", given.shape, type_of(given.format),
+                                                type_of(fmt), in_place(given, receiver), machine)
+    request = strided_request(None, given, receiver, overflow, rounding, random_bits, word, plan, lacking)
+    request.keep = not auto  # such a scale is of these numbers alone
     if source.integers is not None:
         request.program, request.steady = _widening(request.program, given.array), True
         request.operands = source.integers, *request.operands[1:]
     request.wrap = wrap
     return request
+
+
+def _missing(machine: Target, source: _Source, receiver: Receiver, rounding: str, auto: bool) -> str:
+    """Return what of a cast no vertex does, in words; an empty string if they do it all."""
+    numbers = source.integers or source.numbers
+    if numbers.format is None:
+        return f"from {numbers.array.dtype}"
+    if lacking := cast_lacks(machine, numbers.format, receiver.format):
+        return lacking
+    if auto:
+        return 'with scale="auto"'
+    for x in (numbers, receiver):
+        if x.scales is not None or (x.scale and type_of(x.format) != "quarter"):
+            return "with scales but one, of an FP8 tensor"
+    return 'with rounding="toward-zero"' if rounding == "toward-zero" else ""
 
 
 def _widening(program: Any, like: Array) -> Callable[..., None]:
@@ -157,7 +200,7 @@ def _lying(array: Array, shape: tuple[int, ...], strides: tuple[int, ...]) -> Ar
 
 
 def _to_integers(source: _Source, dtype: np.dtype[Any], scale: object, block_shape: object, rounding: str | None,
-                 overflow: object, out: Any) -> Request:
+                 overflow: object, out: Any, lacking: str) -> Request:
     """`cast` to int8 or uint8: by way of numbers that hold every value, so that it is rounded once."""
     for name, value in (("scale", scale), ("block_shape", block_shape)):
         if value is not None:
@@ -187,7 +230,8 @@ def _to_integers(source: _Source, dtype: np.dtype[Any], scale: object, block_sha
             widen(codes, numbers, *exponents)
         write_integers(numbers, rounding, result)
 
-    return Request(write, operands, receiver, lambda: (f"{shape} to {dtype}", "NumPy", None), steady=True)
+    return Request(write, operands, receiver, lambda: (f"{shape} to {dtype}", "NumPy", None), steady=True,
+                   lacking=lacking)
 
 
 class _Source(NamedTuple):
@@ -234,7 +278,8 @@ def _receiver(x: object, given: Operand, target: Format, scale: object, block_sh
         raise bad_argument("scale", scale, "None: float32 arrays carry no scale")
     settled, blocks = not isinstance(scale, str), checked_block_shape(block_shape, given.shape)
     if isinstance(scale, str) and scale == "auto":
-        exponents = frozen(auto_scale(given.array if given.format is None else cast(x, FP32), target, blocks))
+        numbers = given.array if given.format is None else cast(x, FP32, target="host")
+        exponents = frozen(auto_scale(numbers, target, blocks))
     else:
         exponents = checked_scale(0 if scale is None else scale, target, given.shape, blocks)
     held = QuarterArray._of_parts(result_array_like(given.array, target.code_dtype), target, exponents, blocks)

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from ..target import Target
 from ._elementwise import ELEMENTWISE, unary
 from .reference import erf_reference, gelu_erf_reference, sigmoid_reference
 
 
-@unary("popops::abs", np.abs, ulp=0)
-def abs(x: object, *, out: Any = None, out_dtype: object = None) -> Any:
+@unary("popops::abs", "ABSOLUTE", np.abs, ulp=0)
+def abs(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Absolute value, exact (``popops::abs``).
 
     Notes
@@ -31,8 +32,8 @@ def abs(x: object, *, out: Any = None, out_dtype: object = None) -> Any:
     """
 
 
-@unary("popops::neg", np.negative, ulp=0)
-def neg(x: object, *, out: Any = None, out_dtype: object = None) -> Any:
+@unary("popops::neg", "NEGATE", np.negative, ulp=0)
+def neg(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Change of sign, exact (``popops::neg``).
 
     Notes
@@ -47,8 +48,8 @@ def neg(x: object, *, out: Any = None, out_dtype: object = None) -> Any:
     """
 
 
-@unary("popops::sqrt", np.sqrt, ulp=0.5)
-def sqrt(x: object, *, out: Any = None, out_dtype: object = None) -> Any:
+@unary("popops::sqrt", "SQRT", np.sqrt, ulp=0.5)
+def sqrt(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Square root, correctly rounded to FP32 (``popops::sqrt``).
 
     Notes
@@ -63,8 +64,8 @@ def sqrt(x: object, *, out: Any = None, out_dtype: object = None) -> Any:
     """
 
 
-@unary("popops::exp", np.exp, ulp=1)
-def exp(x: object, *, out: Any = None, out_dtype: object = None) -> Any:
+@unary("popops::exp", "EXPONENT", np.exp, ulp=1)
+def exp(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """e^x, within 1 ulp of FP32 (``popops::exp``).
 
     Notes
@@ -79,8 +80,8 @@ def exp(x: object, *, out: Any = None, out_dtype: object = None) -> Any:
     """
 
 
-@unary("popops::log", np.log, ulp=1)
-def log(x: object, *, out: Any = None, out_dtype: object = None) -> Any:
+@unary("popops::log", "LOGARITHM", np.log, ulp=1)
+def log(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Natural logarithm, within 1 ulp of FP32 (``popops::log``).
 
     Notes
@@ -95,8 +96,8 @@ def log(x: object, *, out: Any = None, out_dtype: object = None) -> Any:
     """
 
 
-@unary("popops::tanh", np.tanh, ulp=1)
-def tanh(x: object, *, out: Any = None, out_dtype: object = None) -> Any:
+@unary("popops::tanh", "TANH", np.tanh, ulp=1)
+def tanh(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Hyperbolic tangent, within 1 ulp of FP32 (``popops::tanh``).
 
     Notes
@@ -111,8 +112,8 @@ def tanh(x: object, *, out: Any = None, out_dtype: object = None) -> Any:
     """
 
 
-@unary("popops::erf", erf_reference, ulp=1)
-def erf(x: object, *, out: Any = None, out_dtype: object = None) -> Any:
+@unary("popops::erf", "ERF", erf_reference, ulp=1)
+def erf(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Error function, within 1 ulp of FP32 (``popops::erf``).
 
     Notes
@@ -127,8 +128,8 @@ def erf(x: object, *, out: Any = None, out_dtype: object = None) -> Any:
     """
 
 
-@unary("popops::sigmoid", sigmoid_reference, ulp=1)
-def sigmoid(x: object, *, out: Any = None, out_dtype: object = None) -> Any:
+@unary("popops::sigmoid", "SIGMOID", sigmoid_reference, ulp=1)
+def sigmoid(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """1 / (1 + e^(-x)), within 1 ulp of FP32 (``popops::sigmoid``).
 
     Notes
@@ -143,8 +144,8 @@ def sigmoid(x: object, *, out: Any = None, out_dtype: object = None) -> Any:
     """
 
 
-@unary("popops::relu", lambda x: np.where(x < 0, 0.0, x), ulp=0)
-def relu(x: object, *, out: Any = None, out_dtype: object = None) -> Any:
+@unary("popops::relu", "RELU", lambda x: np.where(x < 0, 0.0, x), ulp=0)
+def relu(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """The larger of x and 0, exact (``popops::relu``).
 
     Notes
@@ -159,8 +160,8 @@ def relu(x: object, *, out: Any = None, out_dtype: object = None) -> Any:
     """
 
 
-@unary("popops::gelu_erf", gelu_erf_reference, ulp=1)
-def gelu_erf(x: object, *, out: Any = None, out_dtype: object = None) -> Any:
+@unary("popops::gelu_erf", "GELU_ERF", gelu_erf_reference, ulp=1)
+def gelu_erf(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """x (1 + erf(x / sqrt 2)) / 2, within 1 ulp of FP32 (``popops::gelu_erf``).
 
     Notes

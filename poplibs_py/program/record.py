@@ -37,6 +37,8 @@ class Run:
         Bytes laid out and multiply-accumulates done, for each tile of a modelled machine.
     exchanged_bytes : int or None
         Bytes that its tiles receive in all: operands in every turn, and partial sums.
+    lacking : str
+        What the modelled machine that a profile names lacks, so that the operation ran on this CPU.
     """
 
     op: str
@@ -48,6 +50,7 @@ class Run:
     tile_bytes: np.ndarray[Any, Any] | None = None
     tile_macs: np.ndarray[Any, Any] | None = None
     exchanged_bytes: int | None = None
+    lacking: str = ""
 
 
 @dataclass(frozen=True)

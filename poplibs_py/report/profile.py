@@ -21,10 +21,13 @@ class Profile:
     ----------
     runs : list of Run
         One for each run, in the order in which they ended.
+    target : Target or None
+        The machine for operations that name none, where one was named.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, target: Target | None = None) -> None:
         self.runs: list[Run] = []
+        self.target = target
 
     @property
     def seconds(self) -> float:
@@ -40,27 +43,34 @@ class Profile:
         lines = [f"{'operation':<{first}}{'kernel':<{second}}{'ms':>10}"]
         for name, run in zip(names, self.runs, strict=True):
             lines.append(f"{name:<{first}}{run.kernel:<{second}}{run.seconds * 1e3:>10.3f}")
-            lines += [f"  {line}" for line in _details(run)]
+            lines += [f"  {line}" for line in _details(run, self.target)]
         lines.append(f"{'total':<{first + second}}{self.seconds * 1e3:>10.3f}")
         return "\n".join(lines)
 
     __str__ = summary
 
 
-def _details(run: Run) -> Iterator[str]:
-    """What a modelled machine's run has to say besides."""
+def _details(run: Run, target: Target | None) -> Iterator[str]:
+    """What a modelled machine's run has to say besides, or why it was none."""
     for phase, seconds in run.phases.items():
         yield f"{phase:<20}{seconds * 1e3:>10.3f} ms here"
-    if run.tile_bytes is None or run.tile_macs is None:
+    if run.tile_bytes is None:
+        if target is not None and target.kind != "host":
+            yield f"on this CPU, not on {target.name}" + (f": {run.lacking}" if run.lacking else "")
         return
     plan: Any = run.plan
     yield from (line for line in str(plan).splitlines() if line)
-    used = run.tile_macs > 0
+    work = run.tile_bytes if run.tile_macs is None else run.tile_macs
+    used = work > 0
+    tiles = f"tiles: {np.count_nonzero(used)} of {len(used)} work, balance {balance(work[used]):.1%}"
+    if run.tile_macs is None:  # elementwise: the plan tells what lies on a tile
+        yield f"tiles receive {run.exchanged_bytes:,} bytes"
+        yield tiles
+        return
     yield f"laid out here: at most {run.tile_bytes.max():,} bytes on a tile; modelled: {plan.temp_bytes:,}"
     if run.exchanged_bytes is not None:
         yield f"tiles receive {run.exchanged_bytes:,} bytes of operands and partial sums"
-    yield (f"tiles: {np.count_nonzero(used)} of {len(used)} work, balance {balance(run.tile_macs[used]):.1%}, "
-           f"arithmetic {plan.utilisation:.1%} of the array's peak")
+    yield f"{tiles}, arithmetic {plan.utilisation:.1%} of the array's peak"
 
 
 def balance(work: np.ndarray[Any, Any]) -> float:
@@ -79,14 +89,15 @@ def balance(work: np.ndarray[Any, Any]) -> float:
 def profile(target: Target | str | None = None) -> Iterator[Profile]:
     """Collect every operation that runs inside the block, in any thread.
 
-    That is dense and block-sparse products, operands prepared for them, gradients, softmax, casts, and random numbers
-    of the counter stream.
+    That is dense and block-sparse products, operands prepared for them, gradients, softmax, elementwise operations,
+    casts, and random numbers of the counter stream.
 
     Parameters
     ----------
     target : Target or str, optional
-        The machine for dense products inside that name none, for example ``"gc200"``; by default they run on this
-        CPU, as block-sparse products and everything else do with any target.
+        The machine for operations inside that name none, for example ``"gc200"``; by default this CPU. Dense products
+        run there, and those elementwise operations and casts that the machine has vertices for; everything else runs
+        on this CPU, and the summary says so.
 
     Yields
     ------
@@ -104,8 +115,8 @@ def profile(target: Target | str | None = None) -> Iterator[Profile]:
     >>> report.runs[0].plan.cycles, report.runs[0].op
     (641, 'poplin.matmul')
     """
-    collected = Profile()
-    listener = Listener(collected.runs.append, None if target is None else resolve_target(target))
+    collected = Profile(None if target is None else resolve_target(target))
+    listener = Listener(collected.runs.append, collected.target)
     start(listener)
     try:
         yield collected

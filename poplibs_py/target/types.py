@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ..errors import InvalidTypeError, bad_argument
-from ..formats import F143, F152, FP16, FP32, format_of
+from ..formats import F143, F152, FP16, FP32, Format, format_of
 from .machine import TYPE_SIZES
 
-__all__ = ["data_type"]
+__all__ = ["data_type", "type_of"]
 
 _TYPES = {FP32: "float", FP16: "half", F143: "quarter", F152: "quarter"}
 
@@ -30,3 +30,16 @@ def data_type(name: str, value: object, allowed: tuple[str, ...] = tuple(TYPE_SI
     if found not in allowed:
         raise bad_argument(name, value, f"{', '.join(map(repr, allowed))}, or a dtype such as float16")
     return found
+
+
+def type_of(dtype: Format | None) -> str:
+    """PopLibs' word for a format; an empty string where it has none.
+
+    Examples
+    --------
+    >>> from poplibs_py.formats import BF16, FP16
+    >>> from poplibs_py.target.types import type_of
+    >>> type_of(FP16), type_of(BF16)
+    ('half', '')
+    """
+    return "" if dtype is None else _TYPES.get(dtype, "")

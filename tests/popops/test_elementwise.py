@@ -143,7 +143,7 @@ def test_results_are_laid_out_like_the_operand():
 def test_a_row_is_a_function_and_its_record(op):
     row = ELEMENTWISE[op.__name__]
     assert row.poplibs in op.__doc__
-    assert list(inspect.signature(op).parameters) == ["x", "out", "out_dtype"]
+    assert list(inspect.signature(op).parameters) == ["x", "out", "out_dtype", "target"]
     sections = re.findall(r"\n    (\w+)\n    -+\n", op.__doc__)
     assert sections == ["Parameters", "Returns", "Raises", "Notes", "Examples"]
 

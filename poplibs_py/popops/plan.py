@@ -1,0 +1,183 @@
+"""Elementwise operations on a modelled machine: which tile holds what, by which vertices, and what that costs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+
+import numpy as np
+
+from ..planner import Explanation
+from ..target import LinearMapping, Target, linear_mapping
+from .cast_model import cast_limit, cast_vertices, is_copy
+from .model import TYPE_BYTES, Vertex, tile_cycles, unary_limit, unary_vertices
+
+__all__ = ["ElementwisePlan", "TileClass", "planned"]
+
+
+@dataclass(frozen=True)
+class TileClass:
+    """Tiles that hold equally many elements, and so do the same.
+
+    Attributes
+    ----------
+    tiles : int
+        How many.
+    elements : int
+        That each holds.
+    vertices : tuple of Vertex
+        Of each; none where it copies.
+    cycles : int
+        Of each.
+    """
+
+    tiles: int
+    elements: int
+    vertices: tuple[Vertex, ...]
+    cycles: int
+
+
+@dataclass(frozen=True)
+class ElementwisePlan:
+    """An elementwise operation on a modelled machine: PopLibs' vertices on its linear mapping.
+
+    The result lies where the operand lies, so nothing is exchanged and no memory beside them is taken. PopLibs sets no
+    limit on an elementwise operation's memory. ``print(plan)`` is a table.
+
+    Attributes
+    ----------
+    op : str
+        Its name in `poplibs_py.popops`.
+    vertex_op : str
+        PopLibs' name for what its vertices compute, such as ``"EXPONENT"``; empty for a cast.
+    shape : tuple of int
+    data_type, result_type : str
+        PopLibs' types of the operand and of the result.
+    in_place : bool
+        Whether the result takes the operand's place.
+    target : Target
+    mapping : LinearMapping
+        Which tile holds which elements, in the order in which they lie in memory.
+    classes : tuple of TileClass
+        What the tiles do, those with most elements first.
+    """
+
+    op: str
+    vertex_op: str
+    shape: tuple[int, ...]
+    data_type: str
+    result_type: str
+    in_place: bool
+    target: Target
+    mapping: LinearMapping
+    classes: tuple[TileClass, ...]
+
+    @property
+    def phases(self) -> dict[str, int]:
+        """Modelled cycles of each phase."""
+        return {"exchange": 0, "compute": max((c.cycles for c in self.classes), default=0)}
+
+    @property
+    def cycles(self) -> int:
+        """Modelled tile cycles, until the slowest tile is done."""
+        return sum(self.phases.values())
+
+    @property
+    def seconds(self) -> float:
+        """The same at the machine's clock."""
+        return self.cycles / self.target.clock_hz
+
+    @property
+    def temp_bytes(self) -> int:
+        """Most temporary bytes on a tile: none."""
+        return 0
+
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of an element of the operand and of the result, once where that takes the operand's place."""
+        return TYPE_BYTES[self.data_type] + (0 if self.in_place else TYPE_BYTES[self.result_type])
+
+    @property
+    def tiles_used(self) -> int:
+        """Tiles that hold elements."""
+        return self.mapping.tiles
+
+    @property
+    def fits(self) -> bool:
+        """Whether operand and result fit the memory of the tiles."""
+        return self._most_bytes <= self.target.bytes_per_tile
+
+    @property
+    def _most_bytes(self) -> int:
+        return max((c.elements for c in self.classes), default=0) * self.element_bytes
+
+    def tile_bytes(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """Return the bytes of operand and result on each tile of the machine."""
+        held = np.zeros(self.target.tiles, np.int64)
+        held[:self.tiles_used] = np.diff(self.mapping.edges()) * self.element_bytes
+        return held
+
+    def explain(self) -> Explanation:
+        """Return what was decided; PopLibs searches nothing here, so no candidate lost."""
+        name = f"{self.op} {self.shape} {self.data_type}"
+        name += f" to {self.result_type}" * (self.op == "cast") + " in place" * self.in_place
+        return Explanation(f"{name} on {self.target.name}", dict(self._decisions()))
+
+    def _decisions(self) -> Iterator[tuple[str, str]]:
+        target, shares = self.target, " or ".join(f"{c.elements:,}" for c in self.classes)
+        yield "mapping", (f"linear: {self.mapping.elements:,} elements on {self.tiles_used:,} of {target.tiles:,} "
+                          f"tiles, {shares or 'none'} each")
+        names = ", ".join(dict.fromkeys(str(v) for c in self.classes for v in c.vertices))
+        limit = unary_limit(target, self.vertex_op, self.data_type) if self.vertex_op else cast_limit(target)
+        yield "vertices", (f"{names}; one takes up to {limit:,} elements" if names else
+                           "none: copied as it is" if self.classes else "none")
+        yield "exchange", "none: the operand is where the result is"
+        spent = ", ".join(f"{phase} {cycles:,}" for phase, cycles in self.phases.items())
+        yield "cycles", f"{self.cycles:,} ({spent}), {self.seconds * 1e6:,.3f} us at {target.clock_hz / 1e9:g} GHz"
+        yield "memory", (f"no temporaries, and no limit on them; operand and result take at most {self._most_bytes:,} "
+                         f"of {target.bytes_per_tile:,} bytes on a tile{'' if self.fits else ': DOES NOT FIT'}")
+
+    def __str__(self) -> str:
+        return "\n".join([self.explain().words(), *self._table()])
+
+    def _table(self) -> Iterator[str]:
+        if not self.classes:
+            return
+        yield ""
+        yield f"{'tiles':>8}{'elements':>14}  {'vertex':<44}{'of a tile':>10}{'elements':>14}{'cycles':>14}"
+        for c in self.classes:
+            head = f"{c.tiles:>8,}{c.elements:>14,}  "
+            for vertex, count in Counter(c.vertices).items():
+                each = f"{vertex.cycles:,}{'' if vertex.unit == 'tile' else f' x {self.target.workers}'}"
+                yield f"{head}{vertex!s:<44}{count:>10}{vertex.elements:>14,}{each:>14}"
+                head = " " * len(head)
+            if not c.vertices:
+                yield f"{head}{'copy':<44}{'':>10}{c.elements:>14,}{c.cycles:>14,}"
+
+
+@lru_cache(maxsize=4096)
+def planned(op: str, vertex_op: str, shape: tuple[int, ...], data_type: str, result_type: str, in_place: bool,
+            target: Target) -> ElementwisePlan:
+    """Return the plan of an operation that the machine has vertices for.
+
+    Parameters
+    ----------
+    op, vertex_op, shape, data_type, result_type, in_place, target
+        As `ElementwisePlan` has them.
+    """
+    mapping = linear_mapping(target, prod(shape), TYPE_BYTES[data_type])
+    classes = []
+    for elements, tiles in mapping.classes:
+        if vertex_op:
+            vertices = unary_vertices(target, vertex_op, data_type, (elements,), in_place=in_place)
+        else:
+            vertices = cast_vertices(target, data_type, result_type, (elements,))
+        if vertex_op or not is_copy(data_type, result_type):
+            cycles = tile_cycles(target, vertices)
+        else:
+            cycles = 0 if in_place else -(-elements * TYPE_BYTES[data_type] // target.memcpy_bytes_per_cycle)
+        classes.append(TileClass(tiles, elements, vertices, cycles))
+    return ElementwisePlan(op, vertex_op, shape, data_type, result_type, in_place, target, mapping, tuple(classes))
