@@ -10,6 +10,7 @@ from .fit import Fit, fit
 from .ladder import POPLIBS_PROPORTION, Memory, climb, within
 from .objective import UNLIMITED, Objective
 from .preplan import preplan
+from .summary import PlanSummary
 from .sweep import Sweep, SweepPoint, sweep
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Objective",
     "PlanCache",
     "PlanConstraints",
+    "PlanSummary",
     "Sweep",
     "SweepPoint",
     "climb",

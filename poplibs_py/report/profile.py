@@ -35,7 +35,7 @@ class Profile:
         return sum(run.seconds for run in self.runs)
 
     def summary(self) -> str:
-        """Return a table of the runs, and for modelled machines cycles by phase, bytes, balance and utilisation."""
+        """Return a table of the runs, and for modelled machines what the plan says, bytes and balance."""
         if not self.runs:
             return "nothing ran"
         names = [f"{run.op} {run.what}" for run in self.runs]
@@ -62,15 +62,10 @@ def _details(run: Run, target: Target | None) -> Iterator[str]:
     yield from (line for line in str(plan).splitlines() if line)
     work = run.tile_bytes if run.tile_macs is None else run.tile_macs
     used = work > 0
-    tiles = f"tiles: {np.count_nonzero(used)} of {len(used)} work, balance {balance(work[used]):.1%}"
-    if run.tile_macs is None:  # elementwise: the plan tells what lies on a tile
-        yield f"tiles receive {run.exchanged_bytes:,} bytes"
-        yield tiles
-        return
-    yield f"laid out here: at most {run.tile_bytes.max():,} bytes on a tile; modelled: {plan.temp_bytes:,}"
-    if run.exchanged_bytes is not None:
-        yield f"tiles receive {run.exchanged_bytes:,} bytes of operands and partial sums"
-    yield f"{tiles}, arithmetic {plan.utilisation:.1%} of the array's peak"
+    if run.tile_macs is not None:  # of an elementwise operation the plan tells it
+        yield f"laid out here: at most {run.tile_bytes.max():,} bytes on a tile; modelled: {plan.temp_bytes:,}"
+    yield f"tiles receive {run.exchanged_bytes:,} bytes"
+    yield f"tiles: {np.count_nonzero(used)} of {len(used)} work, balance {balance(work[used]):.1%}"
 
 
 def balance(work: np.ndarray[Any, Any]) -> float:

@@ -232,11 +232,6 @@ class ConvPlan:
         return self.limit == 0 or self.temp_bytes <= self.limit
 
     @property
-    def utilisation(self) -> float:
-        """Useful arithmetic over what every tile could do in the time by its fastest vertex for the type."""
-        return self.summary.share_of_peak
-
-    @property
     def summary(self) -> PlanSummary:
         """What it says of itself: problem, splits, cycles, time, rate, memory, load. ``print(plan)`` shows it."""
         return summarised(self)

@@ -97,7 +97,7 @@ def test_phases_add_up(problem: ConvProblem) -> None:
         total += sum(plan.costs.get(n, 0) for n in names) * (1 if label in once else plan.serial_splits)
     assert total == plan.cycles
     assert plan.tiles_used == plan.total_tiles <= problem.target.tiles
-    assert 0 <= dataclasses.replace(plan, problem=problem).utilisation <= 1 or plan.method.type == "SLIC"
+    assert 0 <= dataclasses.replace(plan, problem=problem).summary.share_of_peak <= 1 or plan.method.type == "SLIC"
 
 
 @given(problems())
