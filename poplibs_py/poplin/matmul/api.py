@@ -8,7 +8,7 @@ from typing import Any
 
 from ...errors import UnsupportedError, bad_argument, bad_type, one_of
 from ...formats import format_of
-from ...ops import host_target, op, operand, target_of
+from ...ops import host_target, modelled_target, op, operand
 from ...target import Target, resolve_target
 from ..convolution import ConvPlan
 from ..gemm.api import compile_gemm, gemm_operand, gemm_request, stated
@@ -16,7 +16,7 @@ from ..gemm.options import GemmOptions, options_of, parse_options
 from ..gemm.plan import Epilogue, GemmPlan
 from ..gemm.prepared import SIDES, PreparedMatrix
 from ..gemm.search import plan_gemm
-from .modelled import compile_modelled, modelled_request, plan_modelled
+from .modelled import compile_modelled, lacks, modelled_request, plan_modelled
 
 __all__ = [
     "compile_matmul",
@@ -133,18 +133,17 @@ def matmul(
     >>> poplin.matmul(a.astype(np.float16), a.T, out_dtype="float16").dtype
     dtype('float16')
     """
-    machine = target_of(target)
     keywords = options_of(available_memory_proportion, partials_type, reproducible, strict_memory, half_passes)
-    if machine.kind != "host":
-        if not (isinstance(alpha, (int, float)) and alpha == 1):
-            got = type(alpha).__name__ if hasattr(alpha, "shape") else alpha
-            raise bad_argument("alpha", got, "1.0 on a modelled machine: PopLibs' product has no more")
+    machine, lacking = modelled_target(target, "poplin.matmul", lambda _: lacks(a, b, out, out_dtype, alpha, bias))
+    if machine is not None:
         planned = {name: value for name, value in keywords.said().items() if name in _OF_EVERY_MACHINE}
         return modelled_request(a, b, out, out_dtype, bias, activation, machine, seed, options, planned)
     if seed is not None:
         raise bad_argument("seed", seed, "None on this CPU: cast a float32 result stochastically")
-    chosen = parse_options(options, keywords)
-    return gemm_request(a, b, out, out_dtype, Epilogue.of(alpha, 0.0, activation), bias, chosen, machine)
+    chosen, epilogue = parse_options(options, keywords), Epilogue.of(alpha, 0.0, activation)
+    request = gemm_request(a, b, out, out_dtype, epilogue, bias, chosen, host_target(None, "products"))
+    request.lacking = lacking
+    return request
 
 
 @op("poplin.matmul_acc", poplibs="poplin::matMulAcc", reference=_REFERENCE + "matmul_acc",

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument, bad_type, one_of
-from ...formats import FP16, FP32
+from ...formats import FP16, FP32, Format, QuarterArray, format_of
 from ...formats.reference import decode
 from ...kernels import select
 from ...kernels.records import ACTIVATIONS
@@ -31,7 +31,7 @@ from ...ops import (
 from ...planner.cache import PlanCache
 from ...program import Executable
 from ...target import Target
-from ...target.types import data_type
+from ...target.types import data_type, type_of
 from ..convolution import ConvParams, ConvPlan, matmul_params, plan_convolution
 from ..convolution.api import planned_quietly
 from ..convolution.count import Count, count
@@ -39,7 +39,8 @@ from ..convolution.interpreter import interpret
 from ..convolution.lower import TileCall, lower
 from ..convolution.problem import ConvProblem
 from ..convolution.work import TileWork, work_of
-from ..gemm.params import layout_of, spread_bias
+from ..gemm.params import as_matrix, layout_of, spread_bias
+from ..gemm.prepared import PreparedMatrix
 from .options import conv_options
 from .params import TYPES, Product, product_of, stated
 
@@ -169,19 +170,46 @@ def _checked_plan(plan: Any) -> ConvPlan:
     return unchanged(plan, lambda: planned_quietly(problem))
 
 
+def lacks(a: Any, b: Any, out: Any, out_dtype: Any, alpha: Any, bias: Any) -> str:
+    """Return what of a product no vertex of PopLibs does, in words; an empty string if they do it all."""
+    if not (isinstance(alpha, (int, float)) and alpha == 1):
+        return "with alpha"
+    if any(isinstance(x, PreparedMatrix) for x in (a, b)):
+        return "of an operand that is prepared for this CPU"
+    left, right = operand("a", a), operand("b", b)
+    kinds = [type_of(x.format) for x in (left, right)]
+    if left.scales is not None or right.scales is not None:
+        return "with scales but one of each operand"
+    if "" in kinds or kinds[0] != kinds[1]:
+        return f"of {left.format} and {right.format}"
+    result = _result(kinds[0], out, out_dtype)
+    if result not in (FP32, FP16) or (kinds[0] == "quarter" and result == FP32):
+        return f"of {kinds[0]} to {result}"
+    row = result if bias is None else operand("bias", bias).format
+    return "" if row == result else f"to {result} with a bias of {row}"
+
+
+def _result(kind: str, out: Any, out_dtype: Any) -> Format | None:
+    """The format of the result, None for an `out` that will be refused by its name."""
+    if out_dtype is not None:
+        return format_of(out_dtype, "out_dtype")
+    if out is None:
+        return FP32 if kind == "float" else FP16
+    return out.format if isinstance(out, QuarterArray) else operand("out", out).format
+
+
 def modelled_request(a: Any, b: Any, out: Any, out_dtype: Any, bias: Any, activation: Any, target: Target,
                      seed: Any, options: Mapping[str, Any] | None, more: Mapping[str, Any]) -> Request:
     """Describe a product on a modelled machine: that of `poplibs_py.poplin.matmul` with a `target`."""
     left, right, added = operand("a", a), operand("b", b), None if bias is None else operand("bias", bias)
     product = product_of(left, right, out_dtype)
     receiver = receive("out", out, product.shape, out_dtype, product.out, (left, right, added))
-    if receiver.format not in (FP32, FP16):
-        raise bad_argument("out", f"format {receiver.format}", "float32 or float16 on a modelled machine")
     product = replace(product, out=receiver.format)
     row = _epilogue(product, added, activation)
     if 0 in product.shape:
         return Request(None, (), receiver, lambda: ("an empty product", "none", None))
     made = _TileProduct(work_of(product.planned(target, options, more)))
+    left, right = as_matrix(left, "a", True), as_matrix(right, "b", False)
     request = made.request(product.grouped(left), product.grouped(right), row, activation, receiver, seed)
     request.keep = made.plan.fits
     return request
@@ -192,7 +220,7 @@ def _epilogue(product: Product, bias: Operand | None, activation: Any) -> Operan
     one_of("activation", activation, ACTIVATIONS)
     if bias is None:
         return None
-    if bias.format != product.out or bias.scale or bias.scales:
+    if bias.format != product.out:
         raise bad_type("bias", f"format {bias.format}", f"the result's, {product.out}, on a modelled machine")
     return product.grouped(spread_bias(bias, product.batch, product.m, product.n))
 

@@ -180,7 +180,6 @@ ONES = np.ones((4, 4), np.float32)
         (lambda: poplin.prepare(ONES[0], side="left"), r"w: got shape \(4,\)"),
         (lambda: poplin.prepare(ONES, side="left", half_passes=7), "half_passes: got 7"),
         (lambda: poplin.matmul(poplin.prepare(ONES, side="left"), ONES[:3]), r"b: got shape \(3, 4\)"),
-        (lambda: poplin.matmul(poplin.prepare(ONES, side="left"), ONES, target="gc200"), "a: got PreparedMatrix"),
         (lambda: poplin.matmul_grouped(poplin.prepare(ONES, side="left"), ONES[None]), "a: got PreparedMatrix"),
     ],
 )
