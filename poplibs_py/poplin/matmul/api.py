@@ -8,7 +8,7 @@ from typing import Any
 
 from ...errors import UnsupportedError, bad_argument, bad_type, one_of
 from ...formats import format_of
-from ...ops import host_target, modelled_target, op, operand
+from ...ops import host_target, modelled_target, op, operand, target_of
 from ...target import Target, resolve_target
 from ..convolution import ConvPlan
 from ..gemm.api import compile_gemm, gemm_operand, gemm_request, stated
@@ -141,7 +141,8 @@ def matmul(
     if seed is not None:
         raise bad_argument("seed", seed, "None on this CPU: cast a float32 result stochastically")
     chosen, epilogue = parse_options(options, keywords), Epilogue.of(alpha, 0.0, activation)
-    request = gemm_request(a, b, out, out_dtype, epilogue, bias, chosen, host_target(None, "products"))
+    host = host_target(None if lacking else target_of(target), "products")
+    request = gemm_request(a, b, out, out_dtype, epilogue, bias, chosen, host)
     request.lacking = lacking
     return request
 
