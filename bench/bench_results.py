@@ -19,7 +19,7 @@ import pytest
 from poplibs_py import cast, poplin, poprand
 from poplibs_py.config import settings
 from poplibs_py.popsparse import random_matrix, random_pattern, static
-from poplibs_py.popsparse.bound import sparse_dense_matmul_bound
+from poplibs_py.popsparse.spmm.bound import sparse_dense_matmul_bound
 from poplibs_py.program import clear_result_pool, result_pool_limit
 from poplibs_py.report.peers import limited_threads
 from poplibs_py.testing import bound

@@ -26,7 +26,8 @@ from poplibs_py.formats import FORMATS
 from poplibs_py.kernels import available_levels
 from poplibs_py.kernels.peak import peak_of, peak_probes
 from poplibs_py.popsparse import BlockSparseMatrix, dynamic, random_matrix, random_pattern, static
-from poplibs_py.popsparse.bound import sparse_dense_matmul_bound, sparse_grad_w_bound
+from poplibs_py.popsparse.sddmm.bound import sparse_grad_w_bound
+from poplibs_py.popsparse.spmm.bound import sparse_dense_matmul_bound
 from poplibs_py.report.peers import installed, limited_threads
 from poplibs_py.report.sparsity import TYPES, Case, PatternFile
 from poplibs_py.report.sparsity.methods import method_contestants, peer_contestants

@@ -7,8 +7,17 @@ from .host import COOMatrix, CSCMatrix, CSRMatrix
 from .matrix import BlockSparseMatrix
 from .pattern import BlockPattern
 from .patterns import balanced_pattern, banded_pattern, random_matrix, random_pattern
-from .softmax import bs_softmax, bs_softmax_grad, bs_softmax_in_place
-from .softmax_bound import bs_softmax_bound, bs_softmax_grad_bound
+from .softmax.api import (
+    SoftmaxPlan,
+    bs_softmax,
+    bs_softmax_grad,
+    bs_softmax_in_place,
+    compile_bs_softmax,
+    compile_bs_softmax_grad,
+    plan_bs_softmax,
+    plan_bs_softmax_grad,
+)
+from .softmax.bound import bs_softmax_bound, bs_softmax_grad_bound
 
 __all__ = [
     "Advice",
@@ -17,6 +26,7 @@ __all__ = [
     "COOMatrix",
     "CSCMatrix",
     "CSRMatrix",
+    "SoftmaxPlan",
     "advise",
     "balanced_pattern",
     "banded_pattern",
@@ -25,6 +35,10 @@ __all__ = [
     "bs_softmax_grad",
     "bs_softmax_grad_bound",
     "bs_softmax_in_place",
+    "compile_bs_softmax",
+    "compile_bs_softmax_grad",
+    "plan_bs_softmax",
+    "plan_bs_softmax_grad",
     "random_matrix",
     "random_pattern",
     "static",

@@ -8,34 +8,50 @@ from typing import Any
 import numpy as np
 
 from ..errors import bad_argument, bad_type, flag
-from ..ops import Request, op
+from ..ops import Request
 from ..planner import Memory
 from .capacity import Capacity
+from .faces import compiling, documented, sparse_op
 from .matrix import BlockSparseMatrix
-from .operands import check_matrix, sparse_operand
+from .operands import Form, check_matrix, sparse_operand
 from .options import memory_of
 from .pattern import room_for
-from .sddmm.request import sddmm_request
-from .spmm.prepared_dense import PreparedDense
-from .spmm.request import Epilogue, spmm_request
+from .sddmm.api import compile_sampled, plan_sampled, sddmm_request
+from .sddmm.plan import SddmmPlan
+from .spmm.api import Epilogue, compile_product, plan_product, spmm_request
+from .spmm.params import Forms
+from .spmm.plan import SparsePlan
+from .spmm.prepared import PreparedDense
 
 __all__ = [
     "Capacity",
+    "SddmmPlan",
+    "SparsePlan",
+    "compile_dense_sparse_matmul",
+    "compile_fully_connected_fwd",
+    "compile_fully_connected_grad_a",
+    "compile_fully_connected_sparse_grad_w",
+    "compile_sparse_dense_matmul",
     "dense_sparse_matmul",
     "fully_connected_fwd",
     "fully_connected_grad_a",
     "fully_connected_sparse_grad_w",
+    "plan_dense_sparse_matmul",
+    "plan_fully_connected_fwd",
+    "plan_fully_connected_grad_a",
+    "plan_fully_connected_sparse_grad_w",
+    "plan_sparse_dense_matmul",
     "sparse_dense_matmul",
 ]
 
 Array = np.ndarray[Any, Any]
 
-_BOUND = "popsparse.bound:"
+_FORWARD: Forms = ("plain", "layer", "layer")
+_BACKWARD: Forms = ("swapped", "layer", "layer")
 
 
-@op("popsparse.dynamic.sparse_dense_matmul", poplibs="popsparse::dynamic::sparseDenseMatMul",
-    reference=_BOUND + "dynamic_sparse_dense_matmul_bound", bound=_BOUND + "dynamic_sparse_dense_matmul_bound",
-    draws="testing.calls:dynamic_sparse_dense_matmul_calls")
+@sparse_op("dynamic.sparse_dense_matmul", "popsparse::dynamic::sparseDenseMatMul",
+           "spmm.bound:dynamic_sparse_dense_matmul_bound", "dynamic_sparse_dense_matmul_calls")
 def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, transpose_lhs: bool = False,
                         transpose_rhs: bool = False, capacity: Capacity | None = None, out: Any = None,
                         out_dtype: object = None, bias: object = None, activation: str | None = None,
@@ -49,20 +65,16 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, trans
     x : array_like or QuarterArray, shape (k, n), or (groups, k, n) where `w` has groups; or PreparedDense
     transpose_lhs, transpose_rhs : bool, optional
         Whether to take `w`, `x` transposed.
-    capacity : Capacity, optional
-        Blocks to make room for; by default what `w` has, rounded up.
-    out, out_dtype, bias, activation, available_memory_proportion, strict_memory, options : optional
+    {capacity}
+    {result}
+    bias : array_like, shape (m,) or (groups, m), optional
         As for `popsparse.static.sparse_dense_matmul`.
+    {activation}
+    {memory}
 
-    Returns
-    -------
-    numpy.ndarray or QuarterArray, shape (m, n) or (groups, m, n)
-        `out`, or a new array.
+    {outcome}
 
-    Warns
-    -----
-    CapacityWarning
-        If the pattern has more blocks than `capacity`, which then grows; not where the call is refused.
+    {errors}
 
     Notes
     -----
@@ -78,14 +90,12 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, trans
     array([[2., 2., 2., 2.]], dtype=float32)
     """
     memory = memory_of(available_memory_proportion, strict_memory, options)
-    how = Epilogue(out, out_dtype, bias, activation)
-    return _product(w, flag("transpose_lhs", transpose_lhs), x, how, capacity, memory,
-                    x_swapped=_transposed(x, "transpose_rhs", transpose_rhs))
+    return _product(w, x, Epilogue(out, out_dtype, bias, activation), capacity, memory,
+                    _right(transpose_lhs, transpose_rhs, x))
 
 
-@op("popsparse.dynamic.dense_sparse_matmul", poplibs="popsparse::dynamic::denseSparseMatMul",
-    reference=_BOUND + "dynamic_dense_sparse_matmul_bound", bound=_BOUND + "dynamic_dense_sparse_matmul_bound",
-    draws="testing.calls:dynamic_dense_sparse_matmul_calls")
+@sparse_op("dynamic.dense_sparse_matmul", "popsparse::dynamic::denseSparseMatMul",
+           "spmm.bound:dynamic_dense_sparse_matmul_bound", "dynamic_dense_sparse_matmul_calls")
 def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix, *, transpose_lhs: bool = False,
                         transpose_rhs: bool = False, capacity: Capacity | None = None, out: Any = None,
                         out_dtype: object = None, bias: object = None, activation: str | None = None,
@@ -99,15 +109,16 @@ def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix, *, trans
     w : BlockSparseMatrix, shape (k, m)
     transpose_lhs, transpose_rhs : bool, optional
         Whether to take `x`, `w` transposed.
-    capacity : Capacity, optional
-        As for `sparse_dense_matmul`.
-    out, out_dtype, bias, activation, available_memory_proportion, strict_memory, options : optional
+    {capacity}
+    {result}
+    bias : array_like, shape (m,) or (groups, m), optional
         As for `popsparse.static.dense_sparse_matmul`.
+    {activation}
+    {memory}
 
-    Returns
-    -------
-    numpy.ndarray or QuarterArray, shape (n, m) or (groups, n, m)
-        `out`, or a new array.
+    {outcome}
+
+    {errors}
 
     Notes
     -----
@@ -123,31 +134,33 @@ def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix, *, trans
     array([[2., 2., 2., 2.]], dtype=float32)
     """
     memory = memory_of(available_memory_proportion, strict_memory, options)
-    how = Epilogue(out, out_dtype, bias, activation, swapped=True)
-    return _product(w, not flag("transpose_rhs", transpose_rhs), x, how, capacity, memory,
-                    x_swapped=not _transposed(x, "transpose_lhs", transpose_lhs))
+    return _product(w, x, Epilogue(out, out_dtype, bias, activation), capacity, memory,
+                    _left(transpose_lhs, transpose_rhs, x))
 
 
-@op("popsparse.dynamic.fully_connected_fwd", poplibs="popsparse::dynamic::fullyConnectedFwd",
-    reference=_BOUND + "fully_connected_fwd_bound", bound=_BOUND + "fully_connected_fwd_bound",
-    draws="testing.calls:fully_connected_fwd_calls")
-def fully_connected_fwd(w: BlockSparseMatrix, acts: Array, *, capacity: Capacity | None = None,
-                        out: Any = None, out_dtype: object = None, bias: object = None,
-                        activation: str | None = None, available_memory_proportion: float | None = None,
-                        strict_memory: bool = False, options: Mapping[str, Any] | None = None) -> Any:
+@sparse_op("dynamic.fully_connected_fwd", "popsparse::dynamic::fullyConnectedFwd",
+           "spmm.bound:fully_connected_fwd_bound", "fully_connected_fwd_calls")
+def fully_connected_fwd(w: BlockSparseMatrix, acts: Array, *, capacity: Capacity | None = None, out: Any = None,
+                        out_dtype: object = None, bias: object = None, activation: str | None = None,
+                        available_memory_proportion: float | None = None, strict_memory: bool = False,
+                        options: Mapping[str, Any] | None = None) -> Any:
     """Apply a fully connected layer with sparse weights: ``acts W'`` for each group.
 
     Parameters
     ----------
     w : BlockSparseMatrix, shape (outputs, inputs)
     acts : array_like or QuarterArray, shape (batch, groups * inputs)
-    capacity, out, out_dtype, activation, available_memory_proportion, strict_memory, options : optional
-        As for `sparse_dense_matmul`.
+    {capacity}
+    {result}
     bias : array_like, shape (outputs,) or (groups, outputs), optional
+    {activation}
+    {memory}
 
     Returns
     -------
     numpy.ndarray or QuarterArray, shape (batch, groups * outputs)
+
+    {errors}
 
     Notes
     -----
@@ -162,15 +175,13 @@ def fully_connected_fwd(w: BlockSparseMatrix, acts: Array, *, capacity: Capacity
     array([[2., 0., 6.]], dtype=float32)
     """
     memory = memory_of(available_memory_proportion, strict_memory, options)
-    how = Epilogue(out, out_dtype, bias, activation, layer=True)
-    return _product(w, False, acts, how, capacity, memory, x_name="acts")
+    return _product(w, acts, Epilogue(out, out_dtype, bias, activation), capacity, memory, _FORWARD, "acts")
 
 
-@op("popsparse.dynamic.fully_connected_grad_a", poplibs="popsparse::dynamic::fullyConnectedGradA",
-    reference=_BOUND + "fully_connected_grad_a_bound", bound=_BOUND + "fully_connected_grad_a_bound",
-    draws="testing.calls:fully_connected_grad_a_calls")
-def fully_connected_grad_a(w: BlockSparseMatrix, grads: Array, *, capacity: Capacity | None = None,
-                           out: Any = None, out_dtype: object = None, available_memory_proportion: float | None = None,
+@sparse_op("dynamic.fully_connected_grad_a", "popsparse::dynamic::fullyConnectedGradA",
+           "spmm.bound:fully_connected_grad_a_bound", "fully_connected_grad_a_calls")
+def fully_connected_grad_a(w: BlockSparseMatrix, grads: Array, *, capacity: Capacity | None = None, out: Any = None,
+                           out_dtype: object = None, available_memory_proportion: float | None = None,
                            strict_memory: bool = False, options: Mapping[str, Any] | None = None) -> Any:
     """Return the gradient of a layer's input: ``grads W`` for each group, from W as it is stored.
 
@@ -178,26 +189,28 @@ def fully_connected_grad_a(w: BlockSparseMatrix, grads: Array, *, capacity: Capa
     ----------
     w : BlockSparseMatrix, shape (outputs, inputs)
     grads : array_like or QuarterArray, shape (batch, groups * outputs)
-    capacity, out, out_dtype, available_memory_proportion, strict_memory, options : optional
-        As for `sparse_dense_matmul`.
+    {capacity}
+    {result}
+    {memory}
 
     Returns
     -------
     numpy.ndarray or QuarterArray, shape (batch, groups * inputs)
+
+    {errors}
 
     Notes
     -----
     It corresponds to PopLibs' ``popsparse::dynamic::fullyConnectedGradA``.
     """
     memory = memory_of(available_memory_proportion, strict_memory, options)
-    return _product(w, True, grads, Epilogue(out, out_dtype, layer=True), capacity, memory, x_name="grads")
+    return _product(w, grads, Epilogue(out, out_dtype), capacity, memory, _BACKWARD, "grads")
 
 
-@op("popsparse.dynamic.fully_connected_sparse_grad_w", poplibs="popsparse::dynamic::fullyConnectedSparseGradW",
-    reference=_BOUND + "fully_connected_sparse_grad_w_bound", bound=_BOUND + "fully_connected_sparse_grad_w_bound",
-    draws="testing.calls:fully_connected_sparse_grad_w_calls")
-def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Array, *,
-                                  capacity: Capacity | None = None, out: Any = None, out_dtype: object = None,
+@sparse_op("dynamic.fully_connected_sparse_grad_w", "popsparse::dynamic::fullyConnectedSparseGradW",
+           "sddmm.bound:fully_connected_sparse_grad_w_bound", "fully_connected_sparse_grad_w_calls")
+def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Array, *, capacity: Capacity | None = None,
+                                  out: Any = None, out_dtype: object = None,
                                   available_memory_proportion: float | None = None, strict_memory: bool = False,
                                   options: Mapping[str, Any] | None = None) -> Any:
     """Return the gradient of a layer's stored weights: ``grads' acts`` at the pattern of `w`.
@@ -211,16 +224,15 @@ def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Arra
     capacity : Capacity, optional
         That of the layer's other passes, which grows here too where `w` has more blocks. Programs of this pass depend
         on no number of blocks.
-    out : numpy.ndarray or QuarterArray, shape of ``w.blocks``, optional
-    out_dtype : Format, dtype or str, optional
-        Format of the result; by default as for `popsparse.static.sparse_dense_matmul`, of the formats of both operands.
-    available_memory_proportion, strict_memory, options : optional
-        As for `popsparse.static.sparse_grad_w`.
+    {result}
+    {memory}
 
     Returns
     -------
     numpy.ndarray or QuarterArray, shape of ``w.blocks``
         One gradient for each stored value, in the same order; zero for the padding of edge blocks.
+
+    {errors}
 
     Notes
     -----
@@ -230,26 +242,124 @@ def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Arra
     """
     memory = memory_of(available_memory_proportion, strict_memory, options)
     _room(check_matrix("w", w), capacity)
-    request = sddmm_request(w, grads, acts, out, out_dtype, memory, x_name="acts", layer=True)
+    request = sddmm_request(w, grads, acts, out, out_dtype, memory, x_name="acts", form="layer")
     _grow(w, capacity)
     return request
 
 
-def _transposed(x: Any, name: str, transposed: object) -> bool:
-    """Whether the dense operand is to be taken transposed, as the argument of this name says."""
+@documented
+def plan_sparse_dense_matmul(w: BlockSparseMatrix, n: int, *, transpose_lhs: bool = False, transpose_rhs: bool = False,
+                             capacity: Capacity | None = None, dtype: Any = None, out_dtype: Any = None,
+                             bias: bool = False, activation: str | None = None,
+                             available_memory_proportion: float | None = None, strict_memory: bool = False,
+                             options: Mapping[str, Any] | None = None) -> SparsePlan:
+    """Plan `sparse_dense_matmul` without running it: for every pattern that has as much room.
+
+    Parameters
+    ----------
+    w : BlockSparseMatrix
+        One of the matrices to come; its values are not read.
+    {planned}
+    transpose_lhs, transpose_rhs : bool, optional
+        As the op has them.
+    capacity : Capacity, optional
+        Blocks to make room for, by default about as many as `w` has; it does not grow here.
+    {memory}
+
+    Returns
+    -------
+    SparsePlan
+        Its `explain` tells kernel, panels, threads and temporary bytes.
+
+    {errors}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py.popsparse import BlockSparseMatrix, dynamic
+    >>> eye = BlockSparseMatrix.from_dense(np.eye(64, dtype=np.float32), 4)
+    >>> plan = dynamic.plan_sparse_dense_matmul(eye, 8, capacity=dynamic.Capacity(32))
+    >>> other = BlockSparseMatrix.from_dense(np.eye(64, k=4, dtype=np.float32) + np.eye(64, dtype=np.float32), 4)
+    >>> dynamic.compile_sparse_dense_matmul(plan)(other, np.ones((64, 8), np.float32)).max()
+    np.float32(2.0)
+    """
+    memory = memory_of(available_memory_proportion, strict_memory, options)
+    return plan_product(w, n, dtype, out_dtype, bias, activation, memory, _right(transpose_lhs, transpose_rhs),
+                        _room(check_matrix("w", w), capacity))
+
+
+def plan_dense_sparse_matmul(w: BlockSparseMatrix, n: int, *, transpose_lhs: bool = False, transpose_rhs: bool = False,
+                             capacity: Capacity | None = None, dtype: Any = None, out_dtype: Any = None,
+                             bias: bool = False, activation: str | None = None,
+                             available_memory_proportion: float | None = None, strict_memory: bool = False,
+                             options: Mapping[str, Any] | None = None) -> SparsePlan:
+    """Plan `dense_sparse_matmul` for an op(X) of n rows; as `plan_sparse_dense_matmul`."""
+    memory = memory_of(available_memory_proportion, strict_memory, options)
+    return plan_product(w, n, dtype, out_dtype, bias, activation, memory, _left(transpose_lhs, transpose_rhs),
+                        _room(check_matrix("w", w), capacity))
+
+
+def plan_fully_connected_fwd(w: BlockSparseMatrix, batch: int, *, capacity: Capacity | None = None, dtype: Any = None,
+                             out_dtype: Any = None, bias: bool = False, activation: str | None = None,
+                             available_memory_proportion: float | None = None, strict_memory: bool = False,
+                             options: Mapping[str, Any] | None = None) -> SparsePlan:
+    """Plan `fully_connected_fwd` for a batch; as `plan_sparse_dense_matmul`."""
+    memory = memory_of(available_memory_proportion, strict_memory, options)
+    return plan_product(w, batch, dtype, out_dtype, bias, activation, memory, _FORWARD,
+                        _room(check_matrix("w", w), capacity), "batch")
+
+
+def plan_fully_connected_grad_a(w: BlockSparseMatrix, batch: int, *, capacity: Capacity | None = None,
+                                dtype: Any = None, out_dtype: Any = None,
+                                available_memory_proportion: float | None = None, strict_memory: bool = False,
+                                options: Mapping[str, Any] | None = None) -> SparsePlan:
+    """Plan `fully_connected_grad_a` for a batch; as `plan_sparse_dense_matmul`."""
+    memory = memory_of(available_memory_proportion, strict_memory, options)
+    return plan_product(w, batch, dtype, out_dtype, False, None, memory, _BACKWARD,
+                        _room(check_matrix("w", w), capacity), "batch")
+
+
+def plan_fully_connected_sparse_grad_w(w: BlockSparseMatrix, batch: int, *, dtype: Any = None, x_dtype: Any = None,
+                                       out_dtype: Any = None, available_memory_proportion: float | None = None,
+                                       strict_memory: bool = False,
+                                       options: Mapping[str, Any] | None = None) -> SddmmPlan:
+    """Plan `fully_connected_sparse_grad_w` for a batch: `dtype` of the gradients, `x_dtype` of the activations; as
+    `popsparse.static.plan_sparse_grad_w`."""
+    memory = memory_of(available_memory_proportion, strict_memory, options)
+    return plan_sampled(w, batch, dtype, x_dtype, out_dtype, memory, "layer", "batch")
+
+
+compile_sparse_dense_matmul = compiling(sparse_dense_matmul, compile_product, "SparsePlan")
+compile_dense_sparse_matmul = compiling(dense_sparse_matmul, compile_product, "SparsePlan")
+compile_fully_connected_fwd = compiling(fully_connected_fwd, compile_product, "SparsePlan")
+compile_fully_connected_grad_a = compiling(fully_connected_grad_a, compile_product, "SparsePlan")
+compile_fully_connected_sparse_grad_w = compiling(fully_connected_sparse_grad_w, compile_sampled, "SddmmPlan",
+                                                  "w, grads, x", "out=None")
+
+
+def _form(name: str, transposed: object, x: Any = None, swapped: bool = False) -> Form:
+    """How an operand is taken, as the argument of this name says of it."""
     wanted = flag(name, transposed)
     if wanted and isinstance(x, PreparedDense):
         raise bad_argument(name, True, "False where x is a PreparedDense")
-    return wanted
+    return "swapped" if wanted != swapped else "plain"
 
 
-def _product(w: Any, transpose: bool, x: Any, how: Epilogue, capacity: Capacity | None, memory: Memory, *,
-             x_name: str = "x", x_swapped: bool = False) -> Request:
+def _right(transpose_lhs: object, transpose_rhs: object, x: Any = None) -> Forms:
+    return _form("transpose_lhs", transpose_lhs), _form("transpose_rhs", transpose_rhs, x), "plain"
+
+
+def _left(transpose_lhs: object, transpose_rhs: object, x: Any = None) -> Forms:
+    return _form("transpose_rhs", transpose_rhs, None, True), _form("transpose_lhs", transpose_lhs, x, True), "swapped"
+
+
+def _product(w: Any, x: Any, how: Epilogue, capacity: Capacity | None, memory: Memory, forms: Forms,
+             x_name: str = "x") -> Request:
     matrix = check_matrix("w", w)
     room = _room(matrix, capacity)
     # A call is found again by about how many blocks there are: one that fits may then be followed by one that does not.
     keep = room >= room_for(matrix.n_blocks)
-    request = spmm_request(sparse_operand("w", matrix, transpose), x, how, memory, x_name=x_name, x_swapped=x_swapped,
+    request = spmm_request(sparse_operand("w", matrix, forms[0] == "swapped"), x, how, memory, forms, x_name=x_name,
                            room=room, keep=keep)
     _grow(matrix, capacity)
     return request

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from ..errors import bad_argument, bad_type
 from ..formats import BF16, FORMATS, FP32, Format, QuarterArray, format_of
+from ..kernels.records import ACTIVATIONS, FORMAT_NUMBERS
 from ..ops import Operand, Receiver, operand, receive, result_format
 from ..popops import cast
-from .items import ACTIVATIONS, FORMAT_NUMBERS
 from .matrix import BlockSparseMatrix
 from .parts import BLOCKS, COLUMN_INDICES, ROW_OFFSETS, SCALES
 from .pattern import BlockPattern
 
-__all__ = ["DenseLayout", "SparseOperand", "check_activation", "check_matrix", "check_rows", "dense_operand",
-           "format_in", "grouped", "layer_operand", "layout_of", "product_format", "receive_result", "sparse_operand",
-           "swapped_axes"]
+__all__ = ["DenseLayout", "Form", "SparseOperand", "check_activation", "check_form", "check_matrix", "checked_format",
+           "dense_operand", "format_in", "laid_out", "layout_of", "matrices", "planned_operand", "planned_result",
+           "product_format", "receive_result", "seen", "shape_of", "sparse_operand"]
 
 Array = np.ndarray[Any, Any]
+
+Form = Literal["plain", "swapped", "layer"]
+"""How a caller has a matrix [rows, columns]: so, as its transpose, or as layers do, as (columns, groups * rows)."""
 
 
 @dataclass(frozen=True)
@@ -131,25 +134,31 @@ def product_format(*formats: Format) -> Format:
     return made if made in FORMATS else FP32
 
 
-def check_rows(name: str, array: Array, rows: int, groups: int) -> None:
-    """Raise unless `array` has `rows` rows, and groups in front where there are several."""
-    wanted = f"shape ({groups}, {rows}, columns)" if groups > 1 else f"shape ({rows}, columns)"
-    if array.ndim == 3 and array.shape[0] == groups and array.shape[1] == rows:
-        return
-    if array.ndim != 2 or groups > 1 or array.shape[0] != rows:
-        raise bad_argument(name, f"shape {array.shape}", wanted)
+def seen(array: Array, form: Form, groups: int) -> Array:
+    """Return an array that is in a form as rows and columns, perhaps with groups in front."""
+    if form == "layer":
+        return array.reshape(array.shape[0], groups, array.shape[1] // groups).transpose(1, 2, 0)
+    return array.swapaxes(-1, -2) if form == "swapped" else array
 
 
-def layer_operand(name: str, operand: Operand, groups: int, width: int) -> Operand:
-    """Return (batch, groups * width), as layers take and give it, seen as (groups, width, batch), or raise."""
-    if operand.array.ndim != 2 or operand.array.shape[1] != groups * width:
-        raise bad_argument(name, f"shape {operand.array.shape}", f"shape (batch, {groups * width})")
-    return operand.seen(lambda array: grouped(array, groups))
+def shape_of(form: Form, groups: int, rows: int, columns: int, stack: tuple[int, ...] | None = None) -> tuple[int, ...]:
+    """Return the shape of matrices in a form; `stack` is the axis in front, by default one where there are groups."""
+    if form == "layer":
+        return columns, groups * rows
+    inner = (columns, rows) if form == "swapped" else (rows, columns)
+    return (*((groups,) * (groups > 1) if stack is None else stack), *inner)
 
 
-def grouped(array: Array, groups: int) -> Array:
-    """Return (batch, groups * width) seen as (groups, width, batch)."""
-    return array.reshape(array.shape[0], groups, array.shape[1] // groups).transpose(1, 2, 0)
+def matrices(name: str, value: Operand, form: Form, groups: int, rows: int) -> Operand:
+    """Return an operand in a form as matrices of so many rows, or raise."""
+    if form == "layer" and (value.array.ndim != 2 or value.array.shape[1] != groups * rows):
+        raise bad_argument(name, f"shape {value.shape}", f"shape (batch, {groups * rows})")
+    found = value.seen(lambda array: seen(array, form, groups)) if value.array.ndim >= 2 else value
+    stacked = len(found.shape) == 3 and found.shape[:2] == (groups, rows)
+    if not stacked and (len(found.shape) != 2 or groups > 1 or found.shape[0] != rows):
+        wanted = f"({groups}, {rows}, columns)" if groups > 1 else f"({rows}, columns)"
+        raise bad_argument(name, f"shape {found.shape}", f"shape {wanted}")
+    return found
 
 
 def check_activation(activation: object) -> str | None:
@@ -161,6 +170,14 @@ def check_activation(activation: object) -> str | None:
     return activation
 
 
+def checked_format(name: str, dtype: object, default: Format) -> Format:
+    """Return the format asked for, which must have a dtype, or where none is the default."""
+    wanted = default if dtype is None else format_of(dtype, name)
+    if wanted not in FORMATS:
+        raise bad_type(name, wanted.name, ", ".join(FORMAT_NUMBERS))
+    return wanted
+
+
 def receive_result(out: object, shape: tuple[int, ...], out_dtype: object, default: Format,
                    operands: tuple[Operand | None, ...], contiguous: bool = False) -> Receiver:
     """Return what receives a result in one of the formats that have a dtype, or raise.
@@ -170,9 +187,7 @@ def receive_result(out: object, shape: tuple[int, ...], out_dtype: object, defau
     out, shape, out_dtype, default, operands, contiguous
         As for `ops.receive`.
     """
-    wanted = None if out_dtype is None else format_of(out_dtype, "out_dtype")
-    if wanted is not None and wanted not in FORMATS:
-        raise bad_type("out_dtype", wanted.name, ", ".join(FORMAT_NUMBERS))
+    wanted = None if out_dtype is None else checked_format("out_dtype", out_dtype, default)
     found = receive("out", out, shape, wanted, default, operands, contiguous=contiguous)
     if found.format not in FORMATS or (found.scale and found.format.bits > 8):
         eight = ", ".join(name for name in FORMAT_NUMBERS if format_of(name).bits == 8)
@@ -191,6 +206,36 @@ def layout_of(x: Operand) -> DenseLayout:
     return DenseLayout(x.format.name, (group, array.strides[-2], column), x.scale, 0, aligned)
 
 
-def swapped_axes(array: Array) -> Array:
-    """Return an array of matrices with the two last axes swapped; a vector as it is."""
-    return array.swapaxes(-1, -2) if array.ndim >= 2 else array
+def laid_out(form: Form, groups: int, rows: int, columns: int, dtype: Format) -> DenseLayout:
+    """Return the layout of a C-contiguous array in a form."""
+    shape, size = shape_of(form, groups, rows, columns), dtype.itemsize
+    group = 0 if groups == 1 else rows * size * (1 if form == "layer" else columns)
+    row, column = (columns * size, size) if form == "plain" else (size, shape[-1] * size)
+    return DenseLayout(dtype.name, (group, row, column if columns > 1 else size))
+
+
+def check_form(name: str, form: Any) -> Form:
+    """Return a form, or raise."""
+    if not isinstance(form, str) or form not in get_args(Form):
+        raise bad_argument(name, form, ", ".join(get_args(Form)))
+    return form  # type: ignore[return-value]
+
+
+def planned_operand(name: str, value: object, layout: DenseLayout, shape: tuple[int, ...]) -> Operand:
+    """Return a dense operand of a planned shape and format, in C order, or raise."""
+    taken = dense_operand(name, value)
+    assert taken.format is not None
+    if taken.shape != shape or taken.format.name != layout.format or taken.scale != layout.scale:
+        raise bad_argument(name, f"{taken.format} of shape {taken.shape}",
+                           f"{layout.format} of shape {shape} without a scale")
+    return taken if taken.array.flags.c_contiguous and taken.array.flags.aligned else taken.copied()
+
+
+def planned_result(out: object, shape: tuple[int, ...], dtype: str, operands: tuple[Operand | None, ...]) -> Receiver:
+    """Return what receives a result of a planned shape and format, in C order, or raise."""
+    receiver = receive_result(out, shape, None, format_of(dtype), operands)
+    if receiver.format.name != dtype:
+        raise bad_argument("out", receiver.format, f"{dtype}, as planned")
+    if not receiver.array.flags.carray:
+        raise bad_argument("out", f"strides {receiver.array.strides}", "a C-contiguous array, aligned")
+    return receiver

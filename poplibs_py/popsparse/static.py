@@ -2,45 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from ..ops import op
+from .faces import compiling, documented, sparse_op
 from .matrix import OPERATORS, BlockSparseMatrix
 from .operands import check_matrix
 from .options import memory_of
-from .sddmm.request import sddmm_request
-from .spmm.compiled import compile_product, plan_product
+from .sddmm.api import compile_sampled, plan_sampled, sddmm_request
+from .sddmm.plan import SddmmPlan
+from .spmm.api import Epilogue, compile_product, plan_product, spmm_request
+from .spmm.params import PLAIN, SWAPPED
 from .spmm.plan import SparsePlan
-from .spmm.prepared_dense import PreparedDense, prepare_dense
-from .spmm.prepared_sparse import PreparedSparse, prepare, product_operand
-from .spmm.request import Epilogue, spmm_request
+from .spmm.prepared import PreparedDense, PreparedSparse, prepare, prepare_dense, product_operand
 
 __all__ = [
     "PreparedDense",
     "PreparedSparse",
+    "SddmmPlan",
     "SparsePlan",
     "compile_dense_sparse_matmul",
     "compile_sparse_dense_matmul",
+    "compile_sparse_grad_w",
     "dense_sparse_matmul",
     "plan_dense_sparse_matmul",
     "plan_sparse_dense_matmul",
+    "plan_sparse_grad_w",
     "prepare",
     "prepare_dense",
     "sparse_dense_matmul",
     "sparse_grad_w",
 ]
 
-_BOUND = "popsparse.bound:"
-
 Array = np.ndarray[Any, Any]
 
 
-@op("popsparse.static.sparse_dense_matmul", poplibs="popsparse::static_::sparseDenseMatMul",
-    reference=_BOUND + "sparse_dense_matmul_bound", bound=_BOUND + "sparse_dense_matmul_bound",
-    draws="testing.calls:sparse_dense_matmul_calls")
+@sparse_op("static.sparse_dense_matmul", "popsparse::static_::sparseDenseMatMul",
+           "spmm.bound:sparse_dense_matmul_bound", "sparse_dense_matmul_calls")
 def sparse_dense_matmul(w: BlockSparseMatrix | PreparedSparse, x: Array | PreparedDense, *, out: Any = None,
                         out_dtype: object = None, bias: object = None, activation: str | None = None,
                         available_memory_proportion: float | None = None, strict_memory: bool = False,
@@ -55,42 +55,15 @@ def sparse_dense_matmul(w: BlockSparseMatrix | PreparedSparse, x: Array | Prepar
     x : array_like or QuarterArray, shape (k, n) or (k,), or (groups, k, n) where `w` has groups; or PreparedDense
         Any of these formats too, any strides; tensors by DLPack, lists as float32. A `QuarterArray` with scales for its
         rows or blocks, of FP16 with a scale, or of a user's format is decoded to a copy first.
-    out : array, tensor or QuarterArray, shape (m, n), (m,) or (groups, m, n), as `x`, optional
-        Where to write the result; any strides in which no two elements share memory. It may overlap the operands: the
-        result is then made in a copy, beyond the limit on memory. A `QuarterArray` of an 8-bit format with one scale
-        2^s receives the result divided by 2^s and rounded.
-    out_dtype : Format, dtype or str, optional
-        Format of the result; by default that of `out`, or else FP32 where an operand is FP32 or one is FP16 and the
-        other BF16, else FP16 or BF16, whichever is there, and FP16 for two 8-bit operands.
+    {result}
     bias : array_like, shape (m,) or (groups, m), optional
         Added to each row, in FP32; of any of the formats that have a dtype, lists as float32.
-    activation : {None, "relu", "gelu", "silu"}, optional
-    available_memory_proportion : float, optional
-        Share of each thread's tile memory (a core's second-level cache) for temporary bytes: panels of X, sums on their
-        way to the epilogue, decoded values of W. By default, and with 0, there is no limit: the fastest plan runs, and
-        `plan_sparse_dense_matmul` tells what it takes.
-    strict_memory : bool, optional
-        Raise where no plan keeps to the limit, instead of warning (default False).
-    options : mapping, optional
-        PopLibs' spelling, ``{"availableMemoryProportion": 0.3}``; its other options for sparse products are known and
-        change nothing here.
+    {activation}
+    {memory}
 
-    Returns
-    -------
-    numpy.ndarray or QuarterArray
-        `out`, or a new array.
+    {outcome}
 
-    Raises
-    ------
-    InvalidArgumentError, InvalidTypeError
-        For shapes that do not fit, or a dtype that is not served.
-    MemoryLimitError
-        With `strict_memory`, if no plan keeps to the limit.
-
-    Warns
-    -----
-    MemoryLimitWarning
-        Otherwise, in that case: the limit doubles until it has passed twice the tile memory, and is then dropped.
+    {errors}
 
     Notes
     -----
@@ -113,14 +86,12 @@ def sparse_dense_matmul(w: BlockSparseMatrix | PreparedSparse, x: Array | Prepar
     >>> static.sparse_dense_matmul(w, np.ones((4, 2), np.float32), bias=[0, 1, 2, -4], activation="relu")[:, 0]
     array([3., 4., 5., 0.], dtype=float32)
     """
-    how = Epilogue(out, out_dtype, bias, activation)
-    return spmm_request(product_operand(w, "left"), x, how,
+    return spmm_request(product_operand(w, "left"), x, Epilogue(out, out_dtype, bias, activation),
                         memory_of(available_memory_proportion, strict_memory, options))
 
 
-@op("popsparse.static.dense_sparse_matmul", poplibs="popsparse::static_::denseSparseMatMul",
-    reference=_BOUND + "dense_sparse_matmul_bound", bound=_BOUND + "dense_sparse_matmul_bound",
-    draws="testing.calls:dense_sparse_matmul_calls")
+@sparse_op("static.dense_sparse_matmul", "popsparse::static_::denseSparseMatMul",
+           "spmm.bound:dense_sparse_matmul_bound", "dense_sparse_matmul_calls")
 def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix | PreparedSparse, *, out: Any = None,
                         out_dtype: object = None, bias: object = None, activation: str | None = None,
                         available_memory_proportion: float | None = None, strict_memory: bool = False,
@@ -133,29 +104,26 @@ def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix | Prepare
         Any of the formats that have a dtype, any strides; prepared by ``prepare_dense(x, side="left")``.
     w : BlockSparseMatrix or PreparedSparse, shape (k, m)
         Prepared by ``prepare(w, side="right")``.
-    out : numpy.ndarray or QuarterArray, shape (n, m), (m,) or (groups, n, m), as `x`, optional
-    out_dtype, activation, available_memory_proportion, strict_memory, options : optional
-        With `out`, as for `sparse_dense_matmul`.
+    {result}
     bias : array_like, shape (m,) or (groups, m), optional
         Added to each column, as FP32.
+    {activation}
+    {memory}
 
-    Returns
-    -------
-    numpy.ndarray or QuarterArray
-        `out`, or a new array.
+    {outcome}
+
+    {errors}
 
     Notes
     -----
     It corresponds to PopLibs' ``popsparse::static_::denseSparseMatMul`` and is computed as that is, as the transpose of
     ``W' X'``; the contract is that of `sparse_dense_matmul`.
     """
-    how = Epilogue(out, out_dtype, bias, activation, swapped=True)
-    return spmm_request(product_operand(w, "right"), x, how,
-                        memory_of(available_memory_proportion, strict_memory, options), x_swapped=True)
+    return spmm_request(product_operand(w, "right"), x, Epilogue(out, out_dtype, bias, activation),
+                        memory_of(available_memory_proportion, strict_memory, options), SWAPPED)
 
 
-@op("popsparse.static.sparse_grad_w", reference=_BOUND + "stored_grad_w_bound", bound=_BOUND + "stored_grad_w_bound",
-    draws="testing.calls:sparse_grad_w_calls")
+@sparse_op("static.sparse_grad_w", "", "sddmm.bound:stored_grad_w_bound", "sparse_grad_w_calls")
 def sparse_grad_w(w: BlockSparseMatrix, grads: Array, x: Array, *, out: Any = None, out_dtype: object = None,
                   available_memory_proportion: float | None = None, strict_memory: bool = False,
                   options: Mapping[str, Any] | None = None) -> Any:
@@ -168,32 +136,15 @@ def sparse_grad_w(w: BlockSparseMatrix, grads: Array, x: Array, *, out: Any = No
     grads : array_like or QuarterArray, shape (m, n) or (groups, m, n)
         The gradient of Y; any strides.
     x : array_like or QuarterArray, shape (k, n) or (groups, k, n)
-    out : numpy.ndarray or QuarterArray, shape of ``w.blocks``, optional
-        As for `sparse_dense_matmul`.
-    out_dtype : Format, dtype or str, optional
-        Format of the result; by default as for `sparse_dense_matmul`, of the formats of `grads` and `x`.
-    available_memory_proportion : float, optional
-        Share of each thread's tile memory (a core's second-level cache) for temporary bytes; by default, and with 0,
-        there is no limit. Operands that are read where they lie take none but the sums of a block.
-    strict_memory : bool, optional
-        Raise where no plan keeps to the limit, instead of warning (default False).
-    options : mapping, optional
-        PopLibs' spelling, ``{"availableMemoryProportion": 0.3}``.
+    {result}
+    {memory}
 
     Returns
     -------
     numpy.ndarray or QuarterArray, shape of ``w.blocks``
         One gradient for each stored value, for a transposed view too; zero for the padding of edge blocks.
 
-    Raises
-    ------
-    MemoryLimitError
-        With `strict_memory`, if no plan keeps to the limit.
-
-    Warns
-    -----
-    MemoryLimitWarning
-        Otherwise, in that case, as for `sparse_dense_matmul`.
+    {errors}
 
     Notes
     -----
@@ -212,6 +163,7 @@ def sparse_grad_w(w: BlockSparseMatrix, grads: Array, x: Array, *, out: Any = No
                          memory_of(available_memory_proportion, strict_memory, options))
 
 
+@documented
 def plan_sparse_dense_matmul(w: BlockSparseMatrix, n: int, *, dtype: Any = None, out_dtype: Any = None,
                              bias: bool = False, activation: str | None = None,
                              available_memory_proportion: float | None = None, strict_memory: bool = False,
@@ -222,30 +174,15 @@ def plan_sparse_dense_matmul(w: BlockSparseMatrix, n: int, *, dtype: Any = None,
     ----------
     w : BlockSparseMatrix, shape (m, k)
         Its values are not read.
-    n : int
-        Columns of X, which is C-contiguous.
-    dtype, out_dtype : Format, dtype or str, optional
-        Formats of X (default that of `w`) and of Y (default as for `sparse_dense_matmul`).
-    bias : bool, optional
-        Whether there will be a bias (default False).
-    activation : {None, "relu", "gelu", "silu"}, optional
-    available_memory_proportion, strict_memory, options : optional
-        The limit on temporary bytes, as for `sparse_dense_matmul`.
+    {planned}
+    {memory}
 
     Returns
     -------
     SparsePlan
         Its `explain` tells kernel, panels, threads and temporary bytes.
 
-    Raises
-    ------
-    MemoryLimitError
-        With `strict_memory`, if no plan keeps to the limit.
-
-    Warns
-    -----
-    MemoryLimitWarning
-        Otherwise, in that case.
+    {errors}
 
     Examples
     --------
@@ -258,8 +195,8 @@ def plan_sparse_dense_matmul(w: BlockSparseMatrix, n: int, *, dtype: Any = None,
     >>> static.compile_sparse_dense_matmul(plan)(w, -np.ones((64, 8), np.float32)).max()
     np.float32(0.0)
     """
-    return plan_product(w, n, dtype, out_dtype, bias, activation, False, available_memory_proportion, strict_memory,
-                        options)
+    return plan_product(w, n, dtype, out_dtype, bias, activation,
+                        memory_of(available_memory_proportion, strict_memory, options), PLAIN)
 
 
 def plan_dense_sparse_matmul(w: BlockSparseMatrix, n: int, *, dtype: Any = None, out_dtype: Any = None,
@@ -267,35 +204,47 @@ def plan_dense_sparse_matmul(w: BlockSparseMatrix, n: int, *, dtype: Any = None,
                              available_memory_proportion: float | None = None, strict_memory: bool = False,
                              options: Mapping[str, Any] | None = None) -> SparsePlan:
     """Plan ``Y = activation(X W + bias)`` for an X of n rows; as `plan_sparse_dense_matmul`."""
-    return plan_product(w, n, dtype, out_dtype, bias, activation, True, available_memory_proportion, strict_memory,
-                        options)
+    return plan_product(w, n, dtype, out_dtype, bias, activation,
+                        memory_of(available_memory_proportion, strict_memory, options), SWAPPED)
 
 
-def compile_sparse_dense_matmul(plan: SparsePlan) -> Callable[..., Any]:
-    """Return a planned product as a function to call many times, from any number of threads.
+@documented
+def plan_sparse_grad_w(w: BlockSparseMatrix, n: int, *, dtype: Any = None, x_dtype: Any = None, out_dtype: Any = None,
+                       available_memory_proportion: float | None = None, strict_memory: bool = False,
+                       options: Mapping[str, Any] | None = None) -> SddmmPlan:
+    """Plan `sparse_grad_w` without running it.
 
     Parameters
     ----------
-    plan : SparsePlan
-        As `plan_sparse_dense_matmul` or `plan_dense_sparse_matmul` returned it here.
+    w : BlockSparseMatrix, shape (m, k)
+        Its values are not read.
+    n : int
+        Columns of dY and X, which are C-contiguous.
+    dtype, x_dtype, out_dtype : Format, dtype or str, optional
+        Formats of dY (default that of `w`), of X (default that of dY) and of the result (default as for the op).
+    {memory}
 
     Returns
     -------
-    callable
-        ``run(w, x, *, out=None, bias=None)``, whose attribute ``plan`` is the plan. `w` may be any matrix of the plan's
-        shapes, format and at most its number of blocks; an `x` or a `bias` that is not C-contiguous is copied.
+    SddmmPlan
+        Its `explain` tells kernel, panels, threads and temporary bytes.
 
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If the plan is none that the planner makes here.
+    {errors}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py.popsparse import BlockSparseMatrix, static
+    >>> w = BlockSparseMatrix.from_mask(np.eye(2, dtype=bool), 1)
+    >>> run = static.compile_sparse_grad_w(static.plan_sparse_grad_w(w, 3))
+    >>> run(w, np.ones((2, 3), np.float32), np.float32([[1, 2, 3], [4, 5, 6]])).ravel()
+    array([ 6., 15.], dtype=float32)
     """
-    return compile_product(plan, sparse_dense_matmul.op)  # type: ignore[attr-defined]
+    return plan_sampled(w, n, dtype, x_dtype, out_dtype, memory_of(available_memory_proportion, strict_memory, options))
 
 
-def compile_dense_sparse_matmul(plan: SparsePlan) -> Callable[..., Any]:
-    """Return a planned product as a function; as `compile_sparse_dense_matmul`."""
-    return compile_product(plan, dense_sparse_matmul.op)  # type: ignore[attr-defined]
-
+compile_sparse_dense_matmul = compiling(sparse_dense_matmul, compile_product, "SparsePlan")
+compile_dense_sparse_matmul = compiling(dense_sparse_matmul, compile_product, "SparsePlan")
+compile_sparse_grad_w = compiling(sparse_grad_w, compile_sampled, "SddmmPlan", "w, grads, x", "out=None")
 
 OPERATORS.update({"w @ x": sparse_dense_matmul, "x @ w": dense_sparse_matmul})

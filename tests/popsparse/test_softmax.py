@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poplibs_py.config import settings
+from poplibs_py.config import settings, thread_limit
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
 from poplibs_py.formats import E4M3, F143, F152, FORMATS, FP32
 from poplibs_py.kernels import kernels
@@ -22,15 +22,15 @@ from poplibs_py.popsparse import (
     bs_softmax_grad,
     bs_softmax_grad_bound,
     bs_softmax_in_place,
-    softmax,
 )
+from poplibs_py.popsparse.softmax import lower, model, params, plan
 from poplibs_py.program import forget_calls, memory_in_use, memory_peak
 from poplibs_py.testing import assert_same_bits, assert_within_bound, random_operand
 
 LEVELS = sorted({kernel.level for kernel in kernels("softmax")})
 
 formats = st.sampled_from(FORMATS)
-masks = st.sampled_from(softmax.MASKS)
+masks = st.sampled_from(params.MASKS)
 
 
 @st.composite
@@ -103,16 +103,18 @@ def test_every_level_and_number_of_threads_gives_the_same_bits(x: BlockSparseMat
     with pytest.MonkeyPatch.context() as patch:
         for level in LEVELS:
             for threads in (1, 3):
-                patch.setattr(softmax, "select", lambda family, op, name, level=level: SimpleNamespace(kernel=next(
+                patch.setattr(model, "select", lambda family, op, name, level=level: SimpleNamespace(kernel=next(
                     k for k in kernels(family) if (k.op, k.formats, k.level) == (op, name, level))))
-                patch.setattr(softmax, "settings", SimpleNamespace(num_threads=threads))
-                patch.setattr(softmax, "_WORK_FOR_A_THREAD", 1)
-                softmax._program.cache_clear()
+                patch.setattr(model, "WORK_FOR_A_THREAD", 1)
+                plan.plan_softmax.cache_clear()
+                lower.program.cache_clear()
                 forget_calls()
-                y = bs_softmax(x, mask=mask, out_dtype=format)
-                mixed = bs_softmax_grad(y, x, out_dtype="float32")
-                results.append((y.blocks, bs_softmax_grad(y, grad).blocks, mixed.blocks))
-    softmax._program.cache_clear()
+                with thread_limit(threads):
+                    y = bs_softmax(x, mask=mask, out_dtype=format)
+                    mixed = bs_softmax_grad(y, x, out_dtype="float32")
+                    results.append((y.blocks, bs_softmax_grad(y, grad).blocks, mixed.blocks))
+    plan.plan_softmax.cache_clear()
+    lower.program.cache_clear()
     forget_calls()
     for result in results[1:]:
         for got, want in zip(result, results[0], strict=True):
@@ -205,7 +207,7 @@ def test_a_scale_is_any_whole_number(number: Any) -> None:
 def test_the_gradient_has_the_scale_of_its_operand_unless_a_format_is_asked_for() -> None:
     w = BlockSparseMatrix.from_dense([[0.5]], 1, dtype="f143", scale=3)
     assert bs_softmax_grad(w, w).scale == 3
-    assert bs_softmax_grad(w, w, out_dtype="f143").scale == softmax.default_scale(F143)
+    assert bs_softmax_grad(w, w, out_dtype="f143").scale == params.default_scale(F143)
 
 
 def test_one_scale_for_each_block_is_understood() -> None:

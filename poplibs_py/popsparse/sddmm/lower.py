@@ -8,16 +8,21 @@ from typing import Any
 import numpy as np
 
 from ...formats import format_of
+from ...kernels.records import FORMAT_NUMBERS, dtype_of, infinite_overflow
 from ...kernels.registry import select
 from ...log import tell
 from ...program import Executable, Segment, host_program, spread
-from ..items import FORMAT_NUMBERS, PANEL, SAMPLE, infinite_overflow
+from ..spmm.lower import PANEL
 from ..spmm.params import itemsize_of
-from .plan import SddmmPlan, row_bytes
+from .model import row_bytes
+from .plan import SddmmPlan
 
-__all__ = ["program"]
+__all__ = ["SAMPLE", "program"]
 
 Array = np.ndarray[Any, Any]
+
+SAMPLE = dtype_of("pop_sample_item")
+"""One part of the block rows of one group: the stored blocks of ``dY X'``."""
 
 
 @lru_cache(maxsize=1024)

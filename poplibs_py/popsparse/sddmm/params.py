@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from ..operands import DenseLayout
+from ...errors import bad_argument, flag, instance
+from ...formats import Format, format_of
+from ..operands import DenseLayout, Form, check_form, laid_out
+from ..pattern import as_block_shape, as_extent, as_shape
 
-__all__ = ["SddmmParams"]
+__all__ = ["SddmmParams", "checked_params", "contiguous_params"]
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,10 @@ class SddmmParams:
     to_format : str
         Of the result.
     to_scale : int
+    form : Form
+        How callers have dY and X.
+    swapped : bool
+        Whether callers have X and dY in each other's place, as their matrix is the transpose of what is stored.
     """
 
     shape: tuple[int, int]
@@ -35,8 +43,35 @@ class SddmmParams:
     x: DenseLayout
     to_format: str
     to_scale: int = 0
+    form: Form = "plain"
+    swapped: bool = False
 
     @property
     def multiplications(self) -> int:
         """About how many there are."""
         return self.blocks * self.block_shape[0] * self.block_shape[1] * self.columns
+
+
+def contiguous_params(shape: tuple[int, int], block_shape: tuple[int, int], groups: int, columns: int, blocks: int,
+                      y_dtype: Format, x_dtype: Format, to_dtype: Format, form: Form, swapped: bool) -> SddmmParams:
+    """Return the parameters of a product of C-contiguous operands."""
+    y, x = (laid_out(form, groups, extent, columns, fmt)
+            for extent, fmt in zip(shape, (y_dtype, x_dtype), strict=True))
+    return SddmmParams(shape, block_shape, groups, columns, blocks, y, x, to_dtype.name, 0, form, swapped)
+
+
+def checked_params(params: Any) -> SddmmParams:
+    """Return parameters if `contiguous_params` makes them, or raise: kernels follow them blindly."""
+    instance("plan.params", params, SddmmParams, "of type SddmmParams")
+    p: SddmmParams = params
+    for name in ("x", "y"):
+        instance(f"plan.params.{name}", getattr(p, name), DenseLayout, "a layout as planned")
+    groups = as_extent("plan.params.groups", p.groups, 1)
+    columns, blocks = (as_extent(f"plan.params.{name}", getattr(p, name), 0) for name in ("columns", "blocks"))
+    again = contiguous_params(
+        as_shape(p.shape, groups), as_block_shape(p.block_shape), groups, columns, blocks, format_of(p.y.format),
+        format_of(p.x.format), format_of(p.to_format), check_form("plan.params.form", p.form),
+        flag("plan.params.swapped", p.swapped))
+    if again != p:
+        raise bad_argument("plan", "a plan with changes: params", "a plan as the planner returned it")
+    return p

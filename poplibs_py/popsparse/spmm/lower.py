@@ -8,16 +8,26 @@ from typing import Any
 import numpy as np
 
 from ...formats import format_of
+from ...kernels.records import ACTIVATIONS, FORMAT_NUMBERS, dtype_of, infinite_overflow
 from ...kernels.registry import Kernel, select
 from ...log import tell
 from ...program import Executable, Segment, host_program, spread
-from ..items import ACTIVATIONS, FORMAT_NUMBERS, MULTIPLY, PANEL, READY, infinite_overflow
+from ..plans import lines
 from .params import BiasLayout, SpmmParams, itemsize_of
-from .plan import SparsePlan, lines
+from .plan import SparsePlan
 
-__all__ = ["items_of", "prepare_program", "program", "ready_kernel"]
+__all__ = ["MULTIPLY", "PANEL", "READY", "items_of", "prepare_program", "program", "ready_kernel"]
 
 Array = np.ndarray[Any, Any]
+
+MULTIPLY = dtype_of("pop_sparse_item")
+"""One part of the block rows of one group: ``Y = W X``."""
+
+READY = dtype_of("pop_ready_item")
+"""One share of the values, decoded."""
+
+PANEL = dtype_of("pop_panel_item")
+"""One share of the rows of a dense operand, decoded and made contiguous."""
 
 _STREAM_BYTES = 1 << 20
 _ALIGNMENT = 64

@@ -7,12 +7,19 @@ from typing import Any
 
 from ...errors import bad_argument, bad_type, flag, instance
 from ...formats import FORMATS, FP32, Format, format_of
-from ..items import FORMAT_NUMBERS
-from ..operands import DenseLayout, check_activation
+from ...kernels.records import FORMAT_NUMBERS
+from ..operands import DenseLayout, Form, check_activation, check_form, laid_out
 from ..pattern import as_block_shape, as_extent, as_shape
 from ..values import SCALE_LIMITS
 
-__all__ = ["BiasLayout", "SpmmParams", "checked_params", "contiguous_params", "itemsize_of"]
+__all__ = ["PLAIN", "SWAPPED", "BiasLayout", "Forms", "SpmmParams", "checked_params", "contiguous_params",
+           "itemsize_of"]
+
+Forms = tuple[Form, Form, Form]
+"""How callers have W, X and Y, of which op(W) X is the product."""
+
+PLAIN: Forms = ("plain", "plain", "plain")
+SWAPPED: Forms = ("swapped", "swapped", "swapped")
 
 _ITEMSIZES = {f.name: f.itemsize for f in FORMATS}
 
@@ -64,8 +71,8 @@ class SpmmParams:
     activation : str or None
     prepared : str or None
         The compute format that W's values are in already.
-    swapped : bool
-        Whether the dense operand is the left one: X and Y are then seen transposed.
+    forms : (Form, Form, Form)
+        How callers have W, X and Y.
     """
 
     shape: tuple[int, int]
@@ -82,7 +89,7 @@ class SpmmParams:
     bias: BiasLayout | None = None
     activation: str | None = None
     prepared: str | None = None
-    swapped: bool = False
+    forms: Forms = PLAIN
 
     @property
     def multiplications(self) -> int:
@@ -90,22 +97,15 @@ class SpmmParams:
         return self.blocks * self.block_shape[0] * self.block_shape[1] * self.columns
 
 
-def contiguous_params(shape: tuple[int, int], block_shape: tuple[int, int], groups: int, columns: int, room: int,
-                      transposed: bool, w_dtype: str, w_scale: int | None, x_dtype: Format, y_dtype: Format,
-                      bias: bool, activation: str | None, swapped: bool) -> SpmmParams:
+def contiguous_params(shape: tuple[int, int], block_shape: tuple[int, int], groups: int, columns: int, blocks: int,
+                      room: int, transposed: bool, w_dtype: str, w_scale: int | None, x_dtype: Format, y_dtype: Format,
+                      bias: bool, activation: str | None, forms: Forms) -> SpmmParams:
     """Return the parameters of a product of C-contiguous dense operands, and of FP32 for a bias."""
-    x, y = (_contiguous(groups, extent, columns, fmt, swapped)
-            for extent, fmt in zip(shape[::-1], (x_dtype, y_dtype), strict=True))
+    x, y = (laid_out(form, groups, extent, columns, fmt)
+            for form, extent, fmt in zip(forms[1:], shape[::-1], (x_dtype, y_dtype), strict=True))
     added = BiasLayout("float32", 4 * shape[0] if groups > 1 else 0, 4) if bias else None
-    return SpmmParams(shape, block_shape, groups, columns, room, room, transposed, w_dtype, w_scale, x, y, added,
-                      activation, None, swapped)
-
-
-def _contiguous(groups: int, extent: int, columns: int, fmt: Format, swapped: bool) -> DenseLayout:
-    # A C-contiguous [extent, columns], or the transpose of a C-contiguous [columns, extent].
-    size = fmt.itemsize
-    group = extent * columns * size if groups > 1 else 0
-    return DenseLayout(fmt.name, (group, size, extent * size) if swapped else (group, columns * size, size))
+    return SpmmParams(shape, block_shape, groups, columns, blocks, room, transposed, w_dtype, w_scale, x, y, added,
+                      activation, None, forms)
 
 
 def checked_params(params: Any) -> SpmmParams:
@@ -119,11 +119,15 @@ def checked_params(params: Any) -> SpmmParams:
     if p.w_format not in FORMAT_NUMBERS:
         raise bad_argument("plan.params.w_format", p.w_format, ", ".join(FORMAT_NUMBERS))
     scale = p.w_scale if p.w_scale is None else as_extent("plan.params.w_scale", p.w_scale, *SCALE_LIMITS)
-    columns, room = (as_extent(f"plan.params.{name}", getattr(p, name), 0) for name in ("columns", "room"))
+    columns, blocks, room = (as_extent(f"plan.params.{name}", getattr(p, name), 0)
+                             for name in ("columns", "blocks", "room"))
+    if not isinstance(p.forms, tuple) or len(p.forms) != len(PLAIN):
+        raise bad_argument("plan.params.forms", p.forms, "those of W, X and Y")
+    w_form, x_form, y_form = (check_form("plan.params.forms", form) for form in p.forms)
     again = contiguous_params(
-        as_shape(p.shape, groups), as_block_shape(p.block_shape), groups, columns, room,
+        as_shape(p.shape, groups), as_block_shape(p.block_shape), groups, columns, blocks, room,
         flag("plan.params.transposed", p.transposed), p.w_format, scale, format_of(p.x.format), format_of(p.y.format),
-        p.bias is not None, check_activation(p.activation), flag("plan.params.swapped", p.swapped))
+        p.bias is not None, check_activation(p.activation), (w_form, x_form, y_form))
     if again != p:
         raise bad_argument("plan", "a plan with changes: params", "a plan as the planner returned it")
     return p

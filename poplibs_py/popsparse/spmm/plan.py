@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
-from ...errors import bad_argument, bad_type, instance
-from ...formats import FP32, Format, format_of
-from ...kernels import Kernel, Selection
-from ...ops import unchanged
+from ...errors import bad_argument
+from ...formats import FP32
+from ...kernels import Kernel
 from ...planner import Explanation, Memory, within
-from ...planner.explain import considered_kernels
 from ...target import Target
+from ..plans import KernelPlan, lines
 from .model import (
     TILE_COLUMNS,
     compute_format_of,
@@ -25,7 +23,7 @@ from .model import (
 )
 from .params import SpmmParams, checked_params, itemsize_of
 
-__all__ = ["SparsePlan", "checked_plan", "lines", "plan_spmm"]
+__all__ = ["SparsePlan", "plan_again", "plan_spmm"]
 
 _CHUNK_BYTES = 1 << 15
 _ALIGNMENT = 64
@@ -37,22 +35,15 @@ _LEAST_STRIP = 16
 
 
 @dataclass(frozen=True)
-class SparsePlan:
-    """How a product of a block-sparse and a dense matrix runs.
+class SparsePlan(KernelPlan):
+    """How a product of a block-sparse and a dense matrix runs: of the transposes, where the dense one is the left one.
 
     Attributes
     ----------
-    params : SpmmParams
-        What was planned; of the transposed product where the dense operand is the left one.
-    memory : Memory
-        The limit on temporary bytes.
-    target : Target
-        This CPU.
-    threads : int
+    params, memory, target, threads, selection
+        As `KernelPlan` has them.
     compute_format : {"float32", "bfloat16", "float16"}
         What both operands are decoded to; "float16" is two BF16 numbers, for matrix units.
-    selection : Selection
-        The kernel that multiplies, with the reasons against the others.
     decodes : bool
         Whether W's values are decoded before the product.
     pairs : bool
@@ -78,11 +69,7 @@ class SparsePlan:
     """
 
     params: SpmmParams
-    memory: Memory
-    target: Target
-    threads: int
     compute_format: str
-    selection: Selection = field(hash=False)
     decodes: bool
     pairs: bool
     reorders: bool
@@ -96,11 +83,6 @@ class SparsePlan:
     gathered_bytes: int
     bias_bytes: int
     longest: int = 0
-
-    @property
-    def kernel(self) -> Kernel:
-        """The kernel that multiplies."""
-        return self.selection.kernel
 
     @property
     def tiles(self) -> bool:
@@ -118,21 +100,9 @@ class SparsePlan:
         return self.threads * lines(self.scratch_bytes) + lines(self.workspace_bytes) + lines(self.gathered_bytes)
 
     @property
-    def limit(self) -> int | None:
-        """Temporary bytes that all threads may take, or None."""
-        each = self.memory.limit(self.target)
-        return None if each is None else each * self.threads
-
-    @property
     def fits(self) -> bool:
         """Whether a run keeps to the limit."""
-        limit, p = self.limit, self.params
-        return limit is None or not p.columns or not p.shape[0] or self.temporary_bytes <= limit
-
-    @property
-    def out_format(self) -> Format:
-        """Format of the result."""
-        return format_of(self.params.y.format)
+        return not self.params.columns or not self.params.shape[0] or super().fits
 
     def explain(self) -> Explanation:
         """Return what was decided, and the kernels that were considered."""
@@ -141,22 +111,14 @@ class SparsePlan:
         values = "values decoded first" if self.decodes else "values read as they are stored"
         if self.slice_blocks:
             values = f"values decoded some block rows at a time, at most {self.slice_blocks} blocks"
-        limit = "no limit" if self.limit is None else f"limit {self.limit:,}"
+        form = {"plain": "", "swapped": "transposed, ", "layer": "of a layer, "}[p.forms[2]]
         problem = (f"sparse_dense_matmul {groups}[{rows}, {depth}] x [{depth}, {p.columns}]: "
-                   f"{'transposed, ' * p.swapped}{p.room} blocks of {high} x {wide}, {p.w_format} x {p.x.format} -> "
-                   f"{p.y.format}")
-        return Explanation(problem, {
-            "kernel": f"{self.kernel.name} ({self.kernel.level}), compute format {self.compute_format}",
+                   f"{form}{p.room} blocks of {high} x {wide}, {p.w_format} x {p.x.format} -> {p.y.format}")
+        return self.explained(problem, f", compute format {self.compute_format}", {
             "W": f"{values}{', by its transpose' if p.transposed else ''}",
             "X": f"copied to panels of {self.strip} columns, used rows alone" if self.packs else "read as it lies",
             "sums": "through the epilogue" if self.finishes else "straight to the result",
-            "threads": f"{self.threads}, shares of equal stored blocks",
-            "bytes": f"scratch {self.scratch_bytes:,} a thread, workspace "
-                     f"{self.workspace_bytes + self.gathered_bytes:,}, in all {self.temporary_bytes:,} ({limit})",
-        }, considered_kernels(self.selection))
-
-    def __str__(self) -> str:
-        return self.explain().words()
+        }, self.scratch_bytes, self.workspace_bytes + self.gathered_bytes)
 
 
 def plan_spmm(params: SpmmParams, memory: Memory, target: Target, longest: Callable[[], int]) -> SparsePlan:
@@ -180,23 +142,11 @@ def plan_spmm(params: SpmmParams, memory: Memory, target: Target, longest: Calla
                   lambda: list(_choices(fastest, 0, most))[-1].temporary_bytes, fastest.threads)
 
 
-def checked_plan(plan: Any) -> SparsePlan:
-    """Return a plan if it is one that the planner makes here, or raise."""
-    if not isinstance(plan, SparsePlan):
-        raise bad_type("plan", type(plan).__name__, "a plan from plan_sparse_dense_matmul")
-    instance("plan.memory", plan.memory, Memory, "of type Memory")
-    instance("plan.target", plan.target, Target, "of type Target")
-    if plan.target.kind != "host":
-        raise bad_argument("plan.target", plan.target.name, "this CPU")
+def plan_again(plan: SparsePlan) -> SparsePlan:
+    """Plan the problem of a plan that a caller handed back, or raise where it is none."""
     if type(plan.longest) is not int or plan.longest < 0:
         raise bad_argument("plan.longest", plan.longest, "a number of blocks")
-    params = checked_params(plan.params)
-    return unchanged(plan, lambda: plan_spmm(params, plan.memory, plan.target, lambda: plan.longest))
-
-
-def lines(size: int) -> int:
-    """Return a size rounded up to whole cache lines."""
-    return -(-size // _ALIGNMENT) * _ALIGNMENT
+    return plan_spmm(checked_params(plan.params), plan.memory, plan.target, lambda: plan.longest)
 
 
 @lru_cache(maxsize=1024)
@@ -261,7 +211,7 @@ def _decided(p: SpmmParams, memory: Memory, target: Target, panels: bool, most_s
     rows = -(-p.block_shape[0] // 2) * 2 if pairs else p.block_shape[0]
     block_bytes = rows * p.block_shape[1] * size + (_SPECIAL_BYTES if compute == "float16" else 0)
     return SparsePlan(
-        p, memory, target, threads_of(p.multiplications, target), compute, selection, decodes, pairs, reorders, packs,
+        p, memory, target, threads_of(p.multiplications, target), selection, compute, decodes, pairs, reorders, packs,
         finishes, strip, slice_blocks, block_bytes, _scratch(p, strip, size, tiles, packs, finishes),
         (slice_blocks or p.room) * block_bytes if decodes else 0, slice_blocks * _stored_bytes(p),
         0 if p.bias is None or p.bias.plain else FP32.itemsize * p.groups * p.shape[0], longest)

@@ -17,7 +17,7 @@ from ...kernels import Kernel, select
 from ...poplin import matmul, plan_matmul
 from ...poplin.gemm.plan import GemmPlan
 from ...popsparse import BlockSparseMatrix, dynamic, static
-from ...popsparse.sddmm.plan import sampled_compute_format
+from ...popsparse.sddmm.model import sampled_compute_format
 from ...popsparse.spmm.model import compute_format_of, kernel_of
 from ...target import Target
 from ..peers import Route, dense_routes, sparse_routes

@@ -11,13 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poplibs_py.formats import BF16, FORMATS, FP32, format_of
+from poplibs_py.kernels.records import FORMAT_NUMBERS, infinite_overflow
 from poplibs_py.kernels.registry import Kernel, generality, kernels
 from poplibs_py.ops import Operand
 from poplibs_py.planner import Memory
 from poplibs_py.popsparse import BlockSparseMatrix, random_pattern, reference
-from poplibs_py.popsparse.items import FORMAT_NUMBERS, PANEL, READY, SAMPLE, infinite_overflow
 from poplibs_py.popsparse.operands import layout_of, sparse_operand
+from poplibs_py.popsparse.sddmm.lower import SAMPLE
 from poplibs_py.popsparse.spmm import lower, model
+from poplibs_py.popsparse.spmm.lower import PANEL, READY
 from poplibs_py.popsparse.spmm.params import SpmmParams
 from poplibs_py.popsparse.spmm.plan import SparsePlan, plan_spmm
 from poplibs_py.program import Segment, host_program

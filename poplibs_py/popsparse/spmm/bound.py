@@ -14,27 +14,26 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import bad_option
-from ..formats import Format, format_of
-from ..formats.bounds import Ball, matmul_ball
-from ..formats.reference import values
-from ..poplin.matmul.bound import finished_ball, scale_of
-from .matrix import BlockSparseMatrix
-from .operands import product_format
-from .reference import by_group, dense_of, sampled, transposed
-from .spmm.model import compute_format_of
+from ...errors import bad_option
+from ...formats import Format, format_of
+from ...formats.bounds import Ball, matmul_ball
+from ...formats.reference import values
+from ...poplin.matmul.bound import finished_ball, scale_of
+from ..matrix import BlockSparseMatrix
+from ..operands import product_format
+from ..reference import by_group, dense_of, transposed
+from .model import compute_format_of
 
 __all__ = [
+    "check_memory",
     "dense_sparse_matmul_bound",
     "dynamic_dense_sparse_matmul_bound",
     "dynamic_sparse_dense_matmul_bound",
     "fully_connected_fwd_bound",
     "fully_connected_grad_a_bound",
-    "fully_connected_sparse_grad_w_bound",
     "most_terms",
+    "out_format_of",
     "sparse_dense_matmul_bound",
-    "sparse_grad_w_bound",
-    "stored_grad_w_bound",
 ]
 
 Array = np.ndarray[Any, Any]
@@ -62,9 +61,9 @@ def sparse_dense_matmul_bound(w: BlockSparseMatrix, x: Any, *, out: Any = None, 
     >>> float(ball.centre[3, 0]), float(ball.radius[3, 0]) < 1e-6
     (1.0, True)
     """
-    _check_memory(memory)
+    check_memory(memory)
     x_format = format_of(getattr(x, "format", x))
-    wanted = _out_format(out, out_dtype, w.format, x_format)
+    wanted = out_format_of(out, out_dtype, w.format, x_format)
     compute = compute_format_of(w.format.name, x_format.name, w.block_shape)
     dense = values(x)
     vector = dense.ndim == 1
@@ -78,7 +77,7 @@ def sparse_dense_matmul_bound(w: BlockSparseMatrix, x: Any, *, out: Any = None, 
 def dense_sparse_matmul_bound(x: Any, w: BlockSparseMatrix, *, out: Any = None, out_dtype: object = None,
                               bias: Any = None, activation: str | None = None, **memory: object) -> Ball:
     """Return exact results and radii of a `static.dense_sparse_matmul` call: those of the transposes, transposed."""
-    _check_memory(memory)
+    check_memory(memory)
     ball = sparse_dense_matmul_bound(w.T, transposed(x), out=out, out_dtype=out_dtype, bias=bias, activation=activation)
     return Ball(transposed(ball.centre), transposed(ball.radius))
 
@@ -110,46 +109,18 @@ def fully_connected_grad_a_bound(w: BlockSparseMatrix, grads: Array, **keywords:
     return fully_connected_fwd_bound(w.T, grads, **keywords)
 
 
-def fully_connected_sparse_grad_w_bound(w: BlockSparseMatrix, grads: Array, acts: Array, *, capacity: object = None,
-                                        **keywords: Any) -> Ball:
-    """Return exact results and radii of a `dynamic.fully_connected_sparse_grad_w` call, shaped like the blocks."""
-    return stored_grad_w_bound(w, by_group(grads, w.groups), by_group(acts, w.groups), **keywords)
-
-
-def stored_grad_w_bound(w: BlockSparseMatrix, grads: Any, x: Any, *, out: Any = None, out_dtype: object = None,
-                        **memory: object) -> Ball:
-    """Return exact results and radii of a `static.sparse_grad_w` call, shaped like the blocks."""
-    _check_memory(memory)
-    ball = sparse_grad_w_bound(w, grads, x, out=out, out_dtype=out_dtype)
-    p = w.pattern
-    parts = (part.swapaxes(1, 2) if w.is_transposed else part for part in (ball.centre, ball.radius))
-    return Ball(*(sampled(part, p.block_shape, p.row_offsets, p.column_indices) for part in parts))
-
-
-def _out_format(out: Any, out_dtype: object, *operands: Format) -> Format:
+def out_format_of(out: Any, out_dtype: object, *operands: Format) -> Format:
+    """Return the format of a result."""
     if out_dtype is not None:
         return format_of(out_dtype)
     return product_format(*operands) if out is None else format_of(getattr(out, "format", out))
 
 
-def _check_memory(given: Mapping[str, object]) -> None:
+def check_memory(given: Mapping[str, object]) -> None:
+    """Raise unless all keywords are of those that limit temporary memory."""
     for name in given:
         if name not in _MEMORY:
             raise bad_option(name, _MEMORY)
-
-
-def sparse_grad_w_bound(w: BlockSparseMatrix, grads: Any, x: Any, *, out: Any = None,
-                        out_dtype: object = None) -> Ball:
-    """Return exact results and radii of a `static.sparse_grad_w` call, each as a dense (groups, m, k) array.
-
-    Values are promised at the stored elements only.
-    """
-    formats = [format_of(getattr(a, "format", a)) for a in (grads, x)]
-    flushes = compute_format_of(*(f.name for f in formats)) == "bfloat16"
-    left, right = values(grads), values(x)
-    ball = matmul_ball(left, right.swapaxes(-1, -2), terms=left.shape[-1], flushes=flushes)
-    ball = finished_ball(ball, None, None, _out_format(out, out_dtype, *formats), scale_of(out))
-    return ball.reshape(w.groups, *w.shape)
 
 
 def _stored_ball(w: BlockSparseMatrix, x: Array, flushes: bool, passes: int) -> Ball:

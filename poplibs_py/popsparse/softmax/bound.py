@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ..formats import FP32, Format
-from ..formats.bounds import Ball, dot_ball, gamma
-from .matrix import BlockSparseMatrix
-from .reference import dense_of, sampled
-from .softmax import default_scale
-from .values import as_format
+from ...formats import FP32, Format
+from ...formats.bounds import Ball, dot_ball, gamma
+from ..matrix import BlockSparseMatrix
+from ..reference import dense_of, sampled
+from ..values import as_format
+from .params import default_scale
 
 __all__ = ["bs_softmax_bound", "bs_softmax_grad_bound", "softmax_call_bound", "softmax_grad_call_bound"]
 

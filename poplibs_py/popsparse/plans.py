@@ -1,0 +1,117 @@
+"""What the plans of this package have in common, and how one that a caller hands back is checked and compiled."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from ..errors import bad_argument, bad_type, instance
+from ..kernels.registry import Kernel, Selection
+from ..ops import unchanged
+from ..planner import Explanation, Memory
+from ..planner.explain import considered_kernels
+from ..target import Target
+
+__all__ = ["KernelPlan", "checked_plan", "lines"]
+
+Plan = TypeVar("Plan", bound="KernelPlan")
+
+_ALIGNMENT = 64
+
+
+@dataclass(frozen=True)
+class KernelPlan(ABC):
+    """How an op runs by one kernel on this CPU's threads.
+
+    Attributes
+    ----------
+    params : dataclass
+        What was planned.
+    memory : Memory
+        The limit on temporary bytes.
+    target : Target
+        This CPU.
+    threads : int
+    selection : Selection
+        The kernel, with the reasons against the others.
+    """
+
+    params: Any
+    memory: Memory
+    target: Target
+    threads: int
+    selection: Selection = field(hash=False)
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel."""
+        return self.selection.kernel
+
+    @property
+    def kernel_name(self) -> str:
+        """The kernel and its level, for a reader."""
+        return f"{self.kernel.name} ({self.kernel.level})"
+
+    @property
+    @abstractmethod
+    def temporary_bytes(self) -> int:
+        """Bytes that a run takes beside its operands."""
+
+    @property
+    def limit(self) -> int | None:
+        """Temporary bytes that all threads may take, or None."""
+        each = self.memory.limit(self.target)
+        return None if each is None else each * self.threads
+
+    @property
+    def fits(self) -> bool:
+        """Whether a run keeps to the limit."""
+        return self.limit is None or self.temporary_bytes <= self.limit
+
+    @abstractmethod
+    def explain(self) -> Explanation:
+        """Return what was decided, and the kernels that were considered."""
+
+    def __str__(self) -> str:
+        return self.explain().words()
+
+    def explained(self, problem: str, kernel: str, ways: dict[str, str], scratch: int, workspace: int) -> Explanation:
+        """Return an explanation: `kernel` is what there is to add of that, `ways` what is this op's alone."""
+        limit = "no limit" if self.limit is None else f"limit {self.limit:,}"
+        return Explanation(problem, {
+            "kernel": self.kernel_name + kernel,
+            **ways,
+            "threads": f"{self.threads}, shares of equal stored blocks",
+            "bytes": f"scratch {scratch:,} a thread, workspace {workspace:,}, in all {self.temporary_bytes:,} "
+                     f"({limit})",
+        }, considered_kernels(self.selection))
+
+
+def checked_plan(plan: Any, kind: type[Plan], verb: str, again: Callable[[Plan], Plan]) -> Plan:
+    """Return a plan if it is one that the planner makes here, or raise.
+
+    Parameters
+    ----------
+    plan : object
+        As the caller gave it.
+    kind : type
+        What it must be.
+    verb : str
+        The function that makes such plans.
+    again : callable
+        Plans the plan's own problem, which it checks first.
+    """
+    if not isinstance(plan, kind):
+        raise bad_type("plan", type(plan).__name__, f"a plan from {verb}")
+    instance("plan.memory", plan.memory, Memory, "of type Memory")
+    instance("plan.target", plan.target, Target, "of type Target")
+    if plan.target.kind != "host":
+        raise bad_argument("plan.target", plan.target.name, "this CPU")
+    return unchanged(plan, lambda: again(plan))
+
+
+def lines(size: int) -> int:
+    """Return a size rounded up to whole cache lines."""
+    return -(-size // _ALIGNMENT) * _ALIGNMENT

@@ -1,0 +1,121 @@
+"""``dY X'`` at a pattern: described for the road, planned ahead, compiled.
+
+`static` and `dynamic` are its public faces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from ...errors import bad_argument
+from ...log import tell
+from ...ops import RESULT, Op, Operand, Receiver, Request, compiled, host_target
+from ...planner import Memory
+from ..matrix import BlockSparseMatrix
+from ..operands import (
+    Form,
+    SparseOperand,
+    check_matrix,
+    checked_format,
+    dense_operand,
+    format_in,
+    layout_of,
+    matrices,
+    planned_operand,
+    planned_result,
+    product_format,
+    receive_result,
+    seen,
+    shape_of,
+    sparse_operand,
+)
+from ..pattern import as_extent, room_for
+from ..plans import checked_plan
+from .lower import program
+from .params import SddmmParams, contiguous_params
+from .plan import SddmmPlan, plan_again, plan_sddmm
+
+__all__ = ["compile_sampled", "plan_sampled", "sddmm_request"]
+
+
+def sddmm_request(w: BlockSparseMatrix, dy: Any, x: Any, out: Any, out_dtype: Any, memory: Memory, *,
+                  x_name: str = "x", form: Form = "plain") -> Request:
+    """Describe ``dY X'`` at the pattern of a matrix."""
+    grads = matrices("grads", dense_operand("grads", dy), form, w.groups, w.shape[0])
+    acts = matrices(x_name, dense_operand(x_name, x), form, w.groups, w.shape[1])
+    columns, others = grads.shape[-1], acts.shape[-1]
+    if form == "layer" and columns != others:
+        raise bad_argument(x_name, f"a batch of {others}", f"that of grads, {columns}")
+    if columns != others or grads.array.ndim != acts.array.ndim:
+        raise bad_argument(x_name, f"shape {acts.shape}", f"as many columns as grads, {columns}")
+    stored, swapped = _stored(w), w.is_transposed
+    left, right = (acts, grads) if swapped else (grads, acts)
+    default = product_format(format_in(dy, grads), format_in(x, acts))
+    receiver = receive_result(out, w._blocks.shape, out_dtype, default, (left, right), contiguous=True)
+    p = stored.pattern
+    params = SddmmParams(p.shape, p.block_shape, p.groups, columns, room_for(p.n_blocks), layout_of(left),
+                         layout_of(right), receiver.format.name, receiver.scale, form, swapped)
+    plan = plan_sddmm(params, memory, host_target(None, "sparse products"))
+    request = _request(plan, stored, left, right, receiver)
+    request.keep = plan.fits
+    return request
+
+
+def plan_sampled(w: Any, n: Any, dtype: Any, x_dtype: Any, out_dtype: Any, memory: Memory,
+                 form: Form = "plain", n_name: str = "n") -> SddmmPlan:
+    """Return the plan of a sampled product whose operands are C-contiguous."""
+    matrix, columns = check_matrix("w", w), as_extent(n_name, n, 0)
+    p, swapped = matrix.pattern, matrix.is_transposed
+    grads = checked_format("dtype", dtype, matrix.format)
+    acts = checked_format("x_dtype", x_dtype, grads)
+    made = checked_format("out_dtype", out_dtype, product_format(grads, acts))
+    left, right = (acts, grads) if swapped else (grads, acts)
+    params = contiguous_params(p.shape, p.block_shape, p.groups, columns, room_for(p.n_blocks), left, right, made, form,
+                               swapped)
+    plan = plan_sddmm(params, memory, host_target(None, "sparse products"))
+    tell("popsparse", plan)
+    return plan
+
+
+def compile_sampled(plan: SddmmPlan, op: Op) -> Callable[..., Any]:
+    """Return a planned sampled product as a function, whose runs are named by an op's record."""
+    planned = checked_plan(plan, SddmmPlan, "plan_sparse_grad_w", plan_again)
+    p = planned.params
+    layouts = tuple(zip(("x", "grads") if p.swapped else ("grads", "x"), (p.y, p.x), p.shape, strict=True))
+
+    def run(w: Any, grads: Any, x: Any, *, out: Any = None) -> Request:
+        """Multiply at the pattern of `w`: `grads` and `x` in the plan's shapes and formats, in any strides."""
+        matrix = check_matrix("w", w)
+        q, given = matrix.pattern, {"grads": grads, "x": x}
+        if (q.shape, q.block_shape, q.groups, matrix.is_transposed) != (p.shape, p.block_shape, p.groups, p.swapped):
+            raise bad_argument("w", repr(w), "one as planned for")
+        left, right = (planned_operand(name, given[name], layout, shape_of(p.form, p.groups, extent, p.columns))
+                       for name, layout, extent in layouts)
+        receiver = planned_result(out, matrix._blocks.shape, p.to_format, (left, right))
+        runs = planned
+        if receiver.scale:
+            runs = replace(planned, params=replace(p, to_scale=receiver.scale))
+        left, right = (x.seen(lambda array: seen(array, p.form, p.groups)) for x in (left, right))
+        return _request(runs, _stored(matrix), left, right, receiver)
+
+    return compiled(planned, op, run, planned.explain().problem)
+
+
+def _stored(w: BlockSparseMatrix) -> SparseOperand:
+    """Return a matrix in the order that its values are stored in."""
+    return sparse_operand("w", w, w.is_transposed)
+
+
+def _request(plan: SddmmPlan, w: SparseOperand, left: Operand, right: Operand, receiver: Receiver) -> Request:
+    """Return the request of a planned product; the operands are as what is stored has them."""
+    p = plan.params
+
+    def told() -> tuple[str, str, Any]:
+        what = (f"[{p.shape[0]}, {p.columns}] {p.y.format} x [{p.columns}, {p.shape[1]}] {p.x.format} at "
+                f"{w.pattern.n_blocks} blocks {p.block_shape}")
+        return what, plan.kernel_name, plan
+
+    return Request(program(plan) if receiver.array.size else None, (w.offsets, w.columns, left, right, RESULT),
+                   receiver, told, like=w.values)

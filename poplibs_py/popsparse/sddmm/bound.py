@@ -1,0 +1,50 @@
+"""How wrong a sampled product may be: in balls around the exact result, as `spmm.bound` has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...formats import format_of
+from ...formats.bounds import Ball, matmul_ball
+from ...formats.reference import values
+from ...poplin.matmul.bound import finished_ball, scale_of
+from ..matrix import BlockSparseMatrix
+from ..reference import by_group, sampled
+from ..spmm.bound import check_memory, out_format_of
+from ..spmm.model import compute_format_of
+
+__all__ = ["fully_connected_sparse_grad_w_bound", "sparse_grad_w_bound", "stored_grad_w_bound"]
+
+Array = np.ndarray[Any, Any]
+
+
+def fully_connected_sparse_grad_w_bound(w: BlockSparseMatrix, grads: Array, acts: Array, *, capacity: object = None,
+                                        **keywords: Any) -> Ball:
+    """Return exact results and radii of a `dynamic.fully_connected_sparse_grad_w` call, shaped like the blocks."""
+    return stored_grad_w_bound(w, by_group(grads, w.groups), by_group(acts, w.groups), **keywords)
+
+
+def stored_grad_w_bound(w: BlockSparseMatrix, grads: Any, x: Any, *, out: Any = None, out_dtype: object = None,
+                        **memory: object) -> Ball:
+    """Return exact results and radii of a `static.sparse_grad_w` call, shaped like the blocks."""
+    check_memory(memory)
+    ball = sparse_grad_w_bound(w, grads, x, out=out, out_dtype=out_dtype)
+    p = w.pattern
+    parts = (part.swapaxes(1, 2) if w.is_transposed else part for part in (ball.centre, ball.radius))
+    return Ball(*(sampled(part, p.block_shape, p.row_offsets, p.column_indices) for part in parts))
+
+
+def sparse_grad_w_bound(w: BlockSparseMatrix, grads: Any, x: Any, *, out: Any = None,
+                        out_dtype: object = None) -> Ball:
+    """Return exact results and radii of a `static.sparse_grad_w` call, each as a dense (groups, m, k) array.
+
+    Values are promised at the stored elements only.
+    """
+    formats = [format_of(getattr(a, "format", a)) for a in (grads, x)]
+    flushes = compute_format_of(*(f.name for f in formats)) == "bfloat16"
+    left, right = values(grads), values(x)
+    ball = matmul_ball(left, right.swapaxes(-1, -2), terms=left.shape[-1], flushes=flushes)
+    ball = finished_ball(ball, None, None, out_format_of(out, out_dtype, *formats), scale_of(out))
+    return ball.reshape(w.groups, *w.shape)

@@ -1,0 +1,352 @@
+"""Softmax over stored blocks and its gradient: do (`bs_softmax` and its kin), plan, compile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ...errors import bad_argument, whole
+from ...formats import FP32, Format
+from ...log import tell
+from ...ops import RESULT, Operand, Receiver, Request, compiled, host_target, op, receive
+from ...program import Wrapper
+from ..matrix import BlockSparseMatrix
+from ..operands import check_matrix
+from ..parts import BLOCKS, COLUMN_INDICES, ROW_OFFSETS, kinds_of
+from ..plans import checked_plan
+from ..values import SCALE_LIMITS, as_format, as_scale
+from .lower import program
+from .params import SoftmaxParams, check_masks, default_scale
+from .plan import SoftmaxPlan, plan_again, plan_softmax
+
+__all__ = ["SoftmaxPlan", "bs_softmax", "bs_softmax_grad", "bs_softmax_in_place", "compile_bs_softmax",
+           "compile_bs_softmax_grad", "plan_bs_softmax", "plan_bs_softmax_grad"]
+
+Array = np.ndarray[Any, Any]
+
+_BOUND = "popsparse.softmax.bound:"
+
+
+@op("popsparse.bs_softmax", poplibs="popsparse::experimental::bsSoftmax", reference=_BOUND + "softmax_call_bound",
+    bound=_BOUND + "softmax_call_bound", draws="testing.calls:bs_softmax_calls")
+def bs_softmax(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "none", out_dtype: object = None,
+               scale: int | None = None, out: BlockSparseMatrix | None = None) -> Any:
+    """Take the softmax of each row over its stored elements; all others count as minus infinity.
+
+    Parameters
+    ----------
+    x : BlockSparseMatrix
+        In any format. That of a transposed view is stored transposed in the result.
+    mask : {"none", "zero_upper_triangle", "zero_lower_triangle"} or one for each group, optional
+        Elements above (below) the diagonal count as minus infinity too and become zero; the diagonal stays. A block may
+        lie wholly in the masked triangle.
+    out_dtype : dtype, Format or str, optional
+        The result's format (default: that of `x`). Beside an `out` it must be the format of that.
+    scale : int, optional
+        Of the result where its format has 8 bits (default: the least that holds 1).
+    out : BlockSparseMatrix, optional
+        Where to write the result: a matrix of the same pattern. It may be `x` itself; one that shares part
+        of its memory receives the result from a copy.
+
+    Returns
+    -------
+    BlockSparseMatrix
+        `out`, or a new matrix that shares `x`'s pattern. A row without an element that counts gives zeros.
+
+    Raises
+    ------
+    InvalidArgumentError, InvalidTypeError
+        For what does not fit; nothing is written then.
+
+    Notes
+    -----
+    It corresponds to PopLibs' ``popsparse::experimental::bsSoftmax``. All is FP32: for a row with greatest element m, d
+    is ``x - m`` rounded once, e is within 1 ulp of ``exp(d)``; the sum is taken in an order that the shape alone
+    decides (see below); ``e / sum`` is rounded once, and once more to the format. The bits are the same at every
+    instruction-set level and for every number of threads. NaN or plus infinity in a row makes its elements that are not
+    masked NaN. `bs_softmax_bound` tells how far a result may be from the exact one.
+
+    A row's sum: with p = 1 for blocks of 256 elements or more, and else the fewest blocks that have a multiple of 16
+    elements and at least 128, the row's i-th stored block adds to the sums of block ``i mod p``, element by element;
+    of these the later half is added to the earlier until one is left, and so are its columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py.popsparse import BlockSparseMatrix, bs_softmax
+    >>> scores = BlockSparseMatrix.from_mask([[True, False], [True, True]], 2)
+    >>> bs_softmax(scores, mask="zero_upper_triangle").to_dense()
+    array([[1.        , 0.        , 0.        , 0.        ],
+           [0.5       , 0.5       , 0.        , 0.        ],
+           [0.33333334, 0.33333334, 0.33333334, 0.        ],
+           [0.25      , 0.25      , 0.25      , 0.25      ]], dtype=float32)
+    """
+    source = _stored("x", x)
+    masks = check_masks(mask, source.w.groups)
+    result = _result(out_dtype, scale, out, source)
+    return _request(_plan(masks, result.formatted, source), result, source)
+
+
+def bs_softmax_in_place(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "none") -> None:
+    """Replace the values of `x` by its softmax: `bs_softmax` with ``out=x``.
+
+    It corresponds to PopLibs' ``popsparse::experimental::bsSoftmaxInPlace``.
+    """
+    bs_softmax(x, mask=mask, out=x)
+
+
+@op("popsparse.bs_softmax_grad", poplibs="popsparse::experimental::bsSoftmaxGrad",
+    reference=_BOUND + "softmax_grad_call_bound", bound=_BOUND + "softmax_grad_call_bound",
+    draws="testing.calls:bs_softmax_grad_calls")
+def bs_softmax_grad(y: BlockSparseMatrix, grad: BlockSparseMatrix, *, out_dtype: object = None,
+                    scale: int | None = None, out: BlockSparseMatrix | None = None) -> Any:
+    """Return the gradient with respect to softmax's input: ``y * (grad - sum(grad * y))``, the sum over each row.
+
+    Parameters
+    ----------
+    y : BlockSparseMatrix
+        What `bs_softmax` returned. Elements that it masked are zero and stay so.
+    grad : BlockSparseMatrix
+        The gradient with respect to `y`, of the same pattern; finite.
+    out_dtype : dtype, Format or str, optional
+        The result's format (default: that of `grad`). Beside an `out` it must be the format of that.
+    scale : int, optional
+        Of the result where its format has 8 bits. Default: that of `grad`, the greatest where each block has its own;
+        with `out_dtype`, the least that holds 1.
+    out : BlockSparseMatrix, optional
+        Where to write the result: a matrix of the same pattern; it may be `grad` or `y` itself.
+
+    Returns
+    -------
+    BlockSparseMatrix
+
+    Notes
+    -----
+    It corresponds to PopLibs' ``popsparse::experimental::bsSoftmaxGrad``. Products and sums are FP32, summed in an
+    order that the shape alone decides; the result is rounded to the format, where finite numbers that are too large
+    become infinite if it has infinities and else the largest number. See `bs_softmax_grad_bound`.
+
+    Examples
+    --------
+    >>> scores = BlockSparseMatrix.from_dense([[0.0, 0.0]], (1, 2), density=1)
+    >>> y = bs_softmax(scores)
+    >>> bs_softmax_grad(y, BlockSparseMatrix.from_dense([[1.0, 0.0]], (1, 2))).to_dense()
+    array([[ 0.25, -0.25]], dtype=float32)
+    """
+    outputs, grads, kept = _gradient(y, grad, out, out_dtype, scale)
+    result = _result(out_dtype, kept, out, outputs, grads)
+    return _request(_plan(("none",) * grads.w.groups, result.formatted, outputs, grads), result, outputs, grads)
+
+
+def plan_bs_softmax(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "none", out_dtype: object = None,
+                    scale: int | None = None) -> SoftmaxPlan:
+    """Plan `bs_softmax` without running it.
+
+    Parameters
+    ----------
+    x : BlockSparseMatrix
+        Its values are not read.
+    mask, out_dtype, scale : optional
+        As for `bs_softmax`.
+
+    Returns
+    -------
+    SoftmaxPlan
+        Its `explain` tells kernel, sums, threads and temporary bytes.
+
+    Examples
+    --------
+    >>> from poplibs_py.popsparse import compile_bs_softmax, plan_bs_softmax, random_matrix, random_pattern
+    >>> x = random_matrix(random_pattern(64, 64, 16, density=0.5))
+    >>> plan = plan_bs_softmax(x, mask="zero_upper_triangle")
+    >>> print(str(plan).splitlines()[0])
+    bs_softmax [64, 64]: 8 blocks of 16 x 16, float32
+    >>> compile_bs_softmax(plan)(x) == bs_softmax(x, mask="zero_upper_triangle")
+    True
+    """
+    source = _stored("x", x)
+    masks = check_masks(mask, source.w.groups)
+    return _told(_plan(masks, _new_format(source.w.format, out_dtype, scale), source))
+
+
+def compile_bs_softmax(plan: SoftmaxPlan) -> Callable[..., Any]:
+    """Return a planned softmax as a function to call many times, from any number of threads.
+
+    Parameters
+    ----------
+    plan : SoftmaxPlan
+        As `plan_bs_softmax` returned it here.
+
+    Returns
+    -------
+    callable
+        ``run(x, *, out=None)``, whose attribute ``plan`` is the plan. `x` may be any matrix of the plan's shapes, format
+        and scale with at most its number of blocks.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If the plan is none that the planner makes here.
+    """
+    planned = _checked(plan, "softmax", "plan_bs_softmax")
+
+    def run(x: Any, *, out: Any = None) -> Request:
+        """Take the softmax of `x`, which is as planned."""
+        return _run(planned, out, _stored("x", x))
+
+    return compiled(planned, bs_softmax.op, run, planned.explain().problem)  # type: ignore[attr-defined]
+
+
+def plan_bs_softmax_grad(y: BlockSparseMatrix, grad: BlockSparseMatrix, *, out_dtype: object = None,
+                         scale: int | None = None) -> SoftmaxPlan:
+    """Plan `bs_softmax_grad` without running it: the values of `y` and `grad` are not read; as `plan_bs_softmax`."""
+    outputs, grads, kept = _gradient(y, grad, None, out_dtype, scale)
+    made = _new_format(grads.w.format, out_dtype, kept)
+    return _told(_plan(("none",) * grads.w.groups, made, outputs, grads))
+
+
+def compile_bs_softmax_grad(plan: SoftmaxPlan) -> Callable[..., Any]:
+    """Return a planned gradient as a function ``run(y, grad, *, out=None)``; as `compile_bs_softmax`."""
+    planned = _checked(plan, "gradient", "plan_bs_softmax_grad")
+
+    def run(y: Any, grad: Any, *, out: Any = None) -> Request:
+        """Return the gradient of `y`, which is as planned, as `grad` is."""
+        return _run(planned, out, *_gradient(y, grad, out, None, 0)[:2])
+
+    return compiled(planned, bs_softmax_grad.op, run, planned.explain().problem)  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True, eq=False)
+class _Stored:
+    """A matrix as the kernels walk it: stored rows, one scale; the argument that it is, and whether its arrays are."""
+
+    w: BlockSparseMatrix
+    argument: str
+    as_given: bool
+
+    @property
+    def formatted(self) -> tuple[Format, int]:
+        """Its format and the exponent of its scale."""
+        assert isinstance(self.w.scale, int)
+        return self.w.format, self.w.scale
+
+    def part(self, part: int) -> Operand:
+        """Return one of the matrix's arrays as an operand."""
+        return Operand(self.w._parts[1 + part], None, place=(self.argument, part) if self.as_given else None)
+
+
+def _stored(name: str, x: Any) -> _Stored:
+    w = check_matrix(name, x)
+    w = w.copy() if w.is_transposed else w
+    w = w if isinstance(w.scale, int) else w.astype(FP32)
+    return _Stored(w, name, w is x)
+
+
+@dataclass(frozen=True, eq=False)
+class _Result:
+    """What a result is: its format and scale, and what receives it."""
+
+    formatted: tuple[Format, int]
+    receiver: Receiver
+    wrap: Callable[[Array, Any], Any] | None = None
+
+
+def _gradient(y: Any, grad: Any, out: Any, out_dtype: object, scale: int | None) -> tuple[_Stored, _Stored, int | None]:
+    """Return the operands of a gradient, and the scale of its result where that is asked for or kept."""
+    outputs, grads = _stored("y", y), _stored("grad", grad)
+    if grads.w.pattern != outputs.w.pattern:
+        raise bad_argument("grad", grads.w.pattern, f"y's pattern, {outputs.w.pattern}")
+    if out is None and out_dtype is None and scale is None:
+        scale = int(np.max(grads.w.scale, initial=-32))
+    return outputs, grads, scale
+
+
+def _new_format(default: Format, out_dtype: object, scale: int | None) -> tuple[Format, int]:
+    """Return the format and the scale of a new result, or raise."""
+    target = default if out_dtype is None else as_format(out_dtype)
+    scale = default_scale(target) if scale is None else whole("scale", scale, *SCALE_LIMITS)
+    as_scale(scale, target, 0)
+    return target, scale
+
+
+def _result(out_dtype: object, scale: int | None, out: object, *operands: _Stored) -> _Result:
+    like, shape = operands[-1].w, operands[-1].w.blocks.shape
+    if out is None:
+        target, scale = _new_format(like.format, out_dtype, scale)
+        return _Result((target, scale), receive("out", None, shape, None, target), _wrapping(like, target, scale))
+    found = check_matrix("out", out)
+    if scale is not None:
+        raise bad_argument("out", "out with scale", "one or the other: out has its own")
+    if found.is_transposed or found.pattern != like.pattern:
+        raise bad_argument("out", found, f"a matrix with the pattern {like.pattern}, not transposed")
+    if not isinstance(found.scale, int):
+        raise bad_argument("out", "a scale for each block", "one scale")
+    read = tuple(operand.part(BLOCKS) for operand in operands)
+    receiver = receive("out", found._parts[1 + BLOCKS], shape, out_dtype, found.format, read, in_place=True)
+    return _Result((found.format, found.scale), replace(receiver, given=out, place=("out", BLOCKS)))
+
+
+def _wrapping(like: BlockSparseMatrix, fmt: Format, scale: int) -> Wrapper:
+    """Return what makes new blocks into a matrix of the pattern of a call's first argument, as kernels walk it.
+
+    Its kind is the same in every call that is kept under this one's key; those of transposed matrices are not.
+    """
+    kinds = kinds_of(like.pattern, fmt, scale)
+    settled = {"_kinds": kinds, "format": fmt, "scale": scale, "is_transposed": False}
+    before = kinds[0], 1 + ROW_OFFSETS, 1 + COLUMN_INDICES
+    return Wrapper(BlockSparseMatrix, "_blocks", ("pattern",), settled, before)
+
+
+def _plan(masks: tuple[str, ...], made: tuple[Format, int], *operands: _Stored) -> SoftmaxPlan:
+    """Return the plan of a softmax, or of a gradient, of these operands."""
+    p = operands[-1].w.pattern
+    formats = (*(stored.formatted for stored in operands), made)
+    params = SoftmaxParams.of(p.shape, p.block_shape, masks, formats, p.n_blocks, p.longest_row)
+    return plan_softmax(params, host_target(None, "softmax over blocks"))
+
+
+def _told(plan: SoftmaxPlan) -> SoftmaxPlan:
+    tell("popsparse", plan)
+    return plan
+
+
+def _checked(plan: Any, name: str, verb: str) -> SoftmaxPlan:
+    planned = checked_plan(plan, SoftmaxPlan, verb, plan_again)
+    if planned.params.op != name:
+        raise bad_argument("plan", f"a plan of {planned.explain().problem}", f"a plan from {verb}")
+    return planned
+
+
+def _run(planned: SoftmaxPlan, out: Any, *operands: _Stored) -> Request:
+    """Describe a planned call."""
+    p, made = planned.params, planned.params.formats[-1]
+    for stored, formatted in zip(operands, p.formats, strict=False):
+        q = stored.w.pattern
+        here = SoftmaxParams.of(q.shape, q.block_shape, p.masks, p.formats, q.n_blocks, q.longest_row)
+        fits = here.blocks <= p.blocks and here.row_blocks <= p.row_blocks and q.groups == len(p.masks)
+        if not fits or replace(here, blocks=p.blocks, row_blocks=p.row_blocks) != p or stored.formatted != formatted:
+            raise bad_argument(stored.argument, repr(stored.w), f"one as planned for, of {p.blocks} blocks at most")
+    result = _result(made[0], made[1] if out is None else None, out, *operands)
+    if result.formatted != made:
+        raise bad_argument("out", f"{result.formatted[0]} at scale {result.formatted[1]}",
+                           f"{made[0]} at scale {made[1]}, as planned")
+    return _request(planned, result, *operands)
+
+
+def _request(plan: SoftmaxPlan, result: _Result, first: _Stored, *more: _Stored) -> Request:
+    values, given = [stored.part(BLOCKS) for stored in (first, *more)], result.receiver.given
+    operands: list[Operand | int] = [first.part(ROW_OFFSETS), first.part(COLUMN_INDICES), *values, RESULT]
+    like = values[0] if given is None else None
+    # Calls are found again by which matrices share a pattern, not by what is in it.
+    others = [stored.w for stored in more] + ([] if given is None else [given])
+    shared = all(w.pattern is first.w.pattern for w in others)
+
+    def told() -> tuple[str, str, SoftmaxPlan]:
+        formats = " to ".join(dict.fromkeys(fmt.name for fmt, _ in plan.params.formats))
+        return f"{first.w.n_blocks} blocks {first.w.block_shape} {formats}", plan.kernel_name, plan
+
+    return Request(program(plan) if first.w.n_blocks else None, tuple(operands), result.receiver, told,
+                   wrap=result.wrap, first=first.w, like=like, keep=shared)

@@ -1,0 +1,94 @@
+"""What there is to know of a softmax: shapes, masks and formats. The pattern is no part of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import bad_argument, instance
+from ...formats import FP32, Format
+from ...kernels.records import numbers_of
+from ..pattern import as_block_shape, as_extent, as_shape, room_for
+from ..values import as_format, as_scale
+
+__all__ = ["MASKS", "SoftmaxParams", "check_masks", "checked_params", "default_scale"]
+
+MASKS = tuple(numbers_of("mask"))
+"""PopLibs' ``SubBlockMask``, in the order of the kernels' numbers."""
+
+_OPERANDS = {2: "softmax", 3: "gradient"}  # by how many matrices there are, the result being one
+
+
+@dataclass(frozen=True)
+class SoftmaxParams:
+    """Everything about a softmax, or the gradient of one, that its plan depends on.
+
+    Attributes
+    ----------
+    shape, block_shape : (int, int)
+    masks : tuple of str
+        One for each group.
+    formats : tuple of (Format, int)
+        Of the operands, then of the result; each with the exponent of its scale.
+    blocks : int
+        Stored blocks, rounded up as `pattern.room_for` does.
+    row_blocks : int
+        Blocks of a row that a thread keeps in FP32 until its sum is known, rounded up; 0 where the result holds them.
+    """
+
+    shape: tuple[int, int]
+    block_shape: tuple[int, int]
+    masks: tuple[str, ...]
+    formats: tuple[tuple[Format, int], ...]
+    blocks: int
+    row_blocks: int
+
+    @classmethod
+    def of(cls, shape: tuple[int, int], block_shape: tuple[int, int], masks: tuple[str, ...],
+           formats: tuple[tuple[Format, int], ...], blocks: int, longest_row: int) -> SoftmaxParams:
+        """Return the parameters of patterns with about so many blocks in all, and in the longest row."""
+        keeps = len(formats) == 2 and formats[-1][0] != FP32 and longest_row > 0
+        row_blocks = 1 << (longest_row - 1).bit_length() if keeps else 0
+        return cls(shape, block_shape, masks, formats, room_for(blocks), row_blocks)
+
+    @property
+    def op(self) -> str:
+        """What the kernels are called: softmax, or gradient."""
+        return _OPERANDS[len(self.formats)]
+
+    @property
+    def elements(self) -> int:
+        """About how many are stored."""
+        return self.blocks * self.block_shape[0] * self.block_shape[1]
+
+
+def default_scale(dtype: Format) -> int:
+    """Return the exponent of a result's scale where none is asked for: the least that holds 1."""
+    return -math.floor(math.log2(dtype.max)) if dtype.bits <= 8 else 0
+
+
+def check_masks(mask: object, groups: int) -> tuple[str, ...]:
+    """Return the mask of each group from one or as many, or raise."""
+    allowed = ", ".join(map(repr, MASKS)) + ", or one of them for each group"
+    masks = (mask,) * groups if isinstance(mask, str) else mask
+    if not isinstance(masks, (tuple, list)) or len(masks) != groups or any(
+            not isinstance(m, str) or m not in MASKS for m in masks):
+        raise bad_argument("mask", mask, allowed)
+    return tuple(masks)
+
+
+def checked_params(params: Any) -> SoftmaxParams:
+    """Return parameters if a softmax may have them, or raise: kernels follow them blindly."""
+    instance("plan.params", params, SoftmaxParams, "of type SoftmaxParams")
+    p: SoftmaxParams = params
+    for name in ("masks", "formats"):
+        instance(f"plan.params.{name}", getattr(p, name), tuple, "a tuple")
+    groups = as_extent("plan.params.masks", len(p.masks), 1)
+    blocks, row_blocks = (as_extent(f"plan.params.{name}", getattr(p, name), 0) for name in ("blocks", "row_blocks"))
+    formats = tuple((as_format(f), as_scale(scale, as_format(f), -1)) for f, scale in p.formats)
+    again = SoftmaxParams.of(as_shape(p.shape, groups), as_block_shape(p.block_shape), check_masks(p.masks, groups),
+                             formats, blocks, row_blocks)  # type: ignore[arg-type]
+    if again != p or len(formats) not in _OPERANDS:
+        raise bad_argument("plan", "a plan with changes: params", "a plan as the planner returned it")
+    return p

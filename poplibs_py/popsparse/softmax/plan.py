@@ -1,0 +1,65 @@
+"""How a softmax runs: decided once from its parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ...planner import Explanation, Memory
+from ...target import Target
+from ..plans import KernelPlan, lines
+from .model import lanes_of, selected, threads_of
+from .params import SoftmaxParams, checked_params
+
+__all__ = ["SoftmaxPlan", "plan_again", "plan_softmax"]
+
+
+@dataclass(frozen=True)
+class SoftmaxPlan(KernelPlan):
+    """How a softmax over stored blocks, or the gradient of one, runs.
+
+    Attributes
+    ----------
+    params, memory, target, threads, selection
+        As `KernelPlan` has them; there is no limit on memory.
+    lanes : int
+        Sums of a row that are made side by side.
+    scratch_bytes : int
+        Temporary bytes of a thread: sums, and blocks of a row that the result cannot hold.
+    """
+
+    params: SoftmaxParams
+    lanes: int
+    scratch_bytes: int
+
+    @property
+    def temporary_bytes(self) -> int:
+        """Bytes that a run takes beside its operands."""
+        return self.threads * self.scratch_bytes
+
+    def explain(self) -> Explanation:
+        """Return what was decided, and the kernels that were considered."""
+        p, (high, wide) = self.params, self.params.block_shape
+        formats = " to ".join(dict.fromkeys(fmt.name for fmt, _ in p.formats))
+        groups = f"{len(p.masks)} x " * (len(p.masks) > 1)
+        name = "bs_softmax" if p.op == "softmax" else "bs_softmax_grad"
+        problem = f"{name} {groups}[{p.shape[0]}, {p.shape[1]}]: {p.blocks} blocks of {high} x {wide}, {formats}"
+        return self.explained(problem, "", {
+            "masks": ", ".join(dict.fromkeys(p.masks)),
+            "rows": f"up to {p.row_blocks} blocks kept in float32" if p.row_blocks else "kept in the result",
+            "sums": f"{self.lanes} side by side",
+        }, self.scratch_bytes, 0)
+
+
+@lru_cache(maxsize=1024)
+def plan_softmax(params: SoftmaxParams, target: Target) -> SoftmaxPlan:
+    """Return the plan: there is one way, and what it takes does not depend on how many blocks there are in all."""
+    area = params.block_shape[0] * params.block_shape[1]
+    lanes = lanes_of(area)
+    scratch = 2 * lines(4 * lanes) + lines(4 * params.row_blocks * area)
+    return SoftmaxPlan(params, Memory(), target, threads_of(params, target), selected(params), lanes, scratch)
+
+
+def plan_again(plan: SoftmaxPlan) -> SoftmaxPlan:
+    """Plan the problem of a plan that a caller handed back, or raise where it is none."""
+    return plan_softmax(checked_params(plan.params), plan.target)

@@ -1,0 +1,238 @@
+"""``Y = epilogue(op(W) X)``: described for the road, planned ahead, compiled.
+
+`static` and `dynamic` are its public faces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ...errors import bad_argument, bad_type, flag
+from ...formats import FP32, Format
+from ...log import tell
+from ...ops import RESULT, Op, Operand, Receiver, Request, array_operand, compiled, host_target
+from ...planner import Memory
+from ..operands import (
+    DenseLayout,
+    Form,
+    SparseOperand,
+    check_activation,
+    check_matrix,
+    checked_format,
+    dense_operand,
+    format_in,
+    layout_of,
+    matrices,
+    planned_operand,
+    planned_result,
+    product_format,
+    receive_result,
+    seen,
+    shape_of,
+    sparse_operand,
+)
+from ..pattern import as_extent, room_for
+from ..plans import checked_plan
+from .lower import program
+from .model import compute_format_of
+from .params import PLAIN, BiasLayout, Forms, SpmmParams, contiguous_params
+from .plan import SparsePlan, plan_again, plan_spmm
+from .prepared import PreparedDense
+from .slices import longest_row, run_slices
+
+__all__ = ["Epilogue", "compile_product", "plan_product", "spmm_request"]
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """What a call says of the result, as the caller gave it."""
+
+    out: Any = None
+    out_dtype: Any = None
+    bias: Any = None
+    activation: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Dense:
+    """X as a call gives it: as it is read, its layout and format, and whether it is a vector."""
+
+    operand: Operand
+    layout: DenseLayout
+    shape: tuple[int, ...]
+    format: Format
+    vector: bool = False
+
+
+def spmm_request(w: SparseOperand, x: Any, how: Epilogue, memory: Memory, forms: Forms = PLAIN, *, x_name: str = "x",
+                 room: int | None = None, keep: bool = True) -> Request:
+    """Describe a product.
+
+    Parameters
+    ----------
+    w : SparseOperand
+        op(W).
+    x : object
+        X as the caller gave it.
+    how : Epilogue
+    memory : Memory
+    forms : Forms, optional
+    x_name : str, optional
+        What the caller calls X.
+    room : int, optional
+        The most blocks that there may be; by default about as many as there are.
+    keep : bool, optional
+        Whether the call may be kept for the next of its kind.
+    """
+    p, (rows, depth), y_form = w.pattern, w.shape, forms[2]
+    dense = _prepared(w, x, y_form) if isinstance(x, PreparedDense) else _dense(x_name, x, forms[1], p.groups, depth)
+    if w.prepared is not None and w.prepared != compute_format_of(w.format.name, dense.layout.format, p.block_shape):
+        raise _unmet(w, x, dense)
+    bias, bias_layout = _bias(how.bias, rows, p.groups)
+    activation = check_activation(how.activation)
+    shape = (rows,) if dense.vector else shape_of(y_form, p.groups, rows, dense.shape[-1], dense.shape[:-2])
+    receiver = receive_result(how.out, shape, how.out_dtype, product_format(w.format, dense.format),
+                              (dense.operand, w.values, bias))
+    y = receiver.array[:, None] if dense.vector else seen(receiver.array, y_form, p.groups)
+    blocks, y_layout = room_for(p.n_blocks), layout_of(receiver.operand.seen(lambda _: y))
+    scale = 0 if w.prepared else w.scale
+    params = SpmmParams(w.shape, p.block_shape, p.groups, dense.shape[-1], blocks, room or blocks, w.transposed,
+                        w.format.name, scale, dense.layout, y_layout, bias_layout, activation, w.prepared, forms)
+    plan = plan_spmm(params, memory, host_target(None, "sparse products"), lambda: longest_row(w))
+    request = _request(plan, w, dense.operand, bias, receiver, y)
+    request.keep = keep and plan.fits
+    return request
+
+
+def plan_product(w: Any, n: Any, dtype: Any, out_dtype: Any, bias: Any, activation: Any, memory: Memory, forms: Forms,
+                 room: int | None = None, n_name: str = "n") -> SparsePlan:
+    """Return the plan of a product whose dense operands are C-contiguous."""
+    matrix, columns = check_matrix("w", w), as_extent(n_name, n, 0)
+    operand = sparse_operand("w", matrix, forms[0] == "swapped")
+    p, blocks = operand.pattern, room_for(operand.pattern.n_blocks)
+    x_format = checked_format("dtype", dtype, matrix.format)
+    y_format = checked_format("out_dtype", out_dtype, product_format(matrix.format, x_format))
+    params = contiguous_params(operand.shape, p.block_shape, p.groups, columns, blocks, room or blocks,
+                               operand.transposed, matrix.format.name, operand.scale, x_format, y_format,
+                               flag("bias", bias), check_activation(activation), forms)
+    plan = plan_spmm(params, memory, host_target(None, "sparse products"), lambda: longest_row(operand))
+    tell("popsparse", plan)
+    return plan
+
+
+def compile_product(plan: SparsePlan, op: Op) -> Callable[..., Any]:
+    """Return a planned product as a function, whose runs are named by an op's record."""
+    planned = checked_plan(plan, SparsePlan, "plan_sparse_dense_matmul", plan_again)
+    p, (w_form, x_form, y_form) = planned.params, planned.params.forms
+
+    def run(w: Any, x: Any, *, out: Any = None, bias: Any = None) -> Request:
+        """Multiply: `w` and `x` in the plan's shapes and formats, `x` in any strides."""
+        operand = sparse_operand("w", w, w_form == "swapped")
+        _check_planned(p, operand, w)
+        dense = planned_operand("x", x, p.x, shape_of(x_form, p.groups, p.shape[1], p.columns))
+        added = _planned_bias(p, bias)
+        receiver = planned_result(out, shape_of(y_form, p.groups, p.shape[0], p.columns), p.y.format,
+                                  (dense, operand.values, added))
+        runs = planned
+        if planned.slice_blocks and longest_row(operand) > planned.slice_blocks:  # another pattern's
+            runs = plan_spmm(p, planned.memory, planned.target, lambda: longest_row(operand))
+        if receiver.scale:
+            runs = replace(runs, params=replace(p, y=replace(p.y, scale=receiver.scale)))
+        return _request(runs, operand, dense.seen(lambda array: seen(array, x_form, p.groups)), added, receiver,
+                        seen(receiver.array, y_form, p.groups))
+
+    return compiled(planned, op, run, planned.explain().problem)
+
+
+def _request(plan: SparsePlan, w: SparseOperand, x: Operand, bias: Operand | None, receiver: Receiver,
+             y: Array) -> Request:
+    """Return the request of a planned product; `x` and `y` are as op(W) X has them."""
+    p = plan.params
+    more = (o for o in (w.order, bias, w.scales) if o is not None)
+    run: Callable[..., Any] | None = None
+    if plan.slice_blocks:
+        added = None if bias is None else np.broadcast_to(bias.array, (p.groups, p.shape[0]))
+
+        def run(*_: Array) -> None:
+            run_slices(plan, w, x.array, y, added)
+    elif y.size:
+        run = program(plan)
+
+    def told() -> tuple[str, str, Any]:
+        what = (f"{w.pattern.n_blocks} blocks {w.pattern.block_shape} {p.w_format} x [{p.shape[1]}, {p.columns}] "
+                f"{p.x.format}")
+        return what, plan.kernel_name, plan
+
+    return Request(run, (w.offsets, w.columns, w.values, x, RESULT, *more), receiver, told)
+
+
+def _dense(name: str, value: Any, form: Form, groups: int, depth: int) -> _Dense:
+    taken = dense_operand(name, value)
+    fmt = format_in(value, taken)
+    vector = taken.array.ndim == 1 and groups == 1 and form != "layer"
+    if vector:
+        if taken.array.size != depth:
+            raise bad_argument(name, f"shape {taken.array.shape}", f"shape ({depth},) or ({depth}, columns)")
+        taken = taken.seen(lambda array: array[:, None])
+    else:
+        taken = matrices(name, taken, form, groups, depth)
+    return _Dense(taken, layout_of(taken), taken.array.shape, fmt, vector)
+
+
+def _prepared(w: SparseOperand, x: PreparedDense, form: Form) -> _Dense:
+    side, depth = "left" if form == "swapped" else "right", w.shape[1]
+    p, name = w.pattern, w.format.name
+    if x.side != side:
+        raise bad_type("x", f"operand prepared for the {x.side}", f"one from prepare_dense(x, side={side!r})")
+    if (x.groups, x.rows) != (p.groups, depth):
+        raise bad_type("x", f"{x.groups} groups of {x.rows} rows", f"{p.groups} groups of {depth} rows")
+    if x.compute_format == "bfloat16" and compute_format_of(name, "bfloat16") != "bfloat16":
+        raise bad_type("x", "operand prepared as bfloat16", f"one prepared for a matrix of {name}")
+    shape = (x.groups, depth, x.columns) if x.grouped else (depth, x.columns)
+    return _Dense(x.operand(), x.layout, shape, x.format)
+
+
+def _unmet(w: SparseOperand, x: Any, dense: _Dense) -> Exception:
+    """The error of an X that does not meet a prepared W in the compute format that it was prepared for."""
+    if isinstance(x, PreparedDense):
+        return bad_type("x", f"operand prepared as {x.compute_format} beside a w prepared for {w.prepared}",
+                        f"one of the two prepared, or prepare(w, x_dtype={x.compute_format!r})")
+    return bad_type("x", dense.layout.format,
+                    f"a format that meets {w.format} in {w.prepared}, which w was prepared for")
+
+
+def _bias(bias: object, rows: int, groups: int) -> tuple[Operand | None, BiasLayout | None]:
+    """Return a bias, one number for each row or for each row of each group, and how it lies; or raise."""
+    if bias is None:
+        return None, None
+    found = array_operand("bias", bias)
+    array = found.array
+    if array.shape not in ((rows,), (groups, rows)):
+        raise bad_argument("bias", f"shape {array.shape}", f"shape ({rows},) or ({groups}, {rows})")
+    assert found.format is not None
+    step = array.strides[-1] if rows > 1 else array.itemsize
+    group = array.strides[0] if array.ndim == 2 and groups > 1 else 0
+    return found, BiasLayout(found.format.name, group, step, bool(array.flags.aligned))
+
+
+def _check_planned(p: SpmmParams, w: SparseOperand, given: Any) -> None:
+    q = w.pattern
+    got = (w.shape, q.block_shape, q.groups, w.transposed, w.format.name, w.scale)
+    if got != (p.shape, p.block_shape, p.groups, p.transposed, p.w_format, p.w_scale) or room_for(q.n_blocks) > p.room:
+        raise bad_argument("w", repr(given), f"one as planned for, of {p.room} blocks at most")
+
+
+def _planned_bias(p: SpmmParams, bias: Any) -> Operand | None:
+    if (bias is not None) != (p.bias is not None):
+        raise bad_argument("bias", "an array" if bias is not None else None, "as the plan has it")
+    found, layout = _bias(bias, p.shape[0], p.groups)
+    if found is None or layout == p.bias:
+        return found
+    numbers = np.broadcast_to(found.array.astype(np.float32), (p.groups, p.shape[0]))
+    return Operand(np.ascontiguousarray(numbers), FP32)
