@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,43 +12,28 @@ from ..errors import bad_argument, bad_type, flag
 from ..ops import Request
 from ..planner import Memory
 from .capacity import Capacity
-from .faces import compiling, documented, sparse_op
 from .matrix import BlockSparseMatrix
 from .operands import Form, check_matrix, sparse_operand
 from .options import memory_of
 from .pattern import room_for
-from .sddmm.api import compile_sampled, plan_sampled, sddmm_request
+from .sddmm.api import RUN as RUN_SAMPLED
+from .sddmm.api import plan_sampled, run_sampled, sddmm_request
 from .sddmm.plan import SddmmPlan
-from .spmm.api import Epilogue, compile_product, plan_product, spmm_request
-from .spmm.params import Forms
+from .spmm.api import RUN as RUN_PRODUCT
+from .spmm.api import Epilogue, plan_product, run_product, spmm_request
+from .spmm.params import BACKWARD, FORWARD, PLAIN, SWAPPED, Forms
 from .spmm.plan import SparsePlan
 from .spmm.prepared import PreparedDense
+from .verbs import PRODUCT, planned, sparse_op
 
-__all__ = [
-    "Capacity",
-    "SddmmPlan",
-    "SparsePlan",
-    "compile_dense_sparse_matmul",
-    "compile_fully_connected_fwd",
-    "compile_fully_connected_grad_a",
-    "compile_fully_connected_sparse_grad_w",
-    "compile_sparse_dense_matmul",
-    "dense_sparse_matmul",
-    "fully_connected_fwd",
-    "fully_connected_grad_a",
-    "fully_connected_sparse_grad_w",
-    "plan_dense_sparse_matmul",
-    "plan_fully_connected_fwd",
-    "plan_fully_connected_grad_a",
-    "plan_fully_connected_sparse_grad_w",
-    "plan_sparse_dense_matmul",
-    "sparse_dense_matmul",
-]
+__all__ = ["Capacity", "SddmmPlan", "SparsePlan", "compile_dense_sparse_matmul", "compile_fully_connected_fwd",
+           "compile_fully_connected_grad_a", "compile_fully_connected_sparse_grad_w", "compile_sparse_dense_matmul",
+           "dense_sparse_matmul", "fully_connected_fwd", "fully_connected_grad_a", "fully_connected_sparse_grad_w",
+           "plan_dense_sparse_matmul", "plan_fully_connected_fwd", "plan_fully_connected_grad_a",
+           "plan_fully_connected_sparse_grad_w", "plan_sparse_dense_matmul", "sparse_dense_matmul"]
 
 Array = np.ndarray[Any, Any]
 
-_FORWARD: Forms = ("plain", "layer", "layer")
-_BACKWARD: Forms = ("swapped", "layer", "layer")
 
 
 @sparse_op("dynamic.sparse_dense_matmul", "popsparse::dynamic::sparseDenseMatMul",
@@ -65,16 +51,6 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, trans
     x : array_like or QuarterArray, shape (k, n), or (groups, k, n) where `w` has groups; or PreparedDense
     transpose_lhs, transpose_rhs : bool, optional
         Whether to take `w`, `x` transposed.
-    {capacity}
-    {result}
-    bias : array_like, shape (m,) or (groups, m), optional
-        As for `popsparse.static.sparse_dense_matmul`.
-    {activation}
-    {memory}
-
-    {outcome}
-
-    {errors}
 
     Notes
     -----
@@ -91,7 +67,7 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, trans
     """
     memory = memory_of(available_memory_proportion, strict_memory, options)
     return _product(w, x, Epilogue(out, out_dtype, bias, activation), capacity, memory,
-                    _right(transpose_lhs, transpose_rhs, x))
+                    _turned(PLAIN, "transpose_lhs", transpose_lhs, "transpose_rhs", transpose_rhs, x))
 
 
 @sparse_op("dynamic.dense_sparse_matmul", "popsparse::dynamic::denseSparseMatMul",
@@ -109,16 +85,6 @@ def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix, *, trans
     w : BlockSparseMatrix, shape (k, m)
     transpose_lhs, transpose_rhs : bool, optional
         Whether to take `x`, `w` transposed.
-    {capacity}
-    {result}
-    bias : array_like, shape (m,) or (groups, m), optional
-        As for `popsparse.static.dense_sparse_matmul`.
-    {activation}
-    {memory}
-
-    {outcome}
-
-    {errors}
 
     Notes
     -----
@@ -135,7 +101,7 @@ def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix, *, trans
     """
     memory = memory_of(available_memory_proportion, strict_memory, options)
     return _product(w, x, Epilogue(out, out_dtype, bias, activation), capacity, memory,
-                    _left(transpose_lhs, transpose_rhs, x))
+                    _turned(SWAPPED, "transpose_rhs", transpose_rhs, "transpose_lhs", transpose_lhs, x))
 
 
 @sparse_op("dynamic.fully_connected_fwd", "popsparse::dynamic::fullyConnectedFwd",
@@ -150,17 +116,11 @@ def fully_connected_fwd(w: BlockSparseMatrix, acts: Array, *, capacity: Capacity
     ----------
     w : BlockSparseMatrix, shape (outputs, inputs)
     acts : array_like or QuarterArray, shape (batch, groups * inputs)
-    {capacity}
-    {result}
     bias : array_like, shape (outputs,) or (groups, outputs), optional
-    {activation}
-    {memory}
 
     Returns
     -------
     numpy.ndarray or QuarterArray, shape (batch, groups * outputs)
-
-    {errors}
 
     Notes
     -----
@@ -175,7 +135,7 @@ def fully_connected_fwd(w: BlockSparseMatrix, acts: Array, *, capacity: Capacity
     array([[2., 0., 6.]], dtype=float32)
     """
     memory = memory_of(available_memory_proportion, strict_memory, options)
-    return _product(w, acts, Epilogue(out, out_dtype, bias, activation), capacity, memory, _FORWARD, "acts")
+    return _product(w, acts, Epilogue(out, out_dtype, bias, activation), capacity, memory, FORWARD, "acts")
 
 
 @sparse_op("dynamic.fully_connected_grad_a", "popsparse::dynamic::fullyConnectedGradA",
@@ -189,22 +149,17 @@ def fully_connected_grad_a(w: BlockSparseMatrix, grads: Array, *, capacity: Capa
     ----------
     w : BlockSparseMatrix, shape (outputs, inputs)
     grads : array_like or QuarterArray, shape (batch, groups * outputs)
-    {capacity}
-    {result}
-    {memory}
 
     Returns
     -------
     numpy.ndarray or QuarterArray, shape (batch, groups * inputs)
-
-    {errors}
 
     Notes
     -----
     It corresponds to PopLibs' ``popsparse::dynamic::fullyConnectedGradA``.
     """
     memory = memory_of(available_memory_proportion, strict_memory, options)
-    return _product(w, grads, Epilogue(out, out_dtype), capacity, memory, _BACKWARD, "grads")
+    return _product(w, grads, Epilogue(out, out_dtype), capacity, memory, BACKWARD, "grads")
 
 
 @sparse_op("dynamic.fully_connected_sparse_grad_w", "popsparse::dynamic::fullyConnectedSparseGradW",
@@ -224,15 +179,11 @@ def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Arra
     capacity : Capacity, optional
         That of the layer's other passes, which grows here too where `w` has more blocks. Programs of this pass depend
         on no number of blocks.
-    {result}
-    {memory}
 
     Returns
     -------
     numpy.ndarray or QuarterArray, shape of ``w.blocks``
         One gradient for each stored value, in the same order; zero for the padding of edge blocks.
-
-    {errors}
 
     Notes
     -----
@@ -247,110 +198,14 @@ def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Arra
     return request
 
 
-@documented
-def plan_sparse_dense_matmul(w: BlockSparseMatrix, n: int, *, transpose_lhs: bool = False, transpose_rhs: bool = False,
-                             capacity: Capacity | None = None, dtype: Any = None, out_dtype: Any = None,
-                             bias: bool = False, activation: str | None = None,
-                             available_memory_proportion: float | None = None, strict_memory: bool = False,
-                             options: Mapping[str, Any] | None = None) -> SparsePlan:
-    """Plan `sparse_dense_matmul` without running it: for every pattern that has as much room.
-
-    Parameters
-    ----------
-    w : BlockSparseMatrix
-        One of the matrices to come; its values are not read.
-    {planned}
-    transpose_lhs, transpose_rhs : bool, optional
-        As the op has them.
-    capacity : Capacity, optional
-        Blocks to make room for, by default about as many as `w` has; it does not grow here.
-    {memory}
-
-    Returns
-    -------
-    SparsePlan
-        Its `explain` tells kernel, panels, threads and temporary bytes.
-
-    {errors}
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from poplibs_py.popsparse import BlockSparseMatrix, dynamic
-    >>> eye = BlockSparseMatrix.from_dense(np.eye(64, dtype=np.float32), 4)
-    >>> plan = dynamic.plan_sparse_dense_matmul(eye, 8, capacity=dynamic.Capacity(32))
-    >>> other = BlockSparseMatrix.from_dense(np.eye(64, k=4, dtype=np.float32) + np.eye(64, dtype=np.float32), 4)
-    >>> dynamic.compile_sparse_dense_matmul(plan)(other, np.ones((64, 8), np.float32)).max()
-    np.float32(2.0)
-    """
-    memory = memory_of(available_memory_proportion, strict_memory, options)
-    return plan_product(w, n, dtype, out_dtype, bias, activation, memory, _right(transpose_lhs, transpose_rhs),
-                        _room(check_matrix("w", w), capacity))
-
-
-def plan_dense_sparse_matmul(w: BlockSparseMatrix, n: int, *, transpose_lhs: bool = False, transpose_rhs: bool = False,
-                             capacity: Capacity | None = None, dtype: Any = None, out_dtype: Any = None,
-                             bias: bool = False, activation: str | None = None,
-                             available_memory_proportion: float | None = None, strict_memory: bool = False,
-                             options: Mapping[str, Any] | None = None) -> SparsePlan:
-    """Plan `dense_sparse_matmul` for an op(X) of n rows; as `plan_sparse_dense_matmul`."""
-    memory = memory_of(available_memory_proportion, strict_memory, options)
-    return plan_product(w, n, dtype, out_dtype, bias, activation, memory, _left(transpose_lhs, transpose_rhs),
-                        _room(check_matrix("w", w), capacity))
-
-
-def plan_fully_connected_fwd(w: BlockSparseMatrix, batch: int, *, capacity: Capacity | None = None, dtype: Any = None,
-                             out_dtype: Any = None, bias: bool = False, activation: str | None = None,
-                             available_memory_proportion: float | None = None, strict_memory: bool = False,
-                             options: Mapping[str, Any] | None = None) -> SparsePlan:
-    """Plan `fully_connected_fwd` for a batch; as `plan_sparse_dense_matmul`."""
-    memory = memory_of(available_memory_proportion, strict_memory, options)
-    return plan_product(w, batch, dtype, out_dtype, bias, activation, memory, _FORWARD,
-                        _room(check_matrix("w", w), capacity), "batch")
-
-
-def plan_fully_connected_grad_a(w: BlockSparseMatrix, batch: int, *, capacity: Capacity | None = None,
-                                dtype: Any = None, out_dtype: Any = None,
-                                available_memory_proportion: float | None = None, strict_memory: bool = False,
-                                options: Mapping[str, Any] | None = None) -> SparsePlan:
-    """Plan `fully_connected_grad_a` for a batch; as `plan_sparse_dense_matmul`."""
-    memory = memory_of(available_memory_proportion, strict_memory, options)
-    return plan_product(w, batch, dtype, out_dtype, False, None, memory, _BACKWARD,
-                        _room(check_matrix("w", w), capacity), "batch")
-
-
-def plan_fully_connected_sparse_grad_w(w: BlockSparseMatrix, batch: int, *, dtype: Any = None, x_dtype: Any = None,
-                                       out_dtype: Any = None, available_memory_proportion: float | None = None,
-                                       strict_memory: bool = False,
-                                       options: Mapping[str, Any] | None = None) -> SddmmPlan:
-    """Plan `fully_connected_sparse_grad_w` for a batch: `dtype` of the gradients, `x_dtype` of the activations; as
-    `popsparse.static.plan_sparse_grad_w`."""
-    memory = memory_of(available_memory_proportion, strict_memory, options)
-    return plan_sampled(w, batch, dtype, x_dtype, out_dtype, memory, "layer", "batch")
-
-
-compile_sparse_dense_matmul = compiling(sparse_dense_matmul, compile_product, "SparsePlan")
-compile_dense_sparse_matmul = compiling(dense_sparse_matmul, compile_product, "SparsePlan")
-compile_fully_connected_fwd = compiling(fully_connected_fwd, compile_product, "SparsePlan")
-compile_fully_connected_grad_a = compiling(fully_connected_grad_a, compile_product, "SparsePlan")
-compile_fully_connected_sparse_grad_w = compiling(fully_connected_sparse_grad_w, compile_sampled, "SddmmPlan",
-                                                  "w, grads, x", "out=None")
-
-
-def _form(name: str, transposed: object, x: Any = None, swapped: bool = False) -> Form:
-    """How an operand is taken, as the argument of this name says of it."""
-    wanted = flag(name, transposed)
-    if wanted and isinstance(x, PreparedDense):
-        raise bad_argument(name, True, "False where x is a PreparedDense")
-    return "swapped" if wanted != swapped else "plain"
-
-
-def _right(transpose_lhs: object, transpose_rhs: object, x: Any = None) -> Forms:
-    return _form("transpose_lhs", transpose_lhs), _form("transpose_rhs", transpose_rhs, x), "plain"
-
-
-def _left(transpose_lhs: object, transpose_rhs: object, x: Any = None) -> Forms:
-    return _form("transpose_rhs", transpose_rhs, None, True), _form("transpose_lhs", transpose_lhs, x, True), "swapped"
+def _turned(forms: Forms, w_name: str, w_transposed: object, x_name: str, x_transposed: object,
+            x: object = None) -> Forms:
+    """Return how W and X are taken, as the arguments of these names say of them."""
+    turn_w, turn_x = flag(w_name, w_transposed), flag(x_name, x_transposed)
+    if turn_x and isinstance(x, PreparedDense):
+        raise bad_argument(x_name, True, "False where x is a PreparedDense")
+    other: dict[Form, Form] = {"plain": "swapped", "swapped": "plain"}
+    return other[forms[0]] if turn_w else forms[0], other[forms[1]] if turn_x else forms[1], forms[2]
 
 
 def _product(w: Any, x: Any, how: Epilogue, capacity: Capacity | None, memory: Memory, forms: Forms,
@@ -378,3 +233,27 @@ def _grow(w: BlockSparseMatrix, capacity: Capacity | None) -> None:
     # Once nothing is left to be refused: a call that is leaves the capacity as it was.
     if capacity is not None:
         capacity.hold(w.n_blocks)
+
+
+def _plan(forms: Forms, w: Any, n: Any, *, capacity: Capacity | None = None, transpose_lhs: object = False,
+          transpose_rhs: object = False, **how: Any) -> SparsePlan:
+    first, second = ("transpose_lhs", transpose_lhs), ("transpose_rhs", transpose_rhs)
+    turned = _turned(forms, *(*second, *first) if forms is SWAPPED else (*first, *second))
+    return plan_product(w, n, turned, _room(check_matrix("w", w), capacity), **how)
+
+
+def _plan_sampled(w: Any, n: Any, *, capacity: Capacity | None = None, **how: Any) -> SddmmPlan:
+    _room(check_matrix("w", w), capacity)
+    return plan_sampled(w, n, "layer", **how)
+
+
+plan_sparse_dense_matmul, compile_sparse_dense_matmul = planned(
+    sparse_dense_matmul, SparsePlan, partial(_plan, PLAIN), run_product, RUN_PRODUCT, PRODUCT, "dtype")
+plan_dense_sparse_matmul, compile_dense_sparse_matmul = planned(
+    dense_sparse_matmul, SparsePlan, partial(_plan, SWAPPED), run_product, RUN_PRODUCT, PRODUCT, "dtype")
+plan_fully_connected_fwd, compile_fully_connected_fwd = planned(
+    fully_connected_fwd, SparsePlan, partial(_plan, FORWARD), run_product, RUN_PRODUCT, PRODUCT, "dtype")
+plan_fully_connected_grad_a, compile_fully_connected_grad_a = planned(
+    fully_connected_grad_a, SparsePlan, partial(_plan, BACKWARD), run_product, RUN_PRODUCT, PRODUCT, "dtype")
+plan_fully_connected_sparse_grad_w, compile_fully_connected_sparse_grad_w = planned(
+    fully_connected_sparse_grad_w, SddmmPlan, _plan_sampled, run_sampled, RUN_SAMPLED, PRODUCT, "dtype", "x_dtype")

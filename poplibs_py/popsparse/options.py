@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from ..errors import bad_argument
@@ -23,17 +22,17 @@ _KEYS = dict.fromkeys(_KNOWN) | {"availableMemoryProportion": "available_memory_
 _NO_LIMIT = Memory()
 
 
-def memory_of(proportion: Any, strict: Any, options: Mapping[str, Any] | None) -> Memory:
+def memory_of(available_memory_proportion: Any = None, strict_memory: Any = False, options: Any = None) -> Memory:
     """Return what a call's arguments and PopLibs' options say of temporary memory, or raise: `poplibs_py.ops.parsed`.
 
     The other options of PopLibs' sparse products steer a modelled machine: they are known and change nothing here, save
     that partial sums are FP32.
     """
-    if options is None and proportion is None and strict is False:
+    if options is None and available_memory_proportion is None and strict_memory is False:
         return _NO_LIMIT
-    share = Memory(proportion, strict).proportion
+    share = Memory(available_memory_proportion, strict_memory).proportion
     said = parsed(options, _KEYS, _checked, {} if share is None else {"available_memory_proportion": share})
-    return Memory(said.get("available_memory_proportion"), strict)
+    return Memory(said.get("available_memory_proportion"), strict_memory)
 
 
 def _checked(key: str, field: str, value: Any) -> Any:

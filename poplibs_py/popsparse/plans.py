@@ -1,9 +1,8 @@
-"""What the plans of this package have in common, and how one that a caller hands back is checked and compiled."""
+"""What the plans of this package have in common, and how one that a caller hands back is checked."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -71,6 +70,10 @@ class KernelPlan(ABC):
         return self.limit is None or self.temporary_bytes <= self.limit
 
     @abstractmethod
+    def again(self) -> KernelPlan:
+        """Plan the plan's own problem, which a caller handed back, or raise where it is none."""
+
+    @abstractmethod
     def explain(self) -> Explanation:
         """Return what was decided, and the kernels that were considered."""
 
@@ -89,27 +92,15 @@ class KernelPlan(ABC):
         }, considered_kernels(self.selection))
 
 
-def checked_plan(plan: Any, kind: type[Plan], verb: str, again: Callable[[Plan], Plan]) -> Plan:
-    """Return a plan if it is one that the planner makes here, or raise.
-
-    Parameters
-    ----------
-    plan : object
-        As the caller gave it.
-    kind : type
-        What it must be.
-    verb : str
-        The function that makes such plans.
-    again : callable
-        Plans the plan's own problem, which it checks first.
-    """
+def checked_plan(plan: Any, kind: type[Plan], op: str) -> Plan:
+    """Return a plan if it is one that the planner makes here of an op, or raise."""
     if not isinstance(plan, kind):
-        raise bad_type("plan", type(plan).__name__, f"a plan from {verb}")
+        raise bad_type("plan", type(plan).__name__, f"a plan from plan_{op}")
     instance("plan.memory", plan.memory, Memory, "of type Memory")
     instance("plan.target", plan.target, Target, "of type Target")
     if plan.target.kind != "host":
         raise bad_argument("plan.target", plan.target.name, "this CPU")
-    return unchanged(plan, lambda: again(plan))
+    return unchanged(plan, plan.again)  # type: ignore[arg-type]
 
 
 def lines(size: int) -> int:

@@ -3,38 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from .faces import compiling, documented, sparse_op
 from .matrix import OPERATORS, BlockSparseMatrix
 from .operands import check_matrix
 from .options import memory_of
-from .sddmm.api import compile_sampled, plan_sampled, sddmm_request
+from .sddmm.api import RUN as RUN_SAMPLED
+from .sddmm.api import plan_sampled, run_sampled, sddmm_request
 from .sddmm.plan import SddmmPlan
-from .spmm.api import Epilogue, compile_product, plan_product, spmm_request
-from .spmm.params import PLAIN, SWAPPED
+from .spmm.api import RUN as RUN_PRODUCT
+from .spmm.api import Epilogue, plan_product, run_product, spmm_request
+from .spmm.params import SWAPPED
 from .spmm.plan import SparsePlan
 from .spmm.prepared import PreparedDense, PreparedSparse, prepare, prepare_dense, product_operand
+from .verbs import PRODUCT, planned, sparse_op
 
-__all__ = [
-    "PreparedDense",
-    "PreparedSparse",
-    "SddmmPlan",
-    "SparsePlan",
-    "compile_dense_sparse_matmul",
-    "compile_sparse_dense_matmul",
-    "compile_sparse_grad_w",
-    "dense_sparse_matmul",
-    "plan_dense_sparse_matmul",
-    "plan_sparse_dense_matmul",
-    "plan_sparse_grad_w",
-    "prepare",
-    "prepare_dense",
-    "sparse_dense_matmul",
-    "sparse_grad_w",
-]
+__all__ = ["PreparedDense", "PreparedSparse", "SddmmPlan", "SparsePlan", "compile_dense_sparse_matmul",
+           "compile_sparse_dense_matmul", "compile_sparse_grad_w", "dense_sparse_matmul", "plan_dense_sparse_matmul",
+           "plan_sparse_dense_matmul", "plan_sparse_grad_w", "prepare", "prepare_dense", "sparse_dense_matmul",
+           "sparse_grad_w"]
 
 Array = np.ndarray[Any, Any]
 
@@ -55,15 +45,8 @@ def sparse_dense_matmul(w: BlockSparseMatrix | PreparedSparse, x: Array | Prepar
     x : array_like or QuarterArray, shape (k, n) or (k,), or (groups, k, n) where `w` has groups; or PreparedDense
         Any of these formats too, any strides; tensors by DLPack, lists as float32. A `QuarterArray` with scales for its
         rows or blocks, of FP16 with a scale, or of a user's format is decoded to a copy first.
-    {result}
     bias : array_like, shape (m,) or (groups, m), optional
         Added to each row, in FP32; of any of the formats that have a dtype, lists as float32.
-    {activation}
-    {memory}
-
-    {outcome}
-
-    {errors}
 
     Notes
     -----
@@ -104,15 +87,8 @@ def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix | Prepare
         Any of the formats that have a dtype, any strides; prepared by ``prepare_dense(x, side="left")``.
     w : BlockSparseMatrix or PreparedSparse, shape (k, m)
         Prepared by ``prepare(w, side="right")``.
-    {result}
     bias : array_like, shape (m,) or (groups, m), optional
         Added to each column, as FP32.
-    {activation}
-    {memory}
-
-    {outcome}
-
-    {errors}
 
     Notes
     -----
@@ -136,15 +112,11 @@ def sparse_grad_w(w: BlockSparseMatrix, grads: Array, x: Array, *, out: Any = No
     grads : array_like or QuarterArray, shape (m, n) or (groups, m, n)
         The gradient of Y; any strides.
     x : array_like or QuarterArray, shape (k, n) or (groups, k, n)
-    {result}
-    {memory}
 
     Returns
     -------
     numpy.ndarray or QuarterArray, shape of ``w.blocks``
         One gradient for each stored value, for a transposed view too; zero for the padding of edge blocks.
-
-    {errors}
 
     Notes
     -----
@@ -163,88 +135,11 @@ def sparse_grad_w(w: BlockSparseMatrix, grads: Array, x: Array, *, out: Any = No
                          memory_of(available_memory_proportion, strict_memory, options))
 
 
-@documented
-def plan_sparse_dense_matmul(w: BlockSparseMatrix, n: int, *, dtype: Any = None, out_dtype: Any = None,
-                             bias: bool = False, activation: str | None = None,
-                             available_memory_proportion: float | None = None, strict_memory: bool = False,
-                             options: Mapping[str, Any] | None = None) -> SparsePlan:
-    """Plan ``Y = activation(W X + bias)`` without running it.
-
-    Parameters
-    ----------
-    w : BlockSparseMatrix, shape (m, k)
-        Its values are not read.
-    {planned}
-    {memory}
-
-    Returns
-    -------
-    SparsePlan
-        Its `explain` tells kernel, panels, threads and temporary bytes.
-
-    {errors}
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from poplibs_py.popsparse import BlockSparseMatrix, static
-    >>> w = BlockSparseMatrix.from_dense(np.eye(64, dtype=np.float32), 4)
-    >>> plan = static.plan_sparse_dense_matmul(w, 8, activation="relu")
-    >>> print(str(plan).splitlines()[0])
-    sparse_dense_matmul [64, 64] x [64, 8]: 16 blocks of 4 x 4, float32 x float32 -> float32
-    >>> static.compile_sparse_dense_matmul(plan)(w, -np.ones((64, 8), np.float32)).max()
-    np.float32(0.0)
-    """
-    return plan_product(w, n, dtype, out_dtype, bias, activation,
-                        memory_of(available_memory_proportion, strict_memory, options), PLAIN)
-
-
-def plan_dense_sparse_matmul(w: BlockSparseMatrix, n: int, *, dtype: Any = None, out_dtype: Any = None,
-                             bias: bool = False, activation: str | None = None,
-                             available_memory_proportion: float | None = None, strict_memory: bool = False,
-                             options: Mapping[str, Any] | None = None) -> SparsePlan:
-    """Plan ``Y = activation(X W + bias)`` for an X of n rows; as `plan_sparse_dense_matmul`."""
-    return plan_product(w, n, dtype, out_dtype, bias, activation,
-                        memory_of(available_memory_proportion, strict_memory, options), SWAPPED)
-
-
-@documented
-def plan_sparse_grad_w(w: BlockSparseMatrix, n: int, *, dtype: Any = None, x_dtype: Any = None, out_dtype: Any = None,
-                       available_memory_proportion: float | None = None, strict_memory: bool = False,
-                       options: Mapping[str, Any] | None = None) -> SddmmPlan:
-    """Plan `sparse_grad_w` without running it.
-
-    Parameters
-    ----------
-    w : BlockSparseMatrix, shape (m, k)
-        Its values are not read.
-    n : int
-        Columns of dY and X, which are C-contiguous.
-    dtype, x_dtype, out_dtype : Format, dtype or str, optional
-        Formats of dY (default that of `w`), of X (default that of dY) and of the result (default as for the op).
-    {memory}
-
-    Returns
-    -------
-    SddmmPlan
-        Its `explain` tells kernel, panels, threads and temporary bytes.
-
-    {errors}
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from poplibs_py.popsparse import BlockSparseMatrix, static
-    >>> w = BlockSparseMatrix.from_mask(np.eye(2, dtype=bool), 1)
-    >>> run = static.compile_sparse_grad_w(static.plan_sparse_grad_w(w, 3))
-    >>> run(w, np.ones((2, 3), np.float32), np.float32([[1, 2, 3], [4, 5, 6]])).ravel()
-    array([ 6., 15.], dtype=float32)
-    """
-    return plan_sampled(w, n, dtype, x_dtype, out_dtype, memory_of(available_memory_proportion, strict_memory, options))
-
-
-compile_sparse_dense_matmul = compiling(sparse_dense_matmul, compile_product, "SparsePlan")
-compile_dense_sparse_matmul = compiling(dense_sparse_matmul, compile_product, "SparsePlan")
-compile_sparse_grad_w = compiling(sparse_grad_w, compile_sampled, "SddmmPlan", "w, grads, x", "out=None")
+plan_sparse_dense_matmul, compile_sparse_dense_matmul = planned(
+    sparse_dense_matmul, SparsePlan, plan_product, run_product, RUN_PRODUCT, PRODUCT, "dtype")
+plan_dense_sparse_matmul, compile_dense_sparse_matmul = planned(
+    dense_sparse_matmul, SparsePlan, partial(plan_product, forms=SWAPPED), run_product, RUN_PRODUCT, PRODUCT, "dtype")
+plan_sparse_grad_w, compile_sparse_grad_w = planned(
+    sparse_grad_w, SddmmPlan, plan_sampled, run_sampled, RUN_SAMPLED, PRODUCT, "dtype", "x_dtype")
 
 OPERATORS.update({"w @ x": sparse_dense_matmul, "x @ w": dense_sparse_matmul})

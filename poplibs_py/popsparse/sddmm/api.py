@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...errors import bad_argument
-from ...log import tell
-from ...ops import RESULT, Op, Operand, Receiver, Request, compiled, host_target
+from ...ops import RESULT, Operand, Receiver, Request, host_target
 from ...planner import Memory
 from ..matrix import BlockSparseMatrix
 from ..operands import (
@@ -31,13 +30,15 @@ from ..operands import (
     shape_of,
     sparse_operand,
 )
+from ..options import memory_of
 from ..pattern import as_extent, room_for
-from ..plans import checked_plan
 from .lower import program
 from .params import SddmmParams, contiguous_params
-from .plan import SddmmPlan, plan_again, plan_sddmm
+from .plan import SddmmPlan, plan_sddmm
 
-__all__ = ["compile_sampled", "plan_sampled", "sddmm_request"]
+__all__ = ["RUN", "plan_sampled", "run_sampled", "sddmm_request"]
+
+RUN = "run(w, grads, x, *, out=None)"
 
 
 def sddmm_request(w: BlockSparseMatrix, dy: Any, x: Any, out: Any, out_dtype: Any, memory: Memory, *,
@@ -63,10 +64,11 @@ def sddmm_request(w: BlockSparseMatrix, dy: Any, x: Any, out: Any, out_dtype: An
     return request
 
 
-def plan_sampled(w: Any, n: Any, dtype: Any, x_dtype: Any, out_dtype: Any, memory: Memory,
-                 form: Form = "plain", n_name: str = "n") -> SddmmPlan:
+def plan_sampled(w: Any, n: Any, form: Form = "plain", *, dtype: Any = None, x_dtype: Any = None, out_dtype: Any = None,
+                 **memory: Any) -> SddmmPlan:
     """Return the plan of a sampled product whose operands are C-contiguous."""
-    matrix, columns = check_matrix("w", w), as_extent(n_name, n, 0)
+    limit = memory_of(**memory)
+    matrix, columns = check_matrix("w", w), as_extent("n", n, 0)
     p, swapped = matrix.pattern, matrix.is_transposed
     grads = checked_format("dtype", dtype, matrix.format)
     acts = checked_format("x_dtype", x_dtype, grads)
@@ -74,14 +76,11 @@ def plan_sampled(w: Any, n: Any, dtype: Any, x_dtype: Any, out_dtype: Any, memor
     left, right = (acts, grads) if swapped else (grads, acts)
     params = contiguous_params(p.shape, p.block_shape, p.groups, columns, room_for(p.n_blocks), left, right, made, form,
                                swapped)
-    plan = plan_sddmm(params, memory, host_target(None, "sparse products"))
-    tell("popsparse", plan)
-    return plan
+    return plan_sddmm(params, limit, host_target(None, "sparse products"))
 
 
-def compile_sampled(plan: SddmmPlan, op: Op) -> Callable[..., Any]:
-    """Return a planned sampled product as a function, whose runs are named by an op's record."""
-    planned = checked_plan(plan, SddmmPlan, "plan_sparse_grad_w", plan_again)
+def run_sampled(planned: SddmmPlan) -> Callable[..., Request]:
+    """Return what describes the calls of a planned sampled product."""
     p = planned.params
     layouts = tuple(zip(("x", "grads") if p.swapped else ("grads", "x"), (p.y, p.x), p.shape, strict=True))
 
@@ -100,7 +99,7 @@ def compile_sampled(plan: SddmmPlan, op: Op) -> Callable[..., Any]:
         left, right = (x.seen(lambda array: seen(array, p.form, p.groups)) for x in (left, right))
         return _request(runs, _stored(matrix), left, right, receiver)
 
-    return compiled(planned, op, run, planned.explain().problem)
+    return run
 
 
 def _stored(w: BlockSparseMatrix) -> SparseOperand:

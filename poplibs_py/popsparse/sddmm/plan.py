@@ -14,7 +14,7 @@ from ..spmm.params import itemsize_of
 from .model import lies_well, row_bytes, sampled_compute_format
 from .params import SddmmParams, checked_params
 
-__all__ = ["SddmmPlan", "plan_again", "plan_sddmm"]
+__all__ = ["SddmmPlan", "plan_sddmm"]
 
 SAMPLE_CHUNK = 4096
 _ELEMENTS = 8
@@ -59,6 +59,10 @@ class SddmmPlan(KernelPlan):
         """Bytes that a run takes beside its operands."""
         return self.workspace_bytes + self.threads * self.scratch_bytes
 
+    def again(self) -> SddmmPlan:
+        """Plan the plan's own problem, or raise where it is none."""
+        return plan_sddmm(checked_params(self.params), self.memory, self.target)
+
     def explain(self) -> Explanation:
         """Return what was decided, and the kernels that were considered."""
         p = self.params
@@ -82,11 +86,6 @@ def plan_sddmm(params: SddmmParams, memory: Memory, target: Target) -> SddmmPlan
 
     least = _decided(params, memory, target, 1)
     return within("sparse_grad_w", plan_once, memory, target, lambda: least.temporary_bytes, least.threads)
-
-
-def plan_again(plan: SddmmPlan) -> SddmmPlan:
-    """Plan the problem of a plan that a caller handed back, or raise where it is none."""
-    return plan_sddmm(checked_params(plan.params), plan.memory, plan.target)
 
 
 @lru_cache(maxsize=1024)

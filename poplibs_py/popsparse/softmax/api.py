@@ -10,28 +10,24 @@ import numpy as np
 
 from ...errors import bad_argument, whole
 from ...formats import FP32, Format
-from ...log import tell
-from ...ops import RESULT, Operand, Receiver, Request, compiled, host_target, op, receive
+from ...ops import RESULT, Operand, Receiver, Request, host_target, receive
 from ...program import Wrapper
 from ..matrix import BlockSparseMatrix
 from ..operands import check_matrix
 from ..parts import BLOCKS, COLUMN_INDICES, ROW_OFFSETS, kinds_of
-from ..plans import checked_plan
 from ..values import SCALE_LIMITS, as_format, as_scale
+from ..verbs import STORED, planned, sparse_op
 from .lower import program
 from .params import SoftmaxParams, check_masks, default_scale
-from .plan import SoftmaxPlan, plan_again, plan_softmax
+from .plan import SoftmaxPlan, plan_softmax
 
 __all__ = ["SoftmaxPlan", "bs_softmax", "bs_softmax_grad", "bs_softmax_in_place", "compile_bs_softmax",
            "compile_bs_softmax_grad", "plan_bs_softmax", "plan_bs_softmax_grad"]
 
 Array = np.ndarray[Any, Any]
 
-_BOUND = "popsparse.softmax.bound:"
 
-
-@op("popsparse.bs_softmax", poplibs="popsparse::experimental::bsSoftmax", reference=_BOUND + "softmax_call_bound",
-    bound=_BOUND + "softmax_call_bound", draws="testing.calls:bs_softmax_calls")
+@sparse_op("bs_softmax", "popsparse::experimental::bsSoftmax", "softmax.bound:softmax_call_bound", "bs_softmax_calls")
 def bs_softmax(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "none", out_dtype: object = None,
                scale: int | None = None, out: BlockSparseMatrix | None = None) -> Any:
     """Take the softmax of each row over its stored elements; all others count as minus infinity.
@@ -98,9 +94,8 @@ def bs_softmax_in_place(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "no
     bs_softmax(x, mask=mask, out=x)
 
 
-@op("popsparse.bs_softmax_grad", poplibs="popsparse::experimental::bsSoftmaxGrad",
-    reference=_BOUND + "softmax_grad_call_bound", bound=_BOUND + "softmax_grad_call_bound",
-    draws="testing.calls:bs_softmax_grad_calls")
+@sparse_op("bs_softmax_grad", "popsparse::experimental::bsSoftmaxGrad", "softmax.bound:softmax_grad_call_bound",
+           "bs_softmax_grad_calls")
 def bs_softmax_grad(y: BlockSparseMatrix, grad: BlockSparseMatrix, *, out_dtype: object = None,
                     scale: int | None = None, out: BlockSparseMatrix | None = None) -> Any:
     """Return the gradient with respect to softmax's input: ``y * (grad - sum(grad * y))``, the sum over each row.
@@ -139,84 +134,6 @@ def bs_softmax_grad(y: BlockSparseMatrix, grad: BlockSparseMatrix, *, out_dtype:
     outputs, grads, kept = _gradient(y, grad, out, out_dtype, scale)
     result = _result(out_dtype, kept, out, outputs, grads)
     return _request(_plan(("none",) * grads.w.groups, result.formatted, outputs, grads), result, outputs, grads)
-
-
-def plan_bs_softmax(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "none", out_dtype: object = None,
-                    scale: int | None = None) -> SoftmaxPlan:
-    """Plan `bs_softmax` without running it.
-
-    Parameters
-    ----------
-    x : BlockSparseMatrix
-        Its values are not read.
-    mask, out_dtype, scale : optional
-        As for `bs_softmax`.
-
-    Returns
-    -------
-    SoftmaxPlan
-        Its `explain` tells kernel, sums, threads and temporary bytes.
-
-    Examples
-    --------
-    >>> from poplibs_py.popsparse import compile_bs_softmax, plan_bs_softmax, random_matrix, random_pattern
-    >>> x = random_matrix(random_pattern(64, 64, 16, density=0.5))
-    >>> plan = plan_bs_softmax(x, mask="zero_upper_triangle")
-    >>> print(str(plan).splitlines()[0])
-    bs_softmax [64, 64]: 8 blocks of 16 x 16, float32
-    >>> compile_bs_softmax(plan)(x) == bs_softmax(x, mask="zero_upper_triangle")
-    True
-    """
-    source = _stored("x", x)
-    masks = check_masks(mask, source.w.groups)
-    return _told(_plan(masks, _new_format(source.w.format, out_dtype, scale), source))
-
-
-def compile_bs_softmax(plan: SoftmaxPlan) -> Callable[..., Any]:
-    """Return a planned softmax as a function to call many times, from any number of threads.
-
-    Parameters
-    ----------
-    plan : SoftmaxPlan
-        As `plan_bs_softmax` returned it here.
-
-    Returns
-    -------
-    callable
-        ``run(x, *, out=None)``, whose attribute ``plan`` is the plan. `x` may be any matrix of the plan's shapes, format
-        and scale with at most its number of blocks.
-
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If the plan is none that the planner makes here.
-    """
-    planned = _checked(plan, "softmax", "plan_bs_softmax")
-
-    def run(x: Any, *, out: Any = None) -> Request:
-        """Take the softmax of `x`, which is as planned."""
-        return _run(planned, out, _stored("x", x))
-
-    return compiled(planned, bs_softmax.op, run, planned.explain().problem)  # type: ignore[attr-defined]
-
-
-def plan_bs_softmax_grad(y: BlockSparseMatrix, grad: BlockSparseMatrix, *, out_dtype: object = None,
-                         scale: int | None = None) -> SoftmaxPlan:
-    """Plan `bs_softmax_grad` without running it: the values of `y` and `grad` are not read; as `plan_bs_softmax`."""
-    outputs, grads, kept = _gradient(y, grad, None, out_dtype, scale)
-    made = _new_format(grads.w.format, out_dtype, kept)
-    return _told(_plan(("none",) * grads.w.groups, made, outputs, grads))
-
-
-def compile_bs_softmax_grad(plan: SoftmaxPlan) -> Callable[..., Any]:
-    """Return a planned gradient as a function ``run(y, grad, *, out=None)``; as `compile_bs_softmax`."""
-    planned = _checked(plan, "gradient", "plan_bs_softmax_grad")
-
-    def run(y: Any, grad: Any, *, out: Any = None) -> Request:
-        """Return the gradient of `y`, which is as planned, as `grad` is."""
-        return _run(planned, out, *_gradient(y, grad, out, None, 0)[:2])
-
-    return compiled(planned, bs_softmax_grad.op, run, planned.explain().problem)  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,16 +225,37 @@ def _plan(masks: tuple[str, ...], made: tuple[Format, int], *operands: _Stored) 
     return plan_softmax(params, host_target(None, "softmax over blocks"))
 
 
-def _told(plan: SoftmaxPlan) -> SoftmaxPlan:
-    tell("popsparse", plan)
-    return plan
+def _plan_softmax(x: Any, *, mask: Any = "none", out_dtype: Any = None, scale: Any = None) -> SoftmaxPlan:
+    source = _stored("x", x)
+    masks = check_masks(mask, source.w.groups)
+    return _plan(masks, _new_format(source.w.format, out_dtype, scale), source)
 
 
-def _checked(plan: Any, name: str, verb: str) -> SoftmaxPlan:
-    planned = checked_plan(plan, SoftmaxPlan, verb, plan_again)
+def _plan_gradient(y: Any, grad: Any, *, out_dtype: Any = None, scale: Any = None) -> SoftmaxPlan:
+    outputs, grads, kept = _gradient(y, grad, None, out_dtype, scale)
+    return _plan(("none",) * grads.w.groups, _new_format(grads.w.format, out_dtype, kept), outputs, grads)
+
+
+def _run_softmax(planned: SoftmaxPlan) -> Callable[..., Request]:
+    def run(x: Any, *, out: Any = None) -> Request:
+        """Take the softmax of `x`, which is as planned."""
+        return _run(planned, out, _stored("x", x))
+
+    return _of(planned, "softmax", run)
+
+
+def _run_gradient(planned: SoftmaxPlan) -> Callable[..., Request]:
+    def run(y: Any, grad: Any, *, out: Any = None) -> Request:
+        """Return the gradient of `y`, which is as planned, as `grad` is."""
+        return _run(planned, out, *_gradient(y, grad, out, None, 0)[:2])
+
+    return _of(planned, "gradient", run)
+
+
+def _of(planned: SoftmaxPlan, name: str, run: Callable[..., Request]) -> Callable[..., Request]:
     if planned.params.op != name:
-        raise bad_argument("plan", f"a plan of {planned.explain().problem}", f"a plan from {verb}")
-    return planned
+        raise bad_argument("plan", f"a plan of {planned.explain().problem}", f"one of a {name}")
+    return run
 
 
 def _run(planned: SoftmaxPlan, out: Any, *operands: _Stored) -> Request:
@@ -350,3 +288,10 @@ def _request(plan: SoftmaxPlan, result: _Result, first: _Stored, *more: _Stored)
 
     return Request(program(plan) if first.w.n_blocks else None, tuple(operands), result.receiver, told,
                    wrap=result.wrap, first=first.w, like=like, keep=shared)
+
+
+plan_bs_softmax, compile_bs_softmax = planned(
+    bs_softmax, SoftmaxPlan, _plan_softmax, _run_softmax, "run(x, *, out=None)", {"x": STORED})
+plan_bs_softmax_grad, compile_bs_softmax_grad = planned(
+    bs_softmax_grad, SoftmaxPlan, _plan_gradient, _run_gradient, "run(y, grad, *, out=None)",
+    {"y": STORED, "grad": STORED})

@@ -11,7 +11,7 @@ from ..plans import KernelPlan, lines
 from .model import lanes_of, selected, threads_of
 from .params import SoftmaxParams, checked_params
 
-__all__ = ["SoftmaxPlan", "plan_again", "plan_softmax"]
+__all__ = ["SoftmaxPlan", "plan_softmax"]
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,10 @@ class SoftmaxPlan(KernelPlan):
         """Bytes that a run takes beside its operands."""
         return self.threads * self.scratch_bytes
 
+    def again(self) -> SoftmaxPlan:
+        """Plan the plan's own problem, or raise where it is none."""
+        return plan_softmax(checked_params(self.params), self.target)
+
     def explain(self) -> Explanation:
         """Return what was decided, and the kernels that were considered."""
         p, (high, wide) = self.params, self.params.block_shape
@@ -58,8 +62,3 @@ def plan_softmax(params: SoftmaxParams, target: Target) -> SoftmaxPlan:
     lanes = lanes_of(area)
     scratch = 2 * lines(4 * lanes) + lines(4 * params.row_blocks * area)
     return SoftmaxPlan(params, Memory(), target, threads_of(params, target), selected(params), lanes, scratch)
-
-
-def plan_again(plan: SoftmaxPlan) -> SoftmaxPlan:
-    """Plan the problem of a plan that a caller handed back, or raise where it is none."""
-    return plan_softmax(checked_params(plan.params), plan.target)

@@ -13,8 +13,7 @@ import numpy as np
 
 from ...errors import bad_argument, bad_type, flag
 from ...formats import FP32, Format
-from ...log import tell
-from ...ops import RESULT, Op, Operand, Receiver, Request, array_operand, compiled, host_target
+from ...ops import RESULT, Operand, Receiver, Request, array_operand, host_target
 from ...planner import Memory
 from ..operands import (
     DenseLayout,
@@ -35,16 +34,18 @@ from ..operands import (
     shape_of,
     sparse_operand,
 )
+from ..options import memory_of
 from ..pattern import as_extent, room_for
-from ..plans import checked_plan
 from .lower import program
 from .model import compute_format_of
 from .params import PLAIN, BiasLayout, Forms, SpmmParams, contiguous_params
-from .plan import SparsePlan, plan_again, plan_spmm
+from .plan import SparsePlan, plan_spmm
 from .prepared import PreparedDense
 from .slices import longest_row, run_slices
 
-__all__ = ["Epilogue", "compile_product", "plan_product", "spmm_request"]
+__all__ = ["RUN", "Epilogue", "plan_product", "run_product", "spmm_request"]
+
+RUN = "run(w, x, *, out=None, bias=None)"
 
 Array = np.ndarray[Any, Any]
 
@@ -110,10 +111,11 @@ def spmm_request(w: SparseOperand, x: Any, how: Epilogue, memory: Memory, forms:
     return request
 
 
-def plan_product(w: Any, n: Any, dtype: Any, out_dtype: Any, bias: Any, activation: Any, memory: Memory, forms: Forms,
-                 room: int | None = None, n_name: str = "n") -> SparsePlan:
+def plan_product(w: Any, n: Any, forms: Forms = PLAIN, room: int | None = None, *, dtype: Any = None,
+                 out_dtype: Any = None, bias: Any = False, activation: Any = None, **memory: Any) -> SparsePlan:
     """Return the plan of a product whose dense operands are C-contiguous."""
-    matrix, columns = check_matrix("w", w), as_extent(n_name, n, 0)
+    limit = memory_of(**memory)
+    matrix, columns = check_matrix("w", w), as_extent("n", n, 0)
     operand = sparse_operand("w", matrix, forms[0] == "swapped")
     p, blocks = operand.pattern, room_for(operand.pattern.n_blocks)
     x_format = checked_format("dtype", dtype, matrix.format)
@@ -121,14 +123,11 @@ def plan_product(w: Any, n: Any, dtype: Any, out_dtype: Any, bias: Any, activati
     params = contiguous_params(operand.shape, p.block_shape, p.groups, columns, blocks, room or blocks,
                                operand.transposed, matrix.format.name, operand.scale, x_format, y_format,
                                flag("bias", bias), check_activation(activation), forms)
-    plan = plan_spmm(params, memory, host_target(None, "sparse products"), lambda: longest_row(operand))
-    tell("popsparse", plan)
-    return plan
+    return plan_spmm(params, limit, host_target(None, "sparse products"), lambda: longest_row(operand))
 
 
-def compile_product(plan: SparsePlan, op: Op) -> Callable[..., Any]:
-    """Return a planned product as a function, whose runs are named by an op's record."""
-    planned = checked_plan(plan, SparsePlan, "plan_sparse_dense_matmul", plan_again)
+def run_product(planned: SparsePlan) -> Callable[..., Request]:
+    """Return what describes the calls of a planned product."""
     p, (w_form, x_form, y_form) = planned.params, planned.params.forms
 
     def run(w: Any, x: Any, *, out: Any = None, bias: Any = None) -> Request:
@@ -147,7 +146,7 @@ def compile_product(plan: SparsePlan, op: Op) -> Callable[..., Any]:
         return _request(runs, operand, dense.seen(lambda array: seen(array, x_form, p.groups)), added, receiver,
                         seen(receiver.array, y_form, p.groups))
 
-    return compiled(planned, op, run, planned.explain().problem)
+    return run
 
 
 def _request(plan: SparsePlan, w: SparseOperand, x: Operand, bias: Operand | None, receiver: Receiver,

@@ -12,14 +12,16 @@ from ..operands import DenseLayout, Form, check_activation, check_form, laid_out
 from ..pattern import as_block_shape, as_extent, as_shape
 from ..values import SCALE_LIMITS
 
-__all__ = ["PLAIN", "SWAPPED", "BiasLayout", "Forms", "SpmmParams", "checked_params", "contiguous_params",
-           "itemsize_of"]
+__all__ = ["BACKWARD", "FORWARD", "PLAIN", "SWAPPED", "BiasLayout", "Forms", "SpmmParams", "checked_params",
+           "contiguous_params", "itemsize_of"]
 
 Forms = tuple[Form, Form, Form]
 """How callers have W, X and Y, of which op(W) X is the product."""
 
 PLAIN: Forms = ("plain", "plain", "plain")
 SWAPPED: Forms = ("swapped", "swapped", "swapped")
+FORWARD: Forms = ("plain", "layer", "layer")
+BACKWARD: Forms = ("swapped", "layer", "layer")
 
 _ITEMSIZES = {f.name: f.itemsize for f in FORMATS}
 

@@ -23,7 +23,7 @@ from .model import (
 )
 from .params import SpmmParams, checked_params, itemsize_of
 
-__all__ = ["SparsePlan", "plan_again", "plan_spmm"]
+__all__ = ["SparsePlan", "plan_spmm"]
 
 _CHUNK_BYTES = 1 << 15
 _ALIGNMENT = 64
@@ -104,6 +104,12 @@ class SparsePlan(KernelPlan):
         """Whether a run keeps to the limit."""
         return not self.params.columns or not self.params.shape[0] or super().fits
 
+    def again(self) -> SparsePlan:
+        """Plan the plan's own problem, or raise where it is none."""
+        if type(self.longest) is not int or self.longest < 0:
+            raise bad_argument("plan.longest", self.longest, "a number of blocks")
+        return plan_spmm(checked_params(self.params), self.memory, self.target, lambda: self.longest)
+
     def explain(self) -> Explanation:
         """Return what was decided, and the kernels that were considered."""
         p = self.params
@@ -140,13 +146,6 @@ def plan_spmm(params: SpmmParams, memory: Memory, target: Target, longest: Calla
     most = longest() if fastest.decodes else 0
     return within("sparse_dense_matmul", lambda limit: _fitted(fastest, limit, most), memory, target,
                   lambda: list(_choices(fastest, 0, most))[-1].temporary_bytes, fastest.threads)
-
-
-def plan_again(plan: SparsePlan) -> SparsePlan:
-    """Plan the problem of a plan that a caller handed back, or raise where it is none."""
-    if type(plan.longest) is not int or plan.longest < 0:
-        raise bad_argument("plan.longest", plan.longest, "a number of blocks")
-    return plan_spmm(checked_params(plan.params), plan.memory, plan.target, lambda: plan.longest)
 
 
 @lru_cache(maxsize=1024)

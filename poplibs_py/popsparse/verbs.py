@@ -1,0 +1,200 @@
+"""The three verbs of a planned op, do, plan and compile: their records, signatures and docstrings, each part once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from inspect import Parameter, Signature, signature
+from typing import Any, TypeVar
+
+from ..log import tell
+from ..ops import compiled, op
+from .plans import KernelPlan, checked_plan
+
+__all__ = ["PRODUCT", "STORED", "planned", "sparse_op"]
+
+STORED = "BlockSparseMatrix\n        Its values are not read."
+PRODUCT = {"w": STORED, "n": """int
+        Columns of op(X), which is C-contiguous as the op takes it: its rows, where those are a batch.
+    dtype : Format, dtype or str, optional
+        Format of the dense operand, or of the first of two (default that of `w`); `x_dtype` of the second, where there
+        are two (default that of the first)."""}
+"""What the functions that plan products take by position, and what their docstrings tell of it."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+Plan = TypeVar("Plan", bound=KernelPlan)
+Run = Callable[..., Any]
+
+def _entries(doc: str) -> dict[str, str]:
+    """Return what a docstring tells of parameters, by the first name of each entry."""
+    section = doc.partition("    ----------\n")[2].partition("\n\n")[0] + "\n"
+    return {found[1]: found[0] for found in re.finditer(r"^    (\w+)[\w, ]* : .*\n(?:        .*\n)*", section, re.M)}
+
+
+_PARAMETERS = _entries("""
+    ----------
+    transpose_lhs, transpose_rhs : bool, optional
+        Whether to take the first, the second operand transposed.
+    capacity : Capacity, optional
+        Blocks to make room for, by default what `w` has, rounded up. Where `w` has more, it grows with a
+        `CapacityWarning`; not where the call is refused, or is planned only.
+    out : array, tensor or QuarterArray, of the result's shape, optional
+        Where to write the result; any strides in which no two elements share memory. It may overlap the operands: the
+        result is then made in a copy, beyond the limit on memory. A `QuarterArray` of an 8-bit format with one scale
+        2^s receives the result divided by 2^s and rounded.
+    out_dtype : Format, dtype or str, optional
+        Format of the result; by default that of `out`, or else FP32 where an operand is FP32 or one is FP16 and the
+        other BF16, else FP16 or BF16, whichever is there, and FP16 for two 8-bit operands.
+    bias : array_like, one number for each row of op(W), or for each of each group, optional
+        Added in FP32; of any of the formats that have a dtype, lists as float32.
+    activation : {None, "relu", "gelu", "silu"}, optional
+    available_memory_proportion : float, optional
+        Share of each thread's tile memory (a core's second-level cache) for temporary bytes: panels of X, sums on their
+        way to the epilogue, decoded values. By default, and with 0, there is no limit: the fastest plan runs, and the
+        op's ``plan_`` function tells what it takes.
+    strict_memory : bool, optional
+        Raise where no plan keeps to the limit, instead of warning (default False).
+    options : mapping, optional
+        PopLibs' spelling, ``{"availableMemoryProportion": 0.3}``; its other options for sparse products are known and
+        change nothing here.
+""")
+
+_ERRORS = """
+    Raises
+    ------
+    InvalidArgumentError, InvalidTypeError
+        For shapes that do not fit, or a dtype that is not served.
+    MemoryLimitError
+        With `strict_memory`, if no plan keeps to the limit.
+
+    Warns
+    -----
+    MemoryLimitWarning
+        Otherwise, in that case: the limit doubles until it has passed twice the tile memory, and is then dropped.
+"""
+
+_RETURNS = """
+    Returns
+    -------
+    numpy.ndarray or QuarterArray
+        `out`, or a new array.
+"""
+
+_BIAS = """    bias : bool, optional
+        Whether there will be one (default False).
+"""
+
+_PLAN = """Plan `{op}` without running it: for every matrix of these shapes with about as many blocks, or fewer.
+
+    Parameters
+    ----------
+    {operands}
+
+    Returns
+    -------
+    {kind}
+        Its `explain` tells kernel, threads and temporary bytes, and how operands are read.
+
+    """
+
+_COMPILE = """Return a planned `{op}` as a function to call many times, from any number of threads.
+
+    Parameters
+    ----------
+    plan : {kind}
+        As `plan_{op}` returned it here.
+
+    Returns
+    -------
+    callable
+        ``{run}``, whose attribute ``plan`` is the plan.
+        A matrix may be any of the plan's shapes, format and scale, with at most its number of blocks; a dense operand
+        that is not C-contiguous is copied.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If the plan is none that the planner makes here.
+    """
+
+
+def _completed(doc: str, names: Any, told: Mapping[str, str]) -> str:
+    """Return a docstring with the entries of these parameters that it lacks, and what is said of results and errors."""
+    own, sections = doc.partition("\n\n    Parameters\n"), _entries(doc)
+    body, _, after = own[2].partition("\n\n")
+    missing = "".join(told[name] for name in names if name in told and name not in sections)
+    returns, after = ("", after) if after.startswith("    Returns") else (_RETURNS, after)
+    if not returns:
+        returns, _, after = after.partition("\n\n")
+        returns = f"\n{returns}\n"
+    errors = _ERRORS if "strict_memory" in names else ""
+    return f"{own[0]}{own[1]}{body}\n{missing}{returns}{errors}\n{after}"
+
+
+def sparse_op(name: str, poplibs: str, bound: str, draws: str) -> Callable[[F], F]:
+    """Make a function that describes a call the face of an op, as `ops.op` does, its docstring completed.
+
+    Parameters
+    ----------
+    name, poplibs, draws
+        As `Op` has them; `name` below this package, `draws` in ``testing.calls``.
+    bound : str
+        Place, below this package, of the function that tells both reference and bound.
+    """
+    place = f"popsparse.{bound}"
+    record = op(f"popsparse.{name}", poplibs=poplibs, reference=place, bound=place, draws=f"testing.calls:{draws}")
+
+    def face_of(function: F) -> F:
+        if function.__doc__:
+            function.__doc__ = _completed(function.__doc__, signature(function).parameters, _PARAMETERS)
+        return record(function)
+
+    return face_of
+
+
+def planned(face: Any, kind: type[Plan], plan_it: Callable[..., Plan], run_of: Callable[[Plan], Run], run: str,
+            operands: dict[str, str], *dtypes: str) -> tuple[Callable[..., Plan], Callable[[Plan], Run]]:
+    """Return the functions that plan an op and that compile its plans.
+
+    Parameters
+    ----------
+    face : Face
+        The op's public function. Its keywords save ``out`` are those of the function that plans.
+    kind : type
+        What plans are.
+    plan_it : callable
+        Makes a plan of them.
+    run_of : callable
+        Makes of a plan the function that describes its calls.
+    run : str
+        How that is called.
+    operands : dict of str to str
+        What the function that plans takes by position, each with what its docstring tells of it.
+    *dtypes : str
+        Formats that it takes besides, by keyword.
+    """
+    name, given = face.__name__, signature(face.function).parameters.values()
+    keywords = [p.replace(annotation=Parameter.empty, default=False if p.name == "bias" else p.default)
+                for p in given if p.kind is Parameter.KEYWORD_ONLY and p.name != "out"]
+    takes = Signature([*(Parameter(o, Parameter.POSITIONAL_OR_KEYWORD) for o in operands),
+                       *(Parameter(d, Parameter.KEYWORD_ONLY, default=None) for d in dtypes), *keywords])
+
+    def plan(*args: Any, **named: Any) -> Plan:
+        bound = takes.bind(*args, **named)
+        made = plan_it(*bound.args, **bound.kwargs)
+        tell("popsparse", made)
+        return made
+
+    def compile_it(plan: Plan) -> Run:
+        checked = checked_plan(plan, kind, name)
+        return compiled(checked, face.op, run_of(checked), checked.explain().problem)
+
+    told = "\n    ".join(f"{operand} : {what}" for operand, what in operands.items())
+    entries = _entries(face.__doc__ or "") | {"bias": _BIAS}
+    docs = (_completed(_PLAN.format(op=name, operands=told, kind=kind.__name__), takes.parameters, entries),
+            _COMPILE.format(op=name, kind=kind.__name__, run=run))
+    for verb, function, doc in zip(("plan", "compile"), (plan, compile_it), docs, strict=True):
+        function.__module__, function.__doc__ = face.__module__, doc
+        function.__name__ = function.__qualname__ = f"{verb}_{name}"
+    plan.__signature__ = takes  # type: ignore[attr-defined]
+    return plan, compile_it
