@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..formats import Format
-
-__all__ = ["by_group", "dense_of", "rounded", "sampled", "sparse_dense_matmul", "transposed"]
+__all__ = ["by_group", "dense_of", "sampled", "transposed"]
 
 Array = np.ndarray[Any, Any]
 
@@ -35,20 +33,6 @@ def dense_of(shape: tuple[int, int], block_shape: tuple[int, int], row_offsets: 
     tiles[group, row, :, column_indices] = blocks.astype(np.float64)
     dense: Array = tiles.reshape(groups, down * high, across * wide)[:, :rows, :columns]
     return dense
-
-
-def sparse_dense_matmul(dense: Array, x: Array) -> Array:
-    """Return ``W X`` in float64 from W as `dense_of` gives it."""
-    product: Array = np.matmul(dense, x.astype(np.float64))
-    return product
-
-
-def rounded(values: Array, dtype: Format) -> Array:
-    """Return float64 values rounded to a format, too large ones to infinity or, where it has none, NaN."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        narrow = values.astype(np.float32).astype(dtype.dtype)
-    exact: Array = narrow.astype(np.float64)
-    return exact
 
 
 def sampled(full: Array, block_shape: tuple[int, int], row_offsets: Array, column_indices: Array) -> Array:

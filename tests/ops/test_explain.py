@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from poplibs_py import poplin, profile
 from poplibs_py.ops import catalogue
 from poplibs_py.planner import Explanation
-from poplibs_py.popsparse import random_matrix, random_pattern, static
+from poplibs_py.popsparse import dynamic, plan_bs_softmax, plan_bs_softmax_grad, random_matrix, random_pattern, static
 from poplibs_py.testing.calls import calls
 from poplibs_py.testing.cases import cases
 
+W = random_matrix(random_pattern(8, 8, 4, 1.0, 3), "float32", 1)
 PLANNED = [name for name in catalogue if not name.startswith("poprand.")]
 
 
@@ -49,8 +50,13 @@ def test_random_numbers_follow_no_plan(name):
 @pytest.mark.parametrize("plan", [
     poplin.plan_matmul((8, 16), (16, 8), dtype="float16"),
     poplin.plan_matmul((8, 16), (16, 8), dtype="float16", target="gc200"),
-    static.plan_sparse_dense_matmul(random_matrix(random_pattern(8, 8, 4, 1.0, 3), "float32", 1), 8),
-], ids=["dense", "modelled", "sparse"])
+    static.plan_sparse_dense_matmul(W, 8),
+    static.plan_sparse_grad_w(W, 8, x_dtype="float16"),
+    dynamic.plan_fully_connected_grad_a(W, 8),
+    dynamic.plan_fully_connected_sparse_grad_w(W, 8),
+    plan_bs_softmax(W, mask="zero_upper_triangle", out_dtype="float16"),
+    plan_bs_softmax_grad(W, W),
+], ids=["dense", "modelled", "SpMM", "SDDMM", "layer", "layer's weights", "softmax", "softmax's gradient"])
 def test_plans_that_a_caller_makes_explain_themselves(plan):
     explanation = plan.explain()
     assert isinstance(explanation, Explanation)

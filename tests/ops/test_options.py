@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from inspect import Parameter, signature
 from typing import Any
 
@@ -14,7 +15,7 @@ from poplibs_py.errors import InvalidArgumentError, InvalidOptionError, InvalidT
 from poplibs_py.ops import catalogue
 from poplibs_py.poplin.convolution import ConvOptions, matmul_params, plan_convolution
 from poplibs_py.poplin.matmul.modelled import plan_modelled
-from poplibs_py.popsparse import BlockSparseMatrix, static
+from poplibs_py.popsparse import BlockSparseMatrix, dynamic, static
 from poplibs_py.testing.cases import cases
 
 TAKERS = [name for name, op in catalogue.items() if "options" in signature(op.face).parameters]
@@ -38,8 +39,8 @@ CALLS: dict[str, Any] = {
     "plan_modelled": lambda **how: plan_modelled((8, 8), (8, 8), **how),
     "plan_convolution": lambda **how: plan_convolution(matmul_params(1, 8, 8, 8, "half"), **how),
     "ConvOptions.parse": ConvOptions.parse,
-    "plan_sparse_dense_matmul": lambda **how: static.plan_sparse_dense_matmul(_W, 8, **how),
-    "plan_dense_sparse_matmul": lambda **how: static.plan_dense_sparse_matmul(_W, 8, **how),
+    **{f"{module.__name__}.{name}": partial(getattr(module, name), _W, 8)
+       for module in (static, dynamic) for name in module.__all__ if name.startswith("plan_")},
 }  # fmt: skip
 KEY, NAME = "availableMemoryProportion", "available_memory_proportion"
 

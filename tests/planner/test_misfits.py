@@ -25,6 +25,10 @@ CALLS = {
     "SpMM, dynamic": (dynamic.sparse_dense_matmul, lambda: (W, X)),
     "SDDMM": (static.sparse_grad_w, lambda: (W, X.astype(np.float32)[:, ::2], X[:, ::2])),
     "plan": (poplin.plan_matmul, lambda: ((300, 300), (300, 300))),
+    "plan of SpMM": (static.plan_sparse_dense_matmul, lambda: (W, 48)),
+    "plan of SDDMM": (lambda w, n, **how: static.plan_sparse_grad_w(w.astype("float32"), n, x_dtype="float16", **how),
+                      lambda: (W, 48)),
+    "plan of a layer": (dynamic.plan_fully_connected_fwd, lambda: (W, 48)),
     "plan of a convolution": (lambda p, **how: plan_convolution(p, **how),
                               lambda: (matmul_params(1, 300, 300, 300, "half"),)),
 }

@@ -1,19 +1,24 @@
-"""Plans of static products: the bits of the plain call, no more bytes than they say, other operands refused."""
+"""Plans of sparse ops: the bits of the plain call, no more bytes than they say, other operands and plans refused."""
 
 from __future__ import annotations
 
+import dataclasses
+import pickle
 import re
+from importlib import import_module
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from poplibs_py import popsparse
 from poplibs_py.errors import PoplibsError
 from poplibs_py.formats import FORMATS
-from poplibs_py.popsparse import BlockSparseMatrix, static
+from poplibs_py.ops import catalogue
+from poplibs_py.popsparse import BlockSparseMatrix, dynamic, static
 from poplibs_py.program import memory_in_use, memory_peak
-from poplibs_py.testing import assert_same_bits
+from poplibs_py.testing import assert_same_bits, random_operand
 
 BLOCKS = [(1, 1), (4, 4), (16, 16), (3, 5)]
 
@@ -76,3 +81,149 @@ def test_other_operands_are_refused(named, call):
     assert_same_bits(run(w, x), w @ x)
     with pytest.raises(PoplibsError, match="^" + re.escape(named)):
         call(run, w, x)
+
+
+def matrix(rows=32, columns=48, seed=1, dtype="float16", groups=1, density=0.4):
+    numbers = np.random.default_rng(seed).integers(-4, 5, (groups, rows, columns)).astype(np.float32)
+    return BlockSparseMatrix.from_dense(numbers if groups > 1 else numbers[0], 4, density=density, dtype=dtype)
+
+
+def numbers(*shape, seed=2, dtype="float16"):
+    return random_operand(shape, dtype, seed)
+
+
+W, PAIR = matrix(), matrix(groups=2)
+BIAS = random_operand((32,), "float32", 3)
+SOFT = popsparse.bs_softmax(W)
+HALF = {"available_memory_proportion": 0.5}
+
+# An op, what a plan of it is made of, the operands of a call, and the keywords of each.
+PLANNED = {
+    "W X": ("static.sparse_dense_matmul", (W, 5), (W, numbers(48, 5)), {"out_dtype": "float32"}),
+    "X W": ("static.dense_sparse_matmul", (W, 5), (numbers(5, 32), W), HALF),
+    "dY X'": ("static.sparse_grad_w", (W, 5), (W, numbers(32, 5), numbers(48, 5)), {}),
+    "dY X', W transposed": ("static.sparse_grad_w", (W.T, 5), (W.T, numbers(48, 5), numbers(32, 5)), HALF),
+    "dY X', groups": ("static.sparse_grad_w", (PAIR, 5), (PAIR, numbers(2, 32, 5), numbers(2, 48, 5)), {}),
+    "op(W) op(X)": ("dynamic.sparse_dense_matmul", (W, 5), (W, numbers(5, 32)),
+                    {"transpose_lhs": True, "transpose_rhs": True}),
+    "op(X) op(W)": ("dynamic.dense_sparse_matmul", (W, 5), (numbers(48, 5), W),
+                    {"transpose_lhs": True, "transpose_rhs": True}),
+    "W X, a capacity": ("dynamic.sparse_dense_matmul", (W, 5), (W, numbers(48, 5)), {"capacity": dynamic.Capacity(90)}),
+    "a layer": ("dynamic.fully_connected_fwd", (W, 5), (W, numbers(5, 48)), {"activation": "relu"}),
+    "a layer, groups": ("dynamic.fully_connected_fwd", (PAIR, 5), (PAIR, numbers(5, 96)), HALF),
+    "a layer's gradient": ("dynamic.fully_connected_grad_a", (PAIR, 5), (PAIR, numbers(5, 64)), {}),
+    "a layer's weights": ("dynamic.fully_connected_sparse_grad_w", (PAIR, 5), (PAIR, numbers(5, 64), numbers(5, 96)),
+                          {"capacity": dynamic.Capacity(400)}),
+    "softmax": ("bs_softmax", (W,), (W,), {"mask": "zero_upper_triangle", "out_dtype": "bfloat16"}),
+    "softmax, groups": ("bs_softmax", (PAIR,), (PAIR,), {"mask": ["none", "zero_lower_triangle"]}),
+    "softmax to FP8": ("bs_softmax", (W,), (W,), {"out_dtype": "f143", "scale": -5}),
+    "softmax's gradient": ("bs_softmax_grad", (SOFT, W), (SOFT, W), {"out_dtype": "float32"}),
+}
+
+
+def verbs(op):
+    """The three functions of an op."""
+    module, _, name = f"popsparse.{op}".rpartition(".")
+    inside = import_module(f"poplibs_py.{module}")
+    return tuple(getattr(inside, verb + name) for verb in ("", "plan_", "compile_"))
+
+
+def bits(result):
+    return result.blocks if isinstance(result, BlockSparseMatrix) else result
+
+
+def test_every_sparse_op_is_planned():
+    assert {f"popsparse.{op}" for op, *_ in PLANNED.values()} == {n for n in catalogue if n.startswith("popsparse.")}
+    for op, *_ in PLANNED.values():
+        assert all(function.__doc__ for function in verbs(op))
+
+
+@pytest.mark.parametrize(("op", "planned", "operands", "how"), PLANNED.values(), ids=PLANNED)
+def test_do_plan_and_compile_are_one_thing(op, planned, operands, how):
+    do, plan_it, compile_it = verbs(op)
+    plan = plan_it(*planned, **how)
+    assert plan_it(*planned, **how) == plan == pickle.loads(pickle.dumps(plan))
+    assert hash(plan_it(*planned, **how)) == hash(plan)
+    assert plan.fits
+    assert str(plan) == plan.explain().words()
+    assert plan.explain().chosen.name == plan.kernel_name
+    run, due = compile_it(plan), do(*operands, **how)
+    given = operands if isinstance(operands[0], BlockSparseMatrix) else operands[::-1]
+    memory_peak(reset=True)
+    before = memory_in_use()
+    for _ in range(3):
+        assert_same_bits(bits(run(*given)), bits(due))
+    assert memory_peak() - before <= plan.temporary_bytes
+    assert (run.plan, run.kept) == (plan, 1)
+    apart = [x if isinstance(x, BlockSparseMatrix) else np.repeat(x, 2, axis=-1)[..., ::2] for x in given]
+    assert_same_bits(bits(run(*apart)), bits(due))
+    out = due.copy()
+    bits(out)[...] = 0
+    assert run(*given, out=out) is out
+    assert_same_bits(bits(out), bits(due))
+
+
+@pytest.mark.parametrize(("op", "planned", "operands", "how"), PLANNED.values(), ids=PLANNED)
+def test_a_plan_that_was_changed_is_not_compiled(op, planned, operands, how):
+    _, plan_it, compile_it = verbs(op)
+    plan = plan_it(*planned, **how)
+    changed = [{"threads": plan.threads + 1}, {"scratch_bytes": plan.scratch_bytes + 64}, {"selection": None}]
+    for field in ("shape", "block_shape"):
+        changed += [{"params": dataclasses.replace(plan.params, **{field: (-1, 4)})}]
+    changed += [{"params": None}, {"memory": None}, {"target": "gc200"}]
+    for changes in changed:
+        with pytest.raises(PoplibsError, match=r"^(plan[a-z.]*|[a-z_]*shape): got "):
+            compile_it(dataclasses.replace(plan, **changes))
+    for other in (None, "a plan", W):
+        with pytest.raises(PoplibsError, match=r"^plan: got .*; allowed: a plan from plan_"):
+            compile_it(other)
+
+
+@pytest.mark.parametrize(("op", "planned", "operands", "how"), PLANNED.values(), ids=PLANNED)
+def test_a_compiled_op_refuses_what_was_not_planned(op, planned, operands, how):
+    _, plan_it, compile_it = verbs(op)
+    run = compile_it(plan_it(*planned, **how))
+    w, *more = operands if isinstance(operands[0], BlockSparseMatrix) else operands[::-1]
+    wrong = [matrix(36, 48), w.T, "no matrix", None]
+    if "sparse_grad_w" not in op:  # which does not read the values
+        wrong += [w.astype("bfloat16"), matrix(*w.shape, dtype="f143", groups=w.groups, density=1.0)]
+    for w_wrong in wrong:
+        with pytest.raises(PoplibsError, match=r"^(w|x|y|grad): got "):
+            run(w_wrong, *more)
+    for i, x in enumerate(more):
+        for x_wrong in (x.astype("bfloat16"), x[:, :4] if isinstance(x, np.ndarray) else x.T, "no array"):
+            with pytest.raises(PoplibsError, match=r"^(x|grads|grad|y): got "):
+                run(w, *more[:i], x_wrong, *more[i + 1:])
+    due = run(w, *more)
+    for out in (bits(due).astype(np.float64), due.T, "no array"):
+        with pytest.raises(PoplibsError, match=r"^out: got "):
+            run(w, *more, out=out)
+
+
+def test_a_softmax_is_no_gradient():
+    for plan, compile_it in ((popsparse.plan_bs_softmax(W), popsparse.compile_bs_softmax_grad),
+                             (popsparse.plan_bs_softmax_grad(SOFT, W), popsparse.compile_bs_softmax)):
+        with pytest.raises(PoplibsError, match=r"^plan: got a plan of bs_softmax"):
+            compile_it(plan)
+
+
+def test_a_plan_has_room_for_other_patterns_as_its_capacity_says():
+    room = dynamic.Capacity(W.n_blocks + 20)
+    run = dynamic.compile_sparse_dense_matmul(dynamic.plan_sparse_dense_matmul(W, 5, capacity=room))
+    x, other = numbers(48, 5), matrix(seed=9, density=0.5)
+    assert W.n_blocks < other.n_blocks <= room.blocks
+    assert_same_bits(run(other, x), other @ x)
+    with pytest.raises(PoplibsError, match=r"^w: got .* blocks at most"):
+        run(matrix(density=1.0), x)
+
+
+def test_the_keywords_of_a_plan_are_those_of_the_op():
+    for call in (lambda: dynamic.plan_fully_connected_grad_a(W, 5, bias=True),
+                 lambda: static.plan_sparse_dense_matmul(W, 5, capacity=None),
+                 lambda: popsparse.plan_bs_softmax(W, n=5)):
+        with pytest.raises(TypeError, match="unexpected keyword argument"):
+            call()
+    with pytest.raises(PoplibsError, match=r"^dtype: got fp12"):
+        static.plan_sparse_grad_w(W, 5, dtype="fp12")
+    with pytest.raises(PoplibsError, match=r"^mask: got upper"):
+        popsparse.plan_bs_softmax(W, mask="upper")

@@ -8,7 +8,7 @@ from functools import lru_cache
 from ...kernels.registry import select
 from ...planner import Explanation, Memory, within
 from ...target import Target
-from ..plans import KernelPlan
+from ..plans import KernelPlan, lines
 from ..spmm.model import threads_of
 from ..spmm.params import itemsize_of
 from .model import lies_well, row_bytes, sampled_compute_format
@@ -19,6 +19,7 @@ __all__ = ["SddmmPlan", "plan_sddmm"]
 SAMPLE_CHUNK = 4096
 _ELEMENTS = 8
 _LEAST_COLUMNS = 32
+_LINE = lines(1)
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class SddmmPlan(KernelPlan):
     chunk : int
         Columns of a panel.
     scratch_bytes : int
-        Temporary bytes of a thread.
+        Temporary bytes of a thread, whole cache lines.
     workspace_bytes : int
         Bytes of the whole of X decoded once, or 0.
     """
@@ -108,11 +109,11 @@ def _decided(p: SddmmParams, memory: Memory, target: Target, limit: int | None) 
     threads = threads_of(p.multiplications, target)
     workspace = p.groups * p.shape[1] * row_bytes(p.columns, compute) * x_pack
     whole = SddmmPlan(p, memory, target, threads, selection, compute, y_pack, False, rows, p.columns,
-                      sums + y_line * p.columns, workspace)
+                      lines(sums + y_line * p.columns), workspace)
     if limit is None or whole.workspace_bytes + whole.scratch_bytes <= limit:
         return whole
     line = y_line + max(p.block_shape[1], _ELEMENTS if p.block_shape == (1, 1) else 1) * size * x_pack
-    fit = (limit - sums) // max(1, line) // _LEAST_COLUMNS * _LEAST_COLUMNS
+    fit = (limit - limit % _LINE - sums) // max(1, line) // _LEAST_COLUMNS * _LEAST_COLUMNS
     chunk = min(p.columns, max(_LEAST_COLUMNS, fit)) if line else p.columns
     return SddmmPlan(p, memory, target, threads, selection, compute, y_pack, x_pack, rows, chunk,
-                     sums + line * chunk, 0)
+                     lines(sums + line * chunk), 0)

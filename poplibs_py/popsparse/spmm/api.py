@@ -117,11 +117,11 @@ def plan_product(w: Any, n: Any, forms: Forms = PLAIN, room: int | None = None, 
     limit = memory_of(**memory)
     matrix, columns = check_matrix("w", w), as_extent("n", n, 0)
     operand = sparse_operand("w", matrix, forms[0] == "swapped")
-    p, blocks = operand.pattern, room_for(operand.pattern.n_blocks)
+    p, room = operand.pattern, room or room_for(operand.pattern.n_blocks)
     x_format = checked_format("dtype", dtype, matrix.format)
     y_format = checked_format("out_dtype", out_dtype, product_format(matrix.format, x_format))
-    params = contiguous_params(operand.shape, p.block_shape, p.groups, columns, blocks, room or blocks,
-                               operand.transposed, matrix.format.name, operand.scale, x_format, y_format,
+    params = contiguous_params(operand.shape, p.block_shape, p.groups, columns, room, operand.transposed,
+                                matrix.format.name, operand.scale, x_format, y_format,
                                flag("bias", bias), check_activation(activation), forms)
     return plan_spmm(params, limit, host_target(None, "sparse products"), lambda: longest_row(operand))
 

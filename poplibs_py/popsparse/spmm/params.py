@@ -99,14 +99,14 @@ class SpmmParams:
         return self.blocks * self.block_shape[0] * self.block_shape[1] * self.columns
 
 
-def contiguous_params(shape: tuple[int, int], block_shape: tuple[int, int], groups: int, columns: int, blocks: int,
-                      room: int, transposed: bool, w_dtype: str, w_scale: int | None, x_dtype: Format, y_dtype: Format,
+def contiguous_params(shape: tuple[int, int], block_shape: tuple[int, int], groups: int, columns: int, room: int,
+                      transposed: bool, w_dtype: str, w_scale: int | None, x_dtype: Format, y_dtype: Format,
                       bias: bool, activation: str | None, forms: Forms) -> SpmmParams:
     """Return the parameters of a product of C-contiguous dense operands, and of FP32 for a bias."""
     x, y = (laid_out(form, groups, extent, columns, fmt)
             for form, extent, fmt in zip(forms[1:], shape[::-1], (x_dtype, y_dtype), strict=True))
     added = BiasLayout("float32", 4 * shape[0] if groups > 1 else 0, 4) if bias else None
-    return SpmmParams(shape, block_shape, groups, columns, blocks, room, transposed, w_dtype, w_scale, x, y, added,
+    return SpmmParams(shape, block_shape, groups, columns, room, room, transposed, w_dtype, w_scale, x, y, added,
                       activation, None, forms)
 
 
@@ -121,13 +121,12 @@ def checked_params(params: Any) -> SpmmParams:
     if p.w_format not in FORMAT_NUMBERS:
         raise bad_argument("plan.params.w_format", p.w_format, ", ".join(FORMAT_NUMBERS))
     scale = p.w_scale if p.w_scale is None else as_extent("plan.params.w_scale", p.w_scale, *SCALE_LIMITS)
-    columns, blocks, room = (as_extent(f"plan.params.{name}", getattr(p, name), 0)
-                             for name in ("columns", "blocks", "room"))
+    columns, room = (as_extent(f"plan.params.{name}", getattr(p, name), 0) for name in ("columns", "room"))
     if not isinstance(p.forms, tuple) or len(p.forms) != len(PLAIN):
         raise bad_argument("plan.params.forms", p.forms, "those of W, X and Y")
     w_form, x_form, y_form = (check_form("plan.params.forms", form) for form in p.forms)
     again = contiguous_params(
-        as_shape(p.shape, groups), as_block_shape(p.block_shape), groups, columns, blocks, room,
+        as_shape(p.shape, groups), as_block_shape(p.block_shape), groups, columns, room,
         flag("plan.params.transposed", p.transposed), p.w_format, scale, format_of(p.x.format), format_of(p.y.format),
         p.bias is not None, check_activation(p.activation), (w_form, x_form, y_form))
     if again != p:

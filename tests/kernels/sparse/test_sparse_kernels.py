@@ -100,7 +100,7 @@ def check_multiply(kernel, compute, x_name, block_shape, rows, depth, columns, d
     x = rng.integers(-4, 5, (depth, columns)).astype(format_of(x_name).dtype)
     stored = reference.dense_of(w.shape, block_shape, w.row_offsets, w.column_indices, w.blocks)[0]
     got = run_multiply(kernel, w, x_name, x, pack)
-    assert np.array_equal(got, reference.sparse_dense_matmul(stored, x))
+    assert np.array_equal(got, stored @ x.astype(np.float64))
 
 
 @products
@@ -141,7 +141,7 @@ def test_tiles(kernel, compute, x_name, block_shape, rows, depth, columns, densi
     lower.program(plan)(operand.offsets.array, operand.columns.array, w.blocks, x, y, *order)
     stored = reference.dense_of(w.shape, block_shape, w.row_offsets, w.column_indices, w.blocks)[0]
     assert untouched(room, y)
-    assert np.array_equal(y, reference.sparse_dense_matmul(stored.T if transposed else stored, x))
+    assert np.array_equal(y, (stored.T if transposed else stored) @ x.astype(np.float64))
 
 
 @pytest.mark.parametrize(("kernel", "compute", "x_name"),
@@ -181,7 +181,9 @@ def test_sample(kernel, block_shape, rows, depth, columns, density, to, seed):
     full = dy.astype(np.float64) @ x.astype(np.float64).T
     expected = reference.sampled(full[None], block_shape, pattern.row_offsets, pattern.column_indices)
     assert untouched(room, values)
-    assert np.array_equal(values.astype(np.float64), reference.rounded(expected, to), equal_nan=True)
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounded = expected.astype(np.float32).astype(to.dtype)
+    assert np.array_equal(values, rounded, equal_nan=True)
 
 
 @pytest.mark.parametrize("kernel", each("ready") + each("panel"))
