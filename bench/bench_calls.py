@@ -167,6 +167,14 @@ def sparse_cases() -> list[Case]:
         decoded = static.prepare(halves)
         return lambda: static.sparse_dense_matmul(decoded, dense), lambda: static.sparse_dense_matmul(halves, dense)
 
+    def compiled_gradient() -> tuple[Call, Call]:
+        run = static.compile_sparse_grad_w(static.plan_sparse_grad_w(w, 8))
+        return lambda: run(w, x, x), lambda: static.sparse_grad_w(w, x, x)
+
+    def compiled_softmax() -> tuple[Call, Call]:
+        run = popsparse.compile_bs_softmax(popsparse.plan_bs_softmax(w))
+        return lambda: run(w).blocks, lambda: popsparse.bs_softmax(w).blocks
+
     return [
         same("BlockSparseMatrix: w @ x", lambda: (lambda: w @ x, lambda: static.sparse_dense_matmul(w, x))),
         same("BlockSparseMatrix: x @ w", lambda: (lambda: x @ w, lambda: static.dense_sparse_matmul(x, w))),
@@ -174,6 +182,8 @@ def sparse_cases() -> list[Case]:
         same("popsparse.static.compile_sparse_dense_matmul: 8 x 8", compiled, compiled=True),
         same("popsparse.static.compile_sparse_dense_matmul: bias, activation",
              lambda: compiled(bias=bias, activation="relu"), KEYWORDS, compiled=True),
+        same("popsparse.static.compile_sparse_grad_w: 8 x 8", compiled_gradient, compiled=True),
+        same("popsparse.compile_bs_softmax: 8 x 8", compiled_softmax, compiled=True),
     ]
 
 

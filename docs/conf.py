@@ -54,9 +54,13 @@ def write_table(name, rows):
 
 
 # The table of ops, which docs/ops.md includes, from their records.
-rows = ["| op | PopLibs | reference | bound | written to | values of a call alone |", "|---|---|---|---|---|---|"]
+rows = ["| op | PopLibs | planned by | reference | bound | written to | values of a call alone |",
+        "|---|---|---|---|---|---|---|"]
 for record in catalogue.values():
-    cells = (record.name, record.poplibs, record.reference, record.bound, record.written, ", ".join(record.values))
+    library, _, short = record.name.rpartition(".")
+    planner = f"plan_{short}" if hasattr(import_module(f"poplibs_py.{library}"), f"plan_{short}") else ""
+    cells = (record.name, record.poplibs, planner, record.reference, record.bound, record.written,
+             ", ".join(record.values))
     rows.append("| " + " | ".join(f"`{cell}`" if cell else "" for cell in cells) + " |")
 write_table("ops.md", rows)
 
