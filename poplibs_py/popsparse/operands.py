@@ -221,14 +221,16 @@ def check_form(name: str, form: Any) -> Form:
     return form  # type: ignore[return-value]
 
 
-def planned_operand(name: str, value: object, layout: DenseLayout, shape: tuple[int, ...]) -> Operand:
-    """Return a dense operand of a planned shape and format, in C order, or raise."""
-    taken = dense_operand(name, value)
+def planned_operand(name: str, value: object, layout: DenseLayout, form: Form, groups: int, rows: int,
+                    columns: int) -> Operand:
+    """Return a dense operand of a planned format and of a form's shape, in C order, as matrices; or raise."""
+    taken, shape = dense_operand(name, value), shape_of(form, groups, rows, columns)
     assert taken.format is not None
     if taken.shape != shape or taken.format.name != layout.format or taken.scale != layout.scale:
         raise bad_argument(name, f"{taken.format} of shape {taken.shape}",
                            f"{layout.format} of shape {shape} without a scale")
-    return taken if taken.array.flags.c_contiguous and taken.array.flags.aligned else taken.copied()
+    flags = taken.array.flags
+    return (taken if flags.c_contiguous and flags.aligned else taken.copied()).seen(lambda x: seen(x, form, groups))
 
 
 def planned_result(out: object, shape: tuple[int, ...], dtype: str, operands: tuple[Operand | None, ...]) -> Receiver:

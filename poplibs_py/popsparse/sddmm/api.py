@@ -26,8 +26,6 @@ from ..operands import (
     planned_result,
     product_format,
     receive_result,
-    seen,
-    shape_of,
     sparse_operand,
 )
 from ..options import memory_of
@@ -90,13 +88,12 @@ def run_sampled(planned: SddmmPlan) -> Callable[..., Request]:
         q, given = matrix.pattern, {"grads": grads, "x": x}
         if (q.shape, q.block_shape, q.groups, matrix.is_transposed) != (p.shape, p.block_shape, p.groups, p.swapped):
             raise bad_argument("w", repr(w), "one as planned for")
-        left, right = (planned_operand(name, given[name], layout, shape_of(p.form, p.groups, extent, p.columns))
+        left, right = (planned_operand(name, given[name], layout, p.form, p.groups, extent, p.columns)
                        for name, layout, extent in layouts)
         receiver = planned_result(out, matrix._blocks.shape, p.to_format, (left, right))
         runs = planned
         if receiver.scale:
             runs = replace(planned, params=replace(p, to_scale=receiver.scale))
-        left, right = (x.seen(lambda array: seen(array, p.form, p.groups)) for x in (left, right))
         return _request(runs, _stored(matrix), left, right, receiver)
 
     return run

@@ -121,8 +121,8 @@ def plan_product(w: Any, n: Any, forms: Forms = PLAIN, room: int | None = None, 
     x_format = checked_format("dtype", dtype, matrix.format)
     y_format = checked_format("out_dtype", out_dtype, product_format(matrix.format, x_format))
     params = contiguous_params(operand.shape, p.block_shape, p.groups, columns, room, operand.transposed,
-                                matrix.format.name, operand.scale, x_format, y_format,
-                               flag("bias", bias), check_activation(activation), forms)
+                               matrix.format.name, operand.scale, x_format, y_format, flag("bias", bias),
+                               check_activation(activation), forms)
     return plan_spmm(params, limit, host_target(None, "sparse products"), lambda: longest_row(operand))
 
 
@@ -134,7 +134,7 @@ def run_product(planned: SparsePlan) -> Callable[..., Request]:
         """Multiply: `w` and `x` in the plan's shapes and formats, `x` in any strides."""
         operand = sparse_operand("w", w, w_form == "swapped")
         _check_planned(p, operand, w)
-        dense = planned_operand("x", x, p.x, shape_of(x_form, p.groups, p.shape[1], p.columns))
+        dense = planned_operand("x", x, p.x, x_form, p.groups, p.shape[1], p.columns)
         added = _planned_bias(p, bias)
         receiver = planned_result(out, shape_of(y_form, p.groups, p.shape[0], p.columns), p.y.format,
                                   (dense, operand.values, added))
@@ -143,8 +143,7 @@ def run_product(planned: SparsePlan) -> Callable[..., Request]:
             runs = plan_spmm(p, planned.memory, planned.target, lambda: longest_row(operand))
         if receiver.scale:
             runs = replace(runs, params=replace(p, y=replace(p.y, scale=receiver.scale)))
-        return _request(runs, operand, dense.seen(lambda array: seen(array, x_form, p.groups)), added, receiver,
-                        seen(receiver.array, y_form, p.groups))
+        return _request(runs, operand, dense, added, receiver, seen(receiver.array, y_form, p.groups))
 
     return run
 
