@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ..errors import bad_argument, bad_type, instance
@@ -41,7 +41,10 @@ class KernelPlan(ABC):
     memory: Memory
     target: Target
     threads: int
-    selection: Selection = field(hash=False)
+    selection: Selection
+
+    def __hash__(self) -> int:  # plans of one problem are few, and every first call of a kind looks for its program
+        return hash(self.params)
 
     @property
     def kernel(self) -> Kernel:

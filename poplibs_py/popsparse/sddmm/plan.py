@@ -55,6 +55,8 @@ class SddmmPlan(KernelPlan):
     scratch_bytes: int
     workspace_bytes: int
 
+    __hash__ = KernelPlan.__hash__
+
     @property
     def temporary_bytes(self) -> int:
         """Bytes that a run takes beside its operands."""

@@ -221,7 +221,7 @@ def _plan(masks: tuple[str, ...], made: tuple[Format, int], *operands: _Stored) 
     """Return the plan of a softmax, or of a gradient, of these operands."""
     p = operands[-1].w.pattern
     formats = (*(stored.formatted for stored in operands), made)
-    params = SoftmaxParams.of(p.shape, p.block_shape, masks, formats, p.n_blocks, p.longest_row)
+    params = SoftmaxParams.of(p, masks, formats)
     return plan_softmax(params, host_target(None, "softmax over blocks"))
 
 
@@ -263,7 +263,7 @@ def _run(planned: SoftmaxPlan, out: Any, *operands: _Stored) -> Request:
     p, made = planned.params, planned.params.formats[-1]
     for stored, formatted in zip(operands, p.formats, strict=False):
         q = stored.w.pattern
-        here = SoftmaxParams.of(q.shape, q.block_shape, p.masks, p.formats, q.n_blocks, q.longest_row)
+        here = SoftmaxParams.of(q, p.masks, p.formats)
         fits = here.blocks <= p.blocks and here.row_blocks <= p.row_blocks and q.groups == len(p.masks)
         if not fits or replace(here, blocks=p.blocks, row_blocks=p.row_blocks) != p or stored.formatted != formatted:
             raise bad_argument(stored.argument, repr(stored.w), f"one as planned for, of {p.blocks} blocks at most")

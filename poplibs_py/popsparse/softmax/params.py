@@ -9,7 +9,7 @@ from typing import Any
 from ...errors import bad_argument, instance
 from ...formats import FP32, Format
 from ...kernels.records import numbers_of
-from ..pattern import as_block_shape, as_extent, as_shape, room_for
+from ..pattern import BlockPattern, as_block_shape, as_extent, as_shape, room_for
 from ..values import as_format, as_scale
 
 __all__ = ["MASKS", "SoftmaxParams", "check_masks", "checked_params", "default_scale"]
@@ -45,12 +45,11 @@ class SoftmaxParams:
     row_blocks: int
 
     @classmethod
-    def of(cls, shape: tuple[int, int], block_shape: tuple[int, int], masks: tuple[str, ...],
-           formats: tuple[tuple[Format, int], ...], blocks: int, longest_row: int) -> SoftmaxParams:
-        """Return the parameters of patterns with about so many blocks in all, and in the longest row."""
-        keeps = len(formats) == 2 and formats[-1][0] != FP32 and longest_row > 0
-        row_blocks = 1 << (longest_row - 1).bit_length() if keeps else 0
-        return cls(shape, block_shape, masks, formats, room_for(blocks), row_blocks)
+    def of(cls, p: BlockPattern, masks: tuple[str, ...], formats: tuple[tuple[Format, int], ...]) -> SoftmaxParams:
+        """Return the parameters of a softmax, or of a gradient, at a pattern."""
+        longest = 0 if len(formats) > 2 or formats[-1][0] is FP32 else p.longest_row
+        row_blocks = 1 << (longest - 1).bit_length() if longest else 0
+        return cls(p.shape, p.block_shape, masks, formats, room_for(p.n_blocks), row_blocks)
 
     @property
     def op(self) -> str:
@@ -87,8 +86,8 @@ def checked_params(params: Any) -> SoftmaxParams:
     groups = as_extent("plan.params.masks", len(p.masks), 1)
     blocks, row_blocks = (as_extent(f"plan.params.{name}", getattr(p, name), 0) for name in ("blocks", "row_blocks"))
     formats = tuple((as_format(f), as_scale(scale, as_format(f), -1)) for f, scale in p.formats)
-    again = SoftmaxParams.of(as_shape(p.shape, groups), as_block_shape(p.block_shape), check_masks(p.masks, groups),
-                             formats, blocks, row_blocks)  # type: ignore[arg-type]
+    again = SoftmaxParams(as_shape(p.shape, groups), as_block_shape(p.block_shape), check_masks(p.masks, groups),
+                          formats, blocks, row_blocks)  # type: ignore[arg-type]
     if again != p or len(formats) not in _OPERANDS:
         raise bad_argument("plan", "a plan with changes: params", "a plan as the planner returned it")
     return p

@@ -32,6 +32,8 @@ class SoftmaxPlan(KernelPlan):
     lanes: int
     scratch_bytes: int
 
+    __hash__ = KernelPlan.__hash__
+
     @property
     def temporary_bytes(self) -> int:
         """Bytes that a run takes beside its operands."""

@@ -84,6 +84,8 @@ class SparsePlan(KernelPlan):
     bias_bytes: int
     longest: int = 0
 
+    __hash__ = KernelPlan.__hash__
+
     @property
     def tiles(self) -> bool:
         """Whether blocks and panels are made of tiles."""
