@@ -14,11 +14,8 @@ from .plans import KernelPlan, checked_plan
 __all__ = ["PRODUCT", "STORED", "planned", "sparse_op"]
 
 STORED = "BlockSparseMatrix\n        Its values are not read."
-PRODUCT = {"w": STORED, "n": """int
-        Columns of op(X), which is C-contiguous as the op takes it: its rows, where those are a batch.
-    dtype : Format, dtype or str, optional
-        Format of the dense operand, or of the first of two (default that of `w`); `x_dtype` of the second, where there
-        are two (default that of the first)."""}
+PRODUCT = {"w": STORED,
+           "n": "int\n        Columns of op(X), or rows of a batch; dense operands are C-contiguous."}
 """What the functions that plan products take by position, and what their docstrings tell of it."""
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -80,9 +77,15 @@ _RETURNS = """
         `out`, or a new array.
 """
 
-_BIAS = """    bias : bool, optional
+_PLANNED = _entries("""
+    ----------
+    dtype : Format, dtype or str, optional
+        Format of the dense operand, or of the first of two (default that of `w`).
+    x_dtype : Format, dtype or str, optional
+        Format of the second one (default that of the first).
+    bias : bool, optional
         Whether there will be one (default False).
-"""
+""")
 
 _PLAN = """Plan `{op}` without running it: for every matrix of these shapes with about as many blocks, or fewer.
 
@@ -120,15 +123,15 @@ _COMPILE = """Return a planned `{op}` as a function to call many times, from any
 
 def _completed(doc: str, names: Any, told: Mapping[str, str]) -> str:
     """Return a docstring with the entries of these parameters that it lacks, and what is said of results and errors."""
-    own, sections = doc.partition("\n\n    Parameters\n"), _entries(doc)
-    body, _, after = own[2].partition("\n\n")
-    missing = "".join(told[name] for name in names if name in told and name not in sections)
-    returns, after = ("", after) if after.startswith("    Returns") else (_RETURNS, after)
-    if not returns:
-        returns, _, after = after.partition("\n\n")
-        returns = f"\n{returns}\n"
+    head, begun, rest = doc.partition("    ----------\n")
+    own, _, after = rest.partition("\n\n")
+    own_names, returns = _entries(doc), _RETURNS
+    missing = "".join(told[name] for name in names if name in told and name not in own_names)
+    if after.startswith("    Returns\n"):
+        own_returns, _, after = after.partition("\n\n")
+        returns = f"\n{own_returns}\n"
     errors = _ERRORS if "strict_memory" in names else ""
-    return f"{own[0]}{own[1]}{body}\n{missing}{returns}{errors}\n{after}"
+    return f"{head}{begun}{own}\n{missing}{returns}{errors}\n{after}"
 
 
 def sparse_op(name: str, poplibs: str, bound: str, draws: str) -> Callable[[F], F]:
@@ -190,7 +193,7 @@ def planned(face: Any, kind: type[Plan], plan_it: Callable[..., Plan], run_of: C
         return compiled(checked, face.op, run_of(checked), checked.explain().problem)
 
     told = "\n    ".join(f"{operand} : {what}" for operand, what in operands.items())
-    entries = _entries(face.__doc__ or "") | {"bias": _BIAS}
+    entries = _entries(face.__doc__ or "") | _PLANNED
     docs = (_completed(_PLAN.format(op=name, operands=told, kind=kind.__name__), takes.parameters, entries),
             _COMPILE.format(op=name, kind=kind.__name__, run=run))
     for verb, function, doc in zip(("plan", "compile"), (plan, compile_it), docs, strict=True):

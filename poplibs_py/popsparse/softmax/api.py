@@ -8,17 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument, whole
+from ...errors import bad_argument
 from ...formats import FP32, Format
 from ...ops import RESULT, Operand, Receiver, Request, host_target, receive
 from ...program import Wrapper
 from ..matrix import BlockSparseMatrix
 from ..operands import check_matrix
 from ..parts import BLOCKS, COLUMN_INDICES, ROW_OFFSETS, kinds_of
-from ..values import SCALE_LIMITS, as_format, as_scale
 from ..verbs import STORED, planned, sparse_op
 from .lower import program
-from .params import SoftmaxParams, check_masks, default_scale
+from .params import SoftmaxParams, check_masks, new_format
 from .plan import SoftmaxPlan, plan_softmax
 
 __all__ = ["SoftmaxPlan", "bs_softmax", "bs_softmax_grad", "bs_softmax_in_place", "compile_bs_softmax",
@@ -181,18 +180,10 @@ def _gradient(y: Any, grad: Any, out: Any, out_dtype: object, scale: int | None)
     return outputs, grads, scale
 
 
-def _new_format(default: Format, out_dtype: object, scale: int | None) -> tuple[Format, int]:
-    """Return the format and the scale of a new result, or raise."""
-    target = default if out_dtype is None else as_format(out_dtype)
-    scale = default_scale(target) if scale is None else whole("scale", scale, *SCALE_LIMITS)
-    as_scale(scale, target, 0)
-    return target, scale
-
-
 def _result(out_dtype: object, scale: int | None, out: object, *operands: _Stored) -> _Result:
     like, shape = operands[-1].w, operands[-1].w.blocks.shape
     if out is None:
-        target, scale = _new_format(like.format, out_dtype, scale)
+        target, scale = new_format(like.format, out_dtype, scale)
         return _Result((target, scale), receive("out", None, shape, None, target), _wrapping(like, target, scale))
     found = check_matrix("out", out)
     if scale is not None:
@@ -228,12 +219,12 @@ def _plan(masks: tuple[str, ...], made: tuple[Format, int], *operands: _Stored) 
 def _plan_softmax(x: Any, *, mask: Any = "none", out_dtype: Any = None, scale: Any = None) -> SoftmaxPlan:
     source = _stored("x", x)
     masks = check_masks(mask, source.w.groups)
-    return _plan(masks, _new_format(source.w.format, out_dtype, scale), source)
+    return _plan(masks, new_format(source.w.format, out_dtype, scale), source)
 
 
 def _plan_gradient(y: Any, grad: Any, *, out_dtype: Any = None, scale: Any = None) -> SoftmaxPlan:
     outputs, grads, kept = _gradient(y, grad, None, out_dtype, scale)
-    return _plan(("none",) * grads.w.groups, _new_format(grads.w.format, out_dtype, kept), outputs, grads)
+    return _plan(("none",) * grads.w.groups, new_format(grads.w.format, out_dtype, kept), outputs, grads)
 
 
 def _run_softmax(planned: SoftmaxPlan) -> Callable[..., Request]:

@@ -11,8 +11,7 @@ from ...formats import FP32, Format
 from ...formats.bounds import Ball, dot_ball, gamma
 from ..matrix import BlockSparseMatrix
 from ..reference import dense_of, sampled
-from ..values import as_format
-from .params import default_scale
+from .params import new_format
 
 __all__ = ["bs_softmax_bound", "bs_softmax_grad_bound", "softmax_call_bound", "softmax_grad_call_bound"]
 
@@ -99,9 +98,7 @@ def _made(like: Format, out_dtype: object, scale: int | None, kept: int | None, 
     """The format and the scale of a result."""
     if out is not None:
         return out.format, out.scale
-    target = like if out_dtype is None else as_format(out_dtype)
-    scale = kept if scale is None else scale
-    return target, default_scale(target) if scale is None else scale
+    return new_format(like, out_dtype, kept if scale is None else scale)
 
 
 def _at_blocks(ball: Ball, w: BlockSparseMatrix) -> Ball:

@@ -6,13 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import bad_argument, instance
+from ...errors import bad_argument, instance, whole
 from ...formats import FP32, Format
 from ...kernels.records import numbers_of
 from ..pattern import BlockPattern, as_block_shape, as_extent, as_shape, room_for
-from ..values import as_format, as_scale
+from ..values import SCALE_LIMITS, as_format, as_scale
 
-__all__ = ["MASKS", "SoftmaxParams", "check_masks", "checked_params", "default_scale"]
+__all__ = ["MASKS", "SoftmaxParams", "check_masks", "checked_params", "default_scale", "new_format"]
 
 MASKS = tuple(numbers_of("mask"))
 """PopLibs' ``SubBlockMask``, in the order of the kernels' numbers."""
@@ -65,6 +65,14 @@ class SoftmaxParams:
 def default_scale(dtype: Format) -> int:
     """Return the exponent of a result's scale where none is asked for: the least that holds 1."""
     return -math.floor(math.log2(dtype.max)) if dtype.bits <= 8 else 0
+
+
+def new_format(default: Format, dtype: object, scale: object) -> tuple[Format, int]:
+    """Return the format and the scale of a new result, or raise."""
+    target = default if dtype is None else as_format(dtype)
+    exponent = default_scale(target) if scale is None else whole("scale", scale, *SCALE_LIMITS)
+    as_scale(exponent, target, 0)
+    return target, exponent
 
 
 def check_masks(mask: object, groups: int) -> tuple[str, ...]:
