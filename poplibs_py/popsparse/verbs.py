@@ -142,10 +142,9 @@ def sparse_op(name: str, poplibs: str, bound: str, draws: str) -> Callable[[F], 
     name, poplibs, draws
         As `Op` has them; `name` below this package, `draws` in ``testing.calls``.
     bound : str
-        Place, below this package, of the function that tells both reference and bound.
+        As `Op` has it, its place below this package.
     """
-    place = f"popsparse.{bound}"
-    record = op(f"popsparse.{name}", poplibs=poplibs, reference=place, bound=place, draws=f"testing.calls:{draws}")
+    record = op(f"popsparse.{name}", poplibs=poplibs, bound=f"popsparse.{bound}", draws=f"testing.calls:{draws}")
 
     def face_of(function: F) -> F:
         if function.__doc__:
