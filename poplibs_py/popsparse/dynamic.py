@@ -16,11 +16,9 @@ from .matrix import BlockSparseMatrix
 from .operands import Form, check_matrix, sparse_operand
 from .options import memory_of
 from .pattern import room_for
-from .sddmm.api import RUN as RUN_SAMPLED
-from .sddmm.api import plan_sampled, run_sampled, sddmm_request
+from .sddmm.api import RUN_SAMPLED, plan_sampled, run_sampled, sddmm_request
 from .sddmm.plan import SddmmPlan
-from .spmm.api import RUN as RUN_PRODUCT
-from .spmm.api import Epilogue, plan_product, run_product, spmm_request
+from .spmm.api import RUN_PRODUCT, Epilogue, plan_product, run_product, spmm_request
 from .spmm.params import BACKWARD, FORWARD, PLAIN, SWAPPED, Forms
 from .spmm.plan import SparsePlan
 from .spmm.prepared import PreparedDense

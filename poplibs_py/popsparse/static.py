@@ -11,11 +11,9 @@ import numpy as np
 from .matrix import OPERATORS, BlockSparseMatrix
 from .operands import check_matrix
 from .options import memory_of
-from .sddmm.api import RUN as RUN_SAMPLED
-from .sddmm.api import plan_sampled, run_sampled, sddmm_request
+from .sddmm.api import RUN_SAMPLED, plan_sampled, run_sampled, sddmm_request
 from .sddmm.plan import SddmmPlan
-from .spmm.api import RUN as RUN_PRODUCT
-from .spmm.api import Epilogue, plan_product, run_product, spmm_request
+from .spmm.api import RUN_PRODUCT, Epilogue, plan_product, run_product, spmm_request
 from .spmm.params import SWAPPED
 from .spmm.plan import SparsePlan
 from .spmm.prepared import PreparedDense, PreparedSparse, prepare, prepare_dense, product_operand

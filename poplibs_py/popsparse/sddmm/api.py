@@ -34,9 +34,9 @@ from .lower import program
 from .params import SddmmParams, contiguous_params
 from .plan import SddmmPlan, plan_sddmm
 
-__all__ = ["RUN", "plan_sampled", "run_sampled", "sddmm_request"]
+__all__ = ["RUN_SAMPLED", "plan_sampled", "run_sampled", "sddmm_request"]
 
-RUN = "run(w, grads, x, *, out=None)"
+RUN_SAMPLED = "run(w, grads, x, *, out=None)"
 
 
 def sddmm_request(w: BlockSparseMatrix, dy: Any, x: Any, out: Any, out_dtype: Any, memory: Memory, *,

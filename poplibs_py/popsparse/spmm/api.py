@@ -43,9 +43,9 @@ from .plan import SparsePlan, plan_spmm
 from .prepared import PreparedDense
 from .slices import longest_row, run_slices
 
-__all__ = ["RUN", "Epilogue", "plan_product", "run_product", "spmm_request"]
+__all__ = ["RUN_PRODUCT", "Epilogue", "plan_product", "run_product", "spmm_request"]
 
-RUN = "run(w, x, *, out=None, bias=None)"
+RUN_PRODUCT = "run(w, x, *, out=None, bias=None)"
 
 Array = np.ndarray[Any, Any]
 
