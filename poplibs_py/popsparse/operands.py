@@ -79,6 +79,11 @@ class SparseOperand:
         """Rows and columns of op(W), in elements."""
         return self.pattern.shape[::-1] if self.transposed else self.pattern.shape
 
+    @property
+    def longest_row(self) -> int:
+        """Stored blocks of the block row of op(W) that has most."""
+        return int(np.max(np.diff(self.offsets.array), initial=0))
+
 
 def check_matrix(name: str, w: object) -> BlockSparseMatrix:
     """Return `w` if it is a `BlockSparseMatrix`, or raise."""

@@ -15,7 +15,6 @@ from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, MemoryLimi
 from poplibs_py.formats import FORMATS, format_of
 from poplibs_py.popsparse import BlockSparseMatrix, dynamic, pattern, static
 from poplibs_py.popsparse.operands import sparse_operand
-from poplibs_py.popsparse.spmm.slices import longest_row
 from poplibs_py.program import memory_in_use, memory_peak
 from poplibs_py.report.peers import limited_threads
 from poplibs_py.target import Target, memory_limit
@@ -244,7 +243,7 @@ def test_a_bounded_dynamic_product_makes_its_transpose_once(groups, monkeypatch)
         got = dynamic.sparse_dense_matmul(w, x, transpose_lhs=True, strict_memory=True,
                                           available_memory_proportion=w.n_blocks * 40 / Target.host().bytes_per_tile)
     assert got.tobytes() == (w.T @ x).tobytes()
-    assert longest_row(sparse_operand("w", w.T)) == np.max(np.diff(w.pattern.transposed()[0].row_offsets))
+    assert sparse_operand("w", w.T).longest_row == np.max(np.diff(w.pattern.transposed()[0].row_offsets))
     assert made == [1]
 
 

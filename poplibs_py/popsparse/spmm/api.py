@@ -36,12 +36,11 @@ from ..operands import (
 )
 from ..options import memory_of
 from ..pattern import as_extent, room_for
-from .lower import program
+from .lower import program, run_slices
 from .model import compute_format_of
 from .params import PLAIN, BiasLayout, Forms, SpmmParams, contiguous_params
 from .plan import SparsePlan, plan_spmm
 from .prepared import PreparedDense
-from .slices import longest_row, run_slices
 
 __all__ = ["RUN_PRODUCT", "Epilogue", "plan_product", "run_product", "spmm_request"]
 
@@ -105,7 +104,7 @@ def spmm_request(w: SparseOperand, x: Any, how: Epilogue, memory: Memory, forms:
     scale = 0 if w.prepared else w.scale
     params = SpmmParams(w.shape, p.block_shape, p.groups, dense.shape[-1], blocks, room or blocks, w.transposed,
                         w.format.name, scale, dense.layout, y_layout, bias_layout, activation, w.prepared, forms)
-    plan = plan_spmm(params, memory, host_target(None, "sparse products"), lambda: longest_row(w))
+    plan = plan_spmm(params, memory, host_target(None, "sparse products"), lambda: w.longest_row)
     request = _request(plan, w, dense.operand, bias, receiver, y)
     request.keep = keep and plan.fits
     return request
@@ -123,7 +122,7 @@ def plan_product(w: Any, n: Any, forms: Forms = PLAIN, room: int | None = None, 
     params = contiguous_params(operand.shape, p.block_shape, p.groups, columns, room, operand.transposed,
                                matrix.format.name, operand.scale, x_format, y_format, flag("bias", bias),
                                check_activation(activation), forms)
-    return plan_spmm(params, limit, host_target(None, "sparse products"), lambda: longest_row(operand))
+    return plan_spmm(params, limit, host_target(None, "sparse products"), lambda: operand.longest_row)
 
 
 def run_product(planned: SparsePlan) -> Callable[..., Request]:
@@ -139,8 +138,8 @@ def run_product(planned: SparsePlan) -> Callable[..., Request]:
         receiver = planned_result(out, shape_of(y_form, p.groups, p.shape[0], p.columns), p.y.format,
                                   (dense, operand.values, added))
         runs = planned
-        if planned.slice_blocks and longest_row(operand) > planned.slice_blocks:  # another pattern's
-            runs = plan_spmm(p, planned.memory, planned.target, lambda: longest_row(operand))
+        if planned.slice_blocks and operand.longest_row > planned.slice_blocks:  # another pattern's
+            runs = plan_spmm(p, planned.memory, planned.target, lambda: operand.longest_row)
         if receiver.scale:
             runs = replace(runs, params=replace(p, y=replace(p.y, scale=receiver.scale)))
         return _request(runs, operand, dense, added, receiver, seen(receiver.array, y_form, p.groups))
