@@ -170,9 +170,15 @@ def test_a_plan_that_was_changed_is_not_compiled(op, planned, operands, how):
     changed = [{"threads": plan.threads + 1}, {"scratch_bytes": plan.scratch_bytes + 64}, {"selection": None}]
     for field in ("shape", "block_shape"):
         changed += [{"params": dataclasses.replace(plan.params, **{field: (-1, 4)})}]
+    if op.startswith("bs_softmax"):
+        changed += [{"params": dataclasses.replace(plan.params, formats=formats)}
+                    for formats in (None, (), (1, 2), (("f143", 0),) * 2, ((W.format, 99),) * 3, ((W.format,),) * 2)]
+    else:
+        changed += [{"params": dataclasses.replace(plan.params, **{name: dataclasses.replace(plan.params.y, **change)})}
+                    for name in "xy" for change in ({"strides": (0, 4, 4)}, {"scale": 1}, {"aligned": False})]
     changed += [{"params": None}, {"memory": None}, {"target": "gc200"}]
     for changes in changed:
-        with pytest.raises(PoplibsError, match=r"^(plan[a-z.]*|[a-z_]*shape): got "):
+        with pytest.raises(PoplibsError, match=r"^(plan[a-z.]*|scale|[a-z_]*shape): got "):
             compile_it(dataclasses.replace(plan, **changes))
     for other in (None, "a plan", W):
         with pytest.raises(PoplibsError, match=r"^plan: got .*; allowed: a plan from plan_"):

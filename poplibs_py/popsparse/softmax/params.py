@@ -93,9 +93,12 @@ def checked_params(params: Any) -> SoftmaxParams:
         instance(f"plan.params.{name}", getattr(p, name), tuple, "a tuple")
     groups = as_extent("plan.params.masks", len(p.masks), 1)
     blocks, row_blocks = (as_extent(f"plan.params.{name}", getattr(p, name), 0) for name in ("blocks", "row_blocks"))
-    formats = tuple((as_format(f), as_scale(scale, as_format(f), -1)) for f, scale in p.formats)
+    kinds = [tuple(map(type, pair)) if isinstance(pair, tuple) else pair for pair in p.formats]
+    if len(kinds) not in _OPERANDS or kinds != [(Format, int)] * len(kinds):
+        raise bad_argument("plan.params.formats", p.formats, "a format and a scale for each matrix")
+    formats = tuple(new_format(fmt, None, scale) for fmt, scale in p.formats)
     again = SoftmaxParams(as_shape(p.shape, groups), as_block_shape(p.block_shape), check_masks(p.masks, groups),
-                          formats, blocks, row_blocks)  # type: ignore[arg-type]
-    if again != p or len(formats) not in _OPERANDS:
+                          formats, blocks, row_blocks)
+    if again != p:
         raise bad_argument("plan", "a plan with changes: params", "a plan as the planner returned it")
     return p
