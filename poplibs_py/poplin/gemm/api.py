@@ -11,7 +11,7 @@ from ...errors import bad_argument, bad_type, instance
 from ...formats import format_of
 from ...ops import RESULT, Operand, Request, catalogue, compiled, operand, receive, result_format, unchanged
 from ...target import Target
-from .lower import lower, lowered
+from .lower import lower
 from .options import GemmOptions
 from .params import (
     GemmParams,
@@ -46,7 +46,7 @@ def gemm_request(a: Any, b: Any, out: Any, out_dtype: Any, epilogue: Epilogue, b
     prepared = _prepared(a, b)
     whole = None
     if prepared is None:
-        made = lowered(params, options, epilogue, machine)
+        made = lower(plan_gemm(params, options, epilogue, machine))
     else:
         made, packed, whole = prepared.lowered(params, options, epilogue, machine)
         left, right = (packed, right) if prepared is a else (left, packed)

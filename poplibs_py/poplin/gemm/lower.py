@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -12,14 +13,11 @@ from ...formats import FORMATS, FP32, Format
 from ...kernels import select
 from ...kernels.records import dtype_of, format_facts, infinite_overflow
 from ...program import Executable, Segment, host_program, spread
-from ...target import Target
 from . import _gemm
 from ._gemm import ITEM, SPEC, Mode
-from .options import ACTIVATIONS, GemmOptions
-from .params import GemmParams
+from .options import ACTIVATIONS
 from .plan import (
     HALF_PARTIALS_DEPTH,
-    Epilogue,
     GemmPlan,
     panel_bytes,
     prepared_bytes,
@@ -28,9 +26,8 @@ from .plan import (
     stage_of,
     sums_pitch,
 )
-from .search import plan_gemm
 
-__all__ = ["Lowered", "format_record", "kernel_record", "lower", "lower_prepare", "lowered"]
+__all__ = ["Lowered", "format_record", "kernel_record", "lower", "lower_prepare"]
 
 Array = np.ndarray[Any, Any]
 
@@ -87,30 +84,7 @@ def _lowered(plan: GemmPlan, specs: list[Array], items: Array, vertex: int, oper
                                       arena_bytes=plan.scratch_bytes, tables=tuple(specs)))
 
 
-_made: dict[tuple[Any, ...], Lowered] = {}
-_MOST_MADE = 1024
-
-
-def lowered(
-    params: GemmParams,
-    options: GemmOptions,
-    epilogue: Epilogue,
-    target: Target,
-    fixed: GemmPlan | None = None,
-    left: bool = False,
-) -> Lowered:
-    """Return a product planned as `plan_gemm` has it and lowered, the first time; one beyond its limit in each call."""
-    key = params, options, epilogue, target, fixed, left
-    made = _made.get(key)
-    if made is None:
-        made = lower(plan_gemm(params, options, epilogue, target, fixed, left=left))
-        if made.plan.fits:
-            if len(_made) >= _MOST_MADE:
-                _made.clear()
-            _made[key] = made
-    return made
-
-
+@lru_cache(maxsize=1024)
 def lower(plan: GemmPlan) -> Lowered:
     """Lower a plan to a program."""
     p = plan.params

@@ -120,6 +120,9 @@ class GemmPlan:
     parts: tuple[int, int] = (1, 1)
     fallback: GemmPlan | None = None
 
+    def __hash__(self) -> int:  # plans of one problem are few, and every first call of a kind looks for its program
+        return hash(self.params)
+
     @property
     def kernel(self) -> Kernel:
         """The kernel that multiplies."""

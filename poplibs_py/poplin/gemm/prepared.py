@@ -12,7 +12,7 @@ from ...immutable import Constant, kind_of
 from ...ops import Array, Operand, run_told
 from ...program import key_by_parts, result_array
 from ...target import Target
-from .lower import Lowered, lower_prepare, lowered
+from .lower import Lowered, lower, lower_prepare
 from .options import GemmOptions
 from .params import GemmParams, contiguous, layout_of
 from .plan import Epilogue, GemmPlan, prepared_bytes
@@ -117,7 +117,7 @@ class PreparedMatrix(Constant):
         params = replace(params, a=lies) if left else replace(params, b=lies)
         takes = self._takes(params, options)
         if whole is not None and (not self._gains(params) if left else not takes and not other.plain):
-            return lowered(params, options, epilogue, target), whole, None
+            return lower(plan_gemm(params, options, epilogue, target)), whole, None
         if not takes:
             planned = self._plan.product.b if left else self._plan.product.a
             name, its = ("b", "a") if left else ("a", "b")
@@ -130,7 +130,7 @@ class PreparedMatrix(Constant):
                 f"{other.format}, where {its} was prepared for {planned.format}",
                 f"the format that {its} was prepared for: prepare(w, {name}_dtype=...)",
             )
-        made = lowered(params, options, epilogue, target, self._plan, left)
+        made = lower(plan_gemm(params, options, epilogue, target, self._plan, left=left))
         packed = self._packed if whole is None else replace(self._packed, scales=whole.scales)
         return made, packed, whole if made.plan.fallback else None
 

@@ -59,22 +59,30 @@ def plan_gemm(
         problem = replace(problem, params=params.swapped().folded(), swapped=True)
     elif not (fixed or packing) and _better_swapped(problem.params):
         problem = replace(problem, params=problem.params.swapped(), swapped=True)
-    plain = problem if fixed or packing else replace(problem, compute_format=FP32)
-
-    def plan_once(limit: int | None) -> GemmPlan | None:
-        # without a limit blocks fit the cache all the same, where any do
-        fits = int(_CACHE_SHARE * target.bytes_per_tile) if limit is None else limit
-        plan = _plan_within(problem, fits) or _plan_within(plain, fits)  # a matrix unit's least block is large
-        return plan or (_plan_within(problem, None) if limit is None else None)
 
     def least() -> int:
-        found = (_plan_within(p, None, least=True) for p in (problem, plain))
+        found = (_plan_within(p, None, least=True) for p in (problem, _plain(problem)))
         return min(p.temporary_bytes for p in found if p)
 
-    plan = within("matmul", plan_once, options.memory, target, least)
-    plan = replace(plan, memory_limit=options.memory.limit(target))
+    return within("matmul", lambda limit: _planned(problem, limit), options.memory, target, least)
+
+
+@lru_cache(maxsize=1024)
+def _planned(problem: _Problem, limit: int | None) -> GemmPlan | None:
+    # without a limit blocks fit the cache all the same, where any do
+    fits = int(_CACHE_SHARE * problem.target.bytes_per_tile) if limit is None else limit
+    plan = _plan_within(problem, fits) or _plan_within(_plain(problem), fits)  # a matrix unit's least block is large
+    plan = plan or (_plan_within(problem, None) if limit is None else None)
+    if plan is None:
+        return None
+    plan = replace(plan, memory_limit=problem.options.memory.limit(problem.target))
     tell("poplin", plan)
     return plan
+
+
+def _plain(problem: _Problem) -> _Problem:
+    """The problem with FP32 as its compute format, where that is not settled."""
+    return problem if problem.fixed or problem.packing else replace(problem, compute_format=FP32)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poplibs_py import poplin
-from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, PoplibsError
+from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, PoplibsError, UnsupportedError
 from poplibs_py.poplin.convolution import ConvParams, plan_convolution
 from poplibs_py.poplin.convolution.plan import Split
 from poplibs_py.poplin.convolution.work import work_of
@@ -161,5 +161,5 @@ def test_the_road_does_not_plan_its_own_plan_again(monkeypatch):
 
 def test_a_prepared_operand_is_for_this_cpu():
     a = np.ones((4, 4), np.float16)
-    with pytest.raises(InvalidTypeError, match="b: got PreparedMatrix"):
+    with pytest.raises(UnsupportedError, match="has no vertex for poplin.matmul of an operand that is prepared"):
         poplin.matmul(a, poplin.prepare(a), target="gc200")
