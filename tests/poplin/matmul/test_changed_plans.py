@@ -161,5 +161,5 @@ def test_the_road_does_not_plan_its_own_plan_again(monkeypatch):
 
 def test_a_prepared_operand_is_for_this_cpu():
     a = np.ones((4, 4), np.float16)
-    with pytest.raises(UnsupportedError, match="has no vertex for poplin.matmul of an operand that is prepared"):
+    with pytest.raises(UnsupportedError, match=r"has no vertex for poplin\.matmul of an operand that is prepared"):
         poplin.matmul(a, poplin.prepare(a), target="gc200")

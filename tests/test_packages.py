@@ -1,0 +1,27 @@
+"""Planned ops are packages of the same files: who knows one can guess every path in the next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "poplibs_py"
+STATIONS = {"api", "params", "plan", "lower"}
+"""What each has; of the files that come next an op has those that it needs."""
+MORE = {"options", "model", "search", "reference", "bound", "prepared"}
+PLANNED = ["poplin/gemm", "poplin/convolution", "popsparse/spmm", "popsparse/sddmm", "popsparse/softmax"]
+OF_CONVOLUTIONS = {"axis", "candidates", "constraints", "count", "explain", "interpreter", "joint", "multi", "problem",
+                   "start_tile", "summary", "transforms", "vertices", "work"}  # fmt: skip
+
+
+@pytest.mark.parametrize("package", PLANNED)
+def test_planned_ops_have_the_same_files(package: str) -> None:
+    modules = {path.stem for path in (PACKAGE / package).glob("*.py") if not path.stem.startswith("_")}
+    assert modules >= STATIONS
+    assert modules - STATIONS - MORE <= (OF_CONVOLUTIONS if package.endswith("convolution") else set())
+
+
+def test_no_other_package_is_a_planned_op() -> None:
+    found = {path.parent.relative_to(PACKAGE).as_posix() for path in PACKAGE.glob("*/*/plan.py")}
+    assert found == set(PLANNED)
