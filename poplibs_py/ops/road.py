@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..program import BoundCall, Executable, Face, Key, copy_of, value_words
-from ..program.record import Run, listening, record
+from ..program.record import Run, asked_target, listening, record
 from .operands import Array, Operand, Receiver
 
 __all__ = ["RESULT", "VALUES", "Request", "run_told", "travel"]
@@ -57,7 +57,8 @@ class Request:
     measure : callable, optional
         Returns what else a `Run` tells, by the names of its attributes.
     lacking : str, optional
-        What the machine that a `profile` names lacks, so that the call runs on this CPU.
+        What the machine that a `profile` names lacks, so that the call runs on this CPU; an empty string where the call
+        runs where it should. None for an op that runs on this CPU alone.
     steady : bool, optional
         Whether a program that is no `Executable` knows nothing of its call but what every call of the kind has, so that
         it too is kept for the next one.
@@ -75,7 +76,7 @@ class Request:
     first: Any = None
     like: Operand | None = None
     measure: Callable[[], dict[str, Any]] | None = None
-    lacking: str = ""
+    lacking: str | None = None
     steady: bool = False
     keep: bool = True
 
@@ -115,7 +116,7 @@ def run_told(op: str, tell: Callable[[], Told], program: Callable[..., Any], *ar
 
 
 def _told(op: str, tell: Callable[[], Told], run: Callable[[], dict[str, float]],
-          measure: Callable[[], dict[str, Any]] | None = None, lacking: str = "") -> bool:
+          measure: Callable[[], dict[str, Any]] | None = None, lacking: str | None = None) -> bool:
     """Run something that returns the seconds of its phases, if it has some; say whether anybody listened."""
     began = perf_counter()
     phases = run()
@@ -124,6 +125,9 @@ def _told(op: str, tell: Callable[[], Told], run: Callable[[], dict[str, float]]
     seconds = sum(phases.values()) if phases else perf_counter() - began
     what, kernel, plan = tell()
     more = {} if measure is None else measure()
+    if lacking is None:
+        target = asked_target()
+        lacking = "" if target is None or target.kind == "host" else f"no program for {op}"
     record(Run(op, what, kernel, seconds, plan, phases, lacking=lacking, **more))
     return True
 

@@ -54,9 +54,9 @@ def _details(run: Run, target: Target | None) -> Iterator[str]:
     """What a modelled machine's run has to say besides, or why it was none."""
     for phase, seconds in run.phases.items():
         yield f"{phase:<20}{seconds * 1e3:>10.3f} ms here"
+    if run.lacking and target is not None:
+        yield f"on this CPU, not on {target.name}: {run.lacking}"
     if run.tile_bytes is None:
-        if target is not None and target.kind != "host":
-            yield f"on this CPU, not on {target.name}" + (f": {run.lacking}" if run.lacking else "")
         return
     plan: Any = run.plan
     yield from (line for line in str(plan).splitlines() if line)

@@ -131,3 +131,18 @@ def test_bytes_that_tiles_receive_are_reported():
     operands = sum(int((p["rows"] + p["cols"]) * p["depth"]) * a.itemsize for p in pieces)
     assert run.exchanged_bytes >= operands > 0
     assert f"tiles receive {run.exchanged_bytes:,} bytes" in report.summary()
+
+
+def test_what_has_no_program_on_the_profiles_machine_says_so():
+    w = poplibs_py.popsparse.BlockSparseMatrix.from_dense(np.eye(8, dtype=np.float32), 4)
+    plan = poplin.plan_matmul((8, 8), (8, 8))
+    x = np.ones((8, 8), np.float32)
+    for target, said in (("gc200", True), ("host", False), (None, False)):
+        with poplibs_py.profile(target=target) as report:
+            w @ x
+            poplibs_py.poprand.uniform((3,), seed=1)
+            poplin.matmul_acc(x.copy(), x, x)
+            poplin.compile_matmul(plan)(x, x)
+        names = [run.op for run in report.runs]
+        assert [run.lacking for run in report.runs] == [f"no program for {op}" * said for op in names[:3]] + [""]
+        assert ("on this CPU, not on gc200: no program for poprand.uniform" in report.summary()) == said

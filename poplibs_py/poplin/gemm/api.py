@@ -112,7 +112,7 @@ def compile_gemm(plan: GemmPlan) -> Callable[..., Any]:
         receiver = receive("out", out, shape, None, fmt, (left, right, row))
         if receiver.format != fmt or receiver.scale or not receiver.array.flags.carray:
             raise bad_argument("out", out, f"{fmt}, C-contiguous")
-        return Request(made.executable, made.arrange(left, right, RESULT, row), receiver, made.told)
+        return Request(made.executable, made.arrange(left, right, RESULT, row), receiver, made.told, lacking="")
 
     return compiled(plan, catalogue["poplin.matmul"], run, made.told()[0])
 

@@ -146,7 +146,7 @@ class _TileProduct:
                 program(*arrays[:2], grouped_out, *arrays[3:])
                 receiver.array[...] = grouped_out.reshape(receiver.array.shape)
 
-        return Request(run if apart else program, operands, receiver, self.told, words, measure=lambda: {
+        return Request(run if apart else program, operands, receiver, self.told, words, lacking="", measure=lambda: {
             "tile_bytes": self.work.tile_bytes(), "tile_macs": self.work.tile_macs(),
             "exchanged_bytes": program.program.exchanged_bytes,
         })
@@ -207,7 +207,7 @@ def modelled_request(a: Any, b: Any, out: Any, out_dtype: Any, bias: Any, activa
     product = replace(product, out=receiver.format)
     row = _epilogue(product, added, activation)
     if 0 in product.shape:
-        return Request(None, (), receiver, lambda: ("an empty product", "none", None))
+        return Request(None, (), receiver, lambda: ("an empty product", "none", None), lacking="")
     made = _TileProduct(work_of(product.planned(target, options, more)))
     left, right = as_matrix(left, "a", True), as_matrix(right, "b", False)
     request = made.request(product.grouped(left), product.grouped(right), row, activation, receiver, seed)
