@@ -64,15 +64,18 @@ def dense_check(w: Array, x: Array) -> Check:
 
 
 def forward_check(w: BlockSparseMatrix, x: Array, *, flushes: bool) -> Check:
-    """Check ``w @ x``."""
+    """Check ``w @ x``; only rows of x that meet a non-zero of the rows that are sampled are terms."""
     rows = _sample(w.shape[0])
-    return Check(rows, _product_ball(_dense_rows(w, rows), x, flushes=flushes))
+    dense = _dense_rows(w, rows)
+    used = np.flatnonzero(dense.any(axis=0))
+    if not used.size:
+        return Check(rows, Ball(np.zeros((len(rows), x.shape[1])), np.zeros(())))
+    return Check(rows, matmul_ball(dense[:, used], x[used].astype(np.float64), flushes=flushes))
 
 
 def grad_a_check(w: BlockSparseMatrix, dy: Array, *, flushes: bool) -> Check:
     """Check ``w.T @ dy``."""
-    columns = _sample(w.shape[1])
-    return Check(columns, _product_ball(_dense_columns(w, columns), dy, flushes=flushes))
+    return forward_check(w.T.copy(), dy, flushes=flushes)
 
 
 def grad_w_check(w: BlockSparseMatrix, dy: Array, x: Array, *, flushes: bool) -> Check:
@@ -83,14 +86,6 @@ def grad_w_check(w: BlockSparseMatrix, dy: Array, x: Array, *, flushes: bool) ->
     left = np.stack([_block_of(dy, r, rows) for r in row])
     right = np.stack([_block_of(x, c, columns) for c in w.column_indices[chosen]])
     return Check(chosen, matmul_ball(left, right.swapaxes(1, 2), flushes=flushes))
-
-
-def _product_ball(w_rows: Array, x: Array, *, flushes: bool) -> Ball:
-    """The ball of some rows' product; only rows of x that meet a non-zero are terms."""
-    used = np.flatnonzero(w_rows.any(axis=0))
-    if not used.size:
-        return Ball(np.zeros((len(w_rows), x.shape[1])), np.zeros(()))
-    return matmul_ball(w_rows[:, used], x[used].astype(np.float64), flushes=flushes)
 
 
 def _sample(count: int) -> Array:
@@ -104,29 +99,14 @@ def _block_of(array: Array, index: int, side: int) -> Array:
     return np.pad(part, ((0, side - part.shape[0]), (0, 0)))
 
 
-def _values(w: BlockSparseMatrix, chosen: Array | slice) -> Array:
-    """Some blocks' values in float64, their scale applied."""
-    scale = w.scale if isinstance(w.scale, int) else w.scale[chosen, None, None]
-    values: Array = w.blocks[chosen].astype(np.float64) * np.exp2(np.float64(scale))
-    return values
-
-
 def _dense_rows(w: BlockSparseMatrix, rows: Array) -> Array:
+    """Some rows in float64, the blocks' scale applied."""
     height, width = w.block_shape
     dense = np.zeros((len(rows), -(-w.shape[1] // width) * width))
     for place, row in enumerate(rows):
         blocks = slice(w.row_offsets[row // height], w.row_offsets[row // height + 1])
         at = w.column_indices[blocks, None].astype(np.int64) * width + np.arange(width)
-        dense[place, at.ravel()] = _values(w, blocks)[:, row % height].ravel()
+        scale = w.scale if isinstance(w.scale, int) else w.scale[blocks, None]
+        values = w.blocks[blocks, row % height].astype(np.float64) * np.exp2(np.float64(scale))
+        dense[place, at.ravel()] = values.ravel()
     return dense[:, :w.shape[1]]
-
-
-def _dense_columns(w: BlockSparseMatrix, columns: Array) -> Array:
-    height, width = w.block_shape
-    dense = np.zeros((len(columns), -(-w.shape[0] // height) * height))
-    block_rows = np.repeat(np.arange(len(w.row_offsets) - 1), np.diff(w.row_offsets))
-    for place, column in enumerate(columns):
-        chosen = np.flatnonzero(w.column_indices == column // width)
-        at = block_rows[chosen, None] * height + np.arange(height)
-        dense[place, at.ravel()] = _values(w, chosen)[:, :, column % width].ravel()
-    return dense[:, :w.shape[0]]

@@ -82,8 +82,7 @@ def method_contestants(case: Case, type_name: str, methods: Sequence[str]) -> It
     """
     operands = _Operands(case, type_name)
     for method in methods:
-        use, _, task = method.partition("_")
-        yield _BUILDERS[task or "forward"](operands, use) if use in _OPS else _dense(operands)
+        yield _dense(operands) if method == "dense" else operands.contestant(method)
 
 
 class _Operands:
@@ -92,7 +91,7 @@ class _Operands:
     def __init__(self, case: Case, type_name: str) -> None:
         self.case, self.type, self.format = case, type_name, TYPES[type_name]
         self.flushes = type_name != "FP32"
-        self._checks: dict[tuple[str, int], Check] = {}
+        self._checked: dict[tuple[str, int], Check] = {}
         self._weights: list[BlockSparseMatrix] = []
 
     def weights(self, count: int = 1) -> list[BlockSparseMatrix]:
@@ -105,29 +104,30 @@ class _Operands:
         """A float32 operand in the type's format."""
         return values if self.format.dtype == values.dtype else values.astype(self.format.dtype)
 
+    def right(self, task: str) -> list[Array]:
+        """The dense operands of a product as its operation and its check take them, after W."""
+        dense = {"forward": ["inputs"], "grad_a": ["gradients"], "grad_w": ["gradients", "inputs"]}[task]
+        return [self.rounded(getattr(self.case, name)) for name in dense]
+
     def check(self, task: str, index: int = 0) -> Check:
         """The check of one product with the first or another W; it holds for every method."""
-        if (task, index) not in self._checks:
-            w, case = self.weights(index + 1)[index], self.case
-            x, dy = (self.rounded(a) for a in (case.inputs, case.gradients))
-            self._checks[task, index] = (
-                forward_check(w, x, flushes=self.flushes) if task == "forward"
-                else grad_a_check(w, dy, flushes=self.flushes) if task == "grad_a"
-                else grad_w_check(w, dy, x, flushes=self.flushes))
-        return self._checks[task, index]
+        if (task, index) not in self._checked:
+            w = self.weights(index + 1)[index]
+            self._checked[task, index] = _CHECKS[task](w, *self.right(task), flushes=self.flushes)
+        return self._checked[task, index]
 
-    def contestant(self, use: str, task: str, right: Sequence[Array], out: Array) -> Contestant:
-        """A contestant of one product; a dynamic one meets another pattern in each call.
-
-        `right` holds the dense operands as the operation takes them, after W, and `out` is written to.
-        """
-        weights = self.weights(2 if use == "dynamic" else 1)
+    def contestant(self, method: str) -> Contestant:
+        """A contestant of a block-sparse product; a dynamic one meets another pattern in each call."""
+        use, _, gradient = method.partition("_")
+        task, case = gradient or "forward", self.case
+        weights, right = self.weights(2 if use == "dynamic" else 1), self.right(task)
+        shapes = {"forward": (case.m, case.n), "grad_a": (case.k, case.n), "grad_w": weights[0].blocks.shape}
+        out = np.empty(shapes[task], np.float32)
         calls = [partial(_OPS[use][task], w, *right, out=out) for w in weights]
-        spelled = METHODS[use if task == "forward" else f"{use}_{task}"]
         touched = weights[0].nbytes + sum(array.nbytes for array in right) + out.nbytes
         compute, kernel = _kernel(task, self.format.name, weights[0].block_shape)
         return Contestant(
-            OURS, spelled, self.type, _in_turn(calls), lambda: self._judged(task, calls), touched,
+            OURS, METHODS[method], self.type, _in_turn(calls), lambda: self._judged(task, calls), touched,
             kernel.name, kernel.level, f"{use} pattern, products in {compute}")
 
     def _judged(self, task: str, calls: Sequence[Callable[[], Array]]) -> tuple[float, float]:
@@ -146,35 +146,6 @@ def _dense(operands: _Operands) -> Contestant:
     return Contestant(
         OURS, "dense", operands.type, run, lambda: check.judge(run()), w.nbytes + x.nbytes + out.nbytes,
         plan.kernel.name, plan.kernel.level, f"blocks {plan.mc}x{plan.nc}x{plan.kc}, products in {plan.compute_format}")
-
-
-def _forward(operands: _Operands, use: str) -> Contestant:
-    case = operands.case
-    return operands.contestant(use, "forward", [operands.rounded(case.inputs)], np.empty((case.m, case.n), np.float32))
-
-
-def _grad_a(operands: _Operands, use: str) -> Contestant:
-    case = operands.case
-    dy = operands.rounded(case.gradients)
-    return operands.contestant(use, "grad_a", [dy], np.empty((case.k, case.n), np.float32))
-
-
-def _grad_w(operands: _Operands, use: str) -> Contestant:
-    case = operands.case
-    right = [operands.rounded(case.gradients), operands.rounded(case.inputs)]
-    return operands.contestant(use, "grad_w", right, np.empty(operands.weights()[0].blocks.shape, np.float32))
-
-
-def _static_grad_a(w: BlockSparseMatrix, dy: Array, *, out: Array) -> Any:
-    return static.sparse_dense_matmul(w.T, dy, out=out)
-
-
-def _dynamic_grad_a(w: BlockSparseMatrix, dy: Array, *, out: Array) -> Any:
-    return dynamic.sparse_dense_matmul(w, dy, transpose_lhs=True, out=out)
-
-
-def _dynamic_grad_w(w: BlockSparseMatrix, dy: Array, x: Array, *, out: Array) -> Any:
-    return dynamic.fully_connected_sparse_grad_w(w, dy.T, x.T, out=out)
 
 
 def _kernel(task: str, name: str, block_shape: tuple[int, int]) -> tuple[str, Kernel]:
@@ -280,14 +251,18 @@ METHODS = {
 }
 """Methods as they are asked for, and as the records spell them."""
 
-_BUILDERS: dict[str, Callable[[_Operands, str], Contestant]] = {
-    "forward": _forward, "grad_a": _grad_a, "grad_w": _grad_w,
+_CHECKS: dict[str, Callable[..., Check]] = {
+    "forward": forward_check, "grad_a": grad_a_check, "grad_w": grad_w_check,
 }  # fmt: skip
 _OPS: dict[str, dict[str, Callable[..., Array]]] = {
     "static": {
-        "forward": static.sparse_dense_matmul, "grad_a": _static_grad_a, "grad_w": static.sparse_grad_w,
+        "forward": static.sparse_dense_matmul,
+        "grad_a": lambda w, dy, out: static.sparse_dense_matmul(w.T, dy, out=out),
+        "grad_w": static.sparse_grad_w,
     },
     "dynamic": {
-        "forward": dynamic.sparse_dense_matmul, "grad_a": _dynamic_grad_a, "grad_w": _dynamic_grad_w,
+        "forward": dynamic.sparse_dense_matmul,
+        "grad_a": partial(dynamic.sparse_dense_matmul, transpose_lhs=True),
+        "grad_w": lambda w, dy, x, out: dynamic.fully_connected_sparse_grad_w(w, dy.T, x.T, out=out),
     },
-}  # fmt: skip
+}
