@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, Literal
 
@@ -12,14 +13,18 @@ from numpy.typing import DTypeLike
 from ..errors import UnsupportedError, bad_argument, bad_type, finite, one_of, whole
 from ..formats import FORMATS, Format, format_of
 from ..ops import Operand, Receiver, receive
+from ..target import Target
 from ._stream import LAST
 
-__all__ = ["Array", "Seed", "Shape", "Stream"]
+__all__ = ["Array", "DType", "Machine", "Seed", "Shape", "Stream", "TileMapping"]
 
 Array = np.ndarray[Any, Any]
+DType = DTypeLike | Format
 Shape = int | tuple[int, ...]
 Seed = int | tuple[int, int] | None
 Stream = Literal["counter", "ipu"]
+Machine = Target | str | None
+TileMapping = Sequence[Sequence[tuple[int, int]]] | None
 
 INT32 = np.dtype(np.int32)
 BOOL = np.dtype(np.bool_)
@@ -46,7 +51,7 @@ def counter_only(op: str, stream: Stream) -> None:
         raise UnsupportedError(f"stream: got 'ipu'; allowed for {op}: 'counter', for PopLibs does not have it")
 
 
-def dtype_of(dtype: DTypeLike | Format, also: tuple[np.dtype[Any], ...] = ()) -> np.dtype[Any]:
+def dtype_of(dtype: DType, also: tuple[np.dtype[Any], ...] = ()) -> np.dtype[Any]:
     """Return the dtype of the elements: a format's, or one of some that are not formats."""
     if isinstance(dtype, (str, type, np.dtype)):
         try:

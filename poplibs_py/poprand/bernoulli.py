@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from ..errors import bad_argument, finite
-from ..formats import Format
-from ..ops import RESULT, VALUES, Operand, Request, array_operand, op
-from ..target import Target
+from ..ops import RESULT, VALUES, Operand, Receiver, Request, array_operand
 from . import hardware
-from .arguments import BOOL, INT32, LARGEST, Array, Seed, Shape, Stream, dtype_of, is_ipu, result, shape_of
-from .law import PLACE, Law, Place, drawing, law_of
+from .arguments import (
+    BOOL,
+    INT32,
+    LARGEST,
+    Array,
+    DType,
+    Machine,
+    Seed,
+    Shape,
+    Stream,
+    TileMapping,
+    dtype_of,
+    result,
+    shape_of,
+)
+from .law import Law, Place, drawing, law_of
+from .where import Where, random_op
 
 __all__ = ["bernoulli", "dropout", "dropout_gradient", "shaped_dropout", "shaped_dropout_gradient"]
 
@@ -28,11 +40,10 @@ def _kept(chance: float) -> tuple[int, int]:
     return (words - 1, 1) if words else (0, 0)
 
 
-@op("poprand.bernoulli", poplibs="poprand::bernoulli", bound="poprand.bound:bernoulli_bound",
-    draws="testing.random_calls:bernoulli_calls", values=PLACE)
-def bernoulli(shape: Shape | None, prob: float = 0.5, *, dtype: DTypeLike | Format = np.float32, seed: Seed = None,
+@random_op("poprand::bernoulli")
+def bernoulli(shape: Shape | None, prob: float = 0.5, *, dtype: DType = np.float32, seed: Seed = None,
               seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None,
-              target: Target | str | None = None, tile_mapping: hardware.TileMapping | None = None) -> Any:
+              target: Machine = None, tile_mapping: TileMapping = None) -> Any:
     """Draw ones with a probability, and zeros.
 
     Corresponds to PopLibs' ``poprand::bernoulli``.
@@ -61,14 +72,12 @@ def bernoulli(shape: Shape | None, prob: float = 0.5, *, dtype: DTypeLike | Form
     >>> int(poprand.bernoulli(8, 1.0, dtype=bool).sum())
     8
     """
-    ipu, element = is_ipu(stream, target, tile_mapping), dtype_of(dtype, (INT32, BOOL))
+    where = Where(seed, seed_modifier, stream, offset, target, tile_mapping)
+    ipu, element = where.is_ipu, dtype_of(dtype, (INT32, BOOL))
     chance = finite("prob", prob, 0.0, 1.0)
-    if not ipu:
-        law = _bernoulli(chance, element)
-        return law.request(result(shape, element, out), Place.of(seed, seed_modifier, offset))
-    receiver = result(shape, element, out, contiguous=False)
-    machine = hardware.dealer(target, tile_mapping, offset, seed, seed_modifier)
-    return machine.request(receiver, lambda n: machine.keep(n, chance, element))
+    if ipu:
+        return where.dealt(lambda dealer, n: dealer.keep(n, chance, element), shape, element, out)
+    return where.counted(_bernoulli(chance, element), shape, out)
 
 
 def _bernoulli(chance: float, element: np.dtype[Any]) -> Law:
@@ -84,16 +93,10 @@ def _chance_and_factor(keep_prob: object, scale: object) -> tuple[float, float]:
     return chance, finite("scale", scale, -LARGEST, LARGEST)
 
 
-def _source(name: str, x: object) -> Operand:
-    """Take the input of a dropout, in C order."""
-    return array_operand(name, x).in_c_order()
-
-
-@op("poprand.dropout", poplibs="poprand::dropout", bound="poprand.bound:dropout_bound",
-    draws="testing.random_calls:dropout_calls", values=PLACE)
+@random_op("poprand::dropout")
 def dropout(x: Array, keep_prob: float, scale: float | None = None, *, seed: Seed = None, seed_modifier: int = 0,
-            stream: Stream = "counter", offset: int = 0, out: Any = None, target: Target | str | None = None,
-            tile_mapping: hardware.TileMapping | None = None) -> Any:
+            stream: Stream = "counter", offset: int = 0, out: Any = None, target: Machine = None,
+            tile_mapping: TileMapping = None) -> Any:
     """Keep each element with a probability, scaled, and replace the others by zero.
 
     Corresponds to PopLibs' ``poprand::dropout``.
@@ -131,52 +134,36 @@ def dropout(x: Array, keep_prob: float, scale: float | None = None, *, seed: See
     >>> sorted(set(y.tolist()))
     [0.0, 2.0]
     """
-    where = _Where(seed, seed_modifier, stream, offset, target, tile_mapping)
+    where = Where(seed, seed_modifier, stream, offset, target, tile_mapping)
     return _dropout("x", x, keep_prob, scale, out, where)
 
 
-class _Where(NamedTuple):
-    """The arguments that say where a dropout draws."""
-
-    seed: Seed
-    seed_modifier: int
-    stream: Stream
-    offset: int
-    target: Target | str | None
-    tile_mapping: hardware.TileMapping | None
-
-    @property
-    def is_ipu(self) -> bool:
-        return is_ipu(self.stream, self.target, self.tile_mapping)
-
-    @property
-    def place(self) -> Place:
-        return Place.of(self.seed, self.seed_modifier, self.offset)
-
-    @property
-    def dealer(self) -> hardware.Dealer:
-        return hardware.dealer(self.target, self.tile_mapping, self.offset, self.seed, self.seed_modifier)
-
-
-def _dropout(name: str, x: Any, keep_prob: object, scale: object, out: Any, where: _Where) -> Request:
-    """Describe a dropout of the argument of this name."""
-    ipu, source = where.is_ipu, _source(name, x)
+def _dropout(name: str, x: Any, keep_prob: object, scale: object, out: Any, where: Where,
+             *mask_shape: Shape) -> Request:
+    """Describe a dropout of the argument of this name, by a mask of its own shape where one follows."""
+    ipu, source = where.is_ipu, array_operand(name, x).in_c_order()
     chance, factor = _chance_and_factor(keep_prob, scale)
     values, element = source.array, source.array.dtype
+    extents = _mask_shape(*mask_shape, values.shape) if mask_shape else values.shape
     receiver = result(values.shape, element, out, (source,), contiguous=not ipu)
     if not ipu:
+        if mask_shape:
+            return _masked(source, extents, chance, factor, receiver, where.place)
         return _dropping(source, chance, factor).request(receiver, where.place, source)
-    machine = where.dealer
+    dealer, size = where.dealer, math.prod(extents)
 
-    def draw(size: int) -> Array:
+    def draw(_: int) -> Array:
         if hardware.sixteen_bits(chance) == hardware.ALWAYS:
             return values
-        kept = machine.keep(size, chance, element).reshape(values.shape)
+        kept = dealer.keep(size, chance, element).reshape(extents)
+        if mask_shape:
+            masked: Array = values * (kept.astype(element) * element.type(factor))
+            return masked
         with np.errstate(invalid="ignore", over="ignore"):
             scaled: Array = np.where(kept, values, element.type(0)) * element.type(factor)
         return scaled
 
-    return machine.request(receiver, draw, source)
+    return dealer.request(receiver, draw, source, size=size)
 
 
 def _dropping(source: Operand, chance: float, factor: float) -> Law:
@@ -192,11 +179,10 @@ def _with_seed(seed: Seed) -> Seed:
     return seed
 
 
-@op("poprand.dropout_gradient", bound="poprand.bound:dropout_bound",
-    draws="testing.random_calls:dropout_calls", values=PLACE)
+@random_op(like="dropout")
 def dropout_gradient(gradient: Array, keep_prob: float, scale: float | None = None, *, seed: Seed,
                      seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None,
-                     target: Target | str | None = None, tile_mapping: hardware.TileMapping | None = None) -> Any:
+                     target: Machine = None, tile_mapping: TileMapping = None) -> Any:
     """Return the gradient of `dropout` for its input: the same elements kept, the same scale.
 
     Parameters
@@ -214,15 +200,14 @@ def dropout_gradient(gradient: Array, keep_prob: float, scale: float | None = No
     -------
     ndarray
     """
-    where = _Where(_with_seed(seed), seed_modifier, stream, offset, target, tile_mapping)
+    where = Where(_with_seed(seed), seed_modifier, stream, offset, target, tile_mapping)
     return _dropout("gradient", gradient, keep_prob, scale, out, where)
 
 
-@op("poprand.shaped_dropout", poplibs="poprand::shapedDropout", bound="poprand.bound:shaped_dropout_bound",
-    draws="testing.random_calls:shaped_dropout_calls", values=PLACE)
+@random_op("poprand::shapedDropout")
 def shaped_dropout(x: Array, mask_shape: Shape, keep_prob: float, scale: float | None = None, *, seed: Seed = None,
                    seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None,
-                   target: Target | str | None = None, tile_mapping: hardware.TileMapping | None = None) -> Any:
+                   target: Machine = None, tile_mapping: TileMapping = None) -> Any:
     """Dropout whose mask has a shape of its own and is broadcast over the input.
 
     Corresponds to PopLibs' ``poprand::shapedDropout``.
@@ -253,32 +238,15 @@ def shaped_dropout(x: Array, mask_shape: Shape, keep_prob: float, scale: float |
     >>> bool((y == y[:, :1]).all())
     True
     """
-    where = _Where(seed, seed_modifier, stream, offset, target, tile_mapping)
-    return _shaped_dropout("x", x, mask_shape, keep_prob, scale, out, where)
+    where = Where(seed, seed_modifier, stream, offset, target, tile_mapping)
+    return _dropout("x", x, keep_prob, scale, out, where, mask_shape)
 
 
-def _shaped_dropout(name: str, x: Any, mask_shape: Shape, keep_prob: object, scale: object, out: Any,
-                    where: _Where) -> Request:
-    """Describe a dropout of the argument of this name by a mask of a shape of its own."""
-    ipu, source = where.is_ipu, _source(name, x)
-    chance, factor = _chance_and_factor(keep_prob, scale)
-    values, element, extents = source.array, source.array.dtype, _mask_shape(mask_shape, source.shape)
-    receiver = result(values.shape, element, out, (source,), contiguous=not ipu)
-    size = math.prod(extents)
-    if ipu:
-        machine = where.dealer
-
-        def draw(_: int) -> Array:
-            if hardware.sixteen_bits(chance) == hardware.ALWAYS:
-                return values
-            mask = machine.keep(size, chance, element).reshape(extents).astype(element)
-            scaled: Array = values * (mask * element.type(factor))
-            return scaled
-
-        return machine.request(receiver, draw, source, size=size)
-    law, all_kept, place = _bernoulli(chance, BOOL), _dropping(source, 1.0, factor), where.place
-
-    count, codes = values.size, np.dtype(f"u{element.itemsize}")
+def _masked(source: Operand, extents: tuple[int, ...], chance: float, factor: float, receiver: Receiver,
+            place: Place) -> Request:
+    """Describe a dropout of the counter stream by a mask of these extents."""
+    law, all_kept = _bernoulli(chance, BOOL), _dropping(source, 1.0, factor)
+    size, count, codes = math.prod(extents), source.array.size, np.dtype(f"u{source.array.itemsize}")
     draw_mask, scale_all = drawing(law, size), all_kept.program(count)
 
     def drop(given: Array, scaled: Array, words: Array) -> None:
@@ -299,13 +267,10 @@ def _mask_shape(mask_shape: Shape, shape: tuple[int, ...]) -> tuple[int, ...]:
     return extents
 
 
-@op("poprand.shaped_dropout_gradient", bound="poprand.bound:shaped_dropout_bound",
-    draws="testing.random_calls:shaped_dropout_calls", values=PLACE)
+@random_op(like="shaped_dropout")
 def shaped_dropout_gradient(gradient: Array, mask_shape: Shape, keep_prob: float, scale: float | None = None, *,
-                            seed: Seed,
-                            seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None,
-                            target: Target | str | None = None,
-                            tile_mapping: hardware.TileMapping | None = None) -> Any:
+                            seed: Seed, seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0,
+                            out: Any = None, target: Machine = None, tile_mapping: TileMapping = None) -> Any:
     """Return the gradient of `shaped_dropout` for its input.
 
     Parameters
@@ -323,5 +288,5 @@ def shaped_dropout_gradient(gradient: Array, mask_shape: Shape, keep_prob: float
     -------
     ndarray
     """
-    where = _Where(_with_seed(seed), seed_modifier, stream, offset, target, tile_mapping)
-    return _shaped_dropout("gradient", gradient, mask_shape, keep_prob, scale, out, where)
+    where = Where(_with_seed(seed), seed_modifier, stream, offset, target, tile_mapping)
+    return _dropout("gradient", gradient, keep_prob, scale, out, where, mask_shape)

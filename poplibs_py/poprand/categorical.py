@@ -9,17 +9,17 @@ from numpy.typing import ArrayLike
 
 from ..errors import bad_argument, bad_type, whole
 from ..formats import FORMATS
-from ..ops import RESULT, VALUES, Operand, Request, argument, new_result, op
+from ..ops import RESULT, VALUES, Operand, Request, argument, new_result
 from ..program import value_words
 from .arguments import Array, Seed, Shape, Stream, counter_only, result, shape_of
-from .law import PLACE, Place, drawing
+from .law import Place, drawing
 from .uniform import bits_law
+from .where import PLACE, random_op
 
 __all__ = ["categorical", "permutation"]
 
 
-@op("poprand.categorical", bound="poprand.bound:categorical_bound",
-    draws="testing.random_calls:categorical_calls", values=PLACE)
+@random_op()
 def categorical(shape: Shape | None, weights: ArrayLike, *, seed: Seed = None, seed_modifier: int = 0,
                 stream: Stream = "counter", offset: int = 0, out: Any = None) -> Any:
     """Draw class numbers with given weights.
@@ -84,8 +84,7 @@ def _cumulative(weights: Array) -> Array:
     return table
 
 
-@op("poprand.permutation", bound="poprand.bound:permutation_bound",
-    draws="testing.random_calls:permutation_calls", written=None, values=PLACE[:2])
+@random_op(written=None, values=PLACE[:2])
 def permutation(x: int | Array, *, axis: int = 0, seed: Seed = None, seed_modifier: int = 0,
                 stream: Stream = "counter") -> Any:
     """Return a random permutation of the first whole numbers, or of an array along an axis.

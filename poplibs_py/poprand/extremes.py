@@ -5,20 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from ..errors import finite
-from ..formats import Format, format_of
-from ..ops import op
-from .arguments import LARGEST, Seed, Shape, Stream, counter_only, dtype_of, positive, result
-from .law import PLACE, Law, Place, law_of
+from ..formats import format_of
+from .arguments import LARGEST, DType, Seed, Shape, Stream, counter_only, dtype_of, positive, result
+from .law import Law, Place, law_of
+from .where import random_op
 
 __all__ = ["exponential", "gumbel"]
 
 
-@op("poprand.exponential", bound="poprand.bound:exponential_bound",
-    draws="testing.random_calls:exponential_calls", values=PLACE)
-def exponential(shape: Shape | None, scale: float = 1.0, *, dtype: DTypeLike | Format = np.float32, seed: Seed = None,
+@random_op()
+def exponential(shape: Shape | None, scale: float = 1.0, *, dtype: DType = np.float32, seed: Seed = None,
                 seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None) -> Any:
     """Draw exponential numbers.
 
@@ -54,10 +52,9 @@ def exponential(shape: Shape | None, scale: float = 1.0, *, dtype: DTypeLike | F
     return law.request(result(shape, law.dtype, out), Place.of(seed, seed_modifier, offset))
 
 
-@op("poprand.gumbel", bound="poprand.bound:gumbel_bound", draws="testing.random_calls:gumbel_calls", values=PLACE)
-def gumbel(shape: Shape | None, loc: float = 0.0, scale: float = 1.0, *, dtype: DTypeLike | Format = np.float32,
-           seed: Seed = None, seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0,
-           out: Any = None) -> Any:
+@random_op()
+def gumbel(shape: Shape | None, loc: float = 0.0, scale: float = 1.0, *, dtype: DType = np.float32, seed: Seed = None,
+           seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None) -> Any:
     """Draw Gumbel numbers: ``argmax(logits + gumbel)`` is a categorical draw.
 
     Parameters
@@ -87,6 +84,6 @@ def gumbel(shape: Shape | None, loc: float = 0.0, scale: float = 1.0, *, dtype: 
     return law.request(result(shape, law.dtype, out), Place.of(seed, seed_modifier, offset))
 
 
-def _law(name: str, loc: object, scale: object, dtype: DTypeLike | Format) -> Law:
+def _law(name: str, loc: object, scale: object, dtype: DType) -> Law:
     element, centre, spread = dtype_of(dtype), finite("loc", loc, -LARGEST, LARGEST), positive("scale", scale)
     return law_of(name, format_of(element).name, element, scale=spread, shift=centre)

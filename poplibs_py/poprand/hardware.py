@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -19,15 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UnsupportedError, bad_argument, bad_type, whole
+from ..errors import UnsupportedError, bad_argument, bad_type
 from ..ops import RESULT, Operand, Receiver, Request, seed_of
 from ..target import Target, resolve_target, vector_width
 from . import _workers
-from .arguments import INT32, Array, Seed
+from .arguments import INT32, Array, Machine, Seed, TileMapping
 
-__all__ = ["Dealer", "TileMapping", "dealer", "get_hw_seeds", "seed_machine", "set_hw_seeds"]
-
-TileMapping = Sequence[Sequence[tuple[int, int]]]
+__all__ = ["Dealer", "get_hw_seeds", "seed_machine", "set_hw_seeds"]
 
 WARM_UP_DRAWS = 15
 ALWAYS = 65536
@@ -65,7 +63,7 @@ def _seeded(tiles: int, workers: int, seed: int, modifier: int) -> Array:
     return states
 
 
-def _machine(target: Target | str | None) -> tuple[Target, Array]:
+def _machine(target: Machine) -> tuple[Target, Array]:
     """The modelled machine and the states that its workers are in; a machine starts with seed 0."""
     target = Target.gc200() if target is None else resolve_target(target)
     if target.kind != "ipu":
@@ -76,14 +74,14 @@ def _machine(target: Target | str | None) -> tuple[Target, Array]:
     return target, _machines[key]
 
 
-def seed_machine(target: Target | str | None, seed: int, modifier: int) -> None:
+def seed_machine(target: Machine, seed: int, modifier: int) -> None:
     """Seed every worker of a modelled machine."""
     with _lock:
         machine, states = _machine(target)
         states[...] = worker_states(machine, seed, modifier)
 
 
-def get_hw_seeds(target: Target | str | None = None) -> Array:
+def get_hw_seeds(target: Machine = None) -> Array:
     """Return the state of every worker's generator on a modelled IPU.
 
     Corresponds to Poplar's ``getHwSeeds``. Machines with the same numbers of tiles and workers share their state.
@@ -109,7 +107,7 @@ def get_hw_seeds(target: Target | str | None = None) -> Array:
         return np.ascontiguousarray(states.astype("<u8")).view("<u4").astype(np.uint32, copy=True)
 
 
-def set_hw_seeds(seeds: Array, target: Target | str | None = None) -> None:
+def set_hw_seeds(seeds: Array, target: Machine = None) -> None:
     """Set the state of every worker's generator on a modelled IPU, as `get_hw_seeds` gave it.
 
     Corresponds to Poplar's ``setHwSeeds``.
@@ -166,7 +164,7 @@ class _Dealing:
     order: Array | None
 
 
-def _dealing(target: Target, count: int, dtype: np.dtype[Any], mapping: TileMapping | None) -> _Dealing:
+def _dealing(target: Target, count: int, dtype: np.dtype[Any], mapping: TileMapping) -> _Dealing:
     if mapping is None:
         linear = linear_mapping(target, count, dtype)
         elements = np.zeros(target.tiles, np.int64)
@@ -198,27 +196,18 @@ def _interval(interval: object, count: int) -> tuple[int, int]:
     return begin, end
 
 
-def dealer(target: Target | str | None, mapping: TileMapping | None, offset: int, seed: Seed,
-           seed_modifier: int) -> Dealer:
-    """Check what says where to draw in ``"ipu"`` mode, and return the op's dealer.
+class Dealer:
+    """Draws for one op on one machine: PopLibs' vertices, their scales and offsets included.
 
     With a seed, the machine's own states are neither read nor changed: that is PopLibs' saving and restoring.
     """
-    if offset:
-        raise bad_argument("offset", offset, "0 for stream='ipu', whose numbers depend on the whole tensor's mapping")
-    modifier = whole("seed_modifier", seed_modifier, 0, (1 << 32) - 1)
-    with _lock:
-        machine, states = _machine(target)
-    if seed is not None:
-        states = worker_states(machine, seed_of(seed), modifier)
-    return Dealer(machine, states, mapping)
 
-
-class Dealer:
-    """Draws for one op on one machine: PopLibs' vertices, their scales and offsets included."""
-
-    def __init__(self, target: Target, states: Array, mapping: TileMapping | None) -> None:
-        self.target, self.states, self.mapping = target, states, mapping
+    def __init__(self, target: Machine, mapping: TileMapping, seed: Seed, modifier: int) -> None:
+        with _lock:
+            self.target, self.states = _machine(target)
+        if seed is not None:
+            self.states = worker_states(self.target, seed_of(seed), modifier)
+        self.mapping = mapping
 
     def request(self, receiver: Receiver, draw: Callable[[int], Array], *sources: Operand,
                 size: int | None = None) -> Request:

@@ -18,10 +18,7 @@ from ..program import Executable, Segment, host_program, threads_for
 from ._stream import FROM_DEFAULT, FROM_SEED, LAST
 from .arguments import Array
 
-__all__ = ["PLACE", "Law", "Place", "drawing", "law_of"]
-
-PLACE = ("seed", "seed_modifier", "offset")
-"""The parameters that each call has of its own: where in the stream it draws."""
+__all__ = ["Law", "Place", "drawing", "law_of"]
 
 _DEFAULTS = {"scale": 1.0, "slope": 1.0, "range": 1}
 

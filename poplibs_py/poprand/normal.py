@@ -6,25 +6,20 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from ..errors import finite
-from ..formats import Format, format_of
-from ..ops import op
-from ..target import Target
-from . import hardware
-from .arguments import LARGEST, Seed, Shape, Stream, dtype_of, is_ipu, positive, result
-from .law import PLACE, Law, Place, law_of
+from ..formats import format_of
+from .arguments import LARGEST, DType, Machine, Seed, Shape, Stream, TileMapping, dtype_of, positive
+from .law import Law, law_of
+from .where import Where, random_op
 
 __all__ = ["normal", "truncated_normal"]
 
 
-@op("poprand.normal", poplibs="poprand::normal", bound="poprand.bound:normal_bound",
-    draws="testing.random_calls:normal_calls", values=PLACE)
-def normal(shape: Shape | None, mean: float = 0.0, std: float = 1.0, *, dtype: DTypeLike | Format = np.float32,
-           seed: Seed = None, seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0,
-           out: Any = None, target: Target | str | None = None,
-           tile_mapping: hardware.TileMapping | None = None) -> Any:
+@random_op("poprand::normal")
+def normal(shape: Shape | None, mean: float = 0.0, std: float = 1.0, *, dtype: DType = np.float32, seed: Seed = None,
+           seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None, target: Machine = None,
+           tile_mapping: TileMapping = None) -> Any:
     """Draw normal numbers.
 
     Corresponds to PopLibs' ``poprand::normal``.
@@ -59,25 +54,21 @@ def normal(shape: Shape | None, mean: float = 0.0, std: float = 1.0, *, dtype: D
     >>> x.shape, x.dtype
     ((3, 4), dtype('float16'))
     """
-    ipu, element, (centre, spread) = is_ipu(stream, target, tile_mapping), dtype_of(dtype), _moments(mean, std)
-    if not ipu:
-        law = law_of("normal", format_of(element).name, element, scale=spread, shift=centre)
-        return law.request(result(shape, element, out), Place.of(seed, seed_modifier, offset))
-    receiver = result(shape, element, out, contiguous=False)
-    machine = hardware.dealer(target, tile_mapping, offset, seed, seed_modifier)
-    return machine.request(receiver, lambda n: machine.normal(n, centre, spread, element))
+    where = Where(seed, seed_modifier, stream, offset, target, tile_mapping)
+    ipu, element, (centre, spread) = where.is_ipu, dtype_of(dtype), _moments(mean, std)
+    if ipu:
+        return where.dealt(lambda dealer, n: dealer.normal(n, centre, spread, element), shape, element, out)
+    return where.counted(law_of("normal", format_of(element).name, element, scale=spread, shift=centre), shape, out)
 
 
 def _moments(mean: object, std: object) -> tuple[float, float]:
     return finite("mean", mean, -LARGEST, LARGEST), finite("std", std, 0.0, LARGEST)
 
 
-@op("poprand.truncated_normal", poplibs="poprand::truncatedNormal", bound="poprand.bound:truncated_normal_bound",
-    draws="testing.random_calls:truncated_normal_calls", values=PLACE)
+@random_op("poprand::truncatedNormal")
 def truncated_normal(shape: Shape | None, mean: float = 0.0, std: float = 1.0, alpha: float = 2.0, *,
-                     dtype: DTypeLike | Format = np.float32, seed: Seed = None, seed_modifier: int = 0,
-                     stream: Stream = "counter", offset: int = 0, out: Any = None,
-                     target: Target | str | None = None, tile_mapping: hardware.TileMapping | None = None) -> Any:
+                     dtype: DType = np.float32, seed: Seed = None, seed_modifier: int = 0, stream: Stream = "counter",
+                     offset: int = 0, out: Any = None, target: Machine = None, tile_mapping: TileMapping = None) -> Any:
     """Draw normal numbers within ``mean +- alpha * std``.
 
     Corresponds to PopLibs' ``poprand::truncatedNormal``.
@@ -109,14 +100,13 @@ def truncated_normal(shape: Shape | None, mean: float = 0.0, std: float = 1.0, a
     >>> bool(abs(x).max() < 1.501)
     True
     """
-    ipu, element, (centre, spread) = is_ipu(stream, target, tile_mapping), dtype_of(dtype), _moments(mean, std)
+    where = Where(seed, seed_modifier, stream, offset, target, tile_mapping)
+    ipu, element, (centre, spread) = where.is_ipu, dtype_of(dtype), _moments(mean, std)
     width = positive("alpha", alpha)
-    if not ipu:
-        law = _truncated(centre, spread, width, element)
-        return law.request(result(shape, element, out), Place.of(seed, seed_modifier, offset))
-    receiver = result(shape, element, out, contiguous=False)
-    machine = hardware.dealer(target, tile_mapping, offset, seed, seed_modifier)
-    return machine.request(receiver, lambda n: machine.truncated_normal(n, centre, spread, width, element))
+    if ipu:
+        return where.dealt(lambda dealer, n: dealer.truncated_normal(n, centre, spread, width, element),
+                           shape, element, out)
+    return where.counted(_truncated(centre, spread, width, element), shape, out)
 
 
 def _truncated(centre: float, spread: float, width: float, element: np.dtype[Any]) -> Law:

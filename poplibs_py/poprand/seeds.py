@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from ..errors import whole
 from ..ops import seed_of
-from ..target import Target
 from ._stream import seed_default
-from .arguments import Seed, Stream, is_ipu
+from .arguments import Machine, Seed, Stream, is_ipu
 from .hardware import seed_machine
 
 __all__ = ["set_seed"]
 
 
-def set_seed(seed: Seed, seed_modifier: int = 0, *, stream: Stream = "counter",
-             target: Target | str | None = None) -> None:
+def set_seed(seed: Seed, seed_modifier: int = 0, *, stream: Stream = "counter", target: Machine = None) -> None:
     """Seed the stream that calls without a seed continue.
 
     Corresponds to PopLibs' ``poprand::setSeed``.

@@ -10,29 +10,29 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ..errors import bad_argument, bad_type, finite, whole
-from ..formats import BF16, FP16, FP32, Format, format_of
-from ..ops import op
-from ..target import Target
-from . import hardware
+from ..formats import BF16, FP16, FP32, format_of
 from .arguments import (
     INT32,
     LARGEST,
+    DType,
+    Machine,
     Seed,
     Shape,
     Stream,
+    TileMapping,
     at_least,
     dtype_of,
-    is_ipu,
     next_below,
     positive,
     result,
 )
-from .law import PLACE, Law, Place, law_of
+from .law import Law, Place, law_of
+from .where import Where, random_op
 
 __all__ = ["bits", "bits_law", "log_uniform", "uniform"]
 
 
-@op("poprand.bits", bound="poprand.bound:bits_bound", draws="testing.random_calls:bits_calls", values=PLACE)
+@random_op()
 def bits(shape: Shape | None, *, dtype: DTypeLike = np.uint32, seed: Seed = None, seed_modifier: int = 0,
          offset: int = 0, out: Any = None) -> Any:
     """Draw random bits: the counter stream itself.
@@ -71,11 +71,10 @@ def bits_law(dtype: Any) -> Law:
     return law_of("bits", "bytes", element)
 
 
-@op("poprand.uniform", poplibs="poprand::uniform", bound="poprand.bound:uniform_bound",
-    draws="testing.random_calls:uniform_calls", values=PLACE)
-def uniform(shape: Shape | None, low: float = 0.0, high: float = 1.0, *, dtype: DTypeLike | Format = np.float32,
-            seed: Seed = None, seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None,
-            target: Target | str | None = None, tile_mapping: hardware.TileMapping | None = None) -> Any:
+@random_op("poprand::uniform")
+def uniform(shape: Shape | None, low: float = 0.0, high: float = 1.0, *, dtype: DType = np.float32, seed: Seed = None,
+            seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None,
+            target: Machine = None, tile_mapping: TileMapping = None) -> Any:
     """Draw numbers that are uniform between two limits.
 
     Corresponds to PopLibs' ``poprand::uniform``.
@@ -139,16 +138,17 @@ def uniform(shape: Shape | None, low: float = 0.0, high: float = 1.0, *, dtype: 
     >>> poprand.uniform(5, 1, 6, dtype="int32", seed=7).dtype
     dtype('int32')
     """
-    ipu, element = is_ipu(stream, target, tile_mapping), dtype_of(dtype, (INT32,))
-    begin, end = _integer_limits(low, high) if element is INT32 else _limits(low, high, element)
-    if not ipu:
-        law = _uniform_integers(int(begin), int(end)) if element is INT32 else _uniform(begin, end, element)
-        return law.request(result(shape, element, out), Place.of(seed, seed_modifier, offset))
-    receiver = result(shape, element, out, contiguous=False)
-    machine = hardware.dealer(target, tile_mapping, offset, seed, seed_modifier)
+    where = Where(seed, seed_modifier, stream, offset, target, tile_mapping)
+    ipu, element = where.is_ipu, dtype_of(dtype, (INT32,))
     if element is INT32:
-        return machine.request(receiver, lambda n: machine.uniform_integers(n, int(begin), int(end)))
-    return machine.request(receiver, lambda n: machine.uniform(n, begin, end, element))
+        first, last = _integer_limits(low, high)
+        if ipu:
+            return where.dealt(lambda dealer, n: dealer.uniform_integers(n, first, last), shape, element, out)
+        return where.counted(_uniform_integers(first, last), shape, out)
+    begin, end = _limits(low, high, element)
+    if ipu:
+        return where.dealt(lambda dealer, n: dealer.uniform(n, begin, end, element), shape, element, out)
+    return where.counted(_uniform(begin, end, element), shape, out)
 
 
 def _uniform_integers(first: int, last: int) -> Law:
@@ -197,12 +197,10 @@ def _integer(name: str, value: object) -> int:
     return whole(name, value, -(1 << 31), (1 << 31) - 1)
 
 
-@op("poprand.log_uniform", poplibs="poprand::logUniform", bound="poprand.bound:log_uniform_bound",
-    draws="testing.random_calls:log_uniform_calls", values=PLACE)
-def log_uniform(shape: Shape | None, low: float, high: float, base: float = math.e, *,
-                dtype: DTypeLike | Format = np.float32, seed: Seed = None, seed_modifier: int = 0,
-                stream: Stream = "counter", offset: int = 0, out: Any = None, target: Target | str | None = None,
-                tile_mapping: hardware.TileMapping | None = None) -> Any:
+@random_op("poprand::logUniform")
+def log_uniform(shape: Shape | None, low: float, high: float, base: float = math.e, *, dtype: DType = np.float32,
+                seed: Seed = None, seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None,
+                target: Machine = None, tile_mapping: TileMapping = None) -> Any:
     """Draw numbers whose logarithm is uniform between those of two limits.
 
     Corresponds to PopLibs' ``poprand::logUniform``.
@@ -234,17 +232,15 @@ def log_uniform(shape: Shape | None, low: float, high: float, base: float = math
     >>> bool(((x >= 1) & (x <= 1000)).all())
     True
     """
-    ipu, element = is_ipu(stream, target, tile_mapping), dtype_of(dtype, (INT32,))
+    where = Where(seed, seed_modifier, stream, offset, target, tile_mapping)
+    ipu, element = where.is_ipu, dtype_of(dtype, (INT32,))
     radix = positive("base", base)
     if radix == 1:
         raise bad_argument("base", base, "a positive number other than 1")
-    if not ipu:
-        law = _log_uniform(*_log_limits(low, high, 1.0 if element is INT32 else 2.0**-126, element), element)
-        return law.request(result(shape, element, out), Place.of(seed, seed_modifier, offset))
-    begin, end = _log_limits(low, high, 1.0, element)
-    receiver = result(shape, element, out, contiguous=False)
-    machine = hardware.dealer(target, tile_mapping, offset, seed, seed_modifier)
-    return machine.request(receiver, lambda n: machine.log_uniform(n, begin, end, radix, element))
+    begin, end = _log_limits(low, high, 1.0 if ipu or element is INT32 else 2.0**-126, element)
+    if ipu:
+        return where.dealt(lambda dealer, n: dealer.log_uniform(n, begin, end, radix, element), shape, element, out)
+    return where.counted(_log_uniform(begin, end, element), shape, out)
 
 
 def _log_limits(low: object, high: object, least: float, dtype: np.dtype[Any]) -> tuple[float, float]:

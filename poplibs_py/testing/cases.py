@@ -48,6 +48,7 @@ def _matrix(fmt: str = "float32", seed: int = 3) -> BlockSparseMatrix:
 
 
 _OPTIONS = {"availableMemoryProportion": 0.3}
+_CAPACITY = {"capacity": dynamic.Capacity(8)}
 
 
 def _epilogue() -> dict[str, Any]:
@@ -80,12 +81,8 @@ def _matmul_acc() -> list[Case]:
     return [Case("8 x 8", operands, {}), Case(", ".join(how), operands, how)]
 
 
-def _matmul_grouped() -> list[Case]:
-    return [Case("4 x 8 x 8", (_numbers(4, 8, 8), _numbers(4, 8, 8, seed=2)), {})]
-
-
-def _matmul_grouped_acc() -> list[Case]:
-    return [Case("4 x 8 x 8", (np.zeros((4, 8, 8), np.float32), *_matmul_grouped()[0].operands), {})]
+def _matmul_grouped(*before: Any) -> list[Case]:
+    return [Case("4 x 8 x 8", (*before, _numbers(4, 8, 8), _numbers(4, 8, 8, seed=2)), {})]
 
 
 def _sparse_dense_matmul() -> list[Case]:
@@ -102,28 +99,14 @@ def _dense_sparse_matmul() -> list[Case]:
 
 
 def _dynamic_sparse_dense_matmul() -> list[Case]:
-    operands, capacity = (_matrix(), _numbers(8, 8)), {"capacity": dynamic.Capacity(8)}
-    everything = capacity | _epilogue()
-    return [Case("8 x 8", operands, {}), Case("capacity", operands, capacity),
+    operands, everything = (_matrix(), _numbers(8, 8)), _CAPACITY | _epilogue()
+    return [Case("8 x 8", operands, {}), Case("capacity", operands, _CAPACITY),
             Case(", ".join(everything), operands, everything)]
 
 
-def _dynamic_dense_sparse_matmul() -> list[Case]:
-    return [Case("capacity", (_numbers(8, 8), _matrix()), {"capacity": dynamic.Capacity(8)})]
-
-
 def _fully_connected_fwd() -> list[Case]:
-    operands, capacity = (_matrix(), _numbers(8, 8)), {"capacity": dynamic.Capacity(8)}
-    everything = capacity | {"bias": _numbers(8), "activation": "relu"}
-    return [Case("capacity", operands, capacity), Case(", ".join(everything), operands, everything)]
-
-
-def _fully_connected_grad_a() -> list[Case]:
-    return [Case("capacity", (_matrix(), _numbers(8, 8)), {"capacity": dynamic.Capacity(8)})]
-
-
-def _fully_connected_sparse_grad_w() -> list[Case]:
-    return [Case("capacity", (_matrix(), _numbers(8, 8), _numbers(8, 8)), {"capacity": dynamic.Capacity(8)})]
+    operands, everything = (_matrix(), _numbers(8, 8)), _CAPACITY | {"bias": _numbers(8), "activation": "relu"}
+    return [Case("capacity", operands, _CAPACITY), Case(", ".join(everything), operands, everything)]
 
 
 def _sparse_grad_w() -> list[Case]:
@@ -185,17 +168,18 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "categorical_calls": _seeded(16, (0.25, 0.75)),
     "dense_sparse_matmul_calls": _dense_sparse_matmul,
     "dropout_calls": _seeded(np.ones(16, np.float32), 0.5),
-    "dynamic_dense_sparse_matmul_calls": _dynamic_dense_sparse_matmul,
+    "dynamic_dense_sparse_matmul_calls": lambda: [Case("capacity", (_numbers(8, 8), _matrix()), _CAPACITY)],
     "dynamic_sparse_dense_matmul_calls": _dynamic_sparse_dense_matmul,
     "exponential_calls": _drawn(),
     "fully_connected_fwd_calls": _fully_connected_fwd,
-    "fully_connected_grad_a_calls": _fully_connected_grad_a,
-    "fully_connected_sparse_grad_w_calls": _fully_connected_sparse_grad_w,
+    "fully_connected_grad_a_calls": lambda: [Case("capacity", (_matrix(), _numbers(8, 8)), _CAPACITY)],
+    "fully_connected_sparse_grad_w_calls": lambda: [
+        Case("capacity", (_matrix(), _numbers(8, 8), _numbers(8, 8)), _CAPACITY)],
     "gumbel_calls": _drawn(),
     "log_uniform_calls": _drawn(1.0, 16.0),
     "matmul_acc_calls": _matmul_acc,
     "matmul_calls": _matmul,
-    "matmul_grouped_acc_calls": _matmul_grouped_acc,
+    "matmul_grouped_acc_calls": lambda: _matmul_grouped(np.zeros((4, 8, 8), np.float32)),
     "matmul_grouped_calls": _matmul_grouped,
     "normal_calls": _drawn(),
     "permutation_calls": _seeded(16),

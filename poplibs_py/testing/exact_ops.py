@@ -12,7 +12,7 @@ from ..errors import bad_argument
 from ..poplin.matmul.reference import as_matrices
 from ..popops._elementwise import ELEMENTWISE
 from ..popsparse import BlockSparseMatrix
-from ..popsparse.reference import by_group, dense_of, transposed
+from ..popsparse.reference import by_group, dense_of, sampled, transposed
 from .exact import exact_values, values_of
 
 __all__ = ["EXACT"]
@@ -20,18 +20,17 @@ __all__ = ["EXACT"]
 Array = NDArray[Any]
 
 
-def _matmul(a: Any, b: Any, *, alpha: float = 1.0, bias: Any = None, activation: str | None = None,
-            **how: Any) -> Array:
-    left, right, added = as_matrices(exact_values(a), exact_values(b))
-    return _finished(left @ right * exact_values(np.float32(alpha))[()], bias, activation).squeeze(added)
-
-
-def _matmul_acc(c: Any, a: Any, b: Any, *, alpha: float = 1.0, beta: float = 1.0, bias: Any = None,
-                activation: str | None = None, **how: Any) -> Array:
+def _matmul(a: Any, b: Any, *, alpha: float = 1.0, bias: Any = None, activation: str | None = None, c: Any = None,
+            beta: float = 1.0, **how: Any) -> Array:
     left, right, added = as_matrices(exact_values(a), exact_values(b))
     sums = left @ right * exact_values(np.float32(alpha))[()]
-    held = np.expand_dims(exact_values(c), added)
-    return _finished(sums + held * exact_values(np.float32(beta))[()], bias, activation).squeeze(added)
+    if c is not None:
+        sums = sums + np.expand_dims(exact_values(c), added) * exact_values(np.float32(beta))[()]
+    return _finished(sums, bias, activation).squeeze(added)
+
+
+def _matmul_acc(c: Any, a: Any, b: Any, **keywords: Any) -> Array:
+    return _matmul(a, b, c=c, **keywords)
 
 
 def _sparse_dense_matmul(w: BlockSparseMatrix, x: Any, *, bias: Any = None, activation: str | None = None,
@@ -109,13 +108,7 @@ def _bs_softmax_grad(y: BlockSparseMatrix, grad: BlockSparseMatrix, **how: Any) 
 
 def _at_blocks(full: Array, w: BlockSparseMatrix) -> Array:
     """The stored blocks of dense matrices (groups, rows, columns) of fractions; zeros outside the matrix."""
-    (high, wide), pattern = w.pattern.block_shape, w.pattern
-    blocks = np.zeros((pattern.n_blocks, high, wide), object)
-    group, row = np.divmod(pattern.row_indices, max(1, pattern.block_rows))
-    for block, g, r, c in zip(blocks, group, row, pattern.column_indices, strict=True):
-        part = full[g, r * high:(r + 1) * high, c * wide:(c + 1) * wide]
-        block[:part.shape[0], :part.shape[1]] = part
-    return blocks
+    return sampled(full, w.pattern.block_shape, w.pattern.row_offsets, w.pattern.column_indices)
 
 
 def _finished(sums: Array, bias: Any, activation: str | None) -> Array:

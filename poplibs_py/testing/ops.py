@@ -26,11 +26,6 @@ from .replay import Snapshot, decode_call
 __all__ = ["PREPARED", "bound", "check", "check_exact", "exact", "find_op", "reference", "replay"]
 
 
-def _prepared(name: str, record: str, draws: str) -> Op:
-    """An op with an operand that is prepared first: its record is that of the op itself."""
-    return replace(catalogue[record], name=f"testing.prepared.{name}", draws=draws)
-
-
 def find_op(name: str) -> Op:
     """Return the record of an op of the catalogue, or of one of `PREPARED`, by its name or the end of it."""
     record = PREPARED.get(name.removeprefix("testing.prepared.")) if isinstance(name, str) else None
@@ -196,13 +191,12 @@ def _operands_of(op: str, operands: tuple[Any, ...]) -> Iterator[None]:
 
 
 PREPARED: dict[str, Op] = {
-    record.name.rpartition(".")[2]: record for record in (
-        _prepared("matmul_prepared", "poplin.matmul", "testing.calls:matmul_prepared_calls"),
-        _prepared("matmul_prepared_left", "poplin.matmul", "testing.calls:matmul_prepared_calls"),
-        _prepared("sparse_dense_matmul_prepared", "popsparse.static.sparse_dense_matmul",
-                  "testing.calls:sparse_dense_matmul_calls"),
-        _prepared("dense_sparse_matmul_prepared", "popsparse.static.dense_sparse_matmul",
-                  "testing.calls:dense_sparse_matmul_calls"),
+    name: replace(catalogue[record], name=f"testing.prepared.{name}", draws=f"testing.calls:{draws}")
+    for name, record, draws in (
+        ("matmul_prepared", "poplin.matmul", "matmul_prepared_calls"),
+        ("matmul_prepared_left", "poplin.matmul", "matmul_prepared_calls"),
+        ("sparse_dense_matmul_prepared", "popsparse.static.sparse_dense_matmul", "sparse_dense_matmul_calls"),
+        ("dense_sparse_matmul_prepared", "popsparse.static.dense_sparse_matmul", "dense_sparse_matmul_calls"),
     )
-}  # fmt: skip
+}
 """Ops with an operand that is prepared just before, under the op's own record."""

@@ -1,0 +1,72 @@
+"""Ops that draw, and where a call of one draws: in the counter stream, or on a modelled IPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from ..errors import bad_argument, whole
+from ..ops import Request, op
+from .arguments import Array, Machine, Seed, Stream, TileMapping, is_ipu, result
+from .hardware import Dealer
+from .law import Law, Place
+
+__all__ = ["Where", "random_op"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+PLACE = ("seed", "seed_modifier", "offset")
+"""The parameters that each call has of its own: where in the stream it draws."""
+
+
+def random_op(poplibs: str = "", *, like: str = "", written: str | None = "out",
+              values: tuple[str, ...] = PLACE) -> Callable[[F], F]:
+    """Make a function an op of this library, as `poplibs_py.ops.op` does: its bound and its draws have its name, or
+    that of the op that it is `like`."""
+    def face_of(function: F) -> F:
+        name = like or function.__name__
+        return op(f"poprand.{function.__name__}", poplibs=poplibs, bound=f"poprand.bound:{name}_bound",
+                  draws=f"testing.random_calls:{name}_calls", written=written, values=values)(function)
+
+    return face_of
+
+
+class Where(NamedTuple):
+    """The arguments of a call that say where it draws."""
+
+    seed: Seed
+    seed_modifier: int
+    stream: Stream
+    offset: int
+    target: Machine
+    tile_mapping: TileMapping
+
+    @property
+    def is_ipu(self) -> bool:
+        """Whether on a modelled IPU; otherwise there may be no target and no mapping."""
+        return is_ipu(self.stream, self.target, self.tile_mapping)
+
+    @property
+    def place(self) -> Place:
+        """The place in the counter stream."""
+        return Place.of(self.seed, self.seed_modifier, self.offset)
+
+    @property
+    def dealer(self) -> Dealer:
+        """What draws on the modelled IPU."""
+        if self.offset:
+            allowed = "0 for stream='ipu', whose numbers depend on the whole tensor's mapping"
+            raise bad_argument("offset", self.offset, allowed)
+        modifier = whole("seed_modifier", self.seed_modifier, 0, (1 << 32) - 1)
+        return Dealer(self.target, self.tile_mapping, self.seed, modifier)
+
+    def counted(self, law: Law, shape: object, out: object) -> Request:
+        """Describe a call that draws by a law of the counter stream."""
+        return law.request(result(shape, law.dtype, out), self.place)
+
+    def dealt(self, draw: Callable[[Dealer, int], Array], shape: object, dtype: np.dtype[Any], out: object) -> Request:
+        """Describe a call that has a modelled IPU's dealer draw so many elements."""
+        receiver, dealer = result(shape, dtype, out, contiguous=False), self.dealer
+        return dealer.request(receiver, lambda count: draw(dealer, count))
