@@ -84,10 +84,12 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
     >>> read_settings({"POPLIBS_MAX_ISA": "avx2", "POPLIBS_NUM_THREADS": "1"}).max_isa
     'avx2'
     """
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return Settings(
         max_isa=_choice(environment, "POPLIBS_MAX_ISA", LEVELS, LEVELS[-1]),
-        num_threads=_thread_count(environment),
-        result_pool=_result_pool(environment),
+        num_threads=_count(environment, "POPLIBS_NUM_THREADS", available, "a whole number", 1, 256),
+        result_pool=_count(environment, "POPLIBS_RESULT_POOL", RESULT_POOL, "a whole number of bytes", 0,
+                           MOST_RESULT_POOL),
         log_level=_choice(environment, "POPLIBS_LOG_LEVEL", LOG_LEVELS, "WARN"),
         log_dest=environment.get("POPLIBS_LOG_DEST") or "stderr",
         cache_dir=environment.get("POPLIBS_CACHE_DIR") or None,
@@ -103,20 +105,12 @@ def _choice(environment: Mapping[str, str], name: str, allowed: tuple[str, ...],
     raise bad_argument(name, text, ", ".join(allowed))
 
 
-def _thread_count(environment: Mapping[str, str]) -> int:
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    text = environment.get("POPLIBS_NUM_THREADS")
+def _count(environment: Mapping[str, str], name: str, default: int, what: str, low: int, high: int) -> int:
+    text = environment.get(name)
     if not text:
-        return available
-    if not text.isdecimal() or len(text) > 9 or not 1 <= int(text) <= 256:
-        raise bad_argument("POPLIBS_NUM_THREADS", text, "a whole number from 1 to 256")
-    return int(text)
-
-
-def _result_pool(environment: Mapping[str, str]) -> int:
-    text = environment.get("POPLIBS_RESULT_POOL") or str(RESULT_POOL)
-    if not text.isdecimal() or len(text) > 19 or int(text) > MOST_RESULT_POOL:
-        raise bad_argument("POPLIBS_RESULT_POOL", text, f"a whole number of bytes from 0 to {MOST_RESULT_POOL}")
+        return default
+    if not text.isdecimal() or len(text) > 19 or not low <= int(text) <= high:
+        raise bad_argument(name, text, f"{what} from {low} to {high}")
     return int(text)
 
 

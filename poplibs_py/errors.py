@@ -115,7 +115,6 @@ def bad_argument(name: str, got: object, allowed: str) -> InvalidArgumentError:
 
     Examples
     --------
-    >>> from poplibs_py.errors import bad_argument
     >>> str(bad_argument("alpha", float("nan"), "a finite number"))
     'alpha: got nan; allowed: a finite number'
     """
@@ -132,7 +131,6 @@ def bad_option(key: object, known: Iterable[str]) -> InvalidOptionError:
 
     Examples
     --------
-    >>> from poplibs_py.errors import bad_option
     >>> str(bad_option("partialType", ["partialsType", "pass"]))
     "options: got unknown key 'partialType' (did you mean 'partialsType'?); allowed: 'partialsType', 'pass'"
     """
@@ -163,7 +161,6 @@ def one_of(name: str, got: object, allowed: tuple[str | None, ...]) -> None:
 
     Examples
     --------
-    >>> from poplibs_py.errors import one_of
     >>> one_of("rounding", "toward-zero", ("nearest-even", "toward-zero"))
     """
     if not ((got is None or isinstance(got, str)) and got in allowed):
@@ -184,7 +181,6 @@ def whole(name: str, value: object, low: int | None = None, high: int | None = N
 
     Examples
     --------
-    >>> from poplibs_py.errors import whole
     >>> whole("seed", 7, 0, 9)
     7
     """
@@ -207,7 +203,6 @@ def finite(name: str, value: object, low: float = -math.inf, high: float = math.
 
     Examples
     --------
-    >>> from poplibs_py.errors import finite
     >>> finite("prob", 1, 0.0, 1.0)
     1.0
     """
@@ -230,7 +225,6 @@ def instance(name: str, value: object, kind: type | tuple[type, ...], allowed: s
 
     Examples
     --------
-    >>> from poplibs_py.errors import instance
     >>> instance("spec", "mm=1,2,3,4", str, "text")
     """
     if not isinstance(value, kind):
@@ -247,7 +241,6 @@ def real(name: str, value: object, allowed: str = "a number", low: float | None 
     Examples
     --------
     >>> import numpy as np
-    >>> from poplibs_py.errors import real
     >>> real("alpha", 2)
     2.0
     >>> real("oversize", np.float16(3), "a number from 0 to 1e300", 0, 1e300)
@@ -272,7 +265,6 @@ def all_of(name: str, values: object, kind: type | tuple[type, ...], allowed: st
 
     Examples
     --------
-    >>> from poplibs_py.errors import all_of
     >>> all_of("heads", ("x", "y"), str, "texts")
     ['x', 'y']
     """
@@ -302,7 +294,6 @@ def described(value: object) -> str:
     Examples
     --------
     >>> import numpy as np
-    >>> from poplibs_py.errors import described
     >>> described(np.zeros((64, 64), np.float32)), described(0.5)
     ('ndarray of float32, shape (64, 64)', '0.5')
     >>> described([1.0] * 1000)

@@ -90,7 +90,6 @@ def parse_spec(text: str) -> ConvProblem:
 
     Examples
     --------
-    >>> from poplibs_py.cli.spec import parse_spec
     >>> problem = parse_spec("mm=1,64,32,16 type=half tiles=16")
     >>> problem.target.tiles, problem.params.out_channels, problem.options.pass_
     (16, 16, 'NONE_MATMUL')

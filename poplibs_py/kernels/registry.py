@@ -143,14 +143,8 @@ def _candidates(family: str, op: str, formats: str) -> tuple[tuple[Kernel, int],
     return tuple((k, general) for k, general in of_op if general is not None)
 
 
-def select(
-    family: str,
-    op: str,
-    formats: str,
-    *,
-    consistent: bool = False,
-    cost: Callable[[Kernel], float] | None = None,
-) -> Selection:
+def select(family: str, op: str, formats: str, *, consistent: bool = False,
+           cost: Callable[[Kernel], float] | None = None) -> Selection:
     """Choose the kernel for an op and formats.
 
     Parameters
@@ -182,7 +176,7 @@ def select(
         levels = ", ".join(available_levels())
         raise UnsupportedError(f"no {family} kernel does {op} for {formats} at the usable levels ({levels})")
     costs = {k: cost(k) if cost else 0.0 for k in allowed}
-    allowed.sort(key=lambda k: (costs[k], -_rank(k.level), general[k]))
+    allowed.sort(key=lambda k: (costs[k], -LEVELS.index(k.level.removesuffix("_emulated")), general[k]))
     best = allowed[0]
     for kernel in allowed[1:]:
         reason = f"cost {costs[kernel]:.4g} against {costs[best]:.4g}" if cost else "a higher level serves"
@@ -195,7 +189,3 @@ def select(
     if _log.isEnabledFor(log.TRACE):
         _log.log(log.TRACE, "%s %s %s\n%s", family, op, formats, selection)
     return selection
-
-
-def _rank(level: str) -> int:
-    return LEVELS.index(level.removesuffix("_emulated"))

@@ -8,11 +8,10 @@ Two ways to draw: ``stream="counter"``, where an element depends on seed, modifi
 from ._generator import Xoroshiro128aox
 from .bernoulli import bernoulli, dropout, dropout_gradient, shaped_dropout, shaped_dropout_gradient
 from .categorical import categorical, permutation
-from .extremes import exponential, gumbel
 from .hardware import get_hw_seeds, set_hw_seeds
-from .normal import normal, truncated_normal
-from .seeds import set_seed
+from .quantile import exponential, gumbel, normal, truncated_normal
 from .uniform import bits, log_uniform, uniform
+from .where import set_seed
 
 __all__ = [
     "Xoroshiro128aox",

@@ -134,17 +134,12 @@ def permutation(x: int | Array, *, axis: int = 0, seed: Seed = None, seed_modifi
 
     def permute(*arrays: Array) -> None:
         *given, permuted, words = arrays
-        order = _order(draw(words))
+        drawn = draw(words)
+        order = drawn.argsort()
+        in_order = drawn[order]
+        if (in_order[1:] == in_order[:-1]).any():  # equal words keep their order
+            order = drawn.argsort(kind="stable")
         permuted[...] = given[0].take(order, axis=along) if given else order
 
     return Request(permute, (*sources, RESULT, VALUES), receiver, lambda: law.told(receiver), law.words(count, place),
                    place.ready, steady=True)
-
-
-def _order(words: Array) -> Array:
-    """The order that sorts words; equal ones keep theirs."""
-    order = words.argsort()
-    sorted_words = words[order]
-    if (sorted_words[1:] == sorted_words[:-1]).any():
-        order = words.argsort(kind="stable")
-    return order

@@ -35,13 +35,13 @@ MODULUS = 1 << 128 | 0x00653CED7F29F88A << 64 | 0x5FD66762F0E1C001
 LANES = 16
 
 
-def rotl(x: int, k: int) -> int:
+def rotl(x: Any, k: int) -> Any:
     """Rotate 64 bits to the left."""
     return (x << k | x >> (64 - k)) & MASK
 
 
-def step(s0: int, s1: int, a: int = 55, b: int = 14, c: int = 36) -> tuple[int, int, int]:
-    """Return the output of a state, and the state that follows."""
+def step(s0: Any, s1: Any, a: int = 55, b: int = 14, c: int = 36) -> tuple[Any, Any, Any]:
+    """Return the output of a state, and the state that follows; arrays of uint64 are many states."""
     sx, sa = s0 ^ s1, s0 & s1
     return sx ^ (rotl(sa, 1) | rotl(sa, 2)), rotl(s0, a) ^ sx ^ (sx << b & MASK), rotl(sx, c)
 
@@ -119,15 +119,8 @@ def counter_words(seed: int, row: int, rows: int, modifier: int = 0, substream: 
     s0, s1 = (np.array(word, np.uint64) for word in zip(*states, strict=True))
     drawn = np.empty((rows, LANES), np.uint64)
     for i in range(rows):
-        x, a = s0 ^ s1, s0 & s1
-        drawn[i] = x ^ (_rotated(a, 1) | _rotated(a, 2))
-        s0, s1 = _rotated(s0, 55) ^ x ^ (x << np.uint64(14)), _rotated(x, 36)
+        drawn[i], s0, s1 = step(s0, s1)
     return drawn
-
-
-def _rotated(x: Array, k: int) -> Array:
-    rotated: Array = x << np.uint64(k) | x >> np.uint64(64 - k)
-    return rotated
 
 
 def words(bits: int, count: int, seed: Any, modifier: int = 0, first: int = 0, substream: int = 0) -> Array:

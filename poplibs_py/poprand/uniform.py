@@ -24,9 +24,8 @@ from .arguments import (
     dtype_of,
     next_below,
     positive,
-    result,
 )
-from .law import Law, Place, law_of
+from .law import Law, law_of
 from .where import Where, random_op
 
 __all__ = ["bits", "bits_law", "log_uniform", "uniform"]
@@ -56,8 +55,7 @@ def bits(shape: Shape | None, *, dtype: DTypeLike = np.uint32, seed: Seed = None
     >>> hex(poprand.bits(1, dtype="uint64", seed=42)[0])
     '0x66a61dd950405f90'
     """
-    law = bits_law(dtype)
-    return law.request(result(shape, law.dtype, out), Place.of(seed, seed_modifier, offset))
+    return Where(seed, seed_modifier, "counter", offset).counted(bits_law(dtype), shape, out)
 
 
 def bits_law(dtype: Any) -> Law:
@@ -144,16 +142,13 @@ def uniform(shape: Shape | None, low: float = 0.0, high: float = 1.0, *, dtype: 
         first, last = _integer_limits(low, high)
         if ipu:
             return where.dealt(lambda dealer, n: dealer.uniform_integers(n, first, last), shape, element, out)
-        return where.counted(_uniform_integers(first, last), shape, out)
+        count = last - first + 1
+        law = law_of("uniform", "int32", INT32, range=count, threshold=(1 << 64) % count, offset=first)
+        return where.counted(law, shape, out)
     begin, end = _limits(low, high, element)
     if ipu:
         return where.dealt(lambda dealer, n: dealer.uniform(n, begin, end, element), shape, element, out)
     return where.counted(_uniform(begin, end, element), shape, out)
-
-
-def _uniform_integers(first: int, last: int) -> Law:
-    count = last - first + 1
-    return law_of("uniform", "int32", INT32, range=count, threshold=(1 << 64) % count, offset=first)
 
 
 @lru_cache(maxsize=256)

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from ..errors import bad_argument, whole
-from ..ops import Request, op
+from ..ops import Request, op, seed_of
+from ._stream import seed_default
 from .arguments import Array, Machine, Seed, Stream, TileMapping, is_ipu, result
-from .hardware import Dealer
+from .hardware import Dealer, seed_machine
 from .law import Law, Place
 
-__all__ = ["Where", "random_op"]
+__all__ = ["Where", "random_op", "set_seed"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -40,8 +41,8 @@ class Where(NamedTuple):
     seed_modifier: int
     stream: Stream
     offset: int
-    target: Machine
-    tile_mapping: TileMapping
+    target: Machine = None
+    tile_mapping: TileMapping = None
 
     @property
     def is_ipu(self) -> bool:
@@ -70,3 +71,35 @@ class Where(NamedTuple):
         """Describe a call that has a modelled IPU's dealer draw so many elements."""
         receiver, dealer = result(shape, dtype, out, contiguous=False), self.dealer
         return dealer.request(receiver, lambda count: draw(dealer, count))
+
+
+def set_seed(seed: Seed, seed_modifier: int = 0, *, stream: Stream = "counter", target: Machine = None) -> None:
+    """Seed the stream that calls without a seed continue.
+
+    Corresponds to PopLibs' ``poprand::setSeed``.
+
+    Parameters
+    ----------
+    seed : (int, int) or int or None
+        As in `uniform`; None takes the system's entropy (counter stream only).
+    seed_modifier : int, optional
+        32 bits.
+    stream : {"counter", "ipu"}, optional
+        The host's stream, or the generators of every worker of a modelled IPU.
+    target : Target or str, optional
+        The modelled IPU; a GC200 by default.
+
+    Examples
+    --------
+    >>> from poplibs_py import poprand
+    >>> poprand.set_seed((1, 2))
+    >>> x = poprand.normal(3)
+    >>> poprand.set_seed((1, 2))
+    >>> bool((x == poprand.normal(3)).all())
+    True
+    """
+    modifier = whole("seed_modifier", seed_modifier, 0, (1 << 32) - 1)
+    if is_ipu(stream, target):
+        seed_machine(target, seed_of(seed), modifier)
+    else:
+        seed_default(None if seed is None else seed_of(seed), modifier)

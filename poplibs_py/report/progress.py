@@ -45,30 +45,21 @@ class Progress:
 
     def step(self, label: str) -> None:
         """Show that the work called `label` begins; what came before is done."""
-        self._draw(label)
+        if self._shown:
+            share = self._done / self._total
+            filled = round(24 * share)
+            spent = time.monotonic() - self._start
+            rest = f", {_minutes(spent / share - spent)} left" if self._done else ""
+            line = f"{'█' * filled}{'░' * (24 - filled)} {self._done}/{self._total}{rest}  {label}"
+            self._stream.write("\r\x1b[2K" + line[: shutil.get_terminal_size().columns - 1])
+            self._stream.flush()
         self._done += 1
-
-    def write(self, line: str) -> None:
-        """Print a lasting line above the bar."""
-        self.clear()
-        print(line, file=self._stream)
 
     def clear(self) -> None:
         """Take the bar away."""
         if self._shown:
             self._stream.write("\r\x1b[2K")
             self._stream.flush()
-
-    def _draw(self, label: str) -> None:
-        if not self._shown:
-            return
-        share = self._done / self._total
-        filled = round(24 * share)
-        spent = time.monotonic() - self._start
-        rest = f", {_minutes(spent / share - spent)} left" if self._done else ""
-        line = f"{'█' * filled}{'░' * (24 - filled)} {self._done}/{self._total}{rest}  {label}"
-        self._stream.write("\r\x1b[2K" + line[: shutil.get_terminal_size().columns - 1])
-        self._stream.flush()
 
 
 def _minutes(seconds: float) -> str:

@@ -74,7 +74,7 @@ def draw(chart: LineChart, *, standalone: bool = True) -> str:
     if not shown:
         parts.append(f"<text x='{WIDTH / 2}' y='{HEIGHT / 2}' text-anchor='middle'>nothing was measured</text>")
     else:
-        parts += [*_grid(chart, frame), *_levels(chart, frame)]
+        parts += _grid(chart, frame)
         for series in shown:
             parts += _line(chart, series, frame)
         parts += _legend(rows)
@@ -115,13 +115,10 @@ def _grid(chart: LineChart, frame: _Frame) -> Iterator[str]:
     yield f"<text x='{middle_x}' y='{bottom + 34}' text-anchor='middle'>{_text(chart.x.label)}</text>"
     yield (f"<text transform='translate(13 {middle_y}) rotate(-90)' text-anchor='middle'>"
            f"{_text(chart.y.label)}</text>")
-
-
-def _levels(chart: LineChart, frame: _Frame) -> Iterator[str]:
     for value in chart.levels.values():
         if chart.y.shows(value):
             y = frame.up(value)
-            yield f"<line class='level' x1='{_LEFT}' y1='{y}' x2='{WIDTH - _RIGHT}' y2='{y}'/>"
+            yield f"<line class='level' x1='{_LEFT}' y1='{y}' x2='{right}' y2='{y}'/>"
 
 
 def _line(chart: LineChart, series: Series, frame: _Frame) -> Iterator[str]:

@@ -25,6 +25,7 @@ _NO_TRANSPOSE, _TRANSPOSE = 111, 112
 _SPARSE_NO_TRANSPOSE, _SPARSE_TRANSPOSE = 10, 11
 _GENERAL = 20
 _SEQUENTIAL, _GNU_THREADS = 1, 3
+_EXPECTED_CALLS = 1000
 _GEMMS = {
     "float32": "cblas_sgemm",
     "bfloat16": "cblas_gemm_bf16bf16f32",
@@ -87,7 +88,7 @@ class Mkl:
         )
         return out
 
-    def sparse(self, matrix: Any, *, columns: int, calls: int = 1000) -> MklSparse:
+    def sparse(self, matrix: Any, *, columns: int) -> MklSparse:
         """Hand a SciPy CSR or BSR matrix (float32, square blocks) to MKL's inspector.
 
         Parameters
@@ -96,16 +97,14 @@ class Mkl:
             The left operand; its arrays are kept alive and read by MKL.
         columns : int
             Columns of the dense operand that the inspector should prepare for.
-        calls : int, optional
-            How many products it should expect.
         """
-        return MklSparse(self._library, matrix, columns, calls)
+        return MklSparse(self._library, matrix, columns)
 
 
 class MklSparse:
     """A sparse matrix that MKL has analysed; ``product(x)`` multiplies it by a dense one."""
 
-    def __init__(self, library: ctypes.CDLL, matrix: Any, columns: int, calls: int) -> None:
+    def __init__(self, library: ctypes.CDLL, matrix: Any, columns: int) -> None:
         if matrix.format not in ("csr", "bsr") or matrix.dtype != np.float32:
             raise bad_argument("matrix", f"{matrix.format} {matrix.dtype}", "float32 CSR or BSR")
         self.shape: tuple[int, int] = matrix.shape
@@ -125,7 +124,8 @@ class MklSparse:
             self._check(library.mkl_sparse_s_create_csr(ctypes.byref(self._handle), 0, *self.shape, *arrays))
         self._general = _Description(_GENERAL, 0, 0)
         self._check(library.mkl_sparse_set_mm_hint(
-            self._handle, _SPARSE_NO_TRANSPOSE, self._general, _ROW_MAJOR, columns, calls), allow_unsupported=True)
+            self._handle, _SPARSE_NO_TRANSPOSE, self._general, _ROW_MAJOR, columns, _EXPECTED_CALLS),
+            allow_unsupported=True)
         self._check(library.mkl_sparse_optimize(self._handle), allow_unsupported=True)
 
     def product(self, x: np.ndarray[Any, Any], out: np.ndarray[Any, Any] | None = None, *,

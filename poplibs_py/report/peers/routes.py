@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -96,23 +96,20 @@ def sparse_routes(matrix: Any, x: Array) -> list[Route]:
     instance("x", x, np.ndarray, "a matrix")
     if x.dtype != np.float32 or x.shape != (matrix.shape[1], *x.shape[1:2]):
         raise bad_argument("x", x, f"{matrix.shape[1]} rows of float32, to be multiplied by matrix")
-    return list(_sparse_routes(matrix, x))
-
-
-def _sparse_routes(matrix: Any, x: Array) -> Iterator[Route]:
     csr = matrix.tocsr() if matrix.format == "bsr" else matrix
     forms = [("csr_sparse", csr)]
     if matrix.format == "bsr" and matrix.blocksize[0] == matrix.blocksize[1] > 1:
         forms.append(("bsr_sparse", matrix))
-    mkl = load_mkl()
+    mkl, routes = load_mkl(), []
     for method, form in forms:
-        yield Route("scipy", method, "float32", partial(operator.matmul, form, x))
+        routes.append(Route("scipy", method, "float32", partial(operator.matmul, form, x)))
         if mkl is not None:
             handle = mkl.sparse(form, columns=x.shape[1])
             out = np.empty((form.shape[0], x.shape[1]), np.float32)
-            yield Route("mkl", method, "float32", partial(handle.product, x, out))
+            routes.append(Route("mkl", method, "float32", partial(handle.product, x, out)))
         if "torch" in installed():
-            yield _torch_sparse(method, form, x)
+            routes.append(_torch_sparse(method, form, x))
+    return routes
 
 
 def _torch_dense(name: str, w: Array, x: Array) -> Route:

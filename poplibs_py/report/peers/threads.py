@@ -36,7 +36,7 @@ def limited_threads(count: int) -> Iterator[None]:
     ...     pass
     """
     count = whole("count", count, 1, 256)
-    controls = [*_torch_controls(), *_mkl_controls(), *_openblas_controls()]
+    controls = list(_controls())
     before = [get() for get, _ in controls]
     for _, put in controls:
         put(count)
@@ -48,31 +48,21 @@ def limited_threads(count: int) -> Iterator[None]:
             put(value)
 
 
-def _openblas_controls() -> tuple[_Control, ...]:
-    """Controls of every OpenBLAS that this process has loaded: NumPy's, SciPy's and any other."""
+def _controls() -> Iterator[_Control]:
+    """Controls of torch, MKL and every OpenBLAS that this process has loaded: NumPy's, SciPy's and any other."""
+    if "torch" in installed():
+        import torch
+
+        yield torch.get_num_threads, torch.set_num_threads
+    mkl = load_mkl()
+    if mkl is not None:
+        yield mkl.threads, mkl.set_threads
     maps = Path("/proc/self/maps")
-    if not maps.exists():
-        return ()
-    paths = {line.split()[-1] for line in maps.read_text().splitlines() if "openblas" in line}
-    controls = []
-    for path in sorted(paths):
+    lines = maps.read_text().splitlines() if maps.exists() else []
+    for path in sorted({line.split()[-1] for line in lines if "openblas" in line}):
         library = ctypes.CDLL(path)
         for name in _OPENBLAS_NAMES:
             get, put = (getattr(library, name.format(verb=verb), None) for verb in ("get", "set"))
             if get is not None and put is not None:
-                controls.append((get, put))
+                yield get, put
                 break
-    return tuple(controls)
-
-
-def _mkl_controls() -> tuple[_Control, ...]:
-    mkl = load_mkl()
-    return () if mkl is None else ((mkl.threads, mkl.set_threads),)
-
-
-def _torch_controls() -> tuple[_Control, ...]:
-    if "torch" not in installed():
-        return ()
-    import torch
-
-    return ((torch.get_num_threads, torch.set_num_threads),)

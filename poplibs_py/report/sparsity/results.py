@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from statistics import median
 
-from ...config import LEVELS
 from ...errors import all_of
 from ...kernels import _cpu, available_levels
 from ..chart import LineChart, reciprocal
@@ -56,13 +55,12 @@ def results_page(records: Sequence[Record]) -> str:
 
 def _machine(records: Sequence[Record]) -> str:
     threads = sorted({r.threads for r in records}) or [1]
-    level = max(available_levels(), key=lambda name: LEVELS.index(name.removesuffix("_emulated")))
     peaks: dict[str, float] = {}
     for r in records:
         peaks[r.type] = max(peaks.get(r.type, 0.0), r.peak_flop_rate or 0.0)
     rates = ", ".join(f"{name} {rate / 1e9:.0f}" for name, rate in peaks.items() if rate)
     peers = ", ".join(f"{name} {version}" for name, version in installed().items())
-    return (f"{_cpu.brand() or 'Unknown CPU'}, level {level}, {'/'.join(map(str, threads))} thread"
+    return (f"{_cpu.brand() or 'Unknown CPU'}, level {available_levels()[-1]}, {'/'.join(map(str, threads))} thread"
             f"{'s' if threads != [1] else ''}. Peak measured in registers, GFLOP/s: {rates}. Beside {peers}.")
 
 
