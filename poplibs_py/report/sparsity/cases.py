@@ -84,20 +84,18 @@ class Case:
     def pattern(self, turn: int = 0) -> BlockPattern:
         """Return the pattern; another `turn` gives another one with as many blocks."""
         if turn not in self._patterns:
-            self._patterns[turn] = self._drawn(turn) if self.source is None else self._shifted(self.source, turn)
+            if self.source is None:
+                made = random_pattern(self.m, self.k, self.block, self.density, self.seed + turn)
+            else:
+                first = self.source.pattern(self.block)
+                columns = (first.column_indices.astype(np.int64) + turn) % first.block_columns
+                made = BlockPattern.from_pairs(first.shape, first.block_shape, first.row_indices, columns)[0]
+            self._patterns[turn] = made
         return self._patterns[turn]
 
     @cached_property
     def _patterns(self) -> dict[int, BlockPattern]:
         return {}
-
-    def _drawn(self, turn: int) -> BlockPattern:
-        return random_pattern(self.m, self.k, self.block, self.density, self.seed + turn)
-
-    def _shifted(self, source: PatternFile, turn: int) -> BlockPattern:
-        first = source.pattern(self.block)
-        columns = (first.column_indices.astype(np.int64) + turn) % first.block_columns
-        return BlockPattern.from_pairs(first.shape, first.block_shape, first.row_indices, columns)[0]
 
     def weights(self, type_name: str, turn: int = 0) -> BlockSparseMatrix:
         """Return W in one of `TYPES`, with a power-of-two scale where the type is FP8."""
@@ -124,13 +122,10 @@ class Case:
         return self._uniform(4, (self.m, self.k), math.sqrt(3 / self.k))
 
     def _uniform(self, stream: int, shape: tuple[int, int], reach: float) -> Array:
-        values: Array = self._generator(stream).random(shape, np.float32)
+        values: Array = np.random.default_rng([self.seed, stream]).random(shape, np.float32)
         values *= np.float32(2 * reach)
         values -= np.float32(reach)
         return values
-
-    def _generator(self, stream: int) -> np.random.Generator:
-        return np.random.default_rng([self.seed, stream])
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from statistics import median
+from typing import Any
 
 from ..chart import Axis, LineChart, Series, number, reciprocal
 from .record import Record, product_name
@@ -29,16 +30,17 @@ _STYLES = {"static_sparse": False, "dynamic_sparse": True}
 
 def by_density(records: Sequence[Record], type_name: str, shape: Shape) -> LineChart:
     """Speed-up over our dense product of the same type by density, one colour for each block size."""
-    chosen = [r for r in records if r.type == type_name and _shape(r) == shape]
-    title = f"{type_name}, {product_name(*shape)}"
-    return _speed_ups(title, chosen, _DENSITY, lambda r: r.density, "block {block_size}")
+    return _of_type(records, type_name, shape, _DENSITY, lambda r: r.density, "block {block_size}")
 
 
 def by_block(records: Sequence[Record], type_name: str, shape: Shape) -> LineChart:
     """Speed-up over dense by block size, one colour for each density."""
-    chosen = [r for r in records if r.type == type_name and _shape(r) == shape]
-    title = f"{type_name}, {product_name(*shape)}"
-    return _speed_ups(title, chosen, _BLOCK, lambda r: float(r.block_size or 0), "density {density}")
+    return _of_type(records, type_name, shape, _BLOCK, lambda r: float(r.block_size or 0), "density {density}")
+
+
+def _of_type(records: Sequence[Record], type_name: str, shape: Shape, *how: Any) -> LineChart:
+    chosen = [r for r in records if r.type == type_name and r.shape == shape]
+    return _speed_ups(f"{type_name}, {product_name(*shape)}", chosen, *how)
 
 
 def by_n(records: Sequence[Record], m: int, k: int, *, block: int, density: float) -> LineChart:
@@ -70,7 +72,7 @@ def rate_chart(records: Sequence[Record], shape: Shape, block: int) -> LineChart
     """GFLOP/s on stored values by density: our static product in each type, and the fastest route of each peer."""
     lines: dict[str, dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
     for r in records:
-        if not (r.valid and _shape(r) == shape and r.time_s > 0):
+        if not (r.valid and r.shape == shape and r.time_s > 0):
             continue
         if r.method == "static_sparse" and r.block_size == block:
             lines[f"ours, {r.type}"][r.density].append(r.flop_rate / 1e9)
@@ -83,7 +85,7 @@ def rate_chart(records: Sequence[Record], shape: Shape, block: int) -> LineChart
 
 def _peer_rates(records: Sequence[Record], shape: Shape, block: int) -> dict[tuple[str, float], list[float]]:
     """GFLOP/s of each peer's routes in the cases of one block size, by peer and density."""
-    cases = {r.case: r for r in records if r.block_size == block and _shape(r) == shape}
+    cases = {r.case: r for r in records if r.block_size == block and r.shape == shape}
     rates: dict[tuple[str, float], list[float]] = defaultdict(list)
     for r in records:
         if r.case in cases and r.library != "poplibs_py" and r.valid and "grad" not in r.method:
@@ -94,7 +96,7 @@ def _peer_rates(records: Sequence[Record], shape: Shape, block: int) -> dict[tup
 
 def break_even_chart(records: Sequence[Record], shape: Shape) -> LineChart:
     """The density below which static beats dense, by block size, one line for each type."""
-    chosen = [r for r in records if r.method == "static_sparse" and _shape(r) == shape and r.valid and r.x_dense]
+    chosen = [r for r in records if r.method == "static_sparse" and r.shape == shape and r.valid and r.x_dense]
     series = []
     greatest = max((r.density for r in chosen), default=1.0)
     for type_name in dict.fromkeys(r.type for r in chosen):
@@ -138,10 +140,6 @@ def break_even_density(points: Sequence[tuple[float, float]]) -> float | None:
     if ordered and all(speed_up >= 1 for _, speed_up in ordered):
         return ordered[-1][0]
     return None
-
-
-def _shape(record: Record) -> Shape:
-    return record.m, record.k, record.n
 
 
 def _series(label: str, points: dict[float, list[float]], dashed: bool = False, colour: int | None = None, *,

@@ -80,6 +80,11 @@ class Record:
     of_peak: float | None = None
     source: str = ""
 
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """The m, k and n of the product."""
+        return self.m, self.k, self.n
+
     def cells(self) -> list[str]:
         """Return the row's cells as text, in the order of `COLUMNS`."""
         return [_cell(getattr(self, name)) for name in COLUMNS]

@@ -93,7 +93,7 @@ def _add(page: Page, heading: str, text: str, drawn: Sequence[LineChart]) -> Non
 
 def _shapes(ours: Sequence[Record], most: int = 3) -> list[charts.Shape]:
     """The sizes with the most cases, each with the n that has the most: those worth a chart."""
-    counts = Counter((r.m, r.k, r.n) for r in ours if r.method != "dense")
+    counts = Counter(r.shape for r in ours if r.method != "dense")
     best: dict[tuple[int, int], tuple[int, int]] = {}
     for (m, k, n), count in counts.items():
         best[m, k] = max(best.get((m, k), (0, 0)), (count, n))

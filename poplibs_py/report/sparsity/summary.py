@@ -38,7 +38,7 @@ def summary(records: Sequence[Record], peers: Sequence[str]) -> str:
 
 def commonest_shape(records: Sequence[Record]) -> tuple[int, int, int]:
     """Return the m, k and n of the most records; of the largest where several have as many."""
-    shapes = [(r.m, r.k, r.n) for r in records]
+    shapes = [r.shape for r in records]
     return max(dict.fromkeys(shapes), key=lambda shape: (shapes.count(shape), shape))
 
 
@@ -46,7 +46,7 @@ def _rates(static: Sequence[Record]) -> str:
     shape = commonest_shape(static)
     cells: dict[tuple[str, int | None], dict[float, str]] = defaultdict(dict)
     for r in static:
-        if (r.m, r.k, r.n) == shape:
+        if r.shape == shape:
             beside = f" ({r.x_dense:.{1 if r.x_dense < 9.95 else 0}f})" if r.x_dense else ""
             cells[r.type, r.block_size][r.density] = f"{r.flop_rate / 1e9:.0f}{beside}"
     densities = sorted({density for row in cells.values() for density in row}, reverse=True)

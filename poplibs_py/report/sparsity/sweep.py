@@ -78,7 +78,10 @@ class Sweep:
         flops = 2.0 * case.m * case.k * case.n * (1.0 if is_dense else case.density)
         seconds = timing.seconds if timing else float("nan")
         error, share = verdict
-        peak = self._peak(TYPES[contestant.type].name) if contestant.library == OURS else None
+        peak = None
+        if contestant.library == OURS:  # by the fastest probe so far: what disturbs a probe can only slow it down
+            name = TYPES[contestant.type].name
+            peak = max(peak_of(name, self._rates), peak_flop_rate(name, self.threads))
         return Record(
             case.m, case.k, case.n, 1.0 if is_dense else case.density, None if is_dense else case.block,
             contestant.type, "CPU", contestant.method, share is not None and share <= 1, flops, flops / seconds,
@@ -88,10 +91,6 @@ class Sweep:
             peak_flop_rate=peak, of_peak=flops / seconds / peak if peak else None,
             source=case.source.name if case.source else "",
         )
-
-    def _peak(self, format_name: str) -> float:
-        """The fastest probe of the run so far: what disturbs a probe can only slow it down."""
-        return max(peak_of(format_name, self._rates), peak_flop_rate(format_name, self.threads))
 
 
 def _dense_key(case: Case, contestant: Contestant) -> tuple[object, ...]:
