@@ -16,20 +16,14 @@ from __future__ import annotations
 import logging
 import sys
 
-from .config import settings
+from .config import LOG_LEVELS, settings
 from .errors import WARNINGS, bad_argument, instance
 
 __all__ = ["TRACE", "get", "is_on", "tell"]
 
 TRACE = 5
-_LEVELS = {
-    "TRACE": TRACE,
-    "DEBUG": logging.DEBUG,
-    "INFO": logging.INFO,
-    "WARN": logging.WARNING,
-    "ERR": logging.ERROR,
-    "OFF": logging.CRITICAL + 1,
-}
+_NUMBERS = TRACE, logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL + 1
+_LEVELS = dict(zip(LOG_LEVELS, _NUMBERS, strict=True))
 
 
 def get(room: str) -> logging.Logger:

@@ -18,7 +18,7 @@ from ..ops import Op, catalogue
 from ..popsparse.spmm.model import compute_format_of, kernel_of
 from ..program import result_pool
 from ..report.profile import profile
-from ..target import PRESETS, Target, resolve_target
+from ..target import PRESETS, resolve_target
 from ..testing.cases import cases
 
 if TYPE_CHECKING:
@@ -63,7 +63,10 @@ def describe(*, why: bool = False) -> str:
     lines += [f"caches    {caches}", f"results   pool {kept}", "levels"]
     lines += [f"  {status.name:<12} {status.reason}" for status in level_statuses()]
     lines += ["targets"]
-    lines += [f"  {name:<12} {_describe_target(resolve_target(name))}" for name in PRESETS]
+    for name in PRESETS:
+        target = resolve_target(name)
+        lines.append(f"  {name:<12} tiles {target.tiles:<5} of {target.bytes_per_tile // 1024:>4} KiB, "
+                     f"workers {target.workers}, {target.clock_hz / 1e9:.2f} GHz")
     shapes = f"dense: {_SIDE} x {_SIDE} x {_SIDE}; sparse: by block"
     lines.append("ops: name, PopLibs' name, and the kernels of small calls")
     lines += [line for record in catalogue.values() for line in _kernels_of_op(record)]
@@ -73,11 +76,6 @@ def describe(*, why: bool = False) -> str:
         lines.append(f"{family} kernels" + ("" if why else ": the highest usable level that has one"))
         lines += _every_kernel(family) if why else _levels_of_ops(family)
     return "\n".join(lines)
-
-
-def _describe_target(target: Target) -> str:
-    kib = target.bytes_per_tile // 1024
-    return f"tiles {target.tiles:<5} of {kib:>4} KiB, workers {target.workers}, {target.clock_hz / 1e9:.2f} GHz"
 
 
 def _kernels_of_op(record: Op) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import shutil
 import subprocess
 import sys
@@ -50,10 +51,8 @@ def blocks(source: str, seed: int) -> Iterator[bytes]:
         64 bits.
     """
     if source == "counter":
-        offset = 0
-        while True:
+        for offset in itertools.count(0, _WORDS):
             yield poprand.bits(_WORDS, dtype=np.uint64, seed=seed, offset=offset).tobytes()
-            offset += _WORDS
     elif source == "generator":
         generator = poprand.Xoroshiro128aox(seed)
         while True:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ..errors import UnsupportedError, bad_argument, bad_type, finite, one_of, whole
+from ..errors import bad_argument, bad_type, finite, whole
 from ..formats import FORMATS, Format, format_of
 from ..ops import Operand, Receiver, receive
 from ..target import Target
@@ -32,23 +32,6 @@ LARGEST = 3.4028234663852886e38
 """The largest float32."""
 
 _MOST_AXES = 64
-
-
-def is_ipu(stream: object, target: object = None, tile_mapping: object = None) -> bool:
-    """Whether the stream is that of a modelled IPU; otherwise there may be no target and no mapping."""
-    one_of("stream", stream, ("counter", "ipu"))
-    if stream == "ipu":
-        return True
-    if target is not None or tile_mapping is not None:
-        name, value = ("tile_mapping", tile_mapping) if target is None else ("target", target)
-        raise bad_argument(name, value, "None for stream='counter', which no machine changes")
-    return False
-
-
-def counter_only(op: str, stream: Stream) -> None:
-    """Refuse the IPU's stream for what PopLibs lacks."""
-    if is_ipu(stream):
-        raise UnsupportedError(f"stream: got 'ipu'; allowed for {op}: 'counter', for PopLibs does not have it")
 
 
 def dtype_of(dtype: DType, also: tuple[np.dtype[Any], ...] = ()) -> np.dtype[Any]:

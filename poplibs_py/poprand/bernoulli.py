@@ -144,7 +144,7 @@ def _dropout(name: str, x: Any, keep_prob: object, scale: object, out: Any, wher
     ipu, source = where.is_ipu, array_operand(name, x).in_c_order()
     chance, factor = _chance_and_factor(keep_prob, scale)
     values, element = source.array, source.array.dtype
-    extents = _mask_shape(*mask_shape, values.shape) if mask_shape else values.shape
+    extents = _mask_shape(mask_shape[0], values.shape) if mask_shape else values.shape
     receiver = result(values.shape, element, out, (source,), contiguous=not ipu)
     if not ipu:
         if mask_shape:

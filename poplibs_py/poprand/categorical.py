@@ -11,10 +11,10 @@ from ..errors import bad_argument, bad_type, whole
 from ..formats import FORMATS
 from ..ops import RESULT, VALUES, Operand, Request, argument, new_result
 from ..program import value_words
-from .arguments import Array, Seed, Shape, Stream, counter_only, result, shape_of
+from .arguments import Array, Seed, Shape, Stream, result, shape_of
 from .law import Place, drawing
 from .uniform import bits_law
-from .where import PLACE, random_op
+from .where import PLACE, counter_only, random_op
 
 __all__ = ["categorical", "permutation"]
 

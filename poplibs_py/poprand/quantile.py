@@ -9,9 +9,9 @@ import numpy as np
 
 from ..errors import finite
 from ..formats import format_of
-from .arguments import LARGEST, DType, Machine, Seed, Shape, Stream, TileMapping, counter_only, dtype_of, positive
+from .arguments import LARGEST, DType, Machine, Seed, Shape, Stream, TileMapping, dtype_of, positive
 from .law import Law, law_of
-from .where import Where, random_op
+from .where import Where, counter_only, random_op
 
 __all__ = ["exponential", "gumbel", "normal", "truncated_normal"]
 

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from ..errors import bad_argument, whole
+from ..errors import UnsupportedError, bad_argument, one_of, whole
 from ..ops import Request, op, seed_of
 from ._stream import seed_default
-from .arguments import Array, Machine, Seed, Stream, TileMapping, is_ipu, result
+from .arguments import Array, Machine, Seed, Stream, TileMapping, result
 from .hardware import Dealer, seed_machine
 from .law import Law, Place
 
-__all__ = ["Where", "random_op", "set_seed"]
+__all__ = ["Where", "counter_only", "random_op", "set_seed"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -47,7 +47,11 @@ class Where(NamedTuple):
     @property
     def is_ipu(self) -> bool:
         """Whether on a modelled IPU; otherwise there may be no target and no mapping."""
-        return is_ipu(self.stream, self.target, self.tile_mapping)
+        one_of("stream", self.stream, ("counter", "ipu"))
+        if self.stream == "counter" and (self.target is not None or self.tile_mapping is not None):
+            name = "tile_mapping" if self.target is None else "target"
+            raise bad_argument(name, getattr(self, name), "None for stream='counter', which no machine changes")
+        return self.stream == "ipu"
 
     @property
     def place(self) -> Place:
@@ -71,6 +75,12 @@ class Where(NamedTuple):
         """Describe a call that has a modelled IPU's dealer draw so many elements."""
         receiver, dealer = result(shape, dtype, out, contiguous=False), self.dealer
         return dealer.request(receiver, lambda count: draw(dealer, count))
+
+
+def counter_only(op: str, stream: Stream) -> None:
+    """Refuse the IPU's stream for what PopLibs lacks."""
+    if Where(None, 0, stream, 0).is_ipu:
+        raise UnsupportedError(f"stream: got 'ipu'; allowed for {op}: 'counter', for PopLibs does not have it")
 
 
 def set_seed(seed: Seed, seed_modifier: int = 0, *, stream: Stream = "counter", target: Machine = None) -> None:
@@ -99,7 +109,7 @@ def set_seed(seed: Seed, seed_modifier: int = 0, *, stream: Stream = "counter", 
     True
     """
     modifier = whole("seed_modifier", seed_modifier, 0, (1 << 32) - 1)
-    if is_ipu(stream, target):
+    if Where(seed, modifier, stream, 0, target).is_ipu:
         seed_machine(target, seed_of(seed), modifier)
     else:
         seed_default(None if seed is None else seed_of(seed), modifier)

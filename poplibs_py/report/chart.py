@@ -91,7 +91,9 @@ class Axis:
             return _powers_of_two(low, high, count)
         if self.scale == "log10":
             return _decades(low, high, count)
-        step = _round_step((high - low) / max(1, count - 1))
+        least = (high - low) / max(1, count - 1)
+        power = 10.0 ** math.floor(math.log10(least))
+        step = next(lead * power for lead in (1, 2, 5, 10) if lead * power >= least * (1 - 1e-9))
         first = math.ceil(low / step - 1e-9)
         last = math.floor(high / step + 1e-9)
         return [index * step for index in range(first, last + 1)]
@@ -229,9 +231,3 @@ def _decades(low: float, high: float, count: int) -> list[float]:
     if len(found) > 1:
         return found
     return Axis("", "linear").ticks(low, high, count)
-
-
-def _round_step(step: float) -> float:
-    """The least of 1, 2, 5 times a power of ten that is not below `step`."""
-    power = 10.0 ** math.floor(math.log10(step))
-    return next(lead * power for lead in (1, 2, 5, 10) if lead * power >= step * (1 - 1e-9))

@@ -66,11 +66,11 @@ def draw(chart: LineChart, *, standalone: bool = True) -> str:
     height = HEIGHT + _LEGEND_LINE * len(rows)
     frame = _Frame(chart)
     parts = [f"<svg class='chart' xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {height}' role='img' "
-             f"aria-label='{_text(chart.title)}'>"]
+             f"aria-label='{escape(chart.title)}'>"]
     if standalone:
         parts.append(f"<style>{STYLE}</style>")
     parts.append(f"<rect class='ground' width='{WIDTH}' height='{height}' rx='6'/>")
-    parts.append(f"<text class='title' x='{_LEFT - 40}' y='20'>{_text(chart.title)}</text>")
+    parts.append(f"<text class='title' x='{_LEFT - 40}' y='20'>{escape(chart.title)}</text>")
     if not shown:
         parts.append(f"<text x='{WIDTH / 2}' y='{HEIGHT / 2}' text-anchor='middle'>nothing was measured</text>")
     else:
@@ -106,15 +106,15 @@ def _grid(chart: LineChart, frame: _Frame) -> Iterator[str]:
     for value in chart.x.ticks(*chart.x_range()):
         x = frame.across(value)
         yield f"<line class='grid' x1='{x}' y1='{_TOP}' x2='{x}' y2='{bottom}'/>"
-        yield f"<text x='{x}' y='{bottom + 16}' text-anchor='middle'>{_text(chart.x.write(value))}</text>"
+        yield f"<text x='{x}' y='{bottom + 16}' text-anchor='middle'>{escape(chart.x.write(value))}</text>"
     for value in chart.y.ticks(*chart.y_range()):
         y = frame.up(value)
         yield f"<line class='grid' x1='{_LEFT}' y1='{y}' x2='{right}' y2='{y}'/>"
-        yield f"<text x='{_LEFT - 6}' y='{y + 4}' text-anchor='end'>{_text(chart.y.write(value))}</text>"
+        yield f"<text x='{_LEFT - 6}' y='{y + 4}' text-anchor='end'>{escape(chart.y.write(value))}</text>"
     middle_x, middle_y = (_LEFT + right) / 2, (_TOP + bottom) / 2
-    yield f"<text x='{middle_x}' y='{bottom + 34}' text-anchor='middle'>{_text(chart.x.label)}</text>"
+    yield f"<text x='{middle_x}' y='{bottom + 34}' text-anchor='middle'>{escape(chart.x.label)}</text>"
     yield (f"<text transform='translate(13 {middle_y}) rotate(-90)' text-anchor='middle'>"
-           f"{_text(chart.y.label)}</text>")
+           f"{escape(chart.y.label)}</text>")
     for value in chart.levels.values():
         if chart.y.shows(value):
             y = frame.up(value)
@@ -133,7 +133,7 @@ def _line(chart: LineChart, series: Series, frame: _Frame) -> Iterator[str]:
                      f"{' or above' if is_bound else ''}")
             mark = (f"<path class='mark' d='M{frame.across(x)} {frame.up(y) - 6}l5.5 9.5h-11z'/>" if is_bound
                     else f"<circle class='mark' {at} r='3.2'/>")
-            yield f"<g class='dot'><title>{_text(label)}</title><circle class='hit' {at} r='11'/>{mark}</g>"
+            yield f"<g class='dot'><title>{escape(label)}</title><circle class='hit' {at} r='11'/>{mark}</g>"
     yield "</g>"
 
 
@@ -159,13 +159,9 @@ def _legend(rows: list[list[tuple[str, str, float]]]) -> Iterator[str]:
         y = HEIGHT + 4 + _LEGEND_LINE * number
         for label, line, left in row:
             yield f"<line class='{line}' x1='{left}' y1='{y - 4}' x2='{left + 26}' y2='{y - 4}'/>"
-            yield f"<text x='{left + 31}' y='{y}'>{_text(label)}</text>"
+            yield f"<text x='{left + 31}' y='{y}'>{escape(label)}</text>"
 
 
 def _colour(chart: LineChart, series: Series) -> int:
     index = series.colour if series.colour is not None else list(chart.series).index(series)
     return index % COLOURS
-
-
-def _text(value: str) -> str:
-    return escape(value, quote=True)

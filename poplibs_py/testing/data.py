@@ -25,7 +25,6 @@ from .exact import round_exact, values_of
 __all__ = ["ExactOperands", "as_format", "exact_operands", "exact_sparse_operands", "random_operand"]
 
 Array = NDArray[Any]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -171,7 +170,8 @@ def _operands(rng: np.random.Generator, a_side: tuple[tuple[int, ...], Format], 
     budget = 1 << (sums.precision - 1)
     a_most, b_most = _shared_range(rng, budget // filled, _whole_numbers(a_form), _whole_numbers(b_form))
     a_power, b_power = _powers(rng, sums, scales, (a_form, a_most), (b_form, b_most))
-    a, b = _integers(rng, a_shape, a_most), _integers(rng, b_shape, b_most)
+    a, b = (rng.integers(-most, most, shape, endpoint=True).astype(np.float64)
+            for shape, most in ((a_shape, a_most), (b_shape, b_most)))
     return as_format(a * 2.0**a_power, a_form), as_format(b * 2.0**b_power, b_form), 2.0 ** (a_power + b_power)
 
 
@@ -204,10 +204,6 @@ def _powers(rng: np.random.Generator, sums: Format, scales: tuple[int, int],
     a = int(rng.integers(max(a_low, least - b_high), min(a_high, most_power - b_low), endpoint=True))
     b = int(rng.integers(max(b_low, least - a), min(b_high, most_power - a), endpoint=True))
     return a, b
-
-
-def _integers(rng: np.random.Generator, shape: tuple[int, ...], most: int) -> Floats:
-    return rng.integers(-most, most, shape, endpoint=True).astype(np.float64)
 
 
 def random_operand(shape: tuple[int, ...], dtype: Any, seed: int = 0, *, patterns: bool = False) -> Array:

@@ -7,6 +7,7 @@ path.
 from __future__ import annotations
 
 import base64
+import ctypes
 import hashlib
 import json
 import tempfile
@@ -163,18 +164,9 @@ def _pack_array(array: NDArray[Any], buffers: list[bytes]) -> dict[str, Any]:
     low, high = byte_bounds(array) if array.size else (0, 0)
     start = sum(map(len, buffers))
     first = array.ctypes.data - low if array.size else 0
-    span = np.ndarray(high - low, np.uint8, _memory(array), 0) if array.size else np.empty(0, np.uint8)
-    buffers.append(span.tobytes())
+    buffers.append(ctypes.string_at(low, high - low))
     return {"dtype": array.dtype.name, "shape": list(array.shape), "strides": list(array.strides), "first": first,
             "align": low % 64, "writeable": array.flags.writeable, "start": start, "bytes": high - low}
-
-
-def _memory(array: NDArray[Any]) -> Any:
-    """The bytes that a view of any strides spans, as a buffer."""
-    low, high = byte_bounds(array)
-    lowest = array[tuple(slice(None, None, -1) if s < 0 else slice(None) for s in array.strides)]
-    flat = np.lib.stride_tricks.as_strided(lowest.view(np.dtype((np.void, array.itemsize))), (1,), (array.itemsize,))
-    return np.lib.stride_tricks.as_strided(flat.view(np.uint8), (high - low,), (1,))
 
 
 def _unpack(value: Any, data: memoryview) -> Any:

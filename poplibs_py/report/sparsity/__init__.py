@@ -5,9 +5,8 @@ of the results, `charts`, `results` and `summary` show them. ``poplibs-py bench 
 ``bench/bench_sparsity.py`` both run these.
 """
 
-from .cases import TYPES, Axes, Case, axes_of, paper_axes, quick_cases
+from .cases import TYPES, Axes, Case, PatternFile, axes_of, paper_axes, quick_cases
 from .methods import METHODS
-from .pattern_files import PatternFile
 from .record import COLUMNS, PAPER_COLUMNS, Record, csv_text
 from .results import results_page
 from .summary import summary

@@ -12,22 +12,61 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...errors import all_of, bad_argument
+from ...errors import PoplibsError, all_of, bad_argument
 from ...formats import BF16, F143, FP16, FP32, Format
 from ...popsparse import BlockPattern, BlockSparseMatrix, random_matrix, random_pattern
 from ..chart import reciprocal
-from .pattern_files import PatternFile
 
-__all__ = ["TYPES", "Axes", "Case", "axes_of", "paper_axes", "quick_cases"]
+__all__ = ["TYPES", "Axes", "Case", "PatternFile", "axes_of", "paper_axes", "quick_cases"]
 
 Array = np.ndarray[Any, Any]
 
 TYPES: dict[str, Format] = {"FP32": FP32, "BF16": BF16, "FP16": FP16, "FP8": F143}
 """Number types as the paper's file spells them, and their formats."""
+
+
+@dataclass(frozen=True, eq=False)
+class PatternFile:
+    """Where the stored elements of a matrix in a file are.
+
+    Attributes
+    ----------
+    name : str
+        The file's name.
+    matrix : scipy.sparse.csr_array
+        The matrix; its stored elements are the pattern.
+    """
+
+    name: str
+    matrix: Any
+
+    @classmethod
+    def read(cls, path: str | Path) -> PatternFile:
+        """Read a ``.smtx`` or ``.mtx`` file, or a ``.npz`` that SciPy or this library wrote.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If there is no such file, it is of another kind, it is damaged, or it holds no non-zero.
+        """
+        try:
+            matrix = BlockSparseMatrix.load(path).to_scipy("csr")
+        except OSError as error:
+            raise bad_argument("matrix", str(path), f"a file that can be read ({error.strerror or error})") from error
+        except PoplibsError as error:
+            raise bad_argument("matrix", f"{path} ({error})", "a .smtx, .mtx or .npz file that is whole") from error
+        if not matrix.nnz:
+            raise bad_argument("matrix", str(path), "a matrix with at least one stored element")
+        return cls(Path(path).name, matrix)
+
+    def pattern(self, side: int) -> BlockPattern:
+        """Return the pattern of the square blocks that hold any stored element."""
+        return BlockSparseMatrix.from_scipy(self.matrix, side).pattern
 
 
 @dataclass(frozen=True)
@@ -75,6 +114,11 @@ class Case:
     def __str__(self) -> str:
         name = f"{self.source.name} " if self.source else ""
         return f"{name}{self.m}x{self.k}x{self.n} block {self.block} density {reciprocal(self.density)}"
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """The m, k and n of the product."""
+        return self.m, self.k, self.n
 
     @property
     def flops(self) -> float:

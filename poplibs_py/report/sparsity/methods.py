@@ -90,7 +90,6 @@ class _Operands:
 
     def __init__(self, case: Case, type_name: str) -> None:
         self.case, self.type, self.format = case, type_name, TYPES[type_name]
-        self.flushes = type_name != "FP32"
         self._checked: dict[tuple[str, int], Check] = {}
         self._weights: list[BlockSparseMatrix] = []
 
@@ -100,20 +99,16 @@ class _Operands:
             self._weights.append(self.case.weights(self.type, len(self._weights)))
         return self._weights[:count]
 
-    def rounded(self, values: Array) -> Array:
-        """A float32 operand in the type's format."""
-        return values if self.format.dtype == values.dtype else values.astype(self.format.dtype)
-
     def right(self, task: str) -> list[Array]:
         """The dense operands of a product as its operation and its check take them, after W."""
         dense = {"forward": ["inputs"], "grad_a": ["gradients"], "grad_w": ["gradients", "inputs"]}[task]
-        return [self.rounded(getattr(self.case, name)) for name in dense]
+        return [getattr(self.case, name).astype(self.format.dtype, copy=False) for name in dense]
 
     def check(self, task: str, index: int = 0) -> Check:
         """The check of one product with the first or another W; it holds for every method."""
         if (task, index) not in self._checked:
             w = self.weights(index + 1)[index]
-            self._checked[task, index] = _CHECKS[task](w, *self.right(task), flushes=self.flushes)
+            self._checked[task, index] = _CHECKS[task](w, *self.right(task), flushes=self.type != "FP32")
         return self._checked[task, index]
 
     def contestant(self, method: str) -> Contestant:
@@ -137,7 +132,7 @@ class _Operands:
 
 
 def _dense(operands: _Operands) -> Contestant:
-    w, x, check = dense_operands(operands.case, operands.format)
+    w, x, check = _dense_operands(*operands.case.shape, operands.case.seed, operands.format)
     out = np.empty((w.shape[0], x.shape[1]), np.float32)
     target = Target.host(settings.num_threads)
     plan = plan_matmul(w.shape, x.shape, dtype=w.dtype, out_dtype=out.dtype, target=target)
@@ -165,15 +160,11 @@ def _in_turn(calls: Sequence[Callable[[], Array]]) -> Callable[[], Array]:
 
 @lru_cache(maxsize=8)
 def _dense_operands(m: int, k: int, n: int, seed: int, kind: Format) -> tuple[Array, Array, Check]:
+    """The operands of a dense product and its check, which cases of one shape and seed share."""
     case = Case(m, k, n, 1.0, 1, seed)
     scale = case.scale(kind)
     w, x = (v.astype(kind.dtype, copy=False) for v in (case.dense_weights / np.float32(2.0**scale), case.inputs))
     return w, x, dense_check(w, x)
-
-
-def dense_operands(case: Case, kind: Format) -> tuple[Array, Array, Check]:
-    """Return the operands of a case's dense product and its check; cases of one shape and seed share them."""
-    return _dense_operands(case.m, case.k, case.n, case.seed, kind)
 
 
 def peer_contestants(case: Case, libraries: Sequence[str], tasks: Sequence[str],
@@ -193,7 +184,7 @@ def peer_contestants(case: Case, libraries: Sequence[str], tasks: Sequence[str],
     """
     if "forward" in tasks:
         for type_name in dict.fromkeys(["FP32", *types]):
-            w, x, check = dense_operands(case, _PEER_FORMATS[type_name])
+            w, x, check = _dense_operands(*case.shape, case.seed, _PEER_FORMATS[type_name])
             yield from _routes(dense_routes(w, x), libraries, check, "", w.nbytes + x.nbytes)
     for task in tasks:
         if task == "grad_w":

@@ -44,7 +44,9 @@ def results_page(records: Sequence[Record]) -> str:
          "faster at every density measured, so that break-even is at the greatest of them or above.",
          [charts.break_even_chart(ours, shape) for shape in _shapes(ours)])
     _add(page, "Beside the other libraries", "Each library's fastest route for the same product, dense or sparse, "
-         "in any number type that it has; their sparse routes are all in FP32.", _rates(records, ours))
+         "in any number type that it has; their sparse routes are all in FP32.",
+         [charts.rate_chart(records, shape, block) for shape in _shapes(ours, 1)
+          for block in sorted({r.block_size for r in ours if r.block_size})])
     page.heading("Every measurement")
     page.download("sparsity.csv", csv_text(records))
     page.table(COLUMNS, [record.cells() for record in records], summary=f"{len(records)} rows")
@@ -118,8 +120,3 @@ def _by_n(ours: Sequence[Record]) -> list[LineChart]:
         if len(counts[block, density]) > 1:
             drawn.append(charts.by_n(ours, m, k, block=block, density=density))
     return drawn
-
-
-def _rates(records: Sequence[Record], ours: Sequence[Record]) -> list[LineChart]:
-    blocks = sorted({r.block_size for r in ours if r.block_size})
-    return [charts.rate_chart(records, shape, block) for shape in _shapes(ours, 1) for block in blocks]
