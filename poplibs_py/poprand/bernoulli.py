@@ -86,13 +86,6 @@ def _bernoulli(chance: float, element: np.dtype[Any]) -> Law:
     return law_of("bernoulli", _SIZES[element.itemsize], element, bound=bound, one=one)
 
 
-def _chance_and_factor(keep_prob: object, scale: object) -> tuple[float, float]:
-    chance = finite("keep_prob", keep_prob, 0.0, 1.0)
-    if scale is None:
-        return chance, 1.0 / chance if chance >= 2.0**-126 else 0.0
-    return chance, finite("scale", scale, -LARGEST, LARGEST)
-
-
 @random_op("poprand::dropout")
 def dropout(x: Array, keep_prob: float, scale: float | None = None, *, seed: Seed = None, seed_modifier: int = 0,
             stream: Stream = "counter", offset: int = 0, out: Any = None, target: Machine = None,
@@ -141,8 +134,13 @@ def dropout(x: Array, keep_prob: float, scale: float | None = None, *, seed: See
 def _dropout(name: str, x: Any, keep_prob: object, scale: object, out: Any, where: Where,
              *mask_shape: Shape) -> Request:
     """Describe a dropout of the argument of this name, by a mask of its own shape where one follows."""
+    if name == "gradient" and where.seed is None:
+        raise bad_argument("seed", None, "the seed that the forward pass was given")
     ipu, source = where.is_ipu, array_operand(name, x).in_c_order()
-    chance, factor = _chance_and_factor(keep_prob, scale)
+    chance = finite("keep_prob", keep_prob, 0.0, 1.0)
+    factor = 1.0 / chance if chance >= 2.0**-126 else 0.0
+    if scale is not None:
+        factor = finite("scale", scale, -LARGEST, LARGEST)
     values, element = source.array, source.array.dtype
     extents = _mask_shape(mask_shape[0], values.shape) if mask_shape else values.shape
     receiver = result(values.shape, element, out, (source,), contiguous=not ipu)
@@ -173,12 +171,6 @@ def _dropping(source: Operand, chance: float, factor: float) -> Law:
     return law_of("dropout", source.format.name, source.array.dtype, scale=factor, bound=bound, one=one)
 
 
-def _with_seed(seed: Seed) -> Seed:
-    if seed is None:
-        raise bad_argument("seed", None, "the seed that the forward pass was given")
-    return seed
-
-
 @random_op(like="dropout")
 def dropout_gradient(gradient: Array, keep_prob: float, scale: float | None = None, *, seed: Seed,
                      seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None,
@@ -200,7 +192,7 @@ def dropout_gradient(gradient: Array, keep_prob: float, scale: float | None = No
     -------
     ndarray
     """
-    where = Where(_with_seed(seed), seed_modifier, stream, offset, target, tile_mapping)
+    where = Where(seed, seed_modifier, stream, offset, target, tile_mapping)
     return _dropout("gradient", gradient, keep_prob, scale, out, where)
 
 
@@ -288,5 +280,5 @@ def shaped_dropout_gradient(gradient: Array, mask_shape: Shape, keep_prob: float
     -------
     ndarray
     """
-    where = Where(_with_seed(seed), seed_modifier, stream, offset, target, tile_mapping)
+    where = Where(seed, seed_modifier, stream, offset, target, tile_mapping)
     return _dropout("gradient", gradient, keep_prob, scale, out, where, mask_shape)

@@ -219,10 +219,8 @@ class Dealer:
             result = arrays[-1]
             result[...] = draw(result.size).reshape(result.shape)
 
-        def tell() -> tuple[str, str, Any]:
-            return f"{array.shape} {array.dtype}", f"the workers of a modelled {self.target.name}", None
-
-        return Request(program, (*sources, RESULT), receiver, tell)
+        return Request(program, (*sources, RESULT), receiver, lambda: (
+            f"{array.shape} {array.dtype}", f"the workers of a modelled {self.target.name}", None))
 
     def _lanes(self, count: int, dtype: np.dtype[Any], lane_bits: int, grain: int) -> Array:
         """One draw's lanes of `lane_bits` for each grain, flat in element order."""

@@ -62,11 +62,6 @@ class Contestant:
     isa: str = ""
     plan: str = ""
 
-    @property
-    def task(self) -> str:
-        """Which product it computes: ``"forward"``, ``"grad_a"`` or ``"grad_w"``."""
-        return self.method[-6:] if self.method.endswith(("grad_a", "grad_w")) else "forward"
-
 
 def method_contestants(case: Case, type_name: str, methods: Sequence[str]) -> Iterator[Contestant]:
     """Return this library's contestants of one type.

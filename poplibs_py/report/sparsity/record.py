@@ -85,6 +85,11 @@ class Record:
         """The m, k and n of the product."""
         return self.m, self.k, self.n
 
+    @property
+    def task(self) -> str:
+        """Which product it computes: ``"forward"``, ``"grad_a"`` or ``"grad_w"``."""
+        return self.method[-6:] if self.method.endswith(("grad_a", "grad_w")) else "forward"
+
     def cells(self) -> list[str]:
         """Return the row's cells as text, in the order of `COLUMNS`."""
         return [_cell(getattr(self, name)) for name in COLUMNS]

@@ -47,7 +47,7 @@ class Sweep:
     def run(self, case: Case) -> list[Record]:
         """Check and time every contestant of a case and return their records, ours first."""
         self._count += 1
-        contestants = [c for c in self._contestants(case) if _dense_key(case, c) not in self._hopeless]
+        contestants = [c for c in self._contestants(case) if _dense_key(case.shape, c) not in self._hopeless]
         verdicts = [_verdict(contestant) for contestant in contestants]
         able = [i for i, (_, share) in enumerate(verdicts) if share is not None]
         probes = peak_probes(self.threads)
@@ -59,10 +59,10 @@ class Sweep:
         timings = dict(zip(able, found[len(probes):], strict=True))
         records = [self._record(case, contestant, verdicts[i], timings.get(i))
                    for i, contestant in enumerate(contestants)]
-        for record, contestant in zip(records, contestants, strict=True):
-            if contestant.library == OURS:
-                _compare(record, contestant, records, contestants)
-        self._hopeless |= _hopeless_routes(case, contestants, records)
+        for record in records:
+            if record.library == OURS:
+                _compare(record, records)
+        self._hopeless |= _hopeless_routes(records)
         return records
 
     def _contestants(self, case: Case) -> Iterator[Contestant]:
@@ -93,19 +93,18 @@ class Sweep:
         )
 
 
-def _dense_key(case: Case, contestant: Contestant) -> tuple[object, ...]:
+def _dense_key(shape: tuple[int, int, int], what: Contestant | Record) -> tuple[object, ...]:
     """What a dense product's time depends on."""
-    return case.m, case.k, case.n, contestant.library, contestant.method, contestant.type
+    return *shape, what.library, what.method, what.type
 
 
-def _hopeless_routes(case: Case, contestants: Sequence[Contestant],
-                     records: Sequence[Record]) -> set[tuple[object, ...]]:
+def _hopeless_routes(records: Sequence[Record]) -> set[tuple[object, ...]]:
     """The peers' dense routes that took ten times as long as the same peer's in FP32.
 
     A user would convert first. They are measured once for each shape, and left out of its later cases.
     """
     single = {r.library: r.time_s for r in records if r.method == "dense" and r.type == "FP32"}
-    return {_dense_key(case, contestant) for contestant, r in zip(contestants, records, strict=True)
+    return {_dense_key(r.shape, r) for r in records
             if r.library != OURS and r.method == "dense" and r.time_s > 10 * single.get(r.library, r.time_s)}
 
 
@@ -117,19 +116,18 @@ def _verdict(contestant: Contestant) -> tuple[float, float | None]:
         return float("nan"), None
 
 
-def _compare(record: Record, contestant: Contestant, records: Sequence[Record],
-             contestants: Sequence[Contestant]) -> None:
+def _compare(record: Record, records: Sequence[Record]) -> None:
     """Fill in how many times faster the record is than our dense product and than each peer.
 
     A gradient's dense product costs as much as the forward one, which stands for it.
     """
     rivals: dict[str, list[float]] = {}
-    for other, rival in zip(records, contestants, strict=True):
+    for other in records:
         if not other.valid:
             continue
-        if rival.library == OURS and rival.method == "dense" and rival.type == contestant.type:
+        if other.library == OURS and other.method == "dense" and other.type == record.type:
             record.x_dense = other.time_s / record.time_s
-        elif rival.library != OURS and rival.task == contestant.task:
-            rivals.setdefault(rival.library, []).append(other.time_s)
+        elif other.library != OURS and other.task == record.task:
+            rivals.setdefault(other.library, []).append(other.time_s)
     for library, times in rivals.items():
         setattr(record, f"x_{library}", min(times) / record.time_s)
