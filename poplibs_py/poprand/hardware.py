@@ -14,14 +14,13 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from ..errors import UnsupportedError, bad_argument, bad_type
 from ..ops import RESULT, Operand, Receiver, Request, seed_of
-from ..target import Target, resolve_target, vector_width
+from ..target import Target, linear_mapping, resolve_target
 from . import _workers
 from .arguments import INT32, Array, Machine, Seed, TileMapping
 
@@ -31,8 +30,7 @@ WARM_UP_DRAWS = 15
 ALWAYS = 65536
 """The operand of a mask that keeps all."""
 
-_TYPE_NAMES = {np.dtype(np.float32): "float", np.dtype(np.float16): "half", INT32: "float"}
-_LEAST_BYTES_PER_TILE = 128
+_DTYPES = np.dtype(np.float32), np.dtype(np.float16), INT32
 _HALF_THRESHOLD = 2.0**-13  # twice the smallest normal half
 
 _lock = threading.RLock()
@@ -137,25 +135,6 @@ def set_hw_seeds(seeds: Array, target: Machine = None) -> None:
         states[...] = np.ascontiguousarray(seeds).astype("<u4").view("<u8")
 
 
-def linear_mapping(target: Target, count: int, dtype: np.dtype[Any]) -> list[list[tuple[int, int]]]:
-    """Map flattened elements to tiles as PopLibs' ``mapTensorLinearly`` does.
-
-    Grains of a vector's width, at least 128 bytes on a tile that holds any, and as few tiles as keep the greatest share
-    no greater.
-    """
-    grain = vector_width(target, _TYPE_NAMES[dtype])
-    grains = -(-count // grain)
-    if not grains:
-        return []
-    most = -(-grains // target.tiles)
-    least_elements = _LEAST_BYTES_PER_TILE // dtype.itemsize
-    least = -(-least_elements // grain)
-    most = max(most, -(-grains // max(1, grains // least)))
-    tiles = -(-grains // most)
-    bounds = [min(count, tile * grains // tiles * grain) for tile in range(tiles + 1)]
-    return [[interval] for interval in pairwise(bounds)]
-
-
 @dataclass(frozen=True)
 class _Dealing:
     """A mapping, checked: elements on each tile, and the flat index of each element in the order of tiles."""
@@ -165,14 +144,13 @@ class _Dealing:
 
 
 def _dealing(target: Target, count: int, dtype: np.dtype[Any], mapping: TileMapping) -> _Dealing:
+    elements = np.zeros(target.tiles, np.int64)
     if mapping is None:
-        linear = linear_mapping(target, count, dtype)
-        elements = np.zeros(target.tiles, np.int64)
-        elements[: len(linear)] = [end - begin for ((begin, end),) in linear]
+        shares = np.diff(linear_mapping(target, count, dtype.itemsize).edges())
+        elements[: len(shares)] = shares
         return _Dealing(elements, None)
     if not isinstance(mapping, (list, tuple)) or len(mapping) > target.tiles:
         raise bad_type("tile_mapping", mapping, f"a list of intervals for each of at most {target.tiles} tiles")
-    elements = np.zeros(target.tiles, np.int64)
     pieces = [np.empty(0, np.int64)]
     for tile, intervals in enumerate(mapping):
         for begin, end in sorted(_interval(i, count) for i in intervals):
@@ -232,7 +210,7 @@ class Dealer:
         return self._flat(lanes, dealing, grain)
 
     def _checked(self, count: int, dtype: np.dtype[Any]) -> _Dealing:
-        if dtype not in _TYPE_NAMES:
+        if dtype not in _DTYPES:
             raise UnsupportedError(f"dtype: got {dtype}; allowed for stream='ipu': float32, float16, int32")
         return _dealing(self.target, count, dtype, self.mapping)
 

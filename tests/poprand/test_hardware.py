@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import aox_oracle as oracle
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from poplibs_py import poprand
 from poplibs_py.errors import InvalidArgumentError
 from poplibs_py.poprand import hardware
-from poplibs_py.target import Target
+from poplibs_py.target import Target, linear_mapping
 
 single, half = np.float32, np.float16
 TILES = 3
@@ -225,6 +226,11 @@ def test_float_scales_keep_the_limits(a: float, b: float) -> None:
     assert low <= ends[0] <= ends[1] <= high
 
 
+def linear_intervals(n: int, dtype: Any) -> list[list[tuple[int, int]]]:
+    edges = linear_mapping(Target.gc200(), n, np.dtype(dtype).itemsize).edges().tolist()
+    return [[interval] for interval in pairwise(edges)]
+
+
 @pytest.mark.parametrize(("n", "dtype", "expected"), [
     (64, single, {0: 32, 1: 32}),
     (63, single, {0: 32, 1: 31}),
@@ -233,13 +239,13 @@ def test_float_scales_keep_the_limits(a: float, b: float) -> None:
     (1472 * 40, single, dict.fromkeys(range(1472), 40)),
 ])
 def test_the_linear_mapping(n: int, dtype: Any, expected: dict[int, int]) -> None:
-    found = hardware.linear_mapping(Target.gc200(), n, np.dtype(dtype))
+    found = linear_intervals(n, dtype)
     assert {t: sum(end - begin for begin, end in intervals) for t, intervals in enumerate(found)} == expected
     assert [interval for intervals in found for interval in intervals][-1][1] == n
 
 
 def test_the_default_mapping_is_the_linear_one() -> None:
-    given_mapping = hardware.linear_mapping(Target.gc200(), 1000, np.dtype(half))
+    given_mapping = linear_intervals(1000, half)
     explicit = poprand.normal(1000, dtype=half, seed=1, stream="ipu", tile_mapping=given_mapping)
     assert (poprand.normal(1000, dtype=half, seed=1, stream="ipu") == explicit).all()
 
