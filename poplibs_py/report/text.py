@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from ..errors import all_of, bad_argument, instance, whole
-from .chart import LineChart
+from .chart import Axis, LineChart, Series
 
 __all__ = ["draw", "table"]
 
@@ -63,7 +64,6 @@ def draw(chart: LineChart, *, width: int = 72, height: int = 16) -> str:
 
     Examples
     --------
-    >>> from poplibs_py.report.chart import Axis, LineChart, Series
     >>> print(draw(LineChart("Squares", Axis("x"), Axis("y"), [Series("s", [0, 1, 2], [0, 1, 4])]), width=24, height=5))
     Squares
     4 ┤                  ●
@@ -79,52 +79,49 @@ def draw(chart: LineChart, *, width: int = 72, height: int = 16) -> str:
     width, height = whole("width", width, 1, 1 << 12), whole("height", height, 1, 1 << 12)
     if chart.is_empty():
         return f"{chart.title}\n(nothing was measured)"
-    ticks = chart.y.ticks(*chart.y_range(), max(3, height // 2))
-    labels = {_row(chart, value, height): chart.y.write(value) for value in ticks}
+    ends = chart.y_range()
+    ticks = chart.y.ticks(*ends, max(3, height // 2))
+    labels = {_place(chart.y, value, ends, height): chart.y.write(value) for value in ticks}
     margin = max(len(text) for text in labels.values()) + 1
     columns = max(8, width - margin - 3)
-    canvas = _canvas(chart, columns, height)
+    shown = [s for s in chart.series if chart.points(s)]
+    canvas = _canvas(chart, shown, columns, height)
     lines = [chart.title]
     for row in range(height - 1, -1, -1):
         axis = "┤" if row in labels else "│"
         lines.append(f"{labels.get(row, '').rjust(margin - 1)} {axis}{''.join(canvas[row])}".rstrip())
     lines.append(" " * margin + "└" + "─" * columns)
     lines.append(" " * (margin + 1) + _x_labels(chart, columns))
-    shown = [s for s in chart.series if chart.points(s)]
     legend = "   ".join(f"{_MARKS[i % len(_MARKS)]} {s.label}" for i, s in enumerate(shown))
     levels = "".join(f"   ··· {label}" for label, value in chart.levels.items() if chart.y.shows(value))
     lines.append(" " * (margin + 1) + f"{chart.x.label}    y: {chart.y.label}    {legend}{levels}")
     return "\n".join(lines)
 
 
-def _canvas(chart: LineChart, columns: int, height: int) -> list[list[str]]:
+def _canvas(chart: LineChart, shown: Sequence[Series], columns: int, height: int) -> list[list[str]]:
     canvas = [[" "] * columns for _ in range(height)]
+    across, up = chart.x_range(), chart.y_range()
     for value in chart.levels.values():
         if chart.y.shows(value):
-            canvas[_row(chart, value, height)] = ["·"] * columns
-    shown = [s for s in chart.series if chart.points(s)]
+            canvas[_place(chart.y, value, up, height)] = ["·"] * columns
     for index, series in enumerate(shown):
-        for run in chart.points(series):
-            for x, y in run:
-                canvas[_row(chart, y, height)][_column(chart, x, columns)] = _MARKS[index % len(_MARKS)]
+        for x, y in itertools.chain(*chart.points(series)):
+            row = canvas[_place(chart.y, y, up, height)]
+            row[_place(chart.x, x, across, columns)] = _MARKS[index % len(_MARKS)]
     return canvas
 
 
-def _row(chart: LineChart, value: float, height: int) -> int:
-    low, high = sorted(chart.y.position(v) for v in chart.y_range())
-    return round((chart.y.position(value) - low) / (high - low) * (height - 1))
-
-
-def _column(chart: LineChart, value: float, columns: int) -> int:
-    low, high = sorted(chart.x.position(v) for v in chart.x_range())
-    return round((chart.x.position(value) - low) / (high - low) * (columns - 1))
+def _place(axis: Axis, value: float, ends: tuple[float, float], count: int) -> int:
+    """Which of so many rows or columns a value lies in."""
+    low, high = sorted(axis.position(end) for end in ends)
+    return round((axis.position(value) - low) / (high - low) * (count - 1))
 
 
 def _x_labels(chart: LineChart, columns: int) -> str:
-    line = [" "] * columns
-    for value in chart.x.ticks(*chart.x_range()):
+    line, ends = [" "] * columns, chart.x_range()
+    for value in chart.x.ticks(*ends):
         text = chart.x.write(value)
-        start = min(max(0, _column(chart, value, columns) - len(text) // 2), columns - len(text))
+        start = min(max(0, _place(chart.x, value, ends, columns) - len(text) // 2), columns - len(text))
         if start >= 0 and all(character == " " for character in line[max(0, start - 1): start + len(text) + 1]):
             line[start: start + len(text)] = text
     return "".join(line).rstrip()
