@@ -181,10 +181,8 @@ def dropout_gradient(gradient: Array, keep_prob: float, scale: float | None = No
     ----------
     gradient : ndarray
         Gradient for the output, shaped like it.
-    keep_prob, scale, seed
+    keep_prob, scale, seed, seed_modifier, stream, offset, target, tile_mapping
         As the forward pass was given them; the seed is required.
-    seed_modifier, stream, offset, target, tile_mapping
-        As the forward pass was given them.
     out : ndarray, optional
         Filled and returned; may be `gradient` itself.
 
@@ -269,10 +267,8 @@ def shaped_dropout_gradient(gradient: Array, mask_shape: Shape, keep_prob: float
     ----------
     gradient : ndarray
         Gradient for the output, shaped like it.
-    mask_shape, keep_prob, scale, seed
+    mask_shape, keep_prob, scale, seed, seed_modifier, stream, offset, target, tile_mapping
         As the forward pass was given them; the seed is required.
-    seed_modifier, stream, offset, target, tile_mapping
-        As the forward pass was given them.
     out : ndarray, optional
         Filled and returned; may be `gradient` itself.
 

@@ -22,7 +22,7 @@ from ..errors import UnsupportedError, bad_argument, bad_type
 from ..ops import RESULT, Operand, Receiver, Request, seed_of
 from ..target import Target, linear_mapping, resolve_target
 from . import _workers
-from .arguments import INT32, Array, Machine, Seed, TileMapping
+from .arguments import INT32, Array, Machine, Seed, TileMapping, at_least
 
 __all__ = ["Dealer", "get_hw_seeds", "seed_machine", "set_hw_seeds"]
 
@@ -328,12 +328,7 @@ def squeeze(low: float, high: float, dtype: np.dtype[Any]) -> tuple[float, float
     """Round two limits inwards to numbers of the dtype."""
     if dtype == INT32:
         return math.ceil(low), math.floor(high)
-    first, last = dtype.type(low), dtype.type(high)
-    if float(first) < low:
-        first = np.nextafter(first, dtype.type(math.inf))
-    if float(last) > high:
-        last = np.nextafter(last, dtype.type(-math.inf))
-    return float(first), float(last)
+    return at_least(low, dtype), -at_least(-high, dtype)
 
 
 def scale_and_offset(low: float, high: float, dtype: np.dtype[Any]) -> tuple[float, float]:
