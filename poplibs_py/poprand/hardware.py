@@ -319,9 +319,7 @@ def sixteen_bits(probability: float) -> int:
 def redraws(alpha: float) -> int:
     """How often PopLibs draws again, so that about 1 in 10,000 stay outside."""
     outside = math.erfc(alpha / math.sqrt(2.0))
-    if outside == 0.0:
-        return 0
-    return math.ceil(-4.0 / math.log10(outside)) if outside < 1.0 else 0
+    return math.ceil(-4.0 / math.log10(outside)) if 0.0 < outside < 1.0 else 0
 
 
 def squeeze(low: float, high: float, dtype: np.dtype[Any]) -> tuple[float, float]:

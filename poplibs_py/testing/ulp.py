@@ -101,12 +101,9 @@ def _ranks(codes: NDArray[Any], fmt: Format) -> Floats:
     code = codes.astype(np.int64)
     magnitude = code & (1 << (fmt.bits - 1)) - 1
     sign = np.where(code >> (fmt.bits - 1), -1.0, 1.0)
-    if not fmt.subnormals:
-        magnitude = np.maximum(magnitude - (1 << fmt.mantissa_bits) + 1, 0)
-        top = fmt.max_code - (1 << fmt.mantissa_bits) + 1
-    else:
-        top = fmt.max_code
-    nan = magnitude > top + fmt.has_infinity
+    without = 0 if fmt.subnormals else (1 << fmt.mantissa_bits) - 1
+    magnitude = np.maximum(magnitude - without, 0)
+    nan = magnitude > fmt.max_code - without + fmt.has_infinity
     if fmt.specials == "negative_zero":
         nan |= code == fmt.nan_code
     return np.where(nan, np.nan, sign * magnitude)
