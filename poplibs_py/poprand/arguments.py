@@ -100,11 +100,7 @@ def _next_above(x: float, dtype: np.dtype[Any]) -> float:
         return float(values[place]) if place < len(values) else math.inf
     with np.errstate(over="ignore"):
         near = np.float32(x)
-        while float(near) > x:
-            near = np.nextafter(near, np.float32(-math.inf))
-        while float(near) <= x:
-            near = np.nextafter(near, np.float32(math.inf))
-    return float(near)
+        return float(near) if float(near) > x else float(np.nextafter(near, np.float32(math.inf)))
 
 
 @cache

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import UnsupportedError, bad_argument, bad_type
+from ..immutable import frozen
 from ..ops import RESULT, Operand, Receiver, Request, seed_of
 from ..target import Target, linear_mapping, resolve_target
 from . import _workers
@@ -144,13 +145,11 @@ class _Dealing:
 
 
 def _dealing(target: Target, count: int, dtype: np.dtype[Any], mapping: TileMapping) -> _Dealing:
-    elements = np.zeros(target.tiles, np.int64)
     if mapping is None:
-        shares = np.diff(linear_mapping(target, count, dtype.itemsize).edges())
-        elements[: len(shares)] = shares
-        return _Dealing(elements, None)
+        return _linear_dealing(target, count, dtype.itemsize)
     if not isinstance(mapping, (list, tuple)) or len(mapping) > target.tiles:
         raise bad_type("tile_mapping", mapping, f"a list of intervals for each of at most {target.tiles} tiles")
+    elements = np.zeros(target.tiles, np.int64)
     pieces = [np.empty(0, np.int64)]
     for tile, intervals in enumerate(mapping):
         for begin, end in sorted(_interval(i, count) for i in intervals):
@@ -162,6 +161,12 @@ def _dealing(target: Target, count: int, dtype: np.dtype[Any], mapping: TileMapp
         element = int(np.argmax(times != 1))
         raise bad_argument("tile_mapping", f"element {element} on {times[element]} tiles", "every element on one tile")
     return _Dealing(elements, order)
+
+
+@lru_cache(maxsize=64)
+def _linear_dealing(target: Target, count: int, itemsize: int) -> _Dealing:
+    shares = np.diff(linear_mapping(target, count, itemsize).edges())
+    return _Dealing(frozen(np.pad(shares, (0, target.tiles - len(shares)))), None)
 
 
 def _interval(interval: object, count: int) -> tuple[int, int]:
