@@ -37,7 +37,7 @@ def status_of(*words):
     ["plan", "matmul", "8", "8", "8", "--option", "planConstraints={\"partition\": {\"kernelSplit\": [[[]]]}}"],
     ["plan", "matmul", "8", "8", "8", "--partials", "quarter"], ["plan", "conv"],
     ["plan", "conv", "--field", "", "--kernel", "3", "--ci", "1", "--co", "1"],
-    ["plan", "conv", "--field", "8,8", "--kernel", "3", "--ci", "1", "--co", "1"],
+    ["plan", "conv", "--field", "8,8", "--kernel", "3,3,3", "--ci", "1", "--co", "1"],
     ["plan", "conv", "--field", "8", "--kernel", "9", "--ci", "1", "--co", "1"],
     ["plan", "conv", "--field", "8", "--kernel", "3", "--ci", "1", "--co", "1", "--stride", "0"],
     ["plan", "conv", "--field", "8", "--kernel", "3", "--ci", "1", "--co", "1", "--pad", "-1"],
