@@ -132,6 +132,7 @@ FAMILIES: list[Family] = [
 PLAIN = {
     "cpu/_cpu.pyx": "poplibs_py.kernels._cpu",
     "planner/_search.pyx": "poplibs_py.planner._search",
+    "planner/conv/_model.pyx": "poplibs_py.poplin.convolution._model",
     "drivers/_gemm.pyx": "poplibs_py.poplin.gemm._gemm",
     "drivers/_partials.pyx": "poplibs_py.poplin.convolution._partials",
     "program/_executor.pyx": "poplibs_py.program._executor",

@@ -1,6 +1,7 @@
 """Planning without knowing the op: search, objectives, the memory ladder, constraints, cache, trade-offs.
 
-An op brings its cost model (see `poplibs_py.poplin.convolution`); the planner finds the best split of its work.
+An op brings its cost model, a subclass of the compiled `Search` (see `poplibs_py.poplin.convolution`), and the schema
+of its constraints; the planner finds the best split of its work.
 """
 
 from .cache import PlanCache

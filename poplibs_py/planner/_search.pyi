@@ -1,19 +1,22 @@
 """Types of the compiled search."""
 
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-MINIMIZE_CYCLES: int
-MINIMIZE_COST_DIFF: int
-MINIMIZE_TEMP: int
-MINIMIZE_TILES: int
 NO_LIMIT: int
+MEASURE_NAMES: tuple[str, ...]
 
-class Model:
-    least_work: int
-    def __init__(self, passes: list[dict[str, Any]], bounds: dict[str, Any]) -> None: ...
+class Search:
     def search(
-        self, goal: dict[str, Any], best: tuple[int, int]
-    ) -> tuple[tuple[int, int], dict[str, Any], int] | None: ...
-    def costs(self, splits: dict[str, Any]) -> list[dict[str, int]] | None: ...
+        self, keys: tuple[int, ...], limits: tuple[int, ...], best: tuple[int, ...], deadline: float = 0
+    ) -> tuple[tuple[int, ...], tuple[Any, ...], int] | None: ...
 
-def reduction_stages(depth: int, multi_stage: bool = True) -> list[int]: ...
+class PythonSearch(Search):
+    def __init__(
+        self,
+        axes: Iterable[tuple[int, int, int, int, int, int]],
+        splits: Iterable[tuple[int, bool, int]],
+        tiles: int,
+        work: int,
+        cost: Callable[[list[tuple[int, int, int]]], Iterable[Sequence[int] | None]],
+    ) -> None: ...

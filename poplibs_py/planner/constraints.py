@@ -1,65 +1,66 @@
-"""Plan constraints: a plan with parts left out, as JSON, checked before any planning."""
+"""Plan constraints: a plan with parts left out, as JSON, checked against an op's schema before any planning."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from ..errors import InvalidOptionError, bad_argument, described
 
-__all__ = ["PlanConstraints"]
+__all__ = ["INDEX", "PlanConstraints", "boolean", "one_word", "unsigned", "unsigned_list"]
 
-METHODS = ("AMP", "SLIC", "HMAC", "VMAC", "OUTER_PRODUCT")
+#: Stands for every non-negative integer among the keys of a schema.
+INDEX = "<index>"
+
+Check = Callable[[str, object], None]
 
 
 @dataclasses.dataclass(frozen=True)
 class PlanConstraints:
-    """What must hold of a plan: PopLibs' ``planConstraints`` option.
-
-    The schema is PopLibs'::
-
-        {"method": {"type": "AMP", "convUnits": 16, ...}, "convGroupsPerGroup": 1,
-         "inChansPerGroup": 16, "partialChansPerGroup": 16,
-         "0": {"transform": {"swapOperands": true, "expandDims": [1], "outChanFlattenDims": [],
-                             "combineConvGroupsFactor": [1]},
-               "partition": {"fieldSplit": {"0": 2}, "batchSplit": 1, "kernelSplit": {"0": 1},
-                             "outChanSplit": {"parallel": 4, "serial": 1},
-                             "inChanSplit": {"parallel": 1}, "convGroupSplit": 1}}}
+    """What must hold of a plan: PopLibs' ``planConstraints`` options, a class for each op that has them.
 
     An unknown key, a value of the wrong kind or a negative index raises `InvalidOptionError`.
 
+    Attributes
+    ----------
+    schema : mapping
+        From each key that the op knows to a schema of what is below it, or to a function that checks the value:
+        `boolean`, `unsigned`, `unsigned_list`, or what `one_word` returns.
+
     Examples
     --------
-    >>> from poplibs_py.planner import PlanConstraints
-    >>> c = PlanConstraints.parse({"0": {"partition": {"outChanSplit": {"serial": 2}}}})
-    >>> c.get("0.partition.outChanSplit.serial"), c.get("method.type")
+    >>> from poplibs_py.planner.constraints import INDEX, PlanConstraints, unsigned
+    >>> class SliceConstraints(PlanConstraints):
+    ...     schema = {"lookups": {"parallel": unsigned, "serial": unsigned}, INDEX: unsigned}
+    >>> c = SliceConstraints.parse({"lookups": {"serial": 2}})
+    >>> c.get("lookups.serial"), c.get("lookups.parallel")
     (2, None)
     """
+
+    schema: ClassVar[Mapping[str, Any]] = {}
 
     #: Canonical JSON text: equal constraints are equal and hash alike.
     text: str = "{}"
 
     @classmethod
-    def parse(cls, constraints: PlanConstraints | str | Mapping[str, Any] | None) -> PlanConstraints:
+    def parse(cls, constraints: Self | str | Mapping[str, Any] | None) -> Self:
         """Check `constraints` (JSON text or nested mappings) and normalise it."""
-        if isinstance(constraints, PlanConstraints):
+        if isinstance(constraints, cls):
             return constraints
         if constraints is None or (isinstance(constraints, str) and not constraints):
             return cls()
+        tree: object = constraints
         if isinstance(constraints, str):
             try:
-                constraints = json.loads(constraints)
+                tree = json.loads(constraints)
             except (ValueError, RecursionError) as error:
                 shown = described(constraints)
                 raise InvalidOptionError(f"planConstraints: got {shown}; allowed: a JSON object") from error
-        if not isinstance(constraints, Mapping):
-            raise InvalidOptionError(f"planConstraints: got {described(constraints)}; allowed: an object")
-        tree = _mapping("planConstraints", constraints)
-        for key, value in tree.items():
-            _check_top(key, value)
-        return cls(json.dumps(tree, sort_keys=True))
+        if not isinstance(tree, Mapping):
+            raise InvalidOptionError(f"planConstraints: got {described(tree)}; allowed: an object")
+        return cls(json.dumps(_checked("", tree, cls.schema), sort_keys=True))
 
     def __post_init__(self) -> None:
         try:
@@ -78,55 +79,79 @@ class PlanConstraints:
         return node
 
     @property
-    def levels(self) -> list[int]:
-        """Levels of the hierarchy that are named."""
+    def indices(self) -> list[int]:
+        """The indices among the outermost keys."""
         return [int(key) for key in self._tree if _is_index(key)]  # type: ignore[attr-defined]
 
-    def merged(self, **values: Any) -> PlanConstraints:
-        """These constraints with some top-level values added; ``method_type`` sets ``method.type``."""
+    def merged(self, values: Mapping[str, Any]) -> Self:
+        """These constraints with the values at some dotted paths added or replaced."""
         tree = json.loads(self.text)
-        for key, value in values.items():
-            if key == "method_type":
-                tree.setdefault("method", {})["type"] = value
-            else:
-                tree[key] = value
-        return PlanConstraints(json.dumps(tree, sort_keys=True))
+        for path, value in values.items():
+            *above, key = path.split(".")
+            node = tree
+            for name in above:
+                node = node.setdefault(name, {})
+            node[key] = value
+        return type(self)(json.dumps(tree, sort_keys=True))
 
     def __bool__(self) -> bool:
         return self.text != "{}"
 
 
-#: No constraints at all.
-UNCONSTRAINED = PlanConstraints()
+# Checks of values ----------------------------------------------------------------------------------
 
 
-def _refuse(path: str, got: object, allowed: str) -> InvalidOptionError:
-    return InvalidOptionError(f"planConstraints.{path}: got {described(got)}; allowed: {allowed}")
-
-
-def _mapping(path: str, value: object) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        raise _refuse(path, value, "an object")
-    return {str(key): dict(child) if isinstance(child, Mapping) else child for key, child in value.items()}
-
-
-def _unsigned(path: str, value: object) -> None:
+def unsigned(path: str, value: object) -> None:
+    """Refuse what is no unsigned integer of 32 bits."""
     if isinstance(value, str) and value.isdigit():
         return
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**32:
         raise _refuse(path, value, "an unsigned integer")
 
 
-def _boolean(path: str, value: object) -> None:
+def boolean(path: str, value: object) -> None:
+    """Refuse what is neither true nor false."""
     if not isinstance(value, bool):
         raise _refuse(path, value, "true or false")
 
 
-def _unsigned_list(path: str, value: object) -> None:
+def unsigned_list(path: str, value: object) -> None:
+    """Refuse what is no list of unsigned integers."""
     if not isinstance(value, (list, tuple)):
         raise _refuse(path, value, "a list of unsigned integers")
     for item in value:
-        _unsigned(path, item)
+        unsigned(path, item)
+
+
+def one_word(*words: str) -> Check:
+    """Return a check that refuses what is none of some words."""
+
+    def check(path: str, value: object) -> None:
+        if value not in words:
+            raise _refuse(path, value, ", ".join(words))
+
+    return check
+
+
+def _checked(path: str, value: object, schema: Mapping[str, Any] | Check) -> Any:
+    """The value at a path with its keys as text, or raise."""
+    if callable(schema):
+        schema(path, value)
+        return value
+    if not isinstance(value, Mapping):
+        raise _refuse(path, value, "an object")
+    return {str(key): _checked(f"{path}.{key}".lstrip("."), child, _below(path, str(key), schema))
+            for key, child in value.items()}
+
+
+def _below(path: str, key: str, schema: Mapping[str, Any]) -> Any:
+    if key in schema:
+        return schema[key]
+    if INDEX not in schema:
+        raise _refuse(path, key, ", ".join(schema))
+    if not _is_index(key):
+        raise _refuse(path or key, key, "a non-negative integer as the key")
+    return schema[INDEX]
 
 
 def _is_index(key: str) -> bool:
@@ -136,70 +161,5 @@ def _is_index(key: str) -> bool:
         return False
 
 
-def _index(path: str, key: str) -> None:
-    if not _is_index(key):
-        raise _refuse(path, key, "a non-negative integer as the key")
-
-
-def _indexed(path: str, value: object) -> None:
-    for key, item in _mapping(path, value).items():
-        _index(path, key)
-        _unsigned(f"{path}.{key}", item)
-
-
-def _split(path: str, value: object) -> None:
-    for key, item in _mapping(path, value).items():
-        if key not in ("parallel", "serial"):
-            raise _refuse(path, key, "'parallel' or 'serial'")
-        _unsigned(f"{path}.{key}", item)
-
-
-def _method(path: str, value: object) -> None:
-    checks: dict[str, Callable[[str, object], None]] = {
-        "useLimitedVersion": _boolean,
-        "convUnits": _unsigned,
-        "convInputLoadElems": _unsigned,
-        "convUnitChainsRequired": _unsigned,
-        "windowWidth": _unsigned,
-    }
-    for key, item in _mapping(path, value).items():
-        if key == "type":
-            if item not in METHODS:
-                raise _refuse(f"{path}.type", item, ", ".join(METHODS))
-        elif key in checks:
-            checks[key](f"{path}.{key}", item)
-        else:
-            raise _refuse(path, key, ", ".join(["type", *checks]))
-
-
-_TRANSFORM: dict[str, Callable[[str, object], None]] = {
-    "swapOperands": _boolean,
-    "expandDims": _unsigned_list,
-    "outChanFlattenDims": _unsigned_list,
-    "combineConvGroupsFactor": _unsigned_list,
-}
-_PARTITION: dict[str, Callable[[str, object], None]] = {
-    "convGroupSplit": _unsigned,
-    "batchSplit": _unsigned,
-    "fieldSplit": _indexed,
-    "kernelSplit": _indexed,
-    "inChanSplit": _split,
-    "outChanSplit": _split,
-}
-
-
-def _check_top(key: str, value: object) -> None:
-    if key == "method":
-        _method(key, value)
-    elif key in ("convGroupsPerGroup", "inChansPerGroup", "partialChansPerGroup"):
-        _unsigned(key, value)
-    else:
-        _index(key, key)
-        for part, child in _mapping(key, value).items():
-            if part not in ("transform", "partition"):
-                raise _refuse(key, part, "'transform' or 'partition'")
-            checks = _TRANSFORM if part == "transform" else _PARTITION
-            for name, item in _mapping(f"{key}.{part}", child).items():
-                if name not in checks:
-                    raise _refuse(f"{key}.{part}", name, ", ".join(checks))
-                checks[name](f"{key}.{part}.{name}", item)
+def _refuse(path: str, got: object, allowed: str) -> InvalidOptionError:
+    return InvalidOptionError(f"{f'planConstraints.{path}'.rstrip('.')}: got {described(got)}; allowed: {allowed}")

@@ -58,8 +58,8 @@ def fit(
 
     Parameters
     ----------
-    problems : sequence of ConvProblem
-        The layers of the stage.
+    problems : sequence
+        The layers of the stage, each as `sweep` takes it.
     memory : int
         Temporary bytes per tile that the stage may use.
     proportions : iterable of float

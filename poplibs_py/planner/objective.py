@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
-from . import _search
+from ._search import MEASURE_NAMES, NO_LIMIT
 
 __all__ = ["UNLIMITED", "Objective"]
 
 #: Stands for "no limit": above every cost.
-UNLIMITED: int = _search.NO_LIMIT
+UNLIMITED: int = NO_LIMIT
 
-_KINDS = {
-    "cycles": _search.MINIMIZE_CYCLES,
-    "cost_difference": _search.MINIMIZE_COST_DIFF,
-    "temp_bytes": _search.MINIMIZE_TEMP,
-    "tiles": _search.MINIMIZE_TILES,
-}
+_THEN = {"cycles": "temp_bytes", "temp_bytes": "cycles", "tiles": "cycles", "cost_difference": "temp_bytes"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,12 +43,14 @@ class Objective:
         """The same objective under another memory limit."""
         return dataclasses.replace(self, temp_limit=min(temp_limit, UNLIMITED))
 
-    def goal(self, reference: list[dict[str, int]] | None = None) -> dict[str, Any]:
-        """As the compiled search takes it."""
-        return {
-            "objective": _KINDS[self.kind],
-            "cycles_limit": self.cycles_limit,
-            "temp_limit": self.temp_limit,
-            "tiles_secondary": self.tiles_secondary,
-            "reference": reference,
-        }
+    @property
+    def keys(self) -> tuple[int, ...]:
+        """The measures to minimise, one after another, as the compiled search numbers them."""
+        then = "tiles" if self.kind == "cost_difference" and self.tiles_secondary else _THEN[self.kind]
+        return MEASURE_NAMES.index(self.kind), MEASURE_NAMES.index(then)
+
+    @property
+    def limits(self) -> tuple[int, ...]:
+        """The most of each measure."""
+        most = {"cycles": self.cycles_limit, "temp_bytes": self.temp_limit}
+        return tuple(most.get(name, UNLIMITED) for name in MEASURE_NAMES)

@@ -116,8 +116,8 @@ def sweep(problem: Any, proportions: Iterable[float]) -> Sweep:
 
     Parameters
     ----------
-    problem : ConvProblem
-        Such as the `problem` of a plan.
+    problem : object
+        What an op plans, such as the `problem` of a plan.
     proportions : iterable of float
         Values of ``available_memory_proportion``.
 
@@ -144,7 +144,7 @@ def sweep(problem: Any, proportions: Iterable[float]) -> Sweep:
 def check_problem(name: str, problem: object) -> None:
     """Raise unless this can be planned at any proportion."""
     if plan_at.dispatch(type(problem)) is plan_at.dispatch(object):
-        raise bad_type(name, problem, "a ConvProblem, such as the problem of a plan: plan_convolution(...).problem")
+        raise bad_type(name, problem, "what is planned, such as the problem of a plan")
 
 
 def check_proportion(value: object) -> float:

@@ -1,299 +1,403 @@
-"""Compiled plan search: exact branch and bound over the splits of one candidate.
+"""Exact branch and bound over the splits of an op's work: the planner's core, which knows no op.
 
-The cost model is in conv_costs.pxi (phases and sums), conv_cycles.pxi (on-tile vertices) and
-reduce_cycles.pxi (popops); the records are in conv_records.pxi. The search and the itemised report call the
-same functions, so they cannot differ.
+The space is a product of axes. A split s of an extent n leaves ceil(n / s) on a tile; only the least s for each size is
+a choice (a larger one would use more tiles for nothing). So an axis has about 2 sqrt(n) options, each cut into a number
+of tiles and a number of turns. The walk fixes one axis after another and leaves where even the least that an op says of
+the axes still open is more than the limits and the best point so far allow.
 """
 
-from libc.stdlib cimport free
+from cpython.exc cimport PyErr_CheckSignals
+from libc.stdint cimport uint32_t
+from libc.stdlib cimport free, qsort, realloc
 from libc.string cimport memset
+from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
-include "planner/conv_records.pxi"
-include "planner/reduce_cycles.pxi"
-include "planner/conv_cycles.pxi"
-include "planner/conv_costs.pxi"
-include "planner/walk.pxi"
 include "planner/solver_order.pxi"
 
-_fill_stages()
+cdef enum:
+    STEPS = 256                     # of the walk between two looks at the clock
 
-MINIMIZE_CYCLES, MINIMIZE_COST_DIFF, MINIMIZE_TEMP, MINIMIZE_TILES = CYCLES, COST_DIFF, TEMP, TILES
+cdef double LOOK = 0.02             # seconds between two looks at the signals
+
 NO_LIMIT = UNLIMITED
+MEASURE_NAMES = ("cycles", "temp_bytes", "tiles", "cost_difference")
 
-_METHODS = {"AMP": AMP, "SLIC": SLIC, "HMAC": HMAC, "VMAC": VMAC, "OUTER_PRODUCT": OUTER_PRODUCT}
+
+cdef double now() noexcept nogil:
+    cdef timespec time
+    clock_gettime(CLOCK_MONOTONIC, &time)
+    return time.tv_sec + 1e-9 * time.tv_nsec
 
 
-cdef class Model:
-    """One candidate: its passes, the bounds of its splits, and the search over them.
+# Options -------------------------------------------------------------------------------------------
 
-    Parameters
-    ----------
-    passes : list of dict
-        One pass, or forward, backward and weight update of a joint plan; see `_fill_pass` for the keys.
-    bounds : dict
-        ``"axes"``: (extent in grains, least split, most split, required tile size or 0) for batch, groups,
-        each kernel and each field dimension; ``"out"`` and ``"in"``: (extent, least and most parallel,
-        least and most serial split, required tile size or 0); ``"broadcast"``: -1 for free, else 0 or 1.
-    """
+cdef int add_option(Axis* a, int64_t parallel, int64_t serial, int64_t size) noexcept nogil:
+    cdef Option* grown
+    if not (a.least <= parallel <= a.most and a.serial_least <= serial <= a.serial_most):
+        return 0
+    if a.count & (a.count - 1) == 0:
+        grown = <Option*>realloc(a.options, imax(16, 2 * a.count) * sizeof(Option))
+        if grown == NULL:
+            return -1
+        a.options = grown
+    a.options[a.count].parallel = parallel
+    a.options[a.count].serial = serial
+    a.options[a.count].size = size
+    a.count += 1
+    a.widest = imax(a.widest, parallel)
+    a.open.size = imin(a.open.size, size)
+    return 0
 
-    cdef Problem problem
-    cdef list _kept
+
+cdef int by_parallel(const void* left, const void* right) noexcept nogil:
+    cdef const Option* a = <const Option*>left
+    cdef const Option* b = <const Option*>right
+    if a.parallel != b.parallel:
+        return -1 if a.parallel < b.parallel else 1
+    return -1 if a.serial < b.serial else (1 if a.serial > b.serial else 0)
+
+
+cdef inline bint divides(int64_t factor, int64_t n) noexcept nogil:
+    return <uint32_t>n % <uint32_t>factor == 0 if n >> 32 == 0 else n % factor == 0
+
+
+cdef int list_options(Axis* a, int64_t required) noexcept nogil:
+    """Every split that is least for its size, as parallel times serial."""
+    cdef int64_t total = 1, size
+    cdef int64_t factor
+    while True:
+        size = cdiv(a.extent, total)
+        if required == 0 or required == size:
+            if a.serial_most == 1:
+                if add_option(a, total, 1, size) != 0:
+                    return -1
+            else:
+                factor = 1
+                while factor * factor <= total:
+                    if divides(factor, total):
+                        if add_option(a, factor, total // factor, size) != 0:
+                            return -1
+                        if factor * factor != total and add_option(a, total // factor, factor, size) != 0:
+                            return -1
+                    factor += 1
+        if size == 1 or total > a.most * a.serial_most:
+            break
+        total = cdiv(a.extent, size - 1)
+    if a.count and a.serial_most > 1:
+        qsort(a.options, a.count, sizeof(Option), &by_parallel)
+    return 0
+
+
+cdef class Search:
+    """The space of one candidate, and the walk through it."""
 
     def __cinit__(self):
-        memset(&self.problem, 0, sizeof(Problem))
-
-    def __init__(self, list passes, dict bounds):
-        cdef int i
-        self._kept = []
-        self.problem.pass_count = len(passes)
-        for i in range(len(passes)):
-            self._fill_pass(&self.problem.passes[i], passes[i])
-        self._fill_bounds(bounds)
+        self.error = None
+        self.tiles = 1
 
     def __dealloc__(self):
-        release(&self.problem)
-
-    cdef _fill_machine(self, Machine* m, dict f):
-        m.tiles = f["tiles"]
-        m.workers = f["workers"]
-        m.exchange_rate = f["exchange_rate"]
-        m.exchange_bytes = f["exchange_bytes"]
-        m.tiles_per_bus = f["tiles_per_bus"]
-        m.data_path_bits = f["data_path_bits"]
-        m.memcpy_bytes = f["memcpy_bytes"]
-        m.coeff_load_bytes = f["coeff_load_bytes"]
-        m.repeat_count_max = f["repeat_count_max"]
-        m.memory_element = f["memory_element"]
-        m.tile_bytes = f["tile_bytes"]
-        m.bus_sharing = f["bus_sharing"]
-
-    cdef _fill_dim(self, Dim* d, dict f):
-        cdef const int64_t[::1] ends
-        d.grain = f["grain"]
-        d.out = f["out"]
-        d.whole_input = f["whole_input"]
-        d.kernel = f["kernel"]
-        d.stride = f["stride"]
-        d.dilation = f["dilation"]
-        d.kernel_dilation = f["kernel_dilation"]
-        d.padding = f["padding"]
-        d.compute_dilation = f["compute_dilation"]
-        d.compute_stride = f["compute_stride"]
-        d.moved = f["moved"]
-        d.expanded_on_tile = f["expanded_on_tile"]
-        d.cast_end = NULL
-        if f["cast_end"] is not None:
-            ends = f["cast_end"]
-            if ends.shape[0] <= d.out:
-                raise ValueError("cast_end: too short")
-            self._kept.append(ends)
-            d.cast_end = <int64_t*>&ends[0]
-
-    cdef _fill_pass(self, Pass* p, dict f):
-        cdef int d
-        self._fill_machine(&p.machine, f["machine"])
-        p.ndim = len(f["dims"])
-        if not 1 <= p.ndim <= MAX_DIMS:
-            raise ValueError("dims: too many")
-        for d in range(p.ndim):
-            self._fill_dim(&p.dims[d], f["dims"][d])
-            p.kernel0[d] = f["kernel0"][d]
-        p.group_grain, p.in_grain, p.out_grain = f["grains"]
-        p.group_size, p.in_size, p.out_size = f["sizes"]
-        p.method = _METHODS[f["method"]]
-        p.conv_units, p.chains, p.window = f["conv_units"], f["chains"], f["window"]
-        p.unit_weights, p.loaded_weights = f["unit_weights"], f["loaded_weights"]
-        p.tile_pad_multiple = f["tile_pad_multiple"]
-        p.acts, p.input, p.partial = f["acts"], f["input"], f["partial"]
-        p.tile_result, p.result, p.output = f["tile_result"], f["result"], f["output"]
-        p.casts_inputs, p.plain_1x1 = f["casts_inputs"], f["plain_1x1"]
-        p.fast_reduce, p.multi_stage = f["fast_reduce"], f["multi_stage"]
-        p.standard_order = f["standard_order"]
-        p.macs_over_rate = f["macs_over_rate"]
-        p.inputs_total, p.weights_total = f["inputs_total"], f["weights_total"]
-        p.rearrange_input, p.rearrange_weights, p.rearrange_output = f["rearrange"]
-        p.regroup_weights, p.regroup_output = f["regroup"]
-        p.regressed = f["regressed"]
-        p.transform_inputs, p.transform_weights, p.transform_outputs = f["transform_elements"]
-        p.in_factor[0], p.in_factor[1] = f["in_factor"]
-        p.regroup_factor[0], p.regroup_factor[1] = f["regroup_factor"]
-        p.out_factor[0], p.out_factor[1] = f["out_factor"]
-        p.view_in_chans, p.view_out_chans, p.view_group_atom = f["view"]
-        p.slices_rearranged = f["slices_rearranged"]
-        p.absent = f["absent"]
-        p.corrected = f["corrected"]
-
-    cdef _fill_bounds(self, dict bounds):
-        cdef Problem* q = &self.problem
         cdef int i
-        q.ndim = q.passes[0].ndim
-        q.tiles = q.passes[0].machine.tiles
-        q.axis_count = 2 * q.ndim + 2
-        q.broadcast = bounds["broadcast"]
-        for i, (extent, least, most, required) in enumerate(bounds["axes"]):
-            set_axis(&q.axes[i], extent, least, most, 1, 1, required)
-        for i, side in ((q.axis_count, "out"), (q.axis_count + 1, "in")):
-            extent, least, most, serial_least, serial_most, required = bounds[side]
-            set_axis(&q.axes[i], extent, least, most, serial_least, serial_most, required)
-        q.axis_count += 2
-        if prepare(q) != 0:
+        for i in range(self.axis_count):
+            free(self.axes[i].options)
+        free(self.ties)
+
+    # What an op declares -------------------------------------------------------------------------------
+
+    cdef int add_axis(self, int64_t extent, int64_t least, int64_t most, int64_t serial_least, int64_t serial_most,
+                      int64_t required, bint leads) except -1:
+        """Declare an axis; `required` is the only size that a tile may hold, or 0."""
+        cdef Axis* a = &self.axes[self.axis_count]
+        if self.axis_count == MAX_AXES:
+            raise ValueError("axes: too many")
+        if not (0 < extent < 1 << 62 and most < 1 << 31 and serial_most < 1 << 31):
+            raise ValueError("axes: out of range")
+        memset(a, 0, sizeof(Axis))
+        a.extent, a.least, a.most = extent, least, most
+        a.serial_least, a.serial_most, a.leads = serial_least, serial_most, leads
+        a.open.parallel = a.open.serial = a.widest = 1
+        a.open.size = UNLIMITED
+        self.axis_count += 1
+        if list_options(a, required) != 0:
             raise MemoryError
+        return self.axis_count - 1
 
-    # ------------------------------------------------------------------------------------------------
+    cdef int add_split(self, int axis, bint serial, int priority) except -1:
+        """Declare a split of an axis: ties are put in order of PopLibs' solver over the splits in this order."""
+        cdef Split* s = &self.splits[self.split_count]
+        if self.split_count == 2 * MAX_AXES:
+            raise ValueError("splits: too many")
+        s.axis, s.serial, s.priority = axis, serial, priority
+        self.split_count += 1
+        return 0
 
-    @property
-    def least_work(self):
-        """Lower bound of tiles x cycles."""
-        return self.problem.work
+    cdef int prepare(self) except -1:
+        """Choose the order of the walk, once every axis is declared: by number of options, the longest last."""
+        cdef int i, j, n = self.axis_count
+        for i in range(n):
+            j = i
+            while j > 0 and self._before(i, self.order[j - 1]):
+                self.order[j] = self.order[j - 1]
+                j -= 1
+            self.order[j] = i
+        self.widest_below[n] = 1
+        for i in range(n - 1, -1, -1):
+            self.depth[self.order[i]] = i
+            self.widest_below[i] = imin(self.widest_below[i + 1] * self.axes[self.order[i]].widest, self.tiles)
+        return 0
 
-    def search(self, dict goal, best):
+    cdef bint _before(self, int left, int right) noexcept nogil:
+        cdef const Axis* a = &self.axes[left]
+        cdef const Axis* b = &self.axes[right]
+        return a.leads if a.leads != b.leads else a.count < b.count
+
+    cdef int place(self, Point* at) noexcept nogil:
+        """Fill in the sizes of a point from its splits; NEVER if they are not allowed."""
+        cdef int i, j
+        cdef const Axis* a
+        at.tiles = 1
+        for i in range(self.axis_count):
+            a = &self.axes[i]
+            at.tiles = imin(at.tiles * at.at[i].parallel, self.tiles + 1)
+            for j in range(a.count):
+                if a.options[j].parallel == at.at[i].parallel and a.options[j].serial == at.at[i].serial:
+                    at.at[i] = a.options[j]
+                    break
+            else:
+                return NEVER
+        return NEVER if at.tiles > self.tiles else 0
+
+    # What an op says of points -------------------------------------------------------------------------
+
+    cdef int bound(self, int level, int64_t* least) noexcept nogil:
+        """Fill in the least that any choice of the open axes measures; NEVER if none is allowed.
+
+        The axes that are walked up to `level` are fixed in `point`, none at -1; each other one has its smallest size,
+        and is not cut: no choice of it leaves a tile less. `least` comes filled with zeros.
+        """
+        return 0
+
+    cdef void cost(self) noexcept nogil:
+        """Offer the variants of `point` with what they measure; what exceeds `allowed` need not be offered."""
+
+    cdef void offer(self, int64_t variant, const int64_t* measures) noexcept nogil:
+        """Keep the current point if it is better than the best, or as good as one found here."""
+        cdef int64_t keys[MEASURES]
+        cdef Point* grown
+        cdef int i, order = 0
+        for i in range(MEASURES):
+            if measures[i] > self.limit[i]:
+                return
+        for i in range(self.key_count):
+            keys[i] = measures[self.keys[i]]
+            if order == 0 and keys[i] != self.best[i]:
+                order = -1 if keys[i] < self.best[i] else 1
+        if order > 0 or (order == 0 and self.found == 0):
+            return                      # worse, or an earlier candidate was as good
+        if order < 0:
+            self._set_best(keys)
+        if self.found == self.room:
+            grown = <Point*>realloc(self.ties, (2 * self.room + 16) * sizeof(Point))
+            if grown == NULL:
+                with gil:
+                    self.error = MemoryError()
+                self.stopped = True
+                return
+            self.ties, self.room = grown, 2 * self.room + 16
+        self.ties[self.found] = self.point
+        self.ties[self.found].variant = variant
+        self.found += 1
+
+    # The walk ------------------------------------------------------------------------------------------
+
+    def search(self, tuple keys, tuple limits, tuple best, double deadline=0):
         """Find the points that cost least, if any is better than `best`.
 
         Parameters
         ----------
-        goal : dict
-            ``"objective"``, ``"cycles_limit"``, ``"temp_limit"``, ``"tiles_secondary"``, ``"reference"``
-            (None, or a list of costs per pass for the cost-difference objective).
+        keys : tuple of int
+            Measures to minimise, one after another, by their places in `MEASURE_NAMES`.
+        limits : tuple of int
+            The most of each measure.
         best : tuple of int
-            Cost of the best candidate so far, by the objective's two keys.
+            Measures of the best candidate so far, one for each key.
+        deadline : float
+            Seconds of the monotonic clock after which to give up; 0 for none.
 
         Returns
         -------
         tuple or None
-            ``(keys, splits, equals)``: the cost, the splits that reach it (the first that PopLibs' solver would
-            find), and how many splits reach it.
+            ``(best, splits, count)``: what the best points measure; for each axis the parallel and the serial split of
+            the first of them that PopLibs' solver would find, and its variant at the end; and how many points there
+            are.
         """
-        cdef Problem* q = &self.problem
-        cdef Hunt hunt
-        cdef int i, equals
-        memset(&hunt, 0, sizeof(Hunt))
-        self._set_goal(&hunt.goal, goal)
-        hunt.start[0], hunt.start[1] = best
-        hunt.best[0], hunt.best[1] = best
+        cdef int i, count
+        if not 0 < len(keys) == len(best) <= MEASURES or len(limits) != MEASURES:
+            raise ValueError("keys, limits: wrong number")
+        self.key_count = len(keys)
+        for i in range(self.key_count):
+            self.keys[i], self.start[i] = keys[i], best[i]
+        for i in range(MEASURES):
+            self.limit[i] = limits[i]
+        self.deadline, self.looked = deadline, now()
+        self.stopped = False
         with nogil:
-            walk(q, &hunt)
-            equals = hunt.found
-            if equals > 1:
-                order_as_solver(q, &hunt)
-        points = [_point_dict(&hunt.ties[i], q.ndim) for i in range(hunt.found)]
-        free(hunt.ties)
-        if not points:
+            self._walk()
+            count = self.found
+            if count > 1 and not self.stopped:
+                order_as_solver(self)
+        error, self.error = self.error, None
+        if error is not None:
+            raise error
+        if not count:
             return None
-        return (hunt.best[0], hunt.best[1]), points[0], equals
+        at = [(self.ties[0].at[i].parallel, self.ties[0].at[i].serial) for i in range(self.axis_count)]
+        return tuple(self.best[i] for i in range(self.key_count)), (*at, self.ties[0].variant), count
 
-    cdef _set_goal(self, Goal* g, dict goal):
+    cdef void _set_best(self, const int64_t* keys) noexcept nogil:
+        """Set what is to be beaten, and what follows from it."""
         cdef int i
-        g.objective = goal["objective"]
-        g.cycles_limit = goal["cycles_limit"]
-        g.temp_limit = goal["temp_limit"]
-        g.tiles_secondary = goal["tiles_secondary"]
-        if goal["reference"] is not None:
-            for i in range(self.problem.pass_count):
-                for j, name in enumerate(_STEPS):
-                    g.reference[i][j] = goal["reference"][i][name]
+        for i in range(self.key_count):
+            self.best[i] = keys[i]
+        for i in range(MEASURES):
+            self.allowed[i] = self.limit[i]
+        self.allowed[self.keys[0]] = imin(self.limit[self.keys[0]], self.best[0])
+        self.least_tiles = imax(1, cdiv(self.work, imax(1, self.allowed[CYCLES])))
+        self.found = 0
 
-    def costs(self, dict splits):
-        """Itemised costs of one point, a dict per pass; None if it is infeasible."""
-        cdef Problem* q = &self.problem
-        cdef Point at[3]
-        cdef Costs c[3]
+    cdef void _walk(self) noexcept nogil:
+        """Search every point that could beat or match the best; ties are in `ties`.
+
+        With nothing to beat yet, look first for a plan within a few times the least that the work can take: what is
+        found within a limit is the best there is, and a limit leaves most of the space out.
+        """
+        cdef int64_t keys[MEASURES]
+        cdef int64_t least = cdiv(self.work, self.tiles) + 1000
         cdef int i
-        _read_splits(&at[0].splits, splits, q.ndim)
-        if place(q, &at[0]) == NEVER:
-            return None
-        derive_points(q, at)
-        for i in range(q.pass_count):
-            if q.passes[i].absent:
-                memset(&c[i], 0, sizeof(Costs))
+        if self.keys[0] == CYCLES:
+            for i in range(MEASURES):
+                keys[i] = UNLIMITED
+            for i in range(2):
+                least *= 2 << i
+                if least >= self.start[0]:
+                    break
+                keys[0] = least
+                self._set_best(keys)
+                self._walk_within()
+                if self.found or self.stopped:
+                    return
+        self._set_best(self.start)
+        self._walk_within()
+
+    cdef void _walk_within(self) noexcept nogil:
+        """Search every point that could beat or match `best`."""
+        cdef int i
+        for i in range(self.axis_count):
+            if self.axes[i].count == 0:
+                return
+            self.point.at[i] = self.axes[i].open
+        self.point.tiles = 1
+        if not self._hopeless(-1):
+            self._descend(0, 1)
+
+    cdef void _descend(self, int level, int64_t tiles) noexcept nogil:
+        cdef const Axis* a
+        cdef int64_t used
+        cdef int i, axis
+        if level == self.axis_count:
+            self.point.tiles = tiles
+            self.cost()
+            return
+        axis = self.order[level]
+        a = &self.axes[axis]
+        for i in range(a.count):
+            used = tiles * a.options[i].parallel
+            if used > self.tiles or used > self.allowed[TILES]:
+                break
+            if used * self.widest_below[level + 1] < self.least_tiles:
                 continue
-            if phases(&q.passes[i], &at[i], UNLIMITED, UNLIMITED, &c[i]) == NEVER:
-                return None
-            totals(&q.passes[i], &at[i], at[0].splits.broadcast, &c[i])
-        return [_costs_dict(&c[i]) for i in range(q.pass_count)]
+            self.steps += 1
+            if self.steps >= STEPS and self._interrupted():
+                break
+            self.point.at[axis] = a.options[i]
+            self.point.tiles = used
+            if level < self.axis_count - 1 and self._hopeless(level):
+                continue
+            self._descend(level + 1, used)
+            if self.stopped:
+                break
+        self.point.at[axis] = a.open
+
+    cdef bint _hopeless(self, int level) noexcept nogil:
+        """Whether no choice of the open axes is of use."""
+        cdef int64_t least[MEASURES]
+        cdef int i
+        memset(least, 0, sizeof(least))
+        if self.bound(level, least) == NEVER:
+            return True
+        for i in range(MEASURES):
+            if least[i] > self.allowed[i]:
+                return True
+        return False
+
+    cdef bint _interrupted(self) noexcept nogil:
+        """Whether the time is over, or a signal's handler raised."""
+        cdef double time = now()
+        self.steps = 0
+        if 0 < self.deadline < time:
+            with gil:
+                self.error = TimeoutError()
+            self.stopped = True
+        elif time > self.looked + LOOK:
+            self.looked = time
+            with gil:
+                try:
+                    PyErr_CheckSignals()
+                except BaseException as error:
+                    self.error = error
+                    self.stopped = True
+        return self.stopped
 
 
-_STEPS = ("rearrangeBeforeSliceCycles", "dynamicSliceCycles", "totalTransformCopyCycles",
-          "totalTransformExchangeCycles", "totalExchangeCycles", "tileLevelTransformCycles", "partialCalcCycles",
-          "reduceCycles", "dynamicUpdateCycles", "addInPlaceCycles", "outputCastCycles")
+cdef class PythonSearch(Search):
+    """A space whose points a function measures: for ops of which few points are measured, and for tests.
 
+    Parameters
+    ----------
+    axes : sequence of tuple
+        Extent, least and most parallel split, least and most serial split of each axis, and a size required or 0.
+    splits : sequence of tuple
+        Axis, whether it is the serial split, and priority, in the order in which the solver knows them.
+    tiles, work : int
+        Tiles there are, and a lower bound of tiles x cycles.
+    cost : callable
+        From the options of each axis, ``(parallel, serial, size)``, to the measures of each variant; a variant that is
+        not allowed is None.
+    """
 
-cdef dict _point_dict(const Point* at, int ndim):
-    cdef const Splits* s = &at.splits
-    cdef int d
-    return {
-        "field": [s.field[d] for d in range(ndim)], "kernel": [s.kernel[d] for d in range(ndim)],
-        "batch": s.batch, "group": s.group, "out_parallel": s.out_parallel, "out_serial": s.out_serial,
-        "in_parallel": s.in_parallel, "in_serial": s.in_serial, "broadcast": s.broadcast,
-    }
+    cdef object measure
 
+    def __init__(self, axes, splits, int64_t tiles, int64_t work, cost):
+        self.tiles, self.work, self.measure = tiles, work, cost
+        for extent, least, most, serial_least, serial_most, required in axes:
+            self.add_axis(extent, least, most, serial_least, serial_most, required, False)
+        for axis, serial, priority in splits:
+            self.add_split(axis, serial, priority)
+        self.prepare()
 
-cdef _read_splits(Splits* s, dict f, int ndim):
-    cdef int d
-    if len(f["field"]) != ndim or len(f["kernel"]) != ndim:
-        raise ValueError("splits: wrong number of dimensions")
-    for d in range(ndim):
-        s.field[d] = f["field"][d]
-        s.kernel[d] = f["kernel"][d]
-    s.batch, s.group = f["batch"], f["group"]
-    s.out_parallel, s.out_serial = f["out_parallel"], f["out_serial"]
-    s.in_parallel, s.in_serial = f["in_parallel"], f["in_serial"]
-    s.broadcast = f["broadcast"]
+    cdef void cost(self) noexcept nogil:
+        with gil:
+            self._offer_all()
 
-
-cdef dict _costs_dict(const Costs* c):
-    """Costs by the names the original gives them; ``tr_`` is the transform of the whole problem."""
-    return {
-        "totalTiles": c.tiles,
-        "totalCycles": c.cycles,
-        "totalTempBytes": c.temp_bytes,
-        "broadcastInputBeforeLoopCopyCycles": c.broadcast_copy,
-        "broadcastInputBeforeLoopExchangeCycles": c.broadcast_exchange,
-        "rearrangeBeforeSliceCycles": c.rearrange_before_slice,
-        "dynamicSliceCycles": c.dynamic_slice,
-        "totalTransformCopyCycles": c.transform_copy,
-        "totalTransformExchangeCycles": c.transform_exchange,
-        "totalExchangeCycles": c.exchange,
-        "inputExchangeCycles": c.input_exchange,
-        "weightExchangeCycles": c.weight_exchange,
-        "reduceFirstStageExchangeCycles": c.first_stage_exchange,
-        "reduceRemainingStagesExchangeCycles": c.later_stages_exchange,
-        "tr_inputsCopyCycles": c.inputs_copy,
-        "tr_inputsExchangeCycles": c.inputs_exchange,
-        "tr_inputsTempBytes": c.inputs_temp,
-        "tr_weightsCopyCycles": c.weights_copy,
-        "tr_weightsExchangeCycles": c.weights_exchange,
-        "tr_weightsTempBytes": c.weights_temp,
-        "tr_outputCopyCycles": c.output_copy,
-        "tr_outputExchangeCycles": c.output_exchange,
-        "tr_outputTempBytes": c.output_temp,
-        "tileLevelTransformCycles": c.tile_transform,
-        "inputsCastCycles": c.inputs_cast,
-        "partialCalcCycles": c.partial_calc,
-        "reduceCycles": c.reduce,
-        "dynamicUpdateCycles": c.dynamic_update,
-        "addInPlaceCycles": c.add_in_place,
-        "outputCastCycles": c.output_cast,
-        "broadcastInputBeforeLoopTempBytes": c.broadcast_temp,
-        "rearrangeBeforeSliceTempBytes": c.rearrange_before_slice_temp,
-        "rearrangeBeforeSliceTempDuringRearrangeBytes": c.rearrange_before_slice_during,
-        "totalTransformTempBytes": c.transform_temp,
-        "tileLevelTransformTempBytes": c.tile_transform_temp,
-        "convTempBytes": c.conv_temp,
-        "reduceTempBytes": c.reduce_temp,
-        "addInPlaceTempBytes": c.add_in_place_temp,
-    }
-
-
-def reduction_stages(int64_t depth, bint multi_stage=True):
-    """Partials that each stage of a reduction adds to one, first stage first; none where there is one partial."""
-    cdef int64_t stages[2]
-    cdef int64_t left = depth, this_depth
-    cdef int i, count = reduce_stages(depth, multi_stage, stages)
-    found = []
-    for i in range(count):
-        this_depth = cdiv(left, stages[i])
-        left = cdiv(left, this_depth)
-        found.append(this_depth)
-    if left > 1:
-        found.append(left)
-    return found
+    cdef void _offer_all(self) noexcept:
+        cdef int64_t measures[MEASURES]
+        cdef int i
+        try:
+            options = [self.point.at[i] for i in range(self.axis_count)]
+            for variant, found in enumerate(self.measure([(o["parallel"], o["serial"], o["size"]) for o in options])):
+                if found is not None:
+                    for i in range(MEASURES):
+                        measures[i] = found[i]
+                    self.offer(variant, measures)
+        except BaseException as error:
+            self.error = error
+            self.stopped = True

@@ -2,6 +2,7 @@
 
 from .api import conv_cache, plan_convolution
 from .axis import Axis, FieldTransform, OutputTransform
+from .constraints import ConvConstraints
 from .explain import explain_plan
 from .multi import MultiPlan, plan_convolutions
 from .options import ConvOptions
@@ -11,6 +12,7 @@ from .problem import ConvProblem
 
 __all__ = [
     "Axis",
+    "ConvConstraints",
     "ConvOptions",
     "ConvParams",
     "ConvPlan",

@@ -104,7 +104,7 @@ def _on_tile(
 def check_constraints(params: ConvParams, options: ConvOptions) -> None:
     """Refuse constraints that name levels or dimensions that are not there."""
     constraints = options.plan_constraints
-    for level in constraints.levels:
+    for level in constraints.indices:
         if level >= 2:
             raise PlanError(f"planConstraints.{level}: got level {level}; allowed: 0 (system) or 1 (tile)")
         for path in ("transform.expandDims", "transform.outChanFlattenDims"):
@@ -222,9 +222,9 @@ def search_candidate(
     joint: bool,
     c: Candidate,
     objective: Objective,
-    best: tuple[int, int],
+    best: tuple[int, ...],
     reference: Reference | None = None,
-) -> tuple[tuple[int, int], ConvPlan] | None:
+) -> tuple[tuple[int, ...], ConvPlan] | None:
     """The best splits of one candidate, if they beat `best`."""
     setup = setup_of(params, options, joint, c)
     if not method_allows(setup):
@@ -237,8 +237,8 @@ def search_candidate(
     setups: list[PassSetup | None] = [setup]
     if joint:
         setups = joint_setups(target, params, setup)
-    model = make_model(target, setups, bounds)
-    found = model.search(objective.goal(reference.costs if reference else None), best)
+    model = make_model(target, setups, bounds, reference.costs if reference else None)
+    found = model.search(objective.keys, objective.limits, best)
     if found is None:
         return None
     keys, splits, _ = found
@@ -252,17 +252,19 @@ def _make_plan(
     params: ConvParams,
     options: ConvOptions,
     setup: PassSetup,
-    at: dict[str, Any],
+    splits: tuple[Any, ...],
     costs: list[dict[str, int]],
 ) -> ConvPlan:
     v = setup.vertex
+    batch, group, *fields, out, inner, broadcast = splits
+    ndim = len(fields) // 2
     partition = Partition(
-        tuple(at["field"]),
-        at["batch"],
-        Split(at["out_serial"], at["out_parallel"]),
-        tuple(at["kernel"]),
-        Split(at["in_serial"], at["in_parallel"]),
-        at["group"],
+        tuple(parallel for parallel, _ in fields[ndim:]),
+        batch[0],
+        Split(parallel=out[0], serial=out[1]),
+        tuple(parallel for parallel, _ in fields[:ndim]),
+        Split(parallel=inner[0], serial=inner[1]),
+        group[0],
         setup.field_grain,
         *setup.grains,
     )
@@ -284,7 +286,7 @@ def _make_plan(
         start,
         direction,
         joint=setup.joint,
-        broadcast_input_before_loop=bool(at["broadcast"]),
+        broadcast_input_before_loop=bool(broadcast),
         backward_costs=itemised[1] if setup.joint else None,
         weight_update_costs=itemised[2] if setup.joint else None,
     )
@@ -303,7 +305,7 @@ def best_plan(
     if joint and params.input_type != params.output_type:
         return None
     ordered = list(candidates(target, params, options, joint))
-    best: tuple[int, int] = (UNLIMITED, UNLIMITED)
+    best: tuple[int, ...] = (UNLIMITED, UNLIMITED)
     plan, winner = None, len(ordered)
     for i in sorted(range(len(ordered)), key=lambda i: _likely_order(target, ordered[i])):
         found = search_candidate(target, params, options, joint, ordered[i], objective, best, reference)

@@ -127,9 +127,9 @@ def _derived_vertex(
 ) -> VertexType:
     if method.type in ("HMAC", "VMAC"):
         return VertexType(method, params.input_type, options.partials_type, 1, in_chans, out_chans)
-    constraints = options.plan_constraints.merged(method_type=method.type)
+    constraints = options.plan_constraints.merged({"method.type": method.type})
     if grouped:
-        constraints = constraints.merged(inChansPerGroup=in_chans, partialChansPerGroup=out_chans)
+        constraints = constraints.merged({"inChansPerGroup": in_chans, "partialChansPerGroup": out_chans})
     options = dataclasses.replace(options, plan_constraints=constraints)
     found = vertex_candidates(target, params, options, joint=True)
     if not found:

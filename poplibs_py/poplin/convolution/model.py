@@ -1,7 +1,7 @@
 """The cost model's inputs: one candidate's passes and bounds, in the numbers the compiled search takes.
 
-The formulas themselves are in ``src_cython/planner`` (``conv_costs.pxi``, ``conv_cycles.pxi``); here a problem,
-its transforms and a vertex are turned into the constants they read.
+The formulas themselves are in ``src_cython/planner/conv`` (``costs.pxi``, ``cycles.pxi``); here a problem, its
+transforms and a vertex are turned into the constants they read.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...planner._search import Model
 from ...target import TYPE_SIZES, Target, scaled_exchange_rate
+from ._model import Model
 from .axis import Axis, input_range
 from .options import FC_PASSES, ConvOptions
 from .transforms import ConvTransform, TransformedParams
@@ -343,8 +343,13 @@ def forward_bounds(target: Target, setup: PassSetup, reference: dict[str, int] |
     return bounds
 
 
-def make_model(target: Target, setups: list[PassSetup | None], bounds: dict[str, Any]) -> Model:
+def make_model(
+    target: Target,
+    setups: list[PassSetup | None],
+    bounds: dict[str, Any],
+    reference: list[dict[str, int]] | None = None,
+) -> Model:
     """The compiled model of one candidate; a pass that is None costs nothing."""
     first = pass_fields(target, setups[0])  # type: ignore[arg-type]
     passes = [first] + [pass_fields(target, s) if s else {**first, "absent": True} for s in setups[1:]]
-    return Model(passes, bounds)
+    return Model(passes, bounds, reference)

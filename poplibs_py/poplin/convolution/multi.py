@@ -10,6 +10,7 @@ from typing import Any
 from ...errors import PlanError, PoplibsWarning, bad_argument, bad_option, bad_type, one_of, real, warn, whole
 from ...planner.cache import PlanCache
 from ...target import Target, resolve_target
+from ._model import STEPS
 from .api import plan_problem, run_planner
 from .candidates import Reference
 from .options import ConvOptions
@@ -24,22 +25,6 @@ __all__ = [
     "split_elements_in_weighted_groups",
     "split_tiles_by_comp",
 ]
-
-#: Steps of which a reference keeps the larger.
-_STEPS = (
-    "rearrangeBeforeSliceCycles",
-    "dynamicSliceCycles",
-    "totalTransformCopyCycles",
-    "totalTransformExchangeCycles",
-    "totalExchangeCycles",
-    "tileLevelTransformCycles",
-    "partialCalcCycles",
-    "reduceCycles",
-    "dynamicUpdateCycles",
-    "addInPlaceCycles",
-    "outputCastCycles",
-)
-
 
 @dataclasses.dataclass(frozen=True)
 class MultiPlan:
@@ -173,7 +158,7 @@ def _up_to_bus(tiles: int, target: Target) -> int:
 
 
 def _larger_steps(left: dict[str, int], right: dict[str, int]) -> dict[str, int]:
-    return {step: max(left.get(step, 0), right.get(step, 0)) for step in _STEPS}
+    return {step: max(left.get(step, 0), right.get(step, 0)) for step in STEPS}
 
 
 # Tiles by work -------------------------------------------------------------------------------------

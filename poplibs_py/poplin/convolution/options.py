@@ -8,9 +8,9 @@ from typing import Any
 
 from ...errors import InvalidArgumentError, InvalidOptionError, described, real
 from ...ops import check_mapping, number, parsed
-from ...planner.constraints import UNCONSTRAINED, PlanConstraints
 from ...target import TYPE_SIZES
 from ...target.types import data_type
+from .constraints import UNCONSTRAINED, ConvConstraints
 from .params import ConvParams
 
 __all__ = ["FC_PASSES", "PASSES", "SPELLINGS", "ConvOptions", "check_options", "checked_option"]
@@ -60,7 +60,7 @@ class ConvOptions:
     inter_tile_partials_type: str = "float"
     inter_ipu_partials_type: str = "float"
     use_128_bit_conv_unit_load: bool = False
-    plan_constraints: PlanConstraints = UNCONSTRAINED
+    plan_constraints: ConvConstraints = UNCONSTRAINED
     plan_constraints_output_filename: str = ""
     enable_multi_stage_reduce: bool = True
     enable_fast_reduce: bool = False
@@ -146,7 +146,7 @@ class ConvOptions:
         for spelling, name in SPELLINGS.items():
             value = getattr(self, name)
             if value != getattr(_DEFAULT, name):
-                changed[spelling] = value.text if isinstance(value, PlanConstraints) else value
+                changed[spelling] = value.text if isinstance(value, ConvConstraints) else value
         return changed
 
 
@@ -193,7 +193,7 @@ def check_options(options: Any) -> None:
 def checked_option(key: str, name: str, value: object) -> object:
     """Return the value of a field as it is kept, or raise in the name of `key`."""
     if name == "plan_constraints":
-        return PlanConstraints.parse(value)  # type: ignore[arg-type]
+        return ConvConstraints.parse(value)  # type: ignore[arg-type]
     if name == "available_memory_proportion":
         return _proportion(key, value)
     if name == "plan_constraints_output_filename":

@@ -10,9 +10,9 @@ from math import prod
 from typing import Any
 
 from ...errors import bad_argument, whole
-from ...planner.constraints import PlanConstraints
 from ...planner.explain import Explanation, explained
 from ...planner.summary import PlanSummary, compared, summarised
+from .constraints import ConvConstraints
 from .model import ConvTypes
 from .problem import ConvProblem
 from .transforms import ConvTransform
@@ -176,7 +176,7 @@ class ConvPlan:
     transforms: tuple[ConvTransform, ConvTransform]
     partitions: tuple[Partition, ...]
     types: tuple[ConvTypes, ConvTypes]
-    costs: Costs
+    costs: Costs = dataclasses.field(hash=False)
     limit: int
     total_macs: int = 0
     peak_macs_per_cycle: int = 1
@@ -186,8 +186,8 @@ class ConvPlan:
     order: str = "STANDARD"
     joint: bool = False
     broadcast_input_before_loop: bool = False
-    backward_costs: Costs | None = None
-    weight_update_costs: Costs | None = None
+    backward_costs: Costs | None = dataclasses.field(default=None, hash=False)
+    weight_update_costs: Costs | None = dataclasses.field(default=None, hash=False)
     additional: tuple[ConvPlan, ...] = ()
     problem: ConvProblem | None = None
 
@@ -262,7 +262,7 @@ class ConvPlan:
         for i in range(self.tiles_used):
             yield (self.start_tile + step * i) % max(1, self.target_tiles)
 
-    def constraints(self) -> PlanConstraints:
+    def constraints(self) -> ConvConstraints:
         """Constraints that only this plan meets: PopLibs' ``getPlanConstraints``."""
         p = self.partition
         tree: dict[str, Any] = {}
@@ -291,7 +291,7 @@ class ConvPlan:
         tree["convGroupsPerGroup"] = self.conv_groups_per_group
         tree["inChansPerGroup"] = self.in_chans_per_group
         tree["partialChansPerGroup"] = self.partial_chans_per_group
-        return PlanConstraints.parse(tree)
+        return ConvConstraints.parse(tree)
 
     # Forms -----------------------------------------------------------------------------------------
 

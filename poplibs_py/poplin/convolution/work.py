@@ -22,8 +22,8 @@ import numpy as np
 
 from ...errors import bad_argument
 from ...formats import FP16, FP32, Format
-from ...planner._search import reduction_stages
 from ...target import TYPE_SIZES
+from ._model import reduction_stages
 from .plan import ConvPlan, tile_ranges
 
 __all__ = ["WORK", "TileWork", "work_of"]

@@ -29,8 +29,8 @@ def pairs(extent: int, parallel: tuple[int, int], serial: tuple[int, int]) -> li
     ]
 
 
-def points(bounds: dict[str, Any], ndim: int, tiles: int) -> Iterator[dict[str, Any]]:
-    """Every point of a candidate's space, in no particular order."""
+def points(bounds: dict[str, Any], ndim: int, tiles: int) -> Iterator[tuple[Any, ...]]:
+    """Every point of a candidate's space, in no particular order, as the search returns one."""
     menus = []
     for extent, least, most, required in bounds["axes"]:
         fits = [s for s in useful(extent, most) if s >= least and required in (0, -(-extent // s))]
@@ -47,17 +47,8 @@ def points(bounds: dict[str, Any], ndim: int, tiles: int) -> Iterator[dict[str, 
         if used > tiles or min(out_serial, in_serial) > 1:
             continue
         for broadcast in (0, 1) if out_serial > 1 else (0,):
-            yield {
-                "field": list(field),
-                "kernel": list(kernel),
-                "batch": batch,
-                "group": group,
-                "out_parallel": out,
-                "out_serial": out_serial,
-                "in_parallel": inn,
-                "in_serial": in_serial,
-                "broadcast": broadcast,
-            }
+            alone = ((split, 1) for split in (batch, group, *kernel, *field))
+            yield (*alone, (out, out_serial), (inn, in_serial), broadcast)
 
 
 def costs_of_all(problem: ConvProblem, joint: bool = False) -> Iterator[tuple[int, int, int]]:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from poplibs_py.errors import InvalidArgumentError, InvalidOptionError, InvalidTypeError, PlanError
-from poplibs_py.planner import PlanConstraints
 from poplibs_py.poplin.convolution import (
+    ConvConstraints,
     ConvOptions,
     ConvParams,
     ConvPlan,
@@ -170,7 +170,7 @@ def test_bad_arguments_of_plan_convolution() -> None:
 def test_constraints_file(tmp_path: Path) -> None:
     stem = tmp_path / "plan"
     plan = plan_convolution(params_of(), pass_="INFERENCE_FWD", plan_constraints_output_filename=str(stem))
-    written = PlanConstraints.parse((tmp_path / "plan_FWD.json").read_text())
+    written = ConvConstraints.parse((tmp_path / "plan_FWD.json").read_text())
     assert written == plan.constraints()
     again = plan_convolution(params_of(), pass_="INFERENCE_FWD", plan_constraints=written)
     assert again.partition == plan.partition

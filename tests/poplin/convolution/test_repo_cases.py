@@ -8,8 +8,15 @@ from typing import Any
 import pytest
 
 from poplibs_py.errors import InvalidArgumentError, InvalidOptionError, PlanError
-from poplibs_py.planner import PlanCache, PlanConstraints
-from poplibs_py.poplin.convolution import ConvOptions, ConvParams, ConvPlan, matmul_params, plan_convolution
+from poplibs_py.planner import PlanCache
+from poplibs_py.poplin.convolution import (
+    ConvConstraints,
+    ConvOptions,
+    ConvParams,
+    ConvPlan,
+    matmul_params,
+    plan_convolution,
+)
 from poplibs_py.poplin.convolution.multi import (
     group_index,
     plan_convolutions,
@@ -214,7 +221,7 @@ def test_bad_multi_problems(problems: list[ConvParams], options: Any, multi: dic
 @pytest.mark.parametrize("level", ["0", "2", " 5"])
 def test_level_keys_that_parse(level: str) -> None:
     kept = ConvOptions.parse(planConstraints={level: {}}).plan_constraints
-    assert kept == PlanConstraints.parse({level: {}}) != PlanConstraints.parse({})
+    assert kept == ConvConstraints.parse({level: {}}) != ConvConstraints.parse({})
     if level == "0":  # the others are levels that no machine has: see A15
         assert plan(A, kept).partition == plan(A).partition
 

@@ -16,7 +16,7 @@ import poplibs_py
 from poplibs_py import poplin, popops, testing
 from poplibs_py.errors import InvalidArgumentError, MemoryLimitWarning, UnsupportedError
 from poplibs_py.formats import FP16, FP32
-from poplibs_py.planner._search import reduction_stages
+from poplibs_py.poplin.convolution._model import reduction_stages
 from poplibs_py.poplin.convolution.interpreter import fused_multiply_add
 from poplibs_py.poplin.convolution.work import work_of
 from poplibs_py.poplin.gemm._gemm import ITEM, VERTEX

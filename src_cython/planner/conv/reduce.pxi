@@ -1,6 +1,8 @@
 # Cycles of the popops codelets that a convolution plan uses: casts, slices, additions, reductions.
 # Sources: the cycle estimators of PopLibs (popops, ConvReduce), restated from their formulas.
 
+from libc.math cimport pow
+
 
 cdef inline int64_t cast_cycles(const Machine* m, int64_t n, int source, int result) noexcept nogil:
     """Tile cycles to cast n elements; 26 worker cycles to enter and leave the loop."""

@@ -139,7 +139,7 @@ cdef inline int64_t amp_nx1_item(const Pass* p, int64_t n) noexcept nogil:
     return (45 + (n - 3) * 8 if float_in else 34 + (n - 3) * 4) - 6
 
 
-cdef inline int64_t amp_nx1_cycles(const Pass* p, const Point* at, int64_t height, int64_t cg, int64_t ig,
+cdef inline int64_t amp_nx1_cycles(const Pass* p, const Part* at, int64_t height, int64_t cg, int64_t ig,
                                    int64_t og) noexcept nogil:
     cdef int64_t workers = p.machine.workers
     cdef int64_t rows = at.batch, row = 1, elements = at.batch, kernel = 1, stride, size, w, cycles
@@ -255,7 +255,7 @@ cdef inline int64_t stalls(int64_t n) noexcept nogil:
     return 6 * (n - 1) + 1
 
 
-cdef inline int64_t slic_cycles(const Pass* p, const Point* at, int64_t cg) noexcept nogil:
+cdef inline int64_t slic_cycles(const Pass* p, const Part* at, int64_t cg) noexcept nogil:
     cdef int64_t workers = p.machine.workers
     cdef bint halves = p.chains == 2 and p.partial != FLOAT
     cdef int64_t rows = at.batch, row = 1, kernels = 1, zeroing, later, load, body, group, strides
@@ -313,7 +313,7 @@ cdef inline int64_t hmac_retained(bint float_type, bint one) noexcept nogil:
     return 15 if one else (0 if float_type else 6)
 
 
-cdef inline int64_t hmac_cycles(const Pass* p, const Point* at, bint one, int64_t cg, int64_t ig,
+cdef inline int64_t hmac_cycles(const Pass* p, const Part* at, bint one, int64_t cg, int64_t ig,
                                 int64_t og) noexcept nogil:
     cdef const Machine* m = &p.machine
     cdef bint float_in = p.acts == FLOAT
@@ -371,7 +371,7 @@ cdef inline int64_t vmac_item(const Pass* p, int64_t n) noexcept nogil:
     return 7 + (5 if p.partial == FLOAT else 3) + vmac_dot(n, p.group_size)
 
 
-cdef inline int64_t vmac_cycles(const Pass* p, const Point* at, int64_t cg, int64_t ig) noexcept nogil:
+cdef inline int64_t vmac_cycles(const Pass* p, const Part* at, int64_t cg, int64_t ig) noexcept nogil:
     cdef int64_t workers = p.machine.workers
     cdef bint float_part = p.partial == FLOAT
     cdef int64_t outputs = 1, lines = 1, width = at.kernel[p.ndim - 1], rows, split, most, whole, part
@@ -404,7 +404,7 @@ cdef inline int64_t vmac_cycles(const Pass* p, const Point* at, int64_t cg, int6
 
 # Outer product -------------------------------------------------------------------------------------
 
-cdef inline int64_t outer_product_cycles(const Pass* p, const Point* at, int64_t cg) noexcept nogil:
+cdef inline int64_t outer_product_cycles(const Pass* p, const Part* at, int64_t cg) noexcept nogil:
     cdef const Machine* m = &p.machine
     cdef int64_t width = cdiv(at.field[p.ndim - 1] * p.dims[p.ndim - 1].grain, m.workers)
     cdef int64_t c = p.out_size
@@ -419,7 +419,7 @@ cdef inline int64_t outer_product_cycles(const Pass* p, const Point* at, int64_t
 
 # Which of them -------------------------------------------------------------------------------------
 
-cdef inline int64_t partial_calc_cycles(const Pass* p, const Point* at) noexcept nogil:
+cdef inline int64_t partial_calc_cycles(const Pass* p, const Part* at) noexcept nogil:
     """Cycles a tile computes; -1 where its vertex cannot do the part."""
     cdef int64_t cg = at.groups, ig = at.ins, og = at.outs
     cdef int64_t kernel = 1, height
@@ -444,7 +444,7 @@ cdef inline int64_t partial_calc_cycles(const Pass* p, const Point* at) noexcept
     return outer_product_cycles(p, at, cg) if p.group_size == 1 else -1
 
 
-cdef inline int64_t least_vertex_work(const Pass* p, const Point* whole) noexcept nogil:
+cdef inline int64_t least_vertex_work(const Pass* p, const Part* whole) noexcept nogil:
     """Lower bound of tiles x serial splits x compute cycles, from what every position and group must cost.
 
     `whole` holds the sizes of the undivided problem. Holds because a tile's slowest worker does at least its share,

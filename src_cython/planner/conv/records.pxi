@@ -1,18 +1,15 @@
-# The records of the convolution cost model: one pass of one candidate, one point of its search space,
-# and the itemised costs of that point.
+# The records of the convolution cost model: one pass of one candidate, a tile's part of it at one point of the
+# search space, and the itemised costs of that point.
 #
 # Names: a "grain" is the least amount of an axis that a tile may hold; level 0 is the whole problem, the
 # tile level is what one tile holds. Sizes are in grains unless they say otherwise. P is the problem after
 # its transforms, channels rounded up to grains.
 
-from libc.math cimport pow
-from libc.stdint cimport int64_t
+from poplibs_py.planner._search cimport Axis, Option, cdiv, imin
 
 
 cdef enum:
-    MAX_DIMS = 8
-    MAX_AXES = 20       # batch, groups, two channel axes, and two per field dimension
-    NEVER = 1           # returned where a point is infeasible or dearer than the limit
+    MAX_DIMS = 8        # two axes each, beside batch, groups and two of channels: see MAX_AXES
     AMP = 0
     SLIC = 1
     HMAC = 2
@@ -23,7 +20,6 @@ cdef enum:
     FLOAT = 4
 
 cdef int64_t U32 = 0xffffffff
-cdef int64_t UNLIMITED = 0x3fffffffffffffff
 
 
 cdef struct Machine:
@@ -101,10 +97,9 @@ cdef struct Splits:
     int64_t kernel[MAX_DIMS]
     int64_t batch, group
     int64_t out_parallel, out_serial, in_parallel, in_serial
-    int64_t broadcast               # input broadcast once, before the serial loop
 
 
-cdef struct Point:
+cdef struct Part:
     Splits splits
     # what one tile holds, in grains (kernel: elements)
     int64_t field[MAX_DIMS]
@@ -128,19 +123,6 @@ cdef struct Costs:
     int64_t conv_temp
     # not reported: parts of the sums above
     int64_t input_bytes, weight_bytes, partial_bytes
-
-
-cdef inline int64_t cdiv(int64_t a, int64_t b) noexcept nogil:
-    """Ceil of a / b, both non-negative."""
-    return (a + b - 1) // b
-
-
-cdef inline int64_t imax(int64_t a, int64_t b) noexcept nogil:
-    return a if a > b else b
-
-
-cdef inline int64_t imin(int64_t a, int64_t b) noexcept nogil:
-    return a if a < b else b
 
 
 cdef inline int64_t gcd(int64_t a, int64_t b) noexcept nogil:

@@ -15,7 +15,7 @@ cdef inline int64_t exchange(const Machine* m, int64_t elements, int size) noexc
     return cdiv(elements * size * 16, m.exchange_rate)
 
 
-cdef inline int64_t exchange_inputs(const Pass* p, const Point* at, int64_t elements) noexcept nogil:
+cdef inline int64_t exchange_inputs(const Pass* p, const Part* at, int64_t elements) noexcept nogil:
     """Consecutive tiles share inputs where output channels are split evenly over the bus."""
     cdef const Machine* m = &p.machine
     cdef bint shared = (m.bus_sharing and p.standard_order
@@ -25,7 +25,7 @@ cdef inline int64_t exchange_inputs(const Pass* p, const Point* at, int64_t elem
 
 # Exchange and convolution memory -------------------------------------------------------------------
 
-cdef inline int exchange_phase(const Pass* p, const Point* at, Costs* c) noexcept nogil:
+cdef inline int exchange_phase(const Pass* p, const Part* at, Costs* c) noexcept nogil:
     cdef const Machine* m = &p.machine
     cdef const Splits* s = &at.splits
     cdef int64_t field_out = 1, field_in = 1, kernel = 1, holders = s.batch, depth = s.in_parallel
@@ -68,7 +68,7 @@ cdef inline int64_t _regression(int64_t atom, int64_t bytes) noexcept nogil:
     return 587 + (451 if atom % 8 == 0 else (3200 if atom % 4 == 0 else 5271)) * bytes // 1024
 
 
-cdef inline void transform_phase(const Pass* p, const Point* at, Costs* c) noexcept nogil:
+cdef inline void transform_phase(const Pass* p, const Part* at, Costs* c) noexcept nogil:
     cdef const Machine* m = &p.machine
     cdef const Splits* s = &at.splits
     cdef int64_t rate = imin(m.memcpy_bytes, p.output), out_rate = imin(m.memcpy_bytes, p.result), bytes
@@ -115,7 +115,7 @@ cdef inline void transform_phase(const Pass* p, const Point* at, Costs* c) noexc
 
 # Padding on the tile -------------------------------------------------------------------------------
 
-cdef inline void tile_transform_phase(const Pass* p, const Point* at, Costs* c) noexcept nogil:
+cdef inline void tile_transform_phase(const Pass* p, const Part* at, Costs* c) noexcept nogil:
     """Zeros that AMP or SLIC exchange in to fill kernel dimensions, dilation and padding."""
     cdef int64_t x = p.tile_pad_multiple, k, s, pad = 0, size, kernel = 1, padded_kernel = 1
     cdef int64_t field = 1, padded_field = 1, extra, groups, ins, zeros_kernel, zeros_input, input_pad = 0
@@ -144,7 +144,7 @@ cdef inline void tile_transform_phase(const Pass* p, const Point* at, Costs* c) 
     c.tile_transform_temp = (zeros_kernel + zeros_input) * p.input
 
 
-cdef inline int64_t inputs_cast_cycles(const Pass* p, const Point* at) noexcept nogil:
+cdef inline int64_t inputs_cast_cycles(const Pass* p, const Part* at) noexcept nogil:
     """Cycles to cast FP8 operands for a half vertex."""
     cdef const Machine* m = &p.machine
     cdef int64_t field = 1, kernel = 1, acts, weights
@@ -165,7 +165,7 @@ cdef inline int64_t inputs_cast_cycles(const Pass* p, const Point* at) noexcept 
 
 # All phases, and their sums ------------------------------------------------------------------------
 
-cdef inline void _expanded_on_tile(const Pass* p, const Point* at, Point* inside) noexcept nogil:
+cdef inline void _expanded_on_tile(const Pass* p, const Part* at, Part* inside) noexcept nogil:
     """The tile's part after kernel dimensions became input channels on the tile."""
     cdef int d
     inside[0] = at[0]
@@ -175,14 +175,14 @@ cdef inline void _expanded_on_tile(const Pass* p, const Point* at, Point* inside
             inside.kernel[d] = 1
 
 
-cdef inline int phases(const Pass* p, const Point* at, int64_t limit, int64_t temp_limit,
+cdef inline int phases(const Pass* p, const Part* at, int64_t limit, int64_t temp_limit,
                        Costs* c) noexcept nogil:
     """Fill every phase; NEVER if the point is infeasible or must exceed a limit."""
     cdef const Machine* m = &p.machine
     cdef const Splits* s = &at.splits
     cdef int64_t serial = s.in_serial * s.out_serial, depth = s.in_parallel, partials, outputs
     cdef int64_t weights_held = cdiv(p.weights_total, at.tiles), inputs_held, so_far, least
-    cdef Point inside
+    cdef Part inside
     cdef int d
     _expanded_on_tile(p, at, &inside)
     if exchange_phase(p, at, c) == NEVER:
@@ -231,7 +231,7 @@ cdef inline int phases(const Pass* p, const Point* at, int64_t limit, int64_t te
     return 0
 
 
-cdef inline void totals(const Pass* p, const Point* at, bint broadcast, Costs* c) noexcept nogil:
+cdef inline void totals(const Pass* p, const Part* at, bint broadcast, Costs* c) noexcept nogil:
     """Sum the phases, the input moved before the loop or left inside it."""
     cdef int64_t serial = at.splits.in_serial * at.splits.out_serial, once, most
     c.broadcast_copy = c.broadcast_exchange = c.broadcast_temp = 0

@@ -1,0 +1,183 @@
+# What the search asks of a candidate: the least that its open axes cost, and what a point costs.
+
+cdef enum:
+    STEP_COUNT = 11
+
+
+cdef struct Problem:
+    Pass passes[3]
+    int pass_count, ndim
+    int out_axis, in_axis           # after batch, groups, kernel and field
+    int64_t tiles, outputs          # outputs: elements of all partial sums of one share of the depth
+    int64_t broadcast               # -1: free
+    bint inputs_cover               # a tile reads at least as many field elements as it makes
+    int64_t reference[3][STEP_COUNT]
+
+
+# Points --------------------------------------------------------------------------------------------
+
+cdef inline void read_point(const Problem* q, const Point* point, Part* at) noexcept nogil:
+    """What a tile holds of the forward pass at a point."""
+    cdef Option out = point.at[q.out_axis], inner = point.at[q.in_axis]
+    cdef int d, n = q.ndim
+    at.tiles = point.tiles
+    at.splits.batch, at.batch = point.at[0].parallel, point.at[0].size
+    at.splits.group, at.groups = point.at[1].parallel, point.at[1].size
+    for d in range(n):
+        at.splits.kernel[d], at.kernel[d] = point.at[2 + d].parallel, point.at[2 + d].size
+        at.splits.field[d], at.field[d] = point.at[2 + n + d].parallel, point.at[2 + n + d].size
+    at.splits.out_parallel, at.splits.out_serial, at.outs = out.parallel, out.serial, out.size
+    at.splits.in_parallel, at.splits.in_serial, at.ins = inner.parallel, inner.serial, inner.size
+
+
+cdef void derive_parts(const Problem* q, Part* at) noexcept nogil:
+    """The parts of a joint plan's backward pass and weight update, from the forward one's."""
+    cdef int last = q.ndim - 1
+    if q.pass_count == 1:
+        return
+    at[1] = at[0]
+    at[1].splits.field[last], at[1].splits.in_parallel = at[0].splits.in_parallel, at[0].splits.field[last]
+    at[1].field[last], at[1].ins = at[0].ins, at[0].field[last]
+    at[2] = at[0]
+    at[2].splits.out_parallel = at[0].splits.in_parallel
+    at[2].splits.in_parallel = at[0].splits.out_parallel
+    at[2].outs, at[2].ins = at[0].ins, at[0].outs
+
+
+cdef inline int64_t step_difference(const int64_t* reference, const Costs* c) noexcept nogil:
+    """Cycles by which single steps exceed the reference's."""
+    return (imax(0, c.rearrange_before_slice - reference[0]) + imax(0, c.dynamic_slice - reference[1])
+            + imax(0, c.transform_copy - reference[2]) + imax(0, c.transform_exchange - reference[3])
+            + imax(0, c.exchange - reference[4]) + imax(0, c.tile_transform - reference[5])
+            + imax(0, c.partial_calc - reference[6]) + imax(0, c.reduce - reference[7])
+            + imax(0, c.dynamic_update - reference[8]) + imax(0, c.add_in_place - reference[9])
+            + imax(0, c.output_cast - reference[10]))
+
+
+cdef inline bint serial_in_both(const Problem* q, const Point* point) noexcept nogil:
+    return point.at[q.in_axis].serial > 1 and point.at[q.out_axis].serial > 1
+
+
+# Bounds --------------------------------------------------------------------------------------------
+
+cdef int64_t least_outputs(const Problem* q, const Axis* axes) noexcept nogil:
+    """Elements of the output with every grain filled; 0 if they are too many to count."""
+    cdef const Pass* p = &q.passes[0]
+    cdef double total = <double>p.group_size * p.out_size
+    cdef int i
+    for i in range(q.in_axis):
+        if i < 2 or i >= 2 + q.ndim:
+            total *= axes[i].extent
+    for i in range(q.ndim):
+        total *= p.dims[i].grain
+    return <int64_t>total if total < 2.0**52 else 0
+
+
+cdef int64_t least_work(Problem* q, const Axis* axes) noexcept nogil:
+    """Lower bound of tiles x cycles, that of each pass in `work`."""
+    cdef Point point
+    cdef Part undivided
+    cdef int64_t total = 0
+    cdef int i
+    for i in range(q.in_axis + 1):
+        point.at[i].parallel = point.at[i].serial = 1
+        point.at[i].size = axes[i].extent
+    point.tiles = 1
+    read_point(q, &point, &undivided)
+    for i in range(q.pass_count):
+        if not q.passes[i].absent:
+            q.passes[i].work = q.passes[i].macs_over_rate
+            if i == 0:
+                q.passes[0].work = imax(q.passes[0].work, least_vertex_work(&q.passes[0], &undivided))
+            total += q.passes[i].work
+    return total
+
+
+cdef bint covers(const Pass* p) noexcept nogil:
+    """Whether a tile reads at least as many field elements as it makes."""
+    cdef const Dim* d
+    cdef int i
+    for i in range(p.ndim):
+        d = &p.dims[i]
+        if not (d.moved or (d.grain == 1 and d.whole_input >= d.out and d.stride >= d.dilation)):
+            return False
+    return True
+
+
+cdef struct Elements:
+    # On a tile: inputs, weights and sums, and how many tiles hold the same weights.
+    int64_t inputs, weights, outputs, holders
+
+
+cdef inline Elements least_elements(const Problem* q, Search search, int level, const Part* at) noexcept nogil:
+    """Elements with the axes still open as small as they can get.
+
+    All open axes together can be cut at most `spare` times, which bounds the partial sums from below.
+    """
+    cdef const Pass* p = &q.passes[0]
+    cdef int64_t open_outputs = 1, least = 1, fixed_outputs = 1
+    cdef int n = q.ndim, i, d
+    cdef Elements e
+    for i in range(2 + 2 * n):
+        if 2 <= i < 2 + n:
+            continue
+        if search.depth[i] > level:
+            open_outputs *= search.axes[i].extent
+            least *= search.point.at[i].size
+        else:
+            fixed_outputs *= search.point.at[i].size
+    e.holders = at.splits.batch
+    e.inputs = at.batch * at.groups * p.group_grain * at.ins * p.in_grain
+    e.weights = at.groups * p.group_grain * at.ins * p.in_grain * at.outs * p.out_grain
+    e.outputs = fixed_outputs * imax(least, cdiv(open_outputs, q.tiles // at.tiles)) * p.group_grain
+    for d in range(n):
+        e.holders *= at.splits.field[d]
+        e.outputs *= p.dims[d].grain
+        e.weights *= at.kernel[d]
+        if p.dims[d].moved:
+            e.inputs *= at.field[d] * p.dims[d].grain
+        else:
+            e.inputs *= input_extent(&p.dims[d], at.field[d] * p.dims[d].grain, at.kernel[d])
+    if q.inputs_cover:
+        e.inputs = imax(e.inputs, e.outputs * at.ins * p.in_grain)
+    e.outputs *= at.outs * p.out_grain
+    return e
+
+
+cdef void least_measures(const Problem* q, Search search, int level, int64_t* least) noexcept nogil:
+    """The least cycles and bytes of any choice of the open axes: sizes and most phases only grow with the others."""
+    cdef const Pass* p = &q.passes[0]
+    cdef const Splits* s
+    cdef int64_t serial, turns, cycles, once, bytes, held, rearranged, tiles
+    cdef bint open_loop = search.depth[q.out_axis] > level
+    cdef Part at, wide
+    cdef Costs c
+    cdef Elements e
+    read_point(q, &search.point, &at)
+    s = &at.splits
+    serial = s.in_serial * s.out_serial
+    e = least_elements(q, search, level, &at)
+    tiles = imin(q.tiles, at.tiles * search.widest_below[level + 1])
+    wide.tiles, wide.splits.in_serial, wide.splits.out_serial = tiles, s.in_serial, s.out_serial
+    transform_phase(p, &wide, &c)
+    if p.regressed and level < 1:                   # these depend on both loops
+        c.inputs_copy = c.weights_copy = 0
+    held = p.input * e.weights + p.partial * (e.outputs // p.group_grain * p.group_size)
+    rearranged = 2 * imax(c.weights_temp, c.output_temp)
+    bytes = imax(p.input * e.inputs + held, imax(2 * c.inputs_temp, rearranged))
+    turns = serial if s.in_serial > 1 else 1
+    if (s.out_serial > 1 or open_loop) and turns == 1:     # the input may be broadcast before the loop
+        bytes = imin(bytes, c.inputs_temp + p.input * e.inputs + imax(held, rearranged))
+    if p.slices_rearranged and serial > 1:
+        held = cdiv(p.weights_total, tiles) * p.input
+        bytes = held + imax(bytes, held)
+    if s.in_serial > 1:                             # each turn's result beside the sum so far
+        bytes += cdiv(q.outputs, tiles * s.out_serial) * p.tile_result
+    if p.out_size == p.out_grain:
+        least[TEMP] = bytes
+    once = exchange(&p.machine, e.outputs, p.tile_result) if not p.corrected else 0
+    once += exchange(&p.machine, e.weights - e.weights // e.holders, p.input)
+    once += c.weights_copy + c.weights_exchange + c.output_copy + c.output_exchange
+    cycles = exchange_inputs(p, &at, e.inputs - e.inputs // s.out_parallel) + c.inputs_copy + c.inputs_exchange
+    least[CYCLES] = cycles * turns + once * serial + cdiv(search.work, tiles)
+    least[TILES] = at.tiles
