@@ -61,13 +61,14 @@ cdef inline bint divides(int64_t factor, int64_t n) noexcept nogil:
     return <uint32_t>n % <uint32_t>factor == 0 if n >> 32 == 0 else n % factor == 0
 
 
-cdef int list_options(Axis* a, int64_t required) noexcept nogil:
+cdef int list_options(Axis* a) noexcept nogil:
     """Every split that is least for its size, as parallel times serial."""
     cdef int64_t total = 1, size
     cdef int64_t factor
+    a.widest, a.open.size = 1, UNLIMITED
     while True:
         size = cdiv(a.extent, total)
-        if required == 0 or required == size:
+        if a.required == 0 or a.required == size:
             if a.serial_most == 1:
                 if add_option(a, total, 1, size) != 0:
                     return -1
@@ -113,12 +114,11 @@ cdef class Search:
             raise ValueError("axes: out of range")
         memset(a, 0, sizeof(Axis))
         a.extent, a.least, a.most = extent, least, most
-        a.serial_least, a.serial_most, a.leads = serial_least, serial_most, leads
-        a.open.parallel = a.open.serial = a.widest = 1
-        a.open.size = UNLIMITED
+        a.serial_least, a.serial_most, a.required, a.leads = serial_least, serial_most, required, leads
+        a.open.parallel = a.open.serial = 1
+        a.widest = imax(1, imin(extent, most))
+        a.open.size = required if required else cdiv(extent, imax(1, imin(extent, most * serial_most)))
         self.axis_count += 1
-        if list_options(a, required) != 0:
-            raise MemoryError
         return self.axis_count - 1
 
     cdef int add_split(self, int axis, bint serial, int priority) except -1:
@@ -130,8 +130,24 @@ cdef class Search:
         self.split_count += 1
         return 0
 
-    cdef int prepare(self) except -1:
-        """Choose the order of the walk, once every axis is declared: by number of options, the longest last."""
+    cdef void prepare(self) noexcept nogil:
+        """Make ready for `bound`, once every axis is declared; options are listed when the first search needs them."""
+        self._set_order()
+        self._open_all()
+
+    cdef int _list(self) noexcept nogil:
+        """List every axis' options, if that was not done before; -1 if memory runs out."""
+        cdef int i
+        if not self.listed:
+            for i in range(self.axis_count):
+                if list_options(&self.axes[i]) != 0:
+                    return -1
+            self.listed = True
+            self._set_order()
+        return 0
+
+    cdef void _set_order(self) noexcept nogil:
+        """Choose the order of the walk: by number of options, the longest last."""
         cdef int i, j, n = self.axis_count
         for i in range(n):
             j = i
@@ -143,17 +159,18 @@ cdef class Search:
         for i in range(n - 1, -1, -1):
             self.depth[self.order[i]] = i
             self.widest_below[i] = imin(self.widest_below[i + 1] * self.axes[self.order[i]].widest, self.tiles)
-        return 0
 
     cdef bint _before(self, int left, int right) noexcept nogil:
         cdef const Axis* a = &self.axes[left]
         cdef const Axis* b = &self.axes[right]
         return a.leads if a.leads != b.leads else a.count < b.count
 
-    cdef int place(self, Point* at) noexcept nogil:
+    cdef int place(self, Point* at) except -1:
         """Fill in the sizes of a point from its splits; NEVER if they are not allowed."""
         cdef int i, j
         cdef const Axis* a
+        if self._list() != 0:
+            raise MemoryError
         at.tiles = 1
         for i in range(self.axis_count):
             a = &self.axes[i]
@@ -291,13 +308,25 @@ cdef class Search:
     cdef void _walk_within(self) noexcept nogil:
         """Search every point that could beat or match `best`."""
         cdef int i
+        self._open_all()
+        if self._hopeless(-1):
+            return
+        if self._list() != 0:
+            with gil:
+                self.error = MemoryError()
+            self.stopped = True
+            return
         for i in range(self.axis_count):
             if self.axes[i].count == 0:
                 return
+        self._open_all()
+        self._descend(0, 1)
+
+    cdef void _open_all(self) noexcept nogil:
+        cdef int i
+        for i in range(self.axis_count):
             self.point.at[i] = self.axes[i].open
         self.point.tiles = 1
-        if not self._hopeless(-1):
-            self._descend(0, 1)
 
     cdef void _descend(self, int level, int64_t tiles) noexcept nogil:
         cdef const Axis* a

@@ -105,79 +105,117 @@ cdef bint covers(const Pass* p) noexcept nogil:
 
 
 cdef struct Elements:
-    # On a tile: inputs, weights and sums, and how many tiles hold the same weights.
-    int64_t inputs, weights, outputs, holders
+    # On a tile: inputs, weights and sums, what each is at least while axes are open.
+    int64_t inputs, weights, sums
+    int64_t all_sums                # of all turns of a loop over output channels that is still open
+    int64_t holders                 # tiles that hold the same weights
+    double operands                 # inputs and weights together
 
 
 cdef inline Elements least_elements(const Problem* q, Search search, int level, const Part* at) noexcept nogil:
     """Elements with the axes still open as small as they can get.
 
-    All open axes together can be cut at most `spare` times, which bounds the partial sums from below.
+    All open axes together can be cut at most `spare` times across tiles, which bounds the partial sums from below. And
+    the fewer inputs a tile reads for these sums, the more weights: their product is known, so is the least of both.
     """
     cdef const Pass* p = &q.passes[0]
-    cdef int64_t open_outputs = 1, least = 1, fixed_outputs = 1
+    cdef int64_t rows = 1, open_rows = 1, least_rows = 1, spare = q.tiles // at.tiles, turns = 1, grain = 1, kernel = 1
+    cdef int64_t outs = at.outs, ins = at.ins * p.in_grain
     cdef int n = q.ndim, i, d
     cdef Elements e
     for i in range(2 + 2 * n):
         if 2 <= i < 2 + n:
             continue
         if search.depth[i] > level:
-            open_outputs *= search.axes[i].extent
-            least *= search.point.at[i].size
+            open_rows *= search.axes[i].extent
+            least_rows *= search.point.at[i].size
         else:
-            fixed_outputs *= search.point.at[i].size
+            rows *= search.point.at[i].size
+    least_rows = imax(least_rows, cdiv(open_rows, spare))
+    e.inputs = at.batch * at.groups * p.group_grain * ins
     e.holders = at.splits.batch
-    e.inputs = at.batch * at.groups * p.group_grain * at.ins * p.in_grain
-    e.weights = at.groups * p.group_grain * at.ins * p.in_grain * at.outs * p.out_grain
-    e.outputs = fixed_outputs * imax(least, cdiv(open_outputs, q.tiles // at.tiles)) * p.group_grain
     for d in range(n):
         e.holders *= at.splits.field[d]
-        e.outputs *= p.dims[d].grain
-        e.weights *= at.kernel[d]
+        grain *= p.dims[d].grain
+        kernel *= at.kernel[d]
         if p.dims[d].moved:
             e.inputs *= at.field[d] * p.dims[d].grain
         else:
             e.inputs *= input_extent(&p.dims[d], at.field[d] * p.dims[d].grain, at.kernel[d])
     if q.inputs_cover:
-        e.inputs = imax(e.inputs, e.outputs * at.ins * p.in_grain)
-    e.outputs *= at.outs * p.out_grain
+        e.inputs = imax(e.inputs, rows * least_rows * p.group_grain * grain * ins)
+    e.sums = e.all_sums = rows * least_rows * outs
+    if search.depth[q.out_axis] > level:
+        if at.splits.in_serial == 1:
+            turns = search.axes[q.out_axis].serial_most
+        outs = imax(outs, cdiv(search.axes[q.out_axis].extent, spare * turns))
+        open_rows *= search.axes[q.out_axis].extent
+        e.sums = imax(rows * least_rows * outs, rows * cdiv(open_rows, spare * turns))
+        e.all_sums = imax(e.sums, rows * cdiv(open_rows, spare))
+    e.weights = at.groups * p.group_grain * ins * outs * p.out_grain * kernel
+    e.sums *= p.group_grain * grain * p.out_grain
+    e.all_sums *= p.group_grain * grain * p.out_grain
+    e.operands = e.inputs + e.weights
+    if q.inputs_cover:
+        e.operands = fmax(e.operands, 2 * ins * sqrt(<double>at.groups * p.group_grain * kernel * e.sums))
     return e
+
+
+cdef inline int64_t least_bytes(const Problem* q, const Part* at, const Elements* e, const Costs* c, int64_t tiles,
+                                bint open_loop) noexcept nogil:
+    """The least temporary bytes, transforms costed on all tiles that there may be."""
+    cdef const Pass* p = &q.passes[0]
+    cdef const Splits* s = &at.splits
+    cdef int64_t sums = p.partial * (e.sums // p.group_grain * p.group_size), bytes, held
+    cdef int64_t conv = <int64_t>(p.input * e.operands * (1 - 1e-9)) + sums
+    cdef int64_t rearranged = 2 * imax(c.weights_temp, c.output_temp)
+    bytes = imax(conv, imax(2 * c.inputs_temp, rearranged))
+    if (s.out_serial > 1 or open_loop) and s.in_serial == 1:        # the input may be broadcast before the loop
+        bytes = imin(bytes, c.inputs_temp + imax(conv, p.input * e.inputs + rearranged))
+    if p.slices_rearranged and s.in_serial * s.out_serial > 1:
+        held = cdiv(p.weights_total, tiles) * p.input
+        bytes = held + imax(bytes, held)
+    if s.in_serial > 1:                             # each turn's result beside the sum so far
+        bytes += cdiv(q.outputs, tiles * s.out_serial) * p.tile_result
+    return bytes
+
+
+cdef inline int64_t least_cycles(const Problem* q, const Part* at, const Elements* e, const Costs* c,
+                                 int64_t tiles) noexcept nogil:
+    """The least cycles beside the vertex'."""
+    cdef const Pass* p = &q.passes[0]
+    cdef const Machine* m = &p.machine
+    cdef const Splits* s = &at.splits
+    cdef int64_t serial = s.in_serial * s.out_serial, weights = cdiv(p.weights_total, tiles), once, inputs, before = 0
+    once = exchange(m, e.all_sums, p.tile_result) if not p.corrected else 0
+    once += exchange(m, e.weights - e.weights // e.holders, p.input)
+    once += c.weights_copy + c.weights_exchange + c.output_copy + c.output_exchange
+    once += slice_cycles(m, weights, serial, p.input)
+    inputs = exchange_inputs(p, at, e.inputs - e.inputs // s.out_parallel) + c.inputs_copy + c.inputs_exchange
+    if s.in_serial > 1:
+        inputs *= serial
+        once += slice_cycles(m, cdiv(p.inputs_total, tiles), s.in_serial, p.input)
+        once += add_in_place_cycles(m, cdiv(q.outputs, tiles * s.out_serial), p.tile_result)
+    if p.slices_rearranged and serial > 1:
+        before = exchange(m, weights, p.input) + weights
+    return inputs + once * serial + before
 
 
 cdef void least_measures(const Problem* q, Search search, int level, int64_t* least) noexcept nogil:
     """The least cycles and bytes of any choice of the open axes: sizes and most phases only grow with the others."""
     cdef const Pass* p = &q.passes[0]
-    cdef const Splits* s
-    cdef int64_t serial, turns, cycles, once, bytes, held, rearranged, tiles
-    cdef bint open_loop = search.depth[q.out_axis] > level
+    cdef int64_t tiles
     cdef Part at, wide
     cdef Costs c
     cdef Elements e
     read_point(q, &search.point, &at)
-    s = &at.splits
-    serial = s.in_serial * s.out_serial
-    e = least_elements(q, search, level, &at)
-    tiles = imin(q.tiles, at.tiles * search.widest_below[level + 1])
-    wide.tiles, wide.splits.in_serial, wide.splits.out_serial = tiles, s.in_serial, s.out_serial
+    tiles = at.tiles * imin(q.tiles // at.tiles, search.widest_below[level + 1])
+    wide.tiles, wide.splits.in_serial, wide.splits.out_serial = tiles, at.splits.in_serial, at.splits.out_serial
     transform_phase(p, &wide, &c)
     if p.regressed and level < 1:                   # these depend on both loops
         c.inputs_copy = c.weights_copy = 0
-    held = p.input * e.weights + p.partial * (e.outputs // p.group_grain * p.group_size)
-    rearranged = 2 * imax(c.weights_temp, c.output_temp)
-    bytes = imax(p.input * e.inputs + held, imax(2 * c.inputs_temp, rearranged))
-    turns = serial if s.in_serial > 1 else 1
-    if (s.out_serial > 1 or open_loop) and turns == 1:     # the input may be broadcast before the loop
-        bytes = imin(bytes, c.inputs_temp + p.input * e.inputs + imax(held, rearranged))
-    if p.slices_rearranged and serial > 1:
-        held = cdiv(p.weights_total, tiles) * p.input
-        bytes = held + imax(bytes, held)
-    if s.in_serial > 1:                             # each turn's result beside the sum so far
-        bytes += cdiv(q.outputs, tiles * s.out_serial) * p.tile_result
+    e = least_elements(q, search, level, &at)
     if p.out_size == p.out_grain:
-        least[TEMP] = bytes
-    once = exchange(&p.machine, e.outputs, p.tile_result) if not p.corrected else 0
-    once += exchange(&p.machine, e.weights - e.weights // e.holders, p.input)
-    once += c.weights_copy + c.weights_exchange + c.output_copy + c.output_exchange
-    cycles = exchange_inputs(p, &at, e.inputs - e.inputs // s.out_parallel) + c.inputs_copy + c.inputs_exchange
-    least[CYCLES] = cycles * turns + once * serial + cdiv(search.work, tiles)
+        least[TEMP] = least_bytes(q, &at, &e, &c, tiles, search.depth[q.out_axis] > level)
+    least[CYCLES] = least_cycles(q, &at, &e, &c, tiles) + cdiv(search.work, tiles)
     least[TILES] = at.tiles

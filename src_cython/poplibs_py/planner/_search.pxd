@@ -39,7 +39,7 @@ cdef struct Option:
 
 
 cdef struct Axis:
-    int64_t extent, least, most, serial_least, serial_most
+    int64_t extent, least, most, serial_least, serial_most, required
     Option* options                 # by parallel split, ascending
     Option open                     # stands for the axis while it is not fixed: the smallest size, cut nowhere
     int count
@@ -79,6 +79,7 @@ cdef class Search:
     cdef Point point
     cdef int64_t best[MEASURES]
     cdef int64_t allowed[MEASURES]  # most that a point may measure to be of use
+    cdef bint listed                # whether the axes have their options
     cdef int64_t least_tiles        # without which the work cannot be done in the cycles allowed
     cdef Point* ties
     cdef int found, room
@@ -91,14 +92,17 @@ cdef class Search:
     cdef int add_axis(self, int64_t extent, int64_t least, int64_t most, int64_t serial_least, int64_t serial_most,
                       int64_t required, bint leads) except -1
     cdef int add_split(self, int axis, bint serial, int priority) except -1
-    cdef int prepare(self) except -1
-    cdef int place(self, Point* at) noexcept nogil
+    cdef void prepare(self) noexcept nogil
+    cdef int place(self, Point* at) except -1
     cdef void offer(self, int64_t variant, const int64_t* measures) noexcept nogil
 
     cdef int bound(self, int level, int64_t* least) noexcept nogil
     cdef void cost(self) noexcept nogil
 
+    cdef int _list(self) noexcept nogil
+    cdef void _set_order(self) noexcept nogil
     cdef bint _before(self, int left, int right) noexcept nogil
+    cdef void _open_all(self) noexcept nogil
     cdef void _walk(self) noexcept nogil
     cdef void _walk_within(self) noexcept nogil
     cdef void _descend(self, int level, int64_t tiles) noexcept nogil
