@@ -309,6 +309,9 @@ cdef class Search:
         """Search every point that could beat or match `best`."""
         cdef int i
         self._open_all()
+        for i in range(self.axis_count):
+            if imin(self.axes[i].most, self.axes[i].serial_most) < 1:
+                return
         if self._hopeless(-1):
             return
         if self._list() != 0:

@@ -6,13 +6,16 @@ dim" is done here on one `Axis`. Axes are small hashable tuples; the expensive f
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from math import lcm
-from typing import NamedTuple
+from math import gcd
+from typing import Any, NamedTuple
+
+import numpy as np
 
 __all__ = ["Axis", "FieldTransform", "OutputTransform", "Range", "input_range", "kernel_range"]
 
+Array = np.ndarray[Any, Any]
 Range = tuple[int, int]
 
 
@@ -264,22 +267,56 @@ def _kernel_bound(axis: Axis, outputs: Range, inputs: Range, within: Range) -> _
     return _preimage(_span(begin, end, exact, gaps), axis.kernel, axis.weights).cut(*within)
 
 
-@lru_cache(maxsize=65536)
-def _outputs_of_kernel(axis: Axis, outputs: Range, kernel: int) -> Range:
-    bound = _output_bound(axis, (0, axis.field), (kernel, kernel + 1), outputs)
-    if bound.exact:
-        return bound[:2]
-    hits = [o for o in range(bound.begin, bound.end) if axis.input_index(o, kernel) is not None]
-    return (hits[0], hits[-1] + 1) if hits else (0, 0)
+class _Meetings(NamedTuple):
+    """For some elements of the kernel, or of the input, that are used: what they meet in a range of outputs."""
+
+    first: Array  # output of each element
+    last: Array
+    met_first: Array  # element of the other that it meets there
+    met_last: Array
+    step: int  # between two outputs of an element
 
 
-@lru_cache(maxsize=65536)
-def _outputs_of_input(axis: Axis, outputs: Range, element: int) -> Range:
-    bound = _output_bound(axis, (element, element + 1), (0, axis.kernel), outputs)
-    if bound.exact:
-        return bound[:2]
-    hits = [o for o in range(bound.begin, bound.end) if axis.kernel_index(o, element) is not None]
-    return (hits[0], hits[-1] + 1) if hits else (0, 0)
+def _meetings(axis: Axis, outputs: Range, elements: Range, of_kernel: bool) -> Iterator[_Meetings]:
+    """What elements of the kernel meet, or those of the input; a part of them at a time.
+
+    In output o, element i of one meets the element j of the other for which place(j) = place(i) +- raw(o), each place
+    being linear in its index: so the outputs of an element are those of a range that are congruent to one of them.
+    """
+    own, size, other, other_size = axis.weights, axis.kernel, axis.input, axis.field
+    if not of_kernel:
+        own, size, other, other_size = other, other_size, own, size
+    o, count = axis.output, other.truncated(other_size)
+    begin, end = max(outputs[0], o.padding_lower), min(outputs[1], axis.out - o.padding_upper)
+    low, high = max(elements[0], own.truncation_lower), min(elements[1], size - own.truncation_upper)
+    if begin >= end or count <= 0:
+        return
+    sign = 1 if of_kernel != other.flip else -1
+    shared = gcd(o.stride, other.dilation)
+    step = other.dilation // shared
+    inverse = pow(o.stride // shared, -1, step)
+    reach = (count - 1) * other.dilation
+    for start in range(low, high, _CHUNK):
+        place = (np.arange(start, min(start + _CHUNK, high)) - own.truncation_lower) * own.dilation + own.padding_lower
+        if own.flip:
+            place = own.transformed(size) - 1 - place
+        if other.flip:
+            place = other.transformed(other_size) - 1 - place
+        # of output 0, from the first element that the other has
+        place = place + sign * (o.truncation_lower - o.padding_lower * o.stride) - other.padding_lower
+        place = place[place % shared == 0]
+        least, most = (-place, reach - place) if sign == 1 else (place - reach, place)
+        first, last = np.maximum(-(-least // o.stride), begin), np.minimum(most // o.stride, end - 1)
+        one = -sign * (place // shared % step) * inverse
+        first, last = first + (one - first) % step, last - (last - one) % step
+        used = first <= last
+        place, first, last = place[used], first[used], last[used]
+        if place.size:
+            met = [(place + sign * o.stride * at) // other.dilation + other.truncation_lower for at in (first, last)]
+            yield _Meetings(first, last, *met, step)
+
+
+_CHUNK = 1 << 18  # elements looked at together
 
 
 def _nonzero_outputs(axis: Axis) -> Range:
@@ -287,24 +324,13 @@ def _nonzero_outputs(axis: Axis) -> Range:
     bound = _output_bound(axis, (0, axis.field), (0, axis.kernel), (0, axis.out))
     if bound.exact:
         return bound[:2]
-    ranges = [_outputs_of_kernel(axis, bound[:2], k) for k in range(axis.kernel)]
-    return _hull(ranges)
+    return _hull((m.first, m.last) for m in _meetings(axis, bound[:2], (0, axis.kernel), True))
 
 
-def _hull(ranges: list[Range]) -> Range:
-    filled = [r for r in ranges if r[0] != r[1]]
-    if not filled:
-        return (0, 0)
-    return min(r[0] for r in filled), max(r[1] for r in filled)
-
-
-def _met(outputs: Range, index: Callable[[int, int], int | None], other: int) -> Range:
-    """Inputs or kernel elements, as `index` says, that a range of outputs meets at an element of the other."""
-    begin, end = outputs
-    if begin == end:
-        return (0, 0)
-    ends = sorted((_known(index(begin, other)), _known(index(end - 1, other))))
-    return ends[0], ends[1] + 1
+def _hull(ends: Iterable[tuple[Array, Array]]) -> Range:
+    """The smallest range that holds all of some elements."""
+    found = [(int(min(a.min(), b.min())), int(max(a.max(), b.max())) + 1) for a, b in ends]
+    return (min(f[0] for f in found), max(f[1] for f in found)) if found else (0, 0)
 
 
 @lru_cache(maxsize=65536)
@@ -318,7 +344,7 @@ def input_range(axis: Axis, outputs: Range, kernels: Range | None = None) -> Ran
     if bound.exact:
         return bound[:2]
     used = _kernel_bound(axis, outputs, bound[:2], kernels)
-    return _hull([_met(_outputs_of_kernel(axis, outputs, k), axis.input_index, k) for k in range(used.begin, used.end)])
+    return _hull((m.met_first, m.met_last) for m in _meetings(axis, outputs, used[:2], True))
 
 
 @lru_cache(maxsize=65536)
@@ -332,19 +358,14 @@ def kernel_range(axis: Axis, outputs: Range, inputs: Range | None = None) -> Ran
     if bound.exact:
         return bound[:2]
     used = _input_bound(axis, outputs, bound[:2], inputs)
-    return _hull([_met(_outputs_of_input(axis, outputs, i), axis.kernel_index, i) for i in range(used.begin, used.end)])
+    return _hull((m.met_first, m.met_last) for m in _meetings(axis, outputs, used[:2], False))
 
 
 @lru_cache(maxsize=4096)
 def _axis_macs(axis: Axis) -> int:
-    # outputs that use one kernel element lie this far apart
-    step = lcm(axis.output.stride, axis.input.dilation) // axis.output.stride
-    whole = (0, axis.out)
-    total = 0
-    for k in range(axis.weights.truncation_lower, axis.kernel - axis.weights.truncation_upper):
-        begin, end = _outputs_of_kernel(axis, whole, k)
-        total += -(-(end - begin) // step)
-    return total
+    of_kernel = axis.kernel <= axis.field  # each pair of elements that meet is counted once, from either side
+    met = _meetings(axis, (0, axis.out), (0, axis.kernel if of_kernel else axis.field), of_kernel)
+    return sum(int(((m.last - m.first) // m.step + 1).sum()) for m in met)
 
 
 # Canonical form ----------------------------------------------------------------------------------
