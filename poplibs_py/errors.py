@@ -32,6 +32,7 @@ __all__ = [
     "PoplibsError",
     "PoplibsWarning",
     "ReadOnlyError",
+    "TimeLimitError",
     "UnsupportedError",
     "all_of",
     "bad_argument",
@@ -83,6 +84,10 @@ class NotBuiltError(PoplibsError, ImportError):
 
 class PlanError(PoplibsError, ValueError):
     """No plan satisfies the given constraints."""
+
+
+class TimeLimitError(PlanError, TimeoutError):
+    """Planning took longer than ``time_limit`` allows."""
 
 
 class MemoryLimitError(PoplibsError, MemoryError):

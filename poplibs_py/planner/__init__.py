@@ -6,6 +6,7 @@ of its constraints; the planner finds the best split of its work.
 
 from .cache import PlanCache
 from .constraints import PlanConstraints
+from .deadline import time_limit
 from .explain import Considered, Explanation
 from .fit import Fit, fit
 from .ladder import POPLIBS_PROPORTION, Memory, climb, within
@@ -31,5 +32,6 @@ __all__ = [
     "fit",
     "preplan",
     "sweep",
+    "time_limit",
     "within",
 ]

@@ -23,21 +23,22 @@ _IPU2_UNITS: ConvUnits = (
     ("half", "half", 16),
 )
 _RATE = "a finite positive number below 2**62"
-_POSITIVE = [
-    "tiles",
-    "bytes_per_tile",
-    "workers",
-    "tiles_per_exchange_bus",
-    "exchange_bytes_per_cycle",
-    "data_path_bits",
-    "memcpy_bytes_per_cycle",
-    "conv_pipeline_depth",
-    "conv_coeff_load_bytes",
-    "repeat_count_max",
-    "atomic_store_bytes",
-    "memory_element_bytes",
-    "clock_hz",
-]
+_MOST = {
+    "tiles": 2**31 - 1,
+    "bytes_per_tile": 2**62 - 1,
+    "workers": 256,
+    "tiles_per_exchange_bus": 2**31 - 1,
+    "data_path_bits": 2**12,
+    "memcpy_bytes_per_cycle": 2**31 - 1,
+    "conv_pipeline_depth": 256,
+    "conv_coeff_load_bytes": 2**31 - 1,
+    "repeat_count_max": 2**62 - 1,
+    "atomic_store_bytes": 2**31 - 1,
+    "memory_element_bytes": 2**62 - 1,
+}
+"""The most that a field may be: planning goes through a tile's workers and a unit's stages one by one."""
+
+_MOST_UNITS = 4096
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,24 +113,25 @@ class Target:
     grain: tuple[int, int, int] = (1, 1, 1)
 
     def __post_init__(self) -> None:
-        for field in _POSITIVE:
-            value = getattr(self, field)
-            if field in ("exchange_bytes_per_cycle", "clock_hz"):
-                number: float = real(field, value, _RATE, 0, 2**62)
-                if not number:
-                    raise bad_argument(field, value, _RATE)
-            else:
-                number = whole(field, value, 1, 2**62 - 1)
-            object.__setattr__(self, field, number)
+        for field, most in _MOST.items():
+            object.__setattr__(self, field, whole(field, getattr(self, field), 1, most))
+        for field in ("exchange_bytes_per_cycle", "clock_hz"):
+            rate = real(field, getattr(self, field), _RATE, 0, 2**62)
+            if not rate:
+                raise bad_argument(field, rate, _RATE)
+            object.__setattr__(self, field, rate)
         if self.data_path_bits % 32:
             raise bad_argument("data_path_bits", self.data_path_bits, "a multiple of 32")
         if self.kind not in ("ipu", "host"):
             raise bad_argument("kind", self.kind, "'ipu' or 'host'")
-        if self.tiles >= 2**31:
-            raise bad_argument("tiles", self.tiles, "below 2**31")
         for given, partial, units in self.conv_units:
-            if given not in TYPE_SIZES or partial not in TYPE_SIZES or units < 1:
-                raise bad_argument("conv_units", (given, partial, units), "(type, type, count >= 1)")
+            if given not in TYPE_SIZES or partial not in TYPE_SIZES:
+                raise bad_argument("conv_units", (given, partial, units), "(type, type, count)")
+            whole("conv_units", units, 1, _MOST_UNITS)
+        for given, elements in self.conv_load_elements:
+            if given not in TYPE_SIZES:
+                raise bad_argument("conv_load_elements", (given, elements), "(type, count)")
+            whole("conv_load_elements", elements, 1, _MOST["conv_pipeline_depth"])
 
     # Queries -------------------------------------------------------------------------------------
 

@@ -12,6 +12,8 @@ from libc.stdlib cimport free, qsort, realloc
 from libc.string cimport memset
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
+from ..errors import TimeLimitError
+
 include "planner/solver_order.pxi"
 
 cdef enum:
@@ -27,6 +29,10 @@ cdef double now() noexcept nogil:
     cdef timespec time
     clock_gettime(CLOCK_MONOTONIC, &time)
     return time.tv_sec + 1e-9 * time.tv_nsec
+
+
+cdef object too_late():
+    return TimeLimitError("time_limit: planning takes longer")
 
 
 # Options -------------------------------------------------------------------------------------------
@@ -59,34 +65,6 @@ cdef int by_parallel(const void* left, const void* right) noexcept nogil:
 
 cdef inline bint divides(int64_t factor, int64_t n) noexcept nogil:
     return <uint32_t>n % <uint32_t>factor == 0 if n >> 32 == 0 else n % factor == 0
-
-
-cdef int list_options(Axis* a) noexcept nogil:
-    """Every split that is least for its size, as parallel times serial."""
-    cdef int64_t total = 1, size
-    cdef int64_t factor
-    a.widest, a.open.size = 1, UNLIMITED
-    while True:
-        size = cdiv(a.extent, total)
-        if a.required == 0 or a.required == size:
-            if a.serial_most == 1:
-                if add_option(a, total, 1, size) != 0:
-                    return -1
-            else:
-                factor = 1
-                while factor * factor <= total:
-                    if divides(factor, total):
-                        if add_option(a, factor, total // factor, size) != 0:
-                            return -1
-                        if factor * factor != total and add_option(a, total // factor, factor, size) != 0:
-                            return -1
-                    factor += 1
-        if size == 1 or total > a.most * a.serial_most:
-            break
-        total = cdiv(a.extent, size - 1)
-    if a.count and a.serial_most > 1:
-        qsort(a.options, a.count, sizeof(Option), &by_parallel)
-    return 0
 
 
 cdef class Search:
@@ -136,15 +114,51 @@ cdef class Search:
         self._open_all()
 
     cdef int _list(self) noexcept nogil:
-        """List every axis' options, if that was not done before; -1 if memory runs out."""
+        """List every axis' options, if that was not done before; NEVER if memory or time runs out."""
         cdef int i
         if not self.listed:
             for i in range(self.axis_count):
-                if list_options(&self.axes[i]) != 0:
-                    return -1
+                if self._list_options(&self.axes[i]) == NEVER:
+                    return NEVER
             self.listed = True
             self._set_order()
         return 0
+
+    cdef int _list_options(self, Axis* a) noexcept nogil:
+        """Every split that is least for its size, as parallel times serial."""
+        cdef int64_t total = 1, size, factor
+        cdef int failed = 0
+        a.count, a.widest, a.open.size = 0, 1, UNLIMITED
+        while failed == 0:
+            self.steps += 1 + STEPS // 64
+            if self.steps >= STEPS and self._interrupted():
+                return NEVER
+            size = cdiv(a.extent, total)
+            if a.required == 0 or a.required == size:
+                if a.serial_most == 1:
+                    failed = add_option(a, total, 1, size)
+                else:
+                    factor = 1
+                    while factor * factor <= total:
+                        if divides(factor, total):
+                            failed |= add_option(a, factor, total // factor, size)
+                            if factor * factor != total:
+                                failed |= add_option(a, total // factor, factor, size)
+                        factor += 1
+            if size == 1 or total > a.most * a.serial_most:
+                break
+            total = cdiv(a.extent, size - 1)
+        if failed:
+            self._out_of_memory()
+            return NEVER
+        if a.count and a.serial_most > 1:
+            qsort(a.options, a.count, sizeof(Option), &by_parallel)
+        return 0
+
+    cdef void _out_of_memory(self) noexcept nogil:
+        with gil:
+            self.error = MemoryError()
+        self.stopped = True
 
     cdef void _set_order(self) noexcept nogil:
         """Choose the order of the walk: by number of options, the longest last."""
@@ -169,8 +183,8 @@ cdef class Search:
         """Fill in the sizes of a point from its splits; NEVER if they are not allowed."""
         cdef int i, j
         cdef const Axis* a
-        if self._list() != 0:
-            raise MemoryError
+        if self._list() == NEVER:
+            self._raise()
         at.tiles = 1
         for i in range(self.axis_count):
             a = &self.axes[i]
@@ -215,9 +229,7 @@ cdef class Search:
         if self.found == self.room:
             grown = <Point*>realloc(self.ties, (2 * self.room + 16) * sizeof(Point))
             if grown == NULL:
-                with gil:
-                    self.error = MemoryError()
-                self.stopped = True
+                self._out_of_memory()
                 return
             self.ties, self.room = grown, 2 * self.room + 16
         self.ties[self.found] = self.point
@@ -256,19 +268,26 @@ cdef class Search:
         for i in range(MEASURES):
             self.limit[i] = limits[i]
         self.deadline, self.looked = deadline, now()
+        if 0 < deadline < self.looked:
+            raise too_late()
         self.stopped = False
         with nogil:
             self._walk()
             count = self.found
             if count > 1 and not self.stopped:
                 order_as_solver(self)
-        error, self.error = self.error, None
-        if error is not None:
-            raise error
+        self._raise()
         if not count:
             return None
         at = [(self.ties[0].at[i].parallel, self.ties[0].at[i].serial) for i in range(self.axis_count)]
         return tuple(self.best[i] for i in range(self.key_count)), (*at, self.ties[0].variant), count
+
+    cdef int _raise(self) except -1:
+        """Raise what stopped the walk, if anything did."""
+        error, self.error = self.error, None
+        if error is not None:
+            raise error
+        return 0
 
     cdef void _set_best(self, const int64_t* keys) noexcept nogil:
         """Set what is to be beaten, and what follows from it."""
@@ -314,10 +333,7 @@ cdef class Search:
                 return
         if self._hopeless(-1):
             return
-        if self._list() != 0:
-            with gil:
-                self.error = MemoryError()
-            self.stopped = True
+        if self._list() == NEVER:
             return
         for i in range(self.axis_count):
             if self.axes[i].count == 0:
@@ -377,7 +393,7 @@ cdef class Search:
         self.steps = 0
         if 0 < self.deadline < time:
             with gil:
-                self.error = TimeoutError()
+                self.error = too_late()
             self.stopped = True
         elif time > self.looked + LOOK:
             self.looked = time

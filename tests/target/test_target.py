@@ -56,11 +56,16 @@ def test_fp8_units_only_on_c600() -> None:
         ({"kind": "gpu"}, InvalidArgumentError),
         ({"data_path_bits": 8}, InvalidArgumentError),
         ({"conv_units": (("half", "double", 4),)}, InvalidArgumentError),
+        ({"conv_units": (("half", "half", 10**6),)}, InvalidArgumentError),
+        ({"conv_load_elements": (("half", 10**6),)}, InvalidArgumentError),
+        ({"workers": 10**6}, InvalidArgumentError),
+        ({"conv_pipeline_depth": 10**6}, InvalidArgumentError),
+        ({"tiles": 2**31}, InvalidArgumentError),
         ({"tile": 3}, InvalidOptionError),
     ],
 )
 def test_bad_fields_are_refused(fields: dict[str, object], error: type[Exception]) -> None:
-    with pytest.raises(error):
+    with pytest.raises(error, match=next(iter(fields))):
         Target.gc200(**fields)
 
 

@@ -17,6 +17,7 @@ from ...errors import (
     bad_type,
 )
 from ...log import tell
+from ...planner import deadline
 from ...planner.cache import PlanCache
 from ...planner.ladder import Memory, climb, complain
 from ...planner.objective import UNLIMITED, Objective
@@ -53,6 +54,7 @@ def plan_convolution(
     target: Target | str = "gc200",
     options: Mapping[str, Any] | ConvOptions | None = None,
     cache: PlanCache[ConvPlan] | None = None,
+    time_limit: float | None = None,
     **more: Any,
 ) -> ConvPlan:
     """Plan a convolution for a modelled machine.
@@ -69,6 +71,8 @@ def plan_convolution(
         PopLibs' options in its spelling or Python's; see `ConvOptions`.
     cache : PlanCache, optional
         Where plans are kept; default a cache of this process.
+    time_limit : float, optional
+        Seconds that planning may take; see `poplibs_py.planner.time_limit`.
     **more
         Options by keyword, such as ``available_memory_proportion=0.2``; one that contradicts `options` is refused.
 
@@ -83,6 +87,8 @@ def plan_convolution(
         If no plan satisfies the constraints.
     MemoryLimitError
         If none keeps to the memory limit and ``strict_memory=True``.
+    TimeLimitError
+        If planning takes longer than `time_limit`.
 
     Warns
     -----
@@ -105,7 +111,8 @@ def plan_convolution(
         if isinstance(error, PoplibsError):
             raise
         problem = _check(params, target, options, more)  # an option that cannot be hashed
-    return plan_problem(problem, _DEFAULT_CACHE if cache is None else cache)
+    with deadline.time_limit(time_limit):
+        return plan_problem(problem, _DEFAULT_CACHE if cache is None else cache)
 
 
 def _check(
@@ -240,6 +247,8 @@ def run_planner(
         constraints = options.plan_constraints
         raise PlanError(f"planConstraints: got {constraints.text}; allowed: what a plan of this problem can meet"
                         if constraints else "no plan of this problem was found")
+    if not params.batch * params.groups * params.out_channels:
+        plan = dataclasses.replace(plan, costs={})  # nothing is computed
     limit = limit or 0
     others = tuple(dataclasses.replace(other, limit=limit, problem=_sibling(problem, pass_))
                    for pass_, other in zip(("FC_TRAINING_BWD", "FC_TRAINING_WU"), plan.additional, strict=False))

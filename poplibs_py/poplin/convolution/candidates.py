@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...errors import PlanError
+from ...planner.deadline import deadline
 from ...planner.objective import UNLIMITED, Objective
 from ...target import TYPE_SIZES, Target
 from . import transforms as tf
@@ -238,7 +239,7 @@ def search_candidate(
     if joint:
         setups = joint_setups(target, params, setup)
     model = make_model(target, setups, bounds, reference.costs if reference else None)
-    found = model.search(objective.keys, objective.limits, best)
+    found = model.search(objective.keys, objective.limits, best, deadline())
     if found is None:
         return None
     keys, splits, _ = found

@@ -100,6 +100,9 @@ cdef class Search:
     cdef void cost(self) noexcept nogil
 
     cdef int _list(self) noexcept nogil
+    cdef int _list_options(self, Axis* a) noexcept nogil
+    cdef void _out_of_memory(self) noexcept nogil
+    cdef int _raise(self) except -1
     cdef void _set_order(self) noexcept nogil
     cdef bint _before(self, int left, int right) noexcept nogil
     cdef void _open_all(self) noexcept nogil

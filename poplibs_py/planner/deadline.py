@@ -1,0 +1,54 @@
+"""A limit on the time that planning may take."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from ..errors import bad_argument, real
+
+__all__ = ["deadline", "time_limit"]
+
+_DEADLINE: ContextVar[float] = ContextVar("deadline", default=0.0)
+
+
+def deadline() -> float:
+    """When planning must be done, in seconds of the monotonic clock; 0 where it may take as long as it takes."""
+    return _DEADLINE.get()
+
+
+@contextmanager
+def time_limit(seconds: float | None) -> Iterator[None]:
+    """Raise `TimeLimitError` where the plans made inside take longer than so many seconds together.
+
+    A plan is the best there is, or there is none: what was found by then is not returned. Plans that are kept from before
+    take no time. Inside another limit the sooner holds.
+
+    Parameters
+    ----------
+    seconds : float or None
+        More than 0; None changes nothing.
+
+    Examples
+    --------
+    >>> from poplibs_py.planner import time_limit
+    >>> from poplibs_py.poplin.convolution import matmul_params, plan_convolution
+    >>> with time_limit(10):
+    ...     plan_convolution(matmul_params(1, 64, 64, 64, "half"), target="gc200").joint
+    False
+    """
+    if seconds is None:
+        yield
+        return
+    allowed = "a finite number of seconds, more than 0"
+    length = real("time_limit", seconds, allowed, 0, 2**31)
+    if not length:
+        raise bad_argument("time_limit", seconds, allowed)
+    end, outer = time.monotonic() + length, deadline()
+    token = _DEADLINE.set(min(end, outer) if outer else end)
+    try:
+        yield
+    finally:
+        _DEADLINE.reset(token)
