@@ -91,13 +91,18 @@ cdef class Search:
         if not (0 < extent < 1 << 62 and most < 1 << 31 and serial_most < 1 << 31):
             raise ValueError("axes: out of range")
         memset(a, 0, sizeof(Axis))
-        a.extent, a.least, a.most = extent, least, most
-        a.serial_least, a.serial_most, a.required, a.leads = serial_least, serial_most, required, leads
+        a.least, a.most, a.serial_least, a.required, a.leads = least, most, serial_least, required, leads
         a.open.parallel = a.open.serial = 1
-        a.widest = imax(1, imin(extent, most))
-        a.open.size = required if required else cdiv(extent, imax(1, imin(extent, most * serial_most)))
         self.axis_count += 1
+        self.resize(self.axis_count - 1, extent, serial_most)
         return self.axis_count - 1
+
+    cdef void resize(self, int axis, int64_t extent, int64_t serial_most) noexcept nogil:
+        """Change an axis whose options are not listed yet."""
+        cdef Axis* a = &self.axes[axis]
+        a.extent, a.serial_most = extent, serial_most
+        a.widest = imax(1, imin(extent, a.most))
+        a.open.size = a.required if a.required else cdiv(extent, imax(1, imin(extent, a.most * serial_most)))
 
     cdef int add_split(self, int axis, bint serial, int priority) except -1:
         """Declare a split of an axis: ties are put in order of PopLibs' solver over the splits in this order."""

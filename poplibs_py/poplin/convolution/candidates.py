@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from ...errors import PlanError
 from ...planner.deadline import deadline
@@ -293,6 +294,56 @@ def _make_plan(
     )
 
 
+class Space(NamedTuple):
+    """Every candidate of a problem, in PopLibs' order, and what is known of each before it is searched."""
+
+    ordered: list[Candidate]
+    likely: list[int]  # fast ones first: a good plan found early rules the others out
+    least: list[tuple[int, int]]  # cycles and bytes of any split
+
+    def of_use(self, i: int, objective: Objective, best: tuple[int, ...]) -> bool:
+        """Whether a candidate may be as good as `best`."""
+        cycles, temp = self.least[i]
+        if cycles > objective.cycles_limit or temp > objective.temp_limit:
+            return False
+        return {"cycles": cycles, "temp_bytes": temp}.get(objective.kind, 0) <= best[0]
+
+
+@lru_cache(maxsize=4)
+def _space(target: Target, params: ConvParams, options: ConvOptions, joint: bool) -> Space:
+    ordered = list(candidates(target, params, options, joint))
+    likely = sorted(range(len(ordered)), key=lambda i: _likely_order(target, ordered[i]))
+    least = [(0, 0)] * len(ordered)
+    families: dict[tuple[int, int], list[int]] = {}
+    for i, c in enumerate(ordered):
+        if c.vertex.method.type == "HMAC" and not options.plan_constraints and c.final.in_channels:
+            families.setdefault((id(c.system), id(c.tile)), []).append(i)
+    for members in families.values():
+        if len(members) > _FEW:
+            for i, bound in zip(members, _least_of(target, params, options, joint, [ordered[i] for i in members]), strict=True):
+                least[i] = bound
+    return Space(ordered, likely, least)
+
+
+_FEW = 8  # candidates that are as soon searched as bounded together
+
+
+def _least_of(
+    target: Target, params: ConvParams, options: ConvOptions, joint: bool, family: list[Candidate]
+) -> list[tuple[int, int]]:
+    """The least cycles and bytes of candidates that differ in the input channels that a tile takes at a time alone.
+
+    Of a joint plan, those of its forward pass with the finest cut of the field.
+    """
+    one = dataclasses.replace(family[0], vertex=family[0].vertex._replace(in_chans=1))
+    setup = setup_of(params, options, joint, one)
+    chans, rate = one.final.in_channels, max_macs_per_cycle(target, one.vertex)
+    each = setup.stages.padded.macs() // chans
+    grains = [c.vertex.in_chans for c in family]
+    works = [each * (-(-chans // grain) * grain) // rate for grain in grains]
+    return make_model(target, [setup], forward_bounds(target, setup, None)).least(grains, works)
+
+
 def best_plan(
     target: Target,
     params: ConvParams,
@@ -305,25 +356,30 @@ def best_plan(
     """The best plan over all candidates, the first among equals; None if there is none."""
     if joint and params.input_type != params.output_type:
         return None
-    ordered = list(candidates(target, params, options, joint))
+    space = _space(target, params, options, joint)
+    ordered = space.ordered
     best: tuple[int, ...] = (UNLIMITED, UNLIMITED)
     plan, winner = None, len(ordered)
-    for i in sorted(range(len(ordered)), key=lambda i: _likely_order(target, ordered[i])):
+    for i in space.likely:
+        if not space.of_use(i, objective, best):
+            continue
         found = search_candidate(target, params, options, joint, ordered[i], objective, best, reference)
         if found is not None:
             best, plan = found
             winner = i
     # PopLibs keeps the first candidate, in its order, that costs least
     as_good = (best[0], best[1] + 1)
-    for c in ordered[:winner] if plan else []:
-        found = search_candidate(target, params, options, joint, c, objective, as_good, reference)
+    for i in range(winner if plan else 0):
+        if not space.of_use(i, objective, as_good):
+            continue
+        found = search_candidate(target, params, options, joint, ordered[i], objective, as_good, reference)
         if found is not None:
             return found[1]
     return plan
 
 
 def _likely_order(target: Target, c: Candidate) -> tuple[float, int]:
-    """Fast candidates first: a good plan found early rules the others out."""
+    """The higher the rate at which a candidate does useful work, the sooner."""
     v, p = c.vertex, c.final
     padded = (-(-p.in_channels // v.in_chans) * v.in_chans) * (-(-p.out_channels // v.partial_chans) * v.partial_chans)
     useful = p.in_channels * p.out_channels / padded if padded else 0.0

@@ -293,7 +293,7 @@ def _hmac(target: Target, params: ConvParams, options: ConvOptions, joint: bool)
     elif joint and options.pass_ == "FC_TRAINING_FWD":
         # inputs become the weight update's output channels: one, or a multiple of the units
         step = lcm(units, grain) if units else rounded + 1
-        sizes = ([1] if grain == 1 else []) + list(range(step, rounded + 1, step))
+        sizes = ([1] if grain == 1 else []) + _group_sizes(rounded, step)
     else:
         sizes = _group_sizes(rounded, grain)
     found, groups = [], 0

@@ -7,7 +7,9 @@ open axes cost in bounds.pxi. The search and the itemised report call the same f
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
-from poplibs_py.planner._search cimport CYCLES, DIFFERENCE, MEASURES, NEVER, TEMP, TILES, UNLIMITED, Point, Search, imax
+from poplibs_py.planner._search cimport (
+    CYCLES, DIFFERENCE, MEASURES, NEVER, TEMP, TILES, UNLIMITED, Point, Search, cdiv, imax, imin,
+)
 
 include "planner/conv/records.pxi"
 include "planner/conv/reduce.pxi"
@@ -123,6 +125,43 @@ cdef class Model(Search):
     def least_work(self):
         """Lower bound of tiles x cycles."""
         return self.work
+
+    def least(self, list grains, list works):
+        """The least cycles and bytes of any point, for models that differ from this one in the grain of input channels.
+
+        Parameters
+        ----------
+        grains : list of int
+            Of each; this model's is 1, and it has one pass.
+        works : list of int
+            Multiply-accumulates over the vertex' peak rate, with the input channels rounded up to the grain.
+        """
+        cdef Problem* q = &self.problem
+        cdef Pass whole = q.passes[0]
+        cdef Pass* p = &q.passes[0]
+        cdef int64_t chans = self.axes[q.in_axis].extent, serial_most = self.axes[q.in_axis].serial_most, padded
+        cdef int64_t measures[MEASURES]
+        found = []
+        for grain, work in zip(grains, works):
+            p.in_grain = p.in_size = grain
+            p.macs_over_rate = work
+            padded = cdiv(chans, p.in_grain) * p.in_grain
+            p.inputs_total, p.weights_total = whole.inputs_total // chans * padded, whole.weights_total // chans * padded
+            p.transform_inputs = whole.transform_inputs // chans * padded
+            p.transform_weights = whole.transform_weights // chans * padded
+            p.rearrange_input = whole.rearrange_input or padded != chans
+            p.rearrange_weights = whole.rearrange_weights or padded != chans
+            self.resize(q.in_axis, padded // p.in_grain, imin(serial_most, imax(1, cdiv(p.view_in_chans, p.in_grain))))
+            self.work = least_work(q, self.axes)
+            self.prepare()
+            memset(measures, 0, sizeof(measures))
+            self.bound(-1, measures)
+            found.append((measures[CYCLES], measures[TEMP]))
+        p[0] = whole
+        self.resize(q.in_axis, chans, serial_most)
+        self.work = least_work(q, self.axes)
+        self.prepare()
+        return found
 
     def costs(self, tuple splits):
         """Itemised costs of one point, as `search` returns it, a dict per pass; None if it is infeasible."""

@@ -107,21 +107,24 @@ cdef bint covers(const Pass* p) noexcept nogil:
 cdef struct Elements:
     # On a tile: inputs, weights and sums, what each is at least while axes are open.
     int64_t inputs, weights, sums
-    int64_t all_sums                # of all turns of a loop over output channels that is still open
     int64_t holders                 # tiles that hold the same weights
-    double operands                 # inputs and weights together
+    double bytes                    # of all three together
 
 
-cdef inline Elements least_elements(const Problem* q, Search search, int level, const Part* at) noexcept nogil:
-    """Elements with the axes still open as small as they can get.
+cdef inline Elements least_elements(const Problem* q, Search search, int level, const Part* at, int64_t in_turns,
+                                    int64_t out_turns) noexcept nogil:
+    """Elements with the axes still open as small as they can get in at most so many turns of a loop over channels.
 
-    All open axes together can be cut at most `spare` times across tiles, which bounds the partial sums from below. And
-    the fewer inputs a tile reads for these sums, the more weights: their product is known, so is the least of both.
+    All open axes together can be cut at most `spare` times across tiles, which bounds the partial sums from below. The
+    fewer inputs a tile reads for these sums, the more weights: their product is known, so is the least of both. And while
+    both kinds of channels are open, so is the product of sums and depth, hence the least of all three.
     """
     cdef const Pass* p = &q.passes[0]
-    cdef int64_t rows = 1, open_rows = 1, least_rows = 1, spare = q.tiles // at.tiles, turns = 1, grain = 1, kernel = 1
-    cdef int64_t outs = at.outs, ins = at.ins * p.in_grain
+    cdef bint in_open = search.depth[q.in_axis] > level, out_open = search.depth[q.out_axis] > level
+    cdef int64_t rows = 1, open_rows = 1, least_rows = 1, spare = q.tiles // at.tiles, grain = p.group_grain, kernel = 1
+    cdef int64_t outs = at.outs, ins = at.ins
     cdef int n = q.ndim, i, d
+    cdef double products, volume, each
     cdef Elements e
     for i in range(2 + 2 * n):
         if 2 <= i < 2 + n:
@@ -132,6 +135,9 @@ cdef inline Elements least_elements(const Problem* q, Search search, int level, 
         else:
             rows *= search.point.at[i].size
     least_rows = imax(least_rows, cdiv(open_rows, spare))
+    if in_open:
+        ins = imax(ins, cdiv(search.axes[q.in_axis].extent, spare * in_turns))
+    ins *= p.in_grain
     e.inputs = at.batch * at.groups * p.group_grain * ins
     e.holders = at.splits.batch
     for d in range(n):
@@ -143,51 +149,70 @@ cdef inline Elements least_elements(const Problem* q, Search search, int level, 
         else:
             e.inputs *= input_extent(&p.dims[d], at.field[d] * p.dims[d].grain, at.kernel[d])
     if q.inputs_cover:
-        e.inputs = imax(e.inputs, rows * least_rows * p.group_grain * grain * ins)
-    e.sums = e.all_sums = rows * least_rows * outs
-    if search.depth[q.out_axis] > level:
-        if at.splits.in_serial == 1:
-            turns = search.axes[q.out_axis].serial_most
-        outs = imax(outs, cdiv(search.axes[q.out_axis].extent, spare * turns))
+        e.inputs = imax(e.inputs, rows * least_rows * grain * ins)
+    e.sums = rows * least_rows * outs
+    if out_open:
+        outs = imax(outs, cdiv(search.axes[q.out_axis].extent, spare * out_turns))
         open_rows *= search.axes[q.out_axis].extent
-        e.sums = imax(rows * least_rows * outs, rows * cdiv(open_rows, spare * turns))
-        e.all_sums = imax(e.sums, rows * cdiv(open_rows, spare))
+        e.sums = imax(rows * least_rows * outs, rows * cdiv(open_rows, spare * out_turns))
     e.weights = at.groups * p.group_grain * ins * outs * p.out_grain * kernel
-    e.sums *= p.group_grain * grain * p.out_grain
-    e.all_sums *= p.group_grain * grain * p.out_grain
-    e.operands = e.inputs + e.weights
+    e.sums *= grain * p.out_grain
+    each = <double>p.partial * p.group_size / p.group_grain
+    e.bytes = p.input * <double>(e.inputs + e.weights) + each * e.sums
     if q.inputs_cover:
-        e.operands = fmax(e.operands, 2 * ins * sqrt(<double>at.groups * p.group_grain * kernel * e.sums))
+        products = sqrt(<double>at.groups * p.group_grain * kernel)
+        e.bytes = fmax(e.bytes, 2 * p.input * ins * products * sqrt(<double>e.sums) + each * e.sums)
+        if in_open and out_open:                    # least over the sums s of 2 input products volume / sqrt(s) + each s
+            volume = <double>rows * open_rows * grain * p.out_grain * search.axes[q.in_axis].extent * p.in_grain
+            volume /= <double>spare * in_turns * out_turns
+            e.bytes = fmax(e.bytes, 3 * pow(p.input * products * volume, 2.0 / 3) * pow(each, 1.0 / 3))
+    e.bytes *= 1 - 1e-9
     return e
 
 
 cdef inline int64_t least_bytes(const Problem* q, const Part* at, const Elements* e, const Costs* c, int64_t tiles,
-                                bint open_loop) noexcept nogil:
-    """The least temporary bytes, transforms costed on all tiles that there may be."""
+                                bint in_loop, bint out_loop) noexcept nogil:
+    """The least temporary bytes with or without a loop, transforms costed on all tiles that there may be."""
     cdef const Pass* p = &q.passes[0]
-    cdef const Splits* s = &at.splits
-    cdef int64_t sums = p.partial * (e.sums // p.group_grain * p.group_size), bytes, held
-    cdef int64_t conv = <int64_t>(p.input * e.operands * (1 - 1e-9)) + sums
-    cdef int64_t rearranged = 2 * imax(c.weights_temp, c.output_temp)
+    cdef int64_t bytes, held, conv = <int64_t>e.bytes, rearranged = 2 * imax(c.weights_temp, c.output_temp)
     bytes = imax(conv, imax(2 * c.inputs_temp, rearranged))
-    if (s.out_serial > 1 or open_loop) and s.in_serial == 1:        # the input may be broadcast before the loop
+    if out_loop:                                    # the input may be broadcast before the loop
         bytes = imin(bytes, c.inputs_temp + imax(conv, p.input * e.inputs + rearranged))
-    if p.slices_rearranged and s.in_serial * s.out_serial > 1:
+    if p.slices_rearranged and (in_loop or out_loop):
         held = cdiv(p.weights_total, tiles) * p.input
         bytes = held + imax(bytes, held)
-    if s.in_serial > 1:                             # each turn's result beside the sum so far
-        bytes += cdiv(q.outputs, tiles * s.out_serial) * p.tile_result
+    if in_loop:                                     # each turn's result beside the sum so far
+        bytes += cdiv(q.outputs, tiles) * p.tile_result
     return bytes
+
+
+cdef inline int64_t least_of_loops(const Problem* q, Search search, int level, const Part* at, const Elements* alone,
+                                   const Costs* c, int64_t tiles) noexcept nogil:
+    """The least temporary bytes of the loops that are still possible: none, over outputs or over inputs."""
+    cdef bint in_open = search.depth[q.in_axis] > level, out_open = search.depth[q.out_axis] > level
+    cdef int64_t in_serial = at.splits.in_serial, out_serial = at.splits.out_serial, least = UNLIMITED, turns
+    cdef Elements e
+    if in_serial == 1 and out_serial == 1:
+        least = least_bytes(q, at, alone, c, tiles, False, False)
+    turns = search.axes[q.out_axis].serial_most if out_open else 1
+    if in_serial == 1 and (out_serial > 1 or turns > 1):
+        e = least_elements(q, search, level, at, 1, turns)
+        least = imin(least, least_bytes(q, at, &e, c, tiles, False, True))
+    turns = search.axes[q.in_axis].serial_most if in_open else 1
+    if out_serial == 1 and (in_serial > 1 or turns > 1):
+        e = least_elements(q, search, level, at, turns, 1)
+        least = imin(least, least_bytes(q, at, &e, c, tiles, True, False))
+    return least
 
 
 cdef inline int64_t least_cycles(const Problem* q, const Part* at, const Elements* e, const Costs* c,
                                  int64_t tiles) noexcept nogil:
-    """The least cycles beside the vertex'."""
+    """The least cycles beside the vertex', of all turns of the loops that are still possible together."""
     cdef const Pass* p = &q.passes[0]
     cdef const Machine* m = &p.machine
     cdef const Splits* s = &at.splits
     cdef int64_t serial = s.in_serial * s.out_serial, weights = cdiv(p.weights_total, tiles), once, inputs, before = 0
-    once = exchange(m, e.all_sums, p.tile_result) if not p.corrected else 0
+    once = exchange(m, e.sums, p.tile_result) if not p.corrected else 0
     once += exchange(m, e.weights - e.weights // e.holders, p.input)
     once += c.weights_copy + c.weights_exchange + c.output_copy + c.output_exchange
     once += slice_cycles(m, weights, serial, p.input)
@@ -214,8 +239,8 @@ cdef void least_measures(const Problem* q, Search search, int level, int64_t* le
     transform_phase(p, &wide, &c)
     if p.regressed and level < 1:                   # these depend on both loops
         c.inputs_copy = c.weights_copy = 0
-    e = least_elements(q, search, level, &at)
+    e = least_elements(q, search, level, &at, 1, 1)
     if p.out_size == p.out_grain:
-        least[TEMP] = least_bytes(q, &at, &e, &c, tiles, search.depth[q.out_axis] > level)
+        least[TEMP] = least_of_loops(q, search, level, &at, &e, &c, tiles)
     least[CYCLES] = least_cycles(q, &at, &e, &c, tiles) + cdiv(search.work, tiles)
     least[TILES] = at.tiles

@@ -5,7 +5,7 @@
 # tile level is what one tile holds. Sizes are in grains unless they say otherwise. P is the problem after
 # its transforms, channels rounded up to grains.
 
-from poplibs_py.planner._search cimport Axis, Option, cdiv, imin
+from poplibs_py.planner._search cimport Axis, Option
 
 
 cdef enum:

@@ -92,6 +92,7 @@ cdef class Search:
     cdef int add_axis(self, int64_t extent, int64_t least, int64_t most, int64_t serial_least, int64_t serial_most,
                       int64_t required, bint leads) except -1
     cdef int add_split(self, int axis, bint serial, int priority) except -1
+    cdef void resize(self, int axis, int64_t extent, int64_t serial_most) noexcept nogil
     cdef void prepare(self) noexcept nogil
     cdef int place(self, Point* at) except -1
     cdef void offer(self, int64_t variant, const int64_t* measures) noexcept nogil
