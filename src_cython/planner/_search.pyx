@@ -355,19 +355,25 @@ cdef class Search:
     cdef void _descend(self, int level, int64_t tiles) noexcept nogil:
         cdef const Axis* a
         cdef int64_t used
-        cdef int i, axis
+        cdef int i, k, axis
+        cdef bint few = self.keys[0] == TILES
         if level == self.axis_count:
             self.point.tiles = tiles
             self.cost()
             return
         axis = self.order[level]
         a = &self.axes[axis]
-        for i in range(a.count):
+        for k in range(a.count):            # many tiles first, unless few are wanted: a good plan found early rules others out
+            i = k if few else a.count - 1 - k
             used = tiles * a.options[i].parallel
             if used > self.tiles or used > self.allowed[TILES]:
-                break
-            if used * self.widest_below[level + 1] < self.least_tiles:
+                if few:
+                    break
                 continue
+            if used * self.widest_below[level + 1] < self.least_tiles:
+                if few:
+                    continue
+                break
             self.steps += 1
             if self.steps >= STEPS and self._interrupted():
                 break

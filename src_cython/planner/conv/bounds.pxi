@@ -226,6 +226,44 @@ cdef inline int64_t least_cycles(const Problem* q, const Part* at, const Element
     return inputs + once * serial + before
 
 
+cdef void add_derived_passes(const Problem* q, Search search, int level, const Part* at, int64_t tiles,
+                             int64_t* least) noexcept nogil:
+    """Take in what a joint plan's other passes hold and move at least.
+
+    Of the axes that change places, field and input channels, an open one is cut no more often than tiles are left: neither
+    of them is cut in a loop.
+    """
+    cdef int64_t spare = q.tiles // at.tiles, serial = at.splits.in_serial * at.splits.out_serial, sums
+    cdef int field = 2 + 2 * q.ndim - 1, i, d
+    cdef const Pass* p
+    cdef Part part[3]
+    cdef Part wide
+    cdef Costs c
+    part[0] = at[0]
+    if search.depth[field] > level:
+        part[0].field[q.ndim - 1] = imax(at.field[q.ndim - 1], cdiv(search.axes[field].extent, spare))
+    if search.depth[q.in_axis] > level and search.axes[q.in_axis].serial_most == 1:
+        part[0].ins = imax(at.ins, cdiv(search.axes[q.in_axis].extent, spare))
+    derive_parts(q, part)
+    for i in range(1, q.pass_count):
+        p = &q.passes[i]
+        if p.absent or exchange_phase(p, &part[i], &c) == NEVER:
+            continue
+        sums = part[i].batch * part[i].groups * p.group_size * part[i].outs * p.out_size
+        for d in range(p.ndim):
+            sums *= part[i].field[d] * p.dims[d].grain
+        wide = part[i]
+        wide.tiles = tiles
+        transform_phase(p, &wide, &c)
+        if p.regressed:
+            c.inputs_copy = c.weights_copy = 0
+        least[TEMP] = imax(least[TEMP], imax(c.input_bytes + c.weight_bytes + p.partial * sums,
+                                             imax(c.inputs_temp, 2 * imax(c.weights_temp, c.output_temp))))
+        least[CYCLES] += (c.weight_exchange + c.weights_copy + c.weights_exchange + c.output_copy + c.output_exchange
+                          + (0 if p.corrected else c.first_stage_exchange)) * serial
+        least[CYCLES] += c.input_exchange + c.inputs_copy + c.inputs_exchange
+
+
 cdef void least_measures(const Problem* q, Search search, int level, int64_t* least) noexcept nogil:
     """The least cycles and bytes of any choice of the open axes: sizes and most phases only grow with the others."""
     cdef const Pass* p = &q.passes[0]
@@ -244,3 +282,5 @@ cdef void least_measures(const Problem* q, Search search, int level, int64_t* le
         least[TEMP] = least_of_loops(q, search, level, &at, &e, &c, tiles)
     least[CYCLES] = least_cycles(q, &at, &e, &c, tiles) + cdiv(search.work, tiles)
     least[TILES] = at.tiles
+    if q.pass_count > 1:
+        add_derived_passes(q, search, level, &at, tiles, least)
