@@ -8,6 +8,7 @@ STEPS: tuple[str, ...]
 
 class Model(Search):
     least_work: int
+    beside: int
     def __init__(
         self, passes: list[dict[str, Any]], bounds: dict[str, Any], reference: list[dict[str, int]] | None = None
     ) -> None: ...

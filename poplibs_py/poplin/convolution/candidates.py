@@ -333,7 +333,7 @@ def _least_of(
 ) -> list[tuple[int, int]]:
     """The least cycles and bytes of candidates that differ in the input channels that a tile takes at a time alone.
 
-    Of a joint plan, those of its forward pass with the finest cut of the field.
+    Of a joint plan, those of its forward pass with the finest cut of the field, and what the others take at least.
     """
     one = dataclasses.replace(family[0], vertex=family[0].vertex._replace(in_chans=1))
     setup = setup_of(params, options, joint, one)
@@ -341,7 +341,19 @@ def _least_of(
     each = setup.stages.padded.macs() // chans
     grains = [c.vertex.in_chans for c in family]
     works = [each * (-(-chans // grain) * grain) // rate for grain in grains]
-    return make_model(target, [setup], forward_bounds(target, setup, None)).least(grains, works)
+    bounds = forward_bounds(target, setup, None)
+    least = make_model(target, [setup], bounds).least(grains, works)
+    if not joint:
+        return least
+    # the other passes round up to the same grains, and those of a multiple move and do no less
+    first = next(c for c in family if c.vertex.in_chans > 1)
+    try:
+        passes = joint_setups(target, params, setup_of(params, options, joint, first))
+    except PlanError:
+        return least  # where the search comes to them, it says so
+    beside = make_model(target, passes, bounds).beside
+    multiple = [grain % first.vertex.in_chans == 0 for grain in grains]
+    return [(cycles + beside * m, temp) for (cycles, temp), m in zip(least, multiple, strict=True)]
 
 
 def best_plan(

@@ -163,6 +163,22 @@ cdef class Model(Search):
         self.prepare()
         return found
 
+    @property
+    def beside(self):
+        """The least cycles of the passes after the first, however they are split."""
+        cdef const Problem* q = &self.problem
+        cdef int64_t work = 0, moved = 0
+        cdef Part wide
+        cdef Costs c
+        wide.tiles, wide.splits.in_serial, wide.splits.out_serial = q.tiles, 1, 1
+        for i in range(1, q.pass_count):
+            if not q.passes[i].absent and not q.passes[i].regressed:
+                transform_phase(&q.passes[i], &wide, &c)
+                moved += (c.inputs_copy + c.inputs_exchange + c.weights_copy + c.weights_exchange + c.output_copy
+                          + c.output_exchange)
+                work += q.passes[i].work
+        return moved + work // q.tiles
+
     def costs(self, tuple splits):
         """Itemised costs of one point, as `search` returns it, a dict per pass; None if it is infeasible."""
         cdef const Problem* q = &self.problem

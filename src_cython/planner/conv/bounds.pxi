@@ -150,12 +150,19 @@ cdef inline Elements least_elements(const Problem* q, Search search, int level, 
             e.inputs *= input_extent(&p.dims[d], at.field[d] * p.dims[d].grain, at.kernel[d])
     if q.inputs_cover:
         e.inputs = imax(e.inputs, rows * least_rows * grain * ins)
+        if in_open:
+            volume = <double>rows * open_rows * grain * search.axes[q.in_axis].extent * p.in_grain
+            e.inputs = imax(e.inputs, <int64_t>(volume * (1 - 1e-9) / (<double>spare * in_turns)))
     e.sums = rows * least_rows * outs
     if out_open:
         outs = imax(outs, cdiv(search.axes[q.out_axis].extent, spare * out_turns))
         open_rows *= search.axes[q.out_axis].extent
         e.sums = imax(rows * least_rows * outs, rows * cdiv(open_rows, spare * out_turns))
     e.weights = at.groups * p.group_grain * ins * outs * p.out_grain * kernel
+    if in_open and out_open:
+        volume = <double>search.axes[q.in_axis].extent * search.axes[q.out_axis].extent * p.in_grain * p.out_grain
+        volume *= at.groups * p.group_grain * kernel
+        e.weights = imax(e.weights, <int64_t>(volume * (1 - 1e-9) / (<double>spare * in_turns * out_turns)))
     e.sums *= grain * p.out_grain
     each = <double>p.partial * p.group_size / p.group_grain
     e.bytes = p.input * <double>(e.inputs + e.weights) + each * e.sums
