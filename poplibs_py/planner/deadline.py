@@ -23,8 +23,8 @@ def deadline() -> float:
 def time_limit(seconds: float | None) -> Iterator[None]:
     """Raise `TimeLimitError` where the plans made inside take longer than so many seconds together.
 
-    A plan is the best there is, or there is none: what was found by then is not returned. Plans that are kept from before
-    take no time. Inside another limit the sooner holds.
+    A plan is the best there is, or there is none: what was found by then is not returned. Plans that are kept from
+    before take no time. Inside another limit the sooner holds.
 
     Parameters
     ----------

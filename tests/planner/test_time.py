@@ -1,4 +1,4 @@
-"""Planning stops when it is told to: by a limit on its time, or by a signal; and ends where nothing is to be planned."""
+"""Planning stops when it is told to, by a limit on its time or by a signal; and ends where there is nothing to plan."""
 
 from __future__ import annotations
 

@@ -312,8 +312,10 @@ def _meetings(axis: Axis, outputs: Range, elements: Range, of_kernel: bool) -> I
         used = first <= last
         place, first, last = place[used], first[used], last[used]
         if place.size:
-            met = [(place + sign * o.stride * at) // other.dilation + other.truncation_lower for at in (first, last)]
-            yield _Meetings(first, last, *met, step)
+            met_first, met_last = (
+                (place + sign * o.stride * at) // other.dilation + other.truncation_lower for at in (first, last)
+            )
+            yield _Meetings(first, last, met_first, met_last, step)
 
 
 _CHUNK = 1 << 18  # elements looked at together

@@ -320,7 +320,8 @@ def _space(target: Target, params: ConvParams, options: ConvOptions, joint: bool
             families.setdefault((id(c.system), id(c.tile)), []).append(i)
     for members in families.values():
         if len(members) > _FEW:
-            for i, bound in zip(members, _least_of(target, params, options, joint, [ordered[i] for i in members]), strict=True):
+            bounds = _least_of(target, params, options, joint, [ordered[i] for i in members])
+            for i, bound in zip(members, bounds, strict=True):
                 least[i] = bound
     return Space(ordered, likely, least)
 

@@ -108,7 +108,8 @@ def test_bad_convolutions_are_refused(changes: dict[str, Any]) -> None:
 @pytest.mark.parametrize("input_type", ["float", "half"])
 def test_empty_tensors_have_plans_without_work(sizes: dict[str, int], input_type: str) -> None:
     made = plan_convolution(params_of(input_type=input_type, **sizes), cache=conv_cache())
-    assert made.total_macs == 0 < made.cycles
+    assert made.total_macs == 0
+    assert (made.cycles > 0) == ("in_channels" in sizes)  # then zeros are written
     assert ConvPlan.from_json(made.to_json()) == made
 
 
