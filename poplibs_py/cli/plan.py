@@ -20,7 +20,7 @@ from ..poplin.convolution import (
     OutputTransform,
     matmul_params,
 )
-from ..poplin.convolution.api import run_planner
+from ..poplin.convolution.api import NoPlanError, run_planner
 from ..report import text
 from ..report.chart import Axis, LineChart, Series
 from ..target import Target, resolve_target
@@ -144,6 +144,8 @@ def _fields_of(spec: str) -> _Answer:
     """Plan one spec: its JSON line."""
     try:
         plan = _plan(spec)
+    except NoPlanError as error:
+        return None, error.ORIGINAL
     except PoplibsError as error:
         return None, str(error)
     fields: dict[str, Any] = {"spec": spec, **plan.golden(), "limit": plan.limit}

@@ -33,6 +33,13 @@ from .problem import ConvProblem
 __all__ = ["conv_cache", "plan_convolution", "plan_problem"]
 
 
+class NoPlanError(PlanError):
+    """No plan of a problem meets its constraints."""
+
+    #: What PopLibs says.
+    ORIGINAL = "No base plan found for unbounded plan"
+
+
 def conv_cache(directory: str | Path | None = None) -> PlanCache[ConvPlan]:
     """A cache of convolution plans, with a directory if one is given."""
     return PlanCache(directory, write=ConvPlan.to_json, read=ConvPlan.from_json)
@@ -245,8 +252,8 @@ def run_planner(
         plan = _plan_pass(target, params, options, objective, reference=reference)
     if plan is None:
         constraints = options.plan_constraints
-        raise PlanError(f"planConstraints: got {constraints.text}; allowed: what a plan of this problem can meet"
-                        if constraints else "no plan of this problem was found")
+        raise NoPlanError(f"planConstraints: got {constraints.text}; allowed: what a plan of this problem can meet"
+                          if constraints else "no plan of this problem was found")
     if not params.batch * params.groups * params.out_channels:
         plan = dataclasses.replace(plan, costs={})  # nothing is computed
     limit = limit or 0
