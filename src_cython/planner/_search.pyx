@@ -396,7 +396,8 @@ cdef class Search:
         for i in range(MEASURES):
             if least[i] > self.allowed[i]:
                 return True
-        return False
+        # as good at best by the first key, and worse by the second
+        return self.key_count > 1 and least[self.keys[0]] == self.best[0] and least[self.keys[1]] > self.best[1]
 
     cdef bint _interrupted(self) noexcept nogil:
         """Whether the time is over, or a signal's handler raised."""
