@@ -11,9 +11,16 @@ from hypothesis import strategies as st
 
 from poplibs_py.errors import MemoryLimitError, MemoryLimitWarning, PlanError
 from poplibs_py.planner import UNLIMITED, Objective, PlanCache
-from poplibs_py.poplin.convolution import ConvOptions, ConvParams, ConvPlan, ConvProblem, plan_convolution
+from poplibs_py.poplin.convolution import (
+    ConvOptions,
+    ConvParams,
+    ConvPlan,
+    ConvProblem,
+    matmul_params,
+    plan_convolution,
+)
 from poplibs_py.poplin.convolution.api import run_planner
-from poplibs_py.poplin.convolution.candidates import best_plan
+from poplibs_py.poplin.convolution.candidates import _space, best_plan, search_candidate
 from poplibs_py.poplin.convolution.plan import PHASES, tile_ranges
 from poplibs_py.target import Target
 
@@ -84,6 +91,27 @@ def test_joint_search_equals_brute_force(rows: int, inner: int, columns: int, gr
         plan = best_plan(problem.target, problem.params, options, Objective(temp_limit=bound), joint=True)
         best = best_by_force(problem, bound, joint=True)
         assert (None if plan is None else (plan.cycles, plan.temp_bytes)) == best
+
+
+@settings(max_examples=10)
+@given(st.integers(1, 40), st.integers(500, 900), st.integers(1, 40), st.sampled_from(["half", "float"]),
+       st.sampled_from(["FC_TRAINING_FWD", "FC_TRAINING_WU", "NONE_MATMUL"]), st.booleans())  # fmt: skip
+def test_no_candidate_is_below_its_bound(rows: int, inner: int, columns: int, dtype: str, pass_: str,
+                                         joint: bool) -> None:
+    assume(pass_ == "FC_TRAINING_FWD" or not joint)
+    params = matmul_params(1, rows, inner, columns, dtype).canonical()
+    options = ConvOptions.parse({"pass": pass_}).for_params(params)
+    target = Target.small(16)
+    space = _space(target, params, options, joint)
+    bounded = [i for i, bound in enumerate(space.least) if bound != (0, 0)]
+    assert bounded
+    for i in bounded:
+        for kind in ("cycles", "temp_bytes"):
+            found = search_candidate(target, params, options, joint, space.ordered[i], Objective(kind),
+                                     (UNLIMITED, UNLIMITED))
+            if found is not None:
+                key = ("cycles", "temp_bytes").index(kind)
+                assert found[0][0] >= space.least[i][key]
 
 
 @given(problems())
