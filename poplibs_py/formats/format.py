@@ -178,10 +178,10 @@ class Format:
 
     @property
     def scales(self) -> range:
-        """Exponents s of the scales 2^s that its arrays may carry: -32 to 31 (PopLibs), where FP32 holds the values."""
+        """Exponents s of the scales 2^s that its arrays may carry: all with which FP32 holds the values."""
         if self.bits > 16:
             return range(1)
-        return range(max(-32, self.bias - HIGHEST_BIAS), min(31, self.bias - LOWEST_BIAS, 127 - self.max_exponent) + 1)
+        return range(self.bias - HIGHEST_BIAS, min(self.bias - LOWEST_BIAS, 127 - self.max_exponent) + 1)
 
     @property
     def unit_roundoff(self) -> float:

@@ -48,7 +48,7 @@ def pack_metadata(dtype: object, scale: int = 0) -> int:
     target = format_of(dtype)
     if target not in (F143, F152):
         raise bad_argument("dtype", target.name, "f143 or f152, which the IPU has")
-    exponent = whole("scale", scale, target.scales[0], target.scales[-1])
+    exponent = whole("scale", scale, -_SCALE_SIGN, _SCALE_SIGN - 1)
     return (_F143_BIT if target == F143 else 0) | (exponent & _SCALE_BITS)
 
 

@@ -38,7 +38,7 @@ class QuarterArray(Immutable):
     dtype : Format or what stands for one
         The format of the codes.
     scale : int or array of int, optional
-        Exponents s; -32 to 31 for the FP8 presets, ``dtype.scales`` in general. One number, or one for each block.
+        Exponents s, of ``dtype.scales``: one number, or one for each block. PopLibs has -32 to 31.
     block_shape : sequence of int, optional
         Extents of the blocks that share a scale, one for each axis, -1 for the axis's whole extent: ``(1, -1)`` is a
         scale per row of a matrix. By default the tensor has one.
@@ -65,6 +65,7 @@ class QuarterArray(Immutable):
     __slots__ = ("_anchor", "_codes", "_parts", "_scale", "block_shape", "format")
 
     __array_ufunc__ = None  # NumPy's operators raise TypeError instead of decoding behind the back
+    __hash__ = None  # type: ignore[assignment]  # as arrays, which `==` compares element by element
 
     format: Format
     block_shape: tuple[int, ...] | None
@@ -153,7 +154,7 @@ class QuarterArray(Immutable):
         Raises
         ------
         InvalidArgumentError
-            For another format, or where elements have different scales.
+            For another format, for a scale beyond six bits, or where elements have different scales.
         """
         scale = self.uniform_scale()
         if scale is None:
@@ -197,9 +198,10 @@ class QuarterArray(Immutable):
 
     @property
     def T(self) -> QuarterArray:  # noqa: N802  (NumPy's name)
-        """The array with its axes reversed; shares memory."""
+        """The array with its axes reversed; shares the codes."""
         blocks = self.block_shape and self.block_shape[::-1]
-        return QuarterArray._of_parts(self._codes.T, self.format, self._scale.T, blocks)
+        scale = self._scale if blocks is None else frozen(self._scale.T)  # programs read exponents in C order
+        return QuarterArray._of_parts(self._codes.T, self.format, scale, blocks)
 
     def uniform_scale(self) -> int | None:
         """Return the one exponent that every element has, or None if they differ."""
@@ -264,6 +266,22 @@ class QuarterArray(Immutable):
             axis += 1
         scale = frozen(np.asarray(scale[tuple(picks)]))
         return QuarterArray._of_parts(codes, self.format, scale, tuple(blocks) if blocks else None)
+
+    def __eq__(self, other: object) -> Any:
+        """Compare values element by element, as NumPy does: with a `QuarterArray`, numbers or an array of them."""
+        return self._compared(np.equal, other)
+
+    def __ne__(self, other: object) -> Any:
+        return self._compared(np.not_equal, other)
+
+    def _compared(self, relation: np.ufunc, other: object) -> Any:
+        if not isinstance(other, (QuarterArray, np.ndarray, np.generic, int, float, list, tuple)):
+            return NotImplemented
+        that = other.to_array() if isinstance(other, QuarterArray) else _real(other, "other")
+        try:
+            return relation(self.to_array(), that)
+        except ValueError:
+            raise bad_argument("other", f"shape {that.shape}", f"one that broadcasts with {self.shape}") from None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return QuarterArray, (self._codes, self.format, self._scale, self.block_shape)
@@ -343,22 +361,22 @@ def _checked_codes(codes: object, fmt: Format) -> Array:
     dtypes = f"a NumPy array of {fmt.code_dtype}" + (f" or {fmt.dtype}" if fmt.dtype else "") + f", for {fmt}"
     if not isinstance(codes, np.ndarray) or isinstance(codes, np.ma.MaskedArray):
         raise bad_type("codes", type(codes), dtypes)
-    if codes.dtype == fmt.dtype:
+    if fmt.dtype is not None and codes.dtype == fmt.dtype:  # NumPy takes None for float64
         return codes.view(fmt.code_dtype)
     if codes.dtype != fmt.code_dtype:
-        raise bad_type("codes", str(codes.dtype), dtypes)
+        raise bad_type("codes", str(codes.dtype), f"{dtypes}; numbers are rounded by QuarterArray.from_array and cast")
     if fmt.bits < 8 * fmt.itemsize and codes.size and int(codes.max()) >> fmt.bits:
         raise bad_argument("codes", f"{int(codes.max()):#x}", f"codes of {fmt.bits} bits")
     return codes
 
 
-def _real(values: object) -> Array:
-    x = as_array("values", values, "real numbers")
+def _real(values: object, name: str = "values") -> Array:
+    x = as_array(name, values, "real numbers")
     if x.dtype.kind in "fiu" and x.dtype.itemsize <= 8:
         return x
     if any(x.dtype == fmt.dtype for fmt in FORMATS):
         return x.astype(np.float32)
-    raise bad_type("values", str(x.dtype), "real numbers: float16, float32, float64, bfloat16, FP8 or integers")
+    raise bad_type(name, str(x.dtype), "real numbers: float16, float32, float64, bfloat16, FP8 or integers")
 
 
 def _full_index(index: object, ndim: int) -> list[Any]:

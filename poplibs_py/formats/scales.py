@@ -83,8 +83,8 @@ def block_maxima(magnitudes: Array, block_shape: tuple[int, ...] | None) -> Arra
 def auto_scale(values: Array, dtype: Format, block_shape: Sequence[int] | None = None) -> Array:
     """Return for each block the least s such that its largest finite magnitude does not exceed ``dtype.max * 2**s``.
 
-    No element then overflows, and the format's finest steps serve as much of the block as they can. The exponent stays
-    in ``dtype.scales``; a block of zeros takes 0.
+    No element then overflows, and the format's finest steps serve as much of the block as they can. A block of zeros
+    takes 0, one of numbers that want a lower exponent than ``dtype.scales`` has the lowest.
 
     Parameters
     ----------
@@ -99,6 +99,11 @@ def auto_scale(values: Array, dtype: Format, block_shape: Sequence[int] | None =
     -------
     numpy.ndarray of int8
         One exponent for each block, or an array without axes.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If a number is beyond the largest at the highest exponent, some 2**115 for the FP8 presets.
 
     Examples
     --------
@@ -117,8 +122,11 @@ def auto_scale(values: Array, dtype: Format, block_shape: Sequence[int] | None =
     mantissa, exponent = np.frexp(amax)
     top, top_exponent = np.frexp(dtype.max)
     least = exponent - top_exponent + (mantissa > top)
-    allowed = dtype.scales
-    return np.where(amax > 0, np.clip(least, allowed[0], allowed[-1]), 0).astype(np.int8)
+    lowest, highest = dtype.scales[0], dtype.scales[-1]
+    if (least > highest).any():
+        raise bad_argument("scale", f"'auto' for numbers up to {amax.max():.4g}",
+                           f"a whole number, beside overflow; {dtype} holds numbers to {np.ldexp(dtype.max, highest):.4g}")
+    return np.where(amax > 0, np.maximum(least, lowest), 0).astype(np.int8)
 
 
 def spread(scale: Array, shape: tuple[int, ...], block_shape: tuple[int, ...] | None) -> Array:

@@ -29,7 +29,10 @@ __all__ = [
 
 Array = np.ndarray[Any, Any]
 
-SCALE_LIMITS = (-32, 31)
+_EXPONENTS = [s for f in FORMATS if f.bits == 8 for s in f.scales]
+SCALE_LIMITS = min(_EXPONENTS), max(_EXPONENTS)
+"""The exponents that one 8-bit format or another takes."""
+
 _EACH_BLOCK = (1, -1, -1)
 _AUTO = {"auto": None, "auto_per_block": _EACH_BLOCK}
 
@@ -51,7 +54,7 @@ def as_scale(scale: object, dtype: Format, n_blocks: int, values: Array | None =
     ``"auto"`` stands for the least for which none of the `values` overflows, ``"auto_per_block"`` for that of each
     block.
     """
-    low, high = SCALE_LIMITS
+    low, high = (dtype.scales[0], dtype.scales[-1]) if dtype.bits <= 8 else SCALE_LIMITS
     if isinstance(scale, str) and scale in _AUTO and values is not None:
         if dtype.bits > 8:
             return 0

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from ..formats import FORMATS, FP32, QuarterArray
+from ..formats import FORMATS, FP32, QuarterArray, format_of
 from ..kernels.records import numbers_of
 from ..ops import located
 from ..popsparse import BlockSparseMatrix, dynamic
@@ -74,7 +74,7 @@ def block_sparse_matrices(draw: st.DrawFn, *, finite: bool = False, moderate: bo
     inside = BlockSparseMatrix.from_dense(np.ones((count, rows, columns), np.float32), block, mask=mask).blocks != 0
     w.blocks[...] = np.where(inside, values, np.zeros((), fmt.dtype))
     if fmt.bits == 8:
-        each = st.just(0) if moderate else st.integers(-32, 31)
+        each = st.just(0) if moderate else st.sampled_from(fmt.scales)
         per_block = st.lists(each, min_size=w.n_blocks, max_size=w.n_blocks).map(lambda s: np.array(s, np.int8))
         w = BlockSparseMatrix(w.pattern, w.blocks, fmt, draw(each | per_block))
     return w.T if draw(st.booleans()) else w
@@ -188,9 +188,11 @@ def cast_calls(draw: st.DrawFn) -> Call:
     keywords = draw(options({"rounding": ["toward-zero"], "overflow": ["saturate", "nan"]}))
     target = draw(formats(at_most_bits=16))
     if x.dtype.itemsize == 1 and draw(st.booleans()):
-        x = QuarterArray(x, x.dtype, draw(st.integers(-32, 31)))
+        x = QuarterArray(x, x.dtype, draw(st.sampled_from(format_of(x).scales)))
     if target.bits == 8:
-        keywords["scale"] = draw(st.integers(-32, 31) | st.just("auto"))
+        highest, numbers = target.scales[-1], np.asarray(x).astype(np.float64)
+        fits = np.abs(numbers).max(initial=0, where=np.isfinite(numbers)) <= np.ldexp(target.max, highest)
+        keywords["scale"] = draw(st.sampled_from(target.scales) | st.sampled_from(["auto"] if fits else [highest]))
         keywords["block_shape"] = draw(st.none() | st.tuples(st.integers(1, 5), st.sampled_from([-1, 1, 7])))
     return (x, target), keywords
 

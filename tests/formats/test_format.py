@@ -31,10 +31,9 @@ def test_facts_follow_from_the_definition(fmt):
 
 @pytest.mark.parametrize("fmt", [*NARROW, *USERS], ids=str)
 def test_scales_stay_where_fp32_holds_the_values(fmt):
-    assert set(fmt.scales) <= set(range(-32, 32))
     for s in (fmt.scales[0], fmt.scales[-1]):
         Format("scaled", fmt.exponent_bits, fmt.mantissa_bits, fmt.bias - s, fmt.specials, fmt.subnormals)
-    assert F143.scales == range(-32, 32)
+    assert F143.scales == range(-119, 109)
 
 
 @pytest.mark.parametrize(("arguments", "name"), [

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
-from poplibs_py.formats import BF16, E4M3, F143, F152, FP32, Format, QuarterArray, auto_scale
+from poplibs_py.formats import BF16, E4M3, F143, F152, FORMATS, FP32, Format, QuarterArray, auto_scale
 from poplibs_py.formats.reference import decode
 from poplibs_py.popops import cast
 
@@ -95,9 +95,61 @@ def test_the_automatic_scale_is_the_least_without_overflow(x, fmt, by_row):
     rows = x.reshape(-1, x.shape[-1]) if by_row and x.size else x.reshape(1, -1)
     for row, s in zip(rows, scale.reshape(-1).tolist(), strict=by_row and x.size > 0):
         amax = np.abs(row[np.isfinite(row)]).max(initial=0).astype(np.float64)
-        least, most = fmt.scales[0], fmt.scales[-1]
-        fits = [s for s in fmt.scales if amax <= fmt.max * 2.0**s]
-        assert s == (0 if amax == 0 else min(fits, default=most)), (least, amax)
+        assert s == (0 if amax == 0 else min(s for s in fmt.scales if amax <= fmt.max * 2.0**s)), amax
+
+
+@pytest.mark.parametrize("fmt", [f for f in FORMATS if f.bits == 8], ids=str)
+def test_the_automatic_scale_reaches_as_far_as_fp32_and_refuses_what_lies_beyond(fmt):
+    far = np.ldexp(np.float32([1.5, -1.25]), [[60], [-60], [-100], [110]])
+    for x in (far, *far):
+        q = cast(x, fmt, scale="auto", block_shape=(1,) * (x.ndim - 1) + (-1,))
+        np.testing.assert_array_equal(q.to_array(), x)
+        np.testing.assert_array_equal(QuarterArray.from_array(x, fmt, "auto", q.block_shape).codes, q.codes)
+    for x in (np.float32([3.4e38]), np.float64([1e300, np.nan])):
+        for make in (cast, QuarterArray.from_array):
+            with pytest.raises(InvalidArgumentError, match="^scale: got 'auto' for numbers up to "):
+                make(x, fmt, scale="auto")
+        assert not np.isfinite(cast(x, fmt, scale=fmt.scales[-1]).to_array()).any()
+
+
+def test_scales_of_blocks_are_transposed_with_the_codes():
+    q = QuarterArray.from_array(np.ones((2, 3, 2)), F143, np.arange(-6, 6).reshape(2, 3, 2), (1, 1, 1))
+    for turned in (q.T, q[:, 1:].T, q.T[1]):
+        np.testing.assert_array_equal(cast(turned, "float32"), np.ones(turned.shape))
+
+
+def test_numbers_are_no_codes_of_a_user_s_format():
+    with pytest.raises(InvalidTypeError, match=r"^codes: got float64; .* rounded by QuarterArray.from_array and cast"):
+        QuarterArray(np.ones((2, 8)), Format("t", 3, 2, 3))
+    with pytest.raises(InvalidTypeError, match="^codes: got float64"):
+        QuarterArray(np.array(1.0), Format("t", 3, 2, 3))
+    with pytest.raises(InvalidArgumentError, match="^codes: got 0x40"):
+        QuarterArray(np.array(64, np.uint8), Format("t", 3, 2, 3))
+
+
+@given(quarters(), quarters())
+def test_equality_is_element_by_element(p, q):
+    for other in (q, p.copy(), p.to_array(), p.to_array(np.float64), 0, 1.5):
+        left, right = p.to_array(), other.to_array() if isinstance(other, QuarterArray) else other
+        try:
+            want = np.equal(left, right)
+        except ValueError:  # shapes that do not meet
+            with pytest.raises(InvalidArgumentError, match="^other: got shape"):
+                p == other
+            continue
+        np.testing.assert_array_equal(p == other, want, strict=True)
+        np.testing.assert_array_equal(p != other, ~want, strict=True)
+        np.testing.assert_array_equal(other == p, want, strict=True)
+
+
+def test_equality_with_what_holds_no_numbers():
+    q = QuarterArray.from_array([1.0, 2.0])
+    assert q != "q"
+    assert not q == None  # noqa: E711
+    with pytest.raises(InvalidTypeError, match="^other: got"):
+        q == np.array(["a", "b"])
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(q)
 
 
 def test_from_array_takes_the_automatic_scale_and_blocks():
@@ -127,8 +179,8 @@ CODES = np.zeros((4, 6), np.uint8)
     (lambda: QuarterArray(np.full(3, 0x40, np.uint8), USERS[1]), "codes: got 0x40; allowed: codes of 6 bits"),
     (lambda: QuarterArray(np.zeros(3, np.float32), FP32), "dtype: got float32"),
     (lambda: QuarterArray(CODES, "f64"), "dtype: got f64"),
-    (lambda: QuarterArray(CODES, F143, 32), "scale: got 32; allowed: whole numbers from -32 to 31 for f143"),
-    (lambda: QuarterArray(CODES, F143, np.int64(-33)), "scale: got"),
+    (lambda: QuarterArray(CODES, F143, 109), "scale: got 109; allowed: whole numbers from -119 to 108 for f143"),
+    (lambda: QuarterArray(CODES, F143, np.int64(-120)), "scale: got"),
     (lambda: QuarterArray(CODES, F143, 1.0), "scale: got 1.0"),
     (lambda: QuarterArray(CODES, F143, np.nan), "scale: got nan"),
     (lambda: QuarterArray(CODES, F143, "auto"), "scale: got auto"),

@@ -35,7 +35,7 @@ def matrices(draw: Any, groups: int = 3) -> BlockSparseMatrix:
     w = BlockSparseMatrix.from_mask(rng.random(counts) < 0.5, sides, dtype=format)
     w.blocks.view(np.uint8)[...] = rng.integers(0, 256, w.blocks.view(np.uint8).shape, dtype=np.uint8)
     if format.bits == 8:
-        scale = rng.integers(-32, 32, w.n_blocks if draw(st.booleans()) else ())
+        scale = rng.choice(format.scales, w.n_blocks if draw(st.booleans()) else ())
         w = BlockSparseMatrix(w.pattern, w.blocks, format, scale)
     return w.T if draw(st.booleans()) else w
 

@@ -271,7 +271,7 @@ FROZEN._blocks.flags.writeable = False
     lambda: bs_softmax(W, scale=1), lambda: bs_softmax(W, out_dtype="f143", scale=[1, 2]),
     lambda: bs_softmax(W, out_dtype="f143", scale=[]), lambda: bs_softmax_grad(W, W, out_dtype="f143", scale="auto"),
     lambda: bs_softmax(W, out_dtype="f143", scale=0.0),
-    lambda: bs_softmax(W, out_dtype="f143", scale=99), lambda: bs_softmax(W, out=OTHER),
+    lambda: bs_softmax(W, out_dtype="f143", scale=199), lambda: bs_softmax(W, out=OTHER),
     lambda: bs_softmax(W, out=W.T), lambda: bs_softmax(W, out=np.zeros(3)), lambda: bs_softmax(W, out=FROZEN),
     lambda: bs_softmax(W, out=W.copy(), out_dtype="float16"), lambda: bs_softmax_grad(W, OTHER),
     lambda: bs_softmax(W, out=W.copy(), scale=0), lambda: bs_softmax_grad(W, W, out=W.copy(), out_dtype="f143"),

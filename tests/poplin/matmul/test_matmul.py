@@ -107,9 +107,9 @@ def quarter(array, blocks, seed):
     """The codes of an array with a random scale for each block."""
     rng = np.random.default_rng(seed)
     if blocks is None:
-        return QuarterArray(array, format_of(array), int(rng.integers(-32, 32)))
+        return QuarterArray(array, format_of(array), int(rng.choice(format_of(array).scales)))
     counts = [-(-n // (b if b > 0 else max(1, n))) for n, b in zip(array.shape, blocks, strict=True)]
-    return QuarterArray(array, format_of(array), rng.integers(-32, 32, counts), blocks)
+    return QuarterArray(array, format_of(array), rng.choice(format_of(array).scales, counts), blocks)
 
 
 @given(EDGES, EDGES, st.integers(1, 300), QUARTERS, QUARTERS, BLOCKS, BLOCKS, st.booleans(), st.booleans(), SEEDS)
