@@ -1,16 +1,24 @@
-"""Files that are whole or not there: what every writer of this library writes through."""
+"""Files that are whole or not there, and archives of arrays that hold what they claim to hold."""
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
+from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
-__all__ = ["replacing"]
+import numpy as np
+
+__all__ = ["ArrayFile", "replacing"]
+
+Array = np.ndarray[Any, Any]
+
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
 @contextmanager
@@ -53,3 +61,59 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
+
+
+class ArrayFile(Mapping[str, Array]):
+    """The arrays of a ``.npz`` file, read when they are asked for, by name.
+
+    An array whose header claims another size than the file holds, or Python objects, is refused before any memory is
+    taken for it; so is a compressed one, whose size has nothing to do with the file's, unless that is allowed.
+
+    Parameters
+    ----------
+    file : binary file
+    compressed : bool, optional
+        Whether arrays may be compressed: the caller then asks for memory by `nbytes`.
+
+    Raises
+    ------
+    KeyError, ValueError, OSError, zipfile.BadZipFile, zlib.error
+        For damaged files, from any method.
+    """
+
+    def __init__(self, file: BinaryIO, compressed: bool = False) -> None:
+        self._archive, self._compressed = ZipFile(file), compressed
+        self._members = {info.filename.removesuffix(".npy"): info for info in self._archive.infolist()}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays, with their headers."""
+        return sum(info.file_size for info in self._members.values())
+
+    def __getitem__(self, name: str) -> Array:
+        if name not in self._members:
+            raise KeyError(f"no array {name!r} in it")
+        info = self._members[name]
+        if info.compress_type != ZIP_STORED and not self._compressed:
+            raise ValueError(f"array {name!r} is compressed")
+        self._check(name, info)
+        with self._archive.open(info) as member:
+            array: Array = np.lib.format.read_array(member, allow_pickle=False)
+        return array
+
+    def _check(self, name: str, info: ZipInfo) -> None:
+        with self._archive.open(info) as member:
+            version = np.lib.format.read_magic(member)
+            if version not in _HEADERS:
+                raise ValueError(f"array {name!r} is of version {version}")
+            shape, _, dtype = _HEADERS[version](member)
+            if dtype.hasobject:
+                raise ValueError(f"array {name!r} holds Python objects")
+            if min(shape, default=0) < 0 or member.tell() + math.prod(shape) * dtype.itemsize != info.file_size:
+                raise ValueError(f"array {name!r} claims a shape of {shape}, which is not what it holds")

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ..errors import InvalidIndexError, bad_argument, bad_type, described, one_of
-from ..files import replacing
+from ..files import ArrayFile, replacing
 from ..immutable import Immutable, anchored, frozen, kind_of
 from .arrays import as_array, float_dtype
 from .format import F143, FORMATS, Format, format_of
@@ -304,7 +304,7 @@ class QuarterArray(Immutable):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> QuarterArray:
-        """Read what `save` wrote.
+        """Read what `save` wrote, uncompressed: a file takes no more memory than some times its size.
 
         Raises
         ------
@@ -323,13 +323,14 @@ class QuarterArray(Immutable):
 
     @classmethod
     def _read(cls, opened: BinaryIO) -> QuarterArray:
-        with np.load(opened, allow_pickle=False) as file:
-            layout = json.loads(str(file["format"]))
-            fmt = Format(**{key: layout[key] for key in _LAYOUT})
-            fmt = next((preset for preset in FORMATS if preset == fmt), fmt)
-            blocks = tuple(int(b) for b in file["block_shape"])
-            scale = file["scale"]
-            return cls(file["codes"], fmt, scale, blocks if scale.ndim else None)
+        file = ArrayFile(opened)
+        described, block_shape, scale = file["format"], file["block_shape"], file["scale"]
+        if described.nbytes > _LONGEST_LAYOUT or block_shape.size > _MOST_AXES:
+            raise bad_argument("format", f"{described.nbytes} bytes for {block_shape.size} axes", "what save writes")
+        layout = json.loads(str(described))
+        fmt = Format(**{key: layout[key] for key in _LAYOUT})
+        fmt = next((preset for preset in FORMATS if preset == fmt), fmt)
+        return cls(file["codes"], fmt, scale, tuple(block_shape.tolist()) if scale.ndim else None)
 
 
 def _path(path: object) -> str | os.PathLike[str]:
@@ -339,6 +340,7 @@ def _path(path: object) -> str | os.PathLike[str]:
     return path
 
 
+_LONGEST_LAYOUT, _MOST_AXES = 1 << 16, 64  # NumPy's arrays have no more axes
 _LAYOUT = ("name", "exponent_bits", "mantissa_bits", "bias", "specials", "subnormals")
 
 

@@ -17,7 +17,7 @@ __all__ = ["PlanCache"]
 
 P = TypeVar("P")
 
-_FORMAT = "1"  # of the files; a change makes old files invisible
+_FORMAT = "2"  # of the files; a change makes old files invisible
 
 
 class PlanCache(Generic[P]):
@@ -28,9 +28,10 @@ class PlanCache(Generic[P]):
     Parameters
     ----------
     directory : path, optional
-        Where plans are also kept, one JSON file each. A file is written under another name and then
-        renamed, so a reader sees a whole plan or none; two processes that plan the same problem write
-        the same file.
+        Where plans are also kept, one file each: a checksum of problem and plan, then the plan. A file is
+        written under another name and then renamed, so a reader sees a whole plan or none; two processes
+        that plan the same problem write the same file. One that was damaged or edited is not believed: the
+        problem is planned again. The checksum is no signature; keep the directory where only you can write.
     write, read : callable, optional
         Plan to text and back; needed with a directory.
 
@@ -83,39 +84,44 @@ class PlanCache(Generic[P]):
         plan = self._plans.get(key)
         if plan is not None:
             return plan
-        path = self._path(text_key() if text_key else repr(key))
-        plan = self._load(path)
+        text = text_key() if text_key else repr(key)
+        plan = self._load(text)
         if plan is None:
             plan = make()
-            self._store(path, plan)
+            self._store(text, plan)
         with self._lock:
             return self._plans.setdefault(key, plan)
 
     def put(self, key: Hashable, plan: P, text_key: Callable[[], str] | None = None) -> P:
         """Keep a plan that was made elsewhere; returns the one that is kept."""
-        self._store(self._path(text_key() if text_key else repr(key)), plan)
+        self._store(text_key() if text_key else repr(key), plan)
         with self._lock:
             return self._plans.setdefault(key, plan)
 
     # Files -----------------------------------------------------------------------------------------
 
-    def _path(self, text: str) -> Path | None:
-        if self.directory is None:
-            return None
-        return self.directory / (hashlib.sha256((_FORMAT + text).encode()).hexdigest() + ".json")
+    def _path(self, problem: str) -> Path | None:
+        return None if self.directory is None else self.directory / (_digest(problem) + ".plan")
 
-    def _load(self, path: Path | None) -> P | None:
+    def _load(self, problem: str) -> P | None:
+        path = self._path(problem)
         if path is None or self._read is None:
             return None
         try:
-            return self._read(path.read_text())
+            checksum, _, text = path.read_text().partition("\n")
+            return self._read(text) if checksum == _digest(problem, text) else None
         except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
             return None  # absent, or not a plan: plan again and overwrite it
 
-    def _store(self, path: Path | None, plan: P) -> None:
+    def _store(self, problem: str, plan: P) -> None:
+        path = self._path(problem)
         if path is None or self._write is None:
             return
         text = self._write(plan)
         # a full or read-only directory costs speed, not the plan
         with contextlib.suppress(OSError), replacing(path) as file:
-            file.write(text.encode())
+            file.write(f"{_digest(problem, text)}\n{text}".encode())
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.sha256("\0".join((_FORMAT, *texts)).encode()).hexdigest()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidArgumentError, InvalidTypeError, bad_argument, bad_type, described, flag
-from ..files import replacing
+from ..files import ArrayFile, replacing
 from ..target.host_memory import check_memory
 from .convert import blocks_of_dense
 from .elements import blocks_of_elements
@@ -52,14 +52,14 @@ def read_npz(path: Path, names: tuple[str, ...]) -> dict[str, Array]:
     """Read the arrays of these names, or all that SciPy wrote, without running anything that the file holds."""
     with path.open("rb") as raw:
         try:
-            with np.load(raw, allow_pickle=False) as file:
-                check_memory("path", str(path), sum(member.file_size for member in file.zip.infolist()))
-                if is_scipys(file):
-                    return dict(file)
-                version = file["version"]
-                if version.shape or version.dtype.kind not in "iu" or version != VERSION:
-                    raise bad_argument("path", f"{path} of version {described(version[()])}", f"version {VERSION}")
-                return {name: file[name] for name in names}
+            file = ArrayFile(raw, compressed=True)
+            check_memory("path", str(path), 2 * file.nbytes)  # what was read, and what is made of it
+            if is_scipys(file):
+                return dict(file)
+            version = file["version"]
+            if version.shape or version.dtype.kind not in "iu" or version != VERSION:
+                raise bad_argument("path", f"{path} of version {described(version[()])}", f"version {VERSION}")
+            return {name: file[name] for name in names}
         except InvalidArgumentError:
             raise
         except Exception as error:  # a damaged archive fails in as many ways as it has bytes

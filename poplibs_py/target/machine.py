@@ -186,12 +186,12 @@ class Target:
         for key in fields:
             if key not in known:
                 raise bad_option(key, known)
-        for key in ("conv_units", "conv_load_elements"):
-            if key in fields:
-                fields[key] = tuple(tuple(row) for row in fields[key])
-        if "grain" in fields:
-            fields["grain"] = tuple(fields["grain"])
         try:
+            for key in ("conv_units", "conv_load_elements"):
+                if key in fields:
+                    fields[key] = tuple(tuple(row) for row in fields[key])
+            if "grain" in fields:
+                fields["grain"] = tuple(fields["grain"])
             return cls(**fields)
         except TypeError as error:
             raise InvalidTypeError(f"text: {error}") from error

@@ -119,7 +119,8 @@ def decode_call(token: str) -> Call:
         if token.endswith(".call"):
             token = Path(token).read_text()
         return _call(zlib.decompress(base64.urlsafe_b64decode(token.encode())))
-    except (OSError, ValueError, zlib.error) as error:
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, MemoryError, RecursionError,
+            zlib.error) as error:
         raise bad_argument("token", token, "a token or file that a failing check printed") from error
 
 

@@ -1,6 +1,9 @@
 """QuarterArray: values, scales under indexing, files, and what is refused."""
 
+import io
 import re
+import tracemalloc
+import zipfile
 
 import numpy as np
 import pytest
@@ -85,6 +88,61 @@ def test_other_files_are_refused(tmp_path, content):
         QuarterArray.load(path)
     with pytest.raises(FileNotFoundError):
         QuarterArray.load(tmp_path / "missing.npz")
+
+
+def claiming(path, name, header):
+    """A file like one that `save` wrote, but for the header of one of its arrays."""
+    with np.load(path) as file:
+        parts = {key: io.BytesIO() for key in file}
+        for key, body in parts.items():
+            np.lib.format.write_array(body, file[key])
+    parts[name] = io.BytesIO()
+    np.lib.format.write_array_header_1_0(parts[name], header)
+    with zipfile.ZipFile(path, "w") as archive:
+        for key, body in parts.items():
+            archive.writestr(f"{key}.npy", body.getvalue())
+
+
+@pytest.mark.parametrize("shape", [(99999999999,), (1 << 70,), (-1,), (-8, -8), (1 << 33, 1 << 33)])
+@pytest.mark.parametrize("name", ["codes", "scale", "block_shape"])
+def test_a_header_that_claims_more_than_the_file_holds_is_refused(tmp_path, name, shape):
+    path = tmp_path / "q.npz"
+    QuarterArray.from_array(np.ones((4, 4)), F143, [[0], [1]], (2, -1)).save(path)
+    claiming(path, name, {"descr": "|u1", "fortran_order": False, "shape": shape})
+    with pytest.raises(InvalidArgumentError, match=rf"^path: got .* \(array '{name}' claims a shape of"):
+        QuarterArray.load(path)
+
+
+@pytest.mark.parametrize("name", ["codes", "scale", "block_shape", "format"])
+def test_a_small_file_that_unpacks_to_a_large_one_takes_no_memory(tmp_path, name):
+    path = tmp_path / "q.npz"
+    QuarterArray.from_array(np.ones((4, 4)), F143, [[0], [1]], (2, -1)).save(path)
+    with np.load(path) as file:
+        parts = dict(file)
+    parts[name] = np.zeros(1 << 25, np.uint8)
+    np.savez_compressed(path, **parts)
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidArgumentError, match=r"^path: got .* \(array '\w+' is compressed\)"):
+            QuarterArray.load(path)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("name", "value"), [
+    ("format", np.array("[" * 10**5)), ("format", np.array("[" * 5000)), ("format", np.array("1" * 5000)),
+    ("format", np.zeros(3)), ("block_shape", np.ones(1000, np.int64)), ("block_shape", np.array([2.5, 4])),
+    ("block_shape", np.array(["2", "4"])), ("scale", np.array(["a"])), ("scale", np.array([[0], [200]])),
+])
+def test_parts_that_do_not_fit_are_refused_by_the_path(tmp_path, name, value):
+    path = tmp_path / "q.npz"
+    QuarterArray.from_array(np.ones((4, 4)), F143, [[0], [1]], (2, -1)).save(path)
+    with np.load(path) as file:
+        parts = dict(file)
+    np.savez(path, **(parts | {name: value}))
+    with pytest.raises(InvalidArgumentError, match=r"^path: got"):
+        QuarterArray.load(path)
 
 
 @given(hnp.arrays(np.float32, hnp.array_shapes(max_dims=2, min_side=0, max_side=12), elements=st.floats(width=32)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import multiprocessing
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,11 @@ from poplibs_py.poplin.convolution import ConvPlan, conv_cache
 from poplibs_py.poplin.convolution.api import plan_problem, run_planner
 
 from .problems import problem
+
+
+def plan_text(file: Path) -> str:
+    """The plan in a file of the cache, behind its checksum."""
+    return file.read_text().partition("\n")[2]
 
 
 def plan_into(folder: str) -> str:
@@ -41,7 +47,7 @@ def test_processes_write_one_file(tmp_path: Path) -> None:
         texts = pool.map(plan_into, [str(tmp_path)] * 4)
     assert len(set(texts)) == 1
     [file] = tmp_path.iterdir()
-    assert ConvPlan.from_json(file.read_text()) == run_planner(problem())
+    assert ConvPlan.from_json(plan_text(file)) == run_planner(problem())
 
 
 def test_plan_is_read_from_the_folder(tmp_path: Path) -> None:
@@ -60,7 +66,30 @@ def test_damaged_file_is_planned_again(tmp_path: Path, text: str) -> None:
     [file] = tmp_path.iterdir()
     file.write_text(text)
     assert plan_problem(problem(), conv_cache(tmp_path)) == plan
-    assert ConvPlan.from_json(file.read_text()) == plan
+    assert ConvPlan.from_json(plan_text(file)) == plan
+
+
+def test_an_edited_file_is_planned_again(tmp_path: Path) -> None:
+    plan = plan_problem(problem(), conv_cache(tmp_path))
+    [file] = tmp_path.iterdir()
+    whole = file.read_text()
+    cheaper = dataclasses.replace(plan, costs=plan.costs | {"totalCycles": plan.cycles - 1})
+    assert ConvPlan.from_json(cheaper.to_json()) == cheaper  # a plan, but not the one that was kept
+    for edited in (whole.partition("\n")[0] + "\n" + cheaper.to_json(), cheaper.to_json()):
+        file.write_text(edited)
+        assert plan_problem(problem(), conv_cache(tmp_path)) == plan
+        assert file.read_text() == whole
+
+
+def test_a_file_of_another_problem_is_planned_again(tmp_path: Path) -> None:
+    plan_problem(problem(96), conv_cache(tmp_path))
+    [other] = tmp_path.iterdir()
+    text = other.read_text()
+    other.unlink()
+    plan = plan_problem(problem(), conv_cache(tmp_path))
+    [file] = tmp_path.iterdir()
+    file.write_text(text)
+    assert plan_problem(problem(), conv_cache(tmp_path)) == plan
 
 
 def test_different_problems_have_different_keys() -> None:

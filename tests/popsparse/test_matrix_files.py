@@ -6,6 +6,8 @@ import io
 import os
 import resource
 import signal
+import subprocess
+import sys
 import tempfile
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
@@ -169,6 +171,49 @@ def test_wrong_parts_in_an_npz_are_refused(name: str, value: Any, tmp_path: Path
     np.savez(tmp_path / "w.npz", allow_pickle=True, **(parts | {name: value}))
     with pytest.raises(InvalidArgumentError, match=r"^path: got"):
         BlockSparseMatrix.load(tmp_path / "w.npz")
+
+
+@pytest.mark.parametrize("name", ["codes", "row_offsets", "version", "format"])
+@pytest.mark.parametrize("body", [b"", b"no array", b"\x93NUMPY\x09\x09", b"\x93NUMPY\x01\x00\xff\xff"])
+def test_a_member_that_is_no_array_is_refused(name: str, body: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "w.npz"
+    random_matrix(random_pattern(4, 4, 2, 0.5)).save(path)
+    with zipfile.ZipFile(path) as archive:
+        members = {member: archive.read(member) for member in archive.namelist()}
+    for suffix in (".npy", ""):
+        with zipfile.ZipFile(path, "w") as archive:
+            for member, content in members.items():
+                stem = member.removesuffix(".npy")
+                archive.writestr(stem + suffix if stem == name else member, body if stem == name else content)
+        with pytest.raises(InvalidArgumentError, match=r"^path: got"):
+            BlockSparseMatrix.load(path)
+
+
+@pytest.mark.parametrize("scipys", [False, True])
+def test_an_archive_that_unpacks_beyond_memory_is_refused(scipys: bool, tmp_path: Path) -> None:
+    path = tmp_path / "w.npz"
+    w = random_matrix(random_pattern(4, 4, 2, 0.5))
+    if scipys:
+        scipy.sparse.save_npz(path, w.to_scipy("csr"))
+    else:
+        w.save(path)
+    with np.load(path) as file:
+        parts = dict(file)
+    np.savez_compressed(path, **(parts | {"data" if scipys else "codes": np.zeros(1 << 27, np.uint8)}))
+    code = f"""if True:
+        import resource
+        from poplibs_py.errors import InvalidArgumentError
+        from poplibs_py.popsparse import BlockSparseMatrix
+        pages = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (pages + (1 << 27), resource.RLIM_INFINITY))
+        try:
+            BlockSparseMatrix.load({str(path)!r})
+        except InvalidArgumentError as error:
+            assert str(error).startswith("path: got") and "GiB" in str(error), error
+        else:
+            raise AssertionError("loaded")
+    """
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 def test_a_column_twice_in_a_row_of_smtx_is_refused_by_row(tmp_path: Path) -> None:

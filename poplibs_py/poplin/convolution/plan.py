@@ -5,14 +5,15 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 from math import prod
 from typing import Any
 
-from ...errors import bad_argument, whole
+from ...errors import bad_argument, described, instance, one_of, whole
 from ...planner.explain import Explanation, explained
 from ...planner.summary import PlanSummary, compared, summarised
-from .constraints import ConvConstraints
+from ...target.machine import TYPE_SIZES
+from .constraints import METHODS, ConvConstraints
 from .model import ConvTypes
 from .problem import ConvProblem
 from .transforms import ConvTransform
@@ -22,6 +23,8 @@ __all__ = ["ConvPlan", "Costs", "Partition", "Split"]
 
 #: Itemised costs of one pass, by PopLibs' names; zeros are left out.
 Costs = dict[str, int]
+
+_MOST = (1 << 63) - 1  # of what a plan counts
 
 ORDERS = ("STANDARD", "FC_WU", "FC_BWD_AS_CONV")
 DIRECTIONS = ("ASCENDING", "DESCENDING")
@@ -352,11 +355,24 @@ class ConvPlan:
 
     @classmethod
     def from_json(cls, text: str) -> ConvPlan:
-        """Read what `to_json` wrote."""
+        """Read what `to_json` wrote.
+
+        Raises
+        ------
+        InvalidArgumentError
+            For anything else, such as numbers that are none or figures that contradict the costs beside them.
+        """
         try:
-            return cls._from_dict(json.loads(text))
-        except (KeyError, TypeError, IndexError, AttributeError, json.JSONDecodeError) as error:
-            raise bad_argument("text", text, "the JSON of a plan") from error
+            fields = json.loads(text)
+            plan = cls._from_dict(fields)
+            _check_values(plan)
+            written = json.loads(plan.to_json())
+            wrong = [key for key in written if fields.get(key, written[key]) != written[key]]
+            if wrong:
+                raise ValueError(f"{', '.join(wrong)} contradicting what is beside")
+            return plan
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
+            raise bad_argument("text", text, f"the JSON of a plan ({described(str(error))})") from error
 
     @classmethod
     def _from_dict(cls, f: dict[str, Any]) -> ConvPlan:
@@ -388,3 +404,26 @@ class ConvPlan:
 
     def __str__(self) -> str:
         return str(self.summary)
+
+
+_KNOWN = {"direction": DIRECTIONS, "order": ORDERS, "type": METHODS, "types": tuple(TYPE_SIZES)}
+
+
+def _check_values(part: Any) -> None:
+    """Raise unless every number of a plan, or of a part of one, counts something, and every word is a known one."""
+    for name, kind in type(part).__annotations__.items():
+        value = getattr(part, name)
+        if name in _KNOWN:
+            for word in chain(*value) if name == "types" else (value,):
+                one_of(name, word, _KNOWN[name])
+        elif "bool" in str(kind):  # a NamedTuple wraps the text
+            instance(name, value, bool, "true or false")
+        elif name.endswith("costs"):
+            for number in (value or {}).values():
+                whole(name, number, 0, _MOST)
+        elif name != "problem":  # which checks itself
+            for inner in (value,) if hasattr(value, "__annotations__") or not isinstance(value, tuple) else value:
+                if hasattr(inner, "__annotations__"):
+                    _check_values(inner)
+                else:
+                    whole(name, inner, 0, _MOST)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import json
+import operator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -138,10 +142,43 @@ def test_absurd_constraints_are_kept_to_or_refused(method: str, value: int) -> N
         assert (p.batch_split, p.field_split[1], p.out_chan_split, p.in_chan_split) == (1, 1, Split(1, 1), Split(1, 1))
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", "3", '{"transforms": [1]}'])
-def test_json_that_is_no_plan(text: str) -> None:
-    with pytest.raises(InvalidArgumentError):
+@pytest.mark.parametrize("text", ["", "[]", "{}", "3", '{"transforms": [1]}', "[" * 100_000, "1" * 5000, 3, None])
+def test_json_that_is_no_plan(text: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="^text: got"):
         ConvPlan.from_json(text)
+
+
+_LEAVES = ("1.5", 1.5, "x", None, True, -1, "1" * 5000, 1 << 70, [], {}, [[1]])
+
+
+def _places(fields: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where the values are that no object or list holds others in."""
+    inner = fields.items() if isinstance(fields, dict) else enumerate(fields) if isinstance(fields, list) else ()
+    for key, value in inner:
+        yield from _places(value, (*path, key))
+    if not isinstance(fields, (dict, list)):
+        yield path
+
+
+@pytest.mark.parametrize("params", [matmul_params(1, 64, 64, 64, "half"), matmul_params(1, 8, 4096, 64, "float")])
+def test_a_plan_with_any_value_changed_is_refused_or_a_whole_plan(params: ConvParams) -> None:
+    text = plan_convolution(params, pass_="FC_TRAINING_FWD").to_json()
+    for path in _places(json.loads(text)):
+        for leaf in _LEAVES:
+            fields = json.loads(text)
+            *outer, last = path
+            place = functools.reduce(operator.getitem, outer, fields)
+            place[last] = leaf
+            try:
+                made = ConvPlan.from_json(json.dumps(fields))
+            except InvalidArgumentError as error:
+                assert str(error).startswith("text: got")
+                continue
+            written = json.loads(made.to_json())
+            assert all(fields[key] == written[key] for key in fields)
+            assert isinstance(str(made), str)
+            assert made.fits in (True, False)
+            assert made.constraints()
 
 
 @pytest.mark.filterwarnings("ignore::poplibs_py.errors.MemoryLimitWarning")
