@@ -31,6 +31,7 @@ __all__ = [
     "PlanError",
     "PoplibsError",
     "PoplibsWarning",
+    "RangeWarning",
     "ReadOnlyError",
     "TimeLimitError",
     "UnsupportedError",
@@ -104,6 +105,10 @@ class CapacityWarning(PoplibsWarning):
 
 class MemoryLimitWarning(PoplibsWarning):
     """No plan keeps to the memory limit; the limit was raised or dropped."""
+
+
+class RangeWarning(PoplibsWarning):
+    """Finite numbers are too large for an 8-bit format at the scale there, and have become NaN or infinite."""
 
 
 def bad_argument(name: str, got: object, allowed: str) -> InvalidArgumentError:

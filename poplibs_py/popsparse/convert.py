@@ -104,23 +104,35 @@ def blocks_of_dense(dense: Array, block_shape: object, density: float | None,
     stack = dense if dense.ndim == 3 else dense[None]
     groups = as_extent("dense", stack.shape[0], 1)
     shape = as_shape(stack.shape[1:], groups)
-    padding = [(0, -extent % side) for extent, side in zip(shape, sides, strict=True)]
-    if any(after for _, after in padding):
-        padded = [extent + after for extent, (_, after) in zip(shape, padding, strict=True)]
-        check_memory("block_shape", sides, 2 * groups * padded[0] * padded[1] * stack.itemsize)
-        stack = np.pad(stack, [(0, 0), *padding])
-    rows, columns = (extent // side for extent, side in zip(stack.shape[1:], sides, strict=True))
-    tiles = stack.reshape(groups, rows, sides[0], columns, sides[1]).swapaxes(2, 3)
+    chosen = None
     if mask is not None:
         chosen = as_array("mask", mask, "an array of bool")
-        if chosen.shape != (groups, rows, columns)[dense.ndim == 2 :]:
-            raise bad_argument("mask", f"shape {chosen.shape}", f"shape {(groups, rows, columns)[dense.ndim == 2 :]}")
-    elif density is not None:
+        counts = (groups, *(-(-extent // side) for extent, side in zip(shape, sides, strict=True)))[dense.ndim == 2 :]
+        if chosen.shape not in (counts, dense.shape) or chosen.dtype != np.bool_:
+            raise bad_argument("mask", f"shape {chosen.shape} of {chosen.dtype}",
+                               f"bool, of shape {counts} for blocks or {dense.shape} for elements")
+        if chosen.shape != counts:
+            elements = chosen.reshape(stack.shape)
+            stack = np.where(elements, stack, np.zeros((), stack.dtype))
+            chosen = _tiled(elements, sides).any(axis=(3, 4))
+    tiles = _tiled(stack, sides)
+    if density is not None:
         chosen = _largest(tiles, density)
-    else:
+    elif chosen is None:
         chosen = (tiles != 0).any(axis=(3, 4))
-    pattern = pattern_of_mask(chosen, sides, shape)
-    return pattern, tiles[chosen.reshape(groups, rows, columns)]
+    chosen = chosen.reshape(tiles.shape[:3])
+    return pattern_of_mask(chosen, sides, shape), tiles[chosen]
+
+
+def _tiled(stack: Array, sides: tuple[int, int]) -> Array:
+    """Return matrices as (groups, block rows, block columns, rows, columns), the last blocks filled up with zeros."""
+    padding = [(0, -extent % side) for extent, side in zip(stack.shape[1:], sides, strict=True)]
+    if any(after for _, after in padding):
+        padded = [extent + after for extent, (_, after) in zip(stack.shape[1:], padding, strict=True)]
+        check_memory("block_shape", sides, 2 * len(stack) * padded[0] * padded[1] * stack.itemsize)
+        stack = np.pad(stack, [(0, 0), *padding])
+    rows, columns = (extent // side for extent, side in zip(stack.shape[1:], sides, strict=True))
+    return stack.reshape(len(stack), rows, sides[0], columns, sides[1]).swapaxes(2, 3)
 
 
 def _largest(tiles: Array, density: float) -> Array:
@@ -146,19 +158,17 @@ def dense_of_blocks(pattern: BlockPattern, numbers: Array, dtype: np.dtype[Any])
     return np.ascontiguousarray(full[:, :rows, :columns])
 
 
-def whole_block_rows(rows: object, extent: int, side: int) -> tuple[int, int]:
-    """Return where a slice of rows begins and ends, both on the edges of blocks, or raise."""
-    if not isinstance(rows, slice):
-        raise bad_type("rows", rows, "a slice, for example w[0:64]")
+def whole_block_rows(rows: slice, extent: int, side: int, name: str) -> tuple[int, int]:
+    """Return where a slice of rows (or columns, as `name` says) begins and ends, both on edges of blocks, or raise."""
     try:
         start, stop, step = rows.indices(extent)
     except (TypeError, ValueError):
-        raise bad_type("rows", rows, "a slice of whole numbers") from None
+        raise bad_type(name, rows, "a slice of whole numbers") from None
     if step != 1:
-        raise bad_argument("rows", f"step {rows.step}", "step 1")
+        raise bad_argument(name, f"step {rows.step}", "step 1")
     start, stop = (start, stop) if start < stop else (0, 0)
     if start % side or (stop % side and stop != extent):
-        raise bad_argument("rows", f"{start}:{stop}", f"multiples of the block's {side} rows, or the last row")
+        raise bad_argument(name, f"{start}:{stop}", f"multiples of the block's {side} {name}, or the last of them")
     return start, stop
 
 

@@ -1,7 +1,8 @@
-"""SciPy's sparse matrices in and out."""
+"""SciPy's sparse matrices in and out, and those of torch and PyData's sparse in."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ import numpy as np
 
 from ..errors import InvalidArgumentError, InvalidTypeError, bad_argument, bad_type, one_of
 from ..formats.arrays import as_array
+from ..formats.format import preset_of
 from ..target.host_memory import check_memory
 from .elements import blocks_of_elements, elements_of_blocks
 from .pattern import BlockPattern, as_block_shape, as_shape, index_array, rows_of_offsets
@@ -21,13 +23,16 @@ Array = np.ndarray[Any, Any]
 
 KINDS = ("bsr", "csr", "csc", "coo")
 
+_ALLOWED = ("a sparse matrix or array in BSR, CSR, CSC or COO, SciPy's, torch's or PyData's; "
+            "BlockSparseMatrix.from_dense takes dense ones")
+
 
 def from_scipy(matrix: Any, block_shape: object = None) -> tuple[BlockPattern, Array]:
-    """Return the pattern and blocks of a SciPy matrix: see `BlockSparseMatrix.from_scipy`."""
+    """Return the pattern and blocks of a SciPy matrix, or another's: see `BlockSparseMatrix.from_scipy`."""
+    matrix = _of_others(matrix)
     kind = getattr(matrix, "format", None)
-    if kind not in KINDS or not hasattr(matrix, "data"):
-        got = kind or type(matrix).__name__
-        raise bad_type("matrix", got, "a SciPy sparse matrix or array in BSR, CSR, CSC or COO")
+    if not isinstance(kind, str) or kind not in KINDS or not hasattr(matrix, "data"):
+        raise bad_type("matrix", kind if isinstance(kind, str) else type(matrix).__name__, _ALLOWED)
     if len(matrix.shape) != 2:
         raise bad_argument("matrix", f"{len(matrix.shape)} dimensions", "2")
     values = as_array("matrix", matrix.data, "a matrix of float32 or float64")
@@ -46,6 +51,49 @@ def from_scipy(matrix: Any, block_shape: object = None) -> tuple[BlockPattern, A
     rows = rows[:, None] * np.int64(sides[0]) + inner_rows
     columns = columns[:, None] * np.int64(sides[1]) + inner_columns
     return blocks_of_elements(shape, wanted, rows.ravel(), columns.ravel(), blocks.ravel())
+
+
+def _of_others(matrix: Any) -> Any:
+    """Return torch's and PyData's sparse matrices as SciPy's with the same arrays; anything else as it is."""
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and isinstance(matrix, torch.Tensor):
+        return _of_torch(torch, matrix)
+    if type(matrix).__module__.partition(".")[0] != "sparse":
+        return matrix
+    if hasattr(matrix, "tocoo"):  # PyData's compressed one
+        matrix = matrix.tocoo()
+    if not (hasattr(matrix, "coords") and hasattr(matrix, "fill_value")) or len(matrix.shape) != 2:
+        raise bad_type("matrix", f"{type(matrix).__name__} of {len(matrix.shape)} dimensions", _ALLOWED)
+    if matrix.fill_value != 0:
+        raise bad_argument("matrix", f"fill value {matrix.fill_value}", "0 where nothing is stored")
+    row, col = matrix.coords
+    return SimpleNamespace(format="coo", data=_wide(matrix.data), row=row, col=col, shape=matrix.shape)
+
+
+def _of_torch(torch: Any, tensor: Any) -> Any:
+    if tensor.requires_grad:
+        raise bad_type("matrix", "a tensor that requires a gradient", f"{_ALLOWED}: see its detach()")
+    kind = str(tensor.layout).removeprefix("torch.sparse_").removeprefix("torch.")
+    if kind not in KINDS or tensor.dense_dim():
+        dense = " with dense dimensions" if kind in KINDS else ""
+        raise bad_type("matrix", f"a tensor of layout {tensor.layout}{dense}", _ALLOWED)
+    if kind == "coo":
+        tensor = tensor.coalesce()
+    values = _wide(as_array("matrix", tensor.values(), _ALLOWED))
+    common = {"format": kind, "data": values, "shape": tuple(tensor.shape)}
+    if kind == "coo":
+        row, col = tensor.indices().numpy() if tensor.ndim == 2 else (None, None)
+        return SimpleNamespace(row=row, col=col, **common)
+    names = ("ccol_indices", "row_indices") if kind == "csc" else ("crow_indices", "col_indices")
+    indptr, indices = (getattr(tensor, name)().numpy() for name in names)
+    return SimpleNamespace(indptr=indptr, indices=indices, **common)
+
+
+def _wide(values: Array) -> Array:
+    """Values that SciPy's matrices cannot hold, or that need no more, as float32 or float64."""
+    if values.dtype.kind in "iub":
+        return values.astype(np.float64)
+    return values.astype(np.float32) if preset_of(values.dtype) is not None else values
 
 
 def from_npz(path: Path, parts: Mapping[str, Array], block_shape: object) -> tuple[BlockPattern, Array]:

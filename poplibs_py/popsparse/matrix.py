@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from numbers import Integral
 from typing import Any
 
@@ -12,10 +11,11 @@ import numpy as np
 from ..errors import bad_argument, bad_type
 from ..formats import Format, QuarterArray
 from ..formats.arrays import float_dtype
-from ..immutable import Immutable, anchored, settle
+from ..immutable import anchored, settle
 from ..program import Remake, key_by_parts
 from ..target.host_memory import check_memory
 from . import convert, host, interop, io
+from .face import OPERATORS, MatrixFace
 from .matrix_market import write_mtx
 from .parts import BLOCKS, index_places, kinds_of, parts_of
 from .pattern import BlockPattern, as_extent
@@ -35,11 +35,8 @@ __all__ = ["OPERATORS", "BlockSparseMatrix"]
 
 Array = np.ndarray[Any, Any]
 
-OPERATORS: dict[str, Callable[..., Any]] = {}
-"""What the operators call: the products put themselves here, of which this module knows nothing."""
 
-
-class BlockSparseMatrix(Immutable):
+class BlockSparseMatrix(MatrixFace):
     """A matrix that is zero outside some of its blocks, or a group of such matrices.
 
     Make one with `from_dense`, `from_mask`, `from_blocks`, `from_scipy`, `from_host` or `load`. Rows of blocks are
@@ -55,8 +52,8 @@ class BlockSparseMatrix(Immutable):
     dtype : Format, dtype or str, optional
         By default that of the array's dtype.
     scale : int or array of int, optional
-        For 8-bit formats, values are ``blocks * 2**scale``: one exponent for the matrix or one for each block, from -32
-        to 31 (default 0).
+        For 8-bit formats, values are ``blocks * 2**scale``: one exponent for the matrix or one for each block, of
+        ``dtype.scales`` (default 0).
 
     Attributes
     ----------
@@ -83,9 +80,6 @@ class BlockSparseMatrix(Immutable):
     """
 
     __slots__ = ("__weakref__", "_anchor", "_blocks", "_kinds", "_parts", "format", "is_transposed", "pattern", "scale")
-    __array_ufunc__ = None
-    __hash__ = None  # type: ignore[assignment]
-
     pattern: BlockPattern
     format: Format
     scale: int | Array
@@ -118,7 +112,7 @@ class BlockSparseMatrix(Immutable):
     @classmethod
     def from_blocks(cls, blocks: object, *, shape: object, column_indices: object, row_offsets: object = None,
                     row_indices: object = None, groups: int = 1, block_shape: object = None, dtype: object = None,
-                    scale: object = 0, copy: bool = True) -> BlockSparseMatrix:
+                    scale: object = None, copy: bool = True) -> BlockSparseMatrix:
         """Make a matrix from its raw parts.
 
         Parameters
@@ -138,9 +132,10 @@ class BlockSparseMatrix(Immutable):
         dtype : Format, dtype or str, optional
             Values are rounded to it; by default the dtype's own, FP32 for float64 and whole numbers.
         scale : int, array of int, "auto" or "auto_per_block", optional
-            For 8-bit formats. Blocks of an 8-bit dtype are taken as codes, whose values are ``blocks * 2**scale``, and
-            a `QuarterArray` has its own; other numbers are divided by ``2**scale`` first. One for each block is in the
-            order given; ``"auto"`` is the least for which nothing overflows, or the least for each block.
+            For 8-bit formats. Blocks of an 8-bit dtype are taken as codes, whose values are ``blocks * 2**scale`` (by
+            default 0), and a `QuarterArray` has its own; other numbers are divided by ``2**scale`` first. One for each
+            block is in the order given; ``"auto"``, the default for numbers that are rounded, is the least for which
+            nothing overflows, or the least for each block. `RangeWarning` tells of what overflows at another.
         copy : bool, optional
             Whether to copy blocks that could be shared as they are (default True).
 
@@ -169,7 +164,7 @@ class BlockSparseMatrix(Immutable):
 
     @classmethod
     def from_dense(cls, dense: object, block_shape: object, *, density: float | None = None, mask: object = None,
-                   dtype: object = None, scale: object = 0) -> BlockSparseMatrix:
+                   dtype: object = None, scale: object = None) -> BlockSparseMatrix:
         """Make a matrix from a dense one.
 
         Parameters
@@ -179,13 +174,15 @@ class BlockSparseMatrix(Immutable):
         density : float, optional
             Keep the ``ceil(density * blocks)`` blocks of greatest Euclidean norm, of all groups together; of equals the
             first.
-        mask : array_like of bool, shape (block rows, block columns) or (groups, ...), optional
-            Keep the blocks where it is true. Without `mask` and `density`, every block with a non-zero element is kept.
+        mask : array_like of bool, shape (block rows, block columns), or that of `dense`, optional
+            Keep the blocks where it is true, with groups first where there are; or the elements, those of other blocks
+            and of none being zero. Without `mask` and `density`, every block with a non-zero element is kept.
         dtype : Format, dtype or str, optional
             Values are rounded to it; by default the dtype's own, FP32 for float64 and whole numbers.
         scale : int, "auto" or "auto_per_block", optional
-            For 8-bit formats: store values divided by ``2**scale``; ``"auto"`` is the least for which nothing
-            overflows, or the least for each block. What overflows becomes NaN, or infinite where the format has that.
+            For 8-bit formats: store values divided by ``2**scale``; ``"auto"``, the default, is the least for which
+            nothing overflows, or the least for each block. What overflows at another becomes NaN, or infinite where the
+            format has that, with a `RangeWarning`. An array of an 8-bit dtype is kept as it is by default.
 
         Notes
         -----
@@ -200,7 +197,7 @@ class BlockSparseMatrix(Immutable):
 
     @classmethod
     def from_mask(cls, mask: object, block_shape: object, *, shape: object = None, dtype: object = "float32",
-                  scale: object = 0) -> BlockSparseMatrix:
+                  scale: object = None) -> BlockSparseMatrix:
         """Make a matrix of zeros with blocks where a mask is true; write its values to `blocks`.
 
         Parameters
@@ -226,13 +223,14 @@ class BlockSparseMatrix(Immutable):
 
     @classmethod
     def from_scipy(cls, matrix: object, block_shape: object = None, *, dtype: object = "float32",
-                   scale: object = 0) -> BlockSparseMatrix:
-        """Make a matrix from a SciPy sparse matrix or array in BSR, CSR, CSC or COO, of float32 or float64.
+                   scale: object = None) -> BlockSparseMatrix:
+        """Make a matrix from a sparse matrix or array of SciPy's, torch's or PyData's, in BSR, CSR, CSC or COO.
 
         Parameters
         ----------
-        matrix : scipy.sparse matrix or array
-            Elements given twice are added, as SciPy does; out-of-range indices are refused.
+        matrix : scipy.sparse matrix or array, torch.Tensor, sparse.COO or sparse.GCXS
+            Of float32 or float64; torch's and PyData's of any format that has a dtype, or of integers. Elements given
+            twice are added, as SciPy does; out-of-range indices are refused.
         block_shape : int or (int, int), optional
             By default that of a BSR matrix, else 1. Every block with a stored element is kept.
         dtype, scale
@@ -247,7 +245,7 @@ class BlockSparseMatrix(Immutable):
         return cls._made(*interop.from_scipy(matrix, block_shape), dtype, scale)
 
     @classmethod
-    def from_host(cls, storage: host.HostMatrix, *, dtype: object = None, scale: object = 0) -> BlockSparseMatrix:
+    def from_host(cls, storage: host.HostMatrix, *, dtype: object = None, scale: object = None) -> BlockSparseMatrix:
         """Make a matrix from PopLibs' own storage: a `COOMatrix`, `CSRMatrix` or `CSCMatrix`.
 
         It corresponds to PopLibs' ``dynamic::Partitioner::createSparsityDataImpl`` as the way in.
@@ -256,7 +254,7 @@ class BlockSparseMatrix(Immutable):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, block_shape: object = None, dtype: object = None,
-             scale: object = 0, seed: int = 0) -> BlockSparseMatrix:
+             scale: object = None, seed: int = 0) -> BlockSparseMatrix:
         """Read a file.
 
         Parameters
@@ -269,8 +267,8 @@ class BlockSparseMatrix(Immutable):
             Keep every block with a stored element (default 1, or what SciPy's BSR has); not for what `save` wrote.
         dtype : Format, dtype or str, optional
             Round values to it; by default what `save` wrote, else FP32.
-        scale : int, optional
-            For 8-bit formats; not without a dtype for what `save` wrote, which has its own.
+        scale : int, "auto" or "auto_per_block", optional
+            For 8-bit formats, as for `from_dense`; not without a dtype for what `save` wrote, which has its own.
         seed : int, optional
             For the values of ``.smtx``.
 
@@ -288,7 +286,7 @@ class BlockSparseMatrix(Immutable):
             return cls._made(*found, "float32" if dtype is None else dtype, scale)
         if block_shape is not None:
             raise bad_argument("block_shape", block_shape, "none for what BlockSparseMatrix.save wrote")
-        if dtype is None and not (isinstance(scale, Integral) and scale == 0):
+        if dtype is None and not (scale is None or (isinstance(scale, Integral) and scale == 0)):
             raise bad_argument("scale", scale, "0 without a dtype, for what BlockSparseMatrix.save wrote")
         matrix: BlockSparseMatrix = io.from_npz(file, stored, _rebuild)
         return matrix if dtype is None else matrix.astype(dtype, scale)
@@ -379,16 +377,19 @@ class BlockSparseMatrix(Immutable):
         scale = self.scale if isinstance(self.scale, int) else self.scale[order]
         return BlockSparseMatrix(pattern, blocks, self.format, scale)
 
-    def astype(self, dtype: object, scale: object = 0) -> BlockSparseMatrix:
+    def astype(self, dtype: object, scale: object = None) -> BlockSparseMatrix:
         """Return the same matrix with values rounded to another format, to nearest even.
 
         Parameters
         ----------
         dtype : Format, dtype or str
         scale : int, array of int, "auto" or "auto_per_block", optional
-            The exponents of the result, for 8-bit formats: as for `from_blocks`.
+            The exponents of the result, for 8-bit formats: as for `from_dense`, and by default the matrix's own where
+            it has the format already.
         """
         target = as_format(dtype)
+        if scale is None and target == self.format:
+            return self._with(blocks=self._blocks.copy())
         numbers = decode(self._blocks, self.scale)
         exponents = as_scale(scale, target, self.n_blocks, numbers)
         return self._with(blocks=encode(numbers, target, exponents), format=target, scale=exponents)
@@ -406,7 +407,7 @@ class BlockSparseMatrix(Immutable):
         ----------
         values : array_like, shape (n_blocks, block rows, block columns)
             Rounded to the format as `from_blocks` does. What is too large for an 8-bit format at the scale there is
-            becomes NaN, or infinite in E5M2: `from_blocks` and `astype` take a new scale.
+            becomes NaN, or infinite in E5M2, with a `RangeWarning`: `from_blocks` and `astype` take a new scale.
         """
         new = numeric_array("values", values)
         if new.shape != self._blocks.shape:
@@ -486,12 +487,8 @@ class BlockSparseMatrix(Immutable):
         scale = self.scale if isinstance(self.scale, int) else self.scale[span]
         return self._with(pattern=pattern, blocks=self._blocks[span], scale=scale)
 
-    def __getitem__(self, rows: slice) -> BlockSparseMatrix:
-        """Return some rows, of each group: ``w[start:stop]``, both on the edges of blocks.
-
-        The values are shared where they lie together: in a matrix without groups that is not transposed.
-        """
-        start, stop = convert.whole_block_rows(rows, self.shape[0], self.block_shape[0])
+    def _rows(self, rows: slice, name: str) -> BlockSparseMatrix:
+        start, stop = convert.whole_block_rows(rows, self.shape[0], self.block_shape[0], name)
         pattern, keep = convert.slice_pattern(self.pattern, start, stop, self.is_transposed)
         scale = self.scale if isinstance(self.scale, int) else self.scale[keep]
         return self._with(pattern=pattern, blocks=self._blocks[keep], scale=scale)
@@ -500,18 +497,15 @@ class BlockSparseMatrix(Immutable):
         """Refuse to become an array unasked, with all its zeros."""
         raise bad_type("array", "BlockSparseMatrix", "a dense array: see BlockSparseMatrix.to_dense")
 
-    def __matmul__(self, x: Any) -> Any:
-        return OPERATORS["w @ x"](self, x)
+    def equals(self, other: object) -> bool:
+        """Return whether shape, blocks, format, pattern, scale and every bit of the values are those of another matrix.
 
-    def __rmatmul__(self, x: Any) -> Any:
-        return OPERATORS["x @ w"](x, self)
-
-    def __eq__(self, other: object) -> bool:
-        """Whether shape, blocks, format, pattern, scale and every bit of the values are the same."""
+        ``==`` is refused, which of NumPy's arrays compares each element.
+        """
         if not isinstance(other, BlockSparseMatrix):
-            return NotImplemented
+            raise bad_type("other", type(other).__name__, "a BlockSparseMatrix")
         if self.is_transposed != other.is_transposed:
-            return self.copy() == other.copy()
+            return self.copy().equals(other.copy())
         return (self.format == other.format and self.pattern == other.pattern
                 and np.array_equal(np.broadcast_to(self.scale, self.n_blocks),
                                    np.broadcast_to(other.scale, self.n_blocks))

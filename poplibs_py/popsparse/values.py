@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import bad_argument, bad_type
+from ..errors import RangeWarning, bad_argument, bad_type, warn
 from ..formats import FORMATS, FP32, Format, QuarterArray, auto_scale, format_of
 from ..formats.arrays import as_array
 from ..immutable import frozen
@@ -52,8 +52,10 @@ def as_scale(scale: object, dtype: Format, n_blocks: int, values: Array | None =
     """Return exponents of two: one for the matrix, or int8 for each block; only 8-bit formats have them.
 
     ``"auto"`` stands for the least for which none of the `values` overflows, ``"auto_per_block"`` for that of each
-    block.
+    block. None is ``"auto"`` where there are values to round, and 0 where they are of the format already.
     """
+    if scale is None:
+        scale = 0 if values is None or values.dtype == dtype.dtype else "auto"
     low, high = (dtype.scales[0], dtype.scales[-1]) if dtype.bits <= 8 else SCALE_LIMITS
     if isinstance(scale, str) and scale in _AUTO and values is not None:
         if dtype.bits > 8:
@@ -99,10 +101,21 @@ def encode(values: Array, dtype: Format, scale: int | Array = 0) -> Array:
     if values.dtype == dtype.dtype and not np.any(scale):
         return np.array(values, order="C", copy=True)
     if not np.any(scale):
-        return np.ascontiguousarray(cast(values, dtype))
-    quarter = cast(np.ascontiguousarray(values), dtype, scale=_aligned(scale), block_shape=_sharing(scale))
-    codes: Array = np.ascontiguousarray(quarter.codes)
-    return codes.view(dtype.dtype)
+        made: Array = np.ascontiguousarray(cast(values, dtype))
+    else:
+        quarter = cast(np.ascontiguousarray(values), dtype, scale=_aligned(scale), block_shape=_sharing(scale))
+        made = np.ascontiguousarray(quarter.codes).view(dtype.dtype)
+    if dtype.bits <= 8:
+        _tell_of_overflow(values, made, dtype)
+    return made
+
+
+def _tell_of_overflow(values: Array, made: Array, dtype: Format) -> None:
+    """Warn where numbers have become NaN or infinite in an 8-bit format, which holds few of them."""
+    special = ~np.isfinite(made)
+    if special.any() and (lost := np.count_nonzero(np.isfinite(values[special]))):
+        warn(f"scale: {lost} of {made.size} finite values are too large for {dtype} at it, and are NaN or infinite "
+             'there; scale="auto" holds all', RangeWarning)
 
 
 def decode(blocks: Array, scale: int | Array = 0) -> Array:
@@ -124,7 +137,9 @@ def stored_blocks(values: Array, dtype: object, scale: object, order: Array | No
     target, is_coded = as_format(dtype, values), values.dtype.itemsize == 1 and values.dtype.kind not in "iub"
     exponents = as_scale(scale, format_of(values) if is_coded else target, len(values), None if is_coded else values)
     if is_coded and values.dtype != target.dtype:
-        values, exponents = encode(decode(values, exponents), target), 0
+        numbers = decode(values, exponents)
+        exponents = as_scale(None, target, len(values), numbers)
+        values = encode(numbers, target, exponents)
     elif values.dtype != target.dtype:
         values = encode(values, target, exponents)
     elif order is None:

@@ -26,7 +26,7 @@ def test_scipy_round_trip(block: Any, block_rows: int, block_columns: int, seed:
     assert there.format == kind
     assert there.dtype == np.float32
     np.testing.assert_array_equal(there.toarray(), w.to_dense())
-    assert BlockSparseMatrix.from_scipy(there, w.block_shape) == w
+    assert BlockSparseMatrix.from_scipy(there, w.block_shape).equals(w)
 
 
 @given(sides, sides, seeds, st.sampled_from(KINDS), st.sampled_from([np.float32, np.float64]), st.booleans())
@@ -105,7 +105,7 @@ def test_what_scipy_cannot_hold_is_refused() -> None:
 def test_host_round_trip(block: Any, block_rows: int, block_columns: int, seed: int, kind: str, turned: bool) -> None:
     w = random_matrix(random_pattern(block_rows * block[0], block_columns * block[1], block, 0.4, seed), seed=seed)
     w = w.T if turned else w
-    assert BlockSparseMatrix.from_host(w.to_host(kind)) == w
+    assert BlockSparseMatrix.from_host(w.to_host(kind)).equals(w)
 
 
 def test_host_conventions() -> None:
@@ -145,3 +145,70 @@ def test_host_conventions() -> None:
 def test_bad_host_storage_is_refused(storage: Any) -> None:
     with pytest.raises((InvalidArgumentError, InvalidTypeError), match=r"^[a-z_]+: got"):
         BlockSparseMatrix.from_host(storage)
+
+
+def torch_forms(torch: Any, dense: Any) -> list[Any]:
+    """A dense tensor in each of torch's sparse layouts that there are here."""
+    whole = torch.tensor(dense)
+    return [whole.to_sparse_coo(), whole.to_sparse_csr(), whole.to_sparse_csc(), whole.to_sparse_bsr((2, 3))]
+
+
+@pytest.mark.filterwarnings("ignore:Sparse:UserWarning")  # torch calls its layouts beta
+def test_sparse_tensors_of_torch_come_in() -> None:
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(2)
+    dense = (rng.integers(-4, 5, (8, 9)) * (rng.random((8, 9)) < 0.3)).astype(np.float32)
+    for tensor in torch_forms(torch, dense):
+        for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int32):
+            if tensor.layout == torch.sparse_coo:
+                seen = tensor.to(dtype)
+            else:
+                axes = ("ccol_indices", "row_indices") if tensor.layout == torch.sparse_csc else (
+                    "crow_indices", "col_indices")
+                seen = torch.sparse_compressed_tensor(*(getattr(tensor, axis)() for axis in axes),
+                                                      tensor.values().to(dtype), tensor.shape, layout=tensor.layout)
+            for block in (None, 1, (2, 3), 4):
+                w = BlockSparseMatrix.from_scipy(seen, block)
+                np.testing.assert_array_equal(w.to_dense(), dense)
+        own = (2, 3) if tensor.layout == torch.sparse_bsr else (1, 1)
+        assert BlockSparseMatrix.from_scipy(tensor).block_shape == own
+    twice = torch.sparse_coo_tensor(torch.tensor([[0, 0], [1, 1]]), torch.tensor([2.0, 3.0]), (2, 2))
+    assert BlockSparseMatrix.from_scipy(twice).to_dense().tolist() == [[0, 5], [0, 0]]
+
+
+@pytest.mark.filterwarnings("ignore:Sparse:UserWarning")  # torch calls its layouts beta
+def test_tensors_that_are_no_sparse_matrix_are_refused_by_name() -> None:
+    torch = pytest.importorskip("torch")
+    whole = torch.ones(2, 2)
+    for tensor in (whole, whole.to_sparse_coo().requires_grad_(), torch.ones(2, 2, 2).to_sparse_coo(),
+                   torch.ones(2, 2, 2).to_sparse(2),
+                   torch.ones(3).to_sparse(), torch.ones(2, 2, dtype=torch.complex64).to_sparse_csr()):
+        with pytest.raises((InvalidArgumentError, InvalidTypeError), match="^matrix: got"):
+            BlockSparseMatrix.from_scipy(tensor)
+
+
+def pydata_like(dense: Any, fill_value: float = 0.0) -> Any:
+    """What PyData's COO is to a reader, where that library is not installed."""
+    places = np.nonzero(dense != fill_value)
+    kind = type("COO", (), {"__module__": "sparse.numba_backend"})
+    made = kind()
+    made.coords, made.data = np.array(places), dense[places]
+    made.shape, made.fill_value, made.format = dense.shape, fill_value, "coo"
+    return made
+
+
+def test_matrices_of_pydata_sparse_come_in() -> None:
+    dense = np.float64([[0, 2, 0], [1, 0, 3]])
+    forms = [pydata_like(dense), pydata_like(dense.astype(np.int32)), pydata_like(dense.astype(np.float16))]
+    try:
+        import sparse
+
+        forms += [sparse.COO.from_numpy(dense), sparse.GCXS.from_numpy(dense)]
+    except ImportError:
+        pass
+    for matrix in forms:
+        np.testing.assert_array_equal(BlockSparseMatrix.from_scipy(matrix, 2).to_dense(), dense)
+    for matrix in (pydata_like(dense, 1.0), pydata_like(np.ones(3)), pydata_like(np.ones((2, 2, 2))),
+                   pydata_like(dense * 1j)):
+        with pytest.raises((InvalidArgumentError, InvalidTypeError), match="^matrix: got"):
+            BlockSparseMatrix.from_scipy(matrix)

@@ -47,7 +47,7 @@ def test_a_case_draws_the_paper_s_number_of_blocks(block, rows, columns, density
     assert w.n_blocks == math.ceil(density * rows * columns)
     assert w.shape == (case.m, case.k)
     assert np.abs(w.blocks).max() <= np.float32(math.sqrt(3 / (density * case.k)))
-    assert w == case.weights("FP32")
+    assert w.equals(case.weights("FP32"))
 
 
 def test_values_have_the_paper_s_distribution():
