@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from .errors import bad_argument, whole
+from .errors import bad_argument, instance, whole
 
 __all__ = ["LEVELS", "LOG_LEVELS", "MOST_RESULT_POOL", "Settings", "read_settings", "settings", "thread_limit"]
 
@@ -85,6 +85,10 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
     'avx2'
     """
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    instance("environment", environment, Mapping, "a mapping of texts, such as os.environ")
+    for name, value in environment.items():
+        if isinstance(name, str) and name.startswith("POPLIBS_"):
+            instance(name, value, str, "a text")
     return Settings(
         max_isa=_choice(environment, "POPLIBS_MAX_ISA", LEVELS, LEVELS[-1]),
         num_threads=_count(environment, "POPLIBS_NUM_THREADS", available, "a whole number", 1, 256),

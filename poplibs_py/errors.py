@@ -27,6 +27,7 @@ __all__ = [
     "InvalidTypeError",
     "MemoryLimitError",
     "MemoryLimitWarning",
+    "MissingPackageError",
     "NotBuiltError",
     "PlanError",
     "PoplibsError",
@@ -81,6 +82,24 @@ class UnsupportedError(PoplibsError, NotImplementedError):
 
 class NotBuiltError(PoplibsError, ImportError):
     """The package was imported from a folder that has no compiled modules for this Python."""
+
+
+class MissingPackageError(PoplibsError, ImportError):
+    """A package that an optional feature needs is not installed.
+
+    Parameters
+    ----------
+    package : str
+        What is missing.
+    extra : str
+        The extra of this package that installs it.
+    reason : ImportError
+        Why it could not be imported.
+    """
+
+    def __init__(self, package: str, extra: str, reason: ImportError) -> None:
+        super().__init__(f"{package} cannot be imported ({reason}); to install it: pip install 'poplibs_py[{extra}]'",
+                         name=package)
 
 
 class PlanError(PoplibsError, ValueError):

@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import bad_argument, bad_type, described
 from .format import FORMATS, FP16, FP32, Format
 
-__all__ = ["as_array", "float_dtype"]
+__all__ = ["as_array", "float_dtype", "floats"]
 
 Array = np.ndarray[Any, Any]
 
@@ -67,6 +67,17 @@ def as_array(name: str, value: Any, allowed: str, numbers: Any = None) -> Array:
         raise bad_type(name, value, allowed) from None
     if found.dtype.kind in "OUS":
         raise bad_type(name, value if isinstance(value, (list, tuple, str)) else _kind_of(value), allowed)
+    return found
+
+
+def floats(name: str, value: Any) -> Array:
+    """Return real numbers of any kind, fractions too, as float64, or raise."""
+    try:
+        if value is None or isinstance(value, (str, bytes)):  # NumPy takes them for NaN, and for what they spell
+            raise TypeError
+        found: Array = np.asarray(value, np.float64)
+    except Exception:  # whatever an object of somebody else's raises
+        raise bad_type(name, value, "real numbers, or an array of them") from None
     return found
 
 

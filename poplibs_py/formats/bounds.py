@@ -26,7 +26,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .format import FP32, Format
+from ..errors import bad_argument, instance, one_of, whole
+from .arrays import floats
+from .format import FP32, Format, format_of
 
 __all__ = ["Ball", "dot_ball", "gamma", "magnitude_product", "matmul_ball", "rounding_error", "sum_ball"]
 
@@ -52,7 +54,7 @@ def gamma(n: ArrayLike, u: float) -> Floats:
     >>> float(gamma(1024, FP16.unit_roundoff))
     1.0
     """
-    nu = np.asarray(n, np.float64) * u
+    nu = floats("n", n) * floats("u", u)
     with np.errstate(divide="ignore"):
         return np.where(nu < 1, nu / (1 - nu), np.inf)
 
@@ -75,7 +77,9 @@ def rounding_error(value: ArrayLike, dtype: Format, rounding: str = "nearest-eve
     >>> float(rounding_error(1.0, F143)), float(rounding_error(0.0, F143, "stochastic"))
     (0.0625, 0.0009765625)
     """
-    magnitude = np.abs(np.asarray(value, np.float64))
+    dtype = format_of(dtype)
+    instance("rounding", rounding, str, "a text")
+    magnitude = np.abs(floats("value", value))
     error = np.maximum(magnitude * dtype.unit_roundoff, dtype.smallest_subnormal / 2)
     return error if rounding.startswith("nearest") else 2 * error
 
@@ -108,16 +112,18 @@ class Ball:
     radius: Floats
 
     def __post_init__(self) -> None:
-        centre = np.asarray(self.centre, np.float64)
-        radius = np.asarray(self.radius, np.float64)
-        centre, radius = np.broadcast_arrays(centre, radius)
+        centre, radius = floats("centre", self.centre), floats("radius", self.radius)
+        try:
+            centre, radius = np.broadcast_arrays(centre, radius)
+        except ValueError:
+            raise bad_argument("radius", f"shape {radius.shape}", f"one that broadcasts with {centre.shape}") from None
         object.__setattr__(self, "centre", centre)
         object.__setattr__(self, "radius", np.where(np.isnan(radius), np.inf, radius))
 
     @classmethod
     def exact(cls, values: ArrayLike) -> Ball:
         """Return balls of radius zero: operands, which are what they are."""
-        return cls(np.asarray(values, np.float64), np.zeros(()))
+        return cls(floats("values", values), np.zeros(()))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -192,6 +198,8 @@ class Ball:
         overflow : {"inf", "nan", "saturate"}, optional
             What a result too large becomes; by default infinity where the format has it, else NaN.
         """
+        dtype = format_of(dtype)
+        one_of("overflow", overflow, ("inf", "nan", "saturate", None))
         overflow = overflow or ("inf" if dtype.has_infinity else "nan")
         with np.errstate(all="ignore"):
             reach = np.abs(_finite(self.centre)) + self.radius
@@ -221,7 +229,7 @@ class Ball:
         got : array_like of float
             Computed results, in the shape of the balls.
         """
-        values = np.asarray(got, np.float64)
+        values = floats("got", got)
         with np.errstate(all="ignore"):
             near = np.abs(values - self.centre) <= self.radius
         same = (values == self.centre) | (np.isnan(values) & np.isnan(self.centre))
@@ -248,14 +256,13 @@ def sum_ball(centre: ArrayLike, magnitude: ArrayLike, terms: ArrayLike, partials
         What the terms may already be wrong by, in all.
     """
     with np.errstate(all="ignore"):
-        wrong = np.asarray(carried, np.float64)
-        sizes = np.asarray(magnitude, np.float64) + wrong
-        roundings = np.asarray(terms, np.float64)
+        partials, wrong = format_of(partials, "partials"), floats("carried", carried)
+        sizes, roundings = floats("magnitude", magnitude) + wrong, floats("terms", terms)
         least = partials.smallest_normal if flushes else partials.smallest_subnormal
         relative = gamma(roundings, partials.unit_roundoff) + 2 * gamma(roundings, _OWN)
         radius = _times(relative, sizes) + 2 * roundings * least + wrong
         overflows = sizes + radius > partials.max
-        return Ball(np.asarray(centre, np.float64), np.where(overflows, np.inf, radius * _SLACK))
+        return Ball(floats("centre", centre), np.where(overflows, np.inf, radius * _SLACK))
 
 
 def matmul_ball(a: ArrayLike, b: ArrayLike, partials: Format = FP32, *, terms: int | None = None,
@@ -279,7 +286,8 @@ def matmul_ball(a: ArrayLike, b: ArrayLike, partials: Format = FP32, *, terms: i
     >>> float(ball.centre[0, 0]), float(ball.radius[0, 0]) <= 2.1 * 2.0**-24 * 11
     (11.0, True)
     """
-    left, right = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    left, right, partials = floats("a", a), floats("b", b), format_of(partials, "partials")
+    check_product(left, right)
     with np.errstate(all="ignore"):
         centre = left @ right
         magnitude = magnitude_product(left, right)
@@ -294,6 +302,16 @@ def matmul_ball(a: ArrayLike, b: ArrayLike, partials: Format = FP32, *, terms: i
             lost = np.where(special[0] @ tiny[1] + tiny[0] @ special[1] > 0, np.inf, lost)
     count = left.shape[-1] if terms is None else terms
     return sum_ball(centre, magnitude, count, partials, flushes=flushes, carried=lost)
+
+
+def check_product(a: Floats, b: Floats) -> None:
+    """Raise unless two arrays are matrices, or batches of them that broadcast, of which there is a product."""
+    if a.ndim < 2 or b.ndim < 2 or a.shape[-1] != b.shape[-2]:
+        raise bad_argument("b", f"shape {b.shape}", f"matrices of {a.shape[-1] if a.ndim else 0} rows, for a of {a.shape}")
+    try:
+        np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    except ValueError:
+        raise bad_argument("b", f"shape {b.shape}", f"batches that broadcast with those of a, {a.shape}") from None
 
 
 def magnitude_product(a: Floats, b: Floats) -> Floats:
@@ -311,7 +329,8 @@ def dot_ball(products: ArrayLike, axis: int = -1, partials: Format = FP32, *, fl
     >>> float(dot_ball([1.0, -1.0, 2.0**-30]).centre) == 2.0**-30
     True
     """
-    values = np.asarray(products, np.float64)
+    values = floats("products", products)
+    axis = whole("axis", axis, -values.ndim, values.ndim - 1)
     with np.errstate(all="ignore"):
         magnitude = np.abs(_finite(values)).sum(axis)
         return sum_ball(values.sum(axis), magnitude, values.shape[axis], partials, flushes=flushes)

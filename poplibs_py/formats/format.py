@@ -220,8 +220,8 @@ def format_of(what: object, name: str = "dtype") -> Format:
 
     Parameters
     ----------
-    what : Format, dtype-like, array or str
-        ``"float16"``, ``"half"``, ``numpy.float16``, an array, `FP16` …
+    what : Format, dtype-like, array, tensor or str
+        ``"float16"``, ``"half"``, ``numpy.float16``, ``torch.float16``, an array, `FP16` …
     name : str, optional
         The caller's argument, for the error message.
 
@@ -248,6 +248,8 @@ def _format_of(what: object) -> Format | None:
     if isinstance(what, str):
         return _BY_NAME.get(what.lower())
     dtype = what if isinstance(what, type) else getattr(what, "dtype", what)
+    if type(dtype).__module__ == "torch" and str(dtype).startswith("torch."):
+        return _BY_NAME.get(str(dtype).removeprefix("torch."))
     if isinstance(dtype, type):
         try:
             dtype = np.dtype(cast(Any, dtype))

@@ -10,8 +10,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..errors import bad_argument
-from .format import Format
+from ..errors import bad_argument, bad_type, one_of, whole
+from .arrays import as_array, floats
+from .format import Format, format_of
 
 __all__ = ["Overflow", "Rounding", "decode", "default_overflow", "encode", "values"]
 
@@ -38,7 +39,8 @@ def decode(codes: Array, dtype: Format, scale: int | Array = 0) -> Array:
     >>> decode(np.array([0x3C, 0x7F, 0x80], np.uint8), F143)
     array([  0.75, 240.  ,    nan])
     """
-    code = np.asarray(codes).astype(np.int64)
+    dtype, scale = format_of(dtype), _exponents(scale)
+    code = _whole_numbers("codes", codes, f"codes of {dtype} as whole numbers").astype(np.int64)
     magnitude = code & ((1 << (dtype.bits - 1)) - 1)
     negative = code >> (dtype.bits - 1) & 1 == 1
     exponent = magnitude >> dtype.mantissa_bits
@@ -103,26 +105,32 @@ def encode(
     Infinities stay where the format has them and become NaN elsewhere. NaN keeps its sign where the format has signed
     NaN, and the top of its payload where the format has payloads, quiet.
     """
+    dtype, scale = format_of(dtype), _exponents(scale)
+    one_of("rounding", rounding, ("nearest-even", "toward-zero", "stochastic"))
+    one_of("overflow", overflow, ("saturate", "nan", "inf", None))
     overflow = overflow or default_overflow(dtype, rounding)
     if overflow == "inf" and not dtype.has_infinity:
         raise bad_argument("overflow", overflow, f"'saturate' or 'nan': {dtype} has no infinity")
+    if rounding == "stochastic":
+        words = _whole_numbers("words", words, "whole numbers of 32 bits, which stochastic rounding needs")
+        random_bits = whole("random_bits", random_bits, 1, 31)
     with np.errstate(invalid="ignore"):  # a signalling NaN
-        x = np.asarray(values, np.float64)
+        x = floats("values", values)
     finite = np.isfinite(x)
     within = np.minimum(np.abs(x), 2.0**200)  # past every format's range, and no overflow of float64 below
     magnitude = np.ldexp(np.where(finite, within, 0.0), np.negative(scale))
 
     step = _step(magnitude, dtype)
     steps = magnitude / step
-    whole = np.floor(steps)
+    below = np.floor(steps)
     if rounding == "nearest-even":
-        up = _nearest_is_up(whole, steps - whole, step, dtype)
+        up = _nearest_is_up(below, steps - below, step, dtype)
     elif rounding == "toward-zero":
         up = np.zeros(x.shape, bool)
     else:
         noise = (np.asarray(words, np.uint32) >> np.uint32(32 - random_bits)) + 0.5
-        up = steps - whole >= 1 - noise / 2.0**random_bits
-    code = _code((whole + up) * step, dtype)
+        up = steps - below >= 1 - noise / 2.0**random_bits
+    code = _code((below + up) * step, dtype)
 
     overflow_codes = {"saturate": dtype.max_code, "nan": dtype.nan_code, "inf": _infinity(dtype)}
     code = np.where(code > dtype.max_code, overflow_codes[overflow], code)
@@ -130,6 +138,17 @@ def encode(
     code = np.where(np.isnan(x), _nan_codes(x, dtype), code)
     signed = np.signbit(x) & ((code != 0) | (dtype.specials != "negative_zero"))
     return np.asarray(code | signed.astype(np.int64) << (dtype.bits - 1), dtype.code_dtype)
+
+
+def _whole_numbers(name: str, value: object, allowed: str) -> Array:
+    array = as_array(name, value, allowed)
+    if array.dtype.kind not in "iu":
+        raise bad_type(name, str(array.dtype), allowed)
+    return array
+
+
+def _exponents(scale: object) -> Array:
+    return _whole_numbers("scale", scale, "whole numbers: values are codes times 2**scale")
 
 
 def _step(magnitude: Array, fmt: Format) -> Array:
@@ -140,8 +159,8 @@ def _step(magnitude: Array, fmt: Format) -> Array:
     return np.asarray(np.where(below, fmt.smallest_subnormal, normal))
 
 
-def _nearest_is_up(whole: Array, fraction: Array, step: Array, fmt: Format) -> Array:
-    odd = _code(whole * step, fmt) % 2 == 1
+def _nearest_is_up(below: Array, fraction: Array, step: Array, fmt: Format) -> Array:
+    odd = _code(below * step, fmt) % 2 == 1
     return np.asarray((fraction > 0.5) | ((fraction == 0.5) & odd))
 
 

@@ -101,7 +101,7 @@ def array_operand(name: str, value: object, allowed: str = _ALLOWED) -> Operand:
     array = x.array
     x.format = preset_of(array.dtype)
     if x.format is None:
-        hint = '; see its astype("float32")' if array.dtype == np.float64 else ""
+        hint = '; see its astype("float32")' if array.dtype == np.float64 and name != "out" else ""
         raise bad_type(name, f"dtype {array.dtype}", allowed + hint)
     if not array.dtype.isnative:
         raise bad_type(name, f"dtype {array.dtype.str}", "the machine's own byte order")

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..errors import MemoryLimitError, all_of, bad_argument, whole
-from .sweep import SweepPoint, check_problem, sweep
+from ..errors import MemoryLimitError, all_of, bad_argument, flag, whole
+from .sweep import SweepPoint, check_problem, check_proportions, sweep
 
 __all__ = ["Fit", "fit"]
 
@@ -98,7 +98,7 @@ def fit(
         check_problem("problems", problem)
     if not problems:
         raise bad_argument("problems", "nothing", "one problem or more")
-    tried = list(proportions)
+    tried, shared = check_proportions(proportions), flag("shared", shared)
     menus = [sweep(problem, tried).frontier() for problem in problems]
     return Fit(_cheapest(menus, memory, shared), memory, shared)
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from functools import singledispatch
 from typing import Any, Protocol
 
-from ..errors import bad_argument, bad_type, real
+from ..errors import MissingPackageError, all_of, bad_argument, bad_type, real
 
-__all__ = ["Planned", "Sweep", "SweepPoint", "check_problem", "check_proportion", "plan_at", "sweep"]
+__all__ = ["Planned", "Sweep", "SweepPoint", "check_problem", "check_proportion", "check_proportions", "plan_at", "sweep"]
 
 
 class Planned(Protocol):
@@ -87,12 +87,14 @@ class Sweep:
 
         Raises
         ------
-        ImportError
-            If matplotlib is not installed.
+        MissingPackageError
+            If matplotlib is not installed: ``pip install poplibs_py[plot]`` does that.
         """
         if axes is None:
-            from matplotlib import pyplot
-
+            try:
+                from matplotlib import pyplot
+            except ImportError as error:
+                raise MissingPackageError("matplotlib", "plot", error) from error
             axes = pyplot.subplots()[1]
         axes.plot([p.temp_bytes for p in self.points], [p.cycles for p in self.points], "-", color="0.7")
         for fits, mark, label in ((True, "o", "fits"), (False, "x", "does not fit")):
@@ -133,11 +135,9 @@ def sweep(problem: Any, proportions: Iterable[float]) -> Sweep:
     """
     check_problem("problem", problem)
     points = []
-    for proportion in [check_proportion(p) for p in proportions]:
+    for proportion in check_proportions(proportions):
         plan = plan_at(problem, proportion)
         points.append(SweepPoint(proportion, plan.limit, plan.cycles, plan.temp_bytes, plan.fits))
-    if not points:
-        raise bad_argument("proportions", "nothing", "one number or more")
     return Sweep(tuple(points))
 
 
@@ -150,3 +150,11 @@ def check_problem(name: str, problem: object) -> None:
 def check_proportion(value: object) -> float:
     """A proportion as a float, checked."""
     return real("proportions", value, "finite numbers, 0 or more", 0)
+
+
+def check_proportions(values: object) -> list[float]:
+    """Proportions as a list of floats, checked: one at least."""
+    found = [check_proportion(p) for p in all_of("proportions", values, object, "numbers, such as [0.1, 0.6]")]
+    if not found:
+        raise bad_argument("proportions", "nothing", "one number or more")
+    return found

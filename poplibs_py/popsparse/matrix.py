@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import bad_argument, bad_type
+from ..errors import bad_argument, bad_type, flag
 from ..formats import Format, QuarterArray
 from ..formats.arrays import float_dtype
 from ..immutable import anchored, settle
@@ -160,7 +160,7 @@ class BlockSparseMatrix(MatrixFace):
             raise bad_argument("blocks", f"{values.ndim} dimensions", "3: blocks, their rows, their columns")
         pattern, order = convert.pattern_of_parts(values.shape, shape, column_indices, row_offsets, row_indices, groups,
                                                   block_shape)
-        return cls(pattern, *stored_blocks(values, dtype, scale, order, copy))
+        return cls(pattern, *stored_blocks(values, dtype, scale, order, flag("copy", copy)))
 
     @classmethod
     def from_dense(cls, dense: object, block_shape: object, *, density: float | None = None, mask: object = None,

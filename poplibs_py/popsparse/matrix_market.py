@@ -5,7 +5,7 @@ The format is that of Boisvert, Pozo and Remington, "The Matrix Market exchange 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from ..errors import bad_argument
 from ..files import replacing
+from ._text import read_numbers
 from .pattern import as_shape, check_offsets
 
 __all__ = ["read_mtx", "write_mtx"]
@@ -22,6 +23,7 @@ Elements = tuple[tuple[int, int], Array, Array, Array]
 
 _SYMMETRIES = {"general": 0, "symmetric": 1, "skew-symmetric": -1}
 _SHOWN = 40
+_LINE = re.compile(rb"[^\r\n]*")
 _COLUMNS = {"real": 3, "integer": 3, "pattern": 2}
 
 
@@ -47,26 +49,28 @@ def read_mtx(path: Path, side: int = 1) -> Array | Elements:
         skew-symmetric one, are refused too.
     """
     try:
-        lines = _lines(path.read_bytes())
-        kind, field, symmetry = _banner(next(lines, b""))
-        sizes = [int(word) for word in next(lines, b"").split()]
-        words = b" ".join(lines).split()
+        body = path.read_bytes()
+        banner, at = _line(body, 0)
+        kind, field, symmetry = _banner(banner)
+        words: list[bytes] = []
+        while at < len(body) and not words:
+            line, at = _line(body, at)
+            words = [] if line.lstrip().startswith(b"%") else line.split()
+        if any(b"_" in word for word in words):  # which Python's numbers may have
+            raise ValueError(f"sizes of {b' '.join(words)[:_SHOWN].decode(errors='replace')!r}")
+        sizes = [int(word) for word in words]
         if kind == "array":
-            return _dense(sizes, field, symmetry, words)
-        return _sparse(sizes, field, symmetry, words, side)
+            return _dense(sizes, field, symmetry, body, at)
+        return _sparse(sizes, field, symmetry, body, at, side)
     except (ValueError, OverflowError) as error:
         raise bad_argument("path", f"{path} ({error})", "a MatrixMarket file of real numbers") from None
 
 
-def _lines(body: bytes) -> Iterator[bytes]:
-    """The banner, then the lines that are neither comments nor blank."""
-    first, *others = body.splitlines() or [b""]
-    yield first
-    for line in others:
-        if line.strip() and not line.lstrip().startswith(b"%"):
-            if b"_" in line:  # which Python's numbers may have
-                raise ValueError(f"{line[:_SHOWN].decode(errors='replace')!r} where numbers are due")
-            yield line
+def _line(body: bytes, at: int) -> tuple[bytes, int]:
+    """Return a line, and where the next begins."""
+    found = _LINE.match(body, at)
+    assert found is not None
+    return found.group(), found.end() + 1
 
 
 def _banner(line: bytes) -> tuple[str, str, int]:
@@ -81,35 +85,39 @@ def _banner(line: bytes) -> tuple[str, str, int]:
     return kind, field, _SYMMETRIES[symmetry]
 
 
-def _numbers(words: list[bytes], field: str) -> Array:
-    numbers = np.array(words, np.float64) if words else np.zeros(0)
+def _numbers(body: bytes, at: int, wanted: int, what: str, field: str) -> Array:
+    if wanted > (len(body) - at + 1) // 2:  # before anything of the size that the file claims is made
+        raise ValueError(f"fewer numbers than {wanted}, for {what}")
+    numbers = np.empty(wanted)
+    found = read_numbers(body, at, numbers)
+    if found != wanted:
+        raise ValueError(f"{found} numbers for {what}")
     if field == "integer" and not (np.isfinite(numbers) & (numbers == np.floor(numbers))).all():
         raise ValueError("an element that is no whole number, in a field of integers")
     return numbers
 
 
-def _dense(sizes: list[int], field: str, symmetry: int, words: list[bytes]) -> Array:
+def _dense(sizes: list[int], field: str, symmetry: int, body: bytes, at: int) -> Array:
     rows, columns = _checked(sizes, 2, symmetry)
     stored = rows * columns if not symmetry else rows * (rows + symmetry) // 2
-    if len(words) != stored:  # before anything of the size that the file claims is made
-        raise ValueError(f"{len(words)} numbers for {stored} elements")
+    numbers = _numbers(body, at, stored, f"{stored} elements", field)
     full = np.ones((columns, rows), bool)  # the file goes column by column
     if symmetry:
         full = np.triu(full, 1 if symmetry < 0 else 0)
     dense = np.zeros((columns, rows))
-    dense[full] = _numbers(words, field)
+    dense[full] = numbers
     if symmetry:
         dense += symmetry * np.triu(dense, 1).T
     return np.ascontiguousarray(dense.T)
 
 
-def _sparse(sizes: list[int], field: str, symmetry: int, words: list[bytes], side: int) -> Elements:
+def _sparse(sizes: list[int], field: str, symmetry: int, body: bytes, at: int, side: int) -> Elements:
     rows, columns, count = _checked(sizes, 3, symmetry)
     n_columns = _COLUMNS[field]
     check_offsets((rows, columns), -(-rows // side))
-    if count < 0 or len(words) != count * n_columns:
-        raise ValueError(f"{len(words)} numbers for {count} elements")
-    numbers = _numbers(words, field).reshape(count, n_columns)
+    if count < 0:
+        raise ValueError(f"{count} elements")
+    numbers = _numbers(body, at, count * n_columns, f"{count} elements", field).reshape(count, n_columns)
     places = numbers[:, :2]
     if not ((places >= 1) & (places <= [rows, columns]) & (places == np.floor(places))).all():
         raise ValueError(f"an element outside of {rows} rows and {columns} columns")

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ..errors import PoplibsError, bad_argument, bad_type, described
 from ..formats import QuarterArray, format_of
+from ..formats.arrays import as_array
 from ..formats.bounds import Ball
 from ..ops import Op, catalogue, located
 from ..program.record import Listener, Run, start, stop
@@ -47,8 +48,10 @@ def bound(op: str, *operands: Any, **keywords: Any) -> Ball:
     Ball
         ``centre`` and ``radius``, in the shape of the result.
     """
+    record = find_op(op)
     with _operands_of(op, operands):
-        found: Ball = located(find_op(op).bound)(*operands, **keywords)
+        operands, keywords = _arrays(operands, keywords)
+        found: Ball = located(record.bound)(*operands, **keywords)
     return found
 
 
@@ -71,6 +74,7 @@ def exact(op: str, *operands: Any, **keywords: Any) -> NDArray[Any]:
     if name not in EXACT:
         raise bad_argument("op", op, "one whose results are fractions: " + ", ".join(map(repr, sorted(EXACT))))
     with _operands_of(op, operands):
+        operands, keywords = _arrays(operands, keywords)
         return EXACT[name](*operands, **keywords)
 
 
@@ -84,8 +88,9 @@ def reference(op: str, *operands: Any, **keywords: Any) -> NDArray[Any]:
     *operands, **keywords
         The call's own.
     """
+    record = find_op(op)
     with _operands_of(op, operands):
-        record = find_op(op)
+        operands, keywords = _arrays(operands, keywords)
         found = located(record.reference or record.bound)(*operands, **keywords)
     return found.centre if isinstance(found, Ball) else np.asarray(found)
 
@@ -146,7 +151,7 @@ def _assert_exact(got: Any, ball: Ball, dtype: Any) -> None:
 
 def _checked(op: str, operands: tuple[Any, ...], keywords: dict[str, Any], kernel: str | None,
              verdict: Callable[..., None]) -> Any:
-    call = Snapshot.of(op, operands, keywords)  # before the call: it may write to its operands
+    call = Snapshot.of(op, *_arrays(operands, keywords))  # before the call: it may write to its operands
     ball = bound(op, *operands, **keywords)
     got = find_op(op).face(*operands, **keywords)
     try:
@@ -176,6 +181,17 @@ def replay(token: str) -> Any:
     """Make the call of a failed `check` again, from the token or file that its message names."""
     op, operands, keywords = decode_call(token)
     return check(op, *operands, **keywords)
+
+
+def _arrays(operands: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return what a call was given with tensors as arrays that share their memory."""
+    return tuple(map(_array, operands)), {key: _array(value) for key, value in keywords.items()}
+
+
+def _array(value: Any) -> Any:
+    if isinstance(value, (np.ndarray, type)) or not hasattr(value, "__dlpack__"):
+        return value
+    return as_array("operands", value, "arrays, or tensors that require no gradient")
 
 
 @contextlib.contextmanager

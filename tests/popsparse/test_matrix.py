@@ -57,7 +57,7 @@ def test_transpose_is_a_view_and_its_copy_is_stored_transposed(dense: Any, block
     assert w.n_blocks == 0 or np.shares_memory(w.T.blocks, w.blocks)
     stored = w.T.copy()
     assert not stored.is_transposed
-    assert stored == w.T
+    assert stored.equals(w.T)
     assert stored.equals(BlockSparseMatrix.from_dense(dense.swapaxes(-1, -2), block_shape[::-1]))
 
 
@@ -164,11 +164,11 @@ def test_auto_scale_and_quarter_arrays(dense: Any, block_shape: Any, format: Any
     np.testing.assert_array_equal(quarter.to_array(), w.blocks.astype(np.float32) * 2.0**w.scale)
     parts: Any = {"shape": w.shape, "row_offsets": w.row_offsets, "column_indices": w.column_indices,
                   "groups": w.groups, "block_shape": block_shape}
-    assert BlockSparseMatrix.from_blocks(quarter, **parts) == w
+    assert BlockSparseMatrix.from_blocks(quarter, **parts).equals(w)
     assert BlockSparseMatrix.from_blocks(quarter, dtype="float32", **parts).equals(w.astype("float32"))
     each = np.arange(w.n_blocks) % 3 - 1
     scaled = BlockSparseMatrix(w.pattern, w.blocks, w.format, each)
-    assert BlockSparseMatrix.from_blocks(scaled.to_quarter(), **parts) == scaled
+    assert BlockSparseMatrix.from_blocks(scaled.to_quarter(), **parts).equals(scaled)
     with pytest.raises(InvalidArgumentError, match="format: got float32"):
         w.astype("float32").to_quarter()
 
@@ -187,13 +187,13 @@ def test_auto_scale_for_each_block(dense: Any, block_shape: Any, format: Any, se
     radius = np.maximum(format.unit_roundoff * abs(exact), format.smallest_subnormal * step / 2)
     assert (abs(made.blocks.astype(np.float64) * step - exact) <= radius).all()
     assert (most <= format.max * 2.0**scale).all()
-    assert ((most > format.max * 2.0 ** (scale - 1.0)) | (scale == -32)).all()
-    assert BlockSparseMatrix.from_dense(w.to_dense(), block_shape, dtype=format, scale="auto_per_block") == made
+    assert ((most > format.max * 2.0 ** (scale - 1.0)) | (scale == format.scales[0])).all()
+    assert BlockSparseMatrix.from_dense(w.to_dense(), block_shape, dtype=format, scale="auto_per_block").equals(made)
     order = rng.permutation(w.n_blocks)
     parts: Any = {"row_indices": w.pattern.row_indices[order], "column_indices": w.column_indices[order],
                   "block_shape": block_shape, "groups": w.groups}
     assert BlockSparseMatrix.from_blocks(w.blocks[order], shape=w.shape, dtype=format, scale="auto_per_block",
-                                         **parts) == made
+                                         **parts).equals(made)
     assert w.T.astype(format, "auto_per_block").equals(made.T)
     assert w.astype("float16", "auto_per_block").scale == 0
     x = rng.standard_normal((w.groups, w.shape[1], 3)[w.groups == 1:]).astype(np.float32)
@@ -273,7 +273,7 @@ def test_values_outside_the_matrix_are_refused() -> None:
     lambda d: BlockSparseMatrix.from_mask(d > 0, 2**15 + 1),
     lambda d: BlockSparseMatrix.from_dense(d, 2).to_dense(np.float16),
     lambda d: BlockSparseMatrix.from_dense(d, 2)[::2],
-    lambda d: BlockSparseMatrix.from_dense(d, 2)[0],
+    lambda d: BlockSparseMatrix.from_dense(d, 2)[[0]],
     lambda d: BlockSparseMatrix.from_dense(d, 2)["a":],
     lambda d: BlockSparseMatrix.from_dense(d, 2).update(d),
     lambda d: BlockSparseMatrix(d, d),

@@ -91,13 +91,13 @@ def test_a_mask_for_each_group(x: BlockSparseMatrix, data: Any) -> None:
     mask = [data.draw(masks) for _ in range(x.groups)]
     y = bs_softmax(x, mask=mask, out_dtype="float32")
     for g in range(x.groups):
-        assert bs_softmax(x.group(g), mask=mask[g], out_dtype="float32") == y.group(g)
+        assert bs_softmax(x.group(g), mask=mask[g], out_dtype="float32").equals(y.group(g))
 
 
 @given(scores(), masks, formats, st.integers(0, 2**32 - 1))
 def test_every_level_and_number_of_threads_gives_the_same_bits(x: BlockSparseMatrix, mask: str, format: Any,
                                                                seed: int) -> None:
-    grad = x.astype(format)
+    grad = (x * 0).astype(format)
     grad.update(np.random.default_rng(seed).normal(size=x.blocks.shape) * inside(x))
     results = []
     with pytest.MonkeyPatch.context() as patch:
@@ -182,9 +182,9 @@ def test_in_place_gives_the_same(x: BlockSparseMatrix, mask: str) -> None:
     grad = want.copy()
     dx = bs_softmax_grad(want, grad)
     bs_softmax_in_place(x, mask=mask)
-    assert x == want
+    assert x.equals(want)
     assert bs_softmax_grad(want, grad, out=grad) is grad
-    assert grad == dx
+    assert grad.equals(dx)
 
 
 def test_default_scale_is_the_least_that_holds_one() -> None:
@@ -296,7 +296,7 @@ def test_out_may_come_with_its_own_format(name: str) -> None:
     x = W.astype(name)
     out = x.copy()
     assert bs_softmax(x, out=out, out_dtype=name) is out
-    assert bs_softmax(x, out_dtype=name, scale=out.scale) == out
+    assert bs_softmax(x, out_dtype=name, scale=out.scale).equals(out)
     assert bs_softmax_grad(x, x, out=out, out_dtype=name) is out
 
 

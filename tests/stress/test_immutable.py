@@ -66,7 +66,7 @@ def test_no_attribute_can_be_set_or_deleted(make):
         with pytest.raises(AttributeError):
             delattr(made, name)
         after = read(made, name)
-        assert after is before or np.all(after == before) or name in ("T", "dense")
+        assert after is before or name in ("T", "mT", "dense") or np.all(after == before)
 
 
 def test_the_error_names_the_attribute_and_is_ours():
@@ -86,7 +86,7 @@ def test_an_object_cannot_be_made_again():
     q = quarter()
     with pytest.raises(ReadOnlyError):
         q.__init__(np.zeros(1, np.uint8), "f143")
-    assert w == before
+    assert w.equals(before)
 
 
 @pytest.mark.parametrize("array", [

@@ -15,6 +15,7 @@ from ...errors import (
     PoplibsError,
     bad_argument,
     bad_type,
+    instance,
 )
 from ...log import tell
 from ...planner import deadline
@@ -112,6 +113,7 @@ def plan_convolution(
     """
     frozen = frozen_items(options) if isinstance(options, Mapping) else options
     check_options(options)
+    instance("cache", cache, (PlanCache, type(None)), "a PlanCache or None")
     try:
         problem = _checked_problem(params, target, frozen, frozen_items(more))
     except TypeError as error:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...errors import PlanError, PoplibsWarning, bad_argument, bad_option, bad_type, one_of, real, warn, whole
+from ...errors import PlanError, PoplibsWarning, bad_argument, bad_option, bad_type, instance, one_of, real, warn, whole
 from ...planner.cache import PlanCache
 from ...target import Target, resolve_target
 from ._model import STEPS
@@ -84,6 +84,7 @@ def plan_convolutions(
         ConvProblem(target, params.canonical(), ConvOptions.parse(given))
         for params, given in zip(problems, options, strict=True)
     )
+    instance("cache", cache, (PlanCache, type(None)), "a PlanCache or None")
     if cache is None:
         return _plan(jobs, settings, None)
     key = (jobs, tuple(settings.items()))

@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from ...errors import bad_argument, bad_type, whole
 from ...formats import FP32, Format
+from ...formats.arrays import as_array, floats
 from ...formats.bounds import Ball, dot_ball, gamma
 from ..matrix import BlockSparseMatrix
 from ..reference import dense_of, sampled
+from ..values import SCALE_LIMITS, as_format
 from .params import new_format
 
 __all__ = ["bs_softmax_bound", "bs_softmax_grad_bound", "softmax_call_bound", "softmax_grad_call_bound"]
@@ -43,7 +46,10 @@ def bs_softmax_bound(x: Array, keep: Array, dtype: Format = FP32, scale: int = 0
     With u FP32's unit roundoff: d = x - m errs by ``u |d|``, which the exponential turns into a relative error of about
     as much; the n-term sum adds gamma_n, the quotient u.
     """
-    u = FP32.unit_roundoff
+    u, dtype = FP32.unit_roundoff, as_format(dtype)
+    x, keep = _alike(floats("x", x), as_array("keep", keep, "an array of bool"), "keep")
+    if keep.dtype != np.bool_:
+        raise bad_type("keep", str(keep.dtype), "an array of bool")
     lowest = np.where(keep, x, -np.inf)
     top = lowest.max(axis=-1, keepdims=True, initial=-np.inf)
     d = np.where(keep, x - np.where(np.isinf(top), 0, top), -np.inf)
@@ -61,6 +67,8 @@ def bs_softmax_bound(x: Array, keep: Array, dtype: Format = FP32, scale: int = 0
 
 def bs_softmax_grad_bound(y: Array, grad: Array, dtype: Format = FP32, scale: int = 0) -> Ball:
     """Bound `bs_softmax_grad`; `y` and `grad` are the dense forms, float64 and finite, of its operands."""
+    dtype = as_format(dtype)
+    y, grad = _alike(floats("y", y), floats("grad", grad), "grad")
     total = dot_ball(y * grad)
     difference = (Ball.exact(grad) - total[..., None]).rounded(FP32)
     return _rounded((Ball.exact(y) * difference).rounded(FP32), dtype, scale)
@@ -90,6 +98,13 @@ def softmax_grad_call_bound(y: BlockSparseMatrix, grad: BlockSparseMatrix, *, ou
     return _at_blocks(bs_softmax_grad_bound(_numbers(outputs), _numbers(grads), *made), grads)
 
 
+def _alike(one: Array, other: Array, name: str) -> tuple[Array, Array]:
+    """Return two arrays of rows, or raise where their shapes differ."""
+    if not one.ndim or one.shape != other.shape:
+        raise bad_argument(name, f"shape {other.shape}", f"that of the other operand, {one.shape}, with an axis of rows")
+    return one, other
+
+
 def _numbers(w: BlockSparseMatrix) -> Array:
     return w.to_dense(np.float64).reshape(w.groups, *w.shape)
 
@@ -107,7 +122,7 @@ def _at_blocks(ball: Ball, w: BlockSparseMatrix) -> Ball:
 
 
 def _rounded(ball: Ball, format: Format, scale: int) -> Ball:
-    unit = 2.0**scale
+    unit = 2.0 ** whole("scale", scale, *SCALE_LIMITS)
     scaled = Ball(ball.centre / unit, ball.radius / unit).rounded(FP32)
     scaled = scaled.rounded(format, overflow=None if format.has_infinity else "saturate")
     return Ball(scaled.centre * unit, scaled.radius * unit)
