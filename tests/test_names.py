@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import inspect
 import pkgutil
 import re
 import subprocess
@@ -12,10 +14,15 @@ from importlib import import_module
 from itertools import groupby
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import poplibs_py
 from poplibs_py import popsparse
+from poplibs_py.errors import InvalidTypeError
+from poplibs_py.ops import catalogue
+from poplibs_py.ops.record import LIBRARIES
+from poplibs_py.popsparse import dynamic
 
 ROOT = Path(__file__).parents[1]
 _FULL = re.compile(r"\bpoplibs_py(?:\.[a-zA-Z]\w*)+")
@@ -107,3 +114,21 @@ def test_importing_the_package_loads_no_operation_but_cast():
     script = "import sys, poplibs_py; print(*sorted(m for m in sys.modules if m.startswith('poplibs_py.pop')))"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
     assert {name.split(".")[1] for name in loaded} == {"popops"}
+
+
+def test_a_library_without_operations_says_so() -> None:
+    for library in LIBRARIES:
+        module = importlib.import_module(f"poplibs_py.{library}")
+        names = [name for name in catalogue if name.rpartition(".")[0] == library]
+        if not names:
+            assert "nothing yet" in (module.__doc__ or ""), library
+
+
+def test_weights_come_first_in_layers_and_their_docs_say_so() -> None:
+    for name in ("fully_connected_fwd", "fully_connected_grad_a", "fully_connected_sparse_grad_w"):
+        function = getattr(dynamic, name)
+        first = next(iter(inspect.signature(function).parameters))
+        assert first == "w"
+        assert "first" in function.__doc__.partition("Notes")[2], name
+        with pytest.raises(InvalidTypeError, match="^w: got ndarray"):
+            function(*[np.ones((2, 2), np.float32)] * (3 if "grad_w" in name else 2))

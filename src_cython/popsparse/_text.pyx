@@ -1,9 +1,10 @@
 """Decimal numbers of a text, read as fast as its bytes come: what MatrixMarket files are made of."""
 
+from cpython.ref cimport PyObject
 from libc.stdint cimport uint64_t
 
 cdef extern from "Python.h":
-    double PyOS_string_to_double(const char *text, char **end, object overflow) except? -1.0
+    double PyOS_string_to_double(const char *text, char **end, PyObject *overflow) except? -1.0
 
 cdef enum:
     MOST_DIGITS = 18  # of a 64-bit number whatever they are
@@ -105,7 +106,7 @@ def read_numbers(bytes text, Py_ssize_t start, double[::1] numbers):
                 after += 1
             stop = NULL
             try:
-                number = PyOS_string_to_double(p, &stop, None)
+                number = PyOS_string_to_double(p, &stop, NULL)
             except ValueError:
                 stop = NULL
             if stop != after:

@@ -9,8 +9,9 @@ from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
 from poplibs_py import poplin, testing
-from poplibs_py.errors import InvalidArgumentError, PoplibsError
-from poplibs_py.formats import QuarterArray
+from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, PoplibsError
+from poplibs_py.formats import QuarterArray, format_of
+from poplibs_py.formats.arrays import as_array
 from poplibs_py.ops import catalogue
 from poplibs_py.popops._elementwise import ELEMENTWISE
 from poplibs_py.popsparse import BlockSparseMatrix
@@ -212,3 +213,35 @@ def test_operands_that_an_op_cannot_take_are_refused(how, operands):
     for op in OPS:
         with pytest.raises(PoplibsError):
             how(op, *operands)
+
+
+def test_torch_tensors_are_operands_and_results():
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(4)
+    a, b = (rng.normal(size=shape).astype(np.float32) for shape in ((5, 7), (7, 3)))
+    w = BlockSparseMatrix.from_dense(rng.normal(size=(8, 7)), 2)
+    for name in ("float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"):
+        dtype = getattr(torch, name)
+        assert format_of(dtype) == format_of(name)
+        left, right = (torch.tensor(x).to(dtype) for x in (a, b))
+        same = [as_array("x", x, "numbers") for x in (left, right)]
+        for function in (testing.bound, testing.reference, testing.exact):
+            made, due = function("matmul", left, right), function("matmul", *same)
+            if function is testing.bound:
+                np.testing.assert_array_equal(made.radius, due.radius)
+                made, due = made.centre, due.centre
+            np.testing.assert_array_equal(made, due)
+        got = poplin.matmul(left, right, out_dtype="float32")
+        assert (testing.ulp_error(torch.tensor(got), got.astype(np.float64)) == 0).all()
+        assert (testing.ulp_distance(left, same[0]) == 0).all()
+        assert np.isfinite(testing.ulp_error(left, a)).all()
+        testing.assert_within_bound(torch.tensor(got), testing.bound("matmul", left, right, out_dtype="float32"))
+        testing.assert_same_bits(left, same[0])
+        testing.check("matmul", left, right, bias=torch.ones(3))
+        testing.check("static.sparse_dense_matmul", w, right)
+        out = torch.zeros((5, 3))
+        assert testing.check("matmul", left, right, out=out) is out
+    grad = torch.tensor(a, requires_grad=True)
+    for call in (lambda: testing.bound("matmul", grad, b), lambda: testing.ulp_error(grad, a)):
+        with pytest.raises(InvalidTypeError, match="requires a gradient"):
+            call()
