@@ -130,5 +130,5 @@ def test_weights_come_first_in_layers_and_their_docs_say_so() -> None:
         first = next(iter(inspect.signature(function).parameters))
         assert first == "w"
         assert "first" in function.__doc__.partition("Notes")[2], name
-        with pytest.raises(InvalidTypeError, match="^w: got ndarray"):
+        with pytest.raises(InvalidTypeError, match=r"^w: got ndarray"):
             function(*[np.ones((2, 2), np.float32)] * (3 if "grad_w" in name else 2))

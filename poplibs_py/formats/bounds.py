@@ -307,7 +307,7 @@ def matmul_ball(a: ArrayLike, b: ArrayLike, partials: Format = FP32, *, terms: i
 def check_product(a: Floats, b: Floats) -> None:
     """Raise unless two arrays are matrices, or batches of them that broadcast, of which there is a product."""
     if a.ndim < 2 or b.ndim < 2 or a.shape[-1] != b.shape[-2]:
-        raise bad_argument("b", f"shape {b.shape}", f"matrices of {a.shape[-1] if a.ndim else 0} rows, for a of {a.shape}")
+        raise bad_argument("b", f"shape {b.shape}", f"matrices of as many rows as a, {a.shape}, has columns")
     try:
         np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     except ValueError:

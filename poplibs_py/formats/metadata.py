@@ -10,11 +10,14 @@ from __future__ import annotations
 from ..errors import bad_argument, whole
 from .format import F143, F152, Format, format_of
 
-__all__ = ["pack_metadata", "unpack_metadata"]
+__all__ = ["METADATA_SCALES", "pack_metadata", "unpack_metadata"]
 
 _F143_BIT = 1 << 7
 _SCALE_SIGN = 1 << 5
 _SCALE_BITS = (1 << 6) - 1
+
+METADATA_SCALES = range(-_SCALE_SIGN, _SCALE_SIGN)
+"""The exponents that the byte holds, and a modelled machine takes."""
 
 
 def pack_metadata(dtype: object, scale: int = 0) -> int:
@@ -48,7 +51,7 @@ def pack_metadata(dtype: object, scale: int = 0) -> int:
     target = format_of(dtype)
     if target not in (F143, F152):
         raise bad_argument("dtype", target.name, "f143 or f152, which the IPU has")
-    exponent = whole("scale", scale, -_SCALE_SIGN, _SCALE_SIGN - 1)
+    exponent = whole("scale", scale, METADATA_SCALES[0], METADATA_SCALES[-1])
     return (_F143_BIT if target == F143 else 0) | (exponent & _SCALE_BITS)
 
 

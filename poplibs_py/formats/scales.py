@@ -124,8 +124,9 @@ def auto_scale(values: Array, dtype: Format, block_shape: Sequence[int] | None =
     least = exponent - top_exponent + (mantissa > top)
     lowest, highest = dtype.scales[0], dtype.scales[-1]
     if (least > highest).any():
+        largest = np.ldexp(dtype.max, highest)
         raise bad_argument("scale", f"'auto' for numbers up to {amax.max():.4g}",
-                           f"a whole number, beside overflow; {dtype} holds numbers to {np.ldexp(dtype.max, highest):.4g}")
+                           f"a whole number, beside overflow; {dtype} holds numbers to {largest:.4g}")
     return np.where(amax > 0, np.maximum(least, lowest), 0).astype(np.int8)
 
 

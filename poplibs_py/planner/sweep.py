@@ -10,7 +10,8 @@ from typing import Any, Protocol
 
 from ..errors import MissingPackageError, all_of, bad_argument, bad_type, real
 
-__all__ = ["Planned", "Sweep", "SweepPoint", "check_problem", "check_proportion", "check_proportions", "plan_at", "sweep"]
+__all__ = ["Planned", "Sweep", "SweepPoint", "check_problem", "check_proportion", "check_proportions", "plan_at",
+           "sweep"]
 
 
 class Planned(Protocol):

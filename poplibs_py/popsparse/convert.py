@@ -104,7 +104,7 @@ def blocks_of_dense(dense: Array, block_shape: object, density: float | None,
     stack = dense if dense.ndim == 3 else dense[None]
     groups = as_extent("dense", stack.shape[0], 1)
     shape = as_shape(stack.shape[1:], groups)
-    chosen = None
+    chosen: Any = None
     if mask is not None:
         chosen = as_array("mask", mask, "an array of bool")
         counts = (groups, *(-(-extent // side) for extent, side in zip(shape, sides, strict=True)))[dense.ndim == 2 :]

@@ -122,7 +122,7 @@ def fully_connected_fwd(w: BlockSparseMatrix, acts: Array, *, capacity: Capacity
 
     Notes
     -----
-    It corresponds to PopLibs' ``popsparse::dynamic::fullyConnectedFwd``.
+    It corresponds to PopLibs' ``popsparse::dynamic::fullyConnectedFwd``: the weights come first, as there.
 
     Examples
     --------
@@ -154,7 +154,7 @@ def fully_connected_grad_a(w: BlockSparseMatrix, grads: Array, *, capacity: Capa
 
     Notes
     -----
-    It corresponds to PopLibs' ``popsparse::dynamic::fullyConnectedGradA``.
+    It corresponds to PopLibs' ``popsparse::dynamic::fullyConnectedGradA``: the weights come first, as there.
     """
     memory = memory_of(available_memory_proportion, strict_memory, options)
     return _product(w, grads, Epilogue(out, out_dtype), capacity, memory, BACKWARD, "grads")
@@ -185,7 +185,8 @@ def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Arra
 
     Notes
     -----
-    It corresponds to PopLibs' ``popsparse::dynamic::fullyConnectedSparseGradW``. No dense intermediate is made.
+    It corresponds to PopLibs' ``popsparse::dynamic::fullyConnectedSparseGradW``: the weights come first, as there. No
+    dense intermediate is made.
     Products of 16-bit and 8-bit operands are exact; each sum is a number of interleaved partial sums in FP32, as many
     as the vectors of the instruction set have lanes, added pairwise; the bits are the same for any number of threads.
     """

@@ -35,17 +35,22 @@ class MatrixFace(Immutable):
     __hash__ = None  # type: ignore[assignment]
 
     if TYPE_CHECKING:
-        shape: tuple[int, int]
-        block_shape: tuple[int, int]
-        groups: int
-        nnz: int
         pattern: BlockPattern
         format: Format
         scale: int | Array
         is_transposed: bool
         _blocks: Array
-        T: Self
 
+        @property
+        def shape(self) -> tuple[int, int]: ...
+        @property
+        def block_shape(self) -> tuple[int, int]: ...
+        @property
+        def groups(self) -> int: ...
+        @property
+        def nnz(self) -> int: ...
+        @property
+        def T(self) -> Self: ...  # noqa: N802
         def copy(self) -> Self: ...
         def equals(self, other: object) -> bool: ...
         def to_dense(self, dtype: Any = np.float32) -> Array: ...
@@ -197,10 +202,10 @@ class MatrixFace(Immutable):
         """Subtract a matrix, as `+` adds."""
         return self._sum(other, np.subtract)
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other: object) -> Any:
         return self._no_comparison(other)
 
-    def __ne__(self, other: object) -> bool:
+    def __ne__(self, other: object) -> Any:
         return self._no_comparison(other)
 
     def _no_comparison(self, other: object) -> Any:
@@ -232,7 +237,7 @@ class MatrixFace(Immutable):
         if self.is_transposed != other.is_transposed:
             return self.copy()._sum(other.copy(), operation)
         target = result_format(self.format, other.format)
-        left, right = _wide(self, target), _wide(other, target)  # type: ignore[arg-type]
+        left, right = _wide(self, target), _wide(other, target)
         pattern = self.pattern
         if pattern != other.pattern:
             pattern, places = _union(pattern, other.pattern)

@@ -1,6 +1,7 @@
 """QuarterArray: values, scales under indexing, files, and what is refused."""
 
 import io
+import operator
 import re
 import tracemalloc
 import zipfile
@@ -165,7 +166,7 @@ def test_the_automatic_scale_reaches_as_far_as_fp32_and_refuses_what_lies_beyond
         np.testing.assert_array_equal(QuarterArray.from_array(x, fmt, "auto", q.block_shape).codes, q.codes)
     for x in (np.float32([3.4e38]), np.float64([1e300, np.nan])):
         for make in (cast, QuarterArray.from_array):
-            with pytest.raises(InvalidArgumentError, match="^scale: got 'auto' for numbers up to "):
+            with pytest.raises(InvalidArgumentError, match=r"^scale: got 'auto' for numbers up to "):
                 make(x, fmt, scale="auto")
         assert not np.isfinite(cast(x, fmt, scale=fmt.scales[-1]).to_array()).any()
 
@@ -179,9 +180,9 @@ def test_scales_of_blocks_are_transposed_with_the_codes():
 def test_numbers_are_no_codes_of_a_user_s_format():
     with pytest.raises(InvalidTypeError, match=r"^codes: got float64; .* rounded by QuarterArray.from_array and cast"):
         QuarterArray(np.ones((2, 8)), Format("t", 3, 2, 3))
-    with pytest.raises(InvalidTypeError, match="^codes: got float64"):
+    with pytest.raises(InvalidTypeError, match=r"^codes: got float64"):
         QuarterArray(np.array(1.0), Format("t", 3, 2, 3))
-    with pytest.raises(InvalidArgumentError, match="^codes: got 0x40"):
+    with pytest.raises(InvalidArgumentError, match=r"^codes: got 0x40"):
         QuarterArray(np.array(64, np.uint8), Format("t", 3, 2, 3))
 
 
@@ -192,8 +193,8 @@ def test_equality_is_element_by_element(p, q):
         try:
             want = np.equal(left, right)
         except ValueError:  # shapes that do not meet
-            with pytest.raises(InvalidArgumentError, match="^other: got shape"):
-                p == other
+            with pytest.raises(InvalidArgumentError, match=r"^other: got shape"):
+                operator.eq(p, other)
             continue
         np.testing.assert_array_equal(p == other, want, strict=True)
         np.testing.assert_array_equal(p != other, ~want, strict=True)
@@ -203,9 +204,9 @@ def test_equality_is_element_by_element(p, q):
 def test_equality_with_what_holds_no_numbers():
     q = QuarterArray.from_array([1.0, 2.0])
     assert q != "q"
-    assert not q == None  # noqa: E711
-    with pytest.raises(InvalidTypeError, match="^other: got"):
-        q == np.array(["a", "b"])
+    assert q != None  # noqa: E711
+    with pytest.raises(InvalidTypeError, match=r"^other: got"):
+        operator.eq(q, np.array(["a", "b"]))
     with pytest.raises(TypeError, match="unhashable"):
         hash(q)
 

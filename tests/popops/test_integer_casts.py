@@ -106,7 +106,8 @@ def test_wide_numbers_are_rounded_once(dtype):
         assert x.tobytes() == before
 
 
-@given(hnp.arrays(np.float32, hnp.array_shapes(max_dims=3, max_side=6), elements=st.floats(-2.0**100, 2.0**100, width=32)), st.data())
+@given(hnp.arrays(np.float32, hnp.array_shapes(max_dims=3, max_side=6),
+                  elements=st.floats(-(2.0**100), 2.0**100, width=32)), st.data())
 def test_layouts_scales_of_blocks_and_outputs(x, data):
     dtype = data.draw(st.sampled_from(INTEGERS))
     q = cast(x, F143, scale="auto", block_shape=(1,) + (-1,) * (x.ndim - 1), overflow="saturate")

@@ -12,6 +12,7 @@ import scipy.sparse.linalg as linalg
 from hypothesis import given
 from hypothesis import strategies as st
 
+from poplibs_py import testing
 from poplibs_py.errors import InvalidArgumentError, InvalidIndexError, InvalidTypeError, PoplibsError, RangeWarning
 from poplibs_py.formats import BF16, E4M3, E5M2, F143, F152, FP16, FP32, QuarterArray, auto_scale, reference
 from poplibs_py.ops import result_format
@@ -57,7 +58,7 @@ def test_two_matrices_are_not_compared_by_operators() -> None:
             for pair in ((w, other), (other, w))[: 1 if isinstance(other, scipy.sparse.csr_array) else 2]:
                 with pytest.raises(InvalidTypeError, match=r"^==: .* w.equals\(v\).* w.to_dense\(\) == v"):
                     compare(*pair)
-    assert not w == None  # noqa: E711
+    assert w != None  # noqa: E711
     assert w != "w"
     with pytest.raises(TypeError, match="unhashable"):
         hash(w)
@@ -72,7 +73,7 @@ def test_equals_compares_everything(w: BlockSparseMatrix) -> None:
         other = w.copy()
         other.blocks[...] = 0
         assert not w.equals(other)
-    with pytest.raises(InvalidTypeError, match="^other: got ndarray"):
+    with pytest.raises(InvalidTypeError, match=r"^other: got ndarray"):
         w.equals(w.blocks)
 
 
@@ -106,7 +107,7 @@ def test_slices_of_rows_and_columns_are_matrices(w: BlockSparseMatrix, data: Any
     np.testing.assert_array_equal(w[:, columns].to_dense(), dense[..., columns], strict=True)
     inside = [j for j in range(w.shape[1]) if j % w.block_shape[1]]
     if inside:
-        with pytest.raises(InvalidArgumentError, match="^columns: got"):
+        with pytest.raises(InvalidArgumentError, match=r"^columns: got"):
             w[:, inside[0]:]
 
 
@@ -116,13 +117,13 @@ def test_slices_of_rows_and_columns_are_matrices(w: BlockSparseMatrix, data: Any
 ], ids=repr)  # fmt: skip
 def test_other_indices_are_refused(index: Any) -> None:
     w = random_matrix(random_pattern(6, 8, 2, 0.5))
-    with pytest.raises(PoplibsError, match="^(index|rows|columns): got"):
+    with pytest.raises(PoplibsError, match=r"^(index|rows|columns): got"):
         w[index]
     assert [row.tolist() for row in w] == w.to_dense().tolist()
 
 
 def test_an_index_beyond_the_matrix_is_an_index_error() -> None:
-    with pytest.raises(InvalidIndexError, match="^index: got 9; allowed: a whole number within 8 rows"):
+    with pytest.raises(InvalidIndexError, match=r"^index: got 9; allowed: a whole number within 8 rows"):
         random_matrix(random_pattern(8, 8, 4, 0.5))[9]
 
 
@@ -176,7 +177,7 @@ def test_a_matrix_with_the_same_pattern_keeps_it() -> None:
     lambda w: w + BlockSparseMatrix.from_mask(np.ones((2, 2, 2), bool), 4),
 ])  # fmt: skip
 def test_other_operands_are_refused_by_name(call: Any) -> None:
-    with pytest.raises(PoplibsError, match="^other: got"):
+    with pytest.raises(PoplibsError, match=r"^other: got"):
         call(random_matrix(random_pattern(8, 8, 4, 0.5)))
 
 
@@ -208,12 +209,12 @@ def test_linear_operators_take_what_solvers_pass(w: BlockSparseMatrix, dtype: An
     rng = np.random.default_rng(w.n_blocks)
     for apply, matrix in ((w.matvec, w), (w.rmatvec, w.T)):
         x = rng.integers(-4, 5, matrix.shape[1]).astype(dtype)
-        want = np.asarray((matrix.astype("float32") @ x.astype(np.float32)))
         for given_x in (x, x[:, None], x.tolist()):
             made = apply(given_x)
             assert made.dtype == np.float32
             assert made.shape == (matrix.shape[0], *np.shape(given_x)[1:])
-            np.testing.assert_allclose(made.ravel(), want, rtol=2.0**-10, atol=2.0**-10 * (1 + np.abs(want).max(initial=0)))
+            ball = testing.bound("static.sparse_dense_matmul", matrix, x.astype(np.float32), out_dtype="float32")
+            testing.assert_within_bound(made.ravel(), ball)
     x = rng.integers(-4, 5, (w.shape[1], 3)).astype(dtype)
     assert (w.matmat(x).shape, w.rmatmat(np.ones((w.shape[0], 2))).shape) == ((w.shape[0], 3), (w.shape[1], 2))
 
@@ -247,7 +248,7 @@ def test_what_no_linear_operator_takes(x: Any, name: str) -> None:
     w = random_matrix(random_pattern(8, 8, 4, 0.5))
     with pytest.raises(PoplibsError, match=f"^{name}: got"):
         w.matvec(x)
-    with pytest.raises(InvalidArgumentError, match="^w: got 2 groups"):
+    with pytest.raises(InvalidArgumentError, match=r"^w: got 2 groups"):
         BlockSparseMatrix.from_mask(np.ones((2, 2, 2), bool), 4).matvec(np.ones(8))
 
 
@@ -286,7 +287,8 @@ def test_numbers_are_rounded_to_8_bits_at_a_scale_that_holds_them(fmt: Any) -> N
         w = BlockSparseMatrix.from_dense(dense, 8)
         least = int(auto_scale(dense, fmt))
         made = [BlockSparseMatrix.from_dense(dense, 8, dtype=fmt), w.astype(fmt),
-                BlockSparseMatrix.from_scipy(w.tocsr(), 8, dtype=fmt), BlockSparseMatrix.from_host(w.to_host(), dtype=fmt),
+                BlockSparseMatrix.from_scipy(w.tocsr(), 8, dtype=fmt),
+                BlockSparseMatrix.from_host(w.to_host(), dtype=fmt),
                 BlockSparseMatrix.from_blocks(w.blocks, shape=w.shape, row_offsets=w.row_offsets,
                                               column_indices=w.column_indices, dtype=fmt)]
         for v in made:

@@ -183,7 +183,7 @@ def test_tensors_that_are_no_sparse_matrix_are_refused_by_name() -> None:
     for tensor in (whole, whole.to_sparse_coo().requires_grad_(), torch.ones(2, 2, 2).to_sparse_coo(),
                    torch.ones(2, 2, 2).to_sparse(2),
                    torch.ones(3).to_sparse(), torch.ones(2, 2, dtype=torch.complex64).to_sparse_csr()):
-        with pytest.raises((InvalidArgumentError, InvalidTypeError), match="^matrix: got"):
+        with pytest.raises((InvalidArgumentError, InvalidTypeError), match=r"^matrix: got"):
             BlockSparseMatrix.from_scipy(tensor)
 
 
@@ -210,5 +210,5 @@ def test_matrices_of_pydata_sparse_come_in() -> None:
         np.testing.assert_array_equal(BlockSparseMatrix.from_scipy(matrix, 2).to_dense(), dense)
     for matrix in (pydata_like(dense, 1.0), pydata_like(np.ones(3)), pydata_like(np.ones((2, 2, 2))),
                    pydata_like(dense * 1j)):
-        with pytest.raises((InvalidArgumentError, InvalidTypeError), match="^matrix: got"):
+        with pytest.raises((InvalidArgumentError, InvalidTypeError), match=r"^matrix: got"):
             BlockSparseMatrix.from_scipy(matrix)

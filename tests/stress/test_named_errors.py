@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from poplibs_py import cast, config, planner, poplin, poprand, popops
+from poplibs_py import cast, config, planner, poplin, popops, poprand
 from poplibs_py.errors import MissingPackageError, PoplibsError
 from poplibs_py.formats import F143, FP32, Format, QuarterArray, bounds, reference
 from poplibs_py.poplin.convolution import ConvOptions, ConvProblem, matmul_params, plan_convolution, plan_convolutions
@@ -29,7 +29,8 @@ class Unhashable:
 CALLS: dict[str, list[Any]] = {
     "proportions": [
         lambda: planner.sweep(PROBLEM, 0.1), lambda: planner.sweep(PROBLEM, None), lambda: planner.sweep(PROBLEM, []),
-        lambda: planner.sweep(PROBLEM, ["a"]), lambda: planner.sweep(PROBLEM, [X]), lambda: planner.sweep(PROBLEM, "0.1"),
+        lambda: planner.sweep(PROBLEM, ["a"]), lambda: planner.sweep(PROBLEM, [X]),
+        lambda: planner.sweep(PROBLEM, "0.1"),
         lambda: planner.fit([PROBLEM], 1 << 20, proportions=None), lambda: planner.fit([PROBLEM], 1, proportions=[]),
         lambda: planner.fit([PROBLEM], 1 << 20, proportions=0.5),
         lambda: planner.fit([PROBLEM], 1 << 20, proportions=np.array(0.5)),
@@ -62,8 +63,10 @@ CALLS: dict[str, list[Any]] = {
         lambda: poplin.matmul(X, X, out=np.ones((4, 4))), lambda: cast(X, "float32", out=np.ones((4, 4))),
         lambda: static.sparse_dense_matmul(W, X, out=np.ones((4, 4))), lambda: popops.exp(X, out=np.ones((4, 4))),
     ],
-    "codes": [lambda: reference.decode("x", F143), lambda: reference.decode(X, F143), lambda: reference.decode(None, F143)],
-    "scale": [lambda: reference.decode(np.zeros(2, np.uint8), F143, 0.5), lambda: reference.encode(X, F143, scale="auto"),
+    "codes": [lambda: reference.decode("x", F143), lambda: reference.decode(X, F143),
+              lambda: reference.decode(None, F143)],
+    "scale": [lambda: reference.decode(np.zeros(2, np.uint8), F143, 0.5),
+              lambda: reference.encode(X, F143, scale="auto"),
               lambda: bs_softmax_bound(X, X > 0, F143, "auto"), lambda: bs_softmax_bound(X, X > 0, F143, 4000)],
     "values": [lambda: reference.encode("x", F143), lambda: reference.encode([[1], [1, 2]], F143),
                lambda: bounds.Ball.exact("x"), lambda: BALL + "x", lambda: BALL * None],
@@ -72,7 +75,7 @@ CALLS: dict[str, list[Any]] = {
                  lambda: BALL.rounded(F143, overflow="wrap")],
     "words": [lambda: reference.encode(X, F143, rounding="stochastic"),
               lambda: reference.encode(X, F143, rounding="stochastic", words=X)],
-    "random_bits": [lambda: reference.encode(X, F143, rounding="stochastic", words=np.zeros(16, np.uint32).reshape(4, 4),
+    "random_bits": [lambda: reference.encode(X, F143, rounding="stochastic", words=np.zeros((4, 4), np.uint32),
                                              random_bits=40)],
     "n": [lambda: bounds.gamma("x", 2.0**-24)],
     "u": [lambda: bounds.gamma(3, "x")],
@@ -85,7 +88,8 @@ CALLS: dict[str, list[Any]] = {
     "partials": [lambda: bounds.sum_ball(1.0, 1.0, 3, "fp7"), lambda: bounds.matmul_ball(X, X, 3)],
     "a": [lambda: bounds.matmul_ball("x", X)],
     "b": [lambda: bounds.matmul_ball(X, "x"), lambda: bounds.matmul_ball(X, np.ones((3, 4))),
-          lambda: bounds.matmul_ball(np.ones(4), X), lambda: bounds.matmul_ball(np.ones((2, 4, 4)), np.ones((3, 4, 4)))],
+          lambda: bounds.matmul_ball(np.ones(4), X),
+          lambda: bounds.matmul_ball(np.ones((2, 4, 4)), np.ones((3, 4, 4)))],
     "products": [lambda: bounds.dot_ball("x")],
     "axis": [lambda: bounds.dot_ball(X, 2), lambda: bounds.dot_ball(X, "x")],
     "x": [lambda: bs_softmax_bound("x", X > 0), lambda: bs_softmax_bound(None, X > 0)],
@@ -93,7 +97,8 @@ CALLS: dict[str, list[Any]] = {
              lambda: bs_softmax_bound(X, np.ones(3, bool))],
     "y": [lambda: bs_softmax_grad_bound("x", X)],
     "grad": [lambda: bs_softmax_grad_bound(X, "x"), lambda: bs_softmax_grad_bound(X, np.ones(3))],
-    "environment": [lambda: config.read_settings(3), lambda: config.read_settings(None), lambda: config.read_settings([])],
+    "environment": [lambda: config.read_settings(3), lambda: config.read_settings(None),
+                    lambda: config.read_settings([])],
     "POPLIBS_LOG_LEVEL": [lambda: config.read_settings({"POPLIBS_LOG_LEVEL": 3})],
     "POPLIBS_NUM_THREADS": [lambda: config.read_settings({"POPLIBS_NUM_THREADS": 4}),
                             lambda: config.read_settings({"POPLIBS_NUM_THREADS": "many"})],
@@ -119,7 +124,8 @@ def test_an_output_of_float64_is_told_what_it_may_be() -> None:
 
 def test_a_missing_package_is_named_with_the_extra_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(MissingPackageError, match=r"^matplotlib cannot be .*pip install 'poplibs_py\[plot\]'") as caught:
+    told = r"^matplotlib cannot be imported .*pip install 'poplibs_py\[plot\]'"
+    with pytest.raises(MissingPackageError, match=told) as caught:
         planner.sweep(PROBLEM, [0.1]).plot()
     assert isinstance(caught.value, ImportError)
     assert caught.value.name == "matplotlib"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from poplibs_py import poplin, testing
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, PoplibsError
-from poplibs_py.formats import QuarterArray, format_of
+from poplibs_py.formats import FORMATS, QuarterArray, format_of
 from poplibs_py.formats.arrays import as_array
 from poplibs_py.ops import catalogue
 from poplibs_py.popops._elementwise import ELEMENTWISE
@@ -220,7 +220,7 @@ def test_torch_tensors_are_operands_and_results():
     rng = np.random.default_rng(4)
     a, b = (rng.normal(size=shape).astype(np.float32) for shape in ((5, 7), (7, 3)))
     w = BlockSparseMatrix.from_dense(rng.normal(size=(8, 7)), 2)
-    for name in ("float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"):
+    for name in (fmt.dtype.name for fmt in FORMATS):
         dtype = getattr(torch, name)
         assert format_of(dtype) == format_of(name)
         left, right = (torch.tensor(x).to(dtype) for x in (a, b))

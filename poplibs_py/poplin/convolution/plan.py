@@ -13,11 +13,11 @@ from ...errors import bad_argument, described, instance, one_of, whole
 from ...planner.explain import Explanation, explained
 from ...planner.summary import PlanSummary, compared, summarised
 from ...target.machine import TYPE_SIZES
-from .constraints import METHODS, ConvConstraints
+from .constraints import ConvConstraints
 from .model import ConvTypes
 from .problem import ConvProblem
 from .transforms import ConvTransform
-from .vertices import Method
+from .vertices import METHODS, Method
 
 __all__ = ["ConvPlan", "Costs", "Partition", "Split"]
 

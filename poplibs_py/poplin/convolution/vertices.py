@@ -14,7 +14,7 @@ __all__ = ["Method", "VertexType", "max_macs_per_cycle", "vertex_candidates"]
 
 _SIMPLEST_LOAD = {"float": 2, "half": 4, "quarter": 8}
 _SLIC_WINDOW = 4  # kernel elements; the unit could also take 3, PopLibs has no vertex for it
-_ORDER = ("HMAC", "VMAC", "AMP", "SLIC", "OUTER_PRODUCT")  # PopLibs' order of the variants
+METHODS = ("HMAC", "VMAC", "AMP", "SLIC", "OUTER_PRODUCT")  # PopLibs' order of the variants
 
 
 class Method(NamedTuple):
@@ -108,7 +108,7 @@ def vertex_candidates(
 def _structure_key(v: VertexType) -> tuple[Any, ...]:
     m = v.method
     return (
-        _ORDER.index(m.type),
+        METHODS.index(m.type),
         (m.limited, m.conv_units, m.input_load_elems, m.chains, m.window_width),
         v.input_type,
         v.partial_type,

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...errors import bad_argument, bad_type, one_of
 from ...formats import FP16, FP32, Format, QuarterArray, format_of
+from ...formats.metadata import METADATA_SCALES
 from ...formats.reference import decode
 from ...kernels import select
 from ...kernels.records import ACTIVATIONS
@@ -107,6 +108,8 @@ class _TileProduct:
         shape, kind = self.work.shapes[name], self.product.kind
         if value.scales is not None:
             raise bad_argument(name, "a QuarterArray with many scales", "one scale: modelled machines have no more")
+        if value.scale not in METADATA_SCALES:
+            raise bad_argument(name, f"a QuarterArray at scale {value.scale}", "-32 to 31 on a modelled machine")
         if data_type(name, value.format, TYPES) != kind:
             raise bad_type(name, f"format {value.format}", f"the planned type, {kind}")
         if value.array.ndim == 2 and shape[0] == 1:
@@ -180,6 +183,8 @@ def lacks(a: Any, b: Any, out: Any, out_dtype: Any, alpha: Any, bias: Any) -> st
     kinds = [type_of(x.format) for x in (left, right)]
     if left.scales is not None or right.scales is not None:
         return "with scales but one of each operand"
+    if left.scale not in METADATA_SCALES or right.scale not in METADATA_SCALES:
+        return f"at scales {left.scale} and {right.scale}: its own are -32 to 31"
     if "" in kinds or kinds[0] != kinds[1]:
         return f"of {left.format} and {right.format}"
     result = _result(kinds[0], out, out_dtype)

@@ -101,7 +101,7 @@ def softmax_grad_call_bound(y: BlockSparseMatrix, grad: BlockSparseMatrix, *, ou
 def _alike(one: Array, other: Array, name: str) -> tuple[Array, Array]:
     """Return two arrays of rows, or raise where their shapes differ."""
     if not one.ndim or one.shape != other.shape:
-        raise bad_argument(name, f"shape {other.shape}", f"that of the other operand, {one.shape}, with an axis of rows")
+        raise bad_argument(name, f"shape {other.shape}", f"that of the operand before it, {one.shape}, not ()")
     return one, other
 
 

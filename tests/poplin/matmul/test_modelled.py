@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import poplibs_py
 from poplibs_py import poplin, popops, testing
 from poplibs_py.errors import InvalidArgumentError, MemoryLimitWarning, UnsupportedError
-from poplibs_py.formats import FP16, FP32
+from poplibs_py.formats import FP16, FP32, QuarterArray
 from poplibs_py.poplin.convolution._model import reduction_stages
 from poplibs_py.poplin.convolution.interpreter import fused_multiply_add
 from poplibs_py.poplin.convolution.work import work_of
@@ -404,3 +404,12 @@ def test_types_follow_the_plan():
     work = work_of(plan)
     assert (work.partial, work.out) == (FP16, FP16)
     assert work.chunk == plan.in_chans_per_group
+
+
+def test_scales_beyond_the_metadata_byte_are_refused_there() -> None:
+    x = np.ones((8, 8), np.float32)
+    near, far = (QuarterArray.from_array(x, "f143", scale) for scale in (31, 32))
+    assert poplin.matmul(near, near, target="gc200").dtype == np.float16
+    for a, b in ((far, near), (near, far)):
+        with pytest.raises(UnsupportedError, match=r"at scales 3[12] and 3[12]: its own are -32 to 31"):
+            poplin.matmul(a, b, target="gc200")
