@@ -10,6 +10,7 @@ import numpy as np
 from ..errors import bad_argument, bad_type, one_of, whole
 from ..formats import FP32, Format, QuarterArray, format_of
 from ..formats.format import preset_of
+from ..formats.metadata import METADATA_SCALES
 from ..formats.reference import Overflow, Rounding, default_overflow
 from ..formats.scales import auto_scale, checked_block_shape, checked_scale
 from ..immutable import frozen
@@ -179,6 +180,8 @@ def _missing(machine: Target, source: _Source, receiver: Receiver, rounding: str
     for x in (numbers, receiver):
         if x.scales is not None or (x.scale and type_of(x.format) != "quarter"):
             return "with scales but one, of an FP8 tensor"
+        if x.scale not in METADATA_SCALES:
+            return f"at scale {x.scale}: its own are -32 to 31"
     return 'with rounding="toward-zero"' if rounding == "toward-zero" else ""
 
 

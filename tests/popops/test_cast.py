@@ -15,7 +15,7 @@ from scipy.stats import binomtest
 
 import poplibs_py
 from poplibs_py import popops
-from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
+from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 from poplibs_py.formats import BF16, E4M3, E5M2, F143, F152, FORMATS, FP16, FP32, QuarterArray
 from poplibs_py.formats.reference import decode, default_overflow, encode
 from poplibs_py.kernels import select
@@ -345,3 +345,13 @@ X = np.ones((2, 3), np.float32)
 def test_bad_arguments_are_named(call, message):
     with pytest.raises((InvalidArgumentError, InvalidTypeError), match="^" + re.escape(message)):
         call()
+
+
+@pytest.mark.parametrize("call", [
+    lambda: cast(np.ones(4, np.float16), F143, scale=32, target="gc200"),
+    lambda: cast(QuarterArray.from_array(np.ones(4), F143, -33), "float16", target="gc200"),
+])
+def test_a_modelled_machine_takes_scales_of_six_bits(call):
+    with pytest.raises(UnsupportedError, match=r"at scale -?3[23]: its own are -32 to 31"):
+        call()
+    assert cast(np.ones(4, np.float16), F143, scale=-3, target="gc200").to_array().tolist() == [1] * 4
