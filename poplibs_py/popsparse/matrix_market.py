@@ -86,8 +86,9 @@ def _banner(line: bytes) -> tuple[str, str, int]:
 
 
 def _numbers(body: bytes, at: int, wanted: int, what: str, field: str) -> Array:
-    if wanted > (len(body) - at + 1) // 2:  # before anything of the size that the file claims is made
-        raise ValueError(f"fewer numbers than {wanted}, for {what}")
+    most = (len(body) - at + 1) // 2
+    if wanted > most:  # before anything of the size that the file claims is made
+        raise ValueError(f"at most {most} numbers for {what}")
     numbers = np.empty(wanted)
     found = read_numbers(body, at, numbers)
     if found != wanted:

@@ -73,12 +73,12 @@ def read_numbers(bytes text, Py_ssize_t start, double[::1] numbers):
     start : int
         Where they begin.
     numbers : numpy.ndarray of float64
-        Where they go.
+        Where the first of them go: as many as there is room for.
 
     Raises
     ------
     ValueError
-        For a word that is no number, or where there are more than there is room for.
+        For a word that is no number.
     """
     cdef const char *first = text
     cdef const char *p = first + min(max(start, 0), len(text))
@@ -112,8 +112,7 @@ def read_numbers(bytes text, Py_ssize_t start, double[::1] numbers):
             if stop != after:
                 word = (<bytes>first[p - first:min(after - first, p - first + 40)]).decode(errors="replace")
                 raise ValueError(f"{word!r} where numbers are due")
-        if found == room:
-            raise ValueError(f"more numbers than {room}")
-        numbers[found] = number
+        if found < room:
+            numbers[found] = number
         found += 1
         p = after

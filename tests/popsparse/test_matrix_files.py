@@ -176,8 +176,7 @@ def test_a_text_is_numbers_or_refused(text: bytes) -> None:
     assert found == len(due) == len(words)
     np.testing.assert_array_equal(numbers, due)
     if words:
-        with pytest.raises(ValueError, match="more numbers than"):
-            read_numbers(text, 0, numbers[1:])
+        assert read_numbers(text, 0, numbers[:-1]) == len(words), "counted, but not stored"
 
 
 def test_a_large_mtx_is_read_several_times_as_fast_as_numpy_reads_numbers(tmp_path: Path) -> None:

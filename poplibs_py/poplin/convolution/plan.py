@@ -367,7 +367,8 @@ class ConvPlan:
             plan = cls._from_dict(fields)
             _check_values(plan)
             written = json.loads(plan.to_json())
-            wrong = [key for key in written if fields.get(key, written[key]) != written[key]]
+            wrong = [key for key, value in written.items()
+                     if value is not None and fields.get(key, value) != value]  # no summary without the problem
             if wrong:
                 raise ValueError(f"{', '.join(wrong)} contradicting what is beside")
             return plan
