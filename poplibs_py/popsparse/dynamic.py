@@ -46,7 +46,7 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, trans
     Parameters
     ----------
     w : BlockSparseMatrix, shape (m, k)
-    x : array_like or QuarterArray, shape (k, n), or (groups, k, n) where `w` has groups; or PreparedDense
+    x : array_like or QuarterArray, shape (..., k, n), or (groups, k, n) where `w` has groups; or PreparedDense
     transpose_lhs, transpose_rhs : bool, optional
         Whether to take `w`, `x` transposed.
 
@@ -79,7 +79,7 @@ def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix, *, trans
 
     Parameters
     ----------
-    x : array_like or QuarterArray, shape (n, k), or (groups, n, k) where `w` has groups; or PreparedDense
+    x : array_like or QuarterArray, shape (..., n, k), or (groups, n, k) where `w` has groups; or PreparedDense
     w : BlockSparseMatrix, shape (k, m)
     transpose_lhs, transpose_rhs : bool, optional
         Whether to take `x`, `w` transposed.

@@ -40,7 +40,7 @@ def sparse_dense_matmul(w: BlockSparseMatrix | PreparedSparse, x: Array | Prepar
     w : BlockSparseMatrix or PreparedSparse, shape (m, k)
         Any of the formats that have a dtype. Its values may change between calls; what the pattern implies is kept with
         the pattern. `prepare` makes values ready that would be decoded in each call.
-    x : array_like or QuarterArray, shape (k, n) or (k,), or (groups, k, n) where `w` has groups; or PreparedDense
+    x : array_like or QuarterArray, shape (..., k, n) or (k,), or (groups, k, n) where `w` has groups; or PreparedDense
         Any of these formats too, any strides; tensors by DLPack, lists as float32. A `QuarterArray` with scales for its
         rows or blocks, of FP16 with a scale, or of a user's format is decoded to a copy first.
     bias : array_like, shape (m,) or (groups, m), optional
@@ -81,7 +81,7 @@ def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix | Prepare
 
     Parameters
     ----------
-    x : array_like or QuarterArray, shape (n, k) or (k,), or (groups, n, k) where `w` has groups; or PreparedDense
+    x : array_like or QuarterArray, shape (..., n, k) or (k,), or (groups, n, k) where `w` has groups; or PreparedDense
         Any of the formats that have a dtype, any strides; prepared by ``prepare_dense(x, side="left")``.
     w : BlockSparseMatrix or PreparedSparse, shape (k, m)
         Prepared by ``prepare(w, side="right")``.

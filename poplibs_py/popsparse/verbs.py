@@ -43,7 +43,8 @@ _PARAMETERS = _entries("""
         Format of the result; by default that of `out`, or else FP32 where an operand is FP32 or one is FP16 and the
         other BF16, else FP16 or BF16, whichever is there, and FP16 for two 8-bit operands.
     bias : array_like, one number for each row of op(W), or for each of each group, optional
-        Added in FP32; of any of the formats that have a dtype, lists as float32.
+        Added in FP32; of any of the formats that have a dtype, lists as float32. It may have an axis of one element
+        where the result has its columns: (m, 1) for W X, (1, m) for X W.
     activation : {None, "relu", "gelu", "silu"}, optional
     available_memory_proportion : float, optional
         Share of each thread's tile memory (a core's second-level cache) for temporary bytes: panels of X, sums on their

@@ -27,6 +27,7 @@ _EPILOGUE = {"activation": ["relu", "gelu", "silu"], "out_dtype": _NAMES}
 _MASKS = tuple(numbers_of("mask"))
 _FRONTS = (((), ()), ((2,), (2,)), ((3,), ()), ((), (2,)), ((1,), (3,)), ((2, 1), (1, 3)))
 _VECTORS = ("", "", "", "a", "b", "ab")
+_BATCHES = ((), (), (), (2,), (1, 3))
 _extent = extents("dot", most=70)
 
 
@@ -125,12 +126,16 @@ def matmul_calls(draw: st.DrawFn, *, batch: bool = False, acc: bool = False, pre
 
 
 @st.composite
-def sparse_dense_matmul_calls(draw: st.DrawFn, *, swapped: bool = False) -> Call:
-    """Calls of static products, X on the right, or on the left."""
+def sparse_dense_matmul_calls(draw: st.DrawFn, *, swapped: bool = False, batched: bool = True) -> Call:
+    """Calls of static products, X on the right, or on the left, and perhaps a batch of it."""
     w = draw(block_sparse_matrices(groups=st.integers(1, 2)))
-    n, front = draw(_extent), (w.groups,) if w.groups > 1 else ()
+    n, front = draw(_extent), (w.groups,) if w.groups > 1 else draw(st.sampled_from(_BATCHES)) if batched else ()
     x = draw(_dense((*front, n, w.shape[0]) if swapped else (*front, w.shape[1], n)))
-    return ((x, w) if swapped else (w, x)), draw(options(_EPILOGUE))
+    rows = w.shape[swapped]
+    lone = (1, rows) if swapped else (rows, 1)
+    bias = st.sampled_from([(rows,), (w.groups, rows), lone, (w.groups, *lone)]).flatmap(
+        lambda shape: arrays(shape, FP32, finite=True, moderate=True))
+    return ((x, w) if swapped else (w, x)), draw(options(_EPILOGUE | {"bias": bias}))
 
 
 @st.composite
@@ -215,6 +220,8 @@ matmul_grouped_calls = partial(matmul_calls, batch=True)
 matmul_grouped_acc_calls = partial(matmul_calls, batch=True, acc=True)
 matmul_prepared_calls = partial(matmul_calls, prepared=True)  # of `poplin.matmul`, that serve for a prepared operand
 dense_sparse_matmul_calls = partial(sparse_dense_matmul_calls, swapped=True)
+prepared_sparse_dense_matmul_calls = partial(sparse_dense_matmul_calls, batched=False)  # which nothing prepares
+prepared_dense_sparse_matmul_calls = partial(sparse_dense_matmul_calls, swapped=True, batched=False)
 dynamic_dense_sparse_matmul_calls = partial(dynamic_sparse_dense_matmul_calls, swapped=True)
 fully_connected_fwd_calls = partial(_layer, (1,), _EPILOGUE)
 fully_connected_grad_a_calls = partial(_layer, (0,), {"out_dtype": _NAMES})

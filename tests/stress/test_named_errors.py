@@ -42,7 +42,7 @@ CALLS: dict[str, list[Any]] = {
         lambda: plan_convolution(PROBLEM.params, target=PROBLEM.target, cache=[]),
         lambda: plan_convolution(PROBLEM.params, cache="folder"), lambda: plan_convolutions([PROBLEM.params], cache={}),
     ],
-    "alpha": [lambda: poplin.matmul(X, X, alpha=X, target="gc200"), lambda: poplin.matmul(X, X, alpha=X)],
+    "alpha": [lambda: poplin.matmul(X, X, alpha=X), lambda: poplin.matmul(X, X, alpha="2")],
     "activation": [
         lambda: poplin.plan_matmul((4, 4), (4, 4), activation=X), lambda: poplin.matmul(X, X, activation=X),
         lambda: static.sparse_dense_matmul(W, X, activation=X),
@@ -113,6 +113,11 @@ def test_a_wrong_argument_is_named(name: str, call: Any) -> None:
     with pytest.raises(PoplibsError, match=rf"^{name}: got .+; allowed: ") as caught:
         call()
     assert len(str(caught.value)) < 500
+
+
+def test_an_array_as_alpha_on_a_modelled_machine_is_refused_by_name() -> None:
+    with pytest.raises(PoplibsError, match="alpha"):
+        poplin.matmul(X, X, alpha=X, target="gc200")
 
 
 def test_an_output_of_float64_is_told_what_it_may_be() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -61,13 +62,15 @@ class Epilogue:
 
 @dataclass(frozen=True, eq=False)
 class _Dense:
-    """X as a call gives it: as it is read, its layout and format, and whether it is a vector."""
+    """X as a call gives it: as it is read, its layout and format, whether it is a vector, and the axes of a batch in
+    front, where it is read a matrix at a time."""
 
     operand: Operand
     layout: DenseLayout
     shape: tuple[int, ...]
     format: Format
     vector: bool = False
+    batch: tuple[int, ...] = ()
 
 
 def spmm_request(w: SparseOperand, x: Any, how: Epilogue, memory: Memory, forms: Forms = PLAIN, *, x_name: str = "x",
@@ -94,18 +97,24 @@ def spmm_request(w: SparseOperand, x: Any, how: Epilogue, memory: Memory, forms:
     dense = _prepared(w, x, y_form) if isinstance(x, PreparedDense) else _dense(x_name, x, forms[1], p.groups, depth)
     if w.prepared is not None and w.prepared != compute_format_of(w.format.name, dense.layout.format, p.block_shape):
         raise _unmet(w, x, dense)
-    bias, bias_layout = _bias(how.bias, rows, p.groups)
+    bias, bias_layout = _bias(how.bias, rows, p.groups, y_form)
     activation = check_activation(how.activation)
     shape = (rows,) if dense.vector else shape_of(y_form, p.groups, rows, dense.shape[-1], dense.shape[:-2])
     receiver = receive_result(how.out, shape, how.out_dtype, product_format(w.format, dense.format),
                               (dense.operand, w.values, bias))
     y = receiver.array[:, None] if dense.vector else seen(receiver.array, y_form, p.groups)
-    blocks, y_layout = room_for(p.n_blocks), layout_of(receiver.operand.seen(lambda _: y))
+    batch, first = dense.batch, _first(y, dense.batch)
+    if batch and y_form == forms[1] == "swapped" and _one_batch(_turned(dense.operand.array)) and _one_batch(
+            receiver.array):
+        dense = _dense(x_name, dense.operand.seen(lambda array: _rows(_turned(array)).T), "plain", 1, depth)
+        first = y = _rows(receiver.array).T
+        batch = ()
+    blocks, y_layout = room_for(p.n_blocks), layout_of(receiver.operand.seen(lambda _: first))
     scale = 0 if w.prepared else w.scale
     params = SpmmParams(w.shape, p.block_shape, p.groups, dense.shape[-1], blocks, room or blocks, w.transposed,
                         w.format.name, scale, dense.layout, y_layout, bias_layout, activation, w.prepared, forms)
     plan = plan_spmm(params, memory, host_target(None, "sparse products"), lambda: w.longest_row)
-    request = _request(plan, w, dense.operand, bias, receiver, y)
+    request = _request(plan, w, dense.operand, bias, receiver, y, batch)
     request.keep = keep and plan.fits
     return request
 
@@ -148,8 +157,8 @@ def run_product(planned: SparsePlan) -> Callable[..., Request]:
 
 
 def _request(plan: SparsePlan, w: SparseOperand, x: Operand, bias: Operand | None, receiver: Receiver,
-             y: Array) -> Request:
-    """Return the request of a planned product; `x` and `y` are as op(W) X has them."""
+             y: Array, batch: tuple[int, ...] = ()) -> Request:
+    """Return the request of a planned product; `x` and `y` are as op(W) X has them, the axes of a batch in front."""
     p = plan.params
     more = (o for o in (w.order, bias, w.scales) if o is not None)
     run: Callable[..., Any] | None = None
@@ -157,26 +166,64 @@ def _request(plan: SparsePlan, w: SparseOperand, x: Operand, bias: Operand | Non
         added = None if bias is None else np.broadcast_to(bias.array, (p.groups, p.shape[0]))
 
         def run(*_: Array) -> None:
-            run_slices(plan, w, x.array, y, added)
+            for place in np.ndindex(batch):
+                run_slices(plan, w, x.array[place], y[place], added)
     elif y.size:
         run = program(plan)
+        run = _each(run, batch) if batch else run
 
     def told() -> tuple[str, str, Any]:
         what = (f"{w.pattern.n_blocks} blocks {w.pattern.block_shape} {p.w_format} x [{p.shape[1]}, {p.columns}] "
-                f"{p.x.format}")
+                f"{p.x.format}" + f", for each of {batch}" * bool(batch))
         return what, plan.kernel_name, plan
 
     return Request(run, (w.offsets, w.columns, w.values, x, RESULT, *more), receiver, told)
 
 
+def _each(run: Callable[..., Any], batch: tuple[int, ...]) -> Callable[..., Any]:
+    """Return what runs a product on each matrix of a batch."""
+    def runs(offsets: Array, columns: Array, values: Array, x: Array, y: Array, *more: Array) -> None:
+        for place in np.ndindex(batch):
+            run(offsets, columns, values, x[place], y[place], *more)
+
+    return runs
+
+
+def _first(array: Array, batch: tuple[int, ...]) -> Array:
+    """Return the first matrix of a batch, or one like it where there is none."""
+    return array[(0,) * len(batch)] if all(batch) else np.empty(array.shape[len(batch):], array.dtype)
+
+
+def _one_batch(array: Array) -> bool:
+    """Whether the axes in front of an array's last are one without a copy."""
+    axes = [(n, s) for n, s in zip(array.shape[:-1], array.strides[:-1], strict=True) if n != 1]
+    return array.size > 0 and all(outer[1] == inner[0] * inner[1] for outer, inner in pairwise(axes))
+
+
+def _rows(array: Array) -> Array:
+    return array.reshape(-1, array.shape[-1])
+
+
+def _turned(array: Array) -> Array:
+    return array.swapaxes(-1, -2)
+
+
 def _dense(name: str, value: Any, form: Form, groups: int, depth: int) -> _Dense:
-    taken = dense_operand(name, value)
-    fmt = format_in(value, taken)
+    taken = value if isinstance(value, Operand) else dense_operand(name, value)
+    assert taken.format is not None
+    fmt = taken.format if isinstance(value, Operand) else format_in(value, taken)
     vector = taken.array.ndim == 1 and groups == 1 and form != "layer"
     if vector:
         if taken.array.size != depth:
             raise bad_argument(name, f"shape {taken.array.shape}", f"shape ({depth},) or ({depth}, columns)")
         taken = taken.seen(lambda array: array[:, None])
+    elif taken.array.ndim > 2 and groups == 1 and form != "layer":
+        batch, taken = taken.shape[:-2], taken.seen(lambda array: seen(array, form, 1))
+        if taken.shape[-2] != depth:
+            wanted = f"(..., rows, {depth})" if form == "swapped" else f"(..., {depth}, columns)"
+            raise bad_argument(name, f"shape {seen(taken.array, form, 1).shape}", f"shape {wanted}")
+        first = taken.seen(lambda array: _first(array, batch))
+        return _Dense(taken, layout_of(first), taken.shape, fmt, batch=batch)
     else:
         taken = matrices(name, taken, form, groups, depth)
     return _Dense(taken, layout_of(taken), taken.array.shape, fmt, vector)
@@ -204,14 +251,21 @@ def _unmet(w: SparseOperand, x: Any, dense: _Dense) -> Exception:
                     f"a format that meets {w.format} in {w.prepared}, which w was prepared for")
 
 
-def _bias(bias: object, rows: int, groups: int) -> tuple[Operand | None, BiasLayout | None]:
-    """Return a bias, one number for each row or for each row of each group, and how it lies; or raise."""
+def _bias(bias: object, rows: int, groups: int, form: Form) -> tuple[Operand | None, BiasLayout | None]:
+    """Return a bias, one number for each row or for each row of each group, and how it lies; or raise.
+
+    It may have an axis of one element where the result has its columns, as that of a dense product.
+    """
     if bias is None:
         return None, None
     found = array_operand("bias", bias)
+    lone, axis = ((rows, 1), -1) if form == "plain" else ((1, rows), -2)
+    if found.shape not in ((rows,), (groups, rows)):
+        if found.shape not in (lone, (groups, *lone)) or form == "layer":
+            also = "" if form == "layer" else f", {lone}" + f" or {(groups, *lone)}" * (groups > 1)
+            raise bad_argument("bias", f"shape {found.shape}", f"shape ({rows},) or ({groups}, {rows}){also}")
+        found = found.seen(lambda array: array.squeeze(axis))
     array = found.array
-    if array.shape not in ((rows,), (groups, rows)):
-        raise bad_argument("bias", f"shape {array.shape}", f"shape ({rows},) or ({groups}, {rows})")
     assert found.format is not None
     step = array.strides[-1] if rows > 1 else array.itemsize
     group = array.strides[0] if array.ndim == 2 and groups > 1 else 0
@@ -228,7 +282,7 @@ def _check_planned(p: SpmmParams, w: SparseOperand, given: Any) -> None:
 def _planned_bias(p: SpmmParams, bias: Any) -> Operand | None:
     if (bias is not None) != (p.bias is not None):
         raise bad_argument("bias", "an array" if bias is not None else None, "as the plan has it")
-    found, layout = _bias(bias, p.shape[0], p.groups)
+    found, layout = _bias(bias, p.shape[0], p.groups, p.forms[2])
     if found is None or layout == p.bias:
         return found
     numbers = np.broadcast_to(found.array.astype(np.float32), (p.groups, p.shape[0]))

@@ -69,7 +69,11 @@ def sparse_dense_matmul_bound(w: BlockSparseMatrix, x: Any, *, out: Any = None, 
     vector = dense.ndim == 1
     columns = dense[:, None] if vector else dense
     ball = _stored_ball(w, columns, compute == "bfloat16", _SPLIT_PASSES if compute == "float16" else 1)
-    column = None if bias is None else np.asarray(bias, np.float32)[..., None]
+    column = None if bias is None else np.asarray(bias, np.float32)
+    if column is not None and w.groups == 1:
+        column = column.reshape(w.shape[0], 1)
+    elif column is not None and column.shape in ((w.shape[0],), (w.groups, w.shape[0])):
+        column = column[..., None]
     ball = finished_ball(ball, column, activation, wanted, scale_of(out))
     return ball.reshape(w.shape[0]) if vector else ball
 
@@ -78,6 +82,8 @@ def dense_sparse_matmul_bound(x: Any, w: BlockSparseMatrix, *, out: Any = None, 
                               bias: Any = None, activation: str | None = None, **memory: object) -> Ball:
     """Return exact results and radii of a `static.dense_sparse_matmul` call: those of the transposes, transposed."""
     check_memory(memory)
+    if bias is not None and np.ndim(bias) > 1 and np.shape(bias)[-2] == 1:  # an axis for the rows of Y
+        bias = np.asarray(bias)[..., 0, :]
     ball = sparse_dense_matmul_bound(w.T, transposed(x), out=out, out_dtype=out_dtype, bias=bias, activation=activation)
     return Ball(transposed(ball.centre), transposed(ball.radius))
 
@@ -129,6 +135,10 @@ def _stored_ball(w: BlockSparseMatrix, x: Array, flushes: bool, passes: int) -> 
         dense = w.to_dense(np.float64)
     if np.isfinite(x).all():
         return matmul_ball(dense, x, terms=passes * most_terms(w), flushes=flushes)
+    if w.groups == 1 and x.ndim > 2:
+        balls = [_stored_ball(w, matrix, flushes, passes) for matrix in x.reshape(-1, *x.shape[-2:])]
+        shape = (*x.shape[:-2], w.shape[0], x.shape[-1])
+        return Ball(np.reshape([b.centre for b in balls], shape), np.reshape([b.radius for b in balls], shape))
     p = w.pattern
     ones = np.ones((p.n_blocks, *p.block_shape))
     stored = dense_of(p.shape, p.block_shape, p.row_offsets, p.column_indices, ones, p.groups) != 0
