@@ -275,7 +275,7 @@ class QuarterArray(Immutable):
         return self._compared(np.not_equal, other)
 
     def _compared(self, relation: np.ufunc, other: object) -> Any:
-        if not isinstance(other, (QuarterArray, np.ndarray, np.generic, int, float, list, tuple)):
+        if not (isinstance(other, (QuarterArray, np.generic, int, float, list, tuple)) or hasattr(other, "__dlpack__")):
             return NotImplemented
         that = other.to_array() if isinstance(other, QuarterArray) else _real(other, "other")
         try:
