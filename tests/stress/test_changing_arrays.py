@@ -163,6 +163,7 @@ def test_a_pattern_cannot_be_changed_while_it_is_made():
         columns[int(rng.integers(12))] = 2**31 - 1
         columns[...] = good
 
+    pattern = BlockPattern((24, 16), 4, offsets, columns)
     end = time.monotonic() + SECONDS
     with attacked(attack):
         while time.monotonic() < end:
