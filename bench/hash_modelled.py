@@ -74,8 +74,8 @@ def main() -> None:
             try:
                 result = poplin.matmul(*arrays, **call)
                 running.update(np.ascontiguousarray(result).tobytes())
-            except errors.PoplibsError as error:
-                running.update(type(error).__name__.encode())
+            except errors.PoplibsError:
+                running.update(b"refused")
         if i % CHUNK == 0 or i == chosen.calls:
             print(i, running.hexdigest()[:16], flush=True)
 

@@ -20,7 +20,7 @@ from ..poplin.convolution import (
     OutputTransform,
     matmul_params,
 )
-from ..poplin.convolution.api import NoPlanError, run_planner
+from ..poplin.convolution.api import NoPlanError, planned_quietly, run_planner
 from ..report import text
 from ..report.chart import Axis, LineChart, Series
 from ..target import Target, resolve_target
@@ -246,7 +246,7 @@ def _show(a: argparse.Namespace, params: ConvParams) -> int:
         swept = _swept(problem, _proportions(a.sweep), options.available_memory_proportion)
         print(swept.to_json() if a.json else f"{swept}\n\n{text.draw(_chart(swept))}")
         return 0
-    plan = run_planner(problem)
+    plan = planned_quietly(problem)
     if a.against is not None:
         return _compare(plan, problem, a)
     if a.json:
@@ -264,7 +264,7 @@ def _compare(plan: ConvPlan, problem: ConvProblem, a: argparse.Namespace) -> int
     """Show a plan beside those of other machines or proportions."""
     if a.sweep is not None or a.explain:
         raise bad_argument("--against", "--sweep or --explain too", "one of the three")
-    others = [run_planner(_other(problem, word)) for word in a.against.split(",")]
+    others = [planned_quietly(_other(problem, word)) for word in a.against.split(",")]
     if a.json:
         print(json.dumps([each.summary.to_dict() for each in (plan, *others)]))
     else:

@@ -283,6 +283,8 @@ cdef class Executable:
             places = np.asarray(segment.turns, np.int64) * tiles + segment.tiles
             shares = np.searchsorted(places, np.arange(turns)[:, None] * tiles + first_tiles).astype(np.int64)
             to.turn_shares = self.threads + 1
+        if (np.diff(segment.tiles if segment.turns is None else places) < 0).any():
+            raise bad_argument("tiles", "tiles in some other order", "ascending, turn by turn")
         self.keep.append((table, shares))
         to.vertex = <pop_vertex><size_t>segment.vertex
         to.items = <const char *>cnp.PyArray_DATA(table)

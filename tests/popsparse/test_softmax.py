@@ -107,14 +107,14 @@ def test_every_level_and_number_of_threads_gives_the_same_bits(x: BlockSparseMat
                     k for k in kernels(family) if (k.op, k.formats, k.level) == (op, name, level))))
                 patch.setattr(model, "WORK_FOR_A_THREAD", 1)
                 plan.plan_softmax.cache_clear()
-                lower.program.cache_clear()
+                lower.lower.cache_clear()
                 forget_calls()
                 with thread_limit(threads):
                     y = bs_softmax(x, mask=mask, out_dtype=format)
                     mixed = bs_softmax_grad(y, x, out_dtype="float32")
                     results.append((y.blocks, bs_softmax_grad(y, grad).blocks, mixed.blocks))
     plan.plan_softmax.cache_clear()
-    lower.program.cache_clear()
+    lower.lower.cache_clear()
     forget_calls()
     for result in results[1:]:
         for got, want in zip(result, results[0], strict=True):

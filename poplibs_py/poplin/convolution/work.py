@@ -155,19 +155,7 @@ class TileWork:
 _FORMATS = {"float": FP32, "half": FP16}
 
 
-class _Same:
-    """An object as a key of a cache: only itself is the same. Plans hold what cannot be hashed."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __hash__(self) -> int:
-        return id(self.value)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.value is self.value
-
-
+@lru_cache(maxsize=256)
 def work_of(plan: ConvPlan) -> TileWork:
     """Lay out a plan's work on its tiles.
 
@@ -177,12 +165,6 @@ def work_of(plan: ConvPlan) -> TileWork:
         As the planner makes it, of a problem of one field element. Constraints can ask for transforms that tiles here
         do not make: such a plan is refused.
     """
-    return _work(_Same(plan))
-
-
-@lru_cache(maxsize=256)
-def _work(key: _Same) -> TileWork:
-    plan: ConvPlan = key.value
     problem, split = plan.problem, plan.partition
     assert problem is not None
     (system, tile), (system_types, tile_types) = plan.transforms, plan.types

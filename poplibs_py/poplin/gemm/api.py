@@ -109,9 +109,9 @@ def compile_gemm(plan: GemmPlan) -> Callable[..., Any]:
         right = _as_planned("b", b, planned.b.format, shapes["b"])
         row = None if planned.bias is None else _as_planned("bias", bias, planned.bias.format, shapes["bias"])
         shape, fmt = (*planned.batch, planned.m, planned.n), planned.out.format
-        receiver = receive("out", out, shape, None, fmt, (left, right, row))
-        if receiver.format != fmt or receiver.scale or not receiver.array.flags.carray:
-            raise bad_argument("out", out, f"{fmt}, C-contiguous")
+        receiver = receive("out", out, shape, None, fmt, (left, right, row), contiguous=True)
+        if receiver.format != fmt or receiver.scale:
+            raise bad_argument("out", f"format {receiver.format}", f"the planned format, {fmt}")
         return Request(made.executable, made.arrange(left, right, RESULT, row), receiver, made.told, lacking="")
 
     return compiled(plan, catalogue["poplin.matmul"], run, made.told()[0])

@@ -10,6 +10,7 @@ from ...errors import UnsupportedError, bad_argument, bad_type, one_of
 from ...formats import format_of
 from ...ops import host_target, modelled_target, op, operand, target_of
 from ...target import Target, resolve_target
+from ...target.types import data_type
 from ..convolution import ConvPlan
 from ..gemm.api import compile_gemm, gemm_operand, gemm_request, stated
 from ..gemm.options import GemmOptions, options_of, parse_options
@@ -17,6 +18,7 @@ from ..gemm.plan import Epilogue, GemmPlan
 from ..gemm.prepared import SIDES, PreparedMatrix
 from ..gemm.search import plan_gemm
 from .modelled import compile_modelled, lacks, modelled_request, plan_modelled
+from .params import TYPES
 
 __all__ = [
     "compile_matmul",
@@ -29,6 +31,7 @@ __all__ = [
 ]
 
 _OF_EVERY_MACHINE = ("available_memory_proportion", "partials_type", "strict_memory")
+_OF_THE_HOST = ("reproducible", "half_passes")  # a modelled machine's results always are, and its products are exact
 _REFERENCE, _BOUND = "poplin.matmul.reference:", "poplin.matmul.bound:"
 
 
@@ -295,11 +298,13 @@ def plan_matmul(
     2600
     """
     if target is not None and resolve_target(target).kind != "host":
-        if (alpha, beta, bias_dtype, activation) != (1.0, 0.0, None, None) or b_dtype not in (None, dtype):
-            raise UnsupportedError("target: a modelled machine plans products of one format and without an epilogue")
-        return plan_modelled(
-            a_shape, b_shape, dtype=dtype, out_dtype=out_dtype, target=target, options=options, **keywords
-        )
+        one_format = b_dtype is None or data_type("b_dtype", b_dtype, TYPES) == data_type("dtype", dtype, TYPES)
+        if not one_format or Epilogue.of(alpha, beta, activation) != Epilogue() or bias_dtype is not None:
+            raise UnsupportedError("target: a modelled machine plans products of one format and without an epilogue; "
+                                   "the compiled plan takes a bias and an activation")
+        _from_keywords("plan_matmul", {name: keywords[name] for name in _OF_THE_HOST if name in keywords})
+        more = {name: value for name, value in keywords.items() if name not in _OF_THE_HOST}
+        return plan_modelled(a_shape, b_shape, dtype=dtype, out_dtype=out_dtype, target=target, options=options, **more)
     params = stated(a_shape, b_shape, dtype, b_dtype, out_dtype, bias_dtype)
     chosen = parse_options(options, _from_keywords("plan_matmul", keywords), keywords)
     return plan_gemm(params, chosen, Epilogue.of(alpha, beta, activation), host_target(target, "this form of a plan"))
@@ -317,7 +322,7 @@ def compile_matmul(plan: GemmPlan | ConvPlan) -> Callable[..., Any]:
     -------
     callable
         ``run(a, b, *, out=None, bias=None)`` on operands of the planned shapes and formats, whose attribute ``plan`` is
-        the plan. For a modelled machine's plan ``run(a, b, *, out=None, seed=None)``.
+        the plan. For a modelled machine's plan ``run(a, b, *, out=None, bias=None, activation=None, seed=None)``.
 
     Raises
     ------

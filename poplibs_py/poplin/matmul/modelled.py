@@ -41,6 +41,7 @@ from ..convolution.lower import TileCall, lower
 from ..convolution.problem import ConvProblem
 from ..convolution.work import TileWork, work_of
 from ..gemm.params import as_matrix, layout_of, spread_bias
+from ..gemm.plan import Epilogue
 from ..gemm.prepared import PreparedMatrix
 from .options import conv_options
 from .params import TYPES, Product, product_of, stated
@@ -175,7 +176,7 @@ def _checked_plan(plan: Any) -> ConvPlan:
 
 def lacks(a: Any, b: Any, out: Any, out_dtype: Any, alpha: Any, bias: Any) -> str:
     """Return what of a product no vertex of PopLibs does, in words; an empty string if they do it all."""
-    if not (isinstance(alpha, (int, float)) and alpha == 1):
+    if Epilogue.of(alpha, 0.0, None) != Epilogue():
         return "with alpha"
     if any(isinstance(x, PreparedMatrix) for x in (a, b)):
         return "of an operand that is prepared for this CPU"

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
-from ...errors import PoplibsError, one_of
-from ...ops import check_mapping, parsed
+from ...errors import one_of
+from ...ops import parsed
 from ..convolution import ConvOptions
-from ..convolution.api import Items, frozen_items, thawed
 from ..convolution.options import checked_option
 
 __all__ = ["conv_options"]
@@ -42,26 +40,10 @@ _PASSES = {
 
 def conv_options(options: Mapping[str, Any] | None, more: Mapping[str, Any]) -> ConvOptions:
     """Return the options of a product's convolution: PopLibs' by their keys, and the same by keyword."""
-    check_mapping(options)
     said = dict(more)
     if said.get(_SHARE, 0) is None:  # the default of every op
         del said[_SHARE]
-    options = {} if options is None else options
-    try:
-        return _remembered(frozen_items(options), frozen_items(said))
-    except TypeError as error:
-        if isinstance(error, PoplibsError):
-            raise
-        return _parsed(options, said)  # an option that cannot be hashed
-
-
-@lru_cache(maxsize=4096)
-def _remembered(options: Items, more: Items) -> ConvOptions:
-    return _parsed(thawed(options), thawed(more))
-
-
-def _parsed(options: Mapping[str, Any], more: Mapping[str, Any]) -> ConvOptions:
-    said = parsed(options, _KEYS, _checked, more)
+    said = parsed(options, _KEYS, _checked, said)
     said.pop("input_rhs_is_pre_arranged", None)
     said["pass_"] = _PASSES[said.pop("fully_connected_pass", "NONE")]
     if "gather_output" in said:

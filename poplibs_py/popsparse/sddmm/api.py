@@ -30,7 +30,7 @@ from ..operands import (
 )
 from ..options import memory_of
 from ..pattern import as_extent, room_for
-from .lower import program
+from .lower import lower
 from .params import SddmmParams, contiguous_params
 from .plan import SddmmPlan, plan_sddmm
 
@@ -113,5 +113,5 @@ def _request(plan: SddmmPlan, w: SparseOperand, left: Operand, right: Operand, r
                 f"{w.pattern.n_blocks} blocks {p.block_shape}")
         return what, plan.kernel_name, plan
 
-    return Request(program(plan) if receiver.array.size else None, (w.offsets, w.columns, left, right, RESULT),
+    return Request(lower(plan) if receiver.array.size else None, (w.offsets, w.columns, left, right, RESULT),
                    receiver, told, like=w.values)

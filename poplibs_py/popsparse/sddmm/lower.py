@@ -17,7 +17,7 @@ from ..spmm.params import itemsize_of
 from .model import row_bytes
 from .plan import SddmmPlan
 
-__all__ = ["SAMPLE", "program"]
+__all__ = ["SAMPLE", "lower"]
 
 Array = np.ndarray[Any, Any]
 
@@ -26,7 +26,7 @@ SAMPLE = dtype_of("pop_sample_item")
 
 
 @lru_cache(maxsize=1024)
-def program(plan: SddmmPlan) -> Executable:
+def lower(plan: SddmmPlan) -> Executable:
     """Return the executable; its operands are row offsets, column indices, dY, X, values."""
     tell("popsparse", plan)
     p = plan.params

@@ -16,7 +16,7 @@ from ..matrix import BlockSparseMatrix
 from ..operands import check_matrix
 from ..parts import BLOCKS, COLUMN_INDICES, ROW_OFFSETS, kinds_of
 from ..verbs import STORED, planned, sparse_op
-from .lower import program
+from .lower import lower
 from .params import SoftmaxParams, check_masks, new_format
 from .plan import SoftmaxPlan, plan_softmax
 
@@ -277,7 +277,7 @@ def _request(plan: SoftmaxPlan, result: _Result, first: _Stored, *more: _Stored)
         formats = " to ".join(dict.fromkeys(fmt.name for fmt, _ in plan.params.formats))
         return f"{first.w.n_blocks} blocks {first.w.block_shape} {formats}", plan.kernel_name, plan
 
-    return Request(program(plan) if first.w.n_blocks else None, tuple(operands), result.receiver, told,
+    return Request(lower(plan) if first.w.n_blocks else None, tuple(operands), result.receiver, told,
                    wrap=result.wrap, first=first.w, like=like, keep=shared)
 
 

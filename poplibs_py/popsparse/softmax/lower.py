@@ -12,13 +12,13 @@ from ...program import Executable, Segment, host_program, spread
 from .params import MASKS
 from .plan import SoftmaxPlan
 
-__all__ = ["program"]
+__all__ = ["lower"]
 
 _ITEM = dtype_of("pop_softmax_item")
 
 
 @lru_cache(maxsize=1024)
-def program(plan: SoftmaxPlan) -> Executable:
+def lower(plan: SoftmaxPlan) -> Executable:
     """Return the executable; its operands are row offsets, column indices, the operands' values, the result's."""
     tell("popsparse", plan)
     p, groups = plan.params, len(plan.params.masks)

@@ -37,7 +37,7 @@ from ..operands import (
 )
 from ..options import memory_of
 from ..pattern import as_extent, room_for
-from .lower import program, run_slices
+from .lower import lower, run_slices
 from .model import compute_format_of
 from .params import PLAIN, BiasLayout, Forms, SpmmParams, contiguous_params
 from .plan import SparsePlan, plan_spmm
@@ -169,7 +169,7 @@ def _request(plan: SparsePlan, w: SparseOperand, x: Operand, bias: Operand | Non
             for place in np.ndindex(batch):
                 run_slices(plan, w, x.array[place], y[place], added)
     elif y.size:
-        run = program(plan)
+        run = lower(plan)
         run = _each(run, batch) if batch else run
 
     def told() -> tuple[str, str, Any]:

@@ -20,7 +20,7 @@ from ..plans import lines
 from .params import BiasLayout, SpmmParams, itemsize_of
 from .plan import SparsePlan
 
-__all__ = ["MULTIPLY", "PANEL", "READY", "items_of", "prepare_program", "program", "ready_kernel", "run_slices"]
+__all__ = ["MULTIPLY", "PANEL", "READY", "items_of", "lower", "lower_prepare", "ready_kernel", "run_slices"]
 
 Array = np.ndarray[Any, Any]
 
@@ -40,7 +40,7 @@ _OFFSETS, _COLUMNS, _VALUES, _X, _Y, _MORE = range(6)  # a program's operands, i
 
 
 @lru_cache(maxsize=1024)
-def program(plan: SparsePlan) -> Executable:
+def lower(plan: SparsePlan) -> Executable:
     """Return the executable of a product.
 
     Its operands are row offsets, column indices, values, X, Y, then those of these that there are: the places of a
@@ -71,7 +71,7 @@ def _scaled(plan: SparsePlan) -> bool:
 
 
 @lru_cache(maxsize=64)
-def prepare_program(plan: SparsePlan) -> Executable:
+def lower_prepare(plan: SparsePlan) -> Executable:
     """Return what decodes the values of a product's W.
 
     Its operands are row offsets, column indices, values, where the decoded ones go, then those of these that there are:
@@ -211,7 +211,7 @@ def run_slices(plan: SparsePlan, w: SparseOperand, x: Array, y: Array, bias: Arr
                 more.insert(0, places)
             row = first + group * n_rows
             part = offsets[row:row + last - first + 1] - cut.start
-            program(_piece(plan, rows.stop - rows.start))(part, columns[cut], values, dense, made[rows], *more, *own)
+            lower(_piece(plan, rows.stop - rows.start))(part, columns[cut], values, dense, made[rows], *more, *own)
 
 
 def _piece(plan: SparsePlan, rows: int) -> SparsePlan:

@@ -22,7 +22,7 @@ from ..operands import (
     format_in,
     sparse_operand,
 )
-from .lower import prepare_program, ready_kernel
+from .lower import lower_prepare, ready_kernel
 from .model import compute_format_of, panel_columns
 from .params import SpmmParams
 from .plan import SparsePlan, plan_spmm
@@ -244,7 +244,7 @@ class PreparedSparse(Immutable):
             what = f"{w.pattern.n_blocks} blocks {w.pattern.block_shape} {w.format} to {self.compute_format}"
             return what, f"{kernel.name} ({kernel.level})", None
 
-        run_told(told_as, told, prepare_program(self._plan), w.offsets.array, w.columns.array, w.values.array,
+        run_told(told_as, told, lower_prepare(self._plan), w.offsets.array, w.columns.array, w.values.array,
                  self._values, *more)
 
     def __matmul__(self, x: Any) -> Any:

@@ -138,7 +138,7 @@ def test_tiles(kernel, compute, x_name, block_shape, rows, depth, columns, densi
     assert plan.kernel.op == "multiply_tiles"
     operand = sparse_operand("w", op)
     order = [] if operand.order is None else [operand.order.array]
-    lower.program(plan)(operand.offsets.array, operand.columns.array, w.blocks, x, y, *order)
+    lower.lower(plan)(operand.offsets.array, operand.columns.array, w.blocks, x, y, *order)
     stored = reference.dense_of(w.shape, block_shape, w.row_offsets, w.column_indices, w.blocks)[0]
     assert untouched(room, y)
     assert np.array_equal(y, (stored.T if transposed else stored) @ x.astype(np.float64))
