@@ -34,7 +34,8 @@ class Run:
     phases : dict of str to float
         Wall seconds of each phase, where there is more than one.
     tile_bytes, tile_macs : numpy.ndarray of int or None
-        Bytes laid out and multiply-accumulates done, for each tile of a modelled machine.
+        For each tile of a modelled machine: bytes of operands and results (of a product as they are laid out here, in
+        FP32; of an elementwise operation in their own types), and multiply-accumulates of a product.
     exchanged_bytes : int or None
         Bytes that its tiles receive in all: operands in every turn, and partial sums.
     lacking : str

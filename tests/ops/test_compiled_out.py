@@ -14,7 +14,8 @@ W = popsparse.BlockSparseMatrix.from_dense(X[:, :16].repeat(2, axis=1), 4)
 
 COMPILED = {
     "host product": (poplin.compile_matmul(poplin.plan_matmul((24, 32), (32, 24))), (X.T.copy(), X)),
-    "modelled product": (poplin.compile_matmul(poplin.plan_matmul((24, 32), (32, 24), target="gc200")), (X.T.copy(), X)),
+    "modelled product": (poplin.compile_matmul(poplin.plan_matmul((24, 32), (32, 24), target="gc200")),
+                         (X.T.copy(), X)),
     "sparse product": (static.compile_sparse_dense_matmul(static.plan_sparse_dense_matmul(W, 24)), (W, X)),
 }
 

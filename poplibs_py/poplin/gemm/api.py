@@ -31,7 +31,7 @@ __all__ = ["compile_gemm", "gemm_operand", "gemm_request", "stated"]
 
 
 def gemm_request(a: Any, b: Any, out: Any, out_dtype: Any, epilogue: Epilogue, bias: Any, options: GemmOptions,
-             machine: Target, out_name: str = "out") -> Request:
+                 machine: Target, out_name: str = "out") -> Request:
     """Describe a product on this CPU."""
     row = None if bias is None else operand("bias", bias)
     if row is not None and (row.scale or row.scales):

@@ -146,6 +146,7 @@ def _prepared_part(plan: GemmPlan) -> int:
 
 
 def kernel_record(plan: GemmPlan, b_operand: int = _B) -> Array:
+    """Return the record that a plan's work items share; `b_operand` is where the program finds B."""
     p = plan.params
     spec = np.zeros(1, SPEC)
     s = spec[0]
