@@ -114,8 +114,8 @@ def _tell_of_overflow(values: Array, made: Array, dtype: Format) -> None:
     """Warn where numbers have become NaN or infinite in an 8-bit format, which holds few of them."""
     special = ~np.isfinite(made)
     if special.any() and (lost := np.count_nonzero(np.isfinite(values[special]))):
-        warn(f"scale: {lost} of {made.size} finite values are too large for {dtype} at it, and are NaN or infinite "
-             'there; scale="auto" holds all', RangeWarning)
+        warn(f"scale: {lost} of {made.size} finite values are too large for {dtype} at this scale, and "
+             'become NaN or infinite; scale="auto" holds all', RangeWarning)
 
 
 def decode(blocks: Array, scale: int | Array = 0) -> Array:

@@ -32,7 +32,7 @@ cdef double now() noexcept nogil:
 
 
 cdef object too_late():
-    return TimeLimitError("time_limit: planning takes longer")
+    return TimeLimitError("time_limit: planning takes longer than the seconds that it allows")
 
 
 # Options -------------------------------------------------------------------------------------------

@@ -275,8 +275,12 @@ def _bias(bias: object, rows: int, groups: int, form: Form) -> tuple[Operand | N
 def _check_planned(p: SpmmParams, w: SparseOperand, given: Any) -> None:
     q = w.pattern
     got = (w.shape, q.block_shape, q.groups, w.transposed, w.format.name, w.scale)
-    if got != (p.shape, p.block_shape, p.groups, p.transposed, p.w_format, p.w_scale) or room_for(q.n_blocks) > p.room:
-        raise bad_argument("w", repr(given), f"one as planned for, of {p.room} blocks at most")
+    planned = (p.shape, p.block_shape, p.groups, p.transposed, p.w_format, p.w_scale)
+    names = "shape", "block shape", "groups", "transposed", "dtype", "scale"
+    wrong = [f"{name} {due}" for name, due, found in zip(names, planned, got, strict=True) if due != found]
+    if wrong or room_for(q.n_blocks) > p.room:
+        due = f": {wrong[0]}" if wrong else f", of {p.room} blocks at most"
+        raise bad_argument("w", repr(given), "one as planned for" + due)
 
 
 def _planned_bias(p: SpmmParams, bias: Any) -> Operand | None:
