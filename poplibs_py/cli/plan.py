@@ -238,6 +238,8 @@ def _show(a: argparse.Namespace, params: ConvParams) -> int:
     named = {"availableMemoryProportion": a.amp, "partialsType": a.partials, "pass": a.pass_}
     options = ConvOptions.parse(given, **{key: value for key, value in named.items() if value is not None})
     problem = ConvProblem(target, params.canonical(), options)
+    if a.sweep is not None and a.against is not None:
+        raise bad_argument("--against", "--sweep too", "one of the two")
     if a.sweep is not None and a.explain:
         raise bad_argument("--explain", "--sweep too", "one of the two: a sweep has no list of candidates")
     if a.all and not a.explain:
@@ -262,8 +264,8 @@ def _show(a: argparse.Namespace, params: ConvParams) -> int:
 
 def _compare(plan: ConvPlan, problem: ConvProblem, a: argparse.Namespace) -> int:
     """Show a plan beside those of other machines or proportions."""
-    if a.sweep is not None or a.explain:
-        raise bad_argument("--against", "--sweep or --explain too", "one of the three")
+    if a.explain:
+        raise bad_argument("--against", "--explain too", "one of the two")
     others = [planned_quietly(_other(problem, word)) for word in a.against.split(",")]
     if a.json:
         print(json.dumps([each.summary.to_dict() for each in (plan, *others)]))

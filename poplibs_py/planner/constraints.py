@@ -66,7 +66,10 @@ class PlanConstraints:
         try:
             tree = json.loads(self.text)
         except (ValueError, TypeError, RecursionError):
-            raise bad_argument("text", self.text, "the JSON text of an object: see PlanConstraints.parse") from None
+            tree = None
+        if not isinstance(tree, dict):
+            raise bad_argument("text", self.text, "the JSON text of an object: see PlanConstraints.parse")
+        _checked("", tree, type(self).schema)
         object.__setattr__(self, "_tree", tree)
 
     def get(self, path: str) -> Any:
@@ -103,8 +106,8 @@ class PlanConstraints:
 
 def unsigned(path: str, value: object) -> None:
     """Refuse what is no unsigned integer of 32 bits."""
-    if isinstance(value, str) and value.isdigit():
-        return
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value[:11])
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**32:
         raise _refuse(path, value, "an unsigned integer")
 
@@ -140,8 +143,13 @@ def _checked(path: str, value: object, schema: Mapping[str, Any] | Check) -> Any
         return value
     if not isinstance(value, Mapping):
         raise _refuse(path, value, "an object")
-    return {str(key): _checked(f"{path}.{key}".lstrip("."), child, _below(path, str(key), schema))
+    return {_name(str(key), schema): _checked(f"{path}.{key}".lstrip("."), child, _below(path, str(key), schema))
             for key, child in value.items()}
+
+
+def _name(key: str, schema: Mapping[str, Any]) -> str:
+    """A key as `get` looks for it: an index in its shortest form."""
+    return str(int(key)) if key not in schema and _is_index(key) else key
 
 
 def _below(path: str, key: str, schema: Mapping[str, Any]) -> Any:
@@ -156,7 +164,7 @@ def _below(path: str, key: str, schema: Mapping[str, Any]) -> Any:
 
 def _is_index(key: str) -> bool:
     try:
-        return int(key) >= 0
+        return len(key) < 32 and int(key) >= 0
     except ValueError:
         return False
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ..errors import bad_argument, bad_type, instance
@@ -35,6 +35,8 @@ class KernelPlan(ABC):
     threads : int
     selection : Selection
         The kernel, with the reasons against the others.
+    op : str
+        The op that it was planned for by name; empty in a call's own plan.
     """
 
     params: Any
@@ -42,6 +44,7 @@ class KernelPlan(ABC):
     target: Target
     threads: int
     selection: Selection
+    op: str = field(default="", compare=False, kw_only=True)
 
     def __hash__(self) -> int:  # plans of one problem are few, and every first call of a kind looks for its program
         return hash(self.params)
@@ -99,6 +102,8 @@ def checked_plan(plan: Any, kind: type[Plan], op: str) -> Plan:
     """Return a plan if it is one that the planner makes here of an op, or raise."""
     if not isinstance(plan, kind):
         raise bad_type("plan", type(plan).__name__, f"a plan from plan_{op}")
+    if plan.op != op:
+        raise bad_argument("plan", f"a plan of {plan.op or 'no op'}", f"one from plan_{op}")
     instance("plan.memory", plan.memory, Memory, "of type Memory")
     instance("plan.target", plan.target, Target, "of type Target")
     if plan.target.kind != "host":

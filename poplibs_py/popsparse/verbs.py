@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from inspect import Parameter, Signature, signature
 from typing import Any, TypeVar
 
+from ..errors import InvalidTypeError
 from ..log import tell
 from ..ops import compiled, op
 from .plans import KernelPlan, checked_plan
@@ -183,8 +185,11 @@ def planned(face: Any, kind: type[Plan], plan_it: Callable[..., Plan], run_of: C
                        *(Parameter(d, Parameter.KEYWORD_ONLY, default=None) for d in dtypes), *keywords])
 
     def plan(*args: Any, **named: Any) -> Plan:
-        bound = takes.bind(*args, **named)
-        made = plan_it(*bound.args, **bound.kwargs)
+        try:
+            given = takes.bind(*args, **named)
+        except TypeError as error:
+            raise InvalidTypeError(f"plan_{name}(): {error}; allowed: {takes}") from None
+        made = replace(plan_it(*given.args, **given.kwargs), op=name)
         tell("popsparse", made)
         return made
 

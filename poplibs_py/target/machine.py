@@ -24,7 +24,7 @@ _IPU2_UNITS: ConvUnits = (
 )
 _RATE = "a finite positive number below 2**62"
 _MOST = {
-    "tiles": 2**31 - 1,
+    "tiles": 2**20,
     "bytes_per_tile": 2**62 - 1,
     "workers": 256,
     "tiles_per_exchange_bus": 2**31 - 1,
@@ -36,7 +36,7 @@ _MOST = {
     "atomic_store_bytes": 2**31 - 1,
     "memory_element_bytes": 2**62 - 1,
 }
-"""The most that a field may be: planning goes through a tile's workers and a unit's stages one by one."""
+"""The most that a field may be: plans go through workers and stages one by one, profiles through tiles."""
 
 _MOST_UNITS = 4096
 

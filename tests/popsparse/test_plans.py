@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poplibs_py import popsparse
-from poplibs_py.errors import PoplibsError
+from poplibs_py.errors import InvalidArgumentError, PoplibsError
 from poplibs_py.formats import FORMATS
 from poplibs_py.ops import catalogue
 from poplibs_py.popsparse import BlockSparseMatrix, dynamic, static
@@ -38,11 +38,14 @@ def test_a_planned_product_is_the_plain_one(name, x_name, out_name, block_shape,
     shape = (*(groups,) * (groups > 1), *((columns, depth) if swapped else (depth, columns)))
     x = rng.integers(-4, 5, shape).astype(fmt.dtype)
     bias = rng.integers(-4, 5, rows).astype(np.float32) if with_bias else None
-    plan_it, call = ((static.plan_dense_sparse_matmul, lambda: static.dense_sparse_matmul(x, w, **how)) if swapped else
-                     (static.plan_sparse_dense_matmul, lambda: static.sparse_dense_matmul(w, x, **how)))
+    plan_it, compile_it, call = (
+        (static.plan_dense_sparse_matmul, static.compile_dense_sparse_matmul,
+         lambda: static.dense_sparse_matmul(x, w, **how)) if swapped else
+        (static.plan_sparse_dense_matmul, static.compile_sparse_dense_matmul,
+         lambda: static.sparse_dense_matmul(w, x, **how)))
     how = {"out_dtype": out_name, "bias": bias, "activation": activation}
     plan = plan_it(w, columns, dtype=fmt, out_dtype=out_name, bias=with_bias, activation=activation)
-    run = static.compile_sparse_dense_matmul(plan)
+    run = compile_it(plan)
     expected = call()
     memory_peak(reset=True)
     before = memory_in_use()
@@ -232,3 +235,25 @@ def test_the_keywords_of_a_plan_are_those_of_the_op():
         static.plan_sparse_grad_w(W, 5, dtype="fp12")
     with pytest.raises(PoplibsError, match=r"^mask: got upper"):
         popsparse.plan_bs_softmax(W, mask="upper")
+
+
+_PLANS = {f"{module.__name__.rpartition('.')[2]}.{name}":
+          (getattr(module, f"plan_{name}"), getattr(module, f"compile_{name}"))
+          for module in (static, dynamic) for name in ("sparse_dense_matmul", "dense_sparse_matmul")}
+
+
+@pytest.mark.parametrize("planned_for", _PLANS)
+@pytest.mark.parametrize("compiled_as", _PLANS)
+def test_a_plan_is_compiled_for_its_own_op(planned_for, compiled_as):
+    plan = _PLANS[planned_for][0](BlockSparseMatrix.from_dense(np.eye(4), 2), 4)
+    compile_it = _PLANS[compiled_as][1]
+    if planned_for.partition(".")[2] == compiled_as.partition(".")[2]:
+        compile_it(plan)
+    else:
+        with pytest.raises(InvalidArgumentError, match=f"plan: got a plan of {planned_for.partition('.')[2]}; allowed"):
+            compile_it(plan)
+
+
+def test_what_a_plan_does_not_take_is_told_with_its_name():
+    with pytest.raises(TypeError, match=r"plan_sparse_dense_matmul\(\): .*allowed: \(w, n"):
+        static.plan_sparse_dense_matmul(3, 4, 5)

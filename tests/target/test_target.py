@@ -60,7 +60,7 @@ def test_fp8_units_only_on_c600() -> None:
         ({"conv_load_elements": (("half", 10**6),)}, InvalidArgumentError),
         ({"workers": 10**6}, InvalidArgumentError),
         ({"conv_pipeline_depth": 10**6}, InvalidArgumentError),
-        ({"tiles": 2**31}, InvalidArgumentError),
+        ({"tiles": 2**20 + 1}, InvalidArgumentError),
         ({"tile": 3}, InvalidOptionError),
     ],
 )

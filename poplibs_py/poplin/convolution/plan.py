@@ -9,7 +9,7 @@ from itertools import chain, pairwise
 from math import prod
 from typing import Any
 
-from ...errors import bad_argument, described, instance, one_of, whole
+from ...errors import all_of, bad_argument, described, instance, one_of, whole
 from ...planner.explain import Explanation, explained
 from ...planner.summary import PlanSummary, compared, summarised
 from ...target.machine import TYPE_SIZES
@@ -250,6 +250,7 @@ class ConvPlan:
         cycles       641                                                 641
         time         0.5 us                                              0.3 us
         """
+        all_of("others", others, ConvPlan, "plans of a modelled machine")
         return compared([plan.summary for plan in (self, *others)])
 
     def explain(self) -> Explanation:

@@ -92,16 +92,19 @@ def matmul_modelled_bound(a: Any, b: Any, *, target: Target | str = "gc200", out
     wanted = _format(out) if out_dtype is None and out is not None else out_dtype
     product = product_of(operand("a", a), operand("b", b), wanted)
     rounding = "nearest-even" if seed is None else "stochastic"
-    ball = Ball.exact(np.zeros(product.shape))
-    if 0 not in product.shape:
+    left, right, added = as_matrices(values(a), values(b))
+    shape = (*product.batch, product.m, product.n)
+    ball = Ball.exact(np.zeros(shape))
+    if 0 not in shape:
         groups = int(np.prod(product.batch, dtype=np.int64))
-        numbers = (np.broadcast_to(values(x), (*product.batch, *np.shape(x)[-2:])) for x in (a, b))
+        numbers = (np.broadcast_to(x, (*product.batch, *x.shape[-2:])) for x in (left, right))
         grouped = (x.reshape(groups, *x.shape[-2:]) for x in numbers)
         work = work_of(product.planned(target, options, more))
-        ball = modelled_bound(work, *grouped, out=product.out, seed=seed).reshape(*product.shape)
+        ball = modelled_bound(work, *grouped, out=product.out, seed=seed).reshape(*shape)
     if bias is not None:
         ball = (ball + Ball.exact(values(bias))).rounded(FP32).rounded(product.out, rounding)
-    return ball if activation is None else _activated(ball, activation).rounded(product.out, rounding)
+    ball = ball if activation is None else _activated(ball, activation).rounded(product.out, rounding)
+    return _without(ball, added)
 
 
 def matmul_acc_bound(

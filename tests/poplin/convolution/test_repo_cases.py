@@ -345,3 +345,16 @@ def test_group_of_an_element() -> None:
     for outside in (8, -1):
         with pytest.raises(InvalidArgumentError, match=rf"^element: got {outside}; allowed: 0 or more, below 8"):
             group_index([3, 0, 4, 1], outside)
+
+
+def test_indices_of_constraints_have_one_form() -> None:
+    part = {"partition": {"inChanSplit": {"serial": 2}}}
+    assert len({ConvConstraints.parse({key: part}) for key in ("0", "00", " 0")}) == 1
+    for wrong in ("\u00b2", "9" * 22, "-1"):
+        with pytest.raises(InvalidOptionError, match=r"planConstraints\.0\.partition\.inChanSplit\.serial: got"):
+            ConvConstraints.parse({"0": {"partition": {"inChanSplit": {"serial": wrong}}}})
+    for text in ("null", "3", "[1]"):
+        with pytest.raises(InvalidArgumentError, match="text: got"):
+            ConvConstraints(text)
+    with pytest.raises(InvalidOptionError, match="bogus"):
+        ConvConstraints('{"bogus": 1}')

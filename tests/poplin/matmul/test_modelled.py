@@ -392,6 +392,8 @@ def test_what_no_vertex_does_is_refused_by_name_and_runs_here_inside_a_profile(a
 
 def test_vectors_are_rows_and_columns():
     a, b = _operands(np.float16, (), 7, 30, 9)
+    for left, right in ((a[2], b), (a, b[:, 3]), (a[2], b[:, 3])):
+        testing.check("matmul", left, right, target="gc200")
     whole = poplin.matmul(a, b, target="gc200")
     assert _same_bits(poplin.matmul(a[2], b, target="gc200").astype(np.float64), np.asarray(
         interpret_modelled(plan_modelled((1, 30), (30, 9), dtype="half"), a[2:3], b)[0], np.float64))
