@@ -63,6 +63,11 @@ class Kernel:
     flags: int
 
     @property
+    def label(self) -> str:
+        """Its name and level, for a reader."""
+        return f"{self.name} ({self.level})"
+
+    @property
     def consistent(self) -> bool:
         """Whether its bits equal the portable kernel's."""
         return bool(self.flags & CONSISTENT)
@@ -91,8 +96,8 @@ class Selection:
 
     def __str__(self) -> str:
         """One line for each candidate, the chosen one marked with ``*``."""
-        lines = [f"* {self.kernel.name} ({self.kernel.level})"]
-        lines += [f"  {r.kernel.name} ({r.kernel.level}): {r.reason}" for r in self.rejected]
+        lines = [f"* {self.kernel.label}"]
+        lines += [f"  {r.kernel.label}: {r.reason}" for r in self.rejected]
         return "\n".join(lines)
 
 

@@ -102,6 +102,6 @@ def explained(plan: Any) -> Explanation:
 
 def considered_kernels(selection: Selection) -> tuple[Considered, ...]:
     """Return the kernels of a selection as candidates: the one taken, then the others with what stands against them."""
-    taken = Considered(f"{selection.kernel.name} ({selection.kernel.level})", None, None, "chosen", chosen=True)
-    others = (Considered(f"{r.kernel.name} ({r.kernel.level})", None, None, r.reason) for r in selection.rejected)
+    taken = Considered(selection.kernel.label, None, None, "chosen", chosen=True)
+    others = (Considered(r.kernel.label, None, None, r.reason) for r in selection.rejected)
     return (taken, *others)

@@ -156,7 +156,7 @@ def lower(params: StridedParams, threads: int, mapping: LinearMapping | None = N
     if stochastic:
         spec["draw"] = select("cast", "draw", "uint32").kernel.address
     executable = _executable(spec, tables, params, count, threads, scratch_bytes, mapping)
-    names = ", ".join(f"{k.name} ({k.level})" for k in (codecs[0], kernel, *codecs[1:]) if k) or "a copy"
+    names = ", ".join(k.label for k in (codecs[0], kernel, *codecs[1:]) if k) or "a copy"
     program = StridedProgram(params, executable, names, len(axes), mapping)
     tell("popops", program)
     return program

@@ -118,7 +118,7 @@ class Vertex:
 
 def vector_of(target: Target, data_type: str) -> int:
     """Elements of a type in one load; at least one."""
-    return max(1, target.data_path_bits // (8 * TYPE_BYTES[data_type]))
+    return target.elements_of_a_load(TYPE_BYTES[data_type])
 
 
 def tile_cycles(target: Target, vertices: Iterable[Vertex]) -> int:

@@ -102,7 +102,7 @@ class Law:
     def told(self, receiver: Receiver) -> tuple[str, str, Any]:
         """What ran, for a reader, its kernel, and no plan."""
         array = receiver.array
-        return f"{array.shape} {array.dtype}", f"{self.kernel.name} ({self.kernel.level})", None
+        return f"{array.shape} {array.dtype}", self.kernel.label, None
 
 
 @lru_cache(maxsize=1024)

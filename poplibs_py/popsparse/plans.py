@@ -55,11 +55,6 @@ class KernelPlan(ABC):
         return self.selection.kernel
 
     @property
-    def kernel_name(self) -> str:
-        """The kernel and its level, for a reader."""
-        return f"{self.kernel.name} ({self.kernel.level})"
-
-    @property
     @abstractmethod
     def temporary_bytes(self) -> int:
         """Bytes that a run takes beside its operands."""
@@ -90,7 +85,7 @@ class KernelPlan(ABC):
         """Return an explanation: `kernel` is what there is to add of that, `ways` what is this op's alone."""
         limit = "no limit" if self.limit is None else f"limit {self.limit:,}"
         return Explanation(problem, {
-            "kernel": self.kernel_name + kernel,
+            "kernel": self.kernel.label + kernel,
             **ways,
             "threads": f"{self.threads}, shares of equal stored blocks",
             "bytes": f"scratch {scratch:,} a thread, workspace {workspace:,}, in all {self.temporary_bytes:,} "

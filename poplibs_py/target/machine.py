@@ -157,7 +157,11 @@ class Target:
     def vector_width(self, data_type: str) -> int:
         """Elements of `data_type` in one load."""
         one_of("data_type", data_type, tuple(TYPE_SIZES))
-        return self.data_path_bits // (8 * TYPE_SIZES[data_type])
+        return self.elements_of_a_load(TYPE_SIZES[data_type])
+
+    def elements_of_a_load(self, itemsize: int) -> int:
+        """Elements of so many bytes in one load; at least one."""
+        return max(1, self.data_path_bits // (8 * itemsize))
 
     # Changing and writing ------------------------------------------------------------------------
 

@@ -154,6 +154,6 @@ def linear_mapping(target: Target, elements: int, itemsize: int, *, grain: int |
     """
     instance("target", target, Target, "a Target")
     elements, itemsize = whole("elements", elements, 0, _MOST), whole("itemsize", itemsize, 1, 1 << 16)
-    grain = max(1, target.data_path_bits // (8 * itemsize)) if grain is None else whole("grain", grain, 1, _MOST)
+    grain = target.elements_of_a_load(itemsize) if grain is None else whole("grain", grain, 1, _MOST)
     least = -(-_TILE_BYTES // itemsize) if least is None else whole("least", least, 0, _MOST)
     return LinearMapping(elements, grain, _parts(elements, grain, target.tiles, least, _MOST))

@@ -148,7 +148,7 @@ def test_do_plan_and_compile_are_one_thing(op, planned, operands, how):
     assert hash(plan_it(*planned, **how)) == hash(plan)
     assert plan.fits
     assert str(plan) == plan.explain().words()
-    assert plan.explain().chosen.name == plan.kernel_name
+    assert plan.explain().chosen.name == plan.kernel.label
     run, due = compile_it(plan), do(*operands, **how)
     given = operands if isinstance(operands[0], BlockSparseMatrix) else operands[::-1]
     memory_peak(reset=True)

@@ -17,8 +17,8 @@ from ...config import settings
 from ...formats import FP16, FP32, Format
 from ...kernels import select
 from ...kernels.records import ACTIVATIONS, infinite_overflow
-from ...program import ComputeSet, Exchange, Executable, Loop, Program, Segment, threads_for
-from ...target import Target
+from ...program import ComputeSet, Exchange, Executable, Loop, Program, Segment, spread, threads_for
+from ...target import LinearMapping, Target
 from ..gemm._gemm import ITEM, VERTEX, Mode, Sums
 from ..gemm.lower import format_record, kernel_record
 from ..gemm.options import GemmOptions
@@ -111,10 +111,9 @@ class _Lowering:
 
     def _dealt(self, extent: int, least: int, unit: int = 1) -> tuple[Array, Array, Array]:
         """An extent dealt out to the tiles that the plan uses, `least` to each, in units: first, count, tile."""
-        parts = max(1, min(len(self.tiles), extent // least))
-        units = -(-extent // unit)
-        edges = np.minimum(np.arange(parts + 1) * units // parts * unit, extent)
-        return edges[:-1], np.diff(edges), np.arange(parts) * len(self.tiles) // parts
+        parts = threads_for(extent, least, len(self.tiles))
+        edges = LinearMapping(extent, unit, parts).edges()
+        return edges[:-1], np.diff(edges), spread(parts, len(self.tiles))
 
     # Partial products ------------------------------------------------------------------------------
 
@@ -244,7 +243,7 @@ class _Lowering:
             item=bias.format.itemsize, format=format_record(bias.format).ctypes.data,
             decode=select("dot", "decode", f"{bias.format}->{FP32}").kernel.address,
         ).ravel()  # fmt: skip
-        return ComputeSet("bias", (Segment(_partials.ADD_VERTEX, items, self._spread(items)),))
+        return ComputeSet("bias", (Segment(_partials.ADD_VERTEX, items, spread(items.size, len(self.tiles))),))
 
     def _finish(self, phase: str, to: MatrixLayout, operand: int, at: int, activation: str | None) -> ComputeSet:
         m, n = self.work.m, self.work.n
@@ -259,16 +258,13 @@ class _Lowering:
             activation=ACTIVATIONS.index(activation),
             epilogue=select("dot", "epilogue", f"float32->{to.format}").kernel.address,
         ).ravel()  # fmt: skip
-        return ComputeSet(phase, (Segment(_partials.FINISH_VERTEX, items, self._spread(items)),))
+        return ComputeSet(phase, (Segment(_partials.FINISH_VERTEX, items, spread(items.size, len(self.tiles))),))
 
     def _dealt_rows(self, extent: int) -> tuple[Array, Array, Array]:
         """Rows, or elements, of each group in shares: first, count, and the group along an axis of its own."""
-        parts = max(1, min(extent, self.work.m * self.work.n // _SUMS))
-        edges = np.arange(parts + 1) * extent // parts
+        parts = threads_for(self.work.m * self.work.n, _SUMS, extent)
+        edges = LinearMapping(extent, 1, parts).edges()
         return edges[:-1], np.diff(edges), np.arange(self.work.groups)[:, None]
-
-    def _spread(self, items: Array) -> Array:
-        return np.arange(items.size) * len(self.tiles) // items.size
 
 
 def _items(kind: np.dtype[np.void], **fields: Any) -> Array:

@@ -12,7 +12,7 @@ from typing import Any
 from ...errors import all_of, bad_argument, described, instance, one_of, whole
 from ...planner.explain import Explanation, explained
 from ...planner.summary import PlanSummary, compared, summarised
-from ...target.machine import TYPE_SIZES
+from ...target import TYPE_SIZES, LinearMapping
 from .constraints import ConvConstraints
 from .model import ConvTypes
 from .problem import ConvProblem
@@ -138,9 +138,7 @@ def tile_ranges(extent: int, split: int, grain: int = 1) -> list[tuple[int, int]
     """
     extent, split = whole("extent", extent, 0, 1 << 31), whole("split", split, 1, 1 << 20)
     grain = whole("grain", grain, 1, 1 << 31)
-    grains = -(-extent // grain)
-    edges = [min(i * grains // split * grain, extent) for i in range(split + 1)]
-    return list(pairwise(edges))
+    return list(pairwise(LinearMapping(extent, grain, split).edges().tolist()))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -75,7 +75,7 @@ class Lowered:
         p, kernel = self.plan.product, self.plan.kernel
         entries = f"{p.entries} x " if p.batch else ""
         what = f"{entries}[{p.m}, {p.k}] x [{p.k}, {p.n}] {p.a.format} x {p.b.format}"
-        return what, f"{kernel.name} ({kernel.level})", self.plan
+        return what, kernel.label, self.plan
 
 
 def _lowered(plan: GemmPlan, specs: list[Array], items: Array, vertex: int, operands: int) -> Lowered:

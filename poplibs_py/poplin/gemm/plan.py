@@ -177,7 +177,7 @@ class GemmPlan:
         limit = "none" if self.memory_limit is None else f"{self.memory_limit:,}"
         parts = ", ".join(f"{name} {size:,}" for name, size in self.layout if size) or "none"
         decisions = {
-            "kernel": f"{self.kernel.name} ({self.kernel.level}), compute format {self.compute_format}",
+            "kernel": f"{self.kernel.label}, compute format {self.compute_format}",
             "A, B": f"{_MODE_NAMES[self.a_mode]}; {_MODE_NAMES[self.b_mode]}",
             "sums": _SUM_NAMES[self.sums],
             "blocks": f"{self.mc} rows, {self.nc} columns, {self.kc} deep",

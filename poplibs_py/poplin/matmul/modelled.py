@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument, bad_type, one_of
-from ...formats import FP16, FP32, Format, QuarterArray, format_of
+from ...formats import FP16, FP32, Format, format_of
 from ...formats.metadata import METADATA_SCALES
 from ...formats.reference import decode
 from ...kernels import select
@@ -33,18 +33,19 @@ from ...planner.cache import PlanCache
 from ...program import Executable
 from ...target import Target
 from ...target.types import data_type, type_of
-from ..convolution import ConvParams, ConvPlan, matmul_params, plan_convolution
+from ..convolution import ConvParams, ConvPlan, plan_convolution
 from ..convolution.api import planned_quietly
 from ..convolution.count import Count, count
 from ..convolution.interpreter import interpret
 from ..convolution.lower import TileCall, lower
 from ..convolution.problem import ConvProblem
+from ..convolution.summary import is_product
 from ..convolution.work import TileWork, work_of
 from ..gemm.params import as_matrix, layout_of, spread_bias
 from ..gemm.plan import Epilogue
 from ..gemm.prepared import PreparedMatrix
 from .options import conv_options
-from .params import TYPES, Product, product_of, stated
+from .params import TYPES, Product, default_result, product_of, stated
 
 __all__ = ["Count", "TileWork", "compile_modelled", "count_modelled", "interpret_modelled", "modelled_request",
            "plan_modelled"]
@@ -131,7 +132,7 @@ class _TileProduct:
         w = self.work
         kernel = select("dot", "multiply", "float32", consistent=True).kernel
         groups = f"{w.groups} x " if w.groups > 1 else ""
-        return f"{groups}[{w.m}, {w.k}] x [{w.k}, {w.n}]", f"{kernel.name} ({kernel.level})", self.plan
+        return f"{groups}[{w.m}, {w.k}] x [{w.k}, {w.n}]", kernel.label, self.plan
 
     def request(self, a: Operand, b: Operand, bias: Operand | None, activation: str | None, receiver: Receiver,
                 seed: Any, threads: int | None = None) -> Request:
@@ -167,7 +168,7 @@ def _checked_plan(plan: Any) -> ConvPlan:
         raise bad_type("plan", type(plan).__name__, "a product's plan from plan_matmul")
     problem = plan.problem
     params = problem.params
-    if not isinstance(params, ConvParams) or params.axes != matmul_params(1, 1, 1, 1, "half").axes:
+    if not isinstance(params, ConvParams) or not is_product(params):
         raise bad_argument("plan", "one of a convolution", "a product's plan from plan_matmul")
     if params.output_type not in ("float", "half"):
         raise bad_argument("plan", f"results of type {params.output_type}", "float or half")
@@ -188,20 +189,14 @@ def lacks(a: Any, b: Any, out: Any, out_dtype: Any, alpha: Any, bias: Any) -> st
         return f"at scales {left.scale} and {right.scale}: its own are -32 to 31"
     if "" in kinds or kinds[0] != kinds[1]:
         return f"of {left.format} and {right.format}"
-    result = _result(kinds[0], out, out_dtype)
+    if out_dtype is not None:
+        result: Format | None = format_of(out_dtype, "out_dtype")
+    else:
+        result = default_result(left, right) if out is None else operand("out", out).format
     if result not in (FP32, FP16) or (kinds[0] == "quarter" and result == FP32):
         return f"of {kinds[0]} to {result}"
     row = result if bias is None else operand("bias", bias).format
     return "" if row == result else f"to {result} with a bias of {row}"
-
-
-def _result(kind: str, out: Any, out_dtype: Any) -> Format | None:
-    """The format of the result, None for an `out` that will be refused by its name."""
-    if out_dtype is not None:
-        return format_of(out_dtype, "out_dtype")
-    if out is None:
-        return FP32 if kind == "float" else FP16
-    return out.format if isinstance(out, QuarterArray) else operand("out", out).format
 
 
 def modelled_request(a: Any, b: Any, out: Any, out_dtype: Any, bias: Any, activation: Any, target: Target,

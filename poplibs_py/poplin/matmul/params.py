@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument, bad_type, whole
-from ...formats import FP16, FP32, Format, format_of
-from ...ops import Operand
+from ...formats import Format, format_of
+from ...ops import Operand, result_format
 from ...target import Target
 from ...target.types import data_type
 from ..convolution import ConvParams, ConvPlan, matmul_params, plan_convolution
 from ..gemm.params import result_shape
 from .options import conv_options
 
-__all__ = ["TYPES", "Product", "product_of", "stated"]
+__all__ = ["TYPES", "Product", "default_result", "product_of", "stated"]
 
 TYPES = ("float", "half", "quarter")
 """Number types of modelled products."""
@@ -73,8 +73,15 @@ def product_of(a: Operand, b: Operand, out_dtype: object) -> Product:
     """Describe a product of operands that a machine has vertices for, once their shapes fit."""
     batch, shape, (m, k, n) = result_shape(a, b)
     kind = data_type("a", a.format, TYPES)
-    fmt = (FP32 if kind == "float" else FP16) if out_dtype is None else format_of(out_dtype, "out_dtype")
+    fmt = default_result(a, b) if out_dtype is None else format_of(out_dtype, "out_dtype")
     return Product(shape, batch, m, n, k, kind, fmt)
+
+
+def default_result(a: Operand, b: Operand) -> Format:
+    """Return the result's format where none is asked for: see `poplibs_py.ops.result_format`."""
+    assert a.format is not None
+    assert b.format is not None
+    return result_format(a.format, b.format)
 
 
 def stated(a_shape: Sequence[int], b_shape: Sequence[int], dtype: object, out_dtype: object) -> ConvParams:

@@ -111,7 +111,7 @@ def _request(plan: SddmmPlan, w: SparseOperand, left: Operand, right: Operand, r
     def told() -> tuple[str, str, Any]:
         what = (f"[{p.shape[0]}, {p.columns}] {p.y.format} x [{p.columns}, {p.shape[1]}] {p.x.format} at "
                 f"{w.pattern.n_blocks} blocks {p.block_shape}")
-        return what, plan.kernel_name, plan
+        return what, plan.kernel.label, plan
 
     return Request(lower(plan) if receiver.array.size else None, (w.offsets, w.columns, left, right, RESULT),
                    receiver, told, like=w.values)

@@ -275,7 +275,7 @@ def _request(plan: SoftmaxPlan, result: _Result, first: _Stored, *more: _Stored)
 
     def told() -> tuple[str, str, SoftmaxPlan]:
         formats = " to ".join(dict.fromkeys(fmt.name for fmt, _ in plan.params.formats))
-        return f"{first.w.n_blocks} blocks {first.w.block_shape} {formats}", plan.kernel_name, plan
+        return f"{first.w.n_blocks} blocks {first.w.block_shape} {formats}", plan.kernel.label, plan
 
     return Request(lower(plan) if first.w.n_blocks else None, tuple(operands), result.receiver, told,
                    wrap=result.wrap, first=first.w, like=like, keep=shared)

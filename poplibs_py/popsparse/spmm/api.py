@@ -175,7 +175,7 @@ def _request(plan: SparsePlan, w: SparseOperand, x: Operand, bias: Operand | Non
     def told() -> tuple[str, str, Any]:
         what = (f"{w.pattern.n_blocks} blocks {w.pattern.block_shape} {p.w_format} x [{p.shape[1]}, {p.columns}] "
                 f"{p.x.format}" + f", for each of {batch}" * bool(batch))
-        return what, plan.kernel_name, plan
+        return what, plan.kernel.label, plan
 
     return Request(run, (w.offsets, w.columns, w.values, x, RESULT, *more), receiver, told)
 

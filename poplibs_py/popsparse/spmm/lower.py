@@ -15,6 +15,7 @@ from ...kernels.records import ACTIVATIONS, FORMAT_NUMBERS, dtype_of, infinite_o
 from ...kernels.registry import Kernel, select
 from ...log import tell
 from ...program import Executable, Segment, host_program, spread, temporary
+from ...target import LinearMapping
 from ..operands import SparseOperand
 from ..plans import lines
 from .params import BiasLayout, SpmmParams, itemsize_of
@@ -130,7 +131,7 @@ def items_of(plan: SparsePlan) -> tuple[Array, Array]:
     items["origin"] = groups * items["n_rows"]
     first = np.zeros_like(share)
     if by_columns:
-        edges = np.minimum(np.arange(shares + 1) * -(-p.columns // plan.strip) // shares * plan.strip, p.columns)
+        edges = LinearMapping(p.columns, plan.strip, shares).edges()
         first, items["columns"] = edges[:-1, None], np.diff(edges)[:, None]
         items["parts"] = 1
     else:

@@ -242,7 +242,7 @@ class PreparedSparse(Immutable):
         def told() -> tuple[str, str, None]:
             kernel = ready_kernel(self._plan)
             what = f"{w.pattern.n_blocks} blocks {w.pattern.block_shape} {w.format} to {self.compute_format}"
-            return what, f"{kernel.name} ({kernel.level})", None
+            return what, kernel.label, None
 
         run_told(told_as, told, lower_prepare(self._plan), w.offsets.array, w.columns.array, w.values.array,
                  self._values, *more)
