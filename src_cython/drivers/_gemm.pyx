@@ -32,6 +32,7 @@ from pop_records cimport (
     POP_SUMS_TILE,
     pop_dot_block,
     pop_epilogue,
+    pop_field,
     pop_format,
 )
 from pop_records cimport pop_gemm_item as Item
@@ -45,7 +46,14 @@ cdef extern from *:
     """
     #define POP_RECORDS "records/gemm.def"
     #include "records/structs.h"
+    #include "drivers/field.h"
     """
+    void pop_field_row(const pop_field *field, const char *base, int64_t item, int64_t position, int64_t depth, int64_t n,
+                       char *to) nogil
+    void pop_field_column(const pop_field *field, const char *base, int64_t item, int64_t depth, int64_t position, int64_t n,
+                          char *to) nogil
+    int64_t pop_field_out(const pop_field *field, int64_t position, int64_t *run) nogil
+    int pop_field_finite(const pop_field *field, const pop_format *format, int64_t item, const char *base) nogil
 
 ITEM, SPEC = dtype_of("pop_gemm_item"), dtype_of("pop_gemm_spec")
 Mode, Sums = choice("Mode"), choice("Sums")
@@ -65,11 +73,13 @@ cdef struct Source:
     const char *base
     const signed char *scales
     int64_t first_line, first_step  # of the item, in the whole operand
+    const pop_field *field  # where it is no plain matrix
+    bint lines_are_positions  # of that field
 
 
 cdef void open_source(Source *s, const Side *side, const char *base, const signed char *scales, int64_t row, int64_t col,
                       bint lines_are_rows) noexcept nogil:
-    s.side, s.base, s.scales = side, base, scales
+    s.side, s.base, s.scales, s.field = side, base, scales, NULL
     s.first_line = row if lines_are_rows else col
     s.first_step = col if lines_are_rows else row
 
@@ -90,10 +100,24 @@ cdef void decode_scaled(const Source *s, int64_t line, int64_t step, int64_t n, 
         at += run
 
 
+cdef void gather_line(const Source *s, int64_t line, int64_t step, int64_t n, char *to) noexcept nogil:
+    """Copy n elements of a field's matrix, zeros where it has none."""
+    line, step = s.first_line + line, s.first_step + step
+    if s.lines_are_positions:
+        pop_field_row(s.field, s.base, s.side.item, line, step, n, to)
+    else:
+        pop_field_column(s.field, s.base, s.side.item, line, step, n, to)
+
+
 cdef inline void decode_line(const Source *s, int64_t line, int64_t step, int64_t n, char *to, char *low, int64_t element,
                              char *stage) noexcept nogil:
     """Decode n elements of a line, gathered first where they are apart."""
     cdef const Side *d = s.side
+    if s.field != NULL:
+        gather_line(s, line, step, n, to if d.copied else stage + d.gather_at)
+        if not d.copied:
+            (<pop_dot_decode>d.decode)(<const pop_format *>d.format, stage + d.gather_at, to, low, n)
+        return
     cdef const char *source = s.base + line * d.line + step * d.step
     if d.step != d.item and n > 1:
         pop_scatter(d.item, source, d.step, stage + d.gather_at, d.item, n)
@@ -110,7 +134,7 @@ cdef void pack_rows(const Spec *p, const Source *s, int64_t line, int64_t lines,
     cdef int64_t r, element = 4 // p.elements
     cdef int64_t padding = (rounded(depth, p.depth_grain) - depth) * element
     for r in range(lines):
-        if s.side.step == s.side.item and not (p.look_ahead and s.side == &p.a):  # the same part of the block after this one
+        if s.field == NULL and s.side.step == s.side.item and not (p.look_ahead and s.side == &p.a):  # the same part of the block after this one
             pop_prefetch(s.base + (line + lines + r) * s.side.line + k * s.side.step, depth * s.side.item)
         decode_line(s, line + r, k, depth, to, to + low if low else NULL, element, stage)
         if padding:
@@ -215,6 +239,8 @@ cdef struct Walk:
     const float *bias
     const float *row_bias
     int64_t a_next_rows  # of the block of A after this one, where its rows run along the depth
+    const pop_field *out_field  # where rows of the output are positions of a field
+    int64_t row  # of that field, the first of this block
 
 
 cdef inline void sums_ahead(pop_dot_block *t, const char *out, int64_t rows) noexcept nogil:
@@ -229,10 +255,28 @@ cdef inline void rows_ahead(Walk *w, int64_t row, int64_t rows, int64_t k, int64
     """
     cdef const Spec *p = w.p
     w.a_next_rows = 0
-    if p.look_ahead and p.a.step == p.a.item and (p.a.mode == POP_MODE_LINES or nb > p.cols_at_once):
+    if p.look_ahead and w.a.field == NULL and p.a.step == p.a.item and (p.a.mode == POP_MODE_LINES or nb > p.cols_at_once):
         w.block.a_next = w.a.base + row * p.a.line + k * p.a.step
         w.block.a_next_row, w.block.a_next_step = p.a.line, 16 * p.elements * p.a.step
         w.a_next_rows = rows
+
+
+cdef void finish(Walk *w, const float *sums, int64_t sums_row, int64_t row, int64_t rows, int64_t cols,
+                 char *out) noexcept nogil:
+    """Write sums as results; `out` is the first of a plain output's, or of the columns where rows are a field's."""
+    cdef int64_t done = 0, run = 0
+    cdef const float *row_bias = w.e.row_bias
+    if w.out_field == NULL:
+        w.e.out = out
+        (<pop_epilogue_kernel>w.p.epilogue)(&w.e, sums, sums_row, rows, cols)
+        return
+    while done < rows:
+        w.e.out = out + pop_field_out(w.out_field, w.row + row + done, &run)
+        run = smaller(run, rows - done)
+        w.e.row_bias = row_bias + done if row_bias != NULL else NULL
+        (<pop_epilogue_kernel>w.p.epilogue)(&w.e, sums + done * sums_row, sums_row, run, cols)
+        done += run
+    w.e.row_bias = row_bias
 
 
 cdef void multiply_block(Walk *w, const char *a, int64_t mb, int64_t nb, bint last) noexcept nogil:
@@ -270,10 +314,9 @@ cdef void multiply_block(Walk *w, const char *a, int64_t mb, int64_t nb, bint la
             t.a_next += t.a_next_rows * t.a_next_row
             left -= t.a_next_rows
             if p.sums == POP_SUMS_TILE or (p.sums == POP_SUMS_IN_PLACE and last and p.finish):
-                w.e.out = out
                 w.e.bias = w.bias + j if w.bias != NULL else NULL
                 w.e.row_bias = w.row_bias + first if w.row_bias != NULL else NULL
-                (<pop_epilogue_kernel>p.epilogue)(&w.e, t.c, t.c_row, t.rows, t.cols)
+                finish(w, t.c, t.c_row, first, t.rows, t.cols, out)
             first = end
         t.b += w.b_next
     w.a_next_rows = left  # asked for once, though a block be multiplied in rounds
@@ -333,6 +376,8 @@ cdef bint finite(const Source *s, int64_t lines, int64_t steps) noexcept nogil:
     """Whether an operand's part of the item holds no infinity (or NaN)."""
     cdef const Side *d = s.side
     cdef int64_t i, j
+    if s.field != NULL:
+        return pop_field_finite(s.field, <const pop_format *>d.format, d.item, s.base)
     for i in range(lines):
         if d.step == d.item:
             if not pop_all_finite(<const pop_format *>d.format, d.item, s.base + i * d.line, steps):
@@ -356,6 +401,8 @@ cdef void open_sources(Walk *w, const Spec *p, const Item *item, const pop_tile 
     open_source(&w.a, &p.a, tile.operands[p.a.operand] + item.a, a_scales, item.first_row, 0, a_by_rows)
     open_source(&w.b, &p.b, tile.operands[p.b.operand] + (0 if p.b.mode == POP_MODE_PREPARED else item.b), b_scales, 0,
                 item.first_col, b_by_rows)
+    w.a.field, w.a.lines_are_positions = <const pop_field *>item.a_field, a_by_rows
+    w.b.field, w.b.lines_are_positions = <const pop_field *>item.b_field, not b_by_rows
 
 
 cdef bint may_split(const Item *item, const pop_tile *tile, const Spec *p) noexcept nogil:
@@ -378,6 +425,9 @@ cdef void start(Walk *w, const Spec *p, const Item *item, const pop_tile *tile) 
     w.e.overflow, w.e.activation = p.overflow, p.activation
     w.e.alpha, w.e.beta = p.alpha, p.beta
     w.e.out_row, w.e.out_col = p.out_row, p.out_col
+    w.out_field = <const pop_field *>item.out_field
+    if w.out_field != NULL:
+        w.e.out_row = w.out_field.dims[w.out_field.rank - 1].out_stride
 
 
 cdef void take_bias(Walk *w, const Item *item, const pop_tile *tile, int64_t first, int64_t n) noexcept nogil:
@@ -433,6 +483,7 @@ cdef void rectangle(Walk *w, const Item *item, const pop_tile *tile) noexcept no
                 if p.bias_per_row and k + kb >= p.depth:
                     take_bias(w, item, tile, i, mb)
                 w.out = out + i * p.out_row + j * p.out_col
+                w.row = item.first_row + i
                 rows_ahead(w, i + mb, smaller(p.mc, item.m - i - mb), k, nb)
                 multiply_block(w, take_a(w, item, tile, i, k, mb, kb), mb, nb, k + kb >= p.depth)
             k += kb
@@ -481,9 +532,9 @@ cdef void blocks_of_rows(Walk *w, const Item *item, const pop_tile *tile, int64_
             k += kb
             if k >= p.depth:
                 break
-        w.e.out = tile.operands[2 + p.out_skip] + item.out + i * p.out_row + j * p.out_col
+        w.row = item.first_row + i
         w.e.bias, w.e.row_bias = w.bias, w.row_bias
-        (<pop_epilogue_kernel>p.epilogue)(&w.e, w.sums, p.sums_row, mb, nb)
+        finish(w, w.sums, p.sums_row, 0, mb, nb, tile.operands[2 + p.out_skip] + item.out + i * p.out_row + j * p.out_col)
 
 
 cdef void prepare(const void *given, const pop_tile *tile) noexcept nogil:

@@ -27,11 +27,12 @@ from .plan import (
     sums_pitch,
 )
 
-__all__ = ["Lowered", "format_record", "kernel_record", "lower", "lower_prepare"]
+__all__ = ["Lowered", "format_record", "items_of", "kernel_record", "lower", "lower_prepare"]
 
 Array = np.ndarray[Any, Any]
 
 _records: dict[tuple[Format, int], Array] = {}
+_A, _B, _OUT, _BIAS, _A_SCALES, _B_SCALES, _WHOLE = range(7)  # a program's operands, in order
 
 
 def format_record(f: Format, scale: int = 0) -> Array:
@@ -88,15 +89,25 @@ def _lowered(plan: GemmPlan, specs: list[Array], items: Array, vertex: int, oper
 def lower(plan: GemmPlan) -> Lowered:
     """Lower a plan to a program."""
     p = plan.params
-    prepared = plan.b_mode == Mode.PREPARED
-    spec = kernel_record(plan)
-    specs = [spec]
-    if plan.fallback:
-        specs.append(kernel_record(plan.fallback, _WHOLE if prepared else _B))
-        spec["fallback"] = specs[1].ctypes.data
-    extra = bool(p.a.scales or p.b.scales or (prepared and plan.fallback))
+    extra = bool(p.a.scales or p.b.scales or (plan.b_mode == Mode.PREPARED and plan.fallback))
     operands = _WHOLE + 1 if extra else _BIAS + 1 if p.bias is not None else _BIAS
-    return _lowered(plan, specs, _items(plan, spec), _gemm.VERTEX, operands)
+    items, tables = items_of(plan)
+    return _lowered(plan, tables, items, _gemm.VERTEX, operands)
+
+
+def items_of(plan: GemmPlan, a_operand: int = _A, b_operand: int = _B) -> tuple[Array, list[Array]]:
+    """Return a plan's rectangles, and the tables that they point to; the program has A and B as those operands."""
+    spec = kernel_record(plan, a_operand, b_operand)
+    tables = [spec]
+    if plan.fallback:
+        whole = kernel_record(plan.fallback, a_operand, _WHOLE if plan.b_mode == Mode.PREPARED else b_operand)
+        tables.append(whole)
+        spec["fallback"] = whole.ctypes.data
+    fields = _fields(plan)
+    items = _items(plan, spec)
+    for name, record in fields.items():
+        items[f"{name}_field"] = record.ctypes.data
+    return items, [*tables, *fields.values()]
 
 
 def lower_prepare(plan: GemmPlan) -> Lowered:
@@ -106,11 +117,17 @@ def lower_prepare(plan: GemmPlan) -> Lowered:
         spec["b"]["low"] = _prepared_part(plan)
     items = np.zeros(1, ITEM)
     items["spec"], items["n"] = spec.ctypes.data, plan.params.n
+    fields = _fields(plan)
+    if "b" in fields:
+        items["b_field"] = fields["b"].ctypes.data
     operands = _WHOLE + 1 if plan.params.b.scales else _BIAS
-    return _lowered(plan, [spec], items, _gemm.PREPARE_VERTEX, operands)
+    return _lowered(plan, [spec, *fields.values()], items, _gemm.PREPARE_VERTEX, operands)
 
 
-_A, _B, _OUT, _BIAS, _A_SCALES, _B_SCALES, _WHOLE = range(7)  # a program's operands, in order
+def _fields(plan: GemmPlan) -> dict[str, Array]:
+    """The frame's records of fields."""
+    p = plan.params
+    return {name: x.field.record for name, x in (("a", p.a), ("b", p.b), ("out", p.out)) if x.field is not None}
 
 
 def _side(record: Any, plan: GemmPlan, side: int, operand_number: int) -> None:
@@ -124,6 +141,7 @@ def _side(record: Any, plan: GemmPlan, side: int, operand_number: int) -> None:
     record["mode"], record["operand"], record["item"] = mode, operand_number, operand.format.itemsize
     record["decode"] = select("dot", "decode", f"{name}->{plan.compute_format}").kernel.address
     record["format"] = format_record(operand.format, operand.scale).ctypes.data
+    record["copied"] = operand.format == plan.compute_format and operand.plain
     record["line"], record["step"] = operand.row, operand.column
     record["at"] = plan.offset("ab"[side])
     low, gather, _ = stage_of(plan, side)
@@ -145,12 +163,12 @@ def _prepared_part(plan: GemmPlan) -> int:
     return prepared_bytes(plan) // plan.parts[1]
 
 
-def kernel_record(plan: GemmPlan, b_operand: int = _B) -> Array:
-    """Return the record that a plan's work items share; `b_operand` is where the program finds B."""
+def kernel_record(plan: GemmPlan, a_operand: int = _A, b_operand: int = _B) -> Array:
+    """Return the record that a plan's work items share; the program has A and B as those operands."""
     p = plan.params
     spec = np.zeros(1, SPEC)
     s = spec[0]
-    _side(s["a"], plan, 0, _A)
+    _side(s["a"], plan, 0, a_operand)
     _side(s["b"], plan, 1, b_operand)
     s["multiply"] = plan.kernel.address
     if plan.kernel.grain[0] > 1:
@@ -180,7 +198,7 @@ def _finish(s: Any, plan: GemmPlan) -> None:
     p = plan.params
     s["look_ahead"] = plan.looks_ahead
     s["finish"] = p.bias is not None or plan.epilogue.activation is not None
-    s["out_row"], s["out_col"] = p.out.row, p.out.column
+    s["out_row"], s["out_col"] = 0 if p.out.field else p.out.row, p.out.column
     s["out_format"] = format_record(p.out.format, p.out.scale).ctypes.data
     s["overflow"] = infinite_overflow(p.out.format)
     s["activation"] = ACTIVATIONS.index(plan.epilogue.activation)
@@ -213,24 +231,19 @@ def _items(plan: GemmPlan, spec: Array) -> Array:
     rectangles = [(r, c) for r in rows for c in cols]
     items = np.zeros((p.entries, len(rectangles)), ITEM)
     items["spec"] = spec.ctypes.data
-    entry = {
-        "a": _offsets(p.batch, p.a.batch),
-        "b": _offsets(p.batch, p.b.batch),
-        "out": _offsets(p.batch, p.out.batch),
-    }
-    if p.bias is not None:
-        entry["bias"] = _offsets(p.batch, p.bias.batch)
+    entry = {"a": p.a, "b": p.b, "out": p.out, **({} if p.bias is None else {"bias": p.bias})}
+    starts = {name: x.offset + _offsets(p.batch, x.batch) for name, x in entry.items()}
     for name, operand in (("a_scale", p.a), ("b_scale", p.b)):
         if operand.scales:
             items[name] = _offsets(p.batch, operand.scales.batch)[:, None]
     for i, ((r0, r1), (c0, c1)) in enumerate(rectangles):
-        within = {
-            "a": r0 * p.a.row,
-            "b": c0 * p.b.column,
-            "out": r0 * p.out.row + c0 * p.out.column,
+        within = {  # a field's positions are counted from first_row and first_col
+            "a": 0 if p.a.field else r0 * p.a.row,
+            "b": 0 if p.b.field else c0 * p.b.column,
+            "out": (0 if p.out.field else r0 * p.out.row) + c0 * p.out.column,
             "bias": r0 * p.bias.row + c0 * p.bias.column if p.bias else 0,
         }
-        for name, offsets in entry.items():
+        for name, offsets in starts.items():
             items[name][:, i] = offsets + within[name]
         for name, value in (("m", r1 - r0), ("n", c1 - c0), ("first_row", r0), ("first_col", c0)):
             items[name][:, i] = value

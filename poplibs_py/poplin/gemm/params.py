@@ -11,6 +11,7 @@ import numpy as np
 from ...errors import bad_argument
 from ...formats import Format
 from ...ops import Operand
+from .field import Field
 
 __all__ = [
     "GemmParams",
@@ -73,6 +74,11 @@ class MatrixLayout:
         Exponent s of the scale 2^s that all elements have.
     scales : Scales or None
         Where the exponents are, if blocks have their own.
+    field : Field or None
+        What it is gathered from, where strides do not say all: positions are the rows of A and C and the columns of B.
+        `row` and `column` then are bytes between neighbours in the innermost dimension and between channels.
+    offset : int
+        Bytes from the operand's first element to this one's.
     """
 
     format: Format
@@ -82,6 +88,8 @@ class MatrixLayout:
     aligned: bool = True
     scale: int = 0
     scales: Scales | None = None
+    field: Field | None = None
+    offset: int = 0
 
     @property
     def plain(self) -> bool:
@@ -137,10 +145,15 @@ class GemmParams:
         """Floating-point operations: two for each product."""
         return 2 * self.m * self.n * self.k * self.entries
 
+    @property
+    def fields(self) -> bool:
+        """Whether an operand or the result is a field's."""
+        return any(x.field is not None for x in (self.a, self.b, self.out))
+
     def folded(self) -> GemmParams:
         """Return the same work with batch axes folded into the rows where A and C lie so and B is shared."""
         p = self
-        if p.a.scales or p.b.scales:
+        if p.a.scales or p.b.scales or p.fields:
             return p
         while p.batch and p.b.batch[-1] == 0 and (p.bias is None or (p.bias.row == 0 and p.bias.batch[-1] == 0)):
             step_a, step_out, size = p.a.batch[-1], p.out.batch[-1], p.batch[-1]

@@ -102,6 +102,10 @@ class _Problem:
 
 def _better_swapped(p: GemmParams) -> bool:
     """Whether the transposed product reads the large operand better: along its lines, once."""
+    if p.out.field is not None:
+        return False
+    if p.fields:  # sums in place, or results in whole lines
+        return p.out.row == p.out.format.itemsize != p.out.column and p.m > FEW
     if p.m <= FEW and p.n > FEW:  # dots of A's few rows with B's columns, where those are contiguous
         return p.b.row == p.b.format.itemsize != p.b.column
     if p.n <= FEW and p.m > FEW:  # few columns, and A lies across them
@@ -161,7 +165,7 @@ def _kernel(problem: _Problem, compute: Format, m: int, n: int, split: tuple[int
     if n <= FEW and m > 1 and free and compute.name in dots:
         a = problem.params.a
         mixed = f"{a.format},{compute}"  # for A as it lies, of half the bytes
-        lies_along = a.plain and a.aligned and a.column == a.format.itemsize and not problem.fixed
+        lies_along = a.field is None and a.plain and a.aligned and a.column == a.format.itemsize and not problem.fixed
         return select("dot", "multiply_dots", mixed if lies_along and mixed in dots else compute.name)
     return select(
         "dot",
@@ -235,7 +239,7 @@ def _mode_of_a(p: GemmParams, compute: Format, kernel: Kernel, n: int) -> int:
     """Read A where it lies if it is in the compute format and its lines run along the depth."""
     a = p.a
     along = a.column == a.format.itemsize
-    whole = a.plain and a.aligned and p.k % kernel.grain[2] == 0 and p.m % kernel.grain[0] == 0
+    whole = a.field is None and a.plain and a.aligned and p.k % kernel.grain[2] == 0 and p.m % kernel.grain[0] == 0
     across = compute == FP32 and n <= kernel.block[1] and kernel.op == "multiply"
     taken = a.format == compute or kernel.formats == f"{a.format},{compute}"
     if taken and whole and (along or across):
@@ -247,7 +251,7 @@ def _mode_of_a(p: GemmParams, compute: Format, kernel: Kernel, n: int) -> int:
 def _mode_of_b(p: GemmParams, compute: Format, kernel: Kernel, m: int, n: int) -> int:
     """Read B where it lies if its lines are as the kernel reads them and few rows or a small B make packing a loss."""
     b, size = p.b, p.b.format.itemsize
-    whole = b.format == compute and b.plain and b.aligned and p.k % kernel.grain[2] == 0
+    whole = b.field is None and b.format == compute and b.plain and b.aligned and p.k % kernel.grain[2] == 0
     if kernel.op == "multiply_dots":
         return int(Mode.DIRECT if whole and b.row == size and m < _MANY else Mode.ALONG)
     small = m <= 2 * kernel.block[0] or p.k * n * size <= _SMALL
@@ -259,7 +263,8 @@ def _mode_of_b(p: GemmParams, compute: Format, kernel: Kernel, m: int, n: int) -
 def _in_place(plan: GemmPlan) -> bool:
     out = plan.params.out
     return (
-        out.format == FP32
+        out.field is None
+        and out.format == FP32
         and out.aligned
         and out.column == 4
         and out.row % 4 == 0

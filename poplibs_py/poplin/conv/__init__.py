@@ -1,0 +1,1 @@
+"""Convolutions on this CPU: products whose operands are gathered from fields."""

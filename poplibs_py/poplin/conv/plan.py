@@ -1,0 +1,100 @@
+"""The plan of a convolution on this CPU: the products that it is made of, and how each runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ...kernels import Kernel
+from ...planner.explain import Explanation
+from ...target import Target
+from ..gemm.options import GemmOptions
+from ..gemm.plan import Epilogue, GemmPlan
+from ..gemm.search import plan_gemm
+from .model import products
+from .params import ConvCall
+
+__all__ = ["HostConvPlan", "plan_call"]
+
+
+@dataclass(frozen=True)
+class HostConvPlan:
+    """How a convolution runs on this CPU.
+
+    Attributes
+    ----------
+    call : ConvCall
+        The convolution of arrays.
+    options, epilogue, target
+        How it is wanted, and on which machine.
+    products : tuple of GemmPlan
+        The products that it is made of: one, or one for each phase of a dilated input.
+    """
+
+    call: ConvCall
+    options: GemmOptions
+    epilogue: Epilogue
+    target: Target
+    products: tuple[GemmPlan, ...]
+
+    def __hash__(self) -> int:
+        return hash(self.call)
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel that multiplies most."""
+        return max(self.products, key=lambda plan: plan.params.flops).kernel
+
+    @property
+    def threads(self) -> int:
+        """Threads that share the work."""
+        return max(plan.threads for plan in self.products)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes that each thread takes."""
+        return max(plan.scratch_bytes for plan in self.products)
+
+    @property
+    def temporary_bytes(self) -> int:
+        """Bytes that a run takes beside its operands."""
+        return self.threads * self.scratch_bytes
+
+    @property
+    def fits(self) -> bool:
+        """Whether a run keeps to the limit."""
+        return all(plan.fits for plan in self.products)
+
+    @property
+    def problem(self) -> str:
+        """What is computed, in words."""
+        p, call = self.call.params, self.call
+
+        def sizes(extents: tuple[int, ...]) -> str:
+            return "x".join(map(str, extents)) or "1"
+
+        groups = f"{p.groups} groups of " if p.groups > 1 else ""
+        return (f"convolution of {p.batch} x {sizes(p.field_shape)} by {sizes(p.kernel_shape)}, {groups}{p.in_channels} to "
+                f"{p.out_channels} channels: {call.x.format} x {call.weights.format} -> {call.out.format}")
+
+    def explain(self) -> Explanation:
+        """Return what was decided, and the kernels that were considered."""
+        largest = max(self.products, key=lambda plan: plan.params.flops)
+        inner = largest.explain()
+        gathered = [name for name, x in (("images", largest.product.a), ("weights", largest.product.b)) if x.field]
+        decisions = {
+            "method": "a product of matrices" + (f", {' and '.join(gathered)} gathered while they are packed" * bool(gathered)),
+            "products": f"{len(self.products)}" + ", one for each phase of the dilated input" * (len(self.products) > 1),
+            **inner.decisions,
+        }
+        return Explanation(self.problem, decisions, inner.considered)
+
+    def __str__(self) -> str:
+        return self.explain().words()
+
+
+@lru_cache(maxsize=1024)
+def plan_call(call: ConvCall, options: GemmOptions, epilogue: Epilogue, target: Target) -> HostConvPlan:
+    """Plan a convolution of arrays on this CPU."""
+    plans = tuple(plan_gemm(params, options, epilogue, target) for params in products(call))
+    return HostConvPlan(call, options, epilogue, target, plans)
