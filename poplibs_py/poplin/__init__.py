@@ -1,5 +1,15 @@
 """PopLin: dense matrix multiplication and convolution."""
 
+from .conv.api import (
+    add_bias,
+    calculate_weight_deltas,
+    convolution,
+    convolution_bias_update,
+    convolution_input_gradient,
+    convolution_weight_update,
+    convolution_with_output,
+    weights_transpose_chans_flip_xy,
+)
 from .convolution import ConvOptions, ConvParams, ConvPlan, plan_convolution, plan_convolutions
 from .gemm.prepared import PreparedMatrix
 from .matmul.api import (
@@ -17,7 +27,14 @@ __all__ = [
     "ConvParams",
     "ConvPlan",
     "PreparedMatrix",
+    "add_bias",
+    "calculate_weight_deltas",
     "compile_matmul",
+    "convolution",
+    "convolution_bias_update",
+    "convolution_input_gradient",
+    "convolution_weight_update",
+    "convolution_with_output",
     "matmul",
     "matmul_acc",
     "matmul_grouped",
@@ -26,4 +43,5 @@ __all__ = [
     "plan_convolutions",
     "plan_matmul",
     "prepare",
+    "weights_transpose_chans_flip_xy",
 ]

@@ -14,6 +14,7 @@ from ..popops._elementwise import ELEMENTWISE
 from ..popsparse import BlockSparseMatrix
 from ..popsparse.reference import by_group, dense_of, sampled, transposed
 from .exact import exact_values, values_of
+from .exact_conv import CONVOLUTIONS
 
 __all__ = ["EXACT"]
 
@@ -147,5 +148,6 @@ EXACT: dict[str, Callable[..., Array]] = {
     "popsparse.static.sparse_dense_matmul": _sparse_dense_matmul,
     "testing.prepared.sparse_dense_matmul_prepared": _sparse_dense_matmul,
     "popsparse.static.sparse_grad_w": _sparse_grad_w,
+    **CONVOLUTIONS,
 }
 """Each op in fractions, by its name in the catalogue: all but those of irrational results."""

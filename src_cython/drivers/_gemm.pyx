@@ -425,6 +425,7 @@ cdef void start(Walk *w, const Spec *p, const Item *item, const pop_tile *tile) 
     w.e.overflow, w.e.activation = p.overflow, p.activation
     w.e.alpha, w.e.beta = p.alpha, p.beta
     w.e.out_row, w.e.out_col = p.out_row, p.out_col
+    w.e.old = tile.operands[p.old] - tile.operands[2 + p.out_skip] if p.old else 0
     w.out_field = <const pop_field *>item.out_field
     if w.out_field != NULL:
         w.e.out_row = w.out_field.dims[w.out_field.rank - 1].out_stride

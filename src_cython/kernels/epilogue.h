@@ -78,9 +78,9 @@ POP_INLINE void pop_epilogue_line(const pop_format *f, const pop_epilogue *e, co
     const int64_t bytes = pop_bytes(f);
     for (int64_t j = 0; j < n; j++) v[j] = e->alpha * sums[j];
     if (e->beta != 0.0f) {
-        const char *from = out;
+        const char *from = out + e->old;
         if (step != bytes) {
-            pop_scatter(bytes, out, step, codes, bytes, n);
+            pop_scatter(bytes, from, step, codes, bytes, n);
             from = codes;
         }
         pop_decode_line(f, from, old, n);

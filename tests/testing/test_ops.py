@@ -36,6 +36,18 @@ def test_any_call_is_within_its_bound(op, data):
     testing.check(op, *operands, **keywords)
 
 
+def convolutions(a, b):
+    images, kernels = a.reshape(1, 2, 2, 4), b[:, :2].reshape(2, 2, 1, 2)  # of which a result is [1, 2, 2, 3]
+    deltas = np.arange(-6, 6, dtype=np.float16).reshape(1, 2, 2, 3)
+    bias = np.array([3, -1], np.float16)
+    return {
+        "convolution": (images, kernels), "convolution_with_output": (images, kernels, deltas),
+        "convolution_input_gradient": (deltas, kernels), "calculate_weight_deltas": (deltas, images),
+        "convolution_weight_update": (deltas, kernels, images, 0.5), "add_bias": (deltas, bias),
+        "convolution_bias_update": (deltas, bias, -2.0),
+    }  # fmt: skip
+
+
 def exact_operands(op):
     """Operands of small whole numbers, whose results every format of theirs holds."""
     rng = np.random.default_rng(1)
@@ -50,6 +62,7 @@ def exact_operands(op):
         "dynamic.dense_sparse_matmul": (b, w), "dynamic.sparse_dense_matmul": (w, b),
         "fully_connected_fwd": (pair, batch), "fully_connected_grad_a": (pair, batch),
         "fully_connected_sparse_grad_w": (pair, batch, batch[:, ::-1]),
+        **convolutions(a, b),
         "matmul": (a, b), "matmul_acc": (c, a, b), "matmul_grouped": (a[None], b[None]),
         "matmul_grouped_acc": (c[None], a[None], b[None]), "matmul_prepared": (a, b), "matmul_prepared_left": (a, b),
         "static.sparse_dense_matmul": (w, b), "sparse_dense_matmul_prepared": (w, b), "sparse_grad_w": (w.T, b, c),

@@ -18,7 +18,7 @@ __all__ = ["LoweredConv", "lower"]
 
 @dataclass(frozen=True, eq=False)
 class LoweredConv:
-    """A convolution lowered; its executable takes the images, the weights, the result, and the bias if there is one."""
+    """A convolution lowered; its executable takes images, weights, the result, then bias and residual if there are."""
 
     plan: HostConvPlan
     executable: Executable
@@ -31,10 +31,11 @@ class LoweredConv:
 @lru_cache(maxsize=1024)
 def lower(plan: HostConvPlan) -> LoweredConv:
     """Lower a plan to a program."""
-    made = [items_of(product, *((1, 0) if product.swapped else (0, 1))) for product in plan.products]
+    old = 3 + (plan.call.bias is not None) if plan.residual else 0
+    made = [items_of(product, *((1, 0) if product.swapped else (0, 1)), old) for product in plan.products]
     items = np.concatenate([items for items, _ in made])
     tables: tuple[Any, ...] = tuple(table for _, held in made for table in held)
     segment = Segment(_gemm.VERTEX, items, spread(len(items), plan.threads))
-    operands = 3 + (plan.call.bias is not None)
+    operands = 3 + (plan.call.bias is not None) + plan.residual
     return LoweredConv(plan, host_program((segment,), operands=operands, threads=plan.threads,
                                           arena_bytes=plan.scratch_bytes, tables=tables))

@@ -12,12 +12,19 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import numpy as np
+
+from ...formats import FP32
+from ...ops import Operand
 from ..convolution.axis import Axis
 from ..gemm.field import Field, FieldDim
 from ..gemm.params import GemmParams, MatrixLayout
 from .params import ConvCall, FieldLayout
 
-__all__ = ["products"]
+__all__ = ["ONE", "bias_sum", "channel_sums", "products"]
+
+ONE = np.ones(1, np.float32)
+"""What sums are multiplied by."""
 
 
 class _Part(NamedTuple):
@@ -134,3 +141,26 @@ def _kernels(w: FieldLayout, out_channels: int, in_channels: int, parts: tuple[_
     dims = tuple(part.taps for part in parts if part.taps.taps != 1)
     field = Field((*dims, FieldDim.rows(out_channels, w.row)), in_channels, w.channel)
     return MatrixLayout(w.format, w.channel, w.row, batch, w.aligned, w.scale, field=field, offset=offset)
+
+
+def channel_sums(deltas: FieldLayout, batch: int, channels: int, field: tuple[int, ...], out: Operand) -> GemmParams:
+    """Return sums over images and their field as a product: a row of ones, with a column for each channel."""
+    assert out.format is not None
+    extents = tuple((n, stride) for n, stride in ((batch, deltas.row), *zip(field, deltas.field, strict=True)))
+    taps = tuple(FieldDim(1, n, 0, 1, 0, n, 1, stride) for n, stride in extents if n != 1)
+    gathered = Field((*taps, FieldDim.rows(channels, deltas.channel)), 1, 0)
+    b = MatrixLayout(deltas.format, 0, deltas.channel, (), deltas.aligned, deltas.scale, field=gathered)
+    line = MatrixLayout(out.format, 0, out.array.strides[0], (), out.array.flags.aligned)
+    return GemmParams(1, channels, batch * math.prod(field), MatrixLayout(FP32, 0, 0), b, line)
+
+
+def bias_sum(acts: FieldLayout, batch: int, channels: int, field: tuple[int, ...], bias: Operand) -> GemmParams:
+    """Return the addition of a bias to images as a product of no depth."""
+    assert bias.format is not None
+    axes = (batch, acts.row), *zip(field, acts.field, strict=True)
+    made, _ = Field(tuple(FieldDim.rows(extent, 0, stride) for extent, stride in axes), 1, 0).merged()
+    out = MatrixLayout(acts.format, made.dims[-1].out_stride, acts.channel, (), acts.aligned, acts.scale,
+                       field=None if _uniform(made.dims) else made)
+    unread = MatrixLayout(bias.format, 0, 0)
+    return GemmParams(batch * math.prod(field), channels, 0, unread, unread, out,
+                      bias=MatrixLayout(bias.format, 0, bias.array.strides[0]))

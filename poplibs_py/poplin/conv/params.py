@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
 
+import numpy as np
+
+from ...errors import bad_argument, bad_type, one_of, whole
 from ...formats import Format
-from ..convolution import ConvParams
+from ...ops import Operand, Receiver, new_result, operand
+from ..convolution import ConvParams, FieldTransform, OutputTransform
 from ..gemm.params import MatrixLayout
 
-__all__ = ["ConvCall", "FieldLayout"]
+__all__ = ["LAYOUTS", "ConvCall", "Described", "FieldLayout", "images_of", "images_shape", "kernels_of", "new_images",
+           "stated", "stated_input_gradient", "stated_weights", "weights_shape"]
+
+LAYOUTS = ("NCHW", "NHWC")
+"""Orders of axes: HW stands for all field dimensions."""
 
 
 @dataclass(frozen=True)
@@ -73,12 +85,246 @@ class ConvCall:
     bias: MatrixLayout | None = None
 
     @classmethod
-    def input_gradient(cls, params: ConvParams, deltas: FieldLayout, weights: FieldLayout, out: FieldLayout) -> ConvCall:
+    def input_gradient(cls, params: ConvParams, deltas: FieldLayout, weights: FieldLayout,
+                       out: FieldLayout) -> ConvCall:
         """The backward pass of a convolution of these params: deltas convolved with the transposed, flipped weights."""
         turned = weights.exchanged.flipped(params.kernel_shape)
         return cls(params.gradient(), deltas, turned, out)
 
     @classmethod
     def weight_gradient(cls, params: ConvParams, deltas: FieldLayout, x: FieldLayout, out: FieldLayout) -> ConvCall:
-        """The weight update pass: images convolved with the deltas, over the batch as channels; `out` lies as weights."""
+        """The weight update pass: images convolved with deltas, the batch as channels; `out` lies as weights."""
         return cls(params.weight_update(), x.exchanged, deltas.exchanged, out.exchanged)
+
+
+# From arguments ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Described:
+    """How a caller describes a convolution beside its arrays.
+
+    Attributes
+    ----------
+    stride, padding, dilation : int or tuple
+        Of each field dimension; a padding may be a pair.
+    groups : int or None
+        Convolution groups; None for one, or for as many as the weights' first axis has.
+    params : ConvParams or None
+        All of it, in PopLibs' terms.
+    layout : str
+        One of `LAYOUTS`.
+    """
+
+    stride: Any = 1
+    padding: Any = 0
+    dilation: Any = 1
+    groups: int | None = None
+    params: ConvParams | None = None
+    layout: str = "NCHW"
+
+    @classmethod
+    def of(cls, **given: Any) -> Described:
+        """Check a caller's keywords; what can be checked without the arrays."""
+        one_of("layout", given["layout"], LAYOUTS)
+        params = given["params"]
+        if params is not None:
+            if not isinstance(params, ConvParams):
+                raise bad_type("params", params, "a ConvParams or None")
+            for name, default in (("stride", 1), ("padding", 0), ("dilation", 1), ("groups", None)):
+                if given[name] is not default and given[name] != default:
+                    raise bad_argument(name, given[name], "its default where params are given: they say it")
+        groups = given["groups"]
+        if groups is not None:
+            given["groups"] = whole("groups", groups, 1)
+        for name in ("stride", "padding", "dilation"):
+            given[name] = _frozen(name, given[name])
+        return cls(**given)
+
+    def dims(self, ndim: int) -> tuple[tuple[Any, ...], tuple[Any, ...], list[tuple[int, int]]]:
+        """Return strides, dilations and pairs of paddings for each of so many field dimensions."""
+        paddings = [_sides(one, self.padding) for one in _per_dim("padding", self.padding, ndim)]
+        return _per_dim("stride", self.stride, ndim), _per_dim("dilation", self.dilation, ndim), paddings
+
+    @property
+    def channels_last(self) -> bool:
+        """Whether channels are the last axis."""
+        return self.layout == "NHWC"
+
+
+def _frozen(name: str, value: Any) -> Any:
+    """Numbers, or nested sequences of them, as ints and tuples."""
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return tuple(_frozen(name, one) for one in value)
+    return whole(name, value, 0 if name == "padding" else 1, 2**31 - 1)
+
+
+def _per_dim(name: str, value: Any, ndim: int) -> tuple[Any, ...]:
+    if not isinstance(value, tuple):
+        return (value,) * ndim
+    if len(value) != ndim:
+        raise bad_argument(name, value, f"one number, or one for each of {ndim} field dimensions")
+    if name != "padding" and any(isinstance(one, tuple) for one in value):
+        raise bad_argument(name, value, "a number for each field dimension")
+    return value
+
+
+def _sides(value: Any, given: Any) -> tuple[int, int]:
+    if not isinstance(value, tuple):
+        return value, value
+    if len(value) != 2 or any(isinstance(one, tuple) for one in value):
+        raise bad_argument("padding", given, "numbers, or pairs of numbers (before, after)")
+    return value
+
+
+@lru_cache(maxsize=1024)
+def stated(how: Described, batch: int, field: tuple[int, ...], kernel: tuple[int, ...], in_channels: int,
+           out_channels: int, groups: int) -> ConvParams:
+    """State a convolution in PopLibs' terms; channels are those of a group."""
+    if how.params is not None:
+        p = how.params
+        sizes = {"batch": batch, "field_shape": field, "kernel_shape": kernel, "in_channels": in_channels,
+                 "out_channels": out_channels, "groups": groups}
+        for name, size in sizes.items():
+            if getattr(p, name) != size:
+                raise bad_argument("params", f"{name} {getattr(p, name)}", f"that of the arrays, {size}")
+        return p
+    strides, dilations, paddings = how.dims(len(field))
+    return ConvParams.create(
+        batch=batch, field=field, kernel=kernel, in_channels=in_channels, out_channels=out_channels, groups=groups,
+        input_transform=[FieldTransform(padding_lower=low, padding_upper=high) for low, high in paddings],
+        kernel_transform=[FieldTransform(dilation=d) for d in dilations],
+        output_transform=[OutputTransform(stride=s) for s in strides],
+    )  # fmt: skip
+
+
+def images_of(x: Operand, name: str, how: Described, groups: int) -> tuple[FieldLayout, int, int, tuple[int, ...]]:
+    """Return how images lie, how many there are, their channels in all, and their field."""
+    if x.array.ndim < 3:
+        axes = "N, field..., C" if how.channels_last else "N, C, field..."
+        raise bad_argument(name, f"shape {x.shape}", f"three axes at least: {axes}")
+    channel = -1 if how.channels_last else 1
+    shape, strides = list(x.shape), list(x.array.strides)
+    channels, step = shape.pop(channel), strides.pop(channel)
+    if channels % groups:
+        raise bad_argument(name, f"{channels} channels", f"a multiple of the {groups} groups")
+    _one_scale(x, name)
+    assert x.format is not None
+    layout = FieldLayout(x.format, strides[0], channels // groups * step, step, tuple(strides[1:]),
+                         aligned=x.array.flags.aligned, scale=x.scale)
+    return layout, shape[0], channels, tuple(shape[1:])
+
+
+def kernels_of(w: Operand, name: str, how: Described, ndim: int) -> tuple[FieldLayout, tuple[int, int, int],
+                                                                         tuple[int, ...]]:
+    """Return how weights lie, their groups, output and input channels of a group, and the kernel's extents."""
+    array, groups = w.array, how.groups or (1 if how.params is None else how.params.groups)
+    grouped = array.ndim == ndim + 3
+    last = how.channels_last
+    if not grouped and array.ndim != ndim + 2:
+        axes = "K..., Ci, G * Co" if last else "G * Co, Ci, K..."
+        raise bad_argument(name, f"shape {w.shape}", f"{ndim + 2} axes ({axes}), or {ndim + 3} with the groups first")
+    if grouped:
+        if how.groups is not None and array.shape[0] != how.groups:
+            raise bad_argument(name, f"{array.shape[0]} groups", f"as `groups` says, {how.groups}")
+        groups = array.shape[0]
+    shape, strides = list(array.shape), list(array.strides)
+    group_step = 0
+    if grouped:
+        shape.pop(0)
+        group_step = strides.pop(0)
+    if last:
+        shape, strides = [shape[-1], shape[-2], *shape[:-2]], [strides[-1], strides[-2], *strides[:-2]]
+    made, taken = shape[0], shape[1]
+    if not grouped:
+        if made % groups:
+            raise bad_argument(name, f"{made} output channels", f"a multiple of the {groups} groups")
+        made //= groups
+        group_step = made * strides[0]
+    _one_scale(w, name)
+    assert w.format is not None
+    layout = FieldLayout(w.format, strides[0], group_step, strides[1], tuple(strides[2:]),
+                         aligned=array.flags.aligned, scale=w.scale)
+    return layout, (groups, made, taken), tuple(shape[2:])
+
+
+def weights_shape(how: Described, p: ConvParams, grouped: bool) -> tuple[int, ...]:
+    """Return the shape of a convolution's weights in a caller's layout."""
+    made = p.out_channels if grouped else p.groups * p.out_channels
+    front = (p.groups,) if grouped else ()
+    if how.channels_last:
+        return (*front, *p.kernel_shape, p.in_channels, made)
+    return (*front, made, p.in_channels, *p.kernel_shape)
+
+
+def images_shape(how: Described, batch: int, channels: int, field: Sequence[int]) -> tuple[int, ...]:
+    """Return the shape of images in a caller's layout."""
+    return (batch, *field, channels) if how.channels_last else (batch, channels, *field)
+
+
+def new_images(shape: tuple[int, ...], fmt: Any, like: Operand) -> Receiver:
+    """Return new images, channels innermost in memory where those of `like`, of the same layout, are."""
+    array = like.array
+    channels_lie_innermost = abs(array.strides[1]) == array.itemsize and array.shape[1] > 1
+    if not channels_lie_innermost or math.prod(array.shape[2:]) < 2:
+        return new_result(shape, fmt)
+    receiver = new_result((shape[0], *shape[2:], shape[1]), fmt)
+    receiver.array = receiver.array.transpose(0, len(shape) - 1, *range(1, len(shape) - 1))
+    return receiver
+
+
+def _one_scale(x: Operand, name: str) -> None:
+    if x.scales is not None:
+        raise bad_argument(name, "a QuarterArray with scales of blocks", "one scale for all of it")
+
+
+def stated_input_gradient(how: Described, deltas: Operand, weights: Operand, field: Any, out: Any) -> ConvParams:
+    """State the forward pass that deltas come from; a stride leaves its field open."""
+    ndim = deltas.array.ndim - 2
+    _, (groups, made, taken), kernel = kernels_of(weights, "weights", how, ndim)
+    _, batch, channels, outputs = images_of(deltas, "deltas", how, groups)
+    if channels != groups * made:
+        raise bad_argument("deltas", f"{channels} channels",
+                           f"the {groups * made} output channels of weights {weights.shape}")
+    if field is not None:
+        extents = _per_dim("field", _frozen("field", field), ndim)
+    elif how.params is not None:
+        extents = how.params.field_shape
+    elif out is not None:
+        shape = operand("out", out).shape
+        extents = shape[1:-1] if how.channels_last else shape[2:]
+    else:  # the smallest
+        dims = zip(outputs, kernel, *how.dims(ndim), strict=True)
+        extents = tuple(max(0, (o - 1) * s + (k - 1) * d + 1 - sum(p)) for o, k, s, d, p in dims)
+    return _forward(how, batch, extents, kernel, taken, made, groups, outputs)
+
+
+def stated_weights(how: Described, deltas: Operand, x: Operand, kernel: Any, weights: Operand | None,
+                   name: str) -> ConvParams:
+    """State the forward pass whose weights' gradient is wanted; those that are written to may say its kernel."""
+    ndim = x.array.ndim - 2
+    groups = how.groups or (1 if how.params is None else how.params.groups)
+    extents = None if how.params is None else how.params.kernel_shape
+    if weights is not None:
+        _, (groups, _, _), extents = kernels_of(weights, name, how, ndim)
+    _, batch, channels, field = images_of(x, "x", how, groups)
+    _, count, made, outputs = images_of(deltas, "deltas", how, groups)
+    if len(outputs) != ndim:
+        raise bad_argument("deltas", f"shape {deltas.shape}", f"as many axes as x has, {ndim + 2}")
+    if count != batch:
+        raise bad_argument("deltas", f"{count} images", f"as many as x has, {batch}")
+    if kernel is not None:
+        extents = _per_dim("kernel", _frozen("kernel", kernel), ndim)
+    elif extents is None:  # the largest
+        dims = zip(field, outputs, *how.dims(ndim), strict=True)
+        extents = tuple(max(1, (f + sum(p) - 1 - (o - 1) * s) // d + 1) for f, o, s, d, p in dims)
+    return _forward(how, batch, field, tuple(extents), channels // groups, made // groups, groups, outputs)
+
+
+def _forward(how: Described, batch: int, field: tuple[int, ...], kernel: tuple[int, ...], taken: int, made: int,
+             groups: int, outputs: tuple[int, ...]) -> ConvParams:
+    """The forward pass, whose result is `outputs` large."""
+    p = stated(how, batch, tuple(field), kernel, taken, made, groups)
+    if p.output_shape != outputs:
+        raise bad_argument("deltas", f"a field of {outputs}", f"that of the forward pass' result, {p.output_shape}")
+    return p

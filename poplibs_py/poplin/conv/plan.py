@@ -29,6 +29,8 @@ class HostConvPlan:
         How it is wanted, and on which machine.
     products : tuple of GemmPlan
         The products that it is made of: one, or one for each phase of a dilated input.
+    residual : bool
+        Whether an operand of its own is added to the result.
     """
 
     call: ConvCall
@@ -36,6 +38,7 @@ class HostConvPlan:
     epilogue: Epilogue
     target: Target
     products: tuple[GemmPlan, ...]
+    residual: bool = False
 
     def __hash__(self) -> int:
         return hash(self.call)
@@ -74,17 +77,19 @@ class HostConvPlan:
             return "x".join(map(str, extents)) or "1"
 
         groups = f"{p.groups} groups of " if p.groups > 1 else ""
-        return (f"convolution of {p.batch} x {sizes(p.field_shape)} by {sizes(p.kernel_shape)}, {groups}{p.in_channels} to "
-                f"{p.out_channels} channels: {call.x.format} x {call.weights.format} -> {call.out.format}")
+        return (f"convolution of {p.batch} x {sizes(p.field_shape)} by {sizes(p.kernel_shape)}, "
+                f"{groups}{p.in_channels} to {p.out_channels} channels: "
+                f"{call.x.format} x {call.weights.format} -> {call.out.format}")
 
     def explain(self) -> Explanation:
         """Return what was decided, and the kernels that were considered."""
         largest = max(self.products, key=lambda plan: plan.params.flops)
         inner = largest.explain()
-        gathered = [name for name, x in (("images", largest.product.a), ("weights", largest.product.b)) if x.field]
+        sides = ("images", largest.product.a), ("weights", largest.product.b)
+        gathered = " and ".join(name for name, x in sides if x.field)
         decisions = {
-            "method": "a product of matrices" + (f", {' and '.join(gathered)} gathered while they are packed" * bool(gathered)),
-            "products": f"{len(self.products)}" + ", one for each phase of the dilated input" * (len(self.products) > 1),
+            "method": "a product of matrices" + (f", {gathered} gathered while they are packed" if gathered else ""),
+            "products": f"{len(self.products)}" + ", a phase of the dilated input each" * (len(self.products) > 1),
             **inner.decisions,
         }
         return Explanation(self.problem, decisions, inner.considered)
@@ -94,7 +99,8 @@ class HostConvPlan:
 
 
 @lru_cache(maxsize=1024)
-def plan_call(call: ConvCall, options: GemmOptions, epilogue: Epilogue, target: Target) -> HostConvPlan:
-    """Plan a convolution of arrays on this CPU."""
+def plan_call(call: ConvCall, options: GemmOptions, epilogue: Epilogue, target: Target,
+              residual: bool = False) -> HostConvPlan:
+    """Plan a convolution of arrays on this CPU; a residual is what beta multiplies in place of the old result."""
     plans = tuple(plan_gemm(params, options, epilogue, target) for params in products(call))
-    return HostConvPlan(call, options, epilogue, target, plans)
+    return HostConvPlan(call, options, epilogue, target, plans, residual)

@@ -42,7 +42,7 @@ def reference_convolution(x: Any, w: Any, params: Any) -> Floats:
             sums += _channel_product(weights[(*_CHANNELS, *at)], inputs[(*_CHANNELS, *window)])
     out = np.zeros((*shape[:3], *(axis.out for axis in params.axes)))
     out[(*_CHANNELS, *_inner(params))] = sums
-    return out.reshape(params.batch, -1, *out.shape[3:])
+    return out.reshape(params.batch, params.groups * params.out_channels, *out.shape[3:])
 
 
 def reference_input_gradient(dy: Any, w: Any, params: Any) -> Floats:
@@ -59,7 +59,7 @@ def reference_input_gradient(dy: Any, w: Any, params: Any) -> Floats:
         gathered = np.zeros((*spread.shape[: 3 + d], axis.field, *spread.shape[4 + d :]))
         gathered[_along(3 + d, elements)] = spread[_along(3 + d, taken)]
         spread = gathered
-    return spread.reshape(params.batch, -1, *spread.shape[3:])
+    return spread.reshape(params.batch, params.groups * params.in_channels, *spread.shape[3:])
 
 
 def reference_weight_gradient(x: Any, dy: Any, params: Any) -> Floats:
@@ -68,15 +68,21 @@ def reference_weight_gradient(x: Any, dy: Any, params: Any) -> Floats:
     deltas = _split_groups(values(dy), params.groups)[(*_CHANNELS, *_inner(params))]
     given, made = params.in_channels, params.out_channels
     gradient = np.zeros((params.groups, made, given, *(axis.kernel for axis in params.axes)))
-    left = deltas.swapaxes(0, 2).swapaxes(0, 1).reshape(params.groups, made, -1)
+    left = deltas.swapaxes(0, 2).swapaxes(0, 1).reshape(params.groups, made, _volume(deltas))
     with np.errstate(all="ignore"):
         for at, window in _meetings(params):
-            met = inputs[(*_CHANNELS, *window)].swapaxes(0, 2).swapaxes(0, 1).reshape(params.groups, given, -1)
+            met = inputs[(*_CHANNELS, *window)]
+            met = met.swapaxes(0, 2).swapaxes(0, 1).reshape(params.groups, given, _volume(met))
             gradient[(*_CHANNELS, *at)] = left @ met.swapaxes(1, 2)
     return gradient
 
 
 _CHANNELS = (_WHOLE, _WHOLE, _WHOLE)
+
+
+def _volume(x: Floats) -> int:
+    """Elements of a channel, over all images."""
+    return int(np.prod((x.shape[0], *x.shape[3:])))
 
 
 def _split_groups(x: Floats, groups: int) -> Floats:

@@ -91,7 +91,7 @@ class Field:
         return self.channels * math.prod(dim.taps for dim in self.dims)
 
     def merged(self) -> tuple[Field, int]:
-        """Return the same matrix in fewer dimensions, and bytes to its first element: plain ones that lie in line are one."""
+        """Return the same matrix with plain dimensions that lie in line made one, and bytes to its first element."""
         dims: list[FieldDim] = []
         offset = 0
         for dim in self.dims:

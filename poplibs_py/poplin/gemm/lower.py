@@ -95,12 +95,17 @@ def lower(plan: GemmPlan) -> Lowered:
     return _lowered(plan, tables, items, _gemm.VERTEX, operands)
 
 
-def items_of(plan: GemmPlan, a_operand: int = _A, b_operand: int = _B) -> tuple[Array, list[Array]]:
-    """Return a plan's rectangles, and the tables that they point to; the program has A and B as those operands."""
+def items_of(plan: GemmPlan, a_operand: int = _A, b_operand: int = _B, old: int = 0) -> tuple[Array, list[Array]]:
+    """Return a plan's rectangles, and the tables that they point to; the program has A and B as those operands.
+
+    `old` is the operand that beta multiplies: 0 for the result itself.
+    """
     spec = kernel_record(plan, a_operand, b_operand)
+    spec["old"] = old
     tables = [spec]
     if plan.fallback:
         whole = kernel_record(plan.fallback, a_operand, _WHOLE if plan.b_mode == Mode.PREPARED else b_operand)
+        whole["old"] = old
         tables.append(whole)
         spec["fallback"] = whole.ctypes.data
     fields = _fields(plan)

@@ -1,0 +1,260 @@
+"""How wrong a convolution may be: exact products and FP32 sums in any order, then the epilogue, as for dense products.
+
+What a call computes is written in `poplin.convolution.reference`, on arrays [N, G * Ci, field...] and
+[G, Co, Ci, kernel...]; this module brings a call's operands into that order, and its result back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...formats import FP16, Format, format_of
+from ...formats.bounds import Ball, rounding_error, sum_ball
+from ...formats.reference import values
+from ...ops import operand, result_format
+from ..convolution import ConvParams
+from ..convolution.reference import reference_convolution, reference_input_gradient, reference_weight_gradient
+from ..gemm.options import GemmOptions
+from ..gemm.plan import HALF_PARTIALS_DEPTH
+from ..gemm.search import may_flush, passes
+from ..matmul.bound import finished_ball, scale_of
+from .options import parse_options
+from .params import Described, images_of, kernels_of, stated, stated_input_gradient, stated_weights
+
+__all__ = ["Arranged", "add_bias_bound", "arranged_convolution", "arranged_input_gradient", "arranged_weight_deltas",
+           "bias_update_bound", "convolution_bound", "convolution_with_output_bound", "input_gradient_bound",
+           "weight_deltas_bound", "weight_update_bound"]
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+Numbers = np.ndarray[Any, Any]
+_DESCRIBED = ("stride", "padding", "dilation", "groups", "params", "layout")
+_HOW = ("partials_type", "available_memory_proportion", "reproducible", "strict_memory")
+
+
+@dataclass(frozen=True)
+class Arranged:
+    """A call's operands in the reference's order of axes.
+
+    Attributes
+    ----------
+    params : ConvParams
+        Of the forward pass.
+    first, second : numpy.ndarray
+        The operands that are multiplied.
+    depth : int
+        Products of each sum, at most.
+    back : callable
+        Returns a result in the caller's order of axes.
+    met : callable
+        Sums numbers of the second operand over those that one result may meet.
+    """
+
+    params: ConvParams
+    first: Numbers
+    second: Numbers
+    depth: int
+    back: Callable[[Numbers], Numbers]
+    met: Callable[[Numbers], Numbers]
+
+
+def _how(given: dict[str, Any]) -> Described:
+    defaults = {"stride": 1, "padding": 0, "dilation": 1, "groups": None, "params": None, "layout": "NCHW"}
+    return Described.of(**defaults | {name: given[name] for name in _DESCRIBED if name in given})
+
+
+def _images(x: Numbers, how: Described) -> Numbers:
+    return np.moveaxis(x, -1, 1) if how.channels_last else x
+
+
+def _kernels(w: Numbers, how: Described, groups: int, ndim: int) -> Numbers:
+    if w.ndim == ndim + 2:
+        if how.channels_last:
+            w = np.moveaxis(w, (-1, -2), (0, 1))
+        return w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
+    return np.moveaxis(w, (-1, -2), (1, 2)) if how.channels_last else w
+
+
+def _kernels_back(w: Numbers, how: Described, grouped: bool) -> Numbers:
+    if not grouped:
+        w = w.reshape(w.shape[0] * w.shape[1], *w.shape[2:])
+    first = 1 if grouped else 0
+    return np.moveaxis(w, (first, first + 1), (-1, -2)) if how.channels_last else w
+
+
+def arranged_convolution(x: Any, weights: Any, *, transpose_and_flip_weights: bool = False, read: Any = values,
+                         **given: Any) -> Arranged:
+    """Arrange a call of `convolution`; `read` makes an operand into numbers."""
+    how, images = _how(given), operand("x", x)
+    ndim = images.array.ndim - 2
+    _, (groups, made, taken), kernel = kernels_of(operand("weights", weights), "weights", how, ndim)
+    second = _kernels(read(weights), how, groups, ndim)
+    if transpose_and_flip_weights:
+        made, taken = taken, made
+        second = np.flip(second.swapaxes(1, 2), tuple(range(3, second.ndim)))
+    _, batch, _, field = images_of(images, "x", how, groups)
+    p = stated(how, batch, field, kernel, taken, made, groups)
+    return Arranged(p, _images(read(x), how), second, taken * math.prod(kernel), _images_back(how),
+                    lambda w: w.sum(tuple(range(2, w.ndim))).reshape(groups * made, *(1,) * ndim))
+
+
+def arranged_input_gradient(deltas: Any, weights: Any, *, field: Any = None, out: Any = None, read: Any = values,
+                            **given: Any) -> Arranged:
+    """Arrange a call of `convolution_input_gradient`."""
+    how, images = _how(given), operand("deltas", deltas)
+    ndim = images.array.ndim - 2
+    _, (groups, made, _), kernel = kernels_of(operand("weights", weights), "weights", how, ndim)
+    p = stated_input_gradient(how, images, operand("weights", weights), field, out)
+    return Arranged(p, _images(read(deltas), how), _kernels(read(weights), how, groups, ndim), made * math.prod(kernel),
+                    _images_back(how),
+                    lambda w: w.sum((1, *range(3, w.ndim))).reshape(p.groups * p.in_channels, *(1,) * ndim))
+
+
+def arranged_weight_deltas(deltas: Any, x: Any, *, kernel: Any = None, weights: Any = None, read: Any = values,
+                           **given: Any) -> Arranged:
+    """Arrange a call of `calculate_weight_deltas`, or of `convolution_weight_update`."""
+    how = _how(given)
+    written = None if weights is None else operand("weights", weights)
+    p = stated_weights(how, operand("deltas", deltas), operand("x", x), kernel, written, "weights")
+    grouped = written is not None and written.array.ndim == p.ndim + 3
+    return Arranged(p, _images(read(x), how), _images(read(deltas), how), p.batch * math.prod(p.output_shape),
+                    lambda made: _kernels_back(made, how, grouped),
+                    lambda d: d.sum((0, *range(2, d.ndim))).reshape(p.groups, p.out_channels, *(1,) * (p.ndim + 1)))
+
+
+def _images_back(how: Described) -> Callable[[Numbers], Numbers]:
+    return lambda made: np.moveaxis(made, 1, -1) if how.channels_last else made
+
+
+def convolution_bound(x: Any, weights: Any, *, bias: Any = None, residual: Any = None, activation: str | None = None,
+                      out: Any = None, out_dtype: Any = None, **given: Any) -> Ball:
+    """Return exact results and radii of a `convolution` call."""
+    arranged, how = arranged_convolution(x, weights, **_known(given, "transpose_and_flip_weights")), _how(given)
+    ball = _sums(reference_convolution, arranged, _formats(x, weights), given)
+    if residual is not None:
+        ball = ball.rounded(format_of("float32")) + Ball.exact(values(residual))
+    return finished_ball(ball, _spread(bias, how, ball), activation, _made(out, out_dtype, x, weights), scale_of(out))
+
+
+def convolution_with_output_bound(x: Any, weights: Any, out: Any, **given: Any) -> Ball:
+    """Return exact results and radii of a `convolution_with_output` call."""
+    return convolution_bound(x, weights, out=out, **given)
+
+
+def input_gradient_bound(deltas: Any, weights: Any, *, field: Any = None, out: Any = None, out_dtype: Any = None,
+                         **given: Any) -> Ball:
+    """Return exact results and radii of a `convolution_input_gradient` call."""
+    arranged = arranged_input_gradient(deltas, weights, field=field, out=out, **_known(given))
+    ball = _sums(reference_input_gradient, arranged, _formats(deltas, weights), given)
+    return finished_ball(ball, None, None, _made(out, out_dtype, deltas, weights), scale_of(out))
+
+
+def weight_deltas_bound(deltas: Any, x: Any, *, kernel: Any = None, out: Any = None, out_dtype: Any = None,
+                        **given: Any) -> Ball:
+    """Return exact results and radii of a `calculate_weight_deltas` call."""
+    arranged = arranged_weight_deltas(deltas, x, kernel=kernel, weights=out, **_known(given))
+    ball = _sums(reference_weight_gradient, arranged, _formats(x, deltas), given)
+    return finished_ball(ball, None, None, _made(out, out_dtype, deltas, x), scale_of(out))
+
+
+def weight_update_bound(deltas: Any, weights: Any, x: Any, scale: float, **given: Any) -> Ball:
+    """Return exact results and radii of a `convolution_weight_update` call, given the weights as they were."""
+    arranged = arranged_weight_deltas(deltas, x, weights=weights, **_known(given))
+    ball = _sums(reference_weight_gradient, arranged, _formats(x, deltas), given)
+    ball = _scaled(ball, scale) + Ball.exact(values(weights))
+    return finished_ball(ball, None, None, _format(weights), scale_of(weights))
+
+
+def add_bias_bound(acts: Any, bias: Any, **given: Any) -> Ball:
+    """Return exact results and radii of an `add_bias` call, given the images as they were."""
+    ball = Ball.exact(values(acts))
+    return finished_ball(ball, _spread(bias, _how(given), ball), None, _format(acts), scale_of(acts))
+
+
+def bias_update_bound(deltas: Any, bias: Any, scale: float, **given: Any) -> Ball:
+    """Return exact results and radii of a `convolution_bias_update` call, given the bias as it was."""
+    numbers = _images(values(deltas), _how(given))
+    axes = (0, *range(2, numbers.ndim))
+    terms = math.prod(numbers.shape[axis] for axis in axes)
+    with np.errstate(all="ignore"):
+        magnitude = np.abs(np.where(np.isfinite(numbers), numbers, 0.0)).sum(axes)
+        ball = sum_ball(numbers.sum(axes), magnitude, terms, flushes=True)
+    ball = _scaled(ball, scale) + Ball.exact(values(bias))
+    return finished_ball(ball, None, None, _format(bias), scale_of(bias))
+
+
+def _scaled(ball: Ball, scale: float) -> Ball:
+    """Return sums times a scale: those that may overflow are NaN times nothing."""
+    product = ball.rounded(format_of("float32")) * float(np.float32(scale))
+    return product if scale else Ball(product.centre, np.where(np.isinf(ball.radius), np.inf, product.radius))
+
+
+def _known(given: dict[str, Any], *more: str) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if name in (*_DESCRIBED, *more)}
+
+
+def _format(x: Any) -> Format:
+    fmt = operand("operand", x).format
+    assert fmt is not None
+    return fmt
+
+
+def _formats(*operands: Any) -> tuple[Format, Format]:
+    first, second = map(_format, operands)
+    return first, second
+
+
+def _made(out: Any, out_dtype: Any, *operands: Any) -> Format:
+    if out_dtype is not None:
+        return format_of(out_dtype)
+    return _format(out) if out is not None else result_format(*_formats(*operands))
+
+
+def _spread(bias: Any, how: Described, ball: Ball) -> Any:
+    """A bias in a shape that broadcasts to the result's."""
+    if bias is None:
+        return None
+    return values(bias).reshape(-1, *([] if how.channels_last else [1] * (len(ball.shape) - 2)))
+
+
+def _sums(reference: Callable[..., Floats], arranged: Arranged, formats: tuple[Format, Format],
+          given: dict[str, Any]) -> Ball:
+    """Bound the sums of products. Where a zero of padding or dilation meets what is not finite nothing is promised."""
+    options = parse_options(given.get("options"), GemmOptions(**{k: v for k, v in given.items() if k in _HOW}))
+    p, first, second = arranged.params, arranged.first, arranged.second
+    sizes = [np.abs(np.where(np.isfinite(x), x, 0.0)) for x in (first, second)]
+    count, flushes = passes(*formats, options), may_flush(*formats, options)
+    with np.errstate(all="ignore"):
+        centre, magnitude = reference(first, second, p), reference(*sizes, p)
+        lost = _lost(reference, arranged, sizes) if flushes else 0.0
+        ball = sum_ball(centre, magnitude, count * arranged.depth, flushes=flushes, carried=lost)
+        if options.partials_type == "half":
+            blocks = max(1, -(-arranged.depth // HALF_PARTIALS_DEPTH))
+            carried = ball.radius + blocks * rounding_error(0.0, FP16)
+            ball = sum_ball(centre, magnitude, blocks, FP16, carried=carried)
+    radius = np.where(_open(reference, arranged), np.inf, ball.radius)
+    return Ball(arranged.back(centre), arranged.back(radius))
+
+
+def _lost(reference: Callable[..., Floats], arranged: Arranged, sizes: list[Floats]) -> Floats:
+    """What products with subnormals may lose; an infinity times one that is taken for zero is NaN."""
+    p, operands = arranged.params, (arranged.first, arranged.second)
+    least = format_of("float32").smallest_normal
+    small = [np.where(size < least, size, 0.0) for size in sizes]
+    lost = reference(small[0], sizes[1], p) + reference(sizes[0], small[1], p)
+    special = [(~np.isfinite(x)).astype(float) for x in operands]
+    tiny = [(x > 0).astype(float) for x in small]
+    met = reference(special[0], tiny[1], p) + reference(tiny[0], special[1], p)
+    return np.where(met > 0, np.inf, lost)
+
+
+def _open(reference: Callable[..., Floats], arranged: Arranged) -> Any:
+    """Where numbers of the second operand that are not finite meet no number of the first."""
+    special = (~np.isfinite(arranged.second)).astype(float)
+    if not special.any():
+        return False
+    return reference(np.ones(arranged.first.shape), special, arranged.params) < arranged.met(special)

@@ -1,0 +1,27 @@
+"""How a convolution on this CPU is to be done: the options of products, in PopLibs' spelling for convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ...ops import parsed
+from ..convolution.options import SPELLINGS, checked_option
+from ..gemm.options import GemmOptions
+
+__all__ = ["parse_options"]
+
+_OF_THE_HOST = {"available_memory_proportion", "partials_type", "strict_memory"}
+_KEYS: dict[str, str | None] = {key: name if name in _OF_THE_HOST else None for key, name in SPELLINGS.items()}
+
+
+def parse_options(options: Mapping[str, Any] | None, base: GemmOptions) -> GemmOptions:
+    """Apply PopLibs' convolution options to what keywords say: see `poplibs_py.ops.parsed`.
+
+    Keys that only steer a modelled tile array (for example ``enableFastReduce``) are known and change nothing here.
+    """
+    if options is None:
+        return base
+    said = {name: value for name, value in base.said().items() if name in _OF_THE_HOST}
+    return replace(base, **parsed(options, _KEYS, checked_option, said))
