@@ -1,16 +1,18 @@
 """PopLin: dense matrix multiplication and convolution."""
 
+from .bias import add_bias, convolution_bias_update
 from .conv.api import (
-    add_bias,
     calculate_weight_deltas,
+    compile_convolution,
     convolution,
-    convolution_bias_update,
     convolution_input_gradient,
     convolution_weight_update,
     convolution_with_output,
+    plan_convolution,
     weights_transpose_chans_flip_xy,
 )
-from .convolution import ConvOptions, ConvParams, ConvPlan, plan_convolution, plan_convolutions
+from .conv.plan import HostConvPlan
+from .convolution import ConvOptions, ConvParams, ConvPlan, plan_convolutions
 from .gemm.prepared import PreparedMatrix
 from .matmul.api import (
     compile_matmul,
@@ -26,9 +28,11 @@ __all__ = [
     "ConvOptions",
     "ConvParams",
     "ConvPlan",
+    "HostConvPlan",
     "PreparedMatrix",
     "add_bias",
     "calculate_weight_deltas",
+    "compile_convolution",
     "compile_matmul",
     "convolution",
     "convolution_bias_update",

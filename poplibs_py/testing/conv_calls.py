@@ -60,8 +60,8 @@ def conv_params(draw: st.DrawFn, *, most_dims: int = 3, most_channels: int = 20)
     channels = st.sampled_from([0, 1, 1, 2, 3, 4, 5, 8, 16, most_channels])
     return ConvParams.create(
         batch=draw(st.integers(0, 3)), field=fields, kernel=kernels,
-        in_channels=draw(channels), out_channels=draw(channels), groups=draw(st.sampled_from([1, 1, 1, 2, 3])), input_transform=inputs, kernel_transform=weights,
-        output_transform=outputs,
+        in_channels=draw(channels), out_channels=draw(channels), groups=draw(st.sampled_from([1, 1, 1, 2, 3])),
+        input_transform=inputs, kernel_transform=weights, output_transform=outputs,
     )  # fmt: skip
 
 
@@ -127,7 +127,7 @@ def input_gradient_calls(draw: st.DrawFn) -> Call:
     p, keywords = draw(_described())
     deltas, weights = draw(_images(p, keywords, True)), draw(_kernels(p, keywords))
     if "params" not in keywords:
-        keywords["field"] = p.field_shape
+        keywords["field_shape"] = p.field_shape
     return (deltas, weights), keywords | draw(options(_HOW | {"out_dtype": _NAMES}))
 
 
@@ -137,7 +137,7 @@ def weight_deltas_calls(draw: st.DrawFn) -> Call:
     p, keywords = draw(_described())
     deltas, x = draw(_images(p, keywords, True)), draw(_images(p, keywords, False))
     if "params" not in keywords:
-        keywords["kernel"] = p.kernel_shape
+        keywords["kernel_shape"] = p.kernel_shape
     return (deltas, x), keywords | draw(options(_HOW | {"out_dtype": _NAMES}))
 
 

@@ -21,7 +21,7 @@ from .exact import exact_values
 __all__ = ["CONVOLUTIONS"]
 
 Array = NDArray[Any]
-_DESCRIBED = ("stride", "padding", "dilation", "groups", "params", "layout", "field", "kernel", "out",
+_DESCRIBED = ("stride", "padding", "dilation", "groups", "params", "layout", "field_shape", "kernel_shape", "out",
               "transpose_and_flip_weights")
 
 
@@ -80,8 +80,9 @@ def _input_gradient(deltas: Any, weights: Any, **given: Any) -> Array:
 
 
 def _weight_deltas(deltas: Any, x: Any, *, weights: Any = None, **given: Any) -> Array:
-    written = {"weights": given.get("out")} if weights is None else {"weights": weights}
-    made = arranged_weight_deltas(deltas, x, read=exact_values, **written, **_taken(given, *_DESCRIBED[:6], "kernel"))
+    how = _taken(given, *_DESCRIBED[:6], "kernel_shape")
+    made = arranged_weight_deltas(deltas, x, read=exact_values, weights=given.get("out") if weights is None else weights,
+                                  **how)
     p = made.params
     images, errors = _grouped(made.first, p), _grouped(made.second, p)
     sums = _zeros(p.groups, p.out_channels, p.in_channels, *p.kernel_shape)
@@ -94,7 +95,8 @@ def _weight_deltas(deltas: Any, x: Any, *, weights: Any = None, **given: Any) ->
 
 def _weight_update(deltas: Any, weights: Any, x: Any, scale: float, **given: Any) -> Array:
     gradient = _weight_deltas(deltas, x, weights=weights, **given)
-    return exact_values(weights) + gradient * exact_values(np.float32(scale))[()]
+    updated: Array = exact_values(weights) + gradient * exact_values(np.float32(scale))[()]
+    return updated
 
 
 def _last(numbers: Array, layout: str) -> Array:
@@ -109,7 +111,9 @@ def _add_bias(acts: Any, bias: Any, *, layout: str = "NCHW", **how: Any) -> Arra
 def _bias_update(deltas: Any, bias: Any, scale: float, *, layout: str = "NCHW", **how: Any) -> Array:
     numbers = _last(exact_values(deltas), layout)
     flat = numbers.reshape(-1, numbers.shape[-1])
-    return exact_values(bias) + sum(flat, start=_zeros(numbers.shape[-1])) * exact_values(np.float32(scale))[()]
+    gradient = sum(flat, start=_zeros(numbers.shape[-1]))
+    updated: Array = exact_values(bias) + gradient * exact_values(np.float32(scale))[()]
+    return updated
 
 
 CONVOLUTIONS: dict[str, Callable[..., Array]] = {

@@ -15,6 +15,7 @@ import pytest
 from poplibs_py import testing
 from poplibs_py.formats import FP16, FP32, format_of
 from poplibs_py.formats.bounds import Ball
+from poplibs_py.poplin.convolution import ConvParams, FieldTransform, OutputTransform
 from poplibs_py.testing import as_format, assert_same_bits, assert_within_bound
 
 from .families import Arrays, Run, parameters
@@ -58,7 +59,41 @@ def fully_connected(case: Arrays) -> None:
         agree(case, "weights_after", "matmul_grouped_acc", weights, x.swapaxes(1, 2), grad, alpha=-rate)
 
 
-FAMILIES: dict[str, Run] = {"fully_connected": fully_connected, "matmul": matmul}
+def conv_params(given: dict[str, Any]) -> ConvParams:
+    """Params of a convolution in PopLibs' words."""
+
+    def transforms(name: str, kind: Any, **words: str) -> list[Any]:
+        columns = (given[name][word] for word in words.values())
+        return [kind(**dict(zip(words, row, strict=True))) for row in zip(*columns, strict=True)]
+
+    field = {"truncation_lower": "truncationLower", "truncation_upper": "truncationUpper", "dilation": "dilation",
+             "padding_lower": "paddingLower", "padding_upper": "paddingUpper", "flip": "flip"}
+    output = {name: word for name, word in field.items() if name not in ("dilation", "flip")} | {"stride": "stride"}
+    return ConvParams.create(
+        batch=given["batchSize"], field=given["inputFieldShape"], kernel=given["kernelShape"],
+        in_channels=given["inputChannelsPerConvGroup"], out_channels=given["outputChannelsPerConvGroup"],
+        groups=given["numConvGroups"], input_transform=transforms("inputTransform", FieldTransform, **field),
+        kernel_transform=transforms("kernelTransform", FieldTransform, **field),
+        output_transform=transforms("outputTransform", OutputTransform, **output),
+    )  # fmt: skip
+
+
+def conv(case: Arrays) -> None:
+    """The three passes of a convolution, and its bias."""
+    params, rate = conv_params(case.params["convParams"]), case.params["learningRate"]
+    for fmt in FORMATS:
+        x, weights, deltas, biases = (as_format(case[name], fmt) for name in ("x", "weights", "out_grad", "biases"))
+        agree(case, "out", "convolution", x, weights, params=params, bias=biases)
+        agree(case, "in_grad", "convolution_input_gradient", deltas, weights, params=params)
+        agree(case, "biases_after", "convolution_bias_update", deltas, biases, -rate)
+        agree(case, "bias_deltas", "convolution_bias_update", deltas, np.zeros_like(biases), 1.0)
+        if "weight_deltas" in case.spec["outputs"]:
+            agree(case, "weight_deltas", "calculate_weight_deltas", deltas, x, params=params,
+                  out=np.empty_like(weights))
+            agree(case, "weights_after", "convolution_weight_update", deltas, weights, x, -rate, params=params)
+
+
+FAMILIES: dict[str, Run] = {"conv": conv, "fully_connected": fully_connected, "matmul": matmul}
 """A line for each family that is built: the file's name, and what runs one of its cases."""
 
 

@@ -2,41 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from inspect import Parameter, signature, unwrap
 from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument, bad_type, whole
-from ...formats import FP32, Format, format_of
+from ...errors import bad_argument, bad_type, instance, whole
+from ...formats import Format, format_of
 from ...ops import (
     RESULT,
     Array,
     Operand,
     Receiver,
     Request,
+    catalogue,
+    compiled,
     host_target,
     op,
     operand,
     receive,
     result_format,
+    unchanged,
 )
-from ...target import Target
-from ..convolution import ConvParams
-from ..gemm.lower import lower as lower_gemm
+from ...target import Target, resolve_target
+from ..convolution import ConvParams, ConvPlan
+from ..convolution import plan_convolution as plan_modelled
+from ..gemm.api import as_planned
 from ..gemm.options import GemmOptions, options_of
 from ..gemm.params import MatrixLayout
 from ..gemm.plan import Epilogue
-from ..gemm.search import plan_gemm
 from .lower import lower
-from .model import ONE, bias_sum, channel_sums
 from .options import parse_options
 from .params import (
     ConvCall,
     Described,
     FieldLayout,
+    contiguous_call,
     images_of,
     images_shape,
     kernels_of,
@@ -44,18 +47,19 @@ from .params import (
     stated,
     stated_input_gradient,
     stated_weights,
+    take_bias,
     weights_shape,
 )
-from .plan import plan_call
+from .plan import HostConvPlan, plan_call
 
 __all__ = [
-    "add_bias",
     "calculate_weight_deltas",
+    "compile_convolution",
     "convolution",
-    "convolution_bias_update",
     "convolution_input_gradient",
     "convolution_weight_update",
     "convolution_with_output",
+    "plan_convolution",
     "weights_transpose_chans_flip_xy",
 ]
 
@@ -89,8 +93,8 @@ def convolution(
 ) -> Any:
     """Convolve images with weights: ``activation(conv(x, weights) + residual + bias)``.
 
-    Corresponds to PopLibs' ``poplin::convolution``: a cross-correlation over any number of field dimensions, with groups
-    and every transform of `ConvParams`.
+    Corresponds to PopLibs' ``poplin::convolution``: a cross-correlation over any number of field dimensions, with
+    groups and every transform of `ConvParams`.
 
     Parameters
     ----------
@@ -161,7 +165,7 @@ def convolution(
         raise bad_argument("x", f"{channels} channels", f"the {g * taken} input channels of weights {kernels.shape}")
     p = stated(how, batch, field, kernel, taken, made, g)
     shape = images_shape(how, batch, g * made, p.output_shape)
-    added = None if bias is None else _bias(bias, g * made)
+    added = None if bias is None else take_bias(bias, g * made)
     rest = None if residual is None else operand("residual", residual)
     receiver = _receive(out, out_dtype, shape, (images, kernels, added, rest), None if how.channels_last else images)
     rest = None if rest is None else _as_result(rest, receiver)
@@ -184,7 +188,7 @@ def convolution_input_gradient(
     deltas: Any,
     weights: Any,
     *,
-    field: Any = None,
+    field_shape: Any = None,
     stride: Any = 1,
     padding: Any = 0,
     dilation: Any = 1,
@@ -210,7 +214,7 @@ def convolution_input_gradient(
         Gradient of the result.
     weights : array_like
         Those of the forward pass.
-    field : int or sequence of int, optional
+    field_shape : int or sequence of int, optional
         Field of the images: a stride leaves open how large they were. By default the smallest field that gives such
         a result, or that of `out`.
     stride, padding, dilation, groups, params, layout
@@ -227,14 +231,14 @@ def convolution_input_gradient(
     >>> import numpy as np
     >>> from poplibs_py import poplin
     >>> deltas, weights = np.ones((1, 1, 2), np.float32), np.array([[[1, 2, 3]]], np.float32)
-    >>> poplin.convolution_input_gradient(deltas, weights, stride=2, field=6)
+    >>> poplin.convolution_input_gradient(deltas, weights, stride=2, field_shape=6)
     array([[[1., 2., 4., 2., 3., 0.]]], dtype=float32)
     """
     how = Described.of(stride=stride, padding=padding, dilation=dilation, groups=groups, params=params, layout=layout)
     machine = host_target(target, "convolutions")
     settled = _Settings.of(options, partials_type, available_memory_proportion, reproducible, strict_memory)
     given, kernels = operand("deltas", deltas), operand("weights", weights)
-    p = stated_input_gradient(how, given, kernels, field, out)
+    p = stated_input_gradient(how, given, kernels, field_shape, out)
     shape = images_shape(how, p.batch, p.groups * p.in_channels, p.field_shape)
     receiver = _receive(out, out_dtype, shape, (given, kernels), None if how.channels_last else given)
     d_lies, w_lies = _lies(given, "deltas", how, p.groups), kernels_of(kernels, "weights", how, p.ndim)[0]
@@ -248,7 +252,7 @@ def calculate_weight_deltas(
     deltas: Any,
     x: Any,
     *,
-    kernel: Any = None,
+    kernel_shape: Any = None,
     stride: Any = 1,
     padding: Any = 0,
     dilation: Any = 1,
@@ -274,7 +278,7 @@ def calculate_weight_deltas(
         Gradient of the result.
     x : array_like [N, G * Ci, field...]
         Images of the forward pass.
-    kernel : int or sequence of int, optional
+    kernel_shape : int or sequence of int, optional
         Extents of the kernel. By default what `params` or `out` say, or the largest that gives such a result.
     stride, padding, dilation, groups, params, layout
         Of the forward pass, as for `convolution`.
@@ -298,7 +302,7 @@ def calculate_weight_deltas(
     machine = host_target(target, "convolutions")
     settled = _Settings.of(options, partials_type, available_memory_proportion, reproducible, strict_memory)
     given, images = operand("deltas", deltas), operand("x", x)
-    return _weight_request(how, settled, machine, given, images, kernel, None, out, out_dtype)
+    return _weight_request(how, settled, machine, given, images, kernel_shape, None, out, out_dtype)
 
 
 @op("poplin.convolution_weight_update", poplibs="poplin::convolutionWeightUpdate",
@@ -364,100 +368,123 @@ def convolution_weight_update(
     return _weight_request(how, settled, machine, given, images, None, kernels, weights, None)
 
 
-@op("poplin.add_bias", poplibs="poplin::addBias", bound=_BOUND + "add_bias_bound", draws=_DRAWS + "add_bias_calls",
-    written="acts")
-def add_bias(acts: Any, bias: Any, *, layout: str = "NCHW", target: Target | str | None = None) -> Any:
-    """Add a bias to each channel, in place.
+def plan_convolution(
+    params: ConvParams,
+    *,
+    target: Target | str = "gc200",
+    options: Any = None,
+    dtype: Any = None,
+    w_dtype: Any = None,
+    out_dtype: Any = None,
+    bias_dtype: Any = None,
+    activation: str | None = None,
+    layout: str = "NCHW",
+    **more: Any,
+) -> HostConvPlan | ConvPlan:
+    """Plan a convolution without running it: for a modelled machine as PopLibs plans it, or for this CPU.
 
-    Corresponds to PopLibs' ``poplin::addBias``. `convolution` adds one on the way, without another pass over its result.
+    Corresponds to PopLibs' ``getPlan``. For the other passes hand in ``params.gradient()``, with weights transposed
+    and flipped, or ``params.weight_update()``.
 
     Parameters
     ----------
-    acts : array or QuarterArray [N, C, field...]
-        Read, and overwritten with the result in its own format.
-    bias : array_like [C]
-    layout : {"NCHW", "NHWC"}, optional
-        Order of the axes.
+    params : ConvParams
+        The convolution; for a modelled machine with its data types.
     target : Target or str, optional
-        This CPU.
+        The machine; default GC200. ``"host"`` is this CPU.
+    options : mapping or ConvOptions, optional
+        PopLibs' convolution options.
+    dtype, w_dtype, out_dtype, bias_dtype : dtype, Format or str, optional
+        On this CPU: formats of images (default float32), of weights (default the images'), of the result (default
+        as for `convolution`) and of a bias (default there is none).
+    activation, layout : str, optional
+        On this CPU, as for `convolution`; arrays are C-contiguous.
+    **more
+        On a modelled machine what `poplibs_py.poplin.convolution.plan_convolution` takes; on this CPU the options of
+        `convolution` by keyword.
 
     Returns
     -------
-    numpy.ndarray
-        `acts`.
+    ConvPlan or HostConvPlan
+        Its `explain` tells what was decided.
 
-    Notes
-    -----
-    Each sum is rounded to FP32, then once to the format.
+    Examples
+    --------
+    >>> from poplibs_py import poplin
+    >>> params = poplin.ConvParams.create(field=[56, 56], kernel=[3, 3], in_channels=64, out_channels=64)
+    >>> poplin.plan_convolution(params, target="host", available_memory_proportion=0.1).fits
+    True
+    >>> poplin.plan_convolution(params.replace(input_type="half", output_type="half"), target="gc200").cycles
+    7531
+    """
+    machine = resolve_target(target)
+    own = {"dtype": dtype, "w_dtype": w_dtype, "out_dtype": out_dtype, "bias_dtype": bias_dtype,
+           "activation": activation}
+    if machine.kind != "host":
+        for name, value in own.items():
+            if value is not None:
+                raise bad_argument(name, value, f"None on {machine.name}: params say the types")
+        return plan_modelled(params, target=target, options=options, **more)
+    instance("params", params, ConvParams, "a ConvParams")
+    call = contiguous_call(params, Described.of(layout=layout), dtype, w_dtype, out_dtype, bias_dtype)
+    unknown = [name for name in more if name not in _KEYWORDS]
+    if unknown:
+        raise bad_type("plan_convolution()", f"keyword {', '.join(unknown)}", ", ".join(_KEYWORDS))
+    chosen = parse_options(options, GemmOptions(**more))
+    return replace(plan_call(call, chosen, Epilogue.of(1.0, 0.0, activation), machine), layout=layout)
+
+
+_KEYWORDS = ("partials_type", "available_memory_proportion", "reproducible", "strict_memory")
+
+
+def compile_convolution(plan: HostConvPlan) -> Callable[..., Any]:
+    """Make a plan of this CPU into a function to use many times, from any number of threads.
+
+    Parameters
+    ----------
+    plan : HostConvPlan
+        As `plan_convolution` returned it for ``target="host"``.
+
+    Returns
+    -------
+    callable
+        ``run(x, weights, *, out=None, bias=None)`` on operands of the planned shapes and formats, weights
+        [G, Co, Ci, kernel...] (or [G, kernel..., Ci, Co]); its attribute ``plan`` is the plan.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If the plan is none that the planner makes here.
 
     Examples
     --------
     >>> import numpy as np
     >>> from poplibs_py import poplin
-    >>> poplin.add_bias(np.zeros((1, 2, 3), np.float32), [1, 2])
-    array([[[1., 1., 1.],
-            [2., 2., 2.]]], dtype=float32)
+    >>> params = poplin.ConvParams.create(field=[4], kernel=[2], in_channels=1, out_channels=1)
+    >>> run = poplin.compile_convolution(poplin.plan_convolution(params, target="host"))
+    >>> run(np.arange(4, dtype=np.float32).reshape(1, 1, 4), np.ones((1, 1, 1, 2), np.float32))
+    array([[[1., 3., 5.]]], dtype=float32)
     """
-    how = Described.of(stride=1, padding=0, dilation=1, groups=None, params=None, layout=layout)
-    machine = host_target(target, "adding a bias")
-    if acts is None:
-        raise bad_type("acts", "None", "an array or a QuarterArray, which receives the result")
-    _, _, channels, _ = images_of(operand("acts", acts), "acts", how, 1)
-    added = _bias(bias, channels)
-    receiver = receive("acts", acts, None, None, FP32, (added,), reads=True)
-    lies, batch, _, field = images_of(receiver.operand, "acts", how, 1)
-    params = bias_sum(lies, batch, channels, field, added)
-    made = lower_gemm(plan_gemm(params, GemmOptions(), Epilogue(1.0, 1.0), machine))
-    return Request(made.executable, made.arrange(added, added, RESULT, added), receiver, made.told)
+    instance("plan", plan, HostConvPlan, "a plan from plan_convolution for this CPU")
+    call, how = plan.call, Described.of(layout=plan.layout)
+    unchanged(plan, lambda: replace(plan_call(call, plan.options, plan.epilogue, plan.target), layout=plan.layout))
+    made, p = lower(plan), call.params
+    shapes = {"x": images_shape(how, p.batch, p.groups * p.in_channels, p.field_shape),
+              "weights": weights_shape(how, p, True), "bias": (p.groups * p.out_channels,)}
+    result = images_shape(how, p.batch, p.groups * p.out_channels, p.output_shape)
 
+    def run(x: Any, weights: Any, *, out: Any = None, bias: Any = None) -> Any:
+        """Run a planned convolution: see `compile_convolution`."""
+        if (call.bias is None) != (bias is None):
+            raise bad_argument("bias", "an array" if call.bias is None else "None", "as it was planned")
+        planned = ("x", x, call.x), ("weights", weights, call.weights), ("bias", bias, call.bias)
+        given = [as_planned(name, value, lies.format, shapes[name]) for name, value, lies in planned if lies]
+        receiver = receive("out", out, result, None, call.out.format, tuple(given), contiguous=True)
+        if receiver.format != call.out.format or receiver.scale:
+            raise bad_argument("out", f"format {receiver.format}", f"the planned format, {call.out.format}")
+        return Request(made.executable, (*given[:2], RESULT, *given[2:]), receiver, made.told, lacking="")
 
-@op("poplin.convolution_bias_update", poplibs="poplin::convolutionBiasUpdate", bound=_BOUND + "bias_update_bound",
-    draws=_DRAWS + "bias_update_calls", written="bias")
-def convolution_bias_update(deltas: Any, bias: Any, scale: float, *, layout: str = "NCHW",
-                            target: Target | str | None = None) -> Any:
-    """Update a bias in place by its gradient: ``bias += scale * deltas.sum(over images and field)``.
-
-    Corresponds to PopLibs' ``poplin::convolutionBiasUpdate``.
-
-    Parameters
-    ----------
-    deltas : array_like [N, C, field...]
-        Gradient of the convolution's result.
-    bias : array [C]
-        Read, and overwritten with the result in its own format.
-    scale : float
-        Multiplies the gradient: minus the learning rate.
-    layout : {"NCHW", "NHWC"}, optional
-        Order of the axes of `deltas`.
-    target : Target or str, optional
-        This CPU.
-
-    Returns
-    -------
-    numpy.ndarray
-        `bias`.
-
-    Notes
-    -----
-    Sums are FP32 in any order, as those of `matmul`; ``scale * sum`` is rounded to FP32, then ``bias + scale * sum``,
-    and the result once to its format.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from poplibs_py import poplin
-    >>> poplin.convolution_bias_update(np.ones((2, 1, 5), np.float32), np.ones(1, np.float32), -0.5)
-    array([-4.], dtype=float32)
-    """
-    how = Described.of(stride=1, padding=0, dilation=1, groups=None, params=None, layout=layout)
-    machine, given = host_target(target, "updating a bias"), operand("deltas", deltas)
-    lies, batch, channels, field = images_of(given, "deltas", how, 1)
-    if bias is None:
-        raise bad_type("bias", "None", "an array, which receives the result")
-    receiver = receive("bias", bias, (channels,), None, FP32, (given,), reads=True)
-    params = channel_sums(lies, batch, channels, field, receiver.operand)
-    made = lower_gemm(plan_gemm(params, GemmOptions(), Epilogue.of(scale, 1.0, None), machine))
-    return Request(made.executable, made.arrange(ONE, given, RESULT), receiver, made.told)
+    return compiled(plan, catalogue["poplin.convolution"], run, made.told()[0])
 
 
 def weights_transpose_chans_flip_xy(weights: Any, *, field_dims: int | None = None) -> Array:
@@ -562,16 +589,6 @@ def _format(x: Operand) -> Format:
 
 def _lies(x: Operand, name: str, how: Described, groups: int) -> FieldLayout:
     return images_of(x, name, how, groups)[0]
-
-
-def _bias(bias: Any, channels: int) -> Operand:
-    """Take a bias."""
-    added = operand("bias", bias)
-    if added.scale or added.scales:
-        raise bad_type("bias", "a QuarterArray", "an array")
-    if added.shape != (channels,):
-        raise bad_argument("bias", f"shape {added.shape}", f"one number for each channel, ({channels},)")
-    return added
 
 
 def _bias_layout(bias: Operand | None, groups: int) -> MatrixLayout | None:

@@ -63,8 +63,7 @@ class Arranged:
 
 
 def _how(given: dict[str, Any]) -> Described:
-    defaults = {"stride": 1, "padding": 0, "dilation": 1, "groups": None, "params": None, "layout": "NCHW"}
-    return Described.of(**defaults | {name: given[name] for name in _DESCRIBED if name in given})
+    return Described.of(**{name: given[name] for name in _DESCRIBED if name in given})
 
 
 def _images(x: Numbers, how: Described) -> Numbers:
@@ -102,24 +101,24 @@ def arranged_convolution(x: Any, weights: Any, *, transpose_and_flip_weights: bo
                     lambda w: w.sum(tuple(range(2, w.ndim))).reshape(groups * made, *(1,) * ndim))
 
 
-def arranged_input_gradient(deltas: Any, weights: Any, *, field: Any = None, out: Any = None, read: Any = values,
+def arranged_input_gradient(deltas: Any, weights: Any, *, field_shape: Any = None, out: Any = None, read: Any = values,
                             **given: Any) -> Arranged:
     """Arrange a call of `convolution_input_gradient`."""
     how, images = _how(given), operand("deltas", deltas)
     ndim = images.array.ndim - 2
     _, (groups, made, _), kernel = kernels_of(operand("weights", weights), "weights", how, ndim)
-    p = stated_input_gradient(how, images, operand("weights", weights), field, out)
+    p = stated_input_gradient(how, images, operand("weights", weights), field_shape, out)
     return Arranged(p, _images(read(deltas), how), _kernels(read(weights), how, groups, ndim), made * math.prod(kernel),
                     _images_back(how),
                     lambda w: w.sum((1, *range(3, w.ndim))).reshape(p.groups * p.in_channels, *(1,) * ndim))
 
 
-def arranged_weight_deltas(deltas: Any, x: Any, *, kernel: Any = None, weights: Any = None, read: Any = values,
+def arranged_weight_deltas(deltas: Any, x: Any, *, kernel_shape: Any = None, weights: Any = None, read: Any = values,
                            **given: Any) -> Arranged:
     """Arrange a call of `calculate_weight_deltas`, or of `convolution_weight_update`."""
     how = _how(given)
     written = None if weights is None else operand("weights", weights)
-    p = stated_weights(how, operand("deltas", deltas), operand("x", x), kernel, written, "weights")
+    p = stated_weights(how, operand("deltas", deltas), operand("x", x), kernel_shape, written, "weights")
     grouped = written is not None and written.array.ndim == p.ndim + 3
     return Arranged(p, _images(read(x), how), _images(read(deltas), how), p.batch * math.prod(p.output_shape),
                     lambda made: _kernels_back(made, how, grouped),
@@ -145,18 +144,18 @@ def convolution_with_output_bound(x: Any, weights: Any, out: Any, **given: Any) 
     return convolution_bound(x, weights, out=out, **given)
 
 
-def input_gradient_bound(deltas: Any, weights: Any, *, field: Any = None, out: Any = None, out_dtype: Any = None,
+def input_gradient_bound(deltas: Any, weights: Any, *, field_shape: Any = None, out: Any = None, out_dtype: Any = None,
                          **given: Any) -> Ball:
     """Return exact results and radii of a `convolution_input_gradient` call."""
-    arranged = arranged_input_gradient(deltas, weights, field=field, out=out, **_known(given))
+    arranged = arranged_input_gradient(deltas, weights, field_shape=field_shape, out=out, **_known(given))
     ball = _sums(reference_input_gradient, arranged, _formats(deltas, weights), given)
     return finished_ball(ball, None, None, _made(out, out_dtype, deltas, weights), scale_of(out))
 
 
-def weight_deltas_bound(deltas: Any, x: Any, *, kernel: Any = None, out: Any = None, out_dtype: Any = None,
+def weight_deltas_bound(deltas: Any, x: Any, *, kernel_shape: Any = None, out: Any = None, out_dtype: Any = None,
                         **given: Any) -> Ball:
     """Return exact results and radii of a `calculate_weight_deltas` call."""
-    arranged = arranged_weight_deltas(deltas, x, kernel=kernel, weights=out, **_known(given))
+    arranged = arranged_weight_deltas(deltas, x, kernel_shape=kernel_shape, weights=out, **_known(given))
     ball = _sums(reference_weight_gradient, arranged, _formats(x, deltas), given)
     return finished_ball(ball, None, None, _made(out, out_dtype, deltas, x), scale_of(out))
 

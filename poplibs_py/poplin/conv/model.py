@@ -12,19 +12,12 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import numpy as np
-
-from ...formats import FP32
-from ...ops import Operand
 from ..convolution.axis import Axis
 from ..gemm.field import Field, FieldDim
 from ..gemm.params import GemmParams, MatrixLayout
 from .params import ConvCall, FieldLayout
 
-__all__ = ["ONE", "bias_sum", "channel_sums", "products"]
-
-ONE = np.ones(1, np.float32)
-"""What sums are multiplied by."""
+__all__ = ["products", "uniform"]
 
 
 class _Part(NamedTuple):
@@ -91,12 +84,12 @@ def _product(call: ConvCall, parts: tuple[_Part, ...]) -> GemmParams:
     taps = math.prod(dim.taps for dim in dims)
     rows = FieldDim.rows(p.batch, x.row, out.row)
     positions = math.prod(dim.positions for dim in dims)
-    apart = out.row != positions * dims[-1].out_stride and _uniform(dims) and p.batch > 1  # an image is an entry
+    apart = out.row != positions * dims[-1].out_stride and uniform(dims) and p.batch > 1  # an image is an entry
     field, offset = Field((() if apart else (rows,)) + dims, p.in_channels, x.channel).merged()
     a = _matrix(x, field, (*((x.row,) if apart else ()), x.group), offset + sum(part.x for part in parts))
     made = MatrixLayout(
         out.format, field.dims[-1].out_stride, out.channel, (*((out.row,) if apart else ()), out.group), out.aligned,
-        out.scale, field=None if _uniform(field.dims) else field, offset=out.offset + sum(part.out for part in parts),
+        out.scale, field=None if uniform(field.dims) else field, offset=out.offset + sum(part.out for part in parts),
     )  # fmt: skip
     bias = call.bias
     if bias is not None and apart:
@@ -108,8 +101,8 @@ def _product(call: ConvCall, parts: tuple[_Part, ...]) -> GemmParams:
     )  # fmt: skip
 
 
-def _uniform(dims: tuple[FieldDim, ...]) -> bool:
-    """Whether results of these positions lie one step apart."""
+def uniform(dims: tuple[FieldDim, ...]) -> bool:
+    """Return whether results of these positions lie one step apart."""
     return all(outer.out_stride == inner.positions * inner.out_stride
                for outer, inner in itertools.pairwise(dims) if outer.positions > 1)
 
@@ -141,26 +134,3 @@ def _kernels(w: FieldLayout, out_channels: int, in_channels: int, parts: tuple[_
     dims = tuple(part.taps for part in parts if part.taps.taps != 1)
     field = Field((*dims, FieldDim.rows(out_channels, w.row)), in_channels, w.channel)
     return MatrixLayout(w.format, w.channel, w.row, batch, w.aligned, w.scale, field=field, offset=offset)
-
-
-def channel_sums(deltas: FieldLayout, batch: int, channels: int, field: tuple[int, ...], out: Operand) -> GemmParams:
-    """Return sums over images and their field as a product: a row of ones, with a column for each channel."""
-    assert out.format is not None
-    extents = tuple((n, stride) for n, stride in ((batch, deltas.row), *zip(field, deltas.field, strict=True)))
-    taps = tuple(FieldDim(1, n, 0, 1, 0, n, 1, stride) for n, stride in extents if n != 1)
-    gathered = Field((*taps, FieldDim.rows(channels, deltas.channel)), 1, 0)
-    b = MatrixLayout(deltas.format, 0, deltas.channel, (), deltas.aligned, deltas.scale, field=gathered)
-    line = MatrixLayout(out.format, 0, out.array.strides[0], (), out.array.flags.aligned)
-    return GemmParams(1, channels, batch * math.prod(field), MatrixLayout(FP32, 0, 0), b, line)
-
-
-def bias_sum(acts: FieldLayout, batch: int, channels: int, field: tuple[int, ...], bias: Operand) -> GemmParams:
-    """Return the addition of a bias to images as a product of no depth."""
-    assert bias.format is not None
-    axes = (batch, acts.row), *zip(field, acts.field, strict=True)
-    made, _ = Field(tuple(FieldDim.rows(extent, 0, stride) for extent, stride in axes), 1, 0).merged()
-    out = MatrixLayout(acts.format, made.dims[-1].out_stride, acts.channel, (), acts.aligned, acts.scale,
-                       field=None if _uniform(made.dims) else made)
-    unread = MatrixLayout(bias.format, 0, 0)
-    return GemmParams(batch * math.prod(field), channels, 0, unread, unread, out,
-                      bias=MatrixLayout(bias.format, 0, bias.array.strides[0]))

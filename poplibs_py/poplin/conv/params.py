@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument, bad_type, one_of, whole
-from ...formats import Format
-from ...ops import Operand, Receiver, new_result, operand
+from ...formats import FP32, Format, format_of
+from ...ops import Operand, Receiver, new_result, operand, result_format
 from ..convolution import ConvParams, FieldTransform, OutputTransform
 from ..gemm.params import MatrixLayout
 
-__all__ = ["LAYOUTS", "ConvCall", "Described", "FieldLayout", "images_of", "images_shape", "kernels_of", "new_images",
-           "stated", "stated_input_gradient", "stated_weights", "weights_shape"]
+__all__ = ["LAYOUTS", "ConvCall", "Described", "FieldLayout", "contiguous_call", "images_of", "images_shape",
+           "kernels_of", "new_images", "stated", "stated_input_gradient", "stated_weights", "take_bias",
+           "weights_shape"]
 
 LAYOUTS = ("NCHW", "NHWC")
 """Orders of axes: HW stands for all field dimensions."""
@@ -126,6 +127,7 @@ class Described:
     @classmethod
     def of(cls, **given: Any) -> Described:
         """Check a caller's keywords; what can be checked without the arrays."""
+        given = {name: field.default for name, field in cls.__dataclass_fields__.items()} | given
         one_of("layout", given["layout"], LAYOUTS)
         params = given["params"]
         if params is not None:
@@ -262,6 +264,34 @@ def images_shape(how: Described, batch: int, channels: int, field: Sequence[int]
     return (batch, *field, channels) if how.channels_last else (batch, channels, *field)
 
 
+def contiguous_call(p: ConvParams, how: Described, dtype: Any, w_dtype: Any, out_dtype: Any,
+                    bias_dtype: Any) -> ConvCall:
+    """Return the convolution of C-contiguous arrays, weights with an axis of groups."""
+    x = FP32 if dtype is None else format_of(dtype, "dtype")
+    w = x if w_dtype is None else format_of(w_dtype, "w_dtype")
+    out = result_format(x, w) if out_dtype is None else format_of(out_dtype, "out_dtype")
+
+    def lies(fmt: Format, batch: int, channels: int, field: tuple[int, ...]) -> FieldLayout:
+        row, *inner, last = _contiguous(images_shape(how, batch, p.groups * channels, field), fmt.itemsize)
+        step, *along = (last, *inner) if how.channels_last else (*inner, last)
+        return FieldLayout(fmt, row, channels * step, step, tuple(along))
+
+    group, *inner, one, two = _contiguous(weights_shape(how, p, True), w.itemsize)
+    made, taken, *along = (two, one, *inner) if how.channels_last else (*inner, one, two)
+    bias = None
+    if bias_dtype is not None:
+        fmt = format_of(bias_dtype, "bias_dtype")
+        bias = MatrixLayout(fmt, 0, fmt.itemsize, (p.out_channels * fmt.itemsize,))
+    return ConvCall(p, lies(x, p.batch, p.in_channels, p.field_shape),
+                    FieldLayout(w, made, group, taken, tuple(along)),
+                    lies(out, p.batch, p.out_channels, p.output_shape), bias)
+
+
+def _contiguous(shape: tuple[int, ...], item: int) -> tuple[int, ...]:
+    """Bytes from an element to the next along each axis of an array in C order."""
+    return tuple(item * math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
 def new_images(shape: tuple[int, ...], fmt: Any, like: Operand) -> Receiver:
     """Return new images, channels innermost in memory where those of `like`, of the same layout, are."""
     array = like.array
@@ -287,7 +317,7 @@ def stated_input_gradient(how: Described, deltas: Operand, weights: Operand, fie
         raise bad_argument("deltas", f"{channels} channels",
                            f"the {groups * made} output channels of weights {weights.shape}")
     if field is not None:
-        extents = _per_dim("field", _frozen("field", field), ndim)
+        extents = _per_dim("field_shape", _frozen("field_shape", field), ndim)
     elif how.params is not None:
         extents = how.params.field_shape
     elif out is not None:
@@ -314,7 +344,7 @@ def stated_weights(how: Described, deltas: Operand, x: Operand, kernel: Any, wei
     if count != batch:
         raise bad_argument("deltas", f"{count} images", f"as many as x has, {batch}")
     if kernel is not None:
-        extents = _per_dim("kernel", _frozen("kernel", kernel), ndim)
+        extents = _per_dim("kernel_shape", _frozen("kernel_shape", kernel), ndim)
     elif extents is None:  # the largest
         dims = zip(field, outputs, *how.dims(ndim), strict=True)
         extents = tuple(max(1, (f + sum(p) - 1 - (o - 1) * s) // d + 1) for f, o, s, d, p in dims)
@@ -328,3 +358,13 @@ def _forward(how: Described, batch: int, field: tuple[int, ...], kernel: tuple[i
     if p.output_shape != outputs:
         raise bad_argument("deltas", f"a field of {outputs}", f"that of the forward pass' result, {p.output_shape}")
     return p
+
+
+def take_bias(bias: Any, channels: int) -> Operand:
+    """Take a bias: a number for each channel."""
+    added = operand("bias", bias)
+    if added.scale or added.scales:
+        raise bad_type("bias", "a QuarterArray", "an array")
+    if added.shape != (channels,):
+        raise bad_argument("bias", f"shape {added.shape}", f"one number for each channel, ({channels},)")
+    return added

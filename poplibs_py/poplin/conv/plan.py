@@ -31,6 +31,8 @@ class HostConvPlan:
         The products that it is made of: one, or one for each phase of a dilated input.
     residual : bool
         Whether an operand of its own is added to the result.
+    layout : str
+        Order of the axes of the arrays that it was planned for.
     """
 
     call: ConvCall
@@ -39,6 +41,7 @@ class HostConvPlan:
     target: Target
     products: tuple[GemmPlan, ...]
     residual: bool = False
+    layout: str = "NCHW"
 
     def __hash__(self) -> int:
         return hash(self.call)

@@ -27,7 +27,7 @@ from .plan import Epilogue, GemmPlan
 from .prepared import PreparedMatrix
 from .search import plan_gemm
 
-__all__ = ["compile_gemm", "gemm_operand", "gemm_request", "stated"]
+__all__ = ["as_planned", "compile_gemm", "gemm_operand", "gemm_request", "stated"]
 
 
 def gemm_request(a: Any, b: Any, out: Any, out_dtype: Any, epilogue: Epilogue, bias: Any, options: GemmOptions,
@@ -105,9 +105,9 @@ def compile_gemm(plan: GemmPlan) -> Callable[..., Any]:
         """Run a planned product: see `compile_matmul`."""
         if planned.bias is None and bias is not None:
             raise bad_argument("bias", "an array", "None: the plan has no bias")
-        left = _as_planned("a", a, planned.a.format, shapes["a"])
-        right = _as_planned("b", b, planned.b.format, shapes["b"])
-        row = None if planned.bias is None else _as_planned("bias", bias, planned.bias.format, shapes["bias"])
+        left = as_planned("a", a, planned.a.format, shapes["a"])
+        right = as_planned("b", b, planned.b.format, shapes["b"])
+        row = None if planned.bias is None else as_planned("bias", bias, planned.bias.format, shapes["bias"])
         shape, fmt = (*planned.batch, planned.m, planned.n), planned.out.format
         receiver = receive("out", out, shape, None, fmt, (left, right, row), contiguous=True)
         if receiver.format != fmt or receiver.scale:
@@ -117,8 +117,8 @@ def compile_gemm(plan: GemmPlan) -> Callable[..., Any]:
     return compiled(plan, catalogue["poplin.matmul"], run, made.told()[0])
 
 
-def _as_planned(name: str, value: Any, fmt: Any, shape: tuple[int, ...]) -> Operand:
-    """Take an operand of a planned product, in C order and aligned as the plan has it."""
+def as_planned(name: str, value: Any, fmt: Any, shape: tuple[int, ...]) -> Operand:
+    """Return an operand of a plan, in C order and aligned as the plan has it."""
     given = operand(name, value)
     if given.shape != shape or given.format != fmt or given.scale or given.scales:
         raise bad_argument(name, f"{given.format} of shape {given.shape}", f"{fmt} of shape {shape}")

@@ -1,0 +1,145 @@
+"""Biases of convolutions: added to images, and updated by the gradient: products without a plan of their own."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..errors import bad_type
+from ..formats import FP32
+from ..ops import RESULT, Operand, Request, host_target, op, operand, receive
+from ..target import Target
+from .conv.model import uniform
+from .conv.params import Described, FieldLayout, images_of, take_bias
+from .gemm.field import Field, FieldDim
+from .gemm.lower import lower
+from .gemm.options import GemmOptions
+from .gemm.params import GemmParams, MatrixLayout
+from .gemm.plan import Epilogue
+from .gemm.search import plan_gemm
+
+__all__ = ["add_bias", "convolution_bias_update"]
+
+_BOUND, _DRAWS = "poplin.conv.bound:", "testing.conv_calls:"
+_ONE = np.ones(1, np.float32)
+
+
+@op("poplin.add_bias", poplibs="poplin::addBias", bound=_BOUND + "add_bias_bound", draws=_DRAWS + "add_bias_calls",
+    written="acts")
+def add_bias(acts: Any, bias: Any, *, layout: str = "NCHW", target: Target | str | None = None) -> Any:
+    """Add a bias to each channel, in place.
+
+    Corresponds to PopLibs' ``poplin::addBias``. `convolution` adds one on the way, without another pass.
+
+    Parameters
+    ----------
+    acts : array or QuarterArray [N, C, field...]
+        Read, and overwritten with the result in its own format.
+    bias : array_like [C]
+    layout : {"NCHW", "NHWC"}, optional
+        Order of the axes.
+    target : Target or str, optional
+        This CPU.
+
+    Returns
+    -------
+    numpy.ndarray
+        `acts`.
+
+    Notes
+    -----
+    Each sum is rounded to FP32, then once to the format.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py import poplin
+    >>> poplin.add_bias(np.zeros((1, 2, 3), np.float32), [1, 2])
+    array([[[1., 1., 1.],
+            [2., 2., 2.]]], dtype=float32)
+    """
+    how = Described.of(layout=layout)
+    machine = host_target(target, "adding a bias")
+    if acts is None:
+        raise bad_type("acts", "None", "an array or a QuarterArray, which receives the result")
+    _, _, channels, _ = images_of(operand("acts", acts), "acts", how, 1)
+    added = take_bias(bias, channels)
+    receiver = receive("acts", acts, None, None, FP32, (added,), reads=True)
+    lies, batch, _, field = images_of(receiver.operand, "acts", how, 1)
+    params = _bias_sum(lies, batch, channels, field, added)
+    made = lower(plan_gemm(params, GemmOptions(), Epilogue(1.0, 1.0), machine))
+    return Request(made.executable, made.arrange(added, added, RESULT, added), receiver, made.told)
+
+
+@op("poplin.convolution_bias_update", poplibs="poplin::convolutionBiasUpdate", bound=_BOUND + "bias_update_bound",
+    draws=_DRAWS + "bias_update_calls", written="bias")
+def convolution_bias_update(deltas: Any, bias: Any, scale: float, *, layout: str = "NCHW",
+                            target: Target | str | None = None) -> Any:
+    """Update a bias in place by its gradient: ``bias += scale * deltas.sum(over images and field)``.
+
+    Corresponds to PopLibs' ``poplin::convolutionBiasUpdate``.
+
+    Parameters
+    ----------
+    deltas : array_like [N, C, field...]
+        Gradient of the convolution's result.
+    bias : array [C]
+        Read, and overwritten with the result in its own format.
+    scale : float
+        Multiplies the gradient: minus the learning rate.
+    layout : {"NCHW", "NHWC"}, optional
+        Order of the axes of `deltas`.
+    target : Target or str, optional
+        This CPU.
+
+    Returns
+    -------
+    numpy.ndarray
+        `bias`.
+
+    Notes
+    -----
+    Sums are FP32 in any order, as those of `matmul`; ``scale * sum`` is rounded to FP32, then ``bias + scale * sum``,
+    and the result once to its format.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py import poplin
+    >>> poplin.convolution_bias_update(np.ones((2, 1, 5), np.float32), np.ones(1, np.float32), -0.5)
+    array([-4.], dtype=float32)
+    """
+    how = Described.of(layout=layout)
+    machine, given = host_target(target, "updating a bias"), operand("deltas", deltas)
+    lies, batch, channels, field = images_of(given, "deltas", how, 1)
+    if bias is None:
+        raise bad_type("bias", "None", "an array, which receives the result")
+    receiver = receive("bias", bias, (channels,), None, FP32, (given,), reads=True)
+    params = _channel_sums(lies, batch, channels, field, receiver.operand)
+    made = lower(plan_gemm(params, GemmOptions(), Epilogue.of(scale, 1.0, None), machine))
+    return Request(made.executable, made.arrange(_ONE, given, RESULT), receiver, made.told)
+
+
+def _channel_sums(deltas: FieldLayout, batch: int, channels: int, field: tuple[int, ...], out: Operand) -> GemmParams:
+    """Sums over images and their field as a product: a row of ones, with a column for each channel."""
+    assert out.format is not None
+    extents = tuple((n, stride) for n, stride in ((batch, deltas.row), *zip(field, deltas.field, strict=True)))
+    taps = tuple(FieldDim(1, n, 0, 1, 0, n, 1, stride) for n, stride in extents if n != 1)
+    gathered = Field((*taps, FieldDim.rows(channels, deltas.channel)), 1, 0)
+    b = MatrixLayout(deltas.format, 0, deltas.channel, (), deltas.aligned, deltas.scale, field=gathered)
+    line = MatrixLayout(out.format, 0, out.array.strides[0], (), out.array.flags.aligned)
+    return GemmParams(1, channels, batch * math.prod(field), MatrixLayout(FP32, 0, 0), b, line)
+
+
+def _bias_sum(acts: FieldLayout, batch: int, channels: int, field: tuple[int, ...], bias: Operand) -> GemmParams:
+    """The addition of a bias to images as a product of no depth."""
+    assert bias.format is not None
+    axes = (batch, acts.row), *zip(field, acts.field, strict=True)
+    made, _ = Field(tuple(FieldDim.rows(extent, 0, stride) for extent, stride in axes), 1, 0).merged()
+    out = MatrixLayout(acts.format, made.dims[-1].out_stride, acts.channel, (), acts.aligned, acts.scale,
+                       field=None if uniform(made.dims) else made)
+    unread = MatrixLayout(bias.format, 0, 0)
+    return GemmParams(batch * math.prod(field), channels, 0, unread, unread, out,
+                      bias=MatrixLayout(bias.format, 0, bias.array.strides[0]))
