@@ -80,9 +80,9 @@ def _input_gradient(deltas: Any, weights: Any, **given: Any) -> Array:
 
 
 def _weight_deltas(deltas: Any, x: Any, *, weights: Any = None, **given: Any) -> Array:
+    written = given.get("out") if weights is None else weights
     how = _taken(given, *_DESCRIBED[:6], "kernel_shape")
-    made = arranged_weight_deltas(deltas, x, read=exact_values, weights=given.get("out") if weights is None else weights,
-                                  **how)
+    made = arranged_weight_deltas(deltas, x, read=exact_values, weights=written, **how)
     p = made.params
     images, errors = _grouped(made.first, p), _grouped(made.second, p)
     sums = _zeros(p.groups, p.out_channels, p.in_channels, *p.kernel_shape)

@@ -175,7 +175,8 @@ def test_eight_bit_operands_take_scales() -> None:
     out = QuarterArray(np.zeros((1, 8, 4, 4), format_of("f143").dtype), "f143", 4)
     check("convolution", x, w, out=out)
     with pytest.raises(InvalidArgumentError, match=r"^x: got a QuarterArray with scales of blocks; allowed: one scale"):
-        poplin.convolution(QuarterArray(x.codes, "f143", np.arange(4, dtype=np.int8).reshape(1, 4, 1, 1), (1, 1, -1, -1)), w)
+        scales = np.arange(4, dtype=np.int8).reshape(1, 4, 1, 1)
+        poplin.convolution(QuarterArray(x.codes, "f143", scales, (1, 1, -1, -1)), w)
 
 
 def test_a_plan_for_this_cpu_is_compiled() -> None:
