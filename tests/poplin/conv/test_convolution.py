@@ -174,9 +174,9 @@ def test_eight_bit_operands_take_scales() -> None:
     check_exact("convolution", x, w, out_dtype="float32")
     out = QuarterArray(np.zeros((1, 8, 4, 4), format_of("f143").dtype), "f143", 4)
     check("convolution", x, w, out=out)
+    many = QuarterArray(x.codes, "f143", np.arange(4, dtype=np.int8).reshape(1, 4, 1, 1), (1, 1, -1, -1))
     with pytest.raises(InvalidArgumentError, match=r"^x: got a QuarterArray with scales of blocks; allowed: one scale"):
-        scales = np.arange(4, dtype=np.int8).reshape(1, 4, 1, 1)
-        poplin.convolution(QuarterArray(x.codes, "f143", scales, (1, 1, -1, -1)), w)
+        poplin.convolution(many, w)
 
 
 def test_a_plan_for_this_cpu_is_compiled() -> None:
