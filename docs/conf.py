@@ -53,7 +53,7 @@ def write_table(name, rows):
     table.write_text("\n".join(rows) + "\n")
 
 
-# The table of ops, which docs/ops.md includes, from their records.
+# The table of ops, which docs/reference/ops.md includes, from their records.
 rows = ["| op | PopLibs | planned by | reference | bound | written to | values of a call alone |",
         "|---|---|---|---|---|---|---|"]
 for record in catalogue.values():
@@ -64,7 +64,7 @@ for record in catalogue.values():
     rows.append("| " + " | ".join(f"`{cell}`" if cell else "" for cell in cells) + " |")
 write_table("ops.md", rows)
 
-# The table of elementwise operations, which docs/popops.md includes, from their docstrings.
+# The table of elementwise operations, which docs/reference/popops.md includes, from their docstrings.
 rows = ["| Function | Value, FP32 result, PopLibs' name | Special arguments |", "|---|---|---|"]
 for name in ELEMENTWISE:
     function = getattr(popops, name)
@@ -73,7 +73,8 @@ for name in ELEMENTWISE:
     rows.append(f"| `{name}` | {head} | {notes} |")
 write_table("elementwise.md", rows)
 
-# The vertices of modelled machines, which docs/modelled.md includes: a worker's cycles for an element in a long row.
+# The vertices of modelled machines, which docs/explanation/modelled.md includes: a worker's cycles for an element in a
+# long row.
 rows = ["| Function | PopLibs' operation | float32 | float16 | float32 in place | float16 in place |",
         "|---|---|---|---|---|---|"]
 for name, row in ELEMENTWISE.items():

@@ -59,7 +59,7 @@ for line in sys.stdin:
 
 def documented_names() -> set[str]:
     """Dotted names in the pages and docstrings, and the members that packages list."""
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     texts = [page.read_text() for page in pages]
     names = {f"poplibs_py.{name}" for text in texts for name in _SHORT.findall(text)}
     texts += [source.read_text() for source in sorted((ROOT / "poplibs_py").rglob("*.py"))]

@@ -1,4 +1,4 @@
-"""What adding one thing touches: the places that docs/architecture.md counts are all that a tree needs to have it.
+"""What adding one thing touches: the places that docs/explanation/architecture.md counts are all that a tree needs.
 
 Each kind of thing is added to a temporary copy of the tree, the modules that hold it are built there, and the tests
 that follow from its lines run there: nightly, for a compiler takes its time. That the table is true of this tree shows
@@ -21,7 +21,7 @@ import poplibs_py
 from poplibs_py.kernels import available_levels
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "architecture.md"
+PAGE = ROOT / "docs" / "explanation" / "architecture.md"
 COPIED = ("bench", "conftest.py", "docs", "pyproject.toml", "README.md", "setup.py", "src_cython", "tests")
 
 
@@ -125,7 +125,8 @@ def square(x: object, *, out: Any = None, out_dtype: object = None) -> Any:
         ("tests/kernels/test_elementwise_kernels.py", "tests/popops", "tests/testing", "tests/ops",
          "tests/stress/test_hostile_ops.py", "poplibs_py/popops/elementwise.py", "bench/bench_elementwise.py",
          "bench/bench_calls.py"),
-        "square", 30, ("tests/bench/test_calls.py", "tests/cli/test_info.py", "tests/test_names.py", "docs/popops.md"),
+        "square", 30, ("tests/bench/test_calls.py", "tests/cli/test_info.py", "tests/test_names.py",
+                         "docs/reference/popops.md"),
     ),
     Kind(
         "a number format",
@@ -142,7 +143,7 @@ E4M3B11 = _preset("e4m3b11", (4, 3, 11), "negative_zero", ml_dtypes.float8_e4m3b
         ("tests/formats", "tests/records", "tests/kernels", "tests/popops", "tests/poplin/matmul", "tests/popsparse",
          "tests/poprand"),
         "e4m3b11", 100, ("tests/formats", "tests/records", "tests/kernels/test_registry.py", "tests/cli/test_info.py",
-                         "tests/test_names.py", "docs/formats.md"),
+                         "tests/test_names.py", "docs/reference/formats.md"),
     ),
     Kind(
         "an instruction-set level",
@@ -186,7 +187,7 @@ class Row:
 
 
 def rows() -> list[Row]:
-    """The table of docs/architecture.md."""
+    """The table of docs/explanation/architecture.md."""
     section = PAGE.read_text().partition("## What adding a thing touches\n")[2].partition("\n## ")[0]
     lines = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("|")]
     cells = [[cell.strip() for cell in line] for line in lines]

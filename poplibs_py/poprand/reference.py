@@ -1,6 +1,6 @@
 """The counter stream and inverse distribution functions, plainly: whole numbers of Python, and float64.
 
-Shares no code with the kernels; `docs/poprand.md` defines the stream.
+Shares no code with the kernels; `docs/reference/poprand.md` defines the stream.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
  *
  * Contract: within 1 ulp of the exact value for every one of the 2^32 arguments, subnormal ones and results included;
  * infinities, NaN and the sign of zero as C99's annex F has them (silu and both gelu give -0 at minus infinity, their
- * limit). docs/math.md has the measured worst case of each. Polynomials are fitted by make_coefficients.py.
+ * limit). docs/reference/math.md has the measured worst case of each. Polynomials are fitted by make_coefficients.py.
  *
  * exp, exp2, log, log1p, tanh, erf, sigmoid and gelu_erf are FP32 throughout: reductions are exact or leave an error that
  * the last addition dwarfs. The others work in float64 on half a vector at a time, where no step needs a correction, and

@@ -144,8 +144,8 @@ def test_all_arguments_are_within_one_ulp(harness, op: str):
 
 
 def documented() -> dict[str, float]:
-    """The table of docs/math.md."""
-    page = Path(__file__).parents[2] / "docs" / "math.md"
+    """The table of docs/reference/math.md."""
+    page = Path(__file__).parents[2] / "docs" / "reference" / "math.md"
     errors = page.read_text().partition("## Worst errors")[2].partition("## Speed")[0]
     rows = [line.split("|")[1:-1] for line in errors.splitlines() if line.startswith("| ")]
     return {row[0].strip(): float(row[1]) for row in rows if row[0].strip() in ENDS}

@@ -1,7 +1,7 @@
 """The greatest error of every function of `simd/math.h`: ``python tests/simd/worst_errors.py [--step N]``.
 
-With ``--step 1``, the default, over all 2^32 arguments in FP32; prints the table of docs/math.md. The reference is libm
-in float64, itself compared with long double on every 4096th argument. It needs a C compiler.
+With ``--step 1``, the default, over all 2^32 arguments in FP32; prints the table of docs/reference/math.md. The
+reference is libm in float64, itself compared with long double on every 4096th argument. It needs a C compiler.
 """
 
 from __future__ import annotations

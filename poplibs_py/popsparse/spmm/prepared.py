@@ -145,7 +145,7 @@ def prepare_dense(x: object, w_dtype: object = None, *, side: str = "right") -> 
     the two.
 
     What is saved is the decoding and the copying of X. Panels of FP32 of 4 MiB and more in all are no faster than the
-    array itself, of which each call copies a strip at a time to the L2 (docs/benchmark.md).
+    array itself, of which each call copies a strip at a time to the L2 (docs/how_to/benchmark.md).
 
     Examples
     --------
