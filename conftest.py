@@ -1,14 +1,19 @@
-"""Runs the Python examples of the documentation's pages as tests, and says how many processes share the tests.
+"""Runs the examples of the documentation's pages as tests, and says how many processes share the tests.
 
-Each ```` ```python ```` block of ``README.md`` and ``docs/**/*.md`` is run in order, all blocks of a page in one
-namespace. A block with ``>>>`` prompts is a doctest; one without is code that must run.
+The ```` ```python ```` blocks of ``README.md`` and ``docs/**/*.md`` are run in order, all blocks of a page in one
+namespace. A block with ``>>>`` prompts is a doctest; one without is code that must run. Of a ```` ```console ```` block
+the lines that begin with ``$ poplibs-py plan`` are run, unless they have a pipe or read a file; what follows such a line
+must be what it prints.
 """
 
 from __future__ import annotations
 
+import contextlib
 import doctest
+import io
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +22,8 @@ import pytest
 collect_ignore = ["setup.py", "docs/conf.py"]
 collect_ignore_glob = ["**/conftest.py"]  # no doctests there, and Python takes modules of one name for one module
 
-_FENCE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(r"^```(python|console)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_COMMAND = re.compile(r"^\$ (poplibs-py plan (?!dense)[^|\n]*)\n((?:[^$].*\n|\n)*)", re.MULTILINE)
 _NEEDS_TORCH = re.compile(r"^(>>> )?import torch$", re.MULTILINE)
 _FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -45,7 +51,8 @@ class MarkdownPage(pytest.File):
 
     def collect(self) -> Iterator[pytest.Item]:
         """One test for a page that has examples, since later ones use the names of earlier ones."""
-        if _FENCE.search(self.path.read_text()):
+        text = self.path.read_text()
+        if any(block[1] == "python" or _COMMAND.search(block[2]) for block in _FENCE.finditer(text)):
             yield PageExamples.from_parent(self, name="examples")
 
 
@@ -59,11 +66,13 @@ class PageExamples(pytest.Item):
             pytest.importorskip("torch")
         names: dict[str, object] = {"__name__": "__main__"}
         for block in _FENCE.finditer(text):
-            line = text.count("\n", 0, block.start(1))
-            if ">>>" in block[1]:
-                run_prompts(block[1], names, self.path, line)
+            line = text.count("\n", 0, block.start(2))
+            if block[1] == "console":
+                run_commands(block[2])
+            elif ">>>" in block[2]:
+                run_prompts(block[2], names, self.path, line)
             else:
-                exec(compile("\n" * line + block[1], str(self.path), "exec"), names)
+                exec(compile("\n" * line + block[2], str(self.path), "exec"), names)
 
     def reportinfo(self) -> tuple[Path, int, str]:
         """Where the page is."""
@@ -72,10 +81,26 @@ class PageExamples(pytest.Item):
 
 def run_prompts(source: str, names: dict[str, object], path: Path, line: int) -> None:
     """Run one block with prompts; fail with the doctest report of what differs."""
-    test = doctest.DocTestParser().get_doctest(source, names, path.name, str(path), line)
+    name = f"{path.name}:{line + 1}"  # of this block alone, for it is how tracebacks find their lines
+    test = doctest.DocTestParser().get_doctest(source, names, name, str(path), line)
     report: list[str] = []
     runner = doctest.DocTestRunner(optionflags=_FLAGS, verbose=False)
     failed, _ = runner.run(test, out=report.append, clear_globs=False)
     names.update(test.globs)
     if failed:
         pytest.fail("".join(report), pytrace=False)
+
+
+def run_commands(source: str) -> None:
+    """Run the planner's commands of a block; fail where one fails, or prints something else than the page shows."""
+    from poplibs_py.cli import main
+
+    for command in _COMMAND.finditer(source):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            status = main(shlex.split(command[1], comments=True)[1:])
+        assert status == 0, command[1]
+        example = doctest.Example(command[1], command[2])
+        checker = doctest.OutputChecker()
+        if command[2].strip() and not checker.check_output(example.want, printed.getvalue(), _FLAGS):
+            pytest.fail(command[1] + "\n" + checker.output_difference(example, printed.getvalue(), _FLAGS), pytrace=False)
