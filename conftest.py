@@ -1,9 +1,8 @@
 """Runs the examples of the documentation's pages as tests, and says how many processes share the tests.
 
 The ```` ```python ```` blocks of ``README.md`` and ``docs/**/*.md`` are run in order, all blocks of a page in one
-namespace. A block with ``>>>`` prompts is a doctest; one without is code that must run. Of a ```` ```console ```` block
-the lines that begin with ``$ poplibs-py plan`` are run, unless they have a pipe or read a file; what follows such a line
-must be what it prints.
+namespace. A block with ``>>>`` prompts is a doctest; one without is code that must run. In a ```` ```console ```` block
+each ``$ poplibs-py plan`` is run, unless it has a pipe or reads a file, and must print the lines that follow, if any.
 """
 
 from __future__ import annotations
@@ -103,4 +102,5 @@ def run_commands(source: str) -> None:
         example = doctest.Example(command[1], command[2])
         checker = doctest.OutputChecker()
         if command[2].strip() and not checker.check_output(example.want, printed.getvalue(), _FLAGS):
-            pytest.fail(command[1] + "\n" + checker.output_difference(example, printed.getvalue(), _FLAGS), pytrace=False)
+            difference = checker.output_difference(example, printed.getvalue(), _FLAGS)
+            pytest.fail(f"{command[1]}\n{difference}", pytrace=False)

@@ -23,8 +23,7 @@ from ..poplin.convolution import (
 from ..poplin.convolution.api import NoPlanError, planned_quietly, run_planner
 from ..report import text
 from ..report.chart import Axis, LineChart, Series
-from ..target import Target, resolve_target
-from .spec import named_as_typed, parse_spec, spec_lines, spec_names
+from .spec import modelled_machine, named_as_typed, parse_spec, spec_lines, spec_names
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -220,13 +219,7 @@ def _per_dim(name: str, values: list[int] | None, ndim: int, default: int) -> li
 
 
 def _show(a: argparse.Namespace, params: ConvParams) -> int:
-    target = resolve_target(a.target)
-    if target.kind != "ipu":
-        raise bad_argument("--target", a.target, "a modelled machine: gc2, gc200, bow or c600")
-    if a.tiles is not None:
-        target = target.replace(tiles=a.tiles)
-    if a.fp8:
-        target = target.replace(conv_units=Target.c600().conv_units)
+    target = modelled_machine(a.target, tiles=a.tiles, fp8=a.fp8)
     given: dict[str, Any] = {}
     for word in a.option:
         key, equals, value = word.partition("=")
@@ -282,7 +275,7 @@ def _other(problem: ConvProblem, word: str) -> ConvProblem:
     except ValueError:
         pass  # no number, or none that is allowed
     try:
-        return dataclasses.replace(problem, target=resolve_target(word))
+        return dataclasses.replace(problem, target=modelled_machine(word))
     except PoplibsError:
         raise bad_argument("--against", word, "gc2, gc200, bow or c600, or a proportion, 0 or more") from None
 

@@ -2,8 +2,9 @@
 
 ``mm=G,M,K,N`` is a matrix multiplication; a convolution has ``batch field kernel ci co g pad stride dil`` (pad on both
 sides, dil dilates the kernel). ``type``, ``out`` and ``partials`` are data types, ``amp`` the available memory
-proportion, ``tiles`` cuts the GC200 down, ``pass`` is the pass, ``grad=1`` and ``wu=1`` derive the backward and
-weight-update problems first, ``fp8=1`` gives the tiles FP8 units, ``o:KEY=VALUE`` is any other option.
+proportion, ``target`` the machine, a GC200 by default, which ``tiles`` cuts down, ``pass`` is the pass, ``grad=1`` and
+``wu=1`` derive the backward and weight-update problems first, ``fp8=1`` gives the tiles FP8 units, ``o:KEY=VALUE`` is
+any other option.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from ..poplin.convolution import (
     matmul_params,
 )
 from ..poplin.convolution.options import SPELLINGS
-from ..target import Target
+from ..target import Target, resolve_target
 
-__all__ = ["named_as_typed", "parse_spec", "spec_lines", "spec_names"]
+__all__ = ["modelled_machine", "named_as_typed", "parse_spec", "spec_lines", "spec_names"]
 
 _KEYS = frozenset(
     {"mm", "batch", "field", "kernel", "ci", "co", "g", "pad", "stride", "dil", "type", "out", "partials", "amp"}
-    | {"tiles", "pass", "grad", "wu", "fp8"}
+    | {"target", "tiles", "pass", "grad", "wu", "fp8"}
 )
 _ONLY_CONVOLUTIONS = frozenset({"batch", "field", "kernel", "ci", "co", "g", "pad", "stride", "dil"})
 _NAMES = {
@@ -99,6 +100,22 @@ def parse_spec(text: str) -> ConvProblem:
         return _problem(words, options)
 
 
+def modelled_machine(name: str, *, tiles: int | None = None, fp8: bool = False) -> Target:
+    """Return the modelled machine of this name, cut down to so many tiles, with FP8 units if asked for.
+
+    Examples
+    --------
+    >>> modelled_machine("bow", tiles=16).tiles
+    16
+    """
+    target = resolve_target(name)
+    if target.kind != "ipu":
+        raise bad_argument("target", name, "a modelled machine: gc2, gc200, bow or c600")
+    if tiles is not None:
+        target = target.replace(tiles=tiles)
+    return target.replace(conv_units=Target.c600().conv_units) if fp8 else target
+
+
 def _problem(words: dict[str, str], options: dict[str, Any]) -> ConvProblem:
     is_matmul = "mm" in words
     params = _matmul(words) if is_matmul else _convolution(words)
@@ -106,11 +123,8 @@ def _problem(words: dict[str, str], options: dict[str, Any]) -> ConvProblem:
         params = params.gradient()
     if _flag(words, "wu"):
         params = params.weight_update()
-    target = Target.gc200()
-    if _flag(words, "fp8"):
-        target = target.replace(conv_units=Target.c600().conv_units)
-    if "tiles" in words:
-        target = target.replace(tiles=_integer("tiles", words["tiles"]))
+    tiles = _integer("tiles", words["tiles"]) if "tiles" in words else None
+    target = modelled_machine(words.get("target", "gc200"), tiles=tiles, fp8=_flag(words, "fp8"))
     given = {
         "availableMemoryProportion": words.get("amp", "0.6"),
         "partialsType": words.get("partials", "float"),

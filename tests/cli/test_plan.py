@@ -70,6 +70,14 @@ def test_a_file_of_specs_fails_where_every_line_does(tmp_path: Path, capsys: pyt
         assert len([line for line in lines if "error" in line]) == text.count("mm=1\n") + text.count("mm=2\n")
 
 
+def test_a_file_of_specs_names_machines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    specs = tmp_path / "specs.txt"
+    specs.write_text("mm=1,64,64,64 target=bow\nmm=1,64,64,64 target=gc2 tiles=4\nmm=1,64,64,64\n")
+    assert main(["plan", "dense", "--spec-file", str(specs), "--jobs", "1"]) == 0
+    machines = re.findall(r"^machine +(\w+): ([\d,]+) tiles", capsys.readouterr().out, re.MULTILINE)
+    assert machines == [("bow", "1,472"), ("gc2", "4"), ("gc200", "1,472")]
+
+
 @pytest.mark.parametrize(("spec", "error"), [
     ("mm=1,4,4", "mm: got 1,4,4"), ("mm=1,8,8,8 type=hlf", "type: got hlf"), ("mm=1,8,8,8 amp=-3", "amp: got -3"),
     ("mm=1,8,8,8 partials=quarter", "partials: got quarter"), ("mm=1,8,8,8 pass=FOO", "pass: got FOO"),
@@ -77,6 +85,7 @@ def test_a_file_of_specs_fails_where_every_line_does(tmp_path: Path, capsys: pyt
     ("mm=1,8,8,8 o:enableFastReduce=7", "o:enableFastReduce: got 7"),
     ("mm=1,8,8,8 o:foo=7", "o: got unknown key 'foo'"),
     ('mm=1,8,8,8 o:planConstraints={"a":1}', "o:planConstraints.a: got a"), ("mm=1,8,8,8 tiles=0", "tiles: got 0"),
+    ("mm=1,8,8,8 target=gc300", "target: got gc300"), ("mm=1,8,8,8 target=host", "target: got host; allowed: a "),
     ("mm=1,8,8,8 ci=4", "ci: got 4; allowed: a convolution's key"), ("mm=1,8,8,8 grad=2", "grad: got 2"),
     ("mm=1,8,8,8 amp=1 amp=2", "amp: got amp=2; allowed: one value"), ("field=8 kernel=3 ci=4,5 co=4", "ci: got 4,5"),
     ("field=8 kernel=3 co=4", "spec: got field kernel co"), ("field=8 kernel=3 ci=4 co=4 pad=-1", "pad: got -1"),
@@ -115,6 +124,8 @@ def test_a_plan_as_json_holds_its_candidates(capsys: pytest.CaptureFixture[str])
         ("matmul 4 4 4 --all", "--all: got no --explain; allowed: --explain --all"),
         ("dense --spec-file /nowhere/at/all --jsonl", "--spec-file: got /nowhere/at/all; allowed: a text file"),
         ("dense --spec-file - --jsonl --jobs 0", "--jobs: got 0; allowed: 1 or more"),
+        ("matmul 4 4 4 --target host", "--target: got host; allowed: a modelled machine"),
+        ("matmul 4 4 4 --against host", "--against: got host; allowed: gc2"),
         ("matmul 4 4 4 --target gc300", "--target: got gc300; allowed: a Target or one of"),
         ("matmul 4 4 4 --amp nan", "--amp: got nan; allowed: a finite number, 0 or more"),
         ("matmul 4 4 4 --option fast", "--option: got fast; allowed: KEY=VALUE"),
