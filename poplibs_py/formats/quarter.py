@@ -304,7 +304,7 @@ class QuarterArray(Immutable):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> QuarterArray:
-        """Read what `save` wrote, uncompressed: a file takes no more memory than some times its size.
+        """Read what `save` wrote; it is not compressed, so a file takes no more memory than some times its size.
 
         Raises
         ------

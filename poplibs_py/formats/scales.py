@@ -84,7 +84,7 @@ def auto_scale(values: Array, dtype: Format, block_shape: Sequence[int] | None =
     """Return for each block the least s such that its largest finite magnitude does not exceed ``dtype.max * 2**s``.
 
     No element then overflows, and the format's finest steps serve as much of the block as they can. A block of zeros
-    takes 0, one of numbers that want a lower exponent than ``dtype.scales`` has the lowest.
+    takes 0. One whose numbers want a lower exponent than ``dtype.scales`` has takes the lowest.
 
     Parameters
     ----------

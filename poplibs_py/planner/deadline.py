@@ -21,15 +21,15 @@ def deadline() -> float:
 
 @contextmanager
 def time_limit(seconds: float | None) -> Iterator[None]:
-    """Raise `TimeLimitError` where the plans made inside take longer than so many seconds together.
+    """Raise `TimeLimitError` where the plans made inside take longer than this, all together.
 
-    A plan is the best there is, or there is none: what was found by then is not returned. Plans that are kept from
-    before take no time. Inside another limit the sooner holds.
+    What the search had found by then is not returned: a plan is the best there is. Plans that come from a cache take no
+    time. Of two limits, one inside the other, the sooner holds.
 
     Parameters
     ----------
     seconds : float or None
-        More than 0; None changes nothing.
+        More than 0; None sets no limit.
 
     Examples
     --------

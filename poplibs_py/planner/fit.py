@@ -79,8 +79,8 @@ def fit(
 
     Notes
     -----
-    Exact over the plans at the given proportions: dynamic programming over layers keeps, for every number
-    of bytes, the fewest cycles that reach it, and drops choices that another beats in both.
+    The choice is exact over the plans at these proportions. Dynamic programming over layers keeps, for every number of
+    bytes, the fewest cycles that reach it, and drops choices that another beats in both.
 
     Examples
     --------

@@ -46,7 +46,7 @@ class Memory:
 
 def climb(plan_once: Callable[[int | None], T | None], limit: int | None, tile_bytes: int, *,
           tried: bool = False) -> T | None:
-    """Plan under a limit of bytes; failing that double it, in the end drop it.
+    """Plan under a limit of bytes; where that fails, double the limit, and in the end drop it.
 
     The limit doubles until it has reached twice the tile's memory; the last attempt has none. A proportion of 0 sets no
     limit, so only that last attempt is made (in PopLibs too, although its documentation says that 0 asks for the least

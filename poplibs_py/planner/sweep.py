@@ -114,8 +114,8 @@ class Sweep:
 def sweep(problem: Any, proportions: Iterable[float]) -> Sweep:
     """Plan a problem at several proportions of tile memory.
 
-    The two uses of Graphcore's technical note on optimising temporary memory usage: lower the proportion until
-    the program fits; raise it until it is as fast as it gets.
+    It serves the two uses of Graphcore's technical note on optimising temporary memory usage: lower the proportion
+    until the program fits, or raise it until it is as fast as it gets.
 
     Parameters
     ----------

@@ -97,8 +97,7 @@ _PARAMETERS = """
         Where the result goes: an array of the shape of `x` and of any of these formats. It may be `x`, or overlap
         it: the result is as if it did not. A `QuarterArray` keeps its scales.
     out_dtype : Format, dtype or str, optional
-        The result's format; by default that of `out`, else float32 for float32, the format of 16 bits for itself, and
-        float16 for FP8.
+        The result's format; by default that of `out`. Without one: that of `x`, or float16 where that is FP8.
     target : Target or str, optional
         The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the numbers are the same; float32 and
         float16 have vertices there, which write their operand's format.
@@ -182,8 +181,8 @@ def plan_elementwise(op: str, shape: Sequence[int], *, dtype: object = "float16"
 
     Notes
     -----
-    An operation has no memory limit, in PopLibs neither: what is not mapped as the result is would be the only thing to
-    take temporary memory, and linearly mapped arrays never are.
+    An operation has no memory limit, as in PopLibs. Only an operand that is mapped unlike the result would take
+    temporary memory, and both are mapped linearly here.
 
     Examples
     --------

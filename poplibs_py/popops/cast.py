@@ -71,7 +71,8 @@ def cast(
         int8 or uint8, from anything but these two.
     scale : int, array of int or "auto", optional
         Exponents s: the result's codes stand for their value times ``2**s``. ``"auto"`` takes for each block the least
-        s for which nothing overflows. With a scale the result is a `QuarterArray`.
+        s for which nothing overflows. With a scale the result is a `QuarterArray`. Without, s is 0, and that of a
+        `QuarterArray` `x` is not kept: pass ``scale=x.scale``.
     block_shape : sequence of int, optional
         Extents of the blocks that share a scale, -1 for an axis's whole extent; by default the tensor has one.
     rounding : {"nearest-even", "toward-zero", "stochastic"}, optional

@@ -90,7 +90,7 @@ def _bernoulli(chance: float, element: np.dtype[Any]) -> Law:
 def dropout(x: Array, keep_prob: float, scale: float | None = None, *, seed: Seed = None, seed_modifier: int = 0,
             stream: Stream = "counter", offset: int = 0, out: Any = None, target: Machine = None,
             tile_mapping: TileMapping = None) -> Any:
-    """Keep each element with a probability, scaled, and replace the others by zero.
+    """Keep each element with a probability, and scale it; replace the others by zero.
 
     Corresponds to PopLibs' ``poprand::dropout``.
 

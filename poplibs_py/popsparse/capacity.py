@@ -18,10 +18,10 @@ _growing = Lock()
 
 
 class Capacity:
-    """Room for the blocks of patterns to come: given once, and growing by itself with a warning.
+    """Room for the blocks of patterns to come: you say it once, and it grows by itself with a warning.
 
-    A program for a dynamic product depends on shapes, formats and this number, not on the pattern: all patterns with so
-    many blocks or fewer share it.
+    A program for a dynamic product depends on shapes, formats and this number, not on the pattern. So all patterns with
+    this many blocks or fewer share it.
 
     Parameters
     ----------

@@ -132,10 +132,11 @@ class BlockSparseMatrix(MatrixFace):
         dtype : Format, dtype or str, optional
             Values are rounded to it; by default the dtype's own, FP32 for float64 and whole numbers.
         scale : int, array of int, "auto" or "auto_per_block", optional
-            For 8-bit formats. Blocks of an 8-bit dtype are taken as codes, whose values are ``blocks * 2**scale`` (by
-            default 0), and a `QuarterArray` has its own; other numbers are divided by ``2**scale`` first. One for each
-            block is in the order given; ``"auto"``, the default for numbers that are rounded, is the least for which
-            nothing overflows, or the least for each block. `RangeWarning` tells of what overflows at another.
+            For 8-bit formats. Blocks of an 8-bit dtype are codes, whose values are ``blocks * 2**scale`` (by default
+            0); a `QuarterArray` has its own scale. Other numbers are divided by ``2**scale`` and rounded. An array has
+            one exponent for each block, in the order of `blocks`. ``"auto"``, the default for numbers that are rounded,
+            is the least for which nothing overflows; ``"auto_per_block"`` is the least for each block. A `RangeWarning`
+            counts what overflows at another.
         copy : bool, optional
             Whether to copy blocks that could be shared as they are (default True).
 
@@ -175,14 +176,16 @@ class BlockSparseMatrix(MatrixFace):
             Keep the ``ceil(density * blocks)`` blocks of greatest Euclidean norm, of all groups together; of equals the
             first.
         mask : array_like of bool, shape (block rows, block columns), or that of `dense`, optional
-            Keep the blocks where it is true, with groups first where there are; or the elements, those of other blocks
-            and of none being zero. Without `mask` and `density`, every block with a non-zero element is kept.
+            Blocks or elements to keep, with an axis of groups in front where there are several. A mask of elements
+            keeps every block that has one; the other elements of such a block become zero. Without `mask` and
+            `density`, every block with a non-zero element is kept.
         dtype : Format, dtype or str, optional
             Values are rounded to it; by default the dtype's own, FP32 for float64 and whole numbers.
         scale : int, "auto" or "auto_per_block", optional
-            For 8-bit formats: store values divided by ``2**scale``; ``"auto"``, the default, is the least for which
-            nothing overflows, or the least for each block. What overflows at another becomes NaN, or infinite where the
-            format has that, with a `RangeWarning`. An array of an 8-bit dtype is kept as it is by default.
+            For 8-bit formats: store values divided by ``2**scale``. ``"auto"``, the default, is the least for which
+            nothing overflows; ``"auto_per_block"`` is the least for each block. What overflows at another becomes NaN,
+            or infinite where the format has that, with a `RangeWarning`. An array of an 8-bit dtype is kept as it is by
+            default.
 
         Notes
         -----
@@ -369,7 +372,7 @@ class BlockSparseMatrix(MatrixFace):
         return _flip(self, flipped, parts_of(self._kinds, self.pattern, self._blocks, self.scale, flipped))
 
     def copy(self) -> BlockSparseMatrix:
-        """Return a matrix of its own; that of a transposed view is stored transposed."""
+        """Return a copy that shares nothing; a transposed view becomes a matrix that is stored that way."""
         if not self.is_transposed:
             return self._with(blocks=self._blocks.copy())
         pattern, order = self.pattern.transposed()
@@ -500,7 +503,7 @@ class BlockSparseMatrix(MatrixFace):
     def equals(self, other: object) -> bool:
         """Return whether shape, blocks, format, pattern, scale and every bit of the values are those of another matrix.
 
-        ``==`` is refused, which of NumPy's arrays compares each element.
+        ``==`` is refused, because NumPy's compares each element.
         """
         if not isinstance(other, BlockSparseMatrix):
             raise bad_type("other", type(other).__name__, "a BlockSparseMatrix")

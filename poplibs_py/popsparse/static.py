@@ -52,12 +52,12 @@ def sparse_dense_matmul(w: BlockSparseMatrix | PreparedSparse, x: Array | Prepar
     groups, no transpose of the sparse operand) it does not have.
 
     Operands are decoded exactly. Where a machine multiplies BF16 and both formats fit it (BF16 and the 8-bit ones),
-    products are exact, and pairs of them are summed in FP32 by the instruction's rule, with subnormal operands and sums
-    taken as zero. With AMX so are products of FP16 by FP16, as two BF16 numbers each, in blocks whose sides are
+    products are exact. Pairs of them are summed in FP32 by the instruction's rule, with subnormal operands and sums
+    taken as zero. With AMX that also holds for FP16 by FP16, as two BF16 numbers each, in blocks whose sides are
     multiples of 16. Otherwise each element of Y is one chain of FP32 fused multiply-adds over the stored elements of
     its row by ascending column, and the bits depend neither on the instruction set nor on the number of threads. Bias,
-    activation and the cast to `out_dtype` follow, each rounded once. ``testing.bound`` gives the
-    error bound. A limit on memory changes no bit.
+    activation and the cast to `out_dtype` follow, each rounded once. ``testing.bound`` gives the error bound. A limit
+    on memory changes no bit.
 
     Examples
     --------

@@ -35,28 +35,28 @@ _PARAMETERS = _entries("""
     transpose_lhs, transpose_rhs : bool, optional
         Whether to take the first, the second operand transposed.
     capacity : Capacity, optional
-        Blocks to make room for, by default what `w` has, rounded up. Where `w` has more, it grows with a
-        `CapacityWarning`; not where the call is refused, or is planned only.
+        Blocks to make room for; by default those of `w`, rounded up. Where `w` has more, it grows with a
+        `CapacityWarning`, unless the call is refused or only planned.
     out : array, tensor or QuarterArray, of the result's shape, optional
         Where to write the result; any strides in which no two elements share memory. It may overlap the operands: the
-        result is then made in a copy, beyond the limit on memory. A `QuarterArray` of an 8-bit format with one scale
-        2^s receives the result divided by 2^s and rounded.
+        result is then made in a copy, which no limit on memory counts. A `QuarterArray` of an 8-bit format with one
+        scale 2^s receives the result divided by 2^s and rounded.
     out_dtype : Format, dtype or str, optional
-        Format of the result; by default that of `out`, or else FP32 where an operand is FP32 or one is FP16 and the
-        other BF16, else FP16 or BF16, whichever is there, and FP16 for two 8-bit operands.
+        Format of the result; by default that of `out`. Without one: FP32 where an operand is FP32, or one is FP16 and
+        the other BF16; else the 16-bit format that is there; FP16 for two 8-bit operands.
     bias : array_like, one number for each row of op(W), or for each of each group, optional
         Added in FP32; of any of the formats that have a dtype, lists as float32. It may have an axis of one element
         where the result has its columns: (m, 1) for W X, (1, m) for X W.
     activation : {None, "relu", "gelu", "silu"}, optional
     available_memory_proportion : float, optional
-        Share of each thread's tile memory (a core's second-level cache) for temporary bytes: panels of X, sums on their
-        way to the epilogue, decoded values. By default, and with 0, there is no limit: the fastest plan runs, and the
-        op's ``plan_`` function tells what it takes.
+        Share of each thread's tile memory (a core's second-level cache) that temporary bytes may take: panels of X,
+        sums on their way to the epilogue, decoded values. By default, and with 0, there is no limit: the fastest plan
+        runs. The op's ``plan_`` function tells how much it takes.
     strict_memory : bool, optional
         Raise where no plan keeps to the limit, instead of warning (default False).
     options : mapping, optional
-        PopLibs' spelling, ``{"availableMemoryProportion": 0.3}``; its other options for sparse products are known and
-        change nothing here.
+        PopLibs' spelling, ``{"availableMemoryProportion": 0.3}``. Its other options for sparse products are accepted
+        and change nothing here.
 """)
 
 _ERRORS = """
@@ -113,14 +113,13 @@ _COMPILE = """Return a planned `{op}` as a function to call many times, from any
     Returns
     -------
     callable
-        ``{run}``, whose attribute ``plan`` is the plan.
-        A matrix may be any of the plan's shapes, format and scale, with at most its number of blocks; a dense operand
-        that is not C-contiguous is copied.
+        ``{run}``, whose attribute ``plan`` is the plan. It takes any matrix of the plan's shapes, format and scale that
+        has no more blocks. A dense operand that is not C-contiguous is copied.
 
     Raises
     ------
     InvalidTypeError, InvalidArgumentError
-        If the plan is none that the planner makes here.
+        If it is not a plan that the planner makes here.
     """
 
 

@@ -30,7 +30,8 @@ def assert_within_bound(got: Any, ball: Ball, *, dtype: Any = None, exact: Array
         Results, of a format's dtype, float64, a `QuarterArray`, codes of `dtype`, or a `BlockSparseMatrix`, whose
         stored blocks count.
     ball : Ball
-        The exact results and what they may be wrong by, from `poplibs_py.testing.bound`; of the shape of `got`.
+        The exact results, and how far `got` may lie from them: what `poplibs_py.testing.bound` returns. Of the shape of
+        `got`.
     dtype : Format, dtype or str, optional
         The results' format; that of their dtype by default.
     exact : array_like of float or Fraction, optional

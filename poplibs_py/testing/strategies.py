@@ -166,7 +166,7 @@ def grains(family: str | None = None, axis: int | None = None) -> tuple[int, ...
 
 def extents(family: str | None = None, axis: int | None = None, *, least: int = 0, most: int = 160
             ) -> SearchStrategy[int]:
-    """Extents where kernels change their way: 0, 1, each grain or block g with g - 1 and g + 1, multiples, and others.
+    """Extents at which kernels do something else: 0, 1, each grain or block g, g - 1, g + 1, multiples, and others.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ def layouts(*, broadcast: bool = False) -> SearchStrategy[str]:
 
 
 def relaid(array: Array, layout: str) -> Array:
-    """Return an array of the same content that lies otherwise in memory.
+    """Return an array of the same content with other strides.
 
     Parameters
     ----------

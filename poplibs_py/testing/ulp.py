@@ -112,7 +112,8 @@ def _ranks(codes: NDArray[Any], fmt: Format) -> Floats:
 def error_over_bound(got: Any, ball: Ball, dtype: Any = None) -> Floats:
     """Return each result's error as a share of what its bound allows: above 1 is wrong.
 
-    Where nothing is promised the share is 0; a special where a number is due, or another special, is infinite.
+    Where nothing is promised the share is 0. It is infinite for an infinity or a NaN where a number or another of the
+    two is due.
 
     Parameters
     ----------

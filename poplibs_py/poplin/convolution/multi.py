@@ -44,9 +44,9 @@ def plan_convolutions(
 ) -> MultiPlan:
     """Plan several convolutions to run at once. Corresponds to PopLibs' ``getMultiPlan``.
 
-    The largest is planned for speed, and planned again for few tiles at a little more than its cycles; the others,
-    smallest first, for steps no longer than those so far and then for few tiles; the second largest comes last and
-    takes the tiles that are left. Where that fails, each is planned on all tiles, to run in turn.
+    The largest is planned for speed, and then again for few tiles at a little more than its cycles. The others follow,
+    smallest first: their steps may be no longer than those so far, and then they take few tiles. The second largest
+    comes last and takes the tiles that are left. Where that fails, each is planned on all tiles, to run in turn.
 
     Parameters
     ----------

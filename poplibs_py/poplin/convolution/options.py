@@ -48,8 +48,8 @@ class ConvOptions:
         Type of partial sums on the tile and between tiles: ``"float"`` (default) or ``"half"``; `parse` takes
         dtypes too.
     fidelity : str
-        ``"poplibs"`` keeps PopLibs' costs to the cycle; ``"corrected"`` repairs the
-        plain defects listed in the documentation's page on planning.
+        ``"poplibs"`` keeps PopLibs' costs to the cycle; ``"corrected"`` repairs the plain defects that the
+        documentation lists under "How the planner chooses".
     strict_memory : bool
         Raise `MemoryLimitError` where no plan keeps to the memory limit, instead of warning.
     """

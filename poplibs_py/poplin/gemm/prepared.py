@@ -41,7 +41,7 @@ class PreparedMatrix(Constant):
     side : {"right", "left"}
         Which operand it is.
     nbytes : int
-        Bytes that the packed form takes. A left operand is kept as it was besides: products with many columns, and
+        Bytes that the packed form takes. The original of a left operand is kept too: products with many columns, and
         16-bit formats with very few, run fastest from that.
     """
 

@@ -69,12 +69,12 @@ def matmul(
         block. Batch axes broadcast as in `numpy.matmul`.
     out : array or QuarterArray [..., m, n], optional
         Where the result goes; any strides in which no two elements share memory. It may overlap the operands: the
-        result is then made in a copy, beyond the limit on memory. A `QuarterArray` with one scale 2^s receives the
+        result is then made in a copy, which no limit on memory counts. A `QuarterArray` with one scale 2^s receives the
         result divided by 2^s and rounded to its format, which may be user-defined.
     out_dtype : dtype, Format or str, optional
-        The result's format; one without a dtype, as user-defined ones are, gives a `QuarterArray`. By default float32
-        where an operand is float32 or one is float16 and the other bfloat16, else float16 or bfloat16, whichever is
-        there, and float16 for two FP8 operands.
+        The result's format; one without a dtype, as user-defined ones are, gives a `QuarterArray`. By default it is
+        float32 where an operand is float32, or one is float16 and the other bfloat16; else the 16-bit format that is
+        there; float16 for two FP8 operands.
     alpha : float, optional
         Multiplies the sums. Default 1.
     bias : array_like [n], [..., 1, n] or [..., m, 1], optional
@@ -118,12 +118,13 @@ def matmul(
 
     Notes
     -----
-    Products are exact where they are formed in FP32 fused multiply-adds or in BF16 pairs, and sums are FP32. A host
-    kernel may add in any order, so with ``S = sum |a| |b|`` over the depth k each sum is within gamma_k S of the exact
-    one, with gamma_k = k u / (1 - k u), u = 2^-24 (Higham, "Accuracy and Stability of Numerical Algorithms",
-    chapter 3). Then alpha, bias and activation are rounded to FP32 in turn, and the result once to its format.
-    BF16 units take subnormal operands and sums for zero.
-    ``poplibs_py.testing.bound("matmul", a, b)`` gives the bound for given operands.
+    Products are exact, in FP32 fused multiply-adds or in BF16 pairs, and sums are FP32. A kernel of this CPU may add in
+    any order. With ``S = sum |a| |b|`` over the depth k, each sum is within ``gamma_k S`` of the exact one, where
+    ``gamma_k = k u / (1 - k u)`` and ``u = 2^-24`` (Higham, "Accuracy and Stability of Numerical Algorithms", chapter
+    3). Then alpha, bias and activation are rounded to FP32 in turn, and the result once to its format. BF16 units take
+    subnormal operands and sums for zero.
+
+    ``poplibs_py.testing.bound("matmul", a, b)`` gives the bound for these operands.
 
     Examples
     --------
@@ -167,7 +168,7 @@ def matmul_acc(
 ) -> Any:
     """Accumulate a product in place: ``c[...] = activation(alpha * a @ b + beta * c + bias)``.
 
-    Corresponds to PopLibs' ``poplin::matMulAcc``, with beta besides.
+    Corresponds to PopLibs' ``poplin::matMulAcc``, which has no beta.
 
     Parameters
     ----------
@@ -327,7 +328,7 @@ def compile_matmul(plan: GemmPlan | ConvPlan) -> Callable[..., Any]:
     Raises
     ------
     InvalidTypeError, InvalidArgumentError
-        If the plan is none that the planner makes here.
+        If it is not a plan that the planner makes here.
 
     Examples
     --------

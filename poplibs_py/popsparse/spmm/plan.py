@@ -36,7 +36,7 @@ _LEAST_STRIP = 16
 
 @dataclass(frozen=True)
 class SparsePlan(KernelPlan):
-    """How a product of a block-sparse and a dense matrix runs: of the transposes, where the dense one is the left one.
+    """How a product of a block-sparse and a dense matrix runs. With the dense one on the left it is the transposes'.
 
     Attributes
     ----------

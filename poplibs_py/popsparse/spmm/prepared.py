@@ -125,16 +125,16 @@ def prepare_dense(x: object, w_dtype: object = None, *, side: str = "right") -> 
     x : array_like or QuarterArray, shape (k, n) or (groups, k, n); for the left side (n, k) or (groups, n, k)
         Any format that has a dtype, any strides.
     w_dtype : Format, dtype or str, optional
-        The format of the matrices it will be multiplied by (default: as `x`); with FP32 or FP16 ones, numbers are kept
-        as FP32, otherwise as BF16 where this machine multiplies that.
+        The format of the matrices that it will be multiplied by (default: that of `x`). With FP32 or FP16 ones, numbers
+        are kept as FP32; otherwise as BF16 where this machine multiplies that.
     side : {"right", "left"}, optional
         Which operand it will be: of ``sparse_dense_matmul(w, prepared)``, or of ``dense_sparse_matmul(prepared, w)``.
 
     Notes
     -----
     It serves products, static and dynamic, not the gradient of W's values: that sums along the columns of X, which
-    strips cut. It reads as they lie both operands whose rows are contiguous and whose format is FP32, or FP16, or BF16
-    where this machine multiplies that; so an X cast to such a format once is all that there is to prepare for it.
+    strips cut. It reads operands where they lie if their rows are contiguous and both are FP32, or FP16, or BF16 where
+    this machine multiplies that. So cast X to such a format once: there is nothing else to prepare.
 
     One prepared operand serves matrices of every block shape, so its panels hold plain rows. AMX tiles read cells of
     two rows instead, padded to whole blocks, FP16 as two parts with the blocks that hold infinities marked: all of that
@@ -281,9 +281,9 @@ def _plan_of(w: SparseOperand, x_format: str) -> SparsePlan:
 def prepare(w: BlockSparseMatrix, *, side: str = "left", x_dtype: object = None) -> PreparedSparse:
     """Decode a block-sparse operand once, for many static products; the twin of `poplin.prepare`.
 
-    A product decodes the values of W in each call where kernels cannot read them as they are stored: all but FP32, and
-    BF16 beside BF16 or 8-bit operands on machines that multiply it, transposes excepted. So values may change between
-    calls, and beside a product of many columns it costs little; with few columns a prepared operand is faster.
+    Kernels read values as they are stored where these are FP32. On machines that multiply BF16 they also read BF16
+    beside BF16 or 8-bit operands, except in transposes. All other values are decoded in each call, so they may change
+    between calls. That costs little in a product of many columns; with few columns a prepared operand is faster.
 
     Parameters
     ----------
