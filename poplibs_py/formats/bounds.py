@@ -7,7 +7,7 @@ there and no more, so a result outside its ball is a defect.
 The rules (N. J. Higham, "Accuracy and Stability of Numerical Algorithms", 2nd edition, chapters 2 to 4), for a format
 with unit roundoff u, smallest positive number eta and smallest normal number lambda:
 
-- one rounding to nearest of v: at most the larger of ``u |v|`` and ``eta / 2``; toward zero or stochastic: twice that;
+- one rounding of v to nearest: at most the larger of ``u |v|`` and ``eta / 2``; toward zero or stochastic: twice that;
 - a sum of n terms in any order, each rounded once before it is added: at most ``gamma_n * sum |term|`` with
   ``gamma_n = n u / (1 - n u)``, because no term meets more than n roundings; a fused multiply-add makes fewer;
 - underflow: adding two numbers of a format never underflows inexactly, rounding a product (or a fused sum) may, and
@@ -60,7 +60,7 @@ def gamma(n: ArrayLike, u: float) -> Floats:
 
 
 def rounding_error(value: ArrayLike, dtype: Format, rounding: str = "nearest-even") -> Floats:
-    """Bound the error of one rounding to a format, of values up to the magnitudes given; overflow apart.
+    """Bound the error of rounding these values, or smaller ones, to a format once; overflow is another matter.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def rounding_error(value: ArrayLike, dtype: Format, rounding: str = "nearest-eve
 class Ball:
     """Exact results, and how far from them a computed result may lie.
 
-    Sums, products and functions of balls are exact: what the machine rounds is said with `rounded`.
+    Sums, products and functions of balls are exact. `rounded` says where the machine rounds.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ class Ball:
     __rmul__ = __mul__
 
     def sum(self, axis: int | tuple[int, ...] | None = None) -> Ball:
-        """Add balls exactly along axes; say the roundings of a machine's sum with `sum_ball`."""
+        """Add balls exactly along axes; `sum_ball` has the roundings of a machine's sum."""
         with np.errstate(all="ignore"):
             centre = self.centre.sum(axis)
             own = gamma(self.centre.size, _OWN) * np.abs(_finite(self.centre)).sum(axis)
@@ -179,7 +179,7 @@ class Ball:
         lipschitz : float
             Its greatest slope: 1 for relu.
         relative, absolute : float, optional
-            The error of the machine's own evaluation, as a share of the result and beside it.
+            The error of the machine's own evaluation: a share of the result, and a number added to it.
         """
         with np.errstate(all="ignore"):
             centre = np.asarray(function(self.centre), np.float64)
@@ -196,7 +196,7 @@ class Ball:
         rounding : str, optional
             As in `rounding_error`.
         overflow : {"inf", "nan", "saturate"}, optional
-            What a result too large becomes; by default infinity where the format has it, else NaN.
+            What a result becomes that is too large; by default infinity where the format has it, else NaN.
         """
         dtype = format_of(dtype)
         one_of("overflow", overflow, ("inf", "nan", "saturate", None))
@@ -222,7 +222,7 @@ class Ball:
         return Ball(result, np.where(surely & np.isfinite(self.radius), 0.0, radius))
 
     def contains(self, got: ArrayLike) -> NDArray[np.bool_]:
-        """Return for each result whether it may stand; NaN where NaN is due, infinities by sign.
+        """Return for each result whether it is right: within its ball, NaN where NaN is due, infinities by sign.
 
         Parameters
         ----------
@@ -315,7 +315,7 @@ def check_product(a: Floats, b: Floats) -> None:
 
 
 def magnitude_product(a: Floats, b: Floats) -> Floats:
-    """Return ``|a| @ |b|``, numbers that are not finite left out: what the rounding errors of a product grow with."""
+    """Return ``|a| @ |b|`` without numbers that are not finite: the rounding errors of a product grow with it."""
     with np.errstate(all="ignore"):
         product: Floats = np.abs(_finite(a)) @ np.abs(_finite(b))
     return product

@@ -88,7 +88,7 @@ def encode(
         Nearest even breaks ties to the even code. Stochastic rounding moves away from zero if and only if
         ``f + (R + 1/2) / 2**random_bits >= 1``, with f the fraction that truncation discards, as a share of the step.
     overflow : {"saturate", "nan", "inf"}, optional
-        What a finite number becomes whose rounded value, the exponent unbounded, passes the largest finite number.
+        What a finite number becomes that, rounded as if the exponent had no limit, passes the largest finite number.
         See `default_overflow`.
     words : numpy.ndarray of uint32, optional
         For stochastic rounding: R is the top `random_bits` of each element's word.
@@ -103,7 +103,7 @@ def encode(
     Notes
     -----
     Infinities stay where the format has them and become NaN elsewhere. NaN keeps its sign where the format has signed
-    NaN, and the top of its payload where the format has payloads, quiet.
+    NaN, and the top of its payload where the format has payloads; it becomes quiet.
     """
     dtype, scale = format_of(dtype), _exponents(scale)
     one_of("rounding", rounding, ("nearest-even", "toward-zero", "stochastic"))

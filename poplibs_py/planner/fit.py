@@ -17,7 +17,7 @@ PROPORTIONS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6,
 
 @dataclasses.dataclass(frozen=True)
 class Fit:
-    """The choice for each layer, in the order they were given. ``print(fit)`` is a table."""
+    """The choice for each layer, in the order of the problems. ``print(fit)`` is a table."""
 
     choices: tuple[SweepPoint, ...]
     memory: int

@@ -20,7 +20,7 @@ _FEW = 4  # problems for which starting processes does not pay
 
 
 def preplan(problems: Iterable[P], plan: Callable[[P], R], *, jobs: int | None = None) -> list[R]:
-    """Plan every problem, on as many processes as there are cores; results in the order given.
+    """Plan every problem, on as many processes as there are cores; results come in the order of the problems.
 
     Corresponds to PopLibs' ``preplan``. Equal problems are planned once.
 

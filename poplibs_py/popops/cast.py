@@ -78,9 +78,9 @@ def cast(
     rounding : {"nearest-even", "toward-zero", "stochastic"}, optional
         By default to nearest even, and toward zero to an integer. Stochastic rounding needs `seed` and a format.
     overflow : {"saturate", "nan", "inf"}, optional
-        What a finite number becomes whose rounded value passes the largest finite one. By default IEEE 754's result:
-        the largest number where `rounding` is toward zero, else infinity, or NaN where the format has no infinity.
-        Integers always saturate.
+        What a finite number becomes that rounds to more than the largest finite one. By default IEEE 754's result: the
+        largest number where `rounding` is toward zero, else infinity, or NaN where the format has no infinity. Integers
+        always saturate.
     seed : int or (int, int), optional
         0 to 2**64 - 1, or two words of 32 bits; for stochastic rounding.
     random_bits : int, optional

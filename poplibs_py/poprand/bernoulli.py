@@ -115,9 +115,10 @@ def dropout(x: Array, keep_prob: float, scale: float | None = None, *, seed: See
 
     Notes
     -----
-    Counter stream: kept where `bernoulli` of the same seed gives one, whatever the dtype; ``x * scale`` in FP32,
-    rounded to the format; +0 elsewhere, also for NaN and infinities. IPU: 16-bit probabilities, in the arithmetic of
-    the dtype, and PopLibs' rule that a probability whose 16 bits say 1 copies the input without the scale.
+    Counter stream: an element is kept where `bernoulli` of the same seed gives one, whatever the dtype. It becomes
+    ``x * scale`` in FP32, rounded to the format; the others become +0, NaN and infinities too. IPU: probabilities have
+    16 bits, and the arithmetic is that of the dtype. Where those 16 bits say 1, the input is copied without the scale,
+    as PopLibs does.
 
     Examples
     --------
@@ -182,7 +183,7 @@ def dropout_gradient(gradient: Array, keep_prob: float, scale: float | None = No
     gradient : ndarray
         Gradient for the output, shaped like it.
     keep_prob, scale, seed, seed_modifier, stream, offset, target, tile_mapping
-        As the forward pass was given them; the seed is required.
+        Those of the forward pass; the seed is required.
     out : ndarray, optional
         Filled and returned; may be `gradient` itself.
 
@@ -216,9 +217,9 @@ def shaped_dropout(x: Array, mask_shape: Shape, keep_prob: float, scale: float |
 
     Notes
     -----
-    The mask is `bernoulli` of the dtype. Counter stream: where it is one, ``x * scale`` in FP32, rounded to the
-    format; +0 elsewhere. IPU: ``x * (mask * scale)`` in the arithmetic of the dtype, so NaN stays NaN; 16-bit
-    probabilities; a probability whose 16 bits say 1 copies the input without the scale.
+    The mask is `bernoulli` of the dtype. Counter stream: where it is one, ``x * scale`` in FP32, rounded to the format;
+    +0 elsewhere. IPU: ``x * (mask * scale)`` in the arithmetic of the dtype, so NaN stays NaN. Probabilities have 16
+    bits; where these say 1, the input is copied without the scale.
 
     Examples
     --------
@@ -268,7 +269,7 @@ def shaped_dropout_gradient(gradient: Array, mask_shape: Shape, keep_prob: float
     gradient : ndarray
         Gradient for the output, shaped like it.
     mask_shape, keep_prob, scale, seed, seed_modifier, stream, offset, target, tile_mapping
-        As the forward pass was given them; the seed is required.
+        Those of the forward pass; the seed is required.
     out : ndarray, optional
         Filled and returned; may be `gradient` itself.
 

@@ -107,8 +107,8 @@ def permutation(x: int | Array, *, axis: int = 0, seed: Seed = None, seed_modifi
 
     Notes
     -----
-    The order that sorts one 64-bit word for each place; equal words keep their order. Two words of n are equal with
-    probability below ``n**2 / 2**65``; without such a pair every permutation is equally likely.
+    Each place draws a 64-bit word, and the places are sorted by their words; equal words keep their order. Among n
+    words two are equal with a probability below ``n**2 / 2**65``. Where none are, every permutation is equally likely.
 
     Examples
     --------

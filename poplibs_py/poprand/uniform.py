@@ -83,8 +83,8 @@ def uniform(shape: Shape | None, low: float = 0.0, high: float = 1.0, *, dtype: 
         Shape of the result; None takes that of `out`.
     low, high : float or int
         The limits, ``low <= high``. Floating formats: the result lies in ``[low, high)``. int32: in ``[low, high]``, as
-        in PopLibs. ``stream="ipu"``: in ``[low, high]``, but by PopLibs' rule rounding may pass them for float16, and
-        for float32 limits that are a few ulps apart or subnormal.
+        in PopLibs. ``stream="ipu"``: in ``[low, high]``, but by PopLibs' rule float16 may round past them, and so may
+        float32 where the limits are a few ulps apart or subnormal.
     dtype : dtype-like or Format, optional
         float32 (default), float16, bfloat16, an FP8 dtype, or int32. ``stream="ipu"``: float32, float16 or int32.
     seed : (int, int) or int, optional
@@ -93,8 +93,8 @@ def uniform(shape: Shape | None, low: float = 0.0, high: float = 1.0, *, dtype: 
     seed_modifier : int, optional
         32 bits; another modifier gives an independent stream of the same seed.
     stream : {"counter", "ipu"}, optional
-        ``"counter"``: element i depends on seed, modifier and i alone. ``"ipu"``: the numbers that a modelled IPU
-        gives, which depend on which tile holds which element.
+        ``"counter"``: element i depends on seed, modifier and i alone. ``"ipu"``: the numbers of a modelled IPU, which
+        depend on which tile holds which element.
     offset : int, optional
         Logical index of the first element: ``uniform(n, offset=k)`` is ``uniform(n + k)[k:]``. Counter stream with a
         seed only.
@@ -208,7 +208,7 @@ def log_uniform(shape: Shape | None, low: float, high: float, base: float = math
         The limits, ``0 < low < high``; the result lies in ``[low, high]``. ``stream="ipu"``: ``low >= 1`` too.
         int32: whole numbers from 1, and the number drawn is rounded toward zero.
     base : float, optional
-        Base of the logarithm, positive and not 1. It changes nothing but, in ``"ipu"`` mode, roundings.
+        Base of the logarithm, positive and not 1. It changes roundings with ``stream="ipu"``, and nothing else.
 
     Returns
     -------

@@ -45,7 +45,7 @@ class Advice:
     shape : (int, int, int)
         Rows and columns of the matrix, columns of the dense operand.
     calls_per_pattern : int or None
-        As given; None for no end of them.
+        What was passed in; None for no end of them.
     """
 
     method: str
@@ -111,10 +111,10 @@ def advise(w: BlockSparseMatrix, n: int, *, x_dtype: object = None, calls_per_pa
         dense   = dense call + dense element m k n
 
     The break-even density is where the first equals the third. The parameters come from a few products of random
-    matrices with this block shape and format, of at most 2048 rows and columns and 256 columns of X, at the density at
-    hand and a quarter of it. They are measured when first asked for, in some tens to hundreds of milliseconds, and kept
-    for the process. Larger operands are extrapolated, so that what leaves the caches is predicted too fast; patterns
-    that are far from uniform are predicted as if they were uniform.
+    matrices with this block shape and format, of at most 2048 rows and columns and 256 columns of X, at this density
+    and a quarter of it. They are measured when first asked for, in tens to hundreds of milliseconds, and kept for the
+    process. Larger operands are extrapolated, so products that leave the caches are predicted too fast. Patterns are
+    taken to be uniform, even those that are not.
 
     Examples
     --------

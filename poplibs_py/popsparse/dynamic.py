@@ -175,8 +175,8 @@ def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Arra
     grads : array_like or QuarterArray, shape (batch, groups * outputs)
     acts : array_like or QuarterArray, shape (batch, groups * inputs)
     capacity : Capacity, optional
-        That of the layer's other passes, which grows here too where `w` has more blocks. Programs of this pass depend
-        on no number of blocks.
+        That of the layer's other passes. It grows here too where `w` has more blocks, although programs of this pass do
+        not depend on their number.
 
     Returns
     -------
@@ -186,9 +186,9 @@ def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Arra
     Notes
     -----
     It corresponds to PopLibs' ``popsparse::dynamic::fullyConnectedSparseGradW``: the weights come first, as there. No
-    dense intermediate is made.
-    Products of 16-bit and 8-bit operands are exact; each sum is a number of interleaved partial sums in FP32, as many
-    as the vectors of the instruction set have lanes, added pairwise; the bits are the same for any number of threads.
+    dense intermediate is made. Products of 16-bit and 8-bit operands are exact. A sum is kept as interleaved FP32
+    partial sums, one for each lane of the instruction set's vectors, which are added pairwise at the end. The bits are
+    the same for any number of threads.
     """
     memory = memory_of(available_memory_proportion, strict_memory, options)
     _room(check_matrix("w", w), capacity)

@@ -58,7 +58,7 @@ class BlockSparseMatrix(MatrixFace):
     Attributes
     ----------
     pattern, blocks, format, scale
-        As given; `blocks` may be written to, the pattern may not.
+        What was passed in. `blocks` may be written to, the pattern may not.
     is_transposed : bool
         Whether this is a transposed view. The pattern and the blocks are then those of ``self.T``.
 
@@ -173,8 +173,8 @@ class BlockSparseMatrix(MatrixFace):
         dense : array_like, shape (rows, columns) or (groups, rows, columns)
         block_shape : int or (int, int)
         density : float, optional
-            Keep the ``ceil(density * blocks)`` blocks of greatest Euclidean norm, of all groups together; of equals the
-            first.
+            Keep the ``ceil(density * blocks)`` blocks of greatest Euclidean norm, of all groups together. Where norms
+            are equal the first wins.
         mask : array_like of bool, shape (block rows, block columns), or that of `dense`, optional
             Blocks or elements to keep, with an axis of groups in front where there are several. A mask of elements
             keeps every block that has one; the other elements of such a block become zero. Without `mask` and
@@ -232,8 +232,8 @@ class BlockSparseMatrix(MatrixFace):
         Parameters
         ----------
         matrix : scipy.sparse matrix or array, torch.Tensor, sparse.COO or sparse.GCXS
-            Of float32 or float64; torch's and PyData's of any format that has a dtype, or of integers. Elements given
-            twice are added, as SciPy does; out-of-range indices are refused.
+            Of float32 or float64; torch's and PyData's of any format that has a dtype, or of integers. Where an element
+            comes twice its values are added, as in SciPy. Indices out of range are refused.
         block_shape : int or (int, int), optional
             By default that of a BSR matrix, else 1. Every block with a stored element is kept.
         dtype, scale
@@ -267,11 +267,12 @@ class BlockSparseMatrix(MatrixFace):
             Matrix Collection, whose values are drawn as `random_matrix` does. ``.mtx`` is MatrixMarket, sparse or
             dense, of real numbers.
         block_shape : int or (int, int), optional
-            Keep every block with a stored element (default 1, or what SciPy's BSR has); not for what `save` wrote.
+            Size of the blocks, of which each with a stored element is kept (default 1, or that of SciPy's BSR); not for
+            what `save` wrote.
         dtype : Format, dtype or str, optional
             Round values to it; by default what `save` wrote, else FP32.
         scale : int, "auto" or "auto_per_block", optional
-            For 8-bit formats, as for `from_dense`; not without a dtype for what `save` wrote, which has its own.
+            For 8-bit formats, as for `from_dense`. What `save` wrote has its own, and takes another only with `dtype`.
         seed : int, optional
             For the values of ``.smtx``.
 
@@ -409,8 +410,9 @@ class BlockSparseMatrix(MatrixFace):
         Parameters
         ----------
         values : array_like, shape (n_blocks, block rows, block columns)
-            Rounded to the format as `from_blocks` does. What is too large for an 8-bit format at the scale there is
-            becomes NaN, or infinite in E5M2, with a `RangeWarning`: `from_blocks` and `astype` take a new scale.
+            Rounded to the format as `from_blocks` does. The scale stays, so what is too large for an 8-bit format at
+            that scale becomes NaN, or infinite in E5M2, with a `RangeWarning`. `from_blocks` and `astype` take a new
+            scale.
         """
         new = numeric_array("values", values)
         if new.shape != self._blocks.shape:

@@ -118,7 +118,7 @@ class BlockPattern(Immutable):
         -------
         pattern : BlockPattern
         order : numpy.ndarray or None
-            Which of the given blocks is the pattern's first, second …; None where they are in order already.
+            Which of the blocks passed in is the pattern's first, second …; None where they are in order already.
         """
         n_groups = as_extent("groups", groups, 1)
         rows_and_columns = as_shape(shape, n_groups)

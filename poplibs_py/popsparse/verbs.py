@@ -53,7 +53,7 @@ _PARAMETERS = _entries("""
         sums on their way to the epilogue, decoded values. By default, and with 0, there is no limit: the fastest plan
         runs. The op's ``plan_`` function tells how much it takes.
     strict_memory : bool, optional
-        Raise where no plan keeps to the limit, instead of warning (default False).
+        Raise `MemoryLimitError` where no plan keeps to the limit, instead of warning (default False).
     options : mapping, optional
         PopLibs' spelling, ``{"availableMemoryProportion": 0.3}``. Its other options for sparse products are accepted
         and change nothing here.
@@ -70,7 +70,8 @@ _ERRORS = """
     Warns
     -----
     MemoryLimitWarning
-        Otherwise, in that case: the limit doubles until it has passed twice the tile memory, and is then dropped.
+        If no plan keeps to the limit, without `strict_memory`: the limit doubles until it has passed twice the tile
+        memory, and is then dropped.
 """
 
 _RETURNS = """

@@ -87,7 +87,7 @@ def plan_convolution(
     Returns
     -------
     ConvPlan
-        For a fully connected training pass perhaps part of a joint plan, then with `joint` set.
+        For the pass of a fully connected layer in training it may be part of a joint plan; then `joint` is set.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def plan_convolution(
     Warns
     -----
     MemoryLimitWarning
-        If none keeps to the memory limit: says limit, need and what was done.
+        If none keeps to the memory limit: it names the limit, the need and what was done.
 
     Examples
     --------

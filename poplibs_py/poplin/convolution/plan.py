@@ -254,7 +254,7 @@ class ConvPlan:
     def explain(self) -> Explanation:
         """List every candidate with its own best cost, and say why each lost.
 
-        Plans each candidate again by itself, so it takes longer than planning did.
+        It plans each candidate again by itself, so it takes longer than planning did.
         """
         return explained(self)
 
@@ -359,7 +359,7 @@ class ConvPlan:
         Raises
         ------
         InvalidArgumentError
-            For anything else, such as numbers that are none or figures that contradict the costs beside them.
+            For anything else, such as a word where a number is due, or figures that contradict the costs beside them.
         """
         try:
             fields = json.loads(text)
