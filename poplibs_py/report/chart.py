@@ -11,7 +11,7 @@ from typing import Literal
 
 from ..errors import all_of, bad_argument, instance, one_of, real
 
-__all__ = ["Axis", "LineChart", "Series", "number", "reciprocal"]
+__all__ = ["Axis", "LineChart", "Series", "number", "reciprocal", "same_scale"]
 
 Scale = Literal["linear", "log2", "log10"]
 
@@ -64,6 +64,8 @@ class Axis:
         Whether values fall along the axis, as densities do where sparsity rises to the right.
     end : float, optional
         A value that the axis reaches, and that it goes beyond for a point alone.
+    ends : (float, float), optional
+        The least and the greatest value that it shows, in place of the range of what is drawn; see `same_scale`.
     """
 
     label: str
@@ -71,6 +73,7 @@ class Axis:
     write: Callable[[float], str] = number
     descending: bool = False
     end: float | None = None
+    ends: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         instance("label", self.label, str, "text")
@@ -111,10 +114,12 @@ class Series:
         The points, joined in the given order; a NaN or None breaks the line.
     dashed : bool, optional
         Draw the line dashed.
+    companion : bool, optional
+        Tell it from the line of its colour: dashed, in a paler shade, with hollow squares for points.
     colour : int, optional
         Number of its colour; by default its place among the series. Series that belong together can share one.
     in_legend : bool, optional
-        Whether the legend names it; a dashed companion of a line that it names needs no entry of its own.
+        Whether the legend names it; the companion of a line that it names needs no entry of its own.
     at_least : collection of float, optional
         The x of points whose y is a lower bound: they are drawn as triangles that point up.
     """
@@ -123,6 +128,7 @@ class Series:
     x: Sequence[float]
     y: Sequence[float | None]
     dashed: bool = False
+    companion: bool = False
     colour: int | None = None
     in_legend: bool = True
     at_least: Collection[float] = ()
@@ -149,6 +155,10 @@ class LineChart:
         The lines; those without a point to show are left out of the drawing.
     levels : dict, optional
         Reference values of y, each with its label, drawn as thin lines across.
+    companions : str, optional
+        What all companions are; the legend says it once.
+    side_by_side : bool, optional
+        Draw the points that share an x beside each other and leave the lines out, so that none covers another.
 
     Examples
     --------
@@ -162,6 +172,8 @@ class LineChart:
     y: Axis
     series: Sequence[Series]
     levels: dict[str, float] = field(default_factory=dict)
+    companions: str = ""
+    side_by_side: bool = False
 
     def __post_init__(self) -> None:
         instance("title", self.title, str, "text")
@@ -169,6 +181,7 @@ class LineChart:
             instance(name, axis, Axis, "an Axis")
         all_of("series", self.series, Series, "series")
         instance("levels", self.levels, dict, "a dict of labels to values")
+        instance("companions", self.companions, str, "text")
 
     def points(self, series: Series) -> list[list[tuple[float, float]]]:
         """Return the unbroken runs of a series' points that both axes can show."""
@@ -181,17 +194,39 @@ class LineChart:
         return [run for run in runs if run]
 
     def x_range(self) -> tuple[float, float]:
-        """Return the least and greatest x that is drawn."""
-        return _spread([x for s in self.series for run in self.points(s) for x, _ in run], self.x)
+        """Return the least and greatest x that is shown."""
+        return self.x.ends or _spread([x for s in self.series for run in self.points(s) for x, _ in run], self.x)
 
     def y_range(self) -> tuple[float, float]:
-        """Return the least and greatest y that is drawn, reference lines included."""
+        """Return the least and greatest y that is shown, reference lines included."""
+        if self.y.ends:
+            return self.y.ends
         values = [y for s in self.series for run in self.points(s) for _, y in run]
         return _spread(values + [v for v in self.levels.values() if values and self.y.shows(v)], self.y)
 
     def is_empty(self) -> bool:
         """Whether there is no point to draw."""
         return not any(self.points(s) for s in self.series)
+
+
+def same_scale(charts: Sequence[LineChart]) -> list[LineChart]:
+    """Return charts that are to be compared with axes that show the same range in each; empty ones are left out.
+
+    Examples
+    --------
+    >>> axes = Axis("x"), Axis("y")
+    >>> charts = [LineChart("", *axes, [Series("s", [1, 2], y)]) for y in ([3, 4], [5, 9])]
+    >>> [chart.y_range() for chart in same_scale(charts)]
+    [(3.0, 9.0), (3.0, 9.0)]
+    """
+    shown = [chart for chart in all_of("charts", charts, LineChart, "charts") if not chart.is_empty()]
+    across, up = [chart.x_range() for chart in shown], [chart.y_range() for chart in shown]
+    return [replace(chart, x=replace(chart.x, ends=_widest(across)), y=replace(chart.y, ends=_widest(up)))
+            for chart in shown]
+
+
+def _widest(ranges: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    return min(low for low, _ in ranges), max(high for _, high in ranges)
 
 
 def _spread(values: list[float], axis: Axis) -> tuple[float, float]:

@@ -27,7 +27,11 @@ p{max-width:48rem;margin:.4rem 0}.soft{color:var(--soft)}a{color:var(--accent)}
 .card{background:var(--card);border:1px solid var(--rule);border-radius:8px;padding:.4rem;min-width:0}
 .facts{display:grid;gap:.8rem;grid-template-columns:repeat(auto-fit,minmax(min(46%,9.5rem),1fr));margin:1rem 0}
 .facts .card{padding:.6rem .8rem}.facts b{display:block;font-size:1.5rem;line-height:1.2}.facts span{color:var(--soft);
-font-size:.85rem}.wide{overflow-x:auto;background:var(--card);border:1px solid var(--rule);border-radius:8px}
+font-size:.85rem;overflow-wrap:anywhere}
+.wide{overflow-x:auto;background:var(--card);border:1px solid var(--rule);border-radius:8px}
+dl.card{display:grid;grid-template-columns:max-content minmax(0,1fr);gap:.2rem 1rem;margin:.8rem 0;padding:.7rem .9rem}
+dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}
+@media (max-width:30rem){dl.card{grid-template-columns:minmax(0,1fr)}dd{margin-bottom:.4rem}}
 table{border-collapse:collapse;font-size:.8rem;font-variant-numeric:tabular-nums;white-space:nowrap}
 th,td{padding:.22rem .6rem;text-align:right;border-bottom:1px solid var(--rule)}th{position:sticky;top:0;
 background:var(--card)}td.words,th.words{text-align:left}summary{cursor:pointer;padding:.4rem 0;color:var(--accent)}
@@ -74,15 +78,21 @@ class Page:
         row = "row fours" if len(charts) % 4 == 0 else "row threes" if len(charts) % 3 == 0 else "row"
         self._parts.append(f"<div class='{row}'>{drawn}</div>")
 
-    def table(self, heads: Sequence[str], rows: Sequence[Sequence[str]], *, summary: str) -> None:
-        """Add a table that opens when its summary is clicked."""
+    def pairs(self, pairs: Sequence[tuple[str, str]]) -> None:
+        """Add headings, each with what it says beside it, or below it where the window is narrow."""
+        listed = "".join(f"<dt>{escape(name)}</dt><dd>{escape(what)}</dd>" for name, what in pairs)
+        self._parts.append(f"<dl class=card>{listed}</dl>")
+
+    def table(self, heads: Sequence[str], rows: Sequence[Sequence[str]], *, summary: str,
+              is_open: bool = False) -> None:
+        """Add a table that opens when its summary is clicked, or is open to begin with."""
         numeric = [all(_is_number(row[i]) for row in rows) for i in range(len(heads))]
         marks = ["" if n else " class=words" for n in numeric]
         head = "".join(f"<th{mark}>{escape(text)}</th>" for text, mark in zip(heads, marks, strict=True))
         body = "".join("<tr>" + "".join(f"<td{mark}>{escape(text)}</td>" for text, mark in zip(row, marks, strict=True))
                        + "</tr>" for row in rows)
-        self._parts.append(f"<details><summary>{escape(summary)}</summary><div class=wide><table><thead><tr>{head}"
-                           f"</tr></thead><tbody>{body}</tbody></table></div></details>")
+        self._parts.append(f"<details{' open' * is_open}><summary>{escape(summary)}</summary><div class=wide><table>"
+                           f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></details>")
 
     def download(self, name: str, text: str) -> None:
         """Add a link that saves `text` as a file; the page carries it."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from poplibs_py.errors import InvalidArgumentError
 from poplibs_py.report import svg, text
-from poplibs_py.report.chart import Axis, LineChart, Series, reciprocal
+from poplibs_py.report.chart import Axis, LineChart, Series, reciprocal, same_scale
 
 SVG = "{http://www.w3.org/2000/svg}"
 values = st.none() | st.floats(allow_nan=True, allow_infinity=True, width=32)
@@ -82,6 +82,71 @@ def test_an_axis_ends_where_it_is_told_and_bounds_are_triangles():
     root = ElementTree.fromstring(svg.draw(chart))
     assert [mark.tag for mark in root.iter() if mark.get("class") == "mark"] == [f"{SVG}circle", f"{SVG}path"]
     assert [t.text for t in root.iter(f"{SVG}title")][1].endswith("0.5 or above")
+
+
+def centres(drawn: str) -> dict[str, list[tuple[float, float]]]:
+    """Where the points of each group of a drawing lie, by the group's class."""
+    return {
+        group.get("class"): [(float(hit.get("cx")), float(hit.get("cy"))) for hit in group.iter()
+                             if hit.get("class") == "hit"]
+        for group in ElementTree.fromstring(drawn) if group.tag == f"{SVG}g" and group.find(f"{SVG}g") is not None
+    }
+
+
+def test_points_side_by_side_do_not_cover_each_other():
+    lines = [Series(name, [1, 4, 16], [1 / 2] * 3, at_least=[4]) for name in ("FP32", "BF16", "FP16", "FP8")]
+    axes = Axis("block", "log2"), Axis("break-even", "log2", reciprocal)
+    drawn = svg.draw(LineChart("", *axes, lines, side_by_side=True))
+    points = [point for group in centres(drawn).values() for point in group]
+    assert len(points) == 12
+    assert min(math.dist(a, b) for i, a in enumerate(points) for b in points[:i]) > 11  # triangles are 11 wide
+    assert "polyline" not in drawn
+    assert len({at for group in centres(svg.draw(LineChart("", *axes, lines))).values() for at in group}) == 3
+
+
+def test_lines_right_under_others_are_wider():
+    lines = [Series(name, [1, 2], [3, 4]) for name in "abc"]
+    root = ElementTree.fromstring(svg.draw(LineChart("", Axis("x"), Axis("y"), lines)))
+    widths = [float(line.get("style").removeprefix("stroke-width:")) for line in root.iter(f"{SVG}polyline")]
+    radii = [float(mark.get("r")) for mark in root.iter() if mark.get("class") == "mark"][::2]
+    assert widths == sorted(widths, reverse=True)
+    assert radii == sorted(radii, reverse=True)
+    assert len(set(widths)) == len(set(radii)) == 3
+
+
+def test_a_companion_has_another_shade_and_shape_and_one_legend():
+    lines = [Series("FP32", [1, 2], [3, 4], colour=0), Series("FP16", [1, 2], [3, 5], colour=1),
+             *(Series(f"FP{bits}, dynamic", [1, 2], [3, 4], companion=True, colour=i, in_legend=False)
+               for i, bits in enumerate((32, 16)))]
+    drawn = svg.draw(LineChart("", Axis("x"), Axis("y"), lines, companions="dynamic"))
+    root = ElementTree.fromstring(drawn)
+    shapes = {group.get("class"): {mark.tag for mark in group.iter() if mark.get("class") == "mark"}
+              for group in root if group.get("class") in ("c0", "c1", "p0 hollow", "p1 hollow") and len(group) > 2}
+    assert shapes == {"c0": {f"{SVG}circle"}, "c1": {f"{SVG}circle"}, "p0 hollow": {f"{SVG}rect"},
+                      "p1 hollow": {f"{SVG}rect"}}
+    palettes = [dict(part.split(":") for part in rule.split(";") if part.startswith("--"))
+                for rule in drawn.replace("}", "{").split("{") if "--line0" in rule and "--pale0" in rule]
+    assert len(palettes) == 2  # light and dark
+    for colours in palettes:
+        shades = [colours[f"--{name}{i}"] for name in ("line", "pale") for i in range(svg.COLOURS)]
+        assert len(set(shades)) == 2 * svg.COLOURS
+    texts = [t.text for t in root.iter(f"{SVG}text")]
+    assert texts.count("dynamic") == 1
+    assert "FP32, dynamic" not in texts
+
+
+def test_charts_that_are_compared_show_one_range():
+    axes = Axis("x"), Axis("y", "log10")
+    empty = LineChart("", *axes, [])
+    full = [LineChart("", *axes, [Series("s", x, y)]) for x, y in (([1, 2], [5, 7]), ([3], [90]))]
+    drawn = same_scale([empty, *full])
+    assert len(drawn) == 2
+    assert {chart.x_range() for chart in drawn} == {(1.0, 4.0)}
+    assert {chart.y_range() for chart in drawn} == {(5.0, 180.0)}
+    labels = [[t.text for t in ElementTree.fromstring(svg.draw(chart)).iter(f"{SVG}text")] for chart in drawn]
+    assert labels[0] == labels[1]
+    assert text.draw(drawn[0]).splitlines()[1:-4] != text.draw(drawn[1]).splitlines()[1:-4]
+    assert same_scale([]) == []
 
 
 def test_a_gap_breaks_the_line():
