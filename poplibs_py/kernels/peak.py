@@ -11,7 +11,7 @@ from functools import cache
 from ..errors import whole
 from .registry import kernels, select
 
-__all__ = ["peak_flop_rate", "peak_of", "peak_probes"]
+__all__ = ["peak_flop_rate", "peak_of", "peak_probes", "unit_rates"]
 
 _ROUNDS = 10_000
 _SECONDS = 0.03
@@ -97,12 +97,15 @@ def peak_flop_rate(format_name: str, threads: int = 1) -> float:
     >>> peak_flop_rate("float32") > 1e8
     True
     """
-    return peak_of(format_name, _rates(threads))
+    return peak_of(format_name, unit_rates(threads))
 
 
 @cache
-def _rates(threads: int) -> dict[str, float]:
-    """The best of several short runs of each unit: what disturbs a run can only slow it down."""
+def unit_rates(threads: int = 1) -> dict[str, float]:
+    """Return the operations per second of each unit of `peak_probes`, as measured now and kept for later calls.
+
+    The best of several short runs counts: what disturbs a run can only slow it down.
+    """
     return {unit: max(_rate(probe) for _ in range(5)) for unit, probe in peak_probes(threads).items()}
 
 
