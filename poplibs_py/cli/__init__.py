@@ -37,7 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     subparsers = parser.add_subparsers(dest="command", required=True)
     for command in COMMANDS:
         importlib.import_module(f".{command}", __name__).add_parser(subparsers)
-    arguments = parser.parse_args(argv)
+    words = argparse.Namespace(words=list(sys.argv[1:] if argv is None else argv))
+    arguments = parser.parse_args(argv, words)
     try:
         status: int = arguments.run(arguments)
         if sys.stdout is not None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import itertools
+import shlex
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, TypeVar
@@ -13,11 +15,13 @@ from typing import TYPE_CHECKING, TextIO, TypeVar
 from ..config import settings
 from ..errors import bad_argument
 from ..report import sparsity, text
-from ..report.chart import reciprocal
+from ..report.chart import LineChart, reciprocal
+from ..report.conditions import Conditions
 from ..report.peers import LIBRARIES, installed, limited_threads, restraints
 from ..report.progress import Progress
 from ..report.sparsity import charts, record
-from ..report.sparsity.summary import commonest_shape
+from ..report.sparsity.record import OURS, fastest_route
+from ..report.sparsity.summary import commonest_shape, how_it_was_run, static_rows
 from . import INTERRUPTED
 
 if TYPE_CHECKING:
@@ -36,7 +40,7 @@ def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
         description="Time dense, static and dynamic block-sparse products and the installed peers. Control-C keeps "
                     "what was measured.")
     parser.add_argument("--quick", action="store_true",
-                        help="fourteen cases in about a minute, instead of the paper's; axes narrow them")
+                        help="fourteen cases, or five of each file, in about a minute; axes narrow them")
     parser.add_argument("--matrix", metavar="FILE", action="append", default=[],
                         help="take the pattern from a .smtx, .mtx or .npz file (may be given again)")
     lists = parser.add_argument_group("axes, each a list with commas; by default the paper's")
@@ -71,13 +75,16 @@ def _run(arguments: argparse.Namespace) -> int:
             print(f"not installed: {', '.join(absent)} (pip install {' '.join(absent)})")
         for setting in restraints():
             print(f"{setting} is set: a peer may not run its fastest kernels")
+        conditions = Conditions.measure(shlex.join(["poplibs-py", *arguments.words]), sweep.threads)
         try:
             _measure(sweep, cases, records, rows)
         except KeyboardInterrupt:
             interrupted = True
-        page.write(sparsity.results_page(records))
+        conditions = replace(conditions, peaks=sweep.rates)
+        page.write(sparsity.results_page(records, conditions))
     print(_plot(records))
     print(sparsity.summary(records, sweep.peers), end="\n\n")
+    print("\n".join(f"{name:<13} {what}" for name, what in how_it_was_run(records, conditions)), end="\n\n")
     print(f"{len(records)} rows in {arguments.csv}, plots in {arguments.html}"
           + (" (interrupted: what was measured is kept)" if interrupted else ""))
     if interrupted:
@@ -99,22 +106,35 @@ def _measure(sweep: sparsity.Sweep, cases: Sequence[sparsity.Case], records: lis
 
 
 def _table(case: sparsity.Case, found: Sequence[sparsity.Record], peers: Sequence[str]) -> str:
-    heads = ["type", "method", "block", "density", "n", "GFLOP/s", "of peak", "x dense",
-             *(f"x {peer}" for peer in peers), "err/bound"]
+    heads = ["type", "method", "block", "density", "n", "GFLOP/s", "of peak", "x dense", "of ideal",
+             *(f"x {peer}" for peer in peers), "rounds", "err/bound"]
     rows = [
-        (r.type, r.method, r.block_size, reciprocal(r.density), r.n, r.flop_rate / 1e9, r.of_peak, r.x_dense,
-         *(getattr(r, f"x_{peer}") for peer in peers), r.err_over_bound if r.valid else "INVALID")
-        for r in found if r.library == "poplibs_py"
+        (r.type, r.method, r.block_size, reciprocal(r.density), r.n, r.flop_rate / 1e9, r.of_peak,
+         r.x_dense, r.of_ideal, *(_beside(r, found, peer) for peer in peers), r.rounds,
+         r.err_over_bound if r.valid else "INVALID")
+        for r in found if r.library == OURS
     ]
     return f"\n{case}\n{text.table(heads, rows)}"
 
 
+def _beside(record: sparsity.Record, found: Sequence[sparsity.Record], peer: str) -> float | str | None:
+    """Times faster than a peer, with the rounds of its fastest route where they are few."""
+    ratio: float | None = getattr(record, f"x_{peer}")
+    route = fastest_route(found, peer, record.task)
+    return f"{ratio:.3g} ({route.few_rounds})" if ratio and route and route.few_rounds else ratio
+
+
 def _plot(records: Sequence[sparsity.Record]) -> str:
-    """The chart that says most in a terminal: FP32's speed-up over dense by density."""
-    sparse = [r for r in records if r.method == "static_sparse" and r.valid]
-    if not sparse:
-        return ""
-    return "\n" + text.draw(charts.by_density(sparse, sparse[0].type, commonest_shape(sparse))) + "\n"
+    """The chart that says most in a terminal: speed-up over dense in the first type, by density or a file's blocks."""
+    static = static_rows(records)
+    return f"\n{text.draw(_chart(static))}\n" if static else ""
+
+
+def _chart(static: Sequence[sparsity.Record]) -> LineChart:
+    m, k, n = commonest_shape(static)
+    if static[0].source:
+        return charts.file_by_block(static, static[0].type, n)
+    return charts.by_density(static, static[0].type, (m, k, n))
 
 
 def _sweep(arguments: argparse.Namespace) -> sparsity.Sweep:
@@ -140,13 +160,13 @@ def _sweep(arguments: argparse.Namespace) -> sparsity.Sweep:
 def _cases(arguments: argparse.Namespace) -> list[sparsity.Case]:
     if arguments.seed < 0:
         raise bad_argument("--seed", arguments.seed, "0 or more")
+    if arguments.matrix and (arguments.size or arguments.density):
+        raise bad_argument("--matrix", "--size or --density beside it", "the file's own")
+    files = _files(arguments.matrix)
     if arguments.quick:
-        return _quick_cases(arguments)
+        return _quick_cases(arguments, files)
     axes = _axes(arguments, sparsity.paper_axes())
-    if arguments.matrix:
-        if arguments.size or arguments.density:
-            raise bad_argument("--matrix", "--size or --density beside it", "the file's own")
-        files = [sparsity.PatternFile.read(path) for path in arguments.matrix]
+    if files:
         return list(itertools.chain.from_iterable(axes.file_cases(file, arguments.seed) for file in files))
     cases = list(axes.cases(arguments.seed))
     if not cases:
@@ -154,11 +174,18 @@ def _cases(arguments: argparse.Namespace) -> list[sparsity.Case]:
     return cases
 
 
-def _quick_cases(arguments: argparse.Namespace) -> list[sparsity.Case]:
+def _files(paths: Sequence[str]) -> list[sparsity.PatternFile]:
+    """Read the files, each once; those that share a name go by their paths."""
+    files = {path: sparsity.PatternFile.read(path) for path in dict.fromkeys(paths)}
+    names = [file.name for file in files.values()]
+    return [file if names.count(file.name) == 1 else replace(file, name=path) for path, file in files.items()]
+
+
+def _quick_cases(arguments: argparse.Namespace, files: Sequence[sparsity.PatternFile]) -> list[sparsity.Case]:
     """Return those of the quick cases that lie on the axes that were given."""
-    if arguments.matrix:
-        raise bad_argument("--quick", "--matrix beside it", "one or the other")
     cases = sparsity.quick_cases(arguments.seed)
+    if files:
+        cases = [case for file in files for case in sparsity.quick_file_cases(file, arguments.seed)]
     every = sparsity.axes_of(cases)
     axes = _axes(arguments, every)
     kept = [case for case in cases if axes.meet(case)]

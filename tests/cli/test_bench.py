@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import csv
+import html
+import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +46,39 @@ def test_runs_and_writes(tmp_path, capsys):
     assert "x scipy" in out
     assert "x mkl" not in out
     assert out.index("times faster than dense") < out.index("Static products, m = k = 64, n = 8")
+    assert "worst .. median .. best" in out
+
+
+def test_the_table_and_the_page_say_how_it_was_run(tmp_path, capsys):
+    run(tmp_path, *FAST, "--peer", "numpy", "--type", "FP32")
+    out = capsys.readouterr().out
+    told = dict(line.split(maxsplit=1) for line in out.split("\n\n")[-2].splitlines())
+    assert list(told) == ["version", "date", "command", "machine", "instructions", "peaks", "libraries", "environment",
+                          "rounds"]
+    files = [word for kind in ("csv", "html") for word in (f"--{kind}", str(tmp_path / f"s.{kind}"))]
+    words = ["bench", "sparsity", *files, *FAST, "--peer", "numpy", "--type", "FP32"]
+    assert told["command"] == shlex.join(["poplibs-py", *words])
+    page = html.unescape((tmp_path / "s.html").read_text())
+    assert all(f"<dt>{name}</dt><dd>{what}</dd>" in page for name, what in told.items())
+    heads = next(line for line in out.splitlines() if line.startswith("type")).split("  ")
+    assert {"of ideal", "rounds", "of peak"} <= {head.strip() for head in heads}
+
+
+def test_few_rounds_of_a_peer_stand_beside_its_ratio(tmp_path, monkeypatch, capsys):
+    through = Sweep.run
+
+    def with_slow_peer(self, case):
+        found = through(self, case)
+        for record in found:
+            record.rounds = 2 if record.library == "numpy" else 7
+        return found
+
+    monkeypatch.setattr(Sweep, "run", with_slow_peer)
+    _, rows = run(tmp_path, *FAST, "--peer", "numpy,scipy", "--type", "FP32", "--method", "static")
+    out = capsys.readouterr().out
+    assert out.count("(2 rounds)") == 1
+    ratio = float(next(r["x_numpy"] for r in rows if r["library"] == "poplibs_py"))
+    assert f"{ratio:.3g} (2 rounds)" in out
 
 
 def test_absent_libraries_are_named_once_and_take_no_column(tmp_path, monkeypatch, capsys):
@@ -88,6 +124,41 @@ def test_axes_narrow_the_quick_cases(words, count, tmp_path, monkeypatch):
     assert set(seen) <= set(quick_cases())
 
 
+@pytest.mark.parametrize(("words", "cells"), [
+    ([], [(256, 1), (256, 4), (256, 16), (16, 1), (1024, 1)]), (["--n", "256"], [(256, 1), (256, 4), (256, 16)]),
+    (["--block", "1", "--n", "16,1024"], [(16, 1), (1024, 1)]),
+])
+def test_quick_cases_of_files(words, cells, pattern, tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(Sweep, "run", lambda self, case: seen.append((self.seconds, case)) or [])
+    files = [word for kind in ("smtx", "npz", "smtx") for word in ("--matrix", str(pattern[kind]))]
+    assert run(tmp_path, "--quick", *files, *words)[0] == 0
+    assert [(case.n, case.block) for _, case in seen] == cells * 2  # a file that is given twice is taken once
+    assert [case.source.name for _, case in seen] == ["pattern.smtx"] * len(cells) + ["pattern.npz"] * len(cells)
+    assert {seconds for seconds, _ in seen} == {1.0}
+
+
+def test_a_quick_run_of_files_tells_them_by_name(pattern, tmp_path, capsys):
+    other = tmp_path / "other" / "pattern.smtx"
+    other.parent.mkdir()
+    other.write_text("10, 12, 2\n0 1 1 1 1 1 1 1 1 1 2\n3 7\n")
+    names = [str(pattern["smtx"]), str(other)]  # two of one name and shape
+    status, rows = run(tmp_path, "--quick", "--matrix", names[0], "--matrix", names[1], "--n", "256", "--seconds",
+                       "0.01", "--peer", "scipy", "--type", "FP32,BF16")
+    assert status == 0
+    assert {r["source"] for r in rows} == set(names)
+    assert {(r["source"], r["block_size"]) for r in rows if r["method"] == "static_sparse"} == {
+        (name, block) for name in names for block in ("1", "4", "16")}
+    out = capsys.readouterr().out
+    assert all(f"{name} 10x12x256 block 4" in out for name in names)
+    assert "Static products of files, n = 256" in out
+    page = (tmp_path / "s.html").read_text()
+    charts = page.split("<h2>Files: speed-up over dense, by block size</h2>")[1].split("<h2>")[0]
+    assert charts.count("<svg") == 2
+    assert charts.count("<polyline") == 2 * 2 * 2  # formats, files, static and dynamic: each line through its blocks
+    assert all(len(points.split()) == 3 for points in re.findall("<polyline[^>]*points='([^']*)'", charts))
+
+
 def test_interrupt_keeps_what_was_measured(tmp_path, monkeypatch, capsys):
     through = Sweep.run
     seen = []
@@ -130,7 +201,9 @@ BAD = [
     (["--seconds", "nan"], "--seconds: got nan"),
     (["--seed", "-1"], "--seed: got -1"),
     (["--quick", "--n", "4"], "--quick"),
-    (["--quick", "--matrix", "a.smtx"], "--quick"),
+    (["--quick", "--matrix", "a.smtx"], "a.smtx"),
+    (["--quick", "--matrix", "a.smtx", "--density", "1/4"], "--matrix"),
+    (["--matrix", "a.smtx", "--size", "64"], "--matrix"),
     (["--csv", "/no/such/folder/s.csv", *FAST], "/no/such/folder/s.csv"),
 ]
 

@@ -5,7 +5,7 @@ of the results, `charts`, `results` and `summary` show them. ``poplibs-py bench 
 ``bench/bench_sparsity.py`` both run these.
 """
 
-from .cases import TYPES, Axes, Case, PatternFile, axes_of, paper_axes, quick_cases
+from .cases import TYPES, Axes, Case, PatternFile, axes_of, paper_axes, quick_cases, quick_file_cases
 from .methods import METHODS
 from .record import COLUMNS, PAPER_COLUMNS, Record, csv_text
 from .results import results_page
@@ -26,6 +26,7 @@ __all__ = [
     "csv_text",
     "paper_axes",
     "quick_cases",
+    "quick_file_cases",
     "results_page",
     "summary",
 ]

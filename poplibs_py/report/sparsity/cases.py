@@ -22,7 +22,8 @@ from ...formats import BF16, F143, FP16, FP32, Format
 from ...popsparse import BlockPattern, BlockSparseMatrix, random_matrix, random_pattern
 from ..chart import reciprocal
 
-__all__ = ["TYPES", "Axes", "Case", "PatternFile", "axes_of", "paper_axes", "quick_cases"]
+__all__ = ["TYPES", "Axes", "Case", "PatternFile", "axes_of", "paper_axes", "quick_cases",
+           "quick_file_cases"]
 
 Array = np.ndarray[Any, Any]
 
@@ -264,3 +265,17 @@ def quick_cases(seed: int = 123) -> list[Case]:
     grid = itertools.product((1, 4, 16), (1 / 2, 1 / 4, 1 / 16, 1 / 64))
     cases = [replace(centre, block=block, density=density) for block, density in grid]
     return cases + [replace(centre, n=n) for n in (16, 1024)]
+
+
+def quick_file_cases(source: PatternFile, seed: int = 123) -> list[Case]:
+    """Return a star of cases of a file's pattern: three block sizes at one n, three n for single elements.
+
+    Parameters
+    ----------
+    source : PatternFile
+        The pattern.
+    seed : int, optional
+        Seed of the values.
+    """
+    cells = [(256, 1), (256, 4), (256, 16), (16, 1), (1024, 1)]
+    return [Case.from_file(source, n, block, seed) for n, block in cells]

@@ -23,13 +23,11 @@ from ...target import Target
 from ..peers import Route, dense_routes, sparse_routes
 from .cases import TYPES, Case
 from .check import Check, dense_check, forward_check, grad_a_check, grad_w_check
+from .record import OURS
 
-__all__ = ["METHODS", "OURS", "Contestant", "method_contestants", "peer_contestants"]
+__all__ = ["METHODS", "Contestant", "method_contestants", "peer_contestants"]
 
 Array = np.ndarray[Any, Any]
-
-OURS = "poplibs_py"
-"""The name of this library in the column ``library``."""
 
 _PEER_FORMATS = TYPES | {"FP8": E4M3}  # MKL's 8-bit formats are the OCP pair
 

@@ -11,7 +11,25 @@ from typing import TextIO
 
 from ...errors import all_of
 
-__all__ = ["COLUMNS", "PAPER_COLUMNS", "Record", "csv_text", "product_name", "write_header", "write_rows"]
+__all__ = [
+    "COLUMNS",
+    "LEAST_ROUNDS",
+    "OURS",
+    "PAPER_COLUMNS",
+    "Record",
+    "csv_text",
+    "fastest_route",
+    "product_name",
+    "task_of",
+    "write_header",
+    "write_rows",
+]
+
+OURS = "poplibs_py"
+"""The name of this library in the column ``library``."""
+
+LEAST_ROUNDS = 7
+"""Rounds behind every median; a row with fewer says how many."""
 
 PAPER_COLUMNS = ("m", "k", "n", "density", "block_size", "type", "device", "method", "valid", "flop_count", "flop_rate")
 """The columns of the PopSparse paper's data, in its order."""
@@ -28,6 +46,8 @@ class Record:
     ----------
     library : str
         Whose code ran: ``"poplibs_py"`` or a peer.
+    source : str
+        Name of the file that the pattern came from, if it did.
     case : int
         Number of the case; rows of one case took turns.
     time_s : float
@@ -42,10 +62,10 @@ class Record:
         Bytes of the operands and the result.
     x_dense, x_numpy, x_scipy, x_mkl, x_torch : float or None
         The other's time over this one's: our dense product of the same type; the fastest route of each peer.
+    of_ideal : float or None
+        `x_dense` as a share of the ideal speed-up of a block-sparse product, which is one over its density.
     peak_flop_rate, of_peak : float or None
         The measured peak for the type, and `flop_rate` as a share of it.
-    source : str
-        The file that the pattern came from, if it did.
     """
 
     m: int
@@ -59,7 +79,8 @@ class Record:
     valid: bool
     flop_count: float
     flop_rate: float
-    library: str = "poplibs_py"
+    library: str = OURS
+    source: str = ""
     case: int = 0
     time_s: float = math.nan
     rounds: int = 0
@@ -76,9 +97,9 @@ class Record:
     x_scipy: float | None = None
     x_mkl: float | None = None
     x_torch: float | None = None
+    of_ideal: float | None = None
     peak_flop_rate: float | None = None
     of_peak: float | None = None
-    source: str = ""
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -88,7 +109,12 @@ class Record:
     @property
     def task(self) -> str:
         """Which product it computes: ``"forward"``, ``"grad_a"`` or ``"grad_w"``."""
-        return self.method[-6:] if self.method.endswith(("grad_a", "grad_w")) else "forward"
+        return task_of(self.method)
+
+    @property
+    def few_rounds(self) -> str:
+        """How many rounds the time is the median of where they are fewer than `LEAST_ROUNDS`, else an empty text."""
+        return "" if self.rounds >= LEAST_ROUNDS else f"{self.rounds} round{'s' * (self.rounds != 1)}"
 
     def cells(self) -> list[str]:
         """Return the row's cells as text, in the order of `COLUMNS`."""
@@ -115,6 +141,23 @@ def product_name(m: int, k: int, n: int | None = None) -> str:
     """
     sides = f"m = k = {m}" if m == k else f"m = {m}, k = {k}"
     return sides if n is None else f"{sides}, n = {n}"
+
+
+def task_of(method: str) -> str:
+    """Return which product a method computes.
+
+    Examples
+    --------
+    >>> task_of("static_sparse"), task_of("csr_sparse_grad_a")
+    ('forward', 'grad_a')
+    """
+    return method[-6:] if method.endswith(("grad_a", "grad_w")) else "forward"
+
+
+def fastest_route(records: Iterable[Record], library: str, task: str) -> Record | None:
+    """Return the fastest right row of a library among those of one case, if it has any."""
+    rows = [r for r in records if r.library == library and r.task == task and r.valid]
+    return min(rows, key=lambda r: r.time_s, default=None)
 
 
 def write_header(stream: TextIO) -> None:

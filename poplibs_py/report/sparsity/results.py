@@ -4,40 +4,108 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
-from statistics import median
+from collections.abc import Callable, Mapping, Sequence
 
 from ...errors import all_of
-from ...kernels import _cpu, available_levels
-from ..chart import LineChart, reciprocal
+from ..chart import LineChart, reciprocal, same_scale
+from ..conditions import Conditions
 from ..page import Page
-from ..peers import installed
 from . import charts
-from .cases import TYPES
-from .record import COLUMNS, Record, csv_text
+from .record import COLUMNS, OURS, Record, csv_text
+from .summary import Spread, headline, how_it_was_run, percent, spread_of, static_rows, times
 
 __all__ = ["results_page"]
 
+_VERSUS = {
+    "x_dense": "our own dense product",
+    "of_ideal": "of the ideal speed-up over our dense product, which is one over the density",
+    "x_numpy": "NumPy's dense product",
+    "x_scipy": "SciPy's fastest route, CSR or BSR",
+    "x_mkl": "MKL's fastest route, dense or sparse",
+    "x_torch": "torch's fastest route, dense or sparse",
+}
+_MANY_ROWS = 24
 
-def results_page(records: Sequence[Record]) -> str:
+
+def results_page(records: Sequence[Record], conditions: Conditions) -> str:
     """Return the page for some records as HTML text.
 
     Parameters
     ----------
     records : sequence of Record
         What was measured; an interrupted sweep's will do.
+    conditions : Conditions
+        What it ran on and with.
     """
     records = all_of("records", records, Record, "records")
     page = Page("Block-sparse products on this CPU")
-    page.paragraph(_machine(records), soft=True)
-    ours = [r for r in records if r.library == "poplibs_py" and r.valid]
+    ours = [r for r in records if r.library == OURS and r.valid]
+    if ours:
+        _add_headline(page, records)
+    page.heading("How it was run")
+    page.pairs(how_it_was_run(records, conditions))
     if not ours:
         page.paragraph("Nothing was measured.")
         return page.html()
-    page.facts(_facts(ours))
+    _add_drawn(page, [r for r in records if not r.source], [r for r in ours if not r.source])
+    _add_files(page, [r for r in records if r.source], [r for r in ours if r.source])
+    page.heading("Every measurement")
+    page.download("sparsity.csv", csv_text(records))
+    page.table(COLUMNS, [_cells(record) for record in records], summary=f"{len(records)} rows")
+    page.paragraph("Every answer was checked against float64 before it was timed. Methods and peers took turns within "
+                   "each case.", soft=True)
+    return page.html()
+
+
+def _cells(record: Record) -> list[str]:
+    """The cells of a row, which names its rounds where they are few."""
+    cells = record.cells()
+    if record.rounds and record.few_rounds:
+        cells[COLUMNS.index("rounds")] = record.few_rounds
+    return cells
+
+
+def _add_headline(page: Page, records: Sequence[Record]) -> None:
+    """The figures of FP32 in one block size, and the table of all."""
+    static = static_rows(records)
+    peers = [name for name in _VERSUS if name.startswith("x_") and any(getattr(r, name) for r in static)]
+    if not static or not peers:
+        return
+    single = [r for r in static if r.type == static[0].type]
+    counts = Counter(r.block_size or 0 for r in single)
+    block = max(counts, key=lambda block: (counts[block], -block if single[0].source else block))
+    chosen = [r for r in single if r.block_size == block]
+    page.heading(f"At a glance: static {chosen[0].type}, block {block}")
+    names = charts.short_names(r.source for r in static)
+    page.facts([_fact(spread, column, names) for column in _VERSUS if (spread := spread_of(chosen, column))])
+    page.paragraph("Every format and block size, worst .. median .. best over its cases: times faster than our dense "
+                   "product of the same format, that as a share of the ideal speed-up (1/density), and times faster "
+                   "than each library's fastest route, dense or sparse, in any number type that it has.")
+    heads, rows = headline(records, [name.removeprefix("x_") for name in peers if name != "x_dense"])
+    page.table(heads, [["" if cell is None else str(cell) for cell in row] for row in rows],
+               summary=f"{len(rows)} formats and block sizes", is_open=len(rows) <= _MANY_ROWS)
+
+
+def _fact(spread: Spread, column: str, names: Mapping[str, str]) -> tuple[str, str]:
+    is_share, count = column == "of_ideal", len(spread.values)
+    write: Callable[[float], str] = percent if is_share else lambda value: f"{times(value)}x"
+    what = _VERSUS[column] if is_share else f"as fast as {_VERSUS[column]}"
+    worst, best = (f"{f'{names[r.source]}, ' * (len(names) > 1)}density {reciprocal(r.density)}, n = {r.n}"
+                   for r in (spread.worst, spread.best))
+    if count == 1:
+        return write(spread.median), f"{what}, one case ({best})"
+    return write(spread.median), (f"{what}: median of {count} cases. Worst {write(spread.values[0])} ({worst}), "
+                                  f"best {write(spread.values[-1])} ({best}).")
+
+
+def _add_drawn(page: Page, records: Sequence[Record], ours: Sequence[Record]) -> None:
+    """The charts of patterns that were drawn: by density, block size and n."""
     _add(page, "Speed-up over dense, by density",
-         "Time of our dense product over the time of the block-sparse one, in the same number type. Solid lines are "
-         "static patterns, dashed ones dynamic: a new pattern in every call.", _over(ours, charts.by_density))
+         "Time of our dense product over the time of the block-sparse one, in the same number type. Solid lines with "
+         "dots are static patterns; paler dashed ones with squares are dynamic: a new pattern in every call.",
+         _over(ours, charts.by_density))
+    _add(page, "Share of the ideal speed-up", "The same speed-up over the ideal one, which is one over the density.",
+         _over(ours, charts.ideal_by_density))
     _add(page, "Speed-up over dense, by block size", "", _over(ours, charts.by_block))
     _add(page, "Speed-up over dense, by n", "", _by_n(ours))
     _add(page, "Break-even", "Below this density a static block-sparse product is faster than a dense one. A triangle: "
@@ -47,45 +115,44 @@ def results_page(records: Sequence[Record]) -> str:
          "in any number type that it has; their sparse routes are all in FP32.",
          [charts.rate_chart(records, shape, block) for shape in _shapes(ours, 1)
           for block in sorted({r.block_size for r in ours if r.block_size})])
-    page.heading("Every measurement")
-    page.download("sparsity.csv", csv_text(records))
-    page.table(COLUMNS, [record.cells() for record in records], summary=f"{len(records)} rows")
-    page.paragraph("Every answer was checked against float64 before it was timed. Methods and peers took turns within "
-                   "each case; times are medians over the turns.", soft=True)
-    return page.html()
 
 
-def _machine(records: Sequence[Record]) -> str:
-    threads = sorted({r.threads for r in records}) or [1]
-    peaks: dict[str, float] = {}
-    for r in records:
-        peaks[r.type] = max(peaks.get(r.type, 0.0), r.peak_flop_rate or 0.0)
-    rates = ", ".join(f"{name} {rate / 1e9:.0f}" for name, rate in peaks.items() if rate)
-    peers = ", ".join(f"{name} {version}" for name, version in installed().items())
-    return (f"{_cpu.brand() or 'Unknown CPU'}, level {available_levels()[-1]}, {'/'.join(map(str, threads))} thread"
-            f"{'s' if threads != [1] else ''}. Peak measured in registers, GFLOP/s: {rates}. Beside {peers}.")
+def _add_files(page: Page, records: Sequence[Record], ours: Sequence[Record]) -> None:
+    """The charts of patterns from files: by block size, each file by its name."""
+    if not ours:
+        return
+    files, types = list(dict.fromkeys(r.source for r in ours)), list(dict.fromkeys(r.type for r in ours))
+    counts = Counter(r.n for r in ours)
+    n = max(counts, key=lambda n: (counts[n], n))
+    _add(page, "Files: speed-up over dense, by block size",
+         "Time of our dense product over the time of the block-sparse one, in the same number type. Larger blocks "
+         "hold more zeros, as the chart of densities tells. Solid lines with dots are static patterns; paler dashed "
+         "ones with squares are dynamic: a new pattern in every call.",
+         [charts.file_by_block(ours, type_name, n) for type_name in types])
+    _add(page, "Files: share of the ideal speed-up",
+         "The same speed-up over the ideal one, which is one over the density of the blocks that are stored.",
+         [charts.ideal_by_block(ours, type_name, n) for type_name in types])
+    _add(page, "Files: density, by block size", "A block that holds any element of the file is stored whole.",
+         [charts.fill_chart(ours)])
+    _add(page, "Files: speed-up over dense, by n", "",
+         [chart for name in files if (chart := _file_by_n(ours, name)) is not None])
+    _add(page, "Files beside the other libraries", "Each library's fastest route for the same product, dense or "
+         "sparse, in any number type that it has; their sparse routes are all in FP32. Less is better.",
+         [charts.file_times(records, name, n) for name in files])
 
 
-def _facts(ours: Sequence[Record]) -> list[tuple[str, str]]:
-    """Medians over all block-sparse rows, and the best of them."""
-    static = [r for r in ours if r.method == "static_sparse"]
-    found = []
-    for name, what in (("x_scipy", "SciPy"), ("x_mkl", "MKL"), ("x_torch", "torch")):
-        ratios = [value for r in static if r.type == "FP32" and (value := getattr(r, name))]
-        if ratios:
-            what = f"over {what}'s best route, static FP32, median of {len(ratios)} cases"
-            found.append((f"{median(ratios):.1f}x", what))
-    for type_name in TYPES:
-        rows = [r for r in static if r.type == type_name and r.x_dense]
-        if rows:
-            best = max(rows, key=lambda r: r.x_dense or 0.0)
-            where = f"block {best.block_size}, density {reciprocal(best.density)}, n = {best.n}"
-            found.append((f"{best.x_dense:.1f}x", f"over dense at best in {type_name}: {where}"))
-    return found
+def _file_by_n(ours: Sequence[Record], source: str) -> LineChart | None:
+    """Speed-up by n in the block size that has the most of them, where there are several."""
+    columns: dict[int, set[int]] = {}
+    for r in ours:
+        if r.source == source and r.block_size:
+            columns.setdefault(r.block_size, set()).add(r.n)
+    block = max(columns, key=lambda block: (len(columns[block]), -block), default=0)
+    return charts.file_by_n(ours, source, block) if len(columns.get(block, ())) > 1 else None
 
 
 def _add(page: Page, heading: str, text: str, drawn: Sequence[LineChart]) -> None:
-    drawn = [chart for chart in drawn if not chart.is_empty()]
+    drawn = same_scale(drawn)
     if drawn:
         page.heading(heading)
         if text:
