@@ -12,7 +12,7 @@ from .conv.api import (
     weights_transpose_chans_flip_xy,
 )
 from .conv.plan import HostConvPlan
-from .convolution import ConvOptions, ConvParams, ConvPlan, plan_convolutions
+from .convolution import ConvOptions, ConvParams, ConvPlan, FieldTransform, OutputTransform, plan_convolutions
 from .gemm.prepared import PreparedMatrix
 from .matmul.api import (
     compile_matmul,
@@ -28,7 +28,9 @@ __all__ = [
     "ConvOptions",
     "ConvParams",
     "ConvPlan",
+    "FieldTransform",
     "HostConvPlan",
+    "OutputTransform",
     "PreparedMatrix",
     "add_bias",
     "calculate_weight_deltas",

@@ -85,6 +85,31 @@ def _matmul_grouped(*before: Any) -> list[Case]:
     return [Case("4 x 8 x 8", (*before, _numbers(4, 8, 8), _numbers(4, 8, 8, seed=2)), {})]
 
 
+_IMAGES, _KERNELS, _DELTAS = (1, 4, 8), (8, 4, 3), (1, 8, 6)
+
+
+def _convolution(*after: str) -> Callable[[], list[Case]]:
+    def made() -> list[Case]:
+        operands = _numbers(*_IMAGES), _numbers(*_KERNELS, seed=2), *(np.empty(_DELTAS, np.float32) for _ in after)
+        how = {"dilation": 1, "bias": _numbers(8), "activation": "relu", "options": _OPTIONS}
+        more = {} if after else {"out": np.empty(_DELTAS, np.float32), "residual": _numbers(*_DELTAS, seed=3)}
+        return [Case("1 x 8, 4 to 8 channels", operands, {}), Case(", ".join(how | more), operands, how | more)]
+
+    return made
+
+
+def _gradient(*shapes: tuple[int, ...], scale: tuple[float, ...] = ()) -> Callable[[], list[Case]]:
+    def made() -> list[Case]:
+        operands = (*(_numbers(*shape, seed=seed) for seed, shape in enumerate(shapes)), *scale)
+        return [Case("1 x 8, 4 to 8 channels", operands, {}), Case("options", operands, {"options": _OPTIONS})]
+
+    return made
+
+
+def _biased(*operands: tuple[int, ...], scale: tuple[float, ...] = ()) -> Callable[[], list[Case]]:
+    return lambda: [Case("1 x 8, 8 channels", (*(_numbers(*shape) for shape in operands), *scale), {})]
+
+
 def _sparse_dense_matmul() -> list[Case]:
     return [
         *_keyword_by_keyword("8 x 8", (_matrix(), _numbers(8, 8)), _epilogue()),
@@ -160,12 +185,16 @@ def _seeded(*operands: Any) -> Callable[[], list[Case]]:
 
 
 _CASES: dict[str, Callable[[], list[Case]]] = {
+    "add_bias_calls": _biased(_DELTAS, (8,)),
+    "bias_update_calls": _biased(_DELTAS, (8,), scale=(-0.5,)),
     "bernoulli_calls": _drawn(),
     "bits_calls": _drawn(fmt="uint32"),
     "bs_softmax_calls": _bs_softmax,
     "bs_softmax_grad_calls": _bs_softmax_grad,
     "cast_calls": _cast,
     "categorical_calls": _seeded(16, (0.25, 0.75)),
+    "convolution_calls": _convolution(),
+    "convolution_with_output_calls": _convolution("out"),
     "dense_sparse_matmul_calls": _dense_sparse_matmul,
     "dropout_calls": _seeded(np.ones(16, np.float32), 0.5),
     "dynamic_dense_sparse_matmul_calls": lambda: [Case("capacity", (_numbers(8, 8), _matrix()), _CAPACITY)],
@@ -176,6 +205,7 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "fully_connected_sparse_grad_w_calls": lambda: [
         Case("capacity", (_matrix(), _numbers(8, 8), _numbers(8, 8)), _CAPACITY)],
     "gumbel_calls": _drawn(),
+    "input_gradient_calls": _gradient(_DELTAS, _KERNELS),
     "log_uniform_calls": _drawn(1.0, 16.0),
     "matmul_acc_calls": _matmul_acc,
     "matmul_calls": _matmul,
@@ -189,4 +219,6 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "truncated_normal_calls": _drawn(),
     "unary_calls": _unary,
     "uniform_calls": _drawn(),
+    "weight_deltas_calls": _gradient(_DELTAS, _IMAGES),
+    "weight_update_calls": _gradient(_DELTAS, _KERNELS, _IMAGES, scale=(-0.5,)),
 }

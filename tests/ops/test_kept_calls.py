@@ -29,17 +29,18 @@ def test_a_call_by_names_is_the_call_by_place(name, case):
     bound = inspect.signature(face).bind(*case.operands, **case.keywords)
     spread = next((p.name for p in bound.signature.parameters.values() if p.kind is p.VAR_KEYWORD), None)
     named = {k: v for k, v in bound.arguments.items() if k != spread} | bound.arguments.get(spread, {})
-    accumulates = name.endswith("acc")
+    places = list(named)[: len(case.operands)]
+    written = [i for i, parameter in enumerate(places) if parameter == catalogue[name].written]
     for keywords in (named, dict(reversed(named.items()))):
         for _ in range(3):
-            first = copy.deepcopy(case.operands[0]) if accumulates else None
+            before = [copy.deepcopy(case.operands[i]) for i in written]
             due = numbers_of(face(*case.operands, **case.keywords))
-            if accumulates:
-                case.operands[0][...] = first
+            for i, held in zip(written, before, strict=True):
+                case.operands[i][...] = held
             got = numbers_of(face(**keywords))
             assert (got.dtype, got.shape, got.tobytes()) == (due.dtype, due.shape, due.tobytes())
-            if accumulates:
-                case.operands[0][...] = first
+            for i, held in zip(written, before, strict=True):
+                case.operands[i][...] = held
 
 
 @pytest.mark.parametrize("name", sorted(catalogue))

@@ -78,7 +78,7 @@ def limited(count):
 def convolution(seed):
     return {"input_type": "half", "output_type": "half", "batch": 2, "field": (8, 8), "kernel": (3, 3),
             "in_channels": 4, "out_channels": 8, "groups": 1,
-            "input_transform": [poplin.convolution.FieldTransform(padding_lower=1)] * 2}
+            "input_transform": [poplin.FieldTransform(padding_lower=1)] * 2}
 
 
 def softmax_case(seed):

@@ -550,8 +550,6 @@ def _described(name: str, function: Any, keywords: Mapping[str, Any]) -> Any:
 def _request(call: ConvCall, settled: _Settings, machine: Target, x: Operand, weights: Operand, receiver: Receiver,
              bias: Operand | None = None, residual: Operand | None = None) -> Request:
     epilogue = settled.epilogue if residual is None else replace(settled.epilogue, beta=1.0)
-    if not receiver.array.size:
-        return Request(None, (), receiver, lambda: ("an empty convolution", "none", None))
     made = lower(plan_call(call, settled.options, epilogue, machine, residual is not None))
     operands = x, weights, RESULT, *(() if bias is None else (bias,)), *(() if residual is None else (residual,))
     return Request(made.executable, operands, receiver, made.told, keep=made.plan.fits)

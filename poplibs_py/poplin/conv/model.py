@@ -37,8 +37,8 @@ def products(call: ConvCall) -> tuple[GemmParams, ...]:
         list(_parts(axis, *strides))
         for axis, *strides in zip(axes, call.x.field, call.weights.field, call.out.field, strict=True)
     ]
-    found = (_product(call, chosen) for chosen in itertools.product(*parts))
-    return tuple(p for p in found if p.m and p.n and p.entries)
+    found = [_product(call, chosen) for chosen in itertools.product(*parts)]
+    return tuple(p for p in found if p.m and p.n and p.entries) or tuple(found[:1])
 
 
 def field_dim(axis: Axis, stride: int, out_stride: int) -> tuple[FieldDim, int]:
@@ -63,7 +63,7 @@ def _parts(axis: Axis, stride: int, weight_stride: int, out_stride: int) -> Iter
     dim, x = field_dim(axis, stride, out_stride)
     at = axis.weights.truncation_lower * weight_stride
     every, tap_every = (dim.dilation // math.gcd(s, dim.dilation) for s in (dim.step, dim.tap_step))
-    for p0 in range(min(every, dim.positions)):
+    for p0 in range(max(1, min(every, dim.positions))):
         met = [t for t in range(min(tap_every, dim.taps))
                if (dim.first + p0 * dim.step + t * dim.tap_step) % dim.dilation == 0]
         t0 = met[0] if met else 0  # at most one: tap_every is the order of the step

@@ -271,10 +271,10 @@ def contiguous_call(p: ConvParams, how: Described, dtype: Any, w_dtype: Any, out
     w = x if w_dtype is None else format_of(w_dtype, "w_dtype")
     out = result_format(x, w) if out_dtype is None else format_of(out_dtype, "out_dtype")
 
-    def lies(fmt: Format, batch: int, channels: int, field: tuple[int, ...]) -> FieldLayout:
-        row, *inner, last = _contiguous(images_shape(how, batch, p.groups * channels, field), fmt.itemsize)
+    def lies(dtype: Format, batch: int, channels: int, field: tuple[int, ...]) -> FieldLayout:
+        row, *inner, last = _contiguous(images_shape(how, batch, p.groups * channels, field), dtype.itemsize)
         step, *along = (last, *inner) if how.channels_last else (*inner, last)
-        return FieldLayout(fmt, row, channels * step, step, tuple(along))
+        return FieldLayout(dtype, row, channels * step, step, tuple(along))
 
     group, *inner, one, two = _contiguous(weights_shape(how, p, True), w.itemsize)
     made, taken, *along = (two, one, *inner) if how.channels_last else (*inner, one, two)
@@ -292,13 +292,13 @@ def _contiguous(shape: tuple[int, ...], item: int) -> tuple[int, ...]:
     return tuple(item * math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
-def new_images(shape: tuple[int, ...], fmt: Any, like: Operand) -> Receiver:
+def new_images(shape: tuple[int, ...], dtype: Format, like: Operand) -> Receiver:
     """Return new images, channels innermost in memory where those of `like`, of the same layout, are."""
     array = like.array
     channels_lie_innermost = abs(array.strides[1]) == array.itemsize and array.shape[1] > 1
     if not channels_lie_innermost or math.prod(array.shape[2:]) < 2:
-        return new_result(shape, fmt)
-    receiver = new_result((shape[0], *shape[2:], shape[1]), fmt)
+        return new_result(shape, dtype)
+    receiver = new_result((shape[0], *shape[2:], shape[1]), dtype)
     receiver.array = receiver.array.transpose(0, len(shape) - 1, *range(1, len(shape) - 1))
     return receiver
 

@@ -117,11 +117,11 @@ def compile_gemm(plan: GemmPlan) -> Callable[..., Any]:
     return compiled(plan, catalogue["poplin.matmul"], run, made.told()[0])
 
 
-def as_planned(name: str, value: Any, fmt: Any, shape: tuple[int, ...]) -> Operand:
+def as_planned(name: str, value: Any, dtype: Any, shape: tuple[int, ...]) -> Operand:
     """Return an operand of a plan, in C order and aligned as the plan has it."""
     given = operand(name, value)
-    if given.shape != shape or given.format != fmt or given.scale or given.scales:
-        raise bad_argument(name, f"{given.format} of shape {given.shape}", f"{fmt} of shape {shape}")
+    if given.shape != shape or given.format != dtype or given.scale or given.scales:
+        raise bad_argument(name, f"{given.format} of shape {given.shape}", f"{dtype} of shape {shape}")
     lies = given.array.flags.c_contiguous and given.array.flags.aligned
     return given if lies else given.copied()
 
