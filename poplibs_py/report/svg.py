@@ -15,7 +15,7 @@ WIDTH, HEIGHT = 440, 330
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54, 14, 34, 46
 _LEGEND_LINE = 18
-_NESTED = 3  # lines drawn first are the wider, so that one right under another shows on both its sides
+_WIDER = 3.3  # of the line drawn first; the next are ever thinner, so that one right under another shows on both sides
 _APART = 14  # between points side by side
 _CHARACTER = 6.6  # mean width of the 12-unit sans serif face
 COLOURS = 8
@@ -97,7 +97,7 @@ class _Frame:
     """Where values lie in the drawing."""
 
     def __init__(self, chart: LineChart, count: int) -> None:
-        self._chart = chart
+        self._chart, self.count = chart, count
         self._x = sorted(chart.x.position(v) for v in chart.x_range())
         low, high = sorted(chart.y.position(v) for v in chart.y_range())
         margin = (high - low) * 0.04
@@ -137,20 +137,20 @@ def _grid(chart: LineChart, frame: _Frame) -> Iterator[str]:
 
 
 def _line(chart: LineChart, series: Series, frame: _Frame, place: int) -> Iterator[str]:
-    is_nested = not chart.side_by_side and not any(s.companion for s in chart.series)
-    under = max(0, _NESTED - place) * is_nested
+    is_nested = frame.count > 1 and not chart.side_by_side and not any(s.companion for s in chart.series)
+    under = 1 - place / (frame.count - 1) if is_nested else 0.0
     yield f"<g class='{_kind(chart, series)}'>"
     for run in chart.points(series):
         path = " ".join(f"{frame.across(x)},{frame.up(y)}" for x, y in run)
         if not chart.side_by_side:
-            width = f" style='stroke-width:{2.2 + 1.1 * under:.1f}'" * bool(under)
+            width = f" style='stroke-width:{2.2 + _WIDER * under:.1f}'" * (under > 0)
             yield f"<polyline class='line{' dashed' * _is_dashed(series)}'{width} points='{path}'/>"
         for x, y in run:
             across, up, is_bound = frame.across(x, place), frame.up(y), x in series.at_least
             label = (f"{series.label}: {chart.x.label} {chart.x.write(x)}, {chart.y.label} {y:.4g}"
                      f"{' or above' if is_bound else ''}")
             mark = (f"<path class='mark' d='M{across} {up - 6}l5.5 9.5h-11z'/>" if is_bound
-                    else _mark(across, up, radius=3.2 + 0.7 * under, is_hollow=series.companion))
+                    else _mark(across, up, radius=3.2 + _WIDER / 2 * under, is_hollow=series.companion))
             yield (f"<g class='dot'><title>{escape(label)}</title><circle class='hit' cx='{across}' cy='{up}' r='11'/>"
                    f"{mark}</g>")
     yield "</g>"

@@ -92,10 +92,21 @@ def draw(chart: LineChart, *, width: int = 72, height: int = 16) -> str:
         lines.append(f"{labels.get(row, '').rjust(margin - 1)} {axis}{''.join(canvas[row])}".rstrip())
     lines.append(" " * margin + "└" + "─" * columns)
     lines.append(" " * (margin + 1) + _x_labels(chart, columns))
-    legend = "   ".join(f"{_MARKS[i % len(_MARKS)]} {s.label}" for i, s in enumerate(shown))
-    levels = "".join(f"   ··· {label}" for label, value in chart.levels.items() if chart.y.shows(value))
-    lines.append(" " * (margin + 1) + f"{chart.x.label}    y: {chart.y.label}    {legend}{levels}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *(" " * (margin + 1) + line for line in _legend(chart, shown, columns))])
+
+
+def _legend(chart: LineChart, shown: Sequence[Series], columns: int) -> list[str]:
+    """The axes' labels and the marks' names in as many lines as they need."""
+    entries = [f"{_MARKS[i % len(_MARKS)]} {s.label}" for i, s in enumerate(shown)]
+    entries += [f"··· {label}" for label, value in chart.levels.items() if chart.y.shows(value)]
+    lines, gap = [f"{chart.x.label}    y: {chart.y.label}"], "    "
+    for entry in entries:
+        if len(lines[-1]) + len(gap) + len(entry) <= columns:
+            lines[-1] += gap + entry
+        else:
+            lines.append(entry)
+        gap = "   "
+    return lines
 
 
 def _canvas(chart: LineChart, shown: Sequence[Series], columns: int, height: int) -> list[list[str]]:

@@ -60,6 +60,16 @@ def test_any_chart_draws_as_text_within_its_width(chart, width, height):
         assert max(len(line) for line in lines[-height - 3:-1]) <= max(width, 24)
 
 
+def test_a_long_legend_of_a_text_takes_several_lines():
+    lines = [Series(f"a file of layer {i}", [1, 2], [3, 4]) for i in range(5)]
+    drawn = text.draw(LineChart("", Axis("x"), Axis("y"), lines, {"level": 3.5}), width=60).splitlines()
+    legend = drawn[drawn.index(next(line for line in drawn if line.lstrip().startswith("x    y: y"))):]
+    assert len(legend) == 3
+    assert max(map(len, drawn)) <= 60
+    assert all(any(s.label in line for line in legend) for s in lines)
+    assert legend[-1].endswith("··· level")
+
+
 def test_svg_carries_titles_legend_and_styles():
     drawn = svg.draw(density_chart())
     root = ElementTree.fromstring(drawn)
@@ -107,11 +117,12 @@ def test_points_side_by_side_do_not_cover_each_other():
 def test_lines_right_under_others_are_wider():
     lines = [Series(name, [1, 2], [3, 4]) for name in "abc"]
     root = ElementTree.fromstring(svg.draw(LineChart("", Axis("x"), Axis("y"), lines)))
-    widths = [float(line.get("style").removeprefix("stroke-width:")) for line in root.iter(f"{SVG}polyline")]
+    widths = [float(line.get("style", "stroke-width:2.2").partition(":")[2]) for line in root.iter(f"{SVG}polyline")]
     radii = [float(mark.get("r")) for mark in root.iter() if mark.get("class") == "mark"][::2]
     assert widths == sorted(widths, reverse=True)
     assert radii == sorted(radii, reverse=True)
     assert len(set(widths)) == len(set(radii)) == 3
+    assert "stroke-width" not in svg.draw(LineChart("", Axis("x"), Axis("y"), lines[:1]), standalone=False)
 
 
 def test_a_companion_has_another_shade_and_shape_and_one_legend():
