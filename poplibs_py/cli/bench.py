@@ -21,7 +21,7 @@ from ..report.peers import LIBRARIES, installed, limited_threads, restraints
 from ..report.progress import Progress
 from ..report.sparsity import charts, record
 from ..report.sparsity.record import OURS, fastest_route
-from ..report.sparsity.summary import commonest_shape, how_it_was_run, static_rows
+from ..report.sparsity.summary import commonest_n, commonest_shape, how_it_was_run, static_rows
 from . import INTERRUPTED
 
 if TYPE_CHECKING:
@@ -131,10 +131,9 @@ def _plot(records: Sequence[sparsity.Record]) -> str:
 
 
 def _chart(static: Sequence[sparsity.Record]) -> LineChart:
-    m, k, n = commonest_shape(static)
     if static[0].source:
-        return charts.file_by_block(static, static[0].type, n)
-    return charts.by_density(static, static[0].type, (m, k, n))
+        return charts.file_by_block(static, static[0].type, commonest_n(static))
+    return charts.by_density(static, static[0].type, commonest_shape(static))
 
 
 def _sweep(arguments: argparse.Namespace) -> sparsity.Sweep:

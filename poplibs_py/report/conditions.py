@@ -44,7 +44,6 @@ def environment(variables: Mapping[str, str] = os.environ) -> list[str]:
             if value and (name.startswith(_PREFIXES) or name in _OWN)]
 
 
-@cache
 def copy_rate(threads: int = 1) -> float:
     """Return the memory's bandwidth as measured now, and the same at every later call.
 
@@ -60,7 +59,11 @@ def copy_rate(threads: int = 1) -> float:
     >>> copy_rate() > 1e8
     True
     """
-    threads = whole("threads", threads, 1, 256)
+    return _copy_rate(whole("threads", threads, 1, 256))
+
+
+@cache
+def _copy_rate(threads: int) -> float:
     size = min(max(4 * _cpu.cache_bytes(3), _LEAST_COPY), _MOST_COPY) // threads
     pairs = [(np.zeros(size, np.uint8), np.ones(size, np.uint8)) for _ in range(threads)]
     clock = time.process_time if threads == 1 else time.perf_counter
@@ -93,6 +96,8 @@ class Conditions:
         When it began, in UTC.
     load : str
         The machine's load average at that moment, where the system tells it.
+    environment : list of str
+        The settings that `environment` tells.
     """
 
     command: str

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import PoplibsError, all_of, bad_argument
+from ...errors import PoplibsError, all_of, bad_argument, instance
 from ...formats import BF16, F143, FP16, FP32, Format
 from ...popsparse import BlockPattern, BlockSparseMatrix, random_matrix, random_pattern
 from ..chart import reciprocal
@@ -109,6 +109,7 @@ class Case:
     @classmethod
     def from_file(cls, source: PatternFile, n: int, block: int, seed: int = 123) -> Case:
         """Return the case of a file's pattern, in blocks that hold all of its non-zeros."""
+        instance("source", source, PatternFile, "a PatternFile")
         pattern = source.pattern(block)
         return cls(*pattern.shape, n, pattern.density, block, seed, source)
 

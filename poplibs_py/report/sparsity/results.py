@@ -12,7 +12,7 @@ from ..conditions import Conditions
 from ..page import Page
 from . import charts
 from .record import COLUMNS, OURS, Record, csv_text
-from .summary import Spread, headline, how_it_was_run, percent, spread_of, static_rows, times
+from .summary import Spread, commonest_n, headline, how_it_was_run, percent, spread_of, static_rows, times
 
 __all__ = ["results_page"]
 
@@ -122,8 +122,7 @@ def _add_files(page: Page, records: Sequence[Record], ours: Sequence[Record]) ->
     if not ours:
         return
     files, types = list(dict.fromkeys(r.source for r in ours)), list(dict.fromkeys(r.type for r in ours))
-    counts = Counter(r.n for r in ours)
-    n = max(counts, key=lambda n: (counts[n], n))
+    n = commonest_n(ours)
     _add(page, "Files: speed-up over dense, by block size",
          "Time of our dense product over the time of the block-sparse one, in the same number type. Larger blocks "
          "hold more zeros, as the chart of densities tells. Solid lines with dots are static patterns; paler dashed "

@@ -13,7 +13,18 @@ from ..chart import reciprocal
 from ..conditions import Conditions
 from .record import OURS, Record, product_name
 
-__all__ = ["Spread", "commonest_shape", "headline", "how_it_was_run", "spread_of", "static_rows", "summary"]
+__all__ = [
+    "Spread",
+    "commonest_n",
+    "commonest_shape",
+    "headline",
+    "how_it_was_run",
+    "percent",
+    "spread_of",
+    "static_rows",
+    "summary",
+    "times",
+]
 
 Row = list[str | float | None]
 
@@ -98,6 +109,12 @@ def commonest_shape(records: Sequence[Record]) -> tuple[int, int, int]:
     return max(counts, key=lambda shape: (counts[shape], shape))
 
 
+def commonest_n(records: Sequence[Record]) -> int:
+    """Return the n of the most records, the largest where several have as many."""
+    counts = Counter(r.n for r in records)
+    return max(counts, key=lambda n: (counts[n], n))
+
+
 def headline(records: Sequence[Record], peers: Sequence[str]) -> tuple[list[str], list[Row]]:
     """Return the heads and the rows of a table: how each format and block size compares with what.
 
@@ -177,8 +194,7 @@ def _rates(static: Sequence[Record]) -> str:
 
 
 def _file_rates(static: Sequence[Record]) -> str:
-    counts = Counter(r.n for r in static)
-    n = max(counts, key=lambda n: (counts[n], n))
+    n = commonest_n(static)
     static = [r for r in static if r.n == n]
     blocks = sorted({r.block_size or 0 for r in static})
     rows = []
