@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TextIO, TypeVar
 from ..config import settings
 from ..errors import bad_argument
 from ..report import sparsity, text
-from ..report.chart import LineChart, reciprocal
+from ..report.chart import reciprocal
 from ..report.conditions import Conditions
 from ..report.peers import LIBRARIES, installed, limited_threads, restraints
 from ..report.progress import Progress
@@ -82,10 +82,10 @@ def _run(arguments: argparse.Namespace) -> int:
             interrupted = True
         conditions = replace(conditions, peaks=sweep.rates)
         page.write(sparsity.results_page(records, conditions))
-    print(_plot(records))
-    print(sparsity.summary(records, sweep.peers), end="\n\n")
-    print("\n".join(f"{name:<13} {what}" for name, what in how_it_was_run(records, conditions)), end="\n\n")
-    print(f"{len(records)} rows in {arguments.csv}, plots in {arguments.html}"
+    told = "\n".join(f"{name:<13} {what}" for name, what in how_it_was_run(records, conditions))
+    for part in filter(None, (_plot(records), sparsity.summary(records, sweep.peers), told)):
+        print(f"\n{part}")
+    print(f"\n{len(records)} rows in {arguments.csv}, plots in {arguments.html}"
           + (" (interrupted: what was measured is kept)" if interrupted else ""))
     if interrupted:
         return INTERRUPTED
@@ -126,14 +126,12 @@ def _beside(record: sparsity.Record, found: Sequence[sparsity.Record], peer: str
 
 def _plot(records: Sequence[sparsity.Record]) -> str:
     """The chart that says most in a terminal: speed-up over dense in the first type, by density or a file's blocks."""
-    static = static_rows(records)
-    return f"\n{text.draw(_chart(static))}\n" if static else ""
-
-
-def _chart(static: Sequence[sparsity.Record]) -> LineChart:
+    static = [r for r in static_rows(records) if r.x_dense]
+    if not static:
+        return ""
     if static[0].source:
-        return charts.file_by_block(static, static[0].type, commonest_n(static))
-    return charts.by_density(static, static[0].type, commonest_shape(static))
+        return text.draw(charts.file_by_block(static, static[0].type, commonest_n(static)))
+    return text.draw(charts.by_density(static, static[0].type, commonest_shape(static)))
 
 
 def _sweep(arguments: argparse.Namespace) -> sparsity.Sweep:

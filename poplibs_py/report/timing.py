@@ -24,8 +24,8 @@ _SAMPLE = 1e-3
 _SLOW = 0.05
 """A call longer than this needs no warming-up before a turn."""
 
-_LOSES = 1.5
-"""A rival that takes so many times as long as the fastest has lost."""
+_LOSES, _LOST = 1.5, 5e-3
+"""A rival that takes so many times as long as the fastest, and so many seconds, has lost: short calls cost little."""
 
 _LOSERS_ROUNDS = 3
 
@@ -68,7 +68,7 @@ def take_turns(calls: Sequence[Callable[[], object]], *, seconds: float = 1.0, l
         once.
     rivals : sequence, optional
         For each callable the group in which the fastest alone matters, or None. One that takes more than 1.5 times as
-        long as the fastest of its group takes part in three rounds.
+        long as the fastest of its group, and more than 5 ms, takes part in three rounds.
     clock : callable, optional
         What tells the time, `time.perf_counter` by default. Where every call keeps to one thread, `time.process_time`
         leaves out the time in which other processes held the core.
@@ -126,7 +126,8 @@ def _fewer_rounds(first: Sequence[float], groups: Sequence[object], least_rounds
     fewer = {}
     for index, (spent, group) in enumerate(zip(first, groups, strict=True)):
         rounds = least_rounds
-        if group is not None and spent > _LOSES * min(f for f, g in zip(first, groups, strict=True) if g == group):
+        best = min(f for f, g in zip(first, groups, strict=True) if g == group)
+        if group is not None and spent > max(_LOST, _LOSES * best):
             rounds = min(rounds, _LOSERS_ROUNDS)
         if spent * rounds > longest:
             rounds = max(1, int(longest / spent))

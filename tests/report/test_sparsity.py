@@ -203,7 +203,7 @@ def test_page_of_records(records):
     assert f"{len(records)} rows" in html
     assert "Nothing was measured" in results_page([], RUN)
     for what in ("commit abc123", "today", "poplibs-py bench sparsity --size 64", "FP32 FMA 100 GFLOP/s",
-                 "BF16 dot 200 GFLOP/s", "memory 20.0 GB/s", "on 1 thread", "times are medians of "):
+                 "BF16 dot 200 GFLOP/s", "memory 20.0 GB/s", "on 1 thread", "rows: medians of 7"):
         assert what in section(html, "How it was run")
     for heading in ("Speed-up over dense, by density", "Share of the ideal speed-up",
                     "Speed-up over dense, by block size"):
@@ -221,7 +221,7 @@ def test_rows_of_few_rounds_say_so(records):
     assert table.count("<td class=words>3 rounds</td>") == 1
     assert ">3 rounds<" not in section(results_page(others, RUN), "Every measurement")
     told = dict(how_it_was_run([few, *others], RUN))["rounds"]
-    assert told.startswith(f"{len(others)} times are medians of 7 rounds; 1, of slow products")
+    assert told.startswith(f"{len(others)} rows: medians of 7 rounds; 1 row, of slow products")
     assert csv_text([few]).splitlines()[1].split(",")[COLUMNS.index("rounds")] == "3"
 
 
@@ -408,11 +408,12 @@ def test_slow_calls_and_losers_take_part_in_fewer_rounds():
             clock[0] += seconds
         return run
 
-    spent = {"fast": 0.06, "wins": 0.06, "loses": 0.1, "slow": 0.3, "slowest": 0.7, "near": 0.08}
-    groups = [None, "peer", "peer", None, None, "peer"]
+    spent = {"fast": 0.06, "wins": 0.06, "loses": 0.1, "slow": 0.3, "slowest": 0.7, "near": 0.08, "short": 0.001,
+             "also short": 0.002}
+    groups = [None, "peer", "peer", None, None, "peer", "other", "other"]
     timings = take_turns([call(name, seconds) for name, seconds in spent.items()], seconds=0.1, least_rounds=7,
                          longest=1.0, rivals=groups, clock=lambda: clock[0])
-    assert [t.rounds for t in timings] == [7, 7, 3, 3, 1, 7]
+    assert [t.rounds for t in timings] == [7, 7, 3, 3, 1, 7, 7, 7]
     assert [t.seconds for t in timings] == pytest.approx(list(spent.values()))
     turns = "".join(order[len(spent):]).split("fast")  # the first call of each is before the rounds
     assert order.count("slowest") == 1

@@ -155,9 +155,9 @@ def how_it_was_run(records: Sequence[Record], conditions: Conditions) -> list[tu
     told = []
     if full:
         rounds = " to ".join(map(str, sorted({min(r.rounds for r in full), max(r.rounds for r in full)})))
-        told.append(f"{len(full)} times are medians of {rounds} rounds")
+        told.append(f"{_rows(full)}: medians of {rounds} rounds")
     if few:
-        told.append(f"{len(few)}, of slow products or a library's slower routes, are of fewer, as their rows say")
+        told.append(f"{_rows(few)}, of slow products or of a library's slower routes: fewer, as each says")
     return [*conditions.rows(), ("rounds", "; ".join(told) or "nothing was timed")]
 
 
@@ -175,6 +175,10 @@ def times(value: float) -> str:
 def percent(value: float) -> str:
     """Write a share in percent."""
     return f"{value:.0%}"
+
+
+def _rows(records: Sequence[Record]) -> str:
+    return f"{len(records)} row{'s' * (len(records) != 1)}"
 
 
 def _rates(static: Sequence[Record]) -> str:
