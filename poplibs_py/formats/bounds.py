@@ -162,7 +162,7 @@ class Ball:
     __rmul__ = __mul__
 
     def sum(self, axis: int | tuple[int, ...] | None = None) -> Ball:
-        """Add balls exactly along axes; `sum_ball` has the roundings of a machine's sum."""
+        """Add balls exactly along axes; say the roundings of a machine's sum with `sum_ball`."""
         with np.errstate(all="ignore"):
             centre = self.centre.sum(axis)
             own = gamma(self.centre.size, _OWN) * np.abs(_finite(self.centre)).sum(axis)
@@ -315,7 +315,7 @@ def check_product(a: Floats, b: Floats) -> None:
 
 
 def magnitude_product(a: Floats, b: Floats) -> Floats:
-    """Return ``|a| @ |b|`` without numbers that are not finite: the rounding errors of a product grow with it."""
+    """Return ``|a| @ |b|``, numbers that are not finite left out: what the rounding errors of a product grow with."""
     with np.errstate(all="ignore"):
         product: Floats = np.abs(_finite(a)) @ np.abs(_finite(b))
     return product
