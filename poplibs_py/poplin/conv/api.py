@@ -3,54 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from inspect import Parameter, signature, unwrap
 from typing import Any
 
 import numpy as np
 
 from ...errors import bad_argument, bad_type, instance, whole
-from ...formats import Format, format_of
-from ...ops import (
-    RESULT,
-    Array,
-    Operand,
-    Receiver,
-    Request,
-    catalogue,
-    compiled,
-    host_target,
-    op,
-    operand,
-    receive,
-    result_format,
-    unchanged,
-)
+from ...ops import RESULT, Array, Request, catalogue, compiled, op, operand, receive, unchanged
 from ...target import Target, resolve_target
 from ..convolution import ConvParams, ConvPlan
 from ..convolution import plan_convolution as plan_modelled
 from ..gemm.api import as_planned
-from ..gemm.options import GemmOptions, options_of
-from ..gemm.params import MatrixLayout
+from ..gemm.options import GemmOptions
 from ..gemm.plan import Epilogue
 from .lower import lower
+from .modelled import modelled_request
 from .options import parse_options
 from .params import (
     ConvCall,
     Described,
-    FieldLayout,
     contiguous_call,
     images_of,
     images_shape,
     kernels_of,
-    new_images,
     stated,
     stated_input_gradient,
-    stated_weights,
     take_bias,
     weights_shape,
 )
 from .plan import HostConvPlan, plan_call
+from .request import Place, Settings, as_result, bias_layout, lies, pass_request, receive_result, weight_request
 
 __all__ = [
     "calculate_weight_deltas",
@@ -67,7 +50,7 @@ _BOUND, _DRAWS = "poplin.conv.bound:", "testing.conv_calls:"
 
 
 @op("poplin.convolution", poplibs="poplin::convolution", bound=_BOUND + "convolution_bound",
-    draws=_DRAWS + "convolution_calls")
+    draws=_DRAWS + "convolution_calls", values=("seed",))
 def convolution(
     x: Any,
     weights: Any,
@@ -89,6 +72,7 @@ def convolution(
     reproducible: bool = False,
     strict_memory: bool = False,
     target: Target | str | None = None,
+    seed: Any = None,
     options: Mapping[str, Any] | None = None,
 ) -> Any:
     """Convolve images with weights: ``activation(conv(x, weights) + residual + bias)``.
@@ -127,8 +111,14 @@ def convolution(
         Where the result goes, as for `matmul`.
     out_dtype : dtype, Format or str, optional
         The result's format; by default as for `matmul`.
-    partials_type, available_memory_proportion, reproducible, strict_memory, target
+    partials_type, available_memory_proportion, reproducible, strict_memory
         As for `matmul`.
+    target : Target or str, optional
+        The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the numbers are those of its plan:
+        operands have one type, a bias has the result's format, and there is no residual. Sums are rounded to the
+        result's format, after the bias again, and after the activation again, as PopLibs' vertices do.
+    seed : int or (int, int), optional
+        On a modelled machine, for stochastic roundings, as for `matmul`.
     options : mapping, optional
         PopLibs' convolution options, such as ``{"partialsType": "half"}``; one that contradicts a keyword is refused.
 
@@ -154,9 +144,10 @@ def convolution(
            [51., 90.]], dtype=float32)
     """
     how = Described.of(stride=stride, padding=padding, dilation=dilation, groups=groups, params=params, layout=layout)
-    machine = host_target(target, "convolutions")
-    settled = _Settings.of(options, partials_type, available_memory_proportion, reproducible, strict_memory, activation)
+    settled = Settings.of(options, partials_type, available_memory_proportion, reproducible, strict_memory, activation)
     images, kernels = operand("x", x), operand("weights", weights)
+    lacking = "with a residual" if residual is not None else ""
+    place = Place.of("poplin.convolution", settled, target, seed, (images, kernels), out, out_dtype, bias, lacking)
     w_lies, (g, made, taken), kernel = kernels_of(kernels, "weights", how, images.array.ndim - 2)
     if transpose_and_flip_weights:
         w_lies, made, taken = w_lies.exchanged.flipped(kernel), taken, made
@@ -167,10 +158,15 @@ def convolution(
     shape = images_shape(how, batch, g * made, p.output_shape)
     added = None if bias is None else take_bias(bias, g * made)
     rest = None if residual is None else operand("residual", residual)
-    receiver = _receive(out, out_dtype, shape, (images, kernels, added, rest), None if how.channels_last else images)
-    rest = None if rest is None else _as_result(rest, receiver)
-    call = ConvCall(p, x_lies, w_lies, _lies(receiver.operand, "out", how, g), _bias_layout(added, g))
-    return _request(call, settled, machine, images, kernels, receiver, added, rest)
+    like = None if how.channels_last else images
+    receiver = receive_result(out, out_dtype, shape, (images, kernels, added, rest), like)
+    if place.asked:
+        pass_ = "input_gradient" if transpose_and_flip_weights else "forward"
+        return modelled_request(place.asked, p, replace(how, groups=g), pass_, images, kernels, receiver, bias=added,
+                                activation=activation)
+    rest = None if rest is None else as_result(rest, receiver)
+    call = ConvCall(p, x_lies, w_lies, lies(receiver.operand, "out", how, g), bias_layout(added, g))
+    return pass_request(call, settled, place, images, kernels, receiver, added, rest)
 
 
 @op("poplin.convolution_with_output", poplibs="poplin::convolutionWithOutput",
@@ -183,7 +179,7 @@ def convolution_with_output(x: Any, weights: Any, out: Any, **keywords: Any) -> 
 
 
 @op("poplin.convolution_input_gradient", poplibs="poplin::convolution", bound=_BOUND + "input_gradient_bound",
-    draws=_DRAWS + "input_gradient_calls")
+    draws=_DRAWS + "input_gradient_calls", values=("seed",))
 def convolution_input_gradient(
     deltas: Any,
     weights: Any,
@@ -202,6 +198,7 @@ def convolution_input_gradient(
     reproducible: bool = False,
     strict_memory: bool = False,
     target: Target | str | None = None,
+    seed: Any = None,
     options: Mapping[str, Any] | None = None,
 ) -> Any:
     """Return the gradient of a convolution's images, given that of its result.
@@ -219,7 +216,7 @@ def convolution_input_gradient(
         a result, or that of `out`.
     stride, padding, dilation, groups, params, layout
         Of the forward pass, as for `convolution`.
-    out, out_dtype, partials_type, available_memory_proportion, reproducible, strict_memory, target, options
+    out, out_dtype, partials_type, available_memory_proportion, reproducible, strict_memory, target, seed, options
         As for `convolution`.
 
     Returns
@@ -235,19 +232,22 @@ def convolution_input_gradient(
     array([[[1., 2., 4., 2., 3., 0.]]], dtype=float32)
     """
     how = Described.of(stride=stride, padding=padding, dilation=dilation, groups=groups, params=params, layout=layout)
-    machine = host_target(target, "convolutions")
-    settled = _Settings.of(options, partials_type, available_memory_proportion, reproducible, strict_memory)
+    settled = Settings.of(options, partials_type, available_memory_proportion, reproducible, strict_memory)
     given, kernels = operand("deltas", deltas), operand("weights", weights)
+    place = Place.of("poplin.convolution_input_gradient", settled, target, seed, (given, kernels), out, out_dtype)
     p = stated_input_gradient(how, given, kernels, field_shape, out)
     shape = images_shape(how, p.batch, p.groups * p.in_channels, p.field_shape)
-    receiver = _receive(out, out_dtype, shape, (given, kernels), None if how.channels_last else given)
-    d_lies, w_lies = _lies(given, "deltas", how, p.groups), kernels_of(kernels, "weights", how, p.ndim)[0]
-    call = ConvCall.input_gradient(p, d_lies, w_lies, _lies(receiver.operand, "out", how, p.groups))
-    return _request(call, settled, machine, given, kernels, receiver)
+    receiver = receive_result(out, out_dtype, shape, (given, kernels), None if how.channels_last else given)
+    if place.asked:
+        how = replace(how, groups=p.groups)
+        return modelled_request(place.asked, p.gradient(), how, "input_gradient", given, kernels, receiver)
+    d_lies, w_lies = lies(given, "deltas", how, p.groups), kernels_of(kernels, "weights", how, p.ndim)[0]
+    call = ConvCall.input_gradient(p, d_lies, w_lies, lies(receiver.operand, "out", how, p.groups))
+    return pass_request(call, settled, place, given, kernels, receiver)
 
 
 @op("poplin.calculate_weight_deltas", poplibs="poplin::calculateWeightDeltas", bound=_BOUND + "weight_deltas_bound",
-    draws=_DRAWS + "weight_deltas_calls")
+    draws=_DRAWS + "weight_deltas_calls", values=("seed",))
 def calculate_weight_deltas(
     deltas: Any,
     x: Any,
@@ -266,6 +266,7 @@ def calculate_weight_deltas(
     reproducible: bool = False,
     strict_memory: bool = False,
     target: Target | str | None = None,
+    seed: Any = None,
     options: Mapping[str, Any] | None = None,
 ) -> Any:
     """Return the gradient of a convolution's weights, given that of its result.
@@ -282,7 +283,7 @@ def calculate_weight_deltas(
         Extents of the kernel. By default what `params` or `out` say, or the largest that gives such a result.
     stride, padding, dilation, groups, params, layout
         Of the forward pass, as for `convolution`.
-    out, out_dtype, partials_type, available_memory_proportion, reproducible, strict_memory, target, options
+    out, out_dtype, partials_type, available_memory_proportion, reproducible, strict_memory, target, seed, options
         As for `convolution`.
 
     Returns
@@ -299,10 +300,10 @@ def calculate_weight_deltas(
     array([[[3., 6., 9.]]], dtype=float32)
     """
     how = Described.of(stride=stride, padding=padding, dilation=dilation, groups=groups, params=params, layout=layout)
-    machine = host_target(target, "convolutions")
-    settled = _Settings.of(options, partials_type, available_memory_proportion, reproducible, strict_memory)
+    settled = Settings.of(options, partials_type, available_memory_proportion, reproducible, strict_memory)
     given, images = operand("deltas", deltas), operand("x", x)
-    return _weight_request(how, settled, machine, given, images, kernel_shape, None, out, out_dtype)
+    place = Place.of("poplin.calculate_weight_deltas", settled, target, seed, (images, given), out, out_dtype)
+    return weight_request(how, settled, place, given, images, kernel_shape, None, out, out_dtype)
 
 
 @op("poplin.convolution_weight_update", poplibs="poplin::convolutionWeightUpdate",
@@ -357,15 +358,16 @@ def convolution_weight_update(
     array([[[-1.5, -3. , -4.5]]], dtype=float32)
     """
     how = Described.of(stride=stride, padding=padding, dilation=dilation, groups=groups, params=params, layout=layout)
-    machine = host_target(target, "convolutions")
     epilogue = Epilogue.of(scale, 1.0, None)
-    settled = _Settings.of(options, partials_type, available_memory_proportion, reproducible, strict_memory)
+    settled = Settings.of(options, partials_type, available_memory_proportion, reproducible, strict_memory)
     given, images = operand("deltas", deltas), operand("x", x)
     if weights is None:
         raise bad_type("weights", "None", "an array or a QuarterArray, which receives the result")
     kernels = operand("weights", weights)
     settled = replace(settled, epilogue=epilogue)
-    return _weight_request(how, settled, machine, given, images, None, kernels, weights, None)
+    place = Place.of("poplin.convolution_weight_update", settled, target, None, (images, given), weights, None,
+                      lacking="that adds to its weights")
+    return weight_request(how, settled, place, given, images, None, kernels, weights, None)
 
 
 def plan_convolution(
@@ -519,24 +521,6 @@ def weights_transpose_chans_flip_xy(weights: Any, *, field_dims: int | None = No
     return turned
 
 
-# What faces share -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Settings:
-    """How a call is computed."""
-
-    options: GemmOptions
-    epilogue: Epilogue
-
-    @classmethod
-    def of(cls, options: Any, partials_type: Any, proportion: Any, reproducible: Any, strict: Any,
-           activation: Any = None) -> _Settings:
-        """Check a caller's keywords."""
-        base = options_of(proportion, partials_type, reproducible, strict, 4)
-        return cls(parse_options(options, base), Epilogue.of(1.0, 0.0, activation))
-
-
 def _described(name: str, function: Any, keywords: Mapping[str, Any]) -> Any:
     """Return the function below a face, if it knows these keywords."""
     parameters = signature(function).parameters.values()
@@ -545,66 +529,3 @@ def _described(name: str, function: Any, keywords: Mapping[str, Any]) -> Any:
     if unknown:
         raise bad_type(f"{name}()", f"keyword {', '.join(unknown)}", ", ".join(known))
     return unwrap(function)
-
-
-def _request(call: ConvCall, settled: _Settings, machine: Target, x: Operand, weights: Operand, receiver: Receiver,
-             bias: Operand | None = None, residual: Operand | None = None) -> Request:
-    epilogue = settled.epilogue if residual is None else replace(settled.epilogue, beta=1.0)
-    made = lower(plan_call(call, settled.options, epilogue, machine, residual is not None))
-    operands = x, weights, RESULT, *(() if bias is None else (bias,)), *(() if residual is None else (residual,))
-    return Request(made.executable, operands, receiver, made.told, keep=made.plan.fits)
-
-
-def _weight_request(how: Described, settled: _Settings, machine: Target, deltas: Operand, x: Operand, kernel: Any,
-                    kernels: Operand | None, out: Any, out_dtype: Any) -> Request:
-    """Describe the gradient of weights: new ones, or on top of those that are there."""
-    name, written = ("out", out) if kernels is None else ("weights", kernels)
-    written = operand(name, written) if kernels is None and out is not None else written
-    p = stated_weights(how, deltas, x, kernel, written, name)
-    shape = weights_shape(how, p, written is not None and written.array.ndim == p.ndim + 3)
-    fmt = result_format(_format(deltas), _format(x))
-    receiver = receive(name, out, shape, out_dtype, fmt, (deltas, x), reads=kernels is not None)
-    lies, _, _ = kernels_of(receiver.operand, name, replace(how, groups=p.groups, params=None), p.ndim)
-    call = ConvCall.weight_gradient(p, _lies(deltas, "deltas", how, p.groups), _lies(x, "x", how, p.groups), lies)
-    return _request(call, settled, machine, x, deltas, receiver)
-
-
-def _receive(out: Any, out_dtype: Any, shape: tuple[int, ...], operands: tuple[Operand | None, ...],
-             like: Operand | None) -> Receiver:
-    x, weights, *_ = operands
-    assert x is not None
-    assert weights is not None
-    fmt = result_format(_format(x), _format(weights))
-    if out is None and like is not None:
-        return new_images(shape, fmt if out_dtype is None else format_of(out_dtype, "out_dtype"), like)
-    return receive("out", out, shape, out_dtype, fmt, operands)
-
-
-def _format(x: Operand) -> Format:
-    assert x.format is not None
-    return x.format
-
-
-def _lies(x: Operand, name: str, how: Described, groups: int) -> FieldLayout:
-    return images_of(x, name, how, groups)[0]
-
-
-def _bias_layout(bias: Operand | None, groups: int) -> MatrixLayout | None:
-    if bias is None:
-        return None
-    step = bias.array.strides[0]
-    return MatrixLayout(_format(bias), 0, step, (bias.shape[0] // groups * step,))
-
-
-def _as_result(residual: Operand, receiver: Receiver) -> Operand:
-    """Return what is added to a result, lying as the result does."""
-    made = receiver.operand
-    fits = residual.shape == made.shape and residual.format == made.format and residual.scale == made.scale
-    if not fits or residual.scales:
-        raise bad_argument("residual", f"{residual.format} of shape {residual.shape}",
-                           f"the result's format and shape, {made.format} of shape {made.shape}")
-    if residual.array.strides == made.array.strides and residual.array.flags.aligned:
-        return residual
-    copy = np.empty_like(made.array)
-    copy[...] = residual.array
-    return replace(residual, array=copy, place=None)

@@ -10,10 +10,11 @@ from ...ops import parsed
 from ..convolution.options import SPELLINGS, checked_option
 from ..gemm.options import GemmOptions
 
-__all__ = ["parse_options"]
+__all__ = ["OF_EVERY_MACHINE", "parse_options"]
 
-_OF_THE_HOST = {"available_memory_proportion", "partials_type", "strict_memory"}
-_KEYS: dict[str, str | None] = {key: name if name in _OF_THE_HOST else None for key, name in SPELLINGS.items()}
+OF_EVERY_MACHINE = {"available_memory_proportion", "partials_type", "strict_memory"}
+"""Options that this CPU knows as a modelled machine does."""
+_KEYS: dict[str, str | None] = {key: name if name in OF_EVERY_MACHINE else None for key, name in SPELLINGS.items()}
 
 
 def parse_options(options: Mapping[str, Any] | None, base: GemmOptions) -> GemmOptions:
@@ -23,5 +24,5 @@ def parse_options(options: Mapping[str, Any] | None, base: GemmOptions) -> GemmO
     """
     if options is None:
         return base
-    said = {name: value for name, value in base.said().items() if name in _OF_THE_HOST}
+    said = {name: value for name, value in base.said().items() if name in OF_EVERY_MACHINE}
     return replace(base, **parsed(options, _KEYS, checked_option, said))

@@ -1,0 +1,111 @@
+"""Convolutions on a modelled machine, as the faces describe them: planned as PopLibs plans them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ...formats import FP16, FP32, Format
+from ...formats.metadata import METADATA_SCALES
+from ...ops import Array, Operand, Receiver, Request
+from ...target import Target
+from ...target.types import data_type, type_of
+from ..convolution import ConvParams, ConvPlan
+from ..convolution import plan_convolution as plan_modelled
+from ..convolution.modelled import modelled_convolution
+from .params import Described
+
+__all__ = ["Asked", "lacks", "modelled_request"]
+
+_TYPES = ("float", "half", "quarter")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a call asks of a modelled machine.
+
+    Attributes
+    ----------
+    target : Target
+    options : mapping or None
+        PopLibs' convolution options.
+    keywords : mapping
+        Those that were given by keyword, in Python's spelling.
+    seed : object
+        For stochastic roundings, or None.
+    """
+
+    target: Target
+    options: Mapping[str, Any] | None
+    keywords: Mapping[str, Any]
+    seed: Any = None
+
+    def plan(self, params: ConvParams, operands: tuple[Operand, ...], out: Format) -> ConvPlan:
+        """Return the machine's plan of a convolution of operands of one type."""
+        kind = data_type("x", operands[0].format, _TYPES)
+        typed = params.replace(input_type=kind, output_type=data_type("out_dtype", out, _TYPES))
+        return plan_modelled(typed, target=self.target, options=self.options, **self.keywords)
+
+
+def lacks(operands: tuple[Operand, ...], out: Format, bias: Operand | None = None) -> str:
+    """Return what of a convolution no vertex of PopLibs does, in words; an empty string if they do it all."""
+    if any(x.scales is not None for x in operands):
+        return "with scales but one of each operand"
+    if any(x.scale not in METADATA_SCALES for x in operands):
+        return f"at scales {' and '.join(str(x.scale) for x in operands)}: its own are -32 to 31"
+    formats = [x.format for x in operands]
+    kinds = {type_of(fmt) for fmt in formats}
+    if "" in kinds or len(kinds) > 1:
+        return f"of {' and '.join(map(str, formats))}"
+    if out not in (FP32, FP16) or (kinds == {"quarter"} and out == FP32):
+        return f"of {formats[0]} to {out}"
+    return "" if bias is None or bias.format == out else f"to {out} with a bias of {bias.format}"
+
+
+def modelled_request(asked: Asked, params: ConvParams, how: Described, pass_: str, images: Operand, second: Operand,
+                     receiver: Receiver, *, bias: Operand | None = None, activation: str | None = None) -> Request:
+    """Describe a pass on a modelled machine.
+
+    Parameters
+    ----------
+    asked : Asked
+    params : ConvParams
+        Of the pass itself.
+    how : Described
+        The order of axes.
+    pass_ : str
+        ``"forward"`` (images, weights), ``"input_gradient"`` (deltas, weights: transposed and flipped) or
+        ``"weight_gradient"`` (images, deltas).
+    images, second : Operand
+    receiver : Receiver
+        What takes the result.
+    bias, activation
+        As for `poplibs_py.poplin.convolution`.
+    """
+    plan = asked.plan(params, (images, second), receiver.format)
+    ndim, weighs = images.array.ndim - 2, pass_ == "weight_gradient"
+    groups = params.groups
+    seen = images.seen(lambda x: _channels_second(x, how))
+    other = second.seen(lambda x: _channels_second(x, how) if weighs else _grouped(x, how, groups, ndim))
+    made = _grouped(receiver.array, how, groups, ndim) if weighs else _channels_second(receiver.array, how)
+    request = modelled_convolution(plan, seen, other, replace(receiver, array=made), pass_=pass_, bias=bias,
+                                   activation=activation, seed=asked.seed)
+    request.receiver = receiver
+    request.keep = plan.fits
+    return request
+
+
+def _channels_second(x: Array, how: Described) -> Array:
+    return np.moveaxis(x, -1, 1) if how.channels_last else x
+
+
+def _grouped(w: Array, how: Described, groups: int, ndim: int) -> Array:
+    """Weights [G, Co, Ci, kernel...], a view."""
+    if w.ndim == ndim + 3:
+        return np.moveaxis(w, (-1, -2), (1, 2)) if how.channels_last else w
+    if how.channels_last:
+        w = np.moveaxis(w, (-1, -2), (0, 1))
+    return w.reshape(groups, w.shape[0] // groups, *w.shape[1:])

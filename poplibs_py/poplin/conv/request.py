@@ -1,0 +1,162 @@
+"""Calls of convolutions described for the road: where they run, what receives their result, and the pass itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ...errors import bad_argument
+from ...formats import Format, format_of
+from ...ops import (
+    RESULT,
+    Operand,
+    Receiver,
+    Request,
+    host_target,
+    modelled_target,
+    operand,
+    receive,
+    result_format,
+    target_of,
+)
+from ...target import Target
+from ..gemm.options import GemmOptions, options_of
+from ..gemm.params import MatrixLayout
+from ..gemm.plan import Epilogue
+from .lower import lower
+from .modelled import Asked, lacks, modelled_request
+from .options import OF_EVERY_MACHINE, parse_options
+from .params import (
+    ConvCall,
+    Described,
+    FieldLayout,
+    images_of,
+    kernels_of,
+    new_images,
+    stated_weights,
+    weights_shape,
+)
+from .plan import plan_call
+
+__all__ = ["Place", "Settings", "as_result", "bias_layout", "lies", "pass_request", "receive_result", "weight_request"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a call is computed."""
+
+    options: GemmOptions
+    epilogue: Epilogue
+    given: Mapping[str, Any] | None
+    keywords: GemmOptions
+
+    @classmethod
+    def of(cls, options: Any, partials_type: Any, proportion: Any, reproducible: Any, strict: Any,
+           activation: Any = None) -> Settings:
+        """Check a caller's keywords."""
+        base = options_of(proportion, partials_type, reproducible, strict, 4)
+        return cls(parse_options(options, base), Epilogue.of(1.0, 0.0, activation), options, base)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a call runs: on a modelled machine, or on this CPU, because another lacks something or by its own wish."""
+
+    asked: Asked | None
+    host: Target | None
+    lacking: str
+
+    @classmethod
+    def of(cls, name: str, settled: Settings, target: Any, seed: Any, operands: tuple[Operand, ...], out: Any,
+           out_dtype: Any, bias: Any = None, lacking: str = "") -> Place:
+        """Decide; `lacking` is what no machine does, in words."""
+
+        def missing(_: Target) -> str:
+            if out_dtype is not None:
+                made = format_of(out_dtype, "out_dtype")
+            else:
+                made = result_format(*map(_format, operands)) if out is None else _format(operand("out", out))
+            return lacking or lacks(operands, made, None if bias is None else operand("bias", bias))
+
+        machine, words = modelled_target(target, name, missing)
+        if machine is not None:
+            said = settled.keywords.said()
+            return cls(Asked(machine, settled.given, {k: v for k, v in said.items() if k in OF_EVERY_MACHINE}, seed),
+                       None, "")
+        if seed is not None:
+            raise bad_argument("seed", seed, "None on this CPU: cast a float32 result stochastically")
+        return cls(None, host_target(None if words else target_of(target), "convolutions"), words)
+
+
+def pass_request(call: ConvCall, settled: Settings, place: Place, x: Operand, weights: Operand, receiver: Receiver,
+             bias: Operand | None = None, residual: Operand | None = None) -> Request:
+    """Describe a pass on this CPU."""
+    epilogue = settled.epilogue if residual is None else replace(settled.epilogue, beta=1.0)
+    assert place.host is not None
+    made = lower(plan_call(call, settled.options, epilogue, place.host, residual is not None))
+    operands = x, weights, RESULT, *(() if bias is None else (bias,)), *(() if residual is None else (residual,))
+    return Request(made.executable, operands, receiver, made.told, lacking=place.lacking, keep=made.plan.fits)
+
+
+def weight_request(how: Described, settled: Settings, place: Place, deltas: Operand, x: Operand, kernel: Any,
+                    kernels: Operand | None, out: Any, out_dtype: Any) -> Request:
+    """Describe the gradient of weights: new ones, or on top of those that are there."""
+    name, written = ("out", out) if kernels is None else ("weights", kernels)
+    written = operand(name, written) if kernels is None and out is not None else written
+    p = stated_weights(how, deltas, x, kernel, written, name)
+    shape = weights_shape(how, p, written is not None and written.array.ndim == p.ndim + 3)
+    fmt = result_format(_format(deltas), _format(x))
+    receiver = receive(name, out, shape, out_dtype, fmt, (deltas, x), reads=kernels is not None)
+    lies, _, _ = kernels_of(receiver.operand, name, replace(how, groups=p.groups, params=None), p.ndim)
+    if place.asked:
+        how = replace(how, groups=p.groups)
+        return modelled_request(place.asked, p.weight_update(), how, "weight_gradient", x, deltas, receiver)
+    call = ConvCall.weight_gradient(p, lies(deltas, "deltas", how, p.groups), lies(x, "x", how, p.groups), lies)
+    return pass_request(call, settled, place, x, deltas, receiver)
+
+
+def receive_result(out: Any, out_dtype: Any, shape: tuple[int, ...], operands: tuple[Operand | None, ...],
+             like: Operand | None) -> Receiver:
+    """Return what receives a result of images; a new one lies as `like` does."""
+    x, weights, *_ = operands
+    assert x is not None
+    assert weights is not None
+    fmt = result_format(_format(x), _format(weights))
+    if out is None and like is not None:
+        return new_images(shape, fmt if out_dtype is None else format_of(out_dtype, "out_dtype"), like)
+    return receive("out", out, shape, out_dtype, fmt, operands)
+
+
+def _format(x: Operand) -> Format:
+    assert x.format is not None
+    return x.format
+
+
+def lies(x: Operand, name: str, how: Described, groups: int) -> FieldLayout:
+    """Return how images lie."""
+    return images_of(x, name, how, groups)[0]
+
+
+def bias_layout(bias: Operand | None, groups: int) -> MatrixLayout | None:
+    """Return how a bias lies, if there is one."""
+    if bias is None:
+        return None
+    step = bias.array.strides[0]
+    return MatrixLayout(_format(bias), 0, step, (bias.shape[0] // groups * step,))
+
+
+def as_result(residual: Operand, receiver: Receiver) -> Operand:
+    """Return what is added to a result, lying as the result does."""
+    made = receiver.operand
+    fits = residual.shape == made.shape and residual.format == made.format and residual.scale == made.scale
+    if not fits or residual.scales:
+        raise bad_argument("residual", f"{residual.format} of shape {residual.shape}",
+                           f"the result's format and shape, {made.format} of shape {made.shape}")
+    if residual.array.strides == made.array.strides and residual.array.flags.aligned:
+        return residual
+    copy = np.empty_like(made.array)
+    copy[...] = residual.array
+    return replace(residual, array=copy, place=None)
