@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from ...formats import FP16, Format
 from ...popops.cast import cast
+from .grid import of_groups
 from .work import TileWork
 
 __all__ = ["fused_multiply_add", "interpret"]
@@ -42,24 +44,24 @@ def _rounded(sums: Array, f: Format) -> Array:
     return half
 
 
-def interpret(work: TileWork, a: Array, b: Array, seed: int | None = None, bias: Array | None = None,
+def interpret(work: TileWork, x: Array, w: Array, seed: int | None = None, bias: Array | None = None,
               activate: Callable[[Array], Array] | None = None) -> Array:
-    """Return the result, one piece of work, one reduction stage, one turn after another.
+    """Return the result [batch, groups, out_channels, outputs...]: one piece, one reduction stage, one turn at a time.
 
     Parameters
     ----------
     work : TileWork
         What the tiles do.
-    a, b : numpy.ndarray of float32, [g, m, k] and [g, k, n]
-        The operands' values.
+    x, w : numpy.ndarray of float32
+        Values of the operands, in the shapes of `TileWork.shapes`.
     seed : int, optional
         Of the stochastic rounding of what tiles exchange, and of the result.
     bias : numpy.ndarray of float32, optional
-        Values of the result's format, broadcast to [g, m, n].
+        Values of the result's format, broadcast to the result's shape.
     activate : callable, optional
         The activation, of FP32 arrays.
     """
-    sums, rounds = _sums(work, a, b, seed)
+    sums, rounds = _sums(work, x, w, seed)
     out = work.out
 
     def rounded(sums: Array, draw: int) -> Array:
@@ -71,22 +73,29 @@ def interpret(work: TileWork, a: Array, b: Array, seed: int | None = None, bias:
     sums = rounded(sums, 0)
     with np.errstate(all="ignore"):
         if bias is not None:
-            sums = rounded(sums + bias, rounds + 1)
+            sums = rounded(sums + _channels_last(np.broadcast_to(bias, work.shapes["out"])), rounds + 1)
         if activate is not None:
             sums = rounded(activate(sums), rounds + 2)
-        return sums.astype(out.dtype)
+        return np.moveaxis(sums.astype(out.dtype), (0, -1), (1, 2))
 
 
-def _sums(work: TileWork, a: Array, b: Array, seed: int | None) -> tuple[Array, int]:
-    """The reduced sums, and how many stochastic roundings there have been."""
-    shape = work.shapes["out"]
+def _channels_last(x: Array) -> Array:
+    """[batch, groups, channels, field...] as sums lie: [groups, batch, field..., channels]."""
+    return np.moveaxis(x, (1, 2), (0, -1))
+
+
+def _sums(work: TileWork, x: Array, w: Array, seed: int | None) -> tuple[Array, int]:
+    """The reduced sums [groups, batch, outputs..., channels], and how many stochastic roundings there have been."""
+    shape = _channels_last(np.empty(work.shapes["out"], np.int8)).shape
     reduced = np.zeros(shape, np.float32)
     rounds = 0
     for turn in range(work.turns):
         if turn == 0 or work.depth_turns > 1:
             partials = np.zeros((work.parts, *shape), np.float32)
         for piece in work.of_turn(turn):
-            _multiply(work, piece, a, b, partials, seed)
+            for group in range(*piece["groups"] * work.factor):
+                if group < work.params.groups:
+                    _multiply(work, piece, group, x, w, partials[int(piece["part"]), group], seed)
         if work.depth_turns == 1 and turn < work.turns - 1:
             continue
         if work.direct:
@@ -100,18 +109,52 @@ def round_at_random(sums: Array, seed: int, draw: int) -> None:
     sums[...] = cast(sums, FP16, rounding="stochastic", seed=(seed + draw) % 2**64).astype(np.float32)
 
 
-def _multiply(work: TileWork, piece: Any, a: Array, b: Array, partials: Array, seed: int | None) -> None:
-    group, row, rows, col, cols = (int(piece[name]) for name in ("group", "row", "rows", "col", "cols"))
-    first, depth = int(piece["from_depth"]), int(piece["depth"])
-    sums = np.zeros((rows, cols), np.float32)
-    for at in range(depth):
-        x = a[group, row : row + rows, first + at, None]
-        sums = fused_multiply_add(x, b[group, None, first + at, col : col + cols], sums)
-        if (at + 1) % work.chunk == 0 or at == depth - 1:
-            sums = _rounded(sums, work.partial)
+def _multiply(work: TileWork, piece: Any, group: int, x: Array, w: Array, partials: Array, seed: int | None) -> None:
+    """One group of a piece: its partial sums [batch, outputs..., channels], all of them at once, link by link."""
+    (outs, made), (ins, summed) = ((of_groups(piece[name][None], work.factor, int(np.prod(extents)))[group % work.factor, 0],
+                                    extents) for name, extents in (("outs", work.channels_out), ("ins", work.channels_in)))
+    if outs[0] == outs[1] or (ins[0] == ins[1] and work.params.in_channels):
+        return
+    batch, channel, outputs = _outputs(work, piece, outs, made)
+    sums = np.zeros(batch.shape, np.float32)
+    where: list[Array | int]
+    for taps in product(*(range(*work.dims[d].kept(tuple(piece["kernel"][d]))) for d in work.taps)):
+        for at, c in enumerate(range(*ins)):
+            *inner, own = (int(i) for i in np.unravel_index(c, summed))
+            elements = dict(zip(work.taps, taps, strict=True))
+            for d, element in zip(work.inner, inner, strict=True):
+                elements[d] = element + work.dims[d].elements[0]
+            met = [dim.meet(out, elements[d]) for d, (dim, out) in enumerate(zip(work.dims, outputs, strict=True))]
+            given = _at(x, (batch, group, own), [i for i, _ in met])
+            weights = _at(w, (group, channel, own), [k for _, k in met])
+            sums = fused_multiply_add(given, weights, sums)
+            if (at + 1) % work.chunk == 0 or c == ins[1] - 1:
+                sums = _rounded(sums, work.partial)
     if seed is None:
         sums = _rounded(sums, work.between)
-    partials[int(piece["part"]), group, row : row + rows, col : col + cols] = sums
+    places = [dim.first + dim.step * out for dim, out in zip(work.dims, outputs, strict=True)]
+    partials[(batch, *places, channel)] = sums
+
+
+def _outputs(work: TileWork, piece: Any, outs: Array, made: tuple[int, ...]) -> tuple[Array, Array, list[Array]]:
+    """Every output of a piece: its entry of the batch, its channel, and its index along each dimension."""
+    ranges = [np.arange(*r) for r in (piece["batch"], *piece["field"], outs)]
+    *positions, channels = (r.ravel() for r in np.meshgrid(*ranges, indexing="ij"))
+    index = {0: channels, **{d + 1: np.zeros_like(channels) for d in range(len(work.dims))}}
+    for merged, flat in zip(work.positions, positions, strict=True):
+        if merged:
+            index.update(zip(merged, np.unravel_index(flat, [work.position_extent(i) for i in merged]), strict=True))
+    *flattened, own = np.unravel_index(channels, made)
+    index.update((d + 1, out) for d, out in zip(work.flattened_out, flattened, strict=True))
+    batch, channel = (own, index[0]) if work.swapped else (index[0], own)
+    return batch, channel, [index[d + 1] for d in range(len(work.dims))]
+
+
+def _at(operand: Array, where: tuple[Any, ...], elements: list[Array]) -> Array:
+    """Values at these elements of the field; zeros where an element is -1."""
+    there = np.all([e >= 0 for e in elements], axis=0)
+    values: Array = np.where(there, operand[(*where, *(np.maximum(e, 0) for e in elements))], np.float32(0))
+    return values
 
 
 def _reduce(work: TileWork, partials: Array, reduced: Array, accumulate: bool, seed: int | None, rounds: int) -> int:

@@ -1,21 +1,29 @@
 """What a plan says about numbers: which tile makes which partial sums in which turn, and how they become the result.
 
-Executors only follow it. Convolutions of one field element, which dense products are, run so far.
+Executors only follow it. A plan transforms its convolution, and its tiles share out the axes of what comes of that: each
+axis is a row of original indices, written out in `Axes`.
 
-A tile's partial sum over its share of the depth is one chain of FP32 fused multiply-adds in ascending depth. Where the
-plan's partials are half, the running sum is rounded to FP16 after each group of `in_chans_per_group` of the depth, for
-every vertex method (AMP and SLIC feed their units such groups, HMAC takes dot products of them, VMAC and outer products
-have groups of one). The partial is then rounded to the type that travels between tiles. A stage of the reduction adds
-runs of neighbouring partials in ascending depth, in FP32, and rounds once. Turns of a loop over the depth add in place,
-rounding each time. The result is rounded once to the output's format. A bias and an activation are vertices of their
-own: each rounds to that format again.
+A tile's partial sum of an output is one chain of FP32 fused multiply-adds, in this order: kernel elements outermost, in
+the order of their indices, dimension by dimension; then what the plan has made into input channels (elements of
+dimensions flattened into output channels, then of expanded dimensions), and the input channels themselves, ascending.
+Where operands are swapped, or a dimension is flattened into output channels, the sum runs over elements of the other
+operand along a dimension, ascending too. A coordinate that padding or dilation fills is a zero that is multiplied like
+any number; elements that are truncated are no part of the chain. Where the plan's partials are half, the running sum is
+rounded to FP16 after each group of `in_chans_per_group` channels of each kernel element, for every vertex method (AMP
+and SLIC feed their units such groups, HMAC takes dot products of them, VMAC and outer products have groups of one). The
+partial is then rounded to the type that travels between tiles. A stage of the reduction adds runs of neighbouring
+partials in FP32, kernel elements outermost, channels ascending, and rounds once. Turns of a loop over the channels add in
+place, rounding each time. Outputs that no tile makes (padding, dilation put off until after the convolution) are zero.
+The result is rounded once to the output's format. A bias and an activation are vertices of their own: each rounds to
+that format again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -24,19 +32,77 @@ from ...errors import bad_argument
 from ...formats import FP16, FP32, Format
 from ...target import TYPE_SIZES
 from ._model import reduction_stages
-from .plan import ConvPlan, tile_ranges
+from .axis import Axis, Range
+from .grid import Grid, Group, of_groups
+from .params import ConvParams
+from .plan import ConvPlan
+from .transforms import defer_dilation, expand_dims, transformed, with_extra_dims
 
-__all__ = ["WORK", "TileWork", "work_of"]
+__all__ = ["Dim", "TileWork", "work_of"]
 
 Array = np.ndarray[Any, Any]
-Range = tuple[int, int]
 
-WORK = np.dtype(
-    [(name, np.int64) for name in (
-        "turn", "tile", "group", "row", "rows", "col", "cols", "from_depth", "depth", "part",
-    )]
-)  # fmt: skip
-"""A piece of work: in this turn of the serial loop this tile multiplies rows x cols over a part of the depth."""
+_FORMATS = {"float": FP32, "half": FP16}
+
+
+@dataclass(frozen=True)
+class Dim:
+    """A dimension of the field, as a plan's tiles go about it.
+
+    Attributes
+    ----------
+    axis : Axis
+        Sizes and transforms; without an input dilation that is put off until after the convolution.
+    weights_slide : bool
+        Whether sums run over elements of the input, the weights sliding along with the output; else over elements of
+        the kernel, the input sliding.
+    elements : tuple of int
+        First and end of those elements.
+    inner : bool
+        Whether the plan has made them into input channels; else they are kernel elements to it.
+    made_channels : bool
+        Whether outputs along it are output channels to the plan.
+    first, step : int
+        Where output 0 of the axis lies in the result, and how far from one to the next.
+    """
+
+    axis: Axis
+    weights_slide: bool
+    elements: Range
+    inner: bool
+    made_channels: bool
+    first: int
+    step: int
+
+    @property
+    def outputs(self) -> int:
+        """Outputs that are made."""
+        return self.axis.out
+
+    @property
+    def extent(self) -> int:
+        """Elements of a sum."""
+        return self.elements[1] - self.elements[0]
+
+    def meet(self, outs: Array, element: int) -> tuple[Array, Array]:
+        """Elements of the input and of the kernel that meet in outputs at an element of a sum; -1 for a zero."""
+        met = _met(self, element)[outs]
+        own = np.full_like(met, element)
+        return (own, met) if self.weights_slide else (met, own)
+
+    def kept(self, elements: Range) -> Range:
+        """Those elements of a range that no truncation drops."""
+        by, size = (self.axis.input, self.axis.field) if self.weights_slide else (self.axis.weights, self.axis.kernel)
+        first, end = max(elements[0], by.truncation_lower), min(elements[1], size - by.truncation_upper)
+        return first, max(first, end)
+
+
+@lru_cache(maxsize=4096)
+def _met(dim: Dim, element: int) -> Array:
+    """What an element of a sum meets in each output."""
+    index = dim.axis.kernel_index if dim.weights_slide else dim.axis.input_index
+    met = (index(out, element) for out in range(dim.outputs))
+    return np.array([-1 if other is None else other for other in met], np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,28 +113,39 @@ class TileWork:
     ----------
     plan : ConvPlan
         Where it comes from.
-    groups, m, n, k : int
-        Sizes of the product [groups, m, k] x [groups, k, n] that it is.
-    pieces : numpy.ndarray of WORK
-        Partial products, sorted by turn and tile.
+    params : ConvParams
+        The convolution, with the leading dimensions that the plan adds.
+    view : ConvParams
+        What the tiles share out: the convolution after all of the plan's transforms.
+    dims : tuple of Dim
+        One per dimension of the field.
+    taps, inner : tuple of int
+        Dimensions in the order in which a chain runs over their elements, outermost first: those that are kernel elements
+        to the plan, then those that are input channels to it. Channels come last.
+    swapped : bool
+        Whether the weights take the input's place.
+    factor : int
+        Groups that the plan has combined to one.
     parts : int
-        Shares of the depth that are made side by side in one turn and reduced.
+        Shares of a sum that are made side by side in one turn and reduced.
     stages : tuple of int
         Partials that each stage of the reduction adds to one.
     depth_turns : int
         Turns of the loop that add to the same sums: all, or one where the loop is over output channels.
     chunk : int
-        Depth between two roundings of a half partial.
+        Channels between two roundings of a half partial.
     partial, between, out : Format
         Of the sums on a tile, of what tiles exchange, of the result.
     """
 
     plan: ConvPlan
-    groups: int
-    m: int
-    n: int
-    k: int
-    pieces: Array
+    params: ConvParams
+    view: ConvParams
+    dims: tuple[Dim, ...]
+    taps: tuple[int, ...]
+    inner: tuple[int, ...]
+    swapped: bool
+    factor: int
     parts: int
     stages: tuple[int, ...]
     depth_turns: int
@@ -83,20 +160,49 @@ class TileWork:
         return self.plan.serial_splits
 
     @property
-    def sums(self) -> int:
-        """Elements of the result."""
-        return self.groups * self.m * self.n
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Of the operands and the result, groups along an axis of their own."""
+        p = self.params
+        return {
+            "x": (p.batch, p.groups, p.in_channels, *p.field_shape),
+            "w": (p.groups, p.out_channels, p.in_channels, *p.kernel_shape),
+            "out": (p.batch, p.groups, p.out_channels, *self.output_shape),
+        }
 
     @property
-    def shapes(self) -> dict[str, tuple[int, int, int]]:
-        """Of the operands and the result, with their groups."""
-        g, m, n, k = self.groups, self.m, self.n, self.k
-        return {"a": (g, m, k), "b": (g, k, n), "out": (g, m, n)}
+    def output_shape(self) -> tuple[int, ...]:
+        """Of the result, along the dimensions of the field."""
+        problem = self.plan.problem
+        assert problem is not None
+        return (1,) * (len(self.dims) - problem.params.ndim) + problem.params.output_shape
+
+    @property
+    def sums(self) -> int:
+        """Elements of the result."""
+        return prod(self.shapes["out"])
+
+    @property
+    def depth(self) -> int:
+        """Terms of a sum, at most: zeros of padding and dilation among them."""
+        return self.params.in_channels * prod(dim.extent for dim in self.dims)
+
+    @property
+    def chunks(self) -> int:
+        """Groups of channels in a tile's sum, at most."""
+        ins = of_groups(self.grid.ins, self.factor, prod(self.channels_in))
+        taps = prod(int(np.diff(ranges).max(initial=0)) for ranges in self.grid.kernel)
+        return taps * -(-int(np.diff(ins).max(initial=0)) // self.chunk)
 
     @property
     def direct(self) -> bool:
         """Whether partial sums are the result: nothing is reduced or added in place."""
         return self.parts == 1 and self.depth_turns == 1
+
+    @property
+    def covers(self) -> bool:
+        """Whether every output has a partial sum in every share of every turn that adds to it."""
+        return self.factor == 1 and all(dim.outputs == size for dim, size in
+                                        zip(self.dims, self.output_shape, strict=True))
 
     @property
     def reductions(self) -> Iterator[tuple[int, int]]:
@@ -106,6 +212,55 @@ class TileWork:
             made = -(-left // fan_in)
             yield left, made
             left = made
+
+    # The axes that tiles share out ------------------------------------------------------------------
+
+    @property
+    def channels_out(self) -> tuple[int, ...]:
+        """Extents that an output channel of the plan is made of, outermost first: dimensions, then own channels."""
+        own = self.params.batch if self.swapped else self.params.out_channels
+        return (*(self.dims[d].outputs for d in self.flattened_out), own)
+
+    @property
+    def channels_in(self) -> tuple[int, ...]:
+        """The same for an input channel of the plan."""
+        return (*(self.dims[d].extent for d in self.inner), self.params.in_channels)
+
+    @property
+    def flattened_out(self) -> tuple[int, ...]:
+        """Dimensions whose outputs are output channels to the plan, outermost first."""
+        return tuple(reversed(self.plan.transforms[0].out_chan_flatten_dims))
+
+    @property
+    def positions(self) -> tuple[tuple[int, ...], ...]:
+        """What each of the plan's batch and field dimensions is made of, outermost first: 0 the batch, d + 1 a dimension.
+
+        Where dimensions are merged, the last of them holds them all.
+        """
+        merged = self.plan.transforms[0].flatten_dims
+        axes = [(i,) for i in range(len(self.dims) + 1)]
+        for i in merged[:-1]:
+            axes[i] = ()
+        if merged:
+            axes[merged[-1]] = tuple(merged)
+        return tuple(axes)
+
+    def position_extent(self, i: int) -> int:
+        """Extent of the plan's batch (0) or of one of its dimensions, before any are merged."""
+        if i == 0:
+            return self.params.out_channels if self.swapped else self.params.batch
+        return 1 if self.dims[i - 1].made_channels else self.dims[i - 1].outputs
+
+    @cached_property
+    def grid(self) -> Grid:
+        """Ranges of the plan's axes that tiles and turns hold."""
+        group = Group(self.params.groups, self.factor, prod(self.channels_in), prod(self.channels_out))
+        return Grid(self.plan.partition, self.view, group)
+
+    @cached_property
+    def pieces(self) -> Array:
+        """Every tile's share of every turn, sorted by turn and tile: see `Grid.table`."""
+        return self.grid.table(np.fromiter(self.plan.tile_indices(), np.int64))
 
     def of_turn(self, turn: int) -> Array:
         """The pieces of one turn."""
@@ -117,9 +272,9 @@ class TileWork:
     @property
     def operand_bytes(self) -> int:
         """Bytes of operands that tiles receive, in all turns, in the operands' own format."""
-        p, problem = self.pieces, self.plan.problem
+        problem = self.plan.problem
         assert problem is not None
-        return int(((p["rows"] + p["cols"]) * p["depth"]).sum()) * TYPE_SIZES[problem.params.input_type]
+        return int((self.grid.amounts.inputs + self.grid.amounts.weights).sum()) * TYPE_SIZES[problem.params.input_type]
 
     @property
     def partial_bytes(self) -> int:
@@ -138,21 +293,17 @@ class TileWork:
 
         The model counts operands in their own formats and so comes to about half as many for half operands.
         """
-        p = self.pieces
-        held = 4 * (p["rows"] * p["depth"] + p["depth"] * p["cols"] + p["rows"] * p["cols"])
-        most = np.zeros(self.plan.target_tiles, np.int64)
-        np.maximum.at(most, p["tile"], held)
-        return most
+        a = self.grid.amounts
+        return self._by_tile((4 * (a.inputs + a.weights + a.sums)).max(axis=(0, 1)))
 
     def tile_macs(self) -> Array:
-        """Multiply-accumulates of each tile."""
-        p = self.pieces
-        done = np.zeros(self.plan.target_tiles, np.int64)
-        np.add.at(done, p["tile"], p["rows"] * p["cols"] * p["depth"])
-        return done
+        """Multiply-accumulates of each tile, those with zeros of padding and dilation among them."""
+        return self._by_tile(self.grid.amounts.macs.sum(axis=(0, 1)))
 
-
-_FORMATS = {"float": FP32, "half": FP16}
+    def _by_tile(self, amounts: Array) -> Array:
+        tiles = np.zeros(max(1, self.plan.target_tiles), np.int64)
+        tiles[np.fromiter(self.plan.tile_indices(), np.int64)] = amounts.ravel()
+        return tiles
 
 
 @lru_cache(maxsize=256)
@@ -162,62 +313,45 @@ def work_of(plan: ConvPlan) -> TileWork:
     Parameters
     ----------
     plan : ConvPlan
-        As the planner makes it, of a problem of one field element. Constraints can ask for transforms that tiles here
-        do not make: such a plan is refused.
+        As the planner makes it. Constraints can ask for a dimension to be expanded and then flattened into output
+        channels, or expanded on the tile, which is not done here: such a plan is refused.
     """
     problem, split = plan.problem, plan.partition
     assert problem is not None
-    (system, tile), (system_types, tile_types) = plan.transforms, plan.types
-    if system.expand_dims or system.out_chan_flatten_dims or tile.expand_dims:
-        raise bad_argument("plan.transforms", "dimensions expanded or flattened", "none in a plan of a product")
-    params = problem.params
-    groups, m, n, k = params.groups, params.batch, params.out_channels, params.in_channels
-    table = np.array([piece for piece in _pieces(plan, groups, m, n, k) if min(piece[4], piece[6]) > 0], WORK)
-    parts, turns = split.in_chan_split.parallel, split.in_chan_split.serial
-    stages = tuple(reduction_stages(parts, problem.options.enable_multi_stage_reduce))
+    system_types, tile_types = plan.types
+    params = with_extra_dims(problem.params, plan.transforms[0].extra_field_dims)
+    dims = _dims(plan, params)
+    system = plan.transforms[0]
+    taps = tuple(d for d, dim in enumerate(dims) if not dim.inner)
+    inner = (*reversed(system.out_chan_flatten_dims), *reversed(system.expand_dims))
+    parts = split.in_chan_split.parallel * prod(split.kernel_split)
     return TileWork(
-        plan, groups, m, n, k, table[np.lexsort((table["tile"], table["turn"]))], parts, stages, turns,
+        plan, params, transformed(problem.params, system), dims, taps, inner, system.swap_operands,
+        system.combine_conv_groups_factor, parts,
+        tuple(reduction_stages(parts, problem.options.enable_multi_stage_reduce)), split.in_chan_split.serial,
         plan.in_chans_per_group, _FORMATS[tile_types.partial], _FORMATS[tile_types.result],
         _FORMATS[system_types.result],
     )  # fmt: skip
 
 
-def _pieces(plan: ConvPlan, groups: int, m: int, n: int, k: int) -> Iterator[tuple[int, ...]]:
-    """Every partial product, one a tile, turn and group.
-
-    The field of the convolution holds the rows of the product, or its columns where operands are swapped; output
-    channels hold the other. Combined groups sit side by side along both channel axes.
-    """
-    split, transform = plan.partition, plan.transforms[0]
-    factor = transform.combine_conv_groups_factor
-    field, channels = (n, m) if transform.swap_operands else (m, n)
-    serial_in, serial_out = split.in_chan_split.serial, split.out_chan_split.serial
-    group_ranges = tile_ranges(-(-groups // factor), split.conv_group_split, split.conv_group_grain)
-    field_ranges = tile_ranges(field, split.field_split[-1], split.field_grain[-1])
-    out_ranges = tile_ranges(channels * factor, serial_out * split.out_chan_split.parallel, split.out_chan_grain)
-    in_ranges = tile_ranges(k * factor, serial_in * split.in_chan_split.parallel, split.in_chan_grain)
-    order = [(g, f, c, d)
-             for g in range(split.conv_group_split) for f in range(split.field_split[-1])
-             for d in range(split.in_chan_split.parallel) for c in range(split.out_chan_split.parallel)]
-    tiles = list(plan.tile_indices())
-    for turn in range(serial_in * serial_out):
-        slow, fast = turn // serial_in, turn % serial_in
-        for tile, (g, f, c, d) in zip(tiles, order, strict=True):
-            outs = out_ranges[slow * split.out_chan_split.parallel + c]
-            depth = in_ranges[fast * split.in_chan_split.parallel + d]
-            for group, (c0, c1), (d0, d1) in _of_groups(group_ranges[g], outs, depth, factor, groups, channels, k):
-                f0, f1 = field_ranges[f]
-                row, col = ((c0, c1), (f0, f1)) if transform.swap_operands else ((f0, f1), (c0, c1))
-                yield turn, tile, group, row[0], row[1] - row[0], col[0], col[1] - col[0], d0, d1 - d0, d
-
-
-def _of_groups(combined: Range, outs: Range, depth: Range, factor: int, groups: int, channels: int,
-               k: int) -> Iterator[tuple[int, Range, Range]]:
-    """The groups that combined ranges of channels hold, each with its own ranges; zero weights are not multiplied."""
-    for big in range(*combined):
-        for j in range(factor):
-            group = big * factor + j
-            c = max(outs[0] - j * channels, 0), min(outs[1] - j * channels, channels)
-            d = max(depth[0] - j * k, 0), min(depth[1] - j * k, k)
-            if group < groups and c[0] < c[1] and (d[0] < d[1] or k == 0):
-                yield group, c, d
+def _dims(plan: ConvPlan, params: ConvParams) -> tuple[Dim, ...]:
+    """What the plan's transforms make of each dimension."""
+    system = plan.transforms[0]
+    twice = set(system.expand_dims) & set(system.out_chan_flatten_dims)
+    if plan.transforms[1].expand_dims:
+        raise bad_argument("plan.transforms", "dimensions expanded on the tile", "the system level")
+    if twice:
+        raise bad_argument("plan.transforms", f"dimensions {sorted(twice)} expanded and flattened", "one of the two")
+    undilated = defer_dilation(params, system.dilate_post_conv)
+    seen = undilated.swapped() if system.swap_operands else undilated
+    turned = expand_dims(seen, system.expand_dims).swapped()
+    dims = []
+    for d, axis in enumerate(undilated.axes):
+        flattened, expanded = d in system.out_chan_flatten_dims, d in system.expand_dims
+        summed = (turned if flattened else seen).axes[d]
+        by, size = summed.weights, summed.kernel
+        elements = (by.truncation_lower, size - by.truncation_upper) if flattened or expanded else (0, size)
+        late = d in system.dilate_post_conv
+        first, step = (params.axes[d].output.padding_lower, params.axes[d].input.dilation) if late else (0, 1)
+        dims.append(Dim(axis, system.swap_operands != flattened, elements, flattened or expanded, flattened, first, step))
+    return tuple(dims)
