@@ -102,11 +102,26 @@ cdef void decode_scaled(const Source *s, int64_t line, int64_t step, int64_t n, 
 
 cdef void gather_line(const Source *s, int64_t line, int64_t step, int64_t n, char *to) noexcept nogil:
     """Copy n elements of a field's matrix, zeros where it has none."""
+    cdef int64_t part = n
     line, step = s.first_line + line, s.first_step + step
-    if s.lines_are_positions:
-        pop_field_row(s.field, s.base, s.side.item, line, step, n, to)
-    else:
+    if not s.lines_are_positions:
+        line = whole_depth(s.field, line, &part)
         pop_field_column(s.field, s.base, s.side.item, line, step, n, to)
+        return
+    while n > 0:
+        part = n
+        pop_field_row(s.field, s.base, s.side.item, line, whole_depth(s.field, step, &part), part, to)
+        to += part * s.side.item
+        step += part
+        n -= part
+
+
+cdef inline int64_t whole_depth(const pop_field *f, int64_t depth, int64_t *n) noexcept nogil:
+    """Which column of a field's whole matrix a number of the depth is, and how many of n follow it there."""
+    if not f.lap:
+        return depth
+    n[0] = smaller(n[0], f.lap - depth % f.lap)
+    return depth // f.lap * f.run + f.skip + depth % f.lap
 
 
 cdef inline void decode_line(const Source *s, int64_t line, int64_t step, int64_t n, char *to, char *low, int64_t element,
@@ -493,19 +508,24 @@ cdef void rectangle(Walk *w, const Item *item, const pop_tile *tile) noexcept no
 
 
 cdef void multiply_in_rounds(Walk *w, const char *a, int64_t mb, int64_t nb, int64_t k, int64_t kb) noexcept nogil:
-    """Packed rows whose sums are rounded after each `round_depth` of its depth, or not at all."""
+    """Packed rows whose sums are rounded after each `round_depth` of a lap of the depth, or not at all."""
     cdef const Spec *p = w.p
-    cdef int64_t r, d = 0, depth = p.round_depth if p.round_sums else kb
+    cdef int64_t r, within, depth = kb, d = 0
     cdef const char *b = w.b_panel
     while True:  # once even where the depth is zero
-        w.block.cells = rounded(smaller(depth, kb - d), p.depth_grain) // p.elements
+        if p.round_sums:
+            within = (k + d) % p.round_lap
+            depth = smaller(p.round_depth - within % p.round_depth, p.round_lap - within)
+            within += depth
+            depth = smaller(depth, kb - d)
+        w.block.cells = rounded(depth, p.depth_grain) // p.elements
         w.block.accumulate = k + d > 0
         w.b_panel = b + d // p.elements * w.block.b_cell
         multiply_block(w, a + d // p.elements * w.block.a_cell, mb, nb, False)
-        if p.round_sums:
+        d += depth
+        if p.round_sums and (k + d >= p.depth or (k + d) % p.round_lap == within % p.round_lap):
             for r in range(mb):
                 (<pop_dot_round>p.round_sums)(w.sums + r * p.sums_row, nb)
-        d += depth
         if d >= kb:
             break
     w.b_panel = b

@@ -127,7 +127,8 @@ def _multiply(work: TileWork, piece: Any, group: int, x: Array, w: Array, partia
             met = [dim.meet(out, elements[d]) for d, (dim, out) in enumerate(zip(work.dims, outputs, strict=True))]
             given = _at(x, (batch, group, own), [i for i, _ in met])
             weights = _at(w, (group, channel, own), [k for _, k in met])
-            sums = fused_multiply_add(given, weights, sums)
+            left_out = np.any([np.minimum(i, k) == -2 for i, k in met], axis=0)
+            sums = np.where(left_out, sums, fused_multiply_add(given, weights, sums))
             if (at + 1) % work.chunk == 0 or c == ins[1] - 1:
                 sums = _rounded(sums, work.partial)
     if seed is None:

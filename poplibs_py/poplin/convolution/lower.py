@@ -1,7 +1,8 @@
 """From a plan's work to a program of compiled vertices, in which nothing is left to Python.
 
-What tiles exchange lies in the program's workspace: the partial sums ``[parts, groups, m, n]``, and where turns add in
-place the sums of the turns before. Stages of the reduction put their sums where their partials were.
+What tiles exchange lies in the program's workspace: the partial sums ``[parts, groups, batch, outputs..., channels]``,
+and where turns add in place the sums of the turns before. Stages of the reduction put their sums where their partials
+were.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from ..gemm.options import GemmOptions
 from ..gemm.params import GemmParams, MatrixLayout
 from ..gemm.plan import Epilogue, GemmPlan, laid_out
 from . import _partials
+from .products import ArrayLayout, TileProduct, tile_products
 from .work import TileWork
 
 __all__ = ["TileCall", "lower"]
@@ -36,6 +38,8 @@ _OUT, _BIAS = 2, 3  # operands after a and b: the bias and the seed, where there
 _SUMS = 1024  # that are worth an item of their own in what follows the tiles' products
 _ROUNDED = 1 << 14  # the same where they are rounded at random: to find a place in the stream takes some 3 microseconds
 _SET_FLOPS = 1 << 18  # of a compute set, for each thread: it takes some 10 microseconds, and to wake a thread takes 2
+_ROWS, _COLS = 256, 256  # of a rectangle: packed once, each number of an operand is multiplied so often
+_WHOLE, _DEPTH = 768, 512  # that are packed at once: up to so much, else so much
 _NOMINAL = Target.host(1)
 
 
@@ -44,10 +48,10 @@ class TileCall(NamedTuple):
 
     Attributes
     ----------
-    a, b, out : MatrixLayout
-        Formats, strides and scales of [g, m, k], [g, k, n] and [g, m, n]; ``batch`` holds the group's stride.
-    bias : MatrixLayout, optional
-        Of a bias, broadcast to [g, m, n].
+    x, w, out : ArrayLayout
+        Of the input, the weights and the result, in the axes of `TileWork.shapes`.
+    bias : ArrayLayout, optional
+        Of a bias, broadcast to the result.
     activation : str, optional
     stochastic : bool
         Whether roundings after the tiles' sums are stochastic, from the seed that a run is given; else to nearest even.
@@ -55,10 +59,10 @@ class TileCall(NamedTuple):
         Threads to run on, at most: as many as the compute sets keep busy. The result does not depend on it.
     """
 
-    a: MatrixLayout
-    b: MatrixLayout
-    out: MatrixLayout
-    bias: MatrixLayout | None = None
+    x: ArrayLayout
+    w: ArrayLayout
+    out: ArrayLayout
+    bias: ArrayLayout | None = None
     activation: str | None = None
     stochastic: bool = False
     threads: int | None = None
@@ -67,9 +71,12 @@ class TileCall(NamedTuple):
 def lower(work: TileWork, call: TileCall) -> Executable:
     """Return the executable of a plan's work.
 
-    It runs on a, b, out, then the bias if there is one, then one uint64 where it rounds stochastically: the seed.
+    It runs on x, w, out, then the bias if there is one, then one uint64 where it rounds stochastically: the seed.
     """
-    return _Lowering(work, call).executable()
+    lowering = _Lowering(work, call)
+    program = lowering.program()
+    most = settings.num_threads if call.threads is None else call.threads
+    return program.executable(threads_for(lowering.flops, max(1, work.turns) * _SET_FLOPS, most))
 
 
 @dataclass
@@ -83,88 +90,107 @@ class _Lowering:
         work, out = self.work, self.call.out
         self.seed = _BIAS + (self.call.bias is not None)
         self.workspace = self.seed + self.call.stochastic
-        self.tiles = np.sort(np.fromiter(work.plan.tile_indices(), np.int64))
+        self.tiles = max(1, work.plan.tiles_used)
         self.keep: list[Array] = []
-        self.arena = self.draws = 0  # stochastic roundings of a reduction: each draws bits of its own
+        self.specs: dict[tuple[Any, ...], int] = {}
+        self.arena = self.draws = self.flops = 0  # draws: stochastic roundings of a reduction, each of bits of its own
         plain = self.call.bias is None and self.call.activation is None
         rounds_result = self.call.stochastic and out.format == FP16
-        self.direct = work.direct and plain and not rounds_result  # tiles write the result itself
-        cells = work.n * 4
-        self.sums_lie = out if self.direct else MatrixLayout(FP32, cells, 4, (work.m * cells,))
+        self.direct = work.direct and work.whole and plain and not rounds_result  # tiles write the result itself
+        self.rows, self.cols = work.sums // max(1, work.params.out_channels), work.params.out_channels
+        self.sums_lie = out if self.direct else _channels_last(work.shapes["out"])
         self.reduced = work.parts * work.sums * 4 if work.depth_turns > 1 else 0  # bytes to the sums that are reduced
 
-    def executable(self) -> Executable:
+    def program(self) -> Program:
         """Every compute set of every turn."""
         w = self.work
         adds = w.depth_turns > 1
-        combined = w.plan.transforms[0].combine_conv_groups_factor > 1 and not w.direct
-        clear = (self._clear(),) if combined else ()
+        clear = () if w.whole and (w.factor == 1 or w.direct) else (self._clear(),)
         received = Exchange("exchange operands", w.operand_bytes)
         body = (*clear * adds, received, self._products(), *(self._reduction() if adds else ()))
         after = (*(() if adds or w.direct else self._reduction()), *(() if self.direct else self._epilogue()))
         steps = (*(() if adds else clear), Loop(w.turns, body), *after)
-        flops = 2 * int((w.pieces["rows"] * w.pieces["cols"] * w.pieces["depth"]).sum())
-        most = settings.num_threads if self.call.threads is None else self.call.threads
         held = 0 if self.direct else w.sums * (w.parts + adds)
-        program = Program(steps, self.workspace, len(self.tiles), self.arena, 4 * held, tuple(self.keep))
-        return program.executable(threads_for(flops, max(1, w.turns) * _SET_FLOPS, most))
+        return Program(steps, self.workspace, self.tiles, self.arena, 4 * held, tuple(self.keep))
 
     def _dealt(self, extent: int, least: int, unit: int = 1) -> tuple[Array, Array, Array]:
         """An extent dealt out to the tiles that the plan uses, `least` to each, in units: first, count, tile."""
-        parts = threads_for(extent, least, len(self.tiles))
+        parts = threads_for(extent, least, self.tiles)
         edges = LinearMapping(extent, unit, parts).edges()
-        return edges[:-1], np.diff(edges), spread(parts, len(self.tiles))
+        return edges[:-1], np.diff(edges), spread(parts, self.tiles)
 
     # Partial products ------------------------------------------------------------------------------
 
     def _products(self) -> ComputeSet:
-        """All pieces of work."""
-        pieces, call, lie = self.work.pieces, self.call, self.sums_lie
-        items = np.zeros(len(pieces), ITEM)
-        for depth in np.unique(pieces["depth"]):
-            chosen = pieces["depth"] == depth
-            plan = self._tile_plan(pieces[chosen])
-            items["spec"][chosen] = self._spec(plan)
-            self.arena = max(self.arena, plan.scratch_bytes)
-        group, row, col, at = (pieces[name] for name in ("group", "row", "col", "from_depth"))
-        items["a"] = group * call.a.batch[0] + row * call.a.row + at * call.a.column
-        items["b"] = group * call.b.batch[0] + at * call.b.row + col * call.b.column
-        items["out"] = group * lie.batch[0] + row * lie.row + col * lie.column
-        if not self.direct:
-            items["out"] += pieces["part"] * self.work.sums * 4
-        items["m"], items["n"] = pieces["rows"], pieces["cols"]
-        tiles = np.searchsorted(self.tiles, pieces["tile"])
-        return ComputeSet("compute", (Segment(VERTEX, items, tiles, pieces["turn"]),))
+        """All partial sums, in rectangles of the products that tiles make together."""
+        made = list(tile_products(self.work, self.call.x, self.call.w, self.sums_lie))
+        items = np.concatenate([self._rectangles(product) for product in made] or [np.zeros(0, ITEM)])
+        turns = np.repeat([p.turn for p in made], [_count(p) for p in made]).astype(np.int64)
+        tiles = np.zeros(len(items), np.int64)
+        for turn in range(self.work.turns):
+            first, end = np.searchsorted(turns, (turn, turn + 1))
+            tiles[first:end] = spread(end - first, self.tiles)
+        return ComputeSet("compute", (Segment(VERTEX, items, tiles, turns),))
 
-    def _tile_plan(self, pieces: Array) -> GemmPlan:
-        """How the frame of dense products does these pieces: all of a tile's operands packed in its arena."""
+    def _rectangles(self, p: TileProduct) -> Array:
+        """A product's items: rectangles of each group."""
+        self.flops += 2 * p.rows * p.cols * p.depth * len(p.groups)
+        rows, cols = _shares(p.rows, _ROWS), _shares(p.cols, _COLS)
+        group, (r0, r1), (c0, c1) = np.array(p.groups)[:, None, None], rows[:, :, None], cols[:, None, :]
+        items = np.zeros((len(p.groups), rows.shape[1], cols.shape[1]), ITEM)
+        items["spec"] = self._spec(p, int((r1 - r0).max()), int((c1 - c0).max()))
+        items["m"], items["n"] = r1 - r0, c1 - c0
+        x, w, out = self.call.x.strides[1], self.call.w.strides[0], self.sums_lie.strides[1]
+        items["a"] = group * x + p.a.offset + (0 if p.a.field else r0 * p.a.row)
+        items["b"] = group * w + p.b.offset + (0 if p.b.field else c0 * p.b.column)
+        items["out"] = group * out + p.out.offset + (0 if p.out.field else r0 * p.out.row) + c0 * p.out.column
+        items["out"] += 0 if self.direct else p.part * self.work.sums * 4
+        items["first_row"], items["first_col"] = r0, c0
+        for name, field in (("a_field", p.a.field), ("b_field", p.b.field), ("out_field", p.out.field)):
+            if field is not None:
+                record = field.record
+                self.keep.append(record)
+                items[name] = record.ctypes.data
+        return items.ravel()
+
+    def _spec(self, p: TileProduct, rows: int, cols: int) -> int:
+        """The record of a rectangle of so many rows and columns."""
+        key = (rows, cols, p.depth, p.lap, *((x.row, x.column, x.field is None) for x in (p.a, p.b, p.out)))
+        address = self.specs.get(key)
+        if address is None:
+            plan = self._tile_plan(p, rows, cols)
+            self.arena = max(self.arena, plan.scratch_bytes)
+            record = kernel_record(plan)
+            spec = record[0]
+            half = self.work.partial == FP16
+            spec["round_depth"], spec["round_lap"] = (self.work.chunk, p.lap) if half else (plan.params.k, plan.params.k)
+            spec["round_depth"], spec["round_lap"] = max(1, spec["round_depth"]), max(1, spec["round_lap"])
+            spec["out_skip"] = 0 if self.direct else self.workspace - _OUT
+            self.keep.append(record)
+            address = self.specs[key] = int(record.ctypes.data)
+        return address
+
+    def _tile_plan(self, p: TileProduct, rows: int, cols: int) -> GemmPlan:
+        """How the frame of dense products makes a rectangle, its operands packed in the arena."""
         w, call = self.work, self.call
-        m, n, depth = (int(pieces[name].max()) for name in ("rows", "cols", "depth"))
         rounded = w.partial == FP16 or (w.between == FP16 and not call.stochastic)
-        params = GemmParams(m, n, depth, call.a, call.b, self.sums_lie)
+        params = GemmParams(rows, cols, p.depth, p.a, p.b, p.out)
         selection = select("dot", "multiply", "float32", consistent=True)
-        cols = selection.kernel.block[1]
+        width = selection.kernel.block[1]
         options = GemmOptions(partials_type="half" if rounded else "float", reproducible=True)
-        in_place = not (rounded or self.direct)
+        in_place = not (rounded or self.direct) and p.out.field is None and p.out.column == 4
         draft = GemmPlan(
-            params, params, options, Epilogue(), _NOMINAL, FP32, selection, _packed(call.a), _packed(call.b),
-            int(Sums.IN_PLACE if in_place else Sums.BLOCK), m,
-            -(-n // cols) * cols, max(1, depth), (1, 1), 1,
+            params, params, options, Epilogue(), _NOMINAL, FP32, selection, _packed(p.a), _packed(p.b),
+            int(Sums.IN_PLACE if in_place else Sums.BLOCK), rows,
+            -(-cols // width) * width, max(1, p.depth if p.depth <= _WHOLE else _DEPTH), (1, 1), 1,
         )  # fmt: skip
         return replace(draft, layout=laid_out(draft, draft.mc, draft.nc))
-
-    def _spec(self, plan: GemmPlan) -> int:
-        record = kernel_record(plan)
-        spec = record[0]
-        spec["round_depth"] = self.work.chunk if self.work.partial == FP16 else plan.kc
-        spec["out_skip"] = 0 if self.direct else self.workspace - _OUT
-        self.keep.append(record)
-        return int(record.ctypes.data)
 
     # Sums of partials ------------------------------------------------------------------------------
 
     def _clear(self) -> ComputeSet:
-        """Zeros for the partial sums: of combined groups some shares of the depth hold other groups' channels only."""
+        """Zeros for sums that no tile makes: of outputs that dilation leaves out, of groups that a combined one holds
+        where their channels are another tile's."""
         first, count, tiles = self._dealt(self.work.parts * self.work.sums, _ROUNDED)
         items = _items(_partials.CLEAR, operand=self.workspace, first=4 * first, bytes=4 * count)
         return ComputeSet("compute", (Segment(_partials.CLEAR_VERTEX, items, tiles),))
@@ -234,37 +260,74 @@ class _Lowering:
                            to=self.reduced + 4 * first, count=count, fan_in=1, rounding=_rounding(FP16))
             yield ComputeSet("round", (Segment(_partials.REDUCE_VERTEX, items, tiles),))
 
-    def _add(self, bias: MatrixLayout) -> ComputeSet:
-        m, n = self.work.m, self.work.n
-        first, rows, group = self._dealt_rows(m)
+    def _add(self, bias: ArrayLayout) -> ComputeSet:
+        lines = self._lines(bias)
         items = _items(
-            _partials.ADD, operand=self.workspace, first=self.reduced + 4 * n * (group * m + first), rows=rows, cols=n,
-            bias=_BIAS, at=group * bias.batch[0] + first * bias.row, line=bias.row, step=bias.column,
-            item=bias.format.itemsize, format=format_record(bias.format).ctypes.data,
+            _partials.ADD, operand=self.workspace, first=self.reduced + 4 * self.cols * lines.row, rows=lines.rows,
+            cols=self.cols, bias=_BIAS, at=lines.at, line=lines.step, step=bias.strides[2], item=bias.format.itemsize,
+            format=format_record(bias.format).ctypes.data,
             decode=select("dot", "decode", f"{bias.format}->{FP32}").kernel.address,
         ).ravel()  # fmt: skip
-        return ComputeSet("bias", (Segment(_partials.ADD_VERTEX, items, spread(items.size, len(self.tiles))),))
+        return ComputeSet("bias", (Segment(_partials.ADD_VERTEX, items, spread(items.size, self.tiles)),))
 
-    def _finish(self, phase: str, to: MatrixLayout, operand: int, at: int, activation: str | None) -> ComputeSet:
-        m, n = self.work.m, self.work.n
-        along = to.column == to.format.itemsize and to.row == n * to.column  # contiguous: dealt out by elements
-        extent, width, step = (m * n, 1, to.column) if along else (m, n, to.row)
-        first, count, group = self._dealt_rows(extent)
+    def _finish(self, phase: str, to: ArrayLayout, operand: int, at: int, activation: str | None) -> ComputeSet:
+        lines, cols = self._lines(to), self.cols
+        along = to.strides[2] == to.format.itemsize and lines.step == cols * to.strides[2]  # rows are one after another
+        rows, width = (1, lines.rows * cols) if along else (lines.rows, cols)
         items = _items(
-            _partials.FINISH, operand=self.workspace, first=self.reduced + 4 * width * (group * extent + first), row=n,
-            rows=1 if along else count, cols=count if along else n, to=operand,
-            out=at + group * to.batch[0] + first * step, out_row=to.row, out_col=to.column,
+            _partials.FINISH, operand=self.workspace, first=self.reduced + 4 * cols * lines.row, row=cols, rows=rows,
+            cols=width, to=operand, out=at + lines.at, out_row=lines.step, out_col=to.strides[2],
             format=format_record(to.format).ctypes.data, overflow=infinite_overflow(to.format),
             activation=ACTIVATIONS.index(activation),
             epilogue=select("dot", "epilogue", f"float32->{to.format}").kernel.address,
         ).ravel()  # fmt: skip
-        return ComputeSet(phase, (Segment(_partials.FINISH_VERTEX, items, spread(items.size, len(self.tiles))),))
+        return ComputeSet(phase, (Segment(_partials.FINISH_VERTEX, items, spread(items.size, self.tiles)),))
 
-    def _dealt_rows(self, extent: int) -> tuple[Array, Array, Array]:
-        """Rows, or elements, of each group in shares: first, count, and the group along an axis of its own."""
-        parts = threads_for(self.work.m * self.work.n, _SUMS, extent)
-        edges = LinearMapping(extent, 1, parts).edges()
-        return edges[:-1], np.diff(edges), np.arange(self.work.groups)[:, None]
+    def _lines(self, lie: ArrayLayout) -> _Lines:
+        """Rows of sums, a row for each output of an image, in runs that an array has one step apart; shared out."""
+        batch, groups, _, *outputs = self.work.shapes["out"]
+        extents, strides = [batch, *outputs], [lie.strides[0], *lie.strides[3:]]
+        run, step = 1, 0
+        while extents and (run == 1 or extents[-1] == 1 or strides[-1] == run * step):
+            extent, stride = extents.pop(), strides.pop()
+            step = stride if run == 1 else step
+            run *= extent
+        starts = np.zeros(1, np.int64)
+        for extent, stride in zip(extents, strides, strict=True):
+            starts = (starts[:, None] + np.arange(extent) * stride).ravel()
+        edges = LinearMapping(run, 1, threads_for(run * self.cols, _SUMS, run)).edges()
+        first, group = edges[:-1], np.arange(groups)[:, None, None]
+        return _Lines(group * self.rows // groups + np.arange(starts.size)[:, None] * run + first, np.diff(edges),
+                      lie.offset + group * lie.strides[1] + starts[:, None] + first * step, step)
+
+
+class _Lines(NamedTuple):
+    """Runs of rows: the first's number, how many, bytes to it in an array, and from a row to the next there."""
+
+    row: Array
+    rows: Array
+    at: Array
+    step: int
+
+
+def _channels_last(shape: tuple[int, ...]) -> ArrayLayout:
+    """How FP32 sums lie: groups, batch, outputs, channels."""
+    batch, groups, channels, *outputs = shape
+    strides, size = [], 4 * channels
+    for extent in reversed(outputs):
+        strides.append(size)
+        size *= extent
+    return ArrayLayout(FP32, (size, size * batch, 4, *reversed(strides)))
+
+
+def _shares(extent: int, most: int) -> Array:
+    """First and end of shares of an extent, none larger than the most: an array of [2, shares]."""
+    edges = LinearMapping(extent, 1, max(1, -(-extent // most))).edges()
+    return np.stack([edges[:-1], edges[1:]])
+
+
+def _count(p: TileProduct) -> int:
+    return len(p.groups) * -(-p.rows // _ROWS) * -(-p.cols // _COLS)
 
 
 def _items(kind: np.dtype[np.void], **fields: Any) -> Array:
@@ -276,8 +339,8 @@ def _items(kind: np.dtype[np.void], **fields: Any) -> Array:
 
 
 def _packed(operand: MatrixLayout) -> int:
-    """How an operand comes into the arena: line by line in the direction in which it is contiguous."""
-    return int(Mode.TRANSPOSED if operand.row == operand.format.itemsize != operand.column else Mode.LINES)
+    """How an operand comes into the arena: line by line in the direction in which its elements are closer."""
+    return int(Mode.TRANSPOSED if 0 < abs(operand.row) < abs(operand.column) else Mode.LINES)
 
 
 @cache

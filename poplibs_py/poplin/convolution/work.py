@@ -7,8 +7,9 @@ A tile's partial sum of an output is one chain of FP32 fused multiply-adds, in t
 the order of their indices, dimension by dimension; then what the plan has made into input channels (elements of
 dimensions flattened into output channels, then of expanded dimensions), and the input channels themselves, ascending.
 Where operands are swapped, or a dimension is flattened into output channels, the sum runs over elements of the other
-operand along a dimension, ascending too. A coordinate that padding or dilation fills is a zero that is multiplied like
-any number; elements that are truncated are no part of the chain. Where the plan's partials are half, the running sum is
+operand along a dimension, ascending too. A coordinate that padding fills, or dilation where
+kernel elements have become channels, is a zero that is multiplied like any number; elements that are truncated, and
+kernel elements that meet a zero of dilation, are no part of the chain. Where the plan's partials are half, the running sum is
 rounded to FP16 after each group of `in_chans_per_group` channels of each kernel element, for every vertex method (AMP
 and SLIC feed their units such groups, HMAC takes dot products of them, VMAC and outer products have groups of one). The
 partial is then rounded to the type that travels between tiles. A stage of the reduction adds runs of neighbouring
@@ -85,7 +86,10 @@ class Dim:
         return self.elements[1] - self.elements[0]
 
     def meet(self, outs: Array, element: int) -> tuple[Array, Array]:
-        """Elements of the input and of the kernel that meet in outputs at an element of a sum; -1 for a zero."""
+        """Elements of the input and of the kernel that meet in outputs at an element of a sum.
+
+        -1 stands for a zero, -2 for one of those between dilated elements that are no terms of a sum.
+        """
         met = _met(self, element)[outs]
         own = np.full_like(met, element)
         return (own, met) if self.weights_slide else (met, own)
@@ -100,9 +104,19 @@ class Dim:
 @lru_cache(maxsize=4096)
 def _met(dim: Dim, element: int) -> Array:
     """What an element of a sum meets in each output."""
-    index = dim.axis.kernel_index if dim.weights_slide else dim.axis.input_index
-    met = (index(out, element) for out in range(dim.outputs))
-    return np.array([-1 if other is None else other for other in met], np.int64)
+    axis = dim.axis
+    index = axis.kernel_index if dim.weights_slide else axis.input_index
+    met = [index(out, element) for out in range(dim.outputs)]
+    by, size = (axis.weights, axis.kernel) if dim.weights_slide else (axis.input, axis.field)
+    own, own_size = (axis.input, axis.field) if dim.weights_slide else (axis.weights, axis.kernel)
+    made = []
+    for out, other in enumerate(met):
+        raw = (out - axis.output.padding_lower) * axis.output.stride + axis.output.truncation_lower
+        place = (own.apply(element, own_size) or 0) + (-raw if dim.weights_slide else raw)
+        place = by.transformed(size) - 1 - place if by.flip else place
+        between = (place - by.padding_lower) % by.dilation and not dim.inner
+        made.append(other if other is not None else -2 if between else -1)
+    return np.array(made, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,10 +213,9 @@ class TileWork:
         return self.parts == 1 and self.depth_turns == 1
 
     @property
-    def covers(self) -> bool:
-        """Whether every output has a partial sum in every share of every turn that adds to it."""
-        return self.factor == 1 and all(dim.outputs == size for dim, size in
-                                        zip(self.dims, self.output_shape, strict=True))
+    def whole(self) -> bool:
+        """Whether tiles make every output."""
+        return all(dim.outputs == size for dim, size in zip(self.dims, self.output_shape, strict=True))
 
     @property
     def reductions(self) -> Iterator[tuple[int, int]]:

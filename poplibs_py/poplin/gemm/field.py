@@ -74,11 +74,15 @@ class Field:
         Outermost first.
     channels, channel : int
         Numbers of a tap, and bytes from one to the next.
+    part : (int, int, int)
+        Where a product takes a part of the columns: so many, of each run of so many, after the first so many of it.
+        Zeros where it takes all.
     """
 
     dims: tuple[FieldDim, ...]
     channels: int
     channel: int
+    part: tuple[int, int, int] = (0, 0, 0)
 
     @property
     def positions(self) -> int:
@@ -112,14 +116,15 @@ class Field:
     @property
     def lines(self) -> tuple[int, int] | None:
         """Bytes from a row to the next and from a column to the next, if strides say all; else None."""
-        if len(self.dims) > 1 or not self.dims[0].plain:
+        if len(self.dims) > 1 or not self.dims[0].plain or self.part[0]:
             return None
         return self.dims[0].stride, self.channel
 
     @property
     def record(self) -> np.ndarray[Any, Any]:
         """The frame's record (`pop_field`)."""
-        made = record_of("pop_field", rank=len(self.dims), channels=max(1, self.channels), channel=self.channel)
+        made = record_of("pop_field", rank=len(self.dims), channels=max(1, self.channels), channel=self.channel,
+                         **dict(zip(("lap", "run", "skip"), self.part, strict=True)))
         for number, dim in enumerate(self.dims):
             made["dims"][number] = tuple(dim._replace(taps=max(1, dim.taps)))  # the frame divides by them
         return made

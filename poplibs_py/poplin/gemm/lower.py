@@ -190,7 +190,7 @@ def kernel_record(plan: GemmPlan, a_operand: int = _A, b_operand: int = _B) -> A
     s["row_grain"] = plan.kernel.grain[0]
     s["rows_at_once"], s["cols_at_once"], _ = plan.kernel.block
     s["mc"], s["nc"], s["kc"], s["packed_rows"] = plan.mc, plan.nc, plan.kc, plan.packed_rows
-    s["round_depth"] = HALF_PARTIALS_DEPTH
+    s["round_depth"], s["round_lap"] = HALF_PARTIALS_DEPTH, max(1, p.k)
     s["sums"], s["sums_at"], s["sums_row"] = plan.sums, plan.offset("sums"), sums_pitch(plan, plan.nc)
     s["stage_at"], s["bias_at"] = plan.offset("stage"), plan.offset("bias")
     s["pitch"], s["prepared_cells"] = row_pitch(plan), prepared_cells(plan)

@@ -98,9 +98,11 @@ def matmul_modelled_bound(a: Any, b: Any, *, target: Target | str = "gc200", out
     if 0 not in shape:
         groups = int(np.prod(product.batch, dtype=np.int64))
         numbers = (np.broadcast_to(x, (*product.batch, *x.shape[-2:])) for x in (left, right))
-        grouped = (x.reshape(groups, *x.shape[-2:]) for x in numbers)
-        work = work_of(product.planned(target, options, more))
-        ball = modelled_bound(work, *grouped, out=product.out, seed=seed).reshape(*shape)
+        rows, columns = (x.reshape(groups, *x.shape[-2:]) for x in numbers)
+        work = work_of(product.planned(target, options, more))  # rows are images of one element
+        x, w = rows.swapaxes(0, 1).reshape(work.shapes["x"]), columns.swapaxes(1, 2).reshape(work.shapes["w"])
+        ball = modelled_bound(work, x, w, out=product.out, seed=seed).reshape(product.m, groups, product.n)
+        ball = Ball(ball.centre.swapaxes(0, 1), ball.radius.swapaxes(0, 1)).reshape(*shape)
     if bias is not None:
         ball = (ball + Ball.exact(values(bias))).rounded(FP32).rounded(product.out, rounding)
     ball = ball if activation is None else _activated(ball, activation).rounded(product.out, rounding)

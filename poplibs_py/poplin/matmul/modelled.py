@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,40 +11,24 @@ import numpy as np
 from ...errors import bad_argument, bad_type, one_of
 from ...formats import FP16, FP32, Format, format_of
 from ...formats.metadata import METADATA_SCALES
-from ...formats.reference import decode
-from ...kernels import select
 from ...kernels.records import ACTIVATIONS
-from ...ops import (
-    RESULT,
-    VALUES,
-    Array,
-    Operand,
-    Receiver,
-    Request,
-    catalogue,
-    compiled,
-    operand,
-    receive,
-    seed_of,
-    unchanged,
-)
+from ...ops import Array, Operand, Receiver, Request, catalogue, compiled, operand, receive, seed_of, unchanged
 from ...planner.cache import PlanCache
-from ...program import Executable
 from ...target import Target
-from ...target.types import data_type, type_of
+from ...target.types import type_of
 from ..convolution import ConvParams, ConvPlan, plan_convolution
 from ..convolution.api import planned_quietly
 from ..convolution.count import Count, count
 from ..convolution.interpreter import interpret
-from ..convolution.lower import TileCall, lower
+from ..convolution.modelled import TileConvolution, Views, tile_kernel, values_of
 from ..convolution.problem import ConvProblem
 from ..convolution.summary import is_product
 from ..convolution.work import TileWork, work_of
-from ..gemm.params import as_matrix, layout_of, spread_bias
+from ..gemm.params import as_matrix, spread_bias
 from ..gemm.plan import Epilogue
 from ..gemm.prepared import PreparedMatrix
 from .options import conv_options
-from .params import TYPES, Product, default_result, product_of, stated
+from .params import Product, default_result, product_of, stated
 
 __all__ = ["Count", "TileWork", "compile_modelled", "count_modelled", "interpret_modelled", "modelled_request",
            "plan_modelled"]
@@ -95,71 +78,60 @@ def plan_modelled(
     return plan_convolution(stated(a_shape, b_shape, dtype, out_dtype), target=target, options=checked, cache=cache)
 
 
-@dataclass(frozen=True, eq=False)
-class _TileProduct:
-    """A product of given shapes and formats, as the tiles of a plan make it."""
+def _rows(_: int, a: Array) -> Array:
+    """[g, m, k] as images of one element: [m, g, k, 1]."""
+    return a.swapaxes(0, 1)[..., None]
 
-    work: TileWork
 
-    @property
-    def plan(self) -> ConvPlan:
-        return self.work.plan
+_VIEWS = Views(_rows, lambda _, b: b.swapaxes(1, 2)[..., None], _rows)
+
+
+class _TileProduct(TileConvolution):
+    """A product of given shapes and formats, as the tiles of a plan make it: rows are images of one element."""
+
+    def __init__(self, work: TileWork) -> None:
+        super().__init__(work, _VIEWS)
 
     def operand(self, name: str, value: Operand) -> Operand:
         """Return an operand as it was planned for, its groups along the first axis, or raise."""
-        shape, kind = self.work.shapes[name], self.product.kind
-        if value.scales is not None:
-            raise bad_argument(name, "a QuarterArray with many scales", "one scale: modelled machines have no more")
-        if value.scale not in METADATA_SCALES:
-            raise bad_argument(name, f"a QuarterArray at scale {value.scale}", "-32 to 31 on a modelled machine")
-        if data_type(name, value.format, TYPES) != kind:
-            raise bad_type(name, f"format {value.format}", f"the planned type, {kind}")
+        value = super().operand(name, value)
+        p = self.product
+        shape = {"a": (*p.batch, p.m, p.k), "b": (*p.batch, p.k, p.n)}[name]
         if value.array.ndim == 2 and shape[0] == 1:
             value = value.seen(lambda array: array[None])
         if value.shape != shape:
             raise bad_argument(name, f"shape {value.shape}", f"the planned shape {shape}")
-        return value if value.array.flags.aligned else value.copied()
+        return value
 
     @property
     def product(self) -> Product:
         """The product, its groups as one batch axis."""
         w = self.work
         assert w.plan.problem is not None
-        return Product(w.shapes["out"], (w.groups,), w.m, w.n, w.k, w.plan.problem.params.input_type, w.out)
+        p = w.plan.problem.params
+        shape = p.groups, p.batch, p.out_channels
+        return Product(shape, (p.groups,), p.batch, p.out_channels, p.in_channels, p.input_type, w.out)
 
     def told(self) -> tuple[str, str, ConvPlan]:
         """Return what runs, for a reader, its kernel, and the plan."""
-        w = self.work
-        kernel = select("dot", "multiply", "float32", consistent=True).kernel
-        groups = f"{w.groups} x " if w.groups > 1 else ""
-        return f"{groups}[{w.m}, {w.k}] x [{w.k}, {w.n}]", kernel.label, self.plan
+        p = self.product
+        groups = f"{p.batch[0]} x " if p.batch[0] > 1 else ""
+        return f"{groups}[{p.m}, {p.k}] x [{p.k}, {p.n}]", tile_kernel(), self.plan
 
-    def request(self, a: Operand, b: Operand, bias: Operand | None, activation: str | None, receiver: Receiver,
+    def request(self, x: Operand, w: Operand, bias: Operand | None, activation: str | None, receiver: Receiver,
                 seed: Any, threads: int | None = None) -> Request:
         """Describe a call on operands with their groups along the first axis; a bias has the result's shape."""
-        grouped_out = receiver.array.reshape(self.work.shapes["out"])
-        apart = not np.may_share_memory(grouped_out, receiver.array)
+        grouped_out = receiver.array.reshape(self.product.shape)
         written = replace(receiver.operand, array=grouped_out)
-        added = None if bias is None else layout_of(bias)
-        call = TileCall(layout_of(a), layout_of(b), layout_of(written), added, activation, seed is not None, threads)
-        program = _program(self.work, call)
-        words = () if seed is None else (seed_of(seed),)
-        operands = a, b, RESULT, *(() if bias is None else (bias,)), *(VALUES,) * len(words)
-        if apart:  # no strides say where its groups are
+        program = self.executable(x, w, written, bias, activation, seed, threads)
+        if np.may_share_memory(grouped_out, receiver.array):
+            return self.described(program, program, x, w, bias, receiver, seed)
 
-            def run(*arrays: Array) -> None:
-                program(*arrays[:2], grouped_out, *arrays[3:])
-                receiver.array[...] = grouped_out.reshape(receiver.array.shape)
+        def run(*arrays: Array) -> None:  # no strides say where its groups are
+            program(*arrays[:2], grouped_out, *arrays[3:])
+            receiver.array[...] = grouped_out.reshape(receiver.array.shape)
 
-        return Request(run if apart else program, operands, receiver, self.told, words, lacking="", measure=lambda: {
-            "tile_bytes": self.work.tile_bytes(), "tile_macs": self.work.tile_macs(),
-            "exchanged_bytes": program.program.exchanged_bytes,
-        })
-
-
-@lru_cache(maxsize=64)
-def _program(work: TileWork, call: TileCall) -> Executable:
-    return lower(work, call)
+        return self.described(run, program, x, w, bias, receiver, seed)
 
 
 def _checked_plan(plan: Any) -> ConvPlan:
@@ -291,15 +263,14 @@ def interpret_modelled(plan: ConvPlan, a: Any, b: Any, *, bias: Any = None, acti
     """
     made = _TileProduct(work_of(_checked_plan(plan)))
     given = operand("a", a), operand("b", b)
-    left, right = (_values(made.operand(name, x)) for name, x in zip("ab", given, strict=True))
+    left, right = (values_of(made.operand(name, x)) for name, x in zip("ab", given, strict=True))
     row = _epilogue(made.product, None if bias is None else operand("bias", bias), activation)
     one_of("activation", activation, (None, "relu"))
     positive = None if activation is None else lambda sums: np.where(sums < 0, np.float32(0), sums)
-    word = None if seed is None else seed_of(seed)
-    result = interpret(made.work, left, right, word, None if row is None else _values(row), positive)
+    views, groups, shapes = made.views, made.work.params.groups, made.work.shapes
+    x, w = (view(groups, array).reshape(shapes[name])
+            for view, array, name in ((views.x, left, "x"), (views.w, right, "w")))
+    added = None if row is None else views.out(groups, values_of(row)).reshape(shapes["out"])
+    result = interpret(made.work, x, w, None if seed is None else seed_of(seed), added, positive)
+    result = result.reshape(made.product.m, -1, made.product.n).swapaxes(0, 1)
     return result[0] if given[0].array.ndim == 2 else result
-
-
-def _values(x: Operand) -> Array:
-    assert x.format is not None
-    return decode(x.array.view(x.format.code_dtype), x.format, x.scale).astype(np.float32)

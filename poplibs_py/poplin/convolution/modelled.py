@@ -1,0 +1,225 @@
+"""A plan's program on a modelled machine, as a call on operands: what dense products and convolutions have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ...errors import bad_argument, bad_type
+from ...formats.metadata import METADATA_SCALES
+from ...formats.reference import decode
+from ...kernels import select
+from ...ops import RESULT, VALUES, Array, Operand, Receiver, Request, seed_of
+from ...program import Executable
+from ...target import TYPE_SIZES
+from ...target.types import data_type
+from .interpreter import interpret
+from .lower import TileCall, lower
+from .plan import ConvPlan
+from .products import ArrayLayout
+from .work import TileWork, work_of
+
+__all__ = ["PASSES", "TileConvolution", "Views", "interpret_convolution", "modelled_convolution"]
+
+TYPES = tuple(TYPE_SIZES)
+
+
+@dataclass(frozen=True)
+class Views:
+    """How arrays that a caller holds are the input, the weights and the result of a plan's convolution.
+
+    Each takes the groups, and an array, and returns it in the axes of `TileWork.shapes` without the dimensions that a
+    plan adds, beginning at the same element; `flips` says which operand is then read backwards along its field.
+    """
+
+    x: Callable[[int, Array], Array]
+    w: Callable[[int, Array], Array]
+    out: Callable[[int, Array], Array]
+    flips: str = ""
+
+
+def _split(groups: int, x: Array) -> Array:
+    """[batch, groups * channels, field...] with groups along an axis of their own."""
+    return x.reshape(x.shape[0], groups, x.shape[1] // max(1, groups), *x.shape[2:])
+
+
+def _as_they_are(groups: int, w: Array) -> Array:
+    return w
+
+
+PASSES = {
+    "forward": Views(_split, _as_they_are, _split),
+    "input_gradient": Views(_split, lambda _, w: w.swapaxes(1, 2), _split, flips="w"),
+    "weight_gradient": Views(
+        lambda groups, x: _split(groups, x).swapaxes(0, 2),
+        lambda groups, deltas: np.moveaxis(_split(groups, deltas), 0, 2),
+        lambda _, w: np.moveaxis(w, 2, 0),
+    ),
+}
+"""From a pass to how its arrays are seen: input, weights, output; deltas, weights, the input's gradient; input, deltas, the
+weights' gradient."""
+
+
+def _layout(x: Operand, view: Callable[[int, Array], Array], groups: int, shape: tuple[int, ...], *,
+            flip: bool = False) -> ArrayLayout:
+    """How an operand lies as one of a plan's; its extents are checked."""
+    assert x.format is not None
+    seen = view(groups, x.array)
+    head, added = seen.shape[:3], len(shape) - seen.ndim
+    if (*head, *(1,) * added, *seen.shape[3:]) != shape:
+        raise ValueError(seen.shape)
+    strides, offset = list(seen.strides), 0
+    if flip:
+        offset = sum((extent - 1) * stride for extent, stride in zip(seen.shape[3:], strides[3:], strict=True))
+        strides[3:] = (-stride for stride in strides[3:])
+    return ArrayLayout(x.format, (*strides[:3], *(0,) * added, *strides[3:]), offset, bool(x.array.flags.aligned), x.scale)
+
+
+@dataclass(frozen=True, eq=False)
+class TileConvolution:
+    """A convolution of given shapes and formats, as the tiles of a plan make it.
+
+    Attributes
+    ----------
+    work : TileWork
+        What the tiles do.
+    views : Views
+        What a caller's arrays are in it.
+    """
+
+    work: TileWork
+    views: Views = PASSES["forward"]
+
+    @property
+    def plan(self) -> ConvPlan:
+        """The plan."""
+        return self.work.plan
+
+    def operand(self, name: str, value: Operand) -> Operand:
+        """Return an operand, aligned, if it has the format that was planned for, or raise."""
+        assert self.plan.problem is not None
+        kind = self.plan.problem.params.input_type
+        if value.scales is not None:
+            raise bad_argument(name, "a QuarterArray with many scales", "one scale: modelled machines have no more")
+        if value.scale not in METADATA_SCALES:
+            raise bad_argument(name, f"a QuarterArray at scale {value.scale}", "-32 to 31 on a modelled machine")
+        if data_type(name, value.format, TYPES) != kind:
+            raise bad_type(name, f"format {value.format}", f"the planned type, {kind}")
+        return value if value.array.flags.aligned else value.copied()
+
+    def told(self) -> tuple[str, str, ConvPlan]:
+        """Return what runs, for a reader, its kernel, and the plan."""
+        assert self.plan.problem is not None
+        p = self.plan.problem.params
+        field, kernel = ("x".join(map(str, extents)) for extents in (p.field_shape, p.kernel_shape))
+        groups = f"{p.groups} groups of " if p.groups > 1 else ""
+        what = f"convolution of {p.batch} x {field} by {kernel}, {groups}{p.in_channels} to {p.out_channels} channels"
+        return what, tile_kernel(), self.plan
+
+    def call(self, x: Operand, w: Operand, out: Operand, bias: Operand | None, activation: str | None,
+             stochastic: bool = False, threads: int | None = None) -> TileCall:
+        """Return how a call's operands lie; a bias has the result's shape, broadcast."""
+        groups, shapes, views = self.work.params.groups, self.work.shapes, self.views
+        made = {}
+        for name, value in (("x", x), ("w", w), ("out", out), ("bias", bias)):
+            if value is not None:
+                seen = "out" if name == "bias" else name
+                made[name] = _layout(value, getattr(views, seen), groups, shapes[seen], flip=views.flips == name)
+        return TileCall(made["x"], made["w"], made["out"], made.get("bias"), activation, stochastic, threads)
+
+    def executable(self, x: Operand, w: Operand, out: Operand, bias: Operand | None, activation: str | None, seed: Any,
+                   threads: int | None) -> Executable:
+        """Return the program of a call on operands that lie like these; a bias has the result's shape, broadcast."""
+        groups, shapes, views = self.work.params.groups, self.work.shapes, self.views
+        made: list[ArrayLayout | None] = []
+        for name, value, seen in (("x", x, "x"), ("w", w, "w"), ("out", out, "out"), ("bias", bias, "out")):
+            lies = None if value is None else _layout(value, getattr(views, seen), groups, shapes[seen],
+                                                      flip=views.flips == name)
+            made.append(lies)
+        return _program(self.work, TileCall(*made, activation, seed is not None, threads))  # type: ignore[arg-type]
+
+    def request(self, x: Operand, w: Operand, bias: Operand | None, activation: str | None, receiver: Receiver,
+                seed: Any, threads: int | None = None) -> Request:
+        """Describe a call on operands as `views` takes them; a bias has the result's shape, broadcast."""
+        program = self.executable(x, w, receiver.operand, bias, activation, seed, threads)
+        return self.described(program, program, x, w, bias, receiver, seed)
+
+    def described(self, run: Any, program: Executable, x: Operand, w: Operand, bias: Operand | None, receiver: Receiver,
+                  seed: Any) -> Request:
+        """Describe what runs a program, with what a record tells of it."""
+        words = () if seed is None else (seed_of(seed),)
+        operands = x, w, RESULT, *(() if bias is None else (bias,)), *(VALUES,) * len(words)
+        return Request(run, operands, receiver, self.told, words, lacking="", measure=lambda: {
+            "tile_bytes": self.work.tile_bytes(), "tile_macs": self.work.tile_macs(),
+            "exchanged_bytes": program.program.exchanged_bytes,
+        })
+
+
+def tile_kernel() -> str:
+    """Return the label of the kernel that makes tiles' products."""
+    return select("dot", "multiply", "float32", consistent=True).kernel.label
+
+
+@lru_cache(maxsize=64)
+def _program(work: TileWork, call: TileCall) -> Executable:
+    return lower(work, call)
+
+
+def modelled_convolution(plan: ConvPlan, x: Operand, w: Operand, receiver: Receiver, *, pass_: str = "forward",
+                         bias: Operand | None = None, activation: str | None = None, seed: Any = None,
+                         threads: int | None = None) -> Request:
+    """Describe one of a convolution's three passes on a modelled machine.
+
+    Parameters
+    ----------
+    plan : ConvPlan
+        Of this pass: of the convolution's params, of their ``gradient()``, or of their ``weight_update()``.
+    x, w : Operand
+        ``"forward"``: the input [N, G * Ci, field...] and the weights [G, Co, Ci, kernel...]. ``"input_gradient"``: the
+        output's gradient and the weights. ``"weight_gradient"``: the input and the output's gradient. Any strides.
+    receiver : Receiver
+        What takes the output, the input's gradient, or the weights'.
+    pass_ : str, optional
+    bias : Operand, optional
+        One number for each channel of the result [G * Co], of its format.
+    activation : str, optional
+    seed : optional
+        For stochastic roundings.
+    threads : int, optional
+        Threads of this CPU to run on, at most.
+    """
+    made = TileConvolution(work_of(plan), PASSES[pass_])
+    if bias is not None:
+        shape = receiver.array.shape
+        bias = bias.seen(lambda b: np.broadcast_to(b.reshape(-1, *(1,) * (len(shape) - 2)), shape))
+    return made.request(made.operand("x", x), made.operand("w", w), bias, activation, receiver, seed, threads)
+
+
+def interpret_convolution(plan: ConvPlan, x: Operand, w: Operand, *, pass_: str = "forward", seed: Any = None,
+                          bias: Array | None = None, activate: Callable[[Array], Array] | None = None) -> Array:
+    """Make a pass in plain NumPy: slow, obvious, and of the same bits as the compiled program.
+
+    The arguments are those of `modelled_convolution`, but for the bias' values and the activation, a function; the result
+    is in the axes of `TileWork.shapes`.
+    """
+    made = TileConvolution(work_of(plan), PASSES[pass_])
+    groups, shapes, views = made.work.params.groups, made.work.shapes, made.views
+    values = []
+    for name, operand in (("x", x), ("w", w)):
+        seen = getattr(views, name)(groups, values_of(operand))
+        if views.flips == name:
+            seen = np.flip(seen, tuple(range(3, seen.ndim)))
+        values.append(seen.reshape(shapes[name]))
+    if bias is not None:
+        bias = np.asarray(bias, np.float32).reshape(groups, -1, *(1,) * (len(shapes["out"]) - 3))
+    return interpret(made.work, *values, seed=None if seed is None else seed_of(seed), bias=bias, activate=activate)
+
+
+def values_of(x: Operand) -> Array:
+    """An operand's numbers in FP32."""
+    assert x.format is not None
+    return decode(x.array.view(x.format.code_dtype), x.format, x.scale).astype(np.float32)

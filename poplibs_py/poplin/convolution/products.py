@@ -1,0 +1,288 @@
+"""The products of matrices that a plan's tiles make, put together where they are parts of one.
+
+Every output's chain is its own, so tiles that hold the same share of the depth make one matrix of partial sums: rows are
+images and outputs along dimensions in which the input slides, columns are outputs along the others and output channels.
+Where the input is dilated, outputs that meet zeros of dilation with a kernel element are told apart, and each phase
+multiplies what is there alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from ...formats import Format
+from ..gemm.field import Field, FieldDim
+from ..gemm.params import MatrixLayout
+from .axis import Range
+from .grid import of_groups
+from .work import Dim, TileWork
+
+__all__ = ["ArrayLayout", "TileProduct", "tile_products"]
+
+
+class ArrayLayout(NamedTuple):
+    """How an operand of a convolution lies, in the axes of `TileWork.shapes`.
+
+    Attributes
+    ----------
+    format : Format
+    strides : tuple of int
+        Bytes from an element to the next, along each axis.
+    offset : int
+        Bytes from the operand's first element to this view's.
+    aligned : bool
+        Whether every element's address is a multiple of its size.
+    scale : int
+        Exponent s of the scale 2^s that all elements have.
+    """
+
+    format: Format
+    strides: tuple[int, ...]
+    offset: int = 0
+    aligned: bool = True
+    scale: int = 0
+
+
+@dataclass(frozen=True)
+class TileProduct:
+    """One product, made for several groups.
+
+    Attributes
+    ----------
+    turn, part : int
+        Of the loop, and of the sums.
+    rows, cols, depth : int
+        Sizes.
+    lap : int
+        Depth after which groups of channels begin anew.
+    groups : range
+        For which it is made.
+    a, b, out : MatrixLayout
+        How the operands and the sums of group 0 lie.
+    """
+
+    turn: int
+    part: int
+    rows: int
+    cols: int
+    depth: int
+    lap: int
+    groups: range
+    a: MatrixLayout
+    b: MatrixLayout
+    out: MatrixLayout
+
+
+class _Part(NamedTuple):
+    """A phase of one dimension: positions of what slides, elements of what does not, and bytes to the first of each."""
+
+    slides: FieldDim
+    slides_at: int
+    stays: FieldDim
+    stays_at: int
+    out_at: int
+
+
+class _Cell(NamedTuple):
+    """A share of the depth of one turn, of one of the groups in a combined one."""
+
+    turn: int
+    part: int
+    kernel: tuple[Range, ...]
+    ins: Range
+    outs: Range
+    groups: range
+
+
+def tile_products(work: TileWork, x: ArrayLayout, w: ArrayLayout, out: ArrayLayout) -> Iterator[TileProduct]:
+    """Put a plan's pieces together to products of matrices.
+
+    Parameters
+    ----------
+    work : TileWork
+        What the tiles do.
+    x, w, out : ArrayLayout
+        How the operands lie, and the sums of the first part.
+    """
+    for cell in _cells(work):
+        for own, outputs in _boxes(cell.outs, work.channels_out):
+            ranges = [(0, dim.outputs) for dim in work.dims]
+            for d, outs in zip(work.flattened_out, outputs, strict=True):
+                ranges[d] = outs
+            batch, channels = (own, (0, work.params.out_channels)) if work.swapped else ((0, work.params.batch), own)
+            parts = [
+                list(_phases(dim, ranges[d], dim.kept(cell.kernel[d]) if d in work.taps else dim.elements, *strides))
+                for d, (dim, *strides) in enumerate(zip(work.dims, x.strides[3:], w.strides[3:], out.strides[3:],
+                                                        strict=True))
+            ]
+            for chosen in itertools.product(*parts):
+                yield from _products(work, cell, chosen, batch, channels, (x, w, out))
+
+
+def _cells(work: TileWork) -> Iterator[_Cell]:
+    grid, factor = work.grid, work.factor
+    slow, fast, *_ = grid.shape
+    shared_in, shared_out = grid.shape[-2:]
+    ins = of_groups(grid.ins, factor, math.prod(work.channels_in))
+    ends = grid.outs.reshape(slow, shared_out, 2)[:, (0, -1), (0, 1)]  # what the tiles of a turn hold together
+    outs = of_groups(ends, factor, math.prod(work.channels_out))
+    kernels = [[(int(first), int(end)) for first, end in ranges] for ranges in grid.kernel]
+    for turn in range(slow * fast):
+        for part, (*kernel, share) in enumerate(itertools.product(*kernels, range(shared_in))):
+            for j in range(min(factor, work.params.groups)):
+                made = outs[j, turn // fast]
+                summed = ins[j, turn % fast * shared_in + share]
+                if made[0] < made[1] and (summed[0] < summed[1] or not work.params.in_channels):
+                    yield _Cell(turn, part, tuple(kernel), (int(summed[0]), int(summed[1])), (int(made[0]), int(made[1])),
+                                range(j, work.params.groups, factor))
+
+
+def _boxes(flat: Range, extents: tuple[int, ...]) -> Iterator[tuple[Range, tuple[Range, ...]]]:
+    """A range of numbers in mixed radix as boxes: of the last extent, then of those before it."""
+    first, end = flat
+    if len(extents) == 1:
+        yield (first, end), ()
+        return
+    size = math.prod(extents[1:])
+    while first < end:
+        at, within = divmod(first, size)
+        count = (end - first) // size if within == 0 else 0
+        if count:  # whole ones
+            yield (0, extents[-1]), ((at, at + count), *((0, extent) for extent in extents[1:-1]))
+            first += count * size
+            continue
+        stop = min(end - at * size, size)
+        for own, others in _boxes((within, stop), extents[1:]):
+            yield own, ((at, at + 1), *others)
+        first = at * size + stop
+
+
+def _phases(dim: Dim, outs: Range, elements: Range, x_stride: int, w_stride: int, out_stride: int) -> Iterator[_Part]:
+    """A range of outputs of a dimension and one of the elements that its sums run over, in phases of the dilation."""
+    axis, o = dim.axis, dim.axis.output
+    own, other = (axis.input, axis.weights) if dim.weights_slide else (axis.weights, axis.input)
+    own_size, other_size = (axis.field, axis.kernel) if dim.weights_slide else (axis.kernel, axis.field)
+    own_stride, stride = (x_stride, w_stride) if dim.weights_slide else (w_stride, x_stride)
+    sign = -1 if dim.weights_slide else 1
+    # where element 0 of the range lies, and how far it is to the next
+    place, tap_step = own.padding_lower + (elements[0] - own.truncation_lower) * own.dilation, own.dilation
+    if own.flip:
+        place, tap_step = own.transformed(own_size) - 1 - place, -tap_step
+    # what output 0 of the range meets there
+    first, step = place + sign * (o.truncation_lower + (outs[0] - o.padding_lower) * o.stride), sign * o.stride
+    if other.flip:
+        first, step, tap_step = other.transformed(other_size) - 1 - first, -step, -tap_step
+    first -= other.padding_lower
+    left = other.truncated(other_size)
+    end = 1 + (left - 1) * other.dilation if left > 0 else 0
+    count, taps = outs[1] - outs[0], elements[1] - elements[0]
+    valid = o.padding_lower - outs[0], axis.out - o.padding_upper - outs[0]
+    made, out_stride = (dim.first + outs[0] * dim.step) * out_stride, out_stride * dim.step
+    every, tap_every = ((1, 1) if dim.inner else
+                        tuple(other.dilation // math.gcd(s, other.dilation) for s in (step, tap_step)))
+    for p0 in range(min(every, count)):
+        met = [t for t in range(min(tap_every, taps)) if (first + p0 * step + t * tap_step) % other.dilation == 0]
+        t0 = met[0] if met else 0
+        if dim.inner:
+            t0, kept = 0, taps
+        else:
+            kept = -(-(taps - t0) // tap_every) if met else 0
+        d = 1 if dim.inner else other.dilation  # after which elements are neighbours
+        start = first + p0 * step + t0 * tap_step if kept else 0
+        slides = FieldDim(
+            -(-(count - p0) // every), kept, step * every // d, tap_step * tap_every // d, start // d, -(-end // d),
+            other.dilation // d, stride, -(-(valid[0] - p0) // every), -(-(valid[1] - p0) // every), out_stride * every,
+        )  # fmt: skip
+        stays = FieldDim(1, kept, 0, 1, 0, kept, 1, own_stride * tap_every)
+        yield _Part(slides, other.truncation_lower * stride, stays, (elements[0] + t0) * own_stride,
+                    made + p0 * out_stride)
+
+
+def _products(work: TileWork, cell: _Cell, parts: tuple[_Part, ...], batch: Range, channels: Range,
+              layouts: tuple[ArrayLayout, ArrayLayout, ArrayLayout]) -> Iterator[TileProduct]:
+    """The products of one phase: one, or one for each output along dimensions whose columns do not lie in line."""
+    x, w, out = layouts
+    order = (*work.taps, *work.inner)
+    columns = [d for d in order if work.dims[d].weights_slide]
+    loops = [] if _in_line(parts, columns, channels, out.strides[2]) else columns
+    for at in itertools.product(*(range(parts[d].slides.positions) for d in loops)):
+        chosen = list(parts)
+        for d, position in zip(loops, at, strict=True):
+            chosen[d] = _one(parts[d], position)
+        yield _product(work, cell, chosen, batch, channels, (x, w, out))
+
+
+def _in_line(parts: tuple[_Part, ...], columns: list[int], channels: Range, step: int) -> bool:
+    """Whether results of columns (outputs along these dimensions, then channels) lie one step apart."""
+    size = channels[1] - channels[0]
+    for d in reversed(columns):
+        dim = parts[d].slides
+        if dim.positions > 1 and dim.out_stride != size * step:
+            return False
+        size *= dim.positions
+    return True
+
+
+def _one(part: _Part, position: int) -> _Part:
+    """A part of one position."""
+    d = part.slides
+    slides = d._replace(positions=1, first=d.first + position * d.step, first_valid=d.first_valid - position,
+                        end_valid=d.end_valid - position)
+    return part._replace(slides=slides, out_at=part.out_at + position * d.out_stride)
+
+
+def _product(work: TileWork, cell: _Cell, parts: list[_Part], batch: Range, channels: Range,
+             layouts: tuple[ArrayLayout, ArrayLayout, ArrayLayout]) -> TileProduct:
+    x, w, out = layouts
+    order = (*work.taps, *work.inner)
+    a_dims = [FieldDim.rows(batch[1] - batch[0], x.strides[0], out.strides[0])]
+    b_dims = []
+    a_at, b_at = x.offset + batch[0] * x.strides[0], w.offset + channels[0] * w.strides[1]
+    for d in order:
+        part = parts[d]
+        slides, stays = (part.slides, part.slides_at), (part.stays, part.stays_at)
+        (a_dim, at), (b_dim, b_offset) = (stays, slides) if work.dims[d].weights_slide else (slides, stays)
+        a_dims.append(a_dim)
+        b_dims.append(b_dim)
+        a_at, b_at = a_at + at, b_at + b_offset
+    b_dims.append(FieldDim.rows(channels[1] - channels[0], w.strides[1], out.strides[2]))
+    taps, run = (math.prod(parts[d].slides.taps for d in dims) for dims in (work.taps, work.inner))
+    first, size, count, lap = cell.ins[0], cell.ins[1] - cell.ins[0], work.params.in_channels, (0, 0, 0)
+    if size < run * count and run > 1:
+        lap = size, run * count, first
+    else:
+        count = size // max(1, run)
+        a_at, b_at = a_at + first * x.strides[2], b_at + first * w.strides[2]
+    a = Field(tuple(a_dims), count, x.strides[2], lap)
+    b = Field(tuple(b_dims), count, w.strides[2], lap)
+    out_at = (out.offset + batch[0] * out.strides[0] + channels[0] * out.strides[2] + sum(part.out_at for part in parts))
+    return TileProduct(
+        cell.turn, cell.part, a.positions, b.positions, taps * size, size, cell.groups, _matrix(x, a, a_at, False),
+        _matrix(w, b, b_at, True), _result(out, a, out_at),
+    )  # fmt: skip
+
+
+def _matrix(lie: ArrayLayout, field: Field, offset: int, columns: bool) -> MatrixLayout:
+    """An operand whose positions are rows, or columns; plain where strides say all."""
+    field, more = field.merged()
+    plain = field.lines
+    if plain is None:
+        last = field.dims[-1]
+        plain, kept = (last.step * last.stride, field.channel), field
+    else:
+        kept = None
+    row, column = reversed(plain) if columns else plain
+    return MatrixLayout(lie.format, row, column, (), lie.aligned, lie.scale, field=kept, offset=offset + more)
+
+
+def _result(lie: ArrayLayout, field: Field, offset: int) -> MatrixLayout:
+    """Where sums go: their rows are the positions of a field."""
+    rows = [FieldDim.rows(dim.positions, 0, dim.out_stride) for dim in field.dims if dim.positions > 1]
+    uniform = all(outer.out_stride == inner.positions * inner.out_stride for outer, inner in itertools.pairwise(rows))
+    step = rows[-1].out_stride if rows else 0
+    kept = None if uniform else replace(field, dims=tuple(rows))
+    return MatrixLayout(lie.format, step, lie.strides[2], (), lie.aligned, lie.scale, field=kept, offset=offset)
