@@ -43,9 +43,9 @@ def modelled_bound(work: TileWork, x: Any, w: Any, *, out: Format | None = None,
     Returns
     -------
     Ball
-        In the shape of the result. Two plans of one problem differ by at most the sum of their radii. Nothing is promised
-        for operands that are not finite where a plan multiplies others of their numbers by zeros of padding and
-        dilation than the reference does.
+        In the shape of the result. Two plans of one problem differ by at most the sum of their radii. Nothing is
+        promised for operands that are not finite where a plan multiplies others of their numbers by zeros of padding
+        and dilation than the reference does.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""The grid of tiles and turns that a plan makes of its convolution: ranges of each axis, and how much each tile holds."""
+"""The grid of tiles and turns that a plan makes of its convolution: what of each axis a tile holds, and how much."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Grid:
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
-        """Turns over output and over input channels; then tiles: groups, batch, field, kernel, input, output channels."""
+        """Turns over output and input channels; then tiles: groups, batch, field, kernel, input, output channels."""
         p = self.partition
         return (p.out_chan_split.serial, p.in_chan_split.serial, p.conv_group_split, p.batch_split, *p.field_split,
                 *p.kernel_split, p.in_chan_split.parallel, p.out_chan_split.parallel)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -111,15 +112,18 @@ def round_at_random(sums: Array, seed: int, draw: int) -> None:
 
 def _multiply(work: TileWork, piece: Any, group: int, x: Array, w: Array, partials: Array, seed: int | None) -> None:
     """One group of a piece: its partial sums [batch, outputs..., channels], all of them at once, link by link."""
-    (outs, made), (ins, summed) = ((of_groups(piece[name][None], work.factor, int(np.prod(extents)))[group % work.factor, 0],
-                                    extents) for name, extents in (("outs", work.channels_out), ("ins", work.channels_in)))
-    if outs[0] == outs[1] or (ins[0] == ins[1] and work.params.in_channels):
+    made, summed = work.channels_out, work.channels_in
+    outs, ins = (of_groups(piece[name][None], work.factor, prod(extents))[group % work.factor, 0]
+                 for name, extents in (("outs", made), ("ins", summed)))
+    if outs[0] == outs[1] or (ins[0] == ins[1] and prod(summed)):
         return
     batch, channel, outputs = _outputs(work, piece, outs, made)
     sums = np.zeros(batch.shape, np.float32)
-    where: list[Array | int]
-    for taps in product(*(range(*work.dims[d].kept(tuple(piece["kernel"][d]))) for d in work.taps)):
-        for at, c in enumerate(range(*ins)):
+    ranges = [range(*work.dims[d].kept(tuple(piece["kernel"][d]))) for d in work.taps]
+    lap = (ins[1] - ins[0]) * prod(len(r) for r in ranges[len(ranges) - work.joined :])
+    at = 0
+    for taps in product(*ranges):
+        for c in range(*ins):
             *inner, own = (int(i) for i in np.unravel_index(c, summed))
             elements = dict(zip(work.taps, taps, strict=True))
             for d, element in zip(work.inner, inner, strict=True):
@@ -129,7 +133,8 @@ def _multiply(work: TileWork, piece: Any, group: int, x: Array, w: Array, partia
             weights = _at(w, (group, channel, own), [k for _, k in met])
             left_out = np.any([np.minimum(i, k) == -2 for i, k in met], axis=0)
             sums = np.where(left_out, sums, fused_multiply_add(given, weights, sums))
-            if (at + 1) % work.chunk == 0 or c == ins[1] - 1:
+            at = at % lap + 1
+            if at % work.chunk == 0 or at == lap:
                 sums = _rounded(sums, work.partial)
     if seed is None:
         sums = _rounded(sums, work.between)

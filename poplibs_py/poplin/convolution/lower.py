@@ -162,9 +162,8 @@ class _Lowering:
             self.arena = max(self.arena, plan.scratch_bytes)
             record = kernel_record(plan)
             spec = record[0]
-            half = self.work.partial == FP16
-            spec["round_depth"], spec["round_lap"] = (self.work.chunk, p.lap) if half else (plan.params.k, plan.params.k)
-            spec["round_depth"], spec["round_lap"] = max(1, spec["round_depth"]), max(1, spec["round_lap"])
+            chunk, lap = (self.work.chunk, p.lap) if self.work.partial == FP16 else (p.depth, p.depth)
+            spec["round_depth"], spec["round_lap"] = max(1, chunk), max(1, lap)
             spec["out_skip"] = 0 if self.direct else self.workspace - _OUT
             self.keep.append(record)
             address = self.specs[key] = int(record.ctypes.data)
@@ -312,7 +311,7 @@ class _Lines(NamedTuple):
 
 def _channels_last(shape: tuple[int, ...]) -> ArrayLayout:
     """How FP32 sums lie: groups, batch, outputs, channels."""
-    batch, groups, channels, *outputs = shape
+    batch, _, channels, *outputs = shape
     strides, size = [], 4 * channels
     for extent in reversed(outputs):
         strides.append(size)

@@ -1,4 +1,4 @@
-"""A plan's program on a modelled machine, as a call on operands: what dense products and convolutions have in common."""
+"""A plan's program on a modelled machine as a call on operands: what products and convolutions have in common."""
 
 from __future__ import annotations
 
@@ -10,20 +10,23 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument, bad_type
+from ...formats.bounds import Ball
 from ...formats.metadata import METADATA_SCALES
-from ...formats.reference import decode
+from ...formats.reference import decode, values
 from ...kernels import select
 from ...ops import RESULT, VALUES, Array, Operand, Receiver, Request, seed_of
 from ...program import Executable
 from ...target import TYPE_SIZES
 from ...target.types import data_type
+from .bound import modelled_bound
 from .interpreter import interpret
 from .lower import TileCall, lower
 from .plan import ConvPlan
 from .products import ArrayLayout
 from .work import TileWork, work_of
 
-__all__ = ["PASSES", "TileConvolution", "Views", "interpret_convolution", "modelled_convolution"]
+__all__ = ["PASSES", "TileConvolution", "Views", "convolution_bound", "interpret_convolution", "modelled_convolution",
+           "tile_kernel", "values_of"]
 
 TYPES = tuple(TYPE_SIZES)
 
@@ -33,12 +36,14 @@ class Views:
     """How arrays that a caller holds are the input, the weights and the result of a plan's convolution.
 
     Each takes the groups, and an array, and returns it in the axes of `TileWork.shapes` without the dimensions that a
-    plan adds, beginning at the same element; `flips` says which operand is then read backwards along its field.
+    plan adds, beginning at the same element; `back` does the opposite with a result, and `flips` says which operand is
+    then read backwards along its field.
     """
 
     x: Callable[[int, Array], Array]
     w: Callable[[int, Array], Array]
     out: Callable[[int, Array], Array]
+    back: Callable[[Array], Array]
     flips: str = ""
 
 
@@ -47,21 +52,23 @@ def _split(groups: int, x: Array) -> Array:
     return x.reshape(x.shape[0], groups, x.shape[1] // max(1, groups), *x.shape[2:])
 
 
-def _as_they_are(groups: int, w: Array) -> Array:
-    return w
+def _joined(y: Array) -> Array:
+    """The opposite of `_split`."""
+    return y.reshape(y.shape[0], y.shape[1] * y.shape[2], *y.shape[3:])
 
 
 PASSES = {
-    "forward": Views(_split, _as_they_are, _split),
-    "input_gradient": Views(_split, lambda _, w: w.swapaxes(1, 2), _split, flips="w"),
+    "forward": Views(_split, lambda _, w: w, _split, _joined),
+    "input_gradient": Views(_split, lambda _, w: w.swapaxes(1, 2), _split, _joined, flips="w"),
     "weight_gradient": Views(
         lambda groups, x: _split(groups, x).swapaxes(0, 2),
         lambda groups, deltas: np.moveaxis(_split(groups, deltas), 0, 2),
         lambda _, w: np.moveaxis(w, 2, 0),
+        lambda w: np.moveaxis(w, 0, 2),
     ),
 }
-"""From a pass to how its arrays are seen: input, weights, output; deltas, weights, the input's gradient; input, deltas, the
-weights' gradient."""
+"""From a pass to how its arrays are seen: input, weights, output; deltas, weights, the input's gradient; input, deltas,
+the weights' gradient."""
 
 
 def _layout(x: Operand, view: Callable[[int, Array], Array], groups: int, shape: tuple[int, ...], *,
@@ -76,7 +83,8 @@ def _layout(x: Operand, view: Callable[[int, Array], Array], groups: int, shape:
     if flip:
         offset = sum((extent - 1) * stride for extent, stride in zip(seen.shape[3:], strides[3:], strict=True))
         strides[3:] = (-stride for stride in strides[3:])
-    return ArrayLayout(x.format, (*strides[:3], *(0,) * added, *strides[3:]), offset, bool(x.array.flags.aligned), x.scale)
+    strides[3:3] = (0,) * added
+    return ArrayLayout(x.format, tuple(strides), offset, bool(x.array.flags.aligned), x.scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,8 +109,7 @@ class TileConvolution:
 
     def operand(self, name: str, value: Operand) -> Operand:
         """Return an operand, aligned, if it has the format that was planned for, or raise."""
-        assert self.plan.problem is not None
-        kind = self.plan.problem.params.input_type
+        kind = self.work.problem.params.input_type
         if value.scales is not None:
             raise bad_argument(name, "a QuarterArray with many scales", "one scale: modelled machines have no more")
         if value.scale not in METADATA_SCALES:
@@ -111,10 +118,22 @@ class TileConvolution:
             raise bad_type(name, f"format {value.format}", f"the planned type, {kind}")
         return value if value.array.flags.aligned else value.copied()
 
+    def seen(self, name: str, array: Array) -> Array:
+        """Return an operand's numbers, ``"x"`` or ``"w"``, or a bias (``"out"``), in the axes of `TileWork.shapes`."""
+        seen = getattr(self.views, name)(self.work.params.groups, array)
+        if self.views.flips == name:
+            seen = np.flip(seen, tuple(range(3, seen.ndim)))
+        own: Array = seen.reshape(self.work.shapes[name])
+        return own
+
+    def back(self, result: Array) -> Array:
+        """Return a result in those axes as the caller has it."""
+        added = len(self.work.dims) - self.work.problem.params.ndim
+        return self.views.back(result.reshape(*result.shape[:3], *result.shape[3 + added :]))
+
     def told(self) -> tuple[str, str, ConvPlan]:
         """Return what runs, for a reader, its kernel, and the plan."""
-        assert self.plan.problem is not None
-        p = self.plan.problem.params
+        p = self.work.problem.params
         field, kernel = ("x".join(map(str, extents)) for extents in (p.field_shape, p.kernel_shape))
         groups = f"{p.groups} groups of " if p.groups > 1 else ""
         what = f"convolution of {p.batch} x {field} by {kernel}, {groups}{p.in_channels} to {p.out_channels} channels"
@@ -135,12 +154,13 @@ class TileConvolution:
                    threads: int | None) -> Executable:
         """Return the program of a call on operands that lie like these; a bias has the result's shape, broadcast."""
         groups, shapes, views = self.work.params.groups, self.work.shapes, self.views
-        made: list[ArrayLayout | None] = []
-        for name, value, seen in (("x", x, "x"), ("w", w, "w"), ("out", out, "out"), ("bias", bias, "out")):
-            lies = None if value is None else _layout(value, getattr(views, seen), groups, shapes[seen],
-                                                      flip=views.flips == name)
-            made.append(lies)
-        return _program(self.work, TileCall(*made, activation, seed is not None, threads))  # type: ignore[arg-type]
+
+        def lies(value: Operand, name: str) -> ArrayLayout:
+            return _layout(value, getattr(views, name), groups, shapes[name], flip=views.flips == name)
+
+        added = None if bias is None else lies(bias, "out")
+        call = TileCall(lies(x, "x"), lies(w, "w"), lies(out, "out"), added, activation, seed is not None, threads)
+        return _program(self.work, call)
 
     def request(self, x: Operand, w: Operand, bias: Operand | None, activation: str | None, receiver: Receiver,
                 seed: Any, threads: int | None = None) -> Request:
@@ -203,20 +223,23 @@ def interpret_convolution(plan: ConvPlan, x: Operand, w: Operand, *, pass_: str 
                           bias: Array | None = None, activate: Callable[[Array], Array] | None = None) -> Array:
     """Make a pass in plain NumPy: slow, obvious, and of the same bits as the compiled program.
 
-    The arguments are those of `modelled_convolution`, but for the bias' values and the activation, a function; the result
-    is in the axes of `TileWork.shapes`.
+    The arguments are those of `modelled_convolution`, but for the bias' values and the activation, a function.
     """
     made = TileConvolution(work_of(plan), PASSES[pass_])
-    groups, shapes, views = made.work.params.groups, made.work.shapes, made.views
-    values = []
-    for name, operand in (("x", x), ("w", w)):
-        seen = getattr(views, name)(groups, values_of(operand))
-        if views.flips == name:
-            seen = np.flip(seen, tuple(range(3, seen.ndim)))
-        values.append(seen.reshape(shapes[name]))
+    given, weights = (made.seen(name, values_of(value)) for name, value in (("x", x), ("w", w)))
     if bias is not None:
-        bias = np.asarray(bias, np.float32).reshape(groups, -1, *(1,) * (len(shapes["out"]) - 3))
-    return interpret(made.work, *values, seed=None if seed is None else seed_of(seed), bias=bias, activate=activate)
+        bias = np.asarray(bias, np.float32).reshape(made.work.params.groups, -1, *(1,) * len(made.work.dims))
+    return made.back(interpret(made.work, given, weights, None if seed is None else seed_of(seed), bias, activate))
+
+
+def convolution_bound(plan: ConvPlan, x: Any, w: Any, *, pass_: str = "forward", seed: Any = None) -> Ball:
+    """Return exact results and radii of a pass, before a bias and an activation: see `modelled_bound`.
+
+    The arguments are those of `modelled_convolution`, arrays of any format.
+    """
+    made = TileConvolution(work_of(plan), PASSES[pass_])
+    ball = modelled_bound(made.work, made.seen("x", values(x)), made.seen("w", values(w)), seed=seed)
+    return Ball(made.back(ball.centre), made.back(ball.radius))
 
 
 def values_of(x: Operand) -> Array:

@@ -1,7 +1,7 @@
 """The products of matrices that a plan's tiles make, put together where they are parts of one.
 
-Every output's chain is its own, so tiles that hold the same share of the depth make one matrix of partial sums: rows are
-images and outputs along dimensions in which the input slides, columns are outputs along the others and output channels.
+Every output's chain is its own, so tiles that hold the same share of the depth make one matrix of partial sums: rows
+are images and outputs along dimensions in which the input slides, columns outputs along the others and output channels.
 Where the input is dilated, outputs that meet zeros of dilation with a kernel element are told apart, and each phase
 multiplies what is there alone.
 """
@@ -12,7 +12,9 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from ...formats import Format
 from ..gemm.field import Field, FieldDim
@@ -22,6 +24,9 @@ from .grid import of_groups
 from .work import Dim, TileWork
 
 __all__ = ["ArrayLayout", "TileProduct", "tile_products"]
+
+
+Array = np.ndarray[Any, Any]
 
 
 class ArrayLayout(NamedTuple):
@@ -127,18 +132,22 @@ def _cells(work: TileWork) -> Iterator[_Cell]:
     grid, factor = work.grid, work.factor
     slow, fast, *_ = grid.shape
     shared_in, shared_out = grid.shape[-2:]
-    ins = of_groups(grid.ins, factor, math.prod(work.channels_in))
+    depth = math.prod(work.channels_in)
+    ins = [_ranges(x) for x in of_groups(grid.ins, factor, depth)]
     ends = grid.outs.reshape(slow, shared_out, 2)[:, (0, -1), (0, 1)]  # what the tiles of a turn hold together
-    outs = of_groups(ends, factor, math.prod(work.channels_out))
-    kernels = [[(int(first), int(end)) for first, end in ranges] for ranges in grid.kernel]
+    outs = [_ranges(x) for x in of_groups(ends, factor, math.prod(work.channels_out))]
+    kernels = [_ranges(x) for x in grid.kernel]
     for turn in range(slow * fast):
-        for part, (*kernel, share) in enumerate(itertools.product(*kernels, range(shared_in))):
+        for part, (kernel, share) in enumerate(itertools.product(itertools.product(*kernels), range(shared_in))):
             for j in range(min(factor, work.params.groups)):
-                made = outs[j, turn // fast]
-                summed = ins[j, turn % fast * shared_in + share]
-                if made[0] < made[1] and (summed[0] < summed[1] or not work.params.in_channels):
-                    yield _Cell(turn, part, tuple(kernel), (int(summed[0]), int(summed[1])), (int(made[0]), int(made[1])),
-                                range(j, work.params.groups, factor))
+                made = outs[j][turn // fast]
+                summed = ins[j][turn % fast * shared_in + share]
+                if made[0] < made[1] and (summed[0] < summed[1] or not depth):
+                    yield _Cell(turn, part, kernel, summed, made, range(j, work.params.groups, factor))
+
+
+def _ranges(x: Array) -> list[Range]:
+    return [(int(first), int(end)) for first, end in x]
 
 
 def _boxes(flat: Range, extents: tuple[int, ...]) -> Iterator[tuple[Range, tuple[Range, ...]]]:
@@ -259,9 +268,10 @@ def _product(work: TileWork, cell: _Cell, parts: list[_Part], batch: Range, chan
         a_at, b_at = a_at + first * x.strides[2], b_at + first * w.strides[2]
     a = Field(tuple(a_dims), count, x.strides[2], lap)
     b = Field(tuple(b_dims), count, w.strides[2], lap)
-    out_at = (out.offset + batch[0] * out.strides[0] + channels[0] * out.strides[2] + sum(part.out_at for part in parts))
+    out_at = out.offset + batch[0] * out.strides[0] + channels[0] * out.strides[2] + sum(p.out_at for p in parts)
     return TileProduct(
-        cell.turn, cell.part, a.positions, b.positions, taps * size, size, cell.groups, _matrix(x, a, a_at, False),
+        cell.turn, cell.part, a.positions, b.positions, taps * size,
+        size * math.prod(parts[d].slides.taps for d in work.joined_taps), cell.groups, _matrix(x, a, a_at, False),
         _matrix(w, b, b_at, True), _result(out, a, out_at),
     )  # fmt: skip
 

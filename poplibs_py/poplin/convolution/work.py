@@ -1,22 +1,20 @@
 """What a plan says about numbers: which tile makes which partial sums in which turn, and how they become the result.
 
-Executors only follow it. A plan transforms its convolution, and its tiles share out the axes of what comes of that: each
-axis is a row of original indices, written out in `Axes`.
+Executors only follow it. A plan transforms its convolution, and its tiles share out the axes of what comes of that.
 
 A tile's partial sum of an output is one chain of FP32 fused multiply-adds, in this order: kernel elements outermost, in
 the order of their indices, dimension by dimension; then what the plan has made into input channels (elements of
 dimensions flattened into output channels, then of expanded dimensions), and the input channels themselves, ascending.
 Where operands are swapped, or a dimension is flattened into output channels, the sum runs over elements of the other
-operand along a dimension, ascending too. A coordinate that padding fills, or dilation where
-kernel elements have become channels, is a zero that is multiplied like any number; elements that are truncated, and
-kernel elements that meet a zero of dilation, are no part of the chain. Where the plan's partials are half, the running sum is
-rounded to FP16 after each group of `in_chans_per_group` channels of each kernel element, for every vertex method (AMP
-and SLIC feed their units such groups, HMAC takes dot products of them, VMAC and outer products have groups of one). The
-partial is then rounded to the type that travels between tiles. A stage of the reduction adds runs of neighbouring
-partials in FP32, kernel elements outermost, channels ascending, and rounds once. Turns of a loop over the channels add in
-place, rounding each time. Outputs that no tile makes (padding, dilation put off until after the convolution) are zero.
-The result is rounded once to the output's format. A bias and an activation are vertices of their own: each rounds to
-that format again.
+operand along a dimension, ascending too. A coordinate that padding fills, or dilation where kernel elements have become
+channels, is a zero that is multiplied like any number; elements that are truncated, and kernel elements that meet a zero
+of dilation, are no part of the chain. Where the plan's partials are half, the running sum is rounded to FP16 after each
+group of `in_chans_per_group` channels of each kernel element, for every vertex method (AMP and SLIC feed their units
+such groups, HMAC takes dot products of them, VMAC and outer products have groups of one). The partial is then rounded to
+the type that travels between tiles. A stage of the reduction adds runs of neighbouring partials in FP32, kernel elements
+outermost, channels ascending, and rounds once. Turns of a loop over the channels add in place, rounding each time.
+Outputs that no tile makes (dilation put off until after the convolution) are zero. The result is rounded once to the
+output's format. A bias and an activation are vertices of their own: each rounds to that format again.
 """
 
 from __future__ import annotations
@@ -37,6 +35,7 @@ from .axis import Axis, Range
 from .grid import Grid, Group, of_groups
 from .params import ConvParams
 from .plan import ConvPlan
+from .problem import ConvProblem
 from .transforms import defer_dilation, expand_dims, transformed, with_extra_dims
 
 __all__ = ["Dim", "TileWork", "work_of"]
@@ -134,8 +133,10 @@ class TileWork:
     dims : tuple of Dim
         One per dimension of the field.
     taps, inner : tuple of int
-        Dimensions in the order in which a chain runs over their elements, outermost first: those that are kernel elements
-        to the plan, then those that are input channels to it. Channels come last.
+        Dimensions in the order in which a chain runs over their elements, outermost first: those that are kernel
+        elements to the plan, then those that are input channels to it. Channels come last.
+    joined : int
+        How many of the first kind, the last of them, a tile makes into channels: groups of channels run across them.
     swapped : bool
         Whether the weights take the input's place.
     factor : int
@@ -158,6 +159,7 @@ class TileWork:
     dims: tuple[Dim, ...]
     taps: tuple[int, ...]
     inner: tuple[int, ...]
+    joined: int
     swapped: bool
     factor: int
     parts: int
@@ -167,6 +169,12 @@ class TileWork:
     partial: Format
     between: Format
     out: Format
+
+    @property
+    def problem(self) -> ConvProblem:
+        """What was planned."""
+        assert self.plan.problem is not None
+        return self.plan.problem
 
     @property
     def turns(self) -> int:
@@ -186,9 +194,8 @@ class TileWork:
     @property
     def output_shape(self) -> tuple[int, ...]:
         """Of the result, along the dimensions of the field."""
-        problem = self.plan.problem
-        assert problem is not None
-        return (1,) * (len(self.dims) - problem.params.ndim) + problem.params.output_shape
+        p = self.problem.params
+        return (1,) * (len(self.dims) - p.ndim) + p.output_shape
 
     @property
     def sums(self) -> int:
@@ -204,8 +211,14 @@ class TileWork:
     def chunks(self) -> int:
         """Groups of channels in a tile's sum, at most."""
         ins = of_groups(self.grid.ins, self.factor, prod(self.channels_in))
-        taps = prod(int(np.diff(ranges).max(initial=0)) for ranges in self.grid.kernel)
-        return taps * -(-int(np.diff(ins).max(initial=0)) // self.chunk)
+        taps = [int(np.diff(ranges).max(initial=0)) for ranges in self.grid.kernel]
+        lap = int(np.diff(ins).max(initial=0)) * prod(taps[d] for d in self.joined_taps)
+        return prod(taps[d] for d in self.taps if d not in self.joined_taps) * -(-lap // self.chunk)
+
+    @property
+    def joined_taps(self) -> tuple[int, ...]:
+        """Dimensions across which groups of channels run."""
+        return self.taps[len(self.taps) - self.joined :]
 
     @property
     def direct(self) -> bool:
@@ -246,12 +259,12 @@ class TileWork:
 
     @property
     def positions(self) -> tuple[tuple[int, ...], ...]:
-        """What each of the plan's batch and field dimensions is made of, outermost first: 0 the batch, d + 1 a dimension.
+        """What the plan's batch and each dimension are made of, outermost first: 0 the batch, d + 1 a dimension.
 
         Where dimensions are merged, the last of them holds them all.
         """
         merged = self.plan.transforms[0].flatten_dims
-        axes = [(i,) for i in range(len(self.dims) + 1)]
+        axes: list[tuple[int, ...]] = [(i,) for i in range(len(self.dims) + 1)]
         for i in merged[:-1]:
             axes[i] = ()
         if merged:
@@ -285,9 +298,7 @@ class TileWork:
     @property
     def operand_bytes(self) -> int:
         """Bytes of operands that tiles receive, in all turns, in the operands' own format."""
-        problem = self.plan.problem
-        assert problem is not None
-        return int((self.grid.amounts.inputs + self.grid.amounts.weights).sum()) * TYPE_SIZES[problem.params.input_type]
+        return int((self.grid.amounts.inputs + self.grid.amounts.weights).sum()) * TYPE_SIZES[self.problem.params.input_type]
 
     @property
     def partial_bytes(self) -> int:
@@ -327,7 +338,7 @@ def work_of(plan: ConvPlan) -> TileWork:
     ----------
     plan : ConvPlan
         As the planner makes it. Constraints can ask for a dimension to be expanded and then flattened into output
-        channels, or expanded on the tile, which is not done here: such a plan is refused.
+        channels, which is not done here: such a plan is refused.
     """
     problem, split = plan.problem, plan.partition
     assert problem is not None
@@ -335,11 +346,12 @@ def work_of(plan: ConvPlan) -> TileWork:
     params = with_extra_dims(problem.params, plan.transforms[0].extra_field_dims)
     dims = _dims(plan, params)
     system = plan.transforms[0]
-    taps = tuple(d for d, dim in enumerate(dims) if not dim.inner)
+    on_tile = tuple(d for d in reversed(plan.transforms[1].expand_dims) if not dims[d].inner)
+    taps = tuple(d for d, dim in enumerate(dims) if not dim.inner and d not in on_tile)
     inner = (*reversed(system.out_chan_flatten_dims), *reversed(system.expand_dims))
     parts = split.in_chan_split.parallel * prod(split.kernel_split)
     return TileWork(
-        plan, params, transformed(problem.params, system), dims, taps, inner, system.swap_operands,
+        plan, params, transformed(problem.params, system), dims, (*taps, *on_tile), inner, len(on_tile), system.swap_operands,
         system.combine_conv_groups_factor, parts,
         tuple(reduction_stages(parts, problem.options.enable_multi_stage_reduce)), split.in_chan_split.serial,
         plan.in_chans_per_group, _FORMATS[tile_types.partial], _FORMATS[tile_types.result],
@@ -351,8 +363,6 @@ def _dims(plan: ConvPlan, params: ConvParams) -> tuple[Dim, ...]:
     """What the plan's transforms make of each dimension."""
     system = plan.transforms[0]
     twice = set(system.expand_dims) & set(system.out_chan_flatten_dims)
-    if plan.transforms[1].expand_dims:
-        raise bad_argument("plan.transforms", "dimensions expanded on the tile", "the system level")
     if twice:
         raise bad_argument("plan.transforms", f"dimensions {sorted(twice)} expanded and flattened", "one of the two")
     undilated = defer_dilation(params, system.dilate_post_conv)
@@ -366,5 +376,6 @@ def _dims(plan: ConvPlan, params: ConvParams) -> tuple[Dim, ...]:
         elements = (by.truncation_lower, size - by.truncation_upper) if flattened or expanded else (0, size)
         late = d in system.dilate_post_conv
         first, step = (params.axes[d].output.padding_lower, params.axes[d].input.dilation) if late else (0, 1)
-        dims.append(Dim(axis, system.swap_operands != flattened, elements, flattened or expanded, flattened, first, step))
+        slides = system.swap_operands != flattened
+        dims.append(Dim(axis, slides, elements, flattened or expanded, flattened, first, step))
     return tuple(dims)

@@ -20,6 +20,7 @@ from ..convolution import ConvParams, ConvPlan, plan_convolution
 from ..convolution.api import planned_quietly
 from ..convolution.count import Count, count
 from ..convolution.interpreter import interpret
+from ..convolution.interpreter import interpret
 from ..convolution.modelled import TileConvolution, Views, tile_kernel, values_of
 from ..convolution.problem import ConvProblem
 from ..convolution.summary import is_product
@@ -83,7 +84,7 @@ def _rows(_: int, a: Array) -> Array:
     return a.swapaxes(0, 1)[..., None]
 
 
-_VIEWS = Views(_rows, lambda _, b: b.swapaxes(1, 2)[..., None], _rows)
+_VIEWS = Views(_rows, lambda _, b: b.swapaxes(1, 2)[..., None], _rows, lambda out: out[..., 0].swapaxes(0, 1))
 
 
 class _TileProduct(TileConvolution):
@@ -106,11 +107,9 @@ class _TileProduct(TileConvolution):
     @property
     def product(self) -> Product:
         """The product, its groups as one batch axis."""
-        w = self.work
-        assert w.plan.problem is not None
-        p = w.plan.problem.params
+        p = self.work.problem.params
         shape = p.groups, p.batch, p.out_channels
-        return Product(shape, (p.groups,), p.batch, p.out_channels, p.in_channels, p.input_type, w.out)
+        return Product(shape, (p.groups,), p.batch, p.out_channels, p.in_channels, p.input_type, self.work.out)
 
     def told(self) -> tuple[str, str, ConvPlan]:
         """Return what runs, for a reader, its kernel, and the plan."""
@@ -267,10 +266,7 @@ def interpret_modelled(plan: ConvPlan, a: Any, b: Any, *, bias: Any = None, acti
     row = _epilogue(made.product, None if bias is None else operand("bias", bias), activation)
     one_of("activation", activation, (None, "relu"))
     positive = None if activation is None else lambda sums: np.where(sums < 0, np.float32(0), sums)
-    views, groups, shapes = made.views, made.work.params.groups, made.work.shapes
-    x, w = (view(groups, array).reshape(shapes[name])
-            for view, array, name in ((views.x, left, "x"), (views.w, right, "w")))
-    added = None if row is None else views.out(groups, values_of(row)).reshape(shapes["out"])
-    result = interpret(made.work, x, w, None if seed is None else seed_of(seed), added, positive)
-    result = result.reshape(made.product.m, -1, made.product.n).swapaxes(0, 1)
+    added = None if row is None else made.seen("out", values_of(row))
+    word = None if seed is None else seed_of(seed)
+    result = made.back(interpret(made.work, made.seen("x", left), made.seen("w", right), word, added, positive))
     return result[0] if given[0].array.ndim == 2 else result

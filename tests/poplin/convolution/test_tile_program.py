@@ -14,8 +14,8 @@ from poplibs_py.errors import PlanError
 from poplibs_py.formats import format_of
 from poplibs_py.poplin.convolution import lower
 from poplibs_py.poplin.convolution.lower import TileCall
+from poplibs_py.poplin.convolution.products import ArrayLayout
 from poplibs_py.poplin.convolution.work import work_of
-from poplibs_py.poplin.gemm.params import MatrixLayout
 from poplibs_py.poplin.matmul.modelled import compile_modelled, interpret_modelled, plan_modelled
 from poplibs_py.program import guard_arenas, memory_in_use, memory_peak
 from poplibs_py.target import Target
@@ -49,9 +49,16 @@ def _operands(m, k, n, dtype=np.float16, groups=(), seed=0):
 def _lowered(plan, a, b, threads=1, stochastic=False):
     """The program of operands without groups, and arrays to run it on."""
     run = compile_modelled(plan)
-    arrays = a[None], b[None], np.zeros((1, a.shape[0], b.shape[1]), run.work.out.dtype)
-    lies = (MatrixLayout(format_of(x), x.strides[1], x.strides[2], (x.strides[0],)) for x in arrays)
-    return lower.lower(run.work, TileCall(*lies, stochastic=stochastic, threads=threads)), arrays
+    arrays = a, b, np.zeros((a.shape[0], b.shape[1]), run.work.out.dtype)
+    return lower.lower(run.work, _call(*arrays, stochastic, threads)), arrays
+
+
+def _call(a, b, out, stochastic=False, threads=1):
+    """Rows are images of one element, in one group."""
+    strides = ((x.strides[0], 0, x.strides[1], 0, 0) for x in (a, out))
+    x, made = (ArrayLayout(format_of(y), each) for y, each in zip((a, out), strides, strict=True))
+    lies = x, ArrayLayout(format_of(b), (0, b.strides[1], b.strides[0], 0, 0)), made
+    return TileCall(*lies, stochastic=stochastic, threads=threads)
 
 
 @pytest.mark.usefixtures("shared")
@@ -96,9 +103,8 @@ def test_results_of_any_strides(order, seed):
     words = () if seed is None else (np.array([seed], np.uint64),)
     program(left, right, out, *words)
     room = np.zeros((80, 24) if order == "C" else (24, 80), np.float16)
-    strided = (room[::2] if order == "C" else room.T[::2])[None]
-    lies = (MatrixLayout(format_of(x), x.strides[1], x.strides[2], (x.strides[0],)) for x in (left, right, strided))
-    lower.lower(work_of(plan), TileCall(*lies, stochastic=seed is not None, threads=1))(left, right, strided, *words)
+    strided = room[::2] if order == "C" else room.T[::2]
+    lower.lower(work_of(plan), _call(left, right, strided, seed is not None))(left, right, strided, *words)
     assert_same_bits(np.ascontiguousarray(strided), out)
     assert np.count_nonzero(room) == np.count_nonzero(out)
 
@@ -126,7 +132,7 @@ def test_one_program_serves_every_seed():
     program, (left, right, out) = _lowered(plan, a, b, stochastic=True)
     for seed in (0, 1, 2**64 - 1):
         program(left, right, out, np.array([seed], np.uint64))
-        assert_same_bits(out[0], interpret_modelled(plan, a, b, seed=seed))
+        assert_same_bits(out, interpret_modelled(plan, a, b, seed=seed))
 
 
 def _phases(plan, stochastic=False):

@@ -140,13 +140,23 @@ def test_a_convolutions_plan_is_no_products(field, kernel):
 
 @pytest.mark.parametrize(("level", "transform"),
                          [("0", "expandDims"), ("1", "expandDims"), ("0", "outChanFlattenDims")])
-def test_transforms_that_constraints_ask_for_and_tiles_do_not_make_are_refused(level, transform):
+def test_transforms_that_constraints_ask_for(level, transform):
+    a, b = _exact(np.float16)
     options = {"planConstraints": {level: {"transform": {transform: [0]}}}}
+    plan = poplin.plan_matmul(a.shape, b.shape, dtype="half", target="gc200", options=options)
+    assert str(plan.transforms[int(level)]) != "none"
+    made = poplin.matmul(a, b, target="gc200", options=options)
+    np.testing.assert_array_equal(made.astype(np.float64), a.astype(np.float64) @ b.astype(np.float64))
+    np.testing.assert_array_equal(interpret_modelled(plan, a, b), made)
+
+
+def test_a_dimension_is_not_both_expanded_and_flattened():
+    options = {"planConstraints": {"0": {"transform": {"expandDims": [0], "outChanFlattenDims": [0]}}}}
     plan = poplin.plan_matmul((SIZE, SIZE), (SIZE, SIZE), dtype="half", target="gc200", options=options)
     calls = [*(lambda door=door: door(plan) for door in DOORS),
              lambda: poplin.matmul(ONES, ONES, target="gc200", options=options)]
     for call in calls:
-        with pytest.raises(InvalidArgumentError, match=r"plan\.transforms: got dimensions expanded or flattened"):
+        with pytest.raises(InvalidArgumentError, match=r"plan\.transforms: got dimensions \[0\] expanded and flattened"):
             call()
 
 

@@ -139,9 +139,10 @@ def test_pieces_cover_the_product_once(shape, options):
         plan = plan_modelled((m, k), (k, n), dtype="half", **options)
     work = work_of(plan)
     done = np.zeros((m, n, k), np.int8)
-    for p in work.pieces:
-        done[p["row"] : p["row"] + p["rows"], p["col"] : p["col"] + p["cols"],
-             p["from_depth"] : p["from_depth"] + p["depth"]] += 1
+    for p in work.pieces:  # rows and columns are merged to dimension 1; output channels are the others
+        field, outs, ins = (slice(*ends) for ends in (p["field"][1], p["outs"], p["ins"]))
+        row, col = (outs, field) if work.swapped else (field, outs)
+        done[row, col, ins] += 1
     assert (done == 1).all()
     assert work.tile_macs().sum() == m * n * k
     assert len(np.unique(work.pieces["tile"])) <= plan.tiles_used
