@@ -17,13 +17,16 @@ from ...formats import FP16, Format, format_of
 from ...formats.bounds import Ball, rounding_error, sum_ball
 from ...formats.reference import values
 from ...ops import operand, result_format
+from ...target import resolve_target
 from ..convolution import ConvParams
+from ..convolution.modelled import convolution_bound as modelled_bound
 from ..convolution.reference import reference_convolution, reference_input_gradient, reference_weight_gradient
 from ..gemm.options import GemmOptions
 from ..gemm.plan import HALF_PARTIALS_DEPTH
 from ..gemm.search import may_flush, passes
-from ..matmul.bound import finished_ball, scale_of
-from .options import parse_options
+from ..matmul.bound import activated_ball, finished_ball, scale_of
+from .modelled import Asked
+from .options import OF_EVERY_MACHINE, parse_options
 from .params import Described, images_of, kernels_of, stated, stated_input_gradient, stated_weights
 
 __all__ = ["Arranged", "add_bias_bound", "arranged_convolution", "arranged_input_gradient", "arranged_weight_deltas",
@@ -33,6 +36,8 @@ __all__ = ["Arranged", "add_bias_bound", "arranged_convolution", "arranged_input
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Numbers = np.ndarray[Any, Any]
 _DESCRIBED = ("stride", "padding", "dilation", "groups", "params", "layout")
+_REFERENCES = {"forward": reference_convolution, "input_gradient": reference_input_gradient,
+               "weight_gradient": reference_weight_gradient}
 _HOW = ("partials_type", "available_memory_proportion", "reproducible", "strict_memory")
 
 
@@ -133,10 +138,14 @@ def convolution_bound(x: Any, weights: Any, *, bias: Any = None, residual: Any =
                       out: Any = None, out_dtype: Any = None, **given: Any) -> Ball:
     """Return exact results and radii of a `convolution` call."""
     arranged, how = arranged_convolution(x, weights, **_known(given, "transpose_and_flip_weights")), _how(given)
+    made = _made(out, out_dtype, x, weights)
+    if _modelled(given):
+        ball = _on_tiles("forward", arranged, arranged.params, _formats(x, weights), made, given)
+        return _finished_on_tiles(ball, _spread(bias, how, ball), activation, made, given)
     ball = _sums(reference_convolution, arranged, _formats(x, weights), given)
     if residual is not None:
         ball = ball.rounded(format_of("float32")) + Ball.exact(values(residual))
-    return finished_ball(ball, _spread(bias, how, ball), activation, _made(out, out_dtype, x, weights), scale_of(out))
+    return finished_ball(ball, _spread(bias, how, ball), activation, made, scale_of(out))
 
 
 def convolution_with_output_bound(x: Any, weights: Any, out: Any, **given: Any) -> Ball:
@@ -148,16 +157,23 @@ def input_gradient_bound(deltas: Any, weights: Any, *, field_shape: Any = None, 
                          **given: Any) -> Ball:
     """Return exact results and radii of a `convolution_input_gradient` call."""
     arranged = arranged_input_gradient(deltas, weights, field_shape=field_shape, out=out, **_known(given))
+    made = _made(out, out_dtype, deltas, weights)
+    if _modelled(given):
+        return _on_tiles("input_gradient", arranged, arranged.params.gradient(), _formats(deltas, weights), made, given)
     ball = _sums(reference_input_gradient, arranged, _formats(deltas, weights), given)
-    return finished_ball(ball, None, None, _made(out, out_dtype, deltas, weights), scale_of(out))
+    return finished_ball(ball, None, None, made, scale_of(out))
 
 
 def weight_deltas_bound(deltas: Any, x: Any, *, kernel_shape: Any = None, out: Any = None, out_dtype: Any = None,
                         **given: Any) -> Ball:
     """Return exact results and radii of a `calculate_weight_deltas` call."""
     arranged = arranged_weight_deltas(deltas, x, kernel_shape=kernel_shape, weights=out, **_known(given))
+    made = _made(out, out_dtype, deltas, x)
+    if _modelled(given):
+        params = arranged.params.weight_update()
+        return _on_tiles("weight_gradient", arranged, params, _formats(x, deltas), made, given)
     ball = _sums(reference_weight_gradient, arranged, _formats(x, deltas), given)
-    return finished_ball(ball, None, None, _made(out, out_dtype, deltas, x), scale_of(out))
+    return finished_ball(ball, None, None, made, scale_of(out))
 
 
 def weight_update_bound(deltas: Any, weights: Any, x: Any, scale: float, **given: Any) -> Ball:
@@ -218,6 +234,31 @@ def _spread(bias: Any, how: Described, ball: Ball) -> Any:
     if bias is None:
         return None
     return values(bias).reshape(-1, *([] if how.channels_last else [1] * (len(ball.shape) - 2)))
+
+
+def _modelled(given: dict[str, Any]) -> bool:
+    """Whether a call names a modelled machine."""
+    return given.get("target") is not None and resolve_target(given["target"]).kind != "host"
+
+
+def _on_tiles(pass_: str, arranged: Arranged, params: ConvParams, formats: tuple[Format, Format], made: Format,
+              given: dict[str, Any]) -> Ball:
+    """Bound a pass on a modelled machine, from the plan that it follows."""
+    keywords = {name: given[name] for name in OF_EVERY_MACHINE if name in given}
+    asked = Asked(resolve_target(given["target"]), given.get("options"), keywords)
+    if 0 in (params.batch, params.out_channels, params.groups, *params.output_shape):
+        return Ball.exact(arranged.back(_REFERENCES[pass_](arranged.first, arranged.second, arranged.params)))
+    plan = asked.plan(params, formats[0], made)
+    ball = modelled_bound(plan, arranged.first, arranged.second, pass_=pass_, seed=given.get("seed"))
+    return Ball(arranged.back(ball.centre), arranged.back(ball.radius))
+
+
+def _finished_on_tiles(ball: Ball, bias: Any, activation: str | None, made: Format, given: dict[str, Any]) -> Ball:
+    """Apply a bias and an activation as vertices of their own: each rounds to the result's format."""
+    rounding = "nearest-even" if given.get("seed") is None else "stochastic"
+    if bias is not None:
+        ball = (ball + Ball.exact(bias)).rounded(format_of("float32")).rounded(made, rounding)
+    return ball if activation is None else activated_ball(ball, activation).rounded(made, rounding)
 
 
 def _sums(reference: Callable[..., Floats], arranged: Arranged, formats: tuple[Format, Format],

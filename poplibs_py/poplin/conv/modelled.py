@@ -43,9 +43,9 @@ class Asked:
     keywords: Mapping[str, Any]
     seed: Any = None
 
-    def plan(self, params: ConvParams, operands: tuple[Operand, ...], out: Format) -> ConvPlan:
+    def plan(self, params: ConvParams, dtype: Format | None, out: Format) -> ConvPlan:
         """Return the machine's plan of a convolution of operands of one type."""
-        kind = data_type("x", operands[0].format, _TYPES)
+        kind = data_type("x", dtype, _TYPES)
         typed = params.replace(input_type=kind, output_type=data_type("out_dtype", out, _TYPES))
         return plan_modelled(typed, target=self.target, options=self.options, **self.keywords)
 
@@ -85,7 +85,9 @@ def modelled_request(asked: Asked, params: ConvParams, how: Described, pass_: st
     bias, activation
         As for `poplibs_py.poplin.convolution`.
     """
-    plan = asked.plan(params, (images, second), receiver.format)
+    if not receiver.array.size:
+        return Request(None, (), receiver, lambda: ("an empty convolution", "none", None), lacking="")
+    plan = asked.plan(params, images.format, receiver.format)
     ndim, weighs = images.array.ndim - 2, pass_ == "weight_gradient"
     groups = params.groups
     seen = images.seen(lambda x: _channels_second(x, how))

@@ -110,16 +110,16 @@ def weight_request(how: Described, settled: Settings, place: Place, deltas: Oper
     shape = weights_shape(how, p, written is not None and written.array.ndim == p.ndim + 3)
     fmt = result_format(_format(deltas), _format(x))
     receiver = receive(name, out, shape, out_dtype, fmt, (deltas, x), reads=kernels is not None)
-    lies, _, _ = kernels_of(receiver.operand, name, replace(how, groups=p.groups, params=None), p.ndim)
+    how = replace(how, groups=p.groups, params=None)
+    w_lies, _, _ = kernels_of(receiver.operand, name, how, p.ndim)
     if place.asked:
-        how = replace(how, groups=p.groups)
         return modelled_request(place.asked, p.weight_update(), how, "weight_gradient", x, deltas, receiver)
-    call = ConvCall.weight_gradient(p, lies(deltas, "deltas", how, p.groups), lies(x, "x", how, p.groups), lies)
+    call = ConvCall.weight_gradient(p, lies(deltas, "deltas", how, p.groups), lies(x, "x", how, p.groups), w_lies)
     return pass_request(call, settled, place, x, deltas, receiver)
 
 
 def receive_result(out: Any, out_dtype: Any, shape: tuple[int, ...], operands: tuple[Operand | None, ...],
-             like: Operand | None) -> Receiver:
+                   like: Operand | None) -> Receiver:
     """Return what receives a result of images; a new one lies as `like` does."""
     x, weights, *_ = operands
     assert x is not None

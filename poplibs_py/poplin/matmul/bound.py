@@ -25,7 +25,7 @@ from ..gemm.search import may_flush, passes
 from .params import product_of
 from .reference import activate, as_matrices
 
-__all__ = ["finished_ball", "matmul_acc_bound", "matmul_bound", "matmul_modelled_bound", "scale_of"]
+__all__ = ["activated_ball", "finished_ball", "matmul_acc_bound", "matmul_bound", "matmul_modelled_bound", "scale_of"]
 
 _SLOPE = {None: 1.0, "relu": 1.0, "gelu": 1.13, "silu": 1.1}
 _RELATIVE, _ABSOLUTE = 2 * FP32.unit_roundoff, FP32.smallest_subnormal  # 1 ulp of gelu and silu (simd/math.h)
@@ -105,7 +105,7 @@ def matmul_modelled_bound(a: Any, b: Any, *, target: Target | str = "gc200", out
         ball = Ball(ball.centre.swapaxes(0, 1), ball.radius.swapaxes(0, 1)).reshape(*shape)
     if bias is not None:
         ball = (ball + Ball.exact(values(bias))).rounded(FP32).rounded(product.out, rounding)
-    ball = ball if activation is None else _activated(ball, activation).rounded(product.out, rounding)
+    ball = ball if activation is None else activated_ball(ball, activation).rounded(product.out, rounding)
     return _without(ball, added)
 
 
@@ -177,10 +177,11 @@ def finished_ball(ball: Ball, bias: Any, activation: str | None, out_dtype: Form
     if bias is not None:
         ball = (ball + Ball.exact(values(bias))).rounded(FP32)
     if activation is not None:
-        ball = _activated(ball, activation)
+        ball = activated_ball(ball, activation)
     return (ball * 2.0**-scale).rounded(out_dtype) * 2.0**scale if scale else ball.rounded(out_dtype)
 
 
-def _activated(ball: Ball, activation: str) -> Ball:
+def activated_ball(ball: Ball, activation: str) -> Ball:
+    """Apply an activation, computed in FP32."""
     smooth = activation != "relu"
     return ball.mapped(lambda x: activate(x, activation), _SLOPE[activation], _RELATIVE * smooth, _ABSOLUTE * smooth)
