@@ -54,7 +54,7 @@ def modelled_bound(work: TileWork, x: Any, w: Any, *, out: Format | None = None,
     """
     inputs, weights = values(x), values(w)
     shape = work.shapes["out"]
-    inputs = inputs.reshape(inputs.shape[0], -1, *inputs.shape[3:])
+    inputs = inputs.reshape(inputs.shape[0], inputs.shape[1] * inputs.shape[2], *inputs.shape[3:])
 
     def convolved(a: Any, b: Any) -> Any:
         return reference_convolution(a, b, work.params).reshape(shape)
