@@ -48,15 +48,16 @@ cdef extern from *:
     #include "records/structs.h"
     #include "drivers/field.h"
     """
-    void pop_field_row(const pop_field *field, const char *base, int64_t item, int64_t position, int64_t depth, int64_t n,
-                       char *to) nogil
-    void pop_field_column(const pop_field *field, const char *base, int64_t item, int64_t depth, int64_t position, int64_t n,
-                          char *to) nogil
+    void pop_field_block(const pop_field *field, const char *base, int64_t item, bint lines_are_positions, int64_t line,
+                         int64_t lines, int64_t first, int64_t n, char *to, int64_t pitch) nogil
     int64_t pop_field_out(const pop_field *field, int64_t position, int64_t *run) nogil
     int pop_field_finite(const pop_field *field, const pop_format *format, int64_t item, const char *base) nogil
 
 ITEM, SPEC = dtype_of("pop_gemm_item"), dtype_of("pop_gemm_spec")
 Mode, Sums = choice("Mode"), choice("Sums")
+cdef enum:
+    GATHERED_LINES = 16  # even: pairs of BF16 lines are whole
+GATHERED = GATHERED_LINES
 
 
 cdef inline int64_t smaller(int64_t x, int64_t y) noexcept nogil:
@@ -100,22 +101,6 @@ cdef void decode_scaled(const Source *s, int64_t line, int64_t step, int64_t n, 
         at += run
 
 
-cdef void gather_line(const Source *s, int64_t line, int64_t step, int64_t n, char *to) noexcept nogil:
-    """Copy n elements of a field's matrix, zeros where it has none."""
-    cdef int64_t part = n
-    line, step = s.first_line + line, s.first_step + step
-    if not s.lines_are_positions:
-        line = whole_depth(s.field, line, &part)
-        pop_field_column(s.field, s.base, s.side.item, line, step, n, to)
-        return
-    while n > 0:
-        part = n
-        pop_field_row(s.field, s.base, s.side.item, line, whole_depth(s.field, step, &part), part, to)
-        to += part * s.side.item
-        step += part
-        n -= part
-
-
 cdef inline int64_t whole_depth(const pop_field *f, int64_t depth, int64_t *n) noexcept nogil:
     """Which column of a field's whole matrix a number of the depth is, and how many of n follow it there."""
     if not f.lap:
@@ -124,15 +109,31 @@ cdef inline int64_t whole_depth(const pop_field *f, int64_t depth, int64_t *n) n
     return depth // f.lap * f.run + f.skip + depth % f.lap
 
 
+cdef inline void gather(const Source *s, int64_t line, int64_t lines, int64_t step, int64_t n, char *to,
+                        int64_t pitch) noexcept nogil:
+    """Copy n elements of each line of a field's matrix, zeros where it has none."""
+    cdef const pop_field *f = s.field
+    cdef int64_t item = s.side.item, total = n if s.lines_are_positions else lines, part = total, at
+    line, step = s.first_line + line, s.first_step + step
+    while total > 0:  # once, where the depth is whole
+        part = total
+        if s.lines_are_positions:
+            at = whole_depth(f, step, &part)
+            pop_field_block(f, s.base, item, True, line, lines, at, part, to, pitch)
+            to += part * item
+            step += part
+        else:
+            at = whole_depth(f, line, &part)
+            pop_field_block(f, s.base, item, False, at, part, step, n, to, pitch)
+            to += part * pitch
+            line += part
+        total -= part
+
+
 cdef inline void decode_line(const Source *s, int64_t line, int64_t step, int64_t n, char *to, char *low, int64_t element,
                              char *stage) noexcept nogil:
     """Decode n elements of a line, gathered first where they are apart."""
     cdef const Side *d = s.side
-    if s.field != NULL:
-        gather_line(s, line, step, n, to if d.copied else stage + d.gather_at)
-        if not d.copied:
-            (<pop_dot_decode>d.decode)(<const pop_format *>d.format, stage + d.gather_at, to, low, n)
-        return
     cdef const char *source = s.base + line * d.line + step * d.step
     if d.step != d.item and n > 1:
         pop_scatter(d.item, source, d.step, stage + d.gather_at, d.item, n)
@@ -143,15 +144,36 @@ cdef inline void decode_line(const Source *s, int64_t line, int64_t step, int64_
         (<pop_dot_decode>d.decode)(<const pop_format *>d.format, source, to, low, n)
 
 
+cdef void decode_field(const Source *s, int64_t line, int64_t lines, int64_t step, int64_t n, char *to, char *low,
+                       int64_t pitch, char *stage) noexcept nogil:
+    """Decode n elements of each line of a field's matrix."""
+    cdef const Side *d = s.side
+    cdef int64_t i, j, some, length = rounded(n * d.item, 64)
+    if d.copied:
+        gather(s, line, lines, step, n, to, pitch)
+        return
+    for i from 0 <= i < lines by GATHERED_LINES:
+        some = smaller(GATHERED_LINES, lines - i)
+        gather(s, line + i, some, step, n, stage + d.gather_at, length)
+        for j in range(some):
+            (<pop_dot_decode>d.decode)(<const pop_format *>d.format, stage + d.gather_at + j * length, to,
+                                       low, n)
+            to += pitch
+            low += pitch if low != NULL else 0
+
+
 cdef void pack_rows(const Spec *p, const Source *s, int64_t line, int64_t lines, int64_t k, int64_t depth, char *to,
                     int64_t low, int64_t pitch, char *stage) noexcept nogil:
     """Lines along the depth stay lines along the depth, padded with zeros to the kernel's grain."""
     cdef int64_t r, element = 4 // p.elements
     cdef int64_t padding = (rounded(depth, p.depth_grain) - depth) * element
+    if s.field != NULL:
+        decode_field(s, line, lines, k, depth, to, to + low if low else NULL, pitch, stage)
     for r in range(lines):
         if s.field == NULL and s.side.step == s.side.item and not (p.look_ahead and s.side == &p.a):  # the same part of the block after this one
             pop_prefetch(s.base + (line + lines + r) * s.side.line + k * s.side.step, depth * s.side.item)
-        decode_line(s, line + r, k, depth, to, to + low if low else NULL, element, stage)
+        if s.field == NULL:
+            decode_line(s, line + r, k, depth, to, to + low if low else NULL, element, stage)
         if padding:
             memset(to + depth * element, 0, padding)
             if low:
@@ -159,33 +181,50 @@ cdef void pack_rows(const Spec *p, const Source *s, int64_t line, int64_t lines,
         to += pitch
 
 
-cdef void stage_line(const Source *s, int64_t k, int64_t end, int64_t step, int64_t width, char *to,
-                     char *stage) noexcept nogil:
-    """A BF16 line of the depth, or zeros beyond its end."""
-    cdef int64_t low = s.side.stage_low
-    if k < end:
-        decode_line(s, k, step, width, to, to + low if low else NULL, 2, stage)
-    else:
+cdef char *stage_line(const Source *s, int64_t k, int64_t end, int64_t step, int64_t width, char *to, char *stage,
+                      const char *gathered) noexcept nogil:
+    """A BF16 line of the depth, or zeros beyond its end; a field's is gathered already. Returns where it is."""
+    cdef const Side *d = s.side
+    cdef int64_t low = d.stage_low
+    if k >= end:
         memset(to, 0, 2 * width)
         if low:
             memset(to + low, 0, 2 * width)
+    elif s.field == NULL:
+        decode_line(s, k, step, width, to, to + low if low else NULL, 2, stage)
+    elif d.copied:
+        return <char *>gathered
+    else:
+        (<pop_dot_decode>d.decode)(<const pop_format *>d.format, gathered, to, to + low if low else NULL, width)
+    return to
 
 
 cdef void pack_lines(const Spec *p, const Source *s, int64_t k, int64_t depth, int64_t step, int64_t width, char *to,
                      int64_t low, int64_t pitch, char *stage) noexcept nogil:
     """Lines across the width become lines of cells: one of FP32, two of BF16 interleaved."""
-    cdef int64_t i, stage_low = s.side.stage_low
+    cdef int64_t i, stage_low = s.side.stage_low, length = rounded(width * s.side.item, 64)
+    cdef char *even = stage
     cdef char *odd = stage + rounded(2 * width, 64)
+    cdef char *first
+    cdef char *second
+    cdef const char *gathered = stage + s.side.gather_at
+    if p.elements == 1 and s.field != NULL:
+        decode_field(s, k, depth, step, width, to, NULL, pitch, stage)
+        return
     if p.elements == 1:
         for i in range(depth):
             decode_line(s, k + i, step, width, to + i * pitch, NULL, 4, stage)
         return
     for i in range(0, rounded(depth, p.depth_grain), 2):
-        stage_line(s, k + i, k + depth, step, width, stage, stage)
-        stage_line(s, k + i + 1, k + depth, step, width, odd, stage)
-        interleave(p, stage, odd, to, width)
+        if s.field != NULL and i % GATHERED_LINES == 0 and i < depth:
+            gathered = stage + s.side.gather_at
+            gather(s, k + i, smaller(GATHERED_LINES, depth - i), step, width, <char *>gathered, length)
+        first = stage_line(s, k + i, k + depth, step, width, even, stage, gathered)
+        second = stage_line(s, k + i + 1, k + depth, step, width, odd, stage, gathered + length)
+        interleave(p, first, second, to, width)
         if low:
-            interleave(p, stage + stage_low, odd + stage_low, to + low, width)
+            interleave(p, even + stage_low, odd + stage_low, to + low, width)
+        gathered += 2 * length
         to += pitch
 
 

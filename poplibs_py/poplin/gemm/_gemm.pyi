@@ -9,3 +9,4 @@ PREPARE_VERTEX: int
 
 Mode: Any
 Sums: Any
+GATHERED: int

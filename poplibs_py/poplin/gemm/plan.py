@@ -12,7 +12,7 @@ from ...formats import BF16, FP32, Format
 from ...kernels import Kernel, Selection
 from ...planner.explain import Explanation, considered_kernels
 from ...target import Target
-from ._gemm import Mode, Sums
+from ._gemm import GATHERED, Mode, Sums
 from .model import rounded
 from .options import ACTIVATIONS, GemmOptions
 from .params import GemmParams
@@ -251,8 +251,9 @@ def stage_of(plan: GemmPlan, side: int) -> tuple[int, int, int]:
     elif side == 1 and mode == Mode.TRANSPOSED:
         low = 16 * 4 * (depth // plan.elements)
         gather = split * low
-    item = (plan.params.a, plan.params.b)[side].format.itemsize
-    return (low if split > 1 else 0), gather, gather + rounded(length * item, 64)
+    operand = (plan.params.a, plan.params.b)[side]
+    count = GATHERED if operand.field else 1
+    return (low if split > 1 else 0), gather, gather + count * rounded(length * operand.format.itemsize, 64)
 
 
 def sums_pitch(plan: GemmPlan, nc: int) -> int:
