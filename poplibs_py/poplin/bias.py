@@ -11,7 +11,6 @@ from ..errors import bad_type
 from ..formats import FP32
 from ..ops import RESULT, Operand, Request, host_target, op, operand, receive
 from ..target import Target
-from .conv.model import uniform
 from .conv.params import Described, FieldLayout, images_of, take_bias
 from .gemm.field import Field, FieldDim
 from .gemm.lower import lower
@@ -139,7 +138,7 @@ def _bias_sum(acts: FieldLayout, batch: int, channels: int, field: tuple[int, ..
     axes = (batch, acts.row), *zip(field, acts.field, strict=True)
     made, _ = Field(tuple(FieldDim.rows(extent, 0, stride) for extent, stride in axes), 1, 0).merged()
     out = MatrixLayout(acts.format, made.dims[-1].out_stride, acts.channel, (), acts.aligned, acts.scale,
-                       field=None if uniform(made.dims) else made)
+                       field=None if len(made.dims) == 1 else made)
     unread = MatrixLayout(bias.format, 0, 0)
     return GemmParams(batch * math.prod(field), channels, 0, unread, unread, out,
                       bias=MatrixLayout(bias.format, 0, bias.array.strides[0]))

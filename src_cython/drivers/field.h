@@ -14,7 +14,7 @@ typedef struct pop_field_side {
     int taps;
     int64_t rank; /* dimensions that count */
     int64_t inner, stride;
-    int64_t at[9], in;
+    int64_t at[10], in;
 } pop_field_side;
 
 POP_INLINE int64_t pop_field_extent(const pop_field *f, int taps, int64_t d)
@@ -282,7 +282,7 @@ POP_INLINE int64_t pop_field_out(const pop_field *f, int64_t position, int64_t *
 /* 1 if no element of the field is an infinity: those that nothing meets are looked at as well. */
 static int pop_field_finite(const pop_field *f, const pop_format *format, int64_t item, const char *base)
 {
-    int64_t at[9] = {0}, extents[9], d;
+    int64_t at[10] = {0}, extents[10], d;
     for (d = 0; d < f->rank; d++) {
         extents[d] = (f->dims[d].end + f->dims[d].dilation - 1) / f->dims[d].dilation;
         if (extents[d] <= 0) return 1;

@@ -1,7 +1,7 @@
 """A convolution as products of matrices: what each gathers, and how its operands and results lie.
 
-Rows are positions (images and output elements), the depth is (kernel elements, input channels), columns are output
-channels. Where the input is dilated, as in the gradient of a strided convolution, positions whose kernel elements
+Rows are positions (images and output elements), the depth is kernel elements and input channels, columns are output
+channels; rows and depth are numbered in the order in which the input lies. Where the input is dilated, as in the gradient of a strided convolution, positions whose kernel elements
 meet zeros are told apart, and each phase multiplies what is there alone.
 """
 
@@ -17,7 +17,10 @@ from ..gemm.field import Field, FieldDim
 from ..gemm.params import GemmParams, MatrixLayout
 from .params import ConvCall, FieldLayout
 
-__all__ = ["products", "uniform"]
+__all__ = ["products"]
+
+
+_LARGE_IMAGE = 256  # positions whose results, a matrix of their own, make up for a product for each image
 
 
 class _Part(NamedTuple):
@@ -78,59 +81,86 @@ def _parts(axis: Axis, stride: int, weight_stride: int, out_stride: int) -> Iter
         yield _Part(part, p0 * out_stride, met_taps, at + t0 * weight_stride, x)
 
 
+class _Extent(NamedTuple):
+    """Positions, taps or both, and how they lie in the input; where a dimension has taps, how those of the weights lie."""
+
+    dim: FieldDim
+    weights: int = 0  # bytes from a tap's weights to the next's
+
+    @property
+    def backwards(self) -> tuple[_Extent, int]:
+        """The same with its taps in reverse, and bytes to the weights of the first then."""
+        dim, last = self.dim, self.dim.taps - 1
+        turned = dim._replace(first=dim.first + last * dim.tap_step, tap_step=-dim.tap_step)
+        return _Extent(turned, -self.weights), last * self.weights
+
+
 def _product(call: ConvCall, parts: tuple[_Part, ...]) -> GemmParams:
     p, x, w, out = call.params, call.x, call.weights, call.out
-    dims = tuple(part.dim for part in parts)
-    taps = math.prod(dim.taps for dim in dims)
-    rows = FieldDim.rows(p.batch, x.row, out.row)
-    positions = math.prod(dim.positions for dim in dims)
-    apart = out.row != positions * dims[-1].out_stride and uniform(dims) and p.batch > 1  # an image is an entry
-    field, offset = Field((() if apart else (rows,)) + dims, p.in_channels, x.channel).merged()
+    images = _Extent(FieldDim.rows(p.batch, x.row, out.row))
+    channels = _Extent(FieldDim.depth(p.in_channels, x.channel), w.channel)
+    extents = [images, *(_Extent(part.dim, part.taps.stride) for part in parts), channels]
+    extents.sort(key=lambda e: -abs(e.dim.stride))  # positions and the depth are numbered as the input lies
+    extents, turned = _forwards(extents)
+    apart = extents[0] is images and _apart(call, extents)
+    if apart:
+        extents = extents[1:]
+    field, offset = Field(tuple(e.dim for e in extents), 1, x.format.itemsize).merged()
     a = _matrix(x, field, (*((x.row,) if apart else ()), x.group), offset + sum(part.x for part in parts))
+    results = _results(extents)
     made = MatrixLayout(
-        out.format, field.dims[-1].out_stride, out.channel, (*((out.row,) if apart else ()), out.group), out.aligned,
-        out.scale, field=None if uniform(field.dims) else field, offset=out.offset + sum(part.out for part in parts),
+        out.format, results.dims[-1].out_stride, out.channel, (*((out.row,) if apart else ()), out.group), out.aligned,
+        out.scale, field=results if len(results.dims) > 1 else None, offset=out.offset + sum(part.out for part in parts),
     )  # fmt: skip
     bias = call.bias
     if bias is not None and apart:
         bias = MatrixLayout(bias.format, 0, bias.column, (0, *bias.batch), offset=bias.offset)
     return GemmParams(
-        positions * (1 if apart else p.batch), p.out_channels, taps * p.in_channels, a,
-        _kernels(w, p.out_channels, p.in_channels, parts, (*((0,) if apart else ()), w.group)), made,
-        (*((p.batch,) if apart else ()), p.groups), bias,
+        math.prod(e.dim.positions for e in extents), p.out_channels, math.prod(e.dim.taps for e in extents), a,
+        _kernels(w, p.out_channels, extents, (*((0,) if apart else ()), w.group),
+                 w.offset + turned + sum(part.weights for part in parts)),
+        made, (*((p.batch,) if apart else ()), p.groups), bias,
     )  # fmt: skip
 
 
-def uniform(dims: tuple[FieldDim, ...]) -> bool:
-    """Return whether results of these positions lie one step apart."""
-    return all(outer.out_stride == inner.positions * inner.out_stride
-               for outer, inner in itertools.pairwise(dims) if outer.positions > 1)
+def _forwards(extents: list[_Extent]) -> tuple[list[_Extent], int]:
+    """Extents whose weights lie forwards, and bytes to the first: where channels are not innermost.
+
+    Where they are, taps stay in the order in which elements of the input are neighbours.
+    """
+    if extents[-1].dim.taps_alone:
+        return extents, 0
+    turned = [e.backwards if e.weights < 0 else (e, 0) for e in extents]
+    return [e for e, _ in turned], sum(offset for _, offset in turned)
+
+
+def _apart(call: ConvCall, extents: list[_Extent]) -> bool:
+    """Whether images, the first extent, had better be products of their own: results of one are a matrix then."""
+    image = math.prod(e.dim.positions for e in extents[1:])
+    return call.params.batch > 1 and image >= _LARGE_IMAGE and len(_results(extents).dims) > len(_results(extents[1:]).dims) == 1
+
+
+def _results(extents: list[_Extent]) -> Field:
+    """Where results lie: positions that are one step apart are one dimension."""
+    dims: list[FieldDim] = []
+    for dim in (e.dim for e in extents if e.dim.positions != 1):
+        size, step = dim.positions, dim.out_stride
+        if dims and dims[-1].out_stride == size * step:
+            size *= dims.pop().positions
+        dims.append(FieldDim.rows(size, 0, step))
+    return Field(tuple(dims) or (FieldDim.rows(1, 0),), 1, 0)
 
 
 def _matrix(x: FieldLayout, field: Field, batch: tuple[int, ...], offset: int) -> MatrixLayout:
-    lines = field.lines
-    if lines is not None:
-        return MatrixLayout(x.format, *lines, batch, x.aligned, x.scale, offset=x.offset + offset)
-    last = field.dims[-1]
-    return MatrixLayout(x.format, last.step * last.stride, x.channel, batch, x.aligned, x.scale, field=field,
+    row, column = field.lines or (0, 0)
+    return MatrixLayout(x.format, row, column, batch, x.aligned, x.scale, field=None if field.lines else field,
                         offset=x.offset + offset)
 
 
-def _kernels(w: FieldLayout, out_channels: int, in_channels: int, parts: tuple[_Part, ...],
-             batch: tuple[int, ...]) -> MatrixLayout:
+def _kernels(w: FieldLayout, out_channels: int, extents: list[_Extent], batch: tuple[int, ...],
+             offset: int) -> MatrixLayout:
     """The weights: columns are output channels, rows the depth; a plain matrix where the depth lies in line."""
-    offset = w.offset + sum(part.weights for part in parts)
-    step, size = w.channel, in_channels
-    for part in reversed(parts):
-        if part.taps.taps == 1:
-            continue
-        if size == 1:
-            step = part.taps.stride
-        elif part.taps.stride != size * step:
-            break
-        size *= part.taps.taps
-    else:
-        return MatrixLayout(w.format, step, w.row, batch, w.aligned, w.scale, offset=offset)
-    dims = tuple(part.taps for part in parts if part.taps.taps != 1)
-    field = Field((*dims, FieldDim.rows(out_channels, w.row)), in_channels, w.channel)
-    return MatrixLayout(w.format, w.channel, w.row, batch, w.aligned, w.scale, field=field, offset=offset)
+    depth = (FieldDim.depth(e.dim.taps, e.weights) for e in extents if e.dim.taps > 1)
+    field, _ = Field((*depth, FieldDim.rows(out_channels, w.row)), 1, w.format.itemsize).merged()
+    _, row = field.lines or (0, 0)
+    return MatrixLayout(w.format, row, w.row, batch, w.aligned, w.scale, field=None if field.lines else field, offset=offset)

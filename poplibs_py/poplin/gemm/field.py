@@ -7,7 +7,8 @@ It is never made: `pop_field` (records/gemm.def) says where its elements lie, an
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from ...kernels.records import record_of
 
 __all__ = ["MAX_RANK", "Field", "FieldDim"]
 
-MAX_RANK = 9
+MAX_RANK = 10
 """Dimensions of a field, at most: `pop_field` has so many."""
 
 
@@ -56,12 +57,44 @@ class FieldDim(NamedTuple):
         """Positions that each meet an element of their own: images of a batch, channels of weights."""
         return cls(positions, end=positions, stride=stride, end_valid=positions, out_stride=out_stride)
 
+    @classmethod
+    def depth(cls, taps: int, stride: int) -> FieldDim:
+        """Taps that meet an element each, whatever the position is."""
+        return cls(1, taps, 0, 1, 0, taps, 1, stride)
+
     @property
     def plain(self) -> bool:
         """Whether it is what `rows` makes, wherever the first element lies."""
         last = self.first + (self.positions - 1) * self.step
         return (self.taps == 1 and self.dilation == 1 and self.first_valid <= 0 and self.end_valid >= self.positions
                 and min(self.first, last) >= 0 and max(self.first, last) < self.end)
+
+    @property
+    def taps_alone(self) -> bool:
+        """Whether it is what `depth` makes, wherever the first element lies."""
+        last = self.first + (self.taps - 1) * self.tap_step
+        return (self.positions == 1 and self.dilation == 1 and self.first_valid <= 0 and self.end_valid >= 1
+                and min(self.first, last) >= 0 and max(self.first, last) < self.end)
+
+    def joined(self, inner: FieldDim) -> FieldDim | None:
+        """The one dimension that this and an inner one of the same kind, in line with it, make; None if there is none."""
+        if self.plain and inner.plain and self.stride == inner.positions * inner.stride:
+            return FieldDim.rows(self.positions * inner.positions, inner.stride)
+        if self.taps_alone and inner.taps_alone and self.stride == inner.taps * inner.stride:
+            return FieldDim.depth(self.taps * inner.taps, inner.stride)
+        return None
+
+
+def _gathering(extents: Sequence[tuple[int, int]], item: int) -> float:
+    """Cycles or so to copy an element along extents (numbers, bytes from one to the next), the innermost last.
+
+    A run of elements costs as much as a dozen elements that are apart.
+    """
+    extents = [(size, stride) for size, stride in extents if size > 1] or [(1, 0)]
+    run, stride = extents[-1]
+    if len(extents) > 1 and extents[-2][1] == run * stride:
+        run *= extents[-2][0]
+    return 12 / run + (item / 16 if stride == item else 1)
 
 
 @dataclass(frozen=True)
@@ -73,7 +106,7 @@ class Field:
     dims : tuple of FieldDim
         Outermost first.
     channels, channel : int
-        Numbers of a tap, and bytes from one to the next.
+        Numbers of a tap, and bytes from one to the next: of the depth, innermost.
     part : (int, int, int)
         Where a product takes a part of the columns: so many, of each run of so many, after the first so many of it.
         Zeros where it takes all.
@@ -95,30 +128,48 @@ class Field:
         return self.channels * math.prod(dim.taps for dim in self.dims)
 
     def merged(self) -> tuple[Field, int]:
-        """Return the same matrix with plain dimensions that lie in line made one, and bytes to its first element."""
+        """Return the same matrix in fewer dimensions, and bytes to its first element.
+
+        What lies in line is one: dimensions whose positions meet one tap, those of taps that one position meets, and
+        the last of these with the channels.
+        """
         dims: list[FieldDim] = []
         offset = 0
         for dim in self.dims:
-            if dim.plain:
-                offset += dim.first * dim.stride
-                dim = FieldDim.rows(dim.positions, dim.step * dim.stride, dim.out_stride)
-                if dim.positions == 1 and (dims or len(self.dims) > 1):
-                    continue
-                last = dims[-1] if dims else None
-                size = dim.positions
-                if (last is not None and last.plain and last.stride == size * dim.stride
-                        and last.out_stride == size * dim.out_stride):
-                    dims[-1] = FieldDim.rows(last.positions * size, dim.stride, dim.out_stride)
-                    continue
-            dims.append(dim)
-        return replace(self, dims=tuple(dims) or (FieldDim.rows(1, 0),)), offset
+            if not (dim.plain or dim.taps_alone):
+                dims.append(dim)
+                continue
+            offset += dim.first * dim.stride
+            if dim.positions * dim.taps == 1:
+                continue
+            dim = (FieldDim.rows(dim.positions, dim.step * dim.stride) if dim.plain
+                   else FieldDim.depth(dim.taps, dim.tap_step * dim.stride))
+            before = next((n for n in reversed(range(len(dims))) if dims[n].positions > 1 and dim.plain
+                           or dims[n].taps > 1 and not dim.plain), None)
+            joined = None if before is None else dims[before].joined(dim)
+            if joined is None or before is None:
+                dims.append(dim)
+            else:
+                dims[before] = joined
+        channels, channel = self.channels, self.channel
+        last = next((n for n in reversed(range(len(dims))) if dims[n].taps > 1), None)
+        if last is not None and dims[last].taps_alone and (channels == 1 or dims[last].stride == channels * channel):
+            channel = channel if channels > 1 else dims[last].stride
+            channels *= dims.pop(last).taps
+        return Field(tuple(dims) or (FieldDim.rows(1, 0),), channels, channel), offset
 
     @property
     def lines(self) -> tuple[int, int] | None:
         """Bytes from a row to the next and from a column to the next, if strides say all; else None."""
         if len(self.dims) > 1 or not self.dims[0].plain or self.part[0]:
             return None
-        return self.dims[0].stride, self.channel
+        return self.dims[0].step * self.dims[0].stride, self.channel
+
+    def along_depth(self, item: int) -> bool:
+        """Whether elements of so many bytes are gathered better along the depth than along the positions."""
+        taps = [(dim.taps, dim.tap_step * dim.stride) for dim in self.dims if dim.taps > 1]
+        positions = [(dim.positions, dim.step * dim.stride) for dim in self.dims if dim.positions > 1]
+        return _gathering([*taps, (self.channels, self.channel)], item) <= _gathering(positions, item)
 
     @property
     def record(self) -> np.ndarray[Any, Any]:

@@ -244,8 +244,8 @@ def _mode_of_a(p: GemmParams, compute: Format, kernel: Kernel, n: int) -> int:
     taken = a.format == compute or kernel.formats == f"{a.format},{compute}"
     if taken and whole and (along or across):
         return int(Mode.DIRECT)
-    across = a.row == a.format.itemsize and not along and kernel.op != "multiply_dots"
-    return int(Mode.TRANSPOSED if across else Mode.LINES)
+    across = a.row == a.format.itemsize and not along if a.field is None else not a.field.along_depth(a.format.itemsize)
+    return int(Mode.TRANSPOSED if across and kernel.op != "multiply_dots" else Mode.LINES)
 
 
 def _mode_of_b(p: GemmParams, compute: Format, kernel: Kernel, m: int, n: int) -> int:
@@ -257,7 +257,8 @@ def _mode_of_b(p: GemmParams, compute: Format, kernel: Kernel, m: int, n: int) -
     small = m <= 2 * kernel.block[0] or p.k * n * size <= _SMALL
     if whole and compute == FP32 and b.column == size and small:
         return int(Mode.DIRECT)
-    return int(Mode.TRANSPOSED if b.row == size and b.column != size else Mode.LINES)
+    along = b.row == size and b.column != size if b.field is None else b.field.along_depth(size)
+    return int(Mode.TRANSPOSED if along else Mode.LINES)
 
 
 def _in_place(plan: GemmPlan) -> bool:
