@@ -53,18 +53,17 @@ static void pop_field_open(pop_field_side *s, const pop_field *f, int taps, int6
     }
 }
 
-/* `n` numbers on, at most to the end of the last dimension. */
+/* `n` numbers on. */
 POP_INLINE void pop_field_advance(pop_field_side *s, const pop_field *f, int64_t n)
 {
-    int64_t d = s->rank - 1;
     s->in += n;
-    if (s->in < s->inner || d < 0) return;
-    const int64_t on = s->inner == 1 ? s->in : s->in / s->inner;
+    if (s->in < s->inner || !s->rank) return;
+    int64_t on = s->inner == 1 ? s->in : s->in / s->inner;
     s->in -= on * s->inner;
-    s->at[d] += on;
-    for (; d > 0 && s->at[d] == pop_field_extent(f, s->taps, d); d--) {
-        s->at[d] = 0;
-        s->at[d - 1]++;
+    for (int64_t d = s->rank - 1; d >= 0 && on; d--) {
+        const int64_t extent = pop_field_extent(f, s->taps, d), at = s->at[d] + on;
+        on = at < extent ? 0 : at < 2 * extent ? 1 : at / extent;
+        s->at[d] = at - on * extent;
     }
 }
 
@@ -98,35 +97,52 @@ POP_INLINE void pop_field_limit(int64_t first, int64_t step, int64_t end, int64_
     *to = high > low ? high : low;
 }
 
-/* A part of a field's matrix, `lines` by `n`, that is copied: whole coordinates of one dimension along each way. */
+/* Lines of a part of a field's matrix: columns that are one step apart, over one dimension's coordinates or over those of two
+ * that lie in line, `width` columns each. In it columns [low, high) of rows [first_row, end_row) have elements. */
 typedef struct pop_field_part {
-    const char *from; /* the first element */
+    const char *from; /* of the first element */
     int64_t line_step, step; /* bytes from a line to the next, along a line */
     int64_t item, lines, n;
     char *to;
     int64_t pitch;
+    int64_t width, origin; /* the first column is number `origin` of its row */
+    int64_t low, high, first_row, end_row;
 } pop_field_part;
-
-/* Lines [first, end) of a part, columns [low, high); zeros in the other columns. */
-POP_INLINE void pop_field_copy(const pop_field_part *p, int64_t first, int64_t end, int64_t low, int64_t high)
-{
-    const int64_t item = p->item;
-    for (int64_t j = first; j < end; j++) {
-        char *to = p->to + j * p->pitch;
-        const char *from = p->from + j * p->line_step + low * p->step;
-        if (low) memset(to, 0, (size_t)(low * item));
-        if (p->step == item) memcpy(to + low * item, from, (size_t)((high - low) * item));
-        else pop_scatter(item, from, p->step, to + low * item, item, high - low);
-        if (high < p->n) memset(to + high * item, 0, (size_t)((p->n - high) * item));
-    }
-}
 
 POP_INLINE void pop_field_zero(const pop_field_part *p, int64_t first, int64_t end)
 {
     for (int64_t j = first; j < end; j++) memset(p->to + j * p->pitch, 0, (size_t)(p->n * p->item));
 }
 
-/* One element after another: for inputs whose elements are apart, which products of plans tell apart beforehand. */
+/* Lines [first, end) of a part. Between rows that lie in line there is what belongs to neighbours: zeros replace it. */
+POP_INLINE void pop_field_copy(const pop_field_part *p, int64_t first, int64_t end)
+{
+    const int64_t item = p->item;
+    int64_t from = p->first_row * p->width + p->low - p->origin;
+    int64_t to = (p->end_row - 1) * p->width + p->high - p->origin;
+    from = from < 0 ? 0 : from;
+    to = to > p->n ? p->n : to;
+    if (p->low >= p->high || p->first_row >= p->end_row || from >= to) {
+        pop_field_zero(p, first, end);
+        return;
+    }
+    const int64_t gaps = p->low > 0 || p->high < p->width;
+    for (int64_t j = first; j < end; j++) {
+        char *line = p->to + j * p->pitch;
+        const char *source = p->from + j * p->line_step + from * p->step;
+        if (from) memset(line, 0, (size_t)(from * item));
+        if (p->step == item) memcpy(line + from * item, source, (size_t)((to - from) * item));
+        else pop_scatter(item, source, p->step, line + from * item, item, to - from);
+        if (to < p->n) memset(line + to * item, 0, (size_t)((p->n - to) * item));
+        for (int64_t r = p->first_row; gaps && r + 1 < p->end_row; r++) {
+            int64_t x = r * p->width + p->high - p->origin, next = (r + 1) * p->width + p->low - p->origin;
+            next = next > p->n ? p->n : next;
+            for (x = x < 0 ? 0 : x; x < next; x++) memset(line + x * item, 0, (size_t)item);
+        }
+    }
+}
+
+/* One element after another: for inputs whose elements are apart. */
 static void pop_field_dilated(const pop_field *f, const pop_field_part *p, const pop_field_side *line,
                               const pop_field_side *along)
 {
@@ -145,98 +161,144 @@ static void pop_field_dilated(const pop_field *f, const pop_field_part *p, const
     }
 }
 
-/* The columns [*low, *high) that a line has, where the coordinate along it begins at x and each holds `inner` columns. */
-POP_INLINE void pop_field_columns(const pop_field_side *s, int64_t n, int64_t first, int64_t step, int64_t end, int64_t *low,
-                                  int64_t *high)
+POP_INLINE void pop_field_clip(int64_t *from, int64_t *to, int64_t low, int64_t high)
 {
-    int64_t a = s->at[s->rank - 1], b = a + (s->in + n + s->inner - 1) / s->inner;
-    const int64_t origin = a * s->inner + s->in;
-    pop_field_limit(first, step, end, &a, &b);
-    *low = a * s->inner - origin;
-    *high = b * s->inner - origin;
-    *low = *low < 0 ? 0 : *low > n ? n : *low;
-    *high = *high > n ? n : *high < *low ? *low : *high;
+    *from = *from < low ? low : *from;
+    *to = *to > high ? high : *to;
 }
 
-/* A part: lines that differ in one coordinate (or in the inner number), columns the same. */
-static void pop_field_rectangle(const pop_field *f, pop_field_part *p, const pop_field_side *l, const pop_field_side *s)
+/* A part whose lines differ in the coordinate of a dimension, `across` (negative: they differ where no coordinate does), and
+ * whose columns are those of dimension `along` (negative: no coordinate), and of `outer` around it (negative: one row). */
+static void pop_field_rectangle(const pop_field *f, pop_field_part *p, const pop_field_side *l, int64_t across,
+                                const pop_field_side *s, int64_t along, int64_t outer)
 {
     const int64_t *positions = s->taps ? l->at : s->at, *taps = s->taps ? s->at : l->at;
-    const int64_t across = l->inner > 1 ? -1 : l->rank - 1; /* the dimension whose coordinate lines are; none inside */
-    const int64_t along = s->inner - s->in >= p->n ? -1 : s->rank - 1;
-    int64_t first = 0, end = p->lines, low = 0, high = p->n, d;
+    int64_t first = 0, end = p->lines;
     int none = 0;
     p->line_step = l->stride;
     p->step = s->stride;
     p->from += l->in * l->stride + s->in * s->stride;
-    for (d = 0; d < f->rank; d++) {
+    p->width = p->high = p->n;
+    p->origin = p->low = p->first_row = 0;
+    p->end_row = 1;
+    for (int64_t d = 0; d < f->rank; d++) {
         const pop_field_dim *dim = &f->dims[d];
         const int64_t at = dim->first + positions[d] * dim->step + taps[d] * dim->tap_step;
         const int64_t line_step = s->taps ? dim->step : dim->tap_step, step = s->taps ? dim->tap_step : dim->step;
         p->from += at * dim->stride;
         if (d == across) p->line_step = line_step * dim->stride;
-        if (d == along && s->inner == 1) p->step = step * dim->stride;
-        if (d != across && d != along) none |= at < 0 || at >= dim->end;
-        if (d == across && d != along) pop_field_limit(at, line_step, dim->end, &first, &end);
-        if (d == along && d != across) {
-            int64_t a, b;
-            pop_field_columns(s, p->n, at - s->at[d] * step, step, dim->end, &a, &b);
-            low = a > low ? a : low;
-            high = b < high ? b : high;
-        }
-        /* positions that meet nothing */
-        if (d != (s->taps ? across : along)) {
-            none |= positions[d] < dim->first_valid || positions[d] >= dim->end_valid;
-        } else if (s->taps) {
-            first = first > dim->first_valid - l->at[d] ? first : dim->first_valid - l->at[d];
-            end = pop_field_smaller(end, dim->end_valid - l->at[d]);
+        if (d == along || d == outer) {
+            int64_t low = d == along ? 0 : s->at[d], high = pop_field_extent(f, s->taps, d);
+            pop_field_limit(at - s->at[d] * step, step, dim->end, &low, &high);
+            if (!s->taps) pop_field_clip(&low, &high, dim->first_valid, dim->end_valid);
+            if (d == along) {
+                if (s->inner == 1) p->step = step * dim->stride;
+                p->width = pop_field_extent(f, s->taps, d) * s->inner;
+                p->origin = s->at[d] * s->inner + s->in;
+                p->low = low * s->inner;
+                p->high = high * s->inner;
+            } else {
+                p->first_row = low - s->at[d];
+                p->end_row = high - s->at[d];
+            }
+        } else if (d == across) {
+            pop_field_limit(at, line_step, dim->end, &first, &end);
         } else {
-            int64_t a, b;
-            pop_field_columns(s, p->n, -dim->first_valid, 1, dim->end_valid - dim->first_valid, &a, &b);
-            low = a > low ? a : low;
-            high = b < high ? b : high;
+            none |= at < 0 || at >= dim->end;
         }
+        if (s->taps && d == across) pop_field_clip(&first, &end, dim->first_valid - l->at[d], dim->end_valid - l->at[d]);
+        else if (s->taps || (d != along && d != outer)) none |= positions[d] < dim->first_valid || positions[d] >= dim->end_valid;
     }
-    if (none || first >= end || low >= high) {
+    if (none || first >= end) {
         pop_field_zero(p, 0, p->lines);
         return;
     }
     pop_field_zero(p, 0, first);
     pop_field_zero(p, end, p->lines);
-    if (across < 0 || across != along) {
-        pop_field_copy(p, first, end, low, high);
+    if (across < 0 || across != along || end - first == 1) {
+        pop_field_copy(p, first, end);
         return;
     }
     /* lines that meet all columns, and others */
     const pop_field_dim *dim = &f->dims[along];
     const int64_t line_step = s->taps ? dim->step : dim->tap_step, step = s->taps ? dim->tap_step : dim->step;
-    const int64_t start = dim->first + l->at[along] * line_step;
-    int64_t whole = first, whole_end = end;
+    const int64_t start = dim->first + l->at[along] * line_step, extent = pop_field_extent(f, s->taps, along);
+    int64_t whole = first, whole_end = end, low = 0, high = extent;
     pop_field_limit(start + s->at[along] * step, line_step, dim->end, &whole, &whole_end);
     pop_field_limit(start + (s->at[along] + (s->in + p->n - 1) / s->inner) * step, line_step, dim->end, &whole, &whole_end);
-    if (low > 0 || high < p->n) whole = whole_end = end;
-    pop_field_copy(p, whole, whole_end, 0, p->n);
+    if (!s->taps) pop_field_clip(&low, &high, dim->first_valid, dim->end_valid);
+    if (low > 0 || high < extent) whole = whole_end = end;
+    p->low = 0;
+    p->high = p->width;
+    pop_field_copy(p, whole, whole_end);
     for (int64_t j = first; j < end; j++) {
-        int64_t a, b;
+        int64_t from = low, to = high;
         if (j == whole) j = whole_end;
         if (j >= end) break;
-        pop_field_columns(s, p->n, start + j * line_step, step, dim->end, &a, &b);
-        a = a > low ? a : low;
-        b = b < high ? b : high;
-        if (a < b) pop_field_copy(p, j, j + 1, a, b);
-        else pop_field_zero(p, j, j + 1);
+        pop_field_limit(start + j * line_step, step, dim->end, &from, &to);
+        p->low = from * s->inner;
+        p->high = to * s->inner;
+        pop_field_copy(p, j, j + 1);
     }
 }
 
-/* How many numbers from here on are one part: all of the last dimension's where its coordinates follow each other. */
-POP_INLINE int64_t pop_field_run(const pop_field *f, const pop_field_side *s, int one_coordinate)
+/* How many of n columns from here on are one part, and their dimensions. */
+POP_INLINE int64_t pop_field_run(const pop_field *f, const pop_field_side *s, int64_t n, int64_t *along, int64_t *outer)
 {
-    const int64_t d = s->rank - 1;
-    if (d < 0) return s->inner - s->in;
+    const int64_t d = s->rank - 1, one = s->inner - s->in;
+    *along = *outer = -1;
+    if (d < 0 || n <= one) return pop_field_smaller(n, one);
     const pop_field_dim *dim = &f->dims[d];
-    const int64_t left = (pop_field_extent(f, s->taps, d) - s->at[d]) * s->inner - s->in;
-    if (s->inner == 1) return left;
-    return one_coordinate || (s->taps ? dim->tap_step : dim->step) * dim->stride != s->inner * s->stride ? s->inner - s->in : left;
+    const int64_t step = (s->taps ? dim->tap_step : dim->step) * dim->stride, apart = s->inner == 1 ? step : s->stride;
+    if (step != s->inner * apart) return one;
+    const int64_t width = pop_field_extent(f, s->taps, d) * s->inner, before = s->at[d] * s->inner + s->in;
+    *along = d;
+    if (n <= width - before) return n;
+    for (int64_t e = d - 1; e >= 0; e--) {
+        if (pop_field_extent(f, s->taps, e) == 1) continue;
+        dim = &f->dims[e];
+        if ((s->taps ? dim->tap_step : dim->step) * dim->stride != width * apart) break;
+        *outer = e;
+        return pop_field_smaller(n, (pop_field_extent(f, s->taps, e) - s->at[e]) * width - before);
+    }
+    return width - before;
+}
+
+/* Lines that differ in one coordinate: all columns of them. */
+static void pop_field_lines(const pop_field *f, const char *base, int64_t item, const pop_field_side *l, int64_t across,
+                            int64_t lines, const pop_field_side *start, int64_t n, char *to, int64_t pitch)
+{
+    pop_field_side s = *start;
+    for (int64_t done = 0, run, along, outer; done < n; done += run) {
+        run = pop_field_run(f, &s, n - done, &along, &outer);
+        pop_field_part part = {.from = base, .item = item, .lines = lines, .n = run, .to = to + done * item, .pitch = pitch};
+        if (outer >= 0 && (across == along || across == outer)) { /* each meets columns of its own */
+            pop_field_side one = *l;
+            for (int64_t j = 0; j < lines; j++, one.at[across]++) {
+                pop_field_part single = part;
+                single.lines = 1;
+                single.to += j * pitch;
+                pop_field_rectangle(f, &single, &one, -1, &s, along, outer);
+            }
+        } else {
+            pop_field_rectangle(f, &part, l, across, &s, along, outer);
+        }
+        pop_field_advance(&s, f, run);
+    }
+}
+
+/* Numbers of a side after which the coordinate of its first dimension changes, where that lies alone and the last one is
+ * short: lines are then better taken along the first; else 0. */
+static int64_t pop_field_turn(const pop_field *f, const pop_field_side *l, int64_t *across)
+{
+    int64_t d = 0, size = l->inner;
+    while (d < l->rank && pop_field_extent(f, l->taps, d) == 1) d++;
+    if (d + 1 >= l->rank || l->inner > 1 || pop_field_extent(f, l->taps, l->rank - 1) >= 16) return 0;
+    const pop_field_dim *dim = &f->dims[d];
+    if (l->taps ? dim->positions != 1 : dim->taps != 1) return 0;
+    for (int64_t e = d + 1; e < l->rank; e++) size *= pop_field_extent(f, l->taps, e);
+    *across = d;
+    return size;
 }
 
 /* Copies `lines` lines from `line` on, of each `n` numbers from `first` on, to lines `pitch` bytes apart; zeros where there is
@@ -244,24 +306,37 @@ POP_INLINE int64_t pop_field_run(const pop_field *f, const pop_field_side *s, in
 static void pop_field_block(const pop_field *f, const char *base, int64_t item, int lines_are_positions, int64_t line,
                             int64_t lines, int64_t first, int64_t n, char *to, int64_t pitch)
 {
-    pop_field_side l, start;
+    pop_field_side l, s;
     int dilated = 0;
     pop_field_open(&l, f, !lines_are_positions, line);
-    pop_field_open(&start, f, lines_are_positions, first);
+    pop_field_open(&s, f, lines_are_positions, first);
     for (int64_t d = 0; d < f->rank; d++) dilated |= f->dims[d].dilation != 1;
-    while (lines > 0) {
-        const int64_t count = pop_field_smaller(lines, pop_field_run(f, &l, 1));
-        pop_field_side s = start;
-        for (int64_t done = 0, run; done < n; done += run) {
-            run = pop_field_smaller(n - done, pop_field_run(f, &s, 0));
-            pop_field_part part = {base, 0, 0, item, count, run, to + done * item, pitch};
-            if (dilated) pop_field_dilated(f, &part, &l, &s);
-            else pop_field_rectangle(f, &part, &l, &s);
-            pop_field_advance(&s, f, run);
+    if (dilated) {
+        pop_field_part part = {.from = base, .item = item, .lines = lines, .n = n, .to = to, .pitch = pitch};
+        pop_field_dilated(f, &part, &l, &s);
+        return;
+    }
+    int64_t across, turn = pop_field_turn(f, &l, &across);
+    int64_t head = turn ? (turn - line % turn) % turn : lines;
+    const int64_t turns = turn && lines > head ? (lines - head) / turn : 0;
+    if (turns < 2) head = lines;
+    for (int64_t done = 0, count; done < lines; done += count, to += count * pitch) {
+        if (done == head) { /* every `turn`-th line */
+            for (int64_t t = 0; t < turn; t++) {
+                pop_field_lines(f, base, item, &l, across, turns, &s, n, to + t * pitch, turn * pitch);
+                const int64_t at = l.at[across];
+                pop_field_advance(&l, f, 1);
+                if (t + 1 < turn) l.at[across] = at;
+            }
+            l.at[across] += turns - 1;
+            count = turn * turns;
+            continue;
         }
+        const int64_t end = done < head ? head : lines;
+        count = pop_field_smaller(end - done, l.inner > 1 || !l.rank ? l.inner - l.in
+                                              : pop_field_extent(f, l.taps, l.rank - 1) - l.at[l.rank - 1]);
+        pop_field_lines(f, base, item, &l, l.inner > 1 ? -1 : l.rank - 1, count, &s, n, to, pitch);
         pop_field_advance(&l, f, count);
-        lines -= count;
-        to += count * pitch;
     }
 }
 

@@ -104,7 +104,7 @@ def _better_swapped(p: GemmParams) -> bool:
     """Whether the transposed product reads the large operand better: along its lines, once."""
     if p.out.field is not None:
         return False
-    if p.fields:  # sums in place, or results in whole lines
+    if min(p.m, p.n) > FEW or p.fields:  # sums in place, or results in whole lines
         return p.out.row == p.out.format.itemsize != p.out.column and p.m > FEW
     if p.m <= FEW and p.n > FEW:  # dots of A's few rows with B's columns, where those are contiguous
         return p.b.row == p.b.format.itemsize != p.b.column
