@@ -136,7 +136,7 @@ def _bias_sum(acts: FieldLayout, batch: int, channels: int, field: tuple[int, ..
     """The addition of a bias to images as a product of no depth."""
     assert bias.format is not None
     axes = (batch, acts.row), *zip(field, acts.field, strict=True)
-    made, _ = Field(tuple(FieldDim.rows(extent, 0, stride) for extent, stride in axes), 1, 0).merged()
+    made = Field.of_results(axes)
     out = MatrixLayout(acts.format, made.dims[-1].out_stride, acts.channel, (), acts.aligned, acts.scale,
                        field=None if len(made.dims) == 1 else made)
     unread = MatrixLayout(bias.format, 0, 0)

@@ -141,14 +141,7 @@ def _apart(call: ConvCall, extents: list[_Extent]) -> bool:
 
 
 def _results(extents: list[_Extent]) -> Field:
-    """Where results lie: positions that are one step apart are one dimension."""
-    dims: list[FieldDim] = []
-    for dim in (e.dim for e in extents if e.dim.positions != 1):
-        size, step = dim.positions, dim.out_stride
-        if dims and dims[-1].out_stride == size * step:
-            size *= dims.pop().positions
-        dims.append(FieldDim.rows(size, 0, step))
-    return Field(tuple(dims) or (FieldDim.rows(1, 0),), 1, 0)
+    return Field.of_results((e.dim.positions, e.dim.out_stride) for e in extents)
 
 
 def _matrix(x: FieldLayout, field: Field, batch: tuple[int, ...], offset: int) -> MatrixLayout:

@@ -291,8 +291,7 @@ def _matrix(lie: ArrayLayout, field: Field, offset: int, columns: bool) -> Matri
 
 def _result(lie: ArrayLayout, field: Field, offset: int) -> MatrixLayout:
     """Where sums go: their rows are the positions of a field."""
-    rows = [FieldDim.rows(dim.positions, 0, dim.out_stride) for dim in field.dims if dim.positions > 1]
-    uniform = all(outer.out_stride == inner.positions * inner.out_stride for outer, inner in itertools.pairwise(rows))
-    step = rows[-1].out_stride if rows else 0
-    kept = None if uniform else replace(field, dims=tuple(rows))
-    return MatrixLayout(lie.format, step, lie.strides[2], (), lie.aligned, lie.scale, field=kept, offset=offset)
+    rows = Field.of_results((dim.positions, dim.out_stride) for dim in field.dims)
+    kept = None if len(rows.dims) == 1 else rows
+    return MatrixLayout(lie.format, rows.dims[-1].out_stride, lie.strides[2], (), lie.aligned, lie.scale, field=kept,
+                        offset=offset)

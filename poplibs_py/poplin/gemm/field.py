@@ -7,6 +7,7 @@ It is never made: `pop_field` (records/gemm.def) says where its elements lie, an
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -117,6 +118,21 @@ class Field:
     channel: int
     part: tuple[int, int, int] = (0, 0, 0)
 
+    @classmethod
+    def of_results(cls, extents: Iterable[tuple[int, int]]) -> Field:
+        """Return where results lie: positions along each dimension, and bytes from one to the next.
+
+        Those that lie in line are one dimension; a field of one dimension says no more than its `out_stride`.
+        """
+        dims: list[FieldDim] = []
+        for positions, stride in extents:
+            if positions == 1:
+                continue
+            if dims and dims[-1].out_stride == positions * stride:
+                positions *= dims.pop().positions
+            dims.append(FieldDim.rows(positions, 0, stride))
+        return cls(tuple(dims) or (FieldDim.rows(1, 0),), 1, 0)
+
     @property
     def positions(self) -> int:
         """Rows of the matrix."""
@@ -156,7 +172,7 @@ class Field:
         if last is not None and dims[last].taps_alone and (channels == 1 or dims[last].stride == channels * channel):
             channel = channel if channels > 1 else dims[last].stride
             channels *= dims.pop(last).taps
-        return Field(tuple(dims) or (FieldDim.rows(1, 0),), channels, channel), offset
+        return Field(tuple(dims) or (FieldDim.rows(1, 0),), channels, channel, self.part), offset
 
     @property
     def lines(self) -> tuple[int, int] | None:
