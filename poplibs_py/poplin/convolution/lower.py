@@ -7,7 +7,7 @@ were.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
@@ -27,14 +27,14 @@ from ..gemm.params import GemmParams, MatrixLayout
 from ..gemm.plan import Epilogue, GemmPlan, laid_out
 from . import _partials
 from .products import ArrayLayout, TileProduct, tile_products
+from .together import beside
 from .work import TileWork
 
-__all__ = ["TileCall", "lower"]
+__all__ = ["TileCall", "lower", "lower_together"]
 
 Array = np.ndarray[Any, Any]
 Steps = Iterator[ComputeSet | Exchange]
 
-_OUT, _BIAS = 2, 3  # operands after a and b: the bias and the seed, where there are, then the workspace
 _SUMS = 1024  # that are worth an item of their own in what follows the tiles' products
 _ROUNDED = 1 << 14  # the same where they are rounded at random: to find a place in the stream takes some 3 microseconds
 _SET_FLOPS = 1 << 18  # of a compute set, for each thread: it takes some 10 microseconds, and to wake a thread takes 2
@@ -73,23 +73,51 @@ def lower(work: TileWork, call: TileCall) -> Executable:
 
     It runs on x, w, out, then the bias if there is one, then one uint64 where it rounds stochastically: the seed.
     """
-    lowering = _Lowering(work, call)
-    program = lowering.program()
-    most = settings.num_threads if call.threads is None else call.threads
-    return program.executable(threads_for(lowering.flops, max(1, work.turns) * _SET_FLOPS, most))
+    return lower_together(((work, call),))
+
+
+def lower_together(works: Sequence[tuple[TileWork, TileCall]], side_by_side: bool = True) -> Executable:
+    """Return one executable of several plans' work, which runs on the operands of each, one seed for all after them.
+
+    Parameters
+    ----------
+    works : sequence of (TileWork, TileCall)
+        Of one rounding, all of them.
+    side_by_side : bool, optional
+        Whether they run at once, on tiles of their own: then their loops have as many turns. Else one after another.
+    """
+    stochastic = works[0][1].stochastic
+    seed = sum(3 + (call.bias is not None) for _, call in works)
+    made, first, space = [], 0, 0
+    for work, call in works:
+        made.append(_Lowering(work, call, first, seed, seed + stochastic, space))
+        first += 3 + (call.bias is not None)
+        space += made[-1].held
+    each = [lowering.steps() for lowering in made]
+    steps, tiles = beside([one.tiles for one in made], each) if side_by_side else (sum(each, ()), max(
+        one.tiles for one in made))
+    keep = tuple(table for one in made for table in one.keep)
+    program = Program(steps, seed + stochastic, tiles, max(one.arena for one in made), space, keep)
+    wanted = [call.threads for _, call in works]
+    most = min((n for n in wanted if n is not None), default=settings.num_threads)
+    turns = max(1, *(work.turns for work, _ in works))
+    return program.executable(threads_for(sum(one.flops for one in made), turns * _SET_FLOPS, most))
 
 
 @dataclass
 class _Lowering:
-    """What every compute set of one lowering needs."""
+    """What every compute set of one plan's work needs: its first operand's number, its workspace's first byte."""
 
     work: TileWork
     call: TileCall
+    first: int
+    seed: int
+    workspace: int
+    space: int
 
     def __post_init__(self) -> None:
         work, out = self.work, self.call.out
-        self.seed = _BIAS + (self.call.bias is not None)
-        self.workspace = self.seed + self.call.stochastic
+        self.out = self.first + 2  # after x and w; a bias follows
         self.tiles = max(1, work.plan.tiles_used)
         self.keep: list[Array] = []
         self.specs: dict[tuple[Any, ...], int] = {}
@@ -99,9 +127,12 @@ class _Lowering:
         self.direct = work.direct and work.whole and plain and not rounds_result  # tiles write the result itself
         self.rows, self.cols = work.sums // max(1, work.params.out_channels), work.params.out_channels
         self.sums_lie = out if self.direct else _channels_last(work.shapes["out"])
-        self.reduced = work.parts * work.sums * 4 if work.depth_turns > 1 else 0  # bytes to the sums that are reduced
+        partials = work.parts * work.sums * 4
+        adds = work.depth_turns > 1
+        self.reduced = self.space + partials * adds  # bytes to the sums that are reduced
+        self.held = 0 if self.direct else partials + 4 * work.sums * adds
 
-    def program(self) -> Program:
+    def steps(self) -> tuple[ComputeSet | Exchange | Loop, ...]:
         """Every compute set of every turn."""
         w = self.work
         adds = w.depth_turns > 1
@@ -109,9 +140,7 @@ class _Lowering:
         received = Exchange("exchange operands", w.operand_bytes)
         body = (*clear * adds, received, self._products(), *(self._reduction() if adds else ()))
         after = (*(() if adds or w.direct else self._reduction()), *(() if self.direct else self._epilogue()))
-        steps = (*(() if adds else clear), Loop(w.turns, body), *after)
-        held = 0 if self.direct else w.sums * (w.parts + adds)
-        return Program(steps, self.workspace, self.tiles, self.arena, 4 * held, tuple(self.keep))
+        return (*(() if adds else clear), Loop(w.turns, body), *after)
 
     def _dealt(self, extent: int, least: int, unit: int = 1) -> tuple[Array, Array, Array]:
         """An extent dealt out to the tiles that the plan uses, `least` to each, in units: first, count, tile."""
@@ -144,7 +173,7 @@ class _Lowering:
         items["a"] = group * x + p.a.offset + (0 if p.a.field else r0 * p.a.row)
         items["b"] = group * w + p.b.offset + (0 if p.b.field else c0 * p.b.column)
         items["out"] = group * out + p.out.offset + (0 if p.out.field else r0 * p.out.row) + c0 * p.out.column
-        items["out"] += 0 if self.direct else p.part * self.work.sums * 4
+        items["out"] += 0 if self.direct else self.space + p.part * self.work.sums * 4
         items["first_row"], items["first_col"] = r0, c0
         for name, field in (("a_field", p.a.field), ("b_field", p.b.field), ("out_field", p.out.field)):
             if field is not None:
@@ -160,11 +189,11 @@ class _Lowering:
         if address is None:
             plan = self._tile_plan(p, rows, cols)
             self.arena = max(self.arena, plan.scratch_bytes)
-            record = kernel_record(plan)
+            record = kernel_record(plan, self.first, self.first + 1)
             spec = record[0]
             chunk, lap = (self.work.chunk, p.lap) if self.work.partial == FP16 else (p.depth, p.depth)
             spec["round_depth"], spec["round_lap"] = max(1, chunk), max(1, lap)
-            spec["out_skip"] = 0 if self.direct else self.workspace - _OUT
+            spec["out_skip"] = (self.out if self.direct else self.workspace) - 2
             self.keep.append(record)
             address = self.specs[key] = int(record.ctypes.data)
         return address
@@ -191,7 +220,7 @@ class _Lowering:
         """Zeros for sums that no tile makes: of outputs that dilation leaves out, of groups that a combined one holds
         where their channels are another tile's."""
         first, count, tiles = self._dealt(self.work.parts * self.work.sums, _ROUNDED)
-        items = _items(_partials.CLEAR, operand=self.workspace, first=4 * first, bytes=4 * count)
+        items = _items(_partials.CLEAR, operand=self.workspace, first=self.space + 4 * first, bytes=4 * count)
         return ComputeSet("compute", (Segment(_partials.CLEAR_VERTEX, items, tiles),))
 
     def _reduction(self) -> Steps:
@@ -202,9 +231,9 @@ class _Lowering:
         self.draws = at_random * (len(stages) + 1)
         yield Exchange("exchange partial sums", w.partial_bytes)
         if at_random:
-            yield self._round_at_random(0, w.parts * w.sums, next(draws), self.draws)
+            yield self._round_at_random(self.space, w.parts * w.sums, next(draws), self.draws)
         for fan_in, (left, made) in zip(stages, w.reductions, strict=True):
-            to = self.reduced if made == 1 else 0
+            to = self.reduced if made == 1 else self.space
             yield self._reduce(fan_in, left, made, to, 0 if self.call.stochastic else _rounding(w.between))
             if at_random:
                 yield self._round_at_random(to, made * w.sums, next(draws), self.draws)
@@ -214,7 +243,7 @@ class _Lowering:
         first, count, tiles = self._dealt(self.work.sums, _SUMS)
         step, sums = 4 * self.work.sums, np.arange(made)
         items = _items(
-            _partials.REDUCE, operand=self.workspace, first=4 * first[:, None] + sums * fan_in * step,
+            _partials.REDUCE, operand=self.workspace, first=self.space + 4 * first[:, None] + sums * fan_in * step,
             to=4 * first[:, None] + sums * step + to, count=count[:, None],
             fan_in=np.minimum(fan_in, left - sums * fan_in), step=step, accumulate=made == 1, rounding=rounding,
         )  # fmt: skip
@@ -244,7 +273,7 @@ class _Lowering:
             yield self._finish("activation", lie, self.workspace, self.reduced, activation)
             yield from self._rounded(draws + 2)
             activation = None
-        yield self._finish("cast output" if activation is None else "activation", call.out, _OUT, 0, activation)
+        yield self._finish("cast output" if activation is None else "activation", call.out, self.out, 0, activation)
 
     def _rounded(self, draw: int) -> Steps:
         """Sums to numbers of the result's format; the last cast rounds to nearest itself."""
@@ -263,8 +292,8 @@ class _Lowering:
         lines = self._lines(bias)
         items = _items(
             _partials.ADD, operand=self.workspace, first=self.reduced + 4 * self.cols * lines.row, rows=lines.rows,
-            cols=self.cols, bias=_BIAS, at=lines.at, line=lines.step, step=bias.strides[2], item=bias.format.itemsize,
-            format=format_record(bias.format).ctypes.data,
+            cols=self.cols, bias=self.out + 1, at=lines.at, line=lines.step, step=bias.strides[2],
+            item=bias.format.itemsize, format=format_record(bias.format).ctypes.data,
             decode=select("dot", "decode", f"{bias.format}->{FP32}").kernel.address,
         ).ravel()  # fmt: skip
         return ComputeSet("bias", (Segment(_partials.ADD_VERTEX, items, spread(items.size, self.tiles)),))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,13 +20,24 @@ from ...target import TYPE_SIZES
 from ...target.types import data_type
 from .bound import modelled_bound
 from .interpreter import interpret
-from .lower import TileCall, lower
+from .lower import TileCall, lower, lower_together
+from .multi import MultiPlan
 from .plan import ConvPlan
 from .products import ArrayLayout
 from .work import TileWork, work_of
 
-__all__ = ["PASSES", "TileConvolution", "Views", "convolution_bound", "interpret_convolution", "modelled_convolution",
-           "tile_kernel", "values_of"]
+__all__ = [
+    "PASSES",
+    "PassCall",
+    "TileConvolution",
+    "Views",
+    "convolution_bound",
+    "interpret_convolution",
+    "modelled_convolution",
+    "modelled_convolutions",
+    "tile_kernel",
+    "values_of",
+]
 
 TYPES = tuple(TYPE_SIZES)
 
@@ -71,14 +82,14 @@ PASSES = {
 the weights' gradient."""
 
 
-def _layout(x: Operand, view: Callable[[int, Array], Array], groups: int, shape: tuple[int, ...], *,
+def _layout(name: str, x: Operand, view: Callable[[int, Array], Array], groups: int, shape: tuple[int, ...], *,
             flip: bool = False) -> ArrayLayout:
     """How an operand lies as one of a plan's; its extents are checked."""
     assert x.format is not None
     seen = view(groups, x.array)
     head, added = seen.shape[:3], len(shape) - seen.ndim
     if (*head, *(1,) * added, *seen.shape[3:]) != shape:
-        raise ValueError(seen.shape)
+        raise bad_argument(name, f"shape {x.shape}", f"one that is seen as the planned {shape}")
     strides, offset = list(seen.strides), 0
     if flip:
         offset = sum((extent - 1) * stride for extent, stride in zip(seen.shape[3:], strides[3:], strict=True))
@@ -139,28 +150,20 @@ class TileConvolution:
         what = f"convolution of {p.batch} x {field} by {kernel}, {groups}{p.in_channels} to {p.out_channels} channels"
         return what, tile_kernel(), self.plan
 
-    def call(self, x: Operand, w: Operand, out: Operand, bias: Operand | None, activation: str | None,
-             stochastic: bool = False, threads: int | None = None) -> TileCall:
+    def call(self, x: Operand, w: Operand, out: Operand, bias: Operand | None, activation: str | None, seed: Any,
+             threads: int | None) -> TileCall:
         """Return how a call's operands lie; a bias has the result's shape, broadcast."""
-        groups, shapes, views = self.work.params.groups, self.work.shapes, self.views
-        made = {}
-        for name, value in (("x", x), ("w", w), ("out", out), ("bias", bias)):
-            if value is not None:
-                seen = "out" if name == "bias" else name
-                made[name] = _layout(value, getattr(views, seen), groups, shapes[seen], flip=views.flips == name)
-        return TileCall(made["x"], made["w"], made["out"], made.get("bias"), activation, stochastic, threads)
-
-    def executable(self, x: Operand, w: Operand, out: Operand, bias: Operand | None, activation: str | None, seed: Any,
-                   threads: int | None) -> Executable:
-        """Return the program of a call on operands that lie like these; a bias has the result's shape, broadcast."""
         groups, shapes, views = self.work.params.groups, self.work.shapes, self.views
 
         def lies(value: Operand, name: str) -> ArrayLayout:
-            return _layout(value, getattr(views, name), groups, shapes[name], flip=views.flips == name)
+            return _layout(name, value, getattr(views, name), groups, shapes[name], flip=views.flips == name)
 
         added = None if bias is None else lies(bias, "out")
-        call = TileCall(lies(x, "x"), lies(w, "w"), lies(out, "out"), added, activation, seed is not None, threads)
-        return _program(self.work, call)
+        return TileCall(lies(x, "x"), lies(w, "w"), lies(out, "out"), added, activation, seed is not None, threads)
+
+    def executable(self, *how: Any) -> Executable:
+        """Return the program of a call; the arguments are those of `call`."""
+        return _program(self.work, self.call(*how))
 
     def request(self, x: Operand, w: Operand, bias: Operand | None, activation: str | None, receiver: Receiver,
                 seed: Any, threads: int | None = None) -> Request:
@@ -213,10 +216,51 @@ def modelled_convolution(plan: ConvPlan, x: Operand, w: Operand, receiver: Recei
         Threads of this CPU to run on, at most.
     """
     made = TileConvolution(work_of(plan), PASSES[pass_])
-    if bias is not None:
-        shape = receiver.array.shape
-        bias = bias.seen(lambda b: np.broadcast_to(b.reshape(-1, *(1,) * (len(shape) - 2)), shape))
-    return made.request(made.operand("x", x), made.operand("w", w), bias, activation, receiver, seed, threads)
+    added = None if bias is None else _over_channels(bias, receiver.array.shape)
+    return made.request(made.operand("x", x), made.operand("w", w), added, activation, receiver, seed, threads)
+
+
+def _over_channels(bias: Operand, shape: tuple[int, ...]) -> Operand:
+    return bias.seen(lambda b: np.broadcast_to(b.reshape(-1, *(1,) * (len(shape) - 2)), shape))
+
+
+class PassCall(NamedTuple):
+    """One of several passes in a program: the arguments of `modelled_convolution`."""
+
+    x: Operand
+    w: Operand
+    receiver: Receiver
+    pass_: str = "forward"
+    bias: Operand | None = None
+    activation: str | None = None
+
+
+def modelled_convolutions(plan: MultiPlan, calls: Sequence[PassCall], *, seed: Any = None,
+                          threads: int | None = None) -> tuple[Executable, tuple[Array, ...]]:
+    """Return the program of several convolutions, planned together, and the arrays that it runs on.
+
+    Where the plan has them side by side, their steps are one program's: an exchange, a compute set, a turn of the loop
+    is that of them all, each on its own tiles. Else they run one after another.
+
+    Parameters
+    ----------
+    plan : MultiPlan
+        Of `plan_convolutions`.
+    calls : sequence of PassCall
+        One for each of its plans.
+    seed, threads : optional
+        As for `modelled_convolution`; one seed for all.
+    """
+    works, arrays = [], []
+    for one, call in zip(plan.plans, calls, strict=True):
+        made = TileConvolution(work_of(one), PASSES[call.pass_])
+        x, w = made.operand("x", call.x), made.operand("w", call.w)
+        bias = None if call.bias is None else _over_channels(call.bias, call.receiver.array.shape)
+        lies = made.call(x, w, call.receiver.operand, bias, call.activation, seed, threads)
+        works.append((made.work, lies))
+        arrays += [x.array, w.array, call.receiver.array, *(() if bias is None else (bias.array,))]
+    words = () if seed is None else (np.array([seed_of(seed)], np.uint64),)
+    return lower_together(works, plan.parallel), (*arrays, *words)
 
 
 def interpret_convolution(plan: ConvPlan, x: Operand, w: Operand, *, pass_: str = "forward", seed: Any = None,

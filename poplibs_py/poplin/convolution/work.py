@@ -7,14 +7,14 @@ the order of their indices, dimension by dimension; then what the plan has made 
 dimensions flattened into output channels, then of expanded dimensions), and the input channels themselves, ascending.
 Where operands are swapped, or a dimension is flattened into output channels, the sum runs over elements of the other
 operand along a dimension, ascending too. A coordinate that padding fills, or dilation where kernel elements have become
-channels, is a zero that is multiplied like any number; elements that are truncated, and kernel elements that meet a zero
-of dilation, are no part of the chain. Where the plan's partials are half, the running sum is rounded to FP16 after each
-group of `in_chans_per_group` channels of each kernel element, for every vertex method (AMP and SLIC feed their units
-such groups, HMAC takes dot products of them, VMAC and outer products have groups of one). The partial is then rounded to
-the type that travels between tiles. A stage of the reduction adds runs of neighbouring partials in FP32, kernel elements
-outermost, channels ascending, and rounds once. Turns of a loop over the channels add in place, rounding each time.
-Outputs that no tile makes (dilation put off until after the convolution) are zero. The result is rounded once to the
-output's format. A bias and an activation are vertices of their own: each rounds to that format again.
+channels, is a zero that is multiplied like any number; elements that are truncated, and kernel elements that meet a
+zero of dilation, are no part of the chain. Where the plan's partials are half, the running sum is rounded to FP16 after
+each group of `in_chans_per_group` channels of each kernel element, for every vertex method (AMP and SLIC feed their
+units such groups, HMAC takes dot products of them, VMAC and outer products have groups of one). The partial is then
+rounded to the type that travels between tiles. A stage of the reduction adds runs of neighbouring partials in FP32,
+kernel elements outermost, channels ascending, and rounds once. Turns of a loop over the channels add in place, rounding
+each time. Outputs that no tile makes (dilation put off until after the convolution) are zero. The result is rounded
+once to the output's format. A bias and an activation are vertices of their own: each rounds to that format again.
 """
 
 from __future__ import annotations
@@ -298,7 +298,8 @@ class TileWork:
     @property
     def operand_bytes(self) -> int:
         """Bytes of operands that tiles receive, in all turns, in the operands' own format."""
-        return int((self.grid.amounts.inputs + self.grid.amounts.weights).sum()) * TYPE_SIZES[self.problem.params.input_type]
+        received = self.grid.amounts.inputs + self.grid.amounts.weights
+        return int(received.sum()) * TYPE_SIZES[self.problem.params.input_type]
 
     @property
     def partial_bytes(self) -> int:
@@ -351,8 +352,8 @@ def work_of(plan: ConvPlan) -> TileWork:
     inner = (*reversed(system.out_chan_flatten_dims), *reversed(system.expand_dims))
     parts = split.in_chan_split.parallel * prod(split.kernel_split)
     return TileWork(
-        plan, params, transformed(problem.params, system), dims, (*taps, *on_tile), inner, len(on_tile), system.swap_operands,
-        system.combine_conv_groups_factor, parts,
+        plan, params, transformed(problem.params, system), dims, (*taps, *on_tile), inner, len(on_tile),
+        system.swap_operands, system.combine_conv_groups_factor, parts,
         tuple(reduction_stages(parts, problem.options.enable_multi_stage_reduce)), split.in_chan_split.serial,
         plan.in_chans_per_group, _FORMATS[tile_types.partial], _FORMATS[tile_types.result],
         _FORMATS[system_types.result],

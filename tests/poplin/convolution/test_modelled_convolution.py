@@ -1,4 +1,4 @@
-"""Convolutions on modelled machines, in three passes: the bits of the NumPy interpreter, within the plan's own bound."""
+"""Convolutions on modelled machines in three passes: the bits of the NumPy interpreter, within the plan's bound."""
 
 from __future__ import annotations
 
@@ -14,15 +14,30 @@ from hypothesis import strategies as st
 from poplibs_py.cli.spec import parse_spec
 from poplibs_py.errors import InvalidArgumentError, PlanError
 from poplibs_py.ops import operand, receive
-from poplibs_py.poplin.convolution import ConvOptions, ConvParams, ConvProblem, plan_convolution
+from poplibs_py.poplin.convolution import (
+    ConvOptions,
+    ConvParams,
+    ConvProblem,
+    OutputTransform,
+    plan_convolution,
+    plan_convolutions,
+)
 from poplibs_py.poplin.convolution.api import planned_quietly
-from poplibs_py.poplin.convolution.modelled import convolution_bound, interpret_convolution, modelled_convolution
+from poplibs_py.poplin.convolution.count import count
+from poplibs_py.poplin.convolution.modelled import (
+    PassCall,
+    convolution_bound,
+    interpret_convolution,
+    modelled_convolution,
+    modelled_convolutions,
+)
 from poplibs_py.poplin.convolution.reference import (
     reference_convolution,
     reference_input_gradient,
     reference_weight_gradient,
 )
 from poplibs_py.poplin.convolution.work import work_of
+from poplibs_py.program import Loop
 from poplibs_py.target import Target
 from poplibs_py.testing import as_format, assert_same_bits, assert_within_bound
 
@@ -37,7 +52,8 @@ PASSES = tuple(REFERENCES)
 
 def params_of(params: ConvParams, pass_: str) -> ConvParams:
     """What is planned for a pass."""
-    return {"forward": params.canonical, "input_gradient": params.gradient, "weight_gradient": params.weight_update}[pass_]()
+    made = {"forward": params.canonical, "input_gradient": params.gradient, "weight_gradient": params.weight_update}
+    return made[pass_]()
 
 
 def shapes_of(params: ConvParams, pass_: str) -> tuple[tuple[int, ...], ...]:
@@ -76,7 +92,8 @@ def check(params, pass_, plan, dtype, seed=0):
 def test_the_original_computes_the_same(given_params, case, dtype):
     params = given_params(case, input_type=dtype)
     x, w, grad = (case[name].astype(np.float32).astype(TYPES[dtype]) for name in ("x", "weights", "out_grad"))
-    goldens = {"forward": case["out"] - case["biases"].reshape(-1, *(1,) * params.ndim), "input_gradient": case["in_grad"]}
+    out = case["out"] - case["biases"].reshape(-1, *(1,) * params.ndim)
+    goldens = {"forward": out, "input_gradient": case["in_grad"]}
     if "weight_deltas" in case.spec["outputs"]:
         goldens["weight_gradient"] = case["weight_deltas"]
     for pass_, golden in goldens.items():
@@ -131,13 +148,12 @@ TARGETS = st.sampled_from([Target.gc200(tiles=n) for n in (1, 4, 10)] + [Target.
 
 @pytest.mark.filterwarnings("ignore::poplibs_py.errors.MemoryLimitWarning")
 @given(convolutions(any_transform=True) | convolutions(), st.sampled_from(PASSES), TARGETS, TRANSFORMS,
-       st.sampled_from([0.6, 0.001, 0]), st.sampled_from(["float", "half"]), st.sampled_from([None, 3]),
-       st.integers(1, 3))
+       st.sampled_from([0.6, 0.001, 0]), st.sampled_from(["float", "half"]), st.sampled_from([None, 3]), st.integers(1, 3))
 @settings(max_examples=150)
-def test_every_transform_gives_the_bits_of_the_interpreter(params, pass_, target, transforms, proportion, partials, seed,
-                                                           threads):
-    params = params.replace(batch=min(params.batch, 3), groups=min(params.groups, 3), output_type="half" if
-                            params.input_type == "quarter" else params.input_type,
+def test_every_transform_gives_the_bits_of_the_interpreter(params, pass_, target, transforms, proportion, partials,
+                                                           seed, threads):
+    made = "half" if params.input_type == "quarter" else params.input_type
+    params = params.replace(batch=min(params.batch, 3), groups=min(params.groups, 3), output_type=made,
                             in_channels=min(params.in_channels, 9), out_channels=min(params.out_channels, 9))
     asked = tuple((name, list(value) if isinstance(value, tuple) else value) for name, value in transforms)
     try:
@@ -156,3 +172,120 @@ def test_every_transform_gives_the_bits_of_the_interpreter(params, pass_, target
     slow = interpret_convolution(plan, operand("a", a), operand("b", b), pass_=pass_, seed=seed)
     assert_same_bits(made, np.ascontiguousarray(slow))
     assert_within_bound(made, convolution_bound(plan, a, b, pass_=pass_, seed=seed))
+
+
+def _layers(dtype="half"):
+    """Convolutions of different kinds, and operands."""
+    rng = np.random.default_rng(2)
+    layers = [("batch=2 field=9,7 kernel=3,3 ci=24 co=16", "forward"), ("field=5 kernel=2 ci=3 co=4 g=6", "forward"),
+              ("batch=2 field=6,6 kernel=3,3 ci=8 co=8", "input_gradient"),
+              ("batch=3 field=8 kernel=3 ci=5 co=40", "weight_gradient")]
+    for spec, pass_ in layers:
+        params = parse_spec(f"{spec} type={dtype}").params
+        first, second, shape = shapes_of(params, pass_)
+        yield params, pass_, *(rng.standard_normal(s).astype(TYPES[dtype]) for s in (first, second)), shape
+
+
+@pytest.mark.parametrize("seed", [None, 6])
+@pytest.mark.parametrize("kind", ["parallel", "serial"])
+def test_several_convolutions_in_one_program(kind, seed):
+    layers = list(_layers())
+    multi = plan_convolutions([params_of(params, pass_) for params, pass_, *_ in layers], target="gc200",
+                              options={"partialsType": "half"}, multi_options={"planType": kind})
+    assert multi.parallel == (kind == "parallel")
+    calls = []
+    for plan, (_, pass_, a, b, shape) in zip(multi.plans, layers, strict=True):
+        left, right = operand("a", a), operand("b", b)
+        bias = operand("bias", np.arange(shape[1], dtype=np.float16)) if pass_ == "forward" else None
+        calls.append(PassCall(left, right, receive("out", None, shape, None, work_of(plan).out, ()), pass_, bias,
+                              "relu" if bias else None))
+    for threads in (1, 2):
+        program, arrays = modelled_convolutions(multi, calls, seed=seed, threads=threads)
+        program(*arrays)
+        for plan, call, (_, pass_, a, b, shape) in zip(multi.plans, calls, layers, strict=True):
+            alone = run(plan, a, b, shape, pass_, seed=seed, bias=call.bias, activation=call.activation)
+            assert_same_bits(call.receiver.array, alone)
+    steps = program.program.steps
+    assert len([s for s in steps if isinstance(s, Loop)]) == (1 if multi.parallel else len(layers))
+    assert program.program.exchanged_bytes == sum(count(work_of(plan)).exchanged_bytes for plan in multi.plans)
+
+
+@pytest.mark.parametrize("dtype", ["float", "half", "quarter"])
+@pytest.mark.parametrize("activation", [None, "relu"])
+@pytest.mark.parametrize("seed", [None, 5])
+def test_a_bias_and_an_activation_round_once_more_each(dtype, activation, seed):
+    params = ConvParams.create(input_type=dtype, batch=2, field=[6, 5], kernel=[3, 2], in_channels=9, out_channels=7,
+                               groups=2)
+    rng = np.random.default_rng(4)
+    first, second, shape = shapes_of(params, "forward")
+    a, b = (rng.standard_normal(s).astype(np.float32).astype(TYPES[dtype]) for s in (first, second))
+    plan = plan_convolution(params, target=Target.gc200(tiles=30))
+    bias = rng.standard_normal(shape[1]).astype(work_of(plan).out.dtype)
+    relu = (lambda sums: np.where(sums < 0, np.float32(0), sums)) if activation else None
+    made = run(plan, a, b, shape, bias=operand("bias", bias), activation=activation, seed=seed)
+    slow = interpret_convolution(plan, operand("a", a), operand("b", b), bias=bias, activate=relu, seed=seed)
+    assert_same_bits(made, np.ascontiguousarray(slow))
+
+
+@pytest.mark.parametrize("pass_", PASSES)
+def test_operands_and_results_of_any_strides(pass_):
+    params = ConvParams.create(input_type="half", batch=3, field=[7, 6], kernel=[3, 3], in_channels=5, out_channels=4,
+                               groups=2, output_transform=[OutputTransform(stride=2), OutputTransform()])
+    rng = np.random.default_rng(7)
+    *operands, shape = shapes_of(params, pass_)
+    a, b = (rng.standard_normal(s).astype(np.float16) for s in operands)
+    plan = plan_convolution(params_of(params, pass_), target=Target.gc200(tiles=40))
+    made = run(plan, a, b, shape, pass_)
+    last = [np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1) for x in (a, b)]
+    backwards = [np.ascontiguousarray(x[::-1, ..., ::-1])[::-1, ..., ::-1] for x in (a, b)]
+    apart = [np.repeat(np.repeat(x, 2, axis=1), 3, axis=-1)[:, ::2, ..., ::3] for x in (a, b)]
+    room = np.zeros((*shape[:-1], 2 * shape[-1]), np.float16)
+    for left, right in (last, backwards, apart):
+        assert_same_bits(run(plan, left, right, shape, pass_), made)
+    assert_same_bits(np.ascontiguousarray(run(plan, a, b, shape, pass_, out=room[..., ::2])), made)
+    turned = np.zeros(shape[::-1], np.float16).T
+    assert_same_bits(np.ascontiguousarray(run(plan, a, b, shape, pass_, out=turned)), made)
+
+
+def test_what_is_counted_is_what_a_request_tells():
+    params = ConvParams.create(input_type="half", batch=2, field=[12, 12], kernel=[3, 3], in_channels=16, out_channels=32)
+    plan = plan_convolution(params, target="gc200")
+    first, second, shape = shapes_of(params, "forward")
+    left, right = (operand("x", np.ones(s, np.float16)) for s in (first, second))
+    request = modelled_convolution(plan, left, right, receive("out", None, shape, None, work_of(plan).out, ()))
+    counted, told = count(work_of(plan)), request.measure()
+    assert counted.tile_macs.sum() == params.macs()  # no zeros: nothing is padded
+    assert (told["tile_macs"] == counted.tile_macs).all()
+    assert (told["tile_bytes"] == counted.tile_bytes).all()
+    assert told["exchanged_bytes"] == counted.exchanged_bytes
+    assert counted.operand_bytes >= 2 * (np.prod(first) + np.prod(second))  # each number reaches a tile at least
+    assert counted.cycles == plan.cycles
+    what, _, planned = request.tell()
+    assert (what, planned) == ("convolution of 2 x 12x12 by 3x3, 16 to 32 channels", plan)
+
+
+@pytest.mark.parametrize("pass_", PASSES)
+@pytest.mark.parametrize("spec", [
+    "batch=2 field=9,8 kernel=3,2 ci=5 co=6 g=2", "batch=3 field=7,7 kernel=3,3 ci=3 co=8 stride=2,2",
+    "batch=2 field=6,6 kernel=1,1 ci=24 co=8", "batch=1 field=8,8 kernel=3,3 ci=1 co=1 g=6 pad=1,1",
+])
+@pytest.mark.parametrize("transform", [{}, {"expandDims": [0]}, {"swapOperands": True, "outChanFlattenDims": [0]}])
+def test_pieces_hold_every_term_once(spec, pass_, transform):
+    params = params_of(parse_spec(spec).params, pass_)
+    try:
+        plan = plan_convolution(params, target=Target.gc200(tiles=24), plan_constraints={"0": {"transform": transform}},
+                                available_memory_proportion=0.002 if not transform else 0.6)
+    except PlanError:
+        return
+    work = work_of(plan)
+    grid = work.grid
+    assert (np.bincount(work.pieces["turn"], minlength=work.turns) > 0).all()
+    view = work.view
+    extents = view.groups, view.batch, *view.output_shape, *view.kernel_shape, view.in_channels, view.out_channels
+    done = np.zeros(extents, np.int8)
+    for p in work.pieces:
+        ranges = (p["groups"], p["batch"], *p["field"], *p["kernel"], p["ins"], p["outs"])
+        done[tuple(slice(*ends) for ends in ranges)] += 1
+    assert (done == 1).all()
+    assert set(work.pieces["part"]) == set(range(work.parts))
+    assert grid.amounts.macs.sum() == work.tile_macs().sum()

@@ -156,7 +156,7 @@ def test_a_dimension_is_not_both_expanded_and_flattened():
     calls = [*(lambda door=door: door(plan) for door in DOORS),
              lambda: poplin.matmul(ONES, ONES, target="gc200", options=options)]
     for call in calls:
-        with pytest.raises(InvalidArgumentError, match=r"plan\.transforms: got dimensions \[0\] expanded and flattened"):
+        with pytest.raises(InvalidArgumentError, match=r"plan\.transforms: got dimensions \[0\] expanded and"):
             call()
 
 
