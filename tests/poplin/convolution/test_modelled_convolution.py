@@ -148,7 +148,8 @@ TARGETS = st.sampled_from([Target.gc200(tiles=n) for n in (1, 4, 10)] + [Target.
 
 @pytest.mark.filterwarnings("ignore::poplibs_py.errors.MemoryLimitWarning")
 @given(convolutions(any_transform=True) | convolutions(), st.sampled_from(PASSES), TARGETS, TRANSFORMS,
-       st.sampled_from([0.6, 0.001, 0]), st.sampled_from(["float", "half"]), st.sampled_from([None, 3]), st.integers(1, 3))
+       st.sampled_from([0.6, 0.001, 0]), st.sampled_from(["float", "half"]), st.sampled_from([None, 3]),
+       st.integers(1, 3))
 @settings(max_examples=150)
 def test_every_transform_gives_the_bits_of_the_interpreter(params, pass_, target, transforms, proportion, partials,
                                                            seed, threads):
@@ -248,7 +249,7 @@ def test_operands_and_results_of_any_strides(pass_):
 
 
 def test_what_is_counted_is_what_a_request_tells():
-    params = ConvParams.create(input_type="half", batch=2, field=[12, 12], kernel=[3, 3], in_channels=16, out_channels=32)
+    params = parse_spec("batch=2 field=12,12 kernel=3,3 ci=16 co=32").params
     plan = plan_convolution(params, target="gc200")
     first, second, shape = shapes_of(params, "forward")
     left, right = (operand("x", np.ones(s, np.float16)) for s in (first, second))
