@@ -121,6 +121,7 @@ FAMILIES: list[Family] = [
     Family("cast", ("portable", "avx2", "avx512", "avx512_bf16")),
     Family("dot"),
     Family("elementwise", ("portable", "avx2", "avx512")),
+    Family("factor", ("portable", "avx2", "avx512")),
     Family("peak"),
     Family("random", ("portable", "avx2", "avx512")),
     Family("softmax", ("portable", "avx2", "avx512")),

@@ -13,6 +13,9 @@ from .conv.api import (
 )
 from .conv.plan import HostConvPlan
 from .convolution import ConvOptions, ConvParams, ConvPlan, FieldTransform, OutputTransform, plan_convolutions
+from .convolution import ConvOptions, ConvParams, ConvPlan, plan_convolution, plan_convolutions
+from .factor.api import cholesky, triangular_solve
+from .factor.orthogonal import LUFactors, QRFactors, lu, qr
 from .gemm.prepared import PreparedMatrix
 from .matmul.api import (
     compile_matmul,
@@ -41,6 +44,10 @@ __all__ = [
     "convolution_input_gradient",
     "convolution_weight_update",
     "convolution_with_output",
+    "LUFactors",
+    "QRFactors",
+    "cholesky",
+    "lu",
     "matmul",
     "matmul_acc",
     "matmul_grouped",
@@ -50,4 +57,6 @@ __all__ = [
     "plan_matmul",
     "prepare",
     "weights_transpose_chans_flip_xy",
+    "qr",
+    "triangular_solve",
 ]

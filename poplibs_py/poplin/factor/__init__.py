@@ -1,0 +1,1 @@
+"""Factorisations of dense matrices, batched: Cholesky, triangular systems, LU, QR, and gradients."""

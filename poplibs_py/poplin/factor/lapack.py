@@ -1,0 +1,100 @@
+"""Large matrices by LAPACK, in FP32, one after another. SciPy is imported when the first is factored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ...ops import Array
+from .params import FactorParams, Lies
+
+__all__ = ["ROUTINES"]
+
+
+def _views(p: FactorParams, arrays: tuple[Array, ...]) -> Iterator[Any]:
+    """For each matrix of the batch, its operands as they lie in memory: lines by elements."""
+    flat = [_lines(arrays[o.operand], o, p.batch) for o in p.operands]
+    return zip(*flat, strict=True)
+
+
+def _lines(array: Array, lies: Lies, batch: int) -> Array:
+    array = array if array.flags.c_contiguous else array.swapaxes(-1, -2)
+    codes = array.reshape(-1).view(np.uint8)[lies.offset:lies.offset + batch * lies.matrix]
+    return codes.view(lies.format.dtype).reshape(batch, lies.rows, lies.columns)
+
+
+def _work(lines: Array, lies: Lies) -> Array:
+    """A matrix in C order, in FP32, in memory of its own."""
+    return np.array(lines.T if lies.transposed else lines, np.float32, order="C")
+
+
+def _write(to: Array, lies: Lies, numbers: Array) -> None:
+    with np.errstate(over="ignore", invalid="ignore"):
+        to[...] = numbers.T if lies.transposed else numbers
+
+
+def _cholesky(p: FactorParams) -> Callable[..., None]:
+    def run(*arrays: Array) -> None:
+        from scipy.linalg.lapack import spotrf
+
+        *given, failed = arrays
+        for i, (a, out) in enumerate(_views(p, tuple(given))):
+            work = _work(a, p.operands[0])
+            # LAPACK sees the transpose of what is in C order
+            found, failed[i] = spotrf(work.T, lower=p.upper, clean=1, overwrite_a=1)[:2]
+            failed[i] = bool(failed[i]) or not np.isfinite(found.diagonal()).all()
+            _write(out, p.operands[1], found.T)
+
+    return run
+
+
+def _solve(p: FactorParams) -> Callable[..., None]:
+    def run(*arrays: Array) -> None:
+        from scipy.linalg.blas import strsm
+
+        *given, failed = arrays
+        for i, (a, b, out) in enumerate(_views(p, tuple(given))):
+            t, x = (_work(*pair) for pair in zip((a, b), p.operands, strict=False))
+            failed[i] = not p.unit and not t.diagonal().all()
+            if not failed[i]:  # X' T' = B'
+                x = strsm(1.0, t.T, x.T, side=1, lower=p.upper, diag=p.unit, overwrite_b=1).T
+            _write(out, p.operands[2], x)
+
+    return run
+
+
+def _lu(p: FactorParams) -> Callable[..., None]:
+    def run(*arrays: Array) -> None:
+        from scipy.linalg.lapack import sgetrf
+
+        for a, lower, upper, rows in _views(p, arrays):
+            found, pivots, _ = sgetrf(_work(a, p.operands[0]))
+            order = np.arange(p.rows, dtype=np.int32)
+            for k, pivot in enumerate(pivots):
+                order[[k, pivot]] = order[[pivot, k]]
+            steps = min(p.rows, p.columns)
+            _write(lower, p.operands[1], np.tril(found[:, :steps], -1) + np.eye(p.rows, steps, dtype=np.float32))
+            _write(upper, p.operands[2], np.triu(found[:steps]))
+            rows.view(np.int32)[...] = order
+
+    return run
+
+
+def _qr(p: FactorParams) -> Callable[..., None]:
+    def run(*arrays: Array) -> None:
+        from scipy.linalg import qr
+
+        mode = "economic" if p.width == min(p.rows, p.columns) else "full"
+        for a, q, r in _views(p, arrays):
+            found = qr(_work(a, p.operands[0]), mode=mode, overwrite_a=True, check_finite=False)
+            _write(q, p.operands[1], found[0])
+            _write(r, p.operands[2], found[1])
+
+    return run
+
+
+ROUTINES: dict[str, Callable[[FactorParams], Callable[..., None]]] = {
+    "cholesky": _cholesky, "solve": _solve, "lu": _lu, "qr": _qr}
+"""What makes the program of an op for the matrices that LAPACK factors."""

@@ -1,0 +1,146 @@
+"""From the parameters of a factorisation to what runs: kernels on matrices side by side, or LAPACK on one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ...errors import bad_argument
+from ...kernels.records import FORMAT_NUMBERS, dtype_of
+from ...kernels.registry import Selection, select
+from ...log import tell
+from ...ops import Array
+from ...planner import Explanation
+from ...planner.explain import considered_kernels
+from ...program import Executable, Segment, host_program, spread
+from .model import LANES, side_by_side, threads_of
+from .params import FactorParams, Lies
+
+__all__ = ["Checked", "Factoring", "lower"]
+
+_ITEM = dtype_of("pop_factor_item")
+_BLOCK, _PANEL = 4, 16  # rows that registers hold, and right-hand sides of a panel: kernels/factor/solve.h
+
+REFUSALS = {
+    "cholesky": ("not positive definite, or not finite", "symmetric positive definite matrices"),
+    "solve": ("singular: there is a zero on its diagonal", "triangles without a zero on the diagonal"),
+}
+"""What a marked status means, and what is allowed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Factoring:
+    """How a batch is factored.
+
+    Attributes
+    ----------
+    params : FactorParams
+    run : callable
+        Takes the arrays of the program; where there is a status, that is the last.
+    threads : int
+    selection : Selection or None
+        The kernel; None where LAPACK factors one matrix after another.
+    """
+
+    params: FactorParams
+    run: Callable[..., Any]
+    threads: int
+    selection: Selection | None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return lower, (self.params, self.threads)
+
+    @property
+    def kernel(self) -> str:
+        """Who does it, for a reader."""
+        return f"LAPACK {self.params.op}" if self.selection is None else self.selection.kernel.label
+
+    def explain(self) -> Explanation:
+        """Return what was decided."""
+        ways = "one matrix after another" if self.selection is None else f"up to {LANES} matrices side by side"
+        return Explanation(str(self.params), {"kernel": self.kernel, "way": ways, "threads": str(self.threads)},
+                           "" if self.selection is None else considered_kernels(self.selection))
+
+    def __str__(self) -> str:
+        return self.explain().words()
+
+
+class Checked:
+    """A program that raises where a matrix is none that it can factor; what it wrote then is nobody's."""
+
+    def __init__(self, factoring: Factoring, name: str) -> None:
+        self.factoring, self.name = factoring, name
+
+    def __call__(self, *arrays: Array) -> None:
+        """Run on the operands and the result."""
+        p = self.factoring.params
+        failed = np.zeros(p.batch, np.uint8)
+        self.factoring.run(*arrays, failed)
+        if failed.any():
+            got, allowed = REFUSALS[p.op]
+            raise bad_argument(self.name, f"{p.which(failed)}, which is {got}", allowed)
+
+
+@lru_cache(maxsize=1024)
+def lower(params: FactorParams, threads: int) -> Factoring:
+    """Return what runs on at most so many threads."""
+    if side_by_side(params):
+        threads = threads_of(params, threads)
+        made = _kernels(params, threads)
+    else:
+        from .lapack import ROUTINES
+
+        made = Factoring(params, ROUTINES[params.op](params), 1, None)
+    tell("poplin", made)
+    return made
+
+
+def _kernels(p: FactorParams, threads: int) -> Factoring:
+    """Shares of whole groups of matrices, one for each thread."""
+    edges = np.minimum(np.arange(threads + 1) * -(-p.batch // (LANES * threads)) * LANES, p.batch)
+    items = np.zeros(threads, _ITEM)
+    items["first"], items["count"] = edges[:-1], np.diff(edges)
+    for name in ("rows", "columns", "width", "upper", "unit"):
+        items[name] = getattr(p, name)
+    for i, operand in enumerate(p.operands):
+        _describe(items["operands"][:, i], operand)
+    count = max(o.operand for o in p.operands) + 1
+    if p.op in REFUSALS:
+        items["operands"][:, len(p.operands)]["matrix"] = 1
+        items["operands"][:, len(p.operands)]["operand"] = count
+        count += 1
+    reads = 2 if p.op == "solve" else 1
+    formats = ",".join(o.format.name for o in p.operands[:reads]) + "->" + p.operands[reads].format.name
+    selection = select("factor", p.op, formats)
+    segment = Segment(selection.kernel.address, items, spread(threads, threads))
+    executable = host_program((segment,), operands=count, threads=threads, arena_bytes=scratch_bytes(p))
+    return Factoring(p, executable, threads, selection)
+
+
+def _describe(record: Any, operand: Lies) -> None:
+    for name in ("matrix", "line", "rows", "columns", "transposed", "operand", "offset"):
+        record[name] = getattr(operand, name)
+    record["format"] = FORMAT_NUMBERS[operand.format.name]
+
+
+def scratch_bytes(p: FactorParams) -> int:
+    """Return the bytes of the workspace of a group of matrices, as the kernels lay it out."""
+    padded = -(-p.rows // _BLOCK) * _BLOCK
+    square = padded * (padded + 1)
+    area = p.rows * p.columns
+    vectors, places = {
+        "cholesky": (square + padded, 2 * p.rows**2),
+        "solve": (square + padded * (_PANEL + 3), padded + p.rows**2 + 4 * p.rows * _PANEL),
+        "lu": (p.rows * (p.columns | 1) + 2 * p.rows, area),
+        "qr": (p.rows * ((p.columns | 1) + (p.width | 1)) + 2 * p.columns + p.rows, 2 * area + p.rows * (p.width + p.rows)),
+    }[p.op]
+    return 4 * ((vectors + 1) * LANES + places + 5 * LANES)
+
+
+def executable_of(made: Factoring) -> Executable | None:
+    """Return a factoring's executable, or None where Python runs it."""
+    return made.run if isinstance(made.run, Executable) else None

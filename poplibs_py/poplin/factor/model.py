@@ -1,0 +1,40 @@
+"""Which way is the faster for a batch, as measured: kernels for many small matrices, LAPACK for few large ones."""
+
+from __future__ import annotations
+
+from ...program import threads_for
+from .params import FactorParams
+
+__all__ = ["LANES", "side_by_side", "threads_of"]
+
+LANES = 16
+"""Matrices that a workspace has room for, at the level with the widest vectors; shares are multiples of it."""
+
+WORK_FOR_A_THREAD = 1 << 19
+"""Multiplications and additions below which a second thread costs more than it gains."""
+
+_LARGEST = {"cholesky": 96, "solve": 96, "lu": 64, "qr": 64}
+"""The greatest order whose workspace the second-level cache holds."""
+
+_FEWEST = {"cholesky": 64, "solve": 64, "lu": 32, "qr": 32}
+"""Order divided by so much, times `LANES`: matrices from which lanes that are empty cost less than calls of LAPACK."""
+
+
+def side_by_side(p: FactorParams) -> bool:
+    """Return whether kernels take the batch."""
+    order = max(p.rows, p.columns if p.op in ("lu", "qr") else 0, p.width)
+    if order > _LARGEST[p.op] or not p.batch:
+        return not p.batch
+    return p.batch >= order * LANES // _FEWEST[p.op] - 4
+
+
+def work(p: FactorParams) -> int:
+    """Return about how many multiplications and additions there are."""
+    each = {"cholesky": p.rows**3 // 3, "solve": p.rows**2 * p.columns, "lu": p.rows * p.columns * min(p.rows, p.columns),
+            "qr": 3 * p.rows * p.columns * max(p.width, 1)}[p.op]
+    return p.batch * (each + 4 * p.rows * p.columns)
+
+
+def threads_of(p: FactorParams, most: int) -> int:
+    """Return how many threads a batch is worth."""
+    return min(threads_for(work(p), WORK_FOR_A_THREAD, most), max(1, -(-p.batch // LANES)))

@@ -1,0 +1,105 @@
+"""Ops with several results: one new array of bytes that the program writes, seen as the results one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...errors import bad_argument, bad_type
+from ...formats import Format
+from ...ops import Array, Receiver, new_result, receive
+
+__all__ = ["Part", "Results", "results"]
+
+_ALIGNMENT = 64
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of several results: its shape, and its format, or the dtype of what has none."""
+
+    shape: tuple[int, ...]
+    format: Any
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy's dtype."""
+        return np.dtype(self.format.dtype if isinstance(self.format, Format) else self.format)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes, up to the next cache line."""
+        size = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        return -(-size // _ALIGNMENT) * _ALIGNMENT
+
+
+@dataclass(frozen=True)
+class Results:
+    """What receives several results.
+
+    Attributes
+    ----------
+    receiver : Receiver
+        The bytes.
+    offsets : tuple of int
+        Where each result begins.
+    wrap : callable
+        Makes the bytes into what is returned.
+    given : bool
+        Whether the caller gave arrays for them, to which they are copied when all are done.
+    """
+
+    receiver: Receiver
+    offsets: tuple[int, ...]
+    wrap: Callable[[Array, Any], Any]
+    given: bool
+
+
+def results(out: Any, parts: Sequence[Part], kind: Callable[..., Any]) -> Results:
+    """Return what receives several results: arrays given as `out`, checked, or new ones.
+
+    Parameters
+    ----------
+    out : sequence of arrays, or None
+    parts : sequence of Part
+    kind : type
+        A named tuple of as many fields.
+    """
+    ends = np.cumsum([part.nbytes for part in parts]).tolist()
+    offsets = tuple([0, *ends[:-1]])
+    receivers = None if out is None else _given(out, parts)
+
+    def views(buffer: Array, _: Any) -> Any:
+        return kind(*(_view(buffer, offset, part) for offset, part in zip(offsets, parts, strict=True)))
+
+    def copies(buffer: Array, _: Any) -> Any:
+        assert receivers is not None
+        for receiver, array in zip(receivers, views(buffer, None), strict=True):
+            receiver.array[...] = array
+        return kind(*(receiver.given for receiver in receivers))
+
+    wrap = views if receivers is None else copies
+    return Results(new_result((ends[-1],), np.dtype(np.uint8)), offsets, wrap, receivers is not None)
+
+
+def _view(buffer: Array, offset: int, part: Part) -> Array:
+    return np.ndarray(part.shape, part.dtype, buffer, offset)
+
+
+def _given(out: Any, parts: Sequence[Part]) -> list[Receiver]:
+    """Arrays for several results, checked before any work."""
+    if not isinstance(out, (tuple, list)):
+        raise bad_type("out", out, f"a tuple of {len(parts)} arrays")
+    if len(out) != len(parts) or any(x is None for x in out):
+        raise bad_argument("out", f"{len(out)} items", f"{len(parts)} arrays")
+    receivers = [receive("out", x, part.shape, None, part.format) for x, part in zip(out, parts, strict=True)]
+    for receiver, part in zip(receivers, parts, strict=True):
+        if receiver.format != part.format:
+            raise bad_argument("out", f"dtype {receiver.format}", f"{part.format}, the result's")
+    for i, one in enumerate(receivers):
+        if any(np.may_share_memory(one.array, other.array) for other in receivers[:i]):
+            raise bad_argument("out", "arrays that may share memory", "arrays apart from each other")
+    return receivers

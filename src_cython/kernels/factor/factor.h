@@ -1,0 +1,24 @@
+/* Factorisations of many small matrices, POP_LANES of them side by side (lanes.h).
+ *
+ * Numerics. Elements of 16 bits are decoded exactly, everything is FP32, results are rounded once. Each sum is one chain of
+ * fused multiply-adds in ascending order; a quotient is a product with the reciprocal that was rounded once (LU: a quotient;
+ * in a solve too where the diagonal is below 2^-126 or above 2^126). All levels give the same bits.
+ *
+ * Measured on one Zen 4 core, GFLOP/s of orders 8, 16, 32, 64: see bench/bench_linalg.py. Transposing the matrices to lanes
+ * and back is what small orders wait for. */
+#ifndef POP_FACTOR_H
+#define POP_FACTOR_H
+#include "kernels/factor/cholesky.h"
+#include "kernels/factor/lu.h"
+#include "kernels/factor/qr.h"
+#include "kernels/factor/solve.h"
+
+#define POP_ANY_OF "float32|float16|bfloat16"
+#define POP_FACTOR_ROW(op, formats) {#op, formats, #op, POP_FUNCTION(op##_share), {1, 1, 1}, {POP_LANES, POP_BLOCK, 1}, POP_CONSISTENT}
+static const pop_kernel POP_FACTOR_KERNELS[] = {
+    POP_FACTOR_ROW(cholesky, POP_ANY_OF "->" POP_ANY_OF),
+    POP_FACTOR_ROW(solve, POP_ANY_OF "," POP_ANY_OF "->" POP_ANY_OF),
+    POP_FACTOR_ROW(lu, POP_ANY_OF "->" POP_ANY_OF),
+    POP_FACTOR_ROW(qr, POP_ANY_OF "->" POP_ANY_OF),
+};
+#endif
