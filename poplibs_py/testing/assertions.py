@@ -59,6 +59,11 @@ def assert_within_bound(got: Any, ball: Ball, *, dtype: Any = None, exact: Array
       [0, 0]: exact 11, rounded 11.0 (0x41300000), got 11.100000381469727 (0x4131999a), 104858 ulps, bound 1.31e-06 ...
       kernel: a broken one
     """
+    if isinstance(ball, tuple):  # of several results
+        instance("got", got, tuple, f"a tuple of {len(ball)} results")
+        for one, of_one in zip(got, ball, strict=True):
+            assert_within_bound(one, of_one, dtype=None, kernel=kernel, reproduce=reproduce)
+        return
     instance("ball", ball, Ball, "a Ball")
     got = numbers_of(got)
     form = _format(got, dtype)

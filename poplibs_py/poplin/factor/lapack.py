@@ -75,6 +75,8 @@ def _lu(p: FactorParams) -> Callable[..., None]:
             for k, pivot in enumerate(pivots):
                 order[[k, pivot]] = order[[pivot, k]]
             steps = min(p.rows, p.columns)
+            rest = np.argsort(order[steps:])  # rows that are no pivot follow in their order
+            order[steps:], found[steps:] = order[steps:][rest], found[steps:][rest]
             _write(lower, p.operands[1], np.tril(found[:, :steps], -1) + np.eye(p.rows, steps, dtype=np.float32))
             _write(upper, p.operands[2], np.triu(found[:steps]))
             rows.view(np.int32)[...] = order

@@ -55,7 +55,7 @@ def lu(a: Any, *, out: Any = None, out_dtype: object = None, target: Target | st
     Returns
     -------
     perm : numpy.ndarray of int32 [..., m]
-        The rows of `a` in the order in which ``l @ u`` has them.
+        The rows of `a` in the order in which ``l @ u`` has them; those without a pivot follow in their order.
     l : numpy.ndarray [..., m, k]
         k = min(m, n); zero above a diagonal of ones, at most 1 in magnitude below it.
     u : numpy.ndarray [..., k, n]

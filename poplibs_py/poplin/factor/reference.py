@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-__all__ = ["cholesky", "inverse", "triangle", "triangular_solve"]
+__all__ = ["cholesky", "inverse", "lu", "qr", "triangle", "triangular_solve"]
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -55,3 +56,56 @@ def triangular_solve(a: Any, b: Any, *, left_side: bool = True, lower: bool = Tr
         done = np.einsum("...j,...jk->...k", t[..., i, :], made)
         made[..., i, :] = (x[..., i, :] - done) / t[..., i, i, None]
     return made if left_side else np.swapaxes(made, -1, -2)
+
+
+def lu(a: Floats, margin: float = 0.0) -> tuple[Any, Floats, Floats, Any]:
+    """Return the rows' order, the factors, and whether each pivot was greater than the next candidate by a margin."""
+    m, n = a.shape[-2:]
+    k, front = min(m, n), a.shape[:-2]
+    work = a.reshape(math.prod(front), m, n).copy()
+    every, order = np.arange(len(work)), np.tile(np.arange(m), (len(work), 1))
+    clear, most = np.ones(len(work), bool), np.abs(work).max((1, 2), initial=0)
+    for j in range(k):
+        sizes = np.abs(work[:, j:, j])
+        pivot = j + sizes.argmax(1)
+        ranked = np.sort(sizes, axis=1)
+        if m - j > 1:
+            clear &= ranked[:, -1] - ranked[:, -2] > margin * most
+        clear &= ranked[:, -1] > margin * most
+        for rows in (work, order):
+            rows[every, j], rows[every, pivot] = rows[every, pivot].copy(), rows[every, j].copy()
+        with np.errstate(all="ignore"):
+            work[:, j + 1:, j] = np.where(work[:, j, j, None] == 0, 0.0, work[:, j + 1:, j] / work[:, j, j, None])
+        work[:, j + 1:, j + 1:] -= work[:, j + 1:, j, None] * work[:, j, None, j + 1:]
+    rest = np.argsort(order[:, k:], axis=1)[..., None]
+    work[:, k:] = np.take_along_axis(work[:, k:], rest, 1)
+    order[:, k:].sort(axis=1)
+    lower = np.tril(work[:, :, :k], -1) + np.eye(m, k)
+    upper = np.triu(work[:, :k])
+    return (order.reshape(*front, m), lower.reshape(*front, m, k), upper.reshape(*front, k, n), clear.reshape(front))
+
+
+def qr(a: Floats, mode: str = "reduced", margin: float = 0.0) -> tuple[Floats, Floats, Any]:
+    """Return the factors by reflections, and whether no sign of one hangs on less than a margin of its column."""
+    m, n = a.shape[-2:]
+    k, front = min(m, n), a.shape[:-2]
+    r = a.reshape(math.prod(front), m, n).copy()
+    q = np.tile(np.eye(m), (len(r), 1, 1))
+    clear = np.ones(len(r), bool)
+    lengths = np.sqrt((r * r).sum(1))
+    for j in range(k):
+        below = (r[:, j + 1:, j] ** 2).sum(1)
+        head = r[:, j, j].copy()
+        moves = below > 0
+        clear &= (np.minimum(np.abs(head), np.sqrt(below)) > margin * lengths[:, j]) | (j == m - 1)
+        made = np.where(moves, -np.copysign(np.sqrt(head * head + below), head), head)
+        v = r[:, j:, j].copy()
+        v[:, 0] -= made
+        v *= moves[:, None]
+        scale = 2 / np.where(moves, (v * v).sum(1), 1)
+        r[:, j:] -= scale[:, None, None] * v[:, :, None] * np.einsum("bi,bij->bj", v, r[:, j:])[:, None]
+        q[:, :, j:] -= scale[:, None, None] * np.einsum("bij,bj->bi", q[:, :, j:], v)[:, :, None] * v[:, None]
+    r = np.triu(r)
+    if mode == "reduced":
+        q, r = q[:, :, :k], r[:, :k]
+    return q.reshape(*front, m, q.shape[2]), r.reshape(*front, r.shape[1], n), clear.reshape(front)

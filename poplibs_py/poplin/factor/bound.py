@@ -1,0 +1,189 @@
+"""How far factors and solutions may be from the exact ones.
+
+Each op's contract is a backward error: what is computed is exact for operands that differ by so much, element by element.
+Here that is carried to the results of given operands, in float64 and without a condition number's factors: where
+``L = L0 (I + X)``, X is bounded by the least solution of the equation that it satisfies, found by iteration. Where the
+iteration does not come to rest a matrix is too near to one that has no factors, and nothing is promised.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...formats import FP32, Format, format_of
+from ...formats.bounds import Ball, gamma
+from ...ops import result_format
+from .reference import cholesky, inverse, lu, qr, triangle, triangular_solve
+
+__all__ = ["cholesky_bound", "lu_bound", "qr_bound", "solved", "triangular_solve_bound"]
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+_U = FP32.unit_roundoff
+_TINY = 2 * FP32.smallest_subnormal
+_SLACK = 1.001  # of float64's own errors, and of an iteration that ends early
+_TURNS = 40
+
+
+def cholesky_bound(a: Any, *, lower: bool = True, out: Any = None, out_dtype: Any = None, target: Any = None) -> Ball:
+    """Return exact factors and radii of a `cholesky` call of positive definite matrices.
+
+    ``A + E = L L'`` with ``|E[i, j]| <= g sqrt(a[i, i] a[j, j])`` gives ``(I + X)(I + X)' = I + F`` where
+    ``F = L0^-1 E L0'^-1``: X is the lower triangle, half its diagonal, of ``F - X X'``.
+    """
+    values = _values(a)
+    exact = cholesky(values, lower=True) if lower else np.swapaxes(cholesky(values, lower=False), -1, -2)
+    n = exact.shape[-1]
+    with np.errstate(all="ignore"):
+        g = gamma(n + 3, _U)
+        sizes = np.sqrt(np.abs(np.diagonal(values, axis1=-2, axis2=-1)))
+        wrong = g / (1 - g) * sizes[..., :, None] * sizes[..., None, :] + _TINY * (n + 2) * (1 + sizes.max(-1, initial=0)[..., None, None])
+        back = np.abs(inverse(exact))
+        f = _SLACK * back @ wrong @ np.swapaxes(back, -1, -2)
+        half = np.tril(np.ones((n, n)), -1) + np.eye(n) / 2
+        x = _at_rest(np.zeros(f.shape), lambda x: half * (f + x @ np.swapaxes(x, -1, -2)))
+        radius = _SLACK * np.abs(exact) @ x
+    ball = Ball(exact, np.tril(radius))
+    ball = ball if lower else Ball(np.swapaxes(ball.centre, -1, -2), np.swapaxes(ball.radius, -1, -2))
+    return ball.rounded(_dtype(a, out, out_dtype))
+
+
+def triangular_solve_bound(a: Any, b: Any, *, left_side: bool = True, lower: bool = True, unit_diagonal: bool = False,
+                           transpose: bool = False, out: Any = None, out_dtype: Any = None, target: Any = None) -> Ball:
+    """Return exact solutions and radii of a `triangular_solve` call."""
+    exact = triangular_solve(_values(a), _values(b), left_side=left_side, lower=lower, unit_diagonal=unit_diagonal,
+                             transpose=transpose)
+    t, x = triangle(_values(a), lower, unit_diagonal), exact if left_side else np.swapaxes(exact, -1, -2)
+    if transpose == left_side:
+        t, lower = np.swapaxes(t, -1, -2), not lower
+    ball = solved(t, lower, Ball.exact(x), unit_diagonal)
+    ball = ball if left_side else Ball(np.swapaxes(ball.centre, -1, -2), np.swapaxes(ball.radius, -1, -2))
+    made = _dtype(b, out, out_dtype) if out is not None or out_dtype is not None else result_format(
+        *(format_of(np.float32 if isinstance(v, (list, tuple)) else v) for v in (a, b)))
+    return ball.rounded(made)
+
+
+def solved(t: Floats, lower: bool, x: Ball, unit_diagonal: bool = False, carried: Any = 0.0) -> Ball:
+    """Return solutions of triangular systems with the errors of substitution.
+
+    Parameters
+    ----------
+    t : numpy.ndarray of float64
+        The triangles, zero elsewhere.
+    lower : bool
+    x : Ball
+        The exact solutions.
+    unit_diagonal : bool, optional
+    carried : array_like, optional
+        What the right-hand sides may already be wrong by.
+
+    Notes
+    -----
+    ``(T + D) y = b`` with ``|D| <= g |T|`` gives ``|y - x| <= (I - G)^-1 (G |x| + |T^-1| carried)`` where
+    ``G = g |T^-1| |T|``, which is triangular, with g on its diagonal.
+    """
+    n = t.shape[-1]
+    with np.errstate(all="ignore"):
+        flipped = t if lower else t[..., ::-1, ::-1]
+        back = np.abs(inverse(flipped))
+        back = back if lower else back[..., ::-1, ::-1]
+        g = gamma(n + 2, _U) * _SLACK * back @ np.abs(t)
+        sizes = np.abs(x.centre)
+        rounding = _TINY * (n + 1) * (1 + np.abs(np.diagonal(t, axis1=-2, axis2=-1)).max(-1, initial=0)[..., None, None])
+        known = g @ sizes + _SLACK * back @ (carried + rounding + 0 * sizes)
+        radius = np.abs(triangular_solve(np.eye(n) - g, known, lower=lower)) * _SLACK
+        largest = np.maximum(sizes + radius, 2 * np.abs(t) @ (sizes + radius))  # sums on the way too
+        radius = np.where(np.isfinite(x.centre) & (largest.max(-2, keepdims=True, initial=0) < FP32.max), radius, np.inf)
+    return Ball(np.where(np.isinf(radius), 0.0, x.centre), radius)
+
+
+def lu_bound(a: Any, *, out: Any = None, out_dtype: Any = None, target: Any = None) -> tuple[Ball, Ball, Ball]:
+    """Return exact factors and radii of an `lu` call: of the permutation, of L, of U.
+
+    ``A + E = L U`` with ``|E| <= g |L| |U|`` gives ``(I + X)(I + Y) = I + F`` for the leading square: X is what is below
+    the diagonal of ``F - X Y``, Y the rest. A pivot that another candidate may pass leaves nothing to promise.
+    """
+    values = _values(a)
+    perm, lower, upper, clear = lu(values, margin=2.0**-12)
+    k, (m, n) = lower.shape[-1], values.shape[-2:]
+    g = gamma(k + 2, _U) * _SLACK
+    with np.errstate(all="ignore"):
+        wrong = g * (np.abs(lower) @ np.abs(upper)) + _TINY * (k + 2) * (1 + np.abs(upper).max((-1, -2), initial=0, keepdims=True))
+        l0, u0 = lower[..., :k, :], upper[..., :k]
+        left = np.abs(inverse(l0))
+        right = np.abs(np.swapaxes(inverse(np.swapaxes(u0, -1, -2)), -1, -2))
+        f = _SLACK * left @ wrong[..., :k, :k] @ right
+        below = np.tril(np.ones((k, k)), -1)
+        both = _at_rest(np.zeros((2, *f.shape)), lambda xy: np.stack([below * (f + xy[0] @ xy[1]), (1 - below) * (f + xy[0] @ xy[1])]), joint=True)
+        of_l, of_u = np.abs(l0) @ both[0], both[1] @ np.abs(u0)
+        grown = right @ _inverse_bound(both[1])
+        rest_l = (wrong[..., k:, :k] + np.abs(lower[..., k:, :]) @ of_u) @ grown
+        shrunk = _inverse_bound(both[0]) @ left
+        rest_u = shrunk @ (wrong[..., :k, k:] + of_l @ np.abs(upper[..., k:]))
+        nothing = np.where(clear, 0.0, np.inf)[..., None, None]
+        radii = np.concatenate([of_l, rest_l], -2) * _SLACK + nothing, np.concatenate([of_u, rest_u], -1) * _SLACK + nothing
+    made = FP32 if out_dtype is None else format_of(out_dtype)
+    balls = [Ball(np.where(np.isfinite(r), c, 0.0), r).rounded(made) for c, r in zip((lower, upper), radii, strict=True)]
+    return Ball(perm, nothing[..., 0] + np.zeros(perm.shape)), balls[0], balls[1]
+
+
+def _inverse_bound(x: Floats) -> Floats:
+    """Bound ``(I + X)^-1`` for triangular X no greater than this in magnitude."""
+    n = x.shape[-1]
+    small = np.abs(x).sum(-1).max(-1, initial=0)[..., None, None]
+    return np.where(small < 0.5, np.eye(n) + 2 * x + 4 * (x @ x) + 2 * small**3, np.inf)
+
+
+def qr_bound(a: Any, *, mode: str = "reduced", out: Any = None, out_dtype: Any = None,
+             target: Any = None) -> tuple[Ball, Ball]:
+    """Return exact factors and radii of a `qr` call, of Q and of R.
+
+    ``A + E = Q R`` with Q orthogonal to within d, and columns of E within d of those of A. For the leading square R0 of
+    R, Q moves by at most about ``(2 + sqrt 2) norm(E R0^-1)`` (Sun, BIT 31, 1991), taken twice here, and columns of R by as
+    much of their length. Nothing is promised of columns that only complete a basis, where R0 is nearly singular, and where
+    the sign of a reflection hangs on rounding errors.
+    """
+    values = _values(a)
+    q, r, clear = qr(values, mode, margin=2.0**-10)
+    m, n = values.shape[-2:]
+    k = min(m, n)
+    d = gamma(6 * m * (k + 3), _U)
+    with np.errstate(all="ignore"):
+        lengths = np.sqrt((values * values).sum(-2))
+        back = np.abs(np.swapaxes(inverse(np.swapaxes(r[..., :k, :k], -1, -2)), -1, -2))
+        moved = d * np.sqrt(k) + d * np.sqrt((back * back * (lengths[..., :k] ** 2)[..., None]).sum((-1, -2)))
+        angle = np.where(clear & (moved < 2.0**-12), 8 * moved, np.inf)[..., None, None]
+        of_q = angle + np.zeros(q.shape)
+        of_q[..., k:] = np.inf
+        of_r = (angle + 2 * d) * lengths[..., None, :] + np.zeros(r.shape) + 4 * _TINY
+        of_r = np.where(np.tri(*r.shape[-2:], -1, dtype=bool), 0.0, of_r)
+        of_r[..., k:, :] = 0.0
+    made = FP32 if out_dtype is None else format_of(out_dtype)
+    balls = [Ball(np.where(np.isfinite(radius), c, 0.0), radius).rounded(made) for c, radius in ((q, of_q), (r, of_r))]
+    return balls[0], balls[1]
+
+
+def _at_rest(x: Floats, step: Any, joint: bool = False) -> Floats:
+    """Return a bound of the least solution of ``x = step(x)``, step growing with x; infinite where none is found."""
+    for _ in range(_TURNS):
+        x = step(x)
+    x = x * 1.01 + 1e-300
+    found = (step(x) <= x).all(axis=(-1, -2), keepdims=True)
+    if joint:
+        found = found.all(axis=0)
+    return np.where(found, x, np.inf)
+
+
+def _values(a: Any) -> Floats:
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.asarray(a, np.float32) if isinstance(a, (list, tuple)) else a).astype(np.float64)
+
+
+def _dtype(like: Any, out: Any, out_dtype: Any) -> Format:
+    if out is not None:
+        return format_of(out)
+    if out_dtype is not None:
+        return format_of(out_dtype)
+    return FP32 if isinstance(like, (list, tuple)) else format_of(like)

@@ -1,0 +1,79 @@
+"""Hypothesis strategies for whole calls of `poplin`'s factorisations: matrices that have factors, of any layout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from ..formats import BF16, FP16, FP32, Format
+from .data import as_format
+from .strategies import arrays, extents, layouts, options, relaid
+
+__all__ = ["cholesky_calls", "lu_calls", "qr_calls", "triangular_solve_calls"]
+
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+
+_FORMATS = (FP32, FP16, BF16)
+_DTYPES = [f.name for f in _FORMATS]
+_FRONTS: list[tuple[int, ...]] = [(), (1,), (3,), (16,), (17,), (2, 3), (0,), (40,)]
+_order = extents("factor", least=0, most=24)
+
+
+@st.composite
+def _given(draw: st.DrawFn) -> tuple[tuple[int, ...], Format, np.random.Generator]:
+    return (draw(st.sampled_from(_FRONTS)), draw(st.sampled_from(_FORMATS)),
+            np.random.default_rng(draw(st.integers(0, 2**32 - 1))))
+
+
+@st.composite
+def cholesky_calls(draw: st.DrawFn) -> Call:
+    """Calls of `cholesky`: products of triangles, perhaps nearly singular or badly scaled, junk in the other triangle."""
+    front, fmt, rng = draw(_given())
+    n, lower = draw(_order), draw(st.booleans())
+    half = np.tril(rng.standard_normal((*front, n, n)), -1) / max(1, n) ** 0.5
+    half += np.eye(n) * (draw(st.sampled_from([1.0, 0.3])) + rng.random((*front, n, 1)))
+    half *= 2.0 ** rng.integers(-3, 4, (*front, n, 1))
+    a = as_format(half @ half.swapaxes(-1, -2), fmt)
+    unread = np.tri(n, dtype=bool).T if lower else np.tri(n, dtype=bool)
+    a = np.where(unread & ~np.eye(n, dtype=bool), np.array(draw(st.sampled_from([0.0, np.nan, 3.0])), fmt.dtype), a)
+    return (relaid(a, draw(layouts())),), {"lower": lower} | draw(options({"out_dtype": _DTYPES}))
+
+
+@st.composite
+def triangular_solve_calls(draw: st.DrawFn) -> Call:
+    """Calls of `triangular_solve`: right-hand sides of any finite bit patterns, junk in what is not read."""
+    front, fmt, rng = draw(_given())
+    n, k = draw(_order), draw(extents("factor", least=0, most=40))
+    how = {name: draw(st.booleans()) for name in ("left_side", "lower", "unit_diagonal", "transpose")}
+    t = rng.standard_normal((*front, n, n)) / max(1, n) ** 0.5
+    diagonal = 2.0 ** rng.integers(-3, 4, (*front, 1, n)) * rng.choice([-1, 1], (*front, 1, n))
+    t = as_format(np.where(np.eye(n, dtype=bool), diagonal, t), fmt)
+    unread = np.tri(n, k=-1, dtype=bool).T if how["lower"] else np.tri(n, k=-1, dtype=bool)
+    unread = unread | np.eye(n, dtype=bool) if how["unit_diagonal"] else unread
+    t = np.where(unread, np.array(draw(st.sampled_from([0.0, np.nan])), fmt.dtype), t)
+    shape = (*front, n, k) if how["left_side"] else (*front, k, n)
+    b = draw(arrays(shape, draw(st.sampled_from(_FORMATS)), finite=True, moderate=draw(st.booleans())))
+    return (relaid(t, draw(layouts())), relaid(b, draw(layouts()))), how | draw(options({"out_dtype": _DTYPES}))
+
+
+@st.composite
+def _rectangles(draw: st.DrawFn) -> Any:
+    front, fmt, rng = draw(_given())
+    a = rng.standard_normal((*front, draw(_order), draw(_order)))
+    if draw(st.booleans()):  # integers, with pivots alike and matrices that are singular
+        a = np.rint(a)
+    return relaid(as_format(a, fmt), draw(layouts()))
+
+
+@st.composite
+def lu_calls(draw: st.DrawFn) -> Call:
+    """Calls of `lu`."""
+    return (draw(_rectangles()),), draw(options({"out_dtype": _DTYPES}))
+
+
+@st.composite
+def qr_calls(draw: st.DrawFn) -> Call:
+    """Calls of `qr`."""
+    return (draw(_rectangles()),), draw(options({"out_dtype": _DTYPES, "mode": ["complete"]}))
