@@ -13,8 +13,8 @@ from .conv.api import (
 )
 from .conv.plan import HostConvPlan
 from .convolution import ConvOptions, ConvParams, ConvPlan, FieldTransform, OutputTransform, plan_convolutions
-from .convolution import ConvOptions, ConvParams, ConvPlan, plan_convolution, plan_convolutions
 from .factor.api import cholesky, triangular_solve
+from .factor.gradients import SolveGradients, cholesky_grad, triangular_solve_grad
 from .factor.orthogonal import LUFactors, QRFactors, lu, qr
 from .gemm.prepared import PreparedMatrix
 from .matmul.api import (
@@ -33,10 +33,15 @@ __all__ = [
     "ConvPlan",
     "FieldTransform",
     "HostConvPlan",
+    "LUFactors",
     "OutputTransform",
     "PreparedMatrix",
+    "QRFactors",
+    "SolveGradients",
     "add_bias",
     "calculate_weight_deltas",
+    "cholesky",
+    "cholesky_grad",
     "compile_convolution",
     "compile_matmul",
     "convolution",
@@ -44,9 +49,6 @@ __all__ = [
     "convolution_input_gradient",
     "convolution_weight_update",
     "convolution_with_output",
-    "LUFactors",
-    "QRFactors",
-    "cholesky",
     "lu",
     "matmul",
     "matmul_acc",
@@ -56,7 +58,8 @@ __all__ = [
     "plan_convolutions",
     "plan_matmul",
     "prepare",
-    "weights_transpose_chans_flip_xy",
     "qr",
     "triangular_solve",
+    "triangular_solve_grad",
+    "weights_transpose_chans_flip_xy",
 ]

@@ -184,6 +184,28 @@ def _seeded(*operands: Any) -> Callable[[], list[Case]]:
     return lambda: [Case("seed", operands, {"seed": 1})]
 
 
+def _definite() -> Any:
+    half = _numbers(8, 8)
+    return half @ half.T + 8 * np.eye(8, dtype=np.float32)
+
+
+def _cholesky() -> list[Case]:
+    a = _definite()
+    return [Case("8 x 8", (a,), {}), Case("upper, out", (a,), {"lower": False, "out": np.empty_like(a)}),
+            Case("FP16", (a.astype(np.float16),), {}), Case("batch of 32", (np.tile(a, (32, 1, 1)),), {})]
+
+
+def _triangular_solve() -> list[Case]:
+    a, b = _definite(), _numbers(8, 8, seed=2)
+    return [Case("8 x 8", (a, b), {}), Case("batch of 32", (np.tile(a, (32, 1, 1)), np.tile(b, (32, 1, 1))), {}),
+            Case("right, upper, out", (a, b), {"left_side": False, "lower": False, "out": np.empty_like(b)})]
+
+
+def _factored() -> list[Case]:
+    a = _definite()
+    return [Case("8 x 8", (a,), {}), Case("batch of 32", (np.tile(a, (32, 1, 1)),), {})]
+
+
 _CASES: dict[str, Callable[[], list[Case]]] = {
     "add_bias_calls": _biased(_DELTAS, (8,)),
     "bias_update_calls": _biased(_DELTAS, (8,), scale=(-0.5,)),
@@ -195,6 +217,8 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "categorical_calls": _seeded(16, (0.25, 0.75)),
     "convolution_calls": _convolution(),
     "convolution_with_output_calls": _convolution("out"),
+    "cholesky_calls": _cholesky,
+    "cholesky_grad_calls": lambda: [Case("8 x 8", (_numbers(8, 8), _definite()), {})],
     "dense_sparse_matmul_calls": _dense_sparse_matmul,
     "dropout_calls": _seeded(np.ones(16, np.float32), 0.5),
     "dynamic_dense_sparse_matmul_calls": lambda: [Case("capacity", (_numbers(8, 8), _matrix()), _CAPACITY)],
@@ -207,15 +231,19 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "gumbel_calls": _drawn(),
     "input_gradient_calls": _gradient(_DELTAS, _KERNELS),
     "log_uniform_calls": _drawn(1.0, 16.0),
+    "lu_calls": _factored,
     "matmul_acc_calls": _matmul_acc,
     "matmul_calls": _matmul,
     "matmul_grouped_acc_calls": lambda: _matmul_grouped(np.zeros((4, 8, 8), np.float32)),
     "matmul_grouped_calls": _matmul_grouped,
     "normal_calls": _drawn(),
     "permutation_calls": _seeded(16),
+    "qr_calls": _factored,
     "shaped_dropout_calls": _seeded(np.ones((4, 4), np.float32), (4, 1), 0.5),
     "sparse_dense_matmul_calls": _sparse_dense_matmul,
     "sparse_grad_w_calls": _sparse_grad_w,
+    "triangular_solve_calls": _triangular_solve,
+    "triangular_solve_grad_calls": lambda: [Case("8 x 8", (_numbers(8, 8), _definite(), _numbers(8, 8, seed=2)), {})],
     "truncated_normal_calls": _drawn(),
     "unary_calls": _unary,
     "uniform_calls": _drawn(),

@@ -11,7 +11,8 @@ from ..formats import BF16, FP16, FP32, Format
 from .data import as_format
 from .strategies import arrays, extents, layouts, options, relaid
 
-__all__ = ["cholesky_calls", "lu_calls", "qr_calls", "triangular_solve_calls"]
+__all__ = ["cholesky_calls", "cholesky_grad_calls", "lu_calls", "qr_calls", "triangular_solve_calls",
+           "triangular_solve_grad_calls"]
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -77,3 +78,24 @@ def lu_calls(draw: st.DrawFn) -> Call:
 def qr_calls(draw: st.DrawFn) -> Call:
     """Calls of `qr`."""
     return (draw(_rectangles()),), draw(options({"out_dtype": _DTYPES, "mode": ["complete"]}))
+
+
+@st.composite
+def cholesky_grad_calls(draw: st.DrawFn) -> Call:
+    """Calls of `cholesky_grad`."""
+    (a,), keywords = draw(cholesky_calls())
+    lower, fmt = keywords["lower"], draw(st.sampled_from(_FORMATS))
+    n, half = a.shape[-1], draw(st.integers(0, 2**16))
+    rng = np.random.default_rng(half)
+    factor = np.tril(rng.standard_normal(a.shape), -1) / max(1, n) ** 0.5 + np.eye(n) * (0.5 + rng.random((*a.shape[:-1], 1)))
+    factor = as_format(factor if lower else factor.swapaxes(-1, -2), fmt)
+    grad = draw(arrays(a.shape, draw(st.sampled_from(_FORMATS)), moderate=True))
+    return (relaid(grad, draw(layouts())), relaid(factor, draw(layouts()))), keywords
+
+
+@st.composite
+def triangular_solve_grad_calls(draw: st.DrawFn) -> Call:
+    """Calls of `triangular_solve_grad`."""
+    (a, b), keywords = draw(triangular_solve_calls())
+    grad, x = (draw(arrays(b.shape, draw(st.sampled_from(_FORMATS)), moderate=True)) for _ in range(2))
+    return (relaid(grad, draw(layouts())), a, relaid(x, draw(layouts()))), keywords

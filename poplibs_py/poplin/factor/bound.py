@@ -17,7 +17,7 @@ from ...formats.bounds import Ball, gamma
 from ...ops import result_format
 from .reference import cholesky, inverse, lu, qr, triangle, triangular_solve
 
-__all__ = ["cholesky_bound", "lu_bound", "qr_bound", "solved", "triangular_solve_bound"]
+__all__ = ["cholesky_bound", "lu_bound", "numbers", "qr_bound", "solved", "triangular_solve_bound"]
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -33,7 +33,7 @@ def cholesky_bound(a: Any, *, lower: bool = True, out: Any = None, out_dtype: An
     ``A + E = L L'`` with ``|E[i, j]| <= g sqrt(a[i, i] a[j, j])`` gives ``(I + X)(I + X)' = I + F`` where
     ``F = L0^-1 E L0'^-1``: X is the lower triangle, half its diagonal, of ``F - X X'``.
     """
-    values = _values(a)
+    values = numbers(a)
     exact = cholesky(values, lower=True) if lower else np.swapaxes(cholesky(values, lower=False), -1, -2)
     n = exact.shape[-1]
     with np.errstate(all="ignore"):
@@ -53,9 +53,9 @@ def cholesky_bound(a: Any, *, lower: bool = True, out: Any = None, out_dtype: An
 def triangular_solve_bound(a: Any, b: Any, *, left_side: bool = True, lower: bool = True, unit_diagonal: bool = False,
                            transpose: bool = False, out: Any = None, out_dtype: Any = None, target: Any = None) -> Ball:
     """Return exact solutions and radii of a `triangular_solve` call."""
-    exact = triangular_solve(_values(a), _values(b), left_side=left_side, lower=lower, unit_diagonal=unit_diagonal,
+    exact = triangular_solve(numbers(a), numbers(b), left_side=left_side, lower=lower, unit_diagonal=unit_diagonal,
                              transpose=transpose)
-    t, x = triangle(_values(a), lower, unit_diagonal), exact if left_side else np.swapaxes(exact, -1, -2)
+    t, x = triangle(numbers(a), lower, unit_diagonal), exact if left_side else np.swapaxes(exact, -1, -2)
     if transpose == left_side:
         t, lower = np.swapaxes(t, -1, -2), not lower
     ball = solved(t, lower, Ball.exact(x), unit_diagonal)
@@ -105,7 +105,7 @@ def lu_bound(a: Any, *, out: Any = None, out_dtype: Any = None, target: Any = No
     ``A + E = L U`` with ``|E| <= g |L| |U|`` gives ``(I + X)(I + Y) = I + F`` for the leading square: X is what is below
     the diagonal of ``F - X Y``, Y the rest. A pivot that another candidate may pass leaves nothing to promise.
     """
-    values = _values(a)
+    values = numbers(a)
     perm, lower, upper, clear = lu(values, margin=2.0**-12)
     k, (m, n) = lower.shape[-1], values.shape[-2:]
     g = gamma(k + 2, _U) * _SLACK
@@ -145,7 +145,7 @@ def qr_bound(a: Any, *, mode: str = "reduced", out: Any = None, out_dtype: Any =
     much of their length. Nothing is promised of columns that only complete a basis, where R0 is nearly singular, and where
     the sign of a reflection hangs on rounding errors.
     """
-    values = _values(a)
+    values = numbers(a)
     q, r, clear = qr(values, mode, margin=2.0**-10)
     m, n = values.shape[-2:]
     k = min(m, n)
@@ -176,7 +176,8 @@ def _at_rest(x: Floats, step: Any, joint: bool = False) -> Floats:
     return np.where(found, x, np.inf)
 
 
-def _values(a: Any) -> Floats:
+def numbers(a: Any) -> Floats:
+    """Return an operand's values in float64."""
     with np.errstate(invalid="ignore"):
         return np.asarray(np.asarray(a, np.float32) if isinstance(a, (list, tuple)) else a).astype(np.float64)
 

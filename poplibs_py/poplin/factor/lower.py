@@ -15,8 +15,8 @@ from ...kernels.registry import Selection, select
 from ...log import tell
 from ...ops import Array
 from ...planner import Explanation
-from ...planner.explain import considered_kernels
-from ...program import Executable, Segment, host_program, spread
+from ...planner.explain import Considered, considered_kernels
+from ...program import Segment, host_program, spread
 from .model import LANES, side_by_side, threads_of
 from .params import FactorParams, Lies
 
@@ -57,13 +57,18 @@ class Factoring:
     @property
     def kernel(self) -> str:
         """Who does it, for a reader."""
-        return f"LAPACK {self.params.op}" if self.selection is None else self.selection.kernel.label
+        return f"{self.params.op} (LAPACK)" if self.selection is None else self.selection.kernel.label
 
     def explain(self) -> Explanation:
         """Return what was decided."""
         ways = "one matrix after another" if self.selection is None else f"up to {LANES} matrices side by side"
         return Explanation(str(self.params), {"kernel": self.kernel, "way": ways, "threads": str(self.threads)},
-                           "" if self.selection is None else considered_kernels(self.selection))
+                           self._considered())
+
+    def _considered(self) -> tuple[Considered, ...]:
+        if self.selection is None:
+            return (Considered(self.kernel, None, None, "chosen", True),)
+        return considered_kernels(self.selection)
 
     def __str__(self) -> str:
         return self.explain().words()
@@ -139,8 +144,3 @@ def scratch_bytes(p: FactorParams) -> int:
         "qr": (p.rows * ((p.columns | 1) + (p.width | 1)) + 2 * p.columns + p.rows, 2 * area + p.rows * (p.width + p.rows)),
     }[p.op]
     return 4 * ((vectors + 1) * LANES + places + 5 * LANES)
-
-
-def executable_of(made: Factoring) -> Executable | None:
-    """Return a factoring's executable, or None where Python runs it."""
-    return made.run if isinstance(made.run, Executable) else None

@@ -50,12 +50,15 @@ class Results:
         Makes the bytes into what is returned.
     given : bool
         Whether the caller gave arrays for them, to which they are copied when all are done.
+    views : callable
+        Makes the bytes into the results.
     """
 
     receiver: Receiver
     offsets: tuple[int, ...]
     wrap: Callable[[Array, Any], Any]
     given: bool
+    views: Callable[[Array], Any]
 
 
 def results(out: Any, parts: Sequence[Part], kind: Callable[..., Any]) -> Results:
@@ -72,17 +75,17 @@ def results(out: Any, parts: Sequence[Part], kind: Callable[..., Any]) -> Result
     offsets = tuple([0, *ends[:-1]])
     receivers = None if out is None else _given(out, parts)
 
-    def views(buffer: Array, _: Any) -> Any:
+    def views(buffer: Array, _: Any = None) -> Any:
         return kind(*(_view(buffer, offset, part) for offset, part in zip(offsets, parts, strict=True)))
 
     def copies(buffer: Array, _: Any) -> Any:
         assert receivers is not None
-        for receiver, array in zip(receivers, views(buffer, None), strict=True):
+        for receiver, array in zip(receivers, views(buffer), strict=True):
             receiver.array[...] = array
         return kind(*(receiver.given for receiver in receivers))
 
     wrap = views if receivers is None else copies
-    return Results(new_result((ends[-1],), np.dtype(np.uint8)), offsets, wrap, receivers is not None)
+    return Results(new_result((ends[-1],), np.dtype(np.uint8)), offsets, wrap, receivers is not None, views)
 
 
 def _view(buffer: Array, offset: int, part: Part) -> Array:

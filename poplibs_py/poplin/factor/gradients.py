@@ -1,0 +1,188 @@
+"""Gradients of Cholesky factors and of solutions of triangular systems: products and solves in FP32."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...config import settings
+from ...errors import bad_argument, flag
+from ...formats import FP32
+from ...ops import RESULT, Array, Operand, Request, modelled_target, op, result_format
+from ...target import Target
+from .api import result
+from .lower import Checked
+from .lower import lower as lowered
+from .params import FactorParams, Lies, asked_dtype, matrices
+from .parts import Part, results
+
+__all__ = ["SolveGradients", "cholesky_grad", "triangular_solve_grad"]
+
+_BOUND = "poplin.factor.bound_gradients:"
+
+
+class SolveGradients(NamedTuple):
+    """What `triangular_solve_grad` returns."""
+
+    a_grad: Any
+    b_grad: Any
+
+
+@op("poplin.cholesky_grad", bound=_BOUND + "cholesky_grad_bound", draws="testing.factor_calls:cholesky_grad_calls")
+def cholesky_grad(grad: Any, factor: Any, *, lower: bool = True, out: Any = None, out_dtype: object = None,
+                  target: Target | str | None = None) -> Any:
+    """Return the gradient with respect to what `cholesky` factored.
+
+    Parameters
+    ----------
+    grad : array_like [..., n, n]
+        The gradient with respect to the factors; only their triangle is read.
+    factor : array_like [..., n, n]
+        What `cholesky` returned; only its triangle is read.
+    lower : bool, optional
+        As `cholesky` was given it.
+    out, out_dtype, target
+        As for `cholesky`; by default the result has the format that two such operands give.
+
+    Returns
+    -------
+    numpy.ndarray [..., n, n]
+        Symmetric: the gradient where changes of the matrix are symmetric.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there is a zero on the diagonal of a factor, or an argument is of the wrong value.
+
+    Notes
+    -----
+    With L the lower factor and G its gradient, ``S = L'^-1 P L^-1``, P the lower triangle of ``L' G`` with half of its
+    diagonal, and the result is ``(S + S') / 2`` (Murray, "Differentiation of the Cholesky decomposition", 2016).
+    Products and substitutions are FP32, the result is rounded once. PopLibs has no gradient.
+
+    Examples
+    --------
+    >>> from poplibs_py import poplin
+    >>> poplin.cholesky_grad([[1.0]], poplin.cholesky([[4.0]]))
+    array([[0.25]], dtype=float32)
+    """
+    g, l, lower = matrices("grad", grad, square=True), matrices("factor", factor, square=True), flag("lower", lower)  # noqa: E741
+    if g.shape != l.shape:
+        raise bad_argument("factor", f"shape {l.shape}", f"that of grad, {g.shape}")
+    assert g.format is not None and l.format is not None
+    receiver = result(out, out_dtype, result_format(g.format, l.format), g.shape, (g, l))
+    _, lacking = modelled_target(target, "poplin.cholesky_grad", lambda _: "of gradients")
+
+    def run(grads: Array, factors: Array, made: Array) -> None:
+        low, t = (_single(x if lower else x.swapaxes(-1, -2)) for x in (grads, factors))
+        t = np.tril(t)
+        half = np.tril(t.swapaxes(-1, -2) @ np.tril(low))
+        half *= 1 - np.eye(t.shape[-1], dtype=np.float32) / 2
+        s = _solve("factor", t, _solve("factor", t, half, transpose=True), left_side=False)
+        with np.errstate(over="ignore"):
+            made[...] = (s + s.swapaxes(-1, -2)) / 2
+
+    return _request("cholesky_grad", run, (g, l), receiver, lacking)
+
+
+@op("poplin.triangular_solve_grad", bound=_BOUND + "triangular_solve_grad_bound",
+    draws="testing.factor_calls:triangular_solve_grad_calls", written=None)
+def triangular_solve_grad(grad: Any, a: Any, x: Any, *, left_side: bool = True, lower: bool = True,
+                          unit_diagonal: bool = False, transpose: bool = False, out: Any = None,
+                          out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Return the gradients with respect to both operands of `triangular_solve`.
+
+    Parameters
+    ----------
+    grad : array_like
+        The gradient with respect to the solutions, of their shape.
+    a : array_like [..., n, n]
+        The triangles, as `triangular_solve` was given them.
+    x : array_like
+        What it returned.
+    left_side, lower, unit_diagonal, transpose : bool, optional
+        As it was given them.
+    out : tuple of two arrays, optional
+        Where the gradients go; they may overlap the operands.
+    out_dtype : dtype, Format or str, optional
+        float32, float16 or bfloat16; by default what the operands' formats give.
+    target : Target or str, optional
+        The machine; by default this CPU. A modelled one is refused.
+
+    Returns
+    -------
+    a_grad : numpy.ndarray [..., n, n]
+        Zero outside the triangle, and on the diagonal where that counts as ones.
+    b_grad : numpy.ndarray
+        Of the shape of `grad`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there is a zero on a diagonal that counts, or an argument is of the wrong value.
+
+    Notes
+    -----
+    For ``t @ x = b`` these are ``-b_grad @ x.T`` and ``b_grad = t^-T grad``, products and substitution in FP32, rounded
+    once. PopLibs has no gradient.
+
+    Examples
+    --------
+    >>> from poplibs_py import poplin
+    >>> a_grad, b_grad = poplin.triangular_solve_grad([[1.0]], [[2.0]], [[3.0]])
+    >>> float(a_grad[0, 0]), float(b_grad[0, 0])
+    (-1.5, 0.5)
+    """
+    g, t, y = matrices("grad", grad), matrices("a", a, square=True), matrices("x", x)
+    left_side, lower, unit_diagonal, transpose = (
+        flag(name, value) for name, value in (("left_side", left_side), ("lower", lower),
+                                              ("unit_diagonal", unit_diagonal), ("transpose", transpose)))
+    if y.shape != g.shape:
+        raise bad_argument("x", f"shape {y.shape}", f"that of grad, {g.shape}")
+    if t.shape[:-2] != g.shape[:-2] or t.shape[-1] != g.shape[-2 if left_side else -1]:
+        raise bad_argument("a", f"shape {t.shape}", f"square matrices that fit grad, {g.shape}")
+    formats = [operand.format for operand in (g, t, y) if operand.format is not None]
+    made = results(out, tuple(Part(o.shape, asked_dtype(out_dtype, result_format(*formats))) for o in (t, g)), SolveGradients)
+    _, lacking = modelled_target(target, "poplin.triangular_solve_grad", lambda _: "of gradients")
+
+    def run(grads: Array, triangles: Array, solutions: Array, buffer: Array) -> None:
+        tri, sol = _single(triangles), _single(solutions)
+        b_grad = _solve("a", tri, _single(grads), left_side=left_side, lower=lower, unit_diagonal=unit_diagonal,
+                        transpose=not transpose)
+        pair = (b_grad, sol.swapaxes(-1, -2)) if left_side else (sol.swapaxes(-1, -2), b_grad)
+        with np.errstate(over="ignore", invalid="ignore"):
+            a_grad = -(pair[0] @ pair[1])
+            a_grad = a_grad.swapaxes(-1, -2) if transpose else a_grad
+            views = made.views(buffer)
+            views[0][...] = (np.tril if lower else np.triu)(a_grad, (-1 if lower else 1) * unit_diagonal)
+            views[1][...] = b_grad
+
+    request = _request("triangular_solve_grad", run, (g, t, y), made.receiver, lacking)
+    request.wrap, request.keep = made.wrap, not made.given
+    return request
+
+
+def _request(name: str, run: Any, operands: tuple[Operand, ...], receiver: Any, lacking: str) -> Request:
+    what = ", ".join(str(operand.shape) for operand in operands)
+    return Request(run, (*operands, RESULT), receiver, lambda: (f"{name} {what}", "NumPy", None), lacking=lacking, steady=True)
+
+
+def _single(x: Array) -> Array:
+    with np.errstate(invalid="ignore"):
+        return np.ascontiguousarray(x, np.float32)
+
+
+def _solve(name: str, t: Array, b: Array, *, left_side: bool = True, lower: bool = True, unit_diagonal: bool = False,
+           transpose: bool = False) -> Array:
+    """Solve triangular systems of arrays in C order, in FP32; singular ones are refused by this name."""
+    made = np.empty(b.shape, np.float32)
+    if b.size:
+        swapped = not left_side
+        lies = Lies(FP32, *b.shape[-2:], swapped, 1)
+        operands = Lies(FP32, *t.shape[-2:], transpose != swapped, 0), lies, replace(lies, operand=2)
+        params = FactorParams("solve", t.shape[:-2], t.shape[-1], b.shape[-1 if left_side else -2], operands,
+                              upper=lower == (transpose != swapped), unit=unit_diagonal)
+        Checked(lowered(params, settings.num_threads), name)(t, np.ascontiguousarray(b), made)
+    return made
