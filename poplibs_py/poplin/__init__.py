@@ -1,4 +1,4 @@
-"""PopLin: dense matrix multiplication and convolution."""
+"""PopLin: dense matrix multiplication and convolution, factorisations, grids, statistics of normalisation."""
 
 from .bias import add_bias, convolution_bias_update
 from .conv.api import (
@@ -17,6 +17,7 @@ from .factor.api import cholesky, triangular_solve
 from .factor.gradients import SolveGradients, cholesky_grad, triangular_solve_grad
 from .factor.orthogonal import LUFactors, QRFactors, lu, qr
 from .gemm.prepared import PreparedMatrix
+from .grids import Grid, linspace, meshgrid2d
 from .matmul.api import (
     compile_matmul,
     matmul,
@@ -26,14 +27,27 @@ from .matmul.api import (
     plan_matmul,
     prepare,
 )
+from .norms import (
+    NormParamGradients,
+    NormStatistics,
+    norm_gradients,
+    norm_param_gradients,
+    norm_statistics,
+    norm_statistics_gradients,
+    norm_whiten,
+    normalise,
+)
 
 __all__ = [
     "ConvOptions",
     "ConvParams",
     "ConvPlan",
     "FieldTransform",
+    "Grid",
     "HostConvPlan",
     "LUFactors",
+    "NormParamGradients",
+    "NormStatistics",
     "OutputTransform",
     "PreparedMatrix",
     "QRFactors",
@@ -49,11 +63,19 @@ __all__ = [
     "convolution_input_gradient",
     "convolution_weight_update",
     "convolution_with_output",
+    "linspace",
     "lu",
     "matmul",
     "matmul_acc",
     "matmul_grouped",
     "matmul_grouped_acc",
+    "meshgrid2d",
+    "norm_gradients",
+    "norm_param_gradients",
+    "norm_statistics",
+    "norm_statistics_gradients",
+    "norm_whiten",
+    "normalise",
     "plan_convolution",
     "plan_convolutions",
     "plan_matmul",

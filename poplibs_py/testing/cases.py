@@ -206,6 +206,14 @@ def _factored() -> list[Case]:
     return [Case("8 x 8", (a,), {}), Case("batch of 32", (np.tile(a, (32, 1, 1)),), {})]
 
 
+def _of_channels(alike: int, channels: int, *more: Any) -> Callable[[], list[Case]]:
+    def made() -> list[Case]:
+        operands = [_numbers(2, 4, 8, seed=i + 1) for i in range(alike)] + [_numbers(4, seed=i + 5) for i in range(channels)]
+        return [Case("2 x 4 x 8", (*operands, *more), {})]
+
+    return made
+
+
 _CASES: dict[str, Callable[[], list[Case]]] = {
     "add_bias_calls": _biased(_DELTAS, (8,)),
     "bias_update_calls": _biased(_DELTAS, (8,), scale=(-0.5,)),
@@ -231,12 +239,20 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "gumbel_calls": _drawn(),
     "input_gradient_calls": _gradient(_DELTAS, _KERNELS),
     "log_uniform_calls": _drawn(1.0, 16.0),
+    "linspace_calls": lambda: [Case("16", (0.0, 1.0, 16), {}), Case("out", (0.0, 1.0, 4), {"out": np.empty(4, np.float32)})],
     "lu_calls": _factored,
     "matmul_acc_calls": _matmul_acc,
     "matmul_calls": _matmul,
     "matmul_grouped_acc_calls": lambda: _matmul_grouped(np.zeros((4, 8, 8), np.float32)),
     "matmul_grouped_calls": _matmul_grouped,
+    "meshgrid2d_calls": lambda: [Case("4 x 8", (_numbers(8), _numbers(4)), {})],
+    "norm_gradients_calls": _of_channels(1, 1),
+    "norm_param_gradients_calls": _of_channels(2, 0),
+    "norm_statistics_calls": _of_channels(1, 0, 1e-5),
+    "norm_statistics_gradients_calls": _of_channels(2, 1),
+    "norm_whiten_calls": _of_channels(1, 2),
     "normal_calls": _drawn(),
+    "normalise_calls": _of_channels(1, 2),
     "permutation_calls": _seeded(16),
     "qr_calls": _factored,
     "shaped_dropout_calls": _seeded(np.ones((4, 4), np.float32), (4, 1), 0.5),

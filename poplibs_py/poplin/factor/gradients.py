@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,12 +11,13 @@ from ...config import settings
 from ...errors import bad_argument, flag
 from ...formats import FP32
 from ...ops import RESULT, Array, Operand, Request, modelled_target, op, result_format
+from ...planner import Explanation
 from ...target import Target
 from .api import result
-from .lower import Checked
+from .lower import Checked, Factoring
 from .lower import lower as lowered
 from .params import FactorParams, Lies, asked_dtype, matrices
-from .parts import Part, results
+from ..parts import Part, results
 
 __all__ = ["SolveGradients", "cholesky_grad", "triangular_solve_grad"]
 
@@ -164,9 +165,29 @@ def triangular_solve_grad(grad: Any, a: Any, x: Any, *, left_side: bool = True, 
     return request
 
 
+@dataclass(frozen=True)
+class Composed:
+    """A gradient that is made of products by NumPy and of solves."""
+
+    problem: str
+    kernels: str
+
+    def explain(self) -> Explanation:
+        """Return what it is made of."""
+        return Explanation(self.problem, {"kernels": self.kernels})
+
+    def __str__(self) -> str:
+        return self.explain().words()
+
+
 def _request(name: str, run: Any, operands: tuple[Operand, ...], receiver: Any, lacking: str) -> Request:
-    what = ", ".join(str(operand.shape) for operand in operands)
-    return Request(run, (*operands, RESULT), receiver, lambda: (f"{name} {what}", "NumPy", None), lacking=lacking, steady=True)
+    def told() -> tuple[str, str, Composed]:
+        shape = operands[0].shape
+        what = f"{name} {list(shape)}"
+        kernels = f"NumPy, {_solving(shape, True, True, False, False).kernel}"
+        return what, kernels, Composed(what, kernels)
+
+    return Request(run, (*operands, RESULT), receiver, told, lacking=lacking, steady=True)
 
 
 def _single(x: Array) -> Array:
@@ -179,10 +200,16 @@ def _solve(name: str, t: Array, b: Array, *, left_side: bool = True, lower: bool
     """Solve triangular systems of arrays in C order, in FP32; singular ones are refused by this name."""
     made = np.empty(b.shape, np.float32)
     if b.size:
-        swapped = not left_side
-        lies = Lies(FP32, *b.shape[-2:], swapped, 1)
-        operands = Lies(FP32, *t.shape[-2:], transpose != swapped, 0), lies, replace(lies, operand=2)
-        params = FactorParams("solve", t.shape[:-2], t.shape[-1], b.shape[-1 if left_side else -2], operands,
-                              upper=lower == (transpose != swapped), unit=unit_diagonal)
-        Checked(lowered(params, settings.num_threads), name)(t, np.ascontiguousarray(b), made)
+        solving = _solving(b.shape, left_side, lower, unit_diagonal, transpose)
+        Checked(solving, name)(t, np.ascontiguousarray(b), made)
     return made
+
+
+def _solving(shape: tuple[int, ...], left_side: bool, lower: bool, unit_diagonal: bool, transpose: bool) -> Factoring:
+    """Return what solves systems of FP32 operands in C order, with right-hand sides of a shape."""
+    swapped = not left_side
+    n, k = shape[-2:] if left_side else shape[:-3:-1]
+    lies = Lies(FP32, *shape[-2:], swapped, 1)
+    operands = Lies(FP32, n, n, transpose != swapped, 0), lies, replace(lies, operand=2)
+    params = FactorParams("solve", shape[:-2], n, k, operands, upper=lower == (transpose != swapped), unit=unit_diagonal)
+    return lowered(params, settings.num_threads)

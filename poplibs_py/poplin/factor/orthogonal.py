@@ -13,7 +13,7 @@ from ...ops import RESULT, Operand, Request, modelled_target, op
 from ...target import Target
 from .lower import lower
 from .params import FactorParams, Lies, asked_dtype, laid, matrices
-from .parts import Part, Results, results
+from ..parts import Part, Results, results
 
 __all__ = ["LUFactors", "QRFactors", "lu", "qr"]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument, bad_type
-from ...formats import Format
-from ...ops import Array, Receiver, new_result, receive
+from ..errors import bad_argument, bad_type
+from ..formats import Format
+from ..ops import Array, Receiver, new_result, receive
 
 __all__ = ["Part", "Results", "results"]
 

@@ -1,0 +1,145 @@
+"""Grids: `linspace`, `meshgrid2d`."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import bad_argument, finite, whole
+from ..formats import Format, format_of
+from ..formats.bounds import Ball
+from ..ops import RESULT, Array, Request, array_operand, modelled_target, op, receive
+from ..target import Target
+from .factor.params import checked_dtype
+from .numpy_ops import told
+from .parts import Part, results
+
+__all__ = ["Grid", "linspace", "meshgrid2d"]
+
+_MOST = 1 << 40
+
+
+class Grid(NamedTuple):
+    """What `meshgrid2d` returns."""
+
+    xs: Any
+    ys: Any
+
+
+@op("poplin.linspace", poplibs="poplin::linspace", bound="poplin.grids:linspace_bound", draws="testing.norm_calls:linspace_calls")
+def linspace(left: float, right: float, count: int, *, dtype: object = None, out: Any = None,
+             target: Target | str | None = None) -> Any:
+    """Return evenly spaced numbers, both ends among them (``poplin::linspace``).
+
+    Parameters
+    ----------
+    left, right : float
+        The ends, finite.
+    count : int
+        How many numbers: ``left`` alone where it is 1.
+    dtype : dtype, Format or str, optional
+        float32 (default), float16 or bfloat16. Beside an `out` it must be the format of that.
+    out : array [count], optional
+        Where they go.
+    target : Target or str, optional
+        The machine; by default this CPU, which alone does it.
+
+    Returns
+    -------
+    numpy.ndarray [count]
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind or value. Nothing has been written then.
+
+    Notes
+    -----
+    Each number is computed by itself in float64 and rounded once, so that the last is `right`. PopLibs adds the step again
+    and again, and drifts.
+
+    Examples
+    --------
+    >>> from poplibs_py import poplin
+    >>> poplin.linspace(0, 1, 5)
+    array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
+    """
+    left, right, count = finite("left", left), finite("right", right), whole("count", count, 0, _MOST)
+    receiver = receive("out", out, (count,), dtype, format_of("float32"))
+    checked_dtype("dtype" if out is None else "out", receiver.format)
+    _, lacking = modelled_target(target, "poplin.linspace", lambda _: "of grids")
+
+    def run(made: Array) -> None:
+        with np.errstate(over="ignore"):
+            made[...] = _spaced(left, right, count)
+
+    return Request(run, (RESULT,), receiver, told("linspace", (count,), receiver.format), lacking=lacking, steady=True)
+
+
+def _spaced(left: float, right: float, count: int) -> Array:
+    share = np.arange(count) / max(1, count - 1)
+    made = left * (1 - share) + right * share
+    return made
+
+
+def linspace_bound(left: float, right: float, count: int, *, dtype: Any = None, out: Any = None, target: Any = None) -> Ball:
+    """Return exact numbers and radii of a `linspace` call."""
+    made: Format = format_of(out if out is not None else "float32" if dtype is None else dtype)
+    size = max(abs(left), abs(right))
+    return Ball(_spaced(left, right, count), np.full(count, size * 2.0**-50)).rounded(made)
+
+
+@op("poplin.meshgrid2d", poplibs="poplin::meshgrid2d", bound="poplin.grids:meshgrid2d_bound",
+    draws="testing.norm_calls:meshgrid2d_calls", written=None)
+def meshgrid2d(x: Any, y: Any, *, out: Any = None, target: Target | str | None = None) -> Any:
+    """Return the coordinates of a grid's points (``poplin::meshgrid2d``).
+
+    Parameters
+    ----------
+    x, y : array_like [nx], [ny]
+        Of any of this library's formats; lists become float32.
+    out : tuple of two arrays [ny, nx], optional
+        Where they go, in the formats of `x` and `y`.
+    target : Target or str, optional
+        The machine; by default this CPU, which alone does it.
+
+    Returns
+    -------
+    xs : numpy.ndarray [ny, nx]
+        `x` in each row.
+    ys : numpy.ndarray [ny, nx]
+        `y` in each column.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind or value.
+
+    Examples
+    --------
+    >>> from poplibs_py import poplin
+    >>> poplin.meshgrid2d([1.0, 2.0], [3.0])
+    Grid(xs=array([[1., 2.]], dtype=float32), ys=array([[3., 3.]], dtype=float32))
+    """
+    given = tuple(array_operand(name, value) for name, value in (("x", x), ("y", y)))
+    for name, operand in zip("xy", given, strict=True):
+        if len(operand.shape) != 1:
+            raise bad_argument(name, f"shape {operand.shape}", "a vector")
+    shape = (given[1].shape[0], given[0].shape[0])
+    made = results(out, tuple(Part(shape, operand.format) for operand in given), Grid)
+    _, lacking = modelled_target(target, "poplin.meshgrid2d", lambda _: "of grids")
+
+    def run(first: Array, second: Array, buffer: Array) -> None:
+        xs, ys = made.views(buffer)
+        xs[...], ys[...] = first, second[:, None]
+
+    return Request(run, (*given, RESULT), made.receiver, told("meshgrid2d", shape, given[0].format), wrap=made.wrap,
+                   lacking=lacking, steady=True, keep=not made.given)
+
+
+def meshgrid2d_bound(x: Any, y: Any, *, out: Any = None, target: Any = None) -> tuple[Ball, Ball]:
+    """Return the results of a `meshgrid2d` call, which are exact."""
+    with np.errstate(invalid="ignore"):
+        xs, ys = np.meshgrid(np.asarray(x).astype(np.float64), np.asarray(y).astype(np.float64))
+    return Ball.exact(xs), Ball.exact(ys)

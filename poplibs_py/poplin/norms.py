@@ -1,0 +1,392 @@
+"""Statistics of normalisation, what is made with them, and gradients: PopLibs' ``poplin/Norms.hpp``.
+
+Activations are [N, C, ...]; statistics are per channel, over all other axes. All is FP32. A sum is taken by halves: along
+the batch, then along each axis of the field in turn, the later half is added to the earlier one, the middle one of an odd
+number waiting, until one is left. That order is the shape's alone: the bits are the same at every instruction-set level,
+for any strides and number of threads, and a term meets about the logarithm of their number of roundings.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import bad_argument, finite, flag
+from ..formats import Format
+from ..ops import RESULT, Array, Operand, Request, array_operand, modelled_target, op, receive, result_format
+from ..target import Target
+from .factor.params import FORMATS, asked_dtype, checked_dtype
+from .numpy_ops import told
+from .parts import Part, results
+
+__all__ = ["NormParamGradients", "NormStatistics", "norm_gradients", "norm_param_gradients", "norm_statistics",
+           "norm_statistics_gradients", "norm_whiten", "normalise"]
+
+_BOUND, _DRAWS = "poplin.norm_bound:", "testing.norm_calls:"
+_ALLOWED = "float32, float16 or bfloat16 numbers"
+_CAN_ONLY_HOST = "of this normalisation by itself"
+
+
+class NormStatistics(NamedTuple):
+    """What `norm_statistics` returns."""
+
+    mean: Any
+    inv_std_dev: Any
+
+
+class NormParamGradients(NamedTuple):
+    """What `norm_param_gradients` returns."""
+
+    gamma_grad: Any
+    beta_grad: Any
+
+
+@op("poplin.norm_statistics", poplibs="poplin::normStatistics", bound=_BOUND + "norm_statistics_bound",
+    draws=_DRAWS + "norm_statistics_calls", written=None)
+def norm_statistics(acts: Any, eps: float, *, unbiased_var_estimate: bool = False, stable_algo: bool = False, out: Any = None,
+                    out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Return the mean and the inverse standard deviation of each channel (``poplin::normStatistics``).
+
+    Parameters
+    ----------
+    acts : array_like [N, C, ...]
+        float32, float16 or bfloat16, of any strides: a channel-last array is passed as its view with the channels second.
+    eps : float
+        Added to the variance; not negative.
+    unbiased_var_estimate : bool, optional
+        Whether the variance is that of n - 1 degrees of freedom.
+    stable_algo : bool, optional
+        Whether the variance is the mean of ``(x - mean)^2``. By default it is ``mean(x^2) - mean^2``, at least 0, which
+        loses what the mean has more than the deviation.
+    out : tuple of two arrays [C], optional
+        Where the results go.
+    out_dtype : dtype, Format or str, optional
+        float32, float16 or bfloat16; by default that of `acts`.
+    target : Target or str, optional
+        The machine; by default this CPU, which alone does it.
+
+    Returns
+    -------
+    mean : numpy.ndarray [C]
+    inv_std_dev : numpy.ndarray [C]
+        ``1 / sqrt((variance + eps) s)``, s being 1, or n / (n - 1) where unbiased: PopLibs' kernels add `eps` before.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind or value. Nothing has been written then.
+
+    Notes
+    -----
+    Of no elements the mean is 0 and the variance too; of one element s is 1. Sums, products and quotients are FP32 each
+    (see `poplin.norms`), the results are rounded once more.
+
+    Examples
+    --------
+    >>> from poplibs_py import poplin
+    >>> poplin.norm_statistics([[1.0, 4.0], [3.0, 4.0]], 0.25).mean
+    array([2., 4.], dtype=float32)
+    """
+    x = _activations("acts", acts)
+    eps = finite("eps", eps, 0.0, 3e38)
+    unbiased, stable = flag("unbiased_var_estimate", unbiased_var_estimate), flag("stable_algo", stable_algo)
+    assert x.format is not None
+    part = Part((x.shape[1],), asked_dtype(out_dtype, x.format))
+    made = results(out, (part, part), NormStatistics)
+    _, lacking = modelled_target(target, "poplin.norm_statistics", lambda _: _CAN_ONLY_HOST)
+
+    def run(array: Array, buffer: Array) -> None:
+        values = _single(array)
+        count = values.size // max(1, values.shape[1])
+        with np.errstate(all="ignore"):
+            mean = _mean(values, count)
+            if stable:
+                apart = values - _spread(mean, values)
+                variance = _mean(apart * apart, count)
+            else:
+                variance = np.maximum(_mean(values * values, count) - mean * mean, np.float32(0))
+            scaled = (variance + np.float32(eps)) * np.float32(bessel(count, unbiased))
+            for view, result in zip(made.views(buffer), (mean, np.float32(1) / np.sqrt(scaled)), strict=True):
+                view[...] = result
+
+    return Request(run, (x, RESULT), made.receiver, told("norm_statistics", x.shape, x.format), wrap=made.wrap,
+                   lacking=lacking, steady=True, keep=not made.given)
+
+
+def bessel(count: int, unbiased: bool) -> float:
+    """What a variance of so many elements is multiplied by."""
+    return count / (count - 1) if unbiased and count > 1 else 1.0
+
+
+@op("poplin.norm_whiten", poplibs="poplin::normWhiten", bound=_BOUND + "norm_whiten_bound", draws=_DRAWS + "norm_whiten_calls")
+def norm_whiten(acts: Any, mean: Any, inv_std_dev: Any, *, out: Any = None, out_dtype: object = None,
+                target: Target | str | None = None) -> Any:
+    """Return ``(acts - mean) * inv_std_dev``, channel by channel (``poplin::normWhiten``).
+
+    Parameters
+    ----------
+    acts : array_like [N, C, ...]
+        float32, float16 or bfloat16, of any strides.
+    mean, inv_std_dev : array_like [C]
+        As `norm_statistics` returns them.
+    out, out_dtype, target
+        As for `normalise`.
+
+    Returns
+    -------
+    numpy.ndarray [N, C, ...]
+
+    Examples
+    --------
+    >>> from poplibs_py import poplin
+    >>> poplin.norm_whiten([[1.0, 4.0]], [0.5, 0.0], [2.0, 1.0])
+    array([[1., 4.]], dtype=float32)
+    """
+    return _by_channel("norm_whiten", ("acts", acts), {"mean": mean, "inv_std_dev": inv_std_dev}, _whiten, out, out_dtype, target)
+
+
+def _whiten(x: Array, mean: Array, inverse: Array) -> Array:
+    return (x - mean) * inverse
+
+
+@op("poplin.normalise", poplibs="poplin::normalise", bound=_BOUND + "normalise_bound", draws=_DRAWS + "normalise_calls")
+def normalise(whitened: Any, gamma: Any, beta: Any, *, out: Any = None, out_dtype: object = None,
+              target: Target | str | None = None) -> Any:
+    """Return ``whitened * gamma + beta``, channel by channel (``poplin::normalise``).
+
+    Parameters
+    ----------
+    whitened : array_like [N, C, ...]
+        float32, float16 or bfloat16, of any strides.
+    gamma, beta : array_like [C]
+        Scale and shift.
+    out : array [N, C, ...], optional
+        Where the result goes; it may overlap the operands.
+    out_dtype : dtype, Format or str, optional
+        float32, float16 or bfloat16; by default what the operands' formats give.
+    target : Target or str, optional
+        The machine; by default this CPU, which alone does it.
+
+    Returns
+    -------
+    numpy.ndarray [N, C, ...]
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind or value. Nothing has been written then.
+
+    Examples
+    --------
+    >>> from poplibs_py import poplin
+    >>> poplin.normalise([[1.0, 2.0]], [3.0, 4.0], [0.5, 0.0])
+    array([[3.5, 8. ]], dtype=float32)
+    """
+    return _by_channel("normalise", ("whitened", whitened), {"gamma": gamma, "beta": beta}, _scale_and_shift, out, out_dtype,
+                       target)
+
+
+def _scale_and_shift(x: Array, gamma: Array, beta: Array) -> Array:
+    return x * gamma + beta
+
+
+@op("poplin.norm_gradients", poplibs="poplin::normGradients", bound=_BOUND + "norm_gradients_bound",
+    draws=_DRAWS + "norm_gradients_calls")
+def norm_gradients(grad: Any, gamma: Any, *, out: Any = None, out_dtype: object = None,
+                   target: Target | str | None = None) -> Any:
+    """Return the gradient with respect to what `normalise` was given: ``grad * gamma`` (``poplin::normGradients``).
+
+    Parameters
+    ----------
+    grad : array_like [N, C, ...]
+        The gradient with respect to what `normalise` returned.
+    gamma : array_like [C]
+    out, out_dtype, target
+        As for `normalise`.
+
+    Returns
+    -------
+    numpy.ndarray [N, C, ...]
+
+    Examples
+    --------
+    >>> from poplibs_py import poplin
+    >>> poplin.norm_gradients([[1.0, 2.0]], [3.0, 4.0])
+    array([[3., 8.]], dtype=float32)
+    """
+    return _by_channel("norm_gradients", ("grad", grad), {"gamma": gamma}, np.multiply, out, out_dtype, target)
+
+
+@op("poplin.norm_param_gradients", poplibs="poplin::normParamGradients", bound=_BOUND + "norm_param_gradients_bound",
+    draws=_DRAWS + "norm_param_gradients_calls", written=None)
+def norm_param_gradients(grad: Any, whitened: Any, *, out: Any = None, out_dtype: object = None,
+                         target: Target | str | None = None) -> Any:
+    """Return the gradients with respect to scale and shift (``poplin::normParamGradients``).
+
+    Parameters
+    ----------
+    grad, whitened : array_like [N, C, ...]
+        The gradient with respect to what `normalise` returned, and what it was given.
+    out : tuple of two arrays [C], optional
+        Where the results go.
+    out_dtype : dtype, Format or str, optional
+        float32, float16 or bfloat16; by default what the operands' formats give.
+    target : Target or str, optional
+        The machine; by default this CPU, which alone does it.
+
+    Returns
+    -------
+    gamma_grad : numpy.ndarray [C]
+        Sums of ``whitened * grad``.
+    beta_grad : numpy.ndarray [C]
+        Sums of `grad`.
+
+    Examples
+    --------
+    >>> from poplibs_py import poplin
+    >>> poplin.norm_param_gradients([[1.0], [2.0]], [[3.0], [4.0]]).gamma_grad
+    array([11.], dtype=float32)
+    """
+    g, y = _alike(("grad", grad), ("whitened", whitened))
+    assert g.format is not None and y.format is not None
+    part = Part((g.shape[1],), asked_dtype(out_dtype, result_format(g.format, y.format)))
+    made = results(out, (part, part), NormParamGradients)
+    _, lacking = modelled_target(target, "poplin.norm_param_gradients", lambda _: _CAN_ONLY_HOST)
+
+    def run(grads: Array, acts: Array, buffer: Array) -> None:
+        grads = _single(grads)
+        with np.errstate(all="ignore"):
+            gamma_grad, beta_grad = made.views(buffer)
+            gamma_grad[...] = _sum(_single(acts) * grads)
+            beta_grad[...] = _sum(grads)
+
+    return Request(run, (g, y, RESULT), made.receiver, told("norm_param_gradients", g.shape, g.format), wrap=made.wrap,
+                   lacking=lacking, steady=True, keep=not made.given)
+
+
+@op("poplin.norm_statistics_gradients", poplibs="poplin::normStatisticsGradients",
+    bound=_BOUND + "norm_statistics_gradients_bound", draws=_DRAWS + "norm_statistics_gradients_calls")
+def norm_statistics_gradients(grad: Any, whitened: Any, inv_std_dev: Any, *, unbiased_var_estimate: bool = False,
+                              poplibs_exact: bool = False, out: Any = None, out_dtype: object = None,
+                              target: Target | str | None = None) -> Any:
+    """Return the gradient with respect to the activations (``poplin::normStatisticsGradients``).
+
+    Parameters
+    ----------
+    grad, whitened : array_like [N, C, ...]
+        The gradient with respect to what `norm_whiten` returned, and that itself.
+    inv_std_dev : array_like [C]
+        As `norm_statistics` returned it.
+    unbiased_var_estimate : bool, optional
+        As it was given it.
+    poplibs_exact : bool, optional
+        PopLibs' gradient takes no notice of that; by default it is the true derivative.
+    out, out_dtype, target
+        As for `normalise`.
+
+    Returns
+    -------
+    numpy.ndarray [N, C, ...]
+        ``inv_std_dev * (grad - mean(grad) - s * whitened * mean(whitened * grad))``, s being n / (n - 1) for the true
+        derivative where unbiased, and else 1.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind or value. Nothing has been written then.
+
+    Examples
+    --------
+    >>> from poplibs_py import poplin
+    >>> poplin.norm_statistics_gradients([[1.0], [0.0]], [[1.0], [-1.0]], [2.0])
+    array([[0.],
+           [0.]], dtype=float32)
+    """
+    g, y = _alike(("grad", grad), ("whitened", whitened))
+    inverse = _of_channels("inv_std_dev", inv_std_dev, g.shape)
+    unbiased = flag("unbiased_var_estimate", unbiased_var_estimate) and not flag("poplibs_exact", poplibs_exact)
+
+    def run(grads: Array, acts: Array, scale: Array) -> Array:
+        count = grads.size // max(1, grads.shape[1])
+        mean, product = _mean(grads, count), _mean(acts * grads, count) * np.float32(bessel(count, unbiased))
+        return scale * ((grads - _spread(mean, grads)) - acts * _spread(product, grads))
+
+    return _elementwise("norm_statistics_gradients", (g, y, inverse), run, out, out_dtype, target)
+
+
+def _by_channel(name: str, first: tuple[str, Any], channels: dict[str, Any], step: Any, out: Any, out_dtype: object,
+                target: Any) -> Request:
+    x = _activations(*first)
+    others = [_of_channels(key, value, x.shape) for key, value in channels.items()]
+    return _elementwise(name, (x, *others), step, out, out_dtype, target)
+
+
+def _elementwise(name: str, operands: tuple[Operand, ...], step: Any, out: Any, out_dtype: object, target: Any) -> Request:
+    """Describe a call whose result has the shape of the first operand; vectors are of channels."""
+    shape = operands[0].shape
+    formats: list[Format] = [operand.format for operand in operands if operand.format is not None]
+    receiver = receive("out", out, shape, out_dtype, result_format(*formats), operands)
+    checked_dtype("out_dtype" if out is None else "out", receiver.format)
+    _, lacking = modelled_target(target, f"poplin.{name}", lambda _: _CAN_ONLY_HOST)
+    vectors = [len(operand.shape) == 1 for operand in operands]
+
+    def run(*arrays: Array) -> None:
+        *given, made = arrays
+        with np.errstate(all="ignore"):
+            singles = [_single(x) for x in given]
+            singles = [_spread(x, singles[0]) if is_vector else x for x, is_vector in zip(singles, vectors, strict=True)]
+            made[...] = step(*singles)
+
+    return Request(run, (*operands, RESULT), receiver, told(name, shape, operands[0].format), lacking=lacking, steady=True)
+
+
+def _activations(name: str, value: Any) -> Operand:
+    x = array_operand(name, value, _ALLOWED)
+    if x.format not in FORMATS:
+        raise bad_argument(name, f"dtype {x.array.dtype}", _ALLOWED)
+    if len(x.shape) < 2:
+        raise bad_argument(name, f"shape {x.shape}", "activations [N, C, ...]")
+    return x
+
+
+def _of_channels(name: str, value: Any, shape: tuple[int, ...]) -> Operand:
+    x = array_operand(name, value, _ALLOWED)
+    if x.format not in FORMATS:
+        raise bad_argument(name, f"dtype {x.array.dtype}", _ALLOWED)
+    if x.shape != (shape[1],):
+        raise bad_argument(name, f"shape {x.shape}", f"one number for each of the {shape[1]} channels")
+    return x
+
+
+def _alike(first: tuple[str, Any], second: tuple[str, Any]) -> tuple[Operand, Operand]:
+    x, y = _activations(*first), _activations(*second)
+    if x.shape != y.shape:
+        raise bad_argument(second[0], f"shape {y.shape}", f"that of {first[0]}, {x.shape}")
+    return x, y
+
+
+def _single(x: Array) -> Array:
+    return x.astype(np.float32, copy=False)
+
+
+def _spread(channels: Array, like: Array) -> Array:
+    """Numbers of channels, to be broadcast over activations."""
+    return channels.reshape(1, -1, *(1,) * (like.ndim - 2))
+
+
+def _sum(x: Array) -> Array:
+    """Sums of each channel, by halves along every other axis."""
+    for axis in (0, *range(2, x.ndim)):
+        x = np.moveaxis(x, axis, 0)
+        while len(x) > 1:
+            half = (len(x) + 1) // 2
+            later = x[half:]
+            folded = x[:len(later)] + later
+            x = folded if len(later) == half else np.concatenate([folded, x[len(later):half]])
+        x = np.moveaxis(x if len(x) else np.zeros((1, *x.shape[1:]), np.float32), 0, axis)
+    return x.reshape(x.shape[1])
+
+
+def _mean(x: Array, count: int) -> Array:
+    return _sum(x) / np.float32(max(1, count))
