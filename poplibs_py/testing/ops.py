@@ -33,7 +33,7 @@ def find_op(name: str) -> Op:
     return catalogue.find(name) if record is None else record
 
 
-def bound(op: str, *operands: Any, **keywords: Any) -> Ball:
+def bound(op: str, *operands: Any, **keywords: Any) -> Any:
     """Return the exact result of a call, and how far a right result may lie from it.
 
     Parameters
@@ -46,7 +46,7 @@ def bound(op: str, *operands: Any, **keywords: Any) -> Ball:
     Returns
     -------
     Ball
-        ``centre`` and ``radius``, in the shape of the result.
+        ``centre`` and ``radius``, in the shape of the result; a tuple of them for an op with several results.
     """
     record = find_op(op)
     with _operands_of(op, operands):
@@ -78,8 +78,8 @@ def exact(op: str, *operands: Any, **keywords: Any) -> NDArray[Any]:
         return EXACT[name](*operands, **keywords)
 
 
-def reference(op: str, *operands: Any, **keywords: Any) -> NDArray[Any]:
-    """Return the result of a call computed plainly, in float64, without the final rounding.
+def reference(op: str, *operands: Any, **keywords: Any) -> Any:
+    """Return the result of a call computed plainly, in float64, without the final rounding; of several a tuple.
 
     Parameters
     ----------
@@ -92,6 +92,8 @@ def reference(op: str, *operands: Any, **keywords: Any) -> NDArray[Any]:
     with _operands_of(op, operands):
         operands, keywords = _arrays(operands, keywords)
         found = located(record.reference or record.bound)(*operands, **keywords)
+    if isinstance(found, tuple):
+        return tuple(part.centre if isinstance(part, Ball) else part for part in found)
     return found.centre if isinstance(found, Ball) else np.asarray(found)
 
 

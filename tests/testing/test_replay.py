@@ -106,6 +106,8 @@ def test_the_line_is_a_shell_command():
 
 def bits(result):
     """All that a result is made of."""
+    if isinstance(result, tuple):
+        return tuple(map(bits, result))
     if isinstance(result, BlockSparseMatrix):
         return result.pattern, result.format, np.asarray(result.scale).tobytes(), result.blocks.tobytes()
     if isinstance(result, QuarterArray):

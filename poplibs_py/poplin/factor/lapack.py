@@ -70,7 +70,8 @@ def _lu(p: FactorParams) -> Callable[..., None]:
         from scipy.linalg.lapack import sgetrf
 
         for a, lower, upper, rows in _views(p, arrays):
-            found, pivots, _ = sgetrf(_work(a, p.operands[0]))
+            numbers = np.array(a.T if p.operands[0].transposed else a, np.float32, order="F")
+            found, pivots, _ = sgetrf(numbers, overwrite_a=1)
             order = np.arange(p.rows, dtype=np.int32)
             for k, pivot in enumerate(pivots):
                 order[[k, pivot]] = order[[pivot, k]]
