@@ -1,8 +1,8 @@
 """Batches of factorisations and triangular systems: this library, NumPy, SciPy and torch, in FP32.
 
-One process, one thread (``POPLIBS_BENCH_THREADS``), each call made in turn, so that a noisy machine is as noisy for all:
-compare medians of a group. Flops are the customary ones: Cholesky n^3 / 3, LU 2 n^3 / 3, QR with Q 8 n^3 / 3, a solve with
-n right-hand sides n^3.
+One process, one thread (``POPLIBS_BENCH_THREADS``), each call made in turn, so that a noisy machine is as noisy for
+all: compare medians of a group. Flops are the customary ones: Cholesky n^3 / 3, LU 2 n^3 / 3, QR with Q 8 n^3 / 3, a
+solve with n right-hand sides n^3.
 """
 
 from __future__ import annotations

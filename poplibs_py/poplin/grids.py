@@ -27,7 +27,8 @@ class Grid(NamedTuple):
     ys: Any
 
 
-@op("poplin.linspace", poplibs="poplin::linspace", bound="poplin.grids:linspace_bound", draws="testing.norm_calls:linspace_calls")
+@op("poplin.linspace", poplibs="poplin::linspace", bound="poplin.grids:linspace_bound",
+    draws="testing.norm_calls:linspace_calls")
 def linspace(left: float, right: float, count: int, *, dtype: object = None, out: Any = None,
              target: Target | str | None = None) -> Any:
     """Return evenly spaced numbers, both ends among them (``poplin::linspace``).
@@ -56,8 +57,8 @@ def linspace(left: float, right: float, count: int, *, dtype: object = None, out
 
     Notes
     -----
-    Each number is computed by itself in float64 and rounded once, so that the last is `right`. PopLibs adds the step again
-    and again, and drifts.
+    Each number is computed by itself in float64 and rounded once, so that the last is `right`. PopLibs adds the step
+    again and again, and drifts.
 
     Examples
     --------
@@ -79,11 +80,11 @@ def linspace(left: float, right: float, count: int, *, dtype: object = None, out
 
 def _spaced(left: float, right: float, count: int) -> Array:
     share = np.arange(count) / max(1, count - 1)
-    made = left * (1 - share) + right * share
-    return made
+    return np.asarray(left * (1 - share) + right * share)
 
 
-def linspace_bound(left: float, right: float, count: int, *, dtype: Any = None, out: Any = None, target: Any = None) -> Ball:
+def linspace_bound(left: float, right: float, count: int, *, dtype: Any = None, out: Any = None,
+                   target: Any = None) -> Ball:
     """Return exact numbers and radii of a `linspace` call."""
     made: Format = format_of(out if out is not None else "float32" if dtype is None else dtype)
     size = max(abs(left), abs(right))

@@ -83,7 +83,7 @@ def norm_statistics_gradients_bound(grad: Any, whitened: Any, inv_std_dev: Any, 
     count = math.prod(g.shape[:1] + g.shape[2:])
     scale = bessel(count, unbiased_var_estimate and not poplibs_exact)
     product = _mean((x * g).rounded(FP32), count)
-    product = (product * Ball(np.float64(scale), np.float64(scale * FP32.unit_roundoff * (scale != 1)))).rounded(FP32)
+    product = (product * Ball(np.asarray(scale), np.asarray(scale * FP32.unit_roundoff * (scale != 1)))).rounded(FP32)
     apart = (g - _spread(_mean(g, count), g)).rounded(FP32)
     inner = (apart - (x * _spread(product, g)).rounded(FP32)).rounded(FP32)
     made = _made(out, out_dtype, grad, whitened, inv_std_dev)

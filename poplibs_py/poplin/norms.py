@@ -1,9 +1,10 @@
 """Statistics of normalisation, what is made with them, and gradients: PopLibs' ``poplin/Norms.hpp``.
 
-Activations are [N, C, ...]; statistics are per channel, over all other axes. All is FP32. A sum is taken by halves: along
-the batch, then along each axis of the field in turn, the later half is added to the earlier one, the middle one of an odd
-number waiting, until one is left. That order is the shape's alone: the bits are the same at every instruction-set level,
-for any strides and number of threads, and a term meets about the logarithm of their number of roundings.
+Activations are [N, C, ...]; statistics are per channel, over all other axes. All is FP32. A sum is taken by halves:
+along the batch, then along each axis of the field in turn, the later half is added to the earlier one, the middle one
+of an odd number waiting, until one is left. That order is the shape's alone: the bits are the same at every
+instruction-set level, for any strides and number of threads, and a term meets about the logarithm of their number of
+roundings.
 """
 
 from __future__ import annotations
@@ -44,14 +45,15 @@ class NormParamGradients(NamedTuple):
 
 @op("poplin.norm_statistics", poplibs="poplin::normStatistics", bound=_BOUND + "norm_statistics_bound",
     draws=_DRAWS + "norm_statistics_calls", written=None)
-def norm_statistics(acts: Any, eps: float, *, unbiased_var_estimate: bool = False, stable_algo: bool = False, out: Any = None,
-                    out_dtype: object = None, target: Target | str | None = None) -> Any:
+def norm_statistics(acts: Any, eps: float, *, unbiased_var_estimate: bool = False, stable_algo: bool = False,
+                    out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Return the mean and the inverse standard deviation of each channel (``poplin::normStatistics``).
 
     Parameters
     ----------
     acts : array_like [N, C, ...]
-        float32, float16 or bfloat16, of any strides: a channel-last array is passed as its view with the channels second.
+        float32, float16 or bfloat16, of any strides: a channel-last array is passed as its view with the channels
+        second.
     eps : float
         Added to the variance; not negative.
     unbiased_var_estimate : bool, optional
@@ -119,7 +121,8 @@ def bessel(count: int, unbiased: bool) -> float:
     return count / (count - 1) if unbiased and count > 1 else 1.0
 
 
-@op("poplin.norm_whiten", poplibs="poplin::normWhiten", bound=_BOUND + "norm_whiten_bound", draws=_DRAWS + "norm_whiten_calls")
+@op("poplin.norm_whiten", poplibs="poplin::normWhiten", bound=_BOUND + "norm_whiten_bound",
+    draws=_DRAWS + "norm_whiten_calls")
 def norm_whiten(acts: Any, mean: Any, inv_std_dev: Any, *, out: Any = None, out_dtype: object = None,
                 target: Target | str | None = None) -> Any:
     """Return ``(acts - mean) * inv_std_dev``, channel by channel (``poplin::normWhiten``).
@@ -143,7 +146,8 @@ def norm_whiten(acts: Any, mean: Any, inv_std_dev: Any, *, out: Any = None, out_
     >>> poplin.norm_whiten([[1.0, 4.0]], [0.5, 0.0], [2.0, 1.0])
     array([[1., 4.]], dtype=float32)
     """
-    return _by_channel("norm_whiten", ("acts", acts), {"mean": mean, "inv_std_dev": inv_std_dev}, _whiten, out, out_dtype, target)
+    channels = {"mean": mean, "inv_std_dev": inv_std_dev}
+    return _by_channel("norm_whiten", ("acts", acts), channels, _whiten, out, out_dtype, target)
 
 
 def _whiten(x: Array, mean: Array, inverse: Array) -> Array:
@@ -183,8 +187,8 @@ def normalise(whitened: Any, gamma: Any, beta: Any, *, out: Any = None, out_dtyp
     >>> poplin.normalise([[1.0, 2.0]], [3.0, 4.0], [0.5, 0.0])
     array([[3.5, 8. ]], dtype=float32)
     """
-    return _by_channel("normalise", ("whitened", whitened), {"gamma": gamma, "beta": beta}, _scale_and_shift, out, out_dtype,
-                       target)
+    channels = {"gamma": gamma, "beta": beta}
+    return _by_channel("normalise", ("whitened", whitened), channels, _scale_and_shift, out, out_dtype, target)
 
 
 def _scale_and_shift(x: Array, gamma: Array, beta: Array) -> Array:
@@ -249,7 +253,8 @@ def norm_param_gradients(grad: Any, whitened: Any, *, out: Any = None, out_dtype
     array([11.], dtype=float32)
     """
     g, y = _alike(("grad", grad), ("whitened", whitened))
-    assert g.format is not None and y.format is not None
+    assert g.format is not None
+    assert y.format is not None
     part = Part((g.shape[1],), asked_dtype(out_dtype, result_format(g.format, y.format)))
     made = results(out, (part, part), NormParamGradients)
     _, lacking = modelled_target(target, "poplin.norm_param_gradients", lambda _: _CAN_ONLY_HOST)
@@ -310,7 +315,7 @@ def norm_statistics_gradients(grad: Any, whitened: Any, inv_std_dev: Any, *, unb
     def run(grads: Array, acts: Array, scale: Array) -> Array:
         count = grads.size // max(1, grads.shape[1])
         mean, product = _mean(grads, count), _mean(acts * grads, count) * np.float32(bessel(count, unbiased))
-        return scale * ((grads - _spread(mean, grads)) - acts * _spread(product, grads))
+        return np.asarray(scale * ((grads - _spread(mean, grads)) - acts * _spread(product, grads)))
 
     return _elementwise("norm_statistics_gradients", (g, y, inverse), run, out, out_dtype, target)
 
@@ -322,7 +327,8 @@ def _by_channel(name: str, first: tuple[str, Any], channels: dict[str, Any], ste
     return _elementwise(name, (x, *others), step, out, out_dtype, target)
 
 
-def _elementwise(name: str, operands: tuple[Operand, ...], step: Any, out: Any, out_dtype: object, target: Any) -> Request:
+def _elementwise(name: str, operands: tuple[Operand, ...], step: Any, out: Any, out_dtype: object,
+                 target: Any) -> Request:
     """Describe a call whose result has the shape of the first operand; vectors are of channels."""
     shape = operands[0].shape
     formats: list[Format] = [operand.format for operand in operands if operand.format is not None]
@@ -335,10 +341,12 @@ def _elementwise(name: str, operands: tuple[Operand, ...], step: Any, out: Any, 
         *given, made = arrays
         with np.errstate(all="ignore"):
             singles = [_single(x) for x in given]
-            singles = [_spread(x, singles[0]) if is_vector else x for x, is_vector in zip(singles, vectors, strict=True)]
+            pairs = zip(singles, vectors, strict=True)
+            singles = [_spread(x, singles[0]) if is_vector else x for x, is_vector in pairs]
             made[...] = step(*singles)
 
-    return Request(run, (*operands, RESULT), receiver, told(name, shape, operands[0].format), lacking=lacking, steady=True)
+    return Request(run, (*operands, RESULT), receiver, told(name, shape, operands[0].format), lacking=lacking,
+                   steady=True)
 
 
 def _activations(name: str, value: Any) -> Operand:
@@ -367,7 +375,7 @@ def _alike(first: tuple[str, Any], second: tuple[str, Any]) -> tuple[Operand, Op
 
 
 def _single(x: Array) -> Array:
-    return x.astype(np.float32, copy=False)
+    return np.asarray(x, np.float32)
 
 
 def _spread(channels: Array, like: Array) -> Array:
@@ -389,4 +397,4 @@ def _sum(x: Array) -> Array:
 
 
 def _mean(x: Array, count: int) -> Array:
-    return _sum(x) / np.float32(max(1, count))
+    return np.asarray(_sum(x) / np.float32(max(1, count)))

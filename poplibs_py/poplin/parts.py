@@ -72,7 +72,7 @@ def results(out: Any, parts: Sequence[Part], kind: Callable[..., Any]) -> Result
         A named tuple of as many fields.
     """
     ends = np.cumsum([part.nbytes for part in parts]).tolist()
-    offsets = tuple([0, *ends[:-1]])
+    offsets = (0, *ends[:-1])
     receivers = None if out is None else _given(out, parts)
 
     def views(buffer: Array, _: Any = None) -> Any:

@@ -208,7 +208,8 @@ def _factored() -> list[Case]:
 
 def _of_channels(alike: int, channels: int, *more: Any) -> Callable[[], list[Case]]:
     def made() -> list[Case]:
-        operands = [_numbers(2, 4, 8, seed=i + 1) for i in range(alike)] + [_numbers(4, seed=i + 5) for i in range(channels)]
+        operands = [_numbers(2, 4, 8, seed=i + 1) for i in range(alike)]
+        operands += [_numbers(4, seed=i + 5) for i in range(channels)]
         return [Case("2 x 4 x 8", (*operands, *more), {})]
 
     return made
@@ -239,7 +240,8 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "gumbel_calls": _drawn(),
     "input_gradient_calls": _gradient(_DELTAS, _KERNELS),
     "log_uniform_calls": _drawn(1.0, 16.0),
-    "linspace_calls": lambda: [Case("16", (0.0, 1.0, 16), {}), Case("out", (0.0, 1.0, 4), {"out": np.empty(4, np.float32)})],
+    "linspace_calls": lambda: [
+        Case("16", (0.0, 1.0, 16), {}), Case("out", (0.0, 1.0, 4), {"out": np.empty(4, np.float32)})],
     "lu_calls": _factored,
     "matmul_acc_calls": _matmul_acc,
     "matmul_calls": _matmul,

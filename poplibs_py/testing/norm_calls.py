@@ -20,8 +20,8 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 _FORMATS = (FP32, FP16, BF16)
 _DTYPES = [f.name for f in _FORMATS]
 _extent = st.integers(0, 7)
-_shapes = st.tuples(_extent, _extent) | st.tuples(_extent, _extent, st.integers(0, 40)) | st.tuples(_extent, _extent, _extent,
-                                                                                                    _extent)
+_shapes: SearchStrategy[Any] = (st.tuples(_extent, _extent) | st.tuples(_extent, _extent, st.integers(0, 40))
+                                | st.tuples(*[_extent] * 4))
 
 
 @st.composite
@@ -36,10 +36,11 @@ def _calls(draw: st.DrawFn, alike: int, channels: int, more: dict[str, Any] | No
     """Calls with so many operands of the shape of activations, and of channels."""
     shape = draw(_shapes)
     operands = [draw(_numbers(shape)) for _ in range(alike)] + [draw(_numbers((shape[1],))) for _ in range(channels)]
-    return tuple(operands), draw(options({"out_dtype": _DTYPES} | (more or {})))
+    allowed: dict[str, Any] = {"out_dtype": _DTYPES, **(more or {})}
+    return tuple(operands), draw(options(allowed))
 
 
-_FLAGS = {"unbiased_var_estimate": [True]}
+_FLAGS: dict[str, Any] = {"unbiased_var_estimate": [True]}
 norm_whiten_calls = partial(_calls, 1, 2)
 normalise_calls = partial(_calls, 1, 2)
 norm_gradients_calls = partial(_calls, 1, 1)
@@ -52,7 +53,8 @@ def norm_statistics_calls(draw: st.DrawFn) -> Call:
     """Calls of `norm_statistics`."""
     acts = draw(_numbers(draw(_shapes), moderate=draw(st.booleans())))
     eps = draw(st.sampled_from([1e-5, 1e-3, 1.0]))
-    return (acts, eps), draw(options({"out_dtype": _DTYPES, "stable_algo": [True]} | _FLAGS))
+    allowed: dict[str, Any] = {"out_dtype": _DTYPES, "stable_algo": [True], **_FLAGS}
+    return (acts, eps), draw(options(allowed))
 
 
 def linspace_calls() -> SearchStrategy[Call]:

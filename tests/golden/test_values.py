@@ -93,15 +93,18 @@ def conv(case: Arrays) -> None:
             agree(case, "weights_after", "convolution_weight_update", deltas, weights, x, -rate, params=params)
 
 
-FAMILIES: dict[str, Run] = {"conv": conv, "fully_connected": fully_connected, "matmul": matmul}
 def agree_rounded(due: Any, op: str, *operands: Any, part: int | None = None, **keywords: Any) -> None:
     """For golden operands that FP32 does not hold: the reference gives the golden numbers, the op what it promises.
+
     `part` is which of several results is golden.
     """
     ball = testing.bound(op, *operands, out_dtype="float32", **keywords)
     assert_within_bound(due, ball if part is None else ball[part])
+    for fmt in FORMATS:
         rounded = [as_format(x, fmt) if isinstance(x, np.ndarray) else x for x in operands]
         testing.check(op, *rounded, **keywords)
+
+
 def linalg(case: Arrays) -> None:
     """Cholesky factors, and triangular systems with junk in what is not read."""
     params = case.params
@@ -110,11 +113,14 @@ def linalg(case: Arrays) -> None:
         return
     how = {"left_side": params["leftSide"], "lower": params["lower"], "unit_diagonal": params["unitDiagonal"]}
     agree_rounded(case["out"], "triangular_solve", case["a"], case["b"], **how)
+
+
 def norm(case: Arrays) -> None:
     """The steps of each kind of normalisation; those of groups have a channel for each group of each sample."""
     params, x = case.params, case["x"]
     batch, groups = params["type"] == "BATCH", case["mean"].shape[0] // x.shape[0]
     strided = params["groupNormStridedChannelGrouping"]
+
     def grouped(values: Any) -> Any:
         if batch:
             return values
@@ -122,12 +128,13 @@ def norm(case: Arrays) -> None:
         parts = values.reshape(n, channels // groups, groups, *field) if strided else None
         parts = np.swapaxes(parts, 1, 2) if strided else values.reshape(n, groups, channels // groups, *field)
         return parts.reshape(1, n * groups, -1)
+
     how = {"unbiased_var_estimate": params["unbiasedVarEstimate"]}
     acts, whitened, grad = grouped(x), grouped(case["whitened"]), case["out_grad"]
     inverse = case["inv_std_dev"]
     statistics = "norm_statistics", acts, params["eps"]
-    agree_rounded(case["mean"], *statistics, part=0, stable_algo=params["stableAlgo"], **how)
-    agree_rounded(case["inv_std_dev_kernel"].astype(float), *statistics, part=1, stable_algo=params["stableAlgo"], **how)
+    for part, due in enumerate((case["mean"], case["inv_std_dev_kernel"].astype(float))):
+        agree_rounded(due, *statistics, part=part, stable_algo=params["stableAlgo"], **how)
     agree_rounded(whitened, "norm_whiten", acts, case["mean"], inverse)
     agree_rounded(case["out"], "normalise", case["whitened"], case["gamma"], case["beta"])
     for part, name in enumerate(("gamma_grad", "beta_grad")):
@@ -136,7 +143,9 @@ def norm(case: Arrays) -> None:
     agree_rounded(scaled, "norm_gradients", grad, case["gamma"])
     agree_rounded(grouped(case["in_grad"]), "norm_statistics_gradients", grouped(scaled), whitened, inverse,
                   poplibs_exact=True, **how)
-FAMILIES: dict[str, Run] = {"fully_connected": fully_connected, "linalg": linalg, "matmul": matmul, "norm": norm}
+
+
+FAMILIES: dict[str, Run] = {"conv": conv, "fully_connected": fully_connected, "linalg": linalg, "matmul": matmul, "norm": norm}
 """A line for each family that is built: the file's name, and what runs one of its cases."""
 
 

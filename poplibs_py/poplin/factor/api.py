@@ -19,8 +19,8 @@ __all__ = ["cholesky", "triangular_solve"]
 _BOUND = "poplin.factor.bound:"
 
 
-@op("poplin.cholesky", poplibs="poplin::cholesky", bound=_BOUND + "cholesky_bound", draws="testing.factor_calls:cholesky_calls",
-    reference="poplin.factor.reference:cholesky")
+@op("poplin.cholesky", poplibs="poplin::cholesky", bound=_BOUND + "cholesky_bound",
+    draws="testing.factor_calls:cholesky_calls", reference="poplin.factor.reference:cholesky")
 def cholesky(a: Any, *, lower: bool = True, out: Any = None, out_dtype: object = None,
              target: Target | str | None = None) -> Any:
     """Factor symmetric positive definite matrices: ``a = l @ l.T``, or ``a = u.T @ u`` (``poplin::cholesky``).
@@ -72,7 +72,8 @@ def cholesky(a: Any, *, lower: bool = True, out: Any = None, out_dtype: object =
     receiver = result(out, out_dtype, x.format, x.shape, (x,))
     _, lacking = modelled_target(target, "poplin.cholesky", lambda _: "in this build")
     x, lies = laid(x, 0)
-    params = FactorParams("cholesky", x.shape[:-2], *x.shape[-2:], (lies, written(receiver, 1)), upper=not lower)
+    n = x.shape[-1]
+    params = FactorParams("cholesky", x.shape[:-2], n, n, (lies, written(receiver, 1)), upper=not lower)
     return request(params, "a", (x,), receiver, lacking)
 
 
@@ -139,9 +140,10 @@ def triangular_solve(a: Any, b: Any, *, left_side: bool = True, lower: bool = Tr
                                               ("unit_diagonal", unit_diagonal), ("transpose", transpose)))
     n, shape = x.shape[-1], y.shape
     if shape[:-2] != x.shape[:-2] or shape[-2 if left_side else -1] != n:
-        sides = f"[..., {n}, k]" if left_side else f"[..., k, {n}]"
-        raise bad_argument("b", f"shape {shape}", f"{sides} with the batch of a, {x.shape[:-2]}")
-    assert x.format is not None and y.format is not None
+        allowed = f"[..., {n}, k]" if left_side else f"[..., k, {n}]"
+        raise bad_argument("b", f"shape {shape}", f"{allowed} with the batch of a, {x.shape[:-2]}")
+    assert x.format is not None
+    assert y.format is not None
     receiver = result(out, out_dtype, result_format(x.format, y.format), shape, (x, y))
     _, lacking = modelled_target(target, "poplin.triangular_solve", lambda _: "in this build")
     # x a = b is a' x' = b'
@@ -150,11 +152,13 @@ def triangular_solve(a: Any, b: Any, *, left_side: bool = True, lower: bool = Tr
     second, b_lies = laid(y, 1, swapped)
     operands = a_lies, b_lies, written(receiver, 2, swapped)
     upper = lower == (transpose != swapped)
-    params = FactorParams("solve", shape[:-2], n, shape[-1 if left_side else -2], operands, upper=upper, unit=unit_diagonal)
+    sides = shape[-1 if left_side else -2]
+    params = FactorParams("solve", shape[:-2], n, sides, operands, upper=upper, unit=unit_diagonal)
     return request(params, "a", (first, second), receiver, lacking)
 
 
-def result(out: Any, out_dtype: object, default: Format, shape: tuple[int, ...], operands: tuple[Operand, ...]) -> Receiver:
+def result(out: Any, out_dtype: object, default: Format, shape: tuple[int, ...],
+           operands: tuple[Operand, ...]) -> Receiver:
     """Return what receives the result: for an `out` a copy, which becomes `out` when all matrices are done."""
     receiver = receive("out", out, shape, out_dtype, default, operands, contiguous=True)
     checked_dtype("out_dtype" if out is None else "out", receiver.format)
@@ -169,7 +173,8 @@ def written(receiver: Receiver, operand: int, transposed: bool = False) -> Lies:
     return Lies(receiver.format, rows, columns, transposed, operand)
 
 
-def request(params: FactorParams, name: str, operands: tuple[Operand, ...], receiver: Receiver, lacking: str) -> Request:
+def request(params: FactorParams, name: str, operands: tuple[Operand, ...], receiver: Receiver,
+            lacking: str) -> Request:
     """Describe a call that may find a matrix of the operand of this name that it refuses."""
     made = lower(params, settings.num_threads)
     return Request(Checked(made, name), (*operands, RESULT), receiver, lambda: (str(params), made.kernel, made),

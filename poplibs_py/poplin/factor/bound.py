@@ -1,9 +1,9 @@
 """How far factors and solutions may be from the exact ones.
 
-Each op's contract is a backward error: what is computed is exact for operands that differ by so much, element by element.
-Here that is carried to the results of given operands, in float64 and without a condition number's factors: where
-``L = L0 (I + X)``, X is bounded by the least solution of the equation that it satisfies, found by iteration. Where the
-iteration does not come to rest a matrix is too near to one that has no factors, and nothing is promised.
+Each op's contract is a backward error: what is computed is exact for operands that differ by so much, element by
+element. Here that is carried to the results of given operands, in float64 and without a condition number's factors:
+where ``L = L0 (I + X)``, X is bounded by the least solution of the equation that it satisfies, found by iteration.
+Where the iteration does not come to rest a matrix is too near to one that has no factors, and nothing is promised.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def cholesky_bound(a: Any, *, lower: bool = True, out: Any = None, out_dtype: An
     with np.errstate(all="ignore"):
         g = gamma(n + 3, _U)
         sizes = np.sqrt(np.abs(np.diagonal(values, axis1=-2, axis2=-1)))
-        wrong = g / (1 - g) * sizes[..., :, None] * sizes[..., None, :] + _TINY * (n + 2) * (1 + sizes.max(-1, initial=0)[..., None, None])
+        tiny = _TINY * (n + 2) * (1 + sizes.max(-1, initial=0)[..., None, None])
+        wrong = g / (1 - g) * sizes[..., :, None] * sizes[..., None, :] + tiny
         back = np.abs(inverse(exact))
         f = _SLACK * back @ wrong @ np.swapaxes(back, -1, -2)
         half = np.tril(np.ones((n, n)), -1) + np.eye(n) / 2
@@ -91,41 +92,50 @@ def solved(t: Floats, lower: bool, x: Ball, unit_diagonal: bool = False, carried
         back = back if lower else back[..., ::-1, ::-1]
         g = gamma(n + 2, _U) * _SLACK * back @ np.abs(t)
         sizes = np.abs(x.centre)
-        rounding = _TINY * (n + 1) * (1 + np.abs(np.diagonal(t, axis1=-2, axis2=-1)).max(-1, initial=0)[..., None, None])
-        known = g @ sizes + _SLACK * back @ (carried + rounding + 0 * sizes)
+        diagonal = np.abs(np.diagonal(t, axis1=-2, axis2=-1)).max(-1, initial=0)[..., None, None]
+        known = g @ sizes + _SLACK * back @ (carried + _TINY * (n + 1) * (1 + diagonal) + 0 * sizes)
         radius = np.abs(triangular_solve(np.eye(n) - g, known, lower=lower)) * _SLACK
         largest = np.maximum(sizes + radius, 2 * np.abs(t) @ (sizes + radius))  # sums on the way too
-        radius = np.where(np.isfinite(x.centre) & (largest.max(-2, keepdims=True, initial=0) < FP32.max), radius, np.inf)
+        fits = largest.max(-2, keepdims=True, initial=0) < FP32.max
+        radius = np.where(np.isfinite(x.centre) & fits, radius, np.inf)
     return Ball(np.where(np.isinf(radius), 0.0, x.centre), radius)
 
 
 def lu_bound(a: Any, *, out: Any = None, out_dtype: Any = None, target: Any = None) -> tuple[Ball, Ball, Ball]:
     """Return exact factors and radii of an `lu` call: of the permutation, of L, of U.
 
-    ``A + E = L U`` with ``|E| <= g |L| |U|`` gives ``(I + X)(I + Y) = I + F`` for the leading square: X is what is below
-    the diagonal of ``F - X Y``, Y the rest. A pivot that another candidate may pass leaves nothing to promise.
+    ``A + E = L U`` with ``|E| <= g |L| |U|`` gives ``(I + X)(I + Y) = I + F`` for the leading square: X is what is
+    below the diagonal of ``F - X Y``, Y the rest. A pivot that another candidate may pass leaves nothing to promise.
     """
     values = numbers(a)
     perm, lower, upper, clear = lu(values, margin=2.0**-12)
-    k, (m, n) = lower.shape[-1], values.shape[-2:]
+    k = lower.shape[-1]
     g = gamma(k + 2, _U) * _SLACK
     with np.errstate(all="ignore"):
-        wrong = g * (np.abs(lower) @ np.abs(upper)) + _TINY * (k + 2) * (1 + np.abs(upper).max((-1, -2), initial=0, keepdims=True))
+        greatest = np.abs(upper).max((-1, -2), initial=0, keepdims=True)
+        wrong = g * (np.abs(lower) @ np.abs(upper)) + _TINY * (k + 2) * (1 + greatest)
         l0, u0 = lower[..., :k, :], upper[..., :k]
         left = np.abs(inverse(l0))
         right = np.abs(np.swapaxes(inverse(np.swapaxes(u0, -1, -2)), -1, -2))
         f = _SLACK * left @ wrong[..., :k, :k] @ right
         below = np.tril(np.ones((k, k)), -1)
-        both = _at_rest(np.zeros((2, *f.shape)), lambda xy: np.stack([below * (f + xy[0] @ xy[1]), (1 - below) * (f + xy[0] @ xy[1])]), joint=True)
+
+        def step(xy: Floats) -> Floats:
+            reach = f + xy[0] @ xy[1]
+            return np.stack([below * reach, (1 - below) * reach])
+
+        both = _at_rest(np.zeros((2, *f.shape)), step, joint=True)
         of_l, of_u = np.abs(l0) @ both[0], both[1] @ np.abs(u0)
         grown = right @ _inverse_bound(both[1])
         rest_l = (wrong[..., k:, :k] + np.abs(lower[..., k:, :]) @ of_u) @ grown
         shrunk = _inverse_bound(both[0]) @ left
         rest_u = shrunk @ (wrong[..., :k, k:] + of_l @ np.abs(upper[..., k:]))
         nothing = np.where(clear, 0.0, np.inf)[..., None, None]
-        radii = np.concatenate([of_l, rest_l], -2) * _SLACK + nothing, np.concatenate([of_u, rest_u], -1) * _SLACK + nothing
+        radii = [np.concatenate(found, axis) * _SLACK + nothing
+                 for found, axis in (([of_l, rest_l], -2), ([of_u, rest_u], -1))]
     made = FP32 if out_dtype is None else format_of(out_dtype)
-    balls = [Ball(np.where(np.isfinite(r), c, 0.0), r).rounded(made) for c, r in zip((lower, upper), radii, strict=True)]
+    pairs = zip((lower, upper), radii, strict=True)
+    balls = [Ball(np.where(np.isfinite(r), c, 0.0), r).rounded(made) for c, r in pairs]
     return Ball(perm, nothing[..., 0] + np.zeros(perm.shape)), balls[0], balls[1]
 
 
@@ -140,10 +150,10 @@ def qr_bound(a: Any, *, mode: str = "reduced", out: Any = None, out_dtype: Any =
              target: Any = None) -> tuple[Ball, Ball]:
     """Return exact factors and radii of a `qr` call, of Q and of R.
 
-    ``A + E = Q R`` with Q orthogonal to within d, and columns of E within d of those of A. For the leading square R0 of
-    R, Q moves by at most about ``(2 + sqrt 2) norm(E R0^-1)`` (Sun, BIT 31, 1991), taken twice here, and columns of R by as
-    much of their length. Nothing is promised of columns that only complete a basis, where R0 is nearly singular, and where
-    the sign of a reflection hangs on rounding errors.
+    ``A + E = Q R`` with Q orthogonal to within d, and columns of E within d of those of A. For the leading square R0
+    of R, Q moves by at most about ``(2 + sqrt 2) norm(E R0^-1)`` (Sun, BIT 31, 1991), taken twice here, and columns
+    of R by as much of their length. Nothing is promised of columns that only complete a basis, where R0 is nearly
+    singular, and where the sign of a reflection hangs on rounding errors.
     """
     values = numbers(a)
     q, r, clear = qr(values, mode, margin=2.0**-10)
@@ -158,7 +168,7 @@ def qr_bound(a: Any, *, mode: str = "reduced", out: Any = None, out_dtype: Any =
         of_q = angle + np.zeros(q.shape)
         of_q[..., k:] = np.inf
         of_r = (angle + 2 * d) * lengths[..., None, :] + np.zeros(r.shape) + 4 * _TINY
-        of_r = np.where(np.tri(*r.shape[-2:], -1, dtype=bool), 0.0, of_r)
+        of_r = np.where(np.tri(r.shape[-2], n, -1, dtype=bool), 0.0, of_r)
         of_r[..., k:, :] = 0.0
     made = FP32 if out_dtype is None else format_of(out_dtype)
     balls = [Ball(np.where(np.isfinite(radius), c, 0.0), radius).rounded(made) for c, radius in ((q, of_q), (r, of_r))]

@@ -13,11 +13,11 @@ from ...formats import FP32
 from ...ops import RESULT, Array, Operand, Request, modelled_target, op, result_format
 from ...planner import Explanation
 from ...target import Target
+from ..parts import Part, results
 from .api import result
 from .lower import Checked, Factoring
 from .lower import lower as lowered
 from .params import FactorParams, Lies, asked_dtype, matrices
-from ..parts import Part, results
 
 __all__ = ["SolveGradients", "cholesky_grad", "triangular_solve_grad"]
 
@@ -72,7 +72,8 @@ def cholesky_grad(grad: Any, factor: Any, *, lower: bool = True, out: Any = None
     g, l, lower = matrices("grad", grad, square=True), matrices("factor", factor, square=True), flag("lower", lower)  # noqa: E741
     if g.shape != l.shape:
         raise bad_argument("factor", f"shape {l.shape}", f"that of grad, {g.shape}")
-    assert g.format is not None and l.format is not None
+    assert g.format is not None
+    assert l.format is not None
     receiver = result(out, out_dtype, result_format(g.format, l.format), g.shape, (g, l))
     _, lacking = modelled_target(target, "poplin.cholesky_grad", lambda _: "of gradients")
 
@@ -145,7 +146,8 @@ def triangular_solve_grad(grad: Any, a: Any, x: Any, *, left_side: bool = True, 
     if t.shape[:-2] != g.shape[:-2] or t.shape[-1] != g.shape[-2 if left_side else -1]:
         raise bad_argument("a", f"shape {t.shape}", f"square matrices that fit grad, {g.shape}")
     formats = [operand.format for operand in (g, t, y) if operand.format is not None]
-    made = results(out, tuple(Part(o.shape, asked_dtype(out_dtype, result_format(*formats))) for o in (t, g)), SolveGradients)
+    fmt = asked_dtype(out_dtype, result_format(*formats))
+    made = results(out, (Part(t.shape, fmt), Part(g.shape, fmt)), SolveGradients)
     _, lacking = modelled_target(target, "poplin.triangular_solve_grad", lambda _: "of gradients")
 
     def run(grads: Array, triangles: Array, solutions: Array, buffer: Array) -> None:
@@ -209,7 +211,8 @@ def _solving(shape: tuple[int, ...], left_side: bool, lower: bool, unit_diagonal
     """Return what solves systems of FP32 operands in C order, with right-hand sides of a shape."""
     swapped = not left_side
     n, k = shape[-2:] if left_side else shape[:-3:-1]
-    lies = Lies(FP32, *shape[-2:], swapped, 1)
+    lies = Lies(FP32, shape[-2], shape[-1], swapped, 1)
     operands = Lies(FP32, n, n, transpose != swapped, 0), lies, replace(lies, operand=2)
-    params = FactorParams("solve", shape[:-2], n, k, operands, upper=lower == (transpose != swapped), unit=unit_diagonal)
+    upper = lower == (transpose != swapped)
+    params = FactorParams("solve", shape[:-2], n, k, operands, upper=upper, unit=unit_diagonal)
     return lowered(params, settings.num_threads)

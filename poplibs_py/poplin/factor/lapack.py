@@ -22,7 +22,7 @@ def _views(p: FactorParams, arrays: tuple[Array, ...]) -> Iterator[Any]:
 def _lines(array: Array, lies: Lies, batch: int) -> Array:
     array = array if array.flags.c_contiguous else array.swapaxes(-1, -2)
     codes = array.reshape(-1).view(np.uint8)[lies.offset:lies.offset + batch * lies.matrix]
-    return codes.view(lies.format.dtype).reshape(batch, lies.rows, lies.columns)
+    return codes.view(np.dtype(lies.format.dtype)).reshape(batch, lies.rows, lies.columns)
 
 
 def _work(lines: Array, lies: Lies) -> Array:

@@ -1,4 +1,4 @@
-"""From the parameters of a factorisation to what runs: kernels on matrices side by side, or LAPACK on one after another."""
+"""From the parameters of a factorisation to what runs: kernels on matrices side by side, or LAPACK on single ones."""
 
 from __future__ import annotations
 
@@ -141,6 +141,7 @@ def scratch_bytes(p: FactorParams) -> int:
         "cholesky": (square + padded, 2 * p.rows**2),
         "solve": (square + padded * (_PANEL + 3), padded + p.rows**2 + 4 * p.rows * _PANEL),
         "lu": (p.rows * ((p.columns + _BLOCK) | 1) + 2 * p.rows, area),
-        "qr": (p.rows * ((p.columns | 1) + (p.width | 1)) + 2 * p.columns + p.rows, 2 * area + p.rows * (p.width + p.rows)),
+        "qr": (p.rows * ((p.columns | 1) + (p.width | 1)) + 2 * p.columns + p.rows,
+               2 * area + p.rows * (p.width + p.rows)),
     }[p.op]
     return 4 * ((vectors + 1) * LANES + places + 5 * LANES)

@@ -30,8 +30,8 @@ def side_by_side(p: FactorParams) -> bool:
 
 def work(p: FactorParams) -> int:
     """Return about how many multiplications and additions there are."""
-    each = {"cholesky": p.rows**3 // 3, "solve": p.rows**2 * p.columns, "lu": p.rows * p.columns * min(p.rows, p.columns),
-            "qr": 3 * p.rows * p.columns * max(p.width, 1)}[p.op]
+    each = {"cholesky": p.rows**3 // 3, "solve": p.rows**2 * p.columns,
+            "lu": p.rows * p.columns * min(p.rows, p.columns), "qr": 3 * p.rows * p.columns * max(p.width, 1)}[p.op]
     return p.batch * (each + 4 * p.rows * p.columns)
 
 

@@ -11,9 +11,9 @@ from ...errors import one_of
 from ...formats import FP32
 from ...ops import RESULT, Operand, Request, modelled_target, op
 from ...target import Target
+from ..parts import Part, Results, results
 from .lower import lower
 from .params import FactorParams, Lies, asked_dtype, laid, matrices
-from ..parts import Part, Results, results
 
 __all__ = ["LUFactors", "QRFactors", "lu", "qr"]
 
@@ -70,11 +70,11 @@ def lu(a: Any, *, out: Any = None, out_dtype: object = None, target: Target | st
 
     Notes
     -----
-    A singular matrix has factors too, and a zero on the diagonal of `u`. All is FP32, the results are rounded once. With
-    u = 2^-24 the factors are those of a matrix that differs from ``a[perm]`` by at most ``gamma(k + 1) |l| |u|``: Higham,
-    "Accuracy and Stability of Numerical Algorithms", theorem 9.3. Among candidates of the same magnitude any may be the
-    pivot. Many small matrices are factored side by side, with the same bits at every instruction-set level and for any
-    number of threads; large ones by LAPACK.
+    A singular matrix has factors too, and a zero on the diagonal of `u`. All is FP32, the results are rounded once.
+    With u = 2^-24 the factors are those of a matrix that differs from ``a[perm]`` by at most ``gamma(k + 2) |l|
+    |u|``: Higham, "Accuracy and Stability of Numerical Algorithms", theorem 9.3. Among candidates of the same
+    magnitude any may be the pivot. Many small matrices are factored side by side, with the same bits at every
+    instruction-set level and for any number of threads; large ones by LAPACK.
 
     Examples
     --------
@@ -131,10 +131,10 @@ def qr(a: Any, *, mode: str = "reduced", out: Any = None, out_dtype: object = No
 
     Notes
     -----
-    By Householder's reflections, as in LAPACK: the diagonal of `r` may be negative. All is FP32, the results are rounded
-    once. `q` is within ``sqrt(n) gamma(c m n)`` of a matrix with orthonormal columns, and each column of ``q @ r`` within
-    ``gamma(c m n)`` times its length of that of `a`, c a small constant: Higham, "Accuracy and Stability of Numerical
-    Algorithms", theorem 19.4. Many small matrices are factored side by side, with the same bits at every
+    By Householder's reflections, as in LAPACK: the diagonal of `r` may be negative. All is FP32, the results are
+    rounded once. `q` is within ``sqrt(n) gamma(c m n)`` of a matrix with orthonormal columns, and each column of ``q
+    @ r`` within ``gamma(c m n)`` times its length of that of `a`, c a small constant: Higham, "Accuracy and Stability
+    of Numerical Algorithms", theorem 19.4. Many small matrices are factored side by side, with the same bits at every
     instruction-set level and for any number of threads; large ones by LAPACK.
 
     Examples

@@ -130,11 +130,12 @@ def laid(x: Operand, operand: int, transposed: bool = False) -> tuple[Operand, L
     transposed : bool, optional
         Whether its transpose is what is computed with.
     """
-    assert x.format is not None
+    fmt = x.format
+    assert fmt is not None
     if not x.array.flags.c_contiguous and np.swapaxes(x.array, -1, -2).flags.c_contiguous:
         x, transposed = x.seen(lambda array: array.swapaxes(-1, -2)), not transposed
     rows, columns = x.shape[-2:]
-    return x.in_c_order(), Lies(x.format, rows, columns, transposed, operand)
+    return x.in_c_order(), Lies(fmt, rows, columns, transposed, operand)
 
 
 def asked_dtype(out_dtype: object, default: Format) -> Format:

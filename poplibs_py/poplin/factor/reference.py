@@ -27,7 +27,7 @@ def cholesky(a: Any, *, lower: bool = True, out: Any = None, out_dtype: Any = No
     half = triangle(a, lower)
     whole = half + np.swapaxes(half, -1, -2) * (1 - np.eye(half.shape[-1]))
     factor = np.linalg.cholesky(whole)
-    return factor if lower else np.swapaxes(factor, -1, -2)
+    return np.asarray(factor if lower else np.swapaxes(factor, -1, -2), np.float64)
 
 
 def inverse(t: Any) -> Floats:

@@ -7,8 +7,7 @@ It is never made: `pop_field` (records/gemm.def) says where its elements lie, an
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -160,8 +159,8 @@ class Field:
                 continue
             dim = (FieldDim.rows(dim.positions, dim.step * dim.stride) if dim.plain
                    else FieldDim.depth(dim.taps, dim.tap_step * dim.stride))
-            before = next((n for n in reversed(range(len(dims))) if dims[n].positions > 1 and dim.plain
-                           or dims[n].taps > 1 and not dim.plain), None)
+            before = next((n for n in reversed(range(len(dims))) if (dims[n].positions > 1 and dim.plain)
+                           or (dims[n].taps > 1 and not dim.plain)), None)
             joined = None if before is None else dims[before].joined(dim)
             if joined is None or before is None:
                 dims.append(dim)

@@ -20,7 +20,6 @@ from ..convolution import ConvParams, ConvPlan, plan_convolution
 from ..convolution.api import planned_quietly
 from ..convolution.count import Count, count
 from ..convolution.interpreter import interpret
-from ..convolution.interpreter import interpret
 from ..convolution.modelled import TileConvolution, Views, tile_kernel, values_of
 from ..convolution.problem import ConvProblem
 from ..convolution.summary import is_product

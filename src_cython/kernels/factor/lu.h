@@ -10,7 +10,7 @@ POP_INLINE pop_v_i load_i(const float *p) { return pop_v_load(p, 4); }
 POP_INLINE void store_i(float *p, pop_v_i x) { pop_v_store(p, 4, x); }
 
 /* The row of each lane's pivot: the greatest magnitude (a NaN counts as greater than all) among those without a position. */
-POP_INLINE pop_v_i choose_pivot(const float *column, int64_t row, int64_t m, const float *positions)
+static pop_v_i choose_pivot(const float *column, int64_t row, int64_t m, const float *positions)
 {
     pop_v_i best = pop_v_set(-1), chosen = pop_v_set(0);
     for (int64_t i = 0; i < m; i++) {
@@ -48,7 +48,7 @@ POP_INLINE void eliminate(float *w, int64_t row, int64_t m, const float *multipl
 
 /* Factors over A, m x n, with room for POP_COLUMNS columns more; positions of rows, as whole numbers; room for m
  * multipliers. */
-POP_INLINE void factor_lu(float *w, int64_t row, int64_t m, int64_t n, float *positions, float *multipliers)
+static __attribute__((noinline)) void factor_lu(float *w, int64_t row, int64_t m, int64_t n, float *positions, float *multipliers)
 {
     const int64_t steps = lesser(m, n);
     for (int64_t i = 0; i < m; i++) store_i(positions + i * POP_CELL, pop_v_set(-1));
@@ -83,16 +83,6 @@ POP_INLINE void factor_lu(float *w, int64_t row, int64_t m, int64_t n, float *po
         next = pop_v_add(next, pop_v_keep(waits, pop_v_set(1)));
     }
 }
-
-#define POP_FACTOR_LU(name, m_is, n_is)                                                                                 \
-    static __attribute__((noinline)) void factor_lu_##name(float *w, int64_t row, int64_t m, int64_t n, float *positions,  \
-                                                           float *multipliers)                                            \
-    {                                                                                                                     \
-        factor_lu(w, row, m_is, n_is, positions, multipliers);                                                            \
-    }
-POP_FACTOR_LU(8, 8, 8)
-POP_FACTOR_LU(16, 16, 16)
-POP_FACTOR_LU(any, m, n)
 
 /* A row of each matrix as the factors have it, to the lines of its position in L and in U. */
 POP_INLINE void scatter_row(const pop_format *f, const pop_factor_operand *l, const pop_factor_operand *u, char *l_at, char *u_at,
@@ -164,15 +154,13 @@ static void lu_share(const void *p, const pop_tile *tile)
     const pop_factor_operand *o = item->operands;
     const int64_t m = item->rows, n = item->columns, row = ((n + POP_COLUMNS) | 1) * POP_CELL;
     float *w = workspace_of(tile), *positions = w + m * row, *multipliers = positions + m * POP_CELL;
-    void (*const factor)(float *, int64_t, int64_t, int64_t, float *, float *) =
-        m == 8 && n == 8 ? factor_lu_8 : m == 16 && n == 16 ? factor_lu_16 : factor_lu_any;
     lane_block read = {w, o[0].transposed ? POP_CELL : row, o[0].transposed ? row : POP_CELL, o[0].rows, o[0].columns, WHOLE};
     lay_block(&read, o[0].line, bytes_of(o[0].format), (int32_t *)(void *)(multipliers + m * POP_CELL), w - POP_CELL, 0);
     memset(w, 0, (size_t)(m * row) * sizeof *w); /* the columns that nobody reads */
     for (int64_t first = item->first; first < item->first + item->count; first += POP_LANES) {
         int lanes = (int)lesser(POP_LANES, item->first + item->count - first);
         gather_block(&o[0], place_of(tile, &o[0], first), lanes, &read);
-        factor(w, row, m, n, positions, multipliers);
+        factor_lu(w, row, m, n, positions, multipliers);
         char *l_at = place_of(tile, &o[1], first), *u_at = place_of(tile, &o[2], first), *perm = place_of(tile, &o[3], first);
         for (int64_t i = 0; i < m; i++) {
             int32_t place[POP_LANES], row_of_a = (int32_t)i;
