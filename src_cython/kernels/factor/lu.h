@@ -9,16 +9,19 @@
 POP_INLINE pop_v_i load_i(const float *p) { return pop_v_load(p, 4); }
 POP_INLINE void store_i(float *p, pop_v_i x) { pop_v_store(p, 4, x); }
 
-/* The row of each lane's pivot: the greatest magnitude (a NaN counts as greater than all) among those without a position. */
-static pop_v_i choose_pivot(const float *column, int64_t row, int64_t m, const float *positions)
+/* The row of each lane's pivot, and the pivot: the greatest magnitude (a NaN counts as greater than all) among the rows
+ * without a position. */
+POP_INLINE pop_v_i choose_pivot(const float *column, int64_t row, int64_t m, const float *positions, pop_v_f *head)
 {
     pop_v_i best = pop_v_set(-1), chosen = pop_v_set(0);
     for (int64_t i = 0; i < m; i++) {
-        pop_v_i size = pop_v_bits(pop_v_abs(at(column + i * row)));
+        pop_v_f x = at(column + i * row);
+        pop_v_i size = pop_v_bits(pop_v_abs(x));
         size = pop_v_select(pop_v_gt(pop_v_set(0), load_i(positions + i * POP_CELL)), pop_v_set(-1), size);
         pop_v_m better = pop_v_gt(size, best);
         best = pop_v_select(better, best, size);
         chosen = pop_v_select(better, chosen, pop_v_set((int32_t)i));
+        *head = pop_v_select_f(better, *head, x);
     }
     return chosen;
 }
@@ -54,20 +57,18 @@ static __attribute__((noinline)) void factor_lu(float *w, int64_t row, int64_t m
     for (int64_t i = 0; i < m; i++) store_i(positions + i * POP_CELL, pop_v_set(-1));
     for (int64_t k = 0; k < steps; k++) {
         float *column = w + k * POP_CELL;
-        const pop_v_i pivot = choose_pivot(column, row, m, positions), step = pop_v_set((int32_t)k);
         pop_v_f head = pop_v_splat(0.0f);
-        for (int64_t i = 0; i < m; i++) {
-            pop_v_m here = pop_v_eq(pivot, pop_v_set((int32_t)i));
-            head = pop_v_select_f(here, head, at(column + i * row));
-            store_i(positions + i * POP_CELL, pop_v_select(here, load_i(positions + i * POP_CELL), step));
-        }
+        const pop_v_i pivot = choose_pivot(column, row, m, positions, &head), step = pop_v_set((int32_t)k);
         /* a column of zeros has multipliers of zero */
         head = pop_v_select_f(pop_v_eq_f(head, pop_v_splat(0.0f)), head, pop_v_splat(1.0f));
         const pop_v_f inverse = pop_v_splat(1.0f) / head, size = pop_v_abs(head);
         const pop_v_m low = pop_v_lt_f(size, pop_v_splat(0x1p-126f)), high = pop_v_gt_f(size, pop_v_splat(0x1p126f));
         const int hard = pop_v_any(low) || pop_v_any(high); /* where the reciprocal is no normal number */
         for (int64_t i = 0; i < m; i++) {
-            pop_v_m waits = pop_v_gt(pop_v_set(0), load_i(positions + i * POP_CELL));
+            pop_v_i place = load_i(positions + i * POP_CELL);
+            place = pop_v_select(pop_v_eq(pivot, pop_v_set((int32_t)i)), place, step);
+            store_i(positions + i * POP_CELL, place);
+            pop_v_m waits = pop_v_gt(pop_v_set(0), place);
             pop_v_f x = at(column + i * row), quotient = x * inverse;
             if (hard) quotient = pop_v_select_f(high, pop_v_select_f(low, quotient, x / head), x / head);
             pop_v_store_f(multipliers + i * POP_CELL, pop_v_select_f(waits, pop_v_splat(0.0f), quotient));
