@@ -145,7 +145,8 @@ def norm(case: Arrays) -> None:
                   poplibs_exact=True, **how)
 
 
-FAMILIES: dict[str, Run] = {"conv": conv, "fully_connected": fully_connected, "linalg": linalg, "matmul": matmul, "norm": norm}
+FAMILIES: dict[str, Run] = {"conv": conv, "fully_connected": fully_connected, "linalg": linalg, "matmul": matmul,
+                            "norm": norm}
 """A line for each family that is built: the file's name, and what runs one of its cases."""
 
 
