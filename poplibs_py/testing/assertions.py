@@ -20,7 +20,7 @@ __all__ = ["assert_same_bits", "assert_within_bound", "footer", "numbers_of"]
 _SHOWN = 5
 
 
-def assert_within_bound(got: Any, ball: Ball, *, dtype: Any = None, exact: ArrayLike | None = None,
+def assert_within_bound(got: Any, ball: Ball | tuple[Ball, ...], *, dtype: Any = None, exact: ArrayLike | None = None,
                         kernel: str | None = None, reproduce: str | None = None) -> None:
     """Fail unless every result lies in its ball.
 
@@ -29,9 +29,9 @@ def assert_within_bound(got: Any, ball: Ball, *, dtype: Any = None, exact: Array
     got : array_like
         Results, of a format's dtype, float64, a `QuarterArray`, codes of `dtype`, or a `BlockSparseMatrix`, whose
         stored blocks count.
-    ball : Ball
+    ball : Ball or tuple of Ball
         The exact results, and how far `got` may lie from them: what `poplibs_py.testing.bound` returns. Of the shape of
-        `got`.
+        `got`, or one for each of several results.
     dtype : Format, dtype or str, optional
         The results' format; that of their dtype by default.
     exact : array_like of float or Fraction, optional
