@@ -16,8 +16,8 @@ WORK_FOR_A_THREAD = 1 << 19
 _LARGEST = {"cholesky": 96, "solve": 96, "lu": 64, "qr": 64}
 """The greatest order whose workspace the second-level cache holds."""
 
-_FEWEST = {"cholesky": 64, "solve": 64, "lu": 32, "qr": 32}
-"""Order divided by so much, times `LANES`: matrices from which lanes that are empty cost less than calls of LAPACK."""
+_AREA = {"cholesky": 4608, "solve": 1024, "lu": 2048, "qr": 1024}
+"""Elements of a matrix, a matrix of the batch each, up to which lanes that are empty cost less than calls of LAPACK."""
 
 
 def side_by_side(p: FactorParams) -> bool:
@@ -25,7 +25,7 @@ def side_by_side(p: FactorParams) -> bool:
     order = max(p.rows, p.columns if p.op in ("lu", "qr") else 0, p.width)
     if order > _LARGEST[p.op] or not p.batch:
         return not p.batch
-    return p.batch >= order * LANES // _FEWEST[p.op] - 4
+    return p.batch * _AREA[p.op] >= order * order
 
 
 def work(p: FactorParams) -> int:
