@@ -184,7 +184,8 @@ class _Lowering:
 
     def _spec(self, p: TileProduct, rows: int, cols: int) -> int:
         """The record of a rectangle of so many rows and columns."""
-        key = (rows, cols, p.depth, p.lap, *((x.row, x.column, x.field is None) for x in (p.a, p.b, p.out)))
+        key = (rows, cols, p.depth, p.lap, _packed(p.a), _packed(p.b, True),
+               *((x.row, x.column, x.field is None) for x in (p.a, p.b, p.out)))
         address = self.specs.get(key)
         if address is None:
             plan = self._tile_plan(p, rows, cols)
@@ -208,7 +209,7 @@ class _Lowering:
         options = GemmOptions(partials_type="half" if rounded else "float", reproducible=True)
         in_place = not (rounded or self.direct) and p.out.field is None and p.out.column == 4
         draft = GemmPlan(
-            params, params, options, Epilogue(), _NOMINAL, FP32, selection, _packed(p.a), _packed(p.b),
+            params, params, options, Epilogue(), _NOMINAL, FP32, selection, _packed(p.a), _packed(p.b, True),
             int(Sums.IN_PLACE if in_place else Sums.BLOCK), rows,
             -(-cols // width) * width, max(1, p.depth if p.depth <= _WHOLE else _DEPTH), (1, 1), 1,
         )  # fmt: skip
@@ -366,8 +367,14 @@ def _items(kind: np.dtype[np.void], **fields: Any) -> Array:
     return items
 
 
-def _packed(operand: MatrixLayout) -> int:
-    """How an operand comes into the arena: line by line in the direction in which its elements are closer."""
+def _packed(operand: MatrixLayout, columns: bool = False) -> int:
+    """How an operand comes into the arena: line by line in the direction in which its elements are closer.
+
+    The positions of a field are its columns, or its rows.
+    """
+    if operand.field is not None:
+        along = operand.field.along_depth(operand.format.itemsize)
+        return int(Mode.TRANSPOSED if along == columns else Mode.LINES)
     return int(Mode.TRANSPOSED if 0 < abs(operand.row) < abs(operand.column) else Mode.LINES)
 
 

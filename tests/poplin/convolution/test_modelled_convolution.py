@@ -249,7 +249,7 @@ def test_operands_and_results_of_any_strides(pass_):
 
 
 def test_what_is_counted_is_what_a_request_tells():
-    params = parse_spec("batch=2 field=12,12 kernel=3,3 ci=16 co=32").params
+    params = parse_spec("batch=2 field=12,12 kernel=3,3 ci=16 co=32 type=half").params
     plan = plan_convolution(params, target="gc200")
     first, second, shape = shapes_of(params, "forward")
     left, right = (operand("x", np.ones(s, np.float16)) for s in (first, second))
