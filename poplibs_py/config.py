@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from .errors import bad_argument, instance, whole
+from .errors import bad_argument, bad_type, instance, whole
 
 __all__ = ["LEVELS", "LOG_LEVELS", "MOST_RESULT_POOL", "Settings", "read_settings", "settings", "thread_limit"]
 
@@ -86,7 +86,12 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
     """
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     instance("environment", environment, Mapping, "a mapping of texts, such as os.environ")
-    for name, value in environment.items():
+    try:
+        items = list(environment.items())
+    except Exception:  # whatever a mapping of somebody else's raises
+        raise bad_type("environment", environment, "a mapping of texts, such as os.environ") from None
+    environment = {name: value for name, value in items if isinstance(name, str)}
+    for name, value in items:
         if isinstance(name, str) and name.startswith("POPLIBS_"):
             instance(name, value, str, "a text")
     return Settings(

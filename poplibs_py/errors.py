@@ -14,7 +14,7 @@ import reprlib
 import shlex
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -98,7 +98,8 @@ class MissingPackageError(PoplibsError, ImportError):
     """
 
     def __init__(self, package: str, extra: str, reason: ImportError) -> None:
-        super().__init__(f"{package} cannot be imported ({reason}); to install it: pip install 'poplibs_py[{extra}]'",
+        why = str(reason) if isinstance(reason, Exception) else described(reason)
+        super().__init__(f"{package} cannot be imported ({why}); to install it: pip install 'poplibs_py[{extra}]'",
                          name=package)
 
 
@@ -236,9 +237,9 @@ def finite(name: str, value: object, low: float = -math.inf, high: float = math.
     1.0
     """
     bounds = "" if low == -math.inf and high == math.inf else f" from {low:g} to {high:g}"
-    if type(value).__name__ in _NO_NUMBERS or isinstance(value, (str, bytes)) or getattr(value, "ndim", None):
-        raise bad_type(name, value, "a number")
     try:
+        if type(value).__name__ in _NO_NUMBERS or isinstance(value, (str, bytes)) or getattr(value, "ndim", None):
+            raise TypeError
         number = float(value)  # type: ignore[arg-type]
     except OverflowError:
         raise bad_argument(name, value, f"a finite number{bounds}") from None
@@ -300,8 +301,14 @@ def all_of(name: str, values: object, kind: type | tuple[type, ...], allowed: st
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise bad_type(name, values, allowed)
     try:
+        if isinstance(values, Sized) and len(values) > _MOST_LISTED:
+            raise bad_argument(name, values, f"{allowed}, at most {_MOST_LISTED} of them")
         listed = list(values)
-    except TypeError:  # an array without axes
+    except InvalidArgumentError:
+        raise
+    except MemoryError:
+        raise
+    except Exception:  # an array without axes, or whatever an object of somebody else's raises
         raise bad_type(name, values, allowed) from None
     for value in listed:
         instance(name, value, kind, allowed)
@@ -344,6 +351,7 @@ WARNINGS = f"{_PACKAGE}.warnings"
 
 _NO_NUMBERS = ("bool", "bool_", "complex64", "complex128", "clongdouble", "complex256")
 _LONGEST = 200
+_MOST_LISTED = 1 << 20
 _BRIEF = reprlib.Repr()
 _BRIEF.maxlist = _BRIEF.maxtuple = _BRIEF.maxset = _BRIEF.maxfrozenset = _BRIEF.maxdict = _BRIEF.maxarray = 4
 _BRIEF.maxstring = _BRIEF.maxlong = _BRIEF.maxother = _LONGEST

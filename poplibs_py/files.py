@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import secrets
@@ -13,6 +14,8 @@ from typing import Any, BinaryIO
 from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
+
+from .errors import bad_argument
 
 __all__ = ["ArrayFile", "replacing"]
 
@@ -43,10 +46,15 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     ...     before, os.listdir(folder)
     (False, ['x.txt'])
     """
-    target = Path(os.path.realpath(path))
+    try:
+        target = Path(os.path.realpath(path))
+    except ValueError as error:
+        raise bad_argument("path", str(path), f"a name that files may have ({error})") from None
     if target.exists() and not target.is_file():
+        whole = io.BytesIO()  # an archive goes back and forth in its file
+        yield whole
         with target.open("wb") as file:
-            yield file
+            file.write(whole.getbuffer())
         return
     partial = target.with_name(f".{secrets.token_hex(8)}.partial")
     try:

@@ -17,7 +17,7 @@ import logging
 import sys
 
 from .config import LOG_LEVELS, settings
-from .errors import WARNINGS, bad_argument, instance
+from .errors import WARNINGS, bad_argument, described, instance
 
 __all__ = ["TRACE", "get", "is_on", "tell"]
 
@@ -28,6 +28,7 @@ _LEVELS = dict(zip(LOG_LEVELS, _NUMBERS, strict=True))
 
 def get(room: str) -> logging.Logger:
     """Return the logger of one room of the library, for example ``"planner"``."""
+    instance("room", room, str, "a text")
     return logging.getLogger(f"poplibs_py.{room}")
 
 
@@ -41,7 +42,11 @@ def tell(room: str, what: object) -> None:
     """Log at DEBUG, on one line, a plan or program that was made; it is put in words only where they are read."""
     logger = get(room)
     if logger.isEnabledFor(logging.DEBUG):
-        lines = (" ".join(line.split()) for line in str(what).splitlines())
+        try:
+            words = str(what)
+        except Exception:  # of an object of somebody else's
+            words = described(what)
+        lines = (" ".join(line.split()) for line in words.splitlines())
         logger.debug("%s", "; ".join(line for line in lines if line))
 
 

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import bad_argument, instance, one_of, whole
+from ..errors import InvalidIndexError, bad_argument, bad_type, described, flag, instance, one_of, whole
 from .arrays import floats
 from .format import FP32, Format, format_of
 
@@ -54,7 +54,9 @@ def gamma(n: ArrayLike, u: float) -> Floats:
     >>> float(gamma(1024, FP16.unit_roundoff))
     1.0
     """
-    nu = floats("n", n) * floats("u", u)
+    numbers, unit = floats("n", n), floats("u", u)
+    broadcast("u", unit.shape, numbers.shape)
+    nu = numbers * unit
     with np.errstate(divide="ignore"):
         return np.where(nu < 1, nu / (1 - nu), np.inf)
 
@@ -131,14 +133,21 @@ class Ball:
         return self.centre.shape
 
     def __getitem__(self, index: Any) -> Ball:
-        return Ball(self.centre[index], self.radius[index])
+        try:
+            return Ball(self.centre[index], self.radius[index])
+        except (IndexError, TypeError, ValueError) as error:
+            raise InvalidIndexError(f"index: got {described(index)}; allowed: an index of shape {self.shape} "
+                                    f"({error})") from None
 
     def reshape(self, *shape: int) -> Ball:
         """Return the same balls in another shape."""
-        return Ball(self.centre.reshape(shape), self.radius.reshape(shape))
+        try:
+            return Ball(self.centre.reshape(shape), self.radius.reshape(shape))
+        except (TypeError, ValueError):
+            raise bad_argument("shape", shape, f"sizes of {self.centre.size} elements in all") from None
 
     def __add__(self, other: Ball | ArrayLike) -> Ball:
-        that = _ball(other)
+        that = self._met(other)
         with np.errstate(all="ignore"):
             centre = self.centre + that.centre
             return _widened(centre, self.radius + that.radius)
@@ -152,7 +161,7 @@ class Ball:
         return self + (-_ball(other))
 
     def __mul__(self, other: Ball | ArrayLike) -> Ball:
-        that = _ball(other)
+        that = self._met(other)
         with np.errstate(all="ignore"):
             centre = self.centre * that.centre
             radius = (_times(_finite(self.centre), that.radius) + _times(_finite(that.centre), self.radius)
@@ -161,8 +170,18 @@ class Ball:
 
     __rmul__ = __mul__
 
+    def _met(self, other: Ball | ArrayLike) -> Ball:
+        """The other operand of an operation, of a shape that broadcasts with this one's."""
+        that = _ball(other)
+        broadcast("other", that.shape, self.shape)
+        return that
+
     def sum(self, axis: int | tuple[int, ...] | None = None) -> Ball:
         """Add balls exactly along axes; say the roundings of a machine's sum with `sum_ball`."""
+        for one in axis if isinstance(axis, tuple) else () if axis is None else (axis,):
+            whole("axis", one, -self.centre.ndim, self.centre.ndim - 1)
+        if isinstance(axis, tuple) and len({one % self.centre.ndim for one in axis}) < len(axis):
+            raise bad_argument("axis", axis, "axes that are named once")
         with np.errstate(all="ignore"):
             centre = self.centre.sum(axis)
             own = gamma(self.centre.size, _OWN) * np.abs(_finite(self.centre)).sum(axis)
@@ -181,9 +200,17 @@ class Ball:
         relative, absolute : float, optional
             The error of the machine's own evaluation: a share of the result, and a number added to it.
         """
+        if not callable(function):
+            raise bad_type("function", function, "a function of an array")
+        given = {"lipschitz": lipschitz, "relative": relative, "absolute": absolute}
+        numbers = {name: floats(name, value) for name, value in given.items()}
+        for name, number in numbers.items():
+            broadcast(name, number.shape, self.shape)
         with np.errstate(all="ignore"):
-            centre = np.asarray(function(self.centre), np.float64)
-            radius = _times(np.asarray(lipschitz), self.radius) + relative * np.abs(_finite(centre)) + absolute
+            centre = floats("function", function(self.centre))
+            broadcast("function", centre.shape, self.shape)
+            radius = (_times(numbers["lipschitz"], self.radius) + numbers["relative"] * np.abs(_finite(centre))
+                      + numbers["absolute"])
             return _widened(centre, radius, own=4 * _OWN)
 
     def rounded(self, dtype: Format, rounding: str = "nearest-even", overflow: str | None = None) -> Ball:
@@ -230,6 +257,7 @@ class Ball:
             Computed results, in the shape of the balls.
         """
         values = floats("got", got)
+        broadcast("got", values.shape, self.shape)
         with np.errstate(all="ignore"):
             near = np.abs(values - self.centre) <= self.radius
         same = (values == self.centre) | (np.isnan(values) & np.isnan(self.centre))
@@ -257,9 +285,12 @@ def sum_ball(centre: ArrayLike, magnitude: ArrayLike, terms: ArrayLike, partials
     """
     with np.errstate(all="ignore"):
         partials, wrong = format_of(partials, "partials"), floats("carried", carried)
-        sizes, roundings = floats("magnitude", magnitude) + wrong, floats("terms", terms)
-        least = partials.smallest_normal if flushes else partials.smallest_subnormal
+        sizes, roundings = floats("magnitude", magnitude), floats("terms", terms)
+        for name, met in (("carried", wrong), ("magnitude", sizes), ("terms", roundings)):
+            broadcast(name, met.shape, floats("centre", centre).shape)
+        least = partials.smallest_normal if flag("flushes", flushes) else partials.smallest_subnormal
         relative = gamma(roundings, partials.unit_roundoff) + 2 * gamma(roundings, _OWN)
+        sizes = sizes + wrong
         radius = _times(relative, sizes) + 2 * roundings * least + wrong
         overflows = sizes + radius > partials.max
         return Ball(floats("centre", centre), np.where(overflows, np.inf, radius * _SLACK))
@@ -316,9 +347,24 @@ def check_product(a: Floats, b: Floats) -> None:
 
 def magnitude_product(a: Floats, b: Floats) -> Floats:
     """Return ``|a| @ |b|``, numbers that are not finite left out: what the rounding errors of a product grow with."""
+    left, right = floats("a", a), floats("b", b)
+    check_product(left, right)
     with np.errstate(all="ignore"):
-        product: Floats = np.abs(_finite(a)) @ np.abs(_finite(b))
+        product: Floats = np.abs(_finite(left)) @ np.abs(_finite(right))
     return product
+
+
+def broadcast(name: str, shape: tuple[int, ...], other: tuple[int, ...]) -> None:
+    """Raise unless an argument's shape broadcasts with another.
+
+    Examples
+    --------
+    >>> broadcast("got", (1, 3), (2, 3))
+    """
+    try:
+        np.broadcast_shapes(shape, other)
+    except ValueError:
+        raise bad_argument(name, f"shape {shape}", f"one that broadcasts with {other}") from None
 
 
 def dot_ball(products: ArrayLike, axis: int = -1, partials: Format = FP32, *, flushes: bool = False) -> Ball:

@@ -13,7 +13,7 @@ from typing import Any, Literal, cast
 import ml_dtypes
 import numpy as np
 
-from ..errors import bad_argument, bad_type, one_of, whole
+from ..errors import bad_argument, bad_type, instance, one_of, whole
 
 __all__ = [
     "BF16",
@@ -237,6 +237,8 @@ def format_of(what: object, name: str = "dtype") -> Format:
     """
     found = _format_of(what)
     if found is None:
+        instance("name", name, str, "a text")
+        name = name or "dtype"
         allowed = ", ".join(f.name for f in FORMATS)
         raise bad_type(name, what, f"a poplibs_py.formats.Format or one of {allowed}, by name or dtype")
     return found
@@ -247,7 +249,10 @@ def _format_of(what: object) -> Format | None:
         return what
     if isinstance(what, str):
         return _BY_NAME.get(what.lower())
-    dtype = what if isinstance(what, type) else getattr(what, "dtype", what)
+    try:
+        dtype = what if isinstance(what, type) else getattr(what, "dtype", what)
+    except Exception:  # whatever an object of somebody else's raises
+        return None
     if type(dtype).__module__ == "torch" and str(dtype).startswith("torch."):
         return _BY_NAME.get(str(dtype).removeprefix("torch."))
     if isinstance(dtype, type):

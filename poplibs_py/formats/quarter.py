@@ -313,6 +313,8 @@ class QuarterArray(Immutable):
         FileNotFoundError
             If there is no such file.
         """
+        if "\0" in os.fspath(_path(path)):
+            raise bad_argument("path", path, "a name that files may have (without null bytes)")
         with open(_path(path), "rb") as opened:
             try:
                 return cls._read(opened)
@@ -388,7 +390,7 @@ def _full_index(index: object, ndim: int) -> list[Any]:
         if not (entry is None or entry is Ellipsis or isinstance(entry, slice)):
             try:
                 given[place] = operator.index(entry)  # type: ignore[arg-type]
-            except TypeError:
+            except Exception:  # whatever an object of somebody else's raises
                 raise bad_type("index", index, _NO_INDEX) from None
             if isinstance(entry, (bool, np.bool_)):
                 raise bad_type("index", index, _NO_INDEX)

@@ -6,7 +6,7 @@ and comparisons decide.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -41,6 +41,7 @@ def decode(codes: Array, dtype: Format, scale: int | Array = 0) -> Array:
     """
     dtype, scale = format_of(dtype), _exponents(scale)
     code = _whole_numbers("codes", codes, f"codes of {dtype} as whole numbers").astype(np.int64)
+    _check_scale(scale, code.shape)
     magnitude = code & ((1 << (dtype.bits - 1)) - 1)
     negative = code >> (dtype.bits - 1) & 1 == 1
     exponent = magnitude >> dtype.mantissa_bits
@@ -57,8 +58,17 @@ def decode(codes: Array, dtype: Format, scale: int | Array = 0) -> Array:
     return np.ldexp(np.where(negative, -value, value), scale)
 
 
+def _check_scale(scale: Any, shape: tuple[int, ...]) -> None:
+    try:
+        np.broadcast_shapes(np.shape(scale), shape)
+    except ValueError:
+        raise bad_argument("scale", f"shape {np.shape(scale)}", f"one that broadcasts with {shape}") from None
+
+
 def default_overflow(dtype: Format, rounding: Rounding) -> Overflow:
     """Return what an overflow becomes by default: IEEE 754's result, with NaN where there is no infinity."""
+    dtype = format_of(dtype)
+    one_of("rounding", rounding, get_args(Rounding))
     if rounding == "toward-zero":
         return "saturate"
     return "inf" if dtype.has_infinity else "nan"
@@ -116,6 +126,7 @@ def encode(
         random_bits = whole("random_bits", random_bits, 1, 31)
     with np.errstate(invalid="ignore"):  # a signalling NaN
         x = floats("values", values)
+    _check_scale(scale, x.shape)
     finite = np.isfinite(x)
     within = np.minimum(np.abs(x), 2.0**200)  # past every format's range, and no overflow of float64 below
     magnitude = np.ldexp(np.where(finite, within, 0.0), np.negative(scale))
@@ -185,6 +196,9 @@ def _nan_codes(x: Array, fmt: Format) -> Array | int:
 
 def values(array: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Return an operand's values as float64; a `QuarterArray` with its scale."""
-    held = array.to_array() if hasattr(array, "to_array") else np.asarray(array)
-    with np.errstate(invalid="ignore"):  # signalling NaNs
-        return np.asarray(held.astype(np.float64))
+    try:
+        held = array.to_array() if hasattr(array, "to_array") else np.asarray(array)
+        with np.errstate(invalid="ignore"):  # signalling NaNs
+            return np.asarray(held.astype(np.float64))
+    except (TypeError, ValueError, RuntimeError):
+        raise bad_type("array", array, "an array of numbers") from None

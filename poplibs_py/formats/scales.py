@@ -30,8 +30,12 @@ def checked_block_shape(block_shape: Sequence[int] | None, shape: tuple[int, ...
         return None
     allowed = f"{len(shape)} whole numbers (one for each axis), each at least 1, or -1 for the axis's whole extent"
     try:
+        if len(block_shape) > len(shape):
+            raise TypeError
         blocks = [b.__index__() for b in block_shape]
-    except (TypeError, AttributeError):
+    except MemoryError:
+        raise
+    except Exception:  # whatever an object of somebody else's raises
         raise bad_type("block_shape", block_shape, allowed) from None
     if len(blocks) != len(shape) or any(b < 1 and b != -1 for b in blocks):
         raise bad_argument("block_shape", block_shape, allowed)

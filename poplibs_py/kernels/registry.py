@@ -19,7 +19,7 @@ from functools import cache
 
 from .. import log
 from ..config import LEVELS
-from ..errors import UnsupportedError
+from ..errors import UnsupportedError, bad_type, flag, instance, one_of
 from . import _records
 from .levels import available_levels
 from .records import FORMAT_NUMBERS
@@ -101,9 +101,14 @@ class Selection:
         return "\n".join(lines)
 
 
-@cache
 def kernels(family: str) -> tuple[Kernel, ...]:
     """Return every kernel of `family` that this machine may run, lowest level first."""
+    one_of("family", family, FAMILIES)
+    return _kernels(family)
+
+
+@cache
+def _kernels(family: str) -> tuple[Kernel, ...]:
     found: list[Kernel] = []
     for level in available_levels():
         try:
@@ -172,6 +177,11 @@ def select(family: str, op: str, formats: str, *, consistent: bool = False,
     UnsupportedError
         If no kernel that may run here serves the op and formats.
     """
+    for name, value in (("family", family), ("op", op), ("formats", formats)):
+        instance(name, value, str, "a text")
+    consistent = flag("consistent", consistent)
+    if not (cost is None or callable(cost)):
+        raise bad_type("cost", cost, "a function of a kernel, or None")
     general = dict(_candidates(family, op, formats))
     candidates = list(general)
     rejected = [Rejection(k, "its bits may differ from the portable kernel's") for k in candidates

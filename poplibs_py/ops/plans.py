@@ -5,13 +5,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Any, TypeVar, cast
+from functools import cache
+from numbers import Integral
+from types import UnionType
+from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from ..errors import MemoryLimitWarning, bad_argument
+from ..errors import MemoryLimitWarning, bad_argument, bad_type
 from ..program import Face
 from .road import travel
 
-__all__ = ["compiled", "unchanged"]
+__all__ = ["check_fields", "compiled", "unchanged"]
 
 P = TypeVar("P")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -38,6 +41,45 @@ def unchanged(plan: P, again: Callable[[], P]) -> P:
     if changed:
         raise bad_argument("plan", f"a plan with changes: {changed[0]}", "a plan as the planner returned it")
     return plan
+
+
+def check_fields(plan: Any) -> None:
+    """Raise unless each field of a plan is of the type that its class declares: one that was replaced may not be."""
+    for name, kind, fits in _declared(cast(Any, type(plan))):
+        value = getattr(plan, name)
+        if type(value) is not kind and not fits(value):
+            raise bad_type(f"plan.{name}", value, f"of type {getattr(kind, '__name__', kind)}")
+
+
+@cache
+def _declared(kind: Any) -> tuple[tuple[str, Any, Callable[[Any], bool]], ...]:
+    """The fields of a class, their types, and what tells whether a value is of that."""
+    hints = get_type_hints(kind)
+    return tuple((f.name, hints[f.name], _fits(hints[f.name])) for f in fields(kind))
+
+
+def _fits(kind: Any) -> Callable[[Any], bool]:
+    """What tells whether a value is of a declared type, in and out of tuples, dicts and unions."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if kind is int:
+        return lambda value: type(value) is int or (isinstance(value, Integral) and not isinstance(value, bool))
+    if origin is tuple and inner[1:] == (...,):
+        each = _fits(inner[0])
+        return lambda value: isinstance(value, tuple) and all(map(each, value))
+    if origin is tuple:
+        places = [_fits(place) for place in inner]
+        return lambda value: (isinstance(value, tuple) and len(value) == len(places)
+                              and all(fits(part) for fits, part in zip(places, value, strict=True)))
+    if origin is dict:
+        of_key, of_value = map(_fits, inner)
+        return lambda value: (isinstance(value, dict) and all(map(of_key, value))
+                              and all(map(of_value, value.values())))
+    if origin in (Union, UnionType):
+        choices = [_fits(choice) for choice in inner]
+        return lambda value: any(fits(value) for fits in choices)
+    if isinstance(kind, type):
+        return lambda value: isinstance(value, kind)
+    return lambda value: True
 
 
 def compiled(plan: Any, op: Any, function: F, what: str, values: tuple[str, ...] = ()) -> F:

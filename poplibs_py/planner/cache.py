@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from ..errors import bad_argument, bad_type
+from ..errors import bad_argument, bad_type, instance
 from ..files import replacing
 
 __all__ = ["PlanCache"]
@@ -52,6 +52,9 @@ class PlanCache(Generic[P]):
     ) -> None:
         self._plans: dict[Hashable, P] = {}
         self._lock = threading.Lock()
+        for name, function in (("write", write), ("read", read)):
+            if not (function is None or callable(function)):
+                raise bad_type(name, function, "a function or None")
         self._write, self._read = write, read
         if not (directory is None or isinstance(directory, (str, os.PathLike))):
             raise bad_type("directory", directory, "a path or None")
@@ -59,7 +62,7 @@ class PlanCache(Generic[P]):
         if self.directory is not None:
             try:
                 self.directory.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
+            except (OSError, ValueError) as error:  # a null byte
                 raise bad_argument("directory", str(directory), f"a folder that can be made ({error})") from None
 
     def __len__(self) -> int:
@@ -72,7 +75,7 @@ class PlanCache(Generic[P]):
 
     def get(self, key: Hashable) -> P | None:
         """The plan in memory, or None."""
-        return self._plans.get(key)
+        return self._plans.get(_hashable(key))
 
     def get_or_plan(
         self, key: Hashable, make: Callable[[], P], text_key: Callable[[], str] | None = None
@@ -81,10 +84,12 @@ class PlanCache(Generic[P]):
 
         Threads that ask at once may all plan; all get the one that was kept.
         """
-        plan = self._plans.get(key)
+        plan = self._plans.get(_hashable(key))
         if plan is not None:
             return plan
-        text = text_key() if text_key else repr(key)
+        if not callable(make):
+            raise bad_type("make", make, "a function that makes the plan")
+        text = _text_of(key, text_key)
         plan = self._load(text)
         if plan is None:
             plan = make()
@@ -94,7 +99,7 @@ class PlanCache(Generic[P]):
 
     def put(self, key: Hashable, plan: P, text_key: Callable[[], str] | None = None) -> P:
         """Keep a plan that was made elsewhere; returns the one that is kept."""
-        self._store(text_key() if text_key else repr(key), plan)
+        self._store(_text_of(_hashable(key), text_key), plan)
         with self._lock:
             return self._plans.setdefault(key, plan)
 
@@ -121,6 +126,22 @@ class PlanCache(Generic[P]):
         # a full or read-only directory costs speed, not the plan
         with contextlib.suppress(OSError), replacing(path) as file:
             file.write(f"{_digest(problem, text)}\n{text}".encode())
+
+
+def _hashable(key: Hashable) -> Hashable:
+    try:
+        hash(key)
+    except Exception:  # whatever an object of somebody else's raises
+        raise bad_type("key", key, "what can be hashed") from None
+    return key
+
+
+def _text_of(key: Hashable, text_key: Callable[[], str] | None) -> str:
+    if not (text_key is None or callable(text_key)):
+        raise bad_type("text_key", text_key, "a function that returns a text, or None")
+    text = repr(key) if text_key is None else text_key()
+    instance("text_key", text, str, "a function that returns a text, or None")
+    return text
 
 
 def _digest(*texts: str) -> str:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
-from ..errors import InvalidOptionError, bad_argument, described
+from ..errors import InvalidOptionError, bad_argument, described, instance
 
 __all__ = ["INDEX", "PlanConstraints", "boolean", "one_word", "unsigned", "unsigned_list"]
 
@@ -74,6 +74,7 @@ class PlanConstraints:
 
     def get(self, path: str) -> Any:
         """The value at a dotted path, None where nothing is constrained."""
+        instance("path", path, str, "a dotted path")
         node: Any = self._tree  # type: ignore[attr-defined]
         for key in path.split("."):
             if not isinstance(node, dict) or key not in node:
@@ -88,14 +89,18 @@ class PlanConstraints:
 
     def merged(self, values: Mapping[str, Any]) -> Self:
         """These constraints with the values at some dotted paths added or replaced."""
+        instance("values", values, Mapping, "a mapping of dotted paths to values")
         tree = json.loads(self.text)
         for path, value in values.items():
+            instance("values", path, str, "a mapping of dotted paths to values")
             *above, key = path.split(".")
             node = tree
             for name in above:
                 node = node.setdefault(name, {})
+                if not isinstance(node, dict):
+                    raise bad_argument("values", path, f"paths to single values; {name} is one already")
             node[key] = value
-        return type(self)(json.dumps(tree, sort_keys=True))
+        return type(self).parse(tree)
 
     def __bool__(self) -> bool:
         return self.text != "{}"
@@ -156,7 +161,7 @@ def _below(path: str, key: str, schema: Mapping[str, Any]) -> Any:
     if key in schema:
         return schema[key]
     if INDEX not in schema:
-        raise _refuse(path, key, ", ".join(schema))
+        raise _refuse(path, key, ", ".join(schema) or "no key here")
     if not _is_index(key):
         raise _refuse(path or key, key, "a non-negative integer as the key")
     return schema[INDEX]

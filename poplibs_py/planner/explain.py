@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import singledispatch
 from typing import Any
 
+from ..errors import whole
 from ..kernels import Selection
 
 __all__ = ["Considered", "Explanation", "considered_kernels", "explained"]
@@ -65,6 +66,7 @@ class Explanation:
 
     def best(self, count: int) -> Explanation:
         """The so many cheapest, the chosen one first; those without a plan come last."""
+        count = whole("count", count, 0, 1 << 62)
         ranked = sorted(self.considered, key=lambda c: (not c.chosen, c.cycles is None, c.cycles or 0))
         return dataclasses.replace(self, considered=tuple(ranked[:count]))
 

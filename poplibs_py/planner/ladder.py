@@ -74,6 +74,7 @@ def climb(plan_once: Callable[[int | None], T | None], limit: int | None, tile_b
     whole("tile_bytes", tile_bytes, 1, 1 << 62)
     flag("tried", tried)
     if limit is not None:
+        limit = whole("limit", limit, 1, 1 << 62)
         plan = None if tried else plan_once(limit)
         while plan is None:
             limit *= 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from ..errors import flag, one_of, whole
 from ._search import MEASURE_NAMES, NO_LIMIT
 
 __all__ = ["UNLIMITED", "Objective"]
@@ -34,6 +35,12 @@ class Objective:
     temp_limit: int = UNLIMITED
     tiles_secondary: bool = False
 
+    def __post_init__(self) -> None:
+        one_of("kind", self.kind, tuple(_THEN))
+        whole("cycles_limit", self.cycles_limit)
+        whole("temp_limit", self.temp_limit)
+        flag("tiles_secondary", self.tiles_secondary)
+
     @property
     def limited(self) -> bool:
         """Whether temporary bytes have a limit."""
@@ -41,7 +48,7 @@ class Objective:
 
     def with_temp_limit(self, temp_limit: int) -> Objective:
         """The same objective under another memory limit."""
-        return dataclasses.replace(self, temp_limit=min(temp_limit, UNLIMITED))
+        return dataclasses.replace(self, temp_limit=min(whole("temp_limit", temp_limit), UNLIMITED))
 
     @property
     def keys(self) -> tuple[int, ...]:

@@ -97,6 +97,8 @@ class Sweep:
             except ImportError as error:
                 raise MissingPackageError("matplotlib", "plot", error) from error
             axes = pyplot.subplots()[1]
+        elif not all(hasattr(axes, name) for name in ("plot", "annotate", "legend", "set_xlabel")):
+            raise bad_type("axes", axes, "matplotlib's axes, or None")
         axes.plot([p.temp_bytes for p in self.points], [p.cycles for p in self.points], "-", color="0.7")
         for fits, mark, label in ((True, "o", "fits"), (False, "x", "does not fit")):
             points = [(p.temp_bytes, p.cycles) for p in self.points if p.fits == fits]

@@ -10,6 +10,8 @@ from math import prod
 
 import numpy as np
 
+from ..errors import one_of
+from ..ops import check_fields
 from ..planner import Explanation
 from ..target import LinearMapping, Target, linear_mapping
 from .cast_model import cast_limit, cast_vertices, is_copy
@@ -74,6 +76,11 @@ class ElementwisePlan:
     target: Target
     mapping: LinearMapping
     classes: tuple[TileClass, ...]
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        for name in ("data_type", "result_type"):
+            one_of(f"plan.{name}", getattr(self, name), tuple(TYPE_BYTES))
 
     @property
     def phases(self) -> dict[str, int]:

@@ -61,7 +61,7 @@ class Where(NamedTuple):
     @property
     def dealer(self) -> Dealer:
         """What draws on the modelled IPU."""
-        if self.offset:
+        if whole("offset", self.offset):
             allowed = "0 for stream='ipu', whose numbers depend on the whole tensor's mapping"
             raise bad_argument("offset", self.offset, allowed)
         modifier = whole("seed_modifier", self.seed_modifier, 0, (1 << 32) - 1)

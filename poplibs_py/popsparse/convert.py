@@ -162,7 +162,7 @@ def whole_block_rows(rows: slice, extent: int, side: int, name: str) -> tuple[in
     """Return where a slice of rows (or columns, as `name` says) begins and ends, both on edges of blocks, or raise."""
     try:
         start, stop, step = rows.indices(extent)
-    except (TypeError, ValueError):
+    except Exception:  # whatever an object of somebody else's raises
         raise bad_type(name, rows, "a slice of whole numbers") from None
     if step != 1:
         raise bad_argument(name, f"step {rows.step}", "step 1")

@@ -209,7 +209,11 @@ class MatrixFace(Immutable):
         return self._no_comparison(other)
 
     def _no_comparison(self, other: object) -> Any:
-        if hasattr(other, "shape") or isinstance(other, (int, float, list, tuple)):
+        try:
+            compared = hasattr(other, "shape") or isinstance(other, (int, float, list, tuple))
+        except Exception:  # whatever an object of somebody else's raises
+            compared = True
+        if compared:
             raise bad_type("==", f"a BlockSparseMatrix and {described(other)}",
                            "w.equals(v), whether all is the same, or w.to_dense() == v, element by element")
         return NotImplemented

@@ -39,6 +39,8 @@ def as_path(path: object) -> Path:
     found = Path(path)
     if found.suffix not in SUFFIXES:
         raise bad_argument("path", str(path), f"a name that ends in {', '.join(SUFFIXES)}")
+    if "\0" in str(found):
+        raise bad_argument("path", str(path), "a name that files may have (without null bytes)")
     return found
 
 

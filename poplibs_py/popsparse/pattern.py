@@ -245,7 +245,8 @@ def as_extent(name: str, value: object, low: int, high: int = MAX_EXTENT) -> int
 
 def as_shape(shape: object, groups: int = 1) -> tuple[int, int]:
     """Return (rows, columns), or raise."""
-    shape = shape.tolist() if isinstance(shape, np.ndarray) else shape
+    if isinstance(shape, np.ndarray) and shape.shape == (2,):
+        shape = shape.tolist()
     if not isinstance(shape, (tuple, list)) or len(shape) != 2:
         raise bad_argument("shape", shape, "two numbers, rows and columns")
     rows, columns = (as_extent("shape", extent, 0) for extent in shape)
@@ -256,7 +257,9 @@ def as_shape(shape: object, groups: int = 1) -> tuple[int, int]:
 
 def as_block_shape(block_shape: object) -> tuple[int, int]:
     """Return (block rows, block columns) from one number or two, or raise."""
-    sides = block_shape.tolist() if isinstance(block_shape, np.ndarray) else block_shape
+    sides = block_shape
+    if isinstance(sides, np.ndarray) and sides.size <= 2:
+        sides = sides.tolist()
     sides = sides if isinstance(sides, (tuple, list)) else (sides, sides)
     if len(sides) != 2:
         raise bad_argument("block_shape", block_shape, "one number, or two: rows and columns of a block")

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from ..errors import bad_argument, bad_type, instance
 from ..kernels.registry import Kernel, Selection
-from ..ops import unchanged
+from ..ops import check_fields, unchanged
 from ..planner import Explanation, Memory
 from ..planner.explain import considered_kernels
 from ..target import Target
@@ -46,6 +46,9 @@ class KernelPlan(ABC):
     selection: Selection
     op: str = field(default="", compare=False, kw_only=True)
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     def __hash__(self) -> int:  # plans of one problem are few, and every first call of a kind looks for its program
         return hash(self.params)
 
@@ -81,7 +84,7 @@ class KernelPlan(ABC):
     def __str__(self) -> str:
         return self.explain().words()
 
-    def explained(self, problem: str, kernel: str, ways: dict[str, str], scratch: int, workspace: int) -> Explanation:
+    def _explained(self, problem: str, kernel: str, ways: dict[str, str], scratch: int, workspace: int) -> Explanation:
         """Return an explanation: `kernel` is what there is to add of that, `ways` what is this op's alone."""
         limit = "no limit" if self.limit is None else f"limit {self.limit:,}"
         return Explanation(problem, {

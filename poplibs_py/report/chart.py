@@ -9,7 +9,7 @@ from fractions import Fraction
 from numbers import Real
 from typing import Literal
 
-from ..errors import all_of, bad_argument, instance, one_of, real
+from ..errors import all_of, bad_argument, finite, instance, one_of, real, whole
 
 __all__ = ["Axis", "LineChart", "Series", "number", "reciprocal", "same_scale"]
 
@@ -86,10 +86,16 @@ class Axis:
 
     def shows(self, value: float | None) -> bool:
         """Whether the value has a place on the axis."""
-        return value is not None and math.isfinite(value) and (self.scale == "linear" or value > 0)
+        if value is None:
+            return False
+        return math.isfinite(real("value", value)) and (self.scale == "linear" or value > 0)
 
     def ticks(self, low: float, high: float, count: int = 7) -> list[float]:
         """Return about `count` round values within [low, high]."""
+        low, high = finite("low", low), finite("high", high)
+        count = whole("count", count, 1, 1000)
+        if not low < high or (self.scale != "linear" and low <= 0):
+            raise bad_argument("low", low, f"less than high, {high:g}, and above 0 on a logarithmic axis")
         if self.scale == "log2":
             return _powers_of_two(low, high, count)
         if self.scale == "log10":
@@ -185,6 +191,7 @@ class LineChart:
 
     def points(self, series: Series) -> list[list[tuple[float, float]]]:
         """Return the unbroken runs of a series' points that both axes can show."""
+        instance("series", series, Series, "a Series")
         runs: list[list[tuple[float, float]]] = [[]]
         for x, y in zip(series.x, series.y, strict=True):
             if y is not None and self.x.shows(x) and self.y.shows(y):

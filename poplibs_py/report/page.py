@@ -6,6 +6,7 @@ import base64
 from collections.abc import Sequence
 from html import escape
 
+from ..errors import all_of, bad_argument, flag, instance
 from . import svg
 from .chart import LineChart
 
@@ -55,25 +56,33 @@ class Page:
     """
 
     def __init__(self, title: str) -> None:
+        instance("title", title, str, "a text")
         self._title = title
         self._parts: list[str] = []
 
     def heading(self, text: str) -> None:
         """Begin a section."""
+        instance("text", text, str, "a text")
         self._parts.append(f"<h2>{escape(text)}</h2>")
 
     def paragraph(self, text: str, *, soft: bool = False) -> None:
         """Add a paragraph; `soft` ones are set back."""
+        instance("text", text, str, "a text")
+        soft = flag("soft", soft)
         self._parts.append(f"<p{' class=soft' if soft else ''}>{escape(text)}</p>")
 
     def facts(self, facts: Sequence[tuple[str, str]]) -> None:
         """Add a row of figures, each a value and what it is."""
+        facts = all_of("facts", facts, tuple, "pairs of texts: a value, and what it is")
+        if not all(len(fact) == 2 and all(isinstance(word, str) for word in fact) for fact in facts):
+            raise bad_argument("facts", facts, "pairs of texts: a value, and what it is")
         cards = "".join(f"<div class=card><b>{escape(value)}</b><span>{escape(what)}</span></div>"
                         for value, what in facts)
         self._parts.append(f"<div class=facts>{cards}</div>")
 
     def charts(self, charts: Sequence[LineChart]) -> None:
         """Add charts side by side, or below each other where the window is narrow, so that rows come out full."""
+        charts = all_of("charts", charts, LineChart, "charts")
         drawn = "".join(f"<div class=card>{svg.draw(chart, standalone=False)}</div>" for chart in charts)
         row = "row fours" if len(charts) % 4 == 0 else "row threes" if len(charts) % 3 == 0 else "row"
         self._parts.append(f"<div class='{row}'>{drawn}</div>")
@@ -86,6 +95,11 @@ class Page:
     def table(self, heads: Sequence[str], rows: Sequence[Sequence[str]], *, summary: str,
               is_open: bool = False) -> None:
         """Add a table that opens when its summary is clicked, or is open to begin with."""
+        instance("summary", summary, str, "a text")
+        heads = all_of("heads", heads, str, "texts")
+        rows = [all_of("rows", row, str, "rows of texts") for row in all_of("rows", rows, object, "rows of texts")]
+        if any(len(row) != len(heads) for row in rows):
+            raise bad_argument("rows", rows, f"rows of {len(heads)} texts, one for each head")
         numeric = [all(_is_number(row[i]) for row in rows) for i in range(len(heads))]
         marks = ["" if n else " class=words" for n in numeric]
         head = "".join(f"<th{mark}>{escape(text)}</th>" for text, mark in zip(heads, marks, strict=True))
@@ -96,6 +110,8 @@ class Page:
 
     def download(self, name: str, text: str) -> None:
         """Add a link that saves `text` as a file; the page carries it."""
+        for word, given in (("name", name), ("text", text)):
+            instance(word, given, str, "a text")
         data = base64.b64encode(text.encode()).decode()
         self._parts.append(f"<p><a download='{escape(name)}' href='data:text/csv;base64,{data}'>Save {escape(name)}"
                            "</a></p>")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from ..errors import instance
+from ..errors import flag, instance
 from .chart import LineChart, Series
 
 __all__ = ["STYLE", "draw"]
@@ -78,7 +78,7 @@ def draw(chart: LineChart, *, standalone: bool = True) -> str:
     frame = _Frame(chart, len(shown))
     parts = [f"<svg class='chart' xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {height}' role='img' "
              f"aria-label='{escape(chart.title)}'>"]
-    if standalone:
+    if flag("standalone", standalone):
         parts.append(f"<style>{STYLE}</style>")
     parts.append(f"<rect class='ground' width='{WIDTH}' height='{height}' rx='6'/>")
     parts.append(f"<text class='title' x='{_LEFT - 40}' y='20'>{escape(chart.title)}</text>")

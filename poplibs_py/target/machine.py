@@ -161,7 +161,7 @@ class Target:
 
     def elements_of_a_load(self, itemsize: int) -> int:
         """Elements of so many bytes in one load; at least one."""
-        return max(1, self.data_path_bits // (8 * itemsize))
+        return max(1, self.data_path_bits // (8 * whole("itemsize", itemsize, 1, 1 << 20)))
 
     # Changing and writing ------------------------------------------------------------------------
 

@@ -50,7 +50,8 @@ class ExactOperands:
 
     def addend(self, shape: tuple[int, ...], dtype: Any, seed: int = 0) -> Array:
         """Return an operand (bias, accumulator) that may be added to the products' sums without a rounding."""
-        form = format_of(dtype)
+        form, seed = format_of(dtype), whole("seed", seed, 0, 2**64 - 1)
+        shape = tuple(whole("shape", n, 0, 1 << 40) for n in all_of("shape", shape, object, "whole numbers"))
         most = min(self.limit, _whole_numbers(form))
         numbers = np.random.default_rng(seed).integers(-most, most, shape, endpoint=True)
         if not form.smallest_subnormal <= self.quantum <= form.max / most:

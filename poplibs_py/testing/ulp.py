@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import bad_argument, instance
 from ..formats import Format, format_of
-from ..formats.bounds import Ball
+from ..formats.bounds import Ball, broadcast
 from .exact import codes_of, values_of
 
 __all__ = ["error_over_bound", "ulp", "ulp_distance", "ulp_error"]
@@ -64,6 +64,7 @@ def ulp_error(got: Any, exact: ArrayLike, dtype: Any = None) -> Floats:
     """
     form = format_of(got if dtype is None else dtype)
     values, truth = values_of(got, form, "got"), values_of(exact, name="exact")
+    broadcast("exact", truth.shape, values.shape)
     with np.errstate(invalid="ignore"):
         distance = np.abs(values - truth) / ulp(truth, form)
     same = (values == truth) | (np.isnan(values) & np.isnan(truth))
@@ -90,6 +91,7 @@ def ulp_distance(a: Any, b: Any, dtype: Any = None) -> Floats:
     """
     form = format_of(a if dtype is None else dtype)
     left, right = (_ranks(codes_of(x, form, name), form) for x, name in ((a, "a"), (b, "b")))
+    broadcast("b", right.shape, left.shape)
     same = np.isnan(left) & np.isnan(right)
     with np.errstate(invalid="ignore"):
         distance = np.abs(left - right)

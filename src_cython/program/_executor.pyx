@@ -17,7 +17,7 @@ import math
 
 import numpy as np
 
-from poplibs_py.errors import bad_argument
+from poplibs_py.errors import bad_argument, flag
 
 cnp.import_array()
 
@@ -61,10 +61,10 @@ def memory_in_use():
     return pop_memory.in_use
 
 
-def memory_peak(bint reset=False):
+def memory_peak(reset=False):
     """Return the most temporary bytes ever held at once; with `reset`, start again from what is held now."""
     cdef int64_t peak = pop_memory.peak
-    if reset:
+    if flag("reset", reset):
         pop_memory.peak = pop_memory.in_use
     return peak
 

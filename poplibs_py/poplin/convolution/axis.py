@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...errors import whole
+
 __all__ = ["Axis", "FieldTransform", "OutputTransform", "Range", "input_range", "kernel_range"]
 
 Array = np.ndarray[Any, Any]
@@ -35,7 +37,7 @@ class FieldTransform(NamedTuple):
 
     def truncated(self, size: int) -> int:
         """Elements of `size` left after truncation."""
-        return size - self.truncation_lower - self.truncation_upper
+        return whole("size", size) - self.truncation_lower - self.truncation_upper
 
     def transformed(self, size: int) -> int:
         """Elements of `size` after the whole transform."""
@@ -45,6 +47,7 @@ class FieldTransform(NamedTuple):
 
     def apply(self, index: int, size: int) -> int | None:
         """Where element `index` goes, None if it is truncated."""
+        index, size = whole("index", index), whole("size", size)
         if not self.truncation_lower <= index < size - self.truncation_upper:
             return None
         place = (index - self.truncation_lower) * self.dilation + self.padding_lower
@@ -52,10 +55,10 @@ class FieldTransform(NamedTuple):
 
     def undo(self, place: int, size: int) -> int | None:
         """Which element is at `place` of the transformed volume, None if a zero is."""
-        whole = self.transformed(size)
+        length, place = self.transformed(size), whole("place", place)
         if self.flip:
-            place = whole - 1 - place
-        if not self.padding_lower <= place < whole - self.padding_upper:
+            place = length - 1 - place
+        if not self.padding_lower <= place < length - self.padding_upper:
             return None
         step, rest = divmod(place - self.padding_lower, self.dilation)
         return None if rest else step + self.truncation_lower
@@ -112,13 +115,15 @@ class Axis(NamedTuple):
 
     def input_index(self, out: int, kernel: int) -> int | None:
         """Input element that meets kernel element `kernel` in output `out`; None for a zero."""
-        place = self.weights.apply(kernel, self.kernel)
+        place = self.weights.apply(whole("kernel", kernel), self.kernel)
+        out = whole("out", out)
         raw = self.output.reversed().apply(out, self.out)
         return None if place is None or raw is None else self.input.undo(place + raw, self.field)
 
     def kernel_index(self, out: int, element: int) -> int | None:
         """Kernel element that meets input `element` in output `out`; None for a zero."""
-        place = self.input.apply(element, self.field)
+        place = self.input.apply(whole("element", element), self.field)
+        out = whole("out", out)
         raw = self.output.reversed().apply(out, self.out)
         if place is None or raw is None or not 0 <= place - raw < self.transformed_kernel:
             return None

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from ...errors import InvalidArgumentError, InvalidOptionError, described, real
+from ...errors import InvalidArgumentError, InvalidOptionError, bad_type, described, real
 from ...ops import check_mapping, number, parsed
 from ...target import TYPE_SIZES
 from ...target.types import data_type
@@ -124,6 +124,8 @@ class ConvOptions:
 
     def for_params(self, params: ConvParams) -> ConvOptions:
         """Raise partials types to what `params` need, as PopLibs' validateLayerParams does, warning."""
+        if not (hasattr(params, "input_type") and hasattr(params, "output_type")):
+            raise bad_type("params", params, "of type ConvParams")
         names = ("partials_type", "inter_tile_partials_type", "inter_ipu_partials_type")
         given: dict[str, Any] = {name: getattr(self, name) for name in names}
         if params.input_type == "quarter" and params.output_type != "half":

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
 from typing import TypeVar
 
-from ...errors import bad_argument, bad_option, bad_type, flag
+from ...errors import all_of, bad_argument, bad_option, bad_type, flag
 from ...target.types import data_type
 from .axis import Axis, FieldTransform, OutputTransform
 
@@ -307,7 +307,7 @@ def _own_result(data_type: str) -> str:
 def _size(name: str, value: object) -> int:
     try:
         number = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
+    except Exception:  # whatever an object of somebody else's raises
         number = None
     if number is None or isinstance(value, bool):
         raise bad_type(name, value, "an integer")
@@ -317,9 +317,8 @@ def _size(name: str, value: object) -> int:
 
 
 def _sizes(name: str, values: object) -> list[int]:
-    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable) or getattr(values, "ndim", 1) != 1:
-        raise bad_type(name, values, "a sequence of integers, one per dimension")
-    return [_size(name, value) for value in values]
+    listed = all_of(name, values, object, "a sequence of integers, one per dimension")
+    return [_size(name, value) for value in listed]
 
 
 def _per_dim(name: str, values: Sequence[_T] | None, ndim: int, kind: type[_T]) -> list[_T]:

@@ -9,7 +9,8 @@ from itertools import chain, pairwise
 from math import prod
 from typing import Any
 
-from ...errors import all_of, bad_argument, described, instance, one_of, whole
+from ...errors import all_of, bad_argument, bad_type, described, instance, one_of, whole
+from ...ops import check_fields
 from ...planner.explain import Explanation, explained
 from ...planner.summary import PlanSummary, compared, summarised
 from ...target import TYPE_SIZES, LinearMapping
@@ -108,21 +109,24 @@ class Partition:
         }
 
     @classmethod
-    def from_dict(cls, f: dict[str, Any]) -> Partition:
+    def from_dict(cls, fields: dict[str, Any]) -> Partition:
         """Read what `to_dict` wrote."""
-        grain = f["grain"]
-        return cls(
-            tuple(f["field"]),
-            f["batch"],
-            Split(f["oc"]["s"], f["oc"]["p"]),
-            tuple(f["kernel"]),
-            Split(f["ic"]["s"], f["ic"]["p"]),
-            f["g"],
-            tuple(grain["field"]),
-            grain["g"],
-            grain["ic"],
-            grain["oc"],
-        )
+        try:
+            f, grain = fields, fields["grain"]
+            return cls(
+                tuple(f["field"]),
+                f["batch"],
+                Split(f["oc"]["s"], f["oc"]["p"]),
+                tuple(f["kernel"]),
+                Split(f["ic"]["s"], f["ic"]["p"]),
+                f["g"],
+                tuple(grain["field"]),
+                grain["g"],
+                grain["ic"],
+                grain["oc"],
+            )
+        except Exception:  # a mapping of somebody else's raises what it likes
+            raise bad_type("fields", fields, "what to_dict returned") from None
 
 
 def tile_ranges(extent: int, split: int, grain: int = 1) -> list[tuple[int, int]]:
@@ -191,6 +195,14 @@ class ConvPlan:
     weight_update_costs: Costs | None = dataclasses.field(default=None, hash=False)
     additional: tuple[ConvPlan, ...] = ()
     problem: ConvProblem | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        one_of("plan.direction", self.direction, DIRECTIONS)
+        one_of("plan.order", self.order, ORDERS)
+        if not self.partitions or self.peak_macs_per_cycle < 1:
+            name = "partitions" if not self.partitions else "peak_macs_per_cycle"
+            raise bad_argument(f"plan.{name}", getattr(self, name), "one at least")
 
     # Figures ---------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import dataclasses
 import json
 from typing import Any
 
-from ...errors import bad_argument, bad_type
+from ...errors import PoplibsError, bad_argument, bad_type
 from ...target import Target, resolve_target
 from .axis import Axis, FieldTransform, OutputTransform
 from .options import ConvOptions
@@ -61,13 +61,18 @@ class ConvProblem:
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> ConvProblem:
         """Read what `to_dict` wrote."""
-        axes = tuple(
-            Axis(f, k, FieldTransform(*i), FieldTransform(*w), OutputTransform(*o))
-            for f, k, i, w, o in fields["params"]["axes"]
-        )
-        return cls(
-            Target.from_json(json.dumps(fields["target"])),
-            ConvParams(**{**fields["params"], "axes": axes}),
-            ConvOptions.parse(fields["options"]),
-        )
+        try:
+            axes = tuple(
+                Axis(f, k, FieldTransform(*i), FieldTransform(*w), OutputTransform(*o))
+                for f, k, i, w, o in fields["params"]["axes"]
+            )
+            return cls(
+                Target.from_json(json.dumps(fields["target"])),
+                ConvParams(**{**fields["params"], "axes": axes}),
+                ConvOptions.parse(fields["options"]),
+            )
+        except PoplibsError:
+            raise
+        except Exception:  # a mapping of somebody else's raises what it likes
+            raise bad_type("fields", fields, "what to_dict returned") from None
 

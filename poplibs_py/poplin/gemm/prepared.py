@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...errors import bad_argument, bad_type
+from ...errors import bad_argument, bad_type, instance, one_of
 from ...formats import FP32, Format
 from ...immutable import Constant, kind_of
 from ...ops import Array, Operand, run_told
@@ -96,6 +96,7 @@ class PreparedMatrix(Constant):
 
     def stand_in(self, name: str) -> Operand:
         """Return what has this matrix's shape and format, for the operand `name`."""
+        one_of("name", name, ("a", "b"))
         if name != self._name:
             raise bad_type(
                 name,
@@ -108,6 +109,9 @@ class PreparedMatrix(Constant):
     def lowered(self, params: GemmParams, options: GemmOptions, epilogue: Epilogue,
                 target: Target) -> tuple[Lowered, Operand, Operand | None]:
         """Return the product with this operand lowered, what it runs on in its place, and what it was before."""
+        for name, value, kind in (("params", params, GemmParams), ("options", options, GemmOptions),
+                                  ("epilogue", epilogue, Epilogue), ("target", target, Target)):
+            instance(name, value, kind, f"of type {kind.__name__}")
         left, whole = self.side == "left", self._whole
         mine, other = (params.a, params.b) if left else (params.b, params.a)
         if whole is None:

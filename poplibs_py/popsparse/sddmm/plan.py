@@ -76,7 +76,7 @@ class SddmmPlan(KernelPlan):
             ways["X"] = "decoded once"
         problem = (f"sparse_grad_w {groups}[{rows}, {p.columns}] x [{p.columns}, {depth}] at {p.blocks} blocks of "
                    f"{high} x {wide}: {p.y.format} x {p.x.format} -> {p.to_format}")
-        return self.explained(problem, f", compute format {self.compute_format}", ways, self.scratch_bytes,
+        return self._explained(problem, f", compute format {self.compute_format}", ways, self.scratch_bytes,
                               self.workspace_bytes)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import PoplibsError, all_of, bad_argument, instance
+from ...errors import PoplibsError, all_of, bad_argument, instance, one_of, real, whole
 from ...formats import BF16, F143, FP16, FP32, Format
 from ...popsparse import BlockPattern, BlockSparseMatrix, random_matrix, random_pattern
 from ..chart import reciprocal
@@ -101,8 +101,11 @@ class Case:
             value = getattr(self, name)
             if not isinstance(value, int) or not 1 <= value <= 1 << 20:
                 raise bad_argument(name, value, "a whole number from 1 to 1048576")
-        if not 0 < self.density <= 1:
+        if not 0 < real("density", self.density, "more than 0 and at most 1") <= 1:
             raise bad_argument("density", self.density, "more than 0 and at most 1")
+        whole("seed", self.seed, 0, 2**63)
+        if self.source is not None:
+            instance("source", self.source, PatternFile, "a PatternFile or None")
         if self.source is None and (self.m % self.block or self.k % self.block):
             raise bad_argument("block", self.block, f"a divisor of m={self.m} and k={self.k}")
 
@@ -129,6 +132,7 @@ class Case:
 
     def pattern(self, turn: int = 0) -> BlockPattern:
         """Return the pattern; another `turn` gives another one with as many blocks."""
+        turn = whole("turn", turn, 0, 2**31)
         if turn not in self._patterns:
             if self.source is None:
                 made = random_pattern(self.m, self.k, self.block, self.density, self.seed + turn)
@@ -145,11 +149,13 @@ class Case:
 
     def weights(self, type_name: str, turn: int = 0) -> BlockSparseMatrix:
         """Return W in one of `TYPES`, with a power-of-two scale where the type is FP8."""
+        one_of("type_name", type_name, tuple(TYPES))
         kind = TYPES[type_name]
         return random_matrix(self.pattern(turn), kind, self.seed, self.scale(kind))
 
     def scale(self, kind: Format) -> int:
         """Return the exponent s for which the weights over ``2**s`` fill an 8-bit format; 0 for a wider one."""
+        kind = format_of(kind, "kind")
         return math.ceil(math.log2(math.sqrt(3 / (self.density * self.k)) / kind.max)) if kind.bits == 8 else 0
 
     @cached_property
@@ -211,11 +217,13 @@ class Axes:
 
     def meet(self, case: Case) -> bool:
         """Whether every value of the case is on its axis."""
+        instance("case", case, Case, "a Case")
         return ((case.m, case.k) in self.sizes and case.n in self.n and case.density in self.densities
                 and case.block in self.blocks)
 
     def file_cases(self, source: PatternFile, seed: int = 123) -> Iterator[Case]:
         """Return the cases of a file's pattern over the axes `n` and `blocks`."""
+        instance("source", source, PatternFile, "a PatternFile")
         for n, block in itertools.product(self.n, self.blocks):
             yield Case.from_file(source, n, block, seed)
 

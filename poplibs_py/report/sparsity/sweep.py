@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ...errors import PoplibsError
+from ...errors import PoplibsError, instance
 from ...kernels.peak import peak_of, peak_probes, unit_rates
 from ..peers import LIBRARIES
 from ..timing import Timing, take_turns
@@ -50,6 +50,7 @@ class Sweep:
 
     def run(self, case: Case) -> list[Record]:
         """Check and time every contestant of a case and return their records, ours first."""
+        instance("case", case, Case, "a Case")
         self._count += 1
         contestants = [c for c in self._contestants(case) if not self._is_hopeless(case, c)]
         verdicts = [_verdict(contestant) for contestant in contestants]

@@ -1,0 +1,92 @@
+"""The public surface: every callable that the documented packages offer, with its parameters."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, get_origin
+
+from poplibs_py import report
+
+PACKAGES = (
+    "", "popops", "poplin", "poplin.convolution", "poprand", "popsparse", "popsparse.static", "popsparse.dynamic",
+    "popnn", "formats", "formats.bounds", "formats.reference", "target", "kernels", "planner", "program", "testing",
+    "testing.strategies", "testing.calls", "testing.cases", "config", "log", "errors",
+    *(f"report.{module.name}" for module in pkgutil.iter_modules(report.__path__)),
+)  # fmt: skip
+
+OF_THE_FRAME = {
+    "program": {"BoundCall", "ComputeSet", "Exchange", "Executable", "Face", "Key", "Loop", "Program", "Remake",
+                "Segment",
+                "Wrapper", "copy_of", "guard_arenas", "host_program", "key_by_identity", "key_by_parts",
+                "overlaps_itself",
+                "result_array", "result_array_like", "spread", "temporary", "threads_for", "value_words"},
+    "planner": {"climb", "within"},
+    "errors": {"all_of", "bad_argument", "bad_option", "bad_type", "described", "finite", "flag", "instance",
+               "not_built",
+               "one_of", "real", "warn", "whole"},
+}  # fmt: skip
+"""What serves those who write ops, not those who call them: parts of programs, which take addresses and trust them,
+steps of planning, and what words a refusal. It does not check what the package itself hands it."""
+
+
+@dataclass(frozen=True)
+class Door:
+    """A public callable.
+
+    Attributes
+    ----------
+    name : str
+        Its place below the package, such as ``"popsparse.BlockSparseMatrix.astype"``.
+    function : callable
+        The function or class; of a method, what its class has.
+    owner : type or None
+        The class that a method of its objects belongs to.
+    """
+
+    name: str
+    function: Any
+    owner: type | None = None
+
+    @property
+    def parameters(self) -> dict[str, inspect.Parameter]:
+        """What it takes, without the object of a method."""
+        try:
+            found = list(inspect.signature(self.function).parameters.values())
+        except (TypeError, ValueError):  # of a compiled class
+            return {}
+        return {p.name: p for p in (found[1:] if self.owner is not None else found)}
+
+
+def doors() -> Iterator[Door]:
+    """Each public callable once, by the first name that it has."""
+    met: set[int] = set()
+    for package in PACKAGES:
+        module = importlib.import_module(f"poplibs_py.{package}".rstrip("."))
+        for name in getattr(module, "__all__", ()):
+            offered = getattr(module, name)
+            hidden = name in OF_THE_FRAME.get(package, ()) or get_origin(offered) is not None
+            if hidden or not callable(offered) or id(offered) in met:
+                continue
+            met.add(id(offered))
+            place = f"{package}.{name}".lstrip(".")
+            yield Door(place, offered)
+            if isinstance(offered, type) and not issubclass(offered, BaseException):
+                yield from _methods(place, offered)
+
+
+def _methods(place: str, kind: type) -> Iterator[Door]:
+    for name in dir(kind):
+        if name.startswith("_") or inspect.ismodule(getattr(kind, name)):
+            continue
+        held = inspect.getattr_static(kind, name)
+        home = next(base for base in kind.__mro__ if name in vars(base))
+        if not home.__module__.startswith("poplibs_py"):  # a tuple's count, a bit generator's state
+            continue
+        if isinstance(held, (classmethod, staticmethod)):
+            yield Door(f"{place}.{name}", getattr(kind, name))
+        elif callable(held) and not isinstance(held, type):
+            yield Door(f"{place}.{name}", held, kind)
