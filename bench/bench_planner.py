@@ -76,3 +76,19 @@ def bench_preplan(jobs: int, benchmark: Any) -> None:
     assert preplan(specs, plan_spec, jobs=jobs) == alone
     benchmark.pedantic(preplan, (specs, plan_spec), {"jobs": jobs}, rounds=3)
     benchmark.extra_info.update(problems=len(specs), jobs=jobs)
+
+
+DRAWN = [
+    "batch=1 field=13,3 kernel=13,3 ci=91092 co=815 type=quarter out=half pass=TRAINING_WU",
+    "batch=1 field=2,26 kernel=2,26 ci=57077 co=197 type=quarter out=half pass=TRAINING_FWD",
+    "batch=2 field=21889 kernel=21889 ci=1274 co=4 type=quarter out=half pass=TRAINING_FWD",
+    "batch=4 field=366,58 kernel=366,5 ci=49419 co=783 type=half amp=0.1 pass=TRAINING_FWD",
+    "batch=1 field=4746 kernel=2741 ci=69415 co=1 type=half amp=0.02",
+]
+
+
+@pytest.mark.parametrize("spec", DRAWN)
+def bench_drawn_plan(spec: str, benchmark: Any) -> None:
+    """The slowest of some hundred problems that were drawn with extents to 2^17."""
+    problem = parse_spec(spec)
+    benchmark.pedantic(lambda: run_planner(problem), rounds=3)

@@ -71,8 +71,11 @@ cdef class Search:
     """The space of one candidate, and the walk through it."""
 
     def __cinit__(self):
+        cdef int i
         self.error = None
         self.tiles = 1
+        for i in range(MEASURES):
+            self.allowed[i] = UNLIMITED
 
     def __dealloc__(self):
         cdef int i

@@ -372,22 +372,17 @@ def best_plan(
     space = _space(target, params, options, joint)
     ordered = space.ordered
     best: tuple[int, ...] = (UNLIMITED, UNLIMITED)
-    plan, winner = None, len(ordered)
+    plan: ConvPlan | None = None
+    winner = len(ordered)
     for i in space.likely:
-        if not space.of_use(i, objective, best):
+        # PopLibs keeps the first candidate, in its order, that costs least: an earlier one need only be as good
+        beaten = (best[0], best[1] + 1) if plan and i < winner else best
+        if not space.of_use(i, objective, beaten):
             continue
-        found = search_candidate(target, params, options, joint, ordered[i], objective, best, reference)
+        found = search_candidate(target, params, options, joint, ordered[i], objective, beaten, reference)
         if found is not None:
             best, plan = found
             winner = i
-    # PopLibs keeps the first candidate, in its order, that costs least
-    as_good = (best[0], best[1] + 1)
-    for i in range(winner if plan else 0):
-        if not space.of_use(i, objective, as_good):
-            continue
-        found = search_candidate(target, params, options, joint, ordered[i], objective, as_good, reference)
-        if found is not None:
-            return found[1]
     return plan
 
 

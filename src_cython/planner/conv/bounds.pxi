@@ -233,6 +233,38 @@ cdef inline int64_t least_cycles(const Problem* q, const Part* at, const Element
     return inputs + once * serial + before
 
 
+cdef inline int64_t least_on_tile(const Problem* q, Search search, int level, const Part* at, const Elements* e) noexcept nogil:
+    """The least cycles that the vertex, and casts of its operands, take in all turns for the sums that a tile holds.
+
+    More than a share of all work where sizes are rounded up: a tile has whole rows and whole groups of channels.
+    """
+    cdef const Pass* p = &q.passes[0]
+    cdef int64_t made = p.group_grain * p.out_grain, kernel = 1, field = 1, cycles, weights
+    cdef Part one = at[0]
+    cdef bint fixed = True
+    cdef int d
+    one.batch = one.groups = one.outs = 1
+    for d in range(p.ndim):
+        one.field[d] = 1
+        made *= p.dims[d].grain
+        kernel *= at.kernel[d]
+        if p.dims[d].expanded_on_tile:
+            return 0
+        if search.depth[2 + p.ndim + d] > level and search.axes[2 + p.ndim + d].extent > 1:
+            fixed = False
+    cycles = least_vertex_work(p, &one) * (1 if p.method == VMAC else e.sums // made)
+    if p.casts_inputs:
+        weights = kernel * at.ins * p.in_size
+        if p.corrected:
+            weights *= at.groups * p.group_size * at.outs * p.out_size
+        cycles += cast_cycles(&p.machine, weights, QUARTER, HALF)
+        if fixed:
+            for d in range(p.ndim):
+                field *= p.dims[d].cast_end[imin(at.field[d] * p.dims[d].grain, p.dims[d].out)]
+            cycles += cast_cycles(&p.machine, field * at.ins * at.groups * p.in_size, QUARTER, HALF)
+    return cycles * at.splits.in_serial * at.splits.out_serial
+
+
 cdef void add_derived_passes(const Problem* q, Search search, int level, const Part* at, int64_t tiles,
                              int64_t* least) noexcept nogil:
     """Take in what a joint plan's other passes hold and move at least.
@@ -274,7 +306,7 @@ cdef void add_derived_passes(const Problem* q, Search search, int level, const P
 cdef void least_measures(const Problem* q, Search search, int level, int64_t* least) noexcept nogil:
     """The least cycles and bytes of any choice of the open axes: sizes and most phases only grow with the others."""
     cdef const Pass* p = &q.passes[0]
-    cdef int64_t tiles
+    cdef int64_t tiles, serial
     cdef Part at, wide
     cdef Costs c
     cdef Elements e
@@ -284,10 +316,17 @@ cdef void least_measures(const Problem* q, Search search, int level, int64_t* le
     transform_phase(p, &wide, &c)
     if p.regressed and level < 1:                   # these depend on both loops
         c.inputs_copy = c.weights_copy = 0
+    serial = at.splits.in_serial * at.splits.out_serial
+    least[CYCLES] = ((c.weights_copy + c.weights_exchange + c.output_copy + c.output_exchange) * serial
+                     + c.inputs_copy + c.inputs_exchange + cdiv(search.work, tiles))
+    if least[CYCLES] > search.allowed[CYCLES]:      # what is moved and computed alone is too much
+        return
     e = least_elements(q, search, level, &at, 1, 1)
     if p.out_size == p.out_grain:
         least[TEMP] = least_of_loops(q, search, level, &at, &e, &c, tiles)
-    least[CYCLES] = least_cycles(q, &at, &e, &c, tiles) + cdiv(search.work, tiles)
+    least[CYCLES] = least_cycles(q, &at, &e, &c, tiles)
+    least[CYCLES] += imax(cdiv(search.work, tiles), least_on_tile(q, search, level, &at, &e)
+                          + (search.work - p.work) // tiles)
     least[TILES] = at.tiles
     if q.pass_count > 1:
         add_derived_passes(q, search, level, &at, tiles, least)
