@@ -157,7 +157,7 @@ def sparse_cases() -> list[Case]:
     w, x, bias = full_matrix(), numbers(8, 8), numbers(8)
 
     def compiled(**keywords: Any) -> tuple[Call, Call]:
-        planned = {"bias": True, "activation": "relu"} if keywords else {}
+        planned = {"has_bias": True, "activation": "relu"} if keywords else {}
         run = static.compile_sparse_dense_matmul(static.plan_sparse_dense_matmul(w, 8, **planned))
         rest = {"bias": keywords["bias"]} if keywords else {}
         return lambda: run(w, x, **rest), lambda: static.sparse_dense_matmul(w, x, **keywords)

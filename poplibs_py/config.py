@@ -72,7 +72,7 @@ class Settings:
 
 
 def read_settings(environment: Mapping[str, str]) -> Settings:
-    """Read the settings from a mapping such as `os.environ`.
+    """Read the settings from an `environment`, a mapping such as `os.environ`.
 
     Raises
     ------

@@ -16,9 +16,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from surface import doors
 
 import poplibs_py
-from poplibs_py import popsparse
+from poplibs_py import popsparse, testing
 from poplibs_py.errors import InvalidTypeError
 from poplibs_py.ops import catalogue
 from poplibs_py.ops.record import LIBRARIES
@@ -133,3 +134,87 @@ def test_weights_come_first_in_layers_and_their_docs_say_so() -> None:
         assert "first" in function.__doc__.partition("Notes")[2], name
         with pytest.raises(InvalidTypeError, match=r"^w: got ndarray"):
             function(*[np.ones((2, 2), np.float32)] * (3 if "grad_w" in name else 2))
+
+
+# The table of arguments ----------------------------------------------------------------------------
+
+_ROW = re.compile(r"^\| (`[^|]+`) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
+_ANY = {"Any", "object", "", "None", "Self"}
+_ARRAYS = {"Array", "ArrayLike", "Floats", "NDArray", "np.ndarray", "Number"}
+_KINDS = {
+    "array": _ARRAYS | {"QuarterArray", "PreparedDense", "int", "float"}, "count": {"int"}, "number": {"float", "int"},
+    "flag": {"bool"}, "word": {"str", "Rounding", "Overflow", "Stream", "Specials", "Sequence"}, "type": {"str"},
+    "dtype": {"Format", "DType", "DTypeLike", "np.dtype", "str"}, "shape": {"Shape", "tuple", "Sequence", "int"},
+    "sizes": {"Sides", "Sequence", "int", "tuple"}, "path": {"str", "Path", "os.PathLike"}, "axis": {"int", "tuple"},
+    "seed": {"Seed", "int", "tuple"}, "scale": {"Scale", "int", "float", "str", "Array"}, "out": {"BlockSparseMatrix"},
+    "target": {"Target", "Machine", "str"}, "matrix": {"BlockSparseMatrix", "PreparedSparse", "Array"},
+    "mapping": {"Mapping", "dict", "str", "TileMapping"},
+    "options": {"Mapping", "str", "ConvOptions", "GemmOptions", "Sequence"},
+    "params": {"ConvParams", "GemmParams"}, "problem": {"ConvProblem"}, "numbers": {"Iterable", "float"},
+    "plan": {"GemmPlan", "ConvPlan", "Plan", "P", "Callable", "R", "SparsePlan"}, "key": {"Hashable"},
+    "problems": {"Sequence", "ConvParams", "Iterable", "P"}, "cache": {"PlanCache", "ConvPlan"},
+    "constraints": {"str", "Mapping"}, "function": {"Callable", "str"},
+    "strategy": {"SearchStrategy", "int"},
+    "Ball": {"Ball"}, "Capacity": {"Capacity"}, "BlockPattern": {"BlockPattern"},
+}  # fmt: skip
+"""What the page's kinds are called in annotations; arguments that functions check themselves are `object`."""
+
+
+def arguments() -> dict[str, list[tuple[str, str]]]:
+    """The parameters of public functions by name: where, and its annotation. What users do not make is left out."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for door in doors():
+        is_record = isinstance(door.function, type) and "Parameters\n" not in (door.function.__doc__ or "")
+        if door.name.startswith(("report.", "errors.")) or is_record:
+            continue
+        for name, parameter in door.parameters.items():
+            if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                annotation = "" if parameter.annotation is parameter.empty else str(parameter.annotation)
+                found.setdefault(name, []).append((door.name, annotation))
+    return found
+
+
+def table() -> dict[str, set[str]]:
+    """The rows of the page: each name's kinds."""
+    page = next((ROOT / "docs").rglob("arguments.md")).read_text()
+    return {name: set(re.split(", | or ", kinds)) for names, kinds, _ in _ROW.findall(page)
+            for name in re.findall("`([^`]+)`", names)}
+
+
+def words_of(annotation: str) -> set[str]:
+    """The types that an annotation speaks of."""
+    return set(re.findall(r"[A-Za-z_][\w.]*", re.sub(r"'[^']*'", lambda m: m[0].strip("'"), annotation))) - _ANY
+
+
+def test_every_argument_is_in_the_table_or_in_the_one_docstring_that_takes_it() -> None:
+    listed, taken = table(), arguments()
+    shared = {name for name, places in taken.items() if len(places) > 1}
+    assert sorted(shared - listed.keys()) == []
+    assert sorted(listed.keys() - taken.keys()) == []
+    of_ops = {name for op in catalogue.values() for name in inspect.signature(op.face).parameters}
+    assert {"out", "out_dtype", "seed"} < of_ops
+    docs = {door.name: f"{door.function.__doc__} {getattr(door.owner, '__doc__', '')}" for door in doors()}
+    untold = [f"{place}: {name}" for name, places in taken.items() if name not in listed
+              for place, _ in places if not re.search(rf"\b{name}\b", docs[place])]
+    assert untold == []
+
+
+@pytest.mark.parametrize("name", sorted(table()))
+def test_an_argument_is_of_one_kind_everywhere(name: str) -> None:
+    kinds = table()[name]
+    if kinds == {"anything"}:
+        return
+    allowed = set().union(*(_KINDS[kind] for kind in kinds)) | {"np.floating", "np.float64", "collections.abc"}
+    wrong = [f"{place}: {annotation}" for place, annotation in arguments().get(name, [])
+             if not words_of(annotation) <= allowed]
+    assert wrong == [], f"{name} is {kinds}"
+
+
+def test_a_seed_is_a_number_or_a_pair_everywhere() -> None:
+    pattern = popsparse.random_pattern(16, 16, 4, 0.5, seed=(5, 1))
+    assert pattern == popsparse.random_pattern(16, 16, 4, 0.5, seed=5 + 2**32)
+    assert popsparse.random_matrix(pattern, seed=(5, 1)).equals(popsparse.random_matrix(pattern, seed=5 + 2**32))
+    assert np.array_equal(testing.random_operand((3, 4), "float32", (5, 1)),
+                          testing.random_operand((3, 4), "float32", 5 + 2**32))
+    wrong = [f"{place}: {annotation}" for place, annotation in arguments()["seed"] if annotation == "int"]
+    assert wrong == []

@@ -40,12 +40,12 @@ def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser of the command line."""
     parser = subparsers.add_parser("plan", help="plan a product or a convolution for a modelled machine")
     kinds = parser.add_subparsers(dest="kind", required=True)
-    dense = kinds.add_parser("dense", help="plan every line of a file of specs, products and convolutions")
-    dense.add_argument("--spec-file", required=True,
+    specs = kinds.add_parser("specs", help="plan every line of a file of specs, products and convolutions")
+    specs.add_argument("--spec-file", required=True,
                        help="one problem a line, such as 'mm=1,64,32,16 type=half amp=0.2'; - for standard input")
-    dense.add_argument("--jsonl", action="store_true", help="print one JSON object a line instead of tables")
-    dense.add_argument("--jobs", type=int, default=None, help="processes to plan with (default: one per CPU)")
-    dense.set_defaults(run=_run_dense)
+    specs.add_argument("--jsonl", action="store_true", help="print one JSON object a line instead of tables")
+    specs.add_argument("--jobs", type=int, default=None, help="processes to plan with (default: one per CPU)")
+    specs.set_defaults(run=_run_specs)
     matmul = kinds.add_parser("matmul", help="plan [G, M, K] x [G, K, N]")
     for name in ("M", "K", "N"):
         matmul.add_argument(name, type=int)
@@ -100,7 +100,7 @@ def _sizes(word: str) -> list[int]:
 # Many problems -------------------------------------------------------------------------------------
 
 
-def _run_dense(arguments: argparse.Namespace) -> int:
+def _run_specs(arguments: argparse.Namespace) -> int:
     if arguments.jobs is not None and arguments.jobs < 1:
         raise bad_argument("--jobs", arguments.jobs, "1 or more")
     if arguments.spec_file == "-":

@@ -38,14 +38,14 @@ _OWN = 2.0**-53  # unit roundoff of the float64 that centres are computed in
 _SLACK = 1 + 2.0**-40  # covers the roundings of the radius itself
 
 
-def gamma(n: ArrayLike, u: float) -> Floats:
+def gamma(terms: ArrayLike, unit_roundoff: float) -> Floats:
     """Return gamma_n = n u / (1 - n u), infinite where n u is 1 or more.
 
     Parameters
     ----------
-    n : array_like of int
-        Roundings that a term may meet.
-    u : float
+    terms : array_like of int
+        Roundings that a term may meet, the n of the formula.
+    unit_roundoff : float
         Unit roundoff, for example `Format.unit_roundoff`.
 
     Examples
@@ -54,8 +54,8 @@ def gamma(n: ArrayLike, u: float) -> Floats:
     >>> float(gamma(1024, FP16.unit_roundoff))
     1.0
     """
-    numbers, unit = floats("n", n), floats("u", u)
-    broadcast("u", unit.shape, numbers.shape)
+    numbers, unit = floats("terms", terms), floats("unit_roundoff", unit_roundoff)
+    broadcast("unit_roundoff", unit.shape, numbers.shape)
     nu = numbers * unit
     with np.errstate(divide="ignore"):
         return np.where(nu < 1, nu / (1 - nu), np.inf)
@@ -264,7 +264,7 @@ class Ball:
         return np.where(np.isfinite(self.centre), near, same) | np.isinf(self.radius)
 
 
-def sum_ball(centre: ArrayLike, magnitude: ArrayLike, terms: ArrayLike, partials: Format = FP32, *,
+def sum_ball(centre: ArrayLike, magnitude: ArrayLike, terms: ArrayLike, partials_dtype: Format = FP32, *,
              flushes: bool = False, carried: ArrayLike = 0.0) -> Ball:
     """Bound a sum, in any order, of terms that are each rounded once.
 
@@ -276,7 +276,7 @@ def sum_ball(centre: ArrayLike, magnitude: ArrayLike, terms: ArrayLike, partials
         The sums of the terms' magnitudes, those that are not finite left out.
     terms : array_like of int
         How many terms each sum has: roundings that one term may meet.
-    partials : Format, optional
+    partials_dtype : Format, optional
         The format of the partial sums, FP32 by default.
     flushes : bool, optional
         Whether the unit takes subnormal results for zero.
@@ -284,7 +284,7 @@ def sum_ball(centre: ArrayLike, magnitude: ArrayLike, terms: ArrayLike, partials
         What the terms may already be wrong by, in all.
     """
     with np.errstate(all="ignore"):
-        partials, wrong = format_of(partials, "partials"), floats("carried", carried)
+        partials, wrong = format_of(partials_dtype, "partials_dtype"), floats("carried", carried)
         sizes, roundings = floats("magnitude", magnitude), floats("terms", terms)
         for name, met in (("carried", wrong), ("magnitude", sizes), ("terms", roundings)):
             broadcast(name, met.shape, floats("centre", centre).shape)
@@ -296,7 +296,7 @@ def sum_ball(centre: ArrayLike, magnitude: ArrayLike, terms: ArrayLike, partials
         return Ball(floats("centre", centre), np.where(overflows, np.inf, radius * _SLACK))
 
 
-def matmul_ball(a: ArrayLike, b: ArrayLike, partials: Format = FP32, *, terms: int | None = None,
+def matmul_ball(a: ArrayLike, b: ArrayLike, partials_dtype: Format = FP32, *, terms: int | None = None,
                 flushes: bool = False) -> Ball:
     """Bound ``a @ b``: products exact or rounded once to the partials' format, summed in any order.
 
@@ -304,7 +304,7 @@ def matmul_ball(a: ArrayLike, b: ArrayLike, partials: Format = FP32, *, terms: i
     ----------
     a, b : array_like of float
         The operands' values, at least two-dimensional; batch dimensions broadcast.
-    partials : Format, optional
+    partials_dtype : Format, optional
         The format of the partial sums, FP32 by default.
     terms : int, optional
         Terms of each sum; the inner dimension by default. A kernel that splits its operands into parts has more.
@@ -317,7 +317,7 @@ def matmul_ball(a: ArrayLike, b: ArrayLike, partials: Format = FP32, *, terms: i
     >>> float(ball.centre[0, 0]), float(ball.radius[0, 0]) <= 2.1 * 2.0**-24 * 11
     (11.0, True)
     """
-    left, right, partials = floats("a", a), floats("b", b), format_of(partials, "partials")
+    left, right, partials = floats("a", a), floats("b", b), format_of(partials_dtype, "partials_dtype")
     check_product(left, right)
     with np.errstate(all="ignore"):
         centre = left @ right
@@ -367,8 +367,8 @@ def broadcast(name: str, shape: tuple[int, ...], other: tuple[int, ...]) -> None
         raise bad_argument(name, f"shape {shape}", f"one that broadcasts with {other}") from None
 
 
-def dot_ball(products: ArrayLike, axis: int = -1, partials: Format = FP32, *, flushes: bool = False) -> Ball:
-    """Bound sums of given exact terms along an axis, in any order: the general form of `matmul_ball`.
+def dot_ball(products: ArrayLike, axis: int = -1, partials_dtype: Format = FP32, *, flushes: bool = False) -> Ball:
+    """Bound sums of exact terms, `products`, along an axis, in any order: the general form of `matmul_ball`.
 
     Examples
     --------
@@ -379,7 +379,7 @@ def dot_ball(products: ArrayLike, axis: int = -1, partials: Format = FP32, *, fl
     axis = whole("axis", axis, -values.ndim, values.ndim - 1)
     with np.errstate(all="ignore"):
         magnitude = np.abs(_finite(values)).sum(axis)
-        return sum_ball(values.sum(axis), magnitude, values.shape[axis], partials, flushes=flushes)
+        return sum_ball(values.sum(axis), magnitude, values.shape[axis], partials_dtype, flushes=flushes)
 
 
 def _ball(value: Ball | ArrayLike) -> Ball:

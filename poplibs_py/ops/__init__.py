@@ -7,7 +7,7 @@ from .options import check_mapping, number, parsed
 from .plans import check_fields, compiled, unchanged
 from .record import Op, catalogue, located, op
 from .road import RESULT, VALUES, Request, run_told, travel
-from .seeds import seed_of
+from .seeds import Seed, seed_of
 
 __all__ = [
     "RESULT",
@@ -16,6 +16,7 @@ __all__ = [
     "Operand",
     "Receiver",
     "Request",
+    "Seed",
     "argument",
     "array_operand",
     "catalogue",

@@ -6,7 +6,10 @@ import numpy as np
 
 from ..errors import bad_argument, whole
 
-__all__ = ["seed_of"]
+__all__ = ["Seed", "seed_of"]
+
+Seed = int | tuple[int, int]
+"""One number of 64 bits, or two words of 32: what every argument that is called ``seed`` takes."""
 
 _WORD, _WORDS = 2**32 - 1, 2**64 - 1
 

@@ -80,7 +80,7 @@ class PlanCache(Generic[P]):
     def get_or_plan(
         self, key: Hashable, make: Callable[[], P], text_key: Callable[[], str] | None = None
     ) -> P:
-        """The plan of `key`: from memory, from the directory, or made and kept.
+        """The plan of `key`: from memory, from the directory, or made by `make` and kept.
 
         Threads that ask at once may all plan; all get the one that was kept.
         """

@@ -72,11 +72,11 @@ class PlanConstraints:
         _checked("", tree, type(self).schema)
         object.__setattr__(self, "_tree", tree)
 
-    def get(self, path: str) -> Any:
-        """The value at a dotted path, None where nothing is constrained."""
-        instance("path", path, str, "a dotted path")
+    def get(self, name: str) -> Any:
+        """The value of a dotted name, None where nothing is constrained."""
+        instance("name", name, str, "a dotted name")
         node: Any = self._tree  # type: ignore[attr-defined]
-        for key in path.split("."):
+        for key in name.split("."):
             if not isinstance(node, dict) or key not in node:
                 return None
             node = node[key]
@@ -87,18 +87,18 @@ class PlanConstraints:
         """The indices among the outermost keys."""
         return [int(key) for key in self._tree if _is_index(key)]  # type: ignore[attr-defined]
 
-    def merged(self, values: Mapping[str, Any]) -> Self:
-        """These constraints with the values at some dotted paths added or replaced."""
-        instance("values", values, Mapping, "a mapping of dotted paths to values")
+    def merged(self, constraints: Mapping[str, Any]) -> Self:
+        """These constraints with some more, by dotted names, added or replaced."""
+        instance("constraints", constraints, Mapping, "a mapping of dotted names to values")
         tree = json.loads(self.text)
-        for path, value in values.items():
-            instance("values", path, str, "a mapping of dotted paths to values")
+        for path, value in constraints.items():
+            instance("constraints", path, str, "a mapping of dotted names to values")
             *above, key = path.split(".")
             node = tree
             for name in above:
                 node = node.setdefault(name, {})
                 if not isinstance(node, dict):
-                    raise bad_argument("values", path, f"paths to single values; {name} is one already")
+                    raise bad_argument("constraints", path, f"names of single values; {name} is one already")
             node[key] = value
         return type(self).parse(tree)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..errors import MemoryLimitError, all_of, bad_argument, flag, whole
-from .sweep import SweepPoint, check_problem, check_proportions, sweep
+from .sweep import SweepPoint, check_proportions, problem_of, sweep
 
 __all__ = ["Fit", "fit"]
 
@@ -59,7 +59,7 @@ def fit(
     Parameters
     ----------
     problems : sequence
-        The layers of the stage, each as `sweep` takes it.
+        The layers of the stage, each a plan or a problem, as `sweep` takes it.
     memory : int
         Temporary bytes per tile that the stage may use.
     proportions : iterable of float
@@ -93,9 +93,8 @@ def fit(
     True
     """
     memory = whole("memory", memory, 0, 1 << 62, " bytes")
-    problems = all_of("problems", problems, object, "a sequence of problems")
-    for problem in problems:
-        check_problem("problems", problem)
+    problems = [problem_of("problems", problem)
+                for problem in all_of("problems", problems, object, "a sequence of plans or problems")]
     if not problems:
         raise bad_argument("problems", "nothing", "one problem or more")
     tried, shared = check_proportions(proportions), flag("shared", shared)

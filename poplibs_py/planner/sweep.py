@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 from ..errors import MissingPackageError, all_of, bad_argument, bad_type, real
 
-__all__ = ["Planned", "Sweep", "SweepPoint", "check_problem", "check_proportion", "check_proportions", "plan_at",
-           "sweep"]
+__all__ = ["Planned", "Sweep", "SweepPoint", "check_proportion", "check_proportions", "plan_at",
+           "problem_of", "sweep"]
 
 
 class Planned(Protocol):
@@ -83,34 +83,34 @@ class Sweep:
         """The points as a JSON list of objects."""
         return json.dumps([dataclasses.asdict(point) for point in self.points], indent=2)
 
-    def plot(self, axes: Any = None) -> Any:
-        """Draw cycles against temporary bytes with matplotlib; returns the axes.
+    def plot(self, ax: Any = None) -> Any:
+        """Draw cycles against temporary bytes with matplotlib, on `ax` or on new axes, which it returns.
 
         Raises
         ------
         MissingPackageError
             If matplotlib is not installed: ``pip install poplibs_py[plot]`` does that.
         """
-        if axes is None:
+        if ax is None:
             try:
                 from matplotlib import pyplot
             except ImportError as error:
                 raise MissingPackageError("matplotlib", "plot", error) from error
-            axes = pyplot.subplots()[1]
-        elif not all(hasattr(axes, name) for name in ("plot", "annotate", "legend", "set_xlabel")):
-            raise bad_type("axes", axes, "matplotlib's axes, or None")
-        axes.plot([p.temp_bytes for p in self.points], [p.cycles for p in self.points], "-", color="0.7")
+            ax = pyplot.subplots()[1]
+        elif not all(hasattr(ax, name) for name in ("plot", "annotate", "legend", "set_xlabel")):
+            raise bad_type("ax", ax, "matplotlib's axes, or None")
+        ax.plot([p.temp_bytes for p in self.points], [p.cycles for p in self.points], "-", color="0.7")
         for fits, mark, label in ((True, "o", "fits"), (False, "x", "does not fit")):
             points = [(p.temp_bytes, p.cycles) for p in self.points if p.fits == fits]
             if points:
-                axes.plot(*zip(*points, strict=True), mark, label=label)
-        axes.legend()
+                ax.plot(*zip(*points, strict=True), mark, label=label)
+        ax.legend()
         for p in self.points:
-            axes.annotate(f"{p.proportion:g}", (p.temp_bytes, p.cycles), fontsize="x-small")
-        axes.set_xlabel("temporary bytes per tile")
-        axes.set_ylabel("cycles")
-        axes.set_title("available_memory_proportion: bytes against cycles")
-        return axes
+            ax.annotate(f"{p.proportion:g}", (p.temp_bytes, p.cycles), fontsize="x-small")
+        ax.set_xlabel("temporary bytes per tile")
+        ax.set_ylabel("cycles")
+        ax.set_title("available_memory_proportion: bytes against cycles")
+        return ax
 
 
 def sweep(problem: Any, proportions: Iterable[float]) -> Sweep:
@@ -121,22 +121,22 @@ def sweep(problem: Any, proportions: Iterable[float]) -> Sweep:
 
     Parameters
     ----------
-    problem : object
-        What an op plans, such as the `problem` of a plan.
+    problem : plan or problem
+        A plan of a modelled machine, whose problem is planned again, or a problem such as a `ConvProblem`.
     proportions : iterable of float
         Values of ``available_memory_proportion``.
 
     Examples
     --------
+    >>> from poplibs_py import poplin
     >>> from poplibs_py.planner import sweep
-    >>> from poplibs_py.poplin.convolution import ConvOptions, ConvProblem, matmul_params
     >>> from poplibs_py.target import Target
-    >>> problem = ConvProblem(Target.small(64), matmul_params(1, 512, 512, 512, "half"), ConvOptions())
-    >>> slow, fast = sweep(problem, [0.02, 0.6]).points
+    >>> plan = poplin.plan_matmul((512, 512), (512, 512), dtype="half", target=Target.small(64))
+    >>> slow, fast = sweep(plan, [0.02, 0.6]).points
     >>> slow.cycles > fast.cycles, slow.temp_bytes < fast.temp_bytes
     (True, True)
     """
-    check_problem("problem", problem)
+    problem = problem_of("problem", problem)
     points = []
     for proportion in check_proportions(proportions):
         plan = plan_at(problem, proportion)
@@ -144,10 +144,12 @@ def sweep(problem: Any, proportions: Iterable[float]) -> Sweep:
     return Sweep(tuple(points))
 
 
-def check_problem(name: str, problem: object) -> None:
-    """Raise unless this can be planned at any proportion."""
-    if plan_at.dispatch(type(problem)) is plan_at.dispatch(object):
-        raise bad_type(name, problem, "what is planned, such as the problem of a plan")
+def problem_of(name: str, given: object) -> Any:
+    """What can be planned at any proportion: itself, or what a plan was made for."""
+    for problem in (given, getattr(given, "problem", None)):
+        if plan_at.dispatch(type(problem)) is not plan_at.dispatch(object):
+            return problem
+    raise bad_type(name, given, "a plan of a modelled machine, or its problem")
 
 
 def check_proportion(value: object) -> float:

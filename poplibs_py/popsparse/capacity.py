@@ -25,7 +25,7 @@ class Capacity:
 
     Parameters
     ----------
-    blocks : int
+    n_blocks : int
         Blocks to make room for, of all groups together.
 
     Notes
@@ -35,7 +35,7 @@ class Capacity:
 
     Examples
     --------
-    >>> Capacity.with_nz_ratio((64, 128), 8, 0.25).blocks
+    >>> Capacity.with_nz_ratio((64, 128), 8, 0.25).n_blocks
     42
     """
 
@@ -43,12 +43,12 @@ class Capacity:
 
     _parts: tuple[object, ...]
 
-    def __init__(self, blocks: int) -> None:
-        self._blocks = as_extent("blocks", blocks, 0)
+    def __init__(self, n_blocks: int) -> None:
+        self._blocks = as_extent("n_blocks", n_blocks, 0)
         self._parts = (kind_of("Capacity", self._blocks),)
 
     @property
-    def blocks(self) -> int:
+    def n_blocks(self) -> int:
         """Blocks that there is room for now."""
         return self._blocks
 
@@ -76,19 +76,19 @@ class Capacity:
         wanted = min(float(MAX_EXTENT), everywhere * ratio * more)
         return cls(min(everywhere, math.ceil(wanted)))
 
-    def room_for(self, blocks: int) -> int:
+    def room_for(self, n_blocks: int) -> int:
         """Return the capacity if it holds this many blocks, else what `hold` would make of it."""
-        wanted, now = as_extent("blocks", blocks, 0), self._blocks
+        wanted, now = as_extent("n_blocks", n_blocks, 0), self._blocks
         return now if wanted <= now else max(wanted, now + now // 4)
 
-    def hold(self, blocks: int) -> int:
+    def hold(self, n_blocks: int) -> int:
         """Return the capacity, grown with a `CapacityWarning` so that it holds this many blocks.
 
         From any thread: it never becomes less than another call made it.
         """
-        grown, before = self.room_for(blocks), self._blocks
+        grown, before = self.room_for(n_blocks), self._blocks
         if grown > before:
-            warn(f"capacity: got a pattern of {blocks} blocks; room was made for {before}, now for {grown}",
+            warn(f"capacity: got a pattern of {n_blocks} blocks; room was made for {before}, now for {grown}",
                  CapacityWarning)
             with _growing:
                 self._blocks = max(self._blocks, grown)
@@ -96,7 +96,7 @@ class Capacity:
         return self._blocks
 
     def __repr__(self) -> str:
-        return f"Capacity({self.blocks})"
+        return f"Capacity({self.n_blocks})"
 
 
 key_by_parts(Capacity)

@@ -153,7 +153,8 @@ def dense_of_blocks(pattern: BlockPattern, numbers: Array, dtype: np.dtype[Any])
     check_memory("shape", f"{pattern.groups} dense matrices of {pattern.shape}" if pattern.groups > 1 else
                  f"a dense matrix of {pattern.shape}", (1 + pattern.is_ragged) * everywhere * dtype.itemsize)
     dense = np.zeros((pattern.groups * pattern.block_rows, high, pattern.block_columns, wide), dtype)
-    dense[pattern.row_indices, :, pattern.column_indices] = numbers
+    with np.errstate(invalid="ignore"):  # signalling NaNs, where float64 is asked for
+        dense[pattern.row_indices, :, pattern.column_indices] = numbers
     full = dense.reshape(pattern.groups, pattern.block_rows * high, pattern.block_columns * wide)
     return np.ascontiguousarray(full[:, :rows, :columns])
 

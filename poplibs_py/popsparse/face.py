@@ -53,6 +53,7 @@ class MatrixFace(Immutable):
         def T(self) -> Self: ...  # noqa: N802
         def copy(self) -> Self: ...
         def equals(self, other: object) -> bool: ...
+        def group(self, index: int) -> Self: ...
         def to_dense(self, dtype: Any = np.float32) -> Array: ...
         def to_scipy(self, kind: str = "bsr") -> Any: ...
         def _with(self, blocks: Array, **changes: Any) -> Self: ...
@@ -89,6 +90,39 @@ class MatrixFace(Immutable):
     def tocoo(self) -> Any:
         """Return a SciPy COO array, as ``to_scipy("coo")``."""
         return self.to_scipy("coo")
+
+    def dot(self, other: Any) -> Any:
+        """Return ``w @ other``, SciPy's other name for the product."""
+        return self @ other
+
+    def sum(self, axis: int | None = None) -> Any:
+        """Return the sum of all elements, or of each column (``axis=0``) or row (``axis=1``), in float32.
+
+        A sum is made in float64 and rounded once. With groups, one sum, or vector of sums, for each.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from poplibs_py.popsparse import BlockSparseMatrix
+        >>> w = BlockSparseMatrix.from_dense(np.diag([1.0, 2.0, 4.0]), 1)
+        >>> w.sum(), w.sum(axis=1).tolist()
+        (np.float32(7.0), [1.0, 2.0, 4.0])
+        """
+        if axis is not None:
+            axis = whole("axis", axis, -2, 1) % 2
+        with np.errstate(over="ignore", invalid="ignore"):  # sums beyond float32 are infinite; signalling NaNs
+            sums = [matrix.tocsr().astype(np.float64).sum(axis) for matrix in self._each()]
+            return np.float32(sums[0]) if self.groups == 1 else np.asarray(sums, np.float32)
+
+    def diagonal(self, k: int = 0) -> Array:
+        """Return the elements ``w[i, i + k]``, in float32; with groups, of each."""
+        k = whole("k", k, -(2**31), 2**31)
+        found = [np.zeros(0, np.float32) if not -self.shape[0] < k < self.shape[1] else matrix.tocsr().diagonal(k)
+                 for matrix in self._each()]
+        return np.asarray(found[0] if self.groups == 1 else found)
+
+    def _each(self) -> list[Self]:
+        return [self] if self.groups == 1 else [self.group(i) for i in range(self.groups)]
 
     # SciPy's linear operators
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import InvalidArgumentError, InvalidTypeError, bad_argument, bad_type, described, flag
 from ..files import ArrayFile, replacing
+from ..ops import Seed
 from ..target.host_memory import check_memory
 from .convert import blocks_of_dense
 from .elements import blocks_of_elements
@@ -91,7 +92,7 @@ def is_scipys(parts: Mapping[str, Array]) -> bool:
     return "data" in parts
 
 
-def blocks_in(file: Path, block_shape: object, seed: int) -> tuple[BlockPattern, Array]:
+def blocks_in(file: Path, block_shape: object, seed: Seed) -> tuple[BlockPattern, Array]:
     """Return the pattern and the values of a ``.smtx``, drawn with a seed, or a ``.mtx``, in blocks of 1 by default."""
     sides = as_block_shape(1 if block_shape is None else block_shape)
     if file.suffix == ".smtx":

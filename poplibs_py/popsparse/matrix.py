@@ -12,6 +12,7 @@ from ..errors import bad_argument, bad_type, flag
 from ..formats import Format, QuarterArray
 from ..formats.arrays import float_dtype
 from ..immutable import anchored, settle
+from ..ops import Seed, seed_of
 from ..program import Remake, key_by_parts
 from ..target.host_memory import check_memory
 from . import convert, host, interop, io
@@ -257,7 +258,7 @@ class BlockSparseMatrix(MatrixFace):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, block_shape: object = None, dtype: object = None,
-             scale: object = None, seed: int = 0) -> BlockSparseMatrix:
+             scale: object = None, seed: Seed = 0) -> BlockSparseMatrix:
         """Read a file.
 
         Parameters
@@ -273,7 +274,7 @@ class BlockSparseMatrix(MatrixFace):
             Round values to it; by default what `save` wrote, else FP32.
         scale : int, "auto" or "auto_per_block", optional
             For 8-bit formats, as for `from_dense`. What `save` wrote has its own, and takes another only with `dtype`.
-        seed : int, optional
+        seed : int or (int, int), optional
             For the values of ``.smtx``.
 
         Raises
@@ -282,7 +283,7 @@ class BlockSparseMatrix(MatrixFace):
             If the file is not what its name says. Nothing in a file can run code.
         """
         file = io.as_path(path)
-        as_extent("seed", seed, 0, 2**64 - 1)
+        seed_of(seed)
         stored = io.read_npz(file, io.STORED) if file.suffix == ".npz" else None
         if stored is None or io.is_scipys(stored):
             found = io.blocks_in(file, block_shape, seed) if stored is None else (
@@ -503,7 +504,7 @@ class BlockSparseMatrix(MatrixFace):
         raise bad_type("array", "BlockSparseMatrix", "a dense array: see BlockSparseMatrix.to_dense")
 
     def equals(self, other: object) -> bool:
-        """Return whether shape, blocks, format, pattern, scale and every bit of the values are those of another matrix.
+        """Return whether all is as in another matrix, `other`: shape, pattern, format, scale, every bit of the values.
 
         ``==`` is refused, because NumPy's compares each element.
         """

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import bad_type
+from ..ops import Seed, seed_of
 from ..target.host_memory import check_memory
 from .matrix import BlockSparseMatrix
 from .pattern import BlockPattern, as_block_shape, as_extent, as_shape, block_count
@@ -18,18 +19,18 @@ __all__ = ["balanced_pattern", "banded_pattern", "random_matrix", "random_patter
 Sides = int | tuple[int, int]
 
 
-def random_pattern(rows: int, columns: int, block: Sides, density: float, seed: int = 0) -> BlockPattern:
+def random_pattern(rows: int, columns: int, block_shape: Sides, density: float, seed: Seed = 0) -> BlockPattern:
     """Draw blocks uniformly, without replacement, from all of a matrix.
 
     Parameters
     ----------
     rows, columns : int
         In elements.
-    block : int or (int, int)
+    block_shape : int or (int, int)
         Rows and columns of a block.
     density : float
         From 0 to 1; the pattern has exactly ``ceil(density * blocks)`` blocks.
-    seed : int, optional
+    seed : int or (int, int), optional
         From 0; the same seed gives the same pattern.
 
     Returns
@@ -45,7 +46,7 @@ def random_pattern(rows: int, columns: int, block: Sides, density: float, seed: 
     >>> random_pattern(64, 64, 16, density=0.25)
     BlockPattern(shape=(64, 64), block_shape=(16, 16), n_blocks=4, density=0.25)
     """
-    shape, sides, counts = _extents(rows, columns, block)
+    shape, sides, counts = _extents(rows, columns, block_shape)
     everywhere = counts[0] * counts[1]
     chosen_of = block_count(density, everywhere)
     # NumPy shuffles the numbers of all blocks, or where few are drawn keeps those in a set.
@@ -55,7 +56,7 @@ def random_pattern(rows: int, columns: int, block: Sides, density: float, seed: 
     return BlockPattern.from_pairs(shape, sides, *np.divmod(chosen, max(1, counts[1])))[0]
 
 
-def balanced_pattern(rows: int, columns: int, block: Sides, density: float, seed: int = 0) -> BlockPattern:
+def balanced_pattern(rows: int, columns: int, block_shape: Sides, density: float, seed: Seed = 0) -> BlockPattern:
     """Draw the same number of blocks, ``ceil(density * block columns)``, in each block row.
 
     The parameters are those of `random_pattern`.
@@ -65,7 +66,7 @@ def balanced_pattern(rows: int, columns: int, block: Sides, density: float, seed
     >>> np.diff(balanced_pattern(64, 64, 16, density=0.5).row_offsets)
     array([2, 2, 2, 2])
     """
-    shape, sides, counts = _extents(rows, columns, block)
+    shape, sides, counts = _extents(rows, columns, block_shape)
     each = block_count(density, counts[1])
     generator = _generator(seed)
     check_memory("density", f"{density}, which is {each} blocks in each of {counts[0]} block rows",
@@ -76,7 +77,7 @@ def balanced_pattern(rows: int, columns: int, block: Sides, density: float, seed
     return BlockPattern(shape, sides, np.arange(counts[0] + 1) * each, chosen)
 
 
-def banded_pattern(rows: int, columns: int, block: Sides, below: int, above: int) -> BlockPattern:
+def banded_pattern(rows: int, columns: int, block_shape: Sides, below: int, above: int) -> BlockPattern:
     """Keep the blocks within a band around the diagonal.
 
     Parameters
@@ -92,7 +93,7 @@ def banded_pattern(rows: int, columns: int, block: Sides, below: int, above: int
     >>> banded_pattern(4, 4, 1, below=1, above=0).column_indices
     array([0, 0, 1, 1, 2, 2, 3], dtype=int32)
     """
-    shape, sides, counts = _extents(rows, columns, block)
+    shape, sides, counts = _extents(rows, columns, block_shape)
     low, high = as_extent("below", below, 0), as_extent("above", above, 0)
     check_memory("rows", f"{rows}, {counts[0]} block rows", 48 * counts[0])
     diagonal = np.arange(counts[0])
@@ -105,7 +106,7 @@ def banded_pattern(rows: int, columns: int, block: Sides, below: int, above: int
 
 
 def random_matrix(
-    pattern: BlockPattern, dtype: object = "float32", seed: int = 0, scale: int = 0
+    pattern: BlockPattern, dtype: object = "float32", seed: Seed = 0, scale: int = 0
 ) -> BlockSparseMatrix:
     """Fill a pattern with random values.
 
@@ -113,7 +114,7 @@ def random_matrix(
     ----------
     pattern : BlockPattern
     dtype : Format, dtype or str, optional
-    seed : int, optional
+    seed : int or (int, int), optional
     scale : int, optional
         For 8-bit formats.
 
@@ -144,10 +145,10 @@ def random_matrix(
     return BlockSparseMatrix(pattern, encode(values, target, exponents), target, exponents)
 
 
-def _extents(rows: int, columns: int, block: Any) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
-    shape, sides = as_shape((rows, columns)), as_block_shape(block)
+def _extents(rows: int, columns: int, block_shape: Any) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
+    shape, sides = as_shape((rows, columns)), as_block_shape(block_shape)
     return shape, sides, (-(-shape[0] // sides[0]), -(-shape[1] // sides[1]))
 
 
-def _generator(seed: int) -> np.random.Generator:
-    return np.random.default_rng(as_extent("seed", seed, 0, 2**64 - 1))
+def _generator(seed: Seed) -> np.random.Generator:
+    return np.random.default_rng(seed_of(seed))

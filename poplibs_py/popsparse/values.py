@@ -11,6 +11,7 @@ from ..errors import RangeWarning, bad_argument, bad_type, warn
 from ..formats import FORMATS, FP32, Format, QuarterArray, auto_scale, format_of
 from ..formats.arrays import as_array
 from ..immutable import frozen
+from ..ops import Seed, seed_of
 from ..popops import cast
 from .pattern import as_extent
 
@@ -179,12 +180,12 @@ def _sharing(scale: int | Array) -> tuple[int, int, int] | None:
     return None if isinstance(scale, int) else _EACH_BLOCK
 
 
-def random_values(shape: int | tuple[int, ...], per_row: float, seed: int) -> Array:
+def random_values(shape: int | tuple[int, ...], per_row: float, seed: Seed) -> Array:
     """Return FP32 numbers uniform between plus and minus ``sqrt(3 / per_row)``.
 
     `per_row` is the mean number of non-zeros in a row, d k in the PopSparse benchmark's words: products with inputs of
     unit variance then have about unit variance.
     """
-    generator = np.random.default_rng(as_extent("seed", seed, 0, 2**64 - 1))
+    generator = np.random.default_rng(seed_of(seed))
     limit = np.float32(math.sqrt(3 / per_row)) if per_row else np.float32(0)
     return (generator.random(shape, np.float32) * 2 - 1) * limit

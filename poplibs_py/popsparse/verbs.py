@@ -87,8 +87,8 @@ _PLANNED = _entries("""
         Format of the dense operand, or of the first of two (default that of `w`).
     x_dtype : Format, dtype or str, optional
         Format of the second one (default that of the first).
-    bias : bool, optional
-        Whether there will be one (default False).
+    has_bias : bool, optional
+        Whether there will be a bias (default False).
 """)
 
 _PLAN = """Plan `{op}` without running it: for every matrix of these shapes with about as many blocks, or fewer.
@@ -179,7 +179,8 @@ def planned(face: Any, kind: type[Plan], plan_it: Callable[..., Plan], run_of: C
         Formats that it takes besides, by keyword.
     """
     name, given = face.__name__, signature(face.function).parameters.values()
-    keywords = [p.replace(annotation=Parameter.empty, default=False if p.name == "bias" else p.default)
+    keywords = [p.replace(annotation=Parameter.empty) if p.name != "bias" else
+                Parameter("has_bias", Parameter.KEYWORD_ONLY, default=False)
                 for p in given if p.kind is Parameter.KEYWORD_ONLY and p.name != "out"]
     takes = Signature([*(Parameter(o, Parameter.POSITIONAL_OR_KEYWORD) for o in operands),
                        *(Parameter(d, Parameter.KEYWORD_ONLY, default=None) for d in dtypes), *keywords])

@@ -28,8 +28,8 @@ def worker_cycles(target: Target, cycles: Iterable[int]) -> int:
     return target.workers * max(all_of("cycles", cycles, Integral, "whole numbers"), default=0)
 
 
-def cast_cycles(target: Target, elements: int, source: str, result: str) -> int:
-    """Tile cycles to cast `elements` from type `source` to type `result`.
+def cast_cycles(target: Target, elements: int, data_type: str, result_type: str) -> int:
+    """Tile cycles to cast `elements` from type `data_type` to type `result_type`.
 
     Examples
     --------
@@ -40,5 +40,5 @@ def cast_cycles(target: Target, elements: int, source: str, result: str) -> int:
     instance("target", target, Target, "a Target")
     whole("elements", elements, 0, 1 << 62)
     each = -(-elements // target.workers)
-    vectors = max(-(-each // target.vector_width(source)), -(-each // target.vector_width(result)))
+    vectors = max(-(-each // target.vector_width(data_type)), -(-each // target.vector_width(result_type)))
     return (vectors + _CAST_OVERHEAD) * target.workers

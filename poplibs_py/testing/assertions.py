@@ -21,7 +21,7 @@ _SHOWN = 5
 
 
 def assert_within_bound(got: Any, ball: Ball | tuple[Ball, ...], *, dtype: Any = None, exact: ArrayLike | None = None,
-                        kernel: str | None = None, reproduce: str | None = None) -> None:
+                        kernel_name: str | None = None, reproduce: str | None = None) -> None:
     """Fail unless every result lies in its ball.
 
     Parameters
@@ -36,7 +36,7 @@ def assert_within_bound(got: Any, ball: Ball | tuple[Ball, ...], *, dtype: Any =
         The results' format; that of their dtype by default.
     exact : array_like of float or Fraction, optional
         Exact results to show; the balls' centres by default, exact to float64.
-    kernel : str, optional
+    kernel_name : str, optional
         What computed them, for the message.
     reproduce : str, optional
         A line that computes them again, for the message.
@@ -52,7 +52,7 @@ def assert_within_bound(got: Any, ball: Ball | tuple[Ball, ...], *, dtype: Any =
     >>> from poplibs_py.formats.bounds import matmul_ball
     >>> ball = matmul_ball([[1.0, 2.0]], [[3.0], [4.0]])
     >>> assert_within_bound(np.float32([[11.0]]), ball)
-    >>> assert_within_bound(np.float32([[11.1]]), ball, kernel="a broken one")
+    >>> assert_within_bound(np.float32([[11.1]]), ball, kernel_name="a broken one")
     Traceback (most recent call last):
         ...
     AssertionError: 1 of 1 results outside their bounds; the worst:
@@ -79,10 +79,10 @@ def assert_within_bound(got: Any, ball: Ball | tuple[Ball, ...], *, dtype: Any =
     truth = ball.centre if exact is None else np.asarray(exact)
     lines = [f"{(~inside).sum()} of {inside.size} results outside their bounds; the worst:"]
     lines += [_line(index, truth[index], got, values[index], form, ball[index]) for index in indices]
-    raise AssertionError("\n".join(lines + footer(kernel, reproduce)))
+    raise AssertionError("\n".join(lines + footer(kernel_name, reproduce)))
 
 
-def assert_same_bits(got: Any, want: Any, *, dtype: Any = None, kernel: str | None = None,
+def assert_same_bits(got: Any, want: Any, *, dtype: Any = None, kernel_name: str | None = None,
                      reproduce: str | None = None) -> None:
     """Fail unless two arrays have the same dtype, shape and codes; all NaNs count as one.
 
@@ -92,7 +92,7 @@ def assert_same_bits(got: Any, want: Any, *, dtype: Any = None, kernel: str | No
         Results and what they must be.
     dtype : Format, dtype or str, optional
         The format of codes.
-    kernel, reproduce : str, optional
+    kernel_name, reproduce : str, optional
         As in `assert_within_bound`.
 
     Examples
@@ -120,7 +120,7 @@ def assert_same_bits(got: Any, want: Any, *, dtype: Any = None, kernel: str | No
             apart = float(ulp_error(values[index], due[index], form))
             lines.append(f"  {list(index)}: want {due[index]} ({_hex(right[index], form)}), got {values[index]} "
                          f"({_hex(left[index], form)}), {apart:.6g} ulps apart")
-    raise AssertionError("\n".join(lines + footer(kernel, reproduce)))
+    raise AssertionError("\n".join(lines + footer(kernel_name, reproduce)))
 
 
 def numbers_of(got: Any) -> Any:
@@ -161,7 +161,7 @@ def _hex(code: NDArray[Any] | int, form: Format) -> str:
     return f"0x{int(code):0{(form.bits + 3) // 4}x}"
 
 
-def footer(kernel: str | None, reproduce: str | None) -> list[str]:
+def footer(kernel_name: str | None, reproduce: str | None) -> list[str]:
     """Return the lines that end a message: what computed the results, and how to compute them again."""
-    lines = [f"  kernel: {kernel}"] if kernel else []
+    lines = [f"  kernel: {kernel_name}"] if kernel_name else []
     return lines + ([f"  again: {reproduce}"] if reproduce else [])

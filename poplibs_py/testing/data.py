@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ..errors import all_of, bad_argument, flag, instance, whole
 from ..formats import FP32, Format, format_of
+from ..ops import Seed, seed_of
 from ..popsparse import BlockPattern, BlockSparseMatrix
 from ..popsparse.spmm.bound import most_terms
 from .exact import round_exact, values_of
@@ -48,9 +49,9 @@ class ExactOperands:
     quantum: float
     limit: int
 
-    def addend(self, shape: tuple[int, ...], dtype: Any, seed: int = 0) -> Array:
+    def addend(self, shape: tuple[int, ...], dtype: Any, seed: Seed = 0) -> Array:
         """Return an operand (bias, accumulator) that may be added to the products' sums without a rounding."""
-        form, seed = format_of(dtype), whole("seed", seed, 0, 2**64 - 1)
+        form, seed = format_of(dtype), seed_of(seed)
         shape = tuple(whole("shape", n, 0, 1 << 40) for n in all_of("shape", shape, object, "whole numbers"))
         most = min(self.limit, _whole_numbers(form))
         numbers = np.random.default_rng(seed).integers(-most, most, shape, endpoint=True)
@@ -60,7 +61,7 @@ class ExactOperands:
 
 
 def exact_operands(a_shape: tuple[int, ...], b_shape: tuple[int, ...], a_dtype: Any, b_dtype: Any = None, *,
-                   partials: Any = FP32, seed: int = 0, terms: int | None = None) -> ExactOperands:
+                   partials_dtype: Any = FP32, seed: Seed = 0, terms: int | None = None) -> ExactOperands:
     """Make operands of a product ``a @ b`` whose sums are exact in the partials' format.
 
     Seeds vary the picture: many small numbers, or few large ones (which fill every bit of the operands' formats), and
@@ -72,9 +73,9 @@ def exact_operands(a_shape: tuple[int, ...], b_shape: tuple[int, ...], a_dtype: 
         Shapes ``[..., m, k]`` and ``[..., k, n]``.
     a_dtype, b_dtype : Format, dtype or str
         Their formats; that of `b` is that of `a` by default.
-    partials : Format, dtype or str, optional
+    partials_dtype : Format, dtype or str, optional
         The format of the partial sums, FP32 by default.
-    seed : int, optional
+    seed : int or (int, int), optional
         The same seed gives the same operands.
     terms : int, optional
         The most products that any sum has. By default k: the last axis of `a`, which then may hold few non-zeros.
@@ -88,10 +89,10 @@ def exact_operands(a_shape: tuple[int, ...], b_shape: tuple[int, ...], a_dtype: 
     >>> bool((forwards == backwards).all() and forwards.any())
     True
     """
-    a_form, sums = format_of(a_dtype), format_of(partials)
+    a_form, sums = format_of(a_dtype), format_of(partials_dtype)
     b_form = a_form if b_dtype is None else format_of(b_dtype)
     a_shape, b_shape = _shape("a_shape", a_shape, 1), _shape("b_shape", b_shape, 1)
-    rng = np.random.default_rng(_seed(seed))
+    rng = np.random.default_rng(seed_of(seed))
     depth = max(1, a_shape[-1] if terms is None else whole("terms", terms, 0, 1 << 62))
     budget = 1 << (sums.precision - 1)
     filled = depth
@@ -107,8 +108,8 @@ def exact_operands(a_shape: tuple[int, ...], b_shape: tuple[int, ...], a_dtype: 
 
 
 def exact_sparse_operands(pattern: BlockPattern, columns: int, w_dtype: Any, x_dtype: Any = None, *,
-                          transposed: bool = False, scale: Any = 0, partials: Any = FP32,
-                          seed: int = 0) -> ExactOperands:
+                          transposed: bool = False, scale: Any = 0, partials_dtype: Any = FP32,
+                          seed: Seed = 0) -> ExactOperands:
     """Make operands of a block-sparse product ``w @ x`` whose sums are exact in the partials' format.
 
     Parameters
@@ -123,9 +124,9 @@ def exact_sparse_operands(pattern: BlockPattern, columns: int, w_dtype: Any, x_d
         Make `w` the transposed view of a matrix with the pattern.
     scale : int or array of int, optional
         Of `w`, as `BlockSparseMatrix` takes it: 8-bit formats have one, for the matrix or for each block.
-    partials : Format, dtype or str, optional
+    partials_dtype : Format, dtype or str, optional
         The format of the partial sums, FP32 by default.
-    seed : int, optional
+    seed : int or (int, int), optional
         The same seed gives the same operands.
 
     Examples
@@ -138,7 +139,7 @@ def exact_sparse_operands(pattern: BlockPattern, columns: int, w_dtype: Any, x_d
     """
     instance("pattern", pattern, BlockPattern, "a BlockPattern")
     columns = whole("columns", columns, 0, 1 << 40)
-    w_form, sums = format_of(w_dtype, "w_dtype"), format_of(partials)
+    w_form, sums = format_of(w_dtype, "w_dtype"), format_of(partials_dtype)
     empty = BlockSparseMatrix(pattern, np.zeros((pattern.n_blocks, *pattern.block_shape), w_form.dtype), w_form, scale)
     view = empty.T if flag("transposed", transposed) else empty
     scales = np.asarray(empty.scale)
@@ -150,7 +151,7 @@ def exact_sparse_operands(pattern: BlockPattern, columns: int, w_dtype: Any, x_d
                            f"at most {budget} times the least, for exact sums in {sums.name}")
     x_shape = _shape("columns", (*(pattern.groups,) * (pattern.groups > 1), view.shape[1], columns))
     x_form = w_form if x_dtype is None else format_of(x_dtype, "x_dtype")
-    rng = np.random.default_rng(_seed(seed))
+    rng = np.random.default_rng(seed_of(seed))
     blocks, x, quantum = _operands(rng, (empty.blocks.shape, w_form), (x_shape, x_form), sums, filled, (low, high))
     w = BlockSparseMatrix(pattern, np.where(_inside(pattern), blocks, empty.blocks), w_form, empty.scale)
     return ExactOperands(w.T if transposed else w, x, quantum * 2.0**low, budget)
@@ -207,7 +208,7 @@ def _powers(rng: np.random.Generator, sums: Format, scales: tuple[int, int],
     return a, b
 
 
-def random_operand(shape: tuple[int, ...], dtype: Any, seed: int = 0, *, patterns: bool = False) -> Array:
+def random_operand(shape: tuple[int, ...], dtype: Any, seed: Seed = 0, *, patterns: bool = False) -> Array:
     """Make an operand of ordinary numbers (a normal distribution), or of any bit patterns at all.
 
     Parameters
@@ -216,7 +217,7 @@ def random_operand(shape: tuple[int, ...], dtype: Any, seed: int = 0, *, pattern
         Its shape.
     dtype : Format, dtype or str
         Its format.
-    seed : int, optional
+    seed : int or (int, int), optional
         The same seed gives the same operand.
     patterns : bool, optional
         Draw codes evenly: every exponent is as frequent as any other, and infinities and NaNs come with them.
@@ -227,7 +228,7 @@ def random_operand(shape: tuple[int, ...], dtype: Any, seed: int = 0, *, pattern
     dtype(bfloat16)
     """
     form, shape = format_of(dtype), _shape("shape", shape)
-    rng = np.random.default_rng(_seed(seed))
+    rng = np.random.default_rng(seed_of(seed))
     if flag("patterns", patterns):
         codes = rng.integers(0, 1 << form.bits, shape, dtype=np.int64).astype(form.code_dtype)
         return codes if form.dtype is None else codes.view(form.dtype)
@@ -253,7 +254,3 @@ def _shape(name: str, shape: object, least: int = 0) -> tuple[int, ...]:
     if math.prod(checked) > 1 << 34:
         raise bad_argument(name, shape, "extents of at most 2^34 numbers")
     return checked
-
-
-def _seed(seed: object) -> int:
-    return whole("seed", seed, 0, (1 << 128) - 1)

@@ -97,7 +97,7 @@ def reference(op: str, *operands: Any, **keywords: Any) -> Any:
     return found.centre if isinstance(found, Ball) else np.asarray(found)
 
 
-def check(op: str, *operands: Any, kernel: str | None = None, **keywords: Any) -> Any:
+def check(op: str, *operands: Any, kernel_name: str | None = None, **keywords: Any) -> Any:
     """Call an op, fail unless every result is within the op's own bound, and return what it returned.
 
     Parameters
@@ -106,7 +106,7 @@ def check(op: str, *operands: Any, kernel: str | None = None, **keywords: Any) -
         As in `bound`.
     *operands, **keywords
         The call's own.
-    kernel : str, optional
+    kernel_name : str, optional
         What serves the call, for the message; by default what its own record names (see `poplibs_py.profile`).
 
     Raises
@@ -115,10 +115,10 @@ def check(op: str, *operands: Any, kernel: str | None = None, **keywords: Any) -
         As `assert_within_bound` words it, with the kernels that served the call and a line that makes it again.
         Nothing is written before that.
     """
-    return _checked(op, operands, keywords, kernel, assert_within_bound)
+    return _checked(op, operands, keywords, kernel_name, assert_within_bound)
 
 
-def check_exact(op: str, *operands: Any, kernel: str | None = None, **keywords: Any) -> Any:
+def check_exact(op: str, *operands: Any, kernel_name: str | None = None, **keywords: Any) -> Any:
     """Call an op, fail unless every result is the exact one rounded once to its format, and return what it returned.
 
     For operands whose sums are exact in every order, such as those of `exact_operands` and `exact_sparse_operands`,
@@ -126,7 +126,7 @@ def check_exact(op: str, *operands: Any, kernel: str | None = None, **keywords: 
 
     Parameters
     ----------
-    op, *operands, kernel, **keywords
+    op, *operands, kernel_name, **keywords
         As in `check`.
 
     Raises
@@ -141,7 +141,7 @@ def check_exact(op: str, *operands: Any, kernel: str | None = None, **keywords: 
     >>> check_exact("matmul", made.a, made.b, out_dtype="float32").shape
     (5, 3)
     """
-    return _checked(op, operands, keywords, kernel, _assert_exact)
+    return _checked(op, operands, keywords, kernel_name, _assert_exact)
 
 
 def _assert_exact(got: Any, ball: Ball, dtype: Any) -> None:
@@ -151,7 +151,7 @@ def _assert_exact(got: Any, ball: Ball, dtype: Any) -> None:
     assert_same_bits(held, as_format(np.ldexp(ball.centre, -np.asarray(scales, np.int64)), form), dtype=form)
 
 
-def _checked(op: str, operands: tuple[Any, ...], keywords: dict[str, Any], kernel: str | None,
+def _checked(op: str, operands: tuple[Any, ...], keywords: dict[str, Any], kernel_name: str | None,
              verdict: Callable[..., None]) -> Any:
     call = Snapshot.of(op, *_arrays(operands, keywords))  # before the call: it may write to its operands
     ball = bound(op, *operands, **keywords)
@@ -159,7 +159,7 @@ def _checked(op: str, operands: tuple[Any, ...], keywords: dict[str, Any], kerne
     try:
         verdict(got, ball, dtype=keywords.get("out_dtype"))
     except AssertionError as failure:
-        lines = [str(failure), *footer(kernel or _kernels(call), call.reproducer())]
+        lines = [str(failure), *footer(kernel_name or _kernels(call), call.reproducer())]
         raise AssertionError("\n".join(lines)) from None
     return got
 

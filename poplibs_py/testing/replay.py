@@ -157,7 +157,7 @@ def _pack(value: Any, buffers: list[bytes]) -> Any:
                  "blocks": value.blocks, "dtype": value.format, "scale": value.scale}
         return {"sparse": {k: _pack(v, buffers) for k, v in parts.items()}, "transposed": value.is_transposed}
     if isinstance(value, dynamic.Capacity):
-        return {"capacity": value.blocks}
+        return {"capacity": value.n_blocks}
     raise TypeError(f"{type(value).__name__} has no text form")
 
 

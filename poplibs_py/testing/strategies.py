@@ -186,7 +186,7 @@ def extents(family: str | None = None, axis: int | None = None, *, least: int = 
 
 def shapes(rank: int = 2, family: str | None = None, *, least: int = 0, most: int = 160
            ) -> SearchStrategy[tuple[int, ...]]:
-    """Shapes whose extents come from `extents`."""
+    """Shapes of `rank` extents that come from `extents`."""
     rank = whole("rank", rank, 0, 32)
     return st.tuples(*[extents(family, least=least, most=most) for _ in range(rank)])
 

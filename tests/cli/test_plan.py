@@ -65,7 +65,7 @@ def test_a_file_of_specs_fails_where_every_line_does(tmp_path: Path, capsys: pyt
     specs = tmp_path / "specs.txt"
     for text, status in (("mm=1\nmm=2\n", 1), ("mm=1\nmm=1,8,8,8 tiles=4\n", 0), ("# none\n", 0)):
         specs.write_text(text)
-        assert main(["plan", "dense", "--spec-file", str(specs), "--jsonl"]) == status
+        assert main(["plan", "specs", "--spec-file", str(specs), "--jsonl"]) == status
         lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         assert len([line for line in lines if "error" in line]) == text.count("mm=1\n") + text.count("mm=2\n")
 
@@ -98,12 +98,12 @@ def test_errors_in_a_file_of_specs_name_its_line_and_key(
 ) -> None:
     specs = tmp_path / "specs.txt"
     specs.write_text(f"# one that has a plan\nmm=1,8,8,8 tiles=4\n\n{spec}\n")
-    assert main(["plan", "dense", "--spec-file", str(specs), "--jsonl"]) == 0
+    assert main(["plan", "specs", "--spec-file", str(specs), "--jsonl"]) == 0
     planned, failed = (json.loads(line) for line in capsys.readouterr().out.splitlines())
     assert planned["totalTiles"] <= 4
     assert failed["spec"] == spec
     assert re.match(re.escape(f"{specs}:4: ") + error, failed["error"])
-    assert main(["plan", "dense", "--spec-file", str(specs)]) == 0
+    assert main(["plan", "specs", "--spec-file", str(specs)]) == 0
     assert f"{specs}:4: " in capsys.readouterr().out
 
 
@@ -142,7 +142,7 @@ def test_command_line_refuses(words: str, error: str, capsys: pytest.CaptureFixt
 def test_errors_become_a_field(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     specs = tmp_path / "specs"
     specs.write_text("mm=1,2,3,4 colour=red\nmm=1,8,8,8 tiles=4\n")
-    assert main(["plan", "dense", "--spec-file", str(specs), "--jsonl"]) == 0
+    assert main(["plan", "specs", "--spec-file", str(specs), "--jsonl"]) == 0
     first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines())
     assert "colour=red" in first["error"]
     assert second["totalTiles"] <= 4

@@ -37,5 +37,5 @@ def test_the_command_line_prints_the_golden_lines(tmp_path: Path, capsys: pytest
     wanted = [json.loads(line) for line in file.read_text().splitlines()[:3]]
     specs = tmp_path / "specs"
     specs.write_text("# comment\n\n" + "\n".join(w["spec"] for w in wanted) + "\n")
-    assert main(["plan", "dense", "--spec-file", str(specs), "--jsonl"]) == 0
+    assert main(["plan", "specs", "--spec-file", str(specs), "--jsonl"]) == 0
     assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == wanted

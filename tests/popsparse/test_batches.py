@@ -76,7 +76,7 @@ def test_a_bias_may_have_an_axis_of_one_where_the_result_has_columns(groups: int
     for module in (static, dynamic):
         np.testing.assert_array_equal(module.sparse_dense_matmul(w, x, bias=rows[..., None]), due[0])
         np.testing.assert_array_equal(module.dense_sparse_matmul(left, w, bias=columns[..., None, :]), due[1])
-    plan = static.plan_sparse_dense_matmul(w, 3, bias=True)
+    plan = static.plan_sparse_dense_matmul(w, 3, has_bias=True)
     run = static.compile_sparse_dense_matmul(plan)
     np.testing.assert_array_equal(run(w, x, bias=rows[..., None]), run(w, x, bias=rows))
     if groups == 1:

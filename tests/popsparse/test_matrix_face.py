@@ -321,3 +321,30 @@ def test_values_that_a_scale_does_not_hold_are_told() -> None:
     kept.update(kept.to_dense().reshape(4, 2, 2))
     with pytest.warns(RangeWarning, match="^scale: 1 of 16"):
         kept.update(np.where(np.arange(16).reshape(4, 2, 2) == 5, 1e9, np.inf))
+
+
+@given(block_sparse_matrices(groups=GROUPS))
+def test_sums_diagonals_and_dot_are_scipys(w: BlockSparseMatrix) -> None:
+    dense = w.to_dense(np.float64)
+    with np.errstate(all="ignore"):
+        for axis in (None, 0, 1, -1):
+            due = np.float32(dense.sum((-2, -1) if axis is None else axis - 2 if axis >= 0 else axis))
+            got, terms = w.sum(axis), dense.size
+            assert np.shape(got) == due.shape
+            assert got.dtype == np.float32
+            room = terms * 2.0**-52 * np.abs(dense).sum()  # of sums in float64 in another order, then one rounding
+            near = np.abs(got - due) <= np.spacing(np.abs(due)) + room
+            assert np.all(near | (got == due) | ~np.isfinite(due) | ~np.isfinite(room))
+    for k in (0, 1, -2, w.shape[1], -w.shape[0] - 5):
+        assert np.array_equal(w.diagonal(k), np.diagonal(w.to_dense(), k, -2, -1), equal_nan=True)
+    x = np.ones((w.shape[1], 2), np.float32)
+    if w.groups == 1:
+        assert np.array_equal(w.dot(x), w @ x, equal_nan=True)
+
+
+def test_sums_and_diagonals_refuse_other_axes_by_name() -> None:
+    w = random_matrix(random_pattern(8, 8, 4, 0.5))
+    with pytest.raises(InvalidArgumentError, match=r"^axis: got 2"):
+        w.sum(2)
+    with pytest.raises(InvalidTypeError, match=r"^k: got 'x'|^k: got x"):
+        w.diagonal("x")

@@ -116,7 +116,7 @@ def test_capacity_grows_with_a_warning_and_only_then(name):
     made = exact_sparse_operands(random_pattern(64, 64, 8, 1), 10, name, FP32, seed=3)
     with pytest.warns(CapacityWarning, match="64 blocks"):
         check_exact("dynamic.sparse_dense_matmul", made.a, made.b, capacity=capacity)
-    assert capacity.blocks == 64
+    assert capacity.n_blocks == 64
     small, (y, x) = dynamic.Capacity(30), gradients((64, 64), 10, (name, name), 3)
     with pytest.warns(CapacityWarning, match="64 blocks"):
         check_exact("fully_connected_sparse_grad_w", made.a, y.T, x.T, capacity=small)
@@ -144,7 +144,7 @@ def test_a_refused_call_leaves_the_capacity_as_it_was(call):
     capacity = dynamic.Capacity(1)
     with pytest.raises(PoplibsError):
         call(w, x, capacity)
-    assert capacity.blocks == 1
+    assert capacity.n_blocks == 1
 
 
 def test_a_capacity_that_grows_on_many_threads_holds_all_that_was_asked_for():
@@ -157,7 +157,7 @@ def test_a_capacity_that_grows_on_many_threads_holds_all_that_was_asked_for():
 
     with warnings.catch_warnings(action="ignore", category=CapacityWarning), ThreadPoolExecutor(8) as threads:
         list(threads.map(grow, range(8)))
-    assert capacity.blocks >= 1999
+    assert capacity.n_blocks >= 1999
 
 
 def test_growth_never_takes_back_what_another_call_grew_meanwhile(monkeypatch):
@@ -175,7 +175,7 @@ def test_growth_never_takes_back_what_another_call_grew_meanwhile(monkeypatch):
     ("activation: got tanh", lambda w, x: dynamic.fully_connected_fwd(w, x, activation="tanh")),
     ("bias: got shape (2,)", lambda w, x: dynamic.fully_connected_fwd(w, x, bias=[1, 2])),
     ("acts: got a batch of 3", lambda w, x: dynamic.fully_connected_sparse_grad_w(w, x, x[:3])),
-    ("blocks: got -1", lambda w, x: dynamic.Capacity(-1)),
+    ("n_blocks: got -1", lambda w, x: dynamic.Capacity(-1)),
     ("nz_ratio: got 1.5", lambda w, x: dynamic.Capacity.with_nz_ratio((4, 4), 2, 1.5)),
     ("out: got shape (3,)", lambda w, x: static.sparse_grad_w(w, x, x, out=np.empty(3, np.float32))),
 ])

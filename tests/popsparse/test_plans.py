@@ -44,7 +44,7 @@ def test_a_planned_product_is_the_plain_one(name, x_name, out_name, block_shape,
         (static.plan_sparse_dense_matmul, static.compile_sparse_dense_matmul,
          lambda: static.sparse_dense_matmul(w, x, **how)))
     how = {"out_dtype": out_name, "bias": bias, "activation": activation}
-    plan = plan_it(w, columns, dtype=fmt, out_dtype=out_name, bias=with_bias, activation=activation)
+    plan = plan_it(w, columns, dtype=fmt, out_dtype=out_name, has_bias=with_bias, activation=activation)
     run = compile_it(plan)
     expected = call()
     memory_peak(reset=True)
@@ -226,7 +226,7 @@ def test_a_plan_has_room_for_other_patterns_as_its_capacity_says():
 
 
 def test_the_keywords_of_a_plan_are_those_of_the_op():
-    for call in (lambda: dynamic.plan_fully_connected_grad_a(W, 5, bias=True),
+    for call in (lambda: dynamic.plan_fully_connected_grad_a(W, 5, has_bias=True),
                  lambda: static.plan_sparse_dense_matmul(W, 5, capacity=None),
                  lambda: popsparse.plan_bs_softmax(W, n=5)):
         with pytest.raises(TypeError, match="unexpected keyword argument"):

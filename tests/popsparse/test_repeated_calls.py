@@ -108,7 +108,7 @@ def test_a_capacity_still_grows_after_calls_that_were_kept():
         dynamic.sparse_dense_matmul(matrix(34, 1), X, capacity=capacity)
     with pytest.warns(CapacityWarning, match="35 blocks"):
         dynamic.sparse_dense_matmul(matrix(35, 2), X, capacity=capacity)
-    assert capacity.blocks >= 35
+    assert capacity.n_blocks >= 35
     tight = dynamic.Capacity(33)  # not all that there is room for
     for _ in range(3):
         dynamic.fully_connected_fwd(matrix(33, 3), X.T, capacity=tight)
@@ -160,7 +160,7 @@ def test_an_index_is_made_once_for_a_pattern_however_it_is_used(monkeypatch):
 
 
 def test_compiled_products_serve_other_patterns():
-    run = static.compile_sparse_dense_matmul(static.plan_sparse_dense_matmul(matrix(34, 1), COLUMNS, bias=True))
+    run = static.compile_sparse_dense_matmul(static.plan_sparse_dense_matmul(matrix(34, 1), COLUMNS, has_bias=True))
     for seed in range(3):
         w = matrix(33 + seed % 2, seed)
         for bias in (BIAS, BIAS.astype(np.float16), list(map(float, BIAS))):

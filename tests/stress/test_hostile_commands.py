@@ -42,8 +42,8 @@ def status_of(*words):
     ["plan", "conv", "--field", "8", "--kernel", "3", "--ci", "1", "--co", "1", "--stride", "0"],
     ["plan", "conv", "--field", "8", "--kernel", "3", "--ci", "1", "--co", "1", "--pad", "-1"],
     ["plan", "conv", "--field", ",".join(["2"] * 99), "--kernel", "3", "--ci", "1", "--co", "1"],
-    ["plan", "dense"], ["plan", "dense", "--spec-file", "no/such/file"], ["plan", "dense", "--spec-file", "."],
-    ["plan", "dense", "--spec-file", ""], ["plan", "dense", "--spec-file", "-", "--jobs", "0"],
+    ["plan", "specs"], ["plan", "specs", "--spec-file", "no/such/file"], ["plan", "specs", "--spec-file", "."],
+    ["plan", "specs", "--spec-file", ""], ["plan", "specs", "--spec-file", "-", "--jobs", "0"],
     ["bench"], ["bench", "nonsense"], ["bench", "sparsity", "--size", "0"], ["bench", "sparsity", "--density", "2"],
     ["bench", "sparsity", "--density", "1/0"], ["bench", "sparsity", "--block", "-4"],
     ["bench", "sparsity", "--threads", "0"], ["bench", "sparsity", "--seconds", "nan"],
@@ -63,10 +63,10 @@ def test_wrong_words_end_in_a_line_and_status_2(words, capsys, tmp_path, monkeyp
 def test_specs_that_are_no_text_or_no_specs(tmp_path, capsys):
     path = tmp_path / "specs"
     path.write_bytes(b"\xff\xfe\x00\x00")
-    assert status_of("plan", "dense", "--spec-file", str(path)) == 2
+    assert status_of("plan", "specs", "--spec-file", str(path)) == 2
     path.write_text("mm=1,2\nmm=a,b,c,d\nnonsense\nmm=1,8,8,8 type=double\nmm=1,8,8,8 tiles=x\n\n# comment\nmm="
                     + "9" * 5000)
-    assert status_of("plan", "dense", "--spec-file", str(path), "--jsonl", "--jobs", "1") == 1
+    assert status_of("plan", "specs", "--spec-file", str(path), "--jsonl", "--jobs", "1") == 1
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 6
     assert all('"error"' in line for line in lines)

@@ -21,7 +21,7 @@ def test_the_worst_comes_first_with_all_that_is_known():
     ball = matmul_ball(values_of(a), values_of(b))
     got = np.float32([[2.25], [6.0]])
     exact = exact_values(a) @ exact_values(b)
-    lines = failure(assert_within_bound, got, ball, exact=exact, kernel="dot_broken", reproduce="python again.py")
+    lines = failure(assert_within_bound, got, ball, exact=exact, kernel_name="dot_broken", reproduce="python again.py")
     assert lines[0] == "2 of 2 results outside their bounds; the worst:"
     assert lines[1].startswith("  [1, 0]: exact 5, rounded 5.0 (0x40a00000), got 6.0 (0x40c00000), 2.09715e+06 ulps, ")
     assert lines[2].startswith("  [0, 0]: exact 2, ")
@@ -61,7 +61,7 @@ def test_a_fraction_is_rounded_as_it_is():
 
 def test_same_bits_tells_zeros_apart_and_nans_not():
     assert_same_bits(np.float32([np.nan, 1.0]), np.float32([-np.nan, 1.0]))
-    lines = failure(assert_same_bits, np.float32([1.0, 0.0]), np.float32([1.0, -0.0]), kernel="k")
+    lines = failure(assert_same_bits, np.float32([1.0, 0.0]), np.float32([1.0, -0.0]), kernel_name="k")
     assert lines[0] == "1 of 2 results differ; the first:"
     assert "[1]: want -0.0 (0x80000000), got 0.0 (0x00000000)" in lines[1]
     assert lines[-1] == "  kernel: k"

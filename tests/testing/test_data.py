@@ -49,7 +49,7 @@ def test_float32_sums_in_any_order_equal_the_fractions(seed, fmt):
 
 @given(st.integers(0, 10**6))
 def test_half_partials_are_exact_too(seed):
-    made = exact_operands((3, 30), (30, 3), FP16, partials=FP16, seed=seed)
+    made = exact_operands((3, 30), (30, 3), FP16, partials_dtype=FP16, seed=seed)
     total = np.zeros((3, 3), np.float16)
     for k in range(30):
         total = (total + (made.a[:, k, None] * made.b[k]).astype(np.float16)).astype(np.float16)
@@ -135,7 +135,7 @@ def test_what_cannot_be_exact_is_refused():
     with pytest.raises(ValueError, match=r"^pattern: got sums of 4 products, scales 2\^63 apart; allowed: at most "):
         exact_sparse_operands(pattern, 3, F152, scale=far)
     with pytest.raises(ValueError, match="terms: got 2000; allowed: at most 1024, for exact sums in float16"):
-        exact_operands((1, 4), (4, 1), FP16, partials=FP16, terms=2000)
+        exact_operands((1, 4), (4, 1), FP16, partials_dtype=FP16, terms=2000)
 
 
 @pytest.mark.parametrize("fmt", FORMATS, ids=str)

@@ -154,7 +154,7 @@ def test_a_failing_check_names_its_kernels_and_a_line_that_makes_it_again(op, mo
     testing.check(op, *operands, **keywords)  # operands as they were before the call
     monkeypatch.setattr(module, name, wrong)
     with pytest.raises(AssertionError, match="kernel: mine"):
-        testing.check(op, *exact_operands(op), kernel="mine")
+        testing.check(op, *exact_operands(op), kernel_name="mine")
 
 
 def test_a_result_that_is_a_bit_off_is_no_exact_one(monkeypatch):

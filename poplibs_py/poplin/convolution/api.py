@@ -11,10 +11,12 @@ from typing import Any
 from ...config import settings
 from ...errors import (
     InvalidArgumentError,
+    InvalidOptionError,
     PlanError,
     PoplibsError,
     bad_argument,
     bad_type,
+    described,
     instance,
 )
 from ...log import tell
@@ -166,7 +168,7 @@ def plan_problem(problem: ConvProblem, cache: PlanCache[ConvPlan]) -> ConvPlan:
         complain("convolution", memory, plan.limit, f"the plan takes {plan.temp_bytes:,} on a tile")
     filename = problem.options.plan_constraints_output_filename
     if filename:
-        Path(_constraints_file(filename, problem.options.pass_)).write_text(plan.constraints().text)
+        _write_constraints(_constraints_file(filename, problem.options.pass_), plan)
     return plan
 
 
@@ -183,6 +185,14 @@ def planned_quietly(problem: ConvProblem, cache: PlanCache[ConvPlan] | None = No
 def _(problem: ConvProblem, proportion: float) -> ConvPlan:
     options = dataclasses.replace(problem.options, available_memory_proportion=proportion, strict_memory=False)
     return planned_quietly(dataclasses.replace(problem, options=options))
+
+
+def _write_constraints(path: str, plan: ConvPlan) -> None:
+    try:
+        Path(path).write_text(plan.constraints().text)
+    except (OSError, ValueError) as error:  # a null byte
+        raise InvalidOptionError(f"planConstraintsOutputFilename: got {described(path)}; allowed: a file that can be "
+                                 f"written ({error})") from None
 
 
 def _constraints_file(stem: str, pass_: str) -> str:

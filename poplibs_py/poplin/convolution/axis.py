@@ -113,18 +113,18 @@ class Axis(NamedTuple):
 
     # Which element meets which ---------------------------------------------------------------------
 
-    def input_index(self, out: int, kernel: int) -> int | None:
-        """Input element that meets kernel element `kernel` in output `out`; None for a zero."""
-        place = self.weights.apply(whole("kernel", kernel), self.kernel)
-        out = whole("out", out)
-        raw = self.output.reversed().apply(out, self.out)
+    def input_index(self, output: int, kernel_element: int) -> int | None:
+        """Input element that meets `kernel_element` in `output`; None for a zero."""
+        place = self.weights.apply(whole("kernel_element", kernel_element), self.kernel)
+        output = whole("output", output)
+        raw = self.output.reversed().apply(output, self.out)
         return None if place is None or raw is None else self.input.undo(place + raw, self.field)
 
-    def kernel_index(self, out: int, element: int) -> int | None:
-        """Kernel element that meets input `element` in output `out`; None for a zero."""
-        place = self.input.apply(whole("element", element), self.field)
-        out = whole("out", out)
-        raw = self.output.reversed().apply(out, self.out)
+    def kernel_index(self, output: int, input_element: int) -> int | None:
+        """Kernel element that meets `input_element` in `output`; None for a zero."""
+        place = self.input.apply(whole("input_element", input_element), self.field)
+        output = whole("output", output)
+        raw = self.output.reversed().apply(output, self.out)
         if place is None or raw is None or not 0 <= place - raw < self.transformed_kernel:
             return None
         return self.weights.undo(place - raw, self.kernel)

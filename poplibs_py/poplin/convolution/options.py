@@ -52,6 +52,20 @@ class ConvOptions:
         documentation lists under "How the planner chooses".
     strict_memory : bool
         Raise `MemoryLimitError` where no plan keeps to the memory limit, instead of warning.
+    plan_constraints : ConvConstraints
+        What the plan must be.
+    plan_constraints_output_filename : str
+        Where the plan's own constraints are written, as JSON; the pass and ``.json`` are added. Empty: nowhere.
+    use_128_bit_conv_unit_load, enable_multi_stage_reduce, enable_fast_reduce : bool
+        Loads of a matrix unit, and ways of a reduction, that a plan may take.
+    disable_transformations, enable_tile_level_expand_dims : bool
+        Transforms that a plan may not, or may, take.
+    enable_conv_dithering : bool
+        Begin at a tile that depends on the problem.
+    experimental_conv_transforms_estimates, experimental_slic_vmac_16 : bool
+        PopLibs' experiments: other estimates of transforms; 16 groups in SLIC and VMAC.
+    remap_output_tensor, insert_transforms_cycle_count_progs, gather_conv_output, disable_sr_for_amp_vertices : bool
+        Taken and kept; plans do not depend on them.
     """
 
     available_memory_proportion: float = 0.6

@@ -274,7 +274,8 @@ def matmul_params(
 ) -> ConvParams:
     """``[G, M, K] @ [G, K, N]`` as a 1-D convolution with a field and a kernel of one element.
 
-    Batch is M, input channels are K, output channels N; A holds the activations, B the weights.
+    Batch is M (`rows`), input channels are K (`inner`), output channels N (`columns`); A holds the activations, B the
+    weights.
 
     Examples
     --------

@@ -172,6 +172,16 @@ class ConvPlan:
         Of a joint plan.
     additional : tuple of ConvPlan
         Backward and weight-update plans, where planning them apart won.
+    joint : bool
+        Whether the costs of the backward pass and the weight update are in it.
+    broadcast_input_before_loop : bool
+        Whether the input is moved once, before the serial loop.
+    total_macs, peak_macs_per_cycle, target_tiles : int
+        Of the problem, of the method on a tile, of the machine.
+    start_tile, direction, order : int, str, str
+        The tile that parts are dealt to first, which way it goes from there, and in which order.
+    problem : ConvProblem or None
+        What was planned.
     """
 
     method: Method
@@ -277,7 +287,12 @@ class ConvPlan:
             yield (self.start_tile + step * i) % max(1, self.target_tiles)
 
     def constraints(self) -> ConvConstraints:
-        """Constraints that only this plan meets: PopLibs' ``getPlanConstraints``."""
+        """Constraints that only this plan meets: PopLibs' ``getPlanConstraints``.
+
+        Dimensions are counted as the plan has them, after PopLibs has added one to a convolution of one dimension. Its
+        own check of ``expandDims`` counts those of the problem, so `plan_convolution` refuses, as PopLibs does,
+        constraints in which such a convolution expands its only dimension.
+        """
         p = self.partition
         tree: dict[str, Any] = {}
         for level, t in enumerate(self.transforms):

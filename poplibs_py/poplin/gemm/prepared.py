@@ -108,7 +108,7 @@ class PreparedMatrix(Constant):
 
     def lowered(self, params: GemmParams, options: GemmOptions, epilogue: Epilogue,
                 target: Target) -> tuple[Lowered, Operand, Operand | None]:
-        """Return the product with this operand lowered, what it runs on in its place, and what it was before."""
+        """Return the product with this operand and an `epilogue` lowered; what it runs on, and what that was."""
         for name, value, kind in (("params", params, GemmParams), ("options", options, GemmOptions),
                                   ("epilogue", epilogue, Epilogue), ("target", target, Target)):
             instance(name, value, kind, f"of type {kind.__name__}")

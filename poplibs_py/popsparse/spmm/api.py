@@ -120,7 +120,7 @@ def spmm_request(w: SparseOperand, x: Any, how: Epilogue, memory: Memory, forms:
 
 
 def plan_product(w: Any, n: Any, forms: Forms = PLAIN, room: int | None = None, *, dtype: Any = None,
-                 out_dtype: Any = None, bias: Any = False, activation: Any = None, **memory: Any) -> SparsePlan:
+                 out_dtype: Any = None, has_bias: Any = False, activation: Any = None, **memory: Any) -> SparsePlan:
     """Return the plan of a product whose dense operands are C-contiguous."""
     limit = memory_of(**memory)
     matrix, columns = check_matrix("w", w), as_extent("n", n, 0)
@@ -129,7 +129,7 @@ def plan_product(w: Any, n: Any, forms: Forms = PLAIN, room: int | None = None, 
     x_format = checked_format("dtype", dtype, matrix.format)
     y_format = checked_format("out_dtype", out_dtype, product_format(matrix.format, x_format))
     params = contiguous_params(operand.shape, p.block_shape, p.groups, columns, room, operand.transposed,
-                               matrix.format.name, operand.scale, x_format, y_format, flag("bias", bias),
+                               matrix.format.name, operand.scale, x_format, y_format, flag("has_bias", has_bias),
                                check_activation(activation), forms)
     return plan_spmm(params, limit, host_target(None, "sparse products"), lambda: operand.longest_row)
 

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import PoplibsError, all_of, bad_argument, instance, one_of, real, whole
-from ...formats import BF16, F143, FP16, FP32, Format
+from ...formats import BF16, F143, FP16, FP32, Format, format_of
+from ...ops import Seed, seed_of
 from ...popsparse import BlockPattern, BlockSparseMatrix, random_matrix, random_pattern
 from ..chart import reciprocal
 
@@ -82,7 +83,7 @@ class Case:
         Share of the blocks that is stored.
     block : int
         Side of the square blocks.
-    seed : int, optional
+    seed : int or (int, int), optional
         Seed of the pattern and the values; the paper's harness uses 123.
     source : PatternFile, optional
         Take the pattern from a file; m, k and density must be the file's.
@@ -103,18 +104,18 @@ class Case:
                 raise bad_argument(name, value, "a whole number from 1 to 1048576")
         if not 0 < real("density", self.density, "more than 0 and at most 1") <= 1:
             raise bad_argument("density", self.density, "more than 0 and at most 1")
-        whole("seed", self.seed, 0, 2**63)
+        object.__setattr__(self, "seed", seed_of(self.seed))
         if self.source is not None:
             instance("source", self.source, PatternFile, "a PatternFile or None")
         if self.source is None and (self.m % self.block or self.k % self.block):
             raise bad_argument("block", self.block, f"a divisor of m={self.m} and k={self.k}")
 
     @classmethod
-    def from_file(cls, source: PatternFile, n: int, block: int, seed: int = 123) -> Case:
+    def from_file(cls, source: PatternFile, n: int, block: int, seed: Seed = 123) -> Case:
         """Return the case of a file's pattern, in blocks that hold all of its non-zeros."""
         instance("source", source, PatternFile, "a PatternFile")
         pattern = source.pattern(block)
-        return cls(*pattern.shape, n, pattern.density, block, seed, source)
+        return cls(*pattern.shape, n, pattern.density, block, seed_of(seed), source)
 
     def __str__(self) -> str:
         name = f"{self.source.name} " if self.source else ""
@@ -201,12 +202,12 @@ class Axes:
     densities: Sequence[float]
     blocks: Sequence[int]
 
-    def cases(self, seed: int = 123) -> Iterator[Case]:
+    def cases(self, seed: Seed = 123) -> Iterator[Case]:
         """Return every case, the smallest problems first; those whose blocks do not divide m and k are left out."""
         for (m, k), n in itertools.product(self.sizes, self.n):
             for block, density in itertools.product(self.blocks, self.densities):
                 if m % block == 0 and k % block == 0:
-                    yield Case(m, k, n, density, block, seed)
+                    yield Case(m, k, n, density, block, seed_of(seed))
 
     def __str__(self) -> str:
         parts = {
@@ -221,7 +222,7 @@ class Axes:
         return ((case.m, case.k) in self.sizes and case.n in self.n and case.density in self.densities
                 and case.block in self.blocks)
 
-    def file_cases(self, source: PatternFile, seed: int = 123) -> Iterator[Case]:
+    def file_cases(self, source: PatternFile, seed: Seed = 123) -> Iterator[Case]:
         """Return the cases of a file's pattern over the axes `n` and `blocks`."""
         instance("source", source, PatternFile, "a PatternFile")
         for n, block in itertools.product(self.n, self.blocks):
@@ -261,7 +262,7 @@ def paper_axes() -> Axes:
     )
 
 
-def quick_cases(seed: int = 123) -> list[Case]:
+def quick_cases(seed: Seed = 123) -> list[Case]:
     """Return a star of cases that shows each axis in about a minute: all densities and blocks at one size, all n at one
     density and block.
 
@@ -270,7 +271,7 @@ def quick_cases(seed: int = 123) -> list[Case]:
     >>> len(quick_cases())
     14
     """
-    centre = Case(2048, 2048, 256, 1 / 16, 16, seed)
+    centre = Case(2048, 2048, 256, 1 / 16, 16, seed_of(seed))
     grid = itertools.product((1, 4, 16), (1 / 2, 1 / 4, 1 / 16, 1 / 64))
     cases = [replace(centre, block=block, density=density) for block, density in grid]
     return cases + [replace(centre, n=n) for n in (16, 1024)]

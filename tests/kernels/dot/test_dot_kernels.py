@@ -81,7 +81,7 @@ def test_products_are_exact_and_stay_in_their_block(kernel, data):
     hook("end", kernel.level)
     wanted = np.full_like(c, CANARY)
     wanted[1 : rows + 1, 2 : cols + 2] = (a[:rows] @ b[:cols].T if depth else 0) + (old if accumulate else 0)
-    assert_same_bits(c, wanted, kernel=kernel.name)
+    assert_same_bits(c, wanted, kernel_name=kernel.name)
 
 
 def bf16_products():
@@ -233,6 +233,6 @@ def test_epilogues_give_the_same_bits_at_every_level(fmt, data):
         call(kernel.address)(e.ctypes.data, sums.ctypes.data, cols, rows, cols)
         untouched = np.ones(out.shape, bool)
         untouched[:rows, : step * cols : step] = False
-        assert_same_bits(out[untouched], before[untouched], kernel=kernel.name)
+        assert_same_bits(out[untouched], before[untouched], kernel_name=kernel.name)
         first = out if first is None else first
-        assert_same_bits(out, first, kernel=f"{kernel.level} {kernel.name}")
+        assert_same_bits(out, first, kernel_name=f"{kernel.level} {kernel.name}")
