@@ -4,7 +4,7 @@ from .machine import host_target, modelled_target, target_of
 from .operands import Array as Array
 from .operands import Operand, Receiver, argument, array_operand, new_result, operand, receive, result_format
 from .options import check_mapping, number, parsed
-from .plans import check_fields, compiled, unchanged
+from .plans import changed_plan, check_fields, compiled, unchanged
 from .record import Op, catalogue, located, op
 from .road import RESULT, VALUES, Request, run_told, travel
 from .seeds import Seed, seed_of
@@ -20,6 +20,7 @@ __all__ = [
     "argument",
     "array_operand",
     "catalogue",
+    "changed_plan",
     "check_fields",
     "check_mapping",
     "compiled",

@@ -10,11 +10,11 @@ from numbers import Integral
 from types import UnionType
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from ..errors import MemoryLimitWarning, bad_argument, bad_type
+from ..errors import InvalidArgumentError, MemoryLimitWarning, bad_argument, described
 from ..program import Face
 from .road import travel
 
-__all__ = ["check_fields", "compiled", "unchanged"]
+__all__ = ["changed_plan", "check_fields", "compiled", "unchanged"]
 
 P = TypeVar("P")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -48,7 +48,12 @@ def check_fields(plan: Any) -> None:
     for name, kind, fits in _declared(cast(Any, type(plan))):
         value = getattr(plan, name)
         if type(value) is not kind and not fits(value):
-            raise bad_type(f"plan.{name}", value, f"of type {getattr(kind, '__name__', kind)}")
+            raise changed_plan(name, value, f"of type {getattr(kind, '__name__', kind)}")
+
+
+def changed_plan(name: str, value: object, allowed: str) -> InvalidArgumentError:
+    """Build the error for a plan of which a field is not what it can be."""
+    return bad_argument("plan", f"a plan with changes: {name} {described(value)}", f"{name} {allowed}")
 
 
 @cache

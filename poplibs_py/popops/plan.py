@@ -10,8 +10,7 @@ from math import prod
 
 import numpy as np
 
-from ..errors import one_of
-from ..ops import check_fields
+from ..ops import changed_plan, check_fields
 from ..planner import Explanation
 from ..target import LinearMapping, Target, linear_mapping
 from .cast_model import cast_limit, cast_vertices, is_copy
@@ -80,7 +79,8 @@ class ElementwisePlan:
     def __post_init__(self) -> None:
         check_fields(self)
         for name in ("data_type", "result_type"):
-            one_of(f"plan.{name}", getattr(self, name), tuple(TYPE_BYTES))
+            if getattr(self, name) not in TYPE_BYTES:
+                raise changed_plan(name, getattr(self, name), ", ".join(TYPE_BYTES))
 
     @property
     def phases(self) -> dict[str, int]:

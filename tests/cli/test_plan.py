@@ -122,8 +122,8 @@ def test_a_plan_as_json_holds_its_candidates(capsys: pytest.CaptureFixture[str])
     [
         ("matmul 4 4 4 --explain --sweep", "--explain: got --sweep too; allowed: one of the two"),
         ("matmul 4 4 4 --all", "--all: got no --explain; allowed: --explain --all"),
-        ("dense --spec-file /nowhere/at/all --jsonl", "--spec-file: got /nowhere/at/all; allowed: a text file"),
-        ("dense --spec-file - --jsonl --jobs 0", "--jobs: got 0; allowed: 1 or more"),
+        ("specs --spec-file /nowhere/at/all --jsonl", "--spec-file: got /nowhere/at/all; allowed: a text file"),
+        ("specs --spec-file - --jsonl --jobs 0", "--jobs: got 0; allowed: 1 or more"),
         ("matmul 4 4 4 --target host", "--target: got host; allowed: a modelled machine"),
         ("matmul 4 4 4 --against host", "--against: got host; allowed: gc2"),
         ("matmul 4 4 4 --target gc300", "--target: got gc300; allowed: a Target or one of"),

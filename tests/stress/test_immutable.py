@@ -227,7 +227,7 @@ def test_a_sparse_plan_that_was_changed_is_not_compiled():
             static.compile_sparse_dense_matmul(dataclasses.replace(plan, **changes))
     for changes in ({"params": None}, {"memory": 0.5}, {"target": "gc200"}, {"longest": -1},
                     {"params": dataclasses.replace(p, x=None)}, {"params": dataclasses.replace(p, groups=0)}):
-        with pytest.raises(PoplibsError, match=r"^plan\.[a-z.]+: got "):
+        with pytest.raises(PoplibsError, match=r"^plan(\.[a-z.]+: got|: got a plan with changes)"):
             static.compile_sparse_dense_matmul(dataclasses.replace(plan, **changes))
     assert static.compile_sparse_dense_matmul(plan).plan is plan
     with pytest.raises(PoplibsError, match=r"^w: got .*BlockSparseMatrix"):

@@ -10,7 +10,7 @@ from math import prod
 from typing import Any
 
 from ...errors import all_of, bad_argument, bad_type, described, instance, one_of, whole
-from ...ops import check_fields
+from ...ops import changed_plan, check_fields
 from ...planner.explain import Explanation, explained
 from ...planner.summary import PlanSummary, compared, summarised
 from ...target import TYPE_SIZES, LinearMapping
@@ -208,11 +208,14 @@ class ConvPlan:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        one_of("plan.direction", self.direction, DIRECTIONS)
-        one_of("plan.order", self.order, ORDERS)
-        if not self.partitions or self.peak_macs_per_cycle < 1:
-            name = "partitions" if not self.partitions else "peak_macs_per_cycle"
-            raise bad_argument(f"plan.{name}", getattr(self, name), "one at least")
+        for name, fits, allowed in (
+            ("direction", self.direction in DIRECTIONS, ", ".join(DIRECTIONS)),
+            ("order", self.order in ORDERS, ", ".join(ORDERS)),
+            ("partitions", len(self.partitions) > 0, "one at least"),
+            ("peak_macs_per_cycle", self.peak_macs_per_cycle > 0, "one at least"),
+        ):
+            if not fits:
+                raise changed_plan(name, getattr(self, name), allowed)
 
     # Figures ---------------------------------------------------------------------------------------
 

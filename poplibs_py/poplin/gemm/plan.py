@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument, one_of, real
+from ...errors import one_of, real
 from ...formats import BF16, FP32, Format
 from ...kernels import Kernel, Selection
-from ...ops import check_fields
+from ...ops import changed_plan, check_fields
 from ...planner.explain import Explanation, considered_kernels
 from ...target import Target
 from ._gemm import GATHERED, Mode, Sums
@@ -125,9 +125,9 @@ class GemmPlan:
         check_fields(self)
         for name, known in (("a_mode", _MODE_NAMES), ("b_mode", _MODE_NAMES), ("sums", _SUM_NAMES)):
             if getattr(self, name) not in known:
-                raise bad_argument(f"plan.{name}", getattr(self, name), ", ".join(map(str, known)))
+                raise changed_plan(name, getattr(self, name), ", ".join(map(str, known)))
         if min(self.grid) < 1:
-            raise bad_argument("plan.grid", self.grid, "one rectangle at least")
+            raise changed_plan("grid", self.grid, "one rectangle at least")
 
     def __hash__(self) -> int:  # plans of one problem are few, and every first call of a kind looks for its program
         return hash(self.params)

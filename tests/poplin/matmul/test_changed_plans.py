@@ -36,11 +36,17 @@ def _exact(dtype):
 
 
 def _changed(record, name, value):
-    return dataclasses.replace(record, **{name: value})
+    """The record with another value; None where there is no plan with a value of that type."""
+    try:
+        return dataclasses.replace(record, **{name: value})
+    except PoplibsError:
+        return None
 
 
 def _only_an_equal_plan_runs(changed, plan, dtype):
     """A plan that differs in anything is refused; one that was put together again is the plan, and its result right."""
+    if changed is None:
+        return
     if changed != plan:
         with pytest.raises(PoplibsError, match=r"^plan[:.]"):
             poplin.compile_matmul(changed)
