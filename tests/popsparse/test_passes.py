@@ -121,7 +121,7 @@ def test_capacity_grows_with_a_warning_and_only_then(name):
     with pytest.warns(CapacityWarning, match="64 blocks"):
         check_exact("fully_connected_sparse_grad_w", made.a, y.T, x.T, capacity=small)
     check_exact("dynamic.dense_sparse_matmul", made.b.T, made.a.T, capacity=small)
-    assert small.blocks == 64
+    assert small.n_blocks == 64
 
 
 @pytest.mark.parametrize("call", [

@@ -219,7 +219,7 @@ def test_a_plan_has_room_for_other_patterns_as_its_capacity_says():
     room = dynamic.Capacity(W.n_blocks + 20)
     run = dynamic.compile_sparse_dense_matmul(dynamic.plan_sparse_dense_matmul(W, 5, capacity=room))
     x, other = numbers(48, 5), matrix(seed=9, density=0.5)
-    assert W.n_blocks < other.n_blocks <= room.blocks
+    assert W.n_blocks < other.n_blocks <= room.n_blocks
     assert_same_bits(run(other, x), other @ x)
     with pytest.raises(PoplibsError, match=r"^w: got .* blocks at most"):
         run(matrix(density=1.0), x)
