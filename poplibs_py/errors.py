@@ -99,8 +99,9 @@ class MissingPackageError(PoplibsError, ImportError):
 
     def __init__(self, package: str, extra: str, reason: ImportError) -> None:
         why = str(reason) if isinstance(reason, Exception) else described(reason)
-        super().__init__(f"{package} cannot be imported ({why}); to install it: pip install 'poplibs_py[{extra}]'",
-                         name=package)
+        name = described(package)
+        remedy = f"pip install 'poplibs_py[{described(extra)}]'"
+        super().__init__(f"{name} cannot be imported ({why}); to install it: {remedy}", name=name)
 
 
 class PlanError(PoplibsError, ValueError):

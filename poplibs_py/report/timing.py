@@ -84,6 +84,7 @@ def take_turns(calls: Sequence[Callable[[], object]], *, seconds: float = 1.0, l
         raise bad_type("calls", calls, "functions without arguments")
     if not callable(clock):
         raise bad_type("clock", clock, "a function that tells the time")
+    real("clock", clock(), "a function that returns seconds")
     seconds, least_rounds = _duration("seconds", seconds), whole("least_rounds", least_rounds, 1, 1 << 20)
     longest = seconds * least_rounds / 30 if longest is None else _duration("longest", longest)
     most_rounds = whole("most_rounds", most_rounds, 1, 1 << 20)

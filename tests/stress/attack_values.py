@@ -121,7 +121,7 @@ def nonsense(r: Random) -> Any:
     """A value that few arguments are."""
     kind = r.randrange(12)
     if kind < 5:
-        return r.choice(SCALARS)
+        return r.choice([value for value in SCALARS if value is not len])  # what a caller's function raises is its own
     if kind < 8:
         return own_arrays(r)
     around: list[object] = []

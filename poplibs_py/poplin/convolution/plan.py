@@ -213,6 +213,7 @@ class ConvPlan:
             ("order", self.order in ORDERS, ", ".join(ORDERS)),
             ("partitions", len(self.partitions) > 0, "one at least"),
             ("peak_macs_per_cycle", self.peak_macs_per_cycle > 0, "one at least"),
+            ("total_macs", 0 <= self.total_macs <= _MOST, f"from 0 to {_MOST}"),
         ):
             if not fits:
                 raise changed_plan(name, getattr(self, name), allowed)

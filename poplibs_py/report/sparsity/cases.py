@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import PoplibsError, all_of, bad_argument, instance, one_of, real, whole
+from ...errors import PoplibsError, all_of, bad_argument, described, instance, one_of, real, whole
 from ...formats import BF16, F143, FP16, FP32, Format, format_of
 from ...ops import Seed, seed_of
 from ...popsparse import BlockPattern, BlockSparseMatrix, random_matrix, random_pattern
@@ -56,14 +56,15 @@ class PatternFile:
         InvalidArgumentError
             If there is no such file, it is of another kind, it is damaged, or it holds no non-zero.
         """
+        named = described(path)
         try:
             matrix = BlockSparseMatrix.load(path).to_scipy("csr")
         except OSError as error:
-            raise bad_argument("matrix", str(path), f"a file that can be read ({error.strerror or error})") from error
+            raise bad_argument("matrix", named, f"a file that can be read ({error.strerror or error})") from error
         except PoplibsError as error:
-            raise bad_argument("matrix", f"{path} ({error})", "a .smtx, .mtx or .npz file that is whole") from error
+            raise bad_argument("matrix", f"{named} ({error})", "a .smtx, .mtx or .npz file that is whole") from error
         if not matrix.nnz:
-            raise bad_argument("matrix", str(path), "a matrix with at least one stored element")
+            raise bad_argument("matrix", described(path), "a matrix with at least one stored element")
         return cls(Path(path).name, matrix)
 
     def pattern(self, side: int) -> BlockPattern:
