@@ -215,7 +215,7 @@ static void pop_field_rectangle(const pop_field *f, pop_field_part *p, const pop
     }
     pop_field_zero(p, 0, first);
     pop_field_zero(p, end, p->lines);
-    if (across < 0 || across != along || end == 1) {
+    if (across < 0 || across != along || p->lines == 1) {
         pop_field_copy(p, first, end);
         return;
     }

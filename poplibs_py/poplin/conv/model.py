@@ -1,8 +1,9 @@
 """A convolution as products of matrices: what each gathers, and how its operands and results lie.
 
 Rows are positions (images and output elements), the depth is kernel elements and input channels, columns are output
-channels; rows and depth are numbered in the order in which the input lies. Where the input is dilated, as in the gradient of a strided convolution, positions whose kernel elements
-meet zeros are told apart, and each phase multiplies what is there alone.
+channels; rows and depth are numbered in the order in which the input lies. Where the input is dilated, as in the
+gradient of a strided convolution, positions whose kernel elements meet zeros are told apart, and each phase multiplies
+what is there alone.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def _parts(axis: Axis, stride: int, weight_stride: int, out_stride: int) -> Iter
 
 
 class _Extent(NamedTuple):
-    """Positions, taps or both, and how they lie in the input; where a dimension has taps, how those of the weights lie."""
+    """Positions, taps or both, as they lie along one stride of the input."""
 
     dim: FieldDim
     weights: int = 0  # bytes from a tap's weights to the next's
@@ -110,7 +111,8 @@ def _product(call: ConvCall, parts: tuple[_Part, ...]) -> GemmParams:
     results = _results(extents)
     made = MatrixLayout(
         out.format, results.dims[-1].out_stride, out.channel, (*((out.row,) if apart else ()), out.group), out.aligned,
-        out.scale, field=results if len(results.dims) > 1 else None, offset=out.offset + sum(part.out for part in parts),
+        out.scale, field=results if len(results.dims) > 1 else None,
+        offset=out.offset + sum(part.out for part in parts),
     )  # fmt: skip
     bias = call.bias
     if bias is not None and apart:
@@ -136,8 +138,8 @@ def _forwards(extents: list[_Extent]) -> tuple[list[_Extent], int]:
 
 def _apart(call: ConvCall, extents: list[_Extent]) -> bool:
     """Whether images, the first extent, had better be products of their own: results of one are a matrix then."""
-    image = math.prod(e.dim.positions for e in extents[1:])
-    return call.params.batch > 1 and image >= _LARGE_IMAGE and len(_results(extents).dims) > len(_results(extents[1:]).dims) == 1
+    large = call.params.batch > 1 and math.prod(e.dim.positions for e in extents[1:]) >= _LARGE_IMAGE
+    return large and len(_results(extents).dims) > len(_results(extents[1:]).dims) == 1
 
 
 def _results(extents: list[_Extent]) -> Field:
@@ -156,4 +158,5 @@ def _kernels(w: FieldLayout, out_channels: int, extents: list[_Extent], batch: t
     depth = (FieldDim.depth(e.dim.taps, e.weights) for e in extents if e.dim.taps > 1)
     field, _ = Field((*depth, FieldDim.rows(out_channels, w.row)), 1, w.format.itemsize).merged()
     _, row = field.lines or (0, 0)
-    return MatrixLayout(w.format, row, w.row, batch, w.aligned, w.scale, field=None if field.lines else field, offset=offset)
+    return MatrixLayout(w.format, row, w.row, batch, w.aligned, w.scale, field=None if field.lines else field,
+                        offset=offset)

@@ -54,12 +54,12 @@ class HostConvPlan:
     @property
     def threads(self) -> int:
         """Threads that share the work."""
-        return max(plan.threads for plan in self.products)
+        return max((plan.threads for plan in self.products), default=1)
 
     @property
     def scratch_bytes(self) -> int:
         """Bytes that each thread takes."""
-        return max(plan.scratch_bytes for plan in self.products)
+        return max((plan.scratch_bytes for plan in self.products), default=0)
 
     @property
     def temporary_bytes(self) -> int:

@@ -77,7 +77,7 @@ class FieldDim(NamedTuple):
                 and min(self.first, last) >= 0 and max(self.first, last) < self.end)
 
     def joined(self, inner: FieldDim) -> FieldDim | None:
-        """The one dimension that this and an inner one of its kind, in line with it, make; None if there is none."""
+        """The one dimension that this and an inner one of its kind make where they lie in line; else None."""
         if self.plain and inner.plain and self.stride == inner.positions * inner.stride:
             return FieldDim.rows(self.positions * inner.positions, inner.stride)
         if self.taps_alone and inner.taps_alone and self.stride == inner.taps * inner.stride:

@@ -291,7 +291,8 @@ def _blocked(plan: GemmPlan, m: int, n: int, least: bool, packing: bool) -> Gemm
             fit = _widest(deep, mc, min(rounded(max(1, n), cols), _kept_columns(deep, mc, m)))
             if fit is None:
                 continue
-            if deep.kc >= plan.params.k and fit.nc >= n and (deep.sums != Sums.BLOCK or mc >= m):
+            short = plan.a_mode == Mode.TRANSPOSED and fit.packed_rows < min(m, 32)  # lines to pack
+            if deep.kc >= plan.params.k and fit.nc >= n and (deep.sums != Sums.BLOCK or mc >= m) and not short:
                 return fit  # everything is packed once
             if best is None or _overhead(fit, m, n) < _overhead(best, m, n):
                 best = fit
