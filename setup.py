@@ -135,6 +135,7 @@ PLAIN = {
     "planner/_search.pyx": "poplibs_py.planner._search",
     "planner/conv/_model.pyx": "poplibs_py.poplin.convolution._model",
     "drivers/_gemm.pyx": "poplibs_py.poplin.gemm._gemm",
+    "drivers/_overlap.pyx": "poplibs_py.poplin.conv._overlap",
     "drivers/_partials.pyx": "poplibs_py.poplin.convolution._partials",
     "program/_executor.pyx": "poplibs_py.program._executor",
     "random/_generator.pyx": "poplibs_py.poprand._generator",

@@ -56,7 +56,7 @@ cdef extern from *:
 ITEM, SPEC = dtype_of("pop_gemm_item"), dtype_of("pop_gemm_spec")
 Mode, Sums = choice("Mode"), choice("Sums")
 cdef enum:
-    GATHERED_LINES = 16  # even: pairs of BF16 lines are whole
+    GATHERED_LINES = 64  # even: pairs of BF16 lines are whole
 GATHERED = GATHERED_LINES
 
 

@@ -109,6 +109,26 @@ typedef struct pop_field_part {
     int64_t low, high, first_row, end_row;
 } pop_field_part;
 
+/* Runs are often shorter than a call takes. */
+POP_INLINE void pop_field_move(char *to, const char *from, int64_t bytes)
+{
+    char x[4][16];
+    if (bytes < 16 || bytes > 64) {
+        memcpy(to, from, (size_t)bytes);
+        return;
+    }
+    memcpy(x[0], from, 16);
+    memcpy(x[3], from + bytes - 16, 16);
+    if (bytes > 32) {
+        memcpy(x[1], from + 16, 16);
+        memcpy(x[2], from + bytes - 32, 16);
+        memcpy(to + 16, x[1], 16);
+        memcpy(to + bytes - 32, x[2], 16);
+    }
+    memcpy(to, x[0], 16);
+    memcpy(to + bytes - 16, x[3], 16);
+}
+
 POP_INLINE void pop_field_zero(const pop_field_part *p, int64_t first, int64_t end)
 {
     for (int64_t j = first; j < end; j++) memset(p->to + j * p->pitch, 0, (size_t)(p->n * p->item));
@@ -131,7 +151,7 @@ POP_INLINE void pop_field_copy(const pop_field_part *p, int64_t first, int64_t e
         char *line = p->to + j * p->pitch;
         const char *source = p->from + j * p->line_step + from * p->step;
         if (from) memset(line, 0, (size_t)(from * item));
-        if (p->step == item) memcpy(line + from * item, source, (size_t)((to - from) * item));
+        if (p->step == item) pop_field_move(line + from * item, source, (to - from) * item);
         else pop_scatter(item, source, p->step, line + from * item, item, to - from);
         if (to < p->n) memset(line + to * item, 0, (size_t)((p->n - to) * item));
         for (int64_t r = p->first_row; gaps && r + 1 < p->end_row; r++) {

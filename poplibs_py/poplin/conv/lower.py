@@ -11,6 +11,8 @@ import numpy as np
 from ...program import Executable, Segment, host_program, spread
 from ..gemm import _gemm
 from ..gemm.lower import items_of
+from . import _overlap
+from .overlap import overlap_items
 from .plan import HostConvPlan
 
 __all__ = ["LoweredConv", "lower"]
@@ -31,11 +33,21 @@ class LoweredConv:
 @lru_cache(maxsize=1024)
 def lower(plan: HostConvPlan) -> LoweredConv:
     """Lower a plan to a program."""
+    if plan.overlap:
+        items, tables = overlap_items(plan.overlap, plan.call)
+        vertex = _overlap.VERTEX
+    else:
+        items, tables = _products(plan)
+        vertex = _gemm.VERTEX
+    segment = Segment(vertex, items, spread(len(items), plan.threads))
+    operands = 3 + (plan.call.bias is not None) + plan.residual
+    return LoweredConv(plan, host_program((segment,), operands=operands, threads=plan.threads,
+                                          arena_bytes=plan.scratch_bytes, tables=tuple(tables)))
+
+
+def _products(plan: HostConvPlan) -> tuple[np.ndarray[Any, Any], list[Any]]:
+    """Rectangles of all products, and their tables."""
     old = 3 + (plan.call.bias is not None) if plan.residual else 0
     made = [items_of(product, *((1, 0) if product.swapped else (0, 1)), old) for product in plan.products]
     items = np.concatenate([items for items, _ in made])
-    tables: tuple[Any, ...] = tuple(table for _, held in made for table in held)
-    segment = Segment(_gemm.VERTEX, items, spread(len(items), plan.threads))
-    operands = 3 + (plan.call.bias is not None) + plan.residual
-    return LoweredConv(plan, host_program((segment,), operands=operands, threads=plan.threads,
-                                          arena_bytes=plan.scratch_bytes, tables=tables))
+    return items, [table for _, held in made for table in held]

@@ -12,6 +12,7 @@ from ..gemm.options import GemmOptions
 from ..gemm.plan import Epilogue, GemmPlan
 from ..gemm.search import plan_gemm
 from .model import products
+from .overlap import Overlap, plan_overlap
 from .params import ConvCall
 
 __all__ = ["HostConvPlan", "plan_call"]
@@ -29,6 +30,8 @@ class HostConvPlan:
         How it is wanted, and on which machine.
     products : tuple of GemmPlan
         The products that it is made of: one, or one for each phase of a dilated input.
+    overlap : Overlap or None
+        How the product's results are added, where it is of elements and all taps.
     residual : bool
         Whether an operand of its own is added to the result.
     layout : str
@@ -40,6 +43,7 @@ class HostConvPlan:
     epilogue: Epilogue
     target: Target
     products: tuple[GemmPlan, ...]
+    overlap: Overlap | None = None
     residual: bool = False
     layout: str = "NCHW"
 
@@ -54,11 +58,15 @@ class HostConvPlan:
     @property
     def threads(self) -> int:
         """Threads that share the work."""
+        if self.overlap:
+            return min(self.target.tiles, self.call.params.batch * self.call.params.groups * self.overlap.bands)
         return max((plan.threads for plan in self.products), default=1)
 
     @property
     def scratch_bytes(self) -> int:
         """Bytes that each thread takes."""
+        if self.overlap:
+            return self.overlap.scratch_bytes
         return max((plan.scratch_bytes for plan in self.products), default=0)
 
     @property
@@ -90,11 +98,13 @@ class HostConvPlan:
         inner = largest.explain()
         sides = ("images", largest.product.a), ("weights", largest.product.b)
         gathered = " and ".join(name for name, x in sides if x.field)
-        decisions = {
-            "method": "a product of matrices" + (f", {gathered} gathered while they are packed" if gathered else ""),
-            "products": f"{len(self.products)}" + ", a phase of the dilated input each" * (len(self.products) > 1),
-            **inner.decisions,
-        }
+        packed = f", {gathered} gathered while they are packed" if gathered else ""
+        phases = ", a phase of the dilated input each" * (len(self.products) > 1)
+        decisions = {"method": "a product of matrices" + packed, "products": f"{len(self.products)}{phases}"}
+        if self.overlap:
+            decisions = {"method": "products of elements with all taps, added where results overlap",
+                         "products": f"of {self.overlap.chunk} elements at once"}
+        decisions |= inner.decisions
         return Explanation(self.problem, decisions, inner.considered)
 
     def __str__(self) -> str:
@@ -105,5 +115,8 @@ class HostConvPlan:
 def plan_call(call: ConvCall, options: GemmOptions, epilogue: Epilogue, target: Target,
               residual: bool = False) -> HostConvPlan:
     """Plan a convolution of arrays on this CPU; a residual is what beta multiplies in place of the old result."""
+    overlap = None if residual else plan_overlap(call, options, epilogue, target)
+    if overlap:
+        return HostConvPlan(call, options, epilogue, target, (overlap.product,), overlap)
     plans = tuple(plan_gemm(params, options, epilogue, target) for params in products(call))
     return HostConvPlan(call, options, epilogue, target, plans, residual)

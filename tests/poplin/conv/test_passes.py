@@ -56,7 +56,8 @@ CASES = [
     plain(2, (9, 8), 3, (8, 6), pad=2, dilation=2), plain(2, (6, 7), 3, (4, 5), groups=3),
     plain(2, (40,), 5, (3, 9), pad=2),
     plain(1, (5, 6, 7), 3, (4, 17)), plain(9, (4, 4), 3, (17, 33)), plain(1, (20, 20), 3, (33, 2)),
-    plain(2, (18, 18), 3, (6, 7)),
+    plain(2, (18, 18), 3, (6, 7)), plain(2, (6, 7, 9), 3, (2, 17), stride=2), plain(1, (41,), 5, (4, 16), stride=3),
+    plain(2, (30, 9), 4, (3, 20), stride=2, pad=2, dilation=1, groups=2),
 ]  # fmt: skip
 
 
@@ -76,6 +77,17 @@ def test_elements_apart_reproducible_small_memory_and_threads(p: ConvParams, whi
         for step, options in ((2, {}), (1, {"reproducible": True}), (1, {"available_memory_proportion": 0.03}),
                               (1, {"threads": 2})):
             check(which, p, orders_of(p.ndim, last), np.float32, number, step, **options)
+
+
+def test_few_channels_of_products_made_first() -> None:
+    p = plain(2, (60, 61), 7, (3, 16), stride=2, pad=3)
+    arrays = [np.ones(shape, np.float32) for shape in shapes(p)]
+    for threads in (1, 2, 3):
+        for made, options in ((True, {}), (False, {"reproducible": True}), (False, {"available_memory_proportion": 0.02})):
+            plan = run("input gradient", p, *arrays, threads, **options).plan
+            assert (plan.overlap is not None) == made == ("overlap" in str(plan))
+            np.testing.assert_array_equal(arrays[0], expected("input gradient", p, *arrays))
+    assert run("forward", p, *arrays).plan.overlap is None  # many channels
 
 
 @settings(max_examples=60, deadline=None)

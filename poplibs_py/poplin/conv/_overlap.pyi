@@ -1,0 +1,7 @@
+from typing import Any
+
+import numpy as np
+
+ITEM: np.dtype[Any]
+SPEC: np.dtype[Any]
+VERTEX: int
