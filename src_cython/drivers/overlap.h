@@ -33,8 +33,8 @@ POP_INLINE void pop_overlap_element(const pop_overlap_spec *s, const pop_field *
             place = d == 0 ? o % s->planes : place * dim->positions + o;
         }
         if (d == rank - 1) {
-            float *sums = planes + (place * last->positions + first + from) * channels;
-            const float *added = products + from * channels;
+            float *restrict sums = planes + (place * last->positions + first + from) * channels;
+            const float *restrict added = products + from * channels;
             for (int64_t i = 0; i < n; i++) sums[i] += added[i];
         }
         products += last->taps * channels;
