@@ -87,8 +87,8 @@ def plan_overlap(call: ConvCall, options: GemmOptions, epilogue: Epilogue, targe
     """Plan a convolution so; None where that is no gain, or cannot be."""
     p = call.params
     plain = epilogue == Epilogue() and call.bias is None and options.partials_type == "float"
-    few = p.out_channels <= FEW and p.in_channels >= _LEAST_DEPTH
-    if not plain or options.reproducible or not few or not p.batch * p.groups:
+    few = p.out_channels <= FEW and p.in_channels >= _LEAST_DEPTH and p.batch * p.groups
+    if not plain or options.reproducible or not few:
         return None
     made = _dims(call)
     if made is None:

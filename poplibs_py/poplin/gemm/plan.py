@@ -261,7 +261,10 @@ def stage_of(plan: GemmPlan, side: int) -> tuple[int, int, int]:
         low = 16 * 4 * (depth // plan.elements)
         gather = split * low
     operand = (plan.params.a, plan.params.b)[side]
-    count = GATHERED if operand.field else 1
+    count = 1
+    if operand.field:  # straight to where they are packed, if nothing happens on the way
+        straight = operand.format == plan.compute_format and operand.plain and not (lines and plan.elements == 2)
+        count = 0 if straight else GATHERED
     return (low if split > 1 else 0), gather, gather + count * rounded(length * operand.format.itemsize, 64)
 
 
