@@ -165,6 +165,23 @@ def test_a_training_pass_of_a_layer_is_no_pass_of_a_convolution(capsys: pytest.C
     params = ConvParams.create(field=[4], kernel=[1], in_channels=8, out_channels=8)
     with pytest.raises(InvalidArgumentError, match="pass: got FC_TRAINING_WU"):
         plan_convolution(params, pass_="FC_TRAINING_WU")
+    padded = ConvParams.create(field=[1], kernel=[1], in_channels=8, out_channels=8,
+                               input_transform=[FieldTransform(padding_lower=1, padding_upper=1)])
+    with pytest.raises(InvalidArgumentError, match="pass: got FC_TRAINING_FWD"):
+        plan_convolution(padded, pass_="FC_TRAINING_FWD")
+
+
+@pytest.mark.parametrize("pass_", ["FC_TRAINING_FWD", "FC_TRAINING_BWD", "FC_TRAINING_WU"])
+def test_passes_of_a_layer_take_fields_of_one_element_on_any_number_of_axes(
+    pass_: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = [run(capsys, f"conv --field {ones} --kernel 1 --batch 4 --ci 8 --co 8 --pass {pass_}")
+             for ones in ("1", "1,1", "1,1,1")]
+    assert "matmul [4, 8] x [8, 8]" in texts[0]
+    assert texts[0] == texts[1] == texts[2]
+    params = ConvParams.create(batch=4, field=[1, 1], kernel=[1, 1], in_channels=8, out_channels=8)
+    plan = plan_convolution(params, pass_=pass_)
+    assert ConvPlan.from_json(plan.to_json()) == plan
 
 
 def test_gradients_and_fp8_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -178,6 +195,8 @@ def test_gradients_and_fp8_on_the_command_line(capsys: pytest.CaptureFixture[str
     slow, fast = (ConvPlan.from_json(run(capsys, f"matmul 256 256 256 --dtype quarter --json{flag}"))
                   for flag in ("", " --fp8"))
     assert fast.cycles < slow.cycles
+    words = "conv --field 14,14 --kernel 3 --pad 1 --ci 64 --co 64 --batch 4 --dtype quarter --json"
+    assert json.loads(run(capsys, words + " --fp8"))["totalCycles"] < json.loads(run(capsys, words))["totalCycles"]
 
 
 def test_a_sweep_takes_its_proportions(capsys: pytest.CaptureFixture[str]) -> None:

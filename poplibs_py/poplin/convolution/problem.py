@@ -41,9 +41,12 @@ class ConvProblem:
                 raise bad_type(name, getattr(self, name), f"of type {kind.__name__}")
         if self.target.kind != "ipu":
             raise bad_argument("target", self.target.name, "a modelled machine: gc2, gc200, bow or c600")
-        pass_ = self.options.pass_  # a layer's three passes are products
-        if pass_.startswith("FC_TRAINING") and any((a.field, a.kernel) != (1, 1) for a in self.params.axes):
-            raise bad_argument("pass", pass_, "one without FC_ where field or kernel have several elements")
+        pass_ = self.options.pass_
+        if pass_.startswith("FC_TRAINING"):  # a layer's three passes are products, which have one field axis
+            if any(axis != Axis(1, 1) for axis in self.params.axes):
+                raise bad_argument("pass", pass_, "one without FC_TRAINING where field, kernel or result have several "
+                                   "elements")
+            object.__setattr__(self, "params", self.params.derived(axes=(Axis(1, 1),)))
 
     def key(self) -> str:
         """Text that two problems share exactly if they are equal."""
