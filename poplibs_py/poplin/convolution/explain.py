@@ -9,7 +9,7 @@ from .candidates import Candidate, candidates, search_candidate, setup_of
 from .model import method_allows
 from .plan import ConvPlan
 from .problem import ConvProblem
-from .summary import decisions_of
+from .summary import decisions_of, is_product, transforms_in_words
 from .vertices import max_macs_per_cycle
 
 __all__ = ["explain_plan"]
@@ -29,11 +29,12 @@ def explain_plan(plan: ConvPlan) -> Explanation:
     return Explanation("", dict(decisions_of(plan)), tuple(_consider(problem, plan, c) for c in tried))
 
 
-def _name(c: Candidate) -> str:
+def _name(c: Candidate, product: bool) -> str:
     v = c.vertex
-    parts = [str(v.method), f"{v.conv_groups}x{v.in_chans}x{v.partial_chans}", v.partial_type, str(c.system)]
+    parts = [str(v.method), f"{v.conv_groups}x{v.in_chans}x{v.partial_chans}", v.partial_type,
+             transforms_in_words(c.system, product)]
     if c.tile.expand_dims:
-        parts.append(f"on the tile: {c.tile}")
+        parts.append(f"on the tile: {transforms_in_words(c.tile, product)}")
     return "; ".join(parts)
 
 
@@ -45,7 +46,7 @@ def _is_chosen(plan: ConvPlan, c: Candidate) -> bool:
 
 
 def _consider(problem: ConvProblem, plan: ConvPlan, c: Candidate) -> Considered:
-    name = _name(c)
+    name = _name(c, is_product(problem.params))
     if plan.order == "STANDARD" and _is_chosen(plan, c):
         return Considered(name, plan.cycles, plan.temp_bytes, "chosen", chosen=True)
     target, params = problem.target, problem.params

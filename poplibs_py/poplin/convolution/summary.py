@@ -20,7 +20,7 @@ from .plan import PHASES, ConvPlan, Costs, tile_ranges
 from .problem import ConvProblem
 from .transforms import ConvTransform, transformed
 
-__all__ = ["decisions_of", "summary_of"]
+__all__ = ["decisions_of", "is_product", "summary_of", "transforms_in_words"]
 
 _EXCHANGES = ("broadcastInputBeforeLoopExchangeCycles", "totalTransformExchangeCycles", "totalExchangeCycles")
 _OUTSIDE_LOOP = {"broadcast input before the loop", "rearrange weights before slicing", "cast output"}
@@ -58,19 +58,37 @@ def summary_of(plan: ConvPlan) -> PlanSummary:
 
 def decisions_of(plan: ConvPlan) -> Iterator[tuple[str, str]]:
     """What a plan decided beside its splits: a word for each decision, and the decision in words."""
+    product = plan.problem is not None and is_product(plan.problem.params)
     yield "method", str(plan.method)
-    yield "groupings", (
-        f"{plan.conv_groups_per_group} groups x {plan.in_chans_per_group} input x "
-        f"{plan.partial_chans_per_group} output channels"
-    )
+    inputs, outputs = ("K", _rows_and_columns(plan.transforms[0])[1]) if product else ("input", "output channels")
+    yield "groupings", (f"{plan.conv_groups_per_group} groups x {plan.in_chans_per_group} {inputs} x "
+                        f"{plan.partial_chans_per_group} {outputs}")
     system, tile = plan.types
     yield "types", f"{tile.partial} on the tile, {tile.result} between tiles, {system.result} out"
-    yield "transforms", f"{plan.transforms[0]}; on the tile: {plan.transforms[1]}"
+    moved, on_tile = (transforms_in_words(t, product) for t in plan.transforms)
+    yield "transforms", f"{moved}; on the tile: {on_tile}"
     yield "tiles", f"{plan.tiles_used:,} of {plan.target_tiles:,}, from {plan.start_tile} {plan.direction.lower()}"
     if plan.additional:
         apart = " and ".join(f"{name} {other.cycles:,}" for name, other in zip(_LATER, plan.additional, strict=True))
         yield "apart", f"{apart} cycles, in plans of their own"
     yield "turns", f"{plan.serial_splits} of a serial loop" if plan.serial_splits > 1 else "one"
+
+
+def _rows_and_columns(t: ConvTransform) -> tuple[str, str]:
+    """What a product's vertices have as field elements and as output channels."""
+    return ("N", "M") if t.swap_operands else ("M", "N")
+
+
+def transforms_in_words(t: ConvTransform, product: bool) -> str:
+    """One level's transforms; a product's as they move M, K and N: what moves fields of one element moves nothing."""
+    if not product:
+        return str(t)
+    parts = ["A and B swapped"] if t.swap_operands else []
+    if 0 in t.flatten_dims:
+        parts.append(f"{_rows_and_columns(t)[0]} in a line")
+    if t.combine_conv_groups_factor > 1:
+        parts.append(f"combine {t.combine_conv_groups_factor} groups")
+    return ", ".join(parts) or "none"
 
 
 def _passes(plan: ConvPlan) -> tuple[tuple[str, Costs | None], ...]:
@@ -134,8 +152,8 @@ def _axes(plan: ConvPlan, params: ConvParams) -> tuple[list[AxisShare], int, int
     ]
     if is_product(params):
         field = f"field {len(whole.axes) - 1}"
-        names = {field: "N" if t.swap_operands else "M", "input channels": "K",
-                 "output channels": "M" if t.swap_operands else "N", "groups": "groups"}
+        rows, columns = _rows_and_columns(t)
+        names = {field: rows, "input channels": "K", "output channels": columns, "groups": "groups"}
         cuts = sorted(((names[cut[0]], *cut[1:]) for cut in cuts if cut[0] in names), key=_order)
     else:
         names = _merged(t)

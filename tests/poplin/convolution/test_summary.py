@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import warnings
 
 import pytest
@@ -69,7 +70,10 @@ def test_products_and_convolutions_speak_their_own_words():
     for words in ("matmul [2048, 2048] x [2048, 2048], half to half", "gc200: 1,472 tiles", "proportion 0.05",
                   "32 of a serial loop", "\nM ", "\nK ", "\nN ", " us\n", "TFLOP/s", "without code", ": fits"):
         assert words in text
-    assert "field" not in text.partition("axis")[2]
+    for each in (text, str(_plan(64, 64, 4096)), str(_plan(4096, 64, 64)), str(_plan(8, 3, 8, groups=(64,)))):
+        assert not re.search("field|channel|flatten|batch", each)
+        assert re.search(r"groupings +\d+ groups x \d+ K x \d+ [MN]\n", each)
+    assert not re.search("field|channel|flatten|batch", str(_plan(64, 64, 4096).explain()))
     conv = poplin.plan_convolution(poplin.ConvParams.create(
         input_type="half", batch=4, field=[14, 14], kernel=[3, 3], in_channels=32, out_channels=64))
     for words in ("convolution of batch 4, field 14 x 14, kernel 3 x 3, 32 to 64 channels", "output channels",
@@ -78,16 +82,15 @@ def test_products_and_convolutions_speak_their_own_words():
 
 
 def test_joint_plans_tell_their_passes_apart():
-    joint = _plan(256, 512, 128, "float", Target.small(16), options={"fullyConnectedPass": "TRAINING_FWD"})
+    joint = _plan(256, 512, 128, target=Target.small(1), options={"fullyConnectedPass": "TRAINING_FWD"})
+    assert joint.joint
+    assert list(joint.summary.passes) == ["forward", "backward", "weight update"]
+    assert all(f"\n{name} phase" in str(joint) for name in joint.summary.passes)
+    assert "all 3 passes together" in str(joint)
     apart = _plan(4096, 64, 64, options={"fullyConnectedPass": "TRAINING_FWD"})
-    plans = {bool(plan.backward_costs): plan for plan in (joint, apart)}
-    for is_joint, plan in plans.items():
-        if is_joint:
-            assert list(plan.summary.passes) == ["forward", "backward", "weight update"]
-            assert "all 3 passes together" in str(plan)
-        elif plan.additional:
-            assert f"backward {plan.additional[0].cycles:,} and weight update" in str(plan)
-            assert "TRAINING_WU" in str(plan.additional[1])
+    assert not apart.joint
+    assert f"backward {apart.additional[0].cycles:,} and weight update" in str(apart)
+    assert "TRAINING_WU" in str(apart.additional[1])
 
 
 def test_plans_are_compared_side_by_side():
@@ -110,3 +113,7 @@ def test_an_infeasible_plan_says_so():
     over = _plan(4096, 4096, 4096, available_memory_proportion=1e-4)
     assert "MORE THAN ALLOWED" in str(over)
     assert not over.summary.fits
+    large = _plan(32768, 32768, 8)  # operands alone are larger than the machine
+    assert large.summary.memory_bytes > large.problem.target.bytes_per_tile
+    assert "DOES NOT FIT" in str(large)
+    assert not large.summary.fits
