@@ -18,8 +18,8 @@ __all__ = ["ConvParams", "matmul_params"]
 _T = TypeVar("_T", FieldTransform, OutputTransform)
 
 _LIMIT = 2**31  # PopLibs holds sizes in 32-bit unsigned integers
-_VOLUME_LIMIT = 2**40
-_MACS_LIMIT = 2**56  # costs are 64-bit integers, some tens of cycles per product
+VOLUME_LIMIT = 2**40
+MACS_LIMIT = 2**56  # costs are 64-bit integers, some tens of cycles per product
 _NDIM_LIMIT = 8
 
 
@@ -123,10 +123,10 @@ class ConvParams:
                 self.groups * prod(a.kernel for a in self.axes) * self.in_channels * self.out_channels,
             ),
         ):
-            if volume >= _VOLUME_LIMIT:
-                raise bad_argument(name, volume, f"a tensor of fewer than {_VOLUME_LIMIT} elements")
+            if volume >= VOLUME_LIMIT:
+                raise bad_argument(name, volume, f"a tensor of fewer than {VOLUME_LIMIT} elements")
         bound = self.groups * self.batch * self.in_channels * self.out_channels
-        if bound * prod(a.out * a.kernel for a in self.axes) >= _MACS_LIMIT:
+        if bound * prod(a.out * a.kernel for a in self.axes) >= MACS_LIMIT:
             raise bad_argument("field", self.field_shape, "fewer than 2**56 multiply-accumulates")
 
     # Shapes ----------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from ...ops import Operand, result_format
 from ...target import Target
 from ...target.types import data_type
 from ..convolution import ConvParams, ConvPlan, matmul_params, plan_convolution
+from ..convolution.params import MACS_LIMIT, VOLUME_LIMIT
 from ..gemm.params import result_shape
 from .options import conv_options
 
@@ -98,6 +99,12 @@ def stated(a_shape: Sequence[int], b_shape: Sequence[int], dtype: object, out_dt
         raise bad_argument("b_shape", b, f"as many dimensions and the same groups as a_shape {a}")
     if a[-1] != b[-2]:
         raise bad_argument("b_shape", b, f"{a[-1]} rows, the columns of a_shape {a}")
+    groups, (m, k), n = math.prod(a[:-2]), a[-2:], b[-1]
+    for name, shape, elements in (("a_shape", a, m * k), ("b_shape", b, k * n), ("a_shape and b_shape", (a, b), m * n)):
+        if groups * elements >= VOLUME_LIMIT:
+            raise bad_argument(name, shape, f"operands and a result of fewer than {VOLUME_LIMIT} elements")
+    if groups * m * k * n >= MACS_LIMIT:
+        raise bad_argument("a_shape and b_shape", (a, b), "fewer than 2**56 multiply-accumulates")
     kind = data_type("dtype", dtype, TYPES)
     made = None if out_dtype is None else data_type("out_dtype", out_dtype, TYPES)
-    return matmul_params(math.prod(a[:-2]), a[-2], a[-1], b[-1], kind, made)
+    return matmul_params(groups, m, k, n, kind, made)

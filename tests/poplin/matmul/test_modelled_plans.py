@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -64,3 +65,14 @@ def test_bad_types_are_refused() -> None:
         plan((4, 4), (4, 4), dtype=np.float64)
     with pytest.raises(InvalidOptionError, match="output_type"):
         plan((4, 4), (4, 4), dtype="quarter", out_dtype="float32")
+
+
+@pytest.mark.parametrize(("a", "b", "named"), [
+    ((1 << 21, 1 << 21), (1 << 21, 1), "a_shape: got (2097152, 2097152)"),
+    ((1, 1 << 21), (1 << 21, 1 << 21), "b_shape: got (2097152, 2097152)"),
+    ((1 << 21, 1), (1, 1 << 21), "a_shape and b_shape: got ((2097152, 1), (1, 2097152))"),
+    ((1 << 19, 1 << 19), (1 << 19, 1 << 19), "a_shape and b_shape: got"),
+])  # fmt: skip
+def test_shapes_of_a_product_too_large_are_named(a: tuple[int, ...], b: tuple[int, ...], named: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=re.escape(named)):
+        plan(a, b)
