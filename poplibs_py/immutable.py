@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import weakref
-from functools import lru_cache
-from typing import Any, ClassVar, NoReturn, Self
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from typing import Any, ClassVar, NoReturn, ParamSpec, Self, TypeVar
 
 import numpy as np
 
 from .errors import InvalidTypeError, ReadOnlyError
 
-__all__ = ["Constant", "Immutable", "anchor_of", "anchored", "frozen", "kind_of", "settle"]
+__all__ = ["Constant", "Immutable", "anchor_of", "anchored", "frozen", "holding", "kind_of", "settle"]
 
 Array = np.ndarray[Any, Any]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _put = object.__setattr__
 
@@ -124,3 +128,21 @@ def anchored(array: Array) -> tuple[Array, object]:
     """Return a view of an array, and its anchor."""
     anchor = anchor_of(array)  # before the view is made
     return array.view(np.ndarray), anchor
+
+
+def holding(function: Callable[P, T]) -> Callable[P, T]:
+    """Make a function keep the memory of the arrays that it is given in its place until it returns: see `anchor_of`.
+
+    It is for what looks at arrays in NumPy, which gives up Python's lock as kernels do; ops anchor their operands
+    themselves.
+    """
+
+    @wraps(function)
+    def held(*args: P.args, **keywords: P.kwargs) -> T:
+        anchors = [anchor_of(value) for value in (*args, *keywords.values())]
+        try:
+            return function(*args, **keywords)
+        finally:
+            anchors.clear()
+
+    return held

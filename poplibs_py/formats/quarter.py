@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import InvalidIndexError, bad_argument, bad_type, described, one_of
 from ..files import ArrayFile, replacing
-from ..immutable import Immutable, anchored, frozen, kind_of
+from ..immutable import Immutable, anchored, frozen, holding, kind_of
 from .arrays import as_array, float_dtype
 from .format import F143, FORMATS, Format, format_of
 from .metadata import pack_metadata, unpack_metadata
@@ -73,6 +73,7 @@ class QuarterArray(Immutable):
     _codes: Array
     _scale: Array
 
+    @holding
     def __init__(
         self, codes: Array, dtype: object, scale: object = 0, block_shape: Sequence[int] | None = None
     ) -> None:
@@ -97,6 +98,7 @@ class QuarterArray(Immutable):
         return made
 
     @classmethod
+    @holding
     def from_array(
         cls,
         values: object,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import bad_argument, bad_type
-from ..immutable import frozen
+from ..immutable import frozen, holding
 from .arrays import as_array
 from .format import Format, format_of
 
@@ -84,6 +84,7 @@ def block_maxima(magnitudes: Array, block_shape: tuple[int, ...] | None) -> Arra
     return magnitudes
 
 
+@holding
 def auto_scale(values: Array, dtype: Format, block_shape: Sequence[int] | None = None) -> Array:
     """Return for each block the least s such that its largest finite magnitude does not exceed ``dtype.max * 2**s``.
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import InvalidIndexError, bad_argument, bad_type, described, finite, whole
 from ..formats import FP32, Format
 from ..formats.arrays import as_array
-from ..immutable import Immutable
+from ..immutable import Immutable, holding
 from ..ops import result_format
 from ..target.host_memory import check_memory
 from .pattern import BlockPattern
@@ -158,6 +158,7 @@ class MatrixFace(Immutable):
         """Return ``W' X`` for a matrix, as `matvec`."""
         return self.T._applied(x, 2)
 
+    @holding
     def _applied(self, x: object, ndim: int) -> Array:
         depth = self.shape[1]
         if self.groups > 1:

@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import bad_argument, bad_type, flag
 from ..formats import Format, QuarterArray
 from ..formats.arrays import float_dtype
-from ..immutable import anchored, settle
+from ..immutable import anchored, holding, settle
 from ..ops import Seed, seed_of
 from ..program import Remake, key_by_parts
 from ..target.host_memory import check_memory
@@ -89,6 +89,7 @@ class BlockSparseMatrix(MatrixFace):
     _kinds: tuple[tuple[object, ...], ...]
     _parts: tuple[Any, ...]
 
+    @holding
     def __init__(self, pattern: BlockPattern, blocks: Array, dtype: object = None, scale: object = 0) -> None:
         if not isinstance(pattern, BlockPattern):
             raise bad_type("pattern", type(pattern).__name__, "a BlockPattern")
@@ -111,6 +112,7 @@ class BlockSparseMatrix(MatrixFace):
     # Making one
 
     @classmethod
+    @holding
     def from_blocks(cls, blocks: object, *, shape: object, column_indices: object, row_offsets: object = None,
                     row_indices: object = None, groups: int = 1, block_shape: object = None, dtype: object = None,
                     scale: object = None, copy: bool = True) -> BlockSparseMatrix:
@@ -165,6 +167,7 @@ class BlockSparseMatrix(MatrixFace):
         return cls(pattern, *stored_blocks(values, dtype, scale, order, flag("copy", copy)))
 
     @classmethod
+    @holding
     def from_dense(cls, dense: object, block_shape: object, *, density: float | None = None, mask: object = None,
                    dtype: object = None, scale: object = None) -> BlockSparseMatrix:
         """Make a matrix from a dense one.
@@ -200,6 +203,7 @@ class BlockSparseMatrix(MatrixFace):
         return cls._made(*convert.blocks_of_dense(values, block_shape, density, mask), dtype, scale)
 
     @classmethod
+    @holding
     def from_mask(cls, mask: object, block_shape: object, *, shape: object = None, dtype: object = "float32",
                   scale: object = None) -> BlockSparseMatrix:
         """Make a matrix of zeros with blocks where a mask is true; write its values to `blocks`.
@@ -405,6 +409,7 @@ class BlockSparseMatrix(MatrixFace):
             raise bad_argument("format", self.format.name, "a format of 8 bits")
         return as_quarter(self._blocks, self.scale)
 
+    @holding
     def update(self, values: object) -> None:
         """Replace the values and keep the pattern and scale; every view of this matrix sees them.
 

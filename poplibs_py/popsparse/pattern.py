@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import bad_argument, bad_type, real, whole
 from ..formats.arrays import as_array
-from ..immutable import Immutable, frozen, settle
+from ..immutable import Immutable, frozen, holding, settle
 from ..target.host_memory import check_memory
 from ._pattern import check
 from ._transpose import transpose
@@ -84,6 +84,7 @@ class BlockPattern(Immutable):
     _column_indices: Array
     _index: tuple[Array, Array, Array] | None
 
+    @holding
     def __init__(self, shape: object, block_shape: object, row_offsets: object, column_indices: object,
                  groups: object = 1) -> None:
         n_groups = as_extent("groups", groups, 1)
@@ -110,6 +111,7 @@ class BlockPattern(Immutable):
         return made
 
     @classmethod
+    @holding
     def from_pairs(cls, shape: object, block_shape: object, row_indices: object, column_indices: object,
                    groups: object = 1) -> tuple[BlockPattern, Array | None]:
         """Build a pattern from the block row and block column of each block, in any order.

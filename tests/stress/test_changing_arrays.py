@@ -199,6 +199,57 @@ def test_ops_made_of_numpy_of_arrays_that_change(attack):
                      lambda: poprand.shaped_dropout(x, (300, 1), 0.5, seed=1))  # fmt: skip
 
 
+def of_whole_numbers(length, high):
+    return np.arange(length) % high
+
+
+MAKERS = {
+    "from_dense": lambda x, then: BlockSparseMatrix.from_dense(x, 4, mask=then(np.eye(6, dtype=bool))),
+    "from_blocks": lambda x, then: BlockSparseMatrix.from_blocks(
+        x.reshape(36, 4, 4), shape=(24, 24), row_indices=then(of_whole_numbers(36, 6)),
+        column_indices=np.repeat(np.arange(6), 6)),
+    "BlockPattern": lambda x, then: BlockPattern((24, 24), 4, x.view(np.int64).ravel()[:7], then(np.zeros(0, int))),
+    "from_pairs": lambda x, then: BlockPattern.from_pairs((24, 24), 4, x.view(np.int64).ravel()[:1],
+                                                          then(np.zeros(1, int))),
+    "QuarterArray": lambda x, then: QuarterArray(x.view(np.uint8), "f143", then(np.int8(1))),
+    "from_array": lambda x, then: QuarterArray.from_array(x, "f143", then(np.int8(1))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_what_looks_at_arrays_in_numpy_holds_their_memory(name):
+    """Between the look at one argument and the look at the next, an array cannot be resized; afterwards it can."""
+    owner = np.zeros((24, 24), np.float32)
+    refused = []
+
+    class Then:
+        def __init__(self, value):
+            self.value = value
+
+        def __array__(self, dtype=None, copy=None):
+            with pytest.raises(ValueError, match="resize"):
+                owner.resize((1, 1), refcheck=False)
+            refused.append(name)
+            return np.asarray(self.value)
+
+    made = MAKERS[name](owner, Then)
+    assert refused
+    del made
+    owner.resize((1, 1), refcheck=False)
+
+
+@pytest.mark.parametrize("attack", [resizing, reshaping])
+def test_matrices_made_of_arrays_that_change(attack):
+    dense, mask, codes = np.ones((256, 256), np.float32), np.ones((256, 256), bool), np.ones((256, 256), np.uint8)
+    w = BlockSparseMatrix.from_dense(dense, 4)
+    blocks = w.blocks.copy()
+    with attacked(attack(dense, mask, codes, blocks)):
+        keep_calling(lambda: BlockSparseMatrix.from_dense(dense, 4), lambda: BlockSparseMatrix.from_mask(mask, 4),
+                     lambda: BlockSparseMatrix.from_dense(dense, 4, density=0.1), lambda: w.update(blocks),
+                     lambda: QuarterArray(codes, "f143"), lambda: QuarterArray.from_array(dense, "f143", "auto"),
+                     lambda: BlockSparseMatrix(w.pattern, blocks))  # fmt: skip
+
+
 def test_tensors_whose_memory_changes():
     torch = pytest.importorskip("torch")
     a, b = torch.zeros(64, 96), torch.zeros(96, 32)
