@@ -11,8 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from one_kernel import run
 
-from poplibs_py import poprand
+from poplibs_py import poplin, popops, poprand
 from poplibs_py.config import thread_limit
+from poplibs_py.errors import InvalidArgumentError
 from poplibs_py.formats import FORMATS
 
 Array = np.ndarray[Any, Any]
@@ -54,6 +55,19 @@ def test_lane_zero_is_the_published_vector() -> None:
 def test_the_two_words_of_a_seed() -> None:
     assert (poprand.bits(9, seed=(5, 7)) == poprand.bits(9, seed=5 | 7 << 32)).all()
     assert (poprand.bits(9, seed=np.array([5, 7], np.uint32)) == poprand.bits(9, seed=(5, 7))).all()
+    x = np.random.default_rng(0).standard_normal((20, 24)).astype(np.float32)
+    half = x.astype(np.float16)
+    rounded = {"rounding": "stochastic"}
+    for call in (lambda seed: popops.cast(x, "f143", **rounded, seed=seed),
+                 lambda seed: popops.cast(x, "float16", **rounded, target="gc200", seed=seed),
+                 lambda seed: poplin.matmul(half, half.T, target="gc200", seed=seed)):
+        first, *same = (np.asarray(getattr(y, "codes", y)).tobytes()
+                        for y in map(call, ((5, 7), [5, 7], 5 | 7 << 32, np.array([5, 7], np.uint32))))
+        assert all(each == first for each in same)
+        other = call((7, 5))
+        assert np.asarray(getattr(other, "codes", other)).tobytes() != first
+        with pytest.raises(InvalidArgumentError, match="seed: got "):
+            call((1, 2, 3))
 
 
 @pytest.mark.parametrize("name", DRAWS)

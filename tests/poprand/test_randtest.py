@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import aox_oracle as oracle
 import numpy as np
@@ -30,6 +31,18 @@ def test_without_a_battery(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     monkeypatch.setattr(shutil, "which", lambda _: None)
     assert main(["randtest"]) == 2
     assert "dieharder" in capsys.readouterr().err
+
+
+def test_what_the_workers_fail_is_said_where_they_are_offered(capsys: pytest.CaptureFixture[str]) -> None:
+    """PractRand is on no machine that runs this; what `test_workers_states_differ...` sees is what it rejects."""
+    with pytest.raises(SystemExit):
+        main(["randtest", "--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    page = " ".join((Path(__file__).parents[2] / "docs/explanation/random_numbers.md").read_text().split())
+    rejected, amount = "6 streams pass the suite's own tests and fail PractRand at", "128 MB"
+    assert f"{rejected} {amount}: BRank" in page
+    assert f"which PractRand rejects at {amount}: states of two workers of a tile differ by the same bits" in shown
+    assert "--source workers # the 1,472 x 6 workers of a GC200, a word of each in turn: PractRand rejects it" in page
 
 
 def test_draws_from_many_threads_at_once() -> None:
