@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..target.host_memory import check_memory
+from ._transpose import transpose
 from .pattern import BlockPattern, as_block_shape, as_shape, index_array
 
 __all__ = ["blocks_of_elements", "elements_of_blocks"]
@@ -18,20 +19,42 @@ def blocks_of_elements(shape: object, block_shape: object, rows: object, columns
                        values: Array) -> tuple[BlockPattern, Array]:
     """Return the pattern of all blocks with an element in them, and the blocks; elements given twice are added."""
     extents, (high, wide) = as_shape(shape), as_block_shape(block_shape)
-    row = index_array("row_indices", rows, extents[0]).astype(np.int64)
-    column = index_array("column_indices", columns, extents[1]).astype(np.int64)
-    block_row, inner_row = np.divmod(row, high)
-    block_column, inner_column = np.divmod(column, wide)
-    block_columns = -(-extents[1] // wide)
-    keys, block = np.unique(block_row * block_columns + block_column, return_inverse=True)
-    pattern, _ = BlockPattern.from_pairs(extents, (high, wide), *np.divmod(keys, max(1, block_columns)))
+    row, column = index_array("row_indices", rows, extents[0]), index_array("column_indices", columns, extents[1])
+    order = _order(_over(row, high), _over(column, wide), (-(-extents[0] // high), max(1, -(-extents[1] // wide))))
+    if order is not None:
+        row, column, values = row[order], column[order], values[order]
+    block_row, block_column = _over(row, high), _over(column, wide)
+    first = np.ones(row.size, bool)  # of its block
+    first[1:] = (block_row[1:] != block_row[:-1]) | (block_column[1:] != block_column[:-1])
+    pattern, _ = BlockPattern.from_pairs(extents, (high, wide), block_row[first], block_column[first])
+    if (high, wide) == (1, 1) and pattern.n_blocks == row.size:
+        return pattern, np.array(values).reshape(-1, 1, 1)
     check_memory("block_shape", (high, wide), pattern.n_blocks * high * wide * (2 * values.itemsize + 1))
-    position = (block * high + inner_row) * wide + inner_column
+    block = np.cumsum(first) - 1
+    position = (block * high + (row - block_row * high)) * wide + (column - block_column * wide)
     blocks = np.zeros(pattern.n_blocks * high * wide, values.dtype)
     blocks[position] = values
     if _has_duplicates(position, blocks.size):
         blocks = np.bincount(position, values, blocks.size).astype(values.dtype)
     return pattern, blocks.reshape(-1, high, wide)
+
+
+def _over(indices: Array, side: int) -> Array:
+    return indices if side == 1 else indices // side
+
+
+def _order(rows: Array, columns: Array, extents: tuple[int, int]) -> Array | None:
+    """Return what sorts elements by row and then by column, those of one place as they come; None where they are."""
+    key = rows * np.int64(extents[1]) + columns
+    if np.all(key[1:] >= key[:-1]):
+        return None
+    if max(extents) > 4 * key.size:
+        return np.argsort(key, kind="stable")
+    # Counted by column and then by row, which takes a pass for each.
+    whole = np.array([0, key.size])
+    by_column = transpose(whole, columns, 1, extents[1])[2]
+    by_row: Array = transpose(whole, rows[by_column], 1, extents[0])[2]
+    return by_column[by_row]
 
 
 def _has_duplicates(position: Array, size: int) -> bool:

@@ -119,11 +119,10 @@ def _sparse(sizes: list[int], field: str, symmetry: int, body: bytes, at: int, s
     if count < 0:
         raise ValueError(f"{count} elements")
     numbers = _numbers(body, at, count * n_columns, f"{count} elements", field).reshape(count, n_columns)
-    places = numbers[:, :2]
-    if not ((places >= 1) & (places <= [rows, columns]) & (places == np.floor(places))).all():
+    row, column = _places(numbers[:, 0], rows), _places(numbers[:, 1], columns)
+    if row is None or column is None:
         raise ValueError(f"an element outside of {rows} rows and {columns} columns")
-    row, column = places.astype(np.int64).T - 1
-    value = numbers[:, 2] if n_columns == 3 else np.ones(count)
+    value = np.ascontiguousarray(numbers[:, 2]) if n_columns == 3 else np.ones(count)
     if symmetry:
         if (row < column + (symmetry < 0)).any():
             raise ValueError(f"an element {'on or ' * (symmetry < 0)}above the diagonal, which symmetry leaves out")
@@ -131,6 +130,15 @@ def _sparse(sizes: list[int], field: str, symmetry: int, body: bytes, at: int, s
         row, column = np.concatenate([row, column[other]]), np.concatenate([column, row[other]])
         value = np.concatenate([value, symmetry * value[other]])
     return (rows, columns), row, column, value
+
+
+def _places(numbers: Array, extent: int) -> Array | None:
+    """Return numbers from 1 to an extent as indices from 0, or None if there are others."""
+    with np.errstate(invalid="ignore"):
+        whole = numbers.astype(np.int64)
+    if whole.size and (whole.min() < 1 or whole.max() > extent or (whole != numbers).any()):
+        return None
+    return (whole - 1).astype(np.int32)
 
 
 def _checked(sizes: list[int], wanted: int, symmetry: int) -> list[int]:
