@@ -31,6 +31,14 @@ BUILT_IN = [
     "batch=16 field=224,224 ci=3 co=64 kernel=7,7 pad=3,3 stride=2,2 type=half partials=half pass=INFERENCE_FWD",
 ]
 
+SLOW_ONCE = [
+    "batch=16 field=480000 kernel=10 ci=1 co=512",
+    "mm=1,2048,4096,128256 type=half pass=FC_TRAINING_FWD",
+    "mm=1,7,16777213,1000",
+    "mm=1,7,16777213,1000 type=half pass=FC_TRAINING_FWD",
+]
+"""Long axes, many channels, a prime one: they took 3 to 50 seconds."""
+
 
 def golden() -> list[dict[str, Any]]:
     shared = Path(os.environ.get("POPLIBS_SHARED", Path(__file__).parents[2] / "shared"))
@@ -55,6 +63,13 @@ def bench_plan(wanted: dict[str, Any], benchmark: Any) -> None:
 
     benchmark(plan)
     benchmark.extra_info.update(spec=wanted["spec"], cycles=made.get("totalCycles"), tiles=made.get("totalTiles"))
+
+
+@pytest.mark.parametrize("spec", SLOW_ONCE)
+def bench_slow_plan(spec: str, benchmark: Any) -> None:
+    problem = parse_spec(spec)
+    plan = benchmark.pedantic(run_planner, (problem,), rounds=3)
+    benchmark.extra_info.update(cycles=plan.cycles, tiles=plan.tiles_used)
 
 
 def bench_cached_plan(benchmark: Any) -> None:
