@@ -31,9 +31,9 @@ def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser of the command line."""
     parser = subparsers.add_parser("randtest", help="test the random bits with PractRand or dieharder (takes long)")
     parser.add_argument("--source", choices=_SOURCES, default="counter",
-                        help="the counter stream, one generator, or the 1472 x 6 workers of a GC200 in turn, which PractRand "
-                             "rejects at 128 MB: states of two workers of a tile differ by the same bits on every "
-                             "tile")
+                        help="the counter stream, one generator, or the 1472 x 6 workers of a GC200 in turn, which "
+                             "PractRand rejects at 128 MB: states of two workers of a tile differ by the same bits on "
+                             "every tile")
     parser.add_argument("--seed", type=int, default=42, help="64-bit seed")
     parser.add_argument("--tool", choices=("practrand", "dieharder"), help="by default the first that is installed")
     parser.add_argument("--test", type=int, help="one of dieharder's tests, by number; all by default")

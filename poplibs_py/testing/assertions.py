@@ -62,7 +62,7 @@ def assert_within_bound(got: Any, ball: Ball | tuple[Ball, ...], *, dtype: Any =
     if isinstance(ball, tuple):  # of several results
         instance("got", got, tuple, f"a tuple of {len(ball)} results")
         for one, of_one in zip(got, ball, strict=True):
-            assert_within_bound(one, of_one, dtype=None, kernel=kernel, reproduce=reproduce)
+            assert_within_bound(one, of_one, dtype=None, kernel_name=kernel_name, reproduce=reproduce)
         return
     instance("ball", ball, Ball, "a Ball")
     got = numbers_of(got)

@@ -119,4 +119,4 @@ def plan_call(call: ConvCall, options: GemmOptions, epilogue: Epilogue, target: 
     if overlap:
         return HostConvPlan(call, options, epilogue, target, (overlap.product,), overlap)
     plans = tuple(plan_gemm(params, options, epilogue, target) for params in products(call))
-    return HostConvPlan(call, options, epilogue, target, plans, residual)
+    return HostConvPlan(call, options, epilogue, target, plans, residual=residual)

@@ -100,9 +100,11 @@ def stated(a_shape: Sequence[int], b_shape: Sequence[int], dtype: object, out_dt
     if a[-1] != b[-2]:
         raise bad_argument("b_shape", b, f"{a[-1]} rows, the columns of a_shape {a}")
     groups, (m, k), n = math.prod(a[:-2]), a[-2:], b[-1]
-    for name, shape, elements in (("a_shape", a, m * k), ("b_shape", b, k * n), ("a_shape and b_shape", (a, b), m * n)):
+    volumes: tuple[tuple[str, object, int], ...] = (
+        ("a_shape", a, m * k), ("b_shape", b, k * n), ("a_shape and b_shape", (a, b), m * n))
+    for name, got, elements in volumes:
         if groups * elements >= VOLUME_LIMIT:
-            raise bad_argument(name, shape, f"operands and a result of fewer than {VOLUME_LIMIT} elements")
+            raise bad_argument(name, got, f"operands and a result of fewer than {VOLUME_LIMIT} elements")
     if groups * m * k * n >= MACS_LIMIT:
         raise bad_argument("a_shape and b_shape", (a, b), "fewer than 2**56 multiply-accumulates")
     kind = data_type("dtype", dtype, TYPES)
