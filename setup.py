@@ -119,6 +119,7 @@ class Family:
 
 FAMILIES: list[Family] = [
     Family("cast", ("portable", "avx2", "avx512", "avx512_bf16")),
+    Family("conv", ("portable", "avx2", "avx512")),
     Family("dot"),
     Family("elementwise", ("portable", "avx2", "avx512")),
     Family("factor", ("portable", "avx2", "avx512")),
@@ -134,6 +135,7 @@ PLAIN = {
     "cpu/_cpu.pyx": "poplibs_py.kernels._cpu",
     "planner/_search.pyx": "poplibs_py.planner._search",
     "planner/conv/_model.pyx": "poplibs_py.poplin.convolution._model",
+    "drivers/_conv.pyx": "poplibs_py.poplin.conv._conv",
     "drivers/_gemm.pyx": "poplibs_py.poplin.gemm._gemm",
     "drivers/_overlap.pyx": "poplibs_py.poplin.conv._overlap",
     "drivers/_partials.pyx": "poplibs_py.poplin.convolution._partials",

@@ -9,7 +9,8 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "poplibs_py"
 STATIONS = {"api", "params", "plan", "lower"}
 """What each has; of the files that come next an op has those that it needs."""
-MORE = {"field", "modelled", "options", "overlap", "request", "model", "search", "reference", "bound", "prepared"}
+MORE = {"few", "few_lower", "field", "modelled", "options", "overlap", "request", "model", "search", "reference",
+        "bound", "prepared"}
 PLANNED = ["poplin/gemm", "poplin/conv", "poplin/convolution",
            "popsparse/spmm", "popsparse/sddmm", "popsparse/softmax"]
 OF_CONVOLUTIONS = {"axis", "candidates", "constraints", "count", "explain", "grid", "interpreter", "joint", "multi",

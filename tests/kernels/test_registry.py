@@ -95,6 +95,7 @@ def test_every_preset_has_the_kernels_of_every_family(fmt: object) -> None:
     """A line in formats.def is all that a format needs."""
     for family, op, formats in (
         ("cast", "decode", f"{fmt}->float32"), ("cast", "encode", f"float32->{fmt}"),
+        ("conv", "finish", f"float32->{fmt}"),
         ("dot", "decode", f"{fmt}->float32"), ("dot", "epilogue", f"float32->{fmt}"), ("random", "normal", f"{fmt}"),
         ("softmax", "gradient", f"{fmt}"),
         ("sparse", "multiply", f"float32,{fmt}->float32"), ("sparse", "ready", f"{fmt}->float32"),

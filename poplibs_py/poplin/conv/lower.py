@@ -1,4 +1,4 @@
-"""A convolution's plan to a program: the rectangles of all its products in one compute set."""
+"""A convolution's plan to a program: the work of all its products in one compute set."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import numpy as np
 from ...program import Executable, Segment, host_program, spread
 from ..gemm import _gemm
 from ..gemm.lower import items_of
-from . import _overlap
+from . import _conv, _overlap
+from .few import FewPlan
+from .few_lower import few_items
 from .overlap import overlap_items
 from .plan import HostConvPlan
 
@@ -33,21 +35,29 @@ class LoweredConv:
 @lru_cache(maxsize=1024)
 def lower(plan: HostConvPlan) -> LoweredConv:
     """Lower a plan to a program."""
+    segments: list[Segment] = []
+    tables: list[Any] = []
+    few = [product for product in plan.products if isinstance(product, FewPlan)]
     if plan.overlap:
-        items, tables = overlap_items(plan.overlap, plan.call)
-        vertex = _overlap.VERTEX
-    else:
-        items, tables = _products(plan)
-        vertex = _gemm.VERTEX
-    segment = Segment(vertex, items, spread(len(items), plan.threads))
+        items, held = overlap_items(plan.overlap, plan.call)
+        segments.append(Segment(_overlap.VERTEX, items, spread(len(items), plan.threads)))
+        tables += held
+    elif len(few) < len(plan.products):
+        items, held = _products(plan)
+        segments.append(Segment(_gemm.VERTEX, items, spread(len(items), plan.threads)))
+        tables += held
+    for product in few:
+        items, tiles, held = few_items(product)
+        segments.append(Segment(_conv.VERTEX, items, tiles))
+        tables += held
     operands = 3 + (plan.call.bias is not None) + plan.residual
-    return LoweredConv(plan, host_program((segment,), operands=operands, threads=plan.threads,
+    return LoweredConv(plan, host_program(tuple(segments), operands=operands, threads=plan.threads,
                                           arena_bytes=plan.scratch_bytes, tables=tuple(tables)))
 
 
 def _products(plan: HostConvPlan) -> tuple[np.ndarray[Any, Any], list[Any]]:
-    """Rectangles of all products, and their tables."""
+    """Rectangles of all products of matrices, and their tables."""
     old = 3 + (plan.call.bias is not None) if plan.residual else 0
-    made = [items_of(product, *((1, 0) if product.swapped else (0, 1)), old) for product in plan.products]
-    items = np.concatenate([items for items, _ in made])
-    return items, [table for _, held in made for table in held]
+    dense = (product for product in plan.products if not isinstance(product, FewPlan))
+    made = [items_of(product, *((1, 0) if product.swapped else (0, 1)), old) for product in dense]
+    return np.concatenate([items for items, _ in made]), [table for _, held in made for table in held]

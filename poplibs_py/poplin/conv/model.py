@@ -18,13 +18,13 @@ from ..gemm.field import Field, FieldDim
 from ..gemm.params import GemmParams, MatrixLayout
 from .params import ConvCall, FieldLayout
 
-__all__ = ["products"]
+__all__ = ["Part", "phases", "product"]
 
 
 _LARGE_IMAGE = 256  # positions whose results, a matrix of their own, make up for a product for each image
 
 
-class _Part(NamedTuple):
+class Part(NamedTuple):
     """A phase of one field dimension: its positions, and the kernel elements that they meet."""
 
     dim: FieldDim
@@ -34,15 +34,12 @@ class _Part(NamedTuple):
     x: int  # bytes to the input's coordinate 0
 
 
-def products(call: ConvCall) -> tuple[GemmParams, ...]:
-    """Return the products that make up a convolution; each writes results of its own."""
-    axes = call.params.axes
-    parts = [
+def phases(call: ConvCall) -> Iterator[tuple[Part, ...]]:
+    """The phases of a convolution, of each dimension its own; each has results of its own."""
+    return itertools.product(*(
         list(_parts(axis, *strides))
-        for axis, *strides in zip(axes, call.x.field, call.weights.field, call.out.field, strict=True)
-    ]
-    found = [_product(call, chosen) for chosen in itertools.product(*parts)]
-    return tuple(p for p in found if p.m and p.n and p.entries) or tuple(found[:1])
+        for axis, *strides in zip(call.params.axes, call.x.field, call.weights.field, call.out.field, strict=True)
+    ))
 
 
 def field_dim(axis: Axis, stride: int, out_stride: int) -> tuple[FieldDim, int]:
@@ -62,7 +59,7 @@ def field_dim(axis: Axis, stride: int, out_stride: int) -> tuple[FieldDim, int]:
     return dim, x.truncation_lower * stride
 
 
-def _parts(axis: Axis, stride: int, weight_stride: int, out_stride: int) -> Iterator[_Part]:
+def _parts(axis: Axis, stride: int, weight_stride: int, out_stride: int) -> Iterator[Part]:
     """The phases of a dimension: one, unless its input is dilated."""
     dim, x = field_dim(axis, stride, out_stride)
     at = axis.weights.truncation_lower * weight_stride
@@ -79,7 +76,7 @@ def _parts(axis: Axis, stride: int, weight_stride: int, out_stride: int) -> Iter
             -(-(dim.first_valid - p0) // every), -(-(dim.end_valid - p0) // every), out_stride * every,
         )  # fmt: skip
         met_taps = FieldDim(1, taps, 0, 1, 0, taps, 1, weight_stride * tap_every)
-        yield _Part(part, p0 * out_stride, met_taps, at + t0 * weight_stride, x)
+        yield Part(part, p0 * out_stride, met_taps, at + t0 * weight_stride, x)
 
 
 class _Extent(NamedTuple):
@@ -96,7 +93,8 @@ class _Extent(NamedTuple):
         return _Extent(turned, -self.weights), last * self.weights
 
 
-def _product(call: ConvCall, parts: tuple[_Part, ...]) -> GemmParams:
+def product(call: ConvCall, parts: tuple[Part, ...]) -> GemmParams:
+    """Return the product of matrices that a phase is."""
     p, x, w, out = call.params, call.x, call.weights, call.out
     images = _Extent(FieldDim.rows(p.batch, x.row, out.row))
     channels = _Extent(FieldDim.depth(p.in_channels, x.channel), w.channel)

@@ -1,4 +1,8 @@
-"""The plan of a convolution on this CPU: the products that it is made of, and how each runs."""
+"""The plan of a convolution on this CPU: the products that it is made of, and how each runs.
+
+A product is of matrices that are gathered while they are packed (`GemmPlan`), or, with few channels in a group, of
+lanes side by side (`FewPlan`).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,8 @@ from ...target import Target
 from ..gemm.options import GemmOptions
 from ..gemm.plan import Epilogue, GemmPlan
 from ..gemm.search import plan_gemm
-from .model import products
+from .few import FewPlan, plan_few
+from .model import phases, product
 from .overlap import Overlap, plan_overlap
 from .params import ConvCall
 
@@ -28,7 +33,7 @@ class HostConvPlan:
         The convolution of arrays.
     options, epilogue, target
         How it is wanted, and on which machine.
-    products : tuple of GemmPlan
+    products : tuple of GemmPlan or FewPlan
         The products that it is made of: one, or one for each phase of a dilated input.
     overlap : Overlap or None
         How the product's results are added, where it is of elements and all taps.
@@ -42,7 +47,7 @@ class HostConvPlan:
     options: GemmOptions
     epilogue: Epilogue
     target: Target
-    products: tuple[GemmPlan, ...]
+    products: tuple[GemmPlan | FewPlan, ...]
     overlap: Overlap | None = None
     residual: bool = False
     layout: str = "NCHW"
@@ -53,7 +58,11 @@ class HostConvPlan:
     @property
     def kernel(self) -> Kernel:
         """The kernel that multiplies most."""
-        return max(self.products, key=lambda plan: plan.params.flops).kernel
+        return self._largest.kernel
+
+    @property
+    def _largest(self) -> GemmPlan | FewPlan:
+        return max(self.products, key=lambda plan: plan.flops if isinstance(plan, FewPlan) else plan.params.flops)
 
     @property
     def threads(self) -> int:
@@ -92,18 +101,23 @@ class HostConvPlan:
                 f"{groups}{p.in_channels} to {p.out_channels} channels: "
                 f"{call.x.format} x {call.weights.format} -> {call.out.format}")
 
-    def explain(self) -> Explanation:
-        """Return what was decided, and the kernels that were considered."""
-        largest = max(self.products, key=lambda plan: plan.params.flops)
-        inner = largest.explain()
+    @property
+    def _method(self) -> str:
+        largest, p = self._largest, self.call.params
+        if self.overlap:
+            return "products of elements with all taps, added where results overlap"
+        if isinstance(largest, FewPlan):
+            channels = f"{p.in_channels} to {p.out_channels} channels"
+            return f"lanes side by side: {channels} in a group are few for a product of matrices"
         sides = ("images", largest.product.a), ("weights", largest.product.b)
         gathered = " and ".join(name for name, x in sides if x.field)
-        packed = f", {gathered} gathered while they are packed" if gathered else ""
-        phases = ", a phase of the dilated input each" * (len(self.products) > 1)
-        decisions = {"method": "a product of matrices" + packed, "products": f"{len(self.products)}{phases}"}
-        if self.overlap:
-            decisions = {"method": "products of elements with all taps, added where results overlap",
-                         "products": f"of {self.overlap.chunk} elements at once"}
+        return "a product of matrices" + (f", {gathered} gathered while they are packed" if gathered else "")
+
+    def explain(self) -> Explanation:
+        """Return what was decided, and the kernels that were considered."""
+        inner = self._largest.explain()
+        decisions = {"method": self._method, "products": f"of {self.overlap.chunk} elements at once" if self.overlap
+                     else f"{len(self.products)}" + ", a phase of the dilated input each" * (len(self.products) > 1)}
         decisions |= inner.decisions
         return Explanation(self.problem, decisions, inner.considered)
 
@@ -118,5 +132,13 @@ def plan_call(call: ConvCall, options: GemmOptions, epilogue: Epilogue, target: 
     overlap = None if residual else plan_overlap(call, options, epilogue, target)
     if overlap:
         return HostConvPlan(call, options, epilogue, target, (overlap.product,), overlap)
-    plans = tuple(plan_gemm(params, options, epilogue, target) for params in products(call))
-    return HostConvPlan(call, options, epilogue, target, plans, residual=residual)
+    plans: list[GemmPlan | FewPlan] = []
+    lanes = options.partials_type == "float" and not residual
+    for parts in phases(call):
+        params = product(call, parts)
+        if params.m and params.n and params.entries:
+            few = plan_few(call, parts, options, epilogue, target) if lanes else None
+            plans.append(few or plan_gemm(params, options, epilogue, target))
+    if not plans:  # an empty result
+        plans.append(plan_gemm(product(call, next(phases(call))), options, epilogue, target))
+    return HostConvPlan(call, options, epilogue, target, tuple(plans), residual=residual)

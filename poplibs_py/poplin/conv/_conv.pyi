@@ -1,0 +1,8 @@
+from typing import Any
+
+import numpy as np
+
+ITEM: np.dtype[Any]
+SPEC: np.dtype[Any]
+BOX: np.dtype[Any]
+VERTEX: int

@@ -1,0 +1,491 @@
+"""Planning a convolution with few channels in a group on this CPU: boxes of positions, what is decoded to scratch.
+
+Positions are output elements, the depth is (kernel elements, input channels), a sum is one chain of fused
+multiply-adds in that order. Where the depth is long and positions few, as in weight gradients, sums are kept instead,
+and boxes of taps pass by: image by image, box by box, taps in order within one. Threads and instruction sets have no
+part in which boxes there are, so the sums' bits do not depend on them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from ...formats import FP32, Format
+from ...kernels import Kernel, Selection, select
+from ...planner.explain import Explanation, considered_kernels
+from ...program import threads_for
+from ...target import Target
+from ..gemm.field import FieldDim
+from ..gemm.model import rounded
+from ..gemm.options import GemmOptions
+from ..gemm.plan import Epilogue
+from .model import Part
+from .params import ConvCall
+
+__all__ = ["AT_ONCE", "LANES", "Box", "FewPlan", "Side", "plan_few"]
+
+LANES = 16
+"""Sums that the kernel has side by side, at every instruction-set level."""
+
+AT_ONCE = 14
+"""Positions that it does at once."""
+
+_CACHE_SHARE = 0.45  # of the second-level cache, that a thread's scratch fills where no limit is named
+_FLOPS_OF_A_THREAD = 1 << 20
+_LINE = 64  # numbers that are decoded at once
+_SUMS = 1 << 14  # bytes of sums in scratch
+_WIDEST = 4 * LANES  # output channels of a group: with more a product of matrices does as well
+_USED, _USED_OVER_TAPS = 0.75, 0.25  # share of the lanes from which one group is done so
+_POSITIONS = 8 * AT_ONCE  # done between two epilogues
+_LONG = 12  # steps that pay for decoding: with fewer, x is read where it lies
+_INSIDE = 0.6  # of the positions must meet no padding for that
+_ROW_BOXES = 4  # boxes of a thread, so that all end at about the same time
+
+
+class Side(NamedTuple):
+    """An operand that is decoded to scratch: of each element, `inner` numbers of each group.
+
+    Attributes
+    ----------
+    format, scale
+        Of its numbers.
+    group, inner_step, inner
+        Bytes from a group, from one of its numbers to the next, and how many.
+    padded
+        Numbers of a group in scratch.
+    together
+        Groups of a block.
+    """
+
+    format: Format
+    scale: int
+    group: int
+    inner_step: int
+    inner: int
+    padded: int
+    together: int
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the numbers of a block change places in scratch: groups run fastest there."""
+        return self.inner > 1 and self.together > 1
+
+    @property
+    def in_line(self) -> bool:
+        """Whether an element's numbers lie one after another, so that they are decoded in one go."""
+        size = self.format.itemsize
+        along = (self.inner == 1 or self.inner_step == size) and self.group == self.inner * size
+        return along and self.padded == self.inner and (not self.ordered or self.inner * self.together <= 2 * LANES)
+
+    def pitch(self, blocks: int) -> int:
+        """Bytes of an element of so many blocks, and room for what a transposed line has beyond them."""
+        return 4 * blocks * self.padded * self.together + 64
+
+
+@dataclass(frozen=True)
+class Box:
+    """Positions, or taps, that are done at once."""
+
+    first: tuple[int, ...]
+    count: tuple[int, ...]
+    in_place: bool = False
+    empty: bool = False
+
+    @property
+    def size(self) -> int:
+        """How many."""
+        return math.prod(self.count)
+
+
+@dataclass(frozen=True)
+class FewPlan:
+    """How a convolution, or a phase of one, runs with few channels in a group.
+
+    Attributes
+    ----------
+    call : ConvCall
+    parts : tuple of Part
+        Its phase of each dimension.
+    options, epilogue, target
+        How it is wanted, and on which machine.
+    selection : Selection
+        The kernel.
+    over_taps : bool
+        Whether boxes are of taps, and sums kept.
+    blocks : int
+        Blocks of groups that an item has.
+    boxes : tuple of Box
+    layout : tuple of (str, int)
+        Bytes of each part of a thread's scratch, in order.
+    threads : int
+    memory_limit : int or None
+        Bytes of scratch that a thread may take.
+    """
+
+    call: ConvCall
+    parts: tuple[Part, ...]
+    options: GemmOptions
+    epilogue: Epilogue
+    target: Target
+    selection: Selection
+    over_taps: bool
+    blocks: int
+    boxes: tuple[Box, ...]
+    threads: int
+    memory_limit: int | None = None
+
+    def __hash__(self) -> int:
+        return hash(self.call)
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel that multiplies."""
+        return self.selection.kernel
+
+    @property
+    def dims(self) -> tuple[FieldDim, ...]:
+        """The dimensions of its phase."""
+        return tuple(part.dim for part in self.parts)
+
+    @property
+    def wide(self) -> int:
+        """Lanes of a group in a vector."""
+        return min(LANES, 1 << max(0, self.call.params.out_channels - 1).bit_length())
+
+    @property
+    def together(self) -> int:
+        """Groups of a block."""
+        return LANES // self.wide
+
+    @property
+    def vectors(self) -> int:
+        """Vectors of a block."""
+        return -(-self.call.params.out_channels // LANES)
+
+    @property
+    def all_blocks(self) -> int:
+        """Blocks of all groups."""
+        return -(-self.call.params.groups // self.together)
+
+    @property
+    def x(self) -> Side:
+        """The images as they are decoded."""
+        x, p = self.call.x, self.call.params
+        inner, step = (p.batch, x.row) if self.over_taps else (p.in_channels, x.channel)
+        return Side(x.format, x.scale, x.group, step, inner, inner, self.together)
+
+    @property
+    def deltas(self) -> Side:
+        """The weights as they are decoded where taps are many."""
+        w, n = self.call.weights, self.call.params.out_channels
+        return Side(w.format, w.scale, w.group, w.row, n, self.wide * self.vectors, self.together)
+
+    @property
+    def taps(self) -> int:
+        """Kernel elements."""
+        return math.prod(dim.taps for dim in self.dims)
+
+    @property
+    def positions(self) -> int:
+        """Output elements of an image."""
+        return math.prod(dim.positions for dim in self.dims)
+
+    @property
+    def out_channel(self) -> int:
+        """Bytes from a result to the next channel's."""
+        return self.call.out.group if self.call.params.out_channels == 1 else self.call.out.channel
+
+    @property
+    def compact(self) -> bool:
+        """Whether the results of all lanes lie one `out_channel` apart."""
+        n, groups = self.call.params.out_channels, self.call.params.groups
+        return groups == 1 or (n == self.wide * self.vectors and self.call.out.group == n * self.out_channel)
+
+    @property
+    def full(self) -> bool:
+        """Whether every lane of every block is an output channel."""
+        p = self.call.params
+        return p.groups % self.together == 0 and p.out_channels == self.wide * self.vectors
+
+    @property
+    def direct(self) -> bool:
+        """Whether sums are the results, written where those belong."""
+        out = self.call.out
+        plain = self.epilogue == Epilogue() and self.call.bias is None
+        lies_so = _readable(out.format, out.scale, out.aligned) and self.out_channel == 4
+        return not self.over_taps and self.compact and self.full and plain and lies_so
+
+    @property
+    def deltas_in_place(self) -> bool:
+        """Whether deltas are read where they lie: lanes side by side."""
+        w, n = self.call.weights, self.call.params.out_channels
+        along = w.group == 4 if n == 1 else w.row == 4 and self.together == 1
+        return self.over_taps and _readable(w.format, w.scale, w.aligned) and along and self.full
+
+    @property
+    def weights_in_line(self) -> int:
+        """Whether weights lie one after another: 1 along the depth of an output channel, 2 along lanes, 0 neither."""
+        w, p, size = self.call.weights, self.call.params, self.call.weights.format.itemsize
+        if (w.row == size and self.together == 1) or (p.out_channels == 1 and w.group == size):
+            return 2
+        along = p.in_channels == 1 or w.channel == size
+        step = p.in_channels * size
+        for part in reversed(self.parts):
+            if part.taps.taps > 1:
+                along = along and part.taps.stride == step
+                step *= part.taps.taps
+        return int(along)
+
+    @property
+    def capacity(self) -> int:
+        """Positions of the sums in scratch; where sums are kept, lines of a box."""
+        if self.over_taps:
+            return max((box.size // max(1, box.count[-1]) for box in self.boxes), default=1)
+        most = _POSITIONS if self.direct else _SUMS // (64 * self.blocks * self.vectors)
+        return AT_ONCE * max(1, min(_POSITIONS, most) // AT_ONCE)
+
+    @property
+    def layout(self) -> tuple[tuple[str, int], ...]:
+        """Bytes of each part of a thread's scratch, in order."""
+        lanes, x, w = self.blocks * self.vectors, self.x, self.deltas
+        if self.over_taps:
+            n = self.positions * x.inner
+            tables, sums, fixed = 3 * n + 2 * self.capacity, 64 * n * lanes, 0
+            if not self.deltas_in_place:
+                fixed = max((box.size for box in self.boxes), default=0) * w.pitch(self.blocks)
+        else:
+            tables, fixed = 3 * self.capacity + 2 * self.taps, 64 * lanes * self.taps * x.inner
+            sums = 0 if self.direct else self.capacity * 64 * lanes
+        room = 4 * LANES * _LINE + 4 * _LINE
+        for side in (x, w):
+            room = max(room, 4 * self.blocks * side.padded * side.together + 128)
+        staged = max((self.window(box) for box in self.boxes if not (box.in_place or box.empty)), default=0)
+        parts = (("tables", 8 * tables), ("sums", sums), ("bias", 64 * lanes if self.call.bias else 0), ("room", room),
+                 ("weights", fixed), ("images", staged * x.pitch(self.blocks) if self.taps else 0))
+        return tuple((name, rounded(size, 64)) for name, size in parts)
+
+    def window(self, box: Box) -> int:
+        """Elements of x that a box meets, and those between them."""
+        return math.prod(
+            1 + (positions - 1) * abs(dim.step) + max(0, taps - 1) * abs(dim.tap_step)
+            for dim, positions, taps in (
+                (dim, dim.positions, n) if self.over_taps else (dim, n, dim.taps)
+                for dim, n in zip(self.dims, box.count, strict=True)
+            )
+        )
+
+    def offset(self, part: str) -> int:
+        """Where a part of the scratch begins."""
+        at = 0
+        for name, size in self.layout:
+            if name == part:
+                break
+            at += size
+        return at
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes that each thread takes."""
+        return sum(size for _, size in self.layout)
+
+    @property
+    def temporary_bytes(self) -> int:
+        """Bytes that a run takes beside its operands."""
+        return self.threads * self.scratch_bytes
+
+    @property
+    def fits(self) -> bool:
+        """Whether a run keeps to the limit."""
+        return self.memory_limit is None or self.scratch_bytes <= self.memory_limit
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether operands outgrow a thread's memory, so that asking for them early pays."""
+        p = self.call.params
+        elements = self.taps * p.in_channels if self.over_taps else self.positions * p.batch
+        return 4 * p.groups * elements * (self.x.inner + p.out_channels) > self.target.bytes_per_tile
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations: two for each product, those with padding too."""
+        p = self.call.params
+        return 2 * p.batch * p.groups * p.in_channels * p.out_channels * self.taps * self.positions
+
+    @property
+    def used(self) -> float:
+        """The share of the lanes that are output channels."""
+        p = self.call.params
+        return p.groups * p.out_channels / (LANES * self.all_blocks * self.vectors)
+
+    def explain(self) -> Explanation:
+        """Return what was decided, and the kernels that were considered."""
+        p = self.call.params
+        in_place = sum(box.size for box in self.boxes if box.in_place) / max(1, sum(box.size for box in self.boxes))
+        limit = "none" if self.memory_limit is None else f"{self.memory_limit:,}"
+        parts = ", ".join(f"{name} {size:,}" for name, size in self.layout if size)
+        what = "taps, sums kept over all of them" if self.over_taps else "output positions"
+        decisions = {
+            "kernel": self.kernel.label,
+            "lanes": f"{LANES}, {self.used:.0%} used: {min(self.together, p.groups)} groups of {p.out_channels}",
+            "boxes": f"{len(self.boxes)} of {what}; {in_place:.0%} read where they lie, others decoded first",
+            "results": "written as they are" if self.direct else "through the epilogue",
+            "threads": f"{self.threads}, {-(-self.all_blocks // self.blocks)} x {self.blocks} blocks of groups",
+            "scratch": f"{self.scratch_bytes:,} bytes a thread (limit {limit}): {parts}",
+        }
+        return Explanation("", decisions, considered_kernels(self.selection))
+
+
+def plan_few(call: ConvCall, parts: tuple[Part, ...], options: GemmOptions, epilogue: Epilogue,
+             target: Target) -> FewPlan | None:
+    """Plan a convolution, or a phase of one; None where channels are many, or the scratch would pass the limit.
+
+    How many are few is measured: a product of matrices is as fast beyond 16 input channels, and where there is one
+    group that leaves lanes empty or has one tap.
+    """
+    limit = options.memory.limit(target)
+    dims = tuple(part.dim for part in parts)
+    positions, taps = math.prod(dim.positions for dim in dims), math.prod(dim.taps for dim in dims)
+    valid = all(dim.first_valid <= 0 and dim.end_valid >= dim.positions for dim in dims)
+    p = call.params
+    over_taps = valid and taps > positions and taps * p.in_channels > positions * p.batch
+    inner = p.batch if over_taps else p.in_channels
+    if inner > LANES or p.out_channels > _WIDEST:
+        return None
+    flops = 2 * p.batch * p.groups * p.in_channels * p.out_channels * positions * taps
+    draft = FewPlan(call, parts, options, epilogue, target, select("conv", "convolve", "float32"), over_taps, 1, (),
+                    threads_for(flops, _FLOPS_OF_A_THREAD, target.tiles), limit)
+    if p.groups == 1:
+        least, enough = (_USED_OVER_TAPS, positions * inner >= AT_ONCE // 2) if over_taps else (_USED, taps > 1)
+        if draft.used < least or not enough:
+            return None
+    budget = int(_CACHE_SHARE * target.bytes_per_tile) if limit is None else limit
+    best, least = None, math.inf
+    for blocks in _halves(draft.all_blocks):
+        plan = _boxed(replace(draft, blocks=blocks), budget)
+        if plan is None:
+            continue
+        cost = sum(plan.window(box) for box in plan.boxes if not box.in_place) * _pieces(plan)
+        if cost < least:
+            best, least = plan, cost
+    return best and _shared(best)
+
+
+def _pieces(plan: FewPlan) -> float:
+    """How much longer images take to read in pieces than in whole lines."""
+    x = plan.x
+    if not x.in_line or plan.blocks == plan.all_blocks:
+        return 1.0
+    return 1 + 64 / (plan.blocks * plan.together * x.inner * x.format.itemsize)
+
+
+def _shared(plan: FewPlan) -> FewPlan:
+    """The same with work for all threads; where sums are kept, boxes stay as they are: they say the sums' order."""
+    if plan.threads == 1:
+        return plan
+    p = plan.call.params
+    if plan.over_taps:
+        blocks = min(plan.blocks, -(-plan.all_blocks // plan.threads))
+        threads = min(plan.threads, -(-plan.all_blocks // blocks))
+        return replace(plan, blocks=blocks, threads=threads)
+    items = p.batch * -(-plan.all_blocks // plan.blocks)
+    wanted = -(-plan.threads * _ROW_BOXES // max(1, items))
+    boxes = [cut for box in plan.boxes for cut in _cut(box, tuple(
+        max(1, -(-n // wanted)) if d == 0 else n for d, n in enumerate(box.count)))]
+    return replace(plan, boxes=tuple(boxes), threads=max(1, min(plan.threads, items * len(boxes))))
+
+
+def _readable(f: Format, scale: int, aligned: bool) -> bool:
+    """Whether numbers are read where they lie."""
+    return f == FP32 and scale == 0 and aligned
+
+
+def _halves(n: int) -> Iterator[int]:
+    while n > 1:
+        yield n
+        n = -(-n // 2)
+    yield 1
+
+
+def _boxed(plan: FewPlan, budget: int) -> FewPlan | None:
+    """The plan with the largest boxes whose scratch fits the budget; None if the smallest do not."""
+    boxes: list[Box] = []
+    for box in _regions(plan):
+        count = box.count
+        while not (box.in_place or box.empty) or plan.over_taps:
+            if replace(plan, boxes=(replace(box, count=count),)).scratch_bytes <= budget:
+                break
+            d = next((d for d, n in enumerate(count) if n > 1), None)
+            if d is None:
+                return None
+            count = (*count[:d], -(-count[d] // 2), *count[d + 1:])
+        boxes += _cut(box, count)
+    made = replace(plan, boxes=tuple(boxes))
+    return made if made.scratch_bytes <= budget else None
+
+
+def _cut(box: Box, count: Sequence[int]) -> list[Box]:
+    """A box in boxes of at most so many, in order."""
+    found: list[tuple[tuple[int, ...], tuple[int, ...]]] = [((), ())]
+    for first, n, most in zip(box.first, box.count, count, strict=True):
+        found = [((*a, first + i), (*b, min(most, n - i))) for a, b in found for i in range(0, n, max(1, most))]
+    return [replace(box, first=a, count=b) for a, b in found]
+
+
+def _regions(plan: FewPlan) -> list[Box]:
+    """Boxes that together are all positions, or taps: read where they lie, decoded, and those that meet zeros alone."""
+    whole = [dim.taps if plan.over_taps else dim.positions for dim in plan.dims]
+    inside = [_inside(dim, plan.over_taps) for dim in plan.dims]
+    if plan.over_taps:
+        valid = [(0, n) for n in whole]
+    else:
+        valid = [(low := min(n, max(0, dim.first_valid)), max(low, min(n, dim.end_valid)))
+                 for n, dim in zip(whole, plan.dims, strict=True)]
+    if not plan.taps:
+        valid = [(0, 0) for _ in whole]
+    steps = plan.x.inner * (plan.positions if plan.over_taps else plan.taps)
+    share = math.prod(b - a for a, b in inside) / max(1, math.prod(b - a for a, b in valid))
+    x = plan.call.x
+    side_by_side = plan.together == 1 or (x.group == 4 and plan.call.params.groups % plan.together == 0)
+    in_place = _readable(x.format, x.scale, x.aligned) and side_by_side and share >= _INSIDE and steps < _LONG
+    found = []
+    if in_place:
+        found += [Box(*_span(inside), in_place=True), *_around(inside, valid, False)]
+    else:
+        found += [Box(*_span(valid))]
+    found += _around(valid, [(0, n) for n in whole], True)
+    return [box for box in found if box.size]
+
+
+def _span(ranges: Sequence[tuple[int, int]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    return tuple(a for a, _ in ranges), tuple(b - a for a, b in ranges)
+
+
+def _around(inner: Sequence[tuple[int, int]], outer: Sequence[tuple[int, int]], empty: bool) -> Iterator[Box]:
+    """Boxes of what is in the outer ranges and not in the inner ones."""
+    for d, ((low, high), (first, end)) in enumerate(zip(inner, outer, strict=True)):
+        for side in ((first, low), (high, end)):
+            yield Box(*_span([*inner[:d], side, *outer[d + 1:]]), empty=empty)
+
+
+def _inside(dim: FieldDim, over_taps: bool) -> tuple[int, int]:
+    """First and end of the positions whose taps all meet elements, or of the taps that all positions meet so."""
+    n, step, others, other_step = dim.positions, dim.step, dim.taps, dim.tap_step
+    if over_taps:
+        n, step, others, other_step = others, other_step, n, step
+    reach = (others - 1) * other_step
+    low, high = dim.first + min(0, reach), dim.first + max(0, reach)
+    if not others or n == 0:
+        return 0, 0
+    if step < 0:
+        low, high, end, step = dim.end - 1 - high, dim.end - 1 - low, dim.end, -step
+    end = dim.end
+    if step == 0:
+        return (0, n) if low >= 0 and high < end else (0, 0)
+    first = max(0, -(low // step))
+    last = min(n, (end - 1 - high) // step + 1)
+    if not over_taps:
+        first, last = max(first, dim.first_valid), min(last, dim.end_valid)
+    return (first, last) if last > first else (0, 0)

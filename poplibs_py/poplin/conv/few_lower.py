@@ -1,0 +1,137 @@
+"""A convolution with few channels in a group to work items: boxes of images, or some groups' gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...formats import FORMATS, FP32
+from ...kernels import select
+from ...kernels.records import infinite_overflow
+from ...program import spread
+from ..gemm.lower import format_record
+from ..gemm.options import ACTIVATIONS
+from ._conv import BOX, ITEM, SPEC
+from .few import LANES, FewPlan, Side
+
+__all__ = ["few_items"]
+
+Array = np.ndarray[Any, Any]
+
+
+def few_items(plan: FewPlan) -> tuple[Array, Array, list[Array]]:
+    """Return a plan's work items, the thread of each, and the tables that they point to."""
+    spec, tables = _spec(plan)
+    boxes = np.zeros(max(1, len(plan.boxes)), BOX)
+    for record, box in zip(boxes, plan.boxes, strict=False):
+        n = len(box.first)
+        record["first"][:n], record["count"][:n] = box.first, box.count
+        record["in_place"], record["empty"] = box.in_place, box.empty
+    spec["box"], spec["boxes"] = boxes.ctypes.data, len(plan.boxes)
+    items = _items(plan)
+    items["spec"] = spec.ctypes.data
+    return items, spread(len(items), plan.threads), [spec, boxes, *tables]
+
+
+def _items(plan: FewPlan) -> Array:
+    call = plan.call
+    first = np.arange(0, plan.all_blocks, plan.blocks)
+    ends = _ends(plan, len(first))
+    items = np.zeros((len(first), len(ends) - 1), ITEM)
+    items["first"], items["count"] = ends[:-1], np.diff(ends)
+    groups = (first * plan.together)[:, None]
+    items["first_block"] = first[:, None]
+    items["blocks"] = np.minimum(plan.blocks, plan.all_blocks - first)[:, None]
+    items["x"] = groups * call.x.group + call.x.offset + sum(part.x for part in plan.parts)
+    items["w"] = groups * call.weights.group + call.weights.offset + sum(part.weights for part in plan.parts)
+    items["out"] = groups * call.out.group + call.out.offset + sum(part.out for part in plan.parts)
+    if call.bias is not None:
+        items["bias"] = groups * call.bias.batch[-1] + call.bias.offset
+    return items.ravel()
+
+
+def _ends(plan: FewPlan, chunks: int) -> Array:
+    """Where each item's boxes end, of all images: equal shares of the work, as many as threads want."""
+    if plan.over_taps:
+        return np.array([0, plan.call.params.in_channels * len(plan.boxes)])
+    sizes = [box.size * (1 if box.empty else 1 + plan.taps) for box in plan.boxes]
+    done = np.cumsum(np.tile(np.array(sizes, float), plan.call.params.batch))
+    shares = min(len(done), -(-plan.threads // chunks)) if plan.threads > 1 else 1
+    ends = np.searchsorted(done, done[-1] * np.arange(1, shares) / shares * (1 - 1e-9)) + 1
+    return np.unique(np.concatenate([[0], ends, [len(done)]]))
+
+
+def _spec(plan: FewPlan) -> tuple[Array, list[Array]]:
+    """The record that a plan's items share, and the tables that it points to."""
+    call, p = plan.call, plan.call.params
+    spec = np.zeros(1, SPEC)
+    s = spec[0]
+    s["convolve"], s["reorder"] = plan.kernel.address, select("conv", "reorder", "float32").kernel.address
+    s["transpose"] = select("dot", "transpose", "cells").kernel.address
+    tables = [_side(s["x"], plan.x, plan, "images"), _side(s["w"], plan.deltas, plan, "weights")]
+    if plan.deltas_in_place:
+        s["w"]["at"] = 0
+    s["over_taps"], s["rank"] = plan.over_taps, len(plan.parts)
+    for number, part in enumerate(plan.parts):
+        dim = part.dim
+        s["dims"][number] = (dim.positions, dim.taps, dim.step, dim.tap_step, dim.first, dim.end, dim.stride,
+                             part.taps.stride, dim.out_stride)
+    s["positions"], s["taps"] = plan.positions, plan.taps
+    s["groups"], s["together"], s["channels"], s["vectors"] = p.groups, plan.together, p.out_channels, plan.vectors
+    if plan.over_taps:
+        s["x_image"], s["w_image"], s["out_inner"] = call.x.channel, call.weights.channel, call.out.row
+    else:
+        s["x_image"], s["out_image"] = call.x.row, call.out.row
+    s["w_lane"], s["w_inner"] = call.weights.row, call.weights.channel
+    s["w_lines"], s["look_ahead"] = plan.weights_in_line, plan.looks_ahead
+    s["out_group"], s["out_channel"] = call.out.group, plan.out_channel
+    s["compact"], s["direct"] = plan.compact, plan.direct
+    if 1 < plan.together < LANES:
+        order = _order(plan.wide, plan.together)
+        s["order"] = order.ctypes.data
+        tables.append(order)
+    s["capacity"], s["sums_at"] = plan.capacity, plan.offset("sums")
+    s["sums_pitch"] = 4 * LANES * plan.blocks * plan.vectors
+    s["tables_at"], s["room_at"], s["bias_at"] = plan.offset("tables"), plan.offset("room"), plan.offset("bias")
+    _finish(s, plan)
+    return spec, tables
+
+
+def _side(record: Any, side: Side, plan: FewPlan, part: str) -> Array:
+    """Fill in an operand; return the order of a block's numbers in scratch, where groups run fastest."""
+    plain = side.scale == 0
+    name = side.format.name if side.format in FORMATS and (plain or side.format.bits <= 8) else "any"
+    record["decode"] = select("dot", "decode", f"{name}->{FP32}").kernel.address
+    record["format"], record["item"] = format_record(side.format, side.scale).ctypes.data, side.format.itemsize
+    record["group"], record["inner_step"], record["inner"] = side.group, side.inner_step, side.inner
+    record["padded"], record["in_line"] = side.padded, side.in_line
+    record["at"], record["pitch"] = plan.offset(part), side.pitch(plan.blocks)
+    order = _order(side.together, side.inner)
+    if side.ordered:
+        record["order"] = order.ctypes.data
+    return order
+
+
+def _order(rows: int, columns: int) -> Array:
+    """Where each number of a matrix, column by column, is when it lies row by row; whole vectors of them."""
+    order = np.arange(rows * columns, dtype=np.int32).reshape(rows, columns).T.ravel()
+    return np.concatenate([order, np.zeros(-len(order) % LANES, np.int32)])
+
+
+def _finish(s: Any, plan: FewPlan) -> None:
+    """Fill in the epilogue."""
+    out, bias = plan.call.out, plan.call.bias
+    narrow = out.format in FORMATS and (out.scale == 0 or out.format.bits == 8)  # those kernels read the scale
+    name = f"float32->{out.format.name if narrow else 'any'}"
+    plain = plan.epilogue.plain and plan.epilogue.activation in (None, "relu")
+    walk = narrow and plain and plan.out_channel == out.format.itemsize
+    s["epilogue"] = select(*(("conv", "finish") if walk else ("dot", "epilogue")), name).kernel.address
+    s["out_format"] = format_record(out.format, out.scale).ctypes.data
+    s["overflow"] = infinite_overflow(out.format)
+    s["activation"] = ACTIVATIONS.index(plan.epilogue.activation)
+    s["alpha"], s["beta"] = plan.epilogue.alpha, plan.epilogue.beta
+    if bias is not None:
+        s["bias_decode"] = select("dot", "decode", f"{bias.format}->{FP32}").kernel.address
+        s["bias_item"], s["bias_format"] = bias.format.itemsize, format_record(bias.format).ctypes.data
+        s["bias_group"], s["bias_channel"] = bias.batch[-1], bias.column

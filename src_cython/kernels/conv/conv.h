@@ -1,0 +1,198 @@
+/* Convolution with few channels in a group: sums of 16 lanes over kernel elements and input channels.
+ *
+ * Lanes are output channels of neighbouring groups: `together` groups J of 16 / J channels, the group running fastest.
+ * A step reads one number of each of the J groups, repeats them over the lanes, and multiplies by 16 weights:
+ *     sums[p][lane] = fma(x[at[p] + step][lane mod J], w[step][lane], sums[p][lane])
+ * Depthwise, J = 16 and nothing is repeated; from 16 output channels on, J = 1 and it is a broadcast. The same body makes
+ * weight gradients: positions are then kernel elements and input channels, steps positions of the images, w the deltas.
+ * Up to 14 positions are done at once, their sums in registers: with the weights and one number of x that is what 16
+ * registers hold, and it hides the latency of the sums. A chain runs over all steps in order, one fused multiply-add each,
+ * whatever the width of vectors: all levels give the same bits. */
+#ifndef POP_CONV_H
+#define POP_CONV_H
+#include <stdint.h>
+#include <string.h>
+
+#include "formats/codec.h"
+#include "simd/simd.h"
+#if POP_LEVEL >= POP_LEVEL_AVX2
+#include <immintrin.h>
+#endif
+
+#define POP_RECORDS "records/epilogue.def"
+#include "records/structs.h"
+#define POP_RECORDS "records/conv.def"
+#include "records/structs.h"
+
+#define POP_CONV_LANES 16
+
+/* Lanes from `first` on of the J numbers at p, repeated. */
+POP_INLINE pop_v_f pop_conv_repeat(const char *p, int together, int first)
+{
+    if (together >= POP_LANES) return pop_v_load_f((const float *)(const void *)p + first % together);
+#if POP_LEVEL >= POP_LEVEL_AVX512
+    if (together == 8) return (pop_v_f)_mm512_broadcast_f32x8(_mm256_loadu_ps((const float *)(const void *)p));
+    if (together == 4) return (pop_v_f)_mm512_broadcast_f32x4(_mm_loadu_ps((const float *)(const void *)p));
+#elif POP_LEVEL >= POP_LEVEL_AVX2
+    if (together == 4) return (pop_v_f)_mm256_broadcast_ps((const __m128 *)(const void *)p);
+#endif
+    if (together == 2) {
+        double pair;
+        memcpy(&pair, p, sizeof pair);
+        return (pop_v_f)pop_h_splat(pair);
+    }
+    float x;
+    memcpy(&x, p, sizeof x);
+    return pop_v_splat(x);
+}
+
+/* One step: `others` are places read anew each time, which GCC would else keep in vector registers. */
+#define POP_CONV_STEP                                                                                                   \
+    {                                                                                                                   \
+        const pop_v_f weights = pop_v_load_f((const float *)(const void *)by + first);                                  \
+        _Pragma("GCC unroll 14") for (int p = 0; p < positions; p++)                                                    \
+            sums[p] = pop_v_fma(pop_conv_repeat(from + (p < 7 ? at[p % 7] : others[p]), together, first), weights,      \
+                                sums[p]);                                                                               \
+    }
+
+POP_INLINE void pop_conv_sums(const pop_conv_block *b, const char *x, const char *w, char *to, int together, int first,
+                              int positions)
+{
+    pop_v_f sums[14];
+    int64_t at[7];
+    const volatile int64_t *others = b->at;
+    const int64_t *x_at = b->x_at, *w_at = b->w_at, *end = x_at + b->runs;
+    const int64_t steps = b->steps, x_step = b->x_step, w_step = b->w_step;
+#pragma GCC unroll 14
+    for (int p = 0; p < positions; p++) {
+        if (p < 7) at[p] = b->at[p];
+        sums[p] = b->accumulate ? pop_v_load_f((const float *)(const void *)(to + b->to[p]) + first) : pop_v_splat(0.0f);
+    }
+    if (steps == 1) {
+        const char *from = x;
+        for (; x_at < end; x_at++, w_at++) {
+            const char *by = w + *w_at;
+            from = x + *x_at;
+            POP_CONV_STEP
+        }
+        if (b->ahead && first == 0)
+            for (int p = 0; p < positions; p++) __builtin_prefetch(from + b->at[p] + b->x_ahead, 0, 2);
+    } else if (b->ahead && first == 0) {
+        const int64_t x_ahead = b->x_ahead, w_ahead = b->w_ahead;
+        for (; x_at < end; x_at++, w_at++) {
+            const char *from = x + *x_at, *by = w + *w_at;
+            for (int64_t i = 0; i < steps; i++, from += x_step, by += w_step) {
+                __builtin_prefetch(from + x_ahead, 0, 2);
+                __builtin_prefetch(by + w_ahead, 0, 2);
+                POP_CONV_STEP
+            }
+        }
+    } else {
+        for (; x_at < end; x_at++, w_at++) {
+            const char *from = x + *x_at, *by = w + *w_at;
+            for (int64_t i = 0; i < steps; i++, from += x_step, by += w_step) POP_CONV_STEP
+        }
+    }
+    if (b->sums_ahead && first == 0)
+        for (int p = 0; p < positions; p++) __builtin_prefetch(to + b->to[p] + b->sums_ahead, 1, 3);
+#pragma GCC unroll 14
+    for (int p = 0; p < positions; p++) pop_v_store_f((float *)(void *)(to + b->to[p]) + first, sums[p]);
+}
+
+POP_INLINE void pop_conv_ordered(const int32_t *order, int64_t n, const float *from, float *to)
+{
+    for (int64_t i = 0; i < n; i += POP_LANES)
+        pop_v_store_f(to + i, pop_v_lookup(from, (pop_v_u)pop_v_load(order + i, 4)));
+}
+
+/* All blocks of `positions`, then their order. */
+POP_INLINE void pop_conv_blocks(const pop_conv_block *b, int together, int positions)
+{
+    for (int64_t k = 0; k < b->blocks; k++) {
+        char *to = b->sums + k * b->sums_block;
+        for (int first = 0; first < POP_CONV_LANES; first += POP_LANES)
+            pop_conv_sums(b, b->x + k * b->x_block, b->w + k * b->w_block, to, together, first, positions);
+        if (together == 1 || together == 16 || !b->order) continue;
+        for (int p = 0; p < positions; p++) {
+            float lanes[32];
+            memcpy(lanes, to + b->to[p], 64);
+            memcpy(lanes + 16, lanes, 64);
+            pop_conv_ordered(b->order, POP_CONV_LANES, lanes, (float *)(void *)(to + b->to[p]));
+        }
+    }
+}
+
+#define POP_CONV_CASE(together, positions) \
+    case positions: pop_conv_blocks(b, together, positions); break;
+#define POP_CONV_TOGETHER(together)                                                                        \
+    static __attribute__((noinline)) void pop_conv_together_##together(const pop_conv_block *b)            \
+    {                                                                                                      \
+        switch (b->positions) {                                                                            \
+            POP_CONV_CASE(together, 1) POP_CONV_CASE(together, 2) POP_CONV_CASE(together, 3)               \
+            POP_CONV_CASE(together, 4) POP_CONV_CASE(together, 5) POP_CONV_CASE(together, 6)               \
+            POP_CONV_CASE(together, 7) POP_CONV_CASE(together, 8) POP_CONV_CASE(together, 9)               \
+            POP_CONV_CASE(together, 10) POP_CONV_CASE(together, 11) POP_CONV_CASE(together, 12)            \
+            POP_CONV_CASE(together, 13) POP_CONV_CASE(together, 14)                                        \
+        }                                                                                                  \
+    }
+POP_CONV_TOGETHER(1)
+POP_CONV_TOGETHER(2)
+POP_CONV_TOGETHER(4)
+POP_CONV_TOGETHER(8)
+POP_CONV_TOGETHER(16)
+
+static void pop_conv_convolve(const pop_conv_block *b)
+{
+    switch (b->together) {
+        case 1: pop_conv_together_1(b); break;
+        case 2: pop_conv_together_2(b); break;
+        case 4: pop_conv_together_4(b); break;
+        case 8: pop_conv_together_8(b); break;
+        default: pop_conv_together_16(b);
+    }
+}
+
+/* n numbers, whole vectors of 16, each from among the 32 at `from`. */
+static void pop_conv_reorder(const int32_t *order, int64_t n, const float *from, float *to)
+{
+    pop_conv_ordered(order, n, from, to);
+}
+
+/* The epilogue of sums that stay as they are, save for a bias and relu, to results that lie side by side: the bits of
+ * kernels/epilogue.h, in one walk over registers. */
+POP_INLINE void pop_conv_finish(const pop_format *f, const pop_epilogue *e, const float *sums, int64_t sums_row, int64_t rows,
+                                int64_t cols)
+{
+    const int relu = e->activation == POP_ACTIVATION_RELU;
+    const pop_v_f zero = pop_v_splat(0.0f);
+    for (int64_t row = 0; row < rows; row++, sums += sums_row)
+        for (int64_t col = 0; col < cols; col += POP_LANES) {
+            const int n = cols - col < POP_LANES ? (int)(cols - col) : POP_LANES;
+            char *out = e->out + row * e->out_row + col * e->out_col;
+            pop_v_f v = pop_v_decode_part(&POP_F32, sums + col, n);
+            if (e->bias) v = v + pop_v_decode_part(&POP_F32, e->bias + col, n);
+            if (relu) v = pop_v_select_f(pop_v_lt_f(v, zero), v, zero);
+            if (n == POP_LANES) pop_v_encode(f, (int)e->overflow, out, v);
+            else pop_v_encode_part(f, (int)e->overflow, out, v, n);
+        }
+}
+
+#define POP_CONV_FINISH(bytes, constant, function, ...)                                                                  \
+    static void pop_conv_finish_##function(const pop_epilogue *e, const float *sums, int64_t sums_row, int64_t rows,     \
+                                           int64_t cols)                                                                 \
+    {                                                                                                                    \
+        pop_format f = POP_##constant;                                                                                   \
+        if (bytes == 1) f.bias = e->format->bias;                                                                        \
+        pop_conv_finish(&f, e, sums, sums_row, rows, cols);                                                              \
+    }
+POP_FORMATS(POP_CONV_FINISH)
+#define POP_CONV_FINISH_ROW(bytes, constant, function, format, ...) \
+    {"finish", "float32->" format, "finish_" #function, POP_FUNCTION(pop_conv_finish_##function), {1, 1, 1}, \
+     {1, POP_LANES, 1}, POP_CONSISTENT},
+
+static const pop_kernel POP_CONV_KERNELS[] = {
+    POP_FORMATS(POP_CONV_FINISH_ROW)
+    {"convolve", "float32", "convolve", POP_FUNCTION(pop_conv_convolve), {1, 16, 1}, {14, 16, 1}, POP_CONSISTENT},
+    {"reorder", "float32", "reorder", POP_FUNCTION(pop_conv_reorder), {1, 16, 1}, {1, 16, 1}, POP_CONSISTENT},
+};
+#endif

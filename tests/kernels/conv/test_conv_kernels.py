@@ -1,0 +1,106 @@
+"""Kernels of convolutions with few channels in a group, at every level present: one chain of sums, no byte too far."""
+
+import ctypes
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poplibs_py.formats import FORMATS
+from poplibs_py.kernels import kernels, select
+from poplibs_py.kernels.records import ACTIVATIONS, infinite_overflow, record_of
+from poplibs_py.poplin.gemm.lower import format_record
+from poplibs_py.testing import assert_same_bits
+
+LANES, MOST = 16, 14
+CANARY = np.float32(-123456.0)
+
+
+def these(op):
+    found = [k for k in kernels("conv") if k.op == op]
+    return pytest.mark.parametrize("kernel", found, ids=[f"{k.level}-{k.name}" for k in found])
+
+
+def chain(x, w, sums):
+    """One fused multiply-add after another, each rounded to FP32; numbers are such that 64 bits hold it exactly."""
+    for step in range(len(w)):
+        sums = (x[:, step].astype(np.longdouble) * w[step] + sums).astype(np.float32)
+    return sums
+
+
+@these("convolve")
+@given(st.data())
+def test_sums_are_one_chain_in_order(kernel, data):
+    together = data.draw(st.sampled_from([1, 2, 4, 8, 16]))
+    positions, runs, steps = data.draw(st.integers(1, MOST)), data.draw(st.integers(0, 4)), data.draw(st.integers(1, 5))
+    blocks, accumulate = data.draw(st.integers(1, 3)), data.draw(st.booleans())
+    ordered = data.draw(st.booleans()) and 1 < together < LANES
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**16)))
+    places = rng.permutation(40)[:positions] * together  # where positions read, in numbers
+    x = rng.integers(-4095, 4096, (blocks, 40 + 3 * runs + 4 * steps, together)).astype(np.float32)
+    w = rng.integers(-4095, 4096, (blocks, max(1, runs * steps), LANES)).astype(np.float32)
+    sums = np.full((blocks * 20 + 1, LANES), CANARY)
+    slots = rng.permutation(20)[:positions]
+    for block in range(blocks):
+        sums[block * 20 + slots] = rng.integers(-4095, 4096, (positions, LANES))
+    before = sums.copy()
+    order = rng.permutation(LANES).astype(np.int32)
+    x_at, w_at = np.arange(runs) * 3 * together * 4, np.arange(runs) * steps * 64
+    at, to = places * 4, slots * 64
+    record = record_of(
+        "pop_conv_block", x=x.ctypes.data, w=w.ctypes.data, sums=sums.ctypes.data, x_at=x_at.ctypes.data,
+        w_at=w_at.ctypes.data, runs=runs, steps=steps, x_step=4 * together, w_step=64, positions=positions,
+        at=at.ctypes.data, to=to.ctypes.data, together=together, accumulate=accumulate, blocks=blocks,
+        x_block=x[0].nbytes, w_block=w[0].nbytes, sums_block=20 * 64, ahead=data.draw(st.booleans()), x_ahead=64,
+        sums_ahead=data.draw(st.sampled_from([0, 64])), order=order.ctypes.data if ordered else 0,
+    )  # fmt: skip
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(kernel.address)(record.ctypes.data)
+    want = before.copy()
+    for block in range(blocks):
+        numbers = x[block].ravel()
+        ways = [(3 * run + step) * together for run in range(runs) for step in range(steps)]
+        taken = np.array([[numbers[place + way :][:together] for way in ways] for place in places])
+        lanes = np.tile(taken.reshape(positions, runs * steps, together), LANES // together)
+        start = before[block * 20 + slots] if accumulate else np.zeros((positions, LANES), np.float32)
+        made = chain(lanes, w[block][: runs * steps], start)
+        want[block * 20 + slots] = made[:, order] if ordered else made
+    assert np.array_equal(sums, want)
+
+
+@these("reorder")
+@given(st.data())
+def test_numbers_change_places(kernel, data):
+    n = LANES * data.draw(st.integers(1, 2))
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**16)))
+    order, numbers = rng.integers(0, 32, n).astype(np.int32), rng.standard_normal(32).astype(np.float32)
+    out = np.full(n + LANES, CANARY)
+    call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)(kernel.address)
+    call(order.ctypes.data, n, numbers.ctypes.data, out.ctypes.data)
+    assert np.array_equal(out[:n], numbers[order])
+    assert (out[n:] == CANARY).all()
+
+
+@these("finish")
+@given(st.data())
+def test_results_have_the_bits_of_the_common_epilogue(kernel, data):
+    fmt = next(f for f in FORMATS if kernel.formats == f"float32->{f}")
+    rows, cols = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 70))
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**16)))
+    sums = (rng.standard_normal((rows, cols + 3)) * 2.0 ** rng.integers(-20, 9)).astype(np.float32)
+    bias = rng.standard_normal(cols).astype(np.float32)
+    activation = data.draw(st.sampled_from([None, "relu"]))
+    e = record_of(
+        "pop_epilogue", format=format_record(fmt).ctypes.data, overflow=infinite_overflow(fmt), alpha=1.0,
+        activation=ACTIVATIONS.index(activation), bias=bias.ctypes.data if data.draw(st.booleans()) else 0,
+        out_row=(cols + 5) * fmt.itemsize, out_col=fmt.itemsize,
+    )  # fmt: skip
+    found = []
+    for function in (kernel, select("dot", "epilogue", kernel.formats).kernel):
+        out = np.full((rows, cols + 5), 7, fmt.dtype)
+        e["out"] = out.ctypes.data
+        call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+        call(function.address)(e.ctypes.data, sums.ctypes.data, sums.shape[1], rows, cols)
+        found.append(out)
+    assert_same_bits(found[0], found[1])
+    assert (found[0][:, cols:] == np.full((), 7, fmt.dtype)).all()
