@@ -1,11 +1,14 @@
 """Format facts against ml_dtypes and the definition, and what is refused."""
 
+from pathlib import Path
+
 import ml_dtypes
 import numpy as np
 import pytest
 from format_oracle import NARROW, USERS, formats, value
 from hypothesis import given
 
+from poplibs_py import formats as presets
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
 from poplibs_py.formats import F143, FORMATS, FP16, Format, format_of
 
@@ -18,6 +21,26 @@ def test_presets_agree_with_finfo(fmt):
     assert fmt.smallest_subnormal == float(info.smallest_subnormal)
     assert (fmt.bits, fmt.mantissa_bits, fmt.itemsize) == (info.bits, info.nmant, np.dtype(fmt.dtype).itemsize)
     assert 2 * fmt.unit_roundoff == float(info.eps)
+
+
+def test_the_page_has_every_preset_and_its_facts():
+    page = (Path(__file__).parents[2] / "docs/reference/formats.md").read_text()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")]
+            for line in page.partition("\n| Name | Aliases |")[2].partition("\n\n")[0].splitlines()[2:]]
+    assert [row[0].strip("`") for row in rows] == [name for f in FORMATS for name in vars(presets)
+                                                   if vars(presets)[name] is f and name.isupper()]
+    for fmt, (_, aliases, layout, bias, largest, least, infinity, nan) in zip(FORMATS, rows, strict=True):
+        assert {format_of(alias) for alias in aliases.replace("`", "").split(", ")} == {fmt}
+        assert {fmt.name, np.dtype(fmt.dtype).name} <= set(aliases.replace("`", "").split(", "))
+        assert (layout, bias) == (f"1.{fmt.exponent_bits}.{fmt.mantissa_bits}", str(fmt.bias))
+        assert fmt.max == pytest.approx(float(largest), rel=5e-3 if "e" in largest else 0)
+        assert least == f"2^{round(np.log2(fmt.smallest_subnormal))}"
+        assert infinity == ("yes" if fmt.has_infinity else "no")
+        if nan != "yes":
+            codes = np.arange(1 << fmt.bits, dtype=fmt.code_dtype)
+            assert nan.split(", ") == [f"{code:#x}" for code in codes[np.isnan(codes.view(fmt.dtype))]]
+        else:
+            assert fmt.specials == "ieee"
 
 
 @given(formats)
