@@ -104,7 +104,7 @@ def complain(op: str, memory: Memory, limit: int, need: str) -> None:
     text = f"{op}: available_memory_proportion={memory.proportion} leaves {limit:,} bytes; {need}"
     if memory.strict:
         raise MemoryLimitError(text)
-    warn(text + "; the limit was raised", MemoryLimitWarning)
+    warn(text + "; the limit was raised or dropped", MemoryLimitWarning)
 
 
 def within(op: str, plan_once: Callable[[int | None], T | None], memory: Memory, target: Target,

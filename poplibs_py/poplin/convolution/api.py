@@ -32,6 +32,7 @@ from .options import ConvOptions, check_options
 from .params import ConvParams
 from .plan import ConvPlan
 from .problem import ConvProblem
+from .summary import is_product
 
 __all__ = ["conv_cache", "plan_convolution", "plan_problem"]
 
@@ -165,7 +166,8 @@ def plan_problem(problem: ConvProblem, cache: PlanCache[ConvPlan]) -> ConvPlan:
     if not plan.fits:
         options = problem.options
         memory = Memory(options.available_memory_proportion, options.strict_memory)
-        complain("convolution", memory, plan.limit, f"the plan takes {plan.temp_bytes:,} on a tile")
+        op = "matmul" if is_product(problem.params) else "convolution"
+        complain(op, memory, plan.limit, f"the plan takes {plan.temp_bytes:,} on a tile")
     filename = problem.options.plan_constraints_output_filename
     if filename:
         _write_constraints(_constraints_file(filename, problem.options.pass_), plan)

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from poplibs_py.errors import InvalidArgumentError, InvalidOptionError, InvalidTypeError, UnsupportedError
+from poplibs_py.errors import InvalidArgumentError, InvalidOptionError, InvalidTypeError, MemoryLimitWarning, UnsupportedError
 from poplibs_py.poplin import plan_matmul
-from poplibs_py.poplin.convolution import ConvPlan, conv_cache, matmul_params, plan_convolution
+from poplibs_py.poplin.convolution import ConvParams, ConvPlan, conv_cache, matmul_params, plan_convolution
 
 
 def plan(a_shape: Any, b_shape: Any, *, dtype: Any = np.float16, **keywords: Any) -> ConvPlan:
@@ -65,6 +65,15 @@ def test_bad_types_are_refused() -> None:
         plan((4, 4), (4, 4), dtype=np.float64)
     with pytest.raises(InvalidOptionError, match="output_type"):
         plan((4, 4), (4, 4), dtype="quarter", out_dtype="float32")
+
+
+def test_a_limit_that_no_plan_keeps_is_told_under_the_op_s_name() -> None:
+    with pytest.warns(MemoryLimitWarning, match=r"^matmul: available_memory_proportion=1e-05 leaves 6 bytes; the plan "
+                                                r"takes [\d,]+ on a tile; the limit was raised or dropped$"):
+        plan((64, 64), (64, 64), available_memory_proportion=1e-5)
+    one = ConvParams.create(field=[4], kernel=[3], in_channels=8, out_channels=8)
+    with pytest.warns(MemoryLimitWarning, match="^convolution: available_memory_proportion=1e-05 leaves 6 bytes"):
+        plan_convolution(one, available_memory_proportion=1e-5)
 
 
 @pytest.mark.parametrize(("a", "b", "named"), [
