@@ -2,7 +2,7 @@
  *
  * Layout. The blocks of one block row lie one after another, so its elements form one stream of n numbers, and element t is
  * the place t mod area of some block. Accumulators are kept for a whole number of blocks, `lanes` floats: element t goes to
- * accumulator t mod lanes (see `_lanes` in popsparse/softmax.py). Maxima and sums then need no shuffle whatever the block's shape, every load is contiguous, and
+ * accumulator t mod lanes (see `lanes_of` in popsparse/softmax/model.py). Maxima and sums then need no shuffle whatever the block's shape, every load is contiguous, and
  * the order of a sum is a property of the shape, not of the vector's width: all levels give the same bits. At the end the
  * accumulators of equal places are folded by halves, then the columns of each row by halves, and the row's result is spread
  * over the lanes again.
