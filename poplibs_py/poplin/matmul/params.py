@@ -100,13 +100,12 @@ def stated(a_shape: Sequence[int], b_shape: Sequence[int], dtype: object, out_dt
     if a[-1] != b[-2]:
         raise bad_argument("b_shape", b, f"{a[-1]} rows, the columns of a_shape {a}")
     groups, (m, k), n = math.prod(a[:-2]), a[-2:], b[-1]
-    volumes: tuple[tuple[str, object, int], ...] = (
-        ("a_shape", a, m * k), ("b_shape", b, k * n), ("a_shape and b_shape", (a, b), m * n))
-    for name, got, elements in volumes:
+    for name, got, elements in (("a_shape", str(a), m * k), ("b_shape", str(b), k * n),
+                                ("a_shape and b_shape", f"{a} and {b}", m * n)):
         if groups * elements >= VOLUME_LIMIT:
             raise bad_argument(name, got, f"operands and a result of fewer than {VOLUME_LIMIT} elements")
     if groups * m * k * n >= MACS_LIMIT:
-        raise bad_argument("a_shape and b_shape", (a, b), "fewer than 2**56 multiply-accumulates")
+        raise bad_argument("a_shape and b_shape", f"{a} and {b}", "fewer than 2**56 multiply-accumulates")
     kind = data_type("dtype", dtype, TYPES)
     made = None if out_dtype is None else data_type("out_dtype", out_dtype, TYPES)
     return matmul_params(groups, m, k, n, kind, made)

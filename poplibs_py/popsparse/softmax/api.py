@@ -62,7 +62,8 @@ def bs_softmax(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "none", out_
     is ``x - m`` rounded once, and e is within 1 ulp of ``exp(d)``. The sum is taken in an order that the shape alone
     decides (see below). ``e / sum`` is rounded once, and once more to the format. The bits are the same at every
     instruction-set level and for every number of threads. NaN or plus infinity at an element that
-    is not masked turns all stored elements of its row into NaN. `bs_softmax_bound` tells how far a result may be from the exact one.
+    is not masked turns all stored elements of its row into NaN. `bs_softmax_bound` tells how far a result may be from
+    the exact one.
 
     A row's sum: p is 1 for blocks of 256 elements or more, and else the fewest blocks that have a multiple of 16
     elements and at least 128. There are p blocks of sums, and the row's i-th stored block is added to number ``i % p``

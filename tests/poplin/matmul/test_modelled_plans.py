@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from poplibs_py.errors import InvalidArgumentError, InvalidOptionError, InvalidTypeError, MemoryLimitWarning, UnsupportedError
+from poplibs_py.errors import (
+    InvalidArgumentError,
+    InvalidOptionError,
+    InvalidTypeError,
+    MemoryLimitWarning,
+    UnsupportedError,
+)
 from poplibs_py.poplin import plan_matmul
 from poplibs_py.poplin.convolution import ConvParams, ConvPlan, conv_cache, matmul_params, plan_convolution
 
@@ -79,7 +85,7 @@ def test_a_limit_that_no_plan_keeps_is_told_under_the_op_s_name() -> None:
 @pytest.mark.parametrize(("a", "b", "named"), [
     ((1 << 21, 1 << 21), (1 << 21, 1), "a_shape: got (2097152, 2097152)"),
     ((1, 1 << 21), (1 << 21, 1 << 21), "b_shape: got (2097152, 2097152)"),
-    ((1 << 21, 1), (1, 1 << 21), "a_shape and b_shape: got ((2097152, 1), (1, 2097152))"),
+    ((1 << 21, 1), (1, 1 << 21), "a_shape and b_shape: got (2097152, 1) and (1, 2097152)"),
     ((1 << 19, 1 << 19), (1 << 19, 1 << 19), "a_shape and b_shape: got"),
 ])  # fmt: skip
 def test_shapes_of_a_product_too_large_are_named(a: tuple[int, ...], b: tuple[int, ...], named: str) -> None:
