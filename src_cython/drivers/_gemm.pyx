@@ -187,13 +187,10 @@ cdef char *stage_line(const Source *s, int64_t k, int64_t end, int64_t step, int
     """A BF16 line of the depth, or zeros beyond its end; a field's is gathered already. Returns where it is."""
     cdef const Side *d = s.side
     cdef int64_t low = d.stage_low
-    cdef const char *source = s.base + k * d.line + step * d.step
     if k >= end:
         memset(to, 0, 2 * width)
         if low:
             memset(to + low, 0, 2 * width)
-    elif s.field == NULL and d.copied and d.step == 2 and <size_t>source % 2 == 0:
-        return <char *>source
     elif s.field == NULL:
         decode_line(s, k, step, width, to, to + low if low else NULL, 2, stage)
     elif d.copied:
