@@ -191,16 +191,16 @@ def _phases(dim: Dim, outs: Range, elements: Range, x_stride: int, w_stride: int
     count, taps = outs[1] - outs[0], elements[1] - elements[0]
     valid = o.padding_lower - outs[0], axis.out - o.padding_upper - outs[0]
     made, out_stride = (dim.first + outs[0] * dim.step) * out_stride, out_stride * dim.step
-    every, tap_every = ((1, 1) if dim.inner else
+    every, tap_every = ((1, 1) if dim.fills else
                         tuple(other.dilation // math.gcd(s, other.dilation) for s in (step, tap_step)))
     for p0 in range(min(every, count)):
         met = [t for t in range(min(tap_every, taps)) if (first + p0 * step + t * tap_step) % other.dilation == 0]
         t0 = met[0] if met else 0
-        if dim.inner:
+        if dim.fills:
             t0, kept = 0, taps
         else:
             kept = -(-(taps - t0) // tap_every) if met else 0
-        d = 1 if dim.inner else other.dilation  # after which elements are neighbours
+        d = 1 if dim.fills else other.dilation  # after which elements are neighbours
         start = first + p0 * step + t0 * tap_step if kept else 0
         slides = FieldDim(
             -(-(count - p0) // every), kept, step * every // d, tap_step * tap_every // d, start // d, -(-end // d),

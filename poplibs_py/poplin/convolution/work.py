@@ -60,6 +60,8 @@ class Dim:
         First and end of those elements.
     inner : bool
         Whether the plan has made them into input channels; else they are kernel elements to it.
+    fills : bool
+        Whether they are channels to the tile, then or there: zeros of dilation are filled in and multiplied.
     made_channels : bool
         Whether outputs along it are output channels to the plan.
     first, step : int
@@ -70,6 +72,7 @@ class Dim:
     weights_slide: bool
     elements: Range
     inner: bool
+    fills: bool
     made_channels: bool
     first: int
     step: int
@@ -113,7 +116,7 @@ def _met(dim: Dim, element: int) -> Array:
         raw = (out - axis.output.padding_lower) * axis.output.stride + axis.output.truncation_lower
         place = (own.apply(element, own_size) or 0) + (-raw if dim.weights_slide else raw)
         place = by.transformed(size) - 1 - place if by.flip else place
-        between = (place - by.padding_lower) % by.dilation and not dim.inner
+        between = (place - by.padding_lower) % by.dilation and not dim.fills
         made.append(other if other is not None else -2 if between else -1)
     return np.array(made, np.int64)
 
@@ -378,5 +381,7 @@ def _dims(plan: ConvPlan, params: ConvParams) -> tuple[Dim, ...]:
         late = d in system.dilate_post_conv
         first, step = (params.axes[d].output.padding_lower, params.axes[d].input.dilation) if late else (0, 1)
         slides = system.swap_operands != flattened
-        dims.append(Dim(axis, slides, elements, flattened or expanded, flattened, first, step))
+        inner = flattened or expanded
+        fills = inner or d in plan.transforms[1].expand_dims
+        dims.append(Dim(axis, slides, elements, inner, fills, flattened, first, step))
     return tuple(dims)
