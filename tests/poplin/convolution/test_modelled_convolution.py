@@ -290,3 +290,19 @@ def test_pieces_hold_every_term_once(spec, pass_, transform):
     assert (done == 1).all()
     assert set(work.pieces["part"]) == set(range(work.parts))
     assert grid.amounts.macs.sum() == work.tile_macs().sum()
+
+
+@pytest.mark.parametrize("dims", [[0], [1], [1, 0]])
+def test_kernel_elements_that_are_channels_on_a_tile_alone(dims):
+    """Groups of channels run across them: half partials are rounded elsewhere than where they are kernel elements."""
+    params = parse_spec("batch=2 field=6,7 kernel=3,2 ci=16 co=16 type=half").params
+    plan = plan_convolution(
+        params, target=Target.gc200(tiles=5), partials_type="half", enable_tile_level_expand_dims=True,
+        plan_constraints={"0": {"transform": {"expandDims": []}}, "1": {"transform": {"expandDims": dims}}})
+    assert work_of(plan).joined == len(dims)
+    rng = np.random.default_rng(3)
+    first, second, shape = shapes_of(params, "forward")
+    a, b = (rng.standard_normal(s).astype(np.float16) for s in (first, second))
+    made = run(plan, a, b, shape)
+    assert_same_bits(made, np.ascontiguousarray(interpret_convolution(plan, operand("a", a), operand("b", b))))
+    assert_within_bound(made, convolution_bound(plan, a, b))
