@@ -187,6 +187,32 @@ POP_INLINE void pop_field_clip(int64_t *from, int64_t *to, int64_t low, int64_t 
     *to = *to > high ? high : *to;
 }
 
+/* Lines [first, end) of a part whose columns' dimension is also the lines': each meets columns of its own, most of them all. */
+POP_INLINE void pop_field_shifted(const pop_field *f, pop_field_part *p, const pop_field_side *l, const pop_field_side *s,
+                                  int64_t along, int64_t first, int64_t end)
+{
+    const pop_field_dim *dim = &f->dims[along];
+    const int64_t line_step = s->taps ? dim->step : dim->tap_step, step = s->taps ? dim->tap_step : dim->step;
+    const int64_t start = dim->first + l->at[along] * line_step, extent = pop_field_extent(f, s->taps, along);
+    int64_t whole = first, whole_end = end, low = 0, high = extent;
+    pop_field_limit(start + s->at[along] * step, line_step, dim->end, &whole, &whole_end);
+    pop_field_limit(start + (s->at[along] + (s->in + p->n - 1) / s->inner) * step, line_step, dim->end, &whole, &whole_end);
+    if (!s->taps) pop_field_clip(&low, &high, dim->first_valid, dim->end_valid);
+    if (low > 0 || high < extent) whole = whole_end = end;
+    p->low = 0;
+    p->high = p->width;
+    pop_field_copy(p, whole, whole_end);
+    for (int64_t j = first; j < end; j++) {
+        int64_t from = low, to = high;
+        if (j == whole) j = whole_end;
+        if (j >= end) break;
+        pop_field_limit(start + j * line_step, step, dim->end, &from, &to);
+        p->low = from * s->inner;
+        p->high = to * s->inner;
+        pop_field_copy(p, j, j + 1);
+    }
+}
+
 /* A part whose lines differ in the coordinate of a dimension, `across` (negative: they differ where no coordinate does), and
  * whose columns are those of dimension `along` (negative: no coordinate), and of `outer` around it (negative: one row). */
 static void pop_field_rectangle(const pop_field *f, pop_field_part *p, const pop_field_side *l, int64_t across,
@@ -235,31 +261,8 @@ static void pop_field_rectangle(const pop_field *f, pop_field_part *p, const pop
     }
     pop_field_zero(p, 0, first);
     pop_field_zero(p, end, p->lines);
-    if (across < 0 || across != along || p->lines == 1) {
-        pop_field_copy(p, first, end);
-        return;
-    }
-    /* lines that meet all columns, and others */
-    const pop_field_dim *dim = &f->dims[along];
-    const int64_t line_step = s->taps ? dim->step : dim->tap_step, step = s->taps ? dim->tap_step : dim->step;
-    const int64_t start = dim->first + l->at[along] * line_step, extent = pop_field_extent(f, s->taps, along);
-    int64_t whole = first, whole_end = end, low = 0, high = extent;
-    pop_field_limit(start + s->at[along] * step, line_step, dim->end, &whole, &whole_end);
-    pop_field_limit(start + (s->at[along] + (s->in + p->n - 1) / s->inner) * step, line_step, dim->end, &whole, &whole_end);
-    if (!s->taps) pop_field_clip(&low, &high, dim->first_valid, dim->end_valid);
-    if (low > 0 || high < extent) whole = whole_end = end;
-    p->low = 0;
-    p->high = p->width;
-    pop_field_copy(p, whole, whole_end);
-    for (int64_t j = first; j < end; j++) {
-        int64_t from = low, to = high;
-        if (j == whole) j = whole_end;
-        if (j >= end) break;
-        pop_field_limit(start + j * line_step, step, dim->end, &from, &to);
-        p->low = from * s->inner;
-        p->high = to * s->inner;
-        pop_field_copy(p, j, j + 1);
-    }
+    if (across < 0 || across != along || p->lines == 1) pop_field_copy(p, first, end);
+    else pop_field_shifted(f, p, l, s, along, first, end);
 }
 
 /* How many of n columns from here on are one part, and their dimensions. */
