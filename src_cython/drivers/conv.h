@@ -284,8 +284,9 @@ static void pop_conv_emit(const pop_conv_walk *w, pop_epilogue *e, const char *s
 
 POP_INLINE pop_epilogue pop_conv_epilogue(const pop_conv_spec *p)
 {
-    return (pop_epilogue){(const pop_format *)(uintptr_t)p->out_format, p->overflow, p->activation, (float)p->alpha,
-                          (float)p->beta, NULL, NULL, NULL, 0, p->out_channel};
+    return (pop_epilogue){.format = (const pop_format *)(uintptr_t)p->out_format, .overflow = p->overflow,
+                          .activation = p->activation, .alpha = (float)p->alpha, .beta = (float)p->beta,
+                          .out_col = p->out_channel};
 }
 
 /* The same of one vector of a block. */
