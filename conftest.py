@@ -22,7 +22,7 @@ collect_ignore = ["setup.py", "docs/conf.py"]
 collect_ignore_glob = ["**/conftest.py"]  # no doctests there, and Python takes modules of one name for one module
 
 _FENCE = re.compile(r"^```(python|console)\n(.*?)^```", re.DOTALL | re.MULTILINE)
-_COMMAND = re.compile(r"^\$ (poplibs-py plan (?!dense)[^|\n]*)\n((?:[^$].*\n|\n)*)", re.MULTILINE)
+_COMMAND = re.compile(r"^\$ (poplibs-py plan (?!specs)[^|\n]*)\n((?:[^$].*\n|\n)*)", re.MULTILINE)
 _NEEDS_TORCH = re.compile(r"^(>>> )?import torch$", re.MULTILINE)
 _FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 

@@ -151,11 +151,11 @@ _KINDS = {
     "mapping": {"Mapping", "dict", "str", "TileMapping"},
     "options": {"Mapping", "str", "ConvOptions", "GemmOptions", "Sequence"},
     "params": {"ConvParams", "GemmParams"}, "problem": {"ConvProblem"}, "numbers": {"Iterable", "float"},
-    "plan": {"GemmPlan", "ConvPlan", "Plan", "P", "Callable", "R", "SparsePlan"}, "key": {"Hashable"},
+    "plan": {"GemmPlan", "ConvPlan", "HostConvPlan", "Plan", "P", "Callable", "R", "SparsePlan"}, "key": {"Hashable"},
     "problems": {"Sequence", "ConvParams", "Iterable", "P"}, "cache": {"PlanCache", "ConvPlan"},
     "constraints": {"str", "Mapping"}, "function": {"Callable", "str"},
     "strategy": {"SearchStrategy", "int"},
-    "Ball": {"Ball"}, "Capacity": {"Capacity"}, "BlockPattern": {"BlockPattern"},
+    "Ball": {"Ball", "tuple"}, "Capacity": {"Capacity"}, "BlockPattern": {"BlockPattern"},
 }  # fmt: skip
 """What the page's kinds are called in annotations; arguments that functions check themselves are `object`."""
 

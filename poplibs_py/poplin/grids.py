@@ -9,7 +9,8 @@ import numpy as np
 from ..errors import bad_argument, finite, whole
 from ..formats import Format, format_of
 from ..formats.bounds import Ball
-from ..ops import RESULT, Array, Request, array_operand, modelled_target, op, receive
+from ..formats.reference import values
+from ..ops import RESULT, Array, Request, array_operand, modelled_target, op, operand, receive
 from ..target import Target
 from .factor.params import checked_dtype
 from .numpy_ops import told
@@ -141,6 +142,5 @@ def meshgrid2d(x: Any, y: Any, *, out: Any = None, target: Target | str | None =
 
 def meshgrid2d_bound(x: Any, y: Any, *, out: Any = None, target: Any = None) -> tuple[Ball, Ball]:
     """Return the results of a `meshgrid2d` call, which are exact."""
-    with np.errstate(invalid="ignore"):
-        xs, ys = np.meshgrid(np.asarray(x).astype(np.float64), np.asarray(y).astype(np.float64))
+    xs, ys = np.meshgrid(*(values(operand(name, value).array) for name, value in (("x", x), ("y", y))))
     return Ball.exact(xs), Ball.exact(ys)

@@ -89,7 +89,11 @@ class Page:
 
     def pairs(self, pairs: Sequence[tuple[str, str]]) -> None:
         """Add headings, each with what it says beside it, or below it where the window is narrow."""
-        listed = "".join(f"<dt>{escape(name)}</dt><dd>{escape(what)}</dd>" for name, what in pairs)
+        allowed = "pairs of texts"
+        rows = [all_of("pairs", pair, str, allowed) for pair in all_of("pairs", pairs, object, allowed)]
+        if any(len(row) != 2 for row in rows):
+            raise bad_argument("pairs", pairs, allowed)
+        listed = "".join(f"<dt>{escape(name)}</dt><dd>{escape(what)}</dd>" for name, what in rows)
         self._parts.append(f"<dl class=card>{listed}</dl>")
 
     def table(self, heads: Sequence[str], rows: Sequence[Sequence[str]], *, summary: str,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import ctypes
+import dataclasses
 import hashlib
 import json
 import tempfile
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 from ..config import settings
 from ..errors import bad_argument, instance
 from ..formats import FORMATS, Format, QuarterArray
+from ..poplin.convolution import Axis, ConvParams, FieldTransform, OutputTransform
 from ..popsparse import BlockPattern, BlockSparseMatrix, dynamic
 
 __all__ = ["Snapshot", "decode_call", "encode_call"]
@@ -158,6 +160,8 @@ def _pack(value: Any, buffers: list[bytes]) -> Any:
         return {"sparse": {k: _pack(v, buffers) for k, v in parts.items()}, "transposed": value.is_transposed}
     if isinstance(value, dynamic.Capacity):
         return {"capacity": value.n_blocks}
+    if isinstance(value, ConvParams):
+        return {"convolution": dataclasses.asdict(value)}
     raise TypeError(f"{type(value).__name__} has no text form")
 
 
@@ -180,6 +184,8 @@ def _unpack(value: Any, data: memoryview) -> Any:
         return next((f for f in FORMATS if f.name == facts), None) or Format(*facts)
     if "dtype" in value:
         return np.dtype(value["dtype"])
+    if "convolution" in value:
+        return _conv_params(value["convolution"])
     if "capacity" in value:
         return dynamic.Capacity(value["capacity"])
     if "list" in value:
@@ -192,6 +198,12 @@ def _unpack(value: Any, data: memoryview) -> Any:
     parts = {k: _unpack(v, data) for k, v in value["sparse"].items()}
     matrix = BlockSparseMatrix(BlockPattern(*parts.pop("pattern")), **parts)
     return matrix.T if value["transposed"] else matrix
+
+
+def _conv_params(facts: dict[str, Any]) -> ConvParams:
+    axes = (Axis(field, kernel, FieldTransform(*x), FieldTransform(*w), OutputTransform(*out))
+            for field, kernel, x, w, out in facts["axes"])
+    return ConvParams(**facts | {"axes": tuple(axes)})
 
 
 def _unpack_array(facts: dict[str, Any], data: memoryview) -> NDArray[Any]:

@@ -73,7 +73,7 @@ def test_a_file_of_specs_fails_where_every_line_does(tmp_path: Path, capsys: pyt
 def test_a_file_of_specs_names_machines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     specs = tmp_path / "specs.txt"
     specs.write_text("mm=1,64,64,64 target=bow\nmm=1,64,64,64 target=gc2 tiles=4\nmm=1,64,64,64\n")
-    assert main(["plan", "dense", "--spec-file", str(specs), "--jobs", "1"]) == 0
+    assert main(["plan", "specs", "--spec-file", str(specs), "--jobs", "1"]) == 0
     machines = re.findall(r"^machine +(\w+): ([\d,]+) tiles", capsys.readouterr().out, re.MULTILINE)
     assert machines == [("bow", "1,472"), ("gc2", "4"), ("gc200", "1,472")]
 

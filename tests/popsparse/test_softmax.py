@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from poplibs_py.config import settings, thread_limit
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
 from poplibs_py.formats import E4M3, F143, F152, FORMATS, FP32
-from poplibs_py.kernels import kernels
+from poplibs_py.kernels import Selection, kernels
 from poplibs_py.popsparse import (
     BlockPattern,
     BlockSparseMatrix,
@@ -103,8 +102,8 @@ def test_every_level_and_number_of_threads_gives_the_same_bits(x: BlockSparseMat
     with pytest.MonkeyPatch.context() as patch:
         for level in LEVELS:
             for threads in (1, 3):
-                patch.setattr(model, "select", lambda family, op, name, level=level: SimpleNamespace(kernel=next(
-                    k for k in kernels(family) if (k.op, k.formats, k.level) == (op, name, level))))
+                patch.setattr(model, "select", lambda family, op, name, level=level: Selection(next(
+                    k for k in kernels(family) if (k.op, k.formats, k.level) == (op, name, level)), ()))
                 patch.setattr(model, "WORK_FOR_A_THREAD", 1)
                 plan.plan_softmax.cache_clear()
                 lower.lower.cache_clear()

@@ -156,7 +156,7 @@ class Described:
 
 def _frozen(name: str, value: Any) -> Any:
     """Numbers, or nested sequences of them, as ints and tuples."""
-    if isinstance(value, (list, tuple, np.ndarray)):
+    if isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim):
         return tuple(_frozen(name, one) for one in value)
     return whole(name, value, 0 if name == "padding" else 1, 2**31 - 1)
 

@@ -6,7 +6,7 @@ lanes side by side (`FewPlan`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from ...kernels import Kernel
@@ -138,7 +138,8 @@ def plan_call(call: ConvCall, options: GemmOptions, epilogue: Epilogue, target: 
         params = product(call, parts)
         if params.m and params.n and params.entries:
             few = plan_few(call, parts, options, epilogue, target) if lanes else None
-            plans.append(few or plan_gemm(params, options, epilogue, target))
+            plans.append(few or plan_gemm(params, options, epilogue, target, op="convolution"))
     if not plans:  # an empty result
-        plans.append(plan_gemm(product(call, next(phases(call))), options, epilogue, target))
+        unlimited = replace(options, available_memory_proportion=None)
+        plans.append(plan_gemm(product(call, next(phases(call))), unlimited, epilogue, target))
     return HostConvPlan(call, options, epilogue, target, tuple(plans), residual=residual)

@@ -40,6 +40,7 @@ def plan_gemm(
     fixed: GemmPlan | None = None,
     packing: bool = False,
     left: bool = False,
+    op: str = "matmul",
 ) -> GemmPlan:
     """Plan a product on the host.
 
@@ -53,6 +54,8 @@ def plan_gemm(
         Plan for preparing an operand: its packing is the purpose.
     left : bool, optional
         That operand is A: as B of the transposed product.
+    op : str, optional
+        What a warning of the memory limit calls the product.
     """
     problem = _Problem(params, params.folded(), options, epilogue, target, fixed, packing)
     if left:
@@ -64,7 +67,7 @@ def plan_gemm(
         found = (_plan_within(p, None, least=True) for p in (problem, _plain(problem)))
         return min(p.temporary_bytes for p in found if p)
 
-    return within("matmul", lambda limit: _planned(problem, limit), options.memory, target, least)
+    return within(op, lambda limit: _planned(problem, limit), options.memory, target, least)
 
 
 @lru_cache(maxsize=1024)
