@@ -125,11 +125,11 @@ def meshgrid2d(x: Any, y: Any, *, out: Any = None, target: Target | str | None =
     Grid(xs=array([[1., 2.]], dtype=float32), ys=array([[3., 3.]], dtype=float32))
     """
     given = tuple(array_operand(name, value) for name, value in (("x", x), ("y", y)))
-    for name, operand in zip("xy", given, strict=True):
-        if len(operand.shape) != 1:
-            raise bad_argument(name, f"shape {operand.shape}", "a vector")
+    for name, vector in zip("xy", given, strict=True):
+        if len(vector.shape) != 1:
+            raise bad_argument(name, f"shape {vector.shape}", "a vector")
     shape = (given[1].shape[0], given[0].shape[0])
-    made = results(out, tuple(Part(shape, operand.format) for operand in given), Grid)
+    made = results(out, tuple(Part(shape, x.format) for x in given), Grid)
     _, lacking = modelled_target(target, "poplin.meshgrid2d", lambda _: "of grids")
 
     def run(first: Array, second: Array, buffer: Array) -> None:
