@@ -335,7 +335,7 @@ cdef void rectangle(Walk *w, const Item *item, const pop_tile *tile) noexcept no
 cdef void multiply_in_rounds(Walk *w, const char *a, int64_t mb, int64_t nb, int64_t k, int64_t kb) noexcept nogil:
     """Packed rows whose sums are rounded after each `round_depth` of a lap of the depth, or not at all."""
     cdef const Spec *p = w.p
-    cdef int64_t r, within, depth = kb, d = 0
+    cdef int64_t r, within = 0, depth = kb, d = 0
     cdef const char *b = w.b_panel
     while True:  # once even where the depth is zero
         if p.round_sums:
