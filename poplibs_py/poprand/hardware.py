@@ -152,6 +152,8 @@ def _dealing(target: Target, count: int, dtype: np.dtype[Any], mapping: TileMapp
     elements = np.zeros(target.tiles, np.int64)
     pieces = [np.empty(0, np.int64)]
     for tile, intervals in enumerate(mapping):
+        if not isinstance(intervals, (list, tuple)):
+            raise bad_type("tile_mapping", intervals, "a list of intervals for each tile")
         for begin, end in sorted(_interval(i, count) for i in intervals):
             elements[tile] += end - begin
             pieces.append(np.arange(begin, end))

@@ -116,7 +116,7 @@ class Page:
         """Add a link that saves `text` as a file; the page carries it."""
         for word, given in (("name", name), ("text", text)):
             instance(word, given, str, "a text")
-        data = base64.b64encode(text.encode()).decode()
+        data = base64.b64encode(text.encode(errors="replace")).decode()
         self._parts.append(f"<p><a download='{escape(name)}' href='data:text/csv;base64,{data}'>Save {escape(name)}"
                            "</a></p>")
 

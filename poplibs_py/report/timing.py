@@ -127,7 +127,7 @@ def _fewer_rounds(first: Sequence[float], groups: Sequence[object], least_rounds
     fewer = {}
     for index, (spent, group) in enumerate(zip(first, groups, strict=True)):
         rounds = least_rounds
-        best = min(f for f, g in zip(first, groups, strict=True) if g == group)
+        best = min([spent, *(f for f, g in zip(first, groups, strict=True) if g is group or g == group)])
         if group is not None and spent > max(_LOST, _LOSES * best):
             rounds = min(rounds, _LOSERS_ROUNDS)
         if spent * rounds > longest:

@@ -124,6 +124,8 @@ class Target:
             raise bad_argument("data_path_bits", self.data_path_bits, "a multiple of 32")
         if self.kind not in ("ipu", "host"):
             raise bad_argument("kind", self.kind, "'ipu' or 'host'")
+        _check_rows("conv_units", self.conv_units, 3, "(type, type, count)")
+        _check_rows("conv_load_elements", self.conv_load_elements, 2, "(type, count)")
         for given, partial, units in self.conv_units:
             if given not in TYPE_SIZES or partial not in TYPE_SIZES:
                 raise bad_argument("conv_units", (given, partial, units), "(type, type, count)")
@@ -263,3 +265,12 @@ def resolve_target(target: Target | str) -> Target:
             return PRESETS[target]()
         raise bad_argument("target", target, "a Target or one of " + ", ".join(map(repr, PRESETS)))
     raise bad_type("target", target, "a Target or the name of a preset")
+
+
+def _check_rows(name: str, rows: object, columns: int, allowed: str) -> None:
+    """Refuse a table whose rows are no tuples of so many."""
+    if not isinstance(rows, (tuple, list)):
+        raise bad_type(name, rows, f"a tuple of {allowed}")
+    for row in rows:
+        if not isinstance(row, (tuple, list)) or len(row) != columns:
+            raise bad_argument(name, row, allowed)

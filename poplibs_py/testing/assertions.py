@@ -163,5 +163,5 @@ def _hex(code: NDArray[Any] | int, form: Format) -> str:
 
 def footer(kernel_name: str | None, reproduce: str | None) -> list[str]:
     """Return the lines that end a message: what computed the results, and how to compute them again."""
-    lines = [f"  kernel: {kernel_name}"] if kernel_name else []
-    return lines + ([f"  again: {reproduce}"] if reproduce else [])
+    lines = [f"  kernel: {kernel_name}"] if kernel_name is not None else []
+    return lines + ([f"  again: {reproduce}"] if reproduce is not None else [])

@@ -24,6 +24,7 @@ from .params import (
     ConvCall,
     Described,
     contiguous_call,
+    field_dims,
     images_of,
     images_shape,
     kernels_of,
@@ -148,7 +149,7 @@ def convolution(
     images, kernels = operand("x", x), operand("weights", weights)
     lacking = "with a residual" if residual is not None else ""
     place = Place.of("poplin.convolution", settled, target, seed, (images, kernels), out, out_dtype, bias, lacking)
-    w_lies, (g, made, taken), kernel = kernels_of(kernels, "weights", how, images.array.ndim - 2)
+    w_lies, (g, made, taken), kernel = kernels_of(kernels, "weights", how, field_dims(images, "x", how))
     if transpose_and_flip_weights:
         w_lies, made, taken = w_lies.exchanged.flipped(kernel), taken, made
     x_lies, batch, channels, field = images_of(images, "x", how, g)

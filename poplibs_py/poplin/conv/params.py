@@ -16,8 +16,8 @@ from ...ops import Operand, Receiver, new_result, operand, result_format
 from ..convolution import ConvParams, FieldTransform, OutputTransform
 from ..gemm.params import MatrixLayout
 
-__all__ = ["LAYOUTS", "ConvCall", "Described", "FieldLayout", "contiguous_call", "images_of", "images_shape",
-           "kernels_of", "new_images", "stated", "stated_input_gradient", "stated_weights", "take_bias",
+__all__ = ["LAYOUTS", "ConvCall", "Described", "FieldLayout", "contiguous_call", "field_dims", "images_of",
+           "images_shape", "kernels_of", "new_images", "stated", "stated_input_gradient", "stated_weights", "take_bias",
            "weights_shape"]
 
 LAYOUTS = ("NCHW", "NHWC")
@@ -129,18 +129,16 @@ class Described:
         """Check a caller's keywords; what can be checked without the arrays."""
         given = {name: field.default for name, field in cls.__dataclass_fields__.items()} | given
         one_of("layout", given["layout"], LAYOUTS)
-        params = given["params"]
-        if params is not None:
-            if not isinstance(params, ConvParams):
-                raise bad_type("params", params, "a ConvParams or None")
-            for name, default in (("stride", 1), ("padding", 0), ("dilation", 1), ("groups", None)):
-                if given[name] is not default and given[name] != default:
-                    raise bad_argument(name, given[name], "its default where params are given: they say it")
-        groups = given["groups"]
+        params, groups = given["params"], given["groups"]
+        if params is not None and not isinstance(params, ConvParams):
+            raise bad_type("params", params, "a ConvParams or None")
         if groups is not None:
             given["groups"] = whole("groups", groups, 1)
         for name in ("stride", "padding", "dilation"):
             given[name] = _frozen(name, given[name])
+        for name, default in (("stride", 1), ("padding", 0), ("dilation", 1), ("groups", None)):
+            if params is not None and given[name] != default:
+                raise bad_argument(name, given[name], "its default where params are given: they say it")
         return cls(**given)
 
     def dims(self, ndim: int) -> tuple[tuple[Any, ...], tuple[Any, ...], list[tuple[int, int]]]:
@@ -200,11 +198,17 @@ def stated(how: Described, batch: int, field: tuple[int, ...], kernel: tuple[int
     )  # fmt: skip
 
 
-def images_of(x: Operand, name: str, how: Described, groups: int) -> tuple[FieldLayout, int, int, tuple[int, ...]]:
-    """Return how images lie, how many there are, their channels in all, and their field."""
+def field_dims(x: Operand, name: str, how: Described) -> int:
+    """Return how many field dimensions images have."""
     if x.array.ndim < 3:
         axes = "N, field..., C" if how.channels_last else "N, C, field..."
         raise bad_argument(name, f"shape {x.shape}", f"three axes at least: {axes}")
+    return x.array.ndim - 2
+
+
+def images_of(x: Operand, name: str, how: Described, groups: int) -> tuple[FieldLayout, int, int, tuple[int, ...]]:
+    """Return how images lie, how many there are, their channels in all, and their field."""
+    field_dims(x, name, how)
     channel = -1 if how.channels_last else 1
     shape, strides = list(x.shape), list(x.array.strides)
     channels, step = shape.pop(channel), strides.pop(channel)
@@ -310,7 +314,7 @@ def _one_scale(x: Operand, name: str) -> None:
 
 def stated_input_gradient(how: Described, deltas: Operand, weights: Operand, field: Any, out: Any) -> ConvParams:
     """State the forward pass that deltas come from; a stride leaves its field open."""
-    ndim = deltas.array.ndim - 2
+    ndim = field_dims(deltas, "deltas", how)
     _, (groups, made, taken), kernel = kernels_of(weights, "weights", how, ndim)
     _, batch, channels, outputs = images_of(deltas, "deltas", how, groups)
     if channels != groups * made:
@@ -332,7 +336,7 @@ def stated_input_gradient(how: Described, deltas: Operand, weights: Operand, fie
 def stated_weights(how: Described, deltas: Operand, x: Operand, kernel: Any, weights: Operand | None,
                    name: str) -> ConvParams:
     """State the forward pass whose weights' gradient is wanted; those that are written to may say its kernel."""
-    ndim = x.array.ndim - 2
+    ndim = field_dims(x, "x", how)
     groups = how.groups or (1 if how.params is None else how.params.groups)
     extents = None if how.params is None else how.params.kernel_shape
     if weights is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import operator
 from collections.abc import Iterator
 from itertools import chain, pairwise
 from math import prod
@@ -373,7 +374,7 @@ class ConvPlan:
         >>> ConvPlan.from_json(plan.to_json()) == plan
         True
         """
-        return json.dumps(self._dict())
+        return json.dumps(self._dict(), default=operator.index)
 
     def _dict(self) -> dict[str, Any]:
         extra = ("limit", "total_macs", "peak_macs_per_cycle", "target_tiles")
