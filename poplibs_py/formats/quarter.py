@@ -341,6 +341,10 @@ def _path(path: object) -> str | os.PathLike[str]:
     # A number would be taken for an open file.
     if not isinstance(path, (str, os.PathLike)):
         raise bad_type("path", path, "a path")
+    try:
+        os.fsencode(path)
+    except ValueError:
+        raise bad_argument("path", path, "a name that files may have") from None
     return path
 
 

@@ -127,6 +127,9 @@ def encode(
     with np.errstate(invalid="ignore"):  # a signalling NaN
         x = floats("values", values)
     _check_scale(scale, x.shape)
+    given = np.asarray(words).shape
+    if rounding == "stochastic" and given not in ((), x.shape):
+        raise bad_argument("words", f"shape {given}", f"one for each element, shape {x.shape}")
     finite = np.isfinite(x)
     within = np.minimum(np.abs(x), 2.0**200)  # past every format's range, and no overflow of float64 below
     magnitude = np.ldexp(np.where(finite, within, 0.0), np.negative(scale))

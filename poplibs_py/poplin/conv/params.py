@@ -152,10 +152,10 @@ class Described:
         return self.layout == "NHWC"
 
 
-def _frozen(name: str, value: Any) -> Any:
-    """Numbers, or nested sequences of them, as ints and tuples."""
-    if isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim):
-        return tuple(_frozen(name, one) for one in value)
+def _frozen(name: str, value: Any, nested: int = 2) -> Any:
+    """Numbers, or sequences of them nested so deep at most, as ints and tuples."""
+    if nested and (isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim)):
+        return tuple(_frozen(name, one, nested - 1) for one in value)
     return whole(name, value, 0 if name == "padding" else 1, 2**31 - 1)
 
 
