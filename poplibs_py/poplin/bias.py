@@ -124,8 +124,8 @@ def convolution_bias_update(deltas: Any, bias: Any, scale: float, *, layout: str
 def _channel_sums(deltas: FieldLayout, batch: int, channels: int, field: tuple[int, ...], out: Operand) -> GemmParams:
     """Sums over images and their field as a product: a row of ones, with a column for each channel."""
     assert out.format is not None
-    extents = tuple((n, stride) for n, stride in ((batch, deltas.row), *zip(field, deltas.field, strict=True)))
-    taps = tuple(FieldDim(1, n, 0, 1, 0, n, 1, stride) for n, stride in extents if n != 1)
+    extents = (batch, deltas.row), *zip(field, deltas.field, strict=True)
+    taps = tuple(FieldDim.depth(n, stride) for n, stride in extents if n != 1)
     gathered = Field((*taps, FieldDim.rows(channels, deltas.channel)), 1, 0)
     b = MatrixLayout(deltas.format, 0, deltas.channel, (), deltas.aligned, deltas.scale, field=gathered)
     line = MatrixLayout(out.format, 0, out.array.strides[0], (), out.array.flags.aligned)

@@ -75,7 +75,7 @@ def _parts(axis: Axis, stride: int, weight_stride: int, out_stride: int) -> Iter
             dim.tap_step * tap_every // dim.dilation, first // dim.dilation, -(-dim.end // dim.dilation), 1, dim.stride,
             -(-(dim.first_valid - p0) // every), -(-(dim.end_valid - p0) // every), out_stride * every,
         )  # fmt: skip
-        met_taps = FieldDim(1, taps, 0, 1, 0, taps, 1, weight_stride * tap_every)
+        met_taps = FieldDim.depth(taps, weight_stride * tap_every)
         yield Part(part, p0 * out_stride, met_taps, at + t0 * weight_stride, x)
 
 

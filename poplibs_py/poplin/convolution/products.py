@@ -206,7 +206,7 @@ def _phases(dim: Dim, outs: Range, elements: Range, x_stride: int, w_stride: int
             -(-(count - p0) // every), kept, step * every // d, tap_step * tap_every // d, start // d, -(-end // d),
             other.dilation // d, stride, -(-(valid[0] - p0) // every), -(-(valid[1] - p0) // every), out_stride * every,
         )  # fmt: skip
-        stays = FieldDim(1, kept, 0, 1, 0, kept, 1, own_stride * tap_every)
+        stays = FieldDim.depth(kept, own_stride * tap_every)
         yield _Part(slides, other.truncation_lower * stride, stays, (elements[0] + t0) * own_stride,
                     made + p0 * out_stride)
 
