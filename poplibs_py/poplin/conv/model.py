@@ -63,20 +63,9 @@ def _parts(axis: Axis, stride: int, weight_stride: int, out_stride: int) -> Iter
     """The phases of a dimension: one, unless its input is dilated."""
     dim, x = field_dim(axis, stride, out_stride)
     at = axis.weights.truncation_lower * weight_stride
-    every, tap_every = (dim.dilation // math.gcd(s, dim.dilation) for s in (dim.step, dim.tap_step))
-    for p0 in range(max(1, min(every, dim.positions))):
-        met = [t for t in range(min(tap_every, dim.taps))
-               if (dim.first + p0 * dim.step + t * dim.tap_step) % dim.dilation == 0]
-        t0 = met[0] if met else 0  # at most one: tap_every is the order of the step
-        taps = -(-(dim.taps - t0) // tap_every) if met else 0
-        first = dim.first + p0 * dim.step + t0 * dim.tap_step if met else 0
-        part = FieldDim(
-            -(-(dim.positions - p0) // every), taps, dim.step * every // dim.dilation,
-            dim.tap_step * tap_every // dim.dilation, first // dim.dilation, -(-dim.end // dim.dilation), 1, dim.stride,
-            -(-(dim.first_valid - p0) // every), -(-(dim.end_valid - p0) // every), out_stride * every,
-        )  # fmt: skip
-        met_taps = FieldDim.depth(taps, weight_stride * tap_every)
-        yield Part(part, p0 * out_stride, met_taps, at + t0 * weight_stride, x)
+    for phase in dim.phases():
+        met_taps = FieldDim.depth(phase.dim.taps, weight_stride * phase.tap_every)
+        yield Part(phase.dim, phase.position * out_stride, met_taps, at + phase.tap * weight_stride, x)
 
 
 class _Extent(NamedTuple):

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...formats import Format
-from ..gemm.field import Field, FieldDim
+from ..gemm.field import Field, FieldDim, Phase
 from ..gemm.params import MatrixLayout
 from .axis import Range
 from .grid import of_groups
@@ -191,24 +191,11 @@ def _phases(dim: Dim, outs: Range, elements: Range, x_stride: int, w_stride: int
     count, taps = outs[1] - outs[0], elements[1] - elements[0]
     valid = o.padding_lower - outs[0], axis.out - o.padding_upper - outs[0]
     made, out_stride = (dim.first + outs[0] * dim.step) * out_stride, out_stride * dim.step
-    every, tap_every = ((1, 1) if dim.fills else
-                        tuple(other.dilation // math.gcd(s, other.dilation) for s in (step, tap_step)))
-    for p0 in range(min(every, count)):
-        met = [t for t in range(min(tap_every, taps)) if (first + p0 * step + t * tap_step) % other.dilation == 0]
-        t0 = met[0] if met else 0
-        if dim.fills:
-            t0, kept = 0, taps
-        else:
-            kept = -(-(taps - t0) // tap_every) if met else 0
-        d = 1 if dim.fills else other.dilation  # after which elements are neighbours
-        start = first + p0 * step + t0 * tap_step if kept else 0
-        slides = FieldDim(
-            -(-(count - p0) // every), kept, step * every // d, tap_step * tap_every // d, start // d, -(-end // d),
-            other.dilation // d, stride, -(-(valid[0] - p0) // every), -(-(valid[1] - p0) // every), out_stride * every,
-        )  # fmt: skip
-        stays = FieldDim.depth(kept, own_stride * tap_every)
-        yield _Part(slides, other.truncation_lower * stride, stays, (elements[0] + t0) * own_stride,
-                    made + p0 * out_stride)
+    slides = FieldDim(count, taps, step, tap_step, first, end, other.dilation, stride, *valid, out_stride)
+    for phase in (Phase(slides, 0, 0, 1),) if dim.fills else slides.phases():
+        stays = FieldDim.depth(phase.dim.taps, own_stride * phase.tap_every)
+        yield _Part(phase.dim, other.truncation_lower * stride, stays, (elements[0] + phase.tap) * own_stride,
+                    made + phase.position * out_stride)
 
 
 def _products(work: TileWork, cell: _Cell, parts: tuple[_Part, ...], batch: Range, channels: Range,

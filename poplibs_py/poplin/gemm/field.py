@@ -7,7 +7,7 @@ It is never made: `pop_field` (records/gemm.def) says where its elements lie, an
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from ...kernels.records import record_of
 
-__all__ = ["MAX_RANK", "Field", "FieldDim"]
+__all__ = ["MAX_RANK", "Field", "FieldDim", "Phase"]
 
 MAX_RANK = 10
 """Dimensions of a field, at most: `pop_field` has so many."""
@@ -83,6 +83,42 @@ class FieldDim(NamedTuple):
         if self.taps_alone and inner.taps_alone and self.stride == inner.taps * inner.stride:
             return FieldDim.depth(self.taps * inner.taps, inner.stride)
         return None
+
+    def phases(self) -> Iterator[Phase]:
+        """Tell apart positions that meet elements with different taps: one phase, unless the elements are dilated."""
+        every, tap_every = (self.dilation // math.gcd(s, self.dilation) for s in (self.step, self.tap_step))
+        for p0 in range(max(1, min(every, self.positions))):
+            met = [t for t in range(min(tap_every, self.taps))
+                   if (self.first + p0 * self.step + t * self.tap_step) % self.dilation == 0]
+            t0 = met[0] if met else 0  # at most one: tap_every is the order of the step
+            taps = -(-(self.taps - t0) // tap_every) if met else 0
+            first = self.first + p0 * self.step + t0 * self.tap_step if met else 0
+            dim = FieldDim(
+                -(-(self.positions - p0) // every), taps, self.step * every // self.dilation,
+                self.tap_step * tap_every // self.dilation, first // self.dilation, -(-self.end // self.dilation), 1,
+                self.stride, -(-(self.first_valid - p0) // every), -(-(self.end_valid - p0) // every),
+                self.out_stride * every,
+            )  # fmt: skip
+            yield Phase(dim, p0, t0, tap_every)
+
+
+class Phase(NamedTuple):
+    """The positions of a dimension from `position` on that meet elements with the taps from `tap` on.
+
+    Attributes
+    ----------
+    dim : FieldDim
+        Those positions and taps alone, without dilation.
+    position, tap : int
+        The first of them.
+    tap_every : int
+        Taps from one to the next.
+    """
+
+    dim: FieldDim
+    position: int
+    tap: int
+    tap_every: int
 
 
 def _gathering(extents: Sequence[tuple[int, int]], item: int) -> float:
