@@ -1,4 +1,4 @@
-"""What unary operations cost on a tile of a modelled machine: PopLibs' vertices, which of them it takes, their cycles.
+"""What operations on elements cost on a tile of a modelled machine: PopLibs' vertices, their cycles, unary operations.
 
 Types go by PopLibs' names: ``"float"``, ``"half"``, ``"quarter"``, ``"int"``, ``"unsigned int"`` and so on. A vertex
 spreads itself over the workers, and its cycles are the tile's, or it runs on one of them: the tile then waits for the
@@ -15,8 +15,8 @@ from typing import NamedTuple
 from ..target import Target, worker_cycles
 from ..target.mapping import Runs, split_between_workers
 
-__all__ = ["TYPE_BYTES", "Entry", "Vertex", "tile_cycles",
-           "unary_entry", "unary_limit", "unary_vertex_cycles", "unary_vertices", "vector_of"]
+__all__ = ["NO_LIMIT", "TYPE_BYTES", "Entries", "Entry", "Vertex", "element_grain", "element_limit", "element_split",
+           "entry_tables", "tile_cycles", "unary_entry", "unary_vertex_cycles", "unary_vertices", "vector_of"]
 
 TYPE_BYTES = {
     "float": 4, "half": 2, "quarter": 1, "bool": 1, "char": 1, "signed char": 1, "unsigned char": 1, "short": 2,
@@ -24,11 +24,14 @@ TYPE_BYTES = {
 }  # fmt: skip
 """Bytes of an element of each type."""
 
+NO_LIMIT = 1 << 62
+"""More elements than there are."""
+
 _TYPES = {"f": ("float",), "h": ("half",), "i": ("int",), "u": ("unsigned int",), "I": ("long long",),
           "U": ("unsigned long long",), "s": ("short", "unsigned short"), "b": ("bool",)}
 
 # A row for each operation: types, and the cycles and elements of a step of the inner loop (v: as many as one load has);
-# after the bar what differs in place. IS_* write truth values, which have no place among numbers.
+# after the bar what differs in place, or is all there is. IS_* write truth values, which have no place among numbers.
 _ROWS = """
 ABSOLUTE              fh 1/0  i 2/0  I 10/0           | fh 1/v
 ASIN                  fh 102/0
@@ -44,9 +47,9 @@ EXPONENT_MINUS_ONE    f 4/0  h 5/v
 FLOOR                 fh 2/v
 GELU_ERF              f 22/1  h 16/1
 INVERSE               f 6/2  h 15/4
-IS_FINITE             fh 5/v                          | none
-IS_INF                f 3/v  h 5/v                    | none
-IS_NAN                fh 3/v                          | none
+IS_FINITE             fh 5/v                          | only
+IS_INF                f 3/v  h 5/v                    | only
+IS_NAN                fh 3/v                          | only
 LOGARITHM             f 12/2  h 4/4                   | f 14/2  h 6/4
 LOGARITHM_ONE_PLUS    fh 18/v                         | h 17/v
 LOGICAL_NOT           b 17/0                          | b 17/v
@@ -67,6 +70,9 @@ TRUNC                 f 3/2  h 11/4                   | f 4/2
 """
 
 _NARROW = {"TANH", "RELU", "SIGMOID", "GELU_ERF"}  # half of a load at a time
+_TRUTHS = {"IS_FINITE", "IS_INF", "IS_NAN", "EQUAL", "NOT_EQUAL",
+           "GREATER_THAN", "GREATER_THAN_EQUAL", "LESS_THAN", "LESS_THAN_EQUAL"}  # what writes bool
+_WIDE = {"BITWISE_NOT", "BITWISE_AND", "BITWISE_OR"}  # of the operations on 16-bit integers
 
 
 class Entry(NamedTuple):
@@ -99,6 +105,8 @@ class Vertex:
     cycles : int
         Of the tile, or of one of its workers.
     unit : {"tile", "worker"}
+    fields : tuple of (str, int or tuple of int), optional
+        What else PopLibs sets, by its names, such as ``("columns", 64)``.
     """
 
     name: str
@@ -106,6 +114,7 @@ class Vertex:
     regions: Runs
     cycles: int
     unit: str
+    fields: tuple[tuple[str, int | tuple[int, ...]], ...] = ()
 
     @property
     def elements(self) -> int:
@@ -128,21 +137,34 @@ def tile_cycles(target: Target, vertices: Iterable[Vertex]) -> int:
             + worker_cycles(target, [v.cycles for v in vertices if v.unit == "worker"]))
 
 
+Entries = dict[tuple[str, str], Entry]
+"""The inner loops of a kind of vertex, by operation and type."""
+
+
 @cache
-def _unary_table() -> tuple[dict[tuple[str, str], Entry], dict[tuple[str, str], Entry]]:
-    """The entries by operation and type, out of place and in place."""
-    made: tuple[dict[tuple[str, str], Entry], ...] = {}, {}
-    for line in _ROWS.strip().splitlines():
+def entry_tables(rows: str) -> tuple[Entries, Entries]:
+    """The entries of a table, out of place and in place.
+
+    Parameters
+    ----------
+    rows : str
+        A row for each operation: its name, then types by their letters with cycles and elements; after a bar what
+        differs in place, or after ``only`` what there is in place.
+    """
+    made: tuple[Entries, Entries] = {}, {}
+    for line in rows.strip().splitlines():
         row, _, other = line.partition("|")
         op, *words = row.split()
-        out_of_place = _entries(op, words)
+        out_of_place, differing = _entries(op, words), other.split()
         made[0].update(out_of_place)
-        if other.strip() != "none":
-            made[1].update(out_of_place | _entries(op, other.split()))
-    return made[0], made[1]
+        if differing[:1] == ["only"]:
+            made[1].update(_entries(op, differing[1:]))
+        else:
+            made[1].update(out_of_place | _entries(op, differing))
+    return made
 
 
-def _entries(op: str, words: Sequence[str]) -> dict[tuple[str, str], Entry]:
+def _entries(op: str, words: Sequence[str]) -> Entries:
     made = {}
     for letters, entry in zip(words[::2], words[1::2], strict=True):
         cycles, elements = entry.split("/")
@@ -160,7 +182,7 @@ def unary_entry(op: str, data_type: str, in_place: bool = False) -> Entry | None
     >>> unary_entry("TANH", "half"), unary_entry("TANH", "half", in_place=True), unary_entry("TANH", "quarter")
     (Entry(cycles=4, elements=4), Entry(cycles=2, elements=4), None)
     """
-    return _unary_table()[in_place].get((op, data_type))
+    return entry_tables(_ROWS)[in_place].get((op, data_type))
 
 
 def unary_vertex_cycles(target: Target, op: str, data_type: str, regions: Runs, *, two_d: bool,
@@ -200,27 +222,46 @@ def unary_vertices(target: Target, op: str, data_type: str, sizes: Sequence[int]
         Elements of the tile's regions, none of them empty.
     in_place : bool, optional
     """
-    limit, repeats = unary_limit(target, op, data_type), target.repeat_count_max
     params, ending = (op, data_type), "InPlace" if in_place else ""
-    one_d = len(sizes) == 1 and (not limit or sizes[0] <= limit)
-    grain = max(vector_of(target, data_type), target.atomic_store_bytes)  # PopLibs compares elements with bytes
-    if one_d:
-        parts: tuple[Runs, ...] = (((sizes[0], 1),),)
-    elif limit:
-        longest = repeats if in_place and op in _NARROW else limit // target.workers
-        parts = split_between_workers(target, sizes, grain, least=2 * grain, most_in_region=longest)
-    else:
-        parts = split_between_workers(target, sizes, grain, least=2 * grain)
+    limit = element_limit(target, op, data_type)
+    one_d = len(sizes) == 1 and sizes[0] <= limit
+    parts: tuple[Runs, ...] = (((sizes[0], 1),),)
+    if not one_d:
+        narrow = target.repeat_count_max if in_place and op in _NARROW else None
+        parts = element_split(target, op, data_type, sizes, most_in_region=narrow)
     name, unit = (f"UnaryOp1D{ending}", "tile") if one_d else (f"UnaryOp2D{ending}", "worker")
     return tuple(
         Vertex(name, params, runs, unary_vertex_cycles(target, op, data_type, runs, two_d=not one_d, in_place=in_place),
                unit) for runs in parts)
 
 
-def unary_limit(target: Target, op: str, data_type: str) -> int:
-    """Elements that one vertex takes in one region, as its workers' repeat counters count; 0 for any number."""
-    if TYPE_BYTES[data_type] != 2 and (data_type != "float" or op.startswith("IS_")):
-        return 0
+def element_grain(target: Target, data_type: str) -> int:
+    """Elements that stay together where an operation's elements are dealt out to workers."""
+    return max(vector_of(target, data_type), target.atomic_store_bytes)  # PopLibs compares elements with bytes
+
+
+def element_split(target: Target, op: str, data_type: str, sizes: Sequence[int],
+                  most_in_region: int | None = None) -> tuple[Runs, ...]:
+    """Deal out a tile's regions to its workers, as PopLibs does for operations on one operand or two.
+
+    Parameters
+    ----------
+    target, op, data_type, sizes
+        As for `unary_vertices`.
+    most_in_region : int, optional
+        Elements of a region; by default those that a worker's repeat counter can count.
+    """
+    grain, limit = element_grain(target, data_type), element_limit(target, op, data_type)
+    if limit == NO_LIMIT:
+        return split_between_workers(target, sizes, grain, least=2 * grain)
+    longest = limit // target.workers if most_in_region is None else most_in_region
+    return split_between_workers(target, sizes, grain, least=2 * grain, most_in_region=longest)
+
+
+def element_limit(target: Target, op: str, data_type: str) -> int:
+    """Elements that one vertex takes in one region, as its workers' repeat counters count; or `NO_LIMIT`."""
+    if TYPE_BYTES[data_type] != 2 and (data_type != "float" or op in _TRUTHS):
+        return NO_LIMIT
     return target.workers * target.repeat_count_max * _op_width(target, op, data_type)
 
 
@@ -228,9 +269,7 @@ def _op_width(target: Target, op: str, data_type: str) -> int:
     """Elements that a vertex takes at a step, as PopLibs has it where it asks whether repeat counters suffice."""
     vector = vector_of(target, data_type)
     if data_type in ("float", "half"):
-        if op.startswith("IS_"):
+        if op in _TRUTHS:
             return 4
         return max(1, vector // 2) if op in _NARROW else vector
-    if TYPE_BYTES[data_type] == 2:
-        return 4 if op == "BITWISE_NOT" else 2
-    return 1
+    return 4 if op in _WIDE else 2

@@ -14,7 +14,7 @@ from ..ops import changed_plan, check_fields
 from ..planner import Explanation
 from ..target import LinearMapping, Target, linear_mapping
 from .cast_model import cast_limit, cast_vertices, is_copy
-from .model import TYPE_BYTES, Vertex, tile_cycles, unary_limit, unary_vertices
+from .model import NO_LIMIT, TYPE_BYTES, Vertex, element_limit, tile_cycles, unary_vertices
 
 __all__ = ["ElementwisePlan", "TileClass", "planned"]
 
@@ -138,8 +138,9 @@ class ElementwisePlan:
         yield "mapping", (f"linear: {self.mapping.elements:,} elements on {self.tiles_used:,} of {target.tiles:,} "
                           f"tiles, {shares or 'none'} each")
         names = ", ".join(dict.fromkeys(str(v) for c in self.classes for v in c.vertices))
-        limit = unary_limit(target, self.vertex_op, self.data_type) if self.vertex_op else cast_limit(target)
-        yield "vertices", (f"{names}; one takes up to {limit:,} elements" if names else
+        limit = element_limit(target, self.vertex_op, self.data_type) if self.vertex_op else cast_limit(target)
+        taken = "any number of" if limit == NO_LIMIT else f"up to {limit:,}"
+        yield "vertices", (f"{names}; one takes {taken} elements" if names else
                            "none: copied as it is" if self.classes else "none")
         yield "exchange", "none: the operand is where the result is"
         spent = ", ".join(f"{phase} {cycles:,}" for phase, cycles in self.phases.items())

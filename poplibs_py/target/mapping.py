@@ -79,11 +79,11 @@ def _parts(total: int, grain: int, parts: int, least: int, most: int) -> int:
     return -(-grains // each)
 
 
-def split_between_workers(target: Target, sizes: Sequence[int], grain: int, *, least: int = 0,
+def split_between_workers(target: Target, sizes: Sequence[int], grain: int, *, least: int = 0, most: int = _MOST,
                           most_in_region: int = _MOST) -> tuple[Runs, ...]:
     """Deal out a tile's regions to its workers (PopLibs' ``splitRegionsBetweenWorkers``): see `split_regions`."""
     instance("target", target, Target, "a Target")
-    return split_regions(sizes, grain, target.workers, least=least, most_in_region=most_in_region)
+    return split_regions(sizes, grain, target.workers, least=least, most=most, most_in_region=most_in_region)
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 import pytest
 
-from poplibs_py.popops.cast_model import cast_vertex_cycles, cast_vertices
-from poplibs_py.popops.model import TYPE_BYTES, Vertex, tile_cycles, unary_vertex_cycles, unary_vertices
+from poplibs_py.popops.binary_model import binary_vertices, scalar_vertices
+from poplibs_py.popops.broadcast_model import broadcast_vertices, patterns_of
+from poplibs_py.popops.cast_model import cast_vertices
+from poplibs_py.popops.fill_model import fill_vertices
+from poplibs_py.popops.model import TYPE_BYTES, Vertex, tile_cycles, unary_vertices
+from poplibs_py.popops.scaled_model import scaled_vertices
+from poplibs_py.popops.ternary_model import ternary_vertices
 from poplibs_py.target import Target, linear_mapping
 from poplibs_py.target.mapping import Runs, split_regions
 
@@ -52,49 +57,81 @@ def unrolled(regions: Runs) -> list[int]:
     return [elements for elements, count in regions for _ in range(count)]
 
 
+def flag(words: dict[str, str], name: str) -> bool:
+    """Whether a word of a specification is there and not nought."""
+    return words.pop(name, "0") != "0"
+
+
+_SIZES_LISTED = ("2D", "2d", "Select", "Clamp")  # what has regions of its own, as PopLibs' classes are named
+
+
 def listed(vertices: Iterable[Vertex]) -> list[dict[str, Any]]:
     """Vertices as the cases have them: equal neighbours counted."""
     made = []
     for vertex, alike in groupby(vertices):
         sizes = unrolled(vertex.regions)
-        data = sizes if "2D" in vertex.name else sizes[0]
+        data = sizes if any(word in vertex.name for word in _SIZES_LISTED) else sizes[0]
+        fields = {name: list(value) if isinstance(value, tuple) else value for name, value in vertex.fields}
         made.append({"vertex": vertex.name, "params": list(vertex.params), "sizes": data, "cycles": vertex.cycles,
-                     "unit": vertex.unit, "count": len(list(alike))})
+                     "unit": vertex.unit, "count": len(list(alike))} | fields)
     return made
 
 
 def elementwise(case: Line) -> None:
     """Which vertices a tile gets, and their cycles."""
     words = spec(case)
-    kind = words.pop("kind")
-    if kind not in ("unary", "cast"):
+    kind, data_type = words.pop("kind"), typed(words.pop("type"))
+    if kind not in ELEMENTWISE:
         not_built(f"elementwise {kind}")
-    source, regions = typed(words.pop("type")), numbers(words.pop("regions"))
-    if kind == "unary":
-        in_place = words.pop("inplace", "0") == "1"
-        vertices = unary_vertices(GC200, words.pop("op"), source, regions, in_place=in_place)
-    else:
-        vertices = cast_vertices(GC200, source, typed(words.pop("to")), regions)
+    vertices = ELEMENTWISE[kind](case, words, data_type)
     assert not words
     assert listed(vertices) == case.fields["vertices"]
     if "tileCycles" in case.fields:
         assert tile_cycles(GC200, vertices) == case.fields["tileCycles"]
 
 
-def vertices(case: Line) -> None:
-    """Cycles of one vertex."""
-    fields = case.fields
-    name = fields["vertex"].rpartition("::")[2]
-    if not name.startswith(("UnaryOp", "Cast1D", "Cast2D")):
-        not_built("vertices of other ops")
-    data = next(iter(fields["fields"].values()))
-    regions = tuple((n, 1) for n in (data if isinstance(data, list) else [data]))
-    if name.startswith("Cast"):
-        cycles = cast_vertex_cycles(GC200, name, *fields["params"], regions)
-    else:
-        op, data_type = fields["params"]
-        cycles = unary_vertex_cycles(GC200, op, data_type, regions, two_d="2D" in name, in_place="InPlace" in name)
-    assert cycles == fields["cycles"]
+def _choice(choose: Any) -> Any:
+    """A kind of operation that is told what it does, on what, and whether in place."""
+    def run(case: Line, words: dict[str, str], data_type: str) -> Sequence[Vertex]:
+        op, sizes = words.pop("op"), numbers(words.pop("regions"))
+        made: Sequence[Vertex] = choose(GC200, op, data_type, sizes, in_place=flag(words, "inplace"))
+        return made
+    return run
+
+
+def _cast(case: Line, words: dict[str, str], data_type: str) -> Sequence[Vertex]:
+    return cast_vertices(GC200, data_type, typed(words.pop("to")), numbers(words.pop("regions")))
+
+
+def _fill(case: Line, words: dict[str, str], data_type: str) -> Sequence[Vertex]:
+    return fill_vertices(GC200, data_type, numbers(words.pop("regions")))
+
+
+def _pattern(case: Line, words: dict[str, str], data_type: str) -> Sequence[Vertex]:
+    runs, period = numbers(words.pop("b"))
+    reads = []
+    for word in words.pop("regions").split(","):
+        offset, _, size = word.rpartition(":")
+        begin = int(offset or 0)
+        reads.append(np.arange(begin, begin + int(size)) // runs % period)
+    assert [list(pattern) for region in reads for pattern in patterns_of(region)] == case.fields["patterns"]
+    return broadcast_vertices(GC200, words.pop("op"), data_type, reads, in_place=flag(words, "inplace"))
+
+
+SCALED = {(): "ScaledAdd", ("subtract",): "ScaledSubtract", ("axpby",): "aXPlusbY", ("axpby", "subtract"): "aXMinusbY",
+          ("axpby", "xmaxpby"): "XMinusaXPlusbY"}
+
+
+def _scaled(case: Line, words: dict[str, str], data_type: str) -> Sequence[Vertex]:
+    types = data_type, typed(words.pop("b")), typed(words.pop("scale"))
+    op = SCALED[tuple(word for word in ("axpby", "subtract", "xmaxpby") if flag(words, word))]
+    return scaled_vertices(GC200, op, types, numbers(words.pop("regions")), speed=flag(words, "speed"))
+
+
+ELEMENTWISE = {"unary": _choice(unary_vertices), "binary": _choice(binary_vertices), "scalar": _choice(scalar_vertices),
+               "ternary": _choice(ternary_vertices), "pattern": _pattern, "cast": _cast, "fill": _fill,
+               "scaledAdd": _scaled}
+"""What gives a tile its vertices, by the kind of operation."""
 
 
 def splits(case: Line) -> None:

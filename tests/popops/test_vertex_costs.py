@@ -1,0 +1,120 @@
+"""What vertices of popops must have whatever they cost: all of a tile's elements, more cycles for more of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poplibs_py.popops.binary_model import (
+    binary_entry,
+    binary_vertex_cycles,
+    binary_vertices,
+    scalar_entry,
+    scalar_vertex_cycles,
+    scalar_vertices,
+)
+from poplibs_py.popops.broadcast_model import broadcast_vertices, patterns_of
+from poplibs_py.popops.fill_model import fill_vertices
+from poplibs_py.popops.model import TYPE_BYTES, tile_cycles
+from poplibs_py.popops.scaled_model import scaled_vertices
+from poplibs_py.popops.ternary_model import ternary_vertices
+from poplibs_py.target import Target
+
+GC200 = Target.gc200()
+FEW_WORKERS = GC200.replace(workers=4, repeat_count_max=10)
+machines = st.sampled_from([GC200, Target.gc2(), FEW_WORKERS])
+regions = st.lists(st.integers(1, 3000), min_size=1, max_size=12)
+OPS = ("ADD", "SUBTRACT", "MULTIPLY", "DIVIDE", "MAXIMUM", "POWER", "EQUAL")
+TYPES = ("float", "half", "int", "unsigned int", "long long")
+
+
+@given(machines, st.sampled_from(OPS), st.sampled_from(TYPES), regions, st.booleans())
+def test_vertices_of_two_operands_share_all_elements(machine, op, data_type, sizes, in_place):
+    for entry, vertices in ((binary_entry, binary_vertices), (scalar_entry, scalar_vertices)):
+        if entry(op, data_type, in_place) is None:
+            continue
+        made = vertices(machine, op, data_type, sizes, in_place=in_place)
+        assert sum(v.elements for v in made) == sum(sizes)
+        assert {v.name.endswith("InPlace") for v in made} == {in_place}
+        assert len({v.unit for v in made}) == 1
+        assert tile_cycles(machine, made) >= max(v.cycles for v in made)
+
+
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("data_type", TYPES)
+@pytest.mark.parametrize("two_d", [False, True])
+def test_a_vertex_of_two_operands_takes_no_less_time_for_more_elements(op, data_type, two_d):
+    for entry, cycles in ((binary_entry, binary_vertex_cycles), (scalar_entry, scalar_vertex_cycles)):
+        if entry(op, data_type) is not None:
+            taken = [cycles(GC200, op, data_type, ((n, 1),), two_d=two_d) for n in range(1, 200)]
+            assert taken == sorted(taken)
+
+
+@given(machines, st.sampled_from(sorted(TYPE_BYTES)), regions)
+def test_what_fills_covers_all_elements(machine, data_type, sizes):
+    made = fill_vertices(machine, data_type, sizes)
+    assert sum(v.elements for v in made) == sum(sizes)
+    assert all(v.unit == "worker" and v.cycles > 0 for v in made)
+
+
+@given(machines, st.sampled_from(["Select", "BroadcastSelect", "BroadcastSelectorSelect", "Clamp", "BroadcastClamp"]),
+       st.sampled_from(["float", "half", "int"]), regions, st.booleans())
+def test_what_chooses_covers_all_elements(machine, op, data_type, sizes, in_place):
+    made = ternary_vertices(machine, op, data_type, sizes, in_place=in_place)
+    assert sum(v.elements for v in made) == sum(sizes)
+    assert len(made) <= machine.workers
+
+
+@given(machines, st.sampled_from(["ScaledAdd", "ScaledSubtract", "aXPlusbY", "aXMinusbY"]),
+       st.sampled_from([("float",) * 3, ("half",) * 3, ("half", "half", "float")]), regions, st.booleans())
+def test_what_adds_scaled_arrays_covers_all_elements(machine, op, types, sizes, speed):
+    made = scaled_vertices(machine, op, types, sizes, speed=speed)
+    assert sum(v.elements for v in made) == sum(sizes)
+
+
+def slow_patterns(reads):
+    """The same found one element after another."""
+    runs = []
+    for index in reads:
+        if runs and runs[-1][1] == index:
+            runs[-1][0] += 1
+        else:
+            runs.append([1, index])
+    found, begin = [], 0
+    while begin < len(runs):
+        inner, region = runs[begin][0], [runs[begin][1]]
+        at = begin + 1
+        while at < len(runs) and runs[at][0] == inner and runs[at][1] not in region:
+            region.append(runs[at][1])
+            at += 1
+        outer = 1
+        while runs[at:at + len(region)] == [[inner, index] for index in region]:
+            at += len(region)
+            outer += 1
+        found.append((inner, len(region), outer))
+        begin = at
+    return found
+
+
+@given(st.integers(0, 500), st.integers(1, 600), st.integers(1, 20), st.integers(1, 20))
+def test_patterns_of_a_broadcast_row_or_column(offset, size, runs, period):
+    reads = np.arange(offset, offset + size) // runs % period
+    assert list(patterns_of(reads)) == slow_patterns(reads.tolist())
+    assert sum(p.elements for p in patterns_of(reads)) == size
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=60))
+def test_patterns_of_anything(reads):
+    assert list(patterns_of(np.array(reads))) == slow_patterns(reads)
+
+
+@given(machines, st.sampled_from(["ADD", "MULTIPLY", "DIVIDE", "MAXIMUM"]), st.sampled_from(["float", "half"]),
+       st.integers(1, 100), st.integers(1, 100), st.lists(st.tuples(st.integers(0, 999), st.integers(1, 2000)),
+                                                          min_size=1, max_size=4), st.booleans())
+def test_vertices_of_a_broadcast_array_share_all_elements(machine, op, data_type, runs, period, pieces, in_place):
+    reads = [np.arange(offset, offset + size) // runs % period for offset, size in pieces]
+    made = broadcast_vertices(machine, op, data_type, reads, in_place=in_place)
+    assert sum(v.elements for v in made) == sum(size for _, size in pieces)
+    assert all(v.cycles > 0 for v in made)
