@@ -15,6 +15,7 @@ from poplibs_py.popops.broadcast_model import broadcast_vertices, patterns_of
 from poplibs_py.popops.cast_model import cast_vertices
 from poplibs_py.popops.fill_model import fill_vertices
 from poplibs_py.popops.model import TYPE_BYTES, Vertex, tile_cycles, unary_vertices
+from poplibs_py.popops.reduce_split import assigned_workers, intermediate_split, rows_of_workers, stages_of_workers
 from poplibs_py.popops.scaled_model import scaled_vertices
 from poplibs_py.popops.ternary_model import ternary_vertices
 from poplibs_py.target import Target, linear_mapping
@@ -137,19 +138,52 @@ ELEMENTWISE = {"unary": _choice(unary_vertices), "binary": _choice(binary_vertic
 def splits(case: Line) -> None:
     """Regions dealt out to tiles and workers."""
     words = spec(case)
-    kind, out = words.pop("kind"), case.fields["out"]
-    if kind == "split":
-        regions, grain, parts = numbers(words.pop("regions")), int(words.pop("grain")), int(words.pop("parts"))
-        keywords = limits(words, least="min", most="max", most_in_region="maxr")
-        parts = split_regions(regions, grain, parts, **keywords)
-        assert [unrolled(runs) for runs in parts] == out
-    elif kind == "linear":
-        keywords = limits(words, least="min", grain="grain")
-        machine = GC200.replace(tiles=int(words.pop("tiles")))
-        mapping = linear_mapping(machine, int(words.pop("n")), TYPE_BYTES[typed(words.pop("type"))], **keywords)
-        shares = np.diff(mapping.edges())
-        assert [[n, len(list(alike))] for n, alike in groupby(shares.tolist())] == out
-        assert dict(mapping.classes) == Counter(shares.tolist())
-    else:
+    kind = words.pop("kind")
+    if kind not in SPLITS:
         not_built(f"splits {kind}")
+    SPLITS[kind](words, case.fields["out"])
     assert not words
+
+
+def _regions(words: dict[str, str], out: list[Any]) -> None:
+    keywords = limits(words, least="min", most="max", most_in_region="maxr")
+    parts = split_regions(numbers(words.pop("regions")), int(words.pop("grain")), int(words.pop("parts")), **keywords)
+    assert [unrolled(runs) for runs in parts] == out
+
+
+def _linear(words: dict[str, str], out: list[Any]) -> None:
+    keywords = limits(words, least="min", grain="grain")
+    machine = GC200.replace(tiles=int(words.pop("tiles")))
+    mapping = linear_mapping(machine, int(words.pop("n")), TYPE_BYTES[typed(words.pop("type"))], **keywords)
+    shares = np.diff(mapping.edges())
+    assert [[n, len(list(alike))] for n, alike in groupby(shares.tolist())] == out
+    assert dict(mapping.classes) == Counter(shares.tolist())
+
+
+def products(words: str) -> list[tuple[int, ...]]:
+    """A list of sizes as specifications have them."""
+    return [tuple(int(n) for n in word.split("x")) for word in words.split(",")]
+
+
+def _intermediate(words: dict[str, str], out: list[Any]) -> None:
+    keywords = limits(words, columns="minCols", rows="minRows", elements="minSize")
+    partials: Any = products(words.pop("partials"))
+    pieces = intermediate_split(partials, int(words.pop("grain")), int(words.pop("pieces")), **keywords)
+    assert [list(piece) for piece in pieces] == out
+
+
+def _rows(words: dict[str, str], out: list[Any]) -> None:
+    assert list(rows_of_workers(int(words.pop("rows")), int(words.pop("n")), int(words.pop("grain")))) == out
+
+
+def _on_workers(deal: Any) -> Any:
+    def run(words: dict[str, str], out: list[Any]) -> None:
+        machine = GC200.replace(workers=int(words.pop("workers")))
+        reductions = [(outputs, factor) for outputs, factor, *_ in products(words.pop("red"))]
+        assert list(deal(machine, words.pop("op"), words.pop("type"), reductions)) == out
+    return run
+
+
+SPLITS = {"split": _regions, "linear": _linear, "calcSplit": _intermediate, "rows": _rows,
+          "twoStage": _on_workers(stages_of_workers), "assign": _on_workers(assigned_workers)}
+"""What deals out, by the kind of what is dealt out."""

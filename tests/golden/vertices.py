@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import accumulate, pairwise
 from typing import Any
 
 import pytest
@@ -13,6 +14,12 @@ from poplibs_py.popops.broadcast_model import inner_1d_cycles, inner_2d_cycles, 
 from poplibs_py.popops.cast_model import cast_vertex_cycles
 from poplibs_py.popops.fill_model import fill_vertex_cycles
 from poplibs_py.popops.model import unary_vertex_cycles
+from poplibs_py.popops.reduce_model import (
+    continuous_reduce_cycles,
+    reduce_cycles,
+    single_input_reduce_cycles,
+    strided_reduce_cycles,
+)
 from poplibs_py.popops.scaled_model import scaled_1d_cycles, scaled_2d_cycles
 from poplibs_py.popops.ternary_model import ternary_vertex_cycles
 from poplibs_py.target import Target
@@ -94,6 +101,21 @@ def _scaled(name: str, params: list[str], fields: Fields) -> int:
     return scaled_1d_cycles(GC200, op, (data, y, scale), fields["A"], far=far, **keywords)
 
 
+def _reduce(name: str, params: list[str], fields: Fields) -> int:
+    op, partial, out, update = params[:4]
+    types, updates = (partial, out), {"update": true(update)}
+    if name == "StridedReduce":
+        return strided_reduce_cycles(GC200, op, types, fields["numPartials"], fields["numOutputs"], fields["stride"],
+                                     outer=fields["numOuterStrides"], **updates)
+    if name == "SingleInputReduce":
+        return single_input_reduce_cycles(GC200, op, types, fields["numPartials"])
+    if name == "ContinuousReduce":
+        return continuous_reduce_cycles(GC200, op, types, fields["numPartials"], fields["numOutputsM1"] + 1, **updates)
+    ends = list(accumulate(fields["numPartials"], initial=0))
+    partials = [fields["partials"][begin:end] for begin, end in pairwise(ends)]
+    return reduce_cycles(GC200, op, types, list(zip(fields["out"], partials, strict=True)), **updates)
+
+
 NAMES: dict[str, Callable[[str, list[str], Fields], int]] = {
     r"UnaryOp[12]D(InPlace)?": _elements(unary_vertex_cycles),
     r"BinaryOp[12]D(InPlace)?": _elements(binary_vertex_cycles),
@@ -105,6 +127,7 @@ NAMES: dict[str, Callable[[str, list[str], Fields], int]] = {
     r"Fill(2d)?": _fill,
     r"(Broadcast|BroadcastSelector)?Select(InPlace)?|(Broadcast)?Clamp(InPlace)?": _ternary,
     r"(ScaledAdd|ScaledSubtract|aXPlusbY|aXMinusbY|XMinusaXPlusbY)(Supervisor|2D)": _scaled,
+    r"(Strided|SingleInput|Continuous)?Reduce": _reduce,
 }
 """What gives the cycles, by PopLibs' names of the classes without their namespace."""
 
