@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from poplibs_py.popops.argmax_model import argmax_split
 from poplibs_py.popops.binary_model import binary_vertices, scalar_vertices
 from poplibs_py.popops.broadcast_model import broadcast_vertices, patterns_of
 from poplibs_py.popops.cast_model import cast_vertices
@@ -184,6 +185,11 @@ def _on_workers(deal: Any) -> Any:
     return run
 
 
+def _argmax(words: dict[str, str], out: list[Any]) -> None:
+    machine = GC200.replace(tiles=int(words.pop("tiles")))
+    assert [list(p) for p in argmax_split(machine, int(words.pop("rows")), int(words.pop("cols")))] == out
+
+
 SPLITS = {"split": _regions, "linear": _linear, "calcSplit": _intermediate, "rows": _rows,
-          "twoStage": _on_workers(stages_of_workers), "assign": _on_workers(assigned_workers)}
+          "twoStage": _on_workers(stages_of_workers), "assign": _on_workers(assigned_workers), "argmax": _argmax}
 """What deals out, by the kind of what is dealt out."""

@@ -9,11 +9,33 @@ from typing import Any
 
 import pytest
 
+from poplibs_py.popnn.nonlinearity_model import CONSTANT as POPNN_CONSTANT
+from poplibs_py.popnn.nonlinearity_model import (
+    accuracy_cycles,
+    gradient_1d_cycles,
+    gradient_2d_cycles,
+    loss_cycles,
+    nonlinearity_1d_cycles,
+    nonlinearity_2d_cycles,
+)
+from poplibs_py.popops.argmax_model import gather_cycles, greatest_cycles, sparse_cycles
 from poplibs_py.popops.binary_model import binary_vertex_cycles, dual_output_cycles, scalar_vertex_cycles
 from poplibs_py.popops.broadcast_model import inner_1d_cycles, inner_2d_cycles, outer_cycles
 from poplibs_py.popops.cast_model import cast_vertex_cycles
+from poplibs_py.popops.count_model import histogram_1d_cycles, histogram_2d_cycles, nan_1d_cycles, nan_2d_cycles
 from poplibs_py.popops.fill_model import fill_vertex_cycles
 from poplibs_py.popops.model import unary_vertex_cycles
+from poplibs_py.popops.other_model import CONSTANT as POPOPS_CONSTANT
+from poplibs_py.popops.other_model import (
+    hadamard_cycles,
+    heap_sort_cycles,
+    iota_cycles,
+    normalise_image_cycles,
+    scalar_multiply_1d_cycles,
+    scalar_multiply_2d_cycles,
+    spline_basis_cycles,
+    spline_weighting_cycles,
+)
 from poplibs_py.popops.reduce_model import (
     continuous_reduce_cycles,
     reduce_cycles,
@@ -21,6 +43,15 @@ from poplibs_py.popops.reduce_model import (
     strided_reduce_cycles,
 )
 from poplibs_py.popops.scaled_model import scaled_1d_cycles, scaled_2d_cycles
+from poplibs_py.popops.slice_model import (
+    dynamic_slice_1d_cycles,
+    dynamic_slice_2d_cycles,
+    interval_cycles,
+    multi_slice_cycles,
+    multi_update_op_cycles,
+    one_hot_cycles,
+    sequence_slice_cycles,
+)
 from poplibs_py.popops.ternary_model import ternary_vertex_cycles
 from poplibs_py.target import Target
 from poplibs_py.target.mapping import Runs
@@ -116,6 +147,100 @@ def _reduce(name: str, params: list[str], fields: Fields) -> int:
     return reduce_cycles(GC200, op, types, list(zip(fields["out"], partials, strict=True)), **updates)
 
 
+def _argmax(name: str, params: list[str], fields: Fields) -> int:
+    if "MaxN" in name:
+        pieces = -(-fields["activations"] // (1 << fields["divisorLog2"])) if "Gather" in name else 1
+        return greatest_cycles(fields["activations"], fields["numK"], pieces, in_order=true(params[1]))
+    if "Sparse" in name:
+        return sparse_cycles(params[0], fields["activations"])
+    return gather_cycles(GC200, params[0], fields["size"], fields["workerSize"])
+
+
+def _dynamic(name: str, params: list[str], fields: Fields) -> int:
+    slices = fields["numSubElements"]
+    if "1D" in name:
+        return dynamic_slice_1d_cycles(GC200, *params, fields["regionSize"], slices)
+    rows = fields["baseT"][::fields["numBaseElements"]]
+    return dynamic_slice_2d_cycles(*params, rows, slices, update="Update" in name)
+
+
+def _slice_function(name: str, params: list[str], fields: Fields) -> int:
+    counts = fields["elems"], fields["offsets"], fields["inRange"], fields["perEntry"]
+    ordered = {"in_order": bool(fields["sorted"])}
+    if name == "multiSlice":
+        return multi_slice_cycles(GC200, params[0], *counts, update=bool(fields["update"]),
+                                  split=bool(fields["splitSingle"]), **ordered)
+    return multi_update_op_cycles(GC200, *params, *counts, subword=bool(fields["subWord"]),
+                                  scaled=bool(fields["scaled"]), higher=bool(fields["scaleHigher"]), **ordered)
+
+
+def _multi(name: str, params: list[str], fields: Fields) -> int:
+    offsets, region = fields["offsets"], fields["regionSize"]
+    if "Op" not in name:  # these pass on whether workers share a row where it is asked whether indices are sorted
+        return multi_slice_cycles(GC200, params[0], region, offsets, offsets, 0, update=name == "MultiUpdate",
+                                  in_order=bool(fields["splitSingleRegion"]))
+    data_type, *scale, subword, op = params
+    return multi_update_op_cycles(GC200, data_type, op, region, offsets, offsets, subword=true(subword),
+                                  scaled=bool(scale), higher=bool(scale) and scale[0] != data_type)
+
+
+def _intervals(name: str, params: list[str], fields: Fields) -> int:
+    if "rowCount" in fields:
+        return interval_cycles(params[0], fields["rowCount"])
+    widths, heights = (fields.get(name, [1]) for name in ("regionWidths", "regionHeights"))
+    rows = sum(fields["rowCounts"]) if "rowCounts" in fields else sum(widths) * sum(heights)
+    return interval_cycles(params[0], len(fields["params"]) * rows)
+
+
+def _sequences(name: str, params: list[str], fields: Fields) -> int:
+    return sequence_slice_cycles(GC200, *params, fields["nElementsT"], fields["dstT"], fields["srcT"],
+                                 fields["regionSize"])
+
+
+def _one_hot(name: str, params: list[str], fields: Fields) -> int:
+    return one_hot_cycles(*params, fields["indices"], custom=name.endswith("CustomValues"))[0]
+
+
+def _nan(name: str, params: list[str], fields: Fields) -> int:
+    both = true(params[1])
+    if "2D" in name:
+        return nan_2d_cycles(GC200, params[0], fields["in"], both=both)
+    return nan_1d_cycles(GC200, params[0], fields["sizeIn8BytesPerWorker"], fields["remWorkerId"] > 0,
+                         fields["remWorkerExtras"], both=both)
+
+
+def _histogram(name: str, params: list[str], fields: Fields) -> int:
+    data, levels = fields["data"], fields["histogramCount"]
+    if "2D" in name:
+        return histogram_2d_cycles(GC200, params[0], data, levels, absolute=true(params[1]))
+    return histogram_1d_cycles(GC200, params[0], data, levels, absolute=true(params[1]), by_limits=true(params[2]))
+
+
+def _spline(name: str, params: list[str], fields: Fields) -> int:
+    if name == "SplineBasis":
+        return spline_basis_cycles(params[0], sum(fields["basis"]))
+    return spline_weighting_cycles(params[0], fields["input"][-1], fields["basis"][-1], sum(fields["output"]))
+
+
+def _multiply(name: str, params: list[str], fields: Fields) -> int:
+    data = next(iter(fields.values()))
+    return scalar_multiply_2d_cycles(data, in_place="Inplace" in name) if "2D" in name else \
+        scalar_multiply_1d_cycles(GC200, data)
+
+
+def _nonlinearity(name: str, params: list[str], fields: Fields) -> int:
+    data_type, op = params
+    data = next(iter(fields.values()))
+    if "Grad" in name:
+        return (gradient_2d_cycles if "2D" in name else gradient_1d_cycles)(GC200, op, data_type, data)
+    cycles = nonlinearity_2d_cycles if "2D" in name else nonlinearity_1d_cycles
+    return cycles(GC200, op, data_type, data, in_place="InPlace" in name)
+
+
+def _loss(name: str, params: list[str], fields: Fields) -> int:
+    return loss_cycles(params[0], fields["probs"], cross_entropy="CrossEntropy" in name)
+
+
 NAMES: dict[str, Callable[[str, list[str], Fields], int]] = {
     r"UnaryOp[12]D(InPlace)?": _elements(unary_vertex_cycles),
     r"BinaryOp[12]D(InPlace)?": _elements(binary_vertex_cycles),
@@ -128,6 +253,26 @@ NAMES: dict[str, Callable[[str, list[str], Fields], int]] = {
     r"(Broadcast|BroadcastSelector)?Select(InPlace)?|(Broadcast)?Clamp(InPlace)?": _ternary,
     r"(ScaledAdd|ScaledSubtract|aXPlusbY|aXMinusbY|XMinusaXPlusbY)(Supervisor|2D)": _scaled,
     r"(Strided|SingleInput|Continuous)?Reduce": _reduce,
+    r"ReduceM(ax|in)N?Class(Gather|Sparse)": _argmax,
+    r"Dynamic(Update)?Slice[12]D": _dynamic,
+    r"multiSlice|multiUpdateOp": _slice_function,
+    r"MultiSlice|MultiUpdate|(Scaled)?MultiUpdateOp": _multi,
+    r"Select(FromIntervals?|FromRowsInColumns)|Update(Columns|Intervals?)DEC": _intervals,
+    r"SequenceSlice": _sequences,
+    r"EncodeOneHot(CustomValues)?": _one_hot,
+    r"HasNaNOrInf[12]D": _nan,
+    r"Histogram[12]D": _histogram,
+    r"Spline(Basis|Weighting)": _spline,
+    r"ScalarMultiply[12]D(Inplace)?": _multiply,
+    r"HadamardProd": lambda name, params, fields: hadamard_cycles(GC200, *params, fields["A"]),
+    r"Iota": lambda name, params, fields: iota_cycles(GC200, *params, fields["out"]),
+    r"NormaliseImage": lambda name, params, fields: normalise_image_cycles(GC200, params[0], fields["packedNPixels"]),
+    r"HeapSortVertex": lambda name, params, fields: heap_sort_cycles(fields["out"], values=False),
+    r"HeapSortVertexKV": lambda name, params, fields: heap_sort_cycles(fields["key"], values=True),
+    "|".join(POPOPS_CONSTANT | POPNN_CONSTANT): lambda name, params, fields: (POPOPS_CONSTANT | POPNN_CONSTANT)[name],
+    r"NonLinearity(Grad)?[12]D(InPlace)?": _nonlinearity,
+    r"Loss(SumSquared|CrossEntropy)Transform": _loss,
+    r"CalcAccuracy": lambda name, params, fields: accuracy_cycles(fields["maxPerBatch"]),
 }
 """What gives the cycles, by PopLibs' names of the classes without their namespace."""
 
