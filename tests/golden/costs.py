@@ -18,6 +18,7 @@ from poplibs_py.popops.fill_model import fill_vertices
 from poplibs_py.popops.model import TYPE_BYTES, Vertex, tile_cycles, unary_vertices
 from poplibs_py.popops.reduce_split import assigned_workers, intermediate_split, rows_of_workers, stages_of_workers
 from poplibs_py.popops.scaled_model import scaled_vertices
+from poplibs_py.popops.sort_model import bitonic_program
 from poplibs_py.popops.ternary_model import ternary_vertices
 from poplibs_py.target import Target, linear_mapping
 from poplibs_py.target.mapping import Runs, split_regions
@@ -193,3 +194,21 @@ def _argmax(words: dict[str, str], out: list[Any]) -> None:
 SPLITS = {"split": _regions, "linear": _linear, "calcSplit": _intermediate, "rows": _rows,
           "twoStage": _on_workers(stages_of_workers), "assign": _on_workers(assigned_workers), "argmax": _argmax}
 """What deals out, by the kind of what is dealt out."""
+
+
+def topk(case: Line) -> None:
+    """The steps of a bitonic program."""
+    words, fields = spec(case), case.fields
+    machine = GC200.replace(tiles=int(words.pop("tiles")))
+    values = words.pop("val", "") != ""
+    program = bitonic_program(
+        machine, int(words.pop("n")), int(words.pop("k")), batch=int(words.pop("b")), key_type=typed(words.pop("key")),
+        values=values, secondary=flag(words, "sec"), largest=flag(words, "largest"), in_order=flag(words, "sorted"),
+        ascending=flag(words, "asc"))
+    assert not words
+    copies = iter(program.copies)
+    steps = [[["copy", next(copies)] for _ in range(1 + values)] + [["cs", step.tiles, step.cycles]]
+             for step in program.steps]
+    assert [entry for step in steps for entry in step] == fields["steps"]
+    assert (len(program.copies), sum(program.copies)) == (fields["copies"], fields["copyBytes"])
+    assert (len(program.steps), program.cycles) == (fields["computeSets"], fields["computeCycles"])

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from .costs import elementwise, splits
+from .costs import elementwise, splits, topk
 from .families import Line, Run, parameters
 from .vertices import vertices
 
-FAMILIES: dict[str, Run] = {"elementwise": elementwise, "splits": splits, "vertices": vertices}
+FAMILIES: dict[str, Run] = {"elementwise": elementwise, "splits": splits, "topk": topk,
+                            "vertices": vertices}
 """A line for each family whose costs the planner knows: the file's name, and what runs one of its cases."""
 
 

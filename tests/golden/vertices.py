@@ -52,6 +52,7 @@ from poplibs_py.popops.slice_model import (
     one_hot_cycles,
     sequence_slice_cycles,
 )
+from poplibs_py.popops.sort_model import Work, compare_and_swap_cycles
 from poplibs_py.popops.ternary_model import ternary_vertex_cycles
 from poplibs_py.target import Target
 from poplibs_py.target.mapping import Runs
@@ -241,6 +242,17 @@ def _loss(name: str, params: list[str], fields: Fields) -> int:
     return loss_cycles(params[0], fields["probs"], cross_entropy="CrossEntropy" in name)
 
 
+def _compare(name: str, params: list[str], fields: Fields) -> int:
+    work = []
+    for words in fields["worklists"]:
+        last, _, low, high, first, *pairs = words  # twice the comparisons counted, and which way they go
+        entries = tuple(zip(pairs[::2], pairs[1::2], strict=True))
+        assert len(entries) == last + 1
+        work.append(Work((low + (high << 16)) // 2, first, entries))
+    kind = "keys" if "KeyVal" not in name else "secondary" if true(params[2]) else "values"
+    return compare_and_swap_cycles(GC200, params[0], kind, work, fields["distanceToChangeOrder"])
+
+
 NAMES: dict[str, Callable[[str, list[str], Fields], int]] = {
     r"UnaryOp[12]D(InPlace)?": _elements(unary_vertex_cycles),
     r"BinaryOp[12]D(InPlace)?": _elements(binary_vertex_cycles),
@@ -267,6 +279,7 @@ NAMES: dict[str, Callable[[str, list[str], Fields], int]] = {
     r"HadamardProd": lambda name, params, fields: hadamard_cycles(GC200, *params, fields["A"]),
     r"Iota": lambda name, params, fields: iota_cycles(GC200, *params, fields["out"]),
     r"NormaliseImage": lambda name, params, fields: normalise_image_cycles(GC200, params[0], fields["packedNPixels"]),
+    r"CompareAndSwapAtDistance(KeyVal)?": _compare,
     r"HeapSortVertex": lambda name, params, fields: heap_sort_cycles(fields["out"], values=False),
     r"HeapSortVertexKV": lambda name, params, fields: heap_sort_cycles(fields["key"], values=True),
     "|".join(POPOPS_CONSTANT | POPNN_CONSTANT): lambda name, params, fields: (POPOPS_CONSTANT | POPNN_CONSTANT)[name],

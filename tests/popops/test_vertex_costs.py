@@ -19,6 +19,7 @@ from poplibs_py.popops.broadcast_model import broadcast_vertices, patterns_of
 from poplibs_py.popops.fill_model import fill_vertices
 from poplibs_py.popops.model import TYPE_BYTES, tile_cycles
 from poplibs_py.popops.scaled_model import scaled_vertices
+from poplibs_py.popops.sort_model import _COSTS, Work, _step_cycles, bitonic_program, compare_and_swap_cycles
 from poplibs_py.popops.ternary_model import ternary_vertices
 from poplibs_py.target import Target
 
@@ -118,3 +119,43 @@ def test_vertices_of_a_broadcast_array_share_all_elements(machine, op, data_type
     made = broadcast_vertices(machine, op, data_type, reads, in_place=in_place)
     assert sum(v.elements for v in made) == sum(size for _, size in pieces)
     assert all(v.cycles > 0 for v in made)
+
+
+def slow_step(machine, kind, comparisons, block, flip):
+    """Each tile's work dealt out one comparison after another, and what the slowest takes."""
+    each, taken = -(-comparisons // machine.tiles), []
+    for begin in range(0, comparisons, each):
+        tile = list(range(begin, min(begin + each, comparisons)))
+        inside = [c for c in tile if c // block == begin // block]
+        whole = [c for c in tile if c not in inside and c // block * block + block <= tile[-1] + 1]
+        rest = [c for c in tile if c not in inside and c not in whole]
+        share, work = -(-len(tile) // machine.workers), []
+        for at in range(0, len(tile), share):
+            mine, entries, first = tile[at:at + share], [], 0
+            for part, width in ((inside, len(inside)), (whole, block), (rest, len(rest))):
+                own = [c for c in mine if c in part]
+                if own and not entries:
+                    first = min(len(own), width - (own[0] - part[0]) % width)
+                entries += [(width, len(own))] * bool(own)
+            work.append(Work(mine[0] % flip, first, tuple(entries)))
+        taken.append(compare_and_swap_cycles(machine, "float", kind, work, flip))
+    return len(taken), max(taken)
+
+
+@given(st.integers(1, 7), st.sampled_from([GC200, FEW_WORKERS]), st.sampled_from(["keys", "values", "secondary"]),
+       st.integers(1, 200), st.integers(1, 40), st.integers(1, 40))
+def test_comparisons_are_shared_as_their_lists_say(tiles, machine, kind, comparisons, block, flip):
+    machine = machine.replace(tiles=tiles)
+    cost = _COSTS[kind, True]
+    assert _step_cycles(machine, cost, comparisons, block, flip) == slow_step(machine, kind, comparisons, block, flip)
+
+
+@given(st.integers(2, 300), st.data())
+def test_a_bitonic_program_keeps_at_least_what_is_asked_for(elements, data):
+    count = data.draw(st.integers(1, elements))
+    largest, ascending = data.draw(st.booleans()), data.draw(st.booleans())
+    program = bitonic_program(GC200, elements, count, largest=largest, in_order=True, ascending=ascending)
+    held = [step.elements for step in program.steps]
+    assert held == sorted(held, reverse=True)
+    assert held[0] == elements
+    assert held[-1] >= count
