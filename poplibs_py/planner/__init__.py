@@ -4,6 +4,7 @@ An op brings its cost model, a subclass of the compiled `Search` (see `poplibs_p
 of its constraints; the planner finds the best split of its work.
 """
 
+from ..lazy import submodules_on_demand
 from .cache import PlanCache
 from .constraints import PlanConstraints
 from .deadline import time_limit
@@ -35,3 +36,5 @@ __all__ = [
     "time_limit",
     "within",
 ]
+
+__getattr__, __dir__ = submodules_on_demand(__name__)

@@ -7,7 +7,9 @@ lie in one run, `SingleInputReduce` one such output, `StridedReduce` rows of par
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from math import gcd
+from typing import Any
+
+import numpy as np
 
 from ..target import Target
 from .model import vector_of
@@ -85,17 +87,17 @@ def _after_strides(op: str, partial: str, out: str, update: bool) -> int:
     return (3 if op == "ADD" else 2) + table[out][update]
 
 
-def strided_reduce_cycles(target: Target, op: str, types: tuple[str, str], partials: int, outputs: int, stride: int, *,
-                          outer: int = 1, update: bool = False) -> int:
-    """Cycles of a worker with ``StridedReduce``.
+def strided_reduce_cycles(target: Target, op: str, types: tuple[str, str], partials: Any, outputs: Any, stride: Any, *,
+                          outer: int = 1, update: bool = False) -> Any:
+    """Cycles of a worker with ``StridedReduce``, or of many at once.
 
     Parameters
     ----------
     target, op, types, update
         As for `reduce_cycles`.
-    partials, outputs : int
+    partials, outputs : int or ndarray
         Rows of partials in a run of equal strides, and elements of a row.
-    stride : int
+    stride : int or ndarray
         Elements from a row to the next.
     outer : int, optional
         Runs.
@@ -104,13 +106,13 @@ def strided_reduce_cycles(target: Target, op: str, types: tuple[str, str], parti
     --------
     >>> from poplibs_py.popops.reduce_model import strided_reduce_cycles
     >>> from poplibs_py.target import Target
-    >>> strided_reduce_cycles(Target.gc200(), "MIN", ("half", "half"), 1, 396, 48)
+    >>> int(strided_reduce_cycles(Target.gc200(), "MIN", ("half", "half"), 1, 396, 48))
     1402
     """
     partial, out = types
     width = min(operation_width(target, op, partial), vector_of(target, partial))
     each = (13 if partial == "half" else 23) if op == "LOG_ADD" else 1
-    steps = -(-outputs // gcd(width, stride))
+    steps = -(-outputs // np.gcd(width, stride))
     return 16 + steps * (3 + _after_strides(op, partial, out, update) + outer * (3 + each * (partials - 1)))
 
 

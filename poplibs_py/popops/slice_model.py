@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from ..target import Target
 from .model import TYPE_BYTES
 
 __all__ = ["dynamic_slice_1d_cycles", "dynamic_slice_2d_cycles", "interval_cycles", "multi_slice_cycles",
            "multi_update_op_cycles", "one_hot_cycles", "sequence_slice_cycles"]
+
+Count = int | np.ndarray[Any, np.dtype[np.int64]]
+"""A number of elements or of indices, or many numbers at once."""
 
 _BASIC = {1: (4, 3), 2: (2, 2), 4: (2, 2)}  # elements of a step and its cycles, by bytes of an element
 
@@ -43,22 +49,22 @@ def dynamic_slice_2d_cycles(data_type: str, regions: Sequence[int], slices: int,
     return total
 
 
-def _search_cycles(offsets: int, each: int) -> int:
+def _search_cycles(offsets: Count, each: int) -> Any:
     """Cycles of a worker that looks up its rows among sorted indices."""
-    return 20 * (offsets - 1).bit_length() + 15 * each + 9
+    return 20 * np.frexp(np.asarray(offsets) - 1)[1] + 15 * each + 9  # the logarithm rounded up
 
 
-def multi_slice_cycles(target: Target, data_type: str, elements: int, offsets: int, in_range: int, each: int = 0, *,
-                       update: bool = False, in_order: bool = False, split: bool = False) -> int:
-    """Cycles of a tile to copy rows by index (``MultiSlice``, ``MultiUpdate``).
+def multi_slice_cycles(target: Target, data_type: str, elements: Count, offsets: Count, in_range: Count, each: int = 0,
+                       *, update: bool = False, in_order: bool = False, split: bool = False) -> Any:
+    """Cycles of a tile to copy rows by index (``MultiSlice``, ``MultiUpdate``), or of many tiles at once.
 
     Parameters
     ----------
     target : Target
     data_type : str
-    elements : int
+    elements : int or ndarray
         Of a row.
-    offsets, in_range : int
+    offsets, in_range : int or ndarray
         Indices, and how many of them each worker has the rows of.
     each : int, optional
         Indices for each row there is.
@@ -77,9 +83,9 @@ def multi_slice_cycles(target: Target, data_type: str, elements: int, offsets: i
     return workers * ((29 if update else 30) + in_range * (19 + steps * cycles) + looked)
 
 
-def multi_update_op_cycles(target: Target, data_type: str, op: str, elements: int, offsets: int, in_range: int,
+def multi_update_op_cycles(target: Target, data_type: str, op: str, elements: Count, offsets: Count, in_range: Count,
                            each: int = 0, *, subword: bool = False, scaled: bool = False, higher: bool = False,
-                           in_order: bool = False) -> int:
+                           in_order: bool = False) -> Any:
     """Cycles of a tile to add, multiply or compare rows by index (``MultiUpdateOp``, ``ScaledMultiUpdateOp``).
 
     Parameters
@@ -93,20 +99,20 @@ def multi_update_op_cycles(target: Target, data_type: str, op: str, elements: in
         Whether there is a scale, and of more bits than the rows.
     """
     wide = TYPE_BYTES[data_type] == 4
-    special = scaled and op == "ADD" and elements in ((2, 4) if wide else (4,))
+    row: Any = 11 if wide else 12 + scaled
+    special = np.isin(elements, (2, 4) if wide else (4,)) & (scaled and op == "ADD")
     begin = 3 + (29 if wide else 30) - special + scaled * (6 if wide else 4)
     if in_order:
-        begin += _search_cycles(offsets, each) + 15
-    if not offsets:
-        return begin  # PopLibs forgets that all workers take so long
-    row = 11 if wide else 12 + scaled
+        begin = begin + _search_cycles(offsets, each) + 15
     if subword:
-        row += 20 * elements
-    elif special:
-        row = (8 if elements == 2 else 16) if wide else 12 if higher else 9
+        row = row + 20 * elements
     else:
-        row += (elements // (4 // TYPE_BYTES[data_type]) - 1) * (3 + higher)
-    return target.workers * (begin + row * in_range + (0 if in_order else 5 * (offsets - in_range)))
+        shortest = 4 * elements if wide else 12 if higher else 9
+        words = np.asarray(elements) // (4 // TYPE_BYTES[data_type])
+        row = np.where(special, shortest, row + (words - 1) * (3 + higher))
+    other = 0 if in_order else 5 * (np.asarray(offsets) - in_range)
+    # PopLibs forgets that all workers take so long where there is nothing to do
+    return np.where(np.asarray(offsets) == 0, begin, target.workers * (begin + row * in_range + other))
 
 
 def sequence_slice_cycles(target: Target, data_type: str, sequences: int, target_rows: int, source_rows: int,

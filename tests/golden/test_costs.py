@@ -6,9 +6,10 @@ import pytest
 
 from .costs import elementwise, splits, topk
 from .families import Line, Run, parameters
+from .planners import slices
 from .vertices import vertices
 
-FAMILIES: dict[str, Run] = {"elementwise": elementwise, "splits": splits, "topk": topk,
+FAMILIES: dict[str, Run] = {"elementwise": elementwise, "slice_planner": slices, "splits": splits, "topk": topk,
                             "vertices": vertices}
 """A line for each family whose costs the planner knows: the file's name, and what runs one of its cases."""
 

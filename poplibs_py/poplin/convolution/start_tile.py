@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from math import prod
 
+from ...planner.hashing import hashed
 from ...target import Target
 from .options import ConvOptions
 from .params import ConvParams
 
 __all__ = ["start_tile"]
 
-_MASK = 2**64 - 1
-_SEED = 0x9E3779B9  # 2^32 / golden ratio
 _FULLY_CONNECTED_TRAINING = ("FC_TRAINING_FWD", "FC_TRAINING_BWD", "FC_TRAINING_WU")
 
 
@@ -33,17 +32,8 @@ def start_tile(target: Target, params: ConvParams, options: ConvOptions) -> tupl
             values += [batch, *channels]
         else:
             values.append(batch * prod(channels))
-    seed = _SEED
-    for value in values:
-        seed = _combine(seed, value)
+    seed = hashed(values)
     pairs = -(-target.tiles // target.tiles_per_exchange_bus)
     start = (seed >> 1) % pairs * target.tiles_per_exchange_bus
     return start, ("ASCENDING", "DESCENDING")[seed % 2]
 
-
-def _combine(seed: int, value: int) -> int:
-    """Fold one integer into a 64-bit hash: MurmurHash2's mixing step (A. Appleby, 2008)."""
-    factor = 0xC6A4A7935BD1E995
-    value = value * factor & _MASK
-    value = (value ^ value >> 47) * factor & _MASK
-    return ((seed ^ value) * factor + 0xE6546B64) & _MASK

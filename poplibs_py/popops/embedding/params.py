@@ -1,0 +1,46 @@
+"""What an embedding is: a table, how many of its rows are looked up at once, and what is done with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...errors import one_of, whole
+from ..model import TYPE_BYTES
+
+__all__ = ["EmbeddingParams"]
+
+_MOST = 1 << 40
+
+
+@dataclass(frozen=True)
+class EmbeddingParams:
+    """A table and how it is looked up.
+
+    Attributes
+    ----------
+    data_type : str
+        PopLibs' type of the table: of 1, 2 or 4 bytes.
+    entries, width : int
+        Rows of the table and elements of a row.
+    lookups : tuple of int
+        How many rows are looked up, or updated, by each call that is to be planned for; empty for single ones.
+    groups : int
+        Tables side by side.
+    """
+
+    data_type: str
+    entries: int
+    width: int
+    lookups: tuple[int, ...] = ()
+    groups: int = 1
+
+    def __post_init__(self) -> None:
+        one_of("data_type", self.data_type, tuple(name for name, size in TYPE_BYTES.items() if size <= 4))
+        for name in ("entries", "width", "groups"):
+            object.__setattr__(self, name, whole(name, getattr(self, name), 1, _MOST))
+        object.__setattr__(self, "lookups", tuple(whole("lookups", n, 1, _MOST) for n in self.lookups))
+
+    @property
+    def most_lookups(self) -> int:
+        """Of any call."""
+        return max(self.lookups, default=1)

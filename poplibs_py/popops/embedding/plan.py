@@ -1,0 +1,118 @@
+"""An embedding's plan on a modelled machine: PopLibs' partition, its tile to begin on, its cycles and bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ...planner import Explanation
+from ...planner.hashing import hashed
+from ...target import Target
+from .model import EmbeddingModel, Partition
+from .options import EmbeddingOptions
+from .params import EmbeddingParams
+from .search import least_cycles
+
+__all__ = ["EmbeddingPlan", "planned"]
+
+_INDEX_GRAIN = 2
+_SLICED_DIMENSION, _ROWS_DIMENSION = 0, 1
+
+
+@dataclass(frozen=True)
+class EmbeddingPlan:
+    """How the rows of a table are read and updated by index on a modelled machine. ``print(plan)`` tells it.
+
+    Attributes
+    ----------
+    params : EmbeddingParams
+    options : EmbeddingOptions
+    target : Target
+    partition : Partition
+        How table and lookups are cut.
+    grain : int
+        Elements of a row that stay together.
+    ordered : bool
+        Whether it is used that indices are in order.
+    start_tile : int
+        The tile that the first part lies on.
+    within_limit : bool
+        Whether temporary memory keeps to ``availableMemoryProportion``.
+    costs : tuple of (str, int)
+        Cycles and bytes by PopLibs' names; what is nothing is left out.
+    """
+
+    params: EmbeddingParams
+    options: EmbeddingOptions
+    target: Target
+    partition: Partition
+    grain: int
+    ordered: bool
+    start_tile: int
+    within_limit: bool
+    costs: tuple[tuple[str, int], ...]
+
+    @property
+    def cycles(self) -> int:
+        """Modelled cycles of reading and updating, each once."""
+        return dict(self.costs).get("totalCycles", 0)
+
+    @property
+    def seconds(self) -> float:
+        """The same at the machine's clock."""
+        return self.cycles / self.target.clock_hz
+
+    @property
+    def temp_bytes(self) -> int:
+        """Most temporary bytes on a tile."""
+        return dict(self.costs).get("peakTempBytes", 0)
+
+    @property
+    def phases(self) -> dict[str, int]:
+        """Modelled cycles of reading and of updating."""
+        costs = dict(self.costs)
+        return {"slice": costs.get("sliceTotalCycles", 0), "update": costs.get("updateTotalCycles", 0)}
+
+    @property
+    def tiles_used(self) -> int:
+        """Tiles that hold parts of the table."""
+        at = self.partition
+        return int(at.parallel * at.sliced * at.unsliced * at.group)
+
+    def explain(self) -> Explanation:
+        """Return what was decided: of all partitions the one of fewest cycles, so no candidate is listed."""
+        p = self.params
+        tables = f"{p.groups} x " * (p.groups > 1)
+        problem = f"embedding {tables}[{p.entries:,}, {p.width:,}] {p.data_type}, {p.most_lookups:,} lookups"
+        return Explanation(f"{problem} on {self.target.name}", dict(self._decisions()))
+
+    def _decisions(self) -> Iterator[tuple[str, str]]:
+        at = self.partition
+        yield "table", (f"{at.sliced} parts by rows, {at.unsliced} by columns of {self.grain} or more, {at.group} by "
+                        f"table; from tile {self.start_tile} on")
+        yield "lookups", (f"{at.parallel} parts on copies of the table{' made before' * at.precopy}, "
+                          f"{at.serial} turns{', their order used' * self.ordered}")
+        yield "cycles", f"{self.cycles:,} ({', '.join(f'{phase} {n:,}' for phase, n in self.phases.items())})"
+        limit = self.options.memory.limit(self.target)
+        held = "no limit" if limit is None else f"{'within' if self.within_limit else 'NOT within'} {limit:,}"
+        yield "memory", f"{self.temp_bytes:,} temporary bytes on a tile, {held}"
+
+    def __str__(self) -> str:
+        costs = [f"{name:<40}{value:>16,}" for name, value in self.costs]
+        return "\n".join([self.explain().words(), "", *costs])
+
+
+@lru_cache(maxsize=1024)
+def planned(params: EmbeddingParams, options: EmbeddingOptions, target: Target) -> EmbeddingPlan:
+    """Return PopLibs' plan; where none keeps to the limit on memory, the fastest of all."""
+    model = EmbeddingModel(target, params, options)
+    found = least_cycles(model, options.memory.limit(target))
+    within_limit = found is not None
+    found = found or least_cycles(model, None)
+    assert found is not None
+    at = found.partition
+    values = (found.ordered, False, *at, model.grain, _INDEX_GRAIN, params.groups, _SLICED_DIMENSION, _ROWS_DIMENSION)
+    start = hashed(int(value) for value in values) % target.tiles
+    return EmbeddingPlan(params, options, target, at, model.grain, found.ordered, start, within_limit,
+                         tuple(model.costs(at, found.ordered).items()))

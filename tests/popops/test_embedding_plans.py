@@ -1,0 +1,83 @@
+"""The planner of embeddings finds what trying every partition finds."""
+
+from __future__ import annotations
+
+import itertools
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from poplibs_py.planner import Memory
+from poplibs_py.popops.embedding.model import EmbeddingModel, Partition
+from poplibs_py.popops.embedding.options import EmbeddingOptions
+from poplibs_py.popops.embedding.params import EmbeddingParams
+from poplibs_py.popops.embedding.plan import planned
+from poplibs_py.popops.embedding.search import least_cycles
+from poplibs_py.target import Target
+
+
+def least_splits(extent, most):
+    return [s for s in range(1, min(extent, most) + 1) if (s - 1) * -(-extent // s) < extent]
+
+
+def every_partition(model):
+    p, o, tiles = model.params, model.options, model.target.tiles
+    whole = o.used_for_update and o.operation == "NONE"
+    lookups = [1] if whole else least_splits(p.most_lookups, p.most_lookups)
+    for total in lookups:
+        for parallel in (n for n in range(1, total + 1) if total % n == 0):
+            for sliced, unsliced, group in itertools.product(
+                    least_splits(p.entries, -(-p.entries // 2)), least_splits(model.grains, tiles),
+                    least_splits(p.groups, tiles)):
+                if parallel * sliced * unsliced * group <= tiles:
+                    for precopy in range(1 + o.used_for_slice):
+                        yield Partition(precopy, total // parallel, parallel, sliced, unsliced, group)
+
+
+PARAMS = st.builds(EmbeddingParams, st.sampled_from(["half", "float", "int", "char"]), st.integers(1, 60),
+                   st.integers(1, 40), st.lists(st.integers(1, 40), max_size=2).map(tuple), st.integers(1, 3))
+OPTIONS = st.builds(EmbeddingOptions, st.sampled_from([0.0, 1e-4, 3e-4, 1e-3, 0.6]).map(Memory), st.booleans(),
+                    st.just(True), st.sampled_from(["ADD", "MUL", "MAX", "NONE"]), st.sampled_from(["", "float"]),
+                    st.booleans(), st.booleans())
+
+
+@settings(max_examples=60, deadline=None)
+@given(PARAMS, OPTIONS, st.integers(1, 12))
+def test_the_search_misses_nothing(params, options, tiles):
+    model = EmbeddingModel(Target.small(tiles), params, options)
+    limit = options.memory.limit(model.target)
+    fitting = [at for at in every_partition(model)
+               if model.allowed(at) and (limit is None or model.peak_bytes(at) <= limit)]
+    every = [(int(model.total_cycles(at, ordered)), ordered, at.serial, at)
+             for at in fitting for ordered in range(1 + options.in_order)]
+    found = least_cycles(model, limit)
+    if not every:
+        assert found is None
+    else:
+        cycles, ordered, _, at = min(every)
+        assert (found.partition, found.cycles, found.ordered) == (at, cycles, ordered)
+
+
+@settings(max_examples=40, deadline=None)
+@given(PARAMS, OPTIONS, st.integers(1, 12))
+def test_more_turns_take_no_less_time_and_no_more_memory(params, options, tiles):
+    model = EmbeddingModel(Target.small(tiles), params, options)
+    for at in every_partition(model):
+        if at.serial == 1:
+            continue
+        for ordered in range(1 + options.in_order):
+            once = at._replace(serial=1)
+            assert model.total_cycles(at, ordered) >= model.total_cycles(once, ordered)
+        assert model.peak_bytes(at) <= model.peak_bytes(once)
+
+
+@settings(max_examples=30, deadline=None)
+@given(PARAMS, OPTIONS, st.integers(1, 12))
+def test_what_a_plan_says_of_itself(params, options, tiles):
+    plan = planned(params, options, Target.small(tiles))
+    assert 0 < plan.cycles == sum(plan.phases.values())
+    assert plan.tiles_used <= tiles
+    assert 0 <= plan.start_tile < tiles
+    limit = options.memory.limit(plan.target)
+    assert plan.within_limit == (limit is None or plan.temp_bytes <= limit)
+    assert f"{plan.cycles:,}" in str(plan)
