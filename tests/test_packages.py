@@ -11,7 +11,9 @@ STATIONS = {"api", "params", "plan", "lower"}
 """What each has; of the files that come next an op has those that it needs."""
 MORE = {"few", "few_lower", "field", "modelled", "options", "overlap", "request", "model", "search", "reference",
         "bound", "prepared"}
-PLANNED = ["poplin/gemm", "poplin/conv", "poplin/convolution",
+PLANS_ALONE = ["popsparse/static_matmul"]
+"""Ops that are planned and not run: without a lowering."""
+PLANNED = [*PLANS_ALONE, "poplin/gemm", "poplin/conv", "poplin/convolution",
            "popsparse/spmm", "popsparse/sddmm", "popsparse/softmax"]
 ONLY_PLANNED = ["popops/embedding"]
 """What is planned but not done yet."""
@@ -23,7 +25,7 @@ OF_CONVOLUTIONS = {"axis", "candidates", "constraints", "count", "explain", "gri
 @pytest.mark.parametrize("package", PLANNED)
 def test_planned_ops_have_the_same_files(package: str) -> None:
     modules = {path.stem for path in (PACKAGE / package).glob("*.py") if not path.stem.startswith("_")}
-    assert modules >= STATIONS
+    assert modules >= STATIONS - ({"lower"} if package in PLANS_ALONE else set())
     assert modules - STATIONS - MORE <= (OF_CONVOLUTIONS if package.endswith("convolution") else set())
 
 

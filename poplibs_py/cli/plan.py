@@ -10,7 +10,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from ..errors import MemoryLimitWarning, PoplibsError, bad_argument
-from ..planner import Sweep, preplan, sweep
+from ..planner import Sweep, sweep
 from ..poplin.convolution import (
     ConvOptions,
     ConvParams,
@@ -23,7 +23,9 @@ from ..poplin.convolution import (
 from ..poplin.convolution.api import NoPlanError, planned_quietly, run_planner
 from ..report import text
 from ..report.chart import Axis, LineChart, Series
-from .spec import modelled_machine, named_as_typed, parse_spec, spec_lines, spec_names
+from . import plan_sparse
+from .many import Answer, add_specs
+from .spec import modelled_machine, named_as_typed, parse_spec, spec_names
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -40,12 +42,9 @@ def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser of the command line."""
     parser = subparsers.add_parser("plan", help="plan a product or a convolution for a modelled machine")
     kinds = parser.add_subparsers(dest="kind", required=True)
-    specs = kinds.add_parser("specs", help="plan every line of a file of specs, products and convolutions")
-    specs.add_argument("--spec-file", required=True,
-                       help="one problem a line, such as 'mm=1,64,32,16 type=half amp=0.2'; - for standard input")
-    specs.add_argument("--jsonl", action="store_true", help="print one JSON object a line instead of tables")
-    specs.add_argument("--jobs", type=int, default=None, help="processes to plan with (default: one per CPU)")
-    specs.set_defaults(run=_run_specs)
+    add_specs(kinds, "specs", "plan every line of a file of specs, products and convolutions",
+              "mm=1,64,32,16 type=half amp=0.2", _fields_of, _table_of)
+    plan_sparse.add_parsers(kinds)
     matmul = kinds.add_parser("matmul", help="plan [G, M, K] x [G, K, N]")
     for name in ("M", "K", "N"):
         matmul.add_argument(name, type=int)
@@ -100,34 +99,6 @@ def _sizes(word: str) -> list[int]:
 # Many problems -------------------------------------------------------------------------------------
 
 
-def _run_specs(arguments: argparse.Namespace) -> int:
-    if arguments.jobs is not None and arguments.jobs < 1:
-        raise bad_argument("--jobs", arguments.jobs, "1 or more")
-    if arguments.spec_file == "-":
-        specs = list(spec_lines(sys.stdin))
-    else:
-        try:
-            with open(arguments.spec_file) as file:
-                specs = list(spec_lines(file))
-        except (OSError, UnicodeDecodeError) as error:
-            raise bad_argument("--spec-file", arguments.spec_file, f"a text file that can be read ({error})") from error
-    answers = preplan([spec for _, spec in specs], _fields_of if arguments.jsonl else _table_of, jobs=arguments.jobs)
-    source = "standard input" if arguments.spec_file == "-" else arguments.spec_file
-    failures = 0
-    for (number, spec), (planned, why) in zip(specs, answers, strict=True):
-        failures += planned is None
-        said = f"{source}:{number}: {why}"
-        if arguments.jsonl:
-            print(planned or json.dumps({"spec": spec, "error": said}, separators=(",", ":")))
-        else:
-            print(f"{spec}\n\n{planned or said}\n")
-    return 1 if specs and failures == len(specs) else 0
-
-
-_Answer = tuple[str | None, str | None]
-"""What is printed of a plan, or None and why there is none."""
-
-
 def plan_spec(spec: str) -> str:
     """Plan one spec and return its JSON line."""
     planned, error = _fields_of(spec)
@@ -139,7 +110,7 @@ def _plan(spec: str) -> ConvPlan:
         return run_planner(parse_spec(spec))
 
 
-def _fields_of(spec: str) -> _Answer:
+def _fields_of(spec: str) -> Answer:
     """Plan one spec: its JSON line."""
     try:
         plan = _plan(spec)
@@ -152,7 +123,7 @@ def _fields_of(spec: str) -> _Answer:
     return json.dumps(fields, separators=(",", ":")), None
 
 
-def _table_of(spec: str) -> _Answer:
+def _table_of(spec: str) -> Answer:
     """Plan one spec: its table."""
     try:
         return str(_plan(spec)), None

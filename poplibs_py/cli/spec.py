@@ -10,7 +10,7 @@ any other option.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, TextIO
 
@@ -26,7 +26,7 @@ from ..poplin.convolution import (
 from ..poplin.convolution.options import SPELLINGS
 from ..target import Target, resolve_target
 
-__all__ = ["modelled_machine", "named_as_typed", "parse_spec", "spec_lines", "spec_names"]
+__all__ = ["modelled_machine", "named_as_typed", "parse_spec", "read_words", "spec_lines", "spec_names", "whole_word"]
 
 _KEYS = frozenset(
     {"mm", "batch", "field", "kernel", "ci", "co", "g", "pad", "stride", "dil", "type", "out", "partials", "amp"}
@@ -123,7 +123,7 @@ def _problem(words: dict[str, str], options: dict[str, Any]) -> ConvProblem:
         params = params.gradient()
     if _flag(words, "wu"):
         params = params.weight_update()
-    tiles = _integer("tiles", words["tiles"]) if "tiles" in words else None
+    tiles = whole_word("tiles", words["tiles"]) if "tiles" in words else None
     target = modelled_machine(words.get("target", "gc200"), tiles=tiles, fp8=_flag(words, "fp8"))
     given = {
         "availableMemoryProportion": words.get("amp", "0.6"),
@@ -134,6 +134,21 @@ def _problem(words: dict[str, str], options: dict[str, Any]) -> ConvProblem:
 
 
 def _words(text: str) -> tuple[dict[str, str], dict[str, Any]]:
+    words, options = read_words(text, _KEYS)
+    if "mm" in words and not _ONLY_CONVOLUTIONS.isdisjoint(words):
+        key = min(_ONLY_CONVOLUTIONS.intersection(words))
+        raise bad_argument(key, words[key], "a convolution's key only without mm=")
+    return words, options
+
+
+def read_words(text: str, known: Collection[str]) -> tuple[dict[str, str], dict[str, Any]]:
+    """Return the words of a spec by key, and the options that follow ``o:``.
+
+    Examples
+    --------
+    >>> read_words("m=64 amp=0.2 o:nSplit=2", ("m", "amp"))
+    ({'m': '64', 'amp': '0.2'}, {'nSplit': '2'})
+    """
     words: dict[str, str] = {}
     options: dict[str, Any] = {}
     for word in text.split():
@@ -142,13 +157,10 @@ def _words(text: str) -> tuple[dict[str, str], dict[str, Any]]:
             options[key[2:]] = value
         elif key in words:
             raise bad_argument(key, word, "one value: the key was given before")
-        elif key in _KEYS and equals:
+        elif key in known and equals:
             words[key] = value
         else:
-            raise bad_argument("spec", word, "key=value with a key of " + ", ".join(sorted(_KEYS)) + " or o:OPTION")
-    if "mm" in words and not _ONLY_CONVOLUTIONS.isdisjoint(words):
-        key = min(_ONLY_CONVOLUTIONS.intersection(words))
-        raise bad_argument(key, words[key], "a convolution's key only without mm=")
+            raise bad_argument("spec", word, "key=value with a key of " + ", ".join(sorted(known)) + " or o:OPTION")
     return words, options
 
 
@@ -159,7 +171,8 @@ def _flag(words: dict[str, str], key: str) -> bool:
     return value == "1"
 
 
-def _integer(key: str, value: str) -> int:
+def whole_word(key: str, value: str) -> int:
+    """Return the whole number that a word of a spec holds."""
     try:
         return int(value)
     except ValueError as error:
@@ -171,7 +184,7 @@ def _integers(words: dict[str, str], key: str, default: list[int] | None = None)
         if default is None:
             raise bad_argument("spec", " ".join(words), f"a spec with {key}=")
         return default
-    numbers = [_integer(key, part) for part in words[key].split(",")]
+    numbers = [whole_word(key, part) for part in words[key].split(",")]
     if default is not None and len(numbers) != len(default):
         raise bad_argument(key, words[key], f"{len(default)} integers, one per dimension")
     return numbers
@@ -180,7 +193,7 @@ def _integers(words: dict[str, str], key: str, default: list[int] | None = None)
 def _required(words: dict[str, str], key: str) -> int:
     if key not in words:
         raise bad_argument("spec", " ".join(words), f"a spec with {key}=")
-    return _integer(key, words[key])
+    return whole_word(key, words[key])
 
 
 def _types(words: dict[str, str]) -> tuple[str, str]:
@@ -203,12 +216,12 @@ def _convolution(words: dict[str, str]) -> ConvParams:
     return ConvParams.create(
         input_type=given,
         output_type=made,
-        batch=_integer("batch", words.get("batch", "1")),
+        batch=whole_word("batch", words.get("batch", "1")),
         field=field,
         kernel=_integers(words, "kernel"),
         in_channels=_required(words, "ci"),
         out_channels=_required(words, "co"),
-        groups=_integer("g", words.get("g", "1")),
+        groups=whole_word("g", words.get("g", "1")),
         input_transform=[
             FieldTransform(padding_lower=n, padding_upper=n) for n in _integers(words, "pad", zeros)
         ],

@@ -9,6 +9,7 @@ import pytest
 
 from poplibs_py.cli import main
 from poplibs_py.cli.plan import plan_spec
+from poplibs_py.cli.plan_sparse import static_fields
 
 from .families import Line, Run, folder, parameters
 
@@ -21,7 +22,15 @@ def dense(case: Line) -> None:
     assert json.loads(plan_spec(want["spec"])) == want
 
 
-FAMILIES: dict[str, Run] = {"dense": dense}
+def sparse_static(case: Line) -> None:
+    """A static sparse product: order of rows and columns, bands, parts of N, cycles and bytes; or none that fits."""
+    want = case.fields
+    planned, error = static_fields(want["spec"])
+    assert error is None
+    assert json.loads(planned or "") == want
+
+
+FAMILIES: dict[str, Run] = {"dense": dense, "sparse_static": sparse_static}
 
 
 @pytest.mark.filterwarnings("ignore::poplibs_py.errors.MemoryLimitWarning")
@@ -30,12 +39,14 @@ def test_the_plan_is_that_of_the_original(run: Run, case: Line) -> None:
     run(case)
 
 
-def test_the_command_line_prints_the_golden_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = folder(VARIABLE, NAME) / "dense_small.jsonl"
+@pytest.mark.parametrize(("kind", "family"), [("specs", "dense_small"), ("static-sparse", "sparse_static")])
+def test_the_command_line_prints_the_golden_lines(kind: str, family: str, tmp_path: Path,
+                                                  capsys: pytest.CaptureFixture[str]) -> None:
+    file = folder(VARIABLE, NAME) / f"{family}.jsonl"
     if not file.exists():
-        pytest.skip(f"dense_small: no cases; {VARIABLE} names their folder")
-    wanted = [json.loads(line) for line in file.read_text().splitlines()[:3]]
+        pytest.skip(f"{family}: no cases; {VARIABLE} names their folder")
+    lines = file.read_text().splitlines()[:3]
     specs = tmp_path / "specs"
-    specs.write_text("# comment\n\n" + "\n".join(w["spec"] for w in wanted) + "\n")
-    assert main(["plan", "specs", "--spec-file", str(specs), "--jsonl"]) == 0
-    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == wanted
+    specs.write_text("# comment\n\n" + "\n".join(json.loads(line)["spec"] for line in lines) + "\n")
+    assert main(["plan", kind, "--spec-file", str(specs), "--jsonl"]) == 0
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == list(map(json.loads, lines))

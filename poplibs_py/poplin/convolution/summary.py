@@ -20,7 +20,7 @@ from .plan import PHASES, ConvPlan, Costs, tile_ranges
 from .problem import ConvProblem
 from .transforms import ConvTransform, transformed
 
-__all__ = ["decisions_of", "is_product", "summary_of", "transforms_in_words"]
+__all__ = ["decisions_of", "is_product", "machine_in_words", "peak_macs", "summary_of", "transforms_in_words"]
 
 _EXCHANGES = ("broadcastInputBeforeLoopExchangeCycles", "totalTransformExchangeCycles", "totalExchangeCycles")
 _OUTSIDE_LOOP = {"broadcast input before the loop", "rearrange weights before slicing", "cast output"}
@@ -48,9 +48,9 @@ def summary_of(plan: ConvPlan) -> PlanSummary:
     result_bytes = -(-params.groups * results * out_size // target.tiles)
     axes, most, least = _axes(plan, params)
     return PlanSummary(
-        _problem_in_words(params), params.input_type, _machine_in_words(target), _options_in_words(problem),
+        _problem_in_words(params), params.input_type, machine_in_words(target), _options_in_words(problem),
         dict(decisions_of(plan)), tuple(axes), passes, plan.cycles, seconds, flops / seconds / 1e12 if seconds else 0.0,
-        2e-12 * target.tiles * target.clock_hz * _peak_macs(target, params.input_type), exchange,
+        2e-12 * target.tiles * target.clock_hz * peak_macs(target, params.input_type), exchange,
         operand_bytes, result_bytes, plan.temp_bytes, plan.limit, operand_bytes + result_bytes + plan.temp_bytes,
         target.bytes_per_tile, most, least,
     )  # fmt: skip
@@ -102,7 +102,7 @@ def _phases(costs: Costs, serial: int) -> tuple[Phase, ...]:
     return tuple(phase for phase in made if phase.cycles or phase.bytes)
 
 
-def _peak_macs(target: Target, data_type: str) -> int:
+def peak_macs(target: Target, data_type: str) -> int:
     """Multiply-accumulates for each cycle of a tile's fastest vertex for a type."""
     units = [count * target.load_elements(given) for given, _, count in target.conv_units if given == data_type]
     return max([target.vector_width(data_type), *units])
@@ -122,7 +122,8 @@ def _problem_in_words(p: ConvParams) -> str:
             f"{p.out_channels} channels, {types}")
 
 
-def _machine_in_words(t: Target) -> str:
+def machine_in_words(t: Target) -> str:
+    """Name, tiles, their memory and clock."""
     return f"{t.name}: {t.tiles:,} tiles of {t.bytes_per_tile:,} bytes at {t.clock_hz / 1e9:g} GHz"
 
 

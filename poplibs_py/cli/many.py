@@ -1,0 +1,69 @@
+"""Files of problems, one a line: each is planned, and printed as a table or as a JSON object."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ..errors import bad_argument
+from ..planner import preplan
+from .spec import spec_lines
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+__all__ = ["Answer", "add_specs"]
+
+Answer = tuple[str | None, str | None]
+"""What is printed of a plan, or None and why there is none."""
+
+Planner = Callable[[str], Answer]
+
+
+def add_specs(kinds: _SubParsersAction[argparse.ArgumentParser], name: str, what: str, example: str, fields: Planner,
+              table: Planner) -> None:
+    """Add a command that plans the lines of a file.
+
+    Parameters
+    ----------
+    kinds
+        What to add it to.
+    name, what, example : str
+        The command, its help, and a line for example.
+    fields, table : callable
+        Plan a line, and return its JSON object, or its table; functions of a module, so that other processes find them.
+    """
+    specs = kinds.add_parser(name, help=what)
+    specs.add_argument("--spec-file", required=True,
+                       help=f"one problem a line, such as '{example}'; - for standard input")
+    specs.add_argument("--jsonl", action="store_true", help="print one JSON object a line instead of tables")
+    specs.add_argument("--jobs", type=int, default=None, help="processes to plan with (default: one per CPU)")
+    specs.set_defaults(run=partial(_run, fields, table))
+
+
+def _run(fields: Planner, table: Planner, arguments: argparse.Namespace) -> int:
+    if arguments.jobs is not None and arguments.jobs < 1:
+        raise bad_argument("--jobs", arguments.jobs, "1 or more")
+    if arguments.spec_file == "-":
+        specs = list(spec_lines(sys.stdin))
+    else:
+        try:
+            with open(arguments.spec_file) as file:
+                specs = list(spec_lines(file))
+        except (OSError, UnicodeDecodeError) as error:
+            raise bad_argument("--spec-file", arguments.spec_file, f"a text file that can be read ({error})") from error
+    answers = preplan([spec for _, spec in specs], fields if arguments.jsonl else table, jobs=arguments.jobs)
+    source = "standard input" if arguments.spec_file == "-" else arguments.spec_file
+    failures = 0
+    for (number, spec), (planned, why) in zip(specs, answers, strict=True):
+        failures += planned is None
+        said = f"{source}:{number}: {why}"
+        if arguments.jsonl:
+            print(planned or json.dumps({"spec": spec, "error": said}, separators=(",", ":")))
+        else:
+            print(f"{spec}\n\n{planned or said}\n")
+    return 1 if specs and failures == len(specs) else 0

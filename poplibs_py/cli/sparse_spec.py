@@ -1,0 +1,134 @@
+"""The golden syntax of sparse planning problems: one line of ``key=value`` words per problem.
+
+Static products: ``m k n b`` sizes and the blocks' side, ``d`` the density of a drawn pattern and ``pat`` how it is
+drawn (``rand`` by default, ``mod``, ``diag``), ``nSplit``, ``numBands``, ``pre=0`` without preprocessing. All have
+``type``, ``partials``, ``amp``, ``target``, ``tiles`` and ``o:OPTION``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..errors import bad_argument, one_of, real, whole
+from ..popsparse import BlockPattern
+from ..target import Target
+from ..target.types import data_type
+from .spec import modelled_machine, read_words, whole_word
+
+__all__ = ["drawn_pattern", "static_problem"]
+
+Array = np.ndarray[Any, Any]
+
+_COMMON = frozenset({"type", "partials", "amp", "target", "tiles"})
+_STATIC = _COMMON | {"m", "k", "n", "b", "d", "pat", "nSplit", "numBands", "pre"}
+_PATTERNS = ("rand", "mod", "diag")
+_MOST_DRAWN = 1 << 28  # blocks of a matrix
+
+
+def static_problem(text: str) -> tuple[BlockPattern, int, str, Target, dict[str, Any]]:
+    """Read the spec of a static product: pattern, columns, type, machine, options.
+
+    Examples
+    --------
+    >>> pattern, n, kind, target, options = static_problem("m=64 k=64 n=8 b=16 d=0.5 pat=mod type=half tiles=4")
+    >>> pattern.n_blocks, n, kind, target.tiles
+    (8, 8, 'half', 4)
+    """
+    words, options = read_words(text, _STATIC)
+    m, k, n = (required(words, key) for key in "mkn")
+    side = whole_word("b", words.get("b", "1"))
+    for key, extent in (("m", m), ("k", k)):
+        if side < 1 or extent < 1 or extent % side:
+            raise bad_argument(key, extent, f"a multiple of b, {side}")
+    density = real("d", number("d", words.get("d", "1")), "a number from 0 to 1", 0, 1)
+    pattern = drawn_pattern((m, k), side, density, words.get("pat", "rand"))
+    for key, option in (("amp", "availableMemoryProportion"), ("partials", "partialsType"), ("nSplit", "nSplit"),
+                        ("numBands", "numBands")):
+        if key in words:
+            options.setdefault(option, words[key])
+    if flag(words, "pre", "1") == "0":
+        options.setdefault("enablePreprocessing", "false")
+    return pattern, n, type_of_words(words), machine(words), options
+
+
+def drawn_pattern(shape: tuple[int, int], side: int, density: float, kind: str) -> BlockPattern:
+    """Return a pattern as the golden data's specs draw it.
+
+    Parameters
+    ----------
+    shape : (int, int)
+        In elements, multiples of `side`.
+    side : int
+        Of the square blocks.
+    density : float
+        From 0 to 1.
+    kind : str
+        ``"mod"``: where row and column add up to a multiple of 1 / density; ``"diag"``: beside the diagonal;
+        ``"rand"``: a linear congruential generator's numbers, row by row, below the density.
+    """
+    one_of("pat", kind, _PATTERNS)
+    rows, columns = (extent // side for extent in shape)
+    whole("m x k", rows * columns, 1, _MOST_DRAWN, " of blocks")
+    if kind == "rand":
+        at = np.flatnonzero(_drawn(rows * columns) < _rounded(density * 1e6))
+    else:
+        r, c = np.arange(rows)[:, None], np.arange(columns)
+        step = _rounded(1 / density) if density else rows + columns
+        held = ((r + c) % max(1, step) == 0 if kind == "mod" else
+                (c + columns - r * columns // rows) % columns < _rounded(density * columns))
+        at = np.flatnonzero(held)
+    return BlockPattern.from_pairs(shape, side, at // columns, at % columns)[0]
+
+
+def _drawn(count: int) -> Array:
+    """The first numbers below a million of the generator: its state times 6364136223846793005, plus
+    1442695040888963407, from 1, without the lowest 33 bits."""
+    with np.errstate(over="ignore"):
+        powers: Array = np.cumprod(np.full(count, 6364136223846793005, np.uint64))
+        sums = np.cumsum(np.concatenate([np.ones(1, np.uint64), powers[:-1]]))
+        states: Array = powers + np.uint64(1442695040888963407) * sums
+    drawn: Array = (states >> np.uint64(33)) % np.uint64(1_000_000)
+    return drawn
+
+
+def _rounded(value: float) -> int:
+    return math.floor(value + 0.5)
+
+
+# Words that all have -------------------------------------------------------------------------------
+
+
+def required(words: dict[str, str], key: str) -> int:
+    """The whole number of a key that there must be."""
+    if key not in words:
+        raise bad_argument("spec", " ".join(f"{k}={v}" for k, v in words.items()), f"a spec with {key}=")
+    return whole_word(key, words[key])
+
+
+def number(key: str, word: str) -> float:
+    """The number that a word holds."""
+    try:
+        return float(word)
+    except ValueError:
+        raise bad_argument(key, word, "a number") from None
+
+
+def flag(words: dict[str, str], key: str, usual: str = "0") -> str:
+    """``"0"`` or ``"1"``."""
+    word = words.get(key, usual)
+    one_of(key, word, ("0", "1"))
+    return word
+
+
+def type_of_words(words: dict[str, str]) -> str:
+    """The data type of a spec, float by default."""
+    return data_type("type", words.get("type", "float"), ("half", "float"))
+
+
+def machine(words: dict[str, str]) -> Target:
+    """The machine of a spec, a GC200 by default, cut down to its tiles."""
+    tiles = whole_word("tiles", words["tiles"]) if "tiles" in words else None
+    return modelled_machine(words.get("target", "gc200"), tiles=tiles)
