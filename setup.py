@@ -135,6 +135,7 @@ PLAIN = {
     "cpu/_cpu.pyx": "poplibs_py.kernels._cpu",
     "planner/_search.pyx": "poplibs_py.planner._search",
     "planner/conv/_model.pyx": "poplibs_py.poplin.convolution._model",
+    "planner/fully_connected/_model.pyx": "poplibs_py.popsparse.fully_connected._model",
     "drivers/_conv.pyx": "poplibs_py.poplin.conv._conv",
     "drivers/_gemm.pyx": "poplibs_py.poplin.gemm._gemm",
     "drivers/_overlap.pyx": "poplibs_py.poplin.conv._overlap",

@@ -3,6 +3,8 @@
 Static products: ``m k n b`` sizes and the blocks' side, ``d`` the density of a drawn pattern and ``pat`` how it is
 drawn (``rand`` by default, ``mod``, ``diag``), ``nSplit``, ``numBands``, ``pre=0`` without preprocessing. All have
 ``type``, ``partials``, ``amp``, ``target``, ``tiles`` and ``o:OPTION``.
+
+Layers whose pattern may change: ``batch in out groups`` sizes, ``b`` the blocks' side, ``nz`` stored elements over all.
 """
 
 from __future__ import annotations
@@ -14,16 +16,18 @@ import numpy as np
 
 from ..errors import bad_argument, one_of, real, whole
 from ..popsparse import BlockPattern
+from ..popsparse.fully_connected import FullyConnectedParams
 from ..target import Target
 from ..target.types import data_type
 from .spec import modelled_machine, read_words, whole_word
 
-__all__ = ["drawn_pattern", "static_problem"]
+__all__ = ["drawn_pattern", "dynamic_problem", "static_problem"]
 
 Array = np.ndarray[Any, Any]
 
 _COMMON = frozenset({"type", "partials", "amp", "target", "tiles"})
 _STATIC = _COMMON | {"m", "k", "n", "b", "d", "pat", "nSplit", "numBands", "pre"}
+_DYNAMIC = _COMMON | {"b", "nz", "batch", "in", "out", "groups"}
 _PATTERNS = ("rand", "mod", "diag")
 _MOST_DRAWN = 1 << 28  # blocks of a matrix
 
@@ -52,6 +56,25 @@ def static_problem(text: str) -> tuple[BlockPattern, int, str, Target, dict[str,
     if flag(words, "pre", "1") == "0":
         options.setdefault("enablePreprocessing", "false")
     return pattern, n, type_of_words(words), machine(words), options
+
+
+def dynamic_problem(text: str) -> tuple[FullyConnectedParams, Target, dict[str, Any]]:
+    """Read the spec of a layer whose pattern may change: sizes, machine, options.
+
+    Examples
+    --------
+    >>> params, target, options = dynamic_problem("type=half b=16 nz=0.1 batch=64 in=1024 out=512 amp=0.2")
+    >>> params.blocks, target.name, options
+    (205, 'gc200', {'availableMemoryProportion': '0.2'})
+    """
+    words, options = read_words(text, _DYNAMIC)
+    params = FullyConnectedParams(
+        required(words, "out"), required(words, "in"), required(words, "batch"), number("nz", words.get("nz", "1")),
+        whole_word("b", words.get("b", "1")), type_of_words(words), whole_word("groups", words.get("groups", "1")))
+    for key, option in (("amp", "availableMemoryProportion"), ("partials", "partialsType")):
+        if key in words:
+            options.setdefault(option, words[key])
+    return params, machine(words), options
 
 
 def drawn_pattern(shape: tuple[int, int], side: int, density: float, kind: str) -> BlockPattern:

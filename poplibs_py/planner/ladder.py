@@ -45,7 +45,7 @@ class Memory:
 
 
 def climb(plan_once: Callable[[int | None], T | None], limit: int | None, tile_bytes: int, *,
-          tried: bool = False) -> T | None:
+          tried: bool = False, beyond: bool = True) -> T | None:
     """Plan under a limit of bytes; where that fails, double the limit, and in the end drop it.
 
     The limit doubles until it has reached twice the tile's memory; the last attempt has none. A proportion of 0 sets no
@@ -62,6 +62,9 @@ def climb(plan_once: Callable[[int | None], T | None], limit: int | None, tile_b
         Memory of one tile.
     tried : bool
         Whether the limit as it is was tried before and failed.
+    beyond : bool
+        Whether the limit that first reaches twice the tile's memory is tried too, as for PopLibs' convolutions; for its
+        sparse layers it is not.
 
     Examples
     --------
@@ -73,13 +76,15 @@ def climb(plan_once: Callable[[int | None], T | None], limit: int | None, tile_b
         raise bad_type("plan_once", plan_once, "a function of a number of bytes")
     whole("tile_bytes", tile_bytes, 1, 1 << 62)
     flag("tried", tried)
+    flag("beyond", beyond)
     if limit is not None:
         limit = whole("limit", limit, 1, 1 << 62)
         plan = None if tried else plan_once(limit)
         while plan is None:
             limit *= 2
-            plan = plan_once(limit)
-            if limit >= 2 * tile_bytes:
+            last = limit >= 2 * tile_bytes
+            plan = plan_once(limit) if beyond or not last else None
+            if last:
                 break
         if plan is not None:
             return plan

@@ -9,7 +9,7 @@ import pytest
 
 from poplibs_py.cli import main
 from poplibs_py.cli.plan import plan_spec
-from poplibs_py.cli.plan_sparse import static_fields
+from poplibs_py.cli.plan_sparse import dynamic_fields, static_fields
 
 from .families import Line, Run, folder, parameters
 
@@ -30,7 +30,15 @@ def sparse_static(case: Line) -> None:
     assert json.loads(planned or "") == want
 
 
-FAMILIES: dict[str, Run] = {"dense": dense, "sparse_static": sparse_static}
+def sparse_dynamic(case: Line) -> None:
+    """A dynamic sparse layer: vertices, partition, buckets, cycles and bytes of each phase of each pass."""
+    want = case.fields
+    planned, error = dynamic_fields(want["spec"])
+    assert error is None
+    assert json.loads(planned or "") == want
+
+
+FAMILIES: dict[str, Run] = {"dense": dense, "sparse_static": sparse_static, "sparse_dynamic": sparse_dynamic}
 
 
 @pytest.mark.filterwarnings("ignore::poplibs_py.errors.MemoryLimitWarning")
@@ -39,7 +47,8 @@ def test_the_plan_is_that_of_the_original(run: Run, case: Line) -> None:
     run(case)
 
 
-@pytest.mark.parametrize(("kind", "family"), [("specs", "dense_small"), ("static-sparse", "sparse_static")])
+@pytest.mark.parametrize(("kind", "family"), [("specs", "dense_small"), ("static-sparse", "sparse_static"),
+                                              ("dynamic-sparse", "sparse_dynamic")])
 def test_the_command_line_prints_the_golden_lines(kind: str, family: str, tmp_path: Path,
                                                   capsys: pytest.CaptureFixture[str]) -> None:
     file = folder(VARIABLE, NAME) / f"{family}.jsonl"

@@ -1,0 +1,110 @@
+"""How PopLibs' dynamic sparse layers are planned and their patterns partitioned: the options, checked."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from ...planner.constraints import PlanConstraints, boolean, unsigned
+from ..plan_options import PlannerOptions, at_least_zero, choice, type_option
+
+__all__ = ["FullyConnectedConstraints", "FullyConnectedOptions"]
+
+
+class FullyConnectedConstraints(PlanConstraints):
+    """What must hold of a layer's plan: PopLibs' ``planConstraints`` option.
+
+    The schema is PopLibs'::
+
+        {"partition": {"x": 64, "y": 11, "z": 2}, "exchange": {"gradWExchangeBuckets": true}, "useDense": false}
+
+    Examples
+    --------
+    >>> from poplibs_py.popsparse.fully_connected import FullyConnectedConstraints
+    >>> FullyConnectedConstraints.parse({"partition": {"x": 4}}).get("partition.x")
+    4
+    """
+
+    schema: ClassVar[Mapping[str, Any]] = {
+        "partition": {"x": unsigned, "y": unsigned, "z": unsigned},
+        "exchange": {"gradWExchangeBuckets": boolean},
+        "useDense": boolean,
+    }
+
+
+UNCONSTRAINED = FullyConnectedConstraints()
+
+
+def _constraints(key: str, value: object) -> FullyConnectedConstraints:
+    return FullyConnectedConstraints.parse(value)  # type: ignore[arg-type]
+
+
+@dataclasses.dataclass(frozen=True)
+class FullyConnectedOptions(PlannerOptions):
+    """PopLibs' options of dynamic sparse layers; every field has PopLibs' default.
+
+    `FullyConnectedOptions.parse` takes PopLibs' spelling (``doGradAPass``) as well as Python's (``do_grad_a_pass``).
+
+    Parameters
+    ----------
+    available_memory_proportion : float
+        Share of tile memory that temporary data may use: 0 or more, default 0.6, above 1 allowed. Where no plan fits,
+        the limit doubles until it has passed twice the tile's memory, and is then dropped. With 0 PopLibs makes no plan
+        at all; here that is refused.
+    meta_info_bucket_oversize_proportion : float
+        How much more a bucket holds than an even share of a uniform pattern, in proportion (default 0.3).
+    do_grad_a_pass, do_grad_w_pass : bool
+        Plan the gradient of the activations, of the weights, too (default False).
+    partials_type : str
+        Type of partial sums, ``"float"`` (default) or ``"half"``; float for single elements, whatever is asked for, and
+        never smaller than the data type.
+    shared_buckets : bool
+        Use the forward pass' buckets for the gradient of the activations too (default True).
+    enable_structured_rearrangements : bool
+        Taken and kept; plans do not depend on it.
+    optimise_for_speed, force_bucket_spills, use_actual_worker_split_costs : bool
+        How patterns are partitioned: see `poplibs_py.popsparse.partitioner`. PopLibs spells them
+        ``partitioner.optimiseForSpeed`` (default True), ``partitioner.forceBucketSpills`` and
+        ``partitioner.useActualWorkerSplitCosts`` (default False).
+    plan_constraints : FullyConnectedConstraints
+        What the plan must be. PopLibs leaves them out of the key of its plan cache; here they are part of it.
+    strict_memory : bool
+        Raise `MemoryLimitError` where no plan keeps to the limit, instead of warning (default False).
+    """
+
+    meta_info_bucket_oversize_proportion: float = 0.3
+    do_grad_a_pass: bool = False
+    do_grad_w_pass: bool = False
+    partials_type: str = "float"
+    shared_buckets: bool = True
+    enable_structured_rearrangements: bool = True
+    optimise_for_speed: bool = True
+    force_bucket_spills: bool = False
+    use_actual_worker_split_costs: bool = False
+    plan_constraints: FullyConnectedConstraints = UNCONSTRAINED
+    strict_memory: bool = False
+
+    spellings: ClassVar[Mapping[str, str]] = {
+        "availableMemoryProportion": "available_memory_proportion",
+        "metaInfoBucketOversizeProportion": "meta_info_bucket_oversize_proportion",
+        "doGradAPass": "do_grad_a_pass",
+        "doGradWPass": "do_grad_w_pass",
+        "partialsType": "partials_type",
+        "sharedBuckets": "shared_buckets",
+        "enableStructuredRearrangements": "enable_structured_rearrangements",
+        "partitioner.optimiseForSpeed": "optimise_for_speed",
+        "partitioner.forceBucketSpills": "force_bucket_spills",
+        "partitioner.useActualWorkerSplitCosts": "use_actual_worker_split_costs",
+        "planConstraints": "plan_constraints",
+        "strictMemory": "strict_memory",
+    }
+    checks: ClassVar[Mapping[str, Any]] = {
+        "available_memory_proportion": at_least_zero,
+        "meta_info_bucket_oversize_proportion": at_least_zero,
+        "partials_type": type_option,
+        "plan_constraints": _constraints,
+        **dict.fromkeys(("do_grad_a_pass", "do_grad_w_pass", "shared_buckets", "enable_structured_rearrangements",
+                         "optimise_for_speed", "force_bucket_spills", "use_actual_worker_split_costs",
+                         "strict_memory"), choice),
+    }
