@@ -101,8 +101,8 @@ def test_constraints_hold() -> None:
     plan = plan_fully_connected(params, planConstraints='{"partition": {"x": 4, "y": 2, "z": 2}}',
                                 options={"doGradWPass": "true"})
     assert plan.partition == (1, 4, 2, 2)
-    exchanged = [plan_fully_connected(params, do_grad_w_pass=True,
-                                      plan_constraints={"exchange": {"gradWExchangeBuckets": b}}) for b in (True, False)]
+    asked = [{"exchange": {"gradWExchangeBuckets": way}} for way in (True, False)]
+    exchanged = [plan_fully_connected(params, do_grad_w_pass=True, plan_constraints=one) for one in asked]
     assert [plan.candidate.exchanges_buckets for plan in exchanged] == [True, False]
     assert plan_fully_connected(params, plan_constraints={"useDense": True}).use_dense
     with pytest.raises(PlanError, match="partition"):

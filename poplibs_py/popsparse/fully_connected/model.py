@@ -54,17 +54,16 @@ def candidates(params: FullyConnectedParams, options: FullyConnectedOptions, tar
     """Yield the candidates in PopLibs' order."""
     side, kind = params.block, params.data_type
     if side == 1:
-        grad_a = "Transpose" if options.shared_buckets else "GradA"
-        methods = [(target.vector_width(kind), "Forward", grad_a, "GradW")]
+        methods = [(target.vector_width(kind), "Forward", "Transpose" if options.shared_buckets else "GradA", "GradW")]
     else:
         methods = [(1, "ForwardAMPBlock", "TransposeAMPBlock", "GradWBlock")]
         if params.batch % _AMP_BATCH[kind] == 0:
             methods.append((_AMP_BATCH[kind], "ForwardAMPBlock", "TransposeAMPBlock", "GradWAMPBlock"))
     asked = options.plan_constraints.get("exchange.gradWExchangeBuckets")
     ways = [False, True] if asked is None else [str(asked).lower() == "true"]
-    for z_grouping, *vertices in methods:
+    for z_grouping, forward, grad_a, grad_w in methods:
         for way in ways if options.do_grad_w_pass else ways[:1]:
-            yield Candidate(side, z_grouping, *vertices, exchanges_buckets=way)
+            yield Candidate(side, z_grouping, forward, grad_a, grad_w, way)
 
 
 def make_model(params: FullyConnectedParams, options: FullyConnectedOptions, target: Target,

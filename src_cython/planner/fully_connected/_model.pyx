@@ -5,7 +5,7 @@ cycles.pxi. PopLibs' quirks are kept: zeroing costs what its elements are, not w
 sums are temporary is asked of z, not of y; meta-information stands for partial sums where the gradient is cast.
 """
 
-from libc.math cimport ceil, pow, round
+from libc.math cimport ceil, round
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
@@ -45,7 +45,7 @@ cdef struct Problem:
     int64_t side, z_grouping        # of a block
     int64_t non_zero                # blocks in all
     int64_t size, partial_size
-    int64_t forward, grad_a, grad_w # methods, -1 for a pass that is not planned
+    int64_t forward, grad_a, grad_w  # methods, -1 for a pass that is not planned
     bint shared_buckets, exchanges_buckets, updates
     double ratio, oversize
 

@@ -2,6 +2,8 @@
 #
 # A bucket is taken to hold one sub-group, and each to be this tile's. What is odd below is odd there.
 
+from libc.math cimport pow
+
 cdef enum:
     FORWARD = 0
     GRAD_A = 1
