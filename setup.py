@@ -146,6 +146,7 @@ PLAIN = {
     "random/_workers.pyx": "poplibs_py.poprand._workers",
     "records/_records.pyx": "poplibs_py.kernels._records",
     "popsparse/_pattern.pyx": "poplibs_py.popsparse._pattern",
+    "popsparse/_partitioner.pyx": "poplibs_py.popsparse.partitioner._buckets",
     "popsparse/_static_search.pyx": "poplibs_py.popsparse.static_matmul._search",
     "popsparse/_text.pyx": "poplibs_py.popsparse._text",
     "popsparse/_transpose.pyx": "poplibs_py.popsparse._transpose",

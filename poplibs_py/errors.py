@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 __all__ = [
+    "CapacityError",
     "CapacityWarning",
     "InvalidArgumentError",
     "InvalidIndexError",
@@ -110,6 +111,10 @@ class PlanError(PoplibsError, ValueError):
 
 class TimeLimitError(PlanError, TimeoutError):
     """Planning took longer than ``time_limit`` allows."""
+
+
+class CapacityError(PoplibsError, ValueError):
+    """A pattern does not fit the room that a plan made for it."""
 
 
 class MemoryLimitError(PoplibsError, MemoryError):

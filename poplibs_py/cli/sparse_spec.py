@@ -5,6 +5,10 @@ drawn (``rand`` by default, ``mod``, ``diag``), ``nSplit``, ``numBands``, ``pre=
 ``type``, ``partials``, ``amp``, ``target``, ``tiles`` and ``o:OPTION``.
 
 Layers whose pattern may change: ``batch in out groups`` sizes, ``b`` the blocks' side, ``nz`` stored elements over all.
+
+Patterns put into buckets: ``dims=X,Y,Z grains=x,y,z``, where parts begin in ``x y z``, ``rows`` the block columns of
+each block row (``-`` where there are none) with semicolons between them, ``nz``, ``meta`` and ``metaA`` the values and
+words that a bucket holds, ``b``, ``type`` and the flags ``speed force actual gradA gradW shared``.
 """
 
 from __future__ import annotations
@@ -17,17 +21,20 @@ import numpy as np
 from ..errors import bad_argument, one_of, real, whole
 from ..popsparse import BlockPattern
 from ..popsparse.fully_connected import FullyConnectedParams
+from ..popsparse.partitioner import BucketLayout
 from ..target import Target
 from ..target.types import data_type
 from .spec import modelled_machine, read_words, whole_word
 
-__all__ = ["drawn_pattern", "dynamic_problem", "static_problem"]
+__all__ = ["drawn_pattern", "dynamic_problem", "partition_problem", "static_problem"]
 
 Array = np.ndarray[Any, Any]
 
 _COMMON = frozenset({"type", "partials", "amp", "target", "tiles"})
 _STATIC = _COMMON | {"m", "k", "n", "b", "d", "pat", "nSplit", "numBands", "pre"}
 _DYNAMIC = _COMMON | {"b", "nz", "batch", "in", "out", "groups"}
+_PARTITION = frozenset({"dims", "grains", "x", "y", "z", "rows", "nz", "meta", "metaA", "b", "type", "speed", "force",
+                        "actual", "gradA", "gradW", "shared"})
 _PATTERNS = ("rand", "mod", "diag")
 _MOST_DRAWN = 1 << 28  # blocks of a matrix
 
@@ -75,6 +82,38 @@ def dynamic_problem(text: str) -> tuple[FullyConnectedParams, Target, dict[str, 
         if key in words:
             options.setdefault(option, words[key])
     return params, machine(words), options
+
+
+def partition_problem(text: str) -> tuple[BucketLayout, BlockPattern]:
+    """Read the spec of a pattern that is put into buckets.
+
+    Examples
+    --------
+    >>> layout, pattern = partition_problem("dims=4,4,4 grains=1,1,4 x=0,2 y=0 z=0 rows=0,1;-;3;- nz=4 meta=60")
+    >>> layout.buckets, pattern.n_blocks
+    (2, 3)
+    """
+    words, options = read_words(text, _PARTITION)
+    if options:
+        raise bad_argument("spec", next(iter(options)), "no options: buckets have flags")
+    x, y, z = integers(words, "dims", 3)
+    side = whole_word("b", words.get("b", "1"))
+    grains = integers(words, "grains", 3)
+    if grains[:2] != (side, side):
+        raise bad_argument("grains", grains, f"the blocks' side, {side}, for x and y")
+    layout = BucketLayout(
+        (x, y, z), integers(words, "x"), integers(words, "y"), integers(words, "z"), required(words, "nz"),
+        required(words, "meta"), whole_word("metaA", words.get("metaA", "0")), side, grains[2],
+        data_type("type", words.get("type", "half"), ("half", "float")), flag(words, "gradA") == "1",
+        flag(words, "gradW") == "1", flag(words, "shared", "1") == "1", flag(words, "speed", "1") == "1",
+        flag(words, "force") == "1", flag(words, "actual") == "1")
+    rows = [() if row == "-" else tuple(whole_word("rows", word) for word in row.split(","))
+            for row in words.get("rows", "").split(";")]
+    if len(rows) != x // side:
+        raise bad_argument("rows", f"{len(rows)} rows", f"{x // side} of them")
+    numbers = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
+    columns = np.array([column for row in rows for column in row], np.int64)
+    return layout, BlockPattern.from_pairs((x, y), side, numbers, columns)[0]
 
 
 def drawn_pattern(shape: tuple[int, int], side: int, density: float, kind: str) -> BlockPattern:
@@ -155,3 +194,13 @@ def machine(words: dict[str, str]) -> Target:
     """The machine of a spec, a GC200 by default, cut down to its tiles."""
     tiles = whole_word("tiles", words["tiles"]) if "tiles" in words else None
     return modelled_machine(words.get("target", "gc200"), tiles=tiles)
+
+
+def integers(words: dict[str, str], key: str, count: int | None = None) -> tuple[int, ...]:
+    """The whole numbers of a key, commas between them."""
+    if key not in words:
+        raise bad_argument("spec", " ".join(f"{k}={v}" for k, v in words.items())[:100], f"a spec with {key}=")
+    found = tuple(whole_word(key, word) for word in words[key].split(","))
+    if count is not None and len(found) != count:
+        raise bad_argument(key, words[key], f"{count} whole numbers")
+    return found

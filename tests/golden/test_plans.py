@@ -9,7 +9,7 @@ import pytest
 
 from poplibs_py.cli import main
 from poplibs_py.cli.plan import plan_spec
-from poplibs_py.cli.plan_sparse import dynamic_fields, static_fields
+from poplibs_py.cli.plan_sparse import dynamic_fields, partition_fields, static_fields
 
 from .families import Line, Run, folder, parameters
 
@@ -38,7 +38,16 @@ def sparse_dynamic(case: Line) -> None:
     assert json.loads(planned or "") == want
 
 
-FAMILIES: dict[str, Run] = {"dense": dense, "sparse_static": sparse_static, "sparse_dynamic": sparse_dynamic}
+def sparse_partitioner(case: Line) -> None:
+    """A pattern in buckets: every word of meta-information, every value, and how far buckets travel."""
+    want = case.fields
+    made, error = partition_fields(want["spec"])
+    assert error is None
+    assert json.loads(made or "") == want
+
+
+FAMILIES: dict[str, Run] = {"dense": dense, "sparse_static": sparse_static, "sparse_dynamic": sparse_dynamic,
+                            "sparse_partitioner": sparse_partitioner}
 
 
 @pytest.mark.filterwarnings("ignore::poplibs_py.errors.MemoryLimitWarning")
@@ -48,7 +57,8 @@ def test_the_plan_is_that_of_the_original(run: Run, case: Line) -> None:
 
 
 @pytest.mark.parametrize(("kind", "family"), [("specs", "dense_small"), ("static-sparse", "sparse_static"),
-                                              ("dynamic-sparse", "sparse_dynamic")])
+                                              ("dynamic-sparse", "sparse_dynamic"),
+                                              ("partition", "sparse_partitioner")])
 def test_the_command_line_prints_the_golden_lines(kind: str, family: str, tmp_path: Path,
                                                   capsys: pytest.CaptureFixture[str]) -> None:
     file = folder(VARIABLE, NAME) / f"{family}.jsonl"

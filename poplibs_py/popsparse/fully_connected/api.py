@@ -20,7 +20,7 @@ from .options import FullyConnectedOptions
 from .params import FullyConnectedParams
 from .plan import FullyConnectedPlan
 
-__all__ = ["NoLayerPlanError", "plan_fully_connected"]
+__all__ = ["NoLayerPlanError", "plan_fully_connected", "plan_quietly"]
 
 _PASSES = (("Fwd", FORWARD_PHASES), ("GradA", GRAD_A_PHASES), ("GradW", GRAD_W_PHASES))
 
@@ -91,7 +91,7 @@ def plan_fully_connected(
         raise InvalidOptionError(f"availableMemoryProportion: got {checked.available_memory_proportion:g}; allowed: "
                                  "what leaves a byte of a tile: with none PopLibs makes no plan")
     with deadline.time_limit(time_limit):
-        plan = _planned(params, checked, machine)
+        plan = plan_quietly(params, checked, machine)
     if not plan.fits:
         memory = Memory(checked.available_memory_proportion, checked.strict_memory)
         complain("fully_connected", memory, limit, f"the plan takes {plan.temp_bytes:,} on a tile")
@@ -99,7 +99,7 @@ def plan_fully_connected(
 
 
 @lru_cache(maxsize=1024)
-def _planned(params: FullyConnectedParams, options: FullyConnectedOptions, target: Target) -> FullyConnectedPlan:
+def plan_quietly(params: FullyConnectedParams, options: FullyConnectedOptions, target: Target) -> FullyConnectedPlan:
     """Plan a checked problem, whether the plan keeps to its limit or not."""
     limit = memory_limit(target, options.available_memory_proportion) or 1
     used = dataclasses.replace(options, partials_type=partials_in_use(params, options))

@@ -64,7 +64,7 @@ class FullyConnectedOptions(PlannerOptions):
     enable_structured_rearrangements : bool
         Taken and kept; plans do not depend on it.
     optimise_for_speed, force_bucket_spills, use_actual_worker_split_costs : bool
-        How patterns are put into buckets. PopLibs spells them
+        How patterns are put into buckets: see `poplibs_py.popsparse.partitioner`. PopLibs spells them
         ``partitioner.optimiseForSpeed`` (default True), ``partitioner.forceBucketSpills`` and
         ``partitioner.useActualWorkerSplitCosts`` (default False).
     plan_constraints : FullyConnectedConstraints

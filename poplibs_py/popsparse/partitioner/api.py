@@ -1,0 +1,186 @@
+"""PopLibs' partitioner of dynamic sparsity: a matrix becomes buckets, on any pattern that fits them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from ...errors import CapacityError, CapacityWarning, PlanError, bad_argument, bad_type, instance, one_of, warn
+from ..fully_connected import FullyConnectedPlan
+from ..fully_connected.api import plan_quietly
+from ..host import HostMatrix
+from ..matrix import BlockSparseMatrix
+from ..pattern import BlockPattern
+from ._buckets import Buckets, Encoder
+from .data import SparsityData, cut_blocks
+from .layout import BucketLayout
+
+__all__ = ["NO_ROOM", "Partitioner"]
+
+Array = np.ndarray[Any, Any]
+
+NO_ROOM = "Overflow in buckets"
+"""What PopLibs says where a pattern does not fit."""
+
+_WORD_MOST = 65535
+_MOST_OVERSIZE = 64.0
+_STEPS = 6
+
+
+class _NoRoomError(Exception):
+    """Why a pattern does not fit a layout."""
+
+
+class Partitioner:
+    """Puts patterns into the buckets of a layer's plan. PopLibs' ``popsparse::dynamic::Partitioner``.
+
+    Parameters
+    ----------
+    plan : FullyConnectedPlan or BucketLayout
+        Of the layer, or its buckets alone.
+
+    Attributes
+    ----------
+    plan : FullyConnectedPlan or None
+    layout : BucketLayout
+
+    Examples
+    --------
+    >>> from poplibs_py.popsparse import random_matrix, random_pattern
+    >>> from poplibs_py.popsparse.fully_connected import FullyConnectedParams, plan_fully_connected
+    >>> from poplibs_py.popsparse.partitioner import Partitioner
+    >>> plan = plan_fully_connected(FullyConnectedParams(256, 256, 64, 0.1, side=8))
+    >>> w = random_matrix(random_pattern(256, 256, 8, density=0.1, seed=1), dtype="float16", seed=2)
+    >>> data = Partitioner(plan).create_sparsity_data(w)
+    >>> data.meta_info.shape[0] == plan.tiles_used, data.to_matrix().equals(w)
+    (True, True)
+    """
+
+    def __init__(self, plan: FullyConnectedPlan | BucketLayout) -> None:
+        instance("plan", plan, (FullyConnectedPlan, BucketLayout), "a FullyConnectedPlan or a BucketLayout")
+        self.plan = plan if isinstance(plan, FullyConnectedPlan) else None
+        self.layout = BucketLayout.of(plan) if isinstance(plan, FullyConnectedPlan) else plan
+        if self.plan is not None and self.plan.use_dense:
+            raise bad_argument("plan", "a dense one", "a plan with buckets: PopLibs has none for useDense")
+
+    def create_sparsity_data(self, w: BlockSparseMatrix | HostMatrix, *, capacity: str = "fixed") -> SparsityData:
+        """Put a matrix into buckets, word for word as PopLibs' ``createSparsityDataImpl`` does.
+
+        Parameters
+        ----------
+        w : BlockSparseMatrix, COOMatrix, CSRMatrix or CSCMatrix
+            Of the plan's shape and blocks, or of the layout's; one group. Its values are copied as they are.
+        capacity : {"fixed", "grow"}, optional
+            What to do where it does not fit: raise (default), or plan anew with as large a
+            ``metaInfoBucketOversizeProportion`` as it takes. The data's `layout` is then the new plan's, and a
+            `CapacityWarning` says so.
+
+        Raises
+        ------
+        CapacityError
+            If it does not fit. The message says by how much, and which oversize would do.
+        """
+        one_of("capacity", capacity, ("fixed", "grow"))
+        pattern, blocks, side = self._parts(w)
+        try:
+            return _encoded(self.layout, pattern, blocks, side)
+        except _NoRoomError as refusal:
+            why = str(refusal)
+        grown = self._grown(pattern, blocks, side)
+        if grown is None:
+            raise CapacityError(f"w: got {why}; allowed: what fits {self._room()}") from None
+        plan, data = grown
+        oversize = plan.options.meta_info_bucket_oversize_proportion
+        if capacity == "fixed":
+            raise CapacityError(f"w: got {why}; allowed: what fits {self._room()}; "
+                                f"metaInfoBucketOversizeProportion={oversize:g} would do") from None
+        warn(f"w: got {why}; room was made for {self._room()}; planned anew with "
+             f"metaInfoBucketOversizeProportion={oversize:g}", CapacityWarning)
+        return data
+
+    def buckets_of(self, pattern: BlockPattern) -> Buckets:
+        """Return the compiled buckets of a pattern of the layout's blocks, whether all of it finds room or not."""
+        offsets = np.ascontiguousarray(pattern.row_offsets, np.int64)
+        columns = np.ascontiguousarray(pattern.column_indices, np.int32)
+        return Buckets(self.layout.fields(), *self.layout.edges(), offsets, columns)
+
+    def _parts(self, w: Any) -> tuple[BlockPattern, Array, int]:
+        """Pattern and blocks as the layout has them, and the side of the matrix' own blocks."""
+        if isinstance(w, HostMatrix):
+            w = BlockSparseMatrix.from_host(w)
+        if not isinstance(w, BlockSparseMatrix):
+            raise bad_type("w", type(w).__name__, "a BlockSparseMatrix, COOMatrix, CSRMatrix or CSCMatrix")
+        pattern, blocks = w.pattern, w._blocks
+        if w.is_transposed:
+            pattern, order = pattern.transposed()
+            blocks = np.ascontiguousarray(blocks[order].swapaxes(1, 2))
+        side = self.layout.side if self.plan is None else self.plan.params.side
+        wanted = self.layout.shape[:2]
+        if pattern.shape != wanted or pattern.groups != 1:
+            raise bad_argument("w", f"shape {pattern.shape}, {pattern.groups} groups", f"shape {wanted}, one group")
+        if pattern.block_shape not in ((side, side), (self.layout.side, self.layout.side)):
+            raise bad_argument("w", f"blocks of {pattern.block_shape}", f"blocks of {side} x {side}, as planned")
+        side = pattern.block_shape[0]
+        if side != self.layout.side:
+            pattern, blocks = cut_blocks(pattern, blocks, self.layout.side)
+        return pattern, blocks, side
+
+    def _room(self) -> str:
+        q = self.layout
+        return f"{q.buckets} buckets of {q.block_room} blocks and {q.meta_room} words of meta-information"
+
+    def _grown(self, pattern: BlockPattern, blocks: Array, side: int) -> tuple[FullyConnectedPlan, SparsityData] | None:
+        """Return a plan with as little more room as holds a pattern, and the pattern in it; None where none does."""
+        if self.plan is None:
+            return None
+        low = self.plan.options.meta_info_bucket_oversize_proportion
+        high, found = max(2 * low, 0.25), None
+        while found is None and high <= _MOST_OVERSIZE:
+            found = self._tried(high, pattern, blocks, side)
+            if found is None:
+                low, high = high, 2 * high
+        for _ in range(_STEPS if found else 0):
+            between = (low + high) / 2
+            better = self._tried(between, pattern, blocks, side)
+            low, high, found = (low, between, better) if better else (between, high, found)
+        return found
+
+    def _tried(self, oversize: float, pattern: BlockPattern, blocks: Array,
+               side: int) -> tuple[FullyConnectedPlan, SparsityData] | None:
+        assert self.plan is not None
+        options = dataclasses.replace(self.plan.options, meta_info_bucket_oversize_proportion=oversize)
+        try:
+            plan = plan_quietly(self.plan.params, options, self.plan.target)
+            layout = BucketLayout.of(plan)
+            if layout.side != self.layout.side:
+                return None
+            return plan, _encoded(layout, pattern, blocks, side)
+        except (PlanError, _NoRoomError):
+            return None
+
+
+def _encoded(layout: BucketLayout, pattern: BlockPattern, blocks: Array, side: int) -> SparsityData:
+    """Put blocks into the buckets of a layout, or refuse."""
+    offsets = np.ascontiguousarray(pattern.row_offsets, np.int64)
+    columns = np.ascontiguousarray(pattern.column_indices, np.int32)
+    buckets = Buckets(layout.fields(), *layout.edges(), offsets, columns)
+    full, left, words, most = buckets.spill()
+    if full:
+        raise _NoRoomError(f"{pattern.n_blocks} blocks, of which {left} find no room: {full} buckets spill, up to "
+                           f"{most} blocks and {words} words each")
+    encoder = Encoder(buckets)
+    meta = np.zeros((layout.buckets, layout.meta_room + layout.own_grad_a_room), np.uint16)
+    values = np.zeros((layout.buckets, layout.value_room), blocks.dtype)
+    at, taken, largest = encoder.encode(meta, as_bytes(blocks).ravel(), as_bytes(values),
+                                        layout.side**2 * blocks.itemsize)
+    if at >= 0:
+        raise _NoRoomError(f"numbers up to {largest} in bucket {at}, more than 16 bits hold"
+                           if largest > _WORD_MOST else f"{taken} words of meta-information in bucket {at}")
+    return SparsityData(layout, tuple(encoder.overflow()), meta, values, side)
+
+
+def as_bytes(array: Array) -> Array:
+    """Return a C-contiguous array's bytes, the last axis longer."""
+    return array.view(np.uint8) if array.size else np.empty((*array.shape[:-1], 0), np.uint8)
