@@ -14,12 +14,15 @@ import os
 import re
 import shlex
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 collect_ignore = ["setup.py", "docs/conf.py"]
 collect_ignore_glob = ["**/conftest.py"]  # no doctests there, and Python takes modules of one name for one module
+if find_spec("torch") is None:
+    collect_ignore_glob.append("poplibs_py/torch/*")
 
 _FENCE = re.compile(r"^```(python|console)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _COMMAND = re.compile(r"^\$ (poplibs-py plan (?!specs)[^|\n]*)\n((?:[^$].*\n|\n)*)", re.MULTILINE)

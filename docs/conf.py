@@ -3,6 +3,7 @@
 import inspect
 import pkgutil
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from types import GenericAlias
 
@@ -37,12 +38,16 @@ autodoc_typehints = "none"
 numpydoc_show_class_members = False
 autosummary_generate = True
 
+# Doors to libraries that are not installed are described all the same.
+autodoc_mock_imports = [name for name in ("torch",) if find_spec(name) is None]
+absent = tuple(f"poplibs_py.{name}" for name in autodoc_mock_imports)
+
 # What each package offers under its own name; its modules' pages describe it.
 autosummary_context = {
     "public_names": {
         package.name: list(getattr(import_module(package.name), "__all__", []))
         for package in pkgutil.walk_packages(poplibs_py.__path__, "poplibs_py.")
-        if package.ispkg and not package.name.rpartition(".")[2].startswith("_")
+        if package.ispkg and not package.name.rpartition(".")[2].startswith("_") and not package.name.startswith(absent)
     }
 }
 

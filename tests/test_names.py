@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import import_module
+from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
 
@@ -58,6 +59,15 @@ for line in sys.stdin:
 """
 
 
+_DOORS = {name: find_spec(package) is not None for name, package in (("torch", "torch"),)}
+"""Rooms that are another library's door, and whether that library is here."""
+
+
+def is_here(name: str) -> bool:
+    """Whether what a name's room needs is installed."""
+    return _DOORS.get(name.split(".")[1] if "." in name else "", True)
+
+
 def documented_names() -> set[str]:
     """Dotted names in the pages and docstrings, and the members that packages list."""
     now = {"docs", "tutorials", "how_to", "explanation", "reference"}  # decisions tell of their day
@@ -67,9 +77,9 @@ def documented_names() -> set[str]:
     texts += [source.read_text() for source in sorted((ROOT / "poplibs_py").rglob("*.py"))]
     names |= {name for text in texts for name in _FULL.findall(text)}
     for package in pkgutil.walk_packages(poplibs_py.__path__, "poplibs_py."):
-        if package.ispkg and "._" not in package.name:
+        if package.ispkg and "._" not in package.name and is_here(package.name):
             names |= {f"{package.name}.{name}" for name in getattr(import_module(package.name), "__all__", [])}
-    return {name for name in names if not name.endswith(".md")}
+    return {name for name in names if not name.endswith(".md") and is_here(name)}
 
 
 def _module_of(name: str) -> str:

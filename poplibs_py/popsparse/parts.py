@@ -38,7 +38,8 @@ def _kinds(*facts: object) -> Kinds:
     return tuple((*facts, transposed, indexed) for transposed in (False, True) for indexed in (False, True))
 
 
-def parts_of(kinds: Kinds, pattern: BlockPattern, blocks: Array, scale: int | Array, is_transposed: bool) -> Parts:
+def parts_of(kinds: Kinds, pattern: BlockPattern, blocks: Array | None, scale: int | Array,
+             is_transposed: bool) -> Parts:
     """Return what `program.key_by_parts` takes of a matrix: its kind, then its arrays."""
     kind = kinds[2 * is_transposed + (pattern._index is not None)]
     scales = () if isinstance(scale, int) else (scale,)

@@ -1,0 +1,191 @@
+"""How an op is registered with torch, and how tensors and arrays become one another without a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import InvalidTypeError, bad_type
+from ..formats import FORMATS, FP16, FP32, Format, format_of
+from ..ops import result_format
+
+__all__ = [
+    "NAMESPACE",
+    "REGISTERED",
+    "Gradient",
+    "array_of",
+    "asked_dtype",
+    "check_tensor",
+    "define",
+    "dtype_format",
+    "result_dtype",
+    "sum_to",
+    "tensor_of",
+    "torch_dtype",
+]
+
+Array = np.ndarray[Any, Any]
+
+NAMESPACE = "poplibs_py"
+_LIBRARY = torch.library.Library(NAMESPACE, "DEF")
+_AFTER_AUTOGRAD = torch._C._after_autograd_keyset
+_BELOW = torch._C._after_ADInplaceOrView_keyset.raw_repr()
+_PLAIN_CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU).raw_repr()
+
+Gradient = torch.autograd.function._SingleLevelFunction
+"""What gradients derive from: `torch.autograd.Function` without its look for nested transforms, which come first."""
+
+REGISTERED: dict[str, str] = {}
+"""The ops of ``torch.ops.poplibs_py``, and the op of the catalogue that each calls."""
+
+_DTYPES: dict[torch.dtype, Format] = {getattr(torch, np.dtype(f.dtype).name): f for f in FORMATS}
+_TORCH = {f: dtype for dtype, f in _DTYPES.items()}
+
+# NumPy takes FP32 and FP16 from torch as they are; of the others it sees the codes.
+_PLAIN = frozenset(dtype for dtype, f in _DTYPES.items() if f in (FP32, FP16))
+_CODES = {dtype: (torch.uint8 if f.itemsize == 1 else torch.int16, f.dtype)
+          for dtype, f in _DTYPES.items() if dtype not in _PLAIN}
+_BACK = {numbers: (np.dtype(np.uint8 if seen is torch.uint8 else np.int16), dtype)
+         for dtype, (seen, numbers) in _CODES.items()}
+
+ALLOWED = "a tensor of " + ", ".join(str(dtype).removeprefix("torch.") for dtype in _DTYPES)
+
+
+def _refused(name: str, tensor: Any) -> InvalidTypeError:
+    if not isinstance(tensor, Tensor):
+        return bad_type(name, type(tensor).__name__, ALLOWED)
+    if tensor.layout is not torch.strided:
+        return bad_type(name, f"a tensor of layout {tensor.layout}", f"{ALLOWED}: see BlockSparseTensor.from_sparse")
+    hint = '; see its to(torch.float32)' if tensor.dtype == torch.float64 else ""
+    return bad_type(name, f"a tensor of {str(tensor.dtype).removeprefix('torch.')}", ALLOWED + hint)
+
+
+def check_tensor(name: str, tensor: Any) -> None:
+    """Raise unless this is a strided tensor of a format that torch has."""
+    if not isinstance(tensor, Tensor) or tensor.layout is not torch.strided or tensor.dtype not in _DTYPES:
+        raise _refused(name, tensor)
+
+
+def dtype_format(name: str, dtype: torch.dtype) -> Format:
+    """Return the format of torch's dtype, or raise."""
+    found = _DTYPES.get(dtype)
+    if found is None:
+        raise bad_type(name, str(dtype).removeprefix("torch."), ALLOWED)
+    return found
+
+
+def array_of(name: str, tensor: Tensor) -> Array:
+    """Return a tensor as an array that shares its memory, or raise."""
+    if tensor.requires_grad:
+        tensor = tensor.detach()
+    if tensor.dtype in _PLAIN:
+        plain: Array = tensor.numpy()
+        return plain
+    codes = _CODES.get(tensor.dtype)
+    if codes is None:
+        raise _refused(name, tensor)
+    seen: Array = tensor.view(codes[0]).numpy()
+    return seen.view(codes[1])
+
+
+def tensor_of(array: Array) -> Tensor:
+    """Return an array as a tensor that shares its memory."""
+    codes = _BACK.get(array.dtype)
+    if codes is None:
+        return torch.from_numpy(array)
+    return torch.from_numpy(array.view(codes[0])).view(codes[1])
+
+
+def torch_dtype(dtype: Any, name: str = "dtype") -> torch.dtype:
+    """Return torch's dtype of a format, a dtype or a name, or raise."""
+    found = _TORCH.get(format_of(dtype, name))
+    if found is None:
+        raise bad_type(name, dtype, ", ".join(f.name for f in _TORCH))
+    return found
+
+
+def asked_dtype(out_dtype: Any) -> torch.dtype | None:
+    """Return the dtype that a caller asks for, if any, or raise."""
+    if out_dtype is None or (isinstance(out_dtype, torch.dtype) and out_dtype in _DTYPES):
+        return out_dtype
+    return torch_dtype(out_dtype, "out_dtype")
+
+
+@lru_cache(maxsize=256)
+def result_dtype(asked: torch.dtype | None, *dtypes: torch.dtype) -> torch.dtype:
+    """Return the dtype of a result: the one asked for, or else by the rule of all ops."""
+    if asked is not None:
+        return _TORCH[dtype_format("out_dtype", asked)]
+    return _TORCH[result_format(*(_DTYPES[dtype] for dtype in dtypes))]
+
+
+def sum_to(grad: Tensor, shape: torch.Size) -> Tensor:
+    """Return a gradient summed over the axes along which what it belongs to was repeated."""
+    return grad.sum_to_size(shape) if grad.shape != shape else grad
+
+
+def define(name: str, signature: str, op: str, kernel: Callable[..., Tensor], fake: Callable[..., Tensor],
+           gradient: Any = None, defaults: tuple[Any, ...] = ()) -> Any:
+    """Register an op with torch, and return what calls it.
+
+    Parameters
+    ----------
+    name : str
+    signature : str
+        Its arguments and results in torch's schema language. None is taken by keyword alone.
+    op : str
+        The op of the catalogue that it calls.
+    kernel : callable
+        What it does on the CPU.
+    fake : callable
+        What its result looks like, for tensors without memory.
+    gradient : type, optional
+        Its ``forward`` takes the context, then what runs the op, then the op's arguments; its ``backward`` returns None
+        for what runs it.
+    defaults : tuple, optional
+        Of the last arguments, which torch leaves out where they are so.
+    """
+    _LIBRARY.define(name + signature, tags=(torch.Tag.pt2_compliant_tag,))
+    _LIBRARY.impl(name, kernel, "CPU")
+    torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=_LIBRARY)
+    registered = getattr(getattr(torch.ops, NAMESPACE), name).default
+    REGISTERED[name] = op
+    if gradient is not None:
+        _LIBRARY.impl(name, _above(registered, kernel, gradient, defaults), "Autograd", with_keyset=True)
+    return registered
+
+
+def _above(op: Any, kernel: Callable[..., Tensor], gradient: Any, defaults: tuple[Any, ...]) -> Callable[..., Tensor]:
+    """Return what torch calls above an op's kernel: it puts the gradient in place where one is asked for.
+
+    To have torch look for the kernel again takes as long as all the rest. So plain tensors of this CPU, which nothing
+    watches on their way, go to it at once.
+    """
+    tensors = tuple(i for i, argument in enumerate(op._schema.arguments) if "Tensor" in str(argument.type))
+    required = len(op._schema.arguments) - len(defaults)
+    grad_mode, redispatch = torch.is_grad_enabled, op.redispatch
+
+    def entry(keyset: Any, *args: Any) -> Tensor:
+        run: Any = kernel
+        if keyset.raw_repr() & _BELOW != _PLAIN_CPU:
+            below = keyset & _AFTER_AUTOGRAD
+
+            def run(*given: Any) -> Tensor:
+                made: Tensor = redispatch(below, *given)
+                return made
+
+        if grad_mode():
+            for i in tensors:
+                if i < len(args) and args[i] is not None and args[i].requires_grad:
+                    args = (*args, *defaults[len(args) - required:])
+                    made: Tensor = gradient.apply(run, *args)
+                    return made
+        result: Tensor = run(*args)
+        return result
+
+    return entry
