@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import weakref
 from collections.abc import Callable
 from functools import lru_cache, wraps
@@ -11,7 +12,7 @@ import numpy as np
 
 from .errors import InvalidTypeError, ReadOnlyError
 
-__all__ = ["Constant", "Immutable", "anchor_of", "anchored", "frozen", "holding", "kind_of", "settle"]
+__all__ = ["Constant", "Immutable", "anchor_of", "anchored", "frozen", "holding", "kind_of", "settle", "token_of"]
 
 Array = np.ndarray[Any, Any]
 
@@ -128,6 +129,24 @@ def anchored(array: Array) -> tuple[Array, object]:
     """Return a view of an array, and its anchor."""
     anchor = anchor_of(array)  # before the view is made
     return array.view(np.ndarray), anchor
+
+
+def token_of(*parts: object) -> str:
+    """Return a text that is the same for the same contents, in every process: arrays by their bytes, others by repr.
+
+    Examples
+    --------
+    >>> token_of("x", np.uint8([1, 2])) == token_of("x", np.uint8([1, 2])) != token_of("x", np.uint8([2, 1]))
+    True
+    """
+    found = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            found.update(f"{part.shape} {part.dtype.str} ".encode())
+            found.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8))
+        else:
+            found.update(f"{part!r} ".encode())
+    return found.hexdigest()
 
 
 def holding(function: Callable[P, T]) -> Callable[P, T]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from ..errors import bad_argument, bad_type, described
 from .format import FORMATS, FP16, FP32, Format
 
-__all__ = ["as_array", "float_dtype", "floats"]
+__all__ = ["as_array", "float_dtype", "floats", "register_dlpack"]
 
 Array = np.ndarray[Any, Any]
 
@@ -19,6 +20,27 @@ _TORCH_CODES: dict[str, tuple[str, Format]] = {
     for f in FORMATS if f.dtype is not None and f not in (FP32, FP16)
 }
 """Torch's dtypes that DLPack does not carry to NumPy: what to see their codes as, and what those stand for."""
+
+_DLPACK = {"bfloat16": (4, 16), "float8_e4m3fn": (10, 8), "float8_e4m3fnuz": (11, 8), "float8_e5m2": (12, 8),
+           "float8_e5m2fnuz": (13, 8)}
+"""DLPack's type codes and bits of the formats that NumPy itself does not have."""
+
+
+def register_dlpack() -> None:
+    """Tell NumPy, from 2.5 on, what DLPack calls the formats of ml_dtypes: it then exchanges their arrays too.
+
+    Where another package has named a dtype of its own for one of them, that stays.
+    """
+    register = getattr(np.dtypes, "register_dlpack_dtype", None)
+    if register is None:
+        return
+    for f in FORMATS:
+        if f.dtype is not None and f.dtype.name in _DLPACK:
+            with contextlib.suppress(ValueError):
+                register(_DLPACK[f.dtype.name], f.dtype)
+
+
+register_dlpack()
 
 
 def as_array(name: str, value: Any, allowed: str, numbers: Any = None) -> Array:

@@ -7,13 +7,14 @@ PopLibs encodes them) and the OCP FP8 pair (OCP 8-bit floating point specificati
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, cast
 
 import ml_dtypes
 import numpy as np
 
 from ..errors import bad_argument, bad_type, instance, one_of, whole
+from ..immutable import token_of
 
 __all__ = [
     "BF16",
@@ -187,6 +188,15 @@ class Format:
     def unit_roundoff(self) -> float:
         """Half the spacing of numbers just above one: the relative error of one rounding to nearest."""
         return 2.0**-self.precision
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A preset goes by its name: pickles of ml_dtypes' dtypes depend on its version.
+        if _PRESETS.get(self.name) == self:
+            return format_of, (self.name,)
+        return Format, tuple(getattr(self, each.name) for each in fields(self))
+
+    def __dask_tokenize__(self) -> str:
+        return token_of("Format", *(getattr(self, each.name) for each in fields(self) if each.name != "dtype"))
 
     def __str__(self) -> str:
         return self.name

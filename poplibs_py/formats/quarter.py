@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import InvalidIndexError, bad_argument, bad_type, described, one_of
 from ..files import ArrayFile, replacing
-from ..immutable import Immutable, anchored, frozen, holding, kind_of
+from ..immutable import Immutable, anchored, frozen, holding, kind_of, token_of
 from .arrays import as_array, float_dtype
 from .format import F143, FORMATS, Format, format_of
 from .metadata import pack_metadata, unpack_metadata
@@ -287,6 +287,13 @@ class QuarterArray(Immutable):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return QuarterArray, (self._codes, self.format, self._scale, self.block_shape)
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes
+
+    def __dask_tokenize__(self) -> str:
+        form = self.format.__dask_tokenize__()
+        return token_of("QuarterArray", form, self._codes, self._scale, self.block_shape)
 
     def __repr__(self) -> str:
         values = self.to_array(np.float64)

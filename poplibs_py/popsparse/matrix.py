@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import bad_argument, bad_type, flag
 from ..formats import Format, QuarterArray
 from ..formats.arrays import float_dtype
-from ..immutable import anchored, holding, settle
+from ..immutable import anchored, holding, settle, token_of
 from ..ops import Seed, seed_of
 from ..program import Remake, key_by_parts
 from ..target.host_memory import check_memory
@@ -523,7 +523,17 @@ class BlockSparseMatrix(MatrixFace):
                 and np.array_equal(self._codes(), other._codes()))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self.pattern, self._blocks, self.format, self.scale, self.is_transposed)
+        # Codes as whole numbers: pickle sends those out of band, and they do not depend on the version of ml_dtypes.
+        return _unpickled, (self.pattern, self._codes(), self.format, self.scale, self.is_transposed)
+
+    def __sizeof__(self) -> int:
+        scales = 0 if isinstance(self.scale, int) else self.scale.nbytes
+        return object.__sizeof__(self) + self._blocks.nbytes + scales + self.pattern.__sizeof__()
+
+    def __dask_tokenize__(self) -> str:
+        pattern, form = self.pattern.__dask_tokenize__(), self.format.__dask_tokenize__()
+        scale = np.broadcast_to(np.int64(self.scale), self.n_blocks)
+        return token_of("BlockSparseMatrix", pattern, form, self._codes(), scale, self.is_transposed)
 
     def __repr__(self) -> str:
         scale = self.scale if isinstance(self.scale, int) else "per block"
@@ -561,6 +571,10 @@ def _rebuild(pattern: BlockPattern, blocks: Array, dtype: Format, scale: int | A
              is_transposed: bool) -> BlockSparseMatrix:
     matrix = BlockSparseMatrix(pattern, blocks, dtype, scale)
     return matrix.T if is_transposed else matrix
+
+
+def _unpickled(pattern: BlockPattern, codes: Array, *rest: Any) -> BlockSparseMatrix:
+    return _rebuild(pattern, codes.view(rest[0].dtype), *rest)
 
 
 _flip = Remake(BlockSparseMatrix, ("pattern", "format", "scale", "_blocks", "_anchor", "_kinds"),

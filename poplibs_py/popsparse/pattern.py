@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import bad_argument, bad_type, real, whole
 from ..formats.arrays import as_array
-from ..immutable import Immutable, frozen, holding, settle
+from ..immutable import Immutable, frozen, holding, settle, token_of
 from ..target.host_memory import check_memory
 from ._pattern import check
 from ._transpose import transpose
@@ -224,6 +224,14 @@ class BlockPattern(Immutable):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return BlockPattern, (self.shape, self.block_shape, self.row_offsets, self.column_indices, self.groups)
+
+    def __sizeof__(self) -> int:
+        arrays = (self._row_offsets, self._column_indices, *(self._index or ()))
+        return object.__sizeof__(self) + sum(array.nbytes for array in arrays)
+
+    def __dask_tokenize__(self) -> str:
+        facts = self.shape, self.block_shape, self.groups
+        return token_of("BlockPattern", facts, self._row_offsets, self._column_indices)
 
     def __repr__(self) -> str:
         groups = f", groups={self.groups}" if self.groups > 1 else ""

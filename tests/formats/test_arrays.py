@@ -1,12 +1,14 @@
 """What stands for an array is taken, the same everywhere; what would lose something is refused by name."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse
 
 from poplibs_py import cast, poplin, poprand
 from poplibs_py.errors import InvalidTypeError, PoplibsError, described
-from poplibs_py.formats import BF16, FORMATS, QuarterArray
+from poplibs_py.formats import BF16, E4M3, F143, F152, FORMATS, Format, QuarterArray, arrays
 from poplibs_py.formats.arrays import as_array
 from poplibs_py.popsparse import BlockPattern, BlockSparseMatrix, dynamic, static
 
@@ -177,3 +179,25 @@ def test_long_contents_do_not_fill_a_message():
         with pytest.raises(PoplibsError) as caught:
             call()
         assert len(str(caught.value)) < 250
+
+
+def test_numpy_is_told_what_dlpack_calls_the_narrow_formats(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: dict[tuple[int, int], Any] = {}
+
+    def register(key: tuple[int, int], dtype: Any) -> None:
+        if key == (12, 8):
+            raise ValueError("taken")
+        told[key] = dtype
+
+    monkeypatch.setattr(np.dtypes, "register_dlpack_dtype", register, raising=False)
+    arrays.register_dlpack()
+    assert told == {(4, 16): BF16.dtype, (10, 8): E4M3.dtype, (11, 8): F143.dtype, (13, 8): F152.dtype}
+
+
+@pytest.mark.skipif(not hasattr(np.dtypes, "register_dlpack_dtype"), reason="NumPy before 2.5 has no such register")
+@pytest.mark.parametrize("form", FORMATS, ids=str)
+def test_arrays_of_every_format_go_through_dlpack(form: Format) -> None:
+    x = np.arange(4).astype(form.dtype)
+    again = np.from_dlpack(x)
+    assert again.dtype == x.dtype
+    assert np.shares_memory(x, again)
