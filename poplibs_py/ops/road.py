@@ -7,8 +7,10 @@ runs it, records it, and keeps it as a bound call for the next call of its kind,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
+from threading import current_thread
 from time import perf_counter
 from typing import Any, Literal
 
@@ -95,10 +97,35 @@ class Request:
             seconds[phase] = seconds.get(phase, 0.0) + float(taken)
         return seconds
 
+    def moved(self) -> tuple[int, int]:
+        """Return the bytes of operands, each once, and of the result."""
+        arrays = [x.array if isinstance(x, Operand) else x for x in self.operands
+                  if isinstance(x, Operand | np.ndarray)]
+        return _bytes(arrays), _bytes([self.receiver.array])
+
+
+@dataclass(eq=False, slots=True)
+class _Packing:
+    """A program that is no call of an op, the arrays that it runs on, and the one of them that it writes."""
+
+    program: Callable[..., Any]
+    arrays: tuple[Array, ...]
+    written: Array
+    tell: Callable[[], Told]
+    measure: None = None
+    lacking: None = None
+
+    def run(self) -> dict[str, float]:
+        self.program(*self.arrays)
+        return {}
+
+    def moved(self) -> tuple[int, int]:
+        return _bytes([x for x in self.arrays if x is not self.written]), _bytes([self.written])
+
 
 def travel(face: Face, request: Request, key: Key | None) -> Any:
     """Run what a face described, tell whoever listens, and keep it for the next call with this key."""
-    heard = _told(face.op.name, request.tell, request.run, request.measure, request.lacking)
+    heard = _told(face.op.name, request)
     if request.keep and key is not None and not heard:
         bound = _bound(face, request, key)
         if bound is not None:
@@ -106,30 +133,35 @@ def travel(face: Face, request: Request, key: Key | None) -> Any:
     return request.receiver.finish(request.wrap, request.first)
 
 
-def run_told(op: str, tell: Callable[[], Told], program: Callable[..., Any], *arrays: Array) -> None:
+def run_told(op: str, tell: Callable[[], Told], program: Callable[..., Any], *arrays: Array, written: Array) -> None:
     """Run a program that is no call of an op, such as the packing of an operand, and tell whoever listens."""
-    def run() -> dict[str, float]:
-        program(*arrays)
-        return {}
-
-    _told(op, tell, run)
+    _told(op, _Packing(program, arrays, written, tell))
 
 
-def _told(op: str, tell: Callable[[], Told], run: Callable[[], dict[str, float]],
-          measure: Callable[[], dict[str, Any]] | None = None, lacking: str | None = None) -> bool:
-    """Run something that returns the seconds of its phases, if it has some; say whether anybody listened."""
+def _told(op: str, job: Request | _Packing) -> bool:
+    """Run a job, and tell whoever listens; say whether anybody did."""
     began = perf_counter()
-    phases = run()
+    phases = job.run()
     if not listening():
         return False
-    seconds = sum(phases.values()) if phases else perf_counter() - began
-    what, kernel, plan = tell()
-    more = {} if measure is None else measure()
+    ended = perf_counter()
+    what, kernel, plan = job.tell()
+    lacking = job.lacking
     if lacking is None:
         target = asked_target()
         lacking = "" if target is None or target.kind == "host" else f"no program for {op}"
-    record(Run(op, what, kernel, seconds, plan, phases, lacking=lacking, **more))
+    read, written = job.moved()
+    more: dict[str, Any] = {"flops": getattr(plan, "flops", None)} | ({} if job.measure is None else job.measure())
+    record(Run(op, what, kernel, sum(phases.values()) if phases else ended - began, plan, phases, began, ended,
+               current_thread().name, job.program, read, written, lacking=lacking, **more))
     return True
+
+
+def _bytes(arrays: Sequence[Array]) -> int:
+    """Bytes of arrays, each once, and of what is broadcast once."""
+    different = {id(array): array for array in arrays}.values()
+    return sum(prod([n for n, step in zip(a.shape, a.strides, strict=True) if step or not n]) * a.itemsize
+               for a in different)
 
 
 def _array_of(operand: Operand | Array | int | None, receiver: Receiver, words: Array | None) -> Array:

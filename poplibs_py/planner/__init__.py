@@ -9,6 +9,7 @@ from .cache import PlanCache
 from .constraints import PlanConstraints
 from .deadline import time_limit
 from .explain import Considered, Explanation
+from .facts import PlanFacts, facts_of
 from .fit import Fit, fit
 from .ladder import POPLIBS_PROPORTION, Memory, climb, within
 from .objective import UNLIMITED, Objective
@@ -26,10 +27,12 @@ __all__ = [
     "Objective",
     "PlanCache",
     "PlanConstraints",
+    "PlanFacts",
     "PlanSummary",
     "Sweep",
     "SweepPoint",
     "climb",
+    "facts_of",
     "fit",
     "preplan",
     "sweep",

@@ -12,11 +12,15 @@ import numpy as np
 
 from ..ops import changed_plan, check_fields
 from ..planner import Explanation
+from ..planner.facts import Load, PlanFacts, Table, TileMemory, facts_of
+from ..planner.summary import Phase
 from ..target import LinearMapping, Target, linear_mapping
 from .cast_model import cast_limit, cast_vertices, is_copy
 from .model import NO_LIMIT, TYPE_BYTES, Vertex, element_limit, tile_cycles, unary_vertices
 
-__all__ = ["ElementwisePlan", "TileClass", "planned"]
+__all__ = ["ElementwisePlan", "TileClass", "plan_facts", "planned"]
+
+_HEADS = "tiles", "elements", "vertex", "of a tile", "elements", "cycles"
 
 
 @dataclass(frozen=True)
@@ -123,8 +127,12 @@ class ElementwisePlan:
 
     def tile_bytes(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """Return the bytes of operand and result on each tile of the machine."""
+        return self.tile_elements() * self.element_bytes
+
+    def tile_elements(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """Return the elements of the operand on each tile of the machine."""
         held = np.zeros(self.target.tiles, np.int64)
-        held[:self.tiles_used] = np.diff(self.mapping.edges()) * self.element_bytes
+        held[:self.tiles_used] = np.diff(self.mapping.edges())
         return held
 
     def explain(self) -> Explanation:
@@ -151,19 +159,39 @@ class ElementwisePlan:
     def __str__(self) -> str:
         return "\n".join([self.explain().words(), *self._table()])
 
+    def vertex_rows(self) -> Iterator[tuple[str, str, str, str, str, str]]:
+        """What tiles do: how many tiles, their elements; a vertex, how many of it, its elements, its cycles."""
+        for c in self.classes:
+            head = f"{c.tiles:,}", f"{c.elements:,}"
+            for vertex, count in Counter(c.vertices).items():
+                each = f"{vertex.cycles:,}{'' if vertex.unit == 'tile' else f' x {self.target.workers}'}"
+                yield *head, str(vertex), str(count), f"{vertex.elements:,}", each
+                head = "", ""
+            if not c.vertices:
+                yield *head, "copy", "", f"{c.elements:,}", f"{c.cycles:,}"
+
     def _table(self) -> Iterator[str]:
         if not self.classes:
             return
         yield ""
-        yield f"{'tiles':>8}{'elements':>14}  {'vertex':<44}{'of a tile':>10}{'elements':>14}{'cycles':>14}"
-        for c in self.classes:
-            head = f"{c.tiles:>8,}{c.elements:>14,}  "
-            for vertex, count in Counter(c.vertices).items():
-                each = f"{vertex.cycles:,}{'' if vertex.unit == 'tile' else f' x {self.target.workers}'}"
-                yield f"{head}{vertex!s:<44}{count:>10}{vertex.elements:>14,}{each:>14}"
-                head = " " * len(head)
-            if not c.vertices:
-                yield f"{head}{'copy':<44}{'':>10}{c.elements:>14,}{c.cycles:>14,}"
+        for row in (_HEADS, *self.vertex_rows()):
+            tiles, elements, vertex, count, of_vertex, cycles = row
+            yield f"{tiles:>8}{elements:>14}  {vertex:<44}{count:>10}{of_vertex:>14}{cycles:>14}"
+
+
+@facts_of.register
+def plan_facts(plan: ElementwisePlan) -> PlanFacts:
+    """Return what a report keeps of an elementwise operation's plan."""
+    explanation, target, elements = plan.explain(), plan.target, plan.tile_elements()
+    made = 0 if plan.in_place else TYPE_BYTES[plan.result_type]
+    return PlanFacts(
+        explanation.problem, target.name, {}, dict(explanation.decisions), (),
+        (Phase("compute", plan.cycles, 1, 0),), plan.cycles, 0, target.clock_hz, 0.0, "", 0, None,
+        target.tiles, target.bytes_per_tile,
+        TileMemory.of(operands=elements * TYPE_BYTES[plan.data_type], results=elements * made,
+                      temporaries=np.zeros_like(elements)),
+        {"elements of a tile": Load.of(elements)}, (Table("Vertices", _HEADS, tuple(plan.vertex_rows())),),
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=4096)

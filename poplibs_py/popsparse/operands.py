@@ -79,6 +79,12 @@ class SparseOperand:
         """Rows and columns of op(W), in elements."""
         return self.pattern.shape[::-1] if self.transposed else self.pattern.shape
 
+    def measured(self, columns: int) -> dict[str, Any]:
+        """Return what a `Run` tells of a product with so many columns: operations, and the balance of the pattern."""
+        p = self.pattern
+        return {"flops": 2 * p.n_blocks * p.block_shape[0] * p.block_shape[1] * columns,
+                "loads": {"stored blocks of a block row": np.diff(self.offsets.array)}}
+
     @property
     def longest_row(self) -> int:
         """Stored blocks of the block row of op(W) that has most."""

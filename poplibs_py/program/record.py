@@ -33,6 +33,18 @@ class Run:
         The plan that it followed, None where an operation has none.
     phases : dict of str to float
         Wall seconds of each phase, where there is more than one.
+    began, ended : float
+        When, by `time.perf_counter`.
+    thread : str
+        Name of the thread that called.
+    program : Executable, callable or None
+        What ran; None where there was nothing to do.
+    read_bytes, written_bytes : int
+        Of operands, each once, and of the result, as they lie in this machine's memory.
+    flops : int or None
+        Multiplications and additions of products, on what is stored; None where they are not counted.
+    loads : dict of str to numpy.ndarray of int
+        What has how much work, by what it is, such as the stored blocks of each block row.
     tile_bytes, tile_macs : numpy.ndarray of int or None
         For each tile of a modelled machine: bytes of operands and results (of a product as they are laid out here, in
         FP32; of an elementwise operation in their own types), and multiply-accumulates of a product.
@@ -48,6 +60,14 @@ class Run:
     seconds: float
     plan: Any = None
     phases: dict[str, float] = field(default_factory=dict)
+    began: float = 0.0
+    ended: float = 0.0
+    thread: str = ""
+    program: Any = None
+    read_bytes: int = 0
+    written_bytes: int = 0
+    flops: int | None = None
+    loads: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     tile_bytes: np.ndarray[Any, Any] | None = None
     tile_macs: np.ndarray[Any, Any] | None = None
     exchanged_bytes: int | None = None

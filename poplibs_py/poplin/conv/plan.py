@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from ...formats import FP32, Format
 from ...kernels import Kernel
 from ...planner.explain import Explanation
 from ...target import Target
@@ -82,6 +83,22 @@ class HostConvPlan:
     def temporary_bytes(self) -> int:
         """Bytes that a run takes beside its operands."""
         return self.threads * self.scratch_bytes
+
+    @property
+    def limit(self) -> int | None:
+        """Temporary bytes that all threads may take, or None."""
+        each = self._largest.memory_limit
+        return None if each is None else self.threads * each
+
+    @property
+    def compute_format(self) -> Format:
+        """What operands are decoded to and multiplied in."""
+        return self._largest.compute_format if isinstance(self._largest, GemmPlan) else FP32
+
+    @property
+    def flops(self) -> int:
+        """Multiplications and additions, without those with padding."""
+        return self.call.params.flops()
 
     @property
     def fits(self) -> bool:

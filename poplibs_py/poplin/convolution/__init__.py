@@ -4,6 +4,7 @@ from .api import conv_cache, plan_convolution
 from .axis import Axis, FieldTransform, OutputTransform
 from .constraints import ConvConstraints
 from .explain import explain_plan
+from .facts import plan_facts
 from .multi import MultiPlan, plan_convolutions
 from .options import ConvOptions
 from .params import ConvParams, matmul_params
@@ -27,5 +28,6 @@ __all__ = [
     "matmul_params",
     "plan_convolution",
     "plan_convolutions",
+    "plan_facts",
     "tile_ranges",
 ]

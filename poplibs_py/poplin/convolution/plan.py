@@ -236,6 +236,11 @@ class ConvPlan:
         """Turns of the serial loop."""
         return self.partition.total_serial
 
+    @property
+    def flops(self) -> int:
+        """Multiplications and additions of one pass."""
+        return 2 * self.total_macs
+
     def _passes(self) -> list[Costs]:
         return [c for c in (self.costs, self.backward_costs, self.weight_update_costs) if c is not None]
 

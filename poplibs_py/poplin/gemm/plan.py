@@ -166,9 +166,19 @@ class GemmPlan:
         return self.threads * self.scratch_bytes
 
     @property
+    def limit(self) -> int | None:
+        """Temporary bytes that all threads may take, or None."""
+        return None if self.memory_limit is None else self.threads * self.memory_limit
+
+    @property
     def fits(self) -> bool:
         """Whether a run keeps to the limit."""
         return self.memory_limit is None or self.scratch_bytes <= self.memory_limit
+
+    @property
+    def flops(self) -> int:
+        """Multiplications and additions."""
+        return self.params.flops
 
     def offset(self, part: str) -> int:
         """Where a part of the scratch begins."""

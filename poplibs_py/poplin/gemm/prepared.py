@@ -74,7 +74,8 @@ class PreparedMatrix(Constant):
         made = lower_prepare(plan)
         scales = None if w.scales is None else w.scales.array
         arrays = made.arrange(w.array, w.array, packed, None, scales, scales)
-        run_told("poplin.prepare", lambda: (f"{w.shape} {w.format}", *made.told()[1:]), made.executable, *arrays)
+        run_told("poplin.prepare", lambda: (f"{w.shape} {w.format}", *made.told()[1:]), made.executable, *arrays,
+                 written=packed)
         # A call that meets an infinity needs numbers whole that are split in parts.
         whole = _copied(w) if is_left or plan.parts != (1, 1) else None
         kind = kind_of("PreparedMatrix", plan, side, w.shape, w.format, whole and layout_of(whole))

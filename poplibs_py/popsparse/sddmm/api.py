@@ -114,4 +114,4 @@ def _request(plan: SddmmPlan, w: SparseOperand, left: Operand, right: Operand, r
         return what, plan.kernel.label, plan
 
     return Request(lower(plan) if receiver.array.size else None, (w.offsets, w.columns, left, right, RESULT),
-                   receiver, told, like=w.values)
+                   receiver, told, like=w.values, measure=lambda: w.measured(p.columns))

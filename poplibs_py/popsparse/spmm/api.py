@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -177,7 +178,8 @@ def _request(plan: SparsePlan, w: SparseOperand, x: Operand, bias: Operand | Non
                 f"{p.x.format}" + f", for each of {batch}" * bool(batch))
         return what, plan.kernel.label, plan
 
-    return Request(run, (w.offsets, w.columns, w.values, x, RESULT, *more), receiver, told)
+    return Request(run, (w.offsets, w.columns, w.values, x, RESULT, *more), receiver, told,
+                   measure=lambda: w.measured(p.columns * prod(batch)))
 
 
 def _each(run: Callable[..., Any], batch: tuple[int, ...]) -> Callable[..., Any]:

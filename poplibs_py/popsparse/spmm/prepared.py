@@ -87,7 +87,7 @@ class PreparedDense(Constant):
         panels = result_array((groups, strips, rows, strip), np.dtype(computed.dtype))
         was = computed if dtype is None else format_of(dtype)
         told = f"{shape} {was} to panels of {compute_format}", "NumPy", None
-        run_told("popsparse.static.prepare_dense", lambda: told, _fill, array, panels)
+        run_told("popsparse.static.prepare_dense", lambda: told, _fill, array, panels, written=panels)
         panels.flags.writeable = False
         strides = panels.strides[0], strip * computed.itemsize, computed.itemsize
         layout = DenseLayout(compute_format, strides, 0, strip)
@@ -245,7 +245,7 @@ class PreparedSparse(Immutable):
             return what, kernel.label, None
 
         run_told(told_as, told, lower_prepare(self._plan), w.offsets.array, w.columns.array, w.values.array,
-                 self._values, *more)
+                 self._values, *more, written=self._values)
 
     def __matmul__(self, x: Any) -> Any:
         return OPERATORS["w @ x"](self, x)

@@ -1,0 +1,67 @@
+"""What a report keeps of a convolution's plan on a modelled machine, and where its memory lies on the tiles."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...planner.facts import Load, PlanFacts, Table, TileMemory, facts_of
+from ...target import TYPE_SIZES
+from .plan import ConvPlan
+from .summary import summary_of
+from .work import TileWork, work_of
+
+__all__ = ["memory_of", "plan_facts"]
+
+Array = np.ndarray[Any, Any]
+
+
+@facts_of.register
+def plan_facts(plan: ConvPlan) -> PlanFacts:
+    """Return the facts of a plan of `plan_convolution` or of a product."""
+    said, work = summary_of(plan), work_of(plan)
+    target = work.problem.target
+    several = len(said.passes) > 1
+    phases = tuple(replace(p, name=f"{name}: {p.name}") if several else p
+                   for name, phases in said.passes.items() for p in phases)
+    axes = tuple((a.name, f"{a.size:,}", f"{a.tiles:,}", f"{a.turns:,}",
+                  f"{a.most:,}" if a.most == a.least else f"{a.least:,} to {a.most:,}") for a in said.axes)
+    return PlanFacts(
+        said.problem, target.name, dict(said.options), dict(said.decisions), (), phases, said.cycles,
+        said.exchange_cycles, target.clock_hz, said.peak_teraflops * 1e12, "", plan.temp_bytes, plan.limit or None,
+        target.tiles, target.bytes_per_tile, memory_of(work),
+        {"multiply-accumulates of a tile": Load.of(work.tile_macs())},
+        (Table("How the axes are cut", ("axis", "size", "across tiles", "in a loop", "of a tile"), axes),),
+    )  # fmt: skip
+
+
+def memory_of(work: TileWork) -> TileMemory:
+    """Return what lies on each tile.
+
+    Operands and the result lie on the tiles that read or make them, once each: an element that several tiles use is on
+    one of them, as PopLibs' mappings have it, so each tile has a share in proportion to what it uses. Temporaries are
+    the model's for the tile that needs most; another has as much less as it holds less in a turn.
+    """
+    a, p = work.grid.amounts, work.problem.params
+    inputs = a.inputs.max(axis=0).sum(axis=0).ravel()
+    weights = a.weights.sum(axis=(0, 1)).ravel()
+    sums = a.sums.max(axis=1).sum(axis=0).ravel()
+    size = TYPE_SIZES[p.input_type]
+    images = p.groups * p.batch * p.in_channels * prod(p.field_shape)
+    kernels = p.groups * p.in_channels * p.out_channels * prod(p.kernel_shape)
+    made = p.groups * p.batch * p.out_channels * prod(p.output_shape)
+    held = (a.inputs + a.weights + a.sums).max(axis=(0, 1)).ravel()
+    return TileMemory.of(**{kind: work.on_tiles(on_tile) for kind, on_tile in {
+        "operands": size * (_dealt(images, inputs) + _dealt(kernels, weights)),
+        "results": TYPE_SIZES[p.output_type] * _dealt(made, sums),
+        "temporaries": held * work.plan.temp_bytes // max(1, int(held.max(initial=0))),
+    }.items()})
+
+
+def _dealt(elements: int, used: Array) -> Array:
+    """Elements dealt out in proportion to what each tile uses, rounded up to whole ones."""
+    whole = int(used.sum())
+    return np.ceil(used * (elements / whole)).astype(np.int64) if whole else used
