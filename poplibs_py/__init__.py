@@ -3,6 +3,8 @@
 from .errors import not_built
 from .lazy import submodules_on_demand
 
+__version__ = "0.1.0"
+
 try:
     from .popops import cast
     from .report.profile import Profile, profile
@@ -10,8 +12,6 @@ except ModuleNotFoundError as error:
     if not (error.name or "").startswith(f"{__name__}."):
         raise
     raise not_built(error.name) from None
-
-__version__ = "0.1.0"
 
 __all__ = ["Profile", "cast", "profile"]
 

@@ -1,25 +1,27 @@
 """Settings, read once from the environment at import; the number of threads can be limited for a while.
 
-===================== ============================================================ =================
-Variable              Meaning                                                      Default
-===================== ============================================================ =================
-POPLIBS_MAX_ISA       highest instruction-set level that may be used               all that the CPU has
-POPLIBS_NUM_THREADS   threads of the host target                                   the CPUs this process may use
-POPLIBS_RESULT_POOL   bytes of dead results' memory kept for the next; 0: none     128 MiB
-POPLIBS_LOG_LEVEL     TRACE, DEBUG, INFO, WARN, ERR or OFF                         WARN
-POPLIBS_LOG_DEST      stderr, stdout or a file name                                stderr
-POPLIBS_CACHE_DIR     folder of the plan cache that outlives the process           none
-===================== ============================================================ =================
+====================== ============================================================ =================
+Variable               Meaning                                                      Default
+====================== ============================================================ =================
+POPLIBS_MAX_ISA        highest instruction-set level that may be used               all that the CPU has
+POPLIBS_NUM_THREADS    threads of the host target                                   the CPUs this process may use
+POPLIBS_RESULT_POOL    bytes of dead results' memory kept for the next; 0: none     128 MiB
+POPLIBS_LOG_LEVEL      TRACE, DEBUG, INFO, WARN, ERR or OFF                         WARN
+POPLIBS_LOG_DEST       stderr, stdout or a file name                                stderr
+POPLIBS_CACHE_DIR      folder of the plan cache that outlives the process           none
+POPLIBS_ENGINE_OPTIONS a JSON object: ``autoReport.all``, ``autoReport.directory``  no report
+====================== ============================================================ =================
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from .errors import bad_argument, bad_type, instance, whole
+from .errors import bad_argument, bad_option, bad_type, instance, whole
 
 __all__ = ["LEVELS", "LOG_LEVELS", "MOST_RESULT_POOL", "Settings", "read_settings", "settings", "thread_limit"]
 
@@ -33,6 +35,8 @@ LEVELS = (
 """Instruction-set levels, lowest first, as ``src_cython/cpu/levels.def`` has them."""
 
 LOG_LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERR", "OFF")
+
+_REPORT, _REPORT_DIR = "autoReport.all", "autoReport.directory"
 
 RESULT_POOL = 128 << 20
 """Bytes that the pool of results keeps by default: a few results of a size at which fresh pages cost most."""
@@ -58,6 +62,9 @@ class Settings:
         ``"stderr"``, ``"stdout"`` or a file name.
     cache_dir : str or None
         Folder of the lasting plan cache.
+    report_dir : str or None
+        Folder of the report that a program writes at its end (``autoReport.all`` and ``autoReport.directory`` of
+        ``POPLIBS_ENGINE_OPTIONS``).
     emulate_amx : bool
         Use the AMX kernels on software tiles where this build has them (``POPLIBS_EMULATE_AMX=1``; for tests).
     """
@@ -68,6 +75,7 @@ class Settings:
     log_level: str = "WARN"
     log_dest: str = "stderr"
     cache_dir: str | None = None
+    report_dir: str | None = None
     emulate_amx: bool = False
 
 
@@ -102,6 +110,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         log_level=_choice(environment, "POPLIBS_LOG_LEVEL", LOG_LEVELS, "WARN"),
         log_dest=environment.get("POPLIBS_LOG_DEST") or "stderr",
         cache_dir=environment.get("POPLIBS_CACHE_DIR") or None,
+        report_dir=_report_dir(environment.get("POPLIBS_ENGINE_OPTIONS")),
         emulate_amx=environment.get("POPLIBS_EMULATE_AMX") == "1",
     )
 
@@ -121,6 +130,28 @@ def _count(environment: Mapping[str, str], name: str, default: int, what: str, l
     if not text.isdecimal() or len(text) > 19 or not low <= int(text) <= high:
         raise bad_argument(name, text, f"{what} from {low} to {high}")
     return int(text)
+
+
+def _report_dir(text: str | None) -> str | None:
+    """Where a report goes, of Poplar's options that ask for one."""
+    if not text:
+        return None
+    allowed = f'a JSON object such as {{"{_REPORT}": "true", "{_REPORT_DIR}": "./report"}}'
+    try:
+        options = json.loads(text)
+    except (ValueError, RecursionError):
+        raise bad_argument("POPLIBS_ENGINE_OPTIONS", text, allowed) from None
+    if not isinstance(options, dict):
+        raise bad_argument("POPLIBS_ENGINE_OPTIONS", text, allowed)
+    for key in options:
+        if key not in (_REPORT, _REPORT_DIR):
+            raise bad_option(key, (_REPORT, _REPORT_DIR))
+    wanted, folder = options.get(_REPORT, "false"), options.get(_REPORT_DIR, ".")
+    if wanted not in (True, False, "true", "false"):
+        raise bad_argument(_REPORT, wanted, '"true" or "false"')
+    if not isinstance(folder, str) or not folder:
+        raise bad_argument(_REPORT_DIR, folder, "the name of a folder")
+    return folder if wanted in (True, "true") else None
 
 
 settings = read_settings(os.environ)

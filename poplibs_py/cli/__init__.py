@@ -1,4 +1,4 @@
-"""The command line: ``poplibs-py info | plan | bench | randtest``.
+"""The command line: ``poplibs-py info | plan | bench | report | randtest``.
 
 Each command is a module of this package with ``add_parser(subparsers)``, which sets the function to run.
 """
@@ -22,7 +22,7 @@ INTERRUPTED = 130
 """The exit status after Control-C, as shells have it."""
 
 _DESCRIPTION = "Dense and block-sparse products, number formats, random numbers and plans: PopLibs' kernels for Python."
-COMMANDS = ("info", "plan", "bench", "randtest")
+COMMANDS = ("info", "plan", "bench", "report", "randtest")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

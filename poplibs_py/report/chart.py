@@ -1,4 +1,4 @@
-"""A line chart as data: series, axes and reference lines. `report.svg` and `report.text` draw it."""
+"""Charts as data: lines, stacked steps, timelines. `report.svg` draws them, `report.text` lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Literal
 
 from ..errors import all_of, bad_argument, finite, instance, one_of, real, whole
 
-__all__ = ["Axis", "LineChart", "Series", "number", "reciprocal", "same_scale"]
+__all__ = ["Axis", "Lane", "Layer", "LineChart", "Series", "Slice", "StackChart", "Timeline", "number", "reciprocal",
+           "same_scale"]
 
 Scale = Literal["linear", "log2", "log10"]
 
@@ -214,6 +215,159 @@ class LineChart:
     def is_empty(self) -> bool:
         """Whether there is no point to draw."""
         return not any(self.points(s) for s in self.series)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer of a stack.
+
+    Parameters
+    ----------
+    label : str
+        Its name in the legend and the tooltips.
+    values : sequence of float
+        Its height in each step.
+    colour : int
+        Number of its colour.
+    """
+
+    label: str
+    values: Sequence[float]
+    colour: int
+
+
+@dataclass(frozen=True)
+class StackChart:
+    """Layers on top of each other, each of one height from an edge to the next.
+
+    Parameters
+    ----------
+    title : str
+        What the chart tells.
+    x, y : Axis
+        The axes.
+    edges : sequence of float
+        Where steps begin, and where the last one ends.
+    layers : sequence of Layer
+        The lowest first.
+    names : sequence of str, optional
+        Of the steps, for tooltips; by default where they begin.
+    levels : dict, optional
+        Reference values of y, each with its label, drawn as thin lines across.
+
+    Examples
+    --------
+    >>> layers = [Layer("a", [1, 2], 0), Layer("b", [1, 1], 1)]
+    >>> chart = StackChart("Memory", Axis("tile"), Axis("bytes"), [0, 1, 2], layers)
+    >>> chart.tops(), chart.y_range()
+    ([2, 3], (0.0, 3.0))
+    """
+
+    title: str
+    x: Axis
+    y: Axis
+    edges: Sequence[float]
+    layers: Sequence[Layer]
+    names: Sequence[str] = ()
+    levels: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        instance("title", self.title, str, "text")
+        for name, axis in (("x", self.x), ("y", self.y)):
+            instance(name, axis, Axis, "an Axis")
+        steps = len(all_of("edges", self.edges, Real, "numbers")) - 1
+        for layer in all_of("layers", self.layers, Layer, "layers"):
+            if len(layer.values) != steps:
+                raise bad_argument("layers", f"{len(layer.values)} values", f"{steps}, one for each step")
+        if self.names and len(self.names) != steps:
+            raise bad_argument("names", f"{len(self.names)} names", f"{steps}, one for each step")
+
+    def tops(self) -> list[float]:
+        """Return the height of all layers together in each step."""
+        return [sum(values) for values in zip(*(layer.values for layer in self.layers), strict=True)]
+
+    def x_range(self) -> tuple[float, float]:
+        """Return the first and the last edge."""
+        return _spread([float(self.edges[0]), float(self.edges[-1])], self.x)
+
+    def y_range(self) -> tuple[float, float]:
+        """Return zero and the greatest height, reference lines included."""
+        return 0.0, float(max([*self.tops(), *self.levels.values(), 0.0])) or 1.0
+
+    def is_empty(self) -> bool:
+        """Whether there is no step to draw."""
+        return len(self.edges) < 2 or self.edges[0] == self.edges[-1]
+
+
+@dataclass(frozen=True)
+class Slice:
+    """What happens on a lane from one moment to another.
+
+    Parameters
+    ----------
+    start, end : float
+    label : str
+        What it is; drawn in it where it fits, and its tooltip.
+    colour : int
+        Number of its colour.
+    """
+
+    start: float
+    end: float
+    label: str
+    colour: int
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A lane of a timeline.
+
+    Parameters
+    ----------
+    label : str
+    slices : sequence of Slice
+        In order; they do not overlap.
+    """
+
+    label: str
+    slices: Sequence[Slice]
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Lanes of slices along one axis.
+
+    Parameters
+    ----------
+    title : str
+    x : Axis
+    lanes : sequence of Lane
+    keys : dict of str to int, optional
+        What the legend says of the colours.
+    wide : bool, optional
+        Draw it as wide as a page; a narrow window shows a part of it, and the rest by scrolling.
+    """
+
+    title: str
+    x: Axis
+    lanes: Sequence[Lane]
+    keys: dict[str, int] = field(default_factory=dict)
+    wide: bool = False
+
+    def __post_init__(self) -> None:
+        instance("title", self.title, str, "text")
+        instance("x", self.x, Axis, "an Axis")
+        all_of("lanes", self.lanes, Lane, "lanes")
+
+    def x_range(self) -> tuple[float, float]:
+        """Return when the first slice begins and the last one ends."""
+        ends = [end for lane in self.lanes for s in lane.slices for end in (s.start, s.end)]
+        low, high = min(ends, default=0.0), max(ends, default=1.0)
+        return (low, high) if high > low else (low, low + 1.0)
+
+    def is_empty(self) -> bool:
+        """Whether there is no slice to draw."""
+        return not any(lane.slices for lane in self.lanes)
 
 
 def same_scale(charts: Sequence[LineChart]) -> list[LineChart]:

@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -21,7 +22,7 @@ from ..kernels import _cpu, available_levels
 from ..kernels.peak import unit_rates
 from .peers import LIBRARIES, installed
 
-__all__ = ["Conditions", "copy_rate", "environment"]
+__all__ = ["Conditions", "copy_rate", "environment", "machine"]
 
 _PREFIXES = ("OPENBLAS_", "GOTO_", "MKL_", "BLIS_", "NVPL_", "VECLIB_", "ONEDNN_", "DNNL_", "ATEN_", "OMP_", "GOMP_",
              "KMP_")
@@ -68,10 +69,11 @@ def _copy_rate(threads: int) -> float:
     pairs = [(np.zeros(size, np.uint8), np.ones(size, np.uint8)) for _ in range(threads)]
     clock = time.process_time if threads == 1 else time.perf_counter
     best = math.inf
-    with ThreadPoolExecutor(threads, "copies") as pool:
+    with nullcontext() if threads == 1 else ThreadPoolExecutor(threads, "copies") as pool:
+        each = map if pool is None else pool.map  # a process that ends starts no threads
         for _ in range(_COPIES):
             start = clock()
-            list(pool.map(lambda pair: np.copyto(*pair), pairs))
+            list(each(lambda pair: np.copyto(*pair), pairs))
             best = min(best, clock() - start)
     return 2 * size * threads / best
 
@@ -134,7 +136,7 @@ class Conditions:
             ("version", f"poplibs_py {__version__}{f', commit {self.commit}' * bool(self.commit)}"),
             ("date", self.date),
             ("command", self.command),
-            ("machine", _machine() + f", {self.load}" * bool(self.load)),
+            ("machine", machine() + f", {self.load}" * bool(self.load)),
             ("instructions", f"{available_levels()[-1]}; every method and peer on {threads}"),
             ("peaks", f"{', '.join(rates)} in registers; {bandwidth}"),
             ("libraries", ", ".join(peers) + f"; not installed: {absent}" * bool(absent)),
@@ -142,7 +144,7 @@ class Conditions:
         ]
 
 
-def _machine() -> str:
+def machine() -> str:
     """The CPU with its family and model, which tell more than a virtual machine's name for it, its cores and caches."""
     facts: dict[str, str] = {}
     about = Path("/proc/cpuinfo")

@@ -1,16 +1,23 @@
-"""A self-contained HTML page: text, charts and tables in one file, light and dark, no script and nothing to load."""
+"""A self-contained HTML page: text, charts and tables in one file, light and dark, nothing to load.
+
+Only a page with entries has a script, which shows what they hold.
+"""
 
 from __future__ import annotations
 
 import base64
+import gzip
+import json
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 
 from ..errors import all_of, bad_argument, flag, instance
 from . import svg
-from .chart import LineChart
+from .chart import LineChart, StackChart, Timeline
 
-__all__ = ["Page"]
+__all__ = ["Chart", "Entry", "Page"]
 
 _STYLE = """
 :root{color-scheme:light dark;--ground:#f5f6f8;--card:#fff;--ink:#1c2128;--soft:#5b6370;--rule:#d9dde3;--accent:#0b62a4}
@@ -37,6 +44,72 @@ table{border-collapse:collapse;font-size:.8rem;font-variant-numeric:tabular-nums
 th,td{padding:.22rem .6rem;text-align:right;border-bottom:1px solid var(--rule)}th{position:sticky;top:0;
 background:var(--card)}td.words,th.words{text-align:left}summary{cursor:pointer;padding:.4rem 0;color:var(--accent)}
 """
+_ENTRY_STYLE = """
+.broad{overflow-x:auto;margin:.8rem 0}.broad svg{min-width:58rem}
+.entry{background:var(--card);border:1px solid var(--rule);border-radius:8px;margin:.4rem 0;padding:0 .8rem}
+.entry>summary{display:grid;gap:.1rem 1rem;align-items:center;color:var(--ink);
+grid-template-columns:minmax(0,1fr) repeat(3,7rem) 8rem}
+.entry>summary b{overflow-wrap:anywhere;font-weight:600}
+.entry>summary span{font-variant-numeric:tabular-nums;text-align:right;font-size:.9rem}
+.entry>summary i{display:block;height:.7rem;border-radius:3px;background:var(--accent);min-width:1px}
+.entry[open]>summary{border-bottom:1px solid var(--rule);margin-bottom:.5rem}.entry .card{border:0;padding:0}
+.entry>summary:hover b{text-decoration:underline}
+.sorts{display:flex;gap:.5rem;flex-wrap:wrap;align-items:center}
+button{font:inherit;font-size:.85rem;color:var(--accent);background:var(--card);border:1px solid var(--rule);
+border-radius:6px;padding:.2rem .6rem;cursor:pointer}
+button[aria-pressed=true]{border-color:var(--accent);font-weight:600}
+@media (max-width:44rem){.entry>summary{grid-template-columns:repeat(3,minmax(0,1fr))}
+.entry>summary b{grid-column:1/-1}.entry>summary span{text-align:left}.entry>summary div{grid-column:1/-1}}
+"""
+_SCRIPT = """
+const packs={},unpacked=name=>packs[name]||(packs[name]=(async()=>{
+const packed=Uint8Array.from(atob(document.getElementById(name).textContent),c=>c.charCodeAt(0));
+const stream=new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip'));
+return JSON.parse(await new Response(stream).text())})());
+const entries=[...document.querySelectorAll('details.entry')];
+entries.forEach(entry=>entry.addEventListener('toggle',async()=>{
+const body=entry.querySelector('.body');
+if(entry.open&&!body.firstChild){const [pack,place]=entry.dataset.body.split(' ');
+body.innerHTML=(await unpacked('pack'+pack))[place]}}));
+document.querySelectorAll('.sorts button').forEach(button=>button.addEventListener('click',()=>{
+const by=+button.dataset.by,list=entries[0].parentNode;
+document.querySelectorAll('.sorts button').forEach(b=>b.setAttribute('aria-pressed',b===button));
+[...entries].sort((a,b)=>b.dataset.keys.split(' ')[by]-a.dataset.keys.split(' ')[by])
+.forEach(entry=>list.append(entry))}));
+if(entries.length)entries[0].open=true;
+"""
+_PACK = 16
+"""Bodies that are packed, and unpacked, together."""
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+
+_NUMBER = re.compile(r"[-+]?(nan|inf|[\d.,]+(e[-+]?\d+)?)(%| [KMGT]?i?B| [mun]?s| [kMGT]?FLOP/s)?")
+
+Chart = LineChart | StackChart | Timeline
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of a list whose entries open when they are clicked.
+
+    Parameters
+    ----------
+    title : str
+    figures : sequence of str
+        Three, beside the title.
+    share : float
+        From 0 to 1, as a bar.
+    keys : sequence of float
+        What the list may be sorted by: those that are greater come first.
+    body : Page
+        What it holds: the parts of another page.
+    """
+
+    title: str
+    figures: Sequence[str]
+    share: float
+    keys: Sequence[float]
+    body: Page
 
 
 class Page:
@@ -59,6 +132,7 @@ class Page:
         instance("title", title, str, "a text")
         self._title = title
         self._parts: list[str] = []
+        self._bodies: list[str] = []
 
     def heading(self, text: str) -> None:
         """Begin a section."""
@@ -80,9 +154,14 @@ class Page:
                         for value, what in facts)
         self._parts.append(f"<div class=facts>{cards}</div>")
 
-    def charts(self, charts: Sequence[LineChart]) -> None:
+    def charts(self, charts: Sequence[Chart]) -> None:
         """Add charts side by side, or below each other where the window is narrow, so that rows come out full."""
-        charts = all_of("charts", charts, LineChart, "charts")
+        charts = all_of("charts", charts, (LineChart, StackChart, Timeline), "charts")
+        wide = [chart for chart in charts if isinstance(chart, Timeline) and chart.wide]
+        self._parts += [f"<div class='card broad'>{svg.draw(chart, standalone=False)}</div>" for chart in wide]
+        charts = [chart for chart in charts if chart not in wide]
+        if not charts:
+            return
         drawn = "".join(f"<div class=card>{svg.draw(chart, standalone=False)}</div>" for chart in charts)
         row = "row fours" if len(charts) % 4 == 0 else "row threes" if len(charts) % 3 == 0 else "row"
         self._parts.append(f"<div class='{row}'>{drawn}</div>")
@@ -120,19 +199,49 @@ class Page:
         self._parts.append(f"<p><a download='{escape(name)}' href='data:text/csv;base64,{data}'>Save {escape(name)}"
                            "</a></p>")
 
+    def entries(self, entries: Sequence[Entry], sorts: Sequence[str]) -> None:
+        """Add a list of entries, once in a page; the first is open. `sorts` names what their keys are, in order."""
+        entries = all_of("entries", entries, Entry, "entries")
+        sorts = all_of("sorts", sorts, str, "texts")
+        if self._bodies or any(len(entry.keys) != len(sorts) for entry in entries):
+            raise bad_argument("entries", f"{len(entries)} entries", f"one list in a page, each with {len(sorts)} keys")
+        self._bodies = ["".join(entry.body._parts) for entry in entries]
+        buttons = "".join(f"<button data-by={i} aria-pressed={'true' if i == 0 else 'false'}>{escape(name)}</button>"
+                          for i, name in enumerate(sorts))
+        shown = "".join(_shown(entry, i) for i, entry in enumerate(entries))
+        self._parts.append(f"<div class=sorts><span class=soft>sorted by</span>{buttons}</div><div>{shown}</div>"
+                           "<noscript><p>What the entries hold is shown by a script of this page.</p></noscript>")
+
     def html(self) -> str:
         """Return the whole page."""
+        style, policy, script = f"{_STYLE}{svg.STYLE}", "", ""
+        if self._bodies:
+            packs = (self._bodies[first: first + _PACK] for first in range(0, len(self._bodies), _PACK))
+            held = "".join(f"<script type='text/plain' id=pack{i}>{_packed(pack)}</script>"
+                           for i, pack in enumerate(packs))
+            style += _ENTRY_STYLE
+            policy = f'<meta http-equiv=Content-Security-Policy content="{_POLICY}">'
+            script = f"{held}<script>{_SCRIPT}</script>"
         return (f"<!doctype html><html lang=en><head><meta charset=utf-8><title>{escape(self._title)}</title>"
-                "<meta name=viewport content='width=device-width,initial-scale=1'>"
-                f"<style>{_STYLE}{svg.STYLE}</style></head><body><main><h1>{escape(self._title)}</h1>"
-                f"{''.join(self._parts)}</main></body></html>\n")
+                f"<meta name=viewport content='width=device-width,initial-scale=1'>{policy}"
+                f"<style>{style}</style></head><body><main><h1>{escape(self._title)}</h1>"
+                f"{''.join(self._parts)}</main>{script}</body></html>\n")
+
+
+def _shown(entry: Entry, number: int) -> str:
+    """An entry that is closed."""
+    keys = " ".join(f"{key:g}" for key in entry.keys)
+    figures = "".join(f"<span>{escape(figure)}</span>" for figure in entry.figures)
+    return (f"<details class=entry data-body='{number // _PACK} {number % _PACK}' data-keys='{keys}'><summary>"
+            f"<b>{escape(entry.title)}</b>{figures}"
+            f"<div><i style='width:{100 * entry.share:.4g}%'></i></div></summary><div class=body></div></details>")
+
+
+def _packed(bodies: Sequence[str]) -> str:
+    """Bodies as text that holds no markup."""
+    return base64.b64encode(gzip.compress(json.dumps(bodies).encode(errors="replace"), mtime=0)).decode()
 
 
 def _is_number(text: str) -> bool:
-    if not text:
-        return True
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    """Whether a cell is empty or a number, perhaps with a unit of bytes, time or rate."""
+    return not text or _NUMBER.fullmatch(text) is not None

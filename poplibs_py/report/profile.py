@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING
 
-import numpy as np
-
+from ..config import settings
+from ..errors import InvalidArgumentError, bad_argument, described, flag, instance
+from ..files import replacing
+from ..log import get
 from ..program.record import Listener, Run, start, stop
 from ..target import Target, resolve_target
+
+if TYPE_CHECKING:
+    from .comparison import Comparison
+    from .records import Report
 
 __all__ = ["Profile", "profile"]
 
 
 class Profile:
     """What a profiled block ran.
+
+    ``print(profile)`` shows its summary. `data` is all of it as plain values, and what `summary`, `save` and `compare`
+    use.
 
     Attributes
     ----------
@@ -28,56 +41,136 @@ class Profile:
     def __init__(self, target: Target | None = None) -> None:
         self.runs: list[Run] = []
         self.target = target
+        self._began = perf_counter()
+        self._data: Report | None = None
+        self._held = 0
 
     @property
     def seconds(self) -> float:
         """Wall time of all runs."""
         return sum(run.seconds for run in self.runs)
 
-    def summary(self) -> str:
-        """Return a table of the runs, and for modelled machines what the plan says, bytes and balance."""
-        if not self.runs:
-            return "nothing ran"
-        names = [f"{run.op} {run.what}" for run in self.runs]
-        first, second = max(map(len, names)) + 2, max(len(run.kernel) for run in self.runs) + 2
-        lines = [f"{'operation':<{first}}{'kernel':<{second}}{'ms':>10}"]
-        for name, run in zip(names, self.runs, strict=True):
-            lines.append(f"{name:<{first}}{run.kernel:<{second}}{run.seconds * 1e3:>10.3f}")
-            lines += [f"  {line}" for line in _details(run, self.target)]
-        lines.append(f"{'total':<{first + second}}{self.seconds * 1e3:>10.3f}")
-        return "\n".join(lines)
+    @property
+    def data(self) -> Report:
+        """What ran until now, as plain values.
 
-    __str__ = summary
+        Where products ran on this CPU its peak is measured, once in a process: this takes about a second.
+        """
+        if self._data is None or len(self.runs) != self._held:
+            from .collect import collected  # a program that profiles nothing pays for none of this
+
+            self._data, self._held = collected(tuple(self.runs), self._began, self.target), len(self.runs)
+        return self._data
+
+    def summary(self, *, details: bool = False) -> str:
+        """Return tables for a terminal: operations by time, and what stands out.
+
+        Parameters
+        ----------
+        details : bool, optional
+            Add each operation's phases, decisions and reasons.
+        """
+        from .terminal import summary_of
+
+        return summary_of(self.data, details=flag("details", details))
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def compare(self, before: Profile) -> Comparison:
+        """Return this profile beside another, which came before it; ``print`` shows it.
+
+        Parameters
+        ----------
+        before : Profile
+        """
+        from .comparison import Comparison
+
+        instance("before", before, Profile, "a Profile")
+        return Comparison(before.data, self.data)
+
+    def save(self, path: str | os.PathLike[str], *, against: Profile | None = None) -> None:
+        """Write the report to a file; its ending says how.
+
+        Parameters
+        ----------
+        path : str or path
+            ``.html``: a page that needs nothing else. ``.json``: what `load` reads. ``.perfetto.json``: a trace for
+            Perfetto (https://ui.perfetto.dev) and Chrome.
+        against : Profile, optional
+            Another, which the page compares this one with.
+        """
+        name = os.fspath(path)
+        instance("path", name, str, "a name of a file")
+        if against is not None:
+            instance("against", against, Profile, "a Profile")
+        ending = next((ending for ending in _ENDINGS if name.lower().endswith(ending)), None)
+        if ending is None:
+            raise bad_argument("path", name, f"a name that ends in {', '.join(_ENDINGS)}")
+        with replacing(path) as file:
+            file.write(self._text(ending, against).encode())
+
+    def _text(self, ending: str, against: Profile | None) -> str:
+        from .sheet import page_of
+        from .trace import trace_json
+
+        if ending == ".html":
+            return page_of(self.data, None if against is None else against.data)
+        return self.data.to_json() if ending == ".json" else trace_json(self.data)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Profile:
+        """Read what was saved as ``.json``. It has no `runs`, which do not outlive their process.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the file holds anything else.
+        OSError
+            If it cannot be read.
+        """
+        from .records import Report
+
+        made = cls()
+        try:
+            made._data = Report.from_json(Path(path).read_text("utf-8"))
+        except (InvalidArgumentError, UnicodeDecodeError) as error:
+            reason = described(str(error.__cause__ or error))
+            raise bad_argument("path", os.fspath(path), f"a report saved as .json ({reason})") from error
+        return made
 
 
-def _details(run: Run, target: Target | None) -> Iterator[str]:
-    """What a modelled machine's run has to say besides, or why it was none."""
-    for phase, seconds in run.phases.items():
-        yield f"{phase:<20}{seconds * 1e3:>10.3f} ms here"
-    if run.lacking and target is not None:
-        yield f"on this CPU, not on {target.name}: {run.lacking}"
-    if run.tile_bytes is None:
-        return
-    plan: Any = run.plan
-    yield from (line for line in str(plan).splitlines() if line)
-    work = run.tile_bytes if run.tile_macs is None else run.tile_macs
-    used = work > 0
-    if run.tile_macs is not None:  # of an elementwise operation the plan tells it
-        yield f"laid out here: at most {run.tile_bytes.max():,} bytes on a tile; modelled: {plan.temp_bytes:,}"
-    yield f"tiles receive {run.exchanged_bytes:,} bytes"
-    yield f"tiles: {np.count_nonzero(used)} of {len(used)} work, balance {balance(work[used]):.1%}"
+_ENDINGS = ".perfetto.json", ".json", ".html"
 
 
-def balance(work: np.ndarray[Any, Any]) -> float:
-    """Mean over most: 1 where every tile that works does the same.
+def _write_at_exit(folder: str) -> None:
+    """Profile this process from now on, and write its report where it ends, if anything ran.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> balance(np.array([3, 3, 0]))
-    0.6666666666666666
+    A process that was forked writes one of its own, with its number in the names.
     """
-    return float(work.mean() / work.max()) if work.size and work.max() else 1.0
+    from . import collect, sheet, trace  # noqa: F401 -- what they import cannot be imported when a process ends
+
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        allowed = "the name of a folder that can be made"
+        raise bad_argument("autoReport.directory", f"{folder} ({error.strerror})", allowed) from None
+    collected = Profile()
+    listener, first = Listener(collected.runs.append), os.getpid()
+    start(listener)
+
+    def write() -> None:
+        stop(listener)
+        name = "report" if os.getpid() == first else f"report-{os.getpid()}"
+        if not collected.runs:
+            return
+        try:
+            for ending in _ENDINGS:
+                collected.save(Path(folder) / f"{name}{ending}")
+        except OSError as error:
+            get("report").error("no report in %s: %s", folder, error)
+
+    atexit.register(write)
 
 
 @contextmanager
@@ -117,3 +210,7 @@ def profile(target: Target | str | None = None) -> Iterator[Profile]:
         yield collected
     finally:
         stop(listener)
+
+
+if settings.report_dir is not None:
+    _write_at_exit(settings.report_dir)

@@ -1,12 +1,12 @@
-"""Draws a `LineChart` as SVG: no library, no script, light and dark, sized so that its text can be read on a phone."""
+"""Draws charts as SVG: no library, no script, light and dark, sized so that its text can be read on a phone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 
 from ..errors import flag, instance
-from .chart import LineChart, Series
+from .chart import LineChart, Series, Slice, StackChart, Timeline
 
 __all__ = ["STYLE", "draw"]
 
@@ -18,6 +18,9 @@ _LEGEND_LINE = 18
 _WIDER = 3.3  # of the line drawn first; the next are ever thinner, so that one right under another shows on both sides
 _APART = 14  # between points side by side
 _CHARACTER = 6.6  # mean width of the 12-unit sans serif face
+_WIDE = 1280  # of a timeline as wide as a page
+_LANE = 44  # height of a timeline's lane: its label, and the slices below
+_TIPS = 32  # tooltips of a stack
 COLOURS = 8
 
 _LIGHT = ("#0b62a4", "#c4461a", "#1a7f4b", "#8a4fb0", "#a07400", "#0f8296", "#c2347f", "#555b66")
@@ -47,19 +50,21 @@ STYLE = (
     ".chart .hit{fill:transparent}.chart .dot:hover .mark{stroke:var(--ink);stroke-width:2}"
     ".chart .hollow .mark{fill:none;stroke-width:1.8}"
     ".chart .key .line,.chart .key .mark{stroke:var(--ink)}"
-    + "".join(f".chart .c{i} .line{{stroke:var(--line{i})}}.chart .c{i} .mark{{fill:var(--line{i})}}"
+    ".chart .slice{stroke:var(--ground);stroke-width:.5}"
+    ".chart .in{font-size:11px;fill:var(--ground);pointer-events:none}"
+    + "".join(f".chart .c{i} .line{{stroke:var(--line{i})}}.chart .c{i} .mark,.chart .f{i}{{fill:var(--line{i})}}"
               f".chart .p{i} .line,.chart .p{i} .mark{{stroke:var(--pale{i})}}" for i in range(COLOURS))
 )
 """The charts' style sheet; a page that shows several may carry it once."""
 
 
-def draw(chart: LineChart, *, standalone: bool = True) -> str:
+def draw(chart: LineChart | StackChart | Timeline, *, standalone: bool = True) -> str:
     """Return the chart as an ``<svg>`` element.
 
     Parameters
     ----------
-    chart : LineChart
-        What to draw; every point carries its values as a tooltip.
+    chart : LineChart, StackChart or Timeline
+        What to draw; every point, step and slice carries its values as a tooltip.
     standalone : bool, optional
         Include the style sheet and the XML namespace, so that the text is a file of its own (default). Without, the
         page around it must hold `STYLE`.
@@ -71,44 +76,59 @@ def draw(chart: LineChart, *, standalone: bool = True) -> str:
     >>> text[:4], text.count("<circle class='mark'")
     ('<svg', 3)
     """
-    instance("chart", chart, LineChart, "a LineChart")
-    shown = [series for series in chart.series if chart.points(series)]
-    rows = _legend_rows(chart, shown)
-    height = HEIGHT + _LEGEND_LINE * len(rows)
-    frame = _Frame(chart, len(shown))
-    parts = [f"<svg class='chart' xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {height}' role='img' "
+    instance("chart", chart, (LineChart, StackChart, Timeline), "a chart")
+    height, drawn = _drawn(chart)
+    width = _width(chart)
+    parts = [f"<svg class='chart' xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width} {height}' role='img' "
              f"aria-label='{escape(chart.title)}'>"]
     if flag("standalone", standalone):
         parts.append(f"<style>{STYLE}</style>")
-    parts.append(f"<rect class='ground' width='{WIDTH}' height='{height}' rx='6'/>")
+    parts.append(f"<rect class='ground' width='{width}' height='{height}' rx='6'/>")
     parts.append(f"<text class='title' x='{_LEFT - 40}' y='20'>{escape(chart.title)}</text>")
-    if not shown:
-        parts.append(f"<text x='{WIDTH / 2}' y='{HEIGHT / 2}' text-anchor='middle'>nothing was measured</text>")
-    else:
-        parts += _grid(chart, frame)
-        for place, series in enumerate(shown):
-            parts += _line(chart, series, frame, place)
-        parts += _legend(chart, rows)
-    parts.append("</svg>")
-    return "".join(parts)
+    return "".join([*parts, *drawn, "</svg>"])
+
+
+def _width(chart: LineChart | StackChart | Timeline) -> int:
+    return _WIDE if isinstance(chart, Timeline) and chart.wide else WIDTH
+
+
+def _drawn(chart: LineChart | StackChart | Timeline) -> tuple[int, list[str]]:
+    """The height and the parts of a drawing."""
+    if chart.is_empty():
+        return HEIGHT, [f"<text x='{WIDTH / 2}' y='{HEIGHT / 2}' text-anchor='middle'>nothing was measured</text>"]
+    if isinstance(chart, LineChart):
+        return _lines(chart)
+    return _stack(chart) if isinstance(chart, StackChart) else _lanes(chart)
+
+
+def _lines(chart: LineChart) -> tuple[int, list[str]]:
+    """The height and the parts of a line chart."""
+    shown = [series for series in chart.series if chart.points(series)]
+    rows = _legend_rows(chart, shown)
+    frame = _Frame(chart, len(shown))
+    parts = list(_grid(chart, frame))
+    for place, series in enumerate(shown):
+        parts += _line(chart, series, frame, place)
+    return HEIGHT + _LEGEND_LINE * len(rows), parts + list(_legend(chart, rows))
 
 
 class _Frame:
     """Where values lie in the drawing."""
 
-    def __init__(self, chart: LineChart, count: int) -> None:
+    def __init__(self, chart: LineChart | StackChart, count: int = 1) -> None:
         self._chart, self.count = chart, count
         self._x = sorted(chart.x.position(v) for v in chart.x_range())
         low, high = sorted(chart.y.position(v) for v in chart.y_range())
         margin = (high - low) * 0.04
-        self._y = [low - margin, high + margin]
-        self._middle = (count - 1) / 2 if chart.side_by_side else 0.0
+        self._side_by_side = isinstance(chart, LineChart) and chart.side_by_side
+        self._y = [low - margin * isinstance(chart, LineChart), high + margin]
+        self._middle = (count - 1) / 2 if self._side_by_side else 0.0
         self._edge = 8 + _APART * self._middle
 
     def across(self, value: float, place: int | None = None) -> float:
         """Where an x lies; the point of the series at `place`, where points lie side by side."""
         share = (self._chart.x.position(value) - self._x[0]) / (self._x[1] - self._x[0])
-        aside = _APART * (place - self._middle) if place is not None and self._chart.side_by_side else 0.0
+        aside = _APART * (place - self._middle) if place is not None and self._side_by_side else 0.0
         return round(_LEFT + self._edge + aside + share * (WIDTH - _LEFT - _RIGHT - 2 * self._edge), 1)
 
     def up(self, value: float) -> float:
@@ -116,7 +136,7 @@ class _Frame:
         return round(HEIGHT - _BOTTOM - share * (HEIGHT - _TOP - _BOTTOM), 1)
 
 
-def _grid(chart: LineChart, frame: _Frame) -> Iterator[str]:
+def _grid(chart: LineChart | StackChart, frame: _Frame) -> Iterator[str]:
     bottom, right = HEIGHT - _BOTTOM, WIDTH - _RIGHT
     for value in chart.x.ticks(*chart.x_range()):
         x = frame.across(value)
@@ -193,6 +213,120 @@ def _legend(chart: LineChart, rows: list[list[tuple[str, str, float]]]) -> Itera
             if not is_level:
                 yield _mark(left + 13, y, "mark sample", is_hollow="hollow" in kind)
             yield f"</g><text x='{left + 31}' y='{y + 4}'>{escape(label)}</text>"
+
+
+def _stack(chart: StackChart) -> tuple[int, list[str]]:
+    """The height and the parts of a stack: each layer is one path along its steps and back."""
+    frame = _Frame(chart)
+    across = [frame.across(edge) for edge in chart.edges]
+    parts = list(_grid(chart, frame))
+    base = [0.0] * (len(across) - 1)
+    for layer in chart.layers:
+        top = [low + value for low, value in zip(base, layer.values, strict=True)]
+        if any(layer.values):
+            up = {y: frame.up(y) for y in {*base, *top}}
+            there = _along(across, [up[y] for y in top])
+            back = _along(across, [up[y] for y in base], back=True)
+            parts.append(f"<path class='f{layer.colour % COLOURS}' d='M{there}L{back}z'/>")
+        base = top
+    parts += _tips(chart, across)
+    height, keys = _keys({layer.label: layer.colour for layer in chart.layers if any(layer.values)}, HEIGHT,
+                         WIDTH - _RIGHT)
+    levels = [f"{label} {chart.y.write(value)} {chart.y.label}" for label, value in chart.levels.items()]
+    for number, label in enumerate(levels):
+        y = height + _LEGEND_LINE * number
+        keys.append(f"<line class='level' x1='{_LEFT}' y1='{y}' x2='{_LEFT + 14}' y2='{y}'/>"
+                    f"<text x='{_LEFT + 19}' y='{y + 4}'>{escape(label)}</text>")
+    return height + _LEGEND_LINE * len(levels), parts + keys
+
+
+def _along(across: list[float], up: list[float], *, back: bool = False) -> str:
+    """A line of steps, from the first edge to the last or back, equal neighbours as one."""
+    steps = list(zip(across[1:], up, strict=True)) if not back else list(zip(across[-2::-1], up[::-1], strict=True))
+    path, before = f"{across[-1 if back else 0]:g},{steps[0][1]:g}", steps[0][1]
+    for i, (x, y) in enumerate(steps):
+        path += f"V{y:g}" * (y != before)
+        if i + 1 == len(steps) or steps[i + 1][1] != y:
+            path += f"H{x:g}"
+        before = y
+    return path
+
+
+def _tips(chart: StackChart, across: list[float]) -> Iterator[str]:
+    """Tooltips of a stack: of each step, or of the highest of several neighbours where there are many."""
+    tops, count = chart.tops(), len(across) - 1
+    names = chart.names or [f"{chart.x.label} {chart.x.write(edge)}" for edge in chart.edges[:-1]]
+    parts = min(count, _TIPS)
+    for part in range(parts):
+        first, end = part * count // parts, (part + 1) * count // parts
+        most = max(range(first, end), key=tops.__getitem__)
+        held = ", ".join(f"{layer.label} {chart.y.write(layer.values[most])}" for layer in chart.layers)
+        said = escape(f"{names[most]}: {held} {chart.y.label}".rstrip())
+        yield (f"<rect class='hit' x='{across[first]:g}' y='{_TOP}' width='{max(across[end] - across[first], 1):g}' "
+               f"height='{HEIGHT - _TOP - _BOTTOM}'><title>{said}</title></rect>")
+
+
+def _lanes(chart: Timeline) -> tuple[int, list[str]]:
+    """The height and the parts of a timeline."""
+    low, high = chart.x_range()
+    left, right, tall = 14, _width(chart) - _RIGHT, _LANE * len(chart.lanes)
+    scale, bottom = (right - left) / (high - low), _TOP + tall + 4
+    parts = []
+    for value in chart.x.ticks(low, high, 14 if chart.wide else 6):
+        x = left + (value - low) * scale
+        anchor = "start" if x < left + 20 else "end" if x > right - 20 else "middle"
+        said = escape(chart.x.write(value))
+        parts.append(f"<line class='grid' x1='{x:.1f}' y1='{_TOP}' x2='{x:.1f}' y2='{bottom}'/>"
+                     f"<text x='{x:.1f}' y='{bottom + 14}' text-anchor='{anchor}'>{said}</text>")
+    middle = (left + right) / 2
+    parts.append(f"<text x='{middle}' y='{bottom + 32}' text-anchor='middle'>{escape(chart.x.label)}</text>")
+    for number, lane in enumerate(chart.lanes):
+        y = _TOP + _LANE * number
+        parts.append(f"<text x='{left}' y='{y + 13}'>{escape(lane.label)}</text>")
+        for s in _merged(lane.slices, 0.5 / scale):
+            x, width = left + (s.start - low) * scale, max((s.end - s.start) * scale, 0.5)
+            inside = f"<text class='in' x='{x + 3:.1f}' y='{y + 32}'>{escape(s.label)}</text>"
+            parts.append(f"<rect class='slice f{s.colour % COLOURS}' x='{x:.1f}' y='{y + 18}' width='{width:.1f}' "
+                         f"height='20'><title>{escape(s.label)}: {escape(chart.x.write(s.start))} to "
+                         f"{escape(chart.x.write(s.end))}</title></rect>"
+                         + inside * (width > _CHARACTER * len(s.label) + 6))
+    height, keys = _keys(chart.keys, bottom + 52, right)
+    return height, parts + keys
+
+
+def _merged(slices: Sequence[Slice], least: float) -> Iterator[Slice]:
+    """Slices, those too thin to be seen taken together with what follows until they can be."""
+    held: list[Slice] = []
+    for s in slices:
+        if held and s.end - held[0].start > least:
+            yield _together(held)
+            held = []
+        if held or s.end - s.start < least:
+            held.append(s)
+        else:
+            yield s
+    if held:
+        yield _together(held)
+
+
+def _together(held: list[Slice]) -> Slice:
+    if len(held) == 1:
+        return held[0]
+    longest = max(held, key=lambda s: s.end - s.start)
+    return Slice(held[0].start, held[-1].end, f"{len(held)} short ones, {longest.label} the longest", longest.colour)
+
+
+def _keys(entries: dict[str, int], y: int, right: int) -> tuple[int, list[str]]:
+    """A legend of colours from a height on, and where it ends."""
+    parts, left = [], float(_LEFT)
+    for label, colour in entries.items():
+        width = 24 + _CHARACTER * len(label)
+        if left > _LEFT and left + width > right:
+            y, left = y + _LEGEND_LINE, float(_LEFT)
+        parts.append(f"<rect class='f{colour % COLOURS}' x='{left:g}' y='{y - 6}' width='12' height='12' rx='2'/>"
+                     f"<text x='{left + 17:g}' y='{y + 4}'>{escape(label)}</text>")
+        left += width + 10
+    return y + _LEGEND_LINE * bool(entries), parts
 
 
 def _is_dashed(series: Series) -> bool:

@@ -1,0 +1,102 @@
+"""From runs to a report: what is kept of each, once for all calls that do the same."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import __version__
+from ..kernels.peak import unit_rates
+from ..planner.facts import Load, PlanFacts, facts_of
+from ..program import Executable
+from ..program.record import Run
+from ..target import Target
+from .conditions import copy_rate, machine
+from .records import Call, Operation, Report
+
+__all__ = ["collected"]
+
+
+def collected(runs: Sequence[Run], began: float, target: Target | None) -> Report:
+    """Return the report of runs.
+
+    Parameters
+    ----------
+    runs : sequence of Run
+        In the order in which they ended.
+    began : float
+        When the profile began, by `time.perf_counter`.
+    target : Target or None
+        The machine that the profile names.
+    """
+    gathered = _Gathered()
+    calls = tuple(gathered.call(run, began) for run in runs)
+    operations = tuple(gathered.operations)
+    timed = any(op.flops and not op.modelled for op in operations)
+    peaks = {**unit_rates(), "memory": copy_rate()} if timed else {}
+    program = Path(sys.argv[0]).name if sys.argv and sys.argv[0] not in ("", "-c") else "Python"
+    return Report(program, datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), __version__, machine(),
+                  "host" if target is None else target.name, peaks, tuple(gathered.threads), operations, calls)
+
+
+class _Gathered:
+    """Operations and threads as they are met."""
+
+    def __init__(self) -> None:
+        self.operations: list[Operation] = []
+        self.threads: dict[str, int] = {}
+        self._plans: dict[int, tuple[Any, PlanFacts]] = {}  # plans are kept, so that their addresses stay their own
+        self._places: dict[Any, int] = {}
+
+    def call(self, run: Run, began: float) -> Call:
+        """Take a run in."""
+        loads = {name: np.asarray(load) for name, load in run.loads.items()}
+        key = (run.op, run.what, run.kernel, run.lacking, id(run.plan), id(run.program), run.read_bytes,
+               run.written_bytes, run.flops, *((name, load.tobytes()) for name, load in loads.items()))
+        place = self._places.get(key)
+        if place is None:
+            made = self._operation(run)
+            place = next((i for i, op in enumerate(self.operations) if op == made), len(self.operations))
+            if place == len(self.operations):
+                self.operations.append(made)
+            self._places[key] = place
+        thread = self.threads.setdefault(run.thread, len(self.threads))
+        return Call(place, thread, run.began - began, run.ended - began, run.seconds, dict(run.phases))
+
+    def _operation(self, run: Run) -> Operation:
+        facts = self._facts(run.plan)
+        here = run.program if isinstance(run.program, Executable) else getattr(run.program, "executable", None)
+        loads = {name: Load.of(np.asarray(load)) for name, load in run.loads.items()}
+        temporary = facts.temporary_bytes if facts.machine == "host" else None
+        threads = getattr(run.plan, "threads", 1) if facts.machine == "host" else 1
+        if isinstance(here, Executable):
+            temporary, threads = here.temporary_bytes, here.threads
+            if facts.machine == "host" and threads > 1:
+                loads["work items of a thread"] = Load.of(_items(here))
+        return Operation(run.op, run.what, run.kernel, run.lacking, facts, run.flops, run.exchanged_bytes, temporary,
+                         run.read_bytes, run.written_bytes, threads, {**loads, **facts.loads})
+
+    def _facts(self, plan: Any) -> PlanFacts:
+        if id(plan) not in self._plans:
+            facts = facts_of(plan)
+            same = next((held for _, held in self._plans.values() if held == facts), facts)
+            self._plans[id(plan)] = plan, same
+        return self._plans[id(plan)][1]
+
+
+def _items(executable: Executable) -> np.ndarray[Any, Any]:
+    """Work items of each thread, in all turns."""
+    program, threads = executable.program, executable.threads
+    firsts = np.arange(1, threads) * program.tiles // threads
+    items = np.zeros(threads, np.int64)
+    for loop in program.loops:
+        for step in loop.body:
+            for segment in getattr(step, "segments", ()):
+                taken = np.bincount(np.searchsorted(firsts, segment.tiles, "right"), minlength=threads)
+                items += taken * (1 if segment.turns is not None else loop.turns)
+    return items
