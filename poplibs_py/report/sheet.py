@@ -24,6 +24,9 @@ __all__ = ["page_of"]
 
 _NOTE = ("Operands, results and temporaries are counted where they lie on the tiles. Code and the state of vertices "
          "are not counted. Between calls nothing stays on a tile: each operation is held against its memory alone.")
+_OPEN = 24
+"""Rows of a table that is open to begin with."""
+
 _NOTE_HERE = ("Operands and results lie in this machine's memory, each once. Temporaries are what a call takes beside "
               "them, for all threads together; code is not counted.")
 
@@ -86,8 +89,8 @@ def _comparison(page: Page, comparison: Comparison) -> None:
     before, after = comparison.before, comparison.after
     lanes = [times("A", before, before.subjects()), times("B", after, after.subjects())]
     page.charts([Timeline("Time of all operations", Axis("time", write=duration), lanes, wide=True)])
-    page.table(HEADS, list(comparison.rows()), is_open=True,
-               summary=f"{len(comparison.matched)} operations side by side")
+    rows = list(comparison.rows())
+    page.table(HEADS, rows, summary=f"{len(rows)} operations side by side", is_open=len(rows) <= _OPEN)
 
 
 def _trades(page: Page, report: Report) -> None:

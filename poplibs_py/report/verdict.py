@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -169,6 +169,9 @@ def headline(report: Report) -> Iterator[tuple[str, str]]:
     yield "Most time", (f"{report.names[first]}: {times}{duration(report.seconds[first])}, "
                         f"{report.share(first):.0%} of {duration(seconds)} on {clock}")
     yield "Why", why(report, first)
+    ops = _by_op(report, subjects)
+    if len(ops) > 1:
+        yield "By op", ", ".join(f"{name} {duration(spent)} ({spent / (seconds or 1):.0%})" for name, spent in ops[:6])
     held = fullest(report)
     if held is not None:
         room = report.operations[held.operation].plan.tile_bytes
@@ -187,6 +190,15 @@ def headline(report: Report) -> Iterator[tuple[str, str]]:
     if away:
         yield f"Not on {report.target}", (f"{len(away)} of {len(report.operations)} operations ran on this CPU: "
                                           + "; ".join(away[:3]) + " …" * (len(away) > 3))
+
+
+def _by_op(report: Report, subjects: Sequence[int]) -> list[tuple[str, float]]:
+    """Seconds of all operations of each op, those that take most first."""
+    spent: dict[str, float] = {}
+    for i in subjects:
+        name = report.operations[i].op
+        spent[name] = spent.get(name, 0.0) + report.seconds[i]
+    return sorted(spent.items(), key=lambda pair: -pair[1])
 
 
 def trades(report: Report) -> list[list[int]]:
