@@ -7,6 +7,7 @@ NO_LIMIT: int
 MEASURE_NAMES: tuple[str, ...]
 
 class Search:
+    visited: int
     def search(
         self, keys: tuple[int, ...], limits: tuple[int, ...], best: tuple[int, ...], deadline: float = 0
     ) -> tuple[tuple[int, ...], tuple[Any, ...], int] | None: ...

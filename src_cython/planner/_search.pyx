@@ -101,9 +101,10 @@ cdef class Search:
         return self.axis_count - 1
 
     cdef void resize(self, int axis, int64_t extent, int64_t serial_most) noexcept nogil:
-        """Change an axis whose options are not listed yet."""
+        """Change an axis; `prepare` makes ready for it."""
         cdef Axis* a = &self.axes[axis]
-        a.extent, a.serial_most = extent, serial_most
+        a.extent, a.serial_most, a.count = extent, serial_most, 0
+        self.listed = False
         a.widest = imax(1, imin(extent, a.most))
         a.open.size = a.required if a.required else cdiv(extent, imax(1, imin(extent, a.most * serial_most)))
 
@@ -126,7 +127,7 @@ cdef class Search:
         cdef int i
         if not self.listed:
             for i in range(self.axis_count):
-                if self._list_options(&self.axes[i]) == NEVER:
+                if self.axes[i].count == 0 and self._list_options(&self.axes[i]) == NEVER:
                     return NEVER
             self.listed = True
             self._set_order()
@@ -214,6 +215,10 @@ cdef class Search:
         and is not cut: no choice of it leaves a tile less. `least` comes filled with zeros.
         """
         return 0
+
+    cdef int64_t most_turns(self, int level, int axis) noexcept nogil:
+        """Return how often an axis may be cut in a loop to be of use; those walked before `level` are fixed in `point`."""
+        return UNLIMITED
 
     cdef void cost(self) noexcept nogil:
         """Offer the variants of `point` with what they measure; what exceeds `allowed` need not be offered."""
@@ -305,36 +310,13 @@ cdef class Search:
         for i in range(MEASURES):
             self.allowed[i] = self.limit[i]
         self.allowed[self.keys[0]] = imin(self.limit[self.keys[0]], self.best[0])
-        self.least_tiles = imax(1, cdiv(self.work, imax(1, self.allowed[CYCLES])))
+        self.least_tiles = imax(1, cdiv(self.work, imax(1, self.allowed[CYCLES] - self.beside)))
         self.found = 0
 
     cdef void _walk(self) noexcept nogil:
-        """Search every point that could beat or match the best; ties are in `ties`.
-
-        With nothing to beat yet, look first for a plan within a few times the least that the work can take: what is
-        found within a limit is the best there is, and a limit leaves most of the space out.
-        """
-        cdef int64_t keys[MEASURES]
-        cdef int64_t least = cdiv(self.work, self.tiles) + 1000
+        """Search every point that could beat or match the best; ties are in `ties`."""
         cdef int i
-        if self.keys[0] == CYCLES:
-            for i in range(MEASURES):
-                keys[i] = UNLIMITED
-            for i in range(2):
-                least *= 2 << i
-                if least >= self.start[0]:
-                    break
-                keys[0] = least
-                self._set_best(keys)
-                self._walk_within()
-                if self.found or self.stopped:
-                    return
         self._set_best(self.start)
-        self._walk_within()
-
-    cdef void _walk_within(self) noexcept nogil:
-        """Search every point that could beat or match `best`."""
-        cdef int i
         self._open_all()
         for i in range(self.axis_count):
             if imin(self.axes[i].most, self.axes[i].serial_most) < 1:
@@ -357,7 +339,7 @@ cdef class Search:
 
     cdef void _descend(self, int level, int64_t tiles) noexcept nogil:
         cdef const Axis* a
-        cdef int64_t used
+        cdef int64_t used, turns
         cdef int i, k, axis
         cdef bint few = self.keys[0] == TILES
         if level == self.axis_count:
@@ -366,6 +348,7 @@ cdef class Search:
             return
         axis = self.order[level]
         a = &self.axes[axis]
+        turns = self.most_turns(level, axis) if a.serial_most > 1 else UNLIMITED
         for k in range(a.count):            # many tiles first, unless few are wanted: a good plan found early rules others out
             i = k if few else a.count - 1 - k
             used = tiles * a.options[i].parallel
@@ -377,12 +360,16 @@ cdef class Search:
                 if few:
                     continue
                 break
+            if a.options[i].serial > turns:
+                continue
+            self.visited += 1
             self.steps += 1
             if self.steps >= STEPS and self._interrupted():
                 break
             self.point.at[axis] = a.options[i]
             self.point.tiles = used
-            if level < self.axis_count - 1 and self._hopeless(level):
+            # where an axis is not cut, nor could be, the bound is the one before
+            if level < self.axis_count - 1 and (a.count > 1 or used > tiles) and self._hopeless(level):
                 continue
             self._descend(level + 1, used)
             if self.stopped:

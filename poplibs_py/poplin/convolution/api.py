@@ -27,11 +27,11 @@ from ...planner.objective import UNLIMITED, Objective
 from ...planner.sweep import plan_at
 from ...target import Target, memory_limit, resolve_target
 from . import joint
-from .candidates import Reference, best_plan
 from .options import ConvOptions, check_options
 from .params import ConvParams
 from .plan import ConvPlan
 from .problem import ConvProblem
+from .search import Reference, best_plan
 from .summary import is_product
 
 __all__ = ["conv_cache", "plan_convolution", "plan_problem"]

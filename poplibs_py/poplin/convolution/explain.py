@@ -5,10 +5,11 @@ from __future__ import annotations
 from ...errors import bad_argument, instance
 from ...planner.explain import Considered, Explanation, explained
 from ...planner.objective import UNLIMITED, Objective
-from .candidates import Candidate, candidates, search_candidate, setup_of
+from .candidates import Candidate, candidates
 from .model import method_allows
 from .plan import ConvPlan
 from .problem import ConvProblem
+from .search import search_candidate, setup_of
 from .summary import decisions_of, is_product, transforms_in_words
 from .vertices import max_macs_per_cycle
 
@@ -30,19 +31,19 @@ def explain_plan(plan: ConvPlan) -> Explanation:
 
 
 def _name(c: Candidate, product: bool) -> str:
-    v = c.vertex
+    way, v = c
     parts = [str(v.method), f"{v.conv_groups}x{v.in_chans}x{v.partial_chans}", v.partial_type,
-             transforms_in_words(c.system, product)]
-    if c.tile.expand_dims:
-        parts.append(f"on the tile: {transforms_in_words(c.tile, product)}")
+             transforms_in_words(way.system, product)]
+    if way.tile.expand_dims:
+        parts.append(f"on the tile: {transforms_in_words(way.tile, product)}")
     return "; ".join(parts)
 
 
 def _is_chosen(plan: ConvPlan, c: Candidate) -> bool:
-    v = c.vertex
+    way, v = c
     groupings = (plan.conv_groups_per_group, plan.in_chans_per_group, plan.partial_chans_per_group)
     same_vertex = (v.method, v[3:], v.partial_type) == (plan.method, groupings, plan.types[1].partial)
-    return same_vertex and (c.system, c.tile) == plan.transforms
+    return same_vertex and (way.system, way.tile) == plan.transforms
 
 
 def _consider(problem: ConvProblem, plan: ConvPlan, c: Candidate) -> Considered:
@@ -61,10 +62,9 @@ def _consider(problem: ConvProblem, plan: ConvPlan, c: Candidate) -> Considered:
     limit = plan.limit if plan.limit and plan.fits else UNLIMITED
     for temp_limit in dict.fromkeys((limit, UNLIMITED)):
         objective = Objective(cycles_limit=allowed, temp_limit=temp_limit)
-        own = search_candidate(target, params, options, plan.joint, c, objective, (UNLIMITED, UNLIMITED))
-        if own is None:
+        best = search_candidate(target, params, options, plan.joint, c, objective)
+        if best is None:
             continue
-        best = own[1]
         if temp_limit != limit:
             return Considered(name, best.cycles, best.temp_bytes, f"needs more than {limit:,} bytes")
         return Considered(name, best.cycles, best.temp_bytes, _verdict(plan, best))

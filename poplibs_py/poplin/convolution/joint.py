@@ -134,7 +134,7 @@ def _derived_vertex(
     found = vertex_candidates(target, params, options, joint=True)
     if not found:
         raise PlanError(f"no {method.type} vertex serves the {options.pass_} pass of a joint plan")
-    return found[0]
+    return found[0][1]
 
 
 # Plans of the derived passes -----------------------------------------------------------------------

@@ -12,11 +12,11 @@ from ...planner.cache import PlanCache
 from ...target import Target, resolve_target
 from ._model import STEPS
 from .api import plan_problem, run_planner
-from .candidates import Reference
 from .options import ConvOptions
 from .params import ConvParams
 from .plan import ConvPlan
 from .problem import ConvProblem
+from .search import Reference
 
 __all__ = [
     "MultiPlan",

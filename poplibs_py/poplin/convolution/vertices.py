@@ -92,37 +92,27 @@ def vertex_candidates(
     *,
     joint: bool = False,
     tile_expand: bool = False,
-) -> list[VertexType]:
-    """Vertices that fit `params` (already transformed), most promising first.
+) -> list[tuple[float, VertexType]]:
+    """Vertices that fit `params` (already transformed), most promising first, each behind its useful rate.
 
-    Corresponds to PopLibs' ``getConvVertexTypeCandidates``; ties keep PopLibs' order.
+    The rate is that of multiply-accumulates per cycle which are not of padding. Corresponds to PopLibs'
+    ``getConvVertexTypeCandidates``; ties keep PopLibs' order.
     """
     found: list[VertexType] = []
-    for method in _methods(options, tile_expand):
-        found += _FINDERS[method](target, params, options, joint)
-    # equal candidates once, in the order of the structure's fields, before the stable sort by promise
-    unique = sorted(set(found), key=_structure_key)
-    return sorted(unique, key=lambda v: _promise_key(target, params, v))
-
-
-def _structure_key(v: VertexType) -> tuple[Any, ...]:
-    m = v.method
-    return (
-        METHODS.index(m.type),
-        (m.limited, m.conv_units, m.input_load_elems, m.chains, m.window_width),
-        v.input_type,
-        v.partial_type,
-        v[3:],
-    )
-
-
-def _promise_key(target: Target, params: ConvParams, v: VertexType) -> tuple[float, float, int]:
-    padded_in = -(-params.in_channels // v.in_chans) * v.in_chans
-    padded_out = -(-params.out_channels // v.partial_chans) * v.partial_chans
-    size, padded = params.in_channels * params.out_channels, padded_in * padded_out
-    waste = (padded - size) / padded if padded else 0.0
-    flops = max_macs_per_cycle(target, v) * (1 - waste)
-    return -flops, waste, TYPE_SIZES[v.partial_type]
+    for method in sorted(_methods(options, tile_expand), key=METHODS.index):
+        # equal ones once, in the order of the structure's fields, before the stable sort by promise
+        found += sorted(set(_FINDERS[method](target, params, options, joint)))
+    rates: dict[tuple[Method, str, int], int] = {}
+    promise = []
+    ins, outs = params.in_channels, params.out_channels
+    for v in found:
+        kind = (v.method, v.input_type, v.in_chans if v.method.type == "SLIC" else 0)
+        if kind not in rates:
+            rates[kind] = max_macs_per_cycle(target, v)
+        padded = -(-ins // v.in_chans) * v.in_chans * (-(-outs // v.partial_chans) * v.partial_chans)
+        waste = (padded - ins * outs) / padded if padded else 0.0
+        promise.append((-(rates[kind] * (1 - waste)), waste, TYPE_SIZES[v.partial_type]))
+    return [(-promise[i][0], found[i]) for i in sorted(range(len(found)), key=promise.__getitem__)]
 
 
 def _methods(options: ConvOptions, tile_expand: bool) -> list[str]:

@@ -69,7 +69,7 @@ cdef class Model(Search):
         q.in_axis = self._add_channels(bounds["in"])
         q.inputs_cover = covers(&q.passes[0])
         q.outputs = least_outputs(q, self.axes)
-        self.work = least_work(q, self.axes)
+        self._weigh()
         for d in range(n):
             self.add_split(2 + n + d, False, 0)
             if d < n - 1:
@@ -88,6 +88,9 @@ cdef class Model(Search):
             return NEVER
         least_measures(&self.problem, self, level, least)
         return 0
+
+    cdef int64_t most_turns(self, int level, int axis) noexcept nogil:
+        return most_turns_of(&self.problem, self, level, axis)
 
     cdef void cost(self) noexcept nogil:
         """Offer the current point with and without the input broadcast before the loop."""
@@ -126,7 +129,36 @@ cdef class Model(Search):
         """Lower bound of tiles x cycles."""
         return self.work
 
-    def least(self, list grains, list works):
+    cdef void _weigh(self) noexcept nogil:
+        """Set what any point takes at least."""
+        self.work, self.beside = least_work(&self.problem, self.axes), least_beside(&self.problem)
+
+    cdef void _set_grain(self, const Pass* whole, const Axis* axis, int64_t grain, int64_t work) noexcept nogil:
+        """Take input channels by another grain than the 1 that `whole` and `axis` have."""
+        cdef Problem* q = &self.problem
+        cdef Pass* p = &q.passes[0]
+        cdef int64_t chans = axis.extent, padded = cdiv(chans, grain) * grain
+        p[0] = whole[0]
+        p.in_grain = p.in_size = grain
+        p.macs_over_rate = work
+        p.inputs_total, p.weights_total = whole.inputs_total // chans * padded, whole.weights_total // chans * padded
+        p.transform_inputs = whole.transform_inputs // chans * padded
+        p.transform_weights = whole.transform_weights // chans * padded
+        p.rearrange_input = whole.rearrange_input or padded != chans
+        p.rearrange_weights = whole.rearrange_weights or padded != chans
+        self.resize(q.in_axis, padded // grain, imin(axis.serial_most, imax(1, cdiv(p.view_in_chans, grain))))
+        self._weigh()
+        self.prepare()
+
+    @property
+    def least(self):
+        """The least cycles and bytes of any point."""
+        cdef int64_t measures[MEASURES]
+        memset(measures, 0, sizeof(measures))
+        self.bound(-1, measures)
+        return measures[CYCLES], measures[TEMP]
+
+    def least_of_grains(self, list grains, list works):
         """The least cycles and bytes of any point, for models that differ from this one in the grain of input channels.
 
         Parameters
@@ -136,48 +168,58 @@ cdef class Model(Search):
         works : list of int
             Multiply-accumulates over the vertex' peak rate, with the input channels rounded up to the grain.
         """
-        cdef Problem* q = &self.problem
-        cdef Pass whole = q.passes[0]
-        cdef Pass* p = &q.passes[0]
-        cdef int64_t chans = self.axes[q.in_axis].extent, serial_most = self.axes[q.in_axis].serial_most, padded
-        cdef int64_t measures[MEASURES]
+        cdef Pass whole = self.problem.passes[0]
+        cdef Axis axis = self.axes[self.problem.in_axis]
         found = []
         for grain, work in zip(grains, works):
-            p.in_grain = p.in_size = grain
-            p.macs_over_rate = work
-            padded = cdiv(chans, p.in_grain) * p.in_grain
-            p.inputs_total, p.weights_total = whole.inputs_total // chans * padded, whole.weights_total // chans * padded
-            p.transform_inputs = whole.transform_inputs // chans * padded
-            p.transform_weights = whole.transform_weights // chans * padded
-            p.rearrange_input = whole.rearrange_input or padded != chans
-            p.rearrange_weights = whole.rearrange_weights or padded != chans
-            self.resize(q.in_axis, padded // p.in_grain, imin(serial_most, imax(1, cdiv(p.view_in_chans, p.in_grain))))
-            self.work = least_work(q, self.axes)
-            self.prepare()
-            memset(measures, 0, sizeof(measures))
-            self.bound(-1, measures)
-            found.append((measures[CYCLES], measures[TEMP]))
-        p[0] = whole
-        self.resize(q.in_axis, chans, serial_most)
-        self.work = least_work(q, self.axes)
-        self.prepare()
+            self._set_grain(&whole, &axis, grain, work)
+            found.append(self.least)
+        self._set_grain(&whole, &axis, 1, whole.macs_over_rate)
         return found
 
+    def search_grains(self, list grains, list works, list places, tuple keys, tuple limits, tuple best, int place,
+                      double deadline=0):
+        """Find which of the models that `least_of_grains` bounds costs least, if any is better than `best`.
+
+        Parameters
+        ----------
+        grains, works : list of int
+            As for `least_of_grains`.
+        places : list of int
+            Each model's place among all that there are: of equals the first wins.
+        keys, limits, deadline
+            As for `search`.
+        best : tuple of int
+            What the best measures so far.
+        place : int
+            Its place.
+
+        Returns
+        -------
+        tuple
+            What the best measures, its place, and its splits, as `search` has them, or None if it is none of these.
+        """
+        cdef Pass whole = self.problem.passes[0]
+        cdef Axis axis = self.axes[self.problem.in_axis]
+        splits = None
+        for grain, work, at in zip(grains, works, places):
+            self._set_grain(&whole, &axis, grain, work)
+            found = self.search(keys, limits, (best[0], best[1] + 1) if at < place else best, deadline)
+            if found is not None:
+                (best, splits, _), place = found, at
+        self._set_grain(&whole, &axis, 1, whole.macs_over_rate)
+        return best, place, splits
+
     @property
-    def beside(self):
+    def least_of_others(self):
         """The least cycles of the passes after the first, however they are split."""
         cdef const Problem* q = &self.problem
-        cdef int64_t work = 0, moved = 0
-        cdef Part wide
-        cdef Costs c
-        wide.tiles, wide.splits.in_serial, wide.splits.out_serial = q.tiles, 1, 1
+        cdef int64_t least = 0
+        cdef int i
         for i in range(1, q.pass_count):
-            if not q.passes[i].absent and not q.passes[i].regressed:
-                transform_phase(&q.passes[i], &wide, &c)
-                moved += (c.inputs_copy + c.inputs_exchange + c.weights_copy + c.weights_exchange + c.output_copy
-                          + c.output_exchange)
-                work += q.passes[i].work
-        return moved + work // q.tiles
+            if not q.passes[i].absent:
+                least += least_moved(&q.passes[i], q.tiles) + q.passes[i].work // q.tiles
+        return least
 
     def costs(self, tuple splits):
         """Itemised costs of one point, as `search` returns it, a dict per pass; None if it is infeasible."""

@@ -73,6 +73,28 @@ cdef int64_t least_outputs(const Problem* q, const Axis* axes) noexcept nogil:
     return <int64_t>total if total < 2.0**52 else 0
 
 
+cdef int64_t least_moved(const Pass* p, int64_t tiles) noexcept nogil:
+    """The least cycles of the transforms of the whole problem, however it is split."""
+    cdef Part wide
+    cdef Costs c
+    wide.tiles, wide.splits.in_serial, wide.splits.out_serial = tiles, 1, 1
+    transform_phase(p, &wide, &c)
+    if p.regressed:                                 # these depend on both loops
+        c.inputs_copy = c.weights_copy = 0
+    return (c.inputs_copy + c.inputs_exchange + c.weights_copy + c.weights_exchange + c.output_copy
+            + c.output_exchange)
+
+
+cdef int64_t least_beside(const Problem* q) noexcept nogil:
+    """Cycles that all passes take beside their work, at least."""
+    cdef int64_t total = 0
+    cdef int i
+    for i in range(q.pass_count):
+        if not q.passes[i].absent:
+            total += least_moved(&q.passes[i], q.tiles)
+    return total
+
+
 cdef int64_t least_work(Problem* q, const Axis* axes) noexcept nogil:
     """Lower bound of tiles x cycles, that of each pass in `work`."""
     cdef Point point
@@ -330,3 +352,24 @@ cdef void least_measures(const Problem* q, Search search, int level, int64_t* le
     least[TILES] = at.tiles
     if q.pass_count > 1:
         add_derived_passes(q, search, level, &at, tiles, least)
+
+
+cdef inline int64_t most_turns_of(const Problem* q, Search search, int level, int axis) noexcept nogil:
+    """How many turns of a loop over channels the cycles allow: each moves what is rearranged anew, on all tiles at best."""
+    cdef const Pass* p = &q.passes[0]
+    cdef int64_t each, once
+    cdef Part wide
+    cdef Costs c
+    if search.point.at[q.in_axis if axis == q.out_axis else q.out_axis].serial > 1:
+        return 1
+    wide.tiles = search.point.tiles * imin(q.tiles // search.point.tiles, search.widest_below[level])
+    wide.splits.in_serial = wide.splits.out_serial = 1
+    transform_phase(p, &wide, &c)
+    if p.regressed:                                 # these depend on both loops
+        c.inputs_copy = c.weights_copy = 0
+    each = c.weights_copy + c.weights_exchange + c.output_copy + c.output_exchange
+    once = c.inputs_copy + c.inputs_exchange
+    if axis == q.in_axis:
+        each, once = each + once, 0
+    once += cdiv(search.work, wide.tiles)
+    return UNLIMITED if each == 0 else imax(0, search.allowed[CYCLES] - once) // each

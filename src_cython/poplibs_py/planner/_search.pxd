@@ -67,6 +67,7 @@ cdef class Search:
     cdef int split_count
     cdef int64_t tiles
     cdef int64_t work               # lower bound of tiles x cycles, 0 where none is known
+    cdef int64_t beside             # cycles that every point takes beside those, at least
     cdef int order[MAX_AXES]        # in which axes are walked
     cdef int depth[MAX_AXES]        # place of an axis in it
     cdef int64_t widest_below[MAX_AXES + 1]
@@ -83,6 +84,7 @@ cdef class Search:
     cdef int64_t least_tiles        # without which the work cannot be done in the cycles allowed
     cdef Point* ties
     cdef int found, room
+    cdef readonly int64_t visited   # options of axes taken up in all walks so far
     # Why it stops early.
     cdef object error
     cdef bint stopped
@@ -98,6 +100,7 @@ cdef class Search:
     cdef void offer(self, int64_t variant, const int64_t* measures) noexcept nogil
 
     cdef int bound(self, int level, int64_t* least) noexcept nogil
+    cdef int64_t most_turns(self, int level, int axis) noexcept nogil
     cdef void cost(self) noexcept nogil
 
     cdef int _list(self) noexcept nogil
@@ -108,7 +111,6 @@ cdef class Search:
     cdef bint _before(self, int left, int right) noexcept nogil
     cdef void _open_all(self) noexcept nogil
     cdef void _walk(self) noexcept nogil
-    cdef void _walk_within(self) noexcept nogil
     cdef void _descend(self, int level, int64_t tiles) noexcept nogil
     cdef bint _hopeless(self, int level) noexcept nogil
     cdef bint _interrupted(self) noexcept nogil

@@ -20,8 +20,8 @@ from poplibs_py.poplin.convolution import (
     plan_convolution,
 )
 from poplibs_py.poplin.convolution.api import run_planner
-from poplibs_py.poplin.convolution.candidates import _space, best_plan, search_candidate
 from poplibs_py.poplin.convolution.plan import PHASES, tile_ranges
+from poplibs_py.poplin.convolution.search import _space, best_plan, search_candidate
 from poplibs_py.target import Target
 
 from .brute_force import best_by_force, costs_of_all, useful
@@ -102,16 +102,14 @@ def test_no_candidate_is_below_its_bound(rows: int, inner: int, columns: int, dt
     params = matmul_params(1, rows, inner, columns, dtype).canonical()
     options = ConvOptions.parse({"pass": pass_}).for_params(params)
     target = Target.small(16)
-    space = _space(target, params, options, joint)
-    bounded = [i for i, bound in enumerate(space.least) if bound != (0, 0)]
-    assert bounded
-    for i in bounded:
+    space = _space(target, params, options, joint, not joint)
+    assert space.likely
+    for i in (*space.likely, *(i for family in space.families for i in family.places)):
         for kind in ("cycles", "temp_bytes"):
-            found = search_candidate(target, params, options, joint, space.ordered[i], Objective(kind),
-                                     (UNLIMITED, UNLIMITED))
+            found = search_candidate(target, params, options, joint, space.rated(i)[1], Objective(kind))
             if found is not None:
                 key = ("cycles", "temp_bytes").index(kind)
-                assert found[0][0] >= space.least[i][key]
+                assert (found.cycles, found.temp_bytes)[key] >= space.least[i][key]
 
 
 @given(problems())
