@@ -1,68 +1,83 @@
 /* The elementwise family: operations on n elements that lie one after another.
  *
- * A body is written once, over the vocabulary of vectors, and computed in FP32. Each unary operation is compiled for FP32, and
- * for FP16 and BF16 as they lie: decoded and encoded in registers, rounded once to nearest even, too large numbers to
- * infinity. Other formats and roundings the strided driver decodes before and encodes after. All levels give the same
+ * A body of numbers is written once, over the vocabulary of vectors, and computed in FP32. Each operation is compiled for
+ * FP32, and for FP16 and BF16 as they lie: decoded and encoded in registers, rounded once to nearest even, too large numbers
+ * to infinity. Other formats and roundings the strided driver decodes before and encodes after. All levels give the same
  * bits. Functions that are no operation have an FP32 kernel only. */
 #ifndef POP_ELEMENTWISE_H
 #define POP_ELEMENTWISE_H
-#include "formats/codec.h"
-#include "kernels/elementwise/call.h"
+#include "kernels/elementwise/binary.h"
+#include "kernels/elementwise/loops.h"
+#include "kernels/elementwise/ternary.h"
 #include "kernels/elementwise/unary.h"
+#include "kernels/elementwise/words.h"
 
-/* Elements of an output before the first vector that does not cross a cache line. */
-POP_INLINE int64_t pop_elementwise_head(const pop_format *f, const char *out, int64_t n)
-{
-    const uintptr_t bytes = (uintptr_t)pop_bytes(f);
-    return n >= 16 * POP_LANES ? (int64_t)((0 - (uintptr_t)out) % (POP_LANES * bytes) / bytes) : 0;
-}
+#define POP_EACH_NUMBER(X, op) X(op, f32, F32, "float32") X(op, f16, F16, "float16") X(op, bf16, BF16, "bfloat16")
 
-POP_INLINE void pop_elementwise_one(pop_v_f (*body)(pop_v_f), const pop_format *f, const char *in, char *out, int n)
-{
-    pop_v_encode_part(f, POP_OVERFLOW_INFINITY, out, body(pop_v_decode_part(f, in, n)), n);
-}
+#define POP_A(constant) pop_step_read(&POP_##constant, p->a, i, n)
+#define POP_B(constant) pop_step_read(&POP_##constant, p->b, i, n)
+#define POP_C(constant) pop_step_read(&POP_##constant, p->c, i, n)
 
-/* Four vectors to an iteration, so that their latencies overlap; the first and the last vector may be partial ones. */
-POP_INLINE void pop_elementwise_map(pop_v_f (*body)(pop_v_f), const pop_format *f, const char *in, char *out, int64_t n)
-{
-    const int64_t bytes = pop_bytes(f);
-    for (int64_t i = 0, part = pop_elementwise_head(f, out, n);; i += part, part = 0) {
-        if (part == 0) {
-            for (; i + 4 * POP_LANES <= n; i += 4 * POP_LANES)
-#pragma GCC unroll 4
-                for (int64_t j = i; j < i + 4 * POP_LANES; j += POP_LANES)
-                    pop_elementwise_one(body, f, in + j * bytes, out + j * bytes, POP_LANES);
-            part = n - i < POP_LANES ? n - i : POP_LANES;
-        }
-        if (part == 0) return;
-        pop_elementwise_one(body, f, in + i * bytes, out + i * bytes, (int)part);
-    }
-}
+#define POP_UNARY_KERNEL(op, suffix, constant, name)                                                                \
+    POP_STEP_KERNEL(op##_##suffix, pop_bytes(&POP_##constant), 1,                                                   \
+                    pop_step_write(&POP_##constant, p->out, i, pop_body_##op(POP_A(constant)), n))
+#define POP_BINARY_KERNEL(op, suffix, constant, name)                                                               \
+    POP_STEP_KERNEL(op##_##suffix, pop_bytes(&POP_##constant), 2,                                                   \
+                    pop_step_write(&POP_##constant, p->out, i, pop_body_##op(POP_A(constant), POP_B(constant)), n))
+#define POP_COMPARISON_KERNEL(op, suffix, constant, name)                                                           \
+    POP_STEP_KERNEL(op##_##suffix, 1, 2, pop_step_tell(p->out, i, pop_body_##op(POP_A(constant), POP_B(constant)), n))
+#define POP_TERNARY_KERNEL(op, suffix, constant, name)                                                              \
+    POP_STEP_KERNEL(op##_##suffix, pop_bytes(&POP_##constant), 3,                                                   \
+                    pop_step_write(&POP_##constant, p->out, i,                                                      \
+                                   pop_body_##op(POP_A(constant), POP_B(constant), POP_C(constant)), n))
 
-#define POP_UNARY_KERNEL(op, suffix, format)                                                                        \
-    static void pop_##op##_##suffix(const void *const *in, void *const *out, int64_t n)                             \
-    {                                                                                                               \
-        pop_elementwise_map(pop_body_##op, &format, (const char *)in[0], (char *)out[0], n);                        \
-    }
 #define POP_FUNCTION_KERNEL(op, body)                                                                               \
     POP_INLINE pop_v_f pop_body_##op(pop_v_f x) { return body; }                                                    \
-    POP_UNARY_KERNEL(op, f32, POP_F32)
+    POP_UNARY_KERNEL(op, f32, F32, "float32")
 #define POP_UNARY_KERNELS(op, body)                                                                                 \
-    POP_FUNCTION_KERNEL(op, body)                                                                                   \
-    POP_UNARY_KERNEL(op, f16, POP_F16)                                                                              \
-    POP_UNARY_KERNEL(op, bf16, POP_BF16)
+    POP_INLINE pop_v_f pop_body_##op(pop_v_f x) { return body; }                                                    \
+    POP_EACH_NUMBER(POP_UNARY_KERNEL, op)
+#define POP_BINARY_KERNELS(op, body)                                                                                \
+    POP_INLINE pop_v_f pop_body_##op(pop_v_f a, pop_v_f b) { return body; }                                         \
+    POP_EACH_NUMBER(POP_BINARY_KERNEL, op)
+#define POP_COMPARISON_KERNELS(op, body)                                                                            \
+    POP_INLINE pop_v_m pop_body_##op(pop_v_f a, pop_v_f b) { return body; }                                         \
+    POP_EACH_NUMBER(POP_COMPARISON_KERNEL, op)
+#define POP_TERNARY_KERNELS(op, body)                                                                               \
+    POP_INLINE pop_v_f pop_body_##op(pop_v_f a, pop_v_f b, pop_v_f c) { return body; }                              \
+    POP_EACH_NUMBER(POP_TERNARY_KERNEL, op)
+
 POP_ELEMENTWISE_UNARY(POP_UNARY_KERNELS)
 POP_ELEMENTWISE_FUNCTIONS(POP_FUNCTION_KERNEL)
+POP_ELEMENTWISE_BINARY(POP_BINARY_KERNELS)
+POP_ELEMENTWISE_COMPARISONS(POP_COMPARISON_KERNELS)
+POP_ELEMENTWISE_TERNARY(POP_TERNARY_KERNELS)
 
-#define POP_UNARY_ROW(op, suffix, format)                                                                           \
-    {#op, format "->" format, #op "_" #suffix, POP_FUNCTION(pop_##op##_##suffix), {1, 1, 1}, {4 * POP_LANES, 1, 1}, \
-     POP_CONSISTENT},
-#define POP_FUNCTION_ROW(op, body) POP_UNARY_ROW(op, f32, "float32")
-#define POP_UNARY_ROWS(op, body)                                                                                    \
-    POP_UNARY_ROW(op, f32, "float32") POP_UNARY_ROW(op, f16, "float16") POP_UNARY_ROW(op, bf16, "bfloat16")
+#define POP_ELEMENTWISE_ROW(op, formats, name, function)                                                            \
+    {op, formats, name, POP_FUNCTION(function), {1, 1, 1}, {4 * POP_LANES, 1, 1}, POP_CONSISTENT},
+#define POP_UNARY_ROW(op, suffix, constant, name)                                                                   \
+    POP_ELEMENTWISE_ROW(#op, name "->" name, #op "_" #suffix, pop_##op##_##suffix)
+#define POP_BINARY_ROW(op, suffix, constant, name)                                                                  \
+    POP_ELEMENTWISE_ROW(#op, name "," name "->" name, #op "_" #suffix, pop_##op##_##suffix)
+#define POP_COMPARISON_ROW(op, suffix, constant, name)                                                              \
+    POP_ELEMENTWISE_ROW(#op, name "," name "->bool", #op "_" #suffix, pop_##op##_##suffix)
+#define POP_TERNARY_ROW(op, suffix, constant, name)                                                                 \
+    POP_ELEMENTWISE_ROW(#op, name "," name "," name "->" name, #op "_" #suffix, pop_##op##_##suffix)
 
-static const pop_kernel POP_ELEMENTWISE_KERNELS[] = {POP_ELEMENTWISE_UNARY(POP_UNARY_ROWS)
-                                                     POP_ELEMENTWISE_FUNCTIONS(POP_FUNCTION_ROW)};
+#define POP_FUNCTION_ROW(op, body) POP_UNARY_ROW(op, f32, F32, "float32")
+#define POP_UNARY_ROWS(op, body) POP_EACH_NUMBER(POP_UNARY_ROW, op)
+#define POP_BINARY_ROWS(op, body) POP_EACH_NUMBER(POP_BINARY_ROW, op)
+#define POP_COMPARISON_ROWS(op, body) POP_EACH_NUMBER(POP_COMPARISON_ROW, op)
+#define POP_TERNARY_ROWS(op, body) POP_EACH_NUMBER(POP_TERNARY_ROW, op)
+
+static const pop_kernel POP_ELEMENTWISE_KERNELS[] = {
+    POP_ELEMENTWISE_UNARY(POP_UNARY_ROWS)
+    POP_ELEMENTWISE_FUNCTIONS(POP_FUNCTION_ROW)
+    POP_ELEMENTWISE_BINARY(POP_BINARY_ROWS)
+    POP_ELEMENTWISE_COMPARISONS(POP_COMPARISON_ROWS)
+    POP_ELEMENTWISE_TERNARY(POP_TERNARY_ROWS)
+    POP_EACH_WORD(POP_SELECT_ROW)
+};
 
 enum { POP_ELEMENTWISE_COUNT = sizeof POP_ELEMENTWISE_KERNELS / sizeof *POP_ELEMENTWISE_KERNELS };
 #endif

@@ -1,0 +1,39 @@
+/* The binary operations of numbers: a line each, name and body. A body takes two vectors of FP32 numbers, a and b, to the
+ * vector of results, and a comparison's to a mask. NaN and the signs of zeros are as IEEE 754-2019 has them. */
+#ifndef POP_ELEMENTWISE_BINARY_H
+#define POP_ELEMENTWISE_BINARY_H
+#include "kernels/elementwise/quotient.h"
+
+/* Of equal numbers all bits are the same, but for zeros of two signs: these are joined. A NaN equals nothing. */
+POP_INLINE pop_v_f pop_v_unless_equal(pop_v_f a, pop_v_f b, pop_v_f unequal, pop_v_i equal)
+{
+    return pop_v_select_f(pop_v_eq_f(a, b), unequal, pop_v_float(equal));
+}
+POP_INLINE pop_v_f pop_v_unless_nan(pop_v_f x, pop_v_f number, pop_v_f nan)
+{
+    return pop_v_select_f(pop_v_eq_f(x, x), nan, number);
+}
+
+#define POP_ELEMENTWISE_BINARY(X)                                                                                   \
+    X(add, a + b)                                                                                                   \
+    X(sub, a - b)                                                                                                   \
+    X(mul, a * b)                                                                                                   \
+    X(div, a / b)                                                                                                   \
+    X(rem, pop_v_rem(a, b))                                                                                         \
+    X(remainder, pop_v_remainder(a, b))                                                                             \
+    X(floor_divide, pop_v_floor_divide(a, b))                                                                       \
+    X(maximum, pop_v_unless_equal(a, b, pop_v_unless_nan(a, pop_v_max_f(a, b), a), pop_v_bits(a) & pop_v_bits(b)))  \
+    X(minimum, pop_v_unless_equal(a, b, pop_v_unless_nan(a, pop_v_min_f(a, b), a), pop_v_bits(a) | pop_v_bits(b)))  \
+    X(fmax, pop_v_unless_equal(a, b, pop_v_unless_nan(b, pop_v_max_f(a, b), a), pop_v_bits(a) & pop_v_bits(b)))     \
+    X(fmin, pop_v_unless_equal(a, b, pop_v_unless_nan(b, pop_v_min_f(a, b), a), pop_v_bits(a) | pop_v_bits(b)))     \
+    X(variance_to_inv_std_dev, pop_v_rsqrt(a + b))                                                                  \
+    X(inv_std_dev_to_variance, 1.0f / (a * a) - b)
+
+#define POP_ELEMENTWISE_COMPARISONS(X)                                                                              \
+    X(eq, pop_v_eq_f(a, b))                                                                                         \
+    X(neq, (pop_v_m)~pop_v_eq_f(a, b))                                                                              \
+    X(gt, pop_v_gt_f(a, b))                                                                                         \
+    X(gteq, pop_v_gt_f(a, b) | pop_v_eq_f(a, b))                                                                    \
+    X(lt, pop_v_lt_f(a, b))                                                                                         \
+    X(lteq, pop_v_lt_f(a, b) | pop_v_eq_f(a, b))
+#endif
