@@ -21,6 +21,8 @@
 #define POP_UNARY_KERNEL(op, suffix, constant, name)                                                                \
     POP_STEP_KERNEL(op##_##suffix, pop_bytes(&POP_##constant), 1,                                                   \
                     pop_step_write(&POP_##constant, p->out, i, pop_body_##op(POP_A(constant)), n))
+#define POP_QUESTION_KERNEL(op, suffix, constant, name)                                                             \
+    POP_STEP_KERNEL(op##_##suffix, 1, 1, pop_step_tell(p->out, i, pop_body_##op(POP_A(constant)), n))
 #define POP_BINARY_KERNEL(op, suffix, constant, name)                                                               \
     POP_STEP_KERNEL(op##_##suffix, pop_bytes(&POP_##constant), 2,                                                   \
                     pop_step_write(&POP_##constant, p->out, i, pop_body_##op(POP_A(constant), POP_B(constant)), n))
@@ -37,6 +39,9 @@
 #define POP_UNARY_KERNELS(op, body)                                                                                 \
     POP_INLINE pop_v_f pop_body_##op(pop_v_f x) { return body; }                                                    \
     POP_EACH_NUMBER(POP_UNARY_KERNEL, op)
+#define POP_QUESTION_KERNELS(op, body)                                                                              \
+    POP_INLINE pop_v_m pop_body_##op(pop_v_f x) { return body; }                                                    \
+    POP_EACH_NUMBER(POP_QUESTION_KERNEL, op)
 #define POP_BINARY_KERNELS(op, body)                                                                                \
     POP_INLINE pop_v_f pop_body_##op(pop_v_f a, pop_v_f b) { return body; }                                         \
     POP_EACH_NUMBER(POP_BINARY_KERNEL, op)
@@ -48,6 +53,7 @@
     POP_EACH_NUMBER(POP_TERNARY_KERNEL, op)
 
 POP_ELEMENTWISE_UNARY(POP_UNARY_KERNELS)
+POP_ELEMENTWISE_QUESTIONS(POP_QUESTION_KERNELS)
 POP_ELEMENTWISE_FUNCTIONS(POP_FUNCTION_KERNEL)
 POP_ELEMENTWISE_BINARY(POP_BINARY_KERNELS)
 POP_ELEMENTWISE_COMPARISONS(POP_COMPARISON_KERNELS)
@@ -57,6 +63,8 @@ POP_ELEMENTWISE_TERNARY(POP_TERNARY_KERNELS)
     {op, formats, name, POP_FUNCTION(function), {1, 1, 1}, {4 * POP_LANES, 1, 1}, POP_CONSISTENT},
 #define POP_UNARY_ROW(op, suffix, constant, name)                                                                   \
     POP_ELEMENTWISE_ROW(#op, name "->" name, #op "_" #suffix, pop_##op##_##suffix)
+#define POP_QUESTION_ROW(op, suffix, constant, name)                                                                \
+    POP_ELEMENTWISE_ROW(#op, name "->bool", #op "_" #suffix, pop_##op##_##suffix)
 #define POP_BINARY_ROW(op, suffix, constant, name)                                                                  \
     POP_ELEMENTWISE_ROW(#op, name "," name "->" name, #op "_" #suffix, pop_##op##_##suffix)
 #define POP_COMPARISON_ROW(op, suffix, constant, name)                                                              \
@@ -66,17 +74,19 @@ POP_ELEMENTWISE_TERNARY(POP_TERNARY_KERNELS)
 
 #define POP_FUNCTION_ROW(op, body) POP_UNARY_ROW(op, f32, F32, "float32")
 #define POP_UNARY_ROWS(op, body) POP_EACH_NUMBER(POP_UNARY_ROW, op)
+#define POP_QUESTION_ROWS(op, body) POP_EACH_NUMBER(POP_QUESTION_ROW, op)
 #define POP_BINARY_ROWS(op, body) POP_EACH_NUMBER(POP_BINARY_ROW, op)
 #define POP_COMPARISON_ROWS(op, body) POP_EACH_NUMBER(POP_COMPARISON_ROW, op)
 #define POP_TERNARY_ROWS(op, body) POP_EACH_NUMBER(POP_TERNARY_ROW, op)
 
 static const pop_kernel POP_ELEMENTWISE_KERNELS[] = {
     POP_ELEMENTWISE_UNARY(POP_UNARY_ROWS)
+    POP_ELEMENTWISE_QUESTIONS(POP_QUESTION_ROWS)
     POP_ELEMENTWISE_FUNCTIONS(POP_FUNCTION_ROW)
     POP_ELEMENTWISE_BINARY(POP_BINARY_ROWS)
     POP_ELEMENTWISE_COMPARISONS(POP_COMPARISON_ROWS)
     POP_ELEMENTWISE_TERNARY(POP_TERNARY_ROWS)
-    POP_EACH_WORD(POP_SELECT_ROW)
+    POP_WORD_ROWS
 };
 
 enum { POP_ELEMENTWISE_COUNT = sizeof POP_ELEMENTWISE_KERNELS / sizeof *POP_ELEMENTWISE_KERNELS };

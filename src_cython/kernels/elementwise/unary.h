@@ -1,30 +1,71 @@
-/* The unary operations: a line each, name and body. A body takes a vector of FP32 numbers to the vector of results. */
+/* The unary operations of numbers: a line each, name and body. A body takes a vector of FP32 numbers, x, to the vector of
+ * results, and a question's to a mask. */
 #ifndef POP_ELEMENTWISE_UNARY_H
 #define POP_ELEMENTWISE_UNARY_H
 #include "simd/math.h"
 
+/* Whole numbers. Of 2^23 and more all are; below, a sum with 2^23 rounds to nearest even. Zeros keep their sign. */
+POP_INLINE pop_v_f pop_v_whole_size(pop_v_f size) { return (size + 0x1p23f) - 0x1p23f; }
+POP_INLINE pop_v_f pop_v_unless_whole(pop_v_f x, pop_v_f size)
+{
+    return pop_v_select_f(pop_v_lt_f(pop_v_abs(x), pop_v_splat(0x1p23f)), x, pop_v_signed(size, x));
+}
+POP_INLINE pop_v_f pop_v_less_if(pop_v_m m, pop_v_f x) { return x - pop_v_float(pop_v_keep(m, pop_v_bits(pop_v_splat(1.0f)))); }
+POP_INLINE pop_v_f pop_v_nearbyint(pop_v_f x) { return pop_v_unless_whole(x, pop_v_whole_size(pop_v_abs(x))); }
+POP_INLINE pop_v_f pop_v_trunc(pop_v_f x)
+{
+    const pop_v_f size = pop_v_abs(x), near = pop_v_whole_size(size);
+    return pop_v_unless_whole(x, pop_v_less_if(pop_v_gt_f(near, size), near));
+}
+POP_INLINE pop_v_f pop_v_round(pop_v_f x) /* halves away from zero */
+{
+    const pop_v_f size = pop_v_abs(x), near = pop_v_whole_size(size), above = near + 1.0f;
+    return pop_v_unless_whole(x, pop_v_select_f(pop_v_eq_f(size - near, pop_v_splat(0.5f)), near, above));
+}
+POP_INLINE pop_v_f pop_v_floor(pop_v_f x)
+{
+    const pop_v_f near = pop_v_nearbyint(x);
+    return pop_v_signed(pop_v_abs(pop_v_less_if(pop_v_gt_f(near, x), near)), x);
+}
+POP_INLINE pop_v_f pop_v_negated(pop_v_f x) { return pop_v_float(pop_v_bits(x) ^ INT32_MIN); }
+
 #define POP_ELEMENTWISE_UNARY(X)                                                                                    \
     X(abs, pop_v_abs(x))                                                                                            \
-    X(neg, pop_v_float(pop_v_bits(x) ^ INT32_MIN))                                                                  \
+    X(neg, pop_v_negated(x))                                                                                        \
+    X(signum, pop_v_float(pop_v_keep(pop_v_gt_f(pop_v_abs(x), pop_v_splat(0.0f)),                                   \
+                                     pop_v_sign(x) | pop_v_bits(pop_v_splat(1.0f))))) /* 0 for NaN and -0 */        \
+    X(square, x * x)                                                                                                \
+    X(cube, x * x * x)                                                                                              \
     X(sqrt, pop_v_sqrt(x))                                                                                          \
+    X(rsqrt, pop_v_rsqrt(x))                                                                                        \
+    X(inv, 1.0f / x)                                                                                                \
     X(exp, pop_v_exp(x))                                                                                            \
+    X(exp2, pop_v_exp2(x))                                                                                          \
+    X(expm1, pop_v_expm1(x))                                                                                        \
     X(log, pop_v_log(x))                                                                                            \
+    X(log2, pop_v_log2(x))                                                                                          \
+    X(log1p, pop_v_log1p(x))                                                                                        \
+    X(sin, pop_v_sin(x))                                                                                            \
+    X(cos, pop_v_cos(x))                                                                                            \
     X(tanh, pop_v_tanh(x))                                                                                          \
     X(erf, pop_v_erf(x))                                                                                            \
     X(sigmoid, pop_v_sigmoid(x))                                                                                    \
     X(relu, pop_v_max_f(pop_v_splat(0.0f), x)) /* of NaN and of minus zero themselves */                            \
-    X(gelu_erf, pop_v_gelu_erf(x))
+    X(gelu_erf, pop_v_gelu_erf(x))                                                                                  \
+    X(ceil, pop_v_negated(pop_v_floor(pop_v_negated(x))))                                                           \
+    X(floor, pop_v_floor(x))                                                                                        \
+    X(round, pop_v_round(x))                                                                                        \
+    X(nearbyint, pop_v_nearbyint(x))                                                                                \
+    X(trunc, pop_v_trunc(x))
+
+#define POP_ELEMENTWISE_QUESTIONS(X)                                                                                \
+    X(is_finite, pop_v_lt_f(pop_v_abs(x), pop_v_splat(INFINITY)))                                                   \
+    X(is_inf, pop_v_eq_f(pop_v_abs(x), pop_v_splat(INFINITY)))                                                      \
+    X(is_nan, (pop_v_m)~pop_v_eq_f(x, x))
 
 /* Functions of simd/math.h that are no operation yet: in FP32 alone, for who measures their errors and speed. */
 #define POP_ELEMENTWISE_FUNCTIONS(X)                                                                                \
-    X(exp2, pop_v_exp2(x))                                                                                          \
-    X(expm1, pop_v_expm1(x))                                                                                        \
-    X(log2, pop_v_log2(x))                                                                                          \
-    X(log1p, pop_v_log1p(x))                                                                                        \
     X(silu, pop_v_silu(x))                                                                                          \
     X(gelu_tanh, pop_v_gelu_tanh(x))                                                                                \
-    X(rsqrt, pop_v_rsqrt(x))                                                                                        \
-    X(reciprocal, pop_v_reciprocal(x))                                                                              \
-    X(sin, pop_v_sin(x))                                                                                            \
-    X(cos, pop_v_cos(x))
+    X(reciprocal, pop_v_reciprocal(x))
 #endif
