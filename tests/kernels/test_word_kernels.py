@@ -1,4 +1,4 @@
-"""Kernels of integers and truth values at every level: NumPy's results where NumPy has them, and what is defined besides."""
+"""Kernels of integers and truth values at every level: NumPy's results, and what is defined where NumPy has none."""
 
 import ctypes
 import math
