@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..formats import FORMATS, FP32, Format
+from ..formats import FP32, Format
 from ..kernels import Kernel, kernels, select
 from ..kernels.records import dtype_of, format_facts, numbers_of
 from ..log import tell
@@ -21,6 +21,7 @@ from ..planner import Explanation
 from ..program import ComputeSet, Executable, Program, Segment, threads_for
 from ..target import LinearMapping
 from ._axes import Axis, Blocks, walked
+from ._steps import Chain, Places, Step, codec, kernel_name, placed, step_kernel, step_records
 
 __all__ = ["OVERFLOWS", "ROUNDINGS", "THREAD_ELEMENTS", "StridedOperand", "StridedParams", "StridedProgram", "lower"]
 
@@ -50,25 +51,28 @@ class StridedOperand(NamedTuple):
 
     Attributes
     ----------
-    format : Format or None
-        Of its elements; None for float64, which only the identity's input may be.
+    format : Format, numpy.dtype or None
+        Of its elements; a dtype for integers and truth values, None for float64, which only the identity's input may be.
     strides : tuple of int
         In bytes, one for each axis; 0 where it is broadcast.
     scale : int
         Exponent of the scale that all elements share, where there are no blocks.
     blocks : tuple of int or None
         Extents of the blocks that share a scale, where scales vary.
+    offset : int
+        Bytes from the array's start to its first element: of results that are parts of one array.
     """
 
-    format: Format | None
+    format: Format | np.dtype[Any] | None
     strides: tuple[int, ...]
     scale: int = 0
     blocks: Blocks = None
+    offset: int = 0
 
     @property
     def itemsize(self) -> int:
         """Bytes of an element."""
-        return self.format.itemsize if self.format else 8
+        return 8 if self.format is None else self.format.itemsize
 
 
 class StridedParams(NamedTuple):
@@ -77,7 +81,7 @@ class StridedParams(NamedTuple):
     Attributes
     ----------
     op : str or None
-        The elementwise kernel's operation; None for the identity.
+        The elementwise kernel's operation, or a name for `chain`; None for the identity.
     shape : tuple of int
         Of all operands, broadcast.
     inputs, outputs : tuple of StridedOperand
@@ -85,6 +89,8 @@ class StridedParams(NamedTuple):
         How results become codes.
     random_bits : int
         Of each stochastic rounding.
+    chain : Chain or None
+        The steps, where there are several.
     """
 
     op: str | None
@@ -94,6 +100,7 @@ class StridedParams(NamedTuple):
     rounding: str
     overflow: str
     random_bits: int = 31
+    chain: Chain | None = None
 
     @property
     def operands(self) -> tuple[StridedOperand, ...]:
@@ -144,61 +151,54 @@ def lower(params: StridedParams, threads: int, mapping: LinearMapping | None = N
                           len(params.outputs), stochastic)
     sizes = tuple(o.itemsize for o in params.operands)
     axes = axes or [Axis(1, sizes, (1,) * len(sizes), (0,) * len(sizes))]
-    kernel, codecs = _kernels(params)
+    chain, steps = _chain(params)
+    codecs = [*map(_reader, params.inputs, chain.lanes), *map(_writer, params.outputs, chain.lanes[len(params.inputs):])]
     count = int(np.prod(params.shape, dtype=np.int64))
     spec = np.zeros(1, _SPEC)
     straddles = len(axes) > 1 and axes[-1].extent < _SHORT_ROW and not any(o.blocks for o in params.operands)
     spec["straddles"] = straddles
     modes = [_mode(i, params, axes, straddles) for i in range(len(sizes))]
-    scratch_bytes = _lay_out(spec[0], params, modes, codecs, kernel is not None, count)
+    scratch_bytes, offsets = _lay_out(spec[0], params, modes, codecs, chain, count)
     tables = _fill(spec[0], params, axes, firsts, codecs)
-    spec["kernel"] = kernel.address if kernel else 0
+    tables += _point_to_steps(spec[0], chain, steps, offsets, len(sizes))
     if stochastic:
         spec["draw"] = select("cast", "draw", "uint32").kernel.address
     executable = _executable(spec, tables, params, count, threads, scratch_bytes, mapping)
-    names = ", ".join(k.label for k in (codecs[0], kernel, *codecs[1:]) if k) or "a copy"
+    inner = dict.fromkeys(steps)
+    names = ", ".join(k.label for k in (*codecs[:len(params.inputs)], *inner, *codecs[len(params.inputs):]) if k) or "a copy"
     program = StridedProgram(params, executable, names, len(axes), mapping)
     tell("popops", program)
     return program
 
 
-def _kernels(params: StridedParams) -> tuple[Kernel | None, list[Kernel | None]]:
-    """The kernel and the operands' codecs: none where the kernel takes the codes as they lie."""
-    if params.op is not None and (kernel := _direct_kernel(params.op, params)) is not None:
-        return kernel, [None] * len(params.operands)
-    codecs = [_decoder(o.format) for o in params.inputs] + [_encoder(o.format) for o in params.outputs]
-    if params.op is None:
-        return None, codecs
-    numbers = ",".join(["float32"] * len(params.inputs)) + "->" + ",".join(["float32"] * len(params.outputs))
-    return select("elementwise", params.op, numbers).kernel, codecs
+def _chain(params: StridedParams) -> tuple[Chain, list[Kernel | None]]:
+    """The steps with their kernels. One alone takes codes as they lie where there is a kernel for them, else floats."""
+    chain = params.chain
+    if chain is None:
+        lanes = tuple("float32" if o.format is None or isinstance(o.format, Format) else o.format.name
+                      for o in params.operands)
+        inputs, operands = len(params.inputs), tuple(range(len(params.operands)))
+        steps = () if params.op is None else (Step(params.op, operands[:inputs], operands[inputs:]),)
+        own = tuple(kernel_name(o.format) for o in params.operands)
+        chain = Chain(steps, own if params.op and _takes_codes(params.op, params, own) else lanes)
+    return chain, [step_kernel(step, chain.lanes) for step in chain.steps]
 
 
-def _direct_kernel(op: str, params: StridedParams) -> Kernel | None:
-    """The kernel that reads and writes the operands' own codes, rounding as IEEE 754 does; None where there is none."""
+def _takes_codes(op: str, params: StridedParams, lanes: tuple[str, ...]) -> bool:
+    """Whether a kernel reads and writes the operands' own codes, rounding as IEEE 754 does."""
     plainly = (params.rounding, params.overflow) == ("nearest-even", "inf")
     if not plainly or any(o.scale or o.blocks for o in params.operands):
-        return None
-    read, written = (",".join(_kernel_name(o.format) for o in side) for side in (params.inputs, params.outputs))
-    formats = f"{read}->{written}"
-    found = "any" not in formats and any((k.op, k.formats) == (op, formats) for k in kernels("elementwise"))
-    return select("elementwise", op, formats).kernel if found else None
+        return False
+    formats = "->".join(",".join(side) for side in (lanes[:len(params.inputs)], lanes[len(params.inputs):]))
+    return "any" not in formats and any(k.op == op and formats in k.served for k in kernels("elementwise"))
 
 
-def _decoder(source: Format | None) -> Kernel | None:
-    name = _kernel_name(source)
-    return None if name == "float32" else select("cast", "decode", f"{name}->float32").kernel
+def _reader(x: StridedOperand, lane: str) -> Kernel | None:
+    return None if kernel_name(x.format) == lane else codec("decode", x.format)
 
 
-def _encoder(target: Format | None) -> Kernel | None:
-    name = _kernel_name(target)
-    return None if name == "float32" else select("cast", "encode", f"float32->{name}").kernel
-
-
-def _kernel_name(fmt: Format | None) -> str:
-    """The presets have kernels of their own; every other layout is data to the generic ones."""
-    if fmt is None:
-        return "float64"
-    return fmt.name if fmt.dtype is not None and fmt in FORMATS else "any"
+def _writer(x: StridedOperand, lane: str) -> Kernel | None:
+    return None if kernel_name(x.format) == lane else codec("encode", x.format)
 
 
 def _mode(i: int, params: StridedParams, axes: list[Axis], straddles: bool) -> int:
@@ -214,53 +214,56 @@ def _mode(i: int, params: StridedParams, axes: list[Axis], straddles: bool) -> i
     return _DIRECT
 
 
-def _lay_out(spec: Any, params: StridedParams, modes: list[int], codecs: list[Kernel | None], computes: bool,
-             count: int) -> int:
-    """Give each operand that needs a buffer its place in one, and return the bytes of scratch that they take."""
-    straddles, n_inputs = bool(spec["straddles"]), len(params.inputs)
-    for record, mode, codec, operand in zip(spec["operands"], modes, codecs, params.operands, strict=False):
-        record["mode"], record["lane_bytes"] = mode, 4 if codec else operand.itemsize
-    if computes:
-        widths, shared = _buffers(spec["operands"], modes, codecs, n_inputs)
+def _lay_out(spec: Any, params: StridedParams, modes: list[int], codecs: list[Kernel | None], chain: Chain,
+             count: int) -> tuple[int, list[int]]:
+    """Settle how many elements a chunk has, and return the bytes of scratch, and before each value's buffer in it."""
+    straddles, inputs, operands = bool(spec["straddles"]), len(params.inputs), len(params.operands)
+    needs = [codec is not None or mode != _DIRECT for codec, mode in zip(codecs, modes, strict=True)]
+    records = spec["operands"]
+    records["mode"][:operands] = modes
+    records["lane_bytes"][:operands] = [4 if codec else o.itemsize for codec, o in zip(codecs, params.operands, strict=True)]
+    if chain.steps:
+        records["held"][inputs:operands] = _held(chain, needs, inputs)
+        buffered = [n or bool(h) for n, h in zip(needs, records["held"], strict=False)]
+        buffered += [True] * (len(chain.lanes) - operands)
+        lasting = [i >= inputs or mode == _REPEATED for i, mode in enumerate(modes)]
+        lasting += [i in dict(chain.constants) for i in range(operands, len(buffered))]
+        places = placed(chain, buffered, lasting, inputs)
     else:
-        needed = _identity_needs_lanes(modes[0], modes[1], codecs[0] is not None, codecs[1] is not None, straddles)
-        widths, shared = [needed * int(spec["operands"][1]["lane_bytes"]), 0], [None, 0]
+        between = _identity_needs_lanes(modes[0], modes[1], codecs[0] is not None, codecs[1] is not None, straddles)
+        places = Places((0, 0), between * int(records[1]["lane_bytes"]))
     packed = max((o.itemsize for o, mode, codec in zip(params.operands, modes, codecs, strict=True)
                   if codec and mode != _DIRECT), default=0)
     words = 4 if params.rounding == "stochastic" else 0
-    per_element = sum(widths) + packed + words
+    per_element = places.width + packed + words
     if not per_element:
         spec["chunk"] = _WHOLE
-        return 0
+        return 0, [0] * len(places.offsets)
     chunk = _CHUNK
     while chunk * per_element > _SCRATCH_BYTES:
         chunk //= 2
     chunk = min(chunk, -(-count // 64) * 64)
-    at = 0
-    for i, width in enumerate(widths):
-        owner = shared[i]
-        spec["operands"][i]["lanes"] = at if owner is None else spec["operands"][owner]["lanes"]
-        at += width * chunk
-    spec["operands"]["packed"], spec["words"], spec["chunk"] = at, at + packed * chunk, chunk
-    return 0 if chunk * per_element <= _STACK_BYTES else chunk * per_element
+    offsets = [offset * chunk for offset in places.offsets]
+    records["lanes"][:operands] = offsets[:operands]
+    at = places.width * chunk
+    records["packed"], spec["words"], spec["chunk"] = at, at + packed * chunk, chunk
+    return (0 if chunk * per_element <= _STACK_BYTES else chunk * per_element), offsets
 
 
-def _buffers(operands: Any, modes: list[int], codecs: list[Kernel | None],
-             n_inputs: int) -> tuple[list[int], list[int | None]]:
-    """Bytes that an element of each operand takes in a buffer of its own, and whose buffer an output takes instead.
+def _held(chain: Chain, needs: list[bool], inputs: int) -> list[bool]:
+    """For each output whether it is written before an operand is read where it lies, which may be the same memory."""
+    written = {i: at for at, step in enumerate(chain.steps) for i in step.writes}
+    reads = max((at for at, step in enumerate(chain.steps) for i in step.reads if i < inputs and not needs[i]), default=-1)
+    return [not needs[i] and written[i] < reads for i in range(inputs, len(needs))]
 
-    That is an input's, whose elements are dead by then; but repeated ones serve the next chunk too.
-    """
-    needs = [codec is not None or mode != _DIRECT for codec, mode in zip(codecs, modes, strict=True)]
-    shared: list[int | None] = [None] * len(modes)
-    free = [i for i in range(n_inputs) if needs[i] and modes[i] != _REPEATED]
-    for i in range(n_inputs, len(modes)):
-        found = next((f for f in free if operands[f]["lane_bytes"] == operands[i]["lane_bytes"]), None)
-        if needs[i] and found is not None:
-            shared[i] = found
-            free.remove(found)
-    widths = [int(operands[i]["lane_bytes"]) if needs[i] and shared[i] is None else 0 for i in range(len(modes))]
-    return widths, shared
+
+def _point_to_steps(spec: Any, chain: Chain, kernels: list[Kernel | None], offsets: list[int],
+                    operands: int) -> list[Array]:
+    """Write where the steps are; return the tables that the record points to."""
+    steps, buffers, tables = step_records(chain, kernels, offsets, operands)
+    spec["steps_count"], spec["buffers_count"] = len(steps), len(buffers)
+    spec["steps"], spec["buffers"] = steps.ctypes.data, buffers.ctypes.data
+    return [steps, buffers, *tables]
 
 
 def _identity_needs_lanes(read: int, write: int, decodes: bool, encodes: bool, straddles: bool) -> bool:
@@ -284,14 +287,14 @@ def _fill(spec: Any, params: StridedParams, axes: list[Axis], firsts: list[int],
     table["strides"][:, :len(firsts)] = [axis.strides for axis in axes]
     tables, operands = [table], len(params.operands)
     for i, operand in enumerate(params.operands):
-        record, fmt, is_input = spec["operands"][i], operand.format or FP32, i < len(params.inputs)
-        target = params.outputs[0].format or FP32 if is_input else fmt
+        record, fmt, is_input = spec["operands"][i], _numbers(operand), i < len(params.inputs)
+        target = _numbers(params.outputs[0]) if is_input else fmt
         codec = record["cast"]
         codec["from"] = format_facts(fmt, operand.scale) if is_input else format_facts(FP32)
         codec["to"] = format_facts(FP32 if params.op and is_input else target, 0 if is_input else operand.scale)
         codec["rounding"], codec["overflow"] = ROUNDINGS[params.rounding], OVERFLOWS[params.overflow]
         codec["random_bits"], record["code_bytes"] = params.random_bits, operand.itemsize
-        record["first"], record["codec"] = firsts[i], getattr(codecs[i], "address", 0)
+        record["first"], record["codec"] = firsts[i] + operand.offset, getattr(codecs[i], "address", 0)
         if operand.blocks is not None:
             record["scales"] = operands
             operands += 1
@@ -300,6 +303,11 @@ def _fill(spec: Any, params: StridedParams, axes: list[Axis], firsts: list[int],
             tables.append(blocks)
     spec["seed"] = operands if params.rounding == "stochastic" else -1
     return tables
+
+
+def _numbers(x: StridedOperand) -> Format:
+    """The format that a codec is told of; any where there is none."""
+    return x.format if isinstance(x.format, Format) else FP32
 
 
 def _executable(spec: Array, tables: list[Array], params: StridedParams, count: int, threads: int,

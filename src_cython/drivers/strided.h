@@ -8,7 +8,8 @@
 #include "kernels/cast/cast.h"
 #include "kernels/elementwise/call.h"
 
-#define POP_STRIDED_OPERANDS 8 /* inputs and outputs together */
+#define POP_STRIDED_OPERANDS 24 /* inputs and outputs together */
+#define POP_STRIDED_SLOTS 64    /* and buffers */
 #define POP_STRIDED_AXES 64
 #define POP_STRIDED_STACK 4096 /* bytes of buffers that a vertex has on its stack: small arrays take no scratch */
 
@@ -16,6 +17,12 @@
 #define POP_DIRECT 0   /* one after another: read and written where they are */
 #define POP_GATHERED 1 /* gathered into a buffer, or scattered from one */
 #define POP_REPEATED 2 /* inputs: one value for the whole innermost axis, decoded once and spread over a buffer */
+
+/* What a step calls. */
+#define POP_STEP_COMPUTE 0
+#define POP_STEP_DECODE 1
+#define POP_STEP_ENCODE 2
+#define POP_STEP_COPY 3 /* nothing */
 
 #define POP_RECORDS "records/strided.def"
 #include "records/structs.h"

@@ -1,7 +1,8 @@
-/* The strided driver: a vertex that takes a range of elements of any number of arrays, of any formats and strides, through an
- * elementwise kernel.
+/* The strided driver: a vertex that takes a range of elements of any number of arrays, of any formats and strides, through
+ * elementwise kernels.
  *
- * Elements go by chunks that fit L1: decoded to FP32, computed, encoded once. What lies one after another in memory, and
+ * Elements go by chunks that fit L1: decoded to FP32, taken through one step after another, encoded once. What one step
+ * leaves to another stays in buffers there. What lies one after another in memory, and
  * needs no codec, is read and written where it is; where that is so of all operands, a chunk is a whole row. Other elements
  * are gathered before and scattered after. Rows too short to be worth a kernel call are taken together. Where scales
  * vary, a chunk ends with its block. A kernel is never called with more elements than are left: nothing is padded. */
@@ -19,6 +20,7 @@ typedef struct pop_strided_walk {
     const char *spread[POP_STRIDED_OPERANDS];   /* the repeated value that fills the lanes of each input */
     const pop_cast *casts[POP_STRIDED_OPERANDS]; /* of each operand at this place */
     pop_cast scaled[POP_STRIDED_OPERANDS];      /* and of those whose scales vary, the bias moved */
+    void *slots[POP_STRIDED_SLOTS];             /* the chunk's elements of inputs, outputs and buffers */
     int64_t index[POP_STRIDED_AXES];            /* of the next element */
 } pop_strided_walk;
 
@@ -130,27 +132,52 @@ static void pop_strided_write(pop_strided_walk *w, int operand, const void *lane
 POP_INLINE char *pop_strided_lanes(const pop_strided_walk *w, int operand)
 {
     const pop_strided_operand *o = w->spec->operands + operand;
-    return o->mode == POP_DIRECT && !o->codec ? w->at[operand] : w->buffers + o->lanes;
+    return o->mode == POP_DIRECT && !o->codec && !o->held ? w->at[operand] : w->buffers + o->lanes;
+}
+
+static void pop_strided_copy(pop_strided_walk *w, int64_t n)
+{
+    const pop_strided *s = w->spec;
+    const pop_strided_operand *o = s->operands;
+    const pop_strided_axis *inner = s->axes + s->axes_count - 1;
+    if (o[0].codec || o[1].codec || s->straddles)
+        pop_strided_write(w, 1, pop_strided_read(w, 0, pop_strided_lanes(w, 1), n), n);
+    else if (w->at[0] != w->at[1]) /* an array copied to itself lies as it does */
+        pop_copy_row(o->code_bytes, w->at[1], inner->strides[1], w->at[0], inner->strides[0], n);
 }
 
 static void pop_strided_chunk(pop_strided_walk *w, int64_t n)
 {
     const pop_strided *s = w->spec;
-    const void *in[POP_STRIDED_OPERANDS];
-    void *out[POP_STRIDED_OPERANDS];
-    if (!s->kernel) {
-        const pop_strided_operand *o = s->operands;
-        const pop_strided_axis *inner = s->axes + s->axes_count - 1;
-        if (o[0].codec || o[1].codec || s->straddles)
-            pop_strided_write(w, 1, pop_strided_read(w, 0, pop_strided_lanes(w, 1), n), n);
-        else if (w->at[0] != w->at[1]) /* an array copied to itself lies as it does */
-            pop_copy_row(o->code_bytes, w->at[1], inner->strides[1], w->at[0], inner->strides[0], n);
-        return;
+    void **slots = w->slots;
+    const int inputs = s->inputs, outputs = s->outputs;
+    for (int i = 0; i < inputs; i++) slots[i] = (void *)pop_strided_read(w, i, w->buffers + s->operands[i].lanes, n);
+    for (int i = inputs; i < inputs + outputs; i++) slots[i] = pop_strided_lanes(w, i);
+    for (const pop_strided_step *t = s->steps, *end = t + s->steps_count; t < end; t++) {
+        const void *in[POP_STRIDED_OPERANDS];
+        void *out[POP_STRIDED_OPERANDS];
+        for (int i = 0; i < t->inputs; i++) in[i] = slots[t->slots[i]];
+        for (int i = 0; i < t->outputs; i++) out[i] = slots[t->slots[t->inputs + i]];
+        if (t->kind == POP_STEP_COMPUTE) ((pop_elementwise)t->run)(in, out, n);
+        else if (t->kind == POP_STEP_DECODE) ((pop_decoder)t->run)(t->cast, in[0], out[0], n);
+        else if (t->kind == POP_STEP_ENCODE) ((pop_encoder)t->run)(t->cast, in[0], out[0], n, NULL);
+        else if (in[0] != out[0]) memcpy(out[0], in[0], (size_t)(n * t->bytes));
     }
-    for (int i = 0; i < s->inputs; i++) in[i] = pop_strided_read(w, i, w->buffers + s->operands[i].lanes, n);
-    for (int i = 0; i < s->outputs; i++) out[i] = pop_strided_lanes(w, s->inputs + i);
-    s->kernel(in, out, n);
-    for (int i = 0; i < s->outputs; i++) pop_strided_write(w, s->inputs + i, out[i], n);
+    for (int i = inputs; i < inputs + outputs; i++) pop_strided_write(w, i, slots[i], n);
+}
+
+/* The places of the buffers, and constants in as many elements as any chunk takes. */
+static void pop_strided_prepare(pop_strided_walk *w, int64_t n)
+{
+    const pop_strided *s = w->spec;
+    for (int i = 0; i < s->buffers_count; i++) {
+        const pop_strided_buffer *b = s->buffers + i;
+        char *lanes = w->buffers + b->offset;
+        w->slots[s->inputs + s->outputs + i] = lanes;
+        if (!b->bytes) continue;
+        memcpy(lanes + (n - 1) * b->bytes, &b->value, (size_t)b->bytes);
+        pop_spread(b->bytes, lanes, 1, n, n, n);
+    }
 }
 
 static void pop_strided_vertex(const void *work, const pop_tile *tile)
@@ -169,6 +196,7 @@ static void pop_strided_vertex(const void *work, const pop_tile *tile)
         w.spread[i] = NULL;
         w.casts[i] = &s->operands[i].cast;
     }
+    if (s->buffers_count) pop_strided_prepare(&w, pop_least(s->chunk, item->count));
     if (item->first) pop_strided_advance(&w, item->first);
     else pop_strided_place(&w);
     if (s->seed >= 0) {
@@ -180,7 +208,8 @@ static void pop_strided_vertex(const void *work, const pop_tile *tile)
     for (int64_t left = item->count; left > 0;) {
         const int64_t n = pop_strided_next(&w, left);
         if (w.words) s->draw(&stream, item->first + item->count - left, n, (uint32_t *)(w.buffers + s->words));
-        pop_strided_chunk(&w, n);
+        if (s->steps_count) pop_strided_chunk(&w, n);
+        else pop_strided_copy(&w, n);
         left -= n;
         if (left) pop_strided_advance(&w, n);
     }

@@ -14,6 +14,7 @@ from poplibs_py.formats.reference import encode
 from poplibs_py.kernels import Kernel
 from poplibs_py.popops import _strided, cast
 from poplibs_py.popops._axes import walked
+from poplibs_py.popops._steps import Chain, Step
 from poplibs_py.popops._strided import StridedOperand, StridedParams, lower
 from poplibs_py.program import guard_arenas
 
@@ -55,9 +56,10 @@ def run(operands, outputs, threads=1):
     laid = [StridedOperand(format_of(x), c.strides, *scale_of(x)) for x, c in zip(operands, codes, strict=True)]
     read, written = tuple(laid[:-outputs]), tuple(laid[-outputs:])
     params = StridedParams("sums", codes[0].shape, read, written, "nearest-even", "nan")
-    codecs = [*(_strided._decoder(o.format) for o in read), *(_strided._encoder(o.format) for o in written)]
+    places = tuple(range(len(laid)))
+    chain = Chain((Step("sums", places[:-outputs], places[-outputs:]),), ("float32",) * len(laid))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_strided, "_kernels", lambda params: (kernel, codecs))
+        patch.setattr(_strided, "_chain", lambda params: (chain, [kernel]))
         program = lower.__wrapped__(params, threads)
     exponents = [np.ascontiguousarray(x.scale).reshape(-1) for x, o in zip(operands, laid, strict=True) if o.blocks]
     program.executable(*codes, *exponents)

@@ -1,0 +1,185 @@
+"""What a strided operation does to a chunk: kernels one after another, and where what they leave to each other lies.
+
+A value is the elements of a chunk as kernels see them: an operand of the operation, or a buffer in the first-level cache.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..formats import FORMATS, FP32, Format
+from ..kernels import Kernel, select
+from ..kernels.records import dtype_of, format_facts, infinite_overflow
+
+__all__ = ["MOST_VALUES", "Chain", "Places", "Step", "codec", "kernel_name", "lane_bytes", "placed", "step_kernel",
+           "step_records"]
+
+Array = np.ndarray[Any, Any]
+
+MOST_VALUES = 64
+"""Operands and buffers of one operation: POP_STRIDED_SLOTS."""
+
+_KINDS = {"compute": 0, "decode": 1, "encode": 2, "copy": 3}
+_STEP, _BUFFER, _CAST = dtype_of("pop_strided_step"), dtype_of("pop_strided_buffer"), dtype_of("pop_cast")
+
+
+class Step(NamedTuple):
+    """One kernel's part.
+
+    Attributes
+    ----------
+    op : str
+        The elementwise kernel's operation; ``"decode"`` and ``"encode"`` are a codec's, ``"copy"`` is none's.
+    reads, writes : tuple of int
+        Which values: inputs, outputs, then buffers.
+    format : Format or None
+        What a codec decodes from or encodes to.
+    """
+
+    op: str
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    format: Format | None = None
+
+    @property
+    def kind(self) -> str:
+        """What the driver calls."""
+        return self.op if self.op in _KINDS else "compute"
+
+
+class Chain(NamedTuple):
+    """Steps, and the values that they take to each other.
+
+    Attributes
+    ----------
+    steps : tuple of Step
+        None of them for the identity, of one input and one output.
+    lanes : tuple of str
+        What the elements of each value are to kernels: ``"float32"``, ``"bool"``, ``"int32"`` ...
+    constants : tuple of (int, bytes)
+        Values that are one number in all elements, and its bytes.
+    """
+
+    steps: tuple[Step, ...]
+    lanes: tuple[str, ...]
+    constants: tuple[tuple[int, bytes], ...] = ()
+
+
+class Places(NamedTuple):
+    """Where values lie.
+
+    Attributes
+    ----------
+    offsets : tuple of int
+        Bytes before each value's buffer, to an element of a chunk; 0 for what has none.
+    width : int
+        Bytes of all buffers together, to an element.
+    """
+
+    offsets: tuple[int, ...]
+    width: int
+
+
+def kernel_name(fmt: Format | np.dtype[Any] | None) -> str:
+    """What kernels call elements: the presets have kernels of their own, every other layout is data to the generic ones."""
+    if fmt is None:
+        return "float64"
+    if not isinstance(fmt, Format):
+        return fmt.name
+    return fmt.name if fmt.dtype is not None and fmt in FORMATS else "any"
+
+
+def codec(op: str, fmt: Format | np.dtype[Any] | None) -> Kernel | None:
+    """The decoder or encoder of a format; None for what kernels take as it is."""
+    name = kernel_name(fmt)
+    if name == "float32" or isinstance(fmt, np.dtype):
+        return None
+    return select("cast", op, f"{name}->float32" if op == "decode" else f"float32->{name}").kernel
+
+
+def lane_bytes(lane: str) -> int:
+    """Bytes of an element."""
+    return 2 if lane == "bfloat16" else np.dtype(lane).itemsize
+
+
+def step_kernel(step: Step, lanes: Sequence[str]) -> Kernel | None:
+    """The kernel of a step; None for a copy."""
+    if step.kind != "compute":
+        return None if step.op == "copy" else codec(step.op, step.format)
+    read, written = (",".join(lanes[i] for i in side) for side in (step.reads, step.writes))
+    return select("elementwise", step.op, f"{read}->{written}").kernel
+
+
+def placed(chain: Chain, buffered: Sequence[bool], lasting: Sequence[bool], inputs: int) -> Places:
+    """Give every value that needs a buffer its place; one serves again once what it held is read for the last time.
+
+    Parameters
+    ----------
+    chain : Chain
+    buffered : sequence of bool
+        For each value whether it needs one.
+    lasting : sequence of bool
+        Whether it stays: it is written once for many chunks, or read when all steps are done.
+    inputs : int
+        How many values are there before the first step, beside constants.
+    """
+    last = {i: at for at, step in enumerate(chain.steps) for i in step.reads}
+    widths = [lane_bytes(lane) for lane in chain.lanes]
+    offsets, end = [0] * len(buffered), 0
+    free: dict[int, list[int]] = {width: [] for width in widths}
+
+    def take(values: Iterable[int]) -> None:
+        nonlocal end
+        for i in values:
+            if buffered[i] and free[widths[i]]:
+                offsets[i] = free[widths[i]].pop()
+            elif buffered[i]:
+                offsets[i], end = end, end + widths[i]
+
+    take([*range(inputs), *(i for i, _ in chain.constants)])
+    for at, step in enumerate(chain.steps):
+        over = [i for i in dict.fromkeys(step.reads) if buffered[i] and not lasting[i] and last[i] == at]
+        early = step.kind == "compute"  # a kernel reads before it writes
+        if not early:
+            take(step.writes)
+        for i in over:
+            free[widths[i]].append(offsets[i])
+        if early:
+            take(step.writes)
+    return Places(tuple(offsets), end)
+
+
+def step_records(chain: Chain, kernels: Sequence[Kernel | None], offsets: Sequence[int],
+                 operands: int) -> tuple[Array, Array, list[Array]]:
+    """Return the driver's records of the steps and of the values that are no operands, and what they point to.
+
+    Parameters
+    ----------
+    chain : Chain
+    kernels : sequence of Kernel or None
+        Of the steps.
+    offsets : sequence of int
+        Of the values' buffers, in bytes.
+    operands : int
+    """
+    steps, buffers = np.zeros(len(chain.steps), _STEP), np.zeros(len(chain.lanes) - operands, _BUFFER)
+    tables: list[Array] = []
+    for record, step, kernel in zip(steps, chain.steps, kernels, strict=True):
+        slots, cast = np.array([*step.reads, *step.writes], np.int32), np.zeros((), _CAST)
+        if step.format is not None:
+            cast["from"], cast["to"] = map(format_facts, (step.format, FP32) if step.op == "decode" else (FP32, step.format))
+            cast["overflow"] = infinite_overflow(step.format)
+        record["run"], record["kind"] = getattr(kernel, "address", 0), _KINDS[step.kind]
+        record["inputs"], record["outputs"] = len(step.reads), len(step.writes)
+        record["bytes"] = lane_bytes(chain.lanes[step.writes[0]])
+        record["slots"], record["cast"] = slots.ctypes.data, cast.ctypes.data
+        tables += [slots, cast]
+    buffers["offset"] = offsets[operands:]
+    for value, number in chain.constants:
+        buffers[value - operands]["bytes"] = len(number)
+        buffers[value - operands]["value"] = int.from_bytes(number, sys.byteorder)
+    return steps, buffers, tables
