@@ -43,7 +43,8 @@ def _logistic(x: Array) -> Array:
 
 REFERENCES: dict[str, Callable[[Array], Array]] = {
     **{name: getattr(np, name) for name in ("exp", "exp2", "expm1", "log", "log2", "log1p", "tanh", "sqrt", "sin",
-                                            "cos", "reciprocal")},
+                                            "cos", "tan", "sinh", "cosh", "cbrt", "reciprocal")},
+    **{name: getattr(np, f"arc{name[1:]}") for name in ("asin", "acos", "atan")},
     "erf": special.erf,
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "sigmoid": _logistic,
@@ -87,7 +88,8 @@ def peers(name: str) -> dict[str, Bind]:
 def arguments(name: str, count: int) -> Array:
     """Numbers where the function is busy."""
     low = 0.01 if name in ("log", "log2", "sqrt", "rsqrt", "reciprocal") else -0.9 if name == "log1p" else -8
-    return np.random.default_rng(1).uniform(low, 8, count).astype(np.float32)
+    low, high = (-1, 1) if name in ("asin", "acos") else (low, 8)
+    return np.random.default_rng(1).uniform(low, high, count).astype(np.float32)
 
 
 def worst(name: str, bind: Bind) -> float:

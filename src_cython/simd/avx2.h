@@ -147,6 +147,7 @@ POP_INLINE pop_v_f pop_v_scale(pop_v_f x, pop_v_f n)
 }
 
 POP_INLINE pop_h_f pop_h_fma(pop_h_f a, pop_h_f b, pop_h_f c) { return _mm256_fmadd_pd(a, b, c); }
+POP_INLINE pop_h_f pop_h_sqrt(pop_h_f x) { return _mm256_sqrt_pd(x); }
 POP_INLINE pop_h_f pop_h_min(pop_h_f a, pop_h_f b) { return _mm256_min_pd(a, b); }
 POP_INLINE pop_h_f pop_h_max(pop_h_f a, pop_h_f b) { return _mm256_max_pd(a, b); }
 POP_INLINE pop_h_i pop_h_lt(pop_h_f a, pop_h_f b) { return (pop_h_i)_mm256_cmp_pd(a, b, _CMP_LT_OQ); }

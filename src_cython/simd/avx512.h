@@ -102,6 +102,7 @@ POP_INLINE pop_v_f pop_v_lookup16(const float *table, pop_v_u index)
 POP_INLINE pop_v_f pop_v_scale(pop_v_f x, pop_v_f n) { return _mm512_scalef_ps(x, n); }
 
 POP_INLINE pop_h_f pop_h_fma(pop_h_f a, pop_h_f b, pop_h_f c) { return _mm512_fmadd_pd(a, b, c); }
+POP_INLINE pop_h_f pop_h_sqrt(pop_h_f x) { return _mm512_sqrt_pd(x); }
 POP_INLINE pop_h_f pop_h_min(pop_h_f a, pop_h_f b) { return _mm512_min_pd(a, b); }
 POP_INLINE pop_h_f pop_h_max(pop_h_f a, pop_h_f b) { return _mm512_max_pd(a, b); }
 POP_INLINE __mmask8 pop_h_lt(pop_h_f a, pop_h_f b) { return _mm512_cmp_pd_mask(a, b, _CMP_LT_OQ); }

@@ -34,6 +34,14 @@ static const double POP_FIT_LOG1P[10] = {
     -0x1.de40766086483p-4, 0x1.13757a3252b9bp-4,
 };
 
+/* log(1 + f) = f + f^2 q(f), sqrt(1/2) <= 1 + f <= sqrt(2); within 2^-38.4 */
+static const double POP_FIT_LOG1P_FINE[13] = {
+    -0x1.fffffffeedfe1p-2, 0x1.555555651e2f4p-2, -0x1.00000158a28dfp-2, 0x1.999988aa85762p-3,
+    -0x1.555468ea1505ep-3, 0x1.2494e102f50c2p-3, -0x1.0022a83a6fcd4p-3, 0x1.c6e48bb80caf4p-4,
+    -0x1.94b57200b4ed3p-4, 0x1.71de8835ee121p-4, -0x1.7da65abe3d8b4p-4, 0x1.77c91e4577505p-4,
+    -0x1.8c94345d4aea7p-5,
+};
+
 /* sin r = r + r^3 s(r^2), |r| <= pi/4; within 2^-37.5 */
 static const double POP_FIT_SIN[4] = {
     -0x1.5555554c6ff9ep-3, 0x1.1111086909d87p-7, -0x1.a00f7e130baa6p-13, 0x1.6cd1b02d6fa9p-19,
@@ -42,6 +50,19 @@ static const double POP_FIT_SIN[4] = {
 /* cos r = 1 + r^2 c(r^2), |r| <= pi/4; within 2^-33.9 */
 static const double POP_FIT_COS[4] = {
     -0x1.ffffffcb77d22p-2, 0x1.55553c74adfe8p-5, -0x1.6c07efdc87a65p-10, 0x1.99164256a44d9p-16,
+};
+
+/* atan t = t + t^3 a(t^2), 0 <= t <= 1; within 2^-33.9 */
+static const double POP_FIT_ATAN[11] = {
+    -0x1.555554873efc1p-2, 0x1.999937f1f624cp-3, -0x1.248a2ca83d6a6p-3, 0x1.c66e4c53fddbcp-4,
+    -0x1.700b227e29966p-4, 0x1.2958a82be2cf2p-4, -0x1.be98027a5e922p-5, 0x1.1a6cd7861219dp-5,
+    -0x1.0b0c64ba7e492p-6, 0x1.42d9c8e825631p-8, -0x1.6ded1f9c7668cp-11,
+};
+
+/* asin t = t + t^3 a(t^2), 0 <= t <= 1/2; within 2^-35.8 */
+static const double POP_FIT_ASIN[7] = {
+    0x1.555556066065ap-3, 0x1.3332a9a227ba5p-4, 0x1.6ddad646c8967p-5, 0x1.ed5ad0d94e011p-6,
+    0x1.932e7c72f344p-6, 0x1.eb6645339aeb4p-8, 0x1.1bf01a613d8bfp-5,
 };
 
 /* tanh t, 0 <= t <= 9.2; in the first interval less t; within 2^-27.8 */

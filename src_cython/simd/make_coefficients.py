@@ -82,11 +82,20 @@ FITS = {
     "LOG1P": ("log(1 + f) = f + f^2 q(f), sqrt(1/2) <= 1 + f <= sqrt(2)", DOUBLE, 9, LOW, HIGH,
               lambda f: apart(f, lambda f: (mp.log1p(f) - f) / f**2, -0.5),
               lambda f: apart(f, lambda f: f * f / mp.log1p(f), 0)),
+    "LOG1P_FINE": ("log(1 + f) = f + f^2 q(f), sqrt(1/2) <= 1 + f <= sqrt(2)", DOUBLE, 12, LOW, HIGH,
+                   lambda f: apart(f, lambda f: (mp.log1p(f) - f) / f**2, -0.5),
+                   lambda f: apart(f, lambda f: f * f / mp.log1p(f), 0)),
     "SIN": ("sin r = r + r^3 s(r^2), |r| <= pi/4", DOUBLE, 3, mp.mpf(0), QUARTER,
             lambda r: apart(r, lambda r: (mp.sin(r) - r) / r**3, -mp.mpf(1) / 6),
             lambda r: apart(r, lambda r: r**3 / mp.sin(r), 0), lambda r: r * r),
     "COS": ("cos r = 1 + r^2 c(r^2), |r| <= pi/4", DOUBLE, 3, mp.mpf(0), QUARTER,
             lambda r: apart(r, lambda r: (mp.cos(r) - 1) / r**2, -0.5), lambda r: r * r / mp.cos(r), lambda r: r * r),
+    "ATAN": ("atan t = t + t^3 a(t^2), 0 <= t <= 1", DOUBLE, 10, mp.mpf(0), mp.mpf(1),
+             lambda t: apart(t, lambda t: (mp.atan(t) - t) / t**3, -mp.mpf(1) / 3),
+             lambda t: apart(t, lambda t: t**3 / mp.atan(t), 0), lambda t: t * t),
+    "ASIN": ("asin t = t + t^3 a(t^2), 0 <= t <= 1/2", DOUBLE, 6, mp.mpf(0), mp.mpf("0.5001"),
+             lambda t: apart(t, lambda t: (mp.asin(t) - t) / t**3, mp.mpf(1) / 6),
+             lambda t: apart(t, lambda t: t**3 / mp.asin(t), 0), lambda t: t * t),
 }
 
 

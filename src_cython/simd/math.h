@@ -48,6 +48,10 @@ POP_INLINE pop_v_f pop_v_clamp(pop_v_f x, float low, float high) /* NaN stays */
     return pop_v_min_f(pop_v_splat(high), pop_v_max_f(pop_v_splat(low), x));
 }
 
+POP_INLINE pop_h_f pop_h_abs(pop_h_f x) { return (pop_h_f)((pop_h_i)x & INT64_MAX); }
+/* x's magnitude with s's sign, given x >= 0 */
+POP_INLINE pop_h_f pop_h_signed(pop_h_f x, pop_h_f s) { return (pop_h_f)((pop_h_i)x | ((pop_h_i)s & INT64_MIN)); }
+
 POP_INLINE pop_h_f pop_h_clamp(pop_h_f x, double low, double high)
 {
     return pop_h_min(pop_h_splat(high), pop_h_max(pop_h_splat(low), x));
@@ -56,6 +60,7 @@ POP_INLINE pop_h_f pop_h_clamp(pop_h_f x, double low, double high)
 /* ln 2 in two parts, the first with so few bits that x less n times it is exact. */
 #define POP_LN2_HIGH pop_v_splat(0x1.62e430p-1f)
 #define POP_LN2_LOW pop_v_splat(-0x1.05c610p-29f)
+#define POP_LN2_D 0x1.62e42fefa39efp-1
 
 /* x = n ln 2 + r with |r| <= ln 2 / 2: n; and q of e^x = 2^n (1 + r + r^2 q(r)). */
 POP_INLINE pop_v_f pop_v_exp_whole(pop_v_f x) { return pop_v_fma(x, pop_v_splat(0x1.715476p0f), pop_v_splat(POP_ROUNDER)) - POP_ROUNDER; }
@@ -184,6 +189,18 @@ POP_INLINE pop_v_f pop_v_gelu_erf(pop_v_f x)
     return pop_v_signed(pop_v_select_f(near, pop_v_max_f(pop_v_splat(0.0f), x), x * 0.5f) - y, x);
 }
 
+/* y, but NaN where a or b is */
+POP_INLINE pop_v_f pop_v_nan_of(pop_v_f a, pop_v_f b, pop_v_f y)
+{
+    return pop_v_select_f((pop_v_m)(pop_v_eq_f(a, a) & pop_v_eq_f(b, b)), pop_v_splat(NAN), y);
+}
+
+/* Of a magnitude: neither zero nor infinite nor NaN */
+POP_INLINE pop_v_m pop_v_is_usual(pop_v_f size)
+{
+    return (pop_v_m)(pop_v_gt_f(size, pop_v_splat(0.0f)) & pop_v_lt_f(size, pop_v_splat(INFINITY)));
+}
+
 POP_INLINE pop_v_f pop_v_reciprocal(pop_v_f x) { return 1.0f / x; }
 
 /* Two rounded steps, then Newton's in float64, which x = 0 and infinity would spoil. */
@@ -200,7 +217,7 @@ POP_INLINE pop_v_f pop_v_rsqrt(pop_v_f x)
 POP_INLINE pop_h_f pop_h_exp_parts(pop_h_f x, pop_h_f *power)
 {
     const pop_h_f shifted = pop_h_fma(x, pop_h_splat(0x1.71547652b82fep0), pop_h_splat(POP_ROUNDER_D));
-    const pop_h_f r = pop_h_fma(shifted - POP_ROUNDER_D, pop_h_splat(-0x1.62e42fefa39efp-1), x);
+    const pop_h_f r = pop_h_fma(shifted - POP_ROUNDER_D, pop_h_splat(-POP_LN2_D), x);
     *power = (pop_h_f)(((pop_h_i)shifted + 1023) << 52);
     return r * pop_h_fma(pop_h_horner(POP_FIT_EXPM1, POP_LENGTH(POP_FIT_EXPM1), r), r, pop_h_splat(1.0));
 }
@@ -267,8 +284,10 @@ static __attribute__((noinline)) double pop_reduce_far(double x, int64_t *k)
     return x < 0 ? -part : part;
 }
 
-/* sin(x + turns pi/2) */
-POP_INLINE pop_h_f pop_h_sine(pop_h_f x, int turns)
+/* Of x = k pi/2 + r, |r| <= pi/4: sine and cosine of r, and k. */
+typedef struct pop_h_turn { pop_h_f sine, cosine; pop_h_i k; } pop_h_turn;
+
+POP_INLINE pop_h_turn pop_h_turned(pop_h_f x)
 {
     const pop_h_f shifted = pop_h_fma(x, pop_h_splat(0x1.45f306dc9c883p-1), pop_h_splat(POP_ROUNDER_D));
     const pop_h_f n = shifted - POP_ROUNDER_D;
@@ -281,16 +300,95 @@ POP_INLINE pop_h_f pop_h_sine(pop_h_f x, int turns)
                 r[l] = pop_reduce_far(x[l], &far);
                 k[l] = far;
             }
-    k += turns;
     const pop_h_f square = r * r;
     const pop_h_f sine = r * pop_h_fma(pop_h_horner(POP_FIT_SIN, POP_LENGTH(POP_FIT_SIN), square), square, pop_h_splat(1.0));
     const pop_h_f cosine = pop_h_fma(pop_h_horner(POP_FIT_COS, POP_LENGTH(POP_FIT_COS), square), square, pop_h_splat(1.0));
-    const pop_h_f y = pop_h_select(pop_h_eq(k & 1, (pop_h_i){0}), cosine, sine);
-    return (pop_h_f)((pop_h_i)y ^ ((k & 2) << 62));
+    return (pop_h_turn){sine, cosine, k};
+}
+POP_INLINE pop_h_m pop_h_even(pop_h_i k) { return pop_h_eq(k & 1, (pop_h_i){0}); }
+
+/* sin(x + turns pi/2) */
+POP_INLINE pop_h_f pop_h_sine(pop_h_f x, int turns)
+{
+    const pop_h_turn t = pop_h_turned(x);
+    const pop_h_i k = t.k + turns;
+    return (pop_h_f)((pop_h_i)pop_h_select(pop_h_even(k), t.cosine, t.sine) ^ ((k & 2) << 62));
 }
 
 POP_INLINE pop_h_f pop_h_sin(pop_h_f x) { return pop_h_sine(x, 0); }
 POP_INLINE pop_h_f pop_h_cos(pop_h_f x) { return pop_h_sine(x, 1); }
+
+/* One quarter turn on, -1 / tan. */
+POP_INLINE pop_h_f pop_h_tan(pop_h_f x)
+{
+    const pop_h_turn t = pop_h_turned(x);
+    const pop_h_m even = pop_h_even(t.k);
+    return pop_h_select(even, -t.cosine, t.sine) / pop_h_select(even, t.sine, t.cosine);
+}
+
+#define POP_PI 0x1.921fb54442d18p1
+
+/* The angle of (x, y) as the quarters have it: of the smaller side over the greater, from 0 to pi/4, and from there. */
+POP_INLINE pop_h_f pop_h_atan2(pop_h_f y, pop_h_f x)
+{
+    const pop_h_f up = pop_h_abs(y), along = pop_h_abs(x), low = pop_h_min(up, along), high = pop_h_max(up, along);
+    const pop_h_m same = pop_h_eq((pop_h_i)low, (pop_h_i)high); /* of zeros and infinities too */
+    const pop_h_f t = pop_h_select(same, low / high, pop_h_select(pop_h_lt(pop_h_splat(0.0), low), low, pop_h_splat(1.0)));
+    const pop_h_f square = t * t;
+    pop_h_f a = pop_h_fma(pop_h_horner(POP_FIT_ATAN, POP_LENGTH(POP_FIT_ATAN), square) * square, t, t);
+    a = pop_h_select(pop_h_lt(along, up), a, POP_PI / 2 - a);
+    a = pop_h_select(pop_h_lt(pop_h_signed(pop_h_splat(1.0), x), pop_h_splat(0.0)), a, POP_PI - a);
+    return pop_h_signed(a, y);
+}
+POP_INLINE pop_h_f pop_h_atan(pop_h_f x) { return pop_h_atan2(x, pop_h_splat(1.0)); }
+
+/* asin t = pi/2 - 2 asin sqrt((1 - t) / 2): of the smaller argument, from 0 to 1/2, and from there. */
+typedef struct pop_h_arc { pop_h_f small; pop_h_m far; } pop_h_arc;
+POP_INLINE pop_h_arc pop_h_arc_of(pop_h_f t)
+{
+    pop_h_arc a;
+    a.far = pop_h_lt(pop_h_splat(0.5), t);
+    const pop_h_f rest = pop_h_fma(t, pop_h_splat(-0.5), pop_h_splat(0.5)), square = pop_h_select(a.far, t * t, rest);
+    const pop_h_f side = pop_h_select(a.far, t, pop_h_sqrt(rest));
+    a.small = pop_h_fma(pop_h_horner(POP_FIT_ASIN, POP_LENGTH(POP_FIT_ASIN), square) * square, side, side);
+    return a;
+}
+
+POP_INLINE pop_h_f pop_h_asin(pop_h_f x)
+{
+    const pop_h_arc a = pop_h_arc_of(pop_h_abs(x));
+    return pop_h_signed(pop_h_select(a.far, a.small, POP_PI / 2 - 2.0 * a.small), x);
+}
+
+POP_INLINE pop_h_f pop_h_acos(pop_h_f x)
+{
+    const pop_h_arc a = pop_h_arc_of(pop_h_abs(x));
+    const pop_h_m below = pop_h_lt(x, pop_h_splat(0.0));
+    const pop_h_f near = POP_PI / 2 - pop_h_signed(a.small, x), far = a.small + a.small;
+    return pop_h_select(a.far, near, pop_h_select(below, far, POP_PI - far));
+}
+
+/* x^y, x > 0, but for what pop_v_pow knows */
+POP_INLINE pop_h_f pop_h_pow(pop_h_f x, pop_h_f y)
+{
+    pop_h_f e, f;
+    pop_h_log_parts(x, &e, &f);
+    const pop_h_f curve = pop_h_horner(POP_FIT_LOG1P_FINE, POP_LENGTH(POP_FIT_LOG1P_FINE), f);
+    const pop_h_f log = f * pop_h_fma(curve, f, pop_h_splat(1.0));
+    return pop_h_exp(pop_h_clamp(y * pop_h_fma(e, pop_h_splat(POP_LN2_D), log), -200.0, 200.0));
+}
+POP_INLINE pop_h_f pop_h_cbrt(pop_h_f x) { return pop_h_pow(x, pop_h_splat(1.0 / 3)); }
+
+POP_INLINE pop_h_f pop_h_sinh(pop_h_f x)
+{
+    const pop_h_f u = pop_h_expm1(pop_h_abs(x));
+    return pop_h_signed((u + u / (u + 1.0)) * 0.5, x);
+}
+POP_INLINE pop_h_f pop_h_cosh(pop_h_f x)
+{
+    const pop_h_f e = pop_h_exp(pop_h_clamp(x, -100.0, 100.0));
+    return (e + 1.0 / e) * 0.5;
+}
 
 /* A function of FP32 from one of halves; `sign`: the result takes x's, which it has but for zeros. `usual` is where it holds
  * as it is, and what stands for the rest. */
@@ -308,4 +406,46 @@ POP_BY_HALVES(gelu_tanh, pop_h_gelu_tanh, x, y)
 POP_BY_HALVES(log2, pop_h_log2, x, pop_v_log_edges(x, y, 0.0f))
 POP_BY_HALVES(sin, pop_h_sin, x, y)
 POP_BY_HALVES(cos, pop_h_cos, x, y)
+POP_BY_HALVES(tan, pop_h_tan, x, y)
+POP_BY_HALVES(asin, pop_h_asin, x, y)
+POP_BY_HALVES(acos, pop_h_acos, x, y)
+POP_BY_HALVES(atan, pop_h_atan, x, pop_v_nan_of(x, x, y))
+POP_BY_HALVES(sinh, pop_h_sinh, x, y)
+POP_BY_HALVES(cosh, pop_h_cosh, x, y)
+POP_BY_HALVES(cbrt, pop_h_cbrt, pop_v_abs(x), pop_v_signed(pop_v_select_f(pop_v_is_usual(from), pop_v_abs(x), y), x))
+
+#define POP_PAIR_BY_HALVES(function, x, y)                                                                    \
+    pop_h_narrow(function(pop_h_widen(x, 0), pop_h_widen(y, 0)), function(pop_h_widen(x, 1), pop_h_widen(y, 1)))
+
+POP_INLINE pop_v_f pop_v_atan2(pop_v_f y, pop_v_f x) { return pop_v_nan_of(y, x, POP_PAIR_BY_HALVES(pop_h_atan2, y, x)); }
+
+POP_INLINE pop_v_m pop_v_is_whole(pop_v_f size) /* of |y| */
+{
+    const pop_v_f big = pop_v_splat(0x1p23f);
+    return (pop_v_m)(pop_v_gt_f(size, pop_v_splat(0x1.fffffep22f)) | pop_v_eq_f((size + big) - big, size));
+}
+
+/* x^y as annex F has it from |x|^y, where x is not positive, or either is zero, infinite or NaN. */
+POP_INLINE pop_v_f pop_v_pow_edges(pop_v_f x, pop_v_f y, pop_v_f power)
+{
+    const pop_v_f size = pop_v_abs(x), wide = pop_v_abs(y), zero = pop_v_splat(0.0f), one = pop_v_splat(1.0f);
+    const pop_v_f endless = pop_v_splat(INFINITY);
+    const pop_v_m whole = pop_v_is_whole(wide), odd = (pop_v_m)(whole & ~pop_v_is_whole(wide * 0.5f));
+    const pop_v_m grows = (pop_v_m)~(pop_v_gt_f(size, one) ^ pop_v_gt_f(y, zero));
+    const pop_v_m usual = pop_v_is_usual(size), negative = pop_v_lt_f(pop_v_signed(one, x), zero);
+    power = pop_v_select_f(usual, pop_v_select_f(grows, zero, endless), power);
+    power = pop_v_select_f((pop_v_m)(negative & odd), power, -power);
+    power = pop_v_select_f((pop_v_m)(negative & usual & ~whole), power, pop_v_splat(NAN));
+    power = pop_v_nan_of(x, y, power);
+    const pop_v_m turning = (pop_v_m)(pop_v_eq_f(size, one) & pop_v_eq_f(wide, endless)); /* of 1 and -1 */
+    return pop_v_select_f((pop_v_m)(turning | pop_v_eq_f(y, zero) | pop_v_eq_f(x, one)), power, one);
+}
+
+POP_INLINE pop_v_f pop_v_pow(pop_v_f x, pop_v_f y)
+{
+    const pop_v_f size = pop_v_abs(x), power = POP_PAIR_BY_HALVES(pop_h_pow, size, y);
+    const pop_v_m positive = (pop_v_m)(pop_v_gt_f(x, pop_v_splat(0.0f)) & pop_v_lt_f(x, pop_v_splat(INFINITY)));
+    const pop_v_m usual = (pop_v_m)(positive & pop_v_lt_f(pop_v_abs(y), pop_v_splat(INFINITY)));
+    return __builtin_expect(pop_v_any((pop_v_m)~usual), 0) ? pop_v_pow_edges(x, y, power) : power;
+}
 #endif

@@ -76,6 +76,7 @@ POP_INLINE pop_v_f pop_v_scale(pop_v_f x, pop_v_f n)
 }
 
 POP_INLINE pop_h_f pop_h_fma(pop_h_f a, pop_h_f b, pop_h_f c) { POP_EACH_HALF_LANE c[l] = fma(a[l], b[l], c[l]); return c; }
+POP_INLINE pop_h_f pop_h_sqrt(pop_h_f x) { POP_EACH_HALF_LANE x[l] = sqrt(x[l]); return x; }
 POP_INLINE pop_h_i pop_h_lt(pop_h_f a, pop_h_f b) { return a < b; }
 POP_INLINE pop_h_i pop_h_eq(pop_h_i a, pop_h_i b) { return a == b; }
 POP_INLINE int pop_h_any(pop_h_i m) { return (m[0] | m[1]) != 0; }

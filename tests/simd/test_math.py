@@ -33,6 +33,13 @@ ENDS = {  # at -inf, -0, +0, +inf
     "reciprocal": (-0.0, -INF, INF, 0.0),
     "sin": (NAN, -0.0, 0.0, NAN),
     "cos": (NAN, 1.0, 1.0, NAN),
+    "tan": (NAN, -0.0, 0.0, NAN),
+    "asin": (NAN, -0.0, 0.0, NAN),
+    "acos": (NAN, math.pi / 2, math.pi / 2, NAN),
+    "atan": (-math.pi / 2, -0.0, 0.0, math.pi / 2),
+    "sinh": (-INF, -0.0, 0.0, INF),
+    "cosh": (INF, 1.0, 1.0, INF),
+    "cbrt": (-INF, -0.0, 0.0, INF),
 }
 EXACT = {  # where the result is a number of FP32 and must be met
     "exp2": [(float(n), 2.0**n) for n in range(-149, 128)],
@@ -43,6 +50,10 @@ EXACT = {  # where the result is a number of FP32 and must be met
     "exp": [(89.0, INF), (-104.0, 0.0)],
     "tanh": [(10.0, 1.0), (1e-30, 1e-30)],
     "erf": [(4.0, 1.0)],
+    "asin": [(1.0, math.pi / 2), (-1.0, -math.pi / 2), (1.0000001, NAN)],
+    "acos": [(1.0, 0.0), (-1.0, math.pi), (-1.0000001, NAN)],
+    "cosh": [(90.0, INF)],
+    "cbrt": [(float(n**3), float(n)) for n in range(-256, 257)],
 }
 CORRECTLY_ROUNDED = {"sqrt", "reciprocal"}
 

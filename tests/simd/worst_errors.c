@@ -32,6 +32,13 @@ typedef struct worst {
     static T reciprocal_ref##S(T x) { return 1 / x; }                                                                 \
     static T sin_ref##S(T x) { return sin##S(x); }                                                                    \
     static T cos_ref##S(T x) { return cos##S(x); }                                                                    \
+    static T tan_ref##S(T x) { return tan##S(x); }                                                                    \
+    static T asin_ref##S(T x) { return asin##S(x); }                                                                  \
+    static T acos_ref##S(T x) { return acos##S(x); }                                                                  \
+    static T atan_ref##S(T x) { return atan##S(x); }                                                                  \
+    static T sinh_ref##S(T x) { return sinh##S(x); }                                                                  \
+    static T cosh_ref##S(T x) { return cosh##S(x); }                                                                  \
+    static T cbrt_ref##S(T x) { return cbrt##S(x); }                                                                  \
     static T sigmoid_ref##S(T x) { return 1 / (1 + exp##S(-x)); }                                                     \
     static T silu_ref##S(T x) { return x < -500 ? -(T)0 : x / (1 + exp##S(-x)); }                                     \
     static T gelu_tanh_ref##S(T x)                                                                                    \
@@ -44,7 +51,7 @@ REFERENCES(long double, l)
 
 #define EACH(X)                                                                                                       \
     X(exp) X(exp2) X(expm1) X(log) X(log2) X(log1p) X(tanh) X(erf) X(sqrt) X(rsqrt) X(reciprocal) X(sin) X(cos)       \
-    X(sigmoid) X(silu) X(gelu_tanh) X(gelu_erf)
+    X(sigmoid) X(silu) X(gelu_tanh) X(gelu_erf) X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(cbrt)
 #define ROW(name) {#name, name##_ref, name##_refl},
 static const struct {
     const char *name;

@@ -24,7 +24,7 @@ from poplibs_py.kernels import Kernel, kernels
 THREADS = 2
 FUNCTION = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_void_p), ctypes.c_int64)
 FUNCTIONS = {"exp", "exp2", "expm1", "log", "log2", "log1p", "tanh", "erf", "sigmoid", "silu", "gelu_tanh", "gelu_erf",
-             "sqrt", "rsqrt", "reciprocal", "sin", "cos"}
+             "sqrt", "rsqrt", "reciprocal", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "cbrt"}
 
 
 class Worst(ctypes.Structure):

@@ -47,6 +47,9 @@ POP_INLINE pop_v_f pop_v_negated(pop_v_f x) { return pop_v_float(pop_v_bits(x) ^
     X(log1p, pop_v_log1p(x))                                                                                        \
     X(sin, pop_v_sin(x))                                                                                            \
     X(cos, pop_v_cos(x))                                                                                            \
+    X(tan, pop_v_tan(x))                                                                                            \
+    X(asin, pop_v_asin(x))                                                                                          \
+    X(cbrt, pop_v_cbrt(x))                                                                                          \
     X(tanh, pop_v_tanh(x))                                                                                          \
     X(erf, pop_v_erf(x))                                                                                            \
     X(sigmoid, pop_v_sigmoid(x))                                                                                    \
@@ -67,5 +70,9 @@ POP_INLINE pop_v_f pop_v_negated(pop_v_f x) { return pop_v_float(pop_v_bits(x) ^
 #define POP_ELEMENTWISE_FUNCTIONS(X)                                                                                \
     X(silu, pop_v_silu(x))                                                                                          \
     X(gelu_tanh, pop_v_gelu_tanh(x))                                                                                \
-    X(reciprocal, pop_v_reciprocal(x))
+    X(reciprocal, pop_v_reciprocal(x))                                                                              \
+    X(acos, pop_v_acos(x))                                                                                          \
+    X(atan, pop_v_atan(x))                                                                                          \
+    X(sinh, pop_v_sinh(x))                                                                                          \
+    X(cosh, pop_v_cosh(x))
 #endif
