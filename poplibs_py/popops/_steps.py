@@ -1,6 +1,7 @@
 """What a strided operation does to a chunk: kernels one after another, and where what they leave to each other lies.
 
-A value is the elements of a chunk as kernels see them: an operand of the operation, or a buffer in the first-level cache.
+A value is the elements of a chunk as kernels see them: an operand of the operation, or a buffer in the first-level
+cache.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class Places(NamedTuple):
 
 
 def kernel_name(fmt: Format | np.dtype[Any] | None) -> str:
-    """What kernels call elements: the presets have kernels of their own, every other layout is data to the generic ones."""
+    """What kernels call elements: the presets by name; every other layout is data to the generic ones."""
     if fmt is None:
         return "float64"
     if not isinstance(fmt, Format):
@@ -169,14 +170,17 @@ def step_records(chain: Chain, kernels: Sequence[Kernel | None], offsets: Sequen
     steps, buffers = np.zeros(len(chain.steps), _STEP), np.zeros(len(chain.lanes) - operands, _BUFFER)
     tables: list[Array] = []
     for record, step, kernel in zip(steps, chain.steps, kernels, strict=True):
-        slots, cast = np.array([*step.reads, *step.writes], np.int32), np.zeros((), _CAST)
+        numbers = [*step.reads, *step.writes]
+        slots, cast = np.array(numbers, np.int32), np.zeros((), _CAST)
         if step.format is not None:
-            cast["from"], cast["to"] = map(format_facts, (step.format, FP32) if step.op == "decode" else (FP32, step.format))
+            ends = (step.format, FP32) if step.op == "decode" else (FP32, step.format)
+            cast["from"], cast["to"] = map(format_facts, ends)
             cast["overflow"] = infinite_overflow(step.format)
         record["run"], record["kind"] = getattr(kernel, "address", 0), _KINDS[step.kind]
         record["inputs"], record["outputs"] = len(step.reads), len(step.writes)
         record["bytes"] = lane_bytes(chain.lanes[step.writes[0]])
-        record["slots"], record["cast"] = slots.ctypes.data, cast.ctypes.data
+        record["slots"] = 0 if numbers == list(range(len(numbers))) else slots.ctypes.data
+        record["cast"] = cast.ctypes.data
         tables += [slots, cast]
     buffers["offset"] = offsets[operands:]
     for value, number in chain.constants:

@@ -52,7 +52,8 @@ class StridedOperand(NamedTuple):
     Attributes
     ----------
     format : Format, numpy.dtype or None
-        Of its elements; a dtype for integers and truth values, None for float64, which only the identity's input may be.
+        Of its elements; a dtype for integers and truth values, None for float64, which only the identity's input may
+        be.
     strides : tuple of int
         In bytes, one for each axis; 0 where it is broadcast.
     scale : int
@@ -152,7 +153,8 @@ def lower(params: StridedParams, threads: int, mapping: LinearMapping | None = N
     sizes = tuple(o.itemsize for o in params.operands)
     axes = axes or [Axis(1, sizes, (1,) * len(sizes), (0,) * len(sizes))]
     chain, steps = _chain(params)
-    codecs = [*map(_reader, params.inputs, chain.lanes), *map(_writer, params.outputs, chain.lanes[len(params.inputs):])]
+    inputs = len(params.inputs)
+    codecs = [*map(_reader, params.inputs, chain.lanes), *map(_writer, params.outputs, chain.lanes[inputs:])]
     count = int(np.prod(params.shape, dtype=np.int64))
     spec = np.zeros(1, _SPEC)
     straddles = len(axes) > 1 and axes[-1].extent < _SHORT_ROW and not any(o.blocks for o in params.operands)
@@ -164,8 +166,8 @@ def lower(params: StridedParams, threads: int, mapping: LinearMapping | None = N
     if stochastic:
         spec["draw"] = select("cast", "draw", "uint32").kernel.address
     executable = _executable(spec, tables, params, count, threads, scratch_bytes, mapping)
-    inner = dict.fromkeys(steps)
-    names = ", ".join(k.label for k in (*codecs[:len(params.inputs)], *inner, *codecs[len(params.inputs):]) if k) or "a copy"
+    used = (*codecs[:inputs], *steps, *codecs[inputs:])
+    names = ", ".join(dict.fromkeys(k.label for k in used if k)) or "a copy"
     program = StridedProgram(params, executable, names, len(axes), mapping)
     tell("popops", program)
     return program
@@ -221,7 +223,8 @@ def _lay_out(spec: Any, params: StridedParams, modes: list[int], codecs: list[Ke
     needs = [codec is not None or mode != _DIRECT for codec, mode in zip(codecs, modes, strict=True)]
     records = spec["operands"]
     records["mode"][:operands] = modes
-    records["lane_bytes"][:operands] = [4 if codec else o.itemsize for codec, o in zip(codecs, params.operands, strict=True)]
+    wide = [4 if codec else o.itemsize for codec, o in zip(codecs, params.operands, strict=True)]
+    records["lane_bytes"][:operands] = wide
     if chain.steps:
         records["held"][inputs:operands] = _held(chain, needs, inputs)
         buffered = [n or bool(h) for n, h in zip(needs, records["held"], strict=False)]
@@ -253,7 +256,8 @@ def _lay_out(spec: Any, params: StridedParams, modes: list[int], codecs: list[Ke
 def _held(chain: Chain, needs: list[bool], inputs: int) -> list[bool]:
     """For each output whether it is written before an operand is read where it lies, which may be the same memory."""
     written = {i: at for at, step in enumerate(chain.steps) for i in step.writes}
-    reads = max((at for at, step in enumerate(chain.steps) for i in step.reads if i < inputs and not needs[i]), default=-1)
+    reads = max((at for at, step in enumerate(chain.steps) if any(i < inputs and not needs[i] for i in step.reads)),
+                default=-1)
     return [not needs[i] and written[i] < reads for i in range(inputs, len(needs))]
 
 

@@ -146,6 +146,14 @@ static void pop_strided_copy(pop_strided_walk *w, int64_t n)
         pop_copy_row(o->code_bytes, w->at[1], inner->strides[1], w->at[0], inner->strides[0], n);
 }
 
+static void pop_strided_step_on(const pop_strided_step *t, void *const *in, void *const *out, int64_t n)
+{
+    if (t->kind == POP_STEP_COMPUTE) ((pop_elementwise)t->run)((const void *const *)in, out, n);
+    else if (t->kind == POP_STEP_DECODE) ((pop_decoder)t->run)(t->cast, in[0], out[0], n);
+    else if (t->kind == POP_STEP_ENCODE) ((pop_encoder)t->run)(t->cast, in[0], out[0], n, NULL);
+    else if (in[0] != out[0]) memcpy(out[0], in[0], (size_t)(n * t->bytes));
+}
+
 static void pop_strided_chunk(pop_strided_walk *w, int64_t n)
 {
     const pop_strided *s = w->spec;
@@ -154,14 +162,13 @@ static void pop_strided_chunk(pop_strided_walk *w, int64_t n)
     for (int i = 0; i < inputs; i++) slots[i] = (void *)pop_strided_read(w, i, w->buffers + s->operands[i].lanes, n);
     for (int i = inputs; i < inputs + outputs; i++) slots[i] = pop_strided_lanes(w, i);
     for (const pop_strided_step *t = s->steps, *end = t + s->steps_count; t < end; t++) {
-        const void *in[POP_STRIDED_OPERANDS];
-        void *out[POP_STRIDED_OPERANDS];
-        for (int i = 0; i < t->inputs; i++) in[i] = slots[t->slots[i]];
-        for (int i = 0; i < t->outputs; i++) out[i] = slots[t->slots[t->inputs + i]];
-        if (t->kind == POP_STEP_COMPUTE) ((pop_elementwise)t->run)(in, out, n);
-        else if (t->kind == POP_STEP_DECODE) ((pop_decoder)t->run)(t->cast, in[0], out[0], n);
-        else if (t->kind == POP_STEP_ENCODE) ((pop_encoder)t->run)(t->cast, in[0], out[0], n, NULL);
-        else if (in[0] != out[0]) memcpy(out[0], in[0], (size_t)(n * t->bytes));
+        void *chosen[POP_STRIDED_SLOTS];
+        if (t->slots) {
+            for (int i = 0; i < t->inputs + t->outputs; i++) chosen[i] = slots[t->slots[i]];
+            pop_strided_step_on(t, chosen, chosen + t->inputs, n);
+        } else {
+            pop_strided_step_on(t, slots, slots + t->inputs, n);
+        }
     }
     for (int i = inputs; i < inputs + outputs; i++) pop_strided_write(w, i, slots[i], n);
 }
