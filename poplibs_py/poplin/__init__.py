@@ -14,7 +14,7 @@ from .conv.api import (
 from .conv.plan import HostConvPlan
 from .convolution import ConvOptions, ConvParams, ConvPlan, FieldTransform, OutputTransform, plan_convolutions
 from .factor.api import cholesky, triangular_solve
-from .factor.gradients import SolveGradients, cholesky_grad, triangular_solve_grad
+from .factor.gradients import SolveGradients, cholesky_grad, lu_grad, qr_grad, triangular_solve_grad
 from .factor.orthogonal import LUFactors, QRFactors, lu, qr
 from .gemm.prepared import PreparedMatrix
 from .grids import Grid, linspace, meshgrid2d
@@ -65,6 +65,7 @@ __all__ = [
     "convolution_with_output",
     "linspace",
     "lu",
+    "lu_grad",
     "matmul",
     "matmul_acc",
     "matmul_grouped",
@@ -81,6 +82,7 @@ __all__ = [
     "plan_matmul",
     "prepare",
     "qr",
+    "qr_grad",
     "triangular_solve",
     "triangular_solve_grad",
     "weights_transpose_chans_flip_xy",

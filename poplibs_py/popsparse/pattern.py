@@ -227,7 +227,7 @@ class BlockPattern(Immutable):
 
     def __sizeof__(self) -> int:
         arrays = (self._row_offsets, self._column_indices, *(self._index or ()))
-        return object.__sizeof__(self) + sum(array.nbytes for array in arrays)
+        return object.__sizeof__(self) + sum(int(array.nbytes) for array in arrays)
 
     def __dask_tokenize__(self) -> str:
         facts = self.shape, self.block_shape, self.groups

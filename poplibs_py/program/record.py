@@ -38,7 +38,7 @@ class Run:
     thread : str
         Name of the thread that called.
     program : Executable, callable or None
-        What ran; None where there was nothing to do.
+        What ran; None where there was nothing to do, and in copies and pickles.
     read_bytes, written_bytes : int
         Of operands, each once, and of the result, as they lie in this machine's memory.
     flops : int or None
@@ -72,6 +72,9 @@ class Run:
     tile_macs: np.ndarray[Any, Any] | None = None
     exchanged_bytes: int | None = None
     lacking: str = ""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"program": None}  # its addresses are this process'
 
 
 @dataclass(frozen=True)

@@ -243,6 +243,8 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "linspace_calls": lambda: [
         Case("16", (0.0, 1.0, 16), {}), Case("out", (0.0, 1.0, 4), {"out": np.empty(4, np.float32)})],
     "lu_calls": _factored,
+    "lu_grad_calls": lambda: [
+        Case("8 x 8", (_numbers(8, 8), _numbers(8, 8), np.arange(8, dtype=np.int32), _definite(), _definite()), {})],
     "matmul_acc_calls": _matmul_acc,
     "matmul_calls": _matmul,
     "matmul_grouped_acc_calls": lambda: _matmul_grouped(np.zeros((4, 8, 8), np.float32)),
@@ -257,6 +259,7 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "normalise_calls": _of_channels(1, 2),
     "permutation_calls": _seeded(16),
     "qr_calls": _factored,
+    "qr_grad_calls": lambda: [Case("8 x 8", (_numbers(8, 8), _numbers(8, 8), _numbers(8, 8), _definite()), {})],
     "shaped_dropout_calls": _seeded(np.ones((4, 4), np.float32), (4, 1), 0.5),
     "sparse_dense_matmul_calls": _sparse_dense_matmul,
     "sparse_grad_w_calls": _sparse_grad_w,

@@ -11,8 +11,8 @@ from ..formats import BF16, FP16, FP32, Format
 from .data import as_format
 from .strategies import arrays, extents, layouts, options, relaid
 
-__all__ = ["cholesky_calls", "cholesky_grad_calls", "lu_calls", "qr_calls", "triangular_solve_calls",
-           "triangular_solve_grad_calls"]
+__all__ = ["cholesky_calls", "cholesky_grad_calls", "lu_calls", "lu_grad_calls", "qr_calls", "qr_grad_calls",
+           "triangular_solve_calls", "triangular_solve_grad_calls"]
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -100,3 +100,35 @@ def triangular_solve_grad_calls(draw: st.DrawFn) -> Call:
     (a, b), keywords = draw(triangular_solve_calls())
     grad, x = (draw(arrays(b.shape, draw(st.sampled_from(_FORMATS)), moderate=True)) for _ in range(2))
     return (relaid(grad, draw(layouts())), a, relaid(x, draw(layouts()))), keywords
+
+
+@st.composite
+def lu_grad_calls(draw: st.DrawFn) -> Call:
+    """Calls of `lu_grad`."""
+    m, n, (front, fmt, rng) = draw(_order), draw(_order), draw(_given())
+    k = min(m, n)
+    lower = np.tril(rng.uniform(-1, 1, (*front, m, k)), -1) / max(1, k) ** 0.5 + np.eye(m, k)
+    upper = _upper(rng, (*front, k, n))
+    perm = rng.permuted(np.broadcast_to(np.arange(m, dtype=np.int32), (*front, m)), axis=-1)
+    grads = [draw(arrays(x.shape, draw(st.sampled_from(_FORMATS)), moderate=True)) for x in (lower, upper)]
+    factors = [relaid(as_format(x, fmt), draw(layouts())) for x in (lower, upper)]
+    return (*(relaid(grad, draw(layouts())) for grad in grads), perm, *factors), draw(options({"out_dtype": _DTYPES}))
+
+
+@st.composite
+def qr_grad_calls(draw: st.DrawFn) -> Call:
+    """Calls of `qr_grad`."""
+    m, n, (front, fmt, rng) = draw(_order), draw(_order), draw(_given())
+    k = min(m, n)
+    orthogonal = np.linalg.qr(rng.standard_normal((*front, m, k)))[0]
+    upper = _upper(rng, (*front, k, n))
+    grads = [draw(arrays(x.shape, draw(st.sampled_from(_FORMATS)), moderate=True)) for x in (orthogonal, upper)]
+    factors = [relaid(as_format(x, fmt), draw(layouts())) for x in (orthogonal, upper)]
+    return (*(relaid(grad, draw(layouts())) for grad in grads), *factors), draw(options({"out_dtype": _DTYPES}))
+
+
+def _upper(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+    """Upper factors that are far from singular."""
+    k, n = shape[-2:]
+    diagonal = np.eye(k, n) * (0.5 + rng.random((*shape[:-1], 1)))
+    return np.triu(rng.standard_normal(shape), 1) / max(1, k) ** 0.5 + diagonal

@@ -69,6 +69,7 @@ def exact_operands(op):
         "static.sparse_dense_matmul": (w, b), "sparse_dense_matmul_prepared": (w, b), "sparse_grad_w": (w.T, b, c),
         **dict.fromkeys((f"popops.{name}" for name in ELEMENTWISE), (a,)),
         **dict.fromkeys(("cholesky", "lu", "qr"), (definite,)), "cholesky_grad": (definite, definite),
+        "lu_grad": (a, a, np.arange(len(a)), definite, definite), "qr_grad": (a, a, a, definite),
         "triangular_solve": (definite, b), "triangular_solve_grad": (a, definite, b), "linspace": (0.0, 8.0, 5),
         "meshgrid2d": (a[0], b[0]), "norm_statistics": (a, 1.0), "norm_whiten": (a, channels, channels),
         "normalise": (a, channels, channels), "norm_gradients": (a, channels), "norm_param_gradients": (a, b),
@@ -78,8 +79,8 @@ def exact_operands(op):
 
 
 WITHOUT_FRACTIONS = {"popsparse.bs_softmax", *(f"poplin.{name}" for name in (
-    "cholesky", "cholesky_grad", "linspace", "lu", "meshgrid2d", "norm_gradients", "norm_param_gradients",
-    "norm_statistics", "norm_statistics_gradients", "norm_whiten", "normalise", "qr", "triangular_solve",
+    "cholesky", "cholesky_grad", "linspace", "lu", "lu_grad", "meshgrid2d", "norm_gradients", "norm_param_gradients",
+    "norm_statistics", "norm_statistics_gradients", "norm_whiten", "normalise", "qr", "qr_grad", "triangular_solve",
     "triangular_solve_grad"))}  # irrational, quotients, or not worth it
 
 

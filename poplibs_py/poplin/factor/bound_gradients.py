@@ -12,7 +12,7 @@ from ...ops import result_format
 from .bound import numbers, solved
 from .reference import triangle, triangular_solve
 
-__all__ = ["cholesky_grad_bound", "triangular_solve_grad_bound"]
+__all__ = ["cholesky_grad_bound", "lu_grad_bound", "qr_grad_bound", "triangular_solve_grad_bound"]
 
 
 def cholesky_grad_bound(grad: Any, factor: Any, *, lower: bool = True, out: Any = None, out_dtype: Any = None,
@@ -63,6 +63,79 @@ def triangular_solve_grad_bound(grad: Any, a: Any, x: Any, *, left_side: bool = 
     a_ball = Ball(np.where(kept, a_ball.centre, 0.0), np.where(kept, a_ball.radius, 0.0))
     made = _made(None, out_dtype, grad, a, x)
     return a_ball.rounded(FP32).rounded(made), ball.rounded(made)
+
+
+def lu_grad_bound(l_grad: Any, u_grad: Any, perm: Any, l: Any, u: Any, *, out: Any = None,  # noqa: E741
+                  out_dtype: Any = None, target: Any = None) -> Ball:
+    """Return exact gradients and radii of a `lu_grad` call."""
+    below, right = np.tril(numbers(l_grad), -1), np.triu(numbers(u_grad))
+    k = below.shape[-1]
+    t, v = np.tril(numbers(l), -1), np.triu(numbers(u))
+    t[..., range(k), range(k)] = 1
+    exact = Ball.exact
+    middle = _masked(_minus(_product(exact(_mirrored(t[..., :k, :])), exact(below[..., :k, :])),
+                            _product(exact(right[..., k:]), exact(_mirrored(v[..., k:])))), np.tri(k, k, -1))
+    middle = middle + _masked(_minus(_product(exact(right[..., :k]), exact(_mirrored(v[..., :k]))),
+                                     _product(exact(_mirrored(t[..., k:, :])), exact(below[..., k:, :]))),
+                              np.tri(k).T)
+    high = _from_the_right(v[..., :k], _joined(middle, exact(below[..., k:, :]), -2))
+    wide = _joined(Ball(high.centre[..., :k, :], high.radius[..., :k, :]), exact(right[..., k:]), -1)
+    back = _mirrored(t[..., :k, :])
+    wide = solved(back, False, exact(triangular_solve(back, wide.centre, lower=False)), True, carried=wide.radius)
+    whole = _joined(wide, Ball(high.centre[..., k:, :], high.radius[..., k:, :]), -2) if below.shape[-2] > k else wide
+    order = np.argsort(np.asarray(perm), -1)[..., None]
+    ball = Ball(*(np.take_along_axis(x, order, -2) for x in (whole.centre, whole.radius)))
+    return ball.rounded(_made(out, out_dtype, l_grad, u_grad, l, u))
+
+
+def qr_grad_bound(q_grad: Any, r_grad: Any, q: Any, r: Any, *, out: Any = None, out_dtype: Any = None,
+                  target: Any = None) -> Ball:
+    """Return exact gradients and radii of a `qr_grad` call."""
+    x, b = Ball.exact(numbers(q)), Ball.exact(numbers(q_grad))
+    upper, right = np.triu(numbers(r)), np.triu(numbers(r_grad))
+    k, exact = x.shape[-1], Ball.exact
+    if upper.shape[-1] > k:
+        side = _product(exact(upper[..., k:]), exact(_mirrored(right[..., k:])))
+        b = (b + _product(x, side)).rounded(FP32)
+    middle = _minus(_product(exact(upper[..., :k]), exact(_mirrored(right[..., :k]))), _product(_flipped(b), x))
+    middle = _masked(middle, np.tri(k)) + _flipped(_masked(middle, np.tri(k, k, -1)))
+    first = _from_the_right(upper[..., :k], (b + _product(x, middle)).rounded(FP32))
+    return _joined(first, _product(x, exact(right[..., k:])), -1).rounded(_made(out, out_dtype, q_grad, r_grad, q, r))
+
+
+def _mirrored(x: Any) -> Any:
+    return np.swapaxes(x, -1, -2)
+
+
+def _flipped(x: Ball) -> Ball:
+    return Ball(_mirrored(x.centre), _mirrored(x.radius))
+
+
+def _masked(x: Ball, kept: Any) -> Ball:
+    return Ball(np.where(kept, x.centre, 0.0), np.where(kept, x.radius, 0.0))
+
+
+def _minus(x: Ball, y: Ball) -> Ball:
+    return (x - y).rounded(FP32)
+
+
+def _joined(x: Ball, y: Ball, axis: int) -> Ball:
+    return Ball(np.concatenate([x.centre, y.centre], axis), np.concatenate([x.radius, y.radius], axis))
+
+
+def _product(x: Ball, y: Ball) -> Ball:
+    """Return products of FP32 sums, of operands that may be wrong."""
+    with np.errstate(all="ignore"):
+        reach = np.abs(x.centre) + x.radius, np.abs(y.centre) + y.radius
+        moved = x.radius @ reach[1] + np.abs(x.centre) @ y.radius
+        return Ball(x.centre @ y.centre, matmul_ball(*reach).radius + moved)
+
+
+def _from_the_right(upper: Any, x: Ball) -> Ball:
+    """Return ``x @ upper^-T``."""
+    right = _flipped(x)
+    return _flipped(solved(upper, False, Ball.exact(triangular_solve(upper, right.centre, lower=False)),
+                           carried=right.radius))
 
 
 def _made(out: Any, out_dtype: Any, *operands: Any) -> Format:

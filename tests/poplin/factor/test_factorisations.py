@@ -11,7 +11,7 @@ from poplibs_py.config import thread_limit
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 from poplibs_py.formats import FP32, format_of
 from poplibs_py.kernels.registry import kernels
-from poplibs_py.poplin.factor import lower
+from poplibs_py.poplin.factor import lower, reference
 from poplibs_py.poplin.factor.model import LANES
 from poplibs_py.poplin.factor.params import FactorParams, Lies
 from poplibs_py.testing import assert_same_bits, random_operand
@@ -211,6 +211,11 @@ def test_what_does_not_fit_is_refused_by_name():
         (lambda: poplin.qr(square, mode="full"), "mode"), (lambda: poplin.lu(square, out=(square,)), "out"),
         (lambda: poplin.cholesky(square, out_dtype="f143"), "out_dtype"),
         (lambda: poplin.triangular_solve_grad(square, square, flat), "x"),
+        (lambda: poplin.lu_grad(square, square, [0, 1, 1, 2], square, square), "perm"),
+        (lambda: poplin.lu_grad(square, square, [0, 1], square, square), "perm"),
+        (lambda: poplin.lu_grad(square, square, range(4), square, 0 * square), "u"),
+        (lambda: poplin.qr_grad(square, flat, square, flat), "r"),
+        (lambda: poplin.qr_grad(square, square, square, 0 * square), "r"),
         (lambda: poplin.norm_whiten(flat, flat[0], flat[0][:2]), "inv_std_dev"),
     ]:  # fmt: skip
         with pytest.raises(InvalidArgumentError, match=f"^{said}: got .*; allowed: "):
@@ -238,8 +243,6 @@ def test_gradients_are_those_of_finite_differences(low):
     """In float64 of the reference, along drawn directions."""
     rng = np.random.default_rng(7)
     a = definite(3, 5).astype(np.float64)
-    from poplibs_py.poplin.factor import reference
-
     grad = rng.standard_normal(a.shape)
     along = rng.standard_normal(a.shape)
     along += along.swapaxes(1, 2)
@@ -251,3 +254,26 @@ def test_gradients_are_those_of_finite_differences(low):
     # central differences err by the third derivative, which is of the size of the gradient here, times step^2
     allowed = 1e3 * step**2 * np.abs(grad).sum((1, 2)) + (ball.radius * np.abs(along)).sum((1, 2))
     assert (np.abs(got - due) <= allowed).all()
+
+
+@pytest.mark.parametrize(("op", "factors"), [("lu_grad", reference.lu), ("qr_grad", reference.qr)])
+@pytest.mark.parametrize("shape", [(5, 5), (7, 4), (4, 7), (1, 3), (3, 1)])
+def test_gradients_of_pairs_are_those_of_finite_differences(op, factors, shape):
+    """Pivots and signs do not change along the drawn directions: they are well apart."""
+    rng = np.random.default_rng(shape)
+    a = rng.standard_normal((3, *shape)) / 4 + 2 * np.eye(*shape)
+    along = rng.standard_normal(a.shape)
+    step = 2.0**-17
+    *order, first, second, clear = factors(a, margin=0.01)
+    assert clear.all()
+    if order:
+        assert all((factors(a + s * step * along)[0] == order[0]).all() for s in (1, -1))
+    k = min(shape)
+    grads = np.tril(rng.standard_normal(first.shape), -1) if order else rng.standard_normal(first.shape)
+    grads = grads, np.triu(rng.standard_normal(second.shape))
+    ends = [factors(a + s * step * along)[-3:-1] for s in (1, -1)]
+    due = sum((g * (x - y)).sum((1, 2)) for g, x, y in zip(grads, *ends, strict=True)) / (2 * step)
+    ball = testing.bound(op, *grads, *order, first, second, out_dtype="float32")
+    got = (ball.centre * along).sum((1, 2))
+    allowed = 1e4 * k * step**2 * sum(np.abs(g).sum((1, 2)) for g in grads)  # of the third derivative, as above
+    assert (np.abs(got - due) <= allowed + (ball.radius * np.abs(along)).sum((1, 2))).all()
