@@ -6,10 +6,11 @@ import pytest
 
 from .costs import elementwise, splits, topk
 from .families import Line, Run, parameters
-from .planners import slices
+from .planners import pooling, slices
 from .vertices import vertices
 
-FAMILIES: dict[str, Run] = {"elementwise": elementwise, "slice_planner": slices, "splits": splits, "topk": topk,
+FAMILIES: dict[str, Run] = {"elementwise": elementwise, "pool_planner": pooling,
+                            "slice_planner": slices, "splits": splits, "topk": topk,
                             "vertices": vertices}
 """A line for each family whose costs the planner knows: the file's name, and what runs one of its cases."""
 

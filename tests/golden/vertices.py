@@ -18,6 +18,7 @@ from poplibs_py.popnn.nonlinearity_model import (
     nonlinearity_1d_cycles,
     nonlinearity_2d_cycles,
 )
+from poplibs_py.popnn.pooling.model import pool_vertex_cycles
 from poplibs_py.popops.argmax_model import gather_cycles, greatest_cycles, sparse_cycles
 from poplibs_py.popops.binary_model import binary_vertex_cycles, dual_output_cycles, scalar_vertex_cycles
 from poplibs_py.popops.broadcast_model import inner_1d_cycles, inner_2d_cycles, outer_cycles
@@ -253,6 +254,13 @@ def _compare(name: str, params: list[str], fields: Fields) -> int:
     return compare_and_swap_cycles(GC200, params[0], kind, work, fields["distanceToChangeOrder"])
 
 
+def _pooling(name: str, params: list[str], fields: Fields) -> int:
+    rows = [words[2::3] for words in fields["workList"]]
+    work = [rows[begin:end] for begin, end in pairwise([0, *fields["startPos"]])]
+    return pool_vertex_cycles(GC200, name != "SumPooling", name == "MaxPoolingGrad", fields["numChanGroupsM1"] + 1,
+                              fields["chansPerGroupDM1"] + 1, fields["initInfo"], work)
+
+
 NAMES: dict[str, Callable[[str, list[str], Fields], int]] = {
     r"UnaryOp[12]D(InPlace)?": _elements(unary_vertex_cycles),
     r"BinaryOp[12]D(InPlace)?": _elements(binary_vertex_cycles),
@@ -283,6 +291,7 @@ NAMES: dict[str, Callable[[str, list[str], Fields], int]] = {
     r"HeapSortVertex": lambda name, params, fields: heap_sort_cycles(fields["out"], values=False),
     r"HeapSortVertexKV": lambda name, params, fields: heap_sort_cycles(fields["key"], values=True),
     "|".join(POPOPS_CONSTANT | POPNN_CONSTANT): lambda name, params, fields: (POPOPS_CONSTANT | POPNN_CONSTANT)[name],
+    r"(Max|Sum)Pooling(Grad|GradientScale)?": _pooling,
     r"NonLinearity(Grad)?[12]D(InPlace)?": _nonlinearity,
     r"Loss(SumSquared|CrossEntropy)Transform": _loss,
     r"CalcAccuracy": lambda name, params, fields: accuracy_cycles(fields["maxPerBatch"]),

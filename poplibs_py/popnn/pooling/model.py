@@ -1,0 +1,115 @@
+"""What pooling costs on a tile of a modelled machine: its vertices' cycles, and those that the planner reckons with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...popops.model import vector_of
+from ...target import Target
+from .params import PoolParams
+
+__all__ = ["least_cycles_of", "planned_cycles", "pool_vertex_cycles"]
+
+_LIST = 5  # cycles to find the length of a list
+
+
+class _Loops(NamedTuple):
+    """Cycles of a worker: before its rows, of a load in a window at the first position and at each further one."""
+
+    enter: int
+    load: int
+    step: int
+    group: int  # between groups of channels
+
+
+_LOOPS = {"max": _Loops(3, 4, 3, 4), "sum": _Loops(4, 5, 3, 4)}
+_BACKWARD = _Loops(3, 7, 5, 6)
+_MORE_BACKWARD = (10, 6)  # cycles to begin, as the planner has it and as it is
+_ROW, _POSITION = 15, 23
+
+
+def _loops(maximum: bool, backward: bool) -> _Loops:
+    return _BACKWARD if maximum and backward else _LOOPS["max" if maximum else "sum"]
+
+
+def _zeroed(target: Target, worker: int, results: Any, loads: Any) -> Any:
+    """Loads that a worker sets to their first value, in each group."""
+    each = results * loads // target.workers
+    rest = results - target.workers * each  # unsigned in PopLibs: where it is negative, every worker has one more
+    return 4 + each + ((rest < 0) | (worker < rest))
+
+
+def pool_vertex_cycles(target: Target, maximum: bool, backward: bool, groups: int, loads: int, results: int,
+                       work: Iterable[Sequence[Sequence[int]]]) -> int:
+    """Cycles of a tile (``MaxPooling``, ``SumPooling``, ``MaxPoolingGrad``, ``MaxPoolingGradientScale``).
+
+    Parameters
+    ----------
+    target : Target
+    maximum, backward : bool
+    groups, loads : int
+        Of channels; loads of a group.
+    results : int
+        That are set to a first value.
+    work : iterable of sequence of sequence of int
+        For each worker, each of its rows and each position of the window how many results there are, less one.
+    """
+    loops, slowest = _loops(maximum, backward), 0
+    for worker, rows in enumerate(work):
+        cycles = 23 + int(_zeroed(target, worker, results, loads)) * groups
+        if not rows:
+            cycles += 1
+        else:
+            cycles += loops.enter + _MORE_BACKWARD[1] * (maximum and backward) + 6 + 2 * _LIST
+        for positions in rows:
+            cycles += _ROW
+            for more in positions:
+                load = 2 + loads * (3 + loops.load + loops.step * more)
+                cycles += _POSITION + groups * load + (groups - 1) * loops.group
+        slowest = max(slowest, cycles + 1)
+    return 13 + target.workers * slowest
+
+
+def planned_cycles(target: Target, params: PoolParams, batch: Any, field: Sequence[Any], groups: Any, per_group: Any,
+                   stride: int) -> Any:
+    """Cycles of a tile as the planner reckons, for many shares at once.
+
+    Parameters
+    ----------
+    target, params
+    batch, field, groups, per_group : int or ndarray
+        Of the result that a tile makes: batch, extents, groups of channels, channels of a group.
+    stride : int
+        Results that share a step of the last dimension.
+    """
+    loops, kernel = _loops(params.op == "max", params.backward), prod(params.kernel)
+    loads, width = per_group // vector_of(target, params.data_type), field[-1]
+    total = batch * prod(field)
+    begin = loops.enter + _MORE_BACKWARD[0] * (params.op == "max" and params.backward) + 11
+    position = _POSITION + groups * (2 + loads * (3 + loops.load - loops.step)) + (groups - 1) * loops.group
+    slowest: Any = 0
+    for worker in range(target.workers):
+        low, high = worker * total // target.workers, (worker + 1) * total // target.workers
+        first = np.minimum(high - low, width - low % width)
+        whole, last = (high - low - first) // width, (high - low - first) % width
+        pieces = (first > 0) + whole + (last > 0)
+        steps = -(-first // stride) + whole * -(-width // stride) - (-last // stride)
+        rows = begin + pieces * (_ROW + kernel * position) + kernel * groups * loads * loops.step * steps
+        cycles = 27 + _zeroed(target, worker, total // loads, loads) * groups + np.where(high > low, rows, 1)
+        slowest = np.maximum(slowest, cycles)
+    return 13 + target.workers * slowest
+
+
+def least_cycles_of(target: Target, params: PoolParams, batch: Any, field: Sequence[Any], groups: Any, per_group: Any,
+                    stride: int) -> Any:
+    """No more than `planned_cycles` of the same."""
+    loops, kernel = _loops(params.op == "max", params.backward), prod(params.kernel)
+    loads = per_group // vector_of(target, params.data_type)
+    longest = -(-batch * prod(field) // target.workers)
+    rows, steps = -(-longest // field[-1]), -(-longest // stride)
+    position = _POSITION + groups * (2 + loads * (3 + loops.load - loops.step)) + (groups - 1) * loops.group
+    return target.workers * (rows * (_ROW + kernel * position) + kernel * groups * loads * loops.step * steps)
