@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
+
+from poplibs_py.errors import MemoryLimitError
 from poplibs_py.planner import Memory
+from poplibs_py.popnn.ctc.params import InferenceParams, LossParams
+from poplibs_py.popnn.ctc.plan import planned_inference, planned_loss
 from poplibs_py.popnn.pooling.params import PoolParams
 from poplibs_py.popnn.pooling.plan import planned as planned_pooling
+from poplibs_py.popnn.rnn.sharding import LSTM_SAVED, LSTM_SAVED_RECOMPUTED, interleaved_update_pays, sharded
 from poplibs_py.popops.embedding.options import EmbeddingOptions
 from poplibs_py.popops.embedding.params import EmbeddingParams
 from poplibs_py.popops.embedding.plan import planned as planned_embedding
+from poplibs_py.target import Target
 
 from .costs import GC200, flag, not_built, numbers, spec, typed
 from .families import Line
@@ -59,3 +66,55 @@ def pooling(case: Line) -> None:
     assert {"field": list(at.field), "batch": at.batch, "chanGroups": at.groups,
             "chansPerGroup": at.per_group} == fields["partition"]
     assert {"batch": batch, "field": list(field), "chans": channels} == fields["planned"]
+
+
+def sharding(case: Line) -> None:
+    """How an LSTM's steps are dealt out."""
+    words, fields = spec(case), case.fields
+    machine = GC200.replace(tiles=int(words.pop("tiles")))
+    data_type, sizes = typed(words.pop("type")), [int(words.pop(name)) for name in ("batch", "time", "in", "out")]
+    saved = (LSTM_SAVED_RECOMPUTED if flag(words, "recomp") else LSTM_SAVED) + flag(words, "last")
+    assert not words
+    found = sharded(machine, data_type, *sizes, saved)
+    assert (found.shards, found.most_shards) == (fields["numShards"], fields["maxShards"])
+    assert (found.input_bytes, found.output_bytes) == (fields["inputBytesPerTile"], fields["outputBytesPerTile"])
+    assert found.shard_tiles == fields["tilesPerShard"]
+    assert interleaved_update_pays(*sizes) == bool(fields["interleavedWUBeneficial"])
+
+
+def ctc(case: Line) -> None:
+    """The plan of a CTC loss, or of a search."""
+    words = spec(case)
+    machine = GC200.replace(tiles=int(words.pop("tiles")))
+    {"loss": _loss, "infer": _inference}[words.pop("kind")](words, case, machine)
+    assert not words
+
+
+def _loss(words: dict[str, str], case: Line, machine: Target) -> None:
+    fields = case.fields
+    params = LossParams(*(int(words.pop(name)) for name in ("batch", "time", "label", "classes")), words.pop("type"),
+                        words.pop("partials"), flag(words, "reduced"))
+    memory = Memory(float(words.pop("amp", PROPORTION)))
+    if "error" in fields:
+        with pytest.raises(MemoryLimitError, match="available_memory_proportion"):
+            planned_loss(params, machine, memory)
+        return
+    plan = planned_loss(params, machine, memory)
+    at = plan.split
+    assert (at.batch, at.time, at.labels) == (fields["batch"], fields["time"], fields["label"])
+    assert (at.last, plan.tiles_used) == (fields["lastBlankOnSeparateTile"], fields["tiles"])
+    assert dict(plan.costs) == fields["cycles"]
+    assert dict(plan.sizes) == fields["tempBytes"]
+
+
+def _inference(words: dict[str, str], case: Line, machine: Target) -> None:
+    fields = {name: value for name, value in case.fields.items() if name != "spec"}
+    words.pop("time")
+    params = InferenceParams(*(int(words.pop(name)) for name in ("batch", "classes", "beam")))
+    plan = planned_inference(params, machine)
+    sort = [{"groups": s.groups, "groupsPerTile": s.groups_of_tile, "rank": s.rank, "reduce": s.reduce}
+            for s in plan.sort]
+    assert fields == {
+        "batch": plan.batch, "extend": plan.extend, "extendVertices": plan.extend_vertices, "sort": sort,
+        "tilesPerBatchEntry": plan.tiles_of_entry, "tiles": plan.tiles_used,
+    } | dict.fromkeys(("copy", "merge", "selectCopy", "selectExtend", "output"), plan.beams)

@@ -6,12 +6,13 @@ import pytest
 
 from .costs import elementwise, splits, topk
 from .families import Line, Run, parameters
-from .planners import pooling, slices
+from .planners import ctc, pooling, sharding, slices
 from .vertices import vertices
 
-FAMILIES: dict[str, Run] = {"elementwise": elementwise, "pool_planner": pooling,
-                            "slice_planner": slices, "splits": splits, "topk": topk,
-                            "vertices": vertices}
+FAMILIES: dict[str, Run] = {
+    "ctc_planner": ctc, "elementwise": elementwise, "pool_planner": pooling, "rnn_shards": sharding,
+    "slice_planner": slices, "splits": splits, "topk": topk, "vertices": vertices,
+}  # fmt: skip
 """A line for each family whose costs the planner knows: the file's name, and what runs one of its cases."""
 
 

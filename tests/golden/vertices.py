@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from poplibs_py.popnn.ctc.model import FREE, rank_cycles, recursion_cycles, update_cycles
+from poplibs_py.popnn.ctc.model import reduce_cycles as join_cycles
 from poplibs_py.popnn.nonlinearity_model import CONSTANT as POPNN_CONSTANT
 from poplibs_py.popnn.nonlinearity_model import (
     accuracy_cycles,
@@ -261,6 +263,15 @@ def _pooling(name: str, params: list[str], fields: Fields) -> int:
                               fields["chansPerGroupDM1"] + 1, fields["initInfo"], work)
 
 
+def _recursion(name: str, params: list[str], fields: Fields) -> int:
+    return recursion_cycles(fields["label"], gradient="Grad" in name)
+
+
+def _rank(name: str, params: list[str], fields: Fields) -> int:
+    ranked = fields["lastCandidateToRank"] - fields["firstCandidateToRank"]
+    return rank_cycles(GC200, fields["totalCandidates"], ranked, fields["beamwidth"])
+
+
 NAMES: dict[str, Callable[[str, list[str], Fields], int]] = {
     r"UnaryOp[12]D(InPlace)?": _elements(unary_vertex_cycles),
     r"BinaryOp[12]D(InPlace)?": _elements(binary_vertex_cycles),
@@ -291,6 +302,11 @@ NAMES: dict[str, Callable[[str, list[str], Fields], int]] = {
     r"HeapSortVertex": lambda name, params, fields: heap_sort_cycles(fields["out"], values=False),
     r"HeapSortVertexKV": lambda name, params, fields: heap_sort_cycles(fields["key"], values=True),
     "|".join(POPOPS_CONSTANT | POPNN_CONSTANT): lambda name, params, fields: (POPOPS_CONSTANT | POPNN_CONSTANT)[name],
+    r"CTC(Alpha|Beta|GradGiven(Alpha|Beta))": _recursion,
+    r"CTCRankCandidates": _rank,
+    r"CTCReduceCandidates": lambda name, params, fields: join_cycles(GC200, fields["totalCandidates"]),
+    r"CTCUpdate": lambda name, params, fields: update_cycles(GC200, fields["beamwidth"]),
+    "|".join(FREE): lambda name, params, fields: 0,
     r"(Max|Sum)Pooling(Grad|GradientScale)?": _pooling,
     r"NonLinearity(Grad)?[12]D(InPlace)?": _nonlinearity,
     r"Loss(SumSquared|CrossEntropy)Transform": _loss,

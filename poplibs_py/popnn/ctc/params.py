@@ -1,0 +1,61 @@
+"""What a CTC loss, or a search for the likeliest labels, is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...errors import flag, one_of, whole
+
+__all__ = ["InferenceParams", "LossParams"]
+
+_MOST = 1 << 31
+_TYPES = ("float", "half")
+
+
+@dataclass(frozen=True)
+class LossParams:
+    """A CTC loss and its gradient.
+
+    Attributes
+    ----------
+    batch, time, labels, classes : int
+        Of the longest sequence, and classes with the blank.
+    data_type, partial_type : {"float", "half"}
+        Of probabilities, and of what is summed.
+    reduced_classes : bool
+        PopLibs' ``enableReducedClassesInLabel``: gradients are kept for the classes of a label only.
+    """
+
+    batch: int
+    time: int
+    labels: int
+    classes: int
+    data_type: str
+    partial_type: str
+    reduced_classes: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("batch", "time", "labels", "classes"):
+            object.__setattr__(self, name, whole(name, getattr(self, name), 1, _MOST))
+        one_of("data_type", self.data_type, _TYPES)
+        one_of("partial_type", self.partial_type, _TYPES)
+        flag("reduced_classes", self.reduced_classes)
+
+
+@dataclass(frozen=True)
+class InferenceParams:
+    """A search for the likeliest labels by beams.
+
+    Attributes
+    ----------
+    batch, classes, beams : int
+        Classes with the blank; sequences that are kept.
+    """
+
+    batch: int
+    classes: int
+    beams: int
+
+    def __post_init__(self) -> None:
+        for name, least in (("batch", 1), ("classes", 2), ("beams", 1)):
+            object.__setattr__(self, name, whole(name, getattr(self, name), least, _MOST))

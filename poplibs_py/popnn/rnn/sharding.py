@@ -1,0 +1,77 @@
+"""How PopLibs deals the steps of a recurrent layer out to parts of a machine, each of which keeps its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, gcd
+
+from ...popops.model import TYPE_BYTES
+from ...target import Target
+
+__all__ = ["GRU_SAVED", "LSTM_SAVED", "LSTM_SAVED_RECOMPUTED", "Sharding", "interleaved_update_pays", "sharded"]
+
+LSTM_SAVED, LSTM_SAVED_RECOMPUTED, GRU_SAVED = 6, 4, 3
+"""Results of each step that a layer's gradient needs; with ``CellAndTanh`` recomputed an LSTM saves fewer."""
+
+_GRAIN = 16
+_SHARE = 0.1  # of a tile's memory that inputs, outputs and what is saved may take
+
+
+@dataclass(frozen=True)
+class Sharding:
+    """How many shards there are, and what each takes.
+
+    Attributes
+    ----------
+    shards, most_shards : int
+        That are taken, and that the machine has room for.
+    input_bytes, output_bytes : int
+        Of a step on a tile.
+    shard_tiles : int
+        Tiles of a shard.
+    """
+
+    shards: int
+    most_shards: int
+    input_bytes: int
+    output_bytes: int
+    shard_tiles: int
+
+
+def sharded(target: Target, data_type: str, batch: int, steps: int, inputs: int, outputs: int, saved: int) -> Sharding:
+    """Return how a layer's steps are dealt out.
+
+    Parameters
+    ----------
+    target : Target
+    data_type : str
+    batch, steps, inputs, outputs : int
+        Of the layer; elements of an input and of an output.
+    saved : int
+        Results of each step that are kept, as large as an output: `LSTM_SAVED` and its like, one more where only the
+        last output is returned, and one more for a GRU that resets after its product.
+
+    Examples
+    --------
+    >>> from poplibs_py.popnn.rnn.sharding import LSTM_SAVED, sharded
+    >>> from poplibs_py.target import Target
+    >>> sharded(Target.gc200(tiles=304), "float", 1, 10, 16, 512, LSTM_SAVED).most_shards
+    5
+    """
+    sizes, tiles = [], []
+    for elements in (inputs, outputs):
+        grain = gcd(_GRAIN, elements)
+        grains = elements // grain * batch
+        each = -(-grains // target.tiles)
+        sizes.append(each * grain * TYPE_BYTES[data_type])
+        tiles.append(-(-grains // each))
+    room = target.tiles // max(tiles)
+    most = -(-steps // -(-steps // room))
+    taken = (sizes[0] + sizes[1] * (1 + saved)) * steps
+    shards = min(ceil(taken / (_SHARE * target.bytes_per_tile)), most)
+    return Sharding(shards, most, sizes[0], sizes[1], max(tiles))
+
+
+def interleaved_update_pays(batch: int, steps: int, inputs: int, outputs: int) -> bool:
+    """Whether an LSTM's weights are updated as its gradient goes: where they are no more than all steps' gradients."""
+    return inputs + outputs <= batch * steps
