@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import CapacityError, MemoryLimitError, PoplibsError
+from ..errors import MemoryLimitError, PoplibsError
 from ..popsparse import BlockSparseMatrix
 from ..popsparse.fully_connected import FullyConnectedPlan, plan_fully_connected
 from ..popsparse.partitioner import Partitioner
-from ..popsparse.partitioner.api import NO_ROOM
+from ..popsparse.partitioner.api import BucketOverflowError
 from ..popsparse.static_matmul import StaticPlan, plan_static_matmul
 from ..popsparse.static_matmul.api import NO_PLAN
 from .many import Answer, add_specs
@@ -92,8 +92,8 @@ def partition_fields(spec: str) -> Answer:
     """Put the pattern of a spec into buckets: its JSON line, PopLibs' own error in it where it does not fit."""
     try:
         return _said(spec, _partition(spec)), None
-    except CapacityError:
-        return _said(spec, {"error": NO_ROOM}), None
+    except BucketOverflowError as error:
+        return _said(spec, {"error": error.original}), None
     except PoplibsError as error:
         return None, str(error)
 

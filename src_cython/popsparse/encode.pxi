@@ -44,9 +44,9 @@ cdef class Encoder:
 
         Returns
         -------
-        bucket, words, largest : int
-            The first bucket that does not fit its room, or whose numbers do not fit 16 bits, with what it takes; -1
-            where all do.
+        bucket, excess, largest : int
+            The first bucket that does not fit its room, or whose numbers do not fit 16 bits, with the words that are too
+            many and its largest number; -1 where all do.
         """
         cdef int64_t i, own = self.layout.meta_room, room = meta.shape[1]
         cdef const uint8_t* stored = &blocks[0] if blocks.shape[0] else NULL
@@ -60,13 +60,13 @@ cdef class Encoder:
                 words.out, words.room, words.count, words.largest = &meta[i, 0], own, 0, 0
                 self._write(&self.source.buckets[i], &words, stored, &values[i, 0] if values.shape[1] else NULL, size)
             if words.count > own or words.largest > WORD_MOST:
-                return i, words.count, words.largest
+                return i, imax(0, words.count - own), words.largest
             if room > own:
                 words.out, words.room, words.count, words.largest = &meta[i, own], room - own, 0, 0
                 with nogil:
                     self._write_turned(&self.source.buckets[i], &words)
                 if words.count > room - own or words.largest > WORD_MOST:
-                    return i, words.count, words.largest
+                    return i, imax(0, words.count - (room - own)), words.largest
         return -1, 0, 0
 
     def overflow(self):

@@ -17,20 +17,34 @@ from ._buckets import Buckets, Encoder
 from .data import SparsityData, cut_blocks
 from .layout import BucketLayout
 
-__all__ = ["NO_ROOM", "Partitioner"]
+__all__ = ["BucketOverflowError", "Partitioner"]
 
 Array = np.ndarray[Any, Any]
 
-NO_ROOM = "Overflow in buckets"
-"""What PopLibs says where a pattern does not fit."""
-
-_WORD_MOST = 65535
 _MOST_OVERSIZE = 64.0
 _STEPS = 6
 
 
+class BucketOverflowError(CapacityError):
+    """A pattern does not fit its buckets.
+
+    Attributes
+    ----------
+    original : str
+        What PopLibs says.
+    """
+
+    def __init__(self, message: str, original: str) -> None:
+        super().__init__(message)
+        self.original = original
+
+
 class _NoRoomError(Exception):
-    """Why a pattern does not fit a layout."""
+    """Why a pattern does not fit a layout, and what PopLibs says."""
+
+    def __init__(self, why: str, original: str) -> None:
+        super().__init__(why)
+        self.original = original
 
 
 class Partitioner:
@@ -79,23 +93,23 @@ class Partitioner:
 
         Raises
         ------
-        CapacityError
-            If it does not fit. The message says by how much, and which oversize would do.
+        BucketOverflowError
+            If it does not fit, a `CapacityError`. The message says by how much, and which oversize would do.
         """
         one_of("capacity", capacity, ("fixed", "grow"))
         pattern, blocks, side = self._parts(w)
         try:
             return _encoded(self.layout, pattern, blocks, side)
         except _NoRoomError as refusal:
-            why = str(refusal)
+            why, original = str(refusal), refusal.original
         grown = self._grown(pattern, blocks, side)
         if grown is None:
-            raise CapacityError(f"w: got {why}; allowed: what fits {self._room()}") from None
+            raise BucketOverflowError(f"w: got {why}; allowed: what fits {self._room()}", original)
         plan, data = grown
         oversize = plan.options.meta_info_bucket_oversize_proportion
         if capacity == "fixed":
-            raise CapacityError(f"w: got {why}; allowed: what fits {self._room()}; "
-                                f"metaInfoBucketOversizeProportion={oversize:g} would do") from None
+            raise BucketOverflowError(f"w: got {why}; allowed: what fits {self._room()}; "
+                                      f"metaInfoBucketOversizeProportion={oversize:g} would do", original)
         warn(f"w: got {why}; room was made for {self._room()}; planned anew with "
              f"metaInfoBucketOversizeProportion={oversize:g}", CapacityWarning)
         return data
@@ -169,15 +183,18 @@ def _encoded(layout: BucketLayout, pattern: BlockPattern, blocks: Array, side: i
     full, left, words, most = buckets.spill()
     if full:
         raise _NoRoomError(f"{pattern.n_blocks} blocks, of which {left} find no room: {full} buckets spill, up to "
-                           f"{most} blocks and {words} words each")
+                           f"{most} blocks and {words} words each", "Overflow in buckets")
     encoder = Encoder(buckets)
     meta = np.zeros((layout.buckets, layout.meta_room + layout.own_grad_a_room), np.uint16)
     values = np.zeros((layout.buckets, layout.value_room), blocks.dtype)
-    at, taken, largest = encoder.encode(meta, as_bytes(blocks).ravel(), as_bytes(values),
+    at, excess, largest = encoder.encode(meta, as_bytes(blocks).ravel(), as_bytes(values),
                                         layout.side**2 * blocks.itemsize)
     if at >= 0:
-        raise _NoRoomError(f"numbers up to {largest} in bucket {at}, more than 16 bits hold"
-                           if largest > _WORD_MOST else f"{taken} words of meta-information in bucket {at}")
+        if excess:
+            raise _NoRoomError(f"{excess} words of meta-information too many for bucket {at}",
+                               "Meta info exceeds specified bucket size}")
+        raise _NoRoomError(f"numbers up to {largest} in bucket {at}, more than 16 bits hold",
+                           "Metainfo bucket element exceeds type bound")
     return SparsityData(layout, tuple(encoder.overflow()), meta, values, side)
 
 
