@@ -18,23 +18,60 @@ import pytest
 from poplibs_py import popops, testing
 from poplibs_py.formats import BF16, FP16, FP32, Format
 from poplibs_py.kernels import available_levels
-from poplibs_py.ops import catalogue
+from poplibs_py.popops._elementwise import ELEMENTWISE
 
 SIZES = [256, 1 << 14, 1 << 20, 1 << 24]
 FORMATS = (FP32, FP16, BF16)
-NUMPY = {"abs": np.abs, "neg": np.negative, "sqrt": np.sqrt, "exp": np.exp, "log": np.log, "tanh": np.tanh,
-         "relu": lambda x, out: np.maximum(x, 0, out=out)}
-TORCH = {"abs": "abs", "neg": "neg", "sqrt": "sqrt", "exp": "exp", "log": "log", "tanh": "tanh", "erf": "erf",
-         "sigmoid": "sigmoid", "relu": "relu", "gelu_erf": "gelu"}
-UNARY = [name.rpartition(".")[2] for name, op in catalogue.items() if op.draws == catalogue["popops.abs"].draws]
-names = pytest.mark.parametrize("name", UNARY)
+NUMPY: dict[str, str] = {
+    "abs": "abs", "neg": "negative", "square": "square", "sqrt": "sqrt", "inv": "reciprocal", "cbrt": "cbrt",
+    "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log", "log2": "log2", "log1p": "log1p", "sin": "sin",
+    "cos": "cos", "tan": "tan", "asin": "arcsin", "tanh": "tanh", "ceil": "ceil", "floor": "floor", "nearbyint": "rint",
+    "trunc": "trunc", "is_finite": "isfinite", "is_inf": "isinf", "is_nan": "isnan", "bitwise_not": "invert",
+    "logical_not": "logical_not", "add": "add", "sub": "subtract", "mul": "multiply", "div": "divide", "rem": "fmod",
+    "floor_divide": "floor_divide", "remainder": "remainder", "pow": "power", "atan2": "arctan2", "maximum": "maximum",
+    "minimum": "minimum", "fmax": "fmax", "fmin": "fmin", "eq": "equal", "neq": "not_equal", "gt": "greater",
+    "gteq": "greater_equal", "lt": "less", "lteq": "less_equal", "logical_and": "logical_and",
+    "logical_or": "logical_or", "bitwise_and": "bitwise_and", "bitwise_or": "bitwise_or",
+    "bitwise_xor": "bitwise_xor", "shift_left": "left_shift",
+    "shift_right": "right_shift", "clamp": "clip",
+}  # fmt: skip
+TORCH: dict[str, str] = {
+    **{name: name for name in ("abs", "neg", "square", "sqrt", "rsqrt", "exp", "exp2", "expm1", "log", "log2", "log1p",
+                               "sin", "cos", "tan", "asin", "tanh", "erf", "sigmoid", "ceil", "floor", "trunc", "add",
+                               "sub", "mul", "div", "floor_divide", "remainder", "pow", "atan2", "maximum", "minimum",
+                               "fmax", "fmin", "eq", "gt", "lt", "bitwise_not", "bitwise_and", "bitwise_or",
+                               "bitwise_xor", "logical_not", "logical_and", "logical_or", "clamp")},
+    "inv": "reciprocal", "rem": "fmod", "nearbyint": "round", "neq": "ne", "gteq": "ge", "lteq": "le",
+}  # fmt: skip
+names = pytest.mark.parametrize("name", ELEMENTWISE)
 formats = pytest.mark.parametrize("fmt", FORMATS, ids=str)
 sizes = pytest.mark.parametrize("count", SIZES)
 
 
-def operand(fmt: Format, count: int) -> Any:
-    """Numbers for which every function is busy."""
-    return popops.cast(np.random.default_rng(1).uniform(0.1, 4, count).astype(np.float32), fmt)
+def operands(name: str, fmt: Format, count: int) -> tuple[Any, ...]:
+    """Numbers for which every function is busy; int32 ones or truth values where the operation takes no others."""
+    row = ELEMENTWISE[name]
+    made = []
+    for seed, operand in enumerate(row.operands):
+        x: Any = np.random.default_rng(seed).uniform(0.1, 4, count).astype(np.float32)
+        if operand in row.conditions or row.kinds == "b":
+            made.append(x > 2)
+        elif "f" not in row.kinds:
+            made.append((x * 7).astype(np.int32))
+        else:
+            made.append(popops.cast(x / 4 if name == "asin" else x, fmt))
+    return tuple(made)
+
+
+def result(name: str, given: tuple[Any, ...]) -> Any:
+    """What the results are written to."""
+    return np.empty(given[0].shape, bool if ELEMENTWISE[name].tells else given[0].dtype)
+
+
+def skip_repeats(name: str, fmt: Format) -> None:
+    """Integers and truth values have no format: they are timed once."""
+    if "f" not in ELEMENTWISE[name].kinds and fmt is not FP32:
+        pytest.skip("no numbers of a format")
 
 
 @cache
@@ -49,61 +86,71 @@ def copy_rate(nbytes: int) -> float:
     return 2 * nbytes / float(np.median(times))
 
 
-def timed(benchmark: Any, call: Callable[[], object], x: Any, **facts: Any) -> None:
+def timed(benchmark: Any, call: Callable[[], object], given: tuple[Any, ...], nbytes: int, **facts: Any) -> None:
     """Time a call and store its rates."""
     benchmark(call)
-    benchmark.extra_info.update(facts, level=available_levels()[-1], elements=x.size)
+    count = given[0].size
+    benchmark.extra_info.update(facts, level=available_levels()[-1], elements=count)
     if benchmark.stats is not None:
         seconds = benchmark.stats.stats.median
-        rate, nanoseconds = 2 * x.nbytes / seconds, 1e9 * seconds / x.size
-        benchmark.extra_info.update(element_rate=x.size / seconds, ns_per_element=nanoseconds, byte_rate=rate)
-        if x.nbytes >= 1 << 20:
-            benchmark.extra_info.update(of_copy=rate / copy_rate(x.nbytes))
+        benchmark.extra_info.update(element_rate=count / seconds, ns_per_element=1e9 * seconds / count,
+                                    byte_rate=nbytes / seconds)
+        if nbytes >= 2 << 20:
+            benchmark.extra_info.update(of_copy=nbytes / seconds / copy_rate(nbytes // 2))
 
 
 @names
 @formats
 @sizes
 def bench_ours(name, fmt, count, benchmark):
+    skip_repeats(name, fmt)
     benchmark.group = f"{name} {fmt} {count}"
-    x, function = operand(fmt, count), getattr(popops, name)
-    out = np.empty(count, fmt.dtype)
-    testing.check(name, x[:4096], out=out[:4096])
-    timed(benchmark, lambda: function(x, out=out), x, library="poplibs_py")
+    given, function = operands(name, fmt, count), getattr(popops, name)
+    out = result(name, given)
+    testing.check(name, *(x[:4096] for x in given), out=out[:4096])
+    nbytes = sum(x.nbytes for x in given) + out.nbytes
+    timed(benchmark, lambda: function(*given, out=out), given, nbytes, library="poplibs_py")
 
 
 @pytest.mark.parametrize("name", NUMPY)
 @formats
 @sizes
 def bench_numpy(name, fmt, count, benchmark):
+    skip_repeats(name, fmt)
     benchmark.group = f"{name} {fmt} {count}"
-    x = operand(fmt, count)
-    out = np.empty(count, fmt.dtype)
-    timed(benchmark, lambda: NUMPY[name](x, out=out), x, library="numpy")
+    given, function = operands(name, fmt, count), getattr(np, NUMPY[name])
+    out = result(name, given)
+    nbytes = sum(x.nbytes for x in given) + out.nbytes
+    timed(benchmark, lambda: function(*given, out=out), given, nbytes, library="numpy")
 
 
-@pytest.mark.parametrize("name", TORCH)
+@pytest.mark.parametrize("name", [*TORCH, "relu", "gelu_erf", "select"])
 @formats
 @sizes
 def bench_torch(name, fmt, count, benchmark, torch):
+    skip_repeats(name, fmt)
     benchmark.group = f"{name} {fmt} {count}"
     kind = {FP32: torch.float32, FP16: torch.float16, BF16: torch.bfloat16}[fmt]
-    x = torch.from_numpy(operand(FP32, count)).to(kind)
-    out = torch.empty_like(x)
-    call = {"relu": lambda: torch.clamp_min(x, 0, out=out), "gelu_erf": lambda: torch.ops.aten.gelu.out(x, out=out)}
-    plain = getattr(torch, TORCH[name], None)
-    timed(benchmark, call.get(name, lambda: plain(x, out=out)), operand(fmt, count), library="torch")
+    plain = operands(name, FP32, count)
+    given = [torch.from_numpy(x).to(kind) if x.dtype == np.float32 else torch.from_numpy(x) for x in plain]
+    out = torch.empty_like(given[0], dtype=torch.bool if ELEMENTWISE[name].tells else None)
+    calls = {"relu": lambda: torch.clamp_min(given[0], 0, out=out),
+             "gelu_erf": lambda: torch.ops.aten.gelu.out(given[0], out=out),
+             "select": lambda: torch.where(given[2], given[0], given[1], out=out)}
+    function = getattr(torch, TORCH.get(name, ""), None)
+    nbytes = sum(x.nbytes for x in given) + out.nbytes
+    timed(benchmark, calls.get(name, lambda: function(*given, out=out)), plain, nbytes, library="torch")
 
 
 @names
 def bench_call_overhead(name, benchmark):
     """A repeated call for 256 elements with a new result, beside `numpy.add` on as many."""
     benchmark.group = "call 256"
-    x, function = operand(FP32, 256), getattr(popops, name)
-    timed(benchmark, lambda: function(x), x, library="poplibs_py")
+    given, function = operands(name, FP32, 256), getattr(popops, name)
+    timed(benchmark, lambda: function(*given), given, 0, library="poplibs_py")
 
 
 def bench_call_overhead_numpy(benchmark):
     benchmark.group = "call 256"
-    x = operand(FP32, 256)
-    timed(benchmark, lambda: np.add(x, x), x, library="numpy")
+    x, y = operands("add", FP32, 256)
+    timed(benchmark, lambda: np.add(x, y), (x, y), 0, library="numpy")

@@ -70,12 +70,13 @@ for record in catalogue.values():
 write_table("ops.md", rows)
 
 # The table of elementwise operations, which docs/reference/popops.md includes, from their docstrings.
-rows = ["| Function | Value, FP32 result, PopLibs' name | Special arguments |", "|---|---|---|"]
-for name in ELEMENTWISE:
+rows = ["| Function | Kinds | Value, FP32 result, PopLibs' name | Special arguments |", "|---|---|---|---|"]
+for name, row in ELEMENTWISE.items():
     function = getattr(popops, name)
-    head = inspect.getdoc(function).partition("\n")[0].replace("``", "`").replace("|", "\\|")
+    head = " ".join(inspect.getdoc(function).partition("\n\n")[0].split()).replace("``", "`").replace("|", "\\|")
     notes = " ".join(inspect.getdoc(function).partition("Notes\n-----\n")[2].partition("\n\n")[0].split())
-    rows.append(f"| `{name}` | {head} | {notes} |")
+    kinds = ", ".join(row.kinds) + " to b" * row.tells
+    rows.append(f"| `{name}({', '.join(row.operands)})` | {kinds} | {head} | {notes} |")
 write_table("elementwise.md", rows)
 
 # The vertices of modelled machines, which docs/explanation/modelled.md includes: a worker's cycles for an element in a

@@ -100,32 +100,33 @@ KINDS = [
         "an elementwise op",
         (
             Place("src_cython/kernels/elementwise/unary.h", "X(sqrt, ", '''\
-    X(square, x * x) \\
+    X(halve, x * 0.5f) \\
 '''),
-            Place("poplibs_py/popops/elementwise.py", '@unary("popops::exp"', '''\
-@unary("popops::square", "SQUARE", np.square, ulp=0.5)
-def square(x: object, *, out: Any = None, out_dtype: object = None) -> Any:
-    """x times x, correctly rounded to FP32 (``popops::square``).
+            Place("poplibs_py/popops/elementwise.py", '@elementwise("popops::exp"', '''\
+@elementwise("popops::halve", "HALVE", lambda x: x / 2, ulp=0.5)
+def halve(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Half of x, correctly rounded to FP32 (``popops::halve``).
 
     Notes
     -----
-    0 for -0.
+    -0 for -0.
 
     Examples
     --------
     >>> from poplibs_py import popops
-    >>> popops.square([-1.5, 2.0])
-    array([2.25, 4.  ], dtype=float32)
+    >>> popops.halve([-1.5, 2.0])
+    array([-0.75,  1.  ], dtype=float32)
     """
+    return requested("halve", out, out_dtype, target, x=x)
 
 
 ''', before=True),
         ),
-        "elementwise_*", "amx", (*INFO, r"popops\.square \(popops::square\)\n +square_f32 \["),
+        "elementwise_*", "amx", (*INFO, r"popops\.halve \(popops::halve\)\n +halve_f32 \["),
         ("tests/kernels/test_elementwise_kernels.py", "tests/popops", "tests/testing", "tests/ops",
          "tests/stress/test_hostile_ops.py", "poplibs_py/popops/elementwise.py", "bench/bench_elementwise.py",
          "bench/bench_calls.py"),
-        "square", 30, ("tests/bench/test_calls.py", "tests/cli/test_info.py", "tests/test_names.py",
+        "halve", 30, ("tests/bench/test_calls.py", "tests/cli/test_info.py", "tests/test_names.py",
                          "docs/reference/popops.md"),
     ),
     Kind(

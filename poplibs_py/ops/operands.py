@@ -36,7 +36,7 @@ class Operand:
     ----------
     array : numpy.ndarray
         Numbers of the format's dtype, or its codes. Its shape and strides stay as they were read.
-    format : Format
+    format : Format, numpy.dtype or None
     scale : int
         Exponent s of the scale 2^s that all elements have.
     scales : Operand or None
@@ -52,7 +52,7 @@ class Operand:
     """
 
     array: Array
-    format: Format | None
+    format: Any  # an `Element` or None; most ops have formats alone
     scale: int = 0
     scales: Operand | None = None
     block_shape: tuple[int, ...] = ()
@@ -179,8 +179,7 @@ class Receiver:
     @property
     def operand(self) -> Operand:
         """What is written, as an operand."""
-        fmt = self.format if isinstance(self.format, Format) else None
-        return Operand(self.array, fmt, self.scale, self.scales, self.block_shape)
+        return Operand(self.array, self.format, self.scale, self.scales, self.block_shape)
 
     @property
     def keeps(self) -> bool:

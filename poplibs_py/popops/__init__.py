@@ -1,11 +1,17 @@
 """PopOps: elementwise operations and casts."""
 
 from ..lazy import submodules_on_demand
-from . import elementwise as _elementwise_functions
+from . import binary as _of_two
+from . import bits as _of_bits
+from . import elementwise as _of_one
+from . import ternary as _of_three
 from ._elementwise import plan_elementwise
+from .binary import *  # noqa: F403
+from .bits import *  # noqa: F403
 from .cast import cast
 from .elementwise import *  # noqa: F403
+from .ternary import *  # noqa: F403
 
-__all__ = ["cast", "plan_elementwise", *_elementwise_functions.__all__]
+__all__ = ["cast", "plan_elementwise", *_of_one.__all__, *_of_two.__all__, *_of_three.__all__, *_of_bits.__all__]
 
 __getattr__, __dir__ = submodules_on_demand(__name__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, TypeVar
@@ -10,29 +10,30 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..errors import UnsupportedError, bad_argument, bad_type, flag, one_of, whole
-from ..formats import Format, format_of
+from ..formats import FP32, Format, format_of
 from ..formats.bounds import Ball
 from ..formats.reference import default_overflow
-from ..ops import Operand, Receiver, Request, modelled_target, op, operand, receive, result_format
+from ..ops import Operand, Receiver, Request, modelled_target, op, receive
 from ..target import Target, resolve_target
 from ..target.types import type_of
+from ._promotion import BOOL, Element, Taken, allowed_for, taken
 from ._request import has_scale, in_place, strided_request
-from .bound import unary_bound
+from ._steps import Chain, Step
+from .bound import elementwise_bound
+from .cast import cast
 from .cast_model import cast_lacks
 from .model import unary_entry
 from .plan import ElementwisePlan, planned
 
-__all__ = ["ELEMENTWISE", "ElementwiseOp", "plan_elementwise", "unary"]
+__all__ = ["ELEMENTWISE", "ElementwiseOp", "elementwise", "plan_elementwise", "requested"]
 
 _MOST_ELEMENTS = 1 << 62
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
+Numbers = np.ndarray[Any, Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 ELEMENTWISE: dict[str, ElementwiseOp] = {}
 """Every elementwise operation, by name."""
-
-_ALLOWED = "float32, float16, bfloat16 or FP8 numbers, or a QuarterArray"
 
 
 @dataclass(frozen=True)
@@ -45,67 +46,131 @@ class ElementwiseOp:
         Its public name in `poplibs_py.popops`, and its kernels'.
     poplibs : str
         PopLibs' name.
+    operands : tuple of str
+        Its function's arguments that are arrays.
     reference : callable
-        The exact function, float64 arrays to float64.
+        The exact function, float64 arrays to float64; integers and truth values to what they give.
     ulp : float
         How far its FP32 result may lie from the exact one, in units of the last place: 0 exact, 0.5 correctly rounded.
     vertex_op : str
         What PopLibs' vertices call it.
+    kinds : str
+        Which elements it is for: f, i, u, b, as `_promotion.element_kind` has them.
+    tells : bool
+        Whether its results are truth values.
+    conditions : tuple of str
+        The arguments that are truth values beside numbers.
+    more : callable or None
+        What the FP32 result may be wrong by besides, given the operands in float64.
     """
 
     name: str
     poplibs: str
-    reference: Callable[..., Floats]
+    operands: tuple[str, ...]
+    reference: Callable[..., Numbers]
     ulp: float
     vertex_op: str
+    kinds: str = "f"
+    tells: bool = False
+    conditions: tuple[str, ...] = ()
+    more: Callable[..., Numbers] | None = None
 
-    def request(self, x: Any, out: Any, out_dtype: object, target: Target | str | None) -> Request:
+    def request(self, values: Mapping[str, Any], out: Any, out_dtype: object, target: Target | str | None) -> Request:
         """Describe a call."""
-        given = operand("x", x, _ALLOWED)
-        assert given.format is not None
-        receiver = receive("out", out, given.shape, out_dtype, result_format(given.format), (given,), in_place=True,
-                           blocks=True, like=given.array)
-        machine, lacking = modelled_target(target, f"popops.{self.name}", lambda _: self.lacks_call(given, receiver))
+        found = taken(values, self.kinds, self.conditions)
+        shape = _common_shape(self.operands, found.operands)
+        operands = tuple(_broadcast(value, x, shape) for value, x in zip(values.values(), found.operands, strict=True))
+        element = BOOL if self.tells else found.element
+        if not isinstance(element, Format):
+            _check_out_dtype(out_dtype, element)
+            out_dtype = None
+        like = next((x.array for x in found.operands if x.shape == shape), None)
+        receiver = receive("out", out, shape, out_dtype, element, operands, in_place=True, blocks=True, like=like)
+        machine, lacking = modelled_target(target, f"popops.{self.name}", lambda _: self.lacks_call(operands, receiver))
         plan = None if machine is None else planned(
-            self.name, self.vertex_op, given.shape, type_of(given.format), type_of(receiver.format),
-            in_place(given, receiver), machine)
-        overflow = default_overflow(receiver.format, "nearest-even")
-        return strided_request(self.name, given, receiver, overflow, plan=plan, lacking=lacking)
+            self.name, self.vertex_op, shape, type_of(operands[0].format), type_of(receiver.format),
+            in_place(operands[0], receiver), machine)
+        overflow = default_overflow(receiver.format, "nearest-even") if isinstance(element, Format) else "inf"
+        return strided_request(self.name, operands, receiver, overflow, plan=plan, lacking=lacking,
+                               chain=self._chain(found), constant=found.constant)
 
-    def lacks_call(self, x: Operand, receiver: Receiver) -> str:
+    def _chain(self, found: Taken) -> Chain | None:
+        """One step with the types that it is computed in, where the operands' own do not say it."""
+        numbers = [x.format for n, x in zip(self.operands, found.operands, strict=True) if n not in self.conditions]
+        formats = [isinstance(form, Format) for form in numbers]
+        if all(formats) or not (any(formats) or any(form != found.element for form in numbers)):
+            return None
+        lane = "float32" if isinstance(found.element, Format) else found.element.name
+        count = len(self.operands)
+        lanes = ["bool" if name in self.conditions else lane for name in self.operands]
+        return Chain((Step(self.name, tuple(range(count)), (count,)),), (*lanes, "bool" if self.tells else lane))
+
+    def lacks_call(self, operands: Sequence[Operand], receiver: Receiver) -> str:
         """Return what no vertex does of a call."""
+        if len(operands) > 1:
+            return "of several operands"
+        x = operands[0]
         scaled = has_scale(x) or has_scale(receiver)
         return self.lacks(x.format, receiver.format) or ("of numbers with a scale" if scaled else "")
 
-    def lacks(self, source: Format | None, result: Format) -> str:
+    def lacks(self, source: Element | None, result: Element) -> str:
         """Return what no vertex does of the operation on these formats, in words; an empty string if one does."""
-        if unary_entry(self.vertex_op, type_of(source)) is None:
+        if not isinstance(source, Format) or unary_entry(self.vertex_op, type_of(source)) is None or self.tells:
             return f"of {source}"
         return "" if source == result else f"from {source} to {result}"
 
-    def bound(self, x: Any, *, out: Any = None, out_dtype: Any = None, target: Any = None) -> Ball:
+    def bound(self, *values: Any, out: Any = None, out_dtype: Any = None, target: Any = None, **named: Any) -> Ball:
         """Return exact results of a call and how far right ones may lie from them, on every machine."""
-        return unary_bound(self.reference, self.ulp, x, out=out, out_dtype=out_dtype)
+        given = dict(zip(self.operands, values, strict=False)) | named
+        ordered = {name: given[name] for name in self.operands}
+        return elementwise_bound(ordered, self.reference, self.ulp, kinds=self.kinds, tells=self.tells,
+                                 conditions=self.conditions, more=self.more, out=out, out_dtype=out_dtype)
 
 
-_PARAMETERS = """
-    Parameters
-    ----------
-    x : array_like or QuarterArray
-        float32, float16, bfloat16 or FP8 numbers, of any shape and strides. Lists become float32.
-    out : array or QuarterArray, optional
-        Where the result goes: an array of the shape of `x` and of any of these formats. It may be `x`, or overlap
-        it: the result is as if it did not. A `QuarterArray` keeps its scales.
+def _common_shape(names: Sequence[str], operands: Sequence[Operand]) -> tuple[int, ...]:
+    """The shape that operands broadcast to."""
+    shape: tuple[int, ...] = operands[0].shape
+    for name, x in zip(names[1:], operands[1:], strict=True):
+        try:
+            shape = np.broadcast_shapes(shape, x.shape)
+        except ValueError:
+            raise bad_argument(name, f"shape {x.shape}", f"one that broadcasts with {shape}") from None
+    return shape
+
+
+def _broadcast(value: Any, x: Operand, shape: tuple[int, ...]) -> Operand:
+    """An operand as it lies in a common shape. Where blocks of it have scales it is decoded: they lie in its own."""
+    if x.shape == shape:
+        return x
+    if x.scales is not None:
+        x = Operand(cast(value, FP32, target="host"), FP32)
+    return x.seen(lambda array: np.broadcast_to(array, shape))
+
+
+def _check_out_dtype(out_dtype: object, element: np.dtype[Any]) -> None:
+    """Raise unless what a caller asks for is what integers or truth values give."""
+    try:
+        right = out_dtype is None or (isinstance(out_dtype, (str, type, np.dtype)) and np.dtype(out_dtype) == element)
+    except TypeError:
+        right = False
+    if not right:
+        raise bad_argument("out_dtype", out_dtype, f"None or {element}, which these operands give")
+
+
+_RESULT = """    out : array or QuarterArray, optional
+        Where the result goes: an array of its shape, {dtypes}. It may be an operand, or overlap one: the
+        result is as if it did not. A `QuarterArray` keeps its scales.
     out_dtype : Format, dtype or str, optional
-        The result's format; by default that of `out`. Without one: that of `x`, or float16 where that is FP8.
+        The result's format where it has one, by default that of `out`. Without one: {default}.
     target : Target or str, optional
-        The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the numbers are the same; float32 and
-        float16 have vertices there, which write their operand's format.
+        The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the numbers are the same; it has
+        vertices for some types.
 
     Returns
     -------
     numpy.ndarray or QuarterArray
-        `out`, or a new array laid out like `x`; a `QuarterArray` where the format has no dtype.
+        `out`, or a new array laid out like the first operand of its shape; a `QuarterArray` where the format has no
+        dtype.
 
     Raises
     ------
@@ -116,36 +181,68 @@ _PARAMETERS = """
 """
 
 
-def unary(poplibs: str, vertex_op: str, reference: Callable[[Floats], Floats],
-          ulp: float) -> Callable[[Function], Function]:
-    """Make a function, of which only the docstring counts, the operation of its name, and beside it ``<name>_bound``.
+def _described(row: ElementwiseOp) -> str:
+    """The sections of a docstring that follow from an operation's row."""
+    numbers = [name for name in row.operands if name not in row.conditions]
+    shapes = "of any shape and strides" + (", which broadcast as in NumPy" if len(row.operands) > 1 else "")
+    lists = "Lists and Python's numbers take the type of the arrays beside them" if len(numbers) > 1 else "Lists"
+    alone = ("; alone they become float32" if len(numbers) > 1 else " become float32") if "f" in row.kinds else (
+        "" if len(numbers) > 1 else " are taken as NumPy takes them")
+    words = f"{allowed_for(row.kinds)}; {shapes}. {lists}{alone}."
+    lines = ["", "    Parameters", "    ----------", f"    {', '.join(numbers)} : array_like or QuarterArray"]
+    lines += _folded(words)
+    for name in row.conditions:
+        lines += [f"    {name} : array_like of bool", "        Truth values, of a shape that broadcasts with the rest."]
+    default = "one that follows from the operands' types, float16 for FP8 alone" if len(numbers) > 1 else (
+        "that of the operand, float16 for FP8")
+    dtypes = "of any of these formats" if row.kinds == "f" else "of any format, or of integers' own dtype"
+    dtypes = "of bool" if row.tells or row.kinds == "b" else dtypes
+    return "\n".join(lines) + "\n" + _RESULT.format(default=default, dtypes=dtypes)
+
+
+def _folded(words: str) -> list[str]:
+    lines: list[str] = []
+    line = "       "
+    for word in words.split():
+        if len(line) + 1 + len(word) > 118:
+            lines, line = [*lines, line], "       "
+        line += " " + word
+    return [*lines, line]
+
+
+def elementwise(poplibs: str, vertex_op: str, reference: Callable[..., Any], ulp: float = 0, kinds: str = "f",
+                tells: bool = False, conditions: tuple[str, ...] = (),
+                more: Callable[..., Any] | None = None) -> Callable[[Function], Function]:
+    """Make a function that returns its `requested` the operation of its name, and beside it ``<name>_bound``.
 
     Parameters
     ----------
-    poplibs, vertex_op, reference, ulp
-        As `ElementwiseOp` has them. The kernel is the one of the function's name.
+    poplibs, vertex_op, reference, ulp, kinds, tells, conditions, more
+        As `ElementwiseOp` has them. The kernels are those of the function's name.
 
     Notes
     -----
     What is the same for every operation goes into the docstring between its first lines and its own sections.
     """
     def make(function: Function) -> Function:
-        row = ELEMENTWISE[function.__name__] = ElementwiseOp(function.__name__, poplibs, reference, ulp, vertex_op)
-
-        def call(x: Any, *, out: Any = None, out_dtype: Any = None, target: Any = None) -> Any:
-            return row.request(x, out, out_dtype, target)
-
+        name, code = function.__name__, function.__code__
+        operands = code.co_varnames[:code.co_argcount]
+        row = ElementwiseOp(name, poplibs, operands, reference, ulp, vertex_op, kinds, tells, conditions, more)
+        ELEMENTWISE[name] = row
         head, mark, rest = (function.__doc__ or "").partition("\n    Notes\n")
-        for name in ("__module__", "__name__", "__qualname__", "__annotations__"):
-            setattr(call, name, getattr(function, name))
-        function.__globals__[f"{row.name}_bound"] = row.bound
-        call.__doc__ = head.rstrip() + "\n" + _PARAMETERS + mark + rest
-        bound = f"popops.elementwise:{row.name}_bound"
-        record = op(f"popops.{row.name}", poplibs=poplibs, bound=bound,
-                    draws="testing.calls:unary_calls")
-        return record(call)  # type: ignore[return-value]
+        function.__doc__ = head.rstrip() + "\n" + _described(row) + mark + rest
+        function.__globals__[f"{name}_bound"] = row.bound
+        module = function.__module__.partition(".")[2]
+        record = op(f"popops.{name}", poplibs=poplibs, bound=f"{module}:{name}_bound",
+                    draws=f"testing.elementwise_calls:{name}")
+        return record(function)
 
     return make
+
+
+def requested(name: str, out: Any, out_dtype: object, target: Target | str | None, **operands: Any) -> Any:
+    """Describe a call of an operation of `ELEMENTWISE`, given its operands by their names."""
+    return ELEMENTWISE[name].request(operands, out, out_dtype, target)
 
 
 def plan_elementwise(op: str, shape: Sequence[int], *, dtype: object = "float16", out_dtype: object = None,

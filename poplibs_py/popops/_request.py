@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..config import settings
 from ..ops import RESULT, VALUES, Array, Operand, Receiver, Request
+from ._steps import Chain
 from ._strided import StridedOperand, StridedParams, lower
 from .plan import ElementwisePlan
 
 __all__ = ["has_scale", "in_place", "strided_request"]
 
 
-def strided_request(op: str | None, x: Operand, receiver: Receiver, overflow: str, rounding: str = "nearest-even",
-                    random_bits: int = 31, seed: int | None = None, plan: ElementwisePlan | None = None,
-                    lacking: str = "") -> Request:
-    """Describe an elementwise operation of one operand; None is the identity.
+def strided_request(op: str | None, xs: Sequence[Operand], receiver: Receiver, overflow: str,
+                    rounding: str = "nearest-even", random_bits: int = 31, seed: int | None = None,
+                    plan: ElementwisePlan | None = None, lacking: str = "", chain: Chain | None = None,
+                    constant: Sequence[bool] = ()) -> Request:
+    """Describe an elementwise operation; None is the identity, of one operand.
 
     Parameters
     ----------
     op : str or None
         The kernels' name of it.
-    x : Operand
+    xs : sequence of Operand
+        Of one shape.
     receiver : Receiver
     overflow, rounding, random_bits
         How results become codes.
@@ -33,15 +37,21 @@ def strided_request(op: str | None, x: Operand, receiver: Receiver, overflow: st
         That of a modelled machine; by default it runs on this CPU.
     lacking : str, optional
         Why it does, where a profile names another machine.
+    chain : Chain, optional
+        The steps, where the operands' types do not say what they are computed in.
+    constant : sequence of bool, optional
+        Which operands are the same in every call of the kind.
     """
     written = receiver.operand
-    params = StridedParams(op, x.shape, (_lies(x),), (_lies(written),), rounding, overflow, random_bits)
+    params = StridedParams(op, written.shape, tuple(map(_lies, xs)), (_lies(written),), rounding, overflow, random_bits,
+                           chain)
     program = lower(params, settings.num_threads, plan and plan.mapping)
-    exponents: list[Operand | Array] = [] if x.scales is None else [x.scales]
+    exponents: list[Operand | Array] = [x.scales for x in xs if x.scales is not None]
     if written.scales is not None:  # those of a new result are the same in every call
         exponents.append(written.scales if receiver.given is not None else written.scales.array)
     words = () if seed is None else (seed,)
-    operands = (x, RESULT, *exponents, *(VALUES,) * len(words))
+    read = [x.array if fixed else x for x, fixed in zip(xs, constant or (False,) * len(xs), strict=True)]
+    operands = (*read, RESULT, *exponents, *(VALUES,) * len(words))
 
     def told() -> tuple[str, str, Any]:
         return str(params), program.kernel, plan or program

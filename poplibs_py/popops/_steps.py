@@ -94,11 +94,13 @@ def kernel_name(fmt: Format | np.dtype[Any] | None) -> str:
     return fmt.name if fmt.dtype is not None and fmt in FORMATS else "any"
 
 
-def codec(op: str, fmt: Format | np.dtype[Any] | None) -> Kernel | None:
-    """The decoder or encoder of a format; None for what kernels take as it is."""
+def codec(op: str, fmt: Format | np.dtype[Any] | None, lane: str = "float32") -> Kernel | None:
+    """The decoder of a format to what kernels take, or the encoder from that; None for what they take as it is."""
     name = kernel_name(fmt)
-    if name == "float32" or isinstance(fmt, np.dtype):
+    if name == lane:
         return None
+    if isinstance(fmt, np.dtype):
+        return select("cast", "widen", f"{name}->{lane}").kernel
     return select("cast", op, f"{name}->float32" if op == "decode" else f"float32->{name}").kernel
 
 

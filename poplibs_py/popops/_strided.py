@@ -21,7 +21,7 @@ from ..planner import Explanation
 from ..program import ComputeSet, Executable, Program, Segment, threads_for
 from ..target import LinearMapping
 from ._axes import Axis, Blocks, walked
-from ._steps import Chain, Places, Step, codec, kernel_name, placed, step_kernel, step_records
+from ._steps import Chain, Places, Step, codec, kernel_name, lane_bytes, placed, step_kernel, step_records
 
 __all__ = ["OVERFLOWS", "ROUNDINGS", "THREAD_ELEMENTS", "StridedOperand", "StridedParams", "StridedProgram", "lower"]
 
@@ -196,11 +196,11 @@ def _takes_codes(op: str, params: StridedParams, lanes: tuple[str, ...]) -> bool
 
 
 def _reader(x: StridedOperand, lane: str) -> Kernel | None:
-    return None if kernel_name(x.format) == lane else codec("decode", x.format)
+    return codec("decode", x.format, lane)
 
 
 def _writer(x: StridedOperand, lane: str) -> Kernel | None:
-    return None if kernel_name(x.format) == lane else codec("encode", x.format)
+    return codec("encode", x.format, lane)
 
 
 def _mode(i: int, params: StridedParams, axes: list[Axis], straddles: bool) -> int:
@@ -223,8 +223,8 @@ def _lay_out(spec: Any, params: StridedParams, modes: list[int], codecs: list[Ke
     needs = [codec is not None or mode != _DIRECT for codec, mode in zip(codecs, modes, strict=True)]
     records = spec["operands"]
     records["mode"][:operands] = modes
-    wide = [4 if codec else o.itemsize for codec, o in zip(codecs, params.operands, strict=True)]
-    records["lane_bytes"][:operands] = wide
+    records["lane_bytes"][:operands] = [lane_bytes(lane) if codec else o.itemsize for codec, lane, o
+                                        in zip(codecs, chain.lanes, params.operands, strict=False)]
     if chain.steps:
         records["held"][inputs:operands] = _held(chain, needs, inputs)
         buffered = [n or bool(h) for n, h in zip(needs, records["held"], strict=False)]

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from ..formats import FP32, Format, QuarterArray, format_of
 from ..formats.bounds import Ball
-from ..formats.reference import Rounding, default_overflow
+from ..formats.reference import Rounding, decode, default_overflow
 from ..formats.scales import auto_scale, checked_block_shape, checked_scale, spread
-from ..ops import result_format
+from ..ops import Operand
 from ._integers import integer_dtype, write_integers
+from ._promotion import Element, taken
 
-__all__ = ["cast_bound", "fp32_ball", "unary_bound"]
+__all__ = ["cast_bound", "elementwise_bound", "fp32_ball"]
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -72,32 +73,49 @@ def fp32_ball(exact: Any, ulp: float) -> Ball:
     return Ball(centre, np.where(may, np.inf, np.where(np.isfinite(centre), radius, 0.0)))
 
 
-def unary_bound(reference: Callable[[Floats], Floats], ulp: float, x: Any, *, out: Any = None,
-                out_dtype: Any = None) -> Ball:
-    """Return exact results and radii of a unary operation: the FP32 function's error, and one rounding of the result.
+def elementwise_bound(values: Mapping[str, Any], reference: Callable[..., Any], ulp: float, *, kinds: str = "f",
+                      tells: bool = False, conditions: tuple[str, ...] = (), more: Callable[..., Any] | None = None,
+                      out: Any = None, out_dtype: Any = None) -> Ball:
+    """Return exact results and radii of an elementwise operation: the FP32 function's error, then one rounding.
 
     Parameters
     ----------
-    reference : callable
-        The exact function.
-    ulp : float
-        How far the FP32 function may lie from it.
-    x, out, out_dtype
+    values : mapping
+        The operands by their names, as the operation takes them.
+    reference, ulp, kinds, tells, conditions, more
+        As an `ElementwiseOp` has them.
+    out, out_dtype
         As the operation takes them.
     """
-    held = x if isinstance(x, QuarterArray) else np.asarray(x)
-    if isinstance(x, (list, tuple, int, float)):
-        held = np.asarray(x, np.float32)
-    values = held.to_array(np.float64) if isinstance(held, QuarterArray) else held
+    found = taken(values, kinds, conditions)
+    numbers = [_exact(value, x, found.element, name in conditions)
+               for (name, value), x in zip(values.items(), found.operands, strict=True)]
     with np.errstate(all="ignore"):
-        exact = reference(values.astype(np.float64))
+        exact = np.asarray(reference(*numbers))
+        if tells or not isinstance(found.element, Format):
+            return Ball.exact(exact)
         ball = fp32_ball(exact, ulp)
-        source = held.format if isinstance(held, QuarterArray) else format_of(held, "x")
+        if more is not None:
+            ball = Ball(ball.centre, ball.radius + np.where(np.isfinite(ball.centre), more(*numbers), 0.0))
         if out is not None:
             target = out.format if isinstance(out, QuarterArray) else format_of(out)
         else:
-            target = result_format(source) if out_dtype is None else format_of(out_dtype)
+            target = found.element if out_dtype is None else format_of(out_dtype)
         if target == FP32:
             return ball
         power = 2.0 ** out.element_scales().astype(np.float64) if isinstance(out, QuarterArray) else 1.0
         return (ball * (1 / power)).rounded(target) * power
+
+
+def _exact(value: Any, x: Operand, element: Element, condition: bool) -> np.ndarray[Any, Any]:
+    """The numbers that an operand stands for where it is computed with: in float64, or of the integers' own type."""
+    if isinstance(value, QuarterArray):
+        return value.to_array(np.float64)
+    if condition:
+        return x.array
+    if not isinstance(element, Format):
+        return x.array.astype(element)
+    if not isinstance(x.format, Format):
+        return x.array.astype(np.float32).astype(np.float64)
+    with np.errstate(invalid="ignore"):  # signalling NaNs
+        return decode(x.array, x.format) if x.format.dtype is None else x.array.astype(np.float64)

@@ -160,7 +160,7 @@ def cast(
                                        lambda machine: _missing(machine, source, receiver, rounding, auto))
     plan = None if machine is None else planned("cast", "", given.shape, type_of(given.format),
                                                 type_of(fmt), in_place(given, receiver), machine)
-    request = strided_request(None, given, receiver, overflow, rounding, random_bits, word, plan, lacking)
+    request = strided_request(None, (given,), receiver, overflow, rounding, random_bits, word, plan, lacking)
     request.keep = not auto  # such a scale is of these numbers alone
     if source.integers is not None:
         request.program, request.steady = _widening(request.program, given.array), True
@@ -222,7 +222,7 @@ def _to_integers(source: _Source, dtype: np.dtype[Any], scale: object, block_sha
     strides: tuple[int, ...] = ()
     if given.format is not None:
         wide = new_result(given.shape, FP32, given.array)
-        widening = strided_request(None, given, wide, "inf")
+        widening = strided_request(None, (given,), wide, "inf")
         widen, operands, strides = widening.program, widening.operands, wide.array.strides
     shape = given.shape
 

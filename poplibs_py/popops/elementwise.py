@@ -1,8 +1,9 @@
-"""PopOps' elementwise operations: each a row of `ELEMENTWISE` and its public function.
+"""PopOps' elementwise operations of one operand: each a row of `ELEMENTWISE` and its public function.
 
-Every element is decoded exactly, computed in FP32 within the bound that the row states, and rounded once to the
+Every number is decoded exactly, computed in FP32 within the bound that the row states, and rounded once to the
 result's format, to nearest even; too large results become infinity, or NaN where the format has none. All levels,
-thread counts and strides give the same bits. The bodies are in ``src_cython/kernels/elementwise/unary.h``.
+thread counts and strides give the same bits. The bodies are in ``src_cython/kernels/elementwise/unary.h``, those of
+integers and truth values in ``words.h`` beside it.
 """
 
 from __future__ import annotations
@@ -12,17 +13,24 @@ from typing import Any
 import numpy as np
 
 from ..target import Target
-from ._elementwise import ELEMENTWISE, unary
-from .reference import erf_reference, gelu_erf_reference, sigmoid_reference
+from ._elementwise import ELEMENTWISE, elementwise, requested
+from .reference import (
+    erf_reference,
+    gelu_erf_reference,
+    round_reference,
+    sigmoid_reference,
+    signum_reference,
+    sqrt_reference,
+)
 
 
-@unary("popops::abs", "ABSOLUTE", np.abs, ulp=0)
+@elementwise("popops::abs", "ABSOLUTE", np.abs, kinds="fiu")
 def abs(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Absolute value, exact (``popops::abs``).
 
     Notes
     -----
-    0 for -0, infinity for infinities, NaN for NaN.
+    0 for -0, infinity for infinities, NaN for NaN. The least integer is its own: integers wrap.
 
     Examples
     --------
@@ -30,15 +38,16 @@ def abs(x: object, *, out: Any = None, out_dtype: object = None, target: Target 
     >>> popops.abs([-1.5, 2.0])
     array([1.5, 2. ], dtype=float32)
     """
+    return requested("abs", out, out_dtype, target, x=x)
 
 
-@unary("popops::neg", "NEGATE", np.negative, ulp=0)
+@elementwise("popops::neg", "NEGATE", np.negative, kinds="fiu")
 def neg(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Change of sign, exact (``popops::neg``).
 
     Notes
     -----
-    -0 for 0, NaN for NaN. F143 and F152 have no minus zero, and keep their zero.
+    -0 for 0, NaN for NaN. F143 and F152 have no minus zero, and keep their zero. Integers wrap.
 
     Examples
     --------
@@ -46,15 +55,67 @@ def neg(x: object, *, out: Any = None, out_dtype: object = None, target: Target 
     >>> popops.neg([-1.5, 2.0])
     array([ 1.5, -2. ], dtype=float32)
     """
+    return requested("neg", out, out_dtype, target, x=x)
 
 
-@unary("popops::sqrt", "SQRT", np.sqrt, ulp=0.5)
+@elementwise("popops::signum", "SIGNUM", signum_reference, kinds="fiu")
+def signum(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """1 above zero, -1 below, else 0, exact (``popops::signum``).
+
+    Notes
+    -----
+    0 for 0, -0 and NaN, as PopLibs' formula (x > 0) - (x < 0) says.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.signum([-1.5, 0.0, 2.0])
+    array([-1.,  0.,  1.], dtype=float32)
+    """
+    return requested("signum", out, out_dtype, target, x=x)
+
+
+@elementwise("popops::square", "SQUARE", np.square, ulp=0.5, kinds="fiu")
+def square(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """x times x, correctly rounded to FP32 (``popops::square``).
+
+    Notes
+    -----
+    0 for -0. Integers wrap.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.square([-1.5, 2.0])
+    array([2.25, 4.  ], dtype=float32)
+    """
+    return requested("square", out, out_dtype, target, x=x)
+
+
+@elementwise("", "CUBE", lambda x: x * x * x, ulp=1.5, kinds="fiu")
+def cube(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """x times x times x, rounded twice to FP32.
+
+    Notes
+    -----
+    -0 for -0. Integers wrap. PopLibs has no such vertex.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.cube([-1.5, 2.0])
+    array([-3.375,  8.   ], dtype=float32)
+    """
+    return requested("cube", out, out_dtype, target, x=x)
+
+
+@elementwise("popops::sqrt", "SQRT", sqrt_reference, ulp=0.5, kinds="fiu")
 def sqrt(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Square root, correctly rounded to FP32 (``popops::sqrt``).
 
     Notes
     -----
-    NaN below zero, -0 for -0.
+    NaN below zero, -0 for -0. Of integers the whole part, and 0 below zero.
 
     Examples
     --------
@@ -62,9 +123,61 @@ def sqrt(x: object, *, out: Any = None, out_dtype: object = None, target: Target
     >>> popops.sqrt([4.0, 2.0])
     array([2.       , 1.4142135], dtype=float32)
     """
+    return requested("sqrt", out, out_dtype, target, x=x)
 
 
-@unary("popops::exp", "EXPONENT", np.exp, ulp=1)
+@elementwise("popops::rsqrt", "RSQRT", lambda x: 1 / np.sqrt(x), ulp=1)
+def rsqrt(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """1 / sqrt(x), within 1 ulp of FP32 (``popops::rsqrt``).
+
+    Notes
+    -----
+    Infinity for 0, minus infinity for -0, NaN below, 0 for infinity.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.rsqrt([4.0, 2.0])
+    array([0.5       , 0.70710677], dtype=float32)
+    """
+    return requested("rsqrt", out, out_dtype, target, x=x)
+
+
+@elementwise("popops::inv", "INVERSE", np.reciprocal, ulp=0.5)
+def inv(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """1 / x, correctly rounded to FP32 (``popops::inv``).
+
+    Notes
+    -----
+    Infinities for zeros, zeros for infinities, of the same sign.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.inv([4.0, -0.5])
+    array([ 0.25, -2.  ], dtype=float32)
+    """
+    return requested("inv", out, out_dtype, target, x=x)
+
+
+@elementwise("popops::cbrt", "CBRT", np.cbrt, ulp=1)
+def cbrt(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Cube root, within 1 ulp of FP32 (``popops::cbrt``).
+
+    Notes
+    -----
+    -0 for -0, infinities for infinities.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.cbrt([8.0, -2.0])
+    array([ 2.       , -1.2599211], dtype=float32)
+    """
+    return requested("cbrt", out, out_dtype, target, x=x)
+
+
+@elementwise("popops::exp", "EXPONENT", np.exp, ulp=1)
 def exp(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """e^x, within 1 ulp of FP32 (``popops::exp``).
 
@@ -78,9 +191,44 @@ def exp(x: object, *, out: Any = None, out_dtype: object = None, target: Target 
     >>> popops.exp([0.0, 1.0])
     array([1.       , 2.7182817], dtype=float32)
     """
+    return requested("exp", out, out_dtype, target, x=x)
 
 
-@unary("popops::log", "LOGARITHM", np.log, ulp=1)
+@elementwise("popops::exp2", "EXPONENT2", np.exp2, ulp=1)
+def exp2(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """2^x, within 1 ulp of FP32 (``popops::exp2``).
+
+    Notes
+    -----
+    1 for 0, 0 for minus infinity, infinity for infinity. Results may be subnormal.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.exp2([0.5, 3.0])
+    array([1.4142135, 8.       ], dtype=float32)
+    """
+    return requested("exp2", out, out_dtype, target, x=x)
+
+
+@elementwise("popops::expm1", "EXPONENT_MINUS_ONE", np.expm1, ulp=1)
+def expm1(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """e^x - 1, within 1 ulp of FP32 (``popops::expm1``).
+
+    Notes
+    -----
+    -0 for -0, -1 for minus infinity, infinity for infinity.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.expm1([0.0, 1.0])
+    array([0.       , 1.7182819], dtype=float32)
+    """
+    return requested("expm1", out, out_dtype, target, x=x)
+
+
+@elementwise("popops::log", "LOGARITHM", np.log, ulp=1)
 def log(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Natural logarithm, within 1 ulp of FP32 (``popops::log``).
 
@@ -94,9 +242,112 @@ def log(x: object, *, out: Any = None, out_dtype: object = None, target: Target 
     >>> popops.log([1.0, 10.0])
     array([0.       , 2.3025851], dtype=float32)
     """
+    return requested("log", out, out_dtype, target, x=x)
 
 
-@unary("popops::tanh", "TANH", np.tanh, ulp=1)
+@elementwise("", "LOGARITHM2", np.log2, ulp=1)
+def log2(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Logarithm to the base 2, within 1 ulp of FP32.
+
+    Notes
+    -----
+    Minus infinity for 0 and -0, NaN below, infinity for infinity. PopLibs has no such op.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.log2([1.0, 10.0])
+    array([0.      , 3.321928], dtype=float32)
+    """
+    return requested("log2", out, out_dtype, target, x=x)
+
+
+@elementwise("popops::log1p", "LOGARITHM_ONE_PLUS", np.log1p, ulp=1)
+def log1p(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """log(1 + x), within 1 ulp of FP32 (``popops::log1p``).
+
+    Notes
+    -----
+    -0 for -0, minus infinity for -1, NaN below, infinity for infinity.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.log1p([0.0, 1.0])
+    array([0.       , 0.6931472], dtype=float32)
+    """
+    return requested("log1p", out, out_dtype, target, x=x)
+
+
+@elementwise("popops::sin", "SIN", np.sin, ulp=1)
+def sin(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Sine, within 1 ulp of FP32 (``popops::sin``).
+
+    Notes
+    -----
+    -0 for -0, NaN for infinities. Large arguments are reduced exactly.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.sin([0.5, 1e6])
+    array([ 0.47942555, -0.3499935 ], dtype=float32)
+    """
+    return requested("sin", out, out_dtype, target, x=x)
+
+
+@elementwise("popops::cos", "COS", np.cos, ulp=1)
+def cos(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Cosine, within 1 ulp of FP32 (``popops::cos``).
+
+    Notes
+    -----
+    1 for zeros, NaN for infinities. Large arguments are reduced exactly.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.cos([0.5, 1e6])
+    array([0.87758255, 0.93675214], dtype=float32)
+    """
+    return requested("cos", out, out_dtype, target, x=x)
+
+
+@elementwise("popops::tan", "TAN", np.tan, ulp=1)
+def tan(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Tangent, within 1 ulp of FP32 (``popops::tan``).
+
+    Notes
+    -----
+    -0 for -0, NaN for infinities. Large arguments are reduced exactly.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.tan([0.5, 1e6])
+    array([ 0.5463025 , -0.37362444], dtype=float32)
+    """
+    return requested("tan", out, out_dtype, target, x=x)
+
+
+@elementwise("popops::asin", "ASIN", np.arcsin, ulp=1)
+def asin(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Arc sine, within 1 ulp of FP32 (``popops::asin``).
+
+    Notes
+    -----
+    -0 for -0, NaN beyond -1 and 1.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.asin([0.5, 1.0])
+    array([0.5235988, 1.5707964], dtype=float32)
+    """
+    return requested("asin", out, out_dtype, target, x=x)
+
+
+@elementwise("popops::tanh", "TANH", np.tanh, ulp=1)
 def tanh(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Hyperbolic tangent, within 1 ulp of FP32 (``popops::tanh``).
 
@@ -110,9 +361,10 @@ def tanh(x: object, *, out: Any = None, out_dtype: object = None, target: Target
     >>> popops.tanh([0.0, 0.5])
     array([0.        , 0.46211717], dtype=float32)
     """
+    return requested("tanh", out, out_dtype, target, x=x)
 
 
-@unary("popops::erf", "ERF", erf_reference, ulp=1)
+@elementwise("popops::erf", "ERF", erf_reference, ulp=1)
 def erf(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Error function, within 1 ulp of FP32 (``popops::erf``).
 
@@ -124,11 +376,12 @@ def erf(x: object, *, out: Any = None, out_dtype: object = None, target: Target 
     --------
     >>> from poplibs_py import popops
     >>> popops.erf([0.0, 0.5])
-    array([0.        , 0.5204999], dtype=float32)
+    array([0.       , 0.5204999], dtype=float32)
     """
+    return requested("erf", out, out_dtype, target, x=x)
 
 
-@unary("popops::sigmoid", "SIGMOID", sigmoid_reference, ulp=1)
+@elementwise("popops::sigmoid", "SIGMOID", sigmoid_reference, ulp=1)
 def sigmoid(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """1 / (1 + e^(-x)), within 1 ulp of FP32 (``popops::sigmoid``).
 
@@ -142,9 +395,10 @@ def sigmoid(x: object, *, out: Any = None, out_dtype: object = None, target: Tar
     >>> popops.sigmoid([0.0, -2.0])
     array([0.5       , 0.11920292], dtype=float32)
     """
+    return requested("sigmoid", out, out_dtype, target, x=x)
 
 
-@unary("popops::relu", "RELU", lambda x: np.where(x < 0, 0.0, x), ulp=0)
+@elementwise("popops::relu", "RELU", lambda x: np.where(x < 0, 0.0, x))
 def relu(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """The larger of x and 0, exact (``popops::relu``).
 
@@ -158,9 +412,10 @@ def relu(x: object, *, out: Any = None, out_dtype: object = None, target: Target
     >>> popops.relu([-1.5, 2.0])
     array([0., 2.], dtype=float32)
     """
+    return requested("relu", out, out_dtype, target, x=x)
 
 
-@unary("popops::gelu_erf", "GELU_ERF", gelu_erf_reference, ulp=1)
+@elementwise("popops::gelu_erf", "GELU_ERF", gelu_erf_reference, ulp=1)
 def gelu_erf(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """x (1 + erf(x / sqrt 2)) / 2, within 1 ulp of FP32 (``popops::gelu_erf``).
 
@@ -174,6 +429,143 @@ def gelu_erf(x: object, *, out: Any = None, out_dtype: object = None, target: Ta
     >>> popops.gelu_erf([-1.0, 1.0])
     array([-0.15865526,  0.8413447 ], dtype=float32)
     """
+    return requested("gelu_erf", out, out_dtype, target, x=x)
 
 
-__all__ = [*ELEMENTWISE]
+@elementwise("popops::ceil", "CEIL", np.ceil)
+def ceil(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """The least whole number that is not below x, exact (``popops::ceil``).
+
+    Notes
+    -----
+    The sign of x stays, of zeros too; infinities for infinities.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.ceil([-1.5, 2.25])
+    array([-1.,  3.], dtype=float32)
+    """
+    return requested("ceil", out, out_dtype, target, x=x)
+
+
+@elementwise("popops::floor", "FLOOR", np.floor)
+def floor(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """The greatest whole number that is not above x, exact (``popops::floor``).
+
+    Notes
+    -----
+    The sign of x stays, of zeros too; infinities for infinities.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.floor([-1.5, 2.25])
+    array([-2.,  2.], dtype=float32)
+    """
+    return requested("floor", out, out_dtype, target, x=x)
+
+
+@elementwise("popops::round", "ROUND", round_reference)
+def round(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """The nearest whole number, halves away from zero, exact (``popops::round``).
+
+    Notes
+    -----
+    The sign of x stays, of zeros too. `nearbyint` takes halves to the even number, as NumPy's ``round`` does.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.round([-1.5, 2.5])
+    array([-2.,  3.], dtype=float32)
+    """
+    return requested("round", out, out_dtype, target, x=x)
+
+
+@elementwise("popops::nearbyint", "NEARBY_INT", np.rint)
+def nearbyint(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """The nearest whole number, halves to the even one, exact (``popops::nearbyint``).
+
+    Notes
+    -----
+    The sign of x stays, of zeros too. It is NumPy's ``rint``.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.nearbyint([-1.5, 2.5])
+    array([-2.,  2.], dtype=float32)
+    """
+    return requested("nearbyint", out, out_dtype, target, x=x)
+
+
+@elementwise("popops::trunc", "TRUNC", np.trunc)
+def trunc(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """The whole number next to x towards zero, exact (``popops::trunc``).
+
+    Notes
+    -----
+    The sign of x stays, of zeros too; infinities for infinities.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.trunc([-1.5, 2.25])
+    array([-1.,  2.], dtype=float32)
+    """
+    return requested("trunc", out, out_dtype, target, x=x)
+
+
+@elementwise("popops::isFinite", "IS_FINITE", np.isfinite, tells=True)
+def is_finite(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Whether x is neither infinite nor NaN (``popops::isFinite``).
+
+    Notes
+    -----
+    True for all numbers of formats without infinities but NaN.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.is_finite([1.5, float("inf")])
+    array([ True, False])
+    """
+    return requested("is_finite", out, out_dtype, target, x=x)
+
+
+@elementwise("popops::isInf", "IS_INF", np.isinf, tells=True)
+def is_inf(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Whether x is an infinity (``popops::isInf``).
+
+    Notes
+    -----
+    False for NaN.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.is_inf([1.5, float("inf")])
+    array([False,  True])
+    """
+    return requested("is_inf", out, out_dtype, target, x=x)
+
+
+@elementwise("popops::isNaN", "IS_NAN", np.isnan, tells=True)
+def is_nan(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Whether x is NaN (``popops::isNaN``).
+
+    Notes
+    -----
+    False for infinities.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.is_nan([1.5, float("nan")])
+    array([False,  True])
+    """
+    return requested("is_nan", out, out_dtype, target, x=x)
+
+
+__all__ = [name for name in ELEMENTWISE if name in globals()]

@@ -203,17 +203,6 @@ def cast_calls(draw: st.DrawFn) -> Call:
     return (x, target), keywords
 
 
-@st.composite
-def unary_calls(draw: st.DrawFn) -> Call:
-    """Calls of an elementwise operation of one operand."""
-    x: Any = draw(arrays(shapes(2, "elementwise", most=40), formats()))
-    if x.dtype.itemsize == 1 and draw(st.booleans()):
-        x = QuarterArray(x, x.dtype, draw(st.integers(-32, 31)))
-    else:
-        x = relaid(x, draw(layouts(broadcast=True)))
-    return (x,), draw(options({"out_dtype": _NAMES}))
-
-
 # The same strategies under the names of other ops.
 matmul_acc_calls = partial(matmul_calls, acc=True)
 matmul_grouped_calls = partial(matmul_calls, batch=True)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..popops._elementwise import ELEMENTWISE, ElementwiseOp
 from ..popsparse import BlockSparseMatrix, bs_softmax, dynamic, random_matrix, random_pattern
 from .data import random_operand
 from .ops import find_op
@@ -35,7 +36,8 @@ def cases(op: str) -> list[Case]:
     >>> [case.what for case in cases("popops.exp")]
     ['256', 'out']
     """
-    return _CASES[find_op(op).draws.partition(":")[2]]()
+    where, _, name = find_op(op).draws.partition(":")
+    return _elementwise(ELEMENTWISE[name]) if where == "testing.elementwise_calls" else _CASES[name]()
 
 
 def _numbers(*shape: int, fmt: str = "float32", seed: int = 1) -> Any:
@@ -167,9 +169,15 @@ def _cast() -> list[Case]:
     ]
 
 
-def _unary() -> list[Case]:
-    x = np.abs(_numbers(256))  # every function is defined there
-    return [Case("256", (x,), {}), Case("out", (x,), {"out": np.empty(256, np.float32)})]
+def _elementwise(row: ElementwiseOp) -> list[Case]:
+    """Numbers for which every function is defined; a number of Python's beside an array, too."""
+    x = np.abs(_numbers(256))
+    x = x if "f" in row.kinds else (x * 40).astype(np.int32) if "i" in row.kinds else x > 1
+    operands = tuple(x > 1 if name in row.conditions else x for name in row.operands)
+    made = [Case("256", operands, {}), Case("out", operands, {"out": np.empty(256, bool if row.tells else x.dtype)})]
+    if len(operands) > 1:
+        made.append(Case("a number", (x, x.dtype.type(1).item(), *operands[2:]), {}))
+    return made
 
 
 def _drawn(*numbers: Any, fmt: str = "float32") -> Callable[[], list[Case]]:
@@ -266,7 +274,6 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "triangular_solve_calls": _triangular_solve,
     "triangular_solve_grad_calls": lambda: [Case("8 x 8", (_numbers(8, 8), _definite(), _numbers(8, 8, seed=2)), {})],
     "truncated_normal_calls": _drawn(),
-    "unary_calls": _unary,
     "uniform_calls": _drawn(),
     "weight_deltas_calls": _gradient(_DELTAS, _IMAGES),
     "weight_update_calls": _gradient(_DELTAS, _KERNELS, _IMAGES, scale=(-0.5,)),

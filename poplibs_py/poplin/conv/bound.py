@@ -213,7 +213,7 @@ def _known(given: dict[str, Any], *more: str) -> dict[str, Any]:
 
 
 def _format(x: Any) -> Format:
-    fmt = operand("operand", x).format
+    fmt: Format | None = operand("operand", x).format
     assert fmt is not None
     return fmt
 

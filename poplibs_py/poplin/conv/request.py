@@ -131,7 +131,7 @@ def receive_result(out: Any, out_dtype: Any, shape: tuple[int, ...], operands: t
 
 
 def _format(x: Operand) -> Format:
-    assert x.format is not None
+    assert isinstance(x.format, Format)
     return x.format
 
 

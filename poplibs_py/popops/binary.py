@@ -1,0 +1,387 @@
+"""PopOps' elementwise operations of two operands, and NumPy's of another meaning, as in `elementwise`.
+
+The bodies are in ``src_cython/kernels/elementwise/binary.h`` and ``words.h``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..target import Target
+from ._elementwise import ELEMENTWISE, elementwise, requested
+from .reference import div_reference, pow_reference
+
+
+@elementwise("popops::add", "ADD", np.add, ulp=0.5, kinds="fiu")
+def add(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Sum, correctly rounded to FP32 (``popops::add``).
+
+    Notes
+    -----
+    NaN for infinities of two signs. Integers wrap.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.add([1.5, 2.0], 1.0)
+    array([2.5, 3. ], dtype=float32)
+    """
+    return requested("add", out, out_dtype, target, a=a, b=b)
+
+
+@elementwise("popops::sub", "SUBTRACT", np.subtract, ulp=0.5, kinds="fiu")
+def sub(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Difference, correctly rounded to FP32 (``popops::sub``).
+
+    Notes
+    -----
+    NaN for infinities of one sign. Integers wrap.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.sub([1.5, 2.0], 1.0)
+    array([0.5, 1. ], dtype=float32)
+    """
+    return requested("sub", out, out_dtype, target, a=a, b=b)
+
+
+@elementwise("popops::mul", "MULTIPLY", np.multiply, ulp=0.5, kinds="fiu")
+def mul(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Product, correctly rounded to FP32 (``popops::mul``).
+
+    Notes
+    -----
+    NaN for 0 times an infinity. Integers wrap.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.mul([1.5, 2.0], 3.0)
+    array([4.5, 6. ], dtype=float32)
+    """
+    return requested("mul", out, out_dtype, target, a=a, b=b)
+
+
+@elementwise("popops::div", "DIVIDE", div_reference, ulp=0.5, kinds="fiu")
+def div(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Quotient, correctly rounded to FP32; of integers truncated (``popops::div``).
+
+    Notes
+    -----
+    By zero an infinity, and NaN for 0 / 0. An integer by 0 is 0, and the least one by -1 wraps. `floor_divide` is
+    NumPy's.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.div([7.0, 1.0], [2.0, 3.0])
+    array([3.5       , 0.33333334], dtype=float32)
+    """
+    return requested("div", out, out_dtype, target, a=a, b=b)
+
+
+@elementwise("popops::rem", "REMAINDER", np.fmod, kinds="fiu")
+def rem(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """What a truncated quotient leaves, exact, as C's fmod and % do (``popops::rem``).
+
+    Notes
+    -----
+    It has the sign of `a`. NaN for an infinite `a` and for b = 0; `a` for an infinite `b`. An integer by 0 leaves 0.
+    `remainder` is NumPy's.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.rem([7.0, -7.0], 4.0)
+    array([ 3., -3.], dtype=float32)
+    """
+    return requested("rem", out, out_dtype, target, a=a, b=b)
+
+
+@elementwise("", "FLOOR_DIVIDE", np.floor_divide, ulp=0.51, kinds="fiu")
+def floor_divide(a: object, b: object, *, out: Any = None, out_dtype: object = None,
+                 target: Target | str | None = None) -> Any:
+    """The greatest whole number not above a / b, rounded once (NumPy's ``floor_divide``).
+
+    Notes
+    -----
+    As NumPy: by zero an infinity or NaN, NaN for an infinite `a`; an integer by 0 is 0.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.floor_divide([7.0, -7.0], 4.0)
+    array([ 1., -2.], dtype=float32)
+    """
+    return requested("floor_divide", out, out_dtype, target, a=a, b=b)
+
+
+@elementwise("", "FLOOR_REMAINDER", np.remainder, ulp=0.5, kinds="fiu")
+def remainder(a: object, b: object, *, out: Any = None, out_dtype: object = None,
+              target: Target | str | None = None) -> Any:
+    """What `floor_divide` leaves, rounded once (NumPy's ``remainder``).
+
+    Notes
+    -----
+    It has the sign of `b`. NaN for an infinite `a` and for b = 0; an integer by 0 leaves 0.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.remainder([7.0, -7.0], 4.0)
+    array([3., 1.], dtype=float32)
+    """
+    return requested("remainder", out, out_dtype, target, a=a, b=b)
+
+
+@elementwise("popops::pow", "POWER", pow_reference, ulp=1, kinds="fiu")
+def pow(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """a to the power b, within 1 ulp of FP32 (``popops::pow``).
+
+    Notes
+    -----
+    As IEEE 754's pow: 1 for b = 0 and for a = 1, NaN for a < 0 and a `b` that is not whole. Of integers 0 where `b` is
+    negative; they wrap.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.pow([2.0, 9.0], [10.0, 0.5])
+    array([1024.,    3.], dtype=float32)
+    """
+    return requested("pow", out, out_dtype, target, a=a, b=b)
+
+
+@elementwise("popops::atan2", "ATAN2", np.arctan2, ulp=1)
+def atan2(a: object, b: object, *, out: Any = None, out_dtype: object = None,
+          target: Target | str | None = None) -> Any:
+    """Angle of the point (b, a), within 1 ulp of FP32 (``popops::atan2``).
+
+    Notes
+    -----
+    As IEEE 754's atan2, of zeros and infinities too.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.atan2([1.0, -1.0], [1.0, 0.0])
+    array([ 0.7853982, -1.5707964], dtype=float32)
+    """
+    return requested("atan2", out, out_dtype, target, a=a, b=b)
+
+
+@elementwise("popops::max", "MAXIMUM", np.maximum, kinds="fiu")
+def maximum(a: object, b: object, *, out: Any = None, out_dtype: object = None,
+            target: Target | str | None = None) -> Any:
+    """The larger of two, exact (``popops::max``).
+
+    Notes
+    -----
+    NaN where either is; 0 of 0 and -0: IEEE 754-2019's maximum.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.maximum([1.5, -1.0], 0.5)
+    array([1.5, 0.5], dtype=float32)
+    """
+    return requested("maximum", out, out_dtype, target, a=a, b=b)
+
+
+@elementwise("popops::min", "MINIMUM", np.minimum, kinds="fiu")
+def minimum(a: object, b: object, *, out: Any = None, out_dtype: object = None,
+            target: Target | str | None = None) -> Any:
+    """The smaller of two, exact (``popops::min``).
+
+    Notes
+    -----
+    NaN where either is; -0 of 0 and -0: IEEE 754-2019's minimum.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.minimum([1.5, -1.0], 0.5)
+    array([ 0.5, -1. ], dtype=float32)
+    """
+    return requested("minimum", out, out_dtype, target, a=a, b=b)
+
+
+@elementwise("", "FMAX", np.fmax)
+def fmax(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """The larger of two, the number where one is NaN (NumPy's ``fmax``).
+
+    Notes
+    -----
+    0 of 0 and -0: IEEE 754-2019's maximumNumber. So do PopLibs' vertices on a device.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.fmax([1.5, float("nan")], 0.5)
+    array([1.5, 0.5], dtype=float32)
+    """
+    return requested("fmax", out, out_dtype, target, a=a, b=b)
+
+
+@elementwise("", "FMIN", np.fmin)
+def fmin(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """The smaller of two, the number where one is NaN (NumPy's ``fmin``).
+
+    Notes
+    -----
+    -0 of 0 and -0: IEEE 754-2019's minimumNumber. So do PopLibs' vertices on a device.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.fmin([1.5, float("nan")], 0.5)
+    array([0.5, 0.5], dtype=float32)
+    """
+    return requested("fmin", out, out_dtype, target, a=a, b=b)
+
+
+@elementwise("popops::eq", "EQUAL", np.equal, kinds="fiub", tells=True)
+def eq(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Whether two are equal (``popops::eq``).
+
+    Notes
+    -----
+    False for NaN; 0 equals -0.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.eq([1.5, 2.0], 2.0)
+    array([False,  True])
+    """
+    return requested("eq", out, out_dtype, target, a=a, b=b)
+
+
+@elementwise("popops::neq", "NOT_EQUAL", np.not_equal, kinds="fiub", tells=True)
+def neq(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Whether two differ (``popops::neq``).
+
+    Notes
+    -----
+    True for NaN; 0 equals -0.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.neq([1.5, 2.0], 2.0)
+    array([ True, False])
+    """
+    return requested("neq", out, out_dtype, target, a=a, b=b)
+
+
+@elementwise("popops::gt", "GREATER_THAN", np.greater, kinds="fiub", tells=True)
+def gt(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Whether `a` is greater (``popops::gt``).
+
+    Notes
+    -----
+    False for NaN. True is greater than false.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.gt([1.5, 2.0], 1.75)
+    array([False,  True])
+    """
+    return requested("gt", out, out_dtype, target, a=a, b=b)
+
+
+@elementwise("popops::gteq", "GREATER_THAN_EQUAL", np.greater_equal, kinds="fiub", tells=True)
+def gteq(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Whether `a` is greater or they are equal (``popops::gteq``).
+
+    Notes
+    -----
+    False for NaN. True is greater than false.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.gteq([1.5, 2.0], 2.0)
+    array([False,  True])
+    """
+    return requested("gteq", out, out_dtype, target, a=a, b=b)
+
+
+@elementwise("popops::lt", "LESS_THAN", np.less, kinds="fiub", tells=True)
+def lt(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Whether `a` is less (``popops::lt``).
+
+    Notes
+    -----
+    False for NaN. True is greater than false.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.lt([1.5, 2.0], 1.75)
+    array([ True, False])
+    """
+    return requested("lt", out, out_dtype, target, a=a, b=b)
+
+
+@elementwise("popops::lteq", "LESS_THAN_EQUAL", np.less_equal, kinds="fiub", tells=True)
+def lteq(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Whether `a` is less or they are equal (``popops::lteq``).
+
+    Notes
+    -----
+    False for NaN. True is greater than false.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.lteq([1.5, 2.0], 1.5)
+    array([ True, False])
+    """
+    return requested("lteq", out, out_dtype, target, a=a, b=b)
+
+
+@elementwise("popops::varianceToInvStdDev", "VARIANCE_TO_INV_STD_DEV", lambda variance,
+             eps: 1 / np.sqrt(variance + eps), ulp=1.5)
+def variance_to_inv_std_dev(variance: object, eps: object, *, out: Any = None, out_dtype: object = None,
+                            target: Target | str | None = None) -> Any:
+    """1 / sqrt(variance + eps), within 1.5 ulp of FP32 (``popops::varianceToInvStdDev``).
+
+    Notes
+    -----
+    NaN where the sum is below zero.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.variance_to_inv_std_dev([4.0, 0.25], 0.0)
+    array([0.5, 2. ], dtype=float32)
+    """
+    return requested("variance_to_inv_std_dev", out, out_dtype, target, variance=variance, eps=eps)
+
+
+@elementwise("popops::invStdDevToVariance", "INV_STD_DEV_TO_VARIANCE", lambda inv_std_dev,
+             eps: 1 / inv_std_dev**2 - eps, ulp=0.5,
+             more=lambda inv_std_dev, eps: 2.0**-23 / inv_std_dev**2 + 2.0**-149)
+def inv_std_dev_to_variance(inv_std_dev: object, eps: object, *, out: Any = None, out_dtype: object = None,
+                            target: Target | str | None = None) -> Any:
+    """1 / inv_std_dev^2 - eps, 1 / inv_std_dev rounded before it is squared (``popops::invStdDevToVariance``).
+
+    Notes
+    -----
+    Nothing is clamped: it may be below zero.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.inv_std_dev_to_variance([0.5, 2.0], 0.0)
+    array([4.  , 0.25], dtype=float32)
+    """
+    return requested("inv_std_dev_to_variance", out, out_dtype, target, inv_std_dev=inv_std_dev, eps=eps)
+
+
+__all__ = [name for name in ELEMENTWISE if name in globals()]

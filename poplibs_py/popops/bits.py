@@ -1,0 +1,254 @@
+"""PopOps' operations on bits and truth values: rows of `ELEMENTWISE`, as in `elementwise`.
+
+The bodies are in ``src_cython/kernels/elementwise/words.h``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..target import Target
+from ._elementwise import ELEMENTWISE, elementwise, requested
+from .reference import (
+    count_leading_zeros_reference,
+    popcount_reference,
+    shift_left_reference,
+    shift_right_reference,
+    shift_right_sign_extend_reference,
+)
+
+
+@elementwise("popops::bitwiseNot", "BITWISE_NOT", np.invert, kinds="iu")
+def bitwise_not(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """All bits of an integer, turned over (``popops::bitwiseNot``).
+
+    Notes
+    -----
+    -1 less x, of signed ones.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.bitwise_not([0, 5])
+    array([-1, -6])
+    """
+    return requested("bitwise_not", out, out_dtype, target, x=x)
+
+
+@elementwise("popops::popcount", "POPCOUNT", popcount_reference, kinds="iu")
+def popcount(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """How many bits of an integer are set (``popops::popcount``).
+
+    Notes
+    -----
+    Of negative integers those of their two's complement.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.popcount([0, 7, -1])
+    array([ 0,  3, 64])
+    """
+    return requested("popcount", out, out_dtype, target, x=x)
+
+
+@elementwise("popops::countLeadingZeros", "COUNT_LEADING_ZEROS", count_leading_zeros_reference, kinds="iu")
+def count_leading_zeros(x: object, *, out: Any = None, out_dtype: object = None,
+                        target: Target | str | None = None) -> Any:
+    """How many bits of an integer are 0 above the highest that is set (``popops::countLeadingZeros``).
+
+    Notes
+    -----
+    All of them for 0, none of a negative integer.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.count_leading_zeros([0, 1, -1])
+    array([64, 63,  0])
+    """
+    return requested("count_leading_zeros", out, out_dtype, target, x=x)
+
+
+@elementwise("popops::logicalNot", "LOGICAL_NOT", np.logical_not, kinds="b")
+def logical_not(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """True where x is false (``popops::logicalNot``).
+
+    Notes
+    -----
+    Results are truth values.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.logical_not([True, False])
+    array([False,  True])
+    """
+    return requested("logical_not", out, out_dtype, target, x=x)
+
+
+@elementwise("popops::logicalAnd", "LOGICAL_AND", np.logical_and, kinds="b")
+def logical_and(a: object, b: object, *, out: Any = None, out_dtype: object = None,
+                target: Target | str | None = None) -> Any:
+    """Whether both are true (``popops::logicalAnd``).
+
+    Notes
+    -----
+    Results are truth values.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.logical_and([True, False], True)
+    array([ True, False])
+    """
+    return requested("logical_and", out, out_dtype, target, a=a, b=b)
+
+
+@elementwise("popops::logicalOr", "LOGICAL_OR", np.logical_or, kinds="b")
+def logical_or(a: object, b: object, *, out: Any = None, out_dtype: object = None,
+               target: Target | str | None = None) -> Any:
+    """Whether one of them is true (``popops::logicalOr``).
+
+    Notes
+    -----
+    Results are truth values.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.logical_or([True, False], False)
+    array([ True, False])
+    """
+    return requested("logical_or", out, out_dtype, target, a=a, b=b)
+
+
+@elementwise("popops::bitwiseAnd", "BITWISE_AND", np.bitwise_and, kinds="iu")
+def bitwise_and(a: object, b: object, *, out: Any = None, out_dtype: object = None,
+                target: Target | str | None = None) -> Any:
+    """The bits that are set in both (``popops::bitwiseAnd``).
+
+    Notes
+    -----
+    Integers of one type, or what holds both.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.bitwise_and([12, 10], 6)
+    array([4, 2])
+    """
+    return requested("bitwise_and", out, out_dtype, target, a=a, b=b)
+
+
+@elementwise("popops::bitwiseOr", "BITWISE_OR", np.bitwise_or, kinds="iu")
+def bitwise_or(a: object, b: object, *, out: Any = None, out_dtype: object = None,
+               target: Target | str | None = None) -> Any:
+    """The bits that are set in one of them (``popops::bitwiseOr``).
+
+    Notes
+    -----
+    Integers of one type, or what holds both.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.bitwise_or([12, 10], 6)
+    array([14, 14])
+    """
+    return requested("bitwise_or", out, out_dtype, target, a=a, b=b)
+
+
+@elementwise("popops::bitwiseXor", "BITWISE_XOR", np.bitwise_xor, kinds="iu")
+def bitwise_xor(a: object, b: object, *, out: Any = None, out_dtype: object = None,
+                target: Target | str | None = None) -> Any:
+    """The bits in which they differ (``popops::bitwiseXor``).
+
+    Notes
+    -----
+    Integers of one type, or what holds both.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.bitwise_xor([12, 10], 6)
+    array([10, 12])
+    """
+    return requested("bitwise_xor", out, out_dtype, target, a=a, b=b)
+
+
+@elementwise("popops::bitwiseXnor", "BITWISE_XNOR", lambda a, b: ~(a ^ b), kinds="iu")
+def bitwise_xnor(a: object, b: object, *, out: Any = None, out_dtype: object = None,
+                 target: Target | str | None = None) -> Any:
+    """The bits in which they do not differ (``popops::bitwiseXnor``).
+
+    Notes
+    -----
+    Integers of one type, or what holds both.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.bitwise_xnor([12, 10], 6)
+    array([-11, -13])
+    """
+    return requested("bitwise_xnor", out, out_dtype, target, a=a, b=b)
+
+
+@elementwise("popops::shiftLeft", "SHIFT_LEFT", shift_left_reference, kinds="iu")
+def shift_left(a: object, b: object, *, out: Any = None, out_dtype: object = None,
+               target: Target | str | None = None) -> Any:
+    """The bits of `a`, `b` places up (``popops::shiftLeft``).
+
+    Notes
+    -----
+    0 where `b` is negative, or all bits and more.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.shift_left([1, 3], 4)
+    array([16, 48])
+    """
+    return requested("shift_left", out, out_dtype, target, a=a, b=b)
+
+
+@elementwise("popops::shiftRight", "SHIFT_RIGHT", shift_right_reference, kinds="iu")
+def shift_right(a: object, b: object, *, out: Any = None, out_dtype: object = None,
+                target: Target | str | None = None) -> Any:
+    """The bits of `a`, `b` places down, zeros behind them, of signed integers too (``popops::shiftRight``).
+
+    Notes
+    -----
+    0 where `b` is negative, or all bits and more.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.shift_right([16, 48], 4)
+    array([1, 3])
+    """
+    return requested("shift_right", out, out_dtype, target, a=a, b=b)
+
+
+@elementwise("popops::shiftRightSignExtend", "SHIFT_RIGHT_SIGN_EXTEND", shift_right_sign_extend_reference, kinds="i")
+def shift_right_sign_extend(a: object, b: object, *, out: Any = None, out_dtype: object = None,
+                            target: Target | str | None = None) -> Any:
+    """The bits of `a`, `b` places down, its sign behind them (``popops::shiftRightSignExtend``).
+
+    Notes
+    -----
+    0 or -1, the sign alone, where `b` is negative, or all bits and more.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.shift_right_sign_extend([16, -16], 2)
+    array([ 4, -4])
+    """
+    return requested("shift_right_sign_extend", out, out_dtype, target, a=a, b=b)
+
+
+__all__ = [name for name in ELEMENTWISE if name in globals()]
