@@ -16,11 +16,14 @@ from poplibs_py import testing
 from poplibs_py.formats import FP16, FP32, format_of
 from poplibs_py.formats.bounds import Ball
 from poplibs_py.poplin.convolution import ConvParams, FieldTransform, OutputTransform
+from poplibs_py.popops._elementwise import ELEMENTWISE
 from poplibs_py.testing import as_format, assert_same_bits, assert_within_bound
 
 from .families import Arrays, Run, parameters
 
 FORMATS = (FP32, FP16)
+INTEGERS = {"int": np.int32, "unsigned": np.uint32, "unsigned int": np.uint32, "long long": np.int64,
+            "unsigned long long": np.uint64, "short": np.int16, "unsigned short": np.uint16, "bool": bool}
 
 
 def agree(case: Arrays, name: str, op: str, *operands: Any, **keywords: Any) -> None:
@@ -115,6 +118,23 @@ def linalg(case: Arrays) -> None:
     agree_rounded(case["out"], "triangular_solve", case["a"], case["b"], **how)
 
 
+def elementwise(case: Arrays) -> None:
+    """Operations by the names of their vertices; those of integers and truth values give the golden ones themselves."""
+    [name] = [name for name, row in ELEMENTWISE.items() if row.vertex_op == case.params["op"]]
+    operands = [case[operand] for operand in case.spec["inputs"]]
+    kind = INTEGERS.get(case.params["dtype"])
+    if kind is not None:
+        got = testing.check(f"popops.{name}", *(x.astype(kind) for x in operands))
+        np.testing.assert_array_equal(got, case["out"])
+        return
+    for fmt in FORMATS:
+        given = [as_format(x, fmt) for x in operands]
+        if ELEMENTWISE[name].tells:
+            np.testing.assert_array_equal(testing.check(f"popops.{name}", *given), case["out"])
+        else:
+            agree(case, "out", f"popops.{name}", *given)
+
+
 def norm(case: Arrays) -> None:
     """The steps of each kind of normalisation; those of groups have a channel for each group of each sample."""
     params, x = case.params, case["x"]
@@ -145,8 +165,8 @@ def norm(case: Arrays) -> None:
                   poplibs_exact=True, **how)
 
 
-FAMILIES: dict[str, Run] = {"conv": conv, "fully_connected": fully_connected, "linalg": linalg, "matmul": matmul,
-                            "norm": norm}
+FAMILIES: dict[str, Run] = {"conv": conv, "elementwise": elementwise, "fully_connected": fully_connected,
+                            "linalg": linalg, "matmul": matmul, "norm": norm}
 """A line for each family that is built: the file's name, and what runs one of its cases."""
 
 
