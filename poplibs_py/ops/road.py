@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..program import BoundCall, Executable, Face, Key, copy_of, value_words
+from ..program import BoundCall, Executable, Face, Key, copy_of, items_of_threads, value_words
 from ..program.record import Run, asked_target, listening, record
 from .operands import Array, Operand, Receiver
 
@@ -152,8 +152,14 @@ def _told(op: str, job: Request | _Packing) -> bool:
         lacking = "" if target is None or target.kind == "host" else f"no program for {op}"
     read, written = job.moved()
     more: dict[str, Any] = {"flops": getattr(plan, "flops", None)} | ({} if job.measure is None else job.measure())
+    threads, temporary, program = getattr(plan, "threads", 1), None, job.program
+    if isinstance(program, Executable):
+        threads, temporary = program.threads, program.temporary_bytes
+        if threads > 1 and "tile_bytes" not in more:  # else the plan tells how even its tiles' work is
+            more["loads"] = more.get("loads", {}) | {
+                "work items of a thread": items_of_threads(program.program, threads)}
     record(Run(op, what, kernel, sum(phases.values()) if phases else ended - began, plan, phases, began, ended,
-               current_thread().name, job.program, read, written, lacking=lacking, **more))
+               current_thread().name, threads, temporary, read, written, lacking=lacking, **more))
     return True
 
 

@@ -37,8 +37,10 @@ class Run:
         When, by `time.perf_counter`.
     thread : str
         Name of the thread that called.
-    program : Executable, callable or None
-        What ran; None where there was nothing to do, and in copies and pickles.
+    threads : int
+        That might share the work.
+    temporary_bytes : int or None
+        That the program took beside its arrays, of all threads; None where it is not one of compute sets and vertices.
     read_bytes, written_bytes : int
         Of operands, each once, and of the result, as they lie in this machine's memory.
     flops : int or None
@@ -63,7 +65,8 @@ class Run:
     began: float = 0.0
     ended: float = 0.0
     thread: str = ""
-    program: Any = None
+    threads: int = 1
+    temporary_bytes: int | None = None
     read_bytes: int = 0
     written_bytes: int = 0
     flops: int | None = None
@@ -72,9 +75,6 @@ class Run:
     tile_macs: np.ndarray[Any, Any] | None = None
     exchanged_bytes: int | None = None
     lacking: str = ""
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"program": None}  # its addresses are this process'
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-__all__ = ["spread", "threads_for"]
+if TYPE_CHECKING:
+    from .program import Program
+
+__all__ = ["items_of_threads", "spread", "threads_for"]
 
 
 def threads_for(work: int, each: int, most: int) -> int:
@@ -31,3 +34,15 @@ def spread(items: int, tiles: int) -> np.ndarray[Any, Any]:
     ([0, 0, 0, 1, 1], [0, 2])
     """
     return np.arange(items) * tiles // max(1, items)
+
+
+def items_of_threads(program: Program, threads: int) -> np.ndarray[Any, Any]:
+    """Return how many items each thread has of a program, in all turns."""
+    firsts = np.arange(1, threads) * program.tiles // threads
+    items = np.zeros(threads, np.int64)
+    for loop in program.loops:
+        for step in loop.body:
+            for segment in getattr(step, "segments", ()):
+                taken = np.bincount(np.searchsorted(firsts, segment.tiles, "right"), minlength=threads)
+                items += taken * (1 if segment.turns is not None else loop.turns)
+    return items

@@ -13,7 +13,6 @@ import numpy as np
 from .. import __version__
 from ..kernels.peak import unit_rates
 from ..planner.facts import Load, PlanFacts, facts_of
-from ..program import Executable
 from ..program.record import Run
 from ..target import Target
 from .conditions import copy_rate, machine
@@ -56,8 +55,8 @@ class _Gathered:
     def call(self, run: Run, began: float) -> Call:
         """Take a run in."""
         loads = {name: np.asarray(load) for name, load in run.loads.items()}
-        key = (run.op, run.what, run.kernel, run.lacking, id(run.plan), id(run.program), run.read_bytes,
-               run.written_bytes, run.flops, *((name, load.tobytes()) for name, load in loads.items()))
+        key = (run.op, run.what, run.kernel, run.lacking, id(run.plan), run.threads, run.temporary_bytes,
+               run.read_bytes, run.written_bytes, run.flops, *((name, load.tobytes()) for name, load in loads.items()))
         place = self._places.get(key)
         if place is None:
             made = self._operation(run)
@@ -70,16 +69,12 @@ class _Gathered:
 
     def _operation(self, run: Run) -> Operation:
         facts = self._facts(run.plan)
-        here = run.program if isinstance(run.program, Executable) else getattr(run.program, "executable", None)
         loads = {name: Load.of(np.asarray(load)) for name, load in run.loads.items()}
-        temporary = facts.temporary_bytes if facts.machine == "host" else None
-        threads = getattr(run.plan, "threads", 1) if facts.machine == "host" else 1
-        if isinstance(here, Executable):
-            temporary, threads = here.temporary_bytes, here.threads
-            if facts.machine == "host" and threads > 1:
-                loads["work items of a thread"] = Load.of(_items(here))
+        temporary = run.temporary_bytes
+        if temporary is None and facts.machine == "host":
+            temporary = facts.temporary_bytes
         return Operation(run.op, run.what, run.kernel, run.lacking, facts, run.flops, run.exchanged_bytes, temporary,
-                         run.read_bytes, run.written_bytes, threads, {**loads, **facts.loads})
+                         run.read_bytes, run.written_bytes, run.threads, {**loads, **facts.loads})
 
     def _facts(self, plan: Any) -> PlanFacts:
         if id(plan) not in self._plans:
@@ -87,16 +82,3 @@ class _Gathered:
             same = next((held for _, held in self._plans.values() if held == facts), facts)
             self._plans[id(plan)] = plan, same
         return self._plans[id(plan)][1]
-
-
-def _items(executable: Executable) -> np.ndarray[Any, Any]:
-    """Work items of each thread, in all turns."""
-    program, threads = executable.program, executable.threads
-    firsts = np.arange(1, threads) * program.tiles // threads
-    items = np.zeros(threads, np.int64)
-    for loop in program.loops:
-        for step in loop.body:
-            for segment in getattr(step, "segments", ()):
-                taken = np.bincount(np.searchsorted(firsts, segment.tiles, "right"), minlength=threads)
-                items += taken * (1 if segment.turns is not None else loop.turns)
-    return items

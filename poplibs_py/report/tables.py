@@ -21,10 +21,10 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     Examples
     --------
     >>> print(table(["name", "time"], [["one", "1.5 ms"], ["two", "12 ms"]]))
-    name    time
-    ──────────────
-    one   1.5 ms
-    two    12 ms
+    name     time
+    ─────────────
+    one    1.5 ms
+    two     12 ms
     """
     rows, drawn = list(rows), Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for i, head in enumerate(heads):
