@@ -134,6 +134,8 @@ class PlanFacts:
         Kernels and the verdict on each, the one taken first.
     phases : tuple of Phase
         Modelled cycles.
+    live : tuple of int
+        Temporary bytes that live in each phase, on the tile that needs most: its own, and what others left there.
     cycles, exchange_cycles : int
         Modelled, in all, and those in which tiles receive; 0 of this CPU.
     clock_hz, peak_flops : float
@@ -156,6 +158,7 @@ class PlanFacts:
     decisions: dict[str, str] = dataclasses.field(default_factory=dict)
     considered: tuple[tuple[str, str], ...] = ()
     phases: tuple[Phase, ...] = ()
+    live: tuple[int, ...] = ()
     cycles: int = 0
     exchange_cycles: int = 0
     clock_hz: float = 0.0

@@ -186,7 +186,7 @@ def plan_facts(plan: ElementwisePlan) -> PlanFacts:
     made = 0 if plan.in_place else TYPE_BYTES[plan.result_type]
     return PlanFacts(
         explanation.problem, target.name, {}, dict(explanation.decisions), (),
-        (Phase("compute", plan.cycles, 1, 0),), plan.cycles, 0, target.clock_hz, 0.0, "", 0, None,
+        (Phase("compute", plan.cycles, 1, 0),), (0,), plan.cycles, 0, target.clock_hz, 0.0, "", 0, None,
         target.tiles, target.bytes_per_tile,
         TileMemory.of(operands=elements * TYPE_BYTES[plan.data_type], results=elements * made,
                       temporaries=np.zeros_like(elements)),

@@ -11,7 +11,7 @@ import numpy as np
 from ..planner.facts import Load, PlanFacts, TileMemory
 from .chart import Axis, Lane, Layer, Slice, StackChart, Timeline
 from .records import KINDS, Operation, Report
-from .verdict import duration, fullest
+from .verdict import amount, duration, fullest
 
 __all__ = ["colours", "liveness", "load_chart", "memory_by_kind", "memory_by_tile", "memory_of_all", "phases", "times",
            "traces"]
@@ -103,7 +103,7 @@ def liveness(report: Report, i: int) -> StackChart:
     op, held = report.operations[i], _held(report, i)
     plan = op.plan
     if op.modelled and plan.phases:
-        steps = [(p.name, p.cycles * p.times, p.bytes) for p in plan.phases if p.cycles]
+        steps = [(p.name, p.cycles * p.times, live) for p, live in zip(plan.phases, plan.live, strict=True) if p.cycles]
         label, room = f"cycle on {plan.machine}; before and after are drawn beside", plan.tile_bytes
     else:
         steps, room = [("the program", 100, held["temporaries"])], 0
@@ -144,7 +144,7 @@ def load_chart(name: str, load: Load) -> StackChart:
 
 
 def _count(value: float) -> str:
-    return f"{value:,.4g}" if abs(value) < 1e3 else f"{value:,.0f}"
+    return amount(value, "").replace(" ", "")
 
 
 def times(title: str, report: Report, chosen: Sequence[int]) -> Lane:

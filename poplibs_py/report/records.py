@@ -268,6 +268,7 @@ def _plan(fields: dict[str, Any]) -> PlanFacts:
     return PlanFacts(**fields | {
         "considered": tuple(map(tuple, fields["considered"])),
         "phases": tuple(Phase(**phase) for phase in fields["phases"]),
+        "live": tuple(fields["live"]),
         "memory": None if memory is None else TileMemory(
             {kind: tuple(map(tuple, runs)) for kind, runs in memory["kinds"].items()}),
         "loads": _loads(fields["loads"]),
@@ -290,5 +291,7 @@ def _check(report: Report) -> None:
         numbers = op.flops, op.exchanged_bytes, op.temporary_bytes, op.plan.temporary_bytes, op.plan.limit
         if not all(n is None or isinstance(n, int) for n in (*numbers, op.plan.cycles, op.read_bytes, op.threads)):
             raise ValueError("a figure that is no number")
+        if len(op.plan.live) != len(op.plan.phases):
+            raise ValueError("phases without what lives in them")
         if not all(isinstance(text, str) for text in (op.op, op.what, op.kernel, op.lacking, op.plan.problem)):
             raise ValueError("a name that is no text")

@@ -63,8 +63,6 @@ def why(report: Report, i: int) -> str:
     rate, share = rates(op, seconds, count, report.peaks)
     if op.modelled:
         return _why_modelled(op, rate, share)
-    if op.lacking:
-        return f"it ran on this CPU: {op.lacking}"
     moved = (op.read_bytes + op.written_bytes) * count / seconds if seconds else 0.0
     memory = moved / report.peaks["memory"] if report.peaks.get("memory") else 0.0
     traffic = f"{amount(moved, 'B')}/s of operands and result" + f", {memory:.0%} of what copies reach" * bool(memory)

@@ -88,6 +88,18 @@ def test_what_lies_on_tiles_is_what_operands_and_results_are(target, proportion)
         assert facts.fits == (plan.fits and facts.memory.in_all().max() <= facts.tile_bytes)
 
 
+def test_the_most_that_lives_in_a_phase_is_what_the_plan_counts():
+    met = 0
+    for shapes in (((96, 160), (160, 64)), ((2048, 512), (512, 1024)), ((64, 4096), (4096, 64))):
+        for proportion in (0.6, 0.1, 0.03, 0.02):
+            plan = poplin.plan_matmul(*shapes, dtype="half", target="gc200", available_memory_proportion=proportion)
+            facts = facts_of(plan)
+            assert len(facts.live) == len(facts.phases)
+            assert max(facts.live) == plan.temp_bytes
+            met += plan.serial_splits > 1
+    assert met >= 3
+
+
 def test_an_elementwise_operation_shows_its_vertices_and_where_it_lies(modelled):
     plan = modelled.runs[3].plan
     facts = modelled.data.operations[2].plan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...planner.facts import Load, PlanFacts, Table, TileMemory, facts_of
+from ...planner.summary import Phase
 from ...target import TYPE_SIZES
 from .plan import ConvPlan
 from .summary import summary_of
@@ -17,6 +19,8 @@ from .work import TileWork, work_of
 __all__ = ["memory_of", "plan_facts"]
 
 Array = np.ndarray[Any, Any]
+
+_BEFORE_LOOP = "broadcast input before the loop", "rearrange weights before slicing"
 
 
 @facts_of.register
@@ -27,10 +31,11 @@ def plan_facts(plan: ConvPlan) -> PlanFacts:
     several = len(said.passes) > 1
     phases = tuple(replace(p, name=f"{name}: {p.name}") if several else p
                    for name, phases in said.passes.items() for p in phases)
+    live = tuple(held for phases in said.passes.values() for held in _live(phases))
     axes = tuple((a.name, f"{a.size:,}", f"{a.tiles:,}", f"{a.turns:,}",
                   f"{a.most:,}" if a.most == a.least else f"{a.least:,} to {a.most:,}") for a in said.axes)
     return PlanFacts(
-        said.problem, target.name, dict(said.options), dict(said.decisions), (), phases, said.cycles,
+        said.problem, target.name, dict(said.options), dict(said.decisions), (), phases, live, said.cycles,
         said.exchange_cycles, target.clock_hz, said.peak_teraflops * 1e12, "", plan.temp_bytes, plan.limit or None,
         target.tiles, target.bytes_per_tile, memory_of(work),
         {"multiply-accumulates of a tile": Load.of(work.tile_macs())},
@@ -59,6 +64,24 @@ def memory_of(work: TileWork) -> TileMemory:
         "results": TYPE_SIZES[p.output_type] * _dealt(made, sums),
         "temporaries": held * work.plan.temp_bytes // max(1, int(held.max(initial=0))),
     }.items()})
+
+
+def _live(phases: Sequence[Phase]) -> Iterator[int]:
+    """Temporary bytes that live in each phase of a pass: the most of them is what the model counts.
+
+    What is moved before the loop stays until it ends, what turns add to as well; padding on the tile is multiplied.
+    """
+    own = {p.name: p.bytes for p in phases}
+    kept = 0
+    for p in phases:
+        if p.name in _BEFORE_LOOP:
+            kept += p.bytes
+        during = kept + own.get("add in place", 0)
+        if p.name in ("transform", "reduce"):
+            during += p.bytes
+        elif p.name in ("pad on the tile", "cast inputs", "compute"):
+            during += own.get("pad on the tile", 0) + (p.bytes if p.name == "compute" else 0)
+        yield own.get("add in place", 0) if p.name == "cast output" else during
 
 
 def _dealt(elements: int, used: Array) -> Array:
