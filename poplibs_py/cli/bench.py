@@ -6,19 +6,22 @@ import argparse
 import contextlib
 import itertools
 import shlex
+import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, TypeVar
 
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
 from ..config import settings
 from ..errors import bad_argument
-from ..report import sparsity, text
+from ..report import sparsity, tables, text
 from ..report.chart import reciprocal
 from ..report.conditions import Conditions
 from ..report.peers import LIBRARIES, installed, limited_threads, restraints
-from ..report.progress import Progress
 from ..report.sparsity import charts, record
 from ..report.sparsity.record import OURS, fastest_route
 from ..report.sparsity.summary import commonest_n, commonest_shape, how_it_was_run, static_rows
@@ -95,14 +98,18 @@ def _run(arguments: argparse.Namespace) -> int:
 def _measure(sweep: sparsity.Sweep, cases: Sequence[sparsity.Case], records: list[sparsity.Record],
              rows: TextIO) -> None:
     """Run the cases; print, keep and write each one's rows as soon as they are there."""
-    with Progress(len(cases)) as progress:
+    terminal = Console(stderr=True)
+    columns = BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}")
+    with Progress(*columns, console=terminal, transient=True, disable=not terminal.is_terminal,
+                  redirect_stdout=sys.stdout.isatty()) as progress:
+        task = progress.add_task("", total=len(cases))
         for case in cases:
-            progress.step(str(case))
+            progress.update(task, description=str(case))
             found = sweep.run(case)
             record.write_rows(rows, found)
             records += found
-            progress.clear()
             print(_table(case, found, sweep.peers), flush=True)
+            progress.advance(task)
 
 
 def _table(case: sparsity.Case, found: Sequence[sparsity.Record], peers: Sequence[str]) -> str:
@@ -114,7 +121,7 @@ def _table(case: sparsity.Case, found: Sequence[sparsity.Record], peers: Sequenc
          r.err_over_bound if r.valid else "INVALID")
         for r in found if r.library == OURS
     ]
-    return f"\n{case}\n{text.table(heads, rows)}"
+    return f"\n{case}\n{tables.table(heads, rows)}"
 
 
 def _beside(record: sparsity.Record, found: Sequence[sparsity.Record], peer: str) -> float | str | None:

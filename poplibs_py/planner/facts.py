@@ -191,6 +191,8 @@ def facts_of(plan: Any) -> PlanFacts:
         return PlanFacts()
     explanation = plan.explain()
     considered = tuple((c.name, c.verdict) for c in explanation)
-    return PlanFacts(explanation.problem, decisions=dict(explanation.decisions), considered=considered,
-                     compute_format=str(getattr(plan, "compute_format", "")),
-                     temporary_bytes=getattr(plan, "temporary_bytes", None), limit=getattr(plan, "limit", None))
+    limit = getattr(plan, "limit", None)
+    settings = {} if limit is None else {"limit": f"{limit:,} bytes"}
+    return PlanFacts(explanation.problem, settings=settings, decisions=dict(explanation.decisions),
+                     considered=considered, compute_format=str(getattr(plan, "compute_format", "")),
+                     temporary_bytes=getattr(plan, "temporary_bytes", None), limit=limit)

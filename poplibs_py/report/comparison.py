@@ -84,7 +84,7 @@ class Comparison:
             word = "faster" if second < first else "slower"
             ratio = max(first / second, second / first)
             yield "Time", (f"{duration(first)} in A, {duration(second)} in B: {ratio:.2f} times as "
-                           f"{'fast' if word == 'faster' else 'long'} ({len(met)} operations in both)")
+                           f"{'fast' if word == 'faster' else 'long'} ({len(met)} in both)")
             gained = sorted(met, key=lambda pair: self._seconds(pair)[1] - self._seconds(pair)[0])
             for word, pair in (("Gains most", gained[0]), ("Loses most", gained[-1])):
                 a, b = self._seconds(pair)
@@ -135,4 +135,5 @@ _TOLD = "method", "turns", "groupings"
 
 
 def _described(report: Report) -> str:
-    return f"{report.title} on {report.target}, {report.made}"
+    where = report.target if report.modelled and report.target != "host" else "this CPU"
+    return f"{report.title} on {where}, {report.made}"

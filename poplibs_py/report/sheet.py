@@ -33,7 +33,7 @@ _NOTE_HERE = ("Operands and results lie in this machine's memory, each once. Tem
 
 def page_of(report: Report, against: Report | None = None) -> str:
     """Return the page of a report, beside another one that came before it."""
-    where = report.target if report.target != "host" else "this CPU"
+    where = report.target if report.modelled and report.target != "host" else "this CPU"
     page = Page(f"{report.title} on {where}")
     page.paragraph(f"{report.made}, poplibs_py {report.library}, {report.machine}", soft=True)
     if not report.calls:
@@ -90,7 +90,8 @@ def _comparison(page: Page, comparison: Comparison) -> None:
     lanes = [times("A", before, before.subjects()), times("B", after, after.subjects())]
     page.charts([Timeline("Time of all operations", Axis("time", write=duration), lanes, wide=True)])
     rows = list(comparison.rows())
-    page.table(HEADS, rows, summary=f"{len(rows)} operations side by side", is_open=len(rows) <= _OPEN)
+    summary = f"{len(rows)} operation{'s' * (len(rows) != 1)} side by side"
+    page.table(HEADS, rows, summary=summary, is_open=len(rows) <= _OPEN)
 
 
 def _trades(page: Page, report: Report) -> None:

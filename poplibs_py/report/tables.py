@@ -10,13 +10,22 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..errors import all_of, bad_argument
+
 __all__ = ["pairs", "table"]
 
 _WIDTH = 4000
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return rows under aligned heads: words to the left, what begins with a figure to the right.
+
+    Parameters
+    ----------
+    heads : sequence of str
+        The columns' names.
+    rows : sequence of sequence
+        The cells: strings as they are, floats to three digits, None as an empty cell.
 
     Examples
     --------
@@ -26,13 +35,26 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     one    1.5 ms
     two     12 ms
     """
-    rows, drawn = list(rows), Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for i, head in enumerate(heads):
-        figures = i > 0 and all(not row[i] or row[i][0].isdigit() for row in rows)
-        drawn.add_column(head, justify="right" if figures else "left", no_wrap=True)
+    heads, rows = all_of("heads", heads, str, "texts"), all_of("rows", rows, Sequence, "sequences of cells")
     for row in rows:
+        if len(row) != len(heads):
+            raise bad_argument("rows", f"a row of {len(row)} cells", f"{len(heads)}, one for each head")
+    cells = [[_cell(value) for value in row] for row in rows]
+    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for i, head in enumerate(heads):
+        figures = i > 0 and all(not row[i] or row[i][0].isdigit() for row in cells)
+        drawn.add_column(head, justify="right" if figures else "left", no_wrap=True)
+    for row in cells:
         drawn.add_row(*map(Text, row))
     return _drawn(drawn)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
+    return str(value)
 
 
 def pairs(facts: Iterable[tuple[str, str]]) -> str:

@@ -1,55 +1,16 @@
-"""Draws tables and charts with plain characters, for a terminal."""
+"""Draws line charts with plain characters, for a terminal."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
 
-from ..errors import all_of, bad_argument, instance, whole
+from ..errors import instance, whole
 from .chart import Axis, LineChart, Series
 
-__all__ = ["draw", "table"]
+__all__ = ["draw"]
 
 _MARKS = "●▲■◆○△□◇"
-
-
-def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Return rows under aligned columns: numbers to the right, words to the left.
-
-    Parameters
-    ----------
-    heads : sequence of str
-        The columns' names.
-    rows : sequence of sequence
-        The cells: strings as they are, floats to three digits, None as an empty cell.
-
-    Examples
-    --------
-    >>> print(table(["name", "ratio"], [["dense", 1.0], ["static", 12.3456]]))
-    name    ratio
-    dense       1
-    static   12.3
-    """
-    heads, rows = all_of("heads", heads, str, "texts"), all_of("rows", rows, Sequence, "sequences of cells")
-    for row in rows:
-        if len(row) != len(heads):
-            raise bad_argument("rows", f"a row of {len(row)} cells", f"{len(heads)}, one for each head")
-    cells = [[_cell(value) for value in row] for row in rows]
-    widths = [max([len(head), *(len(row[i]) for row in cells)]) for i, head in enumerate(heads)]
-    right = [any(isinstance(row[i], int | float) for row in rows) for i in range(len(heads))]
-    lines = []
-    for row in [list(heads), *cells]:
-        parts = (text.rjust(w) if r else text.ljust(w) for text, w, r in zip(row, widths, right, strict=True))
-        lines.append("  ".join(parts).rstrip())
-    return "\n".join(lines)
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, float):
-        return f"{value:.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
-    return str(value)
 
 
 def draw(chart: LineChart, *, width: int = 72, height: int = 16) -> str:

@@ -291,8 +291,8 @@ def test_files_are_told_by_name_and_never_joined():
     rates, ratios = summary(rows, ["scipy"]).split("\n\n")
     assert rates.startswith("Static products of files, n = 8")
     assert rates.splitlines()[1].split() == ["file", "format", "block", "1", "block", "4", "block", "16"]
-    assert rates.splitlines()[2].split() == ["first_layer.smtx", "density", "stored", "1/16", "1/4", "1"]
-    assert [line.split()[0] for line in ratios.splitlines()[3:]] == ["first_layer.smtx"] * 6 + ["second_layer.smtx"] * 6
+    assert rates.splitlines()[3].split() == ["first_layer.smtx", "density", "stored", "1/16", "1/4", "1"]
+    assert [line.split()[0] for line in ratios.splitlines()[4:]] == ["first_layer.smtx"] * 6 + ["second_layer.smtx"] * 6
 
 
 def test_files_by_n():
@@ -325,7 +325,7 @@ def test_chart_leaves_invalid_rows_out(records):
 def test_summary_of_records(records):
     rates, ratios = summary(records, ["scipy"]).split("\n\n")
     assert rates.startswith("Static products, m = k = 64, n = 16")
-    assert [line.split("  ")[0] for line in rates.splitlines()[2:]] == [
+    assert [line.split("  ")[0] for line in rates.splitlines()[3:]] == [
         f"{kind}, {block}" for kind in TYPES for block in (1, 8)]
     assert rates.splitlines()[1].split() == ["format,", "block", "density", "1/4", "1/16"]
     row = next(r for r in records if (r.method, r.type, r.block_size, r.density) == ("static_sparse", "BF16", 8, 1 / 4))

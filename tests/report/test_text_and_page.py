@@ -1,38 +1,19 @@
-"""Tables, progress and the HTML page."""
+"""Tables and the HTML page."""
 
 from __future__ import annotations
 
 import base64
-import io
 import re
 from html.parser import HTMLParser
 
 from poplibs_py.report.chart import Axis, LineChart, Series
 from poplibs_py.report.page import Page
-from poplibs_py.report.progress import Progress
-from poplibs_py.report.text import table
+from poplibs_py.report.tables import table
 
 
 def test_table_aligns_numbers_right_and_words_left():
     lines = table(["method", "GFLOP/s"], [["dense", 1234.5], ["static", 2.0], ["none", None]]).splitlines()
-    assert lines == ["method  GFLOP/s", "dense      1234", "static        2", "none"]
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_progress_draws_on_a_terminal_alone():
-    quiet, shown = io.StringIO(), Terminal()
-    for stream in (quiet, shown):
-        with Progress(4, stream) as progress:
-            for step in range(4):
-                progress.step(f"case {step}")
-    assert quiet.getvalue() == ""
-    assert "3/4" in shown.getvalue()
-    assert "case 3" in shown.getvalue()
-    assert shown.getvalue().endswith("\x1b[2K")
+    assert lines == ["method   GFLOP/s", "────────────────", "dense       1234", "static         2", "none"]
 
 
 class Checker(HTMLParser):

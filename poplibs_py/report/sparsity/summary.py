@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from ...errors import all_of, instance
-from .. import text
+from .. import tables
 from ..chart import reciprocal
 from ..conditions import Conditions
 from .record import OURS, Record, product_name
@@ -95,7 +95,7 @@ def summary(records: Sequence[Record], peers: Sequence[str]) -> str:
     heads, rows = headline(records, peers)
     title = ("Static products, worst .. median .. best: times faster than our dense product of the same format,\n"
              "that as a share of 1/density, and times faster than each library's fastest route in any format")
-    return "\n\n".join([*parts, f"{title}\n{text.table(heads, rows)}"])
+    return "\n\n".join([*parts, f"{title}\n{tables.table(heads, rows)}"])
 
 
 def static_rows(records: Sequence[Record]) -> list[Record]:
@@ -194,7 +194,7 @@ def _rates(static: Sequence[Record]) -> str:
             for kind, block in order]
     heads = ["format, block", f"density {reciprocal(densities[0])}", *map(reciprocal, densities[1:])]
     return (f"Static products, {product_name(*shape)}: GFLOP/s on stored values "
-            f"(times faster than our dense product)\n{text.table(heads, rows)}")
+            f"(times faster than our dense product)\n{tables.table(heads, rows)}")
 
 
 def _file_rates(static: Sequence[Record]) -> str:
@@ -210,7 +210,7 @@ def _file_rates(static: Sequence[Record]) -> str:
                  for kind in dict.fromkeys(kind for kind, _ in of_file)]
     heads = ["file", "format", *(f"block {block}" for block in blocks)]
     return (f"Static products of files, n = {n}: GFLOP/s on stored values "
-            f"(times faster than our dense product)\n{text.table(heads, rows)}")
+            f"(times faster than our dense product)\n{tables.table(heads, rows)}")
 
 
 def _rate(record: Record) -> str:
