@@ -125,6 +125,7 @@ FAMILIES: list[Family] = [
     Family("factor", ("portable", "avx2", "avx512")),
     Family("peak"),
     Family("random", ("portable", "avx2", "avx512")),
+    Family("reduce", ("portable", "avx2", "avx512")),
     Family("softmax", ("portable", "avx2", "avx512")),
     Family("sparse"),
     Family("strided", ("portable",), driver=True),

@@ -156,6 +156,7 @@ _KINDS = {
     "flag": {"bool"}, "word": {"str", "Rounding", "Overflow", "Stream", "Specials", "Sequence"}, "type": {"str"},
     "dtype": {"Format", "DType", "DTypeLike", "np.dtype", "str"}, "shape": {"Shape", "tuple", "Sequence", "int"},
     "sizes": {"Sides", "Sequence", "int", "tuple"}, "path": {"str", "Path", "os.PathLike"}, "axis": {"int", "tuple"},
+    "axes": {"Axes", "Axis", "tuple"},
     "seed": {"Seed", "int", "tuple"}, "scale": {"Scale", "int", "float", "str", "Array"}, "out": {"BlockSparseMatrix"},
     "target": {"Target", "Machine", "str"}, "matrix": {"BlockSparseMatrix", "PreparedSparse", "Array"},
     "mapping": {"Mapping", "dict", "str", "TileMapping"},

@@ -11,9 +11,9 @@ from ..formats import Format, format_of
 from ..formats.bounds import Ball
 from ..formats.reference import values
 from ..ops import RESULT, Array, Request, array_operand, modelled_target, op, operand, receive
+from ..ops.numpy_ops import told
 from ..target import Target
 from .factor.params import checked_dtype
-from .numpy_ops import told
 from .parts import Part, results
 
 __all__ = ["Grid", "linspace", "meshgrid2d"]

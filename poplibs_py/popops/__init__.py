@@ -1,17 +1,21 @@
-"""PopOps: elementwise operations and casts."""
+"""PopOps: elementwise operations, casts and reductions."""
 
 from ..lazy import submodules_on_demand
 from . import binary as _of_two
 from . import bits as _of_bits
 from . import elementwise as _of_one
+from . import reductions as _reductions
 from . import ternary as _of_three
 from ._elementwise import plan_elementwise
 from .binary import *  # noqa: F403
 from .bits import *  # noqa: F403
 from .cast import cast
 from .elementwise import *  # noqa: F403
+from .poplibs_reduce import reduce, reduce_many
+from .reductions import *  # noqa: F403
 from .ternary import *  # noqa: F403
 
-__all__ = ["cast", "plan_elementwise", *_of_one.__all__, *_of_two.__all__, *_of_three.__all__, *_of_bits.__all__]
+__all__ = ["cast", "plan_elementwise", "reduce", "reduce_many", *_of_one.__all__, *_of_two.__all__,
+           *_of_three.__all__, *_of_bits.__all__, *_reductions.__all__]
 
 __getattr__, __dir__ = submodules_on_demand(__name__)

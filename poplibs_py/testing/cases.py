@@ -180,6 +180,23 @@ def _elementwise(row: ElementwiseOp) -> list[Case]:
     return made
 
 
+def _reduced(form: bool = True, **more: Any) -> Callable[[], list[Case]]:
+    def made() -> list[Case]:
+        x, table = _numbers(256), _numbers(8, 16)
+        out = np.empty(8, np.float32)
+        given = [Case("8 x 16, axis, out", (table, 1), {"out": out})] if form else []
+        return [Case("256", (x,), {}), Case("8 x 16, axis", (table, 0), {"keepdims": True}), *given,
+                *(Case(f"256, {name}", (x,), {name: value}) for name, value in more.items())]
+
+    return made
+
+
+def _reduce() -> list[Case]:
+    x, out = _numbers(8, 16), np.zeros(8, np.float32)
+    return [Case("8 x 16, ADD", (x, 1), {}), Case("8 x 16, LOG_ADD", (x, 0, "LOG_ADD"), {"scale": 0.5}),
+            Case("update", (x, 1), {"scale": 2.0, "update": True, "out": out})]
+
+
 def _drawn(*numbers: Any, fmt: str = "float32") -> Callable[[], list[Case]]:
     def made() -> list[Case]:
         out = np.empty(16, fmt)
@@ -224,6 +241,13 @@ def _of_channels(alike: int, channels: int, *more: Any) -> Callable[[], list[Cas
 
 
 _CASES: dict[str, Callable[[], list[Case]]] = {
+    **dict.fromkeys(("sum_calls", "mean_calls", "square_sum_calls"), _reduced(compensated=True)),
+    **dict.fromkeys(("logsumexp_calls", "max_calls", "min_calls", "prod_calls"), _reduced()),
+    **dict.fromkeys(("variance_calls", "standard_deviation_calls"), _reduced(ddof=1)),
+    **dict.fromkeys(("all_calls", "any_calls", "argmax_calls", "argmin_calls", "has_nan_calls",
+                     "has_nan_or_inf_calls"), _reduced(False)),
+    "norm_calls": _reduced(ord=1),
+    "reduce_calls": _reduce,
     "add_bias_calls": _biased(_DELTAS, (8,)),
     "bias_update_calls": _biased(_DELTAS, (8,), scale=(-0.5,)),
     "bernoulli_calls": _drawn(),

@@ -128,10 +128,33 @@ def _unary(reference: Callable[..., Any]) -> Callable[..., Array]:
     return fractions
 
 
+def _reduction(function: Callable[..., Any], squares: bool = False) -> Callable[..., Array]:
+    """A reduction in fractions: NumPy's takes them too."""
+    def fractions(x: Any, axes: Any = None, *, keepdims: bool = False, **how: Any) -> Array:
+        values = exact_values(values_of(x))
+        return np.asarray(function(values * values if squares else values, axis=axes, keepdims=keepdims), object)
+
+    return fractions
+
+
+def _reduce(x: Any, axes: Any = None, op: str = "ADD", **how: Any) -> Array:
+    functions: dict[str, Any] = {"ADD": np.sum, "SQUARE_ADD": np.sum, "MUL": np.prod, "MIN": np.min, "MAX": np.max}
+    if op not in functions or how.get("scale") is not None or how.get("update"):
+        allowed = "ADD, SQUARE_ADD, MUL, MIN or MAX without scale and update, whose values are fractions"
+        raise bad_argument("op", op, allowed)
+    return _reduction(functions[op], op == "SQUARE_ADD")(x, axes, **how)
+
+
 EXACT: dict[str, Callable[..., Array]] = {
     "popsparse.bs_softmax_grad": _bs_softmax_grad,
     "popops.cast": _cast,
     **{f"popops.{name}": _unary(ELEMENTWISE[name].reference) for name in ("abs", "neg", "relu", "square", "cube")},
+    "popops.sum": _reduction(np.sum),
+    "popops.square_sum": _reduction(np.sum, squares=True),
+    "popops.prod": _reduction(np.prod),
+    "popops.max": _reduction(np.max),
+    "popops.min": _reduction(np.min),
+    "popops.reduce": _reduce,
     "popsparse.static.dense_sparse_matmul": _dense_sparse_matmul,
     "testing.prepared.dense_sparse_matmul_prepared": _dense_sparse_matmul,
     "popsparse.dynamic.dense_sparse_matmul": _dynamic_dense_sparse_matmul,

@@ -165,8 +165,18 @@ def norm(case: Arrays) -> None:
                   poplibs_exact=True, **how)
 
 
+def reduce(case: Arrays) -> None:
+    """Reductions with a scale, and onto what is there."""
+    params = case.params
+    for fmt in FORMATS:
+        how = {"scale": params["scale"]}
+        if params["update"]:
+            how |= {"update": True, "out": as_format(case["prev"], fmt)}
+        agree(case, "out", "reduce", as_format(case["x"], fmt), tuple(params["dims"]), params["operation"], **how)
+
+
 FAMILIES: dict[str, Run] = {"conv": conv, "elementwise": elementwise, "fully_connected": fully_connected,
-                            "linalg": linalg, "matmul": matmul, "norm": norm}
+                            "linalg": linalg, "matmul": matmul, "norm": norm, "reduce": reduce}
 """A line for each family that is built: the file's name, and what runs one of its cases."""
 
 

@@ -13,6 +13,7 @@ from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, PoplibsErr
 from poplibs_py.formats import FORMATS, QuarterArray, format_of
 from poplibs_py.formats.arrays import as_array
 from poplibs_py.ops import catalogue
+from poplibs_py.popops import reductions
 from poplibs_py.popops._elementwise import ELEMENTWISE
 from poplibs_py.popsparse import BlockSparseMatrix
 from poplibs_py.testing.calls import calls
@@ -20,6 +21,7 @@ from poplibs_py.testing.exact_ops import EXACT
 from poplibs_py.testing.ops import PREPARED
 from poplibs_py.testing.replay import decode_call
 
+REDUCTIONS = [*reductions.__all__, "reduce"]
 RANDOM = [name for name in catalogue if name.startswith("poprand.")]
 OPS = [*(name for name in catalogue if name not in RANDOM), *PREPARED]
 
@@ -75,6 +77,7 @@ def exact_operands(op):
         "matmul_grouped_acc": (c[None], a[None], b[None]), "matmul_prepared": (a, b), "matmul_prepared_left": (a, b),
         "static.sparse_dense_matmul": (w, b), "sparse_dense_matmul_prepared": (w, b), "sparse_grad_w": (w.T, b, c),
         **{f"popops.{name}": elementwise_operands(row, a, b) for name, row in ELEMENTWISE.items()},
+        **dict.fromkeys((f"popops.{name}" for name in REDUCTIONS), (a, 1)), "popops.prod": (a[:1], 0),
         **dict.fromkeys(("cholesky", "lu", "qr"), (definite,)), "cholesky_grad": (definite, definite),
         "lu_grad": (a, a, np.arange(len(a)), definite, definite), "qr_grad": (a, a, a, definite),
         "triangular_solve": (definite, b), "triangular_solve_grad": (a, definite, b), "linspace": (0.0, 8.0, 5),
@@ -85,7 +88,9 @@ def exact_operands(op):
     return {full(name): operands for name, operands in made.items()}[full(op)]
 
 
-WITHOUT_FRACTIONS = {"popsparse.bs_softmax", *(f"poplin.{name}" for name in (
+WITHOUT_FRACTIONS = {"popsparse.bs_softmax", *(f"popops.{name}" for name in (
+    "all", "any", "argmax", "argmin", "has_nan", "has_nan_or_inf", "logsumexp", "mean", "norm", "standard_deviation",
+    "variance")), *(f"poplin.{name}" for name in (
     "cholesky", "cholesky_grad", "linspace", "lu", "lu_grad", "meshgrid2d", "norm_gradients", "norm_param_gradients",
     "norm_statistics", "norm_statistics_gradients", "norm_whiten", "normalise", "qr", "qr_grad", "triangular_solve",
     "triangular_solve_grad"))}  # irrational, quotients, or not worth it
@@ -116,7 +121,7 @@ def test_a_result_that_is_wrong_is_found(op):
     operands = exact_operands(op)
     ball, got = (parts(made)[-1] for made in (testing.bound(op, *operands), testing.check(op, *operands)))
     numbers = np.array(got.blocks if isinstance(got, BlockSparseMatrix) else got)
-    numbers = numbers.astype(float) if numbers.dtype.kind in "biu" else numbers
+    numbers = 1.5 + numbers if numbers.dtype.kind in "biu" else numbers
     place = np.unravel_index(np.nanargmax(np.where(np.isinf(ball.centre), 0, np.abs(ball.centre))), ball.shape)
     numbers[place] *= 1.01
     with pytest.raises(AssertionError, match="outside their bounds"):
@@ -148,7 +153,10 @@ def test_a_failing_check_names_its_kernels_and_a_line_that_makes_it_again(op, mo
         got = right(*operands, **keywords)
         for part in parts(got):
             numbers = part.blocks if isinstance(part, BlockSparseMatrix) else part
-            numbers += numbers.dtype.type(16)
+            if numbers.dtype == bool:
+                numbers ^= True
+            else:
+                numbers += numbers.dtype.type(16)
         return got
 
     monkeypatch.setattr(module, name, wrong)

@@ -1,0 +1,223 @@
+"""How a reduction is lowered: params to a program of the reduce family.
+
+What a reduction asks for, formats, shape, strides, axes, is a `ReduceParams`, and nothing else decides. The program's
+operands are the operand and the result; where a row is reduced in several parts their states go through the
+workspace.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..formats import BF16, FORMATS, FP16, FP32, Format
+from ..kernels import Kernel, Selection, select
+from ..kernels.records import dtype_of, format_facts, infinite_overflow, numbers_of
+from ..log import tell
+from ..planner import Explanation
+from ..planner.explain import considered_kernels
+from ..program import ComputeSet, Executable, Program, Segment, spread, threads_for
+
+__all__ = ["BLOCK", "ReduceParams", "ReduceProgram", "lower"]
+
+Array = np.ndarray[Any, Any]
+
+BLOCK = 512
+"""Elements of a row that are reduced in FP32: POP_BLOCK."""
+
+_AXIS, _SPEC, _ITEM = dtype_of("pop_reduce_axis"), dtype_of("pop_reduce"), dtype_of("pop_reduce_item")
+_STATES, _FINISHES = numbers_of("state"), numbers_of("finish")
+_THREAD_ELEMENTS = 1 << 16  # that are worth a thread
+_NARROW = 8  # columns: fewer are gathered
+_NEAREST = numbers_of("rounding")["nearest-even"]
+
+
+class Way(NamedTuple):
+    """What is reduced how: the kernel's operation, what blocks come to, and what becomes of that."""
+
+    kernel: str
+    state: str
+    finish: str
+
+
+class ReduceParams(NamedTuple):
+    """What a reduction computes, and how its operand lies. The result is in C order.
+
+    Attributes
+    ----------
+    way : Way
+    format : Format
+        Of the operand's elements.
+    exponent : int
+        Of the scale that they share.
+    shape, strides : tuple of int
+        Of the operand, in bytes.
+    axes : tuple of int
+        That are reduced, ascending.
+    result : Format or numpy.dtype
+        Of the result's elements.
+    result_exponent : int
+        Of their scale.
+    scale : float
+        What the finish multiplies the state by, or adds to a logarithm.
+    update : bool
+        Whether what the result holds is added.
+    """
+
+    way: Way
+    format: Format
+    exponent: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    axes: tuple[int, ...]
+    result: Any
+    result_exponent: int
+    scale: float
+    update: bool
+
+    @property
+    def row(self) -> int:
+        """Elements that are reduced to one."""
+        return prod(self.shape[d] for d in self.axes)
+
+    def __str__(self) -> str:
+        return f"{self.shape} over {self.axes}, {self.format} to {self.result}"
+
+
+@dataclass(frozen=True)
+class ReduceProgram:
+    """What runs, ready, and for a reader its kernel and how it walks."""
+
+    params: ReduceParams
+    executable: Executable
+    selection: Selection
+    walk: str
+
+    @property
+    def kernel(self) -> str:
+        """The kernel, for a reader."""
+        return self.selection.kernel.label
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return lower, (self.params, self.executable.threads)
+
+    def explain(self) -> Explanation:
+        """Return what was decided."""
+        return Explanation(f"{self.params.way.kernel} {self.params}", {
+            "kernel": self.kernel,
+            "walk": self.walk,
+            "threads": str(self.executable.threads),
+        }, considered_kernels(self.selection))
+
+    def __str__(self) -> str:
+        return self.explain().words()
+
+
+class _Axis(NamedTuple):
+    extent: int
+    stride: int
+    out: int = 0
+
+
+def _merged(axes: list[_Axis]) -> list[_Axis]:
+    """Axes with neighbours that can be walked as one taken together."""
+    made: list[_Axis] = []
+    for axis in axes:
+        if axis.extent == 1:
+            continue
+        if made and made[-1].stride == axis.extent * axis.stride and made[-1].out == axis.extent * axis.out:
+            axis = _Axis(made.pop().extent * axis.extent, axis.stride, axis.out)
+        made.append(axis)
+    return made
+
+
+@lru_cache(maxsize=1024)
+def lower(params: ReduceParams, threads: int) -> ReduceProgram:
+    """Return the program of a reduction of one element or more, on at most so many threads."""
+    p = params
+    kept: list[_Axis] = []
+    step = 1
+    for d in reversed(range(len(p.shape))):
+        if d not in p.axes:
+            kept.insert(0, _Axis(p.shape[d], p.strides[d], step))
+            step *= p.shape[d]
+    reduced = _merged([_Axis(p.shape[d], p.strides[d]) for d in p.axes]) or [_Axis(1, p.format.itemsize)]
+    kept = _merged(kept) or [_Axis(1, 0, 1)]
+    direct = p.format in (FP32, FP16, BF16) and not p.exponent
+    column = next((i for i, axis in enumerate(kept) if axis.stride == p.format.itemsize and axis.extent >= _NARROW), -1)
+    if p.way.state.startswith("arg") and not direct:
+        column = -1
+    if column >= 0:
+        kept.append(kept.pop(column))
+    merge = select("reduce", "merge", "any").kernel
+    selection = select("reduce", p.way.kernel, p.format.name if direct else FP32.name)
+    spec, tables = _fill(p, kept, reduced, direct, column >= 0, merge.block[0])
+    executable = _executable(p, spec, tables, selection.kernel, merge, kept, column >= 0, threads)
+    walk = "columns" if column >= 0 else "rows" if spec["run"][0] >= p.row else "rows, gathered"
+    program = ReduceProgram(params, executable, selection, walk)
+    tell("popops", program)
+    return program
+
+
+def _fill(p: ReduceParams, kept: list[_Axis], reduced: list[_Axis], direct: bool, by_columns: bool,
+          segment: int) -> tuple[Array, list[Array]]:
+    """The record, and the tables that it points to."""
+    spec, n = np.zeros(1, _SPEC), p.row
+    tables = [np.array(axes, _AXIS) for axes in (kept, reduced)]
+    for name, table in zip(("kept", "reduced"), tables, strict=True):
+        spec[name], spec[f"{name}_count"] = table.ctypes.data, len(table)
+    inner = reduced[-1]
+    spec["n"], spec["outputs"] = n, prod(axis.extent for axis in kept)
+    spec["run"] = inner.extent if inner.stride == p.format.itemsize or inner.extent == 1 else 1
+    spec["segments"], spec["by_columns"], spec["update"] = -(-n // segment), by_columns, p.update
+    spec["state"], spec["finish"], spec["scale"] = _STATES[p.way.state], _FINISHES[p.way.finish], p.scale
+    spec["code_bytes"], spec["out_bytes"] = p.format.itemsize, p.result.itemsize
+    if not direct:
+        spec["read"]["from"], spec["read"]["to"] = format_facts(p.format, p.exponent), format_facts(FP32)
+        spec["decode"] = select("cast", "decode", f"{_kernel_name(p.format)}->float32").kernel.address
+    if isinstance(p.result, Format) and (p.result != FP32 or p.result_exponent):
+        facts, name = format_facts(p.result, p.result_exponent), _kernel_name(p.result)
+        spec["write"]["from"], spec["write"]["to"] = format_facts(FP32), facts
+        spec["write"]["rounding"], spec["write"]["overflow"] = _NEAREST, infinite_overflow(p.result)
+        spec["encode"] = select("cast", "encode", f"float32->{name}").kernel.address
+        spec["before"]["from"], spec["before"]["to"] = facts, format_facts(FP32)
+        spec["decode_before"] = select("cast", "decode", f"{name}->float32").kernel.address
+    return spec, tables
+
+
+def _kernel_name(fmt: Format) -> str:
+    """The presets have codecs of their own; every other layout is data to the generic ones."""
+    return fmt.name if fmt.dtype is not None and fmt in FORMATS else "any"
+
+
+def _executable(p: ReduceParams, spec: Array, tables: list[Array], kernel: Kernel, merge: Kernel, kept: list[_Axis],
+                by_columns: bool, threads: int) -> Executable:
+    segments, outputs = int(spec["segments"][0]), int(spec["outputs"][0])
+    units = outputs * segments
+    if by_columns:
+        units = units // kept[-1].extent * -(-kept[-1].extent // merge.block[1])
+    threads = threads_for(p.row * outputs, _THREAD_ELEMENTS, min(threads, units))
+    steps = [_share(kernel, spec, units, threads)]
+    if segments > 1:
+        steps.append(_share(merge, spec, outputs, min(threads, outputs)))
+    buffered = by_columns or spec["decode"][0] or spec["run"][0] < p.row
+    program = Program(tuple(steps), 2, threads, merge.block[2] if buffered else 0,
+                      16 * units_of_state(segments, outputs), tables=(spec, *tables))
+    return program.executable(threads)
+
+
+def units_of_state(segments: int, outputs: int) -> int:
+    """Return how many states of segments lie in the workspace."""
+    return segments * outputs if segments > 1 else 0
+
+
+def _share(kernel: Kernel, spec: Array, units: int, threads: int) -> ComputeSet:
+    """A vertex on each of so many threads, with as many units each."""
+    edges = np.arange(threads + 1) * units // threads
+    items = np.zeros(threads, _ITEM)
+    items["spec"], items["first"], items["count"] = spec.ctypes.data, edges[:-1], np.diff(edges)
+    return ComputeSet("", (Segment(kernel.address, items, spread(threads, threads)),))

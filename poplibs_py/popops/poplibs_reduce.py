@@ -1,0 +1,144 @@
+"""`reduce` and `reduce_many`: reductions as PopLibs has them, with a scale, and onto what is there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..errors import all_of, bad_argument, finite, flag, one_of
+from ..ops import op
+from ..target import Target
+from ._reduce import Way
+from ._reductions import Reduction, reduction_request
+from .reductions import TRUTH, Axes, by_numpy
+
+__all__ = ["reduce", "reduce_many"]
+
+
+def _in_own_type(function: Any) -> Callable[..., Any]:
+    return lambda x, axes: function(x, axis=axes, dtype=x.dtype)
+
+
+_OPERATIONS: dict[str, tuple[Way, float, Callable[..., Any] | None, np.dtype[Any] | None]] = {
+    "ADD": (Way("sum", "sum", "plain"), 0.0, _in_own_type(np.sum), None),
+    "SQUARE_ADD": (Way("square_sum", "sum", "plain"), 0.0, lambda x, axes: np.sum(x * x, axis=axes, dtype=x.dtype),
+                   None),
+    "MUL": (Way("prod", "product", "plain"), 1.0, _in_own_type(np.prod), None),
+    "MIN": (Way("min", "min", "plain"), math.inf, by_numpy(np.min), None),
+    "MAX": (Way("max", "max", "plain"), -math.inf, by_numpy(np.max), None),
+    "LOGICAL_AND": (Way("all", "max", "zero"), 1.0, by_numpy(np.all), TRUTH),
+    "LOGICAL_OR": (Way("any", "max", "nonzero"), 0.0, by_numpy(np.any), TRUTH),
+    "LOG_ADD": (Way("logsumexp", "log", "log"), -math.inf, None, None),
+}
+_SCALED = ("ADD", "SQUARE_ADD", "LOG_ADD")
+
+
+@op("popops.reduce", poplibs="popops::reduce", bound="popops.reduce_bound:reduce_bound",
+    draws="testing.reduce_calls:reduce_calls")
+def reduce(x: Any, axes: Axes = None, op: str = "ADD", *, scale: float | None = None, update: bool = False,
+           keepdims: bool = False, out: Any = None, out_dtype: object = None,
+           target: Target | str | None = None) -> Any:
+    """Reduce as PopLibs does (``popops::reduce``, ``popops::reduceWithOutput``).
+
+    Parameters
+    ----------
+    x : array_like or QuarterArray
+        float32, float16, bfloat16 or FP8 numbers, integers or truth values, of any shape and strides.
+    axes : int or sequence of int, optional
+        The axes that are reduced; all by default.
+    op : {"ADD", "SQUARE_ADD", "MUL", "MIN", "MAX", "LOGICAL_AND", "LOGICAL_OR", "LOG_ADD"}, optional
+        The operation.
+    scale : float, optional
+        Multiplies the reduction, or is added to it for LOG_ADD; for ADD, SQUARE_ADD and LOG_ADD.
+    update : bool, optional
+        Whether the reduction is added to what `out` holds, in log space for LOG_ADD; for the same three.
+    keepdims : bool, optional
+        Whether reduced axes stay, with an extent of 1.
+    out : array or QuarterArray, optional
+        Where the result goes.
+    out_dtype : Format, dtype or str, optional
+        The result's format, as in `sum`.
+    target : Target or str, optional
+        The machine; by default this CPU.
+
+    Returns
+    -------
+    numpy.ndarray
+        `out`, or a new array.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind or value. Nothing has been written then.
+    UnsupportedError
+        If `target` has no vertex for the call.
+
+    Notes
+    -----
+    The sums, products and extremes of `sum`, `prod`, `max` and their kin. The scale multiplies before the one rounding
+    to FP32; `update` adds after it, and the sum is rounded to the result's format. Integers keep their type and wrap.
+    Of nothing: 0, 1, the greatest or least number, True, False, minus infinity; with `update` what `out` holds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py import popops
+    >>> x = np.float32([[1, 2], [3, 4]])
+    >>> popops.reduce(x, 0, "ADD", scale=2.0, update=True, out=np.float32([10, 10]))
+    array([18., 22.], dtype=float32)
+    """
+    one_of("op", op, tuple(_OPERATIONS))
+    way, empty, integers, dtype = _OPERATIONS[op]
+    adds = flag("update", update)
+    if (scale is not None or adds) and op not in _SCALED:
+        name, value = ("scale", scale) if scale is not None else ("update", update)
+        raise bad_argument(name, value, f"{None if scale is not None else False} for {op}: " + ", ".join(_SCALED))
+    if adds and out is None:
+        raise bad_argument("update", update, "False without `out`, which it adds to")
+    factor = (0.0 if op == "LOG_ADD" else 1.0) if scale is None else finite("scale", scale)
+    if scale is not None:  # integers have none
+        integers = None
+    made = Reduction(way, empty, integers, dtype, factor, adds)
+    return reduction_request("reduce", x, axes, lambda _: made, keepdims=keepdims, out=out, out_dtype=out_dtype,
+                             target=target)
+
+
+def reduce_many(reductions: Iterable[Mapping[str, Any]], *, target: Target | str | None = None) -> list[Any]:
+    """Reduce several operands (``popops::reduceMany``).
+
+    Parameters
+    ----------
+    reductions : iterable of mapping
+        The arguments of a `reduce` call each, ``x`` among them.
+    target : Target or str, optional
+        The machine of those that name none.
+
+    Returns
+    -------
+    list
+        Of their results.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind or value. What stands before it has been done then.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> [float(y) for y in popops.reduce_many([{"x": [1.0, 2.0]}, {"x": [3.0, 4.0], "op": "MAX"}])]
+    [3.0, 4.0]
+    """
+    calls = all_of("reductions", reductions, Mapping, "mappings of the arguments of `reduce`")
+    for call in calls:
+        for key in call:
+            one_of("reductions", key, _REDUCE_ARGUMENTS)
+        if "x" not in call:
+            raise bad_argument("reductions", sorted(call), "arguments of `reduce`, `x` among them")
+    return [reduce(**{"target": target, **call}) for call in calls]
+
+
+_REDUCE_ARGUMENTS = ("x", "axes", "op", "scale", "update", "keepdims", "out", "out_dtype", "target")

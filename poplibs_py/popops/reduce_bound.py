@@ -1,0 +1,349 @@
+"""How wrong reductions may be.
+
+A block of a row is up to 512 elements in FP32, each of which meets r = `roundings` of them; blocks are merged in
+float64, whose error is `_MERGED` of the magnitudes at most. With u = 2^-24:
+
+- sums: gamma(r) of the magnitudes, and one rounding where there are several blocks or a scale;
+- compensated ones: what a sum of two loses is known exactly, and lost again only where it is added up: gamma(r) of
+  gamma(2 r) of the magnitudes;
+- variances: with c a block's shift and d = x - c rounded once, the errors of sum(d^2) and (sum d)^2 / m are at most
+  gamma(r + 3) (2 M + 3 m e^2), M being the block's second moment and e its mean's distance from c; those of the
+  blocks' means change what is between blocks by gamma of that and of M. Together 3.01 gamma M and 4.01 gamma e^2 of
+  all, and e <= gamma(r + 1) mean(abs(x));
+- logarithms: an exponent's rounding weighs t e^-t for an element t below its block's greatest, which is less than below
+  the row's; the exponential is within 1 ulp, its sum as above.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..formats import FP32, QuarterArray, format_of
+from ..formats.bounds import Ball, gamma, sum_ball
+from ..ops import result_format
+
+__all__ = [
+    "all_bound", "any_bound", "argmax_bound", "argmin_bound", "has_nan_bound", "has_nan_or_inf_bound",
+    "logsumexp_bound", "max_bound", "mean_bound", "min_bound", "norm_bound", "prod_bound", "reduce_bound", "roundings",
+    "square_sum_bound", "standard_deviation_bound", "sum_bound", "variance_bound",
+]  # fmt: skip
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+_U = FP32.unit_roundoff
+_LEAST = FP32.smallest_subnormal
+_MERGED = 2.0**-36  # float64 sums of 2^16 blocks
+
+
+def roundings(count: int) -> int:
+    """Return the most roundings that an element of a row of so many meets in FP32.
+
+    Examples
+    --------
+    >>> [roundings(n) for n in (1, 2, 16, 17, 512, 10**6)]
+    [0, 1, 4, 5, 13, 13]
+    """
+    n = min(count, 512)
+    steps = math.ceil(min(n, 128) / 16) - 1
+    return max(0, steps + math.ceil(math.log2(max(1, math.ceil(n / 128)))) + math.ceil(math.log2(max(1, min(n, 16)))))
+
+
+class _Rows:
+    """The operand of a call as rows of float64, one for each result."""
+
+    def __init__(self, x: Any, axes: Any, keepdims: bool) -> None:
+        if isinstance(x, QuarterArray):
+            self.integral, self.source, values = False, x.format, x.to_array(np.float64)
+        else:
+            held = np.asarray(x, np.float32) if isinstance(x, (list, tuple, int, float)) else np.asarray(x)
+            self.integral = held.dtype.kind in "biu"
+            self.source = FP32 if self.integral else format_of(held, "x")
+            self.held = held
+            with np.errstate(invalid="ignore"):
+                values = held.astype(np.float64)
+        named = range(values.ndim) if axes is None else [axes] if isinstance(axes, (int, np.integer)) else axes
+        self.axes = tuple(sorted(int(axis) % values.ndim for axis in named))
+        kept = [d for d in range(values.ndim) if d not in self.axes]
+        self.shape = tuple((1 if d in self.axes else n) for d, n in enumerate(values.shape)
+                           if keepdims or d not in self.axes)
+        self.count = math.prod(values.shape[d] for d in self.axes)
+        results = math.prod(values.shape[d] for d in kept)
+        self.values: Floats = values.transpose(*kept, *self.axes).reshape(results, self.count)
+        self.magnitudes: Floats = np.where(np.isfinite(self.values), np.abs(self.values), 0.0)
+
+    def finished(self, ball: Ball, out: Any, out_dtype: Any) -> Ball:
+        """The results of an FP32 ball, rounded to the call's format."""
+        ball = ball.reshape(*self.shape)
+        if out is not None:
+            target = out.format if isinstance(out, QuarterArray) else format_of(out)
+        else:
+            target = result_format(self.source) if out_dtype is None else format_of(out_dtype)
+        if target == FP32:
+            return ball
+        power = 2.0 ** out.element_scales().astype(np.float64) if isinstance(out, QuarterArray) else 1.0
+        return (ball * (1 / power)).rounded(target) * power
+
+    def exactly(self, centre: Any) -> Ball:
+        """Results that are what they are."""
+        return Ball.exact(np.asarray(centre, np.float64).reshape(self.shape))
+
+    def integers(self, function: Callable[..., Any], **how: Any) -> Ball:
+        """What NumPy makes of integers."""
+        with np.errstate(all="ignore"):
+            return self.exactly(function(self.held, axis=self.axes, **how))
+
+
+def _sums(rows: _Rows, terms: Floats, magnitudes: Floats, compensated: bool, scale: float = 1.0) -> Ball:
+    """FP32 sums along rows of exact terms, times a scale."""
+    depth, count = roundings(rows.count), rows.count
+    with np.errstate(all="ignore"):
+        sizes, centre = magnitudes.sum(1), terms.sum(1)
+        ball = sum_ball(centre, sizes, depth + 1)  # a square is rounded where it is added
+        radius = ball.radius
+        if compensated:
+            twice = gamma(depth + 1, _U) * gamma(2 * depth + 4, _U) * sizes + 4 * (count + 1) * _LEAST
+            radius = np.where(np.isinf(radius), radius, twice)
+        own = (gamma(count, 2.0**-53) + _MERGED * (count > 512)) * sizes
+        ball = Ball(centre, radius + own) * scale
+    return ball.rounded(FP32) if count > 512 or compensated or scale != 1 else ball
+
+
+def sum_bound(x: Any, axes: Any = None, *, keepdims: bool = False, compensated: bool = False, out: Any = None,
+              out_dtype: Any = None, target: Any = None) -> Ball:
+    """Return exact results and radii of a `sum` call."""
+    rows = _Rows(x, axes, keepdims)
+    if rows.integral:
+        return rows.integers(np.sum)
+    return rows.finished(_sums(rows, rows.values, rows.magnitudes, compensated), out, out_dtype)
+
+
+def square_sum_bound(x: Any, axes: Any = None, *, keepdims: bool = False, compensated: bool = False, out: Any = None,
+                     out_dtype: Any = None, target: Any = None) -> Ball:
+    """Return exact results and radii of a `square_sum` call."""
+    rows = _Rows(x, axes, keepdims)
+    return rows.finished(_sums(rows, rows.values**2, rows.magnitudes**2, compensated), out, out_dtype)
+
+
+def mean_bound(x: Any, axes: Any = None, *, keepdims: bool = False, compensated: bool = False, out: Any = None,
+               out_dtype: Any = None, target: Any = None) -> Ball:
+    """Return exact results and radii of a `mean` call."""
+    rows = _Rows(x, axes, keepdims)
+    if rows.integral:
+        with np.errstate(all="ignore"):
+            return Ball.exact((rows.values.sum(1) / np.float64(rows.count)).reshape(rows.shape)).rounded(FP32)
+    scale = 1 / rows.count if rows.count else math.nan
+    return rows.finished(_sums(rows, rows.values, rows.magnitudes, compensated, scale), out, out_dtype)
+
+
+def prod_bound(x: Any, axes: Any = None, *, keepdims: bool = False, out: Any = None, out_dtype: Any = None,
+               target: Any = None) -> Ball:
+    """Return exact results and radii of a `prod` call: nothing is promised where a part may overflow or underflow."""
+    rows = _Rows(x, axes, keepdims)
+    if rows.integral:
+        return rows.integers(np.prod)
+    with np.errstate(all="ignore"):
+        centre = rows.values.prod(1)
+        powers = np.where(rows.magnitudes > 0, np.log2(np.where(rows.magnitudes > 0, rows.magnitudes, 1.0)), 0.0)
+        high, low = np.maximum(powers, 0).sum(1), np.minimum(powers, 0).sum(1)
+        risky = (high > FP32.max_exponent) | (low < -126)
+        radius = gamma(rows.count, _U) * np.abs(np.where(np.isfinite(centre), centre, 0.0))
+    return rows.finished(Ball(centre, np.where(risky, np.inf, radius)), out, out_dtype)
+
+
+def _extreme_bound(function: Callable[..., Any], x: Any, axes: Any, keepdims: bool, out: Any, out_dtype: Any) -> Ball:
+    rows = _Rows(x, axes, keepdims)
+    if rows.integral:
+        return rows.integers(function)
+    with np.errstate(invalid="ignore"):
+        return rows.finished(Ball.exact(function(rows.values, axis=1)), out, out_dtype)
+
+
+def max_bound(x: Any, axes: Any = None, *, keepdims: bool = False, out: Any = None, out_dtype: Any = None,
+              target: Any = None) -> Ball:
+    """Return exact results of a `max` call, and the radii of their one rounding."""
+    return _extreme_bound(np.max, x, axes, keepdims, out, out_dtype)
+
+
+def min_bound(x: Any, axes: Any = None, *, keepdims: bool = False, out: Any = None, out_dtype: Any = None,
+              target: Any = None) -> Ball:
+    """Return exact results of a `min` call, and the radii of their one rounding."""
+    return _extreme_bound(np.min, x, axes, keepdims, out, out_dtype)
+
+
+def any_bound(x: Any, axes: Any = None, *, keepdims: bool = False, out: Any = None, target: Any = None) -> Ball:
+    """Return the truth values of an `any` call."""
+    rows = _Rows(x, axes, keepdims)
+    return rows.exactly((rows.values != 0).any(1))
+
+
+def all_bound(x: Any, axes: Any = None, *, keepdims: bool = False, out: Any = None, target: Any = None) -> Ball:
+    """Return the truth values of an `all` call."""
+    rows = _Rows(x, axes, keepdims)
+    return rows.exactly((rows.values != 0).all(1))
+
+
+def has_nan_bound(x: Any, axes: Any = None, *, keepdims: bool = False, out: Any = None, target: Any = None) -> Ball:
+    """Return the truth values of a `has_nan` call."""
+    rows = _Rows(x, axes, keepdims)
+    return rows.exactly(np.isnan(rows.values).any(1))
+
+
+def has_nan_or_inf_bound(x: Any, axes: Any = None, *, keepdims: bool = False, out: Any = None,
+                         target: Any = None) -> Ball:
+    """Return the truth values of a `has_nan_or_inf` call."""
+    rows = _Rows(x, axes, keepdims)
+    return rows.exactly((~np.isfinite(rows.values)).any(1))
+
+
+def argmax_bound(x: Any, axes: Any = None, *, keepdims: bool = False, out: Any = None, target: Any = None) -> Ball:
+    """Return the places of an `argmax` call."""
+    rows = _Rows(x, axes, keepdims)
+    return rows.exactly(rows.values.argmax(1))
+
+
+def argmin_bound(x: Any, axes: Any = None, *, keepdims: bool = False, out: Any = None, target: Any = None) -> Ball:
+    """Return the places of an `argmin` call."""
+    rows = _Rows(x, axes, keepdims)
+    return rows.exactly(rows.values.argmin(1))
+
+
+def _spread_ball(rows: _Rows, ddof: int) -> Ball:
+    """Variances before they are rounded."""
+    count, depth = rows.count, roundings(rows.count)
+    with np.errstate(all="ignore"):
+        mean = rows.values.sum(1, keepdims=True) / np.float64(count)
+        moment = ((rows.values - mean) ** 2).sum(1)
+        squares = (rows.magnitudes**2).sum(1)
+        relative = gamma(depth + 3, _U)
+        apart = gamma(depth + 2, _U) ** 2 * squares + count * (4 * _LEAST) ** 2
+        finite = np.where(np.isfinite(moment), moment, 0.0)
+        radius = relative * (3.01 * finite + 4.01 * apart) + 2.0**-30 * finite + 2.0**-70 * squares + 8 * count * _LEAST
+        # a block's sums may overflow
+        over = (4 * finite + 4 * apart > FP32.max) | (rows.magnitudes.sum(1) > FP32.max / 2)
+        less = count - ddof
+        scale = 1 / less if less > 0 else math.inf
+        moment = moment if count else np.full_like(moment, np.nan)
+        return Ball(moment * scale, np.where(over & np.isfinite(moment), np.inf, radius * scale))
+
+
+def variance_bound(x: Any, axes: Any = None, *, ddof: int = 0, keepdims: bool = False, out: Any = None,
+                   out_dtype: Any = None, target: Any = None) -> Ball:
+    """Return exact results and radii of a `variance` call."""
+    rows = _Rows(x, axes, keepdims)
+    ball = _spread_ball(rows, ddof).rounded(FP32)
+    return ball.reshape(*rows.shape) if rows.integral else rows.finished(ball, out, out_dtype)
+
+
+def _root(ball: Ball) -> Ball:
+    """Roots of numbers that are not negative."""
+    with np.errstate(all="ignore"):
+        centre = np.sqrt(ball.centre)
+        radius = np.where(np.isfinite(centre), centre - np.sqrt(np.maximum(ball.centre - ball.radius, 0.0)), 0.0)
+        radius = np.where(np.isinf(ball.radius), np.inf, radius + 2.0**-52 * np.where(np.isfinite(centre), centre, 0.0))
+        return Ball(centre, np.where(ball.centre == 0, np.sqrt(ball.radius), radius))
+
+
+def standard_deviation_bound(x: Any, axes: Any = None, *, ddof: int = 0, keepdims: bool = False, out: Any = None,
+                             out_dtype: Any = None, target: Any = None) -> Ball:
+    """Return exact results and radii of a `standard_deviation` call."""
+    rows = _Rows(x, axes, keepdims)
+    ball = _root(_spread_ball(rows, ddof)).rounded(FP32)
+    return ball.reshape(*rows.shape) if rows.integral else rows.finished(ball, out, out_dtype)
+
+
+def norm_bound(x: Any, axes: Any = None, *, ord: float = 2, keepdims: bool = False, compensated: bool = False,
+               out: Any = None, out_dtype: Any = None, target: Any = None) -> Ball:
+    """Return exact results and radii of a `norm` call."""
+    rows = _Rows(x, axes, keepdims)
+    with np.errstate(all="ignore"):
+        if ord == 1:
+            ball = _sums(rows, np.abs(rows.values), rows.magnitudes, False)
+        elif ord == 2:
+            ball = _root(_sums(rows, rows.values**2, rows.magnitudes**2, compensated)).rounded(FP32)
+        else:
+            ball = Ball.exact(np.abs(rows.values).max(1, initial=0.0))
+    return rows.finished(ball, out, out_dtype)
+
+
+def _logs(rows: _Rows) -> Ball:
+    """Logarithms of sums before they are rounded."""
+    depth, count = roundings(rows.count), rows.count
+    with np.errstate(all="ignore"):
+        top = rows.values.max(1, keepdims=True, initial=-np.inf)
+        below = np.where(np.isinf(top), np.where(np.isinf(rows.values), -rows.values, 0.0), top - rows.values)
+        parts = np.exp(-below)
+        parts = np.where(np.isnan(parts), 0.0, parts)
+        total = np.maximum(parts.sum(1), 1.0)
+        weighed = np.where(np.isfinite(below), below, 0.0) * parts
+        distance = weighed.sum(1) / total
+        relative = gamma(depth + 3, _U) + 1.01 * _U * distance + 2.0**-46 * (1 + count / 512) + count * 2 * _LEAST
+        centre = np.where(np.isfinite(top[:, 0]), top[:, 0] + np.log(parts.sum(1)), top[:, 0])
+        own = 2.0**-44 * (np.abs(np.log(total)) + np.where(np.isfinite(centre), np.abs(centre), 0.0))
+        return Ball(centre, np.where(np.isfinite(centre), 1.01 * relative + own, 0.0))
+
+
+def logsumexp_bound(x: Any, axes: Any = None, *, keepdims: bool = False, out: Any = None, out_dtype: Any = None,
+                    target: Any = None) -> Ball:
+    """Return exact results and radii of a `logsumexp` call."""
+    rows = _Rows(x, axes, keepdims)
+    return rows.finished(_logs(rows).rounded(FP32), out, out_dtype)
+
+
+_PLAIN: dict[str, Callable[..., Ball]] = {
+    "MUL": prod_bound, "MIN": min_bound, "MAX": max_bound, "LOGICAL_AND": all_bound, "LOGICAL_OR": any_bound,
+}  # fmt: skip
+_OF_NOTHING = {"ADD": 0.0, "SQUARE_ADD": 0.0, "MUL": 1.0, "MIN": np.inf, "MAX": -np.inf, "LOGICAL_AND": 1.0,
+               "LOGICAL_OR": 0.0, "LOG_ADD": -np.inf}
+
+
+def reduce_bound(x: Any, axes: Any = None, op: str = "ADD", *, scale: Any = None, update: bool = False,
+                 keepdims: bool = False, out: Any = None, out_dtype: Any = None, target: Any = None) -> Ball:
+    """Return exact results and radii of a `reduce` call."""
+    rows = _Rows(x, axes, keepdims)
+    before = None
+    if update:
+        before = out.to_array(np.float64) if isinstance(out, QuarterArray) else np.array(out, np.float64)
+    if rows.integral:
+        return _integer_bound(rows, op, before)
+    if rows.count == 0:
+        return Ball.exact(np.full(rows.shape, _OF_NOTHING[op]) if before is None else before)
+    if op in _PLAIN:
+        more = {} if op.startswith("LOGICAL") else {"out_dtype": out_dtype}
+        return _PLAIN[op](x, axes, keepdims=keepdims, out=out, **more)
+    if op == "LOG_ADD":
+        ball = _logs(rows) + (0.0 if scale is None else float(scale))
+        if before is not None:
+            with np.errstate(all="ignore"):
+                ball = Ball(np.logaddexp(ball.centre, before.ravel()), ball.radius + 2.0**-40)
+        return rows.finished(ball.rounded(FP32), out, out_dtype)
+    squares = op == "SQUARE_ADD"
+    terms, sizes = (rows.values**2, rows.magnitudes**2) if squares else (rows.values, rows.magnitudes)
+    ball = _sums(rows, terms, sizes, False, 1.0 if scale is None else float(scale))
+    if before is not None:
+        ball = (ball + before.ravel()).rounded(FP32)
+    return rows.finished(ball, out, out_dtype)
+
+
+def _integer_bound(rows: _Rows, op: str, before: Any) -> Ball:
+    """What integers give, which keep their type and wrap."""
+    dtype, added = rows.held.dtype, 0 if before is None else before
+    if rows.count == 0:
+        if before is not None:
+            return Ball.exact(before)
+        limits = np.iinfo(dtype) if dtype.kind in "iu" else None
+        empty = _OF_NOTHING[op]
+        if math.isinf(empty):
+            empty = float(empty > 0) if limits is None else float(limits.max if empty > 0 else limits.min)
+        return Ball.exact(np.full(rows.shape, empty))
+    functions: dict[str, Any] = {"MUL": np.prod, "MIN": np.min, "MAX": np.max, "LOGICAL_AND": np.all,
+                                 "LOGICAL_OR": np.any}
+    if op in functions:
+        return rows.integers(functions[op], **({"dtype": dtype} if op == "MUL" else {}))
+    held = rows.held * rows.held if op == "SQUARE_ADD" else rows.held
+    with np.errstate(all="ignore"):
+        made = np.sum(held, axis=rows.axes, dtype=dtype).reshape(rows.shape)
+        return Ball.exact((made + np.asarray(added).astype(dtype)).astype(dtype))

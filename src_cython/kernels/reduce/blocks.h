@@ -1,0 +1,258 @@
+/* Blocks: up to 512 elements of a row, reduced in FP32 in an order that is the number's alone.
+ *
+ * Element r of a block belongs to part r / 128, step r / 16 mod 8 and lane r mod 16. The steps of a lane of a part are taken
+ * in ascending order; then parts are joined, (0 1) (2 3), then lanes by halves: l and l + 8, and so on. So an element meets
+ * at most 7 + 2 + 4 roundings.
+ *
+ * `rows` takes blocks whose elements lie one after another, vectors of 16 lanes at a time and as many blocks side by side as a
+ * vector has lanes in the last step. `columns` takes blocks that lie side by side, whose elements are rows of memory: lanes in
+ * the order 0, 8, 4, 12, 2 ..., so that what is joined are neighbours and few partial results are held. The bits are the same. */
+#ifndef POP_REDUCE_BLOCKS_H
+#define POP_REDUCE_BLOCKS_H
+#include "kernels/reduce/bodies.h"
+
+#define POP_BLOCK 512   /* elements */
+#define POP_PART 128
+#define POP_WAYS 16     /* lanes */
+#define POP_STEPS 8
+#define POP_STRIP 256   /* columns side by side; a multiple of POP_WAYS */
+#define POP_VECTORS (POP_WAYS / POP_LANES) /* that hold the lanes */
+
+/* `count` blocks of n elements, from rows[i] on; results of both accumulators, with room for whole vectors. */
+typedef void (*pop_reduce_rows)(const char *const *rows, int64_t count, int64_t n, const float *shift, float *const *out);
+
+/* The steps of a lane: up to 8 rows of memory, `width` columns of each. Results have room for whole vectors. */
+typedef void (*pop_reduce_chain)(const char *const *rows, int64_t count, int64_t width, const float *shift, float *const *out);
+typedef void (*pop_reduce_joiner)(float *const *to, float *const *from, int64_t width);
+
+typedef void (*pop_reduce_first)(pop_v_f *a);
+typedef void (*pop_reduce_step)(pop_v_f *a, pop_v_f x, pop_v_f c);
+typedef void (*pop_reduce_join_two)(pop_v_f *a, const pop_v_f *b);
+
+typedef struct pop_ways {
+    pop_v_f v[POP_VECTORS][2];
+} pop_ways;
+
+typedef struct pop_body {
+    pop_reduce_first first;
+    pop_reduce_step step;
+    pop_reduce_join_two join;
+    int planes;
+} pop_body;
+
+POP_INLINE void pop_ways_first(pop_body body, pop_ways *w)
+{
+#pragma GCC unroll 4
+    for (int v = 0; v < POP_VECTORS; v++) body.first(w->v[v]);
+}
+
+POP_INLINE void pop_ways_join(pop_body body, pop_ways *to, const pop_ways *from)
+{
+#pragma GCC unroll 4
+    for (int v = 0; v < POP_VECTORS; v++) body.join(to->v[v], from->v[v]);
+}
+
+/* A step of lanes of which the first n are there. */
+POP_INLINE void pop_ways_some(pop_body body, const pop_format *f, pop_ways *w, const char *p, int64_t n, pop_v_f c)
+{
+#pragma GCC unroll 4
+    for (int v = 0; v < POP_VECTORS; v++) {
+        const int64_t left = n - v * POP_LANES;
+        if (left >= POP_LANES) {
+            body.step(w->v[v], pop_v_decode(f, p + v * POP_LANES * pop_bytes(f)), c);
+        } else if (left > 0) {
+            const pop_v_m here = pop_v_mask(pop_v_first(left));
+            pop_v_f s[2] = {w->v[v][0], w->v[v][1]};
+            body.step(s, pop_v_decode_part(f, p + v * POP_LANES * pop_bytes(f), (int)left), c);
+            w->v[v][0] = pop_v_select_f(here, w->v[v][0], s[0]);
+            if (body.planes == 2) w->v[v][1] = pop_v_select_f(here, w->v[v][1], s[1]);
+        }
+    }
+}
+
+POP_INLINE void pop_ways_whole(pop_body body, const pop_format *f, pop_ways *w, const char *p, pop_v_f c)
+{
+#pragma GCC unroll 4
+    for (int v = 0; v < POP_VECTORS; v++) body.step(w->v[v], pop_v_decode(f, p + v * POP_LANES * pop_bytes(f)), c);
+}
+
+POP_INLINE pop_ways pop_part_of(pop_body body, const pop_format *f, const char *p, int64_t n, pop_v_f c)
+{
+    pop_ways w;
+    int64_t r = 0;
+    pop_ways_first(body, &w);
+    for (; r + POP_WAYS <= n; r += POP_WAYS) pop_ways_whole(body, f, &w, p + r * pop_bytes(f), c);
+    if (r < n) pop_ways_some(body, f, &w, p + r * pop_bytes(f), n - r, c);
+    return w;
+}
+
+/* The lanes of a whole block: four parts at a time, whose steps do not wait for each other. */
+POP_INLINE pop_ways pop_whole_block(pop_body body, const pop_format *f, const char *p, pop_v_f c)
+{
+    pop_ways w[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) pop_ways_first(body, &w[i]);
+    for (int step = 0; step < POP_STEPS; step++, p += POP_WAYS * pop_bytes(f)) {
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) pop_ways_whole(body, f, &w[i], p + i * POP_PART * pop_bytes(f), c);
+    }
+    pop_ways_join(body, &w[0], &w[1]);
+    pop_ways_join(body, &w[2], &w[3]);
+    pop_ways_join(body, &w[0], &w[2]);
+    return w[0];
+}
+
+POP_INLINE pop_ways pop_block_of(pop_body body, const pop_format *f, const char *p, int64_t n, pop_v_f c)
+{
+    const int64_t bytes = POP_PART * pop_bytes(f);
+    pop_ways w = pop_part_of(body, f, p, n < POP_PART ? n : POP_PART, c);
+    if (n > POP_PART) {
+        pop_ways second = pop_part_of(body, f, p + bytes, n < 2 * POP_PART ? n - POP_PART : POP_PART, c);
+        pop_ways_join(body, &w, &second);
+    }
+    if (n > 2 * POP_PART) {
+        pop_ways third = pop_part_of(body, f, p + 2 * bytes, n < 3 * POP_PART ? n - 2 * POP_PART : POP_PART, c);
+        if (n > 3 * POP_PART) {
+            pop_ways fourth = pop_part_of(body, f, p + 3 * bytes, n - 3 * POP_PART, c);
+            pop_ways_join(body, &third, &fourth);
+        }
+        pop_ways_join(body, &w, &third);
+    }
+    return w;
+}
+
+/* Lanes by halves until a vector is left. */
+POP_INLINE void pop_ways_halved(pop_body body, pop_ways *w)
+{
+#pragma GCC unroll 2
+    for (int left = POP_VECTORS / 2; left > 0; left /= 2)
+#pragma GCC unroll 2
+        for (int v = 0; v < left; v++) body.join(w->v[v], w->v[v + left]);
+}
+
+/* Two vectors, each of blocks of 2 `half` lanes one after another: the halves of all of them. */
+#define POP_LOWER(i, half) ((i) / (half) * 2 * (half) + (i) % (half))
+#if POP_LANES == 16
+#define POP_PLACES(half, more)                                                                                        \
+    (pop_v_i){POP_LOWER(0, half) + more, POP_LOWER(1, half) + more, POP_LOWER(2, half) + more,                        \
+              POP_LOWER(3, half) + more, POP_LOWER(4, half) + more, POP_LOWER(5, half) + more,                        \
+              POP_LOWER(6, half) + more, POP_LOWER(7, half) + more, POP_LOWER(8, half) + more,                        \
+              POP_LOWER(9, half) + more, POP_LOWER(10, half) + more, POP_LOWER(11, half) + more,                      \
+              POP_LOWER(12, half) + more, POP_LOWER(13, half) + more, POP_LOWER(14, half) + more,                     \
+              POP_LOWER(15, half) + more}
+#elif POP_LANES == 8
+#define POP_PLACES(half, more)                                                                                        \
+    (pop_v_i){POP_LOWER(0, half) + more, POP_LOWER(1, half) + more, POP_LOWER(2, half) + more,                        \
+              POP_LOWER(3, half) + more, POP_LOWER(4, half) + more, POP_LOWER(5, half) + more,                        \
+              POP_LOWER(6, half) + more, POP_LOWER(7, half) + more}
+#else
+#define POP_PLACES(half, more)                                                                                        \
+    (pop_v_i){POP_LOWER(0, half) + more, POP_LOWER(1, half) + more, POP_LOWER(2, half) + more, POP_LOWER(3, half) + more}
+#endif
+
+#define POP_HALVE(half)                                                                                               \
+    if (POP_LANES >= 2 * (half)) {                                                                                    \
+        _Pragma("GCC unroll 8") for (int i = 0; i < half; i++) {                                                      \
+            pop_v_f low[2], high[2];                                                                                  \
+            for (int k = 0; k < body.planes; k++) {                                                                   \
+                low[k] = __builtin_shuffle(x[2 * i][k], x[2 * i + 1][k], POP_PLACES(half, 0));                        \
+                high[k] = __builtin_shuffle(x[2 * i][k], x[2 * i + 1][k], POP_PLACES(half, half));                    \
+            }                                                                                                         \
+            body.join(low, high);                                                                                     \
+            for (int k = 0; k < body.planes; k++) x[i][k] = low[k];                                                   \
+        }                                                                                                             \
+    }
+
+/* As many vectors as a vector has lanes: the lanes of each by halves, the results one after another in the first. */
+POP_INLINE void pop_halves(pop_body body, pop_v_f x[POP_LANES][2])
+{
+    POP_HALVE(8)
+    POP_HALVE(4)
+    POP_HALVE(2)
+    POP_HALVE(1)
+}
+
+POP_INLINE void pop_rows_of(pop_body body, const pop_format *f, const char *const *rows, int64_t count, int64_t n,
+                            const float *shift, float *const *out)
+{
+    for (int64_t i = 0; i < count; i += POP_LANES) {
+        pop_v_f x[POP_LANES][2];
+        const int here = count - i < POP_LANES ? (int)(count - i) : POP_LANES;
+        for (int k = 0; k < here; k++) {
+            const pop_v_f c = pop_v_splat(shift ? shift[i + k] : 0.0f);
+            pop_ways w = n == POP_BLOCK ? pop_whole_block(body, f, rows[i + k], c) : pop_block_of(body, f, rows[i + k], n, c);
+            pop_ways_halved(body, &w);
+            x[k][0] = w.v[0][0];
+            if (body.planes == 2) x[k][1] = w.v[0][1];
+        }
+        for (int k = here; k < POP_LANES; k++) body.first(x[k]);
+        pop_halves(body, x);
+        pop_v_store_f(out[0] + i, x[0][0]);
+        if (body.planes == 2) pop_v_store_f(out[1] + i, x[0][1]);
+    }
+}
+
+POP_INLINE void pop_chain_vector(pop_body body, const pop_format *f, const char *const *rows, int64_t count, int64_t column,
+                                 int part, const float *shift, float *const *out)
+{
+    const int64_t at = column * pop_bytes(f);
+    const pop_v_f c = shift ? pop_v_load_f(shift + column) : pop_v_splat(0.0f);
+    pop_v_f s[2];
+    body.first(s);
+    if (part < POP_LANES) {
+        for (int64_t r = 0; r < count; r++) body.step(s, pop_v_decode_part(f, rows[r] + at, part), c);
+    } else if (count == POP_STEPS) {
+#pragma GCC unroll 8
+        for (int r = 0; r < POP_STEPS; r++) body.step(s, pop_v_decode(f, rows[r] + at), c);
+    } else {
+        for (int64_t r = 0; r < count; r++) body.step(s, pop_v_decode(f, rows[r] + at), c);
+    }
+    pop_v_store_f(out[0] + column, s[0]);
+    if (body.planes == 2) pop_v_store_f(out[1] + column, s[1]);
+}
+
+POP_INLINE void pop_chain_of(pop_body body, const pop_format *f, const char *const *rows, int64_t count, int64_t width,
+                             const float *shift, float *const *out)
+{
+    int64_t column = 0;
+    for (; column + POP_LANES <= width; column += POP_LANES)
+        pop_chain_vector(body, f, rows, count, column, POP_LANES, shift, out);
+    if (column < width) pop_chain_vector(body, f, rows, count, column, (int)(width - column), shift, out);
+}
+
+POP_INLINE void pop_join_columns(pop_body body, float *const *to, float *const *from, int64_t width)
+{
+    for (int64_t column = 0; column < width; column += POP_LANES) {
+        pop_v_f a[2], b[2];
+        for (int k = 0; k < body.planes; k++) a[k] = pop_v_load_f(to[k] + column), b[k] = pop_v_load_f(from[k] + column);
+        body.join(a, b);
+        for (int k = 0; k < body.planes; k++) pop_v_store_f(to[k] + column, a[k]);
+    }
+}
+
+/* The functions of a body: for codes of each format as they lie, and for partial results. */
+#define POP_REDUCE_BODY(name, planes) (pop_body){pop_first_##name, pop_step_##name, pop_join_##name, planes}
+#define POP_REDUCE_OF_FORMAT(name, planes, suffix, format)                                                            \
+    static void pop_rows_##name##_##suffix(const char *const *rows, int64_t count, int64_t n, const float *shift,     \
+                                           float *const *out)                                                         \
+    {                                                                                                                 \
+        pop_rows_of(POP_REDUCE_BODY(name, planes), &format, rows, count, n, shift, out);                              \
+    }                                                                                                                 \
+    static void pop_chain_##name##_##suffix(const char *const *rows, int64_t count, int64_t width, const float *shift, \
+                                            float *const *out)                                                        \
+    {                                                                                                                 \
+        pop_chain_of(POP_REDUCE_BODY(name, planes), &format, rows, count, width, shift, out);                         \
+    }
+#define POP_REDUCE_FUNCTIONS(name, planes)                                                                            \
+    POP_REDUCE_OF_FORMAT(name, planes, f32, POP_F32)                                                                  \
+    POP_REDUCE_OF_FORMAT(name, planes, f16, POP_F16)                                                                  \
+    POP_REDUCE_OF_FORMAT(name, planes, bf16, POP_BF16)                                                                \
+    static void pop_join_columns_##name(float *const *to, float *const *from, int64_t width)                          \
+    {                                                                                                                 \
+        pop_join_columns(POP_REDUCE_BODY(name, planes), to, from, width);                                             \
+    }
+#define POP_REDUCE_SINGLE_FUNCTIONS(name, first, step, join) POP_REDUCE_FUNCTIONS(name, 1)
+#define POP_REDUCE_DOUBLE_FUNCTIONS(name, step, join) POP_REDUCE_FUNCTIONS(name, 2)
+POP_REDUCE_SINGLE(POP_REDUCE_SINGLE_FUNCTIONS)
+POP_REDUCE_DOUBLE(POP_REDUCE_DOUBLE_FUNCTIONS)
+#endif

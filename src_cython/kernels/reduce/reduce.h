@@ -1,0 +1,65 @@
+/* The reduce family: rows of numbers reduced to one each.
+ *
+ * Order and precision. Blocks of 512 elements of a row are reduced in FP32 in a fixed order (blocks.h); what blocks come to is
+ * merged in float64, 16 blocks to a segment, then segments, each in ascending order (state.h), and rounded to FP32 once. The order
+ * is the row's alone, whichever way elements lie, whatever the level and the number of threads: all give the same bits.
+ *
+ * FP32, FP16 and BF16 are read as they lie; other formats are decoded on the way (walk.h). */
+#ifndef POP_REDUCE_H
+#define POP_REDUCE_H
+#include "kernels/reduce/walk.h"
+
+/* A kernel: name, the body of the first pass, that of the second. */
+#define POP_REDUCE_OPS(X)                                                                                             \
+    X(sum, sum)                                                                                                       \
+    X(square_sum, square_sum)                                                                                         \
+    X(abs_sum, abs_sum)                                                                                               \
+    X(compensated_sum, compensated_sum)                                                                               \
+    X(compensated_square_sum, compensated_square_sum)                                                                 \
+    X(prod, prod)                                                                                                     \
+    X(max, max)                                                                                                       \
+    X(min, min)                                                                                                       \
+    X(abs_max, abs_max)                                                                                               \
+    X(any, any)                                                                                                       \
+    X(all, all)                                                                                                       \
+    X(nan, nan)                                                                                                       \
+    X(not_finite, not_finite)
+
+#define POP_REDUCE_VERTEX(name, suffix, ...)                                                                          \
+    static void pop_reduce_##name##_##suffix(const void *item, const pop_tile *tile)                                  \
+    {                                                                                                                 \
+        static const pop_reduction does = {__VA_ARGS__};                                                              \
+        pop_reduce_vertex(item, tile, &does);                                                                         \
+    }
+#define POP_REDUCE_ONE_PASS(name, body, suffix)                                                                       \
+    POP_REDUCE_VERTEX(name, suffix, .rows = pop_rows_##body##_##suffix, .chain = pop_chain_##body##_##suffix,         \
+                      .joiner = pop_join_columns_##body)
+#define POP_REDUCE_TWO_PASSES(name, body, after, suffix)                                                              \
+    POP_REDUCE_VERTEX(name, suffix, .rows = pop_rows_##body##_##suffix, .chain = pop_chain_##body##_##suffix,         \
+                      .joiner = pop_join_columns_##body, .rows_after = pop_rows_##after##_##suffix,                   \
+                      .chain_after = pop_chain_##after##_##suffix, .joiner_after = pop_join_columns_##after)
+#define POP_REDUCE_PLACES(name, body, suffix)                                                                         \
+    POP_REDUCE_VERTEX(name, suffix, .rows = pop_rows_##body##_##suffix, .find = pop_find_##suffix,                    \
+                      .places = pop_##name##_##suffix)
+#define POP_REDUCE_ALL_FORMATS(kind, ...) kind(__VA_ARGS__, f32) kind(__VA_ARGS__, f16) kind(__VA_ARGS__, bf16)
+#define POP_REDUCE_SIMPLE(name, body) POP_REDUCE_ALL_FORMATS(POP_REDUCE_ONE_PASS, name, body)
+
+POP_REDUCE_OPS(POP_REDUCE_SIMPLE)
+POP_REDUCE_ALL_FORMATS(POP_REDUCE_TWO_PASSES, moments, sum, moments)
+POP_REDUCE_ALL_FORMATS(POP_REDUCE_TWO_PASSES, logsumexp, max, exp_sum)
+POP_REDUCE_ALL_FORMATS(POP_REDUCE_PLACES, argmax, max)
+POP_REDUCE_ALL_FORMATS(POP_REDUCE_PLACES, argmin, min)
+
+#define POP_REDUCE_ROW(name, suffix, format)                                                                          \
+    {#name, format, #name "_" #suffix, POP_FUNCTION(pop_reduce_##name##_##suffix), {1, 1, 1}, {POP_BLOCK, POP_LANES, 1}, \
+     POP_CONSISTENT},
+#define POP_REDUCE_ROWS(name, ...)                                                                                    \
+    POP_REDUCE_ROW(name, f32, "float32") POP_REDUCE_ROW(name, f16, "float16") POP_REDUCE_ROW(name, bf16, "bfloat16")
+
+static const pop_kernel POP_REDUCE_KERNELS[] = {
+    POP_REDUCE_OPS(POP_REDUCE_ROWS) POP_REDUCE_ROWS(moments) POP_REDUCE_ROWS(logsumexp) POP_REDUCE_ROWS(argmax)
+    POP_REDUCE_ROWS(argmin)
+    {"merge", "any", "merge", POP_FUNCTION(pop_reduce_merge), {1, 1, 1},
+     {POP_SEGMENT, POP_STRIP, sizeof(pop_reduce_room)}, POP_CONSISTENT}, /* what the lowering must know */
+};
+#endif

@@ -1,0 +1,391 @@
+/* How a reduction goes through its operand: rows of elements, or columns side by side, block by block.
+ *
+ * Units are shared out to threads: a row's segments of 16 blocks, or those of a strip of columns. Where a row is one segment its
+ * result is written at once; else the states of segments go to the workspace, and a second vertex merges them. */
+#ifndef POP_REDUCE_WALK_H
+#define POP_REDUCE_WALK_H
+#include "drivers/strided_rows.h"
+#include "kernels/reduce/places.h"
+#include "kernels/reduce/state.h"
+#include "program/program.h"
+
+#define POP_SEGMENT (16 * POP_BLOCK)
+#define POP_GATHERED_ELEMENTS (4 * POP_BLOCK) /* of rows that do not lie as the kernels read them, at a time */
+#define POP_REDUCE_AXES 64
+#define POP_TREE_LEVELS 7
+
+/* A reduction's functions. A pass over blocks; perhaps a second one, with a shift that the first gave. */
+typedef struct pop_reduction {
+    pop_reduce_rows rows, rows_after;
+    pop_reduce_chain chain, chain_after;
+    pop_reduce_joiner joiner, joiner_after;
+    pop_reduce_find find;
+    pop_reduce_places places;
+} pop_reduction;
+
+/* What a unit works with; `room` is the arena. */
+typedef struct pop_reduce_walk {
+    const pop_reduce *spec;
+    const pop_reduction *does;
+    const pop_tile *tile;
+    pop_block_results results;
+    pop_state held, more;
+    const char *rows[POP_BLOCK];
+} pop_reduce_walk;
+
+typedef struct pop_reduce_room {
+    float tree[2][POP_TREE_LEVELS][POP_STRIP];
+    float numbers[POP_GATHERED_ELEMENTS]; /* decoded */
+    char codes[4 * POP_GATHERED_ELEMENTS];
+} pop_reduce_room;
+
+/* Where an element of axes is. */
+POP_INLINE int64_t pop_reduce_offset(const pop_reduce_axis *axes, int count, int64_t element, int64_t *index)
+{
+    int64_t offset = 0;
+    for (int d = count - 1; d >= 0; d--) {
+        index[d] = d ? element % axes[d].extent : element;
+        element /= axes[d].extent;
+        offset += index[d] * axes[d].stride;
+    }
+    return offset;
+}
+
+/* Step to the next place of the axes outside the innermost, and return how far that is. */
+POP_INLINE int64_t pop_reduce_next(const pop_reduce_axis *axes, int count, int64_t *index)
+{
+    int64_t move = 0;
+    for (int d = count - 2; d >= 0; d--) {
+        move += axes[d].stride;
+        if (++index[d] < axes[d].extent || d == 0) break;
+        move -= axes[d].extent * axes[d].stride;
+        index[d] = 0;
+    }
+    return move;
+}
+
+/* Elements of a row from `begin` on, one after another. */
+static void pop_reduce_gather(const pop_reduce *s, const char *row, int64_t begin, int64_t n, char *to)
+{
+    int64_t index[POP_REDUCE_AXES];
+    const int last = s->reduced_count - 1;
+    const char *at = row + pop_reduce_offset(s->reduced, s->reduced_count, begin, index);
+    int64_t from = index[last];
+    for (;;) {
+        const int64_t here = pop_least(n, s->reduced[last].extent - from);
+        pop_copy_row(s->code_bytes, to, s->code_bytes, at, s->reduced[last].stride, here);
+        n -= here;
+        if (n == 0) return;
+        to += here * s->code_bytes;
+        at += pop_reduce_next(s->reduced, s->reduced_count, index) - from * s->reduced[last].stride;
+        from = 0;
+    }
+}
+
+/* Addresses of n elements of a row from `begin` on. */
+static void pop_reduce_addresses(const pop_reduce *s, const char *row, int64_t begin, int64_t n, const char **to)
+{
+    int64_t index[POP_REDUCE_AXES];
+    const int last = s->reduced_count - 1;
+    const char *at = row + pop_reduce_offset(s->reduced, s->reduced_count, begin, index);
+    const int64_t stride = s->reduced[last].stride;
+    int64_t from = index[last];
+    for (;;) {
+        const int64_t here = pop_least(n, s->reduced[last].extent - from);
+        for (int64_t i = 0; i < here; i++) to[i] = at + i * stride;
+        n -= here;
+        if (n == 0) return;
+        to += here;
+        at += pop_reduce_next(s->reduced, s->reduced_count, index) - from * stride;
+        from = 0;
+    }
+}
+
+/* The shifts of the second pass, from what the first gave. */
+static void pop_reduce_shifts(const pop_reduce *s, pop_block_results *r, int64_t n, int64_t count)
+{
+    const float size = (float)n;
+    if (s->state == POP_STATE_MOMENTS)
+        for (int64_t i = 0; i < count; i++) r->shift[i] = r->first[i] / size;
+    else
+        for (int64_t i = 0; i < count; i++) r->shift[i] = r->first[i] - r->first[i] == 0.0f ? r->first[i] : 0.0f;
+}
+
+/* Blocks of n elements from w->rows[i] on, to `more`. */
+static void pop_reduce_blocks(pop_reduce_walk *w, int64_t n, int64_t begin, int64_t count)
+{
+    pop_block_results *r = &w->results;
+    float *out[2] = {r->first, r->second};
+    w->does->rows(w->rows, count, n, NULL, out);
+    if (w->does->rows_after) {
+        pop_reduce_shifts(w->spec, r, n, count);
+        w->does->rows_after(w->rows, count, n, r->shift, out);
+    }
+    if (w->does->find)
+        for (int64_t i = 0; i < count; i++) r->place[i] = (int32_t)w->does->find(w->rows[i], n, r->first[i]);
+    pop_state_begin(w->spec->state, &w->more, r, n, begin, count);
+}
+
+/* Results of `count` states, `step` elements apart, from element `first` of the result on. */
+static void pop_reduce_write(const pop_reduce_walk *w, pop_state *state, int64_t first, int64_t step, int64_t count)
+{
+    const pop_reduce *s = w->spec;
+    const int64_t bytes = s->out_bytes;
+    char *out = w->tile->operands[1] + first * bytes;
+    float numbers[POP_STRIP], before[POP_STRIP];
+    char codes[4 * POP_STRIP];
+    if (s->finish == POP_FINISH_INDEX) {
+        for (int64_t i = 0; i < count; i++) ((int64_t *)(void *)out)[i * step] = (int64_t)state->b[i];
+        return;
+    }
+    if (s->finish == POP_FINISH_NONZERO || s->finish == POP_FINISH_ZERO) {
+        for (int64_t i = 0; i < count; i++) out[i * step] = (char)((state->a[i] != 0.0) == (s->finish == POP_FINISH_NONZERO));
+        return;
+    }
+    if (s->update) {
+        pop_copy_row(bytes, codes, bytes, out, step * bytes, count);
+        if (s->decode_before) ((pop_decoder)s->decode_before)(&s->before, codes, before, count);
+        else memcpy(before, codes, (size_t)count * sizeof *before);
+    }
+    float *made = step == 1 && !s->encode ? (float *)(void *)out : numbers;
+    pop_finish(s, state, s->update ? before : NULL, made, count);
+    if (made != numbers) return;
+    if (s->encode) ((pop_encoder)s->encode)(&s->write, numbers, codes, count, NULL);
+    pop_copy_row(bytes, out, step * bytes, s->encode ? codes : (const char *)numbers, bytes, count);
+}
+
+/* The states of a segment to the workspace: [segment][a, b][result]. */
+static void pop_reduce_put(const pop_reduce_walk *w, int64_t segment, int64_t first, int64_t step, int64_t count)
+{
+    double *a = (double *)(void *)w->tile->operands[2] + 2 * segment * w->spec->outputs + first, *b = a + w->spec->outputs;
+    for (int64_t i = 0; i < count; i++) a[i * step] = w->held.a[i], b[i * step] = w->held.b[i];
+}
+
+/* Elements of a row as the kernels read them: where they lie, or in the arena. */
+static const char *pop_reduce_read(const pop_reduce_walk *w, const char *row, int64_t begin, int64_t n, int64_t at, int direct)
+{
+    const pop_reduce *s = w->spec;
+    pop_reduce_room *room = (pop_reduce_room *)(void *)w->tile->scratch;
+    const char *codes = row;
+    if (direct) {
+        int64_t index[POP_REDUCE_AXES];
+        codes = row + pop_reduce_offset(s->reduced, s->reduced_count, begin, index);
+        if (!s->decode) return codes;
+    } else {
+        codes = room->codes + at * s->code_bytes;
+        pop_reduce_gather(s, row, begin, n, room->codes + at * s->code_bytes);
+        if (!s->decode) return codes;
+    }
+    ((pop_decoder)s->decode)(&s->read, codes, room->numbers + at, n);
+    return (const char *)(room->numbers + at);
+}
+
+static int64_t pop_reduce_read_bytes(const pop_reduce *s) { return s->decode ? 4 : s->code_bytes; }
+
+/* A segment of a long row, to `held`. */
+static void pop_reduce_segment(pop_reduce_walk *w, const char *row, int64_t segment)
+{
+    const pop_reduce *s = w->spec;
+    const int64_t begin = segment * POP_SEGMENT, end = pop_least(s->n, begin + POP_SEGMENT), bytes = pop_reduce_read_bytes(s);
+    const int whole = s->run >= s->n, direct = whole || s->run % POP_BLOCK == 0;
+    const int64_t most = direct && !whole ? POP_BLOCK : whole && !s->decode ? POP_SEGMENT : POP_GATHERED_ELEMENTS;
+    for (int64_t r = begin; r < end;) {
+        const int64_t left = pop_least(end - r, most), blocks = left / POP_BLOCK, n = blocks ? blocks * POP_BLOCK : left;
+        const char *p = pop_reduce_read(w, row, r, n, 0, direct);
+        const int64_t size = blocks ? POP_BLOCK : n, count = blocks ? blocks : 1;
+        for (int64_t i = 0; i < count; i++) w->rows[i] = p + i * POP_BLOCK * bytes;
+        pop_reduce_blocks(w, size, r, count);
+        if (w->does->find)
+            for (int64_t i = 0; i < count; i++) w->more.b[i] += (double)(i * POP_BLOCK);
+        pop_state_merge_run(s->state, &w->held, 0, r - begin, &w->more, size, count);
+        r += n;
+    }
+}
+
+/* Rows of a block at most: results from `first` on. */
+static void pop_reduce_short_rows(pop_reduce_walk *w, int64_t first, int64_t count)
+{
+    const pop_reduce *s = w->spec;
+    const int64_t most = s->run >= s->n && !s->decode ? POP_STRIP : pop_least(POP_STRIP, POP_GATHERED_ELEMENTS / s->n);
+    const int direct = s->run >= s->n, last = s->kept_count - 1;
+    int64_t index[POP_REDUCE_AXES];
+    const char *at = w->tile->operands[0] + pop_reduce_offset(s->kept, s->kept_count, first, index);
+    while (count > 0) {
+        const int64_t here = pop_least(count, most);
+        for (int64_t i = 0; i < here;) {
+            const int64_t inner = pop_least(here - i, s->kept[last].extent - index[last]), stride = s->kept[last].stride;
+            if (direct && !s->decode)
+                for (int64_t k = 0; k < inner; k++) w->rows[i + k] = at + k * stride;
+            else
+                for (int64_t k = 0; k < inner; k++)
+                    w->rows[i + k] = pop_reduce_read(w, at + k * stride, 0, s->n, (i + k) * s->n, direct);
+            i += inner;
+            at += inner * stride;
+            index[last] += inner;
+            if (index[last] == s->kept[last].extent) {
+                at += pop_reduce_next(s->kept, s->kept_count, index) - s->kept[last].extent * stride;
+                index[last] = 0;
+            }
+        }
+        pop_reduce_blocks(w, s->n, 0, here);
+        pop_reduce_write(w, &w->more, first, 1, here);
+        first += here;
+        count -= here;
+    }
+}
+
+static void pop_reduce_long_rows(pop_reduce_walk *w, int64_t unit)
+{
+    const pop_reduce *s = w->spec;
+    const int64_t output = unit / s->segments, segment = unit % s->segments;
+    int64_t index[POP_REDUCE_AXES];
+    const char *row = w->tile->operands[0] + pop_reduce_offset(s->kept, s->kept_count, output, index);
+    pop_reduce_segment(w, row, segment);
+    if (s->segments > 1) pop_reduce_put(w, segment, output, 1, 1);
+    else pop_reduce_write(w, &w->held, output, 1, 1);
+}
+
+/* The tree of a block of columns: its rows of memory, and where partial results are kept. */
+typedef struct pop_reduce_tree {
+    const pop_reduce_walk *walk;
+    pop_reduce_chain chain;
+    pop_reduce_joiner joiner;
+    const float *shift;
+    int64_t rows, width, column;
+} pop_reduce_tree;
+
+static void pop_tree_chain(const pop_reduce_tree *t, int64_t row, int level)
+{
+    const pop_reduce *s = t->walk->spec;
+    pop_reduce_room *room = (pop_reduce_room *)(void *)t->walk->tile->scratch;
+    float *out[2] = {room->tree[0][level], room->tree[1][level]};
+    const char *rows[POP_STEPS];
+    int64_t count = 0;
+    for (int64_t r = row; r < t->rows && count < POP_STEPS; r += POP_WAYS, count++) {
+        rows[count] = t->walk->rows[r] + t->column;
+        if (!s->decode) continue;
+        float *numbers = room->numbers + count * POP_STRIP;
+        ((pop_decoder)s->decode)(&s->read, rows[count], numbers, t->width);
+        rows[count] = (const char *)numbers;
+    }
+    t->chain(rows, count, t->width, t->shift, out);
+}
+
+static void pop_tree_join(const pop_reduce_tree *t, int level)
+{
+    pop_reduce_room *room = (pop_reduce_room *)(void *)t->walk->tile->scratch;
+    float *to[2] = {room->tree[0][level], room->tree[1][level]}, *from[2] = {room->tree[0][level + 1], room->tree[1][level + 1]};
+    t->joiner(to, from, t->width);
+}
+
+/* The steps of `parts` parts from a row on, to a level. */
+static void pop_tree_parts(const pop_reduce_tree *t, int64_t row, int parts, int level)
+{
+    if (parts == 1) {
+        pop_tree_chain(t, row, level);
+        return;
+    }
+    pop_tree_parts(t, row, parts / 2, level);
+    if (row + parts / 2 * POP_PART >= t->rows) return;
+    pop_tree_parts(t, row + parts / 2 * POP_PART, parts / 2, level + 1);
+    pop_tree_join(t, level);
+}
+
+/* The steps of lanes that are `apart` from each other, from a lane on. */
+static void pop_tree_lanes(const pop_reduce_tree *t, int64_t lane, int apart, int level)
+{
+    if (apart == POP_WAYS) {
+        pop_tree_parts(t, lane, 4, level);
+        return;
+    }
+    pop_tree_lanes(t, lane, 2 * apart, level);
+    if (lane + apart >= t->rows) return;
+    pop_tree_lanes(t, lane + apart, 2 * apart, level + 1);
+    pop_tree_join(t, level);
+}
+
+static void pop_reduce_tree_of(const pop_reduce_tree *t, float *const *out)
+{
+    const pop_reduce_room *room = (const pop_reduce_room *)(const void *)t->walk->tile->scratch;
+    pop_tree_lanes(t, 0, 1, 0);
+    for (int k = 0; k < 2; k++) memcpy(out[k], room->tree[k][0], (size_t)t->width * sizeof(float));
+}
+
+/* A block of columns, whose rows of memory are in w->rows, to `more`. */
+static void pop_reduce_column_block(pop_reduce_walk *w, int64_t n, int64_t begin, int64_t column, int64_t width)
+{
+    const pop_reduce *s = w->spec;
+    pop_block_results *r = &w->results;
+    float *out[2] = {r->first, r->second};
+    const pop_reduce_tree first = {w, w->does->chain, w->does->joiner, NULL, n, width, column * s->code_bytes};
+    if (w->does->places) {
+        for (int64_t i = 0; i < n; i++) w->rows[i] += column * s->code_bytes;
+        w->does->places(w->rows, n, width, r->first, r->place);
+        for (int64_t i = 0; i < n; i++) w->rows[i] -= column * s->code_bytes;
+    } else {
+        pop_reduce_tree_of(&first, out);
+    }
+    if (w->does->chain_after) {
+        const pop_reduce_tree after = {w, w->does->chain_after, w->does->joiner_after, r->shift, n, width, first.column};
+        pop_reduce_shifts(s, r, n, width);
+        pop_reduce_tree_of(&after, out);
+    }
+    pop_state_begin(s->state, &w->more, r, n, begin, width);
+}
+
+/* A segment of a strip of columns. */
+static void pop_reduce_columns(pop_reduce_walk *w, int64_t unit)
+{
+    const pop_reduce *s = w->spec;
+    const pop_reduce_axis *inner = s->kept + s->kept_count - 1;
+    const int64_t strips = (inner->extent + POP_STRIP - 1) / POP_STRIP, segment = unit % s->segments;
+    const int64_t column = unit / s->segments % strips * POP_STRIP, width = pop_least(POP_STRIP, inner->extent - column);
+    const int64_t begin = segment * POP_SEGMENT, end = pop_least(s->n, begin + POP_SEGMENT);
+    int64_t index[POP_REDUCE_AXES], output = column * inner->out;
+    const char *base = w->tile->operands[0]
+                       + pop_reduce_offset(s->kept, s->kept_count - 1, unit / s->segments / strips, index);
+    for (int d = 0; d < s->kept_count - 1; d++) output += index[d] * s->kept[d].out;
+    for (int64_t r = begin; r < end; r += POP_BLOCK) {
+        const int64_t n = pop_least(POP_BLOCK, end - r);
+        pop_reduce_addresses(s, base, r, n, w->rows);
+        pop_reduce_column_block(w, n, r, column, width);
+        pop_state_merge_all(s->state, &w->held, r - begin, &w->more, n, width);
+    }
+    if (s->segments > 1) pop_reduce_put(w, segment, output, inner->out, width);
+    else pop_reduce_write(w, &w->held, output, inner->out, width);
+}
+
+static __attribute__((noinline)) void pop_reduce_vertex(const void *work, const pop_tile *tile, const pop_reduction *does)
+{
+    const pop_reduce_item *item = (const pop_reduce_item *)work;
+    pop_reduce_walk w;
+    w.spec = item->spec, w.does = does, w.tile = tile;
+    if (w.spec->by_columns) {
+        for (int64_t i = 0; i < item->count; i++) pop_reduce_columns(&w, item->first + i);
+    } else if (w.spec->n <= POP_BLOCK) {
+        pop_reduce_short_rows(&w, item->first, item->count);
+    } else {
+        for (int64_t i = 0; i < item->count; i++) pop_reduce_long_rows(&w, item->first + i);
+    }
+}
+
+/* The states of segments to results. */
+static void pop_reduce_merge(const void *work, const pop_tile *tile)
+{
+    const pop_reduce_item *item = (const pop_reduce_item *)work;
+    const pop_reduce *s = item->spec;
+    pop_reduce_walk w;
+    w.spec = s, w.tile = tile;
+    for (int64_t first = item->first, end = first + item->count; first < end; first += POP_STRIP) {
+        const int64_t count = pop_least(POP_STRIP, end - first);
+        for (int64_t segment = 0; segment < s->segments; segment++) {
+            const double *a = (const double *)(void *)tile->operands[2] + 2 * segment * s->outputs + first, *b = a + s->outputs;
+            memcpy(w.more.a, a, (size_t)count * sizeof *a);
+            memcpy(w.more.b, b, (size_t)count * sizeof *b);
+            pop_state_merge_all(s->state, &w.held, segment * POP_SEGMENT, &w.more,
+                                pop_least(POP_SEGMENT, s->n - segment * POP_SEGMENT), count);
+        }
+        pop_reduce_write(&w, &w.held, first, 1, count);
+    }
+}
+#endif

@@ -1,0 +1,304 @@
+"""Reductions: bounds, orders of sums, special values, axes, dtypes, out, defaults, bad input."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+from poplibs_py import popops, profile, testing
+from poplibs_py.config import thread_limit
+from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
+from poplibs_py.formats import BF16, F143, FORMATS, FP16, FP32, QuarterArray
+from poplibs_py.kernels import Selection, kernels
+from poplibs_py.kernels import select as taken
+from poplibs_py.ops import catalogue
+from poplibs_py.popops import reductions
+from poplibs_py.popops._reduce import BLOCK, ReduceParams, Way, lower
+from poplibs_py.popops.cast import cast
+from poplibs_py.popops.reduce_bound import roundings
+from poplibs_py.testing import as_format, assert_same_bits
+from poplibs_py.testing.exact import exact_values
+
+NAMES = [*reductions.__all__, "reduce"]
+TO_NUMPY = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min, "any": np.any, "all": np.all}
+EXTENTS = (1, 2, 15, 16, 17, 127, 128, 129, 300, 511, 512, 513, 1024, 8191, 8193, 20000)
+RNG = np.random.default_rng(20261122)
+each = pytest.mark.parametrize("name", NAMES)
+
+
+def numbers(shape, fmt=FP32, seed=0):
+    values = np.random.default_rng(seed).standard_normal(shape)
+    return as_format(values, fmt)
+
+
+def bits(x):
+    return np.asarray(x).tobytes()
+
+
+@each
+@pytest.mark.parametrize("fmt", [FP32, FP16, BF16, F143], ids=str)
+def test_the_order_is_the_rows_alone(name, fmt):
+    """Rows as they lie, gathered, as columns, in parts of threads: the same bits."""
+    for n in EXTENTS:
+        scale = 0.01 if name == "prod" else 1
+        x = as_format(np.random.default_rng(n).standard_normal((n, 11)) * scale + (name == "prod"), fmt)
+        face = getattr(popops, name)
+        due = testing.check(name, x, 0)
+        lying = np.asfortranarray(x), np.ascontiguousarray(x[::-1])[::-1], np.repeat(x, 2, axis=1)[:, ::2]
+        for y in lying:
+            assert bits(face(y, 0)) == bits(due)
+        for column in (0, 7, 10):
+            assert bits(face(x[:, column])) == bits(due[column])
+        assert bits(face(x.reshape(n, 1, 11), (0, 1))) == bits(due)
+
+
+@each
+def test_threads_change_nothing(name):
+    scale = 1e-4 if name == "prod" else 1
+    for shape, axes in (((1 << 18,), None), ((700, 512), 1), ((700, 512), 0), ((20000, 24), 0)):
+        x = numbers(shape) * np.float32(scale) + np.float32(name == "prod")
+        results = []
+        for threads in (1, 2, 5):
+            with thread_limit(threads):
+                results.append(bits(getattr(popops, name)(x, axes)))
+        assert len(set(results)) == 1
+
+
+STATES = {"moments": ("moments", "spread"), "logsumexp": ("log", "log"), "argmax": ("argmax", "index"),
+          "argmin": ("argmin", "index"), "prod": ("product", "plain"), "min": ("min", "plain")}
+
+
+@pytest.mark.parametrize("kernel", [k for k in kernels("reduce") if k.op != "merge"], ids=lambda k: k.label)
+def test_levels_give_the_same_bits(kernel, monkeypatch):
+    state, finish = STATES.get(kernel.op, ("compensated", "plain") if "compensated" in kernel.op else
+                               ("sum", "plain") if kernel.op.endswith("sum") else ("max", "plain"))
+    fmt = next(f for f in FORMATS if f.name == kernel.formats)
+    result = np.dtype(np.int64) if finish == "index" else FP32
+    portable = [k for k in kernels("reduce") if k.level == "portable"]
+    same_level = [k for k in kernels("reduce") if k.level == kernel.level]
+
+    def run(chosen, x, axis):
+        def select(family, op, formats):
+            if family != "reduce":
+                return taken(family, op, formats)
+            return Selection(next(k for k in chosen if k.op == op and k.formats in (formats, "any")), ())
+
+        monkeypatch.setattr("poplibs_py.popops._reduce.select", select)
+        scale = 1.0 if kernel.op != "logsumexp" else 0.0
+        way = Way(kernel.op, state, finish)
+        params = ReduceParams(way, fmt, 0, x.shape, x.strides, (axis,), result, 0, scale, False)
+        out = np.empty(x.shape[1 - axis], result if finish == "index" else np.float32)
+        lower.__wrapped__(params, 1).executable(x, out)
+        return out.tobytes()
+
+    for shape in ((5, 16), (300, 33), (40, 600), (9000, 20)):
+        values = np.random.default_rng(3).standard_normal(shape)
+        values = values * 0.01 + 1 if kernel.op == "prod" else values
+        for special in (False, True):
+            x = as_format(values, fmt)
+            if special:
+                x[shape[0] // 2, 1], x[2, 0], x[0, 3:5] = math.nan, -math.inf, (math.inf, -0.0)
+            for axis in (0, 1):
+                assert run(same_level, x, axis) == run(portable, x, axis)
+
+
+@pytest.mark.parametrize("name", ["sum", "square_sum", "mean"])
+@pytest.mark.parametrize("fmt", [FP32, FP16, BF16], ids=str)
+def test_whole_numbers_are_added_exactly(name, fmt):
+    x = RNG.integers(-3, 4, (64, 1024)).astype(np.float32)
+    exact = {"sum": x.sum(1), "square_sum": (x * x).sum(1), "mean": x.sum(1) / 1024}[name]
+    got = getattr(popops, name)(as_format(x, fmt), 1, out_dtype="float32")
+    assert_same_bits(got, exact.astype(np.float32))
+
+
+def test_compensated_sums_are_nearly_exact():
+    x = (RNG.standard_normal(5000) * 10.0 ** RNG.integers(-6, 6, 5000)).astype(np.float32)
+    y = np.concatenate([x, -x, [np.float32(0.3)]])
+    assert abs(float(popops.sum(y)) - 0.3) > 1e-3
+    assert_same_bits(popops.sum(y, compensated=True), np.float32(float(sum(exact_values(y)))))
+    assert float(popops.sum([math.inf, 1.0, 2.0], compensated=True)) == math.inf
+    testing.check("norm", x, compensated=True)
+
+
+def test_variances_do_not_suffer_from_the_mean():
+    x = np.float32(1e4) + RNG.integers(-8, 8, (3, 100_000)).astype(np.float32) / 512
+    due = x.astype(np.float64).var(1)
+    np.testing.assert_allclose(popops.variance(x, 1), due, rtol=50 * FP32.unit_roundoff)
+    testing.check("standard_deviation", x, 1, ddof=1)
+
+
+def test_roundings_are_within_twice_the_logarithm():
+    assert all(roundings(n) <= max(0, 2 * math.log2(n)) for n in range(1, 2000))
+    assert max(roundings(n) for n in range(1, 5000)) == roundings(BLOCK) == 13
+
+
+@pytest.mark.parametrize("place", [0, 5, 511, 512, 9000, 19999])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_nan_is_numpys(place, axis):
+    x = numbers((20000, 9))
+    x[place] = math.nan
+    y = x if axis == 0 else np.ascontiguousarray(x.T)
+    for name in ("max", "min"):
+        assert np.isnan(getattr(popops, name)(y, axis)).all()
+        assert (getattr(popops, "arg" + name)(y, axis) == place).all()
+    assert popops.has_nan(y, axis).all()
+    assert not popops.has_nan(numbers((20000, 9)), axis).any()
+
+
+def test_places_are_the_first():
+    for n in (1, 7, 16, 600, 9000):
+        x = RNG.integers(0, 4, (n, 12)).astype(np.float32)
+        for axis, y in ((0, x), (1, np.ascontiguousarray(x.T)), (0, x.astype(np.float16)), (0, cast(x, F143))):
+            z = np.asarray(y, np.float32)
+            np.testing.assert_array_equal(popops.argmax(y, axis), z.argmax(axis))
+            np.testing.assert_array_equal(popops.argmin(y, axis), z.argmin(axis))
+    assert int(popops.argmax(np.full(700, -np.inf, np.float32))) == 0
+    assert int(popops.argmax(x[None], keepdims=True)[0, 0, 0]) == x.argmax()
+
+
+def test_infinities_in_logarithms():
+    low = np.full((3, 700), -np.inf, np.float32)
+    low[1, 600], low[2, 3] = 5.0, math.inf
+    np.testing.assert_array_equal(popops.logsumexp(low, 1), np.float32([-np.inf, 5.0, np.inf]))
+    np.testing.assert_array_equal(popops.logsumexp(low.T, 0), np.float32([-np.inf, 5.0, np.inf]))
+    assert np.isnan(popops.logsumexp([math.nan, 1.0]))
+
+
+@pytest.mark.parametrize(("name", "due"), [
+    ("sum", 0), ("prod", 1), ("square_sum", 0), ("mean", math.nan), ("variance", math.nan), ("any", 0), ("all", 1),
+    ("logsumexp", -math.inf), ("norm", 0), ("has_nan", 0),
+])  # fmt: skip
+def test_rows_of_nothing_give_the_identity(name, due):
+    for fmt in (FP32, FP16, F143):
+        got = getattr(popops, name)(np.zeros((2, 0), fmt.dtype), 1)
+        np.testing.assert_array_equal(np.asarray(got, np.float32), np.full(2, due, np.float32))
+    assert getattr(popops, name)(np.zeros((0, 2), np.float32), 1).shape == (0,)
+
+
+def test_extremes_of_nothing_are_refused_but_by_poplibs_name():
+    empty = np.zeros((2, 0), np.float32)
+    for name in ("max", "min", "argmax", "argmin"):
+        with pytest.raises(InvalidArgumentError, match=r"^x: got shape \(2, 0\)"):
+            getattr(popops, name)(empty, 1)
+        assert getattr(popops, name)(np.zeros((0, 0), np.float32), 1).shape == (0,)
+    due = {"ADD": 0, "SQUARE_ADD": 0, "MUL": 1, "MIN": np.inf, "MAX": -np.inf, "LOG_ADD": -np.inf}
+    for op, value in due.items():
+        np.testing.assert_array_equal(popops.reduce(empty, 1, op), np.full(2, value, np.float32))
+    assert popops.reduce(empty.astype(np.int16), 1, "MIN").tolist() == [32767] * 2
+    held = np.float32([3, 4])
+    assert popops.reduce(empty, 1, update=True, out=held).tolist() == [3, 4]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool"])
+@pytest.mark.parametrize("name", TO_NUMPY)
+def test_integers_are_numpys(name, dtype):
+    x = RNG.integers(0, 100, (6, 50)).astype(dtype)
+    for axes in (None, 0, 1, (0, 1)):
+        got, due = getattr(popops, name)(x, axes), TO_NUMPY[name](x, axis=axes)
+        assert got.dtype == due.dtype
+        np.testing.assert_array_equal(got, due)
+    wrapped = popops.reduce(x, 1, "MUL")
+    assert wrapped.dtype == x.dtype
+    np.testing.assert_array_equal(wrapped, np.prod(x, axis=1, dtype=x.dtype))
+    assert popops.mean(x).dtype == np.float32
+
+
+@each
+def test_defaults_and_shapes(name):
+    x = numbers((2, 3, 4), FP16)
+    face = getattr(popops, name)
+    for axes, shape, kept in ((None, (), (1, 1, 1)), (-1, (2, 3), (2, 3, 1)), ((0, 2), (3,), (1, 3, 1)),
+                              ((), x.shape, x.shape)):
+        got = face(x, axes)
+        assert (got.shape, face(x, axes, keepdims=True).shape) == (shape, kept)
+        assert got.dtype in (np.float16, np.bool_, np.int64)
+    assert face(numbers((3,), F143)).dtype in (np.float16, np.bool_, np.int64)
+    assert face(np.float32(1.5)).shape == ()
+    assert catalogue[f"popops.{name}"].poplibs in ("popops::reduce", "") or "pop" in catalogue[f"popops.{name}"].poplibs
+
+
+def test_axes_that_lie_anyhow():
+    x = numbers((3, 40, 5, 17))
+    for order in ((0, 1, 2, 3), (3, 1, 0, 2), (2, 3, 1, 0)):
+        lying = np.ascontiguousarray(x.transpose(order)).transpose(np.argsort(order))
+        for axes in ((0,), (1, 3), (0, 2), (1, 2, 3), (0, 1, 2, 3)):
+            assert bits(popops.sum(lying, axes)) == bits(popops.sum(x, axes))
+            assert bits(popops.argmax(lying, axes)) == bits(popops.argmax(x, axes))
+
+
+def test_out_may_lie_anyhow_and_overlap():
+    x = numbers((40, 30))
+    due = popops.sum(x, 0)
+    out = np.zeros((30, 2), np.float32)[:, 0]
+    assert popops.sum(x, 0, out=out) is out
+    np.testing.assert_array_equal(out, due)
+    held = x.copy()
+    popops.sum(held, 0, out=held[7])
+    np.testing.assert_array_equal(held[7], due)
+    halves = np.zeros(30, np.float16)
+    popops.sum(x, 0, out=halves)
+    np.testing.assert_array_equal(halves, due.astype(np.float16))
+
+
+def test_scales_are_part_of_the_numbers():
+    x = numbers((6, 700))
+    for blocks in (None, (2, -1), (1, 100)):
+        q = cast(x, F143, scale="auto", block_shape=blocks)
+        for axes in (0, 1):
+            assert bits(popops.sum(q, axes, out_dtype=FP32)) == bits(popops.sum(cast(q, FP32), axes))
+            assert bits(popops.argmax(q, axes)) == bits(popops.argmax(cast(q, FP32), axes))
+    out = QuarterArray(np.zeros(6, np.uint8), F143, 5)
+    popops.sum(q, 1, out=out)
+    testing.check("sum", q, 1, out=out)
+
+
+def test_many_reductions():
+    x, out = numbers((4, 5)), np.ones(5, np.float32)
+    first, second = popops.reduce_many([{"x": x, "axes": 1}, {"x": x, "axes": 0, "op": "MAX", "out": out}])
+    np.testing.assert_array_equal(first, popops.sum(x, 1))
+    assert second is out
+    with pytest.raises(InvalidArgumentError, match=r"^reductions: got"):
+        popops.reduce_many([{"x": x, "axis": 1}])
+
+
+def test_a_run_is_recorded():
+    with profile() as report:
+        popops.sum(numbers((4, 500)), 0)
+        popops.argmax([1, 2, 3])
+    assert [run.op for run in report.runs] == ["popops.sum", "popops.argmax"]
+    assert report.runs[0].kernel.startswith("sum_f32 (")
+    assert "columns" in str(report.runs[0].plan)
+
+
+X = np.ones((2, 3), np.float32)
+
+
+@pytest.mark.parametrize(("name", "arguments", "message"), [
+    ("sum", {"x": X.astype(float)}, "x: got dtype float64"),
+    ("sum", {"x": X.astype(complex)}, "x: got dtype complex128"),
+    ("sum", {"x": X.astype(">f4")}, "x: got dtype >f4"),
+    ("logsumexp", {"x": X.astype(int)}, "x: got dtype int64"),
+    ("sum", {"x": X, "axes": 2}, "axes: got 2"),
+    ("sum", {"x": X, "axes": (0, -2)}, "axes: got (0, -2)"),
+    ("sum", {"x": X, "axes": "0"}, "axes: got"),
+    ("sum", {"x": X, "axes": 0.5}, "axes: got 0.5"),
+    ("sum", {"x": X, "keepdims": 2}, "keepdims: got 2"),
+    ("sum", {"x": X, "out": np.zeros(2, np.float32)}, "out: got shape (2,)"),
+    ("any", {"x": X, "out": np.zeros((), np.float32)}, "out: got an array of float32"),
+    ("variance", {"x": X, "ddof": -1}, "ddof: got -1"),
+    ("norm", {"x": X, "ord": 3}, "ord: got 3"),
+    ("norm", {"x": X, "ord": 1, "compensated": True}, "compensated: got True"),
+    ("reduce", {"x": X, "op": "add"}, "op: got add"),
+    ("reduce", {"x": X, "op": "MAX", "scale": 2.0}, "scale: got 2.0"),
+    ("reduce", {"x": X, "op": "MAX", "update": True}, "update: got True"),
+    ("reduce", {"x": X, "update": True}, "update: got True"),
+    ("reduce", {"x": X, "scale": math.inf}, "scale: got inf"),
+    ("sum", {"x": X.astype(int), "out_dtype": "float32"}, "out_dtype: got float32"),
+    ("argmax", {"x": X, "axes": 1, "out": np.zeros(2, np.int32)}, "out: got an array of int32"),
+])  # fmt: skip
+def test_bad_arguments_are_named(name, arguments, message):
+    with pytest.raises((InvalidArgumentError, InvalidTypeError), match="^" + re.escape(message)):
+        getattr(popops, name)(**arguments)
