@@ -1,4 +1,4 @@
-"""PopOps: elementwise operations, casts and reductions."""
+"""PopOps: elementwise operations, casts, reductions, and plans of embeddings."""
 
 from ..lazy import submodules_on_demand
 from . import binary as _of_two
@@ -11,11 +11,12 @@ from .binary import *  # noqa: F403
 from .bits import *  # noqa: F403
 from .cast import cast
 from .elementwise import *  # noqa: F403
+from .embedding.api import plan_embedding
 from .poplibs_reduce import reduce, reduce_many
 from .reductions import *  # noqa: F403
 from .ternary import *  # noqa: F403
 
-__all__ = ["cast", "plan_elementwise", "reduce", "reduce_many", *_of_one.__all__, *_of_two.__all__,
+__all__ = ["cast", "plan_elementwise", "plan_embedding", "reduce", "reduce_many", *_of_one.__all__, *_of_two.__all__,
            *_of_three.__all__, *_of_bits.__all__, *_reductions.__all__]
 
 __getattr__, __dir__ = submodules_on_demand(__name__)

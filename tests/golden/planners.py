@@ -30,9 +30,8 @@ def slices(case: Line) -> None:
     params = EmbeddingParams(typed(words.pop("type")), int(words.pop("entries")), int(words.pop("width")),
                              tuple(numbers(words.pop("lookups"))), int(words.pop("groups", "1")))
     options = EmbeddingOptions(
-        Memory(float(words.pop("amp", PROPORTION))), words.pop("slice", "1") == "1", words.pop("update", "1") == "1",
-        words.pop("op", "add").upper(), words.pop("partial", ""), words.pop("dist", "uniform") == "onePoint",
-        flag(words, "sorted"))
+        float(words.pop("amp", PROPORTION)), words.pop("slice", "1") == "1", words.pop("update", "1") == "1",
+        words.pop("op", "add"), words.pop("partial", ""), words.pop("dist", "uniform"), flag(words, "sorted"))
     assert not words
     plan = planned_embedding(params, options, machine)
     at = plan.partition

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poplibs_py.planner import Memory
 from poplibs_py.popops.embedding.model import EmbeddingModel, Partition
 from poplibs_py.popops.embedding.options import EmbeddingOptions
 from poplibs_py.popops.embedding.params import EmbeddingParams
@@ -22,7 +22,7 @@ def least_splits(extent, most):
 
 def every_partition(model):
     p, o, tiles = model.params, model.options, model.target.tiles
-    whole = o.used_for_update and o.operation == "NONE"
+    whole = o.used_for_update and o.operation_for_update == "none"
     lookups = [1] if whole else least_splits(p.most_lookups, p.most_lookups)
     for total in lookups:
         for parallel in (n for n in range(1, total + 1) if total % n == 0):
@@ -36,12 +36,12 @@ def every_partition(model):
 
 PARAMS = st.builds(EmbeddingParams, st.sampled_from(["half", "float", "int", "char"]), st.integers(1, 60),
                    st.integers(1, 40), st.lists(st.integers(1, 40), max_size=2).map(tuple), st.integers(1, 3))
-OPTIONS = st.builds(EmbeddingOptions, st.sampled_from([0.0, 1e-4, 3e-4, 1e-3, 0.6]).map(Memory), st.booleans(),
-                    st.just(True), st.sampled_from(["ADD", "MUL", "MAX", "NONE"]), st.sampled_from(["", "float"]),
-                    st.booleans(), st.booleans())
+OPTIONS = st.builds(EmbeddingOptions, st.sampled_from([0.0, 1e-4, 3e-4, 1e-3, 0.6]), st.booleans(), st.just(True),
+                    st.sampled_from(["add", "mul", "max", "none"]), st.sampled_from(["", "float"]),
+                    st.sampled_from(["uniform", "onePoint"]), st.booleans())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(PARAMS, OPTIONS, st.integers(1, 12))
 def test_the_search_misses_nothing(params, options, tiles):
     model = EmbeddingModel(Target.small(tiles), params, options)
@@ -49,7 +49,7 @@ def test_the_search_misses_nothing(params, options, tiles):
     fitting = [at for at in every_partition(model)
                if model.allowed(at) and (limit is None or model.peak_bytes(at) <= limit)]
     every = [(int(model.total_cycles(at, ordered)), ordered, at.serial, at)
-             for at in fitting for ordered in range(1 + options.in_order)]
+             for at in fitting for ordered in range(1 + options.indices_are_sorted)]
     found = least_cycles(model, limit)
     if not every:
         assert found is None
@@ -65,7 +65,7 @@ def test_more_turns_take_no_less_time_and_no_more_memory(params, options, tiles)
     for at in every_partition(model):
         if at.serial == 1:
             continue
-        for ordered in range(1 + options.in_order):
+        for ordered in range(1 + options.indices_are_sorted):
             once = at._replace(serial=1)
             assert model.total_cycles(at, ordered) >= model.total_cycles(once, ordered)
         assert model.peak_bytes(at) <= model.peak_bytes(once)
@@ -81,3 +81,29 @@ def test_what_a_plan_says_of_itself(params, options, tiles):
     limit = options.memory.limit(plan.target)
     assert plan.within_limit == (limit is None or plan.temp_bytes <= limit)
     assert f"{plan.cycles:,}" in str(plan)
+
+
+@settings(max_examples=40, deadline=None)
+@given(PARAMS, OPTIONS, st.integers(1, 12), st.data())
+def test_a_plan_meets_its_constraints(params, options, tiles, data):
+    free = planned(params, options, Target.small(tiles))
+    at = free.partition
+    names = {"precopyBaseWhenSerialSlice": at.precopy, "lookupSerialSplit": at.serial,
+             "lookupParallelSplit": at.parallel, "slicedDimSplit": at.sliced, "unslicedDimSplit": at.unsliced,
+             "groupSplit": at.group, "useOrderingInfo": int(free.ordered)}
+    chosen = data.draw(st.sets(st.sampled_from(sorted(names))))
+    bound = replace(options, plan_constraints={name: names[name] for name in chosen})
+    assert planned(params, bound, free.target).partition == at
+    other = data.draw(st.sampled_from(["lookupSerialSplit", "lookupParallelSplit", "slicedDimSplit"]))
+    bound = replace(options, plan_constraints={other: 2})
+    model = EmbeddingModel(free.target, params, bound)
+    limit = options.memory.limit(model.target)
+    place = {"lookupSerialSplit": "serial", "lookupParallelSplit": "parallel", "slicedDimSplit": "sliced"}[other]
+    every = [(int(model.total_cycles(at, ordered)), ordered, at.serial, at) for at in every_partition(model)
+             if getattr(at, place) == 2 and model.allowed(at) and (limit is None or model.peak_bytes(at) <= limit)
+             for ordered in range(1 + options.indices_are_sorted)]
+    found = least_cycles(model, limit)
+    assert (found is None) == (not every)
+    if found is not None:
+        cycles, ordered, _, at = min(every)
+        assert (found.cycles, found.ordered, found.partition) == (cycles, ordered, at)

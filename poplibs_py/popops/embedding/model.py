@@ -101,8 +101,13 @@ class EmbeddingModel:
     @cached_property
     def partial(self) -> str:
         """The type of updates' sums."""
-        chosen = self.options.partial_type if self.options.operation == "ADD" else ""
+        chosen = self.options.partial_type if self.options.operation_for_update == "add" else ""
         return chosen or self.params.data_type
+
+    @cached_property
+    def operation(self) -> str:
+        """What updates do, as vertices have it."""
+        return self.options.operation_for_update.upper()
 
     @cached_property
     def casts(self) -> bool:
@@ -188,7 +193,7 @@ class EmbeddingModel:
 
     def update_cycles(self, at: Partition, ordered: bool) -> dict[str, Any]:
         """Cycles by PopLibs' names; `ordered` where it is used that indices are sorted."""
-        held, target, op, data = self.held(at), self.target, self.options.operation, self.params.data_type
+        held, target, op, data = self.held(at), self.target, self.operation, self.params.data_type
         copies, cut = at.parallel > 1, at.sliced > 1
         stored = held.groups * held.stored * self.grain
         found = {"updateRearrangeBaseCycles": 2 * self.exchange(held.spread)}
@@ -232,17 +237,17 @@ class EmbeddingModel:
                 here = np.minimum(_cdiv(rows * p.most_lookups, p.entries), held.lookups)
         kind = "float" if self.casts else p.data_type
         elements, subword = held.columns * self.grain, self.grain * self.size % 4 != 0
-        if o.operation == "NONE":
+        if self.operation == "NONE":
             return multi_slice_cycles(self.target, kind, elements, held.lookups, here, each, update=True,
                                       in_order=ordered, split=p.most_lookups == 1 and not subword)
-        return multi_update_op_cycles(self.target, kind, o.operation, elements, held.lookups, here, each,
+        return multi_update_op_cycles(self.target, kind, self.operation, elements, held.lookups, here, each,
                                       subword=subword, scaled=True, in_order=ordered)
 
     def _reduction(self, at: Partition, partials: Any) -> dict[str, Any]:
         """Cycles to sum what the copies of a part of the table have got."""
         copies = at.parallel > 1
         outputs = _cdiv(partials, at.parallel)
-        cycles = strided_reduce_cycles(self.target, self.options.operation, ("float", "float"), at.parallel,
+        cycles = strided_reduce_cycles(self.target, self.operation, ("float", "float"), at.parallel,
                                        self._of_a_worker(outputs), outputs)
         return {"updateReduceExchangeCycles": copies * self.exchange(at.parallel * outputs * 4),
                 "updateReduceComputeCycles": copies * self.target.workers * cycles}

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from ...errors import flag, one_of
+from ...errors import bad_argument, bad_option, bad_type, flag, one_of, whole
+from ...ops import parsed
 from ...planner import POPLIBS_PROPORTION, Memory
 
 __all__ = ["EmbeddingOptions"]
 
-_DEFAULT = Memory(POPLIBS_PROPORTION)
+_KEYS: dict[str, str | None] = {
+    "availableMemoryProportion": "available_memory_proportion",
+    "usedForSlice": "used_for_slice",
+    "usedForUpdate": "used_for_update",
+    "operationForUpdate": "operation_for_update",
+    "partialType": "partial_type",
+    "indicesDistribution": "indices_distribution",
+    "indicesAreSorted": "indices_are_sorted",
+    "validateIndices": "validate_indices",
+    "planConstraints": "plan_constraints",
+    "remapOutOfBoundIndices": None,
+    "paddingIndexUsed": None,
+}
+_CONSTRAINTS = ("precopyBaseWhenSerialSlice", "lookupSerialSplit", "lookupParallelSplit", "slicedDimSplit",
+                "unslicedDimSplit", "groupSplit", "useOrderingInfo")
+_OF_TRUTH = ("precopyBaseWhenSerialSlice", "useOrderingInfo")
 
 
 @dataclass(frozen=True)
@@ -18,30 +36,81 @@ class EmbeddingOptions:
 
     Attributes
     ----------
-    memory : Memory
-        ``availableMemoryProportion``: what temporaries may take of a tile.
+    available_memory_proportion : float or None
+        What temporaries may take of a tile; None is PopLibs' 0.6.
     used_for_slice, used_for_update : bool
-        Whether rows are read, whether they are updated.
-    operation : {"ADD", "MUL", "MAX", "NONE"}
-        What an update does with the row that is there; NONE replaces it.
-    partial_type : str
+        Whether rows are read, whether they are updated; at least one of the two.
+    operation_for_update : {"add", "mul", "max", "none"}
+        What an update does with the row that is there; ``"none"`` replaces it.
+    partial_type : {"", "float", "half"}
         Of sums of updates; empty for the table's own.
-    one_point : bool
-        ``indicesDistribution``: whether to expect that all indices are the same one, else that they are spread evenly.
-    in_order : bool
-        ``indicesAreSorted``.
+    indices_distribution : {"uniform", "onePoint"}
+        Whether indices are expected to be spread evenly, or to be all the same.
+    indices_are_sorted : bool
+    validate_indices : bool
+        Whether a program stops at a bad index; it changes the first tile.
+    plan_constraints : tuple of (str, int)
+        What the plan must be, by PopLibs' names: a mapping is taken too.
+    strict_memory : bool
+        Raise where no plan keeps to the memory limit, in place of a warning.
     """
 
-    memory: Memory = _DEFAULT
+    available_memory_proportion: float | None = None
     used_for_slice: bool = True
     used_for_update: bool = True
-    operation: str = "ADD"
+    operation_for_update: str = "add"
     partial_type: str = ""
-    one_point: bool = False
-    in_order: bool = False
+    indices_distribution: str = "uniform"
+    indices_are_sorted: bool = False
+    validate_indices: bool = False
+    plan_constraints: Any = ()
+    strict_memory: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("used_for_slice", "used_for_update", "one_point", "in_order"):
+        Memory(self.available_memory_proportion, self.strict_memory)
+        for name in ("used_for_slice", "used_for_update", "indices_are_sorted", "validate_indices"):
             flag(name, getattr(self, name))
-        one_of("operation", self.operation, ("ADD", "MUL", "MAX", "NONE"))
+        if not (self.used_for_slice or self.used_for_update):
+            raise bad_argument("used_for_update", False, "True where used_for_slice is False")
+        one_of("operation_for_update", self.operation_for_update, ("add", "mul", "max", "none"))
         one_of("partial_type", self.partial_type, ("", "float", "half"))
+        one_of("indices_distribution", self.indices_distribution, ("uniform", "onePoint"))
+        object.__setattr__(self, "plan_constraints", _constraints(self.plan_constraints))
+
+    @property
+    def memory(self) -> Memory:
+        """The limit on temporary memory."""
+        proportion = self.available_memory_proportion
+        return Memory(POPLIBS_PROPORTION if proportion is None else proportion, self.strict_memory)
+
+    @property
+    def one_point(self) -> bool:
+        """Whether all indices are expected to be the same."""
+        return self.indices_distribution == "onePoint"
+
+    @classmethod
+    def parse(cls, options: Mapping[str, Any] | None, more: Mapping[str, Any]) -> EmbeddingOptions:
+        """Read options in PopLibs' spelling and keywords in either."""
+        keywords = {name: value for name, value in more.items() if name != "strict_memory"}
+        fields_said = parsed(options, _KEYS, _checked, keywords)
+        return cls(**fields_said, strict_memory=flag("strict_memory", more.get("strict_memory", False)))
+
+
+def _checked(_: str, field: str, value: Any) -> Any:
+    return getattr(EmbeddingOptions(**{field: value}), field)
+
+
+def _constraints(value: Any) -> tuple[tuple[str, int], ...]:
+    if isinstance(value, tuple) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value):
+        value = dict(value)
+    if not isinstance(value, Mapping):
+        raise bad_type("plan_constraints", value, "a mapping of names to numbers")
+    found = []
+    for name, number in value.items():
+        if name not in _CONSTRAINTS:
+            raise bad_option(str(name), _CONSTRAINTS)
+        if name in _OF_TRUTH:
+            found.append((name, int(flag(name, bool(number) if number in (0, 1) else number))))
+        else:
+            found.append((name, whole(name, number, 1, 1 << 40)))
+    return tuple(sorted(found))

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from ...errors import one_of, whole
 from ..model import TYPE_BYTES
 
-__all__ = ["EmbeddingParams"]
+__all__ = ["TYPES", "EmbeddingParams"]
+
+TYPES = tuple(name for name, size in TYPE_BYTES.items() if size <= 4 and name != "quarter")
+"""PopLibs' types of tables."""
 
 _MOST = 1 << 40
 
@@ -35,7 +38,7 @@ class EmbeddingParams:
     groups: int = 1
 
     def __post_init__(self) -> None:
-        one_of("data_type", self.data_type, tuple(name for name, size in TYPE_BYTES.items() if size <= 4))
+        one_of("data_type", self.data_type, TYPES)
         for name in ("entries", "width", "groups"):
             object.__setattr__(self, name, whole(name, getattr(self, name), 1, _MOST))
         object.__setattr__(self, "lookups", tuple(whole("lookups", n, 1, _MOST) for n in self.lookups))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from ...errors import PlanError
 from ...planner import Explanation
 from ...planner.hashing import hashed
 from ...target import Target
@@ -92,7 +93,7 @@ class EmbeddingPlan:
         yield "table", (f"{at.sliced} parts by rows, {at.unsliced} by columns of {self.grain} or more, {at.group} by "
                         f"table; from tile {self.start_tile} on")
         yield "lookups", (f"{at.parallel} parts on copies of the table{' made before' * at.precopy}, "
-                          f"{at.serial} turns{', their order used' * self.ordered}")
+                          f"{at.serial} turn{'s' * (at.serial > 1)}{', their order used' * self.ordered}")
         yield "cycles", f"{self.cycles:,} ({', '.join(f'{phase} {n:,}' for phase, n in self.phases.items())})"
         limit = self.options.memory.limit(self.target)
         held = "no limit" if limit is None else f"{'within' if self.within_limit else 'NOT within'} {limit:,}"
@@ -105,14 +106,21 @@ class EmbeddingPlan:
 
 @lru_cache(maxsize=1024)
 def planned(params: EmbeddingParams, options: EmbeddingOptions, target: Target) -> EmbeddingPlan:
-    """Return PopLibs' plan; where none keeps to the limit on memory, the fastest of all."""
+    """Return PopLibs' plan; where none keeps to the limit on memory, the fastest of all.
+
+    Raises
+    ------
+    PlanError
+        If none meets the constraints.
+    """
     model = EmbeddingModel(target, params, options)
     found = least_cycles(model, options.memory.limit(target))
     within_limit = found is not None
     found = found or least_cycles(model, None)
-    assert found is not None
+    if found is None:
+        raise PlanError(f"plan_constraints: no plan meets {dict(options.plan_constraints)}")
     at = found.partition
-    values = (found.ordered, False, *at, model.grain, _INDEX_GRAIN, params.groups, _SLICED_DIMENSION, _ROWS_DIMENSION)
-    start = hashed(int(value) for value in values) % target.tiles
+    values = (found.ordered, options.validate_indices, *at, model.grain, _INDEX_GRAIN, params.groups)
+    start = hashed(int(value) for value in (*values, _SLICED_DIMENSION, _ROWS_DIMENSION)) % target.tiles
     return EmbeddingPlan(params, options, target, at, model.grain, found.ordered, start, within_limit,
                          tuple(model.costs(at, found.ordered).items()))

@@ -1,11 +1,11 @@
 """The partition of an embedding that costs least: all of them are measured at once.
 
-In more turns an embedding never takes fewer cycles, and never more memory: only the fewest turns in which a partition
-fits need be measured.
+Where an embedding fits in one turn it need not be measured in more, which take longer. More turns take no more memory.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,15 +34,20 @@ def _splits(extent: int, most: int) -> _Ints:
     return every[(every <= most) & ((every - 1) * -(-extent // every) < extent)].astype(np.int64)
 
 
-def _turns(lookups: int, tiles: int, split: bool) -> tuple[_Ints, _Ints, _Ints, _Ints]:
+def _only(splits: _Ints, required: int | None) -> _Ints:
+    """The splits that a plan may have: all, or the one that is required."""
+    return splits if required is None else splits[splits == required]
+
+
+def _turns(lookups: int, tiles: int, required: Mapping[str, int]) -> tuple[_Ints, _Ints, _Ints, _Ints]:
     """Splits of lookups over tiles; and of each the possible numbers of turns: where they begin and end in a list."""
-    if not split:
-        one = np.ones(1, np.int64)
-        return one, np.zeros(1, np.int64), one, one
     totals, parallel = _splits(lookups, lookups), np.arange(1, min(lookups, tiles) + 1)
     which, total = np.nonzero(totals % parallel[:, None] == 0)
-    distinct, first, count = np.unique(parallel[which], return_index=True, return_counts=True)
-    return distinct, first, first + count, totals[total] // parallel[which]
+    parallel, serial = parallel[which], totals[total] // parallel[which]
+    kept = np.isin(parallel, _only(parallel, required.get("lookupParallelSplit")))
+    kept &= np.isin(serial, _only(serial, required.get("lookupSerialSplit")))
+    distinct, first, count = np.unique(parallel[kept], return_index=True, return_counts=True)
+    return distinct, first, first + count, serial[kept]
 
 
 def _tiles_used(parallel: _Ints, sliced: _Ints, unsliced: _Ints, group: _Ints, tiles: int) -> list[_Ints]:
@@ -58,18 +63,24 @@ def _tiles_used(parallel: _Ints, sliced: _Ints, unsliced: _Ints, group: _Ints, t
 
 def least_cycles(model: EmbeddingModel, limit: int | None) -> Found | None:
     """Return the partition of fewest cycles within a limit of bytes; None where none fits."""
-    p, o, tiles = model.params, model.options, model.target.tiles
-    split = not (o.used_for_update and o.operation == "NONE")
-    parallel, first, last, serial = _turns(p.most_lookups, tiles, split)
-    group, unsliced = _splits(p.groups, p.groups), _splits(model.grains, model.grains)
-    sliced = _splits(p.entries, min(-(-p.entries // 2), tiles))
+    p, o, tiles, required = model.params, model.options, model.target.tiles, dict(model.options.plan_constraints)
+    whole = o.used_for_update and model.operation == "NONE"
+    parallel, first, last, serial = _turns(1 if whole else p.most_lookups, tiles, required)
+    group = _only(_splits(p.groups, p.groups), required.get("groupSplit"))
+    unsliced = _only(_splits(model.grains, model.grains), required.get("unslicedDimSplit"))
+    sliced = _only(_splits(p.entries, min(-(-p.entries // 2), tiles)), required.get("slicedDimSplit"))
     at_group, at_unsliced, at_parallel, at_sliced = _tiles_used(parallel, sliced, unsliced, group, tiles)
     cut = parallel[at_parallel], sliced[at_sliced], unsliced[at_unsliced], group[at_group]
-    space = _Space(model, limit, cut, serial)
+    space = _Space(model, limit, cut, serial, _choices(o.used_for_slice, required.get("precopyBaseWhenSerialSlice")))
     low, high, best = first[at_parallel], last[at_parallel] - 1, None
-    for ordered in (False, True)[:1 + o.in_order]:
-        best = space.least(low, high, ordered, best)
+    for ordered in _choices(o.indices_are_sorted, required.get("useOrderingInfo")):
+        best = space.least(low, high, bool(ordered), best)
     return best
+
+
+def _choices(possible: bool, required: int | None) -> list[int]:
+    """Of no and yes those that a plan may choose."""
+    return [choice for choice in (0, 1)[:1 + possible] if required in (None, choice)]
 
 
 class _Space(NamedTuple):
@@ -79,6 +90,7 @@ class _Space(NamedTuple):
     limit: int | None
     cut: tuple[_Ints, ...]
     serial: _Ints
+    precopies: list[int]
 
     def at(self, precopy: int, turns: _Ints, which: Any = slice(None)) -> Partition:
         """Some of them, each in so many turns, which are told by their place."""
@@ -92,16 +104,34 @@ class _Space(NamedTuple):
 
     def least(self, low: _Ints, high: _Ints, ordered: bool, best: Found | None) -> Found | None:
         """The best of all and of what was found before."""
-        cycles, few = self.model.total_cycles(self.at(0, low), ordered), self.fits(self.at(0, low))
+        if not len(low) or not self.precopies:
+            return best
+        once = self.precopies[0]  # with so few turns the other choice is no better
+        cycles, few = self.model.total_cycles(self.at(once, low), ordered), self.fits(self.at(once, low))
         most = min(best.cycles if best else _NEVER, int(cycles[few].min(initial=_NEVER)))
         here = np.flatnonzero(few & (cycles <= most))
-        best = self._better(0, low[here], here, ordered, best)
-        # what does not fit in the fewest turns may in more, which take longer
+        best = self._better(once, low[here], here, ordered, best)
+        # what does not fit in the fewest turns may in more, which take longer than those would
         left = np.flatnonzero(~few & (cycles <= most) & (low < high))
-        for precopy in (0, 1)[:1 + self.model.options.used_for_slice]:
+        for precopy in self.precopies:
             fitting = left[self.fits(self.at(precopy, high[left], left))]
             turns = self._fewest(precopy, low[fitting], high[fitting], fitting)
-            best = self._better(precopy, turns, fitting, ordered, best)
+            best = self._in_turns(precopy, turns, high[fitting], fitting, ordered, best)
+        return best
+
+    def _in_turns(self, precopy: int, turns: _Ints, high: _Ints, which: _Ints, ordered: bool,
+                  best: Found | None) -> Found | None:
+        """The best in so many turns or more, and of what was found before."""
+        if not len(which):
+            return best
+        # a turn takes no less than one of the most turns there are
+        turn = self.model.total_cycles(self.at(precopy, high, which), ordered) // self.serial[high]
+        while len(which):
+            best = self._better(precopy, turns, which, ordered, best)
+            more = np.minimum(turns + 1, high)
+            assert best is not None
+            left = (turns < high) & (turn * self.serial[more] <= best.cycles)
+            turns, high, which, turn = more[left], high[left], which[left], turn[left]
         return best
 
     def _fewest(self, precopy: int, low: _Ints, high: _Ints, which: _Ints) -> _Ints:

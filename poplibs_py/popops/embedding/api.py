@@ -1,0 +1,92 @@
+"""What a user asks of an embedding's plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...errors import UnsupportedError, bad_type, whole
+from ...ops.options import check_mapping
+from ...planner.ladder import complain
+from ...target import Target, resolve_target
+from ...target.types import data_type
+from .options import EmbeddingOptions
+from .params import TYPES, EmbeddingParams
+from .plan import EmbeddingPlan, planned
+
+__all__ = ["plan_embedding"]
+
+
+def plan_embedding(entries: int, width: int, lookups: int | Sequence[int] = (), *, dtype: object = "float16",
+                   groups: int = 1, options: Mapping[str, Any] | None = None, target: Target | str = "gc200",
+                   **more: Any) -> EmbeddingPlan:
+    """Plan reading and updating the rows of a table by index on a modelled machine.
+
+    Corresponds to PopLibs' ``popops::embedding::plan``: the same partition, first tile, cycles and bytes.
+
+    Parameters
+    ----------
+    entries, width : int
+        Rows of the table, and elements of a row.
+    lookups : int or sequence of int, optional
+        How many rows are read or updated by a call, or by each of several; by default one.
+    dtype : Format, dtype or str, optional
+        The table's: float32, float16, or a type in PopLibs' words, such as ``"unsigned int"``.
+    groups : int, optional
+        Tables side by side.
+    options : mapping, optional
+        PopLibs' options, in its spelling: ``availableMemoryProportion`` (0.6), ``usedForSlice``, ``usedForUpdate``
+        (True), ``operationForUpdate`` (``"add"``, ``"mul"``, ``"max"``, ``"none"``), ``partialType``,
+        ``indicesDistribution`` (``"uniform"``, ``"onePoint"``), ``indicesAreSorted``, ``validateIndices`` (False) and
+        ``planConstraints``.
+    target : Target or str, optional
+        The machine.
+    **more
+        Options by keyword, such as ``available_memory_proportion=0.2``, and ``strict_memory``.
+
+    Returns
+    -------
+    EmbeddingPlan
+        Its `explain` tells partition, cycles and bytes.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError, InvalidOptionError
+        If an argument or an option is of the wrong kind or value.
+    PlanError
+        If no plan meets ``planConstraints``.
+    MemoryLimitError
+        If none keeps to the memory limit and ``strict_memory=True``.
+    UnsupportedError
+        If the machine is this CPU.
+
+    Warns
+    -----
+    MemoryLimitWarning
+        If none keeps to the memory limit: the fastest of all is returned, as by PopLibs.
+
+    Notes
+    -----
+    The cost counts reading once and updating once. PopLibs' costs are sums of its estimates of vertices and exchange.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> plan = popops.plan_embedding(250000, 100, 256, dtype="float32")
+    >>> plan.partition.sliced, plan.partition.unsliced, plan.cycles
+    (29, 50, 12500)
+    """
+    check_mapping(options)
+    if isinstance(lookups, (str, bytes)) or not isinstance(lookups, (int, Sequence)):
+        raise bad_type("lookups", lookups, "an integer or a sequence of integers")
+    counts = (lookups,) if isinstance(lookups, int) else tuple(lookups)
+    params = EmbeddingParams(data_type("dtype", dtype, TYPES), entries, width, counts, whole("groups", groups, 1))
+    checked, machine = EmbeddingOptions.parse(options, more), resolve_target(target)
+    if machine.kind == "host":
+        raise UnsupportedError(f"target: got {machine.name}; allowed: a modelled machine")
+    plan = planned(params, checked, machine)
+    if not plan.within_limit:
+        limit = checked.memory.limit(machine)
+        assert limit is not None
+        complain("plan_embedding", checked.memory, limit, f"the fastest plan takes {plan.temp_bytes:,}")
+    return plan
