@@ -16,6 +16,8 @@ from .plan import EmbeddingPlan, planned
 
 __all__ = ["plan_embedding"]
 
+_MOST_TILES = 8192
+
 
 def plan_embedding(entries: int, width: int, lookups: int | Sequence[int] = (), *, dtype: object = "float16",
                    groups: int = 1, options: Mapping[str, Any] | None = None, target: Target | str = "gc200",
@@ -58,7 +60,7 @@ def plan_embedding(entries: int, width: int, lookups: int | Sequence[int] = (), 
     MemoryLimitError
         If none keeps to the memory limit and ``strict_memory=True``.
     UnsupportedError
-        If the machine is this CPU.
+        If the machine is this CPU, or has more than 8,192 tiles.
 
     Warns
     -----
@@ -82,8 +84,8 @@ def plan_embedding(entries: int, width: int, lookups: int | Sequence[int] = (), 
     counts = (lookups,) if isinstance(lookups, int) else tuple(lookups)
     params = EmbeddingParams(data_type("dtype", dtype, TYPES), entries, width, counts, whole("groups", groups, 1))
     checked, machine = EmbeddingOptions.parse(options, more), resolve_target(target)
-    if machine.kind == "host":
-        raise UnsupportedError(f"target: got {machine.name}; allowed: a modelled machine")
+    if machine.kind == "host" or machine.tiles > _MOST_TILES:
+        raise UnsupportedError(f"target: got {machine.name}; allowed: a modelled one of at most {_MOST_TILES} tiles")
     plan = planned(params, checked, machine)
     if not plan.within_limit:
         limit = checked.memory.limit(machine)

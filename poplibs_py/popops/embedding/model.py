@@ -272,6 +272,15 @@ class EmbeddingModel:
             total = total + self.update_cycles(at, ordered)["updateTotalCycles"]
         return total
 
+    def least_cycles(self, at: Partition, ordered: bool) -> Any:
+        """No more than `total_cycles`, and sooner told: what tiles compute first."""
+        held, total = self.held(at), np.zeros(np.shape(at.parallel), np.int64)
+        if self.options.used_for_slice:
+            total = total + self._slice_compute(held, held.columns * self.grain, held.lookups)
+        if self.options.used_for_update:
+            total = total + held.groups * self._update_compute(held, ordered) + 2 * self.exchange(held.spread)
+        return total * at.serial
+
     def code_bytes(self, at: Partition) -> Any:
         """Bytes of the programs that exchange."""
         held, copies, cut = self.held(at), at.parallel > 1, at.sliced > 1

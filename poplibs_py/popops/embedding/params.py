@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...errors import one_of, whole
+from ...errors import bad_argument, one_of, whole
 from ..model import TYPE_BYTES
 
 __all__ = ["TYPES", "EmbeddingParams"]
@@ -12,7 +12,7 @@ __all__ = ["TYPES", "EmbeddingParams"]
 TYPES = tuple(name for name, size in TYPE_BYTES.items() if size <= 4 and name != "quarter")
 """PopLibs' types of tables."""
 
-_MOST = 1 << 40
+_MOST, _MOST_LOOKUPS, _MOST_ELEMENTS = (1 << 31) - 1, 1 << 22, 1 << 40
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,10 @@ class EmbeddingParams:
         one_of("data_type", self.data_type, TYPES)
         for name in ("entries", "width", "groups"):
             object.__setattr__(self, name, whole(name, getattr(self, name), 1, _MOST))
-        object.__setattr__(self, "lookups", tuple(whole("lookups", n, 1, _MOST) for n in self.lookups))
+        object.__setattr__(self, "lookups", tuple(whole("lookups", n, 1, _MOST_LOOKUPS) for n in self.lookups))
+        for name, rows in (("entries", self.entries), ("lookups", self.most_lookups)):
+            if rows * self.width * self.groups > _MOST_ELEMENTS:
+                raise bad_argument(name, rows, f"rows of at most {_MOST_ELEMENTS:,} elements in all")
 
     @property
     def most_lookups(self) -> int:

@@ -14,7 +14,7 @@ from .model import EmbeddingModel, Partition
 
 __all__ = ["Found", "least_cycles"]
 
-_NEVER = np.iinfo(np.int64).max
+_AT_ONCE = 4096
 _Ints = np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -41,13 +41,13 @@ def _only(splits: _Ints, required: int | None) -> _Ints:
 
 def _turns(lookups: int, tiles: int, required: Mapping[str, int]) -> tuple[_Ints, _Ints, _Ints, _Ints]:
     """Splits of lookups over tiles; and of each the possible numbers of turns: where they begin and end in a list."""
-    totals, parallel = _splits(lookups, lookups), np.arange(1, min(lookups, tiles) + 1)
-    which, total = np.nonzero(totals % parallel[:, None] == 0)
-    parallel, serial = parallel[which], totals[total] // parallel[which]
-    kept = np.isin(parallel, _only(parallel, required.get("lookupParallelSplit")))
-    kept &= np.isin(serial, _only(serial, required.get("lookupSerialSplit")))
-    distinct, first, count = np.unique(parallel[kept], return_index=True, return_counts=True)
-    return distinct, first, first + count, serial[kept]
+    totals = _splits(lookups, lookups)
+    every = _only(np.arange(1, min(lookups, tiles) + 1), required.get("lookupParallelSplit"))
+    found = [(p, _only(totals[totals % p == 0] // p, required.get("lookupSerialSplit"))) for p in every]
+    kept = [(p, serial) for p, serial in found if len(serial)]
+    ends = np.cumsum([0] + [len(serial) for _, serial in kept])
+    return (np.array([p for p, _ in kept], np.int64), ends[:-1], ends[1:],
+            np.concatenate([np.empty(0, np.int64), *(serial for _, serial in kept)]))
 
 
 def _tiles_used(parallel: _Ints, sliced: _Ints, unsliced: _Ints, group: _Ints, tiles: int) -> list[_Ints]:
@@ -106,17 +106,29 @@ class _Space(NamedTuple):
         """The best of all and of what was found before."""
         if not len(low) or not self.precopies:
             return best
+        bound = self.model.least_cycles(self.at(self.precopies[0], low), ordered)
+        sooner = np.argsort(bound, kind="stable")
+        for begin in range(0, len(sooner), _AT_ONCE):
+            some = sooner[begin:begin + _AT_ONCE]
+            if best is not None and bound[some[0]] > best.cycles:
+                break
+            best = self._of_some(low[some], high[some], some, ordered, best)
+        return best
+
+    def _of_some(self, low: _Ints, high: _Ints, which: _Ints, ordered: bool, best: Found | None) -> Found | None:
+        """The best of some and of what was found before."""
         once = self.precopies[0]  # with so few turns the other choice is no better
-        cycles, few = self.model.total_cycles(self.at(once, low), ordered), self.fits(self.at(once, low))
-        most = min(best.cycles if best else _NEVER, int(cycles[few].min(initial=_NEVER)))
-        here = np.flatnonzero(few & (cycles <= most))
-        best = self._better(once, low[here], here, ordered, best)
+        few = self.fits(self.at(once, low, which))
+        best = self._better(once, low[few], which[few], ordered, best)
         # what does not fit in the fewest turns may in more, which take longer than those would
-        left = np.flatnonzero(~few & (cycles <= most) & (low < high))
+        left = np.flatnonzero(~few & (low < high))
         for precopy in self.precopies:
-            fitting = left[self.fits(self.at(precopy, high[left], left))]
-            turns = self._fewest(precopy, low[fitting], high[fitting], fitting)
-            best = self._in_turns(precopy, turns, high[fitting], fitting, ordered, best)
+            fitting = left[self.fits(self.at(precopy, high[left], which[left]))]
+            if best is not None:
+                cycles = self.model.total_cycles(self.at(precopy, low[fitting], which[fitting]), ordered)
+                fitting = fitting[cycles <= best.cycles]
+            turns = self._fewest(precopy, low[fitting], high[fitting], which[fitting])
+            best = self._in_turns(precopy, turns, high[fitting], which[fitting], ordered, best)
         return best
 
     def _in_turns(self, precopy: int, turns: _Ints, high: _Ints, which: _Ints, ordered: bool,
