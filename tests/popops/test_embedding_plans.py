@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from poplibs_py.errors import (
+    InvalidArgumentError,
+    InvalidOptionError,
+    InvalidTypeError,
+    MemoryLimitError,
+    MemoryLimitWarning,
+    PlanError,
+    UnsupportedError,
+)
+from poplibs_py.popops import plan_embedding
 from poplibs_py.popops.embedding.model import EmbeddingModel, Partition
 from poplibs_py.popops.embedding.options import EmbeddingOptions
 from poplibs_py.popops.embedding.params import EmbeddingParams
@@ -107,3 +119,44 @@ def test_a_plan_meets_its_constraints(params, options, tiles, data):
     if found is not None:
         cycles, ordered, _, at = min(every)
         assert (found.cycles, found.ordered, found.partition) == (cycles, ordered, at)
+
+
+# The face ----------------------------------------------------------------------------------------
+
+
+def test_options_in_poplibs_spelling_say_the_same_as_keywords():
+    options = {"availableMemoryProportion": "0.01", "usedForUpdate": False, "indicesDistribution": "onePoint"}
+    by_name = plan_embedding(5000, 64, [3, 500], options=options, target="bow")
+    by_keyword = plan_embedding(5000, 64, (3, 500), available_memory_proportion=0.01, used_for_update=False,
+                                indices_distribution="onePoint", target="bow")
+    assert by_name == by_keyword
+    assert by_name.costs == plan_embedding(5000, 64, 500, target=by_name.target, options=options).costs
+    assert by_name.phases["update"] == 0
+    assert by_name.temp_bytes <= 6389
+
+
+def test_a_limit_that_no_plan_keeps_to_is_told_each_time():
+    for _ in range(2):
+        with pytest.warns(MemoryLimitWarning, match="leaves 6 bytes; the fastest plan takes"):
+            plan = plan_embedding(1000, 100, 1000, available_memory_proportion=1e-5)
+        assert not plan.within_limit
+    with pytest.raises(MemoryLimitError):
+        plan_embedding(1000, 100, 1000, available_memory_proportion=1e-5, strict_memory=True)
+
+
+@pytest.mark.parametrize(("arguments", "error", "message"), [
+    ({"entries": 0}, InvalidArgumentError, "entries: got 0"),
+    ({"lookups": "5"}, InvalidTypeError, "lookups: got 5"),
+    ({"lookups": [1 << 30]}, InvalidArgumentError, "lookups: got 1073741824"),
+    ({"entries": 1 << 30, "width": 1 << 20}, InvalidArgumentError, "entries: got 1073741824"),
+    ({"dtype": "float64"}, InvalidArgumentError, "dtype: got float64"),
+    ({"dtype": "float32", "partial_type": "half"}, InvalidArgumentError, "partial_type: got half"),
+    ({"dtype": "bool"}, InvalidArgumentError, "operation_for_update: got add"),
+    ({"plan_constraints": {"slicedDimSplit": 7}}, PlanError, "plan_constraints: no plan meets"),
+    ({"plan_constraints": {"slicedDim": 7}}, InvalidOptionError, "got unknown key 'slicedDim'"),
+    ({"target": "host"}, UnsupportedError, "target: got host"),
+    ({"used_for_slice": False, "used_for_update": False}, InvalidArgumentError, "used_for_update: got False"),
+])  # fmt: skip
+def test_what_cannot_be_planned_is_refused_by_name(arguments, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        plan_embedding(**({"entries": 10, "width": 3} | arguments))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...errors import UnsupportedError, bad_type, whole
+from ...errors import UnsupportedError, bad_argument, bad_type, whole
 from ...ops.options import check_mapping
 from ...planner.ladder import complain
 from ...target import Target, resolve_target
@@ -17,6 +17,7 @@ from .plan import EmbeddingPlan, planned
 __all__ = ["plan_embedding"]
 
 _MOST_TILES = 8192
+_UPDATED = ("float", "half", "int", "unsigned int")
 
 
 def plan_embedding(entries: int, width: int, lookups: int | Sequence[int] = (), *, dtype: object = "float16",
@@ -86,9 +87,19 @@ def plan_embedding(entries: int, width: int, lookups: int | Sequence[int] = (), 
     checked, machine = EmbeddingOptions.parse(options, more), resolve_target(target)
     if machine.kind == "host" or machine.tiles > _MOST_TILES:
         raise UnsupportedError(f"target: got {machine.name}; allowed: a modelled one of at most {_MOST_TILES} tiles")
+    _check_types(params.data_type, checked)
     plan = planned(params, checked, machine)
     if not plan.within_limit:
         limit = checked.memory.limit(machine)
         assert limit is not None
         complain("plan_embedding", checked.memory, limit, f"the fastest plan takes {plan.temp_bytes:,}")
     return plan
+
+
+def _check_types(kind: str, options: EmbeddingOptions) -> None:
+    """Refuse updates that PopLibs has no vertices for."""
+    if options.partial_type == "half" and kind == "float":
+        raise bad_argument("partial_type", "half", "'float' for a table of floats")
+    if options.used_for_update and options.operation_for_update != "none" and kind not in _UPDATED:
+        raise bad_argument("operation_for_update", options.operation_for_update,
+                           f"'none', or used_for_update=False, where the table is not of {', '.join(_UPDATED)}")
