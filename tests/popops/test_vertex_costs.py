@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from poplibs_py.popops.argmax_model import argmax_split, gather_cycles, greatest_cycles
 from poplibs_py.popops.binary_model import (
     binary_entry,
     binary_vertex_cycles,
@@ -16,9 +17,25 @@ from poplibs_py.popops.binary_model import (
     scalar_vertices,
 )
 from poplibs_py.popops.broadcast_model import broadcast_vertices, patterns_of
-from poplibs_py.popops.fill_model import fill_vertices
+from poplibs_py.popops.count_model import histogram_1d_cycles, nan_1d_cycles
+from poplibs_py.popops.fill_model import fill_vertex_cycles, fill_vertices
 from poplibs_py.popops.model import TYPE_BYTES, tile_cycles
+from poplibs_py.popops.other_model import heap_sort_cycles, normalise_image_cycles, scalar_multiply_1d_cycles
+from poplibs_py.popops.reduce_model import (
+    continuous_reduce_cycles,
+    reduce_cycles,
+    single_input_reduce_cycles,
+    strided_reduce_cycles,
+)
+from poplibs_py.popops.reduce_split import assigned_workers, intermediate_split, rows_of_workers, stages_of_workers
 from poplibs_py.popops.scaled_model import scaled_vertices
+from poplibs_py.popops.slice_model import (
+    dynamic_slice_1d_cycles,
+    dynamic_slice_2d_cycles,
+    multi_slice_cycles,
+    multi_update_op_cycles,
+    sequence_slice_cycles,
+)
 from poplibs_py.popops.sort_model import _COSTS, Work, _step_cycles, bitonic_program, compare_and_swap_cycles
 from poplibs_py.popops.ternary_model import ternary_vertices
 from poplibs_py.target import Target
@@ -159,3 +176,70 @@ def test_a_bitonic_program_keeps_at_least_what_is_asked_for(elements, data):
     assert held == sorted(held, reverse=True)
     assert held[0] == elements
     assert held[-1] >= count
+
+
+GROWING = {
+    "reduce": lambda n: reduce_cycles(GC200, "ADD", ("half", "float"), [(8, [8 * n, 16 * n])]),
+    "reduce one by one": lambda n: reduce_cycles(GC200, "LOG_ADD", ("half", "half"), [(8, [8 * n])]),
+    "reduce rows": lambda n: strided_reduce_cycles(GC200, "MAX", ("half", "half"), n, 64, 64),
+    "reduce columns": lambda n: strided_reduce_cycles(GC200, "ADD", ("float", "float"), 4, 8 * n, 64),
+    "reduce to one": lambda n: single_input_reduce_cycles(GC200, "ADD", ("half", "float"), 8 * n),
+    "reduce runs": lambda n: continuous_reduce_cycles(GC200, "ADD", ("half", "float"), 8 * n, 5),
+    "gather": lambda n: gather_cycles(GC200, "int", 192 * n, 32 * n),
+    "greatest": lambda n: greatest_cycles(10 + n, 10, 1, in_order=True),
+    "slice": lambda n: dynamic_slice_1d_cycles(GC200, "half", 24 * n, 3),
+    "slice of regions": lambda n: dynamic_slice_2d_cycles("char", [4 * n, 8], 3, update=True),
+    "rows by index": lambda n: int(multi_slice_cycles(GC200, "float", 16, n, n, 2, in_order=True)),
+    "rows added by index": lambda n: int(multi_update_op_cycles(GC200, "half", "ADD", 16, n, n, scaled=True)),
+    "sequences": lambda n: sequence_slice_cycles(GC200, "float", 6, n, n, 12),
+    "histogram": lambda n: histogram_1d_cycles(GC200, "half", 24 * n, 9, absolute=True, by_limits=False),
+    "limits": lambda n: histogram_1d_cycles(GC200, "float", 24, 1 + n, absolute=False, by_limits=True),
+    "NaN": lambda n: nan_1d_cycles(GC200, "half", n, False, 0, both=True),
+    "sort": lambda n: heap_sort_cycles(n, values=True),
+    "image": lambda n: normalise_image_cycles(GC200, "half", 8 * n),
+    "product": lambda n: scalar_multiply_1d_cycles(GC200, 24 * n),
+    "fill": lambda n: fill_vertex_cycles("half", ((4 * n, 1),), two_d=False),
+}
+
+
+@pytest.mark.parametrize("vertex", sorted(GROWING))
+def test_more_work_takes_no_less_time(vertex):
+    taken = [GROWING[vertex](n) for n in range(1, 60)]
+    assert taken == sorted(taken)
+    assert taken[0] < taken[-1]
+
+
+@given(st.lists(st.tuples(st.integers(1, 60), st.integers(1, 200)), min_size=1, max_size=6), st.sampled_from([1, 2, 4]),
+       st.integers(1, 64))
+def test_pieces_of_partial_results_cover_all_columns(partials, grain, tiles):
+    pieces = intermediate_split(partials, grain, tiles)
+    assert [begin for begin, _, _ in pieces] == [0, *[end for _, end, _ in pieces][:-1]]
+    assert pieces[-1][1] == sum(columns for _, columns in partials)
+    assert all(1 <= runs <= max(rows for rows, _ in partials) for _, _, runs in pieces)
+
+
+@given(st.integers(1, 500), st.integers(1, 8), st.sampled_from([1, 2, 4]))
+def test_workers_take_all_rows(rows, workers, grain):
+    shares = rows_of_workers(rows, workers, grain)
+    assert sum(shares) == rows
+    assert len(shares) <= workers
+
+
+@given(st.lists(st.tuples(st.integers(1, 100), st.integers(1, 60)), min_size=1, max_size=12), machines)
+def test_workers_take_each_reduction_once(reductions, machine):
+    assert set(assigned_workers(machine, "ADD", "half", reductions)) <= set(range(machine.workers))
+    stages = stages_of_workers(machine, "ADD", "half", reductions)
+    assert len(stages) == len(reductions)
+    assert sum(stages) <= max(machine.workers, len(reductions))
+
+
+@given(st.integers(1, 30), st.integers(1, 3000), st.sampled_from([1, 16, 1472]))
+def test_pieces_of_an_argmax_cover_all_rows(rows, columns, tiles):
+    pieces = argmax_split(Target.small(tiles), rows, columns)
+    at = 0
+    for piece in pieces:
+        assert (piece.row, piece.offset) == divmod(at, columns)
+        assert 0 <= piece.tile < tiles
+        assert piece.each * piece.workers >= piece.size
+        at += piece.size
+    assert at == rows * columns

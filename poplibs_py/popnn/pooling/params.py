@@ -30,7 +30,8 @@ class PoolParams:
         The pooling itself; its gradient; how many elements of a window share its maximum, by which a gradient is
         scaled.
     field, kernel, stride, lower, upper : tuple of int
-        Of each dimension: the input's extent, the window's, steps between windows, and padding at both ends.
+        Of each dimension: the input's extent, the window's, steps between windows, and padding at both ends, which
+        truncates where it is negative.
     channels, batch : int
     data_type : {"float", "half"}
     """
@@ -52,7 +53,7 @@ class PoolParams:
         one_of("data_type", self.data_type, ("float", "half"))
         for name in ("channels", "batch"):
             object.__setattr__(self, name, whole(name, getattr(self, name), 1, _MOST))
-        for name, least in (("field", 1), ("kernel", 1), ("stride", 1), ("lower", 0), ("upper", 0)):
+        for name, least in (("field", 1), ("kernel", 1), ("stride", 1), ("lower", -_MOST), ("upper", -_MOST)):
             extents = _extents(name, getattr(self, name), least)
             if not extents or len(extents) != len(self.field):
                 raise bad_argument(name, extents, "a tuple of the field's dimensions, at least one")
