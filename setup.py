@@ -141,6 +141,7 @@ PLAIN = {
     "drivers/_gemm.pyx": "poplibs_py.poplin.gemm._gemm",
     "drivers/_overlap.pyx": "poplibs_py.poplin.conv._overlap",
     "drivers/_partials.pyx": "poplibs_py.poplin.convolution._partials",
+    "drivers/_tiles.pyx": "poplibs_py.popsparse._tiles",
     "program/_executor.pyx": "poplibs_py.program._executor",
     "random/_generator.pyx": "poplibs_py.poprand._generator",
     "random/_stream.pyx": "poplibs_py.poprand._stream",

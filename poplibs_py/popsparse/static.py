@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ..ops import modelled_target
+from ..target import Target
 from .matrix import OPERATORS, BlockSparseMatrix
 from .operands import check_matrix
 from .options import memory_of
@@ -17,6 +19,7 @@ from .spmm.api import RUN_PRODUCT, Epilogue, plan_product, run_product, spmm_req
 from .spmm.params import SWAPPED
 from .spmm.plan import SparsePlan
 from .spmm.prepared import PreparedDense, PreparedSparse, prepare, prepare_dense, product_operand
+from .static_matmul.modelled import lacks, static_request
 from .verbs import PRODUCT, planned, sparse_op
 
 __all__ = ["PreparedDense", "PreparedSparse", "SddmmPlan", "SparsePlan", "compile_dense_sparse_matmul",
@@ -32,7 +35,7 @@ Array = np.ndarray[Any, Any]
 def sparse_dense_matmul(w: BlockSparseMatrix | PreparedSparse, x: Array | PreparedDense, *, out: Any = None,
                         out_dtype: object = None, bias: object = None, activation: str | None = None,
                         available_memory_proportion: float | None = None, strict_memory: bool = False,
-                        options: Mapping[str, Any] | None = None) -> Any:
+                        options: Mapping[str, Any] | None = None, target: Target | str | None = None) -> Any:
     """Multiply a block-sparse by a dense matrix: ``Y = activation(W X + bias)``.
 
     Parameters
@@ -67,8 +70,14 @@ def sparse_dense_matmul(w: BlockSparseMatrix | PreparedSparse, x: Array | Prepar
     >>> static.sparse_dense_matmul(w, np.ones((4, 2), np.float32), bias=[0, 1, 2, -4], activation="relu")[:, 0]
     array([3., 4., 5., 0.], dtype=float32)
     """
-    return spmm_request(product_operand(w, "left"), x, Epilogue(out, out_dtype, bias, activation),
-                        memory_of(available_memory_proportion, strict_memory, options))
+    machine, lacking = modelled_target(target, "popsparse.static.sparse_dense_matmul",
+                                       lambda _: lacks(w, x, out, out_dtype, bias, activation))
+    if machine is not None:
+        return static_request(check_matrix("w", w), x, out, out_dtype, machine, options, available_memory_proportion)
+    request = spmm_request(product_operand(w, "left"), x, Epilogue(out, out_dtype, bias, activation),
+                           memory_of(available_memory_proportion, strict_memory, options))
+    request.lacking = lacking
+    return request
 
 
 @sparse_op("static.dense_sparse_matmul", "popsparse::static_::denseSparseMatMul",
@@ -76,7 +85,7 @@ def sparse_dense_matmul(w: BlockSparseMatrix | PreparedSparse, x: Array | Prepar
 def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix | PreparedSparse, *, out: Any = None,
                         out_dtype: object = None, bias: object = None, activation: str | None = None,
                         available_memory_proportion: float | None = None, strict_memory: bool = False,
-                        options: Mapping[str, Any] | None = None) -> Any:
+                        options: Mapping[str, Any] | None = None, target: Target | str | None = None) -> Any:
     """Multiply a dense by a block-sparse matrix: ``Y = activation(X W + bias)``.
 
     Parameters
@@ -93,8 +102,15 @@ def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix | Prepare
     It corresponds to PopLibs' ``popsparse::static_::denseSparseMatMul`` and is computed as that is, as the transpose of
     ``W' X'``; the contract is that of `sparse_dense_matmul`.
     """
-    return spmm_request(product_operand(w, "right"), x, Epilogue(out, out_dtype, bias, activation),
-                        memory_of(available_memory_proportion, strict_memory, options), SWAPPED)
+    machine, lacking = modelled_target(target, "popsparse.static.dense_sparse_matmul",
+                                       lambda _: lacks(w, x, out, out_dtype, bias, activation))
+    if machine is not None:
+        return static_request(check_matrix("w", w), x, out, out_dtype, machine, options, available_memory_proportion,
+                              "swapped")
+    request = spmm_request(product_operand(w, "right"), x, Epilogue(out, out_dtype, bias, activation),
+                           memory_of(available_memory_proportion, strict_memory, options), SWAPPED)
+    request.lacking = lacking
+    return request
 
 
 @sparse_op("static.sparse_grad_w", "", "sddmm.bound:stored_grad_w_bound", "sparse_grad_w_calls")

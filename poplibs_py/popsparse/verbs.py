@@ -55,8 +55,12 @@ _PARAMETERS = _entries("""
     strict_memory : bool, optional
         Raise `MemoryLimitError` where no plan keeps to the limit, instead of warning (default False).
     options : mapping, optional
-        PopLibs' spelling, ``{"availableMemoryProportion": 0.3}``. Its other options for sparse products are accepted
-        and change nothing here.
+        PopLibs' spelling, ``{"availableMemoryProportion": 0.3}``. Its other options for sparse products steer a
+        modelled machine; they are accepted and change nothing on this CPU.
+    target : Target or str, optional
+        The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the numbers are those of PopLibs'
+        plan (`poplibs_py.popsparse.static_matmul`): operands and result FP16 or FP32 alike, one group, square blocks of
+        side 1, 4, 8 or 16, neither bias nor activation. A call for which no plan fits the memory limit is refused.
 """)
 
 _ERRORS = """
@@ -164,7 +168,7 @@ def planned(face: Any, kind: type[Plan], plan_it: Callable[..., Plan], run_of: C
     Parameters
     ----------
     face : Face
-        The op's public function. Its keywords save ``out`` are those of the function that plans.
+        The op's public function. Its keywords save ``out`` and ``target`` are those of the function that plans.
     kind : type
         What plans are.
     plan_it : callable
@@ -181,7 +185,7 @@ def planned(face: Any, kind: type[Plan], plan_it: Callable[..., Plan], run_of: C
     name, given = face.__name__, signature(face.function).parameters.values()
     keywords = [p.replace(annotation=Parameter.empty) if p.name != "bias" else
                 Parameter("has_bias", Parameter.KEYWORD_ONLY, default=False)
-                for p in given if p.kind is Parameter.KEYWORD_ONLY and p.name != "out"]
+                for p in given if p.kind is Parameter.KEYWORD_ONLY and p.name not in ("out", "target")]
     takes = Signature([*(Parameter(o, Parameter.POSITIONAL_OR_KEYWORD) for o in operands),
                        *(Parameter(d, Parameter.KEYWORD_ONLY, default=None) for d in dtypes), *keywords])
 

@@ -19,9 +19,11 @@ from ...formats import Format, format_of
 from ...formats.bounds import Ball, matmul_ball
 from ...formats.reference import values
 from ...poplin.matmul.bound import finished_ball, scale_of
+from ...target import resolve_target
 from ..matrix import BlockSparseMatrix
 from ..operands import product_format
 from ..reference import by_group, dense_of, transposed
+from ..static_matmul.bound import static_ball
 from .model import compute_format_of
 
 __all__ = [
@@ -43,15 +45,18 @@ _MEMORY = ("available_memory_proportion", "strict_memory", "options")
 
 
 def sparse_dense_matmul_bound(w: BlockSparseMatrix, x: Any, *, out: Any = None, out_dtype: object = None,
-                              bias: Any = None, activation: str | None = None, **memory: object) -> Ball:
+                              bias: Any = None, activation: str | None = None, target: Any = None,
+                              **memory: Any) -> Ball:
     """Return exact results and radii of a `static.sparse_dense_matmul` call; a dynamic one has the same.
 
     Parameters
     ----------
     w, x, out, out_dtype, bias, activation
         As the product takes them.
+    target : Target or str, optional
+        As the static product takes it: a modelled machine's plan decides how often sums are rounded.
     **memory
-        What limits its temporary bytes and changes no bit of it.
+        What limits its temporary bytes and changes no bit of it on this CPU.
 
     Examples
     --------
@@ -62,6 +67,9 @@ def sparse_dense_matmul_bound(w: BlockSparseMatrix, x: Any, *, out: Any = None, 
     (1.0, True)
     """
     check_memory(memory)
+    if target is not None and resolve_target(target).kind != "host":
+        return static_ball(w, x, resolve_target(target), memory.get("options"),
+                           memory.get("available_memory_proportion"))
     x_format = format_of(getattr(x, "format", x))
     wanted = out_format_of(out, out_dtype, w.format, x_format)
     compute = compute_format_of(w.format.name, x_format.name, w.block_shape)
@@ -79,12 +87,12 @@ def sparse_dense_matmul_bound(w: BlockSparseMatrix, x: Any, *, out: Any = None, 
 
 
 def dense_sparse_matmul_bound(x: Any, w: BlockSparseMatrix, *, out: Any = None, out_dtype: object = None,
-                              bias: Any = None, activation: str | None = None, **memory: object) -> Ball:
+                              bias: Any = None, activation: str | None = None, **memory: Any) -> Ball:
     """Return exact results and radii of a `static.dense_sparse_matmul` call: those of the transposes, transposed."""
-    check_memory(memory)
     if bias is not None and np.ndim(bias) > 1 and np.shape(bias)[-2] == 1:  # an axis for the rows of Y
         bias = np.asarray(bias)[..., 0, :]
-    ball = sparse_dense_matmul_bound(w.T, transposed(x), out=out, out_dtype=out_dtype, bias=bias, activation=activation)
+    ball = sparse_dense_matmul_bound(w.T, transposed(x), out=out, out_dtype=out_dtype, bias=bias, activation=activation,
+                                     **memory)
     return Ball(transposed(ball.centre), transposed(ball.radius))
 
 

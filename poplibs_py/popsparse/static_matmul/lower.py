@@ -1,0 +1,69 @@
+"""From a static plan to what its tiles multiply, and to a program."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ...formats import FP16, FP32
+from ...program import Executable
+from ..operands import DenseLayout
+from ..tiles import ColumnPart, Split, TileBlocks, lower_tiles
+from .model import StaticModel
+from .plan import StaticPlan
+
+__all__ = ["lower", "tile_blocks"]
+
+Array = np.ndarray[Any, Any]
+
+
+@lru_cache(maxsize=16)
+def tile_blocks(plan: StaticPlan) -> TileBlocks:
+    """Return the blocks of each tile: in each part of N those of its band in their planned order, cut evenly."""
+    p = plan.params
+    pattern, order = p.pattern, plan.block_order()
+    rows, columns = pattern.row_indices[order].astype(np.int64), pattern.column_indices[order].astype(np.int64)
+    search = StaticModel(p, plan.options, plan.target).search
+    parts: list[ColumnPart] = []
+    splits: dict[int, tuple[int, Split, Array]] = {}
+    for begin, end, first_tile, tiles in search.parts_of_n(plan.n_split):
+        if begin >= p.n:
+            continue
+        if tiles not in splits:
+            of_bands = search.tiles_of_bands(plan.k_split, tiles)
+            starts, band_tile, band_block = [0], 0, 0
+            numbers: list[int] = []
+            for mine, blocks in zip(of_bands, plan.blocks_per_band, strict=True):
+                each = -(-blocks // mine)
+                pieces = -(-blocks // each)
+                starts += [band_block + min((i + 1) * each, blocks) for i in range(pieces)]
+                numbers += range(band_tile, band_tile + pieces)
+                band_tile, band_block = band_tile + mine, band_block + blocks
+            splits[tiles] = len(splits), Split(np.array(starts, np.int64), rows), np.array(numbers, np.int64)
+        which, _, local = splits[tiles]
+        parts.append(ColumnPart(begin, min(end, p.n) - begin, which, first_tile + local))
+    return TileBlocks((*pattern.shape, p.n), p.side, p.data_type, plan.partials_type, plan.target.tiles, order, rows,
+                      columns, tuple(parts), tuple(split for _, split, _ in splits.values()))
+
+
+@lru_cache(maxsize=16)
+def lower(plan: StaticPlan, transposed: bool, x: DenseLayout, y: DenseLayout) -> Executable:
+    """Return the executable of a plan, which runs on the stored values, X and the result.
+
+    Parameters
+    ----------
+    plan : StaticPlan
+    transposed : bool
+        Whether the stored matrix is the transpose of the plan's.
+    x, y : DenseLayout
+    """
+    kind, work = FP16 if plan.params.data_type == "half" else FP32, tile_blocks(plan)
+    if transposed:
+        places = plan.params.pattern.transposed()[1]
+        stored = np.empty(places.size, np.int64)
+        stored[places] = np.arange(places.size)
+        work = replace(work, blocks=stored[work.blocks], transposed=True)
+    return lower_tiles(work, kind, x, y, kind)

@@ -1,0 +1,139 @@
+"""Static sparse products on a modelled machine: a call described, and its contract written plainly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ...errors import bad_argument
+from ...formats import FP16, FP32
+from ...ops import RESULT, Request
+from ...poplin.convolution.interpreter import fused_multiply_add
+from ...target import Target
+from ...target.types import type_of
+from ..matrix import BlockSparseMatrix
+from ..operands import Form, dense_operand, layout_of, product_format, receive_result, seen, shape_of, sparse_operand
+from ..tiles import TileBlocks, multiply_kernel
+from .api import planned
+from .lower import lower, tile_blocks
+from .options import StaticOptions
+from .params import BLOCKS, StaticParams
+from .plan import StaticPlan
+
+__all__ = ["interpret_static", "lacks", "plan_of_call", "static_request"]
+
+Array = np.ndarray[Any, Any]
+
+
+def lacks(w: Any, x: Any, out: Any, out_dtype: Any, bias: Any, activation: Any) -> str:
+    """Return what of a product no vertex of PopLibs does, in words; an empty string if they do it all."""
+    if not isinstance(w, BlockSparseMatrix):
+        return "of an operand that is prepared for this CPU" if hasattr(w, "compute_format") else ""
+    if bias is not None or activation is not None:
+        return "with a bias or an activation: PopLibs' sparse products have none"
+    p = w.pattern
+    if p.groups != 1 or p.is_ragged or p.block_shape[0] != p.block_shape[1] or p.block_shape[0] not in BLOCKS:
+        return "but of one group, in square blocks of side 1, 4, 8 or 16 that divide the matrix"
+    if hasattr(x, "compute_format"):
+        return "of an operand that is prepared for this CPU"
+    dense = dense_operand("x", x)
+    if type_of(w.format) not in ("half", "float") or dense.format != w.format:
+        return f"of {w.format} and {dense.format}"
+    if dense.array.ndim > 2:
+        return "of a batch of matrices"
+    made = receive_result(out, dense.shape, out_dtype, product_format(w.format), ()).format if out is None else None
+    made = made or dense_operand("out", out).format
+    return "" if made == w.format else f"of {w.format} to {made}"
+
+
+@lru_cache(maxsize=64)
+def _planned(params: StaticParams, options: StaticOptions, target: Target) -> StaticPlan:
+    return planned(params, options, target)
+
+
+def plan_of_call(w: BlockSparseMatrix, n: int, target: Target, options: Mapping[str, Any] | None,
+                 proportion: float | None, transpose: bool = False) -> StaticPlan:
+    """Return the plan of op(W) by n columns, kept for the next call of its kind."""
+    pattern = w.pattern.transposed()[0] if w.is_transposed != transpose else w.pattern
+    more = {} if proportion is None else {"available_memory_proportion": proportion}
+    return _planned(StaticParams(pattern, n, type_of(w.format)), StaticOptions.parse(options, **more), target)
+
+
+def static_request(w: BlockSparseMatrix, x: Any, out: Any, out_dtype: Any, target: Target,
+                   options: Mapping[str, Any] | None, proportion: float | None, form: Form = "plain") -> Request:
+    """Describe a product on a modelled machine; swapped, it is that of the transposes."""
+    operand = sparse_operand("w", w, form == "swapped")
+    taken = dense_operand("x", x)
+    vector, (rows, depth) = taken.array.ndim == 1, operand.shape
+    taken = taken.seen(lambda array: array[:, None]) if vector else taken.seen(lambda array: seen(array, form, 1))
+    if taken.shape[0] != depth:
+        raise bad_argument("x", f"{taken.shape[0]} of the depth", f"{depth} of it")
+    columns = taken.shape[1]
+    shape = (rows,) if vector else shape_of(form, 1, rows, columns)
+    receiver = receive_result(out, shape, out_dtype, w.format, (taken, operand.values))
+    y = receiver.operand.seen(lambda array: array[:, None] if vector else seen(array, form, 1))
+    if 0 in (rows, depth, columns):
+        if receiver.array.size:
+            receiver.array[...] = 0
+        return Request(None, (), receiver, lambda: ("an empty product", "none", None), lacking="", keep=False)
+    plan = plan_of_call(w, columns, target, options, proportion, form == "swapped")
+    work = tile_blocks(plan)
+    program = lower(plan, operand.transposed, layout_of(taken), layout_of(y))
+
+    def told() -> tuple[str, str, StaticPlan]:
+        return str(plan.params), multiply_kernel().label, plan
+
+    return Request(program, (operand.values, taken, RESULT), receiver, told, lacking="", keep=False, measure=lambda: {
+        "tile_bytes": work.tile_bytes(), "tile_macs": work.tile_macs(),
+        "exchanged_bytes": program.program.exchanged_bytes,
+    })
+
+
+def interpret_static(plan: StaticPlan, w: BlockSparseMatrix, x: Array) -> Array:
+    """Make a plan's product in plain NumPy: slow, obvious, and of the same bits as the compiled program.
+
+    Parameters
+    ----------
+    plan : StaticPlan
+    w : BlockSparseMatrix
+        Of the plan's pattern, not transposed.
+    x : numpy.ndarray, shape (k, n)
+        Of the plan's type.
+    """
+    work = tile_blocks(plan)
+    return interpret(work, np.asarray(w.blocks, np.float32), np.asarray(x, np.float32))
+
+
+def interpret(work: TileBlocks, blocks: Array, x: Array) -> Array:
+    """Return what tiles make of FP32 values: one tile, one block, one product at a time."""
+    m, _, n = work.shape
+    side, kind = work.side, FP16 if work.data_type == "half" else FP32
+    result = np.zeros((m, n), np.float32)
+    for part in work.parts:
+        split, columns = work.splits[part.split], slice(part.first, part.first + part.columns)
+        totals: dict[int, Array] = {}
+        for begin, end in zip(split.starts[:-1], split.starts[1:], strict=True):
+            sums: dict[int, Array] = {}
+            for i in range(begin, end):
+                row, depth, block = int(work.rows[i]), int(work.columns[i]) * side, blocks[work.blocks[i]]
+                total = sums.get(row, np.zeros((side, part.columns), np.float32))
+                for cell in range(side):
+                    total = fused_multiply_add(block[:, cell, None], x[depth + cell, None, columns], total)
+                sums[row] = _rounded(total, work.partial)
+            for row, total in sums.items():
+                totals[row] = totals[row] + total if row in totals else total
+        for row, total in totals.items():
+            result[row * side:(row + 1) * side, columns] = _rounded(total, work.partial)
+    made: Array = _rounded(result, kind).astype(kind.dtype)
+    return made
+
+
+def _rounded(sums: Array, to: Any) -> Array:
+    if to != FP16:
+        return sums
+    with np.errstate(over="ignore"):
+        half: Array = sums.astype(np.float16).astype(np.float32)
+    return half

@@ -1,0 +1,316 @@
+"""Sparse products as the tiles of a modelled machine make them: which blocks each tile multiplies, as a program.
+
+A part of the dense operand's columns is shared by some tiles, and each of these has a piece of the blocks. A tile's
+partial sums are rows of its own; the pieces' rows are then added, and what no block reaches is zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..config import settings
+from ..formats import FP16, FP32, Format
+from ..kernels import Kernel, select
+from ..kernels.records import ACTIVATIONS, FORMAT_NUMBERS, dtype_of, infinite_overflow
+from ..poplin.convolution import _partials
+from ..poplin.gemm.lower import format_record
+from ..program import ComputeSet, Exchange, Executable, Program, Segment, spread, threads_for
+from ..target import TYPE_SIZES, LinearMapping
+from ._tiles import BLOCKS, BLOCKS_VERTEX
+from .operands import DenseLayout
+from .plans import lines
+
+__all__ = ["ColumnPart", "Split", "TileBlocks", "lower_tiles", "multiply_kernel"]
+
+Array = np.ndarray[Any, Any]
+
+_PANEL = dtype_of("pop_panel_item")
+_VALUES, _X, _OUT, _WORK = range(4)  # a program's operands, its workspace last
+_SUMS = 1024  # worth an item of their own
+_CLEARED = 1 << 16
+_SET_FLOPS = 1 << 20  # for each thread
+
+
+class ColumnPart(NamedTuple):
+    """Columns of the dense operand that some tiles share.
+
+    Attributes
+    ----------
+    first, columns : int
+    split : int
+        How the blocks are cut among the tiles: which of `TileBlocks.splits`.
+    tiles : numpy.ndarray of int
+        The tile of each piece, ascending.
+    """
+
+    first: int
+    columns: int
+    split: int
+    tiles: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Blocks cut in pieces.
+
+    Attributes
+    ----------
+    starts : numpy.ndarray of int
+        Where pieces begin, and the last ends.
+    rows : numpy.ndarray of int
+        The block row of each block.
+    """
+
+    starts: Array
+    rows: Array
+
+    @cached_property
+    def sums(self) -> tuple[Array, Array, Array]:
+        """Which sums each block adds to; the block rows that have any, and where those of each begin.
+
+        A piece has a row of sums for each block row that it meets. Those of a block row lie side by side, by piece.
+        """
+        pieces = np.repeat(np.arange(self.starts.size - 1), np.diff(self.starts))
+        keys, which = np.unique(self.rows.astype(np.int64) * self.starts.size + pieces, return_inverse=True)
+        met, begins = np.unique(keys // self.starts.size, return_index=True)
+        return which, met, np.append(begins, keys.size)
+
+
+@dataclass(frozen=True, eq=False)
+class TileBlocks:
+    """What the tiles of a sparse product multiply.
+
+    Attributes
+    ----------
+    shape : (int, int, int)
+        m, k and n of the product.
+    side : int
+        Of a block.
+    data_type, partials_type : str
+        ``"half"`` or ``"float"``.
+    machine_tiles : int
+    blocks, rows, columns : numpy.ndarray of int
+        Which of the pattern's blocks comes first, second …; its block row and block column.
+    parts : tuple of ColumnPart
+    splits : tuple of Split
+    transposed : bool
+        Whether the pattern is a transpose, whose stored blocks are transposed.
+    """
+
+    shape: tuple[int, int, int]
+    side: int
+    data_type: str
+    partials_type: str
+    machine_tiles: int
+    blocks: Array
+    rows: Array
+    columns: Array
+    parts: tuple[ColumnPart, ...]
+    splits: tuple[Split, ...] = field(default=())
+    transposed: bool = False
+
+    @property
+    def partial(self) -> Format:
+        """Format of partial sums."""
+        return FP16 if self.partials_type == "half" else FP32
+
+    def tile_macs(self) -> Array:
+        """Multiply-accumulates of each tile."""
+        macs = np.zeros(self.machine_tiles, np.int64)
+        for part in self.parts:
+            macs[part.tiles] += np.diff(self.splits[part.split].starts) * self.side**2 * part.columns
+        return macs
+
+    def tile_bytes(self) -> Array:
+        """Bytes of dense rows, values and partial sums on each tile, in the plan's types."""
+        size, partial = TYPE_SIZES[self.data_type], TYPE_SIZES[self.partials_type]
+        held = np.zeros(self.machine_tiles, np.int64)
+        for part in self.parts:
+            split = self.splits[part.split]
+            dense, sums = self._distinct(split, self.columns), self._distinct(split, self.rows)
+            values = np.diff(split.starts) * self.side**2 * size
+            held[part.tiles] += values + self.side * part.columns * (dense * size + sums * partial)
+        return held
+
+    def exchanged(self) -> tuple[int, int]:
+        """Bytes of dense rows and values, and of partial sums, that tiles receive in all."""
+        size, partial = TYPE_SIZES[self.data_type], TYPE_SIZES[self.partials_type]
+        operands = sums = 0
+        for part in self.parts:
+            split = self.splits[part.split]
+            dense = int(self._distinct(split, self.columns).sum())
+            operands += size * self.side * part.columns * dense
+            if len(self.parts) > 1:
+                operands += size * self.side**2 * int(split.starts[-1])
+            _, met, begins = split.sums
+            sums += partial * self.side * part.columns * (int(begins[-1]) - met.size)
+        return operands, sums
+
+    def _distinct(self, split: Split, numbers: Array) -> Array:
+        """How many different numbers the blocks of each piece have."""
+        pieces = np.repeat(np.arange(split.starts.size - 1), np.diff(split.starts))
+        most = int(numbers.max(initial=0)) + 1
+        return np.bincount(np.unique(pieces * most + numbers) // most, minlength=split.starts.size - 1)
+
+
+def multiply_kernel() -> Kernel:
+    """Return the kernel that makes tiles' products: of the same bits at every level."""
+    return select("dot", "multiply", "float32", consistent=True).kernel
+
+
+def lower_tiles(work: TileBlocks, w_dtype: Format, x: DenseLayout, y: DenseLayout, y_format: Format) -> Executable:
+    """Return the executable of a product, which runs on the stored values, X and the result.
+
+    Parameters
+    ----------
+    work : TileBlocks
+    w_dtype : Format
+        Of the values.
+    x, y : DenseLayout
+        How X, [k, n], and the result, [m, n], lie.
+    y_format : Format
+        The result's.
+    """
+    lowering = _Lowering(work)
+    operands, sums = work.exchanged()
+    every: tuple[ComputeSet | Exchange, ...] = (
+        Exchange("exchange of dense rows and values", operands),
+        lowering.decode(w_dtype, x),
+        lowering.clear(),
+        lowering.multiply(),
+        Exchange("exchange of partials", sums),
+        lowering.reduce(),
+        lowering.finish(y, y_format),
+    )
+    steps = tuple(step for step in every if isinstance(step, Exchange) or any(s.items.size for s in step.segments))
+    program = Program(steps, 3, work.machine_tiles, 0, lowering.workspace, tuple(lowering.tables.values()))
+    flops = 2 * int(work.tile_macs().sum())
+    return program.executable(threads_for(flops, _SET_FLOPS, settings.num_threads))
+
+
+class _Lowering:
+    """Where everything lies in the workspace: values, X, partial sums of each part, results of each part; all FP32."""
+
+    def __init__(self, work: TileBlocks) -> None:
+        m, k, n = work.shape
+        self.work, self.x_row = work, 4 * n
+        self.x = lines(4 * work.blocks.size * work.side**2)
+        at = self.x + lines(4 * k * n)
+        self.partials, self.results = [], []
+        self.cleared = at
+        for part in work.parts:
+            self.partials.append(at)
+            at += lines(4 * int(work.splits[part.split].sums[2][-1]) * work.side * part.columns)
+        for part in work.parts:
+            self.results.append(at)
+            at += lines(4 * m * part.columns)
+        self.workspace = at
+        self.tables: dict[tuple[int, int], Array] = {}
+
+    def _dealt(self, items: Array, vertex: int, phase: str) -> ComputeSet:
+        flat = items.ravel()
+        return ComputeSet(phase, (Segment(vertex, flat, spread(flat.size, self.work.machine_tiles)),))
+
+    def decode(self, w_dtype: Format, x: DenseLayout) -> ComputeSet:
+        """Values and X as FP32, in the workspace."""
+        _, k, n = self.work.shape
+        area, count = self.work.side**2, self.work.blocks.size
+        segments = []
+        for name, rows, columns, number, to, row, column, at in (
+            (w_dtype.name, count, area, _VALUES, 0, area * w_dtype.itemsize, w_dtype.itemsize, 4 * area),
+            (x.format, k, n, _X, self.x, x.strides[1], x.strides[2], self.x_row),
+        ):
+            if not rows * columns:
+                continue
+            parts = max(1, min(rows, rows * columns // _CLEARED))
+            items = np.zeros(parts, _PANEL)
+            items["from"], items["to"], items["to_offset"] = number, _WORK, to
+            items["row"], items["column"], items["to_row"] = row, column, at
+            items["rows"], items["columns"] = rows, columns
+            items["part"], items["parts"] = np.arange(parts), parts
+            items["format"], items["scale"] = FORMAT_NUMBERS[name], 0
+            kernel = select("sparse", "panel", f"{name}->float32").kernel
+            segments.append(Segment(kernel.address, items, spread(parts, self.work.machine_tiles)))
+        return ComputeSet("decode", tuple(segments))
+
+    def clear(self) -> ComputeSet:
+        """Zeros for all sums."""
+        size = self.workspace - self.cleared
+        edges = LinearMapping(size, 64, max(1, size // _CLEARED)).edges()
+        items = np.zeros(edges.size - 1, _partials.CLEAR)
+        items["operand"], items["first"], items["bytes"] = _WORK, self.cleared + edges[:-1], np.diff(edges)
+        return self._dealt(items, _partials.CLEAR_VERTEX, "zero partials")
+
+    def multiply(self) -> ComputeSet:
+        """Each tile's blocks."""
+        work, kernel, made, tiles = self.work, multiply_kernel(), [], []
+        rounding = select("dot", "round", "float16").kernel.address if work.partial == FP16 else 0
+        line, cell = 4 * work.side, 4
+        for part, at in zip(work.parts, self.partials, strict=True):
+            starts = work.splits[part.split].starts
+            table = self._table(part)
+            items = np.zeros(starts.size - 1, BLOCKS)
+            items["values"] = items["x"] = items["sums"] = _WORK
+            items["x_first"], items["sums_first"] = self.x + 4 * part.first, at
+            items["table"] = table.ctypes.data + starts[:-1] * table.strides[0]
+            items["count"], items["side"], items["columns"] = np.diff(starts), work.side, part.columns
+            items["value_row"], items["value_cell"] = (cell, line) if work.transposed else (line, cell)
+            items["x_row"] = self.x_row
+            items["high"], items["wide"] = kernel.block[:2]
+            items["multiply"], items["rounding"] = kernel.address, rounding
+            made.append(items)
+            tiles.append(part.tiles)
+        items, numbers = np.concatenate(made), np.concatenate(tiles)
+        order = np.argsort(numbers, kind="stable")
+        return ComputeSet("multiply", (Segment(BLOCKS_VERTEX, items[order], numbers[order]),))
+
+    def _table(self, part: ColumnPart) -> Array:
+        """Where each block's values, rows of X and sums begin: one table for parts that differ in their place alone."""
+        key = part.split, part.columns
+        if key not in self.tables:
+            work, side = self.work, self.work.side
+            table = np.empty((work.blocks.size, 3), np.int64)
+            table[:, 0] = work.blocks * np.int64(4 * side**2)
+            table[:, 1] = work.columns * np.int64(side * self.x_row)
+            table[:, 2] = work.splits[part.split].sums[0] * np.int64(4 * side * part.columns)
+            self.tables[key] = table
+        return self.tables[key]
+
+    def reduce(self) -> ComputeSet:
+        """The rows of sums of each block row added, by tile, and rounded once to the type of partial sums."""
+        work = self.work
+        rounding = select("dot", "round", "float16").kernel.address if work.partial == FP16 else 0
+        made = []
+        for part, partials, results in zip(work.parts, self.partials, self.results, strict=True):
+            _, met, begins = work.splits[part.split].sums
+            step = 4 * work.side * part.columns
+            items = np.zeros(met.size, _partials.REDUCE)
+            items["operand"], items["first"], items["to"] = _WORK, partials + begins[:-1] * step, results + met * step
+            items["count"], items["fan_in"], items["step"] = work.side * part.columns, np.diff(begins), step
+            items["rounding"] = rounding
+            made.append(items)
+        return self._dealt(np.concatenate(made), _partials.REDUCE_VERTEX, "reduce")
+
+    def finish(self, y: DenseLayout, y_format: Format) -> ComputeSet:
+        """The result, rounded once to its format."""
+        made = list(self._finished(y, y_format))
+        return self._dealt(np.concatenate(made), _partials.FINISH_VERTEX, "cast output")
+
+    def _finished(self, y: DenseLayout, y_format: Format) -> Iterator[Array]:
+        m = self.work.shape[0]
+        for part, at in zip(self.work.parts, self.results, strict=True):
+            edges = LinearMapping(m, 1, max(1, min(m, m * part.columns // _SUMS))).edges()
+            items = np.zeros(edges.size - 1, _partials.FINISH)
+            items["operand"], items["first"], items["row"] = _WORK, at + 4 * part.columns * edges[:-1], part.columns
+            items["rows"], items["cols"], items["to"] = np.diff(edges), part.columns, _OUT
+            items["out"] = edges[:-1] * y.strides[1] + part.first * y.strides[2]
+            items["out_row"], items["out_col"] = y.strides[1:]
+            items["format"], items["overflow"] = format_record(y_format).ctypes.data, infinite_overflow(y_format)
+            items["activation"] = ACTIVATIONS.index(None)
+            items["epilogue"] = select("dot", "epilogue", f"float32->{y_format}").kernel.address
+            yield items
