@@ -11,10 +11,10 @@ STATIONS = {"api", "params", "plan", "lower"}
 """What each has; of the files that come next an op has those that it needs."""
 MORE = {"few", "few_lower", "field", "modelled", "options", "overlap", "request", "model", "search", "reference",
         "bound", "prepared"}
-PLANS_ALONE = ["popnn/ctc", "popnn/pooling", "popops/embedding", "popsparse/fully_connected"]
+PLANS_ALONE = ["popnn/ctc", "popnn/pooling", "popops/embedding"]
 """Ops that are planned and not run yet."""
 PLANNED = [*PLANS_ALONE, "poplin/gemm", "poplin/conv", "poplin/convolution",
-           "popsparse/static_matmul", "popsparse/spmm", "popsparse/sddmm", "popsparse/softmax"]
+           "popsparse/fully_connected", "popsparse/static_matmul", "popsparse/spmm", "popsparse/sddmm", "popsparse/softmax"]
 OF_CONVOLUTIONS = {"axis", "candidates", "constraints", "count", "explain", "facts", "grid", "interpreter", "joint",
                    "multi", "problem", "products", "start_tile", "summary", "together", "transforms",
                    "vertices", "work"}  # fmt: skip

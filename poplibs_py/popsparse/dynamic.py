@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from ..errors import bad_argument, bad_type, flag
-from ..ops import Request
+from ..ops import Request, modelled_target
 from ..planner import Memory
+from ..target import Target
 from .capacity import Capacity
+from .fully_connected.modelled import dynamic_request, lacks
 from .matrix import BlockSparseMatrix
 from .operands import Form, check_matrix, sparse_operand
 from .options import memory_of
@@ -40,7 +42,7 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, trans
                         transpose_rhs: bool = False, capacity: Capacity | None = None, out: Any = None,
                         out_dtype: object = None, bias: object = None, activation: str | None = None,
                         available_memory_proportion: float | None = None, strict_memory: bool = False,
-                        options: Mapping[str, Any] | None = None) -> Any:
+                        options: Mapping[str, Any] | None = None, target: Target | str | None = None) -> Any:
     """Multiply a block-sparse matrix with a new pattern by a dense matrix: ``Y = activation(op(W) op(X) + bias)``.
 
     Parameters
@@ -63,9 +65,9 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, trans
     >>> dynamic.sparse_dense_matmul(w, np.full((4, 1), 2, np.float32)).T
     array([[2., 2., 2., 2.]], dtype=float32)
     """
-    memory = memory_of(available_memory_proportion, strict_memory, options)
-    return _product(w, x, Epilogue(out, out_dtype, bias, activation), capacity, memory,
-                    _turned(PLAIN, "transpose_lhs", transpose_lhs, "transpose_rhs", transpose_rhs, x))
+    forms = _turned(PLAIN, "transpose_lhs", transpose_lhs, "transpose_rhs", transpose_rhs, x)
+    return _on_machine("sparse_dense_matmul", w, x, Epilogue(out, out_dtype, bias, activation), capacity, forms, target,
+                       available_memory_proportion, strict_memory, options)
 
 
 @sparse_op("dynamic.dense_sparse_matmul", "popsparse::dynamic::denseSparseMatMul",
@@ -74,7 +76,7 @@ def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix, *, trans
                         transpose_rhs: bool = False, capacity: Capacity | None = None, out: Any = None,
                         out_dtype: object = None, bias: object = None, activation: str | None = None,
                         available_memory_proportion: float | None = None, strict_memory: bool = False,
-                        options: Mapping[str, Any] | None = None) -> Any:
+                        options: Mapping[str, Any] | None = None, target: Target | str | None = None) -> Any:
     """Multiply a dense matrix by a block-sparse one with a new pattern: ``Y = activation(op(X) op(W) + bias)``.
 
     Parameters
@@ -97,9 +99,9 @@ def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix, *, trans
     >>> dynamic.dense_sparse_matmul(np.full((1, 4), 2, np.float32), w)
     array([[2., 2., 2., 2.]], dtype=float32)
     """
-    memory = memory_of(available_memory_proportion, strict_memory, options)
-    return _product(w, x, Epilogue(out, out_dtype, bias, activation), capacity, memory,
-                    _turned(SWAPPED, "transpose_rhs", transpose_rhs, "transpose_lhs", transpose_lhs, x))
+    forms = _turned(SWAPPED, "transpose_rhs", transpose_rhs, "transpose_lhs", transpose_lhs, x)
+    return _on_machine("dense_sparse_matmul", w, x, Epilogue(out, out_dtype, bias, activation), capacity, forms, target,
+                       available_memory_proportion, strict_memory, options)
 
 
 @sparse_op("dynamic.fully_connected_fwd", "popsparse::dynamic::fullyConnectedFwd",
@@ -107,7 +109,7 @@ def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix, *, trans
 def fully_connected_fwd(w: BlockSparseMatrix, acts: Array, *, capacity: Capacity | None = None, out: Any = None,
                         out_dtype: object = None, bias: object = None, activation: str | None = None,
                         available_memory_proportion: float | None = None, strict_memory: bool = False,
-                        options: Mapping[str, Any] | None = None) -> Any:
+                        options: Mapping[str, Any] | None = None, target: Target | str | None = None) -> Any:
     """Apply a fully connected layer with sparse weights: ``acts W'`` for each group.
 
     Parameters
@@ -132,8 +134,8 @@ def fully_connected_fwd(w: BlockSparseMatrix, acts: Array, *, capacity: Capacity
     >>> dynamic.fully_connected_fwd(w, np.array([[2, 5]], np.float32))
     array([[2., 0., 6.]], dtype=float32)
     """
-    memory = memory_of(available_memory_proportion, strict_memory, options)
-    return _product(w, acts, Epilogue(out, out_dtype, bias, activation), capacity, memory, FORWARD, "acts")
+    return _on_machine("fully_connected_fwd", w, acts, Epilogue(out, out_dtype, bias, activation), capacity, FORWARD,
+                       target, available_memory_proportion, strict_memory, options, "acts")
 
 
 @sparse_op("dynamic.fully_connected_grad_a", "popsparse::dynamic::fullyConnectedGradA",
@@ -205,6 +207,25 @@ def _turned(forms: Forms, w_name: str, w_transposed: object, x_name: str, x_tran
         raise bad_argument(x_name, True, "False where x is a PreparedDense")
     other: dict[Form, Form] = {"plain": "swapped", "swapped": "plain"}
     return other[forms[0]] if turn_w else forms[0], other[forms[1]] if turn_x else forms[1], forms[2]
+
+
+def _on_machine(name: str, w: Any, x: Any, how: Epilogue, capacity: Capacity | None, forms: Forms,
+                target: Target | str | None, proportion: float | None, strict: bool, options: Mapping[str, Any] | None,
+                x_name: str = "x") -> Request:
+    """Describe a product on the machine that it names: a modelled one, or this CPU."""
+    machine, lacking = modelled_target(
+        target, f"popsparse.dynamic.{name}",
+        lambda _: lacks(w, x, how.out, how.out_dtype, how.bias, how.activation))
+    if machine is None:
+        request = _product(w, x, how, capacity, memory_of(proportion, strict, options), forms, x_name)
+        request.lacking = lacking
+        return request
+    matrix, more = check_matrix("w", w), {} if proportion is None else {"available_memory_proportion": proportion}
+    room = matrix.n_blocks if capacity is None else _room(matrix, capacity)
+    request = dynamic_request(matrix, x, how.out, how.out_dtype, machine, options, more | {"strict_memory": strict},
+                              forms, room, x_name)
+    _grow(matrix, capacity)
+    return request
 
 
 def _product(w: Any, x: Any, how: Epilogue, capacity: Capacity | None, memory: Memory, forms: Forms,

@@ -6,7 +6,7 @@ partial sums are rows of its own; the pieces' rows are then added, and what no b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -14,18 +14,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..config import settings
-from ..formats import FP16, FP32, Format
+from ..formats import FP16, FP32, Format, format_of
 from ..kernels import Kernel, select
 from ..kernels.records import ACTIVATIONS, FORMAT_NUMBERS, dtype_of, infinite_overflow
 from ..poplin.convolution import _partials
 from ..poplin.gemm.lower import format_record
 from ..program import ComputeSet, Exchange, Executable, Program, Segment, spread, threads_for
 from ..target import TYPE_SIZES, LinearMapping
+from ..target.types import type_of
 from ._tiles import BLOCKS, BLOCKS_VERTEX
-from .operands import DenseLayout
+from .matrix import BlockSparseMatrix
+from .operands import DenseLayout, dense_operand, product_format
 from .plans import lines
 
-__all__ = ["ColumnPart", "Split", "TileBlocks", "lower_tiles", "multiply_kernel"]
+__all__ = ["ColumnPart", "Split", "TileBlocks", "lower_tiles", "multiply_kernel", "product_lacks"]
 
 Array = np.ndarray[Any, Any]
 
@@ -100,6 +102,8 @@ class TileBlocks:
     splits : tuple of Split
     transposed : bool
         Whether the pattern is a transpose, whose stored blocks are transposed.
+    received : (int, int), optional
+        Bytes of operands, and of partial sums, that tiles receive in all; by default what their blocks ask for.
     """
 
     shape: tuple[int, int, int]
@@ -113,6 +117,7 @@ class TileBlocks:
     parts: tuple[ColumnPart, ...]
     splits: tuple[Split, ...] = field(default=())
     transposed: bool = False
+    received: tuple[int, int] | None = None
 
     @property
     def partial(self) -> Format:
@@ -139,6 +144,8 @@ class TileBlocks:
 
     def exchanged(self) -> tuple[int, int]:
         """Bytes of dense rows and values, and of partial sums, that tiles receive in all."""
+        if self.received is not None:
+            return self.received
         size, partial = TYPE_SIZES[self.data_type], TYPE_SIZES[self.partials_type]
         operands = sums = 0
         for part in self.parts:
@@ -161,6 +168,40 @@ class TileBlocks:
 def multiply_kernel() -> Kernel:
     """Return the kernel that makes tiles' products: of the same bits at every level."""
     return select("dot", "multiply", "float32", consistent=True).kernel
+
+
+def product_lacks(w: Any, x: Any, out: Any, out_dtype: Any, bias: Any, activation: Any, sides: Callable[[int], bool],
+                  named: str) -> str:
+    """Return what of a sparse product no vertex of PopLibs does, in words; an empty string if they do it all.
+
+    Parameters
+    ----------
+    w, x, out, out_dtype, bias, activation
+        As the product takes them.
+    sides : callable
+        Whether there are vertices for square blocks of a side.
+    named : str
+        Which there are.
+    """
+    if any(hasattr(operand, "compute_format") for operand in (w, x)):
+        return "of an operand that is prepared for this CPU"
+    if not isinstance(w, BlockSparseMatrix):
+        return ""  # refused further on
+    if bias is not None or activation is not None:
+        return "with a bias or an activation: PopLibs' sparse products have none"
+    p = w.pattern
+    if p.groups != 1 or p.is_ragged or p.block_shape[0] != p.block_shape[1] or not sides(p.block_shape[0]):
+        return f"but of one group, in square blocks of side {named} that divide the matrix"
+    dense = dense_operand("x", x)
+    if type_of(w.format) not in ("half", "float") or dense.format != w.format:
+        return f"of {w.format} and {dense.format}"
+    if dense.array.ndim > 2:
+        return "of a batch of matrices"
+    if out is not None:
+        made = dense_operand("out", out).format
+    else:
+        made = product_format(w.format) if out_dtype is None else format_of(out_dtype, "out_dtype")
+    return "" if made == w.format else f"of {w.format} to {made}"
 
 
 def lower_tiles(work: TileBlocks, w_dtype: Format, x: DenseLayout, y: DenseLayout, y_format: Format) -> Executable:

@@ -33,7 +33,7 @@ cdef void multiply_blocks(const void *given, const pop_tile *tile) noexcept nogi
     cdef const char *x = tile.operands[item.x] + item.x_first
     cdef char *sums = tile.operands[item.sums] + item.sums_first
     cdef pop_dot_block block
-    cdef int64_t i, row, column
+    cdef int64_t _, row, column
     block.a_row, block.a_cell = item.value_row, item.value_cell
     block.b_cell, block.b_col = item.x_row, 4
     block.c_row, block.cells = item.columns, item.side
@@ -41,7 +41,7 @@ cdef void multiply_blocks(const void *given, const pop_tile *tile) noexcept nogi
     block.accumulate = 1
     block.a_next, block.c_next = NULL, NULL
     block.a_next_rows = block.c_next_rows = block.a_next_row = block.a_next_step = 0
-    for i in range(item.count):
+    for _ in range(item.count):
         for row from 0 <= row < item.side by item.high:
             block.rows = imin(item.high, item.side - row)
             block.a = values + entry[0] + row * item.value_row

@@ -189,7 +189,7 @@ def test_a_pattern_that_does_not_fit_is_refused_by_how_much_and_planned_anew() -
     with pytest.warns(CapacityWarning, match="planned anew"):
         data = Partitioner(plan).create_sparsity_data(w, capacity="grow")
     assert data.to_matrix().equals(w)
-    assert data.layout.value_room > BucketLayout.of(plan).value_room
+    assert data.layout.value_room > plan.layout.value_room
     alone = BucketLayout((4, 4, 4), (0,), (0,), (0,), 2, 80)
     with pytest.raises(CapacityError, match="up to"):
         Partitioner(alone).create_sparsity_data(matrix(alone, 1, 1), capacity="grow")

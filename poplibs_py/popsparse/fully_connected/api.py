@@ -14,6 +14,7 @@ from ...planner.explain import Considered
 from ...planner.ladder import complain
 from ...planner.objective import UNLIMITED
 from ...target import TYPE_SIZES, Target, memory_limit, resolve_target
+from ..partitioner.api import replanned
 from ._model import FORWARD_PHASES, GRAD_A_PHASES, GRAD_W_PHASES
 from .model import Candidate, candidates, make_model
 from .options import FullyConnectedOptions
@@ -116,6 +117,15 @@ def plan_quietly(params: FullyConnectedParams, options: FullyConnectedOptions, t
     plan = dataclasses.replace(plan, considered=_considered(chosen, all_found))
     tell("popsparse", plan)
     return plan
+
+
+@replanned.register
+def _(plan: FullyConnectedPlan, oversize: float) -> FullyConnectedPlan | None:
+    options = dataclasses.replace(plan.options, meta_info_bucket_oversize_proportion=oversize)
+    try:
+        return plan_quietly(plan.params, options, plan.target)
+    except PlanError:
+        return None
 
 
 def partials_in_use(params: FullyConnectedParams, options: FullyConnectedOptions) -> str:

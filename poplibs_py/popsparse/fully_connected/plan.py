@@ -6,10 +6,12 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...errors import bad_argument
 from ...planner import Explanation, PlanSummary
 from ...planner.explain import Considered
 from ...planner.summary import AxisShare, Phase, summarised
 from ...target import TYPE_SIZES, Target
+from ..partitioner import BucketLayout
 from ..plan_figures import machine_in_words, options_in_words, peak_teraflops, teraflops
 from .model import Candidate
 from .options import FullyConnectedOptions
@@ -86,6 +88,20 @@ class FullyConnectedPlan:
         axes = zip(sizes, self.candidate.grouping[1:], self.partition[1:], strict=True)
         found = [tuple(i * _most(size, grain, parts) for i in range(parts)) for size, grain, parts in axes]
         return found[0], found[1], found[2]
+
+    @property
+    def layout(self) -> BucketLayout:
+        """Its buckets, as the partitioner is told of them."""
+        p, o = self.params, self.options
+        if self.partition[0] != 1:
+            raise bad_argument("plan", f"{p.groups} groups", "one group: PopLibs' partitioner knows no other")
+        if self.use_dense:
+            raise bad_argument("plan", "a dense one", "a plan with buckets: PopLibs has none for useDense")
+        x, y, z = self.starts
+        return BucketLayout((p.outputs, p.inputs, p.batch), x, y, z, self.bucket_values, self.bucket_meta,
+                            self.grad_a_bucket_meta, self.candidate.side, self.candidate.z_grouping, p.data_type,
+                            o.do_grad_a_pass, o.do_grad_w_pass, o.shared_buckets, o.optimise_for_speed,
+                            o.force_bucket_spills, o.use_actual_worker_split_costs, self.target.workers)
 
     @property
     def summary(self) -> PlanSummary:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
 
-from ...errors import CapacityError, CapacityWarning, PlanError, bad_argument, bad_type, instance, one_of, warn
-from ..fully_connected import FullyConnectedPlan
-from ..fully_connected.api import plan_quietly
+from ...errors import CapacityError, CapacityWarning, bad_argument, bad_type, instance, one_of, warn
 from ..host import HostMatrix
 from ..matrix import BlockSparseMatrix
 from ..pattern import BlockPattern
@@ -17,7 +16,7 @@ from ._buckets import Buckets, Encoder
 from .data import SparsityData, cut_blocks
 from .layout import BucketLayout
 
-__all__ = ["BucketOverflowError", "Partitioner"]
+__all__ = ["BucketOverflowError", "Partitioner", "replanned"]
 
 Array = np.ndarray[Any, Any]
 
@@ -57,7 +56,8 @@ class Partitioner:
 
     Attributes
     ----------
-    plan : FullyConnectedPlan or None
+    plan : object
+        The layer's plan, or None.
     layout : BucketLayout
 
     Examples
@@ -72,12 +72,11 @@ class Partitioner:
     (True, True)
     """
 
-    def __init__(self, plan: FullyConnectedPlan | BucketLayout) -> None:
-        instance("plan", plan, (FullyConnectedPlan, BucketLayout), "a FullyConnectedPlan or a BucketLayout")
-        self.plan = plan if isinstance(plan, FullyConnectedPlan) else None
-        self.layout = BucketLayout.of(plan) if isinstance(plan, FullyConnectedPlan) else plan
-        if self.plan is not None and self.plan.use_dense:
-            raise bad_argument("plan", "a dense one", "a plan with buckets: PopLibs has none for useDense")
+    def __init__(self, plan: Any) -> None:
+        self.plan = None if isinstance(plan, BucketLayout) else plan
+        layout: Any = plan if self.plan is None else getattr(plan, "layout", None)
+        instance("plan", layout, BucketLayout, "a FullyConnectedPlan or a BucketLayout")
+        self.layout: BucketLayout = layout
 
     def create_sparsity_data(self, w: BlockSparseMatrix | HostMatrix, *, capacity: str = "fixed") -> SparsityData:
         """Put a matrix into buckets, word for word as PopLibs' ``createSparsityDataImpl`` does.
@@ -99,7 +98,7 @@ class Partitioner:
         one_of("capacity", capacity, ("fixed", "grow"))
         pattern, blocks, side = self._parts(w)
         try:
-            return _encoded(self.layout, pattern, blocks, side)
+            return dataclasses.replace(_encoded(self.layout, pattern, blocks, side), plan=self.plan)
         except _NoRoomError as refusal:
             why, original = str(refusal), refusal.original
         grown = self._grown(pattern, blocks, side)
@@ -145,7 +144,7 @@ class Partitioner:
         q = self.layout
         return f"{q.buckets} buckets of {q.block_room} blocks and {q.meta_room} words of meta-information"
 
-    def _grown(self, pattern: BlockPattern, blocks: Array, side: int) -> tuple[FullyConnectedPlan, SparsityData] | None:
+    def _grown(self, pattern: BlockPattern, blocks: Array, side: int) -> tuple[Any, SparsityData] | None:
         """Return a plan with as little more room as holds a pattern, and the pattern in it; None where none does."""
         if self.plan is None:
             return None
@@ -162,17 +161,23 @@ class Partitioner:
         return found
 
     def _tried(self, oversize: float, pattern: BlockPattern, blocks: Array,
-               side: int) -> tuple[FullyConnectedPlan, SparsityData] | None:
-        assert self.plan is not None
-        options = dataclasses.replace(self.plan.options, meta_info_bucket_oversize_proportion=oversize)
-        try:
-            plan = plan_quietly(self.plan.params, options, self.plan.target)
-            layout = BucketLayout.of(plan)
-            if layout.side != self.layout.side:
-                return None
-            return plan, _encoded(layout, pattern, blocks, side)
-        except (PlanError, _NoRoomError):
+               side: int) -> tuple[Any, SparsityData] | None:
+        plan = replanned(self.plan, oversize)
+        if plan is None or plan.layout.side != self.layout.side:
             return None
+        try:
+            return plan, dataclasses.replace(_encoded(plan.layout, pattern, blocks, side), plan=plan)
+        except _NoRoomError:
+            return None
+
+
+@singledispatch
+def replanned(plan: Any, oversize: float) -> Any:
+    """Return a plan of the same problem with another ``metaInfoBucketOversizeProportion``, or None.
+
+    Plans of layers register how they are planned anew.
+    """
+    raise NotImplementedError(type(plan).__name__)
 
 
 def _encoded(layout: BucketLayout, pattern: BlockPattern, blocks: Array, side: int) -> SparsityData:

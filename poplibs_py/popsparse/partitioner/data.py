@@ -35,6 +35,8 @@ class SparsityData:
         Block by block, row by row, then zeros.
     side : int
         Of the blocks of the matrix it was made of.
+    plan : object
+        The `FullyConnectedPlan` whose buckets these are; None where there is a layout alone.
     """
 
     layout: BucketLayout
@@ -42,6 +44,7 @@ class SparsityData:
     meta_info: Array
     values: Array
     side: int
+    plan: Any = None
 
     @property
     def meta_words(self) -> Array:
@@ -74,8 +77,10 @@ class SparsityData:
         return cls(layout, tuple(flat[:head].tolist()), flat[head:].reshape(layout.buckets, words),
                    np.ascontiguousarray(values).reshape(layout.buckets, layout.value_room), side or layout.side)
 
-    def to_matrix(self) -> BlockSparseMatrix:
-        """Read the matrix back; its blocks are of the matrix it was made of.
+    def read(self) -> tuple[Array, Array, Array]:
+        """Return block row, block column and place of each block, in the layout's blocks, bucket by bucket.
+
+        The place counts all buckets' room for blocks.
 
         Raises
         ------
@@ -92,13 +97,22 @@ class SparsityData:
         if count < 0:
             raise bad_argument("meta_info", f"other words in bucket {-1 - count}", "those that a partitioner writes")
         rows, columns, places = found[:count].T
+        return rows, columns, places
+
+    def blocks(self) -> Array:
+        """Return the room for blocks of all buckets, as one array of blocks."""
+        q = self.layout
+        return self.values[:, : q.block_room * q.side**2].reshape(-1, q.side, q.side)
+
+    def to_matrix(self) -> BlockSparseMatrix:
+        """Read the matrix back; its blocks are of the matrix it was made of. It raises what `read` does."""
+        layout = self.layout
+        rows, columns, places = self.read()
         try:
             pattern, order = BlockPattern.from_pairs(layout.shape[:2], layout.side, rows, columns)
         except ValueError as error:
             raise bad_argument("meta_info", f"blocks that are there twice ({error})", "each block once") from None
-        area = layout.side**2
-        stored = self.values[:, :room * area].reshape(-1, layout.side, layout.side)
-        blocks = stored[places if order is None else places[order]]
+        blocks = self.blocks()[places if order is None else places[order]]
         if self.side != layout.side:
             pattern, blocks = join_blocks(pattern, blocks, self.side)
         return BlockSparseMatrix(pattern, np.ascontiguousarray(blocks))

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument, flag, instance, one_of, whole
-from ..fully_connected import FullyConnectedPlan
 
 __all__ = ["BucketLayout"]
 
@@ -54,8 +53,7 @@ class BucketLayout:
     Examples
     --------
     >>> from poplibs_py.popsparse.fully_connected import FullyConnectedParams, plan_fully_connected
-    >>> from poplibs_py.popsparse.partitioner import BucketLayout
-    >>> layout = BucketLayout.of(plan_fully_connected(FullyConnectedParams(1024, 1024, 64, 0.1, side=16)))
+    >>> layout = plan_fully_connected(FullyConnectedParams(1024, 1024, 64, 0.1, side=16)).layout
     >>> layout.buckets, layout.value_room, layout.meta_room
     (1408, 256, 20)
     """
@@ -99,19 +97,6 @@ class BucketLayout:
                 raise bad_argument(name, starts, f"starts that ascend from 0 to below {size}, multiples of {grain}")
         if self.buckets > _MOST_BUCKETS:
             raise bad_argument("x_starts", f"{self.buckets} buckets in all", f"at most {_MOST_BUCKETS}")
-
-    @classmethod
-    def of(cls, plan: FullyConnectedPlan) -> BucketLayout:
-        """Return the layout that a plan asks for."""
-        instance("plan", plan, FullyConnectedPlan, "a FullyConnectedPlan")
-        params, options = plan.params, plan.options
-        if plan.partition[0] != 1:
-            raise bad_argument("plan", f"{params.groups} groups", "one group: PopLibs' partitioner knows no other")
-        x, y, z = plan.starts
-        return cls((params.outputs, params.inputs, params.batch), x, y, z, plan.bucket_values, plan.bucket_meta,
-                   plan.grad_a_bucket_meta, plan.candidate.side, plan.candidate.z_grouping, params.data_type,
-                   options.do_grad_a_pass, options.do_grad_w_pass, options.shared_buckets, options.optimise_for_speed,
-                   options.force_bucket_spills, options.use_actual_worker_split_costs, plan.target.workers)
 
     @property
     def parts(self) -> tuple[int, int, int]:

@@ -20,6 +20,7 @@ from ...formats.bounds import Ball, matmul_ball
 from ...formats.reference import values
 from ...poplin.matmul.bound import finished_ball, scale_of
 from ...target import resolve_target
+from ..fully_connected.bound import dynamic_ball
 from ..matrix import BlockSparseMatrix
 from ..operands import product_format
 from ..reference import by_group, dense_of, transposed
@@ -97,21 +98,33 @@ def dense_sparse_matmul_bound(x: Any, w: BlockSparseMatrix, *, out: Any = None, 
 
 
 def dynamic_sparse_dense_matmul_bound(w: BlockSparseMatrix, x: Any, *, transpose_lhs: bool = False,
-                                      transpose_rhs: bool = False, capacity: object = None, **keywords: Any) -> Ball:
+                                      transpose_rhs: bool = False, capacity: object = None, target: Any = None,
+                                      **keywords: Any) -> Ball:
     """Return exact results and radii of a `dynamic.sparse_dense_matmul` call."""
     right = transposed(x) if transpose_rhs else x
-    return sparse_dense_matmul_bound(w.T if transpose_lhs else w, right, **keywords)
+    left = w.T if transpose_lhs else w
+    if target is not None and resolve_target(target).kind != "host":
+        return dynamic_ball(left, right, keywords.get("options"))
+    return sparse_dense_matmul_bound(left, right, **keywords)
 
 
 def dynamic_dense_sparse_matmul_bound(x: Any, w: BlockSparseMatrix, *, transpose_lhs: bool = False,
-                                      transpose_rhs: bool = False, capacity: object = None, **keywords: Any) -> Ball:
+                                      transpose_rhs: bool = False, capacity: object = None, target: Any = None,
+                                      **keywords: Any) -> Ball:
     """Return exact results and radii of a `dynamic.dense_sparse_matmul` call."""
-    left = transposed(x) if transpose_lhs else x
-    return dense_sparse_matmul_bound(left, w.T if transpose_rhs else w, **keywords)
+    left, right = transposed(x) if transpose_lhs else x, w.T if transpose_rhs else w
+    if target is not None and resolve_target(target).kind != "host":
+        ball = dynamic_ball(right.T, transposed(left), keywords.get("options"))
+        return Ball(transposed(ball.centre), transposed(ball.radius))
+    return dense_sparse_matmul_bound(left, right, **keywords)
 
 
-def fully_connected_fwd_bound(w: BlockSparseMatrix, acts: Array, *, capacity: object = None, **keywords: Any) -> Ball:
+def fully_connected_fwd_bound(w: BlockSparseMatrix, acts: Array, *, capacity: object = None, target: Any = None,
+                              **keywords: Any) -> Ball:
     """Return exact results and radii of a `dynamic.fully_connected_fwd` call."""
+    if target is not None and resolve_target(target).kind != "host":
+        ball = dynamic_ball(w, transposed(acts), keywords.get("options"))
+        return Ball(transposed(ball.centre), transposed(ball.radius))
     ball = sparse_dense_matmul_bound(w, by_group(acts, w.groups), **keywords)
     shape = len(acts), w.groups * w.shape[0]
     return Ball(*(part.reshape(w.groups, w.shape[0], len(acts)).transpose(2, 0, 1).reshape(shape)

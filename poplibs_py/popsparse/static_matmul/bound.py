@@ -1,8 +1,4 @@
-"""How wrong a static product of a modelled machine may be: its contract, repeated in balls around the exact result.
-
-A sum meets the FP32 additions of its chain and of the reduction. Where partial sums are half, it is rounded to FP16
-behind each block on a tile and once in the reduction; in the end to the result's format.
-"""
+"""How wrong a static product of a modelled machine may be: see `poplibs_py.popsparse.tile_bound`."""
 
 from __future__ import annotations
 
@@ -11,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...formats import FP16
-from ...formats.bounds import Ball, matmul_ball, rounding_error, sum_ball
-from ...formats.reference import values
+from ...formats.bounds import Ball
 from ...target import Target
 from ..matrix import BlockSparseMatrix
+from ..tile_bound import modelled_ball
 from .modelled import plan_of_call
 
 __all__ = ["static_ball"]
@@ -23,22 +18,7 @@ __all__ = ["static_ball"]
 
 def static_ball(w: BlockSparseMatrix, x: Any, target: Target, options: Mapping[str, Any] | None,
                 proportion: float | None) -> Ball:
-    """Return exact results and radii of ``W X`` on a modelled machine.
-
-    Nothing is promised where X is not finite.
-    """
-    dense = values(x)
-    columns = dense[:, None] if dense.ndim == 1 else dense
-    plan = plan_of_call(w, columns.shape[1], target, options, proportion)
-    side, blocks = plan.params.side, int(np.diff(plan.params.pattern.row_offsets).max(initial=0))
-    with np.errstate(invalid="ignore"):
-        stored = w.to_dense(np.float64)
-    ball = matmul_ball(stored, columns, terms=side * blocks + blocks)
-    if plan.partials_type == "half":
-        events = 2 * blocks + 1
-        magnitude = np.abs(stored) @ np.abs(columns)
-        ball = sum_ball(ball.centre, magnitude, events, FP16, carried=ball.radius + events * rounding_error(0.0, FP16))
-    if not np.isfinite(columns).all():
-        ball = Ball(ball.centre, np.full(ball.centre.shape, np.inf))
-    ball = ball.rounded(w.format)
-    return ball.reshape(w.shape[0]) if dense.ndim == 1 else ball
+    """Return exact results and radii of ``W X`` on a modelled machine, as the static product takes them."""
+    shape = np.shape(x)
+    plan = plan_of_call(w, shape[1] if len(shape) > 1 else 1, target, options, proportion)
+    return modelled_ball(w, x, plan.partials_type, plan.params.side)

@@ -15,8 +15,8 @@ from ...poplin.convolution.interpreter import fused_multiply_add
 from ...target import Target
 from ...target.types import type_of
 from ..matrix import BlockSparseMatrix
-from ..operands import Form, dense_operand, layout_of, product_format, receive_result, seen, shape_of, sparse_operand
-from ..tiles import TileBlocks, multiply_kernel
+from ..operands import Form, dense_operand, layout_of, receive_result, seen, shape_of, sparse_operand
+from ..tiles import TileBlocks, multiply_kernel, product_lacks
 from .api import planned
 from .lower import lower, tile_blocks
 from .options import StaticOptions
@@ -29,24 +29,8 @@ Array = np.ndarray[Any, Any]
 
 
 def lacks(w: Any, x: Any, out: Any, out_dtype: Any, bias: Any, activation: Any) -> str:
-    """Return what of a product no vertex of PopLibs does, in words; an empty string if they do it all."""
-    if not isinstance(w, BlockSparseMatrix):
-        return "of an operand that is prepared for this CPU" if hasattr(w, "compute_format") else ""
-    if bias is not None or activation is not None:
-        return "with a bias or an activation: PopLibs' sparse products have none"
-    p = w.pattern
-    if p.groups != 1 or p.is_ragged or p.block_shape[0] != p.block_shape[1] or p.block_shape[0] not in BLOCKS:
-        return "but of one group, in square blocks of side 1, 4, 8 or 16 that divide the matrix"
-    if hasattr(x, "compute_format"):
-        return "of an operand that is prepared for this CPU"
-    dense = dense_operand("x", x)
-    if type_of(w.format) not in ("half", "float") or dense.format != w.format:
-        return f"of {w.format} and {dense.format}"
-    if dense.array.ndim > 2:
-        return "of a batch of matrices"
-    made = receive_result(out, dense.shape, out_dtype, product_format(w.format), ()).format if out is None else None
-    made = made or dense_operand("out", out).format
-    return "" if made == w.format else f"of {w.format} to {made}"
+    """Return what of a static product no vertex of PopLibs does: see `product_lacks`."""
+    return product_lacks(w, x, out, out_dtype, bias, activation, lambda side: side in BLOCKS, "1, 4, 8 or 16")
 
 
 @lru_cache(maxsize=64)

@@ -1,0 +1,29 @@
+"""How wrong a dynamic product of a modelled machine may be: see `poplibs_py.popsparse.tile_bound`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...formats.bounds import Ball
+from ...target.types import type_of
+from ..matrix import BlockSparseMatrix
+from ..tile_bound import modelled_ball
+from .api import partials_in_use
+from .options import FullyConnectedOptions
+from .params import FullyConnectedParams
+
+__all__ = ["dynamic_ball"]
+
+
+def dynamic_ball(w: BlockSparseMatrix, x: Any, options: Mapping[str, Any] | None) -> Ball:
+    """Return exact results and radii of ``W X`` on a modelled machine, for every plan of it.
+
+    Parameters
+    ----------
+    w, x : BlockSparseMatrix, array_like
+    options : mapping, optional
+        As the dynamic product takes them.
+    """
+    params = FullyConnectedParams(*w.shape, 1, 1, w.block_shape[0], type_of(w.format))
+    return modelled_ball(w, x, partials_in_use(params, FullyConnectedOptions.parse(options)), params.block)

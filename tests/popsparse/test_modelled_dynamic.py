@@ -1,0 +1,128 @@
+"""Dynamic sparse products on a modelled machine: the numbers of the plan's buckets, spills, growth, refusals."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poplibs_py import profile, testing
+from poplibs_py.config import thread_limit
+from poplibs_py.errors import CapacityWarning, MemoryLimitWarning, UnsupportedError
+from poplibs_py.popsparse import BlockPattern, BlockSparseMatrix, dynamic, random_matrix, random_pattern
+from poplibs_py.popsparse.fully_connected import FullyConnectedParams, plan_fully_connected
+from poplibs_py.popsparse.fully_connected.lower import propagation_steps, tile_blocks
+from poplibs_py.popsparse.fully_connected.modelled import interpret_dynamic, plan_of_call
+from poplibs_py.popsparse.partitioner import Partitioner
+from poplibs_py.target import Target
+
+OP = "popsparse.dynamic.sparse_dense_matmul"
+
+
+def numbers(shape: tuple[int, ...], dtype: str, seed: int) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+@given(rows=st.integers(1, 12), columns=st.integers(1, 12), side=st.sampled_from([1, 4, 8, 16]),
+       density=st.floats(0, 1), n=st.integers(1, 33), tiles=st.integers(1, 24),
+       partials=st.sampled_from(["half", "float"]), dtype=st.sampled_from(["float16", "float32"]),
+       speed=st.booleans(), seed=st.integers(0, 99))
+def test_the_numbers_are_those_of_the_buckets(rows: int, columns: int, side: int, density: float, n: int, tiles: int,
+                                              partials: str, dtype: str, speed: bool, seed: int) -> None:
+    pattern = random_pattern(rows * side, columns * side, side, density=density, seed=seed)
+    w, x = random_matrix(pattern, dtype=dtype, seed=seed), numbers((columns * side, n), dtype, seed)
+    target = Target.small(tiles)
+    options = {"partialsType": partials, "partitioner.optimiseForSpeed": speed}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CapacityWarning)
+        warnings.simplefilter("ignore", MemoryLimitWarning)
+        y = testing.check(OP, w, x, target=target, options=options)
+        plan = plan_of_call(w, n, w.n_blocks, target, options, {})
+        data = Partitioner(plan).create_sparsity_data(w, capacity="grow")
+    testing.assert_same_bits(y, interpret_dynamic(data, x))
+
+
+@pytest.mark.parametrize("kind", ["empty", "full", "one row", "one column", "corner", "diagonal"])
+def test_no_pattern_loses_a_block(kind: str) -> None:
+    mask = np.zeros((32, 32), bool)
+    places = {"empty": (slice(0),), "full": (...,), "one row": (3,), "one column": (slice(None), 5),
+              "corner": (slice(8), slice(8)), "diagonal": (np.arange(32), np.arange(32))}  # fmt: skip
+    mask[places[kind]] = True
+    r, c = np.nonzero(mask)
+    pattern = BlockPattern.from_pairs((128, 128), 4, r, c)[0]
+    w, x = random_matrix(pattern, dtype="float16", seed=1), numbers((128, 16), "float16", 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CapacityWarning)
+        testing.check(OP, w, x, target=Target.small(64), capacity=dynamic.Capacity(64))
+
+
+def test_fresh_patterns_follow_one_another_within_one_capacity() -> None:
+    capacity, target = dynamic.Capacity.with_nz_ratio((64, 64), 4, 0.3), Target.small(16)
+    x = numbers((64, 8), "float16", 1)
+    for seed in range(40):
+        skew = np.random.default_rng(seed).random((16, 16)) < np.linspace(0.05, 0.4, 16)[:, None]
+        r, c = np.nonzero(skew)
+        w = random_matrix(BlockPattern.from_pairs((64, 64), 4, r, c)[0], dtype="float16", seed=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CapacityWarning)
+            testing.check(OP, w, x, target=target, capacity=capacity)
+
+
+def test_layers_and_transposes_are_the_same_product() -> None:
+    w = random_matrix(random_pattern(64, 96, 8, density=0.4, seed=1), dtype="float16", seed=2)
+    x = numbers((96, 32), "float16", 3)
+    y = dynamic.sparse_dense_matmul(w, x, target="gc200")
+    acts = np.ascontiguousarray(x.T)
+    testing.assert_same_bits(np.ascontiguousarray(dynamic.fully_connected_fwd(w, acts, target="gc200").T), y)
+    testing.assert_same_bits(np.ascontiguousarray(dynamic.dense_sparse_matmul(acts, w.T, target="gc200").T), y)
+    testing.assert_same_bits(dynamic.sparse_dense_matmul(w.T, acts, transpose_lhs=True, transpose_rhs=True,
+                                                         target="gc200"), y)
+    out = np.empty((64, 32), np.float16)
+    with thread_limit(1):
+        assert dynamic.sparse_dense_matmul(w, x, out=out, target="gc200") is out
+    testing.assert_same_bits(out, y)
+    testing.check("popsparse.dynamic.fully_connected_fwd", w, acts, target="gc200")
+    testing.check("popsparse.dynamic.dense_sparse_matmul", acts, w.T, target="gc200")
+
+
+def test_buckets_that_spill_travel_and_are_counted() -> None:
+    plan = plan_fully_connected(FullyConnectedParams(128, 128, 16, 0.1, 4), target=Target.small(16))
+    mask = np.zeros((32, 32), bool)
+    mask[:5] = True
+    r, c = np.nonzero(mask)
+    pattern = BlockPattern.from_pairs((128, 128), 4, r[:100], c[:100])[0]
+    data = Partitioner(plan).create_sparsity_data(random_matrix(pattern, dtype="float16", seed=1))
+    assert data.overflow[:3] != (1, 1, plan.partition[3])
+    assert propagation_steps(data) > 0
+    work, values = tile_blocks(data)
+    assert len(values) == 100
+    assert work.tile_macs().sum() == 100 * 16 * 16
+    received, sums = work.exchanged()
+    assert received > 0
+    assert sums == 128 * 16 * 4 * (plan.partition[2] - 1)
+
+
+def test_a_record_tells_the_plan_of_the_layer() -> None:
+    w = random_matrix(random_pattern(256, 256, 16, density=0.2, seed=1), dtype="float16", seed=2)
+    with profile(target="gc200") as report:
+        dynamic.sparse_dense_matmul(w, numbers((256, 32), "float16", 3))
+        dynamic.fully_connected_grad_a(w, numbers((32, 256), "float16", 3))
+    run, host = report.runs
+    assert not run.lacking
+    assert run.plan.phases["Fwd"]["Total"][0] == run.plan.cycles
+    assert run.tile_macs is not None
+    assert run.tile_macs.sum() == w.n_blocks * 256 * 32
+    assert host.lacking
+
+
+def test_what_no_vertex_does_is_refused_by_name() -> None:
+    w = random_matrix(random_pattern(12, 12, 6, density=1), dtype="float16")
+    with pytest.raises(UnsupportedError, match="multiple of 4"):
+        dynamic.sparse_dense_matmul(w, np.ones((12, 4), np.float16), target="gc200")
+    w = BlockSparseMatrix.from_dense(np.eye(8, dtype=np.float32), 4)
+    with pytest.raises(UnsupportedError, match="bias"):
+        dynamic.fully_connected_fwd(w, np.ones((4, 8), np.float32), bias=np.zeros(8, np.float32), target="gc200")
