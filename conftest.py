@@ -21,12 +21,12 @@ import pytest
 
 collect_ignore = ["setup.py", "docs/conf.py"]
 collect_ignore_glob = ["**/conftest.py"]  # no doctests there, and Python takes modules of one name for one module
-if find_spec("torch") is None:
-    collect_ignore_glob.append("poplibs_py/torch/*")
+collect_ignore_glob += [place for package, place in (("torch", "poplibs_py/torch/*"), ("dask", "poplibs_py/dask.py"))
+                        if find_spec(package) is None]
 
 _FENCE = re.compile(r"^```(python|console)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _COMMAND = re.compile(r"^\$ (poplibs-py plan (?!specs)[^|\n]*)\n((?:[^$].*\n|\n)*)", re.MULTILINE)
-_NEEDS_TORCH = re.compile(r"^(>>> )?import torch$", re.MULTILINE)
+_OPTIONAL = re.compile(r"^(?:>>> )?(?:import|from) (torch|dask|distributed)\b", re.MULTILINE)
 _FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -64,8 +64,8 @@ class PageExamples(pytest.Item):
     def runtest(self) -> None:
         """Run the blocks in order."""
         text = self.path.read_text()
-        if _NEEDS_TORCH.search(text):
-            pytest.importorskip("torch")
+        for package in sorted(set(_OPTIONAL.findall(text))):
+            pytest.importorskip(package)
         names: dict[str, object] = {"__name__": "__main__"}
         for block in _FENCE.finditer(text):
             line = text.count("\n", 0, block.start(2))

@@ -39,7 +39,7 @@ numpydoc_show_class_members = False
 autosummary_generate = True
 
 # Doors to libraries that are not installed are described all the same.
-autodoc_mock_imports = [name for name in ("torch",) if find_spec(name) is None]
+autodoc_mock_imports = [name for name in ("torch", "dask") if find_spec(name) is None]
 absent = tuple(f"poplibs_py.{name}" for name in autodoc_mock_imports)
 
 # What each package offers under its own name; its modules' pages describe it.

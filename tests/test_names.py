@@ -59,7 +59,7 @@ for line in sys.stdin:
 """
 
 
-_DOORS = {name: find_spec(package) is not None for name, package in (("torch", "torch"),)}
+_DOORS = {name: find_spec(package) is not None for name, package in (("torch", "torch"), ("dask", "dask"))}
 """Rooms that are another library's door, and whether that library is here."""
 
 

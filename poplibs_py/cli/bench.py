@@ -23,6 +23,7 @@ from ..report.chart import reciprocal
 from ..report.conditions import Conditions
 from ..report.peers import LIBRARIES, installed, limited_threads, restraints
 from ..report.sparsity import charts, record
+from ..report.sparsity.cluster import ClusterSweep
 from ..report.sparsity.record import OURS, fastest_route
 from ..report.sparsity.summary import commonest_n, commonest_shape, how_it_was_run, static_rows
 from . import INTERRUPTED
@@ -59,6 +60,8 @@ def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("--threads", type=int, default=1, help="threads of every method and peer (default: 1)")
     parser.add_argument("--seconds", type=float,
                         help="about how long the methods of a case take turns (default: 2; with --quick: 1)")
+    parser.add_argument("--scheduler", metavar="ADDRESS",
+                        help="run the cases on the workers of a Dask cluster, for example tcp://10.0.0.1:8786")
     parser.add_argument("--seed", type=int, default=123, help="seed of patterns and values (default: 123)")
     for option, what in (("csv", "rows"), ("html", "plots")):
         parser.add_argument(f"--{option}", metavar="FILE", default=f"sparsity.{option}",
@@ -79,11 +82,14 @@ def _run(arguments: argparse.Namespace) -> int:
         for setting in restraints():
             print(f"{setting} is set: a peer may not run its fastest kernels")
         conditions = Conditions.measure(shlex.join(["poplibs-py", *arguments.words]), sweep.threads)
-        try:
-            _measure(sweep, cases, records, rows)
-        except KeyboardInterrupt:
-            interrupted = True
-        conditions = replace(conditions, peaks=sweep.rates)
+        with contextlib.ExitStack() as stack:
+            cluster = stack.enter_context(ClusterSweep(sweep, arguments.scheduler)) if arguments.scheduler else None
+            try:
+                _measure(sweep, cluster, cases, records, rows)
+            except KeyboardInterrupt:
+                interrupted = True
+            rates, workers = (cluster.rates or conditions.peaks, cluster.workers) if cluster else (sweep.rates, ())
+        conditions = replace(conditions, peaks=rates, workers=workers)
         page.write(sparsity.results_page(records, conditions))
     told = "\n".join(f"{name:<13} {what}" for name, what in how_it_was_run(records, conditions))
     for part in filter(None, (_plot(records), sparsity.summary(records, sweep.peers), told)):
@@ -95,21 +101,27 @@ def _run(arguments: argparse.Namespace) -> int:
     return int(any(not r.valid for r in records if r.library == "poplibs_py"))
 
 
-def _measure(sweep: sparsity.Sweep, cases: Sequence[sparsity.Case], records: list[sparsity.Record],
-             rows: TextIO) -> None:
-    """Run the cases; print, keep and write each one's rows as soon as they are there."""
+def _measure(sweep: sparsity.Sweep, cluster: ClusterSweep | None, cases: Sequence[sparsity.Case],
+             records: list[sparsity.Record], rows: TextIO) -> None:
+    """Run the cases, here or on a cluster; print, keep and write each one's rows as soon as they are there."""
     terminal = Console(stderr=True)
     columns = BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}")
     with Progress(*columns, console=terminal, transient=True, disable=not terminal.is_terminal,
                   redirect_stdout=sys.stdout.isatty()) as progress:
         task = progress.add_task("", total=len(cases))
-        for case in cases:
-            progress.update(task, description=str(case))
-            found = sweep.run(case)
+
+        def here() -> Iterator[tuple[sparsity.Case, list[sparsity.Record]]]:
+            for case in cases:
+                progress.update(task, description=str(case))
+                yield case, sweep.run(case)
+
+        for case, found in cluster.run(cases) if cluster else here():
             record.write_rows(rows, found)
             records += found
             print(_table(case, found, sweep.peers), flush=True)
             progress.advance(task)
+            if cluster:
+                progress.update(task, description=f"{case} was the last to end")
 
 
 def _table(case: sparsity.Case, found: Sequence[sparsity.Record], peers: Sequence[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -194,6 +195,38 @@ class MatrixFace(Immutable):
         if isinstance(row, slice) and isinstance(column, slice):
             return part
         return part.to_dense()[..., row, column]
+
+    def split_rows(self, parts: int) -> list[Self]:
+        """Return the matrix in parts of whole rows of blocks, one below another, with about as many stored blocks each.
+
+        Parameters
+        ----------
+        parts : int
+            How many there are at most; fewer where there are not so many rows of blocks. ``w.T.split_rows`` cuts
+            columns.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from poplibs_py.popsparse import BlockSparseMatrix
+        >>> w = BlockSparseMatrix.from_dense(np.tri(8), 2)
+        >>> [(part.shape, part.n_blocks) for part in w.split_rows(2)]
+        [((6, 8), 6), ((2, 8), 4)]
+        """
+        parts = whole("parts", parts, 1, 2**31)
+        offsets = self.pattern.transposed_index()[0] if self.is_transposed else self.pattern.row_offsets
+        counts = np.diff(offsets).reshape(self.groups, -1).sum(0)
+        parts = min(parts, counts.size)
+        if not parts:
+            return []
+        # Rows without blocks are shared out too; one block weighs more than all of those.
+        weights = counts * (counts.size + 1) + 1
+        ends, numbers = np.cumsum(weights), np.arange(1, parts)
+        nearest = np.searchsorted(ends - weights / 2, numbers * (ends[-1] / parts))
+        behind = numbers + np.maximum.accumulate(np.clip(nearest - numbers, 0, counts.size - parts))
+        edges = [0, *behind.tolist(), counts.size]
+        side, extent = self.block_shape[0], self.shape[0]
+        return [self._rows(slice(first * side, min(last * side, extent)), "rows") for first, last in pairwise(edges)]
 
     # Arithmetic
 

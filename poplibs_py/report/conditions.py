@@ -6,7 +6,8 @@ import math
 import os
 import subprocess
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -100,6 +101,8 @@ class Conditions:
         The machine's load average at that moment, where the system tells it.
     environment : list of str
         The settings that `environment` tells.
+    workers : sequence of str
+        What each worker of a cluster is, where one ran the cases; all else is of the machine that asked.
     """
 
     command: str
@@ -110,6 +113,7 @@ class Conditions:
     date: str = ""
     load: str = ""
     environment: list[str] = field(default_factory=environment)
+    workers: Sequence[str] = ()
 
     @classmethod
     def measure(cls, command: str, threads: int = 1) -> Conditions:
@@ -132,7 +136,9 @@ class Conditions:
         absent = ", ".join(name for name in LIBRARIES if name not in installed())
         threads = f"{self.threads} thread{'s' * (self.threads > 1)}"
         bandwidth = f"memory {self.bandwidth / 1e9:.1f} GB/s, read and written by copies"
+        cluster = [f"{count} of {kind}" for kind, count in Counter(self.workers).items()]
         return [
+            *([("workers", "; ".join(cluster))] if cluster else []),
             ("version", f"poplibs_py {__version__}{f', commit {self.commit}' * bool(self.commit)}"),
             ("date", self.date),
             ("command", self.command),
