@@ -43,16 +43,16 @@ _MOST_AXES = 64
 _METADATA = "__metadata__"
 
 
-def save(path: str | os.PathLike[str], values: Mapping[str, Any], *, metadata: Mapping[str, str] | None = None) -> None:
+def save(path: str | os.PathLike[str], tensors: Mapping[str, Any], *, texts: Mapping[str, str] | None = None) -> None:
     """Write a ``.safetensors`` file; one that exists is replaced once all is written.
 
     Parameters
     ----------
     path : path
-    values : mapping of str to array, tensor, QuarterArray or BlockSparseMatrix
+    tensors : mapping of str to array, tensor, QuarterArray or BlockSparseMatrix
         Of the formats that have a dtype, float64, integers or bool; a `QuarterArray` of any format.
-    metadata : mapping of str to str, optional
-        Texts to keep beside them.
+    texts : mapping of str to str, optional
+        What to keep beside them, as the file's metadata.
 
     Raises
     ------
@@ -71,25 +71,25 @@ def save(path: str | os.PathLike[str], values: Mapping[str, Any], *, metadata: M
     ('float8_e4m3fn', [0, 1, 2])
     """
     file = _path(path)
-    texts = dict(_texts(metadata))
-    if not isinstance(values, Mapping):
-        raise bad_type("values", type(values).__name__, "a mapping of names to arrays")
+    told = dict(_texts(texts))
+    if not isinstance(tensors, Mapping):
+        raise bad_type("tensors", type(tensors).__name__, "a mapping of names to arrays")
     arrays: dict[str, Array] = {}
     kinds: dict[str, Any] = {}
-    for name, value in values.items():
+    for name, value in tensors.items():
         if not isinstance(name, str) or not name or name == _METADATA:
-            raise bad_argument("values", described(name), f"names that are texts, not empty and not {_METADATA!r}")
+            raise bad_argument("tensors", described(name), f"names that are texts, not empty and not {_METADATA!r}")
         parts, kind = _parts_of(name, value)
         twice = parts.keys() & arrays.keys()
         if twice:
-            raise bad_argument("values", f"two values of the name {min(twice)!r}", "each once")
+            raise bad_argument("tensors", f"two values of the name {min(twice)!r}", "each once")
         arrays.update(parts)
         if kind:
             kinds[name] = kind
     if kinds:
-        texts[_OURS] = json.dumps(kinds)
+        told[_OURS] = json.dumps(kinds)
     with replacing(file) as opened:
-        _write(opened, arrays, texts)
+        _write(opened, arrays, told)
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -135,9 +135,9 @@ def _parts_of(name: str, value: Any) -> tuple[dict[str, Array], dict[str, Any]]:
         layout = {key: getattr(value.format, key) for key in _LAYOUT}
         kind = {"kind": "quarter", "format": layout, "block_shape": value.block_shape, **_scale_of(value.scale)}
         return {name: codes, **_scales(name, value.scale)}, kind
-    array = as_array("values", value, "arrays, tensors, QuarterArrays and BlockSparseMatrices")
+    array = as_array("tensors", value, "arrays, tensors, QuarterArrays and BlockSparseMatrices")
     if array.dtype not in _TAG_OF:
-        raise bad_type("values", f"dtype {array.dtype} of {name!r}", ", ".join(str(dtype) for dtype in _TAG_OF))
+        raise bad_type("tensors", f"dtype {array.dtype} of {name!r}", ", ".join(str(dtype) for dtype in _TAG_OF))
     return {name: array}, {}
 
 
@@ -251,10 +251,10 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _texts(metadata: Any) -> Mapping[str, str]:
-    texts = _pairs_of_texts("metadata", {} if metadata is None else metadata)
+def _texts(given: Any) -> Mapping[str, str]:
+    texts = _pairs_of_texts("texts", {} if given is None else given)
     if _OURS in texts:
-        raise bad_argument("metadata", repr(_OURS), "other names: this one is in use")
+        raise bad_argument("texts", repr(_OURS), "other names: this one is in use")
     return texts
 
 

@@ -14,7 +14,7 @@ from poplibs_py import report
 PACKAGES = (
     "", "popops", "poplin", "poplin.convolution", "poprand", "popsparse", "popsparse.static", "popsparse.dynamic",
     "popnn", "formats", "formats.bounds", "formats.reference", "target", "kernels", "planner", "program", "testing",
-    "testing.strategies", "testing.calls", "testing.cases", "config", "log", "errors",
+    "testing.strategies", "testing.calls", "testing.cases", "checkpoints", "config", "log", "errors",
     *(f"report.{module.name}" for module in pkgutil.iter_modules(report.__path__)),
 )  # fmt: skip
 

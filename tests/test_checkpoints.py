@@ -52,7 +52,7 @@ def check_same(got: Any, want: Any) -> None:
 
 def test_what_is_saved_is_loaded(file: Path) -> None:
     made = values()
-    checkpoints.save(file, made, metadata={"author": "nobody"})
+    checkpoints.save(file, made, texts={"author": "nobody"})
     loaded = checkpoints.load(file)
     assert loaded.keys() == made.keys()
     for name, value in made.items():
@@ -63,7 +63,7 @@ def test_what_is_saved_is_loaded(file: Path) -> None:
 def test_safetensors_reads_what_was_saved(file: Path) -> None:
     safetensors = pytest.importorskip("safetensors")
     made = values()
-    checkpoints.save(file, made, metadata={"author": "nobody"})
+    checkpoints.save(file, made, texts={"author": "nobody"})
     found = dict(safetensors.deserialize(file.read_bytes()))
     for name in ("float32", "bfloat16", "e4m3", "f143", "f152", "e5m2", "integers"):
         assert bytes(found[name]["data"]) == made[name].tobytes()
@@ -131,14 +131,14 @@ def test_files_with_wrong_bytes_are_loaded_or_refused(tmp_path_factory: pytest.T
 def test_what_has_no_place_in_a_file_is_refused_by_name(file: Path) -> None:
     w = values()["w"]
     for call, error, message in [
-        (lambda: checkpoints.save(file, [1]), InvalidTypeError, "^values: got list"),
-        (lambda: checkpoints.save(file, {"": np.ones(2)}), InvalidArgumentError, "^values: got"),
-        (lambda: checkpoints.save(file, {"__metadata__": np.ones(2)}), InvalidArgumentError, "^values: got"),
-        (lambda: checkpoints.save(file, {"x": np.ones(2, complex)}), InvalidTypeError, "^values: got dtype complex128"),
-        (lambda: checkpoints.save(file, {"x": "text"}), InvalidTypeError, "^values: got"),
-        (lambda: checkpoints.save(file, {"w": w, "w.blocks": np.ones(2)}), InvalidArgumentError, "^values: got two"),
-        (lambda: checkpoints.save(file, {}, metadata={"a": 1}), InvalidTypeError, "^metadata: got"),
-        (lambda: checkpoints.save(file, {}, metadata={"poplibs_py": ""}), InvalidArgumentError, "^metadata: got"),
+        (lambda: checkpoints.save(file, [1]), InvalidTypeError, "^tensors: got list"),
+        (lambda: checkpoints.save(file, {"": np.ones(2)}), InvalidArgumentError, "^tensors: got"),
+        (lambda: checkpoints.save(file, {"__metadata__": np.ones(2)}), InvalidArgumentError, "^tensors: got"),
+        (lambda: checkpoints.save(file, {"x": np.ones(2, complex)}), InvalidTypeError, "^tensors: got dtype"),
+        (lambda: checkpoints.save(file, {"x": "text"}), InvalidTypeError, "^tensors: got"),
+        (lambda: checkpoints.save(file, {"w": w, "w.blocks": np.ones(2)}), InvalidArgumentError, "^tensors: got two"),
+        (lambda: checkpoints.save(file, {}, texts={"a": 1}), InvalidTypeError, "^texts: got"),
+        (lambda: checkpoints.save(file, {}, texts={"poplibs_py": ""}), InvalidArgumentError, "^texts: got"),
         (lambda: checkpoints.save("x.npz", {}), InvalidArgumentError, "^path: got x.npz"),
         (lambda: checkpoints.load(3), InvalidTypeError, "^path: got int"),
     ]:

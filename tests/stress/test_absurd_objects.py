@@ -17,6 +17,7 @@ from poplibs_py.errors import PoplibsError
 from poplibs_py.report.peers import installed
 
 _PACKAGES = ("planner", "testing", "testing.strategies", "testing.calls", "target", "formats", "poplin.convolution",
+             "checkpoints",
              *(f"report.{module.name}" for module in pkgutil.iter_modules(report.__path__)))  # fmt: skip
 _CALLS = 60
 
