@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..planner.facts import Load
 from ..program import BoundCall, Executable, Face, Key, copy_of, items_of_threads, value_words
 from ..program.record import Run, asked_target, listening, record
 from .operands import Array, Operand, Receiver
@@ -157,7 +158,7 @@ def _told(op: str, job: Request | _Packing) -> bool:
         threads, temporary = program.threads, program.temporary_bytes
         if threads > 1 and "tile_bytes" not in more:  # else the plan tells how even its tiles' work is
             more["loads"] = more.get("loads", {}) | {
-                "work items of a thread": items_of_threads(program.program, threads)}
+                "work items of a thread": Load.of(items_of_threads(program.program, threads))}
     record(Run(op, what, kernel, sum(phases.values()) if phases else ended - began, plan, phases, began, ended,
                current_thread().name, threads, temporary, read, written, lacking=lacking, **more))
     return True

@@ -66,8 +66,8 @@ class Load:
         >>> load.used, load.balance
         (2, 1.0)
         """
-        used = work[work > 0]
-        bins = [int(part.max()) for part in np.array_split(work, min(_BINS, work.size))] if work.size else []
+        used, count = work[work > 0], min(_BINS, work.size)
+        bins = np.maximum.reduceat(work, np.arange(count) * work.size // count).tolist() if count else []
         return cls(work.size, used.size, int(used.sum()), int(used.max(initial=0)),
                    int(used.min()) if used.size else 0, tuple(bins))
 

@@ -127,7 +127,7 @@ class ElementwisePlan:
 
     def tile_bytes(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """Return the bytes of operand and result on each tile of the machine."""
-        return self.tile_elements() * self.element_bytes
+        return _tile_bytes(self)
 
     def tile_elements(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """Return the elements of the operand on each tile of the machine."""
@@ -177,6 +177,13 @@ class ElementwisePlan:
         for row in (_HEADS, *self.vertex_rows()):
             tiles, elements, vertex, count, of_vertex, cycles = row
             yield f"{tiles:>8}{elements:>14}  {vertex:<44}{count:>10}{of_vertex:>14}{cycles:>14}"
+
+
+@lru_cache(maxsize=256)
+def _tile_bytes(plan: ElementwisePlan) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    held = plan.tile_elements() * plan.element_bytes
+    held.flags.writeable = False
+    return held
 
 
 @facts_of.register

@@ -11,6 +11,7 @@ from ..errors import bad_argument, bad_type
 from ..formats import BF16, FORMATS, FP32, Format, QuarterArray, format_of
 from ..kernels.records import ACTIVATIONS, FORMAT_NUMBERS
 from ..ops import Operand, Receiver, operand, receive, result_format
+from ..planner.facts import Load
 from ..popops import cast
 from .matrix import BlockSparseMatrix
 from .parts import BLOCKS, COLUMN_INDICES, ROW_OFFSETS, SCALES
@@ -83,7 +84,7 @@ class SparseOperand:
         """Return what a `Run` tells of a product with so many columns: operations, and the balance of the pattern."""
         p = self.pattern
         return {"flops": 2 * p.n_blocks * p.block_shape[0] * p.block_shape[1] * columns,
-                "loads": {"stored blocks of a block row": np.diff(self.offsets.array)}}
+                "loads": {"stored blocks of a block row": Load.of(np.diff(self.offsets.array))}}
 
     @property
     def longest_row(self) -> int:

@@ -45,8 +45,9 @@ class Run:
         Of operands, each once, and of the result, as they lie in this machine's memory.
     flops : int or None
         Multiplications and additions of products, on what is stored; None where they are not counted.
-    loads : dict of str to numpy.ndarray of int
-        What has how much work, by what it is, such as the stored blocks of each block row.
+    loads : dict of str to Load
+        How evenly work is dealt out (`poplibs_py.planner.facts.Load`), by what it is, such as the stored blocks of a
+        block row.
     tile_bytes, tile_macs : numpy.ndarray of int or None
         For each tile of a modelled machine: bytes of operands and results (of a product as they are laid out here, in
         FP32; of an elementwise operation in their own types), and multiply-accumulates of a product.
@@ -70,7 +71,7 @@ class Run:
     read_bytes: int = 0
     written_bytes: int = 0
     flops: int | None = None
-    loads: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+    loads: dict[str, Any] = field(default_factory=dict)
     tile_bytes: np.ndarray[Any, Any] | None = None
     tile_macs: np.ndarray[Any, Any] | None = None
     exchanged_bytes: int | None = None

@@ -8,11 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from .. import __version__
 from ..kernels.peak import unit_rates
-from ..planner.facts import Load, PlanFacts, facts_of
+from ..planner.facts import PlanFacts, facts_of
 from ..program.record import Run
 from ..target import Target
 from .conditions import copy_rate, machine
@@ -54,9 +52,8 @@ class _Gathered:
 
     def call(self, run: Run, began: float) -> Call:
         """Take a run in."""
-        loads = {name: np.asarray(load) for name, load in run.loads.items()}
         key = (run.op, run.what, run.kernel, run.lacking, id(run.plan), run.threads, run.temporary_bytes,
-               run.read_bytes, run.written_bytes, run.flops, *((name, load.tobytes()) for name, load in loads.items()))
+               run.read_bytes, run.written_bytes, run.flops, *run.loads.items())
         place = self._places.get(key)
         if place is None:
             made = self._operation(run)
@@ -69,12 +66,11 @@ class _Gathered:
 
     def _operation(self, run: Run) -> Operation:
         facts = self._facts(run.plan)
-        loads = {name: Load.of(np.asarray(load)) for name, load in run.loads.items()}
         temporary = run.temporary_bytes
         if temporary is None and facts.machine == "host":
             temporary = facts.temporary_bytes
         return Operation(run.op, run.what, run.kernel, run.lacking, facts, run.flops, run.exchanged_bytes, temporary,
-                         run.read_bytes, run.written_bytes, run.threads, {**loads, **facts.loads})
+                         run.read_bytes, run.written_bytes, run.threads, {**run.loads, **facts.loads})
 
     def _facts(self, plan: Any) -> PlanFacts:
         if id(plan) not in self._plans:

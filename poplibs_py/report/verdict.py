@@ -184,10 +184,11 @@ def headline(report: Report) -> Iterator[tuple[str, str]]:
     groups = [group for group in trades(report) if len(group) > 1]
     if groups:
         yield "What memory bought", bought(*(report.operations[i] for i in (groups[0][0], groups[0][-1])))
-    away = [op.name for op in report.operations if op.lacking and report.target != "host"]
+    away = [op.lacking for op in report.operations if op.lacking and report.target != "host"]
     if away:
+        reasons = list(dict.fromkeys(away))
         yield f"Not on {report.target}", (f"{len(away)} of {len(report.operations)} operations ran on this CPU: "
-                                          + "; ".join(away[:3]) + " …" * (len(away) > 3))
+                                          + "; ".join(reasons[:3]) + " …" * (len(reasons) > 3))
 
 
 def _by_op(report: Report, subjects: Sequence[int]) -> list[tuple[str, float]]:

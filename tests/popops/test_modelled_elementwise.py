@@ -239,15 +239,14 @@ def test_a_profile_tells_the_plan():
              plan_elementwise("exp", x.shape, in_place=True, target=C600),
              plan_elementwise("cast", x.shape, out_dtype=F143, target=C600)]
     assert [run.plan for run in report.runs] == plans
-    summary = report.summary()
+    summary = report.summary(details=True)
     for run, element in zip(report.runs, (4, 2, 3), strict=True):
         assert (run.exchanged_bytes, run.tile_macs, run.lacking) == (0, None, "")
         assert run.tile_bytes.shape == (C600.tiles,)
         assert run.tile_bytes.sum() == element * x.size
         assert [*run.phases] == ["compute"]
-        assert run.plan.explain().words().splitlines()[1] in summary
-    assert "tiles receive 0 bytes" in summary
-    assert summary.count("balance") == 3
+        assert run.plan.explain().decisions["mapping"] in summary
+    assert summary.count("elements of a tile") == 3
 
 
 # What no vertex does -----------------------------------------------------------------------------
@@ -290,10 +289,10 @@ def test_what_no_vertex_does_is_refused_by_name_and_runs_here_in_a_profile(name,
     assert len(said) == 1
     assert said[0].startswith(f"no vertex for {lacking}")
     assert all(run.tile_bytes is None for run in report.runs)
-    assert f"on this CPU, not on gc200: {said[0]}\n" in report.summary()
+    assert f" operations ran on this CPU: {said[0]}\n" in report.summary()
     with profile() as report:
         op(*positional, **keywords)
-    assert "this CPU" not in report.summary()
+    assert "no vertex" not in report.summary()
 
 
 def test_a_refused_call_has_written_nothing():

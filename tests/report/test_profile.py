@@ -98,8 +98,8 @@ def test_a_sparse_run_tells_its_patterns_balance():
         np.ones((5, 4), np.float32) @ w
         popsparse.bs_softmax(w)
         popsparse.static.sparse_grad_w(w, np.ones((4, 5), np.float32), np.ones((6, 5), np.float32))
-    loads = [run.loads["stored blocks of a block row"].tolist() for run in report.runs]
-    assert loads == [[2, 1], [1, 2, 0], [2, 1], [2, 1]]
+    loads = [run.loads["stored blocks of a block row"].bins for run in report.runs]
+    assert loads == [(2, 1), (1, 2, 0), (2, 1), (2, 1)]
     assert [run.flops for run in report.runs] == [2 * 3 * 4 * 5] * 2 + [None] + [2 * 3 * 4 * 5]
 
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ...kernels import select
+from ...planner.explain import considered_kernels
 from ...planner.facts import Load, PlanFacts, Table, TileMemory, facts_of
 from ...planner.summary import Phase
 from ...target import TYPE_SIZES
@@ -31,11 +33,13 @@ def plan_facts(plan: ConvPlan) -> PlanFacts:
     several = len(said.passes) > 1
     phases = tuple(replace(p, name=f"{name}: {p.name}") if several else p
                    for name, phases in said.passes.items() for p in phases)
+    here = considered_kernels(select("dot", "multiply", "float32", consistent=True))
+    considered = tuple((c.name, c.verdict) for c in here)
     live = tuple(held for phases in said.passes.values() for held in _live(phases))
     axes = tuple((a.name, f"{a.size:,}", f"{a.tiles:,}", f"{a.turns:,}",
                   f"{a.most:,}" if a.most == a.least else f"{a.least:,} to {a.most:,}") for a in said.axes)
     return PlanFacts(
-        said.problem, target.name, dict(said.options), dict(said.decisions), (), phases, live, said.cycles,
+        said.problem, target.name, dict(said.options), dict(said.decisions), considered, phases, live, said.cycles,
         said.exchange_cycles, target.clock_hz, said.peak_teraflops * 1e12, "", plan.temp_bytes, plan.limit or None,
         target.tiles, target.bytes_per_tile, memory_of(work),
         {"multiply-accumulates of a tile": Load.of(work.tile_macs())},

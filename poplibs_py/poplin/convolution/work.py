@@ -321,17 +321,26 @@ class TileWork:
 
         The model counts operands in their own formats and so comes to about half as many for half operands.
         """
-        a = self.grid.amounts
-        return self.on_tiles((4 * (a.inputs + a.weights + a.sums)).max(axis=(0, 1)))
+        return self._tile_bytes
 
     def tile_macs(self) -> Array:
         """Multiply-accumulates of each tile, those with zeros of padding and dilation among them."""
+        return self._tile_macs
+
+    @cached_property
+    def _tile_bytes(self) -> Array:
+        a = self.grid.amounts
+        return self.on_tiles((4 * (a.inputs + a.weights + a.sums)).max(axis=(0, 1)))
+
+    @cached_property
+    def _tile_macs(self) -> Array:
         return self.on_tiles(self.grid.amounts.macs.sum(axis=(0, 1)))
 
     def on_tiles(self, amounts: Array) -> Array:
         """Return numbers of the grid's tiles by the numbers of the machine's; those that are not used have 0."""
         tiles = np.zeros(max(1, self.plan.target_tiles), np.int64)
         tiles[np.fromiter(self.plan.tile_indices(), np.int64)] = amounts.ravel()
+        tiles.flags.writeable = False
         return tiles
 
 

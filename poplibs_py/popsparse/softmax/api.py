@@ -11,6 +11,7 @@ import numpy as np
 from ...errors import bad_argument
 from ...formats import FP32, Format
 from ...ops import RESULT, Operand, Receiver, Request, host_target, receive
+from ...planner.facts import Load
 from ...program import Wrapper
 from ..matrix import BlockSparseMatrix
 from ..operands import check_matrix
@@ -282,7 +283,7 @@ def _request(plan: SoftmaxPlan, result: _Result, first: _Stored, *more: _Stored)
 
     return Request(lower(plan) if first.w.n_blocks else None, tuple(operands), result.receiver, told,
                    wrap=result.wrap, first=first.w, like=like, keep=shared,
-                   measure=lambda: {"loads": {"stored blocks of a block row": np.diff(rows.array)}})
+                   measure=lambda: {"loads": {"stored blocks of a block row": Load.of(np.diff(rows.array))}})
 
 
 plan_bs_softmax, compile_bs_softmax = planned(

@@ -29,6 +29,7 @@ from poplibs_py.poplin.matmul.modelled import (
     plan_modelled,
 )
 from poplibs_py.program import Segment, guard_arenas, host_program, memory_in_use, memory_peak
+from poplibs_py.report.verdict import amount
 from poplibs_py.target import Target
 
 SIZES = st.integers(1, 40)
@@ -215,7 +216,7 @@ def test_the_counting_executor_counts_what_is_done(product, target):
     assert (counted.tile_bytes == run.tile_bytes).all()
     assert counted.cycles == run.plan.cycles
     assert counted.exchanged_bytes == run.exchanged_bytes
-    assert f"tiles receive {counted.exchanged_bytes:,} bytes" in report.summary()
+    assert amount(counted.exchanged_bytes) in report.summary()
 
 
 @pytest.mark.parametrize(("parts", "turns"), [(1, 1), (4, 1), (1, 4), (3, 2)])
@@ -388,7 +389,7 @@ def test_what_no_vertex_does_is_refused_by_name_and_runs_here_inside_a_profile(a
     assert _same_bits(made, poplin.matmul(a, b, **how))
     (run,) = report.runs
     assert lacking in run.lacking
-    assert "on this CPU, not on gc200: no vertex for" in report.summary()
+    assert run.lacking in report.summary()
 
 
 def test_vectors_are_rows_and_columns():
