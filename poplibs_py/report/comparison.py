@@ -135,5 +135,4 @@ _TOLD = "method", "turns", "groupings"
 
 
 def _described(report: Report) -> str:
-    where = report.target if report.modelled and report.target != "host" else "this CPU"
-    return f"{report.title} on {where}, {report.made}"
+    return f"{report.title} on {report.where}, {report.made}"

@@ -171,6 +171,12 @@ class Report:
         """Whether any operation ran as a modelled machine would."""
         return any(op.modelled for op in self.operations)
 
+    @property
+    def where(self) -> str:
+        """The modelled machines that operations ran on, or this CPU."""
+        machines = dict.fromkeys(op.plan.machine for op in self.operations if op.modelled)
+        return " and ".join(machines) or "this CPU"
+
     def subjects(self) -> list[int]:
         """Return the operations that the report is about, those that take most time first.
 

@@ -23,7 +23,7 @@ from .verdict import amount, bought, duration, fullest, headline, rates, trades,
 __all__ = ["page_of"]
 
 _NOTE = ("Operands, results and temporaries are counted where they lie on the tiles. Code and the state of vertices "
-         "are not counted. Between calls nothing stays on a tile: each operation is held against its memory alone.")
+         "are not counted. Between calls nothing stays on a tile: it holds one operation at a time.")
 _OPEN = 24
 """Rows of a table that is open to begin with."""
 
@@ -33,8 +33,7 @@ _NOTE_HERE = ("Operands and results lie in this machine's memory, each once. Tem
 
 def page_of(report: Report, against: Report | None = None) -> str:
     """Return the page of a report, beside another one that came before it."""
-    where = report.target if report.modelled and report.target != "host" else "this CPU"
-    page = Page(f"{report.title} on {where}")
+    page = Page(f"{report.title} on {report.where}")
     page.paragraph(f"{report.made}, poplibs_py {report.library}, {report.machine}", soft=True)
     if not report.calls:
         page.paragraph("Nothing ran.")

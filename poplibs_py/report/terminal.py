@@ -31,7 +31,7 @@ def _parts(report: Report, details: bool) -> Iterator[str]:
     yield pairs(headline(report))
     yield _operations(report, subjects)
     if others:
-        yield f"on this CPU, not on {report.target}:\n" + _operations(report, others)
+        yield f"on this CPU, not on {report.where}:\n" + _operations(report, others)
     if details:
         yield from (_details(report, i) for i in (*subjects, *others))
 

@@ -74,8 +74,7 @@ def _here(report: Report) -> Iterator[Event]:
 
 def _modelled(report: Report) -> Iterator[Event]:
     """The modelled machine's operations, one after another at its clock."""
-    machine = next(op.plan.machine for op in report.operations if op.modelled)
-    yield from _named(_MODELLED, f"{machine}, modelled", _TRACKS)
+    yield from _named(_MODELLED, f"{report.where}, modelled", _TRACKS)
     held = [fullest(report, i) for i in range(len(report.operations))]
     at = 0.0
     for call in report.calls:

@@ -161,8 +161,8 @@ def headline(report: Report) -> Iterator[tuple[str, str]]:
     if not subjects:
         return
     first = subjects[0]
-    op, seconds = report.operations[first], sum(report.seconds[i] for i in subjects)
-    clock = f"a modelled {op.plan.machine}" if report.modelled else "this CPU"
+    seconds = sum(report.seconds[i] for i in subjects)
+    clock = f"a modelled {report.where}" if report.modelled else report.where
     times = f"{report.counts[first]} calls, " * (report.counts[first] > 1)
     yield "Most time", (f"{report.names[first]}: {times}{duration(report.seconds[first])}, "
                         f"{report.share(first):.0%} of {duration(seconds)} on {clock}")

@@ -6,8 +6,10 @@ Skipped where Python's playwright or a Chromium is missing; it never installs on
 from __future__ import annotations
 
 import dataclasses
+import json
 import shutil
 import time
+import warnings
 from collections.abc import Iterator
 from html.parser import HTMLParser
 
@@ -16,12 +18,14 @@ import pytest
 
 import poplibs_py
 from poplibs_py import poplin, popops, popsparse
+from poplibs_py.ops import catalogue
 from poplibs_py.planner.facts import TileMemory
 from poplibs_py.report.chart import Axis, Lane, Layer, Slice, StackChart, Timeline
 from poplibs_py.report.page import Entry, Page
 from poplibs_py.report.records import Report
 from poplibs_py.report.sheet import page_of
 from poplibs_py.report.svg import draw
+from poplibs_py.testing.cases import cases
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
@@ -102,6 +106,33 @@ def test_a_page_is_whole_and_loads_nothing(work, target):
     assert checker.open == []
     assert "http:" not in html.replace("http://www.w3.org/2000/svg", "")
     assert ("Code and the state of vertices are not counted" in html) == (target is not None)
+
+
+@pytest.mark.parametrize("target", [None, "gc200"])
+@pytest.mark.parametrize("name", sorted(catalogue))
+def test_every_op_has_its_place_in_every_form(name, target, tmp_path):
+    with poplibs_py.profile(target=target) as report:
+        for case in cases(name):
+            with warnings.catch_warnings(action="ignore"):
+                catalogue[name].face(*case.operands, **case.keywords)
+    for ending in (".html", ".json", ".perfetto.json"):
+        report.save(tmp_path / f"r{ending}")
+    checker = Checker()
+    checker.feed((tmp_path / "r.html").read_text())
+    assert checker.open == []
+    assert poplibs_py.Profile.load(tmp_path / "r.json").data == report.data
+    assert json.loads((tmp_path / "r.perfetto.json").read_text())["traceEvents"]
+    assert all(op.name in report.summary(details=True) for op in report.data.operations)
+    assert report.compare(report).summary().count("only in") == 0
+
+
+def test_empty_operations_have_a_page_too():
+    with poplibs_py.profile(target="gc200") as report:
+        poplin.matmul(np.ones((0, 4), np.float16), np.ones((4, 3), np.float16))
+        popops.tanh(np.ones((0, 4), np.float16))
+        popops.tanh(np.ones((0, 4), np.float16), target="host")
+    assert page_of(report.data).count("<details class=entry") == len(report.data.operations) == 3
+    assert report.summary()
 
 
 def test_what_a_report_says_is_escaped():
