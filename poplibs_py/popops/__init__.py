@@ -10,13 +10,17 @@ from ._elementwise import plan_elementwise
 from .binary import *  # noqa: F403
 from .bits import *  # noqa: F403
 from .cast import cast
+from .counts import bincount, histogram
 from .elementwise import *  # noqa: F403
 from .embedding.api import plan_embedding
 from .poplibs_reduce import reduce, reduce_many
 from .reductions import *  # noqa: F403
+from .reductions import max_with_indices, min_with_indices
+from .scans import cumulative_max, cumulative_min, cumulative_prod, cumulative_sum
 from .ternary import *  # noqa: F403
 
-__all__ = ["cast", "plan_elementwise", "plan_embedding", "reduce", "reduce_many", *_of_one.__all__, *_of_two.__all__,
-           *_of_three.__all__, *_of_bits.__all__, *_reductions.__all__]
+__all__ = ["bincount", "cast", "cumulative_max", "cumulative_min", "cumulative_prod", "cumulative_sum", "histogram",
+           "max_with_indices", "min_with_indices", "plan_elementwise", "plan_embedding", "reduce", "reduce_many",
+           *_of_one.__all__, *_of_two.__all__, *_of_three.__all__, *_of_bits.__all__, *_reductions.__all__]
 
 __getattr__, __dir__ = submodules_on_demand(__name__)

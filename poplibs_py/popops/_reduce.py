@@ -22,7 +22,7 @@ from ..planner import Explanation
 from ..planner.explain import considered_kernels
 from ..program import ComputeSet, Executable, Program, Segment, spread, threads_for
 
-__all__ = ["BLOCK", "ReduceParams", "ReduceProgram", "lower"]
+__all__ = ["BLOCK", "ReduceParams", "ReduceProgram", "Way", "lower", "lower_histogram", "lower_scan"]
 
 Array = np.ndarray[Any, Any]
 
@@ -165,7 +165,7 @@ def lower(params: ReduceParams, threads: int) -> ReduceProgram:
 
 def _fill(p: ReduceParams, kept: list[_Axis], reduced: list[_Axis], direct: bool, by_columns: bool,
           segment: int) -> tuple[Array, list[Array]]:
-    """The record, and the tables that it points to."""
+    """The record, and the tables that it points to; without segments a row is one."""
     spec, n = np.zeros(1, _SPEC), p.row
     tables = [np.array(axes, _AXIS) for axes in (kept, reduced)]
     for name, table in zip(("kept", "reduced"), tables, strict=True):
@@ -173,7 +173,8 @@ def _fill(p: ReduceParams, kept: list[_Axis], reduced: list[_Axis], direct: bool
     inner = reduced[-1]
     spec["n"], spec["outputs"] = n, prod(axis.extent for axis in kept)
     spec["run"] = inner.extent if inner.stride == p.format.itemsize or inner.extent == 1 else 1
-    spec["segments"], spec["by_columns"], spec["update"] = -(-n // segment), by_columns, p.update
+    spec["segments"] = -(-n // segment) if segment else 1
+    spec["by_columns"], spec["update"] = by_columns, p.update
     spec["state"], spec["finish"], spec["scale"] = _STATES[p.way.state], _FINISHES[p.way.finish], p.scale
     spec["code_bytes"], spec["out_bytes"] = p.format.itemsize, p.result.itemsize
     if not direct:
@@ -192,6 +193,48 @@ def _fill(p: ReduceParams, kept: list[_Axis], reduced: list[_Axis], direct: bool
 def _kernel_name(fmt: Format) -> str:
     """The presets have codecs of their own; every other layout is data to the generic ones."""
     return fmt.name if fmt.dtype is not None and fmt in FORMATS else "any"
+
+
+@lru_cache(maxsize=1024)
+def lower_scan(params: ReduceParams, threads: int) -> ReduceProgram:
+    """Return the program of a running reduction, whose result has the operand's shape."""
+    p, step = params, 1
+    out: list[int] = []
+    for n in reversed(p.shape):
+        out.insert(0, step)
+        step *= n
+    axes = [_Axis(*lies) for lies in zip(p.shape, p.strides, out, strict=True)]
+    reduced = _merged([axes[d] for d in p.axes]) or [_Axis(1, p.format.itemsize, 1)]
+    kept = _merged([axis for d, axis in enumerate(axes) if d not in p.axes]) or [_Axis(1, 0, 1)]
+    column = next((i for i, axis in enumerate(kept) if axis.stride == p.format.itemsize and axis.extent >= _NARROW), -1)
+    if column >= 0:
+        kept.append(kept.pop(column))
+    direct, strip = p.format == FP32 and not p.exponent, select("reduce", "merge", "any").kernel.block
+    spec, tables = _fill(p, kept, reduced, direct, column >= 0, 0)
+    selection, units = select("reduce", "scan", "any"), int(spec["outputs"][0])
+    if column >= 0:
+        units = units // kept[-1].extent * -(-kept[-1].extent // strip[1])
+    threads = threads_for(prod(p.shape), _THREAD_ELEMENTS, min(threads, units))
+    share = _share(selection.kernel, spec, units, threads)
+    program = Program((share,), 2, threads, strip[2], tables=(spec, *tables))
+    return ReduceProgram(params, program.executable(threads), selection, "columns" if column >= 0 else "rows")
+
+
+@lru_cache(maxsize=1024)
+def lower_histogram(params: ReduceParams, bins: int, magnitudes: bool, threads: int) -> ReduceProgram:
+    """Return the program of a histogram: its operands are the numbers, the counts and the levels."""
+    p = params
+    reduced = _merged([_Axis(n, s) for n, s in zip(p.shape, p.strides, strict=True)]) or [_Axis(1, p.format.itemsize)]
+    direct, room = p.format == FP32 and not p.exponent, select("reduce", "merge", "any").kernel.block[2]
+    spec, tables = _fill(p, [_Axis(1, 0, 1)], reduced, direct, False, 0)
+    spec["outputs"], spec["magnitudes"] = bins, magnitudes
+    threads = threads_for(p.row, _THREAD_ELEMENTS, threads)
+    selection, merge = select("reduce", "histogram", "any"), select("reduce", "histogram_merge", "any").kernel
+    counting = _share(selection.kernel, spec, p.row, threads)
+    counting.segments[0].items["share"] = np.arange(threads)
+    steps = counting, _share(merge, spec, threads, 1)
+    program = Program(steps, 3, threads, room, 4 * bins * threads, tables=(spec, *tables))
+    return ReduceProgram(params, program.executable(threads), selection, "rows")
 
 
 def _executable(p: ReduceParams, spec: Array, tables: list[Array], kernel: Kernel, merge: Kernel, kept: list[_Axis],

@@ -14,14 +14,15 @@ from ..errors import bad_argument, bad_type, flag, whole
 from ..formats import FP32, Format, QuarterArray
 from ..formats.format import preset_of
 from ..formats.reference import encode
-from ..ops import RESULT, Operand, Receiver, Request, argument, modelled_target, operand, receive, result_format
+from ..ops import RESULT, Operand, Receiver, Request, modelled_target, operand, receive, result_format
+from ..ops import argument as array_argument
 from ..ops.numpy_ops import told
 from ..program import temporary
 from ..target import Target
-from ._reduce import ReduceParams, ReduceProgram, Way, lower
+from ._reduce import ReduceParams, ReduceProgram, Way, lower, lower_scan
 from ._request import strided_request
 
-__all__ = ["Reduction", "axes_of", "reduced_shape", "reduction_request"]
+__all__ = ["Reduction", "axes_of", "program_request", "reduced_shape", "reduction_request", "source_of"]
 
 Array = np.ndarray[Any, Any]
 OfIntegers = Callable[..., Any]
@@ -48,6 +49,8 @@ class Reduction:
         What the state of a row is multiplied by, or what is added to a logarithm.
     update : bool
         Whether what the result holds is added.
+    scans : bool
+        Whether each element has a result: of itself and those before.
     """
 
     way: Way
@@ -56,23 +59,24 @@ class Reduction:
     result: np.dtype[Any] | None = None
     scale: float = 1.0
     update: bool = False
+    scans: bool = False
 
 
-def axes_of(axes: Any, rank: int) -> tuple[int, ...]:
+def axes_of(axes: Any, rank: int, name: str = "axes") -> tuple[int, ...]:
     """Return the axes that a call names, ascending; all by default."""
     if axes is None:
         return tuple(range(rank))
     if isinstance(axes, (str, bytes)) or not isinstance(axes, (int, np.integer, Sequence, np.ndarray)):
-        raise bad_type("axes", axes, "an axis, a sequence of them, or None")
+        raise bad_type(name, axes, "an axis, a sequence of them, or None")
     named = [axes] if isinstance(axes, (int, np.integer)) else list(axes)
-    found = [whole("axes", axis, -rank, rank - 1) % rank if rank else _no_axis(axis) for axis in named]
+    found = [whole(name, axis, -rank, rank - 1) % rank if rank else _no_axis(name, axis) for axis in named]
     if len(set(found)) < len(found):
-        raise bad_argument("axes", axes, "axes that are named once")
+        raise bad_argument(name, axes, "axes that are named once")
     return tuple(sorted(found))
 
 
-def _no_axis(axis: object) -> NoReturn:
-    raise bad_argument("axes", axis, "none: the operand has no axis")
+def _no_axis(name: str, axis: object) -> NoReturn:
+    raise bad_argument(name, axis, "none: the operand has no axis")
 
 
 def reduced_shape(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
@@ -83,7 +87,8 @@ def reduced_shape(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool)
 
 
 def reduction_request(name: str, x: Any, axes: Any, made: Callable[[int], Reduction], *, keepdims: Any = False,
-                      out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Request:
+                      out: Any = None, out_dtype: object = None, target: Target | str | None = None,
+                      argument: str = "axes") -> Request:
     """Describe a reduction.
 
     Parameters
@@ -94,12 +99,16 @@ def reduction_request(name: str, x: Any, axes: Any, made: Callable[[int], Reduct
         As the op takes them.
     made : callable
         The reduction, given how many elements make one result.
+    argument : str, optional
+        What the op calls `axes`.
     """
-    source = _source(x)
-    over = axes_of(axes, source.array.ndim)
-    shape = reduced_shape(source.shape, over, flag("keepdims", keepdims))
+    source = source_of(x)
+    over = axes_of(axes, source.array.ndim, argument)
     count = math.prod(source.shape[d] for d in over)
     reduction = made(count)
+    shape = reduced_shape(source.shape, over, flag("keepdims", keepdims))
+    if reduction.scans:
+        shape = source.shape if axes is not None else (count,)
     if count == 0 and reduction.empty is None and 0 not in shape:
         raise bad_argument("x", f"shape {source.shape}", f"one element or more over axes {over}")
     _, lacking = modelled_target(target, f"popops.{name}", lambda _: "of this reduction")
@@ -114,11 +123,11 @@ def reduction_request(name: str, x: Any, axes: Any, made: Callable[[int], Reduct
     return _request(source, over, receiver, reduction, lacking)
 
 
-def _source(x: Any) -> Operand:
+def source_of(x: Any) -> Operand:
     """The operand; integers and truth values have no format."""
     if isinstance(x, QuarterArray):
         return operand("x", x)
-    source = argument("x", x, _ALLOWED, np.float32)
+    source = array_argument("x", x, _ALLOWED, np.float32)
     array = source.array
     source.format = preset_of(array.dtype)
     if (source.format is None and array.dtype.kind not in "biu") or not array.dtype.isnative:
@@ -181,35 +190,44 @@ def _of_nothing(name: str, x: Operand, receiver: Receiver, reduction: Reduction,
 
 
 def _request(x: Operand, axes: tuple[int, ...], receiver: Receiver, reduction: Reduction, lacking: str) -> Request:
-    fmt, result = x.format, receiver.format
-    assert fmt is not None
-    read, exponent = x, x.scale
-    if x.scales is not None:  # decoded before: blocks of scales lie across rows
-        wide = Operand(temporary(x.shape), FP32)
-        read, exponent = wide, 0
-    assert read.format is not None
-    params = ReduceParams(reduction.way, read.format, exponent, read.shape, read.array.strides, axes, result,
-                          receiver.scale, reduction.scale, reduction.update)
-    program = lower(params, settings.num_threads)
+    def made(read: Operand) -> ReduceProgram:
+        assert read.format is not None
+        params = ReduceParams(reduction.way, read.format, read.scale, read.shape, read.array.strides, axes,
+                              receiver.format, receiver.scale, reduction.scale, reduction.update)
+        return (lower_scan if reduction.scans else lower)(params, settings.num_threads)
+
+    return program_request(x, made, receiver, lacking)
+
+
+def program_request(x: Operand, made: Callable[[Operand], ReduceProgram], receiver: Receiver, lacking: str,
+                    *more: Array) -> Request:
+    """Describe a call of a program.
+
+    Parameters
+    ----------
+    x : Operand
+    made : callable
+        The program that reads an operand, which has one scale at most.
+    receiver : Receiver
+    lacking : str
+        As a `Request` has it.
+    *more : array
+        What the program reads besides.
+    """
+    wide = x if x.scales is None else Operand(temporary(x.shape), FP32)  # blocks of scales lie across rows
+    program = made(wide)
 
     def tell() -> tuple[str, str, Any]:
-        return str(params), program.kernel, program
+        return str(program.params), program.kernel, program
 
     if x.scales is None:
-        return Request(program.executable, (x, RESULT), receiver, tell, lacking=lacking)
-    run = _decoding(x, read, program)
-    return Request(run, (x, RESULT, x.scales), receiver, tell, lacking=lacking, steady=True)
-
-
-def _decoding(x: Operand, wide: Operand, program: ReduceProgram) -> Callable[..., None]:
-    """A program of numbers as one of codes with scales of blocks."""
-    decode = strided_request(None, x, Receiver(wide.array, FP32), "inf").program
-    shape = x.shape
+        return Request(program.executable, (x, RESULT, *more), receiver, tell, lacking=lacking)
+    decode, shape = strided_request(None, x, Receiver(wide.array, FP32), "inf").program, x.shape
     assert decode is not None
 
-    def run(codes: Array, result: Array, exponents: Array) -> None:
+    def run(codes: Array, result: Array, exponents: Array, *rest: Array) -> None:
         numbers = temporary(shape)
         decode(codes, numbers, exponents)
-        program.executable(numbers, result)
+        program.executable(numbers, result, *rest)
 
-    return run
+    return Request(run, (x, RESULT, x.scales, *more), receiver, tell, lacking=lacking, steady=True)

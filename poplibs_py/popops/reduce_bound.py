@@ -27,7 +27,7 @@ from ..formats.bounds import Ball, gamma, sum_ball
 from ..ops import result_format
 
 __all__ = [
-    "all_bound", "any_bound", "argmax_bound", "argmin_bound", "has_nan_bound", "has_nan_or_inf_bound",
+    "Rows", "all_bound", "any_bound", "argmax_bound", "argmin_bound", "has_nan_bound", "has_nan_or_inf_bound",
     "logsumexp_bound", "max_bound", "mean_bound", "min_bound", "norm_bound", "prod_bound", "reduce_bound", "roundings",
     "square_sum_bound", "standard_deviation_bound", "sum_bound", "variance_bound",
 ]  # fmt: skip
@@ -48,11 +48,11 @@ def roundings(count: int) -> int:
     [0, 1, 4, 5, 13, 13]
     """
     n = min(count, 512)
-    steps = math.ceil(min(n, 128) / 16) - 1
-    return max(0, steps + math.ceil(math.log2(max(1, math.ceil(n / 128)))) + math.ceil(math.log2(max(1, min(n, 16)))))
+    steps, parts, lanes = math.ceil(n / 64), min(4, math.ceil(n / 16)), min(n, 16)
+    return max(0, steps - 1 + sum(math.ceil(math.log2(max(1, joined))) for joined in (parts, lanes)))
 
 
-class _Rows:
+class Rows:
     """The operand of a call as rows of float64, one for each result."""
 
     def __init__(self, x: Any, axes: Any, keepdims: bool) -> None:
@@ -66,6 +66,7 @@ class _Rows:
             with np.errstate(invalid="ignore"):
                 values = held.astype(np.float64)
         named = range(values.ndim) if axes is None else [axes] if isinstance(axes, (int, np.integer)) else axes
+        self.whole: Floats = values
         self.axes = tuple(sorted(int(axis) % values.ndim for axis in named))
         kept = [d for d in range(values.ndim) if d not in self.axes]
         self.shape = tuple((1 if d in self.axes else n) for d, n in enumerate(values.shape)
@@ -97,7 +98,7 @@ class _Rows:
             return self.exactly(function(self.held, axis=self.axes, **how))
 
 
-def _sums(rows: _Rows, terms: Floats, magnitudes: Floats, compensated: bool, scale: float = 1.0) -> Ball:
+def _sums(rows: Rows, terms: Floats, magnitudes: Floats, compensated: bool, scale: float = 1.0) -> Ball:
     """FP32 sums along rows of exact terms, times a scale."""
     depth, count = roundings(rows.count), rows.count
     with np.errstate(all="ignore"):
@@ -115,7 +116,7 @@ def _sums(rows: _Rows, terms: Floats, magnitudes: Floats, compensated: bool, sca
 def sum_bound(x: Any, axes: Any = None, *, keepdims: bool = False, compensated: bool = False, out: Any = None,
               out_dtype: Any = None, target: Any = None) -> Ball:
     """Return exact results and radii of a `sum` call."""
-    rows = _Rows(x, axes, keepdims)
+    rows = Rows(x, axes, keepdims)
     if rows.integral:
         return rows.integers(np.sum)
     return rows.finished(_sums(rows, rows.values, rows.magnitudes, compensated), out, out_dtype)
@@ -124,14 +125,14 @@ def sum_bound(x: Any, axes: Any = None, *, keepdims: bool = False, compensated: 
 def square_sum_bound(x: Any, axes: Any = None, *, keepdims: bool = False, compensated: bool = False, out: Any = None,
                      out_dtype: Any = None, target: Any = None) -> Ball:
     """Return exact results and radii of a `square_sum` call."""
-    rows = _Rows(x, axes, keepdims)
+    rows = Rows(x, axes, keepdims)
     return rows.finished(_sums(rows, rows.values**2, rows.magnitudes**2, compensated), out, out_dtype)
 
 
 def mean_bound(x: Any, axes: Any = None, *, keepdims: bool = False, compensated: bool = False, out: Any = None,
                out_dtype: Any = None, target: Any = None) -> Ball:
     """Return exact results and radii of a `mean` call."""
-    rows = _Rows(x, axes, keepdims)
+    rows = Rows(x, axes, keepdims)
     if rows.integral:
         with np.errstate(all="ignore"):
             return Ball.exact((rows.values.sum(1) / np.float64(rows.count)).reshape(rows.shape)).rounded(FP32)
@@ -142,7 +143,7 @@ def mean_bound(x: Any, axes: Any = None, *, keepdims: bool = False, compensated:
 def prod_bound(x: Any, axes: Any = None, *, keepdims: bool = False, out: Any = None, out_dtype: Any = None,
                target: Any = None) -> Ball:
     """Return exact results and radii of a `prod` call: nothing is promised where a part may overflow or underflow."""
-    rows = _Rows(x, axes, keepdims)
+    rows = Rows(x, axes, keepdims)
     if rows.integral:
         return rows.integers(np.prod)
     with np.errstate(all="ignore"):
@@ -155,7 +156,7 @@ def prod_bound(x: Any, axes: Any = None, *, keepdims: bool = False, out: Any = N
 
 
 def _extreme_bound(function: Callable[..., Any], x: Any, axes: Any, keepdims: bool, out: Any, out_dtype: Any) -> Ball:
-    rows = _Rows(x, axes, keepdims)
+    rows = Rows(x, axes, keepdims)
     if rows.integral:
         return rows.integers(function)
     with np.errstate(invalid="ignore"):
@@ -176,42 +177,42 @@ def min_bound(x: Any, axes: Any = None, *, keepdims: bool = False, out: Any = No
 
 def any_bound(x: Any, axes: Any = None, *, keepdims: bool = False, out: Any = None, target: Any = None) -> Ball:
     """Return the truth values of an `any` call."""
-    rows = _Rows(x, axes, keepdims)
+    rows = Rows(x, axes, keepdims)
     return rows.exactly((rows.values != 0).any(1))
 
 
 def all_bound(x: Any, axes: Any = None, *, keepdims: bool = False, out: Any = None, target: Any = None) -> Ball:
     """Return the truth values of an `all` call."""
-    rows = _Rows(x, axes, keepdims)
+    rows = Rows(x, axes, keepdims)
     return rows.exactly((rows.values != 0).all(1))
 
 
 def has_nan_bound(x: Any, axes: Any = None, *, keepdims: bool = False, out: Any = None, target: Any = None) -> Ball:
     """Return the truth values of a `has_nan` call."""
-    rows = _Rows(x, axes, keepdims)
+    rows = Rows(x, axes, keepdims)
     return rows.exactly(np.isnan(rows.values).any(1))
 
 
 def has_nan_or_inf_bound(x: Any, axes: Any = None, *, keepdims: bool = False, out: Any = None,
                          target: Any = None) -> Ball:
     """Return the truth values of a `has_nan_or_inf` call."""
-    rows = _Rows(x, axes, keepdims)
+    rows = Rows(x, axes, keepdims)
     return rows.exactly((~np.isfinite(rows.values)).any(1))
 
 
 def argmax_bound(x: Any, axes: Any = None, *, keepdims: bool = False, out: Any = None, target: Any = None) -> Ball:
     """Return the places of an `argmax` call."""
-    rows = _Rows(x, axes, keepdims)
+    rows = Rows(x, axes, keepdims)
     return rows.exactly(rows.values.argmax(1))
 
 
 def argmin_bound(x: Any, axes: Any = None, *, keepdims: bool = False, out: Any = None, target: Any = None) -> Ball:
     """Return the places of an `argmin` call."""
-    rows = _Rows(x, axes, keepdims)
+    rows = Rows(x, axes, keepdims)
     return rows.exactly(rows.values.argmin(1))
 
 
-def _spread_ball(rows: _Rows, ddof: int) -> Ball:
+def _spread_ball(rows: Rows, ddof: int) -> Ball:
     """Variances before they are rounded."""
     count, depth = rows.count, roundings(rows.count)
     with np.errstate(all="ignore"):
@@ -233,7 +234,7 @@ def _spread_ball(rows: _Rows, ddof: int) -> Ball:
 def variance_bound(x: Any, axes: Any = None, *, ddof: int = 0, keepdims: bool = False, out: Any = None,
                    out_dtype: Any = None, target: Any = None) -> Ball:
     """Return exact results and radii of a `variance` call."""
-    rows = _Rows(x, axes, keepdims)
+    rows = Rows(x, axes, keepdims)
     ball = _spread_ball(rows, ddof).rounded(FP32)
     return ball.reshape(*rows.shape) if rows.integral else rows.finished(ball, out, out_dtype)
 
@@ -250,7 +251,7 @@ def _root(ball: Ball) -> Ball:
 def standard_deviation_bound(x: Any, axes: Any = None, *, ddof: int = 0, keepdims: bool = False, out: Any = None,
                              out_dtype: Any = None, target: Any = None) -> Ball:
     """Return exact results and radii of a `standard_deviation` call."""
-    rows = _Rows(x, axes, keepdims)
+    rows = Rows(x, axes, keepdims)
     ball = _root(_spread_ball(rows, ddof)).rounded(FP32)
     return ball.reshape(*rows.shape) if rows.integral else rows.finished(ball, out, out_dtype)
 
@@ -258,7 +259,7 @@ def standard_deviation_bound(x: Any, axes: Any = None, *, ddof: int = 0, keepdim
 def norm_bound(x: Any, axes: Any = None, *, ord: float = 2, keepdims: bool = False, compensated: bool = False,
                out: Any = None, out_dtype: Any = None, target: Any = None) -> Ball:
     """Return exact results and radii of a `norm` call."""
-    rows = _Rows(x, axes, keepdims)
+    rows = Rows(x, axes, keepdims)
     with np.errstate(all="ignore"):
         if ord == 1:
             ball = _sums(rows, np.abs(rows.values), rows.magnitudes, False)
@@ -269,7 +270,7 @@ def norm_bound(x: Any, axes: Any = None, *, ord: float = 2, keepdims: bool = Fal
     return rows.finished(ball, out, out_dtype)
 
 
-def _logs(rows: _Rows) -> Ball:
+def _logs(rows: Rows) -> Ball:
     """Logarithms of sums before they are rounded."""
     depth, count = roundings(rows.count), rows.count
     with np.errstate(all="ignore"):
@@ -289,7 +290,7 @@ def _logs(rows: _Rows) -> Ball:
 def logsumexp_bound(x: Any, axes: Any = None, *, keepdims: bool = False, out: Any = None, out_dtype: Any = None,
                     target: Any = None) -> Ball:
     """Return exact results and radii of a `logsumexp` call."""
-    rows = _Rows(x, axes, keepdims)
+    rows = Rows(x, axes, keepdims)
     return rows.finished(_logs(rows).rounded(FP32), out, out_dtype)
 
 
@@ -303,7 +304,7 @@ _OF_NOTHING = {"ADD": 0.0, "SQUARE_ADD": 0.0, "MUL": 1.0, "MIN": np.inf, "MAX": 
 def reduce_bound(x: Any, axes: Any = None, op: str = "ADD", *, scale: Any = None, update: bool = False,
                  keepdims: bool = False, out: Any = None, out_dtype: Any = None, target: Any = None) -> Ball:
     """Return exact results and radii of a `reduce` call."""
-    rows = _Rows(x, axes, keepdims)
+    rows = Rows(x, axes, keepdims)
     before = None
     if update:
         before = out.to_array(np.float64) if isinstance(out, QuarterArray) else np.array(out, np.float64)
@@ -328,7 +329,7 @@ def reduce_bound(x: Any, axes: Any = None, op: str = "ADD", *, scale: Any = None
     return rows.finished(ball, out, out_dtype)
 
 
-def _integer_bound(rows: _Rows, op: str, before: Any) -> Ball:
+def _integer_bound(rows: Rows, op: str, before: Any) -> Ball:
     """What integers give, which keep their type and wrap."""
     dtype, added = rows.held.dtype, 0 if before is None else before
     if rows.count == 0:

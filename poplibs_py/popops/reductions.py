@@ -1,9 +1,9 @@
 """PopOps' reductions, and NumPy's: each over any axes, of numbers of any format.
 
 A row, the elements that make one result, is taken in C order of the reduced axes. Blocks of 512 elements are reduced in
-FP32: lane r mod 16 of part r / 128 takes its elements r one after another, then parts are joined by twos, then lanes by
-halves, so that an element meets at most 13 roundings, and no more than 2 log2 n. What blocks come to is merged in
-float64, and rounded to FP32 once. The order is the row's alone: all levels, thread counts, strides and axes give the
+FP32: lane r mod 16 of part r / 16 mod 4 takes its elements r one after another, then parts are joined by twos, then
+lanes by halves, so that an element meets at most 13 roundings, and no more than 2 log2 n. What blocks come to is merged
+in float64, and rounded to FP32 once. The order is the row's alone: all levels, thread counts, strides and axes give the
 same bits. The bodies are in ``src_cython/kernels/reduce``.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -488,3 +488,68 @@ def argmin(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None
     """
     made = Reduction(Way("argmin", "argmin", "index"), None, _flat_place(np.argmin), _INDEX)
     return reduction_request("argmin", x, axes, lambda _: made, keepdims=keepdims, out=out, target=target)
+
+
+class WithIndices(NamedTuple):
+    """Extremes, and where they are first."""
+
+    values: Any
+    indices: Any
+
+
+def max_with_indices(x: Any, axes: Axes = None, *, keepdims: bool = False, out_dtype: object = None,
+                     target: Target | str | None = None) -> WithIndices:
+    """Greatest elements, and the places of the first of them (``popnn::maxAndArgMax``).
+
+    Parameters
+    ----------
+    x, axes, keepdims, out_dtype, target
+        As `max` and `argmax` take them.
+
+    Returns
+    -------
+    WithIndices
+        ``values``, those of `max`, and ``indices``, those of `argmax`.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError, UnsupportedError
+        As `max` and `argmax` do.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.max_with_indices([[1.0, 7.0], [6.0, 2.0]], 1)
+    WithIndices(values=array([7., 6.], dtype=float32), indices=array([1, 0]))
+    """
+    values = max(x, axes, keepdims=keepdims, out_dtype=out_dtype, target=target)
+    return WithIndices(values, argmax(x, axes, keepdims=keepdims, target=target))
+
+
+def min_with_indices(x: Any, axes: Axes = None, *, keepdims: bool = False, out_dtype: object = None,
+                     target: Target | str | None = None) -> WithIndices:
+    """Least elements, and the places of the first of them (``popnn::minAndArgMin``).
+
+    Parameters
+    ----------
+    x, axes, keepdims, out_dtype, target
+        As `min` and `argmin` take them.
+
+    Returns
+    -------
+    WithIndices
+        ``values``, those of `min`, and ``indices``, those of `argmin`.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError, UnsupportedError
+        As `min` and `argmin` do.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.min_with_indices([1.0, 7.0, 0.5]).indices
+    array(2)
+    """
+    values = min(x, axes, keepdims=keepdims, out_dtype=out_dtype, target=target)
+    return WithIndices(values, argmin(x, axes, keepdims=keepdims, target=target))

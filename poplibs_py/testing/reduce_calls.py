@@ -13,7 +13,7 @@ from hypothesis.strategies import SearchStrategy
 from ..formats import FORMATS, QuarterArray
 from .strategies import arrays, formats, layouts, options, relaid
 
-__all__ = ["reduce_calls", "reduction_calls"]
+__all__ = ["bincount_calls", "histogram_calls", "reduce_calls", "reduction_calls", "scan_calls"]
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -84,6 +84,35 @@ def reduce_calls(draw: st.DrawFn) -> Call:
             shape = np.sum(np.empty(x.shape, bool), axis=axes, keepdims=keywords.get("keepdims", False)).shape
             keywords |= {"update": True, "out": draw(arrays(shape, draw(formats()), moderate=True))}
     return (x, axes, op), keywords
+
+
+@st.composite
+def scan_calls(draw: st.DrawFn) -> Call:
+    """Calls of a running reduction."""
+    (x, _), keywords = draw(reduction_calls())
+    keywords.pop("keepdims", None)
+    axis = draw(st.none() | st.integers(-len(x.shape), len(x.shape) - 1)) if x.shape else None
+    return (x, axis), keywords
+
+
+@st.composite
+def histogram_calls(draw: st.DrawFn) -> Call:
+    """Calls of `histogram`."""
+    x = draw(_operand(draw(_shapes), False))
+    levels = np.sort(draw(arrays((draw(st.integers(1, 70)),), "float32", finite=True)))
+    keywords: dict[str, Any] = draw(options({"absolute_of_input": [True]}))
+    if draw(st.booleans()):
+        keywords |= {"update": True, "out": np.arange(levels.size + 1, dtype=np.uint32)}
+    return (x, levels), keywords
+
+
+@st.composite
+def bincount_calls(draw: st.DrawFn) -> Call:
+    """Calls of `bincount`."""
+    n = draw(_extent | _long)
+    x = np.random.default_rng(draw(st.integers(0, 2**32 - 1))).integers(0, 40, n, draw(st.sampled_from(_INTEGERS[:-1])))
+    weights = draw(st.none() | arrays((n,), st.sampled_from(FORMATS[:3])))
+    return ((x,) if weights is None else (x, weights)), draw(options({"minlength": [3, 50]}))
 
 
 _COMPENSATED: dict[str, Any] = {"compensated": [True]}

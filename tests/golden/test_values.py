@@ -175,8 +175,21 @@ def reduce(case: Arrays) -> None:
         agree(case, "out", "reduce", as_format(case["x"], fmt), tuple(params["dims"]), params["operation"], **how)
 
 
+def popops_misc(case: Arrays) -> None:
+    """Histograms; the others wait for their ops."""
+    params = case.params
+    if case.spec["op"] != "histogram":
+        pytest.skip(f"{case.spec['op']}: not built yet")
+    for fmt in FORMATS:
+        how: dict[str, Any] = {"absolute_of_input": params["absoluteOfInput"]}
+        if params["updateOutput"]:
+            how |= {"update": True, "out": case["init"].astype(np.uint32)}
+        agree(case, "out", "histogram", as_format(case["x"], fmt), as_format(case["levels"], fmt), **how)
+
+
 FAMILIES: dict[str, Run] = {"conv": conv, "elementwise": elementwise, "fully_connected": fully_connected,
-                            "linalg": linalg, "matmul": matmul, "norm": norm, "reduce": reduce}
+                            "linalg": linalg, "matmul": matmul, "norm": norm, "popops_misc": popops_misc,
+                            "reduce": reduce}
 """A line for each family that is built: the file's name, and what runs one of its cases."""
 
 

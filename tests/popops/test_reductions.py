@@ -16,9 +16,10 @@ from poplibs_py.kernels import Selection, kernels
 from poplibs_py.kernels import select as taken
 from poplibs_py.ops import catalogue
 from poplibs_py.popops import reductions
-from poplibs_py.popops._reduce import BLOCK, ReduceParams, Way, lower
+from poplibs_py.popops._reduce import BLOCK, ReduceParams, Way, lower, lower_histogram, lower_scan
 from poplibs_py.popops.cast import cast
 from poplibs_py.popops.reduce_bound import roundings
+from poplibs_py.program import forget_calls
 from poplibs_py.testing import as_format, assert_same_bits
 from poplibs_py.testing.exact import exact_values
 
@@ -71,7 +72,7 @@ STATES = {"moments": ("moments", "spread"), "logsumexp": ("log", "log"), "argmax
           "argmin": ("argmin", "index"), "prod": ("product", "plain"), "min": ("min", "plain")}
 
 
-@pytest.mark.parametrize("kernel", [k for k in kernels("reduce") if k.op != "merge"], ids=lambda k: k.label)
+@pytest.mark.parametrize("kernel", [k for k in kernels("reduce") if k.formats != "any"], ids=lambda k: k.label)
 def test_levels_give_the_same_bits(kernel, monkeypatch):
     state, finish = STATES.get(kernel.op, ("compensated", "plain") if "compensated" in kernel.op else
                                ("sum", "plain") if kernel.op.endswith("sum") else ("max", "plain"))
@@ -105,6 +106,26 @@ def test_levels_give_the_same_bits(kernel, monkeypatch):
                 assert run(same_level, x, axis) == run(portable, x, axis)
 
 
+@pytest.mark.parametrize("level", sorted({k.level for k in kernels("reduce")}))
+def test_running_reductions_and_counts_are_the_same_at_each_level(level, monkeypatch):
+    x, levels = numbers((5000, 20), FP16), np.sort(numbers((99,)))
+    x[7, 3] = math.nan
+    functions = [popops.cumulative_sum, popops.cumulative_prod, popops.cumulative_max,
+                 lambda y, _: popops.histogram(y, levels)]
+    due = [bits(function(x, axis)) for function in functions for axis in (0, 1)]
+
+    def select(family, op, formats):
+        found = [k for k in kernels("reduce") if (k.level, k.op, k.formats) == (level, op, formats)]
+        return Selection(found[0], ()) if found else taken(family, op, formats)
+
+    monkeypatch.setattr("poplibs_py.popops._reductions.lower_scan", lower_scan.__wrapped__)
+    monkeypatch.setattr("poplibs_py.popops.counts.lower_histogram", lower_histogram.__wrapped__)
+    monkeypatch.setattr("poplibs_py.popops._reduce.select", select)
+    forget_calls()
+    assert [bits(function(x, axis)) for function in functions for axis in (0, 1)] == due
+    forget_calls()
+
+
 @pytest.mark.parametrize("name", ["sum", "square_sum", "mean"])
 @pytest.mark.parametrize("fmt", [FP32, FP16, BF16], ids=str)
 def test_whole_numbers_are_added_exactly(name, fmt):
@@ -118,7 +139,7 @@ def test_compensated_sums_are_nearly_exact():
     x = (RNG.standard_normal(5000) * 10.0 ** RNG.integers(-6, 6, 5000)).astype(np.float32)
     y = np.concatenate([x, -x, [np.float32(0.3)]])
     assert abs(float(popops.sum(y)) - 0.3) > 1e-3
-    assert_same_bits(popops.sum(y, compensated=True), np.float32(float(sum(exact_values(y)))))
+    assert abs(float(testing.check("sum", y, compensated=True)) - float(sum(exact_values(y)))) < 1e-6
     assert float(popops.sum([math.inf, 1.0, 2.0], compensated=True)) == math.inf
     testing.check("norm", x, compensated=True)
 
@@ -253,6 +274,66 @@ def test_scales_are_part_of_the_numbers():
     out = QuarterArray(np.zeros(6, np.uint8), F143, 5)
     popops.sum(q, 1, out=out)
     testing.check("sum", q, 1, out=out)
+
+
+def test_extremes_with_their_places():
+    x = numbers((5, 40), FP16)
+    for name, other in (("max", "argmax"), ("min", "argmin")):
+        values, indices = getattr(popops, f"{name}_with_indices")(x, 1, keepdims=True)
+        np.testing.assert_array_equal(values, getattr(x, name)(1, keepdims=True))
+        np.testing.assert_array_equal(indices, getattr(x, other)(1, keepdims=True))
+
+
+@pytest.mark.parametrize("name", ["cumulative_sum", "cumulative_prod", "cumulative_max", "cumulative_min"])
+def test_running_reductions_are_of_rows_alone(name):
+    scan = getattr(popops, name)
+    for fmt in (FP32, BF16, F143):
+        for shape in ((700, 11), (3, 5000), (2, 600, 9), (40,)):
+            x = numbers(shape, fmt)
+            for axis in (None, *range(-1, len(shape))):
+                due = testing.check(name, x, axis)
+                for y in (np.asfortranarray(x), np.repeat(x, 2, axis=-1)[..., ::2]):
+                    assert bits(scan(y, axis)) == bits(due)
+            column = x[(slice(None), *(0,) * (len(shape) - 1))]
+            assert bits(scan(column)) == bits(np.asarray(scan(x, 0))[(slice(None), *(0,) * (len(shape) - 1))])
+    whole = RNG.integers(-50, 50, (6, 7)).astype(np.int16)
+    if name == "cumulative_sum":
+        np.testing.assert_array_equal(scan(whole, 1), np.cumsum(whole, 1))
+    held = numbers((50,))
+    due = scan(held)
+    np.testing.assert_array_equal(scan(held, out=held), due)
+
+
+def test_histograms_count_everything():
+    for n in (0, 1, 15, 16, 17, 3000, 200_000):
+        for count in (1, 2, 7, 16, 255, 256, 1000):
+            x = numbers((n,), FP16, n)
+            x[n // 2:n // 2 + 1], x[n // 3:n // 3 + 1] = math.nan, math.inf
+            levels = np.sort(numbers((count,), FP32, count))
+            got = testing.check("histogram", x, levels)
+            assert got.sum() == n
+            twice = popops.histogram(x[::-1], levels, update=True, out=got.copy())
+            np.testing.assert_array_equal(twice, 2 * got)
+    for threads in (1, 3):
+        with thread_limit(threads):
+            np.testing.assert_array_equal(popops.histogram(x, levels), got)
+    with pytest.raises(InvalidArgumentError, match=r"^levels: got"):
+        popops.histogram(x, [2.0, 1.0])
+    with pytest.raises(InvalidArgumentError, match=r"^update: got"):
+        popops.histogram(x, [2.0], update=True)
+
+
+def test_whole_numbers_are_counted():
+    x = RNG.integers(0, 300, 5000)
+    weights = numbers((5000,), BF16)
+    np.testing.assert_array_equal(popops.bincount(x.astype(np.uint16), minlength=400), np.bincount(x, minlength=400))
+    np.testing.assert_array_equal(popops.bincount(x, weights),
+                                  np.bincount(x, weights.astype(np.float64)).astype(np.float32))
+    for wrong, message in (([-1, 2], "x: got numbers from -1"), (np.float32([1]), "x: got float32 of shape")):
+        with pytest.raises((InvalidArgumentError, InvalidTypeError), match="^" + message):
+            popops.bincount(wrong)
+    with pytest.raises(InvalidArgumentError, match=r"^weights: got shape"):
+        popops.bincount([1, 2], [1.0])
 
 
 def test_many_reductions():

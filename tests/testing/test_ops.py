@@ -78,6 +78,9 @@ def exact_operands(op):
         "static.sparse_dense_matmul": (w, b), "sparse_dense_matmul_prepared": (w, b), "sparse_grad_w": (w.T, b, c),
         **{f"popops.{name}": elementwise_operands(row, a, b) for name, row in ELEMENTWISE.items()},
         **dict.fromkeys((f"popops.{name}" for name in REDUCTIONS), (a, 1)), "popops.prod": (a[:1], 0),
+        **dict.fromkeys((f"popops.cumulative_{name}" for name in ("max", "min", "prod", "sum")), (a,)),
+        "popops.cumulative_prod": (a[:1, :3],), "histogram": (a, np.float32([-2, 0, 3])),
+        "bincount": (np.arange(9) % 4,),
         **dict.fromkeys(("cholesky", "lu", "qr"), (definite,)), "cholesky_grad": (definite, definite),
         "lu_grad": (a, a, np.arange(len(a)), definite, definite), "qr_grad": (a, a, a, definite),
         "triangular_solve": (definite, b), "triangular_solve_grad": (a, definite, b), "linspace": (0.0, 8.0, 5),
@@ -90,7 +93,8 @@ def exact_operands(op):
 
 WITHOUT_FRACTIONS = {"popsparse.bs_softmax", *(f"popops.{name}" for name in (
     "all", "any", "argmax", "argmin", "has_nan", "has_nan_or_inf", "logsumexp", "mean", "norm", "standard_deviation",
-    "variance")), *(f"poplin.{name}" for name in (
+    "variance", "bincount", "histogram", "cumulative_max", "cumulative_min", "cumulative_prod",
+    "cumulative_sum")), *(f"poplin.{name}" for name in (
     "cholesky", "cholesky_grad", "linspace", "lu", "lu_grad", "meshgrid2d", "norm_gradients", "norm_param_gradients",
     "norm_statistics", "norm_statistics_gradients", "norm_whiten", "normalise", "qr", "qr_grad", "triangular_solve",
     "triangular_solve_grad"))}  # irrational, quotients, or not worth it

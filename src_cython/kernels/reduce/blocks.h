@@ -1,6 +1,6 @@
 /* Blocks: up to 512 elements of a row, reduced in FP32 in an order that is the number's alone.
  *
- * Element r of a block belongs to part r / 128, step r / 16 mod 8 and lane r mod 16. The steps of a lane of a part are taken
+ * Element r of a block belongs to step r / 64, part r / 16 mod 4 and lane r mod 16. The steps of a lane of a part are taken
  * in ascending order; then parts are joined, (0 1) (2 3), then lanes by halves: l and l + 8, and so on. So an element meets
  * at most 7 + 2 + 4 roundings.
  *
@@ -12,8 +12,9 @@
 #include "kernels/reduce/bodies.h"
 
 #define POP_BLOCK 512   /* elements */
-#define POP_PART 128
 #define POP_WAYS 16     /* lanes */
+#define POP_PARTS 4
+#define POP_STRIDE (POP_WAYS * POP_PARTS) /* from a step to the next */
 #define POP_STEPS 8
 #define POP_STRIP 256   /* columns side by side; a multiple of POP_WAYS */
 #define POP_VECTORS (POP_WAYS / POP_LANES) /* that hold the lanes */
@@ -76,49 +77,48 @@ POP_INLINE void pop_ways_whole(pop_body body, const pop_format *f, pop_ways *w, 
     for (int v = 0; v < POP_VECTORS; v++) body.step(w->v[v], pop_v_decode(f, p + v * POP_LANES * pop_bytes(f)), c);
 }
 
-POP_INLINE pop_ways pop_part_of(pop_body body, const pop_format *f, const char *p, int64_t n, pop_v_f c)
+/* Parts to the first of them; one that is not there changes nothing. */
+POP_INLINE void pop_parts_join(pop_body body, pop_ways *w)
 {
-    pop_ways w;
-    int64_t r = 0;
-    pop_ways_first(body, &w);
-    for (; r + POP_WAYS <= n; r += POP_WAYS) pop_ways_whole(body, f, &w, p + r * pop_bytes(f), c);
-    if (r < n) pop_ways_some(body, f, &w, p + r * pop_bytes(f), n - r, c);
-    return w;
-}
-
-/* The lanes of a whole block: four parts at a time, whose steps do not wait for each other. */
-POP_INLINE pop_ways pop_whole_block(pop_body body, const pop_format *f, const char *p, pop_v_f c)
-{
-    pop_ways w[4];
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) pop_ways_first(body, &w[i]);
-    for (int step = 0; step < POP_STEPS; step++, p += POP_WAYS * pop_bytes(f)) {
-#pragma GCC unroll 4
-        for (int i = 0; i < 4; i++) pop_ways_whole(body, f, &w[i], p + i * POP_PART * pop_bytes(f), c);
-    }
     pop_ways_join(body, &w[0], &w[1]);
     pop_ways_join(body, &w[2], &w[3]);
     pop_ways_join(body, &w[0], &w[2]);
+}
+
+/* The lanes of a whole block. Each load meets elements at even distances, from block to block too, and they ascend: then the CPU
+ * asks ahead for them. Parts that lie one after another, or steps that are unrolled, are thrice as slow beyond the caches. */
+POP_INLINE pop_ways pop_whole_block(pop_body body, const pop_format *f, const char *p, pop_v_f c)
+{
+    pop_ways w[POP_PARTS];
+#pragma GCC unroll 4
+    for (int i = 0; i < POP_PARTS; i++) pop_ways_first(body, &w[i]);
+#pragma GCC unroll 1
+    for (int step = 0; step < POP_STEPS; step++, p += POP_STRIDE * pop_bytes(f)) {
+#pragma GCC unroll 4
+        for (int i = 0; i < POP_PARTS; i++) pop_ways_whole(body, f, &w[i], p + i * POP_WAYS * pop_bytes(f), c);
+    }
+    pop_parts_join(body, w);
     return w[0];
 }
 
 POP_INLINE pop_ways pop_block_of(pop_body body, const pop_format *f, const char *p, int64_t n, pop_v_f c)
 {
-    const int64_t bytes = POP_PART * pop_bytes(f);
-    pop_ways w = pop_part_of(body, f, p, n < POP_PART ? n : POP_PART, c);
-    if (n > POP_PART) {
-        pop_ways second = pop_part_of(body, f, p + bytes, n < 2 * POP_PART ? n - POP_PART : POP_PART, c);
-        pop_ways_join(body, &w, &second);
+    pop_ways w[POP_PARTS];
+    pop_ways_first(body, &w[0]);
+    if (n <= POP_WAYS) {
+        if (n == POP_WAYS) pop_ways_whole(body, f, &w[0], p, c);
+        else pop_ways_some(body, f, &w[0], p, n, c);
+        return w[0];
     }
-    if (n > 2 * POP_PART) {
-        pop_ways third = pop_part_of(body, f, p + 2 * bytes, n < 3 * POP_PART ? n - 2 * POP_PART : POP_PART, c);
-        if (n > 3 * POP_PART) {
-            pop_ways fourth = pop_part_of(body, f, p + 3 * bytes, n - 3 * POP_PART, c);
-            pop_ways_join(body, &third, &fourth);
-        }
-        pop_ways_join(body, &w, &third);
+#pragma GCC unroll 3
+    for (int i = 1; i < POP_PARTS; i++) pop_ways_first(body, &w[i]);
+    for (; n >= POP_STRIDE; n -= POP_STRIDE, p += POP_STRIDE * pop_bytes(f)) {
+#pragma GCC unroll 4
+        for (int i = 0; i < POP_PARTS; i++) pop_ways_whole(body, f, &w[i], p + i * POP_WAYS * pop_bytes(f), c);
     }
-    return w;
+    for (int i = 0; i * POP_WAYS < n; i++) pop_ways_some(body, f, &w[i], p + i * POP_WAYS * pop_bytes(f), n - i * POP_WAYS, c);
+    pop_parts_join(body, w);
+    return w[0];
 }
 
 /* Lanes by halves until a vector is left. */
@@ -186,6 +186,8 @@ POP_INLINE void pop_rows_of(pop_body body, const pop_format *f, const char *cons
             if (body.planes == 2) x[k][1] = w.v[0][1];
         }
         for (int k = here; k < POP_LANES; k++) body.first(x[k]);
+        if (n == POP_BLOCK) /* what comes next is on its way meanwhile, if it is near */
+            for (int k = 0; k < 16; k++) __builtin_prefetch(rows[i + here - 1] + POP_BLOCK * pop_bytes(f) + 64 * k);
         pop_halves(body, x);
         pop_v_store_f(out[0] + i, x[0][0]);
         if (body.planes == 2) pop_v_store_f(out[1] + i, x[0][1]);

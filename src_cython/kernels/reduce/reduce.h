@@ -7,7 +7,8 @@
  * FP32, FP16 and BF16 are read as they lie; other formats are decoded on the way (walk.h). */
 #ifndef POP_REDUCE_H
 #define POP_REDUCE_H
-#include "kernels/reduce/walk.h"
+#include "kernels/reduce/histogram.h"
+#include "kernels/reduce/scan.h"
 
 /* A kernel: name, the body of the first pass, that of the second. */
 #define POP_REDUCE_OPS(X)                                                                                             \
@@ -59,6 +60,9 @@ POP_REDUCE_ALL_FORMATS(POP_REDUCE_PLACES, argmin, min)
 static const pop_kernel POP_REDUCE_KERNELS[] = {
     POP_REDUCE_OPS(POP_REDUCE_ROWS) POP_REDUCE_ROWS(moments) POP_REDUCE_ROWS(logsumexp) POP_REDUCE_ROWS(argmax)
     POP_REDUCE_ROWS(argmin)
+    {"scan", "any", "scan", POP_FUNCTION(pop_scan_vertex), {1, 1, 1}, {1, 1, 1}, POP_CONSISTENT},
+    {"histogram", "any", "histogram", POP_FUNCTION(pop_histogram_vertex), {1, 1, 1}, {1, 1, 1}, POP_CONSISTENT},
+    {"histogram_merge", "any", "histogram_merge", POP_FUNCTION(pop_histogram_merge), {1, 1, 1}, {1, 1, 1}, POP_CONSISTENT},
     {"merge", "any", "merge", POP_FUNCTION(pop_reduce_merge), {1, 1, 1},
      {POP_SEGMENT, POP_STRIP, sizeof(pop_reduce_room)}, POP_CONSISTENT}, /* what the lowering must know */
 };

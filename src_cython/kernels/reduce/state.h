@@ -108,13 +108,14 @@ static void pop_state_merge_all(int state, pop_state *s, int64_t held, const pop
     }
 }
 
-/* Of one result, at `to` of s: the states of blocks one after another. */
-static void pop_state_merge_run(int state, pop_state *s, int64_t to, int64_t held, const pop_state *more, int64_t n, int64_t count)
+/* Of one result, at `to` of s: the states of `count` blocks of n elements one after another, from i of `more` on. */
+static void pop_state_merge_run(int state, pop_state *s, int64_t to, int64_t held, const pop_state *more, int64_t i, int64_t n,
+                                int64_t count)
 {
-    int64_t i = 0;
-    if (held == 0 && count > 0) {
-        s->a[to] = more->a[0], s->b[to] = more->b[0];
-        i = 1, held = n;
+    count += i;
+    if (held == 0) {
+        s->a[to] = more->a[i], s->b[to] = more->b[i];
+        i++, held = n;
     }
     if (state == POP_STATE_SUM || state == POP_STATE_COMPENSATED) {
         double sum = s->a[to];
@@ -125,17 +126,17 @@ static void pop_state_merge_run(int state, pop_state *s, int64_t to, int64_t hel
     for (; i < count; i++, held += n) pop_state_merge(state, s, to, (double)held, more, i, (double)n);
 }
 
-/* Natural logarithms of numbers from 1 on, and of what is none of these by the library's: 0, infinity, NaN. */
+/* Natural logarithms of numbers from 1 on; of 0, infinity and NaN too. Whole vectors: there is room for them. */
 static void pop_state_log(double *x, int64_t count)
 {
     for (int64_t i = 0; i < count; i += POP_LANES / 2) {
-        const int64_t here = count - i < POP_LANES / 2 ? count - i : POP_LANES / 2;
-        pop_h_f u = pop_h_splat(1.0), e, f;
-        for (int64_t k = 0; k < here; k++) u[k] = x[i + k];
+        pop_h_f u, e, f;
+        memcpy(&u, x + i, sizeof u);
         pop_h_log_parts(u, &e, &f);
-        const pop_h_f y = pop_h_fma(e, pop_h_splat(0x1.62e42fefa39efp-1), pop_h_log_fraction(f));
-        for (int64_t k = 0; k < here; k++)
-            x[i + k] = x[i + k] > 0.0 && x[i + k] < INFINITY ? y[k] : x[i + k] == 0.0 ? -INFINITY : x[i + k];
+        pop_h_f y = pop_h_fma(e, pop_h_splat(0x1.62e42fefa39efp-1), pop_h_log_fraction(f));
+        y = pop_h_select(pop_h_lt(u, pop_h_splat(INFINITY)), u, y);
+        y = pop_h_select(pop_h_lt(pop_h_splat(0.0), u), pop_h_select(pop_h_eq((pop_h_i)u, (pop_h_i)u * 0), u, pop_h_splat(-INFINITY)), y);
+        memcpy(x + i, &y, sizeof y);
     }
 }
 

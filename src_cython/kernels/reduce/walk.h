@@ -121,8 +121,7 @@ static void pop_reduce_blocks(pop_reduce_walk *w, int64_t n, int64_t begin, int6
         pop_reduce_shifts(w->spec, r, n, count);
         w->does->rows_after(w->rows, count, n, r->shift, out);
     }
-    if (w->does->find)
-        for (int64_t i = 0; i < count; i++) r->place[i] = (int32_t)w->does->find(w->rows[i], n, r->first[i]);
+    if (w->does->find) memset(r->place, 0, (size_t)count * sizeof *r->place); /* of the block: within it once it has won */
     pop_state_begin(w->spec->state, &w->more, r, n, begin, count);
 }
 
@@ -182,6 +181,14 @@ static const char *pop_reduce_read(const pop_reduce_walk *w, const char *row, in
 
 static int64_t pop_reduce_read_bytes(const pop_reduce *s) { return s->decode ? 4 : s->code_bytes; }
 
+/* Where in its block the extreme of a result is: elements from `begin` to `end` of its row are at p. */
+static void pop_reduce_find_within(pop_reduce_walk *w, int64_t result, const char *p, int64_t begin, int64_t end)
+{
+    const int64_t block = (int64_t)w->held.b[result], n = pop_least(POP_BLOCK, end - block);
+    const char *at = p + (block - begin) * pop_reduce_read_bytes(w->spec);
+    w->held.b[result] += (double)w->does->find(at, n, (float)w->held.a[result]);
+}
+
 /* A segment of a long row, to `held`. */
 static void pop_reduce_segment(pop_reduce_walk *w, const char *row, int64_t segment)
 {
@@ -197,38 +204,71 @@ static void pop_reduce_segment(pop_reduce_walk *w, const char *row, int64_t segm
         pop_reduce_blocks(w, size, r, count);
         if (w->does->find)
             for (int64_t i = 0; i < count; i++) w->more.b[i] += (double)(i * POP_BLOCK);
-        pop_state_merge_run(s->state, &w->held, 0, r - begin, &w->more, size, count);
+        pop_state_merge_run(s->state, &w->held, 0, r - begin, &w->more, 0, size, count);
+        if (w->does->find && w->held.b[0] >= (double)r) pop_reduce_find_within(w, 0, p, r, r + n);
         r += n;
     }
 }
 
-/* Rows of a block at most: results from `first` on. */
+/* Whether rows are taken several at a time: each is a segment, and lies as kernels read it or fits the arena. */
+POP_INLINE int pop_reduce_rows_together(const pop_reduce *s)
+{
+    return s->segments == 1 && ((s->run >= s->n && !s->decode) || s->n <= POP_GATHERED_ELEMENTS);
+}
+
+/* Addresses of rows, from the one at `index` and `at` on, which both move on: of rows that are gathered or decoded, in the arena. */
+static const char *pop_reduce_next_rows(const pop_reduce_walk *w, const char *at, int64_t *index, int64_t count, const char **to)
+{
+    const pop_reduce *s = w->spec;
+    const int direct = s->run >= s->n, last = s->kept_count - 1;
+    const int64_t stride = s->kept[last].stride;
+    for (int64_t i = 0; i < count;) {
+        const int64_t here = pop_least(count - i, s->kept[last].extent - index[last]);
+        if (direct && !s->decode)
+            for (int64_t k = 0; k < here; k++) to[i + k] = at + k * stride;
+        else
+            for (int64_t k = 0; k < here; k++) to[i + k] = pop_reduce_read(w, at + k * stride, 0, s->n, (i + k) * s->n, direct);
+        i += here;
+        at += here * stride;
+        index[last] += here;
+        if (index[last] == s->kept[last].extent) {
+            at += pop_reduce_next(s->kept, s->kept_count, index) - s->kept[last].extent * stride;
+            index[last] = 0;
+        }
+    }
+    return at;
+}
+
+/* Rows of a segment each: results from `first` on. Whole blocks of all of them, then what is left of each. */
 static void pop_reduce_short_rows(pop_reduce_walk *w, int64_t first, int64_t count)
 {
     const pop_reduce *s = w->spec;
-    const int64_t most = s->run >= s->n && !s->decode ? POP_STRIP : pop_least(POP_STRIP, POP_GATHERED_ELEMENTS / s->n);
-    const int direct = s->run >= s->n, last = s->kept_count - 1;
+    const int64_t blocks = s->n / POP_BLOCK, whole = blocks * POP_BLOCK, rest = s->n - whole, bytes = pop_reduce_read_bytes(s);
+    const int64_t fit = s->run >= s->n && !s->decode ? POP_STRIP : POP_GATHERED_ELEMENTS / s->n;
+    const int64_t most = pop_least(fit, blocks ? POP_STRIP / blocks : POP_STRIP);
+    const char *rows[POP_STRIP];
     int64_t index[POP_REDUCE_AXES];
     const char *at = w->tile->operands[0] + pop_reduce_offset(s->kept, s->kept_count, first, index);
     while (count > 0) {
         const int64_t here = pop_least(count, most);
-        for (int64_t i = 0; i < here;) {
-            const int64_t inner = pop_least(here - i, s->kept[last].extent - index[last]), stride = s->kept[last].stride;
-            if (direct && !s->decode)
-                for (int64_t k = 0; k < inner; k++) w->rows[i + k] = at + k * stride;
-            else
-                for (int64_t k = 0; k < inner; k++)
-                    w->rows[i + k] = pop_reduce_read(w, at + k * stride, 0, s->n, (i + k) * s->n, direct);
-            i += inner;
-            at += inner * stride;
-            index[last] += inner;
-            if (index[last] == s->kept[last].extent) {
-                at += pop_reduce_next(s->kept, s->kept_count, index) - s->kept[last].extent * stride;
-                index[last] = 0;
-            }
+        at = pop_reduce_next_rows(w, at, index, here, rows);
+        if (blocks) {
+            for (int64_t i = 0; i < here; i++)
+                for (int64_t k = 0; k < blocks; k++) w->rows[i * blocks + k] = rows[i] + k * POP_BLOCK * bytes;
+            pop_reduce_blocks(w, POP_BLOCK, 0, here * blocks);
+            if (w->does->find)
+                for (int64_t i = 0; i < here * blocks; i++) w->more.b[i] += (double)(i % blocks * POP_BLOCK);
+            for (int64_t i = 0; i < here; i++)
+                pop_state_merge_run(s->state, &w->held, i, 0, &w->more, i * blocks, POP_BLOCK, blocks);
         }
-        pop_reduce_blocks(w, s->n, 0, here);
-        pop_reduce_write(w, &w->more, first, 1, here);
+        if (rest) {
+            for (int64_t i = 0; i < here; i++) w->rows[i] = rows[i] + whole * bytes;
+            pop_reduce_blocks(w, rest, whole, here);
+            pop_state_merge_all(s->state, &w->held, whole, &w->more, rest, here);
+        }
+        if (w->does->find)
+            for (int64_t i = 0; i < here; i++) pop_reduce_find_within(w, i, rows[i], 0, s->n);
+        pop_reduce_write(w, &w->held, first, 1, here);
         first += here;
         count -= here;
     }
@@ -261,7 +301,7 @@ static void pop_tree_chain(const pop_reduce_tree *t, int64_t row, int level)
     float *out[2] = {room->tree[0][level], room->tree[1][level]};
     const char *rows[POP_STEPS];
     int64_t count = 0;
-    for (int64_t r = row; r < t->rows && count < POP_STEPS; r += POP_WAYS, count++) {
+    for (int64_t r = row; r < t->rows; r += POP_STRIDE, count++) {
         rows[count] = t->walk->rows[r] + t->column;
         if (!s->decode) continue;
         float *numbers = room->numbers + count * POP_STRIP;
@@ -286,8 +326,8 @@ static void pop_tree_parts(const pop_reduce_tree *t, int64_t row, int parts, int
         return;
     }
     pop_tree_parts(t, row, parts / 2, level);
-    if (row + parts / 2 * POP_PART >= t->rows) return;
-    pop_tree_parts(t, row + parts / 2 * POP_PART, parts / 2, level + 1);
+    if (row + parts / 2 * POP_WAYS >= t->rows) return;
+    pop_tree_parts(t, row + parts / 2 * POP_WAYS, parts / 2, level + 1);
     pop_tree_join(t, level);
 }
 
@@ -295,7 +335,7 @@ static void pop_tree_parts(const pop_reduce_tree *t, int64_t row, int parts, int
 static void pop_tree_lanes(const pop_reduce_tree *t, int64_t lane, int apart, int level)
 {
     if (apart == POP_WAYS) {
-        pop_tree_parts(t, lane, 4, level);
+        pop_tree_parts(t, lane, POP_PARTS, level);
         return;
     }
     pop_tree_lanes(t, lane, 2 * apart, level);
@@ -362,7 +402,7 @@ static __attribute__((noinline)) void pop_reduce_vertex(const void *work, const 
     w.spec = item->spec, w.does = does, w.tile = tile;
     if (w.spec->by_columns) {
         for (int64_t i = 0; i < item->count; i++) pop_reduce_columns(&w, item->first + i);
-    } else if (w.spec->n <= POP_BLOCK) {
+    } else if (pop_reduce_rows_together(w.spec)) {
         pop_reduce_short_rows(&w, item->first, item->count);
     } else {
         for (int64_t i = 0; i < item->count; i++) pop_reduce_long_rows(&w, item->first + i);

@@ -1,0 +1,169 @@
+"""Counts: histograms between levels, and how often each whole number is there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..config import settings
+from ..errors import bad_argument, bad_type, flag, whole
+from ..ops import Operand, Receiver, Request, host_target, modelled_target, new_result, op, receive
+from ..ops import argument as array_argument
+from ..ops.numpy_ops import told
+from ..target import Target
+from ._reduce import ReduceParams, ReduceProgram, Way, lower_histogram
+from ._reductions import program_request, source_of
+
+__all__ = ["bincount", "histogram"]
+
+Array = np.ndarray[Any, Any]
+
+_COUNTS = np.dtype(np.uint32)
+_MOST_BINS = 1 << 28
+
+
+@op("popops.histogram", poplibs="popops::histogram", bound="popops.scan_bound:histogram_bound",
+    draws="testing.reduce_calls:histogram_calls")
+def histogram(x: Any, levels: Any, *, absolute_of_input: bool = False, update: bool = False, out: Any = None,
+              target: Target | str | None = None) -> Any:
+    """Count how many numbers fall between levels (``popops::histogram``).
+
+    Parameters
+    ----------
+    x : array_like or QuarterArray
+        float32, float16, bfloat16 or FP8 numbers, of any shape and strides. Lists become float32.
+    levels : array_like [L]
+        Ascending numbers that float32 holds, one or more; their values belong to one call.
+    absolute_of_input : bool, optional
+        Whether magnitudes are counted.
+    update : bool, optional
+        Whether the counts are added to what `out` holds.
+    out : array of uint32 [L + 1], optional
+        Where the counts go.
+    target : Target or str, optional
+        The machine; by default this CPU.
+
+    Returns
+    -------
+    numpy.ndarray of uint32 [L + 1]
+        Bin i counts ``levels[i - 1] <= x < levels[i]``; the first and the last have no end. NaN is counted in the last.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind or value. Nothing has been written then.
+    UnsupportedError
+        If `target` has no vertex for the call.
+
+    Notes
+    -----
+    Exact. PopLibs' kernels count in floats, which end at 2^24 a worker.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.histogram([-1.0, 0.0, 0.5, 3.0], [0.0, 1.0])
+    array([1, 2, 1], dtype=uint32)
+    """
+    source, edges = source_of(x), _levels(levels)
+    if source.format is None:
+        allowed = "float32, float16, bfloat16 or FP8 numbers, or a QuarterArray"
+        raise bad_type("x", f"dtype {source.array.dtype}", allowed)
+    magnitudes, adds = flag("absolute_of_input", absolute_of_input), flag("update", update)
+    if adds and out is None:
+        raise bad_argument("update", update, "False without `out`, which it adds to")
+    _, lacking = modelled_target(target, "popops.histogram", lambda _: "by itself")
+    bins = edges.size + 1
+    receiver = receive("out", out, (bins,), None, _COUNTS, (source,), reads=adds, contiguous=True)
+
+    def made(read: Operand) -> ReduceProgram:
+        assert read.format is not None
+        params = ReduceParams(Way("histogram", "sum", "plain"), read.format, read.scale, read.shape, read.array.strides,
+                              tuple(range(len(read.shape))), _COUNTS, 0, 1.0, adds)
+        return lower_histogram(params, bins, magnitudes, settings.num_threads)
+
+    request = program_request(source, made, receiver, lacking, edges)
+    request.keep = False  # the levels' values belong to this call
+    return request
+
+
+def _levels(levels: Any) -> Array:
+    """Ascending levels in FP32."""
+    given = array_argument("levels", levels, "an array of ascending numbers", np.float32).array
+    if given.ndim != 1 or not given.size or given.dtype.kind not in "biufV":
+        raise bad_argument("levels", f"shape {given.shape}", "one axis, with a level or more")
+    with np.errstate(all="ignore"):
+        edges = np.ascontiguousarray(given.astype(np.float32))
+        if not np.array_equal(edges.astype(np.float64), given.astype(np.float64)):
+            raise bad_argument("levels", given, "numbers that float32 holds")
+    if not (edges[1:] >= edges[:-1]).all() or np.isnan(edges).any():
+        raise bad_argument("levels", given, "ascending numbers")
+    return edges
+
+
+@op("popops.bincount", bound="popops.scan_bound:bincount_bound", draws="testing.reduce_calls:bincount_calls",
+    written=None)
+def bincount(x: Any, weights: Any = None, *, minlength: int = 0, target: Target | str | None = None) -> Any:
+    """Count how often each whole number is there, or add weights (NumPy's ``bincount``; PopLibs has none).
+
+    Parameters
+    ----------
+    x : array_like of int [n]
+        Whole numbers from 0 on.
+    weights : array_like [n], optional
+        float32, float16 or bfloat16 numbers, or integers: what each counts.
+    minlength : int, optional
+        The least number of bins.
+    target : Target or str, optional
+        This CPU.
+
+    Returns
+    -------
+    numpy.ndarray
+        int64 counts of 0, 1, and so on to the greatest element; float32 where there are weights.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind or value.
+
+    Notes
+    -----
+    Weights are added by NumPy, in float64 and ascending order, and rounded to float32 once.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> import numpy as np
+    >>> popops.bincount(np.array([0, 2, 2])), popops.bincount(np.array([0, 2, 2]), [1.0, 0.5, 0.25])
+    (array([1, 0, 2]), array([1.  , 0.  , 0.75], dtype=float32))
+    """
+    host_target(target, "popops.bincount")
+    least = whole("minlength", minlength, 0, _MOST_BINS)
+    numbers = array_argument("x", x, "an array of whole numbers").array
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+        raise bad_type("x", f"{numbers.dtype} of shape {numbers.shape}", "an array of whole numbers, of one axis")
+    if numbers.size and (int(numbers.min()) < 0 or int(numbers.max()) >= _MOST_BINS):
+        raise bad_argument("x", f"numbers from {numbers.min()} to {numbers.max()}", f"0 to {_MOST_BINS - 1}")
+    added: Array | None = None
+    if weights is not None:
+        held = _weights(weights)
+        if held.shape != numbers.shape:
+            raise bad_argument("weights", f"shape {held.shape}", f"shape {numbers.shape}, that of x")
+        added = held.astype(np.float64)
+    with np.errstate(all="ignore"):
+        made = np.bincount(numbers.astype(np.int64, copy=False), added, least)
+        counts = made if added is None else made.astype(np.float32)
+    receiver: Receiver = new_result(counts.shape, counts.dtype)
+    receiver.array[...] = counts
+    return Request(None, (), receiver, told("bincount", numbers.shape, numbers.dtype), keep=False)
+
+
+def _weights(weights: Any) -> Array:
+    """Weights as an array."""
+    held = array_argument("weights", weights, "an array of numbers", np.float32).array
+    if (held.dtype.kind not in "iuf" and held.dtype.name != "bfloat16") or held.dtype == np.float64:
+        hint = '; see its astype("float32")' if held.dtype == np.float64 else ""
+        raise bad_type("weights", f"dtype {held.dtype}", "float32, float16, bfloat16 or integer numbers" + hint)
+    return held

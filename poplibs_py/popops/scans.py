@@ -1,0 +1,140 @@
+"""Running reductions: of each element and those before it along an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..errors import bad_type
+from ..ops import op
+from ..target import Target
+from ._reduce import Way
+from ._reductions import Reduction, reduction_request
+
+__all__ = ["cumulative_max", "cumulative_min", "cumulative_prod", "cumulative_sum"]
+
+_PARAMETERS = """
+    Parameters
+    ----------
+    x : array_like or QuarterArray
+        float32, float16, bfloat16, FP8 or integer numbers, of any shape and strides. Lists become float32.
+    axis : int, optional
+        Along which; by default over all elements in C order, as one axis.
+    out : array or QuarterArray, optional
+        Where the result goes, of any strides; it may overlap `x`.
+    out_dtype : Format, dtype or str, optional
+        The result's format; by default that of `out`. Without one: that of `x`, or float16 where that is FP8.
+    target : Target or str, optional
+        The machine; by default this CPU, which alone does it.
+
+    Returns
+    -------
+    numpy.ndarray
+        `out`, or a new array of the shape of `x`, or of one axis.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind or value. Nothing has been written then.
+    UnsupportedError
+        If `target` names another machine.
+"""
+
+
+def _scan(state: str, integers: Any) -> Callable[[Any], Any]:
+    """Make a function, of which only the docstring counts, the running reduction of its name."""
+    def make(function: Any) -> Any:
+        name = function.__name__
+
+        def call(x: Any, axis: Any = None, *, out: Any = None, out_dtype: Any = None, target: Any = None) -> Any:
+            if axis is not None and (isinstance(axis, bool) or not isinstance(axis, (int, np.integer))):
+                raise bad_type("axis", axis, "a whole number, or None")
+
+            def of_integers(values: Any, axes: Any) -> Any:
+                return integers(values, axis=axes[0]) if axis is not None else integers(values.ravel())
+
+            made = Reduction(Way("scan", state, "plain"), 0.0, of_integers, scans=True)
+            axes = None if axis is None else (axis,)
+            return reduction_request(name, x, axes, lambda _: made, out=out, out_dtype=out_dtype, target=target,
+                                     argument="axis")
+
+        head, mark, rest = (function.__doc__ or "").partition("\n    Notes\n")
+        for attribute in ("__module__", "__name__", "__qualname__", "__annotations__"):
+            setattr(call, attribute, getattr(function, attribute))
+        call.__doc__ = head.rstrip() + "\n" + _PARAMETERS + mark + rest
+        return op(f"popops.{name}", bound=f"popops.scan_bound:{name}_bound",
+                  draws="testing.reduce_calls:scan_calls")(call)
+
+    return make
+
+
+@_scan("sum", np.cumsum)
+def cumulative_sum(x: Any, axis: int | None = None, *, out: Any = None, out_dtype: object = None,
+                   target: Target | str | None = None) -> Any:
+    """Running sums (NumPy's ``cumulative_sum``; PopLibs has none).
+
+    Notes
+    -----
+    In float64, one element after another, each rounded to FP32 and to the result's format: within a rounding and
+    ``n 2^-53 sum(abs(x))``. Integers are added by NumPy, in its widest type.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.cumulative_sum([1.0, 2.0, 4.0])
+    array([1., 3., 7.], dtype=float32)
+    """
+
+
+@_scan("product", np.cumprod)
+def cumulative_prod(x: Any, axis: int | None = None, *, out: Any = None, out_dtype: object = None,
+                    target: Target | str | None = None) -> Any:
+    """Running products (NumPy's ``cumulative_prod``; PopLibs has none).
+
+    Notes
+    -----
+    In float64, one element after another, each rounded to FP32 and to the result's format. Integers are multiplied by
+    NumPy, in its widest type.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.cumulative_prod([1.0, 2.0, 4.0])
+    array([1., 2., 8.], dtype=float32)
+    """
+
+
+@_scan("max", np.maximum.accumulate)
+def cumulative_max(x: Any, axis: int | None = None, *, out: Any = None, out_dtype: object = None,
+                   target: Target | str | None = None) -> Any:
+    """Greatest element so far, exact (NumPy's ``maximum.accumulate``; PopLibs has none).
+
+    Notes
+    -----
+    NaN from the first NaN on.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.cumulative_max([1.0, 4.0, 2.0])
+    array([1., 4., 4.], dtype=float32)
+    """
+
+
+@_scan("min", np.minimum.accumulate)
+def cumulative_min(x: Any, axis: int | None = None, *, out: Any = None, out_dtype: object = None,
+                   target: Target | str | None = None) -> Any:
+    """Least element so far, exact (NumPy's ``minimum.accumulate``; PopLibs has none).
+
+    Notes
+    -----
+    NaN from the first NaN on.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.cumulative_min([4.0, 1.0, 2.0])
+    array([4., 1., 1.], dtype=float32)
+    """
