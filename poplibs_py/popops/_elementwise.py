@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -9,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..errors import UnsupportedError, bad_argument, bad_type, flag, one_of, whole
+from ..errors import UnsupportedError, all_of, bad_argument, bad_type, flag, one_of, whole
 from ..formats import FP32, Format, format_of
 from ..formats.bounds import Ball
 from ..formats.reference import default_overflow
@@ -19,10 +20,10 @@ from ..target.types import type_of
 from ._promotion import BOOL, Element, Taken, allowed_for, taken
 from ._request import has_scale, in_place, strided_request
 from ._steps import Chain, Step
+from ._vertices import vertices_lack
 from .bound import elementwise_bound
 from .cast import cast
 from .cast_model import cast_lacks
-from .model import unary_entry
 from .plan import ElementwisePlan, planned
 
 __all__ = ["ELEMENTWISE", "ElementwiseOp", "elementwise", "plan_elementwise", "requested"]
@@ -86,10 +87,12 @@ class ElementwiseOp:
             out_dtype = None
         like = next((x.array for x in found.operands if x.shape == shape), None)
         receiver = receive("out", out, shape, out_dtype, element, operands, in_place=True, blocks=True, like=like)
-        machine, lacking = modelled_target(target, f"popops.{self.name}", lambda _: self.lacks_call(operands, receiver))
+        numbers, takes_place = _numbers(found.operands, shape), in_place(operands[0], receiver)
+        machine, lacking = modelled_target(
+            target, f"popops.{self.name}", lambda _: self.lacks_call(found, receiver, shape, takes_place, numbers))
         plan = None if machine is None else planned(
-            self.name, self.vertex_op, shape, type_of(operands[0].format), type_of(receiver.format),
-            in_place(operands[0], receiver), machine)
+            self.name, self.vertex_op, shape, type_of(found.element), type_of(receiver.format), takes_place, machine,
+            numbers)
         overflow = default_overflow(receiver.format, "nearest-even") if isinstance(element, Format) else "inf"
         return strided_request(self.name, operands, receiver, overflow, plan=plan, lacking=lacking,
                                chain=self._chain(found), constant=found.constant)
@@ -105,19 +108,25 @@ class ElementwiseOp:
         lanes = ["bool" if name in self.conditions else lane for name in self.operands]
         return Chain((Step(self.name, tuple(range(count)), (count,)),), (*lanes, "bool" if self.tells else lane))
 
-    def lacks_call(self, operands: Sequence[Operand], receiver: Receiver) -> str:
+    def lacks_call(self, found: Taken, receiver: Receiver, shape: tuple[int, ...], takes_place: bool,
+                   numbers: tuple[bool, ...]) -> str:
         """Return what no vertex does of a call."""
-        if len(operands) > 1:
-            return "of several operands"
-        x = operands[0]
-        scaled = has_scale(x) or has_scale(receiver)
-        return self.lacks(x.format, receiver.format) or ("of numbers with a scale" if scaled else "")
+        for name, x, number in zip(self.operands, found.operands, numbers, strict=True):
+            if name not in self.conditions and (isinstance(x.format, Format), x.format) != (
+                    isinstance(found.element, Format), found.element):
+                return f"of {x.format}" if len(self.operands) == 1 else f"of {x.format} beside other types"
+            if x.shape != shape and not number:
+                return f"of shape {x.shape} beside {shape}"
+        scaled = any(map(has_scale, found.operands)) or has_scale(receiver)
+        return (self.lacks(found.element, receiver.format, takes_place, numbers)
+                or ("of numbers with a scale" if scaled else ""))
 
-    def lacks(self, source: Element | None, result: Element) -> str:
-        """Return what no vertex does of the operation on these formats, in words; an empty string if one does."""
-        if not isinstance(source, Format) or unary_entry(self.vertex_op, type_of(source)) is None or self.tells:
-            return f"of {source}"
-        return "" if source == result else f"from {source} to {result}"
+    def lacks(self, source: Element, result: Element, takes_place: bool, numbers: tuple[bool, ...]) -> str:
+        """Return what no vertex does of the operation on these types, in words; an empty string if one does."""
+        if vertices_lack(self.vertex_op, type_of(source), takes_place, numbers):
+            return f"of {source}" + " in place" * takes_place
+        due = BOOL if self.tells else source
+        return "" if type_of(due) == type_of(result) else f"from {source} to {result}"
 
     def bound(self, *values: Any, out: Any = None, out_dtype: Any = None, target: Any = None, **named: Any) -> Ball:
         """Return exact results of a call and how far right ones may lie from them, on every machine."""
@@ -136,6 +145,11 @@ def _common_shape(names: Sequence[str], operands: Sequence[Operand]) -> tuple[in
         except ValueError:
             raise bad_argument(name, f"shape {x.shape}", f"one that broadcasts with {shape}") from None
     return shape
+
+
+def _numbers(operands: Sequence[Operand], shape: tuple[int, ...]) -> tuple[bool, ...]:
+    """Which operands are one number beside arrays."""
+    return tuple(x.array.size == 1 and prod(shape) > 1 for x in operands)
 
 
 def _broadcast(value: Any, x: Operand, shape: tuple[int, ...]) -> Operand:
@@ -246,7 +260,8 @@ def requested(name: str, out: Any, out_dtype: object, target: Target | str | Non
 
 
 def plan_elementwise(op: str, shape: Sequence[int], *, dtype: object = "float16", out_dtype: object = None,
-                     in_place: bool = False, target: Target | str = "gc200") -> ElementwisePlan:
+                     in_place: bool = False, target: Target | str = "gc200",
+                     numbers: Sequence[bool] | None = None) -> ElementwisePlan:
     """Return what a modelled machine does for an elementwise operation or a cast, and what that costs.
 
     It is the plan that such a call with ``target=`` follows, and that its `Run` has inside `poplibs_py.profile`.
@@ -258,11 +273,13 @@ def plan_elementwise(op: str, shape: Sequence[int], *, dtype: object = "float16"
     shape : sequence of int
         Of the operand.
     dtype, out_dtype : Format, dtype or str, optional
-        Of the operand, and of the result (by default the same): float32, float16, and for casts PopLibs' FP8.
+        Of the operands, and of a cast's result: float32, float16, for casts PopLibs' FP8, for others integers and bool.
     in_place : bool, optional
-        Whether the result takes the operand's place, as where ``out`` is ``x``.
+        Whether the result takes the first operand's place, as where ``out`` is ``x``.
     target : Target or str, optional
         The machine.
+    numbers : sequence of bool, optional
+        For each operand whether it is one number beside arrays; by default all are arrays.
 
     Returns
     -------
@@ -296,15 +313,34 @@ def plan_elementwise(op: str, shape: Sequence[int], *, dtype: object = "float16"
     extents = tuple(whole("shape", extent, 0, _MOST_ELEMENTS) for extent in shape)
     if prod(extents) > _MOST_ELEMENTS:
         raise bad_argument("shape", extents, f"at most {_MOST_ELEMENTS} elements")
-    source = format_of(dtype)
-    result = source if out_dtype is None else format_of(out_dtype, "out_dtype")
+    row = ELEMENTWISE.get(op)
+    source = _element_of("dtype", dtype)
+    result = BOOL if row is not None and row.tells else source
+    result = result if out_dtype is None else _element_of("out_dtype", out_dtype)
+    lone = (False,) * (1 if row is None else len(row.operands))
+    beside = lone if numbers is None else tuple(flag("numbers", n) for n in all_of("numbers", numbers, object, "flags"))
+    if len(beside) != len(lone) or all(beside):
+        raise bad_argument("numbers", numbers, f"{len(lone)} flags, not all of them True")
+    takes_place = flag("in_place", in_place)
     machine = resolve_target(target)
     if machine.kind == "host":
         raise UnsupportedError(f"target: got {machine.name}; allowed: a modelled machine, which has vertices")
-    row = ELEMENTWISE.get(op)
-    lacking = cast_lacks(machine, source, result) if row is None else row.lacks(source, result)
+    if row is None:
+        lacking = cast_lacks(machine, *(x if isinstance(x, Format) else None for x in (source, result)))
+    else:
+        lacking = row.lacks(source, result, takes_place, beside)
     if lacking:
         raise UnsupportedError(f"target: {machine.name} has no vertex for popops.{op} {lacking}")
     vertex_op = "" if row is None else row.vertex_op
     types = type_of(source), type_of(result)
-    return planned(op, vertex_op, extents, *types, flag("in_place", in_place), machine)
+    return planned(op, vertex_op, extents, *types, takes_place, machine, beside)
+
+
+def _element_of(name: str, what: object) -> Element:
+    """The format or the dtype of integers that a caller names."""
+    if isinstance(what, (str, type, np.dtype)):
+        with contextlib.suppress(TypeError):
+            dtype = np.dtype(what)
+            if dtype.kind in "iub":
+                return dtype
+    return format_of(what, name)

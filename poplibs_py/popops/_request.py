@@ -57,8 +57,7 @@ def strided_request(op: str | None, xs: Sequence[Operand], receiver: Receiver, o
         return str(params), program.kernel, plan or program
 
     def measured() -> dict[str, Any]:
-        exchanged = program.executable.program.exchanged_bytes
-        return {} if plan is None else {"tile_bytes": plan.tile_bytes(), "exchanged_bytes": exchanged}
+        return {} if plan is None else {"tile_bytes": plan.tile_bytes(), "exchanged_bytes": plan.exchanged_bytes}
 
     return Request(program.executable, operands, receiver, told, words, measure=measured, lacking=lacking)
 

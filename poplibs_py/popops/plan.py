@@ -15,8 +15,10 @@ from ..planner import Explanation
 from ..planner.facts import Load, PlanFacts, Table, TileMemory, facts_of
 from ..planner.summary import Phase
 from ..target import LinearMapping, Target, linear_mapping
+from ..target.exchange import SCALE, scaled_exchange_rate
+from ._vertices import elementwise_vertices, operand_types
 from .cast_model import cast_limit, cast_vertices, is_copy
-from .model import NO_LIMIT, TYPE_BYTES, Vertex, element_limit, tile_cycles, unary_vertices
+from .model import NO_LIMIT, TYPE_BYTES, Vertex, element_limit, tile_cycles
 
 __all__ = ["ElementwisePlan", "TileClass", "plan_facts", "planned"]
 
@@ -49,8 +51,9 @@ class TileClass:
 class ElementwisePlan:
     """An elementwise operation on a modelled machine: PopLibs' vertices on its linear mapping.
 
-    The result lies where the operand lies, so nothing is exchanged and no memory beside them is taken. PopLibs sets no
-    limit on an elementwise operation's memory. ``print(plan)`` is a table.
+    The result lies where the operands lie, so nothing is exchanged but numbers beside arrays, which lie on one tile,
+    and no other memory is taken. PopLibs sets no limit on an elementwise operation's memory. ``print(plan)`` is a
+    table.
 
     Attributes
     ----------
@@ -60,14 +63,16 @@ class ElementwisePlan:
         PopLibs' name for what its vertices compute, such as ``"EXPONENT"``; empty for a cast.
     shape : tuple of int
     data_type, result_type : str
-        PopLibs' types of the operand and of the result.
+        PopLibs' types of the operands and of the result.
     in_place : bool
-        Whether the result takes the operand's place.
+        Whether the result takes the first operand's place.
     target : Target
     mapping : LinearMapping
         Which tile holds which elements, in the order in which they lie in memory.
     classes : tuple of TileClass
         What the tiles do, those with most elements first.
+    numbers : tuple of bool
+        For each operand whether it is one number beside arrays.
     """
 
     op: str
@@ -79,6 +84,7 @@ class ElementwisePlan:
     target: Target
     mapping: LinearMapping
     classes: tuple[TileClass, ...]
+    numbers: tuple[bool, ...] = (False,)
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -89,7 +95,9 @@ class ElementwisePlan:
     @property
     def phases(self) -> dict[str, int]:
         """Modelled cycles of each phase."""
-        return {"exchange": 0, "compute": max((c.cycles for c in self.classes), default=0)}
+        rate = scaled_exchange_rate(self.target)
+        exchange = -(-self.temp_bytes * SCALE // rate)
+        return {"exchange": exchange, "compute": max((c.cycles for c in self.classes), default=0)}
 
     @property
     def cycles(self) -> int:
@@ -103,13 +111,31 @@ class ElementwisePlan:
 
     @property
     def temp_bytes(self) -> int:
-        """Most temporary bytes on a tile: none."""
-        return 0
+        """Most temporary bytes on a tile: the numbers that it receives."""
+        return max((self._received(c) for c in self.classes), default=0) if self.tiles_used > 1 else 0
+
+    @property
+    def exchanged_bytes(self) -> int:
+        """Bytes that all tiles receive: none is sent to the first, which holds the numbers."""
+        return sum(self._received(c) * c.tiles for c in self.classes) - self._received(self.classes[0]) if (
+            self.tiles_used > 1) else 0
+
+    def _received(self, c: TileClass) -> int:
+        """Bytes of numbers that a tile receives: each once, or once for each element where no vertex spreads it."""
+        times = 1 if any(v.name.startswith("Broadcast") for v in c.vertices) else c.elements
+        types = operand_types(self.vertex_op, self.data_type, len(self.numbers))
+        return times * sum(TYPE_BYTES[t] for t, number in zip(types, self.numbers, strict=True) if number)
 
     @property
     def element_bytes(self) -> int:
-        """Bytes of an element of the operand and of the result, once where that takes the operand's place."""
-        return TYPE_BYTES[self.data_type] + (0 if self.in_place else TYPE_BYTES[self.result_type])
+        """Bytes of an element of the operands and of the result, once where that takes an operand's place."""
+        return self.operand_bytes + (0 if self.in_place else TYPE_BYTES[self.result_type])
+
+    @property
+    def operand_bytes(self) -> int:
+        """Bytes of an element of the operands that are arrays."""
+        types = operand_types(self.vertex_op, self.data_type, len(self.numbers))
+        return sum(TYPE_BYTES[t] for t, number in zip(types, self.numbers, strict=True) if not number)
 
     @property
     def tiles_used(self) -> int:
@@ -123,7 +149,7 @@ class ElementwisePlan:
 
     @property
     def _most_bytes(self) -> int:
-        return max((c.elements for c in self.classes), default=0) * self.element_bytes
+        return max((c.elements for c in self.classes), default=0) * self.element_bytes + self.temp_bytes
 
     def tile_bytes(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """Return the bytes of operand and result on each tile of the machine."""
@@ -139,6 +165,7 @@ class ElementwisePlan:
         """Return what was decided; PopLibs searches nothing here, so no candidate lost."""
         name = f"{self.op} {self.shape} {self.data_type}"
         name += f" to {self.result_type}" * (self.op == "cast") + " in place" * self.in_place
+        name += f", {sum(self.numbers)} of {len(self.numbers)} operands one number" * any(self.numbers)
         return Explanation(f"{name} on {self.target.name}", dict(self._decisions()))
 
     def _decisions(self) -> Iterator[tuple[str, str]]:
@@ -150,10 +177,12 @@ class ElementwisePlan:
         taken = "any number of" if limit == NO_LIMIT else f"up to {limit:,}"
         yield "vertices", (f"{names}; one takes {taken} elements" if names else
                            "none: copied as it is" if self.classes else "none")
-        yield "exchange", "none: the operand is where the result is"
+        received = f"{self.exchanged_bytes:,} bytes of numbers, {self.temp_bytes:,} to a tile"
+        yield "exchange", received if self.temp_bytes else "none: the operand is where the result is"
         spent = ", ".join(f"{phase} {cycles:,}" for phase, cycles in self.phases.items())
         yield "cycles", f"{self.cycles:,} ({spent}), {self.seconds * 1e6:,.3f} us at {target.clock_hz / 1e9:g} GHz"
-        yield "memory", (f"no temporaries, and no limit on them; operand and result take at most {self._most_bytes:,} "
+        temporary = f"{self.temp_bytes:,} bytes of temporaries" if self.temp_bytes else "no temporaries"
+        yield "memory", (f"{temporary}, and no limit on them; operand and result take at most {self._most_bytes:,} "
                          f"of {target.bytes_per_tile:,} bytes on a tile{'' if self.fits else ': DOES NOT FIT'}")
 
     def __str__(self) -> str:
@@ -195,27 +224,27 @@ def plan_facts(plan: ElementwisePlan) -> PlanFacts:
         explanation.problem, target.name, {}, dict(explanation.decisions), (),
         (Phase("compute", plan.cycles, 1, 0),), (0,), plan.cycles, 0, target.clock_hz, 0.0, "", 0, None,
         target.tiles, target.bytes_per_tile,
-        TileMemory.of(operands=elements * TYPE_BYTES[plan.data_type], results=elements * made,
-                      temporaries=np.zeros_like(elements)),
+        TileMemory.of(operands=elements * plan.operand_bytes, results=elements * made,
+                      temporaries=np.where(elements > 0, plan.temp_bytes, 0)),
         {"elements of a tile": Load.of(elements)}, (Table("Vertices", _HEADS, tuple(plan.vertex_rows())),),
     )  # fmt: skip
 
 
 @lru_cache(maxsize=4096)
 def planned(op: str, vertex_op: str, shape: tuple[int, ...], data_type: str, result_type: str, in_place: bool,
-            target: Target) -> ElementwisePlan:
+            target: Target, numbers: tuple[bool, ...] = (False,)) -> ElementwisePlan:
     """Return the plan of an operation that the machine has vertices for.
 
     Parameters
     ----------
-    op, vertex_op, shape, data_type, result_type, in_place, target
+    op, vertex_op, shape, data_type, result_type, in_place, target, numbers
         As `ElementwisePlan` has them.
     """
     mapping = linear_mapping(target, prod(shape), TYPE_BYTES[data_type])
     classes = []
     for elements, tiles in mapping.classes:
         if vertex_op:
-            vertices = unary_vertices(target, vertex_op, data_type, (elements,), in_place=in_place)
+            vertices = elementwise_vertices(target, vertex_op, data_type, elements, in_place=in_place, numbers=numbers)
         else:
             vertices = cast_vertices(target, data_type, result_type, (elements,))
         if vertex_op or not is_copy(data_type, result_type):
@@ -223,4 +252,5 @@ def planned(op: str, vertex_op: str, shape: tuple[int, ...], data_type: str, res
         else:
             cycles = 0 if in_place else -(-elements * TYPE_BYTES[data_type] // target.memcpy_bytes_per_cycle)
         classes.append(TileClass(tiles, elements, vertices, cycles))
-    return ElementwisePlan(op, vertex_op, shape, data_type, result_type, in_place, target, mapping, tuple(classes))
+    return ElementwisePlan(op, vertex_op, shape, data_type, result_type, in_place, target, mapping, tuple(classes),
+                           numbers)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from ..errors import InvalidTypeError, bad_argument
 from ..formats import F143, F152, FP16, FP32, Format, format_of
 from .machine import TYPE_SIZES
@@ -9,6 +13,8 @@ from .machine import TYPE_SIZES
 __all__ = ["data_type", "type_of"]
 
 _TYPES = {FP32: "float", FP16: "half", F143: "quarter", F152: "quarter"}
+_WORDS = {"bool": "bool", "int8": "signed char", "uint8": "unsigned char", "int16": "short", "uint16": "unsigned short",
+          "int32": "int", "uint32": "unsigned int", "int64": "long long", "uint64": "unsigned long long"}  # fmt: skip
 
 
 def data_type(name: str, value: object, allowed: tuple[str, ...] = tuple(TYPE_SIZES)) -> str:
@@ -32,8 +38,8 @@ def data_type(name: str, value: object, allowed: tuple[str, ...] = tuple(TYPE_SI
     return found
 
 
-def type_of(dtype: Format | None) -> str:
-    """PopLibs' word for a format; an empty string where it has none.
+def type_of(dtype: Format | np.dtype[Any] | None) -> str:
+    """PopLibs' word for a format, or a dtype of integers or truth values; an empty string where it has none.
 
     Examples
     --------
@@ -42,4 +48,6 @@ def type_of(dtype: Format | None) -> str:
     >>> type_of(FP16), type_of(BF16)
     ('half', '')
     """
+    if isinstance(dtype, np.dtype):
+        return _WORDS.get(dtype.name, "")
     return "" if dtype is None else _TYPES.get(dtype, "")
