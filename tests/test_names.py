@@ -165,7 +165,7 @@ _KINDS = {
     "plan": {"GemmPlan", "ConvPlan", "HostConvPlan", "Plan", "P", "Callable", "R", "SparsePlan"}, "key": {"Hashable"},
     "problems": {"Sequence", "ConvParams", "Iterable", "P"}, "cache": {"PlanCache", "ConvPlan"},
     "constraints": {"str", "Mapping"}, "function": {"Callable", "str"},
-    "strategy": {"SearchStrategy", "int"},
+    "strategy": {"SearchStrategy", "int"}, "expression": {"Mappable"},
     "Ball": {"Ball", "tuple"}, "Capacity": {"Capacity"}, "BlockPattern": {"BlockPattern"},
 }  # fmt: skip
 """What the page's kinds are called in annotations; arguments that functions check themselves are `object`."""

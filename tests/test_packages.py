@@ -14,7 +14,8 @@ MORE = {"few", "few_lower", "field", "modelled", "options", "overlap", "request"
 PLANS_ALONE = ["popnn/ctc", "popnn/pooling", "popops/embedding"]
 """Ops that are planned and not run yet."""
 PLANNED = [*PLANS_ALONE, "poplin/gemm", "poplin/conv", "poplin/convolution",
-           "popsparse/fully_connected", "popsparse/static_matmul", "popsparse/spmm", "popsparse/sddmm", "popsparse/softmax"]
+           "popsparse/fully_connected", "popsparse/static_matmul", "popsparse/spmm", "popsparse/sddmm",
+           "popsparse/softmax"]
 OF_CONVOLUTIONS = {"axis", "candidates", "constraints", "count", "explain", "facts", "grid", "interpreter", "joint",
                    "multi", "problem", "products", "start_tile", "summary", "together", "transforms",
                    "vertices", "work"}  # fmt: skip

@@ -12,9 +12,9 @@ from ..formats.bounds import Ball
 from ..formats.reference import values
 from ..ops import RESULT, Array, Request, array_operand, modelled_target, op, operand, receive
 from ..ops.numpy_ops import told
+from ..ops.parts import Part, results
 from ..target import Target
 from .factor.params import checked_dtype
-from .parts import Part, results
 
 __all__ = ["Grid", "linspace", "meshgrid2d"]
 

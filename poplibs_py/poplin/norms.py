@@ -17,9 +17,9 @@ from ..errors import bad_argument, finite, flag
 from ..formats import Format
 from ..ops import RESULT, Array, Operand, Request, array_operand, modelled_target, op, receive, result_format
 from ..ops.numpy_ops import told
+from ..ops.parts import Part, results
 from ..target import Target
 from .factor.params import FORMATS, asked_dtype, checked_dtype
-from .parts import Part, results
 
 __all__ = ["NormParamGradients", "NormStatistics", "norm_gradients", "norm_param_gradients", "norm_statistics",
            "norm_statistics_gradients", "norm_whiten", "normalise"]

@@ -19,7 +19,7 @@ from ..formats.format import preset_of
 from ..formats.reference import encode
 from ..ops import Operand, argument, operand, result_format
 
-__all__ = ["BOOL", "Element", "Taken", "allowed_for", "element_kind", "taken"]
+__all__ = ["BOOL", "Element", "Taken", "allowed_for", "element_kind", "meeting", "taken", "typed"]
 
 Array = np.ndarray[Any, Any]
 Element = Format | np.dtype[Any]
@@ -98,11 +98,11 @@ def taken(values: Mapping[str, Any], kinds: str, truths: tuple[str, ...] = ()) -
             made[name] = _truth(name, value)
         else:
             made[name] = _array(name, value, allowed)
-    element = _meeting({n: x.format for n, x in made.items() if n not in truths},
+    element = meeting({n: x.format for n, x in made.items() if n not in truths},
                        {n: x for n, x in numbers.items() if n not in truths}, kinds, allowed)
     for name, array in numbers.items():
         own = BOOL if name in truths else element
-        made[name] = Operand(_typed(name, array, own), own)
+        made[name] = Operand(typed(name, array, own), own)
     constant = tuple(n in numbers or isinstance(v, np.generic) for n, v in values.items())
     return Taken(tuple(made[name] for name in values), element, constant)
 
@@ -136,7 +136,7 @@ def _numbers(name: str, value: Any, allowed: str) -> Array:
     return array
 
 
-def _meeting(arrays: Mapping[str, Any], numbers: Mapping[str, Array], kinds: str, allowed: str) -> Element:
+def meeting(arrays: Mapping[str, Any], numbers: Mapping[str, Array], kinds: str, allowed: str) -> Element:
     """The type that arrays and Python's numbers meet in, if the operation is for it."""
     formats = [e for e in arrays.values() if isinstance(e, Format)]
     dtypes = {n: e for n, e in arrays.items() if not isinstance(e, Format)}
@@ -171,7 +171,7 @@ def _described(element: Element | None, number: Array | None) -> str:
     return f"numbers of {element}" if isinstance(element, Format) else f"dtype {element}"
 
 
-def _typed(name: str, array: Array, element: Element) -> Array:
+def typed(name: str, array: Array, element: Element) -> Array:
     """Python's numbers as an array of a type, each rounded once; whole ones that it does not hold are refused."""
     if isinstance(element, Format):
         with np.errstate(over="ignore", invalid="ignore"):

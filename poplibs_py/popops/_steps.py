@@ -37,14 +37,14 @@ class Step(NamedTuple):
         The elementwise kernel's operation; ``"decode"`` and ``"encode"`` are a codec's, ``"copy"`` is none's.
     reads, writes : tuple of int
         Which values: inputs, outputs, then buffers.
-    format : Format or None
+    format : Format, numpy.dtype or None
         What a codec decodes from or encodes to.
     """
 
     op: str
     reads: tuple[int, ...]
     writes: tuple[int, ...]
-    format: Format | None = None
+    format: Format | np.dtype[Any] | None = None
 
     @property
     def kind(self) -> str:
@@ -85,21 +85,21 @@ class Places(NamedTuple):
     width: int
 
 
-def kernel_name(fmt: Format | np.dtype[Any] | None) -> str:
+def kernel_name(dtype: Format | np.dtype[Any] | None) -> str:
     """What kernels call elements: the presets by name; every other layout is data to the generic ones."""
-    if fmt is None:
+    if dtype is None:
         return "float64"
-    if not isinstance(fmt, Format):
-        return fmt.name
-    return fmt.name if fmt.dtype is not None and fmt in FORMATS else "any"
+    if not isinstance(dtype, Format):
+        return dtype.name
+    return dtype.name if dtype.dtype is not None and dtype in FORMATS else "any"
 
 
-def codec(op: str, fmt: Format | np.dtype[Any] | None, lane: str = "float32") -> Kernel | None:
+def codec(op: str, dtype: Format | np.dtype[Any] | None, lane: str = "float32") -> Kernel | None:
     """The decoder of a format to what kernels take, or the encoder from that; None for what they take as it is."""
-    name = kernel_name(fmt)
+    name = kernel_name(dtype)
     if name == lane:
         return None
-    if isinstance(fmt, np.dtype):
+    if isinstance(dtype, np.dtype):
         return select("cast", "widen", f"{name}->{lane}").kernel
     return select("cast", op, f"{name}->float32" if op == "decode" else f"float32->{name}").kernel
 
@@ -112,7 +112,8 @@ def lane_bytes(lane: str) -> int:
 def step_kernel(step: Step, lanes: Sequence[str]) -> Kernel | None:
     """The kernel of a step; None for a copy."""
     if step.kind != "compute":
-        return None if step.op == "copy" else codec(step.op, step.format)
+        lane = lanes[(step.writes if step.op == "decode" else step.reads)[0]]
+        return None if step.op == "copy" else codec(step.op, step.format, lane)
     read, written = (",".join(lanes[i] for i in side) for side in (step.reads, step.writes))
     return select("elementwise", step.op, f"{read}->{written}").kernel
 
@@ -133,11 +134,15 @@ def placed(chain: Chain, buffered: Sequence[bool], lasting: Sequence[bool], inpu
     last = {i: at for at, step in enumerate(chain.steps) for i in step.reads}
     widths = [lane_bytes(lane) for lane in chain.lanes]
     offsets, end = [0] * len(buffered), 0
+    placed: set[int] = set()
     free: dict[int, list[int]] = {width: [] for width in widths}
 
     def take(values: Iterable[int]) -> None:
         nonlocal end
         for i in values:
+            if i in placed:  # which another step wrote to before
+                continue
+            placed.add(i)
             if buffered[i] and free[widths[i]]:
                 offsets[i] = free[widths[i]].pop()
             elif buffered[i]:
@@ -174,7 +179,7 @@ def step_records(chain: Chain, kernels: Sequence[Kernel | None], offsets: Sequen
     for record, step, kernel in zip(steps, chain.steps, kernels, strict=True):
         numbers = [*step.reads, *step.writes]
         slots, cast = np.array(numbers, np.int32), np.zeros((), _CAST)
-        if step.format is not None:
+        if isinstance(step.format, Format):
             ends = (step.format, FP32) if step.op == "decode" else (FP32, step.format)
             cast["from"], cast["to"] = map(format_facts, ends)
             cast["overflow"] = infinite_overflow(step.format)

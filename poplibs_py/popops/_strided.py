@@ -86,8 +86,9 @@ class StridedParams(NamedTuple):
     shape : tuple of int
         Of all operands, broadcast.
     inputs, outputs : tuple of StridedOperand
-    rounding, overflow : str
-        How results become codes.
+    rounding : str
+    overflow : str or tuple of str
+        How results become codes; of each output where they are told apart.
     random_bits : int
         Of each stochastic rounding.
     chain : Chain or None
@@ -99,7 +100,7 @@ class StridedParams(NamedTuple):
     inputs: tuple[StridedOperand, ...]
     outputs: tuple[StridedOperand, ...]
     rounding: str
-    overflow: str
+    overflow: str | tuple[str, ...]
     random_bits: int = 31
     chain: Chain | None = None
 
@@ -129,9 +130,10 @@ class StridedProgram:
     def explain(self) -> Explanation:
         """Return what was decided."""
         p = self.params
+        beyond = p.overflow if isinstance(p.overflow, str) else ", ".join(p.overflow)
         return Explanation(f"{p.op or 'cast'} {p}", {
             "kernels": self.kernel,
-            "rounding": f"{p.rounding}, {p.overflow} where a number is too large",
+            "rounding": f"{p.rounding}, {beyond} where a number is too large",
             "axes": f"{self.axes} of {len(p.shape)}",
             "threads": str(self.executable.threads),
         })
@@ -296,7 +298,10 @@ def _fill(spec: Any, params: StridedParams, axes: list[Axis], firsts: list[int],
         codec = record["cast"]
         codec["from"] = format_facts(fmt, operand.scale) if is_input else format_facts(FP32)
         codec["to"] = format_facts(FP32 if params.op and is_input else target, 0 if is_input else operand.scale)
-        codec["rounding"], codec["overflow"] = ROUNDINGS[params.rounding], OVERFLOWS[params.overflow]
+        beyond = params.overflow
+        if not isinstance(beyond, str):
+            beyond = beyond[max(0, i - len(params.inputs))]
+        codec["rounding"], codec["overflow"] = ROUNDINGS[params.rounding], OVERFLOWS[beyond]
         codec["random_bits"], record["code_bytes"] = params.random_bits, operand.itemsize
         record["first"], record["codec"] = firsts[i] + operand.offset, getattr(codecs[i], "address", 0)
         if operand.blocks is not None:

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..popops._elementwise import ELEMENTWISE, ElementwiseOp
+from ..popops.elementwise import relu
+from ..popops.expr import _1, _2
 from ..popsparse import BlockSparseMatrix, bs_softmax, dynamic, random_matrix, random_pattern
 from .data import random_operand
 from .ops import find_op
@@ -240,6 +242,21 @@ def _of_channels(alike: int, channels: int, *more: Any) -> Callable[[], list[Cas
     return made
 
 
+def _map() -> list[Case]:
+    made, operands = relu(_1 * 2 + _2), (_numbers(256), _numbers(256, seed=2))
+    return [Case("256, relu(a * 2 + b)", (made, *operands), {}),
+            Case("out", (made, *operands), {"out": np.empty(256, np.float32)}),
+            Case("two results", ((made, _1 > _2), *operands), {})]
+
+
+def _scaled(*scales: float) -> Callable[[], list[Case]]:
+    def made() -> list[Case]:
+        operands = _numbers(256), _numbers(256, seed=2), *scales
+        return [Case("256", operands, {}), Case("out", operands, {"out": np.empty(256, np.float32)})]
+
+    return made
+
+
 _CASES: dict[str, Callable[[], list[Case]]] = {
     **dict.fromkeys(("sum_calls", "mean_calls", "square_sum_calls"), _reduced(compensated=True)),
     **dict.fromkeys(("logsumexp_calls", "max_calls", "min_calls", "prod_calls"), _reduced()),
@@ -280,6 +297,7 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "lu_calls": _factored,
     "lu_grad_calls": lambda: [
         Case("8 x 8", (_numbers(8, 8), _numbers(8, 8), np.arange(8, dtype=np.int32), _definite(), _definite()), {})],
+    "map_calls": _map,
     "matmul_acc_calls": _matmul_acc,
     "matmul_calls": _matmul,
     "matmul_grouped_acc_calls": lambda: _matmul_grouped(np.zeros((4, 8, 8), np.float32)),
@@ -295,6 +313,7 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "permutation_calls": _seeded(16),
     "qr_calls": _factored,
     "qr_grad_calls": lambda: [Case("8 x 8", (_numbers(8, 8), _numbers(8, 8), _numbers(8, 8), _definite()), {})],
+    "scaled_add_calls": _scaled(0.5),
     "shaped_dropout_calls": _seeded(np.ones((4, 4), np.float32), (4, 1), 0.5),
     "sparse_dense_matmul_calls": _sparse_dense_matmul,
     "sparse_grad_w_calls": _sparse_grad_w,
@@ -304,4 +323,5 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "uniform_calls": _drawn(),
     "weight_deltas_calls": _gradient(_DELTAS, _IMAGES),
     "weight_update_calls": _gradient(_DELTAS, _KERNELS, _IMAGES, scale=(-0.5,)),
+    "x_minus_ax_plus_by_calls": _scaled(0.25, 0.5),
 }

@@ -25,6 +25,7 @@ from ..config import settings
 from ..errors import bad_argument, instance
 from ..formats import FORMATS, Format, QuarterArray
 from ..poplin.convolution import Axis, ConvParams, FieldTransform, OutputTransform
+from ..popops.expr import Expression, made
 from ..popsparse import BlockPattern, BlockSparseMatrix, dynamic
 
 __all__ = ["Snapshot", "decode_call", "encode_call"]
@@ -162,6 +163,8 @@ def _pack(value: Any, buffers: list[bytes]) -> Any:
         return {"capacity": value.n_blocks}
     if isinstance(value, ConvParams):
         return {"convolution": dataclasses.asdict(value)}
+    if isinstance(value, Expression):
+        return {"expression": [value.op, _pack(value.value, buffers), [_pack(arg, buffers) for arg in value.args]]}
     raise TypeError(f"{type(value).__name__} has no text form")
 
 
@@ -184,6 +187,9 @@ def _unpack(value: Any, data: memoryview) -> Any:
         return next((f for f in FORMATS if f.name == facts), None) or Format(*facts)
     if "dtype" in value:
         return np.dtype(value["dtype"])
+    if "expression" in value:
+        op, own, args = value["expression"]
+        return made(op, tuple(_unpack(arg, data) for arg in args), _unpack(own, data))
     if "convolution" in value:
         return _conv_params(value["convolution"])
     if "capacity" in value:

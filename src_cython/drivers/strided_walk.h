@@ -37,7 +37,13 @@ static void pop_strided_place(pop_strided_walk *w)
 static void pop_strided_advance(pop_strided_walk *w, int64_t n)
 {
     const pop_strided *s = w->spec;
-    for (int d = s->axes_count - 1; d >= 0; d--) {
+    const int last = s->axes_count - 1;
+    if (last == 0 || w->index[last] + n < s->axes[last].extent) {
+        w->index[last] += n;
+        for (int i = 0; i < s->inputs + s->outputs; i++) w->at[i] += n * s->axes[last].strides[i];
+        return;
+    }
+    for (int d = last; d >= 0; d--) {
         const int64_t extent = s->axes[d].extent;
         n += w->index[d];
         w->index[d] = n;
@@ -187,6 +193,17 @@ static void pop_strided_prepare(pop_strided_walk *w, int64_t n)
     }
 }
 
+/* Elements of the first chunk: so many that the next ones begin with a cache line of an output that is written where it
+ * lies. Kernels see to that themselves where a row is a chunk. */
+static int64_t pop_strided_first(const pop_strided_walk *w)
+{
+    const pop_strided *s = w->spec;
+    const int out = s->inputs;
+    const pop_strided_operand *o = s->operands + out;
+    if (!s->buffers_count || o->mode != POP_DIRECT || o->codec || o->held) return s->chunk;
+    return s->chunk - (int64_t)((uintptr_t)w->at[out] % 64) / o->code_bytes;
+}
+
 static void pop_strided_vertex(const void *work, const pop_tile *tile)
 {
     const pop_strided_item *item = (const pop_strided_item *)work;
@@ -204,16 +221,16 @@ static void pop_strided_vertex(const void *work, const pop_tile *tile)
         w.casts[i] = &s->operands[i].cast;
     }
     if (s->buffers_count) pop_strided_prepare(&w, pop_least(s->chunk, item->count));
+    pop_strided_place(&w);
     if (item->first) pop_strided_advance(&w, item->first);
-    else pop_strided_place(&w);
     if (s->seed >= 0) {
         uint64_t seed;
         memcpy(&seed, w.operands[s->seed], sizeof seed);
         pop_aox_open_cast(&stream, seed);
         w.words = (const uint32_t *)(w.buffers + s->words);
     }
-    for (int64_t left = item->count; left > 0;) {
-        const int64_t n = pop_strided_next(&w, left);
+    for (int64_t left = item->count, most = pop_strided_first(&w); left > 0; most = s->chunk) {
+        const int64_t n = pop_strided_next(&w, pop_least(left, most));
         if (w.words) s->draw(&stream, item->first + item->count - left, n, (uint32_t *)(w.buffers + s->words));
         if (s->steps_count) pop_strided_chunk(&w, n);
         else pop_strided_copy(&w, n);

@@ -357,7 +357,9 @@ cdef class Face:
     Parameters
     ----------
     function : callable
-        Documents the call and, given its arguments, describes what is to be done.
+        Documents the call and, given its arguments, describes what is to be done. Arguments that stand for what is not
+        there yet may have a method ``__poplibs_op__(face, args, named)``; unless that is NotImplemented, what it
+        returns is returned instead.
     road : callable
         Does what was described, given it and the `Key`, or None; keeps a `BoundCall` with `keep`.
     op : object
@@ -383,6 +385,10 @@ cdef class Face:
         code = function.__code__
         self.function, self.road, self.op = function, road, op
         self.names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
+        if code.co_flags & VARARGS:
+            rest = code.co_varnames[len(self.names)]
+            self.names = self.names[:code.co_argcount] + tuple(
+                [sys.intern(f"{rest}[{i}]") for i in range(MOST_ARGUMENTS - code.co_argcount)])
         self.written, self.values = written, tuple([sys.intern(name) for name in values])
         if len(self.names) > MOST_ARGUMENTS or len(values) > MOST_VALUES:
             raise bad_argument("function", function.__qualname__, f"at most {MOST_ARGUMENTS} parameters, {MOST_VALUES} values")
@@ -508,6 +514,10 @@ cdef class Face:
             key.held = [<object>r.held[i] for i in range(r.n_held)]
             key.places = {names[i]: r.first_array[i] for i in range(n + more)}
             key.plain = {i for i in range(r.n_arrays) if r.plain >> i & 1 and i != r.written}
+        for value in (*positional, *named.values()):
+            trace = getattr(type(value), "__poplibs_op__", None)
+            if trace is not None and (traced := trace(value, self, positional, named)) is not NotImplemented:
+                return traced
         call = self.function(*positional, **named)
         if known:  # another thread may have changed an array meanwhile
             open_reading(&again)

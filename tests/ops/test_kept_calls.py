@@ -7,6 +7,7 @@ import gc
 import inspect
 import pickle
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 import pytest
@@ -30,13 +31,17 @@ def test_a_call_by_names_is_the_call_by_place(name, case):
     face = catalogue[name].face
     bound = inspect.signature(face).bind(*case.operands, **case.keywords)
     spread = next((p.name for p in bound.signature.parameters.values() if p.kind is p.VAR_KEYWORD), None)
+    rest = next((p.name for p in bound.signature.parameters.values() if p.kind is p.VAR_POSITIONAL), None)
+    if rest is not None:  # has no names: what comes before it is told by place too
+        face, before = partial(face, *bound.args), list(bound.arguments)[: list(bound.arguments).index(rest) + 1]
+        bound.arguments = {k: v for k, v in bound.arguments.items() if k not in before}
     named = {k: v for k, v in bound.arguments.items() if k != spread} | bound.arguments.get(spread, {})
-    places = list(named)[: len(case.operands)]
+    places = list(named)[: len(case.operands)] if rest is None else []
     written = [i for i, parameter in enumerate(places) if parameter == catalogue[name].written]
     for keywords in (named, dict(reversed(named.items()))):
         for _ in range(3):
             before = [copy.deepcopy(case.operands[i]) for i in written]
-            due = numbers_of(face(*case.operands, **case.keywords))
+            due = numbers_of(catalogue[name].face(*case.operands, **case.keywords))
             for i, held in zip(written, before, strict=True):
                 case.operands[i][...] = held
             got = numbers_of(face(**keywords))

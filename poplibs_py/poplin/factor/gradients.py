@@ -11,9 +11,9 @@ from ...config import settings
 from ...errors import bad_argument, flag
 from ...formats import FP32
 from ...ops import RESULT, Array, Operand, Request, argument, modelled_target, op, result_format
+from ...ops.parts import Part, results
 from ...planner import Explanation
 from ...target import Target
-from ..parts import Part, results
 from .api import result
 from .lower import Checked, Factoring
 from .lower import lower as lowered

@@ -10,8 +10,8 @@ from ...config import settings
 from ...errors import one_of
 from ...formats import FP32
 from ...ops import RESULT, Operand, Request, modelled_target, op
+from ...ops.parts import Part, Results, results
 from ...target import Target
-from ..parts import Part, Results, results
 from .lower import lower
 from .params import FactorParams, Lies, asked_dtype, laid, matrices
 

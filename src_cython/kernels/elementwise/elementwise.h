@@ -8,6 +8,7 @@
 #define POP_ELEMENTWISE_H
 #include "kernels/elementwise/binary.h"
 #include "kernels/elementwise/loops.h"
+#include "kernels/elementwise/pairs.h"
 #include "kernels/elementwise/ternary.h"
 #include "kernels/elementwise/unary.h"
 #include "kernels/elementwise/words.h"
@@ -51,6 +52,9 @@
 #define POP_TERNARY_KERNELS(op, body)                                                                               \
     POP_INLINE pop_v_f pop_body_##op(pop_v_f a, pop_v_f b, pop_v_f c) { return body; }                              \
     POP_EACH_NUMBER(POP_TERNARY_KERNEL, op)
+#define POP_PAIR_KERNEL(op, body)                                                                                   \
+    POP_INLINE pop_v_f pop_body_##op(pop_v_f a, pop_v_f b, pop_v_f c) { return body; }                              \
+    POP_TERNARY_KERNEL(op, f32, F32, "float32")
 
 POP_ELEMENTWISE_UNARY(POP_UNARY_KERNELS)
 POP_ELEMENTWISE_QUESTIONS(POP_QUESTION_KERNELS)
@@ -58,6 +62,7 @@ POP_ELEMENTWISE_FUNCTIONS(POP_FUNCTION_KERNEL)
 POP_ELEMENTWISE_BINARY(POP_BINARY_KERNELS)
 POP_ELEMENTWISE_COMPARISONS(POP_COMPARISON_KERNELS)
 POP_ELEMENTWISE_TERNARY(POP_TERNARY_KERNELS)
+POP_ELEMENTWISE_PAIRS(POP_PAIR_KERNEL)
 
 #define POP_ELEMENTWISE_ROW(op, formats, name, function)                                                            \
     {op, formats, name, POP_FUNCTION(function), {1, 1, 1}, {4 * POP_LANES, 1, 1}, POP_CONSISTENT},
@@ -78,6 +83,7 @@ POP_ELEMENTWISE_TERNARY(POP_TERNARY_KERNELS)
 #define POP_BINARY_ROWS(op, body) POP_EACH_NUMBER(POP_BINARY_ROW, op)
 #define POP_COMPARISON_ROWS(op, body) POP_EACH_NUMBER(POP_COMPARISON_ROW, op)
 #define POP_TERNARY_ROWS(op, body) POP_EACH_NUMBER(POP_TERNARY_ROW, op)
+#define POP_PAIR_ROW(op, body) POP_TERNARY_ROW(op, f32, F32, "float32")
 
 static const pop_kernel POP_ELEMENTWISE_KERNELS[] = {
     POP_ELEMENTWISE_UNARY(POP_UNARY_ROWS)
@@ -86,6 +92,7 @@ static const pop_kernel POP_ELEMENTWISE_KERNELS[] = {
     POP_ELEMENTWISE_BINARY(POP_BINARY_ROWS)
     POP_ELEMENTWISE_COMPARISONS(POP_COMPARISON_ROWS)
     POP_ELEMENTWISE_TERNARY(POP_TERNARY_ROWS)
+    POP_ELEMENTWISE_PAIRS(POP_PAIR_ROW)
     POP_WORD_ROWS
 };
 

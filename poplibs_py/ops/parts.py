@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import bad_argument, bad_type
 from ..formats import Format
-from ..ops import Array, Receiver, new_result, receive
+from .operands import Array, Receiver, new_result, receive
 
 __all__ = ["Part", "Results", "results"]
 

@@ -1,0 +1,235 @@
+"""What `poplibs_py.popops.map` evaluates: placeholders, constants, and operations on them (``popops::expr``).
+
+``_1`` to ``_20`` stand for the arrays that `map` is given. Python's operators, the elementwise functions of
+`poplibs_py.popops` and `poplibs_py.popops.cast` make expressions of expressions. Equal expressions are one object, so
+what occurs twice is computed once.
+
+Examples
+--------
+>>> from poplibs_py import popops
+>>> from poplibs_py.popops.expr import _1, _2
+>>> popops.relu(_1 * 2 + _2)
+relu(add(mul(_1, 2), _2))
+>>> popops.map(popops.relu(_1 * 2 + _2), [1.0, -2.0], [0.5, 1.0])
+array([2.5, 0. ], dtype=float32)
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from threading import Lock
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from ..errors import UnsupportedError, bad_argument, bad_type, whole
+from ..formats import Format, format_of
+from ..program import key_by_identity
+from ._elementwise import ELEMENTWISE
+
+__all__ = ["MOST_PLACEHOLDERS", "Expression", "const", "placeholder"]
+
+MOST_PLACEHOLDERS = 20
+"""How many arrays an expression may have."""
+
+_made: WeakValueDictionary[Any, Expression] = WeakValueDictionary()
+_lock = Lock()
+
+
+def _two(op: str, swapped: bool = False) -> Callable[[Any, Any], Any]:
+    """An operator of two operands, of which the other may stand on the left."""
+    def method(self: Expression, other: Any) -> Any:
+        if not isinstance(other, (Expression, bool, int, float, np.generic, np.ndarray)):
+            return NotImplemented
+        pair = _taken(other), self
+        return made(op, pair if swapped else pair[::-1])
+
+    return method
+
+
+def _pair(op: str) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
+    return _two(op), _two(op, True)
+
+
+def _one(op: str) -> Callable[[Any], Any]:
+    return lambda self: made(op, (self,))
+
+
+class Expression:
+    """What is computed of the arrays of a `map`: see the module.
+
+    Attributes
+    ----------
+    op : str
+        The operation's name in `poplibs_py.popops`, ``"cast"``, ``"placeholder"`` or ``"const"``; of Python's operators
+        whose meaning depends on types, theirs: ``"/"``, ``">>"``, ``"&"``, ``"|"``, ``"^"``, ``"~"``.
+    args : tuple of Expression
+    value : object
+        A placeholder's number, a constant's value, what a cast casts to.
+    """
+
+    __slots__ = ("__weakref__", "args", "op", "value")
+
+    op: str
+    args: tuple[Expression, ...]
+    value: Any
+
+    __array_ufunc__: Any
+    __add__, __radd__ = _pair("add")
+    __sub__, __rsub__ = _pair("sub")
+    __mul__, __rmul__ = _pair("mul")
+    __truediv__, __rtruediv__ = _pair("/")
+    __floordiv__, __rfloordiv__ = _pair("floor_divide")
+    __mod__, __rmod__ = _pair("remainder")
+    __pow__, __rpow__ = _pair("pow")
+    __and__, __rand__ = _pair("&")
+    __or__, __ror__ = _pair("|")
+    __xor__, __rxor__ = _pair("^")
+    __lshift__, __rlshift__ = _pair("shift_left")
+    __rshift__, __rrshift__ = _pair(">>")
+    __eq__, __ne__ = _two("eq"), _two("neq")
+    __lt__, __le__ = _two("lt"), _two("lteq")
+    __gt__, __ge__ = _two("gt"), _two("gteq")
+    __neg__, __abs__, __invert__ = _one("neg"), _one("abs"), _one("~")
+    __hash__ = object.__hash__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return made, (self.op, self.args, self.value)
+
+    def __copy__(self) -> Expression:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Expression:
+        return self
+
+    def __repr__(self) -> str:
+        if self.op == "placeholder":
+            return f"_{self.value}"
+        if self.op == "const":
+            return repr(self.value)
+        named = [*map(repr, self.args), *([str(self.value)] if self.op == "cast" else [])]
+        return f"{_NAMES.get(self.op, self.op)}({', '.join(named)})"
+
+    def __poplibs_op__(self, face: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Trace an op of the library on this expression; `map` itself evaluates it."""
+        name = face.op.name.removeprefix("popops.")
+        if name == "map":
+            return NotImplemented
+        if name == "cast":
+            return _cast(*args, **named)
+        row = ELEMENTWISE.get(name)
+        if row is None:
+            raise UnsupportedError(f"popops.map: {face.op.name} cannot be traced; allowed: popops.cast and elementwise "
+                                   "operations")
+        if len(args) > len(row.operands):
+            raise bad_argument("expression", f"{len(args)} arguments of popops.{name}", f"{len(row.operands)}")
+        given = dict(zip(row.operands, args, strict=False)) | named
+        for key, value in given.items():
+            if key not in row.operands and value is not None:
+                raise bad_argument("expression", f"{key}= of popops.{name}", "operands alone; see map and popops.cast")
+        if missing := [key for key in row.operands if key not in given]:
+            raise bad_argument("expression", f"popops.{name} without {missing[0]}", ", ".join(row.operands))
+        return made(name, tuple(_taken(given[key]) for key in row.operands))
+
+    def __bool__(self) -> bool:
+        raise bad_type("expression", "a branch on an array's values", "popops.select, which takes both sides")
+
+    def __iter__(self) -> Any:
+        raise bad_type("expression", "a loop over an array's elements", "operations on whole arrays")
+
+    def __index__(self) -> int:
+        raise bad_type("expression", "an array's values as a number", "operations on whole arrays")
+
+    __float__: Any = __index__
+    __int__: Any = __index__
+
+    def __getitem__(self, index: object) -> Any:
+        raise bad_type("expression", "a slice of an array", "elementwise operations; slice the array that map is given")
+
+    def __array__(self, *args: object, **named: object) -> Any:
+        raise bad_type("expression", "an expression where an array is asked for",
+                       "elementwise functions of poplibs_py.popops")
+
+
+def made(op: str, args: tuple[Expression, ...], value: Any = None) -> Expression:
+    """Return the one expression of an operation, its operands and its value."""
+    own = struct.pack("d", value) if isinstance(value, float) else value  # zeros of two signs; NaNs equal themselves
+    key = op, tuple(map(id, args)), type(value), own
+    with _lock:
+        found = _made.get(key)
+        if found is None:
+            found = _made[key] = object.__new__(Expression)
+            found.op, found.args, found.value = op, args, value
+        return found
+
+
+def placeholder(number: int) -> Expression:
+    """Return what stands for one of the arrays of a `map`, counted from 1: ``_1`` is ``placeholder(1)``.
+
+    Parameters
+    ----------
+    number : int
+        1 to 20.
+    """
+    return made("placeholder", (), whole("number", number, 1, MOST_PLACEHOLDERS))
+
+
+def const(value: Any) -> Expression:
+    """Return a constant. Numbers beside expressions become constants of themselves.
+
+    Parameters
+    ----------
+    value : bool, int, float or NumPy scalar
+        It takes the type of what it meets, as far as its kind (truth value, whole number, real number) allows.
+    """
+    if isinstance(value, np.generic):
+        value = value.item() if value.dtype.kind in "biuf" else value
+    if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "biuf":
+        value = value.item()
+    if type(value) not in (bool, int, float):
+        raise bad_type("expression", value, "numbers, and expressions of placeholders; arrays are operands of map")
+    return made("const", (), value)
+
+
+def _taken(value: Any) -> Expression:
+    return value if isinstance(value, Expression) else const(value)
+
+
+def _cast(x: Any, dtype: Any, **named: Any) -> Expression:
+    if wrong := [key for key, value in named.items() if value is not None and (key, value) != ("random_bits", 31)]:
+        raise bad_argument("expression", f"{wrong[0]}= of popops.cast", "a dtype alone, rounded to nearest even")
+    return made("cast", (_taken(x),), element_of(dtype))
+
+
+def element_of(dtype: Any) -> Format | np.dtype[Any]:
+    """Return the format, or the dtype of integers or truth values, that a name or type stands for."""
+    try:
+        found = np.dtype(dtype) if isinstance(dtype, (str, type, np.dtype)) else None
+    except TypeError:
+        found = None
+    return found if found is not None and found.kind in "biu" else format_of(dtype, "dtype")
+
+
+_NAMES = {"/": "div", ">>": "shift_right", "&": "and", "|": "or", "^": "xor", "~": "not"}
+_UFUNCS = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "/", "floor_divide": "floor_divide",
+           "remainder": "remainder", "power": "pow", "negative": "neg", "absolute": "abs", "bitwise_and": "&",
+           "bitwise_or": "|", "bitwise_xor": "^", "invert": "~", "equal": "eq", "not_equal": "neq", "less": "lt",
+           "less_equal": "lteq", "greater": "gt", "greater_equal": "gteq", "left_shift": "shift_left",
+           "right_shift": ">>", "isnan": "is_nan", "isinf": "is_inf", "isfinite": "is_finite"}  # fmt: skip
+
+
+def _ufunc(self: Expression, ufunc: Any, method: str, *args: Any, **named: Any) -> Expression:
+    """NumPy's functions of an expression: those that are operations here."""
+    name = _UFUNCS.get(ufunc.__name__, ufunc.__name__)
+    if method != "__call__" or named or (name not in ELEMENTWISE and name not in _NAMES):
+        raise UnsupportedError(f"popops.map: numpy.{ufunc.__name__} cannot be traced; allowed: the elementwise "
+                               "functions of poplibs_py.popops")
+    return made(name, tuple(map(_taken, args)))
+
+
+Expression.__array_ufunc__ = _ufunc
+key_by_identity(Expression)  # equal ones are one
+_1, _2, _3, _4, _5, _6, _7, _8, _9, _10 = map(placeholder, range(1, 11))
+_11, _12, _13, _14, _15, _16, _17, _18, _19, _20 = map(placeholder, range(11, 21))

@@ -1,0 +1,182 @@
+"""``popops::scaledAddTo`` and its kin: sums of scaled arrays, each a `map` with a name of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from ..errors import bad_type
+from ..formats import Format
+from ..formats.bounds import Ball
+from ..ops import Request, op, result_format
+from ..target import Target
+from ._map import array_operand, mapped
+from .expr import Expression, const, placeholder
+from .map_bound import map_bound
+
+__all__ = ["scaled_add", "scaled_subtract", "x_minus_ax_plus_by"]
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class _Sum(NamedTuple):
+    """The expression of a sum, its arrays and what the caller calls them, and its result's type."""
+
+    expression: Expression
+    arrays: tuple[Any, ...]
+    names: tuple[str, ...]
+    dtype: Any
+
+
+def _sum(form: str, a: Any, b: Any, scale: Any, scale_a: Any) -> _Sum:
+    arrays, names = [a, b], ["a", "b"]
+
+    def number(name: str, value: Any) -> Expression:
+        if isinstance(value, (bool, int, float, np.generic)):
+            return const(value)
+        arrays.append(value)
+        names.append(name)
+        return placeholder(len(arrays))
+
+    x, y = placeholder(1), number("scale", scale) * placeholder(2)
+    if form == "x_minus_ax_plus_by":
+        x = x - number("scale_a", scale_a) * x
+    elif scale_a is not None:
+        x = number("scale_a", scale_a) * x
+    element = array_operand("a", a).format
+    if not isinstance(element, Format):
+        for name, value in (("scale", scale), ("scale_a", scale_a)):
+            if isinstance(value, (float, np.floating)):
+                raise bad_type(name, value, f"a whole number, as a is of {element}")
+    dtype = result_format(element) if isinstance(element, Format) else element
+    return _Sum(x - y if form == "scaled_subtract" else x + y, tuple(arrays), tuple(names), dtype)
+
+
+def _request(form: str, a: Any, b: Any, scale: Any, scale_a: Any, out: Any, out_dtype: Any, target: Any) -> Request:
+    made = _sum(form, a, b, scale, scale_a)
+    dtype = out_dtype if out_dtype is not None or out is not None else made.dtype
+    return mapped((made.expression,), False, made.arrays, out, dtype, False, False, target, form, made.names)
+
+
+def _bound(form: str, a: Any, b: Any, scale: Any, scale_a: Any, out: Any, out_dtype: Any) -> Ball:
+    made = _sum(form, a, b, scale, scale_a)
+    dtype = out_dtype if out_dtype is not None or out is not None else made.dtype
+    dtype = dtype if isinstance(made.dtype, Format) else None
+    ball: Ball = map_bound(made.expression, *made.arrays, out=out, out_dtype=dtype)
+    return ball
+
+
+def scaled_add_bound(a: Any, b: Any, scale: Any = 1, *, scale_a: Any = None, out: Any = None, out_dtype: Any = None,
+                     target: Any = None) -> Ball:
+    """Return exact results and radii of `scaled_add`."""
+    return _bound("scaled_add", a, b, scale, scale_a, out, out_dtype)
+
+
+def scaled_subtract_bound(a: Any, b: Any, scale: Any = 1, *, scale_a: Any = None, out: Any = None,
+                          out_dtype: Any = None, target: Any = None) -> Ball:
+    """Return exact results and radii of `scaled_subtract`."""
+    return _bound("scaled_subtract", a, b, scale, scale_a, out, out_dtype)
+
+
+def x_minus_ax_plus_by_bound(a: Any, b: Any, scale_a: Any, scale: Any, *, out: Any = None, out_dtype: Any = None,
+                             target: Any = None) -> Ball:
+    """Return exact results and radii of `x_minus_ax_plus_by`."""
+    return _bound("x_minus_ax_plus_by", a, b, scale, scale_a, out, out_dtype)
+
+
+_PARAMETERS = """
+    Parameters
+    ----------
+    a, b : array_like or QuarterArray
+        Of any formats, or of integers; of any shapes and strides, which broadcast as in NumPy. Lists become float32.
+    scale, scale_a : number or array_like
+        Of `b` and of `a`. A number is part of the program: another one makes another. The number in an array of one
+        element may change from call to call; any array that broadcasts will do.{default} Integers take whole numbers.
+    out : array or QuarterArray, optional
+        Where the result goes; `a` itself for PopLibs' in-place form.
+    out_dtype : Format, dtype or str, optional
+        The result's format; by default that of `out`, or that of `a` (float16 where that is FP8), whatever `b` is.
+    target : Target or str, optional
+        The machine: this CPU.
+
+    Returns
+    -------
+    numpy.ndarray or QuarterArray
+        `out`, or a new array.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind or value. Nothing has been written then.
+    UnsupportedError
+        If `target` is a modelled machine.
+
+    Notes
+    -----
+    Numbers are FP32: each product and each sum is rounded once, the result once more to its format. PopLibs casts `b`
+    to the type of `a` first, and rounds scales of half arrays to half where that loses less than a tolerance: here
+    neither is rounded. Integers wrap.
+"""
+
+
+def _documented(default: str) -> Callable[[Function], Function]:
+    """Put what the functions share into their docstrings, before the examples."""
+    def documented(function: Function) -> Function:
+        head, mark, rest = (function.__doc__ or "").partition("\n    Examples\n")
+        function.__doc__ = head.rstrip() + "\n" + _PARAMETERS.format(default=default) + mark + rest
+        return function
+
+    return documented
+
+
+@op("popops.scaled_add", poplibs="popops::scaledAddTo", bound="popops.scaled_add:scaled_add_bound",
+    draws="testing.map_calls:scaled_add_calls")
+@_documented(" By default 1 and none.")
+def scaled_add(a: object, b: object, scale: object = 1, *, scale_a: object = None, out: Any = None,
+               out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """``a + scale * b``, or ``scale_a * a + scale * b`` (``popops::scaledAddTo``).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py import popops
+    >>> weights, gradient = np.float16([1, 2]), np.float32([0.5, -8])
+    >>> popops.scaled_add(weights, gradient, -0.25, out=weights)
+    array([0.875, 4.   ], dtype=float16)
+    """
+    return _request("scaled_add", a, b, scale, scale_a, out, out_dtype, target)
+
+
+@op("popops.scaled_subtract", poplibs="popops::scaledSubtractFrom", bound="popops.scaled_add:scaled_subtract_bound",
+    draws="testing.map_calls:scaled_add_calls")
+@_documented(" By default 1 and none.")
+def scaled_subtract(a: object, b: object, scale: object = 1, *, scale_a: object = None, out: Any = None,
+                    out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """``a - scale * b``, or ``scale_a * a - scale * b`` (``popops::scaledSubtractFrom``).
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.scaled_subtract([1.0, 2.0], [4.0, 4.0], 0.5)
+    array([-1.,  0.], dtype=float32)
+    """
+    return _request("scaled_subtract", a, b, scale, scale_a, out, out_dtype, target)
+
+
+@op("popops.x_minus_ax_plus_by", poplibs="popops::scaledAddTo", bound="popops.scaled_add:x_minus_ax_plus_by_bound",
+    draws="testing.map_calls:x_minus_ax_plus_by_calls")
+@_documented("")
+def x_minus_ax_plus_by(a: object, b: object, scale_a: object, scale: object, *, out: Any = None,
+                       out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """``a - scale_a * a + scale * b`` (``popops::scaledAddTo`` with ``ScaledAddSpecialisation::X_MINUS_AX_PLUS_BY``).
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.x_minus_ax_plus_by([1.0, 2.0], [4.0, 4.0], 0.25, 0.5)     # a moving average
+    array([2.75, 3.5 ], dtype=float32)
+    """
+    return _request("x_minus_ax_plus_by", a, b, scale, scale_a, out, out_dtype, target)
