@@ -222,7 +222,7 @@ def program_request(x: Operand, made: Callable[[Operand], ReduceProgram], receiv
 
     if x.scales is None:
         return Request(program.executable, (x, RESULT, *more), receiver, tell, lacking=lacking)
-    decode, shape = strided_request(None, x, Receiver(wide.array, FP32), "inf").program, x.shape
+    decode, shape = strided_request(None, (x,), Receiver(wide.array, FP32), "inf").program, x.shape
     assert decode is not None
 
     def run(codes: Array, result: Array, exponents: Array, *rest: Array) -> None:
