@@ -1,6 +1,6 @@
 """What every op shares: its record, operands in and results out, options, and the road that each call takes."""
 
-from .machine import host_target, modelled_target, target_of
+from .machine import host_target, machine_to_plan, modelled_target, target_of
 from .operands import Array as Array
 from .operands import Operand, Receiver, argument, array_operand, new_result, operand, receive, result_format
 from .options import check_mapping, number, parsed
@@ -26,6 +26,7 @@ __all__ = [
     "compiled",
     "host_target",
     "located",
+    "machine_to_plan",
     "modelled_target",
     "new_result",
     "number",

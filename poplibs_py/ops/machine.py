@@ -10,7 +10,9 @@ from ..errors import UnsupportedError
 from ..program.record import asked_target
 from ..target import Target, resolve_target
 
-__all__ = ["host_target", "modelled_target", "target_of"]
+__all__ = ["host_target", "machine_to_plan", "modelled_target", "target_of"]
+
+_MOST_TILES = 4096  # whose partitions are looked at one by one
 
 
 def target_of(target: Target | str | None) -> Target:
@@ -41,6 +43,15 @@ def modelled_target(target: Target | str | None, what: str,
     if lacking and target is not None:
         raise UnsupportedError(f"target: {machine.name} has no vertex for {what} {lacking}")
     return (None, f"no vertex for {what} {lacking}") if lacking else (machine, "")
+
+
+def machine_to_plan(target: Target | str) -> Target:
+    """Return the modelled machine that a plan is asked for, or raise where it is this CPU or has too many tiles."""
+    machine = resolve_target(target)
+    if machine.kind == "host" or machine.tiles > _MOST_TILES:
+        got = machine.name if machine.kind == "host" else f"{machine.tiles} tiles"
+        raise UnsupportedError(f"target: got {got}; allowed: a modelled machine of at most {_MOST_TILES} tiles")
+    return machine
 
 
 def host_target(target: Target | str | None, what: str) -> Target:

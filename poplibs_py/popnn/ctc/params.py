@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...errors import flag, one_of, whole
+from ...errors import bad_argument, flag, one_of, whole
 
 __all__ = ["InferenceParams", "LossParams"]
 
-_MOST = 1 << 31
+_MOST, _MOST_ELEMENTS = 1 << 31, 1 << 40
 _TYPES = ("float", "half")
 
 
@@ -37,6 +37,8 @@ class LossParams:
     def __post_init__(self) -> None:
         for name in ("batch", "time", "labels", "classes"):
             object.__setattr__(self, name, whole(name, getattr(self, name), 1, _MOST))
+        if self.batch * self.time * max(self.labels, self.classes) > _MOST_ELEMENTS:
+            raise bad_argument("batch", self.batch, f"sequences of at most {_MOST_ELEMENTS:,} probabilities in all")
         one_of("data_type", self.data_type, _TYPES)
         one_of("partial_type", self.partial_type, _TYPES)
         flag("reduced_classes", self.reduced_classes)

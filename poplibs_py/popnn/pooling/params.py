@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from ...errors import bad_argument, bad_type, one_of, whole
 
 __all__ = ["PoolParams"]
 
-_MOST = 1 << 31
+_MOST, _MOST_STEPS = 1 << 31, 1 << 44
 
 
 def _extents(name: str, value: Any, least: int) -> tuple[int, ...]:
@@ -58,6 +59,8 @@ class PoolParams:
             if not extents or len(extents) != len(self.field):
                 raise bad_argument(name, extents, "a tuple of the field's dimensions, at least one")
             object.__setattr__(self, name, extents)
+        if prod(self.field) * prod(self.kernel) * self.channels * self.batch > _MOST_STEPS:
+            raise bad_argument("field", self.field, f"at most {_MOST_STEPS:,} elements times those of a window")
         if any(n < 1 for n in self.windows):
             raise bad_argument("kernel", self.kernel, f"windows within the padded field, which is {self.padded}")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...errors import UnsupportedError, bad_argument, bad_type, whole
-from ...ops.options import check_mapping
+from ...errors import bad_argument, bad_type, whole
+from ...ops import check_mapping, machine_to_plan
 from ...planner.ladder import complain
-from ...target import Target, resolve_target
+from ...target import Target
 from ...target.types import data_type
 from .options import EmbeddingOptions
 from .params import TYPES, EmbeddingParams
@@ -16,7 +16,6 @@ from .plan import EmbeddingPlan, planned
 
 __all__ = ["plan_embedding"]
 
-_MOST_TILES = 8192
 _UPDATED = ("float", "half", "int", "unsigned int")
 
 
@@ -61,7 +60,7 @@ def plan_embedding(entries: int, width: int, lookups: int | Sequence[int] = (), 
     MemoryLimitError
         If none keeps to the memory limit and ``strict_memory=True``.
     UnsupportedError
-        If the machine is this CPU, or has more than 8,192 tiles.
+        If the machine is this CPU, or has more than 4,096 tiles.
 
     Warns
     -----
@@ -84,9 +83,7 @@ def plan_embedding(entries: int, width: int, lookups: int | Sequence[int] = (), 
         raise bad_type("lookups", lookups, "an integer or a sequence of integers")
     counts = (lookups,) if isinstance(lookups, int) else tuple(lookups)
     params = EmbeddingParams(data_type("dtype", dtype, TYPES), entries, width, counts, whole("groups", groups, 1))
-    checked, machine = EmbeddingOptions.parse(options, more), resolve_target(target)
-    if machine.kind == "host" or machine.tiles > _MOST_TILES:
-        raise UnsupportedError(f"target: got {machine.name}; allowed: a modelled one of at most {_MOST_TILES} tiles")
+    checked, machine = EmbeddingOptions.parse(options, more), machine_to_plan(target)
     _check_types(params.data_type, checked)
     plan = planned(params, checked, machine)
     if not plan.within_limit:
