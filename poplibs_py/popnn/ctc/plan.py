@@ -11,6 +11,7 @@ import numpy as np
 
 from ...errors import MemoryLimitError
 from ...planner import POPLIBS_PROPORTION, Explanation, Memory
+from ...planner.partitions import choices_within
 from ...target import Target
 from .model import LossSplit, loss_bytes, loss_cycles
 from .params import InferenceParams, LossParams
@@ -101,17 +102,12 @@ def planned_loss(params: LossParams, target: Target, memory: Memory = _DEFAULT) 
 
 def _every_split(params: LossParams, tiles: int) -> LossSplit:
     """Splits that leave no part empty and take no more tiles than there are."""
-    used, columns = np.ones(1, np.int64), list[np.ndarray[tuple[int], np.dtype[np.int64]]]()
-    for extent, leaves_none in ((params.batch, True), (params.time, False), (params.labels, False)):
-        parts = np.arange(1, min(extent, tiles) + 1)
-        if not leaves_none:
-            parts = parts[extent > -(-extent // parts) * (parts - 1)]
-        product = used[:, None] * parts
-        before, here = np.nonzero(product <= tiles)
-        columns = [column[before] for column in columns] + [parts[here]]
-        used = product[before, here]
-    batch, time, labels = (np.concatenate([column, column]) for column in columns)
-    every = LossSplit(batch, time, labels, np.repeat((0, 1), len(used)))
+    options = [np.arange(1, min(extent, tiles) + 1) for extent in (params.batch, params.time, params.labels)]
+    for place, extent in ((1, params.time), (2, params.labels)):
+        parts = options[place]
+        options[place] = parts[extent > -(-extent // parts) * (parts - 1)]
+    batch, time, labels = (np.concatenate([column, column]) for column in choices_within(tiles, options))
+    every = LossSplit(batch, time, labels, np.repeat((0, 1), len(batch) // 2))
     few = every.tiles <= tiles
     return LossSplit._make(column[few] for column in every)
 

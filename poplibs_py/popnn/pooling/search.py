@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...planner.partitions import Ints, choices_within, least_splits
 from ...popops.model import TYPE_BYTES, vector_of
 from ...target import Target
 from .model import least_cycles_of, planned_cycles
@@ -20,7 +21,6 @@ MOST_LOADS = 8
 """Of a group of channels."""
 
 _AT_ONCE = 4096
-_Ints = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class PoolPartition(NamedTuple):
@@ -86,12 +86,6 @@ def form_of(params: PoolParams, group: int) -> Form:
     return Form(replace(p, field=tuple(field), channels=channels))
 
 
-def _splits(extent: int, most: int) -> _Ints:
-    """The least number of parts for each size of the largest."""
-    every = np.arange(1, min(extent, most) + 1)
-    return every[(every - 1) * -(-extent // every) < extent]
-
-
 def best_split(target: Target, form: Form, detected: int, loads: Sequence[int]) -> tuple[int, PoolPartition] | None:
     """Return the cycles and the split of fewest; None where there is none.
 
@@ -125,7 +119,7 @@ def _least(target: Target, form: Form, detected: int, per_group: int, order: Seq
     """The best with so many channels in a group, and of what was found before: cycles, and splits in order."""
     p, extents = form.params, form.result
     groups = -(-p.channels // per_group)
-    parts = _within(target.tiles, [_splits(n, target.tiles) for n in (groups, p.batch, *extents)])
+    parts = choices_within(target.tiles, [least_splits(n, target.tiles) for n in (groups, p.batch, *extents)])
     shares = [-(-n // split) for n, split in zip((groups, p.batch, *extents), parts, strict=True)]
     stride, shared = form.strides
     moved = _bytes(p, stride, shares, per_group) // 4
@@ -145,7 +139,7 @@ def _least(target: Target, form: Form, detected: int, per_group: int, order: Seq
     return best
 
 
-def _slowest(target: Target, p: PoolParams, extents: Sequence[int], shares: Sequence[_Ints], per_group: int,
+def _slowest(target: Target, p: PoolParams, extents: Sequence[int], shares: Sequence[Ints], per_group: int,
              shared: int) -> Any:
     """Cycles of the slowest tile: of a full share, or of one that has less of a dimension, which may take longer."""
     groups, batch, *field = shares
@@ -159,7 +153,7 @@ def _slowest(target: Target, p: PoolParams, extents: Sequence[int], shares: Sequ
     return cycles
 
 
-def _bytes(p: PoolParams, stride: Sequence[int], shares: Sequence[_Ints], per_group: int) -> Any:
+def _bytes(p: PoolParams, stride: Sequence[int], shares: Sequence[Ints], per_group: int) -> Any:
     """Bytes that a tile receives."""
     groups, batch, *field = shares
     held = groups * batch * per_group * TYPE_BYTES[p.data_type]
@@ -168,14 +162,3 @@ def _bytes(p: PoolParams, stride: Sequence[int], shares: Sequence[_Ints], per_gr
     if p.direction == "scale":
         return read + written
     return 2 * read + written if p.backward and p.op == "max" else read
-
-
-def _within(tiles: int, splits: Sequence[_Ints]) -> list[_Ints]:
-    """Every choice whose product is no more than the tiles."""
-    used, chosen = np.ones(1, np.int64), list[_Ints]()
-    for options in splits:
-        product = used[:, None] * options
-        before, here = np.nonzero(product <= tiles)
-        chosen = [column[before] for column in chosen] + [options[here]]
-        used = product[before, here]
-    return chosen

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...planner.partitions import Ints, choices_within, least_splits
 from .model import EmbeddingModel, Partition
 
 __all__ = ["Found", "least_cycles"]
 
 _AT_ONCE = 4096
-_Ints = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class Found(NamedTuple):
@@ -26,22 +26,14 @@ class Found(NamedTuple):
     ordered: bool
 
 
-def _splits(extent: int, most: int) -> _Ints:
-    """The least number of parts for each size of the largest."""
-    small = np.arange(1, min(most, int(extent**0.5) + 1) + 1)
-    sizes = np.arange(1, int(extent**0.5) + 2)
-    every = np.union1d(small, -(-extent // sizes))
-    return every[(every <= most) & ((every - 1) * -(-extent // every) < extent)].astype(np.int64)
-
-
-def _only(splits: _Ints, required: int | None) -> _Ints:
+def _only(splits: Ints, required: int | None) -> Ints:
     """The splits that a plan may have: all, or the one that is required."""
     return splits if required is None else splits[splits == required]
 
 
-def _turns(lookups: int, tiles: int, required: Mapping[str, int]) -> tuple[_Ints, _Ints, _Ints, _Ints]:
+def _turns(lookups: int, tiles: int, required: Mapping[str, int]) -> tuple[Ints, Ints, Ints, Ints]:
     """Splits of lookups over tiles; and of each the possible numbers of turns: where they begin and end in a list."""
-    totals = _splits(lookups, lookups)
+    totals = least_splits(lookups, lookups)
     every = _only(np.arange(1, min(lookups, tiles) + 1), required.get("lookupParallelSplit"))
     found = [(p, _only(totals[totals % p == 0] // p, required.get("lookupSerialSplit"))) for p in every]
     kept = [(p, serial) for p, serial in found if len(serial)]
@@ -50,29 +42,19 @@ def _turns(lookups: int, tiles: int, required: Mapping[str, int]) -> tuple[_Ints
             np.concatenate([np.empty(0, np.int64), *(serial for _, serial in kept)]))
 
 
-def _tiles_used(parallel: _Ints, sliced: _Ints, unsliced: _Ints, group: _Ints, tiles: int) -> list[_Ints]:
-    """Places of those splits whose product is no more than the tiles there are."""
-    used, places = np.ones(1, np.int64), list[_Ints]()
-    for splits in (group, unsliced, parallel, sliced):
-        product = used[:, None] * splits
-        before, here = np.nonzero(product <= tiles)
-        places = [p[before] for p in places] + [here]
-        used = product[before, here]
-    return places
-
-
 def least_cycles(model: EmbeddingModel, limit: int | None) -> Found | None:
     """Return the partition of fewest cycles within a limit of bytes; None where none fits."""
     p, o, tiles, required = model.params, model.options, model.target.tiles, dict(model.options.plan_constraints)
     whole = o.used_for_update and model.operation == "NONE"
     parallel, first, last, serial = _turns(1 if whole else p.most_lookups, tiles, required)
-    group = _only(_splits(p.groups, p.groups), required.get("groupSplit"))
-    unsliced = _only(_splits(model.grains, model.grains), required.get("unslicedDimSplit"))
-    sliced = _only(_splits(p.entries, min(-(-p.entries // 2), tiles)), required.get("slicedDimSplit"))
-    at_group, at_unsliced, at_parallel, at_sliced = _tiles_used(parallel, sliced, unsliced, group, tiles)
-    cut = parallel[at_parallel], sliced[at_sliced], unsliced[at_unsliced], group[at_group]
-    space = _Space(model, limit, cut, serial, _choices(o.used_for_slice, required.get("precopyBaseWhenSerialSlice")))
-    low, high, best = first[at_parallel], last[at_parallel] - 1, None
+    group = _only(least_splits(p.groups, p.groups), required.get("groupSplit"))
+    unsliced = _only(least_splits(model.grains, model.grains), required.get("unslicedDimSplit"))
+    sliced = _only(least_splits(p.entries, min(-(-p.entries // 2), tiles)), required.get("slicedDimSplit"))
+    groups, columns, copies, rows = choices_within(tiles, [group, unsliced, parallel, sliced])
+    place = np.searchsorted(parallel, copies)
+    precopies = _choices(o.used_for_slice, required.get("precopyBaseWhenSerialSlice"))
+    space = _Space(model, limit, (copies, rows, columns, groups), serial, precopies)
+    low, high, best = first[place], last[place] - 1, None
     for ordered in _choices(o.indices_are_sorted, required.get("useOrderingInfo")):
         best = space.least(low, high, bool(ordered), best)
     return best
@@ -88,11 +70,11 @@ class _Space(NamedTuple):
 
     model: EmbeddingModel
     limit: int | None
-    cut: tuple[_Ints, ...]
-    serial: _Ints
+    cut: tuple[Ints, ...]
+    serial: Ints
     precopies: list[int]
 
-    def at(self, precopy: int, turns: _Ints, which: Any = slice(None)) -> Partition:
+    def at(self, precopy: int, turns: Ints, which: Any = slice(None)) -> Partition:
         """Some of them, each in so many turns, which are told by their place."""
         parallel, *others = self.cut
         return Partition(precopy, self.serial[turns], parallel[which], *(splits[which] for splits in others))
@@ -102,7 +84,7 @@ class _Space(NamedTuple):
         allowed = self.model.allowed(at)
         return allowed if self.limit is None else allowed & (self.model.peak_bytes(at) <= self.limit)
 
-    def least(self, low: _Ints, high: _Ints, ordered: bool, best: Found | None) -> Found | None:
+    def least(self, low: Ints, high: Ints, ordered: bool, best: Found | None) -> Found | None:
         """The best of all and of what was found before."""
         if not len(low) or not self.precopies:
             return best
@@ -115,7 +97,7 @@ class _Space(NamedTuple):
             best = self._of_some(low[some], high[some], some, ordered, best)
         return best
 
-    def _of_some(self, low: _Ints, high: _Ints, which: _Ints, ordered: bool, best: Found | None) -> Found | None:
+    def _of_some(self, low: Ints, high: Ints, which: Ints, ordered: bool, best: Found | None) -> Found | None:
         """The best of some and of what was found before."""
         once = self.precopies[0]  # with so few turns the other choice is no better
         few = self.fits(self.at(once, low, which))
@@ -131,7 +113,7 @@ class _Space(NamedTuple):
             best = self._in_turns(precopy, turns, high[fitting], which[fitting], ordered, best)
         return best
 
-    def _in_turns(self, precopy: int, turns: _Ints, high: _Ints, which: _Ints, ordered: bool,
+    def _in_turns(self, precopy: int, turns: Ints, high: Ints, which: Ints, ordered: bool,
                   best: Found | None) -> Found | None:
         """The best in so many turns or more, and of what was found before."""
         if not len(which):
@@ -146,7 +128,7 @@ class _Space(NamedTuple):
             turns, high, which, turn = more[left], high[left], which[left], turn[left]
         return best
 
-    def _fewest(self, precopy: int, low: _Ints, high: _Ints, which: _Ints) -> _Ints:
+    def _fewest(self, precopy: int, low: Ints, high: Ints, which: Ints) -> Ints:
         """The fewest turns in which each partition fits: not in `low`, but in `high`."""
         while (high - low > 1).any():
             middle = (low + high) // 2
@@ -154,7 +136,7 @@ class _Space(NamedTuple):
             low, high = np.where(enough, low, middle), np.where(enough, middle, high)
         return high
 
-    def _better(self, precopy: int, turns: _Ints, which: _Ints, ordered: bool, best: Found | None) -> Found | None:
+    def _better(self, precopy: int, turns: Ints, which: Ints, ordered: bool, best: Found | None) -> Found | None:
         """The best of some and of what was found before; of equal ones that which the solver of PopLibs finds first."""
         if not len(which):
             return best
