@@ -14,7 +14,7 @@ from ..target.mapping import Runs
 from .model import Entry, Vertex, element_limit, element_split, entry_tables, vector_of
 
 __all__ = ["ARITHMETIC", "SUPERVISOR", "binary_entry", "binary_vertex_cycles", "binary_vertices", "dual_output_cycles",
-           "scalar_entry", "scalar_vertex_cycles", "scalar_vertices", "steps"]
+           "hadamard_cycles", "scalar_entry", "scalar_vertex_cycles", "scalar_vertices", "steps"]
 
 SUPERVISOR = 11
 """Cycles of a tile to start its workers and to wait for them."""
@@ -212,3 +212,8 @@ def scalar_vertices(target: Target, op: str, data_type: str, sizes: Sequence[int
         return tuple(Vertex(name, params, ((n, 1),), c, "tile") for n, c in zip(sizes, singles, strict=True))
     name = f"BroadcastScalar2D{'Data' if uniform else ''}{ending}"
     return tuple(Vertex(name, params, runs, cycles(runs, True), "worker") for runs in shared)
+
+
+def hadamard_cycles(target: Target, data_type: str, regions: Sequence[int]) -> int:
+    """Cycles of a worker to multiply its regions element by element (``HadamardProd``)."""
+    return 5 + sum(6 + 2 * -(-n // vector_of(target, data_type)) for n in regions)

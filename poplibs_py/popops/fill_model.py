@@ -1,4 +1,4 @@
-"""What filling with a number costs on a tile of a modelled machine: PopLibs' vertices and their cycles."""
+"""What filling costs on a tile of a modelled machine, with a number or with one after another: vertices and cycles."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..target import Target
 from ..target.mapping import Runs, split_between_workers
 from .model import TYPE_BYTES, Vertex, vector_of
 
-__all__ = ["fill_vertex_cycles", "fill_vertices"]
+__all__ = ["fill_vertex_cycles", "fill_vertices", "iota_cycles"]
 
 _STEP = {"half": 4}  # elements that a vertex takes at a step, where that is not 2
 
@@ -58,3 +58,8 @@ def fill_vertices(target: Target, data_type: str, sizes: Sequence[int]) -> tuple
         cycles = fill_vertex_cycles(data_type, runs, two_d=two_d)
         made.append(Vertex("Fill2d" if two_d else "Fill", (data_type,), runs, cycles, "worker"))
     return tuple(made)
+
+
+def iota_cycles(target: Target, data_type: str, regions: Sequence[int]) -> int:
+    """Cycles of a worker to count through its regions (``Iota``)."""
+    return 10 + sum(4 + 3 * -(-n // vector_of(target, data_type)) for n in regions)

@@ -1,7 +1,7 @@
 """What adding arrays by scales costs on a tile of a modelled machine: PopLibs' vertices and their cycles.
 
 ``ScaledAdd`` is x + b y, ``ScaledSubtract`` x - b y, ``aXPlusbY`` a x + b y, ``aXMinusbY`` a x - b y and
-``XMinusaXPlusbY`` x - a x + b y, all in the place of x.
+``XMinusaXPlusbY`` x - a x + b y, all in the place of x. ``ScalarMultiply`` is a x for halves and a float.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from ..target import Target
 from ..target.mapping import Runs, split_between_workers
 from .model import Vertex, vector_of
 
-__all__ = ["scaled_1d_cycles", "scaled_2d_cycles", "scaled_vertices"]
+__all__ = ["scalar_multiply_1d_cycles", "scalar_multiply_2d_cycles", "scaled_1d_cycles", "scaled_2d_cycles",
+           "scaled_vertices"]
 
 _SUBTRACTS = ("ScaledSubtract",)
 _BOTH_SCALED = ("aXPlusbY", "aXMinusbY")
@@ -141,3 +142,24 @@ def scaled_vertices(target: Target, op: str, types: tuple[str, str, str], sizes:
     parts = split_between_workers(target, sizes, width, least=2 * width, most_in_region=min(_MOST, reach))
     return tuple(Vertex(f"{op}2D", params + end, runs, scaled_2d_cycles(
         target, op, types, runs, constrained=constrained), "worker") for runs in parts)
+
+
+def _products(vectors: int) -> int:
+    return 1 + (7 + 5 * (vectors - 1) if vectors else 0)
+
+
+def _products_left(elements: int) -> int:
+    return 8 + 5 * (elements > 1) + 6 * (elements % 2) if elements else 1
+
+
+def scalar_multiply_1d_cycles(target: Target, elements: int) -> int:
+    """Cycles of a tile to multiply halves by a float (``ScalarMultiply1D``)."""
+    workers = target.workers
+    last = (elements % (4 * workers) - 1) // 4
+    return workers * (51 + max(_products((elements + 4 * (workers - 1 - w)) // (4 * workers))
+                               + _products_left(elements % 4 if w == last else 0) for w in range(workers)))
+
+
+def scalar_multiply_2d_cycles(regions: Sequence[int], *, in_place: bool = False) -> int:
+    """Cycles of a worker to multiply regions of halves by a float (``ScalarMultiply2D``)."""
+    return (36 if in_place else 37) + sum(17 + _products(n // 4) + _products_left(n % 4) for n in regions)

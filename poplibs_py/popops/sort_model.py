@@ -14,7 +14,7 @@ import numpy as np
 
 from ..target import Target
 
-__all__ = ["BitonicProgram", "Step", "Work", "bitonic_program", "compare_and_swap_cycles"]
+__all__ = ["BitonicProgram", "Step", "Work", "bitonic_program", "compare_and_swap_cycles", "heap_sort_cycles"]
 
 
 class _Cost(NamedTuple):
@@ -252,3 +252,9 @@ def bitonic_program(target: Target, elements: int, count: int, *, batch: int = 1
         tiles, cycles = _step_cycles(target, cost, comparisons, distance, flip)
         steps.append(Step(step.elements * batch, tiles, cycles))
     return BitonicProgram(tuple(steps), values or secondary)
+
+
+def heap_sort_cycles(elements: int, *, values: bool) -> int:
+    """Cycles of a worker to sort keys, or keys and values (``HeapSortVertex``, ``HeapSortVertexKV``)."""
+    depth = elements.bit_length() - 1
+    return (16 if values else 8) * (19 * elements * depth + 6 * elements + 2)

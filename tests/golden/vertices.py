@@ -22,30 +22,31 @@ from poplibs_py.popnn.nonlinearity_model import (
 )
 from poplibs_py.popnn.pooling.model import pool_vertex_cycles
 from poplibs_py.popops.argmax_model import gather_cycles, greatest_cycles, sparse_cycles
-from poplibs_py.popops.binary_model import binary_vertex_cycles, dual_output_cycles, scalar_vertex_cycles
+from poplibs_py.popops.binary_model import (
+    binary_vertex_cycles,
+    dual_output_cycles,
+    hadamard_cycles,
+    scalar_vertex_cycles,
+)
 from poplibs_py.popops.broadcast_model import inner_1d_cycles, inner_2d_cycles, outer_cycles
 from poplibs_py.popops.cast_model import cast_vertex_cycles
 from poplibs_py.popops.count_model import histogram_1d_cycles, histogram_2d_cycles, nan_1d_cycles, nan_2d_cycles
-from poplibs_py.popops.fill_model import fill_vertex_cycles
+from poplibs_py.popops.fill_model import fill_vertex_cycles, iota_cycles
 from poplibs_py.popops.model import unary_vertex_cycles
 from poplibs_py.popops.other_model import CONSTANT as POPOPS_CONSTANT
-from poplibs_py.popops.other_model import (
-    hadamard_cycles,
-    heap_sort_cycles,
-    iota_cycles,
-    normalise_image_cycles,
-    scalar_multiply_1d_cycles,
-    scalar_multiply_2d_cycles,
-    spline_basis_cycles,
-    spline_weighting_cycles,
-)
+from poplibs_py.popops.other_model import normalise_image_cycles, spline_basis_cycles, spline_weighting_cycles
 from poplibs_py.popops.reduce_model import (
     continuous_reduce_cycles,
     reduce_cycles,
     single_input_reduce_cycles,
     strided_reduce_cycles,
 )
-from poplibs_py.popops.scaled_model import scaled_1d_cycles, scaled_2d_cycles
+from poplibs_py.popops.scaled_model import (
+    scalar_multiply_1d_cycles,
+    scalar_multiply_2d_cycles,
+    scaled_1d_cycles,
+    scaled_2d_cycles,
+)
 from poplibs_py.popops.slice_model import (
     dynamic_slice_1d_cycles,
     dynamic_slice_2d_cycles,
@@ -55,7 +56,7 @@ from poplibs_py.popops.slice_model import (
     one_hot_cycles,
     sequence_slice_cycles,
 )
-from poplibs_py.popops.sort_model import Work, compare_and_swap_cycles
+from poplibs_py.popops.sort_model import Work, compare_and_swap_cycles, heap_sort_cycles
 from poplibs_py.popops.ternary_model import ternary_vertex_cycles
 from poplibs_py.target import Target
 from poplibs_py.target.mapping import Runs

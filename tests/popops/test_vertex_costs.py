@@ -20,7 +20,7 @@ from poplibs_py.popops.broadcast_model import broadcast_vertices, patterns_of
 from poplibs_py.popops.count_model import histogram_1d_cycles, nan_1d_cycles
 from poplibs_py.popops.fill_model import fill_vertex_cycles, fill_vertices
 from poplibs_py.popops.model import TYPE_BYTES, tile_cycles
-from poplibs_py.popops.other_model import heap_sort_cycles, normalise_image_cycles, scalar_multiply_1d_cycles
+from poplibs_py.popops.other_model import normalise_image_cycles
 from poplibs_py.popops.reduce_model import (
     continuous_reduce_cycles,
     reduce_cycles,
@@ -28,7 +28,7 @@ from poplibs_py.popops.reduce_model import (
     strided_reduce_cycles,
 )
 from poplibs_py.popops.reduce_split import assigned_workers, intermediate_split, rows_of_workers, stages_of_workers
-from poplibs_py.popops.scaled_model import scaled_vertices
+from poplibs_py.popops.scaled_model import scalar_multiply_1d_cycles, scaled_vertices
 from poplibs_py.popops.slice_model import (
     dynamic_slice_1d_cycles,
     dynamic_slice_2d_cycles,
@@ -36,7 +36,14 @@ from poplibs_py.popops.slice_model import (
     multi_update_op_cycles,
     sequence_slice_cycles,
 )
-from poplibs_py.popops.sort_model import _COSTS, Work, _step_cycles, bitonic_program, compare_and_swap_cycles
+from poplibs_py.popops.sort_model import (
+    _COSTS,
+    Work,
+    _step_cycles,
+    bitonic_program,
+    compare_and_swap_cycles,
+    heap_sort_cycles,
+)
 from poplibs_py.popops.ternary_model import ternary_vertices
 from poplibs_py.target import Target
 
