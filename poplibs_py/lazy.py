@@ -1,21 +1,29 @@
-"""Submodules imported when they are first asked for, so that ``import poplibs_py`` stays short."""
+"""Submodules, and what they hold, imported when first asked for, so that ``import poplibs_py`` stays short."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pkgutil import iter_modules
-from types import ModuleType
+from typing import Any
 
 __all__ = ["submodules_on_demand"]
 
 
-def submodules_on_demand(package: str) -> tuple[Callable[[str], ModuleType], Callable[[], list[str]]]:
+def submodules_on_demand(package: str,
+                         held: Mapping[str, str] | None = None) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return a package's ``__getattr__`` and ``__dir__`` (PEP 562) that offer every public module in its folder.
 
     What the package itself imports or defines goes first: ``popsparse.advise`` stays the function of that name.
+
+    Parameters
+    ----------
+    package : str
+        Its name.
+    held : mapping, optional
+        Names that the package offers besides, and the module below it that has each.
 
     Examples
     --------
@@ -24,7 +32,11 @@ def submodules_on_demand(package: str) -> tuple[Callable[[str], ModuleType], Cal
     'sparse_dense_matmul'
     """
 
-    def getattr_of_package(name: str) -> ModuleType:
+    elsewhere = held or {}
+
+    def getattr_of_package(name: str) -> Any:
+        if name in elsewhere:
+            return getattr(import_module(f"{package}.{elsewhere[name]}"), name)
         if name.startswith("_") or find_spec(f"{package}.{name}") is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return import_module(f"{package}.{name}")
@@ -32,6 +44,6 @@ def submodules_on_demand(package: str) -> tuple[Callable[[str], ModuleType], Cal
     def dir_of_package() -> list[str]:
         module = sys.modules[package]
         inside = {found.name for found in iter_modules(module.__path__) if not found.name.startswith("_")}
-        return sorted({*vars(module), *inside})
+        return sorted({*vars(module), *inside, *elsewhere})
 
     return getattr_of_package, dir_of_package

@@ -1,5 +1,7 @@
 """PopOps: elementwise operations, casts, reductions, and plans of embeddings."""
 
+from typing import TYPE_CHECKING
+
 from ..lazy import submodules_on_demand
 from . import binary as _of_two
 from . import bits as _of_bits
@@ -12,7 +14,6 @@ from .bits import *  # noqa: F403
 from .cast import cast
 from .counts import bincount, histogram
 from .elementwise import *  # noqa: F403
-from .embedding.api import plan_embedding
 from .map import compile_map, map
 from .poplibs_reduce import reduce, reduce_many
 from .reductions import *  # noqa: F403
@@ -21,9 +22,12 @@ from .scaled_add import scaled_add, scaled_subtract, x_minus_ax_plus_by
 from .scans import cumulative_max, cumulative_min, cumulative_prod, cumulative_sum
 from .ternary import *  # noqa: F403
 
+if TYPE_CHECKING:
+    from .embedding.api import plan_embedding
+
 __all__ = ["bincount", "cast", "compile_map", "cumulative_max", "cumulative_min", "cumulative_prod", "cumulative_sum",
            "histogram", "map", "max_with_indices", "min_with_indices", "plan_elementwise", "plan_embedding", "reduce",
            "reduce_many", "scaled_add", "scaled_subtract", "x_minus_ax_plus_by", *_of_one.__all__, *_of_two.__all__,
            *_of_three.__all__, *_of_bits.__all__, *_reductions.__all__]
 
-__getattr__, __dir__ = submodules_on_demand(__name__)
+__getattr__, __dir__ = submodules_on_demand(__name__, {"plan_embedding": "embedding.api"})
