@@ -42,7 +42,7 @@ SEARCH = {"batch": 2, "classes": 5, "beams": 3}
     ("plan_pooling", POOL | {"stride": 0}, InvalidArgumentError, "stride: got 0"),
     ("plan_pooling", POOL | {"op": "sum", "direction": "scale"}, InvalidArgumentError, "direction: got scale"),
     ("plan_pooling", POOL | {"dtype": "int"}, InvalidArgumentError, "dtype: got int"),
-    ("plan_pooling", POOL | {"shape": (1, 3, 6, 6)}, UnsupportedError, "channels: got 3"),
+    ("plan_pooling", POOL | {"shape": (1, 3, 6, 6)}, UnsupportedError, "shape: got 3 channels"),
     ("plan_pooling", POOL | {"shape": (1, 8, 1 << 30, 1 << 30)}, InvalidArgumentError, "field: got"),
     ("plan_pooling", POOL | {"channel_grouping": 0}, InvalidArgumentError, "channel_grouping: got 0"),
     ("plan_ctc_loss", LOSS | {"batch": 0}, InvalidArgumentError, "batch: got 0"),

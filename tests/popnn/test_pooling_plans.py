@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from poplibs_py.errors import InvalidArgumentError, UnsupportedError
+from poplibs_py.errors import InvalidArgumentError
 from poplibs_py.popnn.pooling.model import least_cycles_of, planned_cycles, pool_vertex_cycles
 from poplibs_py.popnn.pooling.params import PoolParams
 from poplibs_py.popnn.pooling.plan import planned
@@ -85,5 +85,3 @@ def test_a_vertex_takes_no_less_time_for_more_rows():
 def test_what_cannot_be_planned_is_refused():
     with pytest.raises(InvalidArgumentError, match=r"^kernel: got \(9,\)"):
         PoolParams("max", "fwd", (4,), (9,), (1,), (0,), (0,), 4, 1, "half")
-    with pytest.raises(UnsupportedError, match=r"^channels: got 3"):
-        planned(PoolParams("max", "bwd", (4,), (2,), (1,), (0,), (0,), 3, 1, "half"), GC200)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...errors import bad_argument, bad_type, one_of, whole
+from ...errors import UnsupportedError, bad_argument, bad_type, one_of, whole
 from ...ops import machine_to_plan
+from ...popops.model import vector_of
 from ...target import Target
 from ...target.types import data_type
 from .params import PoolParams
@@ -79,7 +80,11 @@ def plan_pooling(op: str, shape: Sequence[int], kernel: int | Sequence[int], *,
                            for n in _extents("channel_grouping", channel_grouping, 2))
     kind = data_type("dtype", dtype, ("float", "half"))
     params = PoolParams(op, direction, tuple(field), window, steps, around, around, channels, batch, kind)
-    return planned(params, machine_to_plan(target), (detected, regrouped))
+    machine = machine_to_plan(target)
+    least, every = vector_of(machine, kind), params.channels * (params.batch if direction == "fwd" else 1)
+    if every < least:  # PopLibs moves some of the field into them, in a way that is not known
+        raise UnsupportedError(f"shape: got {every} channels; allowed: {least} or more on {machine.name}")
+    return planned(params, machine, (detected, regrouped))
 
 
 def _extents(name: str, value: int | Sequence[int], count: int) -> tuple[int, ...]:

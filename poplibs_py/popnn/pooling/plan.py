@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ...errors import UnsupportedError
 from ...planner import Explanation
 from ...popops.model import vector_of
 from ...target import Target
@@ -78,16 +77,13 @@ def planned(params: PoolParams, target: Target, detected: tuple[int, int] = (1, 
     detected : (int, int), optional
         Channels that lie together in the operand, as it is and regrouped.
 
-    Raises
-    ------
-    UnsupportedError
-        If there are fewer channels than a load has.
+    Notes
+    -----
+    Where there are fewer channels than a load has, PopLibs may move some of the field into them first: left out here.
     """
     vector = vector_of(target, params.data_type)
     first = form_of(params, vector)
     channels = first.params.channels
-    if channels < vector:
-        raise UnsupportedError(f"channels: got {channels}; pooling of fewer than {vector} is not planned on machines")
     most = max(1, min(-(-detected[0] // vector), -(-channels // vector), MOST_LOADS))
     found = best_split(target, first, detected[0], range(1, most + 1))
     assert found is not None
