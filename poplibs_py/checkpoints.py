@@ -1,4 +1,4 @@
-"""Checkpoints in the safetensors format: arrays of every format, `QuarterArray`s and block-sparse matrices by name.
+"""Checkpoints in the safetensors format: arrays of every format, codes with scales, block-sparse matrices, by name.
 
 What libraries that know safetensors can read is written so that they can: narrow numbers under their own tags, a matrix
 as ``name.blocks``, ``name.row_offsets`` and ``name.column_indices``, exponents as ``name.scale``. What makes them more
