@@ -175,7 +175,7 @@ def _write_at_exit(folder: str) -> None:
 
 @contextmanager
 def profile(target: Target | str | None = None) -> Iterator[Profile]:
-    """Collect every operation that runs inside the block, in any thread.
+    """Collect every operation that runs inside the block, in any thread: what ran and what it cost.
 
     That is dense and block-sparse products, operands prepared for them, gradients, softmax, elementwise operations,
     casts, and random numbers of the counter stream.

@@ -369,6 +369,30 @@ def test_any_program_writes_a_report_at_its_end(runs, tmp_path):
         assert [op.plan.machine for op in data.operations] == ["host", "gc200"]
 
 
+_FORKING = """
+import os, sys
+import numpy as np
+from poplibs_py import poplin
+x = np.ones((8, 8), np.float32)
+poplin.matmul(x, x)
+child = os.fork()
+if child == 0:
+    poplin.matmul(x, x)
+    sys.exit()
+os.waitpid(child, 0)
+print(child)
+"""
+
+
+def test_a_process_that_was_forked_writes_a_report_of_its_own(tmp_path):
+    options = json.dumps({"autoReport.all": "true", "autoReport.directory": str(tmp_path)})
+    done = subprocess.run([sys.executable, "-c", _FORKING], capture_output=True, text=True,
+                          env=os.environ | {"POPLIBS_ENGINE_OPTIONS": options}, check=True)
+    child = int(done.stdout)
+    calls = {name: len(Profile.load(tmp_path / f"{name}.json").data.calls) for name in ("report", f"report-{child}")}
+    assert calls == {"report": 1, f"report-{child}": 2}
+
+
 def test_a_folder_that_cannot_be_made_is_refused_at_import(tmp_path):
     (tmp_path / "file").write_text("")
     options = json.dumps({"autoReport.all": "true", "autoReport.directory": str(tmp_path / "file" / "sub")})
