@@ -142,7 +142,8 @@ def fully_connected_fwd(w: BlockSparseMatrix, acts: Array, *, capacity: Capacity
            "spmm.bound:fully_connected_grad_a_bound", "fully_connected_grad_a_calls")
 def fully_connected_grad_a(w: BlockSparseMatrix, grads: Array, *, capacity: Capacity | None = None, out: Any = None,
                            out_dtype: object = None, available_memory_proportion: float | None = None,
-                           strict_memory: bool = False, options: Mapping[str, Any] | None = None) -> Any:
+                           strict_memory: bool = False, options: Mapping[str, Any] | None = None,
+                           target: Target | str | None = None) -> Any:
     """Return the gradient of a layer's input: ``grads W`` for each group, from W as it is stored.
 
     Parameters
@@ -158,8 +159,8 @@ def fully_connected_grad_a(w: BlockSparseMatrix, grads: Array, *, capacity: Capa
     -----
     It corresponds to PopLibs' ``popsparse::dynamic::fullyConnectedGradA``: the weights come first, as there.
     """
-    memory = memory_of(available_memory_proportion, strict_memory, options)
-    return _product(w, grads, Epilogue(out, out_dtype), capacity, memory, BACKWARD, "grads")
+    return _on_machine("fully_connected_grad_a", w, grads, Epilogue(out, out_dtype), capacity, BACKWARD, target,
+                       available_memory_proportion, strict_memory, options, "grads")
 
 
 @sparse_op("dynamic.fully_connected_sparse_grad_w", "popsparse::dynamic::fullyConnectedSparseGradW",
@@ -220,10 +221,12 @@ def _on_machine(name: str, w: Any, x: Any, how: Epilogue, capacity: Capacity | N
         request = _product(w, x, how, capacity, memory_of(proportion, strict, options), forms, x_name)
         request.lacking = lacking
         return request
-    matrix, more = check_matrix("w", w), {} if proportion is None else {"available_memory_proportion": proportion}
+    matrix, backward = check_matrix("w", w), forms is BACKWARD
+    more: dict[str, Any] = {"strict_memory": strict, **({"do_grad_a_pass": True} if backward else {})}
+    if proportion is not None:
+        more["available_memory_proportion"] = proportion
     room = matrix.n_blocks if capacity is None else _room(matrix, capacity)
-    request = dynamic_request(matrix, x, how.out, how.out_dtype, machine, options, more | {"strict_memory": strict},
-                              forms, room, x_name)
+    request = dynamic_request(matrix, x, how.out, how.out_dtype, machine, options, more, forms, room, x_name, backward)
     _grow(matrix, capacity)
     return request
 

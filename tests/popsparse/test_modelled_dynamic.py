@@ -89,6 +89,25 @@ def test_layers_and_transposes_are_the_same_product() -> None:
     testing.check("popsparse.dynamic.dense_sparse_matmul", acts, w.T, target="gc200")
 
 
+@given(rows=st.integers(1, 10), columns=st.integers(1, 10), side=st.sampled_from([1, 4, 16]), density=st.floats(0, 1),
+       batch=st.integers(1, 20), tiles=st.integers(1, 24), dtype=st.sampled_from(["float16", "float32"]),
+       partials=st.sampled_from(["half", "float"]), shared=st.booleans(), seed=st.integers(0, 99))
+def test_the_gradient_of_activations_follows_the_same_buckets(
+        rows: int, columns: int, side: int, density: float, batch: int, tiles: int, dtype: str, partials: str,
+        shared: bool, seed: int) -> None:
+    pattern = random_pattern(rows * side, columns * side, side, density=density, seed=seed)
+    w, grads = random_matrix(pattern, dtype=dtype, seed=seed), numbers((batch, rows * side), dtype, seed)
+    target, options = Target.small(tiles), {"partialsType": partials, "sharedBuckets": shared}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CapacityWarning)
+        warnings.simplefilter("ignore", MemoryLimitWarning)
+        made = testing.check("popsparse.dynamic.fully_connected_grad_a", w, grads, target=target, options=options)
+        plan = plan_of_call(w, batch, w.n_blocks, target, options, {"do_grad_a_pass": True})
+        data = Partitioner(plan).create_sparsity_data(w, capacity="grow")
+    assert set(plan.phases) == {"Fwd", "GradA"}
+    testing.assert_same_bits(np.ascontiguousarray(made.T), interpret_dynamic(data, grads.T, backward=True))
+
+
 def test_buckets_that_spill_travel_and_are_counted() -> None:
     plan = plan_fully_connected(FullyConnectedParams(128, 128, 16, 0.1, 4), target=Target.small(16))
     mask = np.zeros((32, 32), bool)
@@ -110,7 +129,7 @@ def test_a_record_tells_the_plan_of_the_layer() -> None:
     w = random_matrix(random_pattern(256, 256, 16, density=0.2, seed=1), dtype="float16", seed=2)
     with profile(target="gc200") as report:
         dynamic.sparse_dense_matmul(w, numbers((256, 32), "float16", 3))
-        dynamic.fully_connected_grad_a(w, numbers((32, 256), "float16", 3))
+        dynamic.fully_connected_sparse_grad_w(w, numbers((32, 256), "float16", 3), numbers((32, 256), "float16", 3))
     run, host = report.runs
     assert not run.lacking
     assert run.plan.phases["Fwd"]["Total"][0] == run.plan.cycles

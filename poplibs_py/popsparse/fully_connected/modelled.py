@@ -45,14 +45,15 @@ def plan_of_call(w: BlockSparseMatrix, n: int, blocks: int, target: Target,
 
 def dynamic_request(w: BlockSparseMatrix, x: Any, out: Any, out_dtype: Any, target: Target,
                     options: Mapping[str, Any] | None, more: Mapping[str, Any], forms: Forms, blocks: int,
-                    x_name: str = "x") -> Request:
+                    x_name: str = "x", backward: bool = False) -> Request:
     """Describe a product on a modelled machine: planned for so many blocks, its pattern put into buckets.
 
-    Where it does not fit them, it is planned anew with a `CapacityWarning`.
+    Where it does not fit them, it is planned anew with a `CapacityWarning`. With `backward` it is the gradient of a
+    layer's activations, of the layer's own plan and buckets.
     """
-    matrix = w.T if forms[0] == "swapped" else w
+    matrix = w.T if forms[0] == "swapped" and not backward else w
     taken = dense_operand(x_name, x)
-    vector, (rows, depth) = taken.array.ndim == 1 and forms[1] != "layer", matrix.shape
+    vector, (rows, depth) = taken.array.ndim == 1 and forms[1] != "layer", matrix.shape[::-1 if backward else 1]
     taken = taken.seen(lambda array: array[:, None] if vector else _oriented(array, forms[1]))
     if taken.array.ndim != 2 or taken.shape[0] != depth:
         raise bad_argument(x_name, f"shape {np.shape(x)}", f"{depth} along the depth, and columns")
@@ -66,7 +67,7 @@ def dynamic_request(w: BlockSparseMatrix, x: Any, out: Any, out_dtype: Any, targ
         return Request(None, (), receiver, lambda: ("an empty product", "none", None), lacking="", keep=False)
     data = Partitioner(plan_of_call(matrix, columns, blocks, target, options, more)).create_sparsity_data(
         matrix, capacity="grow")
-    work, values = tile_blocks(data)
+    work, values = tile_blocks(data, backward)
     program = lower(work, layout_of(taken), layout_of(y))
 
     def told() -> tuple[str, str, FullyConnectedPlan | None]:
@@ -82,15 +83,17 @@ def _oriented(array: Array, form: Form) -> Array:
     return array if form == "plain" else array.T
 
 
-def interpret_dynamic(data: SparsityData, x: Array) -> Array:
+def interpret_dynamic(data: SparsityData, x: Array, backward: bool = False) -> Array:
     """Make the product of buckets and X in plain NumPy: slow, obvious, and of the same bits as the compiled program.
 
     Parameters
     ----------
     data : SparsityData
         Of a partitioner of a plan.
-    x : numpy.ndarray, shape (k, n)
+    x : numpy.ndarray, shape (k, n), or (m, n)
         Of the plan's type.
+    backward : bool, optional
+        Whether it is the gradient of the activations.
     """
-    work, values = tile_blocks(data)
+    work, values = tile_blocks(data, backward)
     return interpret(work, np.asarray(values, np.float32), np.asarray(x, np.float32))

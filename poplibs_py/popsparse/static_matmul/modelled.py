@@ -103,6 +103,7 @@ def interpret(work: TileBlocks, blocks: Array, x: Array) -> Array:
             sums: dict[int, Array] = {}
             for i in range(begin, end):
                 row, depth, block = int(work.rows[i]), int(work.columns[i]) * side, blocks[work.blocks[i]]
+                block = block.T if work.transposed else block
                 total = sums.get(row, np.zeros((side, part.columns), np.float32))
                 for cell in range(side):
                     total = fused_multiply_add(block[:, cell, None], x[depth + cell, None, columns], total)
