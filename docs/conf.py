@@ -89,7 +89,8 @@ for name, row in ELEMENTWISE.items():
         for kind in ("float", "half"):
             entry, length = unary_entry(row.vertex_op, kind, in_place), 1 << 20
             cells.append(f"{entry.loop(length, vector_of(Target.gc200(), kind)) / length:.4g}" if entry else "")
-    rows.append(f"| `{name}` | `{row.vertex_op}` | " + " | ".join(cells) + " |")
+    if len(row.operands) == 1 and any(cells):
+        rows.append(f"| `{name}` | `{row.vertex_op}` | " + " | ".join(cells) + " |")
 write_table("vertices.md", rows)
 
 html_theme = "alabaster"

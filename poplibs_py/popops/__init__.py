@@ -6,6 +6,7 @@ from ..lazy import submodules_on_demand
 from . import binary as _of_two
 from . import bits as _of_bits
 from . import elementwise as _of_one
+from . import gradients as _gradients
 from . import reductions as _reductions
 from . import ternary as _of_three
 from ._elementwise import plan_elementwise
@@ -14,6 +15,7 @@ from .bits import *  # noqa: F403
 from .cast import cast
 from .counts import bincount, histogram
 from .elementwise import *  # noqa: F403
+from .gradients import *  # noqa: F403
 from .map import compile_map, map
 from .poplibs_reduce import reduce, reduce_many
 from .reductions import *  # noqa: F403
@@ -28,6 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["bincount", "cast", "compile_map", "cumulative_max", "cumulative_min", "cumulative_prod", "cumulative_sum",
            "histogram", "map", "max_with_indices", "min_with_indices", "plan_elementwise", "plan_embedding", "reduce",
            "reduce_many", "scaled_add", "scaled_subtract", "x_minus_ax_plus_by", *_of_one.__all__, *_of_two.__all__,
-           *_of_three.__all__, *_of_bits.__all__, *_reductions.__all__]
+           *_of_three.__all__, *_of_bits.__all__, *_gradients.__all__, *_reductions.__all__]
 
 __getattr__, __dir__ = submodules_on_demand(__name__, {"plan_embedding": "embedding.api"})

@@ -1,6 +1,7 @@
 """Kernels of two and three operands at every level: NumPy's numbers, tails and memory borders."""
 
 import ctypes
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -116,3 +117,16 @@ def test_select_copies_words(kernel: Kernel) -> None:
         a, b = rng.integers(0, 2**63, (2, count)).astype(f"u{size}")
         where = rng.integers(0, 3, count).astype(np.uint8)
         np.testing.assert_array_equal(run(kernel, [a, b, where], a.dtype), np.where(where, a, b))
+
+
+FLOATS = [k for k in kernels("elementwise") if re.fullmatch(r"(float32|b?float16)(,(float32|b?float16))+->\w+", k.formats)]
+PORTABLE = {k.name: k for k in FLOATS if k.level == "portable"}
+
+
+@pytest.mark.parametrize("kernel", [k for k in FLOATS if k.level != "portable"], ids=lambda k: f"{k.level}-{k.name}")
+def test_bits_equal_the_portable_kernels(kernel: Kernel) -> None:
+    """Those of functions and gradients too, whose numbers are their operations' to check."""
+    operands = operands_of(kernel, 3000)
+    dtype = bool if kernel.formats.endswith("bool") else operands[0].dtype
+    got, want = (run(k, operands, dtype) for k in (kernel, PORTABLE[kernel.name]))
+    assert same(got, want).all()

@@ -3,10 +3,11 @@
  * A body of numbers is written once, over the vocabulary of vectors, and computed in FP32. Each operation is compiled for
  * FP32, and for FP16 and BF16 as they lie: decoded and encoded in registers, rounded once to nearest even, too large numbers
  * to infinity. Other formats and roundings the strided driver decodes before and encodes after. All levels give the same
- * bits. Functions that are no operation have an FP32 kernel only. */
+ * bits. Gradients, and functions that are no operation, have an FP32 kernel only. */
 #ifndef POP_ELEMENTWISE_H
 #define POP_ELEMENTWISE_H
 #include "kernels/elementwise/binary.h"
+#include "kernels/elementwise/gradients.h"
 #include "kernels/elementwise/loops.h"
 #include "kernels/elementwise/pairs.h"
 #include "kernels/elementwise/ternary.h"
@@ -37,6 +38,9 @@
 #define POP_FUNCTION_KERNEL(op, body)                                                                               \
     POP_INLINE pop_v_f pop_body_##op(pop_v_f x) { return body; }                                                    \
     POP_UNARY_KERNEL(op, f32, F32, "float32")
+#define POP_GRADIENT_KERNEL(op, body)                                                                               \
+    POP_INLINE pop_v_f pop_body_##op(pop_v_f a, pop_v_f b) { return body; }                                         \
+    POP_BINARY_KERNEL(op, f32, F32, "float32")
 #define POP_UNARY_KERNELS(op, body)                                                                                 \
     POP_INLINE pop_v_f pop_body_##op(pop_v_f x) { return body; }                                                    \
     POP_EACH_NUMBER(POP_UNARY_KERNEL, op)
@@ -59,6 +63,7 @@
 POP_ELEMENTWISE_UNARY(POP_UNARY_KERNELS)
 POP_ELEMENTWISE_QUESTIONS(POP_QUESTION_KERNELS)
 POP_ELEMENTWISE_FUNCTIONS(POP_FUNCTION_KERNEL)
+POP_ELEMENTWISE_GRADIENTS(POP_GRADIENT_KERNEL)
 POP_ELEMENTWISE_BINARY(POP_BINARY_KERNELS)
 POP_ELEMENTWISE_COMPARISONS(POP_COMPARISON_KERNELS)
 POP_ELEMENTWISE_TERNARY(POP_TERNARY_KERNELS)
@@ -77,6 +82,7 @@ POP_ELEMENTWISE_PAIRS(POP_PAIR_KERNEL)
 #define POP_TERNARY_ROW(op, suffix, constant, name)                                                                 \
     POP_ELEMENTWISE_ROW(#op, name "," name "," name "->" name, #op "_" #suffix, pop_##op##_##suffix)
 
+#define POP_GRADIENT_ROW(op, body) POP_BINARY_ROW(op, f32, F32, "float32")
 #define POP_FUNCTION_ROW(op, body) POP_UNARY_ROW(op, f32, F32, "float32")
 #define POP_UNARY_ROWS(op, body) POP_EACH_NUMBER(POP_UNARY_ROW, op)
 #define POP_QUESTION_ROWS(op, body) POP_EACH_NUMBER(POP_QUESTION_ROW, op)
@@ -89,6 +95,7 @@ static const pop_kernel POP_ELEMENTWISE_KERNELS[] = {
     POP_ELEMENTWISE_UNARY(POP_UNARY_ROWS)
     POP_ELEMENTWISE_QUESTIONS(POP_QUESTION_ROWS)
     POP_ELEMENTWISE_FUNCTIONS(POP_FUNCTION_ROW)
+    POP_ELEMENTWISE_GRADIENTS(POP_GRADIENT_ROW)
     POP_ELEMENTWISE_BINARY(POP_BINARY_ROWS)
     POP_ELEMENTWISE_COMPARISONS(POP_COMPARISON_ROWS)
     POP_ELEMENTWISE_TERNARY(POP_TERNARY_ROWS)

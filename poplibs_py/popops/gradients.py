@@ -1,0 +1,420 @@
+"""Gradients of PopOps' operations of one number: rows of `ELEMENTWISE`, as in `elementwise`.
+
+``<op>_grad(grad, x)`` is what comes back, `grad`, times the derivative of the operation at its operand `x`: the true
+one. Both broadcast. The bodies are in ``src_cython/kernels/elementwise/gradients.h``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..target import Target
+from ._elementwise import ELEMENTWISE, elementwise, requested
+from .reference import (
+    gelu_erf_grad_reference,
+    gelu_share_reference,
+    sigmoid_grad_reference,
+    signum_reference,
+)
+
+
+@elementwise("", "", lambda grad, x: grad * signum_reference(x))
+def abs_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None,
+             target: Target | str | None = None) -> Any:
+    """Gradient of `abs`: grad times the sign of x, exact.
+
+    Notes
+    -----
+    0 at zeros, as `signum` has it.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.abs_grad([1.0, 2.0], [0.5, 0.25])
+    array([1., 2.], dtype=float32)
+    """
+    return requested("abs_grad", out, out_dtype, target, grad=grad, x=x)
+
+
+@elementwise("", "", lambda grad, x: grad * (2 * x), ulp=1)
+def square_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None,
+                target: Target | str | None = None) -> Any:
+    """Gradient of `square`: grad times 2 x, within 1 ulp of FP32.
+
+    Notes
+    -----
+    The operand is the operation's, not its result.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.square_grad([1.0, 2.0], [0.5, 0.25])
+    array([1., 1.], dtype=float32)
+    """
+    return requested("square_grad", out, out_dtype, target, grad=grad, x=x)
+
+
+@elementwise("", "", lambda grad, x: grad * (3 * x * x), ulp=1)
+def cube_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None,
+              target: Target | str | None = None) -> Any:
+    """Gradient of `cube`: grad times 3 x^2, within 1 ulp of FP32.
+
+    Notes
+    -----
+    The operand is the operation's, not its result.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.cube_grad([1.0, 2.0], [0.5, 0.25])
+    array([0.75 , 0.375], dtype=float32)
+    """
+    return requested("cube_grad", out, out_dtype, target, grad=grad, x=x)
+
+
+@elementwise("", "", lambda grad, x: grad * 0.5 / np.sqrt(x), ulp=2.5)
+def sqrt_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None,
+              target: Target | str | None = None) -> Any:
+    """Gradient of `sqrt`: grad times 1 / (2 sqrt(x)), within 2.5 ulp of FP32.
+
+    Notes
+    -----
+    Infinite at 0, NaN below.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.sqrt_grad([1.0, 2.0], [0.5, 0.25])
+    array([0.70710677, 2.        ], dtype=float32)
+    """
+    return requested("sqrt_grad", out, out_dtype, target, grad=grad, x=x)
+
+
+@elementwise("", "", lambda grad, x: grad * -0.5 / np.sqrt(x) ** 3, ulp=6.5)
+def rsqrt_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None,
+               target: Target | str | None = None) -> Any:
+    """Gradient of `rsqrt`: grad times -1 / (2 sqrt(x)^3), within 6.5 ulp of FP32.
+
+    Notes
+    -----
+    Infinite at 0, NaN below.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.rsqrt_grad([1.0, 2.0], [0.5, 0.25])
+    array([-1.4142135, -8.       ], dtype=float32)
+    """
+    return requested("rsqrt_grad", out, out_dtype, target, grad=grad, x=x)
+
+
+@elementwise("", "", lambda grad, x: -grad / (x * x), ulp=1)
+def inv_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None,
+             target: Target | str | None = None) -> Any:
+    """Gradient of `inv`: grad times -1 / x^2, within 1 ulp of FP32.
+
+    Notes
+    -----
+    Infinite at zeros.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.inv_grad([1.0, 2.0], [0.5, 0.25])
+    array([ -4., -32.], dtype=float32)
+    """
+    return requested("inv_grad", out, out_dtype, target, grad=grad, x=x)
+
+
+@elementwise("", "", lambda grad, x: grad / (3 * np.cbrt(x) ** 2), ulp=4.5)
+def cbrt_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None,
+              target: Target | str | None = None) -> Any:
+    """Gradient of `cbrt`: grad times 1 / (3 cbrt(x)^2), within 4.5 ulp of FP32.
+
+    Notes
+    -----
+    Infinite at zeros.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.cbrt_grad([1.0, 2.0], [0.5, 0.25])
+    array([0.5291337, 1.6798947], dtype=float32)
+    """
+    return requested("cbrt_grad", out, out_dtype, target, grad=grad, x=x)
+
+
+@elementwise("", "", lambda grad, x: grad * np.exp(np.clip(x, -300, 300)), ulp=1)
+def exp_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None,
+             target: Target | str | None = None) -> Any:
+    """Gradient of `exp`: grad times e^x, within 1 ulp of FP32.
+
+    Notes
+    -----
+    Where `grad` is 0 it is 0.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.exp_grad([1.0, 2.0], [0.5, 0.25])
+    array([1.6487212, 2.5680509], dtype=float32)
+    """
+    return requested("exp_grad", out, out_dtype, target, grad=grad, x=x)
+
+
+@elementwise("", "", lambda grad, x: grad * np.log(2) * np.exp2(np.clip(x, -432, 432)), ulp=1)
+def exp2_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None,
+              target: Target | str | None = None) -> Any:
+    """Gradient of `exp2`: grad times 2^x log 2, within 1 ulp of FP32.
+
+    Notes
+    -----
+    Where `grad` is 0 it is 0.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.exp2_grad([1.0, 2.0], [0.5, 0.25])
+    array([0.98025817, 1.6485912 ], dtype=float32)
+    """
+    return requested("exp2_grad", out, out_dtype, target, grad=grad, x=x)
+
+
+@elementwise("", "", lambda grad, x: grad * np.exp(np.clip(x, -300, 300)), ulp=1)
+def expm1_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None,
+               target: Target | str | None = None) -> Any:
+    """Gradient of `expm1`: grad times e^x, within 1 ulp of FP32.
+
+    Notes
+    -----
+    Where `grad` is 0 it is 0.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.expm1_grad([1.0, 2.0], [0.5, 0.25])
+    array([1.6487212, 2.5680509], dtype=float32)
+    """
+    return requested("expm1_grad", out, out_dtype, target, grad=grad, x=x)
+
+
+@elementwise("", "", lambda grad, x: grad / x, ulp=1)
+def log_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None,
+             target: Target | str | None = None) -> Any:
+    """Gradient of `log`: grad times 1 / x, within 1 ulp of FP32.
+
+    Notes
+    -----
+    Infinite at zeros.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.log_grad([1.0, 2.0], [0.5, 0.25])
+    array([2., 8.], dtype=float32)
+    """
+    return requested("log_grad", out, out_dtype, target, grad=grad, x=x)
+
+
+@elementwise("", "", lambda grad, x: grad / x / np.log(2), ulp=1)
+def log2_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None,
+              target: Target | str | None = None) -> Any:
+    """Gradient of `log2`: grad times 1 / (x log 2), within 1 ulp of FP32.
+
+    Notes
+    -----
+    Infinite at zeros.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.log2_grad([1.0, 2.0], [0.5, 0.25])
+    array([ 2.88539, 11.54156], dtype=float32)
+    """
+    return requested("log2_grad", out, out_dtype, target, grad=grad, x=x)
+
+
+@elementwise("", "", lambda grad, x: grad / (1 + x), ulp=1)
+def log1p_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None,
+               target: Target | str | None = None) -> Any:
+    """Gradient of `log1p`: grad times 1 / (1 + x), within 1 ulp of FP32.
+
+    Notes
+    -----
+    Infinite at -1.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.log1p_grad([1.0, 2.0], [0.5, 0.25])
+    array([0.6666667, 1.6      ], dtype=float32)
+    """
+    return requested("log1p_grad", out, out_dtype, target, grad=grad, x=x)
+
+
+@elementwise("", "", lambda grad, x: grad * np.cos(x), ulp=1)
+def sin_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None,
+             target: Target | str | None = None) -> Any:
+    """Gradient of `sin`: grad times cos(x), within 1 ulp of FP32.
+
+    Notes
+    -----
+    NaN for infinities.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.sin_grad([1.0, 2.0], [0.5, 0.25])
+    array([0.87758255, 1.9378248 ], dtype=float32)
+    """
+    return requested("sin_grad", out, out_dtype, target, grad=grad, x=x)
+
+
+@elementwise("", "", lambda grad, x: -grad * np.sin(x), ulp=1)
+def cos_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None,
+             target: Target | str | None = None) -> Any:
+    """Gradient of `cos`: grad times -sin(x), within 1 ulp of FP32.
+
+    Notes
+    -----
+    NaN for infinities.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.cos_grad([1.0, 2.0], [0.5, 0.25])
+    array([-0.47942555, -0.49480793], dtype=float32)
+    """
+    return requested("cos_grad", out, out_dtype, target, grad=grad, x=x)
+
+
+@elementwise("", "", lambda grad, x: grad / np.cos(x) ** 2, ulp=1)
+def tan_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None,
+             target: Target | str | None = None) -> Any:
+    """Gradient of `tan`: grad times 1 / cos(x)^2, within 1 ulp of FP32.
+
+    Notes
+    -----
+    NaN for infinities.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.tan_grad([1.0, 2.0], [0.5, 0.25])
+    array([1.2984464, 2.130399 ], dtype=float32)
+    """
+    return requested("tan_grad", out, out_dtype, target, grad=grad, x=x)
+
+
+@elementwise("", "", lambda grad, x: grad / np.sqrt((1 - x) * (1 + x)), ulp=3)
+def asin_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None,
+              target: Target | str | None = None) -> Any:
+    """Gradient of `asin`: grad times 1 / sqrt(1 - x^2), within 3 ulp of FP32.
+
+    Notes
+    -----
+    Infinite at -1 and 1, NaN beyond.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.asin_grad([1.0, 2.0], [0.5, 0.25])
+    array([1.1547005, 2.065591 ], dtype=float32)
+    """
+    return requested("asin_grad", out, out_dtype, target, grad=grad, x=x)
+
+
+@elementwise("", "", lambda grad, x: sigmoid_grad_reference(grad, 2 * x) * 4, ulp=1)
+def tanh_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None,
+              target: Target | str | None = None) -> Any:
+    """Gradient of `tanh`: grad times 1 / cosh(x)^2, within 1 ulp of FP32.
+
+    Notes
+    -----
+    Its tails keep their bound: nothing is taken from 1.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.tanh_grad([1.0, 2.0], [0.5, 0.25])
+    array([0.7864477, 1.8800297], dtype=float32)
+    """
+    return requested("tanh_grad", out, out_dtype, target, grad=grad, x=x)
+
+
+@elementwise("", "", lambda grad, x: grad * 2 / np.sqrt(np.pi) * np.exp(np.maximum(-x * x, -300)), ulp=1)
+def erf_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None,
+             target: Target | str | None = None) -> Any:
+    """Gradient of `erf`: grad times 2 e^(-x^2) / sqrt(pi), within 1 ulp of FP32.
+
+    Notes
+    -----
+    The operand is the operation's, not its result.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.erf_grad([1.0, 2.0], [0.5, 0.25])
+    array([0.8787826, 2.1200283], dtype=float32)
+    """
+    return requested("erf_grad", out, out_dtype, target, grad=grad, x=x)
+
+
+@elementwise("", "", sigmoid_grad_reference, ulp=1)
+def sigmoid_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None,
+                 target: Target | str | None = None) -> Any:
+    """Gradient of `sigmoid`: grad times s (1 - s), s = sigmoid(x), within 1 ulp of FP32.
+
+    Notes
+    -----
+    Its tails keep their bound: nothing is taken from 1.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.sigmoid_grad([1.0, 2.0], [0.5, 0.25])
+    array([0.23500371, 0.49226817], dtype=float32)
+    """
+    return requested("sigmoid_grad", out, out_dtype, target, grad=grad, x=x)
+
+
+@elementwise("", "", lambda grad, x: np.where(x > 0, grad, 0.0))
+def relu_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None,
+              target: Target | str | None = None) -> Any:
+    """Gradient of `relu`: grad times 1 above zero, else 0, exact.
+
+    Notes
+    -----
+    0 for NaN.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.relu_grad([1.0, 2.0], [0.5, 0.25])
+    array([1., 2.], dtype=float32)
+    """
+    return requested("relu_grad", out, out_dtype, target, grad=grad, x=x)
+
+
+@elementwise("", "", gelu_erf_grad_reference, ulp=1.5,
+             more=lambda grad, x: np.abs(grad) * (gelu_share_reference(x) * 2.0**-22 + 2.0**-149))
+def gelu_erf_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None,
+                  target: Target | str | None = None) -> Any:
+    """Gradient of `gelu_erf`: grad times P(Z < x) + x p(x), within 1.5 ulp of FP32.
+
+    Notes
+    -----
+    Z is a standard normal number of density p. Where the two cancel, 2^-22 P(Z < x) may be lost besides.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.gelu_erf_grad([1.0, 2.0], [0.5, 0.25])
+    array([0.8674951, 1.3907467], dtype=float32)
+    """
+    return requested("gelu_erf_grad", out, out_dtype, target, grad=grad, x=x)
+
+
+__all__ = [name for name in ELEMENTWISE if name in globals()]
