@@ -119,7 +119,7 @@ def test_select_copies_words(kernel: Kernel) -> None:
         np.testing.assert_array_equal(run(kernel, [a, b, where], a.dtype), np.where(where, a, b))
 
 
-FLOATS = [k for k in kernels("elementwise") if re.fullmatch(r"(float32|b?float16)(,(float32|b?float16))+->\w+", k.formats)]
+FLOATS = [k for k in kernels("elementwise") if re.fullmatch(r"(float32|b?float16)(,\1)+->\w+", k.formats)]
 PORTABLE = {k.name: k for k in FLOATS if k.level == "portable"}
 
 
