@@ -175,16 +175,39 @@ def reduce(case: Arrays) -> None:
         agree(case, "out", "reduce", as_format(case["x"], fmt), tuple(params["dims"]), params["operation"], **how)
 
 
-def popops_misc(case: Arrays) -> None:
-    """Histograms; the others wait for their ops."""
+def histogram(case: Arrays) -> None:
+    """Counts between levels."""
     params = case.params
-    if case.spec["op"] != "histogram":
-        pytest.skip(f"{case.spec['op']}: not built yet")
     for fmt in FORMATS:
         how: dict[str, Any] = {"absolute_of_input": params["absoluteOfInput"]}
         if params["updateOutput"]:
             how |= {"update": True, "out": case["init"].astype(np.uint32)}
         agree(case, "out", "histogram", as_format(case["x"], fmt), as_format(case["levels"], fmt), **how)
+
+
+def scaled_add(case: Arrays) -> None:
+    """Sums of scaled arrays: A + sB, A - sB, sA + sB, sA - sB; A - sA + sB has two scales of its own."""
+    form, scale, scale_a = (case.params[name] for name in ("form", "scaleB", "scaleA"))
+    for fmt in FORMATS:
+        a, b = (as_format(case[name], fmt) for name in "ab")
+        if form in ("A+sB", "sA+sB"):
+            agree(case, "out", "scaled_add", a, b, scale, scale_a=scale_a)
+        elif form in ("A-sB", "sA-sB"):
+            agree(case, "out", "scaled_subtract", a, b, scale, scale_a=scale_a)
+        else:
+            agree(case, "out", "x_minus_ax_plus_by", a, b, scale_a, scale)
+
+
+MISCELLANEOUS: dict[str, Run] = {"histogram": histogram, "scaled_add": scaled_add}
+"""A line for each op of the family of odds and ends that is built."""
+
+
+def popops_misc(case: Arrays) -> None:
+    """One of many ops."""
+    op = case.spec["op"]
+    if op not in MISCELLANEOUS:
+        pytest.skip(f"{op}: not built yet")
+    MISCELLANEOUS[op](case)
 
 
 FAMILIES: dict[str, Run] = {"conv": conv, "elementwise": elementwise, "fully_connected": fully_connected,

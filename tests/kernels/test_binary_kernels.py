@@ -27,7 +27,15 @@ def signed_zeros(extreme: Callable[..., Array], of_both: Callable[..., Array]) -
     return function
 
 
+def both(first: Callable[..., Array], then: Callable[..., Array]) -> Callable[..., Array]:
+    """Two operations, each rounded to FP32."""
+    return lambda a, b, c: then(first(a, b).astype(np.float32).astype(np.float64), c)
+
+
+STEPS = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
 REFERENCES: dict[str, Callable[..., Array]] = {
+    **{f"{first}_then_{then}": both(STEPS[first], STEPS[then]) for first in STEPS for then in STEPS},
+    **{f"{first}_then_from": both(STEPS[first], lambda x, c: c - x) for first in STEPS},
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "rem": np.fmod,
     "remainder": np.remainder, "floor_divide": np.floor_divide,
     "maximum": signed_zeros(np.maximum, np.logical_and), "minimum": signed_zeros(np.minimum, np.logical_or),

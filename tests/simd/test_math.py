@@ -154,6 +154,41 @@ def test_all_arguments_are_within_one_ulp(harness, op: str):
     assert found.error <= (0.5 if op in CORRECTLY_ROUNDED else 1), f"{found.error} ulp at {found.at!r}"
 
 
+HARD = np.float32([0, -0.0, 1, -1, INF, -INF, NAN, 0.5, -0.5, 2, -2, 3, -3, 2.5, -2.5, 1 / 3, 2**22 + 0.5, 2**23 - 1,
+                   -(2**23) - 1, 2**24 - 1, 2**24, 1e30, -1e30, 1e-40, -1e-40, 1.1754944e-38, 3.4028235e38, 0.99999994,
+                   1.0000001, -1.0000001, 88.7, 126.5, -149.5])  # fmt: skip
+"""Arguments of two-argument functions: edges, whole numbers odd and even, and what is next to one."""
+
+
+def slices(count: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Pairs: hard ones with each other and with all arguments, and powers that are nearly too large or too small."""
+    rng, all_ = np.random.default_rng(2), arguments(count)
+    made = [(HARD[:, None], HARD), *((all_, one) for one in HARD), *((one, all_) for one in HARD)]
+    for base in (np.exp(rng.uniform(-20, 20, count)), 1 + rng.uniform(-1e-3, 1e-3, count)):
+        x = base.astype(np.float32)
+        with np.errstate(divide="ignore"):
+            made.append((x, (rng.uniform(-104, 89, count) / np.log(x.astype(np.float64))).astype(np.float32)))
+    return made
+
+
+@pytest.mark.parametrize("op", sorted(worst_errors.PAIRS))
+def test_functions_of_two_arguments(harness, op: str):
+    """Within one ulp, kinds and signs as annex F has them, the same bits at every level."""
+    of_levels = [kernel for kernel in worst_errors.pairs() if kernel.op == op]
+    assert of_levels
+    for x, y in slices(1 << 12):
+        results = []
+        for kernel in of_levels:
+            found, z = worst_errors.pair_worst(harness, kernel, x, y)
+            a, b = (side.ravel() for side in np.broadcast_arrays(x, y))
+            assert found.doubt < 2**-16, "the reference is not to be trusted"
+            assert not found.wrong, f"wrong in kind at {a[int(found.wrong_at)]!r}, {b[int(found.wrong_at)]!r}"
+            assert found.error <= 0.51, f"{found.error} ulp at {a[int(found.at)]!r}, {b[int(found.at)]!r}"
+            results.append(z)
+        for other in results[1:]:
+            same(other, results[0])
+
+
 def documented() -> dict[str, float]:
     """The table of docs/reference/math.md."""
     page = Path(__file__).parents[2] / "docs" / "reference" / "math.md"

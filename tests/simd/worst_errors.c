@@ -59,6 +59,13 @@ static const struct {
     long double (*check)(long double);
 } FUNCTIONS[] = {EACH(ROW)};
 
+/* Functions of two arguments. */
+static const struct {
+    const char *name;
+    double (*reference)(double, double);
+    long double (*check)(long double, long double);
+} PAIRS[] = {{"pow", pow, powl}, {"atan2", atan2, atan2l}};
+
 static double ulp(double x)
 {
     int64_t bits;
@@ -126,4 +133,30 @@ int find_worst(const char *name, function f, uint32_t first, uint32_t step, int6
         }
     }
     return 0;
+}
+
+/* The same of a function of two arguments, of n pairs of them; every 64th is checked in long double. */
+int find_worst_pair(const char *name, function f, const float *x, const float *y, float *z, int64_t n, worst *found)
+{
+    memset(found, 0, sizeof *found);
+    for (unsigned p = 0; p < sizeof PAIRS / sizeof *PAIRS; p++) {
+        if (strcmp(PAIRS[p].name, name)) continue;
+        f((const void *const[]){x, y}, (void *const[]){z}, n);
+        for (int64_t i = 0; i < n; i++) {
+            double want = PAIRS[p].reference(x[i], y[i]), error = error_of(z[i], want);
+            if (error < 0) {
+                found->wrong++;
+                found->wrong_at = (uint32_t)i;
+            } else if (error > found->error) {
+                found->error = error;
+                found->at = (uint32_t)i;
+            }
+            if (i % 64 == 0 && isfinite(want)) {
+                double doubt = (double)fabsl(PAIRS[p].check(x[i], y[i]) - want) / ulp(want);
+                if (doubt > found->doubt) found->doubt = doubt;
+            }
+        }
+        return 0;
+    }
+    return 1;
 }

@@ -25,6 +25,7 @@ THREADS = 2
 FUNCTION = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_void_p), ctypes.c_int64)
 FUNCTIONS = {"exp", "exp2", "expm1", "log", "log2", "log1p", "tanh", "erf", "sigmoid", "silu", "gelu_tanh", "gelu_erf",
              "sqrt", "rsqrt", "reciprocal", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "cbrt"}
+PAIRS = {"pow", "atan2"}
 
 
 class Worst(ctypes.Structure):
@@ -59,6 +60,22 @@ def functions() -> list[Kernel]:
     """Return the kernels of the elementary functions, in FP32."""
     return [kernel for kernel in kernels("elementwise")
             if kernel.formats == "float32->float32" and kernel.op in FUNCTIONS]
+
+
+def pairs() -> list[Kernel]:
+    """Return the kernels of the elementary functions of two arguments, in FP32."""
+    return [kernel for kernel in kernels("elementwise")
+            if kernel.formats == "float32,float32->float32" and kernel.op in PAIRS]
+
+
+def pair_worst(library: ctypes.CDLL, kernel: Kernel, x: np.ndarray, y: np.ndarray) -> tuple[Found, np.ndarray]:
+    """Measure a kernel of two arguments on pairs; return what was found, pairs by their places, and the results."""
+    x, y = (np.ascontiguousarray(side, np.float32) for side in np.broadcast_arrays(x, y))
+    z, result = np.empty_like(x), Worst()
+    places = [ctypes.c_void_p(array.ctypes.data) for array in (x, y, z)]
+    assert not library.find_worst_pair(kernel.op.encode(), ctypes.c_void_p(kernel.address), *places,
+                                       ctypes.c_int64(x.size), ctypes.byref(result)), f"no reference of {kernel.op}"
+    return Found(result.error, result.at, result.doubt, result.wrong, result.wrong_at), z
 
 
 def highest() -> dict[str, Kernel]:

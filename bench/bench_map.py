@@ -1,0 +1,135 @@
+"""Expressions in one pass beside numba, numexpr and torch, on FP32 numbers and one thread.
+
+``python bench/bench_map.py`` prints billions of elements a second of each, and our speed over the fastest peer's.
+Arrays of 16 Ki lie in the second-level cache, of 1 Mi in the third, of 16 Mi in memory; ``new`` has no ``out``, and
+every library makes an array for its result. Libraries take turns; their results are compared before they are timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from bench_sparse import print_table
+
+from poplibs_py import popops
+from poplibs_py.popops.expr import _1, _2, _3, _4
+from poplibs_py.report.peers import limited_threads
+from poplibs_py.report.timing import take_turns
+
+Array = np.ndarray[Any, Any]
+SIZES = (1 << 14, 1 << 20, 1 << 24)
+
+
+@dataclass(frozen=True)
+class Case:
+    """An expression, the same for numexpr, and for one element in Python, with `f` for float32 and `m` for math."""
+
+    expression: Any
+    text: str
+    element: str
+    arrays: int = 2
+
+
+CASES = {
+    "a*b + c*d": Case(_1 * _2 + _3 * _4, "a*b + c*d", "a[i]*b[i] + c[i]*d[i]", 4),
+    "a*2 + b": Case(_1 * 2 + _2, "a*2 + b", "a[i]*f(2) + b[i]"),
+    "((a/2 + 1)*a - 3)*a + b": Case(((_1 * 0.5 + 1) * _1 - 3) * _1 + _2, "((a*0.5 + 1)*a - 3)*a + b",
+                                    "((a[i]*f(0.5) + f(1))*a[i] - f(3))*a[i] + b[i]"),
+    "where(a > b, a, b*2)": Case(popops.select(_1, _2 * 2, _1 > _2), "where(a > b, a, b*2)",
+                                 "a[i] if a[i] > b[i] else b[i]*f(2)"),
+    "a*exp(-a*a) + b": Case(_1 * popops.exp(-(_1 * _1)) + _2, "a*exp(-(a*a)) + b", "a[i]*m.exp(-(a[i]*a[i])) + b[i]"),
+    "tanh(a)*b + a": Case(popops.tanh(_1) * _2 + _1, "tanh(a)*b + a", "m.tanh(a[i])*b[i] + a[i]"),
+}
+
+
+def operands(case: Case, count: int) -> list[Array]:
+    """Normal numbers."""
+    rng = np.random.default_rng(3)
+    return [rng.standard_normal(count).astype(np.float32) for _ in range(case.arrays)]
+
+
+def peers(case: Case, xs: list[Array], out: Array | None) -> dict[str, Callable[[], Any]]:
+    """The same expression in the libraries that are installed."""
+    names, found = "abcd"[: case.arrays], {}
+    try:
+        import numexpr
+
+        numexpr.set_num_threads(1)
+        given = dict(zip(names, xs, strict=True))
+        found["numexpr"] = partial(numexpr.evaluate, case.text, given, out=out, casting="same_kind")
+    except ImportError:
+        pass
+    try:
+        import numba
+
+        made: dict[str, Any] = {"m": math, "f": np.float32}
+        head = f"def run({', '.join(names)}, out):\n    for i in range(out.size):\n"
+        exec(f"{head}        out[i] = {case.element}", made)
+        run = numba.njit(made["run"])
+        found["numba"] = (lambda: run(*xs, np.empty_like(xs[0]))) if out is None else partial(run, *xs, out)
+    except ImportError:
+        pass
+    try:
+        import torch
+
+        a, b, *more = map(torch.from_numpy, xs)
+        to = None if out is None else torch.from_numpy(out)
+        if case.text == "a*b + c*d":
+            found["torch"] = lambda: torch.addcmul(a * b, more[0], more[1], out=to)
+        elif case.text == "a*2 + b":
+            found["torch"] = lambda: torch.add(b, a, alpha=2, out=to)
+    except ImportError:
+        pass
+    return found
+
+
+def measure(name: str, count: int, new: bool, seconds: float) -> list[str]:
+    """One row of the table."""
+    case = CASES[name]
+    xs = operands(case, count)
+    out = None if new else np.empty_like(xs[0])
+    calls = {"ours": partial(popops.map, case.expression, *xs, **({} if new else {"out": out})), **peers(case, xs, out)}
+    due = np.array(calls["ours"]())
+    for library, call in calls.items():
+        got = call()
+        got = out if got is None else np.asarray(got)
+        np.testing.assert_allclose(got, due, rtol=1e-4, atol=1e-5, err_msg=library)
+    timings = take_turns(list(calls.values()), seconds=seconds)
+    rates = {library: count / timing.seconds / 1e9 for library, timing in zip(calls, timings, strict=True)}
+    best = max((rate for library, rate in rates.items() if library != "ours"), default=math.nan)
+    cells = [f"{rates[library]:.2f}" if library in rates else "" for library in ("ours", "numba", "numexpr", "torch")]
+    return [name, f"{count:,}{' new' if new else ''}", *cells, f"{rates['ours'] / best:.2f} x"]
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("count", SIZES)
+def bench_map(name: str, count: int, benchmark: Any) -> None:
+    """An expression of float32 arrays."""
+    xs = operands(CASES[name], count)
+    out = np.empty_like(xs[0])
+    benchmark.extra_info.update(elements=count, bytes=(len(xs) + 1) * 4 * count)
+    benchmark(popops.map, CASES[name].expression, *xs, out=out)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=1.0, help="for each row (default: 1)")
+    parser.add_argument("names", nargs="*", help="which expressions (default: all)")
+    chosen = parser.parse_args()
+    with limited_threads(1):
+        rows = [measure(name, count, new, chosen.seconds)
+                for name in CASES if not chosen.names or name in chosen.names
+                for count, new in (*((count, False) for count in SIZES), (SIZES[-1], True))]
+    print_table(("expression", "elements", "ours, G/s", "numba", "numexpr", "torch", "over the best"), rows)
+
+
+if __name__ == "__main__":
+    main()
