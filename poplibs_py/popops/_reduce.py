@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..formats import BF16, FORMATS, FP16, FP32, Format
-from ..kernels import Kernel, Selection, select
+from ..formats import FORMATS, FP32, Format
+from ..kernels import Kernel, Selection, kernels, select
 from ..kernels.records import dtype_of, format_facts, infinite_overflow, numbers_of
 from ..log import tell
 from ..planner import Explanation
@@ -147,7 +147,7 @@ def lower(params: ReduceParams, threads: int) -> ReduceProgram:
             step *= p.shape[d]
     reduced = _merged([_Axis(p.shape[d], p.strides[d]) for d in p.axes]) or [_Axis(1, p.format.itemsize)]
     kept = _merged(kept) or [_Axis(1, 0, 1)]
-    direct = p.format in (FP32, FP16, BF16) and not p.exponent
+    direct = not p.exponent and any((k.op, k.formats) == (p.way.kernel, _kernel_name(p.format)) for k in kernels("reduce"))
     column = next((i for i, axis in enumerate(kept) if axis.stride == p.format.itemsize and axis.extent >= _NARROW), -1)
     if p.way.state.startswith("arg") and not direct:
         column = -1

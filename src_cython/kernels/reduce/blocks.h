@@ -16,14 +16,18 @@
 #define POP_PARTS 4
 #define POP_STRIDE (POP_WAYS * POP_PARTS) /* from a step to the next */
 #define POP_STEPS 8
+#define POP_SIDE_BY_SIDE 4 /* vectors of columns */
 #define POP_STRIP 256   /* columns side by side; a multiple of POP_WAYS */
+#define POP_FAST (POP_LANES > 4) /* the portable level, of which no speed is asked, has the general loops alone */
 #define POP_VECTORS (POP_WAYS / POP_LANES) /* that hold the lanes */
 
 /* `count` blocks of n elements, from rows[i] on; results of both accumulators, with room for whole vectors. */
 typedef void (*pop_reduce_rows)(const char *const *rows, int64_t count, int64_t n, const float *shift, float *const *out);
 
-/* The steps of a lane: up to 8 rows of memory, `width` columns of each. Results have room for whole vectors. */
-typedef void (*pop_reduce_chain)(const char *const *rows, int64_t count, int64_t width, const float *shift, float *const *out);
+/* The steps of a lane: up to 8 rows of memory, `width` columns of each; `joins`: to what `out` holds. Results have room for
+ * whole vectors. */
+typedef void (*pop_reduce_chain)(const char *const *rows, int64_t count, int64_t width, const float *shift, float *const *out,
+                                 int joins);
 typedef void (*pop_reduce_joiner)(float *const *to, float *const *from, int64_t width);
 
 typedef void (*pop_reduce_first)(pop_v_f *a);
@@ -101,17 +105,12 @@ POP_INLINE pop_ways pop_whole_block(pop_body body, const pop_format *f, const ch
     return w[0];
 }
 
+/* More than POP_WAYS elements. */
 POP_INLINE pop_ways pop_block_of(pop_body body, const pop_format *f, const char *p, int64_t n, pop_v_f c)
 {
     pop_ways w[POP_PARTS];
-    pop_ways_first(body, &w[0]);
-    if (n <= POP_WAYS) {
-        if (n == POP_WAYS) pop_ways_whole(body, f, &w[0], p, c);
-        else pop_ways_some(body, f, &w[0], p, n, c);
-        return w[0];
-    }
-#pragma GCC unroll 3
-    for (int i = 1; i < POP_PARTS; i++) pop_ways_first(body, &w[i]);
+#pragma GCC unroll 4
+    for (int i = 0; i < POP_PARTS; i++) pop_ways_first(body, &w[i]);
     for (; n >= POP_STRIDE; n -= POP_STRIDE, p += POP_STRIDE * pop_bytes(f)) {
 #pragma GCC unroll 4
         for (int i = 0; i < POP_PARTS; i++) pop_ways_whole(body, f, &w[i], p + i * POP_WAYS * pop_bytes(f), c);
@@ -178,9 +177,18 @@ POP_INLINE void pop_rows_of(pop_body body, const pop_format *f, const char *cons
     for (int64_t i = 0; i < count; i += POP_LANES) {
         pop_v_f x[POP_LANES][2];
         const int here = count - i < POP_LANES ? (int)(count - i) : POP_LANES;
-        for (int k = 0; k < here; k++) {
+        for (int k = 0; k < here && n <= POP_WAYS; k++) { /* the shortest by themselves, so that little is asked of each */
+            pop_ways w;
+            pop_ways_first(body, &w);
+            if (n == POP_WAYS) pop_ways_whole(body, f, &w, rows[i + k], pop_v_splat(shift ? shift[i + k] : 0.0f));
+            else pop_ways_some(body, f, &w, rows[i + k], n, pop_v_splat(shift ? shift[i + k] : 0.0f));
+            pop_ways_halved(body, &w);
+            x[k][0] = w.v[0][0];
+            if (body.planes == 2) x[k][1] = w.v[0][1];
+        }
+        for (int k = 0; k < here && n > POP_WAYS; k++) {
             const pop_v_f c = pop_v_splat(shift ? shift[i + k] : 0.0f);
-            pop_ways w = n == POP_BLOCK ? pop_whole_block(body, f, rows[i + k], c) : pop_block_of(body, f, rows[i + k], n, c);
+            pop_ways w = POP_FAST && n == POP_BLOCK ? pop_whole_block(body, f, rows[i + k], c) : pop_block_of(body, f, rows[i + k], n, c);
             pop_ways_halved(body, &w);
             x[k][0] = w.v[0][0];
             if (body.planes == 2) x[k][1] = w.v[0][1];
@@ -194,32 +202,44 @@ POP_INLINE void pop_rows_of(pop_body body, const pop_format *f, const char *cons
     }
 }
 
-POP_INLINE void pop_chain_vector(pop_body body, const pop_format *f, const char *const *rows, int64_t count, int64_t column,
-                                 int part, const float *shift, float *const *out)
+/* Vectors of columns side by side, the last of `part` columns; `joins`: to what `out` holds. */
+POP_INLINE void pop_chain_vectors(pop_body body, const pop_format *f, const char *const *rows, int64_t count, int64_t column,
+                                  int vectors, int part, const float *shift, float *const *out, int joins)
 {
-    const int64_t at = column * pop_bytes(f);
-    const pop_v_f c = shift ? pop_v_load_f(shift + column) : pop_v_splat(0.0f);
-    pop_v_f s[2];
-    body.first(s);
-    if (part < POP_LANES) {
-        for (int64_t r = 0; r < count; r++) body.step(s, pop_v_decode_part(f, rows[r] + at, part), c);
-    } else if (count == POP_STEPS) {
-#pragma GCC unroll 8
-        for (int r = 0; r < POP_STEPS; r++) body.step(s, pop_v_decode(f, rows[r] + at), c);
-    } else {
-        for (int64_t r = 0; r < count; r++) body.step(s, pop_v_decode(f, rows[r] + at), c);
+    pop_v_f s[POP_SIDE_BY_SIDE][2], c[POP_SIDE_BY_SIDE];
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; v++) {
+        c[v] = shift ? pop_v_load_f(shift + column + v * POP_LANES) : pop_v_splat(0.0f);
+        body.first(s[v]);
     }
-    pop_v_store_f(out[0] + column, s[0]);
-    if (body.planes == 2) pop_v_store_f(out[1] + column, s[1]);
+    for (int64_t r = 0; r < count; r++) {
+        const char *at = rows[r] + column * pop_bytes(f);
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++, at += POP_LANES * pop_bytes(f))
+            body.step(s[v], part < POP_LANES ? pop_v_decode_part(f, at, part) : pop_v_decode(f, at), c[v]);
+    }
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; v++) {
+        float *const to[2] = {out[0] + column + v * POP_LANES, out[1] + column + v * POP_LANES};
+        pop_v_f before[2];
+        if (joins) {
+            for (int k = 0; k < body.planes; k++) before[k] = pop_v_load_f(to[k]);
+            body.join(before, s[v]);
+        }
+        for (int k = 0; k < body.planes; k++) pop_v_store_f(to[k], joins ? before[k] : s[v][k]);
+    }
 }
 
 POP_INLINE void pop_chain_of(pop_body body, const pop_format *f, const char *const *rows, int64_t count, int64_t width,
-                             const float *shift, float *const *out)
+                             const float *shift, float *const *out, int joins)
 {
     int64_t column = 0;
+    if (POP_FAST)
+        for (; column + POP_SIDE_BY_SIDE * POP_LANES <= width; column += POP_SIDE_BY_SIDE * POP_LANES)
+            pop_chain_vectors(body, f, rows, count, column, POP_SIDE_BY_SIDE, POP_LANES, shift, out, joins);
     for (; column + POP_LANES <= width; column += POP_LANES)
-        pop_chain_vector(body, f, rows, count, column, POP_LANES, shift, out);
-    if (column < width) pop_chain_vector(body, f, rows, count, column, (int)(width - column), shift, out);
+        pop_chain_vectors(body, f, rows, count, column, 1, POP_LANES, shift, out, joins);
+    if (column < width) pop_chain_vectors(body, f, rows, count, column, 1, (int)(width - column), shift, out, joins);
 }
 
 POP_INLINE void pop_join_columns(pop_body body, float *const *to, float *const *from, int64_t width)
@@ -232,6 +252,13 @@ POP_INLINE void pop_join_columns(pop_body body, float *const *to, float *const *
     }
 }
 
+/* A macro for each format that kernels read as it lies, with its suffix and its facts: at the portable level, FP32 alone. */
+#if POP_FAST
+#define POP_REDUCE_EACH_FORMAT(X, ...) X(__VA_ARGS__, f32, POP_F32) X(__VA_ARGS__, f16, POP_F16) X(__VA_ARGS__, bf16, POP_BF16)
+#else
+#define POP_REDUCE_EACH_FORMAT(X, ...) X(__VA_ARGS__, f32, POP_F32)
+#endif
+
 /* The functions of a body: for codes of each format as they lie, and for partial results. */
 #define POP_REDUCE_BODY(name, planes) (pop_body){pop_first_##name, pop_step_##name, pop_join_##name, planes}
 #define POP_REDUCE_OF_FORMAT(name, planes, suffix, format)                                                            \
@@ -241,14 +268,12 @@ POP_INLINE void pop_join_columns(pop_body body, float *const *to, float *const *
         pop_rows_of(POP_REDUCE_BODY(name, planes), &format, rows, count, n, shift, out);                              \
     }                                                                                                                 \
     static void pop_chain_##name##_##suffix(const char *const *rows, int64_t count, int64_t width, const float *shift, \
-                                            float *const *out)                                                        \
+                                            float *const *out, int joins)                                             \
     {                                                                                                                 \
-        pop_chain_of(POP_REDUCE_BODY(name, planes), &format, rows, count, width, shift, out);                         \
+        pop_chain_of(POP_REDUCE_BODY(name, planes), &format, rows, count, width, shift, out, joins);                  \
     }
 #define POP_REDUCE_FUNCTIONS(name, planes)                                                                            \
-    POP_REDUCE_OF_FORMAT(name, planes, f32, POP_F32)                                                                  \
-    POP_REDUCE_OF_FORMAT(name, planes, f16, POP_F16)                                                                  \
-    POP_REDUCE_OF_FORMAT(name, planes, bf16, POP_BF16)                                                                \
+    POP_REDUCE_EACH_FORMAT(POP_REDUCE_OF_FORMAT, name, planes)                                                        \
     static void pop_join_columns_##name(float *const *to, float *const *from, int64_t width)                          \
     {                                                                                                                 \
         pop_join_columns(POP_REDUCE_BODY(name, planes), to, from, width);                                             \

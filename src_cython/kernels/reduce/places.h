@@ -70,7 +70,7 @@ POP_INLINE void pop_places_of(int least, const pop_format *f, const char *const 
     if (column < width) pop_places_vectors(least, f, rows, n, column, 1, (int)(width - column), best, place);
 }
 
-#define POP_PLACES_OF_FORMAT(suffix, format)                                                                          \
+#define POP_PLACES_OF_FORMAT(none, suffix, format)                                                                          \
     static int64_t pop_find_##suffix(const char *p, int64_t n, float value) { return pop_find_of(&format, p, n, value); } \
     static void pop_argmax_##suffix(const char *const *rows, int64_t n, int64_t width, float *best, int32_t *place)   \
     {                                                                                                                 \
@@ -80,7 +80,5 @@ POP_INLINE void pop_places_of(int least, const pop_format *f, const char *const 
     {                                                                                                                 \
         pop_places_of(1, &format, rows, n, width, best, place);                                                       \
     }
-POP_PLACES_OF_FORMAT(f32, POP_F32)
-POP_PLACES_OF_FORMAT(f16, POP_F16)
-POP_PLACES_OF_FORMAT(bf16, POP_BF16)
+POP_REDUCE_EACH_FORMAT(POP_PLACES_OF_FORMAT, )
 #endif

@@ -32,30 +32,31 @@
         static const pop_reduction does = {__VA_ARGS__};                                                              \
         pop_reduce_vertex(item, tile, &does);                                                                         \
     }
-#define POP_REDUCE_ONE_PASS(name, body, suffix)                                                                       \
+#define POP_REDUCE_ONE_PASS(name, body, suffix, format)                                                                       \
     POP_REDUCE_VERTEX(name, suffix, .rows = pop_rows_##body##_##suffix, .chain = pop_chain_##body##_##suffix,         \
                       .joiner = pop_join_columns_##body)
-#define POP_REDUCE_TWO_PASSES(name, body, after, suffix)                                                              \
+#define POP_REDUCE_TWO_PASSES(name, body, after, suffix, format)                                                              \
     POP_REDUCE_VERTEX(name, suffix, .rows = pop_rows_##body##_##suffix, .chain = pop_chain_##body##_##suffix,         \
                       .joiner = pop_join_columns_##body, .rows_after = pop_rows_##after##_##suffix,                   \
                       .chain_after = pop_chain_##after##_##suffix, .joiner_after = pop_join_columns_##after)
-#define POP_REDUCE_PLACES(name, body, suffix)                                                                         \
+#define POP_REDUCE_PLACES(name, body, suffix, format)                                                                         \
     POP_REDUCE_VERTEX(name, suffix, .rows = pop_rows_##body##_##suffix, .find = pop_find_##suffix,                    \
                       .places = pop_##name##_##suffix)
-#define POP_REDUCE_ALL_FORMATS(kind, ...) kind(__VA_ARGS__, f32) kind(__VA_ARGS__, f16) kind(__VA_ARGS__, bf16)
-#define POP_REDUCE_SIMPLE(name, body) POP_REDUCE_ALL_FORMATS(POP_REDUCE_ONE_PASS, name, body)
+#define POP_REDUCE_SIMPLE(name, body) POP_REDUCE_EACH_FORMAT(POP_REDUCE_ONE_PASS, name, body)
 
 POP_REDUCE_OPS(POP_REDUCE_SIMPLE)
-POP_REDUCE_ALL_FORMATS(POP_REDUCE_TWO_PASSES, moments, sum, moments)
-POP_REDUCE_ALL_FORMATS(POP_REDUCE_TWO_PASSES, logsumexp, max, exp_sum)
-POP_REDUCE_ALL_FORMATS(POP_REDUCE_PLACES, argmax, max)
-POP_REDUCE_ALL_FORMATS(POP_REDUCE_PLACES, argmin, min)
+POP_REDUCE_EACH_FORMAT(POP_REDUCE_TWO_PASSES, moments, sum, moments)
+POP_REDUCE_EACH_FORMAT(POP_REDUCE_TWO_PASSES, logsumexp, max, exp_sum)
+POP_REDUCE_EACH_FORMAT(POP_REDUCE_PLACES, argmax, max)
+POP_REDUCE_EACH_FORMAT(POP_REDUCE_PLACES, argmin, min)
 
+#define POP_NAME_f32 "float32"
+#define POP_NAME_f16 "float16"
+#define POP_NAME_bf16 "bfloat16"
 #define POP_REDUCE_ROW(name, suffix, format)                                                                          \
-    {#name, format, #name "_" #suffix, POP_FUNCTION(pop_reduce_##name##_##suffix), {1, 1, 1}, {POP_BLOCK, POP_LANES, 1}, \
-     POP_CONSISTENT},
-#define POP_REDUCE_ROWS(name, ...)                                                                                    \
-    POP_REDUCE_ROW(name, f32, "float32") POP_REDUCE_ROW(name, f16, "float16") POP_REDUCE_ROW(name, bf16, "bfloat16")
+    {#name, POP_NAME_##suffix, #name "_" #suffix, POP_FUNCTION(pop_reduce_##name##_##suffix), {1, 1, 1},              \
+     {POP_BLOCK, POP_LANES, 1}, POP_CONSISTENT},
+#define POP_REDUCE_ROWS(name, ...) POP_REDUCE_EACH_FORMAT(POP_REDUCE_ROW, name)
 
 static const pop_kernel POP_REDUCE_KERNELS[] = {
     POP_REDUCE_OPS(POP_REDUCE_ROWS) POP_REDUCE_ROWS(moments) POP_REDUCE_ROWS(logsumexp) POP_REDUCE_ROWS(argmax)

@@ -294,7 +294,7 @@ typedef struct pop_reduce_tree {
     int64_t rows, width, column;
 } pop_reduce_tree;
 
-static void pop_tree_chain(const pop_reduce_tree *t, int64_t row, int level)
+static void pop_tree_chain(const pop_reduce_tree *t, int64_t row, int level, int joins)
 {
     const pop_reduce *s = t->walk->spec;
     pop_reduce_room *room = (pop_reduce_room *)(void *)t->walk->tile->scratch;
@@ -308,7 +308,7 @@ static void pop_tree_chain(const pop_reduce_tree *t, int64_t row, int level)
         ((pop_decoder)s->decode)(&s->read, rows[count], numbers, t->width);
         rows[count] = (const char *)numbers;
     }
-    t->chain(rows, count, t->width, t->shift, out);
+    t->chain(rows, count, t->width, t->shift, out, joins);
 }
 
 static void pop_tree_join(const pop_reduce_tree *t, int level)
@@ -321,8 +321,9 @@ static void pop_tree_join(const pop_reduce_tree *t, int level)
 /* The steps of `parts` parts from a row on, to a level. */
 static void pop_tree_parts(const pop_reduce_tree *t, int64_t row, int parts, int level)
 {
-    if (parts == 1) {
-        pop_tree_chain(t, row, level);
+    if (parts == 2) {
+        pop_tree_chain(t, row, level, 0);
+        if (row + POP_WAYS < t->rows) pop_tree_chain(t, row + POP_WAYS, level, 1);
         return;
     }
     pop_tree_parts(t, row, parts / 2, level);
