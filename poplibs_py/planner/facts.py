@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from .summary import Phase
+from ..target import Target
+from .summary import Phase, PlanSummary
 
-__all__ = ["Load", "PlanFacts", "Table", "TileMemory", "facts_of"]
+__all__ = ["Load", "PlanFacts", "Table", "TileMemory", "facts_of", "facts_of_summary", "spread_memory"]
 
 Array = np.ndarray[Any, Any]
 
@@ -196,3 +197,41 @@ def facts_of(plan: Any) -> PlanFacts:
     return PlanFacts(explanation.problem, settings=settings, decisions=dict(explanation.decisions),
                      considered=considered, compute_format=str(getattr(plan, "compute_format", "")),
                      temporary_bytes=getattr(plan, "temporary_bytes", None), limit=limit)
+
+
+def facts_of_summary(said: PlanSummary, target: Target, **more: Any) -> PlanFacts:
+    """Return what a report keeps of a modelled machine's plan by its summary.
+
+    Parameters
+    ----------
+    said : PlanSummary
+    target : Target
+    more : optional
+        Fields that the summary does not have, such as `PlanFacts.memory`. Without `live` a phase has its own bytes, or
+        the plan's where no phase has any.
+    """
+    phases = tuple(dataclasses.replace(p, name=f"{name}: {p.name}") if len(said.passes) > 1 else p
+                   for name, phases in said.passes.items() for p in phases)
+    alone = not any(p.bytes for p in phases)
+    axes = tuple((a.name, f"{a.size:,}", f"{a.tiles:,}", f"{a.turns:,}",
+                  f"{a.most:,}" if a.most == a.least else f"{a.least:,} to {a.most:,}") for a in said.axes)
+    fields: dict[str, Any] = {
+        "problem": said.problem, "machine": target.name, "settings": dict(said.options),
+        "decisions": dict(said.decisions), "phases": phases,
+        "live": tuple(said.temp_bytes if alone else p.bytes for p in phases), "cycles": said.cycles,
+        "exchange_cycles": said.exchange_cycles, "clock_hz": target.clock_hz,
+        "peak_flops": said.peak_teraflops * 1e12, "temporary_bytes": said.temp_bytes, "limit": said.limit or None,
+        "tiles": target.tiles, "tile_bytes": target.bytes_per_tile,
+        "tables": (Table("How the axes are cut", ("axis", "size", "across tiles", "in a loop", "of a tile"), axes),),
+    }
+    return PlanFacts(**fields | more)
+
+
+def spread_memory(said: PlanSummary, held: Array) -> TileMemory:
+    """Return the memory of tiles that hold so much in a run: operands and results are spread evenly over the machine.
+
+    Temporaries are the plan's for the tile that holds most; another has as much less as it holds less.
+    """
+    most = max(1, int(held.max(initial=0)))
+    return TileMemory.of(operands=np.full_like(held, said.operand_bytes), results=np.full_like(held, said.result_bytes),
+                         temporaries=held * said.temp_bytes // most)

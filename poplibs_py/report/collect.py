@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from .. import __version__
 from ..kernels.peak import unit_rates
-from ..planner.facts import PlanFacts, facts_of
+from ..planner.facts import Load, PlanFacts, facts_of, spread_memory
 from ..program.record import Run
 from ..target import Target
 from .conditions import copy_rate, machine
@@ -65,7 +66,7 @@ class _Gathered:
         return Call(place, thread, run.began - began, run.ended - began, run.seconds, dict(run.phases))
 
     def _operation(self, run: Run) -> Operation:
-        facts = self._facts(run.plan)
+        facts = _placed(self._facts(run.plan), run)
         temporary = run.temporary_bytes
         if temporary is None and facts.machine == "host":
             temporary = facts.temporary_bytes
@@ -78,3 +79,12 @@ class _Gathered:
             same = next((held for _, held in self._plans.values() if held == facts), facts)
             self._plans[id(plan)] = plan, same
         return self._plans[id(plan)][1]
+
+
+def _placed(facts: PlanFacts, run: Run) -> PlanFacts:
+    """A modelled plan's facts with what lies on which tile, where that is not the plan's but the run's to say."""
+    if facts.machine == "host" or facts.memory is not None or run.tile_bytes is None:
+        return facts
+    macs = {} if run.tile_macs is None else {"multiply-accumulates of a tile": Load.of(run.tile_macs)}
+    plan: Any = run.plan
+    return replace(facts, memory=spread_memory(plan.summary, run.tile_bytes), loads=macs)

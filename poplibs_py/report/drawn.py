@@ -10,7 +10,7 @@ import numpy as np
 
 from ..planner.facts import Load, PlanFacts, TileMemory
 from .chart import Axis, Lane, Layer, Slice, StackChart, Timeline
-from .records import KINDS, Operation, Report
+from .records import KINDS, Operation, Report, moves
 from .verdict import amount, duration, fullest
 
 __all__ = ["colours", "liveness", "load_chart", "memory_by_kind", "memory_by_tile", "memory_of_all", "phases", "times",
@@ -19,7 +19,6 @@ __all__ = ["colours", "liveness", "load_chart", "memory_by_kind", "memory_by_til
 _STEPS = 128  # of a chart over tiles or operations
 _KIND_COLOURS = {"operands": 0, "results": 2, "temporaries": 1}
 _OTHERS = 7
-_MOVING = "exchange", "transform", "broadcast", "rearrange"
 _NEAR = 3.0  # times what is held: a level farther off is told in words and left out
 
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "bytes"))
@@ -124,15 +123,11 @@ def phases(plan: PlanFacts) -> Timeline:
     """Return the phases of a modelled operation, one after another."""
     slices, at, keys = [], 0, {}
     for p in plan.phases:
-        colour = _colour_of(p.name)
+        colour = int(moves(p.name))
         keys["moving" if colour else "computing"] = colour
         slices.append(Slice(at, at + p.cycles * p.times, p.name, colour))
         at += p.cycles * p.times
     return Timeline("Cycles by phase", Axis("cycle", write=_whole), [Lane("", slices)], keys)
-
-
-def _colour_of(phase: str) -> int:
-    return int(phase.rpartition(": ")[2].startswith(_MOVING))
 
 
 def load_chart(name: str, load: Load) -> StackChart:
@@ -185,7 +180,7 @@ def _modelled(report: Report, own: Sequence[int]) -> Iterator[Lane]:
         lanes["operations"].append(Slice(at, end, op.op, own[call.operation]))
         for p in op.plan.phases:
             spent = p.cycles * p.times / op.plan.clock_hz
-            lane = lanes["exchanging and moving" if _colour_of(p.name) else "computing"]
+            lane = lanes["exchanging and moving" if moves(p.name) else "computing"]
             lane.append(Slice(at, at + spent, p.name, own[call.operation]))
             at += spent
         at = end

@@ -13,13 +13,27 @@ from ..errors import bad_argument, described
 from ..planner.facts import Load, PlanFacts, Table, TileMemory
 from ..planner.summary import Phase
 
-__all__ = ["KINDS", "Call", "Operation", "Report"]
+__all__ = ["KINDS", "Call", "Operation", "Report", "moves"]
 
 VERSION = 1
 """Of the JSON."""
 
 KINDS = "operands", "results", "temporaries"
 """Of memory."""
+
+
+_MOVING = "exchange", "transform", "broadcast", "rearrange", "move"
+
+
+def moves(phase: str) -> bool:
+    """Whether a phase moves numbers, by its name; else it computes.
+
+    Examples
+    --------
+    >>> moves("exchange of partials"), moves("compute")
+    (True, False)
+    """
+    return any(word in phase.lower() for word in _MOVING)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from .records import KINDS, Operation, Report
+from .records import KINDS, Operation, Report, moves
 from .verdict import fullest
 
 __all__ = ["trace_json", "trace_of"]
@@ -21,7 +21,6 @@ Event = dict[str, Any]
 _HERE, _MODELLED = 1, 2
 _OPERATIONS, _COMPUTE, _EXCHANGE = range(3)
 _TRACKS = ("operations", "compute", "exchange")
-_MOVING = "exchange", "transform", "broadcast", "rearrange"
 
 
 def trace_json(report: Report) -> str:
@@ -89,7 +88,7 @@ def _modelled(report: Report) -> Iterator[Event]:
             yield _counter(at, most.kinds)
         for phase in plan.phases:
             done = min(at + phase.cycles * phase.times / plan.clock_hz, end)
-            track = _EXCHANGE if phase.name.rpartition(": ")[2].startswith(_MOVING) else _COMPUTE
+            track = _EXCHANGE if moves(phase.name) else _COMPUTE
             for thread in (_OPERATIONS, track):
                 yield _slice(_MODELLED, thread, phase.name, at, done, "phase", cycles=phase.cycles,
                              times=phase.times)

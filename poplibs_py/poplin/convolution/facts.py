@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from ...kernels import select
 from ...planner.explain import considered_kernels
-from ...planner.facts import Load, PlanFacts, Table, TileMemory, facts_of
+from ...planner.facts import Load, PlanFacts, TileMemory, facts_of, facts_of_summary
 from ...planner.summary import Phase
 from ...target import TYPE_SIZES
 from .plan import ConvPlan
@@ -29,22 +28,11 @@ _BEFORE_LOOP = "broadcast input before the loop", "rearrange weights before slic
 def plan_facts(plan: ConvPlan) -> PlanFacts:
     """Return the facts of a plan of `plan_convolution` or of a product."""
     said, work = summary_of(plan), work_of(plan)
-    target = work.problem.target
-    several = len(said.passes) > 1
-    phases = tuple(replace(p, name=f"{name}: {p.name}") if several else p
-                   for name, phases in said.passes.items() for p in phases)
     here = considered_kernels(select("dot", "multiply", "float32", consistent=True))
-    considered = tuple((c.name, c.verdict) for c in here)
-    live = tuple(held for phases in said.passes.values() for held in _live(phases))
-    axes = tuple((a.name, f"{a.size:,}", f"{a.tiles:,}", f"{a.turns:,}",
-                  f"{a.most:,}" if a.most == a.least else f"{a.least:,} to {a.most:,}") for a in said.axes)
-    return PlanFacts(
-        said.problem, target.name, dict(said.options), dict(said.decisions), considered, phases, live, said.cycles,
-        said.exchange_cycles, target.clock_hz, said.peak_teraflops * 1e12, "", plan.temp_bytes, plan.limit or None,
-        target.tiles, target.bytes_per_tile, memory_of(work),
-        {"multiply-accumulates of a tile": Load.of(work.tile_macs())},
-        (Table("How the axes are cut", ("axis", "size", "across tiles", "in a loop", "of a tile"), axes),),
-    )  # fmt: skip
+    return facts_of_summary(
+        said, work.problem.target, considered=tuple((c.name, c.verdict) for c in here),
+        live=tuple(held for phases in said.passes.values() for held in _live(phases)), memory=memory_of(work),
+        loads={"multiply-accumulates of a tile": Load.of(work.tile_macs())})
 
 
 def memory_of(work: TileWork) -> TileMemory:

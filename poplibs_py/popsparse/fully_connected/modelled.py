@@ -12,7 +12,7 @@ from ...ops import RESULT, Operand, Request
 from ...target import Target
 from ...target.types import type_of
 from ..matrix import BlockSparseMatrix
-from ..operands import Form, dense_operand, layout_of, receive_result, shape_of
+from ..operands import Form, dense_operand, layout_of, receive_result, shape_of, sparse_operand
 from ..partitioner import Partitioner, SparsityData
 from ..static_matmul.modelled import interpret
 from ..tiles import multiply_kernel, product_lacks
@@ -74,7 +74,8 @@ def dynamic_request(w: BlockSparseMatrix, x: Any, out: Any, out_dtype: Any, targ
         return str(data.plan.params) if data.plan else "", multiply_kernel().label, data.plan
 
     return Request(program, (Operand(values, w.format), taken, RESULT), receiver, told, lacking="", keep=False,
-                   measure=lambda: {"tile_bytes": work.tile_bytes(), "tile_macs": work.tile_macs(),
+                   measure=lambda: {**sparse_operand("w", matrix, False).measured(columns),
+                                    "tile_bytes": work.tile_bytes(), "tile_macs": work.tile_macs(),
                                     "exchanged_bytes": program.program.exchanged_bytes})
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from ...errors import bad_argument
 from ...planner import Explanation, PlanSummary
 from ...planner.explain import Considered
+from ...planner.facts import PlanFacts, facts_of, facts_of_summary
 from ...planner.summary import AxisShare, Phase, summarised
 from ...target import TYPE_SIZES, Target
 from ..partitioner import BucketLayout
@@ -182,3 +183,9 @@ def _(plan: FullyConnectedPlan) -> PlanSummary:
         result_bytes, plan.temp_bytes, plan.limit, operand_bytes + result_bytes + plan.temp_bytes,
         target.bytes_per_tile, held, min(held, -(-macs // target.tiles)),
     )  # fmt: skip
+
+
+@facts_of.register
+def _(plan: FullyConnectedPlan) -> PlanFacts:
+    """Return what a report keeps of a plan; where its blocks lie on tiles, a run tells."""
+    return facts_of_summary(plan.summary, plan.target)

@@ -71,7 +71,7 @@ def static_request(w: BlockSparseMatrix, x: Any, out: Any, out_dtype: Any, targe
         return str(plan.params), multiply_kernel().label, plan
 
     return Request(program, (operand.values, taken, RESULT), receiver, told, lacking="", keep=False, measure=lambda: {
-        "tile_bytes": work.tile_bytes(), "tile_macs": work.tile_macs(),
+        **operand.measured(columns), "tile_bytes": work.tile_bytes(), "tile_macs": work.tile_macs(),
         "exchanged_bytes": program.program.exchanged_bytes,
     })
 

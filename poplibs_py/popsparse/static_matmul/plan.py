@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...planner import Explanation, PlanSummary
+from ...planner.facts import PlanFacts, facts_of, facts_of_summary
 from ...planner.summary import AxisShare, Phase, summarised
 from ...target import TYPE_SIZES, Target
 from ..plan_figures import machine_in_words, options_in_words, peak_teraflops, teraflops
@@ -179,3 +180,9 @@ def _(plan: StaticPlan) -> PlanSummary:
         operands, result, plan.temp_bytes, plan.limit, operands + result + plan.temp_bytes, target.bytes_per_tile,
         area * max(shares, default=0), area * min(shares, default=0),
     )  # fmt: skip
+
+
+@facts_of.register
+def _(plan: StaticPlan) -> PlanFacts:
+    """Return what a report keeps of a plan; where its blocks lie on tiles, a run tells."""
+    return facts_of_summary(plan.summary, plan.target)
