@@ -220,9 +220,11 @@ def plan_facts(plan: ElementwisePlan) -> PlanFacts:
     """Return what a report keeps of an elementwise operation's plan."""
     explanation, target, elements = plan.explain(), plan.target, plan.tile_elements()
     made = 0 if plan.in_place else TYPE_BYTES[plan.result_type]
+    phases = tuple(Phase(name, cycles, 1, plan.temp_bytes) for name, cycles in plan.phases.items() if cycles)
     return PlanFacts(
         explanation.problem, target.name, {}, dict(explanation.decisions), (),
-        (Phase("compute", plan.cycles, 1, 0),), (0,), plan.cycles, 0, target.clock_hz, 0.0, "", 0, None,
+        phases, (plan.temp_bytes,) * len(phases), plan.cycles, plan.phases["exchange"], target.clock_hz, 0.0, "",
+        plan.temp_bytes, None,
         target.tiles, target.bytes_per_tile,
         TileMemory.of(operands=elements * plan.operand_bytes, results=elements * made,
                       temporaries=np.where(elements > 0, plan.temp_bytes, 0)),
