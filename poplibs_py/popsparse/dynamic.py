@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import bad_argument, bad_type, flag
-from ..ops import Request, modelled_target
+from ..ops import Request, modelled_target, target_of
 from ..planner import Memory
 from ..target import Target
 from .capacity import Capacity
-from .fully_connected.modelled import dynamic_request, lacks
 from .matrix import BlockSparseMatrix
 from .operands import Form, check_matrix, sparse_operand
 from .options import memory_of
@@ -214,9 +213,13 @@ def _on_machine(name: str, w: Any, x: Any, how: Epilogue, capacity: Capacity | N
                 target: Target | str | None, proportion: float | None, strict: bool, options: Mapping[str, Any] | None,
                 x_name: str = "x") -> Request:
     """Describe a product on the machine that it names: a modelled one, or this CPU."""
-    machine, lacking = modelled_target(
-        target, f"popsparse.dynamic.{name}",
-        lambda _: lacks(w, x, how.out, how.out_dtype, how.bias, how.activation))
+    machine, lacking = None, ""
+    if target_of(target).kind != "host":
+        from .fully_connected.modelled import dynamic_request, lacks  # only here: to import it takes its time
+
+        machine, lacking = modelled_target(
+            target, f"popsparse.dynamic.{name}",
+            lambda _: lacks(w, x, how.out, how.out_dtype, how.bias, how.activation))
     if machine is None:
         request = _product(w, x, how, capacity, memory_of(proportion, strict, options), forms, x_name)
         request.lacking = lacking

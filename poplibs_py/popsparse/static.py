@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ..ops import modelled_target
+from ..ops import Request, modelled_target, target_of
 from ..target import Target
 from .matrix import OPERATORS, BlockSparseMatrix
-from .operands import check_matrix
+from .operands import Form, check_matrix
 from .options import memory_of
 from .sddmm.api import RUN_SAMPLED, plan_sampled, run_sampled, sddmm_request
 from .sddmm.plan import SddmmPlan
@@ -19,7 +19,6 @@ from .spmm.api import RUN_PRODUCT, Epilogue, plan_product, run_product, spmm_req
 from .spmm.params import SWAPPED
 from .spmm.plan import SparsePlan
 from .spmm.prepared import PreparedDense, PreparedSparse, prepare, prepare_dense, product_operand
-from .static_matmul.modelled import lacks, static_request
 from .verbs import PRODUCT, planned, sparse_op
 
 __all__ = ["PreparedDense", "PreparedSparse", "SddmmPlan", "SparsePlan", "compile_dense_sparse_matmul",
@@ -70,11 +69,11 @@ def sparse_dense_matmul(w: BlockSparseMatrix | PreparedSparse, x: Array | Prepar
     >>> static.sparse_dense_matmul(w, np.ones((4, 2), np.float32), bias=[0, 1, 2, -4], activation="relu")[:, 0]
     array([3., 4., 5., 0.], dtype=float32)
     """
-    machine, lacking = modelled_target(target, "popsparse.static.sparse_dense_matmul",
-                                       lambda _: lacks(w, x, out, out_dtype, bias, activation))
-    if machine is not None:
-        return static_request(check_matrix("w", w), x, out, out_dtype, machine, options, available_memory_proportion)
-    request = spmm_request(product_operand(w, "left"), x, Epilogue(out, out_dtype, bias, activation),
+    how = Epilogue(out, out_dtype, bias, activation)
+    modelled, lacking = _modelled("sparse_dense_matmul", w, x, how, target, available_memory_proportion, options)
+    if modelled is not None:
+        return modelled
+    request = spmm_request(product_operand(w, "left"), x, how,
                            memory_of(available_memory_proportion, strict_memory, options))
     request.lacking = lacking
     return request
@@ -102,12 +101,11 @@ def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix | Prepare
     It corresponds to PopLibs' ``popsparse::static_::denseSparseMatMul`` and is computed as that is, as the transpose of
     ``W' X'``; the contract is that of `sparse_dense_matmul`.
     """
-    machine, lacking = modelled_target(target, "popsparse.static.dense_sparse_matmul",
-                                       lambda _: lacks(w, x, out, out_dtype, bias, activation))
-    if machine is not None:
-        return static_request(check_matrix("w", w), x, out, out_dtype, machine, options, available_memory_proportion,
-                              "swapped")
-    request = spmm_request(product_operand(w, "right"), x, Epilogue(out, out_dtype, bias, activation),
+    how = Epilogue(out, out_dtype, bias, activation)
+    modelled, lacking = _modelled("dense_sparse_matmul", w, x, how, target, available_memory_proportion, options)
+    if modelled is not None:
+        return modelled
+    request = spmm_request(product_operand(w, "right"), x, how,
                            memory_of(available_memory_proportion, strict_memory, options), SWAPPED)
     request.lacking = lacking
     return request
@@ -147,6 +145,21 @@ def sparse_grad_w(w: BlockSparseMatrix, grads: Array, x: Array, *, out: Any = No
     """
     return sddmm_request(check_matrix("w", w), grads, x, out, out_dtype,
                          memory_of(available_memory_proportion, strict_memory, options))
+
+
+def _modelled(name: str, w: Any, x: Any, how: Epilogue, target: Target | str | None, proportion: float | None,
+              options: Mapping[str, Any] | None) -> tuple[Request | None, str]:
+    """Describe a product on the modelled machine that a call names, if it names one; and what that machine lacks."""
+    if target_of(target).kind == "host":
+        return None, ""
+    from .static_matmul.modelled import lacks, static_request  # only here: to import it takes its time
+
+    machine, lacking = modelled_target(target, f"popsparse.static.{name}",
+                                       lambda _: lacks(w, x, how.out, how.out_dtype, how.bias, how.activation))
+    if machine is None:
+        return None, lacking
+    form: Form = "plain" if name == "sparse_dense_matmul" else "swapped"
+    return static_request(check_matrix("w", w), x, how.out, how.out_dtype, machine, options, proportion, form), ""
 
 
 plan_sparse_dense_matmul, compile_sparse_dense_matmul = planned(
