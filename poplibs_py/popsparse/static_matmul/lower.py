@@ -20,7 +20,7 @@ __all__ = ["lower", "tile_blocks"]
 Array = np.ndarray[Any, Any]
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=8)
 def tile_blocks(plan: StaticPlan) -> TileBlocks:
     """Return the blocks of each tile: in each part of N those of its band in their planned order, cut evenly."""
     p = plan.params
@@ -49,7 +49,7 @@ def tile_blocks(plan: StaticPlan) -> TileBlocks:
                       columns, tuple(parts), tuple(split for _, split, _ in splits.values()))
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=8)
 def lower(plan: StaticPlan, transposed: bool, x: DenseLayout, y: DenseLayout) -> Executable:
     """Return the executable of a plan, which runs on the stored values, X and the result.
 
