@@ -147,8 +147,8 @@ def lower(params: ReduceParams, threads: int) -> ReduceProgram:
             step *= p.shape[d]
     reduced = _merged([_Axis(p.shape[d], p.strides[d]) for d in p.axes]) or [_Axis(1, p.format.itemsize)]
     kept = _merged(kept) or [_Axis(1, 0, 1)]
-    alike = [k for k in kernels("reduce") if (k.op, k.formats) == (p.way.kernel, _kernel_name(p.format))]
-    direct = not p.exponent and bool(alike)
+    named = p.way.kernel, _kernel_name(p.format)
+    direct = not p.exponent and any((k.op, k.formats) == named for k in kernels("reduce"))
     column = next((i for i, axis in enumerate(kept) if axis.stride == p.format.itemsize and axis.extent >= _NARROW), -1)
     if p.way.state.startswith("arg") and not direct:
         column = -1

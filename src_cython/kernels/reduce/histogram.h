@@ -33,12 +33,12 @@ static void pop_histogram_vertex(const void *work, const pop_tile *tile)
     memset(counts, 0, (size_t)s->outputs * sizeof *counts);
     for (int64_t r = item->first, end = r + item->count, n; r < end; r += n) {
         n = pop_least(POP_GATHERED_ELEMENTS, end - r);
-        const float *x = (const float *)(const void *)pop_reduce_read(&w, tile->operands[0], r, n, 0, s->run >= s->n);
+        const char *x = pop_reduce_read(&w, tile->operands[0], r, n, 0, s->run >= s->n);
         for (int64_t i = 0; i < n; i += POP_SIDES) {
             float some[POP_SIDES] = {0};
             uint32_t bins[POP_SIDES];
             const int64_t here = pop_least(POP_SIDES, n - i);
-            memcpy(some, x + i, (size_t)here * sizeof *some);
+            memcpy(some, x + i * (int64_t)sizeof *some, (size_t)here * sizeof *some);
             if (s->magnitudes)
                 for (int k = 0; k < POP_SIDES; k++) some[k] = __builtin_fabsf(some[k]);
             pop_histogram_bins(levels, s->outputs - 1, half, some, bins);

@@ -4,32 +4,40 @@
 #define POP_REDUCE_SCAN_H
 #include "kernels/reduce/walk.h"
 
+/* FP32 number i of those at p, which may lie between its places. */
+POP_INLINE float pop_number_at(const char *p, int64_t i)
+{
+    float x;
+    memcpy(&x, p + i * (int64_t)sizeof x, sizeof x);
+    return x;
+}
+
 /* n elements of a row; `held` is what came before. */
-static void pop_scan_row(int state, double *held, const float *x, float *y, int64_t n)
+static void pop_scan_row(int state, double *held, const char *x, float *y, int64_t n)
 {
     double s = *held;
     if (state == POP_STATE_SUM)
-        for (int64_t i = 0; i < n; i++) y[i] = (float)(s += x[i]);
+        for (int64_t i = 0; i < n; i++) y[i] = (float)(s += pop_number_at(x, i));
     else if (state == POP_STATE_PRODUCT)
-        for (int64_t i = 0; i < n; i++) y[i] = (float)(s *= x[i]);
+        for (int64_t i = 0; i < n; i++) y[i] = (float)(s *= pop_number_at(x, i));
     else
         for (int64_t i = 0; i < n; i++) {
-            if (pop_is_better(x[i], s, state == POP_STATE_MIN)) s = x[i];
+            if (pop_is_better(pop_number_at(x, i), s, state == POP_STATE_MIN)) s = pop_number_at(x, i);
             y[i] = (float)s;
         }
     *held = s;
 }
 
 /* An element of each of n columns. */
-static void pop_scan_columns(int state, double *held, const float *x, float *y, int64_t n)
+static void pop_scan_columns(int state, double *held, const char *x, float *y, int64_t n)
 {
     if (state == POP_STATE_SUM)
-        for (int64_t i = 0; i < n; i++) y[i] = (float)(held[i] += x[i]);
+        for (int64_t i = 0; i < n; i++) y[i] = (float)(held[i] += pop_number_at(x, i));
     else if (state == POP_STATE_PRODUCT)
-        for (int64_t i = 0; i < n; i++) y[i] = (float)(held[i] *= x[i]);
+        for (int64_t i = 0; i < n; i++) y[i] = (float)(held[i] *= pop_number_at(x, i));
     else
         for (int64_t i = 0; i < n; i++) {
-            if (pop_is_better(x[i], held[i], state == POP_STATE_MIN)) held[i] = x[i];
+            if (pop_is_better(pop_number_at(x, i), held[i], state == POP_STATE_MIN)) held[i] = pop_number_at(x, i);
             y[i] = (float)held[i];
         }
 }
@@ -69,7 +77,7 @@ static void pop_scan_rows(pop_reduce_walk *w, int64_t output)
     for (int64_t r = 0, n; r < s->n; r += n) {
         n = pop_least(POP_GATHERED_ELEMENTS, s->n - r);
         char *out = w->tile->operands[1] + (first + r * step) * s->out_bytes;
-        const float *x = (const float *)(const void *)pop_reduce_read(w, row, r, n, 0, s->run >= s->n);
+        const char *x = pop_reduce_read(w, row, r, n, 0, s->run >= s->n);
         float *made = pop_scan_room(s, out, step, (float *)room->tree);
         pop_scan_row(s->state, &held, x, made, n);
         pop_scan_write(s, made, out, step, n, room->codes);
@@ -95,7 +103,7 @@ static void pop_scan_strip(pop_reduce_walk *w, int64_t unit)
             char *out = w->tile->operands[1] + (first + (r + i) * step) * s->out_bytes;
             float *made = pop_scan_room(s, out, inner->out, room->tree[0][0]);
             if (s->decode) ((pop_decoder)s->decode)(&s->read, codes, room->numbers, width);
-            pop_scan_columns(s->state, w->held.a, s->decode ? room->numbers : (const float *)(const void *)codes, made, width);
+            pop_scan_columns(s->state, w->held.a, s->decode ? (const char *)room->numbers : codes, made, width);
             pop_scan_write(s, made, out, inner->out, width, room->codes);
         }
     }
