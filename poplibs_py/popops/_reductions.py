@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
 
 from ..config import settings
-from ..errors import bad_argument, bad_type, flag, whole
+from ..errors import all_of, bad_argument, bad_type, flag, whole
 from ..formats import FP32, Format, QuarterArray
 from ..formats.format import preset_of
 from ..formats.reference import encode
@@ -66,9 +66,8 @@ def axes_of(axes: Any, rank: int, name: str = "axes") -> tuple[int, ...]:
     """Return the axes that a call names, ascending; all by default."""
     if axes is None:
         return tuple(range(rank))
-    if isinstance(axes, (str, bytes)) or not isinstance(axes, (int, np.integer, Sequence, np.ndarray)):
-        raise bad_type(name, axes, "an axis, a sequence of them, or None")
-    named = [axes] if isinstance(axes, (int, np.integer)) else list(axes)
+    several = not isinstance(axes, (int, np.integer))
+    named = all_of(name, axes, (int, np.integer), "an axis, a sequence of them, or None") if several else [axes]
     found = [whole(name, axis, -rank, rank - 1) % rank if rank else _no_axis(name, axis) for axis in named]
     if len(set(found)) < len(found):
         raise bad_argument(name, axes, "axes that are named once")

@@ -151,7 +151,8 @@ def bincount(x: Any, weights: Any = None, *, minlength: int = 0, target: Target 
         held = _weights(weights)
         if held.shape != numbers.shape:
             raise bad_argument("weights", f"shape {held.shape}", f"shape {numbers.shape}, that of x")
-        added = held.astype(np.float64)
+        with np.errstate(invalid="ignore"):  # signalling NaNs
+            added = held.astype(np.float64)
     with np.errstate(all="ignore"):
         made = np.bincount(numbers.astype(np.int64, copy=False), added, least)
         counts = made if added is None else made.astype(np.float32)

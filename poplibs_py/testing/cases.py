@@ -194,9 +194,9 @@ def _reduced(form: bool = True, **more: Any) -> Callable[[], list[Case]]:
 
 
 def _reduce() -> list[Case]:
-    x, out = _numbers(8, 16), np.zeros(8, np.float32)
+    x = _numbers(8, 16)
     return [Case("8 x 16, ADD", (x, 1), {}), Case("8 x 16, LOG_ADD", (x, 0, "LOG_ADD"), {"scale": 0.5}),
-            Case("update", (x, 1), {"scale": 2.0, "update": True, "out": out})]
+            Case("out", (x, 1), {"scale": 2.0, "out": np.zeros(8, np.float32)})]
 
 
 def _drawn(*numbers: Any, fmt: str = "float32") -> Callable[[], list[Case]]:
