@@ -73,7 +73,13 @@ def peers(case: Case, xs: list[Array], out: Array | None) -> dict[str, Callable[
         head = f"def run({', '.join(names)}, out):\n    for i in range(out.size):\n"
         exec(f"{head}        out[i] = {case.element}", made)
         run = numba.njit(made["run"])
-        found["numba"] = (lambda: run(*xs, np.empty_like(xs[0]))) if out is None else partial(run, *xs, out)
+
+        def compiled() -> Array:
+            to = np.empty_like(xs[0]) if out is None else out
+            run(*xs, to)
+            return to
+
+        found["numba"] = compiled
     except ImportError:
         pass
     try:
@@ -98,9 +104,7 @@ def measure(name: str, count: int, new: bool, seconds: float) -> list[str]:
     calls = {"ours": partial(popops.map, case.expression, *xs, **({} if new else {"out": out})), **peers(case, xs, out)}
     due = np.array(calls["ours"]())
     for library, call in calls.items():
-        got = call()
-        got = out if got is None else np.asarray(got)
-        np.testing.assert_allclose(got, due, rtol=1e-4, atol=1e-5, err_msg=library)
+        np.testing.assert_allclose(np.asarray(call()), due, rtol=1e-4, atol=1e-5, err_msg=library)
     timings = take_turns(list(calls.values()), seconds=seconds)
     rates = {library: count / timing.seconds / 1e9 for library, timing in zip(calls, timings, strict=True)}
     best = max((rate for library, rate in rates.items() if library != "ours"), default=math.nan)
