@@ -12,12 +12,7 @@ import numpy as np
 
 from ..target import Target
 from ._elementwise import ELEMENTWISE, elementwise, requested
-from .reference import (
-    gelu_erf_grad_reference,
-    gelu_share_reference,
-    sigmoid_grad_reference,
-    signum_reference,
-)
+from .reference import sigmoid_grad_reference, signum_reference
 
 
 @elementwise("", "", lambda grad, x: grad * signum_reference(x))
@@ -308,24 +303,6 @@ def tan_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = No
     return requested("tan_grad", out, out_dtype, target, grad=grad, x=x)
 
 
-@elementwise("", "", lambda grad, x: grad / np.sqrt((1 - x) * (1 + x)), ulp=3)
-def asin_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None,
-              target: Target | str | None = None) -> Any:
-    """Gradient of `asin`: grad times 1 / sqrt(1 - x^2), within 3 ulp of FP32.
-
-    Notes
-    -----
-    Infinite at -1 and 1, NaN beyond.
-
-    Examples
-    --------
-    >>> from poplibs_py import popops
-    >>> popops.asin_grad([1.0, 2.0], [0.5, 0.25])
-    array([1.1547005, 2.065591 ], dtype=float32)
-    """
-    return requested("asin_grad", out, out_dtype, target, grad=grad, x=x)
-
-
 @elementwise("", "", lambda grad, x: sigmoid_grad_reference(grad, 2 * x) * 4, ulp=1)
 def tanh_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None,
               target: Target | str | None = None) -> Any:
@@ -396,25 +373,6 @@ def relu_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = N
     array([1., 2.], dtype=float32)
     """
     return requested("relu_grad", out, out_dtype, target, grad=grad, x=x)
-
-
-@elementwise("", "", gelu_erf_grad_reference, ulp=1.5,
-             more=lambda grad, x: np.abs(grad) * (gelu_share_reference(x) * 2.0**-22 + 2.0**-149))
-def gelu_erf_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None,
-                  target: Target | str | None = None) -> Any:
-    """Gradient of `gelu_erf`: grad times P(Z < x) + x p(x), within 1.5 ulp of FP32.
-
-    Notes
-    -----
-    Z is a standard normal number of density p. Where the two cancel, 2^-22 P(Z < x) may be lost besides.
-
-    Examples
-    --------
-    >>> from poplibs_py import popops
-    >>> popops.gelu_erf_grad([1.0, 2.0], [0.5, 0.25])
-    array([0.8674951, 1.3907467], dtype=float32)
-    """
-    return requested("gelu_erf_grad", out, out_dtype, target, grad=grad, x=x)
 
 
 __all__ = [name for name in ELEMENTWISE if name in globals()]

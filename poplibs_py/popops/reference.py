@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 __all__ = ["clamp_reference", "count_leading_zeros_reference", "div_reference", "erf_reference",
-           "gelu_erf_grad_reference", "gelu_erf_reference", "gelu_share_reference", "popcount_reference",
+           "gelu_erf_reference", "popcount_reference",
            "pow_reference", "round_reference", "select_reference", "shift_left_reference", "shift_right_reference",
            "shift_right_sign_extend_reference", "sigmoid_grad_reference", "sigmoid_reference", "signum_reference",
            "sqrt_reference"]
@@ -45,20 +45,6 @@ def sigmoid_grad_reference(grad: Floats, x: Floats) -> Floats:
     """What comes back through `sigmoid_reference`."""
     small = np.exp(np.maximum(-np.abs(x), -300))
     return np.asarray(grad * small / (1 + small) ** 2)
-
-
-def gelu_share_reference(x: Floats) -> Floats:
-    """P(Z < x), Z a standard normal number."""
-    from scipy.special import ndtr
-
-    return np.asarray(ndtr(x))
-
-
-def gelu_erf_grad_reference(grad: Floats, x: Floats) -> Floats:
-    """What comes back through `gelu_erf_reference`."""
-    bounded = np.clip(x, -30, 30)
-    density = np.exp(-bounded * bounded / 2) / np.sqrt(2 * np.pi)
-    return np.asarray(grad * (gelu_share_reference(bounded) + bounded * density))
 
 
 def signum_reference(x: Numbers) -> Numbers:

@@ -30,25 +30,9 @@ POP_INLINE pop_h_f pop_h_tanh_grad(pop_h_f g, pop_h_f x) { return pop_h_sigmoid_
 POP_INLINE pop_h_f pop_h_erf_grad(pop_h_f g, pop_h_f x) { return g * 0x1.20dd750429b6dp0 * pop_h_power_of_e(-x * x); }
 
 /* Times a factor that FP32 holds well. */
-POP_INLINE pop_h_f pop_h_times(pop_h_f g, pop_h_f factor) { return g * factor; }
 POP_INLINE pop_h_f pop_h_half_times(pop_h_f g, pop_h_f factor) { return g * 0.5 * factor; }
 POP_INLINE pop_h_f pop_h_cbrt_times(pop_h_f g, pop_h_f root) { return g / (root * root * 3.0); }
 POP_INLINE pop_h_f pop_h_rsqrt_times(pop_h_f g, pop_h_f root) { return g * -0.5 * (root * root * root); }
-POP_INLINE pop_h_f pop_h_within(pop_h_f x) { return (1.0 - x) * (1.0 + x); }
-POP_INLINE pop_v_f pop_v_within(pop_v_f x) { return pop_h_narrow(pop_h_within(pop_h_widen(x, 0)), pop_h_within(pop_h_widen(x, 1))); }
-
-/* P(Z < x) + x p(x), Z a standard normal number of density p: the first as gelu gives it. */
-POP_INLINE pop_h_f pop_h_density(pop_h_f share, pop_h_f x)
-{
-    const pop_h_f bounded = pop_h_clamp(x, -30.0, 30.0);
-    return share + bounded * 0x1.9884533d43651p-2 * pop_h_power_of_e(bounded * bounded * -0.5);
-}
-POP_INLINE pop_v_f pop_v_gelu_erf_grad(pop_v_f g, pop_v_f x)
-{
-    const pop_v_m small = pop_v_lt_f(pop_v_abs(x), pop_v_splat(0x1p-30f));
-    const pop_v_f bounded = pop_v_clamp(x, -30.0f, 30.0f), share = pop_v_select_f(small, pop_v_gelu_erf(bounded) / bounded, pop_v_splat(0.5f));
-    return POP_PAIR_BY_HALVES(pop_h_times, g, POP_PAIR_BY_HALVES(pop_h_density, share, x));
-}
 
 #define POP_ELEMENTWISE_GRADIENTS(X)                                                                                \
     X(abs_grad, a * pop_v_float(pop_v_keep(pop_v_gt_f(pop_v_abs(b), pop_v_splat(0.0f)),                             \
@@ -68,10 +52,8 @@ POP_INLINE pop_v_f pop_v_gelu_erf_grad(pop_v_f g, pop_v_f x)
     X(sin_grad, POP_PAIR_BY_HALVES(pop_h_sin_grad, a, b))                                                           \
     X(cos_grad, POP_PAIR_BY_HALVES(pop_h_cos_grad, a, b))                                                           \
     X(tan_grad, POP_PAIR_BY_HALVES(pop_h_tan_grad, a, b))                                                           \
-    X(asin_grad, POP_PAIR_BY_HALVES(pop_h_times, a, pop_v_rsqrt(pop_v_within(b))))                                  \
     X(tanh_grad, POP_PAIR_BY_HALVES(pop_h_tanh_grad, a, b))                                                         \
     X(erf_grad, POP_PAIR_BY_HALVES(pop_h_erf_grad, a, b))                                                           \
     X(sigmoid_grad, POP_PAIR_BY_HALVES(pop_h_sigmoid_grad, a, b))                                                   \
-    X(relu_grad, pop_v_select_f(pop_v_gt_f(b, pop_v_splat(0.0f)), pop_v_splat(0.0f), a))                            \
-    X(gelu_erf_grad, pop_v_gelu_erf_grad(a, b))
+    X(relu_grad, pop_v_select_f(pop_v_gt_f(b, pop_v_splat(0.0f)), pop_v_splat(0.0f), a))
 #endif
