@@ -23,7 +23,7 @@ typedef struct pop_reduction {
     pop_reduce_places places;
 } pop_reduction;
 
-/* What a unit works with; `room` is the arena. */
+/* What a unit works with; a pop_reduce_room is in the arena. */
 typedef struct pop_reduce_walk {
     const pop_reduce *spec;
     const pop_reduction *does;
