@@ -15,6 +15,7 @@ from poplibs_py.formats.arrays import as_array
 from poplibs_py.ops import catalogue
 from poplibs_py.popops import reductions
 from poplibs_py.popops._elementwise import ELEMENTWISE
+from poplibs_py.popops.expr import _1, _2
 from poplibs_py.popsparse import BlockSparseMatrix
 from poplibs_py.testing.calls import calls
 from poplibs_py.testing.exact_ops import EXACT
@@ -86,15 +87,16 @@ def exact_operands(op):
         "triangular_solve": (definite, b), "triangular_solve_grad": (a, definite, b), "linspace": (0.0, 8.0, 5),
         "meshgrid2d": (a[0], b[0]), "norm_statistics": (a, 1.0), "norm_whiten": (a, channels, channels),
         "normalise": (a, channels, channels), "norm_gradients": (a, channels), "norm_param_gradients": (a, b),
-        "norm_statistics_gradients": (a, b, channels),
+        "norm_statistics_gradients": (a, b, channels), "popops.map": (_1 * 2 + _2, a, b), "scaled_add": (a, b, 2),
+        "scaled_subtract": (a, b, 2), "x_minus_ax_plus_by": (a, b, 2, 3),
     }  # fmt: skip
     return {full(name): operands for name, operands in made.items()}[full(op)]
 
 
 WITHOUT_FRACTIONS = {"popsparse.bs_softmax", *(f"popops.{name}" for name in (
-    "all", "any", "argmax", "argmin", "has_nan", "has_nan_or_inf", "logsumexp", "mean", "norm", "standard_deviation",
-    "variance", "bincount", "histogram", "cumulative_max", "cumulative_min", "cumulative_prod",
-    "cumulative_sum")), *(f"poplin.{name}" for name in (
+    "all", "any", "argmax", "argmin", "has_nan", "has_nan_or_inf", "logsumexp", "map", "mean", "norm", "scaled_add",
+    "scaled_subtract", "standard_deviation", "variance", "x_minus_ax_plus_by", "bincount", "histogram",
+    "cumulative_max", "cumulative_min", "cumulative_prod", "cumulative_sum")), *(f"poplin.{name}" for name in (
     "cholesky", "cholesky_grad", "linspace", "lu", "lu_grad", "meshgrid2d", "norm_gradients", "norm_param_gradients",
     "norm_statistics", "norm_statistics_gradients", "norm_whiten", "normalise", "qr", "qr_grad", "triangular_solve",
     "triangular_solve_grad"))}  # irrational, quotients, or not worth it
