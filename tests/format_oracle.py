@@ -3,12 +3,15 @@
 import bisect
 from fractions import Fraction
 from functools import cache
+from typing import get_args
 
 import numpy as np
 from hypothesis import strategies as st
 
 from poplibs_py.errors import InvalidArgumentError
 from poplibs_py.formats import FORMATS, Format
+from poplibs_py.formats.format import Specials
+from poplibs_py.formats.presets import PRESETS
 
 NARROW = tuple(f for f in FORMATS if f.bits <= 16)
 """The presets of at most 16 bits."""
@@ -27,6 +30,19 @@ USERS = (
     Format("e5m5", 5, 5, bias=100, specials="nan_only"),
 )
 
+MORE = (
+    *USERS,
+    Format("ue4m3", 4, 3, bias=7, signed=False),
+    Format("ue5m3 finite", 5, 3, bias=20, specials="finite", signed=False),
+    Format("ue5m6 p3109", 5, 6, bias=16, specials="p3109", signed=False),
+    Format("ue4m4 flushing", 4, 4, bias=9, specials="nan_only", subnormals=False, signed=False),
+    Format("ue8m6 without zero", 8, 6, bias=127, signed=False, zero=False),
+    Format("ue5m2 without zero", 5, 2, bias=15, specials="p3109", signed=False, zero=False),
+    Format("e6m5 p3109 flushing", 6, 5, bias=30, specials="p3109", subnormals=False),
+    *PRESETS,
+)
+"""Formats that go through the generic kernels: others of users, and what `poplibs_py.formats.presets` has."""
+
 
 def is_format(arguments):
     """Whether the arguments describe a format."""
@@ -38,7 +54,7 @@ def is_format(arguments):
 
 formats = (
     st.tuples(st.integers(1, 8), st.integers(0, 14), st.integers(-100, 127),
-              st.sampled_from(["ieee", "nan_only", "negative_zero"]), st.booleans())
+              st.sampled_from(get_args(Specials)), st.booleans(), st.sampled_from([True, True, False]), st.booleans())
     .filter(is_format)
     .map(lambda arguments: Format("drawn", *arguments))
 )  # fmt: skip
@@ -49,7 +65,7 @@ def value(code, fmt):
     if code > fmt.max_code:
         return None
     exponent, fraction = divmod(code, 2**fmt.mantissa_bits)
-    if exponent == 0:
+    if exponent == 0 and fmt.zero:
         significand = Fraction(fraction if fmt.subnormals else 0, 2**fmt.mantissa_bits)
         return significand * Fraction(2) ** (1 - fmt.bias)
     return (1 + Fraction(fraction, 2**fmt.mantissa_bits)) * Fraction(2) ** (exponent - fmt.bias)
@@ -67,17 +83,21 @@ def ladder(fmt):
     return [*rungs, beyond], [*(found[r] for r in rungs), fmt.max_code + 1]
 
 
-def round_magnitude(x, fmt, rounding, word=0, random_bits=31):
+def round_magnitude(x, fmt, rounding, word=0, random_bits=31, negative=False):
     """The code that a magnitude rounds to, max_code + 1 if that passes the largest number."""
     rungs, codes = ladder(fmt)
     below = bisect.bisect_right(rungs, x) - 1
+    if below < 0:  # there is no zero
+        return 0
     if below == len(rungs) - 1:
         return codes[-1]
     fraction = (x - rungs[below]) / (rungs[below + 1] - rungs[below])
     if rounding == "nearest-even":
         up = fraction > Fraction(1, 2) or (fraction == Fraction(1, 2) and codes[below] % 2 == 1)
-    elif rounding == "toward-zero":
-        up = False
+    elif rounding == "nearest-away":
+        up = fraction >= Fraction(1, 2)
+    elif rounding in ("toward-zero", "up", "down"):
+        up = fraction > 0 and rounding == ("down" if negative else "up")
     else:
         noise = Fraction(2 * (word >> (32 - random_bits)) + 1, 2 ** (random_bits + 1))
         up = fraction + noise >= 1
@@ -103,10 +123,12 @@ def boundaries(fmt, limit=4096):
 
 def payload_free(codes, fmt):
     """Codes with every NaN replaced by the format's NaN, so that only NaN-ness is compared."""
-    magnitude = codes & ((1 << (fmt.bits - 1)) - 1)
+    magnitude = codes & ((1 << (fmt.exponent_bits + fmt.mantissa_bits)) - 1)
     infinity = ((1 << fmt.exponent_bits) - 1) << fmt.mantissa_bits
     if fmt.specials == "ieee":
         nan = magnitude > infinity
+    elif fmt.specials == "finite":
+        return codes
     elif fmt.specials == "nan_only":
         nan = magnitude > fmt.max_code
     else:

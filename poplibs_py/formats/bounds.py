@@ -222,12 +222,17 @@ class Ball:
             The format that the machine rounds to.
         rounding : str, optional
             As in `rounding_error`.
-        overflow : {"inf", "nan", "saturate"}, optional
-            What a result becomes that is too large; by default infinity where the format has it, else NaN.
+        overflow : {"inf", "nan", "saturate", "directed"}, optional
+            What a result becomes that is too large; by default infinity where the format has it, else NaN where it has
+            that. ``"directed"`` is that on the side that rounding up or down goes to, and saturates on the other.
         """
         dtype = format_of(dtype)
-        one_of("overflow", overflow, ("inf", "nan", "saturate", None))
-        overflow = overflow or ("inf" if dtype.has_infinity else "nan")
+        one_of("overflow", overflow, ("inf", "nan", "saturate", "directed", None))
+        if overflow == "directed":
+            out, kept = (self.rounded(dtype, rounding, word) for word in (dtype.overflow, "saturate"))
+            outward = self.centre > 0 if rounding == "up" else self.centre < 0
+            return Ball(np.where(outward, out.centre, kept.centre), np.where(outward, out.radius, kept.radius))
+        overflow = overflow or dtype.overflow
         with np.errstate(all="ignore"):
             reach = np.abs(_finite(self.centre)) + self.radius
             radius = self.radius + rounding_error(reach, dtype, rounding)

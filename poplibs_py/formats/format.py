@@ -8,12 +8,12 @@ PopLibs encodes them) and the OCP FP8 pair (OCP 8-bit floating point specificati
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 import ml_dtypes
 import numpy as np
 
-from ..errors import bad_argument, bad_type, instance, one_of, whole
+from ..errors import bad_argument, bad_type, flag, instance, one_of, whole
 from ..immutable import token_of
 
 __all__ = [
@@ -29,7 +29,7 @@ __all__ = [
     "format_of",
 ]
 
-Specials = Literal["ieee", "nan_only", "negative_zero"]
+Specials = Literal["ieee", "nan_only", "negative_zero", "finite", "p3109"]
 
 LOWEST_BIAS, HIGHEST_BIAS = -100, 127
 
@@ -47,16 +47,23 @@ class Format:
     exponent_bits : int
         1 to 8.
     mantissa_bits : int
-        Stored bits of the significand, 0 to 23; 1 + exponent_bits + mantissa_bits must not pass 16, or be 32.
+        Stored bits of the significand, 0 to 23; with the exponent's and the sign's at most 16 bits in all, or 32.
     bias : int
         Exponent bias: a normal number is ``(-1)^s * 2^(e - bias) * (1 + m / 2^mantissa_bits)``. -100 to 127, and
         such that the largest exponent is at most 127: then every value is an FP32 number.
-    specials : {"ieee", "nan_only", "negative_zero"}
+    specials : {"ieee", "nan_only", "negative_zero", "finite", "p3109"}
         ``"ieee"``: the highest exponent holds infinities and NaNs. ``"nan_only"``: no infinities, the code with all
         exponent and mantissa bits set is NaN, for either sign (OCP E4M3). ``"negative_zero"``: no infinities, the
-        code of minus zero is the one NaN and there is no minus zero (F143, F152).
+        code of minus zero is the one NaN and there is no minus zero (F143, F152). ``"finite"``: every code is a number
+        (OCP E2M1). ``"p3109"``: NaN as in ``"negative_zero"``, and infinities where all other bits are set (IEEE P3109;
+        unsigned, NaN is there and infinity one below).
     subnormals : bool, optional
         Whether exponent zero holds subnormal numbers (default) or only zero.
+    signed : bool, optional
+        Whether there is a sign bit (default). Without one, numbers below zero become NaN, or zero where there is none.
+    zero : bool, optional
+        Whether there is a zero (default). Without, exponent zero holds normal numbers as every other, zero becomes NaN,
+        and what is smaller than the smallest number becomes that one: for unsigned formats such as OCP E8M0.
     dtype : numpy.dtype, optional
         The NumPy or ml_dtypes dtype of arrays in this format; none for most user-defined ones, whose arrays hold codes.
 
@@ -74,6 +81,8 @@ class Format:
     bias: int
     specials: Specials = "ieee"
     subnormals: bool = True
+    signed: bool = True
+    zero: bool = True
     dtype: np.dtype[Any] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
@@ -81,12 +90,18 @@ class Format:
             raise bad_argument("name", self.name, "a string that is not empty")
         for key, low, high in (("exponent_bits", 1, 8), ("mantissa_bits", 0, 23), ("bias", LOWEST_BIAS, HIGHEST_BIAS)):
             object.__setattr__(self, key, whole(key, getattr(self, key), low, high))
-        one_of("specials", self.specials, ("ieee", "nan_only", "negative_zero"))
+        one_of("specials", self.specials, get_args(Specials))
+        for key in ("subnormals", "signed", "zero"):
+            flag(key, getattr(self, key))
+        if not self.zero and (self.signed or self.specials == "finite"):
+            raise bad_argument("zero", self.zero, "True for signed formats, and where no NaN can stand for zero")
+        if not self.signed and self.specials == "negative_zero":
+            raise bad_argument("specials", self.specials, "another: an unsigned format has no code of minus zero")
         if self.specials == "ieee" and self.mantissa_bits == 0:
             raise bad_argument("mantissa_bits", 0, "at least 1 where specials='ieee', to tell NaN from infinity")
-        if self.bits > 16 and (self.exponent_bits, self.mantissa_bits, self.bias) != (8, 23, 127):
+        if self.bits > 16 and (self.signed, self.exponent_bits, self.mantissa_bits, self.bias) != (True, 8, 23, 127):
             raise bad_argument("mantissa_bits", self.mantissa_bits, "at most 16 bits in all, or FP32's layout")
-        if self.max_code >> self.mantissa_bits == 0:
+        if self.max_code < (1 << self.mantissa_bits if self.zero else 0):
             raise bad_argument("exponent_bits", self.exponent_bits, "enough for one normal number")
         if self.max_exponent > 127:
             raise bad_argument("bias", self.bias, f"at least {self.bias + self.max_exponent - 127}, so that FP32 holds "
@@ -110,7 +125,12 @@ class Format:
     @property
     def bits(self) -> int:
         """Bits of a code."""
-        return 1 + self.exponent_bits + self.mantissa_bits
+        return self.signed + self.sign_shift
+
+    @property
+    def sign_shift(self) -> int:
+        """Bits of a code without its sign."""
+        return self.exponent_bits + self.mantissa_bits
 
     @property
     def precision(self) -> int:
@@ -130,24 +150,45 @@ class Format:
     @property
     def has_infinity(self) -> bool:
         """Whether the format holds infinities."""
-        return self.specials == "ieee"
+        return self.specials in ("ieee", "p3109")
+
+    @property
+    def has_nan(self) -> bool:
+        """Whether the format holds NaN."""
+        return self.specials != "finite"
+
+    @property
+    def has_minus_zero(self) -> bool:
+        """Whether the format holds a zero of each sign."""
+        return self.signed and self.specials not in ("negative_zero", "p3109")
+
+    @property
+    def overflow(self) -> Literal["inf", "nan", "saturate"]:
+        """What becomes of a number that rounding to nearest takes past the largest, which it becomes without NaN."""
+        return "inf" if self.has_infinity else "nan" if self.has_nan else "saturate"
 
     @property
     def nan_code(self) -> int:
-        """The code that a NaN is written as."""
-        if self.specials == "negative_zero":
-            return 1 << (self.bits - 1)
-        if self.specials == "nan_only":
-            return (1 << (self.bits - 1)) - 1
-        return ((1 << self.exponent_bits) - 1 << self.mantissa_bits) | 1 << (self.mantissa_bits - 1)
+        """The code that a NaN is written as; in a ``"finite"`` format minus zero's, or zero where it is unsigned."""
+        if self.specials == "ieee":
+            return self.infinity_code | 1 << (self.mantissa_bits - 1)
+        if self.specials == "nan_only" or (self.specials == "p3109" and not self.signed):
+            return (1 << self.sign_shift) - 1
+        return self.signed << self.sign_shift
+
+    @property
+    def infinity_code(self) -> int:
+        """The code of infinity, in a format that has it."""
+        if self.specials == "p3109":
+            return (1 << self.sign_shift) - 1 - (not self.signed)
+        return (1 << self.exponent_bits) - 1 << self.mantissa_bits
 
     @property
     def max_code(self) -> int:
         """The code of the largest finite number."""
-        magnitude = (1 << (self.bits - 1)) - 1
-        if self.specials == "ieee":
-            return magnitude - (1 << self.mantissa_bits)
-        return magnitude - (1 if self.specials == "nan_only" else 0)
+        if self.has_infinity:
+            return self.infinity_code - 1
+        return (1 << self.sign_shift) - (2 if self.specials == "nan_only" else 1)
 
     @property
     def max_exponent(self) -> int:
@@ -157,7 +198,7 @@ class Format:
     @property
     def min_exponent(self) -> int:
         """The exponent of the smallest normal number."""
-        return 1 - self.bias
+        return self.zero - self.bias
 
     @property
     def max(self) -> float:
@@ -173,7 +214,7 @@ class Format:
     @property
     def smallest_subnormal(self) -> float:
         """The smallest positive number: subnormal where the format has them, else the smallest normal."""
-        if not self.subnormals or not self.mantissa_bits:
+        if not (self.subnormals and self.mantissa_bits and self.zero):
             return self.smallest_normal
         return 2.0 ** (self.min_exponent - self.mantissa_bits)
 
@@ -223,6 +264,18 @@ FORMATS = tuple(_PRESETS.values())
 """The formats that have a dtype, and so need no name at a call."""
 
 _BY_DTYPE = {f.dtype: f for f in FORMATS}
+_OTHERS: dict[object, Format] = {}
+
+LAYOUT = tuple(each.name for each in fields(Format) if each.name != "dtype")
+"""The facts that a format is written down by, in order."""
+
+
+def name_format(f: Format) -> Format:
+    """Let a format be found by its name and its dtype wherever formats are named: see `presets`."""
+    _OTHERS[f.name] = f
+    if f.dtype is not None:
+        _OTHERS[f.dtype], _OTHERS[f.dtype.name] = f, f
+    return f
 
 
 def format_of(what: object, name: str = "dtype") -> Format:
@@ -258,21 +311,26 @@ def _format_of(what: object) -> Format | None:
     if isinstance(what, Format):
         return what
     if isinstance(what, str):
-        return _BY_NAME.get(what.lower())
+        return _BY_NAME.get(what.lower()) or _OTHERS.get(what.lower())
     try:
         dtype = what if isinstance(what, type) else getattr(what, "dtype", what)
     except Exception:  # whatever an object of somebody else's raises
         return None
     if type(dtype).__module__ == "torch" and str(dtype).startswith("torch."):
-        return _BY_NAME.get(str(dtype).removeprefix("torch."))
+        return _format_of(str(dtype).removeprefix("torch."))
     if isinstance(dtype, type):
         try:
             dtype = np.dtype(cast(Any, dtype))
         except Exception:  # it may have an attribute `dtype` that is anything
             return None
-    return preset_of(dtype) if isinstance(dtype, np.dtype) else None
+    return format_or_none(dtype) if isinstance(dtype, np.dtype) else None
+
+
+def format_or_none(dtype: np.dtype[Any]) -> Format | None:
+    """Return the format that has a dtype, of `FORMATS` or of `presets`; None if there is none."""
+    return _BY_DTYPE.get(dtype) or _OTHERS.get(dtype)
 
 
 def preset_of(dtype: np.dtype[Any]) -> Format | None:
-    """Return the format that has a dtype, or None."""
+    """Return the format of `FORMATS` that has a dtype, or None."""
     return _BY_DTYPE.get(dtype)

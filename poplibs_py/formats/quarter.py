@@ -7,7 +7,7 @@ import operator
 import os
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, get_args
 
 import numpy as np
 
@@ -15,8 +15,9 @@ from ..errors import InvalidIndexError, bad_argument, bad_type, described, one_o
 from ..files import ArrayFile, replacing
 from ..immutable import Immutable, anchored, frozen, holding, kind_of, token_of
 from .arrays import as_array, float_dtype
-from .format import F143, FORMATS, Format, format_of
+from .format import F143, FORMATS, LAYOUT, Format, format_of
 from .metadata import pack_metadata, unpack_metadata
+from .presets import PRESETS
 from .reference import Overflow, Rounding, decode, encode
 from .scales import Array, auto_scale, checked_block_shape, checked_scale, spread, uniform_scale
 
@@ -123,14 +124,13 @@ class QuarterArray(Immutable):
             ``"auto"`` takes for each block the least s for which nothing overflows (`auto_scale`).
         block_shape : sequence of int, optional
             As for `QuarterArray`.
-        rounding : {"nearest-even", "toward-zero"}, optional
-        overflow : {"saturate", "nan", "inf"}, optional
-            What too large numbers become; by default infinity where the format has it, else NaN.
+        rounding : {"nearest-even", "toward-zero", "up", "down", "nearest-away"}, optional
+        overflow : {"saturate", "nan", "inf", "directed"}, optional
+            What too large numbers become; by default IEEE 754's result, as for `cast`.
         """
         fmt = _narrow(format_of(dtype))
         x = _real(values)
-        one_of("rounding", rounding, ("nearest-even", "toward-zero"))
-        one_of("overflow", overflow, ("saturate", "nan", "inf", None))
+        one_of("rounding", rounding, tuple(word for word in get_args(Rounding) if word != "stochastic"))
         blocks = checked_block_shape(block_shape, x.shape)
         chosen = auto_scale(x, fmt, blocks) if isinstance(scale, str) and scale == "auto" else scale
         exponents = checked_scale(chosen, fmt, x.shape, blocks)
@@ -304,7 +304,7 @@ class QuarterArray(Immutable):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write codes, scales and format to a ``.npz`` file, exactly at this path, once all of it is written."""
-        layout = {key: getattr(self.format, key) for key in _LAYOUT}
+        layout = {key: getattr(self.format, key) for key in LAYOUT}
         with replacing(_path(path)) as file:
             np.savez(
                 file, codes=self._codes.view(self.format.code_dtype), scale=self._scale,
@@ -339,8 +339,8 @@ class QuarterArray(Immutable):
         if described.nbytes > _LONGEST_LAYOUT or block_shape.size > _MOST_AXES:
             raise bad_argument("format", f"{described.nbytes} bytes for {block_shape.size} axes", "what save writes")
         layout = json.loads(str(described))
-        fmt = Format(**{key: layout[key] for key in _LAYOUT})
-        fmt = next((preset for preset in FORMATS if preset == fmt), fmt)
+        fmt = Format(**{key: layout[key] for key in LAYOUT if key in layout})
+        fmt = next((preset for preset in (*FORMATS, *PRESETS) if preset == fmt), fmt)
         return cls(file["codes"], fmt, scale, tuple(block_shape.tolist()) if scale.ndim else None)
 
 
@@ -356,7 +356,6 @@ def _path(path: object) -> str | os.PathLike[str]:
 
 
 _LONGEST_LAYOUT, _MOST_AXES = 1 << 16, 64  # NumPy's arrays have no more axes
-_LAYOUT = ("name", "exponent_bits", "mantissa_bits", "bias", "specials", "subnormals")
 
 
 @cache
@@ -391,7 +390,7 @@ def _real(values: object, name: str = "values") -> Array:
     x = as_array(name, values, "real numbers")
     if x.dtype.kind in "fiu" and x.dtype.itemsize <= 8:
         return x
-    if any(x.dtype == fmt.dtype for fmt in FORMATS):
+    if any(x.dtype == fmt.dtype for fmt in (*FORMATS, *PRESETS)):
         return x.astype(np.float32)
     raise bad_type(name, str(x.dtype), "real numbers: float16, float32, float64, bfloat16, FP8 or integers")
 

@@ -17,8 +17,8 @@ from .format import Format, format_of
 __all__ = ["Overflow", "Rounding", "decode", "default_overflow", "encode", "values"]
 
 Array = np.ndarray[Any, Any]
-Rounding = Literal["nearest-even", "toward-zero", "stochastic"]
-Overflow = Literal["saturate", "nan", "inf"]
+Rounding = Literal["nearest-even", "toward-zero", "stochastic", "up", "down", "nearest-away"]
+Overflow = Literal["saturate", "nan", "inf", "directed"]
 
 
 def decode(codes: Array, dtype: Format, scale: int | Array = 0) -> Array:
@@ -42,18 +42,17 @@ def decode(codes: Array, dtype: Format, scale: int | Array = 0) -> Array:
     dtype, scale = format_of(dtype), _exponents(scale)
     code = _whole_numbers("codes", codes, f"codes of {dtype} as whole numbers").astype(np.int64)
     _check_scale(scale, code.shape)
-    magnitude = code & ((1 << (dtype.bits - 1)) - 1)
-    negative = code >> (dtype.bits - 1) & 1 == 1
+    magnitude = code & ((1 << dtype.sign_shift) - 1)
+    negative = code >> dtype.sign_shift & 1 == 1
     exponent = magnitude >> dtype.mantissa_bits
     fraction = magnitude & ((1 << dtype.mantissa_bits) - 1)
     normal = np.ldexp((1 << dtype.mantissa_bits) + fraction, exponent - dtype.bias - dtype.mantissa_bits)
     small = np.ldexp(fraction * dtype.subnormals, 1 - dtype.bias - dtype.mantissa_bits)
-    value = np.where(exponent > 0, normal, small)
+    value = np.where((exponent > 0) | (not dtype.zero), normal, small)
+    value = np.where(magnitude > dtype.max_code, np.nan, value)
     if dtype.has_infinity:
-        value = np.where(magnitude > dtype.max_code, np.where(fraction == 0, np.inf, np.nan), value)
-    elif dtype.specials == "nan_only":
-        value = np.where(magnitude > dtype.max_code, np.nan, value)
-    else:
+        value = np.where(magnitude == dtype.infinity_code, np.inf, value)
+    if dtype.has_nan:
         value = np.where(code == dtype.nan_code, np.nan, value)
     return np.ldexp(np.where(negative, -value, value), scale)
 
@@ -66,12 +65,23 @@ def _check_scale(scale: Any, shape: tuple[int, ...]) -> None:
 
 
 def default_overflow(dtype: Format, rounding: Rounding) -> Overflow:
-    """Return what an overflow becomes by default: IEEE 754's result, with NaN where there is no infinity."""
+    """Return what an overflow becomes by default: IEEE 754's result, with NaN where there is no infinity.
+
+    ``"directed"``, of rounding up and down, is infinity (or NaN) on the side that rounding goes to, and the largest
+    number on the other. ``"finite"`` formats saturate.
+    """
     dtype = format_of(dtype)
     one_of("rounding", rounding, get_args(Rounding))
-    if rounding == "toward-zero":
+    if rounding == "toward-zero" or not dtype.has_nan:
         return "saturate"
-    return "inf" if dtype.has_infinity else "nan"
+    return "directed" if rounding in ("up", "down") else dtype.overflow
+
+
+def allowed_overflows(dtype: Format, rounding: str) -> tuple[Overflow, ...]:
+    """Return what may be asked for where numbers are too large."""
+    may: dict[Overflow, bool] = {"saturate": True, "nan": dtype.has_nan, "inf": dtype.has_infinity,
+                                 "directed": dtype.has_nan and rounding in ("up", "down")}
+    return tuple(word for word, allowed in may.items() if allowed)
 
 
 def encode(
@@ -91,13 +101,14 @@ def encode(
     values : numpy.ndarray
         Real numbers; converted to float64, which must hold them.
     dtype : Format
-        A format of at most 16 bits.
+        Any format of at most 16 bits, or FP32.
     scale : int or numpy.ndarray of int, optional
         The codes are those of ``values / 2**scale``; broadcast against `values`.
-    rounding : {"nearest-even", "toward-zero", "stochastic"}, optional
-        Nearest even breaks ties to the even code. Stochastic rounding moves away from zero if and only if
+    rounding : {"nearest-even", "toward-zero", "stochastic", "up", "down", "nearest-away"}, optional
+        Nearest even breaks ties to the even code, nearest away from zero; up and down go to plus and minus infinity.
+        Stochastic rounding moves away from zero if and only if
         ``f + (R + 1/2) / 2**random_bits >= 1``, with f the fraction that truncation discards, as a share of the step.
-    overflow : {"saturate", "nan", "inf"}, optional
+    overflow : {"saturate", "nan", "inf", "directed"}, optional
         What a finite number becomes that, rounded as if the exponent had no limit, passes the largest finite number.
         See `default_overflow`.
     words : numpy.ndarray of uint32, optional
@@ -113,14 +124,13 @@ def encode(
     Notes
     -----
     Infinities stay where the format has them and become NaN elsewhere. NaN keeps its sign where the format has signed
-    NaN, and the top of its payload where the format has payloads; it becomes quiet.
+    NaN, and the top of its payload where the format has payloads; it becomes quiet. In a ``"finite"`` format infinities
+    become the largest number, and NaN becomes the zero of the other sign (+0 where it is unsigned), as in ml_dtypes.
+    Unsigned formats make NaN of numbers below zero, or zero where there is no NaN.
     """
     dtype, scale = format_of(dtype), _exponents(scale)
-    one_of("rounding", rounding, ("nearest-even", "toward-zero", "stochastic"))
-    one_of("overflow", overflow, ("saturate", "nan", "inf", None))
-    overflow = overflow or default_overflow(dtype, rounding)
-    if overflow == "inf" and not dtype.has_infinity:
-        raise bad_argument("overflow", overflow, f"'saturate' or 'nan': {dtype} has no infinity")
+    one_of("rounding", rounding, get_args(Rounding))
+    overflow = checked_overflow(overflow, dtype, rounding)
     if rounding == "stochastic":
         words = _whole_numbers("words", words, "whole numbers of 32 bits, which stochastic rounding needs")
         random_bits = whole("random_bits", random_bits, 1, 31)
@@ -139,19 +149,45 @@ def encode(
     below = np.floor(steps)
     if rounding == "nearest-even":
         up = _nearest_is_up(below, steps - below, step, dtype)
-    elif rounding == "toward-zero":
-        up = np.zeros(x.shape, bool)
+    elif rounding == "nearest-away":
+        up = steps - below >= 0.5
+    elif rounding in ("toward-zero", "up", "down"):
+        up = (steps > below) & (rounding == np.where(np.signbit(x), "down", "up"))
     else:
         noise = (np.asarray(words, np.uint32) >> np.uint32(32 - random_bits)) + 0.5
         up = steps - below >= 1 - noise / 2.0**random_bits
     code = _code((below + up) * step, dtype)
 
-    overflow_codes = {"saturate": dtype.max_code, "nan": dtype.nan_code, "inf": _infinity(dtype)}
-    code = np.where(code > dtype.max_code, overflow_codes[overflow], code)
-    code = np.where(np.isinf(x), _infinity(dtype) if dtype.has_infinity else dtype.nan_code, code)
+    beyond = {"saturate": dtype.max_code, "nan": dtype.nan_code, "inf": dtype.infinity_code}
+    if overflow == "directed":
+        outward = rounding == np.where(np.signbit(x), "down", "up")
+        over: Any = np.where(outward, beyond[dtype.overflow], dtype.max_code)
+    else:
+        over = beyond[overflow]
+    code = np.where(code > dtype.max_code, over, code)
+    code = np.where(np.isinf(x), beyond[dtype.overflow], code)
+    if not dtype.signed:
+        code = np.where((x < 0) | ((x == 0) & (not dtype.zero)), dtype.nan_code, code)
     code = np.where(np.isnan(x), _nan_codes(x, dtype), code)
-    signed = np.signbit(x) & ((code != 0) | (dtype.specials != "negative_zero"))
-    return np.asarray(code | signed.astype(np.int64) << (dtype.bits - 1), dtype.code_dtype)
+    negative = np.signbit(x) & dtype.signed & ((code != 0) | dtype.has_minus_zero)
+    sign = negative.astype(np.int64) << dtype.sign_shift
+    return np.asarray(np.where(code < 0, 0, code | sign), dtype.code_dtype)
+
+
+def checked_overflow(overflow: object, dtype: Format, rounding: Rounding) -> Overflow:
+    """Return what too large numbers become: the default for None."""
+    if overflow is None:
+        return default_overflow(dtype, rounding)
+    allowed = allowed_overflows(dtype, rounding)
+    for word in allowed:
+        if isinstance(overflow, str) and overflow == word:
+            return word
+    words = ", ".join(map(repr, allowed))
+    if dtype.has_infinity:
+        words = " or ".join(words.rsplit(", ", 1))
+    else:
+        words += f"; {dtype} has no infinity" + ("" if dtype.has_nan else " and no NaN")
+    raise bad_argument("overflow", overflow, words)
 
 
 def _whole_numbers(name: str, value: object, allowed: str) -> Array:
@@ -169,7 +205,7 @@ def _step(magnitude: Array, fmt: Format) -> Array:
     """The distance of the two neighbours in `fmt`, its exponent unbounded above, that enclose each magnitude."""
     exponent = np.frexp(magnitude)[1] - 1
     normal: Array = np.ldexp(1.0, np.maximum(exponent, fmt.min_exponent) - fmt.mantissa_bits)
-    below = magnitude < fmt.smallest_normal
+    below = (magnitude < fmt.smallest_normal) & fmt.zero
     return np.asarray(np.where(below, fmt.smallest_subnormal, normal))
 
 
@@ -181,17 +217,15 @@ def _nearest_is_up(below: Array, fraction: Array, step: Array, fmt: Format) -> A
 def _code(value: Array, fmt: Format) -> Array:
     """The code of numbers of `fmt`, its exponent unbounded above."""
     mantissa, exponent = np.frexp(value)
-    normal = (exponent - 1 + fmt.bias - 1) * (1 << fmt.mantissa_bits) + np.ldexp(mantissa, fmt.precision)
-    subnormal = np.ldexp(value, fmt.mantissa_bits - fmt.min_exponent)
+    normal = (exponent.astype(np.int64) + fmt.bias - 2) * (1 << fmt.mantissa_bits) + np.ldexp(mantissa, fmt.precision)
+    subnormal = np.ldexp(value, fmt.mantissa_bits - fmt.min_exponent) * fmt.zero  # else the smallest number is next
     return np.asarray(np.where(value < fmt.smallest_normal, subnormal, normal), np.int64)
 
 
-def _infinity(fmt: Format) -> int:
-    return ((1 << fmt.exponent_bits) - 1) << fmt.mantissa_bits
-
-
 def _nan_codes(x: Array, fmt: Format) -> Array | int:
-    if not fmt.has_infinity:
+    if not fmt.has_nan:  # the zero of the other sign
+        return np.where(np.signbit(x), -fmt.nan_code, fmt.nan_code)
+    if fmt.specials != "ieee":
         return fmt.nan_code
     payload = x.view(np.int64) & ((1 << 52) - 1)
     return np.asarray(fmt.nan_code | payload >> (52 - fmt.mantissa_bits))

@@ -90,7 +90,7 @@ def numbers_of(choice: str) -> dict[str, int]:
     Examples
     --------
     >>> numbers_of("rounding")
-    {'nearest-even': 0, 'toward-zero': 1, 'stochastic': 2}
+    {'nearest-even': 0, 'toward-zero': 1, 'stochastic': 2, 'up': 3, 'down': 4, 'nearest-away': 5}
     """
     return dict(_CHOICES[choice])
 
@@ -114,12 +114,13 @@ _SPECIALS, _OVERFLOWS = numbers_of("specials"), numbers_of("overflow")
 
 def format_facts(f: Format, scale: int = 0) -> tuple[int, ...]:
     """Return the fields of a format's `pop_format`, its values scaled by 2^scale."""
-    return f.exponent_bits, f.mantissa_bits, f.bias - scale, _SPECIALS[f.specials], int(f.subnormals)
+    return (f.exponent_bits, f.mantissa_bits, f.bias - scale, _SPECIALS[f.specials], int(f.subnormals),
+            int(not f.signed), int(not f.zero))
 
 
 def infinite_overflow(f: Format) -> int:
-    """Return the overflow of results: infinity where the format has it, else NaN."""
-    return _OVERFLOWS["inf" if f.has_infinity else "nan"]
+    """Return the overflow of results: infinity where the format has it, else NaN where it has that."""
+    return _OVERFLOWS[f.overflow]
 
 
 def check_formats(listed: Mapping[str, Facts], presets: Iterable[Format]) -> dict[str, int]:

@@ -40,15 +40,27 @@ def cast_bound(x: Any, dtype: Any, *, scale: Any = None, block_shape: Any = None
     held = x.to_array(np.float64) if isinstance(x, QuarterArray) else np.asarray(x)
     with np.errstate(invalid="ignore"):
         values = held.astype(np.float64)
-        if not target.has_infinity:
-            values = np.where(np.isinf(values), np.nan, values)
         power = 2.0 ** _exponents(values, target, scale, block_shape, out)
-        ball = Ball.exact(values / power)
+        ball = Ball.exact(_admitted(values / power, target))
     made = ball.rounded(target, rounding, overflow or default_overflow(target, rounding))
     if target.has_infinity:  # `overflow` speaks of finite numbers alone
         endless = np.isinf(ball.centre)
         made = Ball(np.where(endless, ball.centre, made.centre), np.where(endless, 0.0, made.radius))
     return made * power
+
+
+def _admitted(values: Floats, target: Format) -> Floats:
+    """What a format makes of numbers that are not too large and that it has not."""
+    lacks = np.nan if target.has_nan else 0.0
+    if not target.has_nan:
+        values = np.clip(np.nan_to_num(values, nan=0.0, posinf=target.max, neginf=-target.max), -target.max, target.max)
+    elif not target.has_infinity:
+        values = np.where(np.isinf(values), np.nan, values)
+    if not target.signed:
+        values = np.where(values < 0, lacks, values)
+    if not target.zero:
+        values = np.where(values == 0, lacks, np.maximum(values, target.smallest_normal))
+    return values
 
 
 def _exponents(values: Any, target: Format, scale: Any, block_shape: Any, out: Any) -> Floats:

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import bad_argument, bad_type, one_of, whole
-from ..formats import FP32, Format, QuarterArray, format_of
-from ..formats.format import preset_of
+from ..formats import FORMATS, FP32, Format, QuarterArray, format_of
+from ..formats.format import format_or_none
 from ..formats.metadata import METADATA_SCALES
-from ..formats.reference import Overflow, Rounding, default_overflow
+from ..formats.reference import Overflow, Rounding, checked_overflow
 from ..formats.scales import auto_scale, checked_block_shape, checked_scale
 from ..immutable import frozen
 from ..ops import (
@@ -32,7 +32,7 @@ from ..target import Target
 from ..target.types import type_of
 from ._integers import INTEGER_ROUNDINGS, integer_dtype, write_integers
 from ._request import in_place, strided_request
-from ._strided import OVERFLOWS, ROUNDINGS
+from ._strided import ROUNDINGS
 from .cast_model import cast_lacks
 from .plan import planned
 
@@ -64,23 +64,25 @@ def cast(
     Parameters
     ----------
     x : array-like or QuarterArray
-        float32, float16, bfloat16, FP8, float64, int8 or uint8 numbers, of any shape and strides, or codes with their
-        scale. An array of uint8 holds numbers; only a `QuarterArray` holds codes.
+        float32, float16, bfloat16, FP8, float64, int8 or uint8 numbers, of any shape and strides, those of ml_dtypes'
+        other narrow formats, or codes with their scale. An array of uint8 holds numbers; codes come as a
+        `QuarterArray`.
     dtype : Format, dtype or str
         The target: a preset by any of its names, or a user-defined `poplibs_py.formats.Format` of at most 16 bits; or
-        int8 or uint8, from anything but these two.
+        int8 or uint8, from anything but these two. `poplibs_py.formats.presets` has more formats.
     scale : int, array of int or "auto", optional
         Exponents s: the result's codes stand for their value times ``2**s``. ``"auto"`` takes for each block the least
         s for which nothing overflows. With a scale the result is a `QuarterArray`. Without, s is 0, and that of a
         `QuarterArray` `x` is not kept: pass ``scale=x.scale``.
     block_shape : sequence of int, optional
         Extents of the blocks that share a scale, -1 for an axis's whole extent; by default the tensor has one.
-    rounding : {"nearest-even", "toward-zero", "stochastic"}, optional
-        By default to nearest even, and toward zero to an integer. Stochastic rounding needs `seed` and a format.
-    overflow : {"saturate", "nan", "inf"}, optional
+    rounding : {"nearest-even", "toward-zero", "stochastic", "up", "down", "nearest-away"}, optional
+        By default to nearest even, and toward zero to an integer, the two that integers take. Up and down go toward
+        plus and minus infinity; nearest away takes ties away from zero. Stochastic rounding needs `seed` and a format.
+    overflow : {"saturate", "nan", "inf", "directed"}, optional
         What a finite number becomes that rounds to more than the largest finite one. By default IEEE 754's result: the
-        largest number where `rounding` is toward zero, else infinity, or NaN where the format has no infinity. Integers
-        always saturate.
+        largest number where `rounding` goes toward zero, else infinity, or NaN where the format has no infinity;
+        ``"directed"`` says so of rounding up and down. Integers, and formats without NaN, always saturate.
     seed : int or (int, int), optional
         0 to 2**64 - 1, or two words of 32 bits; for stochastic rounding.
     random_bits : int, optional
@@ -118,7 +120,8 @@ def cast(
 
     NaN stays NaN. Infinities stay where the target has them and become NaN elsewhere, also with
     ``overflow="saturate"``, as on the IPU. F143 and F152 have no minus zero: negative numbers that round to zero
-    become +0.
+    become +0. In formats without NaN an infinity becomes the largest number and NaN a zero; unsigned formats have NaN
+    for negative numbers, or zero where there is none.
 
     To int8 and uint8, infinities saturate as finite numbers do, and NaN becomes 0.
 
@@ -135,38 +138,47 @@ def cast(
         _, lacking = modelled_target(target, "popops.cast", lambda _: f"to {integer}")
         return _to_integers(_source(x), integer, scale, block_shape, rounding, overflow, out, lacking)
     fmt = format_of(dtype, "dtype")
-    rounding = "nearest-even" if rounding is None else rounding
-    one_of("rounding", rounding, tuple(ROUNDINGS))
-    if overflow is None:
-        overflow = default_overflow(fmt, rounding)
-    elif not isinstance(overflow, str) or overflow not in OVERFLOWS or (overflow == "inf" and not fmt.has_infinity):
-        allowed = "'saturate', 'nan'" + (" or 'inf'" if fmt.has_infinity else f"; {fmt} has no infinity")
-        raise bad_argument("overflow", overflow, allowed)
-    source, word = _source(x), None
+    how = checked_how(fmt, rounding, overflow, seed, random_bits)
+    rounding, source = how.rounding, _source(x)
     given = source.numbers
-    if rounding == "stochastic":
-        random_bits = whole("random_bits", random_bits, 1, 31)
-        if seed is None:
-            raise bad_type("seed", seed, "a whole number of 64 bits, or two of 32, which stochastic rounding needs")
-        word = seed_of(seed)
-        if given.format is None:
-            allowed = "'nearest-even' or 'toward-zero' from float64; cast to float32 first"
-            raise bad_argument("rounding", rounding, allowed)
-    else:
-        random_bits = 31
+    if rounding == "stochastic" and given.format is None:
+        raise bad_argument("rounding", rounding, "any but 'stochastic' from float64; cast to float32 first")
     receiver, wrap = _receiver(x, given, fmt, scale, block_shape, out)
     auto = isinstance(scale, str)
     machine, lacking = modelled_target(target, "popops.cast",
                                        lambda machine: _missing(machine, source, receiver, rounding, auto))
     plan = None if machine is None else planned("cast", "", given.shape, type_of(given.format),
                                                 type_of(fmt), in_place(given, receiver), machine)
-    request = strided_request(None, (given,), receiver, overflow, rounding, random_bits, word, plan, lacking)
+    request = strided_request(None, (given,), receiver, how.overflow, rounding, how.random_bits, how.seed, plan,
+                              lacking)
     request.keep = not auto  # such a scale is of these numbers alone
     if source.integers is not None:
         request.program, request.steady = _widening(request.program, given.array), True
         request.operands = source.integers, *request.operands[1:]
     request.wrap = wrap
     return request
+
+
+class How(NamedTuple):
+    """How numbers are rounded to a format; the seed is None where none is needed."""
+
+    rounding: Rounding
+    overflow: Overflow
+    random_bits: int
+    seed: int | None
+
+
+def checked_how(dtype: Format, rounding: object, overflow: object, seed: object, random_bits: object) -> How:
+    """Return how to round, given what a caller asked for, or raise."""
+    word: Any = "nearest-even" if rounding is None else rounding
+    one_of("rounding", word, tuple(ROUNDINGS))
+    too_large = checked_overflow(overflow, dtype, word)
+    if word != "stochastic":
+        return How(word, too_large, 31, None)
+    random_bits = whole("random_bits", random_bits, 1, 31)
+    if seed is None:
+        raise bad_type("seed", seed, "a whole number of 64 bits, or two of 32, which stochastic rounding needs")
+    return How(word, too_large, random_bits, seed_of(seed))
 
 
 def _missing(machine: Target, source: _Source, receiver: Receiver, rounding: str, auto: bool) -> str:
@@ -183,7 +195,7 @@ def _missing(machine: Target, source: _Source, receiver: Receiver, rounding: str
             return "with scales but one, of an FP8 tensor"
         if x.scale not in METADATA_SCALES:
             return f"at scale {x.scale}: its own are -32 to 31"
-    return 'with rounding="toward-zero"' if rounding == "toward-zero" else ""
+    return "" if rounding in ("nearest-even", "stochastic") else f'with rounding="{rounding}"'
 
 
 def _widening(program: Any, like: Array) -> Callable[..., None]:
@@ -191,12 +203,12 @@ def _widening(program: Any, like: Array) -> Callable[..., None]:
     shape, strides = like.shape, like.strides
 
     def widened(integers: Array, *rest: Array) -> None:
-        program(_lying(integers.astype(np.float32), shape, strides), *rest)
+        program(lying(integers.astype(np.float32), shape, strides), *rest)
 
     return widened
 
 
-def _lying(array: Array, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
+def lying(array: Array, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
     """Return an array made like one of the call's, or raise where another thread has changed that one meanwhile."""
     if array.shape != shape or array.strides != strides:
         raise bad_argument("x", "an array that changed during the call", "one that stays as it is until it ends")
@@ -230,7 +242,7 @@ def _to_integers(source: _Source, dtype: np.dtype[Any], scale: object, block_sha
         if widen is None:
             numbers = codes.copy()
         else:
-            numbers = _lying(result_array_like(codes, _FLOAT32), shape, strides)
+            numbers = lying(result_array_like(codes, _FLOAT32), shape, strides)
             widen(codes, numbers, *exponents)
         write_integers(numbers, rounding, result)
 
@@ -252,7 +264,7 @@ def _source(x: object) -> _Source:
     array = source.array
     if integer_dtype(array.dtype) is not None:
         return _Source(Operand(array.astype(np.float32), FP32), source)
-    fmt = source.format = preset_of(array.dtype)
+    fmt = source.format = format_or_none(array.dtype)
     if (fmt is None and array.dtype != np.float64) or not array.dtype.isnative:
         raise bad_type("x", array.dtype.str if fmt else str(array.dtype), _SOURCES)
     return _Source(source)
@@ -269,7 +281,12 @@ def _receiver(x: object, given: Operand, target: Format, scale: object, block_sh
             raise bad_argument("scale", scale, "None where `out` is a QuarterArray, whose own scales hold")
         if not isinstance(out, QuarterArray) and (scale is not None or target.dtype is None):
             raise bad_type("out", type(out), "a QuarterArray, which can carry the scale and the format")
-        receiver = receive("out", out, given.shape, None, target, (given,), in_place=True, blocks=True)
+        # What only casts know goes by its dtype.
+        others = not isinstance(out, QuarterArray) and target not in FORMATS
+        default: Any = target.dtype if others else target
+        receiver = receive("out", out, given.shape, None, default, (given,), in_place=True, blocks=True)
+        if others:
+            receiver.format = target
         if receiver.format != target:
             raise bad_type("out", f"an array of {receiver.format}", f"one of {target}")
         return receiver, None

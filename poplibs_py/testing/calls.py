@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from ..formats import FORMATS, FP32, QuarterArray, format_of
+from ..formats.presets import PRESETS
+from ..formats.reference import Rounding, allowed_overflows
 from ..kernels.records import numbers_of
 from ..ops import located
 from ..popsparse import BlockSparseMatrix, dynamic
@@ -190,7 +192,8 @@ def bs_softmax_grad_calls(draw: st.DrawFn) -> Call:
 def cast_calls(draw: st.DrawFn) -> Call:
     """Calls of `popops.cast`."""
     x: Any = draw(arrays(shapes(2, "cast", most=40), formats()))
-    keywords = draw(options({"rounding": ["toward-zero"], "overflow": ["saturate", "nan"]}))
+    roundings = ["toward-zero", "up", "down", "nearest-away"]
+    keywords = draw(options({"rounding": roundings, "overflow": ["saturate", "nan"]}))
     target = draw(formats(at_most_bits=16))
     if x.dtype.itemsize == 1 and draw(st.booleans()):
         x = QuarterArray(x, x.dtype, draw(st.sampled_from(format_of(x).scales)))
@@ -201,6 +204,19 @@ def cast_calls(draw: st.DrawFn) -> Call:
         keywords["scale"] = draw(st.sampled_from(target.scales) | st.sampled_from(["auto"] if fits else [highest]))
         keywords["block_shape"] = draw(st.none() | st.tuples(st.integers(1, 5), st.sampled_from([-1, 1, 7])))
     return (x, target), keywords
+
+
+@st.composite
+def quantise_calls(draw: st.DrawFn) -> Call:
+    """Calls of `popfloat.quantise`."""
+    native = st.sampled_from(["float32", "float16", "bfloat16"])
+    x: Any = draw(arrays(shapes(2, "cast", most=40), native))
+    target = draw(formats(at_most_bits=16, custom=True) | st.sampled_from(PRESETS))
+    keywords: dict[str, Any] = {"rounding": draw(st.none() | st.sampled_from(get_args(Rounding)))}
+    keywords |= draw(options({"overflow": allowed_overflows(target, str(keywords["rounding"]))}))
+    if keywords["rounding"] == "stochastic":
+        keywords["seed"], keywords["random_bits"] = draw(st.integers(0, 2**64 - 1)), draw(st.integers(1, 31))
+    return (relaid(x, draw(layouts(broadcast=True))), target), keywords
 
 
 # The same strategies under the names of other ops.

@@ -36,19 +36,19 @@ def decode_exact(code: int, dtype: Format) -> Number:
     """
     instance("dtype", dtype, Format, "a Format")
     code = whole("code", code, 0, (1 << dtype.bits) - 1)
-    sign = -1 if code >> (dtype.bits - 1) else 1
-    magnitude = code & (1 << (dtype.bits - 1)) - 1
-    if dtype.specials == "negative_zero" and sign < 0 and magnitude == 0:
+    sign = -1 if code >> dtype.sign_shift else 1
+    magnitude = code & (1 << dtype.sign_shift) - 1
+    if sign < 0 and magnitude == 0 and not dtype.has_minus_zero:
         return float("nan")
     if magnitude > dtype.max_code:
         infinite = dtype.has_infinity and magnitude == dtype.max_code + 1
         return sign * float("inf") if infinite else float("nan")
     exponent, fraction = magnitude >> dtype.mantissa_bits, magnitude & (1 << dtype.mantissa_bits) - 1
-    if exponent:
+    if exponent or not dtype.zero:
         fraction += 1 << dtype.mantissa_bits
     elif not dtype.subnormals:
         fraction = 0
-    power = max(exponent, 1) - dtype.bias - dtype.mantissa_bits
+    power = max(exponent, int(dtype.zero)) - dtype.bias - dtype.mantissa_bits
     return sign * Fraction(fraction) * Fraction(2) ** power
 
 
@@ -61,11 +61,12 @@ def round_exact(value: Number, dtype: Format, rounding: str = "nearest-even", ov
         The number; an infinity or a NaN as float.
     dtype : Format
         The format to round to.
-    rounding : {"nearest-even", "toward-zero"}, optional
-        Ties go to the even code.
+    rounding : {"nearest-even", "nearest-away", "toward-zero", "up", "down"}, optional
+        Ties go to the even code, or away from zero; up and down mean toward plus and minus infinity.
     overflow : {"inf", "nan", "saturate"}, optional
-        What becomes of a magnitude that rounds past the largest finite number; by default infinity where the format
-        has it, else NaN. Infinities follow the same rule.
+        What becomes of a magnitude that rounds past the largest finite number; by default IEEE 754's result: the
+        largest number where rounding goes toward zero, else infinity where the format has it, else NaN where it has it.
+        Infinities follow the same rule, as if rounded to nearest.
 
     Examples
     --------
@@ -75,46 +76,58 @@ def round_exact(value: Number, dtype: Format, rounding: str = "nearest-even", ov
     ('0x3555', '0x7c00')
     """
     instance("dtype", dtype, Format, "a Format")
-    one_of("rounding", rounding, ("nearest-even", "toward-zero"))
+    one_of("rounding", rounding, ("nearest-even", "nearest-away", "toward-zero", "up", "down"))
     one_of("overflow", overflow, (None, "inf", "nan", "saturate"))
     if isinstance(value, bool) or not isinstance(value, Real):
         raise bad_type("value", value, "a Fraction, an int or a float")
     value = value if isinstance(value, Rational) else float(value)
-    overflow = overflow or ("inf" if dtype.has_infinity else "nan")
     if isinstance(value, float) and value != value:
         return dtype.nan_code
     negative = value < 0
+    if (negative and not dtype.signed) or (value == 0 and not dtype.zero):
+        return dtype.nan_code
     infinite = isinstance(value, float) and value in (float("inf"), float("-inf"))
-    code = dtype.max_code + 1 if infinite else _round_magnitude(abs(Fraction(value)), dtype, rounding)
+    outward = rounding == ("down" if negative else "up")
+    way = rounding if rounding not in ("up", "down") else "away" if outward else "toward-zero"
+    code = dtype.max_code + 1 if infinite else _round_magnitude(abs(Fraction(value)), dtype, way)
     if code > dtype.max_code:
-        if overflow == "saturate" or (rounding == "toward-zero" and not infinite):
+        result = overflow or ("saturate" if way == "toward-zero" and not infinite else dtype.overflow)
+        if result == "saturate" or not dtype.has_nan:
             code = dtype.max_code
-        elif overflow == "nan" or not dtype.has_infinity:
+        elif result == "nan" or not dtype.has_infinity:
             return dtype.nan_code
         else:
             code = dtype.max_code + 1
-    if code == 0 and dtype.specials == "negative_zero":
+    if code == 0 and not dtype.has_minus_zero:
         return 0
-    return code | (1 << (dtype.bits - 1) if negative else 0)
+    return code | (1 << dtype.sign_shift if negative else 0)
 
 
-def _round_magnitude(value: Fraction, fmt: Format, rounding: str) -> int:
-    """Return the code of a magnitude as if exponents went on for ever."""
+def _round_magnitude(value: Fraction, fmt: Format, way: str) -> int:
+    """Return the code of a magnitude as if exponents went on for ever; "away" from zero is a way too."""
     if value == 0:
+        return 0
+    if not fmt.zero and value < Fraction(fmt.smallest_normal):
         return 0
     exponent = max(_floor_log2(value), fmt.min_exponent)
     scaled = value / Fraction(2) ** (exponent - fmt.mantissa_bits)  # an integer part of `precision` bits, or fewer
     whole, rest = divmod(scaled.numerator, scaled.denominator)
-    if rounding == "nearest-even":
-        doubled = 2 * rest
-        if doubled > scaled.denominator or (doubled == scaled.denominator and whole & 1):
-            whole += 1
+    # Without a zero, exponent zero has the hidden bit too.
+    before = (exponent - fmt.min_exponent - (not fmt.zero)) * (1 << fmt.mantissa_bits)
+    whole += _moves(Fraction(rest, scaled.denominator), way, (whole + before) & 1)
     # The hidden bit carries into the exponent field by itself; below it the number is subnormal.
-    code = whole + (exponent - fmt.min_exponent << fmt.mantissa_bits)
-    if not fmt.subnormals and code < 1 << fmt.mantissa_bits:
-        above = 2 * value > Fraction(fmt.smallest_normal) and rounding == "nearest-even"
-        code = 1 << fmt.mantissa_bits if above else 0
+    code = whole + before
+    if fmt.zero and not fmt.subnormals and value < Fraction(fmt.smallest_normal):
+        code = _moves(value / Fraction(fmt.smallest_normal), way, 0) << fmt.mantissa_bits
     return code
+
+
+def _moves(fraction: Fraction, way: str, odd: int) -> int:
+    """Return 1 if a number with this fraction of a step beyond a code goes to the next one, else 0."""
+    doubled = 2 * fraction
+    if way == "nearest-even":
+        return int(doubled > 1 or (doubled == 1 and odd == 1))
+    return int(doubled >= 1) if way == "nearest-away" else int(way == "away" and fraction > 0)
 
 
 def _floor_log2(value: Fraction) -> int:
@@ -173,7 +186,7 @@ def _decoded(codes: Array, fmt: Format) -> NDArray[np.float64]:
             return codes.view(np.float32).astype(np.float64)
     if codes.size * 16 < 1 << fmt.bits:
         values = np.array([float(decode_exact(int(code), fmt)) for code in codes.flat])
-        minus = codes.ravel() == 1 << (fmt.bits - 1)
+        minus = codes.ravel() == fmt.has_minus_zero << fmt.sign_shift
         return np.where(minus & (values == 0), -0.0, values).reshape(codes.shape)
     return np.asarray(_every_value(fmt)[codes.astype(np.int64)])
 
@@ -181,8 +194,8 @@ def _decoded(codes: Array, fmt: Format) -> NDArray[np.float64]:
 @cache
 def _every_value(fmt: Format) -> NDArray[np.float64]:
     every = np.array([float(decode_exact(code, fmt)) for code in range(1 << fmt.bits)])
-    if fmt.specials != "negative_zero":
-        every[1 << (fmt.bits - 1)] = -0.0  # fractions have one zero
+    if fmt.has_minus_zero:
+        every[1 << fmt.sign_shift] = -0.0  # fractions have one zero
     return every
 
 

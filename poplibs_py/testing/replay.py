@@ -24,12 +24,15 @@ from numpy.typing import NDArray
 from ..config import settings
 from ..errors import bad_argument, instance
 from ..formats import FORMATS, Format, QuarterArray
+from ..formats.format import LAYOUT
+from ..formats.presets import PRESETS
 from ..poplin.convolution import Axis, ConvParams, FieldTransform, OutputTransform
 from ..popops.expr import Expression, made
 from ..popsparse import BlockPattern, BlockSparseMatrix, dynamic
 
 __all__ = ["Snapshot", "decode_call", "encode_call"]
 
+_NAMED = (*FORMATS, *PRESETS)
 _INLINE = 2000  # characters of a token that still go on a line
 
 
@@ -142,8 +145,7 @@ def _pack(value: Any, buffers: list[bytes]) -> Any:
     if isinstance(value, np.ndarray):
         return {"array": _pack_array(value, buffers)}
     if isinstance(value, Format):
-        return {"format": value.name if value in FORMATS else [value.name, value.exponent_bits, value.mantissa_bits,
-                                                              value.bias, value.specials, value.subnormals]}
+        return {"format": value.name if value in _NAMED else [getattr(value, key) for key in LAYOUT]}
     if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
         return {"dtype": np.dtype(value).name}
     if isinstance(value, tuple | list):
@@ -184,7 +186,7 @@ def _unpack(value: Any, data: memoryview) -> Any:
         return _unpack_array(value["array"], data)
     if "format" in value:
         facts = value["format"]
-        return next((f for f in FORMATS if f.name == facts), None) or Format(*facts)
+        return next((f for f in _NAMED if f.name == facts), None) or Format(*facts)
     if "dtype" in value:
         return np.dtype(value["dtype"])
     if "expression" in value:

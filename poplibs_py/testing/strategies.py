@@ -56,7 +56,7 @@ def formats(*, at_most_bits: int = 32, custom: bool = False) -> SearchStrategy[F
 
 @st.composite
 def custom_formats(draw: st.DrawFn, at_most_bits: int = 16) -> Format:
-    """User-defined formats of 3 to 16 bits, every kind of special code, with and without subnormals."""
+    """User-defined formats of 2 to 16 bits: every kind of special code, with and without subnormals, signs and zero."""
     specials: Specials = draw(st.sampled_from(get_args(Specials)))
     widest = 8 if specials == "ieee" else 7  # FP32 must hold the largest number
     exponent = draw(st.integers(2, min(widest, at_most_bits - 3)))
@@ -64,24 +64,27 @@ def custom_formats(draw: st.DrawFn, at_most_bits: int = 16) -> Format:
     middle = (1 << (exponent - 1)) - 1
     bias = middle if exponent == 8 else draw(st.just(middle) | st.integers(0, (1 << exponent) - 1))
     subnormals = draw(st.booleans())
-    name = f"e{exponent}m{mantissa}b{bias}{'' if subnormals else 'n'}_{specials}"
-    return Format(name, exponent, mantissa, bias, specials, subnormals)
+    signed = specials == "negative_zero" or draw(st.sampled_from([True, True, False]))
+    zero = signed or specials == "finite" or draw(st.booleans())
+    marks = ("" if subnormals else "n") + ("" if signed else "u") + ("" if zero else "z")
+    return Format(f"e{exponent}m{mantissa}b{bias}{marks}_{specials}", exponent, mantissa, bias, specials, subnormals,
+                  signed, zero)
 
 
 def landmarks(dtype: Format) -> list[int]:
     """The codes where things change: zeros, ends of the subnormals and normals, one, infinities, NaNs, neighbours."""
-    sign, hidden = 1 << (dtype.bits - 1), 1 << dtype.mantissa_bits
+    sign, hidden = 1 << dtype.sign_shift, 1 << dtype.mantissa_bits
     one = dtype.bias << dtype.mantissa_bits
     magnitudes = {0, 1, 2, hidden - 1, hidden, hidden + 1, one - 1, one, one + 1, one + hidden, dtype.max_code - 1,
                   dtype.max_code, dtype.max_code + 1, dtype.max_code + 2, sign - 1, dtype.nan_code & (sign - 1)}
     kept = sorted(m for m in magnitudes if 0 <= m < sign)
-    return kept + [sign | m for m in kept]
+    return kept + [sign | m for m in kept if dtype.signed]
 
 
 def is_finite(code: Any, dtype: Format) -> Any:
     """Whether a code is a number, or which codes of an array are."""
-    magnitude = code & (1 << (dtype.bits - 1)) - 1
-    return (magnitude <= dtype.max_code) & ((dtype.specials != "negative_zero") | (code != dtype.nan_code))
+    magnitude = code & (1 << dtype.sign_shift) - 1
+    return (magnitude <= dtype.max_code) & ((not dtype.has_nan) | (code != dtype.nan_code))
 
 
 def codes(dtype: Any, *, finite: bool = False) -> SearchStrategy[int]:

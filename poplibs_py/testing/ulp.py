@@ -101,12 +101,12 @@ def ulp_distance(a: Any, b: Any, dtype: Any = None) -> Floats:
 def _ranks(codes: NDArray[Any], fmt: Format) -> Floats:
     """Return each code's place in the order of the numbers, zero at zero, and NaN for NaN."""
     code = codes.astype(np.int64)
-    magnitude = code & (1 << (fmt.bits - 1)) - 1
-    sign = np.where(code >> (fmt.bits - 1), -1.0, 1.0)
+    magnitude = code & (1 << fmt.sign_shift) - 1
+    sign = np.where(code >> fmt.sign_shift, -1.0, 1.0)
     without = 0 if fmt.subnormals else (1 << fmt.mantissa_bits) - 1
     magnitude = np.maximum(magnitude - without, 0)
     nan = magnitude > fmt.max_code - without + fmt.has_infinity
-    if fmt.specials == "negative_zero":
+    if fmt.has_nan:
         nan |= code == fmt.nan_code
     return np.where(nan, np.nan, sign * magnitude)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -12,6 +12,8 @@ from torch import Tensor
 
 from ..errors import bad_argument, one_of, whole
 from ..formats import FORMATS, Format, QuarterArray, format_of
+from ..formats.format import LAYOUT
+from ..formats.reference import Overflow, Rounding
 from ..ops import seed_of
 from ..popops import cast as popops_cast
 from ._library import Gradient, array_of, check_tensor, define, dtype_format, tensor_of, torch_dtype
@@ -22,7 +24,6 @@ __all__ = ["cast", "round_to"]
 _AUTO = "auto"
 _ROUNDING = "str rounding='nearest-even', str? overflow=None, int? seed=None, int random_bits=31"
 _ROUNDING_DEFAULTS = ("nearest-even", None, None, 31)
-_LAYOUT = ("name", "exponent_bits", "mantissa_bits", "bias", "specials", "subnormals")
 
 
 def _keywords(rounding: str, overflow: str | None, seed: int | None, random_bits: int) -> dict[str, Any]:
@@ -196,8 +197,8 @@ def round_to(x: Tensor, dtype: object, *, scale: int | str = 0, rounding: str = 
 
 
 def _checked(rounding: object, overflow: object, seed: object, random_bits: int) -> tuple[Any, ...]:
-    one_of("rounding", rounding, ("nearest-even", "toward-zero", "stochastic"))
-    one_of("overflow", overflow, ("saturate", "nan", "inf", None))
+    one_of("rounding", rounding, get_args(Rounding))
+    one_of("overflow", overflow, (*get_args(Overflow), None))
     if (seed is None) != (rounding != "stochastic"):
         raise bad_argument("seed", seed, "one for stochastic rounding, which needs it, and for nothing else")
     if seed is None:
@@ -208,7 +209,7 @@ def _checked(rounding: object, overflow: object, seed: object, random_bits: int)
 
 def _text_of(dtype: Format) -> str:
     """A format as torch's graphs hold one: the name of a preset, or what it is made of."""
-    return dtype.name if dtype in FORMATS else json.dumps({key: getattr(dtype, key) for key in _LAYOUT})
+    return dtype.name if dtype in FORMATS else json.dumps({key: getattr(dtype, key) for key in LAYOUT})
 
 
 @lru_cache(maxsize=256)

@@ -25,11 +25,15 @@
  * Contract
  *   - Encoding rounds once. Nearest even: ties to the code with an even last bit. Toward zero: truncates. Stochastic:
  *     with f the discarded fraction and R the word's top r bits, up if and only if f + (R + 1/2) / 2^r >= 1.
- *     Without subnormals, zero and the smallest normal number are neighbours.
+ *     Up, down, nearest with ties away from zero: the same with noise of all ones, of nothing, of one half, which the sign
+ *     chooses. Without subnormals, zero and the smallest normal number are neighbours.
  *   - A finite number overflows when, rounded with unbounded exponent, it exceeds the largest finite number: then it
- *     becomes that number, NaN, or infinity, as asked; its sign is kept.
- *   - An infinity stays one where the format has it and becomes NaN elsewhere, whatever `overflow` says.
- *   - NaN stays NaN with its sign; formats with infinities keep the payload's top bits, quiet. POP_NEGATIVE_ZERO
+ *     becomes that number, NaN, or infinity, as asked; its sign is kept. POP_FINITE formats take POP_SATURATE alone.
+ *   - An infinity stays one where the format has it and becomes NaN elsewhere, whatever `overflow` says; in POP_FINITE
+ *     formats it becomes the largest number, and NaN the zero of the other sign (as ml_dtypes has it; +0 if unsigned).
+ *   - Unsigned formats: numbers below zero become NaN (zero where there is no NaN). Without a zero, zeros do so too, and a
+ *     positive number below the smallest becomes the smallest.
+ *   - NaN stays NaN with its sign; POP_IEEE formats keep the payload's top bits, quiet. POP_NEGATIVE_ZERO and POP_P3109
  *     formats have one NaN, without sign, and write every zero as +0.
  *   - Decoding NaN gives quiet NaN, except that formats with FP32's exponent (BF16) decode by shifting alone. */
 #ifndef POP_FORMATS_CODEC_H
@@ -48,7 +52,7 @@ POP_INLINE pop_format pop_scaled(pop_format f, int scale)
     return f;
 }
 
-POP_INLINE int pop_bits(const pop_format *f) { return 1 + f->exponent_bits + f->mantissa_bits; }
+POP_INLINE int pop_bits(const pop_format *f) { return !f->is_unsigned + f->exponent_bits + f->mantissa_bits; }
 
 POP_INLINE int64_t pop_bytes(const pop_format *f) { return pop_bits(f) <= 8 ? 1 : pop_bits(f) <= 16 ? 2 : 4; }
 
@@ -56,40 +60,52 @@ POP_INLINE int pop_is_f32(const pop_format *f) { return f->mantissa_bits == 23; 
 
 POP_INLINE int pop_is_f16(const pop_format *f)
 {
-    return f->exponent_bits == 5 && f->mantissa_bits == 10 && f->bias == 15 && f->specials == POP_IEEE && f->subnormals;
+    return f->exponent_bits == 5 && f->mantissa_bits == 10 && f->bias == 15 && f->specials == POP_IEEE &&
+           f->subnormals && !f->is_unsigned;
 }
 
 /* FP32 with fewer mantissa bits, such as BF16: its codes are the top bits of FP32's. */
 POP_INLINE int pop_is_short_f32(const pop_format *f)
 {
-    return f->exponent_bits == 8 && f->bias == 127 && f->specials == POP_IEEE && f->subnormals;
+    return f->exponent_bits == 8 && f->bias == 127 && f->specials == POP_IEEE && f->subnormals && !f->is_unsigned;
 }
 
 /* Codes without their sign. */
-POP_INLINE int32_t pop_sign_code(const pop_format *f) { return 1 << (pop_bits(f) - 1); }
+POP_INLINE int32_t pop_sign_code(const pop_format *f) { return 1 << (f->exponent_bits + f->mantissa_bits); }
 
 POP_INLINE int32_t pop_infinity_code(const pop_format *f)
 {
+    if (f->specials == POP_P3109) return pop_sign_code(f) - 1 - f->is_unsigned;
     return ((1 << f->exponent_bits) - 1) << f->mantissa_bits;
+}
+
+POP_INLINE int pop_has_infinity(const pop_format *f) { return f->specials == POP_IEEE || f->specials == POP_P3109; }
+
+/* Whether NaN has the code that elsewhere is minus zero's. */
+POP_INLINE int pop_nan_is_minus_zero(const pop_format *f)
+{
+    return f->specials == POP_NEGATIVE_ZERO || (f->specials == POP_P3109 && !f->is_unsigned);
 }
 
 POP_INLINE int32_t pop_quiet_code(const pop_format *f) { return (1 << f->mantissa_bits) >> 1; }
 
 POP_INLINE int32_t pop_nan_code(const pop_format *f)
 {
-    if (f->specials == POP_NEGATIVE_ZERO) return pop_sign_code(f);
-    return f->specials == POP_NAN_ONLY ? pop_sign_code(f) - 1 : pop_infinity_code(f) | pop_quiet_code(f);
+    if (pop_nan_is_minus_zero(f)) return pop_sign_code(f);
+    if (f->specials == POP_FINITE) return f->is_unsigned ? 0 : pop_sign_code(f); /* a zero, as in ml_dtypes */
+    return f->specials == POP_IEEE ? pop_infinity_code(f) | pop_quiet_code(f) : pop_sign_code(f) - 1;
 }
 
 POP_INLINE int32_t pop_max_code(const pop_format *f)
 {
-    if (f->specials == POP_IEEE) return pop_infinity_code(f) - 1;
+    if (pop_has_infinity(f)) return pop_infinity_code(f) - 1;
     return pop_sign_code(f) - (f->specials == POP_NAN_ONLY ? 2 : 1);
 }
 
 POP_INLINE int32_t pop_overflow_code(const pop_format *f, int overflow)
 {
     if (overflow == POP_SATURATE) return pop_max_code(f);
+    if (overflow == POP_OVERFLOW_DIRECTED) return pop_has_infinity(f) ? pop_infinity_code(f) : pop_nan_code(f);
     return overflow == POP_OVERFLOW_INFINITY ? pop_infinity_code(f) : pop_nan_code(f);
 }
 

@@ -41,10 +41,10 @@ POP_INLINE __mmask32 pop_f16_split(__m512i codes, __m512i *hi, __m512i *lo)
 }
 
 #if POP_LEVEL >= POP_LEVEL_AVX512_BF16
-/* BF16's two bytes for each of the 128 magnitudes of a format of at most 8 bits. */
+/* BF16's two bytes for each of the 128 magnitudes of a signed format of at most 8 bits. */
 typedef struct pop_byte_table {
     __m512i low[2], high[2];
-    int negative_zero; /* POP_NEGATIVE_ZERO: minus zero's code is NaN */
+    int negative_zero; /* minus zero's code is NaN */
     int sign_shift;    /* brings the sign to bit 7 */
 } pop_byte_table;
 
@@ -64,7 +64,7 @@ POP_INLINE pop_byte_table pop_byte_table_make(const pop_format *f)
         table.low[half] = _mm512_loadu_si512(low + 64 * half);
         table.high[half] = _mm512_loadu_si512(high + 64 * half);
     }
-    table.negative_zero = f->specials == POP_NEGATIVE_ZERO;
+    table.negative_zero = pop_nan_is_minus_zero(f);
     table.sign_shift = 8 - pop_bits(f);
     return table;
 }

@@ -15,7 +15,12 @@ POP_INLINE POP_OP(f) POP_OP(from_code)(const pop_format *f, POP_OP(i) code)
     POP_OP(i) magnitude = POP_OP(and)(code, POP_OP(set)(pop_sign_code(f) - 1));
     POP_OP(i) bits = POP_OP(add)(POP_OP(sll)(magnitude, shift), POP_OP(set)((127 - f->bias) << 23));
     POP_OP(m) tiny = POP_OP(gt)(POP_OP(set)(1 << f->mantissa_bits), magnitude);
-    if (!f->subnormals) {
+    if (f->no_zero) {
+        if (f->bias == 127) { /* subnormal in FP32 */
+            POP_OP(i) halved = POP_OP(srl)(POP_OP(or)(bits, POP_OP(set)(1 << 23)), 1);
+            bits = POP_OP(select)(tiny, bits, halved);
+        }
+    } else if (!f->subnormals) {
         bits = POP_OP(select)(tiny, bits, POP_OP(set)(0));
     } else if (f->bias != 127) {
         POP_OP(f) raised = POP_OP(float)(POP_OP(add)(bits, POP_OP(keep)(tiny, POP_OP(set)(1 << 23))));
@@ -26,10 +31,16 @@ POP_INLINE POP_OP(f) POP_OP(from_code)(const pop_format *f, POP_OP(i) code)
         POP_OP(m) nan = POP_OP(eq)(code, POP_OP(set)(pop_nan_code(f)));
         return POP_OP(float)(POP_OP(select)(nan, POP_OP(or)(bits, sign), POP_OP(set)(0x7fc00000)));
     }
+    if (f->specials == POP_P3109) {
+        POP_OP(m) infinite = POP_OP(eq)(magnitude, POP_OP(set)(pop_infinity_code(f)));
+        POP_OP(m) nan = POP_OP(eq)(code, POP_OP(set)(pop_nan_code(f)));
+        bits = POP_OP(or)(POP_OP(select)(infinite, bits, POP_OP(set)(0x7f800000)), sign);
+        return POP_OP(float)(POP_OP(select)(nan, bits, POP_OP(set)(0x7fc00000)));
+    }
     if (f->specials == POP_NAN_ONLY) {
         POP_OP(m) nan = POP_OP(eq)(magnitude, POP_OP(set)(pop_nan_code(f)));
         bits = POP_OP(select)(nan, bits, POP_OP(set)(0x7fc00000));
-    } else {
+    } else if (f->specials == POP_IEEE) {
         POP_OP(m) special = POP_OP(gt)(magnitude, POP_OP(set)(pop_max_code(f)));
         POP_OP(m) nan = POP_OP(gt)(magnitude, POP_OP(set)(pop_infinity_code(f)));
         bits = POP_OP(or)(bits, POP_OP(keep)(special, POP_OP(set)(0x7f800000)));
@@ -46,9 +57,19 @@ POP_INLINE POP_OP(i) POP_OP(noise)(POP_OP(i) words, int random_bits)
     return POP_OP(or)(POP_OP(and)(words, POP_OP(set)((int32_t)~(2 * half - 1))), POP_OP(set)((int32_t)half));
 }
 
+/* The noise of a rounding from POP_UP on: all ones where it moves whatever is inexact away from zero, half of the step
+ * where it moves a half and more, else nothing. */
+POP_INLINE POP_OP(i) POP_OP(direction)(int rounding, POP_OP(f) x)
+{
+    const int32_t half = (int32_t)0x80000000;
+    POP_OP(i) positive = POP_OP(set)(rounding == POP_NEAREST_AWAY ? half : -(rounding == POP_UP));
+    POP_OP(i) negative = POP_OP(set)(rounding == POP_NEAREST_AWAY ? half : -(rounding == POP_DOWN));
+    return POP_OP(select)(POP_OP(gt)(POP_OP(set)(0), POP_OP(bits)(x)), positive, negative);
+}
+
 /* Magnitudes below the smallest normal number, as multiples of the format's step there, noise deciding which neighbour.
- * */
-POP_INLINE POP_OP(i) POP_OP(tiny_code)(const pop_format *f, POP_OP(i) magnitude, POP_OP(i) noise)
+ * Of a fraction's bits below 2^-32 of the step, noise of all ones must know whether there are any: `sticky`. */
+POP_INLINE POP_OP(i) POP_OP(tiny_code)(const pop_format *f, POP_OP(i) magnitude, POP_OP(i) noise, int sticky)
 {
     int step_shift = f->subnormals ? 0 : f->mantissa_bits;
     POP_OP(i) exponent = POP_OP(srl)(magnitude, 23);
@@ -60,6 +81,10 @@ POP_INLINE POP_OP(i) POP_OP(tiny_code)(const pop_format *f, POP_OP(i) magnitude,
     POP_OP(i) dropped = POP_OP(sub)(POP_OP(set)(base), POP_OP(maximum)(exponent, POP_OP(set)(1)));
     POP_OP(i) fraction = POP_OP(or)(POP_OP(sllv)(significand, POP_OP(sub)(POP_OP(set)(32), dropped)),
                                     POP_OP(srlv)(significand, POP_OP(sub)(dropped, POP_OP(set)(32))));
+    if (sticky) {
+        POP_OP(i) any = POP_OP(keep)(POP_OP(gt)(significand, POP_OP(set)(0)), POP_OP(set)(1));
+        fraction = POP_OP(or)(fraction, POP_OP(keep)(POP_OP(gt)(dropped, POP_OP(set)(32)), any));
+    }
     POP_OP(i) up = POP_OP(keep)(POP_OP(carries)(fraction, noise), POP_OP(set)(1));
     return POP_OP(sll)(POP_OP(add)(POP_OP(srlv)(significand, dropped), up), step_shift);
 }
@@ -72,7 +97,23 @@ POP_INLINE POP_OP(i) POP_OP(tiny_code_nearest)(const pop_format *f, POP_OP(i) ma
     return POP_OP(sll)(POP_OP(sub)(POP_OP(bits)(sum), magic), step_shift);
 }
 
-/* FP32 numbers to codes. `noise` (see POP_OP(noise)) is read for POP_STOCHASTIC only. */
+/* Codes, made as if signed, of numbers that an unsigned format has not. */
+POP_INLINE POP_OP(i) POP_OP(unsigned_code)(const pop_format *f, POP_OP(i) code, POP_OP(i) bits, POP_OP(i) magnitude)
+{
+    POP_OP(i) nan = POP_OP(set)(pop_nan_code(f)), zero = f->no_zero ? nan : POP_OP(set)(0);
+    code = POP_OP(select)(POP_OP(gt)(POP_OP(set)(0), bits), code, nan);
+    return POP_OP(select)(POP_OP(eq)(magnitude, POP_OP(set)(0)), code, zero);
+}
+
+/* FP32's bits, those below its normal numbers made as if there were a hidden bit there too, down to 2^-127. */
+POP_INLINE POP_OP(i) POP_OP(unhidden)(POP_OP(i) magnitude)
+{
+    POP_OP(i) hidden = POP_OP(set)(1 << 23), twice = POP_OP(sub)(POP_OP(sll)(magnitude, 1), hidden);
+    return POP_OP(select)(POP_OP(gt)(hidden, magnitude), magnitude, POP_OP(maximum)(twice, POP_OP(set)(0)));
+}
+
+/* FP32 numbers to codes. `noise` is read for POP_STOCHASTIC (POP_OP(noise)) and for POP_UP (POP_OP(direction)), which
+ * stands for all the roundings from it on. */
 POP_INLINE POP_OP(i) POP_OP(to_code)(const pop_format *f, int rounding, int overflow, POP_OP(f) x, POP_OP(i) noise)
 {
     int shift = 23 - f->mantissa_bits;
@@ -86,24 +127,29 @@ POP_INLINE POP_OP(i) POP_OP(to_code)(const pop_format *f, int rounding, int over
         return POP_OP(select)(nan, POP_OP(srl)(POP_OP(add)(bits, odd), shift),
                               POP_OP(or)(top, POP_OP(set)(pop_quiet_code(f))));
     }
-    POP_OP(i) sum = magnitude;
+    const int noisy = rounding == POP_STOCHASTIC || rounding >= POP_UP;
+    POP_OP(i) sum = f->no_zero ? POP_OP(unhidden)(magnitude) : magnitude;
     if (rounding == POP_NEAREST_EVEN) {
-        POP_OP(i) odd = POP_OP(and)(POP_OP(srl)(magnitude, shift), POP_OP(set)(1));
+        POP_OP(i) odd = POP_OP(and)(POP_OP(srl)(sum, shift), POP_OP(set)(1));
         if (((127 - f->bias) << f->mantissa_bits) & 1) odd = POP_OP(sub)(POP_OP(set)(1), odd); /* the code's last bit */
-        sum = POP_OP(add)(POP_OP(add)(magnitude, odd), POP_OP(set)((1 << (shift - 1)) - 1));
-    } else if (rounding == POP_STOCHASTIC) {
-        sum = POP_OP(add)(magnitude, POP_OP(srl)(noise, 32 - shift));
+        sum = POP_OP(add)(POP_OP(add)(sum, odd), POP_OP(set)((1 << (shift - 1)) - 1));
+    } else if (noisy) {
+        sum = POP_OP(add)(sum, POP_OP(srl)(noise, 32 - shift));
     }
     POP_OP(i) code = POP_OP(sub)(POP_OP(srl)(sum, shift), POP_OP(set)((127 - f->bias) << f->mantissa_bits));
-    if (!(f->bias == 127 && f->subnormals)) {
+    if (f->no_zero) {
+        code = POP_OP(maximum)(code, POP_OP(set)(0));
+    } else if (!(f->bias == 127 && f->subnormals)) {
         POP_OP(m) tiny = POP_OP(gt)(POP_OP(set)(pop_power_bits(1 - f->bias)), magnitude);
         if (rounding == POP_NEAREST_EVEN)
             code = POP_OP(select)(tiny, code, POP_OP(tiny_code_nearest)(f, magnitude));
         else if (POP_OP(any)(tiny))
             code = POP_OP(select)(tiny, code, POP_OP(tiny_code)(f, magnitude,
-                                  rounding == POP_STOCHASTIC ? noise : POP_OP(set)(0)));
+                                  noisy ? noise : POP_OP(set)(0), rounding >= POP_UP));
     }
     POP_OP(i) over_code = POP_OP(set)(pop_overflow_code(f, overflow));
+    if (rounding >= POP_UP && overflow == POP_OVERFLOW_DIRECTED) /* toward zero: no noise */
+        over_code = POP_OP(select)(POP_OP(eq)(noise, POP_OP(set)(0)), over_code, POP_OP(set)(pop_max_code(f)));
     code = POP_OP(select)(POP_OP(gt)(code, POP_OP(set)(pop_max_code(f))), code, over_code);
     if (f->specials == POP_IEEE) {
         POP_OP(m) special = POP_OP(gt)(magnitude, POP_OP(set)(0x7f7fffff));
@@ -112,12 +158,23 @@ POP_INLINE POP_OP(i) POP_OP(to_code)(const pop_format *f, int rounding, int over
         payload = POP_OP(or)(payload, POP_OP(set)(pop_infinity_code(f)));
         payload = POP_OP(or)(payload, POP_OP(keep)(nan, POP_OP(set)(pop_quiet_code(f))));
         code = POP_OP(select)(special, code, payload);
-    } else if (overflow != POP_OVERFLOW_NAN) {
+    } else if (f->specials == POP_P3109) {
+        POP_OP(m) special = POP_OP(gt)(magnitude, POP_OP(set)(0x7f7fffff));
+        POP_OP(m) nan = POP_OP(gt)(magnitude, POP_OP(set)(0x7f800000));
+        code = POP_OP(select)(special, code, POP_OP(set)(pop_infinity_code(f)));
+        code = POP_OP(select)(nan, code, POP_OP(set)(pop_nan_code(f)));
+    } else if (f->specials != POP_FINITE && overflow != POP_OVERFLOW_NAN) {
         POP_OP(m) special = POP_OP(gt)(magnitude, POP_OP(set)(0x7f7fffff));
         code = POP_OP(select)(special, code, POP_OP(set)(pop_nan_code(f)));
     }
+    if (f->specials == POP_FINITE) /* an infinity has become the largest number; below, NaN loses the other sign's bit */
+        code = POP_OP(select)(POP_OP(gt)(magnitude, POP_OP(set)(0x7f800000)), code, POP_OP(set)(pop_nan_code(f)));
+    if (f->is_unsigned) return POP_OP(unsigned_code)(f, code, bits, magnitude);
     POP_OP(i) sign = POP_OP(and)(POP_OP(srl)(bits, 32 - pop_bits(f)), POP_OP(set)(pop_sign_code(f)));
-    if (f->specials == POP_NEGATIVE_ZERO) sign = POP_OP(keep)(POP_OP(gt)(code, POP_OP(set)(0)), sign);
+    if (f->specials == POP_FINITE)
+        return POP_OP(add)(code, POP_OP(select)(POP_OP(eq)(code, POP_OP(set)(pop_nan_code(f))), sign,
+                                                POP_OP(sub)(POP_OP(set)(0), sign)));
+    if (pop_nan_is_minus_zero(f)) sign = POP_OP(keep)(POP_OP(gt)(code, POP_OP(set)(0)), sign);
     return POP_OP(or)(code, sign);
 }
 

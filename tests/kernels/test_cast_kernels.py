@@ -5,22 +5,26 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from format_oracle import NARROW, USERS, boundaries, payload_free, value
+from format_oracle import MORE, NARROW, boundaries, formats, payload_free, value
+from hypothesis import given
+from hypothesis import strategies as st
 
 from poplibs_py.formats import BF16, FORMATS, FP32
-from poplibs_py.formats.reference import decode, encode
+from poplibs_py.formats.presets import E8M0
+from poplibs_py.formats.reference import allowed_overflows, decode, encode
 from poplibs_py.kernels import kernels
 from poplibs_py.kernels.records import format_facts, numbers_of
 
 BY_NAME = {fmt.name: fmt for fmt in FORMATS}
 GUARD = 0xA5
 OVERFLOWS, ROUNDINGS = numbers_of("overflow"), numbers_of("rounding")
+FACTS = len(format_facts(FP32))
 
 
 class Cast(ctypes.Structure):
     """`pop_cast` of kernels/cast/cast.h."""
 
-    _fields_ = (("source", ctypes.c_int32 * 5), ("target", ctypes.c_int32 * 5), ("rounding", ctypes.c_int32),
+    _fields_ = (("source", ctypes.c_int32 * FACTS), ("target", ctypes.c_int32 * FACTS), ("rounding", ctypes.c_int32),
                 ("overflow", ctypes.c_int32), ("random_bits", ctypes.c_int32))
 
 
@@ -66,7 +70,7 @@ def run_encode(kernel, target, x, scale=0, rounding="nearest-even", overflow="na
 
 
 def formats_of(name):
-    return (BY_NAME[name],) if name in BY_NAME else (*USERS, *NARROW)
+    return (BY_NAME[name],) if name in BY_NAME else (*MORE, *NARROW)
 
 
 def same_floats(got, want):
@@ -94,7 +98,7 @@ def test_encode_at_every_boundary_and_of_random_bits(kernel, rounding):
         x = boundaries(fmt, limit=1 << 15 if name != "any" else 512)
         x = np.concatenate([x, rng.integers(0, 2**32, 1 << 14, dtype=np.uint32).view(np.float32)])
         words = rng.integers(0, 2**32, x.size, dtype=np.uint32)
-        for overflow in ("saturate", "nan", *["inf"] * fmt.has_infinity):
+        for overflow in allowed_overflows(fmt, rounding):
             for scale, bits in ((0, 31), (fmt.scales[0], 1), (fmt.scales[-1], 9)):
                 options = {"rounding": rounding, "overflow": overflow, "scale": scale, "words": words}
                 got = run_encode(kernel, fmt, x, bits=bits, **options)
@@ -127,8 +131,8 @@ def test_encode_of_any_count_stays_inside_its_memory(kernel):
     for count in (*range(70), 127, 255, 256, 257, 1000):
         fmt = formats_of(name)[count % len(formats_of(name))]
         x = rng.standard_normal(count).astype(np.float32)
-        got = run_encode(kernel, fmt, x, misaligned=count % 9)
-        np.testing.assert_array_equal(got, encode(x, fmt, overflow="nan"))
+        got = run_encode(kernel, fmt, x, overflow=fmt.overflow, misaligned=count % 9)
+        np.testing.assert_array_equal(got, encode(x, fmt, overflow=fmt.overflow))
 
 
 @pytest.mark.parametrize("kernel", [k for k in kernels("cast") if "float64" in k.formats], ids=lambda k: k.level)
@@ -150,6 +154,28 @@ def test_float64_rounds_to_fp32_as_asked_and_to_odd_for_the_rest(kernel):
             same_floats(run_decode(kernel, FP32, x, overflow=overflow), np.where(over, result, nearest))
         odd = np.where(finite & (down != x), (down.view(np.uint32) | 1).view(np.float32), nearest)
         same_floats(run_decode(kernel, FP32, x, target=BF16), odd)
+        for rounding in ("up", "down", "nearest-away"):
+            for overflow in ("inf", "nan", "saturate", *["directed"] * (rounding != "nearest-away")):
+                want = encode(x, FP32, rounding=rounding, overflow=overflow).view(np.float32)
+                same_floats(run_decode(kernel, FP32, x, rounding=rounding, overflow=overflow), want)
+
+
+@described("encode")
+@given(st.data())
+def test_a_drawn_format_is_the_references(kernel, data):
+    if not kernel.formats.endswith("any"):
+        return
+    fmt, rounding = data.draw(formats), data.draw(st.sampled_from(sorted(ROUNDINGS)))
+    overflow = data.draw(st.sampled_from(allowed_overflows(fmt, rounding)))
+    scale = data.draw(st.sampled_from(fmt.scales))
+    bits = data.draw(st.integers(0, 2**32 - 1))
+    x = np.concatenate([boundaries(fmt, 64), np.uint32([bits]).view(np.float32)])
+    words = np.random.default_rng(bits).integers(0, 2**32, x.size, dtype=np.uint32)
+    options = {"scale": scale, "rounding": rounding, "overflow": overflow, "words": words}
+    np.testing.assert_array_equal(run_encode(kernel, fmt, x, **options), encode(x, fmt, **options))
+    decoder = next(k for k in kernels("cast") if (k.level, k.formats) == (kernel.level, "any->float32"))
+    codes = np.arange(min(1 << fmt.bits, 1 << 10)).astype(fmt.code_dtype)
+    same_floats(run_decode(decoder, fmt, codes, scale), decode(codes, fmt, scale).astype(np.float32))
 
 
 @described("encode")
@@ -185,12 +211,12 @@ def test_bits_equal_the_portable_kernels(kernel):
     if kernel.op == "encode":
         x = rng.integers(0, 2**32, 1 << 16, dtype=np.uint32).view(np.float32)
         for fmt in formats_of(kernel.formats.split("->")[1]):
-            for overflow in ("saturate", "nan", *["inf"] * fmt.has_infinity):
+            for overflow in allowed_overflows(fmt, "nearest-even"):
                 got, want = (run_encode(k, fmt, x, overflow=overflow) for k in (kernel, portable))
                 np.testing.assert_array_equal(got, want)
                 with np.errstate(over="ignore", invalid="ignore"):
                     numpys = payload_free(x.astype(fmt.dtype).view(fmt.code_dtype), fmt) if fmt.dtype else None
-                if overflow == ("inf" if fmt.has_infinity else "nan") and numpys is not None:
+                if overflow == fmt.overflow and numpys is not None and fmt != E8M0:
                     np.testing.assert_array_equal(payload_free(got, fmt), numpys)
     elif "64" not in kernel.formats:
         for fmt in formats_of(kernel.formats.split("->")[0]):

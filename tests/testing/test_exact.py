@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poplibs_py.formats import BF16, E4M3, E5M2, F143, F152, FP16, FP32
+from poplibs_py.formats.presets import PRESETS
+from poplibs_py.formats.reference import decode, encode
 from poplibs_py.testing import codes_of, decode_exact, exact_values, round_exact, strategies, values_of
 
 SMALL = [F143, F152, E4M3, E5M2]
@@ -69,12 +71,17 @@ def test_rounding_agrees_with_ml_dtypes(fmt, data):
 @given(data=st.data())
 def test_a_rounded_number_has_no_nearer_one_in_any_custom_format(data):
     fmt = data.draw(strategies.custom_formats(at_most_bits=10))
-    value = data.draw(st.fractions(-Fraction(fmt.max), Fraction(fmt.max)))
+    value = data.draw(st.fractions(-Fraction(fmt.max) * fmt.signed, Fraction(fmt.max)).filter(lambda v: v or fmt.zero))
     numbers = [v for c in range(1 << fmt.bits) if isinstance(v := decode_exact(c, fmt), Fraction)]
     found = decode_exact(round_exact(value, fmt), fmt)
     assert abs(found - value) == min(abs(v - value) for v in numbers)
-    cut = decode_exact(round_exact(value, fmt, "toward-zero"), fmt)
-    assert abs(cut) == max(abs(v) for v in numbers if abs(v) <= abs(value))
+    nearer = decode_exact(round_exact(value, fmt, "nearest-away"), fmt)
+    assert abs(nearer - value) == abs(found - value)
+    assert abs(nearer) >= abs(found)
+    up, down = (decode_exact(round_exact(value, fmt, rounding), fmt) for rounding in ("up", "down"))
+    assert up == min((v for v in numbers if v >= value), default=max(numbers))
+    assert down == max((v for v in numbers if v <= value), default=min(numbers))
+    assert decode_exact(round_exact(value, fmt, "toward-zero"), fmt) == (down if value > 0 else up)
 
 
 @pytest.mark.parametrize("fmt", [FP16, F143, E4M3], ids=str)
@@ -84,6 +91,20 @@ def test_overflow_is_what_was_asked_for(fmt):
     assert round_exact(past, fmt, overflow="nan") == fmt.nan_code
     assert round_exact(past, fmt, "toward-zero") == fmt.max_code
     assert decode_exact(round_exact(float("inf"), fmt), fmt) != Fraction(fmt.max)
+
+
+@pytest.mark.parametrize("fmt", PRESETS, ids=str)
+def test_rounding_is_the_reference_codecs(fmt):
+    codes = np.arange(1 << fmt.bits)
+    values = decode(codes, fmt)
+    assert all(decode_exact(int(c), fmt) == v or v != v for c, v in zip(codes, values, strict=True))
+    numbers = np.sort(values[np.isfinite(values)])
+    others = [0.3, -0.3, 4 * fmt.max, -4 * fmt.max, np.inf, -np.inf]
+    x = np.concatenate([numbers, (numbers[1:] + numbers[:-1]) / 2, others])
+    x = x[x != 0] if not fmt.zero else np.where(x == 0, 0.0, x)  # fractions have one zero
+    for rounding in ("nearest-even", "nearest-away", "toward-zero", "up", "down"):
+        ours = [round_exact(v if np.isinf(v) else Fraction(v), fmt, rounding) for v in x.tolist()]
+        assert ours == encode(x, fmt, rounding=rounding).tolist()
 
 
 @given(st.data())

@@ -23,7 +23,7 @@ POP_INLINE void pop_decode_bytes(const pop_format *f, const char *codes, float *
 {
     int64_t i = 0;
 #if POP_LEVEL >= POP_LEVEL_AVX512_BF16
-    if (n >= POP_TABLE_PAYS) {
+    if (n >= POP_TABLE_PAYS && !f->is_unsigned) {
         pop_byte_table table = pop_byte_table_make(f);
         for (; i + 64 <= n; i += 64) {
             __m512 part[4];
@@ -86,11 +86,41 @@ POP_INLINE void pop_decode_f64_run(const char *codes, float *numbers, int64_t n,
     }
 }
 
+/* To FP32 by the roundings from POP_UP on: truncated, and moved away from zero where what is lost is at least `share` of
+ * the step, that of positive numbers or of negative ones. */
+static void pop_decode_f64_directed(const char *codes, float *numbers, int64_t n, int rounding, int overflow)
+{
+    const double never = __builtin_inf();
+    const double positive = rounding == POP_NEAREST_AWAY ? 0.5 : rounding == POP_UP ? 0 : never;
+    const double negative = rounding == POP_NEAREST_AWAY ? 0.5 : rounding == POP_DOWN ? 0 : never;
+    for (int64_t i = 0; i < n; i++) {
+        double x, step;
+        float nearest, kept;
+        uint32_t bits;
+        memcpy(&x, codes + 8 * i, 8);
+        nearest = (float)x;
+        memcpy(&bits, &nearest, 4);
+        bits -= __builtin_fabs((double)nearest) > __builtin_fabs(x);
+        memcpy(&kept, &bits, 4);
+        int64_t exponent = (bits & 0x7fffffff) >> 23, power = ((exponent > 1 ? exponent : 1) + 1023 - 150) << 52;
+        memcpy(&step, &power, 8);
+        const double lost = __builtin_fabs(x) - __builtin_fabs((double)kept), share = x < 0 ? negative : positive;
+        bits += lost > 0 && lost >= share * step;
+        const int finite = __builtin_fabs(x) <= 0x1.fffffffffffffp1023;
+        if (finite && ((bits & 0x7fffffff) == 0x7f800000 || __builtin_fabs(x) >= 0x1p128)) {
+            const int kind = overflow == POP_OVERFLOW_DIRECTED && share == never ? POP_SATURATE : overflow;
+            bits = (uint32_t)pop_overflow_code(&POP_F32, kind) | (bits & 0x80000000u);
+        }
+        memcpy(numbers + i, &bits, 4);
+    }
+}
+
 static void pop_decode_f64(const pop_cast *cast, const void *codes, float *numbers, int64_t n)
 {
     const char *p = (const char *)codes;
     uint32_t over = (uint32_t)pop_overflow_code(&POP_F32, cast->overflow);
     if (!pop_is_f32(&cast->to)) pop_decode_f64_run(p, numbers, n, POP_NEAREST_EVEN, over, 1);
     else if (cast->rounding == POP_NEAREST_EVEN) pop_decode_f64_run(p, numbers, n, POP_NEAREST_EVEN, over, 0);
+    else if (cast->rounding >= POP_UP) pop_decode_f64_directed(p, numbers, n, cast->rounding, cast->overflow);
     else pop_decode_f64_run(p, numbers, n, POP_TOWARD_ZERO, over, 0);
 }

@@ -1,9 +1,10 @@
-/* Encoders: FP32 to codes, one loop for each rounding. Vectors of POP_LANES, four to an iteration, then a partial one.
- * Measured on one Zen 5 core, 64 Ki numbers in cache, in 10^9 a second: nearest even to FP16 29 (the CPU's conversion),
+/* Encoders: FP32 to codes, one loop for each rounding, and one for all from POP_UP on. Vectors of POP_LANES, four to an
+ * iteration, then a partial one. Measured on one Zen 5 core, 64 Ki numbers in cache, in 10^9 a second: nearest even to FP16 29 (the CPU's conversion),
  * BF16 15, FP8 9 to 12; stochastic 4, random words included. */
 #include "kernels/cast/cast.h"
 
-POP_INLINE void pop_encode_part_run(const pop_format *f, int rounding, int overflow, int random_bits,
+/* `how`: the random bits of POP_STOCHASTIC, and the rounding itself where `rounding` is POP_UP. */
+POP_INLINE void pop_encode_part_run(const pop_format *f, int rounding, int overflow, int how,
                                     const float *numbers, char *codes, const uint32_t *words, int n)
 {
     pop_v_f x = pop_v_decode_part(&POP_F32, numbers, n);
@@ -12,24 +13,25 @@ POP_INLINE void pop_encode_part_run(const pop_format *f, int rounding, int overf
         return;
     }
     pop_v_i noise = pop_v_set(0);
-    if (rounding == POP_STOCHASTIC) noise = pop_v_noise(pop_v_bits(pop_v_decode_part(&POP_F32, words, n)), random_bits);
+    if (rounding == POP_STOCHASTIC) noise = pop_v_noise(pop_v_bits(pop_v_decode_part(&POP_F32, words, n)), how);
+    if (rounding == POP_UP) noise = pop_v_direction(how, x);
     pop_v_i made = pop_v_to_code(f, rounding, overflow, x, noise);
     if (n == POP_LANES) pop_v_store(codes, pop_bytes(f), made);
     else pop_v_store_some(codes, pop_bytes(f), made, pop_v_first(n));
 }
 
 /* Options come as values: what lies in memory would be read again after every store. */
-POP_INLINE void pop_encode_loop(const pop_format *f, int rounding, int overflow, int random_bits, const float *numbers,
+POP_INLINE void pop_encode_loop(const pop_format *f, int rounding, int overflow, int how, const float *numbers,
                                 char *codes, int64_t n, const uint32_t *words)
 {
     int64_t i = 0, bytes = pop_bytes(f);
     for (; i + 4 * POP_LANES <= n; i += 4 * POP_LANES)
         for (int u = 0; u < 4 * POP_LANES; u += POP_LANES)
-            pop_encode_part_run(f, rounding, overflow, random_bits, numbers + i + u, codes + (i + u) * bytes,
+            pop_encode_part_run(f, rounding, overflow, how, numbers + i + u, codes + (i + u) * bytes,
                                 words + i + u, POP_LANES);
     for (; i < n; i += POP_LANES) {
         int part = n - i < POP_LANES ? (int)(n - i) : POP_LANES;
-        pop_encode_part_run(f, rounding, overflow, random_bits, numbers + i, codes + i * bytes, words + i, part);
+        pop_encode_part_run(f, rounding, overflow, how, numbers + i, codes + i * bytes, words + i, part);
     }
 }
 
@@ -41,6 +43,8 @@ POP_INLINE void pop_encode_run(const pop_format *f, const pop_cast *cast, const 
         pop_encode_loop(f, POP_TOWARD_ZERO, overflow, random_bits, numbers, codes, n, words);
     else if (cast->rounding == POP_STOCHASTIC)
         pop_encode_loop(f, POP_STOCHASTIC, overflow, random_bits, numbers, codes, n, words);
+    else if (cast->rounding >= POP_UP)
+        pop_encode_loop(f, POP_UP, overflow, cast->rounding, numbers, codes, n, words);
     else if ((pop_is_f16(f) || pop_is_short_f32(f)) && overflow == POP_OVERFLOW_INFINITY) /* these have shortcuts */
         pop_encode_loop(f, POP_NEAREST_EVEN, POP_OVERFLOW_INFINITY, random_bits, numbers, codes, n, words);
     else

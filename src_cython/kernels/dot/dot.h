@@ -43,7 +43,7 @@ static int pop_all_finite(const pop_format *format, int64_t bytes, const void *f
 {
     const uint32_t magnitude = (uint32_t)pop_sign_code(format) - 1, most = (uint32_t)pop_max_code(format);
     uint32_t found = 0;
-    if (format->specials != POP_IEEE) return 1;
+    if (!pop_has_infinity(format)) return 1;
     if (bytes == 1) {
         for (int64_t i = 0; i < n; i++) found |= (((const uint8_t *)from)[i] & magnitude) > most;
     } else if (bytes == 2) {
