@@ -28,7 +28,7 @@ from poplibs_py.popsparse import dynamic
 
 ROOT = Path(__file__).parents[1]
 _FULL = re.compile(r"\bpoplibs_py(?:\.[a-zA-Z]\w*)+")
-_SHORT = re.compile(r"`((?:popops|poplin|poprand|popsparse|popnn|testing)(?:\.[a-zA-Z]\w*)+)")
+_SHORT = re.compile(r"`((?:popops|popfloat|poplin|poprand|popsparse|popnn|testing)(?:\.[a-zA-Z]\w*)+)")
 
 # Reads dotted names, those of one module on a line, and reaches each by attributes in a child that has imported the
 # package and nothing else. A function may have the name of its module; what lies in such a module is imported.

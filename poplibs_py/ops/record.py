@@ -18,7 +18,7 @@ __all__ = ["Catalogue", "Op", "catalogue", "op"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 _PACKAGE = __name__.partition(".")[0]
-LIBRARIES = ("popops", "poplin", "poprand", "popsparse", "popsparse.static", "popsparse.dynamic", "popnn")
+LIBRARIES = ("popops", "popfloat", "poplin", "poprand", "popsparse", "popsparse.static", "popsparse.dynamic", "popnn")
 """Where ops are: to read the catalogue is to import them."""
 
 

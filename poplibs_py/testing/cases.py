@@ -199,6 +199,16 @@ def _reduce() -> list[Case]:
             Case("out", (x, 1), {"scale": 2.0, "out": np.zeros(8, np.float32)})]
 
 
+def _quantise() -> list[Case]:
+    x = _numbers(256)
+    return [
+        Case("FP32 to E2M1", (x, "e2m1"), {}),
+        Case("out", (x, "f143"), {"out": np.empty(256, np.float32)}),
+        Case("BF16, up", (_numbers(256, fmt="bfloat16"), "e3m2"), {"rounding": "up"}),
+        Case("stochastic rounding", (x, "float16"), {"rounding": "stochastic", "seed": 1}),
+    ]
+
+
 def _drawn(*numbers: Any, fmt: str = "float32") -> Callable[[], list[Case]]:
     def made() -> list[Case]:
         out = np.empty(16, fmt)
@@ -313,6 +323,7 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "permutation_calls": _seeded(16),
     "qr_calls": _factored,
     "qr_grad_calls": lambda: [Case("8 x 8", (_numbers(8, 8), _numbers(8, 8), _numbers(8, 8), _definite()), {})],
+    "quantise_calls": _quantise,
     "scaled_add_calls": _scaled(0.5),
     "shaped_dropout_calls": _seeded(np.ones((4, 4), np.float32), (4, 1), 0.5),
     "sparse_dense_matmul_calls": _sparse_dense_matmul,
