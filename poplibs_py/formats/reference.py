@@ -166,9 +166,9 @@ def encode(
         over = beyond[overflow]
     code = np.where(code > dtype.max_code, over, code)
     code = np.where(np.isinf(x), beyond[dtype.overflow], code)
-    if not dtype.signed:
-        code = np.where((x < 0) | ((x == 0) & (not dtype.zero)), dtype.nan_code, code)
     code = np.where(np.isnan(x), _nan_codes(x, dtype), code)
+    if not dtype.signed:  # whatever has a sign is the one NaN
+        code = np.where(np.where(x == 0, not dtype.zero, np.signbit(x)), dtype.nan_code, code)
     negative = np.signbit(x) & dtype.signed & ((code != 0) | dtype.has_minus_zero)
     sign = negative.astype(np.int64) << dtype.sign_shift
     return np.asarray(np.where(code < 0, 0, code | sign), dtype.code_dtype)

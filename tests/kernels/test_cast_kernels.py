@@ -104,7 +104,8 @@ def test_encode_at_every_boundary_and_of_random_bits(kernel, rounding):
                 got = run_encode(kernel, fmt, x, bits=bits, **options)
                 want = encode(x, fmt, random_bits=bits, **options)
                 differ = np.flatnonzero(got != want)
-                assert not differ.size, [(fmt, options, x[i].hex(), hex(got[i]), hex(want[i])) for i in differ[:3]]
+                assert not differ.size, [(fmt, rounding, overflow, scale, float(x[i]).hex(), hex(got[i]), hex(want[i]))
+                                         for i in differ[:3]]
 
 
 @described("decode")
