@@ -135,6 +135,6 @@ def test_a_format_in_one_place_alone_is_refused_by_name() -> None:
 
 
 def test_facts_of_a_scaled_format_move_its_bias() -> None:
-    assert records.format_facts(F143) == (4, 3, 8, 2, 1)
-    assert records.format_facts(F143, -3) == (4, 3, 11, 2, 1)
+    assert records.format_facts(F143) == (4, 3, 8, 2, 1, 0, 0)
+    assert records.format_facts(F143, -3) == (4, 3, 11, 2, 1, 0, 0)
     assert np.array(records.format_facts(F143), records.dtype_of("pop_format"))["specials"] == 2
