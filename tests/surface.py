@@ -11,11 +11,17 @@ from typing import Any, get_origin
 
 from poplibs_py import report
 
+PARTS_OF_PAGES = {"collect", "drawn", "sheet", "tables", "terminal", "trace", "verdict"}
+"""Modules of reports that take what a report hands them."""
+REPORTS = [f"report.{module.name}" for module in pkgutil.iter_modules(report.__path__)
+           if module.name not in PARTS_OF_PAGES]  # fmt: skip
+OF_REPORTS = {"facts_of", "facts_of_summary", "moves", "plan_facts", "spread_memory"}
+"""What says of a plan what a report keeps: plans are handed to it, nothing else."""
 PACKAGES = (
     "", "popops", "poplin", "poplin.convolution", "poprand", "popsparse", "popsparse.static", "popsparse.dynamic",
     "popnn", "formats", "formats.bounds", "formats.reference", "target", "kernels", "planner", "program", "testing",
     "testing.strategies", "testing.calls", "testing.cases", "checkpoints", "config", "log", "errors",
-    *(f"report.{module.name}" for module in pkgutil.iter_modules(report.__path__)),
+    "popfloat", *REPORTS,
 )  # fmt: skip
 
 OF_THE_FRAME = {
@@ -68,7 +74,7 @@ def doors() -> Iterator[Door]:
         module = importlib.import_module(f"poplibs_py.{package}".rstrip("."))
         for name in getattr(module, "__all__", ()):
             offered = getattr(module, name)
-            hidden = name in OF_THE_FRAME.get(package, ()) or get_origin(offered) is not None
+            hidden = name in OF_THE_FRAME.get(package, ()) or name in OF_REPORTS or get_origin(offered) is not None
             if hidden or not callable(offered) or id(offered) in met:
                 continue
             met.add(id(offered))

@@ -34,7 +34,7 @@ from poplibs_py.poplin.convolution import (
     plan_convolution,
 )
 from poplibs_py.popsparse import BlockSparseMatrix, dynamic, static
-from poplibs_py.report import chart, page, progress, sparsity
+from poplibs_py.report import chart, page, sparsity
 from poplibs_py.target import Target, linear_mapping
 from poplibs_py.testing import exact_operands
 
@@ -343,7 +343,7 @@ OWNERS: dict[str, Callable[[Random], Any]] = {
     "report.sparsity.Case": lambda r: _case(),
     "report.sparsity.Sweep": lambda r: sparsity.Sweep(types=("FP32",), peers=(), seconds=0.01),
     "PatternFile": lambda r: _pattern_file(), "Page": lambda r: page.Page("a title"),
-    "Progress": lambda r: progress.Progress(3, io.StringIO()), "Axes": lambda r: sparsity.axes_of([_case()]),
+    "Axes": lambda r: sparsity.axes_of([_case()]),
 }  # fmt: skip
 """Objects whose methods are called, by class."""
 
