@@ -78,10 +78,13 @@ def test_scales_of_rows_columns_and_blocks(op: str, side: str, data: st.DataObje
 
 @pytest.mark.parametrize("op", ["matmul", "matmul_acc", "matmul_grouped"])
 @given(data=st.data(), m=EXTENTS, k=EXTENTS, n=EXTENTS,
-       out_format=formats(at_most_bits=16, custom=True).filter(lambda f: f.signed))  # below zero is no promise elsewhere
+       out_format=formats(at_most_bits=16, custom=True).filter(lambda f: f.signed))
 def test_a_result_of_any_format_at_any_scale(op: str, data: st.DataObject, m: int, k: int, n: int,
                                              out_format: Format) -> None:
-    """A `QuarterArray` as ``out`` or as C; the numbers that it held count in C alone."""
+    """A `QuarterArray` as ``out`` or as C; the numbers that it held count in C alone.
+
+    Unsigned formats promise nothing of what is below zero.
+    """
     a, b = (data.draw(arrays(shape, formats(), moderate=True)) for shape in ((m, k), (k, n)))
     shape = (1, m, n) if op == "matmul_grouped" else (m, n)
     c = QuarterArray(data.draw(arrays(shape, out_format)), out_format, data.draw(st.sampled_from(out_format.scales)))
