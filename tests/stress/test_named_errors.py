@@ -70,7 +70,7 @@ CALLS: dict[str, list[Any]] = {
               lambda: bs_softmax_bound(X, X > 0, F143, "auto"), lambda: bs_softmax_bound(X, X > 0, F143, 4000)],
     "values": [lambda: reference.encode("x", F143), lambda: reference.encode([[1], [1, 2]], F143),
                lambda: bounds.Ball.exact("x"), lambda: BALL + "x", lambda: BALL * None],
-    "rounding": [lambda: reference.encode(X, F143, rounding="sideways"), lambda: bounds.rounding_error(1.0, FP32, None)],
+    "rounding": [lambda: reference.encode(X, F143, rounding="wrong"), lambda: bounds.rounding_error(1.0, FP32, None)],
     "overflow": [lambda: reference.encode(X, F143, overflow="wrap"), lambda: reference.encode(X, F143, overflow="inf"),
                  lambda: BALL.rounded(F143, overflow="wrap")],
     "words": [lambda: reference.encode(X, F143, rounding="stochastic"),
