@@ -130,6 +130,8 @@ class ElementwiseOp:
 
     def bound(self, *values: Any, out: Any = None, out_dtype: Any = None, target: Any = None, **named: Any) -> Ball:
         """Return exact results of a call and how far right ones may lie from them, on every machine."""
+        if len(values) > len(self.operands):
+            raise TypeError(f"{self.name}() takes {len(self.operands)} operands but {len(values)} were given")
         given = dict(zip(self.operands, values, strict=False)) | named
         ordered = {name: given[name] for name in self.operands}
         return elementwise_bound(ordered, self.reference, self.ulp, kinds=self.kinds, tells=self.tells,
