@@ -68,8 +68,8 @@ def triangular_solve_grad_bound(grad: Any, a: Any, x: Any, *, left_side: bool = 
 def lu_grad_bound(l_grad: Any, u_grad: Any, perm: Any, l: Any, u: Any, *, out: Any = None,  # noqa: E741
                   out_dtype: Any = None, target: Any = None) -> Ball:
     """Return exact gradients and radii of a `lu_grad` call."""
+    m, k = numbers(l_grad).shape[-2:]
     below, right = np.tril(numbers(l_grad), -1), np.triu(numbers(u_grad))
-    k = below.shape[-1]
     t, v = np.tril(numbers(l), -1), np.triu(numbers(u))
     t[..., range(k), range(k)] = 1
     exact = Ball.exact
@@ -82,7 +82,7 @@ def lu_grad_bound(l_grad: Any, u_grad: Any, perm: Any, l: Any, u: Any, *, out: A
     wide = _joined(Ball(high.centre[..., :k, :], high.radius[..., :k, :]), exact(right[..., k:]), -1)
     back = _mirrored(t[..., :k, :])
     wide = solved(back, False, exact(triangular_solve(back, wide.centre, lower=False)), True, carried=wide.radius)
-    whole = _joined(wide, Ball(high.centre[..., k:, :], high.radius[..., k:, :]), -2) if below.shape[-2] > k else wide
+    whole = _joined(wide, Ball(high.centre[..., k:, :], high.radius[..., k:, :]), -2) if m > k else wide
     order = np.argsort(np.asarray(perm), -1)[..., None]
     ball = Ball(*(np.take_along_axis(x, order, -2) for x in (whole.centre, whole.radius)))
     return ball.rounded(_made(out, out_dtype, l_grad, u_grad, l, u))
