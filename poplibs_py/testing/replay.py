@@ -141,7 +141,7 @@ def _pack(value: Any, buffers: list[bytes]) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.generic) and value.dtype.kind in "biuf":
-        return value.item()
+        return {"number": [value.dtype.name, value.item()]}
     if isinstance(value, np.ndarray):
         return {"array": _pack_array(value, buffers)}
     if isinstance(value, Format):
@@ -189,6 +189,8 @@ def _unpack(value: Any, data: memoryview) -> Any:
         return next((f for f in _NAMED if f.name == facts), None) or Format(*facts)
     if "dtype" in value:
         return np.dtype(value["dtype"])
+    if "number" in value:
+        return np.dtype(value["number"][0]).type(value["number"][1])
     if "expression" in value:
         op, own, args = value["expression"]
         return made(op, tuple(_unpack(arg, data) for arg in args), _unpack(own, data))

@@ -51,7 +51,8 @@ def formats(*, at_most_bits: int = 32, custom: bool = False) -> SearchStrategy[F
     """
     at_most_bits, custom = whole("at_most_bits", at_most_bits, 8, 32), flag("custom", custom)
     presets = st.sampled_from([f for f in FORMATS if f.bits <= at_most_bits])
-    return presets | custom_formats(at_most_bits=min(16, at_most_bits)) if custom else presets
+    signed = custom_formats(at_most_bits=min(16, at_most_bits)).filter(lambda f: f.signed)
+    return presets | signed if custom else presets
 
 
 @st.composite

@@ -278,8 +278,8 @@ def qr_grad(q_grad: Any, r_grad: Any, q: Any, r: Any, *, out: Any = None, out_dt
     --------
     >>> from poplibs_py import poplin
     >>> poplin.qr_grad([[0.0], [0.0]], [[1.0]], *poplin.qr([[3.0], [4.0]]))
-    array([[0.6],
-           [0.8]], dtype=float32)
+    array([[-0.6],
+           [-0.8]], dtype=float32)
     """
     gq, gr, t, v = (matrices(name, x) for name, x in (("q_grad", q_grad), ("r_grad", r_grad), ("q", q), ("r", r)))
     _same_shape("q", t, "q_grad", gq)
