@@ -126,7 +126,9 @@ def square_sum_bound(x: Any, axes: Any = None, *, keepdims: bool = False, compen
                      out_dtype: Any = None, target: Any = None) -> Ball:
     """Return exact results and radii of a `square_sum` call."""
     rows = Rows(x, axes, keepdims)
-    return rows.finished(_sums(rows, rows.values**2, rows.magnitudes**2, compensated), out, out_dtype)
+    with np.errstate(all="ignore"):
+        squares, sizes = rows.values**2, rows.magnitudes**2
+    return rows.finished(_sums(rows, squares, sizes, compensated), out, out_dtype)
 
 
 def mean_bound(x: Any, axes: Any = None, *, keepdims: bool = False, compensated: bool = False, out: Any = None,
