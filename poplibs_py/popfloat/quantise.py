@@ -122,7 +122,8 @@ class _ThereAndBack:
     def __call__(self, numbers: Array, result: Array, *words: Any) -> None:
         codes = lying(result_array_like(numbers, self.dtype), self.shape, self.strides)
         self.narrow(numbers, codes, *words)
-        special = ~np.isfinite(numbers) if self.keeps_specials else None
+        with np.errstate(invalid="ignore"):
+            special = ~np.isfinite(numbers) if self.keeps_specials else None
         kept = numbers[special] if special is not None else None
         self.widen(codes, result)
         if special is not None:

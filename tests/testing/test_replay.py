@@ -131,9 +131,10 @@ def test_every_call_that_can_be_drawn_runs_again_from_its_line(op, data):
     assert bits(made["again"]) == bits(got)
 
 
-@settings(max_examples=2, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-@given(drawn=st.fixed_dictionaries({op: calls(op) for op in OPS}))
-def test_lines_run_in_a_process_of_their_own(drawn):
+@settings(max_examples=4, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(data=st.data(), ops=st.lists(st.sampled_from(OPS), min_size=8, max_size=8, unique=True))
+def test_lines_run_in_a_process_of_their_own(data, ops):
+    drawn = {op: data.draw(calls(op)) for op in ops}
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr("tempfile.tempdir", folder)
         lines = [Snapshot.of(op, *call).reproducer() for op, call in drawn.items()]
