@@ -12,6 +12,8 @@ from program.program cimport pop_tile
 
 from poplibs_py.kernels.records import dtype_of
 
+from poplibs_py.whole cimport imin
+
 cdef extern from *:
     """
     #define POP_RECORDS "records/tiles.def"
@@ -19,10 +21,6 @@ cdef extern from *:
     """
 
 BLOCKS = dtype_of("pop_tile_blocks")
-
-
-cdef inline int64_t imin(int64_t a, int64_t b) noexcept nogil:
-    return a if a < b else b
 
 
 cdef void multiply_blocks(const void *given, const pop_tile *tile) noexcept nogil:

@@ -12,6 +12,8 @@ from libc.stdlib cimport free, qsort, realloc
 from libc.string cimport memset
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
+from poplibs_py.whole cimport cdiv, imax, imin
+
 from ..errors import TimeLimitError
 
 include "planner/solver_order.pxi"

@@ -8,19 +8,9 @@ cuts it. So an `Item` is a row: how many blocks (`key`), the first of them (`beg
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 
+from poplibs_py.whole cimport cdiv, imax, imin
+
 include "popsparse/std_sort.pxi"
-
-
-cdef inline int64_t cdiv(int64_t a, int64_t b) noexcept nogil:
-    return (a + b - 1) // b
-
-
-cdef inline int64_t imin(int64_t a, int64_t b) noexcept nogil:
-    return a if a < b else b
-
-
-cdef inline int64_t imax(int64_t a, int64_t b) noexcept nogil:
-    return a if a > b else b
 
 
 include "popsparse/workers.pxi"

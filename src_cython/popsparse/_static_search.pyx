@@ -8,6 +8,8 @@ from libc.math cimport ceil, pow, sqrt
 from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memset
 
+from poplibs_py.whole cimport cdiv, imax, imin
+
 cdef enum:
     MOST_BANDS = 4096
     MOST_PARTS = 8                  # that differ: in practice four
@@ -16,18 +18,6 @@ cdef enum:
 
 PHASE_NAMES = ("exchange of dense rows", "exchange of values", "multiply", "zero partials", "exchange of partials",
                "reduce", "move the result")
-
-
-cdef inline int64_t cdiv(int64_t a, int64_t b) noexcept nogil:
-    return (a + b - 1) // b
-
-
-cdef inline int64_t imin(int64_t a, int64_t b) noexcept nogil:
-    return a if a < b else b
-
-
-cdef inline int64_t imax(int64_t a, int64_t b) noexcept nogil:
-    return a if a > b else b
 
 
 cdef struct Part:

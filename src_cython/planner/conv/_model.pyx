@@ -7,9 +7,8 @@ open axes cost in bounds.pxi. The search and the itemised report call the same f
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
-from poplibs_py.planner._search cimport (
-    CYCLES, DIFFERENCE, MEASURES, NEVER, TEMP, TILES, UNLIMITED, Point, Search, cdiv, imax, imin,
-)
+from poplibs_py.planner._search cimport CYCLES, DIFFERENCE, MEASURES, NEVER, TEMP, TILES, UNLIMITED, Point, Search
+from poplibs_py.whole cimport cdiv, imax, imin
 
 include "planner/conv/records.pxi"
 include "planner/conv/reduce.pxi"

@@ -9,7 +9,8 @@ from libc.math cimport ceil, round
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
-from poplibs_py.planner._search cimport CYCLES, DIFFERENCE, MEASURES, TEMP, TILES, Point, Search, cdiv, imax, imin
+from poplibs_py.planner._search cimport CYCLES, DIFFERENCE, MEASURES, TEMP, TILES, Point, Search
+from poplibs_py.whole cimport cdiv, imax, imin
 
 include "planner/fully_connected/cycles.pxi"
 

@@ -21,19 +21,6 @@ cdef enum:
     NEVER = 1           # returned where no point is allowed
 
 
-cdef inline int64_t cdiv(int64_t a, int64_t b) noexcept nogil:
-    """Ceil of a / b, both non-negative."""
-    return (a + b - 1) // b
-
-
-cdef inline int64_t imax(int64_t a, int64_t b) noexcept nogil:
-    return a if a > b else b
-
-
-cdef inline int64_t imin(int64_t a, int64_t b) noexcept nogil:
-    return a if a < b else b
-
-
 cdef struct Option:
     int64_t parallel, serial, size  # how often an axis is cut across tiles and in a loop, and what a tile holds
 
