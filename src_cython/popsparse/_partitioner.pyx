@@ -8,8 +8,6 @@ cuts it. So an `Item` is a row: how many blocks (`key`), the first of them (`beg
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 
-from poplibs_py.whole cimport cdiv, imax, imin
-
 include "popsparse/std_sort.pxi"
 
 

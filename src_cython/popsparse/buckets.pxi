@@ -4,6 +4,8 @@ from libc.stdint cimport int32_t
 from libc.stdlib cimport calloc, realloc
 from libc.string cimport memset
 
+from poplibs_py.whole cimport cdiv, imax, imin
+
 
 cdef struct Layout:
     int64_t parts_x, parts_y, parts_z

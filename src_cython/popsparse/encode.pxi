@@ -3,6 +3,8 @@
 from libc.stdint cimport uint16_t, uint8_t
 from libc.string cimport memcpy
 
+from poplibs_py.whole cimport cdiv, imax
+
 cdef enum:
     WORD_MOST = 65535
 

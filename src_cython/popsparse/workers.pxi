@@ -1,5 +1,7 @@
 # Shares of rows and columns of a tile's workers, in the order in which they are written.
 
+from poplibs_py.whole cimport cdiv, imin
+
 cdef enum:
     MOST_WORKERS = 256
 
