@@ -94,7 +94,7 @@ KINDS = [
     {"multiply", "float32", "fma256_4x16", POP_FUNCTION(pop_multiply_fma256), {1, 8, 1}, {4, 16, 1}, POP_CONSISTENT},
 '''),),
         "dot_avx2", "avx2", (*INFO, r"not fma256_4x16 \[avx2\]: another of its level"),
-        ("tests/kernels/dot",), "fma256_4x16", 1, ("tests/kernels/test_registry.py", "tests/cli/test_info.py"),
+        ("tests/kernels",), "fma256_4x16", 1, ("tests/kernels/test_registry.py", "tests/cli/test_info.py"),
     ),
     Kind(
         "an elementwise op",
