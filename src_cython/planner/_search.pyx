@@ -7,9 +7,9 @@ the axes still open is more than the limits and the best point so far allow.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
-from libc.stdint cimport uint32_t
-from libc.stdlib cimport free, qsort, realloc
-from libc.string cimport memset
+from libc.stdint cimport int32_t, uint32_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcpy, memset
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from poplibs_py.whole cimport cdiv, imax, imin
@@ -20,6 +20,7 @@ include "planner/solver_order.pxi"
 
 cdef enum:
     STEPS = 256                     # of the walk between two looks at the clock
+    DIGIT = 8                       # bits that a pass of sorting looks at
 
 cdef double LOOK = 0.02             # seconds between two looks at the signals
 
@@ -57,12 +58,30 @@ cdef int add_option(Axis* a, int64_t parallel, int64_t serial, int64_t size) noe
     return 0
 
 
-cdef int by_parallel(const void* left, const void* right) noexcept nogil:
-    cdef const Option* a = <const Option*>left
-    cdef const Option* b = <const Option*>right
-    if a.parallel != b.parallel:
-        return -1 if a.parallel < b.parallel else 1
-    return -1 if a.serial < b.serial else (1 if a.serial > b.serial else 0)
+cdef int sort_by_parallel(Axis* a) noexcept nogil:
+    """Order options by their parallel splits; those of one keep their order, which is that of the serial splits."""
+    cdef Option* sorted = <Option*>malloc(a.count * sizeof(Option))
+    cdef int32_t places[1 << DIGIT]
+    cdef int32_t place, here
+    cdef int i, digit, shift = 0
+    if sorted == NULL:
+        return -1
+    while a.widest >> shift:
+        memset(places, 0, sizeof(places))
+        for i in range(a.count):
+            places[a.options[i].parallel >> shift & (1 << DIGIT) - 1] += 1
+        place = 0
+        for digit in range(1 << DIGIT):
+            here, places[digit] = places[digit], place
+            place += here
+        for i in range(a.count):
+            digit = a.options[i].parallel >> shift & (1 << DIGIT) - 1
+            sorted[places[digit]] = a.options[i]
+            places[digit] += 1
+        memcpy(a.options, sorted, a.count * sizeof(Option))
+        shift += DIGIT
+    free(sorted)
+    return 0
 
 
 cdef inline bint divides(int64_t factor, int64_t n) noexcept nogil:
@@ -159,11 +178,11 @@ cdef class Search:
             if size == 1 or total > a.most * a.serial_most:
                 break
             total = cdiv(a.extent, size - 1)
+        if failed == 0 and a.count and a.serial_most > 1:
+            failed = sort_by_parallel(a)
         if failed:
             self._out_of_memory()
             return NEVER
-        if a.count and a.serial_most > 1:
-            qsort(a.options, a.count, sizeof(Option), &by_parallel)
         return 0
 
     cdef void _out_of_memory(self) noexcept nogil:
