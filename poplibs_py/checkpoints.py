@@ -12,13 +12,12 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from .errors import bad_argument, bad_type, described
-from .files import replacing
+from .files import file_path, replacing
 from .formats import BF16, E4M3, E5M2, F143, F152, FORMATS, Format, QuarterArray, format_of
 from .formats.arrays import as_array
 from .popsparse import BlockPattern, BlockSparseMatrix
@@ -70,7 +69,7 @@ def save(path: str | os.PathLike[str], tensors: Mapping[str, Any], *, texts: Map
     >>> loaded["x"].dtype.name, loaded["y"].tolist()
     ('float8_e4m3fn', [0, 1, 2])
     """
-    file = _path(path)
+    file = file_path(path, (".safetensors",))
     told = dict(_texts(texts))
     if not isinstance(tensors, Mapping):
         raise bad_type("tensors", type(tensors).__name__, "a mapping of names to arrays")
@@ -109,7 +108,7 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
     InvalidArgumentError
         If the file is not whole or not of this format, or holds a type that NumPy and ml_dtypes lack.
     """
-    file = _path(path)
+    file = file_path(path, (".safetensors",))
     with file.open("rb") as opened:
         try:
             return _read(opened, file.stat().st_size)
@@ -262,12 +261,3 @@ def _pairs_of_texts(name: str, told: Any) -> Mapping[str, str]:
     if not isinstance(told, Mapping) or not all(isinstance(text, str) for pair in told.items() for text in pair):
         raise bad_type(name, described(told), "a mapping of texts to texts")
     return told
-
-
-def _path(path: object) -> Path:
-    if not isinstance(path, (str, os.PathLike)):
-        raise bad_type("path", type(path).__name__, "a path")
-    found = Path(path)
-    if found.suffix != ".safetensors" or "\0" in str(found):
-        raise bad_argument("path", str(path), "a name that ends in .safetensors and that files may have")
-    return found

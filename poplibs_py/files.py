@@ -7,7 +7,7 @@ import math
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -15,13 +15,41 @@ from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
 
-from .errors import bad_argument
+from .errors import bad_argument, bad_type
 
-__all__ = ["ArrayFile", "replacing"]
+__all__ = ["ArrayFile", "file_path", "replacing"]
 
 Array = np.ndarray[Any, Any]
 
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+
+
+def file_path(path: object, endings: Sequence[str] = ()) -> Path:
+    """Return the path of a file whose name ends in one of `endings`, or raise.
+
+    Parameters
+    ----------
+    path : str or path
+    endings : sequence of str, optional
+        In lower case; those of `path` may be in any. By default any name will do.
+
+    Examples
+    --------
+    >>> file_path("pattern.smtx", (".npz", ".smtx")).name
+    'pattern.smtx'
+    """
+    if not isinstance(path, (str, os.PathLike)):  # a number would be taken for an open file
+        raise bad_type("path", path, "a path")
+    try:
+        found = Path(path)
+        allowed = b"\0" not in os.fsencode(found)
+    except ValueError:
+        allowed = False
+    if not allowed:
+        raise bad_argument("path", path, "a name that files may have (without null bytes)")
+    if endings and not found.name.lower().endswith(tuple(endings)):
+        raise bad_argument("path", str(path), f"a name that ends in {', '.join(endings)}")
+    return found
 
 
 @contextmanager
@@ -46,10 +74,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     ...     before, os.listdir(folder)
     (False, ['x.txt'])
     """
-    try:
-        target = Path(os.path.realpath(path))
-    except ValueError as error:
-        raise bad_argument("path", str(path), f"a name that files may have ({error})") from None
+    target = Path(os.path.realpath(file_path(path)))
     if target.exists() and not target.is_file():
         whole = io.BytesIO()  # an archive goes back and forth in its file
         yield whole

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, get_args
 import numpy as np
 
 from ..errors import InvalidIndexError, bad_argument, bad_type, described, one_of
-from ..files import ArrayFile, replacing
+from ..files import ArrayFile, file_path, replacing
 from ..immutable import Immutable, anchored, frozen, holding, kind_of, token_of
 from .arrays import as_array, float_dtype
 from .format import F143, FORMATS, LAYOUT, Format, format_of
@@ -305,7 +305,7 @@ class QuarterArray(Immutable):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write codes, scales and format to a ``.npz`` file, exactly at this path, once all of it is written."""
         layout = {key: getattr(self.format, key) for key in LAYOUT}
-        with replacing(_path(path)) as file:
+        with replacing(path) as file:
             np.savez(
                 file, codes=self._codes.view(self.format.code_dtype), scale=self._scale,
                 block_shape=np.array(self.block_shape or (), np.int64), format=np.array(json.dumps(layout)),
@@ -322,9 +322,7 @@ class QuarterArray(Immutable):
         FileNotFoundError
             If there is no such file.
         """
-        if "\0" in os.fspath(_path(path)):
-            raise bad_argument("path", path, "a name that files may have (without null bytes)")
-        with open(_path(path), "rb") as opened:
+        with file_path(path).open("rb") as opened:
             try:
                 return cls._read(opened)
             except MemoryError:
@@ -342,17 +340,6 @@ class QuarterArray(Immutable):
         fmt = Format(**{key: layout[key] for key in LAYOUT if key in layout})
         fmt = next((preset for preset in (*FORMATS, *PRESETS) if preset == fmt), fmt)
         return cls(file["codes"], fmt, scale, tuple(block_shape.tolist()) if scale.ndim else None)
-
-
-def _path(path: object) -> str | os.PathLike[str]:
-    # A number would be taken for an open file.
-    if not isinstance(path, (str, os.PathLike)):
-        raise bad_type("path", path, "a path")
-    try:
-        os.fsencode(path)
-    except ValueError:
-        raise bad_argument("path", path, "a name that files may have") from None
-    return path
 
 
 _LONGEST_LAYOUT, _MOST_AXES = 1 << 16, 64  # NumPy's arrays have no more axes

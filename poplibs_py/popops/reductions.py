@@ -407,7 +407,7 @@ def norm(x: Any, axes: Axes = None, *, ord: float = 2, keepdims: bool = False, c
     >>> float(popops.norm([3.0, -4.0])), float(popops.norm([3.0, -4.0], ord=1))
     (5.0, 7.0)
     """
-    kind = finite("ord", ord) if ord != math.inf else ord
+    kind = math.inf if isinstance(ord, float) and ord == math.inf else finite("ord", ord)
     if kind not in _NORMS:
         raise bad_argument("ord", ord, "1, 2 or math.inf")
     way = _NORMS[kind]

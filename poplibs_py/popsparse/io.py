@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from .matrix_market import read_mtx
 from .pattern import BlockPattern, as_block_shape, as_shape, index_array, rows_of_offsets
 from .values import as_format, random_values
 
-__all__ = ["STORED", "as_path", "blocks_in", "from_npz", "is_scipys", "read_npz", "read_smtx", "write_npz",
+__all__ = ["STORED", "SUFFIXES", "blocks_in", "from_npz", "is_scipys", "read_npz", "read_smtx", "write_npz",
            "write_smtx"]
 
 Array = np.ndarray[Any, Any]
@@ -31,18 +30,6 @@ STORED = ("shape", "block_shape", "groups", "row_offsets", "column_indices", "co
 SUFFIXES = (".npz", ".smtx", ".mtx")
 VERSION = 1
 _LONGEST_INTEGER = 19
-
-
-def as_path(path: object) -> Path:
-    """Return the path of a file of a kind that is known, or raise."""
-    if not isinstance(path, (str, os.PathLike)):
-        raise bad_type("path", type(path).__name__, "a path")
-    found = Path(path)
-    if found.suffix not in SUFFIXES:
-        raise bad_argument("path", str(path), f"a name that ends in {', '.join(SUFFIXES)}")
-    if "\0" in str(found):
-        raise bad_argument("path", str(path), "a name that files may have (without null bytes)")
-    return found
 
 
 def write_npz(path: Path, parts: dict[str, Any]) -> None:
@@ -95,7 +82,7 @@ def is_scipys(parts: Mapping[str, Array]) -> bool:
 def blocks_in(file: Path, block_shape: object, seed: Seed) -> tuple[BlockPattern, Array]:
     """Return the pattern and the values of a ``.smtx``, drawn with a seed, or a ``.mtx``, in blocks of 1 by default."""
     sides = as_block_shape(1 if block_shape is None else block_shape)
-    if file.suffix == ".smtx":
+    if file.suffix.lower() == ".smtx":
         shape, rows, columns = read_smtx(file)
         values = random_values(rows.size, rows.size / max(1, shape[0]), seed)
         return blocks_of_elements(shape, sides, rows, columns, values)

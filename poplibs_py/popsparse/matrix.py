@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import bad_argument, bad_type, flag
+from ..files import file_path
 from ..formats import Format, QuarterArray
 from ..formats.arrays import float_dtype
 from ..immutable import anchored, holding, settle, token_of
@@ -286,9 +287,9 @@ class BlockSparseMatrix(MatrixFace):
         InvalidArgumentError
             If the file is not what its name says. Nothing in a file can run code.
         """
-        file = io.as_path(path)
+        file = file_path(path, io.SUFFIXES)
         seed_of(seed)
-        stored = io.read_npz(file, io.STORED) if file.suffix == ".npz" else None
+        stored = io.read_npz(file, io.STORED) if file.suffix.lower() == ".npz" else None
         if stored is None or io.is_scipys(stored):
             found = io.blocks_in(file, block_shape, seed) if stored is None else (
                 interop.from_npz(file, stored, block_shape))
@@ -481,13 +482,13 @@ class BlockSparseMatrix(MatrixFace):
             ``.npz`` keeps everything, bit for bit; ``.smtx`` the pattern of the stored elements; ``.mtx`` the stored
             elements as FP32. A file that exists is replaced only once all is written.
         """
-        file = io.as_path(path)
-        if file.suffix == ".npz":
+        file = file_path(path, io.SUFFIXES)
+        if file.suffix.lower() == ".npz":
             io.write_npz(file, {
                 "shape": self.pattern.shape, "block_shape": self.pattern.block_shape, "groups": self.groups,
                 "row_offsets": self.row_offsets, "column_indices": self.column_indices, "codes": self._codes(),
                 "format": self.format.name, "scale": self.scale, "is_transposed": self.is_transposed})  # fmt: skip
-        elif file.suffix == ".smtx":
+        elif file.suffix.lower() == ".smtx":
             io.write_smtx(file, self.to_scipy("csr"))
         else:
             write_mtx(file, self.to_scipy("coo"))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..config import settings
 from ..errors import InvalidArgumentError, bad_argument, described, flag, instance
-from ..files import replacing
+from ..files import file_path, replacing
 from ..log import get
 from ..program.record import Listener, Run, start, stop
 from ..target import Target, resolve_target
@@ -100,13 +100,10 @@ class Profile:
         against : Profile, optional
             Another, which the page compares this one with.
         """
-        name = os.fspath(path)
-        instance("path", name, str, "a name of a file")
+        name = file_path(path, _ENDINGS).name.lower()
         if against is not None:
             instance("against", against, Profile, "a Profile")
-        ending = next((ending for ending in _ENDINGS if name.lower().endswith(ending)), None)
-        if ending is None:
-            raise bad_argument("path", name, f"a name that ends in {', '.join(_ENDINGS)}")
+        ending = next(ending for ending in _ENDINGS if name.endswith(ending))
         with replacing(path) as file:
             file.write(self._text(ending, against).encode())
 
@@ -131,12 +128,12 @@ class Profile:
         """
         from .records import Report
 
-        made = cls()
+        made, file = cls(), file_path(path)
         try:
-            made._data = Report.from_json(Path(path).read_text("utf-8"))
+            made._data = Report.from_json(file.read_text("utf-8"))
         except (InvalidArgumentError, UnicodeDecodeError) as error:
             reason = described(str(error.__cause__ or error))
-            raise bad_argument("path", os.fspath(path), f"a report saved as .json ({reason})") from error
+            raise bad_argument("path", str(path), f"a report saved as .json ({reason})") from error
         return made
 
 
