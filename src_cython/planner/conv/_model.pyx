@@ -98,16 +98,21 @@ cdef class Model(Search):
         cdef Costs raw[3]
         cdef Costs c
         cdef int64_t measures[MEASURES]
+        cdef int64_t left = self.allowed[CYCLES]
         cdef int i, b, last
         read_point(q, &self.point, at)
         if serial_in_both(q, &self.point):
             return
         derive_parts(q, at)
+        last = 1 if at[0].splits.out_serial > 1 else 0
         for i in range(q.pass_count):
             if not q.passes[i].absent:
-                if phases(&q.passes[i], &at[i], self.allowed[CYCLES], self.allowed[TEMP], &raw[i]) == NEVER:
+                if phases(&q.passes[i], &at[i], left, self.allowed[TEMP], &raw[i]) == NEVER:
                     return
-        last = 1 if at[0].splits.out_serial > 1 else 0
+                if i + 1 < q.pass_count:    # with the input before the loop, where there is one, a pass takes least
+                    c = raw[i]
+                    totals(&q.passes[i], &at[i], last, &c)
+                    left -= c.cycles
         for b in range(last + 1):
             if q.broadcast >= 0 and b != q.broadcast:
                 continue

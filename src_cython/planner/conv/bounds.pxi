@@ -194,7 +194,8 @@ cdef inline Elements least_elements(const Problem* q, Search search, int level, 
         if in_open and out_open:                    # least over the sums s of 2 input products volume / sqrt(s) + each s
             volume = <double>rows * open_rows * grain * p.out_grain * search.axes[q.in_axis].extent * p.in_grain
             volume /= <double>spare * in_turns * out_turns
-            e.bytes = fmax(e.bytes, 3 * pow(p.input * products * volume, 2.0 / 3) * pow(each, 1.0 / 3))
+            products *= p.input * volume
+            e.bytes = fmax(e.bytes, 3 * cbrt(products * products * each))
     e.bytes *= 1 - 1e-9
     return e
 
@@ -346,6 +347,8 @@ cdef void least_measures(const Problem* q, Search search, int level, int64_t* le
     e = least_elements(q, search, level, &at, 1, 1)
     if p.out_size == p.out_grain:
         least[TEMP] = least_of_loops(q, search, level, &at, &e, &c, tiles)
+        if least[TEMP] > search.allowed[TEMP]:
+            return
     least[CYCLES] = least_cycles(q, &at, &e, &c, tiles)
     least[CYCLES] += imax(cdiv(search.work, tiles), least_on_tile(q, search, level, &at, &e)
                           + (search.work - p.work) // tiles)

@@ -1,7 +1,7 @@
 # Cycles of the popops codelets that a convolution plan uses: casts, slices, additions, reductions.
 # Sources: the cycle estimators of PopLibs (popops, ConvReduce), restated from their formulas.
 
-from libc.math cimport fmax, pow, sqrt
+from libc.math cimport cbrt, fmax, pow, sqrt
 
 
 cdef inline int64_t cast_cycles(const Machine* m, int64_t n, int source, int result) noexcept nogil:
