@@ -1,5 +1,6 @@
 """Random calls from eight Python threads at once, and after a fork, give the bits that one thread gives."""
 
+import copy
 import gc
 import hashlib
 import os
@@ -9,13 +10,18 @@ from functools import cache
 import numpy as np
 import pytest
 from cases import CASES, matrix
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from result_bits import bits
 
 from poplibs_py import poplin, popops, poprand, popsparse
 from poplibs_py.formats import FORMATS
+from poplibs_py.ops import catalogue
 from poplibs_py.poplin.gemm import lower
 from poplibs_py.popsparse import dynamic, static
 from poplibs_py.program import forget_calls
-from poplibs_py.testing import random_operand
+from poplibs_py.testing import find_op, random_operand
+from poplibs_py.testing.calls import calls
 
 pytestmark = pytest.mark.filterwarnings("ignore::poplibs_py.errors.CapacityWarning")
 
@@ -137,7 +143,7 @@ def call(number):
     return hashlib.sha256(kind(rng).tobytes()).digest()
 
 
-def from_threads(numbers):
+def from_threads(numbers, call=call):
     """Make the calls from eight threads, each taking the next."""
     results, remaining, errors = {}, iter(numbers), []
     lock = threading.Lock()
@@ -166,6 +172,36 @@ def test_eight_threads_give_the_bits_of_one():
     numbers = range(10_000)
     made = from_threads(numbers)  # first: nothing is planned, packed or made room for yet
     assert made == [call(number) for number in numbers]
+
+
+@cache
+def drawn_calls():
+    """Some calls of every op, which may be made again and again."""
+    drawn = []
+    for op in catalogue:
+
+        @settings(max_examples=4, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+        @given(st.tuples(st.just(op), calls(op)))
+        def keep(call):
+            drawn.append(call)
+
+        keep()
+    return drawn
+
+
+def call_of_an_op(number):
+    """Make a drawn call on operands of its own."""
+    op, operands_and_keywords = drawn_calls()[number % len(drawn_calls())]
+    operands, keywords = copy.deepcopy(operands_and_keywords)
+    return op, bits(find_op(op).face(*operands, **keywords))
+
+
+@pytest.mark.parametrize("count", [1500, pytest.param(100_000, marks=pytest.mark.nightly)])
+def test_calls_of_every_op_from_eight_threads_give_the_bits_of_one(count):
+    once = [call_of_an_op(number) for number in range(len(drawn_calls()))]
+    forget_calls()
+    for number, made in enumerate(from_threads(range(count), call_of_an_op)):
+        assert made == once[number % len(once)]
 
 
 def test_the_same_call_from_eight_threads_at_once():

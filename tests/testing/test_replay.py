@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from result_bits import bits
 
 from poplibs_py.errors import InvalidArgumentError
-from poplibs_py.formats import F143, Format, QuarterArray
+from poplibs_py.formats import F143, Format
 from poplibs_py.formats.bounds import matmul_ball
 from poplibs_py.ops import Op, catalogue
-from poplibs_py.popsparse import BlockSparseMatrix
 from poplibs_py.testing import check, strategies, values_of
 from poplibs_py.testing.calls import calls
 from poplibs_py.testing.ops import PREPARED
@@ -102,17 +102,6 @@ def test_the_line_is_a_shell_command():
     ran = subprocess.run([sys.executable, *words[python + 1:]], env={**os.environ, **settings}, capture_output=True,
                          text=True, check=False, cwd=Path(__file__).parents[2])
     assert "op: got no such op; allowed:" in ran.stderr
-
-
-def bits(result):
-    """All that a result is made of."""
-    if isinstance(result, tuple):
-        return tuple(map(bits, result))
-    if isinstance(result, BlockSparseMatrix):
-        return result.pattern, result.format, np.asarray(result.scale).tobytes(), result.blocks.tobytes()
-    if isinstance(result, QuarterArray):
-        return result.format, result.block_shape, np.asarray(result.scale).tobytes(), result.codes.tobytes()
-    return result.dtype, result.shape, result.tobytes()
 
 
 @pytest.mark.parametrize("op", OPS)
