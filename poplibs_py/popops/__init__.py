@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from ..lazy import submodules_on_demand
 from . import binary as _of_two
+from . import binary_gradients as _of_gradients_of_two
 from . import bits as _of_bits
 from . import elementwise as _of_one
 from . import gradients as _of_gradients
@@ -11,6 +12,7 @@ from . import reductions as _of_axes
 from . import ternary as _of_three
 from ._elementwise import plan_elementwise
 from .binary import *  # noqa: F403
+from .binary_gradients import *  # noqa: F403
 from .bits import *  # noqa: F403
 from .cast import cast
 from .counts import bincount, histogram
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["bincount", "cast", "compile_map", "cumulative_max", "cumulative_min", "cumulative_prod", "cumulative_sum",
            "histogram", "map", "max_with_indices", "min_with_indices", "plan_elementwise", "plan_embedding", "reduce",
            "reduce_many", "scaled_add", "scaled_subtract", "x_minus_ax_plus_by", *_of_one.__all__, *_of_two.__all__,
-           *_of_three.__all__, *_of_bits.__all__, *_of_gradients.__all__, *_of_axes.__all__]
+           *_of_three.__all__, *_of_bits.__all__, *_of_gradients.__all__, *_of_gradients_of_two.__all__,
+           *_of_axes.__all__]
 
 __getattr__, __dir__ = submodules_on_demand(__name__, {"plan_embedding": "embedding.api"})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -11,13 +10,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..errors import UnsupportedError, all_of, bad_argument, bad_type, flag, one_of, whole
-from ..formats import FP32, Format, format_of
+from ..formats import FP32, Format
 from ..formats.bounds import Ball
 from ..formats.reference import default_overflow
 from ..ops import Operand, Receiver, Request, modelled_target, op, receive
 from ..target import Target, resolve_target
 from ..target.types import type_of
-from ._promotion import BOOL, Element, Taken, allowed_for, taken
+from ._promotion import BOOL, Element, Taken, allowed_for, element_of, taken
 from ._request import has_scale, in_place, strided_request
 from ._steps import Chain, Step
 from ._vertices import vertices_lack
@@ -316,9 +315,9 @@ def plan_elementwise(op: str, shape: Sequence[int], *, dtype: object = "float16"
     if prod(extents) > _MOST_ELEMENTS:
         raise bad_argument("shape", extents, f"at most {_MOST_ELEMENTS} elements")
     row = ELEMENTWISE.get(op)
-    source = _element_of("dtype", dtype)
+    source = element_of("dtype", dtype)
     result = BOOL if row is not None and row.tells else source
-    result = result if out_dtype is None else _element_of("out_dtype", out_dtype)
+    result = result if out_dtype is None else element_of("out_dtype", out_dtype)
     lone = (False,) * (1 if row is None else len(row.operands))
     beside = lone if numbers is None else tuple(flag("numbers", n) for n in all_of("numbers", numbers, object, "flags"))
     if len(beside) != len(lone) or all(beside):
@@ -336,13 +335,3 @@ def plan_elementwise(op: str, shape: Sequence[int], *, dtype: object = "float16"
     vertex_op = "" if row is None else row.vertex_op
     types = type_of(source), type_of(result)
     return planned(op, vertex_op, extents, *types, takes_place, machine, beside)
-
-
-def _element_of(name: str, what: object) -> Element:
-    """The format or the dtype of integers that a caller names."""
-    if isinstance(what, (str, type, np.dtype)):
-        with contextlib.suppress(TypeError):
-            dtype = np.dtype(what)
-            if dtype.kind in "iub":
-                return dtype
-    return format_of(what, name)

@@ -17,9 +17,9 @@ from ..ops import RESULT, Array, Operand, Receiver, Request, argument, modelled_
 from ..ops.parts import Part, results
 from ..target import Target
 from ._map_lower import lowered, postorder
-from ._promotion import Element
+from ._promotion import Element, element_of
 from ._strided import StridedOperand, StridedParams, StridedProgram, lower
-from .expr import MOST_PLACEHOLDERS, Expression, const, element_of, made, placeholder
+from .expr import MOST_PLACEHOLDERS, Expression, const, made, placeholder
 
 __all__ = ["Settled", "array_operand", "expressions_of", "mapped", "settled_operands"]
 
@@ -169,7 +169,8 @@ def _asked(out_dtype: Any, elements: Sequence[Element], several: bool) -> list[E
     each = list(out_dtype) if several and isinstance(out_dtype, (tuple, list)) else [out_dtype] * len(elements)
     if len(each) != len(elements):
         raise bad_argument("out_dtype", f"{len(each)} types", f"one, or {len(elements)}")
-    asked = [own if dtype is None else element_of(dtype) for dtype, own in zip(each, elements, strict=True)]
+    asked = [own if dtype is None else element_of("out_dtype", dtype)
+             for dtype, own in zip(each, elements, strict=True)]
     for want, own in zip(asked, elements, strict=True):
         if want != own and not isinstance(want, Format):
             raise bad_argument("out_dtype", want, f"a format, or {own}, which the expression gives")

@@ -6,6 +6,7 @@ beside them as far as their kind (bool, whole, real) allows.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from ..errors import bad_argument, bad_type
-from ..formats import FP32, Format, QuarterArray
+from ..formats import FP32, Format, QuarterArray, format_of
 from ..formats.arrays import as_array
 from ..formats.format import preset_of
 from ..formats.reference import encode
 from ..ops import Operand, argument, operand, result_format
 
-__all__ = ["BOOL", "Element", "Taken", "allowed_for", "element_kind", "meeting", "taken", "typed"]
+__all__ = ["BOOL", "Element", "Taken", "allowed_for", "element_kind", "element_of", "meeting", "taken", "typed"]
 
 Array = np.ndarray[Any, Any]
 Element = Format | np.dtype[Any]
@@ -69,6 +70,17 @@ def allowed_for(kinds: str) -> str:
     if integers:
         parts.insert("f" in kinds, integers)
     return "; ".join(parts)
+
+
+def element_of(name: str, what: object) -> Element:
+    """Return the format, or the dtype of integers or truth values, that a name or type stands for."""
+    # NumPy warns of its old name "a" of bytes; no integers' or truth values' begins so
+    if isinstance(what, (str, type, np.dtype)) and not (isinstance(what, str) and what.startswith("a")):
+        with contextlib.suppress(TypeError):
+            dtype = np.dtype(what)
+            if dtype.kind in "biu":
+                return dtype
+    return format_of(what, name)
 
 
 def taken(values: Mapping[str, Any], kinds: str, truths: tuple[str, ...] = ()) -> Taken:

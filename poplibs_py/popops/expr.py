@@ -25,9 +25,9 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from ..errors import UnsupportedError, bad_argument, bad_type, whole
-from ..formats import Format, format_of
 from ..program import key_by_identity
 from ._elementwise import ELEMENTWISE
+from ._promotion import element_of
 
 __all__ = ["MOST_PLACEHOLDERS", "Expression", "const", "placeholder"]
 
@@ -200,16 +200,7 @@ def _taken(value: Any) -> Expression:
 def _cast(x: Any, dtype: Any, **named: Any) -> Expression:
     if wrong := [key for key, value in named.items() if value is not None and (key, value) != ("random_bits", 31)]:
         raise bad_argument("expression", f"{wrong[0]}= of popops.cast", "a dtype alone, rounded to nearest even")
-    return made("cast", (_taken(x),), element_of(dtype))
-
-
-def element_of(dtype: Any) -> Format | np.dtype[Any]:
-    """Return the format, or the dtype of integers or truth values, that a name or type stands for."""
-    try:
-        found = np.dtype(dtype) if isinstance(dtype, (str, type, np.dtype)) else None
-    except TypeError:
-        found = None
-    return found if found is not None and found.kind in "biu" else format_of(dtype, "dtype")
+    return made("cast", (_taken(x),), element_of("dtype", dtype))
 
 
 _NAMES = {"/": "div", ">>": "shift_right", "&": "and", "|": "or", "^": "xor", "~": "not"}

@@ -267,6 +267,10 @@ def _scaled(*scales: float) -> Callable[[], list[Case]]:
     return made
 
 
+def _several(count: int) -> Callable[[], list[Case]]:
+    return lambda: [Case("256", tuple(_numbers(256, seed=i) for i in range(1, count + 1)), {})]
+
+
 _CASES: dict[str, Callable[[], list[Case]]] = {
     **dict.fromkeys(("sum_calls", "mean_calls", "square_sum_calls"), _reduced(compensated=True)),
     **dict.fromkeys(("logsumexp_calls", "max_calls", "min_calls", "prod_calls"), _reduced()),
@@ -281,6 +285,7 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "add_bias_calls": _biased(_DELTAS, (8,)),
     "bias_update_calls": _biased(_DELTAS, (8,), scale=(-0.5,)),
     "bernoulli_calls": _drawn(),
+    "binary_gradient_calls": _several(3),
     "bits_calls": _drawn(fmt="uint32"),
     "bs_softmax_calls": _bs_softmax,
     "bs_softmax_grad_calls": _bs_softmax_grad,
@@ -290,6 +295,7 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "convolution_with_output_calls": _convolution("out"),
     "cholesky_calls": _cholesky,
     "cholesky_grad_calls": lambda: [Case("8 x 8", (_numbers(8, 8), _definite()), {})],
+    "clamp_grad_calls": _several(4),
     "dense_sparse_matmul_calls": _dense_sparse_matmul,
     "dropout_calls": _seeded(np.ones(16, np.float32), 0.5),
     "dynamic_dense_sparse_matmul_calls": lambda: [Case("capacity", (_numbers(8, 8), _matrix()), _CAPACITY)],
@@ -325,6 +331,7 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "qr_grad_calls": lambda: [Case("8 x 8", (_numbers(8, 8), _numbers(8, 8), _numbers(8, 8), _definite()), {})],
     "quantise_calls": _quantise,
     "scaled_add_calls": _scaled(0.5),
+    "select_grad_calls": lambda: [Case("256", (_numbers(256), _numbers(256, seed=2) > 0), {})],
     "shaped_dropout_calls": _seeded(np.ones((4, 4), np.float32), (4, 1), 0.5),
     "sparse_dense_matmul_calls": _sparse_dense_matmul,
     "sparse_grad_w_calls": _sparse_grad_w,

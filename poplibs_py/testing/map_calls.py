@@ -14,9 +14,11 @@ from .calls import Call
 from .elementwise_calls import integer_arrays
 from .strategies import arrays, formats, layouts, options, relaid, shapes
 
-__all__ = ["expressions", "map_calls", "scaled_add_calls", "x_minus_ax_plus_by_calls"]
+__all__ = ["binary_gradient_calls", "clamp_grad_calls", "expressions", "map_calls", "scaled_add_calls",
+           "select_grad_calls", "x_minus_ax_plus_by_calls"]
 
 _NAMES = [f.name for f in FORMATS]
+_DTYPES = [f.name for f in FORMATS if f.dtype is not None]
 _NUMBERS = sorted(name for name, row in ELEMENTWISE.items()
                   if "f" in row.kinds and not row.tells and not row.conditions)
 _QUESTIONS = sorted(name for name, row in ELEMENTWISE.items() if "f" in row.kinds and row.tells)
@@ -90,3 +92,24 @@ def x_minus_ax_plus_by_calls(draw: st.DrawFn) -> Call:
     a, b = (draw(_operand(shape)) for _ in range(2))
     scales = (draw(st.sampled_from([0.1, -2.0, 3]) | arrays((1,), FP32)) for _ in range(2))
     return (a, b, *scales), draw(options({"out_dtype": _NAMES}))
+
+
+@st.composite
+def binary_gradient_calls(draw: st.DrawFn) -> Call:
+    """Calls of gradients of operations of two numbers."""
+    shape = draw(shapes(2, "elementwise", most=40))
+    return tuple(draw(_operand(shape)) for _ in range(3)), draw(options({"out_dtype": _DTYPES}))
+
+
+@st.composite
+def select_grad_calls(draw: st.DrawFn) -> Call:
+    """Calls of `popops.select_grad`."""
+    shape = draw(shapes(2, "elementwise", most=40))
+    return (draw(_operand(shape)), draw(integer_arrays(shape, "bool"))), draw(options({"out_dtype": _DTYPES}))
+
+
+@st.composite
+def clamp_grad_calls(draw: st.DrawFn) -> Call:
+    """Calls of `popops.clamp_grad`."""
+    shape = draw(shapes(2, "elementwise", most=40))
+    return tuple(draw(_operand(shape)) for _ in range(4)), draw(options({"out_dtype": _DTYPES}))

@@ -13,7 +13,7 @@ from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, PoplibsErr
 from poplibs_py.formats import FORMATS, QuarterArray, format_of
 from poplibs_py.formats.arrays import as_array
 from poplibs_py.ops import catalogue
-from poplibs_py.popops import reductions
+from poplibs_py.popops import binary_gradients, reductions
 from poplibs_py.popops._elementwise import ELEMENTWISE
 from poplibs_py.popops.expr import _1, _2
 from poplibs_py.popsparse import BlockSparseMatrix
@@ -22,6 +22,7 @@ from poplibs_py.testing.exact_ops import EXACT
 from poplibs_py.testing.ops import PREPARED
 from poplibs_py.testing.replay import decode_call
 
+GRADIENTS = binary_gradients.__all__
 REDUCTIONS = [*reductions.__all__, "reduce"]
 RANDOM = [name for name in catalogue if name.startswith("poprand.")]
 OPS = [*(name for name in catalogue if name not in RANDOM), *PREPARED]
@@ -81,7 +82,8 @@ def exact_operands(op):
         **dict.fromkeys((f"popops.{name}" for name in REDUCTIONS), (a, 1)), "popops.prod": (a[:1], 0),
         **dict.fromkeys((f"popops.cumulative_{name}" for name in ("max", "min", "prod", "sum")), (a,)),
         "popops.cumulative_prod": (a[:1, :3],), "histogram": (a, np.float32([-2, 0, 3])),
-        "bincount": (np.arange(9) % 4,),
+        "bincount": (np.arange(9) % 4,), **dict.fromkeys(GRADIENTS, (a, b, c)), "select_grad": (a, b > 0),
+        "div_grad": (a, np.exp2(np.abs(b) / 2), c), "clamp_grad": (a, b, c - 4, c + 4),
         **dict.fromkeys(("cholesky", "lu", "qr"), (definite,)), "cholesky_grad": (definite, definite),
         "lu_grad": (a, a, np.arange(len(a)), definite, definite), "qr_grad": (a, a, a, definite),
         "triangular_solve": (definite, b), "triangular_solve_grad": (a, definite, b), "linspace": (0.0, 8.0, 5),
@@ -93,7 +95,7 @@ def exact_operands(op):
     return {full(name): operands for name, operands in made.items()}[full(op)]
 
 
-WITHOUT_FRACTIONS = {"popfloat.quantise", "popsparse.bs_softmax", *(f"popops.{name}" for name in (
+WITHOUT_FRACTIONS = {"popfloat.quantise", "popsparse.bs_softmax", *(f"popops.{name}" for name in (*GRADIENTS,
     "all", "any", "argmax", "argmin", "has_nan", "has_nan_or_inf", "logsumexp", "map", "mean", "norm", "scaled_add",
     "scaled_subtract", "standard_deviation", "variance", "x_minus_ax_plus_by", "bincount", "histogram",
     "cumulative_max", "cumulative_min", "cumulative_prod", "cumulative_sum")), *(f"poplin.{name}" for name in (
