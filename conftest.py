@@ -1,8 +1,9 @@
 """Runs the examples of the documentation's pages as tests, and says how many processes share the tests.
 
 The ```` ```python ```` blocks of ``README.md`` and ``docs/**/*.md`` are run in order, all blocks of a page in one
-namespace. A block with ``>>>`` prompts is a doctest; one without is code that must run. In a ```` ```console ```` block
-each ``$ poplibs-py plan`` is run, unless it has a pipe or reads a file, and must print the lines that follow, if any.
+namespace and in an empty folder, as doctests of modules are. A block with ``>>>`` prompts is a doctest; one without is
+code that must run. In a ```` ```console ```` block each ``$ poplibs-py plan`` is run, unless it has a pipe or reads a
+file, and must print the lines that follow, if any.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import io
 import os
 import re
 import shlex
+import tempfile
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -43,6 +45,16 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return min(cpus, MOST_WORKERS)
 
 
+@pytest.fixture(autouse=True)
+def _doctests_write_elsewhere(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What an example writes without naming a folder does not stay."""
+    if not isinstance(request.node, pytest.DoctestItem):
+        yield
+        return
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        yield
+
+
 def pytest_collect_file(parent: pytest.Collector, file_path: Path) -> pytest.Collector | None:
     """Take Markdown pages."""
     return MarkdownPage.from_parent(parent, path=file_path) if file_path.suffix == ".md" else None
@@ -66,6 +78,11 @@ class PageExamples(pytest.Item):
         text = self.path.read_text()
         for package in sorted(set(_OPTIONAL.findall(text))):
             pytest.importorskip(package)
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            self.run_blocks(text)
+
+    def run_blocks(self, text: str) -> None:
+        """Run what is between the fences."""
         names: dict[str, object] = {"__name__": "__main__"}
         for block in _FENCE.finditer(text):
             line = text.count("\n", 0, block.start(2))
