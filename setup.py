@@ -152,6 +152,7 @@ PLAIN = {
     "popsparse/_static_search.pyx": "poplibs_py.popsparse.static_matmul._search",
     "popsparse/_text.pyx": "poplibs_py.popsparse._text",
     "popsparse/_transpose.pyx": "poplibs_py.popsparse._transpose",
+    "torch/_dlpack.pyx": "poplibs_py.torch._dlpack",
 }
 
 

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from ..errors import InvalidTypeError, bad_type
-from ..formats import FORMATS, FP16, FP32, Format, format_of
+from ..formats import BF16, FORMATS, Format, format_of
 from ..ops import result_format
+from ._dlpack import Bridge
 
 __all__ = [
     "NAMESPACE",
@@ -46,12 +47,14 @@ REGISTERED: dict[str, str] = {}
 _DTYPES: dict[torch.dtype, Format] = {getattr(torch, np.dtype(f.dtype).name): f for f in FORMATS}
 _TORCH = {f: dtype for dtype, f in _DTYPES.items()}
 
-# NumPy takes FP32 and FP16 from torch as they are; of the others it sees the codes.
-_PLAIN = frozenset(dtype for dtype, f in _DTYPES.items() if f in (FP32, FP16))
-_CODES = {dtype: (torch.uint8 if f.itemsize == 1 else torch.int16, f.dtype)
-          for dtype, f in _DTYPES.items() if dtype not in _PLAIN}
-_BACK = {numbers: (np.dtype(np.uint8 if seen is torch.uint8 else np.int16), dtype)
-         for dtype, (seen, numbers) in _CODES.items()}
+# Of FP8, which older DLPack lacks, it carries the codes.
+_CODES = {dtype: f.dtype for dtype, f in _DTYPES.items() if f.itemsize == 1}
+_BACK = {seen: dtype for dtype, seen in _CODES.items()}
+_BYTES = np.dtype(np.uint8)
+_BRIDGE = Bridge({np.dtype(np.float32): (2, 32), np.dtype(np.float16): (2, 16), np.dtype(BF16.dtype): (4, 16),
+                  _BYTES: (1, 8)})
+_to_capsule, _of_capsule = torch._C._to_dlpack, torch._C._from_dlpack
+_read, _lend = _BRIDGE.array, _BRIDGE.capsule
 
 ALLOWED = "a tensor of " + ", ".join(str(dtype).removeprefix("torch.") for dtype in _DTYPES)
 
@@ -80,25 +83,25 @@ def dtype_format(name: str, dtype: torch.dtype) -> Format:
 
 
 def array_of(name: str, tensor: Tensor) -> Array:
-    """Return a tensor as an array that shares its memory, or raise."""
+    """Return a tensor as an array that shares its memory, or raise.
+
+    The array holds the tensor for as long as it lives, unless the tensor requires a gradient.
+    """
     if tensor.requires_grad:
         tensor = tensor.detach()
-    if tensor.dtype in _PLAIN:
-        plain: Array = tensor.numpy()
-        return plain
-    codes = _CODES.get(tensor.dtype)
-    if codes is None:
+    dtype = tensor.dtype
+    if dtype in _CODES:
+        return _read(_to_capsule(tensor.view(torch.uint8))).view(_CODES[dtype])
+    if dtype not in _DTYPES:
         raise _refused(name, tensor)
-    seen: Array = tensor.view(codes[0]).numpy()
-    return seen.view(codes[1])
+    return _read(_to_capsule(tensor))
 
 
 def tensor_of(array: Array) -> Tensor:
     """Return an array as a tensor that shares its memory."""
     codes = _BACK.get(array.dtype)
-    if codes is None:
-        return torch.from_numpy(array)
-    return torch.from_numpy(array.view(codes[0])).view(codes[1])
+    made: Tensor = _of_capsule(_lend(array if codes is None else array.view(_BYTES)))
+    return made if codes is None else made.view(codes)
 
 
 def torch_dtype(dtype: Any, name: str = "dtype") -> torch.dtype:

@@ -110,7 +110,7 @@ def _values_of_parameter(blocks: Tensor) -> Array:
     if (kept is not None and kept[0]() is blocks and kept[1] == blocks.data_ptr() and kept[2].shape == shape
             and kept[3] is blocks.dtype and blocks.is_contiguous()):
         return kept[2]
-    values = array_of("blocks", blocks if blocks.is_contiguous() else blocks.contiguous())
+    values = array_of("blocks", (blocks if blocks.is_contiguous() else blocks.contiguous()).detach())
     if blocks.is_contiguous():
         held = weakref.ref(blocks, lambda _: _PARAMETERS.pop(key, None))
         _PARAMETERS[key] = held, blocks.data_ptr(), values, blocks.dtype

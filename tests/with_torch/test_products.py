@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from poplibs_py import ops, poplin, popsparse  # noqa: E402
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError  # noqa: E402
 from poplibs_py.popsparse import BlockSparseMatrix, banded_pattern, bs_softmax_grad, random_pattern, static  # noqa: E402
 from poplibs_py.torch import (  # noqa: E402
+    BlockSparseLinear,
     BlockSparseTensor,
     bs_softmax,
     dense_sparse_matmul,
@@ -59,6 +62,44 @@ def test_tensors_and_arrays_share_their_memory(dtype: Any) -> None:
     back = tensor_of(array)
     assert back.dtype is dtype
     assert back.data_ptr() == tensor.data_ptr()
+
+
+@pytest.mark.parametrize("dtype", WIDE + FP8, ids=str)
+def test_tensors_of_any_strides_are_seen_as_they_lie(dtype: Any) -> None:
+    whole = torch.arange(48.0).reshape(4, 6, 2).to(dtype)
+    for tensor in (whole, whole[1:, ::2], whole.mT, whole[:, 0, 1], whole[2, 3, 1], whole[:0], whole[:, :1].mT):
+        array = array_of("x", tensor)
+        assert array.shape == tensor.shape
+        assert array.astype(np.float32).tolist() == tensor.float().tolist()
+        assert tensor_of(array).shape == tensor.shape
+        assert torch.equal(tensor_of(array).float(), tensor.float())
+
+
+@pytest.mark.parametrize("dtype", WIDE + FP8, ids=str)
+def test_memory_that_is_shared_lives_as_long_as_either_side(dtype: Any) -> None:
+    tensor = torch.ones(3).to(dtype)
+    array = array_of("x", tensor)
+    owner: Any = array
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    gone = weakref.ref(owner)
+    again = tensor_of(array)
+    del tensor, array, owner
+    assert gone() is not None
+    assert again.float().tolist() == [1.0] * 3
+    del again
+    assert gone() is None
+
+
+def test_a_layer_that_was_used_leaves_nothing_behind() -> None:
+    layer = BlockSparseLinear(8, 8, 8, 1.0)
+    for wanted in (True, False):
+        layer.blocks.requires_grad_(wanted)
+        layer(torch.ones(2, 8))
+    gone = weakref.ref(layer.blocks)
+    del layer
+    gc.collect()
+    assert gone() is None
 
 
 @pytest.mark.parametrize("transpose", [False, True])
