@@ -132,7 +132,7 @@ def test_what_does_not_fit_is_refused_by_name() -> None:
             call()
 
 
-FAST = ["--size", "64,128", "--n", "8", "--density", "1/4", "--block", "8,16", "--seconds", "0.01", "--type", "FP32"]
+FAST = ["--size", "64", "--n", "8", "--density", "1/4", "--block", "8,16", "--seconds", "0.01", "--type", "FP32"]
 
 
 def test_a_sweep_runs_on_the_workers(cluster: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -142,8 +142,8 @@ def test_a_sweep_runs_on_the_workers(cluster: Any, tmp_path: Path, capsys: pytes
     with files[0].open() as file:
         rows = list(csv.DictReader(file))
     assert {(row["m"], row["block_size"]) for row in rows if row["block_size"]} == {
-        (size, block) for size in ("64", "128") for block in ("8", "16")}
-    assert {row["case"] for row in rows} == {"1", "2", "3", "4"}
+        ("64", block) for block in ("8", "16")}
+    assert {row["case"] for row in rows} == {"1", "2"}
     assert all(row["valid"] == "True" and float(row["flop_rate"]) > 0 for row in rows)
     told = capsys.readouterr().out
     assert "workers       2 of " in told

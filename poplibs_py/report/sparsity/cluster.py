@@ -19,6 +19,9 @@ from .sweep import Sweep
 
 __all__ = ["ClusterSweep"]
 
+_PATIENCE = 30
+"""Seconds to wait for a scheduler, which may be busy."""
+
 
 @dataclass(frozen=True)
 class _Worker:
@@ -78,9 +81,11 @@ class ClusterSweep:
             from distributed import Client
         except ModuleNotFoundError as error:
             raise MissingPackageError("distributed", "dask", error) from error
+        self._client = Client.__new__(Client)
         try:
-            self._client = Client(address, timeout=10, set_as_default=False)
+            self._client.__init__(address, timeout=_PATIENCE, set_as_default=False)
         except (OSError, ValueError) as error:
+            self._client.close()  # left to the garbage collector, it would wait for a thread that may wait for it
             raise bad_argument("scheduler", address, f"the address of one that answers ({error})") from error
         try:
             self._names = self._checked_workers(address)
