@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 
 from ..target import Target
+from .explain import Explanation
 from .summary import Phase, PlanSummary
 
-__all__ = ["Load", "PlanFacts", "Table", "TileMemory", "facts_of", "facts_of_summary", "spread_memory"]
+__all__ = ["Load", "PlanFacts", "Table", "TileMemory", "considered_plans", "facts_of", "facts_of_summary", "spread_memory"]
 
 Array = np.ndarray[Any, Any]
 
 _BINS = 96
+_PLANS = 10  # of those considered, that are told
 
 
 @dataclasses.dataclass(frozen=True)
@@ -225,6 +227,22 @@ def facts_of_summary(said: PlanSummary, target: Target, **more: Any) -> PlanFact
         "tables": (Table("How the axes are cut", ("axis", "size", "across tiles", "in a loop", "of a tile"), axes),),
     }
     return PlanFacts(**fields | more)
+
+
+def considered_plans(explanation: Explanation) -> tuple[Table, ...]:
+    """Return the table of the plans that were costed for a problem, the cheapest of them; none where none were.
+
+    Parameters
+    ----------
+    explanation : Explanation
+        Of a modelled machine's plan: its `explain()`.
+    """
+    costed = [c for c in explanation.best(len(explanation)) if c.cycles is not None]
+    if not costed:
+        return ()
+    rows = tuple((c.name, f"{c.cycles:,}", f"{c.temp_bytes or 0:,}", c.verdict) for c in costed[:_PLANS])
+    title = f"Plans that were considered: {len(rows)} of {len(explanation):,}, the best of each kind by cycles"
+    return (Table(title, ("plan", "cycles", "temporary bytes", "verdict"), rows),)
 
 
 def spread_memory(said: PlanSummary, held: Array) -> TileMemory:

@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import __version__
 from ..kernels.peak import unit_rates
-from ..planner.facts import Load, PlanFacts, facts_of, spread_memory
+from ..planner.facts import Load, PlanFacts, considered_plans, facts_of, spread_memory
 from ..program.record import Run
 from ..target import Target
 from .conditions import copy_rate, machine
@@ -38,8 +38,13 @@ def collected(runs: Sequence[Run], began: float, target: Target | None) -> Repor
     timed = any(op.flops and not op.modelled for op in operations)
     peaks = {**unit_rates(), "memory": copy_rate()} if timed else {}
     program = Path(sys.argv[0]).name if sys.argv and sys.argv[0] not in ("", "-c") else "Python"
-    return Report(program, datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), __version__, machine(),
-                  "host" if target is None else target.name, peaks, tuple(gathered.threads), operations, calls)
+    report = Report(program, datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), __version__, machine(),
+                    "host" if target is None else target.name, peaks, tuple(gathered.threads), operations, calls)
+    return replace(report, operations=gathered.explained(report))
+
+
+_EXPLAINED = 12
+"""Operations whose other plans are told: to cost them all again takes some tenths of a second each."""
 
 
 class _Gathered:
@@ -47,6 +52,7 @@ class _Gathered:
 
     def __init__(self) -> None:
         self.operations: list[Operation] = []
+        self._plan_of: list[Any] = []
         self.threads: dict[str, int] = {}
         self._plans: dict[int, tuple[Any, PlanFacts]] = {}  # plans are kept, so that their addresses stay their own
         self._places: dict[Any, int] = {}
@@ -61,9 +67,20 @@ class _Gathered:
             place = next((i for i, op in enumerate(self.operations) if op == made), len(self.operations))
             if place == len(self.operations):
                 self.operations.append(made)
+                self._plan_of.append(run.plan)
             self._places[key] = place
         thread = self.threads.setdefault(run.thread, len(self.threads))
         return Call(place, thread, run.began - began, run.ended - began, run.seconds, dict(run.phases))
+
+    def explained(self, report: Report) -> tuple[Operation, ...]:
+        """Return the operations; those modelled that take most time tell what other plans were considered."""
+        made = list(self.operations)
+        for i in report.subjects()[:_EXPLAINED]:
+            facts = made[i].plan
+            if made[i].modelled:
+                tables = *facts.tables, *considered_plans(self._plan_of[i].explain())
+                made[i] = replace(made[i], plan=replace(facts, tables=tables))
+        return tuple(made)
 
     def _operation(self, run: Run) -> Operation:
         facts = _placed(self._facts(run.plan), run)

@@ -156,7 +156,8 @@ def _operation(body: Page, report: Report, i: int) -> None:
             (name, f"{load.used:,}", f"{load.parts:,}", f"{load.most:,}", f"{load.least:,}", f"{load.balance:.1%}")
             for name, load in op.loads.items()], summary="Balance", is_open=True)
     if plan.considered:
-        body.table(("kernel", "verdict"), plan.considered, summary="Kernels that were considered", is_open=True)
+        here = " on this CPU" * op.modelled
+        body.table(("kernel", "verdict"), plan.considered, summary=f"Kernels that were considered{here}", is_open=True)
 
 
 def _figures(report: Report, op: Operation, i: int) -> Iterator[tuple[str, str]]:

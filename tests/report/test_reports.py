@@ -110,6 +110,28 @@ def test_an_elementwise_operation_shows_its_vertices_and_where_it_lies(modelled)
     assert not in_place.memory.on_tiles("results").any()
 
 
+def test_plans_that_lost_are_told_with_what_they_cost(modelled):
+    for i in (0, 1):  # the product and the convolution
+        plan = modelled.runs[2 * i].plan
+        costed = sorted(c.cycles for c in plan.explain() if c.cycles is not None)
+        [told] = [own for own in modelled.data.operations[i].plan.tables if own.title.startswith("Plans that were")]
+        assert told.title.split(": ")[1].startswith(f"{min(10, len(costed))} of {len(plan.explain())}, ")
+        assert told.rows[0][1:] == (f"{plan.cycles:,}", f"{plan.temp_bytes:,}", "chosen")
+        others = [c for c in costed if c != plan.cycles]
+        assert [row[1] for row in told.rows if row[1] != f"{plan.cycles:,}"] == [
+            f"{c:,}" for c in others[:len(told.rows) - costed.count(plan.cycles)]]
+        assert all(row[0] in modelled.summary(details=True) for row in told.rows)
+
+
+def test_only_operations_that_take_most_time_tell_the_plans_that_lost():
+    with poplibs_py.profile(target="gc200") as report:
+        for rows in range(8, 8 + 15):
+            poplin.matmul(A[:rows], B)
+    data = report.data
+    told = {i for i, op in enumerate(data.operations) if any("considered" in own.title for own in op.plan.tables)}
+    assert told == set(data.subjects()[:12])
+
+
 @pytest.mark.parametrize("kind", ["static", "dynamic"])
 def test_a_sparse_product_shows_its_plan_its_tiles_and_its_patterns_balance(kind):
     w = popsparse.random_matrix(popsparse.random_pattern(256, 512, 16, 0.1, 3), "float16", 1)
