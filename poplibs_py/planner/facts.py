@@ -12,7 +12,8 @@ from ..target import Target
 from .explain import Explanation
 from .summary import Phase, PlanSummary
 
-__all__ = ["Load", "PlanFacts", "Table", "TileMemory", "considered_plans", "facts_of", "facts_of_summary", "spread_memory"]
+__all__ = ["Load", "PlanFacts", "Table", "TileMemory", "considered_plans", "facts_of", "facts_of_summary",
+           "spread_memory"]
 
 Array = np.ndarray[Any, Any]
 
