@@ -100,10 +100,17 @@ class Comparison:
             yield "What memory bought", bought
 
     def _bought(self, met: list[Pair]) -> str:
-        """What a change of the proportion of memory did."""
+        """What a change of the limit on temporaries did, on one machine."""
         for pair in met:
             before, after = self.operations(pair)
-            if before and after and (said := bought(before, after)):
+            assert pair.before is not None
+            assert pair.after is not None
+            assert before is not None
+            assert after is not None
+            if not before.modelled and self.before.machine != self.after.machine:
+                continue
+            seconds = self.before.call_seconds(pair.before), self.after.call_seconds(pair.after)
+            if said := bought(before, after, seconds):
                 return said
         return ""
 

@@ -30,7 +30,7 @@ h1{font-size:1.6rem;line-height:1.2;margin:.4rem 0}h2{font-size:1.2rem;margin:2.
 p{max-width:48rem;margin:.4rem 0}.soft{color:var(--soft)}a{color:var(--accent)}
 .row{display:grid;gap:.8rem;grid-template-columns:repeat(auto-fill,minmax(min(100%,30rem),1fr));margin:.8rem 0}
 @media (min-width:64rem){.threes{grid-template-columns:repeat(3,minmax(0,1fr))}
-.fours{grid-template-columns:repeat(2,minmax(0,1fr))}}
+.fours{grid-template-columns:repeat(2,minmax(0,1fr))}.entry .row{grid-template-columns:repeat(3,minmax(0,1fr))}}
 @media (min-width:100rem){.fours{grid-template-columns:repeat(4,minmax(0,1fr))}}
 .card{background:var(--card);border:1px solid var(--rule);border-radius:8px;padding:.4rem;min-width:0}
 .facts{display:grid;gap:.8rem;grid-template-columns:repeat(auto-fit,minmax(min(46%,9.5rem),1fr));margin:1rem 0}

@@ -180,6 +180,10 @@ class Report:
         return tuple(count * op.plan.modelled_seconds if op.modelled else wall
                      for op, count, wall in zip(self.operations, self.counts, self.wall_seconds, strict=True))
 
+    def call_seconds(self, i: int) -> float:
+        """Return the seconds of a call of an operation, on the average."""
+        return self.seconds[i] / max(1, self.counts[i])
+
     @property
     def modelled(self) -> bool:
         """Whether any operation ran as a modelled machine would."""

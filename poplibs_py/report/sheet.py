@@ -18,7 +18,7 @@ from .drawn import (
 )
 from .page import Chart, Entry, Page
 from .records import Operation, Report
-from .verdict import amount, bought, duration, fullest, headline, rates, trades, why
+from .verdict import allowance, amount, duration, fullest, headline, rates, traded, trades, why
 
 __all__ = ["page_of"]
 
@@ -94,23 +94,27 @@ def _comparison(page: Page, comparison: Comparison) -> None:
 
 
 def _trades(page: Page, report: Report) -> None:
-    """Operations that are one problem under several proportions of memory."""
-    groups = trades(report)
+    """Operations that are one problem under several limits on temporaries."""
+    groups = [group for group in trades(report) if report.operations[group[0]].modelled == report.modelled]
     if not groups:
         return
     page.heading("What memory bought")
-    page.paragraph("One problem under several proportions of a tile's memory for temporaries.", soft=True)
+    page.paragraph("One problem under several proportions of a tile's memory for temporaries." if report.modelled else
+                   "One problem under several limits on temporary memory, timed as it ran here.", soft=True)
     for group in groups:
-        least, most = (report.operations[i] for i in (group[0], group[-1]))
-        page.paragraph(bought(least, most) + ".")
-        rows = []
+        page.paragraph(traded(report, group) + ".")
+        heads, rows = _TRADE_HEADS[report.modelled], []
         for i in group:
-            plan, held = report.operations[i].plan, fullest(report, i)
-            rows.append((plan.settings["proportion"], f"{plan.cycles:,}", duration(plan.modelled_seconds),
-                         amount(plan.temporary_bytes), amount(plan.limit), amount(held.bytes) if held else "",
-                         plan.decisions.get("turns", "")))
-        page.table(("proportion", "cycles", "time", "temporaries", "limit", "fullest tile", "turns"), rows,
-                   summary=least.name, is_open=True)
+            op, held = report.operations[i], fullest(report, i)
+            plan, time = op.plan, duration(report.call_seconds(i))
+            rows.append((plan.settings["proportion"], f"{plan.cycles:,}", time, amount(op.temporary_use),
+                         amount(plan.limit), amount(held.bytes) if held else "", plan.decisions.get("turns", ""))
+                        if report.modelled else (allowance(op), time, amount(op.temporary_use), op.kernel))
+        page.table(heads, rows, summary=report.operations[group[0]].name, is_open=True)
+
+
+_TRADE_HEADS = (("limit", "time a call", "temporaries", "kernel"),
+                ("proportion", "cycles", "time", "temporaries", "limit", "fullest tile", "turns"))
 
 
 def _memory(page: Page, report: Report) -> None:

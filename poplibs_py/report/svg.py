@@ -291,7 +291,7 @@ def _lanes(chart: Timeline) -> tuple[int, list[str]]:
                          f"{escape(chart.x.write(s.end))}</title></rect>"
                          + inside * (width > _CHARACTER * len(s.label) + 6))
     height, keys = _keys(chart.keys, bottom + 52, right)
-    return height, parts + keys
+    return height if keys else bottom + 40, parts + keys
 
 
 def _merged(slices: Sequence[Slice], least: float) -> Iterator[Slice]:

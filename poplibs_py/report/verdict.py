@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from .records import KINDS, Operation, Report
 
-__all__ = ["Fullest", "amount", "bought", "duration", "fullest", "headline", "rates", "trades", "why"]
+__all__ = ["Fullest", "allowance", "amount", "bought", "duration", "fullest", "headline", "rates", "traded", "trades",
+           "why"]
 
 _MOST_OF = 0.5  # of a peak or of bandwidth: what reaches so much is bound by it
 _MEMORY_NOTE = "operands, results and temporaries are counted; code and vertices' state are not"
@@ -181,9 +183,9 @@ def headline(report: Report) -> Iterator[tuple[str, str]]:
         used = report.operations[most]
         yield "Most temporary memory", f"{report.names[most]}: {amount(used.temporary_bytes or 0)}, on {_threads(used)}"
     yield "Does it fit?", _memory_words(report)
-    groups = [group for group in trades(report) if len(group) > 1]
+    groups = [group for group in trades(report) if group[0] in subjects]
     if groups:
-        yield "What memory bought", bought(*(report.operations[i] for i in (groups[0][0], groups[0][-1])))
+        yield "What memory bought", traded(report, groups[0])
     away = [op.lacking for op in report.operations if op.lacking and report.target != "host"]
     if away:
         reasons = list(dict.fromkeys(away))
@@ -201,23 +203,56 @@ def _by_op(report: Report, subjects: Sequence[int]) -> list[tuple[str, float]]:
 
 
 def trades(report: Report) -> list[list[int]]:
-    """Return operations that are one problem on one machine under several proportions of memory, the least first."""
+    """Return operations that are one problem on one machine under several limits on temporaries, the least first."""
     groups: dict[tuple[str, ...], list[int]] = {}
     for i, op in enumerate(report.operations):
-        if "proportion" in op.plan.settings:
-            groups.setdefault((op.op, op.plan.problem, op.plan.machine), []).append(i)
-    proportion = [float(op.plan.settings.get("proportion", 0)) for op in report.operations]
-    return [sorted(group, key=lambda i: proportion[i]) for group in groups.values()
-            if len({proportion[i] for i in group}) > 1]
+        if _allowed(op) is not None:
+            groups.setdefault((op.op, op.what, op.plan.problem, op.plan.machine), []).append(i)
+    found = ([(_allowed(report.operations[i]), i) for i in group] for group in groups.values())
+    return [[i for _, i in sorted(group)] for group in found if len({allowed for allowed, _ in group}) > 1]
 
 
-def bought(before: Operation, after: Operation) -> str:
-    """Return what one operation gained or lost by another proportion of memory, or nothing where that is the same."""
-    first, second = (op.plan.settings.get("proportion", "") for op in (before, after))
-    if first == second or not before.plan.cycles or before.plan.machine != after.plan.machine:
-        return ""
+def _allowed(op: Operation) -> float | None:
+    """A modelled tile's proportion of memory for temporaries, or the bytes that are allowed on this CPU."""
+    if op.modelled:
+        return float(op.plan.settings["proportion"]) if "proportion" in op.plan.settings else None
+    return math.inf if op.plan.limit is None else op.plan.limit
+
+
+def allowance(op: Operation) -> str:
+    """Return how much memory temporaries may take, in words."""
+    if op.modelled:
+        return f"proportion {op.plan.settings.get('proportion', '')}"
+    return f"limit {amount(op.plan.limit)}" if op.plan.limit is not None else "no limit"
+
+
+def bought(before: Operation, after: Operation, seconds: Sequence[float]) -> str:
+    """Return what one operation gained or lost by another limit on temporaries, or nothing where that is the same.
+
+    Parameters
+    ----------
+    before, after : Operation
+    seconds : sequence of float
+        Of a call of each.
+    """
     a, b = before.plan, after.plan
-    change = b.cycles / a.cycles - 1
-    cycles = f"{abs(change):.1%} {'fewer' if change < 0 else 'more'} cycles ({a.cycles:,} to {b.cycles:,})"
-    return (f"{before.name}: from proportion {first} to {second}, {cycles if change else 'no cycle'}, for "
-            f"{amount(b.temporary_bytes)} of temporaries on the fullest tile in place of {amount(a.temporary_bytes)}")
+    if a.machine != b.machine or _allowed(before) == _allowed(after) or not all(seconds):
+        return ""
+    if before.modelled:
+        change = b.cycles / a.cycles - 1
+        gain = f"{abs(change):.1%} {'fewer' if change < 0 else 'more'} cycles ({a.cycles:,} to {b.cycles:,})"
+        gain, where = gain if change else "no cycle", "on the fullest tile"
+    else:
+        change = seconds[1] / seconds[0] - 1
+        times = " to ".join(map(duration, seconds))
+        gain = f"{abs(change):.0%} {'less' if change < 0 else 'more'} time a call ({times})"
+        where = "of all threads"
+    return (f"{before.name}: from {allowance(before)} to {allowance(after).removeprefix('proportion ')}, {gain}, for "
+            f"{amount(after.temporary_use)} of temporaries {where} in place of {amount(before.temporary_use)}")
+
+
+def traded(report: Report, group: Sequence[int]) -> str:
+    """Return what the largest limit of a group of `trades` bought."""
+    least, most = group[0], group[-1]
+    return bought(report.operations[least], report.operations[most],
+                  [report.call_seconds(i) for i in (least, most)])

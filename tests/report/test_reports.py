@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 import subprocess
 import sys
@@ -17,9 +18,11 @@ from poplibs_py import Profile, cli, poplin, popops, poprand, popsparse
 from poplibs_py.config import read_settings
 from poplibs_py.errors import InvalidArgumentError, InvalidOptionError, InvalidTypeError, MemoryLimitWarning
 from poplibs_py.planner.facts import Load, TileMemory, facts_of
+from poplibs_py.report.comparison import Comparison
 from poplibs_py.report.records import KINDS
+from poplibs_py.report.sheet import page_of
 from poplibs_py.report.trace import trace_of
-from poplibs_py.report.verdict import bought, fullest, headline, trades
+from poplibs_py.report.verdict import amount, duration, fullest, headline, traded, trades
 
 A = np.ones((96, 160), np.float16)
 B = np.ones((160, 64), np.float16)
@@ -236,29 +239,48 @@ def test_files_that_have_no_form_are_refused(report, tmp_path):
 
 # The trace -----------------------------------------------------------------------------------------
 
+_FIELDS = {"X": {"name", "cat", "ph", "ts", "dur", "pid", "tid", "args"},
+           "C": {"name", "ph", "ts", "pid", "tid", "args"}}
+"""Of the Trace Event Format, for the kinds of events that are written beside metadata."""
+
 _METADATA = {"process_name": "name", "thread_name": "name", "process_sort_index": "sort_index",
              "thread_sort_index": "sort_index"}
 
 
 def check_trace(trace) -> None:
     """What the Trace Event Format asks of an object with complete events, counters and metadata."""
+    assert trace.keys() == {"traceEvents", "displayTimeUnit", "otherData"}
     assert trace["displayTimeUnit"] in ("ms", "ns")
+    assert all(isinstance(value, str) for value in trace["otherData"].values())
     tracks: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    named: set[tuple[str, int, int | None]] = set()
     for event in trace["traceEvents"]:
         assert isinstance(event["name"], str)
-        assert isinstance(event["pid"], int)
-        assert event["ph"] in "XCM"
+        assert type(event["pid"]) is int
         assert isinstance(event["args"], dict)
         if event["ph"] == "M":
-            assert event["args"].keys() == {_METADATA[event["name"]]}
+            assert event.keys() - {"tid"} == {"name", "ph", "pid", "args"}
+            assert ("tid" in event) == event["name"].startswith("thread")
+            [(key, value)] = event["args"].items()
+            assert key == _METADATA[event["name"]]
+            assert type(value) is (int if key == "sort_index" else str)
+            place = event["name"], event["pid"], event.get("tid")
+            assert place not in named
+            named.add(place)
             continue
-        assert isinstance(event["tid"], int)
-        assert event["ts"] >= 0
+        assert event.keys() == _FIELDS[event["ph"]]
+        assert type(event["tid"]) is int
+        assert type(event["ts"]) in (int, float)
+        assert 0 <= event["ts"] < math.inf
+        assert ("process_name", event["pid"], None) in named
         if event["ph"] == "C":
-            assert all(isinstance(value, int) for value in event["args"].values())
+            assert event["args"]
+            assert all(type(value) is int for value in event["args"].values())
             continue
-        assert event["dur"] >= 0
+        assert 0 <= event["dur"] < math.inf
+        assert ("thread_name", event["pid"], event["tid"]) in named
         assert isinstance(event["cat"], str)
+        assert event["cat"]
         first = round(event["ts"] * 1e3)
         tracks.setdefault((event["pid"], event["tid"]), []).append((first, first + round(event["dur"] * 1e3)))
     assert tracks
@@ -273,7 +295,7 @@ def check_trace(trace) -> None:
 
 def test_a_trace_is_what_its_format_asks_for(report, tmp_path):
     report.save(tmp_path / "r.perfetto.json")
-    trace = json.loads((tmp_path / "r.perfetto.json").read_text())
+    trace = json.loads((tmp_path / "r.perfetto.json").read_text(), parse_constant=pytest.fail)  # NaN is no JSON
     assert trace == json.loads(json.dumps(trace_of(report.data)))
     check_trace(trace)
     named = [e["args"]["name"] for e in trace["traceEvents"] if e["name"] == "process_name"]
@@ -339,7 +361,28 @@ def test_what_a_larger_proportion_bought_is_told():
             poplin.matmul(*operands, available_memory_proportion=proportion)
     assert trades(both.data) == [[1, 0]]
     assert [name.partition("(")[2] for name in both.data.names] == ["proportion 0.6)", "proportion 0.01)"]
-    assert dict(headline(both.data))["What memory bought"] == bought(*reversed(both.data.operations))
+    assert dict(headline(both.data))["What memory bought"] == traded(both.data, [1, 0])
+
+
+def test_what_a_larger_limit_bought_on_this_cpu_is_told():
+    a = np.ones((256, 256), np.float16)
+    with poplibs_py.profile() as report:
+        for proportion in (0.01, None, 0.3):
+            poplin.matmul(a, a, available_memory_proportion=proportion)
+    data = report.data
+    assert trades(data) == [[0, 2, 1]]
+    told = dict(headline(data))["What memory bought"]
+    first, last = (data.operations[i] for i in (0, 1))
+    assert f"from limit {amount(first.plan.limit)} to no limit, " in told
+    assert f"{duration(data.seconds[0])} to {duration(data.seconds[1])}" in told
+    assert told.endswith(f"for {amount(last.temporary_use)} of temporaries of all threads in place of "
+                         f"{amount(first.temporary_use)}")
+    assert "several limits on temporary memory" in page_of(data)
+    alone = [dataclasses.replace(data, operations=(data.operations[i],), calls=(dataclasses.replace(
+        next(call for call in data.calls if call.operation == i), operation=0),)) for i in (0, 1)]
+    assert dict(Comparison(*alone).headline())["What memory bought"] == told
+    alone[1] = dataclasses.replace(alone[1], machine="another")
+    assert "What memory bought" not in dict(Comparison(*alone).headline())
 
 
 def test_machines_are_compared_operation_by_operation(modelled):
