@@ -18,7 +18,7 @@ from .drawn import (
 )
 from .page import Chart, Entry, Page
 from .records import Operation, Report
-from .verdict import allowance, amount, duration, fullest, headline, rates, traded, trades, why
+from .verdict import amount, duration, fullest, headline, rates, traded, trades, why
 
 __all__ = ["page_of"]
 
@@ -109,7 +109,8 @@ def _trades(page: Page, report: Report) -> None:
             plan, time = op.plan, duration(report.call_seconds(i))
             rows.append((plan.settings["proportion"], f"{plan.cycles:,}", time, amount(op.temporary_use),
                          amount(plan.limit), amount(held.bytes) if held else "", plan.decisions.get("turns", ""))
-                        if report.modelled else (allowance(op), time, amount(op.temporary_use), op.kernel))
+                        if report.modelled else
+                        (amount(plan.limit) or "none", time, amount(op.temporary_use), op.kernel))
         page.table(heads, rows, summary=report.operations[group[0]].name, is_open=True)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from .records import KINDS, Operation, Report
 
-__all__ = ["Fullest", "allowance", "amount", "bought", "duration", "fullest", "headline", "rates", "traded", "trades",
+__all__ = ["Fullest", "amount", "bought", "duration", "fullest", "headline", "rates", "traded", "trades",
            "why"]
 
 _MOST_OF = 0.5  # of a peak or of bandwidth: what reaches so much is bound by it
@@ -219,7 +219,7 @@ def _allowed(op: Operation) -> float | None:
     return math.inf if op.plan.limit is None else op.plan.limit
 
 
-def allowance(op: Operation) -> str:
+def _allowance(op: Operation) -> str:
     """Return how much memory temporaries may take, in words."""
     if op.modelled:
         return f"proportion {op.plan.settings.get('proportion', '')}"
@@ -247,7 +247,7 @@ def bought(before: Operation, after: Operation, seconds: Sequence[float]) -> str
         times = " to ".join(map(duration, seconds))
         gain = f"{abs(change):.0%} {'less' if change < 0 else 'more'} time a call ({times})"
         where = "of all threads"
-    return (f"{before.name}: from {allowance(before)} to {allowance(after).removeprefix('proportion ')}, {gain}, for "
+    return (f"{before.name}: from {_allowance(before)} to {_allowance(after).removeprefix('proportion ')}, {gain}, for "
             f"{amount(after.temporary_use)} of temporaries {where} in place of {amount(before.temporary_use)}")
 
 
