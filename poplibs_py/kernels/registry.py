@@ -153,6 +153,13 @@ def _candidates(family: str, op: str, formats: str) -> tuple[tuple[Kernel, int],
     return tuple((k, general) for k, general in of_op if general is not None)
 
 
+def _dearer(cost: float, least: float) -> str:
+    """What a predicted cost that is not the least says against a kernel."""
+    if cost == least:
+        return "predicted as fast; another comes first"
+    return f"predicted {cost / least - 1:.1%} slower" if least > 0 else f"cost {cost:.4g} against {least:.4g}"
+
+
 def select(family: str, op: str, formats: str, *, consistent: bool = False,
            cost: Callable[[Kernel], float] | None = None) -> Selection:
     """Choose the kernel for an op and formats.
@@ -194,7 +201,7 @@ def select(family: str, op: str, formats: str, *, consistent: bool = False,
     allowed.sort(key=lambda k: (costs[k], -LEVELS.index(k.level.removesuffix("_emulated")), general[k]))
     best = allowed[0]
     for kernel in allowed[1:]:
-        reason = f"cost {costs[kernel]:.4g} against {costs[best]:.4g}" if cost else "a higher level serves"
+        reason = _dearer(costs[kernel], costs[best]) if cost else "a higher level serves"
         if kernel.level == best.level and not cost:
             reason = "another of its level comes first; where a caller weighs shapes, cost decides"
             if general[kernel] > general[best]:

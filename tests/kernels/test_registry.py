@@ -69,6 +69,9 @@ def test_cost_weighs_more_than_what_a_kernel_was_made_for() -> None:
     found = select("mine", "op", "float32,float16->float32", cost=lambda k: float(k.name != "wide"))
     assert found.kernel.name == "wide"
     assert [r.reason for r in found.rejected] == ["cost 1 against 0"] * 2
+    found = select("mine", "op", "float32,float16->float32", cost=lambda k: 3.0 if k.name == "plain" else 2.0)
+    assert {r.kernel.name: r.reason for r in found.rejected} == {
+        "wide": "predicted as fast; another comes first", "plain": "predicted 50.0% slower"}
 
 
 @pytest.mark.usefixtures("mine")
