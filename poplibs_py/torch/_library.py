@@ -89,6 +89,8 @@ def array_of(name: str, tensor: Tensor) -> Array:
     """
     if tensor.requires_grad:
         tensor = tensor.detach()
+    if tensor.is_neg():  # a view whose numbers are those in memory with the other sign
+        tensor = tensor.resolve_neg()
     dtype = tensor.dtype
     if dtype in _CODES:
         return _read(_to_capsule(tensor.view(torch.uint8))).view(_CODES[dtype])

@@ -92,13 +92,14 @@ cdef class Bridge:
         Raises
         ------
         ValueError
-            If it is not in this machine's memory, or of no dtype that was named.
+            If it has no memory of this machine's, or is of no dtype that was named.
         """
         cdef Managed *managed = <Managed *>PyCapsule_GetPointer(capsule, NAME)
         cdef Tensor *tensor = &managed.tensor
         cdef cnp.npy_intp extents[MOST_AXES]
         cdef cnp.npy_intp strides[MOST_AXES]
         cdef cnp.npy_intp size
+        cdef int64_t count = 1
         cdef int axis
         dtype = self.dtypes.get(tensor.code << 8 | tensor.bits)
         if tensor.device != CPU or tensor.lanes != 1 or dtype is None or tensor.axes > MOST_AXES:
@@ -107,10 +108,13 @@ cdef class Bridge:
         size = size_of(dtype)
         for axis in range(tensor.axes - 1, -1, -1):
             extents[axis] = tensor.extents[axis]
+            count *= extents[axis]
             if tensor.strides != NULL:
                 strides[axis] = tensor.strides[axis] * size
             else:
                 strides[axis] = size if axis == tensor.axes - 1 else strides[axis + 1] * extents[axis + 1]
+        if tensor.data == NULL and count:
+            raise ValueError("DLPack without memory")
         loan = Loan.__new__(Loan)
         PyCapsule_SetName(capsule, TAKEN)
         (<Loan>loan).managed = managed

@@ -75,6 +75,15 @@ def test_tensors_of_any_strides_are_seen_as_they_lie(dtype: Any) -> None:
         assert torch.equal(tensor_of(array).float(), tensor.float())
 
 
+def test_views_that_change_signs_and_tensors_without_memory() -> None:
+    view = torch.arange(8).reshape(2, 4).to(torch.complex64).mul(1j).conj().imag
+    assert view.is_neg()
+    assert array_of("x", view).tolist() == [[0, -1, -2, -3], [-4, -5, -6, -7]]
+    w = BlockSparseTensor.from_dense(torch.eye(4), 2)
+    assert torch.equal(dense_sparse_matmul(view, w), view)
+    assert torch.equal(dense_sparse_matmul(torch._efficientzerotensor(2, 4), w), torch.zeros(2, 4))
+
+
 @pytest.mark.parametrize("dtype", WIDE + FP8, ids=str)
 def test_memory_that_is_shared_lives_as_long_as_either_side(dtype: Any) -> None:
     tensor = torch.ones(3).to(dtype)
