@@ -126,6 +126,7 @@ FAMILIES: list[Family] = [
     Family("peak"),
     Family("random", ("portable", "avx2", "avx512")),
     Family("reduce", ("portable", "avx2", "avx512")),
+    Family("slices", ("portable", "avx2")),
     Family("softmax", ("portable", "avx2", "avx512")),
     Family("sparse"),
     Family("strided", ("portable",), driver=True),

@@ -7,8 +7,11 @@ from . import binary as _of_two
 from . import binary_gradients as _of_gradients_of_two
 from . import bits as _of_bits
 from . import elementwise as _of_one
+from . import gathers as _of_vectors
 from . import gradients as _of_gradients
 from . import reductions as _of_axes
+from . import slice_updates as _of_slice_updates
+from . import slices as _of_slices
 from . import ternary as _of_three
 from ._elementwise import plan_elementwise
 from .binary import *  # noqa: F403
@@ -17,6 +20,7 @@ from .bits import *  # noqa: F403
 from .cast import cast
 from .counts import bincount, histogram
 from .elementwise import *  # noqa: F403
+from .gathers import *  # noqa: F403
 from .gradients import *  # noqa: F403
 from .map import compile_map, map
 from .poplibs_reduce import reduce, reduce_many
@@ -24,6 +28,8 @@ from .reductions import *  # noqa: F403
 from .reductions import max_with_indices, min_with_indices
 from .scaled_add import scaled_add, scaled_subtract, x_minus_ax_plus_by
 from .scans import cumulative_max, cumulative_min, cumulative_prod, cumulative_sum
+from .slice_updates import *  # noqa: F403
+from .slices import *  # noqa: F403
 from .ternary import *  # noqa: F403
 
 if TYPE_CHECKING:
@@ -33,6 +39,6 @@ __all__ = ["bincount", "cast", "compile_map", "cumulative_max", "cumulative_min"
            "histogram", "map", "max_with_indices", "min_with_indices", "plan_elementwise", "plan_embedding", "reduce",
            "reduce_many", "scaled_add", "scaled_subtract", "x_minus_ax_plus_by", *_of_one.__all__, *_of_two.__all__,
            *_of_three.__all__, *_of_bits.__all__, *_of_gradients.__all__, *_of_gradients_of_two.__all__,
-           *_of_axes.__all__]
+           *_of_axes.__all__, *_of_vectors.__all__, *_of_slices.__all__, *_of_slice_updates.__all__]
 
 __getattr__, __dir__ = submodules_on_demand(__name__, {"plan_embedding": "embedding.api"})

@@ -259,6 +259,16 @@ def _map() -> list[Case]:
             Case("two results", ((made, _1 > _2), *operands), {})]
 
 
+def _rows_by_index(updates: bool, groups: bool = False) -> Callable[[], list[Case]]:
+    def made() -> list[Case]:
+        x, indices = _numbers(16, 8), np.array([3, 0, 3, 9], np.int32)
+        operands: tuple[Any, ...] = (x, _numbers(4, 1, 8, seed=2), indices) if updates else (x, indices)
+        operands = tuple(array[None] for array in operands) if groups else operands
+        return [Case("4 of 16 x 8", operands, {}), Case("wrap", operands, {"index_policy": "wrap"})]
+
+    return made
+
+
 def _scaled(*scales: float) -> Callable[[], list[Case]]:
     def made() -> list[Case]:
         operands = _numbers(256), _numbers(256, seed=2), *scales
@@ -282,6 +292,14 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "scan_calls": lambda: [Case("256", (_numbers(256),), {}), Case("8 x 16, axis", (_numbers(8, 16), 0), {})],
     "histogram_calls": lambda: [Case("256", (_numbers(256), np.arange(-1, 2, dtype=np.float32)), {})],
     "bincount_calls": lambda: [Case("256", (np.arange(256) % 7,), {})],
+    "dynamic_slice_calls": lambda: [Case("4 of 16 x 8", (_numbers(16, 8), np.array([3]), 0, 4), {})],
+    "dynamic_update_calls": lambda: [
+        Case("4 of 16 x 8", (_numbers(16, 8), _numbers(4, 8, seed=2), np.array([3]), 0), {})],
+    "scatter_calls": lambda: [
+        Case("4 of 16 x 8", (_numbers(16, 8), np.array([3, 0, 3, 9], np.int32), _numbers(4, 8, seed=2)), {}),
+        Case("add", (_numbers(16), np.array([3, 0, 3, 9]), _numbers(4, seed=2)), {"op": "add"})],
+    **{f"{'grouped_' * groups}multi_{name}_calls": _rows_by_index(name != "slice", groups)
+       for name in ("slice", "update", "update_add", "update_max", "update_mul") for groups in (False, True)},
     "add_bias_calls": _biased(_DELTAS, (8,)),
     "bias_update_calls": _biased(_DELTAS, (8,), scale=(-0.5,)),
     "bernoulli_calls": _drawn(),
@@ -305,6 +323,7 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "fully_connected_grad_a_calls": lambda: [Case("capacity", (_matrix(), _numbers(8, 8)), _CAPACITY)],
     "fully_connected_sparse_grad_w_calls": lambda: [
         Case("capacity", (_matrix(), _numbers(8, 8), _numbers(8, 8)), _CAPACITY)],
+    "gather_calls": _rows_by_index(False),
     "gumbel_calls": _drawn(),
     "input_gradient_calls": _gradient(_DELTAS, _KERNELS),
     "log_uniform_calls": _drawn(1.0, 16.0),

@@ -135,6 +135,50 @@ def elementwise(case: Arrays) -> None:
             agree(case, "out", f"popops.{name}", *given)
 
 
+def embedding(case: Arrays) -> None:
+    """Rows by index, read and updated, of groups too; PopLibs drops bad updates, or takes them to the first row."""
+    params, indices = case.params, case["indices"]
+    grouped = "grouped_" * (case["table"].ndim == 3)
+    policy = "poplibs" if params.get("remapOutOfBoundIndices") else "zero" if "paddingIndexUsed" in params else "skip"
+    policy = policy if "out of range" in case.spec["function"] else "raise"
+    for fmt in FORMATS:
+        table = as_format(case["table"], fmt)
+        if case.spec["op"] == "multi_slice":
+            agree(case, "out", "gather", table, indices, index_policy=policy)
+            testing.check(f"popops.{grouped}multi_slice", table, indices, index_policy=policy)
+            continue
+        name = f"popops.{grouped}multi_update" + (f"_{params['operation'].lower()}" if params["operation"] else "")
+        how = {} if params["scale"] is None else {"scale": params["scale"]}
+        agree(case, "table_after", name, table, as_format(case["updates"], fmt), indices, index_policy=policy, **how)
+
+
+def slicing(case: Arrays) -> None:
+    """Windows, gather and scatter in PopLibs' words."""
+    op, params = case.spec["op"], case.params
+    for fmt in FORMATS:
+        x = as_format(case["operand" if op == "scatter" else "x"], fmt)
+        axes = tuple(range(x.ndim))
+        if op == "dynamic_slice":
+            agree(case, "out", op, x, np.array(params["offsets"]), axes, params["sizes"])
+        elif op == "dynamic_update":
+            agree(case, "out", op, x, as_format(case["slice"], fmt), np.array(params["offsets"]), axes)
+        elif op == "gather_axis":
+            agree(case, "out", "gather", x, case["indices"], params["axis"], index_policy="poplibs")
+        elif op == "gather":
+            agree(case, "out", "gather", x, case["indices"], index_vector_dim=params["indexVectorDim"],
+                  offset_dims=params["offsetDims"], slice_sizes=params["sliceSizes"], index_policy="poplibs",
+                  collapsed_slice_dims=params["collapsedSliceDims"], start_index_map=params["startIndexMap"])
+        else:
+            # some of these literals FP16 does not hold: the golden numbers are then those that it rounds them to
+            due = as_format(case["out"], fmt)
+            got = testing.check("scatter", x, case["indices"], as_format(case["updates"], fmt),
+                                index_vector_dim=params["indexVectorDim"],
+                                update_window_dims=params["updateWindowDims"],
+                                inserted_window_dims=params["insertWindowDims"],
+                                scatter_dims_to_operand_dims=params["scatterDimsToOperandDims"])
+            np.testing.assert_array_equal(got, due)
+
+
 def norm(case: Arrays) -> None:
     """The steps of each kind of normalisation; those of groups have a channel for each group of each sample."""
     params, x = case.params, case["x"]
@@ -210,9 +254,9 @@ def popops_misc(case: Arrays) -> None:
     MISCELLANEOUS[op](case)
 
 
-FAMILIES: dict[str, Run] = {"conv": conv, "elementwise": elementwise, "fully_connected": fully_connected,
-                            "linalg": linalg, "matmul": matmul, "norm": norm, "popops_misc": popops_misc,
-                            "reduce": reduce}
+FAMILIES: dict[str, Run] = {"conv": conv, "elementwise": elementwise, "embedding": embedding,
+                            "fully_connected": fully_connected, "linalg": linalg, "matmul": matmul, "norm": norm,
+                            "popops_misc": popops_misc, "reduce": reduce, "slicing": slicing}
 """A line for each family that is built: the file's name, and what runs one of its cases."""
 
 

@@ -1,0 +1,310 @@
+"""Requests of slices by index: which axis of which array is what, the checks, and what runs.
+
+Every op that takes indices says what it does as a `Layout`, and goes through `take_request` or `put_request`: what
+becomes of bad indices, of overlapping arrays and of `out` is here alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..config import settings
+from ..errors import InvalidIndexError, bad_argument, bad_type, one_of, real, whole
+from ..formats import Format, QuarterArray
+from ..ops import RESULT, Operand, Receiver, Request, host_target, modelled_target, receive
+from ..ops import argument as array_argument
+from ..ops.numpy_ops import told
+from ..planner import Memory
+from ..planner.ladder import within
+from ..program import Executable
+from ..target import Target
+from ._reductions import source_of
+from ._slices import LEAST_ROOM, Axis, Component, SliceParams, SliceProgram, Window, lower, lower_check, room_bytes
+
+__all__ = ["POLICIES", "Layout", "checked_policy", "elements_of", "indices_of", "put_request", "table_of",
+           "take_request"]
+
+Array = np.ndarray[Any, Any]
+
+POLICIES = ("raise", "clip", "skip", "wrap", "zero", "poplibs")
+"""What may become of an index that is out of range: the words of `index_policy`."""
+
+_MOST_LOOKUPS = 1 << 31
+_WHOLE = "an array of whole numbers"
+_NEED_A_PLACE = ("raise", "clip", "wrap", "poplibs")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What each axis of the arrays of a call is, by number; None where an array has no such axis.
+
+    Attributes
+    ----------
+    axes : tuple
+        Of the lookups: extent, axis of the indices, of the table, of the other array.
+    components : tuple
+        The indices of a lookup: the axis of the table, and how many places it has.
+    windows : tuple
+        Of a slice: extent, axis of the table, of the other array, and whether it wraps: the number of the component
+        that it begins at, or -1.
+    vector : int or None
+        The axis of the indices that a lookup's lie along.
+    """
+
+    axes: tuple[tuple[int, int | None, int | None, int | None], ...]
+    components: tuple[tuple[int, int], ...]
+    windows: tuple[tuple[int, int, int | None, int], ...]
+    vector: int | None = None
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether the slices of two places may share elements."""
+        named = {axis for axis, _ in self.components}
+        return any(extent > 1 and axis in named for extent, axis, _, _ in self.windows)
+
+    def params(self, kernel: str, policy: str, indices: Array, table: Array, other: Array, elements: Any,
+               **how: Any) -> SliceParams:
+        """Return the params of a call on arrays that lie so."""
+        def step(array: Array, axis: int | None) -> int:
+            return 0 if axis is None else array.strides[axis]
+
+        axes = (Axis(n, step(indices, i), step(table, t), step(other, o)) for n, i, t, o in self.axes)
+        vector = step(indices, self.vector)
+        components = (Component(k * vector, limit, step(table, t)) for k, (t, limit) in enumerate(self.components))
+        windows = (Window(n, step(table, t), step(other, o), k, table.shape[t] if k >= 0 else 0)
+                   for n, t, o, k in self.windows)
+        return SliceParams(kernel, policy, indices.dtype.name, tuple(axes), tuple(components), tuple(windows),
+                           elements[0], elements[1], overlaps=self.overlaps, **how)
+
+
+def checked_policy(policy: Any) -> str:
+    """Return an index policy, or raise."""
+    one_of("index_policy", policy, POLICIES)
+    return str(policy)
+
+
+def table_of(name: str, value: Any) -> Operand:
+    """Take what is read or updated: an array of numbers of a format, of integers or of truth values."""
+    if isinstance(value, QuarterArray):
+        raise bad_type(name, value, "an array: see its codes and its to_array")
+    return source_of(value, name)
+
+
+def elements_of(x: Operand) -> Any:
+    """The format of an operand, or the dtype of what has none."""
+    return x.array.dtype if x.format is None else x.format
+
+
+def indices_of(name: str, value: Any) -> Operand:
+    """Take an array of whole numbers."""
+    x = array_argument(name, value, _WHOLE)
+    if isinstance(value, (list, tuple)) and not x.array.size:
+        x.array = x.array.astype(np.int64)
+    if x.array.dtype.kind not in "iu" or not x.array.dtype.isnative or x.array.dtype.itemsize > 8:
+        raise bad_type(name, f"dtype {x.array.dtype.str if x.array.dtype.kind in 'iu' else x.array.dtype}", _WHOLE)
+    return x
+
+
+@dataclass(frozen=True, eq=False)
+class _Check:
+    """Refuses indices of which one is out of range."""
+
+    name: str
+    layout: Layout
+    executable: Executable
+    shares: int
+
+    def __call__(self, indices: Array) -> None:
+        answers = np.empty(self.shares, np.int64)
+        self.executable(indices, answers)
+        if answers.max() >= 0:
+            raise self.error(indices)
+
+    def error(self, indices: Array) -> InvalidIndexError:
+        """Name the first bad index."""
+        limits = np.array([limit for _, limit in self.layout.components], np.uint64)
+        vector = self.layout.vector
+        rows = indices[..., None] if vector is None else np.moveaxis(indices, vector, -1)
+        bad = np.argwhere((rows < 0) | (rows.astype(np.uint64) >= limits))
+        if not len(bad):  # they were changed meanwhile
+            return InvalidIndexError(f"{self.name}: got an index out of range; allowed: indices within the array")
+        at = tuple(int(i) for i in bad[0])
+        place = list(at[:-1])
+        if vector is not None:
+            place.insert(vector % indices.ndim, at[-1])
+        where = f" at [{', '.join(map(str, place))}]" if place else ""
+        return InvalidIndexError(f"{self.name}: got {rows[at]}{where}; allowed: 0 to {int(limits[at[-1]]) - 1}, or "
+                                 "another index_policy than 'raise'")
+
+
+@dataclass(frozen=True, eq=False)
+class _Put:
+    """An update: the check, the copy of the table where the result is another array, the program."""
+
+    check: _Check | None
+    program: Executable | None
+    in_place: bool
+
+    def __call__(self, table: Array, indices: Array, updates: Array, result: Array) -> None:
+        if self.check is not None:
+            self.check(indices)
+        if not self.in_place:
+            result[...] = table
+        if self.program is not None:
+            self.program(indices, updates, result)
+
+
+@dataclass(frozen=True, eq=False)
+class _Take:
+    """A checked read."""
+
+    check: _Check
+    program: Executable
+
+    def __call__(self, table: Array, indices: Array, result: Array) -> None:
+        self.check(indices)
+        self.program(table, indices, result)
+
+
+def _checked(name: str, policy: str, layout: Layout, params: SliceParams) -> _Check | None:
+    """What refuses bad indices; what has no place at all is refused here."""
+    for _, limit in layout.components:
+        if limit <= 0 and policy in _NEED_A_PLACE:
+            raise bad_argument(name, f"{params.lookups} lookups", "none where the array has no place for them")
+    if params.lookups > _MOST_LOOKUPS:
+        raise bad_argument(name, f"{params.lookups} lookups", f"at most {_MOST_LOOKUPS}")
+    if policy != "raise" or not layout.components:
+        return None
+    return _Check(name, layout, *lower_check(params, settings.num_threads))
+
+
+def take_request(op: str, table: Operand, indices: Operand, layout: Layout, shape: tuple[int, ...], policy: str,
+                 out: Any, target: Target | str | None, *, name: str = "indices") -> Request:
+    """Describe a call that reads slices.
+
+    Parameters
+    ----------
+    op : str
+        Its public name.
+    table, indices : Operand
+    layout : Layout
+        The other array is the result.
+    shape : tuple of int
+        Of the result.
+    policy : str
+        For bad indices.
+    out, target
+        As the op takes them.
+    name : str, optional
+        What the op calls its indices.
+    """
+    lacking = _lacking(op, target)
+    elements = elements_of(table)
+    receiver = receiver_of(out, shape, elements, (table, indices), policy == "skip")
+    fresh = out is None and policy == "skip"  # there is nothing to leave as it is
+    lookups = prod(n for n, *_ in layout.axes)
+    params = layout.params("take", "zero" if fresh else policy, indices.array, table.array, receiver.array,
+                           (elements, elements))
+    if not lookups or not receiver.array.size:
+        return Request(None, (table, indices, RESULT), receiver, told(op, table.shape, elements), lacking=lacking)
+    check = _checked(name, policy, layout, params)
+    program = lower(params, settings.num_threads)
+    run = program.executable if check is None else _Take(check, program.executable)
+    return Request(run, (table, indices, RESULT), receiver, lambda: (str(params), program.kernel, program),
+                   lacking=lacking, steady=True)
+
+
+def put_request(op: str, table: Operand, indices: Operand, updates: Operand, layout: Layout, policy: str, out: Any,
+                target: Target | str | None, *, update: str = "set", scale: Any = 1.0, memory: Memory | None = None,
+                name: str = "indices") -> Request:
+    """Describe a call that updates slices.
+
+    Parameters
+    ----------
+    op, table, indices, layout, policy, out, target, name
+        As for `take_request`; the other array is the updates.
+    updates : Operand
+    update : str, optional
+        What they do.
+    scale : number, optional
+        What updates are multiplied by that are added.
+    memory : Memory, optional
+        What the call says about temporary memory.
+    """
+    lacking, elements = _lacking(op, target), elements_of(table)
+    factor = _check_elements(table, updates, update, scale)
+    receiver = receiver_of(out, table.shape, elements, (table,), False, in_place=True)
+    indices, updates = (x.copied() if np.may_share_memory(receiver.array, x.array) else x for x in (indices, updates))
+    in_place = receiver.view is None and _same(receiver.array, table.array)
+    params = layout.params("put", policy, indices.array, receiver.array, updates.array,
+                           (elements, elements_of(updates)), update=update, scale=factor)
+    check, made, fits = None, None, True
+    if params.lookups and params.elements:
+        check = _checked(name, policy, layout, params)
+        made, fits = _within_memory(op, params, memory or Memory(), target)
+    run = _Put(check, made.executable if made is not None else None, in_place)
+
+    def tell() -> tuple[str, str, Any]:
+        return copied() if made is None else (str(params), made.kernel, made)
+
+    copied = told(op, table.shape, elements)
+    return Request(run, (table, indices, updates, RESULT), receiver, tell, lacking=lacking, steady=True, keep=fits)
+
+
+def receiver_of(out: Any, shape: tuple[int, ...], elements: Any, operands: Sequence[Operand], reads: bool,
+                in_place: bool = False) -> Receiver:
+    """What receives a result of the table's elements."""
+    if isinstance(out, QuarterArray):
+        raise bad_type("out", out, f"an array of {elements}")
+    receiver = receive("out", out, shape, None, elements, tuple(operands), in_place=in_place, reads=reads)
+    if receiver.format != elements:
+        raise bad_argument("out", f"dtype {receiver.format}", f"{elements}, that of x")
+    return receiver
+
+
+def _lacking(op: str, target: Target | str | None) -> str:
+    return modelled_target(target, op, lambda _: "of slices by index that is lowered")[1]
+
+
+def _same(a: Array, b: Array) -> bool:
+    return a.ctypes.data == b.ctypes.data and a.strides == b.strides
+
+
+def _check_elements(table: Operand, updates: Operand, update: str, scale: Any) -> float:
+    """Refuse updates that the table cannot take; return the scale."""
+    elements, others = elements_of(table), elements_of(updates)
+    alike = elements == others
+    if update != "set":
+        if elements == np.bool_:
+            raise bad_type("x", "dtype bool", "numbers of a format, or integers")
+        alike = alike or (isinstance(elements, Format) and isinstance(others, Format))
+    if not alike:
+        allowed = "numbers of a format" if isinstance(elements, Format) and update != "set" else f"{elements}, as x has"
+        raise bad_type("updates", f"dtype {others}", allowed)
+    if isinstance(elements, Format):
+        return real("scale", scale, "a finite number that float32 holds", -3.4e38, 3.4e38)
+    if isinstance(scale, float) and scale.is_integer():
+        scale = int(scale)
+    return whole("scale", scale, -(1 << 53), 1 << 53, ", for integers")
+
+
+def _within_memory(op: str, params: SliceParams, memory: Memory, target: Target | str | None
+                   ) -> tuple[SliceProgram, bool]:
+    """The program, which sorts as many updates at a time as the limit lets it, and whether it keeps to it."""
+    if memory.proportion is None or not params.grouped:
+        return lower(params, settings.num_threads), True
+    least, host = min(params.lookups, LEAST_ROOM), host_target(None, op)
+
+    def planned(limit: int | None) -> SliceProgram | None:
+        if limit is None:
+            return lower(params, settings.num_threads)
+        room = min(params.lookups, (limit - room_bytes(0)) // (room_bytes(1) - room_bytes(0)))
+        return lower(params._replace(room=room), settings.num_threads) if room >= least else None
+
+    fits = planned(memory.limit(host)) is not None
+    return within(op, planned, memory, host, lambda: room_bytes(least)), fits

@@ -1,0 +1,283 @@
+"""How slices by index are lowered: params to a program of the slices family.
+
+What a call asks for, how its arrays lie and what an index is to each axis, is a `SliceParams`: nothing else decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..formats import FP32, Format
+from ..formats.reference import encode
+from ..kernels import Kernel, Selection, select
+from ..kernels.records import dtype_of, format_facts, infinite_overflow, numbers_of
+from ..log import tell
+from ..planner import Explanation
+from ..planner.explain import considered_kernels
+from ..program import ComputeSet, Executable, Program, Segment, spread, threads_for
+
+__all__ = ["LEAST_ROOM", "Axis", "Component", "SliceParams", "SliceProgram", "Window", "lower", "lower_check",
+           "room_bytes"]
+
+Array = np.ndarray[Any, Any]
+
+LEAST_ROOM = 256
+"""Updates that are sorted at a time, at the least."""
+
+_AXIS, _COMPONENT, _WINDOW = (dtype_of(f"pop_slices_{name}") for name in ("axis", "component", "window"))
+_SPEC, _ITEM = dtype_of("pop_slices"), dtype_of("pop_slices_item")
+_POLICIES, _UPDATES, _ELEMENTS = (numbers_of(name) for name in ("index_policy", "update", "slice_element"))
+_THREAD_BYTES, _THREAD_LOOKUPS = 1 << 17, 1 << 14  # that are worth a thread
+_KEY_BYTES = 16  # of a lookup that is sorted, with the copy's
+_NEAREST = numbers_of("rounding")["nearest-even"]
+
+
+class Axis(NamedTuple):
+    """An axis of the lookups: strides of the indices, of the table, of the other array."""
+
+    extent: int
+    indices: int
+    table: int
+    other: int
+
+
+class Component(NamedTuple):
+    """One of the indices of a lookup: where it is, below what it is good, and how far apart its places are."""
+
+    offset: int
+    limit: int
+    step: int
+
+
+class Window(NamedTuple):
+    """An axis of a lookup's slice. Where it wraps it begins at the index of a component."""
+
+    extent: int
+    table: int
+    other: int
+    component: int = -1
+    modulus: int = 0
+
+
+class SliceParams(NamedTuple):
+    """What is read or updated by index, and how the arrays lie; all strides are in bytes.
+
+    Attributes
+    ----------
+    kernel : str
+        ``"take"`` or ``"put"``.
+    policy : str
+        What becomes of a bad index.
+    index_dtype : str
+        Of the indices.
+    axes : tuple of Axis
+        Of the lookups.
+    components : tuple of Component
+    windows : tuple of Window
+        Of a slice.
+    table, other : Format or numpy.dtype
+        Of the elements of the table, and of what is read or of the updates.
+    update : str
+        What an update does.
+    scale : float
+        Of updates that are added.
+    overlaps : bool
+        Whether slices of two places may share elements.
+    room : int
+        Updates that a thread sorts at a time; 0 for all.
+    """
+
+    kernel: str
+    policy: str
+    index_dtype: str
+    axes: tuple[Axis, ...]
+    components: tuple[Component, ...]
+    windows: tuple[Window, ...]
+    table: Any
+    other: Any
+    update: str = "set"
+    scale: float = 1.0
+    overlaps: bool = False
+    room: int = 0
+
+    @property
+    def lookups(self) -> int:
+        """How many there are."""
+        return prod(axis.extent for axis in self.axes)
+
+    @property
+    def places(self) -> int:
+        """Of the table: what one index, or one in each group, can name."""
+        return prod(c.limit for c in self.components) * prod(axis.extent for axis in self.axes if axis.table)
+
+    @property
+    def elements(self) -> int:
+        """Of a slice."""
+        return prod(window.extent for window in self.windows)
+
+    @property
+    def grouped(self) -> bool:
+        """Whether the updates of a place are taken together, and rounded once."""
+        exact = self.update in ("set", "max", "min") or not isinstance(self.table, Format) or self.table == FP32
+        return self.kernel == "put" and not exact and not self.overlaps
+
+    def __str__(self) -> str:
+        what = "take" if self.kernel == "take" else f"update ({self.update})"
+        return f"{what} {self.lookups:,} slices of {self.elements:,} {self.table}, {self.places:,} places"
+
+
+@dataclass(frozen=True)
+class SliceProgram:
+    """What runs, ready, and for a reader its kernel and how it goes."""
+
+    params: SliceParams
+    executable: Executable
+    selection: Selection
+    way: str
+
+    @property
+    def kernel(self) -> str:
+        """The kernel, for a reader."""
+        return self.selection.kernel.label
+
+    @property
+    def threads(self) -> int:
+        """That share the work."""
+        return self.executable.threads
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return lower, (self.params, self.threads)
+
+    def explain(self) -> Explanation:
+        """Return what was decided."""
+        return Explanation(str(self.params), {
+            "kernel": self.kernel,
+            "way": self.way,
+            "bad indices": self.params.policy,
+            "threads": str(self.threads),
+            "temporary bytes": f"{self.executable.temporary_bytes:,}",
+        }, considered_kernels(self.selection))
+
+    def __str__(self) -> str:
+        return self.explain().words()
+
+
+def merged(axes: tuple[Any, ...], kind: type[Any]) -> tuple[Any, ...]:
+    """Axes with neighbours that can be walked as one taken together; those of one element left out."""
+    made: list[Any] = []
+    for axis in axes:
+        before = made[-1] if made else None
+        if axis.extent == 1 and not (kind is Window and axis.component >= 0):
+            continue
+        plain = kind is Axis or (before is not None and before.component < 0 and axis.component < 0)
+        if before is not None and plain and all(
+                getattr(before, name) == axis.extent * getattr(axis, name)
+                for name in kind._fields[1:4] if name not in ("component", "modulus")):
+            axis = axis._replace(extent=axis.extent * made.pop().extent)
+        made.append(axis)
+    return tuple(made)
+
+
+def room_bytes(room: int) -> int:
+    """Return the temporary bytes of a thread that sorts so many updates at a time."""
+    return select("slices", "put", "any").kernel.block[2] + _KEY_BYTES * room
+
+
+@lru_cache(maxsize=1024)
+def lower(params: SliceParams, threads: int) -> SliceProgram:
+    """Return the program of a call of one lookup or more, on at most so many threads.
+
+    Operands of ``"take"`` are the table, the indices and the result, of ``"put"`` the indices, the updates and the
+    table.
+    """
+    p = params
+    selection = select("slices", p.kernel, "any")
+    room = (p.room or p.lookups) if p.grouped else 0
+    spec, tables = _fill(p, room)
+    most = max(1, p.lookups * p.elements * p.table.itemsize // _THREAD_BYTES, p.lookups // _THREAD_LOOKUPS)
+    units = p.lookups if p.kernel == "take" else p.places
+    threads = 1 if p.overlaps else threads_for(most, 1, min(threads, units))
+    step = _shares(selection.kernel, spec, units, threads)
+    arena = room_bytes(room) if p.kernel == "put" else 0
+    program = Program((step,), 3, threads, arena, tables=(spec, *tables))
+    way = "one after another" if not p.grouped else f"those of a place together, {room:,} sorted at a time"
+    made = SliceProgram(p, program.executable(threads), selection, way)
+    tell("popops", made)
+    return made
+
+
+@lru_cache(maxsize=1024)
+def lower_check(params: SliceParams, threads: int) -> tuple[Executable, int]:
+    """Return what finds the first bad index, a number for each share or -1, and how many shares there are.
+
+    Its operands are the indices and an array of int64. Lookups count along the axes that have indices of their own.
+    """
+    axes = tuple(axis._replace(table=0, other=0) for axis in params.axes if axis.indices)
+    p = params._replace(axes=axes, policy="raise", windows=())
+    threads = threads_for(p.lookups, 8 * _THREAD_LOOKUPS, threads)
+    spec, tables = _fill(p, 0)
+    step = _shares(select("slices", "check", "any").kernel, spec, p.lookups, threads)
+    step.segments[0].items["share"] = np.arange(threads)
+    return Program((step,), 2, threads, tables=(spec, *tables)).executable(threads), threads
+
+
+def _shares(kernel: Kernel, spec: Array, units: int, threads: int) -> ComputeSet:
+    edges = np.arange(threads + 1) * units // threads
+    items = np.zeros(threads, _ITEM)
+    items["spec"], items["first"], items["count"] = spec.ctypes.data, edges[:-1], np.diff(edges)
+    return ComputeSet("", (Segment(kernel.address, items, spread(threads, threads)),))
+
+
+def _fill(p: SliceParams, room: int) -> tuple[Array, list[Array]]:
+    """The record, and the tables that it points to."""
+    spec, wraps = np.zeros(1, _SPEC), any(w.component >= 0 for w in p.windows)
+    axes = merged(p.axes, Axis) or (Axis(1, 0, 0, 0),)
+    windows = merged(p.windows, Window) or (Window(1, 0, p.other.itemsize),)
+    place = 1
+    placed_axes: list[tuple[int, ...]] = []
+    components: list[tuple[int, ...]] = []
+    for component in reversed(p.components):
+        wrapped = any(w.component == len(p.components) - 1 - len(components) for w in p.windows)
+        components.insert(0, (component.offset, component.limit, 0 if wrapped else component.step, place))
+        place *= max(1, component.limit)
+    for axis in reversed(axes):
+        placed_axes.insert(0, (*axis, place if axis.table else 0))
+        place *= axis.extent if axis.table else 1
+    tables = [np.array(placed_axes, _AXIS), np.array(components, _COMPONENT), np.array(list(windows), _WINDOW)]
+    for name, table in zip(("axes", "components", "windows"), tables, strict=True):
+        spec[name], spec[f"{name}_count"] = table.ctypes.data, len(table)
+    [run, *rest] = windows
+    one = not rest and run.component < 0 and (run.extent == 1 or (run.table, run.other) == (
+        p.table.itemsize, p.other.itemsize))
+    index = np.dtype(p.index_dtype)
+    spec["lookups"], spec["wraps"] = p.lookups, wraps
+    spec["row"] = run.extent * p.table.itemsize if one else 0
+    spec["index_bytes"], spec["index_signed"] = index.itemsize, index.kind == "i"
+    spec["policy"], spec["update"] = _POLICIES[p.policy], _UPDATES[p.update]
+    spec["table_bytes"], spec["other_bytes"] = p.table.itemsize, p.other.itemsize
+    spec["grouped"], spec["room"] = p.grouped, room
+    whole = not isinstance(p.table, Format)
+    spec["scale" if whole else "factor"] = p.scale
+    if p.policy == "nan":
+        spec["nan"] = encode(np.array(np.nan), p.table)
+    if p.kernel == "put" and p.update != "set":
+        spec["element"] = _ELEMENTS[p.table.name if whole else FP32.name]
+        _codecs(spec, p)
+    return spec, tables
+
+
+def _codecs(spec: Array, p: SliceParams) -> None:
+    """Decoders and encoders of what is no FP32 and no whole number."""
+    for fmt, cast, decode in ((p.table, "read", "decode"), (p.other, "read_other", "decode_other")):
+        if isinstance(fmt, Format) and fmt != FP32:
+            spec[cast]["from"], spec[cast]["to"] = format_facts(fmt), format_facts(FP32)
+            spec[decode] = select("cast", "decode", f"{fmt.name}->float32").kernel.address
+    if isinstance(p.table, Format) and p.table != FP32:
+        spec["write"]["from"], spec["write"]["to"] = format_facts(FP32), format_facts(p.table)
+        spec["write"]["rounding"], spec["write"]["overflow"] = _NEAREST, infinite_overflow(p.table)
+        spec["encode"] = select("cast", "encode", f"float32->{p.table.name}").kernel.address

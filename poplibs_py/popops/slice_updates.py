@@ -1,0 +1,142 @@
+"""Updates of rows by index that take in what is there: sums, products, extremes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..target import Target
+from .slices import row_update, slicing_op
+
+__all__ = ["grouped_multi_update_add", "grouped_multi_update_max", "grouped_multi_update_mul", "multi_update_add",
+           "multi_update_max", "multi_update_mul"]
+
+_PARAMETERS = """
+    Parameters
+    ----------
+    x : array_like [{front}entries, width], or of more axes
+        Numbers of a format or integers, of any strides.
+    updates : array_like [{front}n, 1, width] or [{front}n, width]
+        Numbers of any format, or integers of the type of `x`.
+    indices : array_like of int [{front}n] or [{front}n, 1]
+        Of any integer type. One that comes several times updates its row as often.
+{scale}    axis : int, optional
+        The axis of `x` that they are of.
+
+    Notes
+    -----
+    {numerics} The bits depend neither on the number of threads nor on the instruction-set level.
+"""
+_SCALE = """    scale : float, optional
+        What updates are multiplied by; a whole number for integers. Another one makes another program.
+"""
+_SUMS = """In FP32, in the order of the indices: each product with the scale is rounded, and each sum. Numbers of other
+    formats are rounded to theirs once, at the end (PopLibs: after each update). Integers wrap."""
+_PRODUCTS = """In FP32, in the order of the indices, each product rounded. Numbers of other formats are rounded
+    to theirs once, at the end (PopLibs: after each update). Integers wrap."""
+_EXTREMES = "Exact. NaN where one of the numbers is NaN; in PopLibs one of an update alone."
+
+
+def _changes(name: str, poplibs: str, numerics: str, scaled: bool = False) -> Callable[[Any], Any]:
+    """Make a function an op: its docstring has a summary and examples, and the rest is the same for all."""
+    def made(function: Any) -> Any:
+        head, _, examples = (function.__doc__ or "").partition("\n    Examples\n")
+        shared = _PARAMETERS.format(front="groups, " if name.startswith("grouped") else "", numerics=numerics,
+                                    scale=_SCALE if scaled else "")
+        function.__doc__ = head.rstrip() + "\n" + shared + "\n    Examples\n" + examples
+        return slicing_op(name, poplibs, writes=True, memory=numerics != _EXTREMES)(function)
+
+    return made
+
+
+@_changes("multi_update_add", "multiUpdateAdd", _SUMS, scaled=True)
+def multi_update_add(x: Any, updates: Any, indices: Any, scale: float = 1.0, *, axis: int = 0,
+                     index_policy: str = "raise", out: Any = None, available_memory_proportion: float | None = None,
+                     target: Target | str | None = None) -> Any:
+    """Add to the rows of an array at each of several indices (``popops::multiUpdateAdd``): the gradient of look-ups.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.multi_update_add([[1.0], [2.0], [3.0]], [[8.0], [4.0], [2.0]], [2, 0, 2], 0.5).ravel()
+    array([3., 2., 8.], dtype=float32)
+    """
+    return row_update("multi_update_add", x, updates, indices, axis, index_policy, out, target, "add", scale,
+                      available_memory_proportion)
+
+
+@_changes("grouped_multi_update_add", "groupedMultiUpdateAdd", _SUMS, scaled=True)
+def grouped_multi_update_add(x: Any, updates: Any, indices: Any, scale: float = 1.0, *, axis: int = 1,
+                             index_policy: str = "raise", out: Any = None,
+                             available_memory_proportion: float | None = None,
+                             target: Target | str | None = None) -> Any:
+    """`multi_update_add` of each of several arrays, with indices of its own (``popops::groupedMultiUpdateAdd``).
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.grouped_multi_update_add([[[1.0], [2.0]]], [[[8.0], [4.0]]], [[1, 1]]).ravel()
+    array([ 1., 14.], dtype=float32)
+    """
+    return row_update("grouped_multi_update_add", x, updates, indices, axis, index_policy, out, target, "add", scale,
+                      available_memory_proportion)
+
+
+@_changes("multi_update_mul", "multiUpdateMul", _PRODUCTS)
+def multi_update_mul(x: Any, updates: Any, indices: Any, *, axis: int = 0, index_policy: str = "raise",
+                     out: Any = None, available_memory_proportion: float | None = None,
+                     target: Target | str | None = None) -> Any:
+    """Multiply the rows of an array at each of several indices (``popops::multiUpdateMul``).
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.multi_update_mul([[1.0], [2.0], [3.0]], [[8.0], [4.0], [2.0]], [2, 0, 2]).ravel()
+    array([ 4.,  2., 48.], dtype=float32)
+    """
+    return row_update("multi_update_mul", x, updates, indices, axis, index_policy, out, target, "mul",
+                      proportion=available_memory_proportion)
+
+
+@_changes("grouped_multi_update_mul", "groupedMultiUpdateMul", _PRODUCTS)
+def grouped_multi_update_mul(x: Any, updates: Any, indices: Any, *, axis: int = 1, index_policy: str = "raise",
+                             out: Any = None, available_memory_proportion: float | None = None,
+                             target: Target | str | None = None) -> Any:
+    """`multi_update_mul` of each of several arrays, with indices of its own (``popops::groupedMultiUpdateMul``).
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.grouped_multi_update_mul([[[1.0], [2.0]]], [[[8.0], [4.0]]], [[1, 1]]).ravel()
+    array([ 1., 64.], dtype=float32)
+    """
+    return row_update("grouped_multi_update_mul", x, updates, indices, axis, index_policy, out, target, "mul",
+                      proportion=available_memory_proportion)
+
+
+@_changes("multi_update_max", "multiUpdateMax", _EXTREMES)
+def multi_update_max(x: Any, updates: Any, indices: Any, *, axis: int = 0, index_policy: str = "raise",
+                     out: Any = None, target: Target | str | None = None) -> Any:
+    """Raise the rows of an array at each of several indices to what is greater (``popops::multiUpdateMax``).
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.multi_update_max([[1.0], [2.0], [3.0]], [[8.0], [-4.0], [2.0]], [2, 0, 2]).ravel()
+    array([1., 2., 8.], dtype=float32)
+    """
+    return row_update("multi_update_max", x, updates, indices, axis, index_policy, out, target, "max")
+
+
+@_changes("grouped_multi_update_max", "groupedMultiUpdateMax", _EXTREMES)
+def grouped_multi_update_max(x: Any, updates: Any, indices: Any, *, axis: int = 1, index_policy: str = "raise",
+                             out: Any = None, target: Target | str | None = None) -> Any:
+    """`multi_update_max` of each of several arrays, with indices of its own (``popops::groupedMultiUpdateMax``).
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.grouped_multi_update_max([[[1.0], [2.0]]], [[[8.0], [4.0]]], [[1, 1]]).ravel()
+    array([1., 8.], dtype=float32)
+    """
+    return row_update("grouped_multi_update_max", x, updates, indices, axis, index_policy, out, target, "max")

@@ -1,0 +1,123 @@
+/* The slice of a lookup, run by run; and slices that are read. */
+#ifndef POP_SLICES_WALK_H
+#define POP_SLICES_WALK_H
+#include "kernels/slices/resolve.h"
+
+#define POP_SLICES_AHEAD 8    /* lookups whose rows are asked for ahead */
+#define POP_SLICES_LINES 1024 /* bytes of such a row: what follows comes by itself */
+
+/* What becomes of a run of n elements of the table, as far as `shift` into the other array's slice. */
+typedef void (*pop_run)(void *does, char *table, int64_t shift, int64_t n);
+
+static void pop_walk(const pop_slices *s, int d, char *table, int64_t shift, const int64_t *starts, pop_run run, void *does)
+{
+    const pop_slices_window *w = s->windows + d;
+    int64_t at = w->component >= 0 ? starts[w->component] : 0;
+    for (int64_t left = w->extent; left > 0;) {
+        const int64_t here = w->component >= 0 ? pop_least(left, w->modulus - at) : left;
+        char *from = table + at * w->table;
+        if (d == s->windows_count - 1) run(does, from, shift, here);
+        else
+            for (int64_t j = 0; j < here; j++)
+                pop_walk(s, d + 1, from + j * w->table, shift + j * w->other, starts, run, does);
+        left -= here, shift += here * w->other, at = 0;
+    }
+}
+
+POP_INLINE void pop_ask_for(const char *row, int64_t bytes, int writes)
+{
+    if (bytes > POP_SLICES_LINES) bytes = POP_SLICES_LINES;
+    for (int64_t b = 0; b < bytes; b += 64) {
+        if (writes) __builtin_prefetch(row + b, 1, 3);
+        else __builtin_prefetch(row + b, 0, 3);
+    }
+}
+
+typedef struct pop_copying {
+    const pop_slices *s;
+    char *out;
+} pop_copying;
+
+static void pop_run_copy(void *does, char *table, int64_t shift, int64_t n)
+{
+    const pop_copying *c = (const pop_copying *)does;
+    const pop_slices_window *w = c->s->windows + c->s->windows_count - 1;
+    pop_copy_row(c->s->table_bytes, c->out + shift, w->other, table, w->table, n);
+}
+
+static void pop_run_fill(void *does, char *table, int64_t shift, int64_t n)
+{
+    const pop_copying *c = (const pop_copying *)does;
+    const int64_t bytes = c->s->table_bytes, stride = c->s->windows[c->s->windows_count - 1].other;
+    const uint64_t code = table ? c->s->nan : 0;
+    for (int64_t i = 0; i < n; i++) memcpy(c->out + shift + i * stride, &code, (size_t)bytes);
+}
+
+/* A slice of zeros, or of NaN: nothing of the table is touched. */
+static void pop_fill_slice(const pop_slices *s, char *out, int nan)
+{
+    int64_t index[POP_SLICES_AXES] = {0};
+    pop_copying copying = {s, out};
+    const int last = s->windows_count - 1;
+    for (;;) {
+        int64_t shift = 0;
+        for (int d = 0; d < last; d++) shift += index[d] * s->windows[d].other;
+        pop_run_fill(&copying, nan ? out : NULL, shift, s->windows[last].extent);
+        int d = last - 1;
+        for (; d >= 0 && ++index[d] == s->windows[d].extent; d--) index[d] = 0;
+        if (d < 0) return;
+    }
+}
+
+/* Elements one by one: n of them to places `stride` apart. */
+#define POP_TAKE_BODY(type)                                                                                           \
+    for (int64_t i = 0; i < r->n; i++) {                                                                              \
+        type v = 0;                                                                                                   \
+        if (POP_IS_PLACE(r->offset[i])) memcpy(&v, table + r->offset[i], sizeof v);                                   \
+        else if (r->offset[i] == POP_PLACE_SKIPPED) continue;                                                         \
+        else if (r->offset[i] == POP_PLACE_NAN) v = (type)s->nan;                                                     \
+        memcpy(out + i * stride, &v, sizeof v);                                                                       \
+    }
+
+static void pop_take_elements(const pop_slices *s, const pop_resolved *r, const char *table, char *out, int64_t stride)
+{
+    switch (s->table_bytes) {
+    case 1: POP_TAKE_BODY(uint8_t) break;
+    case 2: POP_TAKE_BODY(uint16_t) break;
+    case 4: POP_TAKE_BODY(uint32_t) break;
+    default: POP_TAKE_BODY(uint64_t) break;
+    }
+}
+
+static void pop_take_rows(const pop_slices *s, const pop_resolved *r, const char *table, char *out, int64_t stride)
+{
+    for (int64_t i = 0; i < r->n; i++, out += stride) {
+        const int64_t at = r->offset[i], next = i + POP_SLICES_AHEAD < r->n ? r->offset[i + POP_SLICES_AHEAD] : POP_PLACE_ZERO;
+        if (POP_IS_PLACE(next)) pop_ask_for(table + next, s->row, 0);
+        if (POP_IS_PLACE(at)) memcpy(out, table + at, (size_t)s->row);
+        else if (at != POP_PLACE_SKIPPED) pop_fill_slice(s, out, at == POP_PLACE_NAN);
+    }
+}
+
+/* Slices of the table. Operands: the table, the indices, the result. */
+static void pop_slices_take(const void *work, const pop_tile *tile)
+{
+    const pop_slices_item *item = (const pop_slices_item *)work;
+    const pop_slices *s = item->spec;
+    const int64_t stride = s->axes[s->axes_count - 1].other;
+    char *table = tile->operands[0];
+    pop_resolved r;
+    for (int64_t first = item->first, end = first + item->count; first < end; first += r.n) {
+        pop_resolve(s, tile->operands[1], &r, first, end - first);
+        char *out = tile->operands[2] + r.other;
+        if (s->row == s->table_bytes) pop_take_elements(s, &r, table, out, stride);
+        else if (s->row) pop_take_rows(s, &r, table, out, stride);
+        else
+            for (int64_t i = 0; i < r.n; i++) {
+                pop_copying copying = {s, out + i * stride};
+                if (POP_IS_PLACE(r.offset[i])) pop_walk(s, 0, table + r.offset[i], 0, r.starts, pop_run_copy, &copying);
+                else if (r.offset[i] != POP_PLACE_SKIPPED) pop_fill_slice(s, copying.out, r.offset[i] == POP_PLACE_NAN);
+            }
+    }
+}
+#endif

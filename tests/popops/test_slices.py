@@ -1,0 +1,265 @@
+"""Slices by index: bad indices, those that come twice, threads, levels, memory, arrays that overlap."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poplibs_py import popops, profile
+from poplibs_py.config import thread_limit
+from poplibs_py.errors import InvalidArgumentError, InvalidIndexError, InvalidTypeError, MemoryLimitWarning
+from poplibs_py.formats import FORMATS, FP16
+from poplibs_py.kernels import Selection, kernels, select
+from poplibs_py.popops._slice_request import POLICIES
+from poplibs_py.popops._slices import LEAST_ROOM, lower, lower_check, room_bytes
+from poplibs_py.popops.slice_bound import place_of
+from poplibs_py.program import forget_calls, guard_arenas, memory_in_use, memory_peak
+from poplibs_py.target import Target
+from poplibs_py.testing import as_format
+
+INTEGERS = [np.dtype(f"{kind}int{bits}") for kind in ("", "u") for bits in (8, 16, 32, 64)]
+RNG = np.random.default_rng(5)
+
+
+def numbers(*shape, fmt="float32"):
+    return as_format(RNG.standard_normal(shape), fmt)
+
+
+def fenced(shape, dtype=np.float32):
+    """An array, and what surrounds it: what is written or read beyond it shows."""
+    room = np.full(int(np.prod(shape)) + 512, 77, dtype)
+    return room[256:-256].reshape(shape), room
+
+
+def outside(room):
+    return np.concatenate([room[:256], room[-256:]])
+
+
+def summed(x, indices, updates, scale=1.0):
+    """Sums in FP32 in the order of the indices, rounded once."""
+    made = x.astype(np.float32)
+    for index, update in zip(indices.tolist(), updates.astype(np.float32), strict=True):
+        made[index] += np.float32(scale) * update
+    return made.astype(x.dtype)
+
+
+# Bad indices -----------------------------------------------------------------------------------------
+
+
+def one_bad_call(rng, count):
+    """A call with indices of any kind: nothing beyond the arrays is touched, and each is treated as its policy says."""
+    entries, width = int(rng.integers(1, 9)), int(rng.integers(1, 6))
+    dtype, policy = INTEGERS[rng.integers(len(INTEGERS))], POLICIES[rng.integers(1, len(POLICIES))]
+    table, around = fenced((entries, width))
+    table[...] = rng.integers(1, 50, table.shape)
+    limits = np.iinfo(dtype)
+    indices = rng.integers(limits.min, limits.max, count, dtype, endpoint=True)
+    few = rng.integers(-2 if limits.min else 0, entries + 2, count)
+    indices = np.where(rng.random(count) < 0.5, indices, few.astype(dtype))
+    places = [place_of(index, entries, policy) for index in indices.tolist()]
+    out, beyond = fenced((count, 1, width))
+    before = out.copy()
+    popops.multi_slice(table, indices, index_policy=policy, out=out)
+    for k, place in enumerate(places):
+        due = table[place] if place is not None else before[k, 0] if policy == "skip" else np.zeros(width)
+        assert np.array_equal(out[k, 0], due)
+    due = table.copy()
+    for k, place in enumerate(places):
+        if place is not None:
+            due[place] += out[k, 0]
+    popops.multi_update_add(table, out, indices, index_policy=policy, out=table)
+    assert np.array_equal(table, due)
+    assert (outside(around) == 77).all()
+    assert (outside(beyond) == 77).all()
+
+
+@given(st.integers(0, 2**32), st.integers(0, 20))
+def test_bad_indices_never_lead_out_of_the_arrays(seed, count):
+    one_bad_call(np.random.default_rng(seed), count)
+
+
+@pytest.mark.nightly
+def test_a_million_drawn_indices_never_lead_out_of_the_arrays():
+    rng = np.random.default_rng(1)
+    for _ in range(2000):
+        one_bad_call(rng, 500)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_the_first_bad_index_is_named_and_nothing_is_written(dtype):
+    bad = -1 if dtype.kind == "i" else 100
+    indices = np.array([[0, 2], [3, 1], [bad, 9]], dtype)
+    table, out = numbers(4, 3), np.full((3, 2, 3), 7, np.float32)
+    words = rf"^indices: got {bad} at \[2, 0\]; allowed: 0 to 3"
+    with pytest.raises(InvalidIndexError, match=words):
+        popops.gather(table, indices, out=out)
+    assert (out == 7).all()
+    before = table.copy()
+    with pytest.raises(IndexError, match=words):
+        popops.scatter(table, indices, out, out=table)
+    assert np.array_equal(table, before)
+    with pytest.raises(InvalidIndexError, match=r"^indices: got 4 at \[0, 1\]; allowed: 0 to 2"):
+        popops.gather(table, np.array([[1, 2], [4, 0]]).T, index_vector_dim=0, slice_sizes=[1, 1], offset_dims=[],
+                      collapsed_slice_dims=[0, 1], start_index_map=[1, 0], index_policy="raise")
+
+
+def test_indices_that_change_meanwhile_are_met_by_a_limit_all_the_same():
+    """The program alone, without the check before: what "raise" leaves to it."""
+    table, around = fenced((5, 4))
+    indices = np.array([0, 2**40, -3], np.int64)
+    with profile() as report:
+        out = popops.gather(table, np.array([0, 1, 2]))
+    report.runs[0].plan.executable(table, indices, out)
+    assert (outside(around) == 77).all()
+    assert np.array_equal(out[0], table[0])
+
+
+# Order, threads, levels, memory ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fmt", FORMATS, ids=str)
+def test_sums_are_made_in_order_and_rounded_once(fmt):
+    x, updates = numbers(7, 5, fmt=fmt), numbers(200, 5, fmt=fmt)
+    indices = RNG.integers(0, 7, 200)
+    np.testing.assert_array_equal(popops.multi_update_add(x, updates, indices, 0.25), summed(x, indices, updates, 0.25))
+
+
+CALLS = {
+    "gather": lambda x, u, i: popops.gather(x, i),
+    "columns": lambda x, u, i: popops.gather(x, i % x.shape[1], 1),
+    "set": lambda x, u, i: popops.scatter(x, i, u),
+    "add": lambda x, u, i: popops.multi_update_add(x, u, i, -2),
+    "mul": lambda x, u, i: popops.multi_update_mul(x, u, i),
+    "max": lambda x, u, i: popops.multi_update_max(x, u, i),
+    "groups": lambda x, u, i: popops.grouped_multi_update_add(
+        x.reshape(2, -1, x.shape[1]), u.reshape(2, -1, x.shape[1]), i.reshape(2, -1) // 2),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("fmt", ["float32", "float16", "int32"])
+def test_threads_and_levels_change_nothing(name, fmt, monkeypatch):
+    shape = (600, 72)
+    x, u = ((numbers(n, 72) * 9).astype(fmt) for n in (shape[0], 4000))
+    indices = (RNG.standard_exponential(4000) * 90).astype(np.uint32) % 600
+    due = CALLS[name](x, u, indices)
+    for threads in (1, 2, 5):
+        with thread_limit(threads):
+            assert np.array_equal(CALLS[name](x, u, indices), due)
+
+    def portable(family, op, formats):
+        found = [k for k in kernels(family) if (k.level, k.op, k.formats) == ("portable", op, formats)]
+        return Selection(found[0], ()) if found else select(family, op, formats)
+
+    monkeypatch.setattr("poplibs_py.popops._slices.select", portable)
+    monkeypatch.setattr("poplibs_py.popops._slice_request.lower", lower.__wrapped__)
+    monkeypatch.setattr("poplibs_py.popops._slice_request.lower_check", lower_check.__wrapped__)
+    forget_calls()
+    assert np.array_equal(CALLS[name](x, u, indices), due)
+    forget_calls()
+
+
+@pytest.mark.parametrize("skew", [1, 600])
+def test_temporaries_keep_to_the_limit_and_change_nothing(skew):
+    x, u = numbers(600, 40, fmt=FP16), numbers(5000, 40, fmt=FP16)
+    indices = RNG.integers(0, 600, 5000) // skew
+    due, host = popops.multi_update_add(x, u, indices), Target.host()
+    assert np.array_equal(due, summed(x, indices, u))
+    for room in (LEAST_ROOM, 1000):
+        proportion = (room_bytes(room) + 8) / host.bytes_per_tile
+        out = x.copy()
+        guard_arenas(True)
+        memory_peak(reset=True)
+        before = memory_in_use()
+        popops.multi_update_add(out, u, indices, out=out, available_memory_proportion=proportion)
+        guard_arenas(False)
+        with profile() as report:
+            popops.multi_update_add(x, u, indices, available_memory_proportion=proportion)
+        plan = report.runs[0].plan
+        assert memory_peak() - before <= 2 * proportion * host.bytes_per_tile * plan.threads
+        assert plan.executable.temporary_bytes <= proportion * host.bytes_per_tile * plan.threads
+        assert np.array_equal(out, due)
+    with pytest.warns(MemoryLimitWarning, match="available_memory_proportion"):
+        got = popops.multi_update_add(x, u, indices, available_memory_proportion=1e-4)
+    assert np.array_equal(got, due)
+
+
+# Arrays ----------------------------------------------------------------------------------------------
+
+
+def test_out_may_be_any_array_that_an_operand_shares_memory_with():
+    x, indices = numbers(8, 6), np.array([7, 1, 1, 0])
+    due, updated = x[indices], summed(x, indices, x[:4])
+    big = x.copy()
+    popops.gather(big, indices, out=big[2:6])
+    assert np.array_equal(big[2:6], due)
+    big = x.copy()
+    popops.multi_update_add(big, big[:4], indices, out=big)
+    assert np.array_equal(big, updated)
+    columns = np.asfortranarray(x)
+    got = popops.multi_update_add(columns, x[:4], indices, out=columns)
+    assert got is columns
+    assert np.array_equal(got, updated)
+    shifted = np.zeros((9, 6), np.float32)
+    shifted[:8] = x
+    popops.multi_update_add(shifted[:8], x[:4], indices, out=shifted[1:])
+    assert np.array_equal(shifted[1:], updated)
+
+
+def test_an_update_in_place_touches_only_its_rows():
+    x = numbers(5, 4, fmt="float16")
+    x.view(np.uint16)[0] = 0x7D01  # a signalling NaN, which decoding would change
+    x.setflags(write=True)
+    before = x.copy().view(np.uint16)
+    popops.multi_update_add(x, np.ones((2, 4), np.float16), [3, 3], out=x)
+    assert np.array_equal(x.view(np.uint16)[[0, 1, 2, 4]], before[[0, 1, 2, 4]])
+
+
+def test_calls_that_are_kept_read_their_own_indices():
+    x = numbers(50, 8)
+    for _ in range(3):
+        indices = RNG.integers(0, 50, 9)
+        assert np.array_equal(popops.gather(x, indices), x[indices])
+        own = x.copy()
+        popops.multi_update_add(own, x[:9], indices, out=own)
+        assert np.array_equal(own, summed(x, indices, x[:9]))
+        apart = np.empty_like(x)
+        popops.multi_update_add(x, x[:9], indices, out=apart)
+        assert np.array_equal(apart, own)
+
+
+@pytest.mark.parametrize(("call", "message"), [
+    (lambda x: popops.gather(x, [0.5]), "^indices: got dtype float64"),
+    (lambda x: popops.gather(x, np.array([True])), "^indices: got dtype bool"),
+    (lambda x: popops.gather(x.astype(np.float64), [0]), r'^x: got dtype float64.*astype\("float32"\)'),
+    (lambda x: popops.gather(x, [0], 2), "^axis: got 2"),
+    (lambda x: popops.gather(x, [0], index_policy="mirror"), "^index_policy: got mirror"),
+    (lambda x: popops.gather(x, [0], out=np.empty((1, 3), np.float16)), "^out: got dtype float16"),
+    (lambda x: popops.gather(x, [0], offset_dims=[1]), "^offset_dims: got"),
+    (lambda x: popops.gather(x, [0], index_vector_dim=1, slice_sizes=[2, 3], collapsed_slice_dims=[0],
+                             offset_dims=[1], start_index_map=[0]), "^collapsed_slice_dims: got"),
+    (lambda x: popops.gather(x[:0], [0], index_policy="wrap"), "^indices: got 1 lookups"),
+    (lambda x: popops.scatter(x, [0], x[0]), "^updates: got shape"),
+    (lambda x: popops.scatter(x, [0], x[:1].astype(np.int32), op="add"), "^updates: got dtype int32"),
+    (lambda x: popops.scatter(x > 0, [0], x[:1] > 0, op="add"), "^x: got dtype bool"),
+    (lambda x: popops.scatter(x, [0], x[:1], op="sub"), "^op: got sub"),
+    (lambda x: popops.multi_update_add(x, x[:1], [0], float("nan")), "^scale: got nan"),
+    (lambda x: popops.multi_slice(x, [[0, 1]]), "^indices: got shape"),
+    (lambda x: popops.dynamic_slice(x, [0], 0, 9), "^sizes: got 9"),
+    (lambda x: popops.dynamic_slice(x, [0, 0], (0, -2), (1, 1)), "^axes: got"),
+    (lambda x: popops.dynamic_update(x, x[:, :2], [0], 0), "^updates: got shape"),
+])  # fmt: skip
+def test_what_cannot_be_is_refused_by_name(call, message):
+    with pytest.raises((InvalidArgumentError, InvalidTypeError), match=message):
+        call(numbers(4, 3))
+
+
+def test_of_nothing():
+    x = numbers(4, 3)
+    assert popops.gather(x, []).shape == (0, 3)
+    assert popops.gather(x[:, :0], [3]).shape == (1, 0)
+    assert popops.gather(x[:0], [0], index_policy="zero").tolist() == [[0, 0, 0]]
+    assert np.array_equal(popops.multi_update_add(x, x[:0], []), x)
+    assert popops.dynamic_slice(x, [1], 0, 0).shape == (0, 3)
