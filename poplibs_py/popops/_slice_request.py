@@ -120,9 +120,9 @@ class _Check:
     shares: int
 
     def __call__(self, indices: Array) -> None:
-        answers = np.empty(self.shares, np.int64)
-        self.executable(indices, answers)
-        if answers.max() >= 0:
+        bad = np.empty(self.shares, np.int64)
+        self.executable(indices, bad)
+        if bad.any():
             raise self.error(indices)
 
     def error(self, indices: Array) -> InvalidIndexError:
@@ -161,14 +161,21 @@ class _Put:
 
 @dataclass(frozen=True, eq=False)
 class _Take:
-    """A checked read."""
+    """A checked read: before anything is written to an array of the caller's, along with it else."""
 
     check: _Check
     program: Executable
+    tells: bool
 
     def __call__(self, table: Array, indices: Array, result: Array) -> None:
-        self.check(indices)
-        self.program(table, indices, result)
+        if not self.tells:
+            self.check(indices)
+            self.program(table, indices, result)
+            return
+        bad = np.empty(self.program.threads, np.int64)
+        self.program(table, indices, result, bad)
+        if bad.any():
+            raise self.check.error(indices)
 
 
 def _checked(name: str, policy: str, layout: Layout, params: SliceParams) -> _Check | None:
@@ -213,8 +220,9 @@ def take_request(op: str, table: Operand, indices: Operand, layout: Layout, shap
     if not lookups or not receiver.array.size:
         return Request(None, (table, indices, RESULT), receiver, told(op, table.shape, elements), lacking=lacking)
     check = _checked(name, policy, layout, params)
-    program = lower(params, settings.num_threads)
-    run = program.executable if check is None else _Take(check, program.executable)
+    tells = check is not None and out is None
+    program = lower(params._replace(tells=tells), settings.num_threads)
+    run = program.executable if check is None else _Take(check, program.executable, tells)
     return Request(run, (table, indices, RESULT), receiver, lambda: (str(params), program.kernel, program),
                    lacking=lacking, steady=True)
 

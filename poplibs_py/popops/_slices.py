@@ -90,6 +90,8 @@ class SliceParams(NamedTuple):
         Whether slices of two places may share elements.
     room : int
         Updates that a thread sorts at a time; 0 for all.
+    tells : bool
+        Whether a program that reads says whether there was a bad index, as `lower_check`'s does, in a further operand.
     """
 
     kernel: str
@@ -104,6 +106,7 @@ class SliceParams(NamedTuple):
     scale: float = 1.0
     overlaps: bool = False
     room: int = 0
+    tells: bool = False
 
     @property
     def lookups(self) -> int:
@@ -204,7 +207,7 @@ def lower(params: SliceParams, threads: int) -> SliceProgram:
     threads = 1 if p.overlaps else threads_for(most, 1, min(threads, units))
     step = _shares(selection.kernel, spec, units, threads)
     arena = room_bytes(room) if p.kernel == "put" else 0
-    program = Program((step,), 3, threads, arena, tables=(spec, *tables))
+    program = Program((step,), 3 + p.tells, threads, arena, tables=(spec, *tables))
     way = "one after another" if not p.grouped else f"those of a place together, {room:,} sorted at a time"
     made = SliceProgram(p, program.executable(threads), selection, way)
     tell("popops", made)
@@ -213,16 +216,15 @@ def lower(params: SliceParams, threads: int) -> SliceProgram:
 
 @lru_cache(maxsize=1024)
 def lower_check(params: SliceParams, threads: int) -> tuple[Executable, int]:
-    """Return what finds the first bad index, a number for each share or -1, and how many shares there are.
+    """Return what finds bad indices, and how many shares it has; each tells in an int64 whether it found one.
 
-    Its operands are the indices and an array of int64. Lookups count along the axes that have indices of their own.
+    Its operands are the indices and the array of those.
     """
     axes = tuple(axis._replace(table=0, other=0) for axis in params.axes if axis.indices)
-    p = params._replace(axes=axes, policy="raise", windows=())
+    p = params._replace(axes=axes, policy="raise", windows=(), tells=False)
     threads = threads_for(p.lookups, 8 * _THREAD_LOOKUPS, threads)
     spec, tables = _fill(p, 0)
     step = _shares(select("slices", "check", "any").kernel, spec, p.lookups, threads)
-    step.segments[0].items["share"] = np.arange(threads)
     return Program((step,), 2, threads, tables=(spec, *tables)).executable(threads), threads
 
 
@@ -230,6 +232,7 @@ def _shares(kernel: Kernel, spec: Array, units: int, threads: int) -> ComputeSet
     edges = np.arange(threads + 1) * units // threads
     items = np.zeros(threads, _ITEM)
     items["spec"], items["first"], items["count"] = spec.ctypes.data, edges[:-1], np.diff(edges)
+    items["share"] = np.arange(threads)
     return ComputeSet("", (Segment(kernel.address, items, spread(threads, threads)),))
 
 
@@ -260,7 +263,7 @@ def _fill(p: SliceParams, room: int) -> tuple[Array, list[Array]]:
     spec["index_bytes"], spec["index_signed"] = index.itemsize, index.kind == "i"
     spec["policy"], spec["update"] = _POLICIES[p.policy], _UPDATES[p.update]
     spec["table_bytes"], spec["other_bytes"] = p.table.itemsize, p.other.itemsize
-    spec["grouped"], spec["room"] = p.grouped, room
+    spec["grouped"], spec["room"], spec["tells"] = p.grouped, room, p.tells
     whole = not isinstance(p.table, Format)
     spec["scale" if whole else "factor"] = p.scale
     if p.policy == "nan":

@@ -20,10 +20,12 @@
 
 /* Lookups along the innermost axis. */
 typedef struct pop_resolved {
-    int64_t first, n;               /* lookups, from the first of all */
-    int64_t other;                  /* offset of the first one's slice */
-    int64_t offset[POP_RESOLVED];   /* in the table */
-    int64_t place[POP_RESOLVED];    /* in places */
+    int64_t n;
+    int64_t other;                   /* offset of the first one's slice */
+    int64_t table, first;            /* of the first one's group: offset in the table, and place */
+    int32_t good;                    /* every one is at a place */
+    int64_t offset[POP_RESOLVED];    /* in the table */
+    int64_t place[POP_RESOLVED];     /* in places */
     int64_t starts[POP_SLICES_AXES]; /* each component's place, of the last lookup */
 } pop_resolved;
 
@@ -32,7 +34,7 @@ POP_INLINE int64_t pop_slices_begin(const pop_slices *s, pop_resolved *r, int64_
 {
     const int last = s->axes_count - 1;
     int64_t index = 0, table = 0, place = 0, rest = first;
-    r->first = first, r->other = 0, r->n = pop_least(n, s->wraps ? 1 : POP_RESOLVED);
+    r->other = 0, r->good = 1, r->n = pop_least(n, s->wraps ? 1 : POP_RESOLVED);
     for (int d = last; d >= 0; d--) {
         const pop_slices_axis *a = s->axes + d;
         const int64_t at = d ? rest % a->extent : rest;
@@ -40,10 +42,7 @@ POP_INLINE int64_t pop_slices_begin(const pop_slices *s, pop_resolved *r, int64_
         if (d == last) r->n = pop_least(r->n, a->extent - at);
         index += at * a->index, table += at * a->table, place += at * a->place, r->other += at * a->other;
     }
-    for (int64_t i = 0; i < r->n; i++) {
-        r->offset[i] = table + i * s->axes[last].table;
-        r->place[i] = place + i * s->axes[last].place;
-    }
+    r->table = table, r->first = place;
     return index;
 }
 
@@ -63,50 +62,88 @@ static int64_t __attribute__((noinline)) pop_bad_index(int32_t policy, int negat
     }
 }
 
-#define POP_RESOLVE_BODY(type)                                                                                        \
-    for (int64_t i = 0; i < r->n; i++) {                                                                              \
-        type v;                                                                                                       \
-        memcpy(&v, p + i * stride, sizeof v);                                                                         \
-        int64_t at = (int64_t)v;                                                                                      \
-        if ((uint64_t)at >= (uint64_t)c->limit) at = pop_bad_index(s->policy, (type)-1 < (type)1 && at < 0, (uint64_t)at, c->limit); \
-        if (!POP_IS_PLACE(at)) r->offset[i] = at;                                                                     \
-        else if (POP_IS_PLACE(r->offset[i])) r->offset[i] += at * c->step, r->place[i] += at * c->place, r->starts[k] = at; \
-    }
+/* n indices `stride` bytes apart; returns whether all are below the limit. */
+#define POP_READ_INDICES(type)                                                                                        \
+    if (stride == (int64_t)sizeof(type)) {                                                                            \
+        for (int64_t i = 0; i < n; i++) {                                                                             \
+            type v;                                                                                                   \
+            memcpy(&v, p + i * (int64_t)sizeof v, sizeof v);                                                          \
+            at[i] = (int64_t)v;                                                                                       \
+            bad |= at[i] | (most - (at[i] & INT64_MAX));                                                              \
+        }                                                                                                             \
+    } else {                                                                                                          \
+        for (int64_t i = 0; i < n; i++) {                                                                             \
+            type v;                                                                                                   \
+            memcpy(&v, p + i * stride, sizeof v);                                                                     \
+            at[i] = (int64_t)v;                                                                                       \
+            bad |= at[i] | (most - (at[i] & INT64_MAX));                                                              \
+        }                                                                                                             \
+    }                                                                                                                 \
+    break;
 
-/* Lookups from `first` on, at most n and POP_RESOLVED of them. */
-static void pop_resolve(const pop_slices *s, const char *indices, pop_resolved *r, int64_t first, int64_t n)
+static int pop_read_indices(const pop_slices *s, const char *p, int64_t stride, int64_t n, int64_t limit, int64_t *restrict at)
 {
-    const int64_t index = pop_slices_begin(s, r, first, n), stride = s->axes[s->axes_count - 1].index;
-    for (int k = 0; k < s->components_count; k++) {
-        const pop_slices_component *c = s->components + k;
-        const char *p = indices + index + c->offset;
-        switch (s->index_signed ? s->index_bytes : -s->index_bytes) {
-        case 1: POP_RESOLVE_BODY(int8_t) break;
-        case -1: POP_RESOLVE_BODY(uint8_t) break;
-        case 2: POP_RESOLVE_BODY(int16_t) break;
-        case -2: POP_RESOLVE_BODY(uint16_t) break;
-        case 4: POP_RESOLVE_BODY(int32_t) break;
-        case -4: POP_RESOLVE_BODY(uint32_t) break;
-        case 8: POP_RESOLVE_BODY(int64_t) break;
-        default: POP_RESOLVE_BODY(uint64_t) break;
-        }
+    const int64_t most = limit - 1;
+    for (int64_t b = 0; b < n * stride; b += 64) __builtin_prefetch(p + n * stride + b); /* what comes next */
+    int64_t bad = 0; /* of a negative number, or of a difference that is one, the sign */
+    switch (s->index_signed ? s->index_bytes : -s->index_bytes) {
+    case 1: POP_READ_INDICES(int8_t)
+    case -1: POP_READ_INDICES(uint8_t)
+    case 2: POP_READ_INDICES(int16_t)
+    case -2: POP_READ_INDICES(uint16_t)
+    case 4: POP_READ_INDICES(int32_t)
+    case -4: POP_READ_INDICES(uint32_t)
+    default: POP_READ_INDICES(int64_t)
+    }
+    return bad >= 0;
+}
+
+/* Indices of which some are bad. */
+static void __attribute__((noinline)) pop_resolve_bad(const pop_slices *s, const pop_slices_component *c, pop_resolved *r,
+                                                      int64_t *at)
+{
+    for (int64_t i = 0; i < r->n; i++) {
+        if ((uint64_t)at[i] >= (uint64_t)c->limit)
+            at[i] = pop_bad_index(s->policy, s->index_signed && at[i] < 0, (uint64_t)at[i], c->limit);
+        if (!POP_IS_PLACE(at[i])) r->offset[i] = at[i], r->good = 0;
+        else if (POP_IS_PLACE(r->offset[i])) r->offset[i] += at[i] * c->step, r->place[i] += at[i] * c->place;
     }
 }
 
-/* The first bad lookup of a range, or -1. Operands: the indices, int64 answers. */
+/* Lookups from `first` on, at most n and POP_RESOLVED of them; of those that are read, places are not asked for. */
+static void pop_resolve(const pop_slices *s, const char *indices, pop_resolved *r, int64_t first, int64_t n, int places)
+{
+    const int64_t index = pop_slices_begin(s, r, first, n);
+    const pop_slices_axis *inner = s->axes + s->axes_count - 1;
+    const int64_t table = inner->table, group = inner->place;
+    int64_t at[POP_RESOLVED];
+    if (s->components_count == 0 || table || group || places)
+        for (int64_t i = 0; i < r->n; i++) r->offset[i] = r->table + i * table, r->place[i] = r->first + i * group;
+    for (int k = 0; k < s->components_count; k++) {
+        const pop_slices_component *c = s->components + k;
+        const int64_t step = c->step, place = c->place, base = r->table;
+        const int good = pop_read_indices(s, indices + index + c->offset, inner->index, r->n, c->limit, at) && r->good;
+        if (k == 0 && !table && !group && !places) {
+            for (int64_t i = 0; i < r->n; i++) r->offset[i] = base + (good ? at[i] * step : 0);
+        } else if (good) {
+            for (int64_t i = 0; i < r->n; i++) r->offset[i] += at[i] * step;
+            for (int64_t i = 0; places && i < r->n; i++) r->place[i] += at[i] * place;
+        }
+        if (!good) pop_resolve_bad(s, c, r, at);
+        r->starts[k] = at[r->n - 1];
+    }
+}
+
+/* Whether an index of a range is bad. Operands: the indices, an int64 for each share. */
 static void pop_slices_check(const void *work, const pop_tile *tile)
 {
     const pop_slices_item *item = (const pop_slices_item *)work;
-    int64_t *answer = (int64_t *)(void *)tile->operands[1] + item->share;
+    int64_t *bad = (int64_t *)(void *)tile->operands[1] + item->share;
     pop_resolved r;
-    *answer = -1;
-    for (int64_t first = item->first, end = first + item->count; first < end; first += r.n) {
-        pop_resolve(item->spec, tile->operands[0], &r, first, end - first);
-        for (int64_t i = 0; i < r.n; i++)
-            if (!POP_IS_PLACE(r.offset[i])) {
-                *answer = first + i;
-                return;
-            }
+    *bad = 0;
+    for (int64_t first = item->first, end = first + item->count; first < end && !*bad; first += r.n) {
+        pop_resolve(item->spec, tile->operands[0], &r, first, end - first, 0);
+        *bad = !r.good;
     }
 }
 #endif

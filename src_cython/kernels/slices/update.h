@@ -125,7 +125,7 @@ static void pop_update_each(pop_updating *u, char *table, const char *indices, i
     pop_resolved r;
     u->lookups = NULL, u->count = 1;
     for (int64_t lookup = 0; lookup < s->lookups; lookup += r.n) {
-        pop_resolve(s, indices, &r, lookup, s->lookups - lookup);
+        pop_resolve(s, indices, &r, lookup, s->lookups - lookup, 1);
         for (int64_t i = 0; i < r.n; i++) {
             const int64_t next = i + POP_SLICES_AHEAD;
             if (next < r.n && POP_IS_PLACE(r.offset[next]) && r.place[next] >= first && r.place[next] < end)
@@ -166,7 +166,7 @@ static int64_t pop_collect(const pop_slices *s, const char *indices, uint64_t *k
     int64_t n = 0;
     pop_resolved r;
     for (int64_t lookup = 0; lookup < s->lookups; lookup += r.n) {
-        pop_resolve(s, indices, &r, lookup, s->lookups - lookup);
+        pop_resolve(s, indices, &r, lookup, s->lookups - lookup, 1);
         for (int64_t i = 0; i < r.n; i++) {
             if (!POP_IS_PLACE(r.offset[i]) || r.place[i] < first || r.place[i] >= *end) continue;
             while (n == s->room) {
@@ -217,7 +217,7 @@ static void pop_run_many(void *does, char *table, int64_t shift, int64_t n)
         pop_resolved r;
         char *sums = pop_slices_read(room, s->decode, &s->read, s->table_bytes, at, w->table, here, room->sums);
         for (int64_t lookup = 0; lookup < s->lookups; lookup += r.n) {
-            pop_resolve(s, m->indices, &r, lookup, s->lookups - lookup);
+            pop_resolve(s, m->indices, &r, lookup, s->lookups - lookup, 1);
             for (int64_t i = 0; i < r.n; i++) {
                 if (!POP_IS_PLACE(r.offset[i]) || r.place[i] != m->place) continue;
                 char *from = (char *)(uintptr_t)m->u->updates + r.other + i * stride + shift + done * w->other;

@@ -71,22 +71,77 @@ static void pop_fill_slice(const pop_slices *s, char *out, int nan)
 
 /* Elements one by one: n of them to places `stride` apart. */
 #define POP_TAKE_BODY(type)                                                                                           \
-    for (int64_t i = 0; i < r->n; i++) {                                                                              \
+    if (r->good && stride == (int64_t)sizeof(type)) {                                                                 \
+        _Pragma("GCC unroll 8") for (int64_t i = 0; i < n; i++)                                                       \
+            memcpy(out + i * (int64_t)sizeof(type), table + offset[i], sizeof(type));                                 \
+        return;                                                                                                       \
+    }                                                                                                                 \
+    for (int64_t i = 0; i < n; i++) {                                                                                 \
         type v = 0;                                                                                                   \
-        if (POP_IS_PLACE(r->offset[i])) memcpy(&v, table + r->offset[i], sizeof v);                                   \
-        else if (r->offset[i] == POP_PLACE_SKIPPED) continue;                                                         \
-        else if (r->offset[i] == POP_PLACE_NAN) v = (type)s->nan;                                                     \
+        if (POP_IS_PLACE(offset[i])) memcpy(&v, table + offset[i], sizeof v);                                         \
+        else if (offset[i] == POP_PLACE_SKIPPED) continue;                                                            \
+        else if (offset[i] == POP_PLACE_NAN) v = (type)s->nan;                                                        \
         memcpy(out + i * stride, &v, sizeof v);                                                                       \
-    }
+    }                                                                                                                 \
+    break;
 
-static void pop_take_elements(const pop_slices *s, const pop_resolved *r, const char *table, char *out, int64_t stride)
+static void pop_take_elements(const pop_slices *s, const pop_resolved *r, const char *table, char *restrict out, int64_t stride)
 {
+    const int64_t *restrict offset = r->offset, n = r->n;
     switch (s->table_bytes) {
-    case 1: POP_TAKE_BODY(uint8_t) break;
-    case 2: POP_TAKE_BODY(uint16_t) break;
-    case 4: POP_TAKE_BODY(uint32_t) break;
-    default: POP_TAKE_BODY(uint64_t) break;
+    case 1: POP_TAKE_BODY(uint8_t)
+    case 2: POP_TAKE_BODY(uint16_t)
+    case 4: POP_TAKE_BODY(uint32_t)
+    default: POP_TAKE_BODY(uint64_t)
     }
+}
+
+/* Elements where indices are read one after another: reading them and what they point to go on side by side, which on one
+ * Zen 4 core takes 1.1 ns an element in the second-level cache where one after the other takes 2. Returns how many were done:
+ * none of those from where an index was bad on. */
+#define POP_STRAIGHT_BODY(index, type)                                                                                \
+    for (int64_t first = 0, end; first < n; first = end) {                                                            \
+        uint64_t bad = 0;                                                                                             \
+        end = pop_least(n, first + POP_RESOLVED);                                                                     \
+        for (int64_t i = first; i < end; i++) {                                                                       \
+            index v;                                                                                                  \
+            memcpy(&v, p + i * (int64_t)sizeof v, sizeof v);                                                          \
+            const uint64_t at = (uint64_t)(int64_t)v, over = at >= limit;                                             \
+            bad |= over;                                                                                              \
+            memcpy(out + i * (int64_t)sizeof(type), table + (int64_t)(over ? 0 : at) * step, sizeof(type));           \
+        }                                                                                                             \
+        if (bad) return first;                                                                                        \
+    }                                                                                                                 \
+    return n;
+
+static int64_t pop_take_straight(const pop_slices *s, const char *p, const char *table, char *restrict out, int64_t n)
+{
+    const uint64_t limit = (uint64_t)s->components->limit;
+    const int64_t step = s->components->step;
+    switch (16 * s->index_bytes + s->table_bytes) {
+    case 16 * 4 + 2: POP_STRAIGHT_BODY(int32_t, uint16_t)
+    case 16 * 4 + 4: POP_STRAIGHT_BODY(int32_t, uint32_t)
+    case 16 * 8 + 2: POP_STRAIGHT_BODY(int64_t, uint16_t)
+    case 16 * 8 + 4: POP_STRAIGHT_BODY(int64_t, uint32_t)
+    default: return 0;
+    }
+}
+
+/* Whether lookups are of single elements, all along one axis, by one index each, none of which leaves its result as it is. */
+static int pop_is_straight(const pop_slices *s)
+{
+    const pop_slices_axis *a = s->axes;
+    return s->row == s->table_bytes && s->axes_count == 1 && s->components_count == 1 && s->components->limit > 0 &&
+           s->components->offset == 0 && a->table == 0 && a->index == s->index_bytes && a->other == s->table_bytes &&
+           s->index_signed && s->policy != POP_INDEX_SKIP;
+}
+
+/* A row; those of the second kind are whole vectors. */
+POP_INLINE void pop_copy_slice(char *restrict to, const char *restrict from, int64_t bytes)
+{
+    if (bytes % 32 || bytes > 512) memcpy(to, from, (size_t)bytes);
+    else
+        for (int64_t b = 0; b < bytes; b += 32) memcpy(to + b, from + b, 32);
 }
 
 static void pop_take_rows(const pop_slices *s, const pop_resolved *r, const char *table, char *out, int64_t stride)
@@ -94,22 +149,29 @@ static void pop_take_rows(const pop_slices *s, const pop_resolved *r, const char
     for (int64_t i = 0; i < r->n; i++, out += stride) {
         const int64_t at = r->offset[i], next = i + POP_SLICES_AHEAD < r->n ? r->offset[i + POP_SLICES_AHEAD] : POP_PLACE_ZERO;
         if (POP_IS_PLACE(next)) pop_ask_for(table + next, s->row, 0);
-        if (POP_IS_PLACE(at)) memcpy(out, table + at, (size_t)s->row);
+        if (POP_IS_PLACE(at)) pop_copy_slice(out, table + at, s->row);
         else if (at != POP_PLACE_SKIPPED) pop_fill_slice(s, out, at == POP_PLACE_NAN);
     }
 }
 
-/* Slices of the table. Operands: the table, the indices, the result. */
+/* Slices of the table. Operands: the table, the indices, the result, and, where shares tell, an int64 for each. */
 static void pop_slices_take(const void *work, const pop_tile *tile)
 {
     const pop_slices_item *item = (const pop_slices_item *)work;
     const pop_slices *s = item->spec;
     const int64_t stride = s->axes[s->axes_count - 1].other;
     char *table = tile->operands[0];
+    int64_t *bad = s->tells ? (int64_t *)(void *)tile->operands[3] + item->share : NULL;
     pop_resolved r;
-    for (int64_t first = item->first, end = first + item->count; first < end; first += r.n) {
-        pop_resolve(s, tile->operands[1], &r, first, end - first);
+    if (bad) *bad = 0;
+    int64_t done = 0;
+    if (pop_is_straight(s))
+        done = pop_take_straight(s, tile->operands[1] + item->first * s->index_bytes, table,
+                                 tile->operands[2] + item->first * s->table_bytes, item->count);
+    for (int64_t first = item->first + done, end = item->first + item->count; first < end; first += r.n) {
+        pop_resolve(s, tile->operands[1], &r, first, end - first, 0);
         char *out = tile->operands[2] + r.other;
+        if (bad && !r.good) *bad = 1;
         if (s->row == s->table_bytes) pop_take_elements(s, &r, table, out, stride);
         else if (s->row) pop_take_rows(s, &r, table, out, stride);
         else
