@@ -84,7 +84,7 @@ def gather(x: Any, indices: Any, axis: int = 0, *, index_vector_dim: int | None 
 
 
 @slicing_op("scatter", "scatter", writes=True, memory=True)
-def scatter(x: Any, indices: Any, updates: Any, axis: int = 0, *, op: str = "set", scale: float = 1.0,
+def scatter(x: Any, indices: Any, updates: Any, axis: int = 0, *, operation: str = "set", scale: float = 1.0,
             index_vector_dim: int | None = None, update_window_dims: Sequence[int] | None = None,
             inserted_window_dims: Sequence[int] | None = None,
             scatter_dims_to_operand_dims: Sequence[int] | None = None, index_policy: str = "raise", out: Any = None,
@@ -102,7 +102,7 @@ def scatter(x: Any, indices: Any, updates: Any, axis: int = 0, *, op: str = "set
         computed with.
     axis : int, optional
         The axis that indices are of; the first form's alone.
-    op : {"set", "add", "mul", "max", "min"}, optional
+    operation : {"set", "add", "mul", "max", "min"}, optional
         What an update does to what is there: PopLibs' update function.
     scale : float, optional
         What updates are multiplied by that are added.
@@ -124,12 +124,12 @@ def scatter(x: Any, indices: Any, updates: Any, axis: int = 0, *, op: str = "set
     Examples
     --------
     >>> from poplibs_py import popops
-    >>> popops.scatter([1.0, 2.0, 3.0], [2, 0, 2], [10.0, 20.0, 30.0], op="add")
+    >>> popops.scatter([1.0, 2.0, 3.0], [2, 0, 2], [10.0, 20.0, 30.0], operation="add")
     array([21.,  2., 43.], dtype=float32)
     """
     table, places, given = table_of("x", x), indices_of("indices", indices), table_of("updates", updates)
     policy = checked_policy(index_policy)
-    one_of("op", op, _UPDATES)
+    one_of("operation", operation, _UPDATES)
     if index_vector_dim is None:
         _none_of(update_window_dims=update_window_dims, inserted_window_dims=inserted_window_dims,
                  scatter_dims_to_operand_dims=scatter_dims_to_operand_dims)
@@ -151,7 +151,7 @@ def scatter(x: Any, indices: Any, updates: Any, axis: int = 0, *, op: str = "set
         shape = _shape_of(layout)
     if given.shape != shape:
         raise bad_argument("updates", f"shape {given.shape}", f"shape {shape}")
-    return put_request("popops.scatter", table, places, given, layout, policy, out, target, update=op,
+    return put_request("popops.scatter", table, places, given, layout, policy, out, target, update=operation,
                        scale=scale, memory=Memory(available_memory_proportion))
 
 

@@ -265,7 +265,7 @@ def gather_bound(x: Any, indices: Any, axis: int = 0, *, index_vector_dim: int |
     return Ball.exact(form.other(form.slots.taken(held, before)))
 
 
-def scatter_bound(x: Any, indices: Any, updates: Any, axis: int = 0, *, op: str = "set", scale: float = 1.0,
+def scatter_bound(x: Any, indices: Any, updates: Any, axis: int = 0, *, operation: str = "set", scale: float = 1.0,
                   index_vector_dim: int | None = None, update_window_dims: Any = (), inserted_window_dims: Any = (),
                   scatter_dims_to_operand_dims: Any = (), index_policy: str = "raise", out: Any = None,
                   available_memory_proportion: Any = None, target: Any = None) -> Ball:
@@ -281,4 +281,4 @@ def scatter_bound(x: Any, indices: Any, updates: Any, axis: int = 0, *, op: str 
         overlaps = any(sizes[d] > 1 for d in scatter_dims_to_operand_dims)
         form = _by_vectors(shape, places, index_vector_dim, scatter_dims_to_operand_dims, update_window_dims,
                            inserted_window_dims, sizes, index_policy)
-    return form.slots.updated(x, form.slices(given), op, scale, overlaps)
+    return form.slots.updated(x, form.slices(given), operation, scale, overlaps)

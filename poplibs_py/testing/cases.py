@@ -297,7 +297,7 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
         Case("4 of 16 x 8", (_numbers(16, 8), _numbers(4, 8, seed=2), np.array([3]), 0), {})],
     "scatter_calls": lambda: [
         Case("4 of 16 x 8", (_numbers(16, 8), np.array([3, 0, 3, 9], np.int32), _numbers(4, 8, seed=2)), {}),
-        Case("add", (_numbers(16), np.array([3, 0, 3, 9]), _numbers(4, seed=2)), {"op": "add"})],
+        Case("add", (_numbers(16), np.array([3, 0, 3, 9]), _numbers(4, seed=2)), {"operation": "add"})],
     **{f"{'grouped_' * groups}multi_{name}_calls": _rows_by_index(name != "slice", groups)
        for name in ("slice", "update", "update_add", "update_max", "update_mul") for groups in (False, True)},
     "add_bias_calls": _biased(_DELTAS, (8,)),

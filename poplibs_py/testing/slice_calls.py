@@ -143,8 +143,8 @@ def gather_calls(draw: st.DrawFn) -> Call:
 @st.composite
 def scatter_calls(draw: st.DrawFn) -> Call:
     """Calls of `scatter`, in both forms."""
-    shape, op = draw(_shapes), draw(st.sampled_from(["set", "add", "mul", "max", "min"]))
-    computed = op != "set"
+    shape, operation = draw(_shapes), draw(st.sampled_from(["set", "add", "mul", "max", "min"]))
+    computed = operation != "set"
     x = draw(_numbers(shape, computed=computed))
     if draw(st.booleans()):
         axis, count = draw(st.integers(0, len(shape) - 1)), draw(st.lists(st.integers(0, 5), max_size=2))
@@ -155,4 +155,4 @@ def scatter_calls(draw: st.DrawFn) -> Call:
         indices, keywords, _, other = draw(_vectors(shape, "update_window_dims", "inserted_window_dims",
                                                     "scatter_dims_to_operand_dims"))
         place = []
-    return (x, indices, draw(_numbers(other, x, computed)), *place), keywords | {"op": op}
+    return (x, indices, draw(_numbers(other, x, computed)), *place), keywords | {"operation": operation}
