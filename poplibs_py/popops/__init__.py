@@ -9,6 +9,7 @@ from . import bits as _of_bits
 from . import elementwise as _of_one
 from . import gathers as _of_vectors
 from . import gradients as _of_gradients
+from . import ordering as _of_order
 from . import reductions as _of_axes
 from . import slice_updates as _of_slice_updates
 from . import slices as _of_slices
@@ -23,6 +24,7 @@ from .elementwise import *  # noqa: F403
 from .gathers import *  # noqa: F403
 from .gradients import *  # noqa: F403
 from .map import compile_map, map
+from .ordering import *  # noqa: F403
 from .poplibs_reduce import reduce, reduce_many
 from .reductions import *  # noqa: F403
 from .reductions import max_with_indices, min_with_indices
@@ -39,6 +41,6 @@ __all__ = ["bincount", "cast", "compile_map", "cumulative_max", "cumulative_min"
            "histogram", "map", "max_with_indices", "min_with_indices", "plan_elementwise", "plan_embedding", "reduce",
            "reduce_many", "scaled_add", "scaled_subtract", "x_minus_ax_plus_by", *_of_one.__all__, *_of_two.__all__,
            *_of_three.__all__, *_of_bits.__all__, *_of_gradients.__all__, *_of_gradients_of_two.__all__,
-           *_of_axes.__all__, *_of_vectors.__all__, *_of_slices.__all__, *_of_slice_updates.__all__]
+           *_of_axes.__all__, *_of_vectors.__all__, *_of_slices.__all__, *_of_slice_updates.__all__, *_of_order.__all__]
 
 __getattr__, __dir__ = submodules_on_demand(__name__, {"plan_embedding": "embedding.api"})

@@ -193,6 +193,16 @@ def _reduced(form: bool = True, **more: Any) -> Callable[[], list[Case]]:
     return made
 
 
+def _ordered() -> dict[str, Callable[[], list[Case]]]:
+    x, table, more = _numbers(256), _numbers(8, 16), {"descending": True}
+    return {
+        "sort_calls": lambda: [Case("256", (x,), {}), Case("8 x 16, first axis", (table, 0), more)],
+        "sort_key_value_calls": lambda: [Case("256", (x, x), {}), Case("8 x 16, first axis", (table, table, 0), more)],
+        "top_k_calls": lambda: [Case("10 of 256", (x, 10), {}), Case("4 of 8 x 16", (table, 4), {"largest": False})],
+        "top_k_key_value_calls": lambda: [Case("10 of 256", (x, x, 10), {"sort_order": "ascending"})],
+    }
+
+
 def _reduce() -> list[Case]:
     x = _numbers(8, 16)
     return [Case("8 x 16, ADD", (x, 1), {}), Case("8 x 16, LOG_ADD", (x, 0, "LOG_ADD"), {"scale": 0.5}),
@@ -290,6 +300,7 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "norm_calls": _reduced(ord=1),
     "reduce_calls": _reduce,
     "scan_calls": lambda: [Case("256", (_numbers(256),), {}), Case("8 x 16, axis", (_numbers(8, 16), 0), {})],
+    **_ordered(),
     "histogram_calls": lambda: [Case("256", (_numbers(256), np.arange(-1, 2, dtype=np.float32)), {})],
     "bincount_calls": lambda: [Case("256", (np.arange(256) % 7,), {})],
     "dynamic_slice_calls": lambda: [Case("4 of 16 x 8", (_numbers(16, 8), np.array([3]), 0, 4), {})],

@@ -242,6 +242,18 @@ def scaled_add(case: Arrays) -> None:
             agree(case, "out", "x_minus_ax_plus_by", a, b, scale_a, scale)
 
 
+def topk(case: Arrays) -> None:
+    """The best of rows, the first of equal ones first."""
+    params = case.params
+    how = {"largest": params["largest"], "sort_order": params["sortOrder"].lower()}
+    if how["sort_order"] == "none":  # any order there; golden ones ascend
+        how["sort_order"] = "ascending"
+    for fmt in FORMATS:
+        got = testing.check("top_k_with_permutation", as_format(case["x"], fmt), params["k"], **how)
+        assert_same_bits(got.values, as_format(case["values"], fmt))
+        np.testing.assert_array_equal(got.indices, case["indices"])
+
+
 MISCELLANEOUS: dict[str, Run] = {"histogram": histogram, "scaled_add": scaled_add}
 """A line for each op of the family of odds and ends that is built."""
 
@@ -254,9 +266,9 @@ def popops_misc(case: Arrays) -> None:
     MISCELLANEOUS[op](case)
 
 
-FAMILIES: dict[str, Run] = {"conv": conv, "elementwise": elementwise, "embedding": embedding,
+FAMILIES: dict[str, Run] = { "conv": conv, "elementwise": elementwise, "embedding": embedding,
                             "fully_connected": fully_connected, "linalg": linalg, "matmul": matmul, "norm": norm,
-                            "popops_misc": popops_misc, "reduce": reduce, "slicing": slicing}
+                            "popops_misc": popops_misc, "reduce": reduce, "slicing": slicing, "topk": topk}
 """A line for each family that is built: the file's name, and what runs one of its cases."""
 
 

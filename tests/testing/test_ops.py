@@ -70,6 +70,12 @@ def slices(a, b):
     return {f"popops.{name}": operands for name, operands in made.items()}
 
 
+def ordered_operands(a, b):
+    """Rows to put in order, and what goes with them."""
+    return {"popops.sort": (a,), "argsort": (a,), "sort_key_value": (a, b), "popops.top_k": (a, 3),
+            "top_k_key_value": (a, b, 3), "top_k_with_permutation": (a, 3)}
+
+
 def exact_operands(op):
     """Operands of small whole numbers, whose results every format of theirs holds."""
     rng = np.random.default_rng(1)
@@ -96,6 +102,7 @@ def exact_operands(op):
         "bincount": (np.arange(9) % 4,), **dict.fromkeys(GRADIENTS, (a, b, c)), "select_grad": (a, b > 0),
         "div_grad": (a, np.exp2(np.abs(b) / 2), c), "clamp_grad": (a, b, c - 4, c + 4),
         **slices(a, b),
+        **ordered_operands(a, b),
         **dict.fromkeys(("cholesky", "lu", "qr"), (definite,)), "cholesky_grad": (definite, definite),
         "lu_grad": (a, a, np.arange(len(a)), definite, definite), "qr_grad": (a, a, a, definite),
         "triangular_solve": (definite, b), "triangular_solve_grad": (a, definite, b), "linspace": (0.0, 8.0, 5),
@@ -147,6 +154,8 @@ def test_a_result_that_is_wrong_is_found(op):
     lambda a, b, how: a.ndim == b.ndim == 1 and "bias" in how,
     lambda a, b, how: a.shape[:-2] == (2, 1) and b.shape[:-2] == (1, 3),
 ])  # fmt: skip
+
+
 def test_calls_of_every_kind_are_drawn(wanted):
     operands, how = find(calls("matmul"), lambda call: wanted(*call[0], call[1]),
                          settings=settings(max_examples=2000, phases=[Phase.generate]))
@@ -266,6 +275,8 @@ def test_vectors_have_references_fractions_and_bounds(call):
 
 @pytest.mark.parametrize("how", [testing.exact, testing.reference, testing.bound, testing.check])
 @pytest.mark.parametrize("operands", [(), (None, None), ("a", 3), (np.ones(3, np.float32),) * 5, (object(), [[]])])
+
+
 def test_operands_that_an_op_cannot_take_are_refused(how, operands):
     for op in OPS:
         with pytest.raises(PoplibsError):

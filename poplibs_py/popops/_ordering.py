@@ -1,0 +1,128 @@
+"""Requests of what puts rows in order: arguments to params, and what receives the results."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..config import settings
+from ..errors import bad_argument, bad_type, whole
+from ..formats import QuarterArray
+from ..formats.format import preset_of
+from ..ops import RESULT, Operand, Request, modelled_target, receive
+from ..ops import argument as array_argument
+from ..ops.parts import Part, results
+from ..target import Target
+from ._order import LONGEST, OrderParams, OrderProgram, lower
+
+__all__ = ["INDEX", "axis_of", "numbers", "ordering_request"]
+
+INDEX = np.dtype(np.int64)
+
+_ALLOWED = "float32, float16, bfloat16 or FP8 numbers, integers or truth values"
+
+
+def numbers(name: str, x: Any) -> tuple[Operand, Any]:
+    """Take numbers that have an order; return them, and their format, or the dtype of what has none."""
+    if isinstance(x, QuarterArray):
+        raise bad_type(name, x, f"{_ALLOWED}: see its to_array")
+    source = array_argument(name, x, _ALLOWED, np.float32)
+    dtype = source.array.dtype
+    source.format = preset_of(dtype)
+    if (source.format is None and dtype.kind not in "biu") or not dtype.isnative:
+        hint = '; see its astype("float32")' if dtype == np.float64 else ""
+        raise bad_type(name, f"dtype {dtype if dtype.isnative else dtype.str}", _ALLOWED + hint)
+    return source, source.format or dtype
+
+
+def axis_of(axis: Any, x: Operand, name: str = "x") -> tuple[Operand, int, tuple[int, ...], tuple[int, ...]]:
+    """Return an operand as its rows are read, their axis, and its shape and strides; None is all in C order."""
+    if axis is None:
+        flat = x.in_c_order()
+        return flat, 0, (x.array.size,), (x.array.itemsize,)
+    rank = x.array.ndim
+    if rank == 0:
+        whole("axis", axis)
+        raise bad_argument("axis", axis, f"None: {name} has no axis")
+    found = whole("axis", axis, -rank, rank - 1) % rank
+    if x.shape[found] > LONGEST:
+        raise bad_argument(name, f"{x.shape[found]} elements along axis {found}", f"at most {LONGEST}")
+    return x, found, x.shape, x.array.strides
+
+
+def ordering_request(name: str, x: Any, axis: Any, *, k: Any = None, descending: bool, backwards: bool = False,
+                     other: Any = None, kind: Any = None, places: bool = False, out: Any = None,
+                     target: Target | str | None = None, argument: str = "x") -> Request:
+    """Describe a call that puts rows in order.
+
+    Parameters
+    ----------
+    name : str
+        Its public name.
+    x, axis, out, target
+        As the op takes them.
+    k : int, optional
+        How many elements of a row there are in the results; all by default.
+    descending : bool
+        Whether the greatest are best.
+    backwards : bool, optional
+        Whether the best are last.
+    other : array_like, optional
+        What else is put in the order of `x`, of the same shape.
+    kind : type, optional
+        The named tuple of several results: the numbers, and their places or `other` in their order.
+    places : bool, optional
+        Whether places are a result.
+    argument : str, optional
+        What the op calls `x`.
+    """
+    source, element = numbers(argument, x)
+    read, along, shape, strides = axis_of(axis, source, argument)
+    most = shape[along]
+    count = most if k is None else whole("k", k, 0, most)
+    _, lacking = modelled_target(target, f"popops.{name}", lambda _: "in this build")
+    made = (*shape[:along], count, *shape[along + 1:])
+    params = OrderParams("order", element, shape, strides, along, count, descending, backwards)
+    operands: tuple[Any, ...] = (read, RESULT)
+    if other is not None:
+        second, other_element = _companion(other, source)
+        read_too, _, _, other_strides = axis_of(axis, second)
+        params = params._replace(other=(second.array.itemsize, *other_strides))
+        operands = (read, RESULT, read_too)
+    if kind is None:
+        result = INDEX if places else element
+        receiver = receive("out", out, made, None, result, (source,), contiguous=True)
+        if receiver.format != result:
+            raise bad_argument("out", f"dtype {receiver.format}", f"{result}, the result's")
+        if places:
+            params = params._replace(indices=0)
+        elif k is None:
+            params = params._replace(kernel="sort")
+        else:
+            params = params._replace(values=0)
+        return _request(params, operands, receiver, lacking)
+    parts = {"values": Part(made, element)}
+    if places:
+        parts["indices"] = Part(made, INDEX)
+    if other is not None:
+        parts["others"] = Part(made, other_element)
+    several = results(out, tuple(parts.values()), kind)
+    at = dict(zip(parts, several.offsets, strict=True))
+    params = params._replace(values=0, indices=at.get("indices", -1), others=at.get("others", -1))
+    return replace(_request(params, operands, several.receiver, lacking), wrap=several.wrap, keep=not several.given)
+
+
+def _companion(other: Any, x: Operand) -> tuple[Operand, Any]:
+    """Take what is put in the order of another array."""
+    values, element = numbers("values", other)
+    if values.shape != x.shape:
+        raise bad_argument("values", f"shape {values.shape}", f"shape {x.shape}, that of the keys")
+    return values, element
+
+
+def _request(params: OrderParams, operands: tuple[Any, ...], receiver: Any, lacking: str) -> Request:
+    program: OrderProgram = lower(params, settings.num_threads)
+    return Request(program.executable, operands, receiver, lambda: (str(params), program.kernel, program),
+                   lacking=lacking)

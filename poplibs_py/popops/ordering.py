@@ -1,0 +1,276 @@
+"""Orders of rows: sorted, the places that sort them, the greatest or least of them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..errors import flag, one_of
+from ..ops import op
+from ..target import Target
+from ._ordering import ordering_request
+
+__all__ = ["KeysAndValues", "ValuesAndIndices", "argsort", "sort", "sort_key_value", "top_k", "top_k_key_value",
+           "top_k_with_permutation"]
+
+_BOUND = "popops.ordering_bound:"
+_DRAWS = "testing.ordering_calls:"
+_ORDERS = ("none", "ascending", "descending")
+
+
+class KeysAndValues(NamedTuple):
+    """What `sort_key_value` and `top_k_key_value` return."""
+
+    keys: Any
+    values: Any
+
+
+class ValuesAndIndices(NamedTuple):
+    """What `top_k_with_permutation` returns."""
+
+    values: Any
+    indices: Any
+
+
+@op("popops.sort", poplibs="popops::sort", bound=_BOUND + "sort_bound", draws=_DRAWS + "sort_calls")
+def sort(x: Any, axis: int | None = -1, *, descending: bool = False, out: Any = None,
+         target: Target | str | None = None) -> Any:
+    """Sort rows (``popops::sort``, NumPy's ``sort``).
+
+    Parameters
+    ----------
+    x : array_like
+        float32, float16, bfloat16, FP8 or integer numbers or truth values, of any shape and strides. Lists become
+        float32.
+    axis : int, optional
+        That rows lie along; the last by default. None: all elements in C order, as one row.
+    descending : bool, optional
+        Whether the greatest are first: the reverse of the ascending order.
+    out : array, optional
+        Where the result goes, of any strides and the dtype of `x`; it may be `x`, or overlap it.
+    target : Target or str, optional
+        The machine; by default this CPU, which alone does it.
+
+    Returns
+    -------
+    numpy.ndarray
+        `out`, or a new array of the dtype of `x`.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind or value. Nothing has been written then.
+    UnsupportedError
+        If `target` names another machine.
+
+    Notes
+    -----
+    The codes themselves, in one order that is the same at every instruction-set level: minus zero is before zero, NaNs
+    are last, those of positive sign first, each by its other bits. In `argsort` and in the best of rows zeros are
+    equal, and so are NaNs.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.sort([3.0, 1.0, 2.0]), popops.sort([3.0, 1.0, 2.0], descending=True)
+    (array([1., 2., 3.], dtype=float32), array([3., 2., 1.], dtype=float32))
+    """
+    return ordering_request("sort", x, axis, descending=flag("descending", descending), out=out, target=target)
+
+
+@op("popops.argsort", bound=_BOUND + "argsort_bound", draws=_DRAWS + "sort_calls")
+def argsort(x: Any, axis: int | None = -1, *, descending: bool = False, out: Any = None,
+            target: Target | str | None = None) -> Any:
+    """Places of rows' elements in order, stable (NumPy's ``argsort``; PopLibs has none).
+
+    Parameters
+    ----------
+    x, axis, target
+        As `sort` takes them.
+    descending : bool, optional
+        Whether the greatest are first; equal elements stay in the order of their places then too.
+    out : array of int64, optional
+        Where the result goes.
+
+    Returns
+    -------
+    numpy.ndarray of int64
+        `out`, or a new array.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError, UnsupportedError
+        As `sort` does.
+
+    Notes
+    -----
+    Always stable: NumPy's ``argsort(x, kind="stable")``. NaN is greatest, and equal to NaN; zeros are equal.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.argsort([3.0, 1.0, 2.0, 1.0]), popops.argsort([3.0, 1.0, 2.0, 1.0], descending=True)
+    (array([1, 3, 2, 0]), array([0, 2, 1, 3]))
+    """
+    return ordering_request("argsort", x, axis, descending=flag("descending", descending), places=True, out=out,
+                            target=target)
+
+
+@op("popops.sort_key_value", poplibs="popops::sortKeyValue", bound=_BOUND + "sort_key_value_bound",
+    draws=_DRAWS + "sort_key_value_calls", written=None)
+def sort_key_value(keys: Any, values: Any, axis: int | None = -1, *, descending: bool = False, out: Any = None,
+                   target: Target | str | None = None) -> Any:
+    """Sort rows of keys, and values along with them, stable (``popops::sortKeyValue``).
+
+    Parameters
+    ----------
+    keys : array_like
+        As `x` of `sort`.
+    values : array_like
+        Numbers of any of these types, of the shape of `keys`.
+    axis, descending, target
+        As `argsort` takes them.
+    out : tuple of two arrays, optional
+        Where keys and values go.
+
+    Returns
+    -------
+    KeysAndValues
+        ``keys`` in order, and ``values`` in the keys' order.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError, UnsupportedError
+        As `sort` does.
+
+    Notes
+    -----
+    In the order of `argsort`; PopLibs' leaves open which of equal keys is first.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.sort_key_value([3.0, 1.0], [10.0, 20.0])
+    KeysAndValues(keys=array([1., 3.], dtype=float32), values=array([20., 10.], dtype=float32))
+    """
+    return ordering_request("sort_key_value", keys, axis, descending=flag("descending", descending), other=values,
+                            kind=KeysAndValues, out=out, target=target, argument="keys")
+
+
+@op("popops.top_k", poplibs="popops::topK", bound=_BOUND + "top_k_bound", draws=_DRAWS + "top_k_calls")
+def top_k(x: Any, k: int, axis: int | None = -1, *, largest: bool = True, sort_order: str = "none", out: Any = None,
+          target: Target | str | None = None) -> Any:
+    """Greatest or least elements of rows (``popops::topK``).
+
+    Parameters
+    ----------
+    x, axis, target
+        As `sort` takes them.
+    k : int
+        How many, up to the elements of a row.
+    largest : bool, optional
+        Whether the greatest are taken, else the least. NaN is greatest.
+    sort_order : {"none", "ascending", "descending"}, optional
+        The order of the results. ``"none"``, which PopLibs leaves open, has the best first.
+    out : array, optional
+        Where the result goes, of the dtype of `x`.
+
+    Returns
+    -------
+    numpy.ndarray
+        `out`, or a new array of the shape of `x` but for `axis`, which has k elements.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError, UnsupportedError
+        As `sort` does.
+
+    Notes
+    -----
+    The codes themselves. Of equal elements the first are taken, and are first in the result, whatever the order:
+    PopLibs' ``stableSort``. Zeros are equal, and so are NaNs.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.top_k([3.0, 1.0, 2.0], 2), popops.top_k([3.0, 1.0, 2.0], 2, largest=False)
+    (array([3., 2.], dtype=float32), array([1., 2.], dtype=float32))
+    """
+    descending, backwards = _best(largest, sort_order)
+    return ordering_request("top_k", x, axis, k=k, descending=descending, backwards=backwards, out=out, target=target)
+
+
+@op("popops.top_k_with_permutation", poplibs="popops::topKWithPermutation", draws=_DRAWS + "top_k_calls",
+    bound=_BOUND + "top_k_with_permutation_bound", written=None)
+def top_k_with_permutation(x: Any, k: int, axis: int | None = -1, *, largest: bool = True, sort_order: str = "none",
+                           out: Any = None, target: Target | str | None = None) -> Any:
+    """Greatest or least elements of rows, and their places (``popops::topKWithPermutation``).
+
+    Parameters
+    ----------
+    x, k, axis, largest, sort_order, target
+        As `top_k` takes them.
+    out : tuple of two arrays, optional
+        Where values and places go.
+
+    Returns
+    -------
+    ValuesAndIndices
+        ``values``, those of `top_k`, and ``indices``, their places as int64.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError, UnsupportedError
+        As `sort` does.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.top_k_with_permutation([3.0, 1.0, 3.0], 2)
+    ValuesAndIndices(values=array([3., 3.], dtype=float32), indices=array([0, 2]))
+    """
+    descending, backwards = _best(largest, sort_order)
+    return ordering_request("top_k_with_permutation", x, axis, k=k, descending=descending, backwards=backwards,
+                            places=True, kind=ValuesAndIndices, out=out, target=target)
+
+
+@op("popops.top_k_key_value", poplibs="popops::topKKeyValue", bound=_BOUND + "top_k_key_value_bound",
+    draws=_DRAWS + "top_k_key_value_calls", written=None)
+def top_k_key_value(keys: Any, values: Any, k: int, axis: int | None = -1, *, largest: bool = True,
+                    sort_order: str = "none", out: Any = None, target: Target | str | None = None) -> Any:
+    """Greatest or least keys of rows, and the values along with them (``popops::topKKeyValue``).
+
+    Parameters
+    ----------
+    keys, values
+        As `sort_key_value` takes them.
+    k, axis, largest, sort_order, target
+        As `top_k` takes them.
+    out : tuple of two arrays, optional
+        Where keys and values go.
+
+    Returns
+    -------
+    KeysAndValues
+        ``keys``, those of `top_k`, and ``values``, in their places.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError, UnsupportedError
+        As `sort` does.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.top_k_key_value([3.0, 1.0, 2.0], [10.0, 20.0, 30.0], 2).values
+    array([10., 30.], dtype=float32)
+    """
+    descending, backwards = _best(largest, sort_order)
+    return ordering_request("top_k_key_value", keys, axis, k=k, descending=descending, backwards=backwards,
+                            other=values, kind=KeysAndValues, out=out, target=target, argument="keys")
+
+
+def _best(largest: Any, sort_order: Any) -> tuple[bool, bool]:
+    """Whether the greatest elements are best, and whether the best are last."""
+    one_of("sort_order", sort_order, _ORDERS)
+    greatest = flag("largest", largest)
+    return greatest, sort_order == ("ascending" if greatest else "descending")

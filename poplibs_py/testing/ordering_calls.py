@@ -1,0 +1,68 @@
+"""Hypothesis strategies for whole calls of what puts rows in order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from .strategies import arrays, formats, layouts, options, relaid
+
+__all__ = ["sort_calls", "sort_key_value_calls", "top_k_calls", "top_k_key_value_calls"]
+
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+
+_extent = st.sampled_from([0, 1, 2, 3, 7, 9, 16, 17, 33])
+_shapes: SearchStrategy[tuple[int, ...]] = (
+    st.tuples(_extent) | st.tuples(st.integers(1, 5), _extent) | st.tuples(_extent, st.integers(1, 5))
+    | st.sampled_from([(130,), (300,), (2, 520)]))
+_INTEGERS = [np.dtype(kind) for kind in ("int8", "uint8", "int16", "int32", "uint32", "int64", "bool")]
+
+
+@st.composite
+def _numbers(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
+    if draw(st.integers(0, 2)) == 0:
+        dtype = draw(st.sampled_from(_INTEGERS))
+        rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+        high = draw(st.sampled_from([2, 100]))
+        x = rng.integers(-high if dtype.kind == "i" else 0, high, shape).astype(dtype)
+    else:
+        x = draw(arrays(shape, draw(formats())))
+    return relaid(x, draw(layouts(broadcast=True)))
+
+
+def _axes(rank: int) -> SearchStrategy[Any]:
+    return st.none() | st.integers(-rank, rank - 1)
+
+
+@st.composite
+def sort_calls(draw: st.DrawFn) -> Call:
+    """Calls of `sort`."""
+    x = draw(_numbers(draw(_shapes)))
+    return (x, draw(_axes(x.ndim))), draw(options({"descending": [True]}))
+
+
+@st.composite
+def sort_key_value_calls(draw: st.DrawFn) -> Call:
+    """Calls of `sort_key_value`."""
+    (keys, axis), keywords = draw(sort_calls())
+    return (keys, draw(_numbers(keys.shape)), axis), keywords
+
+
+@st.composite
+def top_k_calls(draw: st.DrawFn) -> Call:
+    """Calls of `top_k`."""
+    x = draw(_numbers(draw(_shapes)))
+    axis = draw(_axes(x.ndim))
+    n = x.size if axis is None else x.shape[axis]
+    k = draw(st.integers(0, n) | st.sampled_from([min(1, n), n]))
+    return (x, k, axis), draw(options({"largest": [False], "sort_order": ["ascending", "descending"]}))
+
+
+@st.composite
+def top_k_key_value_calls(draw: st.DrawFn) -> Call:
+    """Calls of `top_k_key_value`."""
+    (keys, k, axis), keywords = draw(top_k_calls())
+    return (keys, draw(_numbers(keys.shape)), k, axis), keywords

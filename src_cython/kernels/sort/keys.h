@@ -1,0 +1,87 @@
+/* From codes to keys, whole numbers whose order is that of what the codes stand for, and back. */
+#ifndef POP_SORT_KEYS_H
+#define POP_SORT_KEYS_H
+#include "kernels/sort/quick.h"
+#include "program/program.h"
+#define POP_RECORDS "records/sort.def"
+#include "records/structs.h"
+
+#define POP_CHUNK 512 /* keys at a time */
+
+typedef struct pop_sort_row {
+    const char *from, *other;
+    int64_t out; /* elements from the beginning of the results */
+} pop_sort_row;
+
+static pop_sort_row pop_sort_row_at(const pop_sort *s, const char *from, const char *other, int64_t row)
+{
+    pop_sort_row r = {from, other, 0};
+    for (int d = s->kept_count - 1; d >= 0; d--) {
+        const int64_t i = row % s->kept[d].extent;
+        row /= s->kept[d].extent;
+        r.from += i * s->kept[d].stride;
+        r.other += i * s->kept[d].other;
+        r.out += i * s->kept[d].out;
+    }
+    return r;
+}
+
+POP_INLINE uint32_t pop_ones(int bytes) { return bytes == 2 ? 0xffffu : 0xffffffffu; }
+
+/* `equal`: zeros are one, and so are NaNs. */
+POP_INLINE uint32_t pop_key(const pop_sort *s, uint32_t u, int bytes, int equal)
+{
+    const uint32_t below = (0u - (u >> (8 * bytes - 1))) & s->flips;
+    uint32_t key = ((u ^ below ^ (uint32_t)s->sign) - s->turn) & pop_ones(bytes);
+    if (equal) {
+        key += key == s->minus_zero ? s->zero_step : 0;
+        key = key > s->last ? s->last + 1 : key;
+    }
+    return key;
+}
+
+POP_INLINE uint32_t pop_code(const pop_sort *s, uint32_t key, int bytes)
+{
+    const uint32_t v = (key + s->turn) & pop_ones(bytes);
+    return v ^ (uint32_t)s->sign ^ (((v >> (8 * bytes - 1)) - 1) & s->flips);
+}
+
+POP_INLINE void pop_read_keys(const pop_sort *s, const char *from, int64_t stride, int bytes, int equal, uint32_t invert, int64_t n,
+                              uint32_t *keys)
+{
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t u = 0;
+        if (bytes == 4) memcpy(&u, from + i * stride, 4);
+        else {
+            uint16_t half;
+            memcpy(&half, from + i * stride, 2);
+            u = half;
+        }
+        keys[i] = pop_key(s, u, bytes, equal) ^ invert;
+    }
+}
+
+/* n keys of codes of up to four bytes. */
+static void pop_keys(const pop_sort *s, const char *from, int equal, uint32_t invert, int64_t n, uint32_t *keys)
+{
+    const int64_t stride = s->stride;
+    if (s->code_bytes == 1) {
+        for (int64_t i = 0; i < n; i++) keys[i] = (uint8_t)s->ranks[(uint8_t)from[i * stride]] ^ invert;
+    } else if (s->code_bytes == 2) {
+        if (stride == 2) pop_read_keys(s, from, 2, 2, equal, invert, n, keys);
+        else pop_read_keys(s, from, stride, 2, equal, invert, n, keys);
+    } else {
+        if (stride == 4) pop_read_keys(s, from, 4, 4, equal, invert, n, keys);
+        else pop_read_keys(s, from, stride, 4, equal, invert, n, keys);
+    }
+}
+
+static void pop_keys_64(const pop_sort *s, const char *from, uint64_t invert, int64_t n, uint64_t *keys)
+{
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t u;
+        memcpy(&u, from + i * s->stride, sizeof u);
+        keys[i] = u ^ s->sign ^ invert;
+    }
+}
+#endif

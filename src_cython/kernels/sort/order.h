@@ -1,0 +1,148 @@
+/* The best k elements of rows with their places, best first; of equal ones the first is better. An element is a word: its key,
+ * inverted where the greatest are best, above its place. Words differ, so that any way of sorting them is stable. */
+#ifndef POP_SORT_ORDER_H
+#define POP_SORT_ORDER_H
+#include "kernels/sort/keys.h"
+
+#define POP_SPARE 64 /* words that are kept beside twice k, before all but the best k are dropped */
+
+/* Words of keys from place `first` on that are below a limit, to `words`; return how many. */
+static int64_t pop_keep_below(const uint32_t *keys, int64_t n, int64_t first, uint32_t limit, uint64_t *words)
+{
+    int64_t count = 0, i = 0;
+#if POP_LEVEL >= POP_LEVEL_AVX512
+    const __m512i bound = _mm512_set1_epi32((int)limit);
+    for (; i + 16 <= n; i += 16) {
+        __mmask16 m = _mm512_cmplt_epu32_mask(_mm512_loadu_si512(keys + i), bound);
+        for (; m; m &= (__mmask16)(m - 1)) {
+            const int64_t at = i + __builtin_ctz(m);
+            words[count++] = (uint64_t)keys[at] << 32 | (uint64_t)(first + at);
+        }
+    }
+#endif
+    for (; i < n; i++)
+        if (keys[i] < limit) words[count++] = (uint64_t)keys[i] << 32 | (uint64_t)(first + i);
+    return count;
+}
+
+/* The one best word. */
+static uint64_t pop_best(const pop_sort *s, const char *from, uint32_t invert, uint32_t *keys)
+{
+    uint64_t best = UINT64_MAX;
+    for (int64_t at = 0, n; at < s->n; at += n) {
+        uint32_t least = UINT32_MAX;
+        n = s->n - at < POP_CHUNK ? s->n - at : POP_CHUNK;
+        pop_keys(s, from + at * s->stride, 1, invert, n, keys);
+        for (int64_t i = 0; i < n; i++) least = keys[i] < least ? keys[i] : least;
+        if (at && least >= best >> 32) continue;
+        int64_t place = 0;
+        while (keys[place] != least) place++;
+        best = (uint64_t)least << 32 | (uint64_t)(at + place);
+    }
+    return best;
+}
+
+/* The best k words in order, of rows of numbers of up to four bytes. */
+static void pop_best_words(const pop_sort *s, const char *from, uint64_t *words, uint64_t *tmp)
+{
+    const uint32_t invert = s->descending ? UINT32_MAX : 0;
+    uint32_t keys[POP_CHUNK];
+    const int64_t room = 2 * s->k + POP_SPARE;
+    int64_t held = 0, chunk = POP_CHUNK;
+    uint32_t limit = 0;
+    int limited = 0;
+    if (s->k == 1 && s->n > 1) {
+        words[0] = pop_best(s, from, invert, keys);
+        return;
+    }
+    if (room < s->n && room < chunk) chunk = room;
+    for (int64_t at = 0, n; at < s->n; at += n) {
+        n = s->n - at < chunk ? s->n - at : chunk;
+        pop_keys(s, from + at * s->stride, 1, invert, n, keys);
+        if (limited) {
+            held += pop_keep_below(keys, n, at, limit, words + held);
+        } else {
+            for (int64_t i = 0; i < n; i++) words[held + i] = (uint64_t)keys[i] << 32 | (uint64_t)(at + i);
+            held += n;
+        }
+        if (room < s->n && held >= room) {
+            pop_least_64(words, held, s->k, tmp, 0);
+            held = s->k, limit = (uint32_t)(words[held - 1] >> 32), limited = 1, chunk = POP_CHUNK;
+        }
+    }
+    pop_least_64(words, held, s->k, tmp, room < s->n ? 0 : 32);
+}
+
+/* All of a row of 64-bit integers: by the lower halves of their keys, then by the upper ones. */
+static void pop_order_wide(const pop_sort *s, const char *from, uint64_t *words, uint64_t *tmp, uint64_t *keys, uint32_t *places)
+{
+    uint64_t some = 0;
+    pop_keys_64(s, from, s->descending ? UINT64_MAX : 0, s->n, keys);
+    for (int64_t i = 0; i < s->n; i++) {
+        words[i] = keys[i] << 32 | (uint64_t)i;
+        some |= keys[i] ^ keys[0];
+    }
+    pop_least_64(words, s->n, s->n, tmp, 32);
+    if (!(some >> 32)) return;
+    for (int64_t i = 0; i < s->n; i++) {
+        places[i] = (uint32_t)words[i];
+        words[i] = (keys[places[i]] >> 32) << 32 | (uint64_t)i;
+    }
+    pop_least_64(words, s->n, s->n, tmp, 32);
+    for (int64_t i = 0; i < s->n; i++) words[i] = (words[i] & 0xffffffff00000000u) | places[(uint32_t)words[i]];
+}
+
+POP_INLINE void pop_gather(const char *from, int64_t stride, const uint32_t *places, int64_t n, char *to, int64_t step, int bytes)
+{
+    for (int64_t i = 0; i < n; i++) memcpy(to + i * step * bytes, from + places[i] * stride, (size_t)bytes);
+}
+
+static void pop_gather_any(const char *from, int64_t stride, const uint32_t *places, int64_t n, char *to, int64_t step, int bytes)
+{
+    if (bytes == 1) pop_gather(from, stride, places, n, to, step, 1);
+    else if (bytes == 2) pop_gather(from, stride, places, n, to, step, 2);
+    else if (bytes == 4) pop_gather(from, stride, places, n, to, step, 4);
+    else pop_gather(from, stride, places, n, to, step, 8);
+}
+
+/* Places of words in the order of the results; they may take the words' memory. */
+static void pop_places(const pop_sort *s, const uint64_t *words, const char *from, uint32_t *places)
+{
+    (void)from;
+    if (!s->backwards) {
+        for (int64_t i = 0; i < s->k; i++) places[i] = (uint32_t)words[i];
+        return;
+    }
+    for (int64_t end = s->k, to = 0, begin; end > 0; end = begin) {
+        for (begin = end - 1; begin > 0 && words[begin - 1] >> 32 == words[end - 1] >> 32;) begin--;
+        for (int64_t i = begin; i < end; i++) places[to++] = (uint32_t)words[i];
+    }
+}
+
+/* Operands: the numbers, the results, and what else is put in their order. */
+static void pop_order_vertex(const void *work, const pop_tile *tile)
+{
+    const pop_sort_item *item = (const pop_sort_item *)work;
+    const pop_sort *s = item->spec;
+    const int64_t room = 2 * s->k + POP_SPARE, held = s->code_bytes == 8 || room >= s->n ? s->n : room + POP_CHUNK;
+    uint64_t *words = (uint64_t *)(void *)tile->scratch, *tmp = words + held + 8;
+    uint64_t *wide = tmp + held + 8;
+    uint32_t *places = (uint32_t *)(void *)tmp, *first = (uint32_t *)(void *)(wide + s->n);
+    for (int64_t i = item->first; i < item->first + item->count; i++) {
+        const pop_sort_row row = pop_sort_row_at(s, tile->operands[0], s->others < 0 ? NULL : tile->operands[2], i);
+        char *out = tile->operands[1];
+        if (s->code_bytes == 8) pop_order_wide(s, row.from, words, tmp, wide, first);
+        else pop_best_words(s, row.from, words, tmp);
+        pop_places(s, words, row.from, places);
+        if (s->values >= 0)
+            pop_gather_any(row.from, s->stride, places, s->k, out + s->values + row.out * s->code_bytes, s->out_step, s->code_bytes);
+        if (s->others >= 0)
+            pop_gather_any(row.other, s->other_stride, places, s->k, out + s->others + row.out * s->other_bytes, s->out_step,
+                           s->other_bytes);
+        if (s->indices >= 0) {
+            int64_t *to = (int64_t *)(void *)(out + s->indices) + row.out;
+            for (int64_t j = 0; j < s->k; j++) to[j * s->out_step] = places[j];
+        }
+    }
+}
+#endif
