@@ -156,7 +156,8 @@ def arena_bytes(p: OrderParams) -> int:
 
 def _kept(p: OrderParams) -> tuple[Array, int]:
     """The axes that rows lie beside, and how far apart neighbours along a row are in the results, in elements."""
-    kept, step, along = [], 1, 1
+    kept: list[tuple[int, ...]] = []
+    step = along = 1
     for d in reversed(range(len(p.shape))):
         if d == p.axis:
             along, step = step, step * p.k

@@ -26,29 +26,40 @@ static pop_sort_row pop_sort_row_at(const pop_sort *s, const char *from, const c
     return r;
 }
 
+/* What keys are made by, apart from memory that is written. */
+typedef struct pop_coding {
+    uint32_t sign, flips, turn, last, minus_zero, zero_step;
+} pop_coding;
+
+POP_INLINE pop_coding pop_coding_of(const pop_sort *s)
+{
+    return (pop_coding){(uint32_t)s->sign, s->flips, s->turn, s->last, s->minus_zero, s->zero_step};
+}
+
 POP_INLINE uint32_t pop_ones(int bytes) { return bytes == 2 ? 0xffffu : 0xffffffffu; }
 
 /* `equal`: zeros are one, and so are NaNs. */
-POP_INLINE uint32_t pop_key(const pop_sort *s, uint32_t u, int bytes, int equal)
+POP_INLINE uint32_t pop_key(pop_coding c, uint32_t u, int bytes, int equal)
 {
-    const uint32_t below = (0u - (u >> (8 * bytes - 1))) & s->flips;
-    uint32_t key = ((u ^ below ^ (uint32_t)s->sign) - s->turn) & pop_ones(bytes);
+    const uint32_t below = (0u - (u >> (8 * bytes - 1))) & c.flips;
+    uint32_t key = ((u ^ below ^ c.sign) - c.turn) & pop_ones(bytes);
     if (equal) {
-        key += key == s->minus_zero ? s->zero_step : 0;
-        key = key > s->last ? s->last + 1 : key;
+        key += key == c.minus_zero ? c.zero_step : 0;
+        key = key > c.last ? c.last + 1 : key;
     }
     return key;
 }
 
-POP_INLINE uint32_t pop_code(const pop_sort *s, uint32_t key, int bytes)
+POP_INLINE uint32_t pop_code(pop_coding c, uint32_t key, int bytes)
 {
-    const uint32_t v = (key + s->turn) & pop_ones(bytes);
-    return v ^ (uint32_t)s->sign ^ (((v >> (8 * bytes - 1)) - 1) & s->flips);
+    const uint32_t v = (key + c.turn) & pop_ones(bytes);
+    return v ^ c.sign ^ (((v >> (8 * bytes - 1)) - 1) & c.flips);
 }
 
-POP_INLINE void pop_read_keys(const pop_sort *s, const char *from, int64_t stride, int bytes, int equal, uint32_t invert, int64_t n,
-                              uint32_t *keys)
+POP_INLINE void pop_read_keys(const pop_sort *s, const char *restrict from, int64_t stride, int bytes, int equal, uint32_t invert,
+                              int64_t n, uint32_t *restrict keys)
 {
+    const pop_coding c = pop_coding_of(s);
     for (int64_t i = 0; i < n; i++) {
         uint32_t u = 0;
         if (bytes == 4) memcpy(&u, from + i * stride, 4);
@@ -57,7 +68,7 @@ POP_INLINE void pop_read_keys(const pop_sort *s, const char *from, int64_t strid
             memcpy(&half, from + i * stride, 2);
             u = half;
         }
-        keys[i] = pop_key(s, u, bytes, equal) ^ invert;
+        keys[i] = pop_key(c, u, bytes, equal) ^ invert;
     }
 }
 
@@ -68,10 +79,12 @@ static void pop_keys(const pop_sort *s, const char *from, int equal, uint32_t in
     if (s->code_bytes == 1) {
         for (int64_t i = 0; i < n; i++) keys[i] = (uint8_t)s->ranks[(uint8_t)from[i * stride]] ^ invert;
     } else if (s->code_bytes == 2) {
-        if (stride == 2) pop_read_keys(s, from, 2, 2, equal, invert, n, keys);
+        if (stride == 2 && equal) pop_read_keys(s, from, 2, 2, 1, invert, n, keys);
+        else if (stride == 2) pop_read_keys(s, from, 2, 2, 0, invert, n, keys);
         else pop_read_keys(s, from, stride, 2, equal, invert, n, keys);
     } else {
-        if (stride == 4) pop_read_keys(s, from, 4, 4, equal, invert, n, keys);
+        if (stride == 4 && equal) pop_read_keys(s, from, 4, 4, 1, invert, n, keys);
+        else if (stride == 4) pop_read_keys(s, from, 4, 4, 0, invert, n, keys);
         else pop_read_keys(s, from, stride, 4, equal, invert, n, keys);
     }
 }

@@ -6,18 +6,34 @@
 
 #define POP_SPARE 64 /* words that are kept beside twice k, before all but the best k are dropped */
 
-/* Words of keys from place `first` on that are below a limit, to `words`; return how many. */
+#if POP_LEVEL >= POP_LEVEL_AVX512
+/* Words of the lanes of m, one after another; a vector more is written over. */
+POP_INLINE int64_t pop_keep_lanes(__mmask16 m, __m512i keys, __m512i places, uint64_t *words)
+{
+    const __m512i upper = _mm512_maskz_compress_epi32(m, keys), lower = _mm512_maskz_compress_epi32(m, places);
+    const int64_t count = __builtin_popcount(m);
+    _mm512_storeu_si512(words, _mm512_or_si512(_mm512_slli_epi64(_mm512_cvtepu32_epi64(_mm512_castsi512_si256(upper)), 32),
+                                               _mm512_cvtepu32_epi64(_mm512_castsi512_si256(lower))));
+    if (count > 8)
+        _mm512_storeu_si512(words + 8,
+                            _mm512_or_si512(_mm512_slli_epi64(_mm512_cvtepu32_epi64(_mm512_extracti64x4_epi64(upper, 1)), 32),
+                                            _mm512_cvtepu32_epi64(_mm512_extracti64x4_epi64(lower, 1))));
+    return count;
+}
+#endif
+
+/* Words of keys from place `first` on that are below a limit, to `words`, which has room for all; return how many. */
 static int64_t pop_keep_below(const uint32_t *keys, int64_t n, int64_t first, uint32_t limit, uint64_t *words)
 {
     int64_t count = 0, i = 0;
 #if POP_LEVEL >= POP_LEVEL_AVX512
-    const __m512i bound = _mm512_set1_epi32((int)limit);
-    for (; i + 16 <= n; i += 16) {
-        __mmask16 m = _mm512_cmplt_epu32_mask(_mm512_loadu_si512(keys + i), bound);
-        for (; m; m &= (__mmask16)(m - 1)) {
-            const int64_t at = i + __builtin_ctz(m);
-            words[count++] = (uint64_t)keys[at] << 32 | (uint64_t)(first + at);
-        }
+    const __m512i bound = _mm512_set1_epi32((int)limit), sixteen = _mm512_set1_epi32(16);
+    __m512i places = _mm512_add_epi32(_mm512_set1_epi32((int)first),
+                                      _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0));
+    for (; i + 16 <= n; i += 16, places = _mm512_add_epi32(places, sixteen)) {
+        const __m512i some = _mm512_loadu_si512(keys + i);
+        const __mmask16 m = _mm512_cmplt_epu32_mask(some, bound);
+        if (m) count += pop_keep_lanes(m, some, places, words + count);
     }
 #endif
     for (; i < n; i++)
@@ -92,7 +108,8 @@ static void pop_order_wide(const pop_sort *s, const char *from, uint64_t *words,
     for (int64_t i = 0; i < s->n; i++) words[i] = (words[i] & 0xffffffff00000000u) | places[(uint32_t)words[i]];
 }
 
-POP_INLINE void pop_gather(const char *from, int64_t stride, const uint32_t *places, int64_t n, char *to, int64_t step, int bytes)
+POP_INLINE void pop_gather(const char *restrict from, int64_t stride, const uint32_t *restrict places, int64_t n,
+                           char *restrict to, int64_t step, int bytes)
 {
     for (int64_t i = 0; i < n; i++) memcpy(to + i * step * bytes, from + places[i] * stride, (size_t)bytes);
 }

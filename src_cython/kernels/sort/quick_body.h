@@ -1,75 +1,53 @@
 /* Quicksort of words, a vector at a time, expanded for words of 32 and of 64 bits: see quick.h, which says what it is made of.
  *
  * A part is split by a pivot: what is less goes to the front as it is read, what is not to `tmp`, and then behind. No branch
- * depends on a comparison. Parts of up to POP_Q_MOST vectors are sorted in registers by a bitonic network. */
+ * depends on a comparison. Parts of up to 16 vectors are sorted in registers. */
 
 /* Each lane beside the one whose number differs in the bits `with`: the lesser stays, in lanes of `up` the greater. */
+POP_INLINE __m512i POP_Q(beside)(__m512i v, int with)
+{
+    return POP_Q_PERMUTE(_mm512_xor_si512(POP_Q_IOTA, POP_Q_SPLAT(with)), v);
+}
 POP_INLINE __m512i POP_Q(step)(__m512i v, int with, uint32_t up)
 {
-    const __m512i beside = POP_Q_PERMUTE(_mm512_xor_si512(POP_Q_IOTA, POP_Q_SPLAT(with)), v);
-    return POP_Q_MASK_MAX(POP_Q_MIN(v, beside), (POP_Q_MASK)up, v, beside);
+    const __m512i other = POP_Q(beside)(v, with);
+    return POP_Q_MASK_MAX(POP_Q_MIN(v, other), (POP_Q_MASK)up, v, other);
 }
 
-/* A vector whose lanes first rise and then fall, or the other way round, in order. */
-POP_INLINE __m512i POP_Q(clean)(__m512i v)
+POP_INLINE void POP_Q(swap)(__m512i *v, int i, int j)
 {
-#if POP_Q_LANES == 16
-    v = POP_Q(step)(v, 8, 0xff00);
-#endif
-    v = POP_Q(step)(v, 4, 0xf0f0);
-    v = POP_Q(step)(v, 2, 0xcccc);
-    return POP_Q(step)(v, 1, 0xaaaa);
+    const __m512i low = POP_Q_MIN(v[i], v[j]);
+    v[j] = POP_Q_MAX(v[i], v[j]);
+    v[i] = low;
 }
 
-POP_INLINE __m512i POP_Q(lanes)(__m512i v)
-{
-    v = POP_Q(step)(v, 1, 0xaaaa);
-    v = POP_Q(step)(v, 3, 0xcccc);
-    v = POP_Q(step)(v, 1, 0xaaaa);
-    v = POP_Q(step)(v, 7, 0xf0f0);
-    v = POP_Q(step)(v, 2, 0xcccc);
-    v = POP_Q(step)(v, 1, 0xaaaa);
-#if POP_Q_LANES == 16
-    v = POP_Q(step)(v, 15, 0xff00);
-    v = POP_Q(step)(v, 4, 0xf0f0);
-    v = POP_Q(step)(v, 2, 0xcccc);
-    v = POP_Q(step)(v, 1, 0xaaaa);
-#endif
-    return v;
-}
-
-/* Vectors `apart` from each other, lane by lane. */
-POP_INLINE void POP_Q(across)(__m512i *v, int count, int apart)
+/* Rows of each block beside each other, the last beside the first, with lanes of each group the other way round. */
+POP_INLINE void POP_Q(flip)(__m512i *v, int count, int block, int group)
 {
 #pragma GCC unroll 16
     for (int i = 0; i < count; i++)
-        if (!(i & apart)) {
-            const __m512i low = POP_Q_MIN(v[i], v[i + apart]);
-            v[i + apart] = POP_Q_MAX(v[i], v[i + apart]);
-            v[i] = low;
+        if ((i & (block - 1)) < block / 2) {
+            const int j = i ^ (block - 1);
+            const __m512i other = POP_Q(beside)(v[j], group - 1);
+            v[j] = POP_Q_MAX(v[i], other);
+            v[i] = POP_Q_MIN(v[i], other);
         }
 }
 
-/* Sorted runs of `half` vectors, two and two, to runs of twice as many. */
-POP_INLINE void POP_Q(merge)(__m512i *v, int count, int half)
+/* Groups of lanes whose halves are in order, row by row, are put in order: a bitonic merge whose second half lies backwards. */
+POP_INLINE void POP_Q(widen)(__m512i *v, int count, int group, uint32_t up)
 {
-    __m512i back[8];
+    if (count >= 16) POP_Q(flip)(v, count, 16, group);
+    if (count >= 8) POP_Q(flip)(v, count, 8, group);
+    if (count >= 4) POP_Q(flip)(v, count, 4, group);
+    if (count >= 2) POP_Q(flip)(v, count, 2, group);
 #pragma GCC unroll 16
-    for (int i = 0; i < count; i += 2 * half) {
-#pragma GCC unroll 8
-        for (int j = 0; j < half; j++)
-            back[j] = POP_Q_PERMUTE(POP_Q_REVERSED, v[i + 2 * half - 1 - j]);
-#pragma GCC unroll 8
-        for (int j = 0; j < half; j++) {
-            v[i + half + j] = POP_Q_MAX(v[i + j], back[j]);
-            v[i + j] = POP_Q_MIN(v[i + j], back[j]);
-        }
+    for (int i = 0; i < count; i++) {
+        v[i] = POP_Q(step)(v[i], group - 1, up);
+        if (group >= 16) v[i] = POP_Q(step)(v[i], 4, 0xf0f0);
+        if (group >= 8) v[i] = POP_Q(step)(v[i], 2, 0xcccc);
+        if (group >= 4) v[i] = POP_Q(step)(v[i], 1, 0xaaaa);
     }
-    if (half >= 8) POP_Q(across)(v, count, 4);
-    if (half >= 4) POP_Q(across)(v, count, 2);
-    if (half >= 2) POP_Q(across)(v, count, 1);
-#pragma GCC unroll 16
-    for (int i = 0; i < count; i++) v[i] = POP_Q(clean)(v[i]);
 }
 
 POP_INLINE POP_Q_MASK POP_Q(part)(int64_t n)
@@ -77,17 +55,25 @@ POP_INLINE POP_Q_MASK POP_Q(part)(int64_t n)
     return n >= POP_Q_LANES ? (POP_Q_MASK)-1 : n <= 0 ? (POP_Q_MASK)0 : (POP_Q_MASK)((1u << n) - 1);
 }
 
-/* n words, `count` vectors at most. */
+/* n words, `count` vectors at most: lanes are sorted by themselves, then merged. */
 POP_INLINE void POP_Q(network)(POP_Q_WORD *a, int64_t n, int count)
 {
     __m512i v[16];
 #pragma GCC unroll 16
     for (int i = 0; i < count; i++)
-        v[i] = POP_Q(lanes)(POP_Q_LOAD(_mm512_set1_epi64(-1), POP_Q(part)(n - i * POP_Q_LANES), a + i * POP_Q_LANES));
-    if (count >= 2) POP_Q(merge)(v, count, 1);
-    if (count >= 4) POP_Q(merge)(v, count, 2);
-    if (count >= 8) POP_Q(merge)(v, count, 4);
-    if (count >= 16) POP_Q(merge)(v, count, 8);
+        v[i] = POP_Q_LOAD(_mm512_set1_epi64(-1), POP_Q(part)(n - i * POP_Q_LANES), a + i * POP_Q_LANES);
+#define POP_Q_SWAP(i, j) POP_Q(swap)(v, i, j);
+    if (count == 2) { POP_ROWS_2(POP_Q_SWAP) }
+    if (count == 4) { POP_ROWS_4(POP_Q_SWAP) }
+    if (count == 8) { POP_ROWS_8(POP_Q_SWAP) }
+    if (count == 16) { POP_ROWS_16(POP_Q_SWAP) }
+#undef POP_Q_SWAP
+    POP_Q(widen)(v, count, 2, 0xaaaa);
+    POP_Q(widen)(v, count, 4, 0xcccc);
+    POP_Q(widen)(v, count, 8, 0xf0f0);
+#if POP_Q_LANES == 16
+    POP_Q(widen)(v, count, 16, 0xff00);
+#endif
 #pragma GCC unroll 16
     for (int i = 0; i < count; i++) POP_Q_STORE(a + i * POP_Q_LANES, POP_Q(part)(n - i * POP_Q_LANES), v[i]);
 }
@@ -147,7 +133,7 @@ static int64_t POP_Q(split)(POP_Q_WORD *a, int64_t n, POP_Q_WORD p, POP_Q_WORD *
 /* n words, of which the least k are put in order; `tmp` has room for n and a vector more. */
 static void POP_Q(quick)(POP_Q_WORD *a, int64_t n, int64_t k, POP_Q_WORD *tmp, int depth)
 {
-    while (n > POP_Q_MOST * POP_Q_LANES) {
+    while (n > 16 * POP_Q_LANES) {
         if (depth-- == 0) {
             POP_Q_RADIX(a, n, tmp, 0);
             return;

@@ -24,6 +24,7 @@ static void pop_count_bytes(const pop_sort *s, const char *from, char *to, int64
 
 static void pop_count_halves(const pop_sort *s, const char *from, char *to, int64_t step, uint32_t *counts)
 {
+    const pop_coding c = pop_coding_of(s);
     memset(counts, 0, 65536 * sizeof *counts);
     for (int64_t i = 0; i < s->n; i++) {
         uint16_t u;
@@ -31,16 +32,19 @@ static void pop_count_halves(const pop_sort *s, const char *from, char *to, int6
         counts[u]++;
     }
     for (uint32_t key = 0; key < 65536; key++) {
-        const uint32_t code = pop_code(s, key, 2);
+        const uint32_t code = pop_code(c, key, 2);
         to = pop_repeat(to, step, code, 2, counts[code]);
     }
 }
 
-POP_INLINE void pop_write_codes(const pop_sort *s, const uint32_t *keys, char *to, int64_t step, int bytes)
+POP_INLINE void pop_write_codes(const pop_sort *s, const uint32_t *restrict keys, char *restrict to, int64_t step, int bytes)
 {
-    for (int64_t i = 0; i < s->n; i++) {
-        const uint32_t code = pop_code(s, keys[i], bytes);
-        memcpy(to + i * step * bytes, &code, (size_t)bytes);
+    const pop_coding c = pop_coding_of(s);
+    for (int64_t i = 0, n = s->n; i < n; i++) {
+        const uint32_t code = pop_code(c, keys[i], bytes);
+        const uint16_t half = (uint16_t)code;
+        if (bytes == 2) memcpy(to + i * step * bytes, &half, 2);
+        else memcpy(to + i * step * bytes, &code, 4);
     }
 }
 
@@ -62,14 +66,16 @@ static void pop_sort_vertex(const void *work, const pop_tile *tile)
             uint64_t *wide = (uint64_t *)(void *)keys;
             pop_keys_64(s, row.from, 0, s->n, wide);
             pop_least_64(wide, s->n, s->n, wide + s->n + 8, 0);
-            for (int64_t j = 0; j < s->n; j++) {
-                const uint64_t code = wide[j] ^ s->sign;
+            const uint64_t sign = s->sign;
+            for (int64_t j = 0, n = s->n; j < n; j++) {
+                const uint64_t code = wide[j] ^ sign;
                 memcpy(to + j * step * 8, &code, 8);
             }
         } else {
             pop_keys(s, row.from, 0, 0, s->n, keys);
             pop_least_32(keys, s->n, s->n, keys + s->n + 16);
-            if (bytes == 2) pop_write_codes(s, keys, to, step, 2);
+            if (bytes == 2 && step == 1) pop_write_codes(s, keys, to, 1, 2);
+            else if (bytes == 2) pop_write_codes(s, keys, to, step, 2);
             else if (step == 1) pop_write_codes(s, keys, to, 1, 4);
             else pop_write_codes(s, keys, to, step, 4);
         }
