@@ -19,12 +19,15 @@ from .binary import *  # noqa: F403
 from .binary_gradients import *  # noqa: F403
 from .bits import *  # noqa: F403
 from .cast import cast
+from .circular import CircBuf
 from .counts import bincount, histogram
 from .elementwise import *  # noqa: F403
+from .encoding import encode_one_hot, fill, iota
 from .gathers import *  # noqa: F403
 from .gradients import *  # noqa: F403
 from .map import compile_map, map
 from .ordering import *  # noqa: F403
+from .padding import pad
 from .poplibs_reduce import reduce, reduce_many
 from .reductions import *  # noqa: F403
 from .reductions import max_with_indices, min_with_indices
@@ -32,15 +35,18 @@ from .scaled_add import scaled_add, scaled_subtract, x_minus_ax_plus_by
 from .scans import cumulative_max, cumulative_min, cumulative_prod, cumulative_sum
 from .slice_updates import *  # noqa: F403
 from .slices import *  # noqa: F403
+from .splines import SplineBasis, normalise_image, spline_basis, spline_weighting
 from .ternary import *  # noqa: F403
 
 if TYPE_CHECKING:
     from .embedding.api import plan_embedding
 
-__all__ = ["bincount", "cast", "compile_map", "cumulative_max", "cumulative_min", "cumulative_prod", "cumulative_sum",
-           "histogram", "map", "max_with_indices", "min_with_indices", "plan_elementwise", "plan_embedding", "reduce",
-           "reduce_many", "scaled_add", "scaled_subtract", "x_minus_ax_plus_by", *_of_one.__all__, *_of_two.__all__,
-           *_of_three.__all__, *_of_bits.__all__, *_of_gradients.__all__, *_of_gradients_of_two.__all__,
-           *_of_axes.__all__, *_of_vectors.__all__, *_of_slices.__all__, *_of_slice_updates.__all__, *_of_order.__all__]
+__all__ = ["CircBuf", "SplineBasis", "bincount", "cast", "compile_map", "cumulative_max", "cumulative_min",
+           "cumulative_prod", "cumulative_sum", "encode_one_hot", "fill", "histogram", "iota", "map",
+           "max_with_indices", "min_with_indices", "normalise_image", "pad", "plan_elementwise", "plan_embedding",
+           "reduce", "reduce_many", "scaled_add", "scaled_subtract", "spline_basis", "spline_weighting",
+           "x_minus_ax_plus_by", *_of_one.__all__, *_of_two.__all__, *_of_three.__all__, *_of_bits.__all__,
+           *_of_gradients.__all__, *_of_gradients_of_two.__all__, *_of_axes.__all__, *_of_vectors.__all__,
+           *_of_slices.__all__, *_of_slice_updates.__all__, *_of_order.__all__]
 
 __getattr__, __dir__ = submodules_on_demand(__name__, {"plan_embedding": "embedding.api"})

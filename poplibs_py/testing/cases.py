@@ -203,6 +203,20 @@ def _ordered() -> dict[str, Callable[[], list[Case]]]:
     }
 
 
+def _encoded() -> dict[str, Callable[[], list[Case]]]:
+    places, table = np.arange(8) % 4, _numbers(8, 4)
+    points, weights = np.abs(_numbers(8, 2)) % 1, _numbers(25, 4, 4)
+    return {
+        "encode_one_hot_calls": lambda: [Case("8 of 4", (places, 4), {})],
+        "fill_calls": lambda: [Case("256", (256, 1.5), {"dtype": "float16"})],
+        "iota_calls": lambda: [Case("256", (256, 3), {})],
+        "normalise_image_calls": lambda: [Case("8 x 3", (_numbers(8, 3), _numbers(3), _numbers(3)), {})],
+        "pad_calls": lambda: [Case("8 x 4", (table, 1), {}), Case("8 x 4, reflect", (table, (2, -1), "reflect"), {})],
+        "spline_basis_calls": lambda: [Case("8 x 2", (points, np.full(2, 5), np.arange(2)), {})],
+        "spline_weighting_calls": lambda: [Case("8 x 4", (table, weights, table, np.tile(places[:4], (8, 1))), {})],
+    }
+
+
 def _reduce() -> list[Case]:
     x = _numbers(8, 16)
     return [Case("8 x 16, ADD", (x, 1), {}), Case("8 x 16, LOG_ADD", (x, 0, "LOG_ADD"), {"scale": 0.5}),
@@ -301,6 +315,7 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "reduce_calls": _reduce,
     "scan_calls": lambda: [Case("256", (_numbers(256),), {}), Case("8 x 16, axis", (_numbers(8, 16), 0), {})],
     **_ordered(),
+    **_encoded(),
     "histogram_calls": lambda: [Case("256", (_numbers(256), np.arange(-1, 2, dtype=np.float32)), {})],
     "bincount_calls": lambda: [Case("256", (np.arange(256) % 7,), {})],
     "dynamic_slice_calls": lambda: [Case("4 of 16 x 8", (_numbers(16, 8), np.array([3]), 0, 4), {})],

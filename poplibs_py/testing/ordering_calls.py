@@ -10,7 +10,7 @@ from hypothesis.strategies import SearchStrategy
 
 from .strategies import arrays, formats, layouts, options, relaid
 
-__all__ = ["sort_calls", "sort_key_value_calls", "top_k_calls", "top_k_key_value_calls"]
+__all__ = ["numbers", "sort_calls", "sort_key_value_calls", "top_k_calls", "top_k_key_value_calls"]
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -22,7 +22,8 @@ _INTEGERS = [np.dtype(kind) for kind in ("int8", "uint8", "int16", "int32", "uin
 
 
 @st.composite
-def _numbers(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
+def numbers(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
+    """Numbers of any type that has an order."""
     if draw(st.integers(0, 2)) == 0:
         dtype = draw(st.sampled_from(_INTEGERS))
         rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
@@ -40,7 +41,7 @@ def _axes(rank: int) -> SearchStrategy[Any]:
 @st.composite
 def sort_calls(draw: st.DrawFn) -> Call:
     """Calls of `sort`."""
-    x = draw(_numbers(draw(_shapes)))
+    x = draw(numbers(draw(_shapes)))
     return (x, draw(_axes(x.ndim))), draw(options({"descending": [True]}))
 
 
@@ -48,13 +49,13 @@ def sort_calls(draw: st.DrawFn) -> Call:
 def sort_key_value_calls(draw: st.DrawFn) -> Call:
     """Calls of `sort_key_value`."""
     (keys, axis), keywords = draw(sort_calls())
-    return (keys, draw(_numbers(keys.shape)), axis), keywords
+    return (keys, draw(numbers(keys.shape)), axis), keywords
 
 
 @st.composite
 def top_k_calls(draw: st.DrawFn) -> Call:
     """Calls of `top_k`."""
-    x = draw(_numbers(draw(_shapes)))
+    x = draw(numbers(draw(_shapes)))
     axis = draw(_axes(x.ndim))
     n = x.size if axis is None else x.shape[axis]
     k = draw(st.integers(0, n) | st.sampled_from([min(1, n), n]))
@@ -65,4 +66,4 @@ def top_k_calls(draw: st.DrawFn) -> Call:
 def top_k_key_value_calls(draw: st.DrawFn) -> Call:
     """Calls of `top_k_key_value`."""
     (keys, k, axis), keywords = draw(top_k_calls())
-    return (keys, draw(_numbers(keys.shape)), k, axis), keywords
+    return (keys, draw(numbers(keys.shape)), k, axis), keywords

@@ -254,7 +254,43 @@ def topk(case: Arrays) -> None:
         np.testing.assert_array_equal(got.indices, case["indices"])
 
 
-MISCELLANEOUS: dict[str, Run] = {"histogram": histogram, "scaled_add": scaled_add}
+def normalise_image(case: Arrays) -> None:
+    """Pixels of bytes."""
+    agree(case, "out", "normalise_image", case["x"].astype(np.uint8), case["offsets"].astype(np.float32),
+          case["scales"].astype(np.float32), case.params["inScale"])
+
+
+def spline_basis(case: Arrays) -> None:
+    """Values of splines, and whose weights they are for."""
+    for fmt in FORMATS:
+        operands = as_format(case["pseudo"], fmt), case["kernel_size"], case["is_open"], case.params["degree"]
+        basis, places = testing.bound("spline_basis", *operands)
+        got = testing.check("spline_basis", *operands)
+        if fmt == FP32:  # the golden numbers are of FP32, step by step
+            rounded = Ball(basis.centre, basis.radius + 32 * FP32.unit_roundoff)
+            assert_within_bound(case["basis"], rounded)
+        np.testing.assert_array_equal(got.weight_index, case["weight_index"])
+        np.testing.assert_array_equal(places.centre, case["weight_index"])
+
+
+def spline_weighting(case: Arrays) -> None:
+    """Edges weighted by splines."""
+    operands = [case[name] for name in ("input", "weight", "basis")]
+    for fmt in FORMATS:
+        agree(case, "out", "spline_weighting", *(as_format(x, fmt) for x in operands), case["weight_index"])
+
+
+def encode_one_hot(case: Arrays) -> None:
+    """Rows of a one, of every type that PopLibs has them of."""
+    params = case.params
+    for dtype in ("float32", "float16", "int32", "uint32"):
+        agree(case, "out", "encode_one_hot", case["indices"], params["length"], on=params["on"], off=params["off"],
+              dtype=dtype)
+
+
+MISCELLANEOUS: dict[str, Run] = {
+    "encode_one_hot": encode_one_hot, "histogram": histogram, "normalise_image": normalise_image,
+    "scaled_add": scaled_add, "spline_basis": spline_basis, "spline_weighting": spline_weighting}
 """A line for each op of the family of odds and ends that is built."""
 
 

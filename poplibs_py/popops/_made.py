@@ -1,0 +1,72 @@
+"""What arrays that are made or rearranged by NumPy's steps are of, and how numbers become their codes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..errors import all_of, bad_argument, real, whole
+from ..formats import FP32, Format, QuarterArray, format_of
+from ..formats.format import preset_of
+from ..formats.reference import encode
+
+__all__ = ["code_of", "coded", "element_of", "shape_of", "write"]
+
+Array = np.ndarray[Any, Any]
+
+_MOST = 1 << 62  # bytes
+
+
+def element_of(dtype: Any, out: Any, default: Any) -> Any:
+    """Return a result's format, or the dtype of integers: that asked for, that of `out`, or the default."""
+    if dtype is None:
+        if out is None:
+            return default
+        held = getattr(out, "dtype", None)
+        if isinstance(out, QuarterArray) or not isinstance(held, np.dtype):
+            return default if not isinstance(out, QuarterArray) else out.format
+        return held if held.kind in "biu" else preset_of(held) or default
+    if isinstance(dtype, (str, type, np.dtype)):
+        try:
+            asked = np.dtype(dtype)
+        except (TypeError, ValueError):
+            return format_of(dtype)
+        if asked.kind in "biu" and asked.isnative:
+            return asked
+    return format_of(dtype)
+
+
+def shape_of(shape: Any) -> tuple[int, ...]:
+    """Return a shape, checked."""
+    if isinstance(shape, (int, np.integer)):
+        return (whole("shape", shape, 0, _MOST),)
+    sizes = tuple(whole("shape", n, 0, _MOST) for n in all_of("shape", shape, (int, np.integer), "whole numbers"))
+    if len(sizes) > 32 or math.prod(sizes) > _MOST:
+        raise bad_argument("shape", shape, "up to 32 sizes, and an array that memory may hold")
+    return sizes
+
+
+def code_of(name: str, value: Any, element: Any) -> Array:
+    """Return a number as the code that stands for it, rounded to nearest, or raise."""
+    if not isinstance(element, Format):
+        if element.kind == "b":
+            return np.asarray(bool(whole(name, int(value) if isinstance(value, (bool, np.bool_)) else value, 0, 1)))
+        limits = np.iinfo(element)
+        return np.asarray(whole(name, value, int(limits.min), int(limits.max)), element)
+    return coded(np.asarray(real(name, value)), element)
+
+
+def coded(values: Array, element: Format) -> Array:
+    """Return numbers as codes, rounded once."""
+    with np.errstate(all="ignore"):
+        if element == FP32:
+            return values.astype(np.float32).view(np.uint32)
+        return encode(np.asarray(values, np.float64), element)
+
+
+def write(result: Array, codes: Any) -> None:
+    """Write codes to an array of what they stand for."""
+    codes = np.asarray(codes)
+    result.view(codes.dtype)[...] = codes

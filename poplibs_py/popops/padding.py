@@ -1,0 +1,187 @@
+"""`pad`: an array with more on its sides, or less."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import all_of, bad_argument, bad_type, one_of, whole
+from ..formats import Format
+from ..ops import RESULT, Request, modelled_target, op, receive
+from ..ops.numpy_ops import told
+from ..target import Target
+from ._made import code_of, coded, write
+from ._ordering import numbers
+
+__all__ = ["pad"]
+
+Array = np.ndarray[Any, Any]
+Sides = tuple[tuple[int, int], ...]
+
+_MOST = 1 << 48
+_WHOLE = (int, np.integer)
+COMPUTED = ("linear_ramp", "maximum", "mean", "median", "minimum")
+"""Modes whose numbers are computed from those of the operand."""
+
+
+def _clipped(places: Array, n: int) -> Array:
+    return np.clip(places, 0, n - 1)
+
+
+def _reflected(places: Array, n: int) -> Array:
+    turned = places % max(1, 2 * (n - 1))
+    return np.where(turned < n, turned, 2 * (n - 1) - turned)
+
+
+def _mirrored(places: Array, n: int) -> Array:
+    turned = places % (2 * n)
+    return np.where(turned < n, turned, 2 * n - 1 - turned)
+
+
+COPIED: dict[str, Callable[[Array, int], Array]] = {
+    "edge": _clipped, "reflect": _reflected, "symmetric": _mirrored, "wrap": lambda places, n: places % n}
+"""Modes whose numbers are those of the operand: from where, given places counted from its first, and its extent."""
+
+_MODES = ("constant", "empty", *COPIED, *COMPUTED)
+
+
+@op("popops.pad", poplibs="popops::pad", bound="popops.encoding_bound:pad_bound",
+    draws="testing.encoding_calls:pad_calls")
+def pad(x: Any, pad_width: int | Sequence[Any], mode: str = "constant", *, constant_values: Any = 0,
+        out: Any = None, target: Target | str | None = None) -> Any:
+    """Put numbers around an array, or take some away (``popops::pad``, NumPy's ``pad``).
+
+    Parameters
+    ----------
+    x : array_like
+        float32, float16, bfloat16, FP8 or integer numbers or truth values, of any shape and strides. Lists become
+        float32.
+    pad_width : int or sequence
+        How many elements before and after: one number, a pair, or a pair for each axis. Negative ones take so many
+        away, before anything is put around what is left.
+    mode : str, optional
+        What is put there: ``"constant"`` (default) the `constant_values`; ``"edge"`` the outermost element;
+        ``"reflect"`` and ``"symmetric"`` the array mirrored, without and with its outermost element; ``"wrap"`` its
+        other end; ``"maximum"``, ``"minimum"``, ``"mean"``, ``"median"`` those of each row along the axis;
+        ``"linear_ramp"`` a ramp down to zero; ``"empty"``, which NumPy leaves open, zeros.
+    constant_values : number or sequence, optional
+        One number, a pair for before and after, or a pair for each axis; each is rounded to the format of `x`.
+    out : array, optional
+        Where the result goes, of the dtype of `x`.
+    target : Target or str, optional
+        The machine; by default this CPU, which alone does it.
+
+    Returns
+    -------
+    numpy.ndarray
+        `out`, or a new array of the dtype of `x`.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind or value, or more than nothing is asked of an empty axis. Nothing has been
+        written then.
+    UnsupportedError
+        If `target` names another machine.
+
+    Notes
+    -----
+    Axes are padded one after another, each with what the former left there. What is copied is copied bit for bit.
+    Means, medians and ramps are computed in float64 by NumPy and rounded once; those of integers as NumPy does.
+    PopLibs has constants, ``EDGE`` and ``REFLECT``.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.pad([1.0, 2.0, 3.0], (2, 1), "reflect"), popops.pad([1.0, 2.0, 3.0], (-1, 2))
+    (array([3., 2., 1., 2., 3., 2.], dtype=float32), array([2., 3., 0., 0.], dtype=float32))
+    """
+    source, element = numbers("x", x)
+    one_of("mode", mode, _MODES)
+    widths = sides_of(pad_width, source.shape)
+    codes = [[code_of("constant_values", value, element) for value in pair]
+             for pair in _pairs("constant_values", constant_values, source.array.ndim)]
+    kept = tuple((max(0, -before), n - max(0, -after)) for n, (before, after) in zip(source.shape, widths, strict=True))
+    more = tuple((max(0, before), max(0, after)) for before, after in widths)
+    for d, ((begin, end), pair) in enumerate(zip(kept, more, strict=True)):
+        if mode not in ("constant", "empty") and begin == end and any(pair):
+            raise bad_argument("x", f"no elements along axis {d}", f"some to pad with in mode {mode!r}")
+    shape = tuple(end - begin + sum(pair) for (begin, end), pair in zip(kept, more, strict=True))
+    receiver = receive("out", out, shape, None, element, (source,), contiguous=True)
+    if receiver.format != element:
+        raise bad_argument("out", f"dtype {receiver.format}", f"{element}, that of x")
+    _, lacking = modelled_target(target, "popops.pad", lambda _: "in this build")
+    inside = tuple(slice(*ends) for ends in kept)
+
+    def run(array: Array, result: Array) -> None:
+        if mode in COMPUTED:
+            _compute(array[inside], result, more, mode, element)
+        else:
+            _surround(array[inside], result, more, mode, codes)
+
+    return Request(run, (source, RESULT), receiver, told("pad", source.shape, element), lacking=lacking, steady=True)
+
+
+def sides_of(pad_width: Any, shape: tuple[int, ...]) -> Sides:
+    """Return how much is put before and after along each axis, checked."""
+    pairs = _pairs("pad_width", pad_width, len(shape))
+    found = tuple((whole("pad_width", before, -_MOST, _MOST), whole("pad_width", after, -_MOST, _MOST))
+                  for before, after in pairs)
+    for d, (n, (before, after)) in enumerate(zip(shape, found, strict=True)):
+        if max(0, -before) + max(0, -after) > n:
+            raise bad_argument("pad_width", (before, after), f"what takes at most {n} elements away along axis {d}")
+    return found
+
+
+def _pairs(name: str, value: Any, rank: int) -> list[tuple[Any, Any]]:
+    """One value, a pair or a pair for each axis, as that."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist() if value.ndim <= 2 and value.size <= 128 else None
+    if not isinstance(value, (list, tuple)):
+        if value is None or isinstance(value, (str, bytes)) or hasattr(value, "__iter__"):
+            raise bad_type(name, value, "a number, a pair of them, or a pair for each axis")
+        return [(value, value)] * rank
+    several = all_of(name, value, object, "a number, a pair of them, or a pair for each axis")
+    nested = [isinstance(item, (list, tuple)) for item in several]
+    if not any(nested):
+        if len(several) not in (1, 2):
+            raise bad_argument(name, value, "a number, a pair of them, or a pair for each axis")
+        return [(several[0], several[-1])] * rank
+    if not all(nested) or len(several) not in (1, rank) or any(len(item) not in (1, 2) for item in several):
+        raise bad_argument(name, value, f"a pair for each of {rank} axes")
+    made = [(item[0], item[-1]) for item in several]
+    return made * rank if len(made) == 1 else made
+
+
+def _surround(x: Array, result: Array, more: Sides, mode: str, codes: list[list[Array]]) -> None:
+    """Copy the numbers, then what is around them, an axis after another."""
+    ends = [(before, before + n) for n, (before, _) in zip(x.shape, more, strict=True)]
+    inside = [slice(*pair) for pair in ends]
+    result[tuple(inside)] = x
+    at: list[Any] = inside
+    for d, (begin, end) in enumerate(ends):
+        for side, places in enumerate((np.arange(begin), np.arange(end, result.shape[d]))):
+            if not places.size:
+                continue
+            to = (*at[:d], slice(int(places[0]), int(places[-1]) + 1), *at[d + 1:])
+            if mode in COPIED:
+                origin = COPIED[mode](places - begin, end - begin) + begin
+                result[to] = result[(*at[:d], origin, *at[d + 1:])]
+            elif mode == "constant":
+                write(result[to], codes[d][side])
+            else:
+                result[to] = np.zeros((), result.dtype)
+        at = [*at[:d], slice(None), *at[d + 1:]]
+
+
+def _compute(x: Array, result: Array, more: Sides, mode: Any, element: Any) -> None:
+    """What NumPy pads with, rounded once."""
+    with np.errstate(all="ignore"):
+        if not isinstance(element, Format):
+            result[...] = np.pad(x, more, mode)
+            return
+        write(result, coded(np.asarray(np.pad(x.astype(np.float64), more, mode)), element))
+        inside = tuple(slice(before, before + n) for n, (before, _) in zip(x.shape, more, strict=True))
+        result[inside] = x
