@@ -77,10 +77,13 @@ def encode_one_hot(indices: Any, length: int, *, on: float = 1, off: float = 0, 
 
     def run(places: Array, result: Array) -> None:
         rows = result.view(one.dtype).reshape(-1)
-        flat = places.reshape(-1).astype(np.int64)  # greater ones become negative
+        flat = places.reshape(-1).astype(np.int64, copy=False)  # greater ones become negative
         rows[...] = other
-        at = np.arange(flat.size, dtype=np.int64) * wide + flat
-        rows[at[(flat >= 0) & (flat < wide)]] = one
+        at = np.arange(0, flat.size * wide, wide, dtype=np.int64)
+        at += flat
+        if flat.size and (flat.min() < 0 or flat.max() >= wide):
+            at = at[(flat >= 0) & (flat < wide)]
+        rows[at] = one
 
     return Request(run, (x, RESULT), receiver, told("encode_one_hot", shape, element), lacking=lacking, steady=True)
 
