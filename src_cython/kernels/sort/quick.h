@@ -32,6 +32,7 @@
 #define POP_Q_MASK_MAX _mm512_mask_max_epu32
 #define POP_Q_LESS _mm512_cmplt_epu32_mask
 #define POP_Q_COMPRESS _mm512_maskz_compress_epi32
+#define POP_Q_EXPAND _mm512_mask_expand_epi32
 #define POP_Q_LOAD _mm512_mask_loadu_epi32
 #define POP_Q_STORE _mm512_mask_storeu_epi32
 #include "kernels/sort/quick_body.h"
@@ -48,6 +49,7 @@
 #undef POP_Q_MASK_MAX
 #undef POP_Q_LESS
 #undef POP_Q_COMPRESS
+#undef POP_Q_EXPAND
 #undef POP_Q_LOAD
 #undef POP_Q_STORE
 
@@ -64,17 +66,18 @@
 #define POP_Q_MASK_MAX _mm512_mask_max_epu64
 #define POP_Q_LESS _mm512_cmplt_epu64_mask
 #define POP_Q_COMPRESS _mm512_maskz_compress_epi64
+#define POP_Q_EXPAND _mm512_mask_expand_epi64
 #define POP_Q_LOAD _mm512_mask_loadu_epi64
 #define POP_Q_STORE _mm512_mask_storeu_epi64
 #include "kernels/sort/quick_body.h"
 
 /* Pivots that are bad so often are no chance. */
 static int pop_depth(int64_t n) { return 2 * (64 - __builtin_clzll((unsigned long long)n | 1)) + 8; }
-static void pop_least_32(uint32_t *a, int64_t n, int64_t k, uint32_t *tmp) { pop_quick_32(a, n, k, tmp, pop_depth(n)); }
+static void pop_least_32(uint32_t *a, int64_t n, int64_t k, uint32_t *tmp) { pop_quick_32(a, n, k, tmp, 1, pop_depth(n)); }
 static void pop_least_64(uint64_t *a, int64_t n, int64_t k, uint64_t *tmp, int low)
 {
     (void)low;
-    pop_quick_64(a, n, k, tmp, pop_depth(n));
+    pop_quick_64(a, n, k, tmp, 1, pop_depth(n));
 }
 #else
 static void pop_least_32(uint32_t *a, int64_t n, int64_t k, uint32_t *tmp)

@@ -1,7 +1,7 @@
 /* Quicksort of words, a vector at a time, expanded for words of 32 and of 64 bits: see quick.h, which says what it is made of.
  *
- * A part is split by a pivot: what is less goes to the front as it is read, what is not to `tmp`, and then behind. No branch
- * depends on a comparison. Parts of up to 16 vectors are sorted in registers. */
+ * A part is split by a pivot: what is less goes to the front of other memory, what is not to its end, and each is split back from
+ * there. No branch depends on a comparison. Parts of up to 16 vectors are sorted in registers. */
 
 /* Each lane beside the one whose number differs in the bits `with`: the lesser stays, in lanes of `up` the greater. */
 POP_INLINE __m512i POP_Q(beside)(__m512i v, int with)
@@ -56,7 +56,7 @@ POP_INLINE POP_Q_MASK POP_Q(part)(int64_t n)
 }
 
 /* n words, `count` vectors at most: lanes are sorted by themselves, then merged. */
-POP_INLINE void POP_Q(network)(POP_Q_WORD *a, int64_t n, int count)
+POP_INLINE void POP_Q(network)(const POP_Q_WORD *a, int64_t n, POP_Q_WORD *to, int count)
 {
     __m512i v[16];
 #pragma GCC unroll 16
@@ -75,22 +75,28 @@ POP_INLINE void POP_Q(network)(POP_Q_WORD *a, int64_t n, int count)
     POP_Q(widen)(v, count, 16, 0xff00);
 #endif
 #pragma GCC unroll 16
-    for (int i = 0; i < count; i++) POP_Q_STORE(a + i * POP_Q_LANES, POP_Q(part)(n - i * POP_Q_LANES), v[i]);
+    for (int i = 0; i < count; i++) POP_Q_STORE(to + i * POP_Q_LANES, POP_Q(part)(n - i * POP_Q_LANES), v[i]);
 }
 
-static __attribute__((noinline)) void POP_Q(few1)(POP_Q_WORD *a, int64_t n) { POP_Q(network)(a, n, 1); }
-static __attribute__((noinline)) void POP_Q(few2)(POP_Q_WORD *a, int64_t n) { POP_Q(network)(a, n, 2); }
-static __attribute__((noinline)) void POP_Q(few4)(POP_Q_WORD *a, int64_t n) { POP_Q(network)(a, n, 4); }
-static __attribute__((noinline)) void POP_Q(few8)(POP_Q_WORD *a, int64_t n) { POP_Q(network)(a, n, 8); }
-static __attribute__((noinline)) void POP_Q(few16)(POP_Q_WORD *a, int64_t n) { POP_Q(network)(a, n, 16); }
+#define POP_Q_FEW(count)                                                                                                  \
+    static __attribute__((noinline)) void POP_Q(few##count)(const POP_Q_WORD *a, int64_t n, POP_Q_WORD *to)               \
+    {                                                                                                                     \
+        POP_Q(network)(a, n, to, count);                                                                                  \
+    }
+POP_Q_FEW(1)
+POP_Q_FEW(2)
+POP_Q_FEW(4)
+POP_Q_FEW(8)
+POP_Q_FEW(16)
+#undef POP_Q_FEW
 
-static void POP_Q(few)(POP_Q_WORD *a, int64_t n)
+static void POP_Q(few)(const POP_Q_WORD *a, int64_t n, POP_Q_WORD *to)
 {
-    if (n <= POP_Q_LANES) POP_Q(few1)(a, n);
-    else if (n <= 2 * POP_Q_LANES) POP_Q(few2)(a, n);
-    else if (n <= 4 * POP_Q_LANES) POP_Q(few4)(a, n);
-    else if (n <= 8 * POP_Q_LANES) POP_Q(few8)(a, n);
-    else POP_Q(few16)(a, n);
+    if (n <= POP_Q_LANES) POP_Q(few1)(a, n, to);
+    else if (n <= 2 * POP_Q_LANES) POP_Q(few2)(a, n, to);
+    else if (n <= 4 * POP_Q_LANES) POP_Q(few4)(a, n, to);
+    else if (n <= 8 * POP_Q_LANES) POP_Q(few8)(a, n, to);
+    else POP_Q(few16)(a, n, to);
 }
 
 /* The middle of words here and there. */
@@ -99,61 +105,67 @@ static POP_Q_WORD POP_Q(pivot)(const POP_Q_WORD *a, int64_t n)
     POP_Q_WORD some[64];
     const int64_t count = n < 1024 ? 16 : 64;
     for (int64_t i = 0; i < count; i++) some[i] = a[(i * n + n / 2) / count];
-    POP_Q(few)(some, count);
+    POP_Q(few)(some, count, some);
     return some[count / 2];
 }
 
-/* What is less than p to the front, and the rest behind; return how many that are. */
-static int64_t POP_Q(split)(POP_Q_WORD *a, int64_t n, POP_Q_WORD p, POP_Q_WORD *tmp)
+/* What is less than p to the front of `to`, the rest to its end; return how many are less. */
+static int64_t POP_Q(split)(const POP_Q_WORD *a, int64_t n, POP_Q_WORD p, POP_Q_WORD *to)
 {
     const __m512i pivot = POP_Q_SPLAT(p);
-    int64_t less = 0, rest = 0, i = 0;
-    for (; i + POP_Q_LANES <= n; i += POP_Q_LANES) {
+    int64_t low = 0, high = n, i = 0;
+    for (; i + 2 * POP_Q_LANES <= n; i += POP_Q_LANES) { /* n - i words are still free: the two stores cannot meet */
         const __m512i v = _mm512_loadu_si512(a + i);
         const POP_Q_MASK m = POP_Q_LESS(v, pivot);
-        const int64_t count = __builtin_popcount(m);
-        _mm512_storeu_si512(a + less, POP_Q_COMPRESS(m, v)); /* less <= i: nothing unread is written over */
-        _mm512_storeu_si512(tmp + rest, POP_Q_COMPRESS((POP_Q_MASK)~m, v));
-        less += count;
-        rest += POP_Q_LANES - count;
+        const int count = __builtin_popcount(m);
+        const __m512i parted = POP_Q_EXPAND(POP_Q_COMPRESS(m, v), (POP_Q_MASK)((uint32_t)-1 << count),
+                                            POP_Q_COMPRESS((POP_Q_MASK)~m, v));
+        _mm512_storeu_si512(to + low, parted);
+        _mm512_storeu_si512(to + high - POP_Q_LANES, parted);
+        low += count;
+        high -= POP_Q_LANES - count;
     }
-    if (i < n) {
+    for (; i < n; i += POP_Q_LANES) {
         const POP_Q_MASK here = POP_Q(part)(n - i);
         const __m512i v = POP_Q_LOAD(_mm512_setzero_si512(), here, a + i);
         const POP_Q_MASK m = POP_Q_LESS(v, pivot) & here, more = here & (POP_Q_MASK)~m;
-        POP_Q_STORE(a + less, POP_Q(part)(__builtin_popcount(m)), POP_Q_COMPRESS(m, v));
-        _mm512_storeu_si512(tmp + rest, POP_Q_COMPRESS(more, v));
-        less += __builtin_popcount(m);
-        rest += __builtin_popcount(more);
+        const int count = __builtin_popcount(m), others = __builtin_popcount(more);
+        POP_Q_STORE(to + low, POP_Q(part)(count), POP_Q_COMPRESS(m, v));
+        POP_Q_STORE(to + high - others, POP_Q(part)(others), POP_Q_COMPRESS(more, v));
+        low += count;
+        high -= others;
     }
-    memcpy(a + less, tmp, (size_t)rest * sizeof *a);
-    return less;
+    return low;
 }
 
-/* n words, of which the least k are put in order; `tmp` has room for n and a vector more. */
-static void POP_Q(quick)(POP_Q_WORD *a, int64_t n, int64_t k, POP_Q_WORD *tmp, int depth)
+/* n words at a, of which the least k are put in order: at a where they are at `home`, else at b, which has as much room. */
+static void POP_Q(quick)(POP_Q_WORD *a, int64_t n, int64_t k, POP_Q_WORD *b, int home, int depth)
 {
+    POP_Q_WORD *held;
     while (n > 16 * POP_Q_LANES) {
         if (depth-- == 0) {
-            POP_Q_RADIX(a, n, tmp, 0);
+            POP_Q_RADIX(a, n, b, 0);
+            if (!home) memcpy(b, a, (size_t)n * sizeof *a);
             return;
         }
         const POP_Q_WORD p = POP_Q(pivot)(a, n);
-        int64_t less = POP_Q(split)(a, n, p, tmp);
-        if (less == 0) { /* p is the least: those equal to it go in front */
-            if (p == (POP_Q_WORD)-1) return;
-            less = POP_Q(split)(a, n, p + 1, tmp);
+        int64_t less = POP_Q(split)(a, n, p, b);
+        held = a, a = b, b = held, home = !home;
+        if (less == 0) { /* p is the least: how many are equal to it? */
+            less = p == (POP_Q_WORD)-1 ? n : POP_Q(split)(a, n, p + 1, b);
+            if (less < n) held = a, a = b, b = held, home = !home;
+            for (int64_t i = 0; i < less; i++) (home ? a : b)[i] = p;
             if (less >= k) return;
-            a += less, n -= less, k -= less;
+            a += less, b += less, n -= less, k -= less;
         } else if (less >= k) {
             n = less;
         } else if (less < n - less) {
-            POP_Q(quick)(a, less, less, tmp, depth);
-            a += less, n -= less, k -= less;
+            POP_Q(quick)(a, less, less, b, home, depth);
+            a += less, b += less, n -= less, k -= less;
         } else {
-            POP_Q(quick)(a + less, n - less, k - less, tmp, depth);
+            POP_Q(quick)(a + less, n - less, k - less, b + less, home, depth);
             n = k = less;
         }
     }
-    POP_Q(few)(a, n);
+    POP_Q(few)(a, n, home ? a : b);
 }
