@@ -9,6 +9,7 @@ from . import bits as _of_bits
 from . import elementwise as _of_one
 from . import gathers as _of_vectors
 from . import gradients as _of_gradients
+from . import nonlinearities as _of_networks
 from . import ordering as _of_order
 from . import reductions as _of_axes
 from . import slice_updates as _of_slice_updates
@@ -26,6 +27,7 @@ from .encoding import encode_one_hot, fill, iota
 from .gathers import *  # noqa: F403
 from .gradients import *  # noqa: F403
 from .map import compile_map, map
+from .nonlinearities import *  # noqa: F403
 from .ordering import *  # noqa: F403
 from .padding import pad
 from .poplibs_reduce import reduce, reduce_many
@@ -47,6 +49,6 @@ __all__ = ["CircBuf", "SplineBasis", "bincount", "cast", "compile_map", "cumulat
            "reduce", "reduce_many", "scaled_add", "scaled_subtract", "spline_basis", "spline_weighting",
            "x_minus_ax_plus_by", *_of_one.__all__, *_of_two.__all__, *_of_three.__all__, *_of_bits.__all__,
            *_of_gradients.__all__, *_of_gradients_of_two.__all__, *_of_axes.__all__, *_of_vectors.__all__,
-           *_of_slices.__all__, *_of_slice_updates.__all__, *_of_order.__all__]
+           *_of_slices.__all__, *_of_slice_updates.__all__, *_of_order.__all__, *_of_networks.__all__]
 
 __getattr__, __dir__ = submodules_on_demand(__name__, {"plan_embedding": "embedding.api"})

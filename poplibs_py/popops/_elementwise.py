@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, TypeVar
 
@@ -62,6 +62,10 @@ class ElementwiseOp:
         The arguments that are truth values beside numbers.
     more : callable or None
         What the FP32 result may be wrong by besides, given the operands in float64.
+    exact : callable or None
+        PopLibs' own function where that is another: of the kernels of the name with ``_poplibs`` behind it.
+    defaults : tuple of float
+        Of its last operands.
     """
 
     name: str
@@ -74,6 +78,14 @@ class ElementwiseOp:
     tells: bool = False
     conditions: tuple[str, ...] = ()
     more: Callable[..., Numbers] | None = None
+    exact: Callable[..., Numbers] | None = None
+    defaults: tuple[float, ...] = ()
+
+    def chosen(self, poplibs_exact: object) -> ElementwiseOp:
+        """Return the row itself, or that of PopLibs' own function."""
+        if self.exact is None or not flag("poplibs_exact", poplibs_exact):
+            return self
+        return replace(self, name=f"{self.name}_poplibs", reference=self.exact, exact=None)
 
     def request(self, values: Mapping[str, Any], out: Any, out_dtype: object, target: Target | str | None) -> Request:
         """Describe a call."""
@@ -127,14 +139,17 @@ class ElementwiseOp:
         due = BOOL if self.tells else source
         return "" if type_of(due) == type_of(result) else f"from {source} to {result}"
 
-    def bound(self, *values: Any, out: Any = None, out_dtype: Any = None, target: Any = None, **named: Any) -> Ball:
+    def bound(self, *values: Any, out: Any = None, out_dtype: Any = None, target: Any = None,
+              poplibs_exact: bool = False, **named: Any) -> Ball:
         """Return exact results of a call and how far right ones may lie from them, on every machine."""
         if len(values) > len(self.operands):
             raise TypeError(f"{self.name}() takes {len(self.operands)} operands but {len(values)} were given")
-        given = dict(zip(self.operands, values, strict=False)) | named
+        fallen = dict(zip(reversed(self.operands), reversed(self.defaults), strict=False))
+        given = fallen | dict(zip(self.operands, values, strict=False)) | named
         ordered = {name: given[name] for name in self.operands}
-        return elementwise_bound(ordered, self.reference, self.ulp, kinds=self.kinds, tells=self.tells,
-                                 conditions=self.conditions, more=self.more, out=out, out_dtype=out_dtype)
+        return elementwise_bound(ordered, self.chosen(poplibs_exact).reference, self.ulp, kinds=self.kinds,
+                                 tells=self.tells, conditions=self.conditions, more=self.more, out=out,
+                                 out_dtype=out_dtype)
 
 
 def _common_shape(names: Sequence[str], operands: Sequence[Operand]) -> tuple[int, ...]:
@@ -172,12 +187,15 @@ def _check_out_dtype(out_dtype: object, element: np.dtype[Any]) -> None:
         raise bad_argument("out_dtype", out_dtype, f"None or {element}, which these operands give")
 
 
+_EXACT = """    poplibs_exact : bool, optional
+        Whether it is PopLibs' own value instead.
+"""
 _RESULT = """    out : array or QuarterArray, optional
         Where the result goes: an array of its shape, {dtypes}. It may be an operand, or overlap one: the
         result is as if it did not. A `QuarterArray` keeps its scales.
     out_dtype : Format, dtype or str, optional
         The result's format where it has one, by default that of `out`. Without one: {default}.
-    target : Target or str, optional
+{exact}    target : Target or str, optional
         The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the numbers are the same; it has
         vertices for some types.
 
@@ -212,7 +230,7 @@ def _described(row: ElementwiseOp) -> str:
         "that of the operand, float16 for FP8")
     dtypes = "of any of these formats" if row.kinds == "f" else "of any format, or of integers' own dtype"
     dtypes = "of bool" if row.tells or row.kinds == "b" else dtypes
-    return "\n".join(lines) + "\n" + _RESULT.format(default=default, dtypes=dtypes)
+    return "\n".join(lines) + "\n" + _RESULT.format(default=default, dtypes=dtypes, exact=_EXACT * bool(row.exact))
 
 
 def _folded(words: str) -> list[str]:
@@ -227,12 +245,13 @@ def _folded(words: str) -> list[str]:
 
 def elementwise(poplibs: str, vertex_op: str, reference: Callable[..., Any], ulp: float = 0, kinds: str = "f",
                 tells: bool = False, conditions: tuple[str, ...] = (),
-                more: Callable[..., Any] | None = None) -> Callable[[Function], Function]:
+                more: Callable[..., Any] | None = None,
+                exact: Callable[..., Any] | None = None) -> Callable[[Function], Function]:
     """Make a function that returns its `requested` the operation of its name, and beside it ``<name>_bound``.
 
     Parameters
     ----------
-    poplibs, vertex_op, reference, ulp, kinds, tells, conditions, more
+    poplibs, vertex_op, reference, ulp, kinds, tells, conditions, more, exact
         As `ElementwiseOp` has them. The kernels are those of the function's name.
 
     Notes
@@ -242,7 +261,8 @@ def elementwise(poplibs: str, vertex_op: str, reference: Callable[..., Any], ulp
     def make(function: Function) -> Function:
         name, code = function.__name__, function.__code__
         operands = code.co_varnames[:code.co_argcount]
-        row = ElementwiseOp(name, poplibs, operands, reference, ulp, vertex_op, kinds, tells, conditions, more)
+        row = ElementwiseOp(name, poplibs, operands, reference, ulp, vertex_op, kinds, tells, conditions, more,
+                            exact, function.__defaults__ or ())
         ELEMENTWISE[name] = row
         head, mark, rest = (function.__doc__ or "").partition("\n    Notes\n")
         function.__doc__ = head.rstrip() + "\n" + _described(row) + mark + rest
@@ -255,9 +275,10 @@ def elementwise(poplibs: str, vertex_op: str, reference: Callable[..., Any], ulp
     return make
 
 
-def requested(name: str, out: Any, out_dtype: object, target: Target | str | None, **operands: Any) -> Any:
+def requested(name: str, out: Any, out_dtype: object, target: Target | str | None, poplibs_exact: object = False,
+              **operands: Any) -> Any:
     """Describe a call of an operation of `ELEMENTWISE`, given its operands by their names."""
-    return ELEMENTWISE[name].request(operands, out, out_dtype, target)
+    return ELEMENTWISE[name].chosen(poplibs_exact).request(operands, out, out_dtype, target)
 
 
 def plan_elementwise(op: str, shape: Sequence[int], *, dtype: object = "float16", out_dtype: object = None,

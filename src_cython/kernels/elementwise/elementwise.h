@@ -3,12 +3,13 @@
  * A body of numbers is written once, over the vocabulary of vectors, and computed in FP32. Each operation is compiled for
  * FP32, and for FP16 and BF16 as they lie: decoded and encoded in registers, rounded once to nearest even, too large numbers
  * to infinity. Other formats and roundings the strided driver decodes before and encodes after. All levels give the same
- * bits. Gradients, and functions that are no operation, have an FP32 kernel only. */
+ * bits. Gradients, most non-linearities, and functions that are no operation, have an FP32 kernel only. */
 #ifndef POP_ELEMENTWISE_H
 #define POP_ELEMENTWISE_H
 #include "kernels/elementwise/binary.h"
 #include "kernels/elementwise/gradients.h"
 #include "kernels/elementwise/loops.h"
+#include "kernels/elementwise/nonlinearities.h"
 #include "kernels/elementwise/pairs.h"
 #include "kernels/elementwise/ternary.h"
 #include "kernels/elementwise/unary.h"
@@ -64,6 +65,9 @@ POP_ELEMENTWISE_UNARY(POP_UNARY_KERNELS)
 POP_ELEMENTWISE_QUESTIONS(POP_QUESTION_KERNELS)
 POP_ELEMENTWISE_FUNCTIONS(POP_FUNCTION_KERNEL)
 POP_ELEMENTWISE_GRADIENTS(POP_GRADIENT_KERNEL)
+POP_NONLINEARITIES(POP_FUNCTION_KERNEL)
+POP_NONLINEARITIES_OF_TWO(POP_GRADIENT_KERNEL)
+POP_NONLINEARITIES_OF_THREE(POP_PAIR_KERNEL)
 POP_ELEMENTWISE_BINARY(POP_BINARY_KERNELS)
 POP_ELEMENTWISE_COMPARISONS(POP_COMPARISON_KERNELS)
 POP_ELEMENTWISE_TERNARY(POP_TERNARY_KERNELS)
@@ -96,6 +100,9 @@ static const pop_kernel POP_ELEMENTWISE_KERNELS[] = {
     POP_ELEMENTWISE_QUESTIONS(POP_QUESTION_ROWS)
     POP_ELEMENTWISE_FUNCTIONS(POP_FUNCTION_ROW)
     POP_ELEMENTWISE_GRADIENTS(POP_GRADIENT_ROW)
+    POP_NONLINEARITIES(POP_FUNCTION_ROW)
+    POP_NONLINEARITIES_OF_TWO(POP_GRADIENT_ROW)
+    POP_NONLINEARITIES_OF_THREE(POP_PAIR_ROW)
     POP_ELEMENTWISE_BINARY(POP_BINARY_ROWS)
     POP_ELEMENTWISE_COMPARISONS(POP_COMPARISON_ROWS)
     POP_ELEMENTWISE_TERNARY(POP_TERNARY_ROWS)

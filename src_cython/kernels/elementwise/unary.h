@@ -55,6 +55,8 @@ POP_INLINE pop_v_f pop_v_negated(pop_v_f x) { return pop_v_float(pop_v_bits(x) ^
     X(sigmoid, pop_v_sigmoid(x))                                                                                    \
     X(relu, pop_v_max_f(pop_v_splat(0.0f), x)) /* of NaN and of minus zero themselves */                            \
     X(gelu_erf, pop_v_gelu_erf(x))                                                                                  \
+    X(silu, pop_v_silu(x))                                                                                          \
+    X(gelu_tanh, pop_v_gelu_tanh(x))                                                                                \
     X(ceil, pop_v_negated(pop_v_floor(pop_v_negated(x))))                                                           \
     X(floor, pop_v_floor(x))                                                                                        \
     X(round, pop_v_round(x))                                                                                        \
@@ -68,8 +70,6 @@ POP_INLINE pop_v_f pop_v_negated(pop_v_f x) { return pop_v_float(pop_v_bits(x) ^
 
 /* Functions of simd/math.h that are no operation yet: in FP32 alone, for who measures their errors and speed. */
 #define POP_ELEMENTWISE_FUNCTIONS(X)                                                                                \
-    X(silu, pop_v_silu(x))                                                                                          \
-    X(gelu_tanh, pop_v_gelu_tanh(x))                                                                                \
     X(reciprocal, pop_v_reciprocal(x))                                                                              \
     X(acos, pop_v_acos(x))                                                                                          \
     X(atan, pop_v_atan(x))                                                                                          \
