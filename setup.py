@@ -128,6 +128,7 @@ FAMILIES: list[Family] = [
     Family("reduce", ("portable", "avx2", "avx512")),
     Family("slices", ("portable", "avx2")),
     Family("sort", ("portable", "avx2", "avx512")),
+    Family("rows", ("portable", "avx2", "avx512")),
     Family("softmax", ("portable", "avx2", "avx512")),
     Family("sparse"),
     Family("strided", ("portable",), driver=True),

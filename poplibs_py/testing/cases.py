@@ -276,6 +276,16 @@ def _of_channels(alike: int, channels: int, *more: Any) -> Callable[[], list[Cas
     return made
 
 
+def _rowwise(count: int) -> Callable[[], list[Case]]:
+    """Calls of functions of rows with so many operands."""
+    def made() -> list[Case]:
+        operands = tuple(_numbers(8, 32, seed=seed + 1) for seed in range(count))
+        return [Case("8 x 32", operands, {}), Case("axis", operands, {"axis": 0}),
+                Case("out", operands, {"out": np.empty((8, 32), np.float32)})]
+
+    return made
+
+
 def _map() -> list[Case]:
     made, operands = relu(_1 * 2 + _2), (_numbers(256), _numbers(256, seed=2))
     return [Case("256, relu(a * 2 + b)", (made, *operands), {}),
@@ -377,6 +387,8 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "quantise_calls": _quantise,
     "scaled_add_calls": _scaled(0.5),
     "select_grad_calls": lambda: [Case("256", (_numbers(256), _numbers(256, seed=2) > 0), {})],
+    **dict.fromkeys(("softmax_calls", "log_softmax_calls", "scaled_softmax_stable_calls"), _rowwise(1)),
+    **dict.fromkeys(("softmax_grad_calls", "log_softmax_grad_calls"), _rowwise(2)),
     "shaped_dropout_calls": _seeded(np.ones((4, 4), np.float32), (4, 1), 0.5),
     "sparse_dense_matmul_calls": _sparse_dense_matmul,
     "sparse_grad_w_calls": _sparse_grad_w,

@@ -112,6 +112,8 @@ def exact_operands(op):
         "meshgrid2d": (a[0], b[0]), "norm_statistics": (a, 1.0), "norm_whiten": (a, channels, channels),
         "normalise": (a, channels, channels), "norm_gradients": (a, channels), "norm_param_gradients": (a, b),
         "norm_statistics_gradients": (a, b, channels), "popops.map": (_1 * 2 + _2, a, b), "scaled_add": (a, b, 2),
+        **dict.fromkeys((f"popnn.{name}" for name in ("softmax", "log_softmax", "scaled_softmax_stable")), (a,)),
+        **dict.fromkeys(("popnn.softmax_grad", "popnn.log_softmax_grad"), (a, b)),
         "scaled_subtract": (a, b, 2), "x_minus_ax_plus_by": (a, b, 2, 3),
     }  # fmt: skip
     return {full(name): operands for name, operands in made.items()}[full(op)]

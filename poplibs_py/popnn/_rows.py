@@ -1,0 +1,214 @@
+"""How functions of rows are lowered: params to a program of the rows family.
+
+A row is the elements along the reduced axes, in C order. What is repeated along axes has strides of zero there, and
+what there is one of for each row is `single`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..config import settings
+from ..formats import FORMATS, FP32, Format
+from ..kernels import Selection, select
+from ..kernels.records import dtype_of, format_facts, infinite_overflow, numbers_of
+from ..ops import RESULT, Operand, Receiver, Request
+from ..planner import Explanation
+from ..planner.explain import considered_kernels
+from ..program import ComputeSet, Executable, Program, Segment, spread, threads_for
+
+__all__ = ["RowOperand", "RowsParams", "RowsProgram", "lower", "row_of", "rows_request"]
+
+Array = np.ndarray[Any, Any]
+
+_SPEC, _ITEM = dtype_of("pop_rows"), dtype_of("pop_rows_item")
+_NEAREST = numbers_of("rounding")["nearest-even"]
+_AXES, _OPERANDS = 32, 8
+_THREAD_ELEMENTS = 1 << 15  # that are worth a thread
+_CACHE_LINE = 64
+
+
+class RowOperand(NamedTuple):
+    """How an operand lies in the shape whose rows are taken.
+
+    Attributes
+    ----------
+    operand : int
+        Which of the call's.
+    element : Format or numpy.dtype
+        Of truth values, or of labels, where it is a dtype.
+    strides : tuple of int
+        In bytes.
+    exponent : int
+        Of the scale that all its elements share.
+    single : bool
+        Whether there is one for each row.
+    written : bool
+    offset : int
+        Bytes of the first element.
+    """
+
+    operand: int
+    element: Any
+    strides: tuple[int, ...]
+    exponent: int = 0
+    single: bool = False
+    written: bool = False
+    offset: int = 0
+
+
+class RowsParams(NamedTuple):
+    """What is computed of rows, and how operands lie.
+
+    Attributes
+    ----------
+    body : str
+        The kernel.
+    shape : tuple of int
+    axes : tuple of int
+        Along which a row goes, ascending.
+    operands : tuple of RowOperand or None
+        In the kernel's order.
+    arrays : int
+        That a call passes.
+    scale, factor, epsilon, centred
+        As pop_rows has them.
+    """
+
+    body: str
+    shape: tuple[int, ...]
+    axes: tuple[int, ...]
+    operands: tuple[RowOperand | None, ...]
+    arrays: int
+    scale: float = 1.0
+    factor: float = 1.0
+    epsilon: float = 0.0
+    centred: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.body} {list(self.shape)} along {list(self.axes)}"
+
+
+@dataclass(frozen=True)
+class RowsProgram:
+    """What runs, ready, and for a reader its kernel."""
+
+    params: RowsParams
+    executable: Executable
+    selection: Selection
+
+    @property
+    def kernel(self) -> str:
+        """The kernel, for a reader."""
+        return self.selection.kernel.label
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return lower, (self.params, self.executable.threads)
+
+    def explain(self) -> Explanation:
+        """Return what was decided."""
+        return Explanation(str(self.params), {"kernels": self.kernel}, considered_kernels(self.selection))
+
+    def __str__(self) -> str:
+        return self.explain().words()
+
+
+def row_of(x: Operand | Receiver, number: int, shape: tuple[int, ...], single: bool = False) -> RowOperand:
+    """Return how an operand of this shape, or one that broadcasts to it, lies; a receiver is written."""
+    array = np.broadcast_to(x.array, shape) if isinstance(x, Operand) else x.array
+    element = array.dtype if x.format is None else x.format
+    return RowOperand(number, element, array.strides, x.scale, single, isinstance(x, Receiver))
+
+
+def rows_request(params: RowsParams, operands: tuple[Any, ...], receiver: Receiver, lacking: str,
+                 **more: Any) -> Request:
+    """Describe a call of a program of rows."""
+    program = lower(params, settings.num_threads)
+    return Request(program.executable, (*operands, RESULT), receiver,
+                   lambda: (str(params), program.kernel, program), lacking=lacking, **more)
+
+
+def _merged(axes: list[int], p: RowsParams, inside: bool) -> list[tuple[int, tuple[int, ...]]]:
+    """Extents of axes and each operand's strides along them, neighbours that lie as one made one."""
+    merged: list[tuple[int, tuple[int, ...]]] = []
+    for d in axes:
+        steps = tuple(0 if x is None or (inside and x.single) else x.strides[d] for x in p.operands)
+        if p.shape[d] == 1:
+            continue
+        if merged and all(outer == p.shape[d] * inner for outer, inner in zip(merged[-1][1], steps, strict=True)):
+            merged[-1] = merged[-1][0] * p.shape[d], steps
+        else:
+            merged.append((p.shape[d], steps))
+    return merged or [(1, (0,) * len(p.operands))]
+
+
+def _kernel_name(fmt: Format) -> str:
+    return fmt.name if fmt.dtype is not None and fmt in FORMATS else "any"
+
+
+def _fill_operand(slot: Any, x: RowOperand) -> None:
+    """How one operand is read or written, but for its strides."""
+    element = x.element
+    slot["operand"], slot["written"], slot["single"], slot["offset"] = x.operand, x.written, x.single, x.offset
+    slot["code_bytes"] = element.itemsize
+    if not isinstance(element, Format):
+        slot["truths"] = element == np.bool_
+    elif element != FP32 or x.exponent:
+        own, wide, name = format_facts(element, x.exponent), format_facts(FP32), _kernel_name(element)
+        slot["cast"]["from"], slot["cast"]["to"] = (wide, own) if x.written else (own, wide)
+        slot["cast"]["rounding"], slot["cast"]["overflow"] = _NEAREST, infinite_overflow(element)
+        kind, formats = ("encode", f"float32->{name}") if x.written else ("decode", f"{name}->float32")
+        slot["codec"] = select("cast", kind, formats).kernel.address
+
+
+@lru_cache(maxsize=1024)
+def lower(p: RowsParams, threads: int) -> RowsProgram:
+    """Return the program of a function of rows."""
+    kept = _merged([d for d in range(len(p.shape)) if d not in p.axes], p, False)
+    reduced = _merged(list(p.axes), p, True)
+    n, rows = prod(extent for extent, _ in reduced), prod(extent for extent, _ in kept)
+    body = p.body
+    if body == "norm_param_grad" and _by_columns(p, kept, n):
+        body = "norm_param_grad_columns"
+    selection = select("rows", body, "any")
+    spec, arena = np.zeros(1, _SPEC), 0
+    spec["n"], spec["kept_count"], spec["reduced_count"] = n, len(kept), len(reduced)
+    spec["scale"], spec["factor"], spec["epsilon"], spec["centred"] = p.scale, p.factor, p.epsilon, p.centred
+    for name, axes in (("kept", kept), ("reduced", reduced)):
+        spec[name][0, :len(axes)] = [extent for extent, _ in axes]
+    spec["operands"]["operand"] = -1
+    for k, x in enumerate(p.operands):
+        if x is None:
+            continue
+        slot = spec["operands"][0, k]
+        _fill_operand(slot, x)
+        for name, axes in (("kept", kept), ("reduced", reduced)):
+            slot[name][:len(axes)] = [strides[k] for _, strides in axes]
+        along = x.single or (len(reduced) == 1 and (reduced[0][1][k] == 4 or n == 1))
+        slot["direct"] = isinstance(x.element, Format) and not slot["codec"] and along
+        slot["room"] = arena
+        arena += 0 if slot["direct"] else -(-4 * (1 if x.single else n) // _CACHE_LINE) * _CACHE_LINE
+    spec["codes"] = arena
+    units = -(-rows // selection.kernel.block[1])
+    threads = max(1, threads_for(n * rows, _THREAD_ELEMENTS, min(threads, units)))
+    edges = np.arange(threads + 1) * units // threads
+    items = np.zeros(threads, _ITEM)
+    items["spec"], items["first"], items["count"] = spec.ctypes.data, edges[:-1], np.diff(edges)
+    step = ComputeSet("", (Segment(selection.kernel.address, items, spread(threads, threads)),))
+    program = Program((step,), p.arrays, threads, arena + selection.kernel.block[2], tables=(spec,))
+    return RowsProgram(p, program.executable(threads), selection)
+
+
+def _by_columns(p: RowsParams, kept: list[tuple[int, tuple[int, ...]]], n: int) -> bool:
+    """Whether what shares a scale lies in columns side by side, and means and deviations are of whole rows of them."""
+    if len(kept) > 1 or n == 1:
+        return False
+    steps = [0 if x is None else kept[0][1][k] for k, x in enumerate(p.operands)]
+    across = [x.element.itemsize for x in p.operands[:2] if x is not None]
+    single = all(x is None or x.element == FP32 for x in p.operands[2:4])
+    return steps[:2] == across and steps[2:4] == [0, 0] and single

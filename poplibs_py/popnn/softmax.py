@@ -1,0 +1,233 @@
+"""PopNN's softmax, its logarithm and their gradients, along any axes.
+
+The greatest number is taken away first, so that nothing overflows. Sums are FP32 in 64 lanes over 2,048 elements,
+lanes joined by halves, and float64 beyond: the order is the row's alone, so all levels, thread counts and strides give
+the same bits. The bodies are in ``src_cython/kernels/rows/softmax.h``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..errors import bad_argument, bad_type, finite
+from ..formats import Format
+from ..ops import Operand, Request, argument, modelled_target, op, operand, receive, result_format
+from ..popops._reductions import axes_of
+from ..target import Target
+from ._rows import RowsParams, row_of, rows_request
+
+__all__ = ["log_softmax", "log_softmax_grad", "scaled_softmax_stable", "softmax", "softmax_grad"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+SCALED = 62000.0
+"""What PopLibs' scaled softmax multiplies by, which keeps FP16 from subnormal numbers."""
+
+_NUMBERS = "float32, float16, bfloat16 or FP8 numbers"
+_LAST = """    out : array or QuarterArray, optional
+        Where the result goes, of any strides; it may overlap the operands.
+    out_dtype : Format, dtype or str, optional
+        The result's format; by default that of `out`. Without one: what the operands' formats give, float16 for FP8.
+    target : Target or str, optional
+        The machine; by default this CPU, which alone does it.
+
+    Returns
+    -------
+    numpy.ndarray
+        `out`, or a new array of the shape of the first operand.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind or value. Nothing has been written then.
+    UnsupportedError
+        If `target` names another machine.
+"""
+_FORWARD = f"""
+    Parameters
+    ----------
+    x : array_like or QuarterArray
+        {_NUMBERS}, of any shape and strides. Lists become float32.
+    axis : int or tuple of int, optional
+        Along which; the last by default, as PopLibs has it.
+    mask : array_like of bool, optional
+        Of a shape that broadcasts to that of `x`: what takes part. The rest counts as minus infinity.
+    scale : float, optional
+        What `x` is multiplied by first.
+"""
+_BACKWARD = f"""
+    Parameters
+    ----------
+    grad : array_like or QuarterArray
+        The gradient with respect to the result: {_NUMBERS}.
+    y : array_like or QuarterArray
+        The result, of the shape of `grad`.
+    axis : int or tuple of int, optional
+        As it was then.
+    scale : float, optional
+        As it was then.
+"""
+
+
+def _documented(poplibs: str, first: str) -> Callable[[Function], Function]:
+    """Make a function the face of an op. What several share goes into its docstring."""
+    def make(function: Function) -> Function:
+        name = function.__name__
+        head, mark, rest = (function.__doc__ or "").partition("\n    Notes\n")
+        function.__doc__ = head.rstrip() + "\n" + first + _LAST + mark + rest
+        return op(f"popnn.{name}", poplibs=poplibs, bound=f"popnn.softmax_bound:{name}_bound",
+                  draws=f"testing.row_calls:{name}_calls")(function)
+
+    return make
+
+
+def numbers(name: str, value: Any) -> Operand:
+    """Take an operand of numbers whose elements share a scale."""
+    x = operand(name, value)
+    if x.scales is not None:
+        raise bad_argument(name, f"a QuarterArray with scales of blocks {x.block_shape}", "one with one scale")
+    return x
+
+
+def _truths(name: str, value: Any, shape: tuple[int, ...]) -> Operand:
+    x = argument(name, value, "an array of truth values")
+    if x.array.dtype != np.bool_:
+        raise bad_type(name, f"dtype {x.array.dtype}", "truth values")
+    try:
+        fits = np.broadcast_shapes(x.shape, shape) == shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise bad_argument(name, f"shape {x.shape}", f"one that broadcasts to {shape}")
+    return x
+
+
+def _factor(name: str, value: Any) -> float:
+    """A finite number as FP32 has it."""
+    return float(np.float32(finite(name, value, -3e38, 3e38)))
+
+
+def _forward(name: str, body: str, x: Any, axis: Any, mask: Any, scale: Any, factor: float, out: Any, out_dtype: object,
+             target: Any) -> Request:
+    read = numbers("x", x)
+    assert read.format is not None
+    shape, axes = read.shape, axes_of(axis, len(read.shape), "axis")
+    by = _factor("scale", scale)
+    kept = None if mask is None else _truths("mask", mask, shape)
+    receiver = receive("out", out, shape, out_dtype, result_format(read.format),
+                       (read,) if kept is None else (read, kept), in_place=kept is None, like=read.array)
+    _, lacking = modelled_target(target, f"popnn.{name}", lambda _: "in one pass")
+    operands: list[Operand] = [read, *([] if kept is None else [kept])]
+    left = None if kept is None else row_of(kept, 1, shape)
+    rows = row_of(read, 0, shape), left, row_of(receiver, len(operands), shape)
+    params = RowsParams(body, shape, axes, rows, len(operands) + 1, scale=by, factor=factor)
+    return rows_request(params, tuple(operands), receiver, lacking)
+
+
+def _backward(name: str, grad: Any, y: Any, axis: Any, scale: Any, out: Any, out_dtype: object, target: Any) -> Request:
+    g, made = numbers("grad", grad), numbers("y", y)
+    if made.shape != g.shape:
+        raise bad_argument("y", f"shape {made.shape}", f"that of grad, {g.shape}")
+    formats: list[Format] = [x.format for x in (g, made) if x.format is not None]
+    shape, axes, by = g.shape, axes_of(axis, len(g.shape), "axis"), _factor("scale", scale)
+    receiver = receive("out", out, shape, out_dtype, result_format(*formats), (g, made), in_place=True, like=g.array)
+    _, lacking = modelled_target(target, f"popnn.{name}", lambda _: "in one pass")
+    rows = row_of(g, 0, shape), row_of(made, 1, shape), row_of(receiver, 2, shape)
+    return rows_request(RowsParams(name, shape, axes, rows, 3, scale=by), (g, made), receiver, lacking)
+
+
+@_documented("popnn::softmaxStable", _FORWARD)
+def softmax(x: Any, axis: int | tuple[int, ...] = -1, *, mask: Any = None, scale: float = 1.0, out: Any = None,
+            out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """e^x over the sum of e^x along axes (``popnn::softmax``, ``popnn::softmaxStable``).
+
+    Notes
+    -----
+    Of nothing but minus infinity zeros, and NaN along with a NaN or with infinity. PopLibs' plain softmax overflows
+    from 88 on (FP16: 11), and rounds in between; this one does neither.
+
+    Examples
+    --------
+    >>> from poplibs_py import popnn
+    >>> popnn.softmax([[1.0, 2.0], [0.0, 0.0]])
+    array([[0.26894143, 0.7310586 ],
+           [0.5       , 0.5       ]], dtype=float32)
+    >>> popnn.softmax([1.0, 2.0, 9.0], mask=[True, True, False])
+    array([0.26894143, 0.7310586 , 0.        ], dtype=float32)
+    """
+    return _forward("softmax", "softmax", x, axis, mask, scale, 1.0, out, out_dtype, target)
+
+
+@_documented("popnn::scaledSoftmaxStable", _FORWARD)
+def scaled_softmax_stable(x: Any, axis: int | tuple[int, ...] = -1, *, mask: Any = None, scale: float = 1.0,
+                          out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """62000 times `softmax`, which keeps FP16 from subnormal numbers (``popnn::scaledSoftmaxStable``).
+
+    Notes
+    -----
+    `softmax_grad` takes results of `softmax`: divide these by 62000 first, as PopLibs' callers must.
+
+    Examples
+    --------
+    >>> from poplibs_py import popnn
+    >>> popnn.scaled_softmax_stable([0.0, 0.0])
+    array([31000., 31000.], dtype=float32)
+    """
+    return _forward("scaled_softmax_stable", "softmax", x, axis, mask, scale, SCALED, out, out_dtype, target)
+
+
+@_documented("popnn::logSoftmax", _FORWARD)
+def log_softmax(x: Any, axis: int | tuple[int, ...] = -1, *, mask: Any = None, scale: float = 1.0, out: Any = None,
+                out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Logarithm of `softmax`: x less the logarithm of the sum of e^x along axes (``popnn::logSoftmax``).
+
+    Notes
+    -----
+    Of nothing but minus infinity minus infinity.
+
+    Examples
+    --------
+    >>> from poplibs_py import popnn
+    >>> popnn.log_softmax([1.0, 2.0])
+    array([-1.3132616, -0.3132617], dtype=float32)
+    """
+    return _forward("log_softmax", "log_softmax", x, axis, mask, scale, 1.0, out, out_dtype, target)
+
+
+@_documented("popnn::nonLinearityInputGradient", _BACKWARD)
+def softmax_grad(grad: Any, y: Any, axis: int | tuple[int, ...] = -1, *, scale: float = 1.0, out: Any = None,
+                 out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Gradient of `softmax` given its result: ``scale y (grad - sum(grad y))`` (``SOFTMAX``).
+
+    Notes
+    -----
+    What a mask left out has a y of 0, and so a gradient of 0.
+
+    Examples
+    --------
+    >>> from poplibs_py import popnn
+    >>> popnn.softmax_grad([1.0, 0.0], [0.25, 0.75])
+    array([ 0.1875, -0.1875], dtype=float32)
+    """
+    return _backward("softmax_grad", grad, y, axis, scale, out, out_dtype, target)
+
+
+@_documented("", _BACKWARD)
+def log_softmax_grad(grad: Any, y: Any, axis: int | tuple[int, ...] = -1, *, scale: float = 1.0, out: Any = None,
+                     out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Gradient of `log_softmax` given its result: ``scale (grad - e^y sum(grad))``.
+
+    Notes
+    -----
+    PopLibs has none.
+
+    Examples
+    --------
+    >>> from poplibs_py import popnn
+    >>> popnn.log_softmax_grad([1.0, 0.0], [0.0, float("-inf")])
+    array([0., 0.], dtype=float32)
+    """
+    return _backward("log_softmax_grad", grad, y, axis, scale, out, out_dtype, target)

@@ -1,0 +1,155 @@
+"""How far softmax, its logarithm and their gradients may be from the exact ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..formats import FP32, Format, QuarterArray, format_of
+from ..formats.bounds import Ball, gamma, sum_ball
+from ..ops import result_format
+from ..popops._reductions import axes_of
+
+__all__ = ["ROUNDINGS", "SCALED", "finished", "held", "log_softmax_bound", "log_softmax_grad_bound", "row_sum",
+           "scaled_softmax_stable_bound", "softmax_bound", "softmax_grad_bound", "times"]
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+ROUNDINGS = 38
+"""In FP32 that a term of a sum meets: 32 in a lane, 6 when lanes are joined."""
+SCALED = 62000.0
+
+_U, _TINY, _ULP = FP32.unit_roundoff, FP32.smallest_subnormal, 2 * FP32.unit_roundoff
+_SLACK = 1 + 2.0**-20
+"""For float64's own errors, and products of errors."""
+
+
+def held(value: Any) -> Floats:
+    """Return an operand's numbers in float64."""
+    if isinstance(value, QuarterArray):
+        return value.to_array(np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        array = np.asarray(value, np.float32) if isinstance(value, (list, tuple, int, float)) else np.asarray(value)
+        return array.astype(np.float64)
+
+
+def finished(ball: Ball, out: Any, out_dtype: Any, *operands: Any) -> Ball:
+    """Round results to their format."""
+    if isinstance(out, QuarterArray):
+        power = 2.0 ** out.element_scales().astype(np.float64)
+        return (ball * (1 / power)).rounded(out.format) * power
+    if out is not None or out_dtype is not None:
+        made = format_of(out if out is not None else out_dtype)
+    else:
+        made = result_format(*(_format(x) for x in operands))
+    return ball if made == FP32 else ball.rounded(made)
+
+
+def _format(value: Any) -> Format:
+    return FP32 if isinstance(value, (list, tuple, int, float)) else format_of(value)
+
+
+def row_sum(x: Ball, axes: tuple[int, ...]) -> Ball:
+    """Sums along rows as kernels add them."""
+    with np.errstate(all="ignore"):
+        sizes = np.where(np.isfinite(x.centre), np.abs(x.centre), 0.0)
+        sizes = sizes.sum(axes, keepdims=True)
+        centre = x.centre.sum(axes, keepdims=True)
+        return sum_ball(centre, sizes, ROUNDINGS + 1, carried=x.radius.sum(axes, keepdims=True)).rounded(FP32)
+
+
+def times(by: Ball, x: Ball) -> Ball:
+    """A product, rounded, with what may have overflowed: of nothing too that is NaN."""
+    made = by * x
+    radius = np.where(np.isinf(x.radius) | np.isinf(by.radius), np.inf, made.radius)
+    return Ball(made.centre, radius).rounded(FP32)
+
+
+class _Exponentials:
+    """What both begin with: e^(z - top), z being what is scaled and masked, and how wrong each part may be."""
+
+    def __init__(self, x: Any, axis: Any, mask: Any, scale: Any) -> None:
+        z, by = held(x), float(np.float32(scale))
+        self.axes = axes_of(axis, z.ndim, "axis")
+        with np.errstate(all="ignore"):
+            self.lost = (np.isfinite(z) & (np.abs(z * by) > FP32.max)).any(self.axes, keepdims=True)
+            z = z * by
+            if mask is not None:
+                z = np.where(np.asarray(mask), z, -np.inf)
+            wrong = 0.0 if by == 1 else np.where(np.isfinite(z), np.abs(z) * _U + _TINY, 0.0)
+            top = np.max(np.where(np.isnan(z), -np.inf, z), axis=self.axes, keepdims=True, initial=-np.inf)
+            top = np.where(top == -np.inf, 0.0, top)
+            of_top = 0.0 if by == 1 else np.where(np.isfinite(top), np.abs(top) * _U + _TINY, 0.0)
+            self.apart = z - top
+            wrong = wrong + of_top + np.where(np.isfinite(self.apart), np.abs(self.apart), 0.0) * _U
+            self.wrong = wrong * _SLACK
+            self.powers = np.exp(self.apart)
+            relative = np.expm1(np.minimum(self.wrong, 700)) * (1 + _ULP) + _ULP
+            of_powers = np.where(self.powers > 0, self.powers * relative, 0.0) * _SLACK + 2 * _TINY
+            self.of_powers = np.where(self.apart == -np.inf, 0.0, of_powers)
+            self.sum = self.powers.sum(self.axes, keepdims=True)
+            carried = self.of_powers.sum(self.axes, keepdims=True)
+            self.of_sum = (carried + gamma(ROUNDINGS, _U) * (self.sum + carried)) * _SLACK
+            self.nothing = self.sum == 0
+
+
+def _softmax(x: Any, axis: Any, mask: Any, scale: Any, factor: float, out: Any, out_dtype: Any) -> Ball:
+    e = _Exponentials(x, axis, mask, scale)
+    with np.errstate(all="ignore"):
+        centre = np.where(e.nothing, 0.0, factor * e.powers / e.sum)
+        least = e.sum - e.of_sum
+        most = np.where(least > 0, factor * (e.powers + e.of_powers) / least, np.inf)
+        radius = np.where(e.nothing, 0.0, (most - centre) + 3 * _U * most + 2 * _TINY) * _SLACK
+        radius = np.where(e.lost, np.inf, np.where(np.isnan(centre), 0.0, radius))
+    return finished(Ball(centre, radius), out, out_dtype, x)
+
+
+def softmax_bound(x: Any, axis: Any = -1, *, mask: Any = None, scale: float = 1.0, out: Any = None,
+                  out_dtype: Any = None, target: Any = None) -> Ball:
+    """Return exact results and radii of a `softmax` call."""
+    return _softmax(x, axis, mask, scale, 1.0, out, out_dtype)
+
+
+def scaled_softmax_stable_bound(x: Any, axis: Any = -1, *, mask: Any = None, scale: float = 1.0, out: Any = None,
+                                out_dtype: Any = None, target: Any = None) -> Ball:
+    """Return exact results and radii of a `scaled_softmax_stable` call."""
+    return _softmax(x, axis, mask, scale, SCALED, out, out_dtype)
+
+
+def log_softmax_bound(x: Any, axis: Any = -1, *, mask: Any = None, scale: float = 1.0, out: Any = None,
+                      out_dtype: Any = None, target: Any = None) -> Ball:
+    """Return exact results and radii of a `log_softmax` call."""
+    e = _Exponentials(x, axis, mask, scale)
+    with np.errstate(all="ignore"):
+        log = np.where(e.nothing, 0.0, np.log(np.where(e.nothing, 1.0, e.sum)))
+        least = e.sum * (1 - _U) - e.of_sum
+        of_log = np.where(least > 0, (e.of_sum + _U * e.sum) / least, np.inf) + np.abs(log) * _ULP + _TINY
+        of_log = np.where(e.nothing | np.isnan(log), 0.0, of_log) * _SLACK
+        apart = Ball(e.apart, np.where(np.isfinite(e.apart), e.wrong, 0.0)).rounded(FP32)
+        made = (apart - Ball(log, of_log)).rounded(FP32)
+        radius = np.where(np.isfinite(e.apart), made.radius, 0.0)
+        made = Ball(made.centre, np.where(e.lost, np.inf, radius))
+    return finished(made, out, out_dtype, x)
+
+
+def softmax_grad_bound(grad: Any, y: Any, axis: Any = -1, *, scale: float = 1.0, out: Any = None,
+                       out_dtype: Any = None, target: Any = None) -> Ball:
+    """Return exact results and radii of a `softmax_grad` call."""
+    g, made = Ball.exact(held(grad)), Ball.exact(held(y))
+    mean = row_sum(times(g, made), axes_of(axis, g.centre.ndim, "axis"))
+    apart = (g - mean).rounded(FP32)
+    return finished(times(Ball.exact(np.float64(np.float32(scale))), times(made, apart)), out, out_dtype, grad, y)
+
+
+def log_softmax_grad_bound(grad: Any, y: Any, axis: Any = -1, *, scale: float = 1.0, out: Any = None,
+                           out_dtype: Any = None, target: Any = None) -> Ball:
+    """Return exact results and radii of a `log_softmax_grad` call."""
+    g, numbers = Ball.exact(held(grad)), held(y)
+    total = row_sum(g, axes_of(axis, g.centre.ndim, "axis"))
+    with np.errstate(all="ignore"):
+        powers = np.exp(numbers)
+        radius = np.where(np.isfinite(powers) & (numbers > -np.inf), powers * _ULP * _SLACK + 2 * _TINY, 0.0)
+        share = Ball(powers, radius).rounded(FP32)
+    apart = (g - times(share, total)).rounded(FP32)
+    return finished(times(Ball.exact(np.float64(np.float32(scale))), apart), out, out_dtype, grad, y)

@@ -1,0 +1,90 @@
+/* Sums along a row: element r of a stretch of 2048 goes to lane r mod 64, lanes are joined by halves, stretches in float64. So
+ * the bits are the row's alone, and an element meets 38 roundings in FP32 at most. */
+#ifndef POP_ROWS_SUMS_H
+#define POP_ROWS_SUMS_H
+#include "kernels/rows/walk.h"
+
+#define POP_ROW_LANES 64
+#define POP_ROW_VECTORS (POP_ROW_LANES / POP_LANES)
+#define POP_STRETCH 2048
+
+typedef struct pop_lanes {
+    pop_v_f v[POP_ROW_VECTORS];
+} pop_lanes;
+
+POP_INLINE pop_lanes pop_lanes_of(float x)
+{
+    pop_lanes l;
+#pragma GCC unroll 16
+    for (int k = 0; k < POP_ROW_VECTORS; k++) l.v[k] = pop_v_splat(x);
+    return l;
+}
+
+POP_INLINE float pop_lanes_sum(const pop_lanes *l)
+{
+    float a[POP_ROW_LANES];
+    memcpy(a, l, sizeof a);
+#pragma GCC unroll 8
+    for (int half = POP_ROW_LANES / 2; half; half /= 2)
+        for (int i = 0; i < half; i++) a[i] += a[i + half];
+    return a[0];
+}
+
+POP_INLINE float pop_lanes_max(const pop_lanes *l)
+{
+    float a[POP_ROW_LANES];
+    memcpy(a, l, sizeof a);
+#pragma GCC unroll 8
+    for (int half = POP_ROW_LANES / 2; half; half /= 2)
+        for (int i = 0; i < half; i++) a[i] = a[i] > a[i + half] ? a[i] : a[i + half];
+    return a[0];
+}
+
+POP_INLINE pop_v_f pop_row_load(const float *p, int64_t i, int part)
+{
+    return part == POP_LANES ? pop_v_load_f(p + i) : pop_v_load_f_some(p + i, pop_v_first(part));
+}
+/* What is one for the row, is spread. */
+POP_INLINE pop_v_f pop_row_load_or(const float *p, int single, int64_t i, int part)
+{
+    return single ? pop_v_splat(*p) : pop_row_load(p, i, part);
+}
+POP_INLINE void pop_row_store(float *p, int64_t i, pop_v_f x, int part)
+{
+    if (part == POP_LANES) pop_v_store_f(p + i, x);
+    else pop_v_store_f_some(p + i, x, pop_v_first(part));
+}
+POP_INLINE pop_v_f pop_row_else(pop_v_f x, float other, int part) /* in the lanes that are none */
+{
+    return part == POP_LANES ? x : pop_v_select_f(pop_v_mask(pop_v_first(part)), pop_v_splat(other), x);
+}
+
+/* For elements from `begin` to `end` of a row: `k` is the vector of lanes, `i` the first element, `part` how many. */
+#define POP_ROW_EACH(begin, end, ...)                                                     \
+    do {                                                                                  \
+        int64_t i = (begin);                                                              \
+        for (int64_t base = i; base + POP_ROW_LANES <= (end); base += POP_ROW_LANES, i = base) \
+            _Pragma("GCC unroll 16") for (int k = 0; k < POP_ROW_VECTORS; k++)            \
+            {                                                                             \
+                const int part = POP_LANES;                                               \
+                i = base + k * POP_LANES;                                                 \
+                __VA_ARGS__                                                               \
+            }                                                                             \
+        for (int k = 0; i < (end); i += POP_LANES, k++) {                                 \
+            const int part = (end) - i < POP_LANES ? (int)((end) - i) : POP_LANES;        \
+            __VA_ARGS__                                                                   \
+        }                                                                                 \
+    } while (0)
+
+/* Sums of the expression in `i`, `k` and `part` over a row of n, to `total`. Lanes that are none must be zero. */
+#define POP_ROW_SUM(total, n, ...)                                                        \
+    do {                                                                                  \
+        (total) = 0.0;                                                                    \
+        for (int64_t begin = 0; begin < (n); begin += POP_STRETCH) {                      \
+            const int64_t end = (n) - begin < POP_STRETCH ? (n) : begin + POP_STRETCH;    \
+            pop_lanes lanes = pop_lanes_of(0.0f);                                         \
+            POP_ROW_EACH(begin, end, lanes.v[k] += (__VA_ARGS__););                       \
+            (total) += (double)pop_lanes_sum(&lanes);                                     \
+        }                                                                                 \
+    } while (0)
+#endif

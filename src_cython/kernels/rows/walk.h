@@ -1,0 +1,114 @@
+/* How rows are walked: their numbers are read where they lie, or decoded into the thread's arena, and written likewise, so that
+ * a body sees FP32 numbers one after another, whatever the formats and strides. Operands that are repeated along axes have
+ * strides of zero there. */
+#ifndef POP_ROWS_WALK_H
+#define POP_ROWS_WALK_H
+#include "drivers/strided_rows.h"
+#include "kernels/cast/cast.h"
+#include "program/program.h"
+#include "simd/math.h"
+
+#define POP_RECORDS "records/rows.def"
+#include "records/structs.h"
+
+#define POP_ROWS_OPERANDS 8
+#define POP_ROWS_AXES 32
+#define POP_ROWS_CODES 2048 /* elements that are gathered at a time */
+
+/* A row's numbers by operand, NULL where there is none. A single one is a row of one. */
+typedef struct pop_row {
+    const pop_rows *spec;
+    float *at[POP_ROWS_OPERANDS];
+    int64_t label; /* of an integer operand */
+} pop_row;
+
+typedef void (*pop_rows_body)(pop_row *row);
+
+/* n codes `stride` apart as numbers, or back. */
+static void pop_rows_decode(const pop_rows_operand *o, const char *from, int64_t stride, float *to, int64_t n, char *codes)
+{
+    if (stride == 0 && n > 1) {
+        pop_rows_decode(o, from, o->code_bytes, to, 1, codes);
+        for (int64_t i = 1; i < n; i++) to[i] = to[0];
+        return;
+    }
+    for (int64_t i = 0, here; i < n; i += here, from += here * stride) {
+        here = n - i < POP_ROWS_CODES ? n - i : POP_ROWS_CODES;
+        const char *run = from;
+        if (stride != o->code_bytes) {
+            pop_copy_row(o->code_bytes, codes, o->code_bytes, from, stride, here);
+            run = codes;
+        }
+        if (o->truths)
+            for (int64_t k = 0; k < here; k++) to[i + k] = run[k] ? 0.0f : -INFINITY;
+        else if (o->codec) ((pop_decoder)o->codec)(&o->cast, run, to + i, here);
+        else memcpy(to + i, run, (size_t)here * sizeof *to);
+    }
+}
+
+static void pop_rows_encode(const pop_rows_operand *o, const float *from, char *to, int64_t stride, int64_t n, char *codes)
+{
+    for (int64_t i = 0, here; i < n; i += here, to += here * stride) {
+        here = n - i < POP_ROWS_CODES ? n - i : POP_ROWS_CODES;
+        char *run = stride == o->code_bytes ? to : codes;
+        if (o->codec) ((pop_encoder)o->codec)(&o->cast, from + i, run, here, NULL);
+        else memcpy(run, from + i, (size_t)here * sizeof *from);
+        if (run == codes) pop_copy_row(o->code_bytes, to, stride, codes, o->code_bytes, here);
+    }
+}
+
+/* Between a row at `place` and its numbers, run by run. */
+static void pop_rows_move(const pop_rows *s, const pop_rows_operand *o, char *place, float *numbers, char *codes)
+{
+    const int last = s->reduced_count - 1;
+    const int64_t run = o->single ? 1 : s->reduced[last], n = o->single ? 1 : s->n, stride = o->single ? o->code_bytes : o->reduced[last];
+    int64_t index[POP_ROWS_AXES] = {0};
+    for (int64_t i = 0; i < n; i += run) {
+        if (o->written) pop_rows_encode(o, numbers + i, place, stride, run, codes);
+        else pop_rows_decode(o, place, stride, numbers + i, run, codes);
+        for (int d = last - 1; d >= 0; d--) {
+            place += o->reduced[d];
+            if (++index[d] < s->reduced[d]) break;
+            place -= o->reduced[d] * s->reduced[d];
+            index[d] = 0;
+        }
+    }
+}
+
+static int64_t pop_rows_label(const pop_rows_operand *o, const char *place)
+{
+    int32_t narrow;
+    int64_t wide;
+    if (o->code_bytes == 4) return memcpy(&narrow, place, sizeof narrow), narrow;
+    return memcpy(&wide, place, sizeof wide), wide;
+}
+
+static void pop_rows_walk(const void *work, const pop_tile *tile, pop_rows_body body, int label)
+{
+    const pop_rows_item *item = (const pop_rows_item *)work;
+    const pop_rows *s = item->spec;
+    char *codes = tile->scratch + s->codes;
+    for (int64_t r = item->first; r < item->first + item->count; r++) {
+        pop_row row = {.spec = s};
+        char *place[POP_ROWS_OPERANDS];
+        for (int k = 0; k < POP_ROWS_OPERANDS; k++) {
+            const pop_rows_operand *o = s->operands + k;
+            if (o->operand < 0) continue;
+            place[k] = tile->operands[o->operand] + o->offset;
+            for (int64_t d = s->kept_count - 1, rest = r; d >= 0; rest /= s->kept[d], d--)
+                place[k] += (d ? rest % s->kept[d] : rest) * o->kept[d];
+            if (k == label) {
+                row.label = pop_rows_label(o, place[k]);
+                continue;
+            }
+            row.at[k] = (float *)(void *)(o->direct ? place[k] : tile->scratch + o->room);
+            if (!o->direct && !o->written) pop_rows_move(s, o, place[k], row.at[k], codes);
+        }
+        body(&row);
+        for (int k = 0; k < POP_ROWS_OPERANDS; k++) {
+            const pop_rows_operand *o = s->operands + k;
+            if (o->operand >= 0 && o->written && !o->direct) pop_rows_move(s, o, place[k], row.at[k], codes);
+        }
+    }
+}
+#endif

@@ -1,0 +1,109 @@
+"""Softmax along axes: shifts, masks, what is endless, strides, threads and levels; bad input."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poplibs_py import popnn, testing
+from poplibs_py.config import thread_limit
+from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
+from poplibs_py.formats import FORMATS
+from poplibs_py.kernels import Selection, kernels, registry
+from poplibs_py.popnn import _rows
+from poplibs_py.testing.calls import calls
+
+RNG = np.random.default_rng(7)
+X = RNG.standard_normal((5, 70, 9)).astype(np.float32)
+OPS = ["softmax", "log_softmax", "scaled_softmax_stable", "softmax_grad", "log_softmax_grad"]
+
+
+@pytest.mark.parametrize("name", OPS)
+@given(st.data())
+def test_drawn_calls_are_within_their_bounds(name, data):
+    operands, keywords = data.draw(calls(f"popnn.{name}"))
+    testing.check(f"popnn.{name}", *operands, **keywords)
+
+
+@pytest.mark.parametrize("fmt", FORMATS, ids=str)
+def test_every_format_in_and_out(fmt):
+    x = testing.as_format(X[0], fmt)
+    for name in OPS[:3]:
+        testing.check(f"popnn.{name}", x, 0, out_dtype=fmt)
+
+
+def test_a_shift_that_is_exact_changes_nothing():
+    x = np.round(X * 8) / 8
+    np.testing.assert_array_equal(popnn.softmax(x), popnn.softmax(x + 1024))
+
+
+def test_strides_and_threads_change_nothing():
+    wide = RNG.standard_normal((64, 4097)).astype(np.float32)
+    for x in (X, wide):
+        want = popnn.softmax(x, 1)
+        moved = np.asfortranarray(x)
+        np.testing.assert_array_equal(popnn.softmax(moved, 1), want)
+        with thread_limit(1):
+            np.testing.assert_array_equal(popnn.softmax(x, 1), want)
+        out = x.copy()
+        assert popnn.softmax(out, 1, out=out) is out
+        np.testing.assert_array_equal(out, want)
+        held = np.zeros((*x.shape[:-1], 2 * x.shape[-1]), np.float32)[..., ::-2]
+        popnn.softmax(x, 1, out=held)
+        np.testing.assert_array_equal(held, want)
+
+
+def test_a_mask_leaves_out_what_it_does_not_name():
+    mask = RNG.random((70, 1)) < 0.5
+    kept = popnn.softmax(X[:, mask[:, 0]], 1)
+    got = popnn.softmax(X, 1, mask=mask)
+    np.testing.assert_allclose(got[:, mask[:, 0]], kept, rtol=1e-5)  # sums in another order
+    assert (got[:, ~mask[:, 0]] == 0).all()
+    assert (popnn.softmax(X, mask=False) == 0).all()
+    assert (popnn.log_softmax(X, mask=False) == -np.inf).all()
+
+
+def test_what_is_endless():
+    inf, nan = np.inf, np.nan
+    np.testing.assert_array_equal(popnn.softmax([-inf, 0.0, -inf]), [0, 1, 0])
+    assert np.isnan(popnn.softmax([inf, 0.0])).all()
+    assert np.isnan(popnn.softmax([nan, 0.0])).all()
+    np.testing.assert_array_equal(popnn.softmax([3e38, -3e38]), [1, 0])
+
+
+@pytest.mark.parametrize("level", sorted({kernel.level for kernel in kernels("rows")} - {"portable"}))
+@pytest.mark.parametrize("name", OPS)
+def test_all_levels_give_the_same_bits(name, level, monkeypatch):
+    """Whole calls whose kernels are of one level, of rows of any length."""
+    def run(chosen, x):
+        def select(family, op, formats):
+            if family != "rows":
+                return registry.select(family, op, formats)
+            [kernel] = [k for k in kernels("rows") if (k.level, k.op) == (chosen, op)]
+            return Selection(kernel, ())
+
+        monkeypatch.setattr(_rows, "select", select)
+        _rows.lower.cache_clear()
+        request = getattr(popnn, name).function(*(x,) * (1 + name.endswith("grad")), scale=0.5)
+        request.run()
+        return request.receiver.array.tobytes()
+
+    for n in (1, 31, 64, 100, 2100):
+        x = RNG.standard_normal((3, n)).astype(np.float32)
+        assert run("portable", x) == run(level, x)
+    _rows.lower.cache_clear()
+
+
+@pytest.mark.parametrize(("call", "error", "words"), [
+    (lambda: popnn.softmax(X.astype(float)), InvalidTypeError, "x: got dtype float64"),
+    (lambda: popnn.softmax(X, 3), InvalidArgumentError, "axis: got 3; allowed: a whole number from -3 to 2"),
+    (lambda: popnn.softmax(X, mask=np.ones(8, bool)), InvalidArgumentError, "mask: got shape (8,)"),
+    (lambda: popnn.softmax(X, mask=np.ones(9)), InvalidTypeError, "mask: got dtype float64"),
+    (lambda: popnn.softmax(X, scale=np.inf), InvalidArgumentError, "scale: got inf"),
+    (lambda: popnn.softmax_grad(X, X[0]), InvalidArgumentError, "y: got shape (70, 9)"),
+])
+def test_bad_input_is_refused_by_name(call, error, words):
+    with pytest.raises(error, match="^" + re.escape(words)):
+        call()
