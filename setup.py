@@ -124,6 +124,7 @@ FAMILIES: list[Family] = [
     Family("elementwise", ("portable", "avx2", "avx512")),
     Family("factor", ("portable", "avx2", "avx512")),
     Family("peak"),
+    Family("pool", ("portable", "avx2", "avx512")),
     Family("random", ("portable", "avx2", "avx512")),
     Family("reduce", ("portable", "avx2", "avx512")),
     Family("slices", ("portable", "avx2")),

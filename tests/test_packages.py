@@ -11,11 +11,11 @@ STATIONS = {"api", "params", "plan", "lower"}
 """What each has; of the files that come next an op has those that it needs."""
 MORE = {"few", "few_lower", "field", "modelled", "options", "overlap", "request", "model", "search", "reference",
         "bound", "prepared"}
-PLANS_ALONE = ["popnn/ctc", "popnn/pooling", "popops/embedding"]
+PLANS_ALONE = ["popnn/ctc", "popops/embedding"]
 """Ops that are planned and not run yet."""
 PLANNED = [*PLANS_ALONE, "poplin/gemm", "poplin/conv", "poplin/convolution",
            "popsparse/fully_connected", "popsparse/static_matmul", "popsparse/spmm", "popsparse/sddmm",
-           "popsparse/softmax"]
+           "popsparse/softmax", "popnn/pooling"]
 OF_CONVOLUTIONS = {"axis", "candidates", "constraints", "count", "explain", "facts", "grid", "interpreter", "joint",
                    "multi", "problem", "products", "start_tile", "summary", "together", "transforms",
                    "vertices", "work"}  # fmt: skip

@@ -1,18 +1,19 @@
-"""PopNN: softmax, and non-linearities, which are operations of PopOps too; plans of pooling and CTC.
+"""PopNN: non-linearities, softmax, losses, norms, pooling, recurrent layers and CTC, and plans that say what they cost.
 
-Products take some non-linearities as ``activation=``, and `poplibs_py.popsparse` holds
-the softmax of block-sparse matrices.
+Non-linearities are operations of `poplibs_py.popops` too, and products take some as ``activation=``;
+`poplibs_py.popsparse` holds the softmax of block-sparse matrices.
 """
 
 from ..lazy import submodules_on_demand
 from . import nonlinearities as _nonlinearities
 from .ctc.api import plan_ctc_inference, plan_ctc_loss
 from .nonlinearities import *  # noqa: F403
-from .pooling.api import plan_pooling
+from .pooling.api import max_pool_with_indices, plan_pooling, pool, pool_indices_gradient, pool_input_gradient
 from .softmax import log_softmax, log_softmax_grad, scaled_softmax_stable, softmax, softmax_grad
 from .softmax import softmax as softmax_stable
 
-__all__ = ["log_softmax", "log_softmax_grad", "plan_ctc_inference", "plan_ctc_loss", "plan_pooling",
-           "scaled_softmax_stable", "softmax", "softmax_grad", "softmax_stable", *_nonlinearities.__all__]
+__all__ = ["log_softmax", "log_softmax_grad", "max_pool_with_indices", "plan_ctc_inference", "plan_ctc_loss",
+           "plan_pooling", "pool", "pool_indices_gradient", "pool_input_gradient", "scaled_softmax_stable", "softmax",
+           "softmax_grad", "softmax_stable", *_nonlinearities.__all__]
 
 __getattr__, __dir__ = submodules_on_demand(__name__)

@@ -313,6 +313,15 @@ def _scaled(*scales: float) -> Callable[[], list[Case]]:
 
 def _several(count: int) -> Callable[[], list[Case]]:
     return lambda: [Case("256", tuple(_numbers(256, seed=i) for i in range(1, count + 1)), {})]
+def _pooled() -> list[Case]:
+    x = _numbers(1, 4, 8, 8)
+    return [Case("1 x 4 x 8 x 8", (x, 2), {}), Case("3 x 3 by 2", (x, 3), {"stride": 2, "padding": 1}),
+            Case("FP16, NHWC", (x.astype(np.float16), 2), {"layout": "NHWC"})]
+
+
+def _pool_gradient() -> list[Case]:
+    x, y = _numbers(1, 4, 8, 8), _numbers(1, 4, 4, 4)
+    return [Case("average", (y, x.shape, 2, "avg"), {}), Case("maximum", (y, x.shape, 2), {"x": x, "pooled_x": y})]
 
 
 _CASES: dict[str, Callable[[], list[Case]]] = {
@@ -382,6 +391,11 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "normal_calls": _drawn(),
     "normalise_calls": _of_channels(1, 2),
     "permutation_calls": _seeded(16),
+    "pool_calls": _pooled,
+    "max_pool_with_indices_calls": _pooled,
+    "pool_input_gradient_calls": _pool_gradient,
+    "pool_indices_gradient_calls": lambda: [Case("1 x 4 x 4 x 4", (
+        _numbers(1, 4, 4, 4), np.arange(64).reshape(1, 4, 4, 4), (1, 4, 8, 8)), {})],
     "qr_calls": _factored,
     "qr_grad_calls": lambda: [Case("8 x 8", (_numbers(8, 8), _numbers(8, 8), _numbers(8, 8), _definite()), {})],
     "quantise_calls": _quantise,

@@ -254,6 +254,24 @@ def reduce(case: Arrays) -> None:
         agree(case, "out", "reduce", as_format(case["x"], fmt), tuple(params["dims"]), params["operation"], **how)
 
 
+def pool(case: Arrays) -> None:
+    """Poolings and their gradients; of maxima also those that ties share."""
+    given = case.params["poolParams"]
+    op, padding = given["poolingType"].lower(), tuple(zip(
+        given["inputTruncationOrPaddingLower"], given["inputTruncationOrPaddingUpper"], strict=True))
+    how = {"stride": tuple(given["stride"]), "padding": padding}
+    kernel = tuple(given["kernelShape"])
+    for fmt in FORMATS:
+        x, grad, out = (as_format(case[name], fmt) for name in ("x", "out_grad", "out"))
+        agree(case, "out", "popnn.pool", x, kernel, op, **how)
+        if op != "max":
+            agree(case, "in_grad", "pool_input_gradient", grad, x.shape, kernel, op, **how)
+            continue
+        for name, scaled in (("in_grad", False), ("in_grad_scaled", True)):
+            agree(case, name, "pool_input_gradient", grad, x.shape, kernel, x=x, pooled_x=out,
+                  use_scaled_gradient=scaled, **how)
+
+
 def histogram(case: Arrays) -> None:
     """Counts between levels."""
     params = case.params
@@ -339,8 +357,8 @@ def popops_misc(case: Arrays) -> None:
 
 FAMILIES: dict[str, Run] = { "conv": conv, "elementwise": elementwise, "embedding": embedding,
                             "fully_connected": fully_connected, "linalg": linalg, "matmul": matmul,
-                            "nonlinearity": nonlinearity, "norm": norm, "popops_misc": popops_misc, "reduce": reduce,
-                            "slicing": slicing, "topk": topk}
+                            "nonlinearity": nonlinearity, "norm": norm, "pool": pool, "popops_misc": popops_misc,
+                            "reduce": reduce, "slicing": slicing, "topk": topk}
 """A line for each family that is built: the file's name, and what runs one of its cases."""
 
 

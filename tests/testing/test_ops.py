@@ -114,9 +114,17 @@ def exact_operands(op):
         "norm_statistics_gradients": (a, b, channels), "popops.map": (_1 * 2 + _2, a, b), "scaled_add": (a, b, 2),
         **dict.fromkeys((f"popnn.{name}" for name in ("softmax", "log_softmax", "scaled_softmax_stable")), (a,)),
         **dict.fromkeys(("popnn.softmax_grad", "popnn.log_softmax_grad"), (a, b)),
-        "scaled_subtract": (a, b, 2), "x_minus_ax_plus_by": (a, b, 2, 3),
+        **poolings(a, b), "scaled_subtract": (a, b, 2), "x_minus_ax_plus_by": (a, b, 2, 3),
     }  # fmt: skip
     return {full(name): operands for name, operands in made.items()}[full(op)]
+
+
+def poolings(a, b):
+    """Poolings of one channel, and their gradients."""
+    x, y = a[None, None], b[None, None, :2, :2]
+    return {"popnn.pool": (x, 2), "max_pool_with_indices": (x, 2),
+            "pool_input_gradient": (y, x.shape, 2, "sum"),
+            "pool_indices_gradient": (y, np.arange(4).reshape(y.shape), x.shape)}
 
 
 def parts(result):

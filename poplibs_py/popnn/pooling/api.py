@@ -1,18 +1,320 @@
-"""What a user asks of a pooling's plan."""
+"""Pooling: what runs on this CPU, and its plan on modelled machines."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from ...errors import UnsupportedError, bad_argument, bad_type, one_of, whole
-from ...ops import machine_to_plan
+import numpy as np
+
+from ...errors import UnsupportedError, all_of, bad_argument, bad_type, flag, one_of, whole
+from ...formats import Format, format_of
+from ...ops import machine_to_plan, op, receive, result_format
+from ...ops.parts import Part, results
 from ...popops.model import vector_of
 from ...target import Target
 from ...target.types import data_type
 from .params import PoolParams
 from .plan import PoolPlan, planned
+from .request import OPS, checked_places, images, lacking_of, placed, pooled, taken, windows_asked
 
-__all__ = ["plan_pooling"]
+__all__ = ["MaxPlaces", "max_pool_with_indices", "plan_pooling", "pool", "pool_indices_gradient",
+           "pool_input_gradient"]
+
+_BOUND, _DRAWS = "popnn.pooling.bound:", "testing.pool_calls:"
+
+
+class MaxPlaces(NamedTuple):
+    """What `max_pool_with_indices` returns."""
+
+    values: Any
+    indices: Any
+
+
+def _documented(function: Any) -> Any:
+    """Fill in what the poolings' docstrings share."""
+    function.__doc__ = (function.__doc__ or "").format(windows=_WINDOWS.strip(), last=_LAST.strip(), raises=_RAISES)
+    return function
+
+
+_WINDOWS = """
+    stride : int or sequence of int, optional
+        From a window to the next; by default windows lie side by side.
+    padding : int, or sequence of int or of pairs, optional
+        Before and after each dimension, or both by a pair; negative numbers truncate the field, as in PopLibs.
+    dilation : int or sequence of int, optional
+        From an element of a window to the next.
+    ceil_mode : bool, optional
+        Whether a last window may pass the end, if it begins within the field or its padding before (torch).
+    output_size : int or sequence of int, optional
+        Instead of `kernel`: how many windows, which share the field out, from ``floor(i n / size)`` to
+        ``ceil((i + 1) n / size)``; None in a sequence keeps the dimension.
+    layout : {"NCHW", "NHWC"}, optional
+        Where the channels are; HW stands for all dimensions of the field.
+"""
+_LAST = """
+    out : array or QuarterArray, optional
+        Where the result goes, of any strides; it may overlap operands.
+    out_dtype : Format, dtype or str, optional
+        The result's format; by default that of `out`. Without one: that of the operands, or float16 where they are FP8.
+    target : Target or str, optional
+        The machine; by default this CPU, which alone does it.
+"""
+_RAISES = """InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind or value. Nothing has been written then.
+    UnsupportedError
+        If `target` names another machine."""
+
+
+@op("popnn.pool", poplibs="popnn::pooling::pool", bound=_BOUND + "pool_bound", draws=_DRAWS + "pool_calls")
+@_documented
+def pool(x: Any, kernel: int | Sequence[int] | None = None, op: str = "max", *, stride: Any = None, padding: Any = 0,
+         dilation: Any = 1, ceil_mode: bool = False, count_include_pad: bool = False, output_size: Any = None,
+         layout: str = "NCHW", out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Pool fields by their maxima, averages or sums (``popnn::pooling::pool``).
+
+    Parameters
+    ----------
+    x : array_like or QuarterArray [N, C, ...]
+        float32, float16, bfloat16 or FP8, of any strides, with any number of field dimensions. Lists become float32.
+    kernel : int or sequence of int, optional
+        Extents of a window, for all dimensions or for each; without it, and without `output_size`, the window is the
+        whole field.
+    op : {{"max", "avg", "sum"}}, optional
+        What becomes of a window.
+    {windows}
+    count_include_pad : bool, optional
+        Whether an average divides by padding too; by default, as in PopLibs, by the elements of the window that there
+        are.
+    {last}
+
+    Returns
+    -------
+    numpy.ndarray [N, C, ...]
+        `out`, or a new array, with ``(n + padding - span) // stride + 1`` windows in each dimension, where
+        ``span = (kernel - 1) dilation + 1``.
+
+    Raises
+    ------
+    {raises}
+
+    Notes
+    -----
+    Sums are FP32: of the window's rows first, then along the last dimension, each in ascending order; an average is the
+    sum divided by a product of counts; the result is rounded once. Same bits at every level, for any number of threads
+    and either layout. A window that is the whole field is a reduction, as in PopLibs: see `poplibs_py.popops.mean`.
+    Maxima are exact, NaN where an element is (PopLibs may pass over it). A window without elements has the sum 0 and
+    the maximum -inf (PopLibs in half precision: the lowest number).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py import popnn
+    >>> x = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
+    >>> popnn.pool(x, 2)[0, 0].tolist(), popnn.pool(x, 3, "avg", stride=2, padding=1)[0, 0].tolist()
+    ([[5.0, 7.0], [13.0, 15.0]], [[2.5, 4.0], [8.5, 10.0]])
+    >>> popnn.pool(x, op="sum").item(), popnn.pool(x, output_size=(1, 2))[0, 0].tolist()
+    (120.0, [[13.0, 15.0]])
+    """
+    one_of("op", op, OPS)
+    source = taken("x", x)
+    shape = images("x", source.shape, layout)
+    windows = windows_asked(shape.field, kernel, output_size, stride=stride, padding=padding, dilation=dilation,
+                            ceil_mode=ceil_mode)
+    include, lacking = flag("count_include_pad", count_include_pad), lacking_of(target, "pool")
+    receiver = receive("out", out, shape.of(windows).shape, out_dtype, result_format(_format(source)), (source,),
+                       contiguous=True)
+    return pooled("pool", op, shape, windows, include, [source], receiver, lacking)
+
+
+@op("popnn.max_pool_with_indices", poplibs="popnn::pooling::pool", bound=_BOUND + "max_pool_with_indices_bound",
+    draws=_DRAWS + "max_pool_with_indices_calls", written=None)
+@_documented
+def max_pool_with_indices(x: Any, kernel: int | Sequence[int] | None = None, *, stride: Any = None, padding: Any = 0,
+                          dilation: Any = 1, ceil_mode: bool = False, output_size: Any = None, layout: str = "NCHW",
+                          out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Pool fields by their maxima, and say where these are (PopLibs has no places).
+
+    Parameters
+    ----------
+    x : array_like or QuarterArray [N, C, ...]
+        As `pool` takes it.
+    kernel : int or sequence of int, optional
+        As `pool` takes it.
+    {windows}
+    out : pair of arrays, optional
+        Where the maxima and their places go.
+    out_dtype : Format, dtype or str, optional
+        The maxima's format; by default that of `x`, or float16 where that is FP8.
+    target : Target or str, optional
+        The machine; by default this CPU, which alone does it.
+
+    Returns
+    -------
+    values : numpy.ndarray [N, C, ...]
+        As `pool` has them.
+    indices : numpy.ndarray of int64 [N, C, ...]
+        Which element of its field each is, counted in C order: the first of those that are equal, or the first NaN;
+        -1 for a window without elements.
+
+    Raises
+    ------
+    {raises}
+
+    Examples
+    --------
+    >>> from poplibs_py import popnn
+    >>> values, indices = popnn.max_pool_with_indices([[[1.0, 3.0, 3.0, 2.0]]], 2)
+    >>> values.tolist(), indices.tolist()
+    ([[[3.0, 3.0]]], [[[1, 2]]])
+    """
+    source = taken("x", x)
+    shape = images("x", source.shape, layout)
+    windows = windows_asked(shape.field, kernel, output_size, stride=stride, padding=padding, dilation=dilation,
+                            ceil_mode=ceil_mode)
+    lacking, default = lacking_of(target, "max_pool_with_indices"), result_format(_format(source))
+    form = default if out_dtype is None else format_of(out_dtype, "out_dtype")
+    if form.dtype is None:
+        raise bad_argument("out_dtype", out_dtype, "a format that has a dtype")
+    made = shape.of(windows).shape
+    both = results(out, (Part(made, form), Part(made, np.dtype(np.int64))), MaxPlaces)
+    return pooled("max_places", "max", shape, windows, False, [source], both.receiver, lacking, form=form,
+                  offset=both.offsets[1], wrap=both.wrap, keep=not both.given)
+
+
+@op("popnn.pool_input_gradient", poplibs="popnn::pooling::poolInputGradient",
+    bound=_BOUND + "pool_input_gradient_bound", draws=_DRAWS + "pool_input_gradient_calls")
+@_documented
+def pool_input_gradient(grad: Any, x_shape: Sequence[int], kernel: int | Sequence[int] | None = None, op: str = "max",
+                        *, x: Any = None, pooled_x: Any = None, use_scaled_gradient: bool = False, stride: Any = None,
+                        padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, count_include_pad: bool = False,
+                        output_size: Any = None, layout: str = "NCHW", out: Any = None, out_dtype: object = None,
+                        target: Target | str | None = None) -> Any:
+    """Return the gradient of what was pooled (``popnn::pooling::poolInputGradient``).
+
+    Parameters
+    ----------
+    grad : array_like or QuarterArray [N, C, ...]
+        The gradient of `pool`'s result.
+    x_shape : sequence of int
+        The shape of what was pooled.
+    kernel : int or sequence of int, optional
+        As for `pool`.
+    op : {{"max", "avg", "sum"}}, optional
+    x, pooled_x : array_like or QuarterArray
+        For maxima: what was pooled, and what it came to.
+    use_scaled_gradient : bool, optional
+        Whether elements that are equal to the maximum share its gradient evenly; by default, as in PopLibs, each has
+        all of it.
+    {windows}
+    count_include_pad : bool, optional
+        As for `pool`.
+    {last}
+
+    Returns
+    -------
+    numpy.ndarray of the shape `x_shape`
+
+    Raises
+    ------
+    {raises}
+
+    Notes
+    -----
+    FP32, rounded once. A gradient of an average is multiplied by the reciprocals of the counts, one for each dimension.
+    An element is a maximum where it is equal to it, so NaN has none, and a `pooled_x` that was rounded or computed in
+    another way finds none: `max_pool_with_indices` and `pool_indices_gradient` do not compare.
+
+    Examples
+    --------
+    >>> from poplibs_py import popnn
+    >>> popnn.pool_input_gradient([[[6.0]]], (1, 1, 3), 3, "avg").tolist()
+    [[[2.0, 2.0, 2.0]]]
+    >>> x, y = [[[1.0, 3.0, 3.0]]], [[[3.0]]]
+    >>> popnn.pool_input_gradient([[[6.0]]], (1, 1, 3), 3, x=x, pooled_x=y).tolist()
+    [[[0.0, 6.0, 6.0]]]
+    """
+    one_of("op", op, OPS)
+    scaled, lacking = flag("use_scaled_gradient", use_scaled_gradient), lacking_of(target, "pool_input_gradient")
+    shape = images("x_shape", _shape("x_shape", x_shape), layout)
+    windows = windows_asked(shape.field, kernel, output_size, stride=stride, padding=padding, dilation=dilation,
+                            ceil_mode=ceil_mode)
+    include = flag("count_include_pad", count_include_pad)
+    operands = [taken("grad", grad, shape.of(windows).shape)]
+    for name, value, due in (("x", x, shape), ("pooled_x", pooled_x, shape.of(windows))):
+        if (value is None) == (op == "max"):
+            raise bad_argument(name, value if value is None else "an array", "an array for op='max', else None")
+        if value is not None:
+            operands.append(taken(name, value, due.shape))
+    if scaled and op != "max":
+        raise bad_argument("use_scaled_gradient", scaled, "False but for op='max'")
+    receiver = receive("out", out, shape.shape, out_dtype, result_format(_format(operands[0])), tuple(operands),
+                       contiguous=True)
+    kind = "max_gradient" if op == "max" else "gradient"
+    return pooled(kind, op, shape, windows, include, operands, receiver, lacking, scaled=scaled)
+
+
+@op("popnn.pool_indices_gradient", bound=_BOUND + "pool_indices_gradient_bound",
+    draws=_DRAWS + "pool_indices_gradient_calls")
+def pool_indices_gradient(grad: Any, indices: Any, x_shape: Sequence[int], *, layout: str = "NCHW", out: Any = None,
+                          out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Return the gradient of what was pooled by maxima, given where these were (PopLibs has none).
+
+    Parameters
+    ----------
+    grad : array_like or QuarterArray [N, C, ...]
+        The gradient of the maxima.
+    indices : array of int64 or int32 [N, C, ...]
+        As `max_pool_with_indices` returned them; -1 for none.
+    x_shape : sequence of int
+        The shape of what was pooled.
+    layout : {"NCHW", "NHWC"}, optional
+        Where the channels are.
+    out : array or QuarterArray, optional
+        Where the result goes, of any strides; it may overlap operands.
+    out_dtype : Format, dtype or str, optional
+        The result's format; by default that of `out`, or that of `grad`, or float16 where that is FP8.
+    target : Target or str, optional
+        The machine; by default this CPU, which alone does it.
+
+    Returns
+    -------
+    numpy.ndarray of the shape `x_shape`
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind or value. Nothing has been written then.
+    UnsupportedError
+        If `target` names another machine.
+
+    Notes
+    -----
+    FP32 sums in the order of the windows, rounded once.
+
+    Examples
+    --------
+    >>> from poplibs_py import popnn
+    >>> popnn.pool_indices_gradient([[[5.0, 6.0]]], [[[1, 1]]], (1, 1, 3)).tolist()
+    [[[0.0, 11.0, 0.0]]]
+    """
+    shape, lacking = images("x_shape", _shape("x_shape", x_shape), layout), lacking_of(target, "pool_indices_gradient")
+    source = taken("grad", grad)
+    due = images("grad", source.shape, layout)
+    if (due.batch, due.channels, len(due.field)) != (shape.batch, shape.channels, len(shape.field)):
+        raise bad_argument("x_shape", shape.shape, f"samples and channels of `grad`, whose shape is {source.shape}")
+    places = checked_places(indices, source.shape, shape.elements)
+    receiver = receive("out", out, shape.shape, out_dtype, result_format(_format(source)), (source,), contiguous=True)
+    return placed(shape, due, source, places, receiver, lacking)
+
+
+def _format(x: Any) -> Format:
+    made: Format = x.format
+    return made
+
+
+def _shape(name: str, shape: Any) -> tuple[int, ...]:
+    return tuple(whole(name, n, 0, 1 << 31) for n in all_of(name, shape, (int, np.integer), "a sequence of integers"))
 
 
 def plan_pooling(op: str, shape: Sequence[int], kernel: int | Sequence[int], *,

@@ -1,0 +1,401 @@
+"""How a pooling on this CPU is lowered: windows and layouts to a program of the pool family."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...formats import FORMATS, FP32, Format
+from ...kernels import Selection, select
+from ...kernels.records import FORMAT_NUMBERS, dtype_of, format_facts, infinite_overflow, numbers_of
+from ...log import tell
+from ...planner import Explanation
+from ...planner.explain import considered_kernels
+from ...program import ComputeSet, Executable, Program, Segment, spread, threads_for
+from .field import Window, divisors, held
+
+__all__ = ["Lies", "PoolCall", "PoolProgram", "lower"]
+
+Array = np.ndarray[Any, Any]
+
+_AXIS, _SEGMENT, _PHASE, _SPEC, _ITEM = (dtype_of(f"pop_pool{part}") for part in
+                                         ("_axis", "_segment", "_phase", "", "_item"))
+_NEAREST = numbers_of("rounding")["nearest-even"]
+_DIRECT = ("float32", "float16", "bfloat16")
+_SLACK = 16  # POP_POOL_SLACK
+_MOST_LANES, _LANES = 512, 256  # channels of a group: POP_POOL_PLACES, and of each where there are more
+_LINE, _WHOLE_LINE, _RESULTS = 1 << 13, 1 << 14, 1 << 13  # floats: of a part of a line, of one in one part, of a unit
+_THREAD_ELEMENTS = 1 << 15  # that are worth a thread
+_READ, _SECOND, _THIRD, _MADE = range(4)  # places in a record's operands
+
+
+class Lies(NamedTuple):
+    """How an operand lies: elements from a sample, a channel, an element of the field to the next.
+
+    Attributes
+    ----------
+    format : Format or None
+        None for places, which are int64.
+    exponent : int
+        Of the scale that all elements share.
+    batch, channel : int
+    field : tuple of int
+    """
+
+    format: Format | None
+    exponent: int
+    batch: int
+    channel: int
+    field: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class PoolCall:
+    """A pooling, or a gradient of one, and how its operands lie.
+
+    Attributes
+    ----------
+    kind : {"pool", "max_places", "gradient", "max_gradient", "place_gradient"}
+    op : {"max", "avg", "sum"}
+    batch, channels : int
+    windows : tuple of Window
+    count_include_pad : bool
+        Whether averages count padding.
+    channels_last : bool
+        Whether lanes are channels.
+    operands : tuple of Lies
+        What is read, in the program's order, then what is made.
+    offset : int, optional
+        Bytes of the result before the places of maxima.
+    scaled : bool, optional
+        Whether those that are a window's maximum share its gradient.
+    """
+
+    kind: str
+    op: str
+    batch: int
+    channels: int
+    windows: tuple[Window, ...]
+    count_include_pad: bool
+    channels_last: bool
+    operands: tuple[Lies, ...]
+    offset: int = 0
+    scaled: bool = False
+
+    @property
+    def elements(self) -> int:
+        """Elements of the fields of all samples."""
+        return self.batch * self.channels * prod(w.inputs for w in self.windows)
+
+    def __str__(self) -> str:
+        words = "" if self.kind == "pool" else f" {self.kind.replace('_', ' ')}"
+        shape = " x ".join(str(w.inputs) for w in self.windows)
+        kernel = " x ".join(str(w.kernel) if w.kernel else f"to {w.outputs}" for w in self.windows)
+        return f"{self.op} pooling{words} [{self.batch}, {self.channels}, {shape}] by {kernel}"
+
+
+@dataclass(frozen=True, eq=False)
+class PoolProgram:
+    """What runs, ready, and for a reader its kernel."""
+
+    call: PoolCall
+    executable: Executable
+    selection: Selection
+
+    @property
+    def kernel(self) -> str:
+        """The kernel, for a reader."""
+        return self.selection.kernel.label
+
+    @property
+    def threads(self) -> int:
+        """Threads that it runs on."""
+        return self.executable.threads
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return lower, (self.call, self.threads)
+
+    def explain(self) -> Explanation:
+        """Return what was decided."""
+        lanes = "channels" if self.call.channels_last else "positions"
+        return Explanation(str(self.call), {"kernel": self.kernel, "lanes": lanes, "threads": str(self.threads)},
+                           considered_kernels(self.selection))
+
+    def __str__(self) -> str:
+        return self.explain().words()
+
+
+class _Line(NamedTuple):
+    """What happens along the last axis: see ``records/pool.def``."""
+
+    segments: Array
+    phases: Array
+    taps: Array
+    split: int = 1
+    pitch: int = 0
+    advance: int = 1
+    join: int = 1
+    joined: int = 0
+    places: int = 0
+
+
+def _rounded_up(n: int) -> int:
+    return -(-n // _SLACK) * _SLACK
+
+
+def _parts(count: int, each: int) -> Iterator[tuple[int, int]]:
+    for begin in range(0, count, each):
+        yield begin, min(count, begin + each)
+
+
+def _made_of_pairs(window: Window, backward: bool) -> _Line:
+    """Windows that have each their own elements: a phase for each that is made."""
+    pairs = held(window, backward)
+    made, read = (window.inputs, window.outputs) if backward else (window.outputs, window.inputs)
+    phases = np.zeros(made, _PHASE)
+    phases["made"], phases["count"] = np.arange(made), 1
+    phases["first"], phases["last"] = pairs.first[:-1], pairs.first[1:]
+    segment = np.array([(0, read, 0, 0, made, 0, made)], _SEGMENT)
+    return _Line(segment, phases, pairs.read, joined=_rounded_up(made), places=read)
+
+
+def _forward_line(w: Window, lanes: int) -> _Line:
+    """From the field to windows, split by strides where lanes are positions."""
+    by_channel, far = lanes > 1, w.span - 1
+    whole = (w.outputs - 1) * w.stride + w.span <= _WHOLE_LINE // lanes
+    each = w.outputs if whole else max(1, (_LINE // lanes - far) // w.stride)
+    segments, split = [], 1 if by_channel else w.stride
+    for begin, end in _parts(w.outputs, each):
+        origin = begin * w.stride - w.lower
+        low, high = max(0, origin), min(w.inputs, origin + (end - begin - 1) * w.stride + w.span)
+        reads = max(0, high - low)
+        segments.append((low if reads else 0, reads, low - origin if reads else 0, begin, end - begin, 0, end - begin))
+    steps = np.arange(w.kernel, dtype=np.int64) * w.dilation
+    count = min(each, w.outputs)
+    pitch = _rounded_up(count + far // split) if split > 1 else (count - 1) * w.stride + w.span
+    taps = steps % split * pitch + steps // split
+    phases = np.array([(0, 0, 0, w.kernel)], _PHASE)
+    return _Line(np.array(segments, _SEGMENT), phases, taps, split, pitch, w.stride if by_channel else 1,
+                 joined=_rounded_up(count), places=split * pitch)
+
+
+def _backward_line(w: Window, lanes: int) -> _Line:
+    """From windows to the field: a phase for each remainder by the stride."""
+    s, back = w.stride, (w.span - 1) // w.stride
+    first = w.lower // s * s  # places of the padded field, from one that is a whole number of strides
+    end = w.inputs + w.lower
+    whole = end - first <= _WHOLE_LINE // lanes
+    each = -(-(end - first) // s) if whole else max(1, (_LINE // lanes - back) // s)
+    segments = []
+    for low, high in _parts(end - first, each * s):
+        origin, stop = first + low, first + high
+        made, number = max(0, origin - w.lower), origin // s
+        read, ended = max(0, number - back), min(w.outputs, number + -(-(stop - origin) // s))
+        reads = max(0, ended - read)
+        segments.append((read if reads else 0, reads, read - (number - back) if reads else 0, made,
+                         min(w.inputs, stop - w.lower) - made, made + w.lower - origin, -(-(stop - origin) // s)))
+    steps = np.arange(w.kernel, dtype=np.int64)[::-1] * w.dilation  # windows ascending
+    order = np.argsort(steps % s, kind="stable")
+    counts = np.bincount(steps % s, minlength=s)
+    ends = np.cumsum(counts)
+    joined = _rounded_up(each)
+    phases = np.zeros(s, _PHASE)
+    phases["made"] = np.arange(s) * (1 if lanes > 1 else joined)
+    phases["first"], phases["last"] = ends - counts, ends
+    return _Line(np.array(segments, _SEGMENT), phases, back - steps[order] // s, join=s, joined=joined,
+                 places=each + back)
+
+
+def _axes(call: PoolCall, backward: bool, read: Lies, made: Lies, *, weights: bool) -> tuple[Array, list[Array]]:
+    """The outer axes, and their tables."""
+    outer = call.windows[:-1]
+    axes, tables, step = np.zeros(len(outer), _AXIS), [], 1
+    if not backward:
+        step = call.windows[-1].inputs
+    for d in reversed(range(len(outer))):
+        w, pairs = outer[d], held(outer[d], backward)
+        read_extent, made_extent = (w.outputs, w.inputs) if backward else (w.inputs, w.outputs)
+        axes[d]["extent"], axes[d]["read_step"] = made_extent, step
+        axes[d]["read_stride"], axes[d]["made_stride"] = read.field[d], made.field[d]
+        axes[d]["first"], axes[d]["coordinates"] = pairs.first.ctypes.data, pairs.read.ctypes.data
+        tables += [pairs.first, pairs.read]
+        if weights:
+            counts = divisors(w, call.count_include_pad)
+            own = (1 / counts[pairs.read] if backward else counts).astype(np.float32)
+            axes[d]["weights" if backward else "divisors"] = own.ctypes.data
+            tables.append(own)
+        step *= read_extent
+    return axes, tables
+
+
+def _operand(record: Any, number: int, lies: Lies, made: bool, offset: int = 0) -> None:
+    """Fill in the record of an operand: what is made is encoded, what is read decoded."""
+    fmt, cast = lies.format, record["cast"]
+    record["operand"], record["offset"] = number, offset
+    record["batch"], record["channel"], record["position"] = lies.batch, lies.channel, lies.field[-1]
+    if fmt is None:
+        record["bytes"] = 8
+        return
+    record["bytes"] = fmt.itemsize
+    named = fmt.dtype is not None and fmt in FORMATS
+    record["format"] = FORMAT_NUMBERS[fmt.name] if named and fmt.name in _DIRECT and not lies.exponent else -1
+    if fmt == FP32 and not lies.exponent:
+        return
+    facts, name = format_facts(fmt, lies.exponent), fmt.name if named else "any"
+    if made:
+        cast["from"], cast["to"] = format_facts(FP32), facts
+        cast["rounding"], cast["overflow"] = _NEAREST, infinite_overflow(fmt)
+        record["codec"] = select("cast", "encode", f"float32->{name}").kernel.address
+    else:
+        cast["from"], cast["to"] = facts, format_facts(FP32)
+        record["codec"] = select("cast", "decode", f"{name}->float32").kernel.address
+
+
+def _fill(call: PoolCall, backward: bool, places: dict[int, tuple[int, Lies, int]]) -> tuple[Array, list[Array]]:
+    """The record of a walk over rows, and the tables that it points to.
+
+    `places` says which operand of the program each of the record's is, how it lies, and from which byte on.
+    """
+    read, made, last = places[_READ][1], places[_MADE][1], call.windows[-1]
+    lanes = 1
+    if call.channels_last:
+        lanes = call.channels if call.channels <= _MOST_LANES else _LANES
+    if last.kernel:
+        line = (_backward_line if backward else _forward_line)(last, lanes)
+    else:
+        line = _made_of_pairs(last, backward)
+    averages = call.op == "avg"
+    axes, tables = _axes(call, backward, read, made, weights=averages)
+    spec = np.zeros(1, _SPEC)
+    taps = line.taps * lanes
+    for name, table in (("axes", axes), ("segments", line.segments), ("phases", line.phases), ("taps", taps)):
+        spec[name] = table.ctypes.data
+        tables.append(table)
+    if averages:
+        counts = divisors(last, call.count_include_pad)
+        own = (1 / counts if backward else counts).astype(np.float32)
+        spec["multipliers" if backward else "divisors"] = own.ctypes.data
+        tables.append(own)
+    for name in ("split", "pitch", "advance", "join", "joined"):
+        spec[name] = getattr(line, name)
+    spec["places"] = max(line.places, line.join * line.joined if not call.channels_last else 0)
+    spec["all_channels"], spec["channels"], spec["groups"] = call.channels, lanes, -(-call.channels // lanes)
+    spec["rows"] = rows = prod(int(axis["extent"]) for axis in axes)
+    makes, reads = int(line.segments["makes"].max()), int(line.segments["reads"].max())
+    spec["block"] = block = max(1, min(rows, _RESULTS // (makes * lanes)))
+    spec["blocks"] = -(-rows // block)
+    spec["axis_count"], spec["segment_count"], spec["phase_count"] = len(axes), len(line.segments), len(line.phases)
+    spec["row_limit"] = most = prod(int(np.diff(held(w, backward).first).max(initial=1)) for w in call.windows[:-1])
+    spec["by_channel"] = call.channels_last
+    spec["run"] = len(line.segments) == 1 and lanes == (call.channels if call.channels_last else 1)
+    spec["result_room"] = block * makes * lanes + _SLACK
+    spec["decoded_room"] = most * (max(makes, reads) * lanes + _SLACK)
+    for place, (number, lies, offset) in places.items():
+        _operand(spec["operands"][0, place], number, lies, place == _MADE, offset)
+    return spec, tables
+
+
+def _arena(spec: Array) -> int:
+    """Bytes of `pop_pool_rooms`."""
+    s = {name: int(spec[name][0]) for name in ("row_limit", "places", "channels", "join", "joined", "result_room",
+                                               "decoded_room")}
+    floats = (s["row_limit"] + 2 * _line_floats(spec) + s["join"] * s["joined"] * s["channels"] + _SLACK
+              + s["result_room"] + s["decoded_room"])
+    return 32 * s["row_limit"] + 4 * floats + 8
+
+
+def _line_floats(spec: Array) -> int:
+    return int(spec["places"][0]) * int(spec["channels"][0]) + 2 * _SLACK
+
+
+def _set(selection: Selection, spec: Array, call: PoolCall, threads: int) -> ComputeSet:
+    """A share of the units for each thread."""
+    units = call.batch * int(spec["groups"][0]) * int(spec["blocks"][0]) * int(spec["segment_count"][0])
+    edges = np.arange(threads + 1) * units // threads
+    items = np.zeros(threads, _ITEM)
+    items["spec"], items["first"], items["count"] = spec.ctypes.data, edges[:-1], np.diff(edges)
+    return ComputeSet("", (Segment(selection.kernel.address, items, spread(threads, threads)),))
+
+
+def _c_order(call: PoolCall) -> Lies:
+    """How FP32 numbers of the windows lie in C order of the layout."""
+    extents = [w.outputs for w in call.windows]
+    each = call.channels if call.channels_last else 1
+    field = tuple(each * prod(extents[d + 1 :]) for d in range(len(extents)))
+    channel = 1 if call.channels_last else prod(extents)
+    return Lies(FP32, 0, call.channels * prod(extents), channel, field)
+
+
+@lru_cache(maxsize=512)
+def lower(call: PoolCall, threads: int) -> PoolProgram:
+    """Return the program of a pooling on at most so many threads."""
+    threads = threads_for(call.elements, _THREAD_ELEMENTS, threads)
+    number, made = len(call.operands) - 1, call.operands[-1]
+    if call.kind in ("pool", "gradient"):
+        spec, tables = _fill(call, call.kind == "gradient", {_READ: (0, call.operands[0], 0), _MADE: (1, made, 0)})
+        return _program(call, "max" if call.op == "max" else "sum", spec, tables, threads, 2)
+    if call.kind == "max_places":
+        where = made._replace(format=None)
+        spec, tables = _fill(call, False, {_READ: (0, call.operands[0], 0), _THIRD: (1, where, call.offset),
+                                           _MADE: (1, made, 0)})
+        return _program(call, "max_places", spec, tables, threads, 2, 8 * _line_floats(spec))
+    if call.kind == "place_gradient":
+        return _places_program(call, threads)
+    grad, field, top = call.operands[:number]
+    ties: list[ComputeSet] = []
+    more, workspace = 0, 0
+    shared = (0, grad, 0)
+    kept: list[Any] = []
+    if call.scaled:
+        between = _c_order(call)
+        shared = (number + 1, between, 0)
+        first, kept = _fill(call, False, {_READ: (1, field, 0), _SECOND: (0, grad, 0), _THIRD: (2, top, 0),
+                                          _MADE: shared})
+        workspace = 4 * call.batch * between.batch
+        more = _arena(first) + 4 * (2 * int(first["result_room"][0]) + _line_floats(first))
+        ties = [_set(select("pool", "ties", "any"), first, call, threads)]
+        kept = [first, *kept]
+    spec, tables = _fill(call, True, {_READ: shared, _SECOND: (1, field, 0), _THIRD: (2, top, 0),
+                                      _MADE: (number, made, 0)})
+    rows = prod(w.outputs for w in call.windows[:-1])
+    spec["slots"] = slots = min(rows, 4 if len(call.windows) < 3 else 16)
+    own = 8 * slots + 4 * (2 * slots * _line_floats(spec) + int(spec["places"][0] * spec["channels"][0])
+                           + int(spec["decoded_room"][0]))
+    return _program(call, "max_gradient", spec, [*tables, *kept], threads, number + 1, own, ties, more, workspace)
+
+
+def _program(call: PoolCall, kernel: str, spec: Array, tables: list[Any], threads: int, operands: int, own: int = 0,
+             before: list[ComputeSet] | None = None, arena: int = 0, workspace: int = 0) -> PoolProgram:
+    """A program of a kernel that takes so many bytes of its own, after other compute sets."""
+    selection = select("pool", kernel, "any")
+    steps = (*(before or ()), _set(selection, spec, call, threads))
+    program = Program(steps, operands, threads, max(arena, _arena(spec) + own), workspace, (spec, *tables))
+    made = PoolProgram(call, program.executable(threads), selection)
+    tell("popnn", made)
+    return made
+
+
+def _places_program(call: PoolCall, threads: int) -> PoolProgram:
+    """Gradients to their places: fields and windows are seen as one axis each."""
+    grad, where, made = call.operands
+    elements, results = (prod(getattr(w, side) for w in call.windows) for side in ("inputs", "outputs"))
+    lanes = 1
+    if call.channels_last:
+        lanes = min(call.channels, _MOST_LANES if made.format == FP32 and not made.exponent else _SLACK)
+    spec = np.zeros(1, _SPEC)
+    segment = np.array([(0, 0, 0, 0, elements, 0, 0)], _SEGMENT)
+    spec["segments"], spec["segment_count"] = segment.ctypes.data, 1
+    spec["all_channels"], spec["channels"], spec["groups"] = call.channels, lanes, -(-call.channels // lanes)
+    spec["rows"] = spec["block"] = spec["blocks"] = spec["row_limit"] = spec["run"] = 1
+    spec["by_channel"], spec["results"] = call.channels_last, results
+    spec["slots"] = spec["places"] = chunk = max(1, min(results, _LINE // lanes))
+    spec["decoded_room"] = chunk * lanes + _SLACK
+    spec["result_room"] = elements * lanes + _SLACK
+    for place, (number, lies) in {_READ: (0, grad), _SECOND: (1, where), _MADE: (2, made)}.items():
+        _operand(spec["operands"][0, place], number, lies, place == _MADE)
+    return _program(call, "place_gradient", spec, [segment], threads, 3)

@@ -1,0 +1,225 @@
+"""Calls of poolings on this CPU: operands checked, seen as samples, channels and fields, and what runs on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...config import settings
+from ...errors import bad_argument, bad_type, one_of
+from ...formats import Format
+from ...ops import RESULT, Operand, Receiver, Request, argument, modelled_target, operand
+from ...popops._reduce import ReduceParams, Way
+from ...popops._reduce import lower as lower_reduction
+from ...target import Target
+from .field import Window, adaptive_windows, is_whole, whole_field, windows_of
+from .lower import Lies, PoolCall, PoolProgram, lower
+
+Array = np.ndarray[Any, Any]
+
+__all__ = ["LAYOUTS", "OPS", "Images", "checked_places", "images", "lacking_of", "placed", "pooled", "taken",
+           "windows_asked"]
+
+LAYOUTS = ("NCHW", "NHWC")
+"""Orders of axes: HW stands for all dimensions of the field."""
+
+OPS = ("max", "avg", "sum")
+"""What becomes of a window."""
+
+_ALLOWED = "float32, float16, bfloat16 or FP8 numbers, or a QuarterArray"
+
+
+@dataclass(frozen=True)
+class Images:
+    """The shape of samples of fields.
+
+    Attributes
+    ----------
+    batch, channels : int
+    field : tuple of int
+    channels_last : bool
+    """
+
+    batch: int
+    channels: int
+    field: tuple[int, ...]
+    channels_last: bool
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """In the order of the axes."""
+        if self.channels_last:
+            return (self.batch, *self.field, self.channels)
+        return (self.batch, self.channels, *self.field)
+
+    def of(self, windows: Sequence[Window]) -> Images:
+        """The shape of what windows come to."""
+        return Images(self.batch, self.channels, tuple(w.outputs for w in windows), self.channels_last)
+
+    def lies(self, dtype: Format | None, exponent: int, strides: Sequence[int]) -> Lies:
+        """How an operand of the shape lies, given its strides in elements."""
+        if self.channels_last:
+            return Lies(dtype, exponent, strides[0], strides[-1], tuple(strides[1:-1]))
+        return Lies(dtype, exponent, strides[0], strides[1], tuple(strides[2:]))
+
+    def in_c_order(self, dtype: Format | None, exponent: int = 0) -> Lies:
+        """How one in C order lies."""
+        shape = self.shape
+        return self.lies(dtype, exponent, [prod(shape[d + 1 :]) for d in range(len(shape))])
+
+    @property
+    def elements(self) -> int:
+        """Of a field."""
+        return prod(self.field)
+
+    @property
+    def by_channel(self) -> bool:
+        """Whether lanes are channels."""
+        return self.channels_last and self.channels > 1
+
+
+def images(name: str, shape: Any, layout: str) -> Images:
+    """Return what a shape stands for, checked.
+
+    Parameters
+    ----------
+    name : str
+        What the caller calls it.
+    shape : sequence of int
+    layout : str
+    """
+    one_of("layout", layout, LAYOUTS)
+    if len(shape) < 3:
+        kind = "[N, C, ...]" if layout == "NCHW" else "[N, ..., C]"
+        raise bad_argument(name, f"shape {tuple(shape)}", f"{kind} with one dimension of the field or more")
+    if layout == "NHWC":
+        return Images(shape[0], shape[-1], tuple(shape[1:-1]), True)
+    return Images(shape[0], shape[1], tuple(shape[2:]), False)
+
+
+def taken(name: str, value: Any, shape: tuple[int, ...] | None = None) -> Operand:
+    """Take an operand of numbers that share a scale, perhaps of a known shape."""
+    x = operand(name, value, _ALLOWED)
+    if x.scales is not None:
+        raise bad_argument(name, "a QuarterArray with scales of blocks", "one scale for all of it")
+    if shape is not None and x.shape != shape:
+        raise bad_argument(name, f"shape {x.shape}", f"shape {shape}")
+    return x
+
+
+def windows_asked(field: tuple[int, ...], kernel: Any, output_size: Any, **how: Any) -> tuple[Window, ...]:
+    """Return the windows that a call asks for: by a kernel, by how many there are, or one of the whole field."""
+    if output_size is not None and kernel is not None:
+        raise bad_argument("output_size", output_size, "None where a kernel is given")
+    if kernel is not None:
+        return windows_of(field, kernel, **how)
+    for name, default in (("stride", None), ("padding", 0), ("dilation", 1), ("ceil_mode", False)):
+        value = how[name]
+        if type(value) is not type(default) or value != default:
+            raise bad_argument(name, value, "its default without a kernel")
+    return whole_field(field) if output_size is None else adaptive_windows(field, output_size)
+
+
+def lacking_of(target: Target | str | None, op: str) -> str:
+    """Return what the machine lacks that a `profile` names, or raise where the call names it."""
+    return modelled_target(target, f"popnn.{op}", lambda _: "in this build")[1]
+
+
+def _readable(x: Operand, shape: Images) -> tuple[Operand, Lies]:
+    """An operand as kernels read it, and how it lies: its lanes one after another."""
+    array, bytes_each = x.array, x.array.itemsize
+    inner = -1 if shape.by_channel or not shape.channels_last else -2
+    strides = [0 if n == 1 else s for n, s in zip(array.shape, array.strides, strict=True)]
+    if (strides[inner] not in (0, bytes_each) or (array.shape[inner] > 1 and not strides[inner])
+            or any(s % bytes_each for s in strides) or not array.flags.aligned):
+        return _in_c_order(x, shape)
+    strides[inner] = bytes_each
+    return x, shape.lies(x.format, x.scale, [s // bytes_each for s in strides])
+
+
+def _in_c_order(x: Operand, shape: Images) -> tuple[Operand, Lies]:
+    return x.in_c_order(), shape.in_c_order(x.format, x.scale)
+
+
+def request(call: PoolCall, operands: tuple[Any, ...], receiver: Receiver, lacking: str, **more: Any) -> Request:
+    """Describe a call of a program of the pool family."""
+    program = lower(call, settings.num_threads)
+
+    def tell() -> tuple[str, str, PoolProgram]:
+        return str(call), program.kernel, program
+
+    return Request(program.executable, (*operands, RESULT), receiver, tell, lacking=lacking, **more)
+
+
+def pooled(kind: str, op: str, shape: Images, windows: tuple[Window, ...], include: bool, operands: Sequence[Operand],
+           receiver: Receiver, lacking: str, *, form: Format | None = None, offset: int = 0, scaled: bool = False,
+           wrap: Any = None, keep: bool = True) -> Request:
+    """Describe a pooling or a gradient of one.
+
+    Parameters
+    ----------
+    kind, op, offset, scaled
+        As `PoolCall` has them.
+    shape : Images
+        Of the field.
+    windows : tuple of Window
+    include : bool
+        Whether averages count padding.
+    operands : sequence of Operand
+        What is read: fields of a pooling, else gradients, fields, maxima.
+    receiver : Receiver
+    lacking : str
+    form : Format, optional
+        Of the result, where it is a part of what the receiver takes.
+    wrap, keep
+        As a `Request` has them.
+    """
+    outputs = shape.of(windows)
+    if kind == "pool" and is_whole(windows) and shape.elements:
+        return _reduced(op, shape, operands[0], receiver, lacking)
+    forward = kind in ("pool", "max_places")
+    if forward or kind == "gradient":
+        laid = [_readable(operands[0], shape if forward else outputs)]
+    else:
+        laid = [_in_c_order(x, shape if i == 1 else outputs) for i, x in enumerate(operands)]
+    made = (outputs if forward else shape).in_c_order(form or receiver.format, receiver.scale)
+    call = PoolCall(kind, op, shape.batch, shape.channels, windows, include, shape.by_channel,
+                    (*(lies for _, lies in laid), made), offset, scaled)
+    return request(call, tuple(x for x, _ in laid), receiver, lacking, wrap=wrap, keep=keep)
+
+
+def _reduced(op: str, shape: Images, x: Operand, receiver: Receiver, lacking: str) -> Request:
+    """A window that is the whole field is a reduction."""
+    assert x.format is not None
+    axes = tuple(range(1, x.array.ndim - 1)) if shape.channels_last else tuple(range(2, x.array.ndim))
+    way = Way("max", "max", "plain") if op == "max" else Way("sum", "sum", "plain")
+    params = ReduceParams(way, x.format, x.scale, x.shape, x.array.strides, axes, receiver.format, receiver.scale,
+                          1 / shape.elements if op == "avg" else 1.0, False)
+    program = lower_reduction(params, settings.num_threads)
+    return Request(program.executable, (x, RESULT), receiver, lambda: (str(params), program.kernel, program),
+                   lacking=lacking)
+
+
+def checked_places(indices: Any, shape: tuple[int, ...], elements: int) -> Array:
+    """Return places as int64 in C order, each within a field or -1."""
+    array = argument("indices", indices, "an array of int64 or int32 places", np.int64).array
+    if array.dtype.kind not in "iu" or array.dtype.itemsize < 4:
+        raise bad_type("indices", f"dtype {array.dtype}", "int64 or int32")
+    if array.shape != shape:
+        raise bad_argument("indices", f"shape {array.shape}", f"shape {shape}, that of `grad`")
+    if array.size and (int(array.max()) >= elements or (array.dtype.kind == "i" and int(array.min()) < -1)):
+        raise bad_argument("indices", f"places from {array.min()} to {array.max()}", f"from -1 to {elements - 1}")
+    return np.ascontiguousarray(array, np.int64)
+
+
+def placed(shape: Images, due: Images, grad: Operand, places: Array, receiver: Receiver, lacking: str) -> Request:
+    """Describe a gradient that goes to places: `shape` is that of the field, `due` that of `grad` and the places."""
+    windows = tuple(Window(n, m, 0) for n, m in zip(shape.field, due.field, strict=True))
+    source, lies = _in_c_order(grad, due)
+    call = PoolCall("place_gradient", "max", shape.batch, shape.channels, windows, False, shape.by_channel,
+                    (lies, due.in_c_order(None), shape.in_c_order(receiver.format, receiver.scale)))
+    return request(call, (source, places), receiver, lacking, keep=False)  # the places are this call's own

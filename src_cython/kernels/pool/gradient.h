@@ -1,0 +1,166 @@
+/* Gradients of maxima, from what was pooled or from places.
+ *
+ * From what was pooled: each element that is the maximum of a window takes the window's gradient, or its share of it where
+ * several are. Lines are those of maxima and of gradients, decoded once and kept for the next rows. */
+#ifndef POP_POOL_GRADIENT_H
+#define POP_POOL_GRADIENT_H
+#include "kernels/pool/places.h"
+
+/* `to` and what windows of one phase bring it: the gradients of those whose maximum it is. */
+static void pop_pool_take_gradient(const float *x, const float *maxima, const float *gradients, const int64_t *taps, int64_t count,
+                                   int64_t times, int64_t advance, int64_t lanes, float *to, int64_t x_step, int64_t step)
+{
+    for (int64_t k = 0; k < times; k++, x += x_step, maxima += advance, gradients += advance, to += step)
+        for (int64_t l = 0; l < lanes; l += POP_LANES) {
+            const int part = (int)pop_least(POP_LANES, lanes - l);
+            const pop_v_f own = pop_v_decode_part(&POP_F32, x + l, part);
+            pop_v_f a = pop_v_decode_part(&POP_F32, to + l, part);
+            for (int64_t t = 0; t < count; t++) {
+                const pop_v_m same = pop_v_eq_f(own, pop_v_load_f(maxima + taps[t] + l));
+                a = a + pop_v_float(pop_v_keep(same, pop_v_bits(pop_v_load_f(gradients + taps[t] + l))));
+            }
+            pop_v_encode_part(&POP_F32, 0, to + l, a, part);
+        }
+}
+
+/* The first of some rows, in FP32, at its place on a line. */
+static void pop_pool_one_row(const pop_pool_unit *u, const pop_pool_operand *o, int64_t offset, int64_t at, int64_t n, float *to)
+{
+    const char *row = pop_pool_base(u, o) + offset * o->bytes;
+    u->weights[0] = 1.0f;
+    pop_pool_positions(u, o, pop_pool_maxima, &row, 1, at, n, 0.0f, to);
+}
+
+/* Operands are the gradient, the field, the maxima, and what is made. */
+static void pop_pool_max_gradient(const void *work, const pop_tile *tile)
+{
+    const pop_pool_item *item = (const pop_pool_item *)work;
+    const pop_pool *s = item->spec;
+    const pop_pool_operand *in = s->operands, *field = in + 1, *maxima = in + 2, *out = in + 3;
+    pop_pool_unit u = {.spec = s, .tile = tile};
+    pop_pool_rooms(&u);
+    const int64_t line = s->places * s->channels + 2 * POP_POOL_SLACK;
+    int64_t *kept = (int64_t *)(void *)u.free;
+    float *lines = (float *)(void *)(kept + s->slots), *x = lines + 2 * s->slots * line;
+    for (int64_t i = 0; i < item->count; i++) {
+        pop_pool_begin(&u, item->first + i);
+        const pop_pool_segment *g = u.segment;
+        for (int64_t k = 0; k < s->slots; k++) {
+            kept[k] = -1;
+            pop_pool_fill(lines + 2 * k * line, NAN, s->places * s->channels); /* which nothing is equal to */
+            pop_pool_fill(lines + (2 * k + 1) * line, 0.0f, s->places * s->channels);
+        }
+        const int by_channel = s->by_channel;
+        const int64_t size = by_channel ? g->makes * s->channels : s->join * s->joined;
+        for (int64_t row = u.row; row < u.row + u.rows; row++) {
+            float divisor, *to = pop_pool_result(&u, out, row), *made = by_channel ? to : u.made;
+            const int64_t count = pop_pool_rows(&u, row, &divisor);
+            if (by_channel || s->join == 1) {
+                pop_pool_one_row(&u, field, pop_pool_made_offset(s, row), g->made, g->makes, x + (by_channel ? 0 : g->shift));
+            } else {
+                pop_pool_one_row(&u, field, pop_pool_made_offset(s, row), g->made, g->makes, u.flat + g->shift);
+                pop_pool_split(s->join, u.flat, x, s->joined);
+            }
+            pop_pool_fill(made, 0.0f, size);
+            for (int64_t j = 0; j < count; j++) {
+                const int64_t number = u.numbers[j], slot = number % s->slots;
+                float *top = lines + 2 * slot * line, *grad = top + line;
+                if (kept[slot] != number) {
+                    const int64_t offset = u.offsets[j];
+                    pop_pool_one_row(&u, maxima, offset, g->read, g->reads, top + g->place * s->channels);
+                    pop_pool_one_row(&u, in, offset, g->read, g->reads, grad + g->place * s->channels);
+                    kept[slot] = number;
+                }
+                for (const pop_pool_phase *p = s->phases; p < s->phases + s->phase_count; p++) {
+                    const int64_t results = p->count ? p->count : g->count, taps = p->last - p->first;
+                    if (!by_channel) {
+                        pop_pool_take_gradient(x + p->made, top, grad, s->taps + p->first, taps, 1, 0, results, made + p->made, 0, 0);
+                        continue;
+                    }
+                    int64_t from = 0;
+                    if (p->made < g->shift) from = (g->shift - p->made + s->join - 1) / s->join;
+                    const int64_t left = g->shift + g->makes - p->made;
+                    const int64_t end = pop_least(results, left > 0 ? (left + s->join - 1) / s->join : 0);
+                    const int64_t at = (p->made + from * s->join - g->shift) * s->channels, skip = from * s->advance * s->channels;
+                    if (from < end)
+                        pop_pool_take_gradient(x + at, top + skip, grad + skip, s->taps + p->first, taps, end - from,
+                                               s->advance * s->channels, u.lanes, made + at, s->join * s->channels, s->join * s->channels);
+                }
+            }
+            if (!by_channel) {
+                if (s->join > 1) pop_pool_join(s->join, made, s->joined, u.flat, g->count);
+                memcpy(to, (s->join > 1 ? u.flat : made) + g->shift, (size_t)g->makes * sizeof *to);
+            }
+            pop_pool_put(&u, out, row, to);
+        }
+    }
+}
+
+/* Windows' gradients divided by how many of their elements are the maximum. Operands are the field, the gradient, the maxima,
+ * and what is made: FP32 in C order. Margins are NaN. */
+static void pop_pool_ties(const void *work, const pop_tile *tile)
+{
+    const pop_pool_item *item = (const pop_pool_item *)work;
+    const pop_pool *s = item->spec;
+    const pop_pool_operand *in = s->operands, *gradient = in + 1, *maxima = in + 2, *out = in + 3;
+    pop_pool_unit u = {.spec = s, .tile = tile};
+    pop_pool_rooms(&u);
+    float *top = (float *)(void *)u.free;
+    for (int64_t i = 0; i < item->count; i++) {
+        pop_pool_begin(&u, item->first + i);
+        pop_pool_clear(&u, NAN);
+        const pop_pool_segment *g = u.segment;
+        const int64_t size = g->makes * s->channels;
+        float *grad = top + size + POP_POOL_SLACK, *ones = grad + size + POP_POOL_SLACK;
+        float *flat = (s->split > 1 ? u.flat : u.line) + g->place * s->channels;
+        pop_pool_fill(ones, 1.0f, s->places * s->channels);
+        for (int64_t row = u.row; row < u.row + u.rows; row++) {
+            float divisor, *to = pop_pool_result(&u, out, row);
+            const int64_t count = pop_pool_rows(&u, row, &divisor), made = pop_pool_made_offset(s, row);
+            pop_pool_one_row(&u, maxima, made, g->made, g->makes, top);
+            pop_pool_one_row(&u, gradient, made, g->made, g->makes, grad);
+            pop_pool_fill(to, 0.0f, size);
+            for (int64_t j = 0; j < count; j++) {
+                pop_pool_one_row(&u, in, u.offsets[j], g->read, g->reads, flat);
+                if (s->split > 1) pop_pool_split(s->split, u.flat, u.line, s->pitch);
+                for (const pop_pool_phase *p = s->phases; p < s->phases + s->phase_count; p++)
+                    for (int64_t t = p->first; t < p->last; t++) { /* here the line is what is compared, and ones are counted */
+                        const int64_t results = p->count ? p->count : g->count, none = 0;
+                        pop_pool_take_gradient(top + p->made * s->channels, u.line + s->taps[t], ones, &none, 1, s->by_channel ? results : 1,
+                                               s->advance * s->channels, s->by_channel ? u.lanes : results,
+                                               to + p->made * s->channels, s->channels, s->channels);
+                    }
+            }
+            for (int64_t k = 0; k < size; k++) to[k] = grad[k] / (to[k] > 1.0f ? to[k] : 1.0f);
+            pop_pool_put(&u, out, row, to);
+        }
+    }
+}
+
+/* Gradients to the places that they belong to. Units are samples times groups of channels; operand 1 holds the places. */
+static void pop_pool_place_gradient(const void *work, const pop_tile *tile)
+{
+    const pop_pool_item *item = (const pop_pool_item *)work;
+    const pop_pool *s = item->spec;
+    const pop_pool_operand *in = s->operands, *where = in + 1, *out = in + 3;
+    pop_pool_unit u = {.spec = s, .tile = tile};
+    pop_pool_rooms(&u);
+    for (int64_t i = 0; i < item->count; i++) {
+        pop_pool_begin(&u, item->first + i);
+        const pop_pool_segment *g = u.segment;
+        float *to = pop_pool_result(&u, out, 0);
+        const int64_t *places = (const int64_t *)(const void *)pop_pool_base(&u, where);
+        pop_pool_fill(to, 0.0f, g->makes * s->channels);
+        for (int64_t r = 0; r < s->results; r += s->slots) {
+            const int64_t n = pop_least(s->slots, s->results - r);
+            pop_pool_one_row(&u, in, 0, r, n, u.line);
+            for (int64_t k = 0; k < n; k++)
+                for (int64_t c = 0; c < u.lanes; c++) {
+                    const int64_t at = places[(r + k) * where->position + c];
+                    if (at >= 0) to[at * s->channels + c] += u.line[k * s->channels + c];
+                }
+        }
+        pop_pool_put(&u, out, 0, to);
+    }
+}
+#endif

@@ -1,0 +1,150 @@
+"""Pooling on this CPU: windows, maxima and their places, averages, gradients."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from poplibs_py import popnn, testing
+from poplibs_py.errors import PoplibsError, UnsupportedError
+from poplibs_py.formats import QuarterArray
+from poplibs_py.testing import assert_same_bits
+
+RNG = np.random.default_rng(17)
+X = RNG.normal(size=(2, 3, 9, 11)).astype(np.float32)
+GEOMETRIES = [
+    {"kernel": 3, "stride": 2, "padding": 1}, {"kernel": 2}, {"kernel": (1, 3), "stride": (3, 1), "ceil_mode": True},
+    {"kernel": 3, "stride": 1, "dilation": 2, "padding": 2}, {"kernel": 3, "stride": 5, "padding": ((0, 1), (2, -2))},
+    {"output_size": (4, 3)}, {"output_size": (3, None)}, {},
+]  # fmt: skip
+
+
+def checked(name, *operands, op="max", kernel=None, **how):
+    """A call within its bound."""
+    more = () if name == "popnn.max_pool_with_indices" else (op,)
+    return testing.check(name, *operands, kernel, *more, **how)
+
+
+@pytest.mark.parametrize("how", GEOMETRIES, ids=str)
+@pytest.mark.parametrize("op", ["max", "avg", "sum"])
+def test_both_layouts_and_all_strides_give_the_same_bits(how, op):
+    first = checked("popnn.pool", X, op=op, **how)
+    last = np.ascontiguousarray(np.moveaxis(X, 1, -1))
+    if how:  # one window is a reduction, whose order differs from a walk's
+        assert_same_bits(np.moveaxis(popnn.pool(last, op=op, layout="NHWC", **how), -1, 1), first)
+    wide = np.zeros((2, 6, 9, 22), np.float32)
+    wide[:, ::2, ::-1, ::2] = X
+    for view in (wide[:, ::2, ::-1, ::2], np.moveaxis(last, -1, 1)):
+        assert_same_bits(popnn.pool(view, op=op, **how), first)
+    out = np.full((*first.shape[:-1], 2 * first.shape[-1]), 7, np.float32)
+    assert popnn.pool(X, op=op, out=out[..., ::2], **how).base is out
+    assert_same_bits(out[..., ::2], first)
+    assert (out[..., 1::2] == 7).all()
+
+
+def test_long_lines_and_many_channels_are_taken_in_parts():
+    line, wide = RNG.normal(size=(1, 2, 40000)).astype(np.float16), RNG.normal(size=(1, 40, 3, 600)).astype(np.float32)
+    for op, how in product(("max", "avg"), ({"kernel": 5, "stride": 2, "padding": 2}, {"kernel": 4, "stride": 7})):
+        y = checked("popnn.pool", line, op=op, **how)
+        more = {"x": line, "pooled_x": y} if op == "max" else {}
+        checked("popnn.pool_input_gradient", y, line.shape, op=op, **how, **more)
+    y = testing.check("popnn.pool", wide, 3, "max", stride=1, padding=1, layout="NHWC")
+    testing.check("popnn.pool_input_gradient", y, wide.shape, 3, x=wide, pooled_x=y, stride=1, padding=1, layout="NHWC")
+    testing.check("popnn.max_pool_with_indices", wide, 3, stride=2, padding=1, layout="NHWC")
+
+
+def test_averages_divide_by_what_there_is_or_by_padding_too():
+    ones = np.ones((1, 1, 4, 4), np.float32)
+    assert (popnn.pool(ones, 3, "avg", stride=1, padding=1) == 1).all()
+    with_pad = popnn.pool(ones, 3, "avg", stride=1, padding=1, count_include_pad=True)[0, 0]
+    assert with_pad[0, 0] == np.float32(4) / 9
+    assert with_pad[1, 1] == 1
+    up = popnn.pool(ones[..., :3], (1, 2), "avg", ceil_mode=True, count_include_pad=True)
+    assert (up == 1).all()  # what lies beyond the padding is never counted
+
+
+def test_ceil_mode_takes_no_window_that_begins_beyond_the_field():
+    x = np.arange(5, dtype=np.float32).reshape(1, 1, 5)
+    assert popnn.pool(x, 1, stride=3, ceil_mode=True).tolist() == [[[0, 3]]]
+    assert popnn.pool(x, 2, ceil_mode=True).tolist() == [[[1, 3, 4]]]
+
+
+def test_nan_is_the_maximum_and_the_first_is_found():
+    x = np.float32([[[1, np.nan, 5, np.nan], [-np.inf, -np.inf, -0.0, 0.0]]])
+    values, indices = popnn.max_pool_with_indices(x, 2)
+    assert np.isnan(values[0, 0]).all()
+    assert indices.tolist() == [[[1, 3], [0, 2]]]
+    assert popnn.max_pool_with_indices(x, 1, padding=1).indices[0, 0].tolist() == [-1, 0, 1, 2, 3, -1]
+
+
+def test_ties_have_the_gradient_each_or_a_share_of_it():
+    x = np.zeros((1, 2, 4, 4), np.float32)
+    y = popnn.pool(x, 2)
+    grad = np.full(y.shape, 8, np.float32)
+    assert (popnn.pool_input_gradient(grad, x.shape, 2, x=x, pooled_x=y) == 8).all()
+    assert (popnn.pool_input_gradient(grad, x.shape, 2, x=x, pooled_x=y, use_scaled_gradient=True) == 2).all()
+
+
+@pytest.mark.parametrize("how", GEOMETRIES, ids=str)
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_gradients_by_places_are_those_by_maxima_where_none_are_equal(how, layout):
+    x = X if layout == "NCHW" else np.ascontiguousarray(np.moveaxis(X, 1, -1))
+    y, places = checked("popnn.max_pool_with_indices", x, layout=layout, **how)
+    grad = RNG.integers(-8, 8, y.shape).astype(np.float32)
+    by_places = testing.check("popnn.pool_indices_gradient", grad, places, x.shape, layout=layout)
+    for scaled in (False, True):
+        assert_same_bits(popnn.pool_input_gradient(grad, x.shape, x=x, pooled_x=y, layout=layout, **how,
+                                                   use_scaled_gradient=scaled) + 0, by_places + 0)
+
+
+def test_gradients_of_averages_are_the_transposes_of_averages():
+    for how, op in product(GEOMETRIES, ("avg", "sum")):
+        y = popnn.pool(X, op=op, **how)
+        grad = RNG.normal(size=y.shape).astype(np.float32)
+        back = checked("popnn.pool_input_gradient", grad, X.shape, op=op, **how)
+        there, again = (np.abs(a.astype(float) * b).sum() for a, b in ((y, grad), (X, back)))
+        apart = abs((y.astype(float) * grad).sum() - (X.astype(float) * back).sum())
+        assert apart <= 100 * 2.0**-24 * (there + again)
+
+
+def test_fp8_is_read_and_written_at_its_scale():
+    codes = QuarterArray.from_array(X * 4, "f143", scale=1)
+    testing.check("popnn.pool", codes, 3, "avg", stride=2, out_dtype="float32")
+    out = QuarterArray(np.empty((2, 3, 4, 5), np.uint8), "f143", -1)
+    assert testing.check("popnn.pool", codes, 3, "avg", stride=2, out=out) is out
+    assert popnn.pool(codes, 2).dtype == np.float16
+
+
+WRONG = [
+    ({"kernel": 0}, "kernel"), ({"kernel": (2, 2, 2)}, "kernel"), ({"kernel": 12}, "kernel"), ({"op": "min"}, "op"),
+    ({"kernel": 2, "stride": 0}, "stride"), ({"kernel": 2, "padding": ((1, 2, 3), 0)}, "padding"),
+    ({"kernel": 2, "dilation": -1}, "dilation"), ({"kernel": 2, "output_size": 2}, "output_size"),
+    ({"output_size": 0}, "output_size"), ({"stride": 2}, "stride"), ({"kernel": 2, "layout": "CHWN"}, "layout"),
+    ({"kernel": 2, "ceil_mode": 1}, "ceil_mode"), ({"kernel": 2, "out": np.empty(3, np.float32)}, "out"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("how", "name"), WRONG, ids=str)
+def test_wrong_arguments_are_named(how, name):
+    with pytest.raises(PoplibsError, match=f"^{name}: got"):
+        popnn.pool(X, **how)
+
+
+def test_wrong_gradients_are_named():
+    y = popnn.pool(X, 2)
+    for how, name in (({}, "x"), ({"x": X}, "pooled_x"), ({"op": "avg", "x": X}, "x"),
+                      ({"op": "sum", "use_scaled_gradient": True}, "use_scaled_gradient"),
+                      ({"x": X[:1], "pooled_x": y}, "x")):
+        with pytest.raises(PoplibsError, match=f"^{name}: got"):
+            popnn.pool_input_gradient(y, X.shape, 2, **how)
+    with pytest.raises(PoplibsError, match=r"^grad: got shape"):
+        popnn.pool_input_gradient(y, X.shape, 3, "avg")
+    places = popnn.max_pool_with_indices(X, 2).indices
+    for wrong, name in ((places + 99, "indices"), (places - 99, "indices"), (places[:1], "indices"),
+                        (places.astype(float), "indices")):
+        with pytest.raises(PoplibsError, match=f"^{name}: got"):
+            popnn.pool_indices_gradient(y, wrong, X.shape)
+    with pytest.raises(UnsupportedError, match=r"^target: gc200 has no vertex"):
+        popnn.pool(X, 2, target="gc200")
