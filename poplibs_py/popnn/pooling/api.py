@@ -103,8 +103,8 @@ def pool(x: Any, kernel: int | Sequence[int] | None = None, op: str = "max", *, 
     Sums are FP32: of the window's rows first, then along the last dimension, each in ascending order; an average is the
     sum divided by a product of counts; the result is rounded once. Same bits at every level, for any number of threads
     and either layout. A window that is the whole field is a reduction, as in PopLibs: see `poplibs_py.popops.mean`.
-    Maxima are exact, NaN where an element is (PopLibs may pass over it). A window without elements has the sum 0 and
-    the maximum -inf (PopLibs in half precision: the lowest number).
+    Maxima are exact, NaN where an element is (PopLibs may pass over it), and +0 for zeros. A window without elements
+    has the sum 0 and the maximum -inf (PopLibs in half precision: the lowest number).
 
     Examples
     --------

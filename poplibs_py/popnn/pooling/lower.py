@@ -60,7 +60,7 @@ class PoolCall:
 
     Attributes
     ----------
-    kind : {"pool", "max_places", "gradient", "max_gradient", "place_gradient"}
+    kind : {"pool", "max_places", "gradient", "max_gradient", "place_gradient", "spread"}
     op : {"max", "avg", "sum"}
     batch, channels : int
     windows : tuple of Window
@@ -160,7 +160,7 @@ def _made_of_pairs(window: Window, backward: bool) -> _Line:
     phases = np.zeros(made, _PHASE)
     phases["made"], phases["count"] = np.arange(made), 1
     phases["first"], phases["last"] = pairs.first[:-1], pairs.first[1:]
-    segment = np.array([(0, read, 0, 0, made, 0, made)], _SEGMENT)
+    segment = np.array([(0, read, 0, 0, 0, made, 0, made)], _SEGMENT)
     return _Line(segment, phases, pairs.read, joined=_rounded_up(made), places=read)
 
 
@@ -174,7 +174,8 @@ def _forward_line(w: Window, lanes: int) -> _Line:
         origin = begin * w.stride - w.lower
         low, high = max(0, origin), min(w.inputs, origin + (end - begin - 1) * w.stride + w.span)
         reads = max(0, high - low)
-        segments.append((low if reads else 0, reads, low - origin if reads else 0, begin, end - begin, 0, end - begin))
+        segments.append((low if reads else 0, reads, low - origin if reads else 0, origin, begin, end - begin, 0,
+                         end - begin))
     steps = np.arange(w.kernel, dtype=np.int64) * w.dilation
     count = min(each, w.outputs)
     pitch = _rounded_up(count + far // split) if split > 1 else (count - 1) * w.stride + w.span
@@ -197,7 +198,7 @@ def _backward_line(w: Window, lanes: int) -> _Line:
         made, number = max(0, origin - w.lower), origin // s
         read, ended = max(0, number - back), min(w.outputs, number + -(-(stop - origin) // s))
         reads = max(0, ended - read)
-        segments.append((read if reads else 0, reads, read - (number - back) if reads else 0, made,
+        segments.append((read if reads else 0, reads, read - (number - back) if reads else 0, number - back, made,
                          min(w.inputs, stop - w.lower) - made, made + w.lower - origin, -(-(stop - origin) // s)))
     steps = np.arange(w.kernel, dtype=np.int64)[::-1] * w.dilation  # windows ascending
     order = np.argsort(steps % s, kind="stable")
@@ -283,6 +284,13 @@ def _fill(call: PoolCall, backward: bool, places: dict[int, tuple[int, Lies, int
         tables.append(own)
     for name in ("split", "pitch", "advance", "join", "joined"):
         spec[name] = getattr(line, name)
+    for name in ("stride", "kernel", "dilation"):
+        spec[name] = getattr(last, name)
+    spec["backward"], spec["read_extent"] = backward, last.outputs if backward else last.inputs
+    if call.channels_last:
+        pairs = held(last, backward)
+        spec["first"], spec["coordinates"] = pairs.first.ctypes.data, pairs.read.ctypes.data
+        tables += [pairs.first, pairs.read]
     spec["places"] = max(line.places, line.join * line.joined if not call.channels_last else 0)
     spec["all_channels"], spec["channels"], spec["groups"] = call.channels, lanes, -(-call.channels // lanes)
     spec["rows"] = rows = prod(int(axis["extent"]) for axis in axes)
@@ -306,7 +314,7 @@ def _arena(spec: Array) -> int:
                                                "decoded_room")}
     floats = (s["row_limit"] + 2 * _line_floats(spec) + s["join"] * s["joined"] * s["channels"] + _SLACK
               + s["result_room"] + s["decoded_room"])
-    return 32 * s["row_limit"] + 4 * floats + 8
+    return 40 * s["row_limit"] + 4 * floats + 8
 
 
 def _line_floats(spec: Array) -> int:
@@ -344,8 +352,8 @@ def lower(call: PoolCall, threads: int) -> PoolProgram:
         spec, tables = _fill(call, False, {_READ: (0, call.operands[0], 0), _THIRD: (1, where, call.offset),
                                            _MADE: (1, made, 0)})
         return _program(call, "max_places", spec, tables, threads, 2, 8 * _line_floats(spec))
-    if call.kind == "place_gradient":
-        return _places_program(call, threads)
+    if call.kind in ("place_gradient", "spread"):
+        return _field_program(call, threads)
     grad, field, top = call.operands[:number]
     ties: list[ComputeSet] = []
     more, workspace = 0, 0
@@ -380,22 +388,28 @@ def _program(call: PoolCall, kernel: str, spec: Array, tables: list[Any], thread
     return made
 
 
-def _places_program(call: PoolCall, threads: int) -> PoolProgram:
-    """Gradients to their places: fields and windows are seen as one axis each."""
-    grad, where, made = call.operands
+def _field_program(call: PoolCall, threads: int) -> PoolProgram:
+    """Gradients to their places, or to all of a field: fields and windows are seen as one axis each."""
+    grad, made, places = call.operands[0], call.operands[-1], call.kind == "place_gradient"
     elements, results = (prod(getattr(w, side) for w in call.windows) for side in ("inputs", "outputs"))
     lanes = 1
     if call.channels_last:
-        lanes = min(call.channels, _MOST_LANES if made.format == FP32 and not made.exponent else _SLACK)
+        wide = not places or (made.format == FP32 and not made.exponent)
+        lanes = min(call.channels, _MOST_LANES if wide else _SLACK)
     spec = np.zeros(1, _SPEC)
-    segment = np.array([(0, 0, 0, 0, elements, 0, 0)], _SEGMENT)
+    segment = np.array([(0, 0, 0, 0, 0, elements, 0, 0)], _SEGMENT)
     spec["segments"], spec["segment_count"] = segment.ctypes.data, 1
     spec["all_channels"], spec["channels"], spec["groups"] = call.channels, lanes, -(-call.channels // lanes)
     spec["rows"] = spec["block"] = spec["blocks"] = spec["row_limit"] = spec["run"] = 1
     spec["by_channel"], spec["results"] = call.channels_last, results
     spec["slots"] = spec["places"] = chunk = max(1, min(results, _LINE // lanes))
     spec["decoded_room"] = chunk * lanes + _SLACK
-    spec["result_room"] = elements * lanes + _SLACK
-    for place, (number, lies) in {_READ: (0, grad), _SECOND: (1, where), _MADE: (2, made)}.items():
+    spec["result_room"] = elements * lanes + _SLACK if places else _SLACK
+    spec["join"], spec["joined"] = 1, 1
+    count = prod(np.prod(divisors(w, False)) for w in call.windows) if call.op == "avg" else 1
+    multiplier = np.array([1 / count], np.float32)
+    spec["multipliers"] = multiplier.ctypes.data
+    for place, (number, lies) in {_READ: (0, grad), _SECOND: (1, call.operands[1]),
+                                  _MADE: (len(call.operands) - 1, made)}.items():
         _operand(spec["operands"][0, place], number, lies, place == _MADE)
-    return _program(call, "place_gradient", spec, [segment], threads, 3)
+    return _program(call, call.kind, spec, [segment, multiplier], threads, len(call.operands))

@@ -181,8 +181,10 @@ def pooled(kind: str, op: str, shape: Images, windows: tuple[Window, ...], inclu
     outputs = shape.of(windows)
     if kind == "pool" and is_whole(windows) and shape.elements:
         return _reduced(op, shape, operands[0], receiver, lacking)
+    if kind == "gradient" and is_whole(windows) and shape.elements:
+        kind = "spread"
     forward = kind in ("pool", "max_places")
-    if forward or kind == "gradient":
+    if forward or kind in ("gradient", "spread"):
         laid = [_readable(operands[0], shape if forward else outputs)]
     else:
         laid = [_in_c_order(x, shape if i == 1 else outputs) for i, x in enumerate(operands)]

@@ -31,6 +31,138 @@ static void pop_pool_one_row(const pop_pool_unit *u, const pop_pool_operand *o, 
     pop_pool_positions(u, o, pop_pool_maxima, &row, 1, at, n, 0.0f, to);
 }
 
+POP_INLINE pop_v_f pop_pool_load(int format, const char *p, int64_t i, int n)
+{
+    if (format == 0) return pop_v_decode_part(&POP_F32, p + 4 * i, n);
+    return format == 1 ? pop_v_decode_part(&POP_F16, p + 2 * i, n) : pop_v_decode_part(&POP_BF16, p + 2 * i, n);
+}
+
+/* `vectors` of the channels of one element from c on: the gradients of those windows whose maximum it is. */
+POP_INLINE void pop_pool_gradient_cells(const int *format, const char *x, const char *const *rows, int64_t count, const int64_t *at,
+                                        int64_t taps, int64_t step, int vectors, int64_t c, int part, char *to)
+{
+    pop_v_f own[POP_POOL_CELLS], made[POP_POOL_CELLS];
+    for (int v = 0; v < vectors; v++) own[v] = pop_pool_load(format[1], x, c + v * POP_LANES, part), made[v] = pop_v_splat(0.0f);
+    for (int64_t j = 0; j < count; j++)
+        for (int64_t t = 0; t < taps; t++)
+            for (int v = 0; v < vectors; v++) {
+                const int64_t i = at[t] * step + c + v * POP_LANES;
+                const pop_v_m same = pop_v_eq_f(own[v], pop_pool_load(format[2], rows[2 * j + 1], i, part));
+                made[v] = made[v] + pop_v_float(pop_v_keep(same, pop_v_bits(pop_pool_load(format[0], rows[2 * j], i, part))));
+            }
+    for (int v = 0; v < vectors; v++) pop_pool_store(format[3], to, c + v * POP_LANES, made[v], part);
+}
+
+/* Whether all operands of a unit are read and written as they lie; their formats' places in tables. */
+POP_INLINE int pop_pool_all_direct(const pop_pool *s, int *format)
+{
+    for (int i = 0; i < 4; i++) {
+        if (s->operands[i].format < 0) return 0;
+        format[i] = pop_pool_direct_format(s->operands[i].format);
+    }
+    return 1;
+}
+
+/* Addresses of the rows of gradients and of maxima, one after the other. */
+POP_INLINE int64_t pop_pool_gradient_rows(const pop_pool_unit *u, int64_t row)
+{
+    const pop_pool_operand *in = u->spec->operands, *maxima = in + 2;
+    const char *grads = pop_pool_base(u, in), *tops = pop_pool_base(u, maxima);
+    float divisor;
+    const int64_t count = pop_pool_rows(u, row, &divisor);
+    for (int64_t j = 0; j < count; j++) {
+        u->read[2 * j] = grads + u->offsets[j] * in->bytes;
+        u->read[2 * j + 1] = tops + u->offsets[j] * maxima->bytes;
+    }
+    return count;
+}
+
+static int pop_pool_gradient_by_channel(const pop_pool_unit *u)
+{
+    const pop_pool *s = u->spec;
+    const pop_pool_operand *in = s->operands, *field = in + 1, *out = in + 3;
+    const pop_pool_segment *g = u->segment;
+    int format[4];
+    if (!s->by_channel || !pop_pool_all_direct(s, format)) return 0;
+    for (int64_t row = u->row; row < u->row + u->rows; row++) {
+        const int64_t count = pop_pool_gradient_rows(u, row), offset = pop_pool_made_offset(s, row) + g->made * out->position;
+        const char *x = pop_pool_base(u, field) + offset * field->bytes;
+        char *to = pop_pool_base(u, out) + offset * out->bytes;
+        for (int64_t m = g->made; m < g->made + g->makes; m++, x += field->position * field->bytes, to += out->position * out->bytes) {
+            const int64_t *at = s->coordinates + s->first[m], taps = s->first[m + 1] - s->first[m];
+            int64_t c = 0;
+            for (; c + POP_POOL_CELLS * POP_LANES <= u->lanes; c += POP_POOL_CELLS * POP_LANES)
+                pop_pool_gradient_cells(format, x, u->read, count, at, taps, in->position, POP_POOL_CELLS, c, POP_LANES, to);
+            for (; c < u->lanes; c += POP_LANES)
+                pop_pool_gradient_cells(format, x, u->read, count, at, taps, in->position, 1, c, (int)pop_least(POP_LANES, u->lanes - c), to);
+        }
+    }
+    return 1;
+}
+
+#if POP_LANES == 16
+POP_INLINE pop_v_f pop_pool_load_lanes(int format, const char *p, int64_t i, __mmask16 m)
+{
+    if (format == 0) return pop_pool_some_f32(p + 4 * i, m);
+    return format == 1 ? pop_pool_some_f16(p + 2 * i, m) : pop_pool_some_bf16(p + 2 * i, m);
+}
+
+POP_INLINE void pop_pool_gradient_lanes(const pop_pool_unit *u, const pop_pool_reach *r, int two, int taps, const int *format)
+{
+    const pop_pool *s = u->spec;
+    const pop_pool_segment *g = u->segment;
+    const pop_pool_operand *in = s->operands, *field = in + 1, *maxima = in + 2, *out = in + 3;
+    const pop_v_f nan = pop_v_splat(NAN);
+    int64_t q = g->origin;
+    for (int64_t m = -g->shift; m < g->makes; m += r->lanes, q += r->advance) {
+        const uint64_t there = pop_pool_lanes(-q, s->read_extent - q);
+        const __mmask16 low = (__mmask16)there, high = (__mmask16)(there >> 16);
+        const __mmask16 made = (__mmask16)pop_pool_lanes(-m, pop_least(r->lanes, g->makes - m));
+        const char *grads = pop_pool_base(u, in), *tops = pop_pool_base(u, maxima), *xs = pop_pool_base(u, field);
+        char *to = pop_pool_base(u, out);
+        for (int64_t row = u->row; row < u->row + u->rows; row++) {
+            const pop_pool_near n = pop_pool_near_rows(u, in, row);
+            const int64_t step = n.step / in->bytes, at = n.made + g->made + m;
+            const pop_v_f own = pop_pool_load_lanes(format[1], xs, at, made);
+            pop_v_f a = pop_v_splat(0.0f);
+            for (int64_t j = 0; j < n.count; j++) {
+                const int64_t from = n.at[j] * step + q;
+                const pop_v_f grad = pop_pool_load_lanes(format[0], grads, from, low);
+                const pop_v_f top = (pop_v_f)_mm512_mask_mov_ps(nan, low, pop_pool_load_lanes(format[2], tops, from, low));
+                pop_v_f more = grad, higher = top;
+                if (two) {
+                    more = pop_pool_load_lanes(format[0], grads, from + 16, high);
+                    higher = (pop_v_f)_mm512_mask_mov_ps(nan, high, pop_pool_load_lanes(format[2], tops, from + 16, high));
+                }
+                for (int t = 0; t < taps; t++) {
+                    const __mmask16 same = _mm512_mask_cmp_ps_mask(r->there[t], own, pop_pool_tap(r, two, t, top, higher), _CMP_EQ_OQ);
+                    a = (pop_v_f)_mm512_mask_add_ps(a, same, a, pop_pool_tap(r, two, t, grad, more));
+                }
+            }
+            pop_pool_store_lanes(format[3], to, at, a, made);
+        }
+    }
+}
+
+static int pop_pool_gradient_by_registers(const pop_pool_unit *u, const pop_pool_reach *r)
+{
+    static const int same[3][4] = {{0, 0, 0, 0}, {1, 1, 1, 1}, {2, 2, 2, 2}};
+    int format[4];
+    if (r->lanes == 0 || !pop_pool_all_direct(u->spec, format)) return 0;
+    const int alike = format[0] == format[1] && format[0] == format[2] && format[0] == format[3];
+    if (alike && !r->two && r->taps == 2) { /* windows of 3 by 2, with formats that the compiler knows */
+        if (format[0] == 0) pop_pool_gradient_lanes(u, r, 0, 2, same[0]);
+        else if (format[0] == 1) pop_pool_gradient_lanes(u, r, 0, 2, same[1]);
+        else pop_pool_gradient_lanes(u, r, 0, 2, same[2]);
+    } else {
+        pop_pool_gradient_lanes(u, r, r->two, r->taps, format);
+    }
+    return 1;
+}
+#else
+static int pop_pool_gradient_by_registers(const pop_pool_unit *u, const pop_pool_reach *r) { return (void)u, (void)r, 0; }
+#endif
+
 /* Operands are the gradient, the field, the maxima, and what is made. */
 static void pop_pool_max_gradient(const void *work, const pop_tile *tile)
 {
@@ -42,8 +174,11 @@ static void pop_pool_max_gradient(const void *work, const pop_tile *tile)
     const int64_t line = s->places * s->channels + 2 * POP_POOL_SLACK;
     int64_t *kept = (int64_t *)(void *)u.free;
     float *lines = (float *)(void *)(kept + s->slots), *x = lines + 2 * s->slots * line;
+    pop_pool_reach reach;
+    if (!pop_pool_reach_of(s, &reach)) reach.lanes = 0;
     for (int64_t i = 0; i < item->count; i++) {
         pop_pool_begin(&u, item->first + i);
+        if (pop_pool_gradient_by_registers(&u, &reach) || pop_pool_gradient_by_channel(&u)) continue;
         const pop_pool_segment *g = u.segment;
         for (int64_t k = 0; k < s->slots; k++) {
             kept[k] = -1;
@@ -154,6 +289,11 @@ static void pop_pool_place_gradient(const void *work, const pop_tile *tile)
         for (int64_t r = 0; r < s->results; r += s->slots) {
             const int64_t n = pop_least(s->slots, s->results - r);
             pop_pool_one_row(&u, in, 0, r, n, u.line);
+            if (s->channels == 1) {
+                for (int64_t k = 0; k < n; k++)
+                    if (places[r + k] >= 0) to[places[r + k]] += u.line[k];
+                continue;
+            }
             for (int64_t k = 0; k < n; k++)
                 for (int64_t c = 0; c < u.lanes; c++) {
                     const int64_t at = places[(r + k) * where->position + c];
@@ -161,6 +301,31 @@ static void pop_pool_place_gradient(const void *work, const pop_tile *tile)
                 }
         }
         pop_pool_put(&u, out, 0, to);
+    }
+}
+/* The gradient of a window that is the whole field: one number for all elements of a channel. */
+static void pop_pool_spread(const void *work, const pop_tile *tile)
+{
+    const pop_pool_item *item = (const pop_pool_item *)work;
+    const pop_pool *s = item->spec;
+    const pop_pool_operand *in = s->operands, *out = s->operands + 3;
+    pop_pool_unit u = {.spec = s, .tile = tile};
+    pop_pool_rooms(&u);
+    for (int64_t i = 0; i < item->count; i++) {
+        pop_pool_begin(&u, item->first + i);
+        const int64_t n = u.segment->makes, size = u.lanes * out->bytes;
+        char *to = pop_pool_base(&u, out), *codes = (char *)u.line;
+        pop_pool_one_row(&u, in, 0, 0, 1, u.line);
+        pop_pool_multiply(u.line, s->multipliers, 1.0f, 1, u.lanes, s->channels);
+        if (out->codec) {
+            ((pop_encoder)out->codec)(&out->cast, u.line, u.made, u.lanes, NULL);
+            codes = (char *)u.made;
+        }
+        if (s->channels == 1) {
+            pop_copy_row(out->bytes, to, out->bytes, codes, 0, n);
+            continue;
+        }
+        for (int64_t k = 0; k < n; k++, to += out->position * out->bytes) memcpy(to, codes, (size_t)size);
     }
 }
 #endif

@@ -16,6 +16,9 @@ POP_INLINE pop_v_f pop_pool_greater(pop_v_f a, pop_v_f b) { return pop_v_select_
 /* What joins two numbers, the first of a join, and a number times a row's weight joined to what was before. */
 #define POP_POOL_JOIN_max(a, b) pop_pool_greater(a, b)
 #define POP_POOL_JOIN_sum(a, b) ((a) + (b))
+/* What a maximum ends as: zeros are +0 and NaN is one, whichever came first. */
+#define POP_POOL_END_max(a) pop_v_select_f(pop_v_eq_f(a, a), pop_v_float(pop_v_set(0x7fc00000)), (a) + pop_v_splat(0.0f))
+#define POP_POOL_END_sum(a) (a)
 #define POP_POOL_STEP_max(a, x, w) pop_pool_greater(a, x)
 #define POP_POOL_STEP_sum(a, x, w) pop_v_fma(x, pop_v_splat(w), a)
 
@@ -65,6 +68,7 @@ typedef void (*pop_pool_combine)(const char *const *, const float *, int64_t, in
             for (int64_t l = 0; l < lanes; l += POP_LANES) {                                                          \
                 pop_v_f a = count ? pop_v_load_f(line + taps[0] + l) : pop_v_splat(POP_POOL_NONE_##op);               \
                 for (int64_t t = 1; t < count; t++) a = POP_POOL_JOIN_##op(a, pop_v_load_f(line + taps[t] + l));      \
+                a = POP_POOL_END_##op(a);                                                                             \
                 if (l + POP_LANES <= lanes) pop_v_store_f(to + l, a);                                                 \
                 else pop_v_store_f_some(to + l, a, pop_v_first(lanes - l));                                           \
             }                                                                                                         \

@@ -3,25 +3,31 @@
  * Order and precision. Everything is FP32, rounded once. The rows of a window are joined first, in ascending order, element by
  * element along the last axis; then what that gives along the last axis, in ascending order. A row's weight, of a gradient of an
  * average, is a factor of a fused multiply-add. An average is the sum divided by a product of counts. The order is the window's
- * alone: all levels, thread counts and orders of axes give the same bits.
+ * alone: all levels, thread counts and orders of axes give the same bits. A maximum of zeros is +0.
  *
- * FP32, FP16 and BF16 are read as they lie; other formats are decoded a row at a time. */
+ * FP32, FP16 and BF16 are read as they lie; other formats are decoded a row at a time. Where channels lie one after another they
+ * are the lanes (direct.h); else positions of the last axis are: at AVX-512, windows that fit stay in registers (registers.h), all
+ * else goes by way of a line in memory (walk.h).
+ *
+ * Measured on one Zen 4 core at AVX-512, 8 x 256 x 28 x 28, windows of 3 x 3 by 2, in microseconds, channels first: maxima of FP32
+ * 330, of FP16 240, their gradients 1000 and 860; averages 310 and 310, their gradients 720 and 700. Channels last: 250, 240, 620,
+ * 460; 290, 180, 280, 270. */
 #ifndef POP_POOL_H
 #define POP_POOL_H
 #include "kernels/pool/gradient.h"
 
 static void pop_pool_max(const void *work, const pop_tile *tile)
 {
-    pop_pool_walk(work, tile, pop_pool_maxima, pop_pool_taps_max, -INFINITY);
+    pop_pool_walk(work, tile, pop_pool_maxima, pop_pool_taps_max, pop_pool_direct_maxima, pop_pool_register_maxima, -INFINITY);
 }
 static void pop_pool_sum(const void *work, const pop_tile *tile)
 {
-    pop_pool_walk(work, tile, pop_pool_sums, pop_pool_taps_sum, 0.0f);
+    pop_pool_walk(work, tile, pop_pool_sums, pop_pool_taps_sum, pop_pool_direct_sums, pop_pool_register_sums, 0.0f);
 }
 
 #define POP_POOL_ROW(name) {#name, "any", #name, POP_FUNCTION(pop_pool_##name), {1, 1, 1}, {1, POP_POOL_SLACK, 1}, POP_CONSISTENT}
 static const pop_kernel POP_POOL_KERNELS[] = {
     POP_POOL_ROW(max), POP_POOL_ROW(sum), POP_POOL_ROW(max_places), POP_POOL_ROW(max_gradient), POP_POOL_ROW(ties),
-    POP_POOL_ROW(place_gradient),
+    POP_POOL_ROW(place_gradient), POP_POOL_ROW(spread),
 };
 #endif

@@ -45,7 +45,7 @@ static void pop_pool_rooms(pop_pool_unit *u)
     const pop_pool *s = u->spec;
     const int64_t line = s->places * s->channels + 2 * POP_POOL_SLACK;
     u->read = (const char **)(void *)u->tile->scratch;
-    u->copies = u->read + s->row_limit;
+    u->copies = u->read + 2 * s->row_limit;
     u->offsets = (int64_t *)(void *)(u->copies + s->row_limit);
     u->numbers = u->offsets + s->row_limit;
     u->weights = (float *)(void *)(u->numbers + s->row_limit);
@@ -207,16 +207,25 @@ static void pop_pool_put(const pop_pool_unit *u, const pop_pool_operand *o, int6
     }
 }
 
+#include "kernels/pool/direct.h"
+#include "kernels/pool/registers.h"
+
 /* Poolings of maxima and of sums, and the gradients of sums: operands are what is read and what is made. */
-static void pop_pool_walk(const void *work, const pop_tile *tile, const pop_pool_combine *how, pop_pool_take take, float none)
+static void pop_pool_walk(const void *work, const pop_tile *tile, const pop_pool_combine *how, pop_pool_take take,
+                          const pop_pool_direct *direct, const pop_pool_registers *registers, float none)
 {
     const pop_pool_item *item = (const pop_pool_item *)work;
     const pop_pool *s = item->spec;
     const pop_pool_operand *in = s->operands, *out = s->operands + 3;
     pop_pool_unit u = {.spec = s, .tile = tile};
+    pop_pool_reach reach;
+    pop_pool_code_reach codes = {0};
+    if (registers == pop_pool_register_maxima && !pop_pool_code_reach_of(s, &codes)) codes.lanes = 0;
+    if (!pop_pool_reach_of(s, &reach)) reach.lanes = 0;
     pop_pool_rooms(&u);
     for (int64_t i = 0; i < item->count; i++) {
         pop_pool_begin(&u, item->first + i);
+        if (pop_pool_by_codes(&u, &codes) || pop_pool_by_registers(&u, &reach, registers) || pop_pool_by_channel(&u, direct)) continue;
         pop_pool_clear(&u, none);
         const pop_pool_segment *g = u.segment;
         const char *base = pop_pool_base(&u, in);

@@ -1,0 +1,267 @@
+/* Where lanes are positions and two registers of 16 numbers hold what 16 results take: a line stays in registers, and each
+ * window's taps are permutations of it. Other levels, and wide windows, go by way of memory, with the same bits. */
+#ifndef POP_POOL_REGISTERS_H
+#define POP_POOL_REGISTERS_H
+
+#define POP_POOL_TAP_LIMIT 16
+
+/* The permutations: results at a time, coordinates from the first that they take to the next ones' first. */
+typedef struct pop_pool_reach {
+    int lanes, taps, two;
+    int64_t advance;
+#if POP_LANES == 16
+    __m512i at[POP_POOL_TAP_LIMIT];
+    __mmask16 there[POP_POOL_TAP_LIMIT];
+#endif
+} pop_pool_reach;
+
+typedef void (*pop_pool_registers)(const pop_pool_unit *, const pop_pool_reach *);
+
+#if POP_LANES == 16
+/* Fill in the permutations; 0 where they do not fit. */
+static int pop_pool_reach_of(const pop_pool *s, pop_pool_reach *r)
+{
+    const int64_t span = (s->kernel - 1) * s->dilation + 1, back = (span - 1) / s->stride;
+    if (s->by_channel || s->kernel == 0 || s->stride > 16 || s->kernel > POP_POOL_TAP_LIMIT || span > 32) return 0;
+    int32_t at[POP_POOL_TAP_LIMIT][16] = {{0}}, taps[16] = {0}, most = 0;
+    r->lanes = (int)(s->backward ? 16 / s->stride * s->stride : pop_least(16, (32 - span) / s->stride + 1));
+    r->advance = s->backward ? r->lanes / s->stride : r->lanes * s->stride;
+    if (s->backward && back + r->advance > 32) return 0;
+    for (int l = 0; l < r->lanes; l++)
+        for (int64_t i = 0; i < s->kernel; i++) {
+            const int64_t k = s->backward ? s->kernel - 1 - i : i, step = k * s->dilation;
+            if (s->backward && (l % s->stride != step % s->stride)) continue;
+            const int32_t place = (int32_t)(s->backward ? (l - step % s->stride) / s->stride - step / s->stride + back
+                                                        : l * s->stride + step);
+            at[taps[l]++][l] = place;
+            most = place > most ? place : most;
+        }
+    r->taps = 0, r->two = most > 15;
+    for (int l = 0; l < r->lanes; l++) r->taps = taps[l] > r->taps ? taps[l] : r->taps;
+    for (int t = 0; t < r->taps; t++) {
+        r->at[t] = _mm512_loadu_si512(at[t]);
+        r->there[t] = 0;
+        for (int l = 0; l < r->lanes; l++) r->there[t] |= (__mmask16)((t < taps[l]) << l);
+    }
+    return 1;
+}
+
+/* Lanes [0, 32) of which low <= lane < high. */
+POP_INLINE uint64_t pop_pool_lanes(int64_t low, int64_t high)
+{
+    low = low > 0 ? low : 0;
+    high = high < 32 ? high : 32;
+    return high > low ? ((1ull << high) - 1) & ~((1ull << low) - 1) : 0;
+}
+
+POP_INLINE pop_v_f pop_pool_some_f32(const char *p, __mmask16 m) { return (pop_v_f)_mm512_maskz_loadu_ps(m, p); }
+POP_INLINE pop_v_f pop_pool_some_f16(const char *p, __mmask16 m) { return pop_v_load_f16_some(p, m); }
+POP_INLINE pop_v_f pop_pool_some_bf16(const char *p, __mmask16 m) { return pop_v_float(pop_v_sll(pop_v_load_some(p, 2, m), 16)); }
+
+POP_INLINE void pop_pool_store_lanes(int format, char *to, int64_t i, pop_v_f x, __mmask16 m)
+{
+    if (format == 0) _mm512_mask_storeu_ps(to + 4 * i, m, x);
+    else if (format == 1) pop_v_store_f16_some(to + 2 * i, x, m);
+    else pop_v_store_some(to + 2 * i, 2, pop_v_to_code(&POP_BF16, POP_NEAREST_EVEN, POP_OVERFLOW_INFINITY, x, pop_v_set(0)), m);
+}
+
+POP_INLINE pop_v_f pop_pool_tap(const pop_pool_reach *r, int two, int t, pop_v_f a, pop_v_f b)
+{
+    if (two) return (pop_v_f)_mm512_maskz_permutex2var_ps(r->there[t], a, r->at[t], b);
+    return (pop_v_f)_mm512_maskz_permutexvar_ps(r->there[t], r->at[t], a);
+}
+
+#define POP_POOL_OUTSIDE_max(x, m) ((pop_v_f)_mm512_mask_mov_ps(pop_v_splat(-INFINITY), m, x))
+#define POP_POOL_OUTSIDE_sum(x, m) (x)
+
+/* The rows that a row is made of: coordinates, bytes from one to the next, weights if they have some, and where the row goes. */
+typedef struct pop_pool_near {
+    const int64_t *at;
+    const float *weights;
+    int64_t count, step, made;
+    float divisor;
+} pop_pool_near;
+
+POP_INLINE pop_pool_near pop_pool_near_rows(const pop_pool_unit *u, const pop_pool_operand *in, int64_t row)
+{
+    const pop_pool *s = u->spec;
+    const pop_pool_axis *axis = s->axes;
+    pop_pool_near n = {u->offsets, u->weights, 0, in->bytes, 0, 1.0f};
+    if (s->axis_count != 1) {
+        n.count = pop_pool_rows(u, row, &n.divisor), n.made = pop_pool_made_offset(s, row);
+        return n;
+    }
+    const int64_t first = axis->first[row];
+    n.at = axis->coordinates + first, n.count = axis->first[row + 1] - first;
+    n.weights = axis->weights ? axis->weights + first : NULL;
+    n.step = axis->read_stride * in->bytes, n.made = row * axis->made_stride;
+    if (axis->divisors) n.divisor = axis->divisors[row];
+    return n;
+}
+
+/* The rows of a unit, so many results of each at a time. */
+#define POP_POOL_REGISTER(op, suffix, layout)                                                                         \
+    POP_INLINE void pop_pool_lanes_##op##_##suffix(const pop_pool_unit *u, const pop_pool_reach *r, int two, int taps) \
+    {                                                                                                                 \
+        const pop_pool *s = u->spec;                                                                                  \
+        const pop_pool_segment *g = u->segment;                                                                       \
+        const pop_pool_operand *in = s->operands, *out = in + 3;                                                      \
+        const int64_t bytes = pop_bytes(&layout), extent = s->read_extent;                                            \
+        const int format = pop_pool_direct_format(out->format);                                                       \
+        const pop_v_f none = pop_v_splat(POP_POOL_NONE_##op);                                                         \
+        const float *divisors = s->divisors ? s->divisors + g->made : NULL;                                           \
+        int64_t q = g->origin;                                                                                        \
+        for (int64_t m = -g->shift; m < g->makes; m += r->lanes, q += r->advance) {                                   \
+            const uint64_t there = pop_pool_lanes(-q, extent - q);                                                    \
+            const __mmask16 low = (__mmask16)there, high = (__mmask16)(there >> 16);                                  \
+            const __mmask16 made = (__mmask16)pop_pool_lanes(-m, pop_least(r->lanes, g->makes - m));                  \
+            const char *base = pop_pool_base(u, in) + q * bytes;                                                      \
+            char *to = pop_pool_base(u, out) + (g->made + m) * out->bytes;                                            \
+            pop_v_f by_low = none, by_high = none, divide = none;                                                     \
+            if (s->multipliers) {                                                                                     \
+                by_low = (pop_v_f)_mm512_maskz_loadu_ps(low, s->multipliers + q);                                     \
+                by_high = (pop_v_f)_mm512_maskz_loadu_ps(high, s->multipliers + q + 16);                              \
+            }                                                                                                         \
+            if (divisors) divide = (pop_v_f)_mm512_maskz_loadu_ps(made, divisors + m);                                \
+            for (int64_t row = u->row; row < u->row + u->rows; row++) {                                               \
+                const pop_pool_near n = pop_pool_near_rows(u, in, row);                                               \
+                pop_v_f a = none, b = none;                                                                           \
+                for (int64_t j = 0; j < n.count; j++) {                                                               \
+                    const char *p = base + n.at[j] * n.step;                                                          \
+                    const float w = n.weights ? n.weights[j] : 1.0f;                                                  \
+                    a = POP_POOL_STEP_##op(a, pop_pool_some_##suffix(p, low), w);                                     \
+                    if (two) b = POP_POOL_STEP_##op(b, pop_pool_some_##suffix(p + 16 * bytes, high), w);              \
+                    (void)w;                                                                                          \
+                }                                                                                                     \
+                a = POP_POOL_OUTSIDE_##op(a, low);                                                                    \
+                if (two) b = POP_POOL_OUTSIDE_##op(b, high);                                                          \
+                if (s->multipliers) {                                                                                 \
+                    a = a * by_low;                                                                                   \
+                    if (two) b = b * by_high;                                                                         \
+                }                                                                                                     \
+                pop_v_f x = taps ? pop_pool_tap(r, two, 0, a, b) : none;                                              \
+                for (int t = 1; t < taps; t++) x = POP_POOL_JOIN_##op(x, pop_pool_tap(r, two, t, a, b));              \
+                x = POP_POOL_END_##op(x);                                                                             \
+                if (divisors) x = x / (pop_v_splat(n.divisor) * divide);                                              \
+                pop_pool_store_lanes(format, to + n.made * out->bytes, 0, x, made);                                   \
+            }                                                                                                         \
+        }                                                                                                             \
+    }                                                                                                                 \
+    static void pop_pool_register_##op##_##suffix(const pop_pool_unit *u, const pop_pool_reach *r)                    \
+    {                                                                                                                 \
+        if (r->two && r->taps == 3) pop_pool_lanes_##op##_##suffix(u, r, 1, 3);                                       \
+        else if (r->two) pop_pool_lanes_##op##_##suffix(u, r, 1, r->taps);                                            \
+        else if (r->taps == 2) pop_pool_lanes_##op##_##suffix(u, r, 0, 2);                                            \
+        else pop_pool_lanes_##op##_##suffix(u, r, 0, r->taps);                                                        \
+    }
+#define POP_POOL_REGISTERS(op)                                                                                        \
+    POP_POOL_REGISTER(op, f32, POP_F32) POP_POOL_REGISTER(op, f16, POP_F16) POP_POOL_REGISTER(op, bf16, POP_BF16)
+POP_POOL_REGISTERS(max)
+POP_POOL_REGISTERS(sum)
+static const pop_pool_registers pop_pool_register_maxima[] = {pop_pool_register_max_f32, pop_pool_register_max_f16, pop_pool_register_max_bf16};
+static const pop_pool_registers pop_pool_register_sums[] = {pop_pool_register_sum_f32, pop_pool_register_sum_f16, pop_pool_register_sum_bf16};
+
+/* The same of maxima in 16 bits, by their codes, 32 at a time: magnitudes are in the order of their codes, so of a negative
+ * number all bits but the sign are turned round, and NaN is above all. */
+typedef struct pop_pool_code_reach {
+    int lanes, taps, two;
+    int64_t advance;
+    __m512i at[POP_POOL_TAP_LIMIT];
+} pop_pool_code_reach;
+
+static int pop_pool_code_reach_of(const pop_pool *s, pop_pool_code_reach *r)
+{
+    const int64_t span = (s->kernel - 1) * s->dilation + 1;
+    if (s->by_channel || s->kernel == 0 || s->kernel > POP_POOL_TAP_LIMIT || span > 32) return 0;
+    r->lanes = (int)pop_least(32, (64 - span) / s->stride + 1), r->taps = (int)s->kernel;
+    r->advance = r->lanes * s->stride;
+    r->two = s->read_extent + s->segments[0].place > 32 || (r->lanes - 1) * s->stride + span > 64;
+    for (int t = 0; t < r->taps; t++) {
+        int16_t at[32];
+        for (int l = 0; l < 32; l++) at[l] = (int16_t)(l * s->stride + t * s->dilation);
+        r->at[t] = _mm512_loadu_si512(at);
+    }
+    return 1;
+}
+
+POP_INLINE __m512i pop_pool_turned(__m512i x)
+{
+    return _mm512_xor_si512(x, _mm512_and_si512(_mm512_srai_epi16(x, 15), _mm512_set1_epi16(0x7fff)));
+}
+
+POP_INLINE __m512i pop_pool_code_keys(const char *p, __mmask32 m, __m512i infinity)
+{
+    const __m512i x = _mm512_maskz_loadu_epi16(m, p), most = _mm512_set1_epi16(0x7fff);
+    const __mmask32 nan = _mm512_cmpgt_epi16_mask(_mm512_and_si512(x, most), infinity);
+    return _mm512_mask_mov_epi16(pop_pool_turned(x), nan, most);
+}
+
+POP_INLINE void pop_pool_code_rows(const pop_pool_unit *u, const pop_pool_code_reach *r, int two, int taps, int bf16)
+{
+    const pop_pool_segment *g = u->segment;
+    const pop_pool_operand *in = u->spec->operands, *out = in + 3;
+    const __m512i infinity = _mm512_set1_epi16(bf16 ? 0x7f80 : 0x7c00);
+    const __m512i none = pop_pool_turned(_mm512_set1_epi16((short)(bf16 ? 0xff80 : 0xfc00)));
+    int64_t q = g->origin;
+    for (int64_t m = 0; m < g->makes; m += r->lanes, q += r->advance) {
+        const int64_t before = q < 0 ? -q : 0, left = u->spec->read_extent - q, high = left < 64 ? left : 64;
+        const uint64_t below = high >= 64 ? ~0ull : high > 0 ? (1ull << high) - 1 : 0;
+        const uint64_t there = before >= 64 ? 0 : below & ~((1ull << before) - 1);
+        const char *base = pop_pool_base(u, in) + 2 * q;
+        char *to = pop_pool_base(u, out) + 2 * (g->made + m);
+        const __mmask32 low = (__mmask32)there, last = (__mmask32)(there >> 32);
+        const int64_t n = pop_least(r->lanes, g->makes - m);
+        const __mmask32 made = n >= 32 ? 0xffffffffu : (1u << n) - 1;
+        for (int64_t row = u->row; row < u->row + u->rows; row++) {
+            const pop_pool_near rows = pop_pool_near_rows(u, in, row);
+            __m512i a = none, b = none;
+            for (int64_t j = 0; j < rows.count; j++) {
+                const char *p = base + rows.at[j] * rows.step;
+                a = _mm512_max_epi16(a, pop_pool_code_keys(p, low, infinity));
+                if (two) b = _mm512_max_epi16(b, pop_pool_code_keys(p + 64, last, infinity));
+            }
+            a = _mm512_mask_mov_epi16(none, low, a);
+            if (two) b = _mm512_mask_mov_epi16(none, last, b);
+            __m512i x = none;
+            for (int t = 0; t < taps; t++) x = _mm512_max_epi16(x, _mm512_permutex2var_epi16(a, r->at[t], b));
+            const __mmask32 nan = _mm512_cmpeq_epi16_mask(x, _mm512_set1_epi16(0x7fff));
+            x = pop_pool_turned(_mm512_mask_mov_epi16(x, _mm512_cmpeq_epi16_mask(x, _mm512_set1_epi16(-1)), _mm512_setzero_si512()));
+            x = _mm512_mask_mov_epi16(x, nan, _mm512_set1_epi16(bf16 ? 0x7fc0 : 0x7e00));
+            _mm512_mask_storeu_epi16(to + 2 * rows.made, made, x);
+        }
+    }
+}
+
+static int pop_pool_by_codes(const pop_pool_unit *u, const pop_pool_code_reach *r)
+{
+    const pop_pool_operand *in = u->spec->operands, *out = in + 3;
+    const int bf16 = in->format == POP_IS_BF16;
+    if (r->lanes == 0 || in->format != out->format || (in->format != POP_IS_F16 && !bf16)) return 0;
+    if (!r->two && r->taps == 3) pop_pool_code_rows(u, r, 0, 3, bf16);
+    else if (!r->two && r->taps == 2) pop_pool_code_rows(u, r, 0, 2, bf16);
+    else if (!r->two) pop_pool_code_rows(u, r, 0, r->taps, bf16);
+    else pop_pool_code_rows(u, r, 1, r->taps, bf16);
+    return 1;
+}
+
+static int pop_pool_by_registers(const pop_pool_unit *u, const pop_pool_reach *r, const pop_pool_registers *how)
+{
+    const pop_pool_operand *in = u->spec->operands, *out = in + 3;
+    if (r->lanes == 0 || in->format < 0 || out->format < 0) return 0;
+    how[pop_pool_direct_format(in->format)](u, r);
+    return 1;
+}
+#else
+typedef struct pop_pool_code_reach {
+    int lanes;
+} pop_pool_code_reach;
+static const pop_pool_registers pop_pool_register_maxima[3], pop_pool_register_sums[3];
+static int pop_pool_code_reach_of(const pop_pool *s, pop_pool_code_reach *r) { return (void)s, r->lanes = 0; }
+static int pop_pool_reach_of(const pop_pool *s, pop_pool_reach *r) { return (void)s, r->lanes = 0; }
+static int pop_pool_by_codes(const pop_pool_unit *u, const pop_pool_code_reach *r) { return (void)u, (void)r, 0; }
+static int pop_pool_by_registers(const pop_pool_unit *u, const pop_pool_reach *r, const pop_pool_registers *how)
+{
+    return (void)u, (void)r, (void)how, 0;
+}
+#endif
+#endif
