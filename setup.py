@@ -120,6 +120,7 @@ class Family:
 FAMILIES: list[Family] = [
     Family("cast", ("portable", "avx2", "avx512", "avx512_bf16")),
     Family("conv", ("portable", "avx2", "avx512")),
+    Family("ctc", ("portable", "avx2", "avx512")),
     Family("dot"),
     Family("elementwise", ("portable", "avx2", "avx512")),
     Family("factor", ("portable", "avx2", "avx512")),

@@ -12,8 +12,9 @@ STATIONS = {"api", "params", "plan", "lower"}
 MORE = {"few", "few_lower", "field", "modelled", "options", "overlap", "request", "model", "search", "reference",
         "bound", "prepared"}
 PLANS_ALONE = ["popnn/ctc", "popops/embedding"]
+PLANS_ALONE = ["popnn/pooling", "popops/embedding"]
 """Ops that are planned and not run yet."""
-PLANNED = [*PLANS_ALONE, "poplin/gemm", "poplin/conv", "poplin/convolution",
+PLANNED = [*PLANS_ALONE, "popnn/ctc", "poplin/gemm", "poplin/conv", "poplin/convolution",
            "popsparse/fully_connected", "popsparse/static_matmul", "popsparse/spmm", "popsparse/sddmm",
            "popsparse/softmax", "popnn/pooling"]
 OF_CONVOLUTIONS = {"axis", "candidates", "constraints", "count", "explain", "facts", "grid", "interpreter", "joint",

@@ -322,6 +322,10 @@ def _pooled() -> list[Case]:
 def _pool_gradient() -> list[Case]:
     x, y = _numbers(1, 4, 8, 8), _numbers(1, 4, 4, 4)
     return [Case("average", (y, x.shape, 2, "avg"), {}), Case("maximum", (y, x.shape, 2), {"x": x, "pooled_x": y})]
+def _ctc() -> list[Case]:
+    operands = _numbers(8, 2, 5), np.array([[1, 2, 2], [4, 3, 1]], np.int32)
+    lengths = np.array([8, 6], np.int32), np.array([3, 2], np.int32)
+    return [Case("8 x 2 x 5", operands, {}), Case("lengths, logits", (*operands, *lengths), {"logits": True})]
 
 
 _CASES: dict[str, Callable[[], list[Case]]] = {
@@ -359,6 +363,7 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "cholesky_calls": _cholesky,
     "cholesky_grad_calls": lambda: [Case("8 x 8", (_numbers(8, 8), _definite()), {})],
     "clamp_grad_calls": _several(4),
+    **dict.fromkeys(("ctc_loss_calls", "ctc_loss_and_gradient_calls"), _ctc),
     "dense_sparse_matmul_calls": _dense_sparse_matmul,
     "dropout_calls": _seeded(np.ones(16, np.float32), 0.5),
     "dynamic_dense_sparse_matmul_calls": lambda: [Case("capacity", (_numbers(8, 8), _matrix()), _CAPACITY)],

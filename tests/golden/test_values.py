@@ -341,9 +341,29 @@ def encode_one_hot(case: Arrays) -> None:
               dtype=dtype)
 
 
-MISCELLANEOUS: dict[str, Run] = {
-    "encode_one_hot": encode_one_hot, "histogram": histogram, "normalise_image": normalise_image,
-    "scaled_add": scaled_add, "spline_basis": spline_basis, "spline_weighting": spline_weighting}
+def ctc_loss(case: Arrays) -> None:
+    """Losses and gradients; of impossible labels PopLibs' loss is about 65504, here it is infinite."""
+    params = case.params
+    logits = "Logits" in case.spec["function"]
+    how = {"blank": params["blankClass"], "logits": logits, "zero_infinity": params["zeroInfinity"]}
+    rest = case["labels"], case["data_lengths"], case["label_lengths"]
+    for fmt in FORMATS:
+        data = as_format(case["data"], fmt)
+        loss, grad = testing.check("ctc_loss_and_gradient", data, *rest, **how)
+        balls = testing.bound("ctc_loss_and_gradient", data.astype(np.float64).astype(np.float32), *rest, **how,
+                              out_dtype=fmt)
+        possible = np.isfinite(loss) & (case["loss"] < 0.9 * 65504)
+        assert (~np.isfinite(loss) | (loss == 0))[~possible].all()
+        due = Ball(case["loss"], balls[0].radius), Ball(case["grad"], balls[1].radius)
+        if fmt == FP32 or logits:  # FP16 does not hold the logarithms
+            assert_within_bound(loss[possible], due[0][possible])
+            assert_within_bound(grad[:, possible], due[1][:, possible])
+        testing.check("ctc_loss", data, *rest, **how)
+
+
+MISCELLANEOUS: dict[str, Run] = {"encode_one_hot": encode_one_hot, "histogram": histogram,
+                                 "normalise_image": normalise_image, "scaled_add": scaled_add,
+                                 "spline_basis": spline_basis, "spline_weighting": spline_weighting}
 """A line for each op of the family of odds and ends that is built."""
 
 
@@ -355,7 +375,7 @@ def popops_misc(case: Arrays) -> None:
     MISCELLANEOUS[op](case)
 
 
-FAMILIES: dict[str, Run] = { "conv": conv, "elementwise": elementwise, "embedding": embedding,
+FAMILIES: dict[str, Run] = {"conv": conv, "ctc_loss": ctc_loss, "elementwise": elementwise, "embedding": embedding,
                             "fully_connected": fully_connected, "linalg": linalg, "matmul": matmul,
                             "nonlinearity": nonlinearity, "norm": norm, "pool": pool, "popops_misc": popops_misc,
                             "reduce": reduce, "slicing": slicing, "topk": topk}

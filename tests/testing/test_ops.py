@@ -115,6 +115,7 @@ def exact_operands(op):
         **dict.fromkeys((f"popnn.{name}" for name in ("softmax", "log_softmax", "scaled_softmax_stable")), (a,)),
         **dict.fromkeys(("popnn.softmax_grad", "popnn.log_softmax_grad"), (a, b)),
         **poolings(a, b), "scaled_subtract": (a, b, 2), "x_minus_ax_plus_by": (a, b, 2, 3),
+        **dict.fromkeys(("ctc_loss", "ctc_loss_and_gradient"), (-np.abs(a[:, None]), np.array([[1, 2]]))),
     }  # fmt: skip
     return {full(name): operands for name, operands in made.items()}[full(op)]
 

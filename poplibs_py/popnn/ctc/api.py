@@ -1,17 +1,162 @@
-"""What a user asks of the plans of CTC."""
+"""CTC losses with their gradients on this CPU, and what plans of CTC cost on machines."""
 
 from __future__ import annotations
 
-from ...ops import machine_to_plan
+from typing import Any, NamedTuple
+
+from ...ops import RESULT, Request, machine_to_plan, modelled_target, op, receive
+from ...ops.parts import Part, results
 from ...planner import POPLIBS_PROPORTION, Memory
 from ...target import Target
 from ...target.types import data_type
 from .params import InferenceParams, LossParams
 from .plan import InferencePlan, LossPlan, planned_inference, planned_loss
+from .request import Checked, Taken, result_dtype, taken
 
-__all__ = ["plan_ctc_inference", "plan_ctc_loss"]
+__all__ = ["CTCLoss", "ctc_loss", "ctc_loss_and_gradient", "plan_ctc_inference", "plan_ctc_loss"]
 
 _TYPES = ("float", "half")
+_BOUND, _DRAWS = "popnn.ctc.bound:", "testing.ctc_calls:"
+_LACKING = "in this build"
+
+
+class CTCLoss(NamedTuple):
+    """What `ctc_loss_and_gradient` returns."""
+
+    loss: Any
+    grad: Any
+
+
+@op("popnn.ctc_loss", poplibs="popnn::ctc::calcCTCLossLogProbabilities", bound=_BOUND + "ctc_loss_bound",
+    draws=_DRAWS + "ctc_loss_calls")
+def ctc_loss(data: Any, labels: Any, data_lengths: Any = None, label_lengths: Any = None, *, blank: int = 0,
+             logits: bool = False, zero_infinity: bool = False, reduction: str = "none", out: Any = None,
+             out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Return minus the log-probability of labels (``popnn::ctc::calcCTCLossLogProbabilities``, ``calcCTCLossLogits``).
+
+    Parameters
+    ----------
+    data : array_like [T, N, C]
+        Log-probabilities, or logits, of C classes at T steps of N sequences: float32, float16 or bfloat16, of any
+        strides. Lists become float32. A log-probability may be minus infinity.
+    labels : array_like of int [N, L]
+        Each sequence's classes, none of them the blank. What comes after a sequence's length may be anything.
+    data_lengths : array_like of int [N], optional
+        Steps of each sequence; by default all T.
+    label_lengths : array_like of int [N], optional
+        Labels of each sequence, 0 too; by default all L.
+    blank : int, optional
+        The class that stands for no label.
+    logits : bool, optional
+        Whether `data` is to be normalised by a log-softmax over the classes, as ``calcCTCLossLogits`` does.
+    zero_infinity : bool, optional
+        Whether a loss is 0 where the labels are impossible.
+    reduction : {"none", "sum", "mean"}, optional
+        What becomes of the losses: nothing, their sum, or as torch has it the mean of each divided by its labels.
+    out : array [N], or [] where they are reduced, optional
+        Where the result goes.
+    out_dtype : dtype, Format or str, optional
+        float32, float16 or bfloat16; by default that of `data`.
+    target : Target or str, optional
+        The machine; by default this CPU, which alone does it.
+
+    Returns
+    -------
+    numpy.ndarray [N] or []
+        Infinite where the labels are impossible: too long for the steps, or of no probability. (PopLibs' logarithm of
+        0 is -65504, so that its loss is about 65504 there.)
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind or value. Nothing has been written then.
+    UnsupportedError
+        If `target` names another machine.
+
+    Notes
+    -----
+    Probabilities of paths are FP32 numbers with exponents of their own: of each step's sum, product and exponential
+    only the relative errors count, at most ``5 2^-24`` together, and for logits ``2^-24 abs(x - max(x))``. Their sum
+    over the steps bounds the loss's error, which is rounded once more. The bits are the same at every instruction-set
+    level and for any strides and number of threads. NaN where an element of the sequence's labels is NaN or from 128
+    on, or of logits any is NaN or plus infinity; a log-probability below -2^20 counts as minus infinity.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py import popnn
+    >>> even = np.full((2, 1, 2), np.log(0.5), np.float32)
+    >>> popnn.ctc_loss(even, [[1]])                     # of four paths three
+    array([0.28768206], dtype=float32)
+    """
+    asked = taken(data, labels, data_lengths, label_lengths, blank=blank, logits=logits, zero_infinity=zero_infinity,
+                  reduction=reduction, out_dtype=out_dtype)
+    receiver = receive("out", out, asked.losses, out_dtype, asked.data.format, (asked.data,))
+    result_dtype("out", receiver.format, None)
+    return _request(asked, Checked(asked), receiver, target)
+
+
+@op("popnn.ctc_loss_and_gradient", poplibs="popnn::ctc::calcLossAndGradientLogProbabilities",
+    bound=_BOUND + "ctc_loss_and_gradient_bound", draws=_DRAWS + "ctc_loss_and_gradient_calls", written=None)
+def ctc_loss_and_gradient(data: Any, labels: Any, data_lengths: Any = None, label_lengths: Any = None, *,
+                          blank: int = 0, logits: bool = False, zero_infinity: bool = False, reduction: str = "none",
+                          include_softmax_gradient: bool = True, out: Any = None, out_dtype: object = None,
+                          target: Target | str | None = None) -> Any:
+    """Return a loss and its gradient (``calcLossAndGradientLogProbabilities``, ``calcLossAndGradientLogits``).
+
+    Parameters
+    ----------
+    data, labels, data_lengths, label_lengths, blank, logits, reduction, target
+        As for `ctc_loss`.
+    zero_infinity : bool, optional
+        Whether a loss and its gradient are 0 where the labels are impossible; the gradient is NaN there otherwise.
+    include_softmax_gradient : bool, optional
+        True (default): the gradient is that of the logits whose log-softmax the log-probabilities are, for both kinds
+        of `data`, as PopLibs and torch have it. False: that of the log-probabilities themselves, which PopLibs refuses.
+    out : tuple of two arrays, optional
+        Where the loss and the gradient go.
+    out_dtype : dtype, Format or str, optional
+        float32, float16 or bfloat16, of both; by default that of `data`.
+
+    Returns
+    -------
+    loss : numpy.ndarray [N] or []
+        As `ctc_loss` returns it.
+    grad : numpy.ndarray [T, N, C]
+        Of the reduced loss, or of each sequence's own: the softmax, less the probability that the step is in a state of
+        the class, given the labels. Zero from a sequence's end on, where PopLibs leaves the softmax.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError, UnsupportedError
+        As for `ctc_loss`.
+
+    Notes
+    -----
+    As for `ctc_loss`; a posterior's relative error is at most twice that of a path.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py import popnn
+    >>> even = np.full((2, 1, 2), np.log(0.5), np.float32)
+    >>> popnn.ctc_loss_and_gradient(even, [[1]]).grad[0, 0]     # half of the paths less a third and two
+    array([ 0.16666667, -0.16666667], dtype=float32)
+    """
+    asked = taken(data, labels, data_lengths, label_lengths, blank=blank, logits=logits, zero_infinity=zero_infinity,
+                  reduction=reduction, out_dtype=out_dtype, softmax=include_softmax_gradient)
+    dtype = asked.program.params.result
+    made = results(out, (Part(asked.losses, dtype), Part(asked.data.shape, dtype)), CTCLoss)
+    request = _request(asked, Checked(asked, made.views), made.receiver, target)
+    request.wrap, request.keep = made.wrap, not made.given
+    return request
+
+
+def _request(asked: Taken, program: Checked, receiver: Any, target: Any) -> Request:
+    p = asked.program
+    _, lacking = modelled_target(target, f"popnn.{str(p.params).partition(' ')[0]}", lambda _: _LACKING)
+    return Request(program, (*asked.operands, RESULT), receiver, lambda: (str(p.params), p.kernel, p), lacking=lacking,
+                   steady=True)
 
 
 def plan_ctc_loss(batch: int, time: int, labels: int, classes: int, *, dtype: object = "float16",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...errors import bad_argument, flag, one_of, whole
+from ...formats import Format
 
-__all__ = ["InferenceParams", "LossParams"]
+__all__ = ["HostLossParams", "InferenceParams", "LossParams"]
 
 _MOST, _MOST_ELEMENTS = 1 << 31, 1 << 40
 _TYPES = ("float", "half")
@@ -61,3 +62,41 @@ class InferenceParams:
     def __post_init__(self) -> None:
         for name, least in (("batch", 1), ("classes", 2), ("beams", 1)):
             object.__setattr__(self, name, whole(name, getattr(self, name), least, _MOST))
+
+
+@dataclass(frozen=True)
+class HostLossParams:
+    """A CTC loss on this CPU, and how its operand lies.
+
+    Attributes
+    ----------
+    time, batch, classes : int
+        Extents of the operand.
+    labels : int
+        Of the longest sequence.
+    strides : (int, int)
+        Bytes from step to step, and from sequence to sequence.
+    format, result : Format
+        Of the operand and of the gradient.
+    blank : int
+    logits, zero_infinity : bool
+    gradient, softmax : bool
+        Whether there is a gradient, and whether it is the logits'.
+    """
+
+    time: int
+    batch: int
+    classes: int
+    labels: int
+    strides: tuple[int, int]
+    format: Format
+    result: Format
+    blank: int
+    logits: bool
+    zero_infinity: bool
+    gradient: bool
+    softmax: bool
+
+    def __str__(self) -> str:
+        kind = "ctc_loss_and_gradient" if self.gradient else "ctc_loss"
+        return f"{kind} [{self.time}, {self.batch}, {self.classes}] {self.format}, {self.labels} labels"

@@ -1,0 +1,87 @@
+"""From the params of a CTC loss to its program on this CPU: sequences are dealt out to threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ...kernels.records import FORMAT_NUMBERS, dtype_of
+from ...kernels.registry import Selection, select
+from ...log import tell
+from ...planner import Explanation
+from ...planner.explain import considered_kernels
+from ...program import Executable, Segment, host_program, spread, threads_for
+from .params import HostLossParams
+
+__all__ = ["LossProgram", "lower", "scratch_bytes"]
+
+_ITEM = dtype_of("pop_ctc_item")
+_STEP = 16  # POP_STEP of kernels/ctc/rows.h
+_THREAD_WORK = 1 << 16  # states and classes that are worth a thread
+_OPERANDS = 6  # and the gradient
+
+
+@dataclass(frozen=True)
+class LossProgram:
+    """What runs, ready, and for a reader its kernel."""
+
+    params: HostLossParams
+    executable: Executable
+    selection: Selection
+
+    @property
+    def threads(self) -> int:
+        """How many threads it is dealt out to."""
+        return self.executable.threads
+
+    @property
+    def kernel(self) -> str:
+        """The kernel, for a reader."""
+        return self.selection.kernel.label
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return lower, (self.params, self.threads)
+
+    def explain(self) -> Explanation:
+        """Return what was decided."""
+        decisions = {"kernel": self.kernel, "threads": str(self.threads)}
+        return Explanation(str(self.params), decisions, considered_kernels(self.selection))
+
+    def __str__(self) -> str:
+        return self.explain().words()
+
+
+@lru_cache(maxsize=1024)
+def lower(params: HostLossParams, threads: int) -> LossProgram:
+    """Return what runs on at most so many threads."""
+    p = params
+    work = p.batch * p.time * (4 * p.labels + p.classes)
+    threads = threads_for(work, _THREAD_WORK, max(1, min(threads, p.batch)))
+    edges = np.arange(threads + 1) * p.batch // threads
+    items = np.zeros(threads, _ITEM)
+    items["first"], items["count"] = edges[:-1], np.diff(edges)
+    for name in ("time", "batch", "classes", "labels", "blank", "logits", "gradient", "softmax", "zero_infinity"):
+        items[name] = getattr(p, name)
+    items["time_stride"], items["batch_stride"] = p.strides
+    items["format"], items["out_format"] = FORMAT_NUMBERS[p.format.name], FORMAT_NUMBERS[p.result.name]
+    selection = select("ctc", "loss", f"{p.format.name}->{p.result.name}")
+    executable = host_program((Segment(selection.kernel.address, items, spread(threads, threads)),),
+                              operands=_OPERANDS + p.gradient, threads=threads, arena_bytes=scratch_bytes(p))
+    program = LossProgram(params, executable, selection)
+    tell("popnn", program)
+    return program
+
+
+def _steps(n: int) -> int:
+    return -(-n // _STEP) * _STEP
+
+
+def scratch_bytes(p: HostLossParams) -> int:
+    """Return the bytes of a thread's workspace, as kernels/ctc/loss.h lays it out: rows, labels, logarithms, states."""
+    lanes = _steps(p.labels + 1)
+    logs = (max(2, p.time) if p.gradient else 2) * (lanes + _STEP)
+    states = (p.time + 2 if p.gradient else 2) * 4 * (lanes + 2 * _STEP)
+    return 4 * (2 * _steps(p.classes + 1) + 4 * lanes + _STEP + logs + states)

@@ -1,0 +1,60 @@
+"""Hypothesis strategies for whole calls of CTC: sequences and labels of any lengths, some that are impossible."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from ..formats import BF16, FP16, FP32
+from .data import as_format
+from .strategies import arrays, layouts, options, relaid
+
+__all__ = ["ctc_loss_and_gradient_calls", "ctc_loss_calls"]
+
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+
+_FORMATS = (FP32, FP16, BF16)
+_DTYPES = [f.name for f in _FORMATS]
+_INTEGERS = (np.int32, np.uint32, np.int64, np.uint8)
+
+
+@st.composite
+def _numbers(draw: st.DrawFn, shape: tuple[int, ...], logits: bool) -> Any:
+    """Logits, or logarithms of probabilities with some of nothing; sometimes any bit patterns."""
+    fmt, seed = draw(st.sampled_from(_FORMATS)), draw(st.integers(0, 2**16))
+    if draw(st.sampled_from([False, False, True])):
+        return relaid(draw(arrays(shape, fmt)), draw(layouts()))
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(shape) * draw(st.sampled_from([1.0, 10.0, 100.0]))
+    if not logits:
+        x -= np.log(np.exp(x - x.max(-1, keepdims=True)).sum(-1, keepdims=True)) + x.max(-1, keepdims=True)
+        x = np.where(rng.random(shape) < draw(st.sampled_from([0.0, 0.1])), -np.inf, x)
+    return relaid(as_format(x, fmt), draw(layouts()))
+
+
+@st.composite
+def ctc_loss_calls(draw: st.DrawFn, gradient: bool = False) -> Call:
+    """Calls of `ctc_loss`."""
+    steps, batch, classes = draw(st.integers(0, 12)), draw(st.integers(0, 4)), draw(st.integers(1, 40))
+    logits, blank = draw(st.booleans()), draw(st.integers(0, classes - 1))
+    data = draw(_numbers((steps, batch, classes), logits))
+    longest = draw(st.integers(0, 34 if draw(st.booleans()) else 4)) if classes > 1 else 0
+    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
+    labels = rng.integers(0, max(1, classes - 1), (batch, longest))
+    labels = (labels + (labels >= blank)).astype(draw(st.sampled_from(_INTEGERS)))
+    given: list[Any] = [data, relaid(labels, draw(layouts()))]
+    if draw(st.booleans()):
+        given.append(rng.integers(0, steps, batch, endpoint=True))
+        if draw(st.booleans()):
+            given.append(rng.integers(0, min(longest, steps), batch, endpoint=True).astype(np.uint32))
+    allowed: dict[str, Any] = {"reduction": ["none", "sum", "mean"], "out_dtype": _DTYPES, "zero_infinity": [True]}
+    if gradient:
+        allowed["include_softmax_gradient"] = [False]
+    return tuple(given), {"blank": blank, "logits": logits} | draw(options(allowed))
+
+
+def ctc_loss_and_gradient_calls() -> st.SearchStrategy[Call]:
+    """Calls of `ctc_loss_and_gradient`."""
+    return ctc_loss_calls(gradient=True)
