@@ -328,6 +328,11 @@ def _ctc() -> list[Case]:
     return [Case("8 x 2 x 5", operands, {}), Case("lengths, logits", (*operands, *lengths), {"logits": True})]
 
 
+def _decoded() -> list[Case]:
+    operands = _numbers(8, 2, 5), np.array([8, 6], np.int32)
+    return [Case("8 x 2 x 5", operands[:1], {}), Case("lengths, logits", operands, {"logits": True})]
+
+
 _CASES: dict[str, Callable[[], list[Case]]] = {
     **dict.fromkeys(("sum_calls", "mean_calls", "square_sum_calls"), _reduced(compensated=True)),
     **dict.fromkeys(("logsumexp_calls", "max_calls", "min_calls", "prod_calls"), _reduced()),
@@ -364,6 +369,7 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "cholesky_grad_calls": lambda: [Case("8 x 8", (_numbers(8, 8), _definite()), {})],
     "clamp_grad_calls": _several(4),
     **dict.fromkeys(("ctc_loss_calls", "ctc_loss_and_gradient_calls"), _ctc),
+    **dict.fromkeys(("ctc_greedy_decoder_calls", "ctc_beam_search_decoder_calls"), _decoded),
     "dense_sparse_matmul_calls": _dense_sparse_matmul,
     "dropout_calls": _seeded(np.ones(16, np.float32), 0.5),
     "dynamic_dense_sparse_matmul_calls": lambda: [Case("capacity", (_numbers(8, 8), _matrix()), _CAPACITY)],

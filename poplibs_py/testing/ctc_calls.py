@@ -11,7 +11,8 @@ from ..formats import BF16, FP16, FP32
 from .data import as_format
 from .strategies import arrays, layouts, options, relaid
 
-__all__ = ["ctc_loss_and_gradient_calls", "ctc_loss_calls"]
+__all__ = ["ctc_beam_search_decoder_calls", "ctc_greedy_decoder_calls", "ctc_loss_and_gradient_calls",
+           "ctc_loss_calls"]
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -58,3 +59,25 @@ def ctc_loss_calls(draw: st.DrawFn, gradient: bool = False) -> Call:
 def ctc_loss_and_gradient_calls() -> st.SearchStrategy[Call]:
     """Calls of `ctc_loss_and_gradient`."""
     return ctc_loss_calls(gradient=True)
+
+
+@st.composite
+def ctc_greedy_decoder_calls(draw: st.DrawFn, most_steps: int = 12, most_classes: int = 40) -> Call:
+    """Calls of `ctc_greedy_decoder`."""
+    steps, batch = draw(st.integers(0, most_steps)), draw(st.integers(0, 3))
+    classes, logits = draw(st.integers(1, most_classes)), draw(st.booleans())
+    given: list[Any] = [draw(_numbers((steps, batch, classes), logits))]
+    if draw(st.booleans()):
+        rng = np.random.default_rng(draw(st.integers(0, 2**16)))
+        given.append(rng.integers(0, steps, batch, endpoint=True))
+    blank = draw(st.integers(0, classes - 1))
+    return tuple(given), {"blank": blank, "logits": logits} | draw(options({"out_dtype": _DTYPES}))
+
+
+@st.composite
+def ctc_beam_search_decoder_calls(draw: st.DrawFn) -> Call:
+    """Calls of `ctc_beam_search_decoder`; a scorer has no form that a call could be told in."""
+    given, how = draw(ctc_greedy_decoder_calls(most_steps=8, most_classes=20))
+    how["beams"] = draw(st.sampled_from([1, 2, 3, 17]))
+    how["top_paths"] = draw(st.integers(1, min(3, how["beams"])))
+    return given, how | draw(options({"threshold": [0.0, 5.0]}))

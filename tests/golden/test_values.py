@@ -361,6 +361,27 @@ def ctc_loss(case: Arrays) -> None:
         testing.check("ctc_loss", data, *rest, **how)
 
 
+def ctc_infer(case: Arrays) -> None:
+    """Labels and log-probabilities of beams that are prefixes; PopLibs' logarithm of 0 is -65504."""
+    params = case.params
+    logits = "Logits" in case.spec["function"]
+    how = {"blank": params["blankClass"], "logits": logits, "beams": params["beamwidth"],
+           "top_paths": params["topPaths"]}
+    for fmt in FORMATS:
+        data = as_format(case["data"], fmt)
+        log_probs, lengths, labels = testing.check("ctc_beam_search_decoder", data, case["data_lengths"], **how)
+        if fmt == FP16 and not logits:  # it does not hold the logarithms
+            continue
+        ball = testing.bound("ctc_beam_search_decoder", data, case["data_lengths"], **how)[0]
+        used = case["label_log_prob"] > -60000
+        assert_within_bound(log_probs[used], Ball(case["label_log_prob"], ball.radius)[used])
+        clear = used & np.isfinite(ball.radius)
+        assert clear.any()
+        np.testing.assert_array_equal(lengths[clear], case["label_lengths"][clear])
+        np.testing.assert_array_equal(labels[clear], case["decoded_labels"].astype(np.int32)[clear])
+        assert (log_probs[~used] == -np.inf).all()
+
+
 MISCELLANEOUS: dict[str, Run] = {"encode_one_hot": encode_one_hot, "histogram": histogram,
                                  "normalise_image": normalise_image, "scaled_add": scaled_add,
                                  "spline_basis": spline_basis, "spline_weighting": spline_weighting}
@@ -375,10 +396,10 @@ def popops_misc(case: Arrays) -> None:
     MISCELLANEOUS[op](case)
 
 
-FAMILIES: dict[str, Run] = {"conv": conv, "ctc_loss": ctc_loss, "elementwise": elementwise, "embedding": embedding,
-                            "fully_connected": fully_connected, "linalg": linalg, "matmul": matmul,
-                            "nonlinearity": nonlinearity, "norm": norm, "pool": pool, "popops_misc": popops_misc,
-                            "reduce": reduce, "slicing": slicing, "topk": topk}
+FAMILIES: dict[str, Run] = {"conv": conv, "ctc_infer": ctc_infer, "ctc_loss": ctc_loss, "elementwise": elementwise,
+                            "embedding": embedding, "fully_connected": fully_connected, "linalg": linalg,
+                            "matmul": matmul, "nonlinearity": nonlinearity, "norm": norm, "pool": pool,
+                            "popops_misc": popops_misc, "reduce": reduce, "slicing": slicing, "topk": topk}
 """A line for each family that is built: the file's name, and what runs one of its cases."""
 
 

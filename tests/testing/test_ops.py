@@ -85,6 +85,7 @@ def exact_operands(op):
     pair = BlockSparseMatrix.from_dense(np.stack([a, b]).astype(np.float32), 2, density=0.5)
     batch = np.concatenate([b, c], 1)
     definite, channels = (np.eye(4) * 16 + 4).astype(np.float32), np.float32([1, 2, -4, 8])
+    apart = np.random.default_rng(2).standard_normal((4, 4)).astype(np.float32)  # no two paths alike
     made = {
         "bs_softmax": (single,), "bs_softmax_grad": (single, single), "cast": (a, "f143"), "quantise": (a, "f143"),
         "static.dense_sparse_matmul": (b, w), "dense_sparse_matmul_prepared": (b, w),
@@ -116,6 +117,7 @@ def exact_operands(op):
         **dict.fromkeys(("popnn.softmax_grad", "popnn.log_softmax_grad"), (a, b)),
         **poolings(a, b), "scaled_subtract": (a, b, 2), "x_minus_ax_plus_by": (a, b, 2, 3),
         **dict.fromkeys(("ctc_loss", "ctc_loss_and_gradient"), (-np.abs(a[:, None]), np.array([[1, 2]]))),
+        **dict.fromkeys(("ctc_greedy_decoder", "ctc_beam_search_decoder"), (apart[:, None],)),
     }  # fmt: skip
     return {full(name): operands for name, operands in made.items()}[full(op)]
 

@@ -17,7 +17,7 @@ from ...formats import FP32, Format, format_of
 from ...formats.bounds import Ball, gamma
 from .reference import class_numbers, log_probabilities, sequence
 
-__all__ = ["ctc_loss_and_gradient_bound", "ctc_loss_bound", "step_errors"]
+__all__ = ["ctc_loss_and_gradient_bound", "ctc_loss_bound", "legible", "step_errors"]
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -55,7 +55,7 @@ def step_errors(values: Floats, logits: bool) -> tuple[Floats, Floats]:
     return each, sums * _SLACK
 
 
-def _legible(values: Floats, logits: bool) -> bool:
+def legible(values: Floats, logits: bool) -> bool:
     """Whether what is computed of these numbers is promised."""
     with np.errstate(all="ignore"):
         far = values - values.max(-1, keepdims=True) if logits else values
@@ -75,7 +75,7 @@ def _found(data: Any, labels: Any, data_lengths: Any, label_lengths: Any, blank:
     found = _Found(np.zeros(batch), np.zeros(batch), np.zeros(values.shape), np.zeros(values.shape))
     for n in range(batch):
         x, mine = values[: ends[n], n], rows[n, : counts[n]].astype(np.int64)
-        if not _legible(x, logits):
+        if not legible(x, logits):
             found.loss_errors[n] = found.errors[: ends[n], n] = np.inf
             continue
         logs = log_probabilities(x, logits)

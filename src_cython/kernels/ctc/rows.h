@@ -61,6 +61,16 @@ static float sum_of(const float *p, int64_t n)
     return sums[0];
 }
 
+/* The greatest number of a row, unless one is NaN. */
+POP_INLINE float top_of(const float *row, int64_t room)
+{
+    pop_v_f most = pop_v_splat(-INFINITY);
+    for (int64_t i = 0; i < room; i += POP_LANES) most = pop_v_max_f(most, pop_v_load_f(row + i));
+    float top = most[0];
+    for (int l = 1; l < POP_LANES; l++) top = pop_s_max_f(top, most[l]);
+    return top;
+}
+
 /* The logarithms of a step's probabilities to row; of logits without what they have in common, whose exponential is
  * returned. Where `powers` is not null the exponentials of the row go there. NaN where a logit is infinite or NaN. */
 static float take_row(const pop_ctc_item *item, const char *p, float *row, float *powers)
@@ -69,10 +79,7 @@ static float take_row(const pop_ctc_item *item, const char *p, float *row, float
     read_row(item->format, p, row, item->classes);
     for (int64_t i = item->classes; i < room; i++) row[i] = -INFINITY;
     if (item->logits) {
-        pop_v_f most = pop_v_splat(-INFINITY);
-        for (int64_t i = 0; i < room; i += POP_LANES) most = pop_v_max_f(most, pop_v_load_f(row + i));
-        float top = most[0];
-        for (int l = 1; l < POP_LANES; l++) top = pop_s_max_f(top, most[l]);
+        const float top = top_of(row, room);
         for (int64_t i = 0; i < room; i += POP_LANES) pop_v_store_f(row + i, pop_v_load_f(row + i) - top);
     }
     if (powers)

@@ -1,0 +1,142 @@
+"""From what a decoder is asked to its program on this CPU: sequences are dealt out to threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ...formats import Format
+from ...kernels.records import FORMAT_NUMBERS, dtype_of
+from ...kernels.registry import Selection, select
+from ...log import tell
+from ...planner import Explanation
+from ...planner.explain import considered_kernels
+from ...program import Executable, Segment, host_program, spread, threads_for
+
+__all__ = ["DecoderParams", "DecoderProgram", "lower", "nodes_of", "scratch_bytes", "state_bytes"]
+
+_ITEM = dtype_of("pop_ctc_search")
+_STEP = 16  # POP_STEP of kernels/ctc/rows.h
+_HEAD = 64  # search_head of kernels/ctc/beams.h
+_THREAD_WORK = 1 << 15  # classes and beams, of all steps, that are worth a thread
+
+
+@dataclass(frozen=True)
+class DecoderParams:
+    """How sequences are decoded, and how the operand lies.
+
+    Attributes
+    ----------
+    time, batch, classes : int
+        Extents of the operand.
+    strides : (int, int)
+        Bytes from step to step, and from sequence to sequence.
+    format : Format
+    blank : int
+    logits : bool
+    beams : int
+        That are kept at each step; 0 for the best path.
+    paths : int
+        That are told.
+    threshold : float
+        Logarithm below the best from which nothing is kept.
+    by_steps : bool
+        Whether each call takes some of the steps, and looks at what is scored between them.
+    """
+
+    time: int
+    batch: int
+    classes: int
+    strides: tuple[int, int]
+    format: Format
+    blank: int
+    logits: bool
+    beams: int
+    paths: int
+    threshold: float
+    by_steps: bool
+
+    def __str__(self) -> str:
+        kind = f"ctc_beam_search_decoder, {self.beams} beams," if self.beams else "ctc_greedy_decoder"
+        return f"{kind} [{self.time}, {self.batch}, {self.classes}] {self.format}"
+
+
+@dataclass(frozen=True)
+class DecoderProgram:
+    """What runs, ready, and for a reader its kernel."""
+
+    params: DecoderParams
+    executable: Executable
+    selection: Selection
+
+    @property
+    def threads(self) -> int:
+        """How many threads it is dealt out to."""
+        return self.executable.threads
+
+    @property
+    def kernel(self) -> str:
+        """The kernel, for a reader."""
+        return self.selection.kernel.label
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return lower, (self.params, self.threads)
+
+    def explain(self) -> Explanation:
+        """Return what was decided."""
+        decisions = {"kernel": self.kernel, "threads": str(self.threads)}
+        return Explanation(str(self.params), decisions, considered_kernels(self.selection))
+
+    def __str__(self) -> str:
+        return self.explain().words()
+
+
+@lru_cache(maxsize=1024)
+def lower(params: DecoderParams, threads: int) -> DecoderProgram:
+    """Return what runs on at most so many threads."""
+    p = params
+    work = p.batch * p.time * (p.classes + 16 * p.beams)
+    threads = threads_for(work, _THREAD_WORK, max(1, min(threads, p.batch)))
+    edges = np.arange(threads + 1) * p.batch // threads
+    items = np.zeros(threads, _ITEM)
+    of = items["of"]
+    of["first"], of["count"] = edges[:-1], np.diff(edges)
+    for name in ("time", "batch", "classes", "blank", "logits"):
+        of[name] = getattr(p, name)
+    of["time_stride"], of["batch_stride"] = p.strides
+    of["format"] = FORMAT_NUMBERS[p.format.name]
+    items["beams"], items["paths"], items["threshold"] = p.beams, p.paths, p.threshold
+    items["state_bytes"] = state_bytes(p) if p.by_steps else 0
+    selection = select("ctc", "beams" if p.beams else "best", f"{p.format.name}->float32")
+    executable = host_program((Segment(selection.kernel.address, items, spread(threads, threads)),),
+                              operands=8 if p.by_steps else 5, threads=threads, arena_bytes=scratch_bytes(p))
+    program = DecoderProgram(params, executable, selection)
+    tell("popnn", program)
+    return program
+
+
+def _steps(n: int) -> int:
+    return -(-n // _STEP) * _STEP
+
+
+def nodes_of(p: DecoderParams) -> int:
+    """Return how many nodes a sequence's tree has room for."""
+    return _steps(p.time * p.beams + 1)
+
+
+def state_bytes(p: DecoderParams) -> int:
+    """Return the bytes of what outlasts a step: a head, the tree, two numbers of each beam; see `lay_search`."""
+    return _HEAD + 4 * (5 * nodes_of(p) + 5 * _steps(p.beams))
+
+
+def scratch_bytes(p: DecoderParams) -> int:
+    """Return the bytes of a thread's workspace, as kernels/ctc/beams.h lays it out."""
+    rows = 8 * _steps(p.classes + 1)
+    if not p.beams:
+        return rows
+    beams, classes = _steps(p.beams), _steps(p.classes)
+    rest = rows + 4 * (19 * beams + classes) + 8 * (_steps(2 * p.beams + _STEP) + classes)
+    return rest if p.by_steps else rest + state_bytes(p)
