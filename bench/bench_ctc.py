@@ -1,4 +1,4 @@
-"""CTC losses of random sequences, with their gradients: this library and torch, in FP32.
+"""CTC losses of random sequences, with their gradients: this library and torch, in FP32; and this library's decoders.
 
 One process, one thread (``POPLIBS_BENCH_THREADS``), each call made in turn, so that a noisy machine is as noisy for
 all: compare medians of a group.
@@ -18,6 +18,7 @@ from poplibs_py import popnn, testing
 
 SHAPES = [(50, 32, 64, 10), (150, 16, 32, 30), (500, 8, 32, 100), (500, 8, 1024, 100), (1000, 4, 29, 200)]
 KINDS = ("loss", "gradient")
+BEAMS = (0, 1, 16, 100, 500)
 kinds = pytest.mark.parametrize("kind", KINDS)
 shapes = pytest.mark.parametrize("shape", SHAPES, ids=str)
 
@@ -72,25 +73,51 @@ def bench_torch(kind, shape, benchmark):
     benchmark(peer(kind, *operands(shape)))
 
 
+def decoder(beams: int, certain: bool) -> Callable[[], object]:
+    """A search in 200 steps of 32 classes, or the best path where there are no beams."""
+    rng = np.random.default_rng(1)
+    logits = rng.standard_normal((200, 1, 32)).astype(np.float32)
+    if certain:
+        best = np.where(rng.random((200, 1, 1)) < 0.6, 0, rng.integers(0, 32, (200, 1, 1)))
+        np.put_along_axis(logits, best, np.float32(10), -1)
+    if not beams:
+        return lambda: popnn.ctc_greedy_decoder(logits, logits=True)
+    return lambda: popnn.ctc_beam_search_decoder(logits, beams=beams, logits=True)
+
+
+@pytest.mark.parametrize("certain", [True, False])
+@pytest.mark.parametrize("beams", BEAMS)
+def bench_decoder(beams, certain, benchmark):
+    benchmark.group = "ctc decoders"
+    benchmark(decoder(beams, certain))
+
+
+def milliseconds(calls: dict[str, Callable[[], object]]) -> dict[str, float]:
+    """The median of 15 of each, all calls in turn, each as warm as its own data make it."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(15):
+        for name, call in calls.items():
+            call()
+            began = perf_counter()
+            call()
+            times[name].append(perf_counter() - began)
+    return {name: median(taken) * 1e3 for name, taken in times.items()}
+
+
 def main() -> None:
-    """Print milliseconds and ratios, all calls in turn, medians of 15."""
+    """Print milliseconds, and ratios to torch."""
     from poplibs_py.report.peers import limited_threads
 
     with limited_threads(1):
         for shape in SHAPES:
             for kind in KINDS:
                 given = operands(shape)
-                times: dict[str, list[float]] = {"ours": [], "torch": []}
-                calls = {"ours": ours(kind, *given), "torch": peer(kind, *given)}
-                for _ in range(15):
-                    for name, call in calls.items():
-                        call()  # as warm as its own data make it
-                        began = perf_counter()
-                        call()
-                        times[name].append(perf_counter() - began)
-                mine, theirs = (median(times[name]) * 1e3 for name in ("ours", "torch"))
-                facts = f"{mine:.3f} ms, torch {theirs:.3f} ms; ratio {theirs / mine:.1f}"
-                print(f"ctc {kind} {shape}: {facts}", flush=True)
+                taken = milliseconds({"ours": ours(kind, *given), "torch": peer(kind, *given)})
+                facts = f"{taken['ours']:.3f} ms, torch {taken['torch']:.3f} ms"
+                print(f"ctc {kind} {shape}: {facts}; ratio {taken['torch'] / taken['ours']:.1f}", flush=True)
+        for certain in (True, False):
+            taken = milliseconds({str(beams): decoder(beams, certain) for beams in BEAMS})
+            print("ctc beams", "certain" if certain else "random", taken, flush=True)
 
 
 if __name__ == "__main__":

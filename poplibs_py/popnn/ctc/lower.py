@@ -83,5 +83,5 @@ def scratch_bytes(p: HostLossParams) -> int:
     """Return the bytes of a thread's workspace, as kernels/ctc/loss.h lays it out: rows, labels, logarithms, states."""
     lanes = _steps(p.labels + 1)
     logs = (max(2, p.time) if p.gradient else 2) * (lanes + _STEP)
-    states = (p.time + 2 if p.gradient else 2) * 4 * (lanes + 2 * _STEP)
+    states = (p.time + 2 if p.gradient else 2) * 4 * lanes
     return 4 * (2 * _steps(p.classes + 1) + 4 * lanes + _STEP + logs + states)

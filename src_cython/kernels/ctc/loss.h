@@ -1,7 +1,7 @@
 /* Minus the logarithm of the probability of each sequence's labels, and its gradient.
  *
  * Labels l[0] ... l[L - 1] have a blank before each and after the last, b[0] ... b[L]: lane i of one vector is blank i, of
- * another label i, so that neighbours are loads one lane aside. With p of a step,
+ * another label i, so that neighbours are shifts by a lane. With p of a step,
  *     b'[i] = (b[i] + l[i - 1]) p[blank]      l'[i] = (l[i] + b[i] + l[i - 1] where the labels differ) p[l[i]]
  * from b[0] = 1 before the first step. Going back, what may still follow a state is
  *     b[i] = B[i] + L[i]                      l[i] = L[i] + B[i + 1] + L[i + 1] where the labels differ
@@ -11,7 +11,7 @@
 #define POP_CTC_LOSS_H
 #include "kernels/ctc/rows.h"
 
-/* What states of a step are in, each of `room` floats or words with a step of nothing before and after. */
+/* What states of a step are in, as many floats and words as there are lanes. */
 typedef struct ctc_states { float *bm, *lm; int32_t *be, *le; } ctc_states;
 
 typedef struct ctc_sequence {
@@ -26,15 +26,14 @@ typedef struct ctc_sequence {
 
 POP_INLINE ctc_states states_at(const ctc_sequence *s, int64_t index)
 {
-    const int64_t room = s->lanes + 2 * POP_STEP;
-    float *p = s->states + index * 4 * room + POP_STEP;
-    return (ctc_states){p, p + room, (int32_t *)(void *)(p + 2 * room), (int32_t *)(void *)(p + 3 * room)};
+    float *p = s->states + index * 4 * s->lanes;
+    return (ctc_states){p, p + s->lanes, (int32_t *)(void *)(p + 2 * s->lanes), (int32_t *)(void *)(p + 3 * s->lanes)};
 }
 
 /* Nothing but blank b, and label l where that is not negative. */
 static void start_states(const ctc_sequence *s, ctc_states x, int64_t b, int64_t l)
 {
-    for (int64_t i = -POP_STEP; i < s->lanes + POP_STEP; i++) {
+    for (int64_t i = 0; i < s->lanes; i++) {
         x.bm[i] = x.lm[i] = 1.0f;
         x.be[i] = x.le[i] = POP_NOTHING;
     }
@@ -57,14 +56,16 @@ static int step_on(const ctc_sequence *s, const float *logs, ctc_states x, ctc_s
     const pop_v_f most = pop_v_splat(POP_MOST_LOG), blank = pop_v_splat(logs[s->lanes]);
     const pop_wide of_blank = wide_exp(blank);
     pop_v_m right = pop_v_lt_f(blank, most);
+    pop_wide last = wide_nothing();
     for (int64_t i = 0; i < s->lanes; i += POP_LANES) {
         const pop_wide b = wide_at(x.bm + i, x.be + i), l = wide_at(x.lm + i, x.le + i);
-        pop_wide before = wide_at(x.lm + i - 1, x.le + i - 1);
+        pop_wide before = wide_later(last, l);
         const pop_v_f log = pop_v_load_f(logs + i);
         right = (pop_v_m)(right & pop_v_lt_f(log, most));
         put_wide(y.bm + i, y.be + i, wide_product(wide_sum(b, before), of_blank));
         before.e += words_at(s->skip + i);
         put_wide(y.lm + i, y.le + i, wide_product(wide_sum3(l, b, before), wide_exp(log)));
+        last = l;
     }
     return pop_v_any((pop_v_m)~right);
 }
@@ -83,13 +84,17 @@ static void step_back(const ctc_sequence *s, const float *logs, ctc_states a, ct
         put_wide(x.bm + i, x.be + i, wide_product(b, of_blank));
         put_wide(x.lm + i, x.le + i, wide_product(l, of_label));
     }
+    pop_wide b = wide_at(x.bm, x.be), l = wide_at(x.lm, x.le);
     for (int64_t i = 0; i < s->lanes; i += POP_LANES) {
-        const pop_wide b = wide_at(x.bm + i, x.be + i), l = wide_at(x.lm + i, x.le + i);
-        const pop_wide blank_after = wide_at(x.bm + i + 1, x.be + i + 1);
-        pop_wide after = wide_at(x.lm + i + 1, x.le + i + 1);
+        const int64_t next = i + POP_LANES;
+        const int ends = next == s->lanes;
+        const pop_wide blanks = ends ? wide_nothing() : wide_at(x.bm + next, x.be + next);
+        const pop_wide labels = ends ? wide_nothing() : wide_at(x.lm + next, x.le + next);
+        pop_wide after = wide_sooner(l, labels);
         after.e += words_at(s->skip + i + 1);
         put_wide(x.bm + i, x.be + i, wide_sum(b, l));
-        put_wide(x.lm + i, x.le + i, wide_sum3(l, blank_after, after));
+        put_wide(x.lm + i, x.le + i, wide_sum3(l, wide_sooner(b, blanks), after));
+        b = blanks, l = labels;
     }
 }
 
@@ -98,9 +103,11 @@ static void gradient_of(const pop_ctc_item *item, const ctc_sequence *s, const c
                         pop_wide whole, ctc_states after)
 {
     const float inverse = 1.0f / whole.m[0];
-    const int64_t room = row_room(item->classes);
+    const int64_t room = row_room(item->classes), bytes = item->classes * bytes_of(item->out_format);
     start_states(s, after, s->labels, s->labels - 1);
     for (int64_t t = s->steps - 1; t >= 0; t--) {
+        if (t && item->softmax) ask_for(x + (t - 1) * item->time_stride, item->classes * bytes_of(item->format), 0);
+        if (t) ask_for(to + (t - 1) * item->batch * bytes, bytes, 1);
         const float scale = item->softmax ? take_row(item, x + t * item->time_stride, s->row, s->powers) : 1.0f;
         step_back(s, logs_at(s, t), states_at(s, t + 1), after, inverse * weight, whole.e[0]);
         const pop_v_f each = pop_v_splat(item->softmax ? weight / scale : 0.0f);
@@ -108,7 +115,7 @@ static void gradient_of(const pop_ctc_item *item, const ctc_sequence *s, const c
             pop_v_store_f(s->powers + i, item->softmax ? pop_v_load_f(s->powers + i) * each : each);
         s->powers[item->blank] -= sum_of(s->blanks, s->lanes);
         for (int64_t i = 0; i < s->labels; i++) s->powers[s->place[i]] -= s->parts[i];
-        write_row(item->out_format, to + t * item->batch * item->classes * bytes_of(item->out_format), s->powers, item->classes);
+        write_row(item->out_format, to + t * item->batch * bytes, s->powers, item->classes);
     }
 }
 
@@ -154,15 +161,12 @@ static ctc_sequence lay_sequence(const pop_ctc_item *item, const pop_tile *tile,
 static int steps_on(const pop_ctc_item *item, const ctc_sequence *s, const char *x, pop_scales *scales)
 {
     const int64_t logs_kept = item->gradient ? s->steps : 2, kept = item->gradient ? s->steps + 1 : 2;
+    const int64_t bytes = item->classes * bytes_of(item->format);
     int wrong = 0;
     start_states(s, states_at(s, 0), 0, -1);
-    for (int64_t i = 1; i < kept; i++) {
-        const ctc_states y = states_at(s, i); /* of which the rest is written before it is read */
-        y.lm[-1] = 1.0f;
-        y.le[-1] = POP_NOTHING;
-    }
     for (int64_t t = 0; t <= s->steps; t++) {
         if (t < s->steps) {
+            if (t + 1 < s->steps && bytes >= POP_WORTH_ASKING) ask_for(x + (t + 1) * item->time_stride, bytes, 0);
             const float scale = take_row(item, x + t * item->time_stride, s->row, item->logits ? s->powers : 0);
             wrong |= !(scale > 0.0f);
             times(scales, scale);
@@ -182,7 +186,8 @@ static void take_sequence(const pop_ctc_item *item, const pop_tile *tile, int64_
     const int wrong = steps_on(item, &s, x, &scales);
     const ctc_states end = states_at(&s, item->gradient ? s.steps : s.steps % 2);
     const pop_wide blank = {pop_v_splat(end.bm[s.labels]), pop_v_set(end.be[s.labels])};
-    const pop_wide label = {pop_v_splat(end.lm[s.labels - 1]), pop_v_set(end.le[s.labels - 1])}; /* nothing before the first */
+    const int64_t last = s.labels ? s.labels - 1 : 0; /* without labels that lane is nothing */
+    const pop_wide label = {pop_v_splat(end.lm[last]), pop_v_set(end.le[last])};
     const pop_wide whole = wide_sum(blank, label);
     const int none = whole.e[0] <= POP_NOTHING / 2;
 

@@ -18,6 +18,30 @@ POP_INLINE void put_words(int32_t *p, pop_v_i x) { memcpy(p, &x, sizeof x); }
 POP_INLINE pop_wide wide_at(const float *m, const int32_t *e) { return (pop_wide){pop_v_load_f(m), words_at(e)}; }
 POP_INLINE void put_wide(float *m, int32_t *e, pop_wide x) { pop_v_store_f(m, x.m), put_words(e, x.e); }
 
+/* The last lane of a, then all of b but its last; all of a but its first, then the first of b. */
+#if POP_LANES == 16
+#define POP_LATER 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30
+#define POP_SOONER 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16
+#elif POP_LANES == 8
+#define POP_LATER 7, 8, 9, 10, 11, 12, 13, 14
+#define POP_SOONER 1, 2, 3, 4, 5, 6, 7, 8
+#else
+#define POP_LATER 3, 4, 5, 6
+#define POP_SOONER 1, 2, 3, 4
+#endif
+POP_INLINE pop_wide wide_later(pop_wide a, pop_wide b)
+{
+    const pop_v_i lanes = {POP_LATER};
+    return (pop_wide){__builtin_shuffle(a.m, b.m, lanes), __builtin_shuffle(a.e, b.e, lanes)};
+}
+POP_INLINE pop_wide wide_sooner(pop_wide a, pop_wide b)
+{
+    const pop_v_i lanes = {POP_SOONER};
+    return (pop_wide){__builtin_shuffle(a.m, b.m, lanes), __builtin_shuffle(a.e, b.e, lanes)};
+}
+
+POP_INLINE pop_wide wide_nothing(void) { return (pop_wide){pop_v_splat(1.0f), pop_v_set(POP_NOTHING)}; }
+
 /* 2^d, d at most 127; 0 from -127 down. */
 POP_INLINE pop_v_f power_of(pop_v_i d) { return (pop_v_f)((pop_v_maximum(d, pop_v_set(-127)) + 127) << 23); }
 
