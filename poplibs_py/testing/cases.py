@@ -262,6 +262,17 @@ def _triangular_solve() -> list[Case]:
             Case("right, upper, out", (a, b), {"left_side": False, "lower": False, "out": np.empty_like(b)})]
 
 
+def _recurrent(gates: int, *states: str) -> Callable[[], list[Case]]:
+    def made() -> list[Case]:
+        weights = (_numbers(*((gates,) if gates > 1 else ()), 8, 8, seed=seed) for seed in (2, 3))
+        operands = (_numbers(3, 2, 8), *weights)
+        how = {name: _numbers(2, 8, seed=4) for name in states}
+        return [Case("3 steps, 2 x 8", operands, {}), Case(", ".join(how), operands, how),
+                Case("time_steps", operands, {"time_steps": np.array([1, 3])})]
+
+    return made
+
+
 def _factored() -> list[Case]:
     a = _definite()
     return [Case("8 x 8", (a,), {}), Case("batch of 32", (np.tile(a, (32, 1, 1)),), {})]
@@ -385,7 +396,10 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "log_uniform_calls": _drawn(1.0, 16.0),
     "linspace_calls": lambda: [
         Case("16", (0.0, 1.0, 16), {}), Case("out", (0.0, 1.0, 4), {"out": np.empty(4, np.float32)})],
+    "gru_fwd_calls": _recurrent(3, "init_output"),
+    "lstm_fwd_calls": _recurrent(4, "init_output", "init_cell_state"),
     "lu_calls": _factored,
+    "rnn_fwd_calls": _recurrent(1, "init_output"),
     "lu_grad_calls": lambda: [
         Case("8 x 8", (_numbers(8, 8), _numbers(8, 8), np.arange(8, dtype=np.int32), _definite(), _definite()), {})],
     "map_calls": _map,

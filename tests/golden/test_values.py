@@ -20,6 +20,7 @@ from poplibs_py.popops._elementwise import ELEMENTWISE
 from poplibs_py.testing import as_format, assert_same_bits, assert_within_bound
 
 from .families import Arrays, Run, parameters
+from .recurrent import gru, lstm, rnn
 
 FORMATS = (FP32, FP16)
 INTEGERS = {"int": np.int32, "unsigned": np.uint32, "unsigned int": np.uint32, "long long": np.int64,
@@ -397,9 +398,9 @@ def popops_misc(case: Arrays) -> None:
 
 
 FAMILIES: dict[str, Run] = {"conv": conv, "ctc_infer": ctc_infer, "ctc_loss": ctc_loss, "elementwise": elementwise,
-                            "embedding": embedding, "fully_connected": fully_connected, "linalg": linalg,
-                            "matmul": matmul, "nonlinearity": nonlinearity, "norm": norm, "pool": pool,
-                            "popops_misc": popops_misc, "reduce": reduce, "slicing": slicing, "topk": topk}
+                            "embedding": embedding, "fully_connected": fully_connected, "gru": gru, "linalg": linalg,
+                            "lstm": lstm, "matmul": matmul, "nonlinearity": nonlinearity, "norm": norm, "pool": pool,
+                            "popops_misc": popops_misc, "reduce": reduce, "rnn": rnn, "slicing": slicing, "topk": topk}
 """A line for each family that is built: the file's name, and what runs one of its cases."""
 
 

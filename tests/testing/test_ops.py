@@ -86,6 +86,7 @@ def exact_operands(op):
     batch = np.concatenate([b, c], 1)
     definite, channels = (np.eye(4) * 16 + 4).astype(np.float32), np.float32([1, 2, -4, 8])
     apart = np.random.default_rng(2).standard_normal((4, 4)).astype(np.float32)  # no two paths alike
+    steps, gates = a[None].astype(np.float32) / 16, np.stack([a, b, c, a]).astype(np.float32) / 16
     made = {
         "bs_softmax": (single,), "bs_softmax_grad": (single, single), "cast": (a, "f143"), "quantise": (a, "f143"),
         "static.dense_sparse_matmul": (b, w), "dense_sparse_matmul_prepared": (b, w),
@@ -118,6 +119,7 @@ def exact_operands(op):
         **poolings(a, b), "scaled_subtract": (a, b, 2), "x_minus_ax_plus_by": (a, b, 2, 3),
         **dict.fromkeys(("ctc_loss", "ctc_loss_and_gradient"), (-np.abs(a[:, None]), np.array([[1, 2]]))),
         **dict.fromkeys(("ctc_greedy_decoder", "ctc_beam_search_decoder"), (apart[:, None],)),
+        "lstm_fwd": (steps, gates, gates), "gru_fwd": (steps, gates[:3], gates[:3]), "rnn_fwd": (steps, *gates[:2]),
     }  # fmt: skip
     return {full(name): operands for name, operands in made.items()}[full(op)]
 

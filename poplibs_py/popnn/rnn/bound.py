@@ -1,0 +1,200 @@
+"""How far recurrent layers' results may lie from the exact ones: their contract in balls, step by step.
+
+The errors of a step are carried to the next: through products by the magnitudes of the weights; through
+non-linearities, each of which grows with its argument, by the ends of the interval that the argument may be in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...formats import FP32, Format
+from ...formats.bounds import Ball
+from ...ops import Operand
+from ...poplin.gemm.options import GemmOptions
+from ...poplin.gemm.search import may_flush, passes
+from . import gru, lstm, vanilla
+from .balls import activated, chosen, multiplied, stacked
+from .request import Called
+
+__all__ = ["Numbers", "Steps", "forward_balls", "forward_bound", "gru_fwd_bound", "lstm_fwd_bound", "rnn_fwd_bound"]
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+_OPTIONS = GemmOptions()
+
+
+def _numbers(x: Operand | None) -> Any:
+    return None if x is None else np.asarray(x.array).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A layer's operands in float64, its gates in the kernels' order, zeros for those that are not given."""
+
+    call: Called
+    x: Floats
+    w: Any
+    u: Floats
+    b: Floats
+    recurrent_bias: Floats
+    states: list[Ball]
+    active: Any
+    attention: Any
+
+    @classmethod
+    def of(cls, call: Called) -> Numbers:
+        """Read a call's operands."""
+        p = call.params
+        order = list(p.order)
+        w, u, b = (_numbers(v) for v in (call.weights_input, call.weights_output, call.biases))
+        inner = np.zeros((p.gates, p.outputs))
+        if b is not None and p.reset_after:
+            b, inner = b[:, 0], b[:, 1]
+        shape = (p.batch, p.outputs)
+        given = [_numbers(s) for s in call.init]
+        states = [Ball.exact(np.zeros(shape)) if s is None else Ball.exact(s).rounded(p.state) for s in given]
+        for i, (s, read) in enumerate(zip(given, call.init, strict=True)):
+            if read is not None and read.format == p.state:
+                states[i] = Ball.exact(s)
+        lengths = np.full(p.batch, p.steps) if call.time_steps is None else np.broadcast_to(
+            call.time_steps.array.reshape(-1), (p.batch,))
+        active = np.arange(p.steps)[:, None] < lengths.astype(np.int64)
+        x = _numbers(call.x) if p.weighted else _numbers(call.x)[:, :, order]
+        return cls(call, x, None if w is None else w[order], u[order],
+                   np.zeros((p.gates, p.outputs)) if b is None else b[order], inner[order], states, active,
+                   _numbers(call.attention))
+
+    def of_inputs(self, t: int, gate: int) -> Ball:
+        """The input's part of what a gate's non-linearity takes."""
+        p = self.call.params
+        if not p.weighted:
+            return Ball.exact(self.x[t, :, gate])
+        return self.product(Ball.exact(self.x[t]), self.w[gate], p.x, p.weights_input)
+
+    def product(self, a: Ball, b: Floats, a_format: Format, b_format: Format) -> Ball:
+        """A product of the layer's."""
+        return multiplied(a, b, passes(a_format, b_format, _OPTIONS), may_flush(a_format, b_format, _OPTIONS))
+
+    def of_state(self, h: Ball, gate: int) -> Ball:
+        """The state's product with a gate's weights."""
+        p = self.call.params
+        return self.product(h, self.u[gate], p.state, p.weights_output)
+
+    def gate(self, t: int, h: Ball, gate: int, activation: str) -> Ball:
+        """A gate after its non-linearity."""
+        sums = (self.of_inputs(t, gate) + self.of_state(h, gate)).rounded(FP32)
+        bias = Ball.exact(self.b[gate])
+        if self.call.params.reset_after:
+            bias = (bias + Ball.exact(self.recurrent_bias[gate])).rounded(FP32)
+        return activated((sums + bias).rounded(FP32), activation, self.call.params.state)
+
+
+@dataclass
+class Steps:
+    """What a forward pass comes to: outputs, what it keeps, by step and plane, and its last states."""
+
+    outputs: list[Ball]
+    planes: list[list[Ball]]
+    states: list[Ball]
+
+
+def next_cell(n: Numbers, f: Ball, i: Ball, g: Ball, c: Ball) -> tuple[Ball, Ball]:
+    """An LSTM's new state, and its non-linearity."""
+    p = n.call.params
+    c = ((f * c).rounded(FP32) + i * g).rounded(FP32).rounded(p.state)
+    return c, activated(c, p.activation, p.state)
+
+
+def _lstm(n: Numbers, t: int, h: Ball, c: Ball) -> tuple[list[Ball], list[Ball]]:
+    p = n.call.params
+    f, i, g, o = (n.gate(t, h, k, p.activation if k == 2 else p.recurrent_activation) for k in range(4))
+    new, squashed = next_cell(n, f, i, g, c)
+    return [(o * squashed).rounded(FP32).rounded(p.state), new], [f, i, g, o, squashed, c]
+
+
+def attended(n: Numbers, t: int, u: Ball) -> Ball:
+    """The update gate after attention."""
+    if n.attention is None:
+        return u
+    a = n.attention[:, t, None]
+    made: Ball = (u - u * a).rounded(FP32).rounded(n.call.params.state)
+    return made
+
+
+def _gru(n: Numbers, t: int, h: Ball) -> tuple[list[Ball], list[Ball]]:
+    p = n.call.params
+    r, u = (n.gate(t, h, k, p.recurrent_activation) for k in range(2))
+    z = attended(n, t, u)
+    planes = [r, u]
+    if p.reset_after:
+        again = (n.of_state(h, 2) + n.recurrent_bias[2]).rounded(FP32).rounded(p.state)
+        c = ((n.of_inputs(t, 2) + n.b[2]).rounded(FP32) + r * again).rounded(FP32)
+        c = activated(c, p.activation, p.state)
+        planes += [c, again]
+    else:
+        reset = (r * h).rounded(FP32).rounded(p.state)
+        sums = (n.of_inputs(t, 2) + n.of_state(reset, 2)).rounded(FP32)
+        c = activated((sums + n.b[2]).rounded(FP32), p.activation, p.state)
+        planes.append(c)
+    # c + z (h - c): the exact value written so that errors of the state shrink as they do
+    exact = z * h + (Ball.exact(np.ones(z.shape)) - z) * c
+    spread = ((h - c).rounded(FP32).radius - (h - c).radius) * (np.abs(z.centre) + z.radius)
+    new = Ball(exact.centre, exact.radius + spread).rounded(FP32).rounded(p.state)
+    return [new], planes
+
+
+def _rnn(n: Numbers, t: int, h: Ball) -> tuple[list[Ball], list[Ball]]:
+    return [n.gate(t, h, 0, n.call.params.activation)], []
+
+
+_STEPS: Any = {"lstm": _lstm, "gru": _gru, "rnn": _rnn}
+
+
+def forward_balls(n: Numbers) -> Steps:
+    """Go through the steps of a forward pass."""
+    p = n.call.params
+    states, made = list(n.states), Steps([], [], [])
+    for t in range(p.steps):
+        active = n.active[t][:, None]
+        new, planes = _STEPS[p.cell](n, t, *states)
+        made.outputs.append(chosen(active, new[0], 0.0))
+        made.planes.append([chosen(active, plane, 0.0) for plane in planes])
+        states = [chosen(active, one, old) for one, old in zip(new, states, strict=True)]
+    made.states = states
+    return made
+
+
+def forward_bound(call: Called) -> tuple[Ball, ...]:
+    """Return the results of a forward pass: outputs, last states, what is kept."""
+    p = call.params
+    made = forward_balls(Numbers.of(call))
+    sequence = (p.steps, p.batch)
+    outputs = stacked(made.outputs) if p.steps else Ball.exact(np.zeros((*sequence, p.outputs)))
+    kept = [planes[: p.kept] + ([] if p.full else [out]) for planes, out in zip(made.planes, made.outputs, strict=True)]
+    saved = Ball.exact(np.zeros((*sequence, p.saved, p.outputs)))
+    if p.steps and p.saved:
+        saved = stacked([stacked(planes, 1) for planes in kept])
+    kept_of = () if p.cell == "rnn" else (saved,)
+    return (outputs if p.full else made.states[0], *made.states, *kept_of)
+
+
+def lstm_fwd_bound(*operands: Any, **how: Any) -> tuple[Ball, ...]:
+    """Return exact results and radii of an `lstm_fwd` call."""
+    return forward_bound(lstm.forward_call(*operands, **_described(how)))
+
+
+def gru_fwd_bound(*operands: Any, **how: Any) -> tuple[Ball, ...]:
+    """Return exact results and radii of a `gru_fwd` call."""
+    return forward_bound(gru.forward_call(*operands, **_described(how)))
+
+
+def rnn_fwd_bound(*operands: Any, **how: Any) -> tuple[Ball, ...]:
+    """Return exact results and radii of an `rnn_fwd` call."""
+    return forward_bound(vanilla.forward_call(*operands, **_described(how)))
+
+
+def _described(how: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in how.items() if name not in ("out", "target")}

@@ -1,0 +1,123 @@
+"""GRU and AUGRU: the forward pass."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ...errors import flag
+from ...ops import op
+from ...target import Target
+from .params import GATES
+from .request import Called, called, forward_request, mode_of, saved_planes
+
+__all__ = ["GruForward", "forward_call", "gru_fwd"]
+
+_BOUND = "popnn.rnn.bound:"
+_CALLS = "testing.rnn_calls:"
+
+
+class GruForward(NamedTuple):
+    """What `gru_fwd` returns."""
+
+    output: Any
+    last_output: Any
+    intermediates: Any
+
+
+@op("popnn.gru_fwd", poplibs="popnn::gru::gruFwd", bound=_BOUND + "gru_fwd_bound", draws=_CALLS + "gru_fwd_calls",
+    written=None)
+def gru_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *, init_output: Any = None,
+            time_steps: Any = None, attention: Any = None, cell_order: Any = GATES["gru"], activation: str = "tanh",
+            recurrent_activation: str = "sigmoid", reset_after: bool = False, output_full_sequence: bool = True,
+            do_input_weight_calc: bool = True, inference_only: bool = False, recomputation_mode: str = "none",
+            out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Run a GRU, or an AUGRU, over a sequence (``popnn::gru::gruFwd``, ``auGruFwd``).
+
+    Parameters
+    ----------
+    x : array_like [steps, batch, inputs]
+        float32, float16 or bfloat16, of any strides; lists become float32. Without `do_input_weight_calc` what the
+        gates take of it, [steps, batch, 3, outputs].
+    weights_input : array_like [3, inputs, outputs]
+        A matrix for each gate; not read without `do_input_weight_calc`.
+    weights_output : array_like [3, outputs, outputs]
+        For the states.
+    biases : array_like [3, outputs], or [3, 2, outputs] with `reset_after`, optional
+        With `reset_after` those of inputs, then those of states. By default zero.
+    init_output : array_like [batch, outputs], optional
+        The state before the first step; by default zero.
+    time_steps : int or array_like of int [1] or [batch], optional
+        How many steps there are, for all rows or for each; by default all. Past them outputs and what is saved are
+        zero, and the state stays as it is.
+    attention : array_like [batch, steps], optional
+        The scores of an AUGRU, which take ``a u`` from its update gates.
+    cell_order : tuple of str, optional
+        How weights and biases are ordered: "reset", "update", "candidate" by default, PopLibs' names too.
+    activation, recurrent_activation : {"tanh", "sigmoid", "relu", "hard_sigmoid"}, optional
+        Of candidates, "tanh" by default; of gates, "sigmoid".
+    reset_after : bool, optional
+        Whether the reset gate multiplies the state's product, as in torch, or the state before it (default).
+    output_full_sequence : bool, optional
+        Whether there is an output for each step (default), or the last one alone.
+    do_input_weight_calc : bool, optional
+        False where `x` is multiplied by its weights already.
+    inference_only : bool, optional
+        Save nothing for a backward pass. PopLibs' default is True.
+    recomputation_mode : {"none", "full"}, optional
+        What a backward pass computes again, so that less is saved: nothing, or all.
+    out : tuple of three arrays, optional
+        Where the results go.
+    out_dtype : dtype, Format or str, optional
+        float32, float16 or bfloat16: of states and results; by default what `x` and the weights give.
+    target : Target or str, optional
+        The machine; by default this CPU. A modelled one is refused.
+
+    Returns
+    -------
+    output : numpy.ndarray [steps, batch, outputs]
+        Or [batch, outputs], the last one, without `output_full_sequence`.
+    last_output : numpy.ndarray [batch, outputs]
+        The state after each row's last step.
+    intermediates : numpy.ndarray [steps, batch, planes, outputs]
+        What a backward pass reads: reset, update (before attention) and candidate; the state's part of the candidate
+        with `reset_after`; the output without `output_full_sequence`. No planes for "full" or with `inference_only`.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind, shape or value. Nothing has been written then.
+    UnsupportedError
+        If `target` is a modelled machine.
+
+    Notes
+    -----
+    ``h = c + u (h - c)`` with the candidate ``c = act(x W + b + (r h) U)``, or ``act(x W + b + r (h U + b'))`` with
+    `reset_after`: a large update gate keeps the old state. Products are sums in FP32 in any order, and all else is
+    FP32; gates, ``r h`` or ``h U + b'``, candidates and states are rounded to `out_dtype` where they come to be, as
+    PopLibs keeps them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py import popnn
+    >>> x, w, u = np.ones((3, 1, 2), np.float32), np.ones((3, 2, 1), np.float32), np.zeros((3, 1, 1), np.float32)
+    >>> popnn.gru_fwd(x, w, u).output.ravel().round(3)
+    array([0.115, 0.216, 0.305], dtype=float32)
+    """
+    call = forward_call(x, weights_input, weights_output, biases, init_output=init_output, time_steps=time_steps,
+                        attention=attention, cell_order=cell_order, activation=activation,
+                        recurrent_activation=recurrent_activation, reset_after=reset_after,
+                        output_full_sequence=output_full_sequence, do_input_weight_calc=do_input_weight_calc,
+                        inference_only=inference_only, recomputation_mode=recomputation_mode, out_dtype=out_dtype)
+    return forward_request("popnn.gru_fwd", call, GruForward, out, target)
+
+
+def forward_call(x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *, init_output: Any = None,
+                 reset_after: bool = False, output_full_sequence: bool = True, inference_only: bool = False,
+                 recomputation_mode: str = "none", **more: Any) -> Called:
+    """Take the arguments of `gru_fwd`, or raise."""
+    full, mode = flag("output_full_sequence", output_full_sequence), mode_of("gru", recomputation_mode)
+    after = flag("reset_after", reset_after)
+    saved = 0 if flag("inference_only", inference_only) else saved_planes("gru", mode, full, after)
+    return called("gru", x, weights_input, weights_output, biases, {"init_output": init_output}, full=full,
+                  saved=saved, reset_after=after, **more)

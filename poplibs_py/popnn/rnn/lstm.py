@@ -1,0 +1,120 @@
+"""LSTM: the forward pass."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ...errors import flag
+from ...ops import op
+from ...target import Target
+from .params import GATES
+from .request import Called, called, forward_request, mode_of, saved_planes
+
+__all__ = ["LstmForward", "forward_call", "lstm_fwd"]
+
+_BOUND = "popnn.rnn.bound:"
+_CALLS = "testing.rnn_calls:"
+
+
+class LstmForward(NamedTuple):
+    """What `lstm_fwd` returns."""
+
+    output: Any
+    last_output: Any
+    last_cell_state: Any
+    intermediates: Any
+
+
+@op("popnn.lstm_fwd", poplibs="popnn::lstm::lstmFwd", bound=_BOUND + "lstm_fwd_bound", draws=_CALLS + "lstm_fwd_calls",
+    written=None)
+def lstm_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *, init_output: Any = None,
+             init_cell_state: Any = None, time_steps: Any = None, cell_order: Any = GATES["lstm"],
+             activation: str = "tanh", recurrent_activation: str = "sigmoid", output_full_sequence: bool = True,
+             do_input_weight_calc: bool = True, inference_only: bool = False, recomputation_mode: str = "none",
+             out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Run an LSTM over a sequence (``popnn::lstm::lstmFwd``).
+
+    Parameters
+    ----------
+    x : array_like [steps, batch, inputs]
+        float32, float16 or bfloat16, of any strides; lists become float32. Without `do_input_weight_calc` what the
+        gates take of it, [steps, batch, 4, outputs].
+    weights_input : array_like [4, inputs, outputs]
+        A matrix for each gate; not read without `do_input_weight_calc`.
+    weights_output : array_like [4, outputs, outputs]
+        For the states.
+    biases : array_like [4, outputs], optional
+        By default zero.
+    init_output, init_cell_state : array_like [batch, outputs], optional
+        The states before the first step; by default zero.
+    time_steps : int or array_like of int [1] or [batch], optional
+        How many steps there are, for all rows or for each; by default all. Past them outputs and what is saved are
+        zero, and the states stay as they are.
+    cell_order : tuple of str, optional
+        How weights and biases are ordered: "forget", "input", "candidate", "output" by default, PopLibs' names too.
+    activation, recurrent_activation : {"tanh", "sigmoid", "relu", "hard_sigmoid"}, optional
+        Of candidates and cell states, "tanh" by default; of gates, "sigmoid".
+    output_full_sequence : bool, optional
+        Whether there is an output for each step (default), or the last one alone.
+    do_input_weight_calc : bool, optional
+        False where `x` is multiplied by its weights already.
+    inference_only : bool, optional
+        Save nothing for a backward pass.
+    recomputation_mode : {"none", "cell_and_tanh", "full"}, optional
+        What a backward pass computes again, so that less is saved: nothing, the cell states, or all.
+    out : tuple of four arrays, optional
+        Where the results go.
+    out_dtype : dtype, Format or str, optional
+        float32, float16 or bfloat16: of states and results; by default what `x` and the weights give.
+    target : Target or str, optional
+        The machine; by default this CPU. A modelled one is refused.
+
+    Returns
+    -------
+    output : numpy.ndarray [steps, batch, outputs]
+        Or [batch, outputs], the last one, without `output_full_sequence`.
+    last_output, last_cell_state : numpy.ndarray [batch, outputs]
+        The states after each row's last step.
+    intermediates : numpy.ndarray [steps, batch, planes, outputs]
+        What a backward pass reads: forget, input, candidate and output gates, the non-linearity of the cell state, the
+        cell state before; then the output, without `output_full_sequence`. The cell's two are left out for
+        "cell_and_tanh"; there is no plane for "full" or with `inference_only`. PopLibs has planes before the batch.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind, shape or value. Nothing has been written then.
+    UnsupportedError
+        If `target` is a modelled machine.
+
+    Notes
+    -----
+    With gates after their non-linearities, ``c = f c + i g`` and ``h = o act(c)``. Products are sums in FP32 in any
+    order, and all else is FP32; gates, ``act(c)``, c and h are rounded to `out_dtype` where they come to be, as PopLibs
+    keeps them. The bound carries the error of each step to the next. Past a row's length the library of PopLibs returns
+    zero states; its model, and this, hold them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py import popnn
+    >>> x, w, u = np.ones((3, 1, 2), np.float32), np.ones((4, 2, 1), np.float32), np.zeros((4, 1, 1), np.float32)
+    >>> popnn.lstm_fwd(x, w, u).output.ravel().round(3)
+    array([0.611, 0.812, 0.861], dtype=float32)
+    """
+    call = forward_call(x, weights_input, weights_output, biases, init_output=init_output,
+                        init_cell_state=init_cell_state, time_steps=time_steps, cell_order=cell_order,
+                        activation=activation, recurrent_activation=recurrent_activation,
+                        output_full_sequence=output_full_sequence, do_input_weight_calc=do_input_weight_calc,
+                        inference_only=inference_only, recomputation_mode=recomputation_mode, out_dtype=out_dtype)
+    return forward_request("popnn.lstm_fwd", call, LstmForward, out, target)
+
+
+def forward_call(x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *, init_output: Any = None,
+                 init_cell_state: Any = None, output_full_sequence: bool = True, inference_only: bool = False,
+                 recomputation_mode: str = "none", **more: Any) -> Called:
+    """Take the arguments of `lstm_fwd`, or raise."""
+    full, mode = flag("output_full_sequence", output_full_sequence), mode_of("lstm", recomputation_mode)
+    saved = 0 if flag("inference_only", inference_only) else saved_planes("lstm", mode, full, False)
+    init = {"init_output": init_output, "init_cell_state": init_cell_state}
+    return called("lstm", x, weights_input, weights_output, biases, init, full=full, saved=saved, **more)

@@ -1,0 +1,203 @@
+"""What there is to know of a recurrent layer: its cell, sizes and formats, how its gates are ordered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...errors import bad_argument, bad_type, one_of
+from ...formats import BF16, FP16, FP32, Format, QuarterArray, format_of
+from ...ops import Array, Operand, argument, array_operand, result_format
+
+__all__ = ["ACTIVATIONS", "FORMATS", "GATES", "RnnParams", "cell_params", "gate_order", "limits", "numbers", "optional",
+           "state_format"]
+
+FORMATS = (FP32, FP16, BF16)
+"""What operands and results may be; all is computed in the first."""
+
+ACTIVATIONS = ("tanh", "sigmoid", "relu", "hard_sigmoid")
+"""Non-linearities whose derivative is a function of their result, in the order of the kernels' numbers."""
+
+GATES = {"lstm": ("forget", "input", "candidate", "output"), "gru": ("reset", "update", "candidate"), "rnn": ("state",)}
+"""The gates of each cell in PopLibs' order, which is that of the kernels' planes."""
+
+_ALLOWED = "float32, float16 or bfloat16"
+
+
+@dataclass(frozen=True)
+class RnnParams:
+    """A pass of a recurrent layer over a sequence.
+
+    Attributes
+    ----------
+    cell : str
+        One of `GATES`.
+    steps, batch, inputs, outputs : int
+        Extents of the sequence, of the batch, of an input, of an output.
+    x, weights_input, weights_output, state : Format
+        Of what is read; of states and of what is kept of each step.
+    order : tuple of int
+        Where each gate of `GATES` is in the layer's weights and biases.
+    activation, recurrent_activation : str
+    reset_after : bool
+        Whether a GRU multiplies by its reset gate after the product.
+    full : bool
+        Whether there is an output for every step.
+    weighted : bool
+        Whether inputs are yet to be multiplied by their weights.
+    saved : int
+        Planes that each step keeps for the gradients, the output of a layer that returns its last one alone included.
+    limited, attention : bool
+        Whether rows have lengths of their own, and scores of attention.
+    by_columns : tuple of bool
+        For both weights, whether columns of a gate lie one after another, as torch has them.
+    constant_slope : bool
+        Whether a hard sigmoid's derivative is 0.2 where it is saturated too.
+    input_grad : bool
+        Of a backward pass, whether it gives gradients of the inputs.
+    """
+
+    cell: str
+    steps: int
+    batch: int
+    inputs: int
+    outputs: int
+    x: Format
+    weights_input: Format
+    weights_output: Format
+    state: Format
+    order: tuple[int, ...]
+    activation: str = "tanh"
+    recurrent_activation: str = "sigmoid"
+    reset_after: bool = False
+    full: bool = True
+    weighted: bool = True
+    saved: int = 0
+    limited: bool = False
+    attention: bool = False
+    by_columns: tuple[bool, bool] = (False, False)
+    constant_slope: bool = False
+    input_grad: bool = True
+
+    @property
+    def state_dtype(self) -> np.dtype[Any]:
+        """NumPy's dtype of states."""
+        return np.dtype(self.state.dtype)
+
+    @property
+    def gates(self) -> int:
+        """Gates of the cell."""
+        return len(GATES[self.cell])
+
+    @property
+    def kept(self) -> int:
+        """Planes that gradients read."""
+        return self.saved - (0 if self.full or not self.saved else 1)
+
+    @property
+    def grads(self) -> int:
+        """Planes of the gates' gradients: a GRU that resets after its product has one more."""
+        return self.gates + self.reset_after
+
+    @property
+    def flops(self) -> int:
+        """Operations of the products of a pass."""
+        depth = self.outputs + self.inputs * (self.weighted and self.input_grad)
+        return 2 * self.steps * self.batch * self.gates * self.outputs * depth
+
+    def __str__(self) -> str:
+        return (f"{self.cell} {self.steps} x {self.batch}, {self.inputs} to {self.outputs}, "
+                f"{self.x.name} x {self.weights_output.name}")
+
+
+def numbers(name: str, value: Any, shape: tuple[int | str, ...]) -> Operand:
+    """Take an operand of one of `FORMATS`, or raise.
+
+    Parameters
+    ----------
+    name : str
+    value : object
+    shape : tuple of int or str
+        Its extents; a word for one that may be anything.
+    """
+    if isinstance(value, QuarterArray):
+        raise bad_type(name, value, f"{_ALLOWED}: see its to_array")
+    x = array_operand(name, value, _ALLOWED)
+    if x.format not in FORMATS:
+        raise bad_type(name, f"dtype {x.array.dtype}", _ALLOWED)
+    if len(x.shape) != len(shape) or any(isinstance(n, int) and n != m for n, m in zip(shape, x.shape, strict=True)):
+        raise bad_argument(name, f"shape {x.shape}", f"shape ({', '.join(map(str, shape))})")
+    return x
+
+
+def optional(name: str, value: Any, shape: tuple[int | str, ...]) -> Operand | None:
+    """Take an operand that need not be there."""
+    return None if value is None else numbers(name, value, shape)
+
+
+def limits(value: Any, batch: int, steps: int) -> Operand | None:
+    """Take the numbers of steps of the batch's rows, or one for all: an integer or an array of them."""
+    if value is None:
+        return None
+    allowed = f"integers from 0 to {steps}, one or {batch} of them"
+    if isinstance(value, (bool, np.bool_)):
+        raise bad_type("time_steps", value, allowed)
+    given = argument("time_steps", np.array(value) if isinstance(value, (int, np.integer)) else value, allowed)
+    if given.array.dtype.kind not in "iu":
+        raise bad_type("time_steps", f"an array of {given.array.dtype}", allowed)
+    if given.shape not in ((), (1,), (batch,)):
+        raise bad_argument("time_steps", f"shape {given.shape}", allowed)
+    checked_limits(given.array, steps)
+    return given
+
+
+def checked_limits(array: Array, steps: int) -> None:
+    """Raise where a number of steps is none of the sequence's."""
+    if array.size and (int(array.min()) < 0 or int(array.max()) > steps):
+        raise bad_argument("time_steps", array.tolist(), f"integers from 0 to {steps}, the steps of x")
+
+
+def gate_order(cell: str, value: Any) -> tuple[int, ...]:
+    """Return where each gate of a cell is in a caller's order of them."""
+    names = GATES[cell]
+    if not isinstance(value, (tuple, list)) or not all(isinstance(word, str) for word in value):
+        raise bad_type("cell_order", value, f"a tuple of {names}, in any order")
+    words = [word.lower().removesuffix("_gate") for word in value]
+    if sorted(words) != sorted(names):
+        raise bad_argument("cell_order", tuple(value), f"{names}, in any order")
+    return tuple(words.index(name) for name in names)
+
+
+def state_format(out_dtype: object, *operands: Operand | None) -> Format:
+    """Return the format of states and results: the one asked for, else what the operands' give."""
+    if out_dtype is None:
+        return result_format(*(x.format for x in operands if x is not None and x.format is not None))
+    made = format_of(out_dtype, "out_dtype")
+    if made not in FORMATS:
+        raise bad_argument("out_dtype", made, _ALLOWED)
+    return made
+
+
+def _lies_by_columns(w: Operand) -> bool:
+    _, rows, columns = w.shape
+    item = w.array.itemsize
+    return w.array.strides == (rows * columns * item, item, rows * item) and columns > 1 < rows
+
+
+def cell_params(cell: str, x: Operand, weights_input: Operand | None, weights_output: Operand, out_dtype: object,
+                **more: Any) -> RnnParams:
+    """Return the params of a layer from its operands, whose shapes were checked."""
+    for name in ("activation", "recurrent_activation"):
+        if name in more:
+            one_of(name, more[name], ACTIVATIONS)
+    steps, batch = x.shape[:2]
+    outputs = weights_output.shape[-1]
+    state = state_format(out_dtype, x, weights_input, weights_output)
+    inputs = x.shape[2] if weights_input is None else weights_input.shape[-2]
+    w = weights_output if weights_input is None else weights_input
+    columns = _lies_by_columns(w), _lies_by_columns(weights_output)
+    formats: list[Any] = [v.format for v in (x, w, weights_output)]
+    more = {"by_columns": columns, **more}
+    return RnnParams(cell, steps, batch, inputs, outputs, formats[0], formats[1], formats[2], state, **more)

@@ -1,0 +1,169 @@
+/* Backward steps. What reaches a step's output comes through the products of the step after it (carried), past them (held)
+ * and from outside; gradients are of what the non-linearities take. */
+#ifndef POP_CELLS_BACKWARD_H
+#define POP_CELLS_BACKWARD_H
+#include "kernels/cells/forward.h"
+
+enum { BWD_GRADS, BWD_CARRIED, BWD_HELD, BWD_CELL, BWD_SAVED, BWD_OLD, BWD_OUT_GRAD, BWD_LENGTHS, BWD_OUT, BWD_INIT,
+       BWD_ATTENTION, BWD_ATTENTION_GRAD, BWD_RESET };
+
+/* The gradient of a step's output. */
+static void output_grad(const cell_place *p, float *g, float *room, int active)
+{
+    read_row(p, BWD_CARRIED, 0, g);
+    read_row(p, BWD_HELD, 0, room);
+    add_row(g, room, p->n);
+    if (!active || !has(p, BWD_OUT_GRAD)) return;
+    read_row(p, BWD_OUT_GRAD, 0, room);
+    add_row(g, room, p->n);
+}
+
+/* Past a row's length states stand still, and their gradients too. */
+static void stand_still(const cell_place *p, float *w, int planes)
+{
+    output_grad(p, w, w + POP_CHUNK, 0);
+    write_row(p, BWD_HELD, 0, w);
+    clear_rows(p, BWD_GRADS, planes);
+}
+
+/* to = a b times a slope at y, to a plane of the gradients. */
+static void gate_grad(const cell_place *p, int plane, int64_t activation, const float *a, const float *b, const float *y, float *to)
+{
+    POP_ALONG(k, p->n) pop_v_store_f(to + k, at(a + k) * at(b + k));
+    times_slope(p->item, activation, to, y, p->n);
+    write_row(p, BWD_GRADS, plane, to);
+}
+
+static void lstm_grad_body(const cell_place *p, float *w, int active)
+{
+    float *f = w, *i = w + POP_CHUNK, *g = w + 2 * POP_CHUNK, *o = w + 3 * POP_CHUNK, *t = w + 4 * POP_CHUNK, *h = w + 5 * POP_CHUNK,
+          *c = w + 6 * POP_CHUNK, *room = w + 7 * POP_CHUNK;
+    const pop_cell_item *item = p->item;
+    if (!active) {
+        stand_still(p, w, 4);
+        return;
+    }
+    output_grad(p, h, room, 1);
+    read_row(p, BWD_SAVED, 0, f);
+    read_row(p, BWD_SAVED, 1, i);
+    read_row(p, BWD_SAVED, 2, g);
+    read_row(p, BWD_SAVED, 3, o);
+    read_row(p, BWD_OLD, 0, t);
+    gate_grad(p, 3, item->recurrent, t, h, o, room);
+    POP_ALONG(k, p->n) pop_v_store_f(h + k, at(o + k) * at(h + k));
+    times_slope(item, item->activation, h, t, p->n);
+    read_row(p, BWD_CELL, 0, c);
+    add_row(c, h, p->n);
+    gate_grad(p, 1, item->recurrent, g, c, i, room);
+    gate_grad(p, 2, item->activation, i, c, g, room);
+    read_row(p, BWD_OLD, 1, t);
+    gate_grad(p, 0, item->recurrent, t, c, f, room);
+    POP_ALONG(k, p->n) pop_v_store_f(c + k, at(f + k) * at(c + k));
+    write_row(p, BWD_CELL, 0, c);
+    clear_rows(p, BWD_HELD, 1);
+}
+static void lstm_grad_step(const void *item, const pop_tile *tile) { walk(item, tile, BWD_LENGTHS, lstm_grad_body); }
+
+static void read_old_output(const cell_place *p, float *h)
+{
+    if (p->step) read_from(p, BWD_OUT, plane_at(p, BWD_OUT, 0, p->step - 1), h);
+    else read_from(p, BWD_INIT, plane_at(p, BWD_INIT, 0, 0), h);
+}
+
+/* The sum of products of a row, 16 partial sums side by side at every level. */
+static float row_product(const float *x, const float *y, int64_t n)
+{
+    float sums[16] = {0};
+    for (int64_t k = 0; k < n; k++) sums[k & 15] += x[k] * y[k];
+    for (int half = 8; half; half /= 2)
+        for (int k = 0; k < half; k++) sums[k] += sums[k + half];
+    return sums[0];
+}
+
+static void attention_grad(const cell_place *p, float value)
+{
+    const pop_cell_side *s = &p->item->sides[BWD_ATTENTION_GRAD];
+    char *to = p->tile->operands[s->operand] + p->row * s->row + p->step * s->step;
+    float old = 0.0f;
+    if (p->column) memcpy(&old, to, sizeof old);
+    old += value;
+    memcpy(to, &old, sizeof old);
+}
+
+/* The gradients of a GRU's gates: planes candidate, reset, update, and the recurrent candidate where the reset comes after
+ * its product. Where it comes before there are two parts, with the product of the candidate's between them. */
+static void gru_reset_body(const cell_place *p, float *w, int active)
+{
+    float *r = w, *h = w + POP_CHUNK, *d = w + 2 * POP_CHUNK, *room = w + 3 * POP_CHUNK;
+    if (!active) return;
+    read_row(p, BWD_SAVED, 0, r);
+    read_old_output(p, h);
+    read_row(p, BWD_RESET, 0, d);
+    gate_grad(p, 1, p->item->recurrent, d, h, r, room);
+    read_row(p, BWD_HELD, 0, h);
+    POP_ALONG(k, p->n) pop_v_store_f(h + k, pop_v_fma(at(d + k), at(r + k), at(h + k)));
+    write_row(p, BWD_HELD, 0, h);
+}
+
+static void gru_grad_body(const cell_place *p, float *w, int active)
+{
+    float *u = w, *c = w + POP_CHUNK, *h = w + 2 * POP_CHUNK, *g = w + 3 * POP_CHUNK, *d = w + 4 * POP_CHUNK, *kept = w + 5 * POP_CHUNK,
+          *room = w + 6 * POP_CHUNK, *slope = w + 7 * POP_CHUNK;
+    const pop_cell_item *item = p->item;
+    if (item->phase) {
+        gru_reset_body(p, w, active);
+        return;
+    }
+    if (!active) {
+        stand_still(p, w, 3 + (item->reset_after != 0));
+        if (has(p, BWD_ATTENTION)) attention_grad(p, 0.0f);
+        return;
+    }
+    output_grad(p, g, room, 1);
+    read_row(p, BWD_SAVED, 1, slope);
+    read_row(p, BWD_SAVED, 2, c);
+    read_old_output(p, h);
+    memcpy(u, slope, POP_CHUNK * sizeof *u);
+    attend(p, BWD_ATTENTION, u);
+    POP_ALONG(k, p->n)
+    {
+        const pop_v_f given = at(g + k);
+        pop_v_store_f(d + k, (at(h + k) - at(c + k)) * given);
+        pop_v_store_f(kept + k, at(u + k) * given);
+        pop_v_store_f(g + k, (1.0f - at(u + k)) * given);
+    }
+    write_row(p, BWD_HELD, 0, kept);
+    if (has(p, BWD_ATTENTION)) {
+        const float a = attention_of(p, BWD_ATTENTION);
+        attention_grad(p, -row_product(d, slope, p->n));
+        POP_ALONG(k, p->n) pop_v_store_f(d + k, pop_v_fma(pop_v_splat(-a), at(d + k), at(d + k)));
+    }
+    times_slope(item, item->recurrent, d, slope, p->n);
+    write_row(p, BWD_GRADS, 2, d);
+    times_slope(item, item->activation, g, c, p->n);
+    round_row(item->format, g, p->n);
+    write_row(p, BWD_GRADS, 0, g);
+    if (!item->reset_after) return;
+    read_row(p, BWD_SAVED, 0, u);
+    read_row(p, BWD_SAVED, 3, c);
+    gate_grad(p, 1, item->recurrent, g, c, u, room);
+    POP_ALONG(k, p->n) pop_v_store_f(g + k, at(g + k) * at(u + k));
+    write_row(p, BWD_GRADS, 3, g);
+}
+static void gru_grad_step(const void *item, const pop_tile *tile) { walk(item, tile, BWD_LENGTHS, gru_grad_body); }
+
+static void rnn_grad_body(const cell_place *p, float *w, int active)
+{
+    float *g = w, *h = w + POP_CHUNK;
+    if (!active) {
+        stand_still(p, w, 1);
+        return;
+    }
+    output_grad(p, g, h, 1);
+    read_row(p, BWD_OUT, 0, h);
+    times_slope(p->item, p->item->activation, g, h, p->n);
+    write_row(p, BWD_GRADS, 0, g);
+    clear_rows(p, BWD_HELD, 1);
+}
+static void rnn_grad_step(const void *item, const pop_tile *tile) { walk(item, tile, BWD_LENGTHS, rnn_grad_body); }
+#endif

@@ -1,0 +1,162 @@
+/* Rows of a cell's numbers in the thread's scratch: up to POP_CHUNK floats, whole vectors of them. Formats are met where rows
+ * are read and written alone, so that what a cell computes is written once; a chunk's rows stay in the first-level cache. */
+#ifndef POP_CELLS_ROWS_H
+#define POP_CELLS_ROWS_H
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "formats/codec.h"
+#include "program/program.h"
+#include "simd/math.h"
+
+#define POP_RECORDS "records/cells.def"
+#include "records/structs.h"
+
+#define POP_CHUNK 256 /* columns worked on at once: CHUNK of popnn/rnn/lower.py */
+#define POP_ALONG(i, n) for (int64_t i = 0; i < (n); i += POP_LANES)
+
+POP_INLINE pop_v_f at(const float *p) { return pop_v_load_f(p); }
+
+#define POP_ROW_FORMAT(constant, name)                                                                                  \
+    static __attribute__((noinline)) void read_##name(float *to, const char *from, int64_t n)                           \
+    {                                                                                                                   \
+        int64_t i = 0;                                                                                                  \
+        for (; i + POP_LANES <= n; i += POP_LANES)                                                                      \
+            pop_v_store_f(to + i, pop_v_decode(&POP_##constant, from + i * pop_bytes(&POP_##constant)));                \
+        if (i < n)                                                                                                      \
+            pop_v_store_f(to + i, pop_v_decode_part(&POP_##constant, from + i * pop_bytes(&POP_##constant), n - i));    \
+    }                                                                                                                   \
+    static __attribute__((noinline)) void write_##name(char *to, const float *from, int64_t n)                          \
+    {                                                                                                                   \
+        int64_t i = 0;                                                                                                  \
+        for (; i + POP_LANES <= n; i += POP_LANES)                                                                      \
+            pop_v_encode(&POP_##constant, POP_OVERFLOW_INFINITY, to + i * pop_bytes(&POP_##constant), at(from + i));    \
+        if (i < n)                                                                                                      \
+            pop_v_encode_part(&POP_##constant, POP_OVERFLOW_INFINITY, to + i * pop_bytes(&POP_##constant), at(from + i), \
+                              n - i);                                                                                   \
+    }                                                                                                                   \
+    static __attribute__((noinline)) void round_##name(float *x, int64_t n)                                             \
+    {                                                                                                                   \
+        POP_ALONG(i, n)                                                                                                 \
+        {                                                                                                               \
+            char codes[POP_VECTOR_BYTES];                                                                               \
+            pop_v_encode(&POP_##constant, POP_OVERFLOW_INFINITY, codes, at(x + i));                                     \
+            pop_v_store_f(x + i, pop_v_decode(&POP_##constant, codes));                                                 \
+        }                                                                                                               \
+    }
+POP_ROW_FORMAT(F32, f32)
+POP_ROW_FORMAT(F16, f16)
+POP_ROW_FORMAT(BF16, bf16)
+
+POP_INLINE int64_t bytes_of(int64_t format) { return format == POP_IS_F32 ? 4 : 2; }
+
+static void round_row(int64_t format, float *x, int64_t n)
+{
+    if (format == POP_IS_F16) round_f16(x, n);
+    else if (format == POP_IS_BF16) round_bf16(x, n);
+}
+
+/* Where a vertex is: an item, a step of it, a row and some columns. */
+typedef struct cell_place {
+    const pop_cell_item *item;
+    const pop_tile *tile;
+    int64_t step, row, column, n;
+} cell_place;
+
+POP_INLINE int has(const cell_place *p, int side) { return p->item->sides[side].operand >= 0; }
+
+/* A plane of a side at another step. */
+POP_INLINE char *plane_at(const cell_place *p, int side, int plane, int64_t step)
+{
+    const pop_cell_side *s = &p->item->sides[side];
+    return p->tile->operands[s->operand] + s->offset + step * s->step + p->row * s->row + plane * s->plane
+           + p->column * bytes_of(s->format);
+}
+
+static void read_from(const cell_place *p, int side, const char *from, float *to)
+{
+    const int64_t format = p->item->sides[side].format;
+    (format == POP_IS_F32 ? read_f32 : format == POP_IS_F16 ? read_f16 : read_bf16)(to, from, p->n);
+}
+
+static void read_row(const cell_place *p, int side, int plane, float *to)
+{
+    read_from(p, side, plane_at(p, side, plane, p->step), to);
+}
+
+/* Nothing where there is no such side. */
+static void write_row(const cell_place *p, int side, int plane, const float *from)
+{
+    if (!has(p, side)) return;
+    const int64_t format = p->item->sides[side].format;
+    char *to = plane_at(p, side, plane, p->step);
+    (format == POP_IS_F32 ? write_f32 : format == POP_IS_F16 ? write_f16 : write_bf16)(to, from, p->n);
+}
+
+static void clear_rows(const cell_place *p, int side, int planes)
+{
+    if (!has(p, side)) return;
+    for (int plane = 0; plane < planes; plane++)
+        memset(plane_at(p, side, plane, p->step), 0, (size_t)(p->n * bytes_of(p->item->sides[side].format)));
+}
+
+static void add_row(float *x, const float *y, int64_t n) { POP_ALONG(i, n) pop_v_store_f(x + i, at(x + i) + at(y + i)); }
+
+#define POP_APPLY(function) POP_ALONG(i, n) pop_v_store_f(x + i, function(at(x + i)))
+static __attribute__((noinline)) void apply_tanh(float *x, int64_t n) { POP_APPLY(pop_v_tanh); }
+static __attribute__((noinline)) void apply_sigmoid(float *x, int64_t n) { POP_APPLY(pop_v_sigmoid); }
+POP_INLINE pop_v_f cell_relu(pop_v_f x) { return pop_v_max_f(pop_v_splat(0.0f), x); } /* NaN stays */
+POP_INLINE pop_v_f cell_hard_sigmoid(pop_v_f x) { return pop_v_clamp(pop_v_fma(x, pop_v_splat(0.2f), pop_v_splat(0.5f)), 0.0f, 1.0f); }
+
+static void apply(int64_t activation, float *x, int64_t n)
+{
+    if (activation == POP_CELL_TANH) apply_tanh(x, n);
+    else if (activation == POP_CELL_SIGMOID) apply_sigmoid(x, n);
+    else if (activation == POP_CELL_RELU) POP_APPLY(cell_relu);
+    else POP_APPLY(cell_hard_sigmoid);
+}
+
+/* g times the derivative where the non-linearity gave y. */
+static __attribute__((noinline)) void times_slope(const pop_cell_item *item, int64_t activation, float *g, const float *y, int64_t n)
+{
+    const pop_v_f zero = pop_v_splat(0.0f), one = pop_v_splat(1.0f);
+    POP_ALONG(i, n)
+    {
+        const pop_v_f v = at(y + i), given = at(g + i);
+        pop_v_f made;
+        if (activation == POP_CELL_TANH) made = given * pop_v_fma(-v, v, one);
+        else if (activation == POP_CELL_SIGMOID) made = given * (v * (one - v));
+        else if (activation == POP_CELL_RELU) made = pop_v_select_f(pop_v_gt_f(v, zero), zero, given);
+        else {
+            made = given * 0.2f;
+            if (!item->constant_slope)
+                made = pop_v_select_f((pop_v_m)(pop_v_gt_f(v, zero) & pop_v_lt_f(v, one)), zero, made);
+        }
+        pop_v_store_f(g + i, made);
+    }
+}
+
+typedef void (*cell_body)(const cell_place *p, float *scratch, int active);
+
+/* Walk the rows and chunks of an item; `lengths` is the side that says how many steps a row has. */
+POP_INLINE void walk(const void *given, const pop_tile *tile, int lengths, cell_body body)
+{
+    const pop_cell_item *item = (const pop_cell_item *)given;
+    const pop_cell_side *side = &item->sides[lengths];
+    cell_place p = {item, tile, item->backward ? item->steps - 1 - tile->turn : tile->turn, 0, 0, 0};
+    for (p.row = item->first; p.row < item->first + item->count; p.row++) {
+        int active = 1;
+        if (side->operand >= 0) {
+            int64_t length;
+            memcpy(&length, tile->operands[side->operand] + p.row * side->row, sizeof length);
+            active = p.step < length;
+        }
+        for (int64_t c = 0; c < item->columns; c += POP_CHUNK) {
+            p.column = item->column + c;
+            p.n = item->columns - c < POP_CHUNK ? item->columns - c : POP_CHUNK;
+            body(&p, (float *)(void *)tile->scratch, active);
+        }
+    }
+}
+#endif
