@@ -273,6 +273,27 @@ def _recurrent(gates: int, *states: str) -> Callable[[], list[Case]]:
     return made
 
 
+def _recurrent_gradients(gates: int, state: str) -> Callable[[], list[Case]]:
+    def made() -> list[Case]:
+        front = (gates,) if gates > 1 else ()
+        weights = (_numbers(*front, 8, 8, seed=seed) for seed in (2, 3))
+        operands = (_numbers(3, 2, 8, seed=5), _numbers(3, 2, 8), *weights)
+        how = {"init_output": _numbers(2, 8, seed=4), state: _numbers(2, 8, seed=6)}
+        return [Case("3 steps, 2 x 8", operands, {}), Case(", ".join(how), operands, how),
+                Case("time_steps", operands, {"time_steps": np.array([1, 3])})]
+
+    return made
+
+
+def _recurrent_update(gates: int, **how: Any) -> Callable[[], list[Case]]:
+    def made() -> list[Case]:
+        front = (gates,) if gates > 1 else ()
+        operands = (_numbers(3, 2, *front, 8, seed=5), _numbers(3, 2, 4), _numbers(3, 2, 8, seed=2))
+        return [Case("3 steps, 2 x 8", operands, how), Case("out_dtype", operands, how | {"out_dtype": "float16"})]
+
+    return made
+
+
 def _factored() -> list[Case]:
     a = _definite()
     return [Case("8 x 8", (a,), {}), Case("batch of 32", (np.tile(a, (32, 1, 1)),), {})]
@@ -396,9 +417,15 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "log_uniform_calls": _drawn(1.0, 16.0),
     "linspace_calls": lambda: [
         Case("16", (0.0, 1.0, 16), {}), Case("out", (0.0, 1.0, 4), {"out": np.empty(4, np.float32)})],
+    "gru_bwd_calls": _recurrent_gradients(3, "last_output_grad"),
     "gru_fwd_calls": _recurrent(3, "init_output"),
+    "gru_wu_calls": _recurrent_update(4, reset_after=True),
+    "lstm_bwd_calls": _recurrent_gradients(4, "last_cell_state_grad"),
     "lstm_fwd_calls": _recurrent(4, "init_output", "init_cell_state"),
+    "lstm_wu_calls": _recurrent_update(4),
     "lu_calls": _factored,
+    "rnn_bwd_calls": _recurrent_gradients(1, "last_output_grad"),
+    "rnn_wu_calls": _recurrent_update(1),
     "rnn_fwd_calls": _recurrent(1, "init_output"),
     "lu_grad_calls": lambda: [
         Case("8 x 8", (_numbers(8, 8), _numbers(8, 8), np.arange(8, dtype=np.int32), _definite(), _definite()), {})],

@@ -8,10 +8,13 @@ import numpy as np
 from hypothesis import strategies as st
 
 from ..formats import BF16, FP16, FP32, Format
+from ..ops import array_operand
+from ..popnn.rnn.params import state_format
 from .data import as_format
 from .strategies import layouts, options, relaid
 
-__all__ = ["gru_fwd_calls", "lstm_fwd_calls", "rnn_fwd_calls"]
+__all__ = ["gru_bwd_calls", "gru_fwd_calls", "gru_wu_calls", "lstm_bwd_calls", "lstm_fwd_calls", "lstm_wu_calls",
+           "rnn_bwd_calls", "rnn_fwd_calls", "rnn_wu_calls"]
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -27,7 +30,7 @@ class _Layer:
 
     def __init__(self, draw: st.DrawFn) -> None:
         self.draw = draw
-        self.steps, self.batch = draw(st.integers(0, 4)), draw(st.sampled_from([0, 1, 2, 5]))
+        self.steps, self.batch = draw(st.sampled_from([3, 2, 1, 0])), draw(st.sampled_from([1, 2, 5, 0]))
         self.inputs, self.outputs = (draw(st.sampled_from([1, 2, 3, 16, 17, 5])) for _ in range(2))
         self.format: Format = draw(st.sampled_from(_FORMATS))
         self.rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
@@ -105,3 +108,87 @@ def rnn_fwd_calls(draw: st.DrawFn) -> Call:
     keywords = draw(options({"activation": _ACTIVATIONS, "out_dtype": _DTYPES}))
     keywords |= layer.states("init_output") | layer.limits()
     return (layer.numbers(layer.steps, layer.batch, layer.inputs), w, u, biases), keywords
+
+
+@st.composite
+def _backward(draw: st.DrawFn, calls: Any, states: tuple[str, ...], outputs: int) -> tuple[Call, Any, Any]:
+    """A forward call without what is the forward pass's alone, and perhaps what it would have kept, by planes."""
+    (x, w, u, b), keywords = draw(calls)
+    if w is None:  # the gradients of inputs are to be multiplied
+        shape = (u.shape[0], outputs, u.shape[-1])
+        w, x = np.ones(shape, u.dtype), np.ones((*x.shape[:2], outputs), x.dtype)
+    keywords = {k: v for k, v in keywords.items() if k not in
+                ("inference_only", "recomputation_mode", "do_input_weight_calc")}
+    (steps, batch), wide = x.shape[:2], u.shape[-1]
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    fmt = draw(st.sampled_from(_FORMATS))
+    full = keywords.get("output_full_sequence", True)
+    grad = as_format(rng.standard_normal((steps, batch, wide) if full else (batch, wide)), fmt)
+    for name in states:
+        if draw(st.booleans()):
+            keywords[name] = as_format(rng.standard_normal((batch, wide)), fmt)
+    keywords |= draw(options({"calc_input_gradients": [False], "poplibs_exact": [True]}))
+    state = state_format(keywords.get("out_dtype"), *(array_operand(n, v) for n, v in (("x", x), ("w", w), ("u", u))))
+
+    def kept(*front: int) -> Any:
+        return as_format(rng.uniform(-1, 1, (steps, batch, *front, wide)), state)
+
+    return ((grad, x, w, u, b), keywords), kept, full
+
+
+@st.composite
+def lstm_bwd_calls(draw: st.DrawFn) -> Call:
+    """Calls of `lstm_bwd`, with what was saved in each mode."""
+    made = draw(_backward(lstm_fwd_calls(), ("last_output_grad", "last_cell_state_grad"), 2))
+    (operands, keywords), kept, full = made
+    planes = draw(st.sampled_from([6, 4, None]))
+    if planes:
+        keywords["intermediates"] = kept(planes + (not full))
+    return operands, keywords
+
+
+@st.composite
+def gru_bwd_calls(draw: st.DrawFn) -> Call:
+    """Calls of `gru_bwd`."""
+    (operands, keywords), kept, full = draw(_backward(gru_fwd_calls(), ("last_output_grad",), 2))
+    if draw(st.booleans()):
+        keywords["intermediates"] = kept(3 + keywords.get("reset_after", False) + (not full))
+        keywords["output"] = kept()
+    return operands, keywords
+
+
+@st.composite
+def rnn_bwd_calls(draw: st.DrawFn) -> Call:
+    """Calls of `rnn_bwd`."""
+    (operands, keywords), kept, _ = draw(_backward(rnn_fwd_calls(), ("last_output_grad",), 2))
+    if draw(st.booleans()):
+        keywords["output"] = kept()
+    return operands, keywords
+
+
+@st.composite
+def lstm_wu_calls(draw: st.DrawFn, gates: int = 4) -> Call:
+    """Calls of a weight update."""
+    layer = _Layer(draw)
+    front = (layer.steps, layer.batch)
+    grads = layer.numbers(*front, *((gates,) if gates > 1 else ()), layer.outputs)
+    operands = grads, layer.numbers(*front, layer.inputs), layer.numbers(*front, layer.outputs)
+    return operands, layer.states("init_output") | draw(options({"out_dtype": _DTYPES} | (
+        {"cell_order": _ORDERS} if gates == 4 else {})))
+
+
+@st.composite
+def gru_wu_calls(draw: st.DrawFn) -> Call:
+    """Calls of `gru_wu`."""
+    after = draw(st.booleans())
+    operands, keywords = draw(lstm_wu_calls(3 + after))
+    keywords.pop("cell_order", None)
+    keywords |= draw(options({"cell_order": _GRU_ORDERS}))
+    if after:
+        return operands, keywords | {"reset_after": True}
+    return (*operands, np.tile(operands[0], (1, 1, draw(st.integers(1, 2)), 1))), keywords
+
+
+def rnn_wu_calls() -> st.SearchStrategy[Call]:
+    """Calls of `rnn_wu`."""
+    return lstm_wu_calls(1)

@@ -120,6 +120,10 @@ def exact_operands(op):
         **dict.fromkeys(("ctc_loss", "ctc_loss_and_gradient"), (-np.abs(a[:, None]), np.array([[1, 2]]))),
         **dict.fromkeys(("ctc_greedy_decoder", "ctc_beam_search_decoder"), (apart[:, None],)),
         "lstm_fwd": (steps, gates, gates), "gru_fwd": (steps, gates[:3], gates[:3]), "rnn_fwd": (steps, *gates[:2]),
+        "lstm_bwd": (steps, steps, gates, gates), "gru_bwd": (steps, steps, gates[:3], gates[:3]),
+        "rnn_bwd": (steps, steps, *gates[:2]), "lstm_wu": (steps[:, :, None].repeat(4, 2), steps, steps),
+        "gru_wu": (steps[:, :, None].repeat(3, 2), steps, steps, steps[:, :, None].repeat(3, 2)),
+        "rnn_wu": (steps, steps, steps),
     }  # fmt: skip
     return {full(name): operands for name, operands in made.items()}[full(op)]
 

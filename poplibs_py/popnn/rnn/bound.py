@@ -20,7 +20,9 @@ from . import gru, lstm, vanilla
 from .balls import activated, chosen, multiplied, stacked
 from .request import Called
 
-__all__ = ["Numbers", "Steps", "forward_balls", "forward_bound", "gru_fwd_bound", "lstm_fwd_bound", "rnn_fwd_bound"]
+__all__ = ["Numbers", "Steps", "attended", "described", "forward_balls", "forward_bound",
+           "gru_fwd_bound", "lstm_fwd_bound", "next_cell",
+           "rnn_fwd_bound"]
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 _OPTIONS = GemmOptions()
@@ -183,18 +185,19 @@ def forward_bound(call: Called) -> tuple[Ball, ...]:
 
 def lstm_fwd_bound(*operands: Any, **how: Any) -> tuple[Ball, ...]:
     """Return exact results and radii of an `lstm_fwd` call."""
-    return forward_bound(lstm.forward_call(*operands, **_described(how)))
+    return forward_bound(lstm.forward_call(*operands, **described(how)))
 
 
 def gru_fwd_bound(*operands: Any, **how: Any) -> tuple[Ball, ...]:
     """Return exact results and radii of a `gru_fwd` call."""
-    return forward_bound(gru.forward_call(*operands, **_described(how)))
+    return forward_bound(gru.forward_call(*operands, **described(how)))
 
 
 def rnn_fwd_bound(*operands: Any, **how: Any) -> tuple[Ball, ...]:
     """Return exact results and radii of an `rnn_fwd` call."""
-    return forward_bound(vanilla.forward_call(*operands, **_described(how)))
+    return forward_bound(vanilla.forward_call(*operands, **described(how)))
 
 
-def _described(how: dict[str, Any]) -> dict[str, Any]:
+def described(how: dict[str, Any]) -> dict[str, Any]:
+    """Return the keywords of a call that say what it computes."""
     return {name: value for name, value in how.items() if name not in ("out", "target")}

@@ -19,7 +19,7 @@ from ...program import ComputeSet, Executable, Loop, Program, temporary
 from ...target import Target
 from .cells import FORWARD, SCRATCH, Side, Strided, cells
 from .params import RnnParams, checked_limits
-from .products import StepProduct, matrix_of, multiply, step_product
+from .products import StepProduct, lying, matrix_of, multiply, step_product
 
 __all__ = ["Forward", "Loops", "forward", "lengths_of", "looped", "summed_biases"]
 
@@ -42,6 +42,15 @@ class Loops:
     executable: Executable
     products: tuple[StepProduct, ...]
     selection: Selection
+
+    def pack(self, p: RnnParams, weights: Array, gates: Sequence[Sequence[int]],
+             transposed: bool = False) -> list[Array]:
+        """Return the weights of these gates packed, for each product; of the products with their transposes, those."""
+        packed = []
+        for product, some in zip(self.products, gates, strict=True):
+            matrix = matrix_of(weights, [p.order[gate] for gate in some], p.by_columns[1])
+            packed.append(product.pack(matrix.T if transposed else matrix))
+        return packed
 
     def explain(self, problem: str) -> Explanation:
         """Return what was decided."""
@@ -103,10 +112,8 @@ class Forward:
             return
         inputs = self._inputs(x, weights[0])
         bias = summed_biases(p, biases)
-        every = tuple(range(p.gates))
-        packs = (every,) if len(self.loops.products) == 1 else (every[:2], every[2:])
-        packed = [product.pack(matrix_of(weights[1], [p.order[g] for g in gates], p.by_columns[1]))
-                  for product, gates in zip(self.loops.products, packs, strict=True)]
+        every = range(p.gates)
+        packed = self.loops.pack(p, weights[1], (every,) if len(self.loops.products) == 1 else (every[:2], every[2:]))
         rows, wide, unused = p.batch, p.outputs * (p.gates - (len(packed) > 1)), np.empty(0, np.uint8)
         arrays = [buffer, packed[0], temporary((rows, wide)), inputs, bias,
                   unused if lengths is None else lengths, unused if attention is None else attention, unused, unused,
@@ -124,8 +131,9 @@ class Forward:
         assert weights is not None
         made = temporary((p.steps * p.batch, p.gates * p.outputs))
         rows, wide = made.shape
-        product = multiply(rows, p.inputs, wide, contiguous(p.x, rows, p.inputs), p.weights_input, p.by_columns[0],
-                           contiguous(FP32, rows, wide), self.target)
+        product = multiply(rows, p.inputs, wide, contiguous(p.x, rows, p.inputs),
+                           lying(p.weights_input, p.inputs, wide, p.by_columns[0]), contiguous(FP32, rows, wide),
+                           self.target)
         matrix = matrix_of(weights, p.order, p.by_columns[0])
         product.executable(*product.arrange(np.ascontiguousarray(x), matrix, made))
         return made

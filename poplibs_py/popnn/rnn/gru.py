@@ -1,4 +1,4 @@
-"""GRU and AUGRU: the forward pass."""
+"""GRU and AUGRU: their passes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import Any, NamedTuple
 from ...errors import flag
 from ...ops import op
 from ...target import Target
+from .gradients import CalledBack, backward_call, backward_request
 from .params import GATES
 from .request import Called, called, forward_request, mode_of, saved_planes
 
-__all__ = ["GruForward", "forward_call", "gru_fwd"]
+__all__ = ["AugruBackward", "GruBackward", "GruForward", "called_back", "forward_call", "gru_bwd", "gru_fwd"]
 
 _BOUND = "popnn.rnn.bound:"
+_BOUNDS = "popnn.rnn.bound_gradients:"
 _CALLS = "testing.rnn_calls:"
 
 
@@ -22,6 +24,23 @@ class GruForward(NamedTuple):
     output: Any
     last_output: Any
     intermediates: Any
+
+
+class GruBackward(NamedTuple):
+    """What `gru_bwd` returns."""
+
+    input_grad: Any
+    init_output_grad: Any
+    gate_grads: Any
+
+
+class AugruBackward(NamedTuple):
+    """What `gru_bwd` returns with attention."""
+
+    input_grad: Any
+    init_output_grad: Any
+    attention_grad: Any
+    gate_grads: Any
 
 
 @op("popnn.gru_fwd", poplibs="popnn::gru::gruFwd", bound=_BOUND + "gru_fwd_bound", draws=_CALLS + "gru_fwd_calls",
@@ -121,3 +140,85 @@ def forward_call(x: Any, weights_input: Any, weights_output: Any, biases: Any = 
     saved = 0 if flag("inference_only", inference_only) else saved_planes("gru", mode, full, after)
     return called("gru", x, weights_input, weights_output, biases, {"init_output": init_output}, full=full,
                   saved=saved, reset_after=after, **more)
+
+
+@op("popnn.gru_bwd", poplibs="popnn::gru::gruBwd", bound=_BOUNDS + "gru_bwd_bound", draws=_CALLS + "gru_bwd_calls",
+    written=None)
+def gru_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *,
+            intermediates: Any = None, output: Any = None, init_output: Any = None, last_output_grad: Any = None,
+            time_steps: Any = None, attention: Any = None, cell_order: Any = GATES["gru"], activation: str = "tanh",
+            recurrent_activation: str = "sigmoid", reset_after: bool = False, output_full_sequence: bool = True,
+            calc_input_gradients: bool = True, poplibs_exact: bool = False, out: Any = None, out_dtype: object = None,
+            target: Target | str | None = None) -> Any:
+    """Return the gradients of a GRU's, or an AUGRU's, inputs, first state and gates (``popnn::gru::gruBwd``).
+
+    Parameters
+    ----------
+    grad : array_like [steps, batch, outputs]
+        With respect to the outputs; [batch, outputs] without `output_full_sequence`.
+    x, weights_input, weights_output, biases
+        As `gru_fwd` was given them.
+    intermediates, output : array_like, optional
+        What it saved and gave; without `output_full_sequence` the output is among what it saved. Where one of them is
+        not there, or has no planes, the forward pass is run again.
+    init_output, time_steps, attention, cell_order, activation, recurrent_activation, reset_after, output_full_sequence
+        As for `gru_fwd`.
+    last_output_grad : array_like [batch, outputs], optional
+        With respect to the last state, beside `grad`; by default zero.
+    calc_input_gradients : bool, optional
+        False for an `input_grad` of no elements.
+    poplibs_exact : bool, optional
+        Take 0.2 for the derivative of a hard sigmoid where it is saturated too, as PopLibs' cells do.
+    out : tuple of arrays, optional
+        Where the results go.
+    out_dtype : dtype, Format or str, optional
+        As for `gru_fwd`: the format of `intermediates` and of the results.
+    target : Target or str, optional
+        The machine; by default this CPU. A modelled one is refused.
+
+    Returns
+    -------
+    input_grad : numpy.ndarray [steps, batch, inputs]
+    init_output_grad : numpy.ndarray [batch, outputs]
+    attention_grad : numpy.ndarray [batch, steps]
+        With `attention` alone. PopLibs' divides by ``1 - a``; this is right at a = 1 too.
+    gate_grads : numpy.ndarray [steps, batch, planes, outputs]
+        With respect to what the non-linearities of candidate, reset and update gates take, and with `reset_after` to
+        the state's part of the candidate: for `gru_wu`. Zero past a row's length. PopLibs has three, in `cell_order`.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind, shape or value. Nothing has been written then.
+    UnsupportedError
+        If `target` is a modelled machine.
+
+    Notes
+    -----
+    As for `lstm_bwd`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py import popnn
+    >>> x, w, u = np.ones((3, 1, 2), np.float32), np.ones((3, 2, 1), np.float32), np.zeros((3, 1, 1), np.float32)
+    >>> popnn.gru_bwd(np.ones((3, 1, 1), np.float32), x, w, u).init_output_grad.round(3)
+    array([[2.318]], dtype=float32)
+    """
+    call = called_back(grad, x, weights_input, weights_output, biases, intermediates=intermediates, output=output,
+                       init_output=init_output, last_output_grad=last_output_grad, time_steps=time_steps,
+                       attention=attention, cell_order=cell_order, activation=activation,
+                       recurrent_activation=recurrent_activation, reset_after=reset_after,
+                       output_full_sequence=output_full_sequence, calc_input_gradients=calc_input_gradients,
+                       poplibs_exact=poplibs_exact, out_dtype=out_dtype)
+    kind = GruBackward if attention is None else AugruBackward
+    return backward_request("popnn.gru_bwd", call, kind, out, target)
+
+
+def called_back(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *,
+                init_output: Any = None, last_output_grad: Any = None, reset_after: bool = False,
+                **more: Any) -> CalledBack:
+    """Take the arguments of `gru_bwd`, or raise."""
+    return backward_call("gru", grad, x, weights_input, weights_output, biases, init={"init_output": init_output},
+                         last={"last_output_grad": last_output_grad}, reset_after=flag("reset_after", reset_after),
+                         **more)

@@ -1,4 +1,4 @@
-"""LSTM: the forward pass."""
+"""LSTM: its passes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import Any, NamedTuple
 from ...errors import flag
 from ...ops import op
 from ...target import Target
+from .gradients import CalledBack, backward_call, backward_request
 from .params import GATES
 from .request import Called, called, forward_request, mode_of, saved_planes
 
-__all__ = ["LstmForward", "forward_call", "lstm_fwd"]
+__all__ = ["LstmBackward", "LstmForward", "called_back", "forward_call", "lstm_bwd", "lstm_fwd"]
 
 _BOUND = "popnn.rnn.bound:"
+_BOUNDS = "popnn.rnn.bound_gradients:"
 _CALLS = "testing.rnn_calls:"
 
 
@@ -23,6 +25,15 @@ class LstmForward(NamedTuple):
     last_output: Any
     last_cell_state: Any
     intermediates: Any
+
+
+class LstmBackward(NamedTuple):
+    """What `lstm_bwd` returns."""
+
+    input_grad: Any
+    init_output_grad: Any
+    init_cell_state_grad: Any
+    gate_grads: Any
 
 
 @op("popnn.lstm_fwd", poplibs="popnn::lstm::lstmFwd", bound=_BOUND + "lstm_fwd_bound", draws=_CALLS + "lstm_fwd_calls",
@@ -118,3 +129,84 @@ def forward_call(x: Any, weights_input: Any, weights_output: Any, biases: Any = 
     saved = 0 if flag("inference_only", inference_only) else saved_planes("lstm", mode, full, False)
     init = {"init_output": init_output, "init_cell_state": init_cell_state}
     return called("lstm", x, weights_input, weights_output, biases, init, full=full, saved=saved, **more)
+
+
+@op("popnn.lstm_bwd", poplibs="popnn::lstm::lstmBwd", bound=_BOUNDS + "lstm_bwd_bound",
+    draws=_CALLS + "lstm_bwd_calls", written=None)
+def lstm_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *,
+             intermediates: Any = None, init_output: Any = None, init_cell_state: Any = None,
+             last_output_grad: Any = None, last_cell_state_grad: Any = None, time_steps: Any = None,
+             cell_order: Any = GATES["lstm"], activation: str = "tanh", recurrent_activation: str = "sigmoid",
+             output_full_sequence: bool = True, calc_input_gradients: bool = True, poplibs_exact: bool = False,
+             out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Return an LSTM's gradients with respect to its inputs, initial states and gates (``popnn::lstm::lstmBwd``).
+
+    Parameters
+    ----------
+    grad : array_like [steps, batch, outputs]
+        With respect to the outputs; [batch, outputs] without `output_full_sequence`.
+    x, weights_input, weights_output, biases
+        As `lstm_fwd` was given them.
+    intermediates : array_like [steps, batch, planes, outputs], optional
+        What it saved. Without it, or with no planes, the forward pass is run again.
+    init_output, init_cell_state, time_steps, cell_order, activation, recurrent_activation, output_full_sequence
+        As for `lstm_fwd`.
+    last_output_grad, last_cell_state_grad : array_like [batch, outputs], optional
+        With respect to the last states, beside `grad`; by default zero.
+    calc_input_gradients : bool, optional
+        False for an `input_grad` of no elements.
+    poplibs_exact : bool, optional
+        Take 0.2 for the derivative of a hard sigmoid where it is saturated too, as PopLibs' cells do.
+    out : tuple of four arrays, optional
+        Where the results go.
+    out_dtype : dtype, Format or str, optional
+        As for `lstm_fwd`: the format of `intermediates` and of the results.
+    target : Target or str, optional
+        The machine; by default this CPU. A modelled one is refused.
+
+    Returns
+    -------
+    input_grad : numpy.ndarray [steps, batch, inputs]
+    init_output_grad, init_cell_state_grad : numpy.ndarray [batch, outputs]
+    gate_grads : numpy.ndarray [steps, batch, 4, outputs]
+        With respect to what the non-linearities of forget, input, candidate and output gates take: for `lstm_wu`. Zero
+        past a row's length. PopLibs has them in `cell_order`.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind, shape or value. Nothing has been written then.
+    UnsupportedError
+        If `target` is a modelled machine.
+
+    Notes
+    -----
+    Derivatives are those of the results that the forward pass kept. All is FP32, products are sums in any order, and
+    gradients that go from step to step stay FP32; those of the gates are rounded to `out_dtype` before they are
+    multiplied, and results once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py import popnn
+    >>> x, w, u = np.ones((3, 1, 2), np.float32), np.ones((4, 2, 1), np.float32), np.zeros((4, 1, 1), np.float32)
+    >>> made = popnn.lstm_fwd(x, w, u)
+    >>> popnn.lstm_bwd(np.ones((3, 1, 1)).astype("float32"), x, w, u, intermediates=made.intermediates).input_grad.shape
+    (3, 1, 2)
+    """
+    call = called_back(grad, x, weights_input, weights_output, biases, intermediates=intermediates,
+                       init_output=init_output, init_cell_state=init_cell_state, last_output_grad=last_output_grad,
+                       last_cell_state_grad=last_cell_state_grad, time_steps=time_steps, cell_order=cell_order,
+                       activation=activation, recurrent_activation=recurrent_activation,
+                       output_full_sequence=output_full_sequence, calc_input_gradients=calc_input_gradients,
+                       poplibs_exact=poplibs_exact, out_dtype=out_dtype)
+    return backward_request("popnn.lstm_bwd", call, LstmBackward, out, target)
+
+
+def called_back(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *,
+                init_output: Any = None, init_cell_state: Any = None, last_output_grad: Any = None,
+                last_cell_state_grad: Any = None, **more: Any) -> CalledBack:
+    """Take the arguments of `lstm_bwd`, or raise."""
+    init = {"init_output": init_output, "init_cell_state": init_cell_state}
+    last = {"last_output_grad": last_output_grad, "last_cell_state_grad": last_cell_state_grad}
+    return backward_call("lstm", grad, x, weights_input, weights_output, biases, init=init, last=last, **more)

@@ -55,8 +55,8 @@ class RnnParams:
         For both weights, whether columns of a gate lie one after another, as torch has them.
     constant_slope : bool
         Whether a hard sigmoid's derivative is 0.2 where it is saturated too.
-    input_grad : bool
-        Of a backward pass, whether it gives gradients of the inputs.
+    input_grad, each : bool
+        Of a backward pass: whether it gives gradients of the inputs; whether it is given one for each output.
     """
 
     cell: str
@@ -80,6 +80,7 @@ class RnnParams:
     by_columns: tuple[bool, bool] = (False, False)
     constant_slope: bool = False
     input_grad: bool = True
+    each: bool = True
 
     @property
     def state_dtype(self) -> np.dtype[Any]:

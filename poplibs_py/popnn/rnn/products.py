@@ -12,7 +12,7 @@ import numpy as np
 from ...formats import FP32, Format
 from ...ops import Array
 from ...poplin.gemm import _gemm
-from ...poplin.gemm.lower import items_of, lower, lower_prepare
+from ...poplin.gemm.lower import Lowered, items_of, lower, lower_prepare
 from ...poplin.gemm.options import GemmOptions
 from ...poplin.gemm.params import GemmParams, MatrixLayout, contiguous
 from ...poplin.gemm.plan import Epilogue, GemmPlan, prepared_bytes
@@ -20,7 +20,7 @@ from ...poplin.gemm.search import parts, plan_gemm
 from ...program import Executable, Segment, spread, temporary
 from ...target import Target
 
-__all__ = ["StepProduct", "matrix_of", "multiply", "step_product"]
+__all__ = ["StepProduct", "lying", "matrix_of", "multiply", "step_product"]
 
 
 def matrix_of(weights: Array, gates: Sequence[int], by_columns: bool) -> Array:
@@ -37,18 +37,15 @@ def matrix_of(weights: Array, gates: Sequence[int], by_columns: bool) -> Array:
     return np.ascontiguousarray(picked.transpose(1, 0, 2)).reshape(rows, count * columns)
 
 
-def _layout(fmt: Format, rows: int, columns: int, transposed: bool) -> MatrixLayout:
+def lying(fmt: Format, rows: int, columns: int, transposed: bool) -> MatrixLayout:
+    """Return how a matrix lies that is in C order, or the transpose of one."""
     return contiguous(fmt, columns, rows).transposed if transposed else contiguous(fmt, rows, columns)
 
 
 @lru_cache(maxsize=256)
-def multiply(m: int, k: int, n: int, a: MatrixLayout, b: Format, transposed: bool, out: MatrixLayout,
-             target: Target) -> Any:
-    """Return a product with a matrix in C order, or in that of its transpose, lowered.
-
-    See `poplibs_py.poplin.gemm.lower.Lowered`.
-    """
-    params = GemmParams(m, n, k, a, _layout(b, k, n, transposed), out)
+def multiply(m: int, k: int, n: int, a: MatrixLayout, b: MatrixLayout, out: MatrixLayout, target: Target) -> Lowered:
+    """Return a product of matrices that lie so, lowered."""
+    params = GemmParams(m, n, k, a, b, out)
     return lower(plan_gemm(params, GemmOptions(), Epilogue(), target))
 
 
@@ -106,10 +103,10 @@ class StepProduct:
 def step_product(m: int, k: int, n: int, a: MatrixLayout, b: Format, transposed: bool, target: Target) -> StepProduct:
     """Plan a step's product, of m rows that lie like `a`, with a matrix that is packed beforehand; results are FP32."""
     options, out = GemmOptions(), contiguous(FP32, m, n)
-    params = GemmParams(m, n, k, a, _layout(b, k, n, transposed), out)
+    params = GemmParams(m, n, k, a, lying(b, k, n, transposed), out)
     if parts(params, options) != (1, 1):  # else the frame would want the matrix whole too, for what is not finite
         b = FP32
-        params = GemmParams(m, n, k, a, _layout(b, k, n, transposed), out)
+        params = GemmParams(m, n, k, a, lying(b, k, n, transposed), out)
     packed = plan_gemm(params, options, Epilogue(), target, packing=True)
     plan = plan_gemm(params, options, Epilogue(), target, fixed=packed)
     return StepProduct(plan, lower_prepare(packed).executable, prepared_bytes(packed), b)

@@ -14,7 +14,8 @@ from ...ops.parts import Part, results
 from .forward import forward, lengths_of
 from .params import GATES, RnnParams, cell_params, gate_order, limits, numbers, optional
 
-__all__ = ["MODES", "Called", "called", "forward_request", "mode_of", "request", "saved_planes", "spread"]
+__all__ = ["MODES", "Called", "called", "forward_request", "mode_of", "request", "saved_planes", "spread",
+           "told"]
 
 MODES = ("none", "cell_and_tanh", "full")
 """What a backward pass computes again: nothing, an LSTM's cell states, or the whole forward pass."""
@@ -97,15 +98,16 @@ def forward_request(op: str, call: Called, kind: Any, out: Any, target: Any) -> 
             first, last = (np.ndarray(state.shape, state.dtype, arrays[-1], at) for at in made.offsets[:2])
             first[...] = last
 
-    return request(run, present, made, layer, lacking)
+    return request(run, present, made, told(layer), lacking)
 
 
-def request(run: Any, operands: Sequence[Operand], made: Any, layer: Any, lacking: str) -> Request:
+def told(layer: Any) -> Any:
+    """Return what tells of a pass."""
+    return lambda: (str(layer.params), layer.loops.selection.kernel.label, layer)
+
+
+def request(run: Any, operands: Sequence[Operand], made: Any, tell: Any, lacking: str) -> Request:
     """Describe a call that a function of the operands and of the bytes of its results makes."""
-
-    def tell() -> tuple[str, str, Any]:
-        return str(layer.params), layer.loops.selection.kernel.label, layer
-
     return Request(run, (*operands, RESULT), made.receiver, tell, wrap=made.wrap, lacking=lacking, steady=True,
                    keep=not made.given)
 

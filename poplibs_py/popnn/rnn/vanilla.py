@@ -1,4 +1,4 @@
-"""Vanilla RNN: the forward pass."""
+"""Vanilla RNN: its passes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from typing import Any, NamedTuple
 
 from ...ops import op
 from ...target import Target
+from .gradients import CalledBack, backward_call, backward_request
 from .request import Called, called, forward_request
 
-__all__ = ["RnnForward", "forward_call", "rnn_fwd"]
+__all__ = ["RnnBackward", "RnnForward", "called_back", "forward_call", "rnn_bwd", "rnn_fwd"]
 
 _BOUND = "popnn.rnn.bound:"
+_BOUNDS = "popnn.rnn.bound_gradients:"
 _CALLS = "testing.rnn_calls:"
 
 
@@ -19,6 +21,14 @@ class RnnForward(NamedTuple):
 
     output: Any
     last_output: Any
+
+
+class RnnBackward(NamedTuple):
+    """What `rnn_bwd` returns."""
+
+    input_grad: Any
+    init_output_grad: Any
+    step_grads: Any
 
 
 @op("popnn.rnn_fwd", poplibs="popnn::rnn::rnnFwdSequence", bound=_BOUND + "rnn_fwd_bound",
@@ -85,3 +95,71 @@ def forward_call(x: Any, weights_input: Any, weights_output: Any, biases: Any = 
                  **more: Any) -> Called:
     """Take the arguments of `rnn_fwd`, or raise."""
     return called("rnn", x, weights_input, weights_output, biases, {"init_output": init_output}, **more)
+
+
+@op("popnn.rnn_bwd", poplibs="popnn::rnn::rnnBwdSequence", bound=_BOUNDS + "rnn_bwd_bound",
+    draws=_CALLS + "rnn_bwd_calls", written=None)
+def rnn_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *, output: Any = None,
+            init_output: Any = None, last_output_grad: Any = None, time_steps: Any = None, activation: str = "tanh",
+            calc_input_gradients: bool = True, poplibs_exact: bool = False, out: Any = None, out_dtype: object = None,
+            target: Target | str | None = None) -> Any:
+    """Return the gradients of a vanilla RNN's inputs, first state and steps (``popnn::rnn::rnnBwdSequence``).
+
+    Parameters
+    ----------
+    grad : array_like [steps, batch, outputs]
+        With respect to the outputs.
+    x, weights_input, weights_output, biases, init_output, time_steps, activation
+        As `rnn_fwd` was given them.
+    output : array_like [steps, batch, outputs], optional
+        What it gave; without it the forward pass is run again.
+    last_output_grad : array_like [batch, outputs], optional
+        With respect to the last state, beside `grad`; by default zero.
+    calc_input_gradients : bool, optional
+        False for an `input_grad` of no elements.
+    poplibs_exact : bool, optional
+        Take 0.2 for the derivative of a hard sigmoid where it is saturated too, as PopLibs does.
+    out : tuple of three arrays, optional
+        Where the results go.
+    out_dtype : dtype, Format or str, optional
+        As for `rnn_fwd`: the format of `output` and of the results.
+    target : Target or str, optional
+        The machine; by default this CPU. A modelled one is refused.
+
+    Returns
+    -------
+    input_grad : numpy.ndarray [steps, batch, inputs]
+    init_output_grad : numpy.ndarray [batch, outputs]
+    step_grads : numpy.ndarray [steps, batch, outputs]
+        With respect to what the non-linearity takes: for `rnn_wu`. Zero past a row's length.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind, shape or value. Nothing has been written then.
+    UnsupportedError
+        If `target` is a modelled machine.
+
+    Notes
+    -----
+    As for `lstm_bwd`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py import popnn
+    >>> x, grad = np.ones((3, 1, 1), np.float32), np.ones((3, 1, 1), np.float32)
+    >>> popnn.rnn_bwd(grad, x, [[1.0]], [[2.0]], activation="relu").input_grad.ravel()
+    array([7., 3., 1.], dtype=float32)
+    """
+    call = called_back(grad, x, weights_input, weights_output, biases, output=output, init_output=init_output,
+                       last_output_grad=last_output_grad, time_steps=time_steps, activation=activation,
+                       calc_input_gradients=calc_input_gradients, poplibs_exact=poplibs_exact, out_dtype=out_dtype)
+    return backward_request("popnn.rnn_bwd", call, RnnBackward, out, target)
+
+
+def called_back(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *,
+                init_output: Any = None, last_output_grad: Any = None, **more: Any) -> CalledBack:
+    """Take the arguments of `rnn_bwd`, or raise."""
+    return backward_call("rnn", grad, x, weights_input, weights_output, biases, init={"init_output": init_output},
+                         last={"last_output_grad": last_output_grad}, **more)

@@ -1,0 +1,162 @@
+"""How far gradients of recurrent layers may lie from the exact ones: of what the forward pass kept, or of its operands.
+
+Where the pass is run again, its own errors are carried through the derivatives.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...formats import FP32
+from ...formats.bounds import Ball
+from . import gru, lstm, vanilla
+from .backward import ORDERS
+from .balls import chosen, slope_times, stacked
+from .bound import Numbers, attended, described, forward_balls, next_cell
+from .gradients import CalledBack
+
+__all__ = ["gru_bwd_bound", "lstm_bwd_bound", "rnn_bwd_bound"]
+
+
+class _Pass:
+    """A backward pass in balls."""
+
+    def __init__(self, call: CalledBack) -> None:
+        self.n = n = Numbers.of(call.layer)
+        self.p = p = call.layer.params
+        zero = Ball.exact(np.zeros((p.batch, p.outputs)))
+        self.grad = Ball.exact(np.asarray(call.grad.array).astype(np.float64))
+        self.last = [zero if x is None else Ball.exact(np.asarray(x.array).astype(np.float64)) for x in call.last]
+        if not p.each:
+            self.last[0] = (self.last[0] + self.grad).rounded(FP32)
+        elif call.grad.format != p.state:
+            self.grad = self.grad.rounded(p.state)
+        if call.again:
+            made = forward_balls(n)
+            self.planes, self.outputs = made.planes, made.outputs
+            return
+        self.planes = [[] for _ in range(p.steps)]
+        if call.intermediates is not None:
+            saved = np.asarray(call.intermediates.array).astype(np.float64)
+            self.planes = [[Ball.exact(saved[t, :, k]) for k in range(p.saved)] for t in range(p.steps)]
+        self.outputs = [planes[-1] for planes in self.planes if planes]
+        if call.output is not None and p.full:
+            self.outputs = [Ball.exact(v) for v in np.asarray(call.output.array).astype(np.float64)]
+        if p.cell == "lstm" and p.kept == 4:
+            self._cells_again()
+
+    def _cells_again(self) -> None:
+        cell = self.n.states[1]
+        for t, planes in enumerate(self.planes):
+            new, squashed = next_cell(self.n, planes[0], planes[1], planes[2], cell)
+            planes[4:] = [squashed, cell]
+            cell = chosen(self.n.active[t][:, None], new, cell)
+
+    def slope(self, g: Ball, y: Ball, activation: str) -> Ball:
+        """Gradients times a derivative."""
+        return slope_times(g, y, activation, self.p.constant_slope)
+
+    def gate(self, a: Ball, b: Ball, y: Ball, candidate: bool = False) -> Ball:
+        """A gate's gradient, before it is rounded to be kept."""
+        name = self.p.activation if candidate else self.p.recurrent_activation
+        return self.slope((a * b).rounded(FP32), y, name)
+
+    def old(self, t: int) -> Ball:
+        """The output before a step."""
+        return self.outputs[t - 1] if t else self.n.states[0]
+
+    def carried(self, grads: list[Ball], gates: tuple[int, ...]) -> Ball:
+        """The product of a step's gradients with the transposed weights of these gates."""
+        p, u = self.p, self.n.u
+        together = Ball(*(np.concatenate([getattr(g, part) for g in grads], 1) for part in ("centre", "radius")))
+        return self.n.product(together, np.concatenate([u[k].T for k in gates]), p.state, p.weights_output)
+
+    def lstm(self, t: int, dh: Ball, dc: Ball) -> tuple[list[Ball], list[Ball], Ball]:
+        """The gradients of a step's gates, of the states before it, and nothing for attention."""
+        p = self.p
+        f, i, g, o, squashed, old = self.planes[t][:6]
+        dc = (dc + self.slope((o * dh).rounded(FP32), squashed, p.activation)).rounded(FP32)
+        grads = [self.gate(old, dc, f), self.gate(g, dc, i), self.gate(i, dc, g, True), self.gate(squashed, dh, o)]
+        grads = [x.rounded(p.state) for x in grads]
+        return grads, [self.carried(grads, (0, 1, 2, 3)), (f * dc).rounded(FP32)], dc
+
+    def gru(self, t: int, dh: Ball) -> tuple[list[Ball], list[Ball], Ball]:
+        """The gradients of a step's gates, of the state before it, of its score."""
+        p, n, old = self.p, self.n, self.old(t)
+        r, u, c = self.planes[t][:3]
+        z = attended(n, t, u)
+        d = ((old - c).rounded(FP32) * dh).rounded(FP32)
+        held = (z * dh).rounded(FP32)
+        dc = ((Ball.exact(np.ones(z.shape)) - z).rounded(FP32) * dh).rounded(FP32)
+        score = Ball.exact(np.zeros(p.batch))
+        if n.attention is not None:
+            terms = (d * u).rounded(FP32)
+            total = np.abs(terms.centre).sum(1) + terms.radius.sum(1)
+            exact = (-terms).sum(1)
+            many = p.outputs + 1
+            score = Ball(exact.centre, exact.radius + many * FP32.unit_roundoff * 1.01 * total + many * 2.0**-149)
+            score = Ball(score.centre, np.where(total > FP32.max / 2, np.inf, score.radius))
+            d = (d - d * n.attention[:, t, None]).rounded(FP32)
+        du = self.slope(d, u, p.recurrent_activation).rounded(p.state)
+        dc = self.slope(dc, c, p.activation).rounded(p.state)
+        if p.reset_after:
+            dr = self.gate(dc, self.planes[t][3], r).rounded(p.state)
+            inner = (dc * r).rounded(FP32).rounded(p.state)
+            return [dc, dr, du, inner], [(self.carried([dr, du, inner], (0, 1, 2)) + held).rounded(FP32)], score
+        back = self.carried([dc], (2,))
+        dr = self.gate(back, old, r).rounded(p.state)
+        held = (held + back * r).rounded(FP32)
+        return [dc, dr, du], [(self.carried([dr, du], (0, 1)) + held).rounded(FP32)], score
+
+    def rnn(self, t: int, dh: Ball) -> tuple[list[Ball], list[Ball], Ball]:
+        """The gradients of a step, of the state before it, and nothing for attention."""
+        grads = [self.slope(dh, self.outputs[t], self.p.activation).rounded(self.p.state)]
+        return grads, [self.carried(grads, (0,))], dh
+
+    def results(self) -> tuple[Ball, ...]:
+        """Go through the steps from the last one."""
+        p, n = self.p, self.n
+        states = list(self.last)
+        steps: list[list[Ball]] = []
+        scores: list[Ball] = []
+        for t in reversed(range(p.steps)):
+            active = n.active[t][:, None]
+            dh = (states[0] + self.grad[t]).rounded(FP32) if p.each else states[0]
+            grads, before, score = getattr(self, p.cell)(t, dh, *states[1:])
+            steps.insert(0, [chosen(active, g, 0.0) for g in grads])
+            scores.insert(0, chosen(n.active[t], score, 0.0) if p.attention else score)
+            states = [chosen(active, one, other) for one, other in zip(before, states, strict=True)]
+        shape = p.steps, p.batch
+        grads = Ball.exact(np.zeros((*shape, p.grads, p.outputs)))
+        grads = stacked([stacked(step, 1) for step in steps]) if steps else grads
+        inputs = self._inputs(grads) if p.input_grad else Ball.exact(np.zeros((*shape, 0)))
+        of_scores: tuple[Ball, ...] = ()
+        if p.attention:
+            of_scores = (stacked(scores, 1).rounded(p.state) if scores else Ball.exact(np.zeros((p.batch, 0))),)
+        grads = grads[:, :, 0] if p.cell == "rnn" else grads
+        return inputs, *(s.rounded(FP32).rounded(p.state) for s in states), *of_scores, grads
+
+    def _inputs(self, grads: Ball) -> Ball:
+        p, n = self.p, self.n
+        rows, wide = p.steps * p.batch, p.gates * p.outputs
+        together = grads[:, :, : p.gates].reshape(rows, wide)
+        matrix = np.concatenate([n.w[k].T for k in ORDERS[p.cell]])
+        made = n.product(together, matrix, p.state, p.weights_input)
+        return made.rounded(p.state).reshape(p.steps, p.batch, p.inputs)
+
+
+def lstm_bwd_bound(*operands: Any, **how: Any) -> tuple[Ball, ...]:
+    """Return exact results and radii of an `lstm_bwd` call."""
+    return _Pass(lstm.called_back(*operands, **described(how))).results()
+
+
+def gru_bwd_bound(*operands: Any, **how: Any) -> tuple[Ball, ...]:
+    """Return exact results and radii of a `gru_bwd` call."""
+    return _Pass(gru.called_back(*operands, **described(how))).results()
+
+
+def rnn_bwd_bound(*operands: Any, **how: Any) -> tuple[Ball, ...]:
+    """Return exact results and radii of an `rnn_bwd` call."""
+    return _Pass(vanilla.called_back(*operands, **described(how))).results()

@@ -1,0 +1,78 @@
+"""How far gradients of a recurrent layer's weights may be from the exact ones: FP32 sums in any order, rounded once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...formats import FP32
+from ...formats.bounds import Ball
+from ...poplin.gemm.options import GemmOptions
+from ...poplin.gemm.search import may_flush, passes
+from .balls import multiplied
+from .bound import described
+from .update import CalledUpdate, gru_update, lstm_update, rnn_update
+
+__all__ = ["gru_wu_bound", "lstm_wu_bound", "rnn_wu_bound"]
+
+_OPTIONS = GemmOptions()
+
+
+def _update(call: CalledUpdate) -> tuple[Ball, ...]:
+    x, grads, output = (np.asarray(v.array).astype(np.float64) for v in (call.x, call.grads, call.output))
+    steps, batch, outputs = output.shape
+    rows, planes = steps * batch, grads.shape[2]
+    flat = grads.reshape(rows, planes * outputs)
+    before = np.zeros_like(output)
+    if steps:
+        before[1:] = output[:-1]
+        if call.init is not None:
+            before[0] = np.asarray(call.init.array).astype(np.asarray(call.output.array).dtype)
+
+    own: Any = call.grads.format
+
+    def product(left: Ball, fmt: Any) -> Ball:
+        turned = Ball(left.centre.T, left.radius.T)
+        made = multiplied(turned, flat, passes(fmt, own, _OPTIONS),
+                          may_flush(fmt, own, _OPTIONS))
+        return made.rounded(call.result).reshape(turned.shape[0], planes, outputs)
+
+    def ordered(made: Ball, which: tuple[int, ...]) -> Ball:
+        found = np.empty(len(which), int)
+        found[list(call.order)] = which
+        return Ball(made.centre[:, found].swapaxes(0, 1), made.radius[:, found].swapaxes(0, 1))
+
+    of_inputs = ordered(product(Ball.exact(x.reshape(rows, x.shape[2])), call.x.format), call.planes["input"])
+    states = Ball.exact(before.reshape(rows, outputs))
+    of_states = ordered(product(states, call.output.format), call.planes["state"])
+    if call.reset is not None:
+        reset = Ball.exact(np.asarray(call.reset.array)[:, :, 0].astype(np.float64).reshape(rows, outputs))
+        assert call.output.format is not None
+        scaled = (states * reset).rounded(FP32).rounded(call.output.format)
+        made, candidate = product(scaled, call.output.format), call.order[2]
+        for part in ("centre", "radius"):
+            getattr(of_states, part)[candidate] = getattr(made, part)[:, 0]
+    sums = product(Ball.exact(np.ones((rows, 1))), call.grads.format)
+    biases = [ordered(sums, call.planes[kind]) for kind in ("input", "state")]
+    if call.reset_after:
+        added = Ball(*(np.concatenate([getattr(b, part) for b in biases], 1) for part in ("centre", "radius")))
+    else:
+        added = biases[0][:, 0]
+    made_all = of_inputs, of_states, added
+    return tuple(v[0] for v in made_all) if call.cell == "rnn" else made_all
+
+
+def lstm_wu_bound(*operands: Any, **how: Any) -> tuple[Ball, ...]:
+    """Return exact results and radii of an `lstm_wu` call."""
+    return _update(lstm_update(*operands, **described(how)))
+
+
+def gru_wu_bound(*operands: Any, **how: Any) -> tuple[Ball, ...]:
+    """Return exact results and radii of a `gru_wu` call."""
+    return _update(gru_update(*operands, **described(how)))
+
+
+def rnn_wu_bound(*operands: Any, **how: Any) -> tuple[Ball, ...]:
+    """Return exact results and radii of an `rnn_wu` call."""
+    return _update(rnn_update(*operands, **described(how)))

@@ -1,0 +1,383 @@
+"""Gradients of a recurrent layer's weights: products of all steps at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...errors import bad_argument, flag
+from ...formats import FP32, Format, format_of
+from ...ops import Array, Operand, Request, host_target, modelled_target, op
+from ...ops.parts import Part, results
+from ...planner import Explanation
+from ...planner.explain import Considered
+from ...poplin.gemm.params import contiguous
+from ...program import temporary
+from ...target import Target
+from .params import GATES, gate_order, numbers, optional, state_format
+from .products import multiply
+from .request import request, spread
+
+__all__ = ["CalledUpdate", "WeightGradients", "gru_update", "gru_wu", "lstm_update", "lstm_wu", "rnn_update", "rnn_wu"]
+
+_BOUNDS = "popnn.rnn.bound_update:"
+_CALLS = "testing.rnn_calls:"
+
+
+class WeightGradients(NamedTuple):
+    """What `lstm_wu` and its kin return."""
+
+    weights_input_grad: Any
+    weights_output_grad: Any
+    biases_grad: Any
+
+
+@dataclass(frozen=True)
+class CalledUpdate:
+    """A weight update's operands, checked.
+
+    Attributes
+    ----------
+    cell : str
+    grads, x, output : Operand
+    init, reset : Operand or None
+        The state before the first step; what a GRU that resets before its product saved.
+    order : tuple of int
+        Where each gate of the cell is in the results.
+    result : Format
+    reset_after : bool
+    """
+
+    cell: str
+    grads: Operand
+    x: Operand
+    output: Operand
+    init: Operand | None
+    reset: Operand | None
+    order: tuple[int, ...]
+    result: Format
+    reset_after: bool = False
+
+    @property
+    def planes(self) -> dict[str, tuple[int, ...]]:
+        """The planes of the gates' gradients that inputs and states are multiplied with, in the cell's order."""
+        if self.cell != "gru":
+            every = tuple(range(len(self.order)))
+            return {"input": every, "state": every}
+        return {"input": (1, 2, 0), "state": (1, 2, 3 if self.reset_after else 0)}
+
+    @property
+    def operands(self) -> tuple[Operand | None, ...]:
+        """All of them, in order."""
+        return self.grads, self.x, self.output, self.init, self.reset
+
+    def __str__(self) -> str:
+        return f"{self.cell} {' x '.join(map(str, self.x.shape[:2]))}, {self.x.shape[2]} to {self.output.shape[2]}"
+
+
+@dataclass(frozen=True)
+class Update:
+    """What a weight update ran as, for a reader.
+
+    Attributes
+    ----------
+    what : str
+    kernel : str
+        Of the product with the states.
+    flops, threads : int
+    """
+
+    what: str
+    kernel: str
+    flops: int
+    threads: int
+
+    def explain(self) -> Explanation:
+        """Return what was decided."""
+        decisions = {"kernel": self.kernel, "way": "one product of all steps for each kind of weights"}
+        return Explanation(self.what, decisions, (Considered(self.kernel, None, None, "chosen", True),))
+
+    def __str__(self) -> str:
+        return self.explain().words()
+
+
+@op("popnn.lstm_wu", poplibs="popnn::lstm::lstmWU", bound=_BOUNDS + "lstm_wu_bound", draws=_CALLS + "lstm_wu_calls",
+    written=None)
+def lstm_wu(gate_grads: Any, x: Any, output: Any, *, init_output: Any = None, cell_order: Any = GATES["lstm"],
+            out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Return the gradients of an LSTM's weights and biases (``popnn::lstm::lstmWU``).
+
+    Parameters
+    ----------
+    gate_grads : array_like [steps, batch, 4, outputs]
+        As `lstm_bwd` returned them.
+    x : array_like [steps, batch, inputs]
+        The inputs; finite past a row's length too.
+    output : array_like [steps, batch, outputs]
+        The outputs of all steps, as `lstm_fwd` returned or saved them.
+    init_output : array_like [batch, outputs], optional
+        The output before the first step; by default zero.
+    cell_order : tuple of str, optional
+        How the results are ordered; as for `lstm_fwd`.
+    out : tuple of three arrays, optional
+        Where the results go.
+    out_dtype : dtype, Format or str, optional
+        float32, float16 or bfloat16; by default what the operands give.
+    target : Target or str, optional
+        The machine; by default this CPU. A modelled one is refused.
+
+    Returns
+    -------
+    weights_input_grad : numpy.ndarray [4, inputs, outputs]
+    weights_output_grad : numpy.ndarray [4, outputs, outputs]
+    biases_grad : numpy.ndarray [4, outputs]
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind, shape or value. Nothing has been written then.
+    UnsupportedError
+        If `target` is a modelled machine.
+
+    Notes
+    -----
+    Sums over steps and batch in FP32, in any order, rounded once; PopLibs adds in the weights' type step by step
+    (``weightAccumulatorsType``).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py import popnn
+    >>> popnn.lstm_wu(*(np.ones(shape, np.float32) for shape in ((3, 2, 4, 1), (3, 2, 5), (3, 2, 1)))).biases_grad[0]
+    array([6.], dtype=float32)
+    """
+    call = lstm_update(gate_grads, x, output, init_output=init_output, cell_order=cell_order, out_dtype=out_dtype)
+    return _request("popnn.lstm_wu", call, out, target)
+
+
+@op("popnn.gru_wu", poplibs="popnn::gru::gruWU", bound=_BOUNDS + "gru_wu_bound", draws=_CALLS + "gru_wu_calls",
+    written=None)
+def gru_wu(gate_grads: Any, x: Any, output: Any, intermediates: Any = None, *, init_output: Any = None,
+           cell_order: Any = GATES["gru"], reset_after: bool = False, out: Any = None, out_dtype: object = None,
+           target: Target | str | None = None) -> Any:
+    """Return the gradients of the weights and biases of a GRU or an AUGRU (``popnn::gru::gruWU``).
+
+    Parameters
+    ----------
+    gate_grads : array_like [steps, batch, 3, outputs], or four planes with `reset_after`
+        As `gru_bwd` returned them.
+    x, output
+        As for `lstm_wu`.
+    intermediates : array_like [steps, batch, planes, outputs], optional
+        What `gru_fwd` saved, of which the reset gates are read; without `reset_after` it must be there.
+    init_output, out, out_dtype, target
+        As for `lstm_wu`.
+    cell_order : tuple of str, optional
+        How the results are ordered; as for `gru_fwd`.
+    reset_after : bool, optional
+        As for `gru_fwd`.
+
+    Returns
+    -------
+    weights_input_grad : numpy.ndarray [3, inputs, outputs]
+    weights_output_grad : numpy.ndarray [3, outputs, outputs]
+    biases_grad : numpy.ndarray [3, outputs], or [3, 2, outputs] with `reset_after`
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind, shape or value. Nothing has been written then.
+    UnsupportedError
+        If `target` is a modelled machine.
+
+    Notes
+    -----
+    As for `lstm_wu`; states that are multiplied by reset gates are rounded to their format, as in the forward pass.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py import popnn
+    >>> operands = (np.ones(shape, np.float32) for shape in ((3, 2, 4, 1), (3, 2, 5), (3, 2, 1)))
+    >>> popnn.gru_wu(*operands, reset_after=True).weights_output_grad.ravel()
+    array([4., 4., 4.], dtype=float32)
+    """
+    call = gru_update(gate_grads, x, output, intermediates, init_output=init_output, cell_order=cell_order,
+                      reset_after=reset_after, out_dtype=out_dtype)
+    return _request("popnn.gru_wu", call, out, target)
+
+
+@op("popnn.rnn_wu", poplibs="popnn::rnn::paramDeltaUpdate", bound=_BOUNDS + "rnn_wu_bound",
+    draws=_CALLS + "rnn_wu_calls", written=None)
+def rnn_wu(step_grads: Any, x: Any, output: Any, *, init_output: Any = None, out: Any = None, out_dtype: object = None,
+           target: Target | str | None = None) -> Any:
+    """Return the gradients of a vanilla RNN's weights and biases (``popnn::rnn::paramDeltaUpdate``).
+
+    Parameters
+    ----------
+    step_grads : array_like [steps, batch, outputs]
+        As `rnn_bwd` returned them.
+    x, output, init_output, out, out_dtype, target
+        As for `lstm_wu`.
+
+    Returns
+    -------
+    weights_input_grad : numpy.ndarray [inputs, outputs]
+    weights_output_grad : numpy.ndarray [outputs, outputs]
+    biases_grad : numpy.ndarray [outputs]
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind, shape or value. Nothing has been written then.
+    UnsupportedError
+        If `target` is a modelled machine.
+
+    Notes
+    -----
+    As for `lstm_wu`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py import popnn
+    >>> popnn.rnn_wu(*(np.ones((3, 2, 1), np.float32) for _ in range(3))).weights_output_grad
+    array([[4.]], dtype=float32)
+    """
+    call = rnn_update(step_grads, x, output, init_output=init_output, out_dtype=out_dtype)
+    return _request("popnn.rnn_wu", call, out, target)
+
+
+def lstm_update(gate_grads: Any, x: Any, output: Any, *, cell_order: Any = GATES["lstm"], **more: Any) -> CalledUpdate:
+    """Take the arguments of `lstm_wu`, or raise."""
+    grads = numbers("gate_grads", gate_grads, ("steps", "batch", 4, "outputs"))
+    return _called("lstm", grads, x, output, gate_order("lstm", cell_order), **more)
+
+
+def gru_update(gate_grads: Any, x: Any, output: Any, intermediates: Any = None, *, cell_order: Any = GATES["gru"],
+               reset_after: bool = False, **more: Any) -> CalledUpdate:
+    """Take the arguments of `gru_wu`, or raise."""
+    after = flag("reset_after", reset_after)
+    grads = numbers("gate_grads", gate_grads, ("steps", "batch", 3 + after, "outputs"))
+    steps, batch, _, outputs = grads.shape
+    saved = optional("intermediates", intermediates, (steps, batch, "planes", outputs))
+    if not after and (saved is None or saved.shape[2] < 3):
+        got = "None" if saved is None else f"{saved.shape[2]} planes"
+        raise bad_argument("intermediates", got, "what gru_fwd saved, at least 3 planes, without reset_after")
+    return _called("gru", grads, x, output, gate_order("gru", cell_order), reset=None if after else saved,
+                   reset_after=after, **more)
+
+
+def rnn_update(step_grads: Any, x: Any, output: Any, **more: Any) -> CalledUpdate:
+    """Take the arguments of `rnn_wu`, or raise."""
+    grads = numbers("step_grads", step_grads, ("steps", "batch", "outputs"))
+    return _called("rnn", grads.seen(lambda array: array[:, :, None]), x, output, (0,), **more)
+
+
+def _called(cell: str, grads: Operand, x: Any, output: Any, order: tuple[int, ...], *, init_output: Any = None,
+            reset: Operand | None = None, reset_after: bool = False, out_dtype: object = None) -> CalledUpdate:
+    steps, batch, _, outputs = grads.shape
+    inputs, states = numbers("x", x, (steps, batch, "inputs")), numbers("output", output, (steps, batch, outputs))
+    init = optional("init_output", init_output, (batch, outputs))
+    result = state_format(out_dtype, grads, inputs, states)
+    return CalledUpdate(cell, grads, inputs, states, init, reset, order, result, reset_after)
+
+
+def _request(name: str, call: CalledUpdate, out: Any, target: Any) -> Request:
+    """Describe a weight update."""
+    _, lacking = modelled_target(target, name, lambda _: "in this build")
+    machine = host_target(None, name)
+    inputs, outputs, gates = call.x.shape[2], call.output.shape[2], len(call.order)
+    front = () if call.cell == "rnn" else (gates,)
+    parts = (Part((*front, inputs, outputs), call.result), Part((*front, outputs, outputs), call.result),
+             Part((*front, *((2,) if call.reset_after else ()), outputs), call.result))
+    made = results(out, parts, WeightGradients)
+    update = _Updating(call.cell, call.planes, call.order, call.reset_after, machine)
+    slots = [x is not None for x in call.operands]
+    flops = 2 * gates * outputs * (inputs + outputs) * call.x.shape[0] * call.x.shape[1]
+
+    def run(*arrays: Array) -> None:
+        grads, read, output, init, reset = spread(arrays[:-1], slots)
+        update(grads, read, output, init, reset, made.views(arrays[-1]))
+
+    def tell() -> tuple[str, str, Any]:
+        what = f"{call} weight update"
+        kernel, threads = update.told(call)
+        return what, kernel, Update(what, kernel, flops, threads)
+
+    return request(run, [x for x in call.operands if x is not None], made, tell, lacking)
+
+
+@dataclass(frozen=True)
+class _Updating:
+    """What computes the gradients of weights."""
+
+    cell: str
+    planes: dict[str, tuple[int, ...]]
+    order: tuple[int, ...]
+    reset_after: bool
+    machine: Target
+
+    def __call__(self, grads: Array, x: Array, output: Array, init: Array | None, reset: Array | None,
+                 views: Any) -> None:
+        """Write the gradients to views of the results."""
+        steps, batch, outputs = output.shape
+        rows = steps * batch
+        grads = np.ascontiguousarray(grads).reshape(rows, outputs * (grads.shape[2] if grads.ndim == 4 else 1))
+        before = temporary(output.shape, output.dtype)
+        if steps:
+            before[0] = 0 if init is None else init
+            before[1:] = output[:-1]
+        flat = np.ascontiguousarray(x).reshape(rows, x.shape[2])
+        self._write(views[0], self._product(flat, grads), self.planes["input"])
+        made = self._product(before.reshape(rows, outputs), grads)
+        self._write(views[1], made, self.planes["state"])
+        if reset is not None:
+            with np.errstate(over="ignore", invalid="ignore"):
+                scaled = (before.astype(np.float32) * reset[:, :, 0].astype(np.float32)).astype(output.dtype)
+            made = self._product(scaled.reshape(rows, outputs), grads)
+            candidate = self.order[2]
+            with np.errstate(over="ignore"):
+                views[1][candidate] = made[:, : outputs]
+        sums = self._product(np.ones((rows, 1), grads.dtype), grads)
+        if self.reset_after:
+            self._write(views[2][:, :1], sums, self.planes["input"])
+            self._write(views[2][:, 1:], sums, self.planes["state"])
+        else:
+            self._write(views[2].reshape(len(self.order), 1, outputs), sums, self.planes["input"])
+
+    def _product(self, left: Array, grads: Array) -> Array:
+        """Sums over all steps and rows, in FP32."""
+        (depth, rows), columns = left.shape, grads.shape[1]
+        made = temporary((rows, columns))
+        lowered = multiply(rows, depth, columns, contiguous(_format(left), depth, rows).transposed,
+                           contiguous(_format(grads), depth, columns), contiguous(FP32, rows, columns), self.machine)
+        if made.size:
+            lowered.executable(*lowered.arrange(left, grads, made))
+        return made
+
+    def _write(self, to: Array, made: Array, planes: Sequence[int]) -> None:
+        """Round sums of some planes to where their gates are."""
+        to = to[None] if to.ndim == 2 else to
+        each = made.reshape(len(made), made.shape[1] // max(1, to.shape[-1]), to.shape[-1])
+        with np.errstate(over="ignore"):
+            for gate, plane in zip(self.order, planes, strict=True):
+                to[gate] = each[:, plane]
+
+    def told(self, call: CalledUpdate) -> tuple[str, int]:
+        """Return the kernel of the product with the states, and its threads."""
+        steps, batch, outputs = call.output.shape
+        depth, columns = steps * batch, call.grads.shape[2] * outputs
+        states, grads = call.output.format, call.grads.format
+        assert states is not None
+        assert grads is not None
+        plan = multiply(outputs, depth, columns, contiguous(states, depth, outputs).transposed,
+                        contiguous(grads, depth, columns), contiguous(FP32, outputs, columns), self.machine).plan
+        return plan.kernel.label, plan.threads
+
+
+def _format(array: Array) -> Format:
+    return format_of(array)
