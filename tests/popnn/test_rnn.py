@@ -113,3 +113,126 @@ def test_lengths_are_looked_at_in_every_call():
     lengths[0] = 6
     with pytest.raises(InvalidArgumentError, match="time_steps: got"):
         popnn.lstm_fwd(*operands, time_steps=lengths)
+
+
+STEP = 1e-100  # of a complex step: the derivative is exact to rounding
+
+
+def doubles(*values):
+    """What a reference computes with."""
+    return [value.astype(np.float64) for value in values]
+
+
+def derivative(loss, values):
+    """The derivative of a real function with respect to each of some values."""
+    made = np.empty(values.shape)
+    for index in np.ndindex(values.shape):
+        moved = values.astype(complex)
+        moved[index] += STEP * 1j
+        made[index] = loss(moved).imag / STEP
+    return made
+
+
+@pytest.mark.parametrize("lengths", [[3, 3], [1, 3], [0, 2]])
+@pytest.mark.parametrize("activations", [("tanh", "sigmoid"), ("relu", "hard_sigmoid"), ("sigmoid", "tanh")])
+def test_gradients_of_an_lstm_are_derivatives_of_its_reference(activations, lengths):
+    x, w, u, b = layer(4, steps=3, batch=2, inputs=2, outputs=3)
+    h, c, last, last_cell = (numbers(2, 3, seed=seed) for seed in (7, 8, 10, 11))
+    grad = numbers(3, 2, 3, seed=9)
+    how = dict(zip(("activation", "recurrent_activation"), activations, strict=True))
+
+    exact = dict(zip("xwubhc", doubles(x, w, u, b[:, None], h, c), strict=True))
+
+    def loss(**moved):
+        out, states = reference.lstm(*(exact | moved).values(), np.array(lengths), *activations)
+        return (out * grad).sum() + (states[0] * last).sum() + (states[1] * last_cell).sum()
+
+    balls = testing.bound("popnn.lstm_bwd", grad, x, w, u, b, init_output=h, init_cell_state=c, last_output_grad=last,
+                          last_cell_state_grad=last_cell, time_steps=lengths, **how)
+    for ball, name in zip(balls, "xhc", strict=False):
+        due = derivative(lambda v, name=name: loss(**{name: v}), exact[name])
+        np.testing.assert_allclose(ball.centre, due, atol=1e-13)
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("scores", [None, 0.4, 1.0])
+def test_gradients_of_a_gru_are_derivatives_of_its_reference(after, scores):
+    x, w, u, b = layer(3, steps=3, batch=2, inputs=2, outputs=3)
+    b = np.stack([b, b[::-1]], 1) if after else b
+    both = b if after else np.stack([b, np.zeros_like(b)], 1)
+    h, grad = numbers(2, 3, seed=7), numbers(3, 2, 3, seed=9)
+    given = np.zeros((2, 3), np.float32) if scores is None else np.full((2, 3), scores, np.float32)
+
+    exact = dict(zip("xwubha", doubles(x, w, u, both, h, given), strict=True))
+
+    def loss(**moved):
+        *operands, a = (exact | moved).values()
+        return (reference.gru(*operands, np.array([3, 2]), "tanh", "sigmoid", a, after)[0] * grad).sum()
+
+    how = {} if scores is None else {"attention": given}
+    balls = testing.bound("popnn.gru_bwd", grad, x, w, u, b, init_output=h, time_steps=[3, 2], reset_after=after, **how)
+    for ball, name in zip(balls, "xh" if scores is None else "xha", strict=False):
+        due = derivative(lambda v, name=name: loss(**{name: v}), exact[name])
+        np.testing.assert_allclose(ball.centre, due, atol=1e-13)
+
+
+@pytest.mark.parametrize("activation", ["tanh", "sigmoid", "relu"])
+def test_gradients_of_a_vanilla_rnn_are_derivatives_of_its_reference(activation):
+    x, w, u, b = layer(1, steps=3, batch=2, inputs=2, outputs=3)
+    h, grad = numbers(2, 3, seed=7), numbers(3, 2, 3, seed=9)
+
+    exact = dict(zip("xwubh", doubles(x, w, u, b, h), strict=True))
+
+    def loss(**moved):
+        return (reference.rnn(*(exact | moved).values(), np.array([3, 1]), activation)[0] * grad).sum()
+
+    balls = testing.bound("popnn.rnn_bwd", grad, x, w, u, b, init_output=h, time_steps=[3, 1], activation=activation)
+    for ball, name in zip(balls, "xh", strict=False):
+        due = derivative(lambda v, name=name: loss(**{name: v}), exact[name])
+        np.testing.assert_allclose(ball.centre, due, atol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("full", [True, False])
+def test_every_mode_of_recomputation_gives_the_same_bits(full, dtype):
+    x, w, u, b = layer(4, outputs=20)
+    how = {"init_cell_state": numbers(3, 20, seed=6), "time_steps": [5, 2, 3], "output_full_sequence": full,
+           "out_dtype": dtype}
+    grad = numbers(*((5,) if full else ()), 3, 20, seed=9)
+    made = []
+    for mode in ("none", "cell_and_tanh", "full"):
+        saved = popnn.lstm_fwd(x, w, u, b, recomputation_mode=mode, **how).intermediates
+        assert saved.shape[2] == {"none": 6, "cell_and_tanh": 4, "full": 0}[mode] + (mode != "full" and not full)
+        made.append(popnn.lstm_bwd(grad, x, w, u, b, intermediates=saved, **how))
+    for other in made[1:]:
+        for part, due in zip(other, made[0], strict=True):
+            assert_same_bits(part, due)
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_what_a_gru_saved_gives_the_gradients_of_a_pass_run_again(after):
+    x, w, u, b = layer(3, outputs=20)
+    how = {"reset_after": after, "attention": abs(numbers(3, 5))}
+    b = np.stack([b, b], 1) if after else b
+    made = popnn.gru_fwd(x, w, u, b, **how)
+    last = popnn.gru_fwd(x, w, u, b, output_full_sequence=False, **how)
+    grad = numbers(5, 3, 20, seed=9)
+    again = popnn.gru_bwd(grad, x, w, u, b, **how)
+    kept = popnn.gru_bwd(grad, x, w, u, b, intermediates=made.intermediates, output=made.output, **how)
+    for part, due in zip(kept, again, strict=True):
+        assert_same_bits(part, due)
+    assert_same_bits(last.intermediates[:, :, -1], made.output)
+    of_last = popnn.gru_bwd(grad[0], x, w, u, b, intermediates=last.intermediates, output_full_sequence=False, **how)
+    due = popnn.gru_bwd(np.zeros_like(grad), x, w, u, b, last_output_grad=grad[0], **how)
+    assert_same_bits(of_last.input_grad, due.input_grad)
+
+
+def test_intermediates_of_another_number_of_planes_are_refused():
+    x, w, u, b = layer(4, outputs=7)
+    grad, saved = numbers(5, 3, 7), numbers(5, 3, 5, 7)
+    with pytest.raises(InvalidArgumentError, match="intermediates: got 5 planes; allowed: 6 or 4, or none"):
+        popnn.lstm_bwd(grad, x, w, u, b, intermediates=saved)
+    with pytest.raises(InvalidArgumentError, match="intermediates: got dtype float16; allowed: float32, the states'"):
+        popnn.lstm_bwd(grad, x, w, u, b, intermediates=saved.astype(np.float16))
+    with pytest.raises(InvalidArgumentError, match="intermediates: got None; allowed: what gru_fwd saved"):
+        popnn.gru_wu(saved[:, :, :3], x, grad)

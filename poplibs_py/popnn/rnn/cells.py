@@ -19,7 +19,7 @@ __all__ = ["BACKWARD", "FORWARD", "SCRATCH", "Side", "Strided", "cells"]
 CHUNK = 256
 """Columns that a kernel works on at once: POP_CHUNK of kernels/cells/rows.h."""
 
-SCRATCH = 8 * CHUNK * 4
+SCRATCH = 9 * CHUNK * 4
 """Bytes of a kernel's rows."""
 
 FORWARD = ("input", "product", "bias", "cell", "last", "out", "saved", "lengths", "attention", "reset_state", "second",

@@ -10,12 +10,8 @@ enum { BWD_GRADS, BWD_CARRIED, BWD_HELD, BWD_CELL, BWD_SAVED, BWD_OLD, BWD_OUT_G
 /* The gradient of a step's output. */
 static void output_grad(const cell_place *p, float *g, float *room, int active)
 {
-    read_row(p, BWD_CARRIED, 0, g);
-    read_row(p, BWD_HELD, 0, room);
-    add_row(g, room, p->n);
-    if (!active || !has(p, BWD_OUT_GRAD)) return;
-    read_row(p, BWD_OUT_GRAD, 0, room);
-    add_row(g, room, p->n);
+    add_rows(g, row_of(p, BWD_CARRIED, 0, g), row_of(p, BWD_HELD, 0, room), p->n);
+    if (active && has(p, BWD_OUT_GRAD)) add_rows(g, g, row_of(p, BWD_OUT_GRAD, 0, room), p->n);
 }
 
 /* Past a row's length states stand still, and their gradients too. */
@@ -29,45 +25,38 @@ static void stand_still(const cell_place *p, float *w, int planes)
 /* to = a b times a slope at y, to a plane of the gradients. */
 static void gate_grad(const cell_place *p, int plane, int64_t activation, const float *a, const float *b, const float *y, float *to)
 {
-    POP_ALONG(k, p->n) pop_v_store_f(to + k, at(a + k) * at(b + k));
-    times_slope(p->item, activation, to, y, p->n);
+    times_slope(p->item, activation, to, a, b, y, p->n);
     write_row(p, BWD_GRADS, plane, to);
 }
 
 static void lstm_grad_body(const cell_place *p, float *w, int active)
 {
-    float *f = w, *i = w + POP_CHUNK, *g = w + 2 * POP_CHUNK, *o = w + 3 * POP_CHUNK, *t = w + 4 * POP_CHUNK, *h = w + 5 * POP_CHUNK,
-          *c = w + 6 * POP_CHUNK, *room = w + 7 * POP_CHUNK;
+    float *h = w + 5 * POP_CHUNK, *c = w + 6 * POP_CHUNK, *room = w + 7 * POP_CHUNK;
     const pop_cell_item *item = p->item;
     if (!active) {
         stand_still(p, w, 4);
         return;
     }
     output_grad(p, h, room, 1);
-    read_row(p, BWD_SAVED, 0, f);
-    read_row(p, BWD_SAVED, 1, i);
-    read_row(p, BWD_SAVED, 2, g);
-    read_row(p, BWD_SAVED, 3, o);
-    read_row(p, BWD_OLD, 0, t);
+    const float *f = row_of(p, BWD_SAVED, 0, w), *i = row_of(p, BWD_SAVED, 1, w + POP_CHUNK);
+    const float *g = row_of(p, BWD_SAVED, 2, w + 2 * POP_CHUNK), *o = row_of(p, BWD_SAVED, 3, w + 3 * POP_CHUNK);
+    const float *t = row_of(p, BWD_OLD, 0, w + 4 * POP_CHUNK);
     gate_grad(p, 3, item->recurrent, t, h, o, room);
-    POP_ALONG(k, p->n) pop_v_store_f(h + k, at(o + k) * at(h + k));
-    times_slope(item, item->activation, h, t, p->n);
-    read_row(p, BWD_CELL, 0, c);
-    add_row(c, h, p->n);
+    times_slope(item, item->activation, h, o, h, t, p->n);
+    add_rows(c, row_of(p, BWD_CELL, 0, c), h, p->n);
     gate_grad(p, 1, item->recurrent, g, c, i, room);
     gate_grad(p, 2, item->activation, i, c, g, room);
-    read_row(p, BWD_OLD, 1, t);
-    gate_grad(p, 0, item->recurrent, t, c, f, room);
-    POP_ALONG(k, p->n) pop_v_store_f(c + k, at(f + k) * at(c + k));
+    gate_grad(p, 0, item->recurrent, row_of(p, BWD_OLD, 1, w + 4 * POP_CHUNK), c, f, room);
+    times_rows(c, f, c, p->n);
     write_row(p, BWD_CELL, 0, c);
     clear_rows(p, BWD_HELD, 1);
 }
 static void lstm_grad_step(const void *item, const pop_tile *tile) { walk(item, tile, BWD_LENGTHS, lstm_grad_body); }
 
-static void read_old_output(const cell_place *p, float *h)
+static const float *old_output(const cell_place *p, float *room)
 {
-    if (p->step) read_from(p, BWD_OUT, plane_at(p, BWD_OUT, 0, p->step - 1), h);
-    else read_from(p, BWD_INIT, plane_at(p, BWD_INIT, 0, 0), h);
+    if (p->step) return row_from(p, BWD_OUT, plane_at(p, BWD_OUT, 0, p->step - 1), room);
+    return row_from(p, BWD_INIT, plane_at(p, BWD_INIT, 0, 0), room);
 }
 
 /* The sum of products of a row, 16 partial sums side by side at every level. */
@@ -94,21 +83,18 @@ static void attention_grad(const cell_place *p, float value)
  * its product. Where it comes before there are two parts, with the product of the candidate's between them. */
 static void gru_reset_body(const cell_place *p, float *w, int active)
 {
-    float *r = w, *h = w + POP_CHUNK, *d = w + 2 * POP_CHUNK, *room = w + 3 * POP_CHUNK;
+    float *made = w + 4 * POP_CHUNK;
     if (!active) return;
-    read_row(p, BWD_SAVED, 0, r);
-    read_old_output(p, h);
-    read_row(p, BWD_RESET, 0, d);
-    gate_grad(p, 1, p->item->recurrent, d, h, r, room);
-    read_row(p, BWD_HELD, 0, h);
-    POP_ALONG(k, p->n) pop_v_store_f(h + k, pop_v_fma(at(d + k), at(r + k), at(h + k)));
-    write_row(p, BWD_HELD, 0, h);
+    const float *r = row_of(p, BWD_SAVED, 0, w), *h = old_output(p, w + POP_CHUNK), *d = row_of(p, BWD_RESET, 0, w + 2 * POP_CHUNK);
+    gate_grad(p, 1, p->item->recurrent, d, h, r, made);
+    const float *held = row_of(p, BWD_HELD, 0, w + 3 * POP_CHUNK);
+    POP_ALONG(k, p->n) pop_v_store_f(made + k, pop_v_fma(at(d + k), at(r + k), at(held + k)));
+    write_row(p, BWD_HELD, 0, made);
 }
 
 static void gru_grad_body(const cell_place *p, float *w, int active)
 {
-    float *u = w, *c = w + POP_CHUNK, *h = w + 2 * POP_CHUNK, *g = w + 3 * POP_CHUNK, *d = w + 4 * POP_CHUNK, *kept = w + 5 * POP_CHUNK,
-          *room = w + 6 * POP_CHUNK, *slope = w + 7 * POP_CHUNK;
+    float *u = w, *g = w + POP_CHUNK, *d = w + 2 * POP_CHUNK, *kept = w + 3 * POP_CHUNK, *room = w + 4 * POP_CHUNK;
     const pop_cell_item *item = p->item;
     if (item->phase) {
         gru_reset_body(p, w, active);
@@ -120,49 +106,47 @@ static void gru_grad_body(const cell_place *p, float *w, int active)
         return;
     }
     output_grad(p, g, room, 1);
-    read_row(p, BWD_SAVED, 1, slope);
-    read_row(p, BWD_SAVED, 2, c);
-    read_old_output(p, h);
-    memcpy(u, slope, POP_CHUNK * sizeof *u);
+    const float *saved = row_of(p, BWD_SAVED, 1, room), *c = row_of(p, BWD_SAVED, 2, w + 5 * POP_CHUNK);
+    const float *h = old_output(p, w + 6 * POP_CHUNK);
+    memcpy(u, saved, (size_t)p->n * sizeof *u);
     attend(p, BWD_ATTENTION, u);
     POP_ALONG(k, p->n)
     {
         const pop_v_f given = at(g + k);
         pop_v_store_f(d + k, (at(h + k) - at(c + k)) * given);
         pop_v_store_f(kept + k, at(u + k) * given);
-        pop_v_store_f(g + k, (1.0f - at(u + k)) * given);
+        pop_v_store_f(g + k, 1.0f - at(u + k));
+        pop_v_store_f(u + k, given);
     }
     write_row(p, BWD_HELD, 0, kept);
-    if (has(p, BWD_ATTENTION)) {
-        const float a = attention_of(p, BWD_ATTENTION);
-        attention_grad(p, -row_product(d, slope, p->n));
-        POP_ALONG(k, p->n) pop_v_store_f(d + k, pop_v_fma(pop_v_splat(-a), at(d + k), at(d + k)));
-    }
-    times_slope(item, item->recurrent, d, slope, p->n);
-    write_row(p, BWD_GRADS, 2, d);
-    times_slope(item, item->activation, g, c, p->n);
+    times_slope(item, item->activation, g, g, u, c, p->n);
     round_row(item->format, g, p->n);
     write_row(p, BWD_GRADS, 0, g);
+    if (has(p, BWD_ATTENTION)) {
+        const float score = attention_of(p, BWD_ATTENTION);
+        attention_grad(p, -row_product(d, saved, p->n));
+        POP_ALONG(k, p->n) pop_v_store_f(d + k, pop_v_fma(pop_v_splat(-score), at(d + k), at(d + k)));
+    }
+    POP_ALONG(k, p->n) pop_v_store_f(u + k, pop_v_splat(1.0f));
+    gate_grad(p, 2, item->recurrent, d, u, saved, kept);
     if (!item->reset_after) return;
-    read_row(p, BWD_SAVED, 0, u);
-    read_row(p, BWD_SAVED, 3, c);
-    gate_grad(p, 1, item->recurrent, g, c, u, room);
-    POP_ALONG(k, p->n) pop_v_store_f(g + k, at(g + k) * at(u + k));
+    const float *r = row_of(p, BWD_SAVED, 0, room), *again = row_of(p, BWD_SAVED, 3, w + 5 * POP_CHUNK);
+    gate_grad(p, 1, item->recurrent, g, again, r, kept);
+    times_rows(g, g, r, p->n);
     write_row(p, BWD_GRADS, 3, g);
 }
 static void gru_grad_step(const void *item, const pop_tile *tile) { walk(item, tile, BWD_LENGTHS, gru_grad_body); }
 
 static void rnn_grad_body(const cell_place *p, float *w, int active)
 {
-    float *g = w, *h = w + POP_CHUNK;
+    float *g = w, *one = w + POP_CHUNK;
     if (!active) {
         stand_still(p, w, 1);
         return;
     }
-    output_grad(p, g, h, 1);
-    read_row(p, BWD_OUT, 0, h);
-    times_slope(p->item, p->item->activation, g, h, p->n);
-    write_row(p, BWD_GRADS, 0, g);
+    output_grad(p, g, one, 1);
+    POP_ALONG(k, p->n) pop_v_store_f(one + k, pop_v_splat(1.0f));
+    gate_grad(p, 0, p->item->activation, g, one, row_of(p, BWD_OUT, 0, w + 2 * POP_CHUNK), g);
     clear_rows(p, BWD_HELD, 1);
 }
 static void rnn_grad_step(const void *item, const pop_tile *tile) { walk(item, tile, BWD_LENGTHS, rnn_grad_body); }

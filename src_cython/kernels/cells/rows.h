@@ -80,9 +80,17 @@ static void read_from(const cell_place *p, int side, const char *from, float *to
     (format == POP_IS_F32 ? read_f32 : format == POP_IS_F16 ? read_f16 : read_bf16)(to, from, p->n);
 }
 
-static void read_row(const cell_place *p, int side, int plane, float *to)
+/* Numbers at a place in FP32: where they are if they are FP32 and whole vectors, else in `room`. */
+static const float *row_from(const cell_place *p, int side, const char *from, float *room)
 {
-    read_from(p, side, plane_at(p, side, plane, p->step), to);
+    if (p->item->sides[side].format == POP_IS_F32 && p->n % POP_LANES == 0) return (const float *)(const void *)from;
+    read_from(p, side, from, room);
+    return room;
+}
+
+static const float *row_of(const cell_place *p, int side, int plane, float *room)
+{
+    return row_from(p, side, plane_at(p, side, plane, p->step), room);
 }
 
 /* Nothing where there is no such side. */
@@ -101,7 +109,15 @@ static void clear_rows(const cell_place *p, int side, int planes)
         memset(plane_at(p, side, plane, p->step), 0, (size_t)(p->n * bytes_of(p->item->sides[side].format)));
 }
 
-static void add_row(float *x, const float *y, int64_t n) { POP_ALONG(i, n) pop_v_store_f(x + i, at(x + i) + at(y + i)); }
+static void add_rows(float *to, const float *x, const float *y, int64_t n)
+{
+    POP_ALONG(i, n) pop_v_store_f(to + i, at(x + i) + at(y + i));
+}
+
+static void times_rows(float *to, const float *x, const float *y, int64_t n)
+{
+    POP_ALONG(i, n) pop_v_store_f(to + i, at(x + i) * at(y + i));
+}
 
 #define POP_APPLY(function) POP_ALONG(i, n) pop_v_store_f(x + i, function(at(x + i)))
 static __attribute__((noinline)) void apply_tanh(float *x, int64_t n) { POP_APPLY(pop_v_tanh); }
@@ -117,24 +133,52 @@ static void apply(int64_t activation, float *x, int64_t n)
     else POP_APPLY(cell_hard_sigmoid);
 }
 
-/* g times the derivative where the non-linearity gave y. */
-static __attribute__((noinline)) void times_slope(const pop_cell_item *item, int64_t activation, float *g, const float *y, int64_t n)
-{
-    const pop_v_f zero = pop_v_splat(0.0f), one = pop_v_splat(1.0f);
-    POP_ALONG(i, n)
-    {
-        const pop_v_f v = at(y + i), given = at(g + i);
-        pop_v_f made;
-        if (activation == POP_CELL_TANH) made = given * pop_v_fma(-v, v, one);
-        else if (activation == POP_CELL_SIGMOID) made = given * (v * (one - v));
-        else if (activation == POP_CELL_RELU) made = pop_v_select_f(pop_v_gt_f(v, zero), zero, given);
-        else {
-            made = given * 0.2f;
-            if (!item->constant_slope)
-                made = pop_v_select_f((pop_v_m)(pop_v_gt_f(v, zero) & pop_v_lt_f(v, one)), zero, made);
-        }
-        pop_v_store_f(g + i, made);
+/* Sums of three rows, and their non-linearity where it is one of the usual two. */
+#define POP_SUM_OF_THREE(name, function)                                                                               \
+    static __attribute__((noinline)) void name(float *to, const float *x, const float *y, const float *z, int64_t n)  \
+    {                                                                                                                  \
+        POP_ALONG(i, n) pop_v_store_f(to + i, function((at(x + i) + at(y + i)) + at(z + i)));                          \
     }
+POP_SUM_OF_THREE(sum_rows, )
+POP_SUM_OF_THREE(tanh_of_sum, pop_v_tanh)
+POP_SUM_OF_THREE(sigmoid_of_sum, pop_v_sigmoid)
+
+static void apply_to_sum(int64_t activation, float *to, const float *x, const float *y, const float *z, int64_t n)
+{
+    if (activation == POP_CELL_TANH) tanh_of_sum(to, x, y, z, n);
+    else if (activation == POP_CELL_SIGMOID) sigmoid_of_sum(to, x, y, z, n);
+    else {
+        sum_rows(to, x, y, z, n);
+        apply(activation, to, n);
+    }
+}
+
+/* A product, times the derivative where the non-linearity gave y. */
+#define POP_TIMES_SLOPE(name, slope)                                                                                   \
+    static __attribute__((noinline)) void name(float *to, const float *a, const float *b, const float *y, int64_t n)  \
+    {                                                                                                                  \
+        POP_ALONG(i, n)                                                                                                \
+        {                                                                                                              \
+            const pop_v_f v = at(y + i), given = at(a + i) * at(b + i);                                                \
+            pop_v_store_f(to + i, slope);                                                                              \
+        }                                                                                                              \
+    }
+POP_TIMES_SLOPE(times_tanh_slope, given * pop_v_fma(-v, v, pop_v_splat(1.0f)))
+POP_TIMES_SLOPE(times_sigmoid_slope, given * (v * (1.0f - v)))
+POP_TIMES_SLOPE(times_relu_slope, pop_v_select_f(pop_v_gt_f(v, pop_v_splat(0.0f)), pop_v_splat(0.0f), given))
+POP_TIMES_SLOPE(times_constant_slope, given * 0.2f)
+POP_TIMES_SLOPE(times_hard_slope,
+                pop_v_select_f((pop_v_m)(pop_v_gt_f(v, pop_v_splat(0.0f)) & pop_v_lt_f(v, pop_v_splat(1.0f))), pop_v_splat(0.0f),
+                               given * 0.2f))
+
+static void times_slope(const pop_cell_item *item, int64_t activation, float *to, const float *a, const float *b, const float *y,
+                        int64_t n)
+{
+    if (activation == POP_CELL_TANH) times_tanh_slope(to, a, b, y, n);
+    else if (activation == POP_CELL_SIGMOID) times_sigmoid_slope(to, a, b, y, n);
+    else if (activation == POP_CELL_RELU) times_relu_slope(to, a, b, y, n);
+    else if (item->constant_slope) times_constant_slope(to, a, b, y, n);
+    else times_hard_slope(to, a, b, y, n);
 }
 
 typedef void (*cell_body)(const cell_place *p, float *scratch, int active);
