@@ -26,8 +26,8 @@ from ..target import Target
 from ._reductions import source_of
 from ._slices import LEAST_ROOM, Axis, Component, SliceParams, SliceProgram, Window, lower, lower_check, room_bytes
 
-__all__ = ["POLICIES", "Layout", "checked_policy", "elements_of", "indices_of", "put_request", "table_of",
-           "take_request"]
+__all__ = ["POLICIES", "Layout", "check_of", "checked_policy", "elements_of", "indices_of", "lacking_of", "put_request",
+           "receiver_of", "same_memory", "table_of", "take_request"]
 
 Array = np.ndarray[Any, Any]
 
@@ -178,7 +178,7 @@ class _Take:
             raise self.check.error(indices)
 
 
-def _checked(name: str, policy: str, layout: Layout, params: SliceParams) -> _Check | None:
+def check_of(name: str, policy: str, layout: Layout, params: SliceParams) -> _Check | None:
     """What refuses bad indices; what has no place at all is refused here."""
     for _, limit in layout.components:
         if limit <= 0 and policy in _NEED_A_PLACE:
@@ -210,7 +210,7 @@ def take_request(op: str, table: Operand, indices: Operand, layout: Layout, shap
     name : str, optional
         What the op calls its indices.
     """
-    lacking = _lacking(op, target)
+    lacking = lacking_of(op, target)
     elements = elements_of(table)
     receiver = receiver_of(out, shape, elements, (table, indices), policy == "skip")
     fresh = out is None and policy == "skip"  # there is nothing to leave as it is
@@ -219,7 +219,7 @@ def take_request(op: str, table: Operand, indices: Operand, layout: Layout, shap
                            (elements, elements))
     if not lookups or not receiver.array.size:
         return Request(None, (table, indices, RESULT), receiver, told(op, table.shape, elements), lacking=lacking)
-    check = _checked(name, policy, layout, params)
+    check = check_of(name, policy, layout, params)
     tells = check is not None and out is None
     program = lower(params._replace(tells=tells), settings.num_threads)
     run = program.executable if check is None else _Take(check, program.executable, tells)
@@ -244,16 +244,16 @@ def put_request(op: str, table: Operand, indices: Operand, updates: Operand, lay
     memory : Memory, optional
         What the call says about temporary memory.
     """
-    lacking, elements = _lacking(op, target), elements_of(table)
+    lacking, elements = lacking_of(op, target), elements_of(table)
     factor = _check_elements(table, updates, update, scale)
     receiver = receiver_of(out, table.shape, elements, (table,), False, in_place=True)
     indices, updates = (x.copied() if np.may_share_memory(receiver.array, x.array) else x for x in (indices, updates))
-    in_place = receiver.view is None and _same(receiver.array, table.array)
+    in_place = receiver.view is None and same_memory(receiver.array, table.array)
     params = layout.params("put", policy, indices.array, receiver.array, updates.array,
                            (elements, elements_of(updates)), update=update, scale=factor)
     check, made, fits = None, None, True
     if params.lookups and params.elements:
-        check = _checked(name, policy, layout, params)
+        check = check_of(name, policy, layout, params)
         made, fits = _within_memory(op, params, memory or Memory(), target)
     run = _Put(check, made.executable if made is not None else None, in_place)
 
@@ -275,11 +275,13 @@ def receiver_of(out: Any, shape: tuple[int, ...], elements: Any, operands: Seque
     return receiver
 
 
-def _lacking(op: str, target: Target | str | None) -> str:
+def lacking_of(op: str, target: Target | str | None) -> str:
+    """What a machine that a `profile` names lacks; raise where the call names it."""
     return modelled_target(target, op, lambda _: "of slices by index that is lowered")[1]
 
 
-def _same(a: Array, b: Array) -> bool:
+def same_memory(a: Array, b: Array) -> bool:
+    """Whether two arrays of a shape are the same."""
     return a.ctypes.data == b.ctypes.data and a.strides == b.strides
 
 

@@ -21,8 +21,8 @@ from ..planner import Explanation
 from ..planner.explain import considered_kernels
 from ..program import ComputeSet, Executable, Program, Segment, spread, threads_for
 
-__all__ = ["LEAST_ROOM", "Axis", "Component", "SliceParams", "SliceProgram", "Window", "lower", "lower_check",
-           "room_bytes"]
+__all__ = ["LEAST_ROOM", "Axis", "Component", "SliceParams", "SliceProgram", "Window", "lower", "lower_bags",
+           "lower_check", "lower_sequences", "room_bytes"]
 
 Array = np.ndarray[Any, Any]
 
@@ -70,7 +70,7 @@ class SliceParams(NamedTuple):
     Attributes
     ----------
     kernel : str
-        ``"take"`` or ``"put"``.
+        ``"take"`` or ``"put"``, ``"bag"`` or ``"sequence"``.
     policy : str
         What becomes of a bad index.
     index_dtype : str
@@ -130,7 +130,7 @@ class SliceParams(NamedTuple):
         return self.kernel == "put" and not exact and not self.overlaps
 
     def __str__(self) -> str:
-        what = "take" if self.kernel == "take" else f"update ({self.update})"
+        what = f"update ({self.update})" if self.kernel == "put" else self.kernel
         return f"{what} {self.lookups:,} slices of {self.elements:,} {self.table}, {self.places:,} places"
 
 
@@ -215,6 +215,38 @@ def lower(params: SliceParams, threads: int) -> SliceProgram:
 
 
 @lru_cache(maxsize=1024)
+def lower_bags(params: SliceParams, bags: int, stride: int, mean: bool, weighted: bool, threads: int) -> SliceProgram:
+    """Return the program of so many bags, whose results are `stride` bytes apart.
+
+    Its operands are the table, the indices, the ends of bags with a 0 before, in int64, the result, and perhaps weights
+    in float32.
+    """
+    p, selection = params, select("slices", "bag", "any")
+    spec, tables = _fill(p, 0)
+    spec["bag"], spec["mean"], spec["weighted"] = stride, mean, weighted
+    most = p.lookups * p.elements * p.table.itemsize // _THREAD_BYTES
+    threads = threads_for(most, 1, min(threads, bags))
+    step = _shares(selection.kernel, spec, bags, threads)
+    program = Program((step,), 4 + weighted, threads, selection.kernel.block[2], tables=(spec, *tables))
+    return SliceProgram(p, program.executable(threads), selection, f"{bags:,} bags")
+
+
+@lru_cache(maxsize=1024)
+def lower_sequences(params: SliceParams, threads: int) -> SliceProgram:
+    """Return the program of sequences of rows: the table's component, then the result's.
+
+    Its operands are the table, lengths, first rows of the table and of the result in int64, and the result.
+    """
+    p, selection = params, select("slices", "sequence", "any")
+    spec, tables = _fill(p, 0)
+    rows = p.components[1].limit
+    threads = threads_for(rows * p.elements * p.table.itemsize // _THREAD_BYTES, 1, min(threads, rows))
+    step = _shares(selection.kernel, spec, rows, threads)
+    program = Program((step,), 5, threads, tables=(spec, *tables))
+    return SliceProgram(p, program.executable(threads), selection, "sequences")
+
+
+@lru_cache(maxsize=1024)
 def lower_check(params: SliceParams, threads: int) -> tuple[Executable, int]:
     """Return what finds bad indices, and how many shares it has; each tells in an int64 whether it found one.
 
@@ -268,7 +300,7 @@ def _fill(p: SliceParams, room: int) -> tuple[Array, list[Array]]:
     spec["scale" if whole else "factor"] = p.scale
     if p.policy == "nan":
         spec["nan"] = encode(np.array(np.nan), p.table)
-    if p.kernel == "put" and p.update != "set":
+    if p.kernel == "bag" or (p.kernel == "put" and p.update != "set"):
         spec["element"] = _ELEMENTS[p.table.name if whole else FP32.name]
         _codecs(spec, p)
     return spec, tables
@@ -280,7 +312,8 @@ def _codecs(spec: Array, p: SliceParams) -> None:
         if isinstance(fmt, Format) and fmt != FP32:
             spec[cast]["from"], spec[cast]["to"] = format_facts(fmt), format_facts(FP32)
             spec[decode] = select("cast", "decode", f"{fmt.name}->float32").kernel.address
-    if isinstance(p.table, Format) and p.table != FP32:
-        spec["write"]["from"], spec["write"]["to"] = format_facts(FP32), format_facts(p.table)
-        spec["write"]["rounding"], spec["write"]["overflow"] = _NEAREST, infinite_overflow(p.table)
-        spec["encode"] = select("cast", "encode", f"float32->{p.table.name}").kernel.address
+    written = p.other if p.kernel == "bag" else p.table
+    if isinstance(written, Format) and written != FP32:
+        spec["write"]["from"], spec["write"]["to"] = format_facts(FP32), format_facts(written)
+        spec["write"]["rounding"], spec["write"]["overflow"] = _NEAREST, infinite_overflow(written)
+        spec["encode"] = select("cast", "encode", f"float32->{written.name}").kernel.address

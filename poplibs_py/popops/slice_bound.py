@@ -12,15 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from ..formats import FP32, Format
+from ..formats import FP32, Format, format_of
 from ..formats.bounds import Ball, gamma, sum_ball
 from ..formats.format import preset_of
+from ..ops import result_format
 
 __all__ = [
-    "dynamic_slice_bound", "dynamic_update_bound", "gather_bound", "grouped_multi_slice_bound",
-    "grouped_multi_update_add_bound", "grouped_multi_update_bound", "grouped_multi_update_max_bound",
-    "grouped_multi_update_mul_bound", "multi_slice_bound", "multi_update_add_bound", "multi_update_bound",
-    "multi_update_max_bound", "multi_update_mul_bound", "place_of", "scatter_bound", "values",
+    "dynamic_slice_bound", "dynamic_update_bound", "embedding_bag_bound", "embedding_gradient_bound", "gather_bound",
+    "grouped_multi_slice_bound", "grouped_multi_update_add_bound", "grouped_multi_update_bound",
+    "grouped_multi_update_max_bound", "grouped_multi_update_mul_bound", "multi_slice_bound", "multi_update_add_bound",
+    "multi_update_bound", "multi_update_max_bound", "multi_update_mul_bound", "place_of", "scatter_bound",
+    "select_scalar_from_rows_bound", "sequence_slice_bound", "update_scalar_in_rows_bound", "values",
 ]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
@@ -282,3 +284,86 @@ def scatter_bound(x: Any, indices: Any, updates: Any, axis: int = 0, *, operatio
         form = _by_vectors(shape, places, index_vector_dim, scatter_dims_to_operand_dims, update_window_dims,
                            inserted_window_dims, sizes, index_policy)
     return form.slots.updated(x, form.slices(given), operation, scale, overlaps)
+
+
+# Sequences, scalars, bags ----------------------------------------------------------------------------
+
+
+def sequence_slice_bound(x: Any, y: Any, lengths: Any, x_offsets: Any, y_offsets: Any, *, zero_unused: bool = False,
+                         index_policy: str = "raise", out: Any = None, target: Any = None) -> Ball:
+    """Return the result of a `sequence_slice` call."""
+    held, made = values(x), values(y)
+    made = np.zeros(made.shape) if zero_unused else made
+    for n, begin, onto in zip(*(np.asarray(part).tolist() for part in (lengths, x_offsets, y_offsets)), strict=True):
+        for j in range(n):
+            to, source = (place_of(at + j, len(rows), index_policy) for at, rows in ((onto, made), (begin, held)))
+            if to is not None and (source is not None or index_policy != "skip"):
+                made[to] = 0 if source is None else held[source]
+    return Ball.exact(made)
+
+
+def _labels(indices: Any, columns: int, policy: str) -> list[tuple[int | None, bool]]:
+    """The column of each row, or None; and whether its label is masked."""
+    return [(place_of(index, columns, "skip" if policy == "poplibs" else policy),
+             policy == "poplibs" and index in (-1, 2**32 - 1)) for index in np.asarray(indices).tolist()]
+
+
+def select_scalar_from_rows_bound(x: Any, indices: Any, *, index_policy: str = "poplibs", out: Any = None,
+                                  target: Any = None) -> Ball:
+    """Return the result of a `select_scalar_from_rows` call."""
+    held = values(x)
+    made = values(out).copy() if out is not None and index_policy == "skip" else np.zeros(len(held))
+    for row, (column, masked) in enumerate(_labels(indices, held.shape[1], index_policy)):
+        if column is not None:
+            made[row] = held[row, column]
+        elif index_policy == "poplibs" and not masked:
+            made[row] = np.nan
+    return Ball.exact(made)
+
+
+def update_scalar_in_rows_bound(x: Any, indices: Any, *, index_policy: str = "poplibs", out: Any = None,
+                                target: Any = None) -> Ball:
+    """Return exact results and radii of an `update_scalar_in_rows` call."""
+    labels = _labels(indices, values(x).shape[1], index_policy)
+    starts = [(None if column is None else row, column) for row, (column, _) in enumerate(labels)]
+    ball = _Slots(starts, (1, 1)).updated(x, np.full((len(starts), 1, 1), -1.0), "add", 1.0, False)
+    bad = np.array([column is None and not masked and index_policy == "poplibs" for column, masked in labels], bool)
+    return Ball(np.where(bad[:, None], np.nan, ball.centre), np.where(bad[:, None], 0.0, ball.radius))
+
+
+def embedding_bag_bound(x: Any, indices: Any, offsets: Any = None, *, mode: str = "sum", weights: Any = None,
+                        index_policy: str = "raise", out: Any = None, out_dtype: Any = None,
+                        target: Any = None) -> Ball:
+    """Return exact results and radii of an `embedding_bag` call."""
+    held, flat = values(x), np.asarray(indices).ravel().tolist()
+    factors = np.ones(len(flat)) if weights is None else values(weights).ravel()
+    bags = len(np.asarray(indices)) if offsets is None else len(np.asarray(offsets))
+    begins = np.arange(bags) * (len(flat) // max(1, bags)) if offsets is None else np.asarray(offsets).astype(np.int64)
+    made, sizes, count = np.zeros((bags, held.shape[1])), np.zeros((bags, held.shape[1])), np.zeros((bags, 1))
+    with np.errstate(all="ignore"):
+        for bag, (begin, end) in enumerate(zip(begins, [*begins, len(flat)][1:], strict=True)):
+            for k in range(begin, end):
+                place = place_of(flat[k], len(held), index_policy)
+                if place is None and index_policy == "skip":
+                    continue
+                row = factors[k] * (np.zeros(held.shape[1]) if place is None else held[place])
+                made[bag] = (np.maximum(made[bag], row) if count[bag] else row) if mode == "max" else made[bag] + row
+                sizes[bag] += np.abs(np.nan_to_num(row, posinf=0, neginf=0))
+                count[bag] += 1
+        ball = Ball.exact(made) if mode == "max" else sum_ball(made, sizes, np.broadcast_to(count + 1, made.shape))
+        ball = (ball * (1 / np.maximum(count, 1))).rounded(FP32) if mode == "mean" else ball
+        written = np.asarray(x, np.float32) if isinstance(x, (list, tuple)) else np.asarray(x)
+        fmt = format_of(out if out is not None else out_dtype or result_format(format_of(written)))
+        return ball if fmt == FP32 else ball.rounded(fmt)
+
+
+def embedding_gradient_bound(updates: Any, indices: Any, entries: int, *, index_policy: str = "raise", out: Any = None,
+                             target: Any = None) -> tuple[Ball, Ball]:
+    """Return the rows' indices, and exact sums and radii, of an `embedding_gradient` call."""
+    held = np.asarray(updates, np.float32) if isinstance(updates, (list, tuple)) else np.asarray(updates)
+    places = [place_of(index, entries, index_policy) for index in np.asarray(indices).ravel().tolist()]
+    named = sorted({place for place in places if place is not None})
+    slots = _Slots([(None if place is None else named.index(place), 0) for place in places], (1, held.shape[-1]))
+    zero = np.zeros((len(named), held.shape[-1]), held.dtype)
+    flat = values(held).reshape(len(places), 1, held.shape[-1])
+    return Ball.exact(np.array(named, np.float64)), slots.updated(zero, flat, "add", 1.0, False)

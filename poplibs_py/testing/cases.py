@@ -381,6 +381,14 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "dynamic_slice_calls": lambda: [Case("4 of 16 x 8", (_numbers(16, 8), np.array([3]), 0, 4), {})],
     "dynamic_update_calls": lambda: [
         Case("4 of 16 x 8", (_numbers(16, 8), _numbers(4, 8, seed=2), np.array([3]), 0), {})],
+    "embedding_bag_calls": lambda: [
+        Case("2 x 2 of 16 x 8", (_numbers(16, 8), np.array([[3, 0], [3, 9]], np.int32)), {}),
+        Case("offsets", (_numbers(16, 8), np.array([3, 0, 3, 9]), np.array([0, 1])), {"mode": "mean"})],
+    "embedding_gradient_calls": lambda: [Case("4 of 16 x 8", (_numbers(4, 8), np.array([3, 0, 3, 9]), 16), {})],
+    "sequence_slice_calls": lambda: [
+        Case("2 of 16 x 8", (_numbers(16, 8), _numbers(8, 8, seed=2), *np.array([[2, 1], [5, 0], [0, 7]])), {})],
+    **dict.fromkeys(("select_scalar_from_rows_calls", "update_scalar_in_rows_calls"), lambda: [
+        Case("16 x 8", (_numbers(16, 8), np.arange(16, dtype=np.uint32) % 8), {})]),
     "scatter_calls": lambda: [
         Case("4 of 16 x 8", (_numbers(16, 8), np.array([3, 0, 3, 9], np.int32), _numbers(4, 8, seed=2)), {}),
         Case("add", (_numbers(16), np.array([3, 0, 3, 9]), _numbers(4, seed=2)), {"operation": "add"})],

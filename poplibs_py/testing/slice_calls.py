@@ -156,3 +156,65 @@ def scatter_calls(draw: st.DrawFn) -> Call:
                                                     "scatter_dims_to_operand_dims"))
         place = []
     return (x, indices, draw(_numbers(other, x, computed)), *place), keywords | {"operation": operation}
+
+
+# Sequences, scalars, bags ----------------------------------------------------------------------------
+
+
+@st.composite
+def sequence_slice_calls(draw: st.DrawFn) -> Call:
+    """Calls of `sequence_slice`."""
+    shape = (draw(_extent), *draw(_shapes)[:2])
+    rows, count = draw(_extent), draw(st.integers(0, 4))
+    x = draw(_numbers(shape))
+    y = draw(_numbers((rows, *shape[1:]), x))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    lengths = rng.integers(0, min(rows, shape[0]), count, endpoint=True)
+    policy = draw(options({"index_policy": _POLICIES}))
+    reach = 2 if policy else 0
+    offsets = [rng.integers(-reach, n - lengths + reach, count, endpoint=True) for n in (shape[0], rows)]
+    return (x, y, lengths, *offsets), policy | draw(options({"zero_unused": [True]}))
+
+
+@st.composite
+def select_scalar_from_rows_calls(draw: st.DrawFn) -> Call:
+    """Calls of `select_scalar_from_rows`."""
+    shape = draw(st.tuples(_extent, _extent))
+    indices, keywords = draw(_indices((shape[0], 1), [shape[1]]))
+    masks = indices[:, 0].astype(draw(st.sampled_from([indices.dtype, np.dtype("uint32")])))
+    if "index_policy" not in keywords and draw(st.booleans()) and masks.dtype.itemsize == 4:
+        masks[0] = masks.dtype.type(-1) if masks.dtype.kind == "i" else 2**32 - 1
+    x = draw(arrays(shape, draw(formats()), moderate=True))
+    return (relaid(x, draw(layouts())), masks), keywords
+
+
+update_scalar_in_rows_calls = select_scalar_from_rows_calls
+
+
+@st.composite
+def embedding_bag_calls(draw: st.DrawFn) -> Call:
+    """Calls of `embedding_bag`."""
+    shape, (bags, n) = draw(st.tuples(_extent, _extent)), draw(st.tuples(st.integers(0, 4), st.integers(0, 5)))
+    x = relaid(draw(arrays(shape, draw(formats()), moderate=True)), draw(layouts()))
+    indices, keywords = draw(_indices((bags, n, 1), [shape[0]]))
+    indices, operands = indices[..., 0], []
+    if draw(st.booleans()):
+        indices = indices.reshape(-1)
+        operands = [np.sort(draw(_drawn_offsets(indices.size)))]
+    keywords |= draw(options({"mode": ["mean", "max"], "out_dtype": ["float32", "float16"]}))
+    if "mode" not in keywords and draw(st.booleans()):
+        keywords["weights"] = draw(arrays(indices.shape, "float32", moderate=True))
+    return (x, indices, *operands), keywords
+
+
+def _drawn_offsets(most: int) -> st.SearchStrategy[Any]:
+    return st.lists(st.integers(0, most), max_size=4).map(lambda offsets: np.array(offsets, np.int32))
+
+
+@st.composite
+def embedding_gradient_calls(draw: st.DrawFn) -> Call:
+    """Calls of `embedding_gradient`."""
+    entries, width, count = draw(st.tuples(_extent, _extent, st.integers(0, 9)))
+    indices, keywords = draw(_indices((count, 1), [entries]))
+    updates = relaid(draw(arrays((count, width), draw(formats()), moderate=True)), draw(layouts()))
+    return (updates, indices[:, 0], entries), keywords

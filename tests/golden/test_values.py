@@ -383,9 +383,16 @@ def ctc_infer(case: Arrays) -> None:
         assert (log_probs[~used] == -np.inf).all()
 
 
+def scalars_of_rows(case: Arrays) -> None:
+    """One element of each row, read or changed."""
+    for fmt in FORMATS:
+        agree(case, "out", case.spec["op"], as_format(case["x"], fmt), case["indices"])
+
+
 MISCELLANEOUS: dict[str, Run] = {"encode_one_hot": encode_one_hot, "histogram": histogram,
                                  "normalise_image": normalise_image, "scaled_add": scaled_add,
-                                 "spline_basis": spline_basis, "spline_weighting": spline_weighting}
+                                 "select_scalar_from_rows": scalars_of_rows, "spline_basis": spline_basis,
+                                 "spline_weighting": spline_weighting, "update_scalar_in_rows": scalars_of_rows}
 """A line for each op of the family of odds and ends that is built."""
 
 

@@ -13,7 +13,7 @@ from poplibs_py.errors import InvalidArgumentError, InvalidIndexError, InvalidTy
 from poplibs_py.formats import FORMATS, FP16
 from poplibs_py.kernels import Selection, kernels, select
 from poplibs_py.popops._slice_request import POLICIES
-from poplibs_py.popops._slices import LEAST_ROOM, lower, lower_check, room_bytes
+from poplibs_py.popops._slices import LEAST_ROOM, lower, lower_bags, lower_check, lower_sequences, room_bytes
 from poplibs_py.popops.slice_bound import place_of
 from poplibs_py.program import forget_calls, guard_arenas, memory_in_use, memory_peak
 from poplibs_py.target import Target
@@ -134,6 +134,10 @@ CALLS = {
     "add": lambda x, u, i: popops.multi_update_add(x, u, i, -2),
     "mul": lambda x, u, i: popops.multi_update_mul(x, u, i),
     "max": lambda x, u, i: popops.multi_update_max(x, u, i),
+    "bags": lambda x, u, i: popops.embedding_bag(x.astype(np.float32), i.reshape(-1, 40)),
+    "means": lambda x, u, i: popops.embedding_bag(x.astype(np.float16), i, np.arange(0, 4000, 37), mode="mean"),
+    "gradient": lambda x, u, i: popops.embedding_gradient(u.astype(np.float16), i, 600).rows,
+    "sequences": lambda x, u, i: popops.sequence_slice(u, x, i[:50] % 7, i[50:100], i[100:150] % 590),
     "groups": lambda x, u, i: popops.grouped_multi_update_add(
         x.reshape(2, -1, x.shape[1]), u.reshape(2, -1, x.shape[1]), i.reshape(2, -1) // 2),
 }
@@ -155,8 +159,10 @@ def test_threads_and_levels_change_nothing(name, fmt, monkeypatch):
         return Selection(found[0], ()) if found else select(family, op, formats)
 
     monkeypatch.setattr("poplibs_py.popops._slices.select", portable)
-    monkeypatch.setattr("poplibs_py.popops._slice_request.lower", lower.__wrapped__)
-    monkeypatch.setattr("poplibs_py.popops._slice_request.lower_check", lower_check.__wrapped__)
+    for place, function in {"_slice_request.lower": lower, "_slice_request.lower_check": lower_check,
+                            "lookups.lower": lower, "lookups.lower_bags": lower_bags,
+                            "rows.lower_sequences": lower_sequences}.items():
+        monkeypatch.setattr(f"poplibs_py.popops.{place}", function.__wrapped__)
     forget_calls()
     assert np.array_equal(CALLS[name](x, u, indices), due)
     forget_calls()
@@ -185,6 +191,54 @@ def test_temporaries_keep_to_the_limit_and_change_nothing(skew):
     with pytest.warns(MemoryLimitWarning, match="available_memory_proportion"):
         got = popops.multi_update_add(x, u, indices, available_memory_proportion=1e-4)
     assert np.array_equal(got, due)
+
+
+# Bags, sequences, scalars ----------------------------------------------------------------------------
+
+
+@given(st.integers(0, 2**32))
+def test_bad_rows_of_sequences_and_bad_labels_never_lead_out_of_the_arrays(seed):
+    rng = np.random.default_rng(seed)
+    rows, width, count = (int(n) for n in rng.integers(1, 7, 3))
+    (x, of_x), (y, of_y) = fenced((rows, width)), fenced((rows + 1, width))
+    x[...] = rng.integers(1, 50, x.shape)
+    offsets = [np.where(rng.random(count) < 0.5, rng.integers(-3, 9, count),
+                        rng.integers(-2**63, 2**63 - 1, count, endpoint=True)) for _ in range(2)]
+    for policy in POLICIES[1:]:
+        popops.sequence_slice(x, y, rng.integers(0, rows + 1, count), *offsets, index_policy=policy, out=y)
+        labels = rng.integers(-2**31, 2**31 - 1, rows, np.int32)
+        popops.select_scalar_from_rows(x, labels, index_policy=policy)
+        assert (popops.embedding_bag(x, labels[None], index_policy=policy) < 50 * rows).all()
+        popops.update_scalar_in_rows(x, labels, index_policy=policy, out=x)
+        x[np.isnan(x)] = 1
+        assert all((outside(around) == 77).all() for around in (of_x, of_y))
+
+
+def test_ends_of_bags_are_checked_when_a_call_is_kept_too():
+    x, indices = numbers(5, 3), np.array([0, 1, 2, 3])
+    for begins in ([0, 2], [1, 4], [0, 0]):
+        got = popops.embedding_bag(x, indices, np.array(begins))
+        assert np.array_equal(got, [x[begins[0]:begins[1]].sum(0), x[begins[1]:4].sum(0)])
+    for begins in ([2, 0], [0, 5], [-1, 2]):
+        with pytest.raises(InvalidArgumentError, match=r"^offsets: got"):
+            popops.embedding_bag(x, indices, np.array(begins))
+
+
+def test_a_weighted_bag_is_its_rows_times_their_weights():
+    x, weights = numbers(9, 700, fmt=FP16), numbers(2, 3)
+    indices = np.array([[8, 0, 8], [1, 2, 3]])
+    due = np.zeros((2, 700), np.float32)
+    for k in range(3):
+        due += weights[:, k, None] * x[indices[:, k]].astype(np.float32)
+    np.testing.assert_array_equal(popops.embedding_bag(x, indices, weights=weights, out_dtype="float32"), due)
+    with pytest.raises(InvalidArgumentError, match=r"^mode: got max"):
+        popops.embedding_bag(x, indices, weights=weights, mode="max")
+
+
+def test_what_indices_are_like():
+    found = popops.index_statistics(np.array([[5, 2], [2, 9]], np.uint8), 6)
+    assert found == (4, 1, 2, 2, 9, 2, False, "uniform")
+    assert popops.index_statistics([], 6)[:5] == (0, 0, 0, None, None)
 
 
 # Arrays ----------------------------------------------------------------------------------------------

@@ -62,7 +62,9 @@ def elementwise_operands(row, a, b):
 def slices(a, b):
     """Slices by index of the rows of a, and what b does to them."""
     rows, places, window = np.array([2, 0, 2, 3]), np.array([3]), (0, 2)
-    made = {"gather": (a, rows), "scatter": (a, rows, b), "dynamic_slice": (a, places, *window),
+    made = {"embedding_bag": (a, rows[None]), "embedding_gradient": (b, rows, 4), "select_scalar_from_rows": (a, rows),
+            "update_scalar_in_rows": (a, rows), "sequence_slice": (a, b, places - 1, places - 3, places - 2),
+            "gather": (a, rows), "scatter": (a, rows, b), "dynamic_slice": (a, places, *window),
             "dynamic_update": (a, b[:2], places, 0), "multi_slice": (a, rows),
             "grouped_multi_slice": (a[None], rows[None])}
     for name in ("", "_add", "_max", "_mul"):

@@ -49,7 +49,7 @@ POP_INLINE int64_t pop_slices_begin(const pop_slices *s, pop_resolved *r, int64_
 /* The place of an index that is not below the limit, or what is none. */
 static int64_t __attribute__((noinline)) pop_bad_index(int32_t policy, int negative, uint64_t index, int64_t limit)
 {
-    if (policy == POP_INDEX_NAN) return POP_PLACE_NAN;
+    if (policy == POP_INDEX_NAN) return index == UINT64_MAX || index == UINT32_MAX ? POP_PLACE_ZERO : POP_PLACE_NAN;
     if (policy == POP_INDEX_ZERO || limit == 0) return POP_PLACE_ZERO;
     switch (policy) {
     case POP_INDEX_CLIP: return negative ? 0 : limit - 1;

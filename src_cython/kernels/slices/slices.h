@@ -5,7 +5,8 @@
  * is rounded once (update.h). All levels, and any number of threads, give the same bits. */
 #ifndef POP_SLICES_H
 #define POP_SLICES_H
-#include "kernels/slices/update.h"
+#include "kernels/slices/bag.h"
+#include "kernels/slices/sequence.h"
 
 #define POP_SLICES_ROW(op, function, unit)                                                                            \
     {op, "any", op, POP_FUNCTION(function), {1, 1, 1}, {1, 1, unit}, POP_CONSISTENT}
@@ -13,6 +14,8 @@
 static const pop_kernel POP_SLICES_KERNELS[] = {
     POP_SLICES_ROW("check", pop_slices_check, 1),
     POP_SLICES_ROW("take", pop_slices_take, 1),
+    POP_SLICES_ROW("bag", pop_slices_bag, sizeof(pop_slices_room)),
+    POP_SLICES_ROW("sequence", pop_slices_sequence, 1),
     POP_SLICES_ROW("put", pop_slices_put, sizeof(pop_slices_room)), /* what the lowering must know */
 };
 #endif

@@ -1,0 +1,68 @@
+/* Bags: slices of the table that are added up, or of which the greatest elements are taken, in FP32 and in the order of their
+ * indices; each bag is rounded once. */
+#ifndef POP_SLICES_BAG_H
+#define POP_SLICES_BAG_H
+#include "kernels/slices/update.h"
+
+/* Slices `first` to `end` of a run of `here` elements, to sums. Returns how many there are. */
+static int64_t pop_bag_run(const pop_slices *s, const pop_tile *tile, int64_t first, int64_t end, int64_t at, int64_t here,
+                           float *restrict sums)
+{
+    const pop_slices_window *w = s->windows;
+    pop_slices_room *room = (pop_slices_room *)(void *)tile->scratch;
+    const float *weights = (const float *)(const void *)tile->operands[4];
+    int64_t count = 0;
+    pop_resolved r;
+    for (int64_t lookup = first; lookup < end; lookup += r.n) {
+        pop_resolve(s, tile->operands[1], &r, lookup, end - lookup, 0);
+        for (int64_t i = 0; i < r.n; i++) {
+            const int64_t next = i + POP_SLICES_AHEAD < r.n ? r.offset[i + POP_SLICES_AHEAD] : POP_PLACE_ZERO;
+            if (POP_IS_PLACE(next)) pop_ask_for(tile->operands[0] + next + at * w->table, here * s->table_bytes, 0);
+            if (r.offset[i] == POP_PLACE_SKIPPED) continue;
+            const float *y = (const float *)(const void *)room->more;
+            if (POP_IS_PLACE(r.offset[i]))
+                y = (const float *)(const void *)pop_slices_read(room, s->decode, &s->read, s->table_bytes,
+                                                                 tile->operands[0] + r.offset[i] + at * w->table, w->table, here,
+                                                                 room->more);
+            else memset(room->more, 0, (size_t)here * sizeof *y);
+            const pop_any_f32 *x = (const pop_any_f32 *)y;
+            if (s->update == POP_UPDATE_MAX) {
+                for (int64_t k = 0; k < here; k++) sums[k] = sums[k] > x[k] || sums[k] != sums[k] ? sums[k] : x[k];
+            } else if (s->weighted) {
+                const float weight = weights[lookup + i];
+                for (int64_t k = 0; k < here; k++) sums[k] += weight * x[k];
+            } else {
+                for (int64_t k = 0; k < here; k++) sums[k] += x[k];
+            }
+            count++;
+        }
+    }
+    return count;
+}
+
+/* Operands: the table, the indices, the ends of bags with a 0 before (int64), the result, weights (FP32). Slices and results
+ * are one run. */
+static void pop_slices_bag(const void *work, const pop_tile *tile)
+{
+    const pop_slices_item *item = (const pop_slices_item *)work;
+    const pop_slices *s = item->spec;
+    const pop_slices_window *w = s->windows;
+    pop_slices_room *room = (pop_slices_room *)(void *)tile->scratch;
+    const int64_t *ends = (const int64_t *)(const void *)tile->operands[2];
+    float *sums = (float *)(void *)room->sums;
+    for (int64_t bag = item->first; bag < item->first + item->count; bag++) {
+        const int64_t begin = ends[bag], stop = ends[bag + 1];
+        const int64_t first = begin < 0 ? 0 : begin, end = pop_least(s->lookups, stop);
+        char *out = tile->operands[3] + bag * s->bag;
+        for (int64_t at = 0, here; at < w->extent; at += here) {
+            here = pop_least(POP_SLICES_CHUNK, w->extent - at);
+            for (int64_t k = 0; k < here; k++) sums[k] = s->update == POP_UPDATE_MAX ? -INFINITY : 0.0f;
+            const int64_t count = pop_bag_run(s, tile, first, end, at, here, sums);
+            if (count == 0) memset(sums, 0, (size_t)here * sizeof *sums);
+            for (int64_t k = 0; s->mean && count && k < here; k++) sums[k] /= (float)count;
+            if (s->encode) ((pop_encoder)s->encode)(&s->write, sums, room->codes, here, NULL);
+            pop_copy_row(s->other_bytes, out + at * w->other, w->other, s->encode ? room->codes : room->sums, s->other_bytes, here);
+        }
+    }
+}
+#endif
