@@ -277,11 +277,11 @@ static void take_candidates(const ctc_search *s, int64_t count)
 /* A step's classes to row; whether one is of no probability, NaN too. */
 static int take_classes(const pop_ctc_item *item, const char *p, float *row, float *powers, pop_scales *scales)
 {
-    const float scale = take_row(item, p, row, item->logits ? powers : 0);
-    int wrong = !(scale > 0.0f);
+    const row_scale scale = take_row(item, p, row, powers);
+    int wrong = !(scale.sum > 0.0f);
     for (int64_t i = 0; i < row_room(item->classes); i += POP_LANES)
         wrong |= pop_v_any((pop_v_m)~pop_v_lt_f(pop_v_load_f(row + i), pop_v_splat(POP_MOST_LOG)));
-    if (!wrong) times(scales, scale);
+    if (!wrong) times(scales, scale.sum);
     return wrong;
 }
 

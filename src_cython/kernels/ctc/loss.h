@@ -16,10 +16,10 @@ typedef struct ctc_states { float *bm, *lm; int32_t *be, *le; } ctc_states;
 
 typedef struct ctc_sequence {
     int64_t labels, steps;
-    int64_t lanes;      /* of states: whole steps */
-    const int32_t *place; /* of each label's class in a row */
-    const int32_t *skip;  /* 0 where label i may follow label i - 1 at once, else POP_NOTHING */
-    float *row, *powers;  /* of a step: logarithms, exponentials */
+    int64_t lanes;         /* of states: whole steps */
+    const int32_t *place;  /* of each label's class in a row */
+    const int32_t *skip;   /* 0 where label i may follow label i - 1 at once, else POP_NOTHING */
+    float *row, *powers;   /* of a step: logarithms, exponentials */
     float *blanks, *parts; /* posteriors of a step's states */
     float *logs, *states;
 } ctc_sequence;
@@ -43,11 +43,12 @@ static void start_states(const ctc_sequence *s, ctc_states x, int64_t b, int64_t
 
 POP_INLINE float *logs_at(const ctc_sequence *s, int64_t index) { return s->logs + index * (s->lanes + POP_STEP); }
 
-/* The logarithms of the labels' probabilities, then that of the blank. */
-POP_INLINE void gather_logs(const ctc_sequence *s, int64_t blank, float *logs)
+/* The logarithms of the labels' probabilities, then that of the blank, and what the row is scaled by. */
+POP_INLINE void gather_logs(const ctc_sequence *s, int64_t blank, row_scale scale, float *logs)
 {
     for (int64_t i = 0; i < s->lanes; i++) logs[i] = s->row[s->place[i]];
     logs[s->lanes] = s->row[blank];
+    memcpy(logs + s->lanes + 1, &scale, sizeof scale);
 }
 
 /* The states after a step from those before it; whether a logarithm is of no probability, NaN too. */
@@ -98,24 +99,34 @@ static void step_back(const ctc_sequence *s, const float *logs, ctc_states a, ct
     }
 }
 
+/* The softmax of a step, times weight, to `powers`, whose row was taken before. */
+POP_INLINE void take_softmax(const pop_ctc_item *item, const ctc_sequence *s, const char *p, const float *logs, float weight)
+{
+    row_scale scale;
+    memcpy(&scale, logs + s->lanes + 1, sizeof scale);
+    const pop_v_f each = pop_v_splat(weight / scale.sum);
+    read_row(item->format, p, s->row, item->classes);
+    for (int64_t i = 0; i < item->classes; i += POP_LANES)
+        pop_v_store_f(s->powers + i, pop_v_exp(pop_v_load_f(s->row + i) - scale.top) * each);
+}
+
 /* The gradient of a sequence, whose logarithms and states of each step are kept. */
 static void gradient_of(const pop_ctc_item *item, const ctc_sequence *s, const char *x, char *to, float weight,
                         pop_wide whole, ctc_states after)
 {
     const float inverse = 1.0f / whole.m[0];
-    const int64_t room = row_room(item->classes), bytes = item->classes * bytes_of(item->out_format);
+    const int64_t read = item->classes * bytes_of(item->format), written = item->classes * bytes_of(item->out_format);
     start_states(s, after, s->labels, s->labels - 1);
     for (int64_t t = s->steps - 1; t >= 0; t--) {
-        if (t && item->softmax) ask_for(x + (t - 1) * item->time_stride, item->classes * bytes_of(item->format), 0);
-        if (t) ask_for(to + (t - 1) * item->batch * bytes, bytes, 1);
-        const float scale = item->softmax ? take_row(item, x + t * item->time_stride, s->row, s->powers) : 1.0f;
-        step_back(s, logs_at(s, t), states_at(s, t + 1), after, inverse * weight, whole.e[0]);
-        const pop_v_f each = pop_v_splat(item->softmax ? weight / scale : 0.0f);
-        for (int64_t i = 0; i < room; i += POP_LANES)
-            pop_v_store_f(s->powers + i, item->softmax ? pop_v_load_f(s->powers + i) * each : each);
+        const float *logs = logs_at(s, t);
+        if (t && item->softmax) ask_for(x + (t - 1) * item->time_stride, read, 0);
+        if (t) ask_for(to + (t - 1) * item->batch * written, written, 1);
+        step_back(s, logs, states_at(s, t + 1), after, inverse * weight, whole.e[0]);
+        if (item->softmax) take_softmax(item, s, x + t * item->time_stride, logs, weight);
+        else memset(s->powers, 0, (size_t)item->classes * sizeof *s->powers);
         s->powers[item->blank] -= sum_of(s->blanks, s->lanes);
         for (int64_t i = 0; i < s->labels; i++) s->powers[s->place[i]] -= s->parts[i];
-        write_row(item->out_format, to + t * item->batch * bytes, s->powers, item->classes);
+        write_row(item->out_format, to + t * item->batch * written, s->powers, item->classes);
     }
 }
 
@@ -167,10 +178,10 @@ static int steps_on(const pop_ctc_item *item, const ctc_sequence *s, const char 
     for (int64_t t = 0; t <= s->steps; t++) {
         if (t < s->steps) {
             if (t + 1 < s->steps && bytes >= POP_WORTH_ASKING) ask_for(x + (t + 1) * item->time_stride, bytes, 0);
-            const float scale = take_row(item, x + t * item->time_stride, s->row, item->logits ? s->powers : 0);
-            wrong |= !(scale > 0.0f);
-            times(scales, scale);
-            gather_logs(s, item->blank, logs_at(s, t % logs_kept));
+            const row_scale scale = take_row(item, x + t * item->time_stride, s->row, s->powers);
+            wrong |= !(scale.sum > 0.0f);
+            times(scales, scale.sum);
+            gather_logs(s, item->blank, scale, logs_at(s, t % logs_kept));
         }
         if (t) wrong |= step_on(s, logs_at(s, (t - 1) % logs_kept), states_at(s, (t - 1) % kept), states_at(s, t % kept));
     }

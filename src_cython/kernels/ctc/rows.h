@@ -82,20 +82,24 @@ POP_INLINE float top_of(const float *row, int64_t room)
     return top;
 }
 
-/* The logarithms of a step's probabilities to row; of logits without what they have in common, whose exponential is
- * returned. Where `powers` is not null the exponentials of the row go there. NaN where a logit is infinite or NaN. */
-static float take_row(const pop_ctc_item *item, const char *p, float *row, float *powers)
+/* What a step's logits have in common: the greatest, and the sum of the exponentials of what the others lie below it. */
+typedef struct row_scale { float top, sum; } row_scale;
+
+/* The logarithms of a step's probabilities to row: of logits less the greatest, with the exponentials in `powers`; a sum of
+ * NaN where a logit is infinite or NaN. */
+static row_scale take_row(const pop_ctc_item *item, const char *p, float *row, float *powers)
 {
     const int64_t room = row_room(item->classes);
     read_row(item->format, p, row, item->classes);
     for (int64_t i = item->classes; i < room; i++) row[i] = -INFINITY;
-    if (item->logits) {
-        const float top = top_of(row, room);
-        for (int64_t i = 0; i < room; i += POP_LANES) pop_v_store_f(row + i, pop_v_load_f(row + i) - top);
+    if (!item->logits) return (row_scale){0.0f, 1.0f};
+    const float top = top_of(row, room);
+    for (int64_t i = 0; i < room; i += POP_LANES) {
+        const pop_v_f x = pop_v_load_f(row + i) - top;
+        pop_v_store_f(row + i, x);
+        pop_v_store_f(powers + i, pop_v_exp(x));
     }
-    if (powers)
-        for (int64_t i = 0; i < room; i += POP_LANES) pop_v_store_f(powers + i, pop_v_exp(pop_v_load_f(row + i)));
-    return item->logits ? sum_of(powers, room) : 1.0f;
+    return (row_scale){top, sum_of(powers, room)};
 }
 
 /* Products of many factors from 1 to 2^31, as a logarithm. */
