@@ -180,6 +180,7 @@ X = logits(5, 2, 4)
     ({"scorer": 3}, InvalidTypeError, "scorer: got 3; allowed: a function"),
     ({"scorer": lambda prefix: np.zeros(3)}, InvalidArgumentError, r"scorer: got for \(\) ndarray .*; allowed: 4 numb"),
     ({"scorer": lambda prefix: [0, 1, 2, np.nan]}, InvalidArgumentError, "scorer: got"),
+    ({"scorer": lambda prefix: [0, 1, 2, 128]}, InvalidArgumentError, "allowed: 4 numbers below 128"),
     ({"scorer": lambda prefix: "word"}, InvalidTypeError, "scorer: got for"),
     ({"data_lengths": [6, 1]}, InvalidArgumentError, "data_lengths: got a length of 6"),
     ({"blank": 4}, InvalidArgumentError, "blank: got 4"),

@@ -21,9 +21,12 @@ __all__ = ["ctc_loss_and_gradient_bound", "ctc_loss_bound", "legible", "step_err
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
+LEAST, MOST = 2.0**20, 2.0**7
+"""How far below and above 0 kernels take a logarithm for that of a probability: kernels/ctc/wide.h."""
+
 _U = FP32.unit_roundoff
 _STEP, _EXP = 3 * _U, 2 * _U
-_LEAST, _MOST, _FARTHEST = 2.0**20, 2.0**7, 2.0**25  # kernels/ctc/wide.h; the last: of whole paths, with room to spare
+_FARTHEST = 2.0**25  # of whole paths: far from where kernels take them for nothing
 _CHAINS, _SLACK, _TINY = 16, 1.01, 2.0**-120
 
 
@@ -59,10 +62,10 @@ def legible(values: Floats, logits: bool) -> bool:
     """Whether what is computed of these numbers is promised."""
     with np.errstate(all="ignore"):
         far = values - values.max(-1, keepdims=True) if logits else values
-        if np.isnan(far).any() or (far >= _MOST).any() or not np.isfinite(values.max(-1) if logits else 0.0).all():
+        if np.isnan(far).any() or (far >= MOST).any() or not np.isfinite(values.max(-1) if logits else 0.0).all():
             return False
         sizes = np.where(np.isinf(far), 0.0, np.abs(far))
-        return bool((sizes < _LEAST).all() and sizes.max(-1, initial=0).sum() < _FARTHEST)
+        return bool((sizes < LEAST).all() and sizes.max(-1, initial=0).sum() < _FARTHEST)
 
 
 def _found(data: Any, labels: Any, data_lengths: Any, label_lengths: Any, blank: int, logits: bool,

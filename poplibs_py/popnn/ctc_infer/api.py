@@ -14,7 +14,7 @@ from ...ops.parts import Part, results
 from ...target import Target
 from ...target.host_memory import check_memory
 from ..ctc.request import lengths, probabilities, result_dtype, row_strides
-from .lower import DecoderParams, lower, scratch_bytes
+from .lower import DecoderParams, lower, scratch_bytes, state_bytes
 from .search import Decoding
 
 __all__ = ["CTCPaths", "ctc_beam_search_decoder", "ctc_greedy_decoder"]
@@ -93,8 +93,8 @@ def ctc_beam_search_decoder(data: Any, data_lengths: Any = None, *, beams: int =
     threshold : float, optional
         Prefixes whose log-probability is more than this below that of the step's best are not kept either.
     scorer : callable, optional
-        Given a prefix, a tuple of labels, returns C numbers: what is added to the log-probability where the label of
-        each class comes next. It is called once for each prefix that is kept; minus infinity forbids a label.
+        Given a prefix, a tuple of labels, returns C numbers below 128: what is added to the log-probability where the
+        label of each class comes next. It is called once for each prefix that is kept; minus infinity forbids a label.
     out : tuple of three arrays, optional
         Where the results go.
     out_dtype : dtype, Format or str, optional
@@ -112,16 +112,15 @@ def ctc_beam_search_decoder(data: Any, data_lengths: Any = None, *, beams: int =
     Raises
     ------
     InvalidTypeError, InvalidArgumentError, UnsupportedError
-        As for `popnn.ctc_loss`; also where `scorer` returns what are no C numbers.
+        As for `popnn.ctc_loss`; also where `scorer` returns anything else.
 
     Notes
     -----
     A prefix search: paths that end in a blank and others are kept apart, and those that come to the same prefix at a
     step are added. Probabilities are FP32 numbers with exponents of their own, so that log-probabilities have the error
-    of `popnn.ctc_loss`. Which prefixes are kept is decided by FP32 logarithms relative to the step's best prefix; of
-    equal ones that of the better beam, then of the lower class, is kept. The bits are the same at every
-    instruction-set level and for any strides and number of threads. Of a sequence with NaN or plus infinity
-    log-probabilities are NaN, and there are no labels.
+    of `popnn.ctc_loss`. Which prefixes are kept is decided by FP32 logarithms relative to the step's best prefix; which
+    of equal ones, is not specified. The bits are the same at every instruction-set level and for any strides and number
+    of threads. Of a sequence with NaN or plus infinity log-probabilities are NaN, and there are no labels.
 
     Examples
     --------
@@ -150,7 +149,8 @@ def _request(data: Any, data_lengths: Any, blank: Any, logits: Any, search: tupl
                            flag("logits", logits), beams, paths, threshold, scorer is not None)
     if beams * classes >= _MOST_CANDIDATES or beams * steps >= _MOST_CANDIDATES:
         raise bad_argument("beams", beams, f"beams that, times classes or steps, are below {_MOST_CANDIDATES:,}")
-    check_memory("beams", f"{beams} at {steps} steps", scratch_bytes(params))
+    needed = scratch_bytes(params) + (0 if scorer is None else batch * (state_bytes(params) + 4 * beams * classes))
+    check_memory("beams", f"{beams} at {steps} steps", needed)
     dtype, word = result_dtype("out_dtype", out_dtype, x.format), np.dtype(np.int32)
     made = results(out, (Part((batch, paths), dtype), Part((batch, paths), word), Part((batch, paths, steps), word)),
                    CTCPaths)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...formats import FP32, Format, format_of
 from ...formats.bounds import Ball
-from ..ctc.bound import legible, step_errors
+from ..ctc.bound import LEAST, MOST, legible, step_errors
 from ..ctc.reference import class_numbers, log_probabilities
 from .reference import beam_search, best_path
 
@@ -93,7 +93,8 @@ def ctc_beam_search_decoder_bound(data: Any, data_lengths: Any = None, *, beams:
             each = each + 4 * _U + _U * (added.greatest + np.abs(np.where(np.isinf(of_classes), 0.0, of_classes)))
         path = _SLACK * ((each.max(-1, initial=0) + _STEP).sum() + 4 * _U)
         above = 2 * (np.maximum(x, 0).max(initial=0) + added.greatest)
-        clear = all(gap > 2 * (path + _SCORE * (1 + far + above)) for gap, far in found.margins)
+        held = above < 2 * MOST and added.greatest < LEAST / 2  # sums that kernels hold
+        clear = held and all(gap > 2 * (path + _SCORE * (1 + far + above)) for gap, far in found.margins)
         errors[n] = path + _SLACK * sums.sum() + 2e-9 if clear else np.inf
         for i, (prefix, log) in enumerate(found.paths):
             logs[n, i], lengths[n, i], labels[n, i, : len(prefix)] = log, len(prefix), prefix

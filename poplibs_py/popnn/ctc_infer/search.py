@@ -14,6 +14,7 @@ from .lower import DecoderProgram, nodes_of, state_bytes
 
 __all__ = ["Decoding"]
 
+_MOST = 128  # POP_MOST_LOG of kernels/ctc/wide.h
 _HEAD, _BEAMS_AT = 64, 16  # search_head of kernels/ctc/beams.h: its size, and where it counts the beams
 
 
@@ -66,9 +67,9 @@ class Decoding:
             scores = np.asarray(said, np.float32)
         except (TypeError, ValueError) as error:
             raise bad_type("scorer", f"for {described(prefix)} {described(said)}", f"{classes} numbers") from error
-        if scores.shape != (classes,) or not (scores < np.inf).all():
+        if scores.shape != (classes,) or not (scores < _MOST).all():
             got = f"for {described(prefix)} {described(scores)}"
-            raise bad_argument("scorer", got, f"{classes} numbers below infinity")
+            raise bad_argument("scorer", got, f"{classes} numbers below {_MOST}")
         return scores
 
 
