@@ -239,6 +239,10 @@ def test_a_page_shows_its_charts_and_opens_its_entries(tab, work, compared, tmp_
             entries.nth(i).locator("summary").first.click()
         entries.nth(i).locator("svg").first.wait_for()
         assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    told = tab.locator("summary", has_text="Plans that were considered").count()
+    assert told == (sum(own.title.startswith("Plans that were") for op in report.data.operations
+                        for own in op.plan.tables) if compared else 0)
+    assert (told > 0) == compared
     texts = tab.evaluate("[...document.querySelectorAll('svg text')].filter(t => !t.textContent.trim()).length")
     assert texts < 40  # ticks between whole numbers
 
