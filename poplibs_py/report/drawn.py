@@ -134,8 +134,10 @@ def load_chart(name: str, load: Load) -> StackChart:
     """Return how evenly work is dealt out: the most of any of some neighbours, along the parts."""
     edges = np.linspace(0, load.parts, len(load.bins) + 1).tolist()
     levels = {"mean of those used": load.total / load.used} if load.used else {}
-    return StackChart(f"Balance: {name}", Axis("part", write=_whole), Axis("", write=_count), edges,
-                      [Layer("most of a part", list(load.bins), 3)], levels=levels)
+    work, _, part = name.partition(" of a ")
+    label = work if load.parts == len(load.bins) else f"{work}, the most of {part}s that are neighbours"
+    return StackChart(f"Balance: {name}", Axis(part, write=_whole), Axis("", write=_count), edges,
+                      [Layer(label, list(load.bins), 3)], levels=levels)
 
 
 def _count(value: float) -> str:

@@ -29,7 +29,7 @@ class LoweredConv:
 
     def told(self) -> tuple[str, str, HostConvPlan]:
         """Return what runs, for a reader, its kernel, and the plan."""
-        return self.plan.problem, self.plan.kernel.label, self.plan
+        return self.plan.problem.removeprefix("convolution of "), self.plan.kernel.label, self.plan
 
 
 @lru_cache(maxsize=1024)

@@ -147,7 +147,7 @@ class TileConvolution:
         p = self.work.problem.params
         field, kernel = ("x".join(map(str, extents)) for extents in (p.field_shape, p.kernel_shape))
         groups = f"{p.groups} groups of " if p.groups > 1 else ""
-        what = f"convolution of {p.batch} x {field} by {kernel}, {groups}{p.in_channels} to {p.out_channels} channels"
+        what = f"{p.batch} x {field} by {kernel}, {groups}{p.in_channels} to {p.out_channels} channels"
         return what, tile_kernel(), self.plan
 
     def call(self, x: Operand, w: Operand, out: Operand, bias: Operand | None, activation: str | None, seed: Any,
