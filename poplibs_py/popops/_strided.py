@@ -18,6 +18,7 @@ from ..kernels import Kernel, kernels, select
 from ..kernels.records import dtype_of, format_facts, numbers_of
 from ..log import tell
 from ..planner import Explanation
+from ..planner.explain import considered_kernels
 from ..program import ComputeSet, Executable, Program, Segment, threads_for
 from ..target import LinearMapping
 from ._axes import Axis, Blocks, walked
@@ -116,19 +117,24 @@ class StridedParams(NamedTuple):
 
 @dataclass(frozen=True)
 class StridedProgram:
-    """What runs, ready: the executable, and for a reader its kernels' names and the axes that are left of the shape."""
+    """What runs, ready: the executable, and for a reader its kernels and the axes that are left of the shape."""
 
     params: StridedParams
     executable: Executable
-    kernel: str
+    used: tuple[Kernel, ...]
     axes: int
     mapping: LinearMapping | None = None
+
+    @property
+    def kernel(self) -> str:
+        """The kernels' names."""
+        return ", ".join(dict.fromkeys(k.label for k in self.used)) or "a copy"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return lower, (self.params, self.executable.threads, self.mapping)
 
     def explain(self) -> Explanation:
-        """Return what was decided."""
+        """Return what was decided, and for each kernel those that were considered in its place."""
         p = self.params
         beyond = p.overflow if isinstance(p.overflow, str) else ", ".join(p.overflow)
         return Explanation(f"{p.op or 'cast'} {p}", {
@@ -136,7 +142,7 @@ class StridedProgram:
             "rounding": f"{p.rounding}, {beyond} where a number is too large",
             "axes": f"{self.axes} of {len(p.shape)}",
             "threads": str(self.executable.threads),
-        })
+        }, tuple(c for k in self.used for c in considered_kernels(select(k.family, k.op, k.served[0]))))
 
     def __str__(self) -> str:
         return self.explain().words()
@@ -168,9 +174,8 @@ def lower(params: StridedParams, threads: int, mapping: LinearMapping | None = N
     if stochastic:
         spec["draw"] = select("cast", "draw", "uint32").kernel.address
     executable = _executable(spec, tables, params, count, threads, scratch_bytes, mapping)
-    used = (*codecs[:inputs], *steps, *codecs[inputs:])
-    names = ", ".join(dict.fromkeys(k.label for k in used if k)) or "a copy"
-    program = StridedProgram(params, executable, names, len(axes), mapping)
+    used = tuple(dict.fromkeys(k for k in (*codecs[:inputs], *steps, *codecs[inputs:]) if k))
+    program = StridedProgram(params, executable, used, len(axes), mapping)
     tell("popops", program)
     return program
 

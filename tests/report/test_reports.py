@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import poplibs_py
-from poplibs_py import Profile, cli, poplin, popops, poprand, popsparse
+from poplibs_py import Profile, cast, cli, poplin, popops, poprand, popsparse
 from poplibs_py.config import read_settings
 from poplibs_py.errors import InvalidArgumentError, InvalidOptionError, InvalidTypeError, MemoryLimitWarning
 from poplibs_py.planner.facts import Load, TileMemory, facts_of
@@ -338,6 +338,17 @@ def test_a_cpus_report_tells_the_kernel_and_what_bounds_it():
     assert {"peak", "copies"} <= set(said["Why"].replace(";", " ").split())
     assert op.plan.considered[0] == (op.kernel, "chosen")
     assert all(verdict in report.summary(details=True) for _, verdict in op.plan.considered)
+
+
+def test_an_elementwise_operation_tells_the_kernels_considered_for_each_of_its_own():
+    codes = cast(np.ones(8, np.float32), "f143")
+    with poplibs_py.profile() as report:
+        popops.add(codes, np.ones(8, np.float16))
+        cast(np.ones(8, np.float32), "float32")
+    mixed, copied = report.data.operations
+    assert mixed.kernel.count("), ") >= 2  # the codes are decoded, then added to
+    assert ", ".join(name for name, verdict in mixed.plan.considered if verdict == "chosen") == mixed.kernel
+    assert (copied.kernel, copied.plan.considered) == ("a copy", ())
 
 
 def test_what_a_larger_proportion_bought_is_told():
