@@ -236,7 +236,8 @@ def bought(before: Operation, after: Operation, seconds: Sequence[float]) -> str
         Of a call of each.
     """
     a, b = before.plan, after.plan
-    if a.machine != b.machine or _allowed(before) == _allowed(after) or not all(seconds):
+    allowed = _allowed(before), _allowed(after)
+    if a.machine != b.machine or allowed[0] == allowed[1] or None in allowed or not all(seconds):
         return ""
     if before.modelled:
         change = b.cycles / a.cycles - 1
