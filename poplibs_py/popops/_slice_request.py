@@ -34,7 +34,7 @@ Array = np.ndarray[Any, Any]
 POLICIES = ("raise", "clip", "skip", "wrap", "zero", "poplibs")
 """What may become of an index that is out of range: the words of `index_policy`."""
 
-_MOST_LOOKUPS = 1 << 31
+_MOST_LOOKUPS, _MOST_AXES = 1 << 31, 64
 _WHOLE = "an array of whole numbers"
 _NEED_A_PLACE = ("raise", "clip", "wrap", "poplibs")
 
@@ -267,6 +267,8 @@ def put_request(op: str, table: Operand, indices: Operand, updates: Operand, lay
 def receiver_of(out: Any, shape: tuple[int, ...], elements: Any, operands: Sequence[Operand], reads: bool,
                 in_place: bool = False) -> Receiver:
     """What receives a result of the table's elements."""
+    if len(shape) > _MOST_AXES:
+        raise bad_argument("indices", f"what makes a result of {len(shape)} axes", f"at most {_MOST_AXES} of them")
     if isinstance(out, QuarterArray):
         raise bad_type("out", out, f"an array of {elements}")
     receiver = receive("out", out, shape, None, elements, tuple(operands), in_place=in_place, reads=reads)

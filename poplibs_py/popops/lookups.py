@@ -138,7 +138,7 @@ class _Bags:
                 raise bad_argument("offsets", begins, f"ascending numbers from 0 to {self.lookups}, that of indices")
         else:
             ends = np.arange(self.bags + 1) * (self.lookups // max(1, self.bags))
-        factors = [np.ascontiguousarray(factor) for factor in rest]
+        factors = [factor.copy() for factor in rest]  # in C order, and aligned
         self.program(x, indices, ends, result, *factors)
 
 

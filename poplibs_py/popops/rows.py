@@ -139,7 +139,7 @@ def _int64(numbers: Array) -> Array:
     """Whole numbers in 64 bits, those of more than fit as large as can be."""
     if numbers.dtype == np.uint64:
         numbers = np.minimum(numbers, np.uint64(2**62))
-    return np.ascontiguousarray(numbers, np.int64)
+    return np.array(numbers, np.int64, order="C")  # a copy: what was checked is what the program reads
 
 
 # One element of each row -----------------------------------------------------------------------------

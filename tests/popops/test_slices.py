@@ -302,6 +302,7 @@ def test_calls_that_are_kept_read_their_own_indices():
     (lambda x: popops.scatter(x, [0], x[:1], operation="sub"), "^operation: got sub"),
     (lambda x: popops.multi_update_add(x, x[:1], [0], float("nan")), "^scale: got nan"),
     (lambda x: popops.multi_slice(x, [[0, 1]]), "^indices: got shape"),
+    (lambda x: popops.multi_slice(np.ones((1,) * 64, np.int8), [0]), "^indices: got what makes a result of 65 axes"),
     (lambda x: popops.dynamic_slice(x, [0], 0, 9), "^sizes: got 9"),
     (lambda x: popops.dynamic_slice(x, [0, 0], (0, -2), (1, 1)), "^axes: got"),
     (lambda x: popops.dynamic_update(x, x[:, :2], [0], 0), "^updates: got shape"),
