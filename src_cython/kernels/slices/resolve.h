@@ -100,13 +100,16 @@ static int pop_read_indices(const pop_slices *s, const char *p, int64_t stride, 
 
 /* Indices of which some are bad. */
 static void __attribute__((noinline)) pop_resolve_bad(const pop_slices *s, const pop_slices_component *c, pop_resolved *r,
-                                                      int64_t *at)
+                                                      int64_t *at, int places)
 {
     for (int64_t i = 0; i < r->n; i++) {
         if ((uint64_t)at[i] >= (uint64_t)c->limit)
             at[i] = pop_bad_index(s->policy, s->index_signed && at[i] < 0, (uint64_t)at[i], c->limit);
         if (!POP_IS_PLACE(at[i])) r->offset[i] = at[i], r->good = 0;
-        else if (POP_IS_PLACE(r->offset[i])) r->offset[i] += at[i] * c->step, r->place[i] += at[i] * c->place;
+        else if (POP_IS_PLACE(r->offset[i])) {
+            r->offset[i] += at[i] * c->step;
+            if (places) r->place[i] += at[i] * c->place;
+        }
     }
 }
 
@@ -129,7 +132,7 @@ static void pop_resolve(const pop_slices *s, const char *indices, pop_resolved *
             for (int64_t i = 0; i < r->n; i++) r->offset[i] += at[i] * step;
             for (int64_t i = 0; places && i < r->n; i++) r->place[i] += at[i] * place;
         }
-        if (!good) pop_resolve_bad(s, c, r, at);
+        if (!good) pop_resolve_bad(s, c, r, at, places);
         r->starts[k] = at[r->n - 1];
     }
 }
