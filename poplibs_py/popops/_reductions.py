@@ -122,16 +122,16 @@ def reduction_request(name: str, x: Any, axes: Any, made: Callable[[int], Reduct
     return _request(source, over, receiver, reduction, lacking)
 
 
-def source_of(x: Any, name: str = "x") -> Operand:
+def source_of(x: Any, name: str = "x", allowed: str = _ALLOWED) -> Operand:
     """The operand; integers and truth values have no format."""
     if isinstance(x, QuarterArray):
         return operand(name, x)
-    source = array_argument(name, x, _ALLOWED, np.float32)
+    source = array_argument(name, x, allowed, np.float32)
     array = source.array
     source.format = preset_of(array.dtype)
     if (source.format is None and array.dtype.kind not in "biu") or not array.dtype.isnative:
         hint = '; see its astype("float32")' if array.dtype == np.float64 else ""
-        raise bad_type(name, f"dtype {array.dtype if array.dtype.isnative else array.dtype.str}", _ALLOWED + hint)
+        raise bad_type(name, f"dtype {array.dtype if array.dtype.isnative else array.dtype.str}", allowed + hint)
     return source
 
 

@@ -36,6 +36,7 @@ POLICIES = ("raise", "clip", "skip", "wrap", "zero", "poplibs")
 
 _MOST_LOOKUPS, _MOST_AXES = 1 << 31, 64
 _WHOLE = "an array of whole numbers"
+_NUMBERS = "float32, float16, bfloat16 or FP8 numbers, integers or truth values"
 _NEED_A_PLACE = ("raise", "clip", "wrap", "poplibs")
 
 
@@ -92,7 +93,7 @@ def table_of(name: str, value: Any) -> Operand:
     """Take what is read or updated: an array of numbers of a format, of integers or of truth values."""
     if isinstance(value, QuarterArray):
         raise bad_type(name, value, "an array: see its codes and its to_array")
-    return source_of(value, name)
+    return source_of(value, name, _NUMBERS)
 
 
 def elements_of(x: Operand) -> Any:

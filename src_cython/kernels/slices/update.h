@@ -232,6 +232,14 @@ static void pop_run_many(void *does, char *table, int64_t shift, int64_t n)
     }
 }
 
+/* Ask for the rows of a sorted lookup ahead of its turn. */
+POP_INLINE void pop_ask_for_sorted(const pop_updating *u, const char *table, uint64_t key, int64_t first)
+{
+    const pop_slices *s = u->s;
+    pop_ask_for(table + pop_offset_of_place(s, first + (int64_t)(key >> 32)), s->row, 1);
+    pop_ask_for(u->updates + pop_slice_of(s, (int64_t)(key & 0xffffffff)), s->row / s->table_bytes * s->other_bytes, 0);
+}
+
 /* The same, those of a place together. */
 static void pop_update_grouped(pop_updating *u, char *table, const char *indices, int64_t first, int64_t end)
 {
@@ -250,6 +258,8 @@ static void pop_update_grouped(pop_updating *u, char *table, const char *indices
         for (int64_t i = 0; i < n; i += u->count) {
             u->lookups = sorted + i, u->count = 1;
             while (i + u->count < n && sorted[i + u->count] >> 32 == sorted[i] >> 32) u->count++;
+            for (int64_t k = i + POP_SLICES_AHEAD; k < pop_least(n, i + u->count + POP_SLICES_AHEAD); k++)
+                pop_ask_for_sorted(u, table, sorted[k], first);
             const int64_t place = first + (int64_t)(sorted[i] >> 32);
             pop_walk(s, 0, table + pop_offset_of_place(s, place), 0, starts, pop_run_update, u);
         }
