@@ -4,6 +4,32 @@
 #define POP_SLICES_BAG_H
 #include "kernels/slices/update.h"
 
+/* A strip of columns, whose sums stay in registers while all slices are added. */
+#define POP_BAG_STRIP(width)                                                                                          \
+    for (; at + (width) <= n; at += (width)) {                                                                        \
+        float held[width];                                                                                            \
+        memcpy(held, sums + at, sizeof held);                                                                         \
+        for (int64_t i = 0; i < r->n; i++) {                                                                          \
+            const pop_any_f32 *x = (const pop_any_f32 *)(const void *)(table + r->offset[i]) + at;                    \
+            if (at == 0 && i + POP_SLICES_AHEAD < r->n) pop_ask_for(table + r->offset[i + POP_SLICES_AHEAD], 4 * n, 0); \
+            if (weights) {                                                                                            \
+                for (int k = 0; k < (width); k++) held[k] += weights[i] * x[k];                                       \
+            } else {                                                                                                  \
+                for (int k = 0; k < (width); k++) held[k] += x[k];                                                    \
+            }                                                                                                         \
+        }                                                                                                             \
+        memcpy(sums + at, held, sizeof held);                                                                         \
+    }
+
+/* Runs of n FP32 numbers that lie one after another, at places that are all good. */
+static void pop_bag_add(const pop_resolved *r, const char *table, const float *weights, int64_t n, float *restrict sums)
+{
+    int64_t at = 0;
+    POP_BAG_STRIP(64)
+    POP_BAG_STRIP(16)
+    POP_BAG_STRIP(1)
+}
+
 /* Slices `first` to `end` of a run of `here` elements, to sums. Returns how many there are. */
 static int64_t pop_bag_run(const pop_slices *s, const pop_tile *tile, int64_t first, int64_t end, int64_t at, int64_t here,
                            float *restrict sums)
@@ -15,6 +41,11 @@ static int64_t pop_bag_run(const pop_slices *s, const pop_tile *tile, int64_t fi
     pop_resolved r;
     for (int64_t lookup = first; lookup < end; lookup += r.n) {
         pop_resolve(s, tile->operands[1], &r, lookup, end - lookup, 0);
+        if (r.good && s->row && !s->decode && s->update == POP_UPDATE_ADD) {
+            pop_bag_add(&r, tile->operands[0] + at * w->table, s->weighted ? weights + lookup : NULL, here, sums);
+            count += r.n;
+            continue;
+        }
         for (int64_t i = 0; i < r.n; i++) {
             const int64_t next = i + POP_SLICES_AHEAD < r.n ? r.offset[i + POP_SLICES_AHEAD] : POP_PLACE_ZERO;
             if (POP_IS_PLACE(next)) pop_ask_for(tile->operands[0] + next + at * w->table, here * s->table_bytes, 0);
