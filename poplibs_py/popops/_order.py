@@ -40,7 +40,7 @@ class OrderParams(NamedTuple):
     Attributes
     ----------
     kernel : str
-        ``"sort"`` for the numbers alone, ``"order"`` for the best of them with their places.
+        ``"sort"`` for the numbers alone, ``"order"`` for the best of them with their places, ``"partition"``.
     element : Format or numpy.dtype
         Of the numbers.
     shape, strides : tuple of int
@@ -57,6 +57,8 @@ class OrderParams(NamedTuple):
         Bytes of an element of what else is put in their order, and its strides.
     values, indices, others : int
         Where these results begin, in bytes; -1: there are none.
+    kth : int
+        Of a partition: the place whose element is where sorting would put it.
     """
 
     kernel: str
@@ -71,6 +73,7 @@ class OrderParams(NamedTuple):
     values: int = -1
     indices: int = -1
     others: int = -1
+    kth: int = 0
 
     @property
     def code_bytes(self) -> int:
@@ -123,7 +126,7 @@ def lower(params: OrderParams, threads: int) -> OrderProgram:
     spec["code_bytes"], spec["descending"], spec["backwards"] = p.code_bytes, p.descending, p.backwards
     if p.other is not None:
         spec["other_bytes"], spec["other_stride"] = p.other[0], p.other[1 + p.axis]
-    for name in ("values", "indices", "others"):
+    for name in ("values", "indices", "others", "kth"):
         spec[name] = getattr(p, name)
     spec["kept"], spec["kept_count"] = kept.ctypes.data, kept.size
     spec["ranks"], spec["codes"] = ranks.ctypes.data, codes.ctypes.data
@@ -149,6 +152,8 @@ def arena_bytes(p: OrderParams) -> int:
         if size == 2 and n >= _COUNTED:
             return 4 * 65536
         return 16 * (n + 8) if size == 8 else 8 * (n + 16)
+    if p.kernel == "partition":
+        return n * (8 + 3 * max(4, size))
     room = 2 * p.k + _SPARE
     held = n if size == 8 or room >= n else room + _CHUNK
     return 16 * (held + 8) + (12 * n if size == 8 else 0)

@@ -53,7 +53,7 @@ def axis_of(axis: Any, x: Operand, name: str = "x") -> tuple[Operand, int, tuple
 
 
 def ordering_request(name: str, x: Any, axis: Any, *, k: Any = None, descending: bool, backwards: bool = False,
-                     other: Any = None, kind: Any = None, places: bool = False, out: Any = None,
+                     other: Any = None, kind: Any = None, places: bool = False, kth: Any = None, out: Any = None,
                      target: Target | str | None = None, argument: str = "x") -> Request:
     """Describe a call that puts rows in order.
 
@@ -75,6 +75,8 @@ def ordering_request(name: str, x: Any, axis: Any, *, k: Any = None, descending:
         The named tuple of several results: the numbers, and their places or `other` in their order.
     places : bool, optional
         Whether places are a result.
+    kth : int, optional
+        The place that a partition is made by.
     argument : str, optional
         What the op calls `x`.
     """
@@ -91,6 +93,11 @@ def ordering_request(name: str, x: Any, axis: Any, *, k: Any = None, descending:
         read_too, _, _, other_strides = axis_of(axis, second)
         params = params._replace(other=(second.array.itemsize, *other_strides))
         operands = (read, RESULT, read_too)
+    if kth is not None:
+        if not most:
+            raise bad_argument(argument, f"no elements along axis {along}", "one or more")
+        place = whole("kth", kth, -most, most - 1)
+        params = params._replace(kernel="partition", kth=place % most)
     if kind is None:
         result = INDEX if places else element
         receiver = receive("out", out, made, None, result, (source,), contiguous=True)
@@ -98,7 +105,7 @@ def ordering_request(name: str, x: Any, axis: Any, *, k: Any = None, descending:
             raise bad_argument("out", f"dtype {receiver.format}", f"{result}, the result's")
         if places:
             params = params._replace(indices=0)
-        elif k is None:
+        elif k is None and kth is None:
             params = params._replace(kernel="sort")
         else:
             params = params._replace(values=0)

@@ -9,8 +9,8 @@ from ..ops import op
 from ..target import Target
 from ._ordering import ordering_request
 
-__all__ = ["KeysAndValues", "ValuesAndIndices", "argsort", "sort", "sort_key_value", "top_k", "top_k_key_value",
-           "top_k_with_permutation"]
+__all__ = ["KeysAndValues", "ValuesAndIndices", "argpartition", "argsort", "partition", "sort", "sort_key_value",
+           "top_k", "top_k_key_value", "top_k_with_permutation"]
 
 _BOUND = "popops.ordering_bound:"
 _DRAWS = "testing.ordering_calls:"
@@ -113,6 +113,72 @@ def argsort(x: Any, axis: int | None = -1, *, descending: bool = False, out: Any
     """
     return ordering_request("argsort", x, axis, descending=flag("descending", descending), places=True, out=out,
                             target=target)
+
+
+@op("popops.partition", bound=_BOUND + "partition_bound", draws=_DRAWS + "partition_calls")
+def partition(x: Any, kth: int, axis: int | None = -1, *, out: Any = None, target: Target | str | None = None) -> Any:
+    """Put rows' elements before and behind the one that sorting puts at a place (NumPy's ``partition``).
+
+    Parameters
+    ----------
+    x, axis, out, target
+        As `sort` takes them.
+    kth : int
+        The place; a negative one counts from the end.
+
+    Returns
+    -------
+    numpy.ndarray
+        `out`, or a new array of the dtype of `x`.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError, UnsupportedError
+        As `sort` does.
+
+    Notes
+    -----
+    What is less than the element comes first, then what is equal to it, then what is greater, each in the order of its
+    places: NumPy leaves that open. NaN is greatest, and equal to NaN; zeros are equal. PopLibs has none.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.partition([3.0, 5.0, 1.0, 4.0, 2.0], 2)
+    array([1., 2., 3., 5., 4.], dtype=float32)
+    """
+    return ordering_request("partition", x, axis, descending=False, kth=kth, out=out, target=target)
+
+
+@op("popops.argpartition", bound=_BOUND + "argpartition_bound", draws=_DRAWS + "partition_calls")
+def argpartition(x: Any, kth: int, axis: int | None = -1, *, out: Any = None,
+                 target: Target | str | None = None) -> Any:
+    """Places of rows' elements in the order of `partition` (NumPy's ``argpartition``).
+
+    Parameters
+    ----------
+    x, kth, axis, target
+        As `partition` takes them.
+    out : array of int64, optional
+        Where the result goes.
+
+    Returns
+    -------
+    numpy.ndarray of int64
+        `out`, or a new array.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError, UnsupportedError
+        As `sort` does.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.argpartition([3.0, 5.0, 1.0, 4.0, 2.0], 2)
+    array([2, 4, 0, 1, 3])
+    """
+    return ordering_request("argpartition", x, axis, descending=False, places=True, kth=kth, out=out, target=target)
 
 
 @op("popops.sort_key_value", poplibs="popops::sortKeyValue", bound=_BOUND + "sort_key_value_bound",

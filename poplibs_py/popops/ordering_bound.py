@@ -8,8 +8,8 @@ import numpy as np
 
 from ..formats.bounds import Ball
 
-__all__ = ["argsort_bound", "sort_bound", "sort_key_value_bound", "top_k_bound", "top_k_key_value_bound",
-           "top_k_with_permutation_bound"]
+__all__ = ["argpartition_bound", "argsort_bound", "partition_bound", "sort_bound", "sort_key_value_bound",
+           "top_k_bound", "top_k_key_value_bound", "top_k_with_permutation_bound"]
 
 Array = np.ndarray[Any, Any]
 
@@ -56,6 +56,26 @@ def sort_bound(x: Any, axis: Any = -1, *, descending: bool = False, out: Any = N
 def argsort_bound(x: Any, axis: Any = -1, *, descending: bool = False, out: Any = None, target: Any = None) -> Ball:
     """Return the results of an `argsort` call."""
     return _exact(_places(x, axis, descending)[1])
+
+
+def _parted(x: Any, kth: Any, axis: Any) -> tuple[Array, Array, int]:
+    """Numbers, the places of what is less than the one at a place, equal to it and greater, and the axis."""
+    values, places, axis = _places(x, axis, False)
+    middle = np.take_along_axis(values, np.take(places, [kth], axis=axis), axis)
+    equal = (values == middle) | ((values != values) & (middle != middle))
+    less = (values < middle) | ((values == values) & (middle != middle))
+    return values, np.argsort(np.where(less, 0, np.where(equal, 1, 2)), axis=axis, kind="stable"), axis
+
+
+def partition_bound(x: Any, kth: Any, axis: Any = -1, *, out: Any = None, target: Any = None) -> Ball:
+    """Return the results of a `partition` call."""
+    values, places, axis = _parted(x, kth, axis)
+    return _exact(np.take_along_axis(values, places, axis))
+
+
+def argpartition_bound(x: Any, kth: Any, axis: Any = -1, *, out: Any = None, target: Any = None) -> Ball:
+    """Return the results of an `argpartition` call."""
+    return _exact(_parted(x, kth, axis)[1])
 
 
 def sort_key_value_bound(keys: Any, values: Any, axis: Any = -1, *, descending: bool = False, out: Any = None,

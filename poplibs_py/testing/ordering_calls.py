@@ -10,7 +10,7 @@ from hypothesis.strategies import SearchStrategy
 
 from .strategies import arrays, formats, layouts, options, relaid
 
-__all__ = ["numbers", "sort_calls", "sort_key_value_calls", "top_k_calls", "top_k_key_value_calls"]
+__all__ = ["numbers", "partition_calls", "sort_calls", "sort_key_value_calls", "top_k_calls", "top_k_key_value_calls"]
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -43,6 +43,15 @@ def sort_calls(draw: st.DrawFn) -> Call:
     """Calls of `sort`."""
     x = draw(numbers(draw(_shapes)))
     return (x, draw(_axes(x.ndim))), draw(options({"descending": [True]}))
+
+
+@st.composite
+def partition_calls(draw: st.DrawFn) -> Call:
+    """Calls of `partition`."""
+    x = draw(numbers(tuple(max(1, n) for n in draw(_shapes))))
+    axis = draw(_axes(x.ndim))
+    n = x.size if axis is None else x.shape[axis]
+    return (x, draw(st.integers(-n, n - 1)), axis), {}
 
 
 @st.composite

@@ -17,7 +17,7 @@ from poplibs_py.testing import as_format, check
 
 KINDS = [*(np.dtype(kind) for kind in "?bBhHiIqQ"), FP32, FP16, BF16, F143]
 EXTENTS = (1, 8, 17, 64, 129, 257, 1100, 5000)
-NAMES = ("argsort", "sort", "sort_key_value", "top_k", "top_k_key_value", "top_k_with_permutation")
+NAMES = ("argpartition", "argsort", "partition", "sort", "sort_key_value", "top_k", "top_k_key_value", "top_k_with_permutation")
 LEVELS = sorted({k.level for k in kernels("sort")})
 
 
@@ -52,6 +52,13 @@ def test_the_order_is_numpys(kind, few):
         np.testing.assert_array_equal(popops.argsort(x), np.argsort(plain(x), kind="stable"))
         np.testing.assert_array_equal(plain(popops.sort(x)), np.sort(plain(x)))
         assert bits(popops.sort(x, descending=True)) == bits(popops.sort(x)[:, ::-1].copy())
+        for kth in {0, n // 3, n - 1}:
+            y = popops.partition(x, kth)
+            assert bits(y) == bits(np.take_along_axis(x, popops.argpartition(x, kth), 1))
+            due = np.sort(plain(x))
+            np.testing.assert_array_equal(plain(y)[:, kth], due[:, kth])
+            np.testing.assert_array_equal(np.sort(plain(y)[:, :kth]), due[:, :kth])
+            check("argpartition", x, kth)
         for k in {1, min(3, n), n // 2, n}:
             check("top_k_with_permutation", x, k)
             check("top_k_with_permutation", x, k, largest=False, sort_order="descending")
@@ -92,13 +99,14 @@ def test_patterns_are_sorted_too(pattern):
 @pytest.mark.parametrize("name", NAMES)
 def test_rows_may_lie_anyhow(name):
     x = numbers(FP32, (6, 33, 5))
-    face, more = getattr(popops, name), (3,) if name.startswith("top") else ()
+    face, more = getattr(popops, name), (3,) if name.startswith("top") or "partition" in name else ()
 
     def call(y, axis, how):
         operands = (y, y) if name.endswith("key_value") else (y,)
         return face(*operands, *more, axis, **how)
 
-    for how in ({}, {"descending": True} if not more else {"sort_order": "ascending"}):
+    other = {"sort_order": "ascending"} if name.startswith("top") else {"descending": True}
+    for how in ({}, other if "partition" not in name else {}):
         due = call(x, 1, how)
         for y in (np.asfortranarray(x), np.ascontiguousarray(x[:, :, ::-1])[:, :, ::-1], np.repeat(x, 2, 1)[:, ::2]):
             assert bits(call(y, 1, how)) == bits(due)
@@ -121,7 +129,8 @@ def test_levels_give_the_same_bits(level, monkeypatch):
             next(k for k in kernels(family) if (k.level, k.op) == (level, op)), ()))
         _order.lower.cache_clear()
         return [bits(made) for x in operands for made in (
-            popops.sort(x), popops.argsort(x), popops.top_k_with_permutation(x, 20), popops.sort_key_value(x, x))]
+            popops.sort(x), popops.argsort(x), popops.top_k_with_permutation(x, 20), popops.sort_key_value(x, x),
+            popops.argpartition(x, 11))]
 
     forget_calls()
     due = run("portable")
@@ -160,6 +169,8 @@ def test_bad_input_is_refused_by_name():
         (lambda: popops.sort(x, descending=1), InvalidTypeError, "descending"),
         (lambda: popops.sort(x, out=np.empty((3, 4), np.float16)), InvalidArgumentError, "out"),
         (lambda: popops.argsort(x, out=np.empty((3, 4), np.int32)), InvalidTypeError, "out"),
+        (lambda: popops.partition(x, 4), InvalidArgumentError, "kth: got 4"),
+        (lambda: popops.partition(x[:0], 0, 0), InvalidArgumentError, "x: got no elements"),
         (lambda: popops.top_k(x, 5), InvalidArgumentError, "k: got 5"),
         (lambda: popops.top_k(x, -1), InvalidArgumentError, "k: got -1"),
         (lambda: popops.top_k(x, 2, sort_order="up"), InvalidArgumentError, "sort_order: got up"),
@@ -176,4 +187,4 @@ def test_nothing_is_sorted_too():
         x = np.empty(shape, np.float32)
         assert popops.sort(x, axis).size == popops.argsort(x, axis).size == 0
     assert popops.top_k(np.ones((2, 3), np.float32), 0).shape == (2, 0)
-    assert all(catalogue[f"popops.{name}"].poplibs or name == "argsort" for name in NAMES)
+    assert all(catalogue[f"popops.{name}"].poplibs or name.startswith(("arg", "part")) for name in NAMES)

@@ -123,11 +123,10 @@ static void pop_gather_any(const char *from, int64_t stride, const uint32_t *pla
 }
 
 /* Places of words in the order of the results; they may take the words' memory. */
-static void pop_places(const pop_sort *s, const uint64_t *words, const char *from, uint32_t *places)
+static void pop_places(const pop_sort *s, const uint64_t *restrict words, uint32_t *restrict places)
 {
-    (void)from;
     if (!s->backwards) {
-        for (int64_t i = 0; i < s->k; i++) places[i] = (uint32_t)words[i];
+        for (int64_t i = 0, k = s->k; i < k; i++) places[i] = (uint32_t)words[i];
         return;
     }
     for (int64_t end = s->k, to = 0, begin; end > 0; end = begin) {
@@ -150,7 +149,12 @@ static void pop_order_vertex(const void *work, const pop_tile *tile)
         char *out = tile->operands[1];
         if (s->code_bytes == 8) pop_order_wide(s, row.from, words, tmp, wide, first);
         else pop_best_words(s, row.from, words, tmp);
-        pop_places(s, words, row.from, places);
+        if (s->values < 0 && s->others < 0 && !s->backwards && s->out_step == 1) {
+            int64_t *to = (int64_t *)(void *)(out + s->indices) + row.out;
+            for (int64_t j = 0, k = s->k; j < k; j++) to[j] = (int64_t)(words[j] & 0xffffffffu);
+            continue;
+        }
+        pop_places(s, words, places);
         if (s->values >= 0)
             pop_gather_any(row.from, s->stride, places, s->k, out + s->values + row.out * s->code_bytes, s->out_step, s->code_bytes);
         if (s->others >= 0)
@@ -158,7 +162,8 @@ static void pop_order_vertex(const void *work, const pop_tile *tile)
                            s->other_bytes);
         if (s->indices >= 0) {
             int64_t *to = (int64_t *)(void *)(out + s->indices) + row.out;
-            for (int64_t j = 0; j < s->k; j++) to[j * s->out_step] = places[j];
+            const int64_t step = s->out_step;
+            for (int64_t j = 0, k = s->k; j < k; j++) to[j * step] = places[j];
         }
     }
 }

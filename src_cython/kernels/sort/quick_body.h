@@ -118,8 +118,7 @@ static int64_t POP_Q(split)(const POP_Q_WORD *a, int64_t n, POP_Q_WORD p, POP_Q_
         const __m512i v = _mm512_loadu_si512(a + i);
         const POP_Q_MASK m = POP_Q_LESS(v, pivot);
         const int count = __builtin_popcount(m);
-        const __m512i parted = POP_Q_EXPAND(POP_Q_COMPRESS(m, v), (POP_Q_MASK)((uint32_t)-1 << count),
-                                            POP_Q_COMPRESS((POP_Q_MASK)~m, v));
+        const __m512i parted = POP_Q_PARTED(m, v, count);
         _mm512_storeu_si512(to + low, parted);
         _mm512_storeu_si512(to + high - POP_Q_LANES, parted);
         low += count;
@@ -168,4 +167,30 @@ static void POP_Q(quick)(POP_Q_WORD *a, int64_t n, int64_t k, POP_Q_WORD *b, int
         }
     }
     POP_Q(few)(a, n, home ? a : b);
+}
+
+/* The word that sorting would put at place k; the words are lost. */
+static POP_Q_WORD POP_Q(word_at)(POP_Q_WORD *a, int64_t n, int64_t k, POP_Q_WORD *b)
+{
+    for (int depth = 128; n > 16 * POP_Q_LANES; depth--) {
+        POP_Q_WORD *held = a;
+        if (depth == 0) {
+            POP_Q_RADIX(a, n, b, 0);
+            return a[k];
+        }
+        const POP_Q_WORD p = POP_Q(pivot)(a, n);
+        int64_t less = POP_Q(split)(a, n, p, b);
+        a = b, b = held;
+        if (less == 0) {
+            less = p == (POP_Q_WORD)-1 ? n : POP_Q(split)(a, n, p + 1, b);
+            if (k < less) return p;
+            held = a, a = b, b = held;
+        } else if (k < less) {
+            n = less;
+            continue;
+        }
+        a += less, b += less, n -= less, k -= less;
+    }
+    POP_Q(few)(a, n, a);
+    return a[k];
 }

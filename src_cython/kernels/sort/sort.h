@@ -7,11 +7,13 @@
 #ifndef POP_SORT_H
 #define POP_SORT_H
 #include "kernels/sort/order.h"
+#include "kernels/sort/partition.h"
 #include "kernels/sort/rows.h"
 
 #define POP_SORT_ROW(op) {#op, "any", #op, POP_FUNCTION(pop_##op##_vertex), {1, 1, 1}, {1, 1, 1}, POP_CONSISTENT}
 static const pop_kernel POP_SORT_KERNELS[] = {
     POP_SORT_ROW(sort),
     POP_SORT_ROW(order),
+    POP_SORT_ROW(partition),
 };
 #endif
