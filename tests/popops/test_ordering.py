@@ -17,7 +17,8 @@ from poplibs_py.testing import as_format, check
 
 KINDS = [*(np.dtype(kind) for kind in "?bBhHiIqQ"), FP32, FP16, BF16, F143]
 EXTENTS = (1, 8, 17, 64, 129, 257, 1100, 5000)
-NAMES = ("argpartition", "argsort", "partition", "sort", "sort_key_value", "top_k", "top_k_key_value", "top_k_with_permutation")
+NAMES = ("argpartition", "argsort", "partition", "sort", "sort_key_value", "top_k", "top_k_key_value",
+         "top_k_with_permutation")
 LEVELS = sorted({k.level for k in kernels("sort")})
 
 
