@@ -199,6 +199,7 @@ def _ordered() -> dict[str, Callable[[], list[Case]]]:
         "sort_calls": lambda: [Case("256", (x,), {}), Case("8 x 16, first axis", (table, 0), more)],
         "partition_calls": lambda: [Case("256", (x, 100), {}), Case("8 x 16, first axis", (table, 3, 0), {})],
         "sort_key_value_calls": lambda: [Case("256", (x, x), {}), Case("8 x 16, first axis", (table, table, 0), more)],
+        "transpose_calls": lambda: [Case("8 x 16", (table,), {})],
         "top_k_calls": lambda: [Case("10 of 256", (x, 10), {}), Case("4 of 8 x 16", (table, 4), {"largest": False})],
         "top_k_key_value_calls": lambda: [Case("10 of 256", (x, x, 10), {"sort_order": "ascending"})],
     }

@@ -10,7 +10,8 @@ from hypothesis.strategies import SearchStrategy
 
 from .strategies import arrays, formats, layouts, options, relaid
 
-__all__ = ["numbers", "partition_calls", "sort_calls", "sort_key_value_calls", "top_k_calls", "top_k_key_value_calls"]
+__all__ = ["numbers", "partition_calls", "sort_calls", "sort_key_value_calls", "top_k_calls", "top_k_key_value_calls",
+           "transpose_calls"]
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -76,3 +77,10 @@ def top_k_key_value_calls(draw: st.DrawFn) -> Call:
     """Calls of `top_k_key_value`."""
     (keys, k, axis), keywords = draw(top_k_calls())
     return (keys, draw(numbers(keys.shape)), k, axis), keywords
+
+
+@st.composite
+def transpose_calls(draw: st.DrawFn) -> Call:
+    """Calls of `transpose`."""
+    shape = draw(_shapes | st.tuples(_extent, st.integers(1, 3), _extent))
+    return (draw(numbers(shape)), draw(st.none() | st.permutations(range(len(shape))).map(tuple))), {}

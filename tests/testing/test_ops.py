@@ -116,6 +116,7 @@ def exact_operands(op):
         **slices(a, b),
         **ordered_operands(a, b),
         "encode_one_hot": (np.int32([2, 0, 1, -1]), 3), "fill": ((2, 3), 5.0), "iota": (4, 3), "popops.pad": (a, 1),
+        "popops.transpose": (a,),
         "normalise_image": (a[:, :3], b[0, :3], c[0, :3]), "spline_weighting": (a, a[None], b, np.zeros((4, 4), int)),
         "spline_basis": (a[:1, :1], np.int32([5]), np.uint8([0])),
         **dict.fromkeys(("cholesky", "lu", "qr"), (definite,)), "cholesky_grad": (definite, definite),

@@ -1,0 +1,183 @@
+"""`transpose`: an array with its axes in another order, copied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..config import settings
+from ..errors import all_of, bad_argument, whole
+from ..formats.bounds import Ball
+from ..formats.reference import values
+from ..kernels import Selection, select
+from ..kernels.records import dtype_of
+from ..ops import RESULT, Request, modelled_target, op, receive
+from ..ops.numpy_ops import told
+from ..planner import Explanation
+from ..planner.explain import considered_kernels
+from ..program import Executable, Segment, host_program, spread, threads_for
+from ..target import Target
+from ._ordering import numbers
+
+__all__ = ["transpose", "transpose_bound"]
+
+Array = np.ndarray[Any, Any]
+
+_AXIS, _SPEC = dtype_of("pop_rearrange_axis"), dtype_of("pop_rearrange")
+_ITEM = dtype_of("pop_rearrange_item")
+_THREAD_ELEMENTS = 1 << 16  # that are worth a thread
+
+
+class _Axis(NamedTuple):
+    extent: int
+    stride: int
+    out: int
+
+
+@dataclass(frozen=True)
+class Transposition:
+    """What runs, ready: the axes as they are walked, and the kernel."""
+
+    axes: tuple[_Axis, ...]
+    itemsize: int
+    executable: Executable
+    selection: Selection
+
+    @property
+    def kernel(self) -> str:
+        """The kernel, for a reader."""
+        return self.selection.kernel.label
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _lower, (self.axes, self.itemsize, self.executable.threads)
+
+    def explain(self) -> Explanation:
+        """Return what was decided."""
+        extents = " x ".join(str(axis.extent) for axis in self.axes)
+        return Explanation(f"transpose to {extents} of {self.itemsize} bytes",
+                           {"kernel": self.kernel, "threads": str(self.executable.threads)},
+                           considered_kernels(self.selection))
+
+    def __str__(self) -> str:
+        return self.explain().words()
+
+
+@op("popops.transpose", poplibs="popops::rearrange::partialTranspose", bound="popops.rearrange:transpose_bound",
+    draws="testing.ordering_calls:transpose_calls")
+def transpose(x: Any, axes: tuple[int, ...] | None = None, *, out: Any = None,
+              target: Target | str | None = None) -> Any:
+    """Put an array's axes in another order, in memory too (``popops::rearrange::partialTranspose``).
+
+    Parameters
+    ----------
+    x : array_like
+        float32, float16, bfloat16, FP8 or integer numbers or truth values, of any shape and strides. Lists become
+        float32.
+    axes : tuple of int, optional
+        Which axis of `x` each axis of the result is; by default the last is first.
+    out : array, optional
+        Where the result goes, of the dtype of `x`.
+    target : Target or str, optional
+        The machine; by default this CPU, which alone does it.
+
+    Returns
+    -------
+    numpy.ndarray
+        `out`, or a new array in C order. NumPy's function of this name returns a view.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind or value. Nothing has been written then.
+    UnsupportedError
+        If `target` names another machine.
+
+    Notes
+    -----
+    Bit for bit. Where the elements of one axis of `x` lie one after another, and another axis is the last, matrices are
+    transposed a cache line at a time; else NumPy copies.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> popops.transpose([[1.0, 2.0], [3.0, 4.0]]).flags.c_contiguous
+    True
+    """
+    source, element = numbers("x", x)
+    rank = source.array.ndim
+    order = _order("axes", axes, rank)
+    shape = tuple(source.shape[d] for d in order)
+    receiver = receive("out", out, shape, None, element, (source,), contiguous=True)
+    if receiver.format != element:
+        raise bad_argument("out", f"dtype {receiver.format}", f"{element}, that of x")
+    _, lacking = modelled_target(target, "popops.transpose", lambda _: "in this build")
+    walk = _walk(shape, tuple(source.array.strides[d] for d in order), element.itemsize)
+    if walk is None:
+        def run(array: Array, result: Array) -> None:
+            result[...] = array.transpose(order)
+
+        return Request(run, (source, RESULT), receiver, told("transpose", source.shape, element), lacking=lacking,
+                       steady=True)
+    made = _lower(walk, element.itemsize, settings.num_threads)
+    return Request(made.executable, (source, RESULT), receiver, lambda: (str(made), made.kernel, made),
+                   lacking=lacking)
+
+
+def _order(name: str, axes: Any, rank: int) -> tuple[int, ...]:
+    """Which axis of the operand each axis of the result is."""
+    if axes is None:
+        return tuple(reversed(range(rank)))
+    named = all_of(name, axes, (int, np.integer), "a sequence of axes, or None")
+    order = tuple(whole(name, axis, -rank, rank - 1) % rank for axis in named) if rank else tuple(named)
+    if sorted(order) != list(range(rank)):
+        raise bad_argument(name, axes, f"each of {rank} axes once")
+    return order
+
+
+def _walk(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tuple[_Axis, ...] | None:
+    """The axes of the result, neighbours that can be walked as one together, then the one that the operand has one after
+    another; None where that is the last, or there is none."""
+    merged: list[_Axis] = []
+    out = itemsize * prod(shape)
+    for extent, stride in zip(shape, strides, strict=True):
+        if extent == 0:
+            return None
+        out //= extent
+        if extent == 1:
+            continue
+        if merged and merged[-1].stride == extent * stride:
+            extent *= merged.pop().extent
+        merged.append(_Axis(extent, stride, out))
+    nearest = next((i for i, axis in enumerate(merged) if axis.stride == itemsize), len(merged) - 1)
+    if nearest >= len(merged) - 1:
+        return None
+    return (*merged[:nearest], *merged[nearest + 1:], merged[nearest])
+
+
+@lru_cache(maxsize=1024)
+def _lower(axes: tuple[_Axis, ...], itemsize: int, threads: int) -> Transposition:
+    *others, last, nearest = axes
+    outer, spec = np.array(others, _AXIS), np.zeros(1, _SPEC)
+    spec["lines"], spec["columns"], spec["bytes"] = last.extent, nearest.extent, itemsize
+    spec["line"], spec["column"] = last.stride, nearest.out
+    spec["outer"], spec["outer_count"] = outer.ctypes.data, len(others)
+    selection = select("rearrange", "transpose", "any")
+    side = selection.kernel.block[0] // itemsize
+    units = prod(axis.extent for axis in others) * -(-last.extent // side) * -(-nearest.extent // side)
+    threads = threads_for(prod(axis.extent for axis in axes), _THREAD_ELEMENTS, min(threads, units))
+    edges = np.arange(threads + 1) * units // threads
+    items = np.zeros(threads, _ITEM)
+    items["spec"], items["first"], items["count"] = spec.ctypes.data, edges[:-1], np.diff(edges)
+    segment = Segment(selection.kernel.address, items, spread(threads, threads))
+    executable = host_program((segment,), operands=2, threads=threads, tables=(spec, outer))
+    return Transposition(axes, itemsize, executable, selection)
+
+
+def transpose_bound(x: Any, axes: Any = None, *, out: Any = None, target: Any = None) -> Ball:
+    """Return the results of a `transpose` call."""
+    held = np.asarray(x, np.float32) if isinstance(x, (list, tuple, int, float)) else np.asarray(x)
+    return Ball.exact(np.transpose(values(held), axes))
