@@ -26,6 +26,7 @@ from ._ordering import numbers
 __all__ = ["transpose", "transpose_bound"]
 
 Array = np.ndarray[Any, Any]
+Axes = tuple[int, ...] | None
 
 _AXIS, _SPEC = dtype_of("pop_rearrange_axis"), dtype_of("pop_rearrange")
 _ITEM = dtype_of("pop_rearrange_item")
@@ -68,7 +69,7 @@ class Transposition:
 
 @op("popops.transpose", poplibs="popops::rearrange::partialTranspose", bound="popops.rearrange:transpose_bound",
     draws="testing.ordering_calls:transpose_calls")
-def transpose(x: Any, axes: tuple[int, ...] | None = None, *, out: Any = None,
+def transpose(x: Any, axes: Axes = None, *, out: Any = None,
               target: Target | str | None = None) -> Any:
     """Put an array's axes in another order, in memory too (``popops::rearrange::partialTranspose``).
 
@@ -139,8 +140,8 @@ def _order(name: str, axes: Any, rank: int) -> tuple[int, ...]:
 
 
 def _walk(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tuple[_Axis, ...] | None:
-    """The axes of the result, neighbours that can be walked as one together, then the one that the operand has one after
-    another; None where that is the last, or there is none."""
+    """The axes of the result, those that can be walked as one together, then the one that is innermost in the operand;
+    None where that is the last, or there is none."""
     merged: list[_Axis] = []
     out = itemsize * prod(shape)
     for extent, stride in zip(shape, strides, strict=True):
