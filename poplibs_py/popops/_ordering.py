@@ -40,6 +40,8 @@ def numbers(name: str, x: Any) -> tuple[Operand, Any]:
 def axis_of(axis: Any, x: Operand, name: str = "x") -> tuple[Operand, int, tuple[int, ...], tuple[int, ...]]:
     """Return an operand as its rows are read, their axis, and its shape and strides; None is all in C order."""
     if axis is None:
+        if x.array.size > LONGEST:
+            raise bad_argument(name, f"{x.array.size} elements", f"at most {LONGEST}")
         flat = x.in_c_order()
         return flat, 0, (x.array.size,), (x.array.itemsize,)
     rank = x.array.ndim
