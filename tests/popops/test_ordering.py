@@ -84,6 +84,17 @@ def test_results_are_codes_of_the_operand():
     assert bits(best.values) == bits(x[best.indices])
 
 
+@pytest.mark.parametrize("kind", ["int64", "uint64"])
+def test_wide_integers_whose_halves_are_equal(kind):
+    rng = np.random.default_rng(2)
+    x = (rng.integers(0, 3, (2, 400)) * 2**33 + rng.integers(0, 4, (2, 400))).astype(kind)
+    for order in ("ascending", "descending"):
+        for largest in (False, True):
+            check("top_k_with_permutation", x, 50, largest=largest, sort_order=order)
+    check("argpartition", x, 100)
+    check("sort_key_value", x, x, descending=True)
+
+
 @pytest.mark.parametrize("pattern", ["rising", "falling", "equal", "pipe", "two", "saw"])
 def test_patterns_are_sorted_too(pattern):
     n = 30000

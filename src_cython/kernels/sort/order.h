@@ -105,7 +105,13 @@ static void pop_order_wide(const pop_sort *s, const char *from, uint64_t *words,
         words[i] = (keys[places[i]] >> 32) << 32 | (uint64_t)i;
     }
     pop_least_64(words, s->n, s->n, tmp, 32);
-    for (int64_t i = 0; i < s->n; i++) words[i] = (words[i] & 0xffffffff00000000u) | places[(uint32_t)words[i]];
+    uint64_t rank = 0, before = 0; /* words are of 32-bit keys: the numbers' ranks */
+    for (int64_t i = 0; i < s->n; i++) {
+        const uint32_t place = places[(uint32_t)words[i]];
+        rank += i && keys[place] != before;
+        before = keys[place];
+        words[i] = rank << 32 | place;
+    }
 }
 
 POP_INLINE void pop_gather(const char *restrict from, int64_t stride, const uint32_t *restrict places, int64_t n,

@@ -3,11 +3,13 @@
  * A part is split by a pivot: what is less goes to the front of other memory, what is not to its end, and each is split back from
  * there. No branch depends on a comparison. Parts of up to 16 vectors are sorted in registers. */
 
-/* Each lane beside the one whose number differs in the bits `with`: the lesser stays, in lanes of `up` the greater. */
+/* For each lane the one whose number differs in the bits `with`. */
 POP_INLINE __m512i POP_Q(beside)(__m512i v, int with)
 {
     return POP_Q_PERMUTE(_mm512_xor_si512(POP_Q_IOTA, POP_Q_SPLAT(with)), v);
 }
+
+/* The lesser of a lane and the one beside it, in lanes of `up` the greater. */
 POP_INLINE __m512i POP_Q(step)(__m512i v, int with, uint32_t up)
 {
     const __m512i other = POP_Q(beside)(v, with);
