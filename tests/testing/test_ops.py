@@ -74,13 +74,6 @@ def slices(a, b):
 
 def ordered_operands(a, b):
     """Rows to put in order, and what goes with them."""
-    return {"popops.sort": (a,), "argsort": (a,), "sort_key_value": (a, b), "popops.top_k": (a, 3),
-ORDERED = ("argpartition", "argsort", "partition", "sort", "sort_key_value", "top_k", "top_k_key_value", "top_k_with_permutation")
-ORDERED = ("argpartition", "argsort", "partition", "sort", "sort_key_value", "top_k", "top_k_key_value",
-           "top_k_with_permutation")
-
-
-def ordered_operands(a, b):
     return {"argpartition": (a, 1), "argsort": (a,), "popops.partition": (a, 1), "popops.sort": (a,),
             "sort_key_value": (a, b), "popops.top_k": (a, 3), "top_k_key_value": (a, b, 3),
             "top_k_with_permutation": (a, 3)}
