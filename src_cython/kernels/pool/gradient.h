@@ -163,6 +163,29 @@ static int pop_pool_gradient_by_registers(const pop_pool_unit *u, const pop_pool
 static int pop_pool_gradient_by_registers(const pop_pool_unit *u, const pop_pool_reach *r) { return (void)u, (void)r, 0; }
 #endif
 
+/* What the windows of one row bring: x, and what is made, as phases have them. */
+static void pop_pool_gradient_windows(const pop_pool_unit *u, const float *x, const float *top, const float *grad, float *made)
+{
+    const pop_pool *s = u->spec;
+    const pop_pool_segment *g = u->segment;
+    const int64_t apart = s->join * s->channels;
+    for (const pop_pool_phase *p = s->phases; p < s->phases + s->phase_count; p++) {
+        const int64_t results = p->count ? p->count : g->count, taps = p->last - p->first;
+        if (!s->by_channel) {
+            pop_pool_take_gradient(x + p->made, top, grad, s->taps + p->first, taps, 1, 0, results, made + p->made, 0, 0);
+            continue;
+        }
+        int64_t from = 0;
+        if (p->made < g->shift) from = (g->shift - p->made + s->join - 1) / s->join;
+        const int64_t left = g->shift + g->makes - p->made;
+        const int64_t end = pop_least(results, left > 0 ? (left + s->join - 1) / s->join : 0);
+        const int64_t at = (p->made + from * s->join - g->shift) * s->channels, skip = from * s->advance * s->channels;
+        if (from < end)
+            pop_pool_take_gradient(x + at, top + skip, grad + skip, s->taps + p->first, taps, end - from,
+                                   s->advance * s->channels, u->lanes, made + at, apart, apart);
+    }
+}
+
 /* Operands are the gradient, the field, the maxima, and what is made. */
 static void pop_pool_max_gradient(const void *work, const pop_tile *tile)
 {
@@ -206,21 +229,7 @@ static void pop_pool_max_gradient(const void *work, const pop_tile *tile)
                     pop_pool_one_row(&u, in, offset, g->read, g->reads, grad + g->place * s->channels);
                     kept[slot] = number;
                 }
-                for (const pop_pool_phase *p = s->phases; p < s->phases + s->phase_count; p++) {
-                    const int64_t results = p->count ? p->count : g->count, taps = p->last - p->first;
-                    if (!by_channel) {
-                        pop_pool_take_gradient(x + p->made, top, grad, s->taps + p->first, taps, 1, 0, results, made + p->made, 0, 0);
-                        continue;
-                    }
-                    int64_t from = 0;
-                    if (p->made < g->shift) from = (g->shift - p->made + s->join - 1) / s->join;
-                    const int64_t left = g->shift + g->makes - p->made;
-                    const int64_t end = pop_least(results, left > 0 ? (left + s->join - 1) / s->join : 0);
-                    const int64_t at = (p->made + from * s->join - g->shift) * s->channels, skip = from * s->advance * s->channels;
-                    if (from < end)
-                        pop_pool_take_gradient(x + at, top + skip, grad + skip, s->taps + p->first, taps, end - from,
-                                               s->advance * s->channels, u.lanes, made + at, s->join * s->channels, s->join * s->channels);
-                }
+                pop_pool_gradient_windows(&u, x, top, grad, made);
             }
             if (!by_channel) {
                 if (s->join > 1) pop_pool_join(s->join, made, s->joined, u.flat, g->count);

@@ -14,7 +14,7 @@
  * 460; 290, 180, 280, 270. */
 #ifndef POP_POOL_H
 #define POP_POOL_H
-#include "kernels/pool/gradient.h"
+#include "kernels/pool/fields.h"
 
 static void pop_pool_max(const void *work, const pop_tile *tile)
 {
