@@ -12,7 +12,8 @@ from ..popnn.pooling.bound import numbers
 from ..popnn.pooling.request import images, windows_asked
 from .strategies import arrays, formats, layouts, options, relaid
 
-__all__ = ["max_pool_with_indices_calls", "pool_calls", "pool_indices_gradient_calls", "pool_input_gradient_calls"]
+__all__ = ["max_pool_with_indices_calls", "pool_calls", "pool_indices_gradient_calls", "pool_input_gradient_calls",
+           "roi_align_calls", "roi_align_input_gradient_calls"]
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -118,3 +119,32 @@ def pool_indices_gradient_calls(draw: st.DrawFn) -> Call:
     indices = rng.integers(-1, images("x", x.shape, layout).elements, shape)
     how = {"layout": layout} if layout == "NHWC" else {}
     return (draw(_numbers(shape)), indices, x.shape), how | draw(options({"out_dtype": _NAMES}))
+
+
+@st.composite
+def _regions(draw: st.DrawFn) -> tuple[tuple[int, ...], Any, Any, dict[str, Any]]:
+    """Images' shape, regions, whose they are, and keywords."""
+    n, c = draw(st.integers(1, 3)), draw(st.sampled_from([1, 3, 17]))
+    h, w, r = draw(st.integers(1, 9)), draw(st.integers(1, 9)), draw(st.integers(0, 4))
+    edge = st.integers(-8, 48).map(lambda k: k / 4)
+    rois = np.array([[draw(edge) for _ in range(4)] for _ in range(r)], np.float32).reshape(r, 4)
+    index = np.array([draw(st.integers(0, n - 1)) for _ in range(r)], np.int64)
+    how = draw(options({"sampling_ratio": [1, 2, 3], "spatial_scale": [0.5, 0.25], "aligned": [True],
+                        "drop_outside": [True], "layout": ["NHWC"], "out_dtype": _NAMES}))
+    return ((n, h, w, c) if "layout" in how else (n, c, h, w)), rois, index, how
+
+
+@st.composite
+def roi_align_calls(draw: st.DrawFn) -> Call:
+    """Calls of `roi_align`."""
+    shape, rois, index, how = draw(_regions())
+    return (draw(_numbers(shape)), rois, index, draw(st.integers(1, 4)), draw(st.integers(1, 4))), how
+
+
+@st.composite
+def roi_align_input_gradient_calls(draw: st.DrawFn) -> Call:
+    """Calls of `roi_align_input_gradient`."""
+    shape, rois, index, how = draw(_regions())
+    bins = draw(st.tuples(st.integers(1, 4), st.integers(1, 4)))
+    given = (len(rois), *bins, shape[-1]) if "layout" in how else (len(rois), shape[1], *bins)
+    return (draw(_numbers(given)), rois, index, shape), how

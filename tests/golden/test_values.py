@@ -273,6 +273,22 @@ def pool(case: Arrays) -> None:
                   use_scaled_gradient=scaled, **how)
 
 
+def roi_align(case: Arrays) -> None:
+    """Regions' samples and their gradients, which the model computes in FP32."""
+    params, data, rois, index, grad = case.params, *(case[name] for name in ("data", "rois", "batch_index", "out_grad"))
+    how = {"sampling_ratio": params["samplingRatio"], "aligned": params["aligned"],
+           "spatial_scale": params["spatialScale"]}
+    bins = params["alignedHeight"], params["alignedWidth"]
+    for fmt in FORMATS:
+        boxes = as_format(rois, FP32)
+        for op, due, *operands in (("roi_align", case["out"], data, boxes, index, *bins),
+                                   ("roi_align_input_gradient", case["in_grad"], grad, boxes, index, data.shape)):
+            given = as_format(operands[0], fmt), *operands[1:]
+            ball = testing.bound(op, *given, out_dtype="float32", **how)
+            assert_within_bound(due.astype(np.float64), Ball(ball.centre, 2 * ball.radius))  # its own roundings
+            testing.check(op, *given, **how)
+
+
 def histogram(case: Arrays) -> None:
     """Counts between levels."""
     params = case.params
@@ -407,7 +423,8 @@ def popops_misc(case: Arrays) -> None:
 FAMILIES: dict[str, Run] = {"conv": conv, "ctc_infer": ctc_infer, "ctc_loss": ctc_loss, "elementwise": elementwise,
                             "embedding": embedding, "fully_connected": fully_connected, "gru": gru, "linalg": linalg,
                             "lstm": lstm, "matmul": matmul, "nonlinearity": nonlinearity, "norm": norm, "pool": pool,
-                            "popops_misc": popops_misc, "reduce": reduce, "rnn": rnn, "slicing": slicing, "topk": topk}
+                            "popops_misc": popops_misc, "reduce": reduce, "rnn": rnn, "roi_align": roi_align,
+                            "slicing": slicing, "topk": topk}
 """A line for each family that is built: the file's name, and what runs one of its cases."""
 
 

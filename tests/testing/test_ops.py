@@ -133,9 +133,11 @@ def exact_operands(op):
 
 
 def poolings(a, b):
-    """Poolings of one channel, and their gradients."""
+    """Poolings and ROIAlign of one channel, and their gradients."""
     x, y = a[None, None], b[None, None, :2, :2]
-    return {"popnn.pool": (x, 2), "max_pool_with_indices": (x, 2),
+    box = np.float32([[0, 0, 2, 2]]), np.zeros(1, np.int64)
+    return {"roi_align": (x, *box, 2, 2), "roi_align_input_gradient": (y, *box, x.shape),
+            "popnn.pool": (x, 2), "max_pool_with_indices": (x, 2),
             "pool_input_gradient": (y, x.shape, 2, "sum"),
             "pool_indices_gradient": (y, np.arange(4).reshape(y.shape), x.shape)}
 

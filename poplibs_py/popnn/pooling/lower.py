@@ -19,7 +19,7 @@ from ...planner.explain import considered_kernels
 from ...program import ComputeSet, Executable, Program, Segment, spread, threads_for
 from .field import Window, divisors, held
 
-__all__ = ["Lies", "PoolCall", "PoolProgram", "lower"]
+__all__ = ["Lies", "PoolCall", "PoolProgram", "fill_operand", "lower"]
 
 Array = np.ndarray[Any, Any]
 
@@ -234,7 +234,7 @@ def _axes(call: PoolCall, backward: bool, read: Lies, made: Lies, *, weights: bo
     return axes, tables
 
 
-def _operand(record: Any, number: int, lies: Lies, made: bool, offset: int = 0) -> None:
+def fill_operand(record: Any, number: int, lies: Lies, made: bool, offset: int = 0) -> None:
     """Fill in the record of an operand: what is made is encoded, what is read decoded."""
     fmt, cast = lies.format, record["cast"]
     record["operand"], record["offset"] = number, offset
@@ -304,7 +304,7 @@ def _fill(call: PoolCall, backward: bool, places: dict[int, tuple[int, Lies, int
     spec["result_room"] = block * makes * lanes + _SLACK
     spec["decoded_room"] = most * (max(makes, reads) * lanes + _SLACK)
     for place, (number, lies, offset) in places.items():
-        _operand(spec["operands"][0, place], number, lies, place == _MADE, offset)
+        fill_operand(spec["operands"][0, place], number, lies, place == _MADE, offset)
     return spec, tables
 
 
@@ -411,5 +411,5 @@ def _field_program(call: PoolCall, threads: int) -> PoolProgram:
     spec["multipliers"] = multiplier.ctypes.data
     for place, (number, lies) in {_READ: (0, grad), _SECOND: (1, call.operands[1]),
                                   _MADE: (len(call.operands) - 1, made)}.items():
-        _operand(spec["operands"][0, place], number, lies, place == _MADE)
+        fill_operand(spec["operands"][0, place], number, lies, place == _MADE)
     return _program(call, call.kind, spec, [segment, multiplier], threads, len(call.operands))
