@@ -1,0 +1,123 @@
+"""Pooling and its gradients: this library and torch, one thread (``POPLIBS_BENCH_THREADS``), results into warm memory.
+
+Windows of 3 x 3 by 2 and 2 x 2, and of the whole field, of 8 x 256 x 28 x 28 in both orders of axes. Torch's gradients
+of maxima are by places, which its forward pass left, as ours `by places` are. Rates count the elements of the field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from poplibs_py import popnn, testing
+
+SHAPE = (8, 256, 28, 28)
+DTYPES = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
+WINDOWS: dict[str, tuple[str, Any, dict[str, Any]]] = {
+    "max 3x3 by 2": ("max", 3, {"stride": 2, "padding": 1}), "max 2x2": ("max", 2, {}),
+    "average 3x3 by 2": ("avg", 3, {"stride": 2, "padding": 1}), "average, whole": ("avg", None, {}),
+}  # fmt: skip
+Calls = dict[str, Callable[[], object]]
+
+windows = pytest.mark.parametrize("window", WINDOWS)
+dtypes = pytest.mark.parametrize("dtype", DTYPES)
+layouts = pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+
+
+def field(dtype: str, layout: str) -> Any:
+    """Normal numbers."""
+    x = np.random.default_rng(1).standard_normal(SHAPE).astype(np.float32).astype(DTYPES[dtype])
+    return x if layout == "NCHW" else np.ascontiguousarray(np.moveaxis(x, 1, -1))
+
+
+def ours(window: str, dtype: str, layout: str) -> Calls:
+    """Our calls: the pooling and its gradients."""
+    op, kernel, how = WINDOWS[window]
+    x = field(dtype, layout)
+    how = {**how, "layout": layout}
+    y, dx = popnn.pool(x, kernel, op, **how), np.empty_like(x)
+    grad, out = np.ones_like(y), np.empty_like(y)
+    calls: Calls = {"forward": partial(popnn.pool, x, kernel, op, **how, out=out)}
+    if op == "max":
+        places = popnn.max_pool_with_indices(x, kernel, **how).indices
+        calls["by places"] = partial(popnn.pool_indices_gradient, grad, places, x.shape, layout=layout, out=dx)
+        how = {**how, "x": x, "pooled_x": y}
+    calls["backward"] = partial(popnn.pool_input_gradient, grad, x.shape, kernel, op, **how, out=dx)
+    return calls
+
+
+def peers(window: str, dtype: str, layout: str) -> Calls:
+    """Torch's."""
+    torch = pytest.importorskip("torch")
+    op, kernel, how = WINDOWS[window]
+    x = torch.from_numpy(field("float32", "NCHW")).to(getattr(torch, dtype))
+    x = x.contiguous(memory_format=torch.channels_last) if layout == "NHWC" else x
+    functions = torch.nn.functional
+
+    def forward(x: Any) -> Any:
+        if kernel is None:
+            return functions.adaptive_avg_pool2d(x, 1)
+        if op == "max":
+            return functions.max_pool2d(x, kernel, **how)
+        return functions.avg_pool2d(x, kernel, count_include_pad=False, **how)
+
+    leaf = x.clone().requires_grad_()
+    y = forward(leaf)
+    grad = torch.ones_like(y)
+
+    def untracked() -> Any:
+        with torch.no_grad():
+            return forward(x)
+
+    def backward() -> Any:
+        return torch.autograd.grad(y, leaf, grad, retain_graph=True)
+
+    return {"forward": untracked, "backward": backward, "by places": backward}
+
+
+@windows
+@dtypes
+@layouts
+@pytest.mark.parametrize("part", ["forward", "backward", "by places"])
+@pytest.mark.parametrize("library", ["poplibs_py", "torch"])
+def bench_pooling(window, dtype, layout, part, library, measure, benchmark):
+    benchmark.group = f"{window} {dtype} {layout} {part}"
+    op, kernel, how = WINDOWS[window]
+    if part == "by places" and op != "max":
+        pytest.skip("of maxima alone")
+    testing.check("popnn.pool", field(dtype, "NCHW")[:1, :3], kernel, op, **how)
+    call = (ours if library == "poplibs_py" else peers)(window, dtype, layout)[part]
+    measure(call, flops=float(np.prod(SHAPE)), library=library)
+
+
+def main() -> None:
+    """Print times and ratios to torch, all calls in turn, medians of 15."""
+    from poplibs_py.report.peers import limited_threads
+
+    with limited_threads(1):
+        for layout in ("NCHW", "NHWC"):
+            for window in WINDOWS:
+                for dtype in DTYPES:
+                    own, other = ours(window, dtype, layout), peers(window, dtype, layout)
+                    for part, call in own.items():
+                        times: list[list[float]] = [[], []]
+                        for _ in range(15):
+                            for taken, one in zip(times, (call, other[part]), strict=True):
+                                one()  # as warm as its own data make it
+                                began = perf_counter()
+                                one()
+                                taken.append(perf_counter() - began)
+                        mid = [median(taken) * 1e6 for taken in times]
+                        print(f"{layout} {window} {dtype} {part}: {mid[0]:.0f} us, torch {mid[1]:.0f} us; "
+                              f"ratio {mid[1] / mid[0]:.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
