@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ..formats import BF16, FP16, FP32, Format
 from ..ops import array_operand
-from ..popnn.rnn.params import state_format
+from ..popnn.recurrent.params import state_format
 from .data import as_format
 from .strategies import layouts, options, relaid
 

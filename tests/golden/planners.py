@@ -10,7 +10,7 @@ from poplibs_py.popnn.ctc.params import InferenceParams, LossParams
 from poplibs_py.popnn.ctc.plan import planned_inference, planned_loss
 from poplibs_py.popnn.pooling.params import PoolParams
 from poplibs_py.popnn.pooling.plan import planned as planned_pooling
-from poplibs_py.popnn.rnn.sharding import LSTM_SAVED, LSTM_SAVED_RECOMPUTED, interleaved_update_pays, sharded
+from poplibs_py.popnn.recurrent.sharding import LSTM_SAVED, LSTM_SAVED_RECOMPUTED, interleaved_update_pays, sharded
 from poplibs_py.popops.embedding.options import EmbeddingOptions
 from poplibs_py.popops.embedding.params import EmbeddingParams
 from poplibs_py.popops.embedding.plan import planned as planned_embedding

@@ -13,7 +13,7 @@ from poplibs_py.planner import Memory
 from poplibs_py.popnn.ctc.model import LossSplit, loss_bytes, loss_cycles
 from poplibs_py.popnn.ctc.params import InferenceParams, LossParams
 from poplibs_py.popnn.ctc.plan import planned_inference, planned_loss
-from poplibs_py.popnn.rnn.sharding import LSTM_SAVED, sharded
+from poplibs_py.popnn.recurrent.sharding import LSTM_SAVED, sharded
 from poplibs_py.target import Target
 
 LOSSES = st.builds(LossParams, st.integers(1, 5), st.integers(1, 14), st.integers(1, 9), st.integers(2, 12),

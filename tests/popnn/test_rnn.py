@@ -9,7 +9,7 @@ from poplibs_py import popnn, testing
 from poplibs_py.config import LEVELS
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
 from poplibs_py.kernels import kernels
-from poplibs_py.popnn.rnn import reference
+from poplibs_py.popnn.recurrent import reference
 from poplibs_py.testing import assert_same_bits
 
 

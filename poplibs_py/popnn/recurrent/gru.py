@@ -13,8 +13,8 @@ from .request import Called, called, forward_request, mode_of, saved_planes
 
 __all__ = ["AugruBackward", "GruBackward", "GruForward", "called_back", "forward_call", "gru_bwd", "gru_fwd"]
 
-_BOUND = "popnn.rnn.bound:"
-_BOUNDS = "popnn.rnn.bound_gradients:"
+_BOUND = "popnn.recurrent.bound:"
+_BOUNDS = "popnn.recurrent.bound_gradients:"
 _CALLS = "testing.rnn_calls:"
 
 

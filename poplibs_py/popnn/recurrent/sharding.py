@@ -53,7 +53,7 @@ def sharded(target: Target, data_type: str, batch: int, steps: int, inputs: int,
 
     Examples
     --------
-    >>> from poplibs_py.popnn.rnn.sharding import LSTM_SAVED, sharded
+    >>> from poplibs_py.popnn.recurrent.sharding import LSTM_SAVED, sharded
     >>> from poplibs_py.target import Target
     >>> sharded(Target.gc200(tiles=304), "float", 1, 10, 16, 512, LSTM_SAVED).most_shards
     5

@@ -11,8 +11,8 @@ from .request import Called, called, forward_request
 
 __all__ = ["RnnBackward", "RnnForward", "called_back", "forward_call", "rnn_bwd", "rnn_fwd"]
 
-_BOUND = "popnn.rnn.bound:"
-_BOUNDS = "popnn.rnn.bound_gradients:"
+_BOUND = "popnn.recurrent.bound:"
+_BOUNDS = "popnn.recurrent.bound_gradients:"
 _CALLS = "testing.rnn_calls:"
 
 

@@ -32,10 +32,10 @@ def _update(call: CalledUpdate) -> tuple[Ball, ...]:
 
     own: Any = call.grads.format
 
-    def product(left: Ball, fmt: Any) -> Ball:
+    def product(left: Ball, dtype: Any) -> Ball:
         turned = Ball(left.centre.T, left.radius.T)
-        made = multiplied(turned, flat, passes(fmt, own, _OPTIONS),
-                          may_flush(fmt, own, _OPTIONS))
+        made = multiplied(turned, flat, passes(dtype, own, _OPTIONS),
+                          may_flush(dtype, own, _OPTIONS))
         return made.rounded(call.result).reshape(turned.shape[0], planes, outputs)
 
     def ordered(made: Ball, which: tuple[int, ...]) -> Ball:

@@ -37,9 +37,9 @@ def matrix_of(weights: Array, gates: Sequence[int], by_columns: bool) -> Array:
     return np.ascontiguousarray(picked.transpose(1, 0, 2)).reshape(rows, count * columns)
 
 
-def lying(fmt: Format, rows: int, columns: int, transposed: bool) -> MatrixLayout:
+def lying(dtype: Format, rows: int, columns: int, transposed: bool) -> MatrixLayout:
     """Return how a matrix lies that is in C order, or the transpose of one."""
-    return contiguous(fmt, columns, rows).transposed if transposed else contiguous(fmt, rows, columns)
+    return contiguous(dtype, columns, rows).transposed if transposed else contiguous(dtype, rows, columns)
 
 
 @lru_cache(maxsize=256)

@@ -23,7 +23,7 @@ from .request import request, spread
 
 __all__ = ["CalledUpdate", "WeightGradients", "gru_update", "gru_wu", "lstm_update", "lstm_wu", "rnn_update", "rnn_wu"]
 
-_BOUNDS = "popnn.rnn.bound_update:"
+_BOUNDS = "popnn.recurrent.bound_update:"
 _CALLS = "testing.rnn_calls:"
 
 

@@ -1,0 +1,133 @@
+"""Recurrent layers beside torch's: forward, and forward with all gradients.
+
+One process, one thread (``POPLIBS_BENCH_THREADS``), each call made in turn, so that a noisy machine is as noisy for
+both: compare medians of a group. Flops are those of the products, three times as many with gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from poplibs_py import popnn, testing
+
+STEPS = 100
+SHAPES = [(256, 1), (256, 32), (1024, 1), (1024, 32)]
+CELLS = {"lstm": 4, "gru": 3}
+DTYPES = {"float32": np.float32, "bfloat16": ml_dtypes.bfloat16}
+every = [pytest.mark.parametrize("cell", CELLS), pytest.mark.parametrize(("size", "batch"), SHAPES),
+         pytest.mark.parametrize("dtype", DTYPES), pytest.mark.parametrize("gradients", [False, True])]
+
+
+def flops_of(cell: str, size: int, batch: int, gradients: bool, steps: int = STEPS) -> float:
+    """Operations of the products."""
+    return (3 if gradients else 1) * 4.0 * steps * batch * CELLS[cell] * size**2
+
+
+def state_of(cell: str, size: int, dtype: str) -> dict[str, Any]:
+    """Weights under torch's names."""
+    rng, rows = np.random.default_rng(1), CELLS[cell] * size
+    shapes = {"weight_ih_l0": (rows, size), "weight_hh_l0": (rows, size), "bias_ih_l0": (rows,), "bias_hh_l0": (rows,)}
+    return {name: (rng.standard_normal(shape) * size**-0.5).astype(DTYPES[dtype]) for name, shape in shapes.items()}
+
+
+def ours(cell: str, size: int, batch: int, dtype: str, gradients: bool, steps: int = STEPS) -> Callable[[], Any]:
+    """A call of this library."""
+    layers = popnn.from_torch(state_of(cell, size, dtype), cell)
+    x = np.random.default_rng(2).standard_normal((steps, batch, size)).astype(DTYPES[dtype])
+    face = getattr(popnn, cell)
+    if not gradients:
+        return lambda: face(x, layers, out_dtype=dtype)
+
+    def call() -> Any:
+        made = face(x, layers, out_dtype=dtype, inference_only=False)
+        return popnn.layers_bwd(x, made.tape)
+
+    return call
+
+
+def torchs(cell: str, size: int, batch: int, dtype: str, gradients: bool, steps: int = STEPS) -> Callable[[], Any]:
+    """The same of torch."""
+    import torch
+
+    kind = getattr(torch, dtype)
+    layer = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU}[cell](size, size)
+    layer.load_state_dict({k: torch.from_numpy(v.astype(np.float32)) for k, v in state_of(cell, size, dtype).items()})
+    layer = layer.to(kind)
+    numbers = np.random.default_rng(2).standard_normal((steps, batch, size)).astype(np.float32)
+    x = torch.from_numpy(numbers).to(kind).requires_grad_(gradients)
+
+    def call() -> Any:
+        if not gradients:
+            with torch.no_grad():
+                return layer(x)
+        layer.zero_grad()
+        layer(x)[0].backward(x.detach())
+        return x.grad
+
+    return call
+
+
+def checked(cell: str, dtype: str) -> None:
+    """Check a short sequence before it is timed."""
+    [(layer,)] = popnn.from_torch(state_of(cell, 64, dtype), cell)
+    x = np.random.default_rng(2).standard_normal((3, 2, 64)).astype(DTYPES[dtype])
+    how = {"cell_order": layer.cell_order, "out_dtype": dtype} | ({"reset_after": True} if cell == "gru" else {})
+    testing.check(f"popnn.{cell}_fwd", x, *layer[:3], **how)
+    testing.check(f"popnn.{cell}_bwd", x, x, *layer[:3], **how)
+
+
+@every[0]
+@every[1]
+@every[2]
+@every[3]
+def bench_ours(cell, size, batch, dtype, gradients, measure, benchmark):
+    benchmark.group = f"{cell} {size} x {batch} {dtype}{', gradients' if gradients else ''}"
+    checked(cell, dtype)
+    measure(ours(cell, size, batch, dtype, gradients), flops=flops_of(cell, size, batch, gradients), format_name=dtype,
+            library="poplibs_py")
+
+
+@every[0]
+@every[1]
+@every[2]
+@every[3]
+def bench_torch(cell, size, batch, dtype, gradients, measure, benchmark):
+    pytest.importorskip("torch")
+    benchmark.group = f"{cell} {size} x {batch} {dtype}{', gradients' if gradients else ''}"
+    measure(torchs(cell, size, batch, dtype, gradients), flops=flops_of(cell, size, batch, gradients),
+            format_name=dtype, library="torch")
+
+
+def main() -> None:
+    """Print rates and the ratio to torch, both in turn, medians of 7."""
+    from poplibs_py.report.peers import limited_threads
+
+    with limited_threads(1):
+        for cell in CELLS:
+            for size, batch in SHAPES:
+                for dtype in DTYPES:
+                    for gradients in (False, True):
+                        steps = STEPS if size * batch < 10000 else STEPS // 5
+                        given = cell, size, batch, dtype, gradients, steps
+                        calls, times = (ours(*given), torchs(*given)), ([], [])
+                        for turn in range(8):
+                            for call, taken in zip(calls, times, strict=True):
+                                began = perf_counter()
+                                call()
+                                if turn:
+                                    taken.append(perf_counter() - began)
+                        mine, other = (median(taken) for taken in times)
+                        rate = flops_of(cell, size, batch, gradients, steps) / 1e9
+                        print(f"{cell} {size} x {batch} {dtype}{', gradients' if gradients else ''}: GFLOP/s "
+                              f"{rate / mine:.1f}, torch {rate / other:.1f}; ratio {other / mine:.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,385 @@
+"""Stacks of recurrent layers, in one direction or both, as torch has them: made of the passes of single layers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...errors import bad_argument, bad_type, flag, instance, one_of
+from ...ops import Array
+from .gru import gru_bwd, gru_fwd
+from .lstm import lstm_bwd, lstm_fwd
+from .params import GATES, limits, numbers, optional
+from .update import WeightGradients, gru_wu, lstm_wu, rnn_wu
+from .vanilla import rnn_bwd, rnn_fwd
+
+__all__ = ["LayerWeights", "LayersBackward", "LayersForward", "Tape", "from_torch", "gru", "layers_bwd", "lstm", "rnn"]
+
+_PASSES: dict[str, tuple[Any, Any, Any]] = {
+    "lstm": (lstm_fwd, lstm_bwd, lstm_wu), "gru": (gru_fwd, gru_bwd, gru_wu), "rnn": (rnn_fwd, rnn_bwd, rnn_wu)}
+_TORCH = {"lstm": ("input", "forget", "candidate", "output"), "gru": GATES["gru"], "rnn": GATES["rnn"]}
+_STATES = {"lstm": ("init_output", "init_cell_state"), "gru": ("init_output",), "rnn": ("init_output",)}
+
+
+class LayerWeights(NamedTuple):
+    """The weights of a layer in one direction, as `lstm_fwd` and its kin take them.
+
+    Attributes
+    ----------
+    weights_input, weights_output, biases : array_like
+    cell_order : tuple of str or None
+        How gates are ordered; None for PopLibs' order.
+    reset_after : bool
+        Of a GRU.
+    """
+
+    weights_input: Any
+    weights_output: Any
+    biases: Any = None
+    cell_order: Any = None
+    reset_after: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Tape:
+    """What `layers_bwd` reads of a pass over a stack.
+
+    Attributes
+    ----------
+    cell : str
+    layers : list of list of LayerWeights
+        By layer and direction.
+    inputs, made, init : list
+        What each of them was given, returned and began with.
+    lengths : numpy.ndarray or None
+    how : dict
+        Keywords of all layers.
+    batch_first : bool
+    """
+
+    cell: str
+    layers: list[list[LayerWeights]]
+    inputs: list[Array]
+    made: list[Any]
+    init: list[dict[str, Any]]
+    lengths: Array | None
+    how: dict[str, Any]
+    batch_first: bool
+
+
+class LayersForward(NamedTuple):
+    """What `lstm`, `gru` and `rnn` return; there is a cell state of an LSTM alone."""
+
+    output: Any
+    last_output: Any
+    last_cell_state: Any
+    tape: Any
+
+
+class LayersBackward(NamedTuple):
+    """What `layers_bwd` returns."""
+
+    input_grad: Any
+    init_output_grad: Any
+    init_cell_state_grad: Any
+    weights: Any
+
+
+def lstm(x: Any, layers: Any, *, init_output: Any = None, init_cell_state: Any = None, time_steps: Any = None,
+         batch_first: bool = False, inference_only: bool = True, out_dtype: object = None) -> LayersForward:
+    """Run a stack of LSTM layers, in one direction or both.
+
+    Parameters
+    ----------
+    x : array_like [steps, batch, inputs]
+        [batch, steps, inputs] with `batch_first`.
+    layers : sequence of LayerWeights, or of pairs of them
+        A layer each; a pair is that of the steps from the first on, then that from the last. See `from_torch`.
+    init_output, init_cell_state : array_like [layers * directions, batch, outputs], optional
+        The states before the first step of each; by default zero.
+    time_steps : int or array_like of int [1] or [batch], optional
+        How many steps there are, for all rows or for each; by default all. The other direction begins at each row's
+        last step.
+    batch_first : bool, optional
+        Whether the batch is the first axis of `x` and of the output.
+    inference_only : bool, optional
+        False for a tape, of which `layers_bwd` makes gradients.
+    out_dtype : dtype, Format or str, optional
+        The format of states and results; by default what `x` and the weights give.
+
+    Returns
+    -------
+    output : numpy.ndarray [steps, batch, directions * outputs]
+        Of the last layer; the directions side by side.
+    last_output, last_cell_state : numpy.ndarray [layers * directions, batch, outputs]
+    tape : Tape or None
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind, shape or value.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py import popnn
+    >>> one = popnn.LayerWeights(np.ones((4, 2, 3), np.float32), np.ones((4, 3, 3), np.float32))
+    >>> popnn.lstm(np.ones((5, 1, 2), np.float32), [(one, one)]).output.shape
+    (5, 1, 6)
+    """
+    return _forward("lstm", x, layers, {"init_output": init_output, "init_cell_state": init_cell_state}, time_steps,
+                    batch_first, inference_only, {"out_dtype": out_dtype})
+
+
+def gru(x: Any, layers: Any, *, init_output: Any = None, time_steps: Any = None, batch_first: bool = False,
+        inference_only: bool = True, out_dtype: object = None) -> LayersForward:
+    """Run a stack of GRU layers, in one direction or both.
+
+    Parameters
+    ----------
+    x, layers, init_output, time_steps, batch_first, inference_only, out_dtype
+        As for `lstm`; each layer says where its reset gates are.
+
+    Returns
+    -------
+    LayersForward
+        As of `lstm`, without cell states.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py import popnn
+    >>> one = popnn.LayerWeights(np.ones((3, 2, 2), np.float32), np.ones((3, 2, 2), np.float32))
+    >>> popnn.gru(np.ones((5, 1, 2), np.float32), [one, one]).last_output.shape
+    (2, 1, 2)
+    """
+    return _forward("gru", x, layers, {"init_output": init_output}, time_steps, batch_first, inference_only,
+                    {"out_dtype": out_dtype})
+
+
+def rnn(x: Any, layers: Any, *, init_output: Any = None, time_steps: Any = None, activation: str = "tanh",
+        batch_first: bool = False, inference_only: bool = True, out_dtype: object = None) -> LayersForward:
+    """Run a stack of vanilla RNN layers, in one direction or both.
+
+    Parameters
+    ----------
+    x, layers, init_output, time_steps, batch_first, inference_only, out_dtype
+        As for `lstm`.
+    activation : {"tanh", "sigmoid", "relu", "hard_sigmoid"}, optional
+
+    Returns
+    -------
+    LayersForward
+        As of `lstm`, without cell states.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py import popnn
+    >>> one = popnn.LayerWeights([[1.0]], [[1.0]])
+    >>> popnn.rnn(np.ones((3, 1, 1), np.float32), [one], activation="relu").output.ravel()
+    array([1., 2., 3.], dtype=float32)
+    """
+    return _forward("rnn", x, layers, {"init_output": init_output}, time_steps, batch_first, inference_only,
+                    {"out_dtype": out_dtype, "activation": activation})
+
+
+def from_torch(state: Any, cell: str = "lstm") -> list[tuple[LayerWeights, ...]]:
+    """Return the weights of a torch module's layers, by layer and direction; nothing is copied but summed biases.
+
+    Parameters
+    ----------
+    state : mapping of str to array_like
+        What the `state_dict` of ``torch.nn.LSTM``, ``GRU`` or ``RNN`` holds, as arrays, without a prefix.
+    cell : {"lstm", "gru", "rnn"}, optional
+
+    Returns
+    -------
+    list of tuple of LayerWeights
+
+    Raises
+    ------
+    InvalidArgumentError
+        If a name is missing or none of such a module's; a module with a projection is refused.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py import popnn
+    >>> state = {"weight_ih_l0": np.ones((4, 2), np.float32), "weight_hh_l0": np.ones((4, 1), np.float32)}
+    >>> popnn.lstm(np.ones((3, 1, 2), np.float32), popnn.from_torch(state)).output.shape
+    (3, 1, 1)
+    """
+    one_of("cell", cell, tuple(GATES))
+    instance("state", state, Mapping, "a mapping of names to arrays")
+    left: dict[str, Any] = dict(state)
+    layers: list[tuple[LayerWeights, ...]] = []
+    while f"weight_ih_l{len(layers)}" in left:
+        ends = [f"l{len(layers)}{way}" for way in ("", "_reverse") if f"weight_ih_l{len(layers)}{way}" in left]
+        layers.append(tuple(_layer_of(left, cell, end) for end in ends))
+    if left or not layers:
+        got = ", ".join(sorted(map(str, left))) or "nothing"
+        raise bad_argument("state", got, "weight_ih_l0, weight_hh_l0, bias_ih_l0 and so on, without projections")
+    return layers
+
+
+def _layer_of(left: dict[str, Any], cell: str, end: str) -> LayerWeights:
+    gates = len(GATES[cell])
+    weights: list[Array] = []
+    for kind in ("ih", "hh"):
+        name = f"weight_{kind}_{end}"
+        if name not in left:
+            raise bad_argument("state", f"nothing under {name}", "both weights of each layer")
+        w = numbers(name, left.pop(name), ("gates * outputs", "size")).array
+        if w.shape[0] % gates:
+            raise bad_argument(name, f"shape {w.shape}", f"{gates} gates of rows")
+        turned = w.reshape(gates, w.shape[0] // gates, w.shape[1]).transpose(0, 2, 1)
+        weights.append(turned[0] if cell == "rnn" else turned)
+    biases = None
+    if f"bias_ih_{end}" in left and f"bias_hh_{end}" in left:
+        shape = (gates, weights[0].shape[-1])
+        pair = [numbers(f"bias_{kind}_{end}", left.pop(f"bias_{kind}_{end}"), (shape[0] * shape[1],)).array
+                for kind in ("ih", "hh")]
+        pair = [b.reshape(shape) for b in pair]
+        summed = (pair[0].astype(np.float32) + pair[1].astype(np.float32)) if cell != "gru" else None
+        biases = np.stack(pair, 1) if summed is None else summed[0] if cell == "rnn" else summed
+    return LayerWeights(weights[0], weights[1], biases, _TORCH[cell], cell == "gru")
+
+
+def _stack(layers: Any) -> list[list[LayerWeights]]:
+    """Return layers by layer and direction, or raise."""
+    if not isinstance(layers, (list, tuple)) or isinstance(layers, LayerWeights):
+        raise bad_type("layers", layers, "a sequence of LayerWeights, or of pairs of them")
+    stack = [[one] if isinstance(one, LayerWeights) else one for one in layers]
+    for ways in stack:
+        if not isinstance(ways, (list, tuple)) or not all(isinstance(one, LayerWeights) for one in ways):
+            raise bad_type("layers", ways, "LayerWeights, or a pair of them")
+    if not stack or len({len(ways) for ways in stack}) > 1 or len(stack[0]) not in (1, 2):
+        raise bad_argument("layers", [len(ways) for ways in stack], "one direction or two, of every layer alike")
+    return [list(ways) for ways in stack]
+
+
+def _forward(cell: str, x: Any, layers: Any, states: dict[str, Any], time_steps: Any, batch_first: bool,
+             inference_only: bool, how: dict[str, Any]) -> LayersForward:
+    stack, first, only = _stack(layers), flag("batch_first", batch_first), flag("inference_only", inference_only)
+    read = numbers("x", x, ("batch", "steps", "inputs") if first else ("steps", "batch", "inputs")).array
+    read = read.swapaxes(0, 1) if first else read
+    steps, batch = read.shape[:2]
+    given = limits(time_steps, batch, steps)
+    lengths = None if given is None else np.broadcast_to(given.array.reshape(-1), (batch,)).astype(np.int64)
+    ways = len(stack[0])
+    init = {name: optional(name, value, (len(stack) * ways, batch, "outputs")) for name, value in states.items()}
+    how = {name: value for name, value in (how | {"time_steps": lengths}).items() if value is not None}
+    tape = Tape(cell, stack, [], [], [], lengths, how, first)
+    for number, layer in enumerate(stack):
+        outputs = []
+        for way, weights in enumerate(layer):
+            begun = {name: held.array[number * ways + way] for name, held in init.items() if held is not None}
+            turned = _turned(read, lengths) if way else read
+            more = {} if cell == "rnn" else {"inference_only": only}
+            made = _PASSES[cell][0](turned, *weights[:3], **begun, **how, **more, **_said(cell, weights))
+            outputs.append(_turned(made.output, lengths) if way else made.output)
+            tape.inputs.append(turned)
+            tape.made.append(made)
+            tape.init.append(begun)
+        read = outputs[0] if ways == 1 else np.concatenate(outputs, 2)
+    last = [np.stack([made[1 + i] for made in tape.made]) for i in range(len(states))]
+    return LayersForward(read.swapaxes(0, 1) if first else read, last[0], last[1] if cell == "lstm" else None,
+                         None if only else tape)
+
+
+def _said(cell: str, weights: LayerWeights) -> dict[str, Any]:
+    """The keywords that a layer's weights say."""
+    how = {} if weights.cell_order is None or cell == "rnn" else {"cell_order": weights.cell_order}
+    return how | ({"reset_after": True} if weights.reset_after else {})
+
+
+def _turned(x: Array, lengths: Array | None) -> Array:
+    """Return sequences with the steps of each row in the other order."""
+    if lengths is None:
+        return x[::-1]
+    steps = np.arange(len(x))[:, None]
+    return x[np.where(steps < lengths, lengths - 1 - steps, steps), np.arange(x.shape[1])]
+
+
+def layers_bwd(grad: Any, tape: Any, *, last_output_grad: Any = None,
+               last_cell_state_grad: Any = None) -> LayersBackward:
+    """Return the gradients of a stack of layers.
+
+    Parameters
+    ----------
+    grad : array_like
+        With respect to the output, of its shape.
+    tape : Tape
+        What `lstm`, `gru` or `rnn` returned, without `inference_only`.
+    last_output_grad, last_cell_state_grad : array_like [layers * directions, batch, outputs], optional
+        With respect to the last states; by default zero.
+
+    Returns
+    -------
+    input_grad : numpy.ndarray
+        Of the shape of `x`.
+    init_output_grad, init_cell_state_grad : numpy.ndarray [layers * directions, batch, outputs]
+        The latter of an LSTM alone.
+    weights : list of list of WeightGradients
+        By layer and direction.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind or shape.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py import popnn
+    >>> one = popnn.LayerWeights([[1.0]], [[1.0]])
+    >>> made = popnn.rnn(np.ones((3, 1, 1), np.float32), [one], activation="relu", inference_only=False)
+    >>> popnn.layers_bwd(np.ones((3, 1, 1), np.float32), made.tape).weights[0][0].weights_output_grad
+    array([[4.]], dtype=float32)
+    """
+    instance("tape", tape, Tape, "what lstm, gru or rnn returns with inference_only=False")
+    ways, shape = len(tape.layers[0]), tape.made[-1].output.shape
+    wide = (shape[0], shape[1], ways * shape[2])
+    given = numbers("grad", grad, (wide[1], wide[0], wide[2]) if tape.batch_first else wide).array
+    given = given.swapaxes(0, 1) if tape.batch_first else given
+    last = {name: optional(name, value, (len(tape.made), shape[1], shape[2])) for name, value in
+            (("last_output_grad", last_output_grad), ("last_cell_state_grad", last_cell_state_grad))}
+    if tape.cell != "lstm" and last["last_cell_state_grad"] is not None:
+        raise bad_argument("last_cell_state_grad", "an array", f"None: a {tape.cell} has no cell state")
+    states: list[Sequence[Any]] = [()] * len(tape.made)
+    weights: list[list[WeightGradients]] = []
+    for number in reversed(range(len(tape.layers))):
+        total: Any = None
+        found = []
+        for way in range(ways):
+            which = number * ways + way
+            outputs = tape.made[which].output.shape[2]
+            own = given[:, :, way * outputs : (way + 1) * outputs]
+            own = _turned(own, tape.lengths) if way else own
+            ends = {name: x.array[which] for name, x in last.items() if x is not None}
+            back, update = _of_layer(tape, which, tape.layers[number][way], own, ends)
+            states[which] = back[1 : 1 + len(_STATES[tape.cell])]
+            found.append(update)
+            of_inputs = _turned(back[0], tape.lengths) if way else back[0]
+            total = of_inputs if total is None else total + of_inputs
+        weights.insert(0, found)
+        given = total
+    init = [np.stack([s[i] for s in states]) for i in range(len(_STATES[tape.cell]))]
+    return LayersBackward(given.swapaxes(0, 1) if tape.batch_first else given, init[0],
+                          init[1] if tape.cell == "lstm" else None, weights)
+
+
+def _of_layer(tape: Tape, which: int, layer: LayerWeights, grad: Array, ends: dict[str, Any]) -> Any:
+    """Return the gradients of a layer in one direction, and of its weights."""
+    made, x, said = tape.made[which], tape.inputs[which], _said(tape.cell, layer)
+    kept = {"lstm": ("intermediates",), "gru": ("intermediates", "output"), "rnn": ("output",)}[tape.cell]
+    back = _PASSES[tape.cell][1](grad, x, *layer[:3], **tape.init[which], **ends, **tape.how, **said,
+                                 **{name: getattr(made, name) for name in kept})
+    begun = {name: tape.init[which][name] for name in ("init_output",) if name in tape.init[which]}
+    more = {"intermediates": made.intermediates} if tape.cell == "gru" else {}
+    form = {"out_dtype": tape.how["out_dtype"]} if "out_dtype" in tape.how else {}
+    return back, _PASSES[tape.cell][2](back[-1], x, made.output, **begun, **more, **said, **form)

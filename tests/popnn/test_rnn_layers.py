@@ -1,0 +1,106 @@
+"""Stacks of recurrent layers, in both directions, and torch's weights."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from poplibs_py import popnn
+from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
+from poplibs_py.testing import assert_same_bits
+
+GATES = {"lstm": 4, "gru": 3, "rnn": 1}
+
+
+def numbers(*shape, seed=0):
+    return (np.random.default_rng(seed).standard_normal(shape) * 0.5).astype(np.float32)
+
+
+def state_of(cell, layers=2, ways=2, inputs=4, outputs=6):
+    """What a torch module of this kind would hold."""
+    rows, state = GATES[cell] * outputs, {}
+    for layer in range(layers):
+        for way in ("", "_reverse")[:ways]:
+            end = f"l{layer}{way}"
+            state |= {f"weight_ih_{end}": numbers(rows, inputs if not layer else outputs * ways, seed=len(state)),
+                      f"weight_hh_{end}": numbers(rows, outputs, seed=len(state) + 1),
+                      f"bias_ih_{end}": numbers(rows, seed=len(state) + 2),
+                      f"bias_hh_{end}": numbers(rows, seed=len(state) + 3)}
+    return state
+
+
+def run(cell, x, layers, **how):
+    return getattr(popnn, cell)(x, layers, **how)
+
+
+@pytest.mark.parametrize("cell", GATES)
+def test_the_other_direction_is_a_sequence_reversed(cell):
+    [(ahead, back)] = popnn.from_torch(state_of(cell, layers=1), cell)
+    x, lengths = numbers(5, 3, 4), np.array([5, 2, 0])
+    both = run(cell, x, [(ahead, back)], time_steps=lengths)
+    turned = x.copy()
+    for row, length in enumerate(lengths):
+        turned[:length, row] = x[:length, row][::-1]
+    made = run(cell, turned, [back], time_steps=lengths)
+    for row, length in enumerate(lengths):
+        assert_same_bits(both.output[:length, row, 6:], np.ascontiguousarray(made.output[:length, row][::-1]))
+    assert_same_bits(both.last_output[1], made.last_output[0])
+    assert_same_bits(both.output[:, :, :6], run(cell, x, [ahead], time_steps=lengths).output)
+
+
+@pytest.mark.parametrize("cell", GATES)
+def test_a_stack_is_its_layers_one_after_another(cell):
+    stack = popnn.from_torch(state_of(cell, ways=1), cell)
+    x, grad = numbers(5, 3, 4), numbers(5, 3, 6, seed=9)
+    made = run(cell, x, stack, inference_only=False)
+    first = run(cell, x, stack[:1], inference_only=False)
+    second = run(cell, first.output, stack[1:], inference_only=False)
+    assert_same_bits(made.output, second.output)
+    whole, last = popnn.layers_bwd(grad, made.tape), popnn.layers_bwd(grad, second.tape)
+    assert_same_bits(whole.input_grad, popnn.layers_bwd(last.input_grad, first.tape).input_grad)
+    assert_same_bits(whole.weights[1][0].weights_input_grad, last.weights[0][0].weights_input_grad)
+
+
+@pytest.mark.parametrize("cell", GATES)
+def test_the_batch_may_come_first(cell):
+    stack = popnn.from_torch(state_of(cell), cell)
+    x, grad = numbers(5, 3, 4), numbers(5, 3, 12, seed=9)
+    plain = run(cell, x, stack, inference_only=False)
+    turned = run(cell, x.swapaxes(0, 1), stack, batch_first=True, inference_only=False)
+    assert_same_bits(turned.output.swapaxes(0, 1), plain.output)
+    back = popnn.layers_bwd(grad.swapaxes(0, 1), turned.tape)
+    assert_same_bits(back.input_grad.swapaxes(0, 1), popnn.layers_bwd(grad, plain.tape).input_grad)
+
+
+def test_states_of_each_layer_and_direction_are_carried():
+    stack = popnn.from_torch(state_of("lstm"))
+    h, c = numbers(4, 3, 6, seed=5), numbers(4, 3, 6, seed=6)
+    made = popnn.lstm(numbers(0, 3, 4), stack, init_output=h, init_cell_state=c)
+    assert_same_bits(made.last_output, h)
+    assert_same_bits(made.last_cell_state, c)
+    assert made.tape is None
+
+
+@pytest.mark.parametrize(("change", "said"), [
+    ({"weight_hh_l0": None}, "state: got nothing under weight_hh_l0"),
+    ({"weight_hr_l0": np.zeros((3, 6))}, "state: got weight_hr_l0; allowed"),
+    ({"weight_ih_l0": numbers(23, 4)}, r"weight_ih_l0: got shape \(23, 4\)"),
+])
+def test_states_of_other_modules_are_refused(change, said):
+    state = {k: v for k, v in (state_of("lstm") | change).items() if v is not None}
+    with pytest.raises(InvalidArgumentError, match=said):
+        popnn.from_torch(state)
+
+
+def test_bad_layers_and_tapes_are_named():
+    [one] = popnn.from_torch(state_of("rnn", layers=1), "rnn")
+    x = numbers(5, 3, 4)
+    with pytest.raises(InvalidTypeError, match="layers: got"):
+        popnn.rnn(x, [3])
+    with pytest.raises(InvalidArgumentError, match="layers: got"):
+        popnn.rnn(x, [one, one[0]])
+    with pytest.raises(InvalidTypeError, match="tape: got"):
+        popnn.layers_bwd(x, None)
+    made = popnn.rnn(x, [one], inference_only=False)
+    with pytest.raises(InvalidArgumentError, match="last_cell_state_grad: got"):
+        popnn.layers_bwd(made.output, made.tape, last_cell_state_grad=numbers(2, 3, 6))
