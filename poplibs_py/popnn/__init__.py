@@ -13,6 +13,7 @@ from .pooling.api import max_pool_with_indices, plan_pooling, pool, pool_indices
 from .recurrent.gru import gru_bwd, gru_fwd
 from .recurrent.layers import LayerWeights, from_torch, gru, layers_bwd, lstm, rnn
 from .recurrent.lstm import lstm_bwd, lstm_fwd
+from .recurrent.steps import rnn_steps
 from .recurrent.update import gru_wu, lstm_wu, rnn_wu
 from .recurrent.vanilla import rnn_bwd, rnn_fwd
 from .regions import roi_align, roi_align_input_gradient
@@ -27,7 +28,7 @@ __all__ = ["CTCLoss", "CTCPaths", "LayerWeights", "ctc_beam_search_decoder", "ct
            "ctc_loss_and_gradient", "from_torch", "gru", "gru_bwd", "gru_fwd", "gru_wu", "layers_bwd", "log_softmax",
            "log_softmax_grad", "lstm", "lstm_bwd", "lstm_fwd", "lstm_wu", "max_pool_with_indices", "plan_ctc_inference",
            "plan_ctc_loss", "plan_pooling", "pool", "pool_indices_gradient", "pool_input_gradient", "rnn", "rnn_bwd",
-           "rnn_fwd", "rnn_wu", "roi_align", "roi_align_input_gradient", "scaled_softmax_stable", "softmax",
-           "softmax_grad", "softmax_stable", *_nonlinearities.__all__]
+           "rnn_fwd", "rnn_steps", "rnn_wu", "roi_align", "roi_align_input_gradient", "scaled_softmax_stable",
+           "softmax", "softmax_grad", "softmax_stable", *_nonlinearities.__all__]
 
 __getattr__, __dir__ = submodules_on_demand(__name__)

@@ -104,3 +104,30 @@ def test_bad_layers_and_tapes_are_named():
     made = popnn.rnn(x, [one], inference_only=False)
     with pytest.raises(InvalidArgumentError, match="last_cell_state_grad: got"):
         popnn.layers_bwd(made.output, made.tape, last_cell_state_grad=numbers(2, 3, 6))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_step_in_python_is_a_vanilla_layer(reverse):
+    x, w, u, h = numbers(5, 3, 4), numbers(4, 6, seed=1), numbers(6, 6, seed=2), numbers(3, 6, seed=3)
+
+    def step(t, inputs, states):
+        seen.append(t)
+        made = np.maximum(inputs @ w + states[0] @ u, np.float32(0))
+        return made, (made,)
+
+    seen = []
+    made = popnn.rnn_steps(step, x, (h,), time_steps=None if reverse else [5, 2, 0], reverse=reverse)
+    assert seen == (list(reversed(range(5))) if reverse else list(range(5)))
+    how = {} if reverse else {"time_steps": [5, 2, 0]}
+    due = popnn.rnn_fwd(x[::-1] if reverse else x, w, u, init_output=h, activation="relu", **how)
+    np.testing.assert_allclose(made.outputs, due.output[::-1] if reverse else due.output, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(made.states[0], due.last_output, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("step", "said"), [
+    (3, "step: got"), (lambda t, x, s: x, "step: got"), (lambda t, x, s: (x, (x[:1],)), "step: got states"),
+    (lambda t, x, s: (x[:1], s), "step: got an output"),
+])
+def test_steps_that_return_something_else_are_named(step, said):
+    with pytest.raises((InvalidArgumentError, InvalidTypeError), match=said):
+        popnn.rnn_steps(step, numbers(2, 3, 4), (numbers(3, 4),))
