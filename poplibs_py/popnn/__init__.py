@@ -17,10 +17,6 @@ from .recurrent.steps import rnn_steps
 from .recurrent.update import gru_wu, lstm_wu, rnn_wu
 from .recurrent.vanilla import rnn_bwd, rnn_fwd
 from .regions import roi_align, roi_align_input_gradient
-from .rnn.gru import gru_bwd, gru_fwd
-from .rnn.lstm import lstm_bwd, lstm_fwd
-from .rnn.update import gru_wu, lstm_wu, rnn_wu
-from .rnn.vanilla import rnn_bwd, rnn_fwd
 from .softmax import log_softmax, log_softmax_grad, scaled_softmax_stable, softmax, softmax_grad
 from .softmax import softmax as softmax_stable
 
