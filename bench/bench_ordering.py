@@ -1,7 +1,7 @@
 """Orders of rows: this library, NumPy and torch, one long row, rows and columns of 1,000, and the best of rows.
 
-Keys are normal numbers, or integers of 31 bits. ``extra_info`` holds elements per second. Then padding, one-hot rows
-and images beside NumPy's steps.
+Keys are normal numbers, or integers of 31 bits. ``extra_info`` holds elements per second. Then partitions,
+transpositions, padding, one-hot rows and images beside NumPy's.
 """
 
 from __future__ import annotations
@@ -126,6 +126,11 @@ def one_hot_by_numpy(x: Any) -> Any:
 
 
 MADE: dict[str, tuple[Callable[[], Any], Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "partition": (lambda: operand("float32", (10**6,)), lambda x: popops.partition(x, 1000)[1000],
+                  lambda x: np.partition(x, 1000)[1000]),
+    "transpose": (lambda: operand("float32", (4096, 512)), lambda x: popops.transpose(x), lambda x: x.T.copy()),
+    "transpose images": (lambda: operand("float32", (32, 56, 56, 64)), lambda x: popops.transpose(x, (0, 3, 1, 2)),
+                         lambda x: x.transpose(0, 3, 1, 2).copy()),
     "pad constant": (lambda: operand("float32", (1000, 1000)), lambda x: popops.pad(x, 3), lambda x: np.pad(x, 3)),
     "pad reflect": (lambda: operand("float32", (1000, 1000)), lambda x: popops.pad(x, 3, "reflect"),
                     lambda x: np.pad(x, 3, "reflect")),
