@@ -30,6 +30,7 @@ _DIRECT = ("float32", "float16", "bfloat16")
 _SLACK = 16  # POP_POOL_SLACK
 _MOST_LANES, _LANES = 512, 256  # channels of a group: POP_POOL_PLACES, and of each where there are more
 _LINE, _WHOLE_LINE, _RESULTS = 1 << 13, 1 << 14, 1 << 13  # floats: of a part of a line, of one in one part, of a unit
+_FIELD = 1 << 16  # floats of the fields that a unit adds to, where it can
 _THREAD_ELEMENTS = 1 << 15  # that are worth a thread
 _READ, _SECOND, _THIRD, _MADE = range(4)  # places in a record's operands
 
@@ -394,8 +395,9 @@ def _field_program(call: PoolCall, threads: int) -> PoolProgram:
     elements, results = (prod(getattr(w, side) for w in call.windows) for side in ("inputs", "outputs"))
     lanes = 1
     if call.channels_last:
-        wide = not places or (made.format == FP32 and not made.exponent)
-        lanes = min(call.channels, _MOST_LANES if wide else _SLACK)
+        direct = not places or (made.format == FP32 and not made.exponent)  # without a field in the arena
+        fit = max(_SLACK, min(_MOST_LANES, _FIELD // max(1, elements) // _SLACK * _SLACK))
+        lanes = min(call.channels, _MOST_LANES if direct else fit)
     spec = np.zeros(1, _SPEC)
     segment = np.array([(0, 0, 0, 0, 0, elements, 0, 0)], _SEGMENT)
     spec["segments"], spec["segment_count"] = segment.ctypes.data, 1

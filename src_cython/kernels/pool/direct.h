@@ -53,8 +53,8 @@ typedef struct pop_pool_cell {
         int64_t c = 0;                                                                                                \
         for (; c + POP_POOL_CELLS * POP_LANES <= n; c += POP_POOL_CELLS * POP_LANES)                                  \
             pop_pool_cells_##op##_##suffix(s, POP_POOL_CELLS, c, POP_LANES, to);                                      \
-        for (; c + POP_LANES <= n; c += POP_LANES) pop_pool_cells_##op##_##suffix(s, 1, c, POP_LANES, to);            \
-        if (c < n) pop_pool_cells_##op##_##suffix(s, 1, c, (int)(n - c), to);                                         \
+        for (; c < n; c += POP_LANES)                                                                                 \
+            pop_pool_cells_##op##_##suffix(s, 1, c, n - c < POP_LANES ? (int)(n - c) : POP_LANES, to);                \
     }
 #define POP_POOL_DIRECTS(op)                                                                                          \
     POP_POOL_DIRECT(op, f32, POP_F32) POP_POOL_DIRECT(op, f16, POP_F16) POP_POOL_DIRECT(op, bf16, POP_BF16)

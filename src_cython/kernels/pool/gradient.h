@@ -120,9 +120,10 @@ POP_INLINE void pop_pool_gradient_lanes(const pop_pool_unit *u, const pop_pool_r
         const __mmask16 made = (__mmask16)pop_pool_lanes(-m, pop_least(r->lanes, g->makes - m));
         const char *grads = pop_pool_base(u, in), *tops = pop_pool_base(u, maxima), *xs = pop_pool_base(u, field);
         char *to = pop_pool_base(u, out);
+        const int64_t step = s->axis_count == 1 ? s->axes->read_stride : 1; /* of what names the rows, in elements */
         for (int64_t row = u->row; row < u->row + u->rows; row++) {
             const pop_pool_near n = pop_pool_near_rows(u, in, row);
-            const int64_t step = n.step / in->bytes, at = n.made + g->made + m;
+            const int64_t at = n.made + g->made + m;
             const pop_v_f own = pop_pool_load_lanes(format[1], xs, at, made);
             pop_v_f a = pop_v_splat(0.0f);
             for (int64_t j = 0; j < n.count; j++) {

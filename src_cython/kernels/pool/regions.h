@@ -34,6 +34,10 @@ static pop_regions_unit pop_regions_begin(const pop_regions *s, const pop_tile *
 POP_INLINE void pop_regions_add(float *x, const float *y, float w, int64_t n)
 {
     const pop_v_f by = pop_v_splat(w);
+    if (n == 1) {
+        *x = fmaf(*y, w, *x);
+        return;
+    }
     for (int64_t i = 0; i < n; i += POP_LANES) {
         const int part = (int)pop_least(POP_LANES, n - i);
         const pop_v_f sum = pop_v_fma(pop_v_decode_part(&POP_F32, y + i, part), by, pop_v_decode_part(&POP_F32, x + i, part));

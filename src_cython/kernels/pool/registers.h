@@ -238,7 +238,6 @@ static int pop_pool_by_codes(const pop_pool_unit *u, const pop_pool_code_reach *
     const int bf16 = in->format == POP_IS_BF16;
     if (r->lanes == 0 || in->format != out->format || (in->format != POP_IS_F16 && !bf16)) return 0;
     if (!r->two && r->taps == 3) pop_pool_code_rows(u, r, 0, 3, bf16);
-    else if (!r->two && r->taps == 2) pop_pool_code_rows(u, r, 0, 2, bf16);
     else if (!r->two) pop_pool_code_rows(u, r, 0, r->taps, bf16);
     else pop_pool_code_rows(u, r, 1, r->taps, bf16);
     return 1;
