@@ -98,7 +98,8 @@ class RowsParams(NamedTuple):
 class RowsProgram:
     """What runs, ready, and for a reader its kernel."""
 
-    params: RowsParams
+    steps: tuple[RowsParams, ...]
+    workspace: int
     executable: Executable
     selection: Selection
 
@@ -108,11 +109,11 @@ class RowsProgram:
         return self.selection.kernel.label
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return lower, (self.params, self.executable.threads)
+        return lower, (self.steps, self.executable.threads, self.workspace)
 
     def explain(self) -> Explanation:
         """Return what was decided."""
-        return Explanation(str(self.params), {"kernels": self.kernel}, considered_kernels(self.selection))
+        return Explanation(str(self.steps[0]), {"kernels": self.kernel}, considered_kernels(self.selection))
 
     def __str__(self) -> str:
         return self.explain().words()
@@ -125,12 +126,12 @@ def row_of(x: Operand | Receiver, number: int, shape: tuple[int, ...], single: b
     return RowOperand(number, element, array.strides, x.scale, single, isinstance(x, Receiver))
 
 
-def rows_request(params: RowsParams, operands: tuple[Any, ...], receiver: Receiver, lacking: str,
-                 **more: Any) -> Request:
-    """Describe a call of a program of rows."""
-    program = lower(params, settings.num_threads)
+def rows_request(steps: tuple[RowsParams, ...], operands: tuple[Any, ...], receiver: Receiver,
+                 lacking: str, workspace: int = 0, **more: Any) -> Request:
+    """Describe a call of a program of rows, of one function or of several one after another."""
+    program = lower(steps, settings.num_threads, workspace)
     return Request(program.executable, (*operands, RESULT), receiver,
-                   lambda: (str(params), program.kernel, program), lacking=lacking, **more)
+                   lambda: (str(program.steps[0]), program.kernel, program), lacking=lacking, **more)
 
 
 def _merged(axes: list[int], p: RowsParams, inside: bool) -> list[tuple[int, tuple[int, ...]]]:
@@ -167,15 +168,22 @@ def _fill_operand(slot: Any, x: RowOperand) -> None:
 
 
 @lru_cache(maxsize=1024)
-def lower(p: RowsParams, threads: int) -> RowsProgram:
-    """Return the program of a function of rows."""
+def lower(steps: tuple[RowsParams, ...], threads: int, workspace: int = 0) -> RowsProgram:
+    """Return the program of functions of rows, one after another; the workspace is the operand after the last."""
+    made = [_lowered(p, threads) for p in steps]
+    most = max(count for _, count, _, _ in made)
+    program = Program(tuple(step for step, *_ in made), steps[0].arrays, most, max(arena for _, _, arena, _ in made),
+                      workspace, tables=tuple(spec for *_, spec in made))
+    return RowsProgram(steps, workspace, program.executable(most), select("rows", steps[0].body, "any"))
+
+
+def _lowered(p: RowsParams, threads: int) -> tuple[ComputeSet, int, int, Any]:
+    """The vertices of one function, how many threads they are worth, the bytes of a thread's arena, the record."""
     kept = _merged([d for d in range(len(p.shape)) if d not in p.axes], p, False)
     reduced = _merged(list(p.axes), p, True)
     n, rows = prod(extent for extent, _ in reduced), prod(extent for extent, _ in kept)
-    body = p.body
-    if body == "norm_param_grad" and _by_columns(p, kept, n):
-        body = "norm_param_grad_columns"
-    selection = select("rows", body, "any")
+    by_columns = p.body == "norm_param_grad" and _by_columns(p, kept, n)
+    selection = select("rows", p.body + "_columns" * by_columns, "any")
     spec, arena = np.zeros(1, _SPEC), 0
     spec["n"], spec["kept_count"], spec["reduced_count"] = n, len(kept), len(reduced)
     spec["scale"], spec["factor"], spec["epsilon"], spec["centred"] = p.scale, p.factor, p.epsilon, p.centred
@@ -200,8 +208,7 @@ def lower(p: RowsParams, threads: int) -> RowsProgram:
     items = np.zeros(threads, _ITEM)
     items["spec"], items["first"], items["count"] = spec.ctypes.data, edges[:-1], np.diff(edges)
     step = ComputeSet("", (Segment(selection.kernel.address, items, spread(threads, threads)),))
-    program = Program((step,), p.arrays, threads, arena + selection.kernel.block[2], tables=(spec,))
-    return RowsProgram(p, program.executable(threads), selection)
+    return step, threads, arena + selection.kernel.block[2], spec
 
 
 def _by_columns(p: RowsParams, kept: list[tuple[int, tuple[int, ...]]], n: int) -> bool:

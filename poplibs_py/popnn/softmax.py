@@ -124,7 +124,7 @@ def _forward(name: str, body: str, x: Any, axis: Any, mask: Any, scale: Any, fac
     left = None if kept is None else row_of(kept, 1, shape)
     rows = row_of(read, 0, shape), left, row_of(receiver, len(operands), shape)
     params = RowsParams(body, shape, axes, rows, len(operands) + 1, scale=by, factor=factor)
-    return rows_request(params, tuple(operands), receiver, lacking)
+    return rows_request((params,), tuple(operands), receiver, lacking)
 
 
 def _backward(name: str, grad: Any, y: Any, axis: Any, scale: Any, out: Any, out_dtype: object, target: Any) -> Request:
@@ -136,7 +136,7 @@ def _backward(name: str, grad: Any, y: Any, axis: Any, scale: Any, out: Any, out
     receiver = receive("out", out, shape, out_dtype, result_format(*formats), (g, made), in_place=True, like=g.array)
     _, lacking = modelled_target(target, f"popnn.{name}", lambda _: "in one pass")
     rows = row_of(g, 0, shape), row_of(made, 1, shape), row_of(receiver, 2, shape)
-    return rows_request(RowsParams(name, shape, axes, rows, 3, scale=by), (g, made), receiver, lacking)
+    return rows_request((RowsParams(name, shape, axes, rows, 3, scale=by),), (g, made), receiver, lacking)
 
 
 @_documented("popnn::softmaxStable", _FORWARD)

@@ -320,6 +320,15 @@ def _rowwise(count: int) -> Callable[[], list[Case]]:
     return made
 
 
+def _normed(count: int, *groups: int) -> Callable[[], list[Case]]:
+    """Calls of norms of 8 channels, or of the last 8 numbers."""
+    def made() -> list[Case]:
+        operands = (*(_numbers(16, 8, seed=seed + 1) for seed in range(count)), *groups)
+        return [Case("16 x 8", operands, {}), Case("gamma", operands, {"gamma": _numbers(8)})]
+
+    return made
+
+
 def _map() -> list[Case]:
     made, operands = relu(_1 * 2 + _2), (_numbers(256), _numbers(256, seed=2))
     return [Case("256, relu(a * 2 + b)", (made, *operands), {}),
@@ -470,6 +479,10 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "scaled_add_calls": _scaled(0.5),
     "select_grad_calls": lambda: [Case("256", (_numbers(256), _numbers(256, seed=2) > 0), {})],
     **dict.fromkeys(("softmax_calls", "log_softmax_calls", "scaled_softmax_stable_calls"), _rowwise(1)),
+    **dict.fromkeys(("layer_norm_calls", "rms_norm_calls", "instance_norm_calls", "batch_norm_calls"), _normed(1)),
+    **dict.fromkeys(("layer_norm_grad_calls", "rms_norm_grad_calls", "instance_norm_grad_calls",
+                     "batch_norm_grad_calls"), _normed(2)),
+    "group_norm_calls": _normed(1, 4), "group_norm_grad_calls": _normed(2, 4),
     **dict.fromkeys(("softmax_grad_calls", "log_softmax_grad_calls"), _rowwise(2)),
     "shaped_dropout_calls": _seeded(np.ones((4, 4), np.float32), (4, 1), 0.5),
     "sparse_dense_matmul_calls": _sparse_dense_matmul,

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for whole calls of functions of rows: softmax."""
+"""Hypothesis strategies for whole calls of functions of rows: softmax and norms."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from hypothesis.strategies import SearchStrategy
 from ..formats import FORMATS, QuarterArray
 from .strategies import arrays, formats, layouts, options, relaid
 
-__all__ = ["log_softmax_calls", "log_softmax_grad_calls", "scaled_softmax_stable_calls", "softmax_calls",
-           "softmax_grad_calls"]
+__all__ = ["batch_norm_calls", "batch_norm_grad_calls", "group_norm_calls", "group_norm_grad_calls",
+           "instance_norm_calls", "instance_norm_grad_calls", "layer_norm_calls", "layer_norm_grad_calls",
+           "log_softmax_calls", "log_softmax_grad_calls", "rms_norm_calls", "rms_norm_grad_calls",
+           "scaled_softmax_stable_calls", "softmax_calls", "softmax_grad_calls"]
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -49,3 +51,35 @@ def _calls(draw: st.DrawFn, operands: int) -> Call:
 
 softmax_calls = log_softmax_calls = scaled_softmax_stable_calls = partial(_calls, 1)
 softmax_grad_calls = log_softmax_grad_calls = partial(_calls, 2)
+
+
+@st.composite
+def _norm_calls(draw: st.DrawFn, kind: str, back: bool) -> Call:
+    """Calls of norms, of axes or of channels, or of their gradients."""
+    by_axes = kind in ("layer", "rms")
+    extent = st.integers(0, 6)
+    shape = draw(_shapes if by_axes else st.tuples(extent, extent) | st.tuples(extent, extent, st.integers(0, 70)))
+    allowed: dict[str, Any] = {"eps": [0.25, 1e-3], "out_dtype": _NAMES}
+    own: tuple[int, ...] = shape[1:2]
+    groups: tuple[int, ...] = ()
+    if by_axes:
+        axes = draw(st.sampled_from([(-1,), tuple(range(len(shape))), (0,)]))
+        own = tuple(shape[d] for d in axes)
+    else:
+        allowed["unbiased_var_estimate"] = [True]
+    if not by_axes and back:
+        allowed["poplibs_exact"] = [True]
+    if kind == "group":
+        groups = (draw(st.sampled_from([d for d in range(1, 7) if shape[1] % d == 0 and d <= max(1, shape[1])])),)
+        allowed["strided_channel_grouping"] = [True]
+    how = draw(options(allowed)) | ({"axes": axes} if by_axes else {})
+    for name in ("gamma",) if back or kind == "rms" else ("gamma", "beta"):
+        if draw(st.booleans()):
+            how[name] = draw(_numbers(own))
+    return (*(draw(_numbers(shape)) for _ in range(1 + back)), *groups), how
+
+layer_norm_calls, layer_norm_grad_calls = (partial(_norm_calls, "layer", back) for back in (False, True))
+rms_norm_calls, rms_norm_grad_calls = (partial(_norm_calls, "rms", back) for back in (False, True))
+group_norm_calls, group_norm_grad_calls = (partial(_norm_calls, "group", back) for back in (False, True))
+instance_norm_calls, instance_norm_grad_calls = (partial(_norm_calls, "instance", back) for back in (False, True))
+batch_norm_calls, batch_norm_grad_calls = (partial(_norm_calls, "batch", back) for back in (False, True))

@@ -243,6 +243,18 @@ def norm(case: Arrays) -> None:
     agree_rounded(scaled, "norm_gradients", grad, case["gamma"])
     agree_rounded(grouped(case["in_grad"]), "norm_statistics_gradients", grouped(scaled), whitened, inverse,
                   poplibs_exact=True, **how)
+    if not params["unbiasedVarEstimate"]:  # where the reference adds epsilon as PopLibs' kernels do
+        whole_norm(case, batch, groups, strided)
+
+
+def whole_norm(case: Arrays, batch: bool, groups: int, strided: bool) -> None:
+    """A norm by one op, and its gradients by another."""
+    kind, between = ("popnn.batch_norm", ()) if batch else ("popnn.group_norm", (groups,))
+    how = {"eps": case.params["eps"]} | ({} if batch else {"strided_channel_grouping": strided})
+    agree_rounded(case["out"], kind, case["x"], *between, case["gamma"], case["beta"], **how)
+    for part, name in enumerate(("in_grad", "gamma_grad", "beta_grad")):
+        operands = case["out_grad"], case["x"], *between, case["gamma"]
+        agree_rounded(case[name], f"{kind}_grad", *operands, part=part, **how)
 
 
 def reduce(case: Arrays) -> None:

@@ -52,6 +52,9 @@ def convolutions(a, b):
     }  # fmt: skip
 
 
+NORMS = ("batch", "instance", "layer", "rms")
+
+
 def elementwise_operands(row, a, b):
     """Operands of an elementwise operation."""
     if "f" not in row.kinds:
@@ -119,6 +122,8 @@ def exact_operands(op):
         "normalise": (a, channels, channels), "norm_gradients": (a, channels), "norm_param_gradients": (a, b),
         "norm_statistics_gradients": (a, b, channels), "popops.map": (_1 * 2 + _2, a, b), "scaled_add": (a, b, 2),
         **dict.fromkeys((f"popnn.{name}" for name in ("softmax", "log_softmax", "scaled_softmax_stable")), (a,)),
+        **dict.fromkeys((f"popnn.{name}_norm" for name in NORMS), (a[None],)), "popnn.group_norm": (a, 2),
+        **dict.fromkeys((f"popnn.{name}_norm_grad" for name in NORMS), (a, b)), "popnn.group_norm_grad": (a, b, 2),
         **dict.fromkeys(("popnn.softmax_grad", "popnn.log_softmax_grad"), (a, b)),
         **poolings(a, b), "scaled_subtract": (a, b, 2), "x_minus_ax_plus_by": (a, b, 2, 3),
         **dict.fromkeys(("ctc_loss", "ctc_loss_and_gradient"), (-np.abs(a[:, None]), np.array([[1, 2]]))),

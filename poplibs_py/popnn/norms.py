@@ -1,0 +1,488 @@
+"""PopNN's norms and their gradients: layer, RMS, group, instance and batch norm.
+
+A norm takes from numbers that share statistics their mean, divides by their deviation, scales by gamma and shifts by
+beta. Numbers are FP32 from the operand on and rounded once at the end. Sums are those of `poplibs_py.popnn.softmax`:
+all levels, thread counts and strides give the same bits. The bodies are in ``src_cython/kernels/rows/norm.h``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import Any, NamedTuple, TypeVar
+
+from ..errors import bad_argument, finite, flag, whole
+from ..formats import FP32, Format, format_of
+from ..ops import Operand, Request, modelled_target, op, receive, result_format
+from ..ops.parts import Part, results
+from ..poplin.norms import bessel
+from ..popops._reductions import axes_of
+from ..target import Target
+from ._rows import RowOperand, RowsParams, row_of, rows_request
+from .softmax import numbers
+
+__all__ = ["NormGradients", "batch_norm", "batch_norm_grad", "group_norm", "group_norm_grad", "instance_norm",
+           "instance_norm_grad", "layer_norm", "layer_norm_grad", "rms_norm", "rms_norm_grad"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class NormGradients(NamedTuple):
+    """What gradients of norms return: with respect to the operand, to gamma and to beta."""
+
+    x_grad: Any
+    gamma_grad: Any
+    beta_grad: Any
+
+
+_HEAD = """
+    Parameters
+    ----------
+"""
+_NUMBERS = "float32, float16, bfloat16 or FP8 numbers, of any strides"
+_X = f"""    x : array_like or QuarterArray {{shape}}
+        {_NUMBERS}. Lists become float32.
+"""
+_PARAMS = """    gamma, beta : array_like {shape}, optional
+        Scale and shift.
+"""
+_GRAD = """    grad : array_like or QuarterArray
+        The gradient with respect to the result, of the shape of `x`.
+"""
+_GAMMA = """    gamma : array_like {shape}, optional
+        Scale.
+"""
+_EPS = """    eps : float, optional
+        Added to the {what}; not negative.
+"""
+_UNBIASED = """    unbiased_var_estimate : bool, optional
+        Whether the variance and `eps` are multiplied by n / (n - 1), as PopLibs does.
+"""
+_EXACT = """    poplibs_exact : bool, optional
+        Whether the gradient takes no notice of that, as PopLibs'; by default it is the true derivative.
+"""
+_OUT = """    out : array or QuarterArray, optional
+        Where the result goes, of any strides; it may overlap the operands.
+    out_dtype : Format, dtype or str, optional
+        The result's format; by default that of `out`. Without one: what the operands' formats give.
+"""
+_OUTS = """    out : tuple of three arrays, optional
+        Where the results go.
+    out_dtype : Format, dtype or str, optional
+        float32, float16, bfloat16 or FP8; by default what the operands' formats give.
+"""
+_TARGET = """    target : Target or str, optional
+        The machine; by default this CPU, which alone does it.
+
+    Returns
+    -------
+"""
+_Y = """    numpy.ndarray
+        `out`, or a new array of the shape of `x`.
+"""
+_GRADS = """    x_grad, gamma_grad, beta_grad : numpy.ndarray
+        Gradients with respect to `x`, and to scale and shift, whether it has them or not.
+"""
+_RAISES = """
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind or value. Nothing has been written then.
+    UnsupportedError
+        If `target` names another machine.
+"""
+
+_AXES = """    axes : int or sequence of int, optional
+        Along which statistics are taken; the last by default.
+"""
+_GROUPS = """    groups : int
+        Into which the channels are divided.
+"""
+_ORDER = """    strided_channel_grouping : bool, optional
+        Whether channel c belongs to group c modulo `groups`, as PopLibs' documents have it; by default, as its code has
+        it, to group c divided by the channels of a group.
+"""
+
+
+def _norm_op(poplibs: str, shape: str, of_params: str, *own: str, what: str = "variance",
+             unbiased: bool = True) -> Callable[[Function], Function]:
+    """Make a function the face of an op. What several share goes into its docstring."""
+    def make(function: Function) -> Function:
+        name = function.__name__
+        head, mark, rest = (function.__doc__ or "").partition("\n    Notes\n")
+        back = name.endswith("_grad")
+        middle = _X.format(shape=shape) + "".join(own[:1])
+        params = _GAMMA if back else _PARAMS if unbiased or what == "variance" else _GAMMA
+        middle = (_GRAD if back else "") + middle + params.format(shape=of_params) + "".join(own[1:])
+        middle += _EPS.format(what=what) + _UNBIASED * unbiased + _EXACT * (unbiased and back)
+        last = (_OUTS if back else _OUT) + _TARGET + (_GRADS if back else _Y) + _RAISES
+        function.__doc__ = head.rstrip() + "\n" + _HEAD + middle + last + mark + rest
+        return op(f"popnn.{name}", poplibs=poplibs, bound=f"popnn.norm_bound:{name}_bound",
+                  draws=f"testing.row_calls:{name}_calls", written=None if back else "out")(function)
+
+    return make
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How an operand is seen so that statistics are along axes of it.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        That it is seen in: axes are split at most.
+    axes : tuple of int
+        Along which statistics are taken.
+    params : tuple of int
+        Of gamma and beta, whose axes are those that are not 1 there.
+    own : tuple of int
+        The shape that callers give these in.
+    """
+
+    shape: tuple[int, ...]
+    axes: tuple[int, ...]
+    params: tuple[int, ...]
+    own: tuple[int, ...]
+
+
+def along(shape: tuple[int, ...], axes: Any) -> Layout:
+    """Layer and RMS norm: statistics along axes, and a gamma for each element there."""
+    found = axes_of(axes, len(shape), "axes")
+    params = tuple(n if d in found else 1 for d, n in enumerate(shape))
+    return Layout(shape, found, params, tuple(shape[d] for d in found))
+
+
+def grouped(shape: tuple[int, ...], groups: int, strided: bool) -> Layout:
+    """Group norm: statistics of a sample's group of channels, and a gamma for each channel."""
+    batch, channels, *field = shape
+    each = channels // max(1, groups)
+    split = (each, groups) if strided else (groups, each)
+    axes = (1 if strided else 2, *range(3, 3 + len(field)))
+    return Layout((batch, *split, *field), axes, (1, *split, *(1,) * len(field)), (channels,))
+
+
+def by_channel(shape: tuple[int, ...]) -> Layout:
+    """Instance norm: statistics of a sample's channel."""
+    return grouped(shape, max(1, shape[1]), False)
+
+
+def batched(shape: tuple[int, ...]) -> Layout:
+    """Batch norm: statistics of a channel over the batch and the field."""
+    params = (1, shape[1], *(1,) * (len(shape) - 2))
+    return Layout(shape, (0, *range(2, len(shape))), params, shape[1:2])
+
+
+def _seen(x: Operand, layout: Layout) -> Operand:
+    return x.seen(lambda array: array.reshape(layout.shape))
+
+
+def _param(name: str, value: Any, layout: Layout) -> Operand | None:
+    if value is None:
+        return None
+    x = numbers(name, value)
+    if x.shape != layout.own:
+        raise bad_argument(name, f"shape {x.shape}", f"shape {layout.own}")
+    return x
+
+
+def _row_of_param(x: Operand | None, number: int, layout: Layout) -> RowOperand | None:
+    if x is None:
+        return None
+    single = all(layout.params[d] == 1 for d in layout.axes)
+    return row_of(x.seen(lambda array: array.reshape(layout.params)), number, layout.shape, single)
+
+
+def _checked(value: Any, least: int = 2) -> Operand:
+    x = numbers("x", value)
+    if len(x.shape) < least:
+        raise bad_argument("x", f"shape {x.shape}", "activations [N, C, ...]")
+    return x
+
+
+def _format(*operands: Operand | None) -> Format:
+    return result_format(*(x.format for x in operands if x is not None and x.format is not None))
+
+
+def _forward(name: str, x: Operand, gamma: Any, beta: Any, layout: Layout, eps: Any, out: Any, out_dtype: object,
+             target: Any, unbiased: Any = False, centred: bool = True) -> Request:
+    scale, shift, small = _param("gamma", gamma, layout), _param("beta", beta, layout), finite("eps", eps, 0.0, 3e38)
+    operands = [p for p in (x, scale, shift) if p is not None]
+    receiver = receive("out", out, x.shape, out_dtype, _format(*operands), tuple(operands), like=x.array)
+    _, lacking = modelled_target(target, f"popnn.{name}", lambda _: "in one pass")
+    written = receiver.array.reshape(layout.shape)
+    rows = (row_of(_seen(x, layout), 0, layout.shape), _row_of_param(scale, 1, layout),
+            _row_of_param(shift, len(operands) - 1, layout),
+            RowOperand(len(operands), receiver.format, written.strides, receiver.scale, written=True))
+    count = prod(layout.shape[d] for d in layout.axes)
+    params = RowsParams("norm", layout.shape, layout.axes, rows, len(operands) + 1, epsilon=small, centred=centred,
+                        factor=bessel(count, flag("unbiased_var_estimate", unbiased)))
+    return rows_request((params,), tuple(operands), receiver, lacking)
+
+
+def _backward(name: str, grad: Any, x: Operand, gamma: Any, layout: Layout, eps: Any, out: Any, out_dtype: object,
+              target: Any, unbiased: Any = False, poplibs_exact: Any = False, centred: bool = True) -> Request:
+    g, scale, small = numbers("grad", grad), _param("gamma", gamma, layout), finite("eps", eps, 0.0, 3e38)
+    if g.shape != x.shape:
+        raise bad_argument("grad", f"shape {g.shape}", f"that of x, {x.shape}")
+    operands = [p for p in (g, x, scale) if p is not None]
+    fmt = _asked(out_dtype, *operands)
+    made = results(out, [Part(shape, fmt) for shape in (x.shape, layout.own, layout.own)], NormGradients)
+    _, lacking = modelled_target(target, f"popnn.{name}", lambda _: "in one pass")
+    count = prod(layout.shape[d] for d in layout.axes)
+    factor, exact = bessel(count, flag("unbiased_var_estimate", unbiased)), flag("poplibs_exact", poplibs_exact)
+    first, second = _gradients(g, x, scale, layout, made.offsets, fmt, len(operands) + 1)
+    shared: dict[str, Any] = {"epsilon": small, "centred": centred, "factor": factor, "scale": 1.0 if exact else factor}
+    reduced = tuple(d for d, n in enumerate(layout.params) if n == 1)
+    steps = (RowsParams("norm_grad", layout.shape, layout.axes, first, len(operands) + 1, **shared),
+             RowsParams("norm_param_grad", layout.shape, reduced, second, len(operands) + 1))
+    rows = prod(n for d, n in enumerate(layout.shape) if d not in layout.axes)
+    return rows_request(steps, tuple(operands), made.receiver, lacking, 8 * rows, wrap=made.wrap, keep=not made.given)
+
+
+def _asked(out_dtype: object, *operands: Operand) -> Format:
+    """The format of gradients."""
+    made = _format(*operands) if out_dtype is None else format_of(out_dtype, "out_dtype")
+    if made.dtype is None:
+        raise bad_argument("out_dtype", made, "formats with a dtype")
+    return made
+
+
+def _gradients(g: Operand, x: Operand, gamma: Operand | None, layout: Layout, offsets: tuple[int, ...], made: Format,
+               result: int) -> tuple[tuple[RowOperand | None, ...], tuple[RowOperand | None, ...]]:
+    """The operands of the gradient's two passes: rows, then what shares a gamma. Moments go by the workspace."""
+    shape, each = layout.shape, made.itemsize
+    kept = [n if d not in layout.axes else 1 for d, n in enumerate(shape)]
+    moments = _repeated(kept, shape, 4)
+    params = _repeated(layout.params, shape, each)
+    read = row_of(_seen(g, layout), 0, shape), row_of(_seen(x, layout), 1, shape)
+    mean, inverse = (RowOperand(result, FP32, moments, single=True, written=True, offset=4 * k * prod(kept))
+                     for k in range(2))
+    x_grad = RowOperand(result - 1, made, _c_strides(shape, each), written=True)
+    first = (*read, _row_of_param(gamma, 2, layout), x_grad, mean, inverse)
+    seen = [moment._replace(single=False, written=False) for moment in (mean, inverse)]
+    sums = [RowOperand(result - 1, made, params, single=True, written=True, offset=offset) for offset in offsets[1:]]
+    return first, (*read, *seen, *sums)
+
+
+def _c_strides(shape: tuple[int, ...] | list[int], itemsize: int) -> tuple[int, ...]:
+    return tuple(itemsize * prod(shape[d + 1:]) for d in range(len(shape)))
+
+
+def _repeated(own: tuple[int, ...] | list[int], shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """Strides of an array in C order along the axes of a shape to which it broadcasts."""
+    return tuple(0 if n == 1 else step for n, step in zip(own, _c_strides(own, itemsize), strict=True))
+
+
+def _groups(shape: tuple[int, ...], groups: Any, strided: Any) -> Layout:
+    count = whole("groups", groups, 1, max(1, shape[1]))
+    if shape[1] % count:
+        raise bad_argument("groups", count, f"a divisor of {shape[1]}, the number of channels")
+    return grouped(shape, count, flag("strided_channel_grouping", strided))
+
+
+@_norm_op("", "[...]", "[those of the axes]", "", _AXES, unbiased=False)
+def layer_norm(x: Any, gamma: Any = None, beta: Any = None, axes: Any = -1, *, eps: float = 1e-5, out: Any = None,
+               out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Layer norm: each element less the mean along axes, over the deviation there, times gamma plus beta.
+
+    Notes
+    -----
+    A gamma for each element, as torch has it. PopLibs' ``popnn::ln``, with one for each channel, is `group_norm` of one
+    group.
+
+    Examples
+    --------
+    >>> from poplibs_py import popnn
+    >>> popnn.layer_norm([[1.0, 3.0], [2.0, 2.0]])
+    array([[-0.999995,  0.999995],
+           [ 0.      ,  0.      ]], dtype=float32)
+    """
+    read = _checked(x, 1)
+    return _forward("layer_norm", read, gamma, beta, along(read.shape, axes), eps, out, out_dtype, target)
+
+
+@_norm_op("", "[...]", "[those of the axes]", "", _AXES, unbiased=False)
+def layer_norm_grad(grad: Any, x: Any, gamma: Any = None, axes: Any = -1, *, eps: float = 1e-5, out: Any = None,
+                    out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Gradients of `layer_norm`.
+
+    Notes
+    -----
+    Statistics are computed anew.
+
+    Examples
+    --------
+    >>> from poplibs_py import popnn
+    >>> popnn.layer_norm_grad([[1.0, 0.0]], [[1.0, 3.0]]).beta_grad
+    array([1., 0.], dtype=float32)
+    """
+    read = _checked(x, 1)
+    return _backward("layer_norm_grad", grad, read, gamma, along(read.shape, axes), eps, out, out_dtype, target)
+
+
+@_norm_op("", "[...]", "[those of the axes]", "", _AXES, what="mean square", unbiased=False)
+def rms_norm(x: Any, gamma: Any = None, axes: Any = -1, *, eps: float = 1e-5, out: Any = None,
+             out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """RMS norm: each element over the root of the mean square along axes, times gamma.
+
+    Notes
+    -----
+    PopLibs has none.
+
+    Examples
+    --------
+    >>> from poplibs_py import popnn
+    >>> popnn.rms_norm([[1.0, 7.0]], eps=0.0)
+    array([[0.2, 1.4]], dtype=float32)
+    """
+    read = _checked(x, 1)
+    return _forward("rms_norm", read, gamma, None, along(read.shape, axes), eps, out, out_dtype, target, centred=False)
+
+
+@_norm_op("", "[...]", "[those of the axes]", "", _AXES, what="mean square", unbiased=False)
+def rms_norm_grad(grad: Any, x: Any, gamma: Any = None, axes: Any = -1, *, eps: float = 1e-5, out: Any = None,
+                  out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Gradients of `rms_norm`.
+
+    Notes
+    -----
+    Its third is that of what would be added.
+
+    Examples
+    --------
+    >>> from poplibs_py import popnn
+    >>> popnn.rms_norm_grad([[1.0, 0.0]], [[1.0, 7.0]]).gamma_grad
+    array([0.19999996, 0.        ], dtype=float32)
+    """
+    read = _checked(x, 1)
+    return _backward("rms_norm_grad", grad, read, gamma, along(read.shape, axes), eps, out, out_dtype, target,
+                     centred=False)
+
+
+@_norm_op("popnn::gn::groupNormalise", "[N, C, ...]", "[C]", _GROUPS, _ORDER)
+def group_norm(x: Any, groups: int, gamma: Any = None, beta: Any = None, *, strided_channel_grouping: bool = False,
+               eps: float = 1e-5, unbiased_var_estimate: bool = False, out: Any = None, out_dtype: object = None,
+               target: Target | str | None = None) -> Any:
+    """Group norm: statistics of each sample and group of channels (``popnn::gn::groupNormalise``).
+
+    Notes
+    -----
+    One group is PopLibs' layer norm, ``popnn::ln``; as many as channels `instance_norm`.
+
+    Examples
+    --------
+    >>> from poplibs_py import popnn
+    >>> popnn.group_norm([[1.0, 3.0, 2.0, 2.0]], 2)
+    array([[-0.999995,  0.999995,  0.      ,  0.      ]], dtype=float32)
+    """
+    read = _checked(x)
+    return _forward("group_norm", read, gamma, beta, _groups(read.shape, groups, strided_channel_grouping), eps, out,
+                    out_dtype, target, unbiased_var_estimate)
+
+
+@_norm_op("popnn::gn::groupNormGradients", "[N, C, ...]", "[C]", _GROUPS, _ORDER)
+def group_norm_grad(grad: Any, x: Any, groups: int, gamma: Any = None, *, strided_channel_grouping: bool = False,
+                    eps: float = 1e-5, unbiased_var_estimate: bool = False, poplibs_exact: bool = False,
+                    out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Gradients of `group_norm` (``popnn::gn::groupNormGradients``, ``groupNormParamGradients``).
+
+    Notes
+    -----
+    Statistics are computed anew.
+
+    Examples
+    --------
+    >>> from poplibs_py import popnn
+    >>> popnn.group_norm_grad([[1.0, 0.0, 2.0, 0.0]], [[1.0, 3.0, 2.0, 2.0]], 2).beta_grad
+    array([1., 0., 2., 0.], dtype=float32)
+    """
+    read = _checked(x)
+    return _backward("group_norm_grad", grad, read, gamma, _groups(read.shape, groups, strided_channel_grouping), eps,
+                     out, out_dtype, target, unbiased_var_estimate, poplibs_exact)
+
+
+@_norm_op("popnn::in::instanceNormalise", "[N, C, ...]", "[C]", "")
+def instance_norm(x: Any, gamma: Any = None, beta: Any = None, *, eps: float = 1e-5,
+                  unbiased_var_estimate: bool = False, out: Any = None, out_dtype: object = None,
+                  target: Target | str | None = None) -> Any:
+    """Instance norm: statistics of each sample and channel (``popnn::in::instanceNormalise``).
+
+    Notes
+    -----
+    `group_norm` of as many groups as channels.
+
+    Examples
+    --------
+    >>> from poplibs_py import popnn
+    >>> popnn.instance_norm([[[1.0, 3.0], [2.0, 2.0]]])
+    array([[[-0.999995,  0.999995],
+            [ 0.      ,  0.      ]]], dtype=float32)
+    """
+    read = _checked(x)
+    return _forward("instance_norm", read, gamma, beta, by_channel(read.shape), eps, out, out_dtype, target,
+                    unbiased_var_estimate)
+
+
+@_norm_op("popnn::in::instanceNormGradients", "[N, C, ...]", "[C]", "")
+def instance_norm_grad(grad: Any, x: Any, gamma: Any = None, *, eps: float = 1e-5,
+                       unbiased_var_estimate: bool = False, poplibs_exact: bool = False, out: Any = None,
+                       out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Gradients of `instance_norm` (``popnn::in::instanceNormGradients``, ``instanceNormParamGradients``).
+
+    Notes
+    -----
+    Statistics are computed anew.
+
+    Examples
+    --------
+    >>> from poplibs_py import popnn
+    >>> popnn.instance_norm_grad([[[1.0, 0.0], [2.0, 0.0]]], [[[1.0, 3.0], [2.0, 2.0]]]).beta_grad
+    array([1., 2.], dtype=float32)
+    """
+    read = _checked(x)
+    return _backward("instance_norm_grad", grad, read, gamma, by_channel(read.shape), eps, out, out_dtype,
+                     target, unbiased_var_estimate, poplibs_exact)
+
+
+@_norm_op("popnn::bn::batchNormalise", "[N, C, ...]", "[C]", "")
+def batch_norm(x: Any, gamma: Any = None, beta: Any = None, *, eps: float = 1e-5,
+               unbiased_var_estimate: bool = False, out: Any = None, out_dtype: object = None,
+               target: Target | str | None = None) -> Any:
+    """Batch norm: statistics of each channel over the batch and the field (``popnn::bn::batchNormalise``).
+
+    Notes
+    -----
+    It keeps no running statistics.
+
+    Examples
+    --------
+    >>> from poplibs_py import popnn
+    >>> popnn.batch_norm([[[1.0, 3.0], [2.0, 2.0]]])
+    array([[[-0.999995,  0.999995],
+            [ 0.      ,  0.      ]]], dtype=float32)
+    """
+    read = _checked(x)
+    return _forward("batch_norm", read, gamma, beta, batched(read.shape), eps, out, out_dtype, target,
+                    unbiased_var_estimate)
+
+
+@_norm_op("popnn::bn::batchNormGradients", "[N, C, ...]", "[C]", "")
+def batch_norm_grad(grad: Any, x: Any, gamma: Any = None, *, eps: float = 1e-5, unbiased_var_estimate: bool = False,
+                    poplibs_exact: bool = False, out: Any = None, out_dtype: object = None,
+                    target: Target | str | None = None) -> Any:
+    """Gradients of `batch_norm` (``popnn::bn::batchNormGradients``, ``batchNormParamGradients``).
+
+    Notes
+    -----
+    Statistics are computed anew.
+
+    Examples
+    --------
+    >>> from poplibs_py import popnn
+    >>> popnn.batch_norm_grad([[[1.0, 0.0], [2.0, 0.0]]], [[[1.0, 3.0], [2.0, 2.0]]]).beta_grad
+    array([1., 2.], dtype=float32)
+    """
+    read = _checked(x)
+    return _backward("batch_norm_grad", grad, read, gamma, batched(read.shape), eps, out, out_dtype,
+                     target, unbiased_var_estimate, poplibs_exact)

@@ -1,0 +1,107 @@
+"""Norms and their gradients: drawn calls, the derivative, order of channels, strides, levels; bad input."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poplibs_py import popnn, testing
+from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
+from poplibs_py.kernels import Selection, kernels, registry
+from poplibs_py.popnn import _rows
+from poplibs_py.testing.calls import calls
+
+RNG = np.random.default_rng(11)
+X = RNG.standard_normal((3, 8, 5, 7)).astype(np.float32)
+NORMS = ["layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm"]
+
+
+@pytest.mark.parametrize("name", [*NORMS, *(f"{name}_grad" for name in NORMS)])
+@given(st.data())
+def test_drawn_calls_are_within_their_bounds(name, data):
+    operands, keywords = data.draw(calls(f"popnn.{name}"))
+    testing.check(f"popnn.{name}", *operands, **keywords)
+
+
+def norm(x, axes, gamma, factor=1.0, centred=True):
+    """A norm of complex numbers, for derivatives by complex steps."""
+    apart = x - x.mean(axes, keepdims=True) if centred else x
+    return apart / np.sqrt(((apart * apart).mean(axes, keepdims=True) + 1e-3) * factor) * gamma
+
+
+@pytest.mark.parametrize(("name", "axes", "how"), [
+    ("layer_norm", (1, 2, 3), {"axes": (1, 2, 3)}), ("rms_norm", (3,), {}), ("batch_norm", (0, 2, 3), {}),
+    ("instance_norm", (2, 3), {}), ("batch_norm", (0, 2, 3), {"unbiased_var_estimate": True}),
+])  # fmt: skip
+def test_gradients_are_the_derivatives(name, axes, how):
+    """Of the sum of grad times the norm, in the direction of each of some elements."""
+    own = [X.shape[d] for d in axes] if name in ("layer_norm", "rms_norm") else [1, 8, 1, 1]
+    gamma, grad = RNG.standard_normal(own).astype(np.float32), RNG.standard_normal(X.shape).astype(np.float32)
+    count = np.prod([X.shape[d] for d in axes])
+    factor = count / (count - 1) if how.get("unbiased_var_estimate") else 1.0
+    given_gamma = gamma if name in ("layer_norm", "rms_norm") else gamma.ravel()
+    ball = testing.bound(f"popnn.{name}_grad", grad, X, gamma=given_gamma, eps=1e-3, **how)[0]
+    for place in [(0, 0, 0, 0), (2, 7, 4, 6), (1, 3, 2, 5)]:
+        moved = X.astype(np.complex128)
+        moved[place] += 1e-150j
+        made = norm(moved, axes, gamma.astype(float), factor, name != "rms_norm")
+        assert ball[place].contains((grad * made.imag).sum() / 1e-150)
+
+
+def test_groups_are_blocks_of_channels_or_strided():
+    blocks = popnn.group_norm(X, 4)
+    np.testing.assert_array_equal(blocks[:, 2:4], popnn.group_norm(X[:, 2:4], 1))
+    strided = popnn.group_norm(X, 4, strided_channel_grouping=True)
+    np.testing.assert_array_equal(strided[:, 1::4], popnn.group_norm(X[:, 1::4], 1))
+    np.testing.assert_array_equal(popnn.group_norm(X, 8), popnn.instance_norm(X))
+
+
+def test_strides_change_nothing_and_out_may_be_the_operand():
+    gamma = RNG.standard_normal(8).astype(np.float32)
+    want = popnn.batch_norm(X, gamma, gamma)
+    last = np.ascontiguousarray(np.moveaxis(X, 1, -1))
+    np.testing.assert_array_equal(popnn.batch_norm(np.moveaxis(last, -1, 1), gamma, gamma), want)
+    held = X.copy()
+    assert popnn.batch_norm(held, gamma, gamma, out=held) is held
+    np.testing.assert_array_equal(held, want)
+    outs = np.empty_like(X), np.empty(8, np.float32), np.empty(8, np.float32)
+    for got, due in zip(popnn.batch_norm_grad(X, X, gamma, out=outs), popnn.batch_norm_grad(X, X, gamma), strict=True):
+        np.testing.assert_array_equal(got, due)
+
+
+@pytest.mark.parametrize("level", sorted({kernel.level for kernel in kernels("rows")} - {"portable"}))
+def test_all_levels_give_the_same_bits(level, monkeypatch):
+    def run(chosen, name, operands):
+        def select(family, op, formats):
+            if family != "rows":
+                return registry.select(family, op, formats)
+            [kernel] = [k for k in kernels("rows") if (k.level, k.op) == (chosen, op)]
+            return Selection(kernel, ())
+
+        monkeypatch.setattr(_rows, "select", select)
+        _rows.lower.cache_clear()
+        request = getattr(popnn, name).function(*operands)
+        request.run()
+        made = request.receiver.finish(request.wrap, None)
+        return [part.tobytes() for part in (made if isinstance(made, tuple) else (made,))]
+
+    x, gamma = RNG.standard_normal((40, 300)).astype(np.float32), RNG.standard_normal(300).astype(np.float32)
+    for name, operands in (("layer_norm", (x, gamma, gamma)), ("layer_norm_grad", (x[::-1], x, gamma)),
+                           ("batch_norm_grad", (x[::-1], x, gamma))):
+        assert run("portable", name, operands) == run(level, name, operands)
+    _rows.lower.cache_clear()
+
+
+@pytest.mark.parametrize(("call", "error", "words"), [
+    (lambda: popnn.group_norm(X, 3), InvalidArgumentError, "groups: got 3; allowed: a divisor of 8"),
+    (lambda: popnn.batch_norm(X[0, 0, 0]), InvalidArgumentError, "x: got shape (7,); allowed: activations [N, C, ...]"),
+    (lambda: popnn.batch_norm(X, np.ones(7, np.float32)), InvalidArgumentError, "gamma: got shape (7,)"),
+    (lambda: popnn.layer_norm(X, eps=-1.0), InvalidArgumentError, "eps: got -1.0"),
+    (lambda: popnn.layer_norm_grad(X[0], X), InvalidArgumentError, "grad: got shape (8, 5, 7)"),
+    (lambda: popnn.rms_norm(X.astype(float)), InvalidTypeError, "x: got dtype float64"),
+])  # fmt: skip
+def test_bad_input_is_refused_by_name(call, error, words):
+    with pytest.raises(error, match="^" + re.escape(words)):
+        call()
