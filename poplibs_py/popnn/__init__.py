@@ -8,6 +8,7 @@ from ..lazy import submodules_on_demand
 from . import nonlinearities as _nonlinearities
 from .ctc.api import CTCLoss, ctc_loss, ctc_loss_and_gradient, plan_ctc_inference, plan_ctc_loss
 from .ctc_infer.api import CTCPaths, ctc_beam_search_decoder, ctc_greedy_decoder
+from .losses import MASKED_LABEL_CODE, Loss, calc_accuracy, calc_loss, cross_entropy
 from .nonlinearities import *  # noqa: F403
 from .norms import (
     NormGradients,
@@ -33,13 +34,14 @@ from .regions import roi_align, roi_align_input_gradient
 from .softmax import log_softmax, log_softmax_grad, scaled_softmax_stable, softmax, softmax_grad
 from .softmax import softmax as softmax_stable
 
-__all__ = ["CTCLoss", "CTCPaths", "LayerWeights", "NormGradients", "batch_norm", "batch_norm_grad",
-           "ctc_beam_search_decoder", "ctc_greedy_decoder", "ctc_loss", "ctc_loss_and_gradient", "from_torch",
-           "group_norm", "group_norm_grad", "gru", "gru_bwd", "gru_fwd", "gru_wu", "instance_norm",
-           "instance_norm_grad", "layer_norm", "layer_norm_grad", "layers_bwd", "log_softmax", "log_softmax_grad",
-           "lstm", "lstm_bwd", "lstm_fwd", "lstm_wu", "max_pool_with_indices", "plan_ctc_inference", "plan_ctc_loss",
-           "plan_pooling", "pool", "pool_indices_gradient", "pool_input_gradient", "rms_norm", "rms_norm_grad", "rnn",
-           "rnn_bwd", "rnn_fwd", "rnn_steps", "rnn_wu", "roi_align", "roi_align_input_gradient",
-           "scaled_softmax_stable", "softmax", "softmax_grad", "softmax_stable", *_nonlinearities.__all__]
+__all__ = ["CTCLoss", "CTCPaths", "LayerWeights", "Loss", "MASKED_LABEL_CODE", "NormGradients", "batch_norm",
+           "batch_norm_grad", "calc_accuracy", "calc_loss", "cross_entropy", "ctc_beam_search_decoder",
+           "ctc_greedy_decoder", "ctc_loss", "ctc_loss_and_gradient", "from_torch", "group_norm", "group_norm_grad",
+           "gru", "gru_bwd", "gru_fwd", "gru_wu", "instance_norm", "instance_norm_grad", "layer_norm",
+           "layer_norm_grad", "layers_bwd", "log_softmax", "log_softmax_grad", "lstm", "lstm_bwd", "lstm_fwd",
+           "lstm_wu", "max_pool_with_indices", "plan_ctc_inference", "plan_ctc_loss", "plan_pooling", "pool",
+           "pool_indices_gradient", "pool_input_gradient", "rms_norm", "rms_norm_grad", "rnn", "rnn_bwd", "rnn_fwd",
+           "rnn_steps", "rnn_wu", "roi_align", "roi_align_input_gradient", "scaled_softmax_stable", "softmax",
+           "softmax_grad", "softmax_stable", *_nonlinearities.__all__]
 
 __getattr__, __dir__ = submodules_on_demand(__name__)

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..config import settings
-from ..formats import FORMATS, FP32, Format
-from ..kernels import Selection, select
+from ..formats import BF16, FORMATS, FP16, FP32, Format
+from ..kernels import Selection, kernels, select
 from ..kernels.records import dtype_of, format_facts, infinite_overflow, numbers_of
 from ..ops import RESULT, Operand, Receiver, Request
 from ..planner import Explanation
@@ -31,6 +31,10 @@ _NEAREST = numbers_of("rounding")["nearest-even"]
 _AXES, _OPERANDS = 32, 8
 _THREAD_ELEMENTS = 1 << 15  # that are worth a thread
 _CACHE_LINE = 64
+_WIDE: dict[str, tuple[int, ...]] = {
+    "softmax": (0, 2), "log_softmax": (0, 2), "softmax_grad": (0, 1, 2), "log_softmax_grad": (0, 1, 2),
+    "norm": (0, 3), "norm_grad": (0, 1, 3), "norm_param_grad": (), "loss": (), "cross_entropy": ()}
+"""Which operands of a kernel are numbers in its format; others are FP32."""
 
 
 class RowOperand(NamedTuple):
@@ -171,20 +175,22 @@ def _fill_operand(slot: Any, x: RowOperand) -> None:
 def lower(steps: tuple[RowsParams, ...], threads: int, workspace: int = 0) -> RowsProgram:
     """Return the program of functions of rows, one after another; the workspace is the operand after the last."""
     made = [_lowered(p, threads) for p in steps]
-    most = max(count for _, count, _, _ in made)
-    program = Program(tuple(step for step, *_ in made), steps[0].arrays, most, max(arena for _, _, arena, _ in made),
-                      workspace, tables=tuple(spec for *_, spec in made))
-    return RowsProgram(steps, workspace, program.executable(most), select("rows", steps[0].body, "any"))
+    most, arena = max(count for _, count, *_ in made), max(arena for _, _, arena, *_ in made)
+    program = Program(tuple(step for step, *_ in made), steps[0].arrays, most, arena, workspace,
+                      tables=tuple(spec for *_, spec, _ in made))
+    return RowsProgram(steps, workspace, program.executable(most), made[0][-1])
 
 
-def _lowered(p: RowsParams, threads: int) -> tuple[ComputeSet, int, int, Any]:
-    """The vertices of one function, how many threads they are worth, the bytes of a thread's arena, the record."""
+def _lowered(p: RowsParams, threads: int) -> tuple[ComputeSet, int, int, Any, Selection]:
+    """The vertices of one function, how many threads they are worth, a thread's arena in bytes, the record."""
     kept = _merged([d for d in range(len(p.shape)) if d not in p.axes], p, False)
     reduced = _merged(list(p.axes), p, True)
     n, rows = prod(extent for extent, _ in reduced), prod(extent for extent, _ in kept)
     by_columns = p.body == "norm_param_grad" and _by_columns(p, kept, n)
-    selection = select("rows", p.body + "_columns" * by_columns, "any")
-    spec, arena = np.zeros(1, _SPEC), 0
+    taken = FP32 if by_columns else _taken(p, reduced)
+    selection = select("rows", p.body + "_columns" * by_columns, taken.name)
+    spec = np.zeros(1, _SPEC)
+    arena = 0 if taken == FP32 else _line(4 * n)
     spec["n"], spec["kept_count"], spec["reduced_count"] = n, len(kept), len(reduced)
     spec["scale"], spec["factor"], spec["epsilon"], spec["centred"] = p.scale, p.factor, p.epsilon, p.centred
     for name, axes in (("kept", kept), ("reduced", reduced)):
@@ -197,10 +203,12 @@ def _lowered(p: RowsParams, threads: int) -> tuple[ComputeSet, int, int, Any]:
         _fill_operand(slot, x)
         for name, axes in (("kept", kept), ("reduced", reduced)):
             slot[name][:len(axes)] = [strides[k] for _, strides in axes]
-        along = x.single or (len(reduced) == 1 and (reduced[0][1][k] == 4 or n == 1))
-        slot["direct"] = isinstance(x.element, Format) and not slot["codec"] and along
+        slot["constant"] = not x.written and not any(strides[k] for _, strides in kept)
+        wanted = taken if k in _WIDE[p.body] else FP32
+        along = x.single or (len(reduced) == 1 and (reduced[0][1][k] == wanted.itemsize or n == 1))
+        slot["direct"] = x.element == wanted and not x.exponent and along
         slot["room"] = arena
-        arena += 0 if slot["direct"] else -(-4 * (1 if x.single else n) // _CACHE_LINE) * _CACHE_LINE
+        arena += 0 if slot["direct"] else _line(4 if x.single else 4 * n)
     spec["codes"] = arena
     units = -(-rows // selection.kernel.block[1])
     threads = max(1, threads_for(n * rows, _THREAD_ELEMENTS, min(threads, units)))
@@ -208,7 +216,22 @@ def _lowered(p: RowsParams, threads: int) -> tuple[ComputeSet, int, int, Any]:
     items = np.zeros(threads, _ITEM)
     items["spec"], items["first"], items["count"] = spec.ctypes.data, edges[:-1], np.diff(edges)
     step = ComputeSet("", (Segment(selection.kernel.address, items, spread(threads, threads)),))
-    return step, threads, arena + selection.kernel.block[2], spec
+    return step, threads, arena + selection.kernel.block[2], spec, selection
+
+
+def _line(size: int) -> int:
+    return -(-size // _CACHE_LINE) * _CACHE_LINE
+
+
+def _taken(p: RowsParams, reduced: list[tuple[int, tuple[int, ...]]]) -> Format:
+    """The format that the kernel takes numbers in: theirs, where all lie one after another in one of 16 bits."""
+    wide = [(k, x) for k, x in enumerate(p.operands) if k in _WIDE[p.body] and x is not None]
+    if not wide or wide[0][1].element not in (FP16, BF16) or len(reduced) > 1:
+        return FP32
+    first: Format = wide[0][1].element
+    built = any(k.op == p.body and k.formats == first.name for k in kernels("rows"))
+    alike = all(x.element == first and not x.exponent and reduced[0][1][k] == 2 for k, x in wide)
+    return first if built and alike else FP32
 
 
 def _by_columns(p: RowsParams, kept: list[tuple[int, tuple[int, ...]]], n: int) -> bool:

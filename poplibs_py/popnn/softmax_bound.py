@@ -11,8 +11,9 @@ from ..formats.bounds import Ball, gamma, sum_ball
 from ..ops import result_format
 from ..popops._reductions import axes_of
 
-__all__ = ["ROUNDINGS", "SCALED", "finished", "held", "log_softmax_bound", "log_softmax_grad_bound", "row_sum",
-           "scaled_softmax_stable_bound", "softmax_bound", "softmax_grad_bound", "times"]
+__all__ = ["ROUNDINGS", "SCALED", "Exponentials", "finished", "held", "log_softmax_bound", "log_softmax_grad_bound",
+           "row_sum", "scaled_softmax_stable_bound", "softmax_bound",
+           "softmax_grad_bound", "times"]
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -66,7 +67,7 @@ def times(by: Ball, x: Ball) -> Ball:
     return Ball(made.centre, radius).rounded(FP32)
 
 
-class _Exponentials:
+class Exponentials:
     """What both begin with: e^(z - top), z being what is scaled and masked, and how wrong each part may be."""
 
     def __init__(self, x: Any, axis: Any, mask: Any, scale: Any) -> None:
@@ -95,7 +96,7 @@ class _Exponentials:
 
 
 def _softmax(x: Any, axis: Any, mask: Any, scale: Any, factor: float, out: Any, out_dtype: Any) -> Ball:
-    e = _Exponentials(x, axis, mask, scale)
+    e = Exponentials(x, axis, mask, scale)
     with np.errstate(all="ignore"):
         centre = np.where(e.nothing, 0.0, factor * e.powers / e.sum)
         least = e.sum - e.of_sum
@@ -120,7 +121,7 @@ def scaled_softmax_stable_bound(x: Any, axis: Any = -1, *, mask: Any = None, sca
 def log_softmax_bound(x: Any, axis: Any = -1, *, mask: Any = None, scale: float = 1.0, out: Any = None,
                       out_dtype: Any = None, target: Any = None) -> Ball:
     """Return exact results and radii of a `log_softmax` call."""
-    e = _Exponentials(x, axis, mask, scale)
+    e = Exponentials(x, axis, mask, scale)
     with np.errstate(all="ignore"):
         log = np.where(e.nothing, 0.0, np.log(np.where(e.nothing, 1.0, e.sum)))
         least = e.sum * (1 - _U) - e.of_sum

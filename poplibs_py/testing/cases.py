@@ -329,6 +329,11 @@ def _normed(count: int, *groups: int) -> Callable[[], list[Case]]:
     return made
 
 
+def _probabilities() -> Any:
+    numbers = np.exp(_numbers(8, 32))
+    return (numbers / numbers.sum(1, keepdims=True)).astype(np.float32)
+
+
 def _map() -> list[Case]:
     made, operands = relu(_1 * 2 + _2), (_numbers(256), _numbers(256, seed=2))
     return [Case("256, relu(a * 2 + b)", (made, *operands), {}),
@@ -445,6 +450,13 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "lstm_bwd_calls": _recurrent_gradients(4, "last_cell_state_grad"),
     "lstm_fwd_calls": _recurrent(4, "init_output", "init_cell_state"),
     "lstm_wu_calls": _recurrent_update(4),
+    "calc_loss_calls": lambda: [
+        Case("8 x 32, cross-entropy", (_probabilities(), np.arange(8, dtype=np.int32), "CROSS_ENTROPY_LOSS"), {}),
+        Case("8 x 32, squares", (_probabilities(), np.arange(8, dtype=np.int32), "SUM_SQUARED_LOSS"), {})],
+    "cross_entropy_calls": lambda: [
+        Case("8 x 32", (_numbers(8, 32), np.arange(8, dtype=np.int32)), {}),
+        Case("smoothing, weights", (_numbers(8, 32), np.arange(8, dtype=np.int32), _probabilities()[0]),
+             {"label_smoothing": 0.1})],
     "lu_calls": _factored,
     "rnn_bwd_calls": _recurrent_gradients(1, "last_output_grad"),
     "rnn_wu_calls": _recurrent_update(1),

@@ -12,10 +12,10 @@ from hypothesis.strategies import SearchStrategy
 from ..formats import FORMATS, QuarterArray
 from .strategies import arrays, formats, layouts, options, relaid
 
-__all__ = ["batch_norm_calls", "batch_norm_grad_calls", "group_norm_calls", "group_norm_grad_calls",
-           "instance_norm_calls", "instance_norm_grad_calls", "layer_norm_calls", "layer_norm_grad_calls",
-           "log_softmax_calls", "log_softmax_grad_calls", "rms_norm_calls", "rms_norm_grad_calls",
-           "scaled_softmax_stable_calls", "softmax_calls", "softmax_grad_calls"]
+__all__ = ["batch_norm_calls", "batch_norm_grad_calls", "calc_loss_calls", "cross_entropy_calls", "group_norm_calls",
+           "group_norm_grad_calls", "instance_norm_calls", "instance_norm_grad_calls", "layer_norm_calls",
+           "layer_norm_grad_calls", "log_softmax_calls", "log_softmax_grad_calls", "rms_norm_calls",
+           "rms_norm_grad_calls", "scaled_softmax_stable_calls", "softmax_calls", "softmax_grad_calls"]
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -83,3 +83,37 @@ rms_norm_calls, rms_norm_grad_calls = (partial(_norm_calls, "rms", back) for bac
 group_norm_calls, group_norm_grad_calls = (partial(_norm_calls, "group", back) for back in (False, True))
 instance_norm_calls, instance_norm_grad_calls = (partial(_norm_calls, "instance", back) for back in (False, True))
 batch_norm_calls, batch_norm_grad_calls = (partial(_norm_calls, "batch", back) for back in (False, True))
+
+
+@st.composite
+def _labels(draw: st.DrawFn, rows: int, classes: int) -> Any:
+    """Labels, some of them none."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    dtype = draw(st.sampled_from([np.int32, np.uint32, np.int64]))
+    made = rng.integers(0, max(1, classes) + 1, rows).astype(dtype)
+    made[rng.random(rows) < 0.2] = np.array(2**32 - 1).astype(dtype)
+    return made
+
+
+@st.composite
+def calc_loss_calls(draw: st.DrawFn) -> Call:
+    """Calls of `calc_loss`."""
+    shape = draw(st.tuples(st.integers(0, 5), st.sampled_from([1, 2, 7, 64, 70])))
+    kind = draw(st.sampled_from(["SUM_SQUARED_LOSS", "CROSS_ENTROPY_LOSS"]))
+    how: dict[str, Any] = {"out_dtype": _NAMES}
+    if kind == "CROSS_ENTROPY_LOSS":
+        how |= {"deltas_scale": [1000.0], "model_output_scaling": [62000.0]}
+    expected = draw(_labels(*shape) | _numbers(shape))
+    return (draw(_numbers(shape)), expected, kind), draw(options(how))
+
+
+@st.composite
+def cross_entropy_calls(draw: st.DrawFn) -> Call:
+    """Calls of `cross_entropy`."""
+    shape = draw(st.tuples(st.integers(0, 5), st.sampled_from([1, 2, 7, 64, 70])))
+    allowed: dict[str, Any] = {"out_dtype": _NAMES, "label_smoothing": [0.125, 1.0], "ignored_index": [0],
+                               "deltas_scale": [0.1]}
+    how = draw(options(allowed))
+    if draw(st.booleans()):
+        how["weights"] = draw(_numbers(shape[1:]))
+    return (draw(_numbers(shape)), draw(_labels(*shape))), how

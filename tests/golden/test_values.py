@@ -181,6 +181,20 @@ def slicing(case: Arrays) -> None:
                                 inserted_window_dims=params["insertWindowDims"],
                                 scatter_dims_to_operand_dims=params["scatterDimsToOperandDims"])
             np.testing.assert_array_equal(got, due)
+
+
+def loss(case: Arrays) -> None:
+    """Losses of probabilities, which the case's type holds, and deltas."""
+    params = case.params
+    fmt = FP32 if params["dtype"] == "float" else FP16
+    how = {word: params[name] for word, name in (("deltas_scale", "deltasScale"),
+                                                 ("model_output_scaling", "modelOutputScaling")) if params[name]}
+    operands = as_format(case["probs"], fmt), case["labels"], params["lossType"]
+    balls, got = testing.bound("calc_loss", *operands, **how), testing.check("calc_loss", *operands, **how)
+    for name, ball, part in zip(("loss", "deltas"), balls, got, strict=True):
+        assert_within_bound(part, Ball(case[name], ball.radius))
+
+
 NONLINEARITIES = {"SIGMOID": "sigmoid", "HARD_SIGMOID": "hard_sigmoid", "RELU": "relu", "TANH": "tanh",
                   "GELU": "gelu_tanh", "GELU_ERF": "gelu_erf", "SWISH": "silu"}
 
@@ -434,9 +448,9 @@ def popops_misc(case: Arrays) -> None:
 
 FAMILIES: dict[str, Run] = {"conv": conv, "ctc_infer": ctc_infer, "ctc_loss": ctc_loss, "elementwise": elementwise,
                             "embedding": embedding, "fully_connected": fully_connected, "gru": gru, "linalg": linalg,
-                            "lstm": lstm, "matmul": matmul, "nonlinearity": nonlinearity, "norm": norm, "pool": pool,
-                            "popops_misc": popops_misc, "reduce": reduce, "rnn": rnn, "roi_align": roi_align,
-                            "slicing": slicing, "topk": topk}
+                            "loss": loss, "lstm": lstm, "matmul": matmul, "nonlinearity": nonlinearity, "norm": norm,
+                            "pool": pool, "popops_misc": popops_misc, "reduce": reduce, "rnn": rnn,
+                            "roi_align": roi_align, "slicing": slicing, "topk": topk}
 """A line for each family that is built: the file's name, and what runs one of its cases."""
 
 

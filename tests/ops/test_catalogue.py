@@ -19,6 +19,11 @@ NO_OPS = {
     "bs_softmax_in_place", "cast_gfloat_to_native", "cast_native_to_gfloat", "get_hw_seeds", "index_statistics",
     "matmul_params", "max_with_indices", "min_with_indices", "random_matrix", "random_pattern", "reduce_many",
     "set_hw_seeds", "set_seed", "weights_transpose_chans_flip_xy",
+    "advise", "balanced_pattern", "banded_pattern", "bs_softmax_bound", "bs_softmax_grad_bound", "bs_softmax_in_place",
+    "calc_accuracy", "cast_gfloat_to_native", "cast_native_to_gfloat", "get_hw_seeds", "matmul_params",
+    "max_with_indices", "min_with_indices", "random_matrix", "random_pattern", "reduce_many", "set_hw_seeds",
+    "set_seed",
+    "weights_transpose_chans_flip_xy",
 }  # fmt: skip
 NO_OP_WORDS = ("plan_", "compile_", "prepare", "poplibs_")
 

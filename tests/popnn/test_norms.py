@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poplibs_py import popnn, testing
@@ -19,6 +19,7 @@ NORMS = ["layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm"]
 
 
 @pytest.mark.parametrize("name", [*NORMS, *(f"{name}_grad" for name in NORMS)])
+@settings(max_examples=25)
 @given(st.data())
 def test_drawn_calls_are_within_their_bounds(name, data):
     operands, keywords = data.draw(calls(f"popnn.{name}"))
@@ -77,7 +78,7 @@ def test_all_levels_give_the_same_bits(level, monkeypatch):
         def select(family, op, formats):
             if family != "rows":
                 return registry.select(family, op, formats)
-            [kernel] = [k for k in kernels("rows") if (k.level, k.op) == (chosen, op)]
+            [kernel] = [k for k in kernels("rows") if (k.level, k.op, k.formats) == (chosen, op, formats)]
             return Selection(kernel, ())
 
         monkeypatch.setattr(_rows, "select", select)

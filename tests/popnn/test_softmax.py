@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poplibs_py import popnn, testing
@@ -21,6 +21,7 @@ OPS = ["softmax", "log_softmax", "scaled_softmax_stable", "softmax_grad", "log_s
 
 
 @pytest.mark.parametrize("name", OPS)
+@settings(max_examples=25)
 @given(st.data())
 def test_drawn_calls_are_within_their_bounds(name, data):
     operands, keywords = data.draw(calls(f"popnn.{name}"))
@@ -81,7 +82,7 @@ def test_all_levels_give_the_same_bits(name, level, monkeypatch):
         def select(family, op, formats):
             if family != "rows":
                 return registry.select(family, op, formats)
-            [kernel] = [k for k in kernels("rows") if (k.level, k.op) == (chosen, op)]
+            [kernel] = [k for k in kernels("rows") if (k.level, k.op, k.formats) == (chosen, op, formats)]
             return Selection(kernel, ())
 
         monkeypatch.setattr(_rows, "select", select)

@@ -7,39 +7,41 @@ typedef struct pop_moments {
     float mean, inverse; /* of the deviation */
 } pop_moments;
 
-static pop_moments pop_row_moments(const pop_rows *s, const float *x)
+POP_INLINE pop_moments pop_row_moments(const pop_rows *s, const pop_format *f, const void *x)
 {
     const double count = (double)(s->n ? s->n : 1);
     double total = 0.0;
-    if (s->centred) POP_ROW_SUM(total, s->n, pop_row_load(x, i, part));
+    if (s->centred) POP_ROW_SUM(total, s->n, pop_row_read(f, x, i, part));
     const float mean = (float)(total / count);
     const pop_v_f less = pop_v_splat(mean);
-    POP_ROW_SUM(total, s->n, ({ const pop_v_f d = pop_row_else(pop_row_load(x, i, part) - less, 0.0f, part); d * d; }));
+    POP_ROW_SUM(total, s->n, ({ const pop_v_f d = pop_row_else(pop_row_read(f, x, i, part) - less, 0.0f, part); d * d; }));
     return (pop_moments){mean, (float)(1.0 / sqrt((total / count + s->epsilon) * s->factor))};
 }
 
 /* x, gamma, beta, result; gamma and beta may be absent. */
-static void pop_row_norm(pop_row *row)
+POP_INLINE void pop_row_norm(pop_row *row, const pop_format *f)
 {
     const pop_rows *s = row->spec;
     const pop_rows_operand *o = s->operands;
-    const float *x = row->at[0], *gamma = row->at[1], *beta = row->at[2];
-    const pop_moments m = pop_row_moments(s, x);
+    const void *x = row->at[0];
+    const float *gamma = (const float *)row->at[1], *beta = (const float *)row->at[2];
+    const pop_moments m = pop_row_moments(s, f, x);
     const pop_v_f less = pop_v_splat(m.mean), by = pop_v_splat(m.inverse);
     POP_ROW_EACH(0, s->n,
-                 pop_v_f y = (pop_row_load(x, i, part) - less) * by;
+                 pop_v_f y = (pop_row_read(f, x, i, part) - less) * by;
                  if (gamma) y = y * pop_row_load_or(gamma, o[1].single, i, part);
                  if (beta) y = y + pop_row_load_or(beta, o[2].single, i, part);
-                 pop_row_store(row->at[3], i, y, part););
+                 pop_row_write(f, row->at[3], i, y, part););
 }
 
 /* grad, x, gamma, result, mean, inverse deviation; the last two are written for who sums over rows. */
-static void pop_row_norm_grad(pop_row *row)
+POP_INLINE void pop_row_norm_grad(pop_row *row, const pop_format *f)
 {
     const pop_rows *s = row->spec;
-    const float *g = row->at[0], *x = row->at[1], *gamma = row->at[2];
+    const void *g = row->at[0], *x = row->at[1];
+    const float *gamma = (const float *)row->at[2];
     const int single = s->operands[2].single;
-    const pop_moments m = pop_row_moments(s, x);
+    const pop_moments m = pop_row_moments(s, f, x);
     const pop_v_f less = pop_v_splat(m.mean), by = pop_v_splat(m.inverse);
     const double count = (double)(s->n ? s->n : 1);
     double total = 0.0, product = 0.0;
@@ -47,44 +49,45 @@ static void pop_row_norm_grad(pop_row *row)
         const int64_t end = s->n - begin < POP_STRETCH ? s->n : begin + POP_STRETCH;
         pop_lanes sums = pop_lanes_of(0.0f), products = pop_lanes_of(0.0f);
         POP_ROW_EACH(begin, end,
-                     pop_v_f d = pop_row_load(g, i, part);
+                     pop_v_f d = pop_row_read(f, g, i, part);
                      if (gamma) d = d * pop_row_load_or(gamma, single, i, part);
                      d = pop_row_else(d, 0.0f, part);
                      sums.v[k] += d;
-                     products.v[k] += pop_row_else(d * ((pop_row_load(x, i, part) - less) * by), 0.0f, part););
-        total += (double)pop_lanes_sum(&sums), product += (double)pop_lanes_sum(&products);
+                     products.v[k] += pop_row_else(d * ((pop_row_read(f, x, i, part) - less) * by), 0.0f, part););
+        total += (double)pop_lanes_sum(sums), product += (double)pop_lanes_sum(products);
     }
     const pop_v_f mean = pop_v_splat(s->centred ? (float)(total / count) : 0.0f);
     const pop_v_f share = pop_v_splat((float)(product / count * s->scale));
     POP_ROW_EACH(0, s->n,
-                 pop_v_f d = pop_row_load(g, i, part);
+                 pop_v_f d = pop_row_read(f, g, i, part);
                  if (gamma) d = d * pop_row_load_or(gamma, single, i, part);
-                 d = ((d - mean) - (pop_row_load(x, i, part) - less) * by * share) * by;
-                 pop_row_store(row->at[3], i, d, part););
-    if (row->at[4]) *row->at[4] = m.mean;
-    if (row->at[5]) *row->at[5] = m.inverse;
+                 d = ((d - mean) - (pop_row_read(f, x, i, part) - less) * by * share) * by;
+                 pop_row_write(f, row->at[3], i, d, part););
+    if (row->at[4]) *(float *)row->at[4] = m.mean;
+    if (row->at[5]) *(float *)row->at[5] = m.inverse;
 }
 
 /* Of what shares its gamma and beta: grad, x, mean, inverse deviation, sums of grad times what x became, and of grad. */
-static void pop_row_norm_param_grad(pop_row *row)
+POP_INLINE void pop_row_norm_param_grad(pop_row *row, const pop_format *f)
 {
     const pop_rows *s = row->spec;
     const pop_rows_operand *o = s->operands;
-    const float *g = row->at[0], *x = row->at[1], *mean = row->at[2], *by = row->at[3];
+    const void *g = row->at[0], *x = row->at[1];
+    const float *mean = (const float *)row->at[2], *by = (const float *)row->at[3];
     double total = 0.0, product = 0.0;
     for (int64_t begin = 0; begin < s->n; begin += POP_STRETCH) {
         const int64_t end = s->n - begin < POP_STRETCH ? s->n : begin + POP_STRETCH;
         pop_lanes sums = pop_lanes_of(0.0f), products = pop_lanes_of(0.0f);
         POP_ROW_EACH(begin, end,
-                     const pop_v_f d = pop_row_load(g, i, part);
-                     pop_v_f y = pop_row_load(x, i, part);
+                     const pop_v_f d = pop_row_read(f, g, i, part);
+                     pop_v_f y = pop_row_read(f, x, i, part);
                      if (mean) y = y - pop_row_load_or(mean, o[2].single, i, part);
                      sums.v[k] += d;
                      products.v[k] += pop_row_else(d * (y * pop_row_load_or(by, o[3].single, i, part)), 0.0f, part););
-        total += (double)pop_lanes_sum(&sums), product += (double)pop_lanes_sum(&products);
+        total += (double)pop_lanes_sum(sums), product += (double)pop_lanes_sum(products);
     }
-    if (row->at[4]) *row->at[4] = (float)product;
-    if (row->at[5]) *row->at[5] = (float)total;
+    if (row->at[4]) *(float *)row->at[4] = (float)product;
+    if (row->at[5]) *(float *)row->at[5] = (float)total;
 }
 
 #define POP_COLUMNS 256    /* of a strip */

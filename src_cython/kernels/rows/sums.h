@@ -2,6 +2,7 @@
  * the bits are the row's alone, and an element meets 38 roundings in FP32 at most. */
 #ifndef POP_ROWS_SUMS_H
 #define POP_ROWS_SUMS_H
+#include "formats/codec.h"
 #include "kernels/rows/walk.h"
 
 #define POP_ROW_LANES 64
@@ -20,51 +21,70 @@ POP_INLINE pop_lanes pop_lanes_of(float x)
     return l;
 }
 
-POP_INLINE float pop_lanes_sum(const pop_lanes *l)
+/* Lane i of each and lane i + half, `half` becoming less; the first lane at the end. */
+#if POP_LANES == 16
+#define POP_PLACES {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
+#elif POP_LANES == 8
+#define POP_PLACES {0, 1, 2, 3, 4, 5, 6, 7}
+#else
+#define POP_PLACES {0, 1, 2, 3}
+#endif
+#define POP_LANES_JOINED(l, join)                                                                   \
+    do {                                                                                            \
+        const pop_v_i places = POP_PLACES;                                                          \
+        _Pragma("GCC unroll 8") for (int half = POP_ROW_VECTORS / 2; half; half /= 2)               \
+            _Pragma("GCC unroll 16") for (int k = 0; k < half; k++) l.v[k] = join(l.v[k], l.v[k + half]); \
+        _Pragma("GCC unroll 8") for (int half = POP_LANES / 2; half; half /= 2)                     \
+            l.v[0] = join(l.v[0], __builtin_shuffle(l.v[0], places ^ half));                        \
+    } while (0)
+
+POP_INLINE pop_v_f pop_v_plus(pop_v_f a, pop_v_f b) { return a + b; }
+POP_INLINE float pop_lanes_sum(pop_lanes l)
 {
-    float a[POP_ROW_LANES];
-    memcpy(a, l, sizeof a);
-#pragma GCC unroll 8
-    for (int half = POP_ROW_LANES / 2; half; half /= 2)
-        for (int i = 0; i < half; i++) a[i] += a[i + half];
-    return a[0];
+    POP_LANES_JOINED(l, pop_v_plus);
+    return l.v[0][0];
+}
+POP_INLINE float pop_lanes_max(pop_lanes l)
+{
+    POP_LANES_JOINED(l, pop_v_max_f);
+    return l.v[0][0];
 }
 
-POP_INLINE float pop_lanes_max(const pop_lanes *l)
+/* Numbers in the kernel's format, f. */
+POP_INLINE pop_v_f pop_row_read(const pop_format *f, const void *p, int64_t i, int part)
 {
-    float a[POP_ROW_LANES];
-    memcpy(a, l, sizeof a);
-#pragma GCC unroll 8
-    for (int half = POP_ROW_LANES / 2; half; half /= 2)
-        for (int i = 0; i < half; i++) a[i] = a[i] > a[i + half] ? a[i] : a[i + half];
-    return a[0];
+    return pop_v_decode_part(f, (const char *)p + i * pop_bytes(f), part);
 }
-
-POP_INLINE pop_v_f pop_row_load(const float *p, int64_t i, int part)
+POP_INLINE void pop_row_write(const pop_format *f, void *p, int64_t i, pop_v_f x, int part)
 {
-    return part == POP_LANES ? pop_v_load_f(p + i) : pop_v_load_f_some(p + i, pop_v_first(part));
+    pop_v_encode_part(f, POP_OVERFLOW_INFINITY, (char *)p + i * pop_bytes(f), x, part);
 }
+POP_INLINE pop_v_f pop_row_load(const float *p, int64_t i, int part) { return pop_row_read(&POP_F32, p, i, part); }
+POP_INLINE void pop_row_store(float *p, int64_t i, pop_v_f x, int part) { pop_row_write(&POP_F32, p, i, x, part); }
 /* What is one for the row, is spread. */
 POP_INLINE pop_v_f pop_row_load_or(const float *p, int single, int64_t i, int part)
 {
     return single ? pop_v_splat(*p) : pop_row_load(p, i, part);
-}
-POP_INLINE void pop_row_store(float *p, int64_t i, pop_v_f x, int part)
-{
-    if (part == POP_LANES) pop_v_store_f(p + i, x);
-    else pop_v_store_f_some(p + i, x, pop_v_first(part));
 }
 POP_INLINE pop_v_f pop_row_else(pop_v_f x, float other, int part) /* in the lanes that are none */
 {
     return part == POP_LANES ? x : pop_v_select_f(pop_v_mask(pop_v_first(part)), pop_v_splat(other), x);
 }
 
+#if POP_LANES == 16
+#define POP_ROW_UNROLL _Pragma("GCC unroll 4")
+#elif POP_LANES == 8 /* more are slow to compile */
+#define POP_ROW_UNROLL _Pragma("GCC unroll 2")
+#else
+#define POP_ROW_UNROLL _Pragma("GCC unroll 1")
+#endif
+
 /* For elements from `begin` to `end` of a row: `k` is the vector of lanes, `i` the first element, `part` how many. */
 #define POP_ROW_EACH(begin, end, ...)                                                     \
     do {                                                                                  \
         int64_t i = (begin);                                                              \
         for (int64_t base = i; base + POP_ROW_LANES <= (end); base += POP_ROW_LANES, i = base) \
-            _Pragma("GCC unroll 16") for (int k = 0; k < POP_ROW_VECTORS; k++)            \
+            POP_ROW_UNROLL for (int k = 0; k < POP_ROW_VECTORS; k++)                      \
             {                                                                             \
                 const int part = POP_LANES;                                               \
                 i = base + k * POP_LANES;                                                 \
@@ -84,7 +104,7 @@ POP_INLINE pop_v_f pop_row_else(pop_v_f x, float other, int part) /* in the lane
             const int64_t end = (n) - begin < POP_STRETCH ? (n) : begin + POP_STRETCH;    \
             pop_lanes lanes = pop_lanes_of(0.0f);                                         \
             POP_ROW_EACH(begin, end, lanes.v[k] += (__VA_ARGS__););                       \
-            (total) += (double)pop_lanes_sum(&lanes);                                     \
+            (total) += (double)pop_lanes_sum(lanes);                                     \
         }                                                                                 \
     } while (0)
 #endif

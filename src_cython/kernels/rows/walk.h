@@ -15,10 +15,12 @@
 #define POP_ROWS_AXES 32
 #define POP_ROWS_CODES 2048 /* elements that are gathered at a time */
 
-/* A row's numbers by operand, NULL where there is none. A single one is a row of one. */
+/* A row's numbers by operand, NULL where there is none: those that the lowering counts as wide in the kernel's format,
+ * else FP32. A single one is a row of one. */
 typedef struct pop_row {
     const pop_rows *spec;
-    float *at[POP_ROWS_OPERANDS];
+    void *at[POP_ROWS_OPERANDS];
+    float *room; /* for a row of FP32 numbers */
     int64_t label; /* of an integer operand */
 } pop_row;
 
@@ -87,28 +89,34 @@ static void pop_rows_walk(const void *work, const pop_tile *tile, pop_rows_body 
 {
     const pop_rows_item *item = (const pop_rows_item *)work;
     const pop_rows *s = item->spec;
-    char *codes = tile->scratch + s->codes;
-    for (int64_t r = item->first; r < item->first + item->count; r++) {
-        pop_row row = {.spec = s};
-        char *place[POP_ROWS_OPERANDS];
-        for (int k = 0; k < POP_ROWS_OPERANDS; k++) {
+    char *codes = tile->scratch + s->codes, *place[POP_ROWS_OPERANDS];
+    pop_row row = {.spec = s, .room = (float *)(void *)(tile->scratch + s->room)};
+    int64_t index[POP_ROWS_AXES] = {0}, rest = item->first;
+    int used[POP_ROWS_OPERANDS], count = 0;
+    for (int k = 0; k < POP_ROWS_OPERANDS; k++)
+        if (s->operands[k].operand >= 0) used[count++] = k;
+    for (int d = s->kept_count - 1; d > 0 && rest; rest /= s->kept[d], d--) index[d] = rest % s->kept[d];
+    index[0] = rest;
+    for (int64_t r = 0; r < item->count; r++) {
+        for (int u = 0; u < count; u++) {
+            const int k = used[u];
             const pop_rows_operand *o = s->operands + k;
-            if (o->operand < 0) continue;
+            if (o->constant && r) continue;
             place[k] = tile->operands[o->operand] + o->offset;
-            for (int64_t d = s->kept_count - 1, rest = r; d >= 0; rest /= s->kept[d], d--)
-                place[k] += (d ? rest % s->kept[d] : rest) * o->kept[d];
+            for (int d = 0; d < s->kept_count; d++) place[k] += index[d] * o->kept[d];
             if (k == label) {
                 row.label = pop_rows_label(o, place[k]);
                 continue;
             }
-            row.at[k] = (float *)(void *)(o->direct ? place[k] : tile->scratch + o->room);
-            if (!o->direct && !o->written) pop_rows_move(s, o, place[k], row.at[k], codes);
+            row.at[k] = o->direct ? place[k] : tile->scratch + o->room;
+            if (!o->direct && !o->written) pop_rows_move(s, o, place[k], (float *)row.at[k], codes);
         }
         body(&row);
-        for (int k = 0; k < POP_ROWS_OPERANDS; k++) {
-            const pop_rows_operand *o = s->operands + k;
-            if (o->operand >= 0 && o->written && !o->direct) pop_rows_move(s, o, place[k], row.at[k], codes);
+        for (int u = 0; u < count; u++) {
+            const pop_rows_operand *o = s->operands + used[u];
+            if (o->written && !o->direct) pop_rows_move(s, o, place[used[u]], (float *)row.at[used[u]], codes);
         }
+        for (int d = s->kept_count - 1; ++index[d] == s->kept[d] && d > 0; d--) index[d] = 0;
     }
 }
 #endif

@@ -1,0 +1,232 @@
+"""PopNN's losses, with their deltas, and cross-entropy of logits with its gradient, a pass over the classes each.
+
+Numbers are FP32 from the operand on, sums those of `poplibs_py.popnn.softmax`: all levels, thread counts and strides
+give the same bits. The bodies are in ``src_cython/kernels/rows/losses.h``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import bad_argument, bad_type, finite, one_of, whole
+from ..formats import FP16, Format, format_of
+from ..ops import Operand, Request, argument, modelled_target, op, result_format
+from ..ops.parts import Part, results
+from ..popops import argmax, eq
+from ..popops import sum as total
+from ..target import Target
+from ._rows import RowOperand, RowsParams, row_of, rows_request
+from .softmax import numbers
+
+__all__ = ["MASKED_LABEL_CODE", "Loss", "calc_accuracy", "calc_loss", "cross_entropy"]
+
+MASKED_LABEL_CODE = 0xFFFFFFFF
+"""PopLibs' label of what is left out."""
+
+_LABELS = "labels of int32, uint32 or int64"
+_KINDS = ("SUM_SQUARED_LOSS", "CROSS_ENTROPY_LOSS")
+
+
+class Loss(NamedTuple):
+    """What losses return: one for each row, and the gradient with respect to the numbers given."""
+
+    loss: Any
+    deltas: Any
+
+
+def _classes(name: str, value: Any) -> Operand:
+    x = numbers(name, value)
+    if len(x.shape) != 2:
+        raise bad_argument(name, f"shape {x.shape}", "one number for each class, [N, C]")
+    return x
+
+
+def _labels(name: str, value: Any, rows: int) -> Operand:
+    x = argument(name, value, _LABELS)
+    if x.array.dtype not in (np.int32, np.uint32, np.int64) or not x.array.dtype.isnative:
+        raise bad_type(name, f"dtype {x.array.dtype}", _LABELS)
+    if x.shape != (rows,):
+        raise bad_argument(name, f"shape {x.shape}", f"one label for each of {rows} rows")
+    return x
+
+
+def _request(name: str, body: str, x: Operand, labels: Operand | None, more: Operand | None, fmt: Format, out: Any,
+             target: Any, **how: Any) -> Request:
+    """A loss for each row, and deltas."""
+    shape, operands = x.shape, tuple(p for p in (x, labels, more) if p is not None)
+    made = results(out, (Part(shape[:1], fmt), Part(shape, fmt)), Loss)
+    _, lacking = modelled_target(target, f"popnn.{name}", lambda _: "in one pass")
+    last, each = len(operands), fmt.itemsize
+    label = None if labels is None else row_of(labels.seen(lambda array: array[:, None]), 1, shape, single=True)
+    beside = None if more is None else row_of(more, last - 1, shape)
+    deltas = RowOperand(last, fmt, (shape[1] * each, each), written=True, offset=made.offsets[1])
+    loss = RowOperand(last, fmt, (each, 0), single=True, written=True)
+    rows = row_of(x, 0, shape), label, beside, deltas, loss
+    params = RowsParams(body, shape, (1,), rows, last + 1, **how)
+    return rows_request((params,), operands, made.receiver, lacking, wrap=made.wrap, keep=not made.given)
+
+
+def _made(out_dtype: object, *operands: Operand | None) -> Format:
+    formats = [x.format for x in operands if x is not None and x.format is not None]
+    made = result_format(*formats) if out_dtype is None else format_of(out_dtype, "out_dtype")
+    if made.dtype is None:
+        raise bad_argument("out_dtype", made, "formats with a dtype")
+    return made
+
+
+@op("popnn.calc_loss", poplibs="popnn::calcLoss", bound="popnn.loss_bound:calc_loss_bound",
+    draws="testing.row_calls:calc_loss_calls", written=None)
+def calc_loss(model_outputs: Any, expected: Any, loss_type: str, *, deltas_scale: float = 1.0,
+              model_output_scaling: float = 1.0, out: Any = None, out_dtype: object = None,
+              target: Target | str | None = None) -> Any:
+    """Return the loss of each row of probabilities, and what comes back (``popnn::calcLoss``).
+
+    Parameters
+    ----------
+    model_outputs : array_like or QuarterArray [N, C]
+        float32, float16, bfloat16 or FP8 numbers, of any strides: p.
+    expected : array_like [N] or [N, C]
+        Labels (int32, uint32 or int64), or what each number should be: e, which is 1 at the label and 0 elsewhere.
+        `MASKED_LABEL_CODE` names nothing, as every number that is no class.
+    loss_type : {"SUM_SQUARED_LOSS", "CROSS_ENTROPY_LOSS"}
+    deltas_scale : float, optional
+        S; of cross-entropy alone.
+    model_output_scaling : float, optional
+        M: what `model_outputs` are times probabilities, such as 62000; of cross-entropy alone.
+    out : tuple of two arrays [N] and [N, C], optional
+        Where the results go.
+    out_dtype : Format, dtype or str, optional
+        Of both results; by default what the operands' formats give.
+    target : Target or str, optional
+        The machine; by default this CPU, which alone does it.
+
+    Returns
+    -------
+    loss : numpy.ndarray [N]
+        ``sum((p - e)^2) / 2``, or ``-sum(e (log(p + epsilon) - log(M)))``, epsilon being 2^-126, or 2^-24 for FP16.
+    deltas : numpy.ndarray [N, C]
+        ``p - e``, or ``S / M (p - e M)``: the derivative with respect to what p is the softmax of.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind or value. Nothing has been written then.
+
+    Notes
+    -----
+    A masked row has neither loss nor deltas in cross-entropy; of squares, as in PopLibs, it has those of an e of zeros.
+
+    Examples
+    --------
+    >>> from poplibs_py import popnn
+    >>> import numpy as np
+    >>> popnn.calc_loss([[0.25, 0.75]], np.int32([1]), "SUM_SQUARED_LOSS")
+    Loss(loss=array([0.0625], dtype=float32), deltas=array([[ 0.25, -0.25]], dtype=float32))
+    """
+    x = _classes("model_outputs", model_outputs)
+    one_of("loss_type", loss_type, _KINDS)
+    labels, given = None, None
+    if isinstance(expected, np.ndarray) and expected.dtype.kind in "iu":
+        labels = _labels("expected", expected, x.shape[0])
+    else:
+        given = numbers("expected", expected)
+        if given.shape != x.shape:
+            raise bad_argument("expected", f"shape {given.shape}", f"labels [N], or that of model_outputs, {x.shape}")
+    by, scaling = (finite(name, value, 1e-30, 1e30) for name, value in (
+        ("deltas_scale", deltas_scale), ("model_output_scaling", model_output_scaling)))
+    if loss_type == _KINDS[0] and (by, scaling) != (1.0, 1.0):
+        raise bad_argument("deltas_scale" if by != 1.0 else "model_output_scaling", by if by != 1.0 else scaling,
+                           "1 for SUM_SQUARED_LOSS")
+    epsilon = 2.0**-24 if x.format == FP16 else 2.0**-126
+    return _request("calc_loss", "loss", x, labels, given, _made(out_dtype, x, given), out, target, scale=by / scaling,
+                    factor=scaling, epsilon=epsilon, centred=loss_type == _KINDS[1])
+
+
+@op("popnn.cross_entropy", bound="popnn.loss_bound:cross_entropy_bound",
+    draws="testing.row_calls:cross_entropy_calls", written=None)
+def cross_entropy(logits: Any, labels: Any, weights: Any = None, *, label_smoothing: float = 0.0,
+                  ignored_index: int | None = None, deltas_scale: float = 1.0, out: Any = None,
+                  out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Return the cross-entropy of each row of logits with its label, and the gradient, in one pass.
+
+    Parameters
+    ----------
+    logits : array_like or QuarterArray [N, C]
+        float32, float16, bfloat16 or FP8 numbers, of any strides: x.
+    labels : numpy.ndarray [N]
+        Classes: int32, uint32 or int64. A number that is no class, such as `MASKED_LABEL_CODE`, leaves its row out.
+    weights : array_like [C], optional
+        Of the classes: w; 1 by default.
+    label_smoothing : float, optional
+        a, from 0 to 1: the share of a label that all classes have alike.
+    ignored_index : int, optional
+        A class whose rows are left out.
+    deltas_scale : float, optional
+        What the gradient is multiplied by, such as 1 / N of a mean.
+    out : tuple of two arrays [N] and [N, C], optional
+        Where the results go.
+    out_dtype : Format, dtype or str, optional
+        Of both results; by default what the operands' formats give.
+    target : Target or str, optional
+        The machine; by default this CPU, which alone does it.
+
+    Returns
+    -------
+    loss : numpy.ndarray [N]
+        ``(1 - a) w[label] (lse - x[label]) + a / C sum(w (lse - x))``, lse being the logarithm of the sum of e^x.
+    deltas : numpy.ndarray [N, C]
+        `deltas_scale` times its derivative with respect to `logits`.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind or value. Nothing has been written then.
+
+    Notes
+    -----
+    A row that is left out has a loss and deltas of zeros. PopLibs has none: its loss takes probabilities.
+
+    Examples
+    --------
+    >>> from poplibs_py import popnn
+    >>> import numpy as np
+    >>> popnn.cross_entropy([[0.0, 0.0]], np.int32([1]))
+    Loss(loss=array([0.6931472], dtype=float32), deltas=array([[ 0.5, -0.5]], dtype=float32))
+    """
+    x = _classes("logits", logits)
+    given = _labels("labels", labels, x.shape[0])
+    of_classes = None if weights is None else numbers("weights", weights)
+    if of_classes is not None and of_classes.shape != x.shape[1:]:
+        raise bad_argument("weights", f"shape {of_classes.shape}", f"one number for each of {x.shape[1]} classes")
+    smoothing = finite("label_smoothing", label_smoothing, 0.0, 1.0)
+    by = finite("deltas_scale", deltas_scale, -1e30, 1e30)
+    ignored = -1.0 if ignored_index is None else float(whole("ignored_index", ignored_index, -(2**31), 2**32 - 1))
+    return _request("cross_entropy", "cross_entropy", x, given, of_classes, _made(out_dtype, x), out, target, scale=by,
+                    factor=smoothing, epsilon=ignored)
+
+
+def calc_accuracy(model_outputs: Any, expected: Any) -> int:
+    """Return for how many rows the greatest number is the label's, the first of equal ones (``popnn::calcAccuracy``).
+
+    Parameters
+    ----------
+    model_outputs : array_like [N, C]
+    expected : numpy.ndarray [N]
+        Labels; `MASKED_LABEL_CODE` never counts.
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> from poplibs_py import popnn
+    >>> import numpy as np
+    >>> popnn.calc_accuracy([[0.25, 0.75], [0.5, 0.25]], np.int32([1, 1]))
+    1
+    """
+    x = _classes("model_outputs", model_outputs)
+    labels = _labels("expected", expected, x.shape[0])
+    return int(total(eq(argmax(model_outputs, 1), labels.array)))

@@ -1,0 +1,88 @@
+"""Losses: drawn calls, the gradient, weights, smoothing, labels that are none, PopLibs' masks; bad input."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from poplibs_py import popnn, testing
+from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
+from poplibs_py.testing.calls import calls
+
+RNG = np.random.default_rng(5)
+X = (3 * RNG.standard_normal((6, 70))).astype(np.float32)
+LABELS = RNG.integers(0, 70, 6).astype(np.int32)
+WEIGHTS = RNG.random(70).astype(np.float32)
+
+
+@pytest.mark.parametrize("name", ["calc_loss", "cross_entropy"])
+@settings(max_examples=25)
+@given(st.data())
+def test_drawn_calls_are_within_their_bounds(name, data):
+    operands, keywords = data.draw(calls(f"popnn.{name}"))
+    testing.check(f"popnn.{name}", *operands, **keywords)
+
+
+def loss(x, smoothing, weights):
+    """Of complex numbers, for derivatives by complex steps."""
+    apart = np.log(np.exp(x).sum(1, keepdims=True)) - x
+    own = (weights * apart)[np.arange(len(x)), LABELS]
+    return (1 - smoothing) * own + smoothing / x.shape[1] * (weights * apart).sum(1)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("weights", [None, WEIGHTS])
+def test_the_gradient_is_the_derivative(smoothing, weights):
+    due, own = testing.bound("popnn.cross_entropy", X, LABELS, weights, label_smoothing=smoothing), X.astype(complex)
+    w = np.ones(70) if weights is None else weights.astype(float)
+    assert due[0].contains(loss(own, smoothing, w).real).all()
+    for place in [(0, 0), (1, LABELS[1]), (5, 69)]:
+        moved = own.copy()
+        moved[place] += 1e-150j
+        assert due[1][place].contains(loss(moved, smoothing, w).imag[place[0]] / 1e-150)
+
+
+def test_labels_that_are_none_leave_rows_out():
+    whole = popnn.cross_entropy(X, LABELS)
+    labels = LABELS.astype(np.int64)
+    labels[[0, 3]] = -100, 70
+    part = popnn.cross_entropy(X, labels, ignored_index=int(LABELS[1]))
+    left = {0, 3, *np.flatnonzero(LABELS[1] == LABELS)}
+    for row in range(6):
+        due = (0.0, np.zeros(70)) if row in left else (whole.loss[row], whole.deltas[row])
+        assert part.loss[row] == due[0]
+        np.testing.assert_array_equal(part.deltas[row], due[1])
+
+
+def test_masked_labels_are_poplibs():
+    p, labels = popnn.softmax(X), np.uint32(LABELS)
+    labels[2] = popnn.MASKED_LABEL_CODE
+    entropy, squares = (popnn.calc_loss(p, labels, f"{kind}_LOSS") for kind in ("CROSS_ENTROPY", "SUM_SQUARED"))
+    assert entropy.loss[2] == 0
+    assert (entropy.deltas[2] == 0).all()
+    np.testing.assert_array_equal(squares.deltas[2], p[2])
+    one_hot = np.eye(70, dtype=np.float32)[LABELS]
+    np.testing.assert_array_equal(popnn.calc_loss(p, one_hot, "CROSS_ENTROPY_LOSS").deltas[:2], entropy.deltas[:2])
+
+
+def test_accuracy_counts_rows():
+    labels = np.argmax(X, 1).astype(np.uint32)
+    assert popnn.calc_accuracy(X, labels) == 6
+    labels[4] = popnn.MASKED_LABEL_CODE
+    assert popnn.calc_accuracy(X, labels) == 5
+
+
+@pytest.mark.parametrize(("call", "error", "words"), [
+    (lambda: popnn.cross_entropy(X, LABELS[:2]), InvalidArgumentError, "labels: got shape (2,)"),
+    (lambda: popnn.cross_entropy(X, LABELS.astype(float)), InvalidTypeError, "labels: got dtype float64"),
+    (lambda: popnn.cross_entropy(X, LABELS, WEIGHTS[1:]), InvalidArgumentError, "weights: got shape (69,)"),
+    (lambda: popnn.cross_entropy(X, LABELS, label_smoothing=1.5), InvalidArgumentError, "label_smoothing: got 1.5"),
+    (lambda: popnn.calc_loss(X[0], LABELS, "SUM_SQUARED_LOSS"), InvalidArgumentError, "model_outputs: got shape (70,)"),
+    (lambda: popnn.calc_loss(X, LABELS, "HUBER"), InvalidArgumentError, "loss_type: got HUBER"),
+    (lambda: popnn.calc_loss(X, LABELS, "SUM_SQUARED_LOSS", deltas_scale=2.0), InvalidArgumentError, "deltas_scale"),
+])  # fmt: skip
+def test_bad_input_is_refused_by_name(call, error, words):
+    with pytest.raises(error, match="^" + re.escape(words)):
+        call()
