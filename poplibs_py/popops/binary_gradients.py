@@ -127,6 +127,8 @@ def _gradient(expressions: Callable[..., Any], of: str, notes: str = "",
         _EXPRESSIONS[name] = expressions
 
         def bound(*values: Any, out: Any = None, out_dtype: Any = None, target: Any = None, **named: Any) -> Any:
+            if len(values) > len(operands):
+                raise TypeError(f"{name}() takes {len(operands)} operands but {len(values)} were given")
             given = dict(zip(operands, values, strict=False)) | named
             arrays = _arrays({operand: given[operand] for operand in operands})
             return map_bound(_outputs(name, len(arrays)), *arrays, out=out, out_dtype=out_dtype)

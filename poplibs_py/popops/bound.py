@@ -108,7 +108,9 @@ def elementwise_bound(values: Mapping[str, Any], reference: Callable[..., Any], 
             return Ball.exact(exact)
         ball = fp32_ball(exact, ulp)
         if more is not None:
-            ball = Ball(ball.centre, ball.radius + np.where(np.isfinite(ball.centre), more(*numbers), 0.0))
+            besides = more(*numbers)  # infinite where nothing is promised
+            counts = np.isfinite(ball.centre) | np.isposinf(besides)
+            ball = Ball(ball.centre, ball.radius + np.where(counts, besides, 0.0))
         if out is not None:
             target = out.format if isinstance(out, QuarterArray) else format_of(out)
         else:

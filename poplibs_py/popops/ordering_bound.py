@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..formats.bounds import Ball
+from ._ordering import numbers
 
 __all__ = ["argpartition_bound", "argsort_bound", "partition_bound", "sort_bound", "sort_key_value_bound",
            "top_k_bound", "top_k_key_value_bound", "top_k_with_permutation_bound"]
@@ -16,7 +17,7 @@ Array = np.ndarray[Any, Any]
 
 def _numbers(x: Any) -> Array:
     """Integers as they are, other numbers in float64."""
-    held = np.asarray(x, np.float32) if isinstance(x, (list, tuple, int, float)) else np.asarray(x)
+    held = numbers("x", x)[0].array
     with np.errstate(invalid="ignore"):
         return held if held.dtype.kind in "biu" else held.astype(np.float64)
 

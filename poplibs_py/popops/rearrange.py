@@ -180,5 +180,4 @@ def _lower(axes: tuple[_Axis, ...], itemsize: int, threads: int) -> Transpositio
 
 def transpose_bound(x: Any, axes: Any = None, *, out: Any = None, target: Any = None) -> Ball:
     """Return the results of a `transpose` call."""
-    held = np.asarray(x, np.float32) if isinstance(x, (list, tuple, int, float)) else np.asarray(x)
-    return Ball.exact(np.transpose(values(held), axes))
+    return Ball.exact(np.transpose(values(numbers("x", x)[0].array), axes))
