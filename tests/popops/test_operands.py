@@ -14,7 +14,6 @@ from poplibs_py.formats import BF16, E5M2, F143, FP16, FP32, QuarterArray
 from poplibs_py.popops import cast
 from poplibs_py.popops._elementwise import ELEMENTWISE
 from poplibs_py.popops._strided import THREAD_ELEMENTS
-from poplibs_py.testing.calls import calls
 
 RNG = np.random.default_rng(77)
 INTEGERS = [np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)]
@@ -25,13 +24,6 @@ NUMPY = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide
          "logical_and": np.logical_and, "logical_or": np.logical_or, "floor_divide": np.floor_divide,
          "remainder": np.remainder}  # fmt: skip
 shapes = st.lists(st.integers(0, 5), max_size=3).map(tuple)
-
-
-@pytest.mark.parametrize("name", ELEMENTWISE)
-@given(st.data())
-def test_drawn_calls_are_within_their_bounds(name, data):
-    operands, keywords = data.draw(calls(f"popops.{name}"))
-    testing.check(f"popops.{name}", *operands, **keywords)
 
 
 @pytest.mark.parametrize("name", sorted(NUMPY.keys() - {"div"}))

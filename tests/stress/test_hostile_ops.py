@@ -13,7 +13,8 @@ from poplibs_py.testing.calls import calls
 
 
 @pytest.mark.parametrize("name", catalogue)
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=settings.default.max_examples // 2,
+          suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())
 def test_a_bad_argument_of_any_call_is_refused_clearly_or_served(name, data):
     face = catalogue[name].face

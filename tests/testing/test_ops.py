@@ -33,7 +33,8 @@ def full(op):
 
 
 @pytest.mark.parametrize("op", [*OPS, *RANDOM])
-@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=settings.default.max_examples // 2,
+          suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())
 def test_any_call_is_within_its_bound(op, data):
     operands, keywords = data.draw(calls(op))

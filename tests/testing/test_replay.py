@@ -105,7 +105,8 @@ def test_the_line_is_a_shell_command():
 
 
 @pytest.mark.parametrize("op", OPS)
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=settings.default.max_examples // 5,
+          suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())
 def test_every_call_that_can_be_drawn_runs_again_from_its_line(op, data):
     operands, keywords = data.draw(calls(op))
