@@ -85,9 +85,9 @@ def _kernels_of_op(record: Op) -> list[str]:
         for case in calls:
             record.face(*case.operands, **case.keywords)
     named = [found for run in report.runs for found in _RUN_KERNELS.findall(run.kernel)]
-    labels = ", ".join(dict.fromkeys(f"{name} [{level}]" for name, level in named))
+    labels = ", ".join(dict.fromkeys(f"{name}\xa0[{level}]" for name, level in named))  # not apart at a line's end
     return [f"  {record.name}{f' ({record.poplibs})' if record.poplibs else ''}",
-            textwrap.fill(labels, _WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6)]
+            textwrap.fill(labels, _WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6).replace("\xa0", " ")]
 
 
 def _products(fmt: Format) -> list[str]:

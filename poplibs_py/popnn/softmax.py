@@ -192,7 +192,7 @@ def log_softmax(x: Any, axis: int | tuple[int, ...] = -1, *, mask: Any = None, s
     --------
     >>> from poplibs_py import popnn
     >>> popnn.log_softmax([1.0, 2.0])
-    array([-1.3132616, -0.3132617], dtype=float32)
+    array([-1.3132616 , -0.31326166], dtype=float32)
     """
     return _forward("log_softmax", "log_softmax", x, axis, mask, scale, 1.0, out, out_dtype, target)
 

@@ -87,7 +87,7 @@ def ctc_loss(data: Any, labels: Any, data_lengths: Any = None, label_lengths: An
     >>> from poplibs_py import popnn
     >>> even = np.full((2, 1, 2), np.log(0.5), np.float32)
     >>> popnn.ctc_loss(even, [[1]])                     # of four paths three
-    array([0.28768206], dtype=float32)
+    array([0.2876821], dtype=float32)
     """
     asked = taken(data, labels, data_lengths, label_lengths, blank=blank, logits=logits, zero_infinity=zero_infinity,
                   reduction=reduction, out_dtype=out_dtype)
@@ -141,7 +141,7 @@ def ctc_loss_and_gradient(data: Any, labels: Any, data_lengths: Any = None, labe
     >>> from poplibs_py import popnn
     >>> even = np.full((2, 1, 2), np.log(0.5), np.float32)
     >>> popnn.ctc_loss_and_gradient(even, [[1]]).grad[0, 0]     # half of the paths less a third and two
-    array([ 0.16666667, -0.16666667], dtype=float32)
+    array([ 0.16666666, -0.16666669], dtype=float32)
     """
     asked = taken(data, labels, data_lengths, label_lengths, blank=blank, logits=logits, zero_infinity=zero_infinity,
                   reduction=reduction, out_dtype=out_dtype, softmax=include_softmax_gradient)

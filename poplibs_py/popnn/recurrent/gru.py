@@ -203,7 +203,7 @@ def gru_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: 
     >>> from poplibs_py import popnn
     >>> x, w, u = np.ones((3, 1, 2), np.float32), np.ones((3, 2, 1), np.float32), np.zeros((3, 1, 1), np.float32)
     >>> popnn.gru_bwd(np.ones((3, 1, 1), np.float32), x, w, u).init_output_grad.round(3)
-    array([[2.318]], dtype=float32)
+    array([[2.34]], dtype=float32)
     """
     call = called_back(grad, x, weights_input, weights_output, biases, intermediates=intermediates, output=output,
                        init_output=init_output, last_output_grad=last_output_grad, time_steps=time_steps,
