@@ -18,8 +18,7 @@ from ..formats import BF16, FORMATS, FP16, FP32, Format
 from ..kernels import Selection, kernels, select
 from ..kernels.records import dtype_of, format_facts, infinite_overflow, numbers_of
 from ..ops import RESULT, Operand, Receiver, Request
-from ..planner import Explanation
-from ..planner.explain import considered_kernels
+from ..ops.one_kernel import OneKernel
 from ..program import ComputeSet, Executable, Program, Segment, spread, threads_for
 
 __all__ = ["RowOperand", "RowsParams", "RowsProgram", "lower", "row_of", "rows_request"]
@@ -99,7 +98,7 @@ class RowsParams(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RowsProgram:
+class RowsProgram(OneKernel):
     """What runs, ready, and for a reader its kernel."""
 
     steps: tuple[RowsParams, ...]
@@ -107,20 +106,13 @@ class RowsProgram:
     executable: Executable
     selection: Selection
 
-    @property
-    def kernel(self) -> str:
-        """The kernel, for a reader."""
-        return self.selection.kernel.label
-
     def __reduce__(self) -> tuple[Any, ...]:
-        return lower, (self.steps, self.executable.threads, self.workspace)
+        return lower, (self.steps, self.threads, self.workspace)
 
-    def explain(self) -> Explanation:
-        """Return what was decided."""
-        return Explanation(str(self.steps[0]), {"kernels": self.kernel}, considered_kernels(self.selection))
-
-    def __str__(self) -> str:
-        return self.explain().words()
+    @property
+    def problem(self) -> str:
+        """What is computed."""
+        return str(self.steps[0])
 
 
 def row_of(x: Operand | Receiver, number: int, shape: tuple[int, ...], single: bool = False) -> RowOperand:

@@ -16,8 +16,7 @@ from ..kernels import Selection, select
 from ..kernels.records import dtype_of
 from ..log import tell
 from ..ops import RESULT, Operand, Receiver, Request, argument, array_operand, op, receive, result_format
-from ..planner import Explanation
-from ..planner.explain import considered_kernels
+from ..ops.one_kernel import OneKernel
 from ..program import ComputeSet, Executable, Program, Segment, spread, threads_for
 from ..target import Target
 from .pooling.lower import Lies, fill_operand
@@ -107,29 +106,24 @@ class _Call:
 
 
 @dataclass(frozen=True, eq=False)
-class RegionsProgram:
+class RegionsProgram(OneKernel):
     """What runs, ready, and for a reader its kernel."""
 
     call: _Call
     executable: Executable
     selection: Selection
 
-    @property
-    def kernel(self) -> str:
-        """The kernel, for a reader."""
-        return self.selection.kernel.label
-
     def __reduce__(self) -> tuple[Any, ...]:
-        return _lower, (self.call, self.executable.threads)
+        return _lower, (self.call, self.threads)
 
-    def explain(self) -> Explanation:
-        """Return what was decided."""
-        lanes = "channels" if self.call.shape.by_channel else "positions"
-        facts = {"kernel": self.kernel, "lanes": lanes, "threads": str(self.executable.threads)}
-        return Explanation(str(self.call), facts, considered_kernels(self.selection))
+    @property
+    def problem(self) -> str:
+        """What is computed."""
+        return str(self.call)
 
-    def __str__(self) -> str:
-        return self.explain().words()
+    def decisions(self) -> dict[str, str]:
+        """Return what was decided besides the kernel and the threads."""
+        return {"lanes": "channels" if self.call.shape.by_channel else "positions"}
 
 
 @lru_cache(maxsize=256)

@@ -17,8 +17,7 @@ from ..formats import Format
 from ..kernels import Selection, select
 from ..kernels.records import dtype_of
 from ..log import tell
-from ..planner import Explanation
-from ..planner.explain import considered_kernels
+from ..ops.one_kernel import OneKernel
 from ..program import Executable, Segment, host_program, spread, threads_for
 
 __all__ = ["LONGEST", "OrderParams", "OrderProgram", "lower"]
@@ -87,29 +86,20 @@ class OrderParams(NamedTuple):
 
 
 @dataclass(frozen=True)
-class OrderProgram:
+class OrderProgram(OneKernel):
     """What runs, ready, and for a reader its kernel."""
 
     params: OrderParams
     executable: Executable
     selection: Selection
 
-    @property
-    def kernel(self) -> str:
-        """The kernel, for a reader."""
-        return self.selection.kernel.label
-
     def __reduce__(self) -> tuple[Any, ...]:
-        return lower, (self.params, self.executable.threads)
+        return lower, (self.params, self.threads)
 
-    def explain(self) -> Explanation:
-        """Return what was decided."""
-        return Explanation(f"{self.params.kernel} {self.params}",
-                           {"kernel": self.kernel, "threads": str(self.executable.threads)},
-                           considered_kernels(self.selection))
-
-    def __str__(self) -> str:
-        return self.explain().words()
+    @property
+    def problem(self) -> str:
+        """What is computed."""
+        return f"{self.params.kernel} {self.params}"
 
 
 @lru_cache(maxsize=1024)

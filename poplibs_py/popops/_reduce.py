@@ -18,8 +18,7 @@ from ..formats import FORMATS, FP32, Format
 from ..kernels import Kernel, Selection, kernels, select
 from ..kernels.records import dtype_of, format_facts, infinite_overflow, numbers_of
 from ..log import tell
-from ..planner import Explanation
-from ..planner.explain import considered_kernels
+from ..ops.one_kernel import OneKernel
 from ..program import ComputeSet, Executable, Program, Segment, spread, threads_for
 
 __all__ = ["BLOCK", "ReduceParams", "ReduceProgram", "Way", "lower", "lower_histogram", "lower_scan"]
@@ -89,7 +88,7 @@ class ReduceParams(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ReduceProgram:
+class ReduceProgram(OneKernel):
     """What runs, ready, and for a reader its kernel and how it walks."""
 
     params: ReduceParams
@@ -97,24 +96,17 @@ class ReduceProgram:
     selection: Selection
     walk: str
 
-    @property
-    def kernel(self) -> str:
-        """The kernel, for a reader."""
-        return self.selection.kernel.label
-
     def __reduce__(self) -> tuple[Any, ...]:
-        return lower, (self.params, self.executable.threads)
+        return lower, (self.params, self.threads)
 
-    def explain(self) -> Explanation:
-        """Return what was decided."""
-        return Explanation(f"{self.params.way.kernel} {self.params}", {
-            "kernel": self.kernel,
-            "walk": self.walk,
-            "threads": str(self.executable.threads),
-        }, considered_kernels(self.selection))
+    @property
+    def problem(self) -> str:
+        """What is computed."""
+        return f"{self.params.way.kernel} {self.params}"
 
-    def __str__(self) -> str:
-        return self.explain().words()
+    def decisions(self) -> dict[str, str]:
+        """Return what was decided besides the kernel and the threads."""
+        return {"walk": self.walk}
 
 
 class _Axis(NamedTuple):

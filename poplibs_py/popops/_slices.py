@@ -17,8 +17,7 @@ from ..formats.reference import encode
 from ..kernels import Kernel, Selection, select
 from ..kernels.records import dtype_of, format_facts, infinite_overflow, numbers_of
 from ..log import tell
-from ..planner import Explanation
-from ..planner.explain import considered_kernels
+from ..ops.one_kernel import OneKernel
 from ..program import ComputeSet, Executable, Program, Segment, spread, threads_for
 
 __all__ = ["LEAST_ROOM", "Axis", "Component", "SliceParams", "SliceProgram", "Window", "lower", "lower_bags",
@@ -135,7 +134,7 @@ class SliceParams(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SliceProgram:
+class SliceProgram(OneKernel):
     """What runs, ready, and for a reader its kernel and how it goes."""
 
     params: SliceParams
@@ -143,31 +142,18 @@ class SliceProgram:
     selection: Selection
     way: str
 
-    @property
-    def kernel(self) -> str:
-        """The kernel, for a reader."""
-        return self.selection.kernel.label
-
-    @property
-    def threads(self) -> int:
-        """That share the work."""
-        return self.executable.threads
-
     def __reduce__(self) -> tuple[Any, ...]:
         return lower, (self.params, self.threads)
 
-    def explain(self) -> Explanation:
-        """Return what was decided."""
-        return Explanation(str(self.params), {
-            "kernel": self.kernel,
-            "way": self.way,
-            "bad indices": self.params.policy,
-            "threads": str(self.threads),
-            "temporary bytes": f"{self.executable.temporary_bytes:,}",
-        }, considered_kernels(self.selection))
+    @property
+    def problem(self) -> str:
+        """What is computed."""
+        return str(self.params)
 
-    def __str__(self) -> str:
-        return self.explain().words()
+    def decisions(self) -> dict[str, str]:
+        """Return what was decided besides the kernel and the threads."""
+        return {"way": self.way, "bad indices": self.params.policy,
+                "temporary bytes": f"{self.executable.temporary_bytes:,}"}
 
 
 def merged(axes: tuple[Any, ...], kind: type[Any]) -> tuple[Any, ...]:

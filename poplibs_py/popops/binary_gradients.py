@@ -11,9 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, TypeVar
 
-import numpy as np
-
-from ..ops import Request, op
+from ..ops import Request, argument, op
 from ..target import Target
 from ._map import expressions_of, mapped
 from .binary import fmax, fmin, gt, lt, maximum, minimum, pow
@@ -108,7 +106,8 @@ def _outputs(name: str, count: int) -> tuple[Expression, ...]:
 
 def _arrays(operands: Mapping[str, Any]) -> tuple[Any, ...]:
     """The operands in order; a list of truth values is none of numbers."""
-    return tuple(np.asarray(value) if name == "condition" and isinstance(value, (list, tuple)) else value
+    return tuple(argument(name, value, "truth values").array
+                 if name == "condition" and isinstance(value, (list, tuple)) else value
                  for name, value in operands.items())
 
 

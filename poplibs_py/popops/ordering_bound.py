@@ -27,10 +27,15 @@ def _places(x: Any, axis: Any, descending: bool) -> tuple[Array, Array, int]:
     values = _numbers(x)
     if axis is None:
         values, axis = values.ravel(), 0
+    return values, _ordered(values, axis, descending), axis
+
+
+def _ordered(values: Array, axis: int, descending: bool) -> Array:
+    """The places of the best numbers, best first."""
     if not descending:
-        return values, np.argsort(values, axis=axis, kind="stable"), axis
+        return np.argsort(values, axis=axis, kind="stable")
     back = np.argsort(np.flip(values, axis), axis=axis, kind="stable")
-    return values, np.flip(values.shape[axis] - 1 - back, axis), axis
+    return np.flip(values.shape[axis] - 1 - back, axis)
 
 
 def _exact(values: Array) -> Ball:
@@ -44,7 +49,7 @@ def _best(x: Any, k: Any, axis: Any, largest: bool, sort_order: str) -> tuple[Ar
     if sort_order in ("none", "descending" if largest else "ascending"):
         return values, best, axis
     first = np.sort(best, axis=axis)  # the other way round, equal ones stay in the order of their places
-    again = _places(np.take_along_axis(values, first, axis), axis, not largest)[1]
+    again = _ordered(np.take_along_axis(values, first, axis), axis, not largest)
     return values, np.take_along_axis(first, again, axis), axis
 
 

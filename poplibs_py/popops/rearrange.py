@@ -17,8 +17,7 @@ from ..kernels import Selection, select
 from ..kernels.records import dtype_of
 from ..ops import RESULT, Request, modelled_target, op, receive
 from ..ops.numpy_ops import told
-from ..planner import Explanation
-from ..planner.explain import considered_kernels
+from ..ops.one_kernel import OneKernel
 from ..program import Executable, Segment, host_program, spread, threads_for
 from ..target import Target
 from ._ordering import numbers
@@ -40,7 +39,7 @@ class _Axis(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Transposition:
+class Transposition(OneKernel):
     """What runs, ready: the axes as they are walked, and the kernel."""
 
     axes: tuple[_Axis, ...]
@@ -48,23 +47,13 @@ class Transposition:
     executable: Executable
     selection: Selection
 
-    @property
-    def kernel(self) -> str:
-        """The kernel, for a reader."""
-        return self.selection.kernel.label
-
     def __reduce__(self) -> tuple[Any, ...]:
-        return _lower, (self.axes, self.itemsize, self.executable.threads)
+        return _lower, (self.axes, self.itemsize, self.threads)
 
-    def explain(self) -> Explanation:
-        """Return what was decided."""
-        extents = " x ".join(str(axis.extent) for axis in self.axes)
-        return Explanation(f"transpose to {extents} of {self.itemsize} bytes",
-                           {"kernel": self.kernel, "threads": str(self.executable.threads)},
-                           considered_kernels(self.selection))
-
-    def __str__(self) -> str:
-        return self.explain().words()
+    @property
+    def problem(self) -> str:
+        """What is computed."""
+        return f"transpose to {' x '.join(str(axis.extent) for axis in self.axes)} of {self.itemsize} bytes"
 
 
 @op("popops.transpose", poplibs="popops::rearrange::partialTranspose", bound="popops.rearrange:transpose_bound",

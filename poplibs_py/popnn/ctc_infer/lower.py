@@ -12,8 +12,7 @@ from ...formats import Format
 from ...kernels.records import FORMAT_NUMBERS, dtype_of
 from ...kernels.registry import Selection, select
 from ...log import tell
-from ...planner import Explanation
-from ...planner.explain import considered_kernels
+from ...ops.one_kernel import OneKernel
 from ...program import Executable, Segment, host_program, spread, threads_for
 
 __all__ = ["DecoderParams", "DecoderProgram", "lower", "nodes_of", "scratch_bytes", "state_bytes"]
@@ -65,33 +64,20 @@ class DecoderParams:
 
 
 @dataclass(frozen=True)
-class DecoderProgram:
+class DecoderProgram(OneKernel):
     """What runs, ready, and for a reader its kernel."""
 
     params: DecoderParams
     executable: Executable
     selection: Selection
 
-    @property
-    def threads(self) -> int:
-        """How many threads it is dealt out to."""
-        return self.executable.threads
-
-    @property
-    def kernel(self) -> str:
-        """The kernel, for a reader."""
-        return self.selection.kernel.label
-
     def __reduce__(self) -> tuple[Any, ...]:
         return lower, (self.params, self.threads)
 
-    def explain(self) -> Explanation:
-        """Return what was decided."""
-        decisions = {"kernel": self.kernel, "threads": str(self.threads)}
-        return Explanation(str(self.params), decisions, considered_kernels(self.selection))
-
-    def __str__(self) -> str:
-        return self.explain().words()
+    @property
+    def problem(self) -> str:
+        """What is computed."""
+        return str(self.params)
 
 
 @lru_cache(maxsize=1024)

@@ -14,8 +14,7 @@ from ...formats import FORMATS, FP32, Format
 from ...kernels import Selection, select
 from ...kernels.records import FORMAT_NUMBERS, dtype_of, format_facts, infinite_overflow, numbers_of
 from ...log import tell
-from ...planner import Explanation
-from ...planner.explain import considered_kernels
+from ...ops.one_kernel import OneKernel
 from ...program import ComputeSet, Executable, Program, Segment, spread, threads_for
 from .field import Window, divisors, held
 
@@ -101,34 +100,24 @@ class PoolCall:
 
 
 @dataclass(frozen=True, eq=False)
-class PoolProgram:
+class PoolProgram(OneKernel):
     """What runs, ready, and for a reader its kernel."""
 
     call: PoolCall
     executable: Executable
     selection: Selection
 
-    @property
-    def kernel(self) -> str:
-        """The kernel, for a reader."""
-        return self.selection.kernel.label
-
-    @property
-    def threads(self) -> int:
-        """Threads that it runs on."""
-        return self.executable.threads
-
     def __reduce__(self) -> tuple[Any, ...]:
         return lower, (self.call, self.threads)
 
-    def explain(self) -> Explanation:
-        """Return what was decided."""
-        lanes = "channels" if self.call.channels_last else "positions"
-        return Explanation(str(self.call), {"kernel": self.kernel, "lanes": lanes, "threads": str(self.threads)},
-                           considered_kernels(self.selection))
+    @property
+    def problem(self) -> str:
+        """What is computed."""
+        return str(self.call)
 
-    def __str__(self) -> str:
-        return self.explain().words()
+    def decisions(self) -> dict[str, str]:
+        """Return what was decided besides the kernel and the threads."""
+        return {"lanes": "channels" if self.call.channels_last else "positions"}
 
 
 class _Line(NamedTuple):
