@@ -63,8 +63,8 @@ def _dense_sparse_fake(x: Tensor, blocks: Tensor, row_offsets: Tensor, column_in
     return x.new_empty((*x.shape[:-1], wide), dtype=_dtype_of_product(x, blocks, bias, out_dtype))
 
 
-class _DenseSparse(Gradient):
-    """``Y = X op(W) + bias``: PopLibs' GradA and GradW."""
+class _Product(Gradient):
+    """A product with a bias: the forward pass of both."""
 
     @staticmethod
     def forward(ctx: Any, run: Any, x: Tensor, blocks: Tensor, row_offsets: Tensor, column_indices: Tensor, rows: int,
@@ -72,6 +72,10 @@ class _DenseSparse(Gradient):
         _save(ctx, x, blocks, row_offsets, column_indices, (rows, columns, transpose), bias)
         made: Tensor = run(x, blocks, row_offsets, column_indices, rows, columns, transpose, bias, out_dtype)
         return made
+
+
+class _DenseSparse(_Product):
+    """``Y = X op(W) + bias``: PopLibs' GradA and GradW."""
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -111,15 +115,8 @@ def _sparse_dense_fake(x: Tensor, blocks: Tensor, row_offsets: Tensor, column_in
     return x.new_empty(shape, dtype=_dtype_of_product(x, blocks, bias, out_dtype))
 
 
-class _SparseDense(Gradient):
+class _SparseDense(_Product):
     """``Y = op(W) X + bias``."""
-
-    @staticmethod
-    def forward(ctx: Any, run: Any, x: Tensor, blocks: Tensor, row_offsets: Tensor, column_indices: Tensor, rows: int,
-                columns: int, transpose: bool, bias: Tensor | None, out_dtype: torch.dtype | None) -> Tensor:
-        _save(ctx, x, blocks, row_offsets, column_indices, (rows, columns, transpose), bias)
-        made: Tensor = run(x, blocks, row_offsets, column_indices, rows, columns, transpose, bias, out_dtype)
-        return made
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from ...ops import Array
-from ...planner import Explanation
 from ...poplin.gemm.params import MatrixLayout
 from ...program import ComputeSet, Executable, Loop, Program, Segment, temporary
 from ...target import Target
 from .cells import BACKWARD, FORWARD, SCRATCH, Side, Strided, cells
-from .forward import Loops, forward, looped
+from .forward import Loops, Pass, forward, looped
 from .params import RnnParams
 from .products import lying, matrix_of, multiply, step_product
 
@@ -29,7 +28,7 @@ ORDERS = {"lstm": (0, 1, 2, 3), "gru": (2, 0, 1), "rnn": (0,)}
 
 
 @dataclass(frozen=True, eq=False)
-class Backward:
+class Backward(Pass):
     """A backward pass, ready.
 
     Attributes
@@ -44,29 +43,13 @@ class Backward:
     offsets: tuple[int, int]
     target: Target
     loops: Loops = field(init=False)
+    direction = "backward"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "loops", _loops(self.params, self.offsets[1], self.target))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return backward, (self.params, self.offsets, self.target)
-
-    @property
-    def threads(self) -> int:
-        """Threads of the loop."""
-        return self.loops.executable.threads
-
-    @property
-    def flops(self) -> int:
-        """Operations of the products."""
-        return self.params.flops
-
-    def explain(self) -> Explanation:
-        """Return what was decided."""
-        return self.loops.explain(f"{self.params} backward")
-
-    def __str__(self) -> str:
-        return self.explain().words()
 
     def run(self, grad: Array, weights: tuple[Array | None, Array], kept: dict[str, Any], last: Sequence[Array | None],
             lengths: Array | None, attention: Array | None, buffer: Array) -> tuple[Array, ...]:

@@ -21,7 +21,7 @@ from .cells import FORWARD, SCRATCH, Side, Strided, cells
 from .params import RnnParams, checked_limits
 from .products import StepProduct, lying, matrix_of, multiply, step_product
 
-__all__ = ["Forward", "Loops", "forward", "lengths_of", "looped", "summed_biases"]
+__all__ = ["Forward", "Loops", "Pass", "forward", "lengths_of", "looped", "summed_biases"]
 
 _BUFFER, _PACKED, _PRODUCT, _INPUT, _BIAS, _LENGTHS, _ATTENTION, _RESET, _SECOND_PACKED, _SECOND = range(10)
 
@@ -61,8 +61,33 @@ class Loops:
         return Explanation(problem, decisions, considered_kernels(self.selection))
 
 
+class Pass:
+    """What passes forward and backward share: params, and loops that are ready."""
+
+    params: RnnParams
+    loops: Loops
+    direction = ""
+
+    @property
+    def threads(self) -> int:
+        """Threads of the loop."""
+        return self.loops.executable.threads
+
+    @property
+    def flops(self) -> int:
+        """Operations of the products."""
+        return self.params.flops
+
+    def explain(self) -> Explanation:
+        """Return what was decided."""
+        return self.loops.explain(f"{self.params} {self.direction}")
+
+    def __str__(self) -> str:
+        return self.explain().words()
+
+
 @dataclass(frozen=True, eq=False)
-class Forward:
+class Forward(Pass):
     """A forward pass, ready.
 
     Attributes
@@ -77,29 +102,13 @@ class Forward:
     offsets: tuple[int, ...]
     target: Target
     loops: Loops = field(init=False)
+    direction = "forward"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "loops", _loops(self.params, self.offsets, self.target))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return forward, (self.params, self.offsets, self.target)
-
-    @property
-    def threads(self) -> int:
-        """Threads of the loop."""
-        return self.loops.executable.threads
-
-    @property
-    def flops(self) -> int:
-        """Operations of the products."""
-        return self.params.flops
-
-    def explain(self) -> Explanation:
-        """Return what was decided."""
-        return self.loops.explain(f"{self.params} forward")
-
-    def __str__(self) -> str:
-        return self.explain().words()
 
     def run(self, x: Array, weights: tuple[Array | None, Array], biases: Array | None, init: Sequence[Array | None],
             lengths: Array | None, attention: Array | None, buffer: Array) -> None:
