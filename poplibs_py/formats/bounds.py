@@ -135,7 +135,7 @@ class Ball:
     def __getitem__(self, index: Any) -> Ball:
         try:
             return Ball(self.centre[index], self.radius[index])
-        except (IndexError, TypeError, ValueError) as error:
+        except (IndexError, TypeError, ValueError, OverflowError) as error:
             raise InvalidIndexError(f"index: got {described(index)}; allowed: an index of shape {self.shape} "
                                     f"({error})") from None
 
@@ -291,8 +291,10 @@ def sum_ball(centre: ArrayLike, magnitude: ArrayLike, terms: ArrayLike, partials
     with np.errstate(all="ignore"):
         partials, wrong = format_of(partials_dtype, "partials_dtype"), floats("carried", carried)
         sizes, roundings = floats("magnitude", magnitude), floats("terms", terms)
+        shape = floats("centre", centre).shape
         for name, met in (("carried", wrong), ("magnitude", sizes), ("terms", roundings)):
-            broadcast(name, met.shape, floats("centre", centre).shape)
+            broadcast(name, met.shape, shape)
+            shape = np.broadcast_shapes(shape, met.shape)
         least = partials.smallest_normal if flag("flushes", flushes) else partials.smallest_subnormal
         relative = gamma(roundings, partials.unit_roundoff) + 2 * gamma(roundings, _OWN)
         sizes = sizes + wrong
