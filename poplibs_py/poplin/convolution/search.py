@@ -296,7 +296,7 @@ class _Search:
         if self.objective.kind == "cycles" and places:
             limit = min(self.space.least[i][0] for i in places) + 1000
             # bytes leave out what more cycles do not bring back
-            for growth in (4,) if self.objective.limited else (1.25,) * 12 + (8,) * 4:
+            for growth in (4,) if self.objective.limited else (1.3,) * 12 + (8,) * 4:
                 limit = int(limit * growth)
                 if limit < self.objective.cycles_limit:
                     yield limit
