@@ -166,10 +166,17 @@ static void apply_to_sum(int64_t activation, float *to, const float *x, const fl
 POP_TIMES_SLOPE(times_tanh_slope, given * pop_v_fma(-v, v, pop_v_splat(1.0f)))
 POP_TIMES_SLOPE(times_sigmoid_slope, given * (v * (1.0f - v)))
 POP_TIMES_SLOPE(times_relu_slope, pop_v_select_f(pop_v_gt_f(v, pop_v_splat(0.0f)), pop_v_splat(0.0f), given))
-POP_TIMES_SLOPE(times_constant_slope, given * 0.2f)
 POP_TIMES_SLOPE(times_hard_slope,
                 pop_v_select_f((pop_v_m)(pop_v_gt_f(v, pop_v_splat(0.0f)) & pop_v_lt_f(v, pop_v_splat(1.0f))), pop_v_splat(0.0f),
                                given * 0.2f))
+
+static __attribute__((noinline)) void times_constant_slope(float *to, const float *a, const float *b, int64_t n)
+{
+    POP_ALONG(i, n)
+    {
+        pop_v_store_f(to + i, at(a + i) * at(b + i) * 0.2f);
+    }
+}
 
 static void times_slope(const pop_cell_item *item, int64_t activation, float *to, const float *a, const float *b, const float *y,
                         int64_t n)
@@ -177,7 +184,7 @@ static void times_slope(const pop_cell_item *item, int64_t activation, float *to
     if (activation == POP_CELL_TANH) times_tanh_slope(to, a, b, y, n);
     else if (activation == POP_CELL_SIGMOID) times_sigmoid_slope(to, a, b, y, n);
     else if (activation == POP_CELL_RELU) times_relu_slope(to, a, b, y, n);
-    else if (item->constant_slope) times_constant_slope(to, a, b, y, n);
+    else if (item->constant_slope) times_constant_slope(to, a, b, n);
     else times_hard_slope(to, a, b, y, n);
 }
 
