@@ -157,9 +157,15 @@ def check_proportion(value: object) -> float:
     return real("proportions", value, "finite numbers, 0 or more", 0)
 
 
+_MOST_POINTS = 10_000  # plans that a sweep makes and keeps
+
+
 def check_proportions(values: object) -> list[float]:
     """Proportions as a list of floats, checked: one at least."""
-    found = [check_proportion(p) for p in all_of("proportions", values, object, "numbers, such as [0.1, 0.6]")]
+    listed = all_of("proportions", values, object, "numbers, such as [0.1, 0.6]")
+    if len(listed) > _MOST_POINTS:
+        raise bad_argument("proportions", f"{len(listed):,} numbers", f"at most {_MOST_POINTS:,}")
+    found = [check_proportion(p) for p in listed]
     if not found:
         raise bad_argument("proportions", "nothing", "one number or more")
     return found

@@ -181,7 +181,7 @@ def _check_out_dtype(out_dtype: object, element: np.dtype[Any]) -> None:
     """Raise unless what a caller asks for is what integers or truth values give."""
     try:
         right = out_dtype is None or (isinstance(out_dtype, (str, type, np.dtype)) and np.dtype(out_dtype) == element)
-    except TypeError:
+    except (TypeError, ValueError):
         right = False
     if not right:
         raise bad_argument("out_dtype", out_dtype, f"None or {element}, which these operands give")

@@ -76,7 +76,7 @@ def element_of(name: str, what: object) -> Element:
     """Return the format, or the dtype of integers or truth values, that a name or type stands for."""
     # NumPy warns of its old name "a" of bytes; no integers' or truth values' begins so
     if isinstance(what, (str, type, np.dtype)) and not (isinstance(what, str) and what.startswith("a")):
-        with contextlib.suppress(TypeError):
+        with contextlib.suppress(TypeError, ValueError):
             dtype = np.dtype(what)
             if dtype.kind in "biu":
                 return dtype
@@ -187,10 +187,12 @@ def typed(name: str, array: Array, element: Element) -> Array:
     """Python's numbers as an array of a type, each rounded once; whole ones that it does not hold are refused."""
     if isinstance(element, Format):
         with np.errstate(over="ignore", invalid="ignore"):
-            if element == FP32:
-                return array.astype(np.float32)
-            codes = encode(array.astype(np.float64), element)
-            return codes if element.dtype is None else codes.view(element.dtype)
+            try:
+                numbers = array.astype(np.float32 if element == FP32 else np.float64)
+            except OverflowError:
+                raise bad_argument(name, "a whole number beyond float64's", "numbers that float64 holds") from None
+            codes = numbers if element == FP32 else encode(numbers, element)
+            return codes if element == FP32 or element.dtype is None else codes.view(element.dtype)
     if element == BOOL:
         if array.dtype != BOOL and array.size:
             raise bad_type(name, f"dtype {array.dtype}", _KINDS["b"])

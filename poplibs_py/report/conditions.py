@@ -125,6 +125,7 @@ class Conditions:
         True
         """
         instance("command", command, str, "a command line")
+        threads = whole("threads", threads, 1, 1 << 10)
         now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
         load = f"load {os.getloadavg()[0]:.1f} at the start" if hasattr(os, "getloadavg") else ""
         return cls(command, threads, unit_rates(threads), copy_rate(threads), _commit(), now, load)

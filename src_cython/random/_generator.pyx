@@ -16,6 +16,7 @@ cdef extern from "kernels/random/aox.h" nogil:
     void pop_aox_jump(pop_polynomial steps, uint64_t *s0, uint64_t *s1)
 
 cdef object WORD = (1 << 64) - 1
+cdef object MOST_SEED = (1 << 128) - 1  # of each of several
 
 cdef struct aox_state:
     uint64_t s0
@@ -90,6 +91,8 @@ cdef class Xoroshiro128aox(BitGenerator):
         else:
             if isinstance(seed, SeedlessSeedSequence):
                 raise bad_type("seed", seed, "a seed; a generator made from a state has none to spawn from")
+            if isinstance(seed, (list, tuple)):  # NumPy goes into each of it, and into itself for good
+                seed = [whole("seed", word, 0, MOST_SEED) for word in seed]
             try:
                 BitGenerator.__init__(self, seed)
             except Exception:

@@ -176,3 +176,11 @@ def test_other_bad_input_changes_nothing() -> None:
     with pytest.raises(InvalidArgumentError):
         Xoroshiro128aox(1, state=(1, 2))
     assert generator.state == before
+
+
+def test_a_seed_that_holds_itself_is_refused_by_name():
+    seed: list[object] = [1]
+    seed.append(seed)
+    with pytest.raises(InvalidTypeError, match=r"^seed: got \[1, \["):
+        Xoroshiro128aox(seed)
+    assert (Xoroshiro128aox([1, 2]).random_raw(4) == Xoroshiro128aox(np.array([1, 2])).random_raw(4)).all()

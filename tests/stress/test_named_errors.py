@@ -13,6 +13,7 @@ from poplibs_py.errors import MissingPackageError, PoplibsError
 from poplibs_py.formats import F143, FP32, Format, QuarterArray, bounds, reference
 from poplibs_py.poplin.convolution import ConvOptions, ConvProblem, matmul_params, plan_convolution, plan_convolutions
 from poplibs_py.popsparse import BlockSparseMatrix, bs_softmax_bound, bs_softmax_grad_bound, static
+from poplibs_py.report.profile import Profile
 from poplibs_py.target import Target
 
 X = np.ones((4, 4), np.float32)
@@ -34,6 +35,7 @@ CALLS: dict[str, list[Any]] = {
         lambda: planner.fit([PROBLEM], 1 << 20, proportions=None), lambda: planner.fit([PROBLEM], 1, proportions=[]),
         lambda: planner.fit([PROBLEM], 1 << 20, proportions=0.5),
         lambda: planner.fit([PROBLEM], 1 << 20, proportions=np.array(0.5)),
+        lambda: planner.sweep(PROBLEM, np.zeros(1 << 20)),
     ],
     "problem": [lambda: planner.sweep(None, [0.1]), lambda: planner.sweep(X, [0.1])],
     "problems": [lambda: planner.fit(PROBLEM, 1 << 20), lambda: planner.fit([X], 1)],
@@ -52,8 +54,11 @@ CALLS: dict[str, list[Any]] = {
     "out_dtype": [
         lambda: poplin.matmul(X, X, out_dtype=Unhashable()), lambda: poplin.matmul(X, X, out_dtype=np.ones(2)),
         lambda: static.sparse_dense_matmul(W, X, out_dtype=Unhashable()), lambda: poplin.matmul(X, X, out_dtype=[1]),
-        lambda: static.sparse_grad_w(W, X, X, out_dtype={}),
+        lambda: static.sparse_grad_w(W, X, X, out_dtype={}), lambda: popops.neq(X, X, out_dtype="\ud800"),
     ],
+    "condition": [lambda: popops.select_grad([1.0, 2.0], [[True], [False, True]])],
+    "ord": [lambda: popops.norm(X, ord=X)],
+    "path": [lambda: Profile.load(3), lambda: Profile().save(X)],
     "dtype": [
         lambda: cast(X, Unhashable()), lambda: cast(X, []), lambda: reference.decode(np.zeros(2, np.uint8), None),
         lambda: reference.encode(X, 3), lambda: bounds.rounding_error(1.0, 3), lambda: BALL.rounded("fp7"),
@@ -85,7 +90,7 @@ CALLS: dict[str, list[Any]] = {
     "magnitude": [lambda: bounds.sum_ball(1.0, "x", 3)],
     "terms": [lambda: bounds.sum_ball(1.0, 1.0, "x"), lambda: bounds.gamma("x", 2.0**-24)],
     "partials_dtype": [lambda: bounds.sum_ball(1.0, 1.0, 3, "fp7"), lambda: bounds.matmul_ball(X, X, 3)],
-    "a": [lambda: bounds.matmul_ball("x", X)],
+    "a": [lambda: bounds.matmul_ball("x", X), lambda: popops.add(10**400, X)],
     "b": [lambda: bounds.matmul_ball(X, "x"), lambda: bounds.matmul_ball(X, np.ones((3, 4))),
           lambda: bounds.matmul_ball(np.ones(4), X),
           lambda: bounds.matmul_ball(np.ones((2, 4, 4)), np.ones((3, 4, 4)))],

@@ -37,7 +37,7 @@ class SoftmaxPlan(KernelPlan):
     @property
     def temporary_bytes(self) -> int:
         """Bytes that a run takes beside its operands."""
-        return self.threads * self.scratch_bytes
+        return int(self.threads) * self.scratch_bytes
 
     def again(self) -> SoftmaxPlan:
         """Plan the plan's own problem, or raise where it is none."""
