@@ -341,14 +341,14 @@ def described(value: object) -> str:
     >>> described([1.0] * 1000)
     '[1.0, 1.0, 1.0, 1.0, ...]'
     """
-    if isinstance(value, str | type):
-        text = str(value) if isinstance(value, str) else value.__name__
-    else:
-        try:
+    try:
+        if isinstance(value, str | type):
+            text = str(value) if isinstance(value, str) else value.__name__
+        else:
             text = _of_array(value) or _BRIEF.repr(value)
-        except Exception:  # of an object of somebody else's
-            text = f"an object of type {type(value).__name__}"
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+        return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+    except Exception:  # of an object of somebody else's
+        return f"an object of type {type(value).__name__}"
 
 
 _PACKAGE = __name__.partition(".")[0]

@@ -21,6 +21,7 @@ __all__ = ["INDEX", "axis_of", "numbers", "ordering_request"]
 
 INDEX = np.dtype(np.int64)
 
+_NOTHING = object()
 _ALLOWED = "float32, float16, bfloat16 or FP8 numbers, integers or truth values"
 
 
@@ -55,7 +56,7 @@ def axis_of(axis: Any, x: Operand, name: str = "x") -> tuple[Operand, int, tuple
 
 
 def ordering_request(name: str, x: Any, axis: Any, *, k: Any = None, descending: bool, backwards: bool = False,
-                     other: Any = None, kind: Any = None, places: bool = False, kth: Any = None, out: Any = None,
+                     other: Any = _NOTHING, kind: Any = None, places: bool = False, kth: Any = None, out: Any = None,
                      target: Target | str | None = None, argument: str = "x") -> Request:
     """Describe a call that puts rows in order.
 
@@ -90,7 +91,7 @@ def ordering_request(name: str, x: Any, axis: Any, *, k: Any = None, descending:
     made = (*shape[:along], count, *shape[along + 1:])
     params = OrderParams("order", element, shape, strides, along, count, descending, backwards)
     operands: tuple[Any, ...] = (read, RESULT)
-    if other is not None:
+    if other is not _NOTHING:
         second, other_element = _companion(other, source)
         read_too, _, _, other_strides = axis_of(axis, second)
         params = params._replace(other=(second.array.itemsize, *other_strides))
@@ -115,7 +116,7 @@ def ordering_request(name: str, x: Any, axis: Any, *, k: Any = None, descending:
     parts = {"values": Part(made, element)}
     if places:
         parts["indices"] = Part(made, INDEX)
-    if other is not None:
+    if other is not _NOTHING:
         parts["others"] = Part(made, other_element)
     several = results(out, tuple(parts.values()), kind)
     at = dict(zip(parts, several.offsets, strict=True))

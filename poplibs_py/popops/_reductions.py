@@ -101,7 +101,7 @@ def reduction_request(name: str, x: Any, axes: Any, made: Callable[[int], Reduct
     argument : str, optional
         What the op calls `axes`.
     """
-    source = source_of(x)
+    source = counted_source(x)
     over = axes_of(axes, source.array.ndim, argument)
     count = math.prod(source.shape[d] for d in over)
     reduction = made(count)
@@ -120,6 +120,17 @@ def reduction_request(name: str, x: Any, axes: Any, made: Callable[[int], Reduct
     if count == 0:
         return _of_nothing(name, source, receiver, reduction, lacking)
     return _request(source, over, receiver, reduction, lacking)
+
+
+_MOST_ELEMENTS = 1 << 36  # more take minutes, and no call is interrupted
+
+
+def counted_source(x: Any) -> Operand:
+    """The operand of what goes through all of it: views may repeat elements without end."""
+    source = source_of(x)
+    if source.array.size > _MOST_ELEMENTS:
+        raise bad_argument("x", f"{source.array.size:,} elements", f"at most {_MOST_ELEMENTS:,}")
+    return source
 
 
 def source_of(x: Any, name: str = "x", allowed: str = _ALLOWED) -> Operand:

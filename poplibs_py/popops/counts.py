@@ -13,7 +13,7 @@ from ..ops import argument as array_argument
 from ..ops.numpy_ops import told
 from ..target import Target
 from ._reduce import ReduceParams, ReduceProgram, Way, lower_histogram
-from ._reductions import program_request, source_of
+from ._reductions import counted_source, program_request
 
 __all__ = ["bincount", "histogram"]
 
@@ -66,7 +66,7 @@ def histogram(x: Any, levels: Any, *, absolute_of_input: bool = False, update: b
     >>> popops.histogram([-1.0, 0.0, 0.5, 3.0], [0.0, 1.0])
     array([1, 2, 1], dtype=uint32)
     """
-    source, edges = source_of(x), _levels(levels)
+    source, edges = counted_source(x), _levels(levels)
     if source.format is None:
         allowed = "float32, float16, bfloat16 or FP8 numbers, or a QuarterArray"
         raise bad_type("x", f"dtype {source.array.dtype}", allowed)

@@ -140,6 +140,7 @@ def codes_of(array: Any, dtype: Format | None = None, name: str = "array") -> Ar
 
     Arrays of unsigned integers are taken as codes already; anything else must have the dtype of the format.
     """
+    instance("name", name, str, "text")
     dtype = None if dtype is None else format_of(dtype, "dtype")
     array = array.codes if isinstance(array, QuarterArray) else array
     held = as_array(name, array, "an array of a format, or its codes")

@@ -57,6 +57,9 @@ CALLS: dict[str, list[Any]] = {
         lambda: static.sparse_grad_w(W, X, X, out_dtype={}), lambda: popops.neq(X, X, out_dtype="\ud800"),
     ],
     "condition": [lambda: popops.select_grad([1.0, 2.0], [[True], [False, True]])],
+    "values": [lambda: popops.sort_key_value([1.0, 2.0], None)],
+    "x": [lambda: popops.argmax(np.broadcast_to(np.float32(0), (1 << 20, 1 << 20))),
+          lambda: static.sparse_dense_matmul(W, np.float32(3), target="bow")],
     "ord": [lambda: popops.norm(X, ord=X)],
     "path": [lambda: Profile.load(3), lambda: Profile().save(X)],
     "dtype": [

@@ -51,6 +51,8 @@ def static_request(w: BlockSparseMatrix, x: Any, out: Any, out_dtype: Any, targe
     """Describe a product on a modelled machine; swapped, it is that of the transposes."""
     operand = sparse_operand("w", w, form == "swapped")
     taken = dense_operand("x", x)
+    if taken.array.ndim == 0:
+        raise bad_argument("x", "a number", "a vector or a matrix")
     vector, (rows, depth) = taken.array.ndim == 1, operand.shape
     taken = taken.seen(lambda array: array[:, None]) if vector else taken.seen(lambda array: seen(array, form, 1))
     if taken.shape[0] != depth:
