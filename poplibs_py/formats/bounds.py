@@ -330,7 +330,7 @@ def matmul_ball(a: ArrayLike, b: ArrayLike, partials_dtype: Format = FP32, *, te
         centre = left @ right
         magnitude = magnitude_product(left, right)
         lost: ArrayLike = 0.0
-        if flushes:
+        if flag("flushes", flushes):
             magnitudes = np.abs(_finite(left)), np.abs(_finite(right))
             small = [np.where(m < partials.smallest_normal, m, 0.0) for m in magnitudes]
             lost = small[0] @ magnitudes[1] + magnitudes[0] @ small[1]

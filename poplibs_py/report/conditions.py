@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import __version__
-from ..errors import instance, whole
+from ..errors import all_of, instance, whole
 from ..kernels import _cpu, available_levels
 from ..kernels.peak import unit_rates
 from .peers import LIBRARIES, installed
@@ -41,7 +41,9 @@ def environment(variables: Mapping[str, str] = os.environ) -> list[str]:
     >>> environment({"OMP_NUM_THREADS": "1", "HOME": "/root", "MKL_CBWR": ""})
     ['OMP_NUM_THREADS=1']
     """
-    instance("variables", variables, Mapping, "a mapping of texts, such as os.environ")
+    allowed = "a mapping of texts, such as os.environ"
+    instance("variables", variables, Mapping, allowed)
+    all_of("variables", variables, str, allowed)
     return [f"{name}={value}" for name, value in sorted(variables.items())
             if value and (name.startswith(_PREFIXES) or name in _OWN)]
 

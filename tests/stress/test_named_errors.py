@@ -13,6 +13,7 @@ from poplibs_py.errors import MissingPackageError, PoplibsError
 from poplibs_py.formats import F143, FP32, Format, QuarterArray, bounds, reference
 from poplibs_py.poplin.convolution import ConvOptions, ConvProblem, matmul_params, plan_convolution, plan_convolutions
 from poplibs_py.popsparse import BlockSparseMatrix, bs_softmax_bound, bs_softmax_grad_bound, static
+from poplibs_py.report import conditions
 from poplibs_py.report.profile import Profile
 from poplibs_py.target import Target
 
@@ -57,6 +58,8 @@ CALLS: dict[str, list[Any]] = {
         lambda: static.sparse_grad_w(W, X, X, out_dtype={}), lambda: popops.neq(X, X, out_dtype="\ud800"),
     ],
     "condition": [lambda: popops.select_grad([1.0, 2.0], [[True], [False, True]])],
+    "flushes": [lambda: bounds.matmul_ball(X, X, flushes=X)],
+    "variables": [lambda: conditions.environment({1: "x"}), lambda: conditions.environment(None)],
     "ord": [lambda: popops.norm(X, ord=X)],
     "path": [lambda: Profile.load(3), lambda: Profile().save(X)],
     "dtype": [
