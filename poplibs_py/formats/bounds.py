@@ -143,7 +143,7 @@ class Ball:
         """Return the same balls in another shape."""
         try:
             return Ball(self.centre.reshape(shape), self.radius.reshape(shape))
-        except (TypeError, ValueError):
+        except Exception:  # whatever an object of somebody else's raises
             raise bad_argument("shape", shape, f"sizes of {self.centre.size} elements in all") from None
 
     def __add__(self, other: Ball | ArrayLike) -> Ball:

@@ -58,6 +58,8 @@ CALLS: dict[str, list[Any]] = {
         lambda: static.sparse_grad_w(W, X, X, out_dtype={}), lambda: popops.neq(X, X, out_dtype="\ud800"),
     ],
     "condition": [lambda: popops.select_grad([1.0, 2.0], [[True], [False, True]])],
+    "padding": [lambda: poplin.convolution(X[None, None], X[None, None],
+                                           padding=np.broadcast_to(np.int64(0), (1 << 20, 1 << 20)))],
     "flushes": [lambda: bounds.matmul_ball(X, X, flushes=X)],
     "variables": [lambda: conditions.environment({1: "x"}), lambda: conditions.environment(None)],
     "ord": [lambda: popops.norm(X, ord=X)],

@@ -152,9 +152,14 @@ class Described:
         return self.layout == "NHWC"
 
 
+_MOST_SIZES = 64  # NumPy's arrays have no more axes
+
+
 def _frozen(name: str, value: Any, nested: int = 2) -> Any:
     """Numbers, or sequences of them nested so deep at most, as ints and tuples."""
     if nested and (isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim)):
+        if len(value) > _MOST_SIZES:
+            raise bad_argument(name, value, f"at most {_MOST_SIZES} numbers or pairs")
         return tuple(_frozen(name, one, nested - 1) for one in value)
     return whole(name, value, 0 if name == "padding" else 1, 2**31 - 1)
 

@@ -60,7 +60,7 @@ class SddmmPlan(KernelPlan):
     @property
     def temporary_bytes(self) -> int:
         """Bytes that a run takes beside its operands."""
-        return self.workspace_bytes + self.threads * self.scratch_bytes
+        return int(self.workspace_bytes) + int(self.threads) * self.scratch_bytes
 
     def again(self) -> SddmmPlan:
         """Plan the plan's own problem, or raise where it is none."""
