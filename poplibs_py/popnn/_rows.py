@@ -19,7 +19,7 @@ from ..kernels import Selection, kernels, select
 from ..kernels.records import dtype_of, format_facts, infinite_overflow, numbers_of
 from ..ops import RESULT, Operand, Receiver, Request
 from ..ops.one_kernel import OneKernel
-from ..program import ComputeSet, Executable, Program, Segment, spread, threads_for
+from ..program import ComputeSet, Executable, Program, Segment, shares_of, spread, threads_for
 
 __all__ = ["RowOperand", "RowsParams", "RowsProgram", "lower", "row_of", "rows_request"]
 
@@ -204,9 +204,9 @@ def _lowered(p: RowsParams, threads: int) -> tuple[ComputeSet, int, int, Any, Se
     spec["codes"] = arena
     units = -(-rows // selection.kernel.block[1])
     threads = max(1, threads_for(n * rows, _THREAD_ELEMENTS, min(threads, units)))
-    edges = np.arange(threads + 1) * units // threads
     items = np.zeros(threads, _ITEM)
-    items["spec"], items["first"], items["count"] = spec.ctypes.data, edges[:-1], np.diff(edges)
+    items["spec"] = spec.ctypes.data
+    items["first"], items["count"] = shares_of(units, threads)
     step = ComputeSet("", (Segment(selection.kernel.address, items, spread(threads, threads)),))
     return step, threads, arena + selection.kernel.block[2], spec, selection
 

@@ -17,7 +17,7 @@ from ..kernels.records import dtype_of
 from ..log import tell
 from ..ops import RESULT, Operand, Receiver, Request, argument, array_operand, op, receive, result_format
 from ..ops.one_kernel import OneKernel
-from ..program import ComputeSet, Executable, Program, Segment, spread, threads_for
+from ..program import ComputeSet, Executable, Program, Segment, shares_of, spread, threads_for
 from ..target import Target
 from .pooling.lower import Lies, fill_operand
 from .pooling.request import Images, images, lacking_of, taken
@@ -143,9 +143,9 @@ def _lower(call: _Call, threads: int) -> RegionsProgram:
     units = (s.batch if call.backward else call.regions) * groups
     work = call.regions * s.channels * call.bins[0] * (width + call.bins[1])
     threads = threads_for(work, _THREAD_ELEMENTS, min(threads, max(1, units)))
-    edges = np.arange(threads + 1) * units // threads
     items = np.zeros(threads, _ITEM)
-    items["spec"], items["first"], items["count"] = spec.ctypes.data, edges[:-1], np.diff(edges)
+    items["spec"] = spec.ctypes.data
+    items["first"], items["count"] = shares_of(units, threads)
     selection = select("pool", "regions_gradient" if call.backward else "regions", "any")
     steps = (ComputeSet("", (Segment(selection.kernel.address, items, spread(threads, threads)),)),)
     floats = most + (2 * width + call.bins[1]) * lanes + 4 * _SLACK + (height * width * lanes if call.backward else 0)

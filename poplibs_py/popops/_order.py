@@ -18,7 +18,7 @@ from ..kernels import Selection, select
 from ..kernels.records import dtype_of
 from ..log import tell
 from ..ops.one_kernel import OneKernel
-from ..program import Executable, Segment, host_program, spread, threads_for
+from ..program import Executable, Segment, host_program, shares_of, spread, threads_for
 
 __all__ = ["LONGEST", "OrderParams", "OrderProgram", "lower"]
 
@@ -122,9 +122,9 @@ def lower(params: OrderParams, threads: int) -> OrderProgram:
     spec["ranks"], spec["codes"] = ranks.ctypes.data, codes.ctypes.data
     threads = threads_for(rows * n, _THREAD_ELEMENTS, min(threads, max(1, rows)))
     selection = select("sort", p.kernel, "any")
-    edges = np.arange(threads + 1) * rows // threads
     items = np.zeros(threads, _ITEM)
-    items["spec"], items["first"], items["count"] = spec.ctypes.data, edges[:-1], np.diff(edges)
+    items["spec"] = spec.ctypes.data
+    items["first"], items["count"] = shares_of(rows, threads)
     segment = Segment(selection.kernel.address, items, spread(threads, threads))
     executable = host_program((segment,), operands=2 if p.other is None else 3, threads=threads,
                               arena_bytes=arena_bytes(p), tables=(spec, kept, ranks, codes))

@@ -10,12 +10,11 @@ import numpy as np
 from ..config import settings
 from ..errors import bad_argument, bad_type, whole
 from ..formats import QuarterArray
-from ..formats.format import preset_of
 from ..ops import RESULT, Operand, Request, modelled_target, receive
-from ..ops import argument as array_argument
 from ..ops.parts import Part, results
 from ..target import Target
 from ._order import LONGEST, OrderParams, OrderProgram, lower
+from ._reductions import source_of
 
 __all__ = ["INDEX", "axis_of", "numbers", "ordering_request"]
 
@@ -29,13 +28,8 @@ def numbers(name: str, x: Any) -> tuple[Operand, Any]:
     """Take numbers that have an order; return them, and their format, or the dtype of what has none."""
     if isinstance(x, QuarterArray):
         raise bad_type(name, x, f"{_ALLOWED}: see its to_array")
-    source = array_argument(name, x, _ALLOWED, np.float32)
-    dtype = source.array.dtype
-    source.format = preset_of(dtype)
-    if (source.format is None and dtype.kind not in "biu") or not dtype.isnative:
-        hint = '; see its astype("float32")' if dtype == np.float64 else ""
-        raise bad_type(name, f"dtype {dtype if dtype.isnative else dtype.str}", _ALLOWED + hint)
-    return source, source.format or dtype
+    source = source_of(x, name, _ALLOWED)
+    return source, source.format or source.array.dtype
 
 
 def axis_of(axis: Any, x: Operand, name: str = "x") -> tuple[Operand, int, tuple[int, ...], tuple[int, ...]]:

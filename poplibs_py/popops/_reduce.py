@@ -19,7 +19,7 @@ from ..kernels import Kernel, Selection, kernels, select
 from ..kernels.records import dtype_of, format_facts, infinite_overflow, numbers_of
 from ..log import tell
 from ..ops.one_kernel import OneKernel
-from ..program import ComputeSet, Executable, Program, Segment, spread, threads_for
+from ..program import ComputeSet, Executable, Program, Segment, shares_of, spread, threads_for
 
 __all__ = ["BLOCK", "ReduceParams", "ReduceProgram", "Way", "lower", "lower_histogram", "lower_scan"]
 
@@ -253,7 +253,7 @@ def units_of_state(segments: int, outputs: int) -> int:
 
 def _share(kernel: Kernel, spec: Array, units: int, threads: int) -> ComputeSet:
     """A vertex on each of so many threads, with as many units each."""
-    edges = np.arange(threads + 1) * units // threads
     items = np.zeros(threads, _ITEM)
-    items["spec"], items["first"], items["count"] = spec.ctypes.data, edges[:-1], np.diff(edges)
+    items["spec"] = spec.ctypes.data
+    items["first"], items["count"] = shares_of(units, threads)
     return ComputeSet("", (Segment(kernel.address, items, spread(threads, threads)),))

@@ -18,7 +18,7 @@ from ..kernels import Kernel, Selection, select
 from ..kernels.records import dtype_of, format_facts, infinite_overflow, numbers_of
 from ..log import tell
 from ..ops.one_kernel import OneKernel
-from ..program import ComputeSet, Executable, Program, Segment, spread, threads_for
+from ..program import ComputeSet, Executable, Program, Segment, shares_of, spread, threads_for
 
 __all__ = ["LEAST_ROOM", "Axis", "Component", "SliceParams", "SliceProgram", "Window", "lower", "lower_bags",
            "lower_check", "lower_sequences", "room_bytes"]
@@ -247,9 +247,9 @@ def lower_check(params: SliceParams, threads: int) -> tuple[Executable, int]:
 
 
 def _shares(kernel: Kernel, spec: Array, units: int, threads: int) -> ComputeSet:
-    edges = np.arange(threads + 1) * units // threads
     items = np.zeros(threads, _ITEM)
-    items["spec"], items["first"], items["count"] = spec.ctypes.data, edges[:-1], np.diff(edges)
+    items["spec"] = spec.ctypes.data
+    items["first"], items["count"] = shares_of(units, threads)
     items["share"] = np.arange(threads)
     return ComputeSet("", (Segment(kernel.address, items, spread(threads, threads)),))
 

@@ -18,7 +18,7 @@ from ..kernels.records import dtype_of
 from ..ops import RESULT, Request, modelled_target, op, receive
 from ..ops.numpy_ops import told
 from ..ops.one_kernel import OneKernel
-from ..program import Executable, Segment, host_program, spread, threads_for
+from ..program import Executable, Segment, host_program, shares_of, spread, threads_for
 from ..target import Target
 from ._ordering import numbers
 
@@ -159,9 +159,9 @@ def _lower(axes: tuple[_Axis, ...], itemsize: int, threads: int) -> Transpositio
     side = selection.kernel.block[0] // itemsize
     units = prod(axis.extent for axis in others) * -(-last.extent // side) * -(-nearest.extent // side)
     threads = threads_for(prod(axis.extent for axis in axes), _THREAD_ELEMENTS, min(threads, units))
-    edges = np.arange(threads + 1) * units // threads
     items = np.zeros(threads, _ITEM)
-    items["spec"], items["first"], items["count"] = spec.ctypes.data, edges[:-1], np.diff(edges)
+    items["spec"] = spec.ctypes.data
+    items["first"], items["count"] = shares_of(units, threads)
     segment = Segment(selection.kernel.address, items, spread(threads, threads))
     executable = host_program((segment,), operands=2, threads=threads, tables=(spec, outer))
     return Transposition(axes, itemsize, executable, selection)

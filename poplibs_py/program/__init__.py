@@ -26,7 +26,7 @@ from ._executor import (
 from .operands import overlaps_itself
 from .program import ComputeSet, Exchange, Loop, Program, Segment, host_program
 from .results import ResultPool, clear_result_pool, result_pool, result_pool_limit
-from .shares import items_of_threads, spread, threads_for
+from .shares import items_of_threads, shares_of, spread, threads_for
 
 _DTYPES = {type(f.dtype) for f in FORMATS} | {type(np.dtype(code)) for code in np.typecodes["All"]}
 key_by_identity(Format, Target, *_DTYPES)
@@ -60,6 +60,7 @@ __all__ = [
     "result_array_like",
     "result_pool",
     "result_pool_limit",
+    "shares_of",
     "spread",
     "temporary",
     "threads_for",

@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from .program import Program
 
-__all__ = ["items_of_threads", "spread", "threads_for"]
+__all__ = ["items_of_threads", "shares_of", "spread", "threads_for"]
 
 
 def threads_for(work: int, each: int, most: int) -> int:
@@ -34,6 +34,25 @@ def spread(items: int, tiles: int) -> np.ndarray[Any, Any]:
     ([0, 0, 0, 1, 1], [0, 2])
     """
     return np.arange(items) * tiles // max(1, items)
+
+
+def shares_of(units: int, threads: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return each thread's first unit and how many it has: runs of neighbours, as equal as may be.
+
+    Parameters
+    ----------
+    units : int
+        What is dealt out.
+    threads : int
+
+    Examples
+    --------
+    >>> from poplibs_py.program import shares_of
+    >>> [part.tolist() for part in shares_of(5, 2)]
+    [[0, 2], [2, 3]]
+    """
+    edges = np.arange(threads + 1) * units // threads
+    return edges[:-1], np.diff(edges)
 
 
 def items_of_threads(program: Program, threads: int) -> np.ndarray[Any, Any]:

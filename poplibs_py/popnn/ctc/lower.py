@@ -12,13 +12,13 @@ from ...kernels.records import FORMAT_NUMBERS, dtype_of
 from ...kernels.registry import Selection, select
 from ...log import tell
 from ...ops.one_kernel import OneKernel
-from ...program import Executable, Segment, host_program, spread, threads_for
+from ...program import Executable, Segment, host_program, shares_of, spread, threads_for
 from .params import HostLossParams
 
-__all__ = ["LossProgram", "lower", "scratch_bytes"]
+__all__ = ["STEP", "LossProgram", "in_steps", "lower", "scratch_bytes"]
 
 _ITEM = dtype_of("pop_ctc_item")
-_STEP = 16  # POP_STEP of kernels/ctc/rows.h
+STEP = 16  # POP_STEP of kernels/ctc/rows.h
 _THREAD_WORK = 1 << 16  # states and classes that are worth a thread
 _OPERANDS = 6  # and the gradient
 
@@ -46,9 +46,8 @@ def lower(params: HostLossParams, threads: int) -> LossProgram:
     p = params
     work = p.batch * p.time * (4 * p.labels + p.classes)
     threads = threads_for(work, _THREAD_WORK, max(1, min(threads, p.batch)))
-    edges = np.arange(threads + 1) * p.batch // threads
     items = np.zeros(threads, _ITEM)
-    items["first"], items["count"] = edges[:-1], np.diff(edges)
+    items["first"], items["count"] = shares_of(p.batch, threads)
     for name in ("time", "batch", "classes", "labels", "blank", "logits", "gradient", "softmax", "zero_infinity"):
         items[name] = getattr(p, name)
     items["time_stride"], items["batch_stride"] = p.strides
@@ -61,13 +60,14 @@ def lower(params: HostLossParams, threads: int) -> LossProgram:
     return program
 
 
-def _steps(n: int) -> int:
-    return -(-n // _STEP) * _STEP
+def in_steps(n: int) -> int:
+    """Return a number of lanes rounded up to whole steps."""
+    return -(-n // STEP) * STEP
 
 
 def scratch_bytes(p: HostLossParams) -> int:
     """Return the bytes of a thread's workspace, as kernels/ctc/loss.h lays it out: rows, labels, logarithms, states."""
-    lanes = _steps(p.labels + 1)
-    logs = (max(2, p.time) if p.gradient else 2) * (lanes + _STEP)
+    lanes = in_steps(p.labels + 1)
+    logs = (max(2, p.time) if p.gradient else 2) * (lanes + STEP)
     states = (p.time + 2 if p.gradient else 2) * 4 * lanes
-    return 4 * (2 * _steps(p.classes + 1) + 4 * lanes + _STEP + logs + states)
+    return 4 * (2 * in_steps(p.classes + 1) + 4 * lanes + STEP + logs + states)

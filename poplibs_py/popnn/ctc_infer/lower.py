@@ -13,12 +13,12 @@ from ...kernels.records import FORMAT_NUMBERS, dtype_of
 from ...kernels.registry import Selection, select
 from ...log import tell
 from ...ops.one_kernel import OneKernel
-from ...program import Executable, Segment, host_program, spread, threads_for
+from ...program import Executable, Segment, host_program, shares_of, spread, threads_for
+from ..ctc.lower import STEP, in_steps
 
 __all__ = ["DecoderParams", "DecoderProgram", "lower", "nodes_of", "scratch_bytes", "state_bytes"]
 
 _ITEM = dtype_of("pop_ctc_search")
-_STEP = 16  # POP_STEP of kernels/ctc/rows.h
 _HEAD = 64  # search_head of kernels/ctc/beams.h
 _THREAD_WORK = 1 << 15  # classes and beams, of all steps, that are worth a thread
 
@@ -86,10 +86,9 @@ def lower(params: DecoderParams, threads: int) -> DecoderProgram:
     p = params
     work = p.batch * p.time * (p.classes + 16 * p.beams)
     threads = threads_for(work, _THREAD_WORK, max(1, min(threads, p.batch)))
-    edges = np.arange(threads + 1) * p.batch // threads
     items = np.zeros(threads, _ITEM)
     of = items["of"]
-    of["first"], of["count"] = edges[:-1], np.diff(edges)
+    of["first"], of["count"] = shares_of(p.batch, threads)
     for name in ("time", "batch", "classes", "blank", "logits"):
         of[name] = getattr(p, name)
     of["time_stride"], of["batch_stride"] = p.strides
@@ -104,25 +103,21 @@ def lower(params: DecoderParams, threads: int) -> DecoderProgram:
     return program
 
 
-def _steps(n: int) -> int:
-    return -(-n // _STEP) * _STEP
-
-
 def nodes_of(p: DecoderParams) -> int:
     """Return how many nodes a sequence's tree has room for."""
-    return _steps(p.time * p.beams + 1)
+    return in_steps(p.time * p.beams + 1)
 
 
 def state_bytes(p: DecoderParams) -> int:
     """Return the bytes of what outlasts a step: a head, the tree, two numbers of each beam; see `lay_search`."""
-    return _HEAD + 4 * (5 * nodes_of(p) + 5 * _steps(p.beams))
+    return _HEAD + 4 * (5 * nodes_of(p) + 5 * in_steps(p.beams))
 
 
 def scratch_bytes(p: DecoderParams) -> int:
     """Return the bytes of a thread's workspace, as kernels/ctc/beams.h lays it out."""
-    rows = 8 * _steps(p.classes + 1)
+    rows = 8 * in_steps(p.classes + 1)
     if not p.beams:
         return rows
-    beams, classes = _steps(p.beams), _steps(p.classes)
-    rest = rows + 4 * (19 * beams + classes) + 8 * (_steps(2 * p.beams + _STEP) + classes)
+    beams, classes = in_steps(p.beams), in_steps(p.classes)
+    rest = rows + 4 * (19 * beams + classes) + 8 * (in_steps(2 * p.beams + STEP) + classes)
     return rest if p.by_steps else rest + state_bytes(p)

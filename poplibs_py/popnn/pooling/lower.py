@@ -15,7 +15,7 @@ from ...kernels import Selection, select
 from ...kernels.records import FORMAT_NUMBERS, dtype_of, format_facts, infinite_overflow, numbers_of
 from ...log import tell
 from ...ops.one_kernel import OneKernel
-from ...program import ComputeSet, Executable, Program, Segment, spread, threads_for
+from ...program import ComputeSet, Executable, Program, Segment, shares_of, spread, threads_for
 from .field import Window, divisors, held
 
 __all__ = ["Lies", "PoolCall", "PoolProgram", "fill_operand", "lower"]
@@ -314,9 +314,9 @@ def _line_floats(spec: Array) -> int:
 def _set(selection: Selection, spec: Array, call: PoolCall, threads: int) -> ComputeSet:
     """A share of the units for each thread."""
     units = call.batch * int(spec["groups"][0]) * int(spec["blocks"][0]) * int(spec["segment_count"][0])
-    edges = np.arange(threads + 1) * units // threads
     items = np.zeros(threads, _ITEM)
-    items["spec"], items["first"], items["count"] = spec.ctypes.data, edges[:-1], np.diff(edges)
+    items["spec"] = spec.ctypes.data
+    items["first"], items["count"] = shares_of(units, threads)
     return ComputeSet("", (Segment(selection.kernel.address, items, spread(threads, threads)),))
 
 
