@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from ..ops import RESULT, VALUES, Array, Operand, Receiver, Request
 from ._steps import Chain
 from ._strided import StridedOperand, StridedParams, lower
 from .plan import ElementwisePlan
+from .tile_plan import on_tiles
 
 __all__ = ["has_scale", "in_place", "strided_request"]
 
@@ -53,13 +53,9 @@ def strided_request(op: str | None, xs: Sequence[Operand], receiver: Receiver, o
     read = [x.array if fixed else x for x, fixed in zip(xs, constant or (False,) * len(xs), strict=True)]
     operands = (*read, RESULT, *exponents, *(VALUES,) * len(words))
 
-    def told() -> tuple[str, str, Any]:
-        return str(params), program.kernel, plan or program
-
-    def measured() -> dict[str, Any]:
-        return {} if plan is None else {"tile_bytes": plan.tile_bytes(), "exchanged_bytes": plan.exchanged_bytes}
-
-    return Request(program.executable, operands, receiver, told, words, measure=measured, lacking=lacking)
+    request = Request(program.executable, operands, receiver, lambda: (str(params), program.kernel, program), words,
+                      lacking=lacking)
+    return on_tiles(request, plan)
 
 
 def in_place(x: Operand, receiver: Receiver) -> bool:

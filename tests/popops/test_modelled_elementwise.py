@@ -209,7 +209,7 @@ def test_one_vertex_takes_what_its_repeat_counters_can_count(op, dtype, limit):
     names = [[v.name for v in unary_vertices(GC200, UNARY[op].vertex_op, dtype, (n,))]
              for n in (limit, limit + 1)]
     assert names == [["UnaryOp1D"], ["UnaryOp2D"] * 6]
-    assert f"{limit:,}" in plan_elementwise(op, (4,), dtype=dtype).explain().decisions["vertices"]
+    assert f"{limit:,}" in plan_elementwise(op, (4,), dtype=dtype).explain().decisions["a vertex"]
 
 
 def test_planning_takes_no_longer_for_more_elements():

@@ -61,7 +61,7 @@ def test_which_vertices_and_what_they_cost():
     vertex, plan = only("mul", "half", 64)
     assert (vertex.name, vertex.cycles) == (
         "BinaryOp1D", binary_vertex_cycles(GC200, "MULTIPLY", "half", ((64, 1),), two_d=False))
-    assert (plan.temp_bytes, plan.element_bytes, plan.cycles) == (0, 6, vertex.cycles)
+    assert (plan.temp_bytes, plan.tile_bytes().sum(), plan.cycles) == (0, 6 * 64, vertex.cycles)
     vertex, plan = only("mul", "half", 64 * 1472, numbers=(False, True))
     assert (vertex.name, vertex.cycles) == (
         "BroadcastScalar1D", scalar_vertex_cycles(GC200, "MULTIPLY", "half", ((64, 1),), two_d=False))
@@ -71,7 +71,7 @@ def test_which_vertices_and_what_they_cost():
     assert only("mul", "half", 64, numbers=(True, False))[0].name == "BroadcastScalar1D"
     assert only("mul", "half", 64, in_place=True)[0].name == "BinaryOp1DInPlace"
     vertex, plan = only("eq", "float", 64)
-    assert (plan.result_type, plan.element_bytes) == ("bool", 9)
+    assert (plan.result_type, plan.tile_bytes().sum()) == ("bool", 9 * 64)
     for numbers, kind in (((False,) * 3, "Select"), ((True, True, False), "BroadcastSelect"),
                           ((False, False, True), "BroadcastSelectorSelect"), ((False, True, False), "Select")):
         assert only("select", "float", 32, numbers=numbers)[0].name == kind
