@@ -8,7 +8,7 @@ request of such a run that of the plan.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -23,7 +23,8 @@ from ..target import LinearMapping, Target
 from ..target.exchange import SCALE, scaled_exchange_rate
 from .model import Vertex, tile_cycles
 
-__all__ = ["Step", "TilePlan", "TileWork", "mapping_words", "memory_of", "on_tiles", "tile_plan_facts", "work_of"]
+__all__ = ["Step", "TilePlan", "TileWork", "joined", "mapping_words", "memory_of", "on_tiles", "tile_plan_facts",
+           "work_of"]
 
 Array = np.ndarray[Any, Any]
 Held = tuple[tuple[int, int], ...]
@@ -70,15 +71,20 @@ class Step:
         Temporary bytes on the tile that has most, while it runs: what it received among them.
     times : int
         How often it runs.
+    exchange : int or None
+        Cycles until all have received what they need, where PopLibs' planner counts them in its own way.
     """
 
     name: str
     work: tuple[TileWork, ...]
     temp_bytes: int = 0
     times: int = 1
+    exchange: int | None = None
 
     def exchange_cycles(self, target: Target) -> int:
         """Return the cycles until the tile that receives most has all, each time."""
+        if self.exchange is not None:
+            return self.exchange
         most = max((w.received for w in self.work), default=0)
         return -(-most * SCALE // scaled_exchange_rate(target))
 
@@ -251,6 +257,21 @@ def _vertex_rows(target: Target, step: Step) -> Iterator[tuple[str, str, str, st
             head = "", ""
         if not w.vertices:
             yield *head, "copy", "", f"{w.elements:,}", f"{w.cycles:,}"
+
+
+def joined(op: str, problem: str, plans: Sequence[tuple[str, TilePlan]], memory: TileMemory,
+           decisions: tuple[tuple[str, str], ...] = ()) -> TilePlan:
+    """Return the plan of operations that run one after another.
+
+    Parameters
+    ----------
+    op, problem, memory, decisions
+        As `TilePlan` has them.
+    plans : sequence of (str, TilePlan)
+        Each with what its phases are called; at least one, all on one machine.
+    """
+    steps = tuple(replace(step, name=name) for name, plan in plans for step in plan.steps)
+    return TilePlan(op, problem, plans[0][1].target, steps, memory, decisions)
 
 
 @facts_of.register

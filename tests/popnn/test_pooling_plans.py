@@ -13,7 +13,7 @@ from poplibs_py.errors import InvalidArgumentError
 from poplibs_py.popnn.pooling.model import least_cycles_of, planned_cycles, pool_vertex_cycles
 from poplibs_py.popnn.pooling.params import PoolParams
 from poplibs_py.popnn.pooling.plan import planned
-from poplibs_py.popnn.pooling.search import _bytes, best_split, form_of
+from poplibs_py.popnn.pooling.search import best_split, form_of, received_bytes
 from poplibs_py.target import Target
 
 GC200 = Target.gc200()
@@ -40,7 +40,7 @@ def cost(target, form, shares, per_group, detected):
     fields = [field] + [[n - (place == axis) for place, n in enumerate(field)]
                         for axis, extent in enumerate(form.result) if extent % field[axis] and field[axis] > 1]
     compute = max(int(planned_cycles(target, p, batch, each, groups, per_group, shared)) for each in fields)
-    return compute + int(_bytes(p, strides, shares, per_group)) // 4 * (1 + (detected != per_group))
+    return compute + int(received_bytes(p, strides, shares, per_group)) // 4 * (1 + (detected != per_group))
 
 
 @settings(max_examples=50, deadline=None)

@@ -12,8 +12,10 @@ from ...formats import Format, format_of
 from ...ops import machine_to_plan, op, receive, result_format
 from ...ops.parts import Part, results
 from ...popops.model import vector_of
+from ...popops.tile_plan import on_tiles
 from ...target import Target
 from ...target.types import data_type
+from .modelled import planned_on
 from .params import PoolParams
 from .plan import PoolPlan, planned
 from .request import OPS, checked_places, images, lacking_of, placed, pooled, taken, windows_asked
@@ -58,12 +60,12 @@ _LAST = """
     out_dtype : Format, dtype or str, optional
         The result's format; by default that of `out`. Without one: that of the operands, or float16 where they are FP8.
     target : Target or str, optional
-        The machine; by default this CPU, which alone does it.
+        The machine; by default this CPU. On a modelled one the numbers are the same.
 """
 _RAISES = """InvalidTypeError, InvalidArgumentError
         If an argument is of the wrong kind or value. Nothing has been written then.
     UnsupportedError
-        If `target` names another machine."""
+        If `target` names a machine that has no vertices for it."""
 
 
 @op("popnn.pool", poplibs="popnn::pooling::pool", bound=_BOUND + "pool_bound", draws=_DRAWS + "pool_calls")
@@ -121,10 +123,11 @@ def pool(x: Any, kernel: int | Sequence[int] | None = None, op: str = "max", *, 
     shape = images("x", source.shape, layout)
     windows = windows_asked(shape.field, kernel, output_size, stride=stride, padding=padding, dilation=dilation,
                             ceil_mode=ceil_mode)
-    include, lacking = flag("count_include_pad", count_include_pad), lacking_of(target, "pool")
+    include = flag("count_include_pad", count_include_pad)
     receiver = receive("out", out, shape.of(windows).shape, out_dtype, result_format(_format(source)), (source,),
                        contiguous=True)
-    return pooled("pool", op, shape, windows, include, [source], receiver, lacking)
+    plan, lacking = planned_on(target, "pool", op, shape, windows, include, [source], receiver)
+    return on_tiles(pooled("pool", op, shape, windows, include, [source], receiver, lacking), plan)
 
 
 @op("popnn.max_pool_with_indices", poplibs="popnn::pooling::pool", bound=_BOUND + "max_pool_with_indices_bound",
@@ -235,7 +238,7 @@ def pool_input_gradient(grad: Any, x_shape: Sequence[int], kernel: int | Sequenc
     [[[0.0, 6.0, 6.0]]]
     """
     one_of("op", op, OPS)
-    scaled, lacking = flag("use_scaled_gradient", use_scaled_gradient), lacking_of(target, "pool_input_gradient")
+    scaled = flag("use_scaled_gradient", use_scaled_gradient)
     shape = images("x_shape", _shape("x_shape", x_shape), layout)
     windows = windows_asked(shape.field, kernel, output_size, stride=stride, padding=padding, dilation=dilation,
                             ceil_mode=ceil_mode)
@@ -251,7 +254,9 @@ def pool_input_gradient(grad: Any, x_shape: Sequence[int], kernel: int | Sequenc
     receiver = receive("out", out, shape.shape, out_dtype, result_format(_format(operands[0])), tuple(operands),
                        contiguous=True)
     kind = "max_gradient" if op == "max" else "gradient"
-    return pooled(kind, op, shape, windows, include, operands, receiver, lacking, scaled=scaled)
+    plan, lacking = planned_on(target, "pool_input_gradient", op, shape, windows, include, operands, receiver,
+                               scaled=scaled)
+    return on_tiles(pooled(kind, op, shape, windows, include, operands, receiver, lacking, scaled=scaled), plan)
 
 
 @op("popnn.pool_indices_gradient", bound=_BOUND + "pool_indices_gradient_bound",

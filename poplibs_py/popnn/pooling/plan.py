@@ -1,16 +1,19 @@
-"""A pooling's plan on a modelled machine: PopLibs' split and its cycles."""
+"""A pooling's plan on a modelled machine: PopLibs' split, what tiles receive, and its cycles."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 
-from ...planner import Explanation
-from ...popops.model import vector_of
-from ...target import Target
+import numpy as np
+
+from ...ops import check_fields
+from ...popops.model import TYPE_BYTES, Vertex, vector_of
+from ...popops.tile_plan import Step, TilePlan, TileWork, memory_of
+from ...target import Target, linear_mapping
 from .params import PoolParams
-from .search import MOST_LOADS, PoolPartition, best_split, form_of
+from .search import MOST_LOADS, Form, PoolPartition, best_split, form_of, received_bytes
 
 __all__ = ["PoolPlan", "planned"]
 
@@ -19,51 +22,33 @@ _PREFERRED = {("max", "half"): 16, ("max", "float"): 8, ("sum", "half"): 16, ("s
 """Channels of a group that PopLibs would rather have."""
 
 
-@dataclass(frozen=True)
-class PoolPlan:
+_VERTICES = {("max", "fwd"): "MaxPooling", ("max", "bwd"): "MaxPoolingGrad",
+             ("max", "scale"): "MaxPoolingGradientScale"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolPlan(TilePlan):
     """How a pooling runs on a modelled machine. ``print(plan)`` tells it.
 
     Attributes
     ----------
     params : PoolParams
-    target : Target
     partition : PoolPartition
     planned : (int, tuple of int, int)
         Batch, field and channels as they are planned.
     grouped : bool
         Whether channels are regrouped as PopLibs would rather have them.
-    cycles : int
-        Modelled tile cycles, exchange among them.
     """
 
     params: PoolParams
-    target: Target
     partition: PoolPartition
     planned: tuple[int, tuple[int, ...], int]
     grouped: bool
-    cycles: int
 
-    @property
-    def seconds(self) -> float:
-        """The cycles at the machine's clock."""
-        return self.cycles / self.target.clock_hz
+    def __post_init__(self) -> None:
+        check_fields(self)
 
-    def explain(self) -> Explanation:
-        """Return what was decided: of all splits the one of fewest cycles, so no candidate is listed."""
-        p = self.params
-        shape = " x ".join(map(str, p.field))
-        problem = f"{p.op} pooling {p.direction} [{p.batch}, {p.channels}, {shape}] {p.data_type}"
-        return Explanation(f"{problem} on {self.target.name}", dict(self._decisions()))
-
-    def _decisions(self) -> Iterator[tuple[str, str]]:
-        at, (batch, field, channels) = self.partition, self.planned
-        yield "form", f"batch {batch}, field {' x '.join(map(str, field))}, {channels} channels"
-        yield "split", (f"field {' x '.join(map(str, at.field))}, batch {at.batch}, channels {at.groups} parts, "
-                        f"in groups of {at.per_group}{', regrouped' * self.grouped}")
-        yield "cycles", f"{self.cycles:,}"
-
-    def __str__(self) -> str:
-        return self.explain().words()
+    __str__ = TilePlan.__str__
 
 
 @lru_cache(maxsize=1024)
@@ -94,5 +79,35 @@ def planned(params: PoolParams, target: Target, detected: tuple[int, int] = (1, 
         second = form_of(params, preferred)
         other = best_split(target, second, detected[1], [-(-preferred // vector)])
         if other is not None and other[0] < 4 * cycles // 3:
-            return PoolPlan(params, target, other[1], second.planned, True, other[0])
-    return PoolPlan(params, target, partition, first.planned, False, cycles)
+            return _plan(params, target, second, other, detected[1], grouped=True)
+    return _plan(params, target, first, found, detected[0], grouped=False)
+
+
+def _plan(params: PoolParams, target: Target, form: Form, found: tuple[int, PoolPartition], detected: int, *,
+          grouped: bool) -> PoolPlan:
+    """The plan of a split: of all of them the one of fewest cycles, so no candidate lost."""
+    cycles, at = found
+    size, p = TYPE_BYTES[params.data_type], form.params
+    splits = at.groups, at.batch, *at.field
+    extents = -(-p.channels // at.per_group), p.batch, *form.result
+    shares = [-(-n // split) for n, split in zip(extents, splits, strict=True)]
+    received = int(received_bytes(p, form.strides[0], shares, at.per_group))
+    exchange, elements = received // 4 * (1 + (detected != at.per_group)), prod(shares) * at.per_group
+    name = _VERTICES.get((params.op, params.direction), "SumPooling")
+    vertex = Vertex(name, (params.data_type,), ((elements, 1),), cycles - exchange, "tile")
+    work = TileWork(prod(splits), elements, (vertex,), cycles - exchange, received)
+    shape = " x ".join(map(str, params.field))
+    batch, field, channels = form.planned
+    decisions = (
+        ("form", f"batch {batch}, field {' x '.join(map(str, field))}, {channels} channels"),
+        ("split", f"field {' x '.join(map(str, at.field))}, batch {at.batch}, channels {at.groups} parts, in groups of "
+                  f"{at.per_group}{', regrouped' * grouped}"))
+    here, there = (params.batch * params.channels * prod(n) for n in (params.field, params.windows))
+    made = here if params.direction != "fwd" else there
+    read = {"fwd": here, "scale": here + there, "bwd": there + (params.op == "max") * (here + there)}[params.direction]
+    lies = [np.diff(linear_mapping(target, n, size).edges()) * size for n in (read, made)]
+    return PoolPlan(
+        op="popnn.pool", problem=f"{params.op} pooling {params.direction} [{params.batch}, {params.channels}, {shape}] "
+        f"{params.data_type}", target=target, steps=(Step("compute", (work,), received, exchange=exchange),),
+        memory=memory_of(target, lies[0], lies[1], received), decisions=decisions, params=params, partition=at,
+        planned=form.planned, grouped=grouped)

@@ -125,8 +125,8 @@ def windows_asked(field: tuple[int, ...], kernel: Any, output_size: Any, **how: 
 
 
 def lacking_of(target: Target | str | None, op: str) -> str:
-    """Return what the machine lacks that a `profile` names, or raise where the call names it."""
-    return modelled_target(target, f"popnn.{op}", lambda _: "in this build")[1]
+    """Return what a machine lacks that a `profile` names, or raise where the call does: no vertex knows places."""
+    return modelled_target(target, f"popnn.{op}", lambda _: "by places")[1]
 
 
 def _readable(x: Operand, shape: Images) -> tuple[Operand, Lies]:

@@ -15,7 +15,7 @@ from ...target import Target
 from .model import least_cycles_of, planned_cycles
 from .params import PoolParams
 
-__all__ = ["MOST_LOADS", "Form", "PoolPartition", "best_split", "form_of"]
+__all__ = ["MOST_LOADS", "Form", "PoolPartition", "best_split", "form_of", "received_bytes"]
 
 MOST_LOADS = 8
 """Of a group of channels."""
@@ -122,7 +122,7 @@ def _least(target: Target, form: Form, detected: int, per_group: int, order: Seq
     parts = choices_within(target.tiles, [least_splits(n, target.tiles) for n in (groups, p.batch, *extents)])
     shares = [-(-n // split) for n, split in zip((groups, p.batch, *extents), parts, strict=True)]
     stride, shared = form.strides
-    moved = _bytes(p, stride, shares, per_group) // 4
+    moved = received_bytes(p, stride, shares, per_group) // 4
     moved = moved * (1 + (detected != per_group))
     least = moved + least_cycles_of(target, p, shares[1], shares[2:], shares[0], per_group, shared)
     sooner = np.argsort(least, kind="stable")
@@ -153,8 +153,8 @@ def _slowest(target: Target, p: PoolParams, extents: Sequence[int], shares: Sequ
     return cycles
 
 
-def _bytes(p: PoolParams, stride: Sequence[int], shares: Sequence[Ints], per_group: int) -> Any:
-    """Bytes that a tile receives."""
+def received_bytes(p: PoolParams, stride: Sequence[int], shares: Sequence[Any], per_group: int) -> Any:
+    """Return the bytes that tiles receive with such shares: groups of channels, batch, extents of the result."""
     groups, batch, *field = shares
     held = groups * batch * per_group * TYPE_BYTES[p.data_type]
     read = prod([f * s + k - s for f, s, k in zip(field, stride, p.kernel, strict=True)]) * held
