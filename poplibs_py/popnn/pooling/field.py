@@ -105,7 +105,7 @@ def windows_of(field: Sequence[int], kernel: Any, stride: Any, padding: Any, dil
         count = room // s + 1
         if up and room % s and count * s < n + low:  # the last window begins within the field, as in torch
             count += 1
-        made.append(_limited(Window(n, count, k, s, d, low, high)))
+        made.append(_limited(Window(n, count, k, s if count > 1 else min(s, n + 1), d, low, high)))
     return tuple(made)
 
 
