@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from ...errors import MemoryLimitError
 from ...ops import RESULT, Request, machine_to_plan, modelled_target, op, receive
 from ...ops.parts import Part, results
 from ...planner import POPLIBS_PROPORTION, Memory
+from ...popops.tile_plan import on_tiles
 from ...target import Target
-from ...target.types import data_type
+from ...target.types import data_type, type_of
 from .params import InferenceParams, LossParams
 from .plan import InferencePlan, LossPlan, planned_inference, planned_loss
 from .request import Checked, Taken, result_dtype, taken
@@ -17,7 +19,6 @@ __all__ = ["CTCLoss", "ctc_loss", "ctc_loss_and_gradient", "plan_ctc_inference",
 
 _TYPES = ("float", "half")
 _BOUND, _DRAWS = "popnn.ctc.bound:", "testing.ctc_calls:"
-_LACKING = "in this build"
 
 
 class CTCLoss(NamedTuple):
@@ -58,7 +59,8 @@ def ctc_loss(data: Any, labels: Any, data_lengths: Any = None, label_lengths: An
     out_dtype : dtype, Format or str, optional
         float32, float16 or bfloat16; by default that of `data`.
     target : Target or str, optional
-        The machine; by default this CPU, which alone does it.
+        The machine; by default this CPU. Modelled ones run `ctc_loss_and_gradient` of log-probabilities by PopLibs'
+        plan, with the same numbers; this they do not.
 
     Returns
     -------
@@ -154,9 +156,32 @@ def ctc_loss_and_gradient(data: Any, labels: Any, data_lengths: Any = None, labe
 
 def _request(asked: Taken, program: Checked, receiver: Any, target: Any) -> Request:
     p = asked.program
-    _, lacking = modelled_target(target, f"popnn.{str(p.params).partition(' ')[0]}", lambda _: _LACKING)
-    return Request(program, (*asked.operands, RESULT), receiver, lambda: (str(p.params), p.kernel, p), lacking=lacking,
-                   steady=True)
+    name = f"popnn.{str(p.params).partition(' ')[0]}"
+    plans: list[LossPlan] = []
+
+    def missing(machine: Target) -> str:
+        """What no vertex does: PopLibs makes the loss with its gradient, of log-probabilities."""
+        own, word = p.params, type_of(p.params.format)
+        if word not in _TYPES or own.result != own.format:
+            return f"of {own.format} to {own.result}"
+        if own.logits:
+            return "of logits"
+        if not own.gradient:
+            return "without its gradient, which PopLibs' planner counts"
+        if asked.reduction != "none" or own.zero_infinity or not own.softmax:
+            return "with a reduction, zero_infinity, or but the gradient of a softmax"
+        if not (own.time and own.batch and own.labels):
+            return "of nothing"
+        try:
+            plans.append(planned_loss(LossParams(own.batch, own.time, own.labels, own.classes, word, "float"), machine))
+        except MemoryLimitError as error:
+            return f"within its memory: {error}"
+        return ""
+
+    _, lacking = modelled_target(target, name, missing)
+    request = Request(program, (*asked.operands, RESULT), receiver, lambda: (str(p.params), p.kernel, p),
+                      lacking=lacking, steady=True)
+    return on_tiles(request, plans[0] if plans else None)
 
 
 def plan_ctc_loss(batch: int, time: int, labels: int, classes: int, *, dtype: object = "float16",

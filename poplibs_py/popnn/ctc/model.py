@@ -10,8 +10,8 @@ from ...popops.model import TYPE_BYTES
 from ...target import Target
 from .params import LossParams
 
-__all__ = ["FREE", "LossSplit", "loss_bytes", "loss_cycles", "rank_cycles", "recursion_cycles", "reduce_cycles",
-           "update_cycles"]
+__all__ = ["EXCHANGE", "FREE", "LossSplit", "loss_bytes", "loss_cycles", "rank_cycles", "recursion_cycles",
+           "reduce_cycles", "update_cycles"]
 
 FREE = ("CTCGenerateCopyCandidates", "CTCGenerateExtendCandidates", "CTCGenerateOutput", "CTCMergeCandidates",
         "CTCRemapLabels", "CTCSelectCopyCandidates", "CTCSelectExtendCandidates")
@@ -19,7 +19,10 @@ FREE = ("CTCGenerateCopyCandidates", "CTCGenerateExtendCandidates", "CTCGenerate
 
 _FORWARD, _GRADIENT = 44, 84  # cycles of a label
 _LAST_BLANK = 17
-_EXCHANGE, _SYNC = 100, 90
+EXCHANGE = 100
+"""Cycles of an exchange beside those of its bytes."""
+
+_SYNC = 90
 
 
 def recursion_cycles(labels: int, *, gradient: bool) -> int:
@@ -86,10 +89,10 @@ def loss_cycles(target: Target, params: LossParams, at: LossSplit) -> dict[str, 
     sent = late * labels + 2 * apart + 2 * (apart & late)
     found = {
         "alphaBetaCompute": workers * (_FORWARD * labels + blank),
-        "alphaBetaExchange": _EXCHANGE + sent * size // 4,
+        "alphaBetaExchange": EXCHANGE + sent * size // 4,
         "alphaBetaSteps": steps,
         "gradCompute": workers * (_GRADIENT * labels + 2 * blank),
-        "gradExchange": _EXCHANGE + (2 + 4 * labels) * size // 4,
+        "gradExchange": EXCHANGE + (2 + 4 * labels) * size // 4,
         "gradSteps": steps,
         "sync": _SYNC,
         "serialVertexExecutions": turns,

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import isqrt
 
 import numpy as np
 
 from ...errors import MemoryLimitError
-from ...planner import POPLIBS_PROPORTION, Explanation, Memory
+from ...planner import POPLIBS_PROPORTION, Memory
 from ...planner.partitions import choices_within
+from ...popops.model import TYPE_BYTES, Vertex
+from ...popops.tile_plan import Step, TilePlan, TileWork, memory_of
 from ...target import Target
-from .model import LossSplit, loss_bytes, loss_cycles
+from .model import EXCHANGE, LossSplit, loss_bytes, loss_cycles, rank_cycles, reduce_cycles, update_cycles
 from .params import InferenceParams, LossParams
 
 __all__ = ["InferencePlan", "LossPlan", "SortStage", "planned_inference", "planned_loss"]
@@ -24,55 +26,24 @@ _FEW_CLASSES = 20  # that are sorted at once
 _LEAST_RANKED = 6
 
 
-@dataclass(frozen=True)
-class LossPlan:
+@dataclass(frozen=True, kw_only=True)
+class LossPlan(TilePlan):
     """How a CTC loss and its gradient run on a modelled machine. ``print(plan)`` tells it.
 
     Attributes
     ----------
     params : LossParams
-    target : Target
     split : LossSplit
     costs, sizes : tuple of (str, int)
         Cycles, and temporary bytes of a tile, by PopLibs' names.
     """
 
     params: LossParams
-    target: Target
     split: LossSplit
     costs: tuple[tuple[str, int], ...]
     sizes: tuple[tuple[str, int], ...]
 
-    @property
-    def cycles(self) -> int:
-        """Modelled cycles."""
-        return dict(self.costs)["total"]
-
-    @property
-    def temp_bytes(self) -> int:
-        """Most temporary bytes on a tile."""
-        return dict(self.sizes)["total"]
-
-    @property
-    def tiles_used(self) -> int:
-        """Tiles that it takes."""
-        return int(self.split.tiles)
-
-    def explain(self) -> Explanation:
-        """Return what was decided: of all splits the one of fewest cycles, so no candidate is listed."""
-        p = self.params
-        problem = f"ctc loss {p.batch} x {p.time}, {p.labels} labels of {p.classes} classes, {p.data_type}"
-        return Explanation(f"{problem} on {self.target.name}", dict(self._decisions()))
-
-    def _decisions(self) -> Iterator[tuple[str, str]]:
-        at = self.split
-        last = ", the last blank on a tile of its own" if at.last else ""
-        yield "split", f"batch {at.batch}, time {at.time}, labels {at.labels}{last}: {self.tiles_used:,} tiles"
-        yield "cycles", f"{self.cycles:,}"
-        yield "memory", f"{self.temp_bytes:,} temporary bytes on a tile"
-
-    def __str__(self) -> str:
-        return self.explain().words()
+    __str__ = TilePlan.__str__
 
 
 @lru_cache(maxsize=1024)
@@ -95,9 +66,35 @@ def planned_loss(params: LossParams, target: Target, memory: Memory = _DEFAULT) 
     order = at.last, at.labels, at.time, at.batch, at.tiles, sizes[fitting], cycles  # the last first
     first = np.lexsort(order)[0]
     best = LossSplit(int(at.batch[first]), int(at.time[first]), int(at.labels[first]), int(at.last[first]))
-    costs, held = loss_cycles(target, params, best), loss_bytes(params, best)
-    return LossPlan(params, target, best, tuple((name, int(n)) for name, n in costs.items()),
-                    tuple((name, int(n)) for name, n in held.items()))
+    return _plan(params, target, best, limit)
+
+
+def _plan(params: LossParams, target: Target, at: LossSplit, limit: int | None) -> LossPlan:
+    """The plan of a split: of all of them the one of fewest cycles, so no candidate lost."""
+    costs = {name: int(n) for name, n in loss_cycles(target, params, at).items()}
+    sizes = {name: int(n) for name, n in loss_bytes(params, at).items()}
+    labels, batch, time = (-(-n // parts) for n, parts in
+                           ((params.labels, at.labels), (params.batch, at.batch), (params.time, at.time)))
+    steps = []
+    for name, key, vertices in (("alpha and beta", "alphaBeta", ("CTCAlpha", "CTCBeta")),
+                                ("gradient", "grad", ("CTCGradGivenAlpha", "CTCGradGivenBeta"))):
+        cycles = costs[f"{key}Compute"]
+        vertex = Vertex(" or ".join(vertices), (params.data_type, params.partial_type),
+                        ((labels, 1),), cycles // target.workers, "worker")
+        received = (costs[f"{key}Exchange"] - EXCHANGE) * 4
+        work = TileWork(int(at.tiles), batch * time * labels, (vertex,), cycles, received)
+        steps.append(Step(name, (work,), sizes["total"], costs["serialVertexExecutions"] * costs[f"{key}Steps"],
+                          costs[f"{key}Exchange"] + costs["sync"]))
+    of_tile = sizes["data"] + sizes["labels"]
+    last = ", the last blank on a tile of its own" if at.last else ""
+    decisions = (("split", f"batch {at.batch}, time {at.time}, labels {at.labels}{last}: {int(at.tiles):,} tiles"),)
+    problem = (f"ctc loss {params.batch} x {params.time}, {params.labels} labels of {params.classes} classes, "
+               f"{params.data_type}")
+    held = np.full(int(at.tiles), of_tile, np.int64)
+    return LossPlan(
+        op="popnn.ctc_loss_and_gradient", problem=problem, target=target, steps=tuple(steps), decisions=decisions,
+        memory=memory_of(target, held, held[:0], sizes["total"] - of_tile), memory_limit=limit, params=params, split=at,
+        costs=tuple(costs.items()), sizes=tuple(sizes.items()))
 
 
 def _every_split(params: LossParams, tiles: int) -> LossSplit:
@@ -130,14 +127,15 @@ class SortStage:
     reduce: int
 
 
-@dataclass(frozen=True)
-class InferencePlan:
-    """How a search for the likeliest labels runs on a modelled machine.
+@dataclass(frozen=True, kw_only=True)
+class InferencePlan(TilePlan):
+    """How a search for the likeliest labels runs on a modelled machine: its phases are those of one step of time.
+
+    PopLibs counts cycles of ranking, joining and updating alone.
 
     Attributes
     ----------
     params : InferenceParams
-    target : Target
     batch : int
         Parts of the batch.
     extend, beams : int
@@ -150,7 +148,6 @@ class InferencePlan:
     """
 
     params: InferenceParams
-    target: Target
     batch: int
     extend: int
     beams: int
@@ -158,10 +155,16 @@ class InferencePlan:
     sort: tuple[SortStage, ...]
     tiles_of_entry: int
 
+    __str__ = TilePlan.__str__
+
     @property
     def tiles_used(self) -> int:
         """Tiles that it takes."""
         return self.batch * self.tiles_of_entry
+
+    def over(self, time: int) -> InferencePlan:
+        """Return the plan of so many steps of time."""
+        return replace(self, steps=tuple(replace(step, times=time) for step in self.steps))
 
 
 def _parts(extent: int, most: int) -> int:
@@ -184,7 +187,37 @@ def planned_inference(params: InferenceParams, target: Target) -> InferencePlan:
         candidates = groups
     first = stages[0]  # later ones may take more tiles, which PopLibs does not count
     taken = max(extend, of_beams, -(-first.groups // first.groups_of_tile) * max(first.rank, first.reduce))
-    return InferencePlan(params, target, batch, extend, of_beams, min(beams, _MOST_EXTENDED), tuple(stages), taken)
+    entries = -(-params.batch // batch)
+    problem = f"ctc search of {params.batch} sequences, {classes} classes, {beams} beams"
+    decisions = (("split", f"batch {batch}, extending {extend}, beams {of_beams}: {batch * taken:,} tiles"),
+                 ("sort", "; ".join(f"{s.groups} groups, ranked in {s.rank}, joined in {s.reduce}" for s in stages)))
+    held = np.full(batch * taken, entries * classes * TYPE_BYTES["float"], np.int64)
+    return InferencePlan(
+        op="popnn.ctc_beam_search_decoder", problem=problem, target=target, decisions=decisions,
+        steps=tuple(_sorting(params, target, stages, batch, entries)), memory=memory_of(target, held, held[:0], 0),
+        params=params, batch=batch, extend=extend, beams=of_beams, extend_vertices=min(beams, _MOST_EXTENDED),
+        sort=tuple(stages), tiles_of_entry=taken)
+
+
+def _sorting(params: InferenceParams, target: Target, stages: Sequence[SortStage], batch: int,
+             entries: int) -> Iterator[Step]:
+    """What a step of time does: each stage ranks candidates and joins the best, then beams are updated."""
+    beams, candidates = params.beams, 0
+    for stage in stages:
+        candidates = beams * candidates if candidates else -(-beams * params.classes // stage.groups)
+        ranked = -(-candidates // stage.rank)
+        for name, vertex, parts, cycles in (
+                ("rank", "CTCRankCandidates", stage.rank, rank_cycles(target, candidates, ranked, beams)),
+                ("reduce", "CTCReduceCandidates", stage.reduce, reduce_cycles(target, stage.rank))):
+            yield _turns(name, vertex, batch * parts, candidates, cycles, entries * stage.groups_of_tile)
+        candidates = stage.groups
+    yield _turns("update", "CTCUpdate", batch, beams, update_cycles(target, beams), entries)
+
+
+def _turns(name: str, vertex: str, tiles: int, elements: int, cycles: int, turns: int) -> Step:
+    """A vertex that each tile has as often as it has turns."""
+    made = Vertex(vertex, ("float",), ((elements, turns),), cycles * turns, "tile")
+    return Step(name, (TileWork(tiles, elements * turns, (made,), cycles * turns),))
 
 
 def _sort_groups(beams: int, classes: int) -> tuple[int, ...]:
