@@ -12,6 +12,7 @@ from poplibs_py import popops
 from poplibs_py.ops import catalogue
 from poplibs_py.popops._elementwise import ELEMENTWISE
 from poplibs_py.popops.model import unary_entry, vector_of
+from poplibs_py.popops.nonlinearity_model import nonlinearity_op, nonlinearity_vertices
 from poplibs_py.target import Target
 
 project = "poplibs_py"
@@ -88,8 +89,12 @@ for name, row in ELEMENTWISE.items():
     for in_place in (False, True):
         for kind in ("float", "half"):
             entry, length = unary_entry(row.vertex_op, kind, in_place), 1 << 20
-            cells.append(f"{entry.loop(length, vector_of(Target.gc200(), kind)) / length:.4g}" if entry else "")
-    if len(row.operands) == 1 and any(cells):
+            each = entry and entry.loop(length, vector_of(Target.gc200(), kind)) / length
+            if nonlinearity_op(row.vertex_op) and not (in_place and len(row.operands) > 1):
+                [vertex] = nonlinearity_vertices(Target.gc200(), row.vertex_op, kind, 6 * length, in_place=in_place)
+                each = vertex.cycles / (6 * length)
+            cells.append(f"{each:.4g}" if each else "")
+    if any(cells) and (len(row.operands) == 1 or nonlinearity_op(row.vertex_op)):
         rows.append(f"| `{name}` | `{row.vertex_op}` | " + " | ".join(cells) + " |")
 write_table("vertices.md", rows)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from ..target import Target
 from .binary_model import binary_entry, binary_vertices, scalar_entry, scalar_vertices
-from .model import Vertex, unary_entry, unary_vertices
+from .model import NO_LIMIT, Vertex, element_limit, unary_entry, unary_vertices
+from .nonlinearity_model import nonlinearity_op, nonlinearity_vertices
 from .ternary_model import ternary_vertices
 
-__all__ = ["elementwise_vertices", "operand_types", "vertices_lack"]
+__all__ = ["elementwise_vertices", "operand_types", "vertex_limit", "vertices_lack"]
 
 _COMMUTATIVE = {"ADD", "MULTIPLY", "MAXIMUM", "MINIMUM", "EQUAL", "NOT_EQUAL", "BITWISE_AND", "BITWISE_OR",
                 "BITWISE_XOR", "BITWISE_XNOR", "LOGICAL_AND", "LOGICAL_OR"}  # fmt: skip
@@ -20,8 +21,15 @@ def operand_types(op: str, data_type: str, count: int) -> tuple[str, ...]:
     return (data_type, data_type, "bool") if op == "SELECT" else (data_type,) * count
 
 
+def vertex_limit(target: Target, op: str, data_type: str) -> int:
+    """Elements that one vertex takes in one region, or `NO_LIMIT`."""
+    return NO_LIMIT if nonlinearity_op(op) else element_limit(target, op, data_type)
+
+
 def vertices_lack(op: str, data_type: str, in_place: bool, numbers: tuple[bool, ...]) -> bool:
     """Whether PopLibs has no vertex for an operation; `numbers` says which operands are one number."""
+    if nonlinearity_op(op):
+        return data_type not in ("float", "half") or any(numbers) or (in_place and len(numbers) > 1)
     if len(numbers) == 1:
         return unary_entry(op, data_type, in_place) is None
     if len(numbers) == 3:
@@ -51,6 +59,8 @@ def elementwise_vertices(target: Target, op: str, data_type: str, elements: int,
     ['BroadcastScalar1D<ADD,half>']
     """
     sizes = (elements,)
+    if nonlinearity_op(op):
+        return nonlinearity_vertices(target, op, data_type, elements, in_place=in_place)
     if len(numbers) == 1:
         return unary_vertices(target, op, data_type, sizes, in_place=in_place)
     if len(numbers) == 2:

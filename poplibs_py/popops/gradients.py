@@ -303,7 +303,8 @@ def tan_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = No
     return requested("tan_grad", out, out_dtype, target, grad=grad, x=x)
 
 
-@elementwise("popnn::nonLinearityInputGradient", "", lambda grad, x: sigmoid_grad_reference(grad, 2 * x) * 4, ulp=1)
+@elementwise("popnn::nonLinearityInputGradient", "TANH_GRAD",
+             lambda grad, x: sigmoid_grad_reference(grad, 2 * x) * 4, ulp=1)
 def tanh_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None,
               target: Target | str | None = None) -> Any:
     """Gradient of `tanh`: grad times 1 / cosh(x)^2, within 1 ulp of FP32.
@@ -339,7 +340,7 @@ def erf_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = No
     return requested("erf_grad", out, out_dtype, target, grad=grad, x=x)
 
 
-@elementwise("popnn::nonLinearityInputGradient", "", sigmoid_grad_reference, ulp=1)
+@elementwise("popnn::nonLinearityInputGradient", "SIGMOID_GRAD", sigmoid_grad_reference, ulp=1)
 def sigmoid_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None,
                  target: Target | str | None = None) -> Any:
     """Gradient of `sigmoid`: grad times s (1 - s), s = sigmoid(x), within 1 ulp of FP32.
@@ -357,7 +358,7 @@ def sigmoid_grad(grad: object, x: object, *, out: Any = None, out_dtype: object 
     return requested("sigmoid_grad", out, out_dtype, target, grad=grad, x=x)
 
 
-@elementwise("popnn::nonLinearityInputGradient", "", lambda grad, x: np.where(x > 0, grad, 0.0))
+@elementwise("popnn::nonLinearityInputGradient", "RELU_GRAD", lambda grad, x: np.where(x > 0, grad, 0.0))
 def relu_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None,
               target: Target | str | None = None) -> Any:
     """Gradient of `relu`: grad times 1 above zero, else 0, exact.

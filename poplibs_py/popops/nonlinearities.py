@@ -17,7 +17,7 @@ _LOST = 2.0**-36
 """How much of parts that cancel may be lost: the polynomials in float64 are as good as FP32 needs."""
 
 
-@elementwise("popnn::swish", "", exactly.silu, ulp=1)
+@elementwise("popnn::swish", "SWISH", exactly.silu, ulp=1)
 def silu(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """x / (1 + e^(-x)), within 1 ulp of FP32 (``popnn::swish``).
 
@@ -34,7 +34,7 @@ def silu(x: object, *, out: Any = None, out_dtype: object = None, target: Target
     return requested("silu", out, out_dtype, target, x=x)
 
 
-@elementwise("popnn::gelu", "", exactly.gelu_tanh, ulp=1)
+@elementwise("popnn::gelu", "GELU", exactly.gelu_tanh, ulp=1)
 def gelu_tanh(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, within 1 ulp of FP32 (``popnn::gelu``).
 
@@ -172,7 +172,7 @@ def hard_swish(x: object, *, out: Any = None, out_dtype: object = None, target: 
     return requested("hard_swish", out, out_dtype, target, x=x)
 
 
-@elementwise("popnn::nonLinearityInputGradient", "", exactly.silu_grad, ulp=1,
+@elementwise("popnn::nonLinearityInputGradient", "SWISH_GRAD", exactly.silu_grad, ulp=1,
              more=lambda grad, x: np.abs(grad) * _LOST)
 def silu_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None,
               target: Target | str | None = None) -> Any:
@@ -191,7 +191,7 @@ def silu_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = N
     return requested("silu_grad", out, out_dtype, target, grad=grad, x=x)
 
 
-@elementwise("popnn::nonLinearityInputGradient", "", exactly.gelu_tanh_grad, ulp=1,
+@elementwise("popnn::nonLinearityInputGradient", "GELU_GRAD", exactly.gelu_tanh_grad, ulp=1,
              more=lambda grad, x: np.abs(grad) * _LOST, exact=exactly.gelu_tanh_grad_poplibs)
 def gelu_tanh_grad(grad: object, x: object, *, poplibs_exact: bool = False, out: Any = None, out_dtype: object = None,
                    target: Target | str | None = None) -> Any:
@@ -214,7 +214,7 @@ def gelu_tanh_grad(grad: object, x: object, *, poplibs_exact: bool = False, out:
     return requested("gelu_tanh_grad", out, out_dtype, target, poplibs_exact, grad=grad, x=x)
 
 
-@elementwise("popnn::nonLinearityInputGradient", "", exactly.gelu_erf_grad, ulp=1.5,
+@elementwise("popnn::nonLinearityInputGradient", "GELU_ERF_GRAD", exactly.gelu_erf_grad, ulp=1.5,
              more=lambda grad, x: np.abs(grad) * (exactly.gelu_share(x) * 2.0**-22 + 2.0**-149))
 def gelu_erf_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None,
                   target: Target | str | None = None) -> Any:

@@ -10,9 +10,9 @@ import numpy as np
 
 from ..ops import changed_plan, check_fields
 from ..target import LinearMapping, Target, linear_mapping
-from ._vertices import elementwise_vertices, operand_types
+from ._vertices import elementwise_vertices, operand_types, vertex_limit
 from .cast_model import cast_limit, cast_vertices, is_copy
-from .model import NO_LIMIT, TYPE_BYTES, element_limit, tile_cycles
+from .model import NO_LIMIT, TYPE_BYTES, tile_cycles
 from .tile_plan import Step, TilePlan, TileWork, mapping_words, memory_of
 
 __all__ = ["ElementwisePlan", "planned"]
@@ -105,7 +105,7 @@ def planned(op: str, vertex_op: str, shape: tuple[int, ...], data_type: str, res
     held, made = np.diff(mapping.edges()), 0 if in_place else TYPE_BYTES[result_type]
     problem = f"{op} {shape} {data_type}" + f" to {result_type}" * (op == "cast") + " in place" * in_place
     problem += f", {sum(numbers)} of {len(numbers)} operands one number" * any(numbers)
-    limit = element_limit(target, vertex_op, data_type) if vertex_op else cast_limit(target)
+    limit = vertex_limit(target, vertex_op, data_type) if vertex_op else cast_limit(target)
     decisions = (("mapping", mapping_words(target, mapping)),
                  ("a vertex", f"takes {'any number of' if limit == NO_LIMIT else f'up to {limit:,}'} elements"))
     return ElementwisePlan(

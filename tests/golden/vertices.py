@@ -11,15 +11,8 @@ import pytest
 
 from poplibs_py.popnn.ctc.model import FREE, rank_cycles, recursion_cycles, update_cycles
 from poplibs_py.popnn.ctc.model import reduce_cycles as join_cycles
-from poplibs_py.popnn.nonlinearity_model import CONSTANT as POPNN_CONSTANT
-from poplibs_py.popnn.nonlinearity_model import (
-    accuracy_cycles,
-    gradient_1d_cycles,
-    gradient_2d_cycles,
-    loss_cycles,
-    nonlinearity_1d_cycles,
-    nonlinearity_2d_cycles,
-)
+from poplibs_py.popnn.loss_model import CONSTANT as POPNN_CONSTANT
+from poplibs_py.popnn.loss_model import accuracy_cycles, loss_cycles
 from poplibs_py.popnn.pooling.model import pool_vertex_cycles
 from poplibs_py.popops.argmax_model import gather_cycles, greatest_cycles, sparse_cycles
 from poplibs_py.popops.binary_model import (
@@ -33,6 +26,12 @@ from poplibs_py.popops.cast_model import cast_vertex_cycles
 from poplibs_py.popops.count_model import histogram_1d_cycles, histogram_2d_cycles, nan_1d_cycles, nan_2d_cycles
 from poplibs_py.popops.fill_model import fill_vertex_cycles, iota_cycles
 from poplibs_py.popops.model import unary_vertex_cycles
+from poplibs_py.popops.nonlinearity_model import (
+    gradient_1d_cycles,
+    gradient_2d_cycles,
+    nonlinearity_1d_cycles,
+    nonlinearity_2d_cycles,
+)
 from poplibs_py.popops.other_model import CONSTANT as POPOPS_CONSTANT
 from poplibs_py.popops.other_model import normalise_image_cycles, spline_basis_cycles, spline_weighting_cycles
 from poplibs_py.popops.reduce_model import (

@@ -1,4 +1,4 @@
-"""What non-linearities and losses cost on a tile of a modelled machine: the cycles of PopNN's vertices.
+"""What non-linearities cost on a tile of a modelled machine: the cycles of PopNN's vertices.
 
 TANH, SIGMOID, RELU and GELU_ERF are popops' unary operations; their gradients are vertices here.
 """
@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..popops.model import vector_of
 from ..target import Target
+from .model import Vertex, vector_of
 
-__all__ = ["CONSTANT", "accuracy_cycles", "gradient_1d_cycles", "gradient_2d_cycles", "loss_cycles",
-           "nonlinearity_1d_cycles", "nonlinearity_2d_cycles"]
-
-CONSTANT = {"ROIAlignForward": 10, "ROIAlignBackward": 10, "SelectiveScaling": 10}
-"""Vertices that PopNN counts as long whatever they work on."""
+__all__ = ["gradient_1d_cycles", "gradient_2d_cycles", "nonlinearity_1d_cycles", "nonlinearity_2d_cycles",
+           "nonlinearity_op", "nonlinearity_vertices"]
 
 _Cost = tuple[int, int]
 """Cycles of one element, and of a load of them."""
@@ -53,7 +50,7 @@ def nonlinearity_1d_cycles(target: Target, op: str, data_type: str, elements: in
 
     Examples
     --------
-    >>> from poplibs_py.popnn.nonlinearity_model import nonlinearity_1d_cycles
+    >>> from poplibs_py.popops.nonlinearity_model import nonlinearity_1d_cycles
     >>> from poplibs_py.target import Target
     >>> nonlinearity_1d_cycles(Target.gc200(), "SWISH", "half", 925)
     1383
@@ -102,15 +99,39 @@ def gradient_2d_cycles(target: Target, op: str, data_type: str, regions: Sequenc
     return total
 
 
-def loss_cycles(data_type: str, elements: int, *, cross_entropy: bool) -> int:
-    """Cycles of a worker for its share of a loss (``LossSumSquaredTransform``, ``LossCrossEntropyTransform``)."""
-    each = 9 if cross_entropy else 4
-    if data_type == "float":
-        return 19 + cross_entropy + each * elements
-    left = 3 + ((11 if cross_entropy else 6) if elements % 2 else 0)
-    return 19 + cross_entropy + each * (elements // 2) + left
+def nonlinearity_op(op: str) -> tuple[str, bool] | None:
+    """PopNN's name of an operation that its own vertices compute, and whether it is a gradient; None for others."""
+    name, gradient = op.removesuffix("_GRAD"), op.endswith("_GRAD")
+    known = name in ("TANH", "SIGMOID", "RELU", "GELU_ERF") if gradient else False
+    return (name, gradient) if known or name in ("GELU", "SWISH") else None
 
 
-def accuracy_cycles(batch: int) -> int:
-    """Cycles of a worker to count right classes (``CalcAccuracy``)."""
-    return 14 + 4 * batch
+def nonlinearity_vertices(target: Target, op: str, data_type: str, elements: int, *,
+                          in_place: bool = False) -> tuple[Vertex, ...]:
+    """Return the vertices of a tile with one region of so many elements.
+
+    Parameters
+    ----------
+    target : Target
+    op : str
+        PopNN's operation, with ``_GRAD`` behind it for its gradient: `nonlinearity_op` knows it.
+    data_type : {"float", "half"}
+    elements : int
+    in_place : bool, optional
+        Whether the result takes the operand's place; a gradient's never does.
+
+    Examples
+    --------
+    >>> from poplibs_py.target import Target
+    >>> [str(v) for v in nonlinearity_vertices(Target.gc200(), "TANH_GRAD", "half", 96)]
+    ['NonLinearityGrad1D<half,TANH>']
+    """
+    found = nonlinearity_op(op)
+    assert found is not None
+    name, gradient = found
+    if gradient:
+        cycles, kind = gradient_1d_cycles(target, name, data_type, elements), "NonLinearityGrad1D"
+    else:
+        cycles = nonlinearity_1d_cycles(target, name, data_type, elements, in_place=in_place)
+        kind = "NonLinearity1D" + "InPlace" * in_place
+    return (Vertex(kind, (data_type, name), ((elements, 1),), cycles, "tile"),)
