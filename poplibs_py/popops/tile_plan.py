@@ -163,7 +163,8 @@ class TilePlan:
         """Modelled cycles of each phase, in all its turns: what is exchanged together, then each step by its name."""
         made = {"exchange": sum(step.exchange_cycles(self.target) * step.times for step in self.steps)}
         for step in self.steps:
-            made[step.name] = made.get(step.name, 0) + step.compute_cycles * step.times
+            if step.compute_cycles or len(self.steps) == 1:
+                made[step.name] = made.get(step.name, 0) + step.compute_cycles * step.times
         return made
 
     @property
@@ -234,20 +235,25 @@ class TilePlan:
                          f"of {target.bytes_per_tile:,} bytes on a tile{'' if self.fits else ': DOES NOT FIT'}")
 
     def tables(self) -> tuple[Table, ...]:
-        """Return what tiles do in each step, a table each, as a report has them."""
-        named = [(f"Vertices, {step.name}" if len(self.steps) > 1 else "Vertices", step) for step in self.steps]
-        return tuple(Table(name, _HEADS, tuple(_vertex_rows(self.target, step))) for name, step in named if step.work)
+        """Return what tiles do, as a report has it: of several steps those that compute, each named."""
+        several = len(self.steps) > 1
+        rows = tuple((step.name, *row) if several else row for step in self.steps
+                     if not several or any(w.vertices for w in step.work) for row in _vertex_rows(self.target, step))
+        heads = ("step", *_HEADS) if several else _HEADS
+        return (Table("Vertices", heads, rows),) if rows else ()
 
     def __str__(self) -> str:
         lines = [self.explain().words()]
         for table in self.tables():
-            lines += ["", *([table.title] if len(self.steps) > 1 else [])]
-            for tiles, elements, vertex, count, of_vertex, cycles in (table.heads, *table.rows):
-                lines.append(f"{tiles:>8}{elements:>14}  {vertex:<44}{count:>10}{of_vertex:>14}{cycles:>14}")
+            lines.append("")
+            for row in (table.heads, *table.rows):
+                tiles, elements, vertex, count, of_vertex, cycles = row[-6:]
+                first = f"  {row[0]:<18}" if len(row) > len(_HEADS) else ""
+                lines.append(f"{first}{tiles:>8}{elements:>14}  {vertex:<44}{count:>10}{of_vertex:>14}{cycles:>14}")
         return "\n".join(lines)
 
 
-def _vertex_rows(target: Target, step: Step) -> Iterator[tuple[str, str, str, str, str, str]]:
+def _vertex_rows(target: Target, step: Step) -> Iterator[tuple[str, ...]]:
     """What tiles do: how many tiles, their elements; a vertex, how many of it, its elements, its cycles."""
     for w in step.work:
         head = f"{w.tiles:,}", f"{w.elements:,}"

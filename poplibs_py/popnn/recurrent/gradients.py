@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument, flag
-from ...ops import Array, Operand, Request, host_target, modelled_target
+from ...ops import Array, Operand, Request, host_target
 from ...ops.parts import Part, results
+from ...popops.tile_plan import on_tiles
 from ...program import temporary
 from .backward import backward, computed_again, whole_again
 from .forward import lengths_of
+from .modelled import modelled_backward
 from .params import RnnParams, numbers, optional
 from .request import Called, called, gated, request, saved_planes, spread, told
 
@@ -88,7 +90,7 @@ def kept(name: str, value: Any, p: RnnParams, shape: tuple[int | str, ...]) -> O
 def backward_request(op: str, call: CalledBack, kind: Any, out: Any, target: Any) -> Request:
     """Describe a backward pass; `kind` is the named tuple of its results."""
     p, layer = call.layer.params, call.layer
-    _, lacking = modelled_target(target, op, lambda _: "in this build")
+    plan, lacking = modelled_backward(target, op, p, (*layer.operands, call.grad, call.intermediates))
     machine = host_target(None, op)
     inputs = (p.steps, p.batch, p.inputs if p.input_grad else 0)
     state = Part((p.batch, p.outputs), p.state)
@@ -113,7 +115,7 @@ def backward_request(op: str, call: CalledBack, kind: Any, out: Any, target: Any
             with np.errstate(over="ignore", invalid="ignore"):
                 np.ndarray(part.shape, part.dtype, buffer, offset)[...] = array
 
-    return request(run, [x for x in operands if x is not None], made, told(made_back), lacking)
+    return on_tiles(request(run, [x for x in operands if x is not None], made, told(made_back), lacking), plan)
 
 
 def _kept(p: RnnParams, own: list[Any], given: Sequence[Array | None], lengths: Array | None, scores: Array | None,

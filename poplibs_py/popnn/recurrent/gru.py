@@ -89,7 +89,7 @@ def gru_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None,
     out_dtype : dtype, Format or str, optional
         float32, float16 or bfloat16: of states and results; by default what `x` and the weights give.
     target : Target or str, optional
-        The machine; by default this CPU. A modelled one is refused.
+        The machine; by default this CPU. A modelled one has PopNN's plan, with the same numbers.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def gru_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None,
     InvalidTypeError, InvalidArgumentError
         If an argument is of the wrong kind, shape or value. Nothing has been written then.
     UnsupportedError
-        If `target` is a modelled machine.
+        If `target` is a machine that has no vertices for it.
 
     Notes
     -----
@@ -174,7 +174,7 @@ def gru_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: 
     out_dtype : dtype, Format or str, optional
         As for `gru_fwd`: the format of `intermediates` and of the results.
     target : Target or str, optional
-        The machine; by default this CPU. A modelled one is refused.
+        The machine; by default this CPU. A modelled one has PopNN's plan, with the same numbers.
 
     Returns
     -------
@@ -191,7 +191,7 @@ def gru_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: 
     InvalidTypeError, InvalidArgumentError
         If an argument is of the wrong kind, shape or value. Nothing has been written then.
     UnsupportedError
-        If `target` is a modelled machine.
+        If `target` is a machine that has no vertices for it.
 
     Notes
     -----

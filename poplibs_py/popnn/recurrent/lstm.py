@@ -78,7 +78,7 @@ def lstm_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None
     out_dtype : dtype, Format or str, optional
         float32, float16 or bfloat16: of states and results; by default what `x` and the weights give.
     target : Target or str, optional
-        The machine; by default this CPU. A modelled one is refused.
+        The machine; by default this CPU. A modelled one has PopNN's plan, with the same numbers.
 
     Returns
     -------
@@ -96,7 +96,7 @@ def lstm_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None
     InvalidTypeError, InvalidArgumentError
         If an argument is of the wrong kind, shape or value. Nothing has been written then.
     UnsupportedError
-        If `target` is a modelled machine.
+        If `target` is a machine that has no vertices for it.
 
     Notes
     -----
@@ -162,7 +162,7 @@ def lstm_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases:
     out_dtype : dtype, Format or str, optional
         As for `lstm_fwd`: the format of `intermediates` and of the results.
     target : Target or str, optional
-        The machine; by default this CPU. A modelled one is refused.
+        The machine; by default this CPU. A modelled one has PopNN's plan, with the same numbers.
 
     Returns
     -------
@@ -177,7 +177,7 @@ def lstm_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases:
     InvalidTypeError, InvalidArgumentError
         If an argument is of the wrong kind, shape or value. Nothing has been written then.
     UnsupportedError
-        If `target` is a modelled machine.
+        If `target` is a machine that has no vertices for it.
 
     Notes
     -----

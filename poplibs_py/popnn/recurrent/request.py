@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument, flag, one_of
-from ...ops import RESULT, Array, Operand, Request, host_target, modelled_target
+from ...ops import RESULT, Array, Operand, Request, host_target
 from ...ops.parts import Part, results
+from ...popops.tile_plan import on_tiles
 from .forward import forward, lengths_of
+from .modelled import modelled_forward
 from .params import GATES, RnnParams, cell_params, gate_order, limits, numbers, optional
 
 __all__ = ["MODES", "Called", "called", "forward_request", "mode_of", "request", "saved_planes", "spread",
@@ -79,7 +81,7 @@ def called(cell: str, x: Any, weights_input: Any, weights_output: Any, biases: A
 def forward_request(op: str, call: Called, kind: Any, out: Any, target: Any) -> Request:
     """Describe a forward pass; `kind` is the named tuple of its results."""
     p = call.params
-    _, lacking = modelled_target(target, op, lambda _: "in this build")
+    plan, lacking = modelled_forward(target, op, p, call.operands)
     sequence, state = (p.steps, p.batch), Part((p.batch, p.outputs), p.state)
     output = Part((*sequence, p.outputs), p.state) if p.full else state
     kept = () if p.cell == "rnn" else (Part((*sequence, p.saved, p.outputs), p.state),)
@@ -98,7 +100,7 @@ def forward_request(op: str, call: Called, kind: Any, out: Any, target: Any) -> 
             first, last = (np.ndarray(state.shape, state.dtype, arrays[-1], at) for at in made.offsets[:2])
             first[...] = last
 
-    return request(run, present, made, told(layer), lacking)
+    return on_tiles(request(run, present, made, told(layer), lacking), plan)
 
 
 def told(layer: Any) -> Any:

@@ -10,14 +10,16 @@ import numpy as np
 
 from ...errors import bad_argument, flag
 from ...formats import FP32, Format, format_of
-from ...ops import Array, Operand, Request, host_target, modelled_target, op
+from ...ops import Array, Operand, Request, host_target, op
 from ...ops.parts import Part, results
 from ...planner import Explanation
 from ...planner.explain import Considered
 from ...poplin.gemm.params import contiguous
+from ...popops.tile_plan import on_tiles
 from ...program import temporary
 from ...target import Target
-from .params import GATES, gate_order, numbers, optional, state_format
+from .modelled import modelled_update
+from .params import GATES, RnnParams, gate_order, numbers, optional, state_format
 from .products import multiply
 from .request import request, spread
 
@@ -74,6 +76,13 @@ class CalledUpdate:
         """All of them, in order."""
         return self.grads, self.x, self.output, self.init, self.reset
 
+    @property
+    def params(self) -> RnnParams:
+        """What there is to know of the layer."""
+        steps, batch, inputs = self.x.shape
+        return RnnParams(self.cell, steps, batch, inputs, self.output.shape[2], self.result, self.result, self.result,
+                         self.result, self.order, reset_after=self.reset_after)
+
     def __str__(self) -> str:
         return f"{self.cell} {' x '.join(map(str, self.x.shape[:2]))}, {self.x.shape[2]} to {self.output.shape[2]}"
 
@@ -127,7 +136,7 @@ def lstm_wu(gate_grads: Any, x: Any, output: Any, *, init_output: Any = None, ce
     out_dtype : dtype, Format or str, optional
         float32, float16 or bfloat16; by default what the operands give.
     target : Target or str, optional
-        The machine; by default this CPU. A modelled one is refused.
+        The machine; by default this CPU. A modelled one has PopNN's plan, with the same numbers.
 
     Returns
     -------
@@ -140,7 +149,7 @@ def lstm_wu(gate_grads: Any, x: Any, output: Any, *, init_output: Any = None, ce
     InvalidTypeError, InvalidArgumentError
         If an argument is of the wrong kind, shape or value. Nothing has been written then.
     UnsupportedError
-        If `target` is a modelled machine.
+        If `target` is a machine that has no vertices for it.
 
     Notes
     -----
@@ -191,7 +200,7 @@ def gru_wu(gate_grads: Any, x: Any, output: Any, intermediates: Any = None, *, i
     InvalidTypeError, InvalidArgumentError
         If an argument is of the wrong kind, shape or value. Nothing has been written then.
     UnsupportedError
-        If `target` is a modelled machine.
+        If `target` is a machine that has no vertices for it.
 
     Notes
     -----
@@ -234,7 +243,7 @@ def rnn_wu(step_grads: Any, x: Any, output: Any, *, init_output: Any = None, out
     InvalidTypeError, InvalidArgumentError
         If an argument is of the wrong kind, shape or value. Nothing has been written then.
     UnsupportedError
-        If `target` is a modelled machine.
+        If `target` is a machine that has no vertices for it.
 
     Notes
     -----
@@ -288,7 +297,7 @@ def _called(cell: str, grads: Operand, x: Any, output: Any, order: tuple[int, ..
 
 def _request(name: str, call: CalledUpdate, out: Any, target: Any) -> Request:
     """Describe a weight update."""
-    _, lacking = modelled_target(target, name, lambda _: "in this build")
+    plan, lacking = modelled_update(target, name, call.params, call.operands)
     machine = host_target(None, name)
     inputs, outputs, gates = call.x.shape[2], call.output.shape[2], len(call.order)
     front = () if call.cell == "rnn" else (gates,)
@@ -308,7 +317,7 @@ def _request(name: str, call: CalledUpdate, out: Any, target: Any) -> Request:
         kernel, threads = update.told(call)
         return what, kernel, Update(what, kernel, flops, threads)
 
-    return request(run, [x for x in call.operands if x is not None], made, tell, lacking)
+    return on_tiles(request(run, [x for x in call.operands if x is not None], made, tell, lacking), plan)
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def rnn_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None,
     out_dtype : dtype, Format or str, optional
         float32, float16 or bfloat16: of states and results; by default what `x` and the weights give.
     target : Target or str, optional
-        The machine; by default this CPU. A modelled one is refused.
+        The machine; by default this CPU. A modelled one has PopNN's plan, with the same numbers.
 
     Returns
     -------
@@ -72,7 +72,7 @@ def rnn_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None,
     InvalidTypeError, InvalidArgumentError
         If an argument is of the wrong kind, shape or value. Nothing has been written then.
     UnsupportedError
-        If `target` is a modelled machine.
+        If `target` is a machine that has no vertices for it.
 
     Notes
     -----
@@ -124,7 +124,7 @@ def rnn_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: 
     out_dtype : dtype, Format or str, optional
         As for `rnn_fwd`: the format of `output` and of the results.
     target : Target or str, optional
-        The machine; by default this CPU. A modelled one is refused.
+        The machine; by default this CPU. A modelled one has PopNN's plan, with the same numbers.
 
     Returns
     -------
@@ -138,7 +138,7 @@ def rnn_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: 
     InvalidTypeError, InvalidArgumentError
         If an argument is of the wrong kind, shape or value. Nothing has been written then.
     UnsupportedError
-        If `target` is a modelled machine.
+        If `target` is a machine that has no vertices for it.
 
     Notes
     -----

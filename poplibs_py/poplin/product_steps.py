@@ -1,0 +1,60 @@
+"""A dense product on a modelled machine as steps of an operation that is composed of several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+from ..planner.facts import facts_of
+from ..popops.tile_plan import Step, TileWork
+from ..target import Target
+from .convolution.plan import ConvPlan
+from .matmul.modelled import count_modelled, plan_modelled
+
+__all__ = ["product_steps"]
+
+
+@lru_cache(maxsize=512)
+def product_steps(target: Target, data_type: str, a_shape: Sequence[int], b_shape: Sequence[int], *,
+                  name: str = "product", fully_connected_pass: str = "NONE", partials_type: str = "float",
+                  available_memory_proportion: float | None = None) -> tuple[Step, ...]:
+    """Return the steps of ``a @ b`` as PopLibs' planner plans it.
+
+    Parameters
+    ----------
+    target : Target
+    data_type : str
+        PopLibs' type of the operands and of the result.
+    a_shape, b_shape : tuple of int
+    name : str, optional
+        What its phases are called, but for the exchange.
+    fully_connected_pass, partials_type, available_memory_proportion
+        As `plan_matmul` takes them; what is None is PopLibs' default.
+
+    Examples
+    --------
+    >>> from poplibs_py.poplin.product_steps import product_steps
+    >>> from poplibs_py.target import Target
+    >>> sum(step.compute_cycles for step in product_steps(Target.gc200(), "half", (32, 128), (128, 256)))
+    659
+    """
+    options: dict[str, Any] = {"fullyConnectedPass": fully_connected_pass, "partialsType": partials_type}
+    if available_memory_proportion is not None:
+        options["availableMemoryProportion"] = available_memory_proportion
+    plan = plan_modelled(a_shape, b_shape, dtype=data_type, target=target, options=options)
+    return tuple(_steps(plan, name))
+
+
+def _steps(plan: ConvPlan, name: str) -> Iterator[Step]:
+    """The phases of a plan: the bytes that its tiles receive belong to the exchange."""
+    facts, counted = facts_of(plan), count_modelled(plan)
+    tiles = int((counted.tile_macs > 0).sum())
+    each, more = divmod(counted.exchanged_bytes, max(1, tiles))
+    for phase in facts.phases:
+        if phase.name == "exchange":
+            shares = (more, each + 1), (tiles - more, each)
+            work = tuple(TileWork(n, 0, (), 0, received) for n, received in shares if n)
+            yield Step(name, work, phase.bytes, phase.times, phase.cycles)
+        else:
+            yield Step(name, (TileWork(tiles, 0, (), phase.cycles),), phase.bytes, phase.times)

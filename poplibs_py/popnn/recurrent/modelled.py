@@ -1,0 +1,235 @@
+"""Recurrent layers on modelled machines: the operations that PopNN composes a step of, and its products' plans.
+
+What runs is this CPU's layer, with its numbers. PopNN fuses the last expression of a GRU's step into one vertex; here
+it is counted as its operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from ...ops import Operand, modelled_target
+from ...poplin.product_steps import product_steps
+from ...popops.compose import Composition
+from ...popops.model import TYPE_BYTES
+from ...popops.tile_plan import TilePlan
+from ...target import Target
+from ...target.types import type_of
+from .params import RnnParams
+from .sharding import GRU_SAVED, LSTM_SAVED, LSTM_SAVED_RECOMPUTED, sharded
+
+__all__ = ["modelled_backward", "modelled_forward", "modelled_update"]
+
+_VERTEX = {"tanh": "TANH", "sigmoid": "SIGMOID", "relu": "RELU"}
+
+
+class _Layer:
+    """The sizes of a layer's step, and what its operations are composed of."""
+
+    def __init__(self, target: Target, p: RnnParams) -> None:
+        self.p, self.made = p, Composition(target, type_of(p.state))
+        self.state = p.batch * p.outputs
+
+    def product(self, rows: int, depth: int, columns: int, phase: str) -> None:
+        """Add a product of the layer."""
+        made = self.made
+        made.take(product_steps(made.target, made.data_type, (rows, depth), (depth, columns),
+                                fully_connected_pass=phase))
+
+    def each(self, name: str, op: str, states: int, *, operands: int = 1, in_place: bool = False) -> None:
+        """Add an operation on so many states."""
+        self.made.elementwise(name, op, states * self.state, operands=operands, in_place=in_place)
+
+    def bias(self, gates: int) -> None:
+        """Add the biases of so many gates, of which each tile receives those of its elements."""
+        self.made.elementwise("bias", "ADD", gates * self.state, operands=2, in_place=True,
+                              received=TYPE_BYTES[self.made.data_type])
+
+    def gate(self, name: str, activation: str, states: int) -> None:
+        """Add a non-linearity of so many states."""
+        self.each(name, _VERTEX[activation], states, in_place=True)
+
+    def slope(self, name: str, activation: str, states: int) -> None:
+        """Add the gradient of one."""
+        self.each(name, f"{_VERTEX[activation]}_GRAD", states, operands=2)
+
+    def plan(self, op: str, what: str, reads: int, writes: int) -> TilePlan:
+        """Return the plan, and how many steps lie side by side on the machine."""
+        p, target = self.p, self.made.target
+        saved = {"lstm": LSTM_SAVED_RECOMPUTED if p.kept == 4 else LSTM_SAVED, "gru": GRU_SAVED + p.reset_after,
+                 "rnn": 0}[p.cell] + (not p.full)
+        shards = sharded(target, self.made.data_type, p.batch, p.steps, p.inputs, p.outputs, saved)
+        decisions = (("steps", f"{p.steps}, on {shards.shards} shards of {shards.shard_tiles} tiles"),)
+        problem = f"{p.cell} {what}, {p.steps} x {p.batch}, {p.inputs} to {p.outputs}, {self.made.data_type}"
+        return self.made.plan(op, problem, reads=reads, writes=writes, decisions=decisions)
+
+
+def _missing(p: RnnParams, operands: Sequence[Operand | None]) -> str:
+    """What no vertex does of a layer, in words."""
+    if not type_of(p.state) or any(x is not None and x.format not in (None, p.state) for x in operands):
+        return "of such formats"
+    if {p.activation, p.recurrent_activation} - _VERTEX.keys():
+        return "with a hard sigmoid"
+    if not (p.steps and p.batch and p.inputs and p.outputs):
+        return "of nothing"
+    return "with scores of attention" if p.attention else ""
+
+
+def _planned(target: Any, op: str, p: RnnParams, operands: Sequence[Operand | None],
+             planned: Callable[[str, Target, RnnParams], TilePlan]) -> tuple[TilePlan | None, str]:
+    machine, lacking = modelled_target(target, op, lambda _: _missing(p, operands))
+    return (None if machine is None else planned(op, machine, p)), lacking
+
+
+def modelled_forward(target: Any, op: str, p: RnnParams,
+                     operands: Sequence[Operand | None]) -> tuple[TilePlan | None, str]:
+    """Return the plan of a forward pass on the machine that a call names, None on this CPU; and what it lacks.
+
+    Parameters
+    ----------
+    target, op
+        As `modelled_target` takes them.
+    p : RnnParams
+    operands : sequence of Operand or None
+        Whose formats are asked for.
+    """
+    return _planned(target, op, p, operands, _forward)
+
+
+def modelled_backward(target: Any, op: str, p: RnnParams,
+                      operands: Sequence[Operand | None]) -> tuple[TilePlan | None, str]:
+    """Return the plan of a backward pass, as `modelled_forward` that of a forward one."""
+    return _planned(target, op, p, operands, _backward)
+
+
+def modelled_update(target: Any, op: str, p: RnnParams,
+                    operands: Sequence[Operand | None]) -> tuple[TilePlan | None, str]:
+    """Return the plan of a weight update, as `modelled_forward` that of a forward pass."""
+    return _planned(target, op, p, operands, _update)
+
+
+@lru_cache(maxsize=256)
+def _forward(op: str, target: Target, p: RnnParams) -> TilePlan:
+    layer = _Layer(target, p)
+    phase = "TRAINING_FWD" if p.saved else "INFERENCE_FWD"
+    if p.cell == "rnn":
+        layer.product(p.steps * p.batch, p.inputs, p.outputs, "NONE")
+    layer.made.times = p.steps
+    layer.made.copy("slice", p.batch * (p.inputs if p.weighted else p.gates * p.outputs))
+    {"lstm": _lstm_step, "gru": _gru_step, "rnn": _rnn_step}[p.cell](layer, phase)
+    if p.saved:
+        layer.made.copy("save", p.saved * layer.state)
+    layer.made.copy("update", 2 * layer.state)
+    weights = p.gates * p.outputs * (p.inputs * p.weighted + p.outputs + 1)
+    outputs = layer.state * (p.steps if p.full else 1)
+    return layer.plan(op, "forward", p.steps * p.batch * p.inputs + weights, outputs + p.steps * p.saved * layer.state)
+
+
+def _lstm_step(layer: _Layer, phase: str) -> None:
+    p = layer.p
+    layer.product(p.batch, p.outputs + p.inputs * p.weighted, 4 * p.outputs, phase)
+    if not p.weighted:
+        layer.each("gates", "ADD", 4, operands=2, in_place=True)
+    layer.made.copy("rearrange", 4 * layer.state)
+    layer.bias(4)
+    layer.gate("gates", p.recurrent_activation, 3)
+    layer.gate("gates", p.activation, 1)
+    layer.each("cell", "MULTIPLY", 2, operands=2, in_place=not p.saved)
+    layer.each("cell", "ADD", 1, operands=2, in_place=True)
+    layer.each("cell", _VERTEX[p.activation], 1)
+    layer.each("cell", "MULTIPLY", 1, operands=2)
+
+
+def _gru_step(layer: _Layer, phase: str) -> None:
+    p, depth = layer.p, layer.p.outputs + layer.p.inputs * layer.p.weighted
+    if p.reset_after:
+        if p.weighted:
+            layer.product(p.batch, p.inputs, 3 * p.outputs, phase)
+        layer.product(p.batch, p.outputs, 3 * p.outputs, phase)
+        layer.bias(6)
+        layer.each("gates", "ADD", 2, operands=2, in_place=True)
+        layer.gate("gates", p.recurrent_activation, 2)
+        layer.each("gates", "MULTIPLY", 1, operands=2, in_place=True)
+        layer.each("gates", "ADD", 1, operands=2, in_place=True)
+    else:
+        layer.product(p.batch, depth, 2 * p.outputs, phase)
+        layer.made.copy("rearrange", 2 * layer.state)
+        layer.bias(2)
+        layer.gate("gates", p.recurrent_activation, 2)
+        layer.each("gates", "MULTIPLY", 1, operands=2, in_place=True)
+        layer.product(p.batch, depth, p.outputs, phase)
+        layer.made.copy("rearrange", layer.state)
+        layer.bias(1)
+    layer.gate("gates", p.activation, 1)
+    for op in ("SUBTRACT", "MULTIPLY", "ADD"):
+        layer.each("cell", op, 1, operands=2)
+
+
+def _rnn_step(layer: _Layer, phase: str) -> None:
+    p = layer.p
+    layer.product(p.batch, p.outputs, p.outputs, phase)
+    layer.each("gates", "ADD", 1, operands=2, in_place=True)
+    layer.bias(1)
+    layer.gate("gates", p.activation, 1)
+
+
+@lru_cache(maxsize=256)
+def _backward(op: str, target: Target, p: RnnParams) -> TilePlan:
+    layer, made = _Layer(target, p), p.inputs * p.input_grad + p.outputs
+    layer.made.times = p.steps
+    layer.made.copy("slice", (max(1, p.kept) + 1) * layer.state)
+    layer.each("cell", "ADD", 1, operands=2)
+    {"lstm": _lstm_back, "gru": _gru_back, "rnn": _rnn_back}[p.cell](layer, made)
+    layer.made.copy("rearrange", p.batch * made)
+    grads = p.steps * p.grads * layer.state
+    weights = p.gates * p.outputs * made
+    return layer.plan(op, "backward", p.steps * (1 + p.kept) * layer.state + weights,
+                      grads + p.steps * p.batch * p.inputs * p.input_grad + layer.state)
+
+
+def _lstm_back(layer: _Layer, made: int) -> None:
+    p = layer.p
+    layer.each("cell", "MULTIPLY", 2, operands=2)
+    layer.slope("gates", p.activation, 1)
+    layer.slope("gates", p.recurrent_activation, 1)
+    layer.each("cell", "ADD", 1, operands=2, in_place=True)
+    layer.each("cell", "MULTIPLY", 4, operands=2)
+    layer.slope("gates", p.recurrent_activation, 2)
+    layer.slope("gates", p.activation, 1)
+    layer.product(p.batch, 4 * p.outputs, made, "TRAINING_BWD")
+
+
+def _gru_back(layer: _Layer, made: int) -> None:
+    p = layer.p
+    for op in ("SUBTRACT", "SUBTRACT"):
+        layer.each("cell", op, 1, operands=2)
+    layer.each("cell", "MULTIPLY", 2, operands=2)
+    layer.slope("gates", p.activation, 1)
+    layer.slope("gates", p.recurrent_activation, 1)
+    layer.product(p.batch, p.outputs, made, "TRAINING_BWD")
+    layer.each("cell", "MULTIPLY", 1, operands=2)
+    layer.slope("gates", p.recurrent_activation, 1)
+    layer.product(p.batch, 2 * p.outputs, made, "TRAINING_BWD")
+    layer.each("cell", "ADD", 1, operands=2)
+    for op in ("MULTIPLY", "ADD"):
+        layer.each("cell", op, 1, operands=2)
+
+
+def _rnn_back(layer: _Layer, made: int) -> None:
+    layer.slope("gates", layer.p.activation, 1)
+    layer.product(layer.p.batch, layer.p.outputs, made, "TRAINING_BWD")
+
+
+@lru_cache(maxsize=256)
+def _update(op: str, target: Target, p: RnnParams) -> TilePlan:
+    layer = _Layer(target, p)
+    layer.made.times = p.steps
+    layer.made.copy("slice", p.batch * (p.inputs + p.outputs) + p.grads * layer.state)
+    depth, gates = p.inputs + p.outputs, p.grads * p.outputs
+    layer.product(depth, p.batch, gates, "TRAINING_WU")
+    layer.made.elementwise("accumulate", "ADD", depth * gates, operands=2, in_place=True)
+    layer.bias(p.grads)
+    sequence = p.steps * p.batch
+    return layer.plan(op, "weight update", sequence * depth + p.steps * p.grads * layer.state, gates * (depth + 1))

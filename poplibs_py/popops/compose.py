@@ -1,0 +1,82 @@
+"""Plans of operations that PopLibs composes of others, on a modelled machine: one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from ..target import Target, linear_mapping
+from ._vertices import elementwise_vertices
+from .model import TYPE_BYTES
+from .tile_plan import Step, TilePlan, memory_of, work_of
+
+__all__ = ["Composition"]
+
+
+class Composition:
+    """Steps that are added one after another.
+
+    Parameters
+    ----------
+    target : Target
+    data_type : str
+        PopLibs' type of what is computed.
+
+    Examples
+    --------
+    >>> from poplibs_py.popops.compose import Composition
+    >>> from poplibs_py.target import Target
+    >>> made = Composition(Target.gc200(), "half")
+    >>> made.elementwise("scale", "MULTIPLY", 4096, operands=2)
+    >>> made.copy("rearrange", 4096)
+    >>> made.plan("popops.example", "an example", reads=8192, writes=4096).phases
+    {'exchange': 32, 'scale': 221}
+    """
+
+    def __init__(self, target: Target, data_type: str) -> None:
+        self.target, self.data_type = target, data_type
+        self.times = 1
+        self.steps: list[Step] = []
+
+    def elementwise(self, name: str, op: str, elements: int, *, operands: int = 1, in_place: bool = False,
+                    received: int = 0) -> None:
+        """Add an operation on arrays that lie as its result does, of which a tile receives so many bytes an element."""
+        mapping = linear_mapping(self.target, elements, TYPE_BYTES[self.data_type])
+        work = work_of(self.target, mapping.classes, lambda n: elementwise_vertices(
+            self.target, op, self.data_type, n, in_place=in_place, numbers=(False,) * operands), lambda n: n * received)
+        self.add(Step(name, work, max((w.received for w in work), default=0)))
+
+    def copy(self, name: str, elements: int, data_type: str | None = None) -> None:
+        """Add the exchange of so many elements that lie elsewhere."""
+        size = TYPE_BYTES[data_type or self.data_type]
+        shares = linear_mapping(self.target, elements, size).classes
+        work = work_of(self.target, shares, lambda _: (), lambda n: n * size)
+        self.add(Step(name, work, max((w.received for w in work), default=0)))
+
+    def take(self, steps: Iterable[Step], name: str | None = None) -> None:
+        """Add steps that another planner made, perhaps as phases of another name."""
+        for step in steps:
+            self.add(step if name is None else replace(step, name=name))
+
+    def add(self, step: Step) -> None:
+        """Add a step, as often as what is being composed is repeated."""
+        if step.work:
+            self.steps.append(replace(step, times=step.times * self.times))
+
+    def plan(self, op: str, problem: str, *, reads: int, writes: int,
+             decisions: tuple[tuple[str, str], ...] = ()) -> TilePlan:
+        """Return the plan of what was added.
+
+        Parameters
+        ----------
+        op, problem, decisions
+            As `TilePlan` has them.
+        reads, writes : int
+            Elements of all operands and of all results, which lie linearly.
+        """
+        size, temporary = TYPE_BYTES[self.data_type], max((step.temp_bytes for step in self.steps), default=0)
+        held = [np.diff(linear_mapping(self.target, n, size).edges()) * size for n in (reads, writes)]
+        memory = memory_of(self.target, held[0], held[1], temporary)
+        return TilePlan(op, problem, self.target, tuple(self.steps), memory, decisions)
