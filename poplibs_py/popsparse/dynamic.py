@@ -167,7 +167,8 @@ def fully_connected_grad_a(w: BlockSparseMatrix, grads: Array, *, capacity: Capa
 def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Array, *, capacity: Capacity | None = None,
                                   out: Any = None, out_dtype: object = None,
                                   available_memory_proportion: float | None = None, strict_memory: bool = False,
-                                  options: Mapping[str, Any] | None = None) -> Any:
+                                  options: Mapping[str, Any] | None = None,
+                                  target: Target | str | None = None) -> Any:
     """Return the gradient of a layer's stored weights: ``grads' acts`` at the pattern of `w`.
 
     Parameters
@@ -190,11 +191,19 @@ def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Arra
     It corresponds to PopLibs' ``popsparse::dynamic::fullyConnectedSparseGradW``: the weights come first, as there. No
     dense intermediate is made. Products of 16-bit and 8-bit operands are exact. A sum is kept as interleaved FP32
     partial sums, one for each lane of the instruction set's vectors, which are added pairwise at the end. The bits are
-    the same for any number of threads.
+    the same for any number of threads. On a modelled machine the sums are those of the layer's buckets.
     """
-    memory = memory_of(available_memory_proportion, strict_memory, options)
-    _room(check_matrix("w", w), capacity)
-    request = sddmm_request(w, grads, acts, out, out_dtype, memory, x_name="acts", form="layer")
+    machine, lacking = _machine("fully_connected_sparse_grad_w", w, (grads, acts), Epilogue(out, out_dtype), target)
+    if machine is None:
+        memory = memory_of(available_memory_proportion, strict_memory, options)
+        _room(check_matrix("w", w), capacity)
+        request = sddmm_request(w, grads, acts, out, out_dtype, memory, x_name="acts", form="layer")
+        request.lacking = lacking
+    else:
+        from .fully_connected.gradient import gradient_request  # only here: to import it takes its time
+
+        room, more = _planning(w, capacity, available_memory_proportion, strict_memory, "do_grad_w_pass")
+        request = gradient_request(w, grads, acts, out, out_dtype, machine, options, more, room)
     _grow(w, capacity)
     return request
 
@@ -209,28 +218,42 @@ def _turned(forms: Forms, w_name: str, w_transposed: object, x_name: str, x_tran
     return other[forms[0]] if turn_w else forms[0], other[forms[1]] if turn_x else forms[1], forms[2]
 
 
+def _machine(name: str, w: Any, operands: tuple[Any, ...], how: Epilogue,
+             target: Target | str | None) -> tuple[Target | None, str]:
+    """Return the modelled machine that a call runs on, None for this CPU; and what a machine lacks for it."""
+    if target_of(target).kind == "host":
+        return None, ""
+    from .fully_connected.modelled import lacks  # only here: to import it takes its time
+
+    return modelled_target(target, f"popsparse.dynamic.{name}",
+                           lambda _: lacks(w, operands, how.out, how.out_dtype, how.bias, how.activation))
+
+
+def _planning(w: Any, capacity: Capacity | None, proportion: float | None, strict: bool,
+              *passes: str) -> tuple[int, dict[str, Any]]:
+    """Return how many blocks a modelled machine's plan has room for, and its options."""
+    matrix = check_matrix("w", w)
+    more: dict[str, Any] = {"strict_memory": strict, **dict.fromkeys(passes, True)}
+    if proportion is not None:
+        more["available_memory_proportion"] = proportion
+    return matrix.n_blocks if capacity is None else _room(matrix, capacity), more
+
+
 def _on_machine(name: str, w: Any, x: Any, how: Epilogue, capacity: Capacity | None, forms: Forms,
                 target: Target | str | None, proportion: float | None, strict: bool, options: Mapping[str, Any] | None,
                 x_name: str = "x") -> Request:
     """Describe a product on the machine that it names: a modelled one, or this CPU."""
-    machine, lacking = None, ""
-    if target_of(target).kind != "host":
-        from .fully_connected.modelled import dynamic_request, lacks  # only here: to import it takes its time
-
-        machine, lacking = modelled_target(
-            target, f"popsparse.dynamic.{name}",
-            lambda _: lacks(w, x, how.out, how.out_dtype, how.bias, how.activation))
+    machine, lacking = _machine(name, w, (x,), how, target)
     if machine is None:
         request = _product(w, x, how, capacity, memory_of(proportion, strict, options), forms, x_name)
         request.lacking = lacking
         return request
-    matrix, backward = check_matrix("w", w), forms is BACKWARD
-    more: dict[str, Any] = {"strict_memory": strict, **({"do_grad_a_pass": True} if backward else {})}
-    if proportion is not None:
-        more["available_memory_proportion"] = proportion
-    room = matrix.n_blocks if capacity is None else _room(matrix, capacity)
-    request = dynamic_request(matrix, x, how.out, how.out_dtype, machine, options, more, forms, room, x_name, backward)
-    _grow(matrix, capacity)
+    from .fully_connected.modelled import dynamic_request
+
+    backward = forms is BACKWARD
+    room, more = _planning(w, capacity, proportion, strict, *(["do_grad_a_pass"] if backward else []))
+    request = dynamic_request(w, x, how.out, how.out_dtype, machine, options, more, forms, room, x_name, backward)
+    _grow(w, capacity)
     return request
 
 

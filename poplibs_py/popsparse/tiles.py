@@ -27,7 +27,8 @@ from .matrix import BlockSparseMatrix
 from .operands import DenseLayout, dense_operand, product_format
 from .plans import lines
 
-__all__ = ["ColumnPart", "Split", "TileBlocks", "lower_tiles", "multiply_kernel", "product_lacks"]
+__all__ = ["ColumnPart", "Split", "TileBlocks", "decoding", "finishing", "lower_tiles", "multiply_kernel",
+           "product_lacks", "rounded"]
 
 Array = np.ndarray[Any, Any]
 
@@ -90,7 +91,7 @@ class TileBlocks:
     Attributes
     ----------
     shape : (int, int, int)
-        m, k and n of the product.
+        m, k and n of the product; m and k of all groups together.
     side : int
         Of a block.
     data_type, partials_type : str
@@ -104,6 +105,8 @@ class TileBlocks:
         Whether the pattern is a transpose, whose stored blocks are transposed.
     received : (int, int), optional
         Bytes of operands, and of partial sums, that tiles receive in all; by default what their blocks ask for.
+    groups : int
+        Products that are made at once: blocks of a group meet its own rows of m and of k alone.
     """
 
     shape: tuple[int, int, int]
@@ -118,6 +121,7 @@ class TileBlocks:
     splits: tuple[Split, ...] = field(default=())
     transposed: bool = False
     received: tuple[int, int] | None = None
+    groups: int = 1
 
     @property
     def partial(self) -> Format:
@@ -170,33 +174,48 @@ def multiply_kernel() -> Kernel:
     return select("dot", "multiply", "float32", consistent=True).kernel
 
 
-def product_lacks(w: Any, x: Any, out: Any, out_dtype: Any, bias: Any, activation: Any, sides: Callable[[int], bool],
-                  named: str) -> str:
+def rounded(sums: Array, to: Format) -> Array:
+    """Return FP32 sums rounded to a format, in NumPy; to FP32 they are as they are."""
+    if to != FP16:
+        return sums
+    with np.errstate(over="ignore"):
+        half: Array = sums.astype(np.float16).astype(np.float32)
+    return half
+
+
+def product_lacks(w: Any, operands: tuple[Any, ...], out: Any, out_dtype: Any, bias: Any, activation: Any,
+                  sides: Callable[[int], bool], named: str, groups: bool = False) -> str:
     """Return what of a sparse product no vertex of PopLibs does, in words; an empty string if they do it all.
 
     Parameters
     ----------
-    w, x, out, out_dtype, bias, activation
+    w, out, out_dtype, bias, activation
         As the product takes them.
+    operands : tuple
+        What it takes that is dense.
     sides : callable
         Whether there are vertices for square blocks of a side.
     named : str
         Which there are.
+    groups : bool, optional
+        Whether there may be several groups.
     """
-    if any(hasattr(operand, "compute_format") for operand in (w, x)):
+    if any(hasattr(operand, "compute_format") for operand in (w, *operands)):
         return "of an operand that is prepared for this CPU"
     if not isinstance(w, BlockSparseMatrix):
         return ""  # refused further on
     if bias is not None or activation is not None:
         return "with a bias or an activation: PopLibs' sparse products have none"
     p = w.pattern
-    if p.groups != 1 or p.is_ragged or p.block_shape[0] != p.block_shape[1] or not sides(p.block_shape[0]):
-        return f"but of one group, in square blocks of side {named} that divide the matrix"
-    dense = dense_operand("x", x)
-    if type_of(w.format) not in ("half", "float") or dense.format != w.format:
-        return f"of {w.format} and {dense.format}"
-    if dense.array.ndim > 2:
-        return "of a batch of matrices"
+    square = p.block_shape[0] == p.block_shape[1] and sides(p.block_shape[0])
+    if (p.groups != 1 and not groups) or p.is_ragged or not square:
+        return f"but {'' if groups else 'of one group, '}in square blocks of side {named} that divide the matrix"
+    for value in operands:
+        dense = dense_operand("x", value)
+        if type_of(w.format) not in ("half", "float") or dense.format != w.format:
+            return f"of {w.format} and {dense.format}"
+        if dense.array.ndim > 2 and p.groups == 1:
+            return "of a batch of matrices"
     if out is not None:
         made = dense_operand("out", out).format
     else:
@@ -260,24 +279,14 @@ class _Lowering:
     def decode(self, w_dtype: Format, x: DenseLayout) -> ComputeSet:
         """Values and X as FP32, in the workspace."""
         _, k, n = self.work.shape
-        area, count = self.work.side**2, self.work.blocks.size
-        segments = []
-        for name, rows, columns, number, to, row, column, at in (
-            (w_dtype.name, count, area, _VALUES, 0, area * w_dtype.itemsize, w_dtype.itemsize, 4 * area),
-            (x.format, k, n, _X, self.x, x.strides[1], x.strides[2], self.x_row),
-        ):
-            if not rows * columns:
-                continue
-            parts = max(1, min(rows, rows * columns // _CLEARED))
-            items = np.zeros(parts, _PANEL)
-            items["from"], items["to"], items["to_offset"] = number, _WORK, to
-            items["row"], items["column"], items["to_row"] = row, column, at
-            items["rows"], items["columns"] = rows, columns
-            items["part"], items["parts"] = np.arange(parts), parts
-            items["format"], items["scale"] = FORMAT_NUMBERS[name], 0
-            kernel = select("sparse", "panel", f"{name}->float32").kernel
-            segments.append(Segment(kernel.address, items, spread(parts, self.work.machine_tiles)))
-        return ComputeSet("decode", tuple(segments))
+        area, count, depth = self.work.side**2, self.work.blocks.size, k // self.work.groups
+        size = w_dtype.itemsize
+        values = decoding(w_dtype.name, (count, area), _VALUES, 0, (area * size, size), 0, 4 * area)
+        every = [values, *(decoding(x.format, (depth, n), _X, group * x.strides[0], x.strides[1:],
+                                    self.x + group * depth * self.x_row, self.x_row)
+                           for group in range(self.work.groups))]
+        return ComputeSet("decode", tuple(Segment(vertex, items, spread(items.size, self.work.machine_tiles))
+                                           for vertex, items in every if items.size))
 
     def clear(self) -> ComputeSet:
         """Zeros for all sums."""
@@ -299,7 +308,8 @@ class _Lowering:
             items["values"] = items["x"] = items["sums"] = _WORK
             items["x_first"], items["sums_first"] = self.x + 4 * part.first, at
             items["table"] = table.ctypes.data + starts[:-1] * table.strides[0]
-            items["count"], items["side"], items["columns"] = np.diff(starts), work.side, part.columns
+            items["count"], items["columns"] = np.diff(starts), part.columns
+            items["side"] = items["cells"] = work.side
             items["value_row"], items["value_cell"] = (cell, line) if work.transposed else (line, cell)
             items["x_row"] = self.x_row
             items["high"], items["wide"] = kernel.block[:2]
@@ -343,15 +353,51 @@ class _Lowering:
         return self._dealt(np.concatenate(made), _partials.FINISH_VERTEX, "cast output")
 
     def _finished(self, y: DenseLayout, y_format: Format) -> Iterator[Array]:
-        m = self.work.shape[0]
+        rows = self.work.shape[0] // self.work.groups
         for part, at in zip(self.work.parts, self.results, strict=True):
-            edges = LinearMapping(m, 1, max(1, min(m, m * part.columns // _SUMS))).edges()
-            items = np.zeros(edges.size - 1, _partials.FINISH)
-            items["operand"], items["first"], items["row"] = _WORK, at + 4 * part.columns * edges[:-1], part.columns
-            items["rows"], items["cols"], items["to"] = np.diff(edges), part.columns, _OUT
-            items["out"] = edges[:-1] * y.strides[1] + part.first * y.strides[2]
-            items["out_row"], items["out_col"] = y.strides[1:]
-            items["format"], items["overflow"] = format_record(y_format).ctypes.data, infinite_overflow(y_format)
-            items["activation"] = ACTIVATIONS.index(None)
-            items["epilogue"] = select("dot", "epilogue", f"float32->{y_format}").kernel.address
-            yield items
+            for group in range(self.work.groups):
+                yield finishing(y_format, (rows, part.columns), at + 4 * part.columns * rows * group,
+                                group * y.strides[0] + part.first * y.strides[2], y.strides[1:])
+
+
+def decoding(dtype: str, shape: tuple[int, int], operand: int, first: int, strides: tuple[int, ...], to: int,
+             to_row: int) -> tuple[int, Array]:
+    """Return the vertex, and its items, that make a matrix FP32 numbers in the workspace of a program of 3 operands.
+
+    Parameters
+    ----------
+    dtype : str
+        Its format.
+    shape : (int, int)
+    operand : int
+        Which it is.
+    first : int
+        Bytes to its first number.
+    strides : (int, int)
+        Bytes from a row to the next, and along a row.
+    to, to_row : int
+        Where it goes, and bytes from a row to the next there.
+    """
+    (rows, columns), kernel = shape, select("sparse", "panel", f"{dtype}->float32").kernel
+    parts = max(1, min(rows, rows * columns // _CLEARED)) if rows * columns else 0
+    items = np.zeros(parts, _PANEL)
+    items["from"], items["from_offset"], items["to"], items["to_offset"] = operand, first, _WORK, to
+    items["row"], items["column"], items["to_row"] = *strides, to_row
+    items["rows"], items["columns"] = rows, columns
+    items["part"], items["parts"] = np.arange(parts), parts
+    items["format"] = FORMAT_NUMBERS[dtype]
+    return kernel.address, items
+
+
+def finishing(to_dtype: Format, shape: tuple[int, int], at: int, first: int, strides: tuple[int, ...]) -> Array:
+    """Return the items that round a contiguous matrix of sums in the workspace once to the result, as `decoding`."""
+    rows, columns = shape
+    edges = LinearMapping(rows, 1, max(1, min(rows, rows * columns // _SUMS))).edges()
+    items = np.zeros(edges.size - 1, _partials.FINISH)
+    items["operand"], items["first"], items["row"] = _WORK, at + 4 * columns * edges[:-1], columns
+    items["rows"], items["cols"], items["to"] = np.diff(edges), columns, _OUT
+    items["out"], items["out_row"], items["out_col"] = first + edges[:-1] * strides[0], *strides
+    items["format"], items["overflow"] = format_record(to_dtype).ctypes.data, infinite_overflow(to_dtype)
+    items["activation"] = ACTIVATIONS.index(None)
+    items["epilogue"] = select("dot", "epilogue", f"float32->{to_dtype}").kernel.address
+    return items

@@ -60,9 +60,9 @@ _PARAMETERS = _entries("""
     target : Target or str, optional
         The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the numbers are those of PopLibs'
         plan, static (`poplibs_py.popsparse.static_matmul`) or dynamic (`poplibs_py.popsparse.fully_connected`), which
-        takes its options: operands and result FP16 or FP32 alike, one group, square blocks of side 1, 4, 8 or 16 (of
-        any multiple of 4 where the plan is dynamic), neither bias nor activation. Where no static plan fits the memory
-        limit the call is refused; a dynamic plan has PopLibs' 0.6 by default, and its ladder.
+        takes its options: operands and result FP16 or FP32 alike, square blocks of side 1, 4, 8 or 16 and one group (of
+        any multiple of 4 and groups where the plan is dynamic), neither bias nor activation. Where no static plan fits
+        the memory limit the call is refused; a dynamic plan has PopLibs' 0.6 by default, and its ladder.
 """)
 
 _ERRORS = """

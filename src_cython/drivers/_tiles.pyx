@@ -27,14 +27,14 @@ cdef void multiply_blocks(const void *given, const pop_tile *tile) noexcept nogi
     """Add the products of a tile's blocks to its sums."""
     cdef const pop_tile_blocks *item = <const pop_tile_blocks *>given
     cdef const int64_t *entry = <const int64_t *>item.table
-    cdef const char *values = tile.operands[item.values]
+    cdef const char *values = tile.operands[item.values] + item.values_first
     cdef const char *x = tile.operands[item.x] + item.x_first
     cdef char *sums = tile.operands[item.sums] + item.sums_first
     cdef pop_dot_block block
     cdef int64_t _, row, column
     block.a_row, block.a_cell = item.value_row, item.value_cell
     block.b_cell, block.b_col = item.x_row, 4
-    block.c_row, block.cells = item.columns, item.side
+    block.c_row, block.cells = item.columns, item.cells
     block.a_low = block.b_low = block.skip_lows = 0
     block.accumulate = 1
     block.a_next, block.c_next = NULL, NULL

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,9 @@ from ...ops import RESULT, Operand, Request
 from ...target import Target
 from ...target.types import type_of
 from ..matrix import BlockSparseMatrix
-from ..operands import Form, dense_operand, layout_of, receive_result, shape_of, sparse_operand
+from ..operands import Form, dense_operand, layout_of, matrices, receive_result, seen, shape_of, sparse_operand
 from ..partitioner import Partitioner, SparsityData
+from ..partitioner.api import BucketOverflowError
 from ..static_matmul.modelled import interpret
 from ..tiles import multiply_kernel, product_lacks
 from .api import plan_fully_connected
@@ -23,24 +24,43 @@ from .plan import FullyConnectedPlan
 
 Forms = tuple[Form, Form, Form]
 
-__all__ = ["dynamic_request", "interpret_dynamic", "lacks", "plan_of_call"]
+__all__ = ["dynamic_request", "grouped", "interpret_dynamic", "lacks", "partitioned", "plan_of_call"]
 
 Array = np.ndarray[Any, Any]
 
 
-def lacks(w: Any, x: Any, out: Any, out_dtype: Any, bias: Any, activation: Any) -> str:
+def lacks(w: Any, operands: tuple[Any, ...], out: Any, out_dtype: Any, bias: Any = None, activation: Any = None) -> str:
     """Return what of a dynamic product no vertex of PopLibs does: see `product_lacks`."""
-    return product_lacks(w, x, out, out_dtype, bias, activation, lambda side: side == 1 or side % 4 == 0,
-                         "1 or a multiple of 4")
+    return product_lacks(w, operands, out, out_dtype, bias, activation, lambda side: side == 1 or side % 4 == 0,
+                         "1 or a multiple of 4", groups=True)
 
 
 def plan_of_call(w: BlockSparseMatrix, n: int, blocks: int, target: Target,
                  options: Mapping[str, Any] | None, more: Mapping[str, Any]) -> FullyConnectedPlan:
-    """Return the plan of W by n columns with room for so many blocks, at least one."""
+    """Return the plan of W by n columns with room for so many blocks of all groups, at least one of each."""
     (rows, depth), side = w.shape, w.block_shape[0]
-    ratio = min(1.0, max(1, blocks) * side**2 / (rows * depth))
-    params = FullyConnectedParams(rows, depth, n, ratio, side, type_of(w.format))
+    ratio = min(1.0, max(w.groups, blocks) * side**2 / (w.groups * rows * depth))
+    params = FullyConnectedParams(rows, depth, n, ratio, side, type_of(w.format), w.groups)
     return plan_fully_connected(params, target=target, options=options, **more)
+
+
+def partitioned(w: BlockSparseMatrix, plan: FullyConnectedPlan) -> tuple[SparsityData, ...]:
+    """Return the buckets of each group, all of one plan: where a group does not fit, of one with room for it."""
+    while True:
+        try:
+            return tuple(Partitioner(plan).create_sparsity_data(w.group(g), capacity="fixed") for g in range(w.groups))
+        except BucketOverflowError:
+            before = plan.options.meta_info_bucket_oversize_proportion
+            plan = max((Partitioner(plan).create_sparsity_data(w.group(g), capacity="grow").plan
+                        for g in range(w.groups)), key=lambda p: p.options.meta_info_bucket_oversize_proportion)
+            if plan.options.meta_info_bucket_oversize_proportion <= before:
+                raise
+
+
+def grouped(name: str, value: Operand, form: Form, groups: int, rows: int) -> Operand:
+    """Return a dense operand in a form as matrices of so many rows, groups in front, or raise."""
+    found = matrices(name, value, form, groups, rows)
+    return found.seen(lambda array: array[None] if array.ndim == 2 else array)
 
 
 def dynamic_request(w: BlockSparseMatrix, x: Any, out: Any, out_dtype: Any, target: Target,
@@ -52,26 +72,27 @@ def dynamic_request(w: BlockSparseMatrix, x: Any, out: Any, out_dtype: Any, targ
     layer's activations, of the layer's own plan and buckets.
     """
     matrix = w.T if forms[0] == "swapped" and not backward else w
-    taken = dense_operand(x_name, x)
-    vector, (rows, depth) = taken.array.ndim == 1 and forms[1] != "layer", matrix.shape[::-1 if backward else 1]
-    taken = taken.seen(lambda array: array[:, None] if vector else _oriented(array, forms[1]))
-    if taken.array.ndim != 2 or taken.shape[0] != depth:
-        raise bad_argument(x_name, f"shape {np.shape(x)}", f"{depth} along the depth, and columns")
-    columns = taken.shape[1]
-    shape = (rows,) if vector else shape_of(forms[2], 1, rows, columns)
+    taken, (rows, depth) = dense_operand(x_name, x), matrix.shape[:: -1 if backward else 1]
+    vector = taken.array.ndim == 1 and forms[1] != "layer" and w.groups == 1
+    if vector and taken.shape[0] != depth:
+        raise bad_argument(x_name, f"shape {np.shape(x)}", f"{depth} along the depth")
+    taken = (taken.seen(lambda array: array[None, :, None]) if vector else
+             grouped(x_name, taken, forms[1], w.groups, depth))
+    columns = taken.shape[2]
+    shape = (rows,) if vector else shape_of(forms[2], w.groups, rows, columns)
     receiver = receive_result(out, shape, out_dtype, w.format, (taken,))
-    y = receiver.operand.seen(lambda array: array[:, None] if vector else _oriented(array, forms[2]))
+    y = receiver.operand.seen(lambda array: array[None, :, None] if vector else seen(array, forms[2], w.groups))
+    y = y.seen(lambda array: array[None] if array.ndim == 2 else array)
     if 0 in (rows, depth, columns):
         if receiver.array.size:
             receiver.array[...] = 0
         return Request(None, (), receiver, lambda: ("an empty product", "none", None), lacking="", keep=False)
-    data = Partitioner(plan_of_call(matrix, columns, blocks, target, options, more)).create_sparsity_data(
-        matrix, capacity="grow")
+    data = partitioned(matrix, plan_of_call(matrix, columns, blocks, target, options, more))
     work, values = tile_blocks(data, backward)
-    program = lower(work, layout_of(taken), layout_of(y))
+    program, plan = lower(work, layout_of(taken), layout_of(y)), data[0].plan
 
-    def told() -> tuple[str, str, FullyConnectedPlan | None]:
-        return str(data.plan.params) if data.plan else "", multiply_kernel().label, data.plan
+    def told() -> tuple[str, str, FullyConnectedPlan]:
+        return str(plan.params), multiply_kernel().label, plan
 
     return Request(program, (Operand(values, w.format), taken, RESULT), receiver, told, lacking="", keep=False,
                    measure=lambda: {**sparse_operand("w", matrix, False).measured(columns),
@@ -79,22 +100,17 @@ def dynamic_request(w: BlockSparseMatrix, x: Any, out: Any, out_dtype: Any, targ
                                     "exchanged_bytes": program.program.exchanged_bytes})
 
 
-def _oriented(array: Array, form: Form) -> Array:
-    """A matrix of one group as the product has it: a layer's lie as transposes do."""
-    return array if form == "plain" else array.T
-
-
-def interpret_dynamic(data: SparsityData, x: Array, backward: bool = False) -> Array:
+def interpret_dynamic(groups: Sequence[SparsityData], x: Array, backward: bool = False) -> Array:
     """Make the product of buckets and X in plain NumPy: slow, obvious, and of the same bits as the compiled program.
 
     Parameters
     ----------
-    data : SparsityData
-        Of a partitioner of a plan.
-    x : numpy.ndarray, shape (k, n), or (m, n)
+    groups : sequence of SparsityData
+        Of a plan: the buckets of each group.
+    x : numpy.ndarray, shape (groups * k, n), or (groups * m, n)
         Of the plan's type.
     backward : bool, optional
         Whether it is the gradient of the activations.
     """
-    work, values = tile_blocks(data, backward)
+    work, values = tile_blocks(groups, backward)
     return interpret(work, np.asarray(values, np.float32), np.asarray(x, np.float32))

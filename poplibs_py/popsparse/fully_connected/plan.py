@@ -92,10 +92,8 @@ class FullyConnectedPlan:
 
     @property
     def layout(self) -> BucketLayout:
-        """Its buckets, as the partitioner is told of them."""
+        """Its buckets, as the partitioner is told of them: those of each group."""
         p, o = self.params, self.options
-        if self.partition[0] != 1:
-            raise bad_argument("plan", f"{p.groups} groups", "one group: PopLibs' partitioner knows no other")
         if self.use_dense:
             raise bad_argument("plan", "a dense one", "a plan with buckets: PopLibs has none for useDense")
         x, y, z = self.starts

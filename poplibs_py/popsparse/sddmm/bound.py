@@ -10,6 +10,8 @@ from ...formats import format_of
 from ...formats.bounds import Ball, matmul_ball
 from ...formats.reference import values
 from ...poplin.matmul.bound import finished_ball, scale_of
+from ...target import resolve_target
+from ..fully_connected.bound import gradient_ball
 from ..matrix import BlockSparseMatrix
 from ..reference import by_group, sampled
 from ..spmm.bound import check_memory, out_format_of
@@ -21,16 +23,23 @@ Array = np.ndarray[Any, Any]
 
 
 def fully_connected_sparse_grad_w_bound(w: BlockSparseMatrix, grads: Array, acts: Array, *, capacity: object = None,
-                                        **keywords: Any) -> Ball:
+                                        target: Any = None, **keywords: Any) -> Ball:
     """Return exact results and radii of a `dynamic.fully_connected_sparse_grad_w` call, shaped like the blocks."""
-    return stored_grad_w_bound(w, by_group(grads, w.groups), by_group(acts, w.groups), **keywords)
+    left, right = by_group(grads, w.groups), by_group(acts, w.groups)
+    if target is not None and resolve_target(target).kind != "host":
+        return _sampled(w, gradient_ball(w, left, right, resolve_target(target), keywords.get("options")))
+    return stored_grad_w_bound(w, left, right, **keywords)
 
 
 def stored_grad_w_bound(w: BlockSparseMatrix, grads: Any, x: Any, *, out: Any = None, out_dtype: object = None,
                         **memory: object) -> Ball:
     """Return exact results and radii of a `static.sparse_grad_w` call, shaped like the blocks."""
     check_memory(memory)
-    ball = sparse_grad_w_bound(w, grads, x, out=out, out_dtype=out_dtype)
+    return _sampled(w, sparse_grad_w_bound(w, grads, x, out=out, out_dtype=out_dtype))
+
+
+def _sampled(w: BlockSparseMatrix, ball: Ball) -> Ball:
+    """Return the stored blocks of balls of shape (groups, m, k)."""
     p = w.pattern
     parts = (part.swapaxes(1, 2) if w.is_transposed else part for part in (ball.centre, ball.radius))
     return Ball(*(sampled(part, p.block_shape, p.row_offsets, p.column_indices) for part in parts))

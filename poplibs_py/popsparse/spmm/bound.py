@@ -122,10 +122,11 @@ def dynamic_dense_sparse_matmul_bound(x: Any, w: BlockSparseMatrix, *, transpose
 def fully_connected_fwd_bound(w: BlockSparseMatrix, acts: Array, *, capacity: object = None, target: Any = None,
                               **keywords: Any) -> Ball:
     """Return exact results and radii of a `dynamic.fully_connected_fwd` call."""
+    x = by_group(acts, w.groups)
     if target is not None and resolve_target(target).kind != "host":
-        ball = dynamic_ball(w, transposed(acts), keywords.get("options"))
-        return Ball(transposed(ball.centre), transposed(ball.radius))
-    ball = sparse_dense_matmul_bound(w, by_group(acts, w.groups), **keywords)
+        ball = dynamic_ball(w, x, keywords.get("options"))
+    else:
+        ball = sparse_dense_matmul_bound(w, x, **keywords)
     shape = len(acts), w.groups * w.shape[0]
     return Ball(*(part.reshape(w.groups, w.shape[0], len(acts)).transpose(2, 0, 1).reshape(shape)
                   for part in (ball.centre, ball.radius)))

@@ -16,7 +16,7 @@ from ...target import Target
 from ...target.types import type_of
 from ..matrix import BlockSparseMatrix
 from ..operands import Form, dense_operand, layout_of, receive_result, seen, shape_of, sparse_operand
-from ..tiles import TileBlocks, multiply_kernel, product_lacks
+from ..tiles import TileBlocks, multiply_kernel, product_lacks, rounded
 from .api import planned
 from .lower import lower, tile_blocks
 from .options import StaticOptions
@@ -30,7 +30,7 @@ Array = np.ndarray[Any, Any]
 
 def lacks(w: Any, x: Any, out: Any, out_dtype: Any, bias: Any, activation: Any) -> str:
     """Return what of a static product no vertex of PopLibs does: see `product_lacks`."""
-    return product_lacks(w, x, out, out_dtype, bias, activation, lambda side: side in BLOCKS, "1, 4, 8 or 16")
+    return product_lacks(w, (x,), out, out_dtype, bias, activation, lambda side: side in BLOCKS, "1, 4, 8 or 16")
 
 
 @lru_cache(maxsize=64)
@@ -109,18 +109,10 @@ def interpret(work: TileBlocks, blocks: Array, x: Array) -> Array:
                 total = sums.get(row, np.zeros((side, part.columns), np.float32))
                 for cell in range(side):
                     total = fused_multiply_add(block[:, cell, None], x[depth + cell, None, columns], total)
-                sums[row] = _rounded(total, work.partial)
+                sums[row] = rounded(total, work.partial)
             for row, total in sums.items():
                 totals[row] = totals[row] + total if row in totals else total
         for row, total in totals.items():
-            result[row * side:(row + 1) * side, columns] = _rounded(total, work.partial)
-    made: Array = _rounded(result, kind).astype(kind.dtype)
+            result[row * side:(row + 1) * side, columns] = rounded(total, work.partial)
+    made: Array = rounded(result, kind).astype(kind.dtype)
     return made
-
-
-def _rounded(sums: Array, to: Any) -> Array:
-    if to != FP16:
-        return sums
-    with np.errstate(over="ignore"):
-        half: Array = sums.astype(np.float16).astype(np.float32)
-    return half
