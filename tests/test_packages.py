@@ -9,8 +9,8 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "poplibs_py"
 STATIONS = {"api", "params", "plan", "lower"}
 """What each has; of the files that come next an op has those that it needs."""
-MORE = {"few", "few_lower", "field", "gradient", "modelled", "options", "overlap", "request", "model", "search", "reference",
-        "bound", "prepared"}
+MORE = {"few", "few_lower", "field", "gradient", "modelled", "options", "overlap", "request", "model", "search",
+        "reference", "bound", "prepared"}
 PLANS_ALONE = ["popnn/ctc", "popops/embedding"]
 PLANS_ALONE = ["popnn/pooling", "popops/embedding"]
 """Ops that are planned and not run yet."""
