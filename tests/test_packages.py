@@ -16,7 +16,7 @@ PLANS_ALONE = ["popnn/pooling", "popops/embedding"]
 """Ops that are planned and not run yet."""
 PLANNED = [*PLANS_ALONE, "popnn/ctc", "poplin/gemm", "poplin/conv", "poplin/convolution",
            "popsparse/fully_connected", "popsparse/static_matmul", "popsparse/spmm", "popsparse/sddmm",
-           "popsparse/softmax", "popnn/pooling"]
+           "popsparse/softmax", "popsparse/experimental", "popnn/pooling"]
 OF_CONVOLUTIONS = {"axis", "candidates", "constraints", "count", "explain", "facts", "grid", "interpreter", "joint",
                    "multi", "problem", "products", "start_tile", "summary", "together", "transforms",
                    "vertices", "work"}  # fmt: skip

@@ -18,7 +18,8 @@ __all__ = ["Catalogue", "Op", "catalogue", "op"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 _PACKAGE = __name__.partition(".")[0]
-LIBRARIES = ("popops", "popfloat", "poplin", "poprand", "popsparse", "popsparse.static", "popsparse.dynamic", "popnn")
+LIBRARIES = ("popops", "popfloat", "poplin", "poprand", "popsparse", "popsparse.static", "popsparse.dynamic",
+             "popsparse.experimental", "popnn")
 """Where ops are: to read the catalogue is to import them."""
 
 

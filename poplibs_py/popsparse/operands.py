@@ -13,13 +13,14 @@ from ..kernels.records import ACTIVATIONS, FORMAT_NUMBERS
 from ..ops import Operand, Receiver, operand, receive, result_format
 from ..planner.facts import Load
 from ..popops import cast
+from ..program import Wrapper
 from .matrix import BlockSparseMatrix
-from .parts import BLOCKS, COLUMN_INDICES, ROW_OFFSETS, SCALES
+from .parts import BLOCKS, COLUMN_INDICES, ROW_OFFSETS, SCALES, kinds_of
 from .pattern import BlockPattern
 
 __all__ = ["DenseLayout", "Form", "SparseOperand", "check_activation", "check_form", "check_matrix", "checked_format",
            "dense_operand", "format_in", "laid_out", "layout_of", "matrices", "planned_operand", "planned_result",
-           "product_format", "receive_result", "seen", "shape_of", "sparse_operand"]
+           "product_format", "receive_result", "seen", "shape_of", "sparse_operand", "wrapping"]
 
 Array = np.ndarray[Any, Any]
 
@@ -243,6 +244,17 @@ def planned_operand(name: str, value: object, layout: DenseLayout, form: Form, g
                            f"{layout.format} of shape {shape} without a scale")
     flags = taken.array.flags
     return (taken if flags.c_contiguous and flags.aligned else taken.copied()).seen(lambda x: seen(x, form, groups))
+
+
+def wrapping(pattern: BlockPattern, dtype: Format, scale: int) -> Wrapper:
+    """Return what makes new blocks into a matrix of the pattern of a call's first argument, as it is stored.
+
+    Its kind is the same in every call that is kept under this one's key; those of transposed matrices are not.
+    """
+    kinds = kinds_of(pattern, dtype, scale)
+    settled = {"_kinds": kinds, "format": dtype, "scale": scale, "is_transposed": False}
+    before = kinds[0], 1 + ROW_OFFSETS, 1 + COLUMN_INDICES
+    return Wrapper(BlockSparseMatrix, "_blocks", ("pattern",), settled, before)
 
 
 def planned_result(out: object, shape: tuple[int, ...], dtype: str, operands: tuple[Operand | None, ...]) -> Receiver:

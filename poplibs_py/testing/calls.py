@@ -172,6 +172,22 @@ def sparse_grad_w_calls(draw: st.DrawFn) -> Call:
 
 
 @st.composite
+def bs_matmul_sampled_calls(draw: st.DrawFn) -> Call:
+    """Calls of `popsparse.experimental.bs_matmul_sampled`."""
+    w = draw(block_sparse_matrices(groups=st.integers(1, 2)))
+    k, front = draw(_extent), (w.groups,) if w.groups > 1 else ()
+    operands = draw(_dense((*front, w.shape[0], k))), draw(_dense((*front, k, w.shape[1])))
+    return (w, *operands), draw(options({"mask": [_MASKS[1], list(_MASKS[:w.groups])], "out_dtype": _NAMES}))
+
+
+@st.composite
+def bs_matmul_calls(draw: st.DrawFn) -> Call:
+    """Calls of `popsparse.experimental.bs_matmul`."""
+    operands, keywords = draw(sparse_dense_matmul_calls(swapped=True))
+    return operands, {name: keywords[name] for name in keywords if name == "out_dtype"}
+
+
+@st.composite
 def bs_softmax_calls(draw: st.DrawFn) -> Call:
     """Calls of `popsparse.bs_softmax`."""
     x = draw(block_sparse_matrices(moderate=True, groups=st.integers(1, 2)))

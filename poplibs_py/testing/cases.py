@@ -150,6 +150,12 @@ def _bs_softmax() -> list[Case]:
             Case("out", (x,), {"out": x.copy()}), Case("FP8, scale", (_matrix("e4m3"),), {"scale": -6})]
 
 
+def _bs_matmul_sampled() -> list[Case]:
+    operands = _matrix(), _numbers(8, 8), _numbers(8, 8)
+    return [Case("8 x 8", operands, {}), Case("mask", operands, {"mask": "zero_upper_triangle"}),
+            Case("out", operands, {"out": _matrix()})]
+
+
 def _bs_softmax_grad() -> list[Case]:
     x = _matrix()
     grad = BlockSparseMatrix(x.pattern, _matrix(seed=4).blocks)  # of one pattern, as a product at it gives it
@@ -418,6 +424,9 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "bernoulli_calls": _drawn(),
     "binary_gradient_calls": _several(3),
     "bits_calls": _drawn(fmt="uint32"),
+    "bs_matmul_calls": lambda: [Case("8 x 8", (_numbers(8, 8), _matrix()), {}),
+                                Case("out", (_numbers(8, 8), _matrix()), {"out": np.empty((8, 8), np.float32)})],
+    "bs_matmul_sampled_calls": _bs_matmul_sampled,
     "bs_softmax_calls": _bs_softmax,
     "bs_softmax_grad_calls": _bs_softmax_grad,
     "cast_calls": _cast,

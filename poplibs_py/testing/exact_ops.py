@@ -101,6 +101,12 @@ def _sparse_grad_w(w: BlockSparseMatrix, grads: Array, x: Array, **how: Any) -> 
     return _at_blocks(full.swapaxes(1, 2) if w.is_transposed else full, w)
 
 
+def _bs_matmul_sampled(w: BlockSparseMatrix, a: Array, b: Array, *, mask: Any = "none", **how: Any) -> Array:
+    if mask != "none" and set(mask) != {"none"}:
+        raise bad_argument("mask", mask, "'none'")
+    return _sparse_grad_w(w.copy() if w.is_transposed else w, a, np.swapaxes(b, -1, -2))
+
+
 def _bs_softmax_grad(y: BlockSparseMatrix, grad: BlockSparseMatrix, **how: Any) -> Array:
     outputs, grads = (w.copy() if w.is_transposed else w for w in (y, grad))
     left, right = exact_values(stored_values(outputs)[0]), exact_values(stored_values(grads)[0])
@@ -171,6 +177,8 @@ EXACT: dict[str, Callable[..., Array]] = {
     "popsparse.static.sparse_dense_matmul": _sparse_dense_matmul,
     "testing.prepared.sparse_dense_matmul_prepared": _sparse_dense_matmul,
     "popsparse.static.sparse_grad_w": _sparse_grad_w,
+    "popsparse.experimental.bs_matmul": _dense_sparse_matmul,
+    "popsparse.experimental.bs_matmul_sampled": _bs_matmul_sampled,
     **CONVOLUTIONS,
 }
 """Ops in fractions, by their names in the catalogue: none of irrational results, nor of rounded ones."""

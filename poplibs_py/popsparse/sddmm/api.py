@@ -40,15 +40,16 @@ RUN_SAMPLED = "run(w, grads, x, *, out=None)"
 
 
 def sddmm_request(w: BlockSparseMatrix, dy: Any, x: Any, out: Any, out_dtype: Any, memory: Memory, *,
-                  x_name: str = "x", form: Form = "plain") -> Request:
-    """Describe ``dY X'`` at the pattern of a matrix."""
-    grads = matrices("grads", dense_operand("grads", dy), form, w.groups, w.shape[0])
-    acts = matrices(x_name, dense_operand(x_name, x), form, w.groups, w.shape[1])
+                  y_name: str = "grads", x_name: str = "x", form: Form = "plain",
+                  x_form: Form | None = None) -> Request:
+    """Describe ``dY X'`` at the pattern of a matrix; X may be in a form of its own."""
+    grads = matrices(y_name, dense_operand(y_name, dy), form, w.groups, w.shape[0])
+    acts = matrices(x_name, dense_operand(x_name, x), x_form or form, w.groups, w.shape[1])
     columns, others = grads.shape[-1], acts.shape[-1]
     if form == "layer" and columns != others:
         raise bad_argument(x_name, f"a batch of {others}", f"that of grads, {columns}")
     if columns != others or grads.array.ndim != acts.array.ndim:
-        raise bad_argument(x_name, f"shape {acts.shape}", f"as many columns as grads, {columns}")
+        raise bad_argument(x_name, f"shape {acts.shape}", f"as long sums as {y_name} has, of {columns}")
     stored, swapped = _stored(w), w.is_transposed
     left, right = (acts, grads) if swapped else (grads, acts)
     default = product_format(format_in(dy, grads), format_in(x, acts))

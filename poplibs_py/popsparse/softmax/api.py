@@ -10,12 +10,12 @@ import numpy as np
 
 from ...errors import bad_argument
 from ...formats import FP32, Format
-from ...ops import RESULT, Operand, Receiver, Request, host_target, receive
+from ...ops import RESULT, Operand, Receiver, Request, host_target, modelled_target, receive, target_of
 from ...planner.facts import Load
-from ...program import Wrapper
+from ...target import Target
 from ..matrix import BlockSparseMatrix
-from ..operands import check_matrix
-from ..parts import BLOCKS, COLUMN_INDICES, ROW_OFFSETS, kinds_of
+from ..operands import check_matrix, wrapping
+from ..parts import BLOCKS, COLUMN_INDICES, ROW_OFFSETS
 from ..verbs import STORED, planned, sparse_op
 from .lower import lower
 from .params import SoftmaxParams, check_masks, new_format
@@ -29,7 +29,8 @@ Array = np.ndarray[Any, Any]
 
 @sparse_op("bs_softmax", "popsparse::experimental::bsSoftmax", "softmax.bound:softmax_call_bound", "bs_softmax_calls")
 def bs_softmax(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "none", out_dtype: object = None,
-               scale: int | None = None, out: BlockSparseMatrix | None = None) -> Any:
+               scale: int | None = None, out: BlockSparseMatrix | None = None,
+               target: Target | str | None = None) -> Any:
     """Take the softmax of each row over its stored elements; all others count as minus infinity.
 
     Parameters
@@ -46,6 +47,9 @@ def bs_softmax(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "none", out_
     out : BlockSparseMatrix, optional
         Where to write the result: a matrix of the same pattern. It may be `x` itself; one that shares part
         of its memory receives the result from a copy.
+    target : Target or str, optional
+        The machine; by default this CPU. On a modelled one operands and result are FP16 or FP32 alike, blocks divide
+        the matrix and none lies wholly in the masked triangle; the numbers are the same as here.
 
     Returns
     -------
@@ -85,7 +89,7 @@ def bs_softmax(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "none", out_
     source = _stored("x", x)
     masks = check_masks(mask, source.w.groups)
     result = _result(out_dtype, scale, out, source)
-    return _request(_plan(masks, result.formatted, source), result, source)
+    return _on_machine("bs_softmax", _plan(masks, result.formatted, source), result, target, source)
 
 
 def bs_softmax_in_place(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "none") -> None:
@@ -99,7 +103,8 @@ def bs_softmax_in_place(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "no
 @sparse_op("bs_softmax_grad", "popsparse::experimental::bsSoftmaxGrad", "softmax.bound:softmax_grad_call_bound",
            "bs_softmax_grad_calls")
 def bs_softmax_grad(y: BlockSparseMatrix, grad: BlockSparseMatrix, *, out_dtype: object = None,
-                    scale: int | None = None, out: BlockSparseMatrix | None = None) -> Any:
+                    scale: int | None = None, out: BlockSparseMatrix | None = None,
+                    target: Target | str | None = None) -> Any:
     """Return the gradient with respect to softmax's input: ``y * (grad - sum(grad * y))``, the sum over each row.
 
     Parameters
@@ -115,6 +120,9 @@ def bs_softmax_grad(y: BlockSparseMatrix, grad: BlockSparseMatrix, *, out_dtype:
         with `out_dtype`, the least that holds 1.
     out : BlockSparseMatrix, optional
         Where to write the result: a matrix of the same pattern; it may be `grad` or `y` itself.
+    target : Target or str, optional
+        The machine; by default this CPU. On a modelled one operands and result are FP16 or FP32 alike and blocks
+        divide the matrix; the numbers are the same as here.
 
     Returns
     -------
@@ -135,7 +143,8 @@ def bs_softmax_grad(y: BlockSparseMatrix, grad: BlockSparseMatrix, *, out_dtype:
     """
     outputs, grads, kept = _gradient(y, grad, out, out_dtype, scale)
     result = _result(out_dtype, kept, out, outputs, grads)
-    return _request(_plan(("none",) * grads.w.groups, result.formatted, outputs, grads), result, outputs, grads)
+    plan = _plan(("none",) * grads.w.groups, result.formatted, outputs, grads)
+    return _on_machine("bs_softmax_grad", plan, result, target, outputs, grads)
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +196,8 @@ def _result(out_dtype: object, scale: int | None, out: object, *operands: _Store
     like, shape = operands[-1].w, operands[-1].w.blocks.shape
     if out is None:
         target, scale = new_format(like.format, out_dtype, scale)
-        return _Result((target, scale), receive("out", None, shape, None, target), _wrapping(like, target, scale))
+        made = receive("out", None, shape, None, target)
+        return _Result((target, scale), made, wrapping(like.pattern, target, scale))
     found = check_matrix("out", out)
     if scale is not None:
         raise bad_argument("out", "out with scale", "one or the other: out has its own")
@@ -198,17 +208,6 @@ def _result(out_dtype: object, scale: int | None, out: object, *operands: _Store
     read = tuple(operand.part(BLOCKS) for operand in operands)
     receiver = receive("out", found._parts[1 + BLOCKS], shape, out_dtype, found.format, read, in_place=True)
     return _Result((found.format, found.scale), replace(receiver, given=out, place=("out", BLOCKS)))
-
-
-def _wrapping(like: BlockSparseMatrix, fmt: Format, scale: int) -> Wrapper:
-    """Return what makes new blocks into a matrix of the pattern of a call's first argument, as kernels walk it.
-
-    Its kind is the same in every call that is kept under this one's key; those of transposed matrices are not.
-    """
-    kinds = kinds_of(like.pattern, fmt, scale)
-    settled = {"_kinds": kinds, "format": fmt, "scale": scale, "is_transposed": False}
-    before = kinds[0], 1 + ROW_OFFSETS, 1 + COLUMN_INDICES
-    return Wrapper(BlockSparseMatrix, "_blocks", ("pattern",), settled, before)
 
 
 def _plan(masks: tuple[str, ...], made: tuple[Format, int], *operands: _Stored) -> SoftmaxPlan:
@@ -266,6 +265,20 @@ def _run(planned: SoftmaxPlan, out: Any, *operands: _Stored) -> Request:
         raise bad_argument("out", f"{result.formatted[0]} at scale {result.formatted[1]}",
                            f"{made[0]} at scale {made[1]}, as planned")
     return _request(planned, result, *operands)
+
+
+def _on_machine(name: str, plan: SoftmaxPlan, result: _Result, target: Target | str | None,
+                *operands: _Stored) -> Request:
+    """Describe a call on the machine that it names: a modelled one, or this CPU."""
+    request = _request(plan, result, *operands)
+    if target_of(target).kind == "host":
+        return request
+    from .modelled import lacks, on_tiles  # only here: to import it takes its time
+
+    p, pattern = plan.params, operands[0].w.pattern
+    machine, request.lacking = modelled_target(target, f"popsparse.{name}",
+                                               lambda _: lacks(pattern, p.masks, p.formats))
+    return request if machine is None else on_tiles(request, pattern, p.formats, machine)
 
 
 def _request(plan: SoftmaxPlan, result: _Result, first: _Stored, *more: _Stored) -> Request:

@@ -75,7 +75,7 @@ def bs_softmax_grad_bound(y: Array, grad: Array, dtype: Format = FP32, scale: in
 
 
 def softmax_call_bound(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "none", out_dtype: object = None,
-                       scale: int | None = None, out: BlockSparseMatrix | None = None) -> Ball:
+                       scale: int | None = None, out: BlockSparseMatrix | None = None, target: object = None) -> Ball:
     """Return exact results and radii of a `bs_softmax` call of finite numbers, shaped like the result's blocks."""
     stored = x.copy() if x.is_transposed else x
     p = stored.pattern
@@ -90,7 +90,8 @@ def softmax_call_bound(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "non
 
 
 def softmax_grad_call_bound(y: BlockSparseMatrix, grad: BlockSparseMatrix, *, out_dtype: object = None,
-                            scale: int | None = None, out: BlockSparseMatrix | None = None) -> Ball:
+                            scale: int | None = None, out: BlockSparseMatrix | None = None,
+                            target: object = None) -> Ball:
     """Return exact results and radii of a `bs_softmax_grad` call of finite numbers, shaped like the result's blocks."""
     outputs, grads = (w.copy() if w.is_transposed else w for w in (y, grad))
     kept = int(np.max(grads.scale, initial=-32)) if out_dtype is None else None

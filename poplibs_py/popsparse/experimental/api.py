@@ -1,0 +1,273 @@
+"""PopLibs' experimental block-sparse products, on this CPU and on modelled machines: described, and planned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ...errors import bad_argument, instance
+from ...ops import Request, modelled_target, target_of
+from ...planner import Memory
+from ...target import Target, resolve_target
+from ...target.types import data_type
+from ..matrix import BlockSparseMatrix
+from ..operands import check_matrix, sparse_operand, wrapping
+from ..parts import BLOCKS
+from ..pattern import BlockPattern
+from ..sddmm.api import sddmm_request
+from ..softmax.params import check_masks
+from ..spmm.api import Epilogue, spmm_request
+from ..spmm.params import SWAPPED
+from ..verbs import sparse_op
+from .options import BsMatmulOptions
+from .params import BsMatmulParams
+from .plan import BsMatmulPlan, plan_product
+
+__all__ = ["bs_matmul", "bs_matmul_sampled", "plan_bs_matmul", "plan_bs_matmul_sampled"]
+
+Array = np.ndarray[Any, Any]
+
+
+@sparse_op("experimental.bs_matmul", "popsparse::experimental::bsMatMul", "experimental.bound:bs_matmul_bound",
+           "bs_matmul_calls")
+def bs_matmul(x: Array, w: BlockSparseMatrix, *, out: Any = None, out_dtype: object = None,
+              available_memory_proportion: float | None = None, strict_memory: bool = False,
+              options: Mapping[str, Any] | None = None, target: Target | str | None = None) -> Any:
+    """Multiply a dense by a block-sparse matrix: ``Y = X W``.
+
+    Parameters
+    ----------
+    x : array_like or QuarterArray, shape (..., m, k), or (groups, m, k) where `w` has groups
+    w : BlockSparseMatrix, shape (k, n)
+        PopLibs' "needs transpose" is ``w.T``.
+    options : mapping, optional
+        PopLibs' ``numberOfPass``, ``memoryCycleRatio`` and ``partitionMethod``, and ``partialsType``, which steer a
+        modelled machine and change nothing on this CPU; ``availableMemoryProportion``. See `BsMatmulOptions`.
+    target : Target or str, optional
+        The machine; by default this CPU. On a modelled one blocks are dealt to tiles in PopLibs' strips, or plain runs.
+        Operands and result are FP16 or FP32 alike, blocks square; their sides, and m, are multiples of 16 (FP16) or 8.
+
+    Notes
+    -----
+    It corresponds to PopLibs' ``popsparse::experimental::bsMatMul`` of a dense by a sparse operand. On this CPU it is
+    `popsparse.static.dense_sparse_matmul`, bit for bit. On a modelled machine a tile adds up its blocks of a column,
+    and the tiles' sums are added in ascending order, as static products there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py.popsparse import BlockSparseMatrix, experimental
+    >>> w = BlockSparseMatrix.from_dense(np.eye(16, dtype=np.float32) * 3, 8)
+    >>> experimental.bs_matmul(np.ones((8, 16), np.float32), w, target="gc200").max()
+    np.float32(3.0)
+    """
+    (checked, memory), how = _read(options, available_memory_proportion, strict_memory), Epilogue(out, out_dtype)
+    machine, lacking = _machine("bs_matmul", w, (x,), how, ("none",) * getattr(w, "groups", 1), target)
+    if machine is None:
+        request = spmm_request(sparse_operand("w", w, True), x, how, memory, SWAPPED)
+        request.lacking = lacking
+        return request
+    return _product(w, x, how, checked, machine)
+
+
+@sparse_op("experimental.bs_matmul_sampled", "popsparse::experimental::bsMatMul",
+           "experimental.bound:bs_matmul_sampled_bound", "bs_matmul_sampled_calls")
+def bs_matmul_sampled(w: BlockSparseMatrix, a: Array, b: Array, *, mask: str | Sequence[str] = "none",
+                      out: BlockSparseMatrix | None = None, out_dtype: object = None,
+                      available_memory_proportion: float | None = None, strict_memory: bool = False,
+                      options: Mapping[str, Any] | None = None, target: Target | str | None = None) -> Any:
+    """Multiply two dense matrices at the stored blocks of a pattern, ``A B``, as scores of block-sparse attention.
+
+    Parameters
+    ----------
+    w : BlockSparseMatrix, shape (m, n)
+        Its values are not read.
+    a : array_like or QuarterArray, shape (m, k), or (groups, m, k) where `w` has groups
+    b : array_like or QuarterArray, shape (k, n), or (groups, k, n)
+    mask : {"none", "zero_upper_triangle", "zero_lower_triangle"} or one for each group, optional
+        Elements above (below) the diagonal become zero, those of blocks that lie wholly there too.
+    out : BlockSparseMatrix, optional
+        Where to write the result: a matrix of the same pattern, not transposed.
+    options : mapping, optional
+        As `bs_matmul` takes them.
+    target : Target or str, optional
+        As for `bs_matmul`; k is such a multiple too. PopLibs refuses blocks that lie wholly in the masked triangle.
+
+    Returns
+    -------
+    BlockSparseMatrix
+        `out`, or a new matrix that shares `w`'s pattern.
+
+    Notes
+    -----
+    It corresponds to PopLibs' ``popsparse::experimental::bsMatMul`` of two dense operands, with its ``SubBlockMask``.
+    On this CPU the values are those of `popsparse.static.sparse_grad_w`, bit for bit. On a modelled machine a tile
+    makes whole blocks, each sum one chain of FP32 fused multiply-adds; half partial sums are rounded behind each 16 of
+    the depth.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py.popsparse import BlockSparseMatrix, experimental
+    >>> place = BlockSparseMatrix.from_mask([[True, False], [True, True]], 2)
+    >>> a = np.ones((4, 3), np.float32)
+    >>> experimental.bs_matmul_sampled(place, a, a.T, mask="zero_upper_triangle").to_dense()
+    array([[3., 0., 0., 0.],
+           [3., 3., 0., 0.],
+           [3., 3., 3., 0.],
+           [3., 3., 3., 3.]], dtype=float32)
+    """
+    checked, memory = _read(options, available_memory_proportion, strict_memory)
+    place = check_matrix("w", w)
+    masks = check_masks(mask, place.groups)
+    given = None if out is None else _result("out", out, place)
+    how = Epilogue(out if given is None else given._blocks, out_dtype)
+    machine, lacking = _machine("bs_matmul_sampled", w, (a, b), how, masks, target)
+    place = place.copy() if place.is_transposed else place
+    if machine is None:
+        stored = None if given is None else given._parts[1 + BLOCKS]
+        request = sddmm_request(place, a, b, stored, out_dtype, memory, y_name="a", x_name="b", x_form="swapped")
+        request.lacking = lacking
+    else:
+        request = _samples(place, a, b, how, checked, machine)
+    if given is None:
+        made = request.receiver
+        request.wrap, request.first = wrapping(place.pattern, made.format, made.scale), place
+    else:
+        request.receiver = replace(request.receiver, given=out, place=("out", BLOCKS))
+    request.keep = request.keep and place is w
+    if any(m != "none" for m in masks):
+        _mask(request, place.pattern, masks)
+    return request
+
+
+def plan_bs_matmul(w: BlockSparseMatrix | BlockPattern, rows: int, *, dtype: object = None,
+                   target: Target | str = "gc200", options: Mapping[str, Any] | None = None) -> BsMatmulPlan:
+    """Plan ``X W``, X of so many rows, for a modelled machine.
+
+    Corresponds to the partition that PopLibs' ``popsparse::experimental::bsMatMul`` makes. PopLibs has no model of its
+    cost: the plan tells which tile has what, and how evenly.
+
+    Parameters
+    ----------
+    w : BlockSparseMatrix or BlockPattern, shape (k, n)
+    rows : int
+    dtype : Format, dtype or str, optional
+        FP16 or FP32; by default that of `w`, and FP16 for a pattern.
+    target : Target or str, optional
+        The machine (default GC200).
+    options : mapping, optional
+        See `BsMatmulOptions`.
+
+    Examples
+    --------
+    >>> from poplibs_py.popsparse import banded_pattern
+    >>> from poplibs_py.popsparse.experimental import plan_bs_matmul
+    >>> plan = plan_bs_matmul(banded_pattern(1024, 1024, 16, 1, 1), 64)
+    >>> plan.tiles_used, plan.balance[1]
+    (190, 1282)
+    """
+    return _plan(w, rows, dtype, target, options, False)
+
+
+def plan_bs_matmul_sampled(w: BlockSparseMatrix | BlockPattern, depth: int, *, dtype: object = None,
+                           target: Target | str = "gc200", options: Mapping[str, Any] | None = None) -> BsMatmulPlan:
+    """Plan two dense matrices at the pattern of `w`, with so many numbers in a sum, as `plan_bs_matmul` plans.
+
+    Parameters
+    ----------
+    w : BlockSparseMatrix or BlockPattern, shape (m, n)
+    depth : int
+    dtype, target, options
+        As for `plan_bs_matmul`.
+    """
+    return _plan(w, depth, dtype, target, options, True)
+
+
+def _read(options: Mapping[str, Any] | None, proportion: float | None,
+          strict: bool) -> tuple[BsMatmulOptions, Memory]:
+    """Return a call's options, and its limit on this CPU's memory."""
+    more = {} if proportion is None else {"available_memory_proportion": proportion}
+    checked = BsMatmulOptions.parse(options, **more)
+    return checked, Memory(checked.available_memory_proportion or None, strict)
+
+
+def _plan(w: Any, extent: Any, dtype: object, target: Any, options: Any, samples: bool) -> BsMatmulPlan:
+    instance("w", w, (BlockSparseMatrix, BlockPattern), "a BlockSparseMatrix or a BlockPattern")
+    pattern, usual = (w, "half") if isinstance(w, BlockPattern) else (_logical(w), w.format)
+    kind = data_type("dtype", usual if dtype is None else dtype, ("half", "float"))
+    machine = resolve_target(target)
+    if machine.kind != "ipu":
+        raise bad_argument("target", machine.name, "a modelled machine: gc2, gc200, bow or c600")
+    return plan_product(BsMatmulParams(pattern, extent, kind, samples), BsMatmulOptions.parse(options), machine)
+
+
+def _logical(w: BlockSparseMatrix) -> BlockPattern:
+    return w.pattern.transposed()[0] if w.is_transposed else w.pattern
+
+
+def _machine(name: str, w: Any, operands: tuple[Any, ...], how: Epilogue, masks: tuple[str, ...],
+             target: Target | str | None) -> tuple[Target | None, str]:
+    """Return the modelled machine that a call runs on, None for this CPU; and what a machine lacks for it."""
+    if target_of(target).kind == "host":
+        return None, ""
+    from .modelled import lacks  # only here: to import it takes its time
+
+    return modelled_target(target, f"popsparse.experimental.{name}", lambda _: lacks(w, operands, how, masks))
+
+
+def _product(w: BlockSparseMatrix, x: Any, how: Epilogue, options: BsMatmulOptions, target: Target) -> Request:
+    from .modelled import product_request
+
+    return product_request(w, _logical(w), x, how, options, target)
+
+
+def _samples(w: BlockSparseMatrix, a: Any, b: Any, how: Epilogue, options: BsMatmulOptions, target: Target) -> Request:
+    from .modelled import samples_request
+
+    return samples_request(w, a, b, how, options, target)
+
+
+def _result(name: str, out: Any, w: BlockSparseMatrix) -> BlockSparseMatrix:
+    """Return the matrix that receives a result, or raise."""
+    found = check_matrix(name, out)
+    pattern = _logical(w)
+    if found.is_transposed or found.pattern != pattern:
+        raise bad_argument(name, found, f"a matrix with the pattern {pattern}, not transposed")
+    if not isinstance(found.scale, int):
+        raise bad_argument(name, "a scale for each block", "one scale")
+    return found
+
+
+def _mask(request: Request, pattern: BlockPattern, masks: tuple[str, ...]) -> None:
+    """Make a request set what masks leave out to zero behind its program."""
+    which, keep = masked(pattern, masks)
+    program = request.program
+    assert program is None or callable(program)
+
+    def run(*arrays: Array) -> None:
+        if program is not None:
+            program(*arrays)
+        result = arrays[-1].view(f"u{arrays[-1].itemsize}")
+        result[which] *= keep
+
+    request.program, request.keep = run, False
+
+
+def masked(pattern: BlockPattern, masks: tuple[str, ...]) -> tuple[Array, Array]:
+    """Return which blocks have elements that masks leave out, and for each element of those whether it stays."""
+    high, wide = pattern.block_shape
+    group, row = np.divmod(pattern.row_indices, max(1, pattern.block_rows))
+    sign = np.array([MASK_SIGNS[mask] for mask in masks])[group]
+    corner = pattern.column_indices.astype(np.int64) * wide - row.astype(np.int64) * high
+    beyond = np.where(sign > 0, corner + wide - 1 > 0, (sign < 0) & (corner - high + 1 < 0))
+    which = np.flatnonzero(beyond & (sign != 0))
+    distance = corner[which, None, None] + np.arange(wide) - np.arange(high)[:, None]
+    return which, distance * sign[which, None, None] <= 0
+
+
+MASK_SIGNS = {"none": 0, "zero_upper_triangle": 1, "zero_lower_triangle": -1}
+"""Which side of the diagonal a mask leaves out."""

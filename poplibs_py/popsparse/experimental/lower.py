@@ -1,0 +1,42 @@
+"""From a plan of an experimental block-sparse product to a program."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from ...formats import FP16, FP32
+from ...program import Executable
+from ..operands import DenseLayout
+from ..tile_samples import TileSamples, lower_samples
+from ..tiles import TileBlocks, lower_tiles
+from .plan import BsMatmulPlan
+
+__all__ = ["lower"]
+
+
+@lru_cache(maxsize=8)
+def lower(plan: BsMatmulPlan, transposed: bool, one: DenseLayout, other: DenseLayout) -> Executable:
+    """Return the executable of a plan.
+
+    Parameters
+    ----------
+    plan : BsMatmulPlan
+    transposed : bool
+        Whether the sparse operand is stored as its transpose.
+    one, other : DenseLayout
+        Of a sparse result: how the dense operands lie, [m, k] and [n, k]; it runs on these and on the stored result.
+        Else how X and the result do, [k, m] and [n, m]; it runs on the stored values and these.
+    """
+    work, kind = plan.work, FP16 if plan.params.data_type == "half" else FP32
+    if isinstance(work, TileSamples):
+        return lower_samples(work, one, other)
+    assert isinstance(work, TileBlocks)
+    if transposed:  # its blocks are those of the transpose, in that order
+        places = plan.params.pattern.transposed()[1]
+        stored = np.empty(places.size, np.int64)
+        stored[places] = np.arange(places.size)
+        work = replace(work, blocks=stored[work.blocks], transposed=False)
+    return lower_tiles(work, kind, one, other, kind)
