@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).parents[1] / "poplibs_py"
 STATIONS = {"api", "params", "plan", "lower"}
 """What each has; of the files that come next an op has those that it needs."""
 MORE = {"few", "few_lower", "field", "gradient", "modelled", "options", "overlap", "request", "model", "search",
-        "reference", "bound", "prepared"}
+        "reference", "bound", "prepared", "winograd", "winograd_bound", "winograd_lower"}
 PLANS_ALONE = ["popnn/ctc", "popops/embedding"]
 PLANS_ALONE = ["popnn/pooling", "popops/embedding"]
 """Ops that are planned and not run yet."""

@@ -113,7 +113,8 @@ def convolution_calls(draw: st.DrawFn, *, given: bool = False) -> Call:
     """Calls of `poplin.convolution`."""
     p, keywords = draw(_described())
     x, weights = draw(_images(p, keywords, False)), draw(_kernels(p, keywords))
-    how = draw(options(_HOW | {"activation": ["relu", "gelu", "silu"], **({} if given else {"out_dtype": _NAMES})}))
+    more: dict[str, Any] = {"winograd": [True], "activation": ["relu", "gelu", "silu"]}
+    how = draw(options(_HOW | more | ({} if given else {"out_dtype": _NAMES})))
     if draw(st.booleans()):
         how["bias"] = draw(arrays((p.groups * p.out_channels,), FP32))
     if given:
@@ -128,7 +129,7 @@ def input_gradient_calls(draw: st.DrawFn) -> Call:
     deltas, weights = draw(_images(p, keywords, True)), draw(_kernels(p, keywords))
     if "params" not in keywords:
         keywords["field_shape"] = p.field_shape
-    return (deltas, weights), keywords | draw(options(_HOW | {"out_dtype": _NAMES}))
+    return (deltas, weights), keywords | draw(options(_HOW | {"winograd": [True], "out_dtype": _NAMES}))
 
 
 @st.composite

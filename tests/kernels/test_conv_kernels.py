@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poplibs_py.formats import FORMATS
+from poplibs_py.formats.bounds import gamma
 from poplibs_py.kernels import kernels, select
 from poplibs_py.kernels.records import ACTIVATIONS, infinite_overflow, record_of
+from poplibs_py.poplin.conv.winograd_bound import IMAGES, KERNELS, RESULTS, ROUNDINGS
 from poplibs_py.poplin.gemm.lower import format_record
 from poplibs_py.testing import assert_same_bits
 
@@ -104,3 +106,28 @@ def test_results_have_the_bits_of_the_common_epilogue(kernel, data):
         found.append(out)
     assert_same_bits(found[0], found[1])
     assert (found[0][:, cols:] == np.full((), 7, fmt.dtype)).all()
+
+
+@pytest.mark.parametrize("kind", ["images", "weights", "results"])
+@pytest.mark.parametrize("tile", [2, 4])
+def test_winograd_s_transforms_are_one_to_the_bit_at_every_level(kind, tile):
+    matrix = np.array({"images": IMAGES, "weights": KERNELS, "results": RESULTS}[kind][tile], float)
+    made, taken = matrix.shape
+    rng, count, lanes = np.random.default_rng(tile), 3, 32
+    pictures = rng.standard_normal((count, taken, taken, lanes)).astype(np.float32)
+    expected = np.einsum("ai,nijl,bj->nabl", matrix, pictures, matrix)
+    sizes = np.einsum("ai,nijl,bj->nabl", abs(matrix), abs(pictures), abs(matrix))
+    first = None
+    for kernel in (k for k in kernels("conv") if k.op == f"winograd_{kind}_{tile}"):
+        to = np.full((count, made, made, lanes + 16), CANARY)
+        record = record_of(
+            "pop_winograd_block", **{"from": pictures.ctypes.data}, to=to.ctypes.data, row=pictures.strides[1],
+            column=pictures.strides[2], to_row=to.strides[1], to_column=to.strides[2], next=pictures.strides[0],
+            to_next=to.strides[0], count=count, lanes=lanes,
+        )  # fmt: skip
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(kernel.address)(record.ctypes.data)
+        assert (to[..., lanes:] == CANARY).all()
+        got = to[..., :lanes]
+        assert (abs(got - expected) <= gamma(ROUNDINGS[tile], 2.0**-24) * sizes).all()
+        first = got if first is None else first
+        assert_same_bits(got, first)

@@ -6,3 +6,5 @@ ITEM: np.dtype[Any]
 SPEC: np.dtype[Any]
 BOX: np.dtype[Any]
 VERTEX: int
+WINOGRAD_VERTEX: int
+WINOGRAD_KERNELS_VERTEX: int

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument, bad_type, instance, whole
+from ...errors import bad_argument, bad_type, flag, instance, whole
 from ...ops import RESULT, Array, Request, catalogue, compiled, op, operand, receive, unchanged
 from ...target import Target, resolve_target
 from ..convolution import ConvParams, ConvPlan
@@ -72,6 +72,7 @@ def convolution(
     available_memory_proportion: float | None = None,
     reproducible: bool = False,
     strict_memory: bool = False,
+    winograd: bool = False,
     target: Target | str | None = None,
     seed: Any = None,
     options: Mapping[str, Any] | None = None,
@@ -114,6 +115,9 @@ def convolution(
         The result's format; by default as for `matmul`.
     partials_type, available_memory_proportion, reproducible, strict_memory
         As for `matmul`.
+    winograd : bool, optional
+        Allow Winograd's transforms on this CPU where they are faster: float32 operands, 3x3 kernels over two field
+        dimensions without strides and dilation. Fewer products, with a wider error bound (see Notes). Default False.
     target : Target or str, optional
         The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the numbers are those of its plan:
         operands have one type, a bias has the result's format, and there is no residual. Sums are rounded to the
@@ -135,6 +139,10 @@ def convolution(
     Numerics are those of `matmul` with a depth of (kernel elements, Ci). Zeros that padding and dilation put into the
     input may be multiplied or left out: where one meets an infinite or NaN weight nothing is promised.
 
+    With Winograd's transforms sums are off by at most gamma_n times the same transforms of magnitudes, where n is
+    Ci + 18 for tiles of 4 x 4 results, Ci + 10 for those of 2 x 2; nothing is promised of tiles that meet an infinity
+    or NaN. `poplibs_py.testing.bound` takes the tile that the plan takes.
+
     Examples
     --------
     >>> import numpy as np
@@ -145,7 +153,8 @@ def convolution(
            [51., 90.]], dtype=float32)
     """
     how = Described.of(stride=stride, padding=padding, dilation=dilation, groups=groups, params=params, layout=layout)
-    settled = Settings.of(options, partials_type, available_memory_proportion, reproducible, strict_memory, activation)
+    settled = Settings.of(options, partials_type, available_memory_proportion, reproducible, strict_memory, activation,
+                          winograd)
     images, kernels = operand("x", x), operand("weights", weights)
     lacking = "with a residual" if residual is not None else ""
     place = Place.of("poplin.convolution", settled, target, seed, (images, kernels), out, out_dtype, bias, lacking)
@@ -198,6 +207,7 @@ def convolution_input_gradient(
     available_memory_proportion: float | None = None,
     reproducible: bool = False,
     strict_memory: bool = False,
+    winograd: bool = False,
     target: Target | str | None = None,
     seed: Any = None,
     options: Mapping[str, Any] | None = None,
@@ -217,7 +227,9 @@ def convolution_input_gradient(
         a result, or that of `out`.
     stride, padding, dilation, groups, params, layout
         Of the forward pass, as for `convolution`.
-    out, out_dtype, partials_type, available_memory_proportion, reproducible, strict_memory, target, seed, options
+    out, out_dtype, partials_type, available_memory_proportion, reproducible, strict_memory, winograd, target
+        As for `convolution`.
+    seed, options
         As for `convolution`.
 
     Returns
@@ -233,7 +245,8 @@ def convolution_input_gradient(
     array([[[1., 2., 4., 2., 3., 0.]]], dtype=float32)
     """
     how = Described.of(stride=stride, padding=padding, dilation=dilation, groups=groups, params=params, layout=layout)
-    settled = Settings.of(options, partials_type, available_memory_proportion, reproducible, strict_memory)
+    settled = Settings.of(options, partials_type, available_memory_proportion, reproducible, strict_memory,
+                          winograd=winograd)
     given, kernels = operand("deltas", deltas), operand("weights", weights)
     place = Place.of("poplin.convolution_input_gradient", settled, target, seed, (given, kernels), out, out_dtype)
     p = stated_input_gradient(how, given, kernels, field_shape, out)
@@ -433,11 +446,13 @@ def plan_convolution(
     unknown = [name for name in more if name not in _KEYWORDS]
     if unknown:
         raise bad_type("plan_convolution()", f"keyword {', '.join(unknown)}", ", ".join(_KEYWORDS))
+    transforms = flag("winograd", more.pop("winograd", False))
     chosen = parse_options(options, GemmOptions(**more))
-    return replace(plan_call(call, chosen, Epilogue.of(1.0, 0.0, activation), machine), layout=layout)
+    plan = plan_call(call, chosen, Epilogue.of(1.0, 0.0, activation), machine, winograd=transforms)
+    return replace(plan, layout=layout)
 
 
-_KEYWORDS = ("partials_type", "available_memory_proportion", "reproducible", "strict_memory")
+_KEYWORDS = ("partials_type", "available_memory_proportion", "reproducible", "strict_memory", "winograd")
 
 
 def compile_convolution(plan: HostConvPlan) -> Callable[..., Any]:
@@ -470,7 +485,9 @@ def compile_convolution(plan: HostConvPlan) -> Callable[..., Any]:
     """
     instance("plan", plan, HostConvPlan, "a plan from plan_convolution for this CPU")
     call, how = plan.call, Described.of(layout=plan.layout)
-    unchanged(plan, lambda: replace(plan_call(call, plan.options, plan.epilogue, plan.target), layout=plan.layout))
+    transforms = plan.winograd is not None
+    unchanged(plan, lambda: replace(plan_call(call, plan.options, plan.epilogue, plan.target, winograd=transforms),
+                                    layout=plan.layout))
     made, p = lower(plan), call.params
     shapes = {"x": images_shape(how, p.batch, p.groups * p.in_channels, p.field_shape),
               "weights": weights_shape(how, p, True), "bias": (p.groups * p.out_channels,)}

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ...formats import FP16, Format, format_of
+from ...formats import FP16, FP32, Format, format_of
 from ...formats.bounds import Ball, rounding_error, sum_ball
 from ...formats.reference import values
-from ...ops import operand, result_format
+from ...ops import host_target, operand, result_format
 from ...target import resolve_target
 from ..convolution import ConvParams
 from ..convolution.modelled import convolution_bound as modelled_bound
@@ -28,6 +28,7 @@ from ..matmul.bound import activated_ball, finished_ball, scale_of
 from .modelled import Asked
 from .options import OF_EVERY_MACHINE, parse_options
 from .params import Described, images_of, kernels_of, stated, stated_input_gradient, stated_weights
+from .winograd_bound import winograd_plan, winograd_radius
 
 __all__ = ["Arranged", "add_bias_bound", "arranged_convolution", "arranged_input_gradient", "arranged_weight_deltas",
            "bias_update_bound", "convolution_bound", "convolution_with_output_bound", "input_gradient_bound",
@@ -266,6 +267,15 @@ def _sums(reference: Callable[..., Floats], arranged: Arranged, formats: tuple[F
     """Bound the sums of products. Where a zero of padding or dilation meets what is not finite nothing is promised."""
     options = parse_options(given.get("options"), GemmOptions(**{k: v for k, v in given.items() if k in _HOW}))
     p, first, second = arranged.params, arranged.first, arranged.second
+    if given.get("winograd") and formats == (FP32, FP32):
+        turned = reference is reference_input_gradient
+        passed, kernels = p.gradient() if turned else p, second
+        if turned:
+            kernels = np.flip(second.swapaxes(1, 2), tuple(range(3, second.ndim)))
+        plan = winograd_plan(passed, options, host_target(given.get("target"), "convolutions"))
+        if plan:
+            centre, radius = reference(first, second, p), winograd_radius(plan, passed, first, kernels)
+            return Ball(arranged.back(centre), arranged.back(radius))
     sizes = [np.abs(np.where(np.isfinite(x), x, 0.0)) for x in (first, second)]
     count, flushes = passes(*formats, options), may_flush(*formats, options)
     with np.errstate(all="ignore"):

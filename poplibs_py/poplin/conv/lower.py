@@ -16,6 +16,7 @@ from .few import FewPlan
 from .few_lower import few_items
 from .overlap import overlap_items
 from .plan import HostConvPlan
+from .winograd_lower import winograd_sets
 
 __all__ = ["LoweredConv", "lower"]
 
@@ -37,6 +38,12 @@ def lower(plan: HostConvPlan) -> LoweredConv:
     """Lower a plan to a program."""
     segments: list[Segment] = []
     tables: list[Any] = []
+    operands = 3 + (plan.call.bias is not None) + plan.residual
+    if plan.transformed:
+        sets, tables = winograd_sets(plan.transformed, plan.call, plan.epilogue, plan.residual)
+        return LoweredConv(plan, host_program(*sets, operands=operands, threads=plan.threads,
+                                              arena_bytes=plan.scratch_bytes, workspace_bytes=plan.workspace_bytes,
+                                              tables=tuple(tables)))
     few = [product for product in plan.products if isinstance(product, FewPlan)]
     if plan.overlap:
         items, held = overlap_items(plan.overlap, plan.call)
@@ -50,7 +57,6 @@ def lower(plan: HostConvPlan) -> LoweredConv:
         items, tiles, held = few_items(product)
         segments.append(Segment(_conv.VERTEX, items, tiles))
         tables += held
-    operands = 3 + (plan.call.bias is not None) + plan.residual
     return LoweredConv(plan, host_program(tuple(segments), operands=operands, threads=plan.threads,
                                           arena_bytes=plan.scratch_bytes, tables=tuple(tables)))
 

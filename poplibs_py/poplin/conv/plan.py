@@ -1,7 +1,7 @@
 """The plan of a convolution on this CPU: the products that it is made of, and how each runs.
 
 A product is of matrices that are gathered while they are packed (`GemmPlan`), or, with few channels in a group, of
-lanes side by side (`FewPlan`).
+lanes side by side (`FewPlan`); or one at each point of Winograd's transforms (`Winograd`).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from .few import FewPlan, plan_few
 from .model import phases, product
 from .overlap import Overlap, plan_overlap
 from .params import ConvCall
+from .winograd import Winograd, plan_winograd
 
 __all__ = ["HostConvPlan", "plan_call"]
 
@@ -40,6 +41,8 @@ class HostConvPlan:
         How the product's results are added, where it is of elements and all taps.
     residual : bool
         Whether an operand of its own is added to the result.
+    winograd : Winograd, str or None
+        Where Winograd's transforms were asked for: how it runs so, or why it does not.
     layout : str
         Order of the axes of the arrays that it was planned for.
     """
@@ -51,6 +54,7 @@ class HostConvPlan:
     products: tuple[GemmPlan | FewPlan, ...]
     overlap: Overlap | None = None
     residual: bool = False
+    winograd: Winograd | str | None = None
     layout: str = "NCHW"
 
     def __hash__(self) -> int:
@@ -66,8 +70,15 @@ class HostConvPlan:
         return max(self.products, key=lambda plan: plan.flops if isinstance(plan, FewPlan) else plan.params.flops)
 
     @property
+    def transformed(self) -> Winograd | None:
+        """How it runs by Winograd's transforms, if it does."""
+        return self.winograd if isinstance(self.winograd, Winograd) else None
+
+    @property
     def threads(self) -> int:
         """Threads that share the work."""
+        if self.transformed:
+            return self.transformed.threads
         if self.overlap:
             return min(self.target.tiles, self.call.params.batch * self.call.params.groups * self.overlap.bands)
         return max((plan.threads for plan in self.products), default=1)
@@ -75,6 +86,8 @@ class HostConvPlan:
     @property
     def scratch_bytes(self) -> int:
         """Bytes that each thread takes."""
+        if self.transformed:
+            return self.transformed.scratch_bytes
         if self.overlap:
             return self.overlap.scratch_bytes
         return max((plan.scratch_bytes for plan in self.products), default=0)
@@ -82,12 +95,17 @@ class HostConvPlan:
     @property
     def temporary_bytes(self) -> int:
         """Bytes that a run takes beside its operands."""
-        return self.threads * self.scratch_bytes
+        return self.threads * self.scratch_bytes + self.workspace_bytes
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Those of them that all threads see: kernels transformed."""
+        return self.transformed.workspace_bytes if self.transformed else 0
 
     @property
     def limit(self) -> int | None:
         """Temporary bytes that all threads may take, or None."""
-        each = self._largest.memory_limit
+        each = (self.transformed or self._largest).memory_limit
         return None if each is None else self.threads * each
 
     @property
@@ -121,6 +139,8 @@ class HostConvPlan:
     @property
     def _method(self) -> str:
         largest, p = self._largest, self.call.params
+        if self.transformed:
+            return "Winograd's transforms, and a product at each of their points"
         if self.overlap:
             return "products of elements with all taps, added where results overlap"
         if isinstance(largest, FewPlan):
@@ -132,11 +152,28 @@ class HostConvPlan:
 
     def explain(self) -> Explanation:
         """Return what was decided, and the kernels that were considered."""
-        inner = self._largest.explain()
-        decisions = {"method": self._method, "products": f"of {self.overlap.chunk} elements at once" if self.overlap
-                     else f"{len(self.products)}" + ", a phase of the dilated input each" * (len(self.products) > 1)}
+        inner, decisions = self._largest.explain(), {"method": self._method}
+        if isinstance(self.winograd, str):
+            decisions["winograd"] = f"not taken: {self.winograd}"
+        if self.transformed:
+            decisions["winograd"] = self.transformed.words
+            decisions |= {"kernel": inner.decisions["kernel"]} | self._blocks(self.transformed)
+            return Explanation(self.problem, decisions, inner.considered)
+        count = len(self.products)
+        decisions["products"] = f"{count}" + ", a phase of the dilated input each" * (count > 1)
+        if self.overlap:
+            decisions["products"] = f"of {self.overlap.chunk} elements at once"
         decisions |= inner.decisions
         return Explanation(self.problem, decisions, inner.considered)
+
+    def _blocks(self, w: Winograd) -> dict[str, str]:
+        """What a reader wants to know of blocks and memory where transforms are taken."""
+        limit = "none" if w.memory_limit is None else f"{w.memory_limit:,}"
+        at_once = "all" if w.columns >= self.call.params.out_channels else str(w.columns)
+        kernels = f"kernels of {at_once} output channels transformed at once"
+        return {"blocks": f"{w.chunk} tiles, {w.width} columns; {kernels}",
+                "threads": str(w.threads),
+                "scratch": f"{w.scratch_bytes:,} bytes a thread, {w.workspace_bytes:,} of all (limit {limit} a thread)"}
 
     def __str__(self) -> str:
         return self.explain().words()
@@ -144,11 +181,14 @@ class HostConvPlan:
 
 @lru_cache(maxsize=1024)
 def plan_call(call: ConvCall, options: GemmOptions, epilogue: Epilogue, target: Target,
-              residual: bool = False) -> HostConvPlan:
+              residual: bool = False, winograd: bool = False) -> HostConvPlan:
     """Plan a convolution of arrays on this CPU; a residual is what beta multiplies in place of the old result."""
+    transforms = plan_winograd(call, options, epilogue, target) if winograd else None
+    if isinstance(transforms, Winograd):
+        return HostConvPlan(call, options, epilogue, target, (transforms.product,), None, residual, transforms)
     overlap = None if residual else plan_overlap(call, options, epilogue, target)
     if overlap:
-        return HostConvPlan(call, options, epilogue, target, (overlap.product,), overlap)
+        return HostConvPlan(call, options, epilogue, target, (overlap.product,), overlap, winograd=transforms)
     plans: list[GemmPlan | FewPlan] = []
     lanes = options.partials_type == "float" and not residual
     for parts in phases(call):
@@ -159,4 +199,4 @@ def plan_call(call: ConvCall, options: GemmOptions, epilogue: Epilogue, target: 
     if not plans:  # an empty result
         unlimited = replace(options, available_memory_proportion=None)
         plans.append(plan_gemm(product(call, next(phases(call))), unlimited, epilogue, target))
-    return HostConvPlan(call, options, epilogue, target, tuple(plans), residual=residual)
+    return HostConvPlan(call, options, epilogue, target, tuple(plans), None, residual, transforms)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument
+from ...errors import bad_argument, flag
 from ...formats import Format, format_of
 from ...ops import (
     RESULT,
@@ -52,13 +52,15 @@ class Settings:
     epilogue: Epilogue
     given: Mapping[str, Any] | None
     keywords: GemmOptions
+    winograd: bool = False
 
     @classmethod
     def of(cls, options: Any, partials_type: Any, proportion: Any, reproducible: Any, strict: Any,
-           activation: Any = None) -> Settings:
+           activation: Any = None, winograd: Any = False) -> Settings:
         """Check a caller's keywords."""
         base = options_of(proportion, partials_type, reproducible, strict, 4)
-        return cls(parse_options(options, base), Epilogue.of(1.0, 0.0, activation), options, base)
+        return cls(parse_options(options, base), Epilogue.of(1.0, 0.0, activation), options, base,
+                   flag("winograd", winograd))
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,8 @@ class Place:
                 made = format_of(out_dtype, "out_dtype")
             else:
                 made = result_format(*map(_format, operands)) if out is None else _format(operand("out", out))
-            return lacking or lacks(operands, made, None if bias is None else operand("bias", bias))
+            transforms = "by Winograd's transforms" if settled.winograd else ""
+            return lacking or transforms or lacks(operands, made, None if bias is None else operand("bias", bias))
 
         machine, words = modelled_target(target, name, missing)
         if machine is not None:
@@ -96,7 +99,8 @@ def pass_request(call: ConvCall, settled: Settings, place: Place, x: Operand, we
     """Describe a pass on this CPU."""
     epilogue = settled.epilogue if residual is None else replace(settled.epilogue, beta=1.0)
     assert place.host is not None
-    made = lower(plan_call(call, settled.options, epilogue, place.host, residual is not None))
+    made = lower(plan_call(call, settled.options, epilogue, place.host, residual is not None,
+                           settled.winograd))
     operands = x, weights, RESULT, *(() if bias is None else (bias,)), *(() if residual is None else (residual,))
     return Request(made.executable, operands, receiver, made.told, lacking=place.lacking, keep=made.plan.fits)
 
