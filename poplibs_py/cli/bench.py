@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from ..config import settings
 from ..errors import bad_argument
-from ..report import sparsity, tables, text
+from ..report import paper, sparsity, tables, text
 from ..report.chart import reciprocal
 from ..report.conditions import Conditions
 from ..report.peers import LIBRARIES, installed, limited_threads, restraints
@@ -26,7 +26,9 @@ from ..report.sparsity import charts, record
 from ..report.sparsity.cluster import ClusterSweep
 from ..report.sparsity.record import OURS, fastest_route
 from ..report.sparsity.summary import commonest_n, commonest_shape, how_it_was_run, static_rows
+from ..target import Target, resolve_target
 from . import INTERRUPTED
+from .bench_paper import compare_with_paper
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -47,13 +49,17 @@ def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
                         help="fourteen cases, or five of each file, in about a minute; axes narrow them")
     parser.add_argument("--matrix", metavar="FILE", action="append", default=[],
                         help="take the pattern from a .smtx, .mtx or .npz file (may be given again)")
+    parser.add_argument("--target", metavar="NAME", help="plan the sweep for a modelled machine, gc200, bow ..., not "
+                        "measure it on this CPU (default: host, and bow with --compare-paper)")
+    parser.add_argument("--compare-paper", metavar="FILE", nargs="?", const="", help="beside the figures of the "
+                        "PopSparse paper, or those of a file: a JSON object on each line, of the same fields")
     lists = parser.add_argument_group("axes, each a list with commas; by default the paper's")
     lists.add_argument("--size", metavar="LIST", help="m = k, or MxK, for example 1024,512x2048")
     lists.add_argument("--n", metavar="LIST", help="columns of X")
     lists.add_argument("--density", metavar="LIST", help="for example 1/4,1/16")
     lists.add_argument("--block", metavar="LIST", help="sides of the blocks")
-    lists.add_argument("--type", metavar="LIST", default=",".join(sparsity.TYPES),
-                       help="out of %(default)s (default: all)")
+    lists.add_argument("--type", metavar="LIST",
+                       help=f"out of {','.join(sparsity.TYPES)} (default: all; FP16,FP32 on a modelled machine)")
     lists.add_argument("--method", metavar="LIST", default="dense,static,dynamic",
                        help=f"out of {','.join(sparsity.METHODS)} (default: %(default)s)")
     lists.add_argument("--peer", metavar="LIST", help=f"out of {','.join(LIBRARIES)}, or none (default: all installed)")
@@ -70,6 +76,11 @@ def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    machine = resolve_target(arguments.target or ("host" if arguments.compare_paper is None else "bow"))
+    if machine.kind == "ipu":
+        return _run_modelled(arguments, machine)
+    if arguments.compare_paper is not None:
+        raise bad_argument("--target", arguments.target, "with --compare-paper a modelled machine, such as bow")
     cases = _cases(arguments)
     sweep = _sweep(arguments)
     records: list[sparsity.Record] = []
@@ -99,6 +110,20 @@ def _run(arguments: argparse.Namespace) -> int:
     if interrupted:
         return INTERRUPTED
     return int(any(not r.valid for r in records if r.library == "poplibs_py"))
+
+
+def _run_modelled(arguments: argparse.Namespace, machine: Target) -> int:
+    """Plan the sweep for a modelled machine; a quick one, with figures, plans no more than those."""
+    columns: list[int | None] = list(_list("--n", arguments.n, _count, "whole numbers of at least 1")) or [None]
+    figures: list[paper.Figure] = []
+    if arguments.compare_paper is not None:
+        figures = paper.read_figures(arguments.compare_paper) if arguments.compare_paper else list(paper.PUBLISHED)
+    axes = None if arguments.quick and figures else _axes(arguments, sparsity.paper_axes())
+    types = _names("--type", arguments.type or "FP16,FP32", sparsity.TYPES)
+    methods = _names("--method", arguments.method, sparsity.METHODS)
+    products = paper.ModelledProducts(machine, arguments.seed)
+    with _created(arguments.csv) as rows, _created(arguments.html) as page:
+        return compare_with_paper(products, axes, types, methods, columns, figures, (rows, page), arguments.words)
 
 
 def _measure(sweep: sparsity.Sweep, cluster: ClusterSweep | None, cases: Sequence[sparsity.Case],
@@ -165,7 +190,7 @@ def _sweep(arguments: argparse.Namespace) -> sparsity.Sweep:
     if not 1 <= arguments.threads <= settings.num_threads:
         raise bad_argument("--threads", arguments.threads, f"from 1 to {settings.num_threads}, as many as may be used")
     return sparsity.Sweep(
-        types=_names("--type", arguments.type, sparsity.TYPES),
+        types=_names("--type", arguments.type or ",".join(sparsity.TYPES), sparsity.TYPES),
         methods=_names("--method", arguments.method, sparsity.METHODS),
         peers=peers,
         threads=arguments.threads,
