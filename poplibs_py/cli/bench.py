@@ -24,11 +24,12 @@ from ..report.conditions import Conditions
 from ..report.peers import LIBRARIES, installed, limited_threads, restraints
 from ..report.sparsity import charts, record
 from ..report.sparsity.cluster import ClusterSweep
+from ..report.sparsity.machine import machine_heads, machine_rows, measured_here, run_on_machine
 from ..report.sparsity.record import OURS, fastest_route
 from ..report.sparsity.summary import commonest_n, commonest_shape, how_it_was_run, static_rows
 from ..target import Target, resolve_target
 from . import INTERRUPTED
-from .bench_paper import compare_with_paper
+from .bench_paper import compare_with_paper, machine_table
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -50,7 +51,7 @@ def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("--matrix", metavar="FILE", action="append", default=[],
                         help="take the pattern from a .smtx, .mtx or .npz file (may be given again)")
     parser.add_argument("--target", metavar="NAME", help="plan the sweep for a modelled machine, gc200, bow ..., not "
-                        "measure it on this CPU (default: host, and bow with --compare-paper)")
+                        "measure it on this CPU; files run on both (default: host, and bow with --compare-paper)")
     parser.add_argument("--compare-paper", metavar="FILE", nargs="?", const="", help="beside the figures of the "
                         "PopSparse paper, or those of a file: a JSON object on each line, of the same fields")
     lists = parser.add_argument_group("axes, each a list with commas; by default the paper's")
@@ -77,12 +78,14 @@ def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     machine = resolve_target(arguments.target or ("host" if arguments.compare_paper is None else "bow"))
-    if machine.kind == "ipu":
+    if machine.kind == "ipu" and not arguments.matrix:
         return _run_modelled(arguments, machine)
     if arguments.compare_paper is not None:
-        raise bad_argument("--target", arguments.target, "with --compare-paper a modelled machine, such as bow")
+        given = "--matrix" if arguments.matrix else f"--target {arguments.target}"
+        raise bad_argument("--compare-paper", f"{given} beside it", "a modelled machine, such as bow, and no files")
     cases = _cases(arguments)
-    sweep = _sweep(arguments)
+    sweep = _sweep(arguments, "FP16,FP32" if machine.kind == "ipu" else ",".join(sparsity.TYPES))
+    runs = paper.MachineRuns(machine, sweep.types, sweep.methods) if machine.kind == "ipu" else None
     records: list[sparsity.Record] = []
     interrupted = False
     with _created(arguments.csv) as rows, _created(arguments.html) as page, limited_threads(sweep.threads):
@@ -96,20 +99,23 @@ def _run(arguments: argparse.Namespace) -> int:
         with contextlib.ExitStack() as stack:
             cluster = stack.enter_context(ClusterSweep(sweep, arguments.scheduler)) if arguments.scheduler else None
             try:
-                _measure(sweep, cluster, cases, records, rows)
+                _measure(sweep, cluster, runs, cases, records, rows)
             except KeyboardInterrupt:
                 interrupted = True
             rates, workers = (cluster.rates or conditions.peaks, cluster.workers) if cluster else (sweep.rates, ())
         conditions = replace(conditions, peaks=rates, workers=workers)
         page.write(sparsity.results_page(records, conditions))
-    told = "\n".join(f"{name:<13} {what}" for name, what in how_it_was_run(records, conditions))
-    for part in filter(None, (_plot(records), sparsity.summary(records, sweep.peers), told)):
+    here = measured_here(records)
+    told = "\n".join(f"{name:<13} {what}" for name, what in how_it_was_run(here, conditions))
+    beside = tables.table(machine_heads(records), machine_rows(records)) if runs else ""
+    for part in filter(None, (_plot(here), sparsity.summary(here, sweep.peers), beside, told)):
         print(f"\n{part}")
     print(f"\n{len(records)} rows in {arguments.csv}, plots in {arguments.html}"
           + (" (interrupted: what was measured is kept)" if interrupted else ""))
     if interrupted:
         return INTERRUPTED
-    return int(any(not r.valid for r in records if r.library == "poplibs_py"))
+    return int(any(not r.valid for r in here if r.library == OURS)
+               or any(r.err_over_bound > 1 for r in run_on_machine(records)))
 
 
 def _run_modelled(arguments: argparse.Namespace, machine: Target) -> int:
@@ -126,9 +132,9 @@ def _run_modelled(arguments: argparse.Namespace, machine: Target) -> int:
         return compare_with_paper(products, axes, types, methods, columns, figures, (rows, page), arguments.words)
 
 
-def _measure(sweep: sparsity.Sweep, cluster: ClusterSweep | None, cases: Sequence[sparsity.Case],
-             records: list[sparsity.Record], rows: TextIO) -> None:
-    """Run the cases, here or on a cluster; print, keep and write each one's rows as soon as they are there."""
+def _measure(sweep: sparsity.Sweep, cluster: ClusterSweep | None, runs: paper.MachineRuns | None,
+             cases: Sequence[sparsity.Case], records: list[sparsity.Record], rows: TextIO) -> None:
+    """Run the cases, here or on a cluster, and on a modelled machine; print, keep and write each one's rows at once."""
     terminal = Console(stderr=True)
     columns = BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}")
     with Progress(*columns, console=terminal, transient=True, disable=not terminal.is_terminal,
@@ -141,9 +147,13 @@ def _measure(sweep: sparsity.Sweep, cluster: ClusterSweep | None, cases: Sequenc
                 yield case, sweep.run(case)
 
         for case, found in cluster.run(cases) if cluster else here():
+            print(_table(case, found, sweep.peers), flush=True)
+            if runs:
+                there = runs.run(case, found[0].case if found else 0)
+                print(f"\n{machine_table(there)}", flush=True)
+                found = [*found, *there]
             record.write_rows(rows, found)
             records += found
-            print(_table(case, found, sweep.peers), flush=True)
             progress.advance(task)
             if cluster:
                 progress.update(task, description=f"{case} was the last to end")
@@ -178,7 +188,7 @@ def _plot(records: Sequence[sparsity.Record]) -> str:
     return text.draw(charts.by_density(static, static[0].type, commonest_shape(static)))
 
 
-def _sweep(arguments: argparse.Namespace) -> sparsity.Sweep:
+def _sweep(arguments: argparse.Namespace, types: str) -> sparsity.Sweep:
     peers = [name for name in LIBRARIES if name in installed()]
     if arguments.peer is not None:
         peers = [] if arguments.peer == "none" else _names("--peer", arguments.peer, LIBRARIES)
@@ -190,7 +200,7 @@ def _sweep(arguments: argparse.Namespace) -> sparsity.Sweep:
     if not 1 <= arguments.threads <= settings.num_threads:
         raise bad_argument("--threads", arguments.threads, f"from 1 to {settings.num_threads}, as many as may be used")
     return sparsity.Sweep(
-        types=_names("--type", arguments.type or ",".join(sparsity.TYPES), sparsity.TYPES),
+        types=_names("--type", arguments.type or types, sparsity.TYPES),
         methods=_names("--method", arguments.method, sparsity.METHODS),
         peers=peers,
         threads=arguments.threads,

@@ -13,9 +13,10 @@ from rich.progress import track
 from .. import __version__
 from ..errors import bad_argument
 from ..report import paper
-from ..report.sparsity import METHODS, Axes
+from ..report.sparsity import METHODS, Axes, Record
+from ..report.tables import table
 
-__all__ = ["compare_with_paper"]
+__all__ = ["compare_with_paper", "machine_table"]
 
 _METHODS = ("dense", "static", "dynamic")
 
@@ -63,6 +64,15 @@ def compare_with_paper(products: paper.ModelledProducts, axes: Axes | None, type
     print(paper.summary(cells, compared, evens, products))
     print(f"\n{len(cells) + len(compared)} rows in {rows.name}, plots in {page.name}")
     return 0
+
+
+def machine_table(records: Sequence[Record]) -> str:
+    """Return what a modelled machine did in a case as a table."""
+    heads = [f"on {records[0].isa}" if records else "", "method", "us", "GFLOP/s", "of peak", "x dense", "of ideal",
+             "err/bound", "plan"]
+    return table(heads, [(r.type, r.method, r.time_s * 1e6 if r.time_s > 0 else None,
+                          r.flop_rate / 1e9 if r.time_s > 0 else None, r.of_peak, r.x_dense, r.of_ideal,
+                          r.err_over_bound if r.time_s > 0 else None, r.plan) for r in records])
 
 
 def _cells(axes: Axes | None, types: Sequence[str], methods: Sequence[str],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import re
@@ -10,9 +11,12 @@ import pytest
 
 from poplibs_py.cli import main
 from poplibs_py.errors import InvalidArgumentError
+from poplibs_py.popsparse import random_matrix, random_pattern
 from poplibs_py.popsparse.fully_connected import FullyConnectedParams, plan_fully_connected
+from poplibs_py.popsparse.static_matmul import modelled as static_model
 from poplibs_py.report import paper
 from poplibs_py.report.paper import PUBLISHED, Calibration, Cell, Figure, ModelledProducts
+from poplibs_py.target import Target
 
 TABLE = [f for f in PUBLISHED if f.speed_up]
 EXACT = Calibration(0, 0, 1)
@@ -143,6 +147,30 @@ def test_the_command_plans_axes(tmp_path, capsys):
     assert "m = k = 256, n = 16: TFLOP/s" in out
     assert "m = 128, k = 512, n = 16: TFLOP/s" in out
     assert len((tmp_path / "s.csv").read_text().splitlines()) == 1 + 2 * (1 + 2 * 2)
+
+
+def test_a_file_s_pattern_runs_here_and_on_a_machine(tmp_path, capsys):
+    made = random_matrix(random_pattern(64, 48, 4, 0.25, 1), "float32", 1)
+    rows, page = tmp_path / "s.csv", tmp_path / "s.html"
+    made.save(tmp_path / "w.npz")
+    words = ["--matrix", str(tmp_path / "w.npz"), "--n", "8", "--block", "4,32", "--peer", "none", "--seconds", "0.01",
+             "--type", "FP16"]
+    assert main(["bench", "sparsity", "--target", "gc200", *words, "--csv", str(rows), "--html", str(page)]) == 0
+    found = list(csv.DictReader(rows.read_text().splitlines()))
+    there = [r for r in found if r["device"] == "IPU"]
+    here = [r for r in found if r["device"] == "CPU"]
+    assert {(r["type"], r["method"]) for r in here} == {(r["type"], r["method"]) for r in there}
+    by_block = {side: [r for r in there if r["block_size"] == side] for side in ("", "4", "32")}
+    for r in by_block[""] + by_block["4"]:
+        assert r["valid"] == "True"
+        assert 0 <= float(r["err_over_bound"]) <= 1
+        cycles = int(r["plan"].split()[0])
+        assert float(r["time_s"]) == pytest.approx(cycles / Target.gc200().clock_hz, rel=1e-4)
+    plan = static_model.plan_of_call(made.astype("float16"), 8, Target.gc200(), None, None)
+    assert by_block["4"][0]["plan"].startswith(f"{plan.cycles} cycles")
+    assert [r["valid"] for r in by_block["32"] if r["method"] == "static_sparse"] == ["False"]
+    assert "no plan" in capsys.readouterr().out
+    assert "On gc200, modelled" in page.read_text()
 
 
 @pytest.mark.parametrize("words", [

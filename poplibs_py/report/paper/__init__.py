@@ -8,6 +8,7 @@ from .comparison import BreakEven, Compared, Verdict, break_evens, cells_of, cel
 from .figures import LAW, PUBLISHED, Figure, law_of_speed_up, read_figures
 from .page import comparison_page
 from .products import Cell, ModelledProducts, Rate
+from .runs import MachineRuns
 from .tables import csv_text, summary
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Cell",
     "Compared",
     "Figure",
+    "MachineRuns",
     "ModelledProducts",
     "PlanFigures",
     "Rate",

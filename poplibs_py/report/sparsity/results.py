@@ -11,6 +11,7 @@ from ..chart import LineChart, reciprocal, same_scale
 from ..conditions import Conditions
 from ..page import Page
 from . import charts
+from .machine import machine_heads, machine_rows, measured_here, run_on_machine
 from .record import COLUMNS, OURS, Record, csv_text
 from .summary import Spread, commonest_n, headline, how_it_was_run, percent, spread_of, static_rows, times
 
@@ -37,9 +38,12 @@ def results_page(records: Sequence[Record], conditions: Conditions) -> str:
     conditions : Conditions
         What it ran on and with.
     """
-    records = all_of("records", records, Record, "records")
-    page = Page("Block-sparse products on this CPU")
+    every = all_of("records", records, Record, "records")
+    records, modelled = measured_here(every), run_on_machine(every)
+    page = Page("Block-sparse products on this CPU" + (f" and on {modelled[0].isa}, modelled" if modelled else ""))
     ours = [r for r in records if r.library == OURS and r.valid]
+    if modelled:
+        _add_machine(page, every, [r for r in modelled if r.valid])
     if ours:
         _add_headline(page, records)
     page.heading("How it was run")
@@ -50,11 +54,24 @@ def results_page(records: Sequence[Record], conditions: Conditions) -> str:
     _add_drawn(page, [r for r in records if not r.source], [r for r in ours if not r.source])
     _add_files(page, [r for r in records if r.source], [r for r in ours if r.source])
     page.heading("Every measurement")
-    page.download("sparsity.csv", csv_text(records))
-    page.table(COLUMNS, [_cells(record) for record in records], summary=f"{len(records)} rows")
+    page.download("sparsity.csv", csv_text(every))
+    page.table(COLUMNS, [_cells(record) for record in every], summary=f"{len(every)} rows")
     page.paragraph("Every answer was checked against float64 before it was timed. Methods and peers took turns within "
                    "each case.", soft=True)
     return page.html()
+
+
+def _add_machine(page: Page, records: Sequence[Record], valid: Sequence[Record]) -> None:
+    """The table of both, and the speed-ups of a modelled machine."""
+    page.heading(f"On {run_on_machine(records)[0].isa}, modelled")
+    page.paragraph("Times of dense products, and how many times faster static and dynamic ones are, on this CPU and on "
+                   "the modelled machine, whose seconds are the cycles of PopLibs' plan at its clock. Every product "
+                   "was computed on both and checked.")
+    rows = machine_rows(records)
+    page.table(machine_heads(records), rows, summary=f"{len(rows)} cases", is_open=True)
+    for n in dict.fromkeys(r.n for r in valid):
+        page.charts(same_scale([charts.file_by_block([r for r in valid if r.source], kind, n)
+                                for kind in dict.fromkeys(r.type for r in valid)]))
 
 
 def _cells(record: Record) -> list[str]:
