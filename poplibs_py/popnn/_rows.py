@@ -32,7 +32,8 @@ _THREAD_ELEMENTS = 1 << 15  # that are worth a thread
 _CACHE_LINE = 64
 _WIDE: dict[str, tuple[int, ...]] = {
     "softmax": (0, 2), "log_softmax": (0, 2), "softmax_grad": (0, 1, 2), "log_softmax_grad": (0, 1, 2),
-    "norm": (0, 3), "norm_grad": (0, 1, 3), "norm_param_grad": (), "loss": (), "cross_entropy": ()}
+    "norm": (0, 3), "norm_grad": (0, 1, 3), "norm_grad_blocks": (0, 1, 3), "norm_param_grad": (), "block_sums": (),
+    "loss": (), "cross_entropy": ()}
 """Which operands of a kernel are numbers in its format; others are FP32."""
 
 
@@ -178,9 +179,8 @@ def _lowered(p: RowsParams, threads: int) -> tuple[ComputeSet, int, int, Any, Se
     kept = _merged([d for d in range(len(p.shape)) if d not in p.axes], p, False)
     reduced = _merged(list(p.axes), p, True)
     n, rows = prod(extent for extent, _ in reduced), prod(extent for extent, _ in kept)
-    by_columns = p.body == "norm_param_grad" and _by_columns(p, kept, n)
-    taken = FP32 if by_columns else _taken(p, reduced)
-    selection = select("rows", p.body + "_columns" * by_columns, taken.name)
+    taken = _taken(p, reduced)
+    selection = select("rows", p.body, taken.name)
     spec = np.zeros(1, _SPEC)
     arena = 0 if taken == FP32 else _line(4 * n)
     spec["n"], spec["kept_count"], spec["reduced_count"] = n, len(kept), len(reduced)
@@ -224,13 +224,3 @@ def _taken(p: RowsParams, reduced: list[tuple[int, tuple[int, ...]]]) -> Format:
     built = any(k.op == p.body and k.formats == first.name for k in kernels("rows"))
     alike = all(x.element == first and not x.exponent and reduced[0][1][k] == 2 for k, x in wide)
     return first if built and alike else FP32
-
-
-def _by_columns(p: RowsParams, kept: list[tuple[int, tuple[int, ...]]], n: int) -> bool:
-    """Whether what shares a scale lies in columns side by side, and means and deviations are of whole rows of them."""
-    if len(kept) > 1 or n == 1:
-        return False
-    steps = [0 if x is None else kept[0][1][k] for k, x in enumerate(p.operands)]
-    across = [x.element.itemsize for x in p.operands[:2] if x is not None]
-    single = all(x is None or x.element == FP32 for x in p.operands[2:4])
-    return steps[:2] == across and steps[2:4] == [0, 0] and single

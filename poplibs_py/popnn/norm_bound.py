@@ -72,8 +72,12 @@ def _backward(grad: Any, x: Any, gamma: Any, layout: Layout, eps: float, out_dty
     made, by = _whitened(Ball.exact(numbers.reshape(layout.shape)), layout, eps, factor, centred)
     g, scale = Ball.exact(held(grad).reshape(layout.shape)), _param(gamma, layout)
     d = g if scale is None else times(scale, g)
-    mean = _over(row_sum(d, layout.axes), count).rounded(FP32)
-    share = (_over(row_sum(times(d, made), layout.axes), count) * (1.0 if poplibs_exact else factor)).rounded(FP32)
+    outer, summed = Ball.exact(np.ones((1,) * len(layout.shape))), d
+    if scale is not None and all(layout.params[a] == 1 for a in layout.axes):  # one for a row: not in its sums
+        outer, summed = scale, g
+    mean = (_over(row_sum(summed, layout.axes), count) * outer).rounded(FP32)
+    product = _over(row_sum(times(summed, made), layout.axes), count) * outer
+    share = (product * (1.0 if poplibs_exact else factor)).rounded(FP32)
     apart = (d - mean).rounded(FP32) if centred else d
     in_grad = times(by, (apart - times(share, made)).rounded(FP32))
     axes = tuple(a for a, n in enumerate(layout.params) if n == 1)

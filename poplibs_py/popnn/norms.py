@@ -36,6 +36,7 @@ class NormGradients(NamedTuple):
     beta_grad: Any
 
 
+_BLOCK_ROWS = 32  # POP_BLOCK_ROWS of kernels/rows/norm.h
 _HEAD = """
     Parameters
     ----------
@@ -231,13 +232,9 @@ def _backward(name: str, grad: Any, x: Operand, gamma: Any, layout: Layout, eps:
     _, lacking = modelled_target(target, f"popnn.{name}", lambda _: "in one pass")
     count = prod(layout.shape[d] for d in layout.axes)
     factor, exact = bessel(count, flag("unbiased_var_estimate", unbiased)), flag("poplibs_exact", poplibs_exact)
-    first, second = _gradients(g, x, scale, layout, made.offsets, fmt, len(operands) + 1)
-    shared: dict[str, Any] = {"epsilon": small, "centred": centred, "factor": factor, "scale": 1.0 if exact else factor}
-    reduced = tuple(d for d, n in enumerate(layout.params) if n == 1)
-    steps = (RowsParams("norm_grad", layout.shape, layout.axes, first, len(operands) + 1, **shared),
-             RowsParams("norm_param_grad", layout.shape, reduced, second, len(operands) + 1))
-    rows = prod(n for d, n in enumerate(layout.shape) if d not in layout.axes)
-    return rows_request(steps, tuple(operands), made.receiver, lacking, 8 * rows, wrap=made.wrap, keep=not made.given)
+    steps, workspace = _gradients(g, x, scale, layout, made.offsets, fmt, {
+        "epsilon": small, "centred": centred, "factor": factor, "scale": 1.0 if exact else factor})
+    return rows_request(steps, tuple(operands), made.receiver, lacking, workspace, wrap=made.wrap, keep=not made.given)
 
 
 def _asked(out_dtype: object, *operands: Operand) -> Format:
@@ -249,20 +246,39 @@ def _asked(out_dtype: object, *operands: Operand) -> Format:
 
 
 def _gradients(g: Operand, x: Operand, gamma: Operand | None, layout: Layout, offsets: tuple[int, ...], made: Format,
-               result: int) -> tuple[tuple[RowOperand | None, ...], tuple[RowOperand | None, ...]]:
-    """The operands of the gradient's two passes: rows, then what shares a gamma. Moments go by the workspace."""
-    shape, each = layout.shape, made.itemsize
-    kept = [n if d not in layout.axes else 1 for d, n in enumerate(shape)]
-    moments = _repeated(kept, shape, 4)
-    params = _repeated(layout.params, shape, each)
+               shared: dict[str, Any]) -> tuple[tuple[RowsParams, ...], int]:
+    """The gradient's steps, and how many bytes of workspace they need.
+
+    Where each row has its gamma, its sums are gamma's and beta's gradients. Where each place of a row has, blocks of
+    rows are added as they pass, and blocks then. Else moments go by the workspace to a pass of its own.
+    """
+    shape, axes, params, each = layout.shape, layout.axes, layout.params, made.itemsize
+    result = 2 if gamma is None else 3
     read = row_of(_seen(g, layout), 0, shape), row_of(_seen(x, layout), 1, shape)
-    mean, inverse = (RowOperand(result, FP32, moments, single=True, written=True, offset=4 * k * prod(kept))
-                     for k in range(2))
-    x_grad = RowOperand(result - 1, made, _c_strides(shape, each), written=True)
-    first = (*read, _row_of_param(gamma, 2, layout), x_grad, mean, inverse)
-    seen = [moment._replace(single=False, written=False) for moment in (mean, inverse)]
-    sums = [RowOperand(result - 1, made, params, single=True, written=True, offset=offset) for offset in offsets[1:]]
-    return first, (*read, *seen, *sums)
+    first = (*read, _row_of_param(gamma, 2, layout), RowOperand(result, made, _c_strides(shape, each), written=True))
+    kept = [1 if d in axes else n for d, n in enumerate(shape)]
+    rows, n = prod(kept), prod(shape[d] for d in axes)
+    sums = tuple(RowOperand(result, made, _repeated(params, shape, each), single=True, written=True, offset=offset)
+                 for offset in offsets[1:])
+
+    def step(body: str, more: tuple[RowOperand | None, ...]) -> RowsParams:
+        return RowsParams(body, shape, axes, (*first, *more), result + 1, **shared)
+
+    if list(params) == kept:
+        return (step("norm_grad", (None, None, *sums)),), 0
+    if all(params[d] == (size if d in axes else 1) for d, size in enumerate(shape)):
+        blocks = -(-rows // _BLOCK_ROWS)
+        partial = RowOperand(result + 1, FP32, (0,) * len(shape), single=True, written=True)
+        seen = [RowOperand(result + 1, FP32, (8 * n, 4), offset=4 * k * n) for k in range(2)]
+        to = [RowOperand(result, made, (0, each), single=True, written=True, offset=offset) for offset in offsets[1:]]
+        return (step("norm_grad_blocks", (partial,)),
+                RowsParams("block_sums", (blocks, n), (0,), (*seen, *to), result + 1)), 8 * blocks * n
+    moments = [RowOperand(result + 1, FP32, _repeated(kept, shape, 4), single=True, written=True, offset=4 * k * rows)
+               for k in range(2)]
+    reduced = tuple(d for d, size in enumerate(params) if size == 1)
+    spread = [moment._replace(single=False, written=False) for moment in moments]
+    return (step("norm_grad", tuple(moments)),
+            RowsParams("norm_param_grad", shape, reduced, (*read, *spread, *sums), result + 1)), 8 * rows
 
 
 def _c_strides(shape: tuple[int, ...] | list[int], itemsize: int) -> tuple[int, ...]:

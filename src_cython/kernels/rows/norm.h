@@ -18,53 +18,201 @@ POP_INLINE pop_moments pop_row_moments(const pop_rows *s, const pop_format *f, c
     return (pop_moments){mean, (float)(1.0 / sqrt((total / count + s->epsilon) * s->factor))};
 }
 
-/* x, gamma, beta, result; gamma and beta may be absent. */
-POP_INLINE void pop_row_norm(pop_row *row, const pop_format *f)
+/* Lanes of what a row's mean is of, and of its variance. */
+POP_INLINE pop_v_f pop_row_lanes(const pop_format *f, const void *x, int64_t n)
 {
-    const pop_rows *s = row->spec;
-    const pop_rows_operand *o = s->operands;
-    const void *x = row->at[0];
-    const float *gamma = (const float *)row->at[1], *beta = (const float *)row->at[2];
-    const pop_moments m = pop_row_moments(s, f, x);
-    const pop_v_f less = pop_v_splat(m.mean), by = pop_v_splat(m.inverse);
-    POP_ROW_EACH(0, s->n,
-                 pop_v_f y = (pop_row_read(f, x, i, part) - less) * by;
-                 if (gamma) y = y * pop_row_load_or(gamma, o[1].single, i, part);
-                 if (beta) y = y + pop_row_load_or(beta, o[2].single, i, part);
-                 pop_row_write(f, row->at[3], i, y, part););
+    pop_lanes lanes = pop_lanes_of(0.0f);
+    POP_ROW_EACH(0, n, lanes.v[k] += pop_row_read(f, x, i, part););
+    return pop_lanes_plus(lanes);
+}
+POP_INLINE pop_v_f pop_row_lanes_apart(const pop_format *f, const void *x, int64_t n, float mean)
+{
+    const pop_v_f less = pop_v_splat(mean);
+    pop_lanes lanes = pop_lanes_of(0.0f);
+    POP_ROW_EACH(0, n, const pop_v_f d = pop_row_else(pop_row_read(f, x, i, part) - less, 0.0f, part); lanes.v[k] += d * d;);
+    return pop_lanes_plus(lanes);
 }
 
-/* grad, x, gamma, result, mean, inverse deviation; the last two are written for who sums over rows. */
-POP_INLINE void pop_row_norm_grad(pop_row *row, const pop_format *f)
+/* Of four rows of at most a stretch. */
+POP_INLINE void pop_four_moments(const pop_rows *s, const pop_format *f, const char *x, int64_t step, pop_moments *m)
+{
+    const double count = (double)(s->n ? s->n : 1);
+    pop_v_f lanes[POP_FOUR];
+    float sums[POP_FOUR] = {0.0f};
+    if (s->centred) {
+        for (int q = 0; q < POP_FOUR; q++) lanes[q] = pop_row_lanes(f, x + q * step, s->n);
+        pop_four_sums(lanes, sums);
+    }
+    for (int q = 0; q < POP_FOUR; q++) m[q].mean = (float)((double)sums[q] / count);
+    for (int q = 0; q < POP_FOUR; q++) lanes[q] = pop_row_lanes_apart(f, x + q * step, s->n, m[q].mean);
+    pop_four_sums(lanes, sums);
+    for (int q = 0; q < POP_FOUR; q++)
+        m[q].inverse = (float)(1.0 / sqrt(((double)sums[q] / count + s->epsilon) * s->factor));
+}
+
+/* The row `q` after this one, of four; the next that is to be read is in the next four. */
+POP_INLINE pop_row pop_row_after(const pop_row *row, int q)
+{
+    pop_row next = {.spec = row->spec};
+    for (int k = 0; k < POP_ROWS_OPERANDS; k++) {
+        next.step[k] = POP_FOUR * row->step[k];
+        next.at[k] = row->at[k] ? (char *)row->at[k] + q * row->step[k] : NULL;
+    }
+    return next;
+}
+
+POP_INLINE void pop_row_normed(pop_row *row, const pop_format *f, pop_moments m, const float *gamma, pop_v_f outer,
+                               const float *beta, pop_v_f shift)
+{
+    const void *x = row->at[0];
+    void *to = row->at[3];
+    const char *ahead = (const char *)x + row->step[0];
+    const pop_v_f less = pop_v_splat(m.mean), by = pop_v_splat(m.inverse);
+    POP_ROW_ALL(row->spec->n,
+                __builtin_prefetch(ahead + i * pop_bytes(f), 0, 2);
+                const pop_v_f y = (pop_row_read(f, x, i, part) - less) * by * (gamma ? pop_row_load(gamma, i, part) : outer);
+                pop_row_write(f, to, i, y + (beta ? pop_row_load(beta, i, part) : shift), part););
+}
+
+/* x, gamma, beta, result; gamma and beta may be absent: times one and plus minus zero change no bit. */
+POP_INLINE void pop_row_norm_of(pop_row *row, const pop_format *f, pop_moments m)
+{
+    const pop_rows *s = row->spec;
+    const float *gamma = (const float *)row->at[1], *beta = (const float *)row->at[2];
+    const int single = !gamma || s->operands[1].single, alone = !beta || s->operands[2].single;
+    const pop_v_f outer = pop_v_splat(gamma && single ? *gamma : 1.0f), shift = pop_v_splat(beta && alone ? *beta : -0.0f);
+    if (single && alone) pop_row_normed(row, f, m, NULL, outer, NULL, shift);
+    else if (single) pop_row_normed(row, f, m, NULL, outer, beta, shift);
+    else if (alone) pop_row_normed(row, f, m, gamma, outer, NULL, shift);
+    else pop_row_normed(row, f, m, gamma, outer, beta, shift);
+}
+POP_INLINE void pop_row_norm(pop_row *row, const pop_format *f)
+{
+    pop_row_norm_of(row, f, pop_row_moments(row->spec, f, row->at[0]));
+}
+POP_INLINE void pop_four_norm(pop_row *row, const pop_format *f)
+{
+    pop_moments m[POP_FOUR];
+    pop_four_moments(row->spec, f, (const char *)row->at[0], row->step[0], m);
+    for (int q = 0; q < POP_FOUR; q++) {
+        pop_row next = pop_row_after(row, q);
+        pop_row_norm_of(&next, f, m[q]);
+    }
+}
+
+/* Lanes of a stretch: of d, which is grad, times gamma where each place has its own; and of d times what x became. */
+POP_INLINE void pop_row_lanes_back(const pop_row *row, const pop_format *f, pop_moments m, const float *gamma, int64_t begin,
+                                   int64_t end, pop_v_f *all, pop_v_f *product)
+{
+    const void *g = row->at[0], *x = row->at[1];
+    const pop_v_f less = pop_v_splat(m.mean), by = pop_v_splat(m.inverse);
+    pop_lanes sums = pop_lanes_of(0.0f), products = pop_lanes_of(0.0f);
+    POP_ROW_EACH(begin, end,
+                 pop_v_f d = pop_row_read(f, g, i, part);
+                 if (gamma) d = d * pop_row_load(gamma, i, part);
+                 sums.v[k] += pop_row_else(d, 0.0f, part);
+                 products.v[k] += pop_row_else(d * ((pop_row_read(f, x, i, part) - less) * by), 0.0f, part););
+    *all = pop_lanes_plus(sums), *product = pop_lanes_plus(products);
+}
+
+/* The result, by the sums of these; `outer` is a gamma of the whole row, which is not in them. */
+POP_INLINE void pop_row_norm_behind(pop_row *row, const pop_format *f, pop_moments m, const float *gamma, double outer, double total,
+                                    double product)
 {
     const pop_rows *s = row->spec;
     const void *g = row->at[0], *x = row->at[1];
-    const float *gamma = (const float *)row->at[2];
-    const int single = s->operands[2].single;
-    const pop_moments m = pop_row_moments(s, f, x);
-    const pop_v_f less = pop_v_splat(m.mean), by = pop_v_splat(m.inverse);
+    void *to = row->at[3];
+    const char *ahead[2] = {(const char *)g + row->step[0], (const char *)x + row->step[1]};
     const double count = (double)(s->n ? s->n : 1);
+    const pop_v_f less = pop_v_splat(m.mean), by = pop_v_splat(m.inverse), single = pop_v_splat((float)outer);
+    const pop_v_f mean = pop_v_splat(s->centred ? (float)(outer * total / count) : 0.0f);
+    const pop_v_f share = pop_v_splat((float)(outer * product / count * s->scale));
+    POP_ROW_ALL(s->n,
+                __builtin_prefetch(ahead[0] + i * pop_bytes(f), 0, 2);
+                __builtin_prefetch(ahead[1] + i * pop_bytes(f), 0, 2);
+                const pop_v_f d = pop_row_read(f, g, i, part) * (gamma ? pop_row_load(gamma, i, part) : single);
+                const pop_v_f y = (pop_row_read(f, x, i, part) - less) * by;
+                pop_row_write(f, to, i, ((d - mean) - y * share) * by, part););
+}
+
+POP_INLINE float pop_lane_sum(pop_v_f v)
+{
+    const pop_v_i places = POP_PLACES;
+    POP_LANE_JOINED(v, POP_LANES, pop_v_plus)
+    return v[0];
+}
+
+/* grad, x, gamma, result, mean, inverse deviation, sums of grad times what x became and of grad; the last four may be absent.
+ * One gamma for the row is taken out of the sums. */
+POP_INLINE pop_moments pop_row_norm_back(pop_row *row, const pop_format *f)
+{
+    const pop_rows *s = row->spec;
+    const float *gamma = (const float *)row->at[2], *each = s->operands[2].single ? NULL : gamma;
+    const double outer = gamma && !each ? (double)*gamma : 1.0;
+    const pop_moments m = pop_row_moments(s, f, row->at[1]);
     double total = 0.0, product = 0.0;
     for (int64_t begin = 0; begin < s->n; begin += POP_STRETCH) {
         const int64_t end = s->n - begin < POP_STRETCH ? s->n : begin + POP_STRETCH;
-        pop_lanes sums = pop_lanes_of(0.0f), products = pop_lanes_of(0.0f);
-        POP_ROW_EACH(begin, end,
-                     pop_v_f d = pop_row_read(f, g, i, part);
-                     if (gamma) d = d * pop_row_load_or(gamma, single, i, part);
-                     d = pop_row_else(d, 0.0f, part);
-                     sums.v[k] += d;
-                     products.v[k] += pop_row_else(d * ((pop_row_read(f, x, i, part) - less) * by), 0.0f, part););
-        total += (double)pop_lanes_sum(sums), product += (double)pop_lanes_sum(products);
+        pop_v_f lanes[2];
+        pop_row_lanes_back(row, f, m, each, begin, end, lanes, lanes + 1);
+        total += (double)pop_lane_sum(lanes[0]), product += (double)pop_lane_sum(lanes[1]);
     }
-    const pop_v_f mean = pop_v_splat(s->centred ? (float)(total / count) : 0.0f);
-    const pop_v_f share = pop_v_splat((float)(product / count * s->scale));
-    POP_ROW_EACH(0, s->n,
-                 pop_v_f d = pop_row_read(f, g, i, part);
-                 if (gamma) d = d * pop_row_load_or(gamma, single, i, part);
-                 d = ((d - mean) - (pop_row_read(f, x, i, part) - less) * by * share) * by;
-                 pop_row_write(f, row->at[3], i, d, part););
+    if (each) pop_row_norm_behind(row, f, m, each, 1.0, total, product);
+    else pop_row_norm_behind(row, f, m, NULL, outer, total, product);
+    if (row->at[6]) *(float *)row->at[6] = (float)product;
+    if (row->at[7]) *(float *)row->at[7] = (float)total;
+    return m;
+}
+POP_INLINE void pop_row_norm_grad(pop_row *row, const pop_format *f)
+{
+    const pop_moments m = pop_row_norm_back(row, f);
     if (row->at[4]) *(float *)row->at[4] = m.mean;
     if (row->at[5]) *(float *)row->at[5] = m.inverse;
+}
+
+#define POP_BLOCK_ROWS 32 /* that are added in FP32 */
+
+/* Of so many rows, this one the first, grad times what x became and grad are added to a block's sums. */
+#define POP_BLOCK_ADD(rows, first, last)                                                               for (int64_t i = (first); i < (last); i += POP_LANES) {                                                const int part = (last) - i < POP_LANES ? (int)((last) - i) : POP_LANES;                           pop_v_f product = pop_row_load(sums, i, part), total = pop_row_load(sums + s->n, i, part);         _Pragma("GCC unroll 4") for (int q = 0; q < (rows); q++)                                           {                                                                                                      const pop_moments *m = seen + q;                                                                   const pop_v_f d = pop_row_read(f, g + q * row->step[0], i, part);                        const pop_v_f y = pop_row_read(f, x + q * row->step[1], i, part);                        product += d * ((y - m->mean) * m->inverse);                                                       total += d;                                                                                    }                                                                                                  pop_row_store(sums, i, product, part), pop_row_store(sums + s->n, i, total, part);             }
+
+/* grad, x, gamma, result, sums of blocks of rows: of grad times what x became, then of grad, for each place of a row. */
+POP_INLINE float *pop_block(const pop_row *row)
+{
+    const int64_t n = row->spec->n;
+    float *sums = (float *)row->at[4] + row->number / POP_BLOCK_ROWS * 2 * n;
+    if (row->number % POP_BLOCK_ROWS == 0) memset(sums, 0, 2 * (size_t)n * sizeof *sums);
+    return sums;
+}
+POP_INLINE void pop_row_norm_grad_blocks(pop_row *row, const pop_format *f)
+{
+    const pop_rows *s = row->spec;
+    const pop_moments made = pop_row_norm_back(row, f), *seen = &made;
+    const char *g = (const char *)row->at[0], *x = (const char *)row->at[1];
+    float *sums = pop_block(row);
+    POP_BLOCK_ADD(1, 0, s->n / POP_LANES * POP_LANES)
+    POP_BLOCK_ADD(1, s->n / POP_LANES * POP_LANES, s->n)
+}
+POP_INLINE void pop_four_norm_grad_blocks(pop_row *row, const pop_format *f)
+{
+    const pop_rows *s = row->spec;
+    const char *g = (const char *)row->at[0], *x = (const char *)row->at[1];
+    const float *gamma = (const float *)row->at[2];
+    float *sums = pop_block(row), of[2][POP_FOUR];
+    pop_moments seen[POP_FOUR];
+    pop_v_f lanes[2][POP_FOUR];
+    pop_four_moments(s, f, x, row->step[1], seen);
+    for (int q = 0; q < POP_FOUR; q++) {
+        const pop_row next = pop_row_after(row, q);
+        pop_row_lanes_back(&next, f, seen[q], gamma, 0, s->n, lanes[0] + q, lanes[1] + q);
+    }
+    pop_four_sums(lanes[0], of[0]), pop_four_sums(lanes[1], of[1]);
+    for (int q = 0; q < POP_FOUR; q++) {
+        pop_row next = pop_row_after(row, q);
+        if (gamma) pop_row_norm_behind(&next, f, seen[q], gamma, 1.0, of[0][q], of[1][q]);
+        else pop_row_norm_behind(&next, f, seen[q], NULL, 1.0, of[0][q], of[1][q]);
+    }
+    POP_BLOCK_ADD(POP_FOUR, 0, s->n / POP_LANES * POP_LANES)
+    POP_BLOCK_ADD(POP_FOUR, s->n / POP_LANES * POP_LANES, s->n)
 }
 
 /* Of what shares its gamma and beta: grad, x, mean, inverse deviation, sums of grad times what x became, and of grad. */
@@ -90,60 +238,26 @@ POP_INLINE void pop_row_norm_param_grad(pop_row *row, const pop_format *f)
     if (row->at[5]) *(float *)row->at[5] = (float)total;
 }
 
-#define POP_COLUMNS 256    /* of a strip */
-#define POP_COLUMN_ROWS 32 /* that are added in FP32 */
+#define POP_COLUMNS 256 /* of a strip */
 
-/* The same where columns lie side by side, and each row has a mean and a deviation of its own. The kept axis is the columns'. */
-static void pop_columns_norm_param_grad(const void *work, const pop_tile *tile)
+/* Sums of blocks of rows, two kinds of them, added in float64: columns lie side by side. */
+static void pop_columns_block_sums(const void *work, const pop_tile *tile)
 {
     const pop_rows_item *item = (const pop_rows_item *)work;
     const pop_rows *s = item->spec;
-    const pop_rows_operand *o = s->operands;
-    float g[POP_COLUMNS], x[POP_COLUMNS], sums[2][POP_COLUMNS];
-    double totals[2][POP_COLUMNS];
-    char *codes = tile->scratch + s->codes;
+    double totals[POP_COLUMNS];
+    float made[POP_COLUMNS];
     for (int64_t strip = item->first; strip < item->first + item->count; strip++) {
         const int64_t first = strip * POP_COLUMNS, width = s->kept[0] - first < POP_COLUMNS ? s->kept[0] - first : POP_COLUMNS;
-        const char *at[4] = {NULL, NULL, NULL, NULL};
-        int64_t index[POP_ROWS_AXES] = {0};
-        for (int k = 0; k < 4; k++)
-            if (o[k].operand >= 0) at[k] = tile->operands[o[k].operand] + o[k].offset + first * o[k].kept[0];
-        memset(totals, 0, sizeof totals);
-        memset(sums, 0, sizeof sums);
-        for (int64_t r = 0; r < s->n; r++) {
-            float mean = 0.0f, by;
-            if (at[2]) memcpy(&mean, at[2], sizeof mean);
-            memcpy(&by, at[3], sizeof by);
-            const float *gs = g, *xs = x;
-            if (o[0].codec) pop_rows_decode(o, at[0], o[0].code_bytes, g, width, codes);
-            else gs = (const float *)(const void *)at[0];
-            if (o[1].codec) pop_rows_decode(o + 1, at[1], o[1].code_bytes, x, width, codes);
-            else xs = (const float *)(const void *)at[1];
-            const pop_v_f less = pop_v_splat(mean), times = pop_v_splat(by);
-            for (int64_t i = 0; i < width; i += POP_LANES) {
-                const int part = width - i < POP_LANES ? (int)(width - i) : POP_LANES;
-                const pop_v_f d = pop_row_load(gs, i, part), y = (pop_row_load(xs, i, part) - less) * times;
-                pop_row_store(sums[0], i, pop_row_load(sums[0], i, POP_LANES) + d * y, POP_LANES);
-                pop_row_store(sums[1], i, pop_row_load(sums[1], i, POP_LANES) + d, POP_LANES);
-            }
-            if ((r + 1) % POP_COLUMN_ROWS == 0 || r + 1 == s->n) {
-                for (int k = 0; k < 2; k++)
-                    for (int64_t i = 0; i < width; i++) totals[k][i] += (double)sums[k][i];
-                memset(sums, 0, sizeof sums);
-            }
-            for (int d = s->reduced_count - 1; d >= 0; d--) {
-                const int more = ++index[d] < s->reduced[d];
-                for (int k = 0; k < 4; k++)
-                    if (at[k]) at[k] += o[k].reduced[d] - (more ? 0 : o[k].reduced[d] * s->reduced[d]);
-                if (more) break;
-                index[d] = 0;
-            }
-        }
         for (int k = 0; k < 2; k++) {
-            if (o[4 + k].operand < 0) continue;
-            for (int64_t i = 0; i < width; i++) g[i] = (float)totals[k][i];
-            pop_rows_encode(o + 4 + k, g, tile->operands[o[4 + k].operand] + o[4 + k].offset + first * o[4 + k].kept[0],
-                            o[4 + k].kept[0], width, codes);
+            const pop_rows_operand *from = s->operands + k, *to = from + 2;
+            const char *at = tile->operands[from->operand] + from->offset + first * from->kept[0];
+            memset(totals, 0, sizeof totals);
+            for (int64_t r = 0; r < s->n; r++, at += from->reduced[0])
+                for (int64_t i = 0; i < width; i++) totals[i] += (double)((const float *)(const void *)at)[i];
+            for (int64_t i = 0; i < width; i++) made[i] = (float)totals[i];
+            pop_rows_encode(to, made, tile->operands[to->operand] + to->offset + first * to->kept[0], to->kept[0], width,
+                            tile->scratch + s->codes);
         }
     }
 }

@@ -49,7 +49,7 @@ POP_INLINE void pop_row_softmax(pop_row *row, const pop_format *f)
         sum += (double)pop_lanes_sum(lanes);
     }
     const pop_v_f by = pop_v_splat(sum == 0.0 ? 0.0f : (float)(s->factor / sum));
-    POP_ROW_EACH(0, s->n, pop_row_write(f, row->at[2], i, pop_row_load(room, i, part) * by, part););
+    POP_ROW_ALL(s->n, pop_row_write(f, row->at[2], i, pop_row_load(room, i, part) * by, part););
 }
 
 POP_INLINE void pop_row_log_softmax(pop_row *row, const pop_format *f)
@@ -61,7 +61,7 @@ POP_INLINE void pop_row_log_softmax(pop_row *row, const pop_format *f)
     double sum;
     POP_ROW_SUM(sum, s->n, pop_row_else(pop_v_exp(pop_row_scaled_at(row, f, room, plain, i, part) - less), 0.0f, part));
     const pop_v_f log = sum == 0.0 ? pop_v_splat(0.0f) : pop_v_log(pop_v_splat((float)sum));
-    POP_ROW_EACH(0, s->n,
+    POP_ROW_ALL(s->n,
                  pop_row_write(f, row->at[2], i, (pop_row_scaled_at(row, f, room, plain, i, part) - less) - log, part););
 }
 
@@ -73,7 +73,7 @@ POP_INLINE void pop_row_softmax_grad(pop_row *row, const pop_format *f)
     double sum;
     POP_ROW_SUM(sum, s->n, pop_row_read(f, g, i, part) * pop_row_read(f, y, i, part));
     const pop_v_f mean = pop_v_splat((float)sum), by = pop_v_splat((float)s->scale);
-    POP_ROW_EACH(0, s->n,
+    POP_ROW_ALL(s->n,
                  pop_row_write(f, row->at[2], i, (pop_row_read(f, g, i, part) - mean) * pop_row_read(f, y, i, part) * by, part););
 }
 
@@ -85,7 +85,7 @@ POP_INLINE void pop_row_log_softmax_grad(pop_row *row, const pop_format *f)
     double sum;
     POP_ROW_SUM(sum, s->n, pop_row_read(f, g, i, part));
     const pop_v_f all = pop_v_splat((float)sum), by = pop_v_splat((float)s->scale);
-    POP_ROW_EACH(0, s->n,
+    POP_ROW_ALL(s->n,
                  const pop_v_f share = pop_v_exp(pop_row_read(f, y, i, part)) * all;
                  pop_row_write(f, row->at[2], i, (pop_row_read(f, g, i, part) - share) * by, part););
 }

@@ -7,7 +7,7 @@
 
 #define POP_ROW_LANES 64
 #define POP_ROW_VECTORS (POP_ROW_LANES / POP_LANES)
-#define POP_STRETCH 2048
+#define POP_STRETCH POP_ROWS_FOUR_MOST
 
 typedef struct pop_lanes {
     pop_v_f v[POP_ROW_VECTORS];
@@ -30,25 +30,50 @@ POP_INLINE pop_lanes pop_lanes_of(float x)
 #define POP_PLACES {0, 1, 2, 3}
 #endif
 #define POP_LANES_JOINED(l, join)                                                                   \
-    do {                                                                                            \
-        const pop_v_i places = POP_PLACES;                                                          \
-        _Pragma("GCC unroll 8") for (int half = POP_ROW_VECTORS / 2; half; half /= 2)               \
-            _Pragma("GCC unroll 16") for (int k = 0; k < half; k++) l.v[k] = join(l.v[k], l.v[k + half]); \
-        _Pragma("GCC unroll 8") for (int half = POP_LANES / 2; half; half /= 2)                     \
-            l.v[0] = join(l.v[0], __builtin_shuffle(l.v[0], places ^ half));                        \
-    } while (0)
+    _Pragma("GCC unroll 8") for (int half = POP_ROW_VECTORS / 2; half; half /= 2)                   \
+        _Pragma("GCC unroll 16") for (int k = 0; k < half; k++) l.v[k] = join(l.v[k], l.v[k + half]);
+#define POP_LANE_JOINED(v, most, join)                                                              \
+    _Pragma("GCC unroll 8") for (int half = (most) / 2; half; half /= 2) v = join(v, __builtin_shuffle(v, places ^ half));
 
 POP_INLINE pop_v_f pop_v_plus(pop_v_f a, pop_v_f b) { return a + b; }
+POP_INLINE pop_v_f pop_lanes_plus(pop_lanes l)
+{
+    POP_LANES_JOINED(l, pop_v_plus)
+    return l.v[0];
+}
+POP_INLINE pop_v_f pop_lanes_most(pop_lanes l)
+{
+    POP_LANES_JOINED(l, pop_v_max_f)
+    return l.v[0];
+}
 POP_INLINE float pop_lanes_sum(pop_lanes l)
 {
-    POP_LANES_JOINED(l, pop_v_plus);
-    return l.v[0][0];
+    const pop_v_i places = POP_PLACES;
+    pop_v_f v = pop_lanes_plus(l);
+    POP_LANE_JOINED(v, POP_LANES, pop_v_plus)
+    return v[0];
 }
 POP_INLINE float pop_lanes_max(pop_lanes l)
 {
-    POP_LANES_JOINED(l, pop_v_max_f);
-    return l.v[0][0];
+    const pop_v_i places = POP_PLACES;
+    pop_v_f v = pop_lanes_most(l);
+    POP_LANE_JOINED(v, POP_LANES, pop_v_max_f)
+    return v[0];
 }
+
+/* The same of four rows at once, whose lanes are one vector each: what is joined is as it is for one. */
+#define POP_FOUR 4
+#define POP_FOUR_JOINED(v, made, join)                                                              \
+    do {                                                                                            \
+        const pop_v_i places = POP_PLACES, low = places + (places & (POP_LANES / 2)), less = places + (places & -(POP_LANES / 4)); \
+        const pop_v_f a = join(__builtin_shuffle((v)[0], (v)[1], low), __builtin_shuffle((v)[0], (v)[1], low + POP_LANES / 2)); \
+        const pop_v_f b = join(__builtin_shuffle((v)[2], (v)[3], low), __builtin_shuffle((v)[2], (v)[3], low + POP_LANES / 2)); \
+        pop_v_f all = join(__builtin_shuffle(a, b, less), __builtin_shuffle(a, b, less + POP_LANES / 4)); \
+        POP_LANE_JOINED(all, POP_LANES / 4, join)                                                   \
+        for (int q = 0; q < POP_FOUR; q++) (made)[q] = all[q * (POP_LANES / 4)];                    \
+    } while (0)
+POP_INLINE void pop_four_sums(const pop_v_f *v, float *made) { POP_FOUR_JOINED(v, made, pop_v_plus); }
+POP_INLINE void pop_four_maxima(const pop_v_f *v, float *made) { POP_FOUR_JOINED(v, made, pop_v_max_f); }
 
 /* Numbers in the kernel's format, f. */
 POP_INLINE pop_v_f pop_row_read(const pop_format *f, const void *p, int64_t i, int part)
@@ -92,6 +117,20 @@ POP_INLINE pop_v_f pop_row_else(pop_v_f x, float other, int part) /* in the lane
             }                                                                             \
         for (int k = 0; i < (end); i += POP_LANES, k++) {                                 \
             const int part = (end) - i < POP_LANES ? (int)((end) - i) : POP_LANES;        \
+            __VA_ARGS__                                                                   \
+        }                                                                                 \
+    } while (0)
+
+/* For all elements of a row, where nothing is added up. */
+#define POP_ROW_ALL(n, ...)                                                               \
+    do {                                                                                  \
+        int64_t i = 0;                                                                    \
+        for (; i + POP_LANES <= (n); i += POP_LANES) {                                    \
+            const int part = POP_LANES;                                                   \
+            __VA_ARGS__                                                                   \
+        }                                                                                 \
+        if (i < (n)) {                                                                    \
+            const int part = (int)((n) - i);                                              \
             __VA_ARGS__                                                                   \
         }                                                                                 \
     } while (0)

@@ -14,6 +14,7 @@
 #define POP_ROWS_OPERANDS 8
 #define POP_ROWS_AXES 32
 #define POP_ROWS_CODES 2048 /* elements that are gathered at a time */
+#define POP_ROWS_FOUR_MOST 2048 /* elements of rows that are taken four at a time: one stretch of a sum */
 
 /* A row's numbers by operand, NULL where there is none: those that the lowering counts as wide in the kernel's format,
  * else FP32. A single one is a row of one. */
@@ -22,6 +23,8 @@ typedef struct pop_row {
     void *at[POP_ROWS_OPERANDS];
     float *room; /* for a row of FP32 numbers */
     int64_t label; /* of an integer operand */
+    int64_t number; /* which row it is */
+    int64_t step[POP_ROWS_OPERANDS]; /* bytes to the next row's, mostly: for who reads ahead */
 } pop_row;
 
 typedef void (*pop_rows_body)(pop_row *row);
@@ -85,38 +88,72 @@ static int64_t pop_rows_label(const pop_rows_operand *o, const char *place)
     return memcpy(&wide, place, sizeof wide), wide;
 }
 
-static void pop_rows_walk(const void *work, const pop_tile *tile, pop_rows_body body, int label)
+/* The next row, of operands that are `used`. */
+POP_INLINE void pop_rows_next(const pop_rows *s, int64_t *index, const int *used, int count, char **place)
+{
+    for (int d = s->kept_count - 1; d >= 0; d--) {
+        const int more = ++index[d] < s->kept[d];
+        for (int u = 0; u < count; u++) {
+            const int64_t step = s->operands[used[u]].kept[d];
+            place[used[u]] += more ? step : step - step * s->kept[d];
+        }
+        if (more) return;
+        index[d] = 0;
+    }
+}
+
+/* Items count units of so many rows. `four`, where there is one, does four at once that are used where they lie. */
+static void pop_rows_walk(const void *work, const pop_tile *tile, pop_rows_body body, pop_rows_body four, int label, int64_t unit)
 {
     const pop_rows_item *item = (const pop_rows_item *)work;
     const pop_rows *s = item->spec;
     char *codes = tile->scratch + s->codes, *place[POP_ROWS_OPERANDS];
-    pop_row row = {.spec = s, .room = (float *)(void *)(tile->scratch + s->room)};
-    int64_t index[POP_ROWS_AXES] = {0}, rest = item->first;
-    int used[POP_ROWS_OPERANDS], count = 0;
-    for (int k = 0; k < POP_ROWS_OPERANDS; k++)
-        if (s->operands[k].operand >= 0) used[count++] = k;
+    pop_row row = {.spec = s, .room = (float *)(void *)(tile->scratch + s->room), .number = item->first * unit};
+    int64_t index[POP_ROWS_AXES] = {0}, rest = row.number, rows = 1;
+    int used[POP_ROWS_OPERANDS], lies[POP_ROWS_OPERANDS] = {0}, count = 0, together = four && s->n <= POP_ROWS_FOUR_MOST && s->kept_count == 1;
+    for (int d = 0; d < s->kept_count; d++) rows *= s->kept[d];
+    const int64_t end = rows - row.number < item->count * unit ? rows : row.number + item->count * unit;
     for (int d = s->kept_count - 1; d > 0 && rest; rest /= s->kept[d], d--) index[d] = rest % s->kept[d];
     index[0] = rest;
-    for (int64_t r = 0; r < item->count; r++) {
+    for (int k = 0; k < POP_ROWS_OPERANDS; k++) {
+        const pop_rows_operand *o = s->operands + k;
+        if (o->operand < 0) continue;
+        used[count++] = k;
+        row.step[k] = o->direct ? o->kept[s->kept_count - 1] : 0;
+        place[k] = tile->operands[o->operand] + o->offset;
+        for (int d = 0; d < s->kept_count; d++) place[k] += index[d] * o->kept[d];
+        lies[k] = o->direct;
+        if (o->constant && !o->direct && k != label) {
+            pop_rows_move(s, o, place[k], (float *)(void *)(tile->scratch + o->room), codes);
+            place[k] = tile->scratch + o->room;
+            lies[k] = 1;
+        }
+        together = together && lies[k];
+    }
+    for (; together && end - row.number >= 4; row.number += 4)  {
+        for (int u = 0; u < count; u++) {
+            row.at[used[u]] = place[used[u]];
+            place[used[u]] += 4 * row.step[used[u]];
+        }
+        four(&row);
+    }
+    for (; row.number < end; row.number++) {
         for (int u = 0; u < count; u++) {
             const int k = used[u];
             const pop_rows_operand *o = s->operands + k;
-            if (o->constant && r) continue;
-            place[k] = tile->operands[o->operand] + o->offset;
-            for (int d = 0; d < s->kept_count; d++) place[k] += index[d] * o->kept[d];
-            if (k == label) {
-                row.label = pop_rows_label(o, place[k]);
-                continue;
+            if (k == label) row.label = pop_rows_label(o, place[k]);
+            else if (lies[k]) row.at[k] = place[k];
+            else {
+                row.at[k] = tile->scratch + o->room;
+                if (!o->written) pop_rows_move(s, o, place[k], (float *)row.at[k], codes);
             }
-            row.at[k] = o->direct ? place[k] : tile->scratch + o->room;
-            if (!o->direct && !o->written) pop_rows_move(s, o, place[k], (float *)row.at[k], codes);
         }
         body(&row);
         for (int u = 0; u < count; u++) {
             const pop_rows_operand *o = s->operands + used[u];
-            if (o->written && !o->direct) pop_rows_move(s, o, place[used[u]], (float *)row.at[used[u]], codes);
+            if (o->written && !lies[used[u]]) pop_rows_move(s, o, place[used[u]], (float *)row.at[used[u]], codes);
         }
-        for (int d = s->kept_count - 1; ++index[d] == s->kept[d] && d > 0; d--) index[d] = 0;
+        pop_rows_next(s, index, used, count, place);
     }
 }
 #endif
