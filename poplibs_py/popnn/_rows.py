@@ -6,6 +6,7 @@ what there is one of for each row is `single`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -21,7 +22,7 @@ from ..ops import RESULT, Operand, Receiver, Request
 from ..ops.one_kernel import OneKernel
 from ..program import ComputeSet, Executable, Program, Segment, shares_of, spread, threads_for
 
-__all__ = ["RowOperand", "RowsParams", "RowsProgram", "lower", "row_of", "rows_request"]
+__all__ = ["RowOperand", "RowsParams", "RowsProgram", "c_strides", "lower", "repeated", "row_of", "rows_request"]
 
 Array = np.ndarray[Any, Any]
 
@@ -33,7 +34,7 @@ _CACHE_LINE = 64
 _WIDE: dict[str, tuple[int, ...]] = {
     "softmax": (0, 2), "log_softmax": (0, 2), "softmax_grad": (0, 1, 2), "log_softmax_grad": (0, 1, 2),
     "norm": (0, 3), "norm_grad": (0, 1, 3), "norm_grad_blocks": (0, 1, 3), "norm_param_grad": (), "block_sums": (),
-    "loss": (), "cross_entropy": ()}
+    "loss": (), "cross_entropy": (), "squared": (), "huber": (), "binary": (), "logits": (), "divergence": ()}
 """Which operands of a kernel are numbers in its format; others are FP32."""
 
 
@@ -121,6 +122,16 @@ def row_of(x: Operand | Receiver, number: int, shape: tuple[int, ...], single: b
     array = np.broadcast_to(x.array, shape) if isinstance(x, Operand) else x.array
     element = array.dtype if x.format is None else x.format
     return RowOperand(number, element, array.strides, x.scale, single, isinstance(x, Receiver))
+
+
+def c_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    """Return the strides of an array in C order."""
+    return tuple(itemsize * prod(shape[d + 1:]) for d in range(len(shape)))
+
+
+def repeated(own: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    """Return the strides of an array in C order along the axes of a shape to which it broadcasts."""
+    return tuple(0 if n == 1 else step for n, step in zip(own, c_strides(own, itemsize), strict=True))
 
 
 def rows_request(steps: tuple[RowsParams, ...], operands: tuple[Any, ...], receiver: Receiver,

@@ -10,7 +10,7 @@ from ..formats import FP16, FP32, QuarterArray, format_of
 from ..formats.bounds import Ball
 from .softmax_bound import Exponentials, finished, held, row_sum, times
 
-__all__ = ["calc_loss_bound", "cross_entropy_bound"]
+__all__ = ["calc_loss_bound", "cross_entropy_bound", "single"]
 
 Balls = tuple[Ball, Ball]
 
@@ -18,8 +18,8 @@ _U, _TINY, _ULP = FP32.unit_roundoff, FP32.smallest_subnormal, 2 * FP32.unit_rou
 _MASKED = 0xFFFFFFFF
 
 
-def _single(value: float) -> Ball:
-    """A number as the kernel has it in FP32."""
+def single(value: float) -> Ball:
+    """Return a number as a kernel has it in FP32."""
     return Ball.exact(np.float64(value)).rounded(FP32)
 
 
@@ -46,8 +46,8 @@ def calc_loss_bound(model_outputs: Any, expected: Any, loss_type: str, *, deltas
     p = Ball.exact(held(model_outputs))
     labelled = isinstance(expected, np.ndarray) and expected.dtype.kind in "iu"
     e = _one_hot(expected, p.shape[1]) if labelled else held(expected)
-    wanted, scaling = Ball.exact(e), _single(model_output_scaling)
-    by = _single(deltas_scale / model_output_scaling)
+    wanted, scaling = Ball.exact(e), single(model_output_scaling)
+    by = single(deltas_scale / model_output_scaling)
     masked = np.zeros((p.shape[0], 1), bool)
     if loss_type == "CROSS_ENTROPY_LOSS":
         if labelled:
@@ -93,7 +93,7 @@ def cross_entropy_bound(logits: Any, labels: Any, weights: Any = None, *, label_
         at_label = times(Ball.exact(one_hot), Ball.exact(deltas_scale * weight).rounded(FP32))
         made = (made - at_label).rounded(FP32)
         if share > 0:
-            made = (made - times(Ball.exact(w), _single(deltas_scale * share))).rounded(FP32)
+            made = (made - times(Ball.exact(w), single(deltas_scale * share))).rounded(FP32)
         loss = Ball(loss.centre, np.where(np.isfinite(loss.centre), loss.radius, np.inf)).rounded(FP32)
         known = [np.isfinite(b.centre) for b in (loss, made)]
     balls = [Ball(np.where(left_out | ~good, 0.0, b.centre), np.where(left_out, 0.0, np.where(good, b.radius, np.inf)))

@@ -68,7 +68,8 @@ def _request(name: str, body: str, x: Operand, labels: Operand | None, more: Ope
     return rows_request((params,), operands, made.receiver, lacking, wrap=made.wrap, keep=not made.given)
 
 
-def _made(out_dtype: object, *operands: Operand | None) -> Format:
+def loss_format(out_dtype: object, *operands: Operand | None) -> Format:
+    """Return the format of a loss and its deltas."""
     formats = [x.format for x in operands if x is not None and x.format is not None]
     made = result_format(*formats) if out_dtype is None else format_of(out_dtype, "out_dtype")
     if made.dtype is None:
@@ -140,8 +141,9 @@ def calc_loss(model_outputs: Any, expected: Any, loss_type: str, *, deltas_scale
         raise bad_argument("deltas_scale" if by != 1.0 else "model_output_scaling", by if by != 1.0 else scaling,
                            "1 for SUM_SQUARED_LOSS")
     epsilon = 2.0**-24 if x.format == FP16 else 2.0**-126
-    return _request("calc_loss", "loss", x, labels, given, _made(out_dtype, x, given), out, target, scale=by / scaling,
-                    factor=scaling, epsilon=epsilon, centred=loss_type == _KINDS[1])
+    fmt = loss_format(out_dtype, x, given)
+    return _request("calc_loss", "loss", x, labels, given, fmt, out, target, scale=by / scaling, factor=scaling,
+                    epsilon=epsilon, centred=loss_type == _KINDS[1])
 
 
 @op("popnn.cross_entropy", bound="popnn.loss_bound:cross_entropy_bound",
@@ -203,7 +205,8 @@ def cross_entropy(logits: Any, labels: Any, weights: Any = None, *, label_smooth
     smoothing = finite("label_smoothing", label_smoothing, 0.0, 1.0)
     by = finite("deltas_scale", deltas_scale, -1e30, 1e30)
     ignored = -1.0 if ignored_index is None else float(whole("ignored_index", ignored_index, -(2**31), 2**32 - 1))
-    return _request("cross_entropy", "cross_entropy", x, given, of_classes, _made(out_dtype, x), out, target, scale=by,
+    fmt = loss_format(out_dtype, x)
+    return _request("cross_entropy", "cross_entropy", x, given, of_classes, fmt, out, target, scale=by,
                     factor=smoothing, epsilon=ignored)
 
 

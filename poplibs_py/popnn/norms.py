@@ -19,7 +19,7 @@ from ..ops.parts import Part, results
 from ..poplin.norms import bessel
 from ..popops._reductions import axes_of
 from ..target import Target
-from ._rows import RowOperand, RowsParams, row_of, rows_request
+from ._rows import RowOperand, RowsParams, c_strides, repeated, row_of, rows_request
 from .softmax import numbers
 
 __all__ = ["NormGradients", "batch_norm", "batch_norm_grad", "group_norm", "group_norm_grad", "instance_norm",
@@ -255,10 +255,10 @@ def _gradients(g: Operand, x: Operand, gamma: Operand | None, layout: Layout, of
     shape, axes, params, each = layout.shape, layout.axes, layout.params, made.itemsize
     result = 2 if gamma is None else 3
     read = row_of(_seen(g, layout), 0, shape), row_of(_seen(x, layout), 1, shape)
-    first = (*read, _row_of_param(gamma, 2, layout), RowOperand(result, made, _c_strides(shape, each), written=True))
+    first = (*read, _row_of_param(gamma, 2, layout), RowOperand(result, made, c_strides(shape, each), written=True))
     kept = [1 if d in axes else n for d, n in enumerate(shape)]
     rows, n = prod(kept), prod(shape[d] for d in axes)
-    sums = tuple(RowOperand(result, made, _repeated(params, shape, each), single=True, written=True, offset=offset)
+    sums = tuple(RowOperand(result, made, repeated(params, each), single=True, written=True, offset=offset)
                  for offset in offsets[1:])
 
     def step(body: str, more: tuple[RowOperand | None, ...]) -> RowsParams:
@@ -273,21 +273,12 @@ def _gradients(g: Operand, x: Operand, gamma: Operand | None, layout: Layout, of
         to = [RowOperand(result, made, (0, each), single=True, written=True, offset=offset) for offset in offsets[1:]]
         return (step("norm_grad_blocks", (partial,)),
                 RowsParams("block_sums", (blocks, n), (0,), (*seen, *to), result + 1)), 8 * blocks * n
-    moments = [RowOperand(result + 1, FP32, _repeated(kept, shape, 4), single=True, written=True, offset=4 * k * rows)
+    moments = [RowOperand(result + 1, FP32, repeated(kept, 4), single=True, written=True, offset=4 * k * rows)
                for k in range(2)]
     reduced = tuple(d for d, size in enumerate(params) if size == 1)
     spread = [moment._replace(single=False, written=False) for moment in moments]
     return (step("norm_grad", tuple(moments)),
             RowsParams("norm_param_grad", shape, reduced, (*read, *spread, *sums), result + 1)), 8 * rows
-
-
-def _c_strides(shape: tuple[int, ...] | list[int], itemsize: int) -> tuple[int, ...]:
-    return tuple(itemsize * prod(shape[d + 1:]) for d in range(len(shape)))
-
-
-def _repeated(own: tuple[int, ...] | list[int], shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    """Strides of an array in C order along the axes of a shape to which it broadcasts."""
-    return tuple(0 if n == 1 else step for n, step in zip(own, _c_strides(own, itemsize), strict=True))
 
 
 def _groups(shape: tuple[int, ...], groups: Any, strided: Any) -> Layout:

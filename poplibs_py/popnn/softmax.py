@@ -92,7 +92,8 @@ def numbers(name: str, value: Any) -> Operand:
     return x
 
 
-def _truths(name: str, value: Any, shape: tuple[int, ...]) -> Operand:
+def truths(name: str, value: Any, shape: tuple[int, ...]) -> Operand:
+    """Take an operand of truth values that broadcasts to a shape."""
     x = argument(name, value, "an array of truth values")
     if x.array.dtype != np.bool_:
         raise bad_type(name, f"dtype {x.array.dtype}", "truth values")
@@ -116,7 +117,7 @@ def _forward(name: str, body: str, x: Any, axis: Any, mask: Any, scale: Any, fac
     assert read.format is not None
     shape, axes = read.shape, axes_of(axis, len(read.shape), "axis")
     by = _factor("scale", scale)
-    kept = None if mask is None else _truths("mask", mask, shape)
+    kept = None if mask is None else truths("mask", mask, shape)
     receiver = receive("out", out, shape, out_dtype, result_format(read.format),
                        (read,) if kept is None else (read, kept), in_place=kept is None, like=read.array)
     _, lacking = modelled_target(target, f"popnn.{name}", lambda _: "in one pass")

@@ -462,6 +462,11 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "calc_loss_calls": lambda: [
         Case("8 x 32, cross-entropy", (_probabilities(), np.arange(8, dtype=np.int32), "CROSS_ENTROPY_LOSS"), {}),
         Case("8 x 32, squares", (_probabilities(), np.arange(8, dtype=np.int32), "SUM_SQUARED_LOSS"), {})],
+    **dict.fromkeys(("mse_loss_calls", "huber_loss_calls", "binary_cross_entropy_with_logits_calls"), lambda: [
+        Case("8 x 32", (_numbers(8, 32), _probabilities()), {}),
+        Case("8 x 32, weights", (_numbers(8, 32), _probabilities(), _probabilities()[0]), {"reduction": "mean"})]),
+    **dict.fromkeys(("binary_cross_entropy_calls", "kl_divergence_calls"), lambda: [
+        Case("8 x 32", (_probabilities(), _probabilities()), {})]),
     "cross_entropy_calls": lambda: [
         Case("8 x 32", (_numbers(8, 32), np.arange(8, dtype=np.int32)), {}),
         Case("smoothing, weights", (_numbers(8, 32), np.arange(8, dtype=np.int32), _probabilities()[0]),

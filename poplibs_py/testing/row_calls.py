@@ -12,10 +12,12 @@ from hypothesis.strategies import SearchStrategy
 from ..formats import FORMATS, QuarterArray
 from .strategies import arrays, formats, layouts, options, relaid
 
-__all__ = ["batch_norm_calls", "batch_norm_grad_calls", "calc_loss_calls", "cross_entropy_calls", "group_norm_calls",
-           "group_norm_grad_calls", "instance_norm_calls", "instance_norm_grad_calls", "layer_norm_calls",
-           "layer_norm_grad_calls", "log_softmax_calls", "log_softmax_grad_calls", "rms_norm_calls",
-           "rms_norm_grad_calls", "scaled_softmax_stable_calls", "softmax_calls", "softmax_grad_calls"]
+__all__ = ["batch_norm_calls", "batch_norm_grad_calls", "binary_cross_entropy_calls",
+           "binary_cross_entropy_with_logits_calls", "calc_loss_calls", "cross_entropy_calls", "group_norm_calls",
+           "group_norm_grad_calls", "huber_loss_calls", "instance_norm_calls", "instance_norm_grad_calls",
+           "kl_divergence_calls", "layer_norm_calls", "layer_norm_grad_calls", "log_softmax_calls",
+           "log_softmax_grad_calls", "mse_loss_calls", "rms_norm_calls", "rms_norm_grad_calls",
+           "scaled_softmax_stable_calls", "softmax_calls", "softmax_grad_calls"]
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -117,3 +119,30 @@ def cross_entropy_calls(draw: st.DrawFn) -> Call:
     if draw(st.booleans()):
         how["weights"] = draw(_numbers(shape[1:]))
     return (draw(_numbers(shape)), draw(_labels(*shape))), how
+
+
+@st.composite
+def _element_loss_calls(draw: st.DrawFn, kind: str) -> Call:
+    """Calls of losses of elements; what should be probabilities is."""
+    shape = draw(_shapes)
+    rank = len(shape)
+    allowed: dict[str, Any] = {"out_dtype": _NAMES, "deltas_scale": [0.1, -3.0], "reduction": ["mean"],
+                               "axis": [0, tuple(range(rank))]}
+    how = draw(options(allowed | ({"delta": [0.1, 2.0]} if kind == "huber" else {})))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    probable = [rng.choice([0.0, 1.0, 0.5, 1e-7, rng.random()], shape).astype(np.float32) for _ in range(2)]
+    x = probable[0] if kind == "binary" else draw(_numbers(shape))
+    expected = draw(_numbers(shape)) if kind in ("mse", "huber") else probable[1]
+    if draw(st.booleans()):
+        how["weights"] = draw(_numbers(shape[draw(st.integers(0, rank)):]))
+    if draw(st.booleans()):
+        how["mask"] = rng.random(shape[draw(st.integers(0, rank)):]) < 0.7
+    if kind == "logits" and draw(st.booleans()):
+        how["positive_weights"] = rng.random(shape[-1]).astype(np.float16)
+    return (x, expected), how
+
+
+mse_loss_calls, huber_loss_calls, kl_divergence_calls = (
+    partial(_element_loss_calls, kind) for kind in ("mse", "huber", "divergence"))
+binary_cross_entropy_calls, binary_cross_entropy_with_logits_calls = (
+    partial(_element_loss_calls, kind) for kind in ("binary", "logits"))

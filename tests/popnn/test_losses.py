@@ -74,7 +74,54 @@ def test_accuracy_counts_rows():
     assert popnn.calc_accuracy(X, labels) == 5
 
 
+ELEMENTS = {
+    "mse_loss": lambda x, e: (x - e) ** 2,
+    "huber_loss": lambda x, e: np.where(np.abs((x - e).real) < 1, (x - e) ** 2 / 2,
+                                        np.sign((x - e).real) * (x - e) - 0.5),
+    "binary_cross_entropy": lambda x, e: -(e * np.log(x) + (1 - e) * np.log(1 - x)),
+    "binary_cross_entropy_with_logits": lambda x, e: np.log(1 + np.exp(x)) - e * x,
+    "kl_divergence": lambda x, e: e * (np.log(e) - x),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ELEMENTS)
+@settings(max_examples=15)
+@given(st.data())
+def test_drawn_calls_of_elements_are_within_their_bounds(name, data):
+    operands, keywords = data.draw(calls(f"popnn.{name}"))
+    testing.check(f"popnn.{name}", *operands, **keywords)
+
+
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_losses_of_elements_and_their_derivatives(name):
+    """By complex steps, weighted and masked; what is left out is nothing."""
+    x, e = RNG.uniform(0.01, 0.99, (2, 3, 70)).astype(np.float32)
+    x = x if name == "binary_cross_entropy" else 4 * x - 1
+    mask = RNG.random((3, 1)) < 0.8
+    made = ELEMENTS[name](x.astype(complex) + 1e-150j, e.astype(float)) * WEIGHTS
+    left = np.where(mask, x, np.nan)
+    balls = testing.bound(f"popnn.{name}", x, e, WEIGHTS, mask=mask, reduction="mean")
+    assert balls[0].contains(np.where(mask, made.real, 0).mean(1)).all()
+    assert balls[1].contains(np.where(mask, made.imag, 0) / 1e-150 / 70).all()
+    got = getattr(popnn, name)(left, e, WEIGHTS, mask=mask, reduction="mean")
+    assert balls[0].contains(got.loss).all()
+    assert balls[1].contains(got.deltas).all()
+
+
+def test_logits_far_out_lose_nothing():
+    x, e = np.float32([[80.0, -80.0, 200.0, -200.0]]), np.float32([[1, 0, 0, 1]])
+    made = popnn.binary_cross_entropy_with_logits(x, e, positive_weights=[3.0])
+    np.testing.assert_allclose(made.deltas, [[-3 * np.exp(-80.0), np.exp(-80.0), 1, -3]], rtol=3e-7)
+    assert made.loss == 800
+
+
 @pytest.mark.parametrize(("call", "error", "words"), [
+    (lambda: popnn.mse_loss(X, X[1:]), InvalidArgumentError, "expected: got shape (5, 70)"),
+    (lambda: popnn.mse_loss(X, X, reduction="none"), InvalidArgumentError, "reduction: got none"),
+    (lambda: popnn.huber_loss(X, X, delta=0.0), InvalidArgumentError, "delta: got 0.0"),
+    (lambda: popnn.kl_divergence(X, X, mask=WEIGHTS), InvalidTypeError, "mask: got dtype float32"),
+    (lambda: popnn.binary_cross_entropy_with_logits(X, X, positive_weights=X[0, 1:]), InvalidArgumentError,
+     "positive_weights: got shape (69,)"),
     (lambda: popnn.cross_entropy(X, LABELS[:2]), InvalidArgumentError, "labels: got shape (2,)"),
     (lambda: popnn.cross_entropy(X, LABELS.astype(float)), InvalidTypeError, "labels: got dtype float64"),
     (lambda: popnn.cross_entropy(X, LABELS, WEIGHTS[1:]), InvalidArgumentError, "weights: got shape (69,)"),

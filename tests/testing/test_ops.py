@@ -127,6 +127,8 @@ def exact_operands(op):
         **dict.fromkeys((f"popnn.{name}_norm_grad" for name in NORMS), (a, b)), "popnn.group_norm_grad": (a, b, 2),
         "calc_loss": (np.abs(a), np.arange(4, dtype=np.int32), "SUM_SQUARED_LOSS"),
         "cross_entropy": (a, np.arange(4, dtype=np.int32)),
+        **dict.fromkeys(("mse_loss", "huber_loss", "binary_cross_entropy_with_logits"), (a, np.abs(b))),
+        **dict.fromkeys(("binary_cross_entropy", "kl_divergence"), (np.abs(np.sin(a)), np.abs(np.sin(b)))),
         **dict.fromkeys(("popnn.softmax_grad", "popnn.log_softmax_grad"), (a, b)),
         **poolings(a, b), "scaled_subtract": (a, b, 2), "x_minus_ax_plus_by": (a, b, 2, 3),
         **dict.fromkeys(("ctc_loss", "ctc_loss_and_gradient"), (-np.abs(a[:, None]), np.array([[1, 2]]))),

@@ -6,6 +6,7 @@
 #define POP_ROWS_H
 #include "kernels/rows/losses.h"
 #include "kernels/rows/norm.h"
+#include "kernels/rows/points.h"
 
 #define POP_ROWS_BODIES(X, ...)                                                                                        \
     X(softmax, __VA_ARGS__)                                                                                            \
@@ -32,6 +33,9 @@ POP_ROWS_FOURS(POP_ROWS_FOUR, f32, F32)
 POP_ROWS_VERTEX(norm_param_grad, f32, F32, -1)
 POP_ROWS_VERTEX(loss, f32, F32, 1)
 POP_ROWS_VERTEX(cross_entropy, f32, F32, 1)
+#define POP_ROWS_POINTS(X, ...) \
+    X(squared, __VA_ARGS__) X(huber, __VA_ARGS__) X(binary, __VA_ARGS__) X(logits, __VA_ARGS__) X(divergence, __VA_ARGS__)
+POP_ROWS_POINTS(POP_ROWS_VERTEX, f32, F32, -1)
 #if POP_LEVEL > 0 /* where vectors are no gain these are decoded */
 POP_ROWS_BODIES(POP_ROWS_VERTEX, f16, F16, -1)
 POP_ROWS_BODIES(POP_ROWS_VERTEX, bf16, BF16, -1)
@@ -51,6 +55,7 @@ static const pop_kernel POP_ROWS_KERNELS[] = {
     POP_ROWS_BODIES(POP_ROWS_ROW, bf16, "bfloat16") POP_ROWS_FOURS(POP_ROWS_ROW_OF, bf16, "bfloat16")
 #endif
     POP_ROWS_ROW(norm_param_grad, f32, "float32") POP_ROWS_ROW(loss, f32, "float32") POP_ROWS_ROW(cross_entropy, f32, "float32")
+    POP_ROWS_POINTS(POP_ROWS_ROW, f32, "float32")
     {"block_sums", "float32", "block_sums", POP_FUNCTION(pop_columns_block_sums), {1, 1, 1}, {1, POP_COLUMNS, 4 * POP_ROWS_CODES},
      POP_CONSISTENT},
 };

@@ -1,0 +1,235 @@
+"""Losses of elements, added along axes, with their gradients in one pass: squares, Huber's, binary cross-entropy, KL.
+
+Numbers are FP32 from the operand on, sums those of `poplibs_py.popnn.softmax`: all levels, thread counts and strides
+give the same bits. The bodies are in ``src_cython/kernels/rows/points.h``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..errors import bad_argument, finite, one_of
+from ..ops import Operand, Request, modelled_target, op
+from ..ops.parts import Part, results
+from ..popops._reductions import axes_of
+from ..target import Target
+from ._rows import RowOperand, RowsParams, c_strides, repeated, row_of, rows_request
+from .losses import Loss, loss_format
+from .softmax import numbers, truths
+
+__all__ = ["binary_cross_entropy", "binary_cross_entropy_with_logits", "huber_loss", "kl_divergence", "mse_loss"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_FIRST = """
+    Parameters
+    ----------
+    x : array_like or QuarterArray
+        {what}: float32, float16, bfloat16 or FP8 numbers, of any shape and strides. Lists become float32.
+    expected : array_like or QuarterArray
+        {wanted}, of the shape of `x`: e.
+    weights : array_like, optional
+        What losses are multiplied by, of a shape that broadcasts to that of `x`.
+    axis : int or tuple of int, optional
+        Along which losses are added; the last by default.
+    mask : array_like of bool, optional
+        Of a shape that broadcasts to that of `x`: what takes part. The rest has no loss and no deltas, whatever it is.
+"""
+_LAST = """    reduction : {"sum", "mean"}, optional
+        What is made of losses along the axes; a mean is over all elements there.
+    deltas_scale : float, optional
+        What the gradient is multiplied by, such as 1 / N of a mean over rows.
+    out : tuple of two arrays, optional
+        Where the results go.
+    out_dtype : Format, dtype or str, optional
+        Of both results; by default what the operands' formats give.
+    target : Target or str, optional
+        The machine; by default this CPU, which alone does it.
+
+    Returns
+    -------
+    loss : numpy.ndarray
+        One for each place along the other axes.
+    deltas : numpy.ndarray
+        `deltas_scale` times its derivative with respect to `x`.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind or value. Nothing has been written then.
+    UnsupportedError
+        If `target` names another machine.
+"""
+
+
+def _documented(what: str, wanted: str, own: str = "") -> Callable[[Function], Function]:
+    """Make a function the face of an op. What several share goes into its docstring."""
+    def make(function: Function) -> Function:
+        name = function.__name__
+        head, mark, rest = (function.__doc__ or "").partition("\n    Notes\n")
+        function.__doc__ = head.rstrip() + "\n" + _FIRST.format(what=what, wanted=wanted) + own + _LAST + mark + rest
+        return op(f"popnn.{name}", bound=f"popnn.element_loss_bound:{name}_bound",
+                  draws=f"testing.row_calls:{name}_calls", written=None)(function)
+
+    return make
+
+
+def _broadcast(name: str, value: Any, shape: tuple[int, ...]) -> Operand | None:
+    if value is None:
+        return None
+    x = numbers(name, value)
+    try:
+        fits = np.broadcast_shapes(x.shape, shape) == shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise bad_argument(name, f"shape {x.shape}", f"one that broadcasts to {shape}")
+    return x
+
+
+def _request(name: str, body: str, x: Any, expected: Any, weights: Any, axis: Any, mask: Any, reduction: Any,
+             deltas_scale: Any, out: Any, out_dtype: object, target: Any, positive: Any = None,
+             straight: float = 0.0) -> Request:
+    """A loss for each row of elements, and deltas."""
+    read, wanted = numbers("x", x), numbers("expected", expected)
+    shape = read.shape
+    if wanted.shape != shape:
+        raise bad_argument("expected", f"shape {wanted.shape}", f"that of x, {shape}")
+    axes = axes_of(axis, len(shape), "axis")
+    of_elements = _broadcast("weights", weights, shape)
+    kept = None if mask is None else truths("mask", mask, shape)
+    of_ones = _broadcast("positive_weights", positive, shape)
+    one_of("reduction", reduction, ("sum", "mean"))
+    by = finite("deltas_scale", deltas_scale, -1e30, 1e30)
+    fmt = loss_format(out_dtype, read, wanted)
+    own = [1 if d in axes else n for d, n in enumerate(shape)]
+    made = results(out, (Part(tuple(n for d, n in enumerate(shape) if d not in axes), fmt), Part(shape, fmt)), Loss)
+    _, lacking = modelled_target(target, f"popnn.{name}", lambda _: "in one pass")
+    operands: list[Operand] = []
+    rows: list[RowOperand | None] = []
+    for operand in (read, wanted, of_elements, kept, of_ones):
+        rows.append(None if operand is None else row_of(operand, len(operands), shape))
+        operands += [] if operand is None else [operand]
+    rows += [RowOperand(len(operands), fmt, c_strides(shape, fmt.itemsize), written=True, offset=made.offsets[1]),
+             RowOperand(len(operands), fmt, repeated(own, fmt.itemsize), single=True, written=True)]
+    share = 1 / max(1, prod(shape[d] for d in axes)) if reduction == "mean" else 1.0
+    params = RowsParams(body, shape, axes, tuple(rows), len(operands) + 1, scale=by * share, factor=share,
+                        epsilon=straight)
+    return rows_request((params,), tuple(operands), made.receiver, lacking, wrap=made.wrap, keep=not made.given)
+
+
+@_documented("Numbers", "What they should be")
+def mse_loss(x: Any, expected: Any, weights: Any = None, axis: int | tuple[int, ...] = -1, *, mask: Any = None,
+             reduction: str = "sum", deltas_scale: float = 1.0, out: Any = None, out_dtype: object = None,
+             target: Target | str | None = None) -> Any:
+    """Squared errors ``(x - e)^2``, added along axes, and their gradient ``2 (x - e)``, in one pass.
+
+    Notes
+    -----
+    PopLibs' ``SUM_SQUARED_LOSS`` is half of it: `calc_loss`.
+
+    Examples
+    --------
+    >>> from poplibs_py import popnn
+    >>> popnn.mse_loss([[1.0, 2.0]], [[0.0, 4.0]], reduction="mean")
+    Loss(loss=array([2.5], dtype=float32), deltas=array([[ 1., -2.]], dtype=float32))
+    """
+    return _request("mse_loss", "squared", x, expected, weights, axis, mask, reduction, deltas_scale, out, out_dtype,
+                    target)
+
+
+_DELTA = """    delta : float, optional
+        The error from which on the loss is straight; positive.
+"""
+
+
+@_documented("Numbers", "What they should be", _DELTA)
+def huber_loss(x: Any, expected: Any, weights: Any = None, axis: int | tuple[int, ...] = -1, *, mask: Any = None,
+               delta: float = 1.0, reduction: str = "sum", deltas_scale: float = 1.0, out: Any = None,
+               out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Huber's loss, half the square of errors up to `delta`, straight beyond, added along axes, and its gradient.
+
+    Notes
+    -----
+    ``delta (|x - e| - delta / 2)`` beyond. Over `delta` it is torch's ``smooth_l1_loss``. PopLibs has none.
+
+    Examples
+    --------
+    >>> from poplibs_py import popnn
+    >>> popnn.huber_loss([[0.5, 4.0]], [[0.0, 1.0]])
+    Loss(loss=array([2.625], dtype=float32), deltas=array([[0.5, 1. ]], dtype=float32))
+    """
+    straight = finite("delta", delta, 1e-30, 1e30)
+    return _request("huber_loss", "huber", x, expected, weights, axis, mask, reduction, deltas_scale, out, out_dtype,
+                    target, straight=float(np.float32(straight)))
+
+
+@_documented("Probabilities, from 0 to 1", "Truth values, or probabilities")
+def binary_cross_entropy(x: Any, expected: Any, weights: Any = None, axis: int | tuple[int, ...] = -1, *,
+                         mask: Any = None, reduction: str = "sum", deltas_scale: float = 1.0, out: Any = None,
+                         out_dtype: object = None, target: Target | str | None = None) -> Any:
+    """Cross-entropy ``-(e log(x) + (1 - e) log(1 - x))`` of probabilities, added along axes, and its gradient.
+
+    Notes
+    -----
+    As in torch logarithms end at -100, and the gradient is ``(x - e) / max(x (1 - x), 1e-12)``. Beyond 0 and 1 nothing
+    is promised. PopLibs has none.
+
+    Examples
+    --------
+    >>> from poplibs_py import popnn
+    >>> popnn.binary_cross_entropy([[0.5, 0.25]], [[1.0, 0.0]])
+    Loss(loss=array([0.98082924], dtype=float32), deltas=array([[-2.       ,  1.3333334]], dtype=float32))
+    """
+    return _request("binary_cross_entropy", "binary", x, expected, weights, axis, mask, reduction, deltas_scale, out,
+                    out_dtype, target)
+
+
+_POSITIVE = """    positive_weights : array_like, optional
+        What the loss of ones is multiplied by, of a shape that broadcasts to that of `x`: p; 1 by default.
+"""
+
+
+@_documented("Logits", "Truth values, or probabilities", _POSITIVE)
+def binary_cross_entropy_with_logits(x: Any, expected: Any, weights: Any = None, axis: int | tuple[int, ...] = -1, *,
+                                     mask: Any = None, positive_weights: Any = None, reduction: str = "sum",
+                                     deltas_scale: float = 1.0, out: Any = None, out_dtype: object = None,
+                                     target: Target | str | None = None) -> Any:
+    """Cross-entropy of the sigmoids of logits with truth values, added along axes, and its gradient.
+
+    Notes
+    -----
+    ``p e log(1 + exp(-x)) + (1 - e) log(1 + exp(x))``: nothing overflows or cancels. PopLibs has none.
+
+    Examples
+    --------
+    >>> from poplibs_py import popnn
+    >>> popnn.binary_cross_entropy_with_logits([[0.0, -2.0]], [[1.0, 0.0]])
+    Loss(loss=array([0.8200752], dtype=float32), deltas=array([[-0.5       ,  0.11920293]], dtype=float32))
+    """
+    return _request("binary_cross_entropy_with_logits", "logits", x, expected, weights, axis, mask, reduction,
+                    deltas_scale, out, out_dtype, target, positive=positive_weights)
+
+
+@_documented("Logarithms of probabilities", "Probabilities")
+def kl_divergence(x: Any, expected: Any, weights: Any = None, axis: int | tuple[int, ...] = -1, *, mask: Any = None,
+                  reduction: str = "sum", deltas_scale: float = 1.0, out: Any = None, out_dtype: object = None,
+                  target: Target | str | None = None) -> Any:
+    """Kullback-Leibler divergence ``e (log(e) - x)``, added along axes, and its gradient ``-e``.
+
+    Notes
+    -----
+    0 where e is. `x` is what `log_softmax` makes, as for torch's ``kl_div``. PopLibs has none.
+
+    Examples
+    --------
+    >>> from poplibs_py import popnn
+    >>> popnn.kl_divergence([[-1.0, -0.5]], [[1.0, 0.0]])
+    Loss(loss=array([1.], dtype=float32), deltas=array([[-1., -0.]], dtype=float32))
+    """
+    return _request("kl_divergence", "divergence", x, expected, weights, axis, mask, reduction, deltas_scale, out,
+                    out_dtype, target)
