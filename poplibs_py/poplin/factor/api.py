@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,9 @@ from ...ops import RESULT, Operand, Receiver, Request, modelled_target, op, rece
 from ...program import temporary
 from ...target import Target
 from .lower import Checked, lower
+from .modelled import lacks, modelled_request
 from .params import FactorParams, Lies, checked_dtype, laid, matrices
+from .tile_plan import block_options
 
 __all__ = ["cholesky", "triangular_solve"]
 
@@ -22,7 +25,8 @@ _BOUND = "poplin.factor.bound:"
 @op("poplin.cholesky", poplibs="poplin::cholesky", bound=_BOUND + "cholesky_bound",
     draws="testing.factor_calls:cholesky_calls", reference="poplin.factor.reference:cholesky")
 def cholesky(a: Any, *, lower: bool = True, out: Any = None, out_dtype: object = None,
-             target: Target | str | None = None) -> Any:
+             block_size: int | None = None, available_memory_proportion: float | None = None,
+             target: Target | str | None = None, options: Mapping[str, Any] | None = None) -> Any:
     """Factor symmetric positive definite matrices: ``a = l @ l.T``, or ``a = u.T @ u`` (``poplin::cholesky``).
 
     Parameters
@@ -36,8 +40,15 @@ def cholesky(a: Any, *, lower: bool = True, out: Any = None, out_dtype: object =
         Where the factors go; it may be `a`, or overlap it. It does not change where the call is refused.
     out_dtype : dtype, Format or str, optional
         float32, float16 or bfloat16: the result's; by default that of `a`.
+    block_size : int, optional
+        Order of the blocks that a modelled machine's vertices take: 8 by default. Nothing changes with it here.
+    available_memory_proportion : float, optional
+        Share of a modelled machine's tile memory that temporaries of the products may take, by default PopLibs' 0.6.
     target : Target or str, optional
-        The machine; by default this CPU.
+        The machine; by default this CPU. A modelled one factors float32 to float32 and float16 to float16.
+    options : mapping, optional
+        PopLibs' ``blockSize`` and ``availableMemoryProportion``, and others of `matmul`, for a modelled machine. This
+        CPU only checks them.
 
     Returns
     -------
@@ -58,7 +69,8 @@ def cholesky(a: Any, *, lower: bool = True, out: Any = None, out_dtype: object =
     a matrix whose elements differ from those of `a` by at most ``g / (1 - g) sqrt(a[i, i] a[j, j])``, g = gamma(n + 3):
     Higham, "Accuracy and Stability of Numerical Algorithms", theorem 10.5, with a rounding more for the reciprocals of
     the diagonal. Many small matrices are factored side by side, with the same bits at every instruction-set level and
-    for any number of threads; large ones by LAPACK. PopLibs returns NaN where a matrix is not positive definite.
+    for any number of threads; large ones by LAPACK. PopLibs returns NaN where a matrix is not positive definite. On a
+    modelled machine the factor is that of PopLibs' blocks and of planned products: see "What a modelled run computes".
 
     Examples
     --------
@@ -70,10 +82,13 @@ def cholesky(a: Any, *, lower: bool = True, out: Any = None, out_dtype: object =
     x, lower = matrices("a", a, square=True), flag("lower", lower)
     assert x.format is not None
     receiver = result(out, out_dtype, x.format, x.shape, (x,))
-    _, lacking = modelled_target(target, "poplin.cholesky", lambda _: "in this build")
+    chosen = block_options("cholesky", options, block_size, available_memory_proportion)
+    machine, lacking = modelled_target(target, "poplin.cholesky", lambda _: lacks(receiver.format, x))
     x, lies = laid(x, 0)
     n = x.shape[-1]
     params = FactorParams("cholesky", x.shape[:-2], n, n, (lies, written(receiver, 1)), upper=not lower)
+    if machine is not None:
+        return modelled_request(params, "a", (x,), receiver, machine, *chosen)
     return request(params, "a", (x,), receiver, lacking)
 
 
@@ -81,7 +96,8 @@ def cholesky(a: Any, *, lower: bool = True, out: Any = None, out_dtype: object =
     draws="testing.factor_calls:triangular_solve_calls", reference="poplin.factor.reference:triangular_solve")
 def triangular_solve(a: Any, b: Any, *, left_side: bool = True, lower: bool = True, unit_diagonal: bool = False,
                      transpose: bool = False, out: Any = None, out_dtype: object = None,
-                     target: Target | str | None = None) -> Any:
+                     block_size: int | None = None, available_memory_proportion: float | None = None,
+                     target: Target | str | None = None, options: Mapping[str, Any] | None = None) -> Any:
     """Solve triangular systems: ``a @ x = b``, or ``x @ a = b`` (``poplin::triangularSolve``).
 
     Parameters
@@ -104,8 +120,15 @@ def triangular_solve(a: Any, b: Any, *, left_side: bool = True, lower: bool = Tr
     out_dtype : dtype, Format or str, optional
         float32, float16 or bfloat16; by default float32 where an operand is or where FP16 meets BF16, else the format
         of 16 bits that is there.
+    block_size : int, optional
+        Order of the blocks that a modelled machine's vertices take: 64 by default. Nothing changes with it here.
+    available_memory_proportion : float, optional
+        Share of a modelled machine's tile memory that temporaries of the products may take, by default PopLibs' 0.6.
     target : Target or str, optional
-        The machine; by default this CPU.
+        The machine; by default this CPU. A modelled one takes operands and a result of one format, float32 or float16.
+    options : mapping, optional
+        PopLibs' ``blockSize`` and ``availableMemoryProportion``, and others of `matmul`, for a modelled machine. This
+        CPU only checks them.
 
     Returns
     -------
@@ -125,7 +148,8 @@ def triangular_solve(a: Any, b: Any, *, left_side: bool = True, lower: bool = Tr
     All is FP32, by substitution, and the result is rounded once. Each computed column solves a system whose triangle
     differs from that of `a` by at most ``gamma(n + 2) |a|``, element by element: Higham, "Accuracy and Stability of
     Numerical Algorithms", theorem 8.5. Many small systems are solved side by side, with the same bits at every
-    instruction-set level and for any number of threads; large ones by BLAS.
+    instruction-set level and for any number of threads; large ones by BLAS. On a modelled machine the solution is that
+    of PopLibs' blocks and of planned products: see "What a modelled run computes".
 
     Examples
     --------
@@ -145,7 +169,8 @@ def triangular_solve(a: Any, b: Any, *, left_side: bool = True, lower: bool = Tr
     assert x.format is not None
     assert y.format is not None
     receiver = result(out, out_dtype, result_format(x.format, y.format), shape, (x, y))
-    _, lacking = modelled_target(target, "poplin.triangular_solve", lambda _: "in this build")
+    chosen = block_options("solve", options, block_size, available_memory_proportion)
+    machine, lacking = modelled_target(target, "poplin.triangular_solve", lambda _: lacks(receiver.format, x, y))
     # x a = b is a' x' = b'
     swapped = not left_side
     first, a_lies = laid(x, 0, transpose != swapped)
@@ -154,6 +179,8 @@ def triangular_solve(a: Any, b: Any, *, left_side: bool = True, lower: bool = Tr
     upper = lower == (transpose != swapped)
     sides = shape[-1 if left_side else -2]
     params = FactorParams("solve", shape[:-2], n, sides, operands, upper=upper, unit=unit_diagonal)
+    if machine is not None:
+        return modelled_request(params, "a", (first, second), receiver, machine, *chosen)
     return request(params, "a", (first, second), receiver, lacking)
 
 

@@ -15,55 +15,63 @@ import numpy as np
 from ...formats import FP32, Format, format_of
 from ...formats.bounds import Ball, gamma
 from ...ops import result_format
+from ...target import resolve_target
+from .balls import SLACK, TINY, Floats, at_rest
+from .modelled_bound import tile_cholesky_bound, tile_solve_bound
 from .reference import cholesky, inverse, lu, qr, triangle, triangular_solve
 
 __all__ = ["cholesky_bound", "lu_bound", "numbers", "qr_bound", "solved", "triangular_solve_bound"]
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
-
 _U = FP32.unit_roundoff
-_TINY = 2 * FP32.smallest_subnormal
-_SLACK = 1.001  # of float64's own errors, and of an iteration that ends early
-_TURNS = 40
 
 
-def cholesky_bound(a: Any, *, lower: bool = True, out: Any = None, out_dtype: Any = None, target: Any = None) -> Ball:
+def cholesky_bound(a: Any, *, lower: bool = True, out: Any = None, out_dtype: Any = None, target: Any = None,
+                   options: Any = None, block_size: Any = None, available_memory_proportion: Any = None) -> Ball:
     """Return exact factors and radii of a `cholesky` call of positive definite matrices.
 
     ``A + E = L L'`` with ``|E[i, j]| <= g sqrt(a[i, i] a[j, j])`` gives ``(I + X)(I + X)' = I + F`` where
     ``F = L0^-1 E L0'^-1``: X is the lower triangle, half its diagonal, of ``F - X X'``.
     """
     values = numbers(a)
+    if target is not None and resolve_target(target).kind != "host":
+        how = options, block_size, available_memory_proportion
+        return tile_cholesky_bound(values, lower, _dtype(a, out, out_dtype), target, how)
     exact = cholesky(values, lower=True) if lower else np.swapaxes(cholesky(values, lower=False), -1, -2)
     n = exact.shape[-1]
     with np.errstate(all="ignore"):
         g = gamma(n + 3, _U)
         sizes = np.sqrt(np.abs(np.diagonal(values, axis1=-2, axis2=-1)))
-        tiny = _TINY * (n + 2) * (1 + sizes.max(-1, initial=0)[..., None, None])
+        tiny = TINY * (n + 2) * (1 + sizes.max(-1, initial=0)[..., None, None])
         wrong = g / (1 - g) * sizes[..., :, None] * sizes[..., None, :] + tiny
         back = np.abs(inverse(exact))
-        f = _SLACK * back @ wrong @ np.swapaxes(back, -1, -2)
+        f = SLACK * back @ wrong @ np.swapaxes(back, -1, -2)
         half = np.tril(np.ones((n, n)), -1) + np.eye(n) / 2
-        x = _at_rest(np.zeros(f.shape), lambda x: half * (f + x @ np.swapaxes(x, -1, -2)))
-        radius = _SLACK * np.abs(exact) @ x
+        x = at_rest(np.zeros(f.shape), lambda x: half * (f + x @ np.swapaxes(x, -1, -2)))
+        radius = SLACK * np.abs(exact) @ x
     ball = Ball(exact, np.tril(radius))
     ball = ball if lower else Ball(np.swapaxes(ball.centre, -1, -2), np.swapaxes(ball.radius, -1, -2))
     return ball.rounded(_dtype(a, out, out_dtype))
 
 
 def triangular_solve_bound(a: Any, b: Any, *, left_side: bool = True, lower: bool = True, unit_diagonal: bool = False,
-                           transpose: bool = False, out: Any = None, out_dtype: Any = None, target: Any = None) -> Ball:
+                           transpose: bool = False, out: Any = None, out_dtype: Any = None, target: Any = None,
+                           options: Any = None, block_size: Any = None,
+                           available_memory_proportion: Any = None) -> Ball:
     """Return exact solutions and radii of a `triangular_solve` call."""
     exact = triangular_solve(numbers(a), numbers(b), left_side=left_side, lower=lower, unit_diagonal=unit_diagonal,
                              transpose=transpose)
     t, x = triangle(numbers(a), lower, unit_diagonal), exact if left_side else np.swapaxes(exact, -1, -2)
     if transpose == left_side:
         t, lower = np.swapaxes(t, -1, -2), not lower
-    ball = solved(t, lower, Ball.exact(x), unit_diagonal)
-    ball = ball if left_side else Ball(np.swapaxes(ball.centre, -1, -2), np.swapaxes(ball.radius, -1, -2))
     made = _dtype(b, out, out_dtype) if out is not None or out_dtype is not None else result_format(
         *(format_of(np.float32 if isinstance(v, (list, tuple)) else v) for v in (a, b)))
-    return ball.rounded(made)
+    if target is not None and resolve_target(target).kind != "host":
+        sides = numbers(b) if left_side else np.swapaxes(numbers(b), -1, -2)
+        how = options, block_size, available_memory_proportion
+        ball = tile_solve_bound(t, sides, x, lower, unit_diagonal, made, target, how)
+    else:
+        ball = solved(t, lower, Ball.exact(x), unit_diagonal).rounded(made)
+    return ball if left_side else Ball(np.swapaxes(ball.centre, -1, -2), np.swapaxes(ball.radius, -1, -2))
 
 
 def solved(t: Floats, lower: bool, x: Ball, unit_diagonal: bool = False, carried: Any = 0.0) -> Ball:
@@ -90,11 +98,11 @@ def solved(t: Floats, lower: bool, x: Ball, unit_diagonal: bool = False, carried
         flipped = t if lower else t[..., ::-1, ::-1]
         back = np.abs(inverse(flipped))
         back = back if lower else back[..., ::-1, ::-1]
-        g = gamma(n + 2, _U) * _SLACK * back @ np.abs(t)
+        g = gamma(n + 2, _U) * SLACK * back @ np.abs(t)
         sizes = np.abs(x.centre)
         diagonal = np.abs(np.diagonal(t, axis1=-2, axis2=-1)).max(-1, initial=0)[..., None, None]
-        known = g @ sizes + _SLACK * back @ (carried + _TINY * (n + 1) * (1 + diagonal) + 0 * sizes)
-        radius = np.abs(triangular_solve(np.eye(n) - g, known, lower=lower)) * _SLACK
+        known = g @ sizes + SLACK * back @ (carried + TINY * (n + 1) * (1 + diagonal) + 0 * sizes)
+        radius = np.abs(triangular_solve(np.eye(n) - g, known, lower=lower)) * SLACK
         largest = np.maximum(sizes + radius, 2 * np.abs(t) @ (sizes + radius))  # sums on the way too
         fits = largest.max(-2, keepdims=True, initial=0) < FP32.max
         radius = np.where(np.isfinite(x.centre) & fits, radius, np.inf)
@@ -110,28 +118,28 @@ def lu_bound(a: Any, *, out: Any = None, out_dtype: Any = None, target: Any = No
     values = numbers(a)
     perm, lower, upper, clear = lu(values, margin=2.0**-12)
     k = lower.shape[-1]
-    g = gamma(k + 2, _U) * _SLACK
+    g = gamma(k + 2, _U) * SLACK
     with np.errstate(all="ignore"):
         greatest = np.abs(upper).max((-1, -2), initial=0, keepdims=True)
-        wrong = g * (np.abs(lower) @ np.abs(upper)) + _TINY * (k + 2) * (1 + greatest)
+        wrong = g * (np.abs(lower) @ np.abs(upper)) + TINY * (k + 2) * (1 + greatest)
         l0, u0 = lower[..., :k, :], upper[..., :k]
         left = np.abs(inverse(l0))
         right = np.abs(np.swapaxes(inverse(np.swapaxes(u0, -1, -2)), -1, -2))
-        f = _SLACK * left @ wrong[..., :k, :k] @ right
+        f = SLACK * left @ wrong[..., :k, :k] @ right
         below = np.tril(np.ones((k, k)), -1)
 
         def step(xy: Floats) -> Floats:
             reach = f + xy[0] @ xy[1]
             return np.stack([below * reach, (1 - below) * reach])
 
-        both = _at_rest(np.zeros((2, *f.shape)), step, joint=True)
+        both = at_rest(np.zeros((2, *f.shape)), step, joint=True)
         of_l, of_u = np.abs(l0) @ both[0], both[1] @ np.abs(u0)
         grown = right @ _inverse_bound(both[1])
         rest_l = (wrong[..., k:, :k] + np.abs(lower[..., k:, :]) @ of_u) @ grown
         shrunk = _inverse_bound(both[0]) @ left
         rest_u = shrunk @ (wrong[..., :k, k:] + of_l @ np.abs(upper[..., k:]))
         nothing = np.where(clear, 0.0, np.inf)[..., None, None]
-        radii = [np.concatenate(found, axis) * _SLACK + nothing
+        radii = [np.concatenate(found, axis) * SLACK + nothing
                  for found, axis in (([of_l, rest_l], -2), ([of_u, rest_u], -1))]
     made = FP32 if out_dtype is None else format_of(out_dtype)
     pairs = zip((lower, upper), radii, strict=True)
@@ -167,23 +175,12 @@ def qr_bound(a: Any, *, mode: str = "reduced", out: Any = None, out_dtype: Any =
         angle = np.where(clear & (moved < 2.0**-12), 8 * moved, np.inf)[..., None, None]
         of_q = angle + np.zeros(q.shape)
         of_q[..., k:] = np.inf
-        of_r = (angle + 2 * d) * lengths[..., None, :] + np.zeros(r.shape) + 4 * _TINY
+        of_r = (angle + 2 * d) * lengths[..., None, :] + np.zeros(r.shape) + 4 * TINY
         of_r = np.where(np.tri(r.shape[-2], n, -1, dtype=bool), 0.0, of_r)
         of_r[..., k:, :] = 0.0
     made = FP32 if out_dtype is None else format_of(out_dtype)
     balls = [Ball(np.where(np.isfinite(radius), c, 0.0), radius).rounded(made) for c, radius in ((q, of_q), (r, of_r))]
     return balls[0], balls[1]
-
-
-def _at_rest(x: Floats, step: Any, joint: bool = False) -> Floats:
-    """Return a bound of the least solution of ``x = step(x)``, step growing with x; infinite where none is found."""
-    for _ in range(_TURNS):
-        x = step(x)
-    x = x * 1.01 + 1e-300
-    found = (step(x) <= x).all(axis=(-1, -2), keepdims=True)
-    if joint:
-        found = found.all(axis=0)
-    return np.where(found, x, np.inf)
 
 
 def numbers(a: Any) -> Floats:

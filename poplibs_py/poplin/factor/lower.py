@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from ...program import Segment, host_program, spread
 from .model import LANES, side_by_side, threads_of
 from .params import FactorParams, Lies
 
-__all__ = ["Checked", "Factoring", "lower"]
+__all__ = ["Checked", "Factoring", "lower", "on_kernels"]
 
 _ITEM = dtype_of("pop_factor_item")
 _BLOCK, _PANEL = 4, 16  # rows that registers hold, and right-hand sides of a panel: kernels/factor/solve.h
@@ -74,10 +74,19 @@ class Factoring:
         return self.explain().words()
 
 
+class _Factoring(Protocol):
+    """What `Checked` runs: a `Factoring`, or that of a modelled machine."""
+
+    @property
+    def params(self) -> FactorParams: ...
+    @property
+    def run(self) -> Callable[..., Any]: ...
+
+
 class Checked:
     """A program that raises where a matrix is none that it can factor; what it wrote then is nobody's."""
 
-    def __init__(self, factoring: Factoring, name: str) -> None:
+    def __init__(self, factoring: _Factoring, name: str) -> None:
         self.factoring, self.name = factoring, name
 
     def __call__(self, *arrays: Array) -> None:
@@ -95,7 +104,7 @@ def lower(params: FactorParams, threads: int) -> Factoring:
     """Return what runs on at most so many threads."""
     if side_by_side(params):
         threads = threads_of(params, threads)
-        made = _kernels(params, threads)
+        made = on_kernels(params, threads)
     else:
         from .lapack import ROUTINES
 
@@ -104,8 +113,8 @@ def lower(params: FactorParams, threads: int) -> Factoring:
     return made
 
 
-def _kernels(p: FactorParams, threads: int) -> Factoring:
-    """Shares of whole groups of matrices, one for each thread."""
+def on_kernels(p: FactorParams, threads: int) -> Factoring:
+    """Return what kernels do side by side: shares of whole groups of matrices, one for each thread."""
     edges = np.minimum(np.arange(threads + 1) * -(-p.batch // (LANES * threads)) * LANES, p.batch)
     items = np.zeros(threads, _ITEM)
     items["first"], items["count"] = edges[:-1], np.diff(edges)

@@ -22,7 +22,8 @@ def triangle(a: Any, lower: bool = True, unit_diagonal: bool = False) -> Floats:
     return np.where(np.eye(n, dtype=bool), 1.0, made) if unit_diagonal else made
 
 
-def cholesky(a: Any, *, lower: bool = True, out: Any = None, out_dtype: Any = None, target: Any = None) -> Floats:
+def cholesky(a: Any, *, lower: bool = True, out: Any = None, out_dtype: Any = None, target: Any = None,
+             options: Any = None, block_size: Any = None, available_memory_proportion: Any = None) -> Floats:
     """Return the factors of the symmetric matrices that the triangles stand for."""
     half = triangle(a, lower)
     whole = half + np.swapaxes(half, -1, -2) * (1 - np.eye(half.shape[-1]))
@@ -42,7 +43,9 @@ def inverse(t: Any) -> Floats:
 
 
 def triangular_solve(a: Any, b: Any, *, left_side: bool = True, lower: bool = True, unit_diagonal: bool = False,
-                     transpose: bool = False, out: Any = None, out_dtype: Any = None, target: Any = None) -> Floats:
+                     transpose: bool = False, out: Any = None, out_dtype: Any = None, target: Any = None,
+                     options: Any = None, block_size: Any = None,
+                     available_memory_proportion: Any = None) -> Floats:
     """Return the solutions, by substitution."""
     t = triangle(a, lower, unit_diagonal)
     x = np.array(b, np.float64)

@@ -18,14 +18,15 @@ from ...formats.reference import values
 from ...ops import operand, result_format
 from ...target import Target, resolve_target
 from ..convolution.bound import modelled_bound
-from ..convolution.work import work_of
+from ..convolution.work import TileWork, work_of
 from ..gemm.options import GemmOptions, parse_options
 from ..gemm.plan import HALF_PARTIALS_DEPTH
 from ..gemm.search import may_flush, passes
 from .params import product_of
 from .reference import activate, as_matrices
 
-__all__ = ["activated_ball", "finished_ball", "matmul_acc_bound", "matmul_bound", "matmul_modelled_bound", "scale_of"]
+__all__ = ["activated_ball", "finished_ball", "matmul_acc_bound", "matmul_bound", "matmul_modelled_bound",
+           "planned_ball", "scale_of"]
 
 _SLOPE = {None: 1.0, "relu": 1.0, "gelu": 1.13, "silu": 1.1}
 _RELATIVE, _ABSOLUTE = 2 * FP32.unit_roundoff, FP32.smallest_subnormal  # 1 ulp of gelu and silu (simd/math.h)
@@ -99,14 +100,20 @@ def matmul_modelled_bound(a: Any, b: Any, *, target: Target | str = "gc200", out
         groups = int(np.prod(product.batch, dtype=np.int64))
         numbers = (np.broadcast_to(x, (*product.batch, *x.shape[-2:])) for x in (left, right))
         rows, columns = (x.reshape(groups, *x.shape[-2:]) for x in numbers)
-        work = work_of(product.planned(target, options, more))  # rows are images of one element
-        x, w = rows.swapaxes(0, 1).reshape(work.shapes["x"]), columns.swapaxes(1, 2).reshape(work.shapes["w"])
-        ball = modelled_bound(work, x, w, out=product.out, seed=seed).reshape(product.m, groups, product.n)
-        ball = Ball(ball.centre.swapaxes(0, 1), ball.radius.swapaxes(0, 1)).reshape(*shape)
+        ball = planned_ball(work_of(product.planned(target, options, more)), rows, columns, product.out, seed)
+        ball = Ball(ball.centre.reshape(shape), ball.radius.reshape(shape))
     if bias is not None:
         ball = (ball + Ball.exact(values(bias))).rounded(FP32).rounded(product.out, rounding)
     ball = ball if activation is None else activated_ball(ball, activation).rounded(product.out, rounding)
     return _without(ball, added)
+
+
+def planned_ball(work: TileWork, a: Any, b: Any, out: Format | None = None, seed: Any = None) -> Ball:
+    """Return exact products [g, m, n] of [g, m, k] and [g, k, n], and radii of what a plan's tiles make."""
+    x, w = a.swapaxes(0, 1).reshape(work.shapes["x"]), b.swapaxes(1, 2).reshape(work.shapes["w"])
+    groups, m, n = a.shape[0], a.shape[1], b.shape[2]  # rows are images of one element
+    ball = modelled_bound(work, x, w, out=out, seed=seed).reshape(m, groups, n)
+    return Ball(ball.centre.swapaxes(0, 1), ball.radius.swapaxes(0, 1))
 
 
 def matmul_acc_bound(

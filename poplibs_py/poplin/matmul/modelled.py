@@ -12,8 +12,21 @@ from ...errors import bad_argument, bad_type, one_of
 from ...formats import FP16, FP32, Format, format_of
 from ...formats.metadata import METADATA_SCALES
 from ...kernels.records import ACTIVATIONS
-from ...ops import Array, Operand, Receiver, Request, catalogue, compiled, operand, receive, seed_of, unchanged
+from ...ops import (
+    Array,
+    Operand,
+    Receiver,
+    Request,
+    array_operand,
+    catalogue,
+    compiled,
+    operand,
+    receive,
+    seed_of,
+    unchanged,
+)
 from ...planner.cache import PlanCache
+from ...program import Executable
 from ...target import Target
 from ...target.types import type_of
 from ..convolution import ConvParams, ConvPlan, plan_convolution
@@ -31,7 +44,7 @@ from .options import conv_options
 from .params import Product, default_result, product_of, stated
 
 __all__ = ["Count", "TileWork", "compile_modelled", "count_modelled", "interpret_modelled", "modelled_request",
-           "plan_modelled"]
+           "plan_modelled", "product_program"]
 
 
 def plan_modelled(
@@ -130,6 +143,23 @@ class _TileProduct(TileConvolution):
             receiver.array[...] = grouped_out.reshape(receiver.array.shape)
 
         return self.described(run, program, x, w, bias, receiver, seed)
+
+
+def product_program(work: TileWork, a: Array, b: Array, out: Array, threads: int | None = None) -> Executable:
+    """Return the program of a plan's product on arrays that lie as these, each with its groups along the first axis.
+
+    Parameters
+    ----------
+    work : TileWork
+        What the tiles do.
+    a, b, out : numpy.ndarray
+        [g, m, k], [g, k, n] and [g, m, n], of the planned formats.
+    threads : int, optional
+        Threads of this CPU to run on, at most.
+    """
+    made = _TileProduct(work)
+    left, right, result = (array_operand(name, x) for name, x in (("a", a), ("b", b), ("out", out)))
+    return made.executable(made.operand("a", left), made.operand("b", right), result, None, None, None, threads)
 
 
 def _checked_plan(plan: Any) -> ConvPlan:
