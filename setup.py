@@ -144,6 +144,7 @@ PLAIN = {
     "planner/_search.pyx": "poplibs_py.planner._search",
     "planner/conv/_model.pyx": "poplibs_py.poplin.convolution._model",
     "planner/fully_connected/_model.pyx": "poplibs_py.popsparse.fully_connected._model",
+    "drivers/_chains.pyx": "poplibs_py.popops._chains",
     "drivers/_conv.pyx": "poplibs_py.poplin.conv._conv",
     "drivers/_gemm.pyx": "poplibs_py.poplin.gemm._gemm",
     "drivers/_overlap.pyx": "poplibs_py.poplin.conv._overlap",

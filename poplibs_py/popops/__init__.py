@@ -33,7 +33,7 @@ from .map import compile_map, map
 from .nonlinearities import *  # noqa: F403
 from .ordering import *  # noqa: F403
 from .padding import pad
-from .poplibs_reduce import reduce, reduce_many
+from .poplibs_reduce import plan_reduce, reduce, reduce_many
 from .rearrange import transpose
 from .reductions import *  # noqa: F403
 from .reductions import max_with_indices, min_with_indices
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 __all__ = ["CircBuf", "SplineBasis", "bincount", "cast", "compile_map", "cumulative_max", "cumulative_min",
            "cumulative_prod", "cumulative_sum", "encode_one_hot", "fill", "histogram", "iota", "map",
            "max_with_indices", "min_with_indices", "normalise_image", "pad", "plan_elementwise", "plan_embedding",
-           "reduce", "reduce_many", "scaled_add", "scaled_subtract", "spline_basis", "spline_weighting", "transpose",
-           "x_minus_ax_plus_by", *_of_one.__all__, *_of_two.__all__, *_of_three.__all__, *_of_bits.__all__,
+           "plan_reduce", "reduce", "reduce_many", "scaled_add", "scaled_subtract", "spline_basis", "spline_weighting",
+           "transpose", "x_minus_ax_plus_by", *_of_one.__all__, *_of_two.__all__, *_of_three.__all__, *_of_bits.__all__,
            *_of_gradients.__all__, *_of_gradients_of_two.__all__, *_of_axes.__all__, *_of_vectors.__all__,
            *_of_slices.__all__, *_of_slice_updates.__all__, *_of_order.__all__, *_of_networks.__all__,
            *_of_lookups.__all__, *_of_rows.__all__]

@@ -7,6 +7,7 @@ workspace.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -21,7 +22,7 @@ from ..log import tell
 from ..ops.one_kernel import OneKernel
 from ..program import ComputeSet, Executable, Program, Segment, shares_of, spread, threads_for
 
-__all__ = ["BLOCK", "ReduceParams", "ReduceProgram", "Way", "lower", "lower_histogram", "lower_scan"]
+__all__ = ["BLOCK", "ReduceParams", "ReduceProgram", "Way", "lower", "lower_histogram", "lower_scan", "merged_axes"]
 
 Array = np.ndarray[Any, Any]
 
@@ -125,6 +126,11 @@ def _merged(axes: list[_Axis]) -> list[_Axis]:
             axis = _Axis(made.pop().extent * axis.extent, axis.stride, axis.out)
         made.append(axis)
     return made
+
+
+def merged_axes(axes: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return extents and strides, with neighbours that can be walked as one taken together."""
+    return [(axis.extent, axis.stride) for axis in _merged([_Axis(*axis) for axis in axes])]
 
 
 @lru_cache(maxsize=1024)

@@ -19,8 +19,12 @@ from ..ops import argument as array_argument
 from ..ops.numpy_ops import told
 from ..program import temporary
 from ..target import Target
-from ._reduce import ReduceParams, ReduceProgram, Way, lower, lower_scan
-from ._request import strided_request
+from ..target.types import type_of
+from ._reduce import ReduceParams, ReduceProgram, Way, lower, lower_scan, merged_axes
+from ._reduce_tiles import CHAINED, lower_tiled
+from ._request import has_scale, strided_request
+from .reduce_plan import ReducePlan, plan_argmax, plan_nan, plan_reduction, reduction_lacks
+from .tile_plan import TilePlan, on_tiles
 
 __all__ = ["Reduction", "axes_of", "program_request", "reduced_shape", "reduction_request", "source_of"]
 
@@ -110,16 +114,85 @@ def reduction_request(name: str, x: Any, axes: Any, made: Callable[[int], Reduct
         shape = source.shape if axes is not None else (count,)
     if count == 0 and reduction.empty is None and 0 not in shape:
         raise bad_argument("x", f"shape {source.shape}", f"one element or more over axes {over}")
-    _, lacking = modelled_target(target, f"popops.{name}", lambda _: "of this reduction")
     if source.format is None:
-        return _of_integers(name, source, over, shape, reduction, out, out_dtype, lacking)
+        return _of_integers(name, source, over, shape, reduction, out, out_dtype, target)
     if reduction.result is not None and out_dtype is not None:
         raise bad_argument("out_dtype", out_dtype, f"None: results are {reduction.result}")
     receiver = receive("out", out, shape, out_dtype, reduction.result or result_format(source.format), (source,),
                        reads=reduction.update, contiguous=True)
+    plan, lacking = _plan(name, source, over, receiver, reduction, target)
     if count == 0:
-        return _of_nothing(name, source, receiver, reduction, lacking)
-    return _request(source, over, receiver, reduction, lacking)
+        return on_tiles(_of_nothing(name, source, receiver, reduction, lacking), plan)
+    if isinstance(plan, ReducePlan) and plan.vertex_op in CHAINED:
+        return _in_order(source, over, receiver, reduction, plan)
+    return on_tiles(_request(source, over, receiver, reduction, lacking), plan)
+
+
+_VERTEX_OPS = {
+    ("sum", "plain"): "ADD", ("square_sum", "plain"): "SQUARE_ADD", ("prod", "plain"): "MUL", ("max", "plain"): "MAX",
+    ("min", "plain"): "MIN", ("all", "zero"): "LOGICAL_AND", ("any", "nonzero"): "LOGICAL_OR",
+    ("logsumexp", "log"): "LOG_ADD",
+}  # fmt: skip
+_NAN, _PLACES = ("nan", "not_finite"), ("argmax", "argmin")
+_OF_PLACES = ("float", "half", "int", "unsigned int")
+
+
+def _plan(name: str, x: Operand, axes: tuple[int, ...], receiver: Receiver, reduction: Reduction,
+          target: Target | str | None) -> tuple[TilePlan | None, str]:
+    """The plan of a modelled machine, None for this CPU; and what the machine lacks."""
+    element, way = x.array.dtype if x.format is None else x.format, reduction.way
+    types = type_of(element), type_of(receiver.format)
+    vertex_op = "" if reduction.scans else _VERTEX_OPS.get((way.kernel, way.finish), "")
+    scaled = reduction.update or reduction.scale != (0.0 if vertex_op == "LOG_ADD" else 1.0)
+
+    def missing(_: Target) -> str:
+        if has_scale(x) or has_scale(receiver):
+            return "of numbers with a scale"
+        if way.kernel in _NAN:
+            whole = len(axes) == x.array.ndim
+            return f"of {element}" if types[0] not in ("float", "half") else "" if whole else "over some axes"
+        if way.kernel in _PLACES:
+            return "" if types[0] in _OF_PLACES else f"of {element}"
+        if not vertex_op:
+            return "alone: it is several of PopLibs' operations, or none"
+        lacks = reduction_lacks(vertex_op, *types)
+        return (f"from {element} to {receiver.format}" if types[0] else f"of {element}") if lacks else ""
+
+    machine, lacking = modelled_target(target, f"popops.{name}", missing)
+    if machine is None:
+        return None, lacking
+    if way.kernel in _NAN:
+        return plan_nan(name, x.shape, types[0], machine), ""
+    if way.kernel in _PLACES:
+        return plan_argmax(name, x.shape, axes, types[0], machine), ""
+    return plan_reduction(name, vertex_op, x.shape, axes, types, machine, scaled=scaled), ""
+
+
+def _in_order(x: Operand, axes: tuple[int, ...], receiver: Receiver, reduction: Reduction, plan: ReducePlan) -> Request:
+    """A reduction in the order of its plan. Columns and rows that are not so many bytes apart each are copied first."""
+    kept = tuple(d for d in range(x.array.ndim) if d not in axes)
+    steps = [merged_axes([(x.shape[d], x.array.strides[d]) for d in some]) for some in (kept, axes)]
+    item, form = x.array.itemsize, receiver.format
+    assert isinstance(x.format, Format)
+    assert isinstance(form, Format)
+    straight = all(len(found) <= 1 for found in steps)
+    if straight:
+        column, row = (found[0][1] if found else item for found in steps)
+    else:
+        column, row = plan.factor * item, item
+    tiled = lower_tiled(plan, x.format, column, row, form, reduction.scale, reduction.update, settings.num_threads)
+    order, shape, dtype = (*kept, *axes), x.shape, x.array.dtype
+
+    def copied(array: Array, result: Array) -> None:
+        numbers = temporary(tuple(shape[d] for d in order), dtype)
+        numbers[...] = array.transpose(order)
+        tiled.executable(numbers, result)
+
+    def tell() -> tuple[str, str, Any]:
+        return plan.problem, "chains in the plan's order", plan
+
+    request = Request(tiled.executable if straight else copied, (x, RESULT), receiver, tell, lacking="", steady=True)
+    return on_tiles(request, plan)
 
 
 _MOST_ELEMENTS = 1 << 36  # more take minutes, and no call is interrupted
@@ -147,7 +220,7 @@ def source_of(x: Any, name: str = "x", allowed: str = _ALLOWED) -> Operand:
 
 
 def _of_integers(name: str, x: Operand, axes: tuple[int, ...], shape: tuple[int, ...], reduction: Reduction, out: Any,
-                 out_dtype: object, lacking: str) -> Request:
+                 out_dtype: object, target: Target | str | None) -> Request:
     """Integers and truth values by NumPy: exact, whatever the order."""
     function, update = reduction.integers, reduction.update
     if function is None:
@@ -157,6 +230,7 @@ def _of_integers(name: str, x: Operand, axes: tuple[int, ...], shape: tuple[int,
     with np.errstate(all="ignore"):
         like = function(np.ones((1,) * x.array.ndim, x.array.dtype), axes)
     receiver = receive("out", out, shape, None, np.dtype(like.dtype), (x,), reads=update)
+    plan, lacking = _plan(name, x, axes, receiver, reduction, target)
     count, dtype = math.prod(x.shape[d] for d in axes), receiver.array.dtype
 
     def run(array: Array, result: Array) -> None:
@@ -168,8 +242,8 @@ def _of_integers(name: str, x: Operand, axes: tuple[int, ...], shape: tuple[int,
             made = np.asarray(function(array, axes)).reshape(result.shape)
             result[...] = result + made if update else made
 
-    return Request(run, (x, RESULT), receiver, told(name, x.shape, x.array.dtype), steady=True,
-                   lacking=lacking)
+    return on_tiles(Request(run, (x, RESULT), receiver, told(name, x.shape, x.array.dtype), steady=True,
+                            lacking=lacking), plan)
 
 
 def _least_or_greatest(value: float, dtype: np.dtype[Any]) -> Any:

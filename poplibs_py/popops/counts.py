@@ -12,8 +12,12 @@ from ..ops import Operand, Receiver, Request, host_target, modelled_target, new_
 from ..ops import argument as array_argument
 from ..ops.numpy_ops import told
 from ..target import Target
+from ..target.types import type_of
 from ._reduce import ReduceParams, ReduceProgram, Way, lower_histogram
 from ._reductions import counted_source, program_request
+from ._request import has_scale
+from .reduce_plan import plan_histogram
+from .tile_plan import on_tiles
 
 __all__ = ["bincount", "histogram"]
 
@@ -58,7 +62,7 @@ def histogram(x: Any, levels: Any, *, absolute_of_input: bool = False, update: b
 
     Notes
     -----
-    Exact. PopLibs' kernels count in floats, which end at 2^24 a worker.
+    Exact, on modelled machines too. PopLibs' kernels count in floats, which end at 2^24 a worker.
 
     Examples
     --------
@@ -73,8 +77,11 @@ def histogram(x: Any, levels: Any, *, absolute_of_input: bool = False, update: b
     magnitudes, adds = flag("absolute_of_input", absolute_of_input), flag("update", update)
     if adds and out is None:
         raise bad_argument("update", update, "False without `out`, which it adds to")
-    _, lacking = modelled_target(target, "popops.histogram", lambda _: "by itself")
-    bins = edges.size + 1
+    bins, form = edges.size + 1, source.format
+    lacks = "" if type_of(form) in ("float", "half") and not has_scale(source) else f"of {form}" + " with a scale" * (
+        has_scale(source))
+    machine, lacking = modelled_target(target, "popops.histogram", lambda _: lacks)
+    plan = None if machine is None else plan_histogram(source.shape, edges.size, magnitudes, type_of(form), machine)
     receiver = receive("out", out, (bins,), None, _COUNTS, (source,), reads=adds, contiguous=True)
 
     def made(read: Operand) -> ReduceProgram:
@@ -83,7 +90,7 @@ def histogram(x: Any, levels: Any, *, absolute_of_input: bool = False, update: b
                               tuple(range(len(read.shape))), _COUNTS, 0, 1.0, adds)
         return lower_histogram(params, bins, magnitudes, settings.num_threads)
 
-    request = program_request(source, made, receiver, lacking, edges)
+    request = on_tiles(program_request(source, made, receiver, lacking, edges), plan)
     request.keep = False  # the levels' values belong to this call
     return request
 

@@ -1,21 +1,25 @@
-"""`reduce` and `reduce_many`: reductions as PopLibs has them, with a scale, and onto what is there."""
+"""`reduce`, `reduce_many` and `plan_reduce`: reductions as PopLibs has them, with a scale, and onto what is there."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..errors import all_of, bad_argument, finite, flag, one_of
-from ..ops import op
+from ..errors import UnsupportedError, all_of, bad_argument, finite, flag, one_of
+from ..ops import machine_to_plan, op
 from ..target import Target
+from ..target.types import type_of
+from ._made import shape_of
+from ._promotion import element_of
 from ._reduce import Way
-from ._reductions import Reduction, reduction_request
+from ._reductions import Reduction, axes_of, reduction_request
+from .reduce_plan import ReducePlan, plan_reduction, reduction_lacks
 from .reductions import TRUTH, Axes, by_numpy
 
-__all__ = ["reduce", "reduce_many"]
+__all__ = ["plan_reduce", "reduce", "reduce_many"]
 
 
 def _in_own_type(function: Any) -> Callable[..., Any]:
@@ -142,3 +146,56 @@ def reduce_many(reductions: Iterable[Mapping[str, Any]], *, target: Target | str
 
 
 _REDUCE_ARGUMENTS = ("x", "axes", "op", "scale", "update", "keepdims", "out", "out_dtype", "target")
+
+
+def plan_reduce(shape: Sequence[int], axes: Axes = None, op: str = "ADD", *, dtype: object = "float16",
+                out_dtype: object = None, scaled: bool = False, target: Target | str = "gc200") -> ReducePlan:
+    """Return what a modelled machine does for a reduction, and what that costs.
+
+    It is the plan that such a call with ``target=`` follows, and that its `Run` has inside `poplibs_py.profile`.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        Of the operand.
+    axes : int or sequence of int, optional
+        The axes that are reduced; all by default.
+    op : {"ADD", "SQUARE_ADD", "MUL", "MIN", "MAX", "LOGICAL_AND", "LOGICAL_OR", "LOG_ADD"}, optional
+        The operation.
+    dtype, out_dtype : Format, dtype or str, optional
+        Of the operand and of the result, which is by default that of the operand: float32, float16, int32, uint32 for
+        extremes, bool for LOGICAL_AND and LOGICAL_OR.
+    scaled : bool, optional
+        Whether the last stage scales, or adds to what the result holds.
+    target : Target or str, optional
+        The machine.
+
+    Returns
+    -------
+    ReducePlan
+        Its `explain` tells stages, vertices, cycles and bytes.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind or value.
+    UnsupportedError
+        If the machine has no vertex for it, or is this CPU.
+
+    Examples
+    --------
+    >>> from poplibs_py import popops
+    >>> plan = popops.plan_reduce((4096, 256), 0)
+    >>> plan.phases
+    {'exchange': 624, 'reduce on tiles': 2172, 'reduce between tiles': 900, 'reduce to the result': 492}
+    """
+    extents = shape_of(shape)
+    over = axes_of(axes, len(extents))
+    one_of("op", op, tuple(_OPERATIONS))
+    source = element_of("dtype", dtype)
+    result = source if out_dtype is None else element_of("out_dtype", out_dtype)
+    machine = machine_to_plan(target)
+    types = type_of(source), type_of(result)
+    if reduction_lacks(op, *types):
+        raise UnsupportedError(f"target: {machine.name} has no vertex for {op} from {source} to {result}")
+    return plan_reduction("reduce", op, extents, over, types, machine, scaled=flag("scaled", scaled))

@@ -10,6 +10,8 @@ float64, whose error is `_MERGED` of the magnitudes at most. With u = 2^-24:
   gamma(r + 3) (2 M + 3 m e^2), M being the block's second moment and e its mean's distance from c; those of the
   blocks' means change what is between blocks by gamma of that and of M. Together 3.01 gamma M and 4.01 gamma e^2 of
   all, and e <= gamma(r + 1) mean(abs(x));
+- on a modelled machine chains of FP32 numbers make sums: gamma(n) of the magnitudes, and one rounding of a scale and of
+  the product with it;
 - logarithms: an exponent's rounding weighs t e^-t for an element t below its block's greatest, which is less than below
   the row's; the exponential is within 1 ulp, its sum as above.
 """
@@ -24,7 +26,7 @@ import numpy as np
 
 from ..formats import FP32, QuarterArray, format_of
 from ..formats.bounds import Ball, gamma, sum_ball
-from ..ops import result_format
+from ..ops import result_format, target_of
 
 __all__ = [
     "Rows", "all_bound", "any_bound", "argmax_bound", "argmin_bound", "has_nan_bound", "has_nan_or_inf_bound",
@@ -98,9 +100,11 @@ class Rows:
             return self.exactly(function(self.held, axis=self.axes, **how))
 
 
-def _sums(rows: Rows, terms: Floats, magnitudes: Floats, compensated: bool, scale: float = 1.0) -> Ball:
+def _sums(rows: Rows, terms: Floats, magnitudes: Floats, compensated: bool, scale: float = 1.0,
+          target: Any = None) -> Ball:
     """FP32 sums along rows of exact terms, times a scale."""
-    depth, count = roundings(rows.count), rows.count
+    chained, count = target_of(target).kind != "host", rows.count
+    depth = count if chained else roundings(count)
     with np.errstate(all="ignore"):
         sizes, centre = magnitudes.sum(1), terms.sum(1)
         ball = sum_ball(centre, sizes, depth + 1)  # a square is rounded where it is added
@@ -110,6 +114,9 @@ def _sums(rows: Rows, terms: Floats, magnitudes: Floats, compensated: bool, scal
             radius = np.where(np.isinf(radius), radius, twice)
         own = (gamma(count, 2.0**-53) + _MERGED * (count > 512)) * sizes
         ball = Ball(centre, radius + own) * scale
+        if chained and scale != 1:
+            rounded = _U * np.where(np.isfinite(ball.centre), np.abs(ball.centre) + ball.radius, 0.0)
+            ball = Ball(ball.centre, ball.radius + rounded + _LEAST * magnitudes.sum(1))
     return ball.rounded(FP32) if count > 512 or compensated or scale != 1 else ball
 
 
@@ -119,7 +126,7 @@ def sum_bound(x: Any, axes: Any = None, *, keepdims: bool = False, compensated: 
     rows = Rows(x, axes, keepdims)
     if rows.integral:
         return rows.integers(np.sum)
-    return rows.finished(_sums(rows, rows.values, rows.magnitudes, compensated), out, out_dtype)
+    return rows.finished(_sums(rows, rows.values, rows.magnitudes, compensated, target=target), out, out_dtype)
 
 
 def square_sum_bound(x: Any, axes: Any = None, *, keepdims: bool = False, compensated: bool = False, out: Any = None,
@@ -128,7 +135,7 @@ def square_sum_bound(x: Any, axes: Any = None, *, keepdims: bool = False, compen
     rows = Rows(x, axes, keepdims)
     with np.errstate(all="ignore"):
         squares, sizes = rows.values**2, rows.magnitudes**2
-    return rows.finished(_sums(rows, squares, sizes, compensated), out, out_dtype)
+    return rows.finished(_sums(rows, squares, sizes, compensated, target=target), out, out_dtype)
 
 
 def mean_bound(x: Any, axes: Any = None, *, keepdims: bool = False, compensated: bool = False, out: Any = None,
@@ -139,7 +146,7 @@ def mean_bound(x: Any, axes: Any = None, *, keepdims: bool = False, compensated:
         with np.errstate(all="ignore"):
             return Ball.exact((rows.values.sum(1) / np.float64(rows.count)).reshape(rows.shape)).rounded(FP32)
     scale = 1 / rows.count if rows.count else math.nan
-    return rows.finished(_sums(rows, rows.values, rows.magnitudes, compensated, scale), out, out_dtype)
+    return rows.finished(_sums(rows, rows.values, rows.magnitudes, compensated, scale, target), out, out_dtype)
 
 
 def prod_bound(x: Any, axes: Any = None, *, keepdims: bool = False, out: Any = None, out_dtype: Any = None,
@@ -325,7 +332,7 @@ def reduce_bound(x: Any, axes: Any = None, op: str = "ADD", *, scale: Any = None
         return rows.finished(ball.rounded(FP32), out, out_dtype)
     squares = op == "SQUARE_ADD"
     terms, sizes = (rows.values**2, rows.magnitudes**2) if squares else (rows.values, rows.magnitudes)
-    ball = _sums(rows, terms, sizes, False, 1.0 if scale is None else float(scale))
+    ball = _sums(rows, terms, sizes, False, 1.0 if scale is None else float(scale), target)
     if before is not None:
         ball = (ball + before.ravel()).rounded(FP32)
     return rows.finished(ball, out, out_dtype)
