@@ -47,14 +47,17 @@ from .ternary import *  # noqa: F403
 
 if TYPE_CHECKING:
     from .embedding.api import plan_embedding
+    from .slice_plans import compile_multi_slice, compile_multi_update
 
-__all__ = ["CircBuf", "SplineBasis", "bincount", "cast", "compile_map", "cumulative_max", "cumulative_min",
-           "cumulative_prod", "cumulative_sum", "encode_one_hot", "fill", "histogram", "iota", "map",
-           "max_with_indices", "min_with_indices", "normalise_image", "pad", "plan_elementwise", "plan_embedding",
-           "plan_reduce", "reduce", "reduce_many", "scaled_add", "scaled_subtract", "spline_basis", "spline_weighting",
-           "transpose", "x_minus_ax_plus_by", *_of_one.__all__, *_of_two.__all__, *_of_three.__all__, *_of_bits.__all__,
+__all__ = ["CircBuf", "SplineBasis", "bincount", "cast", "compile_map", "compile_multi_slice", "compile_multi_update",
+           "cumulative_max", "cumulative_min", "cumulative_prod", "cumulative_sum", "encode_one_hot", "fill",
+           "histogram", "iota", "map", "max_with_indices", "min_with_indices", "normalise_image", "pad",
+           "plan_elementwise", "plan_embedding", "plan_reduce", "reduce", "reduce_many", "scaled_add",
+           "scaled_subtract", "spline_basis", "spline_weighting", "transpose", "x_minus_ax_plus_by",
+           *_of_one.__all__, *_of_two.__all__, *_of_three.__all__, *_of_bits.__all__,
            *_of_gradients.__all__, *_of_gradients_of_two.__all__, *_of_axes.__all__, *_of_vectors.__all__,
            *_of_slices.__all__, *_of_slice_updates.__all__, *_of_order.__all__, *_of_networks.__all__,
            *_of_lookups.__all__, *_of_rows.__all__]
 
-__getattr__, __dir__ = submodules_on_demand(__name__, {"plan_embedding": "embedding.api"})
+__getattr__, __dir__ = submodules_on_demand(__name__, {
+    "compile_multi_slice": "slice_plans", "compile_multi_update": "slice_plans", "plan_embedding": "embedding.api"})

@@ -27,7 +27,7 @@ from ._reductions import source_of
 from ._slices import LEAST_ROOM, Axis, Component, SliceParams, SliceProgram, Window, lower, lower_check, room_bytes
 
 __all__ = ["POLICIES", "Layout", "check_of", "checked_policy", "elements_of", "indices_of", "lacking_of", "put_request",
-           "receiver_of", "same_memory", "table_of", "take_request"]
+           "receiver_of", "same_memory", "table_of", "take_request", "within_memory"]
 
 Array = np.ndarray[Any, Any]
 
@@ -35,6 +35,7 @@ POLICIES = ("raise", "clip", "skip", "wrap", "zero", "poplibs")
 """What may become of an index that is out of range: the words of `index_policy`."""
 
 _MOST_LOOKUPS, _MOST_AXES = 1 << 31, 64
+_LINE = 64  # what a thread's temporary bytes are a multiple of
 _WHOLE = "an array of whole numbers"
 _NUMBERS = "float32, float16, bfloat16 or FP8 numbers, integers or truth values"
 _NEED_A_PLACE = ("raise", "clip", "wrap", "poplibs")
@@ -255,7 +256,7 @@ def put_request(op: str, table: Operand, indices: Operand, updates: Operand, lay
     check, made, fits = None, None, True
     if params.lookups and params.elements:
         check = check_of(name, policy, layout, params)
-        made, fits = _within_memory(op, params, memory or Memory(), target)
+        made, fits = within_memory(op, params, memory or Memory())
     run = _Put(check, made.executable if made is not None else None, in_place)
 
     def tell() -> tuple[str, str, Any]:
@@ -306,18 +307,19 @@ def _check_elements(table: Operand, updates: Operand, update: str, scale: Any) -
     return whole("scale", scale, -(1 << 53), 1 << 53, ", for integers")
 
 
-def _within_memory(op: str, params: SliceParams, memory: Memory, target: Target | str | None
-                   ) -> tuple[SliceProgram, bool]:
+def within_memory(op: str, params: SliceParams, memory: Memory, target: Target | None = None
+                  ) -> tuple[SliceProgram, bool]:
     """The program, which sorts as many updates at a time as the limit lets it, and whether it keeps to it."""
+    host = host_target(target, op)
     if memory.proportion is None or not params.grouped:
-        return lower(params, settings.num_threads), True
-    least, host = min(params.lookups, LEAST_ROOM), host_target(None, op)
+        return lower(params, host.tiles), True
+    least = min(params.lookups, LEAST_ROOM)
 
     def planned(limit: int | None) -> SliceProgram | None:
         if limit is None:
-            return lower(params, settings.num_threads)
-        room = min(params.lookups, (limit - room_bytes(0)) // (room_bytes(1) - room_bytes(0)))
-        return lower(params._replace(room=room), settings.num_threads) if room >= least else None
+            return lower(params, host.tiles)
+        room = min(params.lookups, (limit // _LINE * _LINE - room_bytes(0)) // (room_bytes(1) - room_bytes(0)))
+        return lower(params._replace(room=room), host.tiles) if room >= least else None
 
     fits = planned(memory.limit(host)) is not None
     return within(op, planned, memory, host, lambda: room_bytes(least)), fits

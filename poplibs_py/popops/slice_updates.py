@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..planner import Memory
 from ..target import Target
 from .slices import row_update, slicing_op
 
@@ -62,7 +63,7 @@ def multi_update_add(x: Any, updates: Any, indices: Any, scale: float = 1.0, *, 
     array([3., 2., 8.], dtype=float32)
     """
     return row_update("multi_update_add", x, updates, indices, axis, index_policy, out, target, "add", scale,
-                      available_memory_proportion)
+                      Memory(available_memory_proportion))
 
 
 @_changes("grouped_multi_update_add", "groupedMultiUpdateAdd", _SUMS, scaled=True)
@@ -79,7 +80,7 @@ def grouped_multi_update_add(x: Any, updates: Any, indices: Any, scale: float = 
     array([ 1., 14.], dtype=float32)
     """
     return row_update("grouped_multi_update_add", x, updates, indices, axis, index_policy, out, target, "add", scale,
-                      available_memory_proportion)
+                      Memory(available_memory_proportion))
 
 
 @_changes("multi_update_mul", "multiUpdateMul", _PRODUCTS)
@@ -95,7 +96,7 @@ def multi_update_mul(x: Any, updates: Any, indices: Any, *, axis: int = 0, index
     array([ 4.,  2., 48.], dtype=float32)
     """
     return row_update("multi_update_mul", x, updates, indices, axis, index_policy, out, target, "mul",
-                      proportion=available_memory_proportion)
+                      memory=Memory(available_memory_proportion))
 
 
 @_changes("grouped_multi_update_mul", "groupedMultiUpdateMul", _PRODUCTS)
@@ -111,7 +112,7 @@ def grouped_multi_update_mul(x: Any, updates: Any, indices: Any, *, axis: int = 
     array([ 1., 64.], dtype=float32)
     """
     return row_update("grouped_multi_update_mul", x, updates, indices, axis, index_policy, out, target, "mul",
-                      proportion=available_memory_proportion)
+                      memory=Memory(available_memory_proportion))
 
 
 @_changes("multi_update_max", "multiUpdateMax", _EXTREMES)

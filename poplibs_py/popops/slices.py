@@ -11,7 +11,8 @@ from ..errors import all_of, bad_argument, whole
 from ..ops import Operand, Request, op
 from ..planner import Memory
 from ..target import Target
-from ._slice_request import Layout, checked_policy, indices_of, put_request, table_of, take_request
+from ._slice_request import Layout, checked_policy, elements_of, indices_of, put_request, table_of, take_request
+from .embedding.lower import HostEmbeddingPlan
 
 __all__ = ["dynamic_slice", "dynamic_update", "grouped_multi_slice", "grouped_multi_update", "multi_slice",
            "multi_update"]
@@ -192,23 +193,30 @@ def _axis(table: Operand, axis: Any, groups: bool) -> int:
     return found
 
 
-def _slice(name: str, x: Any, indices: Any, axis: Any, policy: Any, out: Any, target: Any) -> Request:
+def row_slice(name: str, x: Any, indices: Any, axis: Any, policy: Any, out: Any, target: Any,
+              plan: HostEmbeddingPlan | None = None) -> Request:
     groups = name.startswith("grouped")
     table, places, checked = table_of("x", x), indices_of("indices", indices), checked_policy(policy)
     along = _axis(table, axis, groups)
     layout = _rows_layout(table, places, along, groups)
     front = [n for n, *_ in layout.axes]
+    if plan is not None:
+        _check_planned(plan, table, front[-1])
     shape = (*front, *(n for n, *_ in layout.windows))
     return take_request(f"popops.{name}", table, places, layout, shape, checked, out, target)
 
 
 def row_update(name: str, x: Any, updates: Any, indices: Any, axis: Any, policy: Any, out: Any, target: Any,
-            update: str = "set", scale: Any = 1.0, proportion: Any = None) -> Request:
+               update: str = "set", scale: Any = 1.0, memory: Memory | None = None,
+               plan: HostEmbeddingPlan | None = None) -> Request:
     groups = name.startswith("grouped")
     table, given, places = table_of("x", x), table_of("updates", updates), indices_of("indices", indices)
     checked, along = checked_policy(policy), _axis(table, axis, groups)
     layout = _rows_layout(table, places, along, groups)
     front = [n for n, *_ in layout.axes]
+    if plan is not None:
+        _check_planned(plan, table, front[-1])
+        memory = plan.memory
     shape = (*front, *(n for n, *_ in layout.windows))
     flat = (*front, *(n for n, d, *_ in layout.windows if d != along))
     if given.shape == flat and flat != shape:
@@ -217,7 +225,17 @@ def row_update(name: str, x: Any, updates: Any, indices: Any, axis: Any, policy:
     if given.shape != shape:
         raise bad_argument("updates", f"shape {given.shape}", f"{shape}, or without the axis of the rows, {flat}")
     return put_request(f"popops.{name}", table, places, given, layout, checked, out, target, update=update,
-                       scale=scale, memory=Memory(proportion))
+                       scale=scale, memory=memory)
+
+
+def _check_planned(plan: HostEmbeddingPlan, table: Operand, lookups: int) -> None:
+    """Refuse what a plan is not for."""
+    p, element = plan.params, elements_of(table).name
+    shape = (p.groups, p.entries, p.width)[p.groups == 1:]
+    if table.shape != shape or element != p.data_type:
+        raise bad_argument("x", f"shape {table.shape} of {element}", f"shape {shape} of {p.data_type}, as planned")
+    if lookups > p.most_lookups:
+        raise bad_argument("indices", f"{lookups} of them", f"at most {p.most_lookups}, as planned")
 
 
 @slicing_op("multi_slice", "multiSlice")
@@ -247,7 +265,7 @@ def multi_slice(x: Any, indices: Any, *, axis: int = 0, index_policy: str = "rai
            [1., 2.],
            [3., 4.]], dtype=float32)
     """
-    return _slice("multi_slice", x, indices, axis, index_policy, out, target)
+    return row_slice("multi_slice", x, indices, axis, index_policy, out, target)
 
 
 @slicing_op("grouped_multi_slice", "groupedMultiSlice")
@@ -274,7 +292,7 @@ def grouped_multi_slice(x: Any, indices: Any, *, axis: int = 1, index_policy: st
     >>> popops.grouped_multi_slice([[[1.0], [2.0]], [[3.0], [4.0]]], [[1], [0]]).ravel()
     array([2., 3.], dtype=float32)
     """
-    return _slice("grouped_multi_slice", x, indices, axis, index_policy, out, target)
+    return row_slice("grouped_multi_slice", x, indices, axis, index_policy, out, target)
 
 
 @slicing_op("multi_update", "multiUpdate", writes=True)

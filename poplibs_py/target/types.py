@@ -10,11 +10,13 @@ from ..errors import InvalidTypeError, bad_argument
 from ..formats import F143, F152, FP16, FP32, Format, format_of
 from .machine import TYPE_SIZES
 
-__all__ = ["data_type", "type_of"]
+__all__ = ["INTEGER_WORDS", "data_type", "type_of"]
 
 _TYPES = {FP32: "float", FP16: "half", F143: "quarter", F152: "quarter"}
 _WORDS = {"bool": "bool", "int8": "signed char", "uint8": "unsigned char", "int16": "short", "uint16": "unsigned short",
           "int32": "int", "uint32": "unsigned int", "int64": "long long", "uint64": "unsigned long long"}  # fmt: skip
+INTEGER_WORDS = {word: name for name, word in _WORDS.items()}
+"""dtypes of integers and truth values by PopLibs' words."""
 
 
 def data_type(name: str, value: object, allowed: tuple[str, ...] = tuple(TYPE_SIZES)) -> str:

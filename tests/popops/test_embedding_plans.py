@@ -6,10 +6,12 @@ import itertools
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from poplibs_py import popops
 from poplibs_py.errors import (
     InvalidArgumentError,
     InvalidOptionError,
@@ -19,12 +21,14 @@ from poplibs_py.errors import (
     PlanError,
     UnsupportedError,
 )
-from poplibs_py.popops import plan_embedding
+from poplibs_py.popops import compile_multi_slice, compile_multi_update, plan_embedding
+from poplibs_py.popops.embedding.lower import UPDATES
 from poplibs_py.popops.embedding.model import EmbeddingModel, Partition
 from poplibs_py.popops.embedding.options import EmbeddingOptions
 from poplibs_py.popops.embedding.params import EmbeddingParams
 from poplibs_py.popops.embedding.plan import planned
 from poplibs_py.popops.embedding.search import least_cycles
+from poplibs_py.program import memory_in_use, memory_peak
 from poplibs_py.target import Target
 
 
@@ -154,9 +158,61 @@ def test_a_limit_that_no_plan_keeps_to_is_told_each_time():
     ({"dtype": "bool"}, InvalidArgumentError, "operation_for_update: got add"),
     ({"plan_constraints": {"slicedDimSplit": 7}}, PlanError, "plan_constraints: no plan meets"),
     ({"plan_constraints": {"slicedDim": 7}}, InvalidOptionError, "got unknown key 'slicedDim'"),
-    ({"target": "host"}, UnsupportedError, "target: got host"),
+    ({"target": Target.small(5000)}, UnsupportedError, "target: got 5000 tiles"),
+    ({"target": "host", "dtype": "float64"}, InvalidTypeError, "float64"),
+    ({"target": "host", "dtype": "bool"}, InvalidArgumentError, "operation_for_update: got add"),
+    ({"target": "host", "partial_type": "half"}, InvalidArgumentError, "partial_type: got half"),
+    ({"target": "host", "plan_constraints": {"groupSplit": 1}}, InvalidArgumentError, "plan_constraints: got"),
     ({"used_for_slice": False, "used_for_update": False}, InvalidArgumentError, "used_for_update: got False"),
 ])  # fmt: skip
 def test_what_cannot_be_planned_is_refused_by_name(arguments, error, message):
     with pytest.raises(error, match=re.escape(message)):
         plan_embedding(**({"entries": 10, "width": 3} | arguments))
+
+
+# On this CPU -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("operation", UPDATES)
+@pytest.mark.parametrize("groups", [1, 3])
+def test_a_compiled_plan_of_this_cpu_does_what_the_op_does(operation, groups):
+    plan = plan_embedding(50, 6, [8, 20], dtype="float16", groups=groups, operation_for_update=operation, target="host")
+    rng, front = np.random.default_rng(4), (groups,) * (groups > 1)
+    x, u = (rng.standard_normal((*front, n, 6)).astype(np.float16) for n in (50, 20))
+    indices, scale = rng.integers(0, 50, (*front, 20)), (0.5,) * (operation == "add")
+    kind, name = "grouped_" * (groups > 1), "multi_update" + f"_{operation}" * (operation != "none")
+    assert np.array_equal(compile_multi_slice(plan)(x, indices), getattr(popops, kind + "multi_slice")(x, indices))
+    run = compile_multi_update(plan)
+    assert np.array_equal(run(x, u, indices, *scale), getattr(popops, kind + name)(x, u, indices, *scale))
+    assert run.plan is plan
+    with pytest.raises(InvalidArgumentError, match="as planned"):
+        run(x.astype(np.float32), u, indices)
+    with pytest.raises(InvalidArgumentError, match="indices: got 40 of them"):
+        run(x, np.tile(u, (2, 1)), np.tile(indices, 2))
+
+
+@pytest.mark.parametrize("proportion", [0.016, 0.0273, 0.5])
+def test_temporaries_keep_to_the_proportion_on_this_cpu(proportion):
+    plan = plan_embedding(600, 40, 5000, available_memory_proportion=proportion, target="host")
+    x, u = np.ones((600, 40), np.float16), np.ones((5000, 40), np.float16)
+    run, indices = compile_multi_update(plan), np.arange(5000) % 600
+    memory_peak(reset=True)
+    before = memory_in_use()
+    run(x, u, indices, out=x)
+    took = memory_peak() - before
+    assert 0 < took <= plan.temporary_bytes <= plan.limit <= proportion * plan.target.bytes_per_tile * plan.threads
+    assert f"{plan.room:,} sorted at a time" in str(plan)
+
+
+def test_what_no_plan_of_this_cpu_keeps_to_is_told():
+    with pytest.warns(MemoryLimitWarning, match="plan_embedding"):
+        plan = plan_embedding(600, 40, 5000, available_memory_proportion=1e-3, target="host")
+    assert not plan.within_limit
+    with pytest.raises(MemoryLimitError):
+        plan_embedding(600, 40, 5000, available_memory_proportion=1e-3, strict_memory=True, target="host")
+    with pytest.raises(InvalidArgumentError, match="plan: got a plan with changes: room"):
+        compile_multi_update(replace(plan, room=7))
+    with pytest.raises(InvalidArgumentError, match="used_for_update=False"):
+        compile_multi_update(plan_embedding(9, 2, used_for_update=False, target="host"))
+    with pytest.raises(InvalidTypeError, match="plan: got"):
+        compile_multi_slice("plan")

@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...errors import bad_argument, bad_type, whole
+from ...formats import Format
 from ...ops import check_mapping, machine_to_plan
 from ...planner.ladder import complain
-from ...target import Target
-from ...target.types import data_type
+from ...target import Target, resolve_target
+from ...target.types import INTEGER_WORDS, data_type
+from .._made import element_of
+from .lower import HostEmbeddingPlan, plan_host
 from .options import EmbeddingOptions
 from .params import TYPES, EmbeddingParams
 from .plan import EmbeddingPlan, planned
@@ -21,8 +24,8 @@ _UPDATED = ("float", "half", "int", "unsigned int")
 
 def plan_embedding(entries: int, width: int, lookups: int | Sequence[int] = (), *, dtype: object = "float16",
                    groups: int = 1, options: Mapping[str, Any] | None = None, target: Target | str = "gc200",
-                   **more: Any) -> EmbeddingPlan:
-    """Plan reading and updating the rows of a table by index on a modelled machine.
+                   **more: Any) -> EmbeddingPlan | HostEmbeddingPlan:
+    """Plan reading and updating the rows of a table by index: for a modelled machine as PopLibs does, or for this CPU.
 
     Corresponds to PopLibs' ``popops::embedding::plan``: the same partition, first tile, cycles and bytes.
 
@@ -33,23 +36,25 @@ def plan_embedding(entries: int, width: int, lookups: int | Sequence[int] = (), 
     lookups : int or sequence of int, optional
         How many rows are read or updated by a call, or by each of several; by default one.
     dtype : Format, dtype or str, optional
-        The table's: float32, float16, or a type in PopLibs' words, such as ``"unsigned int"``.
+        The table's: float32, float16, or a type in PopLibs' words, such as ``"unsigned int"``; on this CPU any format
+        that has a dtype, integers and truth values.
     groups : int, optional
         Tables side by side.
     options : mapping, optional
-        PopLibs' options, in its spelling: ``availableMemoryProportion`` (0.6), ``usedForSlice``, ``usedForUpdate``
-        (True), ``operationForUpdate`` (``"add"``, ``"mul"``, ``"max"``, ``"none"``), ``partialType``,
+        PopLibs' options, in its spelling: ``availableMemoryProportion`` (0.6; none on this CPU), ``usedForSlice``,
+        ``usedForUpdate`` (True), ``operationForUpdate`` (``"add"``, ``"mul"``, ``"max"``, ``"none"``), ``partialType``,
         ``indicesDistribution`` (``"uniform"``, ``"onePoint"``), ``indicesAreSorted``, ``validateIndices`` (False) and
         ``planConstraints``.
     target : Target or str, optional
-        The machine.
+        The machine; ``"host"`` is this CPU.
     **more
         Options by keyword, such as ``available_memory_proportion=0.2``, and ``strict_memory``.
 
     Returns
     -------
-    EmbeddingPlan
-        Its `explain` tells partition, cycles and bytes.
+    EmbeddingPlan or HostEmbeddingPlan
+        Its `explain` tells partition, cycles and bytes; on this CPU kernels, threads, and how many updates are sorted
+        at a time. `compile_multi_slice` and `compile_multi_update` make it into functions.
 
     Raises
     ------
@@ -60,16 +65,19 @@ def plan_embedding(entries: int, width: int, lookups: int | Sequence[int] = (), 
     MemoryLimitError
         If none keeps to the memory limit and ``strict_memory=True``.
     UnsupportedError
-        If the machine is this CPU, or has more than 4,096 tiles.
+        If the machine has more than 4,096 tiles.
 
     Warns
     -----
     MemoryLimitWarning
-        If none keeps to the memory limit: the fastest of all is returned, as by PopLibs.
+        If none keeps to the memory limit: the fastest of all is returned, as by PopLibs; on this CPU the one that
+        takes least.
 
     Notes
     -----
     The cost counts reading once and updating once. PopLibs' costs are sums of its estimates of vertices and exchange.
+    On this CPU updates of formats other than float32 are sorted, as many at a time as the limit has room for. Options
+    that say what indices are like change nothing there.
 
     Examples
     --------
@@ -82,8 +90,13 @@ def plan_embedding(entries: int, width: int, lookups: int | Sequence[int] = (), 
     if isinstance(lookups, (str, bytes)) or not isinstance(lookups, (int, Sequence)):
         raise bad_type("lookups", lookups, "an integer or a sequence of integers")
     counts = (lookups,) if isinstance(lookups, int) else tuple(lookups)
-    params = EmbeddingParams(data_type("dtype", dtype, TYPES), entries, width, counts, whole("groups", groups, 1))
-    checked, machine = EmbeddingOptions.parse(options, more), machine_to_plan(target)
+    host = resolve_target(target).kind == "host"
+    kind = _element(dtype) if host else data_type("dtype", dtype, TYPES)
+    params = EmbeddingParams(kind, entries, width, counts, whole("groups", groups, 1))
+    checked = EmbeddingOptions.parse(options, more)
+    if host:
+        return plan_host(params, checked, resolve_target(target))
+    machine = machine_to_plan(target)
     _check_types(params.data_type, checked)
     plan = planned(params, checked, machine)
     if not plan.within_limit:
@@ -100,3 +113,11 @@ def _check_types(kind: str, options: EmbeddingOptions) -> None:
     if options.used_for_update and options.operation_for_update != "none" and kind not in _UPDATED:
         raise bad_argument("operation_for_update", options.operation_for_update,
                            f"'none', or used_for_update=False, where the table is not of {', '.join(_UPDATED)}")
+
+
+def _element(dtype: Any) -> str:
+    """The name of what a table is of on this CPU."""
+    found = element_of(INTEGER_WORDS.get(dtype, dtype) if isinstance(dtype, str) else dtype, None, None)
+    if isinstance(found, Format) and found.dtype is None:
+        raise bad_type("dtype", dtype, "a format that has a dtype")
+    return str(found.name)

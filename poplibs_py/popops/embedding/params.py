@@ -5,12 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...errors import bad_argument, one_of, whole
+from ...formats import FORMATS
+from ...target.types import INTEGER_WORDS
 from ..model import TYPE_BYTES
 
-__all__ = ["TYPES", "EmbeddingParams"]
+__all__ = ["HOST_TYPES", "TYPES", "EmbeddingParams"]
 
 TYPES = tuple(name for name, size in TYPE_BYTES.items() if size <= 4 and name != "quarter")
 """PopLibs' types of tables."""
+
+HOST_TYPES = (*(f.name for f in FORMATS), *INTEGER_WORDS.values())
+"""What tables are of on this CPU: names of formats, and of dtypes of integers and truth values."""
 
 _MOST, _MOST_LOOKUPS, _MOST_ELEMENTS = (1 << 31) - 1, 1 << 22, 1 << 40
 
@@ -22,7 +27,7 @@ class EmbeddingParams:
     Attributes
     ----------
     data_type : str
-        PopLibs' type of the table: of 1, 2 or 4 bytes.
+        PopLibs' type of the table, of 1, 2 or 4 bytes; on this CPU one of `HOST_TYPES`.
     entries, width : int
         Rows of the table and elements of a row.
     lookups : tuple of int
@@ -38,7 +43,7 @@ class EmbeddingParams:
     groups: int = 1
 
     def __post_init__(self) -> None:
-        one_of("data_type", self.data_type, TYPES)
+        one_of("data_type", self.data_type, (*TYPES, *HOST_TYPES))
         for name in ("entries", "width", "groups"):
             object.__setattr__(self, name, whole(name, getattr(self, name), 1, _MOST))
         object.__setattr__(self, "lookups", tuple(whole("lookups", n, 1, _MOST_LOOKUPS) for n in self.lookups))

@@ -1,0 +1,131 @@
+"""An embedding on this CPU: what it runs on arrays in C order, how many updates it sorts at a time, what that takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...errors import bad_argument
+from ...planner import Explanation, Memory
+from ...target import Target
+from .._made import element_of
+from .._slice_request import within_memory
+from .._slices import Axis, Component, SliceParams, SliceProgram, Window, lower
+from .options import EmbeddingOptions
+from .params import EmbeddingParams
+
+__all__ = ["UPDATES", "HostEmbeddingPlan", "plan_host"]
+
+UPDATES = {"add": "add", "mul": "mul", "max": "max", "none": "set"}
+"""What an update does, by PopLibs' ``operationForUpdate``."""
+
+_INDEX_BYTES = 8
+
+
+@dataclass(frozen=True)
+class HostEmbeddingPlan:
+    """How rows of a table are read and updated by index on this CPU. ``print(plan)`` tells it.
+
+    Attributes
+    ----------
+    params : EmbeddingParams
+        Of a table in C order.
+    options : EmbeddingOptions
+    target : Target
+    room : int
+        Updates that a thread sorts at a time; 0 where they are taken as they come.
+    temporary_bytes : int
+        That reading or updating takes beside its operands, whichever takes more.
+    within_limit : bool
+        Whether that keeps to ``availableMemoryProportion``.
+    """
+
+    params: EmbeddingParams
+    options: EmbeddingOptions
+    target: Target
+    room: int
+    temporary_bytes: int
+    within_limit: bool
+
+    @property
+    def memory(self) -> Memory:
+        """What is said about temporary memory."""
+        return _memory(self.options)
+
+    @property
+    def limit(self) -> int | None:
+        """Temporary bytes that all threads may take, or None."""
+        each = self.memory.limit(self.target)
+        return None if each is None else each * self.threads
+
+    @property
+    def threads(self) -> int:
+        """Threads that share the work of the largest call."""
+        return max(program.threads for program in self.programs().values())
+
+    def programs(self) -> dict[str, SliceProgram]:
+        """Return what reads rows and what updates them, those of the two that are used."""
+        made, o = {}, self.options
+        if o.used_for_slice:
+            made["slice"] = lower(_params(self.params), self.target.tiles)
+        if o.used_for_update:
+            params = _params(self.params, UPDATES[o.operation_for_update])
+            made["update"] = lower(params._replace(room=self.room), self.target.tiles)
+        return made
+
+    def explain(self) -> Explanation:
+        """Return what was decided, and the kernels that were considered."""
+        p, limit, programs = self.params, self.limit, self.programs()
+        decided = {}
+        for name, program in programs.items():
+            decided[name] = f"{program.kernel}, {program.threads} threads, {program.way}"
+        held = "no limit" if limit is None else f"{'within' if self.within_limit else 'NOT within'} {limit:,}"
+        decided["memory"] = f"{self.temporary_bytes:,} temporary bytes, {held}"
+        tables = f"{p.groups} x " * (p.groups > 1)
+        problem = f"embedding {tables}[{p.entries:,}, {p.width:,}] {p.data_type}, {p.most_lookups:,} lookups on host"
+        return Explanation(problem, decided, next(reversed(programs.values())).explain().considered)
+
+    def __str__(self) -> str:
+        return self.explain().words()
+
+
+def _memory(options: EmbeddingOptions) -> Memory:
+    """The limit on temporary memory: none by default."""
+    return Memory(options.available_memory_proportion, options.strict_memory)
+
+
+def _params(p: EmbeddingParams, update: str = "") -> SliceParams:
+    """The largest call on arrays in C order."""
+    element = element_of(p.data_type, None, None)
+    row, lookups = p.width * element.itemsize, p.most_lookups
+    axes = (Axis(p.groups, _INDEX_BYTES * lookups, p.entries * row, lookups * row), Axis(lookups, _INDEX_BYTES, 0, row))
+    windows = (Window(p.width, element.itemsize, element.itemsize),)
+    return SliceParams("put" if update else "take", "raise", "int64", axes[p.groups == 1:],
+                       (Component(0, p.entries, row),), windows, element, element, update=update or "set")
+
+
+def plan_host(params: EmbeddingParams, options: EmbeddingOptions, target: Target) -> HostEmbeddingPlan:
+    """Plan an embedding on this CPU; where no plan keeps to the limit on memory, warn or raise.
+
+    Parameters
+    ----------
+    params : EmbeddingParams
+        Its `data_type` is the name of a format, or of a dtype of integers or truth values.
+    options : EmbeddingOptions
+    target : Target
+        This CPU.
+    """
+    if options.plan_constraints:
+        raise bad_argument("plan_constraints", dict(options.plan_constraints), "none on this CPU, which cuts no table")
+    if options.partial_type == "half":
+        raise bad_argument("partial_type", "half", "'float' on this CPU, which sums in FP32")
+    room, took, fits = 0, 0, True
+    if options.used_for_update:
+        asked = _params(params, UPDATES[options.operation_for_update])
+        if asked.update != "set" and params.data_type == "bool":
+            raise bad_argument("operation_for_update", options.operation_for_update, "'none' for truth values")
+        program, fits = within_memory("plan_embedding", asked, _memory(options), target)
+        room = (program.params.room or asked.lookups) * asked.grouped
+        took = program.executable.temporary_bytes
+    if options.used_for_slice:
+        took = max(took, lower(_params(params), target.tiles).executable.temporary_bytes)
+    return HostEmbeddingPlan(params, options, target, room, took, fits)
