@@ -15,19 +15,21 @@ import numpy as np
 
 from ..config import settings
 from ..errors import InvalidIndexError, bad_argument, bad_type, one_of, real, whole
-from ..formats import Format, QuarterArray
-from ..ops import RESULT, Operand, Receiver, Request, host_target, modelled_target, receive
+from ..formats import FP32, Format, QuarterArray
+from ..ops import RESULT, Operand, Receiver, Request, modelled_target, receive
 from ..ops import argument as array_argument
 from ..ops.numpy_ops import told
 from ..planner import Memory
-from ..planner.ladder import within
 from ..program import Executable
 from ..target import Target
+from ._modelled import PlanOn, TiledRun, planned_on
 from ._reductions import source_of
-from ._slices import LEAST_ROOM, Axis, Component, SliceParams, SliceProgram, Window, lower, lower_check, room_bytes
+from ._slice_parts import RowParts
+from ._slices import Axis, Component, SliceParams, SliceProgram, Window, lower, lower_check, within_memory
+from .tile_plan import on_tiles
 
 __all__ = ["POLICIES", "Layout", "check_of", "checked_policy", "elements_of", "indices_of", "lacking_of", "put_request",
-           "receiver_of", "same_memory", "table_of", "take_request", "within_memory"]
+           "receiver_of", "same_memory", "table_of", "take_request"]
 
 Array = np.ndarray[Any, Any]
 
@@ -35,7 +37,6 @@ POLICIES = ("raise", "clip", "skip", "wrap", "zero", "poplibs")
 """What may become of an index that is out of range: the words of `index_policy`."""
 
 _MOST_LOOKUPS, _MOST_AXES = 1 << 31, 64
-_LINE = 64  # what a thread's temporary bytes are a multiple of
 _WHOLE = "an array of whole numbers"
 _NUMBERS = "float32, float16, bfloat16 or FP8 numbers, integers or truth values"
 _NEED_A_PLACE = ("raise", "clip", "wrap", "poplibs")
@@ -149,7 +150,7 @@ class _Put:
     """An update: the check, the copy of the table where the result is another array, the program."""
 
     check: _Check | None
-    program: Executable | None
+    program: Executable | RowParts | None
     in_place: bool
 
     def __call__(self, table: Array, indices: Array, updates: Array, result: Array) -> None:
@@ -193,7 +194,8 @@ def check_of(name: str, policy: str, layout: Layout, params: SliceParams) -> _Ch
 
 
 def take_request(op: str, table: Operand, indices: Operand, layout: Layout, shape: tuple[int, ...], policy: str,
-                 out: Any, target: Target | str | None, *, name: str = "indices") -> Request:
+                 out: Any, target: Target | str | None, *, plan_on: PlanOn | None = None,
+                 name: str = "indices") -> Request:
     """Describe a call that reads slices.
 
     Parameters
@@ -209,10 +211,12 @@ def take_request(op: str, table: Operand, indices: Operand, layout: Layout, shap
         For bad indices.
     out, target
         As the op takes them.
+    plan_on : callable, optional
+        Plans the call on a modelled machine; None where there is no vertex.
     name : str, optional
         What the op calls its indices.
     """
-    lacking = lacking_of(op, target)
+    tiles, lacking = planned_on(op, target, plan_on)
     elements = elements_of(table)
     receiver = receiver_of(out, shape, elements, (table, indices), policy == "skip")
     fresh = out is None and policy == "skip"  # there is nothing to leave as it is
@@ -220,23 +224,25 @@ def take_request(op: str, table: Operand, indices: Operand, layout: Layout, shap
     params = layout.params("take", "zero" if fresh else policy, indices.array, table.array, receiver.array,
                            (elements, elements))
     if not lookups or not receiver.array.size:
-        return Request(None, (table, indices, RESULT), receiver, told(op, table.shape, elements), lacking=lacking)
+        nothing = Request(None, (table, indices, RESULT), receiver, told(op, table.shape, elements), lacking=lacking)
+        return on_tiles(nothing, tiles and tiles.plan)
     check = check_of(name, policy, layout, params)
     tells = check is not None and out is None
     program = lower(params._replace(tells=tells), settings.num_threads)
     run = program.executable if check is None else _Take(check, program.executable, tells)
-    return Request(run, (table, indices, RESULT), receiver, lambda: (str(params), program.kernel, program),
-                   lacking=lacking, steady=True)
+    request = Request(run, (table, indices, RESULT), receiver, lambda: (str(params), program.kernel, program),
+                      lacking=lacking, steady=True)
+    return on_tiles(request, tiles and tiles.plan)
 
 
 def put_request(op: str, table: Operand, indices: Operand, updates: Operand, layout: Layout, policy: str, out: Any,
-                target: Target | str | None, *, update: str = "set", scale: Any = 1.0, memory: Memory | None = None,
-                name: str = "indices") -> Request:
+                target: Target | str | None, *, plan_on: PlanOn | None = None, update: str = "set", scale: Any = 1.0,
+                memory: Memory | None = None, name: str = "indices") -> Request:
     """Describe a call that updates slices.
 
     Parameters
     ----------
-    op, table, indices, layout, policy, out, target, name
+    op, table, indices, layout, policy, out, target, plan_on, name
         As for `take_request`; the other array is the updates.
     updates : Operand
     update : str, optional
@@ -246,8 +252,9 @@ def put_request(op: str, table: Operand, indices: Operand, updates: Operand, lay
     memory : Memory, optional
         What the call says about temporary memory.
     """
-    lacking, elements = lacking_of(op, target), elements_of(table)
+    elements = elements_of(table)
     factor = _check_elements(table, updates, update, scale)
+    tiles, lacking = planned_on(op, target, plan_on)
     receiver = receiver_of(out, table.shape, elements, (table,), False, in_place=True)
     indices, updates = (x.copied() if np.may_share_memory(receiver.array, x.array) else x for x in (indices, updates))
     in_place = receiver.view is None and same_memory(receiver.array, table.array)
@@ -256,14 +263,29 @@ def put_request(op: str, table: Operand, indices: Operand, updates: Operand, lay
     check, made, fits = None, None, True
     if params.lookups and params.elements:
         check = check_of(name, policy, layout, params)
-        made, fits = within_memory(op, params, memory or Memory())
-    run = _Put(check, made.executable if made is not None else None, in_place)
+        made, fits = within_memory(op, params, Memory() if tiles or memory is None else memory)
+    program = None if made is None else _program(made, tiles, layout, elements, policy, update, factor)
+    run = _Put(check, program, in_place)
 
     def tell() -> tuple[str, str, Any]:
         return copied() if made is None else (str(params), made.kernel, made)
 
     copied = told(op, table.shape, elements)
-    return Request(run, (table, indices, updates, RESULT), receiver, tell, lacking=lacking, steady=True, keep=fits)
+    request = Request(run, (table, indices, updates, RESULT), receiver, tell, lacking=lacking, steady=True,
+                      keep=fits)
+    return on_tiles(request, tiles and tiles.plan)
+
+
+def _program(made: SliceProgram, tiles: TiledRun | None, layout: Layout, elements: Any, policy: str, update: str,
+             scale: float) -> Executable | RowParts:
+    """What updates the table: in the order of the look-ups, but where a modelled machine's plan gives others sums."""
+    computed = tiles is not None and isinstance(elements, Format) and update in ("add", "mul")
+    if tiles is None or not computed or (tiles.copies == 1 and (tiles.turns == 1 or elements == FP32)):
+        return made.executable
+    [(axis, entries)], axes = layout.components, layout.axes
+    partial = np.float16 if tiles.partial == "half" else np.float32
+    return RowParts(len(axes) - 1, prod(n for n, *_ in axes[:-1]), entries, axes[-1][0], axis, tiles.turns,
+                    tiles.copies, np.dtype(partial), np.dtype(elements.dtype), policy, update, scale)
 
 
 def receiver_of(out: Any, shape: tuple[int, ...], elements: Any, operands: Sequence[Operand], reads: bool,
@@ -305,21 +327,3 @@ def _check_elements(table: Operand, updates: Operand, update: str, scale: Any) -
     if isinstance(scale, float) and scale.is_integer():
         scale = int(scale)
     return whole("scale", scale, -(1 << 53), 1 << 53, ", for integers")
-
-
-def within_memory(op: str, params: SliceParams, memory: Memory, target: Target | None = None
-                  ) -> tuple[SliceProgram, bool]:
-    """The program, which sorts as many updates at a time as the limit lets it, and whether it keeps to it."""
-    host = host_target(target, op)
-    if memory.proportion is None or not params.grouped:
-        return lower(params, host.tiles), True
-    least = min(params.lookups, LEAST_ROOM)
-
-    def planned(limit: int | None) -> SliceProgram | None:
-        if limit is None:
-            return lower(params, host.tiles)
-        room = min(params.lookups, (limit // _LINE * _LINE - room_bytes(0)) // (room_bytes(1) - room_bytes(0)))
-        return lower(params._replace(room=room), host.tiles) if room >= least else None
-
-    fits = planned(memory.limit(host)) is not None
-    return within(op, planned, memory, host, lambda: room_bytes(least)), fits

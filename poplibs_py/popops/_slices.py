@@ -17,11 +17,15 @@ from ..formats.reference import encode
 from ..kernels import Kernel, Selection, select
 from ..kernels.records import dtype_of, format_facts, infinite_overflow, numbers_of
 from ..log import tell
+from ..ops import host_target
 from ..ops.one_kernel import OneKernel
+from ..planner import Memory
+from ..planner.ladder import within
 from ..program import ComputeSet, Executable, Program, Segment, shares_of, spread, threads_for
+from ..target import Target
 
 __all__ = ["LEAST_ROOM", "Axis", "Component", "SliceParams", "SliceProgram", "Window", "lower", "lower_bags",
-           "lower_check", "lower_sequences", "room_bytes"]
+           "lower_check", "lower_sequences", "room_bytes", "within_memory"]
 
 Array = np.ndarray[Any, Any]
 
@@ -33,6 +37,7 @@ _SPEC, _ITEM = dtype_of("pop_slices"), dtype_of("pop_slices_item")
 _POLICIES, _UPDATES, _ELEMENTS = (numbers_of(name) for name in ("index_policy", "update", "slice_element"))
 _THREAD_BYTES, _THREAD_LOOKUPS = 1 << 17, 1 << 14  # that are worth a thread
 _KEY_BYTES = 16  # of a lookup that is sorted, with the copy's
+_LINE = 64  # what a thread's temporary bytes are a multiple of
 _NEAREST = numbers_of("rounding")["nearest-even"]
 
 
@@ -198,6 +203,24 @@ def lower(params: SliceParams, threads: int) -> SliceProgram:
     made = SliceProgram(p, program.executable(threads), selection, way)
     tell("popops", made)
     return made
+
+
+def within_memory(op: str, params: SliceParams, memory: Memory, target: Target | None = None
+                  ) -> tuple[SliceProgram, bool]:
+    """The program, which sorts as many updates at a time as the limit lets it, and whether it keeps to it."""
+    host = host_target(target, op)
+    if memory.proportion is None or not params.grouped:
+        return lower(params, host.tiles), True
+    least = min(params.lookups, LEAST_ROOM)
+
+    def planned(limit: int | None) -> SliceProgram | None:
+        if limit is None:
+            return lower(params, host.tiles)
+        room = min(params.lookups, (limit // _LINE * _LINE - room_bytes(0)) // (room_bytes(1) - room_bytes(0)))
+        return lower(params._replace(room=room), host.tiles) if room >= least else None
+
+    fits = planned(memory.limit(host)) is not None
+    return within(op, planned, memory, host, lambda: room_bytes(least)), fits
 
 
 @lru_cache(maxsize=1024)

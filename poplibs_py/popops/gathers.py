@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,9 @@ from ..errors import all_of, bad_argument, bad_type, one_of, whole
 from ..ops import Operand
 from ..planner import Memory
 from ..target import Target
-from ._slice_request import Layout, checked_policy, indices_of, put_request, table_of, take_request
+from ._modelled import PlanOn, rows_on, windows_on
+from ._slice_request import Layout, checked_policy, elements_of, indices_of, put_request, table_of, take_request
+from .slice_steps import Sliced
 from .slices import slicing_op
 
 __all__ = ["gather", "scatter"]
@@ -67,7 +70,10 @@ def gather(x: Any, indices: Any, axis: int = 0, *, index_vector_dim: int | None 
         _none_of(offset_dims=offset_dims, slice_sizes=slice_sizes, collapsed_slice_dims=collapsed_slice_dims,
                  start_index_map=start_index_map)
         layout, shape = _along(table, places, axis)
-        return take_request("popops.gather", table, places, layout, shape, policy, out, target)
+        [(along, entries)], elements = layout.components, elements_of(table)
+        width = prod(n for d, n in enumerate(table.shape) if d != along)
+        plan_on = rows_on("popops.gather", elements, elements, (1, entries, width, prod(places.shape)), "", None)
+        return take_request("popops.gather", table, places, layout, shape, policy, out, target, plan_on=plan_on)
     vector, front = _vectors(places, index_vector_dim)
     rank, named = len(table.shape), _listed("start_index_map", start_index_map, len(table.shape))
     sizes = all_of("slice_sizes", slice_sizes, (int, np.integer), f"a sequence of {rank} sizes")
@@ -80,10 +86,11 @@ def gather(x: Any, indices: Any, axis: int = 0, *, index_vector_dim: int | None 
     kept = [d for d in range(rank) if d not in collapsed]
     at = _listed("offset_dims", offset_dims, len(front) + len(kept), len(kept))
     layout = _by_vectors(table, places, vector, front, named, dict(zip(kept, at, strict=True)), sizes)
-    return take_request("popops.gather", table, places, layout, _shape_of(layout), policy, out, target)
+    return take_request("popops.gather", table, places, layout, _shape_of(layout), policy, out, target,
+                        plan_on=_loop_on("popops.gather", table, table, layout, sizes, ""))
 
 
-@slicing_op("scatter", "scatter", writes=True, memory=True)
+@slicing_op("scatter", "scatter", writes=True, memory="sorted")
 def scatter(x: Any, indices: Any, updates: Any, axis: int = 0, *, operation: str = "set", scale: float = 1.0,
             index_vector_dim: int | None = None, update_window_dims: Sequence[int] | None = None,
             inserted_window_dims: Sequence[int] | None = None,
@@ -134,6 +141,7 @@ def scatter(x: Any, indices: Any, updates: Any, axis: int = 0, *, operation: str
         _none_of(update_window_dims=update_window_dims, inserted_window_dims=inserted_window_dims,
                  scatter_dims_to_operand_dims=scatter_dims_to_operand_dims)
         layout, shape = _along(table, places, axis)
+        sizes = [1 if d == layout.components[0][0] else n for d, n in enumerate(table.shape)]
     else:
         vector, front = _vectors(places, index_vector_dim)
         rank, named = len(table.shape), _listed("scatter_dims_to_operand_dims", scatter_dims_to_operand_dims,
@@ -151,7 +159,8 @@ def scatter(x: Any, indices: Any, updates: Any, axis: int = 0, *, operation: str
         shape = _shape_of(layout)
     if given.shape != shape:
         raise bad_argument("updates", f"shape {given.shape}", f"shape {shape}")
-    return put_request("popops.scatter", table, places, given, layout, policy, out, target, update=operation,
+    return put_request("popops.scatter", table, places, given, layout, policy, out, target,
+                       plan_on=_loop_on("popops.scatter", table, given, layout, sizes, operation), update=operation,
                        scale=scale, memory=Memory(available_memory_proportion))
 
 
@@ -208,6 +217,15 @@ def _by_vectors(table: Operand, places: Operand, vector: int | None, front: list
     axes = tuple((places.shape[i], i, None, o) for i, o in zip(front, batch, strict=True))
     components = tuple((d, max(0, table.shape[d] - sizes[d] + 1)) for d in named)
     return Layout(axes, components, tuple((sizes[d], d, o, -1) for d, o in sorted(windows.items())), vector)
+
+
+def _loop_on(op: str, table: Operand, other: Operand, layout: Layout, sizes: Sequence[int], update: str) -> PlanOn:
+    """A window for each of the vectors of indices."""
+    named = {axis for axis, _ in layout.components}
+    axes = tuple(d for d, (m, n) in enumerate(zip(sizes, table.shape, strict=True)) if d in named or m < n)
+    times = prod(n for n, i, *_ in layout.axes if i is not None)
+    sliced = Sliced(table.shape, tuple(sizes), axes, times)
+    return windows_on(op, elements_of(table), elements_of(other), sliced, update)
 
 
 def _shape_of(layout: Layout) -> Axes:

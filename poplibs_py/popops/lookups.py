@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..config import settings
-from ..errors import InvalidIndexError, bad_argument, bad_type, one_of, whole
+from ..errors import bad_argument, bad_type, one_of, whole
 from ..formats import FP32, Format
 from ..ops import RESULT, Operand, Request, receive, result_format
 from ..ops.numpy_ops import told
 from ..ops.parts import Part, results
 from ..program import Executable
 from ..target import Target
+from ._slice_parts import rows_named
 from ._slice_request import Layout, check_of, checked_policy, elements_of, indices_of, lacking_of, table_of
 from ._slices import lower, lower_bags
 from .slices import slicing_op
@@ -29,7 +30,7 @@ _MOST_ENTRIES = 1 << 40
 # Bags ------------------------------------------------------------------------------------------------
 
 
-@slicing_op("embedding_bag", "")
+@slicing_op("embedding_bag", "", modelled=False)
 def embedding_bag(x: Any, indices: Any, offsets: Any = None, *, mode: str = "sum", weights: Any = None,
                   index_policy: str = "raise", out: Any = None, out_dtype: object = None,
                   target: Target | str | None = None) -> Any:
@@ -160,7 +161,7 @@ class SparseGradient(NamedTuple):
     rows: Array
 
 
-@slicing_op("embedding_gradient", "")
+@slicing_op("embedding_gradient", "", modelled=False)
 def embedding_gradient(updates: Any, indices: Any, entries: int, *, index_policy: str = "raise", out: Any = None,
                        target: Target | str | None = None) -> Any:
     """Return the gradient of look-ups as rows with their indices (torch's sparse gradient; PopLibs has none).
@@ -197,7 +198,7 @@ def embedding_gradient(updates: Any, indices: Any, entries: int, *, index_policy
         raise bad_argument("updates", f"shape {grad.shape}", f"({', '.join(map(str, places.shape))}, width)")
     if out is not None:
         raise bad_argument("out", out, "None: how many rows there are depends on the indices")
-    kept, named = _named(places.array.ravel(), count, policy)
+    kept, named = rows_named(places.array.ravel(), count, policy)
     distinct, inverse = np.unique(named, return_inverse=True)
     width = grad.shape[-1]
     parts = Part((distinct.size,), np.dtype(np.int64)), Part((distinct.size, width), fmt)
@@ -220,25 +221,6 @@ def embedding_gradient(updates: Any, indices: Any, entries: int, *, index_policy
     return Request(run, (RESULT,), made.receiver,
                    nothing if program is None else lambda: (str(params), program.kernel, program),
                    wrap=made.wrap, lacking=lacking, keep=False)
-
-
-def _named(flat: Array, entries: int, policy: str) -> tuple[Any, Array]:
-    """Which look-ups have a row, and which row that is."""
-    bad = (flat < 0) | (flat.astype(np.uint64) >= np.uint64(entries))
-    if not bad.any():
-        return slice(None), flat.astype(np.int64)
-    if policy == "raise" or (not entries and policy in ("clip", "wrap", "poplibs")):
-        at = int(np.argmax(bad))
-        raise InvalidIndexError(f"indices: got {flat[at]}, look-up {at}; allowed: 0 to {entries - 1}")
-    if policy in ("skip", "zero"):
-        return ~bad, flat[~bad].astype(np.int64)
-    small = np.where(bad, np.zeros((), flat.dtype), flat).astype(np.int64)
-    if policy == "wrap":
-        small = (flat % flat.dtype.type(entries) if flat.dtype.kind == "u" and entries <= np.iinfo(flat.dtype).max
-                 else flat.astype(np.int64) % entries if flat.dtype != np.uint64 else small).astype(np.int64)
-    elif policy == "clip":
-        small = np.where(bad & (flat > 0), entries - 1, small)
-    return slice(None), small
 
 
 # What indices are like -------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ Array = np.ndarray[Any, Any]
 # Sequences -------------------------------------------------------------------------------------------
 
 
-@slicing_op("sequence_slice", "sequenceSlice", writes=True)
+@slicing_op("sequence_slice", "sequenceSlice", writes=True, modelled=False)
 def sequence_slice(x: Any, y: Any, lengths: Any, x_offsets: Any, y_offsets: Any, *, zero_unused: bool = False,
                    index_policy: str = "raise", out: Any = None, target: Target | str | None = None) -> Any:
     """Copy sequences of rows from one array into another (``popops::sequenceSlice``).
@@ -157,7 +157,7 @@ def _labels(x: Any, indices: Any, policy: Any) -> tuple[Operand, Operand, Layout
     return table, labels, layout, checked
 
 
-@slicing_op("select_scalar_from_rows", "selectScalarFromRows")
+@slicing_op("select_scalar_from_rows", "selectScalarFromRows", modelled=False)
 def select_scalar_from_rows(x: Any, indices: Any, *, index_policy: str = "poplibs", out: Any = None,
                             target: Target | str | None = None) -> Any:
     """Return an element of each row (``popops::selectScalarFromRows``).
@@ -186,7 +186,7 @@ def select_scalar_from_rows(x: Any, indices: Any, *, index_policy: str = "poplib
     return take_request("popops.select_scalar_from_rows", table, labels, layout, labels.shape, policy, out, target)
 
 
-@slicing_op("update_scalar_in_rows", "updateScalarInRows", writes=True)
+@slicing_op("update_scalar_in_rows", "updateScalarInRows", writes=True, modelled=False)
 def update_scalar_in_rows(x: Any, indices: Any, *, index_policy: str = "poplibs", out: Any = None,
                           target: Target | str | None = None) -> Any:
     """Take 1 away from an element of each row (``popops::updateScalarInRows``): the gradient of a cross entropy.

@@ -1,7 +1,8 @@
 """What slices by index come to, one look-up after another, and how wrong updates may be.
 
 A sum of k updates is FP32: each product with the scale and each sum is rounded, k + 1 roundings that a term may meet; a
-product k. Numbers of other formats are rounded to theirs once more, or after each update where slices overlap.
+product k. Numbers of other formats are rounded to theirs once more, or after each update where slices overlap; on a
+modelled machine at most twice for each, in the sum of a copy of the table and in the row of a turn.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from ..formats import FP32, Format, format_of
 from ..formats.bounds import Ball, gamma, sum_ball
 from ..formats.format import preset_of
 from ..ops import result_format
+from ..target import resolve_target
 
 __all__ = [
     "dynamic_slice_bound", "dynamic_update_bound", "embedding_bag_bound", "embedding_gradient_bound", "gather_bound",
@@ -80,8 +82,8 @@ class _Slots:
                 made[k] = x[where]
         return made
 
-    def updated(self, x: Any, updates: Array, update: str, scale: float, overlaps: bool) -> Ball:
-        """The array after all updates, [lookups, *sizes]."""
+    def updated(self, x: Any, updates: Array, update: str, scale: float, overlaps: bool, cut: bool = False) -> Ball:
+        """The array after all updates, [lookups, *sizes]; rounded twice for each where they are cut on tiles."""
         made, sizes = values(x), np.abs(np.nan_to_num(values(x), posinf=0, neginf=0))
         count, unsure = np.zeros(made.shape), np.zeros(made.shape, bool)
         with np.errstate(all="ignore"):
@@ -97,7 +99,7 @@ class _Slots:
         held = np.asarray(x, np.float32) if isinstance(x, (list, tuple)) else np.asarray(x)
         if held.dtype.kind in "iu":  # which wrap
             return Ball.exact(made.astype(np.int64).astype(held.dtype).astype(np.float64))
-        return _rounded(preset_of(held.dtype), update, made, sizes, count, unsure, overlaps)
+        return _rounded(preset_of(held.dtype), update, made, sizes, count * (1 + cut), unsure, overlaps)
 
 
 def _combined(x: Array, u: Array, update: str, scale: float) -> Array:
@@ -185,23 +187,24 @@ def _slice(groups: bool, x: Any, indices: Any, axis: int, policy: str, out: Any)
 
 
 def multi_slice_bound(x: Any, indices: Any, *, axis: int = 0, index_policy: str = "raise", out: Any = None,
-                      target: Any = None) -> Ball:
+                      available_memory_proportion: Any = None, target: Any = None) -> Ball:
     """Return the result of a `multi_slice` call."""
     return _slice(False, x, indices, axis, index_policy, out)
 
 
 def grouped_multi_slice_bound(x: Any, indices: Any, *, axis: int = 1, index_policy: str = "raise", out: Any = None,
-                              target: Any = None) -> Ball:
+                              available_memory_proportion: Any = None, target: Any = None) -> Ball:
     """Return the result of a `grouped_multi_slice` call."""
     return _slice(True, x, indices, axis, index_policy, out)
 
 
 def _row_update(groups: bool, update: str) -> Callable[..., Ball]:
     def bound(x: Any, updates: Any, indices: Any, scale: float = 1.0, *, axis: int = int(groups),
-              index_policy: str = "raise", **how: Any) -> Ball:
+              index_policy: str = "raise", target: Any = None, **how: Any) -> Ball:
+        cut = target is not None and resolve_target(target).kind != "host"
         slots, _ = _rows(values(x).shape, indices, axis, groups, index_policy)
         given = values(updates).reshape(len(slots.starts), *slots.sizes)
-        return slots.updated(x, given, update, scale, False)
+        return slots.updated(x, given, update, scale, cut, cut)
 
     return bound
 

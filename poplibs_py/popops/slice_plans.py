@@ -8,17 +8,18 @@ from typing import Any
 from ..errors import bad_argument, bad_type
 from ..ops import Request, catalogue, check_fields, compiled, unchanged
 from .embedding.lower import UPDATES, HostEmbeddingPlan, plan_host
+from .embedding.plan import EmbeddingPlan, planned
 from .slices import row_slice, row_update
 
 __all__ = ["compile_multi_slice", "compile_multi_update"]
 
 
-def compile_multi_slice(plan: HostEmbeddingPlan) -> Callable[..., Any]:
+def compile_multi_slice(plan: EmbeddingPlan | HostEmbeddingPlan) -> Callable[..., Any]:
     """Make a plan into a function that reads rows, to use many times, from any number of threads.
 
     Parameters
     ----------
-    plan : HostEmbeddingPlan
+    plan : EmbeddingPlan or HostEmbeddingPlan
         As `plan_embedding` returned it, with ``used_for_slice``.
 
     Returns
@@ -47,17 +48,17 @@ def compile_multi_slice(plan: HostEmbeddingPlan) -> Callable[..., Any]:
     name = "grouped_" * grouped + "multi_slice"
 
     def run(x: Any, indices: Any, *, index_policy: str = "raise", out: Any = None) -> Request:
-        return row_slice(name, x, indices, int(grouped), index_policy, out, None, plan=checked)
+        return row_slice(name, x, indices, int(grouped), index_policy, out, checked.target, plan=checked)
 
     return _compiled(checked, name, run)
 
 
-def compile_multi_update(plan: HostEmbeddingPlan) -> Callable[..., Any]:
+def compile_multi_update(plan: EmbeddingPlan | HostEmbeddingPlan) -> Callable[..., Any]:
     """Make a plan into a function that updates rows, to use many times, from any number of threads.
 
     Parameters
     ----------
-    plan : HostEmbeddingPlan
+    plan : EmbeddingPlan or HostEmbeddingPlan
         As `plan_embedding` returned it, with ``used_for_update``.
 
     Returns
@@ -88,7 +89,8 @@ def compile_multi_update(plan: HostEmbeddingPlan) -> Callable[..., Any]:
     name = "grouped_" * grouped + "multi_update" + f"_{update}" * (update != "set")
 
     def request(x: Any, updates: Any, indices: Any, scale: Any, policy: Any, out: Any) -> Request:
-        return row_update(name, x, updates, indices, int(grouped), policy, out, None, update, scale, plan=checked)
+        return row_update(name, x, updates, indices, int(grouped), policy, out, checked.target, update, scale,
+                          plan=checked)
 
     def add(x: Any, updates: Any, indices: Any, scale: float = 1.0, *, index_policy: str = "raise",
             out: Any = None) -> Request:
@@ -100,13 +102,15 @@ def compile_multi_update(plan: HostEmbeddingPlan) -> Callable[..., Any]:
     return _compiled(checked, name, add if update == "add" else run)
 
 
-def _compiled(plan: HostEmbeddingPlan, name: str, run: Callable[..., Request]) -> Callable[..., Any]:
+def _compiled(plan: EmbeddingPlan | HostEmbeddingPlan, name: str, run: Callable[..., Request]) -> Callable[..., Any]:
     return compiled(plan, catalogue[f"popops.{name}"], run, plan.explain().problem)
 
 
-def _checked_plan(plan: Any) -> HostEmbeddingPlan:
+def _checked_plan(plan: Any) -> EmbeddingPlan | HostEmbeddingPlan:
     """Return a plan that the planner makes of its own problem, or raise."""
-    if not isinstance(plan, HostEmbeddingPlan):
+    if not isinstance(plan, EmbeddingPlan | HostEmbeddingPlan):
         raise bad_type("plan", plan, "a plan of plan_embedding")
     check_fields(plan)
-    return unchanged(plan, lambda: plan_host(plan.params, plan.options, plan.target))
+    plans = planned if isinstance(plan, EmbeddingPlan) else plan_host
+    checked: EmbeddingPlan | HostEmbeddingPlan = unchanged(plan, lambda: plans(plan.params, plan.options, plan.target))
+    return checked

@@ -45,7 +45,7 @@ def _changes(name: str, poplibs: str, numerics: str, scaled: bool = False) -> Ca
         shared = _PARAMETERS.format(front="groups, " if name.startswith("grouped") else "", numerics=numerics,
                                     scale=_SCALE if scaled else "")
         function.__doc__ = head.rstrip() + "\n" + shared + "\n    Examples\n" + examples
-        return slicing_op(name, poplibs, writes=True, memory=numerics != _EXTREMES)(function)
+        return slicing_op(name, poplibs, writes=True, memory="rows" if numerics == _EXTREMES else "sorted")(function)
 
     return made
 
@@ -117,7 +117,8 @@ def grouped_multi_update_mul(x: Any, updates: Any, indices: Any, *, axis: int = 
 
 @_changes("multi_update_max", "multiUpdateMax", _EXTREMES)
 def multi_update_max(x: Any, updates: Any, indices: Any, *, axis: int = 0, index_policy: str = "raise",
-                     out: Any = None, target: Target | str | None = None) -> Any:
+                     out: Any = None, available_memory_proportion: float | None = None,
+                     target: Target | str | None = None) -> Any:
     """Raise the rows of an array at each of several indices to what is greater (``popops::multiUpdateMax``).
 
     Examples
@@ -126,12 +127,14 @@ def multi_update_max(x: Any, updates: Any, indices: Any, *, axis: int = 0, index
     >>> popops.multi_update_max([[1.0], [2.0], [3.0]], [[8.0], [-4.0], [2.0]], [2, 0, 2]).ravel()
     array([1., 2., 8.], dtype=float32)
     """
-    return row_update("multi_update_max", x, updates, indices, axis, index_policy, out, target, "max")
+    return row_update("multi_update_max", x, updates, indices, axis, index_policy, out, target, "max",
+                      memory=Memory(available_memory_proportion))
 
 
 @_changes("grouped_multi_update_max", "groupedMultiUpdateMax", _EXTREMES)
 def grouped_multi_update_max(x: Any, updates: Any, indices: Any, *, axis: int = 1, index_policy: str = "raise",
-                             out: Any = None, target: Target | str | None = None) -> Any:
+                             out: Any = None, available_memory_proportion: float | None = None,
+                             target: Target | str | None = None) -> Any:
     """`multi_update_max` of each of several arrays, with indices of its own (``popops::groupedMultiUpdateMax``).
 
     Examples
@@ -140,4 +143,5 @@ def grouped_multi_update_max(x: Any, updates: Any, indices: Any, *, axis: int = 
     >>> popops.grouped_multi_update_max([[[1.0], [2.0]]], [[[8.0], [4.0]]], [[1, 1]]).ravel()
     array([1., 8.], dtype=float32)
     """
-    return row_update("grouped_multi_update_max", x, updates, indices, axis, index_policy, out, target, "max")
+    return row_update("grouped_multi_update_max", x, updates, indices, axis, index_policy, out, target, "max",
+                      memory=Memory(available_memory_proportion))

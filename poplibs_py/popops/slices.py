@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,12 @@ from ..errors import all_of, bad_argument, whole
 from ..ops import Operand, Request, op
 from ..planner import Memory
 from ..target import Target
+from ..target.types import type_of
+from ._modelled import PlanOn, rows_on, windows_on
 from ._slice_request import Layout, checked_policy, elements_of, indices_of, put_request, table_of, take_request
 from .embedding.lower import HostEmbeddingPlan
+from .embedding.plan import EmbeddingPlan
+from .slice_steps import Sliced
 
 __all__ = ["dynamic_slice", "dynamic_update", "grouped_multi_slice", "grouped_multi_update", "multi_slice",
            "multi_update"]
@@ -22,7 +27,7 @@ _COMMON = """    index_policy : {"raise", "clip", "skip", "wrap", "zero", "popli
     out : array, optional
         Where the result goes, of any strides and of the dtype of `x`{in_place}.
     target : Target or str, optional
-        The machine; by default this CPU, which alone does it.
+        The machine; by default this CPU{machines}.
 
     Returns
     -------
@@ -36,35 +41,43 @@ _COMMON = """    index_policy : {"raise", "clip", "skip", "wrap", "zero", "popli
     InvalidIndexError
         If an index is out of range, under ``"raise"``. Nothing has been written then.
     UnsupportedError
-        If `target` names another machine.
+        If `target` names a machine that has no vertex for it.
 """
 _MEMORY = """    available_memory_proportion : float, optional
-        The share of each tile's memory that temporaries may take: updates of formats other than float32 are sorted, as
-        many at a time as that leaves room for. By default there is no limit. The result does not depend on it.
+        The share of each tile's memory that temporaries may take. {host} On a modelled machine the plan
+        keeps to it, by default to PopLibs' 0.6.
 """
+_HOST = {"sorted": """On this CPU updates of formats other than float32
+        are sorted, as many at a time as that leaves room for; the result does not depend on it, and by default there is
+        no limit.""", "rows": "This CPU takes none."}
+_MODELLED = """. On a modelled one, such as ``"gc200"``, it has vertices
+        for most types; the page "What a modelled run computes" tells which numbers come out"""
 _IN_PLACE = ": `x` itself to update it where it is"
 
 Axes = int | Sequence[int]
 Function = Callable[..., Any]
 
 
-def documented(writes: bool = False, memory: bool = False) -> Callable[[Function], Function]:
+def documented(writes: bool = False, memory: str = "", modelled: bool = True) -> Callable[[Function], Function]:
     """Put what the functions share into their docstrings, after their own parameters."""
     def with_common(function: Function) -> Function:
         head, mark, rest = (function.__doc__ or "").partition("\n    Notes\n")
-        common = (_MEMORY if memory else "") + _COMMON.replace("{in_place}", _IN_PLACE if writes else "")
+        common = (_MEMORY.replace("{host}", _HOST[memory]) if memory else "") + _COMMON
+        common = common.replace("{in_place}", _IN_PLACE if writes else "")
+        common = common.replace("{machines}", _MODELLED if modelled else ", which alone does it")
         function.__doc__ = head.rstrip() + "\n" + common + mark + rest
         return function
 
     return with_common
 
 
-def slicing_op(name: str, poplibs: str, writes: bool = False, memory: bool = False) -> Callable[[Function], Function]:
+def slicing_op(name: str, poplibs: str, writes: bool = False, memory: str = "",
+               modelled: bool = True) -> Callable[[Function], Function]:
     """Make a function an op of slices: its record, and what all of them say of their arguments."""
     where = f"popops::{poplibs}" if poplibs else ""
     record = op(f"popops.{name}", poplibs=where, bound=f"popops.slice_bound:{name}_bound",
                 draws=f"testing.slice_calls:{name}_calls")
-    return lambda function: record(documented(writes, memory)(function))
+    return lambda function: record(documented(writes, memory, modelled)(function))
 
 
 # Windows ---------------------------------------------------------------------------------------------
@@ -105,8 +118,9 @@ def dynamic_slice(x: Any, offsets: Any, axes: Axes, sizes: Sequence[int] | int, 
     for axis, length in zip(named, lengths, strict=True):
         shape[axis] = whole("sizes", length, 0, table.shape[axis])
     layout = _window_layout(table, places, named, tuple(shape))
+    plan_on = _window_on("popops.dynamic_slice", table, table, named, tuple(shape))
     return take_request("popops.dynamic_slice", table, places, layout, tuple(shape), policy, out, target,
-                        name="offsets")
+                        plan_on=plan_on, name="offsets")
 
 
 @slicing_op("dynamic_update", "dynamicUpdate", writes=True)
@@ -143,7 +157,14 @@ def dynamic_update(x: Any, updates: Any, offsets: Any, axes: Axes, *, index_poli
     if not fits:
         raise bad_argument("updates", f"shape {given.shape}", f"that of x, {table.shape}, or less along axes {named}")
     layout = _window_layout(table, places, named, given.shape)
-    return put_request("popops.dynamic_update", table, places, given, layout, policy, out, target, name="offsets")
+    plan_on = _window_on("popops.dynamic_update", table, given, named, given.shape, "set")
+    return put_request("popops.dynamic_update", table, places, given, layout, policy, out, target, plan_on=plan_on,
+                       name="offsets")
+
+
+def _window_on(op: str, table: Operand, other: Operand, named: tuple[int, ...], window: tuple[int, ...],
+               update: str = "") -> PlanOn:
+    return windows_on(op, elements_of(table), elements_of(other), Sliced(table.shape, window, named), update)
 
 
 def _axes(table: Operand, axes: Any) -> tuple[int, ...]:
@@ -194,7 +215,7 @@ def _axis(table: Operand, axis: Any, groups: bool) -> int:
 
 
 def row_slice(name: str, x: Any, indices: Any, axis: Any, policy: Any, out: Any, target: Any,
-              plan: HostEmbeddingPlan | None = None) -> Request:
+              memory: Memory | None = None, plan: EmbeddingPlan | HostEmbeddingPlan | None = None) -> Request:
     groups = name.startswith("grouped")
     table, places, checked = table_of("x", x), indices_of("indices", indices), checked_policy(policy)
     along = _axis(table, axis, groups)
@@ -203,12 +224,13 @@ def row_slice(name: str, x: Any, indices: Any, axis: Any, policy: Any, out: Any,
     if plan is not None:
         _check_planned(plan, table, front[-1])
     shape = (*front, *(n for n, *_ in layout.windows))
-    return take_request(f"popops.{name}", table, places, layout, shape, checked, out, target)
+    plan_on = _rows_on(f"popops.{name}", table, table, layout, "", memory, plan)
+    return take_request(f"popops.{name}", table, places, layout, shape, checked, out, target, plan_on=plan_on)
 
 
 def row_update(name: str, x: Any, updates: Any, indices: Any, axis: Any, policy: Any, out: Any, target: Any,
                update: str = "set", scale: Any = 1.0, memory: Memory | None = None,
-               plan: HostEmbeddingPlan | None = None) -> Request:
+               plan: EmbeddingPlan | HostEmbeddingPlan | None = None) -> Request:
     groups = name.startswith("grouped")
     table, given, places = table_of("x", x), table_of("updates", updates), indices_of("indices", indices)
     checked, along = checked_policy(policy), _axis(table, axis, groups)
@@ -216,7 +238,7 @@ def row_update(name: str, x: Any, updates: Any, indices: Any, axis: Any, policy:
     front = [n for n, *_ in layout.axes]
     if plan is not None:
         _check_planned(plan, table, front[-1])
-        memory = plan.memory
+        memory = plan.memory if isinstance(plan, HostEmbeddingPlan) else None
     shape = (*front, *(n for n, *_ in layout.windows))
     flat = (*front, *(n for n, d, *_ in layout.windows if d != along))
     if given.shape == flat and flat != shape:
@@ -224,23 +246,34 @@ def row_update(name: str, x: Any, updates: Any, indices: Any, axis: Any, policy:
         given = given.seen(lambda array: np.expand_dims(array, at))
     if given.shape != shape:
         raise bad_argument("updates", f"shape {given.shape}", f"{shape}, or without the axis of the rows, {flat}")
-    return put_request(f"popops.{name}", table, places, given, layout, checked, out, target, update=update,
-                       scale=scale, memory=memory)
+    plan_on = _rows_on(f"popops.{name}", table, given, layout, update, memory, plan)
+    return put_request(f"popops.{name}", table, places, given, layout, checked, out, target, plan_on=plan_on,
+                       update=update, scale=scale, memory=memory)
 
 
-def _check_planned(plan: HostEmbeddingPlan, table: Operand, lookups: int) -> None:
+def _rows_on(op: str, table: Operand, other: Operand, layout: Layout, update: str, memory: Memory | None,
+             plan: EmbeddingPlan | HostEmbeddingPlan | None) -> PlanOn:
+    [(along, entries)], axes = layout.components, layout.axes
+    width = prod(n for n, d, *_ in layout.windows if d != along)
+    sizes = (prod(n for n, *_ in axes[:-1]), entries, width, axes[-1][0])
+    modelled = plan if isinstance(plan, EmbeddingPlan) else None
+    return rows_on(op, elements_of(table), elements_of(other), sizes, update, memory, modelled)
+
+
+def _check_planned(plan: EmbeddingPlan | HostEmbeddingPlan, table: Operand, lookups: int) -> None:
     """Refuse what a plan is not for."""
-    p, element = plan.params, elements_of(table).name
+    p, element = plan.params, elements_of(table)
+    kind = element.name if isinstance(plan, HostEmbeddingPlan) else type_of(element)
     shape = (p.groups, p.entries, p.width)[p.groups == 1:]
-    if table.shape != shape or element != p.data_type:
+    if table.shape != shape or kind != p.data_type:
         raise bad_argument("x", f"shape {table.shape} of {element}", f"shape {shape} of {p.data_type}, as planned")
     if lookups > p.most_lookups:
         raise bad_argument("indices", f"{lookups} of them", f"at most {p.most_lookups}, as planned")
 
 
-@slicing_op("multi_slice", "multiSlice")
+@slicing_op("multi_slice", "multiSlice", memory="rows")
 def multi_slice(x: Any, indices: Any, *, axis: int = 0, index_policy: str = "raise", out: Any = None,
-                target: Target | str | None = None) -> Any:
+                available_memory_proportion: float | None = None, target: Target | str | None = None) -> Any:
     """Return the slices of an array at each of several indices (``popops::multiSlice``): embedding look-ups.
 
     Parameters
@@ -265,12 +298,12 @@ def multi_slice(x: Any, indices: Any, *, axis: int = 0, index_policy: str = "rai
            [1., 2.],
            [3., 4.]], dtype=float32)
     """
-    return row_slice("multi_slice", x, indices, axis, index_policy, out, target)
+    return row_slice("multi_slice", x, indices, axis, index_policy, out, target, Memory(available_memory_proportion))
 
 
-@slicing_op("grouped_multi_slice", "groupedMultiSlice")
+@slicing_op("grouped_multi_slice", "groupedMultiSlice", memory="rows")
 def grouped_multi_slice(x: Any, indices: Any, *, axis: int = 1, index_policy: str = "raise", out: Any = None,
-                        target: Target | str | None = None) -> Any:
+                        available_memory_proportion: float | None = None, target: Target | str | None = None) -> Any:
     """`multi_slice` of each of several arrays, with indices of its own (``popops::groupedMultiSlice``).
 
     Parameters
@@ -292,12 +325,13 @@ def grouped_multi_slice(x: Any, indices: Any, *, axis: int = 1, index_policy: st
     >>> popops.grouped_multi_slice([[[1.0], [2.0]], [[3.0], [4.0]]], [[1], [0]]).ravel()
     array([2., 3.], dtype=float32)
     """
-    return row_slice("grouped_multi_slice", x, indices, axis, index_policy, out, target)
+    return row_slice("grouped_multi_slice", x, indices, axis, index_policy, out, target,
+                     Memory(available_memory_proportion))
 
 
-@slicing_op("multi_update", "multiUpdate", writes=True)
+@slicing_op("multi_update", "multiUpdate", writes=True, memory="rows")
 def multi_update(x: Any, updates: Any, indices: Any, *, axis: int = 0, index_policy: str = "raise", out: Any = None,
-                 target: Target | str | None = None) -> Any:
+                 available_memory_proportion: float | None = None, target: Target | str | None = None) -> Any:
     """Write slices of an array at each of several indices (``popops::multiUpdate``).
 
     Parameters
@@ -321,12 +355,14 @@ def multi_update(x: Any, updates: Any, indices: Any, *, axis: int = 0, index_pol
     >>> popops.multi_update([[1.0], [2.0], [3.0]], [[8.0], [9.0]], [2, 0]).ravel()
     array([9., 2., 8.], dtype=float32)
     """
-    return row_update("multi_update", x, updates, indices, axis, index_policy, out, target)
+    return row_update("multi_update", x, updates, indices, axis, index_policy, out, target,
+                      memory=Memory(available_memory_proportion))
 
 
-@slicing_op("grouped_multi_update", "groupedMultiUpdate", writes=True)
+@slicing_op("grouped_multi_update", "groupedMultiUpdate", writes=True, memory="rows")
 def grouped_multi_update(x: Any, updates: Any, indices: Any, *, axis: int = 1, index_policy: str = "raise",
-                         out: Any = None, target: Target | str | None = None) -> Any:
+                         out: Any = None, available_memory_proportion: float | None = None,
+                         target: Target | str | None = None) -> Any:
     """`multi_update` of each of several arrays, with indices of its own (``popops::groupedMultiUpdate``).
 
     Parameters
@@ -350,4 +386,5 @@ def grouped_multi_update(x: Any, updates: Any, indices: Any, *, axis: int = 1, i
     >>> popops.grouped_multi_update([[[1.0], [2.0]], [[3.0], [4.0]]], [[[8.0]], [[9.0]]], [[1], [0]]).ravel()
     array([1., 8., 9., 4.], dtype=float32)
     """
-    return row_update("grouped_multi_update", x, updates, indices, axis, index_policy, out, target)
+    return row_update("grouped_multi_update", x, updates, indices, axis, index_policy, out, target,
+                      memory=Memory(available_memory_proportion))

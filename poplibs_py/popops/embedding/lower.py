@@ -8,8 +8,7 @@ from ...errors import bad_argument
 from ...planner import Explanation, Memory
 from ...target import Target
 from .._made import element_of
-from .._slice_request import within_memory
-from .._slices import Axis, Component, SliceParams, SliceProgram, Window, lower
+from .._slices import Axis, Component, SliceParams, SliceProgram, Window, lower, within_memory
 from .options import EmbeddingOptions
 from .params import EmbeddingParams
 

@@ -154,25 +154,33 @@ class EmbeddingModel:
         single = p.most_lookups == 1 and self.grain * self.size % 4 == 0
         return held.groups * multi_slice_cycles(self.target, p.data_type, elements, each, here, split=single)
 
+    def slice_temporaries(self, at: Partition) -> tuple[Any, Any]:
+        """Temporary bytes of a tile that looks up rows, and of one that joins what parts of the table have."""
+        held, rows = self.held(at), self.grain * self.size
+        copied, joined = self.slice_received(at)
+        found = (at.sliced > 1) * held.lookups * held.columns * rows * held.groups
+        return (copied + found + 4 * held.lookups * held.groups,
+                found + joined + 4 * held.lookups_of_part * held.groups + at.precopy * copied)
+
+    def slice_received(self, at: Partition) -> tuple[Any, Any]:
+        """Bytes that a tile receives: of the table, and of the rows that parts of it have."""
+        held = self.held(at)
+        moved = at.sliced * held.lookups_of_part * held.columns * self.grain * self.size * held.groups
+        return np.maximum((at.parallel > 1) * held.base, held.spread), (at.sliced > 1) * moved
+
     def slice_bytes(self, at: Partition) -> Any:
         """Most temporary bytes of a tile."""
-        held, rows = self.held(at), self.grain * self.size
-        copied = np.maximum((at.parallel > 1) * held.base, held.spread)
-        found = (at.sliced > 1) * held.lookups * held.columns * rows * held.groups
-        joined = (at.sliced > 1) * at.sliced * held.lookups_of_part * held.columns * rows * held.groups
-        return np.maximum(copied + found + 4 * held.lookups * held.groups,
-                          found + joined + 4 * held.lookups_of_part * held.groups + at.precopy * copied)
+        return np.maximum(*self.slice_temporaries(at))
 
     def slice_cycles(self, at: Partition) -> dict[str, Any]:
         """Cycles by PopLibs' names."""
         held, cut = self.held(at), at.sliced > 1
-        copy = self.exchange(np.maximum((at.parallel > 1) * held.base, held.spread))
-        moved = at.sliced * held.lookups_of_part * held.columns * self.grain * self.size * held.groups
+        copy, moved = (self.exchange(size) for size in self.slice_received(at))
         found = {
             "slicePrecopyCycles": at.precopy * copy,
             "sliceFirstStageExchangeCycles": (1 - at.precopy) * copy,
             "sliceFirstStageComputeCycles": self._slice_compute(held, held.columns * self.grain, held.lookups),
-            "sliceSecondStageExchangeCycles": cut * self.exchange(moved),
+            "sliceSecondStageExchangeCycles": moved,
             # PopLibs counts grains for elements here
             "sliceSecondStageComputeCycles": cut * self._slice_compute(held, held.columns, held.lookups_of_part),
         }
@@ -182,19 +190,32 @@ class EmbeddingModel:
 
     # Updating rows ---------------------------------------------------------------------------------------
 
-    def update_bytes(self, at: Partition) -> Any:
-        """Most temporary bytes of a tile."""
+    def update_temporaries(self, at: Partition) -> tuple[Any, Any, Any]:
+        """Temporary bytes of a tile that casts rows, that updates its part of the table, that adds up copies of it."""
         held, size = self.held(at), TYPE_BYTES[self.partial] * self.grain
         cast = self.casts * held.lookups_of_part * held.columns * size
         rows = (at.sliced > 1) * held.lookups * held.columns * size
         partials = (at.parallel > 1) * held.rows * held.columns * size
         first = np.where(at.sliced == 1, cast, 0) + rows + partials + 4 * held.lookups
-        return held.spread + held.groups * np.maximum(np.maximum(cast + rows, first), 2 * partials)
+        cast, first, summed = (held.spread + held.groups * some for some in (cast + rows, first, 2 * partials))
+        return cast, first, summed
+
+    def update_received(self, at: Partition) -> tuple[Any, Any]:
+        """Bytes that a tile receives: of rows, and of copies of its part of the table."""
+        held = self.held(at)
+        rows = (at.sliced > 1) * held.lookups * held.columns * self.grain * TYPE_BYTES[self.partial] * held.groups
+        outputs = _cdiv(held.rows * held.columns * self.grain * held.groups, at.parallel)
+        return rows, (at.parallel > 1) * at.parallel * outputs * 4
+
+    def update_bytes(self, at: Partition) -> Any:
+        """Most temporary bytes of a tile."""
+        cast, first, summed = self.update_temporaries(at)
+        return np.maximum(np.maximum(cast, first), summed)
 
     def update_cycles(self, at: Partition, ordered: bool) -> dict[str, Any]:
         """Cycles by PopLibs' names; `ordered` where it is used that indices are sorted."""
         held, target, op, data = self.held(at), self.target, self.operation, self.params.data_type
-        copies, cut = at.parallel > 1, at.sliced > 1
+        copies, (sent, _) = at.parallel > 1, self.update_received(at)
         stored = held.groups * held.stored * self.grain
         found = {"updateRearrangeBaseCycles": 2 * self.exchange(held.spread)}
         if self.casts:
@@ -203,7 +224,6 @@ class EmbeddingModel:
         partials = held.rows * held.columns * self.grain * held.groups
         zeroed = fill_vertex_cycles("float", ((self._of_a_worker(partials, 2), 1),), two_d=False)
         found["updateZeroPartialsCycles"] = copies * target.workers * zeroed
-        sent = cut * held.lookups * held.columns * self.grain * TYPE_BYTES[self.partial] * held.groups
         found["updateFirstStageExchangeCycles"] = self.exchange(sent)
         found["updateFirstStageComputeCycles"] = held.groups * self._update_compute(held, ordered)
         if op != "NONE":
@@ -249,7 +269,7 @@ class EmbeddingModel:
         outputs = _cdiv(partials, at.parallel)
         cycles = strided_reduce_cycles(self.target, self.operation, ("float", "float"), at.parallel,
                                        self._of_a_worker(outputs), outputs)
-        return {"updateReduceExchangeCycles": copies * self.exchange(at.parallel * outputs * 4),
+        return {"updateReduceExchangeCycles": self.exchange(self.update_received(at)[1]),
                 "updateReduceComputeCycles": copies * self.target.workers * cycles}
 
     # Both ------------------------------------------------------------------------------------------------

@@ -88,12 +88,16 @@ class EmbeddingPlan:
         problem = f"embedding {tables}[{p.entries:,}, {p.width:,}] {p.data_type}, {p.most_lookups:,} lookups"
         return Explanation(f"{problem} on {self.target.name}", dict(self._decisions()))
 
-    def _decisions(self) -> Iterator[tuple[str, str]]:
+    def cuts(self) -> Iterator[tuple[str, str]]:
+        """Tell in words how table and lookups are cut."""
         at = self.partition
         yield "table", (f"{at.sliced} parts by rows, {at.unsliced} by columns of {self.grain} or more, {at.group} by "
                         f"table; from tile {self.start_tile} on")
         yield "lookups", (f"{at.parallel} parts on copies of the table{' made before' * at.precopy}, "
                           f"{at.serial} turn{'s' * (at.serial > 1)}{', their order used' * self.ordered}")
+
+    def _decisions(self) -> Iterator[tuple[str, str]]:
+        yield from self.cuts()
         yield "cycles", f"{self.cycles:,} ({', '.join(f'{phase} {n:,}' for phase, n in self.phases.items())})"
         limit = self.options.memory.limit(self.target)
         held = "no limit" if limit is None else f"{'within' if self.within_limit else 'NOT within'} {limit:,}"

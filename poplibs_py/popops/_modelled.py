@@ -1,0 +1,156 @@
+"""Slices by index on a modelled machine: which plan a call has there, and how its updates are cut."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import UnsupportedError
+from ..ops import machine_to_plan, modelled_target
+from ..planner import Memory
+from ..planner.ladder import complain
+from ..target import Target
+from ..target.types import type_of
+from .embedding.modelled import tiled
+from .embedding.options import EmbeddingOptions
+from .embedding.params import TYPES, EmbeddingParams
+from .embedding.plan import EmbeddingPlan, planned
+from .slice_steps import Sliced, windows_plan
+from .tile_plan import TilePlan, memory_of
+
+__all__ = ["PlanOn", "TiledRun", "planned_on", "rows_on", "windows_on"]
+
+_OPERATIONS = {"set": "none", "add": "add", "mul": "mul", "max": "max"}
+_UPDATED = ("float", "half", "int", "unsigned int")
+_MOST_LOOKUPS = 1 << 22
+_NOTHING = np.zeros(0, np.int64)
+
+
+class TiledRun(NamedTuple):
+    """A call on a modelled machine.
+
+    Attributes
+    ----------
+    plan : TilePlan
+    turns, copies : int
+        Of the look-ups: in how many turns they are taken, and on how many copies of the table in each.
+    partial : str
+        PopLibs' type of the copies' sums.
+    """
+
+    plan: TilePlan
+    turns: int = 1
+    copies: int = 1
+    partial: str = ""
+
+
+PlanOn = Callable[[Target], TiledRun | str]
+"""Plans a call on a machine, or tells in words what that has no vertex for."""
+
+
+def planned_on(op: str, target: Target | str | None, plan_on: PlanOn | None) -> tuple[TiledRun | None, str]:
+    """Return a call's run on the modelled machine that it is for, or None for this CPU; and what the machine lacks.
+
+    Parameters
+    ----------
+    op : str
+        The op's public name.
+    target : Target or str or None
+        As the call names it.
+    plan_on : callable or None
+        None where no vertex is of use.
+    """
+    found: list[TiledRun] = []
+
+    def missing(machine: Target) -> str:
+        made = "of slices by index that is lowered" if plan_on is None else plan_on(machine)
+        if isinstance(made, str):
+            return made
+        found.append(made)
+        return ""
+
+    _, lacking = modelled_target(target, op, missing)
+    return (found[0] if found else None), lacking
+
+
+def rows_on(op: str, elements: Any, others: Any, sizes: tuple[int, int, int, int], update: str, memory: Memory | None,
+            plan: EmbeddingPlan | None = None) -> PlanOn:
+    """Return what plans rows of tables that are read or updated.
+
+    Parameters
+    ----------
+    op : str
+        The op's public name.
+    elements, others : Format or numpy.dtype
+        Of the table, and of what is read or of the updates.
+    sizes : (int, int, int, int)
+        Groups, entries, elements of a row, look-ups of a group.
+    update : str
+        What an update does; empty where rows are read.
+    memory : Memory or None
+        What the call says about temporary memory.
+    plan : EmbeddingPlan, optional
+        That of the caller; by default one is made for the call alone.
+    """
+    groups, entries, width, lookups = sizes
+
+    def plan_on(machine: Target) -> TiledRun | str:
+        kind = type_of(elements)
+        updated = update in ("", "set") or (kind in _UPDATED and update in _OPERATIONS)
+        if kind not in TYPES or not updated:
+            return f"({update}) on {elements}" if update else f"on {elements}"
+        if elements != others:
+            return f"of {others} on {elements}"
+        if lookups > _MOST_LOOKUPS:
+            return f"of more than {_MOST_LOOKUPS:,} rows"
+        if not prod(sizes):
+            return TiledRun(TilePlan(op, "no rows", machine, (), memory_of(machine, _NOTHING, _NOTHING, 0)))
+        made = plan
+        if made is None:
+            options = EmbeddingOptions((memory or Memory()).proportion, not update, bool(update),
+                                       _OPERATIONS.get(update, "none"))
+            try:
+                params = EmbeddingParams(kind, entries, width, (lookups,), groups)
+                made = planned(params, options, machine_to_plan(machine))
+            except (UnsupportedError, ValueError) as error:
+                return f"({error})"
+            _tell(op, made)
+        at = made.partition
+        sums = made.options.partial_type or kind
+        return TiledRun(tiled(op, made, lookups, update=bool(update)), at.serial, at.parallel, sums)
+
+    return plan_on
+
+
+
+
+def _tell(op: str, plan: EmbeddingPlan) -> None:
+    """Warn where no plan keeps to the limit."""
+    limit = plan.options.memory.limit(plan.target)
+    if not plan.within_limit and limit is not None:
+        complain(op, plan.options.memory, limit, f"the fastest plan takes {plan.temp_bytes:,}")
+
+
+def windows_on(op: str, elements: Any, others: Any, sliced: Sliced, update: str) -> PlanOn:
+    """Return what plans windows at offsets, one or a loop of them.
+
+    Parameters
+    ----------
+    op, elements, others, update
+        As `rows_on` takes them.
+    sliced : Sliced
+        The array, its windows, and how many of them there are.
+    """
+    def plan_on(machine: Target) -> TiledRun | str:
+        kind = type_of(elements)
+        if not kind or kind == "quarter":
+            return f"on {elements}"
+        if elements != others:
+            return f"of {others} on {elements}"
+        made = windows_plan(op, machine, kind, sliced, update)
+        return made if isinstance(made, str) else TiledRun(made)
+
+    return plan_on
