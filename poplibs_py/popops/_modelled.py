@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import UnsupportedError
-from ..ops import machine_to_plan, modelled_target
+from ..ops import machine_to_plan
 from ..planner import Memory
 from ..planner.ladder import complain
 from ..target import Target
@@ -21,7 +21,7 @@ from .embedding.plan import EmbeddingPlan, planned
 from .slice_steps import Sliced, windows_plan
 from .tile_plan import TilePlan, memory_of
 
-__all__ = ["PlanOn", "TiledRun", "planned_on", "rows_on", "windows_on"]
+__all__ = ["PlanOn", "TiledRun", "rows_on", "windows_on"]
 
 _OPERATIONS = {"set": "none", "add": "add", "mul": "mul", "max": "max"}
 _UPDATED = ("float", "half", "int", "unsigned int")
@@ -49,31 +49,6 @@ class TiledRun(NamedTuple):
 
 PlanOn = Callable[[Target], TiledRun | str]
 """Plans a call on a machine, or tells in words what that has no vertex for."""
-
-
-def planned_on(op: str, target: Target | str | None, plan_on: PlanOn | None) -> tuple[TiledRun | None, str]:
-    """Return a call's run on the modelled machine that it is for, or None for this CPU; and what the machine lacks.
-
-    Parameters
-    ----------
-    op : str
-        The op's public name.
-    target : Target or str or None
-        As the call names it.
-    plan_on : callable or None
-        None where no vertex is of use.
-    """
-    found: list[TiledRun] = []
-
-    def missing(machine: Target) -> str:
-        made = "of slices by index that is lowered" if plan_on is None else plan_on(machine)
-        if isinstance(made, str):
-            return made
-        found.append(made)
-        return ""
-
-    _, lacking = modelled_target(target, op, missing)
-    return (found[0] if found else None), lacking
 
 
 def rows_on(op: str, elements: Any, others: Any, sizes: tuple[int, int, int, int], update: str, memory: Memory | None,

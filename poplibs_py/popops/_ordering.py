@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,15 @@ import numpy as np
 from ..config import settings
 from ..errors import bad_argument, bad_type, whole
 from ..formats import QuarterArray
-from ..ops import RESULT, Operand, Request, modelled_target, receive
+from ..ops import RESULT, Operand, Request, receive
 from ..ops.parts import Part, results
 from ..target import Target
+from ..target.types import type_of
 from ._order import LONGEST, OrderParams, OrderProgram, lower
+from ._planned import planned_on
 from ._reductions import source_of
+from .order_steps import Order, order_lacks, order_plan
+from .tile_plan import TilePlan, on_tiles
 
 __all__ = ["INDEX", "axis_of", "numbers", "ordering_request"]
 
@@ -50,8 +55,9 @@ def axis_of(axis: Any, x: Operand, name: str = "x") -> tuple[Operand, int, tuple
 
 
 def ordering_request(name: str, x: Any, axis: Any, *, k: Any = None, descending: bool, backwards: bool = False,
-                     other: Any = _NOTHING, kind: Any = None, places: bool = False, kth: Any = None, out: Any = None,
-                     target: Target | str | None = None, argument: str = "x") -> Request:
+                     other: Any = _NOTHING, kind: Any = None, places: bool = False, kth: Any = None,
+                     in_order: bool = True, out: Any = None, target: Target | str | None = None,
+                     argument: str = "x") -> Request:
     """Describe a call that puts rows in order.
 
     Parameters
@@ -74,6 +80,8 @@ def ordering_request(name: str, x: Any, axis: Any, *, k: Any = None, descending:
         Whether places are a result.
     kth : int, optional
         The place that a partition is made by.
+    in_order : bool, optional
+        Whether the results are asked for in order.
     argument : str, optional
         What the op calls `x`.
     """
@@ -81,14 +89,17 @@ def ordering_request(name: str, x: Any, axis: Any, *, k: Any = None, descending:
     read, along, shape, strides = axis_of(axis, source, argument)
     most = shape[along]
     count = most if k is None else whole("k", k, 0, most)
-    _, lacking = modelled_target(target, f"popops.{name}", lambda _: "in this build")
+    second = None if other is _NOTHING else _companion(other, source)
+    rows = prod(n for d, n in enumerate(shape) if d != along)
+    order = Order(type_of(element), _values(second, places), most, count, rows, descending, in_order,
+                  descending == backwards, places, kind is not None or not places)
+    plan, lacking = planned_on(f"popops.{name}", target, lambda machine: _plan(f"popops.{name}", machine, order, kth))
     made = (*shape[:along], count, *shape[along + 1:])
     params = OrderParams("order", element, shape, strides, along, count, descending, backwards)
     operands: tuple[Any, ...] = (read, RESULT)
-    if other is not _NOTHING:
-        second, other_element = _companion(other, source)
-        read_too, _, _, other_strides = axis_of(axis, second)
-        params = params._replace(other=(second.array.itemsize, *other_strides))
+    if second is not None:
+        read_too, _, _, other_strides = axis_of(axis, second[0])
+        params = params._replace(other=(second[0].array.itemsize, *other_strides))
         operands = (read, RESULT, read_too)
     if kth is not None:
         if not most:
@@ -106,16 +117,30 @@ def ordering_request(name: str, x: Any, axis: Any, *, k: Any = None, descending:
             params = params._replace(kernel="sort")
         else:
             params = params._replace(values=0)
-        return _request(params, operands, receiver, lacking)
+        return on_tiles(_request(params, operands, receiver, lacking), plan)
     parts = {"values": Part(made, element)}
     if places:
         parts["indices"] = Part(made, INDEX)
-    if other is not _NOTHING:
-        parts["others"] = Part(made, other_element)
+    if second is not None:
+        parts["others"] = Part(made, second[1])
     several = results(out, tuple(parts.values()), kind)
     at = dict(zip(parts, several.offsets, strict=True))
     params = params._replace(values=0, indices=at.get("indices", -1), others=at.get("others", -1))
-    return replace(_request(params, operands, several.receiver, lacking), wrap=several.wrap, keep=not several.given)
+    request = _request(params, operands, several.receiver, lacking)
+    return on_tiles(replace(request, wrap=several.wrap, keep=not several.given), plan)
+
+
+def _values(second: Any, places: bool) -> str:
+    """PopLibs' type of what is put in the order of the keys; empty where there is nothing."""
+    if second is not None:
+        return type_of(second[1]) or str(second[1])
+    return "unsigned int" if places else ""
+
+
+def _plan(op: str, machine: Target, order: Order, kth: Any) -> TilePlan | str:
+    """What a modelled machine does, or what it has no vertex for."""
+    lacking = "in this form" if kth is not None else order_lacks(order)
+    return lacking or order_plan(op, machine, order)
 
 
 def _companion(other: Any, x: Operand) -> tuple[Operand, Any]:

@@ -22,7 +22,8 @@ from ..ops.numpy_ops import told
 from ..planner import Memory
 from ..program import Executable
 from ..target import Target
-from ._modelled import PlanOn, TiledRun, planned_on
+from ._modelled import PlanOn, TiledRun
+from ._planned import planned_on
 from ._reductions import source_of
 from ._slice_parts import RowParts
 from ._slices import Axis, Component, SliceParams, SliceProgram, Window, lower, lower_check, within_memory
@@ -216,7 +217,7 @@ def take_request(op: str, table: Operand, indices: Operand, layout: Layout, shap
     name : str, optional
         What the op calls its indices.
     """
-    tiles, lacking = planned_on(op, target, plan_on)
+    tiles, lacking = planned_on(op, target, plan_on or _no_vertex)
     elements = elements_of(table)
     receiver = receiver_of(out, shape, elements, (table, indices), policy == "skip")
     fresh = out is None and policy == "skip"  # there is nothing to leave as it is
@@ -254,7 +255,7 @@ def put_request(op: str, table: Operand, indices: Operand, updates: Operand, lay
     """
     elements = elements_of(table)
     factor = _check_elements(table, updates, update, scale)
-    tiles, lacking = planned_on(op, target, plan_on)
+    tiles, lacking = planned_on(op, target, plan_on or _no_vertex)
     receiver = receiver_of(out, table.shape, elements, (table,), False, in_place=True)
     indices, updates = (x.copied() if np.may_share_memory(receiver.array, x.array) else x for x in (indices, updates))
     in_place = receiver.view is None and same_memory(receiver.array, table.array)
@@ -301,9 +302,13 @@ def receiver_of(out: Any, shape: tuple[int, ...], elements: Any, operands: Seque
     return receiver
 
 
+def _no_vertex(_: Target) -> str:
+    return "of slices by index that is lowered"
+
+
 def lacking_of(op: str, target: Target | str | None) -> str:
     """What a machine that a `profile` names lacks; raise where the call names it."""
-    return modelled_target(target, op, lambda _: "of slices by index that is lowered")[1]
+    return modelled_target(target, op, _no_vertex)[1]
 
 
 def same_memory(a: Array, b: Array) -> bool:

@@ -188,7 +188,7 @@ def test_bad_input_is_refused_by_name():
         (lambda: popops.top_k(x, 2, sort_order="up"), InvalidArgumentError, "sort_order: got up"),
         (lambda: popops.sort_key_value(x, x[:2]), InvalidArgumentError, "values: got shape"),
         (lambda: popops.sort_key_value(x, x, out=(x,)), InvalidArgumentError, "out"),
-        (lambda: popops.sort(x, target="gc200"), UnsupportedError, "popops.sort"),
+        (lambda: popops.partition(x, 2, target="gc200"), UnsupportedError, "popops.partition"),
     ]:
         with pytest.raises(kind, match=words):
             call()
