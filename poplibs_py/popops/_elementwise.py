@@ -16,13 +16,16 @@ from ..formats.reference import default_overflow
 from ..ops import Operand, Receiver, Request, modelled_target, op, receive
 from ..target import Target, resolve_target
 from ..target.types import type_of
+from ._made import shape_of
 from ._promotion import BOOL, Element, Taken, allowed_for, element_of, taken
 from ._request import has_scale, in_place, strided_request
 from ._steps import Chain, Step
 from ._vertices import vertices_lack
 from .bound import elementwise_bound
+from .broadcast_plan import planned_broadcast
 from .cast import cast
 from .cast_model import cast_lacks
+from .nonlinearity_model import nonlinearity_op
 from .plan import ElementwisePlan, planned
 
 __all__ = ["ELEMENTWISE", "ElementwiseOp", "elementwise", "plan_elementwise", "requested"]
@@ -101,12 +104,21 @@ class ElementwiseOp:
         numbers, takes_place = _numbers(found.operands, shape), in_place(operands[0], receiver)
         machine, lacking = modelled_target(
             target, f"popops.{self.name}", lambda _: self.lacks_call(found, receiver, shape, takes_place, numbers))
-        plan = None if machine is None else planned(
-            self.name, self.vertex_op, shape, type_of(found.element), type_of(receiver.format), takes_place, machine,
-            numbers)
+        plan = None if machine is None else self._plan(found, receiver, shape, takes_place, numbers, machine)
         overflow = default_overflow(receiver.format, "nearest-even") if isinstance(element, Format) else "inf"
         return strided_request(self.name, operands, receiver, overflow, plan=plan, lacking=lacking,
                                chain=self._chain(found), constant=found.constant)
+
+    def _plan(self, found: Taken, receiver: Receiver, shape: tuple[int, ...], takes_place: bool,
+              numbers: tuple[bool, ...], machine: Target) -> ElementwisePlan:
+        """Return the plan of a call that the machine has vertices for."""
+        types = type_of(found.element), type_of(receiver.format)
+        if not _broadcasts(found.operands, shape, numbers):
+            return planned(self.name, self.vertex_op, shape, *types, takes_place, machine, numbers)
+        lies = receiver.operand.array.strides
+        order = tuple(sorted(range(len(shape)), key=lambda d: -abs(lies[d])))
+        shapes = tuple(x.shape for x in found.operands)
+        return planned_broadcast(self.name, self.vertex_op, shape, shapes, order, *types, takes_place, machine)
 
     def _chain(self, found: Taken) -> Chain | None:
         """One step with the types that it is computed in, where the operands' own do not say it."""
@@ -122,12 +134,12 @@ class ElementwiseOp:
     def lacks_call(self, found: Taken, receiver: Receiver, shape: tuple[int, ...], takes_place: bool,
                    numbers: tuple[bool, ...]) -> str:
         """Return what no vertex does of a call."""
-        for name, x, number in zip(self.operands, found.operands, numbers, strict=True):
+        for name, x in zip(self.operands, found.operands, strict=True):
             if name not in self.conditions and (isinstance(x.format, Format), x.format) != (
                     isinstance(found.element, Format), found.element):
                 return f"of {x.format}" if len(self.operands) == 1 else f"of {x.format} beside other types"
-            if x.shape != shape and not number:
-                return f"of shape {x.shape} beside {shape}"
+        if nonlinearity_op(self.vertex_op) and _broadcasts(found.operands, shape, numbers):
+            return f"of shapes {' and '.join(str(x.shape) for x in found.operands)}"
         scaled = any(map(has_scale, found.operands)) or has_scale(receiver)
         return (self.lacks(found.element, receiver.format, takes_place, numbers)
                 or ("of numbers with a scale" if scaled else ""))
@@ -166,6 +178,11 @@ def _common_shape(names: Sequence[str], operands: Sequence[Operand]) -> tuple[in
 def _numbers(operands: Sequence[Operand], shape: tuple[int, ...]) -> tuple[bool, ...]:
     """Which operands are one number beside arrays."""
     return tuple(x.array.size == 1 and prod(shape) > 1 for x in operands)
+
+
+def _broadcasts(operands: Sequence[Operand], shape: tuple[int, ...], numbers: Sequence[bool]) -> bool:
+    """Whether an operand is smaller than the result, and not one number."""
+    return any(prod(x.shape) != prod(shape) and not one for x, one in zip(operands, numbers, strict=True))
 
 
 def _broadcast(value: Any, x: Operand, shape: tuple[int, ...]) -> Operand:
@@ -282,8 +299,8 @@ def requested(name: str, out: Any, out_dtype: object, target: Target | str | Non
 
 
 def plan_elementwise(op: str, shape: Sequence[int], *, dtype: object = "float16", out_dtype: object = None,
-                     in_place: bool = False, target: Target | str = "gc200",
-                     numbers: Sequence[bool] | None = None) -> ElementwisePlan:
+                     in_place: bool = False, target: Target | str = "gc200", numbers: Sequence[bool] | None = None,
+                     shapes: Sequence[Sequence[int]] | None = None) -> ElementwisePlan:
     """Return what a modelled machine does for an elementwise operation or a cast, and what that costs.
 
     It is the plan that such a call with ``target=`` follows, and that its `Run` has inside `poplibs_py.profile`.
@@ -302,6 +319,8 @@ def plan_elementwise(op: str, shape: Sequence[int], *, dtype: object = "float16"
         The machine.
     numbers : sequence of bool, optional
         For each operand whether it is one number beside arrays; by default all are arrays.
+    shapes : sequence of sequence of int, optional
+        Of the operands, where they are smaller than `shape`, to which they broadcast; in the place of `numbers`.
 
     Returns
     -------
@@ -317,8 +336,8 @@ def plan_elementwise(op: str, shape: Sequence[int], *, dtype: object = "float16"
 
     Notes
     -----
-    An operation has no memory limit, as in PopLibs. Only an operand that is mapped unlike the result would take
-    temporary memory, and both are mapped linearly here.
+    An operation has no memory limit, as in PopLibs. Operands of the result's shape are mapped as it is, linearly in C
+    order here; what a tile lacks of a smaller one it receives, into temporary memory.
 
     Examples
     --------
@@ -328,6 +347,8 @@ def plan_elementwise(op: str, shape: Sequence[int], *, dtype: object = "float16"
     (938, 1465)
     >>> popops.plan_elementwise("tanh", (4,), in_place=True).classes[0].vertices[0].name
     'UnaryOp1DInPlace'
+    >>> popops.plan_elementwise("add", (512, 64), shapes=((512, 64), (64,))).classes[0].vertices[0].name
+    'BroadcastVectorInner1D'
     """
     one_of("op", op, (*ELEMENTWISE, "cast"))
     if isinstance(shape, (str, bytes)) or not isinstance(shape, Sequence):
@@ -339,20 +360,45 @@ def plan_elementwise(op: str, shape: Sequence[int], *, dtype: object = "float16"
     source = element_of("dtype", dtype)
     result = BOOL if row is not None and row.tells else source
     result = result if out_dtype is None else element_of("out_dtype", out_dtype)
-    lone = (False,) * (1 if row is None else len(row.operands))
-    beside = lone if numbers is None else tuple(flag("numbers", n) for n in all_of("numbers", numbers, object, "flags"))
-    if len(beside) != len(lone) or all(beside):
-        raise bad_argument("numbers", numbers, f"{len(lone)} flags, not all of them True")
+    count = 1 if row is None else len(row.operands)
+    own, beside = _operands_of_plan(extents, count, numbers, shapes)
     takes_place = flag("in_place", in_place)
     machine = resolve_target(target)
     if machine.kind == "host":
         raise UnsupportedError(f"target: got {machine.name}; allowed: a modelled machine, which has vertices")
+    small = any(prod(x) != prod(extents) and not one for x, one in zip(own, beside, strict=True))
+    if takes_place and prod(own[0]) != prod(extents):
+        raise bad_argument("in_place", in_place, "False where the first operand is smaller than the result")
     if row is None:
         lacking = cast_lacks(machine, *(x if isinstance(x, Format) else None for x in (source, result)))
     else:
-        lacking = row.lacks(source, result, takes_place, beside)
+        lacking = row.lacks(source, result, takes_place, beside) or ("of several shapes" if small and nonlinearity_op(
+            row.vertex_op) else "")
     if lacking:
         raise UnsupportedError(f"target: {machine.name} has no vertex for popops.{op} {lacking}")
     vertex_op = "" if row is None else row.vertex_op
     types = type_of(source), type_of(result)
+    if small:
+        return planned_broadcast(op, vertex_op, extents, own, tuple(range(len(extents))), *types, takes_place, machine)
     return planned(op, vertex_op, extents, *types, takes_place, machine, beside)
+
+
+def _operands_of_plan(extents: tuple[int, ...], count: int, numbers: Sequence[bool] | None,
+                      shapes: Sequence[Sequence[int]] | None) -> tuple[tuple[tuple[int, ...], ...], tuple[bool, ...]]:
+    """The operands' shapes, and which of them are one number."""
+    if shapes is None:
+        beside = (False,) * count if numbers is None else tuple(
+            flag("numbers", n) for n in all_of("numbers", numbers, object, "flags"))
+        if len(beside) != count or all(beside):
+            raise bad_argument("numbers", numbers, f"{count} flags, not all of them True")
+        return tuple((1,) * len(extents) if one else extents for one in beside), beside
+    if numbers is not None:
+        raise bad_argument("numbers", numbers, "None where `shapes` are given")
+    own = tuple(shape_of(shape) for shape in all_of("shapes", shapes, object, "shapes"))
+    try:
+        met = np.broadcast_shapes(*own) if len(own) == count else None
+    except ValueError:
+        met = None
+    if met != extents:
+        raise bad_argument("shapes", shapes, f"{count} shapes that broadcast to {extents}")
+    return own, tuple(prod(shape) == 1 and prod(extents) > 1 for shape in own)

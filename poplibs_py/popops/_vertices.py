@@ -8,10 +8,12 @@ from .model import NO_LIMIT, Vertex, element_limit, unary_entry, unary_vertices
 from .nonlinearity_model import nonlinearity_op, nonlinearity_vertices
 from .ternary_model import ternary_vertices
 
-__all__ = ["elementwise_vertices", "operand_types", "vertex_limit", "vertices_lack"]
+__all__ = ["COMMUTATIVE", "elementwise_vertices", "operand_types", "vertex_limit", "vertices_lack"]
 
-_COMMUTATIVE = {"ADD", "MULTIPLY", "MAXIMUM", "MINIMUM", "EQUAL", "NOT_EQUAL", "BITWISE_AND", "BITWISE_OR",
-                "BITWISE_XOR", "BITWISE_XNOR", "LOGICAL_AND", "LOGICAL_OR"}  # fmt: skip
+COMMUTATIVE = {"ADD", "MULTIPLY", "MAXIMUM", "MINIMUM", "EQUAL", "NOT_EQUAL", "BITWISE_AND", "BITWISE_OR",
+               "BITWISE_XOR", "BITWISE_XNOR", "LOGICAL_AND", "LOGICAL_OR"}  # fmt: skip
+"""Operations whose operands may change places."""
+
 _TERNARY = {"SELECT": ("float", "half", "int", "unsigned int", "bool"), "CLAMP": ("float", "half", "int")}
 _ONE = (False,)
 
@@ -76,5 +78,5 @@ def elementwise_vertices(target: Target, op: str, data_type: str, elements: int,
 
 def _with_number(op: str, data_type: str, in_place: bool, numbers: tuple[bool, ...]) -> bool:
     """Whether the vertices of two operands take one of them as a number."""
-    second = numbers[1] or (numbers[0] and op in _COMMUTATIVE and not in_place)
+    second = numbers[1] or (numbers[0] and op in COMMUTATIVE and not in_place)
     return second and scalar_entry(op, data_type, in_place) is not None

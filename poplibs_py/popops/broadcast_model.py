@@ -66,8 +66,10 @@ def patterns_of(reads: Reads) -> tuple[Pattern, ...]:
 
 def _period(indices: Reads) -> tuple[int, int]:
     """How many elements stand before the first that comes again, and how often they come, one after another."""
-    _, first, which = np.unique(indices, return_index=True, return_inverse=True)
-    again = np.flatnonzero(first[which] < np.arange(len(indices)))
+    places, low = np.arange(len(indices)), int(indices.min())
+    first = np.empty(int(indices.max()) - low + 1, np.int64)
+    first[indices[::-1] - low] = places[::-1]  # of equal ones the first is written last
+    again = np.flatnonzero(first[indices - low] < places)
     if not len(again):
         return len(indices), 1
     region = int(again[0])
@@ -241,9 +243,10 @@ def _numbers(target: Target, op: str, data_type: str, reads: Sequence[Reads], fo
     """Vertices that take a number for each piece; none where these are too many or too small."""
     patterns = [p for region in found for p in region]
     apart = all(p.inner > 1 and p.region == p.outer == 1 for p in patterns) or len(patterns) != len(found)
-    pieces = [p.inner for p in patterns for _ in range(p.region * p.outer)] if apart else []
-    if not 0 < len(pieces) <= _MOST_NUMBERS or scalar_entry(op, data_type, in_place) is None:
+    count = sum(p.region * p.outer for p in patterns)
+    if not apart or not 0 < count <= _MOST_NUMBERS or scalar_entry(op, data_type, in_place) is None:
         return ()
+    pieces = [p.inner for p in patterns for _ in range(p.region * p.outer)]
     uniform = all((region == reads[0][0]).all() for region in reads)
     vertices = scalar_vertices(target, op, data_type, pieces, in_place=in_place, uniform=uniform)
     parts = [count for v in vertices for _, count in v.regions]

@@ -29,6 +29,7 @@ __all__ = ["Step", "TilePlan", "TileWork", "joined", "mapping_words", "memory_of
 Array = np.ndarray[Any, Any]
 Held = tuple[tuple[int, int], ...]
 
+_MOST_ROWS = 40  # of a table in words
 _HEADS = "tiles", "elements", "vertex", "of a tile", "elements", "cycles"
 
 
@@ -246,10 +247,12 @@ class TilePlan:
         lines = [self.explain().words()]
         for table in self.tables():
             lines.append("")
-            for row in (table.heads, *table.rows):
+            for row in (table.heads, *table.rows[:_MOST_ROWS]):
                 tiles, elements, vertex, count, of_vertex, cycles = row[-6:]
                 first = f"  {row[0]:<18}" if len(row) > len(_HEADS) else ""
                 lines.append(f"{first}{tiles:>8}{elements:>14}  {vertex:<44}{count:>10}{of_vertex:>14}{cycles:>14}")
+            if len(table.rows) > _MOST_ROWS:
+                lines.append(f"{'...':>8}{len(table.rows) - _MOST_ROWS:>14} lines more")
         return "\n".join(lines)
 
 

@@ -96,7 +96,7 @@ X, H = np.ones((2, 3), np.float32), np.ones((2, 3), np.float16)
 
 
 @pytest.mark.parametrize(("call", "lacking"), [
-    (lambda **how: popops.add(X, np.ones(3, np.float32), **how), "add of shape (3,) beside (2, 3)"),
+    (lambda **how: popops.silu_grad(X, np.ones(3, np.float32), **how), "silu_grad of shapes (2, 3) and (3,)"),
     (lambda **how: popops.add(X, H, **how), "add of float16 beside other types"),
     (lambda **how: popops.floor_divide(X, X, **how), "floor_divide of float32"),
     (lambda **how: popops.add(np.int8([1, 2]), 1, **how), "add of int8"),
@@ -114,3 +114,76 @@ def test_numbers_of_a_plan_are_checked():
     for numbers in ((True, True), (True,), (False,) * 3, 5, ("yes", False)):
         with pytest.raises((InvalidArgumentError, TypeError), match=r"^numbers: got"):
             plan_elementwise("add", (4,), numbers=numbers)
+
+
+# Arrays of several shapes --------------------------------------------------------------------------------
+
+SHAPES = [((64, 33), (33,)), ((64, 33), (64, 1)), ((64, 1), (1, 33)), ((3, 4, 5), (4, 1)), ((5,), (3, 5)),
+          ((0, 4), (1, 4)), ((1, 33), (40, 33)), ((2, 8, 30), (8, 1))]  # fmt: skip
+
+
+@pytest.mark.parametrize("machine", [GC200, SMALL], ids=lambda t: t.name)
+@pytest.mark.parametrize("shapes", SHAPES, ids=str)
+def test_arrays_that_broadcast_give_the_bits_of_this_cpu_and_their_plan(shapes, machine):
+    for dtype in (np.float16, np.float32, np.int32):
+        x, y = (operand("", dtype, shape) + dtype(1) for shape in shapes)
+        for name in ("add", "sub", "mul", "maximum", "lt"):
+            op = getattr(popops, name)
+            with profile() as report:
+                made = op(x, y, target=machine)
+            assert made.tobytes() == op(x, y).tobytes()
+            common = np.broadcast_shapes(*shapes)
+            assert report.runs[0].plan == plan_elementwise(name, common, dtype=dtype, shapes=shapes, target=machine)
+    bounds = operand("low", np.float32, shapes[1])
+    made = popops.clamp(x.astype(np.float32), bounds, np.float32(5), target=machine)
+    assert made.tobytes() == popops.clamp(x.astype(np.float32), bounds, np.float32(5)).tobytes()
+
+
+@pytest.mark.parametrize(("op", "shape", "shapes", "vertex"), [
+    ("mul", (11776, 64), ((11776, 64), (64,)), "BroadcastVectorInner1D<MULTIPLY,half>"),
+    ("mul", (11776, 64), ((64,), (11776, 64)), "BroadcastVectorInner1D<MULTIPLY,half>"),  # operands change places
+    ("sub", (11776, 64), ((64,), (11776, 64)), "BinaryOp1D<SUBTRACT,half>"),
+    ("mul", (11776, 64), ((11776, 64), (11776, 1)), "BroadcastVectorOuterByColumn1D<MULTIPLY,half,false>"),
+    ("sub", (1472, 1024), ((1472, 1024), (1472, 1)), "BroadcastScalar1D<SUBTRACT,half>"),
+    ("pow", (11776, 64), ((11776, 64), (64,)), "BinaryOp1D<POWER,half>"),
+    ("clamp", (11776, 64), ((11776, 64), (64,), ()), "Clamp<half>"),
+])  # fmt: skip
+def test_which_vertex_broadcasts(op, shape, shapes, vertex):
+    plan = plan_elementwise(op, shape, shapes=shapes)
+    assert vertex in {str(v) for c in plan.classes for v in c.vertices}
+    assert all(sum(v.elements for v in c.vertices) == c.elements for c in plan.classes)
+
+
+def test_a_vertex_that_broadcasts_receives_each_element_once_and_others_all_that_are_met():
+    once = plan_elementwise("mul", (11776, 64), shapes=((11776, 64), (64,)))  # 64 elements lie on the first tile
+    tiles = once.tiles_used
+    assert (once.temp_bytes, once.exchanged_bytes) == (128, 128 * (tiles - 1))
+    spread = plan_elementwise("sub", (11776, 64), shapes=((64,), (11776, 64)))
+    assert spread.exchanged_bytes == 2 * (11776 * 64 - spread.classes[0].elements)
+    assert once.phases["exchange"] == 32
+    assert once.tile_bytes().sum() == 2 * 2 * 11776 * 64 + 128
+    same = plan_elementwise("add", (4, 64), shapes=((4, 64), (4, 64)))
+    assert same.exchanged_bytes == 0
+
+
+def test_what_broadcasts_follows_the_order_in_memory():
+    x, y = np.ones((64, 11776), np.float16, order="F"), np.ones((64, 1), np.float16)
+    with profile(target="gc200") as report:
+        popops.mul(x, y)
+    assert report.runs[0].plan.classes == plan_elementwise("mul", (11776, 64), shapes=((11776, 64), (64,))).classes
+
+
+@pytest.mark.parametrize(("keywords", "words"), [
+    ({"shapes": ((4,), (3,))}, "shapes: got"), ({"shapes": ((4,),)}, "shapes: got"),
+    ({"shapes": ((1,), (1,))}, "shapes: got"), ({"shapes": 3}, "shapes: got"),
+    ({"shapes": ((4,), (1,)), "numbers": (False, True)}, "numbers: got"),
+    ({"shapes": ((1,), (4,)), "in_place": True}, "in_place: got"),
+])  # fmt: skip
+def test_shapes_of_a_plan_are_checked(keywords, words):
+    with pytest.raises((InvalidArgumentError, TypeError), match=words):
+        plan_elementwise("add", (4,), **keywords)
+
+
+def test_gradients_of_non_linearities_have_no_vertex_for_several_shapes():
+    with pytest.raises(UnsupportedError, match="tanh_grad of several shapes"):
+        plan_elementwise("tanh_grad", (4, 3), shapes=((4, 3), (3,)))
