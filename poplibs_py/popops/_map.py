@@ -18,8 +18,11 @@ from ..ops.parts import Part, results
 from ..target import Target
 from ._map_lower import lowered, postorder
 from ._promotion import Element, element_of
+from ._request import has_scale, in_place
 from ._strided import StridedOperand, StridedParams, StridedProgram, lower
 from .expr import MOST_PLACEHOLDERS, Expression, const, made, placeholder
+from .map_plan import Mapped, MapPlan, ScaledSum, map_lacks, plan_map, plan_scaled, scaled_lacks
+from .tile_plan import on_tiles
 
 __all__ = ["Settled", "array_operand", "expressions_of", "mapped", "settled_operands"]
 
@@ -138,28 +141,51 @@ def _lies(x: Operand, shape: tuple[int, ...], offset: int = 0) -> StridedOperand
 
 
 def mapped(outputs: Outputs, several: bool, arrays: Sequence[Any], out: Any, out_dtype: Any, rounded: bool,
-           relaxed: bool, target: Target | str | None, op: str = "map", names: Sequence[str] = ()) -> Request:
-    """Describe a call of a `map`, or of a sum that is one."""
+           relaxed: bool, target: Target | str | None, op: str = "map", names: Sequence[str] = (),
+           scaled: ScaledSum | None = None) -> Request:
+    """Describe a call of a `map`, or of a sum of scaled arrays, which is one."""
     settled = settled_operands(outputs, arrays, names)
     elements = tuple(x.format for x in settled.arrays)
     found = lowered(settled.outputs, elements, (None,) * len(outputs), rounded, relaxed)
     asked = _asked(out_dtype, found.elements, several)
-    _, lacking = modelled_target(target, f"popops.{op}", lambda _: "of several operations in one pass")
     if several:
-        return _many(settled, asked, out, rounded, relaxed, op, lacking)
+        return _many(settled, asked, out, rounded, relaxed, op, target)
     like = next((x.array for x in settled.arrays if x.shape == settled.shape), None)
     element = asked[0]
     receiver = receive("out", out, settled.shape, None, element, settled.arrays, in_place=True, blocks=True, like=like)
     if out is not None and out_dtype is not None and receiver.format != element:
         raise bad_argument("out", f"dtype {receiver.format}", f"out_dtype, which is {out_dtype}")
+    plan, lacking = _plan(op, settled, (receiver,), target, scaled)
     written = receiver.operand
     written.format = receiver.format
-    program = _program(settled, (_lies(written, settled.shape),), rounded, relaxed, op)
+    rounded = rounded or (plan is not None and scaled is None)  # as PopLibs' generated vertices do
+    program = _program(settled, (_lies(written, settled.shape),), rounded, relaxed, op, plan)
     exponents = [x.scales for x in settled.arrays if x.scales is not None]
     if written.scales is not None:
         exponents.append(written.scales)
-    return Request(program.executable, (*settled.arrays, RESULT, *exponents), receiver, _teller(program),
-                   lacking=lacking)
+    return on_tiles(Request(program.executable, (*settled.arrays, RESULT, *exponents), receiver, _teller(program),
+                            lacking=lacking), plan)
+
+
+def _plan(op: str, settled: Settled, receivers: Sequence[Receiver], target: Target | str | None,
+          scaled: ScaledSum | None = None) -> tuple[MapPlan | None, str]:
+    """The plan of a modelled machine, None for this CPU; and what the machine lacks."""
+    elements, shapes = tuple(x.format for x in settled.arrays), tuple(x.shape for x in settled.arrays)
+    mapped = Mapped(settled.outputs, elements, shapes, tuple(receiver.format for receiver in receivers))
+
+    def missing(_: Target) -> str:
+        if any(map(has_scale, settled.arrays)) or any(map(has_scale, receivers)):
+            return "of numbers with a scale"
+        if scaled is not None:
+            return scaled_lacks(scaled, mapped)
+        return map_lacks(mapped) if op == "map" else "alone: it is several of PopLibs' operations"
+
+    machine, lacking = modelled_target(target, f"popops.{op}", missing)
+    if machine is None:
+        return None, lacking
+    if scaled is None:
+        return plan_map(op, mapped, machine), ""
+    return plan_scaled(scaled._replace(in_place=in_place(settled.arrays[0], receivers[0])), mapped, machine), ""
 
 
 def _asked(out_dtype: Any, elements: Sequence[Element], several: bool) -> list[Element]:
@@ -178,7 +204,7 @@ def _asked(out_dtype: Any, elements: Sequence[Element], several: bool) -> list[E
 
 
 def _program(settled: Settled, written: tuple[StridedOperand, ...], rounded: bool, relaxed: bool,
-             op: str) -> StridedProgram:
+             op: str, plan: MapPlan | None = None) -> StridedProgram:
     elements = tuple(x.format for x in settled.arrays)
     out = tuple(w.format for w in written)
     chain = lowered(settled.outputs, elements, out, rounded, relaxed).chain
@@ -191,7 +217,7 @@ def _program(settled: Settled, written: tuple[StridedOperand, ...], rounded: boo
             op, chain = chain.steps[0].op, None  # type: ignore[assignment]  # perhaps on codes as they lie
     params = StridedParams(op, settled.shape, read, written, "nearest-even", overflow if chain else overflow[0],
                            chain=chain)
-    return lower(params, settings.num_threads)
+    return lower(params, settings.num_threads, plan and plan.mapping)
 
 
 def _teller(program: StridedProgram) -> Callable[[], tuple[str, str, Any]]:
@@ -199,11 +225,11 @@ def _teller(program: StridedProgram) -> Callable[[], tuple[str, str, Any]]:
 
 
 def _many(settled: Settled, asked: Sequence[Element], out: Any, rounded: bool, relaxed: bool, op: str,
-          lacking: str) -> Request:
+          target: Target | str | None) -> Request:
     """Several results: parts of one new array, or arrays that the caller gave."""
     exponents: list[Any] = [x.scales for x in settled.arrays if x.scales is not None]
     if out is not None:
-        return _into(settled, asked, out, rounded, relaxed, op, lacking, exponents)
+        return _into(settled, asked, out, rounded, relaxed, op, target, exponents)
     for element in asked:
         if isinstance(element, Format) and element.dtype is None:
             raise bad_argument("out_dtype", element, "formats with a dtype, for several results")
@@ -211,13 +237,14 @@ def _many(settled: Settled, asked: Sequence[Element], out: Any, rounded: bool, r
     laid = np.empty(settled.shape, np.uint8).strides
     written = tuple(StridedOperand(element, tuple(s * element.itemsize for s in laid), offset=offset)
                     for element, offset in zip(asked, whole.offsets, strict=True))
-    program = _program(settled, written, rounded, relaxed, op)
-    return Request(program.executable, (*settled.arrays, *[RESULT] * len(asked), *exponents), whole.receiver,
-                   _teller(program), wrap=whole.wrap, lacking=lacking)
+    plan, lacking = _plan(op, settled, [Receiver(whole.receiver.array, element) for element in asked], target)
+    program = _program(settled, written, rounded or plan is not None, relaxed, op, plan)
+    return on_tiles(Request(program.executable, (*settled.arrays, *[RESULT] * len(asked), *exponents), whole.receiver,
+                            _teller(program), wrap=whole.wrap, lacking=lacking), plan)
 
 
-def _into(settled: Settled, asked: Sequence[Element], out: Any, rounded: bool, relaxed: bool, op: str, lacking: str,
-          exponents: list[Any]) -> Request:
+def _into(settled: Settled, asked: Sequence[Element], out: Any, rounded: bool, relaxed: bool, op: str,
+          target: Target | str | None, exponents: list[Any]) -> Request:
     """Several results in the caller's arrays, copies of which are written where they overlap an operand."""
     if not isinstance(out, (tuple, list)):
         raise bad_type("out", out, f"a tuple of {len(asked)} arrays")
@@ -236,7 +263,9 @@ def _into(settled: Settled, asked: Sequence[Element], out: Any, rounded: bool, r
         written.append(place)
         if place.scales is not None:
             exponents.append(place.scales)
-    program = _program(settled, tuple(_lies(x, settled.shape) for x in written), rounded, relaxed, op)
+    plan, lacking = _plan(op, settled, receivers, target)
+    program = _program(settled, tuple(_lies(x, settled.shape) for x in written), rounded or plan is not None, relaxed,
+                       op, plan)
     first = receivers[0]
     receiver = Receiver(first.array, first.format)
 
@@ -245,6 +274,6 @@ def _into(settled: Settled, asked: Sequence[Element], out: Any, rounded: bool, r
             one.finish(None, None)
         return tuple(out)
 
-    return Request(program.executable, (*settled.arrays, *written, *exponents), receiver, _teller(program), wrap=finish,
-                   lacking=lacking, keep=False)
+    return on_tiles(Request(program.executable, (*settled.arrays, *written, *exponents), receiver, _teller(program),
+                            wrap=finish, lacking=lacking, keep=False), plan)
 

@@ -47,7 +47,8 @@ def map(expression: Mappable, *arrays: object, out: Any = None, out_dtype: objec
         always rewritten: powers 2, 1 and -1, products with 1, differences with 0, quotients of unsigned integers by
         powers of two, `select` with a constant condition.
     target : Target or str, optional
-        The machine: this CPU. No modelled machine's vertex does several operations in one pass.
+        The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the result of each operation is
+        rounded, as with `round_each`.
 
     Returns
     -------

@@ -17,6 +17,7 @@ import numpy as np
 
 from ..formats import BF16, FP16, FP32, Format, QuarterArray, format_of
 from ..formats.bounds import Ball
+from ..ops import target_of
 from ._elementwise import ELEMENTWISE, ElementwiseOp
 from ._map import expressions_of, settled_operands
 from ._map_lower import postorder, typed_op
@@ -65,7 +66,8 @@ def map_bound(expression: Any, *arrays: Any, out: Any = None, out_dtype: Any = N
     given = [value for value in arrays if not isinstance(value, (bool, int, float))]
     with np.errstate(all="ignore"):
         operands = [_operand(value, x.array, x.format) for value, x in zip(given, settled.arrays, strict=True)]
-        known = _evaluated(settled.outputs, operands, round_each, relaxed)
+        rounded = round_each or target_of(target).kind != "host"  # as generated vertices do
+        known = _evaluated(settled.outputs, operands, rounded, relaxed)
         outs = out if several and out is not None else (out,) * len(known)
         types = out_dtype if several and isinstance(out_dtype, (tuple, list)) else (out_dtype,) * len(known)
         balls = tuple(_written(value, settled.shape, one, dtype)

@@ -15,6 +15,7 @@ from ..target import Target
 from ._map import array_operand, mapped
 from .expr import Expression, const, placeholder
 from .map_bound import map_bound
+from .map_plan import ScaledSum
 
 __all__ = ["scaled_add", "scaled_subtract", "x_minus_ax_plus_by"]
 
@@ -55,17 +56,24 @@ def _sum(form: str, a: Any, b: Any, scale: Any, scale_a: Any) -> _Sum:
     return _Sum(x - y if form == "scaled_subtract" else x + y, tuple(arrays), tuple(names), dtype)
 
 
+def _constant(scale: Any) -> float | None:
+    """A scale that is part of the program."""
+    return float(scale) if isinstance(scale, (bool, int, float, np.generic)) else None
+
+
 def _request(form: str, a: Any, b: Any, scale: Any, scale_a: Any, out: Any, out_dtype: Any, target: Any) -> Request:
     made = _sum(form, a, b, scale, scale_a)
     dtype = out_dtype if out_dtype is not None or out is not None else made.dtype
-    return mapped((made.expression,), False, made.arrays, out, dtype, False, False, target, form, made.names)
+    scaled = ScaledSum(form, _constant(scale), _constant(scale_a), scale_a is not None, False)
+    return mapped((made.expression,), False, made.arrays, out, dtype, False, False, target, form, made.names,
+                  scaled)
 
 
 def _bound(form: str, a: Any, b: Any, scale: Any, scale_a: Any, out: Any, out_dtype: Any) -> Ball:
     made = _sum(form, a, b, scale, scale_a)
     dtype = out_dtype if out_dtype is not None or out is not None else made.dtype
     dtype = dtype if isinstance(made.dtype, Format) else None
-    ball: Ball = map_bound(made.expression, *made.arrays, out=out, out_dtype=dtype)
+    ball: Ball = map_bound(made.expression, *made.arrays, out=out, out_dtype=dtype, target="host")
     return ball
 
 
@@ -100,7 +108,8 @@ _PARAMETERS = """
     out_dtype : Format, dtype or str, optional
         The result's format; by default that of `out`, or that of `a` (float16 where that is FP8), whatever `b` is.
     target : Target or str, optional
-        The machine: this CPU.
+        The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the numbers are the same; it has
+        vertices for arrays of one shape, and for scales that are numbers or arrays of one element.
 
     Returns
     -------
@@ -112,7 +121,7 @@ _PARAMETERS = """
     InvalidTypeError, InvalidArgumentError
         If an argument is of the wrong kind or value. Nothing has been written then.
     UnsupportedError
-        If `target` is a modelled machine.
+        If `target` has no vertex for the call.
 
     Notes
     -----
