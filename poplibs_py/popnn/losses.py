@@ -12,12 +12,14 @@ import numpy as np
 
 from ..errors import bad_argument, bad_type, finite, one_of, whole
 from ..formats import FP16, Format, format_of
-from ..ops import Operand, Request, argument, modelled_target, op, result_format
+from ..ops import Operand, Request, argument, op, result_format
 from ..ops.parts import Part, results
 from ..popops import argmax, eq
 from ..popops import sum as total
+from ..popops.tile_plan import on_tiles
 from ..target import Target
 from ._rows import RowOperand, RowsParams, row_of, rows_request
+from .row_plans import loss_on
 from .softmax import numbers
 
 __all__ = ["MASKED_LABEL_CODE", "Loss", "calc_accuracy", "calc_loss", "cross_entropy"]
@@ -57,7 +59,8 @@ def _request(name: str, body: str, x: Operand, labels: Operand | None, more: Ope
     """A loss for each row, and deltas."""
     shape, operands = x.shape, tuple(p for p in (x, labels, more) if p is not None)
     made = results(out, (Part(shape[:1], fmt), Part(shape, fmt)), Loss)
-    _, lacking = modelled_target(target, f"popnn.{name}", lambda _: "in one pass")
+    plan, lacking = loss_on(name, target, [p for p in (x, more) if p is not None], fmt, shape,
+                            cross_entropy=bool(how.get("centred")), labels=labels is not None)
     last, each = len(operands), fmt.itemsize
     label = None if labels is None else row_of(labels.seen(lambda array: array[:, None]), 1, shape, single=True)
     beside = None if more is None else row_of(more, last - 1, shape)
@@ -65,7 +68,8 @@ def _request(name: str, body: str, x: Operand, labels: Operand | None, more: Ope
     loss = RowOperand(last, fmt, (each, 0), single=True, written=True)
     rows = row_of(x, 0, shape), label, beside, deltas, loss
     params = RowsParams(body, shape, (1,), rows, last + 1, **how)
-    return rows_request((params,), operands, made.receiver, lacking, wrap=made.wrap, keep=not made.given)
+    request = rows_request((params,), operands, made.receiver, lacking, wrap=made.wrap, keep=not made.given)
+    return on_tiles(request, plan)
 
 
 def loss_format(out_dtype: object, *operands: Operand | None) -> Format:

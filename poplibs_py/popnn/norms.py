@@ -14,12 +14,14 @@ from typing import Any, NamedTuple, TypeVar
 
 from ..errors import bad_argument, finite, flag, whole
 from ..formats import FP32, Format, format_of
-from ..ops import Operand, Request, modelled_target, op, receive, result_format
+from ..ops import Operand, Request, op, receive, result_format
 from ..ops.parts import Part, results
 from ..poplin.norms import bessel
 from ..popops._reductions import axes_of
+from ..popops.tile_plan import on_tiles
 from ..target import Target
 from ._rows import RowOperand, RowsParams, c_strides, repeated, row_of, rows_request
+from .row_plans import norm_on
 from .softmax import numbers
 
 __all__ = ["NormGradients", "batch_norm", "batch_norm_grad", "group_norm", "group_norm_grad", "instance_norm",
@@ -210,7 +212,8 @@ def _forward(name: str, x: Operand, gamma: Any, beta: Any, layout: Layout, eps: 
     scale, shift, small = _param("gamma", gamma, layout), _param("beta", beta, layout), finite("eps", eps, 0.0, 3e38)
     operands = [p for p in (x, scale, shift) if p is not None]
     receiver = receive("out", out, x.shape, out_dtype, _format(*operands), tuple(operands), like=x.array)
-    _, lacking = modelled_target(target, f"popnn.{name}", lambda _: "in one pass")
+    assert isinstance(receiver.format, Format)
+    plan, lacking = norm_on(name, target, operands, receiver.format, layout.shape, layout.axes, layout.params)
     written = receiver.array.reshape(layout.shape)
     rows = (row_of(_seen(x, layout), 0, layout.shape), _row_of_param(scale, 1, layout),
             _row_of_param(shift, len(operands) - 1, layout),
@@ -218,7 +221,7 @@ def _forward(name: str, x: Operand, gamma: Any, beta: Any, layout: Layout, eps: 
     count = prod(layout.shape[d] for d in layout.axes)
     params = RowsParams("norm", layout.shape, layout.axes, rows, len(operands) + 1, epsilon=small, centred=centred,
                         factor=bessel(count, flag("unbiased_var_estimate", unbiased)))
-    return rows_request((params,), tuple(operands), receiver, lacking)
+    return on_tiles(rows_request((params,), tuple(operands), receiver, lacking), plan)
 
 
 def _backward(name: str, grad: Any, x: Operand, gamma: Any, layout: Layout, eps: Any, out: Any, out_dtype: object,
@@ -229,12 +232,14 @@ def _backward(name: str, grad: Any, x: Operand, gamma: Any, layout: Layout, eps:
     operands = [p for p in (g, x, scale) if p is not None]
     fmt = _asked(out_dtype, *operands)
     made = results(out, [Part(shape, fmt) for shape in (x.shape, layout.own, layout.own)], NormGradients)
-    _, lacking = modelled_target(target, f"popnn.{name}", lambda _: "in one pass")
+    plan, lacking = norm_on(name, target, operands, fmt, layout.shape, layout.axes, layout.params)
     count = prod(layout.shape[d] for d in layout.axes)
     factor, exact = bessel(count, flag("unbiased_var_estimate", unbiased)), flag("poplibs_exact", poplibs_exact)
     steps, workspace = _gradients(g, x, scale, layout, made.offsets, fmt, {
         "epsilon": small, "centred": centred, "factor": factor, "scale": 1.0 if exact else factor})
-    return rows_request(steps, tuple(operands), made.receiver, lacking, workspace, wrap=made.wrap, keep=not made.given)
+    request = rows_request(steps, tuple(operands), made.receiver, lacking, workspace, wrap=made.wrap,
+                           keep=not made.given)
+    return on_tiles(request, plan)
 
 
 def _asked(out_dtype: object, *operands: Operand) -> Format:

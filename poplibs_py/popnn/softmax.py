@@ -14,10 +14,12 @@ import numpy as np
 
 from ..errors import bad_argument, bad_type, finite
 from ..formats import Format
-from ..ops import Operand, Request, argument, modelled_target, op, operand, receive, result_format
+from ..ops import Operand, Request, argument, op, operand, receive, result_format
 from ..popops._reductions import axes_of
+from ..popops.tile_plan import on_tiles
 from ..target import Target
 from ._rows import RowsParams, row_of, rows_request
+from .row_plans import softmax_on
 
 __all__ = ["log_softmax", "log_softmax_grad", "scaled_softmax_stable", "softmax", "softmax_grad"]
 
@@ -120,12 +122,12 @@ def _forward(name: str, body: str, x: Any, axis: Any, mask: Any, scale: Any, fac
     kept = None if mask is None else truths("mask", mask, shape)
     receiver = receive("out", out, shape, out_dtype, result_format(read.format),
                        (read,) if kept is None else (read, kept), in_place=kept is None, like=read.array)
-    _, lacking = modelled_target(target, f"popnn.{name}", lambda _: "in one pass")
+    plan, lacking = softmax_on(name, target, [read], receiver, axes, plain=kept is None and by == 1)
     operands: list[Operand] = [read, *([] if kept is None else [kept])]
     left = None if kept is None else row_of(kept, 1, shape)
     rows = row_of(read, 0, shape), left, row_of(receiver, len(operands), shape)
     params = RowsParams(body, shape, axes, rows, len(operands) + 1, scale=by, factor=factor)
-    return rows_request((params,), tuple(operands), receiver, lacking)
+    return on_tiles(rows_request((params,), tuple(operands), receiver, lacking), plan)
 
 
 def _backward(name: str, grad: Any, y: Any, axis: Any, scale: Any, out: Any, out_dtype: object, target: Any) -> Request:
@@ -135,9 +137,10 @@ def _backward(name: str, grad: Any, y: Any, axis: Any, scale: Any, out: Any, out
     formats: list[Format] = [x.format for x in (g, made) if x.format is not None]
     shape, axes, by = g.shape, axes_of(axis, len(g.shape), "axis"), _factor("scale", scale)
     receiver = receive("out", out, shape, out_dtype, result_format(*formats), (g, made), in_place=True, like=g.array)
-    _, lacking = modelled_target(target, f"popnn.{name}", lambda _: "in one pass")
+    plan, lacking = softmax_on(name, target, [g, made], receiver, axes, plain=by == 1)
     rows = row_of(g, 0, shape), row_of(made, 1, shape), row_of(receiver, 2, shape)
-    return rows_request((RowsParams(name, shape, axes, rows, 3, scale=by),), (g, made), receiver, lacking)
+    params = RowsParams(name, shape, axes, rows, 3, scale=by)
+    return on_tiles(rows_request((params,), (g, made), receiver, lacking), plan)
 
 
 @_documented("popnn::softmaxStable", _FORWARD)

@@ -9,7 +9,9 @@ import numpy as np
 
 from ..target import Target, linear_mapping
 from ._vertices import elementwise_vertices
+from .broadcast_plan import planned_broadcast
 from .model import TYPE_BYTES
+from .reduce_plan import plan_reduction
 from .tile_plan import Step, TilePlan, memory_of, work_of
 
 __all__ = ["Composition"]
@@ -40,13 +42,30 @@ class Composition:
         self.times = 1
         self.steps: list[Step] = []
 
-    def elementwise(self, name: str, op: str, elements: int, *, operands: int = 1, in_place: bool = False,
-                    received: int = 0) -> None:
-        """Add an operation on arrays that lie as its result does, of which a tile receives so many bytes an element."""
+    def elementwise(self, name: str, op: str, elements: int, *, operands: int = 1, number: bool = False,
+                    in_place: bool = False, received: int = 0) -> None:
+        """Add an operation on arrays that lie as its result does, the last of them perhaps one number.
+
+        A tile receives so many bytes an element of them.
+        """
+        numbers = (False,) * (operands - number) + (True,) * number
         mapping = linear_mapping(self.target, elements, TYPE_BYTES[self.data_type])
         work = work_of(self.target, mapping.classes, lambda n: elementwise_vertices(
-            self.target, op, self.data_type, n, in_place=in_place, numbers=(False,) * operands), lambda n: n * received)
+            self.target, op, self.data_type, n, in_place=in_place, numbers=numbers), lambda n: n * received)
         self.add(Step(name, work, max((w.received for w in work), default=0)))
+
+    def broadcast(self, name: str, op: str, shape: tuple[int, ...], *beside: tuple[int, ...],
+                  in_place: bool = False) -> None:
+        """Add an operation on an array and on others of smaller shapes, which broadcast to its own."""
+        order = tuple(range(len(shape)))
+        self.take(planned_broadcast(name, op, shape, (shape, *beside), order, self.data_type, self.data_type, in_place,
+                                    self.target).steps, name)
+
+    def reduce(self, name: str, op: str, shape: tuple[int, ...], axes: tuple[int, ...], *,
+               scaled: bool = False) -> None:
+        """Add a reduction of an array."""
+        types = self.data_type, self.data_type
+        self.take(plan_reduction(name, op, shape, axes, types, self.target, scaled=scaled).steps, name)
 
     def copy(self, name: str, elements: int, data_type: str | None = None) -> None:
         """Add the exchange of so many elements that lie elsewhere."""

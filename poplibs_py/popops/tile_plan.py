@@ -8,7 +8,7 @@ request of such a run that of the plan.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -23,7 +23,7 @@ from ..target import LinearMapping, Target
 from ..target.exchange import SCALE, scaled_exchange_rate
 from .model import Vertex, tile_cycles
 
-__all__ = ["Step", "TilePlan", "TileWork", "joined", "mapping_words", "memory_of", "on_tiles", "tile_plan_facts",
+__all__ = ["Step", "TilePlan", "TileWork", "mapping_words", "memory_of", "on_tiles", "tile_plan_facts",
            "work_of"]
 
 Array = np.ndarray[Any, Any]
@@ -266,21 +266,6 @@ def _vertex_rows(target: Target, step: Step) -> Iterator[tuple[str, ...]]:
             head = "", ""
         if not w.vertices:
             yield *head, "copy", "", f"{w.elements:,}", f"{w.cycles:,}"
-
-
-def joined(op: str, problem: str, plans: Sequence[tuple[str, TilePlan]], memory: TileMemory,
-           decisions: tuple[tuple[str, str], ...] = ()) -> TilePlan:
-    """Return the plan of operations that run one after another.
-
-    Parameters
-    ----------
-    op, problem, memory, decisions
-        As `TilePlan` has them.
-    plans : sequence of (str, TilePlan)
-        Each with what its phases are called; at least one, all on one machine.
-    """
-    steps = tuple(replace(step, name=name) for name, plan in plans for step in plan.steps)
-    return TilePlan(op, problem, plans[0][1].target, steps, memory, decisions)
 
 
 @facts_of.register

@@ -41,6 +41,18 @@ def test_a_scaled_gradient_counts_and_multiplies_first():
     assert list(report.runs[0].plan.phases) == ["exchange", "scale", "multiply", "compute"]
 
 
+@pytest.mark.parametrize("op", ["max", "avg", "sum"])
+def test_a_window_that_is_the_whole_field_is_a_reduction(op):
+    due = popnn.pool(X, op=op)
+    grad = None if op == "max" else popnn.pool_input_gradient(due, X.shape, op=op)
+    with profile(target="gc200") as report:
+        assert_same_bits(popnn.pool(X, op=op), due)
+        if grad is not None:
+            assert_same_bits(popnn.pool_input_gradient(due, X.shape, op=op), grad)
+    assert report.runs[0].plan.vertex_op == ("MAX" if op == "max" else "ADD")
+    assert all(run.plan.cycles > 0 and not run.lacking for run in report.runs)
+
+
 @pytest.mark.parametrize(("call", "lacking"), [
     (lambda **how: popnn.pool(X, 2, dilation=2, **how), "of dilated windows"),
     (lambda **how: popnn.pool(X, output_size=4, **how), "of dilated windows"),

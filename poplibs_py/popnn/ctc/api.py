@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ...errors import MemoryLimitError
-from ...ops import RESULT, Request, machine_to_plan, modelled_target, op, receive
+from ...ops import RESULT, Request, machine_to_plan, op, receive
 from ...ops.parts import Part, results
 from ...planner import POPLIBS_PROPORTION, Memory
+from ...popops._planned import planned_on
 from ...popops.tile_plan import on_tiles
 from ...target import Target
 from ...target.types import data_type, type_of
@@ -157,10 +158,9 @@ def ctc_loss_and_gradient(data: Any, labels: Any, data_lengths: Any = None, labe
 def _request(asked: Taken, program: Checked, receiver: Any, target: Any) -> Request:
     p = asked.program
     name = f"popnn.{str(p.params).partition(' ')[0]}"
-    plans: list[LossPlan] = []
 
-    def missing(machine: Target) -> str:
-        """What no vertex does: PopLibs makes the loss with its gradient, of log-probabilities."""
+    def plan_on(machine: Target) -> LossPlan | str:
+        """PopLibs makes the loss with its gradient, of log-probabilities."""
         own, word = p.params, type_of(p.params.format)
         if word not in _TYPES or own.result != own.format:
             return f"of {own.format} to {own.result}"
@@ -173,15 +173,14 @@ def _request(asked: Taken, program: Checked, receiver: Any, target: Any) -> Requ
         if not (own.time and own.batch and own.labels):
             return "of nothing"
         try:
-            plans.append(planned_loss(LossParams(own.batch, own.time, own.labels, own.classes, word, "float"), machine))
+            return planned_loss(LossParams(own.batch, own.time, own.labels, own.classes, word, "float"), machine)
         except MemoryLimitError as error:
             return f"within its memory: {error}"
-        return ""
 
-    _, lacking = modelled_target(target, name, missing)
+    plan, lacking = planned_on(name, target, plan_on)
     request = Request(program, (*asked.operands, RESULT), receiver, lambda: (str(p.params), p.kernel, p),
                       lacking=lacking, steady=True)
-    return on_tiles(request, plans[0] if plans else None)
+    return on_tiles(request, plan)
 
 
 def plan_ctc_loss(batch: int, time: int, labels: int, classes: int, *, dtype: object = "float16",

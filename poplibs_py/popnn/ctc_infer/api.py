@@ -9,14 +9,15 @@ import numpy as np
 
 from ...config import settings
 from ...errors import bad_argument, bad_type, finite, flag, whole
-from ...ops import RESULT, Operand, Request, modelled_target, op
+from ...ops import RESULT, Operand, Request, op
 from ...ops.parts import Part, results
+from ...popops._planned import planned_on
 from ...popops.tile_plan import on_tiles
 from ...target import Target
 from ...target.host_memory import check_memory
 from ...target.types import type_of
 from ..ctc.params import InferenceParams
-from ..ctc.plan import planned_inference
+from ..ctc.plan import InferencePlan, planned_inference
 from ..ctc.request import lengths, probabilities, result_dtype, row_strides
 from .lower import DecoderParams, lower, scratch_bytes, state_bytes
 from .search import Decoding
@@ -161,14 +162,15 @@ def _request(data: Any, data_lengths: Any, blank: Any, logits: Any, search: tupl
     program = lower(params, settings.num_threads)
     name = str(params).partition(" ")[0].strip(",")
 
-    def missing(_: Target) -> str:
+    def plan_on(machine: Target) -> InferencePlan | str:
         plain = beams and not logits and np.isinf(threshold) and scorer is None
         if not (plain and type_of(x.format) and dtype == x.format):
             return "but of log-probabilities by beams, without a threshold or a scorer"
-        return "" if steps and batch and classes > 1 else "of nothing"
+        if not (steps and batch and classes > 1):
+            return "of nothing"
+        return planned_inference(InferenceParams(batch, classes, beams), machine).over(steps)
 
-    machine, lacking = modelled_target(target, f"popnn.{name}", missing)
-    plan = None if machine is None else planned_inference(InferenceParams(batch, classes, beams), machine).over(steps)
+    plan, lacking = planned_on(f"popnn.{name}", target, plan_on)
     alone = scorer is None
     request = Request(Decoding(program, made.views, scorer), (x, ends, RESULT), made.receiver,
                       lambda: (str(params), program.kernel, program), wrap=made.wrap, lacking=lacking, steady=alone,

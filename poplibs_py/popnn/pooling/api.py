@@ -15,7 +15,7 @@ from ...popops.model import vector_of
 from ...popops.tile_plan import on_tiles
 from ...target import Target
 from ...target.types import data_type
-from .modelled import planned_on
+from .modelled import pooled_on
 from .params import PoolParams
 from .plan import PoolPlan, planned
 from .request import OPS, checked_places, images, lacking_of, placed, pooled, taken, windows_asked
@@ -126,7 +126,7 @@ def pool(x: Any, kernel: int | Sequence[int] | None = None, op: str = "max", *, 
     include = flag("count_include_pad", count_include_pad)
     receiver = receive("out", out, shape.of(windows).shape, out_dtype, result_format(_format(source)), (source,),
                        contiguous=True)
-    plan, lacking = planned_on(target, "pool", op, shape, windows, include, [source], receiver)
+    plan, lacking = pooled_on("pool", target, op, shape, windows, include, [source], receiver)
     return on_tiles(pooled("pool", op, shape, windows, include, [source], receiver, lacking), plan)
 
 
@@ -254,8 +254,8 @@ def pool_input_gradient(grad: Any, x_shape: Sequence[int], kernel: int | Sequenc
     receiver = receive("out", out, shape.shape, out_dtype, result_format(_format(operands[0])), tuple(operands),
                        contiguous=True)
     kind = "max_gradient" if op == "max" else "gradient"
-    plan, lacking = planned_on(target, "pool_input_gradient", op, shape, windows, include, operands, receiver,
-                               scaled=scaled)
+    plan, lacking = pooled_on("pool_input_gradient", target, op, shape, windows, include, operands, receiver,
+                              scaled=scaled)
     return on_tiles(pooled(kind, op, shape, windows, include, operands, receiver, lacking, scaled=scaled), plan)
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
 from typing import Any
 
 from ...formats import Format
-from ...ops import Operand, Receiver, modelled_target
+from ...ops import Operand, Receiver
+from ...popops._planned import planned_on
+from ...popops.compose import Composition
 from ...popops.model import vector_of
-from ...popops.plan import planned as planned_elementwise
-from ...popops.tile_plan import TilePlan, joined
+from ...popops.reduce_plan import plan_reduction
+from ...popops.tile_plan import TilePlan
 from ...target import Target
 from ...target.types import type_of
 from .field import Window, is_whole
@@ -17,23 +21,24 @@ from .params import PoolParams
 from .plan import planned
 from .request import Images
 
-__all__ = ["planned_on"]
+__all__ = ["pooled_on"]
 
 
-def planned_on(target: Target | str | None, op: str, kind: str, shape: Images, windows: Sequence[Window], include: bool,
-               operands: Sequence[Operand], receiver: Receiver, *, scaled: bool = False) -> tuple[TilePlan | None, str]:
-    """Return the plan on the modelled machine that a call runs on, None for this CPU; and what that machine lacks.
+def pooled_on(op: str, target: Target | str | None, kind: str, shape: Images, windows: tuple[Window, ...],
+              include: bool, operands: Sequence[Operand], receiver: Receiver, *,
+              scaled: bool = False) -> tuple[TilePlan | None, str]:
+    """Return the plan on the modelled machine that a call is for, None for this CPU; and what that machine lacks.
 
     Parameters
     ----------
-    target : Target or str or None
-        As the op takes it.
     op : str
         Its name.
+    target : Target or str or None
+        As the op takes it.
     kind : {"max", "avg", "sum"}
     shape : Images
         Of the field.
-    windows : sequence of Window
+    windows : tuple of Window
     include : bool
         Whether averages count padding.
     operands : sequence of Operand
@@ -43,39 +48,66 @@ def planned_on(target: Target | str | None, op: str, kind: str, shape: Images, w
     """
     word = type_of(receiver.format if isinstance(receiver.format, Format) else None)
 
-    def missing(machine: Target) -> str:
+    def plan_on(machine: Target) -> TilePlan | str:
+        lacking = _lacks(op, kind, shape, windows, include, word, machine)
         if word not in ("float", "half") or any(x.format != receiver.format or x.scale for x in operands):
-            return f"of {', '.join(dict.fromkeys(str(x.format) for x in operands))} to {receiver.format}"
-        if any(w.dilation != 1 or not w.kernel or _passes(w) for w in windows):
-            return "of dilated windows, of those that pass the end, or that share a field out unevenly"
-        if kind == "avg" and include and any(w.lower > 0 or w.upper > 0 for w in windows):
-            return "of averages that count padding"
+            lacking = f"of {', '.join(dict.fromkeys(str(x.format) for x in operands))} to {receiver.format}"
+        if lacking:
+            return lacking
         if is_whole(windows):
-            return "of windows that are the whole field, which are reductions"
-        if 0 in shape.shape or 0 in shape.of(tuple(windows)).shape:
-            return "of nothing"
-        every = shape.channels * (shape.batch if op == "pool" else 1)
-        return "" if every >= vector_of(machine, word) else f"of {every} channels"
+            return _whole(op, kind, shape, word, machine)
+        return _pooled(op, kind, shape, windows, word, scaled, machine)
 
-    machine, lacking = modelled_target(target, f"popnn.{op}", missing)
-    if machine is None:
-        return None, lacking
-    sides: dict[str, Any] = {"field": shape.field, "kernel": tuple(w.kernel for w in windows),
-                             "stride": tuple(w.stride for w in windows),
-                             "lower": tuple(w.lower for w in windows), "upper": tuple(w.upper for w in windows),
-                             "channels": shape.channels, "batch": shape.batch, "data_type": word}
-    if op == "pool":
-        return planned(PoolParams(kind, "fwd", **sides), machine), ""
-    plan = planned(PoolParams(kind, "bwd", **sides), machine)
-    if not scaled and kind != "avg":
-        return plan, ""
-    before = [("scale", planned(PoolParams(kind, "scale", **sides), machine))] if scaled else []
-    made = planned_elementwise("mul", "MULTIPLY", shape.of(tuple(windows)).shape, word, word, not scaled, machine,
-                               (False, False))
-    plans = [*before, ("multiply", made), ("compute", plan)]
-    return joined(f"popnn.{op}", plan.problem, plans, plan.memory, plan.decisions), ""
+    return planned_on(f"popnn.{op}", target, plan_on)
+
+
+def _lacks(op: str, kind: str, shape: Images, windows: tuple[Window, ...], include: bool, word: str,
+           machine: Target) -> str:
+    """What no vertex does, in words."""
+    if any(w.dilation != 1 or not w.kernel or _passes(w) for w in windows):
+        return "of dilated windows, of those that pass the end, or that share a field out unevenly"
+    if kind == "avg" and include and any(w.lower > 0 or w.upper > 0 for w in windows):
+        return "of averages that count padding"
+    if is_whole(windows) and (op, kind) == ("pool_input_gradient", "max"):
+        return "for the gradient of windows that are the whole field"
+    if 0 in shape.shape or 0 in shape.of(windows).shape:
+        return "of nothing"
+    every = shape.channels * (shape.batch if op == "pool" else 1)
+    return "" if is_whole(windows) or not word or every >= vector_of(machine, word) else f"of {every} channels"
 
 
 def _passes(window: Window) -> bool:
     """Whether the last window passes the end of the padded field."""
     return (window.outputs - 1) * window.stride + window.span > window.inputs + window.lower + window.upper
+
+
+def _whole(op: str, kind: str, shape: Images, word: str, machine: Target) -> TilePlan:
+    """A window that is the whole field: a reduction, and its gradient a copy to all of the field."""
+    axes = tuple(range(1, len(shape.shape) - 1)) if shape.channels_last else tuple(range(2, len(shape.shape)))
+    if op == "pool":
+        return plan_reduction("popnn.pool", "MAX" if kind == "max" else "ADD", shape.shape, axes, (word, word), machine,
+                              scaled=kind == "avg")
+    made, rows = Composition(machine, word), shape.batch * shape.channels
+    if kind == "avg":
+        made.elementwise("multiply", "MULTIPLY", rows, operands=2, number=True)
+    made.copy("spread", rows * shape.elements)
+    return made.plan(f"popnn.{op}", f"{kind} pooling gradient of a whole field {shape.shape}, {word}", reads=rows,
+                     writes=rows * shape.elements)
+
+
+def _pooled(op: str, kind: str, shape: Images, windows: tuple[Window, ...], word: str, scaled: bool,
+            machine: Target) -> TilePlan:
+    sides: dict[str, Any] = {"field": shape.field, "kernel": tuple(w.kernel for w in windows),
+                             "stride": tuple(w.stride for w in windows), "lower": tuple(w.lower for w in windows),
+                             "upper": tuple(w.upper for w in windows), "channels": shape.channels,
+                             "batch": shape.batch, "data_type": word}
+    if op == "pool":
+        return planned(PoolParams(kind, "fwd", **sides), machine)
+    plan = planned(PoolParams(kind, "bwd", **sides), machine)
+    if not scaled and kind != "avg":
+        return plan
+    made = Composition(machine, word)
+    if scaled:
+        made.take(planned(PoolParams(kind, "scale", **sides), machine).steps, "scale")
+    made.elementwise("multiply", "MULTIPLY", prod(shape.of(windows).shape), operands=2, in_place=not scaled)
+    return replace(plan, op=f"popnn.{op}", steps=(*made.steps, *plan.steps))

@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from ...ops import Operand, modelled_target
+from ...ops import Operand
 from ...poplin.product_steps import product_steps
+from ...popops._planned import planned_on
 from ...popops.compose import Composition
 from ...popops.model import TYPE_BYTES
 from ...popops.tile_plan import TilePlan
@@ -79,8 +80,7 @@ def _missing(p: RnnParams, operands: Sequence[Operand | None]) -> str:
 
 def _planned(target: Any, op: str, p: RnnParams, operands: Sequence[Operand | None],
              planned: Callable[[str, Target, RnnParams], TilePlan]) -> tuple[TilePlan | None, str]:
-    machine, lacking = modelled_target(target, op, lambda _: _missing(p, operands))
-    return (None if machine is None else planned(op, machine, p)), lacking
+    return planned_on(op, target, lambda machine: _missing(p, operands) or planned(op, machine, p))
 
 
 def modelled_forward(target: Any, op: str, p: RnnParams,
@@ -90,7 +90,7 @@ def modelled_forward(target: Any, op: str, p: RnnParams,
     Parameters
     ----------
     target, op
-        As `modelled_target` takes them.
+        As `planned_on` takes them.
     p : RnnParams
     operands : sequence of Operand or None
         Whose formats are asked for.

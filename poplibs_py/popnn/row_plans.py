@@ -1,0 +1,197 @@
+"""Softmax, norms and losses on modelled machines: the operations that PopNN composes each of, planned one by one.
+
+What runs is this CPU's function, in one pass, with its numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from math import prod
+
+from ..formats import Format
+from ..ops import Operand, Receiver
+from ..popops._planned import planned_on
+from ..popops.compose import Composition
+from ..popops.model import TYPE_BYTES, Vertex
+from ..popops.tile_plan import Step, TilePlan, work_of
+from ..target import Target, linear_mapping
+from ..target.types import type_of
+from .loss_model import loss_cycles
+
+__all__ = ["loss_on", "norm_on", "softmax_on"]
+
+Shape = tuple[int, ...]
+
+_LOGITS = "whose loss takes probabilities"
+
+
+def _word(operands: Sequence[Operand], made: Format, shape: Shape) -> tuple[str, str]:
+    """PopLibs' type of all of them, and what no vertex does."""
+    word = type_of(made)
+    if word not in ("float", "half") or any(x.format != made or x.scale for x in operands):
+        return "", f"of {', '.join(dict.fromkeys(str(x.format) for x in operands))} to {made}"
+    return word, "" if prod(shape) else "of nothing"
+
+
+def _kept(shape: Shape, axes: Shape) -> Shape:
+    return tuple(1 if d in axes else n for d, n in enumerate(shape))
+
+
+def softmax_on(op: str, target: Target | str | None, operands: Sequence[Operand], receiver: Receiver, axes: Shape, *,
+               plain: bool) -> tuple[TilePlan | None, str]:
+    """Return the plan of a softmax, its logarithm or a gradient on the machine that a call is for, and what that lacks.
+
+    Parameters
+    ----------
+    op : str
+        Its name in `poplibs_py.popnn`.
+    target : Target or str or None
+    operands : sequence of Operand
+        Numbers.
+    receiver : Receiver
+    axes : tuple of int
+    plain : bool
+        Whether there is no mask and no scale.
+    """
+    shape = operands[0].shape
+
+    def plan_on(machine: Target) -> TilePlan | str:
+        assert isinstance(receiver.format, Format)
+        word, lacking = _word(operands, receiver.format, shape)
+        if lacking or receiver.scale:
+            return lacking or "to numbers with a scale"
+        return _softmax(op, shape, axes, word, machine) if plain else "with a mask or a scale"
+
+    return planned_on(f"popnn.{op}", target, plan_on)
+
+
+@lru_cache(maxsize=512)
+def _softmax(op: str, shape: Shape, axes: Shape, word: str, target: Target) -> TilePlan:
+    made, rows, elements = Composition(target, word), _kept(shape, axes), prod(shape)
+    if op.endswith("_grad"):
+        if op == "softmax_grad":
+            made.broadcast("product", "MULTIPLY", shape, shape)
+        made.reduce("sum", "ADD", shape, axes)
+        if op == "log_softmax_grad":
+            made.elementwise("exponential", "EXPONENT", elements)
+        made.broadcast("share", "MULTIPLY", shape, rows)
+        made.broadcast("difference", "SUBTRACT", shape, shape, in_place=True)
+        return made.plan(f"popnn.{op}", f"{op} {shape} over {axes}, {word}", reads=2 * elements, writes=elements)
+    made.reduce("maximum", "MAX", shape, axes)
+    made.broadcast("difference", "SUBTRACT", shape, rows)
+    if op == "scaled_softmax_stable":
+        made.elementwise("scale", "ADD", elements, operands=2, number=True, in_place=True)
+    made.elementwise("exponential", "EXPONENT", elements, in_place=op != "log_softmax")
+    made.reduce("sum", "ADD", shape, axes)
+    if op == "log_softmax":
+        made.elementwise("logarithm", "LOGARITHM", prod(rows))
+        made.broadcast("difference", "SUBTRACT", shape, rows, in_place=True)
+    else:
+        made.elementwise("inverse", "INVERSE", prod(rows), in_place=True)
+        made.broadcast("share", "MULTIPLY", shape, rows, in_place=True)
+    return made.plan(f"popnn.{op}", f"{op} {shape} over {axes}, {word}", reads=elements, writes=elements)
+
+
+def norm_on(op: str, target: Target | str | None, operands: Sequence[Operand], made: Format, shape: Shape, axes: Shape,
+            params: Shape) -> tuple[TilePlan | None, str]:
+    """Return the plan of a norm or its gradients on the machine that a call is for, and what that lacks.
+
+    Parameters
+    ----------
+    op : str
+        Its name in `poplibs_py.popnn`.
+    target : Target or str or None
+    operands : sequence of Operand
+        Activations and gradients, and the scale and shift that there are.
+    made : Format
+        Of the results.
+    shape, axes : tuple of int
+        Of the activations as statistics are taken of them, and along which.
+    params : tuple of int
+        Of scale and shift, which broadcasts to `shape`.
+    """
+
+    def plan_on(machine: Target) -> TilePlan | str:
+        if op.startswith("rms_norm"):
+            return "in PopLibs"
+        word, lacking = _word(operands, made, shape)
+        return lacking or _norm(op, shape, axes, params, word, machine)
+
+    return planned_on(f"popnn.{op}", target, plan_on)
+
+
+@lru_cache(maxsize=512)
+def _norm(op: str, shape: Shape, axes: Shape, params: Shape, word: str, target: Target) -> TilePlan:
+    made, rows, elements = Composition(target, word), _kept(shape, axes), prod(shape)
+    for kind in ("ADD", "SQUARE_ADD"):  # PopLibs' default, which takes no second pass
+        made.reduce("statistics", kind, shape, axes, scaled=True)
+    made.elementwise("statistics", "VARIANCE_TO_INV_STD_DEV", prod(rows), operands=2, number=True)
+    made.broadcast("whiten", "SUBTRACT", shape, rows)
+    made.broadcast("whiten", "MULTIPLY", shape, rows, in_place=True)
+    problem = f"{op} {shape} over {axes}, {word}"
+    if not op.endswith("_grad"):
+        made.broadcast("scale", "MULTIPLY", shape, params)
+        made.broadcast("scale", "ADD", shape, params, in_place=True)
+        return made.plan(f"popnn.{op}", problem, reads=elements + 2 * prod(params), writes=elements)
+    over = tuple(d for d, n in enumerate(params) if n == 1)
+    made.broadcast("parameters", "MULTIPLY", shape, shape)
+    for _ in range(2):
+        made.reduce("parameters", "ADD", shape, over)
+    made.broadcast("scale", "MULTIPLY", shape, params)
+    made.broadcast("statistics", "MULTIPLY", shape, shape)
+    for _ in range(2):
+        made.reduce("statistics", "ADD", shape, axes, scaled=True)
+    made.broadcast("gradient", "MULTIPLY", shape, rows)
+    made.elementwise("gradient", "MULTIPLY", prod(rows), operands=2, number=True, in_place=True)
+    made.broadcast("gradient", "ADD", shape, rows, in_place=True)
+    made.elementwise("gradient", "ADD", elements, operands=2, in_place=True)
+    made.broadcast("gradient", "MULTIPLY", shape, rows, in_place=True)
+    return made.plan(f"popnn.{op}", problem, reads=2 * elements + prod(params), writes=elements + 2 * prod(params))
+
+
+def loss_on(op: str, target: Target | str | None, operands: Sequence[Operand], made: Format, shape: Shape, *,
+            cross_entropy: bool, labels: bool) -> tuple[TilePlan | None, str]:
+    """Return the plan of a loss of probabilities on the machine that a call is for, and what that lacks.
+
+    Parameters
+    ----------
+    op : str
+        Its name in `poplibs_py.popnn`.
+    target : Target or str or None
+    operands : sequence of Operand
+        Numbers.
+    made : Format
+        Of the results.
+    shape : tuple of int
+        Rows and classes.
+    cross_entropy : bool
+    labels : bool
+        Whether rows have labels, which are encoded first.
+    """
+
+    def plan_on(machine: Target) -> TilePlan | str:
+        if op != "calc_loss":
+            return _LOGITS
+        word, lacking = _word(operands, made, shape)
+        return lacking or _loss(shape, word, cross_entropy, labels, machine)
+
+    return planned_on(f"popnn.{op}", target, plan_on)
+
+
+@lru_cache(maxsize=512)
+def _loss(shape: Shape, word: str, cross_entropy: bool, labels: bool, target: Target) -> TilePlan:
+    made, elements = Composition(target, word), prod(shape)
+    if labels:
+        made.copy("labels", elements)
+    name = "LossCrossEntropyTransform" if cross_entropy else "LossSumSquaredTransform"
+
+    def vertices(count: int) -> tuple[Vertex, ...]:
+        shares = [count * (w + 1) // target.workers - count * w // target.workers for w in range(target.workers)]
+        return tuple(Vertex(name, (word,), ((n, 1),), loss_cycles(word, n, cross_entropy=cross_entropy), "worker")
+                     for n in shares if n)
+
+    made.add(Step("transform", work_of(target, linear_mapping(target, elements, TYPE_BYTES[word]).classes, vertices)))
+    made.reduce("sum", "ADD", shape, (1,))
+    what = f"{'cross-entropy' if cross_entropy else 'squares'} of {shape}, {word}"
+    return made.plan("popnn.calc_loss", what, reads=2 * elements, writes=elements + shape[0])
