@@ -11,9 +11,9 @@ from torch import Tensor
 
 from ..errors import InvalidArgumentError, bad_argument, bad_type, flag, whole
 from ..ops import seed_of
-from ..popsparse.convert import pattern_of_mask
-from ..popsparse.pattern import BlockPattern, block_count
+from ..popsparse.pattern import BlockPattern
 from ..popsparse.patterns import random_pattern
+from ..popsparse.pruning import pruned_pattern, regrown_pattern
 from ._library import array_of, check_tensor, torch_dtype
 from ._patterns import KeptPattern
 from .products import DENSE_SPARSE
@@ -211,15 +211,9 @@ class BlockSparseLinear(torch.nn.Module):
         torch refuses the next gradient while a result of the layer from before is still alive with its graph: detach
         what is kept.
         """
-        pattern = self.pattern
-        count = block_count(density_of("density", density), pattern.block_rows * pattern.block_columns)
-        if count > pattern.n_blocks:
-            raise bad_argument("density", density, f"at most the layer's {pattern.density:.4g}; regrow adds blocks")
         norms = array_of("blocks", self.blocks.detach().float().square().sum((1, 2)))
-        kept = np.sort(np.argsort(-norms, kind="stable")[:count])
-        rows, columns = pattern.row_indices[kept], pattern.column_indices[kept]
-        thinner, _ = BlockPattern.from_pairs(pattern.shape, pattern.block_shape, rows, columns)
-        self._move(thinner, torch.from_numpy(kept), torch.arange(count), optimizer)
+        thinner, kept = pruned_pattern(self.pattern, norms, density_of("density", density))
+        self._move(thinner, torch.from_numpy(kept), torch.arange(kept.size), optimizer)
 
     def regrow(self, density: float, *, scores: Tensor | None = None, seed: object = None,
                optimizer: torch.optim.Optimizer | None = None) -> None:
@@ -237,11 +231,8 @@ class BlockSparseLinear(torch.nn.Module):
         optimizer : torch.optim.Optimizer, optional
             What it keeps for each block begins with zeros for new ones.
         """
-        pattern = self.pattern
+        pattern, share = self.pattern, density_of("density", density)
         places = pattern.block_rows, pattern.block_columns
-        count = block_count(density_of("density", density), places[0] * places[1]) - pattern.n_blocks
-        if count < 0:
-            raise bad_argument("density", density, f"at least the layer's {pattern.density:.4g}; prune drops blocks")
         wanted: Any
         if scores is None:
             wanted = np.random.default_rng(_drawn_seed() if seed is None else seed_of(seed)).random(places)
@@ -249,14 +240,7 @@ class BlockSparseLinear(torch.nn.Module):
             if not isinstance(scores, Tensor) or tuple(scores.shape) != places:
                 raise bad_argument("scores", tuple(getattr(scores, "shape", ())), f"a tensor of shape {places}")
             wanted = scores.detach().double().numpy().copy()
-        mask = np.zeros(places, bool)
-        mask[pattern.row_indices, pattern.column_indices] = True
-        free = np.flatnonzero(~mask)
-        chosen = free[np.argsort(-wanted.reshape(-1)[free], kind="stable")[:count]]
-        before = pattern.row_indices.astype(np.int64) * places[1] + pattern.column_indices
-        mask.reshape(-1)[chosen] = True
-        thicker = pattern_of_mask(mask, pattern.block_shape, pattern.shape)
-        at = np.searchsorted(np.flatnonzero(mask), before)
+        thicker, at = regrown_pattern(pattern, wanted, share)
         self._move(thicker, torch.arange(pattern.n_blocks), torch.from_numpy(at), optimizer)
 
     def extra_repr(self) -> str:
