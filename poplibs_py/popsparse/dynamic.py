@@ -13,6 +13,7 @@ from ..ops import Request, modelled_target, target_of
 from ..planner import Memory
 from ..target import Target
 from .capacity import Capacity
+from .embedding import slice_request, update_request
 from .matrix import BlockSparseMatrix
 from .operands import Form, check_matrix, sparse_operand
 from .options import memory_of
@@ -27,9 +28,10 @@ from .verbs import PRODUCT, planned, sparse_op
 
 __all__ = ["Capacity", "SddmmPlan", "SparsePlan", "compile_dense_sparse_matmul", "compile_fully_connected_fwd",
            "compile_fully_connected_grad_a", "compile_fully_connected_sparse_grad_w", "compile_sparse_dense_matmul",
-           "dense_sparse_matmul", "fully_connected_fwd", "fully_connected_grad_a", "fully_connected_sparse_grad_w",
-           "plan_dense_sparse_matmul", "plan_fully_connected_fwd", "plan_fully_connected_grad_a",
-           "plan_fully_connected_sparse_grad_w", "plan_sparse_dense_matmul", "sparse_dense_matmul"]
+           "dense_sparse_matmul", "embedding_slice", "embedding_update_add", "fully_connected_fwd",
+           "fully_connected_grad_a", "fully_connected_sparse_grad_w", "plan_dense_sparse_matmul",
+           "plan_fully_connected_fwd", "plan_fully_connected_grad_a", "plan_fully_connected_sparse_grad_w",
+           "plan_sparse_dense_matmul", "sparse_dense_matmul"]
 
 Array = np.ndarray[Any, Any]
 
@@ -206,6 +208,94 @@ def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Arra
         request = gradient_request(w, grads, acts, out, out_dtype, machine, options, more, room)
     _grow(w, capacity)
     return request
+
+
+@sparse_op("dynamic.embedding_slice", "popsparse::dynamic::embeddingSlice", "embedding_bound:embedding_slice_bound",
+           "sparse_embedding_slice_calls")
+def embedding_slice(w: BlockSparseMatrix, indices: Any, *, out: Any = None, out_dtype: object = None,
+                    target: Target | str | None = None) -> Any:
+    """Return rows of a sparse matrix, dense: zeros where nothing is stored.
+
+    Parameters
+    ----------
+    w : BlockSparseMatrix, shape (rows, columns)
+        For example the weights of a layer; of one group.
+    indices : array_like of int, any shape
+        From 0 to below `rows`.
+    target : Target or str, optional
+        The machine; by default this CPU, which alone does it: PopLibs' cost of it is not known here.
+
+    Returns
+    -------
+    numpy.ndarray or QuarterArray, shape (*indices.shape, columns)
+
+    Notes
+    -----
+    It corresponds to PopLibs' ``popsparse::dynamic::embeddingSlice``. Values are decoded exactly and rounded once to
+    the result's format.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py.popsparse import BlockSparseMatrix, dynamic
+    >>> w = BlockSparseMatrix.from_dense(np.diag([1.0, 2.0, 4.0]), 1)
+    >>> dynamic.embedding_slice(w, [2, 0])
+    array([[0., 0., 4.],
+           [1., 0., 0.]], dtype=float32)
+    """
+    lacking = _unknown_there("embedding_slice", target)
+    request = slice_request(w, indices, out, out_dtype)
+    request.lacking = lacking
+    return request
+
+
+@sparse_op("dynamic.embedding_update_add", "popsparse::dynamic::embeddingUpdateAdd",
+           "embedding_bound:embedding_update_add_bound", "sparse_embedding_update_add_calls")
+def embedding_update_add(w: BlockSparseMatrix, slices: Array, indices: Any, scale: float = 1.0, *,
+                         out: BlockSparseMatrix | None = None, target: Target | str | None = None) -> Any:
+    """Add rows to those of a sparse matrix, ``W[indices] += scale * slices``, where something is stored.
+
+    Parameters
+    ----------
+    w : BlockSparseMatrix, shape (rows, columns)
+        Of one group.
+    slices : array_like or QuarterArray, shape (*indices.shape, columns)
+    indices : array_like of int, any shape
+        From 0 to below `rows`; the same row may come several times.
+    scale : float, optional
+        A finite number (default 1), rounded to FP32.
+    out : BlockSparseMatrix, optional
+        Where to write the result: a matrix of the pattern, format and scale of `w`, which may be `w` itself.
+    target : Target or str, optional
+        As for `embedding_slice`.
+
+    Returns
+    -------
+    BlockSparseMatrix
+        `out`, or a new matrix that shares `w`'s pattern.
+
+    Notes
+    -----
+    It corresponds to PopLibs' ``popsparse::dynamic::embeddingUpdateAdd``. Each product is rounded to FP32, sums are
+    FP32 in the order of the indices, beginning with what is stored, and rounded once to `w`'s format at its scale.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py.popsparse import BlockSparseMatrix, dynamic
+    >>> w = BlockSparseMatrix.from_dense(np.eye(3), 1)
+    >>> dynamic.embedding_update_add(w, np.ones((2, 3), np.float32), [1, 1], 0.5).to_dense().diagonal().tolist()
+    [1.0, 2.0, 1.0]
+    """
+    lacking = _unknown_there("embedding_update_add", target)
+    request = update_request(w, slices, indices, scale, out)
+    request.lacking = lacking
+    return request
+
+
+def _unknown_there(name: str, target: Target | str | None) -> str:
+    """Return why a modelled machine does not do what PopLibs does at a cost that is not known here, or refuse."""
+    return modelled_target(target, f"popsparse.dynamic.{name}", lambda _: "whose cost is known here")[1]
 
 
 def _turned(forms: Forms, w_name: str, w_transposed: object, x_name: str, x_transposed: object,

@@ -172,6 +172,24 @@ def sparse_grad_w_calls(draw: st.DrawFn) -> Call:
 
 
 @st.composite
+def sparse_embedding_slice_calls(draw: st.DrawFn) -> Call:
+    """Calls of `popsparse.dynamic.embedding_slice`."""
+    w = draw(block_sparse_matrices())
+    rows = draw(st.lists(st.integers(0, w.shape[0] - 1), min_size=1, max_size=5))
+    return (w, np.array(rows, draw(st.sampled_from([np.int32, np.int64])))), draw(options({"out_dtype": _NAMES}))
+
+
+@st.composite
+def sparse_embedding_update_add_calls(draw: st.DrawFn) -> Call:
+    """Calls of `popsparse.dynamic.embedding_update_add`."""
+    w = draw(block_sparse_matrices(moderate=True))
+    rows = np.array(draw(st.lists(st.integers(0, w.shape[0] - 1), min_size=1, max_size=5)))
+    wide = draw(st.sampled_from([f for f in FORMATS if f.bits > 8]))
+    slices = draw(arrays((rows.size, w.shape[1]), wide, moderate=True))
+    return (w, slices, rows, draw(st.sampled_from([1.0, -0.5, 0.1]))), {}
+
+
+@st.composite
 def bs_matmul_sampled_calls(draw: st.DrawFn) -> Call:
     """Calls of `popsparse.experimental.bs_matmul_sampled`."""
     w = draw(block_sparse_matrices(groups=st.integers(1, 2)))

@@ -424,6 +424,9 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "bernoulli_calls": _drawn(),
     "binary_gradient_calls": _several(3),
     "bits_calls": _drawn(fmt="uint32"),
+    "sparse_embedding_slice_calls": lambda: [Case("2 of 8 rows", (_matrix(), np.arange(2)), {})],
+    "sparse_embedding_update_add_calls": lambda: [
+        Case("2 of 8 rows", (_matrix(), _numbers(2, 8), np.arange(2), 0.5), {})],
     "bs_matmul_calls": lambda: [Case("8 x 8", (_numbers(8, 8), _matrix()), {}),
                                 Case("out", (_numbers(8, 8), _matrix()), {"out": np.empty((8, 8), np.float32)})],
     "bs_matmul_sampled_calls": _bs_matmul_sampled,

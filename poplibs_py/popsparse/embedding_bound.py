@@ -1,0 +1,42 @@
+"""How wrong rows of a sparse matrix by index may be, read or added to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..formats.bounds import Ball, sum_ball
+from ..formats.reference import values
+from .matrix import BlockSparseMatrix
+from .reference import sampled
+from .spmm.bound import out_format_of
+
+__all__ = ["embedding_slice_bound", "embedding_update_add_bound"]
+
+
+def embedding_slice_bound(w: BlockSparseMatrix, indices: Any, *, out: Any = None, out_dtype: object = None,
+                          target: object = None) -> Ball:
+    """Return exact results and radii of an `embedding_slice` call."""
+    with np.errstate(invalid="ignore"):
+        rows = w.to_dense(np.float64)[np.asarray(indices, np.int64)]
+    return Ball.exact(rows).rounded(out_format_of(out, out_dtype, w.format))
+
+
+def embedding_update_add_bound(w: BlockSparseMatrix, slices: Any, indices: Any, scale: float = 1.0, *,
+                               out: Any = None, target: object = None) -> Ball:
+    """Return exact results and radii of an `embedding_update_add` call of finite numbers, shaped like the blocks."""
+    columns, factor = w.shape[1], np.float64(np.float32(scale))
+    at = np.asarray(indices, np.int64).ravel()
+    added = factor * values(slices).reshape(-1, columns)
+    exact, magnitude = w.to_dense(np.float64), np.abs(w.to_dense(np.float64))
+    np.add.at(exact, at, added)
+    np.add.at(magnitude, at, np.abs(added))
+    terms = np.bincount(at, minlength=w.shape[0])[:, None] + 1
+    ball = sum_ball(exact, magnitude, np.broadcast_to(terms, exact.shape))
+    ball = Ball(*(part.T if w.is_transposed else part for part in (ball.centre, ball.radius)))
+    p = w.pattern
+    parts = [sampled(part[None], p.block_shape, p.row_offsets, p.column_indices) for part in (ball.centre, ball.radius)]
+    unit = np.exp2(np.broadcast_to(np.asarray(w.scale, np.float64).reshape(-1, 1, 1), parts[0].shape))
+    scaled = Ball(parts[0] / unit, parts[1] / unit).rounded(w.format)
+    return Ball(scaled.centre * unit, scaled.radius * unit)

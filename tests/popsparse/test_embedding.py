@@ -1,0 +1,57 @@
+"""Rows of a sparse matrix by index: as its dense rows are, and added to where something is stored alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from poplibs_py import profile, testing
+from poplibs_py.errors import InvalidArgumentError, InvalidIndexError, UnsupportedError
+from poplibs_py.popsparse import BlockSparseMatrix, dynamic
+
+DENSE = np.random.default_rng(1).standard_normal((11, 13)).astype(np.float32)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "f143"])
+def test_rows_are_read_and_added_to_where_something_is_stored(transposed: bool, dtype: str) -> None:
+    w = BlockSparseMatrix.from_dense(DENSE, (3, 5), density=0.5, dtype=dtype)
+    w = w.T if transposed else w
+    rows = np.array([[4, 0], [4, 10]])
+    out = np.empty((2, 2, w.shape[1]), np.float32)
+    assert testing.check("popsparse.dynamic.embedding_slice", w, rows, out=out) is out
+    np.testing.assert_array_equal(out, w.to_dense()[rows])
+    slices = np.ones((2, 2, w.shape[1]), np.float32)
+    made = testing.check("popsparse.dynamic.embedding_update_add", w, slices, rows, 0.25)
+    stored = w._with(blocks=np.ones_like(w.blocks)).to_dense() != 0
+    times = np.bincount(rows.ravel(), minlength=w.shape[0])[:, None]
+    wanted = BlockSparseMatrix.from_dense(np.where(stored, w.to_dense() + times / np.float32(4), 0).T if transposed else
+                                          np.where(stored, w.to_dense() + times / np.float32(4), 0), (3, 5),
+                                          dtype="float32")
+    if dtype == "float32":
+        np.testing.assert_array_equal(made.to_dense(), wanted.T.to_dense() if transposed else wanted.to_dense())
+    assert made.is_transposed == transposed
+    assert dynamic.embedding_update_add(w, slices, rows, 0.25, out=w) is w
+    testing.assert_same_bits(w.blocks, made.blocks)
+
+
+def test_a_row_that_comes_several_times_is_added_in_order_and_rounded_once() -> None:
+    w = BlockSparseMatrix.from_dense(np.full((2, 2), 2048, np.float16), 2)
+    made = dynamic.embedding_update_add(w, np.ones((3, 2), np.float16), [1, 1, 1])
+    np.testing.assert_array_equal(made.to_dense(), [[2048, 2048], [2052, 2052]])  # 2051 is rounded once
+
+
+def test_what_does_not_fit_is_refused_by_name() -> None:
+    w = BlockSparseMatrix.from_dense(DENSE, (3, 5))
+    for rows in ([11], [-1]):
+        with pytest.raises(InvalidIndexError, match=r"^indices: got -?1"):
+            dynamic.embedding_slice(w, rows)
+    with pytest.raises(InvalidArgumentError, match=r"^slices: got"):
+        dynamic.embedding_update_add(w, DENSE, [1])
+    with pytest.raises(InvalidArgumentError, match=r"^out: got"):
+        dynamic.embedding_update_add(w, DENSE[:1], [1], out=w.T)
+    with pytest.raises(UnsupportedError, match="whose cost is known"):
+        dynamic.embedding_slice(w, [1], target="gc200")
+    with profile(target="gc200") as report:
+        dynamic.embedding_slice(w, [1])
+    assert "known" in report.runs[0].lacking
