@@ -239,8 +239,8 @@ cdef void open_sources(Walk *w, const Spec *p, const Item *item, const pop_tile 
     if p.b.scales >= 0:
         b_scales = <const signed char *>tile.operands[p.b.scales] + item.b_scale
     open_source(&w.a, &p.a, tile.operands[p.a.operand] + item.a, a_scales, item.first_row, 0, a_by_rows)
-    open_source(&w.b, &p.b, tile.operands[p.b.operand] + (0 if p.b.mode == POP_MODE_PREPARED else item.b), b_scales, 0,
-                item.first_col, b_by_rows)
+    open_source(&w.b, &p.b, tile.operands[p.b.operand] + (item.b_panels if p.b.mode == POP_MODE_PREPARED else item.b),
+                b_scales, 0, item.first_col, b_by_rows)
     w.a.field, w.a.lines_are_positions = <const pop_field *>item.a_field, a_by_rows
     w.b.field, w.b.lines_are_positions = <const pop_field *>item.b_field, not b_by_rows
 
@@ -393,7 +393,7 @@ cdef void prepare(const void *given, const pop_tile *tile) noexcept nogil:
     for j from 0 <= j < item.n by p.cols_at_once:
         for k from 0 <= k < p.depth by p.kc:
             pack_panel(p, &w.b, j, smaller(p.cols_at_once, item.n - j), k, smaller(p.kc, p.depth - k),
-                       tile.operands[2] + prepared_at(p, j, k), tile.scratch + p.stage_at)
+                       tile.operands[2] + item.b_panels + prepared_at(p, j, k), tile.scratch + p.stage_at)
 
 
 VERTEX = <size_t>&matmul

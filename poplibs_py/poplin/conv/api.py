@@ -34,6 +34,7 @@ from .params import (
     weights_shape,
 )
 from .plan import HostConvPlan, plan_call
+from .prepared import prepared_weights
 from .request import Place, Settings, as_result, bias_layout, lies, pass_request, receive_result, weight_request
 
 __all__ = [
@@ -455,19 +456,23 @@ def plan_convolution(
 _KEYWORDS = ("partials_type", "available_memory_proportion", "reproducible", "strict_memory", "winograd")
 
 
-def compile_convolution(plan: HostConvPlan) -> Callable[..., Any]:
+def compile_convolution(plan: HostConvPlan, weights: Any = None) -> Callable[..., Any]:
     """Make a plan of this CPU into a function to use many times, from any number of threads.
 
     Parameters
     ----------
     plan : HostConvPlan
         As `plan_convolution` returned it for ``target="host"``.
+    weights : array_like [G, Co, Ci, kernel...] or [G, kernel..., Ci, Co], optional
+        Weights of all calls, of the planned shape and format: copied, and packed or transformed once. Later changes to
+        them are not seen.
 
     Returns
     -------
     callable
         ``run(x, weights, *, out=None, bias=None)`` on operands of the planned shapes and formats, weights
-        [G, Co, Ci, kernel...] (or [G, kernel..., Ci, Co]); its attribute ``plan`` is the plan.
+        [G, Co, Ci, kernel...] (or [G, kernel..., Ci, Co]); ``run(x, *, out=None, bias=None)`` where weights were given.
+        Its attribute ``plan`` is the plan, which with weights packed may be another one: the same problem at less work.
 
     Raises
     ------
@@ -482,29 +487,50 @@ def compile_convolution(plan: HostConvPlan) -> Callable[..., Any]:
     >>> run = poplin.compile_convolution(poplin.plan_convolution(params, target="host"))
     >>> run(np.arange(4, dtype=np.float32).reshape(1, 1, 4), np.ones((1, 1, 1, 2), np.float32))
     array([[[1., 3., 5.]]], dtype=float32)
+    >>> run = poplin.compile_convolution(run.plan, np.ones((1, 1, 1, 2), np.float32))
+    >>> run(np.arange(4, dtype=np.float32).reshape(1, 1, 4))
+    array([[[1., 3., 5.]]], dtype=float32)
     """
     instance("plan", plan, HostConvPlan, "a plan from plan_convolution for this CPU")
     call, how = plan.call, Described.of(layout=plan.layout)
+    if plan.prepared and weights is None:
+        raise bad_argument("weights", "None", "the weights, which this plan has packed")
     transforms = plan.winograd is not None
-    unchanged(plan, lambda: replace(plan_call(call, plan.options, plan.epilogue, plan.target, winograd=transforms),
-                                    layout=plan.layout))
-    made, p = lower(plan), call.params
+    unchanged(plan, lambda: replace(plan_call(call, plan.options, plan.epilogue, plan.target, winograd=transforms,
+                                              prepared=plan.prepared), layout=plan.layout))
+    p = call.params
     shapes = {"x": images_shape(how, p.batch, p.groups * p.in_channels, p.field_shape),
               "weights": weights_shape(how, p, True), "bias": (p.groups * p.out_channels,)}
     result = images_shape(how, p.batch, p.groups * p.out_channels, p.output_shape)
 
-    def run(x: Any, weights: Any, *, out: Any = None, bias: Any = None) -> Any:
-        """Run a planned convolution: see `compile_convolution`."""
+    held = None
+    if weights is not None:
+        held = prepared_weights(plan, as_planned("weights", weights, call.weights.format, shapes["weights"]))
+    made = lower(held.plan if held else plan)
+
+    def request(x: Any, weights: Any, out: Any, bias: Any) -> Request:
         if (call.bias is None) != (bias is None):
             raise bad_argument("bias", "an array" if call.bias is None else "None", "as it was planned")
         planned = ("x", x, call.x), ("weights", weights, call.weights), ("bias", bias, call.bias)
-        given = [as_planned(name, value, lies.format, shapes[name]) for name, value, lies in planned if lies]
-        receiver = receive("out", out, result, None, call.out.format, tuple(given), contiguous=True)
+        given = {name: as_planned(name, value, lies.format, shapes[name]) for name, value, lies in planned
+                 if lies and not (held and name == "weights")}
+        receiver = receive("out", out, result, None, call.out.format, tuple(given.values()), contiguous=True)
         if receiver.format != call.out.format or receiver.scale:
             raise bad_argument("out", f"format {receiver.format}", f"the planned format, {call.out.format}")
-        return Request(made.executable, (*given[:2], RESULT, *given[2:]), receiver, made.told, lacking="")
+        images, added = given["x"], given.get("bias")
+        operands = held.arrange(images, RESULT, added) if held else (
+            images, given["weights"], RESULT, *(() if added is None else (added,)))
+        return Request(made.executable, operands, receiver, made.told, lacking="")
 
-    return compiled(plan, catalogue["poplin.convolution"], run, made.told()[0])
+    def run(x: Any, weights: Any, *, out: Any = None, bias: Any = None) -> Any:
+        """Run a planned convolution: see `compile_convolution`."""
+        return request(x, weights, out, bias)
+
+    def run_prepared(x: Any, *, out: Any = None, bias: Any = None) -> Any:
+        """Run a planned convolution with the weights that it was compiled with: see `compile_convolution`."""
+        return request(x, None, out, bias)
+
+    return compiled(made.plan, catalogue["poplin.convolution"], run_prepared if held else run, made.told()[0])
 
 
 def weights_transpose_chans_flip_xy(weights: Any, *, field_dims: int | None = None) -> Array:

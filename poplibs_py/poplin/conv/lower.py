@@ -11,6 +11,7 @@ import numpy as np
 from ...program import Executable, Segment, host_program, spread
 from ..gemm import _gemm
 from ..gemm.lower import items_of
+from ..gemm.plan import prepared_bytes
 from . import _conv, _overlap
 from .few import FewPlan
 from .few_lower import few_items
@@ -18,7 +19,10 @@ from .overlap import overlap_items
 from .plan import HostConvPlan
 from .winograd_lower import winograd_sets
 
-__all__ = ["LoweredConv", "lower"]
+__all__ = ["WHOLE", "LoweredConv", "lower"]
+
+WHOLE = 6
+"""Operand that holds weights as they lie where they come prepared in parts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +44,7 @@ def lower(plan: HostConvPlan) -> LoweredConv:
     tables: list[Any] = []
     operands = 3 + (plan.call.bias is not None) + plan.residual
     if plan.transformed:
-        sets, tables = winograd_sets(plan.transformed, plan.call, plan.epilogue, plan.residual)
+        sets, tables = winograd_sets(plan.transformed, plan.call, plan.epilogue, plan.residual, plan.prepared)
         return LoweredConv(plan, host_program(*sets, operands=operands, threads=plan.threads,
                                               arena_bytes=plan.scratch_bytes, workspace_bytes=plan.workspace_bytes,
                                               tables=tuple(tables)))
@@ -57,6 +61,8 @@ def lower(plan: HostConvPlan) -> LoweredConv:
         items, tiles, held = few_items(product)
         segments.append(Segment(_conv.VERTEX, items, tiles))
         tables += held
+    if plan.prepared and any(not isinstance(product, FewPlan) and product.fallback for product in plan.products):
+        operands = WHOLE + 1
     return LoweredConv(plan, host_program(tuple(segments), operands=operands, threads=plan.threads,
                                           arena_bytes=plan.scratch_bytes, tables=tuple(tables)))
 
@@ -64,6 +70,12 @@ def lower(plan: HostConvPlan) -> LoweredConv:
 def _products(plan: HostConvPlan) -> tuple[np.ndarray[Any, Any], list[Any]]:
     """Rectangles of all products of matrices, and their tables."""
     old = 3 + (plan.call.bias is not None) if plan.residual else 0
-    dense = (product for product in plan.products if not isinstance(product, FewPlan))
+    dense = [product for product in plan.products if not isinstance(product, FewPlan)]
     made = [items_of(product, *((1, 0) if product.swapped else (0, 1)), old) for product in dense]
+    panels, groups = 0, plan.call.params.groups
+    for product, (items, _) in zip(dense, made, strict=True):
+        if plan.prepared:
+            entry = np.arange(len(items)) * product.params.entries // len(items)
+            items["b_panels"] = panels + entry % groups * prepared_bytes(product)
+            panels += groups * prepared_bytes(product)
     return np.concatenate([items for items, _ in made]), [table for _, held in made for table in held]

@@ -43,6 +43,8 @@ class HostConvPlan:
         Whether an operand of its own is added to the result.
     winograd : Winograd, str or None
         Where Winograd's transforms were asked for: how it runs so, or why it does not.
+    prepared : bool
+        Whether weights come packed, or transformed.
     layout : str
         Order of the axes of the arrays that it was planned for.
     """
@@ -55,6 +57,7 @@ class HostConvPlan:
     overlap: Overlap | None = None
     residual: bool = False
     winograd: Winograd | str | None = None
+    prepared: bool = False
     layout: str = "NCHW"
 
     def __hash__(self) -> int:
@@ -100,7 +103,7 @@ class HostConvPlan:
     @property
     def workspace_bytes(self) -> int:
         """Those of them that all threads see: kernels transformed."""
-        return self.transformed.workspace_bytes if self.transformed else 0
+        return self.transformed.workspace_bytes if self.transformed and not self.prepared else 0
 
     @property
     def limit(self) -> int | None:
@@ -171,9 +174,11 @@ class HostConvPlan:
         limit = "none" if w.memory_limit is None else f"{w.memory_limit:,}"
         at_once = "all" if w.columns >= self.call.params.out_channels else str(w.columns)
         kernels = f"kernels of {at_once} output channels transformed at once"
+        if self.prepared:
+            kernels = "kernels come transformed"
         return {"blocks": f"{w.chunk} tiles, {w.width} columns; {kernels}",
                 "threads": str(w.threads),
-                "scratch": f"{w.scratch_bytes:,} bytes a thread, {w.workspace_bytes:,} of all (limit {limit} a thread)"}
+                "scratch": f"{w.scratch_bytes:,} bytes a thread (limit {limit}), {self.workspace_bytes:,} of all"}
 
     def __str__(self) -> str:
         return self.explain().words()
@@ -181,22 +186,34 @@ class HostConvPlan:
 
 @lru_cache(maxsize=1024)
 def plan_call(call: ConvCall, options: GemmOptions, epilogue: Epilogue, target: Target,
-              residual: bool = False, winograd: bool = False) -> HostConvPlan:
-    """Plan a convolution of arrays on this CPU; a residual is what beta multiplies in place of the old result."""
-    transforms = plan_winograd(call, options, epilogue, target) if winograd else None
+              residual: bool = False, winograd: bool = False, prepared: bool = False) -> HostConvPlan:
+    """Plan a convolution of arrays on this CPU.
+
+    A residual is what beta multiplies in place of the old result. Weights may come `prepared` for transforms and for
+    products of matrices.
+    """
+    transforms = plan_winograd(call, options, target, prepared) if winograd else None
     if isinstance(transforms, Winograd):
-        return HostConvPlan(call, options, epilogue, target, (transforms.product,), None, residual, transforms)
+        return HostConvPlan(call, options, epilogue, target, (transforms.product,), None, residual, transforms,
+                            prepared=prepared)
     overlap = None if residual else plan_overlap(call, options, epilogue, target)
     if overlap:
         return HostConvPlan(call, options, epilogue, target, (overlap.product,), overlap, winograd=transforms)
     plans: list[GemmPlan | FewPlan] = []
     lanes = options.partials_type == "float" and not residual
+    unlimited = replace(options, available_memory_proportion=None)
     for parts in phases(call):
         params = product(call, parts)
         if params.m and params.n and params.entries:
             few = plan_few(call, parts, options, epilogue, target) if lanes else None
             plans.append(few or plan_gemm(params, options, epilogue, target, op="convolution"))
     if not plans:  # an empty result
-        unlimited = replace(options, available_memory_proportion=None)
         plans.append(plan_gemm(product(call, next(phases(call))), unlimited, epilogue, target))
-    return HostConvPlan(call, options, epilogue, target, tuple(plans), None, residual, transforms)
+        prepared = False
+    dense = [plan.product for plan in plans if isinstance(plan, GemmPlan)]
+    prepared = prepared and len(dense) == len(plans)
+    if prepared:
+        packed = [plan_gemm(params, unlimited, Epilogue(), target, packing=True) for params in dense]
+        plans = [plan_gemm(params, options, epilogue, target, panels, op="convolution")
+                 for params, panels in zip(dense, packed, strict=True)]
+    return HostConvPlan(call, options, epilogue, target, tuple(plans), None, residual, transforms, prepared=prepared)

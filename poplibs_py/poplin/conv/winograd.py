@@ -39,9 +39,10 @@ _CACHE_SHARE = 1.2  # of the second-level cache, that a thread's scratch fills: 
 _KERNEL_BYTES = 16 << 20  # of transformed kernels, which stay in the third-level cache and in the heap, without a limit
 _FLOPS_OF_A_THREAD = 1 << 20
 # Products that a core makes in the time that these take, for each tile: a number of the images, of the results; of the
-# kernels; a number of the transformed kernels read again for each chunk; a product of the direct way.
+# kernels; a number of the transformed kernels read again for each chunk, from that cache or from memory; a product of
+# the direct way.
 _IMAGES, _RESULTS, _KERNELS = {4: 320.0, 2: 110.0}, {4: 280.0, 2: 90.0}, {4: 500.0, 2: 250.0}
-_READ, _DIRECT = 4.0, 1.05
+_READ, _READ_FAR, _DIRECT = 4.0, 20.0, 1.05
 
 
 @dataclass(frozen=True)
@@ -166,13 +167,14 @@ class Winograd:
         names = [name for name, _ in self.layout]
         return sum(size for _, size in self.layout[: names.index(part)])
 
-    def cost(self, call: ConvCall) -> float:
+    def cost(self, call: ConvCall, prepared: bool = False) -> float:
         """Products that a core makes in the time that it takes, or so."""
         p, t = call.params, self.tile
         tiles, inner, outer = p.batch * math.prod(self.tiles), self.channels, rounded(p.out_channels, _LANES)
         again = -(-p.out_channels // self.columns)
-        each = self.points * inner * outer * (1 + _READ / self.chunk) + _IMAGES[t] * inner * again + _RESULTS[t] * outer
-        return p.groups * (tiles * each + _KERNELS[t] * inner * outer)
+        read = (_READ if self.workspace_bytes <= _KERNEL_BYTES else _READ_FAR) / self.chunk
+        each = self.points * inner * outer * (1 + read) + _IMAGES[t] * inner * again + _RESULTS[t] * outer
+        return p.groups * (tiles * each + (0 if prepared else _KERNELS[t] * inner * outer))
 
     @property
     def words(self) -> str:
@@ -182,8 +184,8 @@ class Winograd:
                 f"{math.prod(self.tiles)} tiles of an image")
 
 
-def plan_winograd(call: ConvCall, options: GemmOptions, epilogue: Epilogue, target: Target) -> Winograd | str:
-    """Plan a convolution so, with the cheaper tile; or say why not, in words."""
+def plan_winograd(call: ConvCall, options: GemmOptions, target: Target, prepared: bool = False) -> Winograd | str:
+    """Plan a convolution so, with the cheaper tile; or say why not, in words. Kernels may come transformed."""
     p = call.params
     formats = call.x.format, call.weights.format
     if formats != (FP32, FP32):
@@ -204,7 +206,9 @@ def plan_winograd(call: ConvCall, options: GemmOptions, epilogue: Epilogue, targ
     if why or not p.batch * p.groups * p.in_channels * p.out_channels * math.prod(dim.positions for dim in dims):
         return why or "the result or the depth is empty"
     (rows, columns), (row, column) = dims, strides
-    return _best(call, options, target, (rows, columns), (row, column), (call.x.offset + x_offset, w_offset))
+    place = (rows, columns), (row, column), (call.x.offset + x_offset, w_offset)
+    found = [plan for tile in TILES for plan in _plans(call, options, target, *place, tile, prepared)]
+    return _best(found, call, options, prepared)
 
 
 def _unfit(dims: list[FieldDim]) -> str:
@@ -222,27 +226,26 @@ def _unfit(dims: list[FieldDim]) -> str:
     return ""
 
 
-def _best(call: ConvCall, options: GemmOptions, target: Target, dims: tuple[FieldDim, FieldDim],
-          kernel_strides: tuple[int, int], offsets: tuple[int, int]) -> Winograd | str:
-    p, limit = call.params, options.memory.limit(target)
-    found = [plan for tile in TILES for plan in _plans(call, options, target, dims, kernel_strides, offsets, tile)]
-    direct = _DIRECT * p.batch * p.groups * p.in_channels * p.out_channels * 9 * math.prod(d.positions for d in dims)
-    cheap = [plan for plan in found if plan.cost(call) < direct]
+def _best(found: list[Winograd], call: ConvCall, options: GemmOptions, prepared: bool) -> Winograd | str:
+    p, limit = call.params, found[0].memory_limit
+    positions = math.prod(dim.positions for dim in found[0].dims)
+    direct = _DIRECT * p.batch * p.groups * p.in_channels * p.out_channels * 9 * positions
+    cheap = [plan for plan in found if plan.cost(call, prepared) < direct]
     if not cheap:
         return "transforms would take longer than they save"
 
     def taken(plan: Winograd) -> int:
         sharing = 1 if options.reproducible else plan.threads  # what is planned then depends on no thread
-        return plan.scratch_bytes + -(-plan.workspace_bytes // sharing)
+        return plan.scratch_bytes + (0 if prepared else -(-plan.workspace_bytes // sharing))
 
     fitting = [plan for plan in cheap if limit is None or taken(plan) <= limit]
     if not fitting:
         return f"it takes {min(map(taken, cheap)):,} bytes a thread at least"
-    return min(fitting, key=lambda plan: plan.cost(call))
+    return min(fitting, key=lambda plan: plan.cost(call, prepared))
 
 
 def _plans(call: ConvCall, options: GemmOptions, target: Target, dims: tuple[FieldDim, FieldDim],
-           kernel_strides: tuple[int, int], offsets: tuple[int, int], tile: int) -> Iterator[Winograd]:
+           kernel_strides: tuple[int, int], offsets: tuple[int, int], tile: int, prepared: bool) -> Iterator[Winograd]:
     """Plans with a tile: several chunks, and shares of the kernels that are transformed at once."""
     p, limit = call.params, options.memory.limit(target)
     threads = threads_for(p.flops(), _FLOPS_OF_A_THREAD, target.tiles)
@@ -258,10 +261,14 @@ def _plans(call: ConvCall, options: GemmOptions, target: Target, dims: tuple[Fie
         last = number + 1 == len(_CHUNKS) or chunk == 6  # smaller ones only to keep to a limit
         if limit is None and plan.scratch_bytes > fits and not last:
             continue
-        if limit is None:
+        if prepared:
+            yield plan
+        elif limit is None:
             yield next((part for part in _parts(plan) if part.workspace_bytes <= _KERNEL_BYTES), plan)
+        else:
+            yield from _parts(plan)
+        if limit is None:
             return
-        yield from _parts(plan)
 
 
 def _parts(plan: Winograd) -> Iterator[Winograd]:

@@ -18,7 +18,6 @@ from ...formats.bounds import sum_ball
 from ...target import Target
 from ..convolution import ConvParams
 from ..gemm.options import GemmOptions
-from ..gemm.plan import Epilogue
 from .params import Described, contiguous_call
 from .winograd import Winograd, plan_winograd
 
@@ -46,7 +45,7 @@ _LOST = 8.0  # subnormals that transforming a kernel may lose
 def winograd_plan(p: ConvParams, options: GemmOptions, target: Target) -> Winograd | None:
     """Return the plan of a convolution of FP32 arrays where transforms are asked for, if it takes them."""
     call = contiguous_call(p, Described(), FP32, FP32, FP32, None)
-    plan = plan_winograd(call, options, Epilogue(), target)
+    plan = plan_winograd(call, options, target)
     return plan if isinstance(plan, Winograd) else None
 
 

@@ -20,29 +20,43 @@ from . import _conv
 from .params import ConvCall
 from .winograd import Winograd, transform
 
-__all__ = ["winograd_sets"]
+__all__ = ["prepare_segment", "winograd_sets"]
 
 Array = np.ndarray[Any, Any]
 _LANES = 16
 _KERNELS_AT_ONCE = 16
 
 
-def winograd_sets(plan: Winograd, call: ConvCall, epilogue: Epilogue,
-                  residual: bool) -> tuple[list[tuple[Segment, ...]], list[Any]]:
-    """Return a plan's compute sets, and the tables that their items point to."""
+def winograd_sets(plan: Winograd, call: ConvCall, epilogue: Epilogue, residual: bool,
+                  prepared: bool) -> tuple[list[tuple[Segment, ...]], list[Any]]:
+    """Return a plan's compute sets, and the tables that their items point to.
+
+    Kernels are transformed to the workspace, or come `prepared` in place of the weights.
+    """
     spec = np.zeros(1, dtype_of("pop_winograd_spec"))
     _spec(spec[0], plan, call)
     _epilogue(spec[0]["conv"], plan, call, epilogue)
     has_bias = call.bias is not None
-    spec["kernels"], spec["old"] = 3 + has_bias + residual, 3 + has_bias if residual else 0
+    spec["kernels"] = 1 if prepared else 3 + has_bias + residual
+    spec["old"] = 3 + has_bias if residual else 0
     products, tables = items_of(plan.product)
     p = call.params
     sets: list[tuple[Segment, ...]] = []
     slots = [(group, first) for group in range(p.groups) for first in range(0, p.out_channels, plan.columns)]
     for start in range(0, len(slots), plan.slots):
         some = slots[start : start + plan.slots]
-        sets += [(_kernels(plan, call, spec, some),), (_tiles(plan, call, spec, some, products[0]),)]
+        if not prepared:
+            sets.append((_kernels(plan, call, spec, some),))
+        sets.append((_tiles(plan, call, spec, some, products[0]),))
     return sets, [spec, *tables]
+
+
+def prepare_segment(plan: Winograd, call: ConvCall) -> tuple[Segment, list[Any]]:
+    """Return what transforms all kernels, of operand 1 to operand 2, and its tables."""
+    spec = np.zeros(1, dtype_of("pop_winograd_spec"))
+    _spec(spec[0], plan, call)
+    spec["kernels"] = 2
+    return _kernels(plan, call, spec, [(group, 0) for group in range(call.params.groups)]), [spec]
 
 
 def _spec(s: Any, plan: Winograd, call: ConvCall) -> None:

@@ -27,7 +27,8 @@ from .plan import (
     sums_pitch,
 )
 
-__all__ = ["Lowered", "format_record", "items_of", "kernel_record", "lower", "lower_prepare"]
+__all__ = ["Lowered", "format_record", "items_of", "kernel_record", "lower", "lower_prepare",
+           "prepare_items"]
 
 Array = np.ndarray[Any, Any]
 
@@ -117,16 +118,29 @@ def items_of(plan: GemmPlan, a_operand: int = _A, b_operand: int = _B, old: int 
 
 def lower_prepare(plan: GemmPlan) -> Lowered:
     """Lower the packing of a plan's operand b; the program takes that operand, the same again and the packed bytes."""
+    items, tables = prepare_items(plan)
+    operands = _WHOLE + 1 if plan.params.b.scales else _BIAS
+    return _lowered(plan, tables, items, _gemm.PREPARE_VERTEX, operands)
+
+
+def prepare_items(plan: GemmPlan, matrices: int = 1, panels: int = 0) -> tuple[Array, list[Array]]:
+    """Return the items that pack a plan's operand b, and the tables that they point to.
+
+    There may be several matrices, along the last batch axis; their panels begin `panels` bytes from the result's start.
+    """
     spec = kernel_record(plan)
     if plan.parts[1] > 1:
         spec["b"]["low"] = _prepared_part(plan)
-    items = np.zeros(1, ITEM)
+    items = np.zeros(matrices, ITEM)
     items["spec"], items["n"] = spec.ctypes.data, plan.params.n
+    items["b_panels"] = panels + np.arange(matrices) * prepared_bytes(plan)
+    items["b"] = plan.params.b.offset
+    if matrices > 1:
+        items["b"] += np.arange(matrices) * plan.params.b.batch[-1]
     fields = _fields(plan)
     if "b" in fields:
         items["b_field"] = fields["b"].ctypes.data
-    operands = _WHOLE + 1 if plan.params.b.scales else _BIAS
-    return _lowered(plan, [spec, *fields.values()], items, _gemm.PREPARE_VERTEX, operands)
+    return items, [spec, *fields.values()]
 
 
 def _fields(plan: GemmPlan) -> dict[str, Array]:

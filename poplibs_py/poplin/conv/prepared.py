@@ -1,0 +1,86 @@
+"""Weights of a convolution packed once, for many images: panels of the products, or numbers at Winograd's points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ...ops import Array, Operand, run_told
+from ...program import Executable, Segment, host_program, result_array, spread
+from ..gemm import _gemm
+from ..gemm.lower import prepare_items
+from ..gemm.plan import Epilogue, GemmPlan, prepared_bytes
+from ..gemm.search import plan_gemm
+from .lower import WHOLE, lower
+from .plan import HostConvPlan, plan_call
+from .winograd_lower import prepare_segment
+
+__all__ = ["PreparedWeights", "prepared_weights"]
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedWeights:
+    """Weights ready for a plan's program.
+
+    Attributes
+    ----------
+    plan : HostConvPlan
+        The plan that reads them.
+    packed : numpy.ndarray
+        What it reads.
+    whole : numpy.ndarray or None
+        The weights as they were, for operands that are not finite where numbers are packed in parts.
+    """
+
+    plan: HostConvPlan
+    packed: Array
+    whole: Array | None = None
+
+    def arrange(self, x: Operand, result: Any, bias: Operand | None) -> tuple[Any, ...]:
+        """Return operands in the order of the plan's program."""
+        some = (x, self.packed, result, *(() if bias is None else (bias,)))
+        return some if self.whole is None else (*some, *(x,) * (WHOLE - len(some)), self.whole)
+
+
+def prepared_weights(plan: HostConvPlan, weights: Operand) -> PreparedWeights:
+    """Pack weights that lie as a plan has them; where packing is no part of its work, keep a copy as they lie."""
+    ready = plan_call(plan.call, plan.options, plan.epilogue, plan.target, winograd=plan.winograd is not None,
+                      prepared=True)
+    ready = replace(ready, layout=plan.layout)
+    whole = result_array(weights.shape, weights.array.dtype)
+    whole[...] = weights.array
+    if not ready.prepared:
+        return PreparedWeights(ready, whole)
+    program, size = _packing(ready)
+    room = np.empty(size + 64, np.uint8)
+    packed = room[-room.ctypes.data % 64 :]
+    run_told("poplin.prepare", lambda: (f"weights of {ready.problem}", *lower(ready).told()[1:]), program, whole, whole,
+             packed, written=packed)
+    parts = any(isinstance(product, GemmPlan) and product.fallback for product in ready.products)
+    return PreparedWeights(ready, packed, whole if parts else None)
+
+
+@lru_cache(maxsize=256)
+def _packing(plan: HostConvPlan) -> tuple[Executable, int]:
+    """The program that packs a plan's weights, and the bytes that it writes."""
+    if plan.transformed:
+        segment, tables = prepare_segment(plan.transformed, plan.call)
+        scratch, size = plan.transformed.scratch_bytes, plan.transformed.slots * plan.transformed.slot_bytes
+        return host_program((segment,), operands=3, threads=plan.threads, arena_bytes=scratch,
+                            tables=tuple(tables)), size
+    found, held, size, scratch = [], [], 0, 0
+    for product in plan.products:
+        assert isinstance(product, GemmPlan)
+        unlimited = replace(product.options, available_memory_proportion=None)
+        packing = plan_gemm(product.product, unlimited, Epilogue(), plan.target, packing=True)
+        items, tables = prepare_items(packing, plan.call.params.groups, size)
+        found.append(items)
+        held += tables
+        size += plan.call.params.groups * prepared_bytes(packing)
+        scratch = max(scratch, packing.scratch_bytes)
+    items = np.concatenate(found)
+    segment = Segment(_gemm.PREPARE_VERTEX, items, spread(len(items), plan.threads))
+    return host_program((segment,), operands=3, threads=plan.threads, arena_bytes=scratch, tables=tuple(held)), size
