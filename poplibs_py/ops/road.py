@@ -107,21 +107,22 @@ class Request:
 
 @dataclass(eq=False, slots=True)
 class _Packing:
-    """A program that is no call of an op, the arrays that it runs on, and the one of them that it writes."""
+    """A program that is no call of an op, the arrays that it runs on, and those of them that it writes."""
 
     program: Callable[..., Any]
     arrays: tuple[Array, ...]
-    written: Array
+    written: tuple[Array, ...]
     tell: Callable[[], Told]
-    measure: None = None
-    lacking: None = None
+    lacking: str | None = None
+    measure: Callable[[], dict[str, Any]] | None = None
 
     def run(self) -> dict[str, float]:
         self.program(*self.arrays)
         return {}
 
     def moved(self) -> tuple[int, int]:
-        return _bytes([x for x in self.arrays if x is not self.written]), _bytes([self.written])
+        written = {id(x) for x in self.written}
+        return _bytes([x for x in self.arrays if id(x) not in written]), _bytes(self.written)
 
 
 def travel(face: Face, request: Request, key: Key | None) -> Any:
@@ -134,9 +135,14 @@ def travel(face: Face, request: Request, key: Key | None) -> Any:
     return request.receiver.finish(request.wrap, request.first)
 
 
-def run_told(op: str, tell: Callable[[], Told], program: Callable[..., Any], *arrays: Array, written: Array) -> None:
-    """Run a program that is no call of an op, such as the packing of an operand, and tell whoever listens."""
-    _told(op, _Packing(program, arrays, written, tell))
+def run_told(op: str, tell: Callable[[], Told], program: Callable[..., Any], *arrays: Array,
+             written: Array | tuple[Array, ...], lacking: str | None = None,
+             measure: Callable[[], dict[str, Any]] | None = None) -> None:
+    """Run a program that is no call of one op, such as the packing of an operand, and tell whoever listens.
+
+    `written` are those of the arrays that it writes; `lacking` and `measure` are as a `Request` has them.
+    """
+    _told(op, _Packing(program, arrays, written if isinstance(written, tuple) else (written,), tell, lacking, measure))
 
 
 def _told(op: str, job: Request | _Packing) -> bool:

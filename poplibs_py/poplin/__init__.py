@@ -1,5 +1,6 @@
 """PopLin: dense matrix multiplication and convolution, factorisations, grids, statistics of normalisation."""
 
+from . import multiconv
 from .bias import add_bias, convolution_bias_update
 from .conv.api import (
     calculate_weight_deltas,
@@ -71,6 +72,7 @@ __all__ = [
     "matmul_grouped",
     "matmul_grouped_acc",
     "meshgrid2d",
+    "multiconv",
     "norm_gradients",
     "norm_param_gradients",
     "norm_statistics",

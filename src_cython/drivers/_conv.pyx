@@ -1,14 +1,40 @@
-"""The drivers of convolutions with few channels in a group, and by Winograd's transforms: see conv.h and winograd.h."""
+"""The drivers of convolutions with few channels in a group, and by Winograd's transforms: see conv.h and winograd.h.
 
-from program.program cimport pop_tile
+And what runs an item of one of several programs that are one: each has operands of its own.
+"""
+
+from libc.string cimport memcpy
+
+from pop_records cimport pop_beside_item
+from program.program cimport pop_tile, pop_vertex
 
 from poplibs_py.kernels.records import dtype_of
 
-cdef extern from "drivers/winograd.h" nogil:
-    void pop_conv_vertex(const void *item, const pop_tile *tile)
-    void pop_winograd_vertex(const void *item, const pop_tile *tile)
-    void pop_winograd_kernels_vertex(const void *item, const pop_tile *tile)
+cdef extern from *:
+    """
+    #define POP_RECORDS "records/beside.def"
+    #include "records/structs.h"
+    #include "drivers/winograd.h"
+    """
+    void pop_conv_vertex(const void *item, const pop_tile *tile) nogil
+    void pop_winograd_vertex(const void *item, const pop_tile *tile) nogil
+    void pop_winograd_kernels_vertex(const void *item, const pop_tile *tile) nogil
+
+cdef enum:
+    MOST_BESIDE = 31  # operands of a program
+
+
+cdef void beside(const void *given, const pop_tile *tile) noexcept nogil:
+    cdef const pop_beside_item *item = <const pop_beside_item *>given
+    cdef char *operands[MOST_BESIDE + 1]
+    cdef pop_tile inner = tile[0]
+    memcpy(operands, tile.operands + item.first, item.operands * sizeof(char *))
+    operands[item.operands] = tile.operands[item.shared] + item.workspace
+    inner.operands = operands
+    (<pop_vertex>item.vertex)(<const void *>item.item, &inner)
+
 
 ITEM, SPEC, BOX = dtype_of("pop_conv_item"), dtype_of("pop_conv_spec"), dtype_of("pop_conv_box")
 VERTEX = <size_t>&pop_conv_vertex
 WINOGRAD_VERTEX, WINOGRAD_KERNELS_VERTEX = <size_t>&pop_winograd_vertex, <size_t>&pop_winograd_kernels_vertex
+BESIDE_VERTEX, MOST_OPERANDS = <size_t>&beside, MOST_BESIDE

@@ -24,18 +24,14 @@ from .params import (
     ConvCall,
     Described,
     contiguous_call,
-    field_dims,
-    images_of,
     images_shape,
     kernels_of,
-    stated,
     stated_input_gradient,
-    take_bias,
     weights_shape,
 )
 from .plan import HostConvPlan, plan_call
 from .prepared import prepared_weights
-from .request import Place, Settings, as_result, bias_layout, lies, pass_request, receive_result, weight_request
+from .request import Place, Settings, forward_pass, lies, pass_request, receive_result, weight_pass
 
 __all__ = [
     "calculate_weight_deltas",
@@ -156,28 +152,8 @@ def convolution(
     how = Described.of(stride=stride, padding=padding, dilation=dilation, groups=groups, params=params, layout=layout)
     settled = Settings.of(options, partials_type, available_memory_proportion, reproducible, strict_memory, activation,
                           winograd)
-    images, kernels = operand("x", x), operand("weights", weights)
-    lacking = "with a residual" if residual is not None else ""
-    place = Place.of("poplin.convolution", settled, target, seed, (images, kernels), out, out_dtype, bias, lacking)
-    w_lies, (g, made, taken), kernel = kernels_of(kernels, "weights", how, field_dims(images, "x", how))
-    if transpose_and_flip_weights:
-        w_lies, made, taken = w_lies.exchanged.flipped(kernel), taken, made
-    x_lies, batch, channels, field = images_of(images, "x", how, g)
-    if channels != g * taken:
-        raise bad_argument("x", f"{channels} channels", f"the {g * taken} input channels of weights {kernels.shape}")
-    p = stated(how, batch, field, kernel, taken, made, g)
-    shape = images_shape(how, batch, g * made, p.output_shape)
-    added = None if bias is None else take_bias(bias, g * made)
-    rest = None if residual is None else operand("residual", residual)
-    like = None if how.channels_last else images
-    receiver = receive_result(out, out_dtype, shape, (images, kernels, added, rest), like)
-    if place.asked:
-        pass_ = "input_gradient" if transpose_and_flip_weights else "forward"
-        return modelled_request(place.asked, p, replace(how, groups=g), pass_, images, kernels, receiver, bias=added,
-                                activation=activation)
-    rest = None if rest is None else as_result(rest, receiver)
-    call = ConvCall(p, x_lies, w_lies, lies(receiver.operand, "out", how, g), bias_layout(added, g))
-    return pass_request(call, settled, place, images, kernels, receiver, added, rest)
+    return forward_pass(how, settled, x, weights, transpose_and_flip_weights, bias, residual, out, out_dtype, target,
+                        seed).request()
 
 
 @op("poplin.convolution_with_output", poplibs="poplin::convolutionWithOutput",
@@ -318,7 +294,7 @@ def calculate_weight_deltas(
     settled = Settings.of(options, partials_type, available_memory_proportion, reproducible, strict_memory)
     given, images = operand("deltas", deltas), operand("x", x)
     place = Place.of("poplin.calculate_weight_deltas", settled, target, seed, (images, given), out, out_dtype)
-    return weight_request(how, settled, place, given, images, kernel_shape, None, out, out_dtype)
+    return weight_pass(how, settled, place, given, images, kernel_shape, None, out, out_dtype).request()
 
 
 @op("poplin.convolution_weight_update", poplibs="poplin::convolutionWeightUpdate",
@@ -382,7 +358,7 @@ def convolution_weight_update(
     settled = replace(settled, epilogue=epilogue)
     place = Place.of("poplin.convolution_weight_update", settled, target, None, (images, given), weights, None,
                       lacking="that adds to its weights")
-    return weight_request(how, settled, place, given, images, None, kernels, weights, None)
+    return weight_pass(how, settled, place, given, images, None, kernels, weights, None).request()
 
 
 def plan_convolution(

@@ -15,10 +15,10 @@ from ...target import Target
 from ...target.types import data_type, type_of
 from ..convolution import ConvParams, ConvPlan
 from ..convolution import plan_convolution as plan_modelled
-from ..convolution.modelled import modelled_convolution
+from ..convolution.modelled import PassCall, modelled_convolution
 from .params import Described
 
-__all__ = ["Asked", "lacks", "modelled_request"]
+__all__ = ["Asked", "lacks", "modelled_request", "pass_call", "typed"]
 
 _TYPES = ("float", "half", "quarter")
 
@@ -45,9 +45,13 @@ class Asked:
 
     def plan(self, params: ConvParams, dtype: Format | None, out: Format) -> ConvPlan:
         """Return the machine's plan of a convolution of operands of one type."""
-        kind = data_type("x", dtype, _TYPES)
-        typed = params.replace(input_type=kind, output_type=data_type("out_dtype", out, _TYPES))
-        return plan_modelled(typed, target=self.target, options=self.options, **self.keywords)
+        return plan_modelled(typed(params, dtype, out), target=self.target, options=self.options, **self.keywords)
+
+
+def typed(params: ConvParams, dtype: Format | None, out: Format) -> ConvParams:
+    """Return params with data types."""
+    kind = data_type("x", dtype, _TYPES)
+    return params.replace(input_type=kind, output_type=data_type("out_dtype", out, _TYPES))
 
 
 def lacks(operands: tuple[Operand, ...], out: Format, bias: Operand | None = None) -> str:
@@ -88,16 +92,21 @@ def modelled_request(asked: Asked, params: ConvParams, how: Described, pass_: st
     if not receiver.array.size:
         return Request(None, (), receiver, lambda: ("an empty convolution", "none", None), lacking="")
     plan = asked.plan(params, images.format, receiver.format)
-    ndim, weighs = images.array.ndim - 2, pass_ == "weight_gradient"
-    groups = params.groups
-    seen = images.seen(lambda x: _channels_second(x, how))
-    other = second.seen(lambda x: _channels_second(x, how) if weighs else _grouped(x, how, groups, ndim))
-    made = _grouped(receiver.array, how, groups, ndim) if weighs else _channels_second(receiver.array, how)
-    request = modelled_convolution(plan, seen, other, replace(receiver, array=made), pass_=pass_, bias=bias,
-                                   activation=activation, seed=asked.seed)
+    call = pass_call(params, how, pass_, images, second, receiver, bias, activation)
+    request = modelled_convolution(plan, *call[:3], pass_=pass_, bias=bias, activation=activation, seed=asked.seed)
     request.receiver = receiver
     request.keep = plan.fits
     return request
+
+
+def pass_call(params: ConvParams, how: Described, pass_: str, images: Operand, second: Operand, receiver: Receiver,
+              bias: Operand | None, activation: str | None) -> PassCall:
+    """Return a pass' arrays in the order of axes that PopLibs has."""
+    ndim, weighs, groups = images.array.ndim - 2, pass_ == "weight_gradient", params.groups
+    seen = images.seen(lambda x: _channels_second(x, how))
+    other = second.seen(lambda x: _channels_second(x, how) if weighs else _grouped(x, how, groups, ndim))
+    made = _grouped(receiver.array, how, groups, ndim) if weighs else _channels_second(receiver.array, how)
+    return PassCall(seen, other, replace(receiver, array=made), pass_, bias, activation)
 
 
 def _channels_second(x: Array, how: Described) -> Array:

@@ -23,6 +23,7 @@ from ...ops import (
     target_of,
 )
 from ...target import Target
+from ..convolution import ConvParams
 from ..gemm.options import GemmOptions, options_of
 from ..gemm.params import MatrixLayout
 from ..gemm.plan import Epilogue
@@ -33,15 +34,19 @@ from .params import (
     ConvCall,
     Described,
     FieldLayout,
+    field_dims,
     images_of,
+    images_shape,
     kernels_of,
     new_images,
+    stated,
     stated_weights,
+    take_bias,
     weights_shape,
 )
 from .plan import plan_call
 
-__all__ = ["Place", "Settings", "as_result", "bias_layout", "lies", "pass_request", "receive_result", "weight_request"]
+__all__ = ["Pass", "Place", "Settings", "forward_pass", "lies", "pass_request", "receive_result", "weight_pass"]
 
 
 @dataclass(frozen=True)
@@ -105,8 +110,79 @@ def pass_request(call: ConvCall, settled: Settings, place: Place, x: Operand, we
     return Request(made.executable, operands, receiver, made.told, lacking=place.lacking, keep=made.plan.fits)
 
 
-def weight_request(how: Described, settled: Settings, place: Place, deltas: Operand, x: Operand, kernel: Any,
-                    kernels: Operand | None, out: Any, out_dtype: Any) -> Request:
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """A pass described: what it computes, and on which machine.
+
+    Attributes
+    ----------
+    place : Place
+    settled : Settings
+    how : Described
+        The order of axes, and the groups.
+    kind : str
+        One of the passes of `modelled_convolution`.
+    params : ConvParams
+        Of the pass itself.
+    x, second : Operand
+        What is convolved, and with what.
+    receiver : Receiver
+    bias, residual : Operand or None
+    call : ConvCall or None
+        How arrays lie; None on a modelled machine.
+    """
+
+    place: Place
+    settled: Settings
+    how: Described
+    kind: str
+    params: ConvParams
+    x: Operand
+    second: Operand
+    receiver: Receiver
+    bias: Operand | None = None
+    residual: Operand | None = None
+    call: ConvCall | None = None
+
+    def request(self) -> Request:
+        """Describe it for the road."""
+        if self.place.asked:
+            return modelled_request(self.place.asked, self.params, self.how, self.kind, self.x, self.second,
+                                    self.receiver, bias=self.bias, activation=self.settled.epilogue.activation)
+        assert self.call is not None
+        return pass_request(self.call, self.settled, self.place, self.x, self.second, self.receiver, self.bias,
+                            self.residual)
+
+
+def forward_pass(how: Described, settled: Settings, x: Any, weights: Any, transposed: bool, bias: Any, residual: Any,
+                 out: Any, out_dtype: Any, target: Any, seed: Any) -> Pass:
+    """Describe a convolution from the arguments of its face."""
+    images, kernels = operand("x", x), operand("weights", weights)
+    lacking = "with a residual" if residual is not None else ""
+    place = Place.of("poplin.convolution", settled, target, seed, (images, kernels), out, out_dtype, bias, lacking)
+    w_lies, (g, made, taken), kernel = kernels_of(kernels, "weights", how, field_dims(images, "x", how))
+    if transposed:
+        w_lies, made, taken = w_lies.exchanged.flipped(kernel), taken, made
+    x_lies, batch, channels, field = images_of(images, "x", how, g)
+    if channels != g * taken:
+        raise bad_argument("x", f"{channels} channels", f"the {g * taken} input channels of weights {kernels.shape}")
+    p = stated(how, batch, field, kernel, taken, made, g)
+    shape = images_shape(how, batch, g * made, p.output_shape)
+    added = None if bias is None else take_bias(bias, g * made)
+    rest = None if residual is None else operand("residual", residual)
+    like = None if how.channels_last else images
+    receiver = receive_result(out, out_dtype, shape, (images, kernels, added, rest), like)
+    kind = "input_gradient" if transposed else "forward"
+    made_pass = Pass(place, settled, replace(how, groups=g), kind, p, images, kernels, receiver, added)
+    if place.asked:
+        return made_pass
+    rest = None if rest is None else as_result(rest, receiver)
+    call = ConvCall(p, x_lies, w_lies, lies(receiver.operand, "out", how, g), bias_layout(added, g))
+    return replace(made_pass, residual=rest, call=call)
+
+
+def weight_pass(how: Described, settled: Settings, place: Place, deltas: Operand, x: Operand, kernel: Any,
+                kernels: Operand | None, out: Any, out_dtype: Any) -> Pass:
     """Describe the gradient of weights: new ones, or on top of those that are there."""
     name, written = ("out", out) if kernels is None else ("weights", kernels)
     written = operand(name, written) if kernels is None and out is not None else written
@@ -116,10 +192,11 @@ def weight_request(how: Described, settled: Settings, place: Place, deltas: Oper
     receiver = receive(name, out, shape, out_dtype, fmt, (deltas, x), reads=kernels is not None)
     how = replace(how, groups=p.groups, params=None)
     w_lies, _, _ = kernels_of(receiver.operand, name, how, p.ndim)
+    made = Pass(place, settled, how, "weight_gradient", p.weight_update(), x, deltas, receiver)
     if place.asked:
-        return modelled_request(place.asked, p.weight_update(), how, "weight_gradient", x, deltas, receiver)
+        return made
     call = ConvCall.weight_gradient(p, lies(deltas, "deltas", how, p.groups), lies(x, "x", how, p.groups), w_lies)
-    return pass_request(call, settled, place, x, deltas, receiver)
+    return replace(made, call=call)
 
 
 def receive_result(out: Any, out_dtype: Any, shape: tuple[int, ...], operands: tuple[Operand | None, ...],

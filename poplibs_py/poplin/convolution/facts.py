@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
@@ -13,6 +14,7 @@ from ...planner.explain import considered_kernels
 from ...planner.facts import Load, PlanFacts, TileMemory, facts_of, facts_of_summary
 from ...planner.summary import Phase
 from ...target import TYPE_SIZES
+from .multi import MultiPlan
 from .plan import ConvPlan
 from .summary import summary_of
 from .work import TileWork, work_of
@@ -33,6 +35,26 @@ def plan_facts(plan: ConvPlan) -> PlanFacts:
         said, work.problem.target, considered=tuple((c.name, c.verdict) for c in here),
         live=tuple(held for phases in said.passes.values() for held in _live(phases)), memory=memory_of(work),
         loads={"multiply-accumulates of a tile": Load.of(work.tile_macs())})
+
+
+@facts_of.register
+def _several(plan: MultiPlan) -> PlanFacts:
+    """Return the facts of convolutions planned together: a phase of those side by side takes as long as its longest."""
+    each = [facts_of(one) for one in plan.plans]
+    phases: dict[str, Phase] = {}
+    for number, said in enumerate(each):
+        for phase in said.phases:
+            name = phase.name if plan.parallel else f"{number + 1}: {phase.name}"
+            phases[name] = max(phases.get(name, phase), dataclasses.replace(phase, name=name), key=lambda p: p.cycles)
+    how = "side by side" if plan.parallel else "in turn"
+    temporaries = [said.temporary_bytes or 0 for said in each]
+    return PlanFacts(
+        f"{len(each)} convolutions {how}", each[0].machine,
+        decisions={f"{number + 1}": said.problem for number, said in enumerate(each)}, considered=each[0].considered,
+        phases=tuple(phases.values()), live=tuple(phase.bytes for phase in phases.values()),
+        cycles=sum(phase.cycles for phase in phases.values()), clock_hz=each[0].clock_hz, peak_flops=each[0].peak_flops,
+        temporary_bytes=max(temporaries), tiles=sum(one.total_tiles for one in plan.plans) if plan.parallel else
+        each[0].tiles, tile_bytes=each[0].tile_bytes)
 
 
 def memory_of(work: TileWork) -> TileMemory:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ...errors import PlanError, PoplibsWarning, bad_argument, bad_option, bad_type, instance, one_of, real, warn, whole
 from ...planner.cache import PlanCache
+from ...planner.explain import Explanation
 from ...target import Target, resolve_target
 from ._model import STEPS
 from .api import plan_problem, run_planner
@@ -21,6 +22,7 @@ from .search import Reference
 __all__ = [
     "MultiPlan",
     "group_index",
+    "multi_settings",
     "plan_convolutions",
     "split_elements_in_weighted_groups",
     "split_tiles_by_comp",
@@ -32,6 +34,13 @@ class MultiPlan:
 
     plans: tuple[ConvPlan, ...]
     parallel: bool
+
+    def explain(self) -> Explanation:
+        """Return what was decided for each; what was considered is told by their own `explain`."""
+        how = "side by side" if self.parallel else "in turn"
+        decisions = {f"{number + 1}": f"{plan.cycles:,} cycles on {plan.tiles_used:,} tiles"
+                     for number, plan in enumerate(self.plans)}
+        return Explanation(f"{len(self.plans)} convolutions {how}", decisions, ())
 
 
 def plan_convolutions(
@@ -79,7 +88,7 @@ def plan_convolutions(
         raise bad_type("options", options, "a ConvOptions or mapping, or a list of them")
     if len(options) != len(problems):
         raise bad_argument("options", f"{len(options)} of them", f"{len(problems)}, one per problem")
-    settings = _multi_options({} if multi_options is None else multi_options)
+    settings = multi_settings({} if multi_options is None else multi_options)
     jobs = tuple(
         ConvProblem(target, params.canonical(), ConvOptions.parse(given))
         for params, given in zip(problems, options, strict=True)
@@ -91,7 +100,8 @@ def plan_convolutions(
     return cache.get_or_plan(key, lambda: _plan(jobs, settings, cache))  # type: ignore[no-any-return]
 
 
-def _multi_options(given: Mapping[str, Any]) -> dict[str, Any]:
+def multi_settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Check options of several convolutions, and return them with those that were not given."""
     settings: dict[str, Any] = {"planType": "parallel", "perConvReservedTiles": 50, "cycleBackOff": 0.1}
     if not isinstance(given, Mapping):
         raise bad_type("multi_options", given, "a mapping of option names to values")

@@ -1,0 +1,138 @@
+"""Several convolutions in one call, as PopLibs' ``poplin::multiconv`` has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from inspect import Parameter, signature, unwrap
+from typing import Any
+
+from ..errors import bad_argument, bad_type
+from ..ops import operand
+from ..target import Target
+from .conv import api
+from .conv.params import Described
+from .conv.request import Pass, Place, Settings, forward_pass, weight_pass
+from .conv.several import run_passes
+
+__all__ = ["calculate_weight_deltas", "convolution"]
+
+_OF_ALL = ("target", "seed")
+_HOW = ("stride", "padding", "dilation", "groups", "params", "layout")
+
+
+def convolution(
+    calls: Sequence[Any],
+    *,
+    target: Target | str | None = None,
+    seed: Any = None,
+    multi_options: Mapping[str, Any] | None = None,
+) -> list[Any]:
+    """Convolve several arrays of images, each with weights of its own, in one program.
+
+    Corresponds to PopLibs' ``poplin::multiconv::convolution``. Results are those of `poplibs_py.poplin.convolution`,
+    call by call on this CPU, plan by plan on a modelled machine.
+
+    Parameters
+    ----------
+    calls : sequence
+        Of each convolution ``(x, weights)`` or ``(x, weights, keywords)``, a mapping of the keywords of `convolution`,
+        but for those below.
+    target, seed : optional
+        As for `convolution`, of all.
+    multi_options : mapping, optional
+        On a modelled machine, as for `poplibs_py.poplin.plan_convolutions`.
+
+    Returns
+    -------
+    list of numpy.ndarray or QuarterArray
+        A result for each.
+
+    Notes
+    -----
+    On this CPU threads share the work of all, so that several small convolutions, each too small for more than one
+    thread, run side by side. On a modelled machine they are planned together, each on tiles of its own, or in turn
+    where that fails.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py.poplin import multiconv
+    >>> x, w = np.ones((1, 1, 3), np.float32), np.ones((1, 1, 2), np.float32)
+    >>> multiconv.convolution([(x, w), (x, w, {"padding": 1})])
+    [array([[[2., 2.]]], dtype=float32), array([[[1., 2., 2., 1.]]], dtype=float32)]
+    """
+    passes = []
+    for x, weights, k in _calls(calls, "x, weights", api.convolution):
+        settled = Settings.of(k["options"], k["partials_type"], k["available_memory_proportion"], k["reproducible"],
+                              k["strict_memory"], k["activation"], k["winograd"])
+        passes.append(forward_pass(_described(k), settled, x, weights, k["transpose_and_flip_weights"], k["bias"],
+                                   k["residual"], k["out"], k["out_dtype"], target, seed))
+    return run_passes("poplin.multiconv.convolution", passes, multi_options)
+
+
+def calculate_weight_deltas(
+    calls: Sequence[Any],
+    *,
+    target: Target | str | None = None,
+    seed: Any = None,
+    multi_options: Mapping[str, Any] | None = None,
+) -> list[Any]:
+    """Return the gradients of several convolutions' weights, in one program.
+
+    Corresponds to PopLibs' ``poplin::multiconv::calculateWeightDeltas``.
+
+    Parameters
+    ----------
+    calls : sequence
+        Of each convolution ``(deltas, x)`` or ``(deltas, x, keywords)``, a mapping of the keywords of
+        `poplibs_py.poplin.calculate_weight_deltas`, but for those below.
+    target, seed, multi_options : optional
+        As for `convolution`.
+
+    Returns
+    -------
+    list of numpy.ndarray or QuarterArray
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py.poplin import multiconv
+    >>> x = np.arange(5, dtype=np.float32).reshape(1, 1, 5)
+    >>> multiconv.calculate_weight_deltas([(np.ones((1, 1, 3), np.float32), x)])
+    [array([[[3., 6., 9.]]], dtype=float32)]
+    """
+    passes: list[Pass] = []
+    for deltas, x, k in _calls(calls, "deltas, x", api.calculate_weight_deltas):
+        settled = Settings.of(k["options"], k["partials_type"], k["available_memory_proportion"], k["reproducible"],
+                              k["strict_memory"])
+        given, images = operand("deltas", deltas), operand("x", x)
+        place = Place.of("poplin.calculate_weight_deltas", settled, target, seed, (images, given), k["out"],
+                         k["out_dtype"])
+        passes.append(weight_pass(_described(k), settled, place, given, images, k["kernel_shape"], None, k["out"],
+                                  k["out_dtype"]))
+    return run_passes("poplin.multiconv.calculate_weight_deltas", passes, multi_options)
+
+
+def _calls(calls: Any, names: str, face: Any) -> list[tuple[Any, Any, dict[str, Any]]]:
+    """Check calls, and return their operands and all keywords of the face."""
+    if not isinstance(calls, (list, tuple)):
+        raise bad_type("calls", calls, f"a list of ({names}) or ({names}, keywords)")
+    parameters = signature(unwrap(face)).parameters.values()
+    known = {p.name: p.default for p in parameters if p.kind is Parameter.KEYWORD_ONLY and p.name not in _OF_ALL}
+    found = []
+    for number, call in enumerate(calls):
+        if not isinstance(call, (list, tuple)) or len(call) not in (2, 3):
+            raise bad_type(f"calls[{number}]", call, f"({names}) or ({names}, keywords)")
+        first, second, *more = call
+        keywords = more[0] if more else {}
+        if not isinstance(keywords, Mapping):
+            raise bad_type(f"calls[{number}]", keywords, "a mapping of keywords after the operands")
+        unknown = [name for name in keywords if name not in known]
+        if unknown:
+            raise bad_argument(f"calls[{number}]", f"keyword {unknown[0]}", ", ".join(known))
+        found.append((first, second, known | dict(keywords)))
+    return found
+
+
+def _described(keywords: Mapping[str, Any]) -> Described:
+    return Described.of(**{name: keywords[name] for name in _HOW})

@@ -1,0 +1,142 @@
+"""Several convolutions in one program: the bits of each alone, on this CPU; their plan's on modelled machines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from poplibs_py import poplin, profile
+from poplibs_py.config import thread_limit
+from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
+from poplibs_py.poplin import multiconv
+from poplibs_py.poplin.conv.several import HostConvPlans
+from poplibs_py.poplin.convolution import MultiPlan
+from poplibs_py.program import memory_in_use, memory_peak
+from poplibs_py.testing import assert_same_bits
+
+RNG = np.random.default_rng(3)
+
+
+def numbers(*shape: int, dtype: str = "float32") -> Any:
+    return RNG.standard_normal(shape).astype(dtype)
+
+
+def layers(dtype: str = "float32", **how: Any) -> list[tuple[Any, Any, dict[str, Any]]]:
+    """Convolutions of all ways that there are."""
+    def made(x: tuple[int, ...], w: tuple[int, ...], **own: Any) -> tuple[Any, Any, dict[str, Any]]:
+        return numbers(*x, dtype=dtype), numbers(*w, dtype=dtype), how | own
+
+    return [
+        made((1, 16, 9, 9), (20, 16, 3, 3), padding=1, bias=numbers(20, dtype=dtype), activation="relu"),
+        made((2, 9, 9, 8), (1, 1, 8, 12), layout="NHWC"),
+        made((1, 32, 24, 24), (32, 32, 3, 3), padding=1),
+        made((1, 32, 9, 9), (32, 1, 3, 3), groups=32, stride=2),
+        made((1, 40, 11), (40, 20, 5), transpose_and_flip_weights=True, padding=4, out_dtype="float32"),
+    ]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("winograd", [False, True])
+def test_each_has_the_bits_that_it_has_alone(threads: int, winograd: bool) -> None:
+    calls = layers(winograd=winograd) * 3  # more arrays than one program takes
+    with thread_limit(threads):
+        got = multiconv.convolution(calls)
+        for _ in range(2):
+            for y, (x, w, how) in zip(got, calls, strict=True):
+                alone = poplin.convolution(x, w, **how)
+                assert_same_bits(y, alone)
+                assert y.strides == alone.strides
+
+
+def test_results_go_where_they_are_wanted_and_nothing_else_is_taken() -> None:
+    calls = layers(winograd=True, available_memory_proportion=0.9, strict_memory=True)
+    alone = [poplin.convolution(x, w, **how) for x, w, how in calls]
+    outs = [np.empty_like(y) for y in alone]
+    given = [(x, w, how | {"out": out}) for (x, w, how), out in zip(calls, outs, strict=True)]
+    with profile() as report:
+        assert all(y is out for y, out in zip(multiconv.convolution(given), outs, strict=True))
+    (run,) = report.runs
+    assert isinstance(run.plan, HostConvPlans)
+    assert run.op == "poplin.multiconv.convolution"
+    assert run.flops == sum(plan.flops for plan in run.plan.plans)
+    for out, y in zip(outs, alone, strict=True):
+        assert_same_bits(out, y)
+    memory_peak(reset=True)
+    before = memory_in_use()
+    multiconv.convolution(given)
+    assert memory_peak() - before <= 0.9 * run.plan.plans[0].target.bytes_per_tile * run.plan.threads
+    assert "5 convolutions at once" in str(run.plan)
+    assert "5 convolutions at once" in str(report)
+
+
+def test_gradients_of_weights() -> None:
+    calls: list[tuple[Any, ...]] = [
+        (numbers(1, 20, 9, 9), numbers(1, 16, 9, 9), {"padding": 1, "kernel_shape": 3}),
+        (numbers(2, 8, 7), numbers(2, 6, 9)), (numbers(1, 32, 5, 5), numbers(1, 32, 7, 7), {"groups": 32})]
+    for dw, (deltas, x, *how) in zip(multiconv.calculate_weight_deltas(calls), calls, strict=True):
+        assert_same_bits(dw, poplin.calculate_weight_deltas(deltas, x, **(how[0] if how else {})))
+
+
+def test_nothing_and_empty_results() -> None:
+    assert multiconv.convolution([]) == []
+    some = multiconv.convolution([(numbers(0, 4, 5), numbers(3, 4, 2)), (numbers(1, 4, 5), numbers(3, 4, 2))])
+    assert [y.shape for y in some] == [(0, 3, 4), (1, 3, 4)]
+
+
+@pytest.mark.parametrize("kind", ["parallel", "serial"])
+def test_modelled_machines_plan_them_together(kind: str) -> None:
+    calls = [call for call in layers("float16") if "out_dtype" not in call[2]][:3]
+    with profile() as report:
+        got = multiconv.convolution(calls, target="gc200", multi_options={"planType": kind})
+    (run,) = report.runs
+    assert isinstance(run.plan, MultiPlan)
+    assert run.plan.parallel == (kind == "parallel")
+    assert run.exchanged_bytes
+    assert "3 convolutions" in str(report)
+    for y, (x, w, how) in zip(got, calls, strict=True):
+        alone = poplin.convolution(x, w, target="gc200", **how)
+        assert y.shape == alone.shape
+        assert np.allclose(y.astype(float), alone.astype(float), rtol=2e-2, atol=2e-2)
+        if kind == "serial":
+            assert_same_bits(y, alone)
+
+
+def test_what_a_machine_lacks_runs_here() -> None:
+    half, single = layers("float16")[1], layers("bfloat16")[1]
+    with profile(target="gc200") as report:
+        got = multiconv.convolution([half, single])
+    assert [bool(run.lacking) for run in report.runs] == [False, True]
+    assert_same_bits(got[1], poplin.convolution(single[0], single[1], **single[2]))
+
+
+X, W = np.ones((1, 2, 5), np.float32), np.ones((3, 2, 2), np.float32)
+Y = np.ones((1, 3, 4), np.float32)
+BAD: list[tuple[Any, type[Exception], str]] = [
+    (3, InvalidTypeError, r"^calls: got 3; allowed: a list of \(x, weights\)"),
+    ([X], InvalidTypeError, r"^calls\[0\]: got .*; allowed: \(x, weights\) or"),
+    ([(X, W, 3)], InvalidTypeError, r"^calls\[0\]: got 3; allowed: a mapping"),
+    ([(X, W), (X, W, {"target": "gc200"})], InvalidArgumentError, r"^calls\[1\]: got keyword target; allowed: stride"),
+    ([(X, W), (X, W[:, :1])], InvalidArgumentError, r"^x: got 2 channels"),
+    ([(X, W, {"out": Y}), (X, W, {"out": Y})], InvalidArgumentError, r"^calls\[0\]: got an out that may share memory"),
+    ([(Y, np.ones((3, 3, 2), np.float32)), (X, W, {"out": Y})], InvalidArgumentError, r"^calls\[1\]: got an out that"),
+]
+
+
+@pytest.mark.parametrize(("calls", "error", "message"), BAD)
+def test_bad_calls_are_refused_before_any_work(calls: Any, error: type[Exception], message: str) -> None:
+    before = Y.copy()
+    with pytest.raises(error, match=message):
+        multiconv.convolution(calls)
+    assert_same_bits(Y, before)
+
+
+def test_too_many_for_a_modelled_machine_are_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"^calls: got 11 convolutions of 33 arrays; allowed: 31 arrays"):
+        multiconv.convolution([(X, W)] * 11, target="gc200")
+
+
+def test_options_of_several_are_checked_on_every_machine() -> None:
+    with pytest.raises(InvalidTypeError, match=r"^multi_options: got 3; allowed: a mapping"):
+        multiconv.convolution([(X, W)], multi_options=3)  # type: ignore[arg-type]
