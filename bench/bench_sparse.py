@@ -1,7 +1,8 @@
 """Block-sparse products beside the sweep's: every format, the three passes, real matrices, a call's own cost.
 
 ``python bench/bench_sparse.py`` prints the figures as Markdown: the grid of FP32 against the sparse routes of the
-libraries that are installed, formats, passes, and with ``--matrix`` patterns from files. ``pytest bench
+libraries that are installed, formats, passes, with ``--matrix`` patterns from files, graphs with power-law rows, and
+the share of the ideal speed-up over our own dense products. ``pytest bench
 --benchmark-enable`` runs the passes one by one. In each row all calls take turns in one process, one thread each;
 figures are medians, and every answer, the peers' too, is held to its bound before it is timed. The sweep over the
 paper's axes, with dense products, is `bench_sparsity.py`.
@@ -21,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from poplibs_py.formats import FORMATS
 from poplibs_py.kernels import available_levels
@@ -29,7 +31,8 @@ from poplibs_py.popsparse import BlockSparseMatrix, dynamic, random_matrix, rand
 from poplibs_py.popsparse.sddmm.bound import sparse_grad_w_bound
 from poplibs_py.popsparse.spmm.bound import sparse_dense_matmul_bound
 from poplibs_py.report.peers import installed, limited_threads
-from poplibs_py.report.sparsity import TYPES, Case, PatternFile
+from poplibs_py.report.sparsity import TYPES, Case, PatternFile, Record, Sweep
+from poplibs_py.report.sparsity.charts import break_even_density
 from poplibs_py.report.sparsity.methods import method_contestants, peer_contestants
 from poplibs_py.report.timing import take_turns
 
@@ -95,8 +98,7 @@ def measure_cell(case: Case, type_name: str, method: str, libraries: Sequence[st
     """Check and time one of our methods beside the sparse routes of the peers."""
     (own,) = method_contestants(case, type_name, [method])
     task = method.partition("_")[2] or "forward"
-    routes = peer_contestants(case, libraries, [task], ["FP32"]) if libraries else ()
-    rivals = [c for c in routes if c.method != "dense"]
+    rivals = list(peer_contestants(case, libraries, [task], ["FP32"], dense=False)) if libraries else []
     for contestant in (own, *rivals):
         error, share = contestant.judge()
         assert share <= 1, f"{case} {contestant.library}: error {error:.3g}, {share:.3g} times the bound"
@@ -188,6 +190,63 @@ def print_matrices(files: Sequence[str], libraries: Sequence[str], seconds: floa
     print_table(["matrix", "m, k", "n", "density", "GFLOP/s", "x MKL CSR", "x best peer", "GradA", "GradW"], rows)
 
 
+def power_law_graph(nodes: int, degree: int, exponent: float = 2.3, seed: int = 7) -> PatternFile:
+    """Return the adjacency of a random graph whose degrees, in and out, follow a power law (Chung and Lu's model).
+
+    Nodes are in random order, as a graph's mostly are; edges that are drawn twice count once.
+    """
+    rng = np.random.default_rng(seed)
+    weights = (np.arange(nodes) + nodes**0.25) ** (-1 / (exponent - 1))
+    ends = np.minimum(np.searchsorted(np.cumsum(weights) / weights.sum(), rng.random((2, nodes * degree))), nodes - 1)
+    rows, columns = (rng.permutation(nodes)[side] for side in ends)
+    matrix = sparse.csr_array((np.ones(rows.size, np.float32), (rows, columns)), shape=(nodes, nodes))
+    matrix.sum_duplicates()
+    return PatternFile(f"power law, {nodes} nodes, {matrix.nnz / nodes:.1f} edges each", matrix)
+
+
+def print_graphs(libraries: Sequence[str], seconds: float) -> None:
+    """Single elements in FP32 where rows follow a power law, beside MKL's CSR."""
+    rows, over = [], []
+    for (nodes, degree), n in itertools.product(((4096, 16), (16384, 8), (16384, 32), (65536, 8)), (16, 64, 256)):
+        source = power_law_graph(nodes, degree)
+        lengths = np.diff(source.matrix.indptr)
+        cell = measure_cell(Case.from_file(source, n, 1), "FP32", "static", libraries, seconds)
+        over.append(cell.over("mkl csr"))
+        rows.append((source.name, int(np.median(lengths)), int(lengths.max()), n, cell.rate / 1e9, cell.of_peak, over[-1],
+                     cell.over()))
+    rows.append(("least .. median .. largest", "", "", "", "", "", _spread(over), ""))
+    print_table(["graph", "median row", "longest", "n", "GFLOP/s", "of peak", "x MKL CSR", "x best peer"], rows)
+
+
+def print_ideal(sizes: Sequence[int], seconds: float) -> None:
+    """Share of the ideal speed-up over our own dense product of the type, and break-even densities.
+
+    Blocks of 8 and more, n of 64 and more, densities 1/4 to 1/32; the ideal is one over the density. A last row for each
+    type has all of its cells, and the worst is named.
+    """
+    densities, columns = (1 / 4, 1 / 8, 1 / 16, 1 / 32), (64, 256, 1024)
+    sweep = Sweep(tuple(t for t in TYPES if t != "FP16"), ("dense", "static"), (), 1, seconds)
+    found: dict[tuple[str, int], list[Record]] = {}
+    for m, n, block, density in itertools.product(sizes, columns, (8, 16, 32), densities):
+        for r in sweep.run(Case(m, m, n, density, block)):
+            assert r.valid, r
+            if r.method == "static_sparse":
+                found.setdefault((r.type, block), []).append(r)
+        print(Case(m, m, n, density, block), file=sys.stderr, flush=True)
+    rows = []
+    for kind in sweep.types:
+        for block in (8, 16, 32, "all"):
+            mine = [r for (t, b), records in found.items() if t == kind and block in (b, "all") for r in records]
+            worst = min(mine, key=lambda r: r.of_ideal or 0.0)
+            even = [break_even_density([(r.density, r.x_dense or 0.0) for r in mine if (r.m, r.n, r.block_size) == key])
+                    for key in dict.fromkeys((r.m, r.n, r.block_size) for r in mine)]
+            least = min((d or 0.0 for d in even), default=0.0)
+            where = f"m = {worst.m}, n = {worst.n}, b = {worst.block_size}, density {Fraction(worst.density)}"
+            rows.append((kind, block, len(mine), _spread([r.of_ideal for r in mine]), where,
+                         _spread([r.flop_rate / 1e9 for r in mine]), f"{Fraction(least).limit_denominator(64)}"))
+    print_table(["type", "b", "cells", "share of the ideal", "worst", "GFLOP/s", "least break-even density"], rows)
+
+
 def main() -> None:
     """Print the figures; see the head of this file."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -197,10 +256,11 @@ def main() -> None:
     parser.add_argument("--density", default="1/2,1/8,1/32,1/128", help="of the grid (default: %(default)s)")
     parser.add_argument("--peer", default=",".join(p for p in ("scipy", "mkl", "torch") if p in installed()))
     parser.add_argument("--matrix", action="append", default=[], metavar="FILE", help="may be given again")
-    parser.add_argument("--part", choices=("grid", "formats", "passes", "matrices"), action="append")
+    every = ("grid", "formats", "passes", "matrices", "graphs", "ideal")
+    parser.add_argument("--part", choices=every, action="append")
     given = parser.parse_args()
     libraries = [name for name in given.peer.split(",") if name in installed()]
-    parts = given.part or ("grid", "formats", "passes", "matrices")
+    parts = given.part or every
     sizes, columns = ([int(word) for word in text.split(",")] for text in (given.size, given.n))
     densities = [float(Fraction(word)) for word in given.density.split(",")]
     print(f"Level {available_levels()[-1]}, one thread.\n")
@@ -213,6 +273,10 @@ def main() -> None:
             print_passes(given.seconds)
         if "matrices" in parts and given.matrix:
             print_matrices(given.matrix, libraries, given.seconds)
+        if "graphs" in parts:
+            print_graphs(libraries, given.seconds)
+        if "ideal" in parts:
+            print_ideal(sizes, given.seconds)
 
 
 if __name__ == "__main__":

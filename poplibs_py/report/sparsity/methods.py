@@ -160,8 +160,8 @@ def _dense_operands(m: int, k: int, n: int, seed: int, kind: Format) -> tuple[Ar
     return w, x, dense_check(w, x)
 
 
-def peer_contestants(case: Case, libraries: Sequence[str], tasks: Sequence[str],
-                     types: Sequence[str]) -> Iterator[Contestant]:
+def peer_contestants(case: Case, libraries: Sequence[str], tasks: Sequence[str], types: Sequence[str],
+                     dense: bool = True) -> Iterator[Contestant]:
     """Return the routes of the peers: dense in each type that they take, sparse in FP32.
 
     Parameters
@@ -174,8 +174,10 @@ def peer_contestants(case: Case, libraries: Sequence[str], tasks: Sequence[str],
         ``"forward"`` and ``"grad_a"``; no peer has a route of its own for the others.
     types : sequence of str
         Types of the dense routes; FP32 is always among them.
+    dense : bool, optional
+        Whether there are dense routes: their W has all m by k elements.
     """
-    if "forward" in tasks:
+    if dense and "forward" in tasks:
         for type_name in dict.fromkeys(["FP32", *types]):
             w, x, check = _dense_operands(*case.shape, case.seed, _PEER_FORMATS[type_name])
             yield from _routes(dense_routes(w, x), libraries, check, "", w.nbytes + x.nbytes)
