@@ -6,6 +6,17 @@ Non-linearities are operations of `poplibs_py.popops` too, and products take som
 
 from ..lazy import submodules_on_demand
 from . import nonlinearities as _nonlinearities
+from .batch import (
+    BatchNorm,
+    BatchStatistics,
+    FoldedWeights,
+    batch_norm_inference,
+    batch_norm_statistics,
+    batch_norm_training,
+    batch_normalise,
+    distributed_batch_norm_grad,
+    fold_batch_norm,
+)
 from .ctc.api import CTCLoss, ctc_loss, ctc_loss_and_gradient, plan_ctc_inference, plan_ctc_loss
 from .ctc_infer.api import CTCPaths, ctc_beam_search_decoder, ctc_greedy_decoder
 from .element_losses import (
@@ -41,15 +52,17 @@ from .regions import roi_align, roi_align_input_gradient
 from .softmax import log_softmax, log_softmax_grad, scaled_softmax_stable, softmax, softmax_grad
 from .softmax import softmax as softmax_stable
 
-__all__ = ["CTCLoss", "CTCPaths", "LayerWeights", "Loss", "MASKED_LABEL_CODE", "NormGradients", "batch_norm",
-           "batch_norm_grad", "binary_cross_entropy", "binary_cross_entropy_with_logits", "calc_accuracy", "calc_loss",
-           "cross_entropy", "ctc_beam_search_decoder", "ctc_greedy_decoder", "ctc_loss", "ctc_loss_and_gradient",
-           "from_torch", "group_norm", "group_norm_grad", "gru", "gru_bwd", "gru_fwd", "gru_wu", "huber_loss",
-           "instance_norm", "instance_norm_grad", "kl_divergence", "layer_norm", "layer_norm_grad", "layers_bwd",
-           "log_softmax", "log_softmax_grad", "lstm", "lstm_bwd", "lstm_fwd", "lstm_wu", "max_pool_with_indices",
-           "mse_loss", "plan_ctc_inference", "plan_ctc_loss", "plan_pooling", "pool", "pool_indices_gradient",
-           "pool_input_gradient", "rms_norm", "rms_norm_grad", "rnn", "rnn_bwd", "rnn_fwd", "rnn_steps", "rnn_wu",
-           "roi_align", "roi_align_input_gradient", "scaled_softmax_stable", "softmax", "softmax_grad",
-           "softmax_stable", *_nonlinearities.__all__]
+__all__ = ["BatchNorm", "BatchStatistics", "CTCLoss", "CTCPaths", "FoldedWeights", "LayerWeights", "Loss",
+           "MASKED_LABEL_CODE", "NormGradients", "batch_norm", "batch_norm_grad", "batch_norm_inference",
+           "batch_norm_statistics", "batch_norm_training", "batch_normalise", "binary_cross_entropy",
+           "binary_cross_entropy_with_logits", "calc_accuracy", "calc_loss", "cross_entropy",
+           "ctc_beam_search_decoder", "ctc_greedy_decoder", "ctc_loss", "ctc_loss_and_gradient",
+           "distributed_batch_norm_grad", "fold_batch_norm", "from_torch", "group_norm", "group_norm_grad", "gru",
+           "gru_bwd", "gru_fwd", "gru_wu", "huber_loss", "instance_norm", "instance_norm_grad", "kl_divergence",
+           "layer_norm", "layer_norm_grad", "layers_bwd", "log_softmax", "log_softmax_grad", "lstm", "lstm_bwd",
+           "lstm_fwd", "lstm_wu", "max_pool_with_indices", "mse_loss", "plan_ctc_inference", "plan_ctc_loss",
+           "plan_pooling", "pool", "pool_indices_gradient", "pool_input_gradient", "rms_norm", "rms_norm_grad", "rnn",
+           "rnn_bwd", "rnn_fwd", "rnn_steps", "rnn_wu", "roi_align", "roi_align_input_gradient",
+           "scaled_softmax_stable", "softmax", "softmax_grad", "softmax_stable", *_nonlinearities.__all__]
 
 __getattr__, __dir__ = submodules_on_demand(__name__)

@@ -93,7 +93,7 @@ class RowsParams(NamedTuple):
     scale: float = 1.0
     factor: float = 1.0
     epsilon: float = 0.0
-    centred: bool = True
+    centred: int = True
 
     def __str__(self) -> str:
         return f"{self.body} {list(self.shape)} along {list(self.axes)}"

@@ -13,9 +13,9 @@ from ..poplin.norms import bessel
 from .norms import Layout, along, batched, by_channel, grouped
 from .softmax_bound import finished, held, row_sum, times
 
-__all__ = ["batch_norm_bound", "batch_norm_grad_bound", "group_norm_bound", "group_norm_grad_bound",
-           "instance_norm_bound", "instance_norm_grad_bound", "layer_norm_bound", "layer_norm_grad_bound",
-           "rms_norm_bound", "rms_norm_grad_bound"]
+__all__ = ["batch_norm_bound", "batch_norm_grad_bound", "batch_normalise_bound", "group_norm_bound",
+           "group_norm_grad_bound", "instance_norm_bound", "instance_norm_grad_bound", "layer_norm_bound",
+           "layer_norm_grad_bound", "rms_norm_bound", "rms_norm_grad_bound"]
 
 Balls = tuple[Ball, Ball, Ball]
 
@@ -162,3 +162,11 @@ def batch_norm_grad_bound(grad: Any, x: Any, gamma: Any = None, *, eps: float = 
     """Return exact results and radii of a `batch_norm_grad` call."""
     layout = batched(held(x).shape)
     return _backward(grad, x, gamma, layout, eps, out_dtype, unbiased_var_estimate, poplibs_exact)
+
+
+def batch_normalise_bound(x: Any, multiplicand: Any, addend: Any, *, out: Any = None, out_dtype: Any = None,
+                          target: Any = None) -> Ball:
+    """Return exact results and radii of a `batch_normalise` call."""
+    numbers = held(x)
+    scale, shift = (Ball.exact(held(v).reshape(batched(numbers.shape).params)) for v in (multiplicand, addend))
+    return finished((times(scale, Ball.exact(numbers)) + shift).rounded(FP32), out, out_dtype, x)

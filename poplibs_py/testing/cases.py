@@ -462,6 +462,8 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "lstm_bwd_calls": _recurrent_gradients(4, "last_cell_state_grad"),
     "lstm_fwd_calls": _recurrent(4, "init_output", "init_cell_state"),
     "lstm_wu_calls": _recurrent_update(4),
+    "batch_normalise_calls": lambda: [
+        Case("8 x 32", (_numbers(8, 32), _probabilities()[0], _probabilities()[1]), {})],
     "calc_loss_calls": lambda: [
         Case("8 x 32, cross-entropy", (_probabilities(), np.arange(8, dtype=np.int32), "CROSS_ENTROPY_LOSS"), {}),
         Case("8 x 32, squares", (_probabilities(), np.arange(8, dtype=np.int32), "SUM_SQUARED_LOSS"), {})],

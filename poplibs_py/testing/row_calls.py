@@ -12,7 +12,7 @@ from hypothesis.strategies import SearchStrategy
 from ..formats import FORMATS, QuarterArray
 from .strategies import arrays, formats, layouts, options, relaid
 
-__all__ = ["batch_norm_calls", "batch_norm_grad_calls", "binary_cross_entropy_calls",
+__all__ = ["batch_norm_calls", "batch_norm_grad_calls", "batch_normalise_calls", "binary_cross_entropy_calls",
            "binary_cross_entropy_with_logits_calls", "calc_loss_calls", "cross_entropy_calls", "group_norm_calls",
            "group_norm_grad_calls", "huber_loss_calls", "instance_norm_calls", "instance_norm_grad_calls",
            "kl_divergence_calls", "layer_norm_calls", "layer_norm_grad_calls", "log_softmax_calls",
@@ -85,6 +85,15 @@ rms_norm_calls, rms_norm_grad_calls = (partial(_norm_calls, "rms", back) for bac
 group_norm_calls, group_norm_grad_calls = (partial(_norm_calls, "group", back) for back in (False, True))
 instance_norm_calls, instance_norm_grad_calls = (partial(_norm_calls, "instance", back) for back in (False, True))
 batch_norm_calls, batch_norm_grad_calls = (partial(_norm_calls, "batch", back) for back in (False, True))
+
+
+@st.composite
+def batch_normalise_calls(draw: st.DrawFn) -> Call:
+    """Calls of `batch_normalise`."""
+    extent = st.integers(0, 6)
+    shape = draw(st.tuples(extent, _long) | st.tuples(extent, extent, st.integers(0, 70)))
+    how = draw(options({"out_dtype": _NAMES}))
+    return tuple(draw(_numbers(own)) for own in (shape, shape[1:2], shape[1:2])), how
 
 
 @st.composite

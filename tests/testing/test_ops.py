@@ -128,6 +128,7 @@ def exact_operands(op):
         **dict.fromkeys((f"popnn.{name}" for name in ("softmax", "log_softmax", "scaled_softmax_stable")), (a,)),
         **dict.fromkeys((f"popnn.{name}_norm" for name in NORMS), (a[None],)), "popnn.group_norm": (a, 2),
         **dict.fromkeys((f"popnn.{name}_norm_grad" for name in NORMS), (a, b)), "popnn.group_norm_grad": (a, b, 2),
+        "popnn.batch_normalise": (a, b[0], b[1]),
         "calc_loss": (np.abs(a), np.arange(4, dtype=np.int32), "SUM_SQUARED_LOSS"),
         "cross_entropy": (a, np.arange(4, dtype=np.int32)),
         **dict.fromkeys(("mse_loss", "huber_loss", "binary_cross_entropy_with_logits"), (a, np.abs(b))),

@@ -7,8 +7,11 @@ typedef struct pop_moments {
     float mean, inverse; /* of the deviation */
 } pop_moments;
 
+#define POP_NO_STATISTICS 2 /* `centred`: numbers are scaled and shifted as they are */
+
 POP_INLINE pop_moments pop_row_moments(const pop_rows *s, const pop_format *f, const void *x)
 {
+    if (s->centred == POP_NO_STATISTICS) return (pop_moments){0.0f, 1.0f};
     const double count = (double)(s->n ? s->n : 1);
     double total = 0.0;
     if (s->centred) POP_ROW_SUM(total, s->n, pop_row_read(f, x, i, part));
@@ -39,6 +42,10 @@ POP_INLINE void pop_four_moments(const pop_rows *s, const pop_format *f, const c
     const double count = (double)(s->n ? s->n : 1);
     pop_v_f lanes[POP_FOUR];
     float sums[POP_FOUR] = {0.0f};
+    if (s->centred == POP_NO_STATISTICS) {
+        for (int q = 0; q < POP_FOUR; q++) m[q] = (pop_moments){0.0f, 1.0f};
+        return;
+    }
     if (s->centred) {
         for (int q = 0; q < POP_FOUR; q++) lanes[q] = pop_row_lanes(f, x + q * step, s->n);
         pop_four_sums(lanes, sums);
