@@ -77,7 +77,7 @@ def _channels(name: str, value: Any, count: int, default: float | None = None) -
         return np.asarray(x.array).astype(np.float64)
 
 
-def _reduced(all_reduce: Callable[[Floats], Any] | None, values: Floats) -> Floats:
+def _reduced(all_reduce: Callable[..., Any] | None, values: Floats) -> Floats:
     """What the callback makes of one machine's sums."""
     if all_reduce is None:
         return values
@@ -89,14 +89,14 @@ def _reduced(all_reduce: Callable[[Floats], Any] | None, values: Floats) -> Floa
     return made.astype(np.float64)
 
 
-def _callback(all_reduce: Any) -> Callable[[Floats], Any] | None:
+def _callback(all_reduce: Any) -> Callable[..., Any] | None:
     if all_reduce is not None and not callable(all_reduce):
         raise bad_type("all_reduce", type(all_reduce).__name__, "a function, or None")
     return all_reduce  # type: ignore[no-any-return]
 
 
 def batch_norm_statistics(x: Any, *, stable_algo: bool = True,
-                          all_reduce: Callable[[Floats], Any] | None = None) -> BatchStatistics:
+                          all_reduce: Callable[..., Any] | None = None) -> BatchStatistics:
     """Return each channel's mean and variance (``popnn::bn::batchNormStatistics``, ``distributedBatchNormStatistics``).
 
     Parameters
@@ -159,7 +159,7 @@ def _count(sums: Floats, own: int) -> int:
 def batch_norm_training(x: Any, gamma: Any = None, beta: Any = None, *, running_mean: Any = None,
                         running_variance: Any = None, momentum: float = 0.1, eps: float = 1e-5,
                         unbiased_var_estimate: bool = False, stable_algo: bool = True,
-                        all_reduce: Callable[[Floats], Any] | None = None, out: Any = None,
+                        all_reduce: Callable[..., Any] | None = None, out: Any = None,
                         out_dtype: object = None) -> BatchNorm:
     """Batch norm by the batch's statistics, and running statistics moved towards these.
 
@@ -347,7 +347,7 @@ def batch_normalise(x: Any, multiplicand: Any, addend: Any, *, out: Any = None, 
 
 def distributed_batch_norm_grad(grad: Any, x: Any, statistics: BatchStatistics, gamma: Any = None, *,
                                 eps: float = 1e-5, unbiased_var_estimate: bool = False, poplibs_exact: bool = False,
-                                all_reduce: Callable[[Floats], Any] | None = None,
+                                all_reduce: Callable[..., Any] | None = None,
                                 out_dtype: object = None) -> NormGradients:
     """Gradients of batch norm over several machines (``popnn::bn::distributedBatchNormGradients``).
 
