@@ -36,7 +36,8 @@ def test_each_machine_has_a_table_and_a_report(resnet50, monkeypatch, tmp_path, 
     out = capsys.readouterr().out
     tables = [line for line in out.splitlines() if line.startswith(("3x3 4 to 8 at 8, stride 2", "all"))]
     assert len(tables) == 2 * 3
-    assert out.count("times as long here as the host's own") == 2
+    assert out.count("times as long as the host's own") == 2
+    assert out.count("with planning") == 3 * 3
     for target in ("host", "gc200", "bow"):
         data = Profile.load(tmp_path / f"resnet50-{target}.json").data
         assert len(data.calls) == 3 * 3

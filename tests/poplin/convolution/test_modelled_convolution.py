@@ -11,8 +11,10 @@ from golden.families import folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from poplibs_py import testing
 from poplibs_py.cli.spec import parse_spec
 from poplibs_py.errors import InvalidArgumentError, PlanError
+from poplibs_py.formats import format_of
 from poplibs_py.ops import operand, receive
 from poplibs_py.poplin.convolution import (
     ConvOptions,
@@ -48,6 +50,9 @@ TYPES = {"float": np.float32, "half": np.float16, "quarter": ml_dtypes.float8_e4
 REFERENCES = {"forward": reference_convolution, "input_gradient": reference_input_gradient,
               "weight_gradient": reference_weight_gradient}
 PASSES = tuple(REFERENCES)
+HOST = {"forward": "convolution", "input_gradient": "convolution_input_gradient",
+        "weight_gradient": "calculate_weight_deltas"}
+"""From a pass to the op."""
 
 
 def params_of(params: ConvParams, pass_: str) -> ConvParams:
@@ -107,19 +112,19 @@ def test_the_original_computes_the_same(given_params, case, dtype):
             assert_same_bits(made, as_format(golden, work_of(plan).out))
 
 
-def _planned_cases():
-    """Convolutions of the plan goldens; those of more than 10^8 products are for the night."""
+def _planned_cases(most):
+    """Convolutions of the plan goldens; those of more products than so many are for the night."""
     where = folder("POPLIBS_PLANNER_GOLDEN", "planner-golden")
     for name in ("dense_small", "dense"):
         path = where / f"{name}.jsonl"
         lines = path.read_text().splitlines() if path.exists() else []
         for spec in (json.loads(line)["spec"] for line in lines if line.strip()):
             if spec.startswith("batch="):
-                large = parse_spec(spec).params.macs() > 10**8
+                large = parse_spec(spec).params.macs() > most
                 yield pytest.param(spec, id=spec, marks=[pytest.mark.nightly] if large else [])
 
 
-@pytest.mark.parametrize("spec", list(_planned_cases()) or [pytest.param("", marks=pytest.mark.skip("no cases"))])
+@pytest.mark.parametrize("spec", list(_planned_cases(10**8)) or [pytest.param("", marks=pytest.mark.skip("no cases"))])
 @pytest.mark.filterwarnings("ignore::poplibs_py.errors.MemoryLimitWarning")
 def test_convolutions_of_the_plan_goldens(spec):
     """The golden plan itself, and the three passes of the layer as GC200 plans them."""
@@ -135,6 +140,24 @@ def test_convolutions_of_the_plan_goldens(spec):
     for pass_ in PASSES:
         planned = planned_quietly(ConvProblem(Target.gc200(), params_of(params, pass_), options))
         check(params, pass_, planned, TYPES[params.input_type])
+
+
+@pytest.mark.parametrize("spec", list(_planned_cases(10**6)) or [pytest.param("", marks=pytest.mark.skip("no cases"))])
+def test_convolutions_of_the_plan_goldens_on_this_cpu(spec):
+    """The three passes of the layer, within their bounds, and exactly on small integers."""
+    params = parse_spec(spec).params
+    dtype = TYPES[params.input_type]
+    made = "float16" if params.output_type == "half" else "float32"
+    rng = np.random.default_rng(1)
+    for pass_, op in HOST.items():
+        first, second, _ = shapes_of(params, pass_)
+        exact = [small(rng, s, dtype) for s in (first, second)]
+        due = as_format(REFERENCES[pass_](*exact, params), format_of(made))
+        for a, b in (exact, [rng.standard_normal(s).astype(np.float32).astype(dtype) for s in (first, second)]):
+            operands = (b, a) if pass_ == "weight_gradient" else (a, b)
+            got = testing.check(op, *operands, params=params, out_dtype=made)
+            if a is exact[0]:
+                assert_same_bits(got.reshape(due.shape), due)
 
 
 TRANSFORMS = st.sampled_from([
