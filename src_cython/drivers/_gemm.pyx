@@ -79,8 +79,8 @@ cdef struct Walk:
     const float *bias
     const float *row_bias
     int64_t a_next_rows  # of the block of A after this one, where its rows run along the depth
-    const pop_field *out_field  # where rows of the output are positions of a field
-    int64_t row  # of that field, the first of this block
+    const pop_field *out_field  # where rows of the output are positions of a field, or columns where they have no pitch
+    int64_t position  # of that field, the first of this block
 
 
 cdef inline void sums_ahead(pop_dot_block *t, const char *out, int64_t rows) noexcept nogil:
@@ -103,15 +103,22 @@ cdef inline void rows_ahead(Walk *w, int64_t row, int64_t rows, int64_t k, int64
 
 cdef void finish(Walk *w, const float *sums, int64_t sums_row, int64_t row, int64_t rows, int64_t cols,
                  char *out) noexcept nogil:
-    """Write sums as results; `out` is the first of a plain output's, or of the columns where rows are a field's."""
+    """Write sums as results; `out` is the first of a plain output's, or of the lines across those that are a field's."""
     cdef int64_t done = 0, run = 0
     cdef const float *row_bias = w.e.row_bias
     if w.out_field == NULL:
         w.e.out = out
         (<pop_epilogue_kernel>w.p.epilogue)(&w.e, sums, sums_row, rows, cols)
         return
+    while w.p.out_col == 0 and done < cols:  # of a block in scratch
+        w.e.out = out + pop_field_out(w.out_field, w.position + done, &run)
+        run = smaller(run, cols - done)
+        (<pop_epilogue_kernel>w.p.epilogue)(&w.e, sums + done, sums_row, rows, run)
+        done += run
+    if w.p.out_col == 0:
+        return
     while done < rows:
-        w.e.out = out + pop_field_out(w.out_field, w.row + row + done, &run)
+        w.e.out = out + pop_field_out(w.out_field, w.position + row + done, &run)
         run = smaller(run, rows - done)
         w.e.row_bias = row_bias + done if row_bias != NULL else NULL
         (<pop_epilogue_kernel>w.p.epilogue)(&w.e, sums + done * sums_row, sums_row, run, cols)
@@ -267,7 +274,9 @@ cdef void start(Walk *w, const Spec *p, const Item *item, const pop_tile *tile) 
     w.e.out_row, w.e.out_col = p.out_row, p.out_col
     w.e.old = tile.operands[p.old] - tile.operands[2 + p.out_skip] if p.old else 0
     w.out_field = <const pop_field *>item.out_field
-    if w.out_field != NULL:
+    if w.out_field != NULL and p.out_col == 0:
+        w.e.out_col = w.out_field.dims[w.out_field.rank - 1].out_stride
+    elif w.out_field != NULL:
         w.e.out_row = w.out_field.dims[w.out_field.rank - 1].out_stride
 
 
@@ -324,7 +333,7 @@ cdef void rectangle(Walk *w, const Item *item, const pop_tile *tile) noexcept no
                 if p.bias_per_row and k + kb >= p.depth:
                     take_bias(w, item, tile, i, mb)
                 w.out = out + i * p.out_row + j * p.out_col
-                w.row = item.first_row + i
+                w.position = item.first_row + i
                 rows_ahead(w, i + mb, smaller(p.mc, item.m - i - mb), k, nb)
                 multiply_block(w, take_a(w, item, tile, i, k, mb, kb), mb, nb, k + kb >= p.depth)
             k += kb
@@ -378,7 +387,7 @@ cdef void blocks_of_rows(Walk *w, const Item *item, const pop_tile *tile, int64_
             k += kb
             if k >= p.depth:
                 break
-        w.row = item.first_row + i
+        w.position = item.first_col + j if p.out_col == 0 else item.first_row + i
         w.e.bias, w.e.row_bias = w.bias, w.row_bias
         finish(w, w.sums, p.sums_row, 0, mb, nb, tile.operands[2 + p.out_skip] + item.out + i * p.out_row + j * p.out_col)
 

@@ -146,7 +146,12 @@ POP_INLINE void pop_field_copy(const pop_field_part *p, int64_t first, int64_t e
         pop_field_zero(p, first, end);
         return;
     }
-    const int64_t gaps = p->low > 0 || p->high < p->width;
+    int64_t gap = p->first_row, gap_end = p->first_row; /* rows after which there is one among these columns */
+    if (p->low > 0 || p->high < p->width) {
+        const int64_t before = (p->origin - p->low) / p->width, last = (p->origin + p->n - p->high + p->width - 1) / p->width;
+        gap = before > gap ? before : gap;
+        gap_end = pop_field_smaller(p->end_row - 1, last);
+    }
     for (int64_t j = first; j < end; j++) {
         char *line = p->to + j * p->pitch;
         const char *source = p->from + j * p->line_step + from * p->step;
@@ -154,7 +159,7 @@ POP_INLINE void pop_field_copy(const pop_field_part *p, int64_t first, int64_t e
         if (p->step == item) pop_field_move(line + from * item, source, (to - from) * item);
         else pop_scatter(item, source, p->step, line + from * item, item, to - from);
         if (to < p->n) memset(line + to * item, 0, (size_t)((p->n - to) * item));
-        for (int64_t r = p->first_row; gaps && r + 1 < p->end_row; r++) {
+        for (int64_t r = gap; r < gap_end; r++) {
             int64_t x = r * p->width + p->high - p->origin, next = (r + 1) * p->width + p->low - p->origin;
             next = next > p->n ? p->n : next;
             for (x = x < 0 ? 0 : x; x < next; x++) memset(line + x * item, 0, (size_t)item);

@@ -206,10 +206,32 @@ cdef inline void pack_panel(const Spec *p, const Source *s, int64_t col, int64_t
         pack_transposed(p, s, col, width, k, depth, to, p.b.low, 4 * p.cols_at_once, stage)
 
 
+cdef void pack_wide(const Spec *p, const Source *s, int64_t col, int64_t cols, int64_t k, int64_t depth, char *to,
+                    char *stage, int64_t lines) noexcept nogil:
+    """Panels of FP32 cells of a field's lines, gathered across all of them: long runs are copied the fastest."""
+    cdef const Side *d = s.side
+    cdef int64_t i, j, r, some, length = rounded(cols * d.item, 64)
+    cdef char *line
+    for i from 0 <= i < depth by lines:
+        some = smaller(lines, depth - i)
+        gather(s, k + i, some, col, cols, stage + d.gather_at, length)
+        for j from 0 <= j < cols by p.cols_at_once:
+            for r in range(some):
+                line = to + 4 * (j * depth + (i + r) * p.cols_at_once)
+                (<pop_dot_decode>d.decode)(<const pop_format *>d.format, stage + d.gather_at + r * length + j * d.item,
+                                           line, NULL, smaller(p.cols_at_once, cols - j))
+
+
 cdef void pack_b(const Spec *p, const Source *s, int64_t col, int64_t cols, int64_t k, int64_t depth, char *to,
                  char *stage) noexcept nogil:
     """Panels, one after another."""
     cdef int64_t j, cells = rounded(depth, p.depth_grain) // p.elements
+    # lines of all columns that the stage has room for, which is made for those of a panel
+    cdef int64_t lines = GATHERED_LINES * rounded(p.cols_at_once * s.side.item, 64) // rounded(cols * s.side.item, 64)
+    if s.field != NULL and p.b.mode == POP_MODE_LINES and cells == depth and p.elements == 1 and not s.side.copied and (
+            p.cols_at_once < cols and lines > 0):
+        pack_wide(p, s, col, cols, k, depth, to, stage, lines)
+        return
     if p.b.mode == POP_MODE_ALONG:
         pack_rows(p, s, col, cols, k, depth, to, p.b.low, 4 * cells, stage)
         return

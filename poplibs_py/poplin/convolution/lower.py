@@ -39,6 +39,7 @@ _SUMS = 1024  # that are worth an item of their own in what follows the tiles' p
 _ROUNDED = 1 << 14  # the same where they are rounded at random: to find a place in the stream takes some 3 microseconds
 _SET_FLOPS = 1 << 18  # of a compute set, for each thread: it takes some 10 microseconds, and to wake a thread takes 2
 _ROWS, _COLS = 256, 256  # of a rectangle: packed once, each number of an operand is multiplied so often
+_FEW, _PANEL = 16, 1 << 16  # columns that leave lanes empty: rows are better there, in rectangles of so much of B
 _WHOLE, _DEPTH = 768, 512  # that are packed at once: up to so much, else so much
 _NOMINAL = Target.host(1)
 
@@ -152,7 +153,8 @@ class _Lowering:
 
     def _products(self) -> ComputeSet:
         """All partial sums, in rectangles of the products that tiles make together."""
-        made = list(tile_products(self.work, self.call.x, self.call.w, self.sums_lie))
+        made = [p.swap() if p.cols < _FEW and p.rows > 2 * p.cols else p for p in tile_products(
+            self.work, self.call.x, self.call.w, self.sums_lie)]
         items = np.concatenate([self._rectangles(product) for product in made] or [np.zeros(0, ITEM)])
         turns = np.repeat([p.turn for p in made], [_count(p) for p in made]).astype(np.int64)
         tiles = np.zeros(len(items), np.int64)
@@ -164,15 +166,17 @@ class _Lowering:
     def _rectangles(self, p: TileProduct) -> Array:
         """A product's items: rectangles of each group."""
         self.flops += 2 * p.rows * p.cols * p.depth * len(p.groups)
-        rows, cols = _shares(p.rows, _ROWS), _shares(p.cols, _COLS)
+        rows, cols = _shares(p.rows, _ROWS), _shares(p.cols, _most_cols(p))
         group, (r0, r1), (c0, c1) = np.array(p.groups)[:, None, None], rows[:, :, None], cols[:, None, :]
         items = np.zeros((len(p.groups), rows.shape[1], cols.shape[1]), ITEM)
         items["spec"] = self._spec(p, int((r1 - r0).max()), int((c1 - c0).max()))
         items["m"], items["n"] = r1 - r0, c1 - c0
         x, w, out = self.call.x.strides[1], self.call.w.strides[0], self.sums_lie.strides[1]
+        x, w = (w, x) if p.swapped else (x, w)
         items["a"] = group * x + p.a.offset + (0 if p.a.field else r0 * p.a.row)
         items["b"] = group * w + p.b.offset + (0 if p.b.field else c0 * p.b.column)
-        items["out"] = group * out + p.out.offset + (0 if p.out.field else r0 * p.out.row) + c0 * p.out.column
+        by_rows = p.out.field is not None and not p.swapped
+        items["out"] = group * out + p.out.offset + (0 if by_rows else r0 * p.out.row) + c0 * p.out.column
         items["out"] += 0 if self.direct else self.space + p.part * self.work.sums * 4
         items["first_row"], items["first_col"] = r0, c0
         for name, field in (("a_field", p.a.field), ("b_field", p.b.field), ("out_field", p.out.field)):
@@ -184,13 +188,13 @@ class _Lowering:
 
     def _spec(self, p: TileProduct, rows: int, cols: int) -> int:
         """The record of a rectangle of so many rows and columns."""
-        key = (rows, cols, p.depth, p.lap, _packed(p.a), _packed(p.b, True),
+        key = (rows, cols, p.depth, p.lap, p.swapped, _packed(p.a), _packed(p.b, True),
                *((x.row, x.column, x.field is None) for x in (p.a, p.b, p.out)))
         address = self.specs.get(key)
         if address is None:
             plan = self._tile_plan(p, rows, cols)
             self.arena = max(self.arena, plan.scratch_bytes)
-            record = kernel_record(plan, self.first, self.first + 1)
+            record = kernel_record(plan, self.first + p.swapped, self.first + (not p.swapped))
             spec = record[0]
             chunk, lap = (self.work.chunk, p.lap) if self.work.partial == FP16 else (p.depth, p.depth)
             spec["round_depth"], spec["round_lap"] = max(1, chunk), max(1, lap)
@@ -204,7 +208,8 @@ class _Lowering:
         w, call = self.work, self.call
         rounded = w.partial == FP16 or (w.between == FP16 and not call.stochastic)
         params = GemmParams(rows, cols, p.depth, p.a, p.b, p.out)
-        selection = select("dot", "multiply", "float32", consistent=True)
+        selection = select("dot", "multiply", "float32", consistent=True, cost=None if not p.swapped else (
+            lambda k: -(-rows // k.block[0]) / (rows * k.block[1])))  # of a call's rows and columns, each is a chain
         width = selection.kernel.block[1]
         options = GemmOptions(partials_type="half" if rounded else "float", reproducible=True)
         in_place = not (rounded or self.direct) and p.out.field is None and p.out.column == 4
@@ -356,7 +361,12 @@ def _shares(extent: int, most: int) -> Array:
 
 
 def _count(p: TileProduct) -> int:
-    return len(p.groups) * -(-p.rows // _ROWS) * -(-p.cols // _COLS)
+    return len(p.groups) * -(-p.rows // _ROWS) * -(-p.cols // _most_cols(p))
+
+
+def _most_cols(p: TileProduct) -> int:
+    """Columns of a rectangle."""
+    return max(_COLS, min(_PANEL // max(1, p.depth), 16 * _COLS)) if p.swapped else _COLS
 
 
 def _items(kind: np.dtype[np.void], **fields: Any) -> Array:

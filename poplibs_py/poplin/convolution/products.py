@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,7 +67,9 @@ class TileProduct:
     groups : range
         For which it is made.
     a, b, out : MatrixLayout
-        How the operands and the sums of group 0 lie.
+        How the operands and the sums of group 0 lie; where columns of the sums are 0 bytes apart, they are a field's.
+    swapped : bool
+        Whether weights and input have changed places: rows are what columns were.
     """
 
     turn: int
@@ -80,6 +82,13 @@ class TileProduct:
     a: MatrixLayout
     b: MatrixLayout
     out: MatrixLayout
+    swapped: bool = False
+
+    def swap(self) -> TileProduct:
+        """Return the same product with its operands swapped, of the same bits: its few columns become rows."""
+        a, b, out = (replace(x, row=x.column, column=x.row) for x in (self.b, self.a, self.out))
+        out = replace(out, column=0) if out.field is not None else out
+        return replace(self, rows=self.cols, cols=self.rows, a=a, b=b, out=out, swapped=not self.swapped)
 
 
 class _Part(NamedTuple):

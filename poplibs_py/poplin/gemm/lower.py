@@ -217,7 +217,7 @@ def _finish(s: Any, plan: GemmPlan) -> None:
     p = plan.params
     s["look_ahead"] = plan.looks_ahead
     s["finish"] = p.bias is not None or plan.epilogue.activation is not None
-    s["out_row"], s["out_col"] = 0 if p.out.field else p.out.row, p.out.column
+    s["out_row"], s["out_col"] = 0 if p.out.field and p.out.column else p.out.row, p.out.column
     s["out_format"] = format_record(p.out.format, p.out.scale).ctypes.data
     s["overflow"] = infinite_overflow(p.out.format)
     s["activation"] = ACTIVATIONS.index(plan.epilogue.activation)
