@@ -2,6 +2,7 @@
 
 import inspect
 import pkgutil
+import sys
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -58,6 +59,10 @@ def write_table(name, rows):
     table.parent.mkdir(exist_ok=True)
     table.write_text("\n".join(rows) + "\n")
 
+
+# What each op takes, promises and runs by, which docs/reference/ops.md includes.
+sys.path.insert(0, str(Path(__file__).parent))
+write_table("contracts.md", import_module("table_of_ops").rows())
 
 # The table of ops, which docs/reference/ops.md includes, from their records.
 rows = ["| op | PopLibs | planned by | reference | bound | written to | values of a call alone |",
