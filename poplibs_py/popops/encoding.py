@@ -8,11 +8,14 @@ import numpy as np
 
 from ..errors import bad_argument, bad_type, whole
 from ..formats import FP32, Format
-from ..ops import RESULT, Request, modelled_target, op, receive
+from ..ops import RESULT, Request, op, receive
 from ..ops import argument as array_argument
 from ..ops.numpy_ops import told
 from ..target import Target
 from ._made import code_of, element_of, shape_of, write
+from ._planned import planned_on
+from .making_steps import fill_plan, iota_plan, one_hot_plan
+from .tile_plan import on_tiles
 
 __all__ = ["encode_one_hot", "fill", "iota"]
 
@@ -43,7 +46,8 @@ def encode_one_hot(indices: Any, length: int, *, on: float = 1, off: float = 0, 
     dtype : Format, dtype or str, optional
         The result's: any format, integer type or bool; by default that of `out`, or float32.
     target : Target or str, optional
-        The machine; by default this CPU, which alone does it.
+        The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the numbers are the same; it has
+        vertices for some types.
 
     Returns
     -------
@@ -55,7 +59,7 @@ def encode_one_hot(indices: Any, length: int, *, on: float = 1, off: float = 0, 
     InvalidTypeError, InvalidArgumentError
         If an argument is of the wrong kind or value. Nothing has been written then.
     UnsupportedError
-        If `target` names another machine.
+        If `target` names a machine that has no vertex for it.
 
     Examples
     --------
@@ -73,7 +77,9 @@ def encode_one_hot(indices: Any, length: int, *, on: float = 1, off: float = 0, 
     one, other = code_of("on", on, element), code_of("off", off, element)
     shape = (*x.shape, wide)
     receiver = receive("out", out, shape, None, element, (x,), contiguous=True)
-    _, lacking = modelled_target(target, "popops.encode_one_hot", lambda _: "in this build")
+    plain, signed = (on, off) == (1, 0), x.array.dtype.kind == "i"
+    plan, lacking = planned_on("popops.encode_one_hot", target, lambda machine: one_hot_plan(
+        "popops.encode_one_hot", machine, element, signed, x.array.size, wide, plain))
 
     def run(places: Array, result: Array) -> None:
         rows = result.view(one.dtype).reshape(-1)
@@ -85,7 +91,8 @@ def encode_one_hot(indices: Any, length: int, *, on: float = 1, off: float = 0, 
             at = at[(flat >= 0) & (flat < wide)]
         rows[at] = one
 
-    return Request(run, (x, RESULT), receiver, told("encode_one_hot", shape, element), lacking=lacking, steady=True)
+    request = Request(run, (x, RESULT), receiver, told("encode_one_hot", shape, element), lacking=lacking, steady=True)
+    return on_tiles(request, plan)
 
 
 @op("popops.iota", poplibs="popops::iota", bound=_BOUND + "iota_bound", draws=_DRAWS + "iota_calls")
@@ -104,7 +111,8 @@ def iota(n: int, start: int = 0, *, out: Any = None, dtype: object = None,
     dtype : dtype or str, optional
         The result's: an integer type that holds them all; by default that of `out`, or int32.
     target : Target or str, optional
-        The machine; by default this CPU, which alone does it.
+        The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the numbers are the same; it has
+        vertices for some types.
 
     Returns
     -------
@@ -116,7 +124,7 @@ def iota(n: int, start: int = 0, *, out: Any = None, dtype: object = None,
     InvalidTypeError, InvalidArgumentError
         If an argument is of the wrong kind or value. Nothing has been written then.
     UnsupportedError
-        If `target` names another machine.
+        If `target` names a machine that has no vertex for it.
 
     Examples
     --------
@@ -132,14 +140,15 @@ def iota(n: int, start: int = 0, *, out: Any = None, dtype: object = None,
     if count and first + count - 1 > limits.max:
         raise bad_argument("n", count, f"at most {limits.max - first + 1} from {first} on, which {element} holds")
     receiver = receive("out", out, (count,), None, element)
-    _, lacking = modelled_target(target, "popops.iota", lambda _: "in this build")
+    plan, lacking = planned_on("popops.iota", target, lambda machine: iota_plan("popops.iota", machine, element, count))
 
     def run(result: Array) -> None:
         result[...] = np.arange(count, dtype=element)
         if first:
             result += np.asarray(first, element)
 
-    return Request(run, (RESULT,), receiver, told("iota", (count,), element), lacking=lacking, steady=True)
+    request = Request(run, (RESULT,), receiver, told("iota", (count,), element), lacking=lacking, steady=True)
+    return on_tiles(request, plan)
 
 
 @op("popops.fill", poplibs="popops::fill", bound=_BOUND + "fill_bound", draws=_DRAWS + "fill_calls")
@@ -158,7 +167,8 @@ def fill(shape: Any, value: float, *, out: Any = None, dtype: object = None,
     dtype : Format, dtype or str, optional
         The result's: any format, integer type or bool; by default that of `out`, or float32.
     target : Target or str, optional
-        The machine; by default this CPU, which alone does it.
+        The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the numbers are the same; it has
+        vertices for some types.
 
     Returns
     -------
@@ -170,7 +180,7 @@ def fill(shape: Any, value: float, *, out: Any = None, dtype: object = None,
     InvalidTypeError, InvalidArgumentError
         If an argument is of the wrong kind or value. Nothing has been written then.
     UnsupportedError
-        If `target` names another machine.
+        If `target` names a machine that has no vertex for it.
 
     Examples
     --------
@@ -183,9 +193,10 @@ def fill(shape: Any, value: float, *, out: Any = None, dtype: object = None,
     receiver = receive("out", out, sizes, None, element)
     scaled = value * 2.0**-receiver.scale if receiver.scale and isinstance(value, (int, float)) else value
     code = code_of("value", scaled, element)
-    _, lacking = modelled_target(target, "popops.fill", lambda _: "in this build")
+    plan, lacking = planned_on("popops.fill", target, lambda machine: fill_plan("popops.fill", machine, element, sizes))
 
     def run(result: Array) -> None:
         write(result, code)
 
-    return Request(run, (RESULT,), receiver, told("fill", sizes, element), lacking=lacking, steady=True)
+    request = Request(run, (RESULT,), receiver, told("fill", sizes, element), lacking=lacking, steady=True)
+    return on_tiles(request, plan)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from ..target import Target
 
-__all__ = ["CONSTANT", "normalise_image_cycles", "spline_basis_cycles", "spline_weighting_cycles"]
+__all__ = ["CONSTANT", "TRANSPOSED", "normalise_image_cycles", "spline_basis_cycles", "spline_weighting_cycles",
+           "transpose_cycles"]
+
+TRANSPOSED = {"float": (2, 3), "half": (4, 4)}
+"""Of types that are transposed by vertices: rows and columns of the least block, and cycles of a step."""
 
 CONSTANT = {"CheckAccuracyWhenCast": 30, "CircBufIncrIndex": 8, "CircOffset": 10, "ForLoopCounter": 43}
 """Vertices that take as long whatever they work on."""
@@ -24,3 +28,16 @@ def spline_basis_cycles(data_type: str, elements: int) -> int:
 def spline_weighting_cycles(data_type: str, channels: int, splines: int, elements: int) -> int:
     """Cycles of a worker to weight `channels` inputs by so many splines (``SplineWeighting``)."""
     return 15 * channels * splines * elements * (2 if data_type == "float" else 1)
+
+
+def transpose_cycles(target: Target, data_type: str, blocks: int, rows: int, columns: int) -> int:
+    """Cycles of a tile to transpose blocks, of whole least blocks each (``Transpose``)."""
+    (grain, step), each = TRANSPOSED[data_type], -(-blocks // target.workers)
+    down, across = rows // grain, columns // grain
+    if (down, across) == (1, 1):
+        worker = 29 if each == 1 else 37 + (each - 2) * step
+    elif across == 1:
+        worker = 27 + each * (35 + step * (down - 2))
+    else:
+        worker = 29 + each * (18 + down * (12 + step * (across - 2)))
+    return 7 + target.workers * worker

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from ..errors import all_of, bad_argument, bad_type, one_of, whole
 from ..formats import Format
-from ..ops import RESULT, Request, modelled_target, op, receive
+from ..ops import RESULT, Request, op, receive
 from ..ops.numpy_ops import told
 from ..target import Target
 from ._made import code_of, coded, write
 from ._ordering import numbers
+from ._planned import planned_on
+from .making_steps import copy_plan
+from .tile_plan import on_tiles
 
 __all__ = ["pad"]
 
@@ -44,6 +48,7 @@ COPIED: dict[str, Callable[[Array, int], Array]] = {
     "edge": _clipped, "reflect": _reflected, "symmetric": _mirrored, "wrap": lambda places, n: places % n}
 """Modes whose numbers are those of the operand: from where, given places counted from its first, and its extent."""
 
+_NOT_COPIED = ("wrap", "symmetric", *COMPUTED)  # on a modelled machine
 _MODES = ("constant", "empty", *COPIED, *COMPUTED)
 
 
@@ -71,7 +76,8 @@ def pad(x: Any, pad_width: int | Sequence[Any], mode: str = "constant", *, const
     out : array, optional
         Where the result goes, of the dtype of `x`.
     target : Target or str, optional
-        The machine; by default this CPU, which alone does it.
+        The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the numbers are the same; it has
+        vertices for some types.
 
     Returns
     -------
@@ -84,7 +90,7 @@ def pad(x: Any, pad_width: int | Sequence[Any], mode: str = "constant", *, const
         If an argument is of the wrong kind or value, or more than nothing is asked of an empty axis. Nothing has been
         written then.
     UnsupportedError
-        If `target` names another machine.
+        If `target` names a machine that has no vertex for it.
 
     Notes
     -----
@@ -112,7 +118,9 @@ def pad(x: Any, pad_width: int | Sequence[Any], mode: str = "constant", *, const
     receiver = receive("out", out, shape, None, element, (source,), contiguous=True)
     if receiver.format != element:
         raise bad_argument("out", f"dtype {receiver.format}", f"{element}, that of x")
-    _, lacking = modelled_target(target, "popops.pad", lambda _: "in this build")
+    made, problem = prod(shape), f"pad {list(source.shape)} to {list(shape)} {element}"
+    plan, lacking = planned_on("popops.pad", target, lambda machine: f"in mode {mode!r}" if mode in _NOT_COPIED else
+                               copy_plan("popops.pad", machine, element, source.array.size, made, problem))
     inside = tuple(slice(*ends) for ends in kept)
 
     def run(array: Array, result: Array) -> None:
@@ -121,7 +129,8 @@ def pad(x: Any, pad_width: int | Sequence[Any], mode: str = "constant", *, const
         else:
             _surround(array[inside], result, more, mode, codes)
 
-    return Request(run, (source, RESULT), receiver, told("pad", source.shape, element), lacking=lacking, steady=True)
+    request = Request(run, (source, RESULT), receiver, told("pad", source.shape, element), lacking=lacking, steady=True)
+    return on_tiles(request, plan)
 
 
 def sides_of(pad_width: Any, shape: tuple[int, ...]) -> Sides:

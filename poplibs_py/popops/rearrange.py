@@ -15,12 +15,15 @@ from ..formats.bounds import Ball
 from ..formats.reference import values
 from ..kernels import Selection, select
 from ..kernels.records import dtype_of
-from ..ops import RESULT, Request, modelled_target, op, receive
+from ..ops import RESULT, Request, op, receive
 from ..ops.numpy_ops import told
 from ..ops.one_kernel import OneKernel
 from ..program import Executable, Segment, host_program, shares_of, spread, threads_for
 from ..target import Target
 from ._ordering import numbers
+from ._planned import planned_on
+from .making_steps import transpose_plan
+from .tile_plan import on_tiles
 
 __all__ = ["transpose", "transpose_bound"]
 
@@ -72,7 +75,7 @@ def transpose(x: Any, axes: Axes = None, *, out: Any = None,
     out : array, optional
         Where the result goes, of the dtype of `x`.
     target : Target or str, optional
-        The machine; by default this CPU, which alone does it.
+        The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the numbers are the same.
 
     Returns
     -------
@@ -84,7 +87,7 @@ def transpose(x: Any, axes: Axes = None, *, out: Any = None,
     InvalidTypeError, InvalidArgumentError
         If an argument is of the wrong kind or value. Nothing has been written then.
     UnsupportedError
-        If `target` names another machine.
+        If `target` names a machine that has not the type.
 
     Notes
     -----
@@ -104,17 +107,28 @@ def transpose(x: Any, axes: Axes = None, *, out: Any = None,
     receiver = receive("out", out, shape, None, element, (source,), contiguous=True)
     if receiver.format != element:
         raise bad_argument("out", f"dtype {receiver.format}", f"{element}, that of x")
-    _, lacking = modelled_target(target, "popops.transpose", lambda _: "in this build")
+    plan, lacking = planned_on("popops.transpose", target, lambda machine: transpose_plan(
+        "popops.transpose", machine, element, *_matrices(source.shape, order)))
     walk = _walk(shape, tuple(source.array.strides[d] for d in order), element.itemsize)
     if walk is None:
         def run(array: Array, result: Array) -> None:
             result[...] = array.transpose(order)
 
-        return Request(run, (source, RESULT), receiver, told("transpose", source.shape, element), lacking=lacking,
-                       steady=True)
+        copied = Request(run, (source, RESULT), receiver, told("transpose", source.shape, element), lacking=lacking,
+                         steady=True)
+        return on_tiles(copied, plan)
     made = _lower(walk, element.itemsize, settings.num_threads)
-    return Request(made.executable, (source, RESULT), receiver, lambda: (str(made), made.kernel, made),
-                   lacking=lacking)
+    request = Request(made.executable, (source, RESULT), receiver, lambda: (str(made), made.kernel, made),
+                      lacking=lacking)
+    return on_tiles(request, plan)
+
+
+def _matrices(shape: tuple[int, ...], order: tuple[int, ...]) -> tuple[int, int, int]:
+    """Matrices that are transposed, their rows (the axis that becomes the last) and columns (that which is)."""
+    if not order or order[-1] == len(shape) - 1:
+        return 1, 1, prod(shape)
+    rows, columns = shape[order[-1]], shape[-1]
+    return prod(n for d, n in enumerate(shape) if d not in (order[-1], len(shape) - 1)), rows, columns
 
 
 def _order(name: str, axes: Any, rank: int) -> tuple[int, ...]:

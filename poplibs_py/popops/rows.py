@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,12 @@ from ..formats import FP32, Format
 from ..ops import RESULT, Operand, Request
 from ..ops.numpy_ops import told
 from ..target import Target
+from ._planned import planned_on
 from ._slice_request import (
     Layout,
     checked_policy,
     elements_of,
     indices_of,
-    lacking_of,
     put_request,
     receiver_of,
     same_memory,
@@ -26,7 +27,9 @@ from ._slice_request import (
     take_request,
 )
 from ._slices import Axis, Component, SliceParams, Window, lower_sequences
+from .making_steps import sequences_plan
 from .slices import slicing_op
+from .tile_plan import on_tiles
 
 __all__ = ["select_scalar_from_rows", "sequence_slice", "update_scalar_in_rows"]
 
@@ -36,7 +39,7 @@ Array = np.ndarray[Any, Any]
 # Sequences -------------------------------------------------------------------------------------------
 
 
-@slicing_op("sequence_slice", "sequenceSlice", writes=True, modelled=False)
+@slicing_op("sequence_slice", "sequenceSlice", writes=True)
 def sequence_slice(x: Any, y: Any, lengths: Any, x_offsets: Any, y_offsets: Any, *, zero_unused: bool = False,
                    index_policy: str = "raise", out: Any = None, target: Target | str | None = None) -> Any:
     """Copy sequences of rows from one array into another (``popops::sequenceSlice``).
@@ -78,7 +81,9 @@ def sequence_slice(x: Any, y: Any, lengths: Any, x_offsets: Any, y_offsets: Any,
     for name, count in zip(("lengths", "x_offsets", "y_offsets"), counts, strict=True):
         if count.shape != (n,):
             raise bad_argument(name, f"shape {count.shape}", "[n], the same for lengths and both offsets")
-    lacking, zeroes = lacking_of("popops.sequence_slice", target), flag("zero_unused", zero_unused)
+    zeroes, width = flag("zero_unused", zero_unused), prod(into.shape[1:])
+    plan, lacking = planned_on("popops.sequence_slice", target, lambda machine: sequences_plan(
+        "popops.sequence_slice", machine, elements, n, (into.shape[0], table.shape[0]), width))
     receiver = receiver_of(out, into.shape, elements, (into,), False, in_place=True)
     table = table.copied() if np.may_share_memory(receiver.array, table.array) else table
     counts = [count.copied() if np.may_share_memory(receiver.array, count.array) else count for count in counts]
@@ -101,7 +106,8 @@ def sequence_slice(x: Any, y: Any, lengths: Any, x_offsets: Any, y_offsets: Any,
             return str(params), program.kernel, program
 
     run = _Sequences(None if program is None else program.executable, policy, a.shape[0], in_place, zeroes)
-    return Request(run, (table, into, *counts, RESULT), receiver, tell, lacking=lacking, steady=True)
+    request = Request(run, (table, into, *counts, RESULT), receiver, tell, lacking=lacking, steady=True)
+    return on_tiles(request, plan)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import bad_argument, bad_type, finite, whole
 from ..formats import BF16, FP16, FP32
-from ..ops import RESULT, Operand, Request, array_operand, modelled_target, op, receive, result_format
+from ..ops import RESULT, Operand, Request, array_operand, op, receive, result_format
 from ..ops import argument as array_argument
 from ..ops.numpy_ops import told
 from ..ops.parts import Part, results
 from ..target import Target
 from ._made import coded, write
+from ._planned import planned_on
+from .making_steps import basis_plan, image_plan, weighting_plan
+from .tile_plan import on_tiles
 
 __all__ = ["SplineBasis", "normalise_image", "spline_basis", "spline_weighting"]
 
@@ -48,7 +52,8 @@ def normalise_image(x: Any, offsets: Any, scales: Any, in_scale: float = 1.0, *,
     out : array [..., 4], optional
         Where the result goes.
     target : Target or str, optional
-        The machine; by default this CPU, which alone does it.
+        The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the numbers are the same; it has
+        vertices for some types.
 
     Returns
     -------
@@ -60,7 +65,7 @@ def normalise_image(x: Any, offsets: Any, scales: Any, in_scale: float = 1.0, *,
     InvalidTypeError, InvalidArgumentError
         If an argument is of the wrong kind or value. Nothing has been written then.
     UnsupportedError
-        If `target` names another machine.
+        If `target` names a machine that has no vertex for it.
 
     Notes
     -----
@@ -91,7 +96,9 @@ def normalise_image(x: Any, offsets: Any, scales: Any, in_scale: float = 1.0, *,
     receiver = receive("out", out, shape, None, form, (source, *constants), contiguous=True)
     if receiver.format != form:
         raise bad_argument("out", f"dtype {receiver.format}", f"{form}, the result's")
-    _, lacking = modelled_target(target, "popops.normalise_image", lambda _: "in this build")
+    pixels = prod(source.shape[:-1])
+    plan, lacking = planned_on("popops.normalise_image", target, lambda machine: image_plan(
+        "popops.normalise_image", machine, dtype, pixels))
 
     def run(pixels: Array, first: Array, second: Array, result: Array) -> None:
         with np.errstate(all="ignore"):
@@ -104,8 +111,9 @@ def normalise_image(x: Any, offsets: Any, scales: Any, in_scale: float = 1.0, *,
                 result[..., c] = made
             result[..., 3] = 0
 
-    return Request(run, (source, *constants, RESULT), receiver, told("normalise_image", source.shape, dtype),
-                   lacking=lacking, steady=True)
+    request = Request(run, (source, *constants, RESULT), receiver, told("normalise_image", source.shape, dtype),
+                      lacking=lacking, steady=True)
+    return on_tiles(request, plan)
 
 
 @op("popops.spline_basis", poplibs="popops::splineBasis", bound=_BOUND + "spline_basis_bound",
@@ -127,7 +135,8 @@ def spline_basis(pseudo: Any, kernel_size: Any, is_open: Any, degree: int = 1, *
     out : tuple of two arrays, optional
         Where the results go.
     target : Target or str, optional
-        The machine; by default this CPU, which alone does it.
+        The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the numbers are the same; it has
+        vertices for some types.
 
     Returns
     -------
@@ -141,7 +150,7 @@ def spline_basis(pseudo: Any, kernel_size: Any, is_open: Any, degree: int = 1, *
     InvalidTypeError, InvalidArgumentError
         If an argument is of the wrong kind or value. Nothing has been written then.
     UnsupportedError
-        If `target` names another machine.
+        If `target` names a machine that has no vertex for it.
 
     Notes
     -----
@@ -167,7 +176,8 @@ def spline_basis(pseudo: Any, kernel_size: Any, is_open: Any, degree: int = 1, *
         raise bad_argument("pseudo", f"{dimensions} dimensions", f"as many as give at most {1 << 20} values at a point")
     shape = (count, steps**dimensions)
     made = results(out, (Part(shape, points.format), Part(shape, np.dtype(np.int32))), SplineBasis)
-    _, lacking = modelled_target(target, "popops.spline_basis", lambda _: "in this build")
+    plan, lacking = planned_on("popops.spline_basis", target, lambda machine: basis_plan(
+        "popops.spline_basis", machine, points.format, count, dimensions, shape[1], degree))
 
     def run(coordinates: Array, buffer: Array) -> None:
         basis, index = made.views(buffer)
@@ -176,8 +186,9 @@ def spline_basis(pseudo: Any, kernel_size: Any, is_open: Any, degree: int = 1, *
             write(basis, coded(product, points.format))
         index[...] = place
 
-    return Request(run, (points, RESULT), made.receiver, told("spline_basis", points.shape, points.format),
-                   wrap=made.wrap, lacking=lacking, keep=False)  # sizes belong to one call
+    request = Request(run, (points, RESULT), made.receiver, told("spline_basis", points.shape, points.format),
+                      wrap=made.wrap, lacking=lacking, keep=False)  # sizes belong to one call
+    return on_tiles(request, plan)
 
 
 def evaluate(coordinates: Array, sizes: list[int], opens: list[int], degree: int) -> tuple[Array, Array]:
@@ -244,7 +255,8 @@ def spline_weighting(x: Any, weight: Any, basis: Any, weight_index: Any, *, out:
         float32, float16 or bfloat16; by default float32 where an operand is or where FP16 meets BF16, else the format
         of 16 bits that is there.
     target : Target or str, optional
-        The machine; by default this CPU, which alone does it.
+        The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the numbers are the same; it has
+        vertices for some types.
 
     Returns
     -------
@@ -256,7 +268,7 @@ def spline_weighting(x: Any, weight: Any, basis: Any, weight_index: Any, *, out:
     InvalidTypeError, InvalidArgumentError
         If an argument is of the wrong kind or value, or an index is of no weight. Nothing has been written then.
     UnsupportedError
-        If `target` names another machine.
+        If `target` names a machine that has no vertex for it.
 
     Notes
     -----
@@ -294,7 +306,10 @@ def spline_weighting(x: Any, weight: Any, basis: Any, weight_index: Any, *, out:
     assert edges.format is not None
     receiver = receive("out", out, shape, out_dtype, result_format(*(o.format for o in given)), (*given, index),
                        contiguous=True)
-    _, lacking = modelled_target(target, "popops.spline_weighting", lambda _: "in this build")
+    formats = (*(o.format for o in given), receiver.format)
+    plan, lacking = planned_on("popops.spline_weighting", target, lambda machine: weighting_plan(
+        "popops.spline_weighting", machine, formats,
+        (edges.shape[0], edges.shape[1], coefficients.shape[1], shape[1])))
 
     def run(held: Array, matrices: Array, splines: Array, nodes: Array, result: Array) -> None:
         with np.errstate(all="ignore"):
@@ -305,8 +320,9 @@ def spline_weighting(x: Any, weight: Any, basis: Any, weight_index: Any, *, out:
             else:
                 write(result, coded(made, receiver.format))
 
-    return Request(run, (*given, index, RESULT), receiver, told("spline_weighting", edges.shape, edges.format),
-                   lacking=lacking, keep=False)  # the indices were looked at
+    request = Request(run, (*given, index, RESULT), receiver, told("spline_weighting", edges.shape, edges.format),
+                      lacking=lacking, keep=False)  # the indices were looked at
+    return on_tiles(request, plan)
 
 
 def _weighted(x: Array, weight: Array, basis: Array, nodes: Array) -> Array:

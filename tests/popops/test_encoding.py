@@ -137,7 +137,7 @@ def test_bad_input_is_refused_by_name():
         (lambda: popops.spline_weighting(x, np.ones((1, 3, 2), np.float32), x[:, :1], nodes + 1),
          InvalidArgumentError, "weight_index: got numbers from 1 to 1"),
         (lambda: popops.CircBuf(0, 3), InvalidArgumentError, "size: got 0"),
-        (lambda: popops.pad(x, 1, target="gc200"), UnsupportedError, "popops.pad"),
+        (lambda: popops.pad(x, 1, "wrap", target="gc200"), UnsupportedError, "popops.pad"),
     ]:
         with pytest.raises(kind, match=words):
             call()

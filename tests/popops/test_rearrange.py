@@ -13,6 +13,7 @@ from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, Unsupporte
 from poplibs_py.kernels import Selection, kernels
 from poplibs_py.popops import rearrange
 from poplibs_py.program import forget_calls
+from poplibs_py.testing import as_format
 
 LEVELS = sorted({k.level for k in kernels("rearrange")})
 RNG = np.random.default_rng(20261122)
@@ -73,7 +74,7 @@ def test_bad_input_is_refused_by_name():
         (lambda: popops.transpose(x, 1), InvalidTypeError, "axes"),
         (lambda: popops.transpose(x.astype(float)), InvalidTypeError, "x: got dtype float64"),
         (lambda: popops.transpose(x, out=np.empty((2, 3), np.float32)), InvalidArgumentError, "out: got shape"),
-        (lambda: popops.transpose(x, target="gc200"), UnsupportedError, "popops.transpose"),
+        (lambda: popops.transpose(as_format(x, "bfloat16"), target="gc200"), UnsupportedError, "popops.transpose"),
     ]:
         with pytest.raises(kind, match=words):
             call()
