@@ -228,7 +228,7 @@ def lower_bags(params: SliceParams, bags: int, stride: int, mean: bool, weighted
     """Return the program of so many bags, whose results are `stride` bytes apart.
 
     Its operands are the table, the indices, the ends of bags with a 0 before, in int64, the result, and perhaps weights
-    in float32.
+    in float32 and what `SliceParams.tells` says.
     """
     p, selection = params, select("slices", "bag", "any")
     spec, tables = _fill(p, 0)
@@ -236,7 +236,7 @@ def lower_bags(params: SliceParams, bags: int, stride: int, mean: bool, weighted
     most = p.lookups * p.elements * p.table.itemsize // _THREAD_BYTES
     threads = threads_for(most, 1, min(threads, bags))
     step = _shares(selection.kernel, spec, bags, threads)
-    program = Program((step,), 4 + weighted, threads, selection.kernel.block[2], tables=(spec, *tables))
+    program = Program((step,), 4 + weighted + p.tells, threads, selection.kernel.block[2], tables=(spec, *tables))
     return SliceProgram(p, program.executable(threads), selection, f"{bags:,} bags")
 
 

@@ -85,9 +85,11 @@ def embedding_bag(x: Any, indices: Any, offsets: Any = None, *, mode: str = "sum
     params = layout.params("bag", policy, places.array, table.array, receiver.array, (fmt, receiver.format),
                            update="max" if mode == "max" else "add")
     check = check_of("indices", policy, layout, params) if params.lookups else None
-    program = lower_bags(params, bags, receiver.array.strides[0], mode == "mean", factors is not None,
-                         settings.num_threads)
-    run = _Bags(check, program.executable, bags, params.lookups, begins is not None)
+    tells = check is not None and out is None and begins is None  # then every index is of a bag
+    program = lower_bags(params._replace(tells=tells), bags, receiver.array.strides[0], mode == "mean",
+                         factors is not None, settings.num_threads)
+    run = _Bags(check, program.executable, params.lookups, tells,
+                None if begins is not None else np.arange(bags + 1) * (params.lookups // max(1, bags)))
     extra = () if factors is None else (factors,)
     return Request(run, (*sources, *extra, RESULT), receiver, lambda: (str(params), program.kernel, program),
                    lacking=lacking, steady=True)
@@ -120,27 +122,32 @@ def _weights(weights: Any, places: Operand, mode: str) -> Operand | None:
 
 @dataclass(frozen=True, eq=False)
 class _Bags:
-    """The check, the ends of bags in 64 bits, the program."""
+    """The check, the ends of bags in 64 bits, the program; which may tell itself that an index is bad."""
 
     check: Any
     program: Executable
-    bags: int
     lookups: int
-    given: bool
+    tells: bool
+    ends: Array | None
 
     def __call__(self, x: Array, indices: Array, *arrays: Array) -> None:
         *rest, result = arrays
-        if self.check is not None:
+        if self.check is not None and not self.tells:
             self.check(indices)
-        if self.given:
+        ends = self.ends
+        if ends is None:
             begins, *rest = rest
             ends = np.append(begins.astype(np.int64), self.lookups)
             if (ends[1:] < ends[:-1]).any() or ends[0] < 0:
                 raise bad_argument("offsets", begins, f"ascending numbers from 0 to {self.lookups}, that of indices")
-        else:
-            ends = np.arange(self.bags + 1) * (self.lookups // max(1, self.bags))
         factors = [factor.copy() for factor in rest]  # in C order, and aligned
-        self.program(x, indices, ends, result, *factors)
+        if not self.tells:
+            self.program(x, indices, ends, result, *factors)
+            return
+        bad = np.empty(self.program.threads, np.int64)
+        self.program(x, indices, ends, result, *factors, bad)
+        if bad.any():
+            raise self.check.error(indices)
 
 
 # The gradient ----------------------------------------------------------------------------------------

@@ -9,9 +9,9 @@
     for (; at + (width) <= n; at += (width)) {                                                                        \
         float held[width];                                                                                            \
         memcpy(held, sums + at, sizeof held);                                                                         \
-        for (int64_t i = 0; i < r->n; i++) {                                                                          \
-            const pop_any_f32 *x = (const pop_any_f32 *)(const void *)(table + r->offset[i]) + at;                    \
-            if (at == 0 && i + POP_SLICES_AHEAD < r->n) pop_ask_for(table + r->offset[i + POP_SLICES_AHEAD], 4 * n, 0); \
+        for (int64_t i = 0; i < slices; i++) {                                                                        \
+            const pop_any_f32 *x = (const pop_any_f32 *)(const void *)(table + offset[i]) + at;                       \
+            if (at == 0 && i + POP_SLICES_AHEAD < known) pop_ask_for(table + offset[i + POP_SLICES_AHEAD], 4 * n, 0); \
             if (weights) {                                                                                            \
                 for (int k = 0; k < (width); k++) held[k] += weights[i] * x[k];                                       \
             } else {                                                                                                  \
@@ -21,8 +21,16 @@
         memcpy(sums + at, held, sizeof held);                                                                         \
     }
 
-/* Runs of n FP32 numbers that lie one after another, at places that are all good. */
-static void pop_bag_add(const pop_resolved *r, const char *table, const float *weights, int64_t n, float *restrict sums)
+/* Lookups that are resolved, of this bag and those behind it, so that rows are asked for from one bag to the next. */
+typedef struct pop_bag_ahead {
+    pop_resolved r;
+    int64_t first, end; /* the first of them; where those of the share end */
+    int64_t *bad;       /* where it is told that an index was bad, or NULL */
+} pop_bag_ahead;
+
+/* Runs of n FP32 numbers that lie one after another, at so many of the known places, which are all good. */
+static void pop_bag_add(const int64_t *offset, int64_t slices, int64_t known, const char *table, const float *weights, int64_t n,
+                        float *restrict sums)
 {
     int64_t at = 0;
     POP_BAG_STRIP(64)
@@ -31,29 +39,35 @@ static void pop_bag_add(const pop_resolved *r, const char *table, const float *w
 }
 
 /* Slices `first` to `end` of a run of `here` elements, to sums. Returns how many there are. */
-static int64_t pop_bag_run(const pop_slices *s, const pop_tile *tile, int64_t first, int64_t end, int64_t at, int64_t here,
-                           float *restrict sums)
+static int64_t pop_bag_run(const pop_slices *s, const pop_tile *tile, pop_bag_ahead *ahead, int64_t first, int64_t end, int64_t at,
+                           int64_t here, float *restrict sums)
 {
     const pop_slices_window *w = s->windows;
     pop_slices_room *room = (pop_slices_room *)(void *)tile->scratch;
     const float *weights = (const float *)(const void *)tile->operands[4];
     int64_t count = 0;
-    pop_resolved r;
-    for (int64_t lookup = first; lookup < end; lookup += r.n) {
-        pop_resolve(s, tile->operands[1], &r, lookup, end - lookup, 0);
-        if (r.good && s->row && !s->decode && s->update == POP_UPDATE_ADD) {
-            pop_bag_add(&r, tile->operands[0] + at * w->table, s->weighted ? weights + lookup : NULL, here, sums);
-            count += r.n;
+    for (int64_t lookup = first, slices; lookup < end; lookup += slices) {
+        if (lookup < ahead->first || lookup >= ahead->first + ahead->r.n) {
+            pop_resolve(s, tile->operands[1], &ahead->r, lookup, ahead->end - lookup, 0);
+            ahead->first = lookup;
+            if (ahead->bad && !ahead->r.good) *ahead->bad = 1;
+        }
+        const int64_t *offset = ahead->r.offset + (lookup - ahead->first), known = ahead->first + ahead->r.n - lookup;
+        slices = pop_least(known, end - lookup);
+        if (ahead->r.good && s->row && !s->decode && s->update == POP_UPDATE_ADD) {
+            pop_bag_add(offset, slices, known, tile->operands[0] + at * w->table, s->weighted ? weights + lookup : NULL, here,
+                        sums);
+            count += slices;
             continue;
         }
-        for (int64_t i = 0; i < r.n; i++) {
-            const int64_t next = i + POP_SLICES_AHEAD < r.n ? r.offset[i + POP_SLICES_AHEAD] : POP_PLACE_ZERO;
+        for (int64_t i = 0; i < slices; i++) {
+            const int64_t next = i + POP_SLICES_AHEAD < known ? offset[i + POP_SLICES_AHEAD] : POP_PLACE_ZERO;
             if (POP_IS_PLACE(next)) pop_ask_for(tile->operands[0] + next + at * w->table, here * s->table_bytes, 0);
-            if (r.offset[i] == POP_PLACE_SKIPPED) continue;
+            if (offset[i] == POP_PLACE_SKIPPED) continue;
             const float *y = (const float *)(const void *)room->more;
-            if (POP_IS_PLACE(r.offset[i]))
+            if (POP_IS_PLACE(offset[i]))
                 y = (const float *)(const void *)pop_slices_read(room, s->decode, &s->read, s->table_bytes,
-                                                                 tile->operands[0] + r.offset[i] + at * w->table, w->table, here,
+                                                                 tile->operands[0] + offset[i] + at * w->table, w->table, here,
                                                                  room->more);
             else memset(room->more, 0, (size_t)here * sizeof *y);
             const pop_any_f32 *x = (const pop_any_f32 *)y;
@@ -71,8 +85,8 @@ static int64_t pop_bag_run(const pop_slices *s, const pop_tile *tile, int64_t fi
     return count;
 }
 
-/* Operands: the table, the indices, the ends of bags with a 0 before (int64), the result, weights (FP32). Slices and results
- * are one run. */
+/* Operands: the table, the indices, the ends of bags with a 0 before (int64), the result, weights (FP32), and, where shares
+ * tell, an int64 for each. Slices and results are one run. */
 static void pop_slices_bag(const void *work, const pop_tile *tile)
 {
     const pop_slices_item *item = (const pop_slices_item *)work;
@@ -81,14 +95,18 @@ static void pop_slices_bag(const void *work, const pop_tile *tile)
     pop_slices_room *room = (pop_slices_room *)(void *)tile->scratch;
     const int64_t *ends = (const int64_t *)(const void *)tile->operands[2];
     float *sums = (float *)(void *)room->sums;
+    pop_bag_ahead ahead;
+    ahead.first = ahead.r.n = 0, ahead.end = pop_least(s->lookups, ends[item->first + item->count]);
+    ahead.bad = s->tells ? (int64_t *)(void *)tile->operands[4 + (s->weighted != 0)] + item->share : NULL;
+    if (ahead.bad) *ahead.bad = 0;
     for (int64_t bag = item->first; bag < item->first + item->count; bag++) {
         const int64_t begin = ends[bag], stop = ends[bag + 1];
-        const int64_t first = begin < 0 ? 0 : begin, end = pop_least(s->lookups, stop);
+        const int64_t first = begin < 0 ? 0 : begin, end = pop_least(ahead.end, stop);
         char *out = tile->operands[3] + bag * s->bag;
         for (int64_t at = 0, here; at < w->extent; at += here) {
             here = pop_least(POP_SLICES_CHUNK, w->extent - at);
             for (int64_t k = 0; k < here; k++) sums[k] = s->update == POP_UPDATE_MAX ? -INFINITY : 0.0f;
-            const int64_t count = pop_bag_run(s, tile, first, end, at, here, sums);
+            const int64_t count = pop_bag_run(s, tile, &ahead, first, end, at, here, sums);
             if (count == 0) memset(sums, 0, (size_t)here * sizeof *sums);
             for (int64_t k = 0; s->mean && count && k < here; k++) sums[k] /= (float)count;
             if (s->encode) ((pop_encoder)s->encode)(&s->write, sums, room->codes, here, NULL);
