@@ -2,7 +2,8 @@
 
 8,192 rows of a table of 100,000 are read (`gather`), replaced (`scatter`) and added to (`multi_update_add`, in place),
 rows of 64 bytes to 4 KiB; then bags of 32 rows, and a million single elements of tables in the second-level cache, in
-the third and in memory. ``extra_info`` holds the bytes of rows per second; `bench_read` copies as many in their order.
+the third and in memory. ``extra_info`` holds the bytes of rows per second; `bench_read` copies as many in their order, `bench_stream`
+reads them.
 """
 
 from __future__ import annotations
@@ -96,6 +97,19 @@ def bench_read(benchmark: Any, fmt: Format, width: str) -> None:
         np.copyto(out, x[at:at + LOOKUPS])
 
     timed(benchmark, copy, u.nbytes, library="copy")
+
+
+@widths
+def bench_stream(benchmark: Any, width: str) -> None:
+    """As many bytes read in their order, and added up: what bags are held against."""
+    x = operands(FP32, WIDTHS[width])[0]
+    where = iter(np.tile(np.arange(0, ENTRIES - LOOKUPS, LOOKUPS), 1 << 20))
+
+    def add() -> None:
+        at = next(where)
+        popops.sum(x[at:at + LOOKUPS])
+
+    timed(benchmark, add, LOOKUPS * x[0].nbytes, library="stream")
 
 
 @widths

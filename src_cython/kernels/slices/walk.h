@@ -145,6 +145,8 @@ static int pop_is_straight(const pop_slices *s)
 POP_INLINE void pop_copy_slice(char *restrict to, const char *restrict from, int64_t bytes)
 {
     if (bytes % 32 || bytes > 512) memcpy(to, from, (size_t)bytes);
+    else if (bytes % 128 == 0)
+        for (int64_t b = 0; b < bytes; b += 128) memcpy(to + b, from + b, 128);
     else
         for (int64_t b = 0; b < bytes; b += 32) memcpy(to + b, from + b, 32);
 }
