@@ -26,8 +26,8 @@ from .records import FORMAT_NUMBERS
 
 __all__ = ["CONSISTENT", "FAMILIES", "Kernel", "Rejection", "Selection", "kernels", "select"]
 
-FAMILIES = ("cast", "cells", "conv", "ctc", "dot", "elementwise", "factor", "peak", "pool", "random", "rearrange",
-            "reduce", "rows", "slices", "softmax", "sort", "sparse", "strided")
+FAMILIES = ("attention", "cast", "cells", "conv", "ctc", "dot", "elementwise", "factor", "peak", "pool", "random",
+            "rearrange", "reduce", "rows", "slices", "softmax", "sort", "sparse", "strided")
 """Kernel families, one folder of ``src_cython/kernels`` each, and drivers, one source of ``src_cython/drivers``."""
 
 CONSISTENT = _records.CONSISTENT

@@ -6,6 +6,12 @@ Non-linearities are operations of `poplibs_py.popops` too, and products take som
 
 from ..lazy import submodules_on_demand
 from . import nonlinearities as _nonlinearities
+from .attention.api import (
+    Attention,
+    AttentionGradients,
+    scaled_dot_product_attention,
+    scaled_dot_product_attention_grad,
+)
 from .batch import (
     BatchNorm,
     BatchStatistics,
@@ -19,13 +25,7 @@ from .batch import (
 )
 from .ctc.api import CTCLoss, ctc_loss, ctc_loss_and_gradient, plan_ctc_inference, plan_ctc_loss
 from .ctc_infer.api import CTCPaths, ctc_beam_search_decoder, ctc_greedy_decoder
-from .element_losses import (
-    binary_cross_entropy,
-    binary_cross_entropy_with_logits,
-    huber_loss,
-    kl_divergence,
-    mse_loss,
-)
+from .element_losses import binary_cross_entropy, binary_cross_entropy_with_logits, huber_loss, kl_divergence, mse_loss
 from .losses import MASKED_LABEL_CODE, Loss, calc_accuracy, calc_loss, cross_entropy
 from .nonlinearities import *  # noqa: F403
 from .norms import (
@@ -52,10 +52,10 @@ from .regions import roi_align, roi_align_input_gradient
 from .softmax import log_softmax, log_softmax_grad, scaled_softmax_stable, softmax, softmax_grad
 from .softmax import softmax as softmax_stable
 
-__all__ = ["BatchNorm", "BatchStatistics", "CTCLoss", "CTCPaths", "FoldedWeights", "LayerWeights", "Loss",
-           "MASKED_LABEL_CODE", "NormGradients", "batch_norm", "batch_norm_grad", "batch_norm_inference",
-           "batch_norm_statistics", "batch_norm_training", "batch_normalise", "binary_cross_entropy",
-           "binary_cross_entropy_with_logits", "calc_accuracy", "calc_loss", "cross_entropy",
+__all__ = ["Attention", "AttentionGradients", "BatchNorm", "BatchStatistics", "CTCLoss", "CTCPaths", "FoldedWeights",
+           "LayerWeights", "Loss", "MASKED_LABEL_CODE", "NormGradients", "batch_norm", "batch_norm_grad",
+           "batch_norm_inference", "batch_norm_statistics", "batch_norm_training", "batch_normalise",
+           "binary_cross_entropy", "binary_cross_entropy_with_logits", "calc_accuracy", "calc_loss", "cross_entropy",
            "ctc_beam_search_decoder", "ctc_greedy_decoder", "ctc_loss", "ctc_loss_and_gradient",
            "distributed_batch_norm_grad", "fold_batch_norm", "from_torch", "group_norm", "group_norm_grad", "gru",
            "gru_bwd", "gru_fwd", "gru_wu", "huber_loss", "instance_norm", "instance_norm_grad", "kl_divergence",
@@ -63,6 +63,7 @@ __all__ = ["BatchNorm", "BatchStatistics", "CTCLoss", "CTCPaths", "FoldedWeights
            "lstm_fwd", "lstm_wu", "max_pool_with_indices", "mse_loss", "plan_ctc_inference", "plan_ctc_loss",
            "plan_pooling", "pool", "pool_indices_gradient", "pool_input_gradient", "rms_norm", "rms_norm_grad", "rnn",
            "rnn_bwd", "rnn_fwd", "rnn_steps", "rnn_wu", "roi_align", "roi_align_input_gradient",
-           "scaled_softmax_stable", "softmax", "softmax_grad", "softmax_stable", *_nonlinearities.__all__]
+           "scaled_dot_product_attention", "scaled_dot_product_attention_grad", "scaled_softmax_stable", "softmax",
+           "softmax_grad", "softmax_stable", *_nonlinearities.__all__]
 
 __getattr__, __dir__ = submodules_on_demand(__name__)

@@ -89,6 +89,19 @@ def _matmul_grouped(*before: Any) -> list[Case]:
     return [Case("4 x 8 x 8", (*before, _numbers(4, 8, 8), _numbers(4, 8, 8, seed=2)), {})]
 
 
+def _attention() -> list[Case]:
+    operands = tuple(_numbers(2, 8, 16, seed=seed) for seed in (1, 2, 3))
+    one = _numbers(2, 1, 16), *operands[1:]
+    halves = tuple(_numbers(2, 8, 16, fmt="bfloat16", seed=seed) for seed in (1, 2, 3))
+    return [Case("2 heads, 8 x 8", operands, {}), Case("causal", operands, {"causal": True}), Case("BF16", halves, {}),
+            Case("one query", one, {}), Case("lse", operands, {"return_lse": True})]
+
+
+def _attention_grad() -> list[Case]:
+    q, k, v, y = (_numbers(2, 8, 16, seed=seed) for seed in (1, 2, 3, 4))
+    return [Case("2 heads, 8 x 8", (y, q, k, v, y, np.full((2, 8), 8.0, np.float32)), {})]
+
+
 _IMAGES, _KERNELS, _DELTAS = (1, 4, 8), (8, 4, 3), (1, 8, 6)
 
 
@@ -419,6 +432,8 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
         Case("add", (_numbers(16), np.array([3, 0, 3, 9]), _numbers(4, seed=2)), {"operation": "add"})],
     **{f"{'grouped_' * groups}multi_{name}_calls": _rows_by_index(name != "slice", groups)
        for name in ("slice", "update", "update_add", "update_max", "update_mul") for groups in (False, True)},
+    "attention_calls": _attention,
+    "attention_grad_calls": _attention_grad,
     "add_bias_calls": _biased(_DELTAS, (8,)),
     "bias_update_calls": _biased(_DELTAS, (8,), scale=(-0.5,)),
     "bernoulli_calls": _drawn(),

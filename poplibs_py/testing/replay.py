@@ -155,10 +155,10 @@ def _pack(value: Any, buffers: list[bytes]) -> Any:
     if isinstance(value, QuarterArray):
         parts = {"codes": value.codes, "dtype": value.format, "scale": value.scale, "block_shape": value.block_shape}
         return {"quarter": {k: _pack(v, buffers) for k, v in parts.items()}}
+    if isinstance(value, BlockPattern):
+        return {"blocks": _pack(_pattern_parts(value), buffers)}
     if isinstance(value, BlockSparseMatrix):
-        pattern = value.pattern
-        parts = {"pattern": (pattern.shape, pattern.block_shape, pattern.row_offsets, pattern.column_indices,
-                             pattern.groups),
+        parts = {"pattern": _pattern_parts(value.pattern),
                  "blocks": value.blocks, "dtype": value.format, "scale": value.scale}
         return {"sparse": {k: _pack(v, buffers) for k, v in parts.items()}, "transposed": value.is_transposed}
     if isinstance(value, dynamic.Capacity):
@@ -168,6 +168,10 @@ def _pack(value: Any, buffers: list[bytes]) -> Any:
     if isinstance(value, Expression):
         return {"expression": [value.op, _pack(value.value, buffers), [_pack(arg, buffers) for arg in value.args]]}
     raise TypeError(f"{type(value).__name__} has no text form")
+
+
+def _pattern_parts(pattern: BlockPattern) -> tuple[Any, ...]:
+    return pattern.shape, pattern.block_shape, pattern.row_offsets, pattern.column_indices, pattern.groups
 
 
 def _pack_array(array: NDArray[Any], buffers: list[bytes]) -> dict[str, Any]:
@@ -184,6 +188,8 @@ def _unpack(value: Any, data: memoryview) -> Any:
         return value
     if "array" in value:
         return _unpack_array(value["array"], data)
+    if "blocks" in value:
+        return BlockPattern(*_unpack(value["blocks"], data))
     if "format" in value:
         facts = value["format"]
         return next((f for f in _NAMED if f.name == facts), None) or Format(*facts)

@@ -141,9 +141,15 @@ def exact_operands(op):
         "lstm_bwd": (steps, steps, gates, gates), "gru_bwd": (steps, steps, gates[:3], gates[:3]),
         "rnn_bwd": (steps, steps, *gates[:2]), "lstm_wu": (steps[:, :, None].repeat(4, 2), steps, steps),
         "gru_wu": (steps[:, :, None].repeat(3, 2), steps, steps, steps[:, :, None].repeat(3, 2)),
-        "rnn_wu": (steps, steps, steps),
+        "rnn_wu": (steps, steps, steps), **attentions(a, b),
     }  # fmt: skip
     return {full(name): operands for name, operands in made.items()}[full(op)]
+
+
+def attentions(a, b):
+    """Attention of one head, and its gradient."""
+    return {"scaled_dot_product_attention": (a, b, b),
+            "scaled_dot_product_attention_grad": (a, a, b, b, a, np.full(len(a), 8.0, np.float32))}
 
 
 def poolings(a, b):

@@ -1,0 +1,201 @@
+"""Scaled dot-product attention, and its gradient."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ...errors import bad_argument, flag
+from ...formats import FP32, Format, format_of
+from ...ops import op, receive
+from ...target import Target
+from . import request as _request
+from .request import asked, heads_of, logarithms, taken, taken_like, taken_mask
+
+__all__ = ["Attention", "AttentionGradients", "scaled_dot_product_attention", "scaled_dot_product_attention_grad"]
+
+_BOUND, _DRAWS = "popnn.attention.bound:", "testing.attention_calls:"
+
+
+class Attention(NamedTuple):
+    """What attention returns with ``return_lse``: its result, and the logarithms of sums of exponentials."""
+
+    y: Any
+    lse: Any
+
+
+class AttentionGradients(NamedTuple):
+    """What the gradient of attention returns: with respect to queries, keys and values."""
+
+    q_grad: Any
+    k_grad: Any
+    v_grad: Any
+
+
+def _of_parts(name: str, out_dtype: object, default: Format) -> Format:
+    made = default if out_dtype is None else format_of(out_dtype, "out_dtype")
+    if made.dtype is None:
+        raise bad_argument("out_dtype", made, f"a format that has a dtype, for {name}")
+    return made
+
+
+@op("popnn.scaled_dot_product_attention", bound=_BOUND + "attention_bound", draws=_DRAWS + "attention_calls")
+def scaled_dot_product_attention(q: Any, k: Any, v: Any, mask: Any = None, *, scale: float | None = None,
+                                 causal: bool = False, query_offset: int = 0, pattern: Any = None,
+                                 return_lse: bool = False, out: Any = None, out_dtype: object = None,
+                                 available_memory_proportion: float | None = None,
+                                 target: Target | str | None = None) -> Any:
+    """Scaled dot-product attention: softmax(scale q k' + mask) v, without a matrix of scores.
+
+    Parameters
+    ----------
+    q : array_like or QuarterArray [..., heads, queries, elements]
+        Queries: float32, float16, bfloat16 or FP8, of any strides; copied where a token's elements are apart. Two axes
+        are one head.
+    k : array_like or QuarterArray [..., heads of keys, keys, elements]
+        Keys. There may be fewer heads of keys than of queries, by a divisor: neighbouring query heads share them then.
+    v : array_like or QuarterArray [..., heads of keys, keys, value elements]
+        Values.
+    mask : array_like, optional
+        What broadcasts to [..., heads, queries, keys]: truth values, False where a key does not count, or float32,
+        float16 or bfloat16 numbers that are added to scores.
+    scale : float, optional
+        What scores are multiplied by; by default one over the root of a query's elements.
+    causal : bool, optional
+        Whether keys after a query do not count for it.
+    query_offset : int, optional
+        With `causal`, the first query's place among the keys: by default 0, as in torch; the number of earlier tokens
+        where keys come from a cache.
+    pattern : BlockPattern, optional
+        Of queries by keys: only scores in its blocks count and are computed. It has one group for all heads, or one for
+        each query head, or for each of each batch.
+    return_lse : bool, optional
+        Whether to return the logarithms of the sums of exponentials too, which the gradient takes.
+    out : array or QuarterArray, optional
+        Where the result goes, of any strides; it may overlap operands. With `return_lse` a pair of arrays.
+    out_dtype : Format, dtype or str, optional
+        The result's format; by default that of `out`, or by the rule of all ops.
+    available_memory_proportion : float, optional
+        The share of a tile's memory that temporaries may take: with less than all keys and values of a head take packed
+        every strip of queries packs them again. None, the default, and 0 set no limit.
+    target : Target or str, optional
+        The machine; by default this CPU, which alone does it.
+
+    Returns
+    -------
+    numpy.ndarray [..., heads, queries, value elements], or Attention
+        A query for which no key counts gives 0, and minus infinity as its logarithm.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind or value. Nothing has been written then.
+    UnsupportedError
+        If `target` names another machine.
+
+    Notes
+    -----
+    Scores are sums in FP32, in ascending order of elements; scale and mask are FP32, rounded each. Keys come 256 at a
+    time, or the blocks of a pattern up to that: exponentials of what a score is below the greatest one so far, within
+    1 ulp; their sum is FP32, and where a greater score comes, what was summed is scaled by an exponential. Where all
+    of q, k and v are bfloat16 and this CPU multiplies that, exponentials are rounded to bfloat16 before they meet the
+    values, and subnormal products may count as 0; else products are FP32. The result is divided by the sum, and
+    rounded once more to its format. The bits are the same for any number of threads; those of FP32 products are the
+    same at every level too. PopLibs has no such function.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py import popnn
+    >>> q, k = np.zeros((2, 1), np.float32), np.ones((2, 1), np.float32)
+    >>> popnn.scaled_dot_product_attention(q, k, np.array([[1.0], [3.0]], np.float32), causal=True)
+    array([[1.],
+           [2.]], dtype=float32)
+    """
+    reads = {"q": taken("q", q), "k": taken("k", k), "v": taken("v", v)}
+    h = heads_of(*reads.values())
+    how = asked(h, scale, causal, query_offset, pattern, available_memory_proportion, target)
+    masked = None if mask is None else taken_mask(mask, h)
+    sources = (*reads.values(), *((masked.operand,) if masked else ()))
+    default, shape = _request.default_format(*reads.values()), h.shape(h.value_width)
+    if flag("return_lse", return_lse):
+        form = _of_parts("return_lse", out_dtype, default)
+        made, makes = _request.parts_of(h, out, [("y", shape, form), ("lse", h.shape(), FP32)], Attention)
+        return _request.request("scaled_dot_product_attention", h, how, reads, masked, makes, made.receiver, made.wrap,
+                                not made.given)
+    receiver = receive("out", out, shape, out_dtype, default, sources, contiguous=True)
+    makes = [("y", shape, receiver.format, receiver.scale, 0)]
+    return _request.request("scaled_dot_product_attention", h, how, reads, masked, makes, receiver, None, True)
+
+
+@op("popnn.scaled_dot_product_attention_grad", bound=_BOUND + "attention_grad_bound",
+    draws=_DRAWS + "attention_grad_calls")
+def scaled_dot_product_attention_grad(grad: Any, q: Any, k: Any, v: Any, y: Any, lse: Any, mask: Any = None, *,
+                                      scale: float | None = None, causal: bool = False, query_offset: int = 0,
+                                      pattern: Any = None, out: Any = None, out_dtype: object = None,
+                                      available_memory_proportion: float | None = None,
+                                      target: Target | str | None = None) -> Any:
+    """Gradients of `scaled_dot_product_attention` with respect to queries, keys and values.
+
+    Parameters
+    ----------
+    grad : array_like or QuarterArray [..., heads, queries, value elements]
+        The gradient of the result.
+    q, k, v, mask, scale, causal, query_offset, pattern
+        As `scaled_dot_product_attention` had them.
+    y : array_like or QuarterArray
+        What that returned, with ``return_lse``.
+    lse : array_like of float32 [..., heads, queries]
+        And its logarithms.
+    out : tuple of three arrays, optional
+        Where the results go.
+    out_dtype : Format, dtype or str, optional
+        The results' format; by default each has that of its operand, or float16 where that is FP8.
+    available_memory_proportion : float, optional
+        As there. Sums for all keys and values of a head are taken in any case.
+    target : Target or str, optional
+        The machine; by default this CPU, which alone does it.
+
+    Returns
+    -------
+    AttentionGradients
+        ``q_grad``, ``k_grad``, ``v_grad``: each of its operand's shape. Query heads that share keys add to the same.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind or value. Nothing has been written then.
+    UnsupportedError
+        If `target` names another machine.
+
+    Notes
+    -----
+    Scores come again, as there, tile by tile. A weight is the exponential of a score less its query's `lse`, within
+    1 ulp; its gradient is the product of `grad` and the value; that of the score is the weight times what this is above
+    the sum of ``grad * y``. All of that is FP32, and so are all sums. Where grad, q, k and v are all bfloat16 and this
+    CPU multiplies that, weights and gradients of scores are rounded to bfloat16 before they are multiplied. What heads
+    share is summed by one thread: the bits are the same for any number of threads, and those of FP32 products at every
+    level.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py import popnn
+    >>> q, k = np.zeros((1, 1), np.float32), np.ones((2, 1), np.float32)
+    >>> v = np.array([[1.0], [3.0]], np.float32)
+    >>> y, lse = popnn.scaled_dot_product_attention(q, k, v, return_lse=True)
+    >>> popnn.scaled_dot_product_attention_grad(np.ones_like(y), q, k, v, y, lse).v_grad
+    array([[0.5],
+           [0.5]], dtype=float32)
+    """
+    reads = {"q": taken("q", q), "k": taken("k", k), "v": taken("v", v)}
+    h = heads_of(*reads.values())
+    how = asked(h, scale, causal, query_offset, pattern, available_memory_proportion, target)
+    shape = h.shape(h.value_width)
+    masked = None if mask is None else taken_mask(mask, h)
+    formats = [(f"{name}_grad", x.shape, _of_parts(f"the gradient of {name}", out_dtype, _request.default_format(x)))
+               for name, x in reads.items()]
+    reads |= {"grad": taken_like("grad", grad, shape), "y": taken_like("y", y, shape),
+              "lse": logarithms(lse, h.shape())}
+    made, makes = _request.parts_of(h, out, formats, AttentionGradients)
+    return _request.request("scaled_dot_product_attention_grad", h, how, reads, masked, makes, made.receiver, made.wrap,
+                            not made.given)

@@ -1,0 +1,287 @@
+"""Calls of attention: operands checked, seen as batches, heads and tokens, and what runs on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod, sqrt
+from typing import Any
+
+import numpy as np
+
+from ...config import settings
+from ...errors import bad_argument, bad_type, finite, flag, instance, whole
+from ...formats import FP32, Format
+from ...ops import RESULT, Operand, Receiver, Request, argument, host_target, modelled_target, operand, result_format
+from ...ops.parts import Part, results
+from ...planner.ladder import Memory, within
+from ...popsparse.pattern import BlockPattern
+from ...target import Target
+from .lower import AttentionProgram, lower, several_strips
+from .params import AttentionParams, Lies
+
+__all__ = ["Heads", "How", "Taken", "asked", "logarithms", "request", "taken", "taken_like", "taken_mask", "written"]
+
+Array = np.ndarray[Any, Any]
+
+_ALLOWED = "float32, float16, bfloat16 or FP8 numbers, or a QuarterArray"
+_MASKS = "truth values, or float32, float16 or bfloat16 numbers to add"
+_FAR = 1 << 40
+
+
+@dataclass(frozen=True)
+class Heads:
+    """What queries, keys and values are together.
+
+    Attributes
+    ----------
+    lead : tuple of int
+        Axes before the heads.
+    heads, shares : int
+        Of keys; query heads to each of these.
+    queries, keys, width, value_width : int
+    axes : int
+        Of an operand: 2 where there is one head.
+    """
+
+    lead: tuple[int, ...]
+    heads: int
+    shares: int
+    queries: int
+    keys: int
+    width: int
+    value_width: int
+    axes: int
+
+    @property
+    def batch(self) -> int:
+        """Of the axes before the heads."""
+        return prod(self.lead)
+
+    def shape(self, *after: int) -> tuple[int, ...]:
+        """The shape of what each query of each head has so many of."""
+        heads = (self.heads * self.shares,) if self.axes > 2 else ()
+        return (*self.lead, *heads, self.queries, *after)
+
+
+@dataclass(frozen=True)
+class Taken:
+    """An operand as a program reads it."""
+
+    name: str
+    operand: Operand
+    strides: tuple[int, int, int]
+
+
+def taken(name: str, value: Any) -> Operand:
+    """Take numbers that share a scale, at least tokens by elements."""
+    x = operand(name, value, _ALLOWED)
+    if x.scales is not None:
+        raise bad_argument(name, "a QuarterArray with scales of blocks", "one scale for all of it")
+    if len(x.shape) < 2:
+        raise bad_argument(name, f"shape {x.shape}", "[..., heads, tokens, elements], or [tokens, elements]")
+    return x
+
+
+def taken_like(name: str, value: Any, shape: tuple[int, ...]) -> Operand:
+    """Take numbers of a known shape."""
+    x = taken(name, value)
+    if x.shape != shape:
+        raise bad_argument(name, f"shape {x.shape}", f"shape {shape}")
+    return x
+
+
+def logarithms(value: Any, shape: tuple[int, ...]) -> Operand:
+    """Take what `scaled_dot_product_attention` returned as lse."""
+    x = operand("lse", value, "float32 numbers")
+    if x.format != FP32:
+        raise bad_type("lse", f"dtype {x.format}", "float32 numbers")
+    if x.shape != shape:
+        raise bad_argument("lse", f"shape {x.shape}", f"shape {shape}")
+    return x
+
+
+def heads_of(q: Operand, k: Operand, v: Operand) -> Heads:
+    """Return what operands are together, or refuse what does not fit."""
+    for name, x in (("k", k), ("v", v)):
+        if len(x.shape) != len(q.shape) or x.shape[:-3] != q.shape[:-3]:
+            raise bad_argument(name, f"shape {x.shape}", f"{len(q.shape)} axes, those before the heads as q has them, "
+                                                         f"which has shape {q.shape}")
+    if k.shape[-1] != q.shape[-1]:
+        raise bad_argument("k", f"shape {k.shape}", f"{q.shape[-1]} elements of a token, as q has")
+    if v.shape[:-1] != k.shape[:-1]:
+        raise bad_argument("v", f"shape {v.shape}", f"heads and tokens as k has them, which has shape {k.shape}")
+    of_q, of_k = (x.shape[-3] if len(x.shape) > 2 else 1 for x in (q, k))
+    if of_q != of_k and (of_k == 0 or of_q % of_k):
+        raise bad_argument("k", f"{of_k} heads", f"as many as q has, or a divisor of these {of_q}")
+    return Heads(q.shape[:-3], of_k, of_q // of_k if of_k else 1, q.shape[-2], k.shape[-2], q.shape[-1], v.shape[-1],
+                 len(q.shape))
+
+
+def _seen(name: str, x: Operand, after: int = 1) -> Taken:
+    """An operand, and its bytes from a batch, a head, a token to the next: a copy where elements are apart."""
+    array = x.array
+    strides = _strides(array.shape, array.strides, array.itemsize, after)
+    if strides is None or not array.flags.aligned:
+        x = x.in_c_order()
+        strides = _dense(array, after)
+    return Taken(name, x, strides)
+
+
+def _dense(array: Array, after: int) -> tuple[int, int, int]:
+    """The same of an array in C order."""
+    steps = [array.itemsize * prod(array.shape[d + 1:]) for d in range(array.ndim)]
+    strides = _strides(array.shape, tuple(steps), array.itemsize, after)
+    assert strides is not None
+    return strides
+
+
+def _strides(shape: tuple[int, ...], steps: tuple[int, ...], item: int, after: int) -> tuple[int, int, int] | None:
+    if after and shape[-1] > 1 and steps[-1] != item:
+        return None
+    if after:
+        shape, steps = shape[:-1], steps[:-1]
+    batch = _merged(shape[:-2], steps[:-2])
+    return None if batch is None else (batch, steps[-2] if len(shape) > 1 else 0, steps[-1])
+
+
+def _merged(shape: tuple[int, ...], steps: tuple[int, ...]) -> int | None:
+    """Bytes from one element to the next of axes walked in C order, or None where they are no one axis."""
+    held = [(n, step) for n, step in zip(shape, steps, strict=True) if n != 1]
+    if any(outer != n * inner for (_, outer), (n, inner) in pairwise(held)):
+        return None
+    return held[-1][1] if held else 0
+
+
+def taken_mask(value: Any, h: Heads) -> Taken:
+    """Take a mask that broadcasts to [..., heads, queries, keys]: its keys one after another."""
+    x = argument("mask", value, _MASKS, np.float32)
+    if x.array.dtype != np.bool_:
+        x = operand("mask", value, _MASKS)
+        if x.format is None or x.format.bits < 16:
+            raise bad_type("mask", f"dtype {x.format}", _MASKS)
+    due = h.shape(h.keys)
+    try:
+        wide = np.broadcast_to(x.array, due)
+    except ValueError:
+        raise bad_argument("mask", f"shape {x.shape}", f"one that broadcasts to {due}") from None
+    strides = _strides(wide.shape, wide.strides, wide.itemsize, 1)
+    if strides is None or not wide.flags.aligned:
+        wide = np.ascontiguousarray(wide)
+        strides, x = _dense(wide, 1), Operand(wide, x.format)
+    return Taken("mask", x, strides)
+
+
+@dataclass(frozen=True)
+class How:
+    """What a call says beside its arrays."""
+
+    scale: float
+    causal: bool
+    query_offset: int
+    pattern: BlockPattern | None
+    memory: Memory
+    target: Target | str | None
+
+
+def asked(h: Heads, scale: Any, causal: Any, query_offset: Any, pattern: Any, proportion: Any, target: Any) -> How:
+    """Check what a call says beside its arrays."""
+    by = 1 / sqrt(max(1, h.width)) if scale is None else finite("scale", scale, -3e38, 3e38)
+    causal, offset = flag("causal", causal), whole("query_offset", query_offset, -_FAR, _FAR)
+    if offset and not causal:
+        raise bad_argument("query_offset", offset, "0, where nothing is causal")
+    if pattern is not None:
+        instance("pattern", pattern, BlockPattern, "a BlockPattern")
+        if pattern.shape != (h.queries, h.keys):
+            raise bad_argument("pattern", f"shape {pattern.shape}", f"queries by keys, {(h.queries, h.keys)}")
+        allowed = {1, h.heads * h.shares, h.batch * h.heads * h.shares}
+        if pattern.groups not in allowed:
+            raise bad_argument("pattern", f"{pattern.groups} groups", f"one for all heads, or {sorted(allowed)[1:]}")
+    return How(by, causal, offset, pattern, Memory(proportion), target)
+
+
+def _lies(x: Taken, number: int) -> Lies:
+    o = x.operand
+    width = 1 if x.name in ("lse", "mask") else o.shape[-1]
+    return Lies(number, o.format, width, *x.strides, o.scale)
+
+
+def written(h: Heads, name: str, number: int, shape: tuple[int, ...], form: Format, exponent: int = 0,
+            offset: int = 0) -> tuple[str, Lies]:
+    """How a result lies, in C order."""
+    width = 1 if name == "lse" else shape[-1]
+    tokens = h.keys if name in ("k_grad", "v_grad") else h.queries
+    heads = h.heads if name in ("k_grad", "v_grad") else h.heads * h.shares
+    token = width * int((form.dtype or form.code_dtype).itemsize)
+    return name, Lies(number, form, width, heads * tokens * token, tokens * token, token, exponent, offset, True)
+
+
+def request(op: str, h: Heads, how: How, reads: dict[str, Any], mask: Taken | None,
+            makes: list[tuple[str, tuple[int, ...], Format, int, int]], receiver: Receiver, wrap: Any,
+            whole_call: bool) -> Request:
+    """Describe a call.
+
+    Parameters
+    ----------
+    op : str
+    h, how
+        What is computed.
+    reads : dict
+        Operands by the record's names.
+    mask : Taken or None
+    makes : list
+        Results: name, shape, format, exponent of the scale, offset in bytes.
+    receiver : Receiver
+    wrap : callable or None
+        Makes the result into what is returned.
+    whole_call : bool
+        Whether the next call of the kind may run as this one does.
+    """
+    lacking = modelled_target(how.target, f"popnn.{op}", lambda _: "in this build")[1]
+    seen = [_seen(name, x, int(name != "lse")) for name, x in reads.items()] + ([mask] if mask else [])
+    operands: list[Any] = [x.operand for x in seen]
+    lies = [(x.name, _lies(x, number)) for number, x in enumerate(seen)]
+    pattern = how.pattern
+    if pattern is not None:
+        operands += [pattern.row_offsets.astype(np.int64), pattern.column_indices.astype(np.int32)]
+    number = len(operands)
+    lies += [written(h, name, number, shape, fmt, exponent, offset) for name, shape, fmt, exponent, offset in makes]
+    params = AttentionParams(
+        "grad" in reads, h.batch, h.heads, h.shares, h.queries, h.keys, how.scale, how.causal, how.query_offset,
+        None if pattern is None else pattern.block_shape, 1 if pattern is None else pattern.groups,
+        0 if pattern is None else pattern.n_blocks, number + 1, tuple(lies))
+    program, fits = _within_memory(op, params, how.memory)
+    return Request(program.executable, (*operands, RESULT), receiver, lambda: (str(params), program.kernel, program),
+                   wrap=wrap, lacking=lacking, keep=whole_call and pattern is None and fits)
+
+
+def _within_memory(op: str, params: AttentionParams, memory: Memory) -> tuple[AttentionProgram, bool]:
+    """The program, which keeps keys packed where the limit lets it, and whether it keeps to it."""
+    several = several_strips(params)
+    if memory.proportion is None:
+        return lower(params, settings.num_threads, several), True
+    host = host_target(None, op)
+
+    def planned(limit: int | None) -> AttentionProgram | None:
+        for kept in (True, False) if several else (False,):
+            made = lower(params, settings.num_threads, kept)
+            if limit is None or made.arena_bytes <= limit:
+                return made
+        return None
+
+    least = lower(params, settings.num_threads, False)
+    fits = planned(memory.limit(host)) is not None
+    return within(f"popnn.{op}", planned, memory, host, lambda: least.arena_bytes, least.threads), fits
+
+
+def default_format(*operands: Operand) -> Format:
+    """The result's format where none is asked for."""
+    return result_format(*(x.format for x in operands))
+
+
+def parts_of(h: Heads, out: Any, formats: list[tuple[str, tuple[int, ...], Format]], kind: Any
+             ) -> tuple[Any, list[tuple[str, tuple[int, ...], Format, int, int]]]:
+    """What receives several results, and how the program makes them."""
+    made = results(out, [Part(shape, fmt) for _, shape, fmt in formats], kind)
+    return made, [(name, shape, fmt, 0, offset)
+                  for (name, shape, fmt), offset in zip(formats, made.offsets, strict=True)]

@@ -1,0 +1,284 @@
+/* The attention family: softmax(scale Q K' + mask) V and its gradient, without a matrix of scores.
+ *
+ * A unit is a strip of queries that share keys. Keys and values come to panels a tile at a time, kept for the next strip where
+ * there is room. Scores of a strip and a chunk of keys are a tile of sums, which become weights there (weights.h) and are
+ * multiplied with the values. Products are those of kernels/dot/, in FP32, or of BF16 numbers, to which weights are rounded then.
+ * A gradient's unit is all that shares keys: its strips come one after another, and add to the gradients of keys and values.
+ *
+ * Order: sums over elements, keys and queries ascend, a row's exponentials are summed in 64 lanes within a chunk, so that the bits
+ * are the same for every number of threads, and in FP32 at every level. */
+#ifndef POP_ATTENTION_H
+#define POP_ATTENTION_H
+#include "kernels/attention/weights.h"
+
+/* What a thread knows of the keys that lie in its slots. */
+typedef struct pop_attention_walk {
+    const pop_attention *spec;
+    const pop_tile *tile;
+    int64_t batch, head; /* of keys; -1: none */
+    const char *k, *v;
+    int backward;
+} pop_attention_walk;
+
+/* The block columns of a strip. */
+static void pop_attention_blocks(const pop_attention_walk *w, pop_attention_strip *strip)
+{
+    const pop_attention *s = w->spec;
+    strip->columns = NULL;
+    strip->blocks = s->column_count;
+    if (s->offsets < 0) return;
+    const int64_t *offsets = (const int64_t *)(const void *)w->tile->operands[s->offsets];
+    const int64_t row = (strip->batch * s->heads * s->shares + strip->head) % s->patterns * s->row_count +
+                        strip->first / s->block_rows;
+    strip->columns = (const int32_t *)(const void *)w->tile->operands[s->columns] + offsets[row];
+    strip->blocks = offsets[row + 1] - offsets[row];
+}
+
+/* Strip `number` of the heads that share keys. */
+static void pop_attention_strip_of(const pop_attention_walk *w, int64_t number, pop_attention_strip *strip)
+{
+    const pop_attention *s = w->spec;
+    const int64_t in_head = s->row_strips * s->row_count, head = number / in_head * s->strip_heads, part = number % in_head;
+    const int64_t end = (part / s->row_strips + 1) * s->block_rows;
+    strip->batch = w->batch;
+    strip->head = w->head * s->shares + head;
+    strip->heads = pop_lesser(s->strip_heads, s->shares - head);
+    strip->first = part / s->row_strips * s->block_rows + part % s->row_strips * s->strip;
+    strip->each = pop_lesser(pop_lesser(s->strip, end - strip->first), s->queries - strip->first);
+    strip->rows = strip->heads * (strip->each > 0 ? strip->each : 0);
+    pop_attention_blocks(w, strip);
+}
+
+/* Begin with a head of keys: what slots hold is another's. */
+static void pop_attention_head(pop_attention_walk *w, int64_t number)
+{
+    const pop_attention *s = w->spec;
+    const int64_t batch = number / s->heads, head = number % s->heads;
+    if (batch == w->batch && head == w->head) return;
+    w->batch = batch, w->head = head;
+    w->k = pop_attention_at(&s->k, w->tile, batch, head);
+    w->v = pop_attention_at(&s->v, w->tile, batch, head);
+    memset(w->tile->scratch + s->packed_at, 0, (size_t)(s->kept ? s->column_count * s->column_tiles : 0));
+}
+
+/* See that a tile's keys and values are in their slot. */
+static void pop_attention_pack(const pop_attention_walk *w, pop_attention_piece *piece, int64_t slot)
+{
+    const pop_attention *s = w->spec;
+    char *packed = w->tile->scratch + s->packed_at + piece->tile, *stage = w->tile->scratch + s->stage_at;
+    piece->slot = w->tile->scratch + s->slots_at + (s->kept ? piece->tile : slot) * s->slot;
+    if (s->kept && *packed) return;
+    if (s->kept) *packed = 1;
+    const int64_t column = piece->tile / s->column_tiles, own = (column + 1) * s->block_columns - piece->key;
+    const int64_t keys = pop_lesser(pop_lesser(s->tile, own), s->keys - piece->key); /* causal strips need fewer at first */
+    const char *k = w->k + piece->key * s->k.token, *v = w->v + piece->key * s->v.token;
+    pop_attention_across(s, &s->k, k, keys, piece->slot, s->q_cells, stage);
+    if (w->backward) {
+        pop_attention_across(s, &s->v, v, keys, piece->slot + s->values_at, s->v_cells, stage);
+        pop_attention_lines(s, &s->k, k, keys, piece->slot + s->lines_at, s->q_line, stage);
+    } else {
+        pop_attention_lines(s, &s->v, v, keys, piece->slot + s->values_at, s->v_line, stage);
+    }
+}
+
+/* The next tiles whose scores are held at once, from tile `from` of the strip's on, which moves; how many, and their columns. */
+static int pop_attention_next(const pop_attention_walk *w, const pop_attention_strip *strip, int64_t *from,
+                              pop_attention_piece *pieces, int64_t *columns)
+{
+    const pop_attention *s = w->spec;
+    const int64_t grain = s->depth_grain > 16 ? s->depth_grain : 16;
+    int64_t limit = s->keys;
+    int count = 0;
+    if (s->causal) limit = pop_lesser(limit, strip->first + strip->each + s->origin);
+    *columns = 0;
+    for (; *from < strip->blocks * s->column_tiles && count < POP_ATTENTION_PIECES; (*from)++) {
+        const int64_t block = *from / s->column_tiles, column = strip->columns ? strip->columns[block] : block;
+        const int64_t part = *from % s->column_tiles * s->tile, key = column * s->block_columns + part;
+        const int64_t keys = pop_lesser(pop_lesser(s->tile, s->block_columns - part), limit - key);
+        if (keys <= 0) continue;
+        if (*columns + pop_rounded(keys, grain) > s->chunk) break;
+        pieces[count] = (pop_attention_piece){.key = key, .keys = keys, .at = *columns,
+                                              .tile = column * s->column_tiles + *from % s->column_tiles};
+        pop_attention_pack(w, pieces + count, count);
+        *columns += pop_rounded(keys, grain);
+        count++;
+    }
+    return count;
+}
+
+/* Whether some score of a piece, or of its columns, does not count, or a mask adds to it. */
+POP_INLINE int pop_attention_is_masked(const pop_attention *s, const pop_attention_strip *strip, const pop_attention_piece *piece)
+{
+    const int64_t grain = s->depth_grain > 16 ? s->depth_grain : 16;
+    return s->mask.operand >= 0 || piece->keys % grain ||
+           (s->causal && piece->key + piece->keys > strip->first + s->origin + 1);
+}
+
+/* Scores of pieces; returns whether they are scaled already, as masks want them. */
+static int pop_attention_scores(const pop_attention_walk *w, const pop_attention_strip *strip, const pop_attention_piece *pieces,
+                                int count)
+{
+    const pop_attention *s = w->spec;
+    float *scores = (float *)(void *)(w->tile->scratch + s->scores_at);
+    int masked = 0;
+    for (int p = 0; p < count; p++) {
+        pop_attention_by_panels(s, w->tile->scratch + s->q_at, pieces[p].slot, scores + pieces[p].at, s->score_line, strip->rows,
+                                pieces[p].keys, s->q_cells);
+        masked |= pop_attention_is_masked(s, strip, pieces + p);
+    }
+    for (int p = 0; p < count && masked; p++) pop_attention_mask(s, w->tile, strip, pieces + p, scores);
+    return masked;
+}
+
+/* Sums over weights, and logarithms of the sums of exponentials. */
+static void pop_attention_finish(const pop_attention_walk *w, const pop_attention_strip *strip)
+{
+    const pop_attention *s = w->spec;
+    float *sums = (float *)(void *)(w->tile->scratch + s->sums_at);
+    const float *m = (const float *)(const void *)(w->tile->scratch + s->state_at), *l = m + strip->rows;
+    for (int64_t r = 0; r < strip->rows; r++, sums += s->v_line) {
+        const int64_t head = strip->head + r / strip->each, query = strip->first + r % strip->each;
+        const pop_v_f by = pop_v_splat(l[r] == 0.0f ? 1.0f : l[r]);
+        POP_ROW_EACH(0, s->v.width, pop_row_store(sums, i, pop_row_load(sums, i, part) / by, part); (void)k;);
+        char *to = pop_attention_at(&s->y, w->tile, strip->batch, head) + query * s->y.token;
+        pop_attention_write(&s->y, sums, s->v_line, 1, 1.0f, to);
+        if (s->lse.operand < 0) continue;
+        const float lse = l[r] == 0.0f ? -INFINITY : m[r] + pop_v_log(pop_v_splat(l[r]))[0];
+        memcpy(pop_attention_at(&s->lse, w->tile, strip->batch, head) + query * s->lse.token, &lse, sizeof lse);
+    }
+}
+
+static void pop_attention_attend(const pop_attention_walk *w, const pop_attention_strip *strip)
+{
+    const pop_attention *s = w->spec;
+    char *arena = w->tile->scratch;
+    float *sums = (float *)(void *)(arena + s->sums_at), *state = (float *)(void *)(arena + s->state_at);
+    pop_attention_piece pieces[POP_ATTENTION_PIECES];
+    for (int64_t h = 0; h < strip->heads; h++)
+        pop_attention_rows(s, &s->q, pop_attention_at(&s->q, w->tile, strip->batch, strip->head + h) + strip->first * s->q.token,
+                           strip->each, arena + s->q_at + 4 * h * strip->each * s->q_cells, s->q_cells);
+    pop_attention_fill(sums, 0.0f, strip->rows * s->v_line);
+    pop_attention_fill(state, -INFINITY, strip->rows);
+    pop_attention_fill(state + strip->rows, 0.0f, strip->rows);
+    int64_t from = 0, columns;
+    for (int count; (count = pop_attention_next(w, strip, &from, pieces, &columns)) > 0;) {
+        const int scaled = pop_attention_scores(w, strip, pieces, count);
+        pop_attention_chunk(s, w->tile, strip->rows, columns, scaled);
+        for (int p = 0; p < count; p++)
+            pop_attention_by_lines(s, arena + s->weights_at + 4 / s->elements * pieces[p].at, 4 / s->elements * s->score_line, 4,
+                                   pieces[p].slot + s->values_at, s->v_line, sums, strip->rows, s->v.width,
+                                   pop_rounded(pieces[p].keys, s->depth_grain) / s->elements);
+    }
+    pop_attention_finish(w, strip);
+}
+
+static void pop_attention_forward(const void *work, const pop_tile *tile)
+{
+    const pop_attention_item *item = (const pop_attention_item *)work;
+    const pop_attention *s = item->spec;
+    pop_attention_walk w = {.spec = s, .tile = tile, .batch = -1, .head = -1};
+    if (s->begin) ((pop_dot_hook)s->begin)();
+    for (int64_t i = item->first; i < item->first + item->count; i++) {
+        pop_attention_strip strip;
+        pop_attention_head(&w, i / s->strips);
+        pop_attention_strip_of(&w, i % s->strips, &strip);
+        if (strip.rows > 0) pop_attention_attend(&w, &strip);
+    }
+    if (s->end) ((pop_dot_hook)s->end)();
+}
+
+/* What a strip's rows need besides: their sums' logarithms, and the mean of their weights' gradients, the sum of grad y. */
+static void pop_attention_means(const pop_attention_walk *w, const pop_attention_strip *strip, const char *grad)
+{
+    const pop_attention *s = w->spec;
+    float *lse = (float *)(void *)(w->tile->scratch + s->state_at), *mean = lse + strip->rows;
+    float *g = (float *)(void *)(w->tile->scratch + s->scores_at), *y = g + s->score_line;
+    const char *outputs = pop_attention_at(&s->y, w->tile, strip->batch, strip->head) + strip->first * s->y.token;
+    const char *logs = pop_attention_at(&s->lse, w->tile, strip->batch, strip->head) + strip->first * s->lse.token;
+    for (int64_t r = 0; r < strip->rows; r++) {
+        const void *of_grad = grad + r * s->grad.token, *of_y = outputs + r * s->y.token;
+        memcpy(lse + r, logs + r * s->lse.token, sizeof *lse);
+        double sum;
+        if (s->grad.codec) ((pop_decoder)s->grad.codec)(&s->grad.cast, of_grad, g, s->grad.width);
+        if (s->y.codec) ((pop_decoder)s->y.codec)(&s->y.cast, of_y, y, s->y.width);
+        const float *a = s->grad.codec ? g : of_grad, *b = s->y.codec ? y : of_y;
+        POP_ROW_SUM(sum, s->y.width, pop_row_load(a, i, part) * pop_row_load(b, i, part));
+        mean[r] = (float)sum;
+    }
+}
+
+/* What one piece adds to the gradients of its keys and values, and of the strip's queries. */
+static void pop_attention_add_piece(const pop_attention *s, char *arena, int64_t rows, const pop_attention_piece *piece)
+{
+    const int pairs = s->elements == 2;
+    const int64_t cells = pop_rounded(rows, s->elements) / s->elements, across = 4 * s->score_line, at = piece->at;
+    float *k_sums = (float *)(void *)(arena + s->k_sums_at), *v_sums = (float *)(void *)(arena + s->v_sums_at);
+    pop_attention_by_lines(s, arena + (pairs ? s->pairs_at : s->weights_at) + 4 * at, 4, across, arena + s->grad_lines_at,
+                           s->v_line, v_sums + piece->key * s->v_line, piece->keys, s->v.width, cells);
+    pop_attention_by_lines(s, arena + (pairs ? s->delta_pairs_at : s->delta_weights_at) + 4 * at, 4, across,
+                           arena + s->q_lines_at, s->q_line, k_sums + piece->key * s->q_line, piece->keys, s->q.width, cells);
+    pop_attention_by_lines(s, arena + s->delta_weights_at + 4 / s->elements * at, 4 / s->elements * s->score_line, 4,
+                           piece->slot + s->lines_at, s->q_line, (float *)(void *)(arena + s->sums_at), rows, s->q.width,
+                           pop_rounded(piece->keys, s->depth_grain) / s->elements);
+}
+
+static void pop_attention_go_back(const pop_attention_walk *w, const pop_attention_strip *strip)
+{
+    const pop_attention *s = w->spec;
+    char *arena = w->tile->scratch, *stage = arena + s->stage_at;
+    float *deltas = (float *)(void *)(arena + s->deltas_at);
+    const char *q = pop_attention_at(&s->q, w->tile, strip->batch, strip->head) + strip->first * s->q.token;
+    const char *grad = pop_attention_at(&s->grad, w->tile, strip->batch, strip->head) + strip->first * s->grad.token;
+    pop_attention_piece pieces[POP_ATTENTION_PIECES];
+    pop_attention_means(w, strip, grad);
+    pop_attention_rows(s, &s->q, q, strip->rows, arena + s->q_at, s->q_cells);
+    pop_attention_rows(s, &s->grad, grad, strip->rows, arena + s->grad_at, s->v_cells);
+    pop_attention_lines(s, &s->q, q, strip->rows, arena + s->q_lines_at, s->q_line, stage);
+    pop_attention_lines(s, &s->grad, grad, strip->rows, arena + s->grad_lines_at, s->v_line, stage);
+    pop_attention_fill((float *)(void *)(arena + s->sums_at), 0.0f, strip->rows * s->q_line);
+    int64_t from = 0, columns;
+    for (int count; (count = pop_attention_next(w, strip, &from, pieces, &columns)) > 0;) {
+        const int scaled = pop_attention_scores(w, strip, pieces, count);
+        for (int p = 0; p < count; p++) {
+            pop_attention_by_panels(s, arena + s->grad_at, pieces[p].slot + s->values_at, deltas + pieces[p].at, s->score_line,
+                                    strip->rows, pieces[p].keys, s->v_cells);
+            const int64_t end = p + 1 < count ? pieces[p + 1].at : columns, used = pieces[p].at + pieces[p].keys;
+            for (int64_t r = 0; r < strip->rows && used < end; r++)
+                pop_attention_fill(deltas + r * s->score_line + used, 0.0f, end - used);
+        }
+        pop_attention_turns(s, w->tile, strip->rows, columns, scaled);
+        if (s->elements == 2) {
+            pop_attention_pairs(s, arena + s->weights_at, strip->rows, columns, arena + s->pairs_at, stage);
+            pop_attention_pairs(s, arena + s->delta_weights_at, strip->rows, columns, arena + s->delta_pairs_at, stage);
+        }
+        for (int p = 0; p < count; p++) pop_attention_add_piece(s, arena, strip->rows, pieces + p);
+    }
+    pop_attention_write(&s->q_grad, (float *)(void *)(arena + s->sums_at), s->q_line, strip->rows, (float)s->scale,
+                        pop_attention_at(&s->q_grad, w->tile, strip->batch, strip->head) + strip->first * s->q_grad.token);
+}
+
+static void pop_attention_backward(const void *work, const pop_tile *tile)
+{
+    const pop_attention_item *item = (const pop_attention_item *)work;
+    const pop_attention *s = item->spec;
+    pop_attention_walk w = {.spec = s, .tile = tile, .batch = -1, .head = -1, .backward = 1};
+    float *k_sums = (float *)(void *)(tile->scratch + s->k_sums_at), *v_sums = (float *)(void *)(tile->scratch + s->v_sums_at);
+    for (int64_t i = item->first; i < item->first + item->count; i++) {
+        pop_attention_head(&w, i);
+        pop_attention_fill(k_sums, 0.0f, s->keys * s->q_line);
+        pop_attention_fill(v_sums, 0.0f, s->keys * s->v_line);
+        for (int64_t n = 0; n < s->strips; n++) {
+            pop_attention_strip strip;
+            pop_attention_strip_of(&w, n, &strip);
+            if (strip.rows > 0) pop_attention_go_back(&w, &strip);
+        }
+        pop_attention_write(&s->k_grad, k_sums, s->q_line, s->keys, (float)s->scale,
+                            pop_attention_at(&s->k_grad, tile, w.batch, w.head));
+        pop_attention_write(&s->v_grad, v_sums, s->v_line, s->keys, 1.0f, pop_attention_at(&s->v_grad, tile, w.batch, w.head));
+    }
+}
+
+#define POP_ATTENTION_ROW(name) {#name, "float32|bfloat16", #name, POP_FUNCTION(pop_attention_##name), {1, 16, 1}, \
+                                 {1, POP_ROW_LANES, 1}, POP_CONSISTENT}
+static const pop_kernel POP_ATTENTION_KERNELS[] = {POP_ATTENTION_ROW(forward), POP_ATTENTION_ROW(backward)};
+#endif

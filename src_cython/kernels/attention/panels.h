@@ -1,0 +1,132 @@
+/* Tokens as the kernels of dense products (kernels/dot/) take them, and the calls of those kernels. */
+#ifndef POP_ATTENTION_PANELS_H
+#define POP_ATTENTION_PANELS_H
+#include "kernels/dot/dot.h"
+#include "kernels/rows/sums.h"
+
+#define POP_RECORDS "records/attention.def"
+#include "records/structs.h"
+
+POP_INLINE int64_t pop_rounded(int64_t n, int64_t grain) { return (n + grain - 1) / grain * grain; }
+POP_INLINE int64_t pop_lesser(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Where the tokens of a head are. */
+POP_INLINE char *pop_attention_at(const pop_attention_operand *o, const pop_tile *tile, int64_t batch, int64_t head)
+{
+    return o->operand < 0 ? NULL : tile->operands[o->operand] + o->offset + batch * o->batch + head * o->head;
+}
+
+static void pop_attention_decode(const pop_attention_operand *o, const char *from, char *to)
+{
+    ((pop_dot_decode)o->decode)(&o->format, from, to, NULL, o->width);
+}
+
+/* Tokens to rows of cells along the elements, with zeros beyond them. */
+static void pop_attention_rows(const pop_attention *s, const pop_attention_operand *o, const char *from, int64_t tokens, char *to,
+                               int64_t cells)
+{
+    const int64_t own = 4 / s->elements * o->width;
+    for (int64_t i = 0; i < tokens; i++, from += o->token, to += 4 * cells) {
+        pop_attention_decode(o, from, to);
+        memset(to + own, 0, (size_t)(4 * cells - own));
+    }
+}
+
+/* Tokens to lines of cells across them, in panels as wide as the kernel takes at once. */
+static void pop_attention_across(const pop_attention *s, const pop_attention_operand *o, const char *from, int64_t tokens,
+                                 char *to, int64_t cells, char *stage)
+{
+    const int direct = o->copied && cells * s->elements == o->width;
+    const int64_t wide = s->cols_at_once;
+    for (int64_t j = 0; j < tokens; j += 16, from += 16 * o->token) {
+        const int64_t lines = pop_lesser(16, tokens - j);
+        const char *source = direct ? from : stage;
+        if (!direct) pop_attention_rows(s, o, from, lines, stage, cells);
+        ((pop_dot_transpose)s->transpose)(source, direct ? o->token : 4 * cells, lines, cells,
+                                          to + 4 * (j / wide * wide * cells + j % wide), 4 * wide);
+    }
+}
+
+/* Tokens to lines of cells across their elements: a token a line, or two, zeros where there is none. */
+static void pop_attention_lines(const pop_attention *s, const pop_attention_operand *o, const char *from, int64_t tokens, char *to,
+                                int64_t line, char *stage)
+{
+    const int64_t depth = pop_rounded(tokens, s->depth_grain);
+    if (s->elements == 1) {
+        for (int64_t i = 0; i < tokens; i++) pop_attention_decode(o, from + i * o->token, to + 4 * i * line);
+        return;
+    }
+    for (int64_t i = 0; i < depth; i += 2, to += 4 * line) {
+        const char *pair[2];
+        for (int half = 0; half < 2; half++) {
+            const char *token = from + (i + half) * o->token;
+            char *room = stage + half * pop_rounded(2 * o->width, 64);
+            pair[half] = o->copied && i + half < tokens ? token : room;
+            if (i + half >= tokens) memset(room, 0, (size_t)(2 * o->width));
+            else if (!o->copied) pop_attention_decode(o, token, room);
+        }
+        ((pop_dot_interleave)s->interleave)((const uint16_t *)(const void *)pair[0], (const uint16_t *)(const void *)pair[1],
+                                            (uint16_t *)(void *)to, o->width);
+    }
+}
+
+/* Two rows of n BF16 numbers to one of cells, over a strip; zeros beside the last of an odd number. */
+static void pop_attention_pairs(const pop_attention *s, const char *from, int64_t rows, int64_t n, char *to, char *stage)
+{
+    if (rows % 2) memset(stage, 0, (size_t)(2 * n));
+    for (int64_t i = 0; i < rows; i += 2, to += 4 * s->score_line) {
+        const char *even = from + 2 * i * s->score_line, *odd = i + 1 < rows ? even + 2 * s->score_line : stage;
+        ((pop_dot_interleave)s->interleave)((const uint16_t *)(const void *)even, (const uint16_t *)(const void *)odd,
+                                            (uint16_t *)(void *)to, n);
+    }
+}
+
+/* A product: rows of A by columns of panels of B, which lie `panel` bytes apart, over `cells` cells of depth. Rows are dealt out
+ * evenly: a kernel's few last ones would wait for their sums. */
+static void pop_attention_multiply(const pop_attention *s, pop_dot_block t, int64_t rows, int64_t cols, int64_t panel)
+{
+    const char *a = t.a;
+    float *c = t.c;
+    const int64_t calls = (rows + s->rows_at_once - 1) / s->rows_at_once;
+    for (int64_t j = 0; j < cols; j += s->cols_at_once, t.b += panel) {
+        t.cols = pop_lesser(s->cols_at_once, cols - j);
+        for (int64_t i = 0; i < calls; i++) {
+            const int64_t first = rows * i / calls;
+            t.rows = rows * (i + 1) / calls - first;
+            t.a = a + first * t.a_row;
+            t.c = c + first * t.c_row + j;
+            ((pop_dot_multiply)s->multiply)(&t);
+        }
+    }
+}
+
+/* A whose rows are `cells` cells, by panels of tokens across. */
+POP_INLINE void pop_attention_by_panels(const pop_attention *s, const char *a, const char *b, float *c, int64_t c_row, int64_t rows,
+                                        int64_t cols, int64_t cells)
+{
+    const pop_dot_block t = {.a = a, .b = b, .c = c, .a_row = 4 * cells, .a_cell = 4, .b_cell = 4 * s->cols_at_once,
+                             .c_row = c_row, .cells = cells};
+    pop_attention_multiply(s, t, rows, cols, 4 * s->cols_at_once * cells);
+}
+
+/* A, with its strides, by lines of tokens, added to what is there: one cell of depth for each line. */
+POP_INLINE void pop_attention_by_lines(const pop_attention *s, const char *a, int64_t a_row, int64_t a_cell, const char *b,
+                                       int64_t line, float *c, int64_t rows, int64_t cols, int64_t cells)
+{
+    const pop_dot_block t = {.a = a, .b = b, .c = c, .a_row = a_row, .a_cell = a_cell, .b_cell = 4 * line,
+                             .c_row = line, .cells = cells, .accumulate = 1};
+    pop_attention_multiply(s, t, rows, cols, 4 * s->cols_at_once);
+}
+
+/* Sums times a number, rounded to the result's format, or divided by it. */
+static void pop_attention_write(const pop_attention_operand *o, float *sums, int64_t line, int64_t rows, float by, char *to)
+{
+    const pop_v_f factor = pop_v_splat(by);
+    for (int64_t r = 0; r < rows; r++, sums += line, to += o->token) {
+        if (by != 1.0f)
+            POP_ROW_EACH(0, o->width, pop_row_store(sums, i, pop_row_load(sums, i, part) * factor, part); (void)k;);
+        if (o->codec) ((pop_encoder)o->codec)(&o->cast, sums, to, o->width, NULL);
+        else memcpy(to, sums, (size_t)o->width * sizeof *sums);
+    }
+}
+#endif

@@ -1,0 +1,143 @@
+/* From scores to weights, chunk by chunk, and from the gradients of weights to those of scores.
+ *
+ * A row keeps m, the greatest of what it has met, and l, the sum of exponentials of what lies below that; where m rises, what was
+ * summed before is scaled by e^(old m - m). A row whose scores are all minus infinity has weights of 0. */
+#ifndef POP_ATTENTION_WEIGHTS_H
+#define POP_ATTENTION_WEIGHTS_H
+#include "kernels/attention/panels.h"
+
+/* Tiles of keys whose scores are held side by side. */
+#define POP_ATTENTION_PIECES 16
+
+typedef struct pop_attention_piece {
+    int64_t key, keys, tile; /* the first, how many count, and which tile it is of all */
+    int64_t at;              /* its first column among scores */
+    char *slot;
+} pop_attention_piece;
+
+/* Queries that are walked at once. */
+typedef struct pop_attention_strip {
+    int64_t batch, head, heads; /* of queries */
+    int64_t first, each, rows;  /* query; queries of a head; in all */
+    const int32_t *columns;     /* of the block row, NULL where all count */
+    int64_t blocks;
+} pop_attention_strip;
+
+POP_INLINE void pop_attention_fill(float *to, float x, int64_t n)
+{
+    POP_ROW_EACH(0, n, pop_row_store(to, i, pop_v_splat(x), part); (void)k;);
+}
+
+/* n scores scaled, with what the mask adds to them, or minus infinity for its false. */
+static void pop_attention_scale(const pop_attention *s, const char *from, float *scores, int64_t n, float *stage)
+{
+    const pop_v_f none = pop_v_splat(-INFINITY), by = pop_v_splat((float)s->scale);
+    const float *more = (const float *)(const void *)from;
+    if (s->truths) {
+        POP_ROW_EACH(0, n,
+                     const pop_v_i truth = pop_v_load_some(from + i, 1, pop_v_first(part));
+                     const pop_v_f x = pop_row_load(scores, i, part) * by;
+                     pop_row_store(scores, i, pop_v_select_f(pop_v_eq(truth, pop_v_set(0)), x, none), part); (void)k;);
+        return;
+    }
+    if (from && s->mask.codec) {
+        ((pop_decoder)s->mask.codec)(&s->mask.cast, from, stage, n);
+        more = stage;
+    }
+    POP_ROW_EACH(0, n,
+                 pop_v_f x = pop_row_load(scores, i, part) * by;
+                 if (more) x += pop_row_load(more, i, part);
+                 pop_row_store(scores, i, x, part); (void)k;);
+}
+
+/* A piece's scores scaled and masked, with minus infinity for those that do not count, and to the grain. */
+static void pop_attention_mask(const pop_attention *s, const pop_tile *tile, const pop_attention_strip *strip,
+                               const pop_attention_piece *piece, float *scores)
+{
+    const int64_t width = pop_rounded(piece->keys, s->depth_grain > 16 ? s->depth_grain : 16);
+    float *stage = (float *)(void *)(tile->scratch + s->stage_at);
+    scores += piece->at;
+    for (int64_t r = 0; r < strip->rows; r++, scores += s->score_line) {
+        const int64_t query = strip->first + r % strip->each;
+        const char *from = pop_attention_at(&s->mask, tile, strip->batch, strip->head + r / strip->each);
+        if (from) from += query * s->mask.token + piece->key * s->mask.bytes;
+        pop_attention_scale(s, from, scores, piece->keys, stage);
+        int64_t counts = piece->keys;
+        if (s->causal) counts = pop_lesser(counts, query + s->origin + 1 - piece->key);
+        if (counts < 0) counts = 0;
+        pop_attention_fill(scores + counts, -INFINITY, width - counts);
+    }
+}
+
+/* A number's exponential; all levels give these bits. */
+POP_INLINE float pop_attention_exp(float x) { return pop_v_exp(pop_v_splat(x))[0]; }
+
+POP_INLINE void pop_attention_store(const pop_attention *s, void *to, int64_t i, pop_v_f x, int part)
+{
+    if (s->elements == 1) pop_row_write(&POP_F32, to, i, x, part);
+    else pop_row_write(&POP_BF16, to, i, x, part);
+}
+
+/* A row's scores to weights; returns by what its sums are to be scaled. */
+POP_INLINE float pop_attention_weigh(const int elements, const float *scores, void *weights, int64_t n, float scale, float *m,
+                                     float *l)
+{
+    const pop_v_f by = pop_v_splat(scale);
+    pop_lanes lanes = pop_lanes_of(-INFINITY);
+    POP_ROW_EACH(0, n, lanes.v[k] = pop_v_max_f(pop_row_load(scores, i, part) * by, lanes.v[k]););
+    const float top = pop_lanes_max(lanes), greatest = top > *m ? top : *m;
+    const pop_v_f less = pop_v_splat(greatest == -INFINITY ? 0.0f : greatest);
+    lanes = pop_lanes_of(0.0f);
+    POP_ROW_EACH(0, n,
+                 const pop_v_f e = pop_v_exp(pop_row_load(scores, i, part) * by - less);
+                 pop_row_write(elements == 1 ? &POP_F32 : &POP_BF16, weights, i, e, part);
+                 lanes.v[k] += e;);
+    const float share = greatest == *m ? 1.0f : pop_attention_exp(*m - greatest);
+    *l = *l * share + pop_lanes_sum(lanes);
+    *m = greatest;
+    return share;
+}
+
+/* The scores of a strip to weights, and its sums scaled. */
+static void pop_attention_chunk(const pop_attention *s, const pop_tile *tile, int64_t rows, int64_t n, int scaled)
+{
+    float *scores = (float *)(void *)(tile->scratch + s->scores_at), *sums = (float *)(void *)(tile->scratch + s->sums_at);
+    float *m = (float *)(void *)(tile->scratch + s->state_at), *l = m + rows;
+    char *weights = tile->scratch + s->weights_at;
+    const float scale = scaled ? 1.0f : (float)s->scale;
+    for (int64_t r = 0; r < rows; r++, scores += s->score_line, sums += s->v_line, weights += 4 / s->elements * s->score_line) {
+        const float share = s->elements == 1 ? pop_attention_weigh(1, scores, weights, n, scale, m + r, l + r)
+                                             : pop_attention_weigh(2, scores, weights, n, scale, m + r, l + r);
+        if (share == 1.0f) continue;
+        const pop_v_f by = pop_v_splat(share);
+        POP_ROW_EACH(0, s->v.width, pop_row_store(sums, i, pop_row_load(sums, i, part) * by, part); (void)k;);
+    }
+}
+
+/* A row's scores and their weights' gradients to weights and the scores' own gradients. */
+POP_INLINE void pop_attention_turn(const int elements, const float *scores, const float *deltas, void *weights, void *own, int64_t n,
+                                   float scale, float lse, float mean)
+{
+    const pop_v_f by = pop_v_splat(scale), less = pop_v_splat(lse == -INFINITY ? INFINITY : lse), from = pop_v_splat(mean);
+    POP_ROW_EACH(0, n,
+                 const pop_v_f e = pop_v_exp(pop_row_load(scores, i, part) * by - less);
+                 const pop_v_f d = e * (pop_row_load(deltas, i, part) - from);
+                 pop_row_write(elements == 1 ? &POP_F32 : &POP_BF16, weights, i, e, part);
+                 pop_row_write(elements == 1 ? &POP_F32 : &POP_BF16, own, i, d, part); (void)k;);
+}
+
+static void pop_attention_turns(const pop_attention *s, const pop_tile *tile, int64_t rows, int64_t n, int scaled)
+{
+    const float *scores = (const float *)(const void *)(tile->scratch + s->scores_at);
+    const float *deltas = (const float *)(const void *)(tile->scratch + s->deltas_at);
+    const float *lse = (const float *)(const void *)(tile->scratch + s->state_at), *mean = lse + rows;
+    char *weights = tile->scratch + s->weights_at, *own = tile->scratch + s->delta_weights_at;
+    const float scale = scaled ? 1.0f : (float)s->scale;
+    for (int64_t r = 0; r < rows; r++) {
+        if (s->elements == 1) pop_attention_turn(1, scores, deltas, weights, own, n, scale, lse[r], mean[r]);
+        else pop_attention_turn(2, scores, deltas, weights, own, n, scale, lse[r], mean[r]);
+        scores += s->score_line, deltas += s->score_line;
+        weights += 4 / s->elements * s->score_line, own += 4 / s->elements * s->score_line;
+    }
+}
+#endif

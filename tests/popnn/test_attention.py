@@ -1,0 +1,249 @@
+"""Attention: formula, masks, shifts, orders of keys, shared heads, blocks, gradients, memory, threads, bits; bad input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from poplibs_py import popnn, profile, testing
+from poplibs_py.config import thread_limit
+from poplibs_py.errors import MemoryLimitError, MemoryLimitWarning, PoplibsError
+from poplibs_py.formats import BF16, FP16, FP32
+from poplibs_py.kernels import kernels
+from poplibs_py.popnn.attention import lower
+from poplibs_py.popsparse import BlockPattern, banded_pattern, random_pattern
+from poplibs_py.testing import assert_same_bits, assert_within_bound
+from tests.result_bits import bits
+
+FORWARD, BACKWARD = "popnn.scaled_dot_product_attention", "popnn.scaled_dot_product_attention_grad"
+attention, attention_grad = popnn.scaled_dot_product_attention, popnn.scaled_dot_product_attention_grad
+
+
+def numbers(*shape, fmt=FP32, seed=0):
+    return np.random.default_rng([seed, *shape]).standard_normal(shape).astype(fmt.dtype)
+
+
+def operands(queries, keys, d=16, heads=2, shares=1, fmt=FP32):
+    return (numbers(heads * shares, queries, d, fmt=fmt), numbers(heads, keys, d, fmt=fmt, seed=1),
+            numbers(heads, keys, d, fmt=fmt, seed=2))
+
+
+def weights(q, k, keep=True):
+    """In float64."""
+    scores = np.where(keep, q.astype(np.float64) @ k.astype(np.float64).swapaxes(-1, -2) / q.shape[-1] ** 0.5, -np.inf)
+    powers = np.exp(scores - scores.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
+
+
+@pytest.mark.parametrize("fmt", [FP32, FP16, BF16], ids=str)
+@pytest.mark.parametrize(("queries", "keys"), [(1, 600), (110, 300)])
+def test_it_is_the_formula_within_its_bound(fmt, queries, keys):
+    q, k, v = operands(queries, keys, fmt=fmt)
+    got = testing.check(FORWARD, q, k, v)
+    ball = testing.bound(FORWARD, q, k, v)
+    assert np.isfinite(ball.radius).all()
+    assert (np.abs(weights(q, k) @ v.astype(np.float64) - ball.centre) <= 2.0**-40).all()
+    y, lse = testing.check(FORWARD, q, k, v, causal=True, query_offset=keys - queries, return_lse=True)
+    assert_same_bits(attention(q, k, v, causal=True, query_offset=keys - queries), y)
+    testing.check(BACKWARD, got, q, k, v, y, lse, causal=True, query_offset=keys - queries)
+
+
+def test_of_equal_scores_it_is_the_exact_mean():
+    q, k = np.zeros((40, 8), np.float32), numbers(512, 8)
+    v = np.random.default_rng(3).integers(-64, 64, (512, 5)).astype(np.float32)
+    assert_same_bits(attention(q, k, v), np.repeat(v.mean(0, keepdims=True), 40, 0))
+    lse = attention(q, k, v, return_lse=True).lse
+    assert_within_bound(lse, testing.bound(FORWARD, q, k, v, return_lse=True)[1])
+    assert np.abs(lse - np.log(512)).max() <= FP32.unit_roundoff * 16
+
+
+def test_what_adds_the_same_to_all_scores_of_a_query_changes_nothing():
+    q, k, v = operands(20, 300)
+    scores = np.zeros((20, 300), np.float32)
+    assert_same_bits(attention(q * 0, k, v, scores + np.float32(2.0)), attention(q * 0, k, v))
+    shifted = attention(q, k, v, numbers(20, 1), scale=0.25)
+    assert_within_bound(shifted, testing.bound(FORWARD, q, k, v, numbers(20, 1), scale=0.25))
+
+
+def test_the_order_of_keys_matters_within_the_bound_alone():
+    q, k, v = operands(9, 700)
+    order = np.random.default_rng(4).permutation(700)
+    ball = testing.bound(FORWARD, q, k, v)
+    assert_within_bound(attention(q, k[:, order], v[:, order]), ball)
+
+
+def test_a_key_that_does_not_count_is_as_none():
+    q, k, v = operands(33, 100)
+    mask = np.arange(100) < 64
+    short = attention(q, k[:, :64], v[:, :64])
+    for how in ({"mask": mask}, {"mask": np.where(mask, 0, -np.inf).astype(np.float32)},
+                {"pattern": BlockPattern((33, 100), (33, 64), [0, 1], [0])}):
+        assert_same_bits(attention(q, k, v, **how), short)
+    k[:, 64:], v[:, 64:] = np.nan, 7.0
+    assert_same_bits(attention(q, k, v, mask), short)
+
+
+def test_a_query_without_keys_gives_zeros_and_has_no_gradient():
+    q, k, v = operands(5, 40)
+    mask = np.ones((5, 40), np.bool_)
+    mask[3] = False
+    y, lse = attention(q, k, v, mask, return_lse=True)
+    assert (y[:, 3] == 0).all()
+    assert (lse[:, 3] == -np.inf).all()
+    grads = attention_grad(np.ones_like(y), q, k, v, y, lse, mask)
+    assert (grads.q_grad[:, 3] == 0).all()
+    rest = [0, 1, 2, 4]
+    alone = attention_grad(np.ones_like(y[:, rest]), q[:, rest], k, v, y[:, rest], lse[:, rest])
+    for got, due in zip(grads[1:], alone[1:], strict=True):
+        assert_same_bits(got, due)
+    assert (attention(q, k[:, :0], v[:, :0]) == 0).all()
+
+
+def test_heads_share_keys():
+    q, k, v = operands(7, 300, shares=3)
+    repeated = [x.repeat(3, 0) for x in (k, v)]
+    y, lse = attention(q, k, v, return_lse=True)
+    assert_same_bits(y, attention(q, *repeated))
+    grad = numbers(*y.shape, seed=5)
+    shared, apart = attention_grad(grad, q, k, v, y, lse), attention_grad(grad, q, *repeated, y, lse)
+    assert_same_bits(shared.q_grad, apart.q_grad)
+    ball = testing.bound(BACKWARD, grad, q, k, v, y, lse)
+    for got, due, of in zip(shared[1:], apart[1:], ball[1:], strict=True):
+        assert_within_bound(got, of)
+        assert_within_bound(due.reshape(2, 3, *due.shape[1:]).astype(np.float64).sum(1), of)
+
+
+def test_a_cache_is_read_query_by_query():
+    q, k, v = operands(40, 40)
+    whole = attention(q, k, v, causal=True)
+    for t in (0, 17, 39):
+        one = attention(q[:, t:t + 1], k, v, causal=True, query_offset=t)
+        assert_same_bits(one, whole[:, t:t + 1])
+        assert_same_bits(attention(q[:, t:t + 1], k[:, :t + 1], v[:, :t + 1]), one)
+
+
+@pytest.mark.parametrize("fmt", [FP32, BF16], ids=str)
+@pytest.mark.parametrize("block", [(32, 32), (8, 140), (5, 7)])
+def test_blocks_are_the_mask_of_their_elements(block, fmt):
+    q, k, v = operands(70, 150, fmt=fmt)
+    patterns = (random_pattern(70, 150, block, 0.4, 1), banded_pattern(70, 150, block, below=1, above=0))
+    both = BlockPattern((70, 150), block, np.concatenate([patterns[0].row_offsets,
+                                                           patterns[1].row_offsets[1:] + patterns[0].n_blocks]),
+                        np.concatenate([p.column_indices for p in patterns]), 2)
+    for pattern in (patterns[0], both):
+        y, lse = testing.check(FORWARD, q, k, v, pattern=pattern, causal=True, return_lse=True)
+        grads = testing.check(BACKWARD, y, q, k, v, y, lse, pattern=pattern, causal=True)
+        assert [g.shape for g in grads] == [x.shape for x in (q, k, v)]
+
+
+def test_the_gradient_is_the_derivative():
+    """By the derivative of the formula along a direction, in float64."""
+    q, k, v = (x.astype(np.float32) for x in operands(11, 40))
+    grad, keep = numbers(2, 11, 16, seed=7), np.tri(11, 40, 5, dtype=np.bool_)
+    y, lse = attention(q, k, v, keep, return_lse=True)
+    got = attention_grad(grad, q, k, v, y, lse, keep)
+    ball = testing.bound(BACKWARD, grad, q, k, v, *(x.astype(np.float32) for x in (y, lse)), keep)
+    wide = [x.astype(np.float64) for x in (q, k, v)]
+    p = weights(q, k, keep)
+    d = p * (grad @ wide[2].swapaxes(-1, -2) - (grad * (p @ wide[2])).sum(-1, keepdims=True)) / 4.0
+    due = d @ wide[1], d.swapaxes(-1, -2) @ wide[0], p.swapaxes(-1, -2) @ grad.astype(np.float64)
+    of_y = testing.bound(FORWARD, q, k, v, keep, return_lse=True)
+    lost = max(np.abs(grad).sum(-1).max() * of_y[0].radius.max(), 2 * of_y[1].radius.max()) * 40 * 8
+    for one, exact, of in zip(got, due, ball, strict=True):
+        assert (np.abs(one - exact) <= of.radius + lost).all()
+
+
+def test_strides_and_threads_change_nothing():
+    q, k, v = (numbers(2, 50, 3, 16, seed=s).transpose(0, 2, 1, 3) for s in range(3))
+    lse_of = attention(q, k, v, causal=True, return_lse=True)
+    grads = attention_grad(q, q, k, v, *lse_of, causal=True)
+    with thread_limit(1):
+        assert bits(attention(q, k, v, causal=True, return_lse=True)) == bits(lse_of)
+        assert bits(attention_grad(q, q, k, v, *lse_of, causal=True)) == bits(grads)
+    dense = [np.ascontiguousarray(x) for x in (q, k, v)]
+    reversed_elements = [np.ascontiguousarray(x[..., ::-1])[..., ::-1] for x in dense]
+    for same in (dense, reversed_elements, [np.asfortranarray(x) for x in dense]):
+        assert bits(attention(*same, causal=True, return_lse=True)) == bits(lse_of)
+    out = np.empty((2, 3, 16, 50), np.float32).swapaxes(-1, -2)
+    assert attention(q, k, v, causal=True, out=out) is out
+    assert_same_bits(np.ascontiguousarray(out), lse_of.y)
+
+
+@pytest.mark.parametrize("level", sorted({k.level for k in kernels("attention")} - {"portable"}))
+def test_products_of_fp32_have_the_same_bits_at_every_level(level, monkeypatch):
+    def run(chosen, fmt):
+        own = lower.select
+
+        def select(family, op, formats, **how):
+            found = [k for k in kernels(family) if (k.level, k.op) == (chosen, op) and k.formats == formats]
+            served = [k for k in kernels("attention") if (k.level, k.op) == (chosen, op)]
+            pick = served if family == "attention" else found
+            return type(own(family, op, formats, **how))(pick[0], ()) if pick else own(family, op, formats, **how)
+
+        monkeypatch.setattr(lower, "select", select)
+        lower.lower.cache_clear()
+        q, k, v = operands(100, 300, fmt=fmt)
+        results = attention(q, k[:, :], v, causal=True, return_lse=True)
+        made = bits(results), bits(attention_grad(q, q, k, v, *results, causal=True))
+        monkeypatch.undo()
+        lower.lower.cache_clear()
+        return made
+
+    for fmt in (FP32, FP16):
+        assert run("portable", fmt) == run(level, fmt)
+
+
+def test_it_keeps_to_a_memory_limit_or_says_so():
+    q, k, v = operands(200, 2000, heads=1)
+    free = attention(q, k, v)
+    limit = 0.4
+    assert_same_bits(attention(q, k, v, available_memory_proportion=limit), free)
+    with pytest.warns(MemoryLimitWarning, match="the least that any plan takes"):
+        assert_same_bits(attention(q, k, v, available_memory_proportion=1e-6), free)
+    made = [lower.lower(p, 1, kept) for p in params_of(q, k, v) for kept in (True, False)]
+    assert made[1].arena_bytes < made[0].arena_bytes < 4 * q.shape[1] * k.shape[1]
+    assert not issubclass(MemoryLimitError, Warning)
+
+
+def params_of(q, k, v):
+    """Of the calls that are recorded."""
+    with profile() as report:
+        attention(q, k, v)
+    return [run.plan.params for run in report.runs]
+
+
+@pytest.mark.parametrize(("how", "words"), [
+    ({"k": numbers(3, 9, 8), "v": numbers(3, 9, 8)}, "k: got 3 heads; allowed: as many as q has, or a divisor"),
+    ({"k": numbers(2, 9, 7)}, "k: got shape \\(2, 9, 7\\); allowed: 8 elements of a token, as q has"),
+    ({"v": numbers(2, 8, 8)}, "v: got shape"),
+    ({"q": numbers(8)}, "q: got shape"),
+    ({"mask": np.ones((6, 9), np.bool_)}, "mask: got shape \\(6, 9\\)"),
+    ({"mask": np.ones((5, 9), np.int32)}, "mask: got dtype int32"),
+    ({"scale": np.nan}, "scale: got"),
+    ({"query_offset": 3}, "query_offset: got 3; allowed: 0, where nothing is causal"),
+    ({"pattern": BlockPattern((9, 5), 1, [0] * 10, [])}, "pattern: got shape"),
+    ({"pattern": BlockPattern((5, 9), 1, [0] * 16, [], 3)}, "pattern: got 3 groups"),
+    ({"pattern": 3}, "pattern: got"),
+    ({"out": np.empty((4, 5, 9), np.float32)}, "out: got shape"),
+    ({"target": "gc200"}, "target: "),
+    ({"q": numbers(4, 5, 8).astype(np.float64)}, "astype"),
+])  # fmt: skip
+def test_bad_input_is_refused_by_name(how, words):
+    given = dict(zip("qkv", (numbers(4, 5, 8), numbers(2, 9, 8), numbers(2, 9, 8)), strict=True)) | how
+    with pytest.raises(PoplibsError, match=words):
+        attention(**given)
+
+
+def test_what_a_gradient_takes_is_of_its_call():
+    q, k, v = operands(5, 9)
+    y, lse = attention(q, k, v, return_lse=True)
+    for wrong, words in (((y[:, :4], q, k, v, y, lse), "grad: got shape"),
+                         ((y, q, k, v, y[..., :3], lse), "y: got shape"),
+                         ((y, q, k, v, y, lse[:1]), "lse: got shape"),
+                         ((y, q, k, v, y, lse.astype(np.float16)), "lse: got dtype float16")):
+        with pytest.raises(PoplibsError, match=words):
+            attention_grad(*wrong)
+    out = tuple(np.empty_like(x) for x in (q, k, v))
+    assert attention_grad(y, q, k, v, y, lse, out=out)[0] is out[0]
+    with pytest.raises(PoplibsError, match="out: got 2 items"):
+        attention_grad(y, q, k, v, y, lse, out=out[:2])
