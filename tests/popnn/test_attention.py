@@ -1,4 +1,4 @@
-"""Attention: formula, masks, shifts, orders of keys, shared heads, blocks, gradients, memory, threads, bits; bad input."""
+"""Attention: formula, masks, shifts, orders of keys, shared heads, blocks, gradients, memory, bits; bad input."""
 
 from __future__ import annotations
 
