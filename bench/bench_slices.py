@@ -2,8 +2,8 @@
 
 8,192 rows of a table of 100,000 are read (`gather`), replaced (`scatter`) and added to (`multi_update_add`, in place),
 rows of 64 bytes to 4 KiB; then bags of 32 rows, and a million single elements of tables in the second-level cache, in
-the third and in memory. ``extra_info`` holds the bytes of rows per second; `bench_read` copies as many in their order, `bench_stream`
-reads them.
+the third and in memory. ``extra_info`` holds the bytes of rows per second; `bench_read` copies as many in their order,
+`bench_stream` reads them.
 """
 
 from __future__ import annotations

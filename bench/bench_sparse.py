@@ -212,8 +212,8 @@ def print_graphs(libraries: Sequence[str], seconds: float) -> None:
         lengths = np.diff(source.matrix.indptr)
         cell = measure_cell(Case.from_file(source, n, 1), "FP32", "static", libraries, seconds)
         over.append(cell.over("mkl csr"))
-        rows.append((source.name, int(np.median(lengths)), int(lengths.max()), n, cell.rate / 1e9, cell.of_peak, over[-1],
-                     cell.over()))
+        rows.append((source.name, int(np.median(lengths)), int(lengths.max()), n, cell.rate / 1e9, cell.of_peak,
+                     over[-1], cell.over()))
     rows.append(("least .. median .. largest", "", "", "", "", "", _spread(over), ""))
     print_table(["graph", "median row", "longest", "n", "GFLOP/s", "of peak", "x MKL CSR", "x best peer"], rows)
 
@@ -221,8 +221,8 @@ def print_graphs(libraries: Sequence[str], seconds: float) -> None:
 def print_ideal(sizes: Sequence[int], seconds: float) -> None:
     """Share of the ideal speed-up over our own dense product of the type, and break-even densities.
 
-    Blocks of 8 and more, n of 64 and more, densities 1/4 to 1/32; the ideal is one over the density. A last row for each
-    type has all of its cells, and the worst is named.
+    Blocks of 8 and more, n of 64 and more, densities 1/4 to 1/32; the ideal is one over the density. A last row for
+    each type has all of its cells, and the worst is named.
     """
     densities, columns = (1 / 4, 1 / 8, 1 / 16, 1 / 32), (64, 256, 1024)
     sweep = Sweep(tuple(t for t in TYPES if t != "FP16"), ("dense", "static"), (), 1, seconds)

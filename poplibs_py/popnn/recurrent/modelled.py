@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from ...ops import Operand
-from ...poplin.product_steps import product_steps
+from ...poplin._steps import product_steps
 from ...popops._planned import planned_on
 from ...popops.compose import Composition
 from ...popops.model import TYPE_BYTES

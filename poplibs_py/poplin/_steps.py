@@ -34,7 +34,7 @@ def product_steps(target: Target, data_type: str, a_shape: Sequence[int], b_shap
 
     Examples
     --------
-    >>> from poplibs_py.poplin.product_steps import product_steps
+    >>> from poplibs_py.poplin._steps import product_steps
     >>> from poplibs_py.target import Target
     >>> sum(step.compute_cycles for step in product_steps(Target.gc200(), "half", (32, 128), (128, 256)))
     659
