@@ -271,12 +271,13 @@ def _vertex_rows(target: Target, step: Step) -> Iterator[tuple[str, ...]]:
 @facts_of.register
 def tile_plan_facts(plan: TilePlan) -> PlanFacts:
     """Return what a report keeps of a plan of steps on tiles."""
-    explanation, target, phases = plan.explain(), plan.target, []
+    explanation, target = plan.explain(), plan.target
+    most: dict[str, int] = {"exchange": plan.temp_bytes}
     for step in plan.steps:
-        named = (("exchange", step.exchange_cycles(target)), (step.name, step.compute_cycles))
-        phases += [Phase(name, cycles, step.times, step.temp_bytes) for name, cycles in named if cycles]
+        most[step.name] = max(most.get(step.name, 0), step.temp_bytes)
+    phases = tuple(Phase(name, cycles, 1, most[name]) for name, cycles in plan.phases.items() if cycles)
     return PlanFacts(
-        explanation.problem, target.name, {}, dict(explanation.decisions), (), tuple(phases),
+        explanation.problem, target.name, {}, dict(explanation.decisions), (), phases,
         tuple(phase.bytes for phase in phases), plan.cycles, plan.phases.get("exchange", 0), target.clock_hz, 0.0, "",
         plan.temp_bytes, plan.memory_limit, target.tiles, target.bytes_per_tile, plan.memory,
         {"elements of a tile": Load.of(plan.tile_elements())}, plan.tables(),

@@ -8,18 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...errors import whole
 from ...ops import parsed
-from ...planner.facts import PlanFacts, Table, facts_of
-from ...planner.summary import Phase
+from ...planner.facts import Table
 from ...popops.model import TYPE_BYTES, Vertex
 from ...popops.plan import planned
-from ...popops.tile_plan import Step, TilePlan, mapping_words, memory_of, tile_plan_facts, work_of
+from ...popops.tile_plan import Step, TilePlan, mapping_words, memory_of, work_of
 from ...target import Target, linear_mapping
 from ..convolution import ConvOptions, ConvPlan, matmul_params, plan_convolution
 from ..convolution.api import planned_quietly
@@ -168,16 +166,6 @@ class FactorPlan(TilePlan):
                          f"{name}: {vertices}", f"{steps[0].compute_cycles:,}", f"{steps[-1].compute_cycles:,}",
                          f"{self.phases[name]:,}"))
         return (Table("Steps", ("tiles", "times", "step", "first", "last", "cycles"), tuple(rows)),)
-
-
-@facts_of.register
-def factor_plan_facts(plan: FactorPlan) -> PlanFacts:
-    """Return what a report keeps of a factorisation's plan: a phase for all steps of a name."""
-    most = {name: max(step.temp_bytes for step in steps) for name, steps in groupby(
-        sorted(plan.steps, key=lambda step: step.name), lambda step: step.name)}
-    phases = tuple(Phase(name, cycles, 1, most.get(name, plan.temp_bytes))
-                   for name, cycles in plan.phases.items() if cycles)
-    return replace(tile_plan_facts(plan), phases=phases, live=tuple(phase.bytes for phase in phases))
 
 
 def block_options(op: str, options: Any, block_size: Any = None, proportion: Any = None) -> tuple[int, ConvOptions]:
