@@ -82,7 +82,8 @@ class ResNet50:
             last = conv.name.endswith(".c")  # so that each block begins as what goes past it, nearly
             self.net[f"{conv.name}.gamma"] = np.full(conv.made, 0.2 if last else 1.0).astype(dtype)
             self.net[f"{conv.name}.beta"] = np.zeros(conv.made, dtype)
-        self.net["dense"] = (0.02 * rng.standard_normal((CLASSES, 2048), np.float32)).astype(dtype)
+        features = 4 * STAGES[-1][0]
+        self.net["dense"] = (0.02 * rng.standard_normal((CLASSES, features), np.float32)).astype(dtype)
         self.net["dense.bias"] = np.zeros(CLASSES, dtype)
 
     def _run(self, conv: Convolution, x: Array, kept: dict[str, Any]) -> Array:
