@@ -122,7 +122,7 @@ WRONG = [
     ({"kernel": 2, "stride": 0}, "stride"), ({"kernel": 2, "padding": ((1, 2, 3), 0)}, "padding"),
     ({"kernel": 2, "dilation": -1}, "dilation"), ({"kernel": 2, "output_size": 2}, "output_size"),
     ({"output_size": 0}, "output_size"), ({"stride": 2}, "stride"), ({"kernel": 2, "layout": "CHWN"}, "layout"),
-    ({"kernel": 2, "ceil_mode": 1}, "ceil_mode"), ({"kernel": 2, "out": np.empty(3, np.float32)}, "out"),
+    ({"kernel": 2, "ceil_mode": 1}, "ceil_mode"), ({"kernel": 2, "out": np.zeros(3, np.float32)}, "out"),
 ]  # fmt: skip
 
 
