@@ -19,7 +19,7 @@ from ..target import Target, linear_mapping
 from ..target.types import type_of
 from .loss_model import loss_cycles
 
-__all__ = ["loss_on", "norm_on", "softmax_on"]
+__all__ = ["loss_on", "norm_on", "softmax_on", "softmax_steps"]
 
 Shape = tuple[int, ...]
 
@@ -66,8 +66,26 @@ def softmax_on(op: str, target: Target | str | None, operands: Sequence[Operand]
     return planned_on(f"popnn.{op}", target, plan_on)
 
 
-@lru_cache(maxsize=512)
 def _softmax(op: str, shape: Shape, axes: Shape, word: str, target: Target) -> TilePlan:
+    made, elements = Composition(target, word), prod(shape)
+    made.take(softmax_steps(op, shape, axes, word, target))
+    return made.plan(f"popnn.{op}", f"{op} {shape} over {axes}, {word}", writes=elements,
+                     reads=elements * (2 if op.endswith("_grad") else 1))
+
+
+@lru_cache(maxsize=512)
+def softmax_steps(op: str, shape: Shape, axes: Shape, word: str, target: Target) -> tuple[Step, ...]:
+    """Return what PopNN composes a softmax, its logarithm or a gradient of.
+
+    Parameters
+    ----------
+    op : str
+        Its name in `poplibs_py.popnn`.
+    shape, axes : tuple of int
+    word : str
+        PopLibs' type.
+    target : Target
+    """
     made, rows, elements = Composition(target, word), _kept(shape, axes), prod(shape)
     if op.endswith("_grad"):
         if op == "softmax_grad":
@@ -77,7 +95,7 @@ def _softmax(op: str, shape: Shape, axes: Shape, word: str, target: Target) -> T
             made.elementwise("exponential", "EXPONENT", elements)
         made.broadcast("share", "MULTIPLY", shape, rows)
         made.broadcast("difference", "SUBTRACT", shape, shape, in_place=True)
-        return made.plan(f"popnn.{op}", f"{op} {shape} over {axes}, {word}", reads=2 * elements, writes=elements)
+        return tuple(made.steps)
     made.reduce("maximum", "MAX", shape, axes)
     made.broadcast("difference", "SUBTRACT", shape, rows)
     if op == "scaled_softmax_stable":
@@ -90,7 +108,7 @@ def _softmax(op: str, shape: Shape, axes: Shape, word: str, target: Target) -> T
     else:
         made.elementwise("inverse", "INVERSE", prod(rows), in_place=True)
         made.broadcast("share", "MULTIPLY", shape, rows, in_place=True)
-    return made.plan(f"popnn.{op}", f"{op} {shape} over {axes}, {word}", reads=elements, writes=elements)
+    return tuple(made.steps)
 
 
 def norm_on(op: str, target: Target | str | None, operands: Sequence[Operand], made: Format, shape: Shape, axes: Shape,

@@ -25,6 +25,13 @@ def test_a_loss_and_a_search_have_poplibs_plans(dtype):
     loss, search = report.runs
     assert loss.plan == popnn.plan_ctc_loss(3, 9, 3, 6, dtype=dtype)
     assert sum(loss.plan.phases.values()) == dict(loss.plan.costs)["total"]
+    with profile(target="gc200") as report:
+        popnn.ctc_loss_and_gradient(data, LABELS, logits=True)
+        popnn.ctc_loss_and_gradient(data, LABELS, reduction="mean")
+    logits, mean = (run.plan for run in report.runs)
+    assert logits.steps[-2:] == loss.plan.steps == mean.steps[:2]
+    assert {"logarithm", "gradient"} < logits.phases.keys()
+    assert {"sum", "share"} < mean.phases.keys()
     step = popnn.plan_ctc_inference(3, 6, 4)
     assert search.plan.cycles == 9 * step.cycles > 0
     assert "CTCUpdate" in str(step)
@@ -32,8 +39,7 @@ def test_a_loss_and_a_search_have_poplibs_plans(dtype):
 
 @pytest.mark.parametrize(("call", "lacking"), [
     (lambda **how: popnn.ctc_loss(DATA, LABELS, **how), "without its gradient"),
-    (lambda **how: popnn.ctc_loss_and_gradient(DATA, LABELS, logits=True, **how), "of logits"),
-    (lambda **how: popnn.ctc_loss_and_gradient(DATA, LABELS, reduction="sum", **how), "with a reduction"),
+    (lambda **how: popnn.ctc_loss_and_gradient(DATA, LABELS, zero_infinity=True, **how), "with zero_infinity"),
     (lambda **how: popnn.ctc_greedy_decoder(DATA, **how), "but of log-probabilities by beams"),
     (lambda **how: popnn.ctc_beam_search_decoder(DATA, threshold=3.0, **how), "without a threshold"),
 ])

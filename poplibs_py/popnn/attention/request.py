@@ -12,12 +12,14 @@ import numpy as np
 from ...config import settings
 from ...errors import bad_argument, bad_type, finite, flag, instance, whole
 from ...formats import FP32, Format
-from ...ops import RESULT, Operand, Receiver, Request, argument, host_target, modelled_target, operand, result_format
+from ...ops import RESULT, Operand, Receiver, Request, argument, host_target, operand, result_format
 from ...ops.parts import Part, results
 from ...planner.ladder import Memory, within
+from ...popops.tile_plan import on_tiles
 from ...popsparse.pattern import BlockPattern
 from ...target import Target
 from .lower import AttentionProgram, lower, several_strips
+from .modelled import attention_on
 from .params import AttentionParams, Lies
 
 __all__ = ["Heads", "How", "Taken", "asked", "logarithms", "request", "taken", "taken_like", "taken_mask", "written"]
@@ -237,7 +239,6 @@ def request(op: str, h: Heads, how: How, reads: dict[str, Any], mask: Taken | No
     whole_call : bool
         Whether the next call of the kind may run as this one does.
     """
-    lacking = modelled_target(how.target, f"popnn.{op}", lambda _: "in this build")[1]
     seen = [_seen(name, x, int(name != "lse")) for name, x in reads.items()] + ([mask] if mask else [])
     operands: list[Any] = [x.operand for x in seen]
     lies = [(x.name, _lies(x, number)) for number, x in enumerate(seen)]
@@ -250,9 +251,11 @@ def request(op: str, h: Heads, how: How, reads: dict[str, Any], mask: Taken | No
         "grad" in reads, h.batch, h.heads, h.shares, h.queries, h.keys, how.scale, how.causal, how.query_offset,
         None if pattern is None else pattern.block_shape, 1 if pattern is None else pattern.groups,
         0 if pattern is None else pattern.n_blocks, number + 1, tuple(lies))
+    plan, lacking = attention_on(op, how.target, params)
     program, fits = _within_memory(op, params, how.memory)
-    return Request(program.executable, (*operands, RESULT), receiver, lambda: (str(params), program.kernel, program),
+    made = Request(program.executable, (*operands, RESULT), receiver, lambda: (str(params), program.kernel, program),
                    wrap=wrap, lacking=lacking, keep=whole_call and pattern is None and fits)
+    return on_tiles(made, plan)
 
 
 def _within_memory(op: str, params: AttentionParams, memory: Memory) -> tuple[AttentionProgram, bool]:

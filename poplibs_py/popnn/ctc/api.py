@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ...errors import MemoryLimitError
@@ -9,9 +10,11 @@ from ...ops import RESULT, Request, machine_to_plan, op, receive
 from ...ops.parts import Part, results
 from ...planner import POPLIBS_PROPORTION, Memory
 from ...popops._planned import planned_on
+from ...popops.compose import Composition
 from ...popops.tile_plan import on_tiles
 from ...target import Target
 from ...target.types import data_type, type_of
+from ..row_plans import softmax_steps
 from .params import InferenceParams, LossParams
 from .plan import InferencePlan, LossPlan, planned_inference, planned_loss
 from .request import Checked, Taken, result_dtype, taken
@@ -164,18 +167,25 @@ def _request(asked: Taken, program: Checked, receiver: Any, target: Any) -> Requ
         own, word = p.params, type_of(p.params.format)
         if word not in _TYPES or own.result != own.format:
             return f"of {own.format} to {own.result}"
-        if own.logits:
-            return "of logits"
         if not own.gradient:
             return "without its gradient, which PopLibs' planner counts"
-        if asked.reduction != "none" or own.zero_infinity or not own.softmax:
-            return "with a reduction, zero_infinity, or but the gradient of a softmax"
+        if own.zero_infinity or not own.softmax:
+            return "with zero_infinity, or but the gradient of a softmax"
         if not (own.time and own.batch and own.labels):
             return "of nothing"
         try:
-            return planned_loss(LossParams(own.batch, own.time, own.labels, own.classes, word, "float"), machine)
+            plan = planned_loss(LossParams(own.batch, own.time, own.labels, own.classes, word, "float"), machine)
         except MemoryLimitError as error:
             return f"within its memory: {error}"
+        made = Composition(machine, word)
+        if own.logits:
+            made.take(softmax_steps("log_softmax", (own.time * own.batch, own.classes), (1,), word, machine))
+        made.take(plan.steps)
+        if asked.reduction != "none":
+            made.reduce("sum", "ADD", (own.batch,), (0,), scaled=asked.reduction == "mean")
+        if asked.reduction == "mean":
+            made.broadcast("share", "MULTIPLY", (own.time, own.batch, own.classes), (own.batch, 1), in_place=True)
+        return replace(plan, steps=tuple(made.steps))
 
     plan, lacking = planned_on(name, target, plan_on)
     request = Request(program, (*asked.operands, RESULT), receiver, lambda: (str(p.params), p.kernel, p),
