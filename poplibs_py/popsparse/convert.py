@@ -17,6 +17,7 @@ __all__ = [
     "check_edges",
     "dense_of_blocks",
     "group_pattern",
+    "inside_matrix",
     "pattern_of_mask",
     "pattern_of_parts",
     "slice_pattern",
@@ -122,6 +123,16 @@ def blocks_of_dense(dense: Array, block_shape: object, density: float | None,
         chosen = (tiles != 0).any(axis=(3, 4))
     chosen = chosen.reshape(tiles.shape[:3])
     return pattern_of_mask(chosen, sides, shape), tiles[chosen]
+
+
+def inside_matrix(pattern: BlockPattern) -> Array:
+    """Whether the elements of blocks are inside the matrix."""
+    (rows, columns), (high, wide) = pattern.shape, pattern.block_shape
+    down = pattern.row_indices % max(1, pattern.block_rows) * np.int64(high)
+    across = pattern.column_indices * np.int64(wide)
+    inside: Array = (((down[:, None] + np.arange(high)) < rows)[:, :, None]
+                     & ((across[:, None] + np.arange(wide)) < columns)[:, None, :])
+    return inside
 
 
 def _tiled(stack: Array, sides: tuple[int, int]) -> Array:

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from ..errors import InvalidIndexError, bad_argument, bad_type, described, finite, whole
-from ..formats import FP32, Format
+from ..formats import FP32, Format, QuarterArray
 from ..formats.arrays import as_array
 from ..immutable import Immutable, holding
 from ..ops import result_format
 from ..target.host_memory import check_memory
+from .convert import inside_matrix
 from .pattern import BlockPattern
-from .values import decode, encode
+from .reference import sampled
+from .values import as_format, as_quarter, decode, encode, parts_of_quarter
 
 __all__ = ["OPERATORS", "MatrixFace"]
 
@@ -114,6 +116,62 @@ class MatrixFace(Immutable):
         with np.errstate(over="ignore", invalid="ignore"):  # sums beyond float32 are infinite; signalling NaNs
             sums = [matrix.tocsr().astype(np.float64).sum(axis) for matrix in self._each()]
             return np.float32(sums[0]) if self.groups == 1 else np.asarray(sums, np.float32)
+
+    def map(self, operation: Callable[..., Any], *others: Any, **keywords: Any) -> Self:
+        """Apply an elementwise function to the stored values: what is not stored stays zero, whatever it makes of zero.
+
+        Parameters
+        ----------
+        operation : callable
+            Called as ``operation(values, *others, **keywords)``: any elementwise op of `popops`, or of NumPy. Values
+            are an array of the blocks' shape, or a `QuarterArray` where they have a scale. It returns numbers of that
+            shape, in any of the formats.
+        *others
+            Matrices of the same pattern; dense arrays of the matrix's shape, read where something is stored. Whatever
+            has no shape, such as a number or a dtype, is passed on.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from poplibs_py import popops
+        >>> from poplibs_py.popsparse import BlockSparseMatrix
+        >>> w = BlockSparseMatrix.from_dense([[-1.0, 0.0], [0.0, 4.0]], 1)
+        >>> w.map(popops.mul, np.float32([[2, 9], [9, 3]])).to_dense()
+        array([[-2.,  0.],
+               [ 0., 12.]], dtype=float32)
+        """
+        scale = self.scale if isinstance(self.scale, int) else self.scale.copy()
+        values = as_quarter(self._blocks, scale) if np.any(scale) else self._blocks.copy()
+        made = operation(values, *(self._met(x) for x in others), **keywords)
+        found, exponents = parts_of_quarter(made) if isinstance(made, QuarterArray) else (np.asarray(made), 0)
+        if found.shape != self._blocks.shape:
+            raise bad_argument("operation", f"one that returns shape {found.shape}", f"shape {self._blocks.shape}")
+        try:
+            target = as_format(found.dtype)
+        except TypeError:
+            raise bad_type("operation", f"one that returns {found.dtype}", "one that returns numbers") from None
+        blocks = np.array(found, order="C")
+        if self.pattern.is_ragged:
+            blocks[~inside_matrix(self.pattern)] = 0
+        return self._with(blocks=blocks, format=target, scale=exponents)
+
+    def _met(self, other: Any) -> Any:
+        """What a function of the stored values is given of another operand."""
+        if isinstance(other, MatrixFace):
+            if other.pattern != self.pattern or other.is_transposed != self.is_transposed:
+                raise bad_argument("others", repr(other), f"a matrix of the same pattern, {self.pattern}")
+            return as_quarter(other._blocks, other.scale) if np.any(other.scale) else other._blocks
+        if not hasattr(other, "shape") and not isinstance(other, (list, tuple)):
+            return other
+        array = as_array("others", other, "numbers, a matrix of the same pattern, or a dense array")
+        if array.ndim == 0:
+            return other
+        shape = ((self.groups,) if self.groups > 1 else ()) + self.shape
+        if array.shape != shape:
+            raise bad_argument("others", f"shape {array.shape}", f"shape {shape}, a number or a matrix")
+        stack, p = array.reshape(-1, *self.shape), self.pattern
+        turned = stack.swapaxes(1, 2) if self.is_transposed else stack
+        return sampled(turned, p.block_shape, p.row_offsets, p.column_indices)
 
     def diagonal(self, k: int = 0) -> Array:
         """Return the elements ``w[i, i + k]``, in float32; with groups, of each."""

@@ -13,6 +13,7 @@ import numpy as np
 from ..errors import bad_argument, bad_type, one_of
 from ..formats.arrays import as_array
 from ..poplin import matmul
+from .convert import inside_matrix
 from .matrix import BlockSparseMatrix
 from .operands import check_matrix
 from .pattern import BlockPattern, as_block_shape, block_count
@@ -185,7 +186,7 @@ def prune(w: BlockSparseMatrix, density: float, *, scores: object = None) -> Blo
     if wanted.ndim == 1:
         pattern, kept = pruned_pattern(matrix.pattern, wanted, density)
         return _taken(matrix, pattern, kept, matrix.blocks[kept])
-    inside = _inside(matrix.pattern)
+    inside = inside_matrix(matrix.pattern)
     count = block_count(density, int(np.prod(matrix.shape)) * matrix.groups)
     if count > np.count_nonzero(inside):
         raise bad_argument("density", density, "at most the share of elements that are stored")
@@ -304,16 +305,6 @@ def _keys(pattern: BlockPattern) -> Array:
 def _pattern_at(like: BlockPattern, keys: Array) -> BlockPattern:
     rows, columns = np.divmod(keys, max(1, like.block_columns))
     return BlockPattern.from_pairs(like.shape, like.block_shape, rows, columns, like.groups)[0]
-
-
-def _inside(pattern: BlockPattern) -> Array:
-    """Whether the elements of blocks are inside the matrix."""
-    (rows, columns), (high, wide) = pattern.shape, pattern.block_shape
-    down = pattern.row_indices % max(1, pattern.block_rows) * np.int64(high)
-    across = pattern.column_indices * np.int64(wide)
-    inside: Array = (((down[:, None] + np.arange(high)) < rows)[:, :, None]
-                     & ((across[:, None] + np.arange(wide)) < columns)[:, None, :])
-    return inside
 
 
 def _taken(w: BlockSparseMatrix, pattern: BlockPattern, kept: Array, blocks: Array) -> BlockSparseMatrix:

@@ -15,6 +15,7 @@ from .operands import Form, check_matrix
 from .options import memory_of
 from .sddmm.api import RUN_SAMPLED, plan_sampled, run_sampled, sddmm_request
 from .sddmm.plan import SddmmPlan
+from .sparse_product import sparse_sparse_request
 from .spmm.api import RUN_PRODUCT, Epilogue, plan_product, run_product, spmm_request
 from .spmm.params import SWAPPED
 from .spmm.plan import SparsePlan
@@ -24,7 +25,7 @@ from .verbs import PRODUCT, planned, sparse_op
 __all__ = ["PreparedDense", "PreparedSparse", "SddmmPlan", "SparsePlan", "compile_dense_sparse_matmul",
            "compile_sparse_dense_matmul", "compile_sparse_grad_w", "dense_sparse_matmul", "plan_dense_sparse_matmul",
            "plan_sparse_dense_matmul", "plan_sparse_grad_w", "prepare", "prepare_dense", "sparse_dense_matmul",
-           "sparse_grad_w"]
+           "sparse_grad_w", "sparse_sparse_matmul"]
 
 Array = np.ndarray[Any, Any]
 
@@ -145,6 +146,41 @@ def sparse_grad_w(w: BlockSparseMatrix, grads: Array, x: Array, *, out: Any = No
     """
     return sddmm_request(check_matrix("w", w), grads, x, out, out_dtype,
                          memory_of(available_memory_proportion, strict_memory, options))
+
+
+@sparse_op("static.sparse_sparse_matmul", "", "sparse_bound:sparse_sparse_matmul_bound", "sparse_sparse_matmul_calls",
+           written=None)
+def sparse_sparse_matmul(w: BlockSparseMatrix, v: BlockSparseMatrix, *, out_dtype: object = None) -> Any:
+    """Multiply two block-sparse matrices: ``W V``, block-sparse too.
+
+    Parameters
+    ----------
+    w : BlockSparseMatrix, shape (m, k)
+    v : BlockSparseMatrix, shape (k, n)
+        Its blocks have as many rows as those of `w` have columns, and it as many groups.
+    out_dtype : Format, dtype or str, optional
+        Float32, bfloat16 or float16; by default that of all products.
+
+    Returns
+    -------
+    BlockSparseMatrix, shape (m, n)
+        With a block wherever a stored block of `w` meets one of `v`, zero or not.
+
+    Notes
+    -----
+    PopLibs has no such product. Operands are decoded exactly. Each sum is one chain of FP32 fused multiply-adds from
+    zero, ascending along the depth over the blocks that meet, and rounded once: the same bits at every level and for
+    any number of threads.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py.popsparse import BlockSparseMatrix, static
+    >>> w = BlockSparseMatrix.from_dense(np.diag([1.0, 2.0, 3.0, 4.0]), 2)
+    >>> static.sparse_sparse_matmul(w, w).to_dense().diagonal().tolist()
+    [1.0, 4.0, 9.0, 16.0]
+    """
+    return sparse_sparse_request(w, v, out_dtype)
 
 
 def _modelled(name: str, w: Any, x: Any, how: Epilogue, target: Target | str | None, proportion: float | None,

@@ -143,17 +143,18 @@ def _completed(doc: str, names: Any, told: Mapping[str, str]) -> str:
     return f"{head}{begun}{own}\n{missing}{returns}{errors}\n{after}"
 
 
-def sparse_op(name: str, poplibs: str, bound: str, draws: str) -> Callable[[F], F]:
+def sparse_op(name: str, poplibs: str, bound: str, draws: str, written: str | None = "out") -> Callable[[F], F]:
     """Make a function that describes a call the face of an op, as `ops.op` does, its docstring completed.
 
     Parameters
     ----------
-    name, poplibs, draws
+    name, poplibs, draws, written
         As `Op` has them; `name` below this package, `draws` in ``testing.calls``.
     bound : str
         As `Op` has it, its place below this package.
     """
-    record = op(f"popsparse.{name}", poplibs=poplibs, bound=f"popsparse.{bound}", draws=f"testing.calls:{draws}")
+    record = op(f"popsparse.{name}", poplibs=poplibs, bound=f"popsparse.{bound}", draws=f"testing.calls:{draws}",
+                written=written)
 
     def face_of(function: F) -> F:
         if function.__doc__:

@@ -172,6 +172,19 @@ def sparse_grad_w_calls(draw: st.DrawFn) -> Call:
 
 
 @st.composite
+def sparse_sparse_matmul_calls(draw: st.DrawFn) -> Call:
+    """Calls of `popsparse.static.sparse_sparse_matmul`."""
+    w = draw(block_sparse_matrices(moderate=True, groups=st.integers(1, 2)))
+    fmt, wide = draw(formats()), draw(st.sampled_from([1, 4, 5]))
+    grid, side = (-(-w.shape[1] // w.block_shape[1]), draw(st.integers(1, 3))), w.block_shape[1]
+    mask = np.stack([draw(block_masks(*map(st.just, grid))) for _ in range(w.groups)])
+    v = BlockSparseMatrix.from_mask(mask, (side, wide), shape=(w.shape[1], grid[1] * wide), dtype=fmt)
+    v.blocks[...] = np.where(draw(st.booleans()), draw(arrays(v.blocks.shape, fmt, moderate=True)), 1)
+    v.blocks[v.pattern.row_indices % grid[0] == grid[0] - 1, w.shape[1] - (grid[0] - 1) * side:] = 0
+    return (w, v), draw(options({"out_dtype": [name for name in _NAMES if format_of(name).bits > 8]}))
+
+
+@st.composite
 def sparse_embedding_slice_calls(draw: st.DrawFn) -> Call:
     """Calls of `popsparse.dynamic.embedding_slice`."""
     w = draw(block_sparse_matrices())

@@ -439,6 +439,7 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "bernoulli_calls": _drawn(),
     "binary_gradient_calls": _several(3),
     "bits_calls": _drawn(fmt="uint32"),
+    "sparse_sparse_matmul_calls": lambda: [Case("8 x 8", (_matrix(), _matrix(seed=4)), {})],
     "sparse_embedding_slice_calls": lambda: [Case("2 of 8 rows", (_matrix(), np.arange(2)), {})],
     "sparse_embedding_update_add_calls": lambda: [
         Case("2 of 8 rows", (_matrix(), _numbers(2, 8), np.arange(2), 0.5), {})],

@@ -12,7 +12,7 @@ import scipy.sparse.linalg as linalg
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poplibs_py import testing
+from poplibs_py import popops, testing
 from poplibs_py.errors import InvalidArgumentError, InvalidIndexError, InvalidTypeError, PoplibsError, RangeWarning
 from poplibs_py.formats import BF16, E4M3, E5M2, F143, F152, FP16, FP32, QuarterArray, auto_scale, reference
 from poplibs_py.ops import result_format
@@ -348,3 +348,23 @@ def test_sums_and_diagonals_refuse_other_axes_by_name() -> None:
         w.sum(2)
     with pytest.raises(InvalidTypeError, match=r"^k: got 'x'|^k: got x"):
         w.diagonal("x")
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_functions_of_the_stored_values_leave_the_rest_zero(transposed: bool) -> None:
+    dense = np.random.default_rng(1).standard_normal((7, 9)).astype(np.float32)
+    w = BlockSparseMatrix.from_dense(dense, (2, 4), density=0.5)
+    w, dense = (w.T, dense.T) if transposed else (w, dense)
+    stored = w.to_dense() != 0
+    np.testing.assert_array_equal(w.map(np.exp).to_dense(), np.where(stored, np.exp(dense), 0))
+    np.testing.assert_array_equal(w.map(np.multiply, dense).to_dense(), np.where(stored, dense * dense, 0))
+    np.testing.assert_array_equal(w.map(np.add, w.map(np.abs)).to_dense(), np.where(stored, dense + abs(dense), 0))
+    half = w.map(popops.cast, "float16")
+    assert half.equals(w.astype("float16"))
+    eight = w.astype("f143", scale="auto_per_block")
+    np.testing.assert_array_equal(eight.map(popops.cast, "float32").to_dense(), eight.to_dense())
+    assert w.map(np.ones_like).T.map(np.square).pattern == w.pattern
+    for wrong, argument in ((lambda: w.map(np.sum), "operation"), (lambda: w.map(np.isnan), "operation"),
+                            (lambda: w.map(np.add, w.T), "others"), (lambda: w.map(np.add, dense[1:]), "others")):
+        with pytest.raises(PoplibsError, match=f"^{argument}: got"):
+            wrong()

@@ -95,7 +95,7 @@ def exact_operands(op):
     apart = np.random.default_rng(2).standard_normal((4, 4)).astype(np.float32)  # no two paths alike
     steps, gates = a[None].astype(np.float32) / 16, np.stack([a, b, c, a]).astype(np.float32) / 16
     made = {
-        "popsparse.dynamic.embedding_slice": (w, np.array([2, 0])),
+        "sparse_sparse_matmul": (single, single), "popsparse.dynamic.embedding_slice": (w, np.array([2, 0])),
         "embedding_update_add": (single, b.astype(np.float32)[:2], np.array([1, 1]), 2.0),
         "bs_matmul": (b, w), "bs_matmul_sampled": (single, b, c),
         "bs_softmax": (single,), "bs_softmax_grad": (single, single), "cast": (a, "f143"), "quantise": (a, "f143"),

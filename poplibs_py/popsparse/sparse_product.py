@@ -1,0 +1,145 @@
+"""A block-sparse by a block-sparse matrix: the pattern of the product first, then its blocks, pair after pair."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..config import settings
+from ..errors import bad_argument, bad_type
+from ..kernels.records import dtype_of
+from ..ops import RESULT, Operand, Request, receive
+from ..planner import Explanation
+from ..poplin.convolution import _partials
+from ..program import Executable, Segment, host_program, spread, threads_for
+from ..target.host_memory import check_memory
+from ._tiles import BLOCKS_VERTEX
+from .matrix import BlockSparseMatrix
+from .operands import check_matrix, checked_format, product_format
+from .pattern import BlockPattern
+from .plans import lines
+from .tiles import finishing, multiply_kernel
+from .values import decode
+
+__all__ = ["sparse_sparse_request"]
+
+Array = np.ndarray[Any, Any]
+
+_ITEM = dtype_of("pop_tile_blocks")
+_LEFT, _RIGHT, _, _WORK = range(4)  # the program's operands, its workspace last
+_THREAD_FLOPS = 1 << 18
+_ITEMS = 8  # for each thread
+_CLEARED = 1 << 16
+
+
+@dataclass(frozen=True)
+class _Told:
+    """A product, and the kernel that makes it."""
+
+    problem: str
+    kernel: str
+
+    def explain(self) -> Explanation:
+        """Return what makes it."""
+        return Explanation(self.problem, {"kernels": self.kernel})
+
+    def __str__(self) -> str:
+        return self.explain().words()
+
+
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """Which blocks of two matrices meet, in the order of the product's blocks and then along the depth.
+
+    Attributes
+    ----------
+    pattern : BlockPattern
+        Of the product.
+    left, right : numpy.ndarray of int
+        A block of each.
+    starts : numpy.ndarray of int
+        Where the pairs of the product's blocks begin, and the last end.
+    """
+
+    pattern: BlockPattern
+    left: Array
+    right: Array
+    starts: Array
+
+
+def sparse_sparse_request(w: Any, v: Any, out_dtype: Any) -> Request:
+    """Describe ``W V`` of two matrices."""
+    left, right = check_matrix("w", w), check_matrix("v", v)
+    (rows, depth), groups = left.shape, left.groups
+    if right.shape[0] != depth or right.groups != groups:
+        raise bad_argument("v", f"{right.groups} x {right.shape}", f"{groups} x ({depth}, columns)")
+    if right.block_shape[0] != left.block_shape[1]:
+        raise bad_argument("v", f"blocks of {right.block_shape}", f"blocks of {left.block_shape[1]} rows")
+    made = checked_format("out_dtype", out_dtype, product_format(left.format, right.format))
+    if made.bits == 8:
+        raise bad_type("out_dtype", made.name, "float32, bfloat16 or float16; the product's astype rounds to 8 bits")
+    left, right = (x.copy() if x.is_transposed else x for x in (left, right))
+    pairs = _met(left.pattern, right.pattern)
+    pattern = pairs.pattern
+    shape = pattern.n_blocks, *pattern.block_shape
+    check_memory("v", f"{pairs.left.size} pairs of blocks, {shape[0]} blocks of the product",
+                 24 * pairs.left.size + 8 * int(np.prod(shape)))
+    receiver = receive("out", None, shape, None, made)
+    operands = [Operand(decode(x.blocks, x.scale), None) for x in (left, right)]
+    flops = 2 * pairs.left.size * left.block_shape[0] * left.block_shape[1] * right.block_shape[1]
+    program = None
+    if receiver.array.size:
+        program = _lower(pairs, left.block_shape[1], made, threads_for(flops, _THREAD_FLOPS, settings.num_threads))
+    kernel = multiply_kernel().label
+    measured = {"flops": flops}
+    problem = f"[{rows}, {depth}] x [{depth}, {right.shape[1]}], {left.n_blocks} by {right.n_blocks} blocks"
+    return Request(program, (*operands, RESULT), receiver, lambda: (problem, kernel, _Told(problem, kernel)),
+                   keep=False, wrap=lambda blocks, _: BlockSparseMatrix(pattern, blocks), measure=lambda: measured)
+
+
+def _met(left: BlockPattern, right: BlockPattern) -> _Pairs:
+    """Which blocks of two patterns meet; in a block of the product they come along the depth."""
+    group = left.row_indices // max(1, left.block_rows)
+    row = group.astype(np.int64) * right.block_rows + left.column_indices
+    begins = right.row_offsets[row]
+    counts = right.row_offsets[row + 1] - begins
+    check_memory("v", f"{int(counts.sum())} pairs of blocks", 64 * int(counts.sum()))
+    one = np.repeat(np.arange(left.n_blocks), counts)
+    other = np.arange(one.size) + np.repeat(begins - np.cumsum(counts) + counts, counts)
+    keys = left.row_indices.astype(np.int64)[one] * right.block_columns + right.column_indices[other]
+    order = np.argsort(keys, kind="stable")
+    places, starts = np.unique(keys[order], return_index=True)
+    rows, columns = np.divmod(places, max(1, right.block_columns))
+    pattern, _ = BlockPattern.from_pairs((left.shape[0], right.shape[1]), (left.block_shape[0], right.block_shape[1]),
+                                         rows, columns, left.groups)
+    return _Pairs(pattern, one[order], other[order], np.append(starts, one.size))
+
+
+def _lower(pairs: _Pairs, depth: int, made: Any, threads: int) -> Executable:
+    """Return the program: sums of each block from zero, pair after pair, then rounded to the result."""
+    high, wide = pairs.pattern.block_shape
+    count, kernel = pairs.pattern.n_blocks, multiply_kernel()
+    table = np.empty((pairs.left.size, 3), np.int64)
+    table[:, 0], table[:, 1] = pairs.left * (4 * high * depth), pairs.right * (4 * depth * wide)
+    table[:, 2] = np.repeat(np.arange(count), np.diff(pairs.starts)) * (4 * high * wide)
+    wanted = np.arange(1, _ITEMS * threads) * pairs.left.size // (_ITEMS * threads)
+    edges = np.unique(np.concatenate([[0], np.searchsorted(pairs.starts, wanted), [count]]))
+    items = np.zeros(edges.size - 1, _ITEM)
+    items["values"], items["x"], items["sums"] = _LEFT, _RIGHT, _WORK
+    items["table"] = table.ctypes.data + pairs.starts[edges[:-1]] * table.strides[0]
+    items["count"] = np.diff(pairs.starts[edges])
+    items["side"], items["cells"], items["columns"] = high, depth, wide
+    items["value_row"], items["value_cell"], items["x_row"] = 4 * depth, 4, 4 * wide
+    items["high"], items["wide"] = kernel.block[:2]
+    items["multiply"] = kernel.address
+    size = 4 * count * high * wide
+    cleared = np.zeros(-(-size // _CLEARED), _partials.CLEAR)
+    cleared["operand"], cleared["first"] = _WORK, _CLEARED * np.arange(cleared.size)
+    cleared["bytes"] = np.minimum(_CLEARED, size - cleared["first"])
+    results = finishing(made, (count * high, wide), 0, 0, (wide * made.itemsize, made.itemsize))
+    sets = [(Segment(vertex, records, spread(records.size, threads)),)
+            for vertex, records in ((_partials.CLEAR_VERTEX, cleared), (BLOCKS_VERTEX, items),
+                                    (_partials.FINISH_VERTEX, results))]
+    return host_program(*sets, operands=3, threads=threads, workspace_bytes=lines(size), tables=(table,))
