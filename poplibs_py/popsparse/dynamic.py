@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import bad_argument, bad_type, flag
-from ..ops import Request, modelled_target, target_of
+from ..errors import bad_argument, bad_type, flag, whole
+from ..ops import Operand, Request, modelled_target, target_of
 from ..planner import Memory
 from ..target import Target
 from .capacity import Capacity
@@ -213,6 +213,8 @@ def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Arra
 @sparse_op("dynamic.embedding_slice", "popsparse::dynamic::embeddingSlice", "embedding_bound:embedding_slice_bound",
            "sparse_embedding_slice_calls")
 def embedding_slice(w: BlockSparseMatrix, indices: Any, *, out: Any = None, out_dtype: object = None,
+                    batch: int | None = None, available_memory_proportion: float | None = None,
+                    strict_memory: bool = False, options: Mapping[str, Any] | None = None,
                     target: Target | str | None = None) -> Any:
     """Return rows of a sparse matrix, dense: zeros where nothing is stored.
 
@@ -222,8 +224,14 @@ def embedding_slice(w: BlockSparseMatrix, indices: Any, *, out: Any = None, out_
         For example the weights of a layer; of one group.
     indices : array_like of int, any shape
         From 0 to below `rows`.
+    batch : int, optional
+        On a modelled machine, that of the layer whose weights these are (default: as many as there are indices).
+    available_memory_proportion, strict_memory, options
+        The layer's, there: see `FullyConnectedOptions`. They are checked and change nothing on this CPU.
     target : Target or str, optional
-        The machine; by default this CPU, which alone does it: PopLibs' cost of it is not known here.
+        The machine; by default this CPU. A modelled one has `w` in the buckets of the layer's plan; matrix and result
+        are of one type, FP16 or FP32. The record tells what tiles hold and receive, no cycles: PopLibs' cost of it is
+        not known here.
 
     Returns
     -------
@@ -243,16 +251,17 @@ def embedding_slice(w: BlockSparseMatrix, indices: Any, *, out: Any = None, out_
     array([[0., 0., 4.],
            [1., 0., 0.]], dtype=float32)
     """
-    lacking = _unknown_there("embedding_slice", target)
     request = slice_request(w, indices, out, out_dtype)
-    request.lacking = lacking
-    return request
+    return _by_index("embedding_slice", request, w, (), (out, out_dtype), batch,
+                     (available_memory_proportion, strict_memory, options), target)
 
 
 @sparse_op("dynamic.embedding_update_add", "popsparse::dynamic::embeddingUpdateAdd",
            "embedding_bound:embedding_update_add_bound", "sparse_embedding_update_add_calls")
 def embedding_update_add(w: BlockSparseMatrix, slices: Array, indices: Any, scale: float = 1.0, *,
-                         out: BlockSparseMatrix | None = None, target: Target | str | None = None) -> Any:
+                         out: BlockSparseMatrix | None = None, batch: int | None = None,
+                         available_memory_proportion: float | None = None, strict_memory: bool = False,
+                         options: Mapping[str, Any] | None = None, target: Target | str | None = None) -> Any:
     """Add rows to those of a sparse matrix, ``W[indices] += scale * slices``, where something is stored.
 
     Parameters
@@ -266,8 +275,8 @@ def embedding_update_add(w: BlockSparseMatrix, slices: Array, indices: Any, scal
         A finite number (default 1), rounded to FP32.
     out : BlockSparseMatrix, optional
         Where to write the result: a matrix of the pattern, format and scale of `w`, which may be `w` itself.
-    target : Target or str, optional
-        As for `embedding_slice`.
+    batch, available_memory_proportion, strict_memory, options, target
+        As for `embedding_slice`; the layer is planned with the gradient of its weights, as PopLibs asks.
 
     Returns
     -------
@@ -287,15 +296,29 @@ def embedding_update_add(w: BlockSparseMatrix, slices: Array, indices: Any, scal
     >>> dynamic.embedding_update_add(w, np.ones((2, 3), np.float32), [1, 1], 0.5).to_dense().diagonal().tolist()
     [1.0, 2.0, 1.0]
     """
-    lacking = _unknown_there("embedding_update_add", target)
     request = update_request(w, slices, indices, scale, out)
-    request.lacking = lacking
-    return request
+    return _by_index("embedding_update_add", request, w, (slices,), (out, None), batch,
+                     (available_memory_proportion, strict_memory, options), target)
 
 
-def _unknown_there(name: str, target: Target | str | None) -> str:
-    """Return why a modelled machine does not do what PopLibs does at a cost that is not known here, or refuse."""
-    return modelled_target(target, f"popsparse.dynamic.{name}", lambda _: "whose cost is known here")[1]
+def _by_index(name: str, request: Request, w: BlockSparseMatrix, slices: tuple[Any, ...], result: tuple[Any, Any],
+              batch: int | None, how: tuple[Any, Any, Any], target: Target | str | None) -> Request:
+    """Make a request that of the machine that a call names, if that is a modelled one."""
+    size = None if batch is None else whole("batch", batch, 1, 2**24)
+    if target_of(target).kind == "host":
+        memory_of(*how)
+        return request
+    from .embedding_tiles import embedding_lacks, on_layer  # only here: to import it takes its time
+
+    machine, request.lacking = modelled_target(target, f"popsparse.dynamic.{name}",
+                                               lambda _: embedding_lacks(w, slices, *result))
+    if machine is None:
+        return request
+    rows = request.operands[-2]
+    assert isinstance(rows, Operand)
+    proportion, strict, options = how
+    _, more = _planning(w, None, proportion, strict, *(["do_grad_w_pass"] if slices else []))
+    return on_layer(request, w, (rows.array.size, size), machine, options, more)
 
 
 def _turned(forms: Forms, w_name: str, w_transposed: object, x_name: str, x_transposed: object,

@@ -16,7 +16,7 @@ __all__ = ["embedding_slice_bound", "embedding_update_add_bound"]
 
 
 def embedding_slice_bound(w: BlockSparseMatrix, indices: Any, *, out: Any = None, out_dtype: object = None,
-                          target: object = None) -> Ball:
+                          **where: object) -> Ball:
     """Return exact results and radii of an `embedding_slice` call."""
     with np.errstate(invalid="ignore"):
         rows = w.to_dense(np.float64)[np.asarray(indices, np.int64)]
@@ -24,7 +24,7 @@ def embedding_slice_bound(w: BlockSparseMatrix, indices: Any, *, out: Any = None
 
 
 def embedding_update_add_bound(w: BlockSparseMatrix, slices: Any, indices: Any, scale: float = 1.0, *,
-                               out: Any = None, target: object = None) -> Ball:
+                               out: Any = None, **where: object) -> Ball:
     """Return exact results and radii of an `embedding_update_add` call of finite numbers, shaped like the blocks."""
     columns, factor = w.shape[1], np.float64(np.float32(scale))
     at = np.asarray(indices, np.int64).ravel()

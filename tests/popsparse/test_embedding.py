@@ -7,7 +7,8 @@ import pytest
 
 from poplibs_py import profile, testing
 from poplibs_py.errors import InvalidArgumentError, InvalidIndexError, UnsupportedError
-from poplibs_py.popsparse import BlockSparseMatrix, dynamic
+from poplibs_py.planner.facts import facts_of
+from poplibs_py.popsparse import BlockSparseMatrix, dynamic, random_matrix, random_pattern
 
 DENSE = np.random.default_rng(1).standard_normal((11, 13)).astype(np.float32)
 
@@ -50,8 +51,27 @@ def test_what_does_not_fit_is_refused_by_name() -> None:
         dynamic.embedding_update_add(w, DENSE, [1])
     with pytest.raises(InvalidArgumentError, match=r"^out: got"):
         dynamic.embedding_update_add(w, DENSE[:1], [1], out=w.T)
-    with pytest.raises(UnsupportedError, match="whose cost is known"):
+    with pytest.raises(UnsupportedError, match="blocks of side"):
         dynamic.embedding_slice(w, [1], target="gc200")
+    with pytest.raises(InvalidArgumentError, match=r"^batch: got"):
+        dynamic.embedding_slice(w, [1], batch=0)
+
+
+def test_modelled_machines_have_the_layer_s_buckets() -> None:
+    w = random_matrix(random_pattern(64, 96, 8, density=0.3, seed=1), dtype="float16", seed=2)
+    slices, rows = np.ones((5, 96), np.float16), np.array([3, 60, 3, 0, 9])
     with profile(target="gc200") as report:
-        dynamic.embedding_slice(w, [1])
-    assert "known" in report.runs[0].lacking
+        read = testing.check("popsparse.dynamic.embedding_slice", w, rows, batch=16)
+        made = testing.check("popsparse.dynamic.embedding_update_add", w, slices, rows, 0.5, batch=16)
+        dynamic.embedding_slice(w, rows, out_dtype="float32")
+    one, other, wide = (run for run in report.runs if "embedding" in run.op)
+    for run, passes in ((one, {"Fwd"}), (other, {"Fwd", "GradW"})):
+        assert not run.lacking
+        assert set(run.plan.layer.phases) == passes
+        assert run.plan.layer.params.batch == 16
+        assert np.count_nonzero(run.tile_bytes) == run.plan.layer.tiles_used
+        assert run.exchanged_bytes == run.plan.exchanged_bytes > 0
+        assert "exchange" in dict(facts_of(run.plan).decisions)
+    assert "float16 to float32" in wide.lacking
+    testing.assert_same_bits(dynamic.embedding_slice(w, rows, target="gc200"), read)
+    testing.assert_same_bits(dynamic.embedding_update_add(w, slices, rows, 0.5, target="gc200").blocks, made.blocks)
