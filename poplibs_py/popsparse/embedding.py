@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidIndexError, bad_argument, finite
-from ..formats import FP32
+from ..formats import FP16, FP32, Format
 from ..ops import RESULT, Operand, Request, receive
 from ..ops.numpy_ops import told
 from ..popops._slice_request import indices_of
@@ -32,7 +32,7 @@ def slice_request(w: Any, indices: Any, out: Any, out_dtype: Any) -> Request:
     receiver = receive_result(out, shape, out_dtype, product_format(matrix.format), (wanted,))
 
     def run(places: Array, result: Array) -> None:
-        result[...] = encode(_rows(taken, places.ravel()).reshape(shape), receiver.format, receiver.scale)
+        result[...] = _narrow(_rows(taken, places.ravel()).reshape(shape), receiver.format, receiver.scale)
 
     return Request(run, (wanted, RESULT), receiver, told("embedding_slice", shape, matrix.format), keep=False)
 
@@ -54,7 +54,7 @@ def update_request(w: Any, slices: Any, indices: Any, scale: Any, out: Any) -> R
     receiver = receive("out", stored, matrix.blocks.shape, None, matrix.format, (rows, wanted))
 
     def run(given: Array, places: Array, result: Array) -> None:
-        values = decode(given, rows.scale).reshape(-1, shape[-1])
+        values = _wide(given, rows.scale).reshape(-1, shape[-1])
         _add(matrix, values * factor, places.ravel(), result)
 
     request = Request(run, (rows, wanted, RESULT), receiver, told("embedding_update_add", shape, matrix.format),
@@ -97,14 +97,14 @@ def _rows(w: BlockSparseMatrix, rows: Array) -> Array:
     found = np.zeros((rows.size, p.block_columns, wide), np.float32)
     which, blocks, inside = _met(p, rows)
     scale: Any = w.scale if isinstance(w.scale, int) else w.scale[blocks]
-    lines = decode(np.ascontiguousarray(w.blocks[blocks, inside])[:, None], scale)
+    lines = _wide(np.ascontiguousarray(w.blocks[blocks, inside])[:, None], scale)
     found[which, p.column_indices[blocks]] = lines[:, 0]
     return found.reshape(rows.size, p.block_columns * wide)[:, :columns]
 
 
 def _add(w: BlockSparseMatrix, updates: Array, rows: Array, result: Array) -> None:
     """Add FP32 rows to blocks in the order of their indices, and round each sum once."""
-    sums = decode(w.blocks, w.scale)
+    sums = _wide(w.blocks, w.scale)
     pattern, order = w.pattern.transposed() if w.is_transposed else (w.pattern, np.arange(w.n_blocks))
     which, blocks, inside = _met(pattern, rows)
     wide = pattern.block_shape[1]
@@ -113,4 +113,17 @@ def _add(w: BlockSparseMatrix, updates: Array, rows: Array, result: Array) -> No
     added = padded.reshape(len(updates), pattern.block_columns, wide)[which, pattern.column_indices[blocks]]
     with np.errstate(all="ignore"):
         np.add.at(sums.swapaxes(1, 2) if w.is_transposed else sums, (order[blocks], inside), added)
-    result[...] = encode(sums, w.format, w.scale)
+    result[...] = _narrow(sums, w.format, w.scale)
+
+
+def _wide(values: Array, scale: Any) -> Array:
+    """Values as a new array of FP32 numbers; NumPy knows FP16."""
+    return np.array(values, np.float32, order="C") if values.dtype == np.float16 else decode(values, scale)
+
+
+def _narrow(values: Array, to: Format, scale: Any) -> Array:
+    """FP32 numbers rounded once to a format; NumPy knows FP16."""
+    if to != FP16:
+        return encode(values, to, scale)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return values.astype(np.float16)

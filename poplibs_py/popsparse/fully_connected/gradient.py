@@ -144,7 +144,7 @@ def gradient_request(w: BlockSparseMatrix, grads: Any, acts: Any, out: Any, out_
     program = lower_samples(work, layout_of(left), layout_of(right), w.is_transposed)
 
     def told() -> tuple[str, str, FullyConnectedPlan]:
-        return f"gradient of the weights of {plan.params}", multiply_kernel().label, plan
+        return f"gradient of the weights of {plan.params}", multiply_kernel().label, plan.of_pass("GradW")
 
     def measured() -> dict[str, Any]:
         held, done = tile_loads(data, work)

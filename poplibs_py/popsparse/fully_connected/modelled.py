@@ -92,7 +92,7 @@ def dynamic_request(w: BlockSparseMatrix, x: Any, out: Any, out_dtype: Any, targ
     program, plan = lower(work, layout_of(taken), layout_of(y)), data[0].plan
 
     def told() -> tuple[str, str, FullyConnectedPlan]:
-        return str(plan.params), multiply_kernel().label, plan
+        return str(plan.params), multiply_kernel().label, plan.of_pass("GradA" if backward else "Fwd")
 
     return Request(program, (Operand(values, w.format), taken, RESULT), receiver, told, lacking="", keep=False,
                    measure=lambda: {**sparse_operand("w", matrix, False).measured(columns),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass, field
 from typing import Any
@@ -76,6 +77,11 @@ class FullyConnectedPlan:
     def fits(self) -> bool:
         """Whether temporary bytes are within the limit."""
         return self.temp_bytes <= self.limit
+
+    def of_pass(self, name: str) -> FullyConnectedPlan:
+        """Return the plan with one of its passes alone, as the record of a run of that has it."""
+        cycles, temp_bytes = self.phases[name]["Total"]
+        return dataclasses.replace(self, phases={name: self.phases[name]}, cycles=cycles, temp_bytes=temp_bytes)
 
     @property
     def tiles_used(self) -> int:
