@@ -31,7 +31,7 @@ CALLS = {
              lambda: {"fill": tile_cycles(GC200, fill_vertices(GC200, "half", (68,)))}),
     "iota": (lambda **how: popops.iota(5000, **how), lambda: {"iota": 6 * iota_cycles(GC200, "int", (6,))}),
     "encode_one_hot": (lambda **how: popops.encode_one_hot(I32, 50, **how),
-                       lambda: {"encode": 6 * one_hot_cycles("int", "float", 1)[0], "copy": 0}),
+                       lambda: {"encode": 6 * one_hot_cycles("int", "float", 1)[0]}),
     "custom one-hot": (lambda **how: popops.encode_one_hot(I32.view(np.uint32), 5000, on=2, dtype="float16", **how),
                        lambda: {"encode": 6 * one_hot_cycles("unsigned int", "half", 1, custom=True)[0]}),
     "pad": (lambda **how: popops.pad(X, 3, "reflect", **how), lambda: {"exchange": 34, "copy": 0}),
