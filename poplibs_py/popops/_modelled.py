@@ -94,8 +94,8 @@ def rows_on(op: str, elements: Any, others: Any, sizes: tuple[int, int, int, int
                 return f"({error})"
             _tell(op, made)
         at = made.partition
-        sums = made.options.partial_type or kind
-        return TiledRun(tiled(op, made, lookups, update=bool(update)), at.serial, at.parallel, sums)
+        sums = made.options.partial_type if made.options.operation_for_update == "add" else ""
+        return TiledRun(tiled(op, made, lookups, update=bool(update)), at.serial, at.parallel, sums or kind)
 
     return plan_on
 

@@ -303,7 +303,7 @@ def receiver_of(out: Any, shape: tuple[int, ...], elements: Any, operands: Seque
 
 
 def _no_vertex(_: Target) -> str:
-    return "of slices by index that is lowered"
+    return "that is planned"
 
 
 def lacking_of(op: str, target: Target | str | None) -> str:

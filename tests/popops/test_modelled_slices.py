@@ -21,6 +21,7 @@ from poplibs_py.popops.embedding.plan import planned
 from poplibs_py.popops.slice_bound import place_of
 from poplibs_py.popops.slice_model import dynamic_slice_1d_cycles
 from poplibs_py.target import Target
+from poplibs_py.testing.calls import calls
 
 PARAMS = st.builds(EmbeddingParams, st.sampled_from(["half", "float", "int"]), st.integers(1, 60), st.integers(1, 40),
                    st.lists(st.integers(1, 40), min_size=1, max_size=1).map(tuple), st.integers(1, 3))
@@ -200,3 +201,26 @@ def test_what_has_no_vertex_is_refused_by_name():
         made, run = ran(lambda i=empty: popops.multi_slice(x, i, target="gc200"))
         assert (made.shape, run.plan.cycles) == ((0, 1, 4), 0)
     assert replace(run.plan, op="op").op == "op"
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", [
+    *(f"{front}{kind}" for front in ("", "grouped_") for kind in
+      ("multi_slice", "multi_update", "multi_update_add", "multi_update_mul", "multi_update_max")),
+    "gather", "scatter", "dynamic_slice", "dynamic_update", "sequence_slice", "sort", "argsort", "sort_key_value", "top_k",
+    "top_k_with_permutation", "top_k_key_value", "fill", "iota", "encode_one_hot", "pad", "transpose", "normalise_image",
+    "spline_basis", "spline_weighting"])
+def test_drawn_calls_are_within_their_bounds_on_modelled_machines(name):
+    @settings(max_examples=60, deadline=None)
+    @given(calls(f"popops.{name}"))
+    def run(call):
+        operands, keywords = call
+        for machine in ("gc200", Target.small(3)):
+            try:
+                testing.check(name, *operands, **keywords, target=machine)
+            except UnsupportedError:
+                continue
+            _, run = ran(lambda machine=machine: getattr(popops, name)(*operands, **keywords, target=machine))
+            assert run.plan.explain().decisions
+
+    run()
