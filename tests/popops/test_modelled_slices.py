@@ -203,13 +203,15 @@ def test_what_has_no_vertex_is_refused_by_name():
     assert replace(run.plan, op="op").op == "op"
 
 
+DRAWN = [f"{front}multi_{kind}" for front in ("", "grouped_")
+         for kind in ("slice", "update", "update_add", "update_mul", "update_max")]
+DRAWN += ["gather", "scatter", "dynamic_slice", "dynamic_update", "sequence_slice", "sort", "argsort", "sort_key_value",
+          "top_k", "top_k_with_permutation", "top_k_key_value", "fill", "iota", "encode_one_hot", "pad", "transpose",
+          "normalise_image", "spline_basis", "spline_weighting"]
+
+
 @pytest.mark.nightly
-@pytest.mark.parametrize("name", [
-    *(f"{front}{kind}" for front in ("", "grouped_") for kind in
-      ("multi_slice", "multi_update", "multi_update_add", "multi_update_mul", "multi_update_max")),
-    "gather", "scatter", "dynamic_slice", "dynamic_update", "sequence_slice", "sort", "argsort", "sort_key_value", "top_k",
-    "top_k_with_permutation", "top_k_key_value", "fill", "iota", "encode_one_hot", "pad", "transpose", "normalise_image",
-    "spline_basis", "spline_weighting"])
+@pytest.mark.parametrize("name", DRAWN)
 def test_drawn_calls_are_within_their_bounds_on_modelled_machines(name):
     @settings(max_examples=60, deadline=None)
     @given(calls(f"popops.{name}"))
