@@ -196,7 +196,7 @@ def check_of(name: str, policy: str, layout: Layout, params: SliceParams) -> _Ch
 
 def take_request(op: str, table: Operand, indices: Operand, layout: Layout, shape: tuple[int, ...], policy: str,
                  out: Any, target: Target | str | None, *, plan_on: PlanOn | None = None,
-                 name: str = "indices") -> Request:
+                 name: str = "indices", host: Target | None = None) -> Request:
     """Describe a call that reads slices.
 
     Parameters
@@ -216,6 +216,8 @@ def take_request(op: str, table: Operand, indices: Operand, layout: Layout, shap
         Plans the call on a modelled machine; None where there is no vertex.
     name : str, optional
         What the op calls its indices.
+    host : Target, optional
+        This CPU with the threads that the call takes there; by default those of the settings.
     """
     tiles, lacking = planned_on(op, target, plan_on or _no_vertex)
     elements = elements_of(table)
@@ -229,7 +231,7 @@ def take_request(op: str, table: Operand, indices: Operand, layout: Layout, shap
         return on_tiles(nothing, tiles and tiles.plan)
     check = check_of(name, policy, layout, params)
     tells = check is not None and out is None
-    program = lower(params._replace(tells=tells), settings.num_threads)
+    program = lower(params._replace(tells=tells), settings.num_threads if host is None else host.tiles)
     run = program.executable if check is None else _Take(check, program.executable, tells)
     request = Request(run, (table, indices, RESULT), receiver, lambda: (str(params), program.kernel, program),
                       lacking=lacking, steady=True)
@@ -238,12 +240,12 @@ def take_request(op: str, table: Operand, indices: Operand, layout: Layout, shap
 
 def put_request(op: str, table: Operand, indices: Operand, updates: Operand, layout: Layout, policy: str, out: Any,
                 target: Target | str | None, *, plan_on: PlanOn | None = None, update: str = "set", scale: Any = 1.0,
-                memory: Memory | None = None, name: str = "indices") -> Request:
+                memory: Memory | None = None, name: str = "indices", host: Target | None = None) -> Request:
     """Describe a call that updates slices.
 
     Parameters
     ----------
-    op, table, indices, layout, policy, out, target, plan_on, name
+    op, table, indices, layout, policy, out, target, plan_on, name, host
         As for `take_request`; the other array is the updates.
     updates : Operand
     update : str, optional
@@ -264,7 +266,7 @@ def put_request(op: str, table: Operand, indices: Operand, updates: Operand, lay
     check, made, fits = None, None, True
     if params.lookups and params.elements:
         check = check_of(name, policy, layout, params)
-        made, fits = within_memory(op, params, Memory() if tiles or memory is None else memory)
+        made, fits = within_memory(op, params, Memory() if tiles or memory is None else memory, host)
     program = None if made is None else _program(made, tiles, layout, elements, policy, update, factor)
     run = _Put(check, program, in_place)
 

@@ -225,7 +225,8 @@ def row_slice(name: str, x: Any, indices: Any, axis: Any, policy: Any, out: Any,
         _check_planned(plan, table, front[-1])
     shape = (*front, *(n for n, *_ in layout.windows))
     plan_on = _rows_on(f"popops.{name}", table, table, layout, "", memory, plan)
-    return take_request(f"popops.{name}", table, places, layout, shape, checked, out, target, plan_on=plan_on)
+    return take_request(f"popops.{name}", table, places, layout, shape, checked, out, target, plan_on=plan_on,
+                        host=_host_of(plan))
 
 
 def row_update(name: str, x: Any, updates: Any, indices: Any, axis: Any, policy: Any, out: Any, target: Any,
@@ -248,7 +249,12 @@ def row_update(name: str, x: Any, updates: Any, indices: Any, axis: Any, policy:
         raise bad_argument("updates", f"shape {given.shape}", f"{shape}, or without the axis of the rows, {flat}")
     plan_on = _rows_on(f"popops.{name}", table, given, layout, update, memory, plan)
     return put_request(f"popops.{name}", table, places, given, layout, checked, out, target, plan_on=plan_on,
-                       update=update, scale=scale, memory=memory)
+                       update=update, scale=scale, memory=memory, host=_host_of(plan))
+
+
+def _host_of(plan: EmbeddingPlan | HostEmbeddingPlan | None) -> Target | None:
+    """This CPU as it was planned for."""
+    return plan.target if isinstance(plan, HostEmbeddingPlan) else None
 
 
 def _rows_on(op: str, table: Operand, other: Operand, layout: Layout, update: str, memory: Memory | None,

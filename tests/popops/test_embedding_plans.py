@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poplibs_py import popops
+from poplibs_py import popops, profile
+from poplibs_py.config import thread_limit
 from poplibs_py.errors import (
     InvalidArgumentError,
     InvalidOptionError,
@@ -202,6 +203,18 @@ def test_temporaries_keep_to_the_proportion_on_this_cpu(proportion):
     took = memory_peak() - before
     assert 0 < took <= plan.temporary_bytes <= plan.limit <= proportion * plan.target.bytes_per_tile * plan.threads
     assert f"{plan.room:,} sorted at a time" in str(plan)
+
+
+def test_a_compiled_plan_takes_the_threads_that_it_was_planned_for():
+    u, indices = np.ones((9000, 40), np.float16), np.arange(9000) % 600
+    for machine, threads in (("host", 3), (Target.host(2), 2)):
+        with thread_limit(3):
+            plan = plan_embedding(600, 40, 9000, target=machine)
+        run = compile_multi_update(plan)
+        with profile() as report:
+            run(u[:600], u, indices)
+        ran = report.runs[0].plan
+        assert (ran.threads, ran.executable.temporary_bytes) == (threads, plan.temporary_bytes)
 
 
 def test_what_no_plan_of_this_cpu_keeps_to_is_told():

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...errors import bad_argument, bad_type, whole
 from ...formats import Format
-from ...ops import check_mapping, machine_to_plan
+from ...ops import check_mapping, host_target, machine_to_plan
 from ...planner.ladder import complain
 from ...target import Target, resolve_target
 from ...target.types import INTEGER_WORDS, data_type
@@ -95,7 +95,7 @@ def plan_embedding(entries: int, width: int, lookups: int | Sequence[int] = (), 
     params = EmbeddingParams(kind, entries, width, counts, whole("groups", groups, 1))
     checked = EmbeddingOptions.parse(options, more)
     if host:
-        return plan_host(params, checked, resolve_target(target))
+        return plan_host(params, checked, host_target(None if target == "host" else target, "plan_embedding"))
     machine = machine_to_plan(target)
     _check_types(params.data_type, checked)
     plan = planned(params, checked, machine)
