@@ -221,7 +221,7 @@ def print_graphs(libraries: Sequence[str], seconds: float) -> None:
 def print_ideal(sizes: Sequence[int], seconds: float) -> None:
     """Share of the ideal speed-up over our own dense product of the type, and break-even densities.
 
-    Blocks of 8 and more, n of 64 and more, densities 1/4 to 1/32; the ideal is one over the density. A last row for
+    Blocks of 8 and more, n of 64 and more, densities 1/4 to 1/32; the ideal is one over the density. The last row of
     each type has all of its cells, and the worst is named.
     """
     densities, columns = (1 / 4, 1 / 8, 1 / 16, 1 / 32), (64, 256, 1024)

@@ -74,6 +74,18 @@ def test_wide_rows_read_often_go_through_panels(columns, block_shape, threads, o
             check_exact("static.sparse_dense_matmul", made.a, made.b)
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("columns", [128, 384])
+def test_wide_rows_read_seldom_are_walked_as_they_lie(columns, dtype, threads, on_threads):
+    pattern = random_pattern(300, 70, 1, 0.02, columns)  # some rows are empty
+    for transposed in (False, True):
+        made = exact_sparse_operands(pattern, columns, dtype, transposed=transposed, seed=columns)
+        assert dtype != "float32" or not static.plan_sparse_dense_matmul(made.a, columns).packs
+        with on_threads(threads):
+            check_exact("static.sparse_dense_matmul", made.a, made.b)
+
+
 @pytest.mark.parametrize("formats", [("float32", "float32"), ("bfloat16", "f143"), ("float16", "float16")])
 def test_vectors(formats: tuple[str, str]) -> None:
     w = random_matrix(random_pattern(24, 40, (4, 8), 0.4, 1), dtype=formats[0], seed=2)

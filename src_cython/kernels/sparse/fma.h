@@ -135,6 +135,38 @@ POP_INLINE void elements(const int NZ, const int kind, const pop_sparse_item *t,
     }
 }
 
+/* Rows of single elements over whole rows of X as they lie, FAR_VECTORS at a time. Where few stored elements meet a row of
+ * X, a copy of it costs more than it saves, and one of a large X would be read from as far. Rows of X are asked for ahead,
+ * in the order of W. A graph of 16384 nodes with 8 edges each, n = 256: 6.7 ms instead of 10.2 in panels of 64 columns. */
+#define FAR_VECTORS 8
+#define FAR_AHEAD 8 /* elements */
+POP_INLINE void sweep_far(const int kind, const pop_sparse_item *t, const pop_sparse_view *s)
+{
+    const int64_t ldx = s->x_row, bytes = VL * (kind == POP_X_FP32 ? 4 : 2), final = s->offsets[s->last] - 1;
+    const lanes all = pop_v_first(VL);
+    for (int64_t r = s->first; r < s->last; r++)
+        for (int64_t j = 0; j < s->columns; j += FAR_VECTORS * VL) {
+            const char *const x = s->x + j / VL * bytes;
+            vec acc[FAR_VECTORS];
+#pragma GCC unroll 8
+            for (int z = 0; z < FAR_VECTORS; z++) acc[z] = (vec){0};
+            for (int64_t q = s->offsets[r]; q < s->offsets[r + 1]; q++) {
+                const int64_t ahead = least(q + FAR_AHEAD, final);
+                const char *const next = x + s->inner[ahead] * ldx, *const row = x + s->inner[q] * ldx;
+                if (s->order) prefetch(s->values, s->order[ahead]);
+                const vec b = pop_broadcast(s->values + 4 * (s->order ? s->order[q] : q));
+#pragma GCC unroll 8
+                for (int z = 0; z < FAR_VECTORS; z++) {
+                    __builtin_prefetch(next + z * bytes);
+                    acc[z] = pop_v_fma(b, pop_load(kind, row + z * bytes), acc[z]);
+                }
+            }
+            float *y = s->y + (r - s->first) * s->y_row + j;
+#pragma GCC unroll 8
+            for (int z = 0; z < FAR_VECTORS; z++) put(y + z * VL, acc[z], all, s->stream);
+        }
+}
+
 typedef void (*sweep_function)(const pop_sparse_item *, const pop_sparse_view *);
 
 #define SWEEP(KIND, R, NZ)                                                                                        \
@@ -186,6 +218,10 @@ static void sweep_columns(const int kind, const pop_sparse_item *t, const pop_sp
     const int64_t wide = (vectors + rounds - 1) / rounds, at_wide = (vectors - rounds * (wide - 1)) * wide * VL;
     pop_sparse_view part = *whole;
     if (t->block_rows == 1 && t->block_depth == 1) {
+        if (!t->pack && whole->columns % (FAR_VECTORS * VL) == 0) {
+            sweep_far(kind, t, whole);
+            return;
+        }
         for (int64_t j = 0; j < whole->columns; j += ELEMENT_VECTORS * VL) {
             part.columns = least(ELEMENT_VECTORS * VL, whole->columns - j);
             part.x = whole->x + j * (kind == POP_X_FP32 ? 4 : 2);
