@@ -15,7 +15,7 @@ from poplibs_py.popsparse import random_matrix, random_pattern
 from poplibs_py.popsparse.fully_connected import FullyConnectedParams, plan_fully_connected
 from poplibs_py.popsparse.static_matmul import modelled as static_model
 from poplibs_py.report import paper
-from poplibs_py.report.paper import PUBLISHED, Calibration, Cell, Figure, ModelledProducts
+from poplibs_py.report.paper import PUBLISHED, Calibration, Cell, Figure, ModelledProducts, tables
 from poplibs_py.target import Target
 
 TABLE = [f for f in PUBLISHED if f.speed_up]
@@ -88,7 +88,7 @@ def line(**fields):
 def test_files_of_figures(tmp_path):
     path = tmp_path / "figures.jsonl"
     path.write_text("\n".join([
-        line(), "", line(density="1/16", n=64), line(k=512, tflops=None, speed_up=2),
+        line(), "", line(density="1/16", n=64), line(k=512, tflops=None, speed_up=2, method="static"),
         '{"m": 256, "k": 256, "n": 4, "density": 1, "block_size": NaN, "type": "FP32", "device": "IPU", '
         '"method": "dense", "valid": true, "flop_count": 524288, "flop_rate": 2e12}',
         line(device="GPU"), line(valid=False)]))
@@ -112,6 +112,16 @@ def test_what_is_no_figure_is_refused_by_its_line(bad, tmp_path):
     path.write_text(f"{line()}\n{bad}\n")
     with pytest.raises(InvalidArgumentError, match="line 2"):
         paper.read_figures(path)
+
+
+def test_a_figure_without_a_plan_says_so():
+    figures = [Figure("FP32", "static_sparse", 256, 256, 1 << 20, 0.25, 1, 1.0),
+               Figure("FP16", "dense", 64, 64, 4, 1.0, None, 1.0)]
+    found = paper.compare(figures, ModelledProducts())
+    rows = tables.figure_rows(found)
+    assert rows[0][-5:] == ["no plan", "", "no plan", "", ""]
+    assert "no plan" not in rows[1]
+    assert paper.verdict_of(found).count == 1
 
 
 def test_break_evens_beside_the_law():

@@ -94,10 +94,15 @@ def compare(figures: Sequence[Figure], products: ModelledProducts) -> list[Compa
             beside = dense.get((figure.type, figure.m, figure.k, figure.n))
             paper = figure.speed_up or (figure.value / (beside * figure.density) if beside else 1.0)
             if abs(paper - 1) > _CLEAR + 1e-9:
-                told = replace(told, wins=paper > 1, exact_wins=products.speed_up(cell, exact=True) > 1,
-                               calibrated_wins=products.speed_up(cell) > 1)
+                told = replace(told, wins=paper > 1, exact_wins=_wins(products.speed_up(cell, exact=True)),
+                               calibrated_wins=_wins(products.speed_up(cell)))
         found.append(told)
     return found
+
+
+def _wins(speed_up: float) -> bool | None:
+    """Whether a speed-up is one; None where there is no plan."""
+    return None if math.isnan(speed_up) else speed_up > 1
 
 
 def _like(figure: Figure, rate: Rate, cell: Cell, products: ModelledProducts, exact: bool) -> float:

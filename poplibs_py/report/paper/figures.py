@@ -137,7 +137,9 @@ def _figure(given: Any) -> Figure | None:
         return None
     rate, density = said.get("flop_rate"), said.get("density")
     tflops = said.get("tflops") if rate is None else float(rate) / 1e12
-    return Figure(said.get("type", ""), said.get("method", ""), said.get("m", 0), said.get("k", said.get("m", 0)),
+    method = str(said.get("method", ""))
+    method += "_sparse" * (method in ("static", "dynamic"))
+    return Figure(said.get("type", ""), method, said.get("m", 0), said.get("k", said.get("m", 0)),
                   said.get("n"), float(Fraction(density)) if density is not None else 1.0, said.get("block_size"),
                   tflops, said.get("speed_up"), str(said.get("source", "")))
 

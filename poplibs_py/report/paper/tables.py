@@ -35,10 +35,11 @@ def figure_rows(compared: Sequence[Compared]) -> list[list[str]]:
     for c in compared:
         f, unit = c.figure, "x" if c.figure.speed_up else ""
         wins = "" if c.wins is None else "as the paper" if c.wins == c.calibrated_wins else "NOT as the paper"
-        where = str(f.n) if f.n else f"best, {c.n}"
+        where = f"{f.n}{' does not fit' * (not c.fits)}" if f.n else f"best, {c.n}"
+        model = [text for value, ratio in ((c.exact, c.exact_ratio), (c.calibrated, c.ratio))
+                 for text in ((f"{value:.3g}{unit}", f"{ratio:.2f}") if value > 0 else ("no plan", ""))]
         rows.append([f.type, _SHORT[f.method], str(f.block_size or ""), reciprocal(f.density), _size(f.m, f.k), where,
-                     f"{f.value:.3g}{unit}", f"{c.exact:.3g}{unit}", f"{c.exact_ratio:.2f}",
-                     f"{c.calibrated:.3g}{unit}", f"{c.ratio:.2f}", wins])
+                     f"{f.value:.3g}{unit}", *model, wins])
     return rows
 
 
