@@ -12,7 +12,7 @@ from ..chart import reciprocal
 from ..sparsity.record import PAPER_COLUMNS, product_name
 from ..tables import table
 from .calibrated import Calibration
-from .comparison import BreakEven, Compared, Verdict, verdict_of
+from .comparison import BreakEven, Compared, Verdict, cell_of, verdict_of
 from .products import Cell, ModelledProducts
 
 __all__ = ["COLUMNS", "about", "csv_text", "figure_rows", "summary", "verdict_rows"]
@@ -148,8 +148,7 @@ def csv_text(cells: Sequence[Cell], compared: Sequence[Compared], products: Mode
         writer.writerow(map(_cell, _row(cell, cell.density, products, ["", "", "", ""])))
     for c in compared:
         f = c.figure
-        cell = Cell(f.type, f.method, f.m, f.k, 1.0 if f.is_dense else f.density, f.block_size, f.n)
-        writer.writerow(map(_cell, _row(cell, f.density, products, [f.source, f.value, c.ratio, c.exact_ratio])))
+        writer.writerow(map(_cell, _row(cell_of(f), f.density, products, [f.source, f.value, c.ratio, c.exact_ratio])))
     return stream.getvalue()
 
 
