@@ -235,7 +235,8 @@ def laid_out(plan: GemmPlan, mc: int, nc: int) -> tuple[tuple[str, int], ...]:
         length = mc if p.bias_per_row else nc
         bias = rounded(length * 4, 64)
         stages[2] = rounded(length * p.bias.format.itemsize, 64)
-    return (("sums", rounded(sums, 64)), ("b", b), ("a", a), ("bias", bias), ("stage", max(stages)))
+    return (("sums", rounded(sums, 64)), ("b", rounded(b, 64)), ("a", a), ("bias", bias),
+            ("stage", rounded(max(stages), 64)))
 
 
 def panel_bytes(plan: GemmPlan, side: int) -> int:
