@@ -5,13 +5,21 @@
 #include "kernels/dot/dot.h"
 #include "kernels/epilogue.h"
 
+/* n codes to FP32, the last few as a vector's part: rows of images end anywhere, and FP16's are slow one by one. */
+POP_INLINE void pop_decode_run(const pop_format *f, const char *from, float *to, int64_t n)
+{
+    int64_t j = 0;
+    for (; j + POP_LANES <= n; j += POP_LANES) pop_v_store_f(to + j, pop_v_decode(f, from + j * pop_bytes(f)));
+    if (j < n) pop_v_store_f_some(to + j, pop_v_decode_part(f, from + j * pop_bytes(f), (int)(n - j)), pop_v_first(n - j));
+}
+
 #define POP_DECODE(name, layout, scaled) \
     static void pop_decode_##name(const pop_format *f, const void *from, void *to, void *low, int64_t n) \
     { \
         pop_format g = layout; \
         (void)low; \
         if (scaled) g.bias = f->bias; \
-        pop_decode_line(&g, (const char *)from, (float *)to, n); \
+        pop_decode_run(&g, (const char *)from, (float *)to, n); \
     }
 #define POP_DECODE_4(function, layout) /* copied, see below */
 #define POP_DECODE_2(function, layout) POP_DECODE(function, layout, 0)
