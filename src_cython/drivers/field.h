@@ -104,7 +104,7 @@ typedef struct pop_field_part {
     int64_t line_step, step; /* bytes from a line to the next, along a line */
     int64_t item, lines, n;
     char *to;
-    int64_t pitch;
+    int64_t pitch, to_step; /* bytes from a line to the next, along a line, where they go */
     int64_t width, origin; /* the first column is number `origin` of its row */
     int64_t low, high, first_row, end_row;
 } pop_field_part;
@@ -129,9 +129,17 @@ POP_INLINE void pop_field_move(char *to, const char *from, int64_t bytes)
     memcpy(to + bytes - 16, x[3], 16);
 }
 
+/* Columns [first, end) of a line. */
+POP_INLINE void pop_field_clear(const pop_field_part *p, char *line, int64_t first, int64_t end)
+{
+    if (p->to_step == p->item && end - first > 1) memset(line + first * p->item, 0, (size_t)((end - first) * p->item));
+    else
+        for (int64_t x = first; x < end; x++) memset(line + x * p->to_step, 0, (size_t)p->item);
+}
+
 POP_INLINE void pop_field_zero(const pop_field_part *p, int64_t first, int64_t end)
 {
-    for (int64_t j = first; j < end; j++) memset(p->to + j * p->pitch, 0, (size_t)(p->n * p->item));
+    for (int64_t j = first; j < end; j++) pop_field_clear(p, p->to + j * p->pitch, 0, p->n);
 }
 
 /* Lines [first, end) of a part. Between rows that lie in line there is what belongs to neighbours: zeros replace it. */
@@ -155,14 +163,13 @@ POP_INLINE void pop_field_copy(const pop_field_part *p, int64_t first, int64_t e
     for (int64_t j = first; j < end; j++) {
         char *line = p->to + j * p->pitch;
         const char *source = p->from + j * p->line_step + from * p->step;
-        if (from) memset(line, 0, (size_t)(from * item));
-        if (p->step == item) pop_field_move(line + from * item, source, (to - from) * item);
-        else pop_scatter(item, source, p->step, line + from * item, item, to - from);
-        if (to < p->n) memset(line + to * item, 0, (size_t)((p->n - to) * item));
+        if (from) pop_field_clear(p, line, 0, from);
+        if (p->step == item && p->to_step == item) pop_field_move(line + from * item, source, (to - from) * item);
+        else pop_scatter(item, source, p->step, line + from * p->to_step, p->to_step, to - from);
+        if (to < p->n) pop_field_clear(p, line, to, p->n);
         for (int64_t r = gap; r < gap_end; r++) {
-            int64_t x = r * p->width + p->high - p->origin, next = (r + 1) * p->width + p->low - p->origin;
-            next = next > p->n ? p->n : next;
-            for (x = x < 0 ? 0 : x; x < next; x++) memset(line + x * item, 0, (size_t)item);
+            const int64_t x = r * p->width + p->high - p->origin, next = (r + 1) * p->width + p->low - p->origin;
+            pop_field_clear(p, line, x < 0 ? 0 : x, next > p->n ? p->n : next);
         }
     }
 }
@@ -292,14 +299,16 @@ POP_INLINE int64_t pop_field_run(const pop_field *f, const pop_field_side *s, in
     return width - before;
 }
 
-/* Lines that differ in one coordinate: all columns of them. */
-static void pop_field_lines(const pop_field *f, const char *base, int64_t item, const pop_field_side *l, int64_t across,
-                            int64_t lines, const pop_field_side *start, int64_t n, char *to, int64_t pitch)
+/* Lines that differ in one coordinate: all columns of them, which go `to_step` bytes apart. */
+static void pop_field_columns(const pop_field *f, const char *base, int64_t item, const pop_field_side *l, int64_t across,
+                              int64_t lines, const pop_field_side *start, int64_t n, char *to, int64_t pitch,
+                              int64_t to_step)
 {
     pop_field_side s = *start;
     for (int64_t done = 0, run, along, outer; done < n; done += run) {
         run = pop_field_run(f, &s, n - done, &along, &outer);
-        pop_field_part part = {.from = base, .item = item, .lines = lines, .n = run, .to = to + done * item, .pitch = pitch};
+        pop_field_part part = {.from = base, .item = item, .lines = lines, .n = run, .to = to + done * to_step,
+                               .pitch = pitch, .to_step = to_step};
         if (outer >= 0 && (across == along || across == outer)) { /* each meets columns of its own */
             pop_field_side one = *l;
             for (int64_t j = 0; j < lines; j++, one.at[across]++) {
@@ -313,6 +322,23 @@ static void pop_field_lines(const pop_field *f, const char *base, int64_t item, 
         }
         pop_field_advance(&s, f, run);
     }
+}
+
+/* The same, side by side. Few channels that lie apart are taken one after another, where their elements are longer runs. */
+static void pop_field_lines(const pop_field *f, const char *base, int64_t item, const pop_field_side *l, int64_t across,
+                            int64_t lines, const pop_field_side *start, int64_t n, char *to, int64_t pitch)
+{
+    const int64_t few = start->inner, d = start->rank - 1;
+    if (!start->taps || few == 1 || few > 8 || start->stride == item || start->in || n % few || d < 0 ||
+        f->dims[d].taps < 2 * few) {
+        pop_field_columns(f, base, item, l, across, lines, start, n, to, pitch, item);
+        return;
+    }
+    pop_field_side one = *start;
+    one.inner = 1;
+    one.stride = 0;
+    for (int64_t c = 0; c < few; c++)
+        pop_field_columns(f, base + c * start->stride, item, l, across, lines, &one, n / few, to + c * item, pitch, few * item);
 }
 
 /* Numbers of a side after which the coordinate of its first dimension changes, where that lies alone and the last one is
@@ -340,7 +366,7 @@ static void pop_field_block(const pop_field *f, const char *base, int64_t item, 
     pop_field_open(&s, f, lines_are_positions, first);
     for (int64_t d = 0; d < f->rank; d++) dilated |= f->dims[d].dilation != 1;
     if (dilated) {
-        pop_field_part part = {.from = base, .item = item, .lines = lines, .n = n, .to = to, .pitch = pitch};
+        pop_field_part part = {.from = base, .item = item, .lines = lines, .n = n, .to = to, .pitch = pitch, .to_step = item};
         pop_field_dilated(f, &part, &l, &s);
         return;
     }
