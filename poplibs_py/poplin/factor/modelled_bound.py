@@ -33,22 +33,22 @@ def tile_cholesky_bound(a: Floats, lower: bool, dtype: Format, target: Any,
         for block, rows, _ in cholesky_moves(n, problem.block) if factor.size else ():
             own = slice(*block)
             t = factor[:, own, own]
-            held = Ball(t, _factor_radius(t, radius[:, own, own])).rounded(dtype)
+            held = _rounded(Ball(t, _factor_radius(t, radius[:, own, own])), dtype)
             made[:, own, own] = held.radius
             if not rows:
                 continue
             rest = slice(*rows)
             ones = np.broadcast_to(np.eye(t.shape[-1]), t.shape)
             back = Ball.exact(inverse(t))
-            back = Ball(back.centre, _solve_radius(held, back, 0 * ones)).rounded(dtype)
+            back = _rounded(Ball(back.centre, _solve_radius(held, back, 0 * ones)), dtype)
             below = factor[:, rest, own]
             panel = Ball(below @ np.swapaxes(t, -1, -2), radius[:, rest, own])
             panel = Ball(below, _product_radius(problem, panel, _flipped(back)))
             made[:, rest, own] = panel.radius
             over = _product_radius(problem, panel, _flipped(panel))
             corner = factor[:, rest, block[1]:]
-            radius[:, rest, rest] = Ball(corner @ np.swapaxes(corner, -1, -2), radius[:, rest, rest] + over).rounded(
-                dtype).radius
+            left = Ball(corner @ np.swapaxes(corner, -1, -2), radius[:, rest, rest] + over)
+            radius[:, rest, rest] = _rounded(left, dtype).radius
     made = np.tril(made).reshape(*front, n, n)
     return Ball(exact, made if lower else np.swapaxes(made, -1, -2))
 
@@ -66,22 +66,22 @@ def tile_solve_bound(t: Floats, b: Floats, x: Floats, lower: bool, unit: bool, d
         own = 1.0 if unit else np.diagonal(t, axis1=-2, axis2=-1)[..., None]
         whole[:, :n, :n] = (t / own).reshape(batch, n, n)
         sides[:, :n] = x.reshape(batch, n, k)
-        scaled = Ball.exact(whole) if unit else Ball.exact(whole).rounded(dtype)
+        scaled = Ball.exact(whole) if unit else _rounded(Ball.exact(whole), dtype)
         held = np.zeros(sides.shape)
-        held[:, :n] = 0.0 if unit else Ball.exact((b / own).reshape(batch, n, k)).rounded(dtype).radius
+        held[:, :n] = 0.0 if unit else _rounded(Ball.exact((b / own).reshape(batch, n, k)), dtype).radius
         left = whole @ sides
         for block, rows, columns in solve_moves(0, order, problem.block, not lower) if t.size and b.size else ():
             if block:
                 mine = slice(*block)
                 corner = Ball(scaled.centre[:, mine, mine], scaled.radius[:, mine, mine])
                 done = Ball(sides[:, mine], _solve_radius(corner, Ball.exact(sides[:, mine]), held[:, mine], lower))
-                radius[:, mine] = done.rounded(dtype).radius
+                radius[:, mine] = _rounded(done, dtype).radius
             else:
                 to, from_ = slice(*rows), slice(*columns)
                 part = Ball(scaled.centre[:, to, from_], scaled.radius[:, to, from_])
                 taken = _product_radius(problem, part, Ball(sides[:, from_], radius[:, from_]))
                 left[:, to] = left[:, to] - part.centre @ sides[:, from_]
-                held[:, to] = Ball(left[:, to], held[:, to] + taken).rounded(dtype).radius
+                held[:, to] = _rounded(Ball(left[:, to], held[:, to] + taken), dtype).radius
         found = radius[:, :n].reshape(*front, n, k)
         found = np.where(np.isfinite(found), found, np.inf)
     return Ball(np.where(np.isinf(found), 0.0, x), found)
@@ -127,7 +127,9 @@ def _solve_radius(t: Ball, x: Ball, carried: Floats, lower: bool = True) -> Floa
     largest = np.abs(np.diagonal(t.centre, axis1=-2, axis2=-1)).max(-1, initial=0)[..., None, None]
     known = SLACK * back @ (moved @ np.abs(x.centre) + carried + TINY * (n + 1) * (1 + largest))
     grows = SLACK * back @ moved
-    return _known(at_rest(known, lambda d: known + grows @ d))
+    found = at_rest(known, lambda d: known + grows @ d)
+    largest = 2 * (np.abs(t.centre) + t.radius) @ (np.abs(x.centre) + found) + carried  # sums on the way
+    return _known(np.where(largest.max(-2, keepdims=True, initial=0) < FP32.max, found, np.inf))
 
 
 def _product_radius(problem: TileProblem, a: Ball, b: Ball) -> Floats:
@@ -139,6 +141,12 @@ def _product_radius(problem: TileProblem, a: Ball, b: Ball) -> Floats:
     work = work_of(problem.product(m, k, n))
     moved = a.radius @ reach[1] + np.abs(a.centre) @ b.radius
     return _known(planned_ball(work, *reach).radius + SLACK * moved)
+
+
+def _rounded(x: Ball, dtype: Format) -> Ball:
+    """Results rounded; nothing is known of those that may overflow."""
+    made = x.rounded(dtype)
+    return Ball(x.centre, np.where(np.abs(x.centre) + made.radius < dtype.max, made.radius, np.inf))
 
 
 def _known(radius: Floats) -> Floats:

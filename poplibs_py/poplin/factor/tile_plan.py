@@ -189,9 +189,9 @@ def plan_factoring(problem: TileProblem) -> FactorPlan:
 
 @lru_cache(maxsize=256)
 def _planned(problem: TileProblem) -> FactorPlan:
-    made = _cholesky_steps(problem) if problem.op == "cholesky" else _solve_steps(problem)
-    steps, products = zip(*made, strict=True) if problem.batch and problem.order else ((), ())
     p, size = problem, TYPE_BYTES[problem.kind]
+    made = tuple(_cholesky_steps(p) if p.op == "cholesky" else _solve_steps(p)) if p.batch and p.order else ()
+    steps = tuple(step for step, _ in made)
     mapping = linear_mapping(p.target, p.batch * p.order**2, size)
     sides = linear_mapping(p.target, p.batch * p.order * (p.sides or p.order), size)
     operands, results = (np.diff(x.edges()) * size for x in (mapping, sides))
@@ -199,14 +199,14 @@ def _planned(problem: TileProblem) -> FactorPlan:
     what = f"{p.op} {p.batch} x [{p.order}, {p.order}] {p.kind}"
     what += f", {which}, {p.sides} right-hand sides" * (p.op == "solve")
     temp_bytes = max((step.temp_bytes for step in steps), default=0)
-    told = [plan for plan in products if plan is not None]
+    products = tuple(plan for _, plan in made if plan is not None)
     decisions = (("mapping", mapping_words(p.target, mapping)),
                  ("blocks", f"of order {p.block}, {sum(s.times for s in steps if s.name in _OF_BLOCKS)} of them"),
-                 ("products", f"{len(told)}, planned as convolutions are"), ("not known", _not_known(p)))
+                 ("products", f"{len(products)}, planned as convolutions are"), ("not known", _not_known(p)))
     op = "poplin.cholesky" if p.op == "cholesky" else "poplin.triangular_solve"
     memory = memory_of(p.target, operands, results, temp_bytes)
     return FactorPlan(op=op, problem=what, target=p.target, steps=steps, memory=memory, decisions=decisions,
-                      products=tuple(told))
+                      products=products)
 
 
 _OF_BLOCKS = "factor blocks", "substitute"

@@ -85,6 +85,10 @@ def test_all_kinds_are_within_their_bounds(dtype, n):
             testing.check("triangular_solve", t, b.swapaxes(1, 2), left_side=False, **how)
     for shape in ((0, n, n), (2, 0, 0)):
         assert poplin.cholesky(np.zeros(shape, dtype), target="gc200").shape == shape
+    with profile(target="gc200") as report:
+        assert poplin.triangular_solve(t, np.zeros((2, n, 0), dtype)).shape == (2, n, 0)
+    assert report.runs[0].plan.cycles == 0
+    assert "not known" in str(report.runs[0].plan)
 
 
 def test_threads_change_no_bit():
