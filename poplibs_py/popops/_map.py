@@ -24,7 +24,7 @@ from .expr import MOST_PLACEHOLDERS, Expression, const, made, placeholder
 from .map_plan import Mapped, MapPlan, ScaledSum, map_lacks, plan_map, plan_scaled, scaled_lacks
 from .tile_plan import on_tiles
 
-__all__ = ["Settled", "array_operand", "expressions_of", "mapped", "settled_operands"]
+__all__ = ["Settled", "array_operand", "expressions_of", "mapped", "settled_operands", "vertices_round"]
 
 _ALLOWED = "an array of " + ", ".join(f.name for f in FORMATS) + ", integers or truth values, or a number"
 _MOST_OUTPUTS = 4
@@ -167,11 +167,20 @@ def mapped(outputs: Outputs, several: bool, arrays: Sequence[Any], out: Any, out
                             lacking=lacking), plan)
 
 
+def _mapped(settled: Settled, results: Sequence[Element]) -> Mapped:
+    elements, shapes = tuple(x.format for x in settled.arrays), tuple(x.shape for x in settled.arrays)
+    return Mapped(settled.outputs, elements, shapes, tuple(results))
+
+
+def vertices_round(settled: Settled, results: Sequence[Element]) -> bool:
+    """Whether a modelled machine has vertices for a `map` to these types: the result of each operation is rounded."""
+    return not any(map(has_scale, settled.arrays)) and not map_lacks(_mapped(settled, results))
+
+
 def _plan(op: str, settled: Settled, receivers: Sequence[Receiver], target: Target | str | None,
           scaled: ScaledSum | None = None) -> tuple[MapPlan | None, str]:
     """The plan of a modelled machine, None for this CPU; and what the machine lacks."""
-    elements, shapes = tuple(x.format for x in settled.arrays), tuple(x.shape for x in settled.arrays)
-    mapped = Mapped(settled.outputs, elements, shapes, tuple(receiver.format for receiver in receivers))
+    mapped = _mapped(settled, [receiver.format for receiver in receivers])
 
     def missing(_: Target) -> str:
         if any(map(has_scale, settled.arrays)) or any(map(has_scale, receivers)):

@@ -123,7 +123,7 @@ def reduction_request(name: str, x: Any, axes: Any, made: Callable[[int], Reduct
     plan, lacking = _plan(name, source, over, receiver, reduction, target)
     if count == 0:
         return on_tiles(_of_nothing(name, source, receiver, reduction, lacking), plan)
-    if isinstance(plan, ReducePlan) and plan.vertex_op in CHAINED:
+    if isinstance(plan, ReducePlan) and plan.order and plan.vertex_op in CHAINED:
         return _in_order(source, over, receiver, reduction, plan)
     return on_tiles(_request(source, over, receiver, reduction, lacking), plan)
 

@@ -17,11 +17,12 @@ import numpy as np
 
 from ..formats import BF16, FP16, FP32, Format, QuarterArray, format_of
 from ..formats.bounds import Ball
+from ..formats.format import preset_of
 from ..ops import target_of
 from ._elementwise import ELEMENTWISE, ElementwiseOp
-from ._map import expressions_of, settled_operands
+from ._map import expressions_of, settled_operands, vertices_round
 from ._map_lower import postorder, typed_op
-from ._promotion import BOOL, Element, typed
+from ._promotion import BOOL, Element, element_of, typed
 from .bound import fp32_ball
 from .expr import Expression
 
@@ -66,13 +67,22 @@ def map_bound(expression: Any, *arrays: Any, out: Any = None, out_dtype: Any = N
     given = [value for value in arrays if not isinstance(value, (bool, int, float))]
     with np.errstate(all="ignore"):
         operands = [_operand(value, x.array, x.format) for value, x in zip(given, settled.arrays, strict=True)]
-        rounded = round_each or target_of(target).kind != "host"  # as generated vertices do
-        known = _evaluated(settled.outputs, operands, rounded, relaxed)
+        known = _evaluated(settled.outputs, operands, round_each, relaxed)
         outs = out if several and out is not None else (out,) * len(known)
         types = out_dtype if several and isinstance(out_dtype, (tuple, list)) else (out_dtype,) * len(known)
+        results = [_result(*each) for each in zip(known, outs, types, strict=True)]
+        if not round_each and target_of(target).kind != "host" and vertices_round(settled, results):
+            known = _evaluated(settled.outputs, operands, True, relaxed)
         balls = tuple(_written(value, settled.shape, one, dtype)
                       for value, one, dtype in zip(known, outs, types, strict=True))
     return balls if several else balls[0]
+
+
+def _result(value: Known, out: Any, dtype: Any) -> Element:
+    """The type of a result."""
+    if out is None:
+        return value.element if dtype is None else element_of("out_dtype", dtype)
+    return out.format if isinstance(out, QuarterArray) else preset_of(out.dtype) or out.dtype
 
 
 def _operand(value: Any, array: Numbers, element: Element) -> Known:
