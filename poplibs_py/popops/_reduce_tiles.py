@@ -84,7 +84,7 @@ class _Lies:
             begin, i = stop, i + 1
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def lower_tiled(plan: ReducePlan, source: Format, column: int, row: int, result: Format, scale: float, update: bool,
                 threads: int) -> TiledReduction:
     """Return the program of a reduction whose operand has columns and rows so many bytes apart.

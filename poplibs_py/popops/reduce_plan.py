@@ -95,7 +95,7 @@ def reduction_lacks(op: str, data_type: str, result_type: str) -> bool:
     return data_type != result_type and not (op in _MIXED and "int" not in (data_type, result_type))
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=64)  # an order may be of many thousand shares
 def plan_reduction(op: str, vertex_op: str, shape: tuple[int, ...], axes: tuple[int, ...], types: Types,
                    target: Target, *, scaled: bool = False) -> ReducePlan:
     """Return the plan of a reduction that the machine has vertices for.
