@@ -118,7 +118,7 @@ class Family:
 
 
 FAMILIES: list[Family] = [
-    Family("attention", ("portable", "avx2", "avx512")),
+    Family("attention", ("portable", "avx2", "avx512", "avx512_bf16")),
     Family("cast", ("portable", "avx2", "avx512", "avx512_bf16")),
     Family("cells", ("portable", "avx2", "avx512")),
     Family("conv", ("portable", "avx2", "avx512")),

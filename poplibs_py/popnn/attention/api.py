@@ -95,12 +95,12 @@ def scaled_dot_product_attention(q: Any, k: Any, v: Any, mask: Any = None, *, sc
     Notes
     -----
     Scores are sums in FP32, in ascending order of elements; scale and mask are FP32, rounded each. Keys come 256 at a
-    time, or the blocks of a pattern up to that: exponentials of what a score is below the greatest one so far, within
-    1 ulp; their sum is FP32, and where a greater score comes, what was summed is scaled by an exponential. Where all
-    of q, k and v are bfloat16 and this CPU multiplies that, exponentials are rounded to bfloat16 before they meet the
-    values, and subnormal products may count as 0; else products are FP32. The result is divided by the sum, and
-    rounded once more to its format. The bits are the same for any number of threads; those of FP32 products are the
-    same at every level too. PopLibs has no such function.
+    time, or the blocks of a pattern up to that: exponentials of what a score is below the greatest one so far, as
+    powers of 2 within 1 ulp. Their sum is FP32, and where a greater score comes, what was summed is scaled by an
+    exponential. Where all of q, k and v are bfloat16 and this CPU multiplies that, exponentials are within 2^-18, and
+    rounded to bfloat16 before they meet the values, and subnormal products may count as 0; else products are FP32. The
+    result is divided by the sum, and rounded once more to its format. The bits are the same for any number of threads;
+    those of FP32 products are the same at every level too. PopLibs has no such function.
 
     Examples
     --------
@@ -169,8 +169,8 @@ def scaled_dot_product_attention_grad(grad: Any, q: Any, k: Any, v: Any, y: Any,
 
     Notes
     -----
-    Scores come again, as there, tile by tile. A weight is the exponential of a score less its query's `lse`, within
-    1 ulp; its gradient is the product of `grad` and the value; that of the score is the weight times what this is above
+    Scores come again, as there, tile by tile. A weight is the exponential of a score less its query's `lse`, as
+    there; its gradient is the product of `grad` and the value; that of the score is the weight times what this is above
     the sum of ``grad * y``. All of that is FP32, and so are all sums. Where grad, q, k and v are all bfloat16 and this
     CPU multiplies that, weights and gradients of scores are rounded to bfloat16 before they are multiplied. What heads
     share is summed by one thread: the bits are the same for any number of threads, and those of FP32 products at every

@@ -29,6 +29,7 @@ Truths = np.ndarray[Any, np.dtype[np.bool_]]
 
 _U, _TINY, _ULP = FP32.unit_roundoff, FP32.smallest_subnormal, 2 * FP32.unit_roundoff
 _SLACK = 1 + 2.0**-20  # for float64's own errors, and products of errors
+_ROUGH = 2.0**-18  # of exponentials that are rounded to BF16
 _LANES = 10  # roundings that an exponential meets in the sum of a chunk
 _CHUNK = 256
 
@@ -74,6 +75,11 @@ def _headed(x: Floats, heads: int, shares: int) -> Floats:
     return np.ascontiguousarray(wide).reshape(lead, *tokens)
 
 
+def _factor(scale: float) -> Ball:
+    """What is rounded to FP32 before it multiplies, with the logarithm that exponentials by powers of 2 want."""
+    return Ball(np.asarray(scale), np.asarray(abs(scale) * 2 * _U * _SLACK))
+
+
 def _kept(pattern: Any, batch: int, heads: int, shares: int) -> Truths:
     """Which scores a pattern computes."""
     rows, columns = pattern.shape
@@ -95,8 +101,8 @@ def _scores(q: Any, k: Any, v: Any, mask: Any, how: dict[str, Any], *others: Any
     of_k = b.shape[-3] if b.ndim > 2 else 1
     shares = (a.shape[-3] if a.ndim > 2 else 1) // of_k if of_k else 1
     qh, kh, vh = _headed(a, of_k, shares), _headed(b, of_k, 1), _headed(c, of_k, 1)
-    scale = float(np.float32(1 / np.sqrt(max(1, a.shape[-1])) if asked["scale"] is None else asked["scale"]))
-    ball = times(Ball.exact(scale), matmul_ball(qh, kh.swapaxes(-1, -2), flushes=halves))
+    scale = 1 / np.sqrt(max(1, a.shape[-1])) if asked["scale"] is None else float(asked["scale"])
+    ball = times(_factor(scale), matmul_ball(qh, kh.swapaxes(-1, -2), flushes=halves))
     batch, _, _, rows, columns = ball.shape
     keep = counted(rows, columns, causal=asked["causal"], query_offset=asked["query_offset"])
     chunks = -(-columns // _CHUNK)
@@ -119,8 +125,8 @@ def _powers(s: _Scores, below: Floats, wrong: Floats, steps: int) -> Ball:
     apart = s.z.centre - below
     away = np.where(np.isfinite(apart), np.abs(apart), 0.0)
     radius = np.where(np.isfinite(s.z.centre), s.z.radius, 0.0) + wrong
-    exponent = (radius + (away + radius) * _U) * _SLACK
-    own = (1 + steps) * (_ULP + _U) * _SLACK * np.exp(np.minimum(700, (1 + steps) * 2 * _ULP))
+    exponent = (radius + (away + radius) * 4 * _U) * _SLACK
+    own = (_ROUGH * s.halves + (1 + steps) * (_ULP + _U)) * _SLACK * np.exp(np.minimum(700, (1 + steps) * 2 * _ULP))
     powers = np.exp(apart)
     most = np.exp(np.minimum(700, apart + exponent))
     radius = np.where(exponent < 1, powers * np.expm1(np.minimum(exponent, 1)), most) + most * own
@@ -195,7 +201,8 @@ def attention_grad_bound(grad: Any, q: Any, k: Any, v: Any, y: Any, lse: Any, ma
     g, outputs = (_headed(held(x), heads, shares) for x in (grad, y))
     logs = _headed(held(lse)[..., None], heads, shares)
     with np.errstate(all="ignore"):
-        p = _powers(s, np.where(logs == -np.inf, np.inf, logs), np.zeros(()), 0)
+        p = _powers(s, np.where(logs == -np.inf, np.inf, logs),
+                    np.where(np.isfinite(logs), np.abs(logs), 0.0) * 2 * _U, 0)
         deltas = matmul_ball(g, s.v.swapaxes(-1, -2), flushes=s.halves)
         mean = row_sum(times(Ball.exact(g), Ball.exact(outputs)), (-1,))
         turned = times(p, (deltas - mean).rounded(FP32))
@@ -204,7 +211,7 @@ def attention_grad_bound(grad: Any, q: Any, k: Any, v: Any, y: Any, lse: Any, ma
         keys = np.broadcast_to(s.k, (*s.q.shape[:3], *s.k.shape[3:]))
         makes = [_product(_turned(turned), keys, s.k.shape[-2], s.halves),
                  _product(merged[1], _joined(s.q), each, s.halves), _product(merged[0], _joined(g), each, s.halves)]
-        makes = [times(Ball.exact(by), x) for by, x in zip((s.scale, s.scale, 1.0), makes, strict=True)]
+        makes = [times(_factor(by), x) for by, x in zip((s.scale, s.scale, 1.0), makes, strict=True)]
     sound = np.isfinite(s.z.radius) & ~np.isnan(s.z.centre) & (s.z.centre != np.inf)
     known = _sound(sound, s.q, s.k, s.v, g, outputs, np.where(logs == -np.inf, 0.0, logs), p.centre + p.radius,
                    turned.centre + turned.radius)

@@ -106,28 +106,24 @@ static int pop_attention_next(const pop_attention_walk *w, const pop_attention_s
     return count;
 }
 
-/* Whether some score of a piece, or of its columns, does not count, or a mask adds to it. */
+/* Whether some score of a piece, or of its columns, does not count, or is to be scaled first. */
 POP_INLINE int pop_attention_is_masked(const pop_attention *s, const pop_attention_strip *strip, const pop_attention_piece *piece)
 {
     const int64_t grain = s->depth_grain > 16 ? s->depth_grain : 16;
-    return s->mask.operand >= 0 || piece->keys % grain ||
+    return s->mask.operand >= 0 || s->scale <= 0.0 || piece->keys % grain ||
            (s->causal && piece->key + piece->keys > strip->first + s->origin + 1);
 }
 
-/* Scores of pieces; returns whether they are scaled already, as masks want them. */
-static int pop_attention_scores(const pop_attention_walk *w, const pop_attention_strip *strip, const pop_attention_piece *pieces,
-                                int count)
+static void pop_attention_scores(const pop_attention_walk *w, const pop_attention_strip *strip, const pop_attention_piece *pieces,
+                                 int count)
 {
     const pop_attention *s = w->spec;
     float *scores = (float *)(void *)(w->tile->scratch + s->scores_at);
-    int masked = 0;
     for (int p = 0; p < count; p++) {
         pop_attention_by_panels(s, w->tile->scratch + s->q_at, pieces[p].slot, scores + pieces[p].at, s->score_line, strip->rows,
                                 pieces[p].keys, s->q_cells);
-        masked |= pop_attention_is_masked(s, strip, pieces + p);
+        if (pop_attention_is_masked(s, strip, pieces + p)) pop_attention_mask(s, w->tile, strip, pieces + p, scores);
     }
-    for (int p = 0; p < count && masked; p++) pop_attention_mask(s, w->tile, strip, pieces + p, scores);
-    return masked;
 }
 
 /* Sums over weights, and logarithms of the sums of exponentials. */
@@ -143,7 +139,7 @@ static void pop_attention_finish(const pop_attention_walk *w, const pop_attentio
         char *to = pop_attention_at(&s->y, w->tile, strip->batch, head) + query * s->y.token;
         pop_attention_write(&s->y, sums, s->v_line, 1, 1.0f, to);
         if (s->lse.operand < 0) continue;
-        const float lse = l[r] == 0.0f ? -INFINITY : m[r] + pop_v_log(pop_v_splat(l[r]))[0];
+        const float lse = l[r] == 0.0f ? -INFINITY : (float)(m[r] / POP_ATTENTION_LOG2E + pop_v_log(pop_v_splat(l[r]))[0]);
         memcpy(pop_attention_at(&s->lse, w->tile, strip->batch, head) + query * s->lse.token, &lse, sizeof lse);
     }
 }
@@ -162,8 +158,8 @@ static void pop_attention_attend(const pop_attention_walk *w, const pop_attentio
     pop_attention_fill(state + strip->rows, 0.0f, strip->rows);
     int64_t from = 0, columns;
     for (int count; (count = pop_attention_next(w, strip, &from, pieces, &columns)) > 0;) {
-        const int scaled = pop_attention_scores(w, strip, pieces, count);
-        pop_attention_chunk(s, w->tile, strip->rows, columns, scaled);
+        pop_attention_scores(w, strip, pieces, count);
+        pop_attention_chunk(s, w->tile, strip->rows, columns);
         for (int p = 0; p < count; p++)
             pop_attention_by_lines(s, arena + s->weights_at + 4 / s->elements * pieces[p].at, 4 / s->elements * s->score_line, 4,
                                    pieces[p].slot + s->values_at, s->v_line, sums, strip->rows, s->v.width,
@@ -238,7 +234,7 @@ static void pop_attention_go_back(const pop_attention_walk *w, const pop_attenti
     pop_attention_fill((float *)(void *)(arena + s->sums_at), 0.0f, strip->rows * s->q_line);
     int64_t from = 0, columns;
     for (int count; (count = pop_attention_next(w, strip, &from, pieces, &columns)) > 0;) {
-        const int scaled = pop_attention_scores(w, strip, pieces, count);
+        pop_attention_scores(w, strip, pieces, count);
         for (int p = 0; p < count; p++) {
             pop_attention_by_panels(s, arena + s->grad_at, pieces[p].slot + s->values_at, deltas + pieces[p].at, s->score_line,
                                     strip->rows, pieces[p].keys, s->v_cells);
@@ -246,7 +242,7 @@ static void pop_attention_go_back(const pop_attention_walk *w, const pop_attenti
             for (int64_t r = 0; r < strip->rows && used < end; r++)
                 pop_attention_fill(deltas + r * s->score_line + used, 0.0f, end - used);
         }
-        pop_attention_turns(s, w->tile, strip->rows, columns, scaled);
+        pop_attention_turns(s, w->tile, strip->rows, columns);
         if (s->elements == 2) {
             pop_attention_pairs(s, arena + s->weights_at, strip->rows, columns, arena + s->pairs_at, stage);
             pop_attention_pairs(s, arena + s->delta_weights_at, strip->rows, columns, arena + s->delta_pairs_at, stage);

@@ -1,10 +1,13 @@
-/* From scores to weights, chunk by chunk, and from the gradients of weights to those of scores.
+/* From scores to weights, chunk by chunk, and from the gradients of weights to those of scores. Exponentials are powers of 2: a
+ * score's scale takes the logarithm in.
  *
  * A row keeps m, the greatest of what it has met, and l, the sum of exponentials of what lies below that; where m rises, what was
- * summed before is scaled by e^(old m - m). A row whose scores are all minus infinity has weights of 0. */
+ * summed before is scaled by 2^(old m - m). A row whose scores are all minus infinity has weights of 0. */
 #ifndef POP_ATTENTION_WEIGHTS_H
 #define POP_ATTENTION_WEIGHTS_H
 #include "kernels/attention/panels.h"
+
+#define POP_ATTENTION_LOG2E 0x1.71547652b82fep0
 
 /* Tiles of keys whose scores are held side by side. */
 #define POP_ATTENTION_PIECES 16
@@ -28,7 +31,11 @@ POP_INLINE void pop_attention_fill(float *to, float x, int64_t n)
     POP_ROW_EACH(0, n, pop_row_store(to, i, pop_v_splat(x), part); (void)k;);
 }
 
-/* n scores scaled, with what the mask adds to them, or minus infinity for its false. */
+/* Whether scores are scaled before they are weighed: what a mask adds is not scaled, and the greatest score is looked for before it
+ * is. So the scale rounds the same way in all strips of a call. */
+POP_INLINE int pop_attention_scales(const pop_attention *s) { return (s->mask.operand >= 0 && !s->truths) || s->scale <= 0.0; }
+
+/* n scores, scaled, with what the mask adds to them, or minus infinity for its false. */
 static void pop_attention_scale(const pop_attention *s, const char *from, float *scores, int64_t n, float *stage)
 {
     const pop_v_f none = pop_v_splat(-INFINITY), by = pop_v_splat((float)s->scale);
@@ -36,7 +43,8 @@ static void pop_attention_scale(const pop_attention *s, const char *from, float 
     if (s->truths) {
         POP_ROW_EACH(0, n,
                      const pop_v_i truth = pop_v_load_some(from + i, 1, pop_v_first(part));
-                     const pop_v_f x = pop_row_load(scores, i, part) * by;
+                     pop_v_f x = pop_row_load(scores, i, part);
+                     if (s->scale <= 0.0) x = x * by;
                      pop_row_store(scores, i, pop_v_select_f(pop_v_eq(truth, pop_v_set(0)), x, none), part); (void)k;);
         return;
     }
@@ -50,7 +58,7 @@ static void pop_attention_scale(const pop_attention *s, const char *from, float 
                  pop_row_store(scores, i, x, part); (void)k;);
 }
 
-/* A piece's scores scaled and masked, with minus infinity for those that do not count, and to the grain. */
+/* A piece's scores masked, with minus infinity for those that do not count, and to the grain. */
 static void pop_attention_mask(const pop_attention *s, const pop_tile *tile, const pop_attention_strip *strip,
                                const pop_attention_piece *piece, float *scores)
 {
@@ -61,7 +69,7 @@ static void pop_attention_mask(const pop_attention *s, const pop_tile *tile, con
         const int64_t query = strip->first + r % strip->each;
         const char *from = pop_attention_at(&s->mask, tile, strip->batch, strip->head + r / strip->each);
         if (from) from += query * s->mask.token + piece->key * s->mask.bytes;
-        pop_attention_scale(s, from, scores, piece->keys, stage);
+        if (from || s->scale <= 0.0) pop_attention_scale(s, from, scores, piece->keys, stage);
         int64_t counts = piece->keys;
         if (s->causal) counts = pop_lesser(counts, query + s->origin + 1 - piece->key);
         if (counts < 0) counts = 0;
@@ -69,42 +77,66 @@ static void pop_attention_mask(const pop_attention *s, const pop_tile *tile, con
     }
 }
 
-/* A number's exponential; all levels give these bits. */
-POP_INLINE float pop_attention_exp(float x) { return pop_v_exp(pop_v_splat(x))[0]; }
-
-POP_INLINE void pop_attention_store(const pop_attention *s, void *to, int64_t i, pop_v_f x, int part)
+/* 2^x within 2^-18 of itself, which is far less than what rounding to BF16 takes: a minimax polynomial for the fraction. */
+POP_INLINE pop_v_f pop_attention_rough(pop_v_f x)
 {
-    if (s->elements == 1) pop_row_write(&POP_F32, to, i, x, part);
-    else pop_row_write(&POP_BF16, to, i, x, part);
+    static const float fit[5] = {0x1.ffffe8p-1f, 0x1.62e0dcp-1f, 0x1.ec06dcp-3f, 0x1.ca1444p-5f, 0x1.3997aap-7f};
+    x = pop_v_max_f(pop_v_splat(-152.0f), x);
+#if POP_LANES < 16 /* where exponents that are too large do not become infinities by themselves */
+    x = pop_v_min_f(pop_v_splat(130.0f), x);
+#endif
+    const pop_v_f n = (x + POP_ROUNDER) - POP_ROUNDER;
+    return pop_v_scale(pop_v_horner(fit, POP_LENGTH(fit), x - n), n);
 }
 
-/* A row's scores to weights; returns by what its sums are to be scaled. */
+/* Numbers at p that are products' next operands: FP32, or BF16 if a cell has two. */
+POP_INLINE void pop_attention_store(const int elements, void *p, int64_t i, pop_v_f x, int part)
+{
+    if (elements == 1) {
+        pop_row_write(&POP_F32, p, i, x, part);
+        return;
+    }
+#if POP_LEVEL >= POP_LEVEL_AVX512_BF16
+    const __m256i codes = (__m256i)_mm512_cvtneps_pbh(x);
+    if (part == POP_LANES) _mm256_storeu_si256((__m256i *)((uint16_t *)p + i), codes);
+    else _mm256_mask_storeu_epi16((uint16_t *)p + i, pop_v_first(part), codes);
+#else
+    pop_row_write(&POP_BF16, p, i, x, part);
+#endif
+}
+
+POP_INLINE pop_v_f pop_attention_power(const int elements, pop_v_f x)
+{
+    return elements == 1 ? pop_v_exp2(x) : pop_attention_rough(x);
+}
+
+/* A row's scores, which `scale` makes logarithms to base 2, to weights; returns by what its sums are to be scaled. */
 POP_INLINE float pop_attention_weigh(const int elements, const float *scores, void *weights, int64_t n, float scale, float *m,
                                      float *l)
 {
     const pop_v_f by = pop_v_splat(scale);
     pop_lanes lanes = pop_lanes_of(-INFINITY);
-    POP_ROW_EACH(0, n, lanes.v[k] = pop_v_max_f(pop_row_load(scores, i, part) * by, lanes.v[k]););
-    const float top = pop_lanes_max(lanes), greatest = top > *m ? top : *m;
+    POP_ROW_EACH(0, n, lanes.v[k] = pop_v_max_f(pop_row_load(scores, i, part), lanes.v[k]););
+    const float top = pop_lanes_max(lanes) * scale, greatest = top > *m ? top : *m;
     const pop_v_f less = pop_v_splat(greatest == -INFINITY ? 0.0f : greatest);
     lanes = pop_lanes_of(0.0f);
     POP_ROW_EACH(0, n,
-                 const pop_v_f e = pop_v_exp(pop_row_load(scores, i, part) * by - less);
-                 pop_row_write(elements == 1 ? &POP_F32 : &POP_BF16, weights, i, e, part);
+                 const pop_v_f e = pop_attention_power(elements, pop_v_fma(pop_row_load(scores, i, part), by, -less));
+                 pop_attention_store(elements, weights, i, e, part);
                  lanes.v[k] += e;);
-    const float share = greatest == *m ? 1.0f : pop_attention_exp(*m - greatest);
+    const float share = greatest == *m ? 1.0f : pop_v_exp2(pop_v_splat(*m - greatest))[0];
     *l = *l * share + pop_lanes_sum(lanes);
     *m = greatest;
     return share;
 }
 
 /* The scores of a strip to weights, and its sums scaled. */
-static void pop_attention_chunk(const pop_attention *s, const pop_tile *tile, int64_t rows, int64_t n, int scaled)
+static void pop_attention_chunk(const pop_attention *s, const pop_tile *tile, int64_t rows, int64_t n)
 {
     float *scores = (float *)(void *)(tile->scratch + s->scores_at), *sums = (float *)(void *)(tile->scratch + s->sums_at);
     float *m = (float *)(void *)(tile->scratch + s->state_at), *l = m + rows;
     char *weights = tile->scratch + s->weights_at;
-    const float scale = scaled ? 1.0f : (float)s->scale;
+    const float scale = (float)((pop_attention_scales(s) ? 1.0 : s->scale) * POP_ATTENTION_LOG2E);
     for (int64_t r = 0; r < rows; r++, scores += s->score_line, sums += s->v_line, weights += 4 / s->elements * s->score_line) {
         const float share = s->elements == 1 ? pop_attention_weigh(1, scores, weights, n, scale, m + r, l + r)
                                              : pop_attention_weigh(2, scores, weights, n, scale, m + r, l + r);
@@ -118,21 +150,22 @@ static void pop_attention_chunk(const pop_attention *s, const pop_tile *tile, in
 POP_INLINE void pop_attention_turn(const int elements, const float *scores, const float *deltas, void *weights, void *own, int64_t n,
                                    float scale, float lse, float mean)
 {
-    const pop_v_f by = pop_v_splat(scale), less = pop_v_splat(lse == -INFINITY ? INFINITY : lse), from = pop_v_splat(mean);
+    const pop_v_f by = pop_v_splat(scale), from = pop_v_splat(mean);
+    const pop_v_f less = pop_v_splat(lse == -INFINITY ? INFINITY : (float)(lse * POP_ATTENTION_LOG2E));
     POP_ROW_EACH(0, n,
-                 const pop_v_f e = pop_v_exp(pop_row_load(scores, i, part) * by - less);
+                 const pop_v_f e = pop_attention_power(elements, pop_v_fma(pop_row_load(scores, i, part), by, -less));
                  const pop_v_f d = e * (pop_row_load(deltas, i, part) - from);
-                 pop_row_write(elements == 1 ? &POP_F32 : &POP_BF16, weights, i, e, part);
-                 pop_row_write(elements == 1 ? &POP_F32 : &POP_BF16, own, i, d, part); (void)k;);
+                 pop_attention_store(elements, weights, i, e, part);
+                 pop_attention_store(elements, own, i, d, part); (void)k;);
 }
 
-static void pop_attention_turns(const pop_attention *s, const pop_tile *tile, int64_t rows, int64_t n, int scaled)
+static void pop_attention_turns(const pop_attention *s, const pop_tile *tile, int64_t rows, int64_t n)
 {
     const float *scores = (const float *)(const void *)(tile->scratch + s->scores_at);
     const float *deltas = (const float *)(const void *)(tile->scratch + s->deltas_at);
     const float *lse = (const float *)(const void *)(tile->scratch + s->state_at), *mean = lse + rows;
     char *weights = tile->scratch + s->weights_at, *own = tile->scratch + s->delta_weights_at;
-    const float scale = scaled ? 1.0f : (float)s->scale;
+    const float scale = (float)((pop_attention_scales(s) ? 1.0 : s->scale) * POP_ATTENTION_LOG2E);
     for (int64_t r = 0; r < rows; r++) {
         if (s->elements == 1) pop_attention_turn(1, scores, deltas, weights, own, n, scale, lse[r], mean[r]);
         else pop_attention_turn(2, scores, deltas, weights, own, n, scale, lse[r], mean[r]);
