@@ -30,7 +30,7 @@ Truths = np.ndarray[Any, np.dtype[np.bool_]]
 _U, _TINY, _ULP = FP32.unit_roundoff, FP32.smallest_subnormal, 2 * FP32.unit_roundoff
 _SLACK = 1 + 2.0**-20  # for float64's own errors, and products of errors
 _ROUGH = 2.0**-18  # of exponentials that are rounded to BF16
-_LANES = 10  # roundings that an exponential meets in the sum of a chunk
+_LANES = 14  # roundings that an exponential meets in the sum of a chunk of 512 keys
 _CHUNK = 256
 
 

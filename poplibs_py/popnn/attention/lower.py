@@ -28,7 +28,7 @@ _NEAREST = numbers_of("rounding")["nearest-even"]
 _STRIP, _BACK_STRIP = 48, 96  # most queries at a time
 _TILE, _BACK_TILE = 256, 128  # keys whose scores are held: what sums' bits depend on, so the same at every level
 _LINE, _GRAIN = 64, 16  # bytes of a cache line; columns of sums and of panels
-_PIECES = 16  # POP_ATTENTION_PIECES
+_PIECES = 32  # POP_ATTENTION_PIECES
 _THREAD_FLOPS = 1 << 21  # that are worth a thread
 _FIELDS = ("q", "k", "v", "mask", "y", "lse", "grad", "q_grad", "k_grad", "v_grad")
 
@@ -113,7 +113,7 @@ class _Walk:
         self.strips = self.row_strips * self.row_count * -(-p.shares // self.strip_heads)
         self.tile = min(tile, self.block_columns, max(1, p.keys))
         self.column_tiles = -(-self.block_columns // self.tile)
-        self.chunk = _up(tile, 32)
+        self.chunk = tile if p.block_shape is None else 2 * tile  # of a pattern's rows most have no more
         self.rows = self.strip * self.strip_heads
 
 

@@ -11,6 +11,8 @@
 #define POP_ATTENTION_H
 #include "kernels/attention/weights.h"
 
+#define POP_ATTENTION_ASKED (1 << 14) /* most bytes that are asked for at once */
+
 /* What a thread knows of the keys that lie in its slots. */
 typedef struct pop_attention_walk {
     const pop_attention *spec;
@@ -114,12 +116,20 @@ POP_INLINE int pop_attention_is_masked(const pop_attention *s, const pop_attenti
            (s->causal && piece->key + piece->keys > strip->first + s->origin + 1);
 }
 
+/* Ask for what the next piece is multiplied by: blocks of a pattern lie apart, so the hardware does not foresee it. */
+POP_INLINE void pop_attention_ask(const pop_attention *s, const char *from, int64_t bytes)
+{
+    if (s->offsets < 0 || bytes > POP_ATTENTION_ASKED) return;
+    for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i, 0, 3);
+}
+
 static void pop_attention_scores(const pop_attention_walk *w, const pop_attention_strip *strip, const pop_attention_piece *pieces,
                                  int count)
 {
     const pop_attention *s = w->spec;
     float *scores = (float *)(void *)(w->tile->scratch + s->scores_at);
     for (int p = 0; p < count; p++) {
+        if (p + 1 < count) pop_attention_ask(s, pieces[p + 1].slot, 4 * pieces[p + 1].keys * s->q_cells);
         pop_attention_by_panels(s, w->tile->scratch + s->q_at, pieces[p].slot, scores + pieces[p].at, s->score_line, strip->rows,
                                 pieces[p].keys, s->q_cells);
         if (pop_attention_is_masked(s, strip, pieces + p)) pop_attention_mask(s, w->tile, strip, pieces + p, scores);
@@ -160,10 +170,13 @@ static void pop_attention_attend(const pop_attention_walk *w, const pop_attentio
     for (int count; (count = pop_attention_next(w, strip, &from, pieces, &columns)) > 0;) {
         pop_attention_scores(w, strip, pieces, count);
         pop_attention_chunk(s, w->tile, strip->rows, columns);
-        for (int p = 0; p < count; p++)
+        for (int p = 0; p < count; p++) {
+            if (p + 1 < count)
+                pop_attention_ask(s, pieces[p + 1].slot + s->values_at, 4 * pieces[p + 1].keys / s->elements * s->v_line);
             pop_attention_by_lines(s, arena + s->weights_at + 4 / s->elements * pieces[p].at, 4 / s->elements * s->score_line, 4,
                                    pieces[p].slot + s->values_at, s->v_line, sums, strip->rows, s->v.width,
                                    pop_rounded(pieces[p].keys, s->depth_grain) / s->elements);
+        }
     }
     pop_attention_finish(w, strip);
 }
@@ -236,6 +249,8 @@ static void pop_attention_go_back(const pop_attention_walk *w, const pop_attenti
     for (int count; (count = pop_attention_next(w, strip, &from, pieces, &columns)) > 0;) {
         pop_attention_scores(w, strip, pieces, count);
         for (int p = 0; p < count; p++) {
+            if (p + 1 < count)
+                pop_attention_ask(s, pieces[p + 1].slot + s->values_at, 4 * pieces[p + 1].keys * s->v_cells);
             pop_attention_by_panels(s, arena + s->grad_at, pieces[p].slot + s->values_at, deltas + pieces[p].at, s->score_line,
                                     strip->rows, pieces[p].keys, s->v_cells);
             const int64_t end = p + 1 < count ? pieces[p + 1].at : columns, used = pieces[p].at + pieces[p].keys;

@@ -10,7 +10,7 @@
 #define POP_ATTENTION_LOG2E 0x1.71547652b82fep0
 
 /* Tiles of keys whose scores are held side by side. */
-#define POP_ATTENTION_PIECES 16
+#define POP_ATTENTION_PIECES 32
 
 typedef struct pop_attention_piece {
     int64_t key, keys, tile; /* the first, how many count, and which tile it is of all */
