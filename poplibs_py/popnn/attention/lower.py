@@ -224,6 +224,7 @@ def lower(p: AttentionParams, threads: int, kept: bool) -> AttentionProgram:
         x = p.lies(name)
         if x is not None:
             _fill(spec[name][0], x, compute if name in ("q", "k", "v", "grad") else FP32)
+    spec["in_place"] = not (kept or p.backward) and elements == 1 and spec["v"]["copied"]
     mask = p.lies("mask")
     spec["truths"] = mask is not None and mask.format is None
     units = p.batch * p.heads * (1 if p.backward else walk.strips)

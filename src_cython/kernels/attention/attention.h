@@ -78,7 +78,7 @@ static void pop_attention_pack(const pop_attention_walk *w, pop_attention_piece 
     if (w->backward) {
         pop_attention_across(s, &s->v, v, keys, piece->slot + s->values_at, s->v_cells, stage);
         pop_attention_lines(s, &s->k, k, keys, piece->slot + s->lines_at, s->q_line, stage);
-    } else {
+    } else if (!s->in_place) {
         pop_attention_lines(s, &s->v, v, keys, piece->slot + s->values_at, s->v_line, stage);
     }
 }
@@ -173,8 +173,9 @@ static void pop_attention_attend(const pop_attention_walk *w, const pop_attentio
         for (int p = 0; p < count; p++) {
             if (p + 1 < count)
                 pop_attention_ask(s, pieces[p + 1].slot + s->values_at, 4 * pieces[p + 1].keys / s->elements * s->v_line);
+            const char *values = s->in_place ? w->v + pieces[p].key * s->v.token : pieces[p].slot + s->values_at;
             pop_attention_by_lines(s, arena + s->weights_at + 4 / s->elements * pieces[p].at, 4 / s->elements * s->score_line, 4,
-                                   pieces[p].slot + s->values_at, s->v_line, sums, strip->rows, s->v.width,
+                                   values, s->in_place ? s->v.token : 4 * s->v_line, s->v_line, sums, strip->rows, s->v.width,
                                    pop_rounded(pieces[p].keys, s->depth_grain) / s->elements);
         }
     }
@@ -223,11 +224,11 @@ static void pop_attention_add_piece(const pop_attention *s, char *arena, int64_t
     const int64_t cells = pop_rounded(rows, s->elements) / s->elements, across = 4 * s->score_line, at = piece->at;
     float *k_sums = (float *)(void *)(arena + s->k_sums_at), *v_sums = (float *)(void *)(arena + s->v_sums_at);
     pop_attention_by_lines(s, arena + (pairs ? s->pairs_at : s->weights_at) + 4 * at, 4, across, arena + s->grad_lines_at,
-                           s->v_line, v_sums + piece->key * s->v_line, piece->keys, s->v.width, cells);
+                           4 * s->v_line, s->v_line, v_sums + piece->key * s->v_line, piece->keys, s->v.width, cells);
     pop_attention_by_lines(s, arena + (pairs ? s->delta_pairs_at : s->delta_weights_at) + 4 * at, 4, across,
-                           arena + s->q_lines_at, s->q_line, k_sums + piece->key * s->q_line, piece->keys, s->q.width, cells);
+                           arena + s->q_lines_at, 4 * s->q_line, s->q_line, k_sums + piece->key * s->q_line, piece->keys, s->q.width, cells);
     pop_attention_by_lines(s, arena + s->delta_weights_at + 4 / s->elements * at, 4 / s->elements * s->score_line, 4,
-                           piece->slot + s->lines_at, s->q_line, (float *)(void *)(arena + s->sums_at), rows, s->q.width,
+                           piece->slot + s->lines_at, 4 * s->q_line, s->q_line, (float *)(void *)(arena + s->sums_at), rows, s->q.width,
                            pop_rounded(piece->keys, s->depth_grain) / s->elements);
 }
 

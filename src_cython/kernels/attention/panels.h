@@ -109,11 +109,11 @@ POP_INLINE void pop_attention_by_panels(const pop_attention *s, const char *a, c
     pop_attention_multiply(s, t, rows, cols, 4 * s->cols_at_once * cells);
 }
 
-/* A, with its strides, by lines of tokens, added to what is there: one cell of depth for each line. */
+/* A, with its strides, by lines of tokens, `b_cell` bytes apart, added to sums: one cell of depth for each line. */
 POP_INLINE void pop_attention_by_lines(const pop_attention *s, const char *a, int64_t a_row, int64_t a_cell, const char *b,
-                                       int64_t line, float *c, int64_t rows, int64_t cols, int64_t cells)
+                                       int64_t b_cell, int64_t line, float *c, int64_t rows, int64_t cols, int64_t cells)
 {
-    const pop_dot_block t = {.a = a, .b = b, .c = c, .a_row = a_row, .a_cell = a_cell, .b_cell = 4 * line,
+    const pop_dot_block t = {.a = a, .b = b, .c = c, .a_row = a_row, .a_cell = a_cell, .b_cell = b_cell,
                              .c_row = line, .cells = cells, .accumulate = 1};
     pop_attention_multiply(s, t, rows, cols, 4 * s->cols_at_once);
 }
