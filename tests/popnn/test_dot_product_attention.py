@@ -99,6 +99,14 @@ def test_a_query_without_keys_gives_zeros_and_has_no_gradient():
     assert (attention(q, k[:, :0], v[:, :0]) == 0).all()
 
 
+@pytest.mark.parametrize("fmt", [FP32, FP16, BF16], ids=str)
+def test_elements_may_be_many(fmt):
+    """More than the keys whose scores are held at a time, and one of them more than a cache line's."""
+    q, k, v = numbers(2, 300, fmt=fmt), numbers(5, 300, fmt=fmt), numbers(5, 609, fmt=fmt)
+    y, lse = testing.check(FORWARD, q, k, v, return_lse=True)
+    testing.check(BACKWARD, y, q, k, v, y, lse)
+
+
 def test_heads_share_keys():
     q, k, v = operands(7, 300, shares=3)
     repeated = [x.repeat(3, 0) for x in (k, v)]

@@ -202,7 +202,7 @@ static void pop_attention_means(const pop_attention_walk *w, const pop_attention
 {
     const pop_attention *s = w->spec;
     float *lse = (float *)(void *)(w->tile->scratch + s->state_at), *mean = lse + strip->rows;
-    float *g = (float *)(void *)(w->tile->scratch + s->scores_at), *y = g + s->score_line;
+    float *g = (float *)(void *)(w->tile->scratch + s->stage_at), *y = g + pop_rounded(s->y.width, 16);
     const char *outputs = pop_attention_at(&s->y, w->tile, strip->batch, strip->head) + strip->first * s->y.token;
     const char *logs = pop_attention_at(&s->lse, w->tile, strip->batch, strip->head) + strip->first * s->lse.token;
     for (int64_t r = 0; r < strip->rows; r++) {
