@@ -7,7 +7,7 @@ import pytest
 
 from poplibs_py import popnn, profile, testing
 from poplibs_py.config import thread_limit
-from poplibs_py.errors import MemoryLimitError, MemoryLimitWarning, PoplibsError
+from poplibs_py.errors import MemoryLimitWarning, PoplibsError
 from poplibs_py.formats import BF16, FP16, FP32
 from poplibs_py.kernels import kernels
 from poplibs_py.popnn.attention import lower
@@ -101,7 +101,7 @@ def test_a_query_without_keys_gives_zeros_and_has_no_gradient():
 
 @pytest.mark.parametrize("fmt", [FP32, FP16, BF16], ids=str)
 def test_elements_may_be_many(fmt):
-    """More than the keys whose scores are held at a time, and one of them more than a cache line's."""
+    """More than the keys whose scores are held at a time."""
     q, k, v = numbers(2, 300, fmt=fmt), numbers(5, 300, fmt=fmt), numbers(5, 609, fmt=fmt)
     y, lse = testing.check(FORWARD, q, k, v, return_lse=True)
     testing.check(BACKWARD, y, q, k, v, y, lse)
@@ -204,13 +204,11 @@ def test_products_of_fp32_have_the_same_bits_at_every_level(level, monkeypatch):
 def test_it_keeps_to_a_memory_limit_or_says_so():
     q, k, v = operands(200, 2000, heads=1)
     free = attention(q, k, v)
-    limit = 0.4
-    assert_same_bits(attention(q, k, v, available_memory_proportion=limit), free)
+    assert_same_bits(attention(q, k, v, available_memory_proportion=0.4), free)
     with pytest.warns(MemoryLimitWarning, match="the least that any plan takes"):
         assert_same_bits(attention(q, k, v, available_memory_proportion=1e-6), free)
     made = [lower.lower(p, 1, kept) for p in params_of(q, k, v) for kept in (True, False)]
     assert made[1].arena_bytes < made[0].arena_bytes < 4 * q.shape[1] * k.shape[1]
-    assert not issubclass(MemoryLimitError, Warning)
 
 
 def params_of(q, k, v):
