@@ -51,10 +51,11 @@ from .recurrent.vanilla import rnn_bwd, rnn_fwd
 from .regions import roi_align, roi_align_input_gradient
 from .softmax import log_softmax, log_softmax_grad, scaled_softmax_stable, softmax, softmax_grad
 from .softmax import softmax as softmax_stable
+from .spatial import SpatialGradients, spatial_softmax_2d, spatial_softmax_2d_grad
 
 __all__ = ["Attention", "AttentionGradients", "BatchNorm", "BatchStatistics", "CTCLoss", "CTCPaths", "FoldedWeights",
-           "LayerWeights", "Loss", "MASKED_LABEL_CODE", "NormGradients", "batch_norm", "batch_norm_grad",
-           "batch_norm_inference", "batch_norm_statistics", "batch_norm_training", "batch_normalise",
+           "LayerWeights", "Loss", "MASKED_LABEL_CODE", "NormGradients", "SpatialGradients", "batch_norm",
+           "batch_norm_grad", "batch_norm_inference", "batch_norm_statistics", "batch_norm_training", "batch_normalise",
            "binary_cross_entropy", "binary_cross_entropy_with_logits", "calc_accuracy", "calc_loss", "cross_entropy",
            "ctc_beam_search_decoder", "ctc_greedy_decoder", "ctc_loss", "ctc_loss_and_gradient",
            "distributed_batch_norm_grad", "fold_batch_norm", "from_torch", "group_norm", "group_norm_grad", "gru",
@@ -64,6 +65,6 @@ __all__ = ["Attention", "AttentionGradients", "BatchNorm", "BatchStatistics", "C
            "plan_pooling", "pool", "pool_indices_gradient", "pool_input_gradient", "rms_norm", "rms_norm_grad", "rnn",
            "rnn_bwd", "rnn_fwd", "rnn_steps", "rnn_wu", "roi_align", "roi_align_input_gradient",
            "scaled_dot_product_attention", "scaled_dot_product_attention_grad", "scaled_softmax_stable", "softmax",
-           "softmax_grad", "softmax_stable", *_nonlinearities.__all__]
+           "softmax_grad", "softmax_stable", "spatial_softmax_2d", "spatial_softmax_2d_grad", *_nonlinearities.__all__]
 
 __getattr__, __dir__ = submodules_on_demand(__name__)

@@ -1,0 +1,70 @@
+"""Spatial softmax: places that are known, each map by itself, the derivative by complex steps; bad input."""
+
+import re
+
+import numpy as np
+import pytest
+
+from poplibs_py import popnn, testing
+from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
+
+RNG = np.random.default_rng(8)
+X = RNG.standard_normal((3, 4, 5)).astype(np.float32)
+
+
+def test_a_peak_is_where_it_is_and_maps_are_apart():
+    x = np.zeros((3, 3, 5), np.float32)
+    x[0, 2, 1] = x[1, 0, 4] = 300
+    np.testing.assert_array_equal(popnn.spatial_softmax_2d(x, 2.0), [[1, -0.5], [-1, 1], [0, 0]])
+    np.testing.assert_array_equal(popnn.spatial_softmax_2d(x[1:]), popnn.spatial_softmax_2d(x)[1:])
+    weights = RNG.integers(0, 3, (2, 3, 3)).astype(np.float16)
+    rows = weights[:, 2].sum(1) - weights[:, 0].sum(1)
+    columns = weights[..., 2].sum(1) - weights[..., 0].sum(1)
+    made = popnn.spatial_softmax_2d(weights, disable_softmax=True)
+    assert made.dtype == np.float16
+    np.testing.assert_array_equal(made, np.stack([rows, columns], 1))
+    np.testing.assert_array_equal(popnn.spatial_softmax_2d(np.ones((2, 1, 1), np.float32)), np.zeros((2, 2)))
+
+
+def test_it_is_softmax_and_a_product():
+    """Each step within its own bound of the one before."""
+    y = popnn.softmax(X.reshape(3, -1), scale=1 / 1.5)
+    places = np.stack(np.meshgrid(np.linspace(-1, 1, 4), np.linspace(-1, 1, 5), indexing="ij"), -1).reshape(-1, 2)
+    ball = testing.bound("poplin.matmul", y, places.astype(np.float32))
+    assert ball.contains(popnn.spatial_softmax_2d(X, 1.5)).all()
+
+
+def test_gradients_are_the_derivatives():
+    grad = RNG.standard_normal((3, 2)).astype(np.float32)
+    places = np.stack(np.meshgrid(np.linspace(-1, 1, 4), np.linspace(-1, 1, 5), indexing="ij"), -1)
+
+    def mean_places(x, temperature):
+        power = np.exp(x / temperature)
+        return np.einsum("fhw,hwk->fk", power / power.sum((1, 2), keepdims=True), places)
+
+    made = popnn.spatial_softmax_2d_grad(grad, X, 1.5)
+    y = testing.bound("popnn.softmax", X.reshape(3, -1), scale=1 / 1.5)
+    g = testing.bound("poplin.matmul", grad, places.reshape(-1, 2).T.astype(np.float32))
+    p, size = y.centre + y.radius, np.abs(g.centre) + g.radius
+    carried = p * (g.radius + (p * g.radius).sum(1, keepdims=True) + (size * y.radius).sum(1, keepdims=True))
+    carried += y.radius * (size + (size * p).sum(1, keepdims=True))
+    last = testing.bound("popnn.softmax_grad", g.centre.astype(np.float32), y.centre.astype(np.float32), scale=1 / 1.5)
+    radius = (last.radius + carried).reshape(X.shape)
+    for place in [(0, 0, 0), (2, 3, 4), (1, 2, 1)]:
+        moved = X.astype(complex)
+        moved[place] += 1e-150j
+        due = (grad * mean_places(moved, 1.5).imag).sum() / 1e-150
+        assert abs(due - made.x_grad[place]) <= radius[place]
+    due = (grad * mean_places(X.astype(complex), 1.5 + 1e-150j).imag).sum() / 1e-150
+    assert abs(due - made.temperature_grad) <= (radius * np.abs(X)).sum() + X.size * np.spacing(made.temperature_grad)
+
+
+@pytest.mark.parametrize(("call", "error", "words"), [
+    (lambda: popnn.spatial_softmax_2d(X[0]), InvalidArgumentError, "x: got shape (4, 5); allowed: maps [F, H, W]"),
+    (lambda: popnn.spatial_softmax_2d(X, 0.0), InvalidArgumentError, "temperature: got 0.0"),
+    (lambda: popnn.spatial_softmax_2d(X.astype(float)), InvalidTypeError, "x: got dtype float64"),
+    (lambda: popnn.spatial_softmax_2d_grad(X[0], X), InvalidArgumentError, "grad: got shape (4, 5)"),
+])  # fmt: skip
+def test_bad_input_is_refused_by_name(call, error, words):
+    with pytest.raises(error, match="^" + re.escape(words)):
+        call()
