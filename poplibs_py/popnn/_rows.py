@@ -31,9 +31,10 @@ _NEAREST = numbers_of("rounding")["nearest-even"]
 _AXES, _OPERANDS = 32, 8
 _THREAD_ELEMENTS = 1 << 15  # that are worth a thread
 _CACHE_LINE = 64
+_TOGETHER_BYTES = 1 << 20  # of rows that are taken together
 _WIDE: dict[str, tuple[int, ...]] = {
     "softmax": (0, 2), "log_softmax": (0, 2), "softmax_grad": (0, 1, 2), "log_softmax_grad": (0, 1, 2),
-    "norm": (0, 3), "norm_grad": (0, 1, 3), "norm_grad_blocks": (0, 1, 3), "norm_param_grad": (), "block_sums": (),
+    "norm": (0, 3), "norm_grad": (0, 1, 3), "norm_grad_blocks": (0, 1, 3), "block_sums": (),
     "loss": (), "cross_entropy": (), "squared": (), "huber": (), "binary": (), "logits": (), "divergence": ()}
 """Which operands of a kernel are numbers in its format; others are FP32."""
 
@@ -81,7 +82,7 @@ class RowsParams(NamedTuple):
         In the kernel's order.
     arrays : int
         That a call passes.
-    scale, factor, epsilon, centred
+    scale, factor, epsilon, centred, segments, apart
         As pop_rows has them.
     """
 
@@ -94,6 +95,8 @@ class RowsParams(NamedTuple):
     factor: float = 1.0
     epsilon: float = 0.0
     centred: int = True
+    segments: int = 1
+    apart: int = 0
 
     def __str__(self) -> str:
         return f"{self.body} {list(self.shape)} along {list(self.axes)}"
@@ -195,10 +198,12 @@ def _lowered(p: RowsParams, threads: int) -> tuple[ComputeSet, int, int, Any, Se
     spec = np.zeros(1, _SPEC)
     arena = 0 if taken == FP32 else _line(4 * n)
     spec["n"], spec["kept_count"], spec["reduced_count"] = n, len(kept), len(reduced)
+    spec["segments"], spec["apart"] = p.segments, p.apart
     spec["scale"], spec["factor"], spec["epsilon"], spec["centred"] = p.scale, p.factor, p.epsilon, p.centred
     for name, axes in (("kept", kept), ("reduced", reduced)):
         spec[name][0, :len(axes)] = [extent for extent, _ in axes]
     spec["operands"]["operand"] = -1
+    together = _together(n, kept[-1][0])
     for k, x in enumerate(p.operands):
         if x is None:
             continue
@@ -209,9 +214,11 @@ def _lowered(p: RowsParams, threads: int) -> tuple[ComputeSet, int, int, Any, Se
         slot["constant"] = not x.written and not any(strides[k] for _, strides in kept)
         wanted = taken if k in _WIDE[p.body] else FP32
         along = x.single or (len(reduced) == 1 and (reduced[0][1][k] == wanted.itemsize or n == 1))
-        slot["direct"] = x.element == wanted and not x.exponent and along
+        direct = x.element == wanted and not x.exponent and along
+        beside = not direct and not x.single and kept[-1][1][k] == x.element.itemsize
+        slot["direct"] = 1 if direct else together if beside else 0
         slot["room"] = arena
-        arena += 0 if slot["direct"] else _line(4 if x.single else 4 * n)
+        arena += 0 if direct else _line(4 if x.single else 4 * n * max(1, int(slot["direct"])))
     spec["codes"] = arena
     units = -(-rows // selection.kernel.block[1])
     threads = max(1, threads_for(n * rows, _THREAD_ELEMENTS, min(threads, units)))
@@ -220,6 +227,11 @@ def _lowered(p: RowsParams, threads: int) -> tuple[ComputeSet, int, int, Any, Se
     items["first"], items["count"] = shares_of(units, threads)
     step = ComputeSet("", (Segment(selection.kernel.address, items, spread(threads, threads)),))
     return step, threads, arena + selection.kernel.block[2], spec, selection
+
+
+def _together(n: int, side_by_side: int) -> int:
+    """How many rows that lie side by side are taken together: a square's, or what there is room for."""
+    return 0 if n < 2 or side_by_side < 4 else next((rows for rows in (16, 8, 4) if 4 * n * rows <= _TOGETHER_BYTES), 0)
 
 
 def _line(size: int) -> int:

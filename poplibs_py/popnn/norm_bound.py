@@ -81,7 +81,7 @@ def _backward(grad: Any, x: Any, gamma: Any, layout: Layout, eps: float, out_dty
     apart = (d - mean).rounded(FP32) if centred else d
     in_grad = times(by, (apart - times(share, made)).rounded(FP32))
     axes = tuple(a for a, n in enumerate(layout.params) if n == 1)
-    sums = [row_sum(of, axes).reshape(*layout.own) for of in (times(g, made), g)]
+    sums = [row_sum(of, axes, more=1).reshape(*layout.own) for of in (times(g, made), g)]
     operands = [v for v in (grad, x, gamma) if v is not None]
     balls = [finished(ball, None, out_dtype, *operands) for ball in (in_grad.reshape(*numbers.shape), *sums)]
     return balls[0], balls[1], balls[2]

@@ -255,35 +255,36 @@ def _gradients(g: Operand, x: Operand, gamma: Operand | None, layout: Layout, of
     """The gradient's steps, and how many bytes of workspace they need.
 
     Where each row has its gamma, its sums are gamma's and beta's gradients. Where each place of a row has, blocks of
-    rows are added as they pass, and blocks then. Else moments go by the workspace to a pass of its own.
+    rows are added as they pass, and blocks then. Else it is a row's segments that have, whose sums are added then.
     """
     shape, axes, params, each = layout.shape, layout.axes, layout.params, made.itemsize
     result = 2 if gamma is None else 3
-    read = row_of(_seen(g, layout), 0, shape), row_of(_seen(x, layout), 1, shape)
-    first = (*read, _row_of_param(gamma, 2, layout), RowOperand(result, made, c_strides(shape, each), written=True))
+    first = (row_of(_seen(g, layout), 0, shape), row_of(_seen(x, layout), 1, shape), _row_of_param(gamma, 2, layout),
+             RowOperand(result, made, c_strides(shape, each), written=True))
     kept = [1 if d in axes else n for d, n in enumerate(shape)]
-    rows, n = prod(kept), prod(shape[d] for d in axes)
-    sums = tuple(RowOperand(result, made, repeated(params, each), single=True, written=True, offset=offset)
-                 for offset in offsets[1:])
 
-    def step(body: str, more: tuple[RowOperand | None, ...]) -> RowsParams:
-        return RowsParams(body, shape, axes, (*first, *more), result + 1, **shared)
+    def step(body: str, more: tuple[RowOperand | None, ...], **how: int) -> RowsParams:
+        return RowsParams(body, shape, axes, (*first, *more), result + 1, **shared, **how)
 
-    if list(params) == kept:
-        return (step("norm_grad", (None, None, *sums)),), 0
-    if all(params[d] == (size if d in axes else 1) for d, size in enumerate(shape)):
-        blocks = -(-rows // _BLOCK_ROWS)
-        partial = RowOperand(result + 1, FP32, (0,) * len(shape), single=True, written=True)
+    def added(parts: int, n: int) -> RowsParams:
+        """Sums of parts, n of one kind and n of the other each."""
         seen = [RowOperand(result + 1, FP32, (8 * n, 4), offset=4 * k * n) for k in range(2)]
         to = [RowOperand(result, made, (0, each), single=True, written=True, offset=offset) for offset in offsets[1:]]
-        return (step("norm_grad_blocks", (partial,)),
-                RowsParams("block_sums", (blocks, n), (0,), (*seen, *to), result + 1)), 8 * blocks * n
-    moments = [RowOperand(result + 1, FP32, repeated(kept, 4), single=True, written=True, offset=4 * k * rows)
-               for k in range(2)]
-    reduced = tuple(d for d, size in enumerate(params) if size == 1)
-    spread = [moment._replace(single=False, written=False) for moment in moments]
-    return (step("norm_grad", tuple(moments)),
-            RowsParams("norm_param_grad", shape, reduced, (*read, *spread, *sums), result + 1)), 8 * rows
+        return RowsParams("block_sums", (parts, n), (0,), (*seen, *to), result + 1)
+
+    if list(params) == kept:
+        sums = tuple(RowOperand(result, made, repeated(params, each), single=True, written=True, offset=offset)
+                     for offset in offsets[1:])
+        return (step("norm_grad", (None, None, *sums)),), 0
+    partial = RowOperand(result + 1, FP32, (0,) * len(shape), single=True, written=True)
+    if all(params[d] == (size if d in axes else 1) for d, size in enumerate(shape)):
+        n, blocks = prod(params), -(-prod(kept) // _BLOCK_ROWS)
+        return (step("norm_grad_blocks", (partial,)), added(blocks, n)), 8 * blocks * n
+    n, steps = layout.own[0], repeated(params, 4)
+    own = next((d for d in axes if params[d] > 1), axes[0])
+    partial = partial._replace(strides=(8 * n, *(0 if d in axes else steps[d] for d in range(1, len(shape)))))
+    parts = (partial, partial._replace(offset=4 * n))
+    return (step("norm_grad", parts, segments=params[own], apart=steps[own] // 4), added(shape[0], n)), 8 * shape[0] * n
 
 
 def _groups(shape: tuple[int, ...], groups: Any, strided: Any) -> Layout:

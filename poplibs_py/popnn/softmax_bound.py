@@ -51,13 +51,13 @@ def _format(value: Any) -> Format:
     return FP32 if isinstance(value, (list, tuple, int, float)) else format_of(value)
 
 
-def row_sum(x: Ball, axes: tuple[int, ...]) -> Ball:
-    """Sums along rows as kernels add them."""
+def row_sum(x: Ball, axes: tuple[int, ...], more: int = 0) -> Ball:
+    """Sums along rows as kernels add them, of parts that were rounded so many times more."""
     with np.errstate(all="ignore"):
         sizes = np.where(np.isfinite(x.centre), np.abs(x.centre), 0.0)
         sizes = sizes.sum(axes, keepdims=True)
         centre = x.centre.sum(axes, keepdims=True)
-        return sum_ball(centre, sizes, ROUNDINGS + 1, carried=x.radius.sum(axes, keepdims=True)).rounded(FP32)
+        return sum_ball(centre, sizes, ROUNDINGS + 1 + more, carried=x.radius.sum(axes, keepdims=True)).rounded(FP32)
 
 
 def times(by: Ball, x: Ball) -> Ball:

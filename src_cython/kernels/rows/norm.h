@@ -149,8 +149,8 @@ POP_INLINE float pop_lane_sum(pop_v_f v)
     return v[0];
 }
 
-/* grad, x, gamma, result, mean, inverse deviation, sums of grad times what x became and of grad; the last four may be absent.
- * One gamma for the row is taken out of the sums. */
+/* grad, x, gamma, result; at 6 and 7 the row's sums of grad times what x became and of grad, which may be absent. One gamma for
+ * the row is taken out of the sums. */
 POP_INLINE pop_moments pop_row_norm_back(pop_row *row, const pop_format *f)
 {
     const pop_rows *s = row->spec;
@@ -170,11 +170,24 @@ POP_INLINE pop_moments pop_row_norm_back(pop_row *row, const pop_format *f)
     if (row->at[7]) *(float *)row->at[7] = (float)total;
     return m;
 }
+/* At 4 and 5 the same sums of each of a row's segments, `apart` places from one to the next. */
 POP_INLINE void pop_row_norm_grad(pop_row *row, const pop_format *f)
 {
+    const pop_rows *s = row->spec;
     const pop_moments m = pop_row_norm_back(row, f);
-    if (row->at[4]) *(float *)row->at[4] = m.mean;
-    if (row->at[5]) *(float *)row->at[5] = m.inverse;
+    float *products = (float *)row->at[4], *totals = (float *)row->at[5];
+    if (!products) return;
+    const int64_t length = s->n / s->segments;
+    for (int64_t c = 0; c < s->segments; c++) {
+        double total = 0.0, product = 0.0;
+        for (int64_t begin = c * length; begin < (c + 1) * length; begin += POP_STRETCH) {
+            const int64_t end = (c + 1) * length - begin < POP_STRETCH ? (c + 1) * length : begin + POP_STRETCH;
+            pop_v_f lanes[2];
+            pop_row_lanes_back(row, f, m, NULL, begin, end, lanes, lanes + 1);
+            total += (double)pop_lane_sum(lanes[0]), product += (double)pop_lane_sum(lanes[1]);
+        }
+        products[c * s->apart] = (float)product, totals[c * s->apart] = (float)total;
+    }
 }
 
 #define POP_BLOCK_ROWS 32 /* that are added in FP32 */
@@ -220,29 +233,6 @@ POP_INLINE void pop_four_norm_grad_blocks(pop_row *row, const pop_format *f)
     }
     POP_BLOCK_ADD(POP_FOUR, 0, s->n / POP_LANES * POP_LANES)
     POP_BLOCK_ADD(POP_FOUR, s->n / POP_LANES * POP_LANES, s->n)
-}
-
-/* Of what shares its gamma and beta: grad, x, mean, inverse deviation, sums of grad times what x became, and of grad. */
-POP_INLINE void pop_row_norm_param_grad(pop_row *row, const pop_format *f)
-{
-    const pop_rows *s = row->spec;
-    const pop_rows_operand *o = s->operands;
-    const void *g = row->at[0], *x = row->at[1];
-    const float *mean = (const float *)row->at[2], *by = (const float *)row->at[3];
-    double total = 0.0, product = 0.0;
-    for (int64_t begin = 0; begin < s->n; begin += POP_STRETCH) {
-        const int64_t end = s->n - begin < POP_STRETCH ? s->n : begin + POP_STRETCH;
-        pop_lanes sums = pop_lanes_of(0.0f), products = pop_lanes_of(0.0f);
-        POP_ROW_EACH(begin, end,
-                     const pop_v_f d = pop_row_read(f, g, i, part);
-                     pop_v_f y = pop_row_read(f, x, i, part);
-                     if (mean) y = y - pop_row_load_or(mean, o[2].single, i, part);
-                     sums.v[k] += d;
-                     products.v[k] += pop_row_else(d * (y * pop_row_load_or(by, o[3].single, i, part)), 0.0f, part););
-        total += (double)pop_lanes_sum(sums), product += (double)pop_lanes_sum(products);
-    }
-    if (row->at[4]) *(float *)row->at[4] = (float)product;
-    if (row->at[5]) *(float *)row->at[5] = (float)total;
 }
 
 #define POP_COLUMNS 256 /* of a strip */

@@ -30,7 +30,6 @@
     POP_ROWS_VERTEX_OF(name, suffix, format, pop_rows_four_##name##_##suffix, -1, unit)
 POP_ROWS_BODIES(POP_ROWS_VERTEX, f32, F32, -1)
 POP_ROWS_FOURS(POP_ROWS_FOUR, f32, F32)
-POP_ROWS_VERTEX(norm_param_grad, f32, F32, -1)
 POP_ROWS_VERTEX(loss, f32, F32, 1)
 POP_ROWS_VERTEX(cross_entropy, f32, F32, 1)
 #define POP_ROWS_POINTS(X, ...) \
@@ -54,7 +53,7 @@ static const pop_kernel POP_ROWS_KERNELS[] = {
     POP_ROWS_BODIES(POP_ROWS_ROW, f16, "float16") POP_ROWS_FOURS(POP_ROWS_ROW_OF, f16, "float16")
     POP_ROWS_BODIES(POP_ROWS_ROW, bf16, "bfloat16") POP_ROWS_FOURS(POP_ROWS_ROW_OF, bf16, "bfloat16")
 #endif
-    POP_ROWS_ROW(norm_param_grad, f32, "float32") POP_ROWS_ROW(loss, f32, "float32") POP_ROWS_ROW(cross_entropy, f32, "float32")
+    POP_ROWS_ROW(loss, f32, "float32") POP_ROWS_ROW(cross_entropy, f32, "float32")
     POP_ROWS_POINTS(POP_ROWS_ROW, f32, "float32")
     {"block_sums", "float32", "block_sums", POP_FUNCTION(pop_columns_block_sums), {1, 1, 1}, {1, POP_COLUMNS, 4 * POP_ROWS_CODES},
      POP_CONSISTENT},

@@ -4,7 +4,9 @@
 #ifndef POP_ROWS_WALK_H
 #define POP_ROWS_WALK_H
 #include "drivers/strided_rows.h"
+#include "formats/codec.h"
 #include "kernels/cast/cast.h"
+#include "kernels/transpose.h"
 #include "program/program.h"
 #include "simd/math.h"
 
@@ -62,14 +64,79 @@ static void pop_rows_encode(const pop_rows_operand *o, const float *from, char *
     }
 }
 
-/* Between a row at `place` and its numbers, run by run. */
-static void pop_rows_move(const pop_rows *s, const pop_rows_operand *o, char *place, float *numbers, char *codes)
+#define POP_SQUARE 16
+
+/* h lines of w codes of a format between memory and the square's lines. */
+POP_INLINE void pop_square_move(const pop_format *f, int written, char *at, int64_t stride, float *square, int64_t h, int64_t w)
 {
-    const int last = s->reduced_count - 1;
-    const int64_t run = o->single ? 1 : s->reduced[last], n = o->single ? 1 : s->n, stride = o->single ? o->code_bytes : o->reduced[last];
+    for (int64_t p = 0; p < h; p++)
+        for (int64_t i = 0; i < w; i += POP_LANES) {
+            const int part = w - i < POP_LANES ? (int)(w - i) : POP_LANES;
+            char *codes = at + p * stride + i * pop_bytes(f);
+            pop_v_f x;
+            if (written) {
+                memcpy(&x, square + p * POP_SQUARE + i, sizeof x);
+                pop_v_encode_part(f, POP_OVERFLOW_INFINITY, codes, x, part);
+            } else {
+                x = pop_v_decode_part(f, codes, part);
+                memcpy(square + p * POP_SQUARE + i, &x, sizeof x);
+            }
+        }
+}
+static void pop_square_lines(const pop_rows_operand *o, char *at, int64_t stride, float *square, int64_t h, int64_t w, char *codes)
+{
+    const pop_format *f = o->written ? &o->cast.to : &o->cast.from;
+    if (!o->codec && !o->truths) pop_square_move(&POP_F32, o->written, at, stride, square, h, w);
+    else if (o->codec && pop_is_f16(f)) pop_square_move(&POP_F16, o->written, at, stride, square, h, w);
+    else if (o->codec && f->mantissa_bits == 7 && pop_is_short_f32(f)) pop_square_move(&POP_BF16, o->written, at, stride, square, h, w);
+    else
+        for (int64_t p = 0; p < h; p++) {
+            if (o->written) pop_rows_encode(o, square + p * POP_SQUARE, at + p * stride, o->code_bytes, w, codes);
+            else pop_rows_decode(o, at + p * stride, o->code_bytes, square + p * POP_SQUARE, w, codes);
+        }
+}
+
+/* Of n places `stride` apart with `width` codes side by side at each, or back: numbers of a place are `apart` elements apart. */
+static void pop_rows_turn(const pop_rows_operand *o, char *place, int64_t stride, int64_t n, int64_t width, float *numbers,
+                          int64_t apart, char *codes)
+{
+    float square[POP_SQUARE * POP_SQUARE];
+    const int64_t line = POP_SQUARE * sizeof *square, column = apart * (int64_t)sizeof *numbers;
+    const int plain = !o->codec && !o->truths;
+    for (int64_t first = 0; first < width; first += POP_SQUARE)
+        for (int64_t i = 0; i < n; i += POP_SQUARE) {
+            const int64_t h = n - i < POP_SQUARE ? n - i : POP_SQUARE, w = width - first < POP_SQUARE ? width - first : POP_SQUARE;
+            char *at = place + i * stride + first * o->code_bytes, *to = (char *)(numbers + first * apart + i);
+            if (plain && h == POP_SQUARE && w == POP_SQUARE) {
+                if (o->written) pop_transpose(to, column, w, h, at, stride);
+                else pop_transpose(at, stride, h, w, to, column);
+            } else if (o->written) {
+                pop_transpose(to, column, w, h, (char *)square, line);
+                pop_square_lines(o, at, stride, square, h, w, codes);
+            } else {
+                pop_square_lines(o, at, stride, square, h, w, codes);
+                if (h == POP_SQUARE) pop_transpose((const char *)square, line, h, w, to, column);
+                else
+                    for (int64_t q = 0; q < w; q++)
+                        for (int64_t p = 0; p < h; p++) numbers[(first + q) * apart + i + p] = square[p * POP_SQUARE + q];
+            }
+        }
+}
+
+/* Between as many rows as lie side by side, the first at `place`, and their numbers, row after row; run by run. Where it is the
+ * places of the last axis but one that lie side by side, both are one run. */
+static void pop_rows_move(const pop_rows *s, const pop_rows_operand *o, char *place, float *numbers, int64_t rows, char *codes)
+{
+    const int turned = rows == 1 && !o->single && s->reduced_count > 1 && o->reduced[s->reduced_count - 2] == o->code_bytes &&
+                       o->reduced[s->reduced_count - 1] && o->reduced[s->reduced_count - 1] != o->code_bytes;
+    const int last = s->reduced_count - 1 - turned;
+    const int64_t inner = o->single ? 1 : s->reduced[s->reduced_count - 1], run = turned ? inner * s->reduced[last] : inner;
+    const int64_t n = o->single ? 1 : s->n, stride = o->single ? o->code_bytes : o->reduced[s->reduced_count - 1];
     int64_t index[POP_ROWS_AXES] = {0};
     for (int64_t i = 0; i < n; i += run) {
-        if (o->written) pop_rows_encode(o, numbers + i, place, stride, run, codes);
+        if (rows > 1) pop_rows_turn(o, place, stride, run, rows, numbers + i, n, codes);
+        else if (turned) pop_rows_turn(o, place, stride, inner, s->reduced[last], numbers + i, inner, codes);
+        else if (o->written) pop_rows_encode(o, numbers + i, place, stride, run, codes);
         else pop_rows_decode(o, place, stride, numbers + i, run, codes);
         for (int d = last - 1; d >= 0; d--) {
             place += o->reduced[d];
@@ -108,9 +175,11 @@ static void pop_rows_walk(const void *work, const pop_tile *tile, pop_rows_body 
     const pop_rows_item *item = (const pop_rows_item *)work;
     const pop_rows *s = item->spec;
     char *codes = tile->scratch + s->codes, *place[POP_ROWS_OPERANDS];
+    int64_t most = 1; /* rows that are taken together */
     pop_row row = {.spec = s, .room = (float *)(void *)(tile->scratch + s->room), .number = item->first * unit};
     int64_t index[POP_ROWS_AXES] = {0}, rest = row.number, rows = 1;
-    int used[POP_ROWS_OPERANDS], lies[POP_ROWS_OPERANDS] = {0}, count = 0, together = four && s->n <= POP_ROWS_FOUR_MOST && s->kept_count == 1;
+    int used[POP_ROWS_OPERANDS], lies[POP_ROWS_OPERANDS] = {0}, count = 0;
+    int together = four && s->n <= POP_ROWS_FOUR_MOST && s->kept_count == 1;
     for (int d = 0; d < s->kept_count; d++) rows *= s->kept[d];
     const int64_t end = rows - row.number < item->count * unit ? rows : row.number + item->count * unit;
     for (int d = s->kept_count - 1; d > 0 && rest; rest /= s->kept[d], d--) index[d] = rest % s->kept[d];
@@ -119,39 +188,55 @@ static void pop_rows_walk(const void *work, const pop_tile *tile, pop_rows_body 
         const pop_rows_operand *o = s->operands + k;
         if (o->operand < 0) continue;
         used[count++] = k;
-        row.step[k] = o->direct ? o->kept[s->kept_count - 1] : 0;
+        row.step[k] = o->direct == 1 ? o->kept[s->kept_count - 1] : 0;
         place[k] = tile->operands[o->operand] + o->offset;
         for (int d = 0; d < s->kept_count; d++) place[k] += index[d] * o->kept[d];
-        lies[k] = o->direct;
+        lies[k] = o->direct == 1;
+        most = o->direct > most ? o->direct : most;
         if (o->constant && !o->direct && k != label) {
-            pop_rows_move(s, o, place[k], (float *)(void *)(tile->scratch + o->room), codes);
+            pop_rows_move(s, o, place[k], (float *)(void *)(tile->scratch + o->room), 1, codes);
             place[k] = tile->scratch + o->room;
             lies[k] = 1;
         }
         together = together && lies[k];
     }
-    for (; together && end - row.number >= 4; row.number += 4)  {
+    for (; together && end - row.number >= 4; row.number += 4) {
         for (int u = 0; u < count; u++) {
             row.at[used[u]] = place[used[u]];
             place[used[u]] += 4 * row.step[used[u]];
         }
         four(&row);
     }
+    int64_t done = 0, beside = 0; /* of the rows that were taken together */
+    char *begin[POP_ROWS_OPERANDS];
     for (; row.number < end; row.number++) {
+        if (done == beside) {
+            const int64_t run = s->kept[s->kept_count - 1] - index[s->kept_count - 1], rest_of = end - row.number;
+            done = 0, beside = run < rest_of ? run : rest_of;
+            beside = beside < most ? beside : most;
+        }
         for (int u = 0; u < count; u++) {
             const int k = used[u];
             const pop_rows_operand *o = s->operands + k;
             if (k == label) row.label = pop_rows_label(o, place[k]);
             else if (lies[k]) row.at[k] = place[k];
             else {
-                row.at[k] = tile->scratch + o->room;
-                if (!o->written) pop_rows_move(s, o, place[k], (float *)row.at[k], codes);
+                const int64_t rows_of = o->direct ? beside : 1;
+                float *room = (float *)(void *)(tile->scratch + o->room);
+                row.at[k] = o->direct ? room + done * s->n : room;
+                if (done == 0) begin[k] = place[k];
+                if (!o->written && (done == 0 || !o->direct)) pop_rows_move(s, o, place[k], room, rows_of, codes);
             }
         }
         body(&row);
+        done++;
         for (int u = 0; u < count; u++) {
-            const pop_rows_operand *o = s->operands + used[u];
-            if (o->written && !lies[used[u]]) pop_rows_move(s, o, place[used[u]], (float *)row.at[used[u]], codes);
+            const int k = used[u];
+            const pop_rows_operand *o = s->operands + k;
+            if (!o->written || lies[k]) continue;
+            float *room = (float *)(void *)(tile->scratch + o->room);
+            if (!o->direct) pop_rows_move(s, o, place[k], room, 1, codes);
+            else if (done == beside) pop_rows_move(s, o, begin[k], room, beside, codes);
         }
         pop_rows_next(s, index, used, count, place);
     }
