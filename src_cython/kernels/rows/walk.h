@@ -169,6 +169,18 @@ POP_INLINE void pop_rows_next(const pop_rows *s, int64_t *index, const int *used
     }
 }
 
+/* Four rows at a time, as many fours as there are. */
+static void pop_rows_fours(pop_row *row, int64_t end, pop_rows_body four, const int *used, int count, char **place)
+{
+    for (; end - row->number >= 4; row->number += 4) {
+        for (int u = 0; u < count; u++) {
+            row->at[used[u]] = place[used[u]];
+            place[used[u]] += 4 * row->step[used[u]];
+        }
+        four(row);
+    }
+}
+
 /* Items count units of so many rows. `four`, where there is one, does four at once that are used where they lie. */
 static void pop_rows_walk(const void *work, const pop_tile *tile, pop_rows_body body, pop_rows_body four, int label, int64_t unit)
 {
@@ -200,13 +212,7 @@ static void pop_rows_walk(const void *work, const pop_tile *tile, pop_rows_body 
         }
         together = together && lies[k];
     }
-    for (; together && end - row.number >= 4; row.number += 4) {
-        for (int u = 0; u < count; u++) {
-            row.at[used[u]] = place[used[u]];
-            place[used[u]] += 4 * row.step[used[u]];
-        }
-        four(&row);
-    }
+    if (together) pop_rows_fours(&row, end, four, used, count, place);
     int64_t done = 0, beside = 0; /* of the rows that were taken together */
     char *begin[POP_ROWS_OPERANDS];
     for (; row.number < end; row.number++) {
@@ -231,12 +237,10 @@ static void pop_rows_walk(const void *work, const pop_tile *tile, pop_rows_body 
         body(&row);
         done++;
         for (int u = 0; u < count; u++) {
-            const int k = used[u];
-            const pop_rows_operand *o = s->operands + k;
-            if (!o->written || lies[k]) continue;
+            const pop_rows_operand *o = s->operands + used[u];
+            if (!o->written || lies[used[u]] || (o->direct && done < beside)) continue;
             float *room = (float *)(void *)(tile->scratch + o->room);
-            if (!o->direct) pop_rows_move(s, o, place[k], room, 1, codes);
-            else if (done == beside) pop_rows_move(s, o, begin[k], room, beside, codes);
+            pop_rows_move(s, o, o->direct ? begin[used[u]] : place[used[u]], room, o->direct ? beside : 1, codes);
         }
         pop_rows_next(s, index, used, count, place);
     }
