@@ -273,7 +273,8 @@ def spline_weighting(x: Any, weight: Any, basis: Any, weight_index: Any, *, out:
     Notes
     -----
     Edges that share a node are multiplied together, in FP32 by BLAS; sums are FP32, those of the splines in ascending
-    order, and the result is rounded once. PopLibs adds in the operands' type.
+    order, and the result is rounded once. On modelled machines a product with a matrix is a chain in ascending order of
+    channels, each product and sum rounded to FP32. PopLibs adds in the operands' type.
 
     Examples
     --------
@@ -311,10 +312,12 @@ def spline_weighting(x: Any, weight: Any, basis: Any, weight_index: Any, *, out:
         "popops.spline_weighting", machine, formats,
         (edges.shape[0], edges.shape[1], coefficients.shape[1], shape[1])))
 
+    weigh = _weighted if plan is None else _weighted_in_order
+
     def run(held: Array, matrices: Array, splines: Array, nodes: Array, result: Array) -> None:
         with np.errstate(all="ignore"):
             channels, weights, values = (a.astype(np.float32) for a in (held, matrices, splines))
-            made = _weighted(channels, weights, values, nodes)
+            made = weigh(channels, weights, values, nodes)
             if receiver.format == FP32:
                 result[...] = made
             else:
@@ -332,4 +335,15 @@ def _weighted(x: Array, weight: Array, basis: Array, nodes: Array) -> Array:
         used, begins = np.unique(nodes[order, s], return_index=True)
         for node, edges in zip(used.tolist(), np.split(order, begins[1:]), strict=True):
             made[edges] += basis[edges, s, None] * (x[edges] @ weight[node])
+    return made
+
+
+def _weighted_in_order(x: Array, weight: Array, basis: Array, nodes: Array) -> Array:
+    """The same, a channel after another: BLAS's order is this CPU's."""
+    made = np.zeros((x.shape[0], weight.shape[2]), np.float32)
+    for s in range(nodes.shape[1]):
+        total = np.zeros_like(made)
+        for channel in range(x.shape[1]):
+            total += x[:, channel, None] * weight[nodes[:, s], channel]
+        made += basis[:, s, None] * total
     return made

@@ -43,7 +43,7 @@ CALLS = {
     "spline_basis": (lambda **how: popops.spline_basis(POINTS, [4, 5], [1, 0], 2, **how).basis,
                      lambda: {"basis": 6 * spline_basis_cycles("float", 6)}),
     "spline_weighting": (lambda **how: popops.spline_weighting(
-        X[:10].astype(np.float32), W, np.ones((10, 3), np.float32), np.ones((10, 3), np.int32), **how),
+        np.round(X[:10].astype(np.float32)), W, np.ones((10, 3), np.float32), np.ones((10, 3), np.int32), **how),
         lambda: {"weighting": 6 * spline_weighting_cycles("float", 128, 3, 6)}),
     "sequence_slice": (lambda **how: popops.sequence_slice(X, X[:9], [2, 3], [4, 1], [0, 5], **how),
                        lambda: {"slice": sequence_slice_cycles(GC200, "half", 2, 9, 64, 4)}),
@@ -62,6 +62,20 @@ def test_vertices_and_bits(name):
     assert facts_of(run.plan).cycles == run.plan.cycles > 0
     assert run.plan.fits
     assert run.tile_bytes.sum() >= made.nbytes
+
+
+def test_splines_are_weighted_channel_by_channel():
+    rng = np.random.default_rng(7)
+    x, weight = (rng.standard_normal(shape).astype(np.float32) for shape in ((60, 37), (9, 37, 6)))
+    basis, nodes = rng.random((60, 4)).astype(np.float32), rng.integers(0, 9, (60, 4))
+    due = np.zeros((60, 6), np.float32)
+    for s in range(4):
+        product = np.zeros_like(due)
+        for channel in range(37):
+            product += x[:, channel, None] * weight[nodes[:, s], channel]
+        due += basis[:, s, None] * product
+    made = testing.check("popops.spline_weighting", x, weight, basis, nodes, target="gc200")
+    assert made.tobytes() == due.tobytes()
 
 
 def test_a_machine_of_few_tiles_has_more_on_each():
