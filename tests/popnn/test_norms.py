@@ -2,6 +2,7 @@
 
 import re
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -70,6 +71,19 @@ def test_strides_change_nothing_and_out_may_be_the_operand():
     outs = np.empty_like(X), np.empty(8, np.float32), np.empty(8, np.float32)
     for got, due in zip(popnn.batch_norm_grad(X, X, gamma, out=outs), popnn.batch_norm_grad(X, X, gamma), strict=True):
         np.testing.assert_array_equal(got, due)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fnuz])
+@pytest.mark.parametrize("shape", [(2, 36, 5, 7), (3, 6, 1, 17), (1, 4, 2, 2), (2, 20, 19, 1)])
+def test_channels_last_give_the_same_bits(shape, dtype):
+    """Whether rows lie one after another, side by side, or in parts that do."""
+    x, grad = RNG.standard_normal((2, *shape)).astype(dtype)
+    last = [np.moveaxis(np.ascontiguousarray(np.moveaxis(a, 1, -1)), -1, 1) for a in (x, grad)]
+    for function in (lambda x, g: popnn.batch_norm_grad(g, x), lambda x, g: popnn.group_norm_grad(g, x, 2),
+                     lambda x, g: popnn.instance_norm_grad(g, x), lambda x, _: (popnn.softmax(x, 1),),
+                     lambda x, _: (popnn.group_norm(x, 2, strided_channel_grouping=True),)):
+        for got, due in zip(function(*last), function(x, grad), strict=True):
+            assert np.ascontiguousarray(got).tobytes() == np.ascontiguousarray(due).tobytes()
 
 
 @pytest.mark.parametrize("level", sorted({kernel.level for kernel in kernels("rows")} - {"portable"}))
