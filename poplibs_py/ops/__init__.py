@@ -1,12 +1,12 @@
 """What every op shares: its record, operands in and results out, options, and the road that each call takes."""
 
-from .machine import host_target, machine_to_plan, modelled_target, target_of
+from .machine import host_target, machine_to_plan, modelled_target, planned_on, target_of
 from .operands import Array as Array
 from .operands import Operand, Receiver, argument, array_operand, new_result, operand, receive, result_format
 from .options import check_mapping, number, parsed
 from .plans import changed_plan, check_fields, compiled, unchanged
 from .record import Op, catalogue, located, op
-from .road import RESULT, VALUES, Request, run_told, travel
+from .road import RESULT, VALUES, Request, on_tiles, run_told, travel
 from .seeds import Seed, seed_of
 
 __all__ = [
@@ -30,9 +30,11 @@ __all__ = [
     "modelled_target",
     "new_result",
     "number",
+    "on_tiles",
     "op",
     "operand",
     "parsed",
+    "planned_on",
     "receive",
     "result_format",
     "run_told",

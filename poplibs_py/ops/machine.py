@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from typing import TypeVar
 
 from ..config import settings
 from ..errors import UnsupportedError
 from ..program.record import asked_target
 from ..target import Target, resolve_target
 
-__all__ = ["host_target", "machine_to_plan", "modelled_target", "target_of"]
+__all__ = ["host_target", "machine_to_plan", "modelled_target", "planned_on", "target_of"]
+
+T = TypeVar("T")
 
 _MOST_TILES = 4096  # whose partitions are looked at one by one
 
@@ -43,6 +46,31 @@ def modelled_target(target: Target | str | None, what: str,
     if lacking and target is not None:
         raise UnsupportedError(f"target: {machine.name} has no vertex for {what} {lacking}")
     return (None, f"no vertex for {what} {lacking}") if lacking else (machine, "")
+
+
+def planned_on(op: str, target: Target | str | None, plan_on: Callable[[Target], T | str]) -> tuple[T | None, str]:
+    """Return a call's plan on the modelled machine that it is for, or None for this CPU; and what the machine lacks.
+
+    Parameters
+    ----------
+    op : str
+        The op's public name.
+    target : Target or str or None
+        As the call names it.
+    plan_on : callable
+        Plans the call on a machine, or tells in words what that has no vertex for.
+    """
+    found: list[T] = []
+
+    def missing(machine: Target) -> str:
+        made = plan_on(machine)
+        if isinstance(made, str):
+            return made
+        found.append(made)
+        return ""
+
+    _, lacking = modelled_target(target, op, missing)
+    return (found[0] if found else None), lacking
 
 
 def machine_to_plan(target: Target | str) -> Target:

@@ -8,11 +8,11 @@ runs it, records it, and keeps it as a bound call for the next call of its kind,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from threading import current_thread
 from time import perf_counter
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from ..program import BoundCall, Executable, Face, Key, copy_of, items_of_thread
 from ..program.record import Run, asked_target, listening, record
 from .operands import Array, Operand, Receiver
 
-__all__ = ["RESULT", "VALUES", "Request", "run_told", "travel"]
+__all__ = ["RESULT", "VALUES", "Request", "on_tiles", "run_told", "travel"]
 
 RESULT: Literal[-1] = -1
 """In a request's operands: what receives the result."""
@@ -221,3 +221,37 @@ def _bound(face: Face, request: Request, key: Key) -> BoundCall | None:
     wrap, fixed, copied = receiver.wrapping(request.wrap), request.values[own:], receiver.view is not None
     return BoundCall(program, sources if program else [], array.shape, array.dtype, strides, wrap, request.ready, size,
                      own, fixed, copied, like)
+
+
+class TilePlanned(Protocol):
+    """A plan of a modelled machine, as a record tells it."""
+
+    @property
+    def exchanged_bytes(self) -> int:
+        """Bytes that all tiles receive."""
+
+    def tile_bytes(self) -> Array:
+        """Return the bytes of operands and results on each tile."""
+
+
+def on_tiles(request: Request, plan: TilePlanned | None) -> Request:
+    """Return the request of a run on a modelled machine that this CPU's kernels compute; itself where there is no plan.
+
+    Parameters
+    ----------
+    request : Request
+        Whose numbers are those of the plan by the op's contract.
+    plan : TilePlanned or None
+    """
+    if plan is None:
+        return request
+    tell = request.tell
+
+    def told() -> Told:
+        what, kernel, _ = tell()
+        return what, kernel, plan
+
+    def measured() -> dict[str, Any]:
+        return {"tile_bytes": plan.tile_bytes(), "exchanged_bytes": plan.exchanged_bytes}
+
+    return replace(request, tell=told, measure=measured)

@@ -12,11 +12,10 @@ import numpy as np
 
 from ..errors import bad_argument, bad_type, finite, one_of, whole
 from ..formats import FP16, Format, format_of
-from ..ops import Operand, Request, argument, op, result_format
+from ..ops import Operand, Request, argument, on_tiles, op, result_format
 from ..ops.parts import Part, results
 from ..popops import argmax, eq
 from ..popops import sum as total
-from ..popops.tile_plan import on_tiles
 from ..target import Target
 from ._rows import RowOperand, RowsParams, row_of, rows_request
 from .row_plans import loss_on
@@ -105,7 +104,7 @@ def calc_loss(model_outputs: Any, expected: Any, loss_type: str, *, deltas_scale
     out_dtype : Format, dtype or str, optional
         Of both results; by default what the operands' formats give.
     target : Target or str, optional
-        The machine; by default this CPU, which alone does it.
+        The machine; by default this CPU. A modelled one has PopNN's plan, with the same numbers.
 
     Returns
     -------

@@ -14,11 +14,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from ..errors import bad_argument, finite, flag, whole
 from ..formats import FP32, Format, format_of
-from ..ops import Operand, Request, op, receive, result_format
+from ..ops import Operand, Request, on_tiles, op, receive, result_format
 from ..ops.parts import Part, results
 from ..poplin.norms import bessel
 from ..popops._reductions import axes_of
-from ..popops.tile_plan import on_tiles
 from ..target import Target
 from ._rows import RowOperand, RowsParams, c_strides, repeated, row_of, rows_request
 from .row_plans import norm_on
@@ -76,7 +75,7 @@ _OUTS = """    out : tuple of three arrays, optional
         float32, float16, bfloat16 or FP8; by default what the operands' formats give.
 """
 _TARGET = """    target : Target or str, optional
-        The machine; by default this CPU, which alone does it.
+        The machine; by default this CPU. A modelled one has PopNN's plan, with the same numbers.
 
     Returns
     -------
@@ -93,7 +92,7 @@ _RAISES = """
     InvalidTypeError, InvalidArgumentError
         If an argument is of the wrong kind or value. Nothing has been written then.
     UnsupportedError
-        If `target` names another machine.
+        If `target` names a machine that has no vertices for it.
 """
 
 _AXES = """    axes : int or sequence of int, optional

@@ -10,8 +10,7 @@ from functools import lru_cache
 from math import prod
 
 from ..formats import Format
-from ..ops import Operand, Receiver
-from ..popops._planned import planned_on
+from ..ops import Operand, Receiver, planned_on
 from ..popops.compose import Composition
 from ..popops.model import TYPE_BYTES, Vertex
 from ..popops.tile_plan import Step, TilePlan, work_of

@@ -14,9 +14,8 @@ import numpy as np
 
 from ..errors import bad_argument, bad_type, finite
 from ..formats import Format
-from ..ops import Operand, Request, argument, op, operand, receive, result_format
+from ..ops import Operand, Request, argument, on_tiles, op, operand, receive, result_format
 from ..popops._reductions import axes_of
-from ..popops.tile_plan import on_tiles
 from ..target import Target
 from ._rows import RowsParams, row_of, rows_request
 from .row_plans import softmax_on
@@ -34,7 +33,7 @@ _LAST = """    out : array or QuarterArray, optional
     out_dtype : Format, dtype or str, optional
         The result's format; by default that of `out`. Without one: what the operands' formats give, float16 for FP8.
     target : Target or str, optional
-        The machine; by default this CPU, which alone does it.
+        The machine; by default this CPU. A modelled one has PopNN's plan, with the same numbers.
 
     Returns
     -------
@@ -46,7 +45,7 @@ _LAST = """    out : array or QuarterArray, optional
     InvalidTypeError, InvalidArgumentError
         If an argument is of the wrong kind or value. Nothing has been written then.
     UnsupportedError
-        If `target` names another machine.
+        If `target` names a machine that has no vertices for it.
 """
 _FORWARD = f"""
     Parameters

@@ -13,7 +13,7 @@ from ..errors import bad_argument, bad_type
 from ..formats import FORMATS, Format, QuarterArray
 from ..formats.format import preset_of
 from ..formats.reference import default_overflow
-from ..ops import RESULT, Array, Operand, Receiver, Request, argument, modelled_target, operand, receive
+from ..ops import RESULT, Array, Operand, Receiver, Request, argument, modelled_target, on_tiles, operand, receive
 from ..ops.parts import Part, results
 from ..target import Target
 from ._map_lower import lowered, postorder
@@ -22,7 +22,6 @@ from ._request import has_scale, in_place
 from ._strided import StridedOperand, StridedParams, StridedProgram, lower
 from .expr import MOST_PLACEHOLDERS, Expression, const, made, placeholder
 from .map_plan import Mapped, MapPlan, ScaledSum, map_lacks, plan_map, plan_scaled, scaled_lacks
-from .tile_plan import on_tiles
 
 __all__ = ["Settled", "array_operand", "expressions_of", "mapped", "settled_operands", "vertices_round"]
 

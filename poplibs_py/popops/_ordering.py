@@ -11,15 +11,14 @@ import numpy as np
 from ..config import settings
 from ..errors import bad_argument, bad_type, whole
 from ..formats import QuarterArray
-from ..ops import RESULT, Operand, Request, receive
+from ..ops import RESULT, Operand, Request, on_tiles, planned_on, receive
 from ..ops.parts import Part, results
 from ..target import Target
 from ..target.types import type_of
 from ._order import LONGEST, OrderParams, OrderProgram, lower
-from ._planned import planned_on
 from ._reductions import source_of
 from .order_steps import Order, order_lacks, order_plan
-from .tile_plan import TilePlan, on_tiles
+from .tile_plan import TilePlan
 
 __all__ = ["INDEX", "axis_of", "numbers", "ordering_request"]
 

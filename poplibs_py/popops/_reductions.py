@@ -14,7 +14,7 @@ from ..errors import all_of, bad_argument, bad_type, flag, whole
 from ..formats import FP32, Format, QuarterArray
 from ..formats.format import preset_of
 from ..formats.reference import encode
-from ..ops import RESULT, Operand, Receiver, Request, modelled_target, operand, receive, result_format
+from ..ops import RESULT, Operand, Receiver, Request, modelled_target, on_tiles, operand, receive, result_format
 from ..ops import argument as array_argument
 from ..ops.numpy_ops import told
 from ..program import temporary
@@ -24,7 +24,7 @@ from ._reduce import ReduceParams, ReduceProgram, Way, lower, lower_scan, merged
 from ._reduce_tiles import CHAINED, lower_tiled
 from ._request import has_scale, strided_request
 from .reduce_plan import ReducePlan, plan_argmax, plan_nan, plan_reduction, reduction_lacks
-from .tile_plan import TilePlan, on_tiles
+from .tile_plan import TilePlan
 
 __all__ = ["Reduction", "axes_of", "program_request", "reduced_shape", "reduction_request", "source_of"]
 

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..config import settings
-from ..ops import RESULT, VALUES, Array, Operand, Receiver, Request
+from ..ops import RESULT, VALUES, Array, Operand, Receiver, Request, on_tiles
 from ._steps import Chain
 from ._strided import StridedOperand, StridedParams, lower
 from .plan import ElementwisePlan
-from .tile_plan import on_tiles
 
 __all__ = ["has_scale", "in_place", "strided_request"]
 

@@ -16,18 +16,16 @@ import numpy as np
 from ..config import settings
 from ..errors import InvalidIndexError, bad_argument, bad_type, one_of, real, whole
 from ..formats import FP32, Format, QuarterArray
-from ..ops import RESULT, Operand, Receiver, Request, modelled_target, receive
+from ..ops import RESULT, Operand, Receiver, Request, modelled_target, on_tiles, planned_on, receive
 from ..ops import argument as array_argument
 from ..ops.numpy_ops import told
 from ..planner import Memory
 from ..program import Executable
 from ..target import Target
 from ._modelled import PlanOn, TiledRun
-from ._planned import planned_on
 from ._reductions import source_of
 from ._slice_parts import RowParts
 from ._slices import Axis, Component, SliceParams, SliceProgram, Window, lower, lower_check, within_memory
-from .tile_plan import on_tiles
 
 __all__ = ["POLICIES", "Layout", "check_of", "checked_policy", "elements_of", "indices_of", "lacking_of", "put_request",
            "receiver_of", "same_memory", "table_of", "take_request"]

@@ -20,7 +20,7 @@ from ._vertices import COMMUTATIVE, elementwise_vertices, operand_types
 from .broadcast_model import broadcast_vertices
 from .model import TYPE_BYTES, Vertex, tile_cycles
 from .plan import ElementwisePlan
-from .tile_plan import Step, TilePlan, TileWork, mapping_words, memory_of
+from .tile_plan import Step, TileWork, mapping_words, memory_of
 
 __all__ = ["BroadcastPlan", "planned_broadcast"]
 
@@ -39,8 +39,6 @@ class BroadcastPlan(ElementwisePlan):
     """
 
     shapes: tuple[Shape, ...]
-
-    __str__ = TilePlan.__str__
 
     @property
     def exchanged_bytes(self) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..config import settings
 from ..errors import bad_argument, bad_type, flag, whole
-from ..ops import Operand, Receiver, Request, host_target, modelled_target, new_result, op, receive
+from ..ops import Operand, Receiver, Request, host_target, modelled_target, new_result, on_tiles, op, receive
 from ..ops import argument as array_argument
 from ..ops.numpy_ops import told
 from ..target import Target
@@ -17,7 +17,6 @@ from ._reduce import ReduceParams, ReduceProgram, Way, lower_histogram
 from ._reductions import counted_source, program_request
 from ._request import has_scale
 from .reduce_plan import plan_histogram
-from .tile_plan import on_tiles
 
 __all__ = ["bincount", "histogram"]
 

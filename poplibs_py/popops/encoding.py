@@ -8,14 +8,12 @@ import numpy as np
 
 from ..errors import bad_argument, bad_type, whole
 from ..formats import FP32, Format
-from ..ops import RESULT, Request, op, receive
+from ..ops import RESULT, Request, on_tiles, op, planned_on, receive
 from ..ops import argument as array_argument
 from ..ops.numpy_ops import told
 from ..target import Target
 from ._made import code_of, element_of, shape_of, write
-from ._planned import planned_on
 from .making_steps import fill_plan, iota_plan, one_hot_plan
-from .tile_plan import on_tiles
 
 __all__ = ["encode_one_hot", "fill", "iota"]
 

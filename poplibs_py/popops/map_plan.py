@@ -101,8 +101,6 @@ class MapPlan(TilePlan):
     mapping: LinearMapping
     fused: bool
 
-    __str__ = TilePlan.__str__
-
 
 class _Node(NamedTuple):
     """An operation of an expression: what it is, its type, its operands' shapes (None of constants), its result."""

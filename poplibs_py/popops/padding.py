@@ -10,14 +10,12 @@ import numpy as np
 
 from ..errors import all_of, bad_argument, bad_type, one_of, whole
 from ..formats import Format
-from ..ops import RESULT, Request, op, receive
+from ..ops import RESULT, Request, on_tiles, op, planned_on, receive
 from ..ops.numpy_ops import told
 from ..target import Target
 from ._made import code_of, coded, write
 from ._ordering import numbers
-from ._planned import planned_on
 from .making_steps import copy_plan
-from .tile_plan import on_tiles
 
 __all__ = ["pad"]
 

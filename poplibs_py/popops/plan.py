@@ -55,8 +55,6 @@ class ElementwisePlan(TilePlan):
             if getattr(self, name) not in TYPE_BYTES:
                 raise changed_plan(name, getattr(self, name), ", ".join(TYPE_BYTES))
 
-    __str__ = TilePlan.__str__
-
     @property
     def classes(self) -> tuple[TileWork, ...]:
         """What the tiles do, those with most elements first."""

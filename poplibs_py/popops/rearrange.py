@@ -15,15 +15,13 @@ from ..formats.bounds import Ball
 from ..formats.reference import values
 from ..kernels import Selection, select
 from ..kernels.records import dtype_of
-from ..ops import RESULT, Request, op, receive
+from ..ops import RESULT, Request, on_tiles, op, planned_on, receive
 from ..ops.numpy_ops import told
 from ..ops.one_kernel import OneKernel
 from ..program import Executable, Segment, host_program, shares_of, spread, threads_for
 from ..target import Target
 from ._ordering import numbers
-from ._planned import planned_on
 from .making_steps import transpose_plan
-from .tile_plan import on_tiles
 
 __all__ = ["transpose", "transpose_bound"]
 

@@ -69,8 +69,6 @@ class ReducePlan(TilePlan):
     types: Types
     order: Order = ()
 
-    __str__ = TilePlan.__str__
-
     @property
     def factor(self) -> int:
         """Elements that are reduced to one."""

@@ -11,10 +11,9 @@ import numpy as np
 from ..config import settings
 from ..errors import bad_argument, bad_type, flag
 from ..formats import FP32, Format
-from ..ops import RESULT, Operand, Request
+from ..ops import RESULT, Operand, Request, on_tiles, planned_on
 from ..ops.numpy_ops import told
 from ..target import Target
-from ._planned import planned_on
 from ._slice_request import (
     Layout,
     checked_policy,
@@ -29,7 +28,6 @@ from ._slice_request import (
 from ._slices import Axis, Component, SliceParams, Window, lower_sequences
 from .making_steps import sequences_plan
 from .slices import slicing_op
-from .tile_plan import on_tiles
 
 __all__ = ["select_scalar_from_rows", "sequence_slice", "update_scalar_in_rows"]
 

@@ -9,15 +9,13 @@ import numpy as np
 
 from ..errors import bad_argument, bad_type, finite, whole
 from ..formats import BF16, FP16, FP32
-from ..ops import RESULT, Operand, Request, array_operand, op, receive, result_format
+from ..ops import RESULT, Operand, Request, array_operand, on_tiles, op, planned_on, receive, result_format
 from ..ops import argument as array_argument
 from ..ops.numpy_ops import told
 from ..ops.parts import Part, results
 from ..target import Target
 from ._made import coded, write
-from ._planned import planned_on
 from .making_steps import basis_plan, image_plan, weighting_plan
-from .tile_plan import on_tiles
 
 __all__ = ["SplineBasis", "normalise_image", "spline_basis", "spline_weighting"]
 

@@ -11,11 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from ..ops import Request
 from ..planner import Explanation
 from ..planner.facts import Load, PlanFacts, Table, TileMemory, facts_of
 from ..planner.summary import Phase
@@ -23,11 +22,10 @@ from ..target import LinearMapping, Target
 from ..target.exchange import SCALE, scaled_exchange_rate
 from .model import Vertex, tile_cycles
 
-__all__ = ["Step", "TilePlan", "TileWork", "mapping_words", "memory_of", "on_tiles", "tile_plan_facts",
+__all__ = ["Step", "TilePlan", "TileWork", "mapping_words", "memory_of", "tile_plan_facts",
            "work_of"]
 
 Array = np.ndarray[Any, Any]
-Held = tuple[tuple[int, int], ...]
 
 _MOST_ROWS = 40  # of a table in words
 _HEADS = "tiles", "elements", "vertex", "of a tile", "elements", "cycles"
@@ -215,6 +213,13 @@ class TilePlan:
             np.maximum(held[:len(shares)], shares, out=held[:len(shares)])
         return held
 
+    def with_steps(self, steps: Iterable[Step]) -> Self:
+        """Return the plan with other steps, on the same arrays."""
+        taken = tuple(steps)
+        memory = memory_of(self.target, self.memory.on_tiles("operands"), self.memory.on_tiles("results"),
+                           max((step.temp_bytes for step in taken), default=0))
+        return replace(self, steps=taken, memory=memory)
+
     def explain(self) -> Explanation:
         """Return what was decided, and what follows."""
         return Explanation(f"{self.problem} on {self.target.name}", dict(self._decisions()))
@@ -282,26 +287,3 @@ def tile_plan_facts(plan: TilePlan) -> PlanFacts:
         plan.temp_bytes, plan.memory_limit, target.tiles, target.bytes_per_tile, plan.memory,
         {"elements of a tile": Load.of(plan.tile_elements())}, plan.tables(),
     )  # fmt: skip
-
-
-def on_tiles(request: Request, plan: TilePlan | None) -> Request:
-    """Return the request of a run on a modelled machine that this CPU's kernels compute; itself where there is no plan.
-
-    Parameters
-    ----------
-    request : Request
-        Whose numbers are those of the plan by the op's contract.
-    plan : TilePlan or None
-    """
-    if plan is None:
-        return request
-    tell = request.tell
-
-    def told() -> tuple[str, str, Any]:
-        what, kernel, _ = tell()
-        return what, kernel, plan
-
-    def measured() -> dict[str, Any]:
-        return {"tile_bytes": plan.tile_bytes(), "exchanged_bytes": plan.exchanged_bytes}
-
-    return replace(request, tell=told, measure=measured)

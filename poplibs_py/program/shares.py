@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..errors import whole
+
 if TYPE_CHECKING:
     from .program import Program
 
@@ -51,6 +53,7 @@ def shares_of(units: int, threads: int) -> tuple[np.ndarray[Any, Any], np.ndarra
     >>> [part.tolist() for part in shares_of(5, 2)]
     [[0, 2], [2, 3]]
     """
+    units, threads = whole("units", units, 0, 1 << 62), whole("threads", threads, 1, 1 << 16)
     edges = np.arange(threads + 1) * units // threads
     return edges[:-1], np.diff(edges)
 

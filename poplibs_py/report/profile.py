@@ -180,9 +180,8 @@ def profile(target: Target | str | None = None) -> Iterator[Profile]:
     Parameters
     ----------
     target : Target or str, optional
-        The machine for operations inside that name none, for example ``"gc200"``; by default this CPU. Dense products
-        run there, and those elementwise operations and casts that the machine has vertices for; everything else runs
-        on this CPU, and the summary says so.
+        The machine for operations inside that name none, for example ``"gc200"``; by default this CPU. Operations
+        run there that the machine has vertices for; others run on this CPU, and the summary says so.
 
     Yields
     ------

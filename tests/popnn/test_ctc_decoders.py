@@ -185,7 +185,7 @@ X = logits(5, 2, 4)
     ({"data_lengths": [6, 1]}, InvalidArgumentError, "data_lengths: got a length of 6"),
     ({"blank": 4}, InvalidArgumentError, "blank: got 4"),
     ({"out_dtype": "f143"}, InvalidArgumentError, "out_dtype: got f143"),
-    ({"target": "gc200"}, UnsupportedError, "target: gc200 has no vertex"),
+    ({"target": "gc200", "threshold": 3.0}, UnsupportedError, "target: gc200 has no vertex"),
 ])
 def test_what_cannot_be_is_refused_by_name(how, error, message):
     with pytest.raises(error, match=message):

@@ -147,4 +147,4 @@ def test_wrong_gradients_are_named():
         with pytest.raises(PoplibsError, match=f"^{name}: got"):
             popnn.pool_indices_gradient(y, wrong, X.shape)
     with pytest.raises(UnsupportedError, match=r"^target: gc200 has no vertex"):
-        popnn.pool(X, 2, target="gc200")
+        popnn.pool(X, 2, dilation=2, target="gc200")

@@ -134,8 +134,13 @@ def bits(result):
     return result.blocks if isinstance(result, BlockSparseMatrix) else result
 
 
+WITHOUT_PLANS = {"popsparse.dynamic.embedding_slice", "popsparse.dynamic.embedding_update_add"}
+"""What reads and adds to rows."""
+
+
 def test_every_sparse_op_is_planned():
-    assert {f"popsparse.{op}" for op, *_ in PLANNED.values()} == {n for n in catalogue if n.startswith("popsparse.")}
+    planned = {f"popsparse.{op}" for op, *_ in PLANNED.values()} | WITHOUT_PLANS
+    assert planned == {n for n in catalogue if n.startswith("popsparse.") and ".experimental." not in n}
     for op, *_ in PLANNED.values():
         assert all(function.__doc__ for function in verbs(op))
 

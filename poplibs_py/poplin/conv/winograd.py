@@ -24,14 +24,14 @@ from ..gemm.search import plan_gemm
 from .model import field_dim
 from .params import ConvCall
 
-__all__ = ["TILES", "Winograd", "plan_winograd"]
+__all__ = ["CHANNELS_AT_ONCE", "LANES", "TILES", "Winograd", "plan_winograd"]
 
 TILES = (4, 2)
 """Results of a tile along each dimension."""
 
-_LANES = 16
-_CHANNELS_AT_ONCE = 16  # input channels that kernels are turned for at once
-_ROOM = 4 * _LANES * 64 + 4 * 64 + 128  # what decoding an image takes
+LANES = 16
+CHANNELS_AT_ONCE = 16  # input channels that kernels are turned for at once
+_ROOM = 4 * LANES * 64 + 4 * 64 + 128  # what decoding an image takes
 _RUN = 32  # results of neighbouring tiles, along a row, that are written at once
 _CHUNKS = (48, 24, 12, 6, 3, 1)  # tiles multiplied at once: whole pieces of kernels' rows
 _WIDTH = 128  # columns multiplied at once
@@ -105,7 +105,7 @@ class Winograd:
     @property
     def channels(self) -> int:
         """Input channels of a group in scratch."""
-        return rounded(self.product.params.k, _LANES)
+        return rounded(self.product.params.k, LANES)
 
     @property
     def pitch(self) -> int:
@@ -153,13 +153,13 @@ class Winograd:
         side, run = self.tile + 2, self.run
         strip = max(side * (run * self.tile + 2) * self.pitch, self.tile**2 * run * self.product.params.out.row)
         parts = {"product": self.product.scratch_bytes, "strip": strip, "points": self.points * self.points_next,
-                 "products": self.points * self.products_next, "bias": 4 * rounded(self.columns, _LANES), "room": _ROOM}
+                 "products": self.points * self.products_next, "bias": 4 * rounded(self.columns, LANES), "room": _ROOM}
         return tuple((name, rounded(size, 64)) for name, size in parts.items())
 
     @property
     def scratch_bytes(self) -> int:
         """Bytes that each thread takes."""
-        turned = (576 + 36) * _CHANNELS_AT_ONCE + 36 * _LANES
+        turned = (576 + 36) * CHANNELS_AT_ONCE + 36 * LANES
         return max(sum(size for _, size in self.layout), rounded(turned, 64))
 
     def offset(self, part: str) -> int:
@@ -170,7 +170,7 @@ class Winograd:
     def cost(self, call: ConvCall, prepared: bool = False) -> float:
         """Products that a core makes in the time that it takes, or so."""
         p, t = call.params, self.tile
-        tiles, inner, outer = p.batch * math.prod(self.tiles), self.channels, rounded(p.out_channels, _LANES)
+        tiles, inner, outer = p.batch * math.prod(self.tiles), self.channels, rounded(p.out_channels, LANES)
         again = -(-p.out_channels // self.columns)
         read = (_READ if self.workspace_bytes <= _KERNEL_BYTES else _READ_FAR) / self.chunk
         each = self.points * inner * outer * (1 + read) + _IMAGES[t] * inner * again + _RESULTS[t] * outer
@@ -289,8 +289,8 @@ def _product(depth: int, columns: int, chunk: int, options: GemmOptions, core: T
     """The product at a point, of numbers in scratch with panels of kernels."""
 
     def stated(width: int) -> GemmParams:
-        a = MatrixLayout(FP32, 4 * rounded(depth, _LANES) + 64, 4)
-        out = MatrixLayout(FP32, 4 * rounded(width, _LANES) + 64, 4)
+        a = MatrixLayout(FP32, 4 * rounded(depth, LANES) + 64, 4)
+        out = MatrixLayout(FP32, 4 * rounded(width, LANES) + 64, 4)
         return GemmParams(chunk, width, depth, a, contiguous(FP32, depth, width), out)
 
     draft = stated(min(columns, _WIDTH))

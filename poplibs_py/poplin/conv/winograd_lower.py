@@ -18,13 +18,11 @@ from ..gemm.options import ACTIVATIONS
 from ..gemm.plan import Epilogue
 from . import _conv
 from .params import ConvCall
-from .winograd import Winograd, transform
+from .winograd import CHANNELS_AT_ONCE, LANES, Winograd, transform
 
 __all__ = ["prepare_segment", "winograd_sets"]
 
 Array = np.ndarray[Any, Any]
-_LANES = 16
-_KERNELS_AT_ONCE = 16
 
 
 def winograd_sets(plan: Winograd, call: ConvCall, epilogue: Epilogue, residual: bool,
@@ -84,7 +82,7 @@ def _spec(s: Any, plan: Winograd, call: ConvCall) -> None:
     s["kernels_next"] = plan.kernels_next
     s["w_out"], s["w_in"] = w.row, w.channel
     s["w_row"], s["w_column"] = plan.kernel_strides
-    s["channels_at_once"] = _KERNELS_AT_ONCE
+    s["channels_at_once"] = CHANNELS_AT_ONCE
 
 
 def _epilogue(conv: Any, plan: Winograd, call: ConvCall, epilogue: Epilogue) -> None:
@@ -106,7 +104,7 @@ def _epilogue(conv: Any, plan: Winograd, call: ConvCall, epilogue: Epilogue) -> 
 def _kernels(plan: Winograd, call: ConvCall, spec: Array, slots: list[tuple[int, int]]) -> Segment:
     """The transforms of some groups' kernels."""
     shares = [(number, group, first, at, n) for number, (group, first) in enumerate(slots)
-              for at, n in _shares(_columns(plan, call, first), -(-4 * plan.threads // len(slots)), _LANES)]
+              for at, n in _shares(_columns(plan, call, first), -(-4 * plan.threads // len(slots)), LANES)]
     items = np.zeros(len(shares), dtype_of("pop_winograd_kernels"))
     items["spec"] = spec.ctypes.data
     for item, (number, group, first, at, n) in zip(items, shares, strict=True):

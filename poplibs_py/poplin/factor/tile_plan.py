@@ -138,8 +138,6 @@ class FactorPlan(TilePlan):
 
     products: tuple[ConvPlan, ...] = ()
 
-    __str__ = TilePlan.__str__
-
     @property
     def exchanged_bytes(self) -> int:
         """Bytes that all tiles receive, those of the products among them."""

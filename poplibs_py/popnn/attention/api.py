@@ -78,7 +78,7 @@ def scaled_dot_product_attention(q: Any, k: Any, v: Any, mask: Any = None, *, sc
         The share of a tile's memory that temporaries may take: with less than all keys and values of a head take packed
         every strip of queries packs them again. None, the default, and 0 set no limit.
     target : Target or str, optional
-        The machine; by default this CPU, which alone does it.
+        The machine; by default this CPU. A modelled one has PopNN's plan, with the same numbers.
 
     Returns
     -------
@@ -90,7 +90,7 @@ def scaled_dot_product_attention(q: Any, k: Any, v: Any, mask: Any = None, *, sc
     InvalidTypeError, InvalidArgumentError
         If an argument is of the wrong kind or value. Nothing has been written then.
     UnsupportedError
-        If `target` names another machine.
+        If `target` names a machine that has no vertices for it.
 
     Notes
     -----
@@ -153,7 +153,7 @@ def scaled_dot_product_attention_grad(grad: Any, q: Any, k: Any, v: Any, y: Any,
     available_memory_proportion : float, optional
         As there. Sums for all keys and values of a head are taken in any case.
     target : Target or str, optional
-        The machine; by default this CPU, which alone does it.
+        The machine; by default this CPU. A modelled one has PopNN's plan, with the same numbers.
 
     Returns
     -------
@@ -165,7 +165,7 @@ def scaled_dot_product_attention_grad(grad: Any, q: Any, k: Any, v: Any, y: Any,
     InvalidTypeError, InvalidArgumentError
         If an argument is of the wrong kind or value. Nothing has been written then.
     UnsupportedError
-        If `target` names another machine.
+        If `target` names a machine that has no vertices for it.
 
     Notes
     -----

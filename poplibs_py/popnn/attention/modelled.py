@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import lru_cache
 from math import prod
 
+from ...ops import planned_on
 from ...poplin._steps import product_steps
-from ...popops._planned import planned_on
 from ...popops.compose import Composition
 from ...popops.tile_plan import TilePlan
 from ...target import Target

@@ -12,10 +12,9 @@ import numpy as np
 from ...config import settings
 from ...errors import bad_argument, bad_type, finite, flag, instance, whole
 from ...formats import FP32, Format
-from ...ops import RESULT, Operand, Receiver, Request, argument, host_target, operand, result_format
+from ...ops import RESULT, Operand, Receiver, Request, argument, host_target, on_tiles, operand, result_format
 from ...ops.parts import Part, results
 from ...planner.ladder import Memory, within
-from ...popops.tile_plan import on_tiles
 from ...popsparse.pattern import BlockPattern
 from ...target import Target
 from .lower import AttentionProgram, lower, several_strips

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ...errors import MemoryLimitError
-from ...ops import RESULT, Request, machine_to_plan, op, receive
+from ...ops import RESULT, Request, machine_to_plan, on_tiles, op, planned_on, receive
 from ...ops.parts import Part, results
 from ...planner import POPLIBS_PROPORTION, Memory
-from ...popops._planned import planned_on
 from ...popops.compose import Composition
-from ...popops.tile_plan import on_tiles
 from ...target import Target
 from ...target.types import data_type, type_of
 from ..row_plans import softmax_steps
@@ -63,8 +60,8 @@ def ctc_loss(data: Any, labels: Any, data_lengths: Any = None, label_lengths: An
     out_dtype : dtype, Format or str, optional
         float32, float16 or bfloat16; by default that of `data`.
     target : Target or str, optional
-        The machine; by default this CPU. Modelled ones run `ctc_loss_and_gradient` of log-probabilities by PopLibs'
-        plan, with the same numbers; this they do not.
+        The machine; by default this CPU. Modelled ones have PopLibs' plan of `ctc_loss_and_gradient`, with the same
+        numbers, and none of a loss alone.
 
     Returns
     -------
@@ -77,7 +74,7 @@ def ctc_loss(data: Any, labels: Any, data_lengths: Any = None, label_lengths: An
     InvalidTypeError, InvalidArgumentError
         If an argument is of the wrong kind or value. Nothing has been written then.
     UnsupportedError
-        If `target` names another machine.
+        If `target` names a machine that has no vertices for it.
 
     Notes
     -----
@@ -163,7 +160,7 @@ def _request(asked: Taken, program: Checked, receiver: Any, target: Any) -> Requ
     name = f"popnn.{str(p.params).partition(' ')[0]}"
 
     def plan_on(machine: Target) -> LossPlan | str:
-        """PopLibs makes the loss with its gradient, of log-probabilities."""
+        """PopLibs makes the loss with its gradient, of log-probabilities; those of logits come first."""
         own, word = p.params, type_of(p.params.format)
         if word not in _TYPES or own.result != own.format:
             return f"of {own.format} to {own.result}"
@@ -185,7 +182,7 @@ def _request(asked: Taken, program: Checked, receiver: Any, target: Any) -> Requ
             made.reduce("sum", "ADD", (own.batch,), (0,), scaled=asked.reduction == "mean")
         if asked.reduction == "mean":
             made.broadcast("share", "MULTIPLY", (own.time, own.batch, own.classes), (own.batch, 1), in_place=True)
-        return replace(plan, steps=tuple(made.steps))
+        return plan.with_steps(made.steps)
 
     plan, lacking = planned_on(name, target, plan_on)
     request = Request(program, (*asked.operands, RESULT), receiver, lambda: (str(p.params), p.kernel, p),

@@ -43,8 +43,6 @@ class LossPlan(TilePlan):
     costs: tuple[tuple[str, int], ...]
     sizes: tuple[tuple[str, int], ...]
 
-    __str__ = TilePlan.__str__
-
 
 @lru_cache(maxsize=1024)
 def planned_loss(params: LossParams, target: Target, memory: Memory = _DEFAULT) -> LossPlan:
@@ -154,8 +152,6 @@ class InferencePlan(TilePlan):
     extend_vertices: int
     sort: tuple[SortStage, ...]
     tiles_of_entry: int
-
-    __str__ = TilePlan.__str__
 
     @property
     def tiles_used(self) -> int:

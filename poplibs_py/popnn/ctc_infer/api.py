@@ -9,10 +9,8 @@ import numpy as np
 
 from ...config import settings
 from ...errors import bad_argument, bad_type, finite, flag, whole
-from ...ops import RESULT, Operand, Request, op
+from ...ops import RESULT, Operand, Request, on_tiles, op, planned_on
 from ...ops.parts import Part, results
-from ...popops._planned import planned_on
-from ...popops.tile_plan import on_tiles
 from ...target import Target
 from ...target.host_memory import check_memory
 from ...target.types import type_of

@@ -9,10 +9,9 @@ import numpy as np
 
 from ...errors import UnsupportedError, all_of, bad_argument, bad_type, flag, one_of, whole
 from ...formats import Format, format_of
-from ...ops import machine_to_plan, op, receive, result_format
+from ...ops import machine_to_plan, on_tiles, op, receive, result_format
 from ...ops.parts import Part, results
 from ...popops.model import vector_of
-from ...popops.tile_plan import on_tiles
 from ...target import Target
 from ...target.types import data_type
 from .modelled import pooled_on

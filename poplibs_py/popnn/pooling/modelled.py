@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import prod
 from typing import Any
 
 from ...formats import Format
-from ...ops import Operand, Receiver
-from ...popops._planned import planned_on
+from ...ops import Operand, Receiver, planned_on
 from ...popops.compose import Composition
 from ...popops.model import vector_of
 from ...popops.reduce_plan import plan_reduction
@@ -110,4 +108,4 @@ def _pooled(op: str, kind: str, shape: Images, windows: tuple[Window, ...], word
     if scaled:
         made.take(planned(PoolParams(kind, "scale", **sides), machine).steps, "scale")
     made.elementwise("multiply", "MULTIPLY", prod(shape.of(windows).shape), operands=2, in_place=not scaled)
-    return replace(plan, op=f"popnn.{op}", steps=(*made.steps, *plan.steps))
+    return plan.with_steps((*made.steps, *plan.steps))

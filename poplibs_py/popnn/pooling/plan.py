@@ -48,8 +48,6 @@ class PoolPlan(TilePlan):
     def __post_init__(self) -> None:
         check_fields(self)
 
-    __str__ = TilePlan.__str__
-
 
 @lru_cache(maxsize=1024)
 def planned(params: PoolParams, target: Target, detected: tuple[int, int] = (1, 1)) -> PoolPlan:

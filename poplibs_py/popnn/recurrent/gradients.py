@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument, flag
-from ...ops import Array, Operand, Request, host_target
+from ...ops import Array, Operand, Request, host_target, on_tiles
 from ...ops.parts import Part, results
-from ...popops.tile_plan import on_tiles
 from ...program import temporary
 from .backward import backward, computed_again, whole_again
 from .forward import lengths_of

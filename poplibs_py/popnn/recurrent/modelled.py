@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from ...ops import Operand
+from ...ops import Operand, planned_on
 from ...poplin._steps import product_steps
-from ...popops._planned import planned_on
 from ...popops.compose import Composition
 from ...popops.model import TYPE_BYTES
 from ...popops.tile_plan import TilePlan

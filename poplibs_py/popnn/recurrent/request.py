@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument, flag, one_of
-from ...ops import RESULT, Array, Operand, Request, host_target
+from ...ops import RESULT, Array, Operand, Request, host_target, on_tiles
 from ...ops.parts import Part, results
-from ...popops.tile_plan import on_tiles
 from .forward import forward, lengths_of
 from .modelled import modelled_forward
 from .params import GATES, RnnParams, cell_params, gate_order, limits, numbers, optional

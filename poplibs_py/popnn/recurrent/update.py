@@ -10,12 +10,11 @@ import numpy as np
 
 from ...errors import bad_argument, flag
 from ...formats import FP32, Format, format_of
-from ...ops import Array, Operand, Request, host_target, op
+from ...ops import Array, Operand, Request, host_target, on_tiles, op
 from ...ops.parts import Part, results
 from ...planner import Explanation
 from ...planner.explain import Considered
 from ...poplin.gemm.params import contiguous
-from ...popops.tile_plan import on_tiles
 from ...program import temporary
 from ...target import Target
 from .modelled import modelled_update

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from statistics import median
 
-from ...errors import all_of, instance
+from ...errors import all_of, bad_argument, instance, real, whole
 from ..sparsity.charts import break_even_density
 from .figures import METHODS, Figure, law_of_speed_up
 from .products import Cell, ModelledProducts, Rate
@@ -68,9 +68,15 @@ def cell_of(figure: Figure) -> Cell:
 
 def cells_of(figures: Iterable[Figure]) -> list[Cell]:
     """Return the products that figures are of, and the dense ones beside them, each once; one pattern's together."""
-    cells = [cell_of(figure) for figure in figures]
+    cells = [cell_of(figure) for figure in all_of("figures", figures, Figure, "a sequence of Figure")]
     every = dict.fromkeys([*cells, *(cell.dense for cell in cells)])
     return sorted(every, key=lambda cell: (cell.m, cell.k, cell.block_size or 0, cell.density, cell.type, cell.method))
+
+
+def checked(cells: object, compared: object, products: object) -> tuple[list[Cell], list[Compared]]:
+    """Return what a page or a table is made of, or raise."""
+    instance("products", products, ModelledProducts, "ModelledProducts")
+    return all_of("cells", cells, Cell, "cells"), all_of("compared", compared, Compared, "a sequence of Compared")
 
 
 def compare(figures: Sequence[Figure], products: ModelledProducts) -> list[Compared]:
@@ -82,6 +88,7 @@ def compare(figures: Sequence[Figure], products: ModelledProducts) -> list[Compa
     products : ModelledProducts
         What plans; its machine is the one whose figures they are.
     """
+    instance("products", products, ModelledProducts, "ModelledProducts")
     figures = all_of("figures", figures, Figure, "figures")
     dense = {(f.type, f.m, f.k, f.n): f.value / f.density for f in figures if f.is_dense}
     found = []
@@ -179,7 +186,7 @@ class BreakEven:
 
 def break_evens(cells: Sequence[Cell], products: ModelledProducts) -> list[BreakEven]:
     """Return the break-even densities among cells that are best over n, between densities on logarithmic axes."""
-    cells = all_of("cells", cells, Cell, "cells")
+    cells, _ = checked(cells, (), products)
     sparse = [cell for cell in cells if cell.method != "dense" and cell.n is None]
     keys = dict.fromkeys((c.type, c.method, c.m, c.k, c.block_size or 1) for c in sparse)
     found = []
@@ -219,7 +226,16 @@ def cells_of_axes(types: Sequence[str], methods: Sequence[str], sizes: Sequence[
     columns : sequence of int or None
         The n; None is the best over n.
     """
-    dense = [Cell(kind, "dense", m, k, 1.0, None, n) for (m, k), kind, n in product(sizes, types, columns)]
-    axes = product(sizes, blocks, densities, types, methods, columns)
+    types, methods = (all_of(name, given, str, "a sequence of texts") for name, given in
+                      (("types", types), ("methods", methods)))
+    pairs = [tuple(all_of("sizes", size, int, "pairs of whole numbers")) for size in
+             all_of("sizes", sizes, (tuple, list), "a sequence of pairs")]
+    if any(len(pair) != 2 for pair in pairs):
+        raise bad_argument("sizes", sizes, "pairs of whole numbers")
+    densities = [real("densities", d, low=1e-9, high=1.0) for d in all_of("densities", densities, object, "numbers")]
+    blocks = [whole("blocks", b, 1) for b in all_of("blocks", blocks, int, "a sequence of whole numbers")]
+    columns = all_of("columns", columns, (int, type(None)), "a sequence of whole numbers, or None")
+    dense = [Cell(kind, "dense", m, k, 1.0, None, n) for (m, k), kind, n in product(pairs, types, columns)]
+    axes = product(pairs, blocks, densities, types, methods, columns)
     return dense + [Cell(kind, method, m, k, density, block, n) for (m, k), block, density, kind, method, n in axes
                     if method != "dense" and m % block == 0 and k % block == 0]

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import bad_argument, described, one_of, real, whole
+from ...files import file_path
 
 __all__ = ["LAW", "METHODS", "PUBLISHED", "TYPES", "Figure", "law_of_speed_up", "read_figures"]
 
@@ -108,8 +109,9 @@ def read_figures(path: str | Path) -> list[Figure]:
     InvalidArgumentError
         If the file cannot be read, or a line is no figure; the message names the line.
     """
+    path = file_path(path)
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError) as error:
         raise bad_argument("compare-paper", described(path), f"a file that can be read ({error})") from error
     found = []
@@ -157,6 +159,8 @@ def law_of_speed_up(m: int, density: float, block: int) -> float:
     >>> round(law_of_speed_up(4096, 1 / 16, 16), 2)
     3.14
     """
+    m, block = whole("m", m, 1, 1 << 40), whole("block", block, 1, 1 << 40)
+    density = real("density", density, low=1e-9, high=1.0)
     factor, by_m, by_density, by_block = LAW
     return float(factor * m**by_m * density**by_density * block**by_block)
 

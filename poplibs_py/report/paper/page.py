@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ...errors import all_of, bad_argument
 from ..chart import Axis, LineChart, Series, number, reciprocal, same_scale
 from ..page import Page
 from ..sparsity.record import product_name
-from .comparison import BreakEven, Compared
+from .comparison import BreakEven, Compared, checked
 from .products import Cell, ModelledProducts
 from .tables import FIGURE_HEADS, VERDICT_HEADS, about, csv_text, figure_rows, verdict_rows
 
@@ -19,6 +20,14 @@ _COLUMNS = Axis("n, columns of X", "log2")
 _RATE = Axis("TFLOP/s on stored values", "log10")
 _SPEED_UP = Axis("times faster than dense", "log10", lambda value: f"{number(value)}x")
 _NAMES = {"dense": "dense", "static_sparse": "static", "dynamic_sparse": "dynamic"}
+
+
+def _pairs(name: str, values: object) -> list[tuple[str, str]]:
+    """Return pairs of texts, or raise."""
+    pairs = [tuple(pair) for pair in all_of(name, values, (tuple, list), "pairs of texts")]
+    if any(len(pair) != 2 or not all(isinstance(part, str) for part in pair) for pair in pairs):
+        raise bad_argument(name, values, "pairs of texts")
+    return [(pair[0], pair[1]) for pair in pairs]
 
 
 def comparison_page(cells: Sequence[Cell], compared: Sequence[Compared], evens: Sequence[BreakEven],
@@ -35,11 +44,13 @@ def comparison_page(cells: Sequence[Cell], compared: Sequence[Compared], evens: 
     facts : sequence of (str, str)
         How it was made.
     """
+    cells, compared = checked(cells, compared, products)
+    evens = all_of("evens", evens, BreakEven, "a sequence of BreakEven")
     page = Page(f"Block-sparse products on {products.machine.name}, modelled, beside the PopSparse paper")
     if compared:
         page.heading("How near")
         page.table(VERDICT_HEADS, verdict_rows(compared), summary="The model over the paper's figures", is_open=True)
-    page.pairs([*about(products.calibration), *facts])
+    page.pairs([*about(products.calibration), *_pairs("facts", facts)])
     rates = [c for c in compared if c.figure.tflops is not None]
     best = [c for c in rates if c.figure.n is None]
     for heading, drawn in (

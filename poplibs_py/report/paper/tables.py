@@ -12,7 +12,7 @@ from ..chart import reciprocal
 from ..sparsity.record import PAPER_COLUMNS, product_name
 from ..tables import table
 from .calibrated import Calibration
-from .comparison import BreakEven, Compared, Verdict, cell_of, verdict_of
+from .comparison import BreakEven, Compared, Verdict, cell_of, checked, verdict_of
 from .products import Cell, ModelledProducts
 
 __all__ = ["COLUMNS", "about", "csv_text", "figure_rows", "summary", "verdict_rows"]
@@ -71,6 +71,8 @@ def summary(cells: Sequence[Cell], compared: Sequence[Compared], evens: Sequence
     evens : sequence of BreakEven
     products : ModelledProducts
     """
+    cells, compared = checked(cells, compared, products)
+    evens = all_of("evens", evens, BreakEven, "a sequence of BreakEven")
     parts = [_rates(size, cells, products) for size in dict.fromkeys((c.m, c.k, c.n) for c in cells)]
     if compared:
         shown = [c for c in compared if not (c.figure.is_dense and c.figure.n)]
@@ -141,6 +143,7 @@ def csv_text(cells: Sequence[Cell], compared: Sequence[Compared], products: Mode
     compared : sequence of Compared
     products : ModelledProducts
     """
+    cells, compared = checked(cells, compared, products)
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(COLUMNS)
