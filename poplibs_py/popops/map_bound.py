@@ -171,6 +171,8 @@ def _operation(node: Expression, values: list[Known | None], rounded: bool, rela
             taken.append((value.centre, value.radius))
         elif isinstance(element, Format):
             ball = _numbers(value)
+            if rounded and element in (FP16, BF16) and value.element != element:
+                ball = ball.rounded(element)  # 8-bit numbers with a scale may reach further
             taken.append((ball.centre, ball.radius))
         else:
             taken.append((value.centre.astype(element), value.radius))

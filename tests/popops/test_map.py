@@ -320,3 +320,12 @@ def test_bad_outputs_of_several_results():
     with pytest.raises(InvalidTypeError, match="positional parameters"):
         popops.compile_map(lambda *xs: xs[0])
     assert popops.compile_map(lambda *xs: xs[0] + xs[1], arrays=2)(A, B).shape == A.shape
+
+
+@pytest.mark.parametrize("scale", [-10, 0, 10])
+def test_8_bit_numbers_that_reach_beyond_fp16_are_rounded_to_it_where_each_step_is(scale):
+    x = popops.cast(np.linspace(-200, 200, 33, dtype=np.float32) * 2.0**scale, "f143", scale=scale)
+    y = np.linspace(-1, 1, 33).astype(np.float16)
+    for each in (False, True):
+        testing.check("popops.map", _1 * _2 + _1, x, y, round_each=each)
+        testing.check("popops.map", _1 * 0.5 + _2, x, y.astype(np.float32), round_each=each)
