@@ -231,7 +231,7 @@ def params_of(q, k, v):
     ({"pattern": BlockPattern((5, 9), 1, [0] * 16, [], 3)}, "pattern: got 3 groups"),
     ({"pattern": 3}, "pattern: got"),
     ({"out": np.empty((4, 5, 9), np.float32)}, "out: got shape"),
-    ({"target": "gc200"}, "target: "),
+    ({"target": "gc999"}, "target: "),
     ({"q": numbers(4, 5, 8).astype(np.float64)}, "astype"),
 ])  # fmt: skip
 def test_bad_input_is_refused_by_name(how, words):
