@@ -140,6 +140,8 @@ class MatrixFace(Immutable):
         array([[-2.,  0.],
                [ 0., 12.]], dtype=float32)
         """
+        if not callable(operation):
+            raise bad_type("operation", operation, "an elementwise function")
         scale = self.scale if isinstance(self.scale, int) else self.scale.copy()
         values = as_quarter(self._blocks, scale) if np.any(scale) else self._blocks.copy()
         made = operation(values, *(self._met(x) for x in others), **keywords)
