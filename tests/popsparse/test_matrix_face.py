@@ -357,6 +357,8 @@ def test_functions_of_the_stored_values_leave_the_rest_zero(transposed: bool) ->
     w, dense = (w.T, dense.T) if transposed else (w, dense)
     stored = w.to_dense() != 0
     np.testing.assert_array_equal(w.map(np.exp).to_dense(), np.where(stored, np.exp(dense), 0))
+    with pytest.raises(InvalidTypeError, match="operation: got 3; allowed: an elementwise function"):
+        w.map(3)
     np.testing.assert_array_equal(w.map(np.multiply, dense).to_dense(), np.where(stored, dense * dense, 0))
     np.testing.assert_array_equal(w.map(np.add, w.map(np.abs)).to_dense(), np.where(stored, dense + abs(dense), 0))
     half = w.map(popops.cast, "float16")
