@@ -122,7 +122,7 @@ static void pop_conv_stage(const pop_conv_window *v, const char *from, char *to)
     const int64_t a = pop_conv_least(extent, low < 0 ? -low : 0);
     int64_t b = pop_conv_least(extent, v->end[last] - low), at[POP_CONV_DIMS];
     if (b < a) b = a;
-    memcpy(at, v->low, sizeof at);
+    memcpy(at, v->low, (size_t)v->rank * sizeof *at);
     do {
         int inside = b > a;
         const char *line = from + (low + a) * v->stride[last];
