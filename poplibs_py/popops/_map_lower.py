@@ -201,8 +201,8 @@ class _Lowering:
                 break
         else:
             raise UnsupportedError(f"popops.map: no kernel does {row.name} for {element}")
-        reads = [self.read(arg, kind, BOOL if kind == "bool" else element).number
-                 for arg, kind in zip(args, taken, strict=True)]
+        reads = [self.read(arg, kind, BOOL).number if kind == "bool" else
+                 self.convert(self.read(arg, own, element), kind).number for arg, kind in zip(args, taken, strict=True)]
         value = self.step(row.name, reads, result, BOOL if row.tells else element)
         return value if row.tells else self.convert(value, own)
 

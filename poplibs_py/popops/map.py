@@ -39,8 +39,8 @@ def map(expression: Mappable, *arrays: object, out: Any = None, out_dtype: objec
         The result's format; by default that of `out`. Without one: what the operations give, by the rule for all of
         them, float16 for FP8 alone.
     round_each : bool, optional
-        Round the result of each operation to its type, and 8-bit operands to it before, as PopLibs' operations one
-        after another do. By default numbers are FP32 between them, and rounded once at the end.
+        Round what each operation takes (8-bit numbers, constants) and what it gives to its type, as PopLibs' operations
+        one after another do. By default numbers are FP32 between them, and rounded once at the end.
     relaxed : bool, optional
         Rewrite also where special values come out otherwise: ``x ** 0.5`` as a square root and ``x ** -0.5`` as its
         reciprocal (of minus zero and minus infinity), ``x + 0`` as x (of minus zero). What changes no special value is

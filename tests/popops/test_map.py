@@ -329,3 +329,4 @@ def test_8_bit_numbers_that_reach_beyond_fp16_are_rounded_to_it_where_each_step_
     for each in (False, True):
         testing.check("popops.map", _1 * _2 + _1, x, y, round_each=each)
         testing.check("popops.map", _1 * 0.5 + _2, x, y.astype(np.float32), round_each=each)
+        testing.check("popops.map", popops.gelu_erf_grad(_1, _1), x, round_each=each)  # of FP32 kernels alone
