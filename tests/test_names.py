@@ -97,12 +97,13 @@ def parameters() -> Iterator[tuple[str, str]]:
 
 
 def test_one_word_for_one_thing_in_signatures():
-    words = {name for _, name in parameters()}
+    found = [*parameters()]
+    words = {name for _, name in found}
     assert {"dtype", "out_dtype", "x_dtype", "w_dtype", "seed", "scale", "out"} < words
     elsewhere = {"fmt": "dtype", "format": "dtype", "x_format": "x_dtype", "w_format": "w_dtype",
                  "out_format": "out_dtype", "exchanged": "swapped", "turned": "transposed", "domain": "compute_format",
                  "memory_bound": "memory_limit", "temp_bound": "temp_limit"}
-    wrong = [f"{place}: {name}, elsewhere {elsewhere[name]}" for place, name in parameters() if name in elsewhere]
+    wrong = [f"{place}: {name}, elsewhere {elsewhere[name]}" for place, name in found if name in elsewhere]
     assert not wrong
 
 

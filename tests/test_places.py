@@ -237,12 +237,9 @@ def run_in(tree: Path, *words: str, **variables: str) -> str:
     return done.stdout
 
 
-QUICK = "a field of a work record"  # two small modules: tried in every run
-
-
+@pytest.mark.nightly
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("kind", [
-    pytest.param(kind, marks=[] if kind.adding == QUICK else pytest.mark.nightly, id=kind.adding) for kind in KINDS])
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.adding)
 def test_a_thing_is_there_once_its_places_are_written(kind: Kind, tmp_path: Path) -> None:
     pytest.importorskip("Cython", reason="builds modules: pip install Cython")
     if kind.level in ("sse42", "avx2") and "avx2" not in available_levels():

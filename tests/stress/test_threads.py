@@ -168,8 +168,9 @@ def from_threads(numbers, call=call):
     return [results[number] for number in numbers]
 
 
-def test_eight_threads_give_the_bits_of_one():
-    numbers = range(10_000)
+@pytest.mark.parametrize("count", [3000, pytest.param(100_000, marks=pytest.mark.nightly)])
+def test_eight_threads_give_the_bits_of_one(count):
+    numbers = range(count)
     made = from_threads(numbers)  # first: nothing is planned, packed or made room for yet
     assert made == [call(number) for number in numbers]
 
@@ -180,7 +181,7 @@ def drawn_calls():
     drawn = []
     for op in catalogue:
 
-        @settings(max_examples=4, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+        @settings(max_examples=2, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
         @given(st.tuples(st.just(op), calls(op)))
         def keep(call):
             drawn.append(call)
@@ -196,7 +197,7 @@ def call_of_an_op(number):
     return op, bits(find_op(op).face(*operands, **keywords))
 
 
-@pytest.mark.parametrize("count", [1500, pytest.param(100_000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [1000, pytest.param(100_000, marks=pytest.mark.nightly)])
 def test_calls_of_every_op_from_eight_threads_give_the_bits_of_one(count):
     once = [call_of_an_op(number) for number in range(len(drawn_calls()))]
     forget_calls()
