@@ -13,7 +13,7 @@ from hypothesis.internal.conjecture import providers
 from poplibs_py.kernels import _cpu
 
 # The same examples in every ordinary run, whoever runs it; others are looked for nightly. None are kept between runs.
-settings.register_profile("ordinary", max_examples=50, deadline=None, derandomize=True, database=None,
+settings.register_profile("ordinary", max_examples=40, deadline=None, derandomize=True, database=None,
                           suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("level", parent=settings.get_profile("ordinary"), max_examples=15)
 settings.register_profile("nightly", parent=settings.get_profile("ordinary"), max_examples=5000, derandomize=False,
