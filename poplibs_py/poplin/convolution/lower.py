@@ -38,8 +38,10 @@ Steps = Iterator[ComputeSet | Exchange]
 _SUMS = 1024  # that are worth an item of their own in what follows the tiles' products
 _ROUNDED = 1 << 14  # the same where they are rounded at random: to find a place in the stream takes some 3 microseconds
 _SET_FLOPS = 1 << 18  # of a compute set, for each thread: it takes some 10 microseconds, and to wake a thread takes 2
+_LINE = 64  # columns of a result that lie apart: a share of those
 _ROWS, _COLS = 256, 256  # of a rectangle: packed once, each number of an operand is multiplied so often
 _FEW, _PANEL = 16, 1 << 16  # columns that leave lanes empty: rows are better there, in rectangles of so much of B
+_SPARE = 4  # rectangles for each thread, where their parts follow each other
 _WHOLE, _DEPTH = 768, 512  # that are packed at once: up to so much, else so much
 _NOMINAL = Target.host(1)
 
@@ -128,7 +130,9 @@ class _Lowering:
         self.direct = work.direct and work.whole and plain and not rounds_result  # tiles write the result itself
         self.rows, self.cols = work.sums // max(1, work.params.out_channels), work.params.out_channels
         self.sums_lie = out if self.direct else _channels_last(work.shapes["out"])
-        partials = work.parts * work.sums * 4
+        self.fan_in, self.chains = self._chains()
+        self.parts = -(-work.parts // self.fan_in)
+        partials = self.parts * work.sums * 4
         adds = work.depth_turns > 1
         self.reduced = self.space + partials * adds  # bytes to the sums that are reduced
         self.held = 0 if self.direct else partials + 4 * work.sums * adds
@@ -151,25 +155,56 @@ class _Lowering:
 
     # Partial products ------------------------------------------------------------------------------
 
+    def _chains(self) -> tuple[int, list[list[TileProduct]]]:
+        """The products that tiles make, and how many of them a chain has: parts of the same sums.
+
+        What the first stage of the reduction adds is added as it is made, in its order, and no part is kept. Where
+        there are too few sums for the threads, or parts are rounded at random in between, or tiles make some of the
+        parts alone, each product is a chain of its own.
+        """
+        work, call = self.work, self.call
+        made = [p.swap() if p.cols < _FEW and p.rows > 2 * p.cols else p
+                for p in tile_products(work, call.x, call.w, self.sums_lie)]
+        fan_in = work.stages[0] if work.stages and not (call.stochastic and work.between == FP16) else 1
+        chains: dict[Any, list[TileProduct]] = {}
+        for p in made:
+            share = p.part // fan_in
+            chains.setdefault((p.turn, share, p.rows, p.cols, p.groups, p.out, p.swapped), []).append(p)
+        due = [min(fan_in, work.parts - chain[0].part // fan_in * fan_in) for chain in chains.values()]
+        rectangles = sum(_count(chain) for chain in chains.values())
+        threads = settings.num_threads if call.threads is None else call.threads
+        if [len(chain) for chain in chains.values()] != due or rectangles < _SPARE * threads * work.turns:
+            return 1, [[p] for p in made]
+        # a sum of exact products that starts from +0 is never -0, so that to add nothing to it changes nothing
+        exact = call.x.format != FP32 and work.partial == work.between == FP32
+        return fan_in, [[p for p in chain if p.depth or not exact] or chain[:1] for chain in chains.values()]
+
     def _products(self) -> ComputeSet:
-        """All partial sums, in rectangles of the products that tiles make together."""
-        made = [p.swap() if p.cols < _FEW and p.rows > 2 * p.cols else p for p in tile_products(
-            self.work, self.call.x, self.call.w, self.sums_lie)]
-        items = np.concatenate([self._rectangles(product) for product in made] or [np.zeros(0, ITEM)])
-        turns = np.repeat([p.turn for p in made], [_count(p) for p in made]).astype(np.int64)
-        tiles = np.zeros(len(items), np.int64)
+        """All partial sums, in rectangles of the products that tiles make together; a tile makes those of a chain."""
+        items = np.concatenate([self._rectangles(chain) for chain in self.chains] or [np.zeros(0, ITEM)])
+        counts, lengths = np.array([(_count(chain), len(chain)) for chain in self.chains] or [(0, 1)]).T
+        turns = np.repeat([chain[0].turn for chain in self.chains] or [0], counts).astype(np.int64)
+        tiles = np.zeros(len(turns), np.int64)
         for turn in range(self.work.turns):
             first, end = np.searchsorted(turns, (turn, turn + 1))
             tiles[first:end] = spread(end - first, self.tiles)
+        tiles, turns = (np.repeat(x, np.repeat(lengths, counts)) for x in (tiles, turns))
         return ComputeSet("compute", (Segment(VERTEX, items, tiles, turns),))
 
-    def _rectangles(self, p: TileProduct) -> Array:
-        """A product's items: rectangles of each group."""
+    def _rectangles(self, chain: list[TileProduct]) -> Array:
+        """A chain's items: rectangles of each group, in each of them part after part."""
+        p = chain[0]
+        rows, cols = _shares(p.rows, _ROWS), _shares(p.cols, _most_cols(chain))
+        items = np.zeros((len(p.groups), rows.shape[1], cols.shape[1], len(chain)), ITEM)
+        for number, p in enumerate(chain):
+            self._fill(items[..., number], p, rows, cols, number > 0)
+        return items.ravel()
+
+    def _fill(self, items: Array, p: TileProduct, rows: Array, cols: Array, adds: bool) -> None:
+        """A product's items; whether they add to the sums that are there."""
         self.flops += 2 * p.rows * p.cols * p.depth * len(p.groups)
-        rows, cols = _shares(p.rows, _ROWS), _shares(p.cols, _most_cols(p))
         group, (r0, r1), (c0, c1) = np.array(p.groups)[:, None, None], rows[:, :, None], cols[:, None, :]
-        items = np.zeros((len(p.groups), rows.shape[1], cols.shape[1]), ITEM)
-        items["spec"] = self._spec(p, int((r1 - r0).max()), int((c1 - c0).max()))
+        items["spec"] = self._spec(p, int((r1 - r0).max()), int((c1 - c0).max()), adds)
         items["m"], items["n"] = r1 - r0, c1 - c0
         x, w, out = self.call.x.strides[1], self.call.w.strides[0], self.sums_lie.strides[1]
         x, w = (w, x) if p.swapped else (x, w)
@@ -177,22 +212,21 @@ class _Lowering:
         items["b"] = group * w + p.b.offset + (0 if p.b.field else c0 * p.b.column)
         by_rows = p.out.field is not None and not p.swapped
         items["out"] = group * out + p.out.offset + (0 if by_rows else r0 * p.out.row) + c0 * p.out.column
-        items["out"] += 0 if self.direct else self.space + p.part * self.work.sums * 4
+        items["out"] += 0 if self.direct else self.space + p.part // self.fan_in * self.work.sums * 4
         items["first_row"], items["first_col"] = r0, c0
         for name, field in (("a_field", p.a.field), ("b_field", p.b.field), ("out_field", p.out.field)):
             if field is not None:
                 record = field.record
                 self.keep.append(record)
                 items[name] = record.ctypes.data
-        return items.ravel()
 
-    def _spec(self, p: TileProduct, rows: int, cols: int) -> int:
-        """The record of a rectangle of so many rows and columns."""
-        key = (rows, cols, p.depth, p.lap, p.swapped, _packed(p.a), _packed(p.b, True),
+    def _spec(self, p: TileProduct, rows: int, cols: int, adds: bool) -> int:
+        """The record of a rectangle of so many rows and columns, whose sums may be added to what is there."""
+        key = (rows, cols, p.depth, p.lap, p.swapped, adds, _packed(p.a), _packed(p.b, True),
                *((x.row, x.column, x.field is None) for x in (p.a, p.b, p.out)))
         address = self.specs.get(key)
         if address is None:
-            plan = self._tile_plan(p, rows, cols)
+            plan = self._tile_plan(p, rows, cols, adds)
             self.arena = max(self.arena, plan.scratch_bytes)
             record = kernel_record(plan, self.first + p.swapped, self.first + (not p.swapped))
             spec = record[0]
@@ -203,7 +237,7 @@ class _Lowering:
             address = self.specs[key] = int(record.ctypes.data)
         return address
 
-    def _tile_plan(self, p: TileProduct, rows: int, cols: int) -> GemmPlan:
+    def _tile_plan(self, p: TileProduct, rows: int, cols: int, adds: bool) -> GemmPlan:
         """How the frame of dense products makes a rectangle, its operands packed in the arena."""
         w, call = self.work, self.call
         rounded = w.partial == FP16 or (w.between == FP16 and not call.stochastic)
@@ -212,10 +246,12 @@ class _Lowering:
             lambda k: -(-rows // k.block[0]) / (rows * k.block[1])))  # of a call's rows and columns, each is a chain
         width = selection.kernel.block[1]
         options = GemmOptions(partials_type="half" if rounded else "float", reproducible=True)
-        in_place = not (rounded or self.direct) and p.out.field is None and p.out.column == 4
+        in_place = not (rounded or self.direct or adds) and p.out.field is None and p.out.column == 4
+        at_once = p.depth <= _WHOLE and not rounded and p.out.column == 4 and not self.direct
+        sums = Sums.IN_PLACE if in_place else Sums.TILE if at_once else Sums.BLOCK
         draft = GemmPlan(
-            params, params, options, Epilogue(), _NOMINAL, FP32, selection, _packed(p.a), _packed(p.b, True),
-            int(Sums.IN_PLACE if in_place else Sums.BLOCK), rows,
+            params, params, options, Epilogue(beta=float(adds)), _NOMINAL, FP32, selection, _packed(p.a),
+            _packed(p.b, True), int(sums), rows,
             -(-cols // width) * width, max(1, p.depth if p.depth <= _WHOLE else _DEPTH), (1, 1), 1,
         )  # fmt: skip
         return replace(draft, layout=laid_out(draft, draft.mc, draft.nc))
@@ -225,7 +261,7 @@ class _Lowering:
     def _clear(self) -> ComputeSet:
         """Zeros for sums that no tile makes: of outputs that dilation leaves out, of groups that a combined one holds
         where their channels are another tile's."""
-        first, count, tiles = self._dealt(self.work.parts * self.work.sums, _ROUNDED)
+        first, count, tiles = self._dealt(self.parts * self.work.sums, _ROUNDED)
         items = _items(_partials.CLEAR, operand=self.workspace, first=self.space + 4 * first, bytes=4 * count)
         return ComputeSet("compute", (Segment(_partials.CLEAR_VERTEX, items, tiles),))
 
@@ -238,9 +274,13 @@ class _Lowering:
         yield Exchange("exchange partial sums", w.partial_bytes)
         if at_random:
             yield self._round_at_random(self.space, w.parts * w.sums, next(draws), self.draws)
-        for fan_in, (left, made) in zip(stages, w.reductions, strict=True):
+        rounding = 0 if self.call.stochastic else _rounding(w.between)
+        for number, (fan_in, (left, made)) in enumerate(zip(stages, w.reductions, strict=True)):
             to = self.reduced if made == 1 else self.space
-            yield self._reduce(fan_in, left, made, to, 0 if self.call.stochastic else _rounding(w.between))
+            if number > 0 or self.fan_in == 1:
+                yield self._reduce(fan_in, left, made, to, rounding)
+            elif rounding or to != self.space:
+                yield self._reduce(1, made, made, to, rounding)
             if at_random:
                 yield self._round_at_random(to, made * w.sums, next(draws), self.draws)
 
@@ -305,20 +345,26 @@ class _Lowering:
         return ComputeSet("bias", (Segment(_partials.ADD_VERTEX, items, spread(items.size, self.tiles)),))
 
     def _finish(self, phase: str, to: ArrayLayout, operand: int, at: int, activation: str | None) -> ComputeSet:
-        lines, cols = self._lines(to), self.cols
-        along = to.strides[2] == to.format.itemsize and lines.step == cols * to.strides[2]  # rows are one after another
-        rows, width = (1, lines.rows * cols) if along else (lines.rows, cols)
+        beside = to.strides[2] == to.format.itemsize
+        lines, cols = self._lines(to, 1 if beside else _ROWS), self.cols
+        along = beside and lines.step == cols * to.strides[2]  # rows are one after another
+        c0, c1 = (0, cols) if beside else _shares(cols, _LINE)
+        row, count, place = (x[..., None] for x in (lines.row, lines.rows, lines.at))
+        rows, width = (1, count * cols) if along else (count, c1 - c0)
         items = _items(
-            _partials.FINISH, operand=self.workspace, first=self.reduced + 4 * cols * lines.row, row=cols, rows=rows,
-            cols=width, to=operand, out=at + lines.at, out_row=lines.step, out_col=to.strides[2],
+            _partials.FINISH, operand=self.workspace, first=self.reduced + 4 * (cols * row + c0), row=cols, rows=rows,
+            cols=width, to=operand, out=at + place + c0 * to.strides[2], out_row=lines.step, out_col=to.strides[2],
             format=format_record(to.format).ctypes.data, overflow=infinite_overflow(to.format),
             activation=ACTIVATIONS.index(activation),
             epilogue=select("dot", "epilogue", f"float32->{to.format}").kernel.address,
         ).ravel()  # fmt: skip
         return ComputeSet(phase, (Segment(_partials.FINISH_VERTEX, items, spread(items.size, self.tiles)),))
 
-    def _lines(self, lie: ArrayLayout) -> _Lines:
-        """Rows of sums, a row for each output of an image, in runs that an array has one step apart; shared out."""
+    def _lines(self, lie: ArrayLayout, least: int = 1) -> _Lines:
+        """Rows of sums, a row for each output of an image, in runs that an array has one step apart; shared out.
+
+        A share has so many rows at least, where a run has.
+        """
         batch, groups, _, *outputs = self.work.shapes["out"]
         extents, strides = [batch, *outputs], [lie.strides[0], *lie.strides[3:]]
         run, step = 1, 0
@@ -329,7 +375,7 @@ class _Lowering:
         starts = np.zeros(1, np.int64)
         for extent, stride in zip(extents, strides, strict=True):
             starts = (starts[:, None] + np.arange(extent) * stride).ravel()
-        edges = LinearMapping(run, 1, threads_for(run * self.cols, _SUMS, run)).edges()
+        edges = LinearMapping(run, 1, threads_for(run * self.cols, _SUMS, max(1, run // least))).edges()
         first, group = edges[:-1], np.arange(groups)[:, None, None]
         return _Lines(group * self.rows // groups + np.arange(starts.size)[:, None] * run + first, np.diff(edges),
                       lie.offset + group * lie.strides[1] + starts[:, None] + first * step, step)
@@ -360,13 +406,16 @@ def _shares(extent: int, most: int) -> Array:
     return np.stack([edges[:-1], edges[1:]])
 
 
-def _count(p: TileProduct) -> int:
-    return len(p.groups) * -(-p.rows // _ROWS) * -(-p.cols // _most_cols(p))
+def _count(chain: list[TileProduct]) -> int:
+    """Rectangles of each product of a chain."""
+    p = chain[0]
+    return len(p.groups) * -(-p.rows // _ROWS) * -(-p.cols // _most_cols(chain))
 
 
-def _most_cols(p: TileProduct) -> int:
+def _most_cols(chain: list[TileProduct]) -> int:
     """Columns of a rectangle."""
-    return max(_COLS, min(_PANEL // max(1, p.depth), 16 * _COLS)) if p.swapped else _COLS
+    depth = max(1, *(p.depth for p in chain))
+    return max(_COLS, min(_PANEL // depth, 16 * _COLS)) if chain[0].swapped else _COLS
 
 
 def _items(kind: np.dtype[np.void], **fields: Any) -> Array:

@@ -198,6 +198,28 @@ def test_every_transform_gives_the_bits_of_the_interpreter(params, pass_, target
     assert_within_bound(made, convolution_bound(plan, a, b, pass_=pass_, seed=seed))
 
 
+@pytest.mark.parametrize("pass_", PASSES)
+@pytest.mark.parametrize(("dtype", "partials"), [("float", "float"), ("half", "float"), ("half", "half")])
+def test_parts_of_sums_that_are_added_as_they_are_made_give_the_bits_of_those_that_are_kept(pass_, dtype, partials):
+    params = parse_spec(f"batch=3 field=13,12 kernel=3,2 ci=24 co=20 g=4 stride=2,3 pad=1,1 type={dtype}").params
+    plan = plan_convolution(params_of(params, pass_), target=Target.gc200(tiles=200), partials_type=partials)
+    assert work_of(plan).parts > 1
+    rng = np.random.default_rng(8)
+    first, second, shape = shapes_of(params, pass_)
+    a, b = (rng.standard_normal(s).astype(np.float32).astype(TYPES[dtype]) for s in (first, second))
+    a[0] = -np.finfo(a.dtype).tiny  # products that vanish, of either sign
+    left, right = operand("a", a), operand("b", b)
+    receiver = receive("out", None, shape, None, work_of(plan).out, (left, right))
+    results, workspaces = [], []
+    for threads in (1, 64):  # for many threads there are too few sums
+        request = modelled_convolution(plan, left, right, receiver, pass_=pass_, threads=threads)
+        request.run()
+        results.append(receiver.array.copy())
+        workspaces.append(request.program.workspace_bytes)
+    assert_same_bits(*results)
+    assert workspaces[0] < workspaces[1]
+
+
 def _layers(dtype="half"):
     """Convolutions of different kinds, and operands."""
     rng = np.random.default_rng(2)
