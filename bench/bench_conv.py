@@ -1,9 +1,11 @@
-"""Convolutions in three passes: this library beside torch, whichever order of axes each is fastest in.
+"""Convolutions in three passes: this library beside its peers, whichever order of axes each is fastest in.
 
-``python bench/bench_conv.py [--batch 1 8] [--formats float32 bfloat16 float16] [--only NAME ...]`` prints a Markdown
-table: GFLOP/s of the direct algorithm on one thread, forward, data gradient and weight gradient, and the ratio to torch
-where it is installed. ``pytest bench --benchmark-enable`` runs the same rows. Calls take turns in one process; figures
-are medians of process time, and answers of one image are held to their bound before they are timed.
+``python bench/bench_conv.py [--batch 1 8] [--formats float32 winograd bfloat16 float16] [--only NAME ...]`` prints a
+Markdown table: GFLOP/s of the direct algorithm on one thread, forward, data gradient and weight gradient, and the ratio
+to the best of torch, onnxruntime and OpenVINO, where they are installed, by name; below it medians over each class of
+layers. ``pytest bench --benchmark-enable`` runs the same rows. Calls take turns in one process; figures are medians of
+process time, and answers of one image are held to their bound before they are timed. ``--threads 2`` prints the ratio
+of one thread's least wall time to that of two instead.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import argparse
 import math
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -22,12 +25,15 @@ import pytest
 from poplibs_py import poplin
 from poplibs_py.config import thread_limit
 from poplibs_py.formats import format_of
-from poplibs_py.report.peers import installed, limited_threads
+from poplibs_py.poplin.conv.params import Described, stated
+from poplibs_py.report.peers import PASSES, convolution_routes, limited_threads
 from poplibs_py.report.timing import take_turns
+from poplibs_py.target import Target
 from poplibs_py.testing import check
 
 Call = Callable[[], Any]
-PASSES = ("forward", "data gradient", "weight gradient")
+PEERED = ("float32", "winograd", "bfloat16", "float16")
+"""Formats that peers have; transforms are beside peers' FP32."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +90,13 @@ LAYERS: dict[str, Layer] = {
     "group g=8ch 3x3 256 @14": _square(256, 256, 14, 3, groups=32),
     "group g=16ch 3x3 512 @14": _square(512, 512, 14, 3, groups=32),
     "1d k3 80-384 T3000": Layer((80, 384), (3000,), (3,), padding=1),
+    "1d k3s2 512 T8000": Layer((512, 512), (8000,), (3,), 2, 1),
+    "1d k10s5 1-512 T16000": Layer((1, 512), (16000,), (10,), 5),
+    "1d k7 dil 64 T16000": Layer((64, 64), (16000,), (7,), 1, 9, dilation=3),
     "1d dw k31 256 T1000": Layer((256, 256), (1000,), (31,), padding=15, groups=256),
-    "3d 3x3x3 32 @16": Layer((32, 32), (16, 16, 16), (3, 3, 3), padding=1),
+    "3d 3x3x3 64 @8x28x28": Layer((64, 64), (8, 28, 28), (3, 3, 3), padding=1),
+    "3d 3x3x3 3-64 @16x56x56": Layer((3, 64), (16, 56, 56), (3, 3, 3), padding=1),
+    "3d dw 3x3x3 64 @8x28x28": Layer((64, 64), (8, 28, 28), (3, 3, 3), padding=1, groups=64),
 }
 """Layers by name, as in the tables of the field's networks."""
 
@@ -105,61 +116,80 @@ def _arrays(layer: Layer, batch: int, name: str) -> tuple[Any, Any, Any]:
             _normal((batch, out, *layer.output), name, 2))
 
 
-def ours(layer: Layer, batch: int, name: str) -> dict[str, dict[str, Call]]:
+def ours(layer: Layer, batch: int, name: str, **how: Any) -> dict[str, dict[str, Call]]:
     """Our three passes in each order of axes, into arrays that are there, checked where one image says enough."""
     found: dict[str, dict[str, Call]] = {}
     for order, laid in (("NCHW", np.ascontiguousarray), ("NHWC", channels_last)):
         x, w, deltas = (laid(array) for array in _arrays(layer, batch, name))
         y, dx, dw = np.empty_like(deltas), np.empty_like(x), np.empty_like(w)
         found[order] = {
-            "forward": partial(poplin.convolution, x, w, out=y, **layer.how),
-            "data gradient": partial(poplin.convolution_input_gradient, deltas, w, out=dx, **layer.how),
+            "forward": partial(poplin.convolution, x, w, out=y, **layer.how, **how),
+            "data gradient": partial(poplin.convolution_input_gradient, deltas, w, out=dx, **layer.how, **how),
             "weight gradient": partial(poplin.calculate_weight_deltas, deltas, x, out=dw, **layer.how),
         }
         if layer.flops(1) < 1 << 27:
-            check("convolution", x[:1], w, **layer.how)
+            check("convolution", x[:1], w, **layer.how, **how)
     return found
 
 
-def torchs(layer: Layer, batch: int, name: str) -> dict[str, dict[str, Call]]:
-    """Torch's three passes in each order of axes; none where torch is not installed."""
-    if "torch" not in installed():
-        return {}
-    import torch
-
-    into, out = layer.channels
-    generator = torch.Generator().manual_seed(0)
-    dtype = getattr(torch, name)
-    ndim = len(layer.field)
-    steps = [layer.stride] * ndim, [layer.padding] * ndim, [layer.dilation] * ndim
-    orders = {"NCHW": torch.contiguous_format}
-    if ndim > 1:
-        orders["NHWC"] = torch.channels_last if ndim == 2 else torch.channels_last_3d
-    found: dict[str, dict[str, Call]] = {}
-    for order, memory in orders.items():
-        shapes = ((batch, into, *layer.field), (out, into // layer.groups, *layer.kernel), (batch, out, *layer.output))
-        drawn = (torch.randn(shape, generator=generator).to(dtype) for shape in shapes)
-        x, w, deltas = (tensor.contiguous(memory_format=memory) for tensor in drawn)
-        rest = (None, *steps, False, [0] * ndim, layer.groups)
-        backward = partial(torch.ops.aten.convolution_backward, deltas, x, w, *rest)
-        found[order] = {
-            "forward": partial(torch.ops.aten.convolution, x, w, *rest),
-            "data gradient": partial(backward, [True, False, False]),
-            "weight gradient": partial(backward, [False, True, False]),
-        }
-    return found
+def kept_weights(layer: Layer, batch: int, name: str, **how: Any) -> list[Call]:
+    """Our forward pass in each order of axes, with the weights packed once."""
+    calls = []
+    for layout, last in (("NCHW", False), ("NHWC", True)):
+        x, w, deltas = (np.ascontiguousarray(np.moveaxis(a, 1, -1) if last else a) for a in _arrays(layer, batch, name))
+        into, out = (channels // layer.groups for channels in layer.channels)
+        told = Described.of(layout=layout, **layer.how)
+        params = stated(told, batch, layer.field, layer.kernel, into, out, layer.groups)
+        _, w, _ = _arrays(layer, batch, name)
+        grouped = w.reshape(layer.groups, out, *w.shape[1:])
+        if last:  # kernel elements, then input, then output channels
+            grouped = np.moveaxis(grouped, (1, 2), (-1, -2))
+        plan = poplin.plan_convolution(params, target=Target.host(1), dtype=name, layout=layout, **how)
+        calls.append(partial(poplin.compile_convolution(plan, grouped), x, out=np.empty_like(deltas)))
+    return calls
 
 
-def measure(layer: Layer, batch: int, name: str, seconds: float = 0.5) -> Iterator[tuple[str, float, float | None]]:
-    """Yield each pass, our GFLOP/s in the order of axes that is best, and how many times torch's best that is."""
-    own, theirs = ours(layer, batch, name), torchs(layer, batch, name)
-    for pass_ in PASSES:
+def measure(layer: Layer, batch: int, name: str,
+            seconds: float = 0.5) -> Iterator[tuple[str, float, float | None, str]]:
+    """Yield each pass, our GFLOP/s in the order of axes that is best, how many times the best peer's, and its name."""
+    how = {"winograd": True} if name == "winograd" else {}
+    dtype = "float32" if how else name
+    own, theirs = ours(layer, batch, dtype, **how), {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's of arrays that may not be written to, and the like
+        theirs = convolution_routes(*_arrays(layer, batch, dtype), **layer.how) if name in PEERED else {}
+    for pass_ in PASSES[: 2 if how else 3]:
         calls = [passes[pass_] for passes in own.values()]
-        peers = [passes[pass_] for passes in theirs.values()]
-        found = take_turns([*calls, *peers], seconds=seconds, least_rounds=5, most_rounds=41, clock=time.process_time)
+        if pass_ == "forward":
+            calls += kept_weights(layer, batch, dtype, **how)
+        routes = theirs.get(pass_, [])
+        for call in (*calls, *(route.run for route in routes)):
+            call()
+        found = take_turns([*calls, *(route.run for route in routes)], seconds=seconds, least_rounds=5, most_rounds=41,
+                           rivals=[0] * len(calls) + [1] * len(routes), clock=time.process_time)
         best = min(t.seconds for t in found[: len(calls)])
-        peer = min((t.seconds for t in found[len(calls) :]), default=None)
-        yield pass_, layer.flops(batch) / best / 1e9, None if peer is None else peer / best
+        peers = [(t.seconds, route) for t, route in zip(found[len(calls) :], routes, strict=True)]
+        taken, route = min(peers, key=lambda one: one[0], default=(None, None))
+        told = "" if route is None else f"{route.library}, {route.method}"
+        yield pass_, layer.flops(batch) / best / 1e9, None if taken is None else taken / best, told
+
+
+def two_threads(layer: Layer, batch: int, name: str, seconds: float) -> Iterator[tuple[str, float]]:
+    """Yield each pass, and one thread's least wall time over that of two.
+
+    Another process that holds a core doubles the time of two threads and leaves that of one as it is, so that least
+    times alone compare: those of the moments in which both cores were free.
+    """
+    def within(count: int, call: Call) -> Call:
+        def run() -> Any:
+            with thread_limit(count):
+                return call()
+        return run
+
+    for pass_ in PASSES:
+        call = ours(layer, batch, name)["NHWC"][pass_]
+        one, two = take_turns([within(1, call), within(2, call)], seconds=4 * seconds, most_rounds=400, least_rounds=20)
+        yield pass_, one.least / two.least
 
 
 @pytest.mark.parametrize("pass_", PASSES)
@@ -173,27 +203,50 @@ def bench_convolution(layer: str, pass_: str, benchmark: Any) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 8])
-    parser.add_argument("--formats", nargs="+", default=["float32", "bfloat16", "float16"])
+    parser.add_argument("--formats", nargs="+", default=["float32", "winograd", "bfloat16", "float16"])
     parser.add_argument("--only", nargs="+", default=[], help="layers whose name holds one of these")
     parser.add_argument("--seconds", type=float, default=0.5, help="for each pass")
+    parser.add_argument("--threads", type=int, choices=[1, 2], default=1)
     arguments = parser.parse_args()
-    print("| layer | batch | format | " + " | ".join(f"{pass_}, GFLOP/s | x torch" for pass_ in PASSES) + " |")
-    print("|---|---|---|" + "---|---|" * len(PASSES))
-    ratios: dict[tuple[str, str], list[float]] = {}
-    with thread_limit(1), limited_threads(1):
-        for name, layer in LAYERS.items():
-            if arguments.only and not any(word in name for word in arguments.only):
-                continue
-            for batch in arguments.batch:
-                for fmt in arguments.formats:
-                    cells = []
-                    for pass_, rate, ratio in measure(layer, batch, fmt, arguments.seconds):
-                        cells += [f"{rate:.1f}", "" if ratio is None else f"{ratio:.2f}"]
-                        if ratio is not None:
-                            ratios.setdefault((fmt, pass_), []).append(ratio)
-                    print(f"| {name} | {batch} | {fmt} | " + " | ".join(cells) + " |", flush=True)
-    for (fmt, pass_), found in ratios.items():
-        print(f"{fmt}, {pass_}: median {np.median(found):.2f} x torch, least {min(found):.2f}, of {len(found)}")
+    cell = "GFLOP/s | x best peer" if arguments.threads == 1 else "two threads x one"
+    print("| layer | batch | format | " + " | ".join(f"{pass_}, {cell}" for pass_ in PASSES) + " |")
+    print("|---|---|---|" + "---|" * (len(PASSES) * (3 - arguments.threads)))
+    ratios: dict[tuple[str, str, str], list[float]] = {}
+    with thread_limit(arguments.threads), limited_threads(arguments.threads):
+        for name, layer, batch, fmt in rows(arguments):
+            cells = []
+            if arguments.threads == 2:
+                for pass_, ratio in two_threads(layer, batch, fmt, arguments.seconds):
+                    cells.append(f"{ratio:.2f}")
+                    ratios.setdefault((fmt, "all", pass_), []).append(ratio)
+            else:
+                for pass_, rate, ratio, peer in measure(layer, batch, fmt, arguments.seconds):
+                    cells += [f"{rate:.1f}", "" if ratio is None else f"{ratio:.2f} ({peer})"]
+                    if ratio is not None:
+                        ratios.setdefault((fmt, class_of(name, layer), pass_), []).append(ratio)
+            print(f"| {name} | {batch} | {fmt} | " + " | ".join(cells) + " |", flush=True)
+    for (fmt, kind, pass_), found in ratios.items():
+        print(f"{fmt}, {kind}, {pass_}: median {np.median(found):.2f}, least {min(found):.2f}, of {len(found)}")
+
+
+def rows(arguments: argparse.Namespace) -> Iterator[tuple[str, Layer, int, str]]:
+    """What is asked for; transforms where they may be taken."""
+    for name, layer in LAYERS.items():
+        if arguments.only and not any(word in name for word in arguments.only):
+            continue
+        for batch in arguments.batch:
+            for fmt in arguments.formats:
+                transforms = layer.kernel == (3, 3) and (layer.stride, layer.dilation, layer.groups) == (1, 1, 1)
+                if fmt != "winograd" or transforms:
+                    yield name, layer, batch, fmt
+
+
+def class_of(name: str, layer: Layer) -> str:
+    """The class whose median a layer counts in."""
+    if layer.channels[0] <= 3 and layer.groups == 1:
+        return "first"
+    few = "depthwise" if layer.groups == layer.channels[0] else "grouped"
+    return {1: "1-D ", 2: "", 3: "3-D "}[len(layer.field)] + (few if layer.groups > 1 else "dense")
 
 
 if __name__ == "__main__":

@@ -11,8 +11,17 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from poplibs_py import poplin
 from poplibs_py.errors import PoplibsError
-from poplibs_py.report.peers import dense_routes, installed, limited_threads, load_mkl, restraints, sparse_routes
+from poplibs_py.report.peers import (
+    convolution_routes,
+    dense_routes,
+    installed,
+    limited_threads,
+    load_mkl,
+    restraints,
+    sparse_routes,
+)
 
 DTYPES = [np.float32, np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2]
 
@@ -115,3 +124,18 @@ def test_settings_that_slow_a_peer_are_named(monkeypatch):
     monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
     monkeypatch.setenv("MKL_CBWR", "")
     assert restraints() == ["OPENBLAS_CORETYPE=Haswell"]
+
+
+def test_convolutions_of_peers_are_exact_on_exact_data():
+    x, w, deltas = signs((1, 8, 6, 5)), signs((4, 2, 3, 3), 1), signs((1, 4, 6, 5), 2)
+    expected = {
+        "forward": poplin.convolution(x, w, padding=1, groups=4),
+        "data gradient": poplin.convolution_input_gradient(deltas, w, padding=1, groups=4),
+        "weight gradient": poplin.calculate_weight_deltas(deltas, x, padding=1, groups=4, kernel_shape=3),
+    }
+    for dtype in DTYPES[:3]:
+        found = convolution_routes(*(array.astype(dtype) for array in (x, w, deltas)), padding=1, groups=4)
+        assert list(found) == list(expected)
+        for name, routes in found.items():
+            for route in routes:
+                np.testing.assert_array_equal(route.result()[0], expected[name], err_msg=f"{name}, {route}")

@@ -22,6 +22,7 @@ from ..gemm.field import FieldDim
 from ..gemm.model import rounded
 from ..gemm.options import GemmOptions
 from ..gemm.plan import Epilogue
+from ..gemm.search import on_units
 from .model import Part
 from .params import ConvCall
 
@@ -343,7 +344,7 @@ def plan_few(call: ConvCall, parts: tuple[Part, ...], options: GemmOptions, epil
     """Plan a convolution, or a phase of one; None where channels are many, or the scratch would pass the limit.
 
     How many are few is measured: a product of matrices is as fast beyond 16 input channels, and where there is one
-    group that leaves lanes empty or has one tap.
+    group that leaves lanes empty or has one tap; on BF16 units it is faster from 64 output channels on, or 32 of 16.
     """
     limit = options.memory.limit(target)
     dims = tuple(part.dim for part in parts)
@@ -358,6 +359,9 @@ def plan_few(call: ConvCall, parts: tuple[Part, ...], options: GemmOptions, epil
     draft = FewPlan(call, parts, options, epilogue, target, select("conv", "convolve", "float32"), over_taps, 1, (),
                     threads_for(flops, _FLOPS_OF_A_THREAD, target.tiles), limit)
     if p.groups == 1:
+        full = p.out_channels >= (_WIDEST if inner < LANES else _WIDEST // 2)
+        if full and on_units(call.x.format, call.weights.format, options):
+            return None
         least, enough = (_USED_OVER_TAPS, positions * inner >= AT_ONCE // 2) if over_taps else (_USED, taps > 1)
         if draft.used < least or not enough:
             return None

@@ -208,6 +208,11 @@ def _units(a: Format, b: Format, options: GemmOptions) -> str:
     return op if any(k.op == op and k.formats == BF16.name for k in kernels("dot")) else ""
 
 
+def on_units(a: Format, b: Format, options: GemmOptions) -> bool:
+    """Whether BF16 units multiply these formats here, each number as one."""
+    return _units(a, b, options) == "multiply"
+
+
 def may_flush(a: Format, b: Format, options: GemmOptions) -> bool:
     """Whether products of these formats run on BF16 units here, which take subnormals for zero."""
     return bool(_units(a, b, options)) and not a == b == FP16

@@ -23,14 +23,15 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Route:
-    """One way for one peer to compute a product whose operands it has already been given in its own form.
+    """One way for one peer to compute what it has already been given the operands of, in its own form.
 
     Attributes
     ----------
     library : str
-        ``"numpy"``, ``"scipy"``, ``"mkl"`` or ``"torch"``.
+        ``"numpy"``, ``"scipy"``, ``"mkl"``, ``"torch"``, ``"onnxruntime"`` or ``"openvino"``.
     method : str
-        ``"dense"``, ``"csr_sparse"`` or ``"bsr_sparse"``, as the PopSparse benchmark spells them.
+        ``"dense"``, ``"csr_sparse"`` or ``"bsr_sparse"``, as the PopSparse benchmark spells them; of a convolution the
+        order of axes.
     format : str
         Name of the format of the operands that it is given.
     run : callable
@@ -116,12 +117,12 @@ def _torch_dense(name: str, w: Array, x: Array) -> Route:
     import torch
 
     dtype = getattr(torch, name)
-    tw, tx = _to_torch(w, dtype), _to_torch(x, dtype)
+    tw, tx = to_torch(w, dtype), to_torch(x, dtype)
     out = torch.empty((w.shape[0], x.shape[1]), dtype=dtype)
     return Route("torch", "dense", name, partial(torch.mm, tw, tx, out=out))
 
 
-def _to_torch(array: Array, dtype: Any) -> Any:
+def to_torch(array: Array, dtype: Any) -> Any:
     import torch
 
     if array.dtype.itemsize == 2:
