@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from statistics import median
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import ml_dtypes
@@ -98,7 +98,7 @@ def bench_pooling(window, dtype, layout, part, library, measure, benchmark):
 
 
 def main() -> None:
-    """Print times and ratios to torch, all calls in turn, medians of 15."""
+    """Print times of the CPU and ratios to torch, all calls in turn, medians of 15."""
     from poplibs_py.report.peers import limited_threads
 
     with limited_threads(1):
@@ -111,9 +111,9 @@ def main() -> None:
                         for _ in range(15):
                             for taken, one in zip(times, (call, other[part]), strict=True):
                                 one()  # as warm as its own data make it
-                                began = perf_counter()
+                                began = process_time()
                                 one()
-                                taken.append(perf_counter() - began)
+                                taken.append(process_time() - began)
                         mid = [median(taken) * 1e6 for taken in times]
                         print(f"{layout} {window} {dtype} {part}: {mid[0]:.0f} us, torch {mid[1]:.0f} us; "
                               f"ratio {mid[1] / mid[0]:.2f}", flush=True)

@@ -1,7 +1,7 @@
 """Softmax, norms, their gradients and cross-entropy: this library and torch, one thread (``POPLIBS_BENCH_THREADS``).
 
 Rows of several lengths, whose statistics are along the last axis, and fields [N, C, H, W] in both orders of axes.
-Results go into warm memory of one's own, torch's where its functions take none into new tensors; torch's gradients are
+Results go into warm memory of one's own, several at once and torch's into new arrays; torch's gradients are
 autograd's backward pass alone, which reads the statistics that its forward pass left. Rates count the elements of an
 operand. The limit is a copy by NumPy of as many bytes as the function reads and writes at least.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from statistics import median
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import ml_dtypes
@@ -67,7 +67,7 @@ def ours(op: str, shape: str, dtype: str) -> Callable[[], object]:
     gamma, beta = drawn((n,), dtype, 3), drawn((n,), dtype, 4)
     if op == "cross_entropy":
         labels = np.random.default_rng(5).integers(0, n, ROWS[shape][0])
-        return partial(function, x, labels, out=(np.empty(len(x), x.dtype), np.empty_like(x)))
+        return partial(function, x, labels)
     if "softmax" in op:
         y = getattr(popnn, op.removesuffix("_grad"))(x)
         return partial(function, *((grad, y) if op.endswith("_grad") else (x,)), out=like(x))
@@ -134,7 +134,7 @@ def bench_popnn(op, shape, dtype, library, measure, benchmark):
 
 
 def main(wanted: str = "", dtypes: str = "") -> None:
-    """Print times, ratios to torch and to the limit, all calls in turn, medians of 15."""
+    """Print times of the CPU, ratios to torch and to the limit, all calls in turn, medians of 15."""
     from poplibs_py.report.peers import limited_threads
 
     with limited_threads(1):
@@ -150,10 +150,10 @@ def main(wanted: str = "", dtypes: str = "") -> None:
             for _ in range(15):
                 for taken, one in zip(times, calls, strict=True):
                     one()  # as warm as its own data make it
-                    began = perf_counter()
+                    began = process_time()
                     for _ in range(repeats):
                         one()
-                    taken.append((perf_counter() - began) / repeats)
+                    taken.append((process_time() - began) / repeats)
             mid = [median(taken) * 1e6 for taken in times]
             print(f"{op} {shape} {dtype}: {mid[0]:.1f} us, torch {mid[1]:.1f} us; ratio {mid[1] / mid[0]:.2f}, "
                   f"of the limit {mid[2] / mid[0]:.2f}", flush=True)

@@ -32,10 +32,11 @@ _AXES, _OPERANDS = 32, 8
 _THREAD_ELEMENTS = 1 << 15  # that are worth a thread
 _CACHE_LINE = 64
 _TOGETHER_BYTES = 1 << 20  # of rows that are taken together
+_FOUR, _SHORT = 4, 512  # POP_FOUR rows of at most POP_ROWS_SHORT elements, in kernels/rows/sums.h
 _WIDE: dict[str, tuple[int, ...]] = {
     "softmax": (0, 2), "log_softmax": (0, 2), "softmax_grad": (0, 1, 2), "log_softmax_grad": (0, 1, 2),
     "norm": (0, 3), "norm_grad": (0, 1, 3), "norm_grad_blocks": (0, 1, 3), "block_sums": (),
-    "loss": (), "cross_entropy": (), "squared": (), "huber": (), "binary": (), "logits": (), "divergence": ()}
+    "cross_entropy": (0, 3, 4), "loss": (), "squared": (), "huber": (), "binary": (), "logits": (), "divergence": ()}
 """Which operands of a kernel are numbers in its format; others are FP32."""
 
 
@@ -196,7 +197,7 @@ def _lowered(p: RowsParams, threads: int) -> tuple[ComputeSet, int, int, Any, Se
     taken = _taken(p, reduced)
     selection = select("rows", p.body, taken.name)
     spec = np.zeros(1, _SPEC)
-    arena = 0 if taken == FP32 else _line(4 * n)
+    arena = 0 if taken == FP32 else _line(4 * n * (_FOUR if n <= _SHORT else 1))
     spec["n"], spec["kept_count"], spec["reduced_count"] = n, len(kept), len(reduced)
     spec["segments"], spec["apart"] = p.segments, p.apart
     spec["scale"], spec["factor"], spec["epsilon"], spec["centred"] = p.scale, p.factor, p.epsilon, p.centred
@@ -245,5 +246,6 @@ def _taken(p: RowsParams, reduced: list[tuple[int, tuple[int, ...]]]) -> Format:
         return FP32
     first: Format = wide[0][1].element
     built = any(k.op == p.body and k.formats == first.name for k in kernels("rows"))
-    alike = all(x.element == first and not x.exponent and reduced[0][1][k] == 2 for k, x in wide)
-    return first if built and alike else FP32
+    alike = all(x.element == first and not x.exponent and (x.single or reduced[0][1][k] == 2) for k, x in wide)
+    smoothed = p.body == "cross_entropy" and p.factor != 0
+    return first if built and alike and not smoothed else FP32

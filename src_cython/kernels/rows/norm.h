@@ -9,60 +9,28 @@ typedef struct pop_moments {
 
 #define POP_NO_STATISTICS 2 /* `centred`: numbers are scaled and shifted as they are */
 
-POP_INLINE pop_moments pop_row_moments(const pop_rows *s, const pop_format *f, const void *x)
-{
-    if (s->centred == POP_NO_STATISTICS) return (pop_moments){0.0f, 1.0f};
-    const double count = (double)(s->n ? s->n : 1);
-    double total = 0.0;
-    if (s->centred) POP_ROW_SUM(total, s->n, pop_row_read(f, x, i, part));
-    const float mean = (float)(total / count);
-    const pop_v_f less = pop_v_splat(mean);
-    POP_ROW_SUM(total, s->n, ({ const pop_v_f d = pop_row_else(pop_row_read(f, x, i, part) - less, 0.0f, part); d * d; }));
-    return (pop_moments){mean, (float)(1.0 / sqrt((total / count + s->epsilon) * s->factor))};
-}
-
-/* Lanes of what a row's mean is of, and of its variance. */
-POP_INLINE pop_v_f pop_row_lanes(const pop_format *f, const void *x, int64_t n)
-{
-    pop_lanes lanes = pop_lanes_of(0.0f);
-    POP_ROW_EACH(0, n, lanes.v[k] += pop_row_read(f, x, i, part););
-    return pop_lanes_plus(lanes);
-}
-POP_INLINE pop_v_f pop_row_lanes_apart(const pop_format *f, const void *x, int64_t n, float mean)
-{
-    const pop_v_f less = pop_v_splat(mean);
-    pop_lanes lanes = pop_lanes_of(0.0f);
-    POP_ROW_EACH(0, n, const pop_v_f d = pop_row_else(pop_row_read(f, x, i, part) - less, 0.0f, part); lanes.v[k] += d * d;);
-    return pop_lanes_plus(lanes);
-}
-
-/* Of four rows of at most a stretch. */
-POP_INLINE void pop_four_moments(const pop_rows *s, const pop_format *f, const char *x, int64_t step, pop_moments *m)
+/* Of some rows, `step` bytes from one to the next. */
+POP_INLINE void pop_rows_moments(const pop_rows *s, const pop_format *f, const char *x, int64_t step, int rows, pop_moments *m)
 {
     const double count = (double)(s->n ? s->n : 1);
-    pop_v_f lanes[POP_FOUR];
-    float sums[POP_FOUR] = {0.0f};
-    if (s->centred == POP_NO_STATISTICS) {
-        for (int q = 0; q < POP_FOUR; q++) m[q] = (pop_moments){0.0f, 1.0f};
-        return;
-    }
-    if (s->centred) {
-        for (int q = 0; q < POP_FOUR; q++) lanes[q] = pop_row_lanes(f, x + q * step, s->n);
-        pop_four_sums(lanes, sums);
-    }
-    for (int q = 0; q < POP_FOUR; q++) m[q].mean = (float)((double)sums[q] / count);
-    for (int q = 0; q < POP_FOUR; q++) lanes[q] = pop_row_lanes_apart(f, x + q * step, s->n, m[q].mean);
-    pop_four_sums(lanes, sums);
-    for (int q = 0; q < POP_FOUR; q++)
-        m[q].inverse = (float)(1.0 / sqrt(((double)sums[q] / count + s->epsilon) * s->factor));
+    double sums[POP_FOUR] = {0.0};
+    for (int q = 0; q < rows; q++) m[q] = (pop_moments){0.0f, 1.0f};
+    if (s->centred == POP_NO_STATISTICS) return;
+    if (s->centred) POP_ROWS_SUMS(sums, rows, s->n, pop_row_read(f, x + q * step, i, part));
+    for (int q = 0; q < rows; q++) m[q].mean = (float)(sums[q] / count);
+    POP_ROWS_SUMS(sums, rows, s->n, ({
+                      const pop_v_f d = pop_row_else(pop_row_read(f, x + q * step, i, part) - pop_v_splat(m[q].mean), 0.0f, part);
+                      d * d;
+                  }));
+    for (int q = 0; q < rows; q++) m[q].inverse = (float)(1.0 / sqrt((sums[q] / count + s->epsilon) * s->factor));
 }
 
-/* The row `q` after this one, of four; the next that is to be read is in the next four. */
+/* The row `q` after this one, of some; the next that is to be read is in the next such rows. */
 POP_INLINE pop_row pop_row_after(const pop_row *row, int q)
 {
-    pop_row next = {.spec = row->spec};
+    pop_row next = {.spec = row->spec, .rows = 1};
     for (int k = 0; k < POP_ROWS_OPERANDS; k++) {
-        next.step[k] = POP_FOUR * row->step[k];
+        next.step[k] = row->rows * row->step[k];
         next.at[k] = row->at[k] ? (char *)row->at[k] + q * row->step[k] : NULL;
     }
     return next;
@@ -95,13 +63,9 @@ POP_INLINE void pop_row_norm_of(pop_row *row, const pop_format *f, pop_moments m
 }
 POP_INLINE void pop_row_norm(pop_row *row, const pop_format *f)
 {
-    pop_row_norm_of(row, f, pop_row_moments(row->spec, f, row->at[0]));
-}
-POP_INLINE void pop_four_norm(pop_row *row, const pop_format *f)
-{
     pop_moments m[POP_FOUR];
-    pop_four_moments(row->spec, f, (const char *)row->at[0], row->step[0], m);
-    for (int q = 0; q < POP_FOUR; q++) {
+    pop_rows_moments(row->spec, f, (const char *)row->at[0], row->step[0], row->rows, m);
+    for (int q = 0; q < row->rows; q++) {
         pop_row next = pop_row_after(row, q);
         pop_row_norm_of(&next, f, m[q]);
     }
@@ -142,39 +106,42 @@ POP_INLINE void pop_row_norm_behind(pop_row *row, const pop_format *f, pop_momen
                 pop_row_write(f, to, i, ((d - mean) - y * share) * by, part););
 }
 
-POP_INLINE float pop_lane_sum(pop_v_f v)
-{
-    const pop_v_i places = POP_PLACES;
-    POP_LANE_JOINED(v, POP_LANES, pop_v_plus)
-    return v[0];
-}
-
-/* grad, x, gamma, result; at 6 and 7 the row's sums of grad times what x became and of grad, which may be absent. One gamma for
- * the row is taken out of the sums. */
-POP_INLINE pop_moments pop_row_norm_back(pop_row *row, const pop_format *f)
+/* grad, x, gamma, result; the rows' sums of grad and of that times what x became go to `sums` and `products`. One gamma for a
+ * row is taken out of the sums. */
+POP_INLINE void pop_rows_norm_back(pop_row *row, const pop_format *f, pop_moments *m, double *sums, double *products)
 {
     const pop_rows *s = row->spec;
     const float *gamma = (const float *)row->at[2], *each = s->operands[2].single ? NULL : gamma;
-    const double outer = gamma && !each ? (double)*gamma : 1.0;
-    const pop_moments m = pop_row_moments(s, f, row->at[1]);
-    double total = 0.0, product = 0.0;
-    for (int64_t begin = 0; begin < s->n; begin += POP_STRETCH) {
-        const int64_t end = s->n - begin < POP_STRETCH ? s->n : begin + POP_STRETCH;
-        pop_v_f lanes[2];
-        pop_row_lanes_back(row, f, m, each, begin, end, lanes, lanes + 1);
-        total += (double)pop_lane_sum(lanes[0]), product += (double)pop_lane_sum(lanes[1]);
+    pop_v_f last[2][POP_FOUR] = {{{0}}};
+    float joined[2][POP_FOUR];
+    pop_rows_moments(s, f, (const char *)row->at[1], row->step[1], row->rows, m);
+    for (int q = 0; q < row->rows; q++) {
+        const pop_row next = pop_row_after(row, q);
+        sums[q] = products[q] = 0.0;
+        for (int64_t begin = 0; begin < s->n; begin += POP_STRETCH) {
+            const int64_t end = s->n - begin < POP_STRETCH ? s->n : begin + POP_STRETCH;
+            pop_row_lanes_back(&next, f, m[q], each, begin, end, last[0] + q, last[1] + q);
+            if (end < s->n) sums[q] += (double)pop_lane_sum(last[0][q]), products[q] += (double)pop_lane_sum(last[1][q]);
+        }
     }
-    if (each) pop_row_norm_behind(row, f, m, each, 1.0, total, product);
-    else pop_row_norm_behind(row, f, m, NULL, outer, total, product);
-    if (row->at[6]) *(float *)row->at[6] = (float)product;
-    if (row->at[7]) *(float *)row->at[7] = (float)total;
-    return m;
+    pop_four_sums(last[0], joined[0]), pop_four_sums(last[1], joined[1]);
+    for (int q = 0; q < row->rows; q++) {
+        pop_row next = pop_row_after(row, q);
+        sums[q] += (double)joined[0][q], products[q] += (double)joined[1][q];
+        if (each) pop_row_norm_behind(&next, f, m[q], each, 1.0, sums[q], products[q]);
+        else pop_row_norm_behind(&next, f, m[q], NULL, gamma ? (double)*gamma : 1.0, sums[q], products[q]);
+    }
 }
-/* At 4 and 5 the same sums of each of a row's segments, `apart` places from one to the next. */
+/* At 6 and 7 these sums, which may be absent, and at 4 and 5 the same of each of a row's segments, `apart` places from one to the
+ * next. */
 POP_INLINE void pop_row_norm_grad(pop_row *row, const pop_format *f)
 {
     const pop_rows *s = row->spec;
-    const pop_moments m = pop_row_norm_back(row, f);
+    pop_moments m;
+    double all, products_of_all;
+    pop_rows_norm_back(row, f, &m, &all, &products_of_all);
+    if (row->at[6]) *(float *)row->at[6] = (float)products_of_all;
+    if (row->at[7]) *(float *)row->at[7] = (float)all;
     float *products = (float *)row->at[4], *totals = (float *)row->at[5];
     if (!products) return;
     const int64_t length = s->n / s->segments;
@@ -196,43 +163,22 @@ POP_INLINE void pop_row_norm_grad(pop_row *row, const pop_format *f)
 #define POP_BLOCK_ADD(rows, first, last)                                                               for (int64_t i = (first); i < (last); i += POP_LANES) {                                                const int part = (last) - i < POP_LANES ? (int)((last) - i) : POP_LANES;                           pop_v_f product = pop_row_load(sums, i, part), total = pop_row_load(sums + s->n, i, part);         _Pragma("GCC unroll 4") for (int q = 0; q < (rows); q++)                                           {                                                                                                      const pop_moments *m = seen + q;                                                                   const pop_v_f d = pop_row_read(f, g + q * row->step[0], i, part);                        const pop_v_f y = pop_row_read(f, x + q * row->step[1], i, part);                        product += d * ((y - m->mean) * m->inverse);                                                       total += d;                                                                                    }                                                                                                  pop_row_store(sums, i, product, part), pop_row_store(sums + s->n, i, total, part);             }
 
 /* grad, x, gamma, result, sums of blocks of rows: of grad times what x became, then of grad, for each place of a row. */
-POP_INLINE float *pop_block(const pop_row *row)
-{
-    const int64_t n = row->spec->n;
-    float *sums = (float *)row->at[4] + row->number / POP_BLOCK_ROWS * 2 * n;
-    if (row->number % POP_BLOCK_ROWS == 0) memset(sums, 0, 2 * (size_t)n * sizeof *sums);
-    return sums;
-}
 POP_INLINE void pop_row_norm_grad_blocks(pop_row *row, const pop_format *f)
 {
     const pop_rows *s = row->spec;
-    const pop_moments made = pop_row_norm_back(row, f), *seen = &made;
     const char *g = (const char *)row->at[0], *x = (const char *)row->at[1];
-    float *sums = pop_block(row);
-    POP_BLOCK_ADD(1, 0, s->n / POP_LANES * POP_LANES)
-    POP_BLOCK_ADD(1, s->n / POP_LANES * POP_LANES, s->n)
-}
-POP_INLINE void pop_four_norm_grad_blocks(pop_row *row, const pop_format *f)
-{
-    const pop_rows *s = row->spec;
-    const char *g = (const char *)row->at[0], *x = (const char *)row->at[1];
-    const float *gamma = (const float *)row->at[2];
-    float *sums = pop_block(row), of[2][POP_FOUR];
+    float *sums = (float *)row->at[4] + row->number / POP_BLOCK_ROWS * 2 * s->n;
     pop_moments seen[POP_FOUR];
-    pop_v_f lanes[2][POP_FOUR];
-    pop_four_moments(s, f, x, row->step[1], seen);
-    for (int q = 0; q < POP_FOUR; q++) {
-        const pop_row next = pop_row_after(row, q);
-        pop_row_lanes_back(&next, f, seen[q], gamma, 0, s->n, lanes[0] + q, lanes[1] + q);
+    double totals[POP_FOUR], products[POP_FOUR];
+    if (row->number % POP_BLOCK_ROWS == 0) memset(sums, 0, 2 * (size_t)s->n * sizeof *sums);
+    pop_rows_norm_back(row, f, seen, totals, products);
+    if (row->rows == POP_FOUR) {
+        POP_BLOCK_ADD(POP_FOUR, 0, s->n / POP_LANES * POP_LANES)
+        POP_BLOCK_ADD(POP_FOUR, s->n / POP_LANES * POP_LANES, s->n)
+    } else {
+        POP_BLOCK_ADD(1, 0, s->n / POP_LANES * POP_LANES)
+        POP_BLOCK_ADD(1, s->n / POP_LANES * POP_LANES, s->n)
     }
-    pop_four_sums(lanes[0], of[0]), pop_four_sums(lanes[1], of[1]);
-    for (int q = 0; q < POP_FOUR; q++) {
-        pop_row next = pop_row_after(row, q);
-        if (gamma) pop_row_norm_behind(&next, f, seen[q], gamma, 1.0, of[0][q], of[1][q]);
-        else pop_row_norm_behind(&next, f, seen[q], NULL, 1.0, of[0][q], of[1][q]);
-    }
-    POP_BLOCK_ADD(POP_FOUR, 0, s->n / POP_LANES * POP_LANES)
-    POP_BLOCK_ADD(POP_FOUR, s->n / POP_LANES * POP_LANES, s->n)
 }
 
 #define POP_COLUMNS 256 /* of a strip */

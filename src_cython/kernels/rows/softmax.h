@@ -4,89 +4,165 @@
 #define POP_ROWS_SOFTMAX_H
 #include "kernels/rows/sums.h"
 
-/* What is exponentiated: x, or what scale and mask make of it, which goes to `room`; and the greatest of it, or 0. */
-POP_INLINE int pop_row_scaled(const pop_row *row, const pop_format *f, float *room, float *top)
+/* As pop_v_exp has it, of what is not above zero. */
+POP_INLINE pop_v_f pop_row_exp(pop_v_f x)
+{
+    x = pop_v_max_f(pop_v_splat(-105.0f), x);
+    const pop_v_f n = pop_v_exp_whole(x), r = pop_v_fma(n, -POP_LN2_LOW, pop_v_fma(n, -POP_LN2_HIGH, x));
+    return pop_v_scale(pop_v_fma(pop_v_fma(pop_v_exp_curve(r), r, pop_v_splat(1.0f)), r, pop_v_splat(1.0f)), n);
+}
+
+/* Lanes of a row's greatest number. */
+POP_INLINE pop_v_f pop_row_lanes_most(const pop_format *f, const void *x, int64_t n)
+{
+    pop_lanes lanes = pop_lanes_of(-INFINITY);
+    POP_ROW_EACH(0, n, lanes.v[k] = pop_v_max_f(pop_row_else(pop_row_read(f, x, i, part), -INFINITY, part), lanes.v[k]););
+    return pop_lanes_most(lanes);
+}
+#if POP_LANES == 16
+/* The same of codes of 16 bits, as words of the same order. NaN may be above all or below. */
+POP_INLINE pop_v_f pop_row_lanes_code(const pop_format *f, const void *x, int64_t n)
+{
+    const __m512i magnitude = _mm512_set1_epi16(0x7fff), least = _mm512_set1_epi16(INT16_MIN);
+    __m512i most = least;
+    for (int64_t i = 0; i < n; i += 32) {
+        const __mmask32 part = n - i < 32 ? (__mmask32)((1u << (n - i)) - 1) : (__mmask32)-1;
+        const __m512i code = _mm512_mask_loadu_epi16(least, part, (const char *)x + 2 * i), sign = _mm512_srai_epi16(code, 15);
+        most = _mm512_mask_max_epi16(most, part, most, _mm512_ternarylogic_epi32(code, sign, magnitude, 0x78)); /* code ^ (sign & magnitude) */
+    }
+    const __m256i half = _mm256_max_epi16(_mm512_castsi512_si256(most), _mm512_extracti64x4_epi64(most, 1));
+    const __m256i codes = _mm256_xor_si256(half, _mm256_srli_epi16(_mm256_srai_epi16(half, 15), 1));
+    return pop_v_decode(f, &codes);
+}
+#endif
+
+/* The greatest of some rows each, `step` bytes from one to the next, or 0 where that is minus infinity. */
+POP_INLINE void pop_rows_tops(const pop_format *f, const char *x, int64_t step, int rows, int64_t n, float *top)
+{
+    pop_v_f lanes[POP_FOUR] = {0};
+    int plain = pop_is_f32(f) || POP_LANES < 16;
+#if POP_LANES == 16
+    if (!plain) {
+        for (int q = 0; q < rows; q++) lanes[q] = pop_row_lanes_code(f, x + q * step, n);
+        pop_four_maxima(lanes, top);
+        for (int q = 0; q < rows; q++) plain |= !(top[q] < INFINITY);
+    }
+#endif
+    if (plain) {
+        for (int q = 0; q < rows; q++) lanes[q] = pop_row_lanes_most(f, x + q * step, n);
+        pop_four_maxima(lanes, top);
+    }
+    for (int q = 0; q < rows; q++) top[q] = top[q] == -INFINITY ? 0.0f : top[q];
+}
+
+/* Sums of some rows' exponentials; these, or with `apart` what they are of, go to `room` where there is one, `line` numbers from
+ * row to row. */
+POP_INLINE void pop_rows_exponentials(const pop_format *f, const char *x, int64_t step, int rows, int64_t n, const float *top,
+                                      float *room, int64_t line, int apart, double *sums)
+{
+    POP_ROWS_SUMS(sums, rows, n, ({
+                      const pop_v_f d = pop_row_read(f, x + q * step, i, part) - pop_v_splat(top[q]), e = pop_row_exp(d);
+                      if (room) pop_row_store(room + q * line, i, apart ? d : e, part);
+                      pop_row_else(e, 0.0f, part);
+                  }));
+}
+
+/* What is exponentiated where there is a scale or a mask goes to `room`, and its greatest to `top`. */
+POP_INLINE void pop_row_scaled(const pop_row *row, const pop_format *f, float *room, float *top)
 {
     const pop_rows *s = row->spec;
-    const void *x = row->at[0];
     const float *mask = (const float *)row->at[1];
-    const int plain = !mask && s->scale == 1.0;
+    const pop_v_f by = pop_v_splat((float)s->scale), none = pop_v_splat(-INFINITY);
     pop_lanes lanes = pop_lanes_of(-INFINITY);
-    if (plain) {
-        POP_ROW_EACH(0, s->n, lanes.v[k] = pop_v_max_f(pop_row_else(pop_row_read(f, x, i, part), -INFINITY, part), lanes.v[k]););
-    } else {
-        const pop_v_f by = pop_v_splat((float)s->scale), none = pop_v_splat(-INFINITY);
-        POP_ROW_EACH(0, s->n,
-                     pop_v_f z = pop_row_read(f, x, i, part) * by;
-                     if (mask) z = pop_v_select_f(pop_v_eq_f(pop_row_load(mask, i, part), none), z, none);
-                     pop_row_store(room, i, z, part);
-                     lanes.v[k] = pop_v_max_f(pop_row_else(z, -INFINITY, part), lanes.v[k]););
-    }
+    POP_ROW_EACH(0, s->n,
+                 pop_v_f z = pop_row_read(f, row->at[0], i, part) * by;
+                 if (mask) z = pop_v_select_f(pop_v_eq_f(pop_row_load(mask, i, part), none), z, none);
+                 pop_row_store(room, i, z, part);
+                 lanes.v[k] = pop_v_max_f(pop_row_else(z, -INFINITY, part), lanes.v[k]););
     *top = pop_lanes_max(lanes);
     if (*top == -INFINITY) *top = 0.0f;
-    return plain;
 }
-POP_INLINE pop_v_f pop_row_scaled_at(const pop_row *row, const pop_format *f, const float *room, int plain, int64_t i, int part)
-{
-    return plain ? pop_row_read(f, row->at[0], i, part) : pop_row_load(room, i, part);
-}
+POP_INLINE int pop_row_plain(const pop_rows *s) { return s->operands[1].operand < 0 && s->scale == 1.0; }
 
-/* Exponentials go to y itself where that is FP32. x, mask, y */
+/* Both begin alike, for some rows: exponentials, or what they are of, go to y itself where that is FP32. x, mask, y. */
+POP_INLINE float *pop_rows_powers(const pop_row *row, const pop_format *f, int apart, int64_t *line, float *top, double *sums)
+{
+    const pop_rows *s = row->spec;
+    float *room = pop_is_f32(f) ? (float *)row->at[2] : row->room;
+    *line = pop_is_f32(f) ? row->step[2] / (int64_t)sizeof *room : s->n;
+    if (pop_row_plain(s)) {
+        pop_rows_tops(f, (const char *)row->at[0], row->step[0], row->rows, s->n, top);
+        pop_rows_exponentials(f, (const char *)row->at[0], row->step[0], row->rows, s->n, top, room, *line, apart, sums);
+    } else {
+        pop_row_scaled(row, f, room, top);
+        pop_rows_exponentials(&POP_F32, (const char *)room, 0, 1, s->n, top, room, 0, apart, sums);
+    }
+    return room;
+}
 POP_INLINE void pop_row_softmax(pop_row *row, const pop_format *f)
 {
-    const pop_rows *s = row->spec;
-    float top, *room = pop_is_f32(f) ? (float *)row->at[2] : row->room;
-    const int plain = pop_row_scaled(row, f, room, &top);
-    const pop_v_f less = pop_v_splat(top);
-    double sum = 0.0;
-    for (int64_t begin = 0; begin < s->n; begin += POP_STRETCH) {
-        const int64_t end = s->n - begin < POP_STRETCH ? s->n : begin + POP_STRETCH;
-        pop_lanes lanes = pop_lanes_of(0.0f);
-        POP_ROW_EACH(begin, end,
-                     const pop_v_f e = pop_v_exp(pop_row_scaled_at(row, f, room, plain, i, part) - less);
-                     pop_row_store(room, i, e, part);
-                     lanes.v[k] += pop_row_else(e, 0.0f, part););
-        sum += (double)pop_lanes_sum(lanes);
+    int64_t line;
+    float top[POP_FOUR];
+    double sums[POP_FOUR];
+    const float *room = pop_rows_powers(row, f, 0, &line, top, sums);
+    for (int q = 0; q < row->rows; q++) {
+        const pop_v_f by = pop_v_splat(sums[q] == 0.0 ? 0.0f : (float)(row->spec->factor / sums[q]));
+        const float *from = room + q * line;
+        char *to = (char *)row->at[2] + q * row->step[2];
+        POP_ROW_ALL(row->spec->n, pop_row_write(f, to, i, pop_row_load(from, i, part) * by, part););
     }
-    const pop_v_f by = pop_v_splat(sum == 0.0 ? 0.0f : (float)(s->factor / sum));
-    POP_ROW_ALL(s->n, pop_row_write(f, row->at[2], i, pop_row_load(room, i, part) * by, part););
 }
-
 POP_INLINE void pop_row_log_softmax(pop_row *row, const pop_format *f)
 {
-    const pop_rows *s = row->spec;
-    float top, *room = pop_is_f32(f) ? (float *)row->at[2] : row->room;
-    const int plain = pop_row_scaled(row, f, room, &top);
-    const pop_v_f less = pop_v_splat(top);
-    double sum;
-    POP_ROW_SUM(sum, s->n, pop_row_else(pop_v_exp(pop_row_scaled_at(row, f, room, plain, i, part) - less), 0.0f, part));
-    const pop_v_f log = sum == 0.0 ? pop_v_splat(0.0f) : pop_v_log(pop_v_splat((float)sum));
-    POP_ROW_ALL(s->n,
-                 pop_row_write(f, row->at[2], i, (pop_row_scaled_at(row, f, room, plain, i, part) - less) - log, part););
+    int64_t line;
+    float top[POP_FOUR];
+    double sums[POP_FOUR];
+    const float *room = pop_rows_powers(row, f, 1, &line, top, sums);
+    pop_v_f all = pop_v_splat(1.0f);
+    for (int q = 0; q < row->rows; q++)
+        if (sums[q] != 0.0) all[q] = (float)sums[q];
+    const pop_v_f logs = pop_v_log(all);
+    for (int q = 0; q < row->rows; q++) {
+        const pop_v_f log = pop_v_splat(logs[q]);
+        const float *from = room + q * line;
+        char *to = (char *)row->at[2] + q * row->step[2];
+        POP_ROW_ALL(row->spec->n, pop_row_write(f, to, i, pop_row_load(from, i, part) - log, part););
+    }
 }
 
 /* grad, y, result: scale y (grad - sum of grad y) */
 POP_INLINE void pop_row_softmax_grad(pop_row *row, const pop_format *f)
 {
     const pop_rows *s = row->spec;
-    const void *g = row->at[0], *y = row->at[1];
-    double sum;
-    POP_ROW_SUM(sum, s->n, pop_row_read(f, g, i, part) * pop_row_read(f, y, i, part));
-    const pop_v_f mean = pop_v_splat((float)sum), by = pop_v_splat((float)s->scale);
-    POP_ROW_ALL(s->n,
-                 pop_row_write(f, row->at[2], i, (pop_row_read(f, g, i, part) - mean) * pop_row_read(f, y, i, part) * by, part););
+    const char *grads = (const char *)row->at[0], *ys = (const char *)row->at[1];
+    const pop_v_f by = pop_v_splat((float)s->scale);
+    double sums[POP_FOUR];
+    POP_ROWS_SUMS(sums, row->rows, s->n,
+                  pop_row_read(f, grads + q * row->step[0], i, part) * pop_row_read(f, ys + q * row->step[1], i, part));
+    for (int q = 0; q < row->rows; q++) {
+        const char *g = grads + q * row->step[0], *y = ys + q * row->step[1];
+        char *to = (char *)row->at[2] + q * row->step[2];
+        const pop_v_f mean = pop_v_splat((float)sums[q]);
+        POP_ROW_ALL(s->n,
+                    pop_row_write(f, to, i, (pop_row_read(f, g, i, part) - mean) * pop_row_read(f, y, i, part) * by, part););
+    }
 }
 
 /* grad, y, result: scale (grad - e^y sum of grad) */
 POP_INLINE void pop_row_log_softmax_grad(pop_row *row, const pop_format *f)
 {
     const pop_rows *s = row->spec;
-    const void *g = row->at[0], *y = row->at[1];
-    double sum;
-    POP_ROW_SUM(sum, s->n, pop_row_read(f, g, i, part));
-    const pop_v_f all = pop_v_splat((float)sum), by = pop_v_splat((float)s->scale);
-    POP_ROW_ALL(s->n,
-                 const pop_v_f share = pop_v_exp(pop_row_read(f, y, i, part)) * all;
-                 pop_row_write(f, row->at[2], i, (pop_row_read(f, g, i, part) - share) * by, part););
+    const char *grads = (const char *)row->at[0], *ys = (const char *)row->at[1];
+    const pop_v_f by = pop_v_splat((float)s->scale);
+    double sums[POP_FOUR];
+    POP_ROWS_SUMS(sums, row->rows, s->n, pop_row_read(f, grads + q * row->step[0], i, part));
+    for (int q = 0; q < row->rows; q++) {
+        const char *g = grads + q * row->step[0], *y = ys + q * row->step[1];
+        char *to = (char *)row->at[2] + q * row->step[2];
+        const pop_v_f all = pop_v_splat((float)sums[q]);
+        POP_ROW_ALL(s->n,
+                    const pop_v_f share = pop_v_exp(pop_row_read(f, y, i, part)) * all;
+                    pop_row_write(f, to, i, (pop_row_read(f, g, i, part) - share) * by, part););
+    }
 }
 #endif

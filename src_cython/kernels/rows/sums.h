@@ -7,7 +7,8 @@
 
 #define POP_ROW_LANES 64
 #define POP_ROW_VECTORS (POP_ROW_LANES / POP_LANES)
-#define POP_STRETCH POP_ROWS_FOUR_MOST
+#define POP_STRETCH 2048
+#define POP_ROWS_SHORT 512 /* elements of rows that functions with several passes take by fours: they stay in the first cache */
 
 typedef struct pop_lanes {
     pop_v_f v[POP_ROW_VECTORS];
@@ -46,23 +47,22 @@ POP_INLINE pop_v_f pop_lanes_most(pop_lanes l)
     POP_LANES_JOINED(l, pop_v_max_f)
     return l.v[0];
 }
-POP_INLINE float pop_lanes_sum(pop_lanes l)
+POP_INLINE float pop_lane_sum(pop_v_f v)
 {
     const pop_v_i places = POP_PLACES;
-    pop_v_f v = pop_lanes_plus(l);
     POP_LANE_JOINED(v, POP_LANES, pop_v_plus)
     return v[0];
 }
-POP_INLINE float pop_lanes_max(pop_lanes l)
+POP_INLINE float pop_lane_max(pop_v_f v)
 {
     const pop_v_i places = POP_PLACES;
-    pop_v_f v = pop_lanes_most(l);
     POP_LANE_JOINED(v, POP_LANES, pop_v_max_f)
     return v[0];
 }
+POP_INLINE float pop_lanes_sum(pop_lanes l) { return pop_lane_sum(pop_lanes_plus(l)); }
+POP_INLINE float pop_lanes_max(pop_lanes l) { return pop_lane_max(pop_lanes_most(l)); }
 
 /* The same of four rows at once, whose lanes are one vector each: what is joined is as it is for one. */
-#define POP_FOUR 4
 #define POP_FOUR_JOINED(v, made, join)                                                              \
     do {                                                                                            \
         const pop_v_i places = POP_PLACES, low = places + (places & (POP_LANES / 2)), less = places + (places & -(POP_LANES / 4)); \
@@ -145,5 +145,24 @@ POP_INLINE pop_v_f pop_row_else(pop_v_f x, float other, int part) /* in the lane
             POP_ROW_EACH(begin, end, lanes.v[k] += (__VA_ARGS__););                       \
             (total) += (double)pop_lanes_sum(lanes);                                     \
         }                                                                                 \
+    } while (0)
+
+/* The same of some rows, in `q` too, to `totals`; what is last of each is joined together. */
+#define POP_ROWS_SUMS(totals, rows, n, ...)                                               \
+    do {                                                                                  \
+        pop_v_f last[POP_FOUR] = {{0}};                                                   \
+        float joined[POP_FOUR];                                                           \
+        for (int q = 0; q < (rows); q++) {                                                \
+            (totals)[q] = 0.0;                                                            \
+            for (int64_t begin = 0; begin < (n); begin += POP_STRETCH) {                  \
+                const int64_t end = (n) - begin < POP_STRETCH ? (n) : begin + POP_STRETCH; \
+                pop_lanes lanes = pop_lanes_of(0.0f);                                     \
+                POP_ROW_EACH(begin, end, lanes.v[k] += (__VA_ARGS__););                   \
+                if (end < (n)) (totals)[q] += (double)pop_lanes_sum(lanes);               \
+                else last[q] = pop_lanes_plus(lanes);                                     \
+            }                                                                             \
+        }                                                                                 \
+        pop_four_sums(last, joined);                                                      \
+        for (int q = 0; q < (rows); q++) (totals)[q] += (double)joined[q];                \
     } while (0)
 #endif

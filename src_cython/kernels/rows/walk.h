@@ -16,16 +16,17 @@
 #define POP_ROWS_OPERANDS 8
 #define POP_ROWS_AXES 32
 #define POP_ROWS_CODES 2048 /* elements that are gathered at a time */
-#define POP_ROWS_FOUR_MOST 2048 /* elements of rows that are taken four at a time: one stretch of a sum */
+#define POP_FOUR 4 /* rows that may be done at once */
 
 /* A row's numbers by operand, NULL where there is none: those that the lowering counts as wide in the kernel's format,
  * else FP32. A single one is a row of one. */
 typedef struct pop_row {
     const pop_rows *spec;
     void *at[POP_ROWS_OPERANDS];
-    float *room; /* for a row of FP32 numbers */
-    int64_t label; /* of an integer operand */
+    float *room; /* for FP32 numbers: a row, or four short ones */
+    int64_t label[POP_FOUR]; /* of an integer operand */
     int64_t number; /* which row it is */
+    int rows; /* that are done at once, this one the first: 1 or POP_FOUR */
     int64_t step[POP_ROWS_OPERANDS]; /* bytes to the next row's, mostly: for who reads ahead */
 } pop_row;
 
@@ -170,28 +171,31 @@ POP_INLINE void pop_rows_next(const pop_rows *s, int64_t *index, const int *used
 }
 
 /* Four rows at a time, as many fours as there are. */
-static void pop_rows_fours(pop_row *row, int64_t end, pop_rows_body four, const int *used, int count, char **place)
+static void pop_rows_fours(pop_row *row, int64_t end, pop_rows_body body, int label, const int *used, int count, char **place)
 {
-    for (; end - row->number >= 4; row->number += 4) {
+    for (row->rows = POP_FOUR; end - row->number >= POP_FOUR; row->number += POP_FOUR) {
+        for (int q = 0; label >= 0 && q < POP_FOUR; q++)
+            row->label[q] = pop_rows_label(row->spec->operands + label, place[label] + q * row->step[label]);
         for (int u = 0; u < count; u++) {
             row->at[used[u]] = place[used[u]];
-            place[used[u]] += 4 * row->step[used[u]];
+            place[used[u]] += POP_FOUR * row->step[used[u]];
         }
-        four(row);
+        body(row);
     }
+    row->rows = 1;
 }
 
-/* Items count units of so many rows. `four`, where there is one, does four at once that are used where they lie. */
-static void pop_rows_walk(const void *work, const pop_tile *tile, pop_rows_body body, pop_rows_body four, int label, int64_t unit)
+/* Items count units of so many rows. Bodies may take four at once that are used where they lie. */
+static void pop_rows_walk(const void *work, const pop_tile *tile, pop_rows_body body, int by_fours, int label, int64_t unit)
 {
     const pop_rows_item *item = (const pop_rows_item *)work;
     const pop_rows *s = item->spec;
     char *codes = tile->scratch + s->codes, *place[POP_ROWS_OPERANDS];
     int64_t most = 1; /* rows that are taken together */
-    pop_row row = {.spec = s, .room = (float *)(void *)(tile->scratch + s->room), .number = item->first * unit};
+    pop_row row = {.spec = s, .rows = 1, .room = (float *)(void *)(tile->scratch + s->room), .number = item->first * unit};
     int64_t index[POP_ROWS_AXES] = {0}, rest = row.number, rows = 1;
     int used[POP_ROWS_OPERANDS], lies[POP_ROWS_OPERANDS] = {0}, count = 0;
-    int together = four && s->n <= POP_ROWS_FOUR_MOST && s->kept_count == 1;
+    int together = by_fours && s->kept_count == 1;
     for (int d = 0; d < s->kept_count; d++) rows *= s->kept[d];
     const int64_t end = rows - row.number < item->count * unit ? rows : row.number + item->count * unit;
     for (int d = s->kept_count - 1; d > 0 && rest; rest /= s->kept[d], d--) index[d] = rest % s->kept[d];
@@ -200,10 +204,10 @@ static void pop_rows_walk(const void *work, const pop_tile *tile, pop_rows_body 
         const pop_rows_operand *o = s->operands + k;
         if (o->operand < 0) continue;
         used[count++] = k;
-        row.step[k] = o->direct == 1 ? o->kept[s->kept_count - 1] : 0;
+        row.step[k] = o->direct == 1 || k == label ? o->kept[s->kept_count - 1] : 0;
         place[k] = tile->operands[o->operand] + o->offset;
         for (int d = 0; d < s->kept_count; d++) place[k] += index[d] * o->kept[d];
-        lies[k] = o->direct == 1;
+        lies[k] = o->direct == 1 || k == label;
         most = o->direct > most ? o->direct : most;
         if (o->constant && !o->direct && k != label) {
             pop_rows_move(s, o, place[k], (float *)(void *)(tile->scratch + o->room), 1, codes);
@@ -212,7 +216,7 @@ static void pop_rows_walk(const void *work, const pop_tile *tile, pop_rows_body 
         }
         together = together && lies[k];
     }
-    if (together) pop_rows_fours(&row, end, four, used, count, place);
+    if (together) pop_rows_fours(&row, end, body, label, used, count, place);
     int64_t done = 0, beside = 0; /* of the rows that were taken together */
     char *begin[POP_ROWS_OPERANDS];
     for (; row.number < end; row.number++) {
@@ -224,7 +228,7 @@ static void pop_rows_walk(const void *work, const pop_tile *tile, pop_rows_body 
         for (int u = 0; u < count; u++) {
             const int k = used[u];
             const pop_rows_operand *o = s->operands + k;
-            if (k == label) row.label = pop_rows_label(o, place[k]);
+            if (label >= 0 && k == label) row.label[0] = pop_rows_label(o, place[k]);
             else if (lies[k]) row.at[k] = place[k];
             else {
                 const int64_t rows_of = o->direct ? beside : 1;
