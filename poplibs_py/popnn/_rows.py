@@ -32,7 +32,7 @@ _AXES, _OPERANDS = 32, 8
 _THREAD_ELEMENTS = 1 << 15  # that are worth a thread
 _CACHE_LINE = 64
 _TOGETHER_BYTES = 1 << 20  # of rows that are taken together
-_FOUR, _SHORT = 4, 512  # POP_FOUR rows of at most POP_ROWS_SHORT elements, in kernels/rows/sums.h
+_TOGETHER = ((256, 8), (512, 4))  # elements of rows, and how many are done at once, in kernels/rows/walk.h and sums.h
 _WIDE: dict[str, tuple[int, ...]] = {
     "softmax": (0, 2), "log_softmax": (0, 2), "softmax_grad": (0, 1, 2), "log_softmax_grad": (0, 1, 2),
     "norm": (0, 3), "norm_grad": (0, 1, 3), "norm_grad_blocks": (0, 1, 3), "block_sums": (),
@@ -197,7 +197,7 @@ def _lowered(p: RowsParams, threads: int) -> tuple[ComputeSet, int, int, Any, Se
     taken = _taken(p, reduced)
     selection = select("rows", p.body, taken.name)
     spec = np.zeros(1, _SPEC)
-    arena = 0 if taken == FP32 else _line(4 * n * (_FOUR if n <= _SHORT else 1))
+    arena = 0 if taken == FP32 else _line(4 * n * next((rows for most, rows in _TOGETHER if n <= most), 1))
     spec["n"], spec["kept_count"], spec["reduced_count"] = n, len(kept), len(reduced)
     spec["segments"], spec["apart"] = p.segments, p.apart
     spec["scale"], spec["factor"], spec["epsilon"], spec["centred"] = p.scale, p.factor, p.epsilon, p.centred

@@ -44,8 +44,7 @@ POP_INLINE void pop_row_loss(pop_row *row, const pop_format *f)
                  pop_row_store(deltas, i, masked ? pop_v_splat(0.0f) : d, part););
 }
 
-/* What smoothing adds to a row's loss, whose numbers' least distance from the greatest is taken once more, and takes from its
- * gradient, which `by` already has a part of. */
+/* What smoothing adds to a row's loss; the sum of its classes' weights. */
 POP_INLINE double pop_row_smoothed(const pop_rows *s, const float *x, const float *weights, float top, double log, double share,
                                    double *all)
 {
@@ -70,14 +69,12 @@ POP_INLINE void pop_row_cross_entropy(pop_row *row, const pop_format *f)
     const pop_rows *s = row->spec;
     const char *xs = (const char *)row->at[0];
     const float *weights = (const float *)row->at[2];
-    float top[POP_FOUR], *room = pop_is_f32(f) ? (float *)row->at[3] : row->room;
-    double sums[POP_FOUR];
+    float top[POP_ROWS_MOST], logs[POP_ROWS_LOGS], *room = pop_is_f32(f) ? (float *)row->at[3] : row->room;
+    double sums[POP_ROWS_MOST];
     const int64_t line = pop_is_f32(f) ? row->step[3] / (int64_t)sizeof *room : s->n;
     pop_rows_tops(f, xs, row->step[0], row->rows, s->n, top);
     pop_rows_exponentials(f, xs, row->step[0], row->rows, s->n, top, room, line, 0, sums);
-    pop_v_f all = pop_v_splat(1.0f);
-    for (int q = 0; q < row->rows; q++) all[q] = (float)sums[q];
-    const pop_v_f logs = pop_v_log(all);
+    pop_rows_logs(sums, row->rows, logs);
     for (int q = 0; q < row->rows; q++) {
         const int64_t label = row->label[q];
         const char *x = xs + q * row->step[0];
@@ -99,7 +96,9 @@ POP_INLINE void pop_row_cross_entropy(pop_row *row, const pop_format *f)
         pop_row_write(f, grad, label, pop_v_splat(at_label), 1);
         if (share > 0.0) {
             const pop_v_f each = pop_v_splat((float)(s->scale * share));
-            POP_ROW_ALL(s->n, pop_row_write(f, grad, i, pop_row_read(f, grad, i, part) - (weights ? pop_row_load(weights, i, part) * each : each), part););
+            POP_ROW_ALL(s->n,
+                        const pop_v_f less = weights ? pop_row_load(weights, i, part) * each : each;
+                        pop_row_write(f, grad, i, pop_row_read(f, grad, i, part) - less, part););
         }
     }
 }

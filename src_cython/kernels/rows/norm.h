@@ -13,7 +13,7 @@ typedef struct pop_moments {
 POP_INLINE void pop_rows_moments(const pop_rows *s, const pop_format *f, const char *x, int64_t step, int rows, pop_moments *m)
 {
     const double count = (double)(s->n ? s->n : 1);
-    double sums[POP_FOUR] = {0.0};
+    double sums[POP_ROWS_MOST] = {0.0};
     for (int q = 0; q < rows; q++) m[q] = (pop_moments){0.0f, 1.0f};
     if (s->centred == POP_NO_STATISTICS) return;
     if (s->centred) POP_ROWS_SUMS(sums, rows, s->n, pop_row_read(f, x + q * step, i, part));
@@ -63,7 +63,7 @@ POP_INLINE void pop_row_norm_of(pop_row *row, const pop_format *f, pop_moments m
 }
 POP_INLINE void pop_row_norm(pop_row *row, const pop_format *f)
 {
-    pop_moments m[POP_FOUR];
+    pop_moments m[POP_ROWS_MOST];
     pop_rows_moments(row->spec, f, (const char *)row->at[0], row->step[0], row->rows, m);
     for (int q = 0; q < row->rows; q++) {
         pop_row next = pop_row_after(row, q);
@@ -86,34 +86,25 @@ POP_INLINE void pop_row_lanes_back(const pop_row *row, const pop_format *f, pop_
     *all = pop_lanes_plus(sums), *product = pop_lanes_plus(products);
 }
 
-/* The result, by the sums of these; `outer` is a gamma of the whole row, which is not in them. */
-POP_INLINE void pop_row_norm_behind(pop_row *row, const pop_format *f, pop_moments m, const float *gamma, double outer, double total,
-                                    double product)
-{
-    const pop_rows *s = row->spec;
-    const void *g = row->at[0], *x = row->at[1];
-    void *to = row->at[3];
-    const char *ahead[2] = {(const char *)g + row->step[0], (const char *)x + row->step[1]};
-    const double count = (double)(s->n ? s->n : 1);
-    const pop_v_f less = pop_v_splat(m.mean), by = pop_v_splat(m.inverse), single = pop_v_splat((float)outer);
-    const pop_v_f mean = pop_v_splat(s->centred ? (float)(outer * total / count) : 0.0f);
-    const pop_v_f share = pop_v_splat((float)(outer * product / count * s->scale));
-    POP_ROW_ALL(s->n,
-                __builtin_prefetch(ahead[0] + i * pop_bytes(f), 0, 2);
-                __builtin_prefetch(ahead[1] + i * pop_bytes(f), 0, 2);
-                const pop_v_f d = pop_row_read(f, g, i, part) * (gamma ? pop_row_load(gamma, i, part) : single);
-                const pop_v_f y = (pop_row_read(f, x, i, part) - less) * by;
-                pop_row_write(f, to, i, ((d - mean) - y * share) * by, part););
-}
+/* What makes a row's gradient of its sums: times `by`, grad times gamma less `mean`, and less `share` of what x became. */
+typedef struct pop_norm_back {
+    const char *g, *x;
+    char *to;
+    pop_moments m;
+    float mean, share;
+} pop_norm_back;
 
-/* grad, x, gamma, result; the rows' sums of grad and of that times what x became go to `sums` and `products`. One gamma for a
- * row is taken out of the sums. */
-POP_INLINE void pop_rows_norm_back(pop_row *row, const pop_format *f, pop_moments *m, double *sums, double *products)
+/* grad, x, gamma, result. The rows' sums of grad and of that times what x became go to `sums` and `products`; one gamma for a
+ * row is taken out of them. `blocks`: for each place of a row, such sums over the rows, which are added to. */
+POP_INLINE void pop_rows_norm_back(pop_row *row, const pop_format *f, pop_moments *m, double *sums, double *products,
+                                   float *blocks)
 {
     const pop_rows *s = row->spec;
     const float *gamma = (const float *)row->at[2], *each = s->operands[2].single ? NULL : gamma;
-    pop_v_f last[2][POP_FOUR] = {{{0}}};
-    float joined[2][POP_FOUR];
+    const double outer = gamma && !each ? (double)*gamma : 1.0, count = (double)(s->n ? s->n : 1);
+    pop_v_f last[2][POP_ROWS_MOST] = {{{0}}};
+    float joined[2][POP_ROWS_MOST];
+    pop_norm_back of[POP_ROWS_MOST];
     pop_rows_moments(s, f, (const char *)row->at[1], row->step[1], row->rows, m);
     for (int q = 0; q < row->rows; q++) {
         const pop_row next = pop_row_after(row, q);
@@ -124,24 +115,40 @@ POP_INLINE void pop_rows_norm_back(pop_row *row, const pop_format *f, pop_moment
             if (end < s->n) sums[q] += (double)pop_lane_sum(last[0][q]), products[q] += (double)pop_lane_sum(last[1][q]);
         }
     }
-    pop_four_sums(last[0], joined[0]), pop_four_sums(last[1], joined[1]);
+    for (int k = 0; k < 2; k++)
+        for (int q = 0; q < row->rows; q += POP_FOUR) pop_four_sums(last[k] + q, joined[k] + q);
     for (int q = 0; q < row->rows; q++) {
-        pop_row next = pop_row_after(row, q);
         sums[q] += (double)joined[0][q], products[q] += (double)joined[1][q];
-        if (each) pop_row_norm_behind(&next, f, m[q], each, 1.0, sums[q], products[q]);
-        else pop_row_norm_behind(&next, f, m[q], NULL, gamma ? (double)*gamma : 1.0, sums[q], products[q]);
+        of[q] = (pop_norm_back){(const char *)row->at[0] + q * row->step[0], (const char *)row->at[1] + q * row->step[1],
+                                (char *)row->at[3] + q * row->step[3], m[q], s->centred ? (float)(outer * sums[q] / count) : 0.0f,
+                                (float)(outer * products[q] / count * s->scale)};
     }
+    const int64_t ahead[2] = {row->rows * row->step[0], row->rows * row->step[1]};
+    POP_ROW_ALL(s->n,
+                pop_v_f product = pop_v_splat(0.0f), total = product;
+                const pop_v_f scale = each ? pop_row_load(each, i, part) : pop_v_splat((float)outer);
+                if (blocks) product = pop_row_load(blocks, i, part), total = pop_row_load(blocks + s->n, i, part);
+                for (int q = 0; q < row->rows; q++) {
+                    const pop_norm_back *b = of + q;
+                    __builtin_prefetch(b->g + ahead[0] + i * pop_bytes(f), 0, 2);
+                    __builtin_prefetch(b->x + ahead[1] + i * pop_bytes(f), 0, 2);
+                    const pop_v_f g = pop_row_read(f, b->g, i, part);
+                    const pop_v_f y = (pop_row_read(f, b->x, i, part) - b->m.mean) * b->m.inverse;
+                    pop_row_write(f, b->to, i, ((g * scale - b->mean) - y * b->share) * b->m.inverse, part);
+                    product += g * y, total += g;
+                }
+                if (blocks) pop_row_store(blocks, i, product, part), pop_row_store(blocks + s->n, i, total, part););
 }
 /* At 6 and 7 these sums, which may be absent, and at 4 and 5 the same of each of a row's segments, `apart` places from one to the
  * next. */
 POP_INLINE void pop_row_norm_grad(pop_row *row, const pop_format *f)
 {
     const pop_rows *s = row->spec;
-    pop_moments m;
-    double all, products_of_all;
-    pop_rows_norm_back(row, f, &m, &all, &products_of_all);
-    if (row->at[6]) *(float *)row->at[6] = (float)products_of_all;
-    if (row->at[7]) *(float *)row->at[7] = (float)all;
+    double of_all[POP_ROWS_MOST], products_of_all[POP_ROWS_MOST];
+    pop_moments m[POP_ROWS_MOST];
+    pop_rows_norm_back(row, f, m, of_all, products_of_all, NULL);
+    if (row->at[6]) *(float *)row->at[6] = (float)*products_of_all;
+    if (row->at[7]) *(float *)row->at[7] = (float)*of_all;
     float *products = (float *)row->at[4], *totals = (float *)row->at[5];
     if (!products) return;
     const int64_t length = s->n / s->segments;
@@ -150,7 +157,7 @@ POP_INLINE void pop_row_norm_grad(pop_row *row, const pop_format *f)
         for (int64_t begin = c * length; begin < (c + 1) * length; begin += POP_STRETCH) {
             const int64_t end = (c + 1) * length - begin < POP_STRETCH ? (c + 1) * length : begin + POP_STRETCH;
             pop_v_f lanes[2];
-            pop_row_lanes_back(row, f, m, NULL, begin, end, lanes, lanes + 1);
+            pop_row_lanes_back(row, f, *m, NULL, begin, end, lanes, lanes + 1);
             total += (double)pop_lane_sum(lanes[0]), product += (double)pop_lane_sum(lanes[1]);
         }
         products[c * s->apart] = (float)product, totals[c * s->apart] = (float)total;
@@ -159,26 +166,15 @@ POP_INLINE void pop_row_norm_grad(pop_row *row, const pop_format *f)
 
 #define POP_BLOCK_ROWS 32 /* that are added in FP32 */
 
-/* Of so many rows, this one the first, grad times what x became and grad are added to a block's sums. */
-#define POP_BLOCK_ADD(rows, first, last)                                                               for (int64_t i = (first); i < (last); i += POP_LANES) {                                                const int part = (last) - i < POP_LANES ? (int)((last) - i) : POP_LANES;                           pop_v_f product = pop_row_load(sums, i, part), total = pop_row_load(sums + s->n, i, part);         _Pragma("GCC unroll 4") for (int q = 0; q < (rows); q++)                                           {                                                                                                      const pop_moments *m = seen + q;                                                                   const pop_v_f d = pop_row_read(f, g + q * row->step[0], i, part);                        const pop_v_f y = pop_row_read(f, x + q * row->step[1], i, part);                        product += d * ((y - m->mean) * m->inverse);                                                       total += d;                                                                                    }                                                                                                  pop_row_store(sums, i, product, part), pop_row_store(sums + s->n, i, total, part);             }
-
 /* grad, x, gamma, result, sums of blocks of rows: of grad times what x became, then of grad, for each place of a row. */
 POP_INLINE void pop_row_norm_grad_blocks(pop_row *row, const pop_format *f)
 {
-    const pop_rows *s = row->spec;
-    const char *g = (const char *)row->at[0], *x = (const char *)row->at[1];
-    float *sums = (float *)row->at[4] + row->number / POP_BLOCK_ROWS * 2 * s->n;
-    pop_moments seen[POP_FOUR];
-    double totals[POP_FOUR], products[POP_FOUR];
-    if (row->number % POP_BLOCK_ROWS == 0) memset(sums, 0, 2 * (size_t)s->n * sizeof *sums);
-    pop_rows_norm_back(row, f, seen, totals, products);
-    if (row->rows == POP_FOUR) {
-        POP_BLOCK_ADD(POP_FOUR, 0, s->n / POP_LANES * POP_LANES)
-        POP_BLOCK_ADD(POP_FOUR, s->n / POP_LANES * POP_LANES, s->n)
-    } else {
-        POP_BLOCK_ADD(1, 0, s->n / POP_LANES * POP_LANES)
-        POP_BLOCK_ADD(1, s->n / POP_LANES * POP_LANES, s->n)
-    }
+    const int64_t n = row->spec->n;
+    float *sums = (float *)row->at[4] + row->number / POP_BLOCK_ROWS * 2 * n;
+    double totals[POP_ROWS_MOST], products[POP_ROWS_MOST];
+    pop_moments m[POP_ROWS_MOST];
+    if (row->number % POP_BLOCK_ROWS == 0) memset(sums, 0, 2 * (size_t)n * sizeof *sums);
+    pop_rows_norm_back(row, f, m, totals, products, sums);
 }
 
 #define POP_COLUMNS 256 /* of a strip */

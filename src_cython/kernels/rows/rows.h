@@ -8,7 +8,8 @@
 #include "kernels/rows/norm.h"
 #include "kernels/rows/points.h"
 
-#define POP_ROWS_BODIES(X, ...) /* how many rows a unit of work has, and of how many elements those are that are done by fours */ \
+/* How many rows a unit of work has, of how many elements at most those are that are done together, which operand is a label. */
+#define POP_ROWS_BODIES(X, ...)                                                                                        \
     X(softmax, 1, pop_row_plain(s) ? POP_ROWS_SHORT : 0, -1, __VA_ARGS__)                                              \
     X(log_softmax, 1, pop_row_plain(s) ? POP_ROWS_SHORT : 0, -1, __VA_ARGS__)                                          \
     X(softmax_grad, 1, POP_ROWS_SHORT, -1, __VA_ARGS__)                                                                \
@@ -17,12 +18,12 @@
     X(norm_grad, 1, 0, -1, __VA_ARGS__)                                                                                \
     X(norm_grad_blocks, POP_BLOCK_ROWS, POP_STRETCH, -1, __VA_ARGS__)                                                  \
     X(cross_entropy, 1, POP_ROWS_SHORT, 1, __VA_ARGS__)
-#define POP_ROWS_VERTEX(name, unit, by_fours, label, suffix, format)                                                   \
+#define POP_ROWS_VERTEX(name, unit, together, label, suffix, format)                                                   \
     static void pop_rows_body_##name##_##suffix(pop_row *row) { pop_row_##name(row, &POP_##format); }                  \
     static void pop_rows_##name##_##suffix(const void *item, const pop_tile *tile)                                     \
     {                                                                                                                  \
         const pop_rows *s = ((const pop_rows_item *)item)->spec;                                                       \
-        pop_rows_walk(item, tile, pop_rows_body_##name##_##suffix, s->n <= (by_fours), label, unit);                   \
+        pop_rows_walk(item, tile, pop_rows_body_##name##_##suffix, s->n <= (together), label, unit);                   \
     }
 POP_ROWS_BODIES(POP_ROWS_VERTEX, f32, F32)
 POP_ROWS_VERTEX(loss, 1, 0, 1, f32, F32)
@@ -34,7 +35,7 @@ POP_ROWS_BODIES(POP_ROWS_VERTEX, f16, F16)
 POP_ROWS_BODIES(POP_ROWS_VERTEX, bf16, BF16)
 #endif
 
-#define POP_ROWS_ROW(name, unit, by_fours, label, suffix, formats)                                                     \
+#define POP_ROWS_ROW(name, unit, together, label, suffix, formats)                                                     \
     {#name, formats, #name "_" #suffix, POP_FUNCTION(pop_rows_##name##_##suffix), {1, 1, 1},                           \
      {1, unit, 4 * POP_ROWS_CODES}, POP_CONSISTENT},
 

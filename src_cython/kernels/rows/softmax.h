@@ -28,7 +28,8 @@ POP_INLINE pop_v_f pop_row_lanes_code(const pop_format *f, const void *x, int64_
     for (int64_t i = 0; i < n; i += 32) {
         const __mmask32 part = n - i < 32 ? (__mmask32)((1u << (n - i)) - 1) : (__mmask32)-1;
         const __m512i code = _mm512_mask_loadu_epi16(least, part, (const char *)x + 2 * i), sign = _mm512_srai_epi16(code, 15);
-        most = _mm512_mask_max_epi16(most, part, most, _mm512_ternarylogic_epi32(code, sign, magnitude, 0x78)); /* code ^ (sign & magnitude) */
+        const __m512i word = _mm512_ternarylogic_epi32(code, sign, magnitude, 0x78); /* code ^ (sign & magnitude) */
+        most = _mm512_mask_max_epi16(most, part, most, word);
     }
     const __m256i half = _mm256_max_epi16(_mm512_castsi512_si256(most), _mm512_extracti64x4_epi64(most, 1));
     const __m256i codes = _mm256_xor_si256(half, _mm256_srli_epi16(_mm256_srai_epi16(half, 15), 1));
@@ -39,18 +40,18 @@ POP_INLINE pop_v_f pop_row_lanes_code(const pop_format *f, const void *x, int64_
 /* The greatest of some rows each, `step` bytes from one to the next, or 0 where that is minus infinity. */
 POP_INLINE void pop_rows_tops(const pop_format *f, const char *x, int64_t step, int rows, int64_t n, float *top)
 {
-    pop_v_f lanes[POP_FOUR] = {0};
+    pop_v_f lanes[POP_ROWS_MOST] = {0};
     int plain = pop_is_f32(f) || POP_LANES < 16;
 #if POP_LANES == 16
     if (!plain) {
         for (int q = 0; q < rows; q++) lanes[q] = pop_row_lanes_code(f, x + q * step, n);
-        pop_four_maxima(lanes, top);
+        for (int q = 0; q < rows; q += POP_FOUR) pop_four_maxima(lanes + q, top + q);
         for (int q = 0; q < rows; q++) plain |= !(top[q] < INFINITY);
     }
 #endif
     if (plain) {
         for (int q = 0; q < rows; q++) lanes[q] = pop_row_lanes_most(f, x + q * step, n);
-        pop_four_maxima(lanes, top);
+        for (int q = 0; q < rows; q += POP_FOUR) pop_four_maxima(lanes + q, top + q);
     }
     for (int q = 0; q < rows; q++) top[q] = top[q] == -INFINITY ? 0.0f : top[q];
 }
@@ -102,8 +103,8 @@ POP_INLINE float *pop_rows_powers(const pop_row *row, const pop_format *f, int a
 POP_INLINE void pop_row_softmax(pop_row *row, const pop_format *f)
 {
     int64_t line;
-    float top[POP_FOUR];
-    double sums[POP_FOUR];
+    float top[POP_ROWS_MOST];
+    double sums[POP_ROWS_MOST];
     const float *room = pop_rows_powers(row, f, 0, &line, top, sums);
     for (int q = 0; q < row->rows; q++) {
         const pop_v_f by = pop_v_splat(sums[q] == 0.0 ? 0.0f : (float)(row->spec->factor / sums[q]));
@@ -112,16 +113,24 @@ POP_INLINE void pop_row_softmax(pop_row *row, const pop_format *f)
         POP_ROW_ALL(row->spec->n, pop_row_write(f, to, i, pop_row_load(from, i, part) * by, part););
     }
 }
+#define POP_ROWS_LOGS 16 /* whole vectors of every level */
+POP_INLINE void pop_rows_logs(const double *sums, int rows, float *logs)
+{
+    for (int first = 0; first < rows; first += POP_LANES) {
+        pop_v_f all = pop_v_splat(1.0f);
+        for (int q = 0; q < POP_LANES && first + q < rows; q++) all[q] = (float)sums[first + q];
+        pop_row_store(logs, first, pop_v_log(all), POP_LANES);
+    }
+}
 POP_INLINE void pop_row_log_softmax(pop_row *row, const pop_format *f)
 {
     int64_t line;
-    float top[POP_FOUR];
-    double sums[POP_FOUR];
+    float top[POP_ROWS_MOST], logs[POP_ROWS_LOGS];
+    double sums[POP_ROWS_MOST];
     const float *room = pop_rows_powers(row, f, 1, &line, top, sums);
-    pop_v_f all = pop_v_splat(1.0f);
     for (int q = 0; q < row->rows; q++)
-        if (sums[q] != 0.0) all[q] = (float)sums[q];
-    const pop_v_f logs = pop_v_log(all);
+        if (sums[q] == 0.0) sums[q] = 1.0;
+    pop_rows_logs(sums, row->rows, logs);
     for (int q = 0; q < row->rows; q++) {
         const pop_v_f log = pop_v_splat(logs[q]);
         const float *from = room + q * line;
@@ -136,7 +145,7 @@ POP_INLINE void pop_row_softmax_grad(pop_row *row, const pop_format *f)
     const pop_rows *s = row->spec;
     const char *grads = (const char *)row->at[0], *ys = (const char *)row->at[1];
     const pop_v_f by = pop_v_splat((float)s->scale);
-    double sums[POP_FOUR];
+    double sums[POP_ROWS_MOST];
     POP_ROWS_SUMS(sums, row->rows, s->n,
                   pop_row_read(f, grads + q * row->step[0], i, part) * pop_row_read(f, ys + q * row->step[1], i, part));
     for (int q = 0; q < row->rows; q++) {
@@ -154,7 +163,7 @@ POP_INLINE void pop_row_log_softmax_grad(pop_row *row, const pop_format *f)
     const pop_rows *s = row->spec;
     const char *grads = (const char *)row->at[0], *ys = (const char *)row->at[1];
     const pop_v_f by = pop_v_splat((float)s->scale);
-    double sums[POP_FOUR];
+    double sums[POP_ROWS_MOST];
     POP_ROWS_SUMS(sums, row->rows, s->n, pop_row_read(f, grads + q * row->step[0], i, part));
     for (int q = 0; q < row->rows; q++) {
         const char *g = grads + q * row->step[0], *y = ys + q * row->step[1];

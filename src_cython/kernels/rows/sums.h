@@ -8,7 +8,7 @@
 #define POP_ROW_LANES 64
 #define POP_ROW_VECTORS (POP_ROW_LANES / POP_LANES)
 #define POP_STRETCH 2048
-#define POP_ROWS_SHORT 512 /* elements of rows that functions with several passes take by fours: they stay in the first cache */
+#define POP_ROWS_SHORT 512 /* elements of rows of which functions with several passes take several: they stay in the first cache */
 
 typedef struct pop_lanes {
     pop_v_f v[POP_ROW_VECTORS];
@@ -150,8 +150,8 @@ POP_INLINE pop_v_f pop_row_else(pop_v_f x, float other, int part) /* in the lane
 /* The same of some rows, in `q` too, to `totals`; what is last of each is joined together. */
 #define POP_ROWS_SUMS(totals, rows, n, ...)                                               \
     do {                                                                                  \
-        pop_v_f last[POP_FOUR] = {{0}};                                                   \
-        float joined[POP_FOUR];                                                           \
+        pop_v_f last[POP_ROWS_MOST] = {{0}};                                                 \
+        float joined[POP_ROWS_MOST];                                                      \
         for (int q = 0; q < (rows); q++) {                                                \
             (totals)[q] = 0.0;                                                            \
             for (int64_t begin = 0; begin < (n); begin += POP_STRETCH) {                  \
@@ -162,7 +162,7 @@ POP_INLINE pop_v_f pop_row_else(pop_v_f x, float other, int part) /* in the lane
                 else last[q] = pop_lanes_plus(lanes);                                     \
             }                                                                             \
         }                                                                                 \
-        pop_four_sums(last, joined);                                                      \
+        for (int q = 0; q < (rows); q += POP_FOUR) pop_four_sums(last + q, joined + q);   \
         for (int q = 0; q < (rows); q++) (totals)[q] += (double)joined[q];                \
     } while (0)
 #endif

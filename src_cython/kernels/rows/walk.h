@@ -16,17 +16,19 @@
 #define POP_ROWS_OPERANDS 8
 #define POP_ROWS_AXES 32
 #define POP_ROWS_CODES 2048 /* elements that are gathered at a time */
-#define POP_FOUR 4 /* rows that may be done at once */
+#define POP_FOUR 4
+#define POP_ROWS_MOST 8 /* that may be done at once: of up to POP_ROWS_EIGHTS elements, else four */
+#define POP_ROWS_EIGHTS 256
 
 /* A row's numbers by operand, NULL where there is none: those that the lowering counts as wide in the kernel's format,
  * else FP32. A single one is a row of one. */
 typedef struct pop_row {
     const pop_rows *spec;
     void *at[POP_ROWS_OPERANDS];
-    float *room; /* for FP32 numbers: a row, or four short ones */
-    int64_t label[POP_FOUR]; /* of an integer operand */
+    float *room; /* for FP32 numbers: a row, or several short ones */
+    int64_t label[POP_ROWS_MOST]; /* of an integer operand */
     int64_t number; /* which row it is */
-    int rows; /* that are done at once, this one the first: 1 or POP_FOUR */
+    int rows; /* that are done at once, this one the first */
     int64_t step[POP_ROWS_OPERANDS]; /* bytes to the next row's, mostly: for who reads ahead */
 } pop_row;
 
@@ -170,23 +172,24 @@ POP_INLINE void pop_rows_next(const pop_rows *s, int64_t *index, const int *used
     }
 }
 
-/* Four rows at a time, as many fours as there are. */
-static void pop_rows_fours(pop_row *row, int64_t end, pop_rows_body body, int label, const int *used, int count, char **place)
+/* Several rows at a time. */
+static void pop_rows_together(pop_row *row, int64_t end, pop_rows_body body, int label, const int *used, int count, char **place)
 {
-    for (row->rows = POP_FOUR; end - row->number >= POP_FOUR; row->number += POP_FOUR) {
-        for (int q = 0; label >= 0 && q < POP_FOUR; q++)
+    const int most = row->spec->n <= POP_ROWS_EIGHTS ? POP_ROWS_MOST : POP_FOUR;
+    for (; row->number < end; row->number += row->rows) {
+        row->rows = end - row->number < most ? (int)(end - row->number) : most;
+        for (int q = 0; label >= 0 && q < row->rows; q++)
             row->label[q] = pop_rows_label(row->spec->operands + label, place[label] + q * row->step[label]);
         for (int u = 0; u < count; u++) {
             row->at[used[u]] = place[used[u]];
-            place[used[u]] += POP_FOUR * row->step[used[u]];
+            place[used[u]] += row->rows * row->step[used[u]];
         }
         body(row);
     }
-    row->rows = 1;
 }
 
-/* Items count units of so many rows. Bodies may take four at once that are used where they lie. */
-static void pop_rows_walk(const void *work, const pop_tile *tile, pop_rows_body body, int by_fours, int label, int64_t unit)
+/* Items count units of so many rows. Where they are used as they lie, bodies may take several at once. */
+static void pop_rows_walk(const void *work, const pop_tile *tile, pop_rows_body body, int several, int label, int64_t unit)
 {
     const pop_rows_item *item = (const pop_rows_item *)work;
     const pop_rows *s = item->spec;
@@ -195,7 +198,7 @@ static void pop_rows_walk(const void *work, const pop_tile *tile, pop_rows_body 
     pop_row row = {.spec = s, .rows = 1, .room = (float *)(void *)(tile->scratch + s->room), .number = item->first * unit};
     int64_t index[POP_ROWS_AXES] = {0}, rest = row.number, rows = 1;
     int used[POP_ROWS_OPERANDS], lies[POP_ROWS_OPERANDS] = {0}, count = 0;
-    int together = by_fours && s->kept_count == 1;
+    int together = several && s->kept_count == 1;
     for (int d = 0; d < s->kept_count; d++) rows *= s->kept[d];
     const int64_t end = rows - row.number < item->count * unit ? rows : row.number + item->count * unit;
     for (int d = s->kept_count - 1; d > 0 && rest; rest /= s->kept[d], d--) index[d] = rest % s->kept[d];
@@ -216,7 +219,7 @@ static void pop_rows_walk(const void *work, const pop_tile *tile, pop_rows_body 
         }
         together = together && lies[k];
     }
-    if (together) pop_rows_fours(&row, end, body, label, used, count, place);
+    if (together) pop_rows_together(&row, end, body, label, used, count, place);
     int64_t done = 0, beside = 0; /* of the rows that were taken together */
     char *begin[POP_ROWS_OPERANDS];
     for (; row.number < end; row.number++) {
